@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The syntax tree of one source file, and the entry points that make and print it.
+//
+// Nodes live in the arena of the compile context and are never changed after parsing. Every text
+// (names, spellings) is interned, so equal names are equal pointers. The tree is at most
+// AST_MAX_DEPTH deep, statements and expressions together, so recursive walks need no guard.
+#ifndef FRONTEND_AST_H
+#define FRONTEND_AST_H
+
+#include "lang/base.h"
+
+enum { AST_MAX_DEPTH = 200 };
+
+/// An array of T in the arena: `for (int i = 0; i < list.n; i++) use(list.at[i]);`
+#define AST_LIST(T)                                                                                \
+    struct {                                                                                       \
+        T *at;                                                                                     \
+        int n;                                                                                     \
+    }
+
+typedef struct Expr Expr;
+typedef struct Stmt Stmt;
+typedef struct TypeExpr TypeExpr;
+
+/// An identifier where it stands; text is NULL where an optional name was left out.
+typedef struct Name {
+    const char *text;
+    Loc loc;
+} Name;
+
+typedef AST_LIST(Name) Names;
+typedef AST_LIST(Expr *) Exprs;
+typedef AST_LIST(Stmt *) Stmts;
+typedef AST_LIST(TypeExpr *) TypeExprs;
+
+/* ---- expressions --------------------------------------------------------------------------- */
+
+#define AST_EXPRS(X)                                                                               \
+    X(INT, "int")                                                                                  \
+    X(FLOAT, "float")                                                                              \
+    X(STRING, "string")                                                                            \
+    X(BOOL, "bool")                                                                                \
+    X(INF, "inf")                                                                                  \
+    X(NAN, "nan")                                                                                  \
+    X(NAME, "name")                                                                                \
+    X(TUPLE, "tuple")                                                                              \
+    X(UNARY, "unary")                                                                              \
+    X(BINARY, "binary")                                                                            \
+    X(TERNARY, "ternary")                                                                          \
+    X(CAST, "cast")                                                                                \
+    X(CALL, "call")                                                                                \
+    X(SUBSCRIPT, "subscript")                                                                      \
+    X(MEMBER, "member")
+
+typedef enum ExprKind {
+#define X(id, name) EX_##id,
+    AST_EXPRS(X)
+#undef X
+} ExprKind;
+
+#define AST_UNARIES(X)                                                                             \
+    X(NEG, "-")                                                                                    \
+    X(NOT, "!")                                                                                    \
+    X(INV, "~")
+
+typedef enum UnaryOp {
+#define X(id, spelling) UN_##id,
+    AST_UNARIES(X)
+#undef X
+} UnaryOp;
+
+/// Loosest first is OR; comparisons are not associative.
+#define AST_BINARIES(X)                                                                            \
+    X(OR, "||")                                                                                    \
+    X(AND, "&&")                                                                                   \
+    X(LT, "<")                                                                                     \
+    X(GT, ">")                                                                                     \
+    X(LE, "<=")                                                                                    \
+    X(GE, ">=")                                                                                    \
+    X(EQ, "==")                                                                                    \
+    X(NE, "!=")                                                                                    \
+    X(BITOR, "|")                                                                                  \
+    X(BITXOR, "^")                                                                                 \
+    X(BITAND, "&")                                                                                 \
+    X(SHL, "<<")                                                                                   \
+    X(SHR, ">>")                                                                                   \
+    X(ADD, "+")                                                                                    \
+    X(SUB, "-")                                                                                    \
+    X(MUL, "*")                                                                                    \
+    X(DIV, "/")                                                                                    \
+    X(REM, "%")
+
+typedef enum BinaryOp {
+#define X(id, spelling) BI_##id,
+    AST_BINARIES(X)
+#undef X
+    BI_COUNT,
+    BI_NONE = BI_COUNT // plain `=` of an assignment
+} BinaryOp;
+
+/// One argument of a call; named arguments follow the positional ones.
+typedef struct Arg {
+    Name name; // of `axis = 1`
+    Expr *value;
+} Arg;
+typedef AST_LIST(Arg) Args;
+
+/// One entry between the brackets of a subscript.
+typedef struct Sub {
+    enum SubKind {
+        SUB_EXPR,  // lo: an index, a range, an integer block
+        SUB_SPAN,  // lo .. hi, a constant slice
+        SUB_ALL,   // :
+        SUB_NEW,   // None, a new axis of extent 1
+        SUB_NAMED, // name = lo, such as `pad = -inf`; these come last
+    } kind;
+    Loc loc;
+    Name name;
+    Expr *lo, *hi;
+} Sub;
+typedef AST_LIST(Sub) Subs;
+
+struct Expr {
+    ExprKind kind;
+    uint16_t depth; // of the tree below, at most AST_MAX_DEPTH
+    bool parens;    // was written in parentheses
+    Loc loc;        // from its first token, as far as the line goes
+    union {
+        struct {
+            uint64_t value;
+            const char *spelling; // as written: 1_000, 0xff
+        } integer;
+        struct {
+            double value; // correctly rounded
+            const char *spelling;
+        } floating;
+        struct {
+            const char *text; // escapes resolved; holds no NUL byte
+            size_t len;
+        } string;
+        bool boolean;
+        const char *name;
+        Exprs tuple; // two or more
+        struct {
+            UnaryOp op;
+            Expr *x;
+        } unary;
+        struct {
+            BinaryOp op;
+            Loc op_loc;
+            Expr *a, *b;
+        } binary;
+        struct {
+            Expr *cond, *yes, *no;
+        } ternary;
+        struct {
+            Expr *x;
+            Name elem; // f32, or a type parameter
+        } cast;
+        struct {
+            Expr *callee; // any postfix expression; a NAME in every correct program
+            Args args;
+        } call;
+        struct {
+            Expr *base; // `c[r][m, n]` is a SUBSCRIPT of a SUBSCRIPT
+            Subs subs;
+        } subscript;
+        struct {
+            Expr *base;
+            Name field;
+        } member;
+    };
+};
+
+/* ---- types --------------------------------------------------------------------------------- */
+
+/// One dimension of a tensor type: an expression (a new name binds it), or `..N`.
+typedef struct Dim {
+    bool pack;
+    Expr *expr; // a NAME where pack is set
+} Dim;
+typedef AST_LIST(Dim) Dims;
+
+struct TypeExpr {
+    enum TypeExprKind {
+        TY_SCALAR, // elem
+        TY_BLOCK,  // elem<extents>; also range<B>, whose elem is "range"
+        TY_TENSOR, // elem[dims]; rank 0 has no dims
+        TY_TUPLE,  // (parts), two or more
+    } kind;
+    uint16_t depth;
+    bool sym; // TENSOR: `sym elem[ranks][dims]`
+    Loc loc;
+    Name elem;
+    Exprs extents;
+    Expr *ranks;
+    Dims dims;
+    TypeExprs parts;
+};
+
+/* ---- statements ---------------------------------------------------------------------------- */
+
+#define AST_STMTS(X)                                                                               \
+    X(LET, "let")                                                                                  \
+    X(VAR, "var")                                                                                  \
+    X(SCRATCH, "scratch")                                                                          \
+    X(ASSIGN, "assign")                                                                            \
+    X(EXPR, "expr")                                                                                \
+    X(IF, "if")                                                                                    \
+    X(WHILE, "while")                                                                              \
+    X(FOR, "for")                                                                                  \
+    X(PARALLEL, "parallel")                                                                        \
+    X(RETURN, "return")                                                                            \
+    X(BLOCK, "block")
+
+typedef enum StmtKind {
+#define X(id, name) ST_##id,
+    AST_STMTS(X)
+#undef X
+} StmtKind;
+
+/// `index in lo .. hi by step`; lo is NULL in `index in hi`, step is NULL without `by`.
+typedef struct Loop {
+    Name index;
+    Expr *lo, *hi, *step;
+    Loc loc;
+} Loop;
+
+typedef AST_LIST(Loop) Loops;
+
+struct Stmt {
+    StmtKind kind;
+    uint16_t depth;
+    Loc loc;
+    union {
+        struct { // LET, VAR, SCRATCH
+            Names names;    // one, or the pattern of a tuple
+            bool pattern;   // was `(a, b)`
+            TypeExpr *type; // NULL where it is inferred; then there is one name
+            Expr *value;    // NULL in SCRATCH
+        } bind;
+        struct {
+            BinaryOp op; // BI_NONE, ADD, SUB, MUL, DIV
+            Expr *place; // any postfix expression or a tuple of them
+            Expr *value;
+        } assign;
+        Expr *expr; // EXPR; RETURN, NULL in `return;`
+        struct {
+            Expr *cond;
+            Stmt *then;      // a BLOCK
+            Stmt *otherwise; // NULL, a BLOCK or an IF
+        } branch;
+        struct {
+            Expr *cond;
+            Stmt *body;
+        } loop; // WHILE
+        struct {
+            Loops loops; // FOR: one or more; PARALLEL: none or more
+            Name merge;  // of FOR
+            Stmt *body;
+        } grid; // FOR, PARALLEL
+        struct {
+            Stmts stmts;
+            Loc end; // the closing brace
+        } block;
+    };
+};
+
+/* ---- definitions --------------------------------------------------------------------------- */
+
+/// `T: f16 | bf16`.
+typedef struct Generic {
+    Name name;
+    Names constraint; // element types and names of lists of them
+} Generic;
+typedef AST_LIST(Generic) Generics;
+
+typedef struct Param {
+    Name name;
+    TypeExpr *type; // NULL: anything (fn only)
+    bool constant;  // const i64
+    bool optional;  // T[N]?
+    Loc loc;
+} Param;
+typedef AST_LIST(Param) Params;
+
+/// `BM = 64 | 128`.
+typedef struct Choice {
+    Name name;
+    Exprs alternatives;
+} Choice;
+typedef AST_LIST(Choice) Choices;
+
+typedef struct Clause {
+    enum ClauseKind { CL_TUNE, CL_GIVEN, CL_SCHEDULE, CL_REQUIRE } kind;
+    Loc loc;
+    Choices choices; // all but REQUIRE
+    Expr *where;              // of TUNE, or NULL
+    Exprs conditions;         // of REQUIRE
+} Clause;
+typedef AST_LIST(Clause) Clauses;
+
+/// A fn or a kernel; a fn has no clauses, a kernel no result.
+typedef struct FnDef {
+    bool is_kernel;
+    Name name;
+    Loc loc;         // from the keyword
+    const char *doc; // text of the `///` lines above, joined by newlines, or NULL
+    Generics generics;
+    Params params;
+    Clauses clauses;
+    TypeExpr *result; // NULL where it is inferred
+    Stmt *body;       // a BLOCK
+} FnDef;
+
+typedef struct Item {
+    enum ItemKind { IT_IMPORT, IT_CONST, IT_FN } kind; // FN: kernels too
+    Loc loc;
+    union {
+        struct {
+            const char *path; // as written, escapes resolved
+            Loc loc;
+        } import;
+        struct {
+            Name name;
+            Expr *value;
+        } constant;
+        FnDef *fn;
+    };
+} Item;
+typedef AST_LIST(Item) Items;
+
+typedef struct Module {
+    uint16_t file; // of the context's sources
+    Items items;
+} Module;
+
+/* ---- tables (ast.c) ------------------------------------------------------------------------ */
+
+extern const char *const expr_kind_name[];
+extern const char *const stmt_kind_name[];
+extern const char *const unary_spelling[];
+extern const char *const binary_spelling[];
+
+/* ---- printing (ast_print.c) ---------------------------------------------------------------- */
+
+/// The tree as indented text: what `--emit ast` shows. It says nothing of positions or comments.
+void ast_print(Text *out, const Module *module);
+/// Source form on one line, for messages: `min(L, m.end) - 1`.
+void ast_print_expr(Text *out, const Expr *e);
+void ast_print_type(Text *out, const TypeExpr *t);
+
+#endif
