@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The compile context: arena, interned strings, vectors, text, maps.
+#include "lang/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 64 * 1024, ALIGN = 16 };
+
+struct Chunk {
+    Chunk *next;
+    size_t used, size;
+    _Alignas(ALIGN) char data[];
+};
+
+static void *libc_allocate(void *user, void *old, size_t size) {
+    (void)user;
+    if (size == 0) {
+        free(old);
+        return NULL;
+    }
+    return realloc(old, size);
+}
+
+Ctx *ctx_create(const Allocator *allocator) {
+    Allocator a = allocator ? *allocator : (Allocator){libc_allocate, NULL};
+    Ctx *ctx = a.allocate(a.user, NULL, sizeof *ctx);
+    if (!ctx)
+        return NULL;
+    memset(ctx, 0, sizeof *ctx);
+    ctx->allocator = a;
+    return ctx;
+}
+
+void ctx_destroy(Ctx *ctx) {
+    if (!ctx)
+        return;
+    for (Deferred *d = ctx->deferred; d; d = d->next)
+        d->release(d->thing);
+    Allocator a = ctx->allocator;
+    for (Chunk *c = ctx->chunks, *next; c; c = next) {
+        next = c->next;
+        a.allocate(a.user, c, 0);
+    }
+    a.allocate(a.user, ctx, 0);
+}
+
+CtxStatus ctx_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg) {
+    struct Landing here = {.outer = ctx->landing};
+    ctx->landing = &here;
+    int status = setjmp(here.jump);
+    if (status == 0)
+        body(ctx, arg);
+    ctx->landing = here.outer;
+    return status ? (CtxStatus)status : diag_errors(ctx) ? CTX_ERRORS : CTX_OK;
+}
+
+_Noreturn void ctx_leave(Ctx *ctx, CtxStatus status) {
+    if (!ctx->landing)
+        abort(); // a caller inside the compiler forgot ctx_protect: there is nowhere to go
+    longjmp(ctx->landing->jump, (int)status);
+}
+
+_Noreturn void ctx_give_up(Ctx *ctx) { ctx_leave(ctx, CTX_ERRORS); }
+
+static Chunk *new_chunk(Ctx *ctx, size_t size) {
+    Chunk *c = ctx->allocator.allocate(ctx->allocator.user, NULL, sizeof(Chunk) + size);
+    if (!c)
+        ctx_leave(ctx, CTX_NO_MEMORY);
+    c->used = 0;
+    c->size = size;
+    return c;
+}
+
+void *ctx_alloc(Ctx *ctx, size_t size) {
+    if (size > SIZE_MAX / 2)
+        ctx_leave(ctx, CTX_NO_MEMORY);
+    size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    Chunk *top = ctx->chunks;
+    if (!top || top->size - top->used < size) {
+        Chunk *c = new_chunk(ctx, size > CHUNK / 4 ? size : CHUNK);
+        if (c->size == size && top) { // a large block must not retire a half-empty chunk
+            c->next = top->next;
+            top->next = c;
+        } else {
+            c->next = top;
+            ctx->chunks = c;
+        }
+        top = c;
+    }
+    void *p = top->data + top->used;
+    top->used += size;
+    return memset(p, 0, size);
+}
+
+void *ctx_copy(Ctx *ctx, const void *data, size_t size) {
+    void *p = ctx_alloc(ctx, size);
+    return size ? memcpy(p, data, size) : p;
+}
+
+void ctx_defer(Ctx *ctx, void (*release)(void *thing), void *thing) {
+    Deferred *d = ctx_new(ctx, Deferred);
+    *d = (Deferred){release, thing, ctx->deferred};
+    ctx->deferred = d;
+}
+
+/* ---- interned strings ---------------------------------------------------------------------- */
+
+static uint64_t hash_bytes(const char *s, size_t n) {
+    uint64_t h = 0xcbf29ce484222325u; // FNV-1a
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
+    return h ^ h >> 32;
+}
+
+static void grow_names(Ctx *ctx) {
+    int cap = ctx->name_cap ? ctx->name_cap * 2 : 256;
+    InternedName **slots = ctx_array(ctx, InternedName *, cap);
+    for (int i = 0; i < ctx->name_cap; i++) {
+        for (InternedName *e = ctx->names[i], *next; e; e = next) {
+            next = e->next;
+            InternedName **slot = &slots[e->hash & (uint64_t)(cap - 1)];
+            e->next = *slot;
+            *slot = e;
+        }
+    }
+    ctx->names = slots;
+    ctx->name_cap = cap;
+}
+
+const char *ctx_intern(Ctx *ctx, const char *text, size_t len) {
+    if (ctx->n_names >= ctx->name_cap)
+        grow_names(ctx);
+    uint64_t hash = hash_bytes(text, len);
+    InternedName **slot = &ctx->names[hash & (uint64_t)(ctx->name_cap - 1)];
+    for (InternedName *e = *slot; e; e = e->next)
+        if (e->hash == hash && e->len == len && memcmp(e->text, text, len) == 0)
+            return e->text;
+    InternedName *e = ctx_alloc(ctx, sizeof *e + len + 1);
+    e->hash = hash;
+    e->len = len;
+    memcpy(e->text, text, len);
+    e->next = *slot;
+    *slot = e;
+    ctx->n_names++;
+    return e->text;
+}
+
+const char *ctx_name(Ctx *ctx, const char *text) { return ctx_intern(ctx, text, strlen(text)); }
+
+/* ---- vectors, text, maps ------------------------------------------------------------------- */
+
+void *vec_grow(Ctx *ctx, void *data, int *cap, size_t size) {
+    int old = *cap;
+    *cap = old ? old * 2 : 8;
+    void *p = ctx_alloc(ctx, (size_t)*cap * size);
+    return old ? memcpy(p, data, (size_t)old * size) : p;
+}
+
+static void text_reserve(Text *t, size_t more) {
+    if (t->n + more + 1 <= t->cap)
+        return;
+    size_t cap = t->cap ? t->cap : 128;
+    while (cap < t->n + more + 1)
+        cap *= 2;
+    char *data = ctx_alloc(t->ctx, cap);
+    if (t->n)
+        memcpy(data, t->data, t->n);
+    t->data = data;
+    t->cap = cap;
+}
+
+void text_bytes(Text *t, const char *data, size_t n) {
+    text_reserve(t, n);
+    if (n)
+        memcpy(t->data + t->n, data, n);
+    t->n += n;
+    t->data[t->n] = 0;
+}
+
+static void text_vadd(Text *t, const char *fmt, va_list ap) {
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    if (n > 0) {
+        text_reserve(t, (size_t)n);
+        vsnprintf(t->data + t->n, (size_t)n + 1, fmt, again);
+        t->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+void text_add(Text *t, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    text_vadd(t, fmt, ap);
+    va_end(ap);
+}
+
+char *ctx_vformat(Ctx *ctx, const char *fmt, va_list ap) {
+    Text t = {.ctx = ctx};
+    text_bytes(&t, "", 0);
+    text_vadd(&t, fmt, ap);
+    return t.data;
+}
+
+char *ctx_format(Ctx *ctx, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    char *s = ctx_vformat(ctx, fmt, ap);
+    va_end(ap);
+    return s;
+}
+
+static struct PtrMapSlot *map_slot(const PtrMap *m, const void *key) {
+    uint64_t h = (uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u;
+    for (uint64_t i = h >> 32;; i++) {
+        struct PtrMapSlot *s = &m->slots[i & (uint64_t)(m->cap - 1)];
+        if (!s->key || s->key == key)
+            return s;
+    }
+}
+
+void *map_get(const PtrMap *m, const void *key) { return m->cap ? map_slot(m, key)->value : NULL; }
+
+void map_set(Ctx *ctx, PtrMap *m, const void *key, void *value) {
+    if (m->n * 2 >= m->cap) {
+        PtrMap bigger = {.cap = m->cap ? m->cap * 2 : 16};
+        bigger.slots = ctx_array(ctx, struct PtrMapSlot, bigger.cap);
+        for (int i = 0; i < m->cap; i++)
+            if (m->slots[i].key)
+                *map_slot(&bigger, m->slots[i].key) = m->slots[i];
+        bigger.n = m->n;
+        *m = bigger;
+    }
+    struct PtrMapSlot *s = map_slot(m, key);
+    m->n += s->key == NULL;
+    *s = (struct PtrMapSlot){key, value};
+}
+
+/* ---- element types ------------------------------------------------------------------------- */
+
+const ElemInfo elem_info[EL_COUNT] = {
+#define ELEM(id, name, bits, cls) [EL_##id] = {name, bits, cls},
+#include "lang/types.def"
+};
+
+Elem elem_by_name(const char *name) {
+    int e = 0;
+    while (e < EL_COUNT && strcmp(elem_info[e].name, name) != 0)
+        e++;
+    return (Elem)e;
+}

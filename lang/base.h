@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The ground everything stands on: the compile context, its arena, interned strings, vectors,
+// source positions and diagnostics.
+//
+// Memory: everything a compilation makes lives in the arena of its Ctx and goes with it. There is
+// one allocation choke point (ctx_alloc). When it fails, control returns to the innermost
+// ctx_protect, which reports CTX_NO_MEMORY; nothing else needs to check for null.
+#ifndef LANG_BASE_H
+#define LANG_BASE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct Ctx Ctx;
+
+/* ---- source positions ---------------------------------------------------------------------- */
+
+/// A stretch of one line of one source file. `file` 0 means "nowhere"; lines and columns count
+/// from 1 and columns are bytes.
+typedef struct Loc {
+    uint32_t line;
+    uint16_t file, col, len;
+} Loc;
+
+/// Registers a source text (copied) and returns its file number, from 1.
+uint16_t ctx_add_source(Ctx *ctx, const char *path, const char *text, size_t len);
+const char *ctx_source_path(const Ctx *ctx, uint16_t file);
+const char *ctx_source_text(const Ctx *ctx, uint16_t file, size_t *len);
+uint16_t ctx_source_count(const Ctx *ctx);
+
+/* ---- context ------------------------------------------------------------------------------- */
+
+typedef enum CtxStatus {
+    CTX_OK,        // ran to its end, no error was reported
+    CTX_ERRORS,    // the user's input has errors; see the diagnostics
+    CTX_NO_MEMORY, // an allocation failed
+    CTX_BUG,       // the compiler contradicted itself; see the diagnostics
+} CtxStatus;
+
+/// `allocate(user, old, size)`: as realloc; size 0 frees. NULL on failure.
+typedef struct Allocator {
+    void *(*allocate)(void *user, void *old, size_t size);
+    void *user;
+} Allocator;
+
+/// NULL allocator: the C library's. Returns NULL when out of memory.
+Ctx *ctx_create(const Allocator *allocator);
+void ctx_destroy(Ctx *ctx);
+
+/// Runs body(ctx, arg). Comes back early when memory runs out, at a compiler bug (ice) or at
+/// ctx_give_up. Calls nest. The context may be asked for its diagnostics afterwards, and must
+/// be destroyed, not used on, after NO_MEMORY and BUG.
+CtxStatus ctx_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg);
+/// Leaves the innermost ctx_protect with CTX_ERRORS: too many errors to go on.
+_Noreturn void ctx_give_up(Ctx *ctx);
+
+/// Zeroed memory, aligned to 16 bytes; never NULL.
+void *ctx_alloc(Ctx *ctx, size_t size);
+void *ctx_copy(Ctx *ctx, const void *data, size_t size);
+#define ctx_new(ctx, T) ((T *)ctx_alloc((ctx), sizeof(T)))
+#define ctx_array(ctx, T, n) ((T *)ctx_alloc((ctx), sizeof(T) * (size_t)(n)))
+/// release(thing) runs when the context is destroyed, last registered first. It is how objects of
+/// other libraries (LLVM modules, FILEs) survive an early return.
+void ctx_defer(Ctx *ctx, void (*release)(void *thing), void *thing);
+
+/// One copy of each text: equal strings are equal pointers.
+const char *ctx_intern(Ctx *ctx, const char *text, size_t len);
+const char *ctx_name(Ctx *ctx, const char *text);
+/// printf into the arena.
+char *ctx_format(Ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+char *ctx_vformat(Ctx *ctx, const char *fmt, va_list ap);
+
+/* ---- vectors and text buffers -------------------------------------------------------------- */
+
+/// A growing array in the arena: `VEC(Op *) ops = {0}; vec_push(ctx, &ops, op);`
+#define VEC(T)                                                                                     \
+    struct {                                                                                       \
+        T *data;                                                                                   \
+        int n, cap;                                                                                \
+    }
+#define vec_push(ctx, v, x)                                                                        \
+    ((void)((v)->n == (v)->cap                                                                     \
+                ? ((v)->data = vec_grow((ctx), (v)->data, &(v)->cap, sizeof *(v)->data), 0)        \
+                : 0),                                                                              \
+     (void)((v)->data[(v)->n++] = (x)))
+void *vec_grow(Ctx *ctx, void *data, int *cap, size_t size);
+
+/// Text under construction; always NUL-terminated once written to.
+typedef struct Text {
+    Ctx *ctx;
+    char *data;
+    size_t n, cap;
+} Text;
+void text_add(Text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void text_bytes(Text *t, const char *data, size_t n);
+
+/// Pointer-keyed hash map in the arena. A missing key reads as NULL.
+typedef struct PtrMap {
+    struct PtrMapSlot {
+        const void *key;
+        void *value;
+    } *slots;
+    int n, cap;
+} PtrMap;
+void *map_get(const PtrMap *m, const void *key);
+void map_set(Ctx *ctx, PtrMap *m, const void *key, void *value);
+
+/* ---- diagnostics --------------------------------------------------------------------------- */
+
+typedef enum Severity { SEV_ERROR, SEV_WARNING, SEV_NOTE, SEV_HINT } Severity;
+
+/// The messages: one row each in diag.def, `DIAG(ID, ERROR | WARNING, "printf format")`.
+typedef enum DiagId {
+#define DIAG(id, severity, text) D_##id,
+#include "lang/diag.def"
+    D_COUNT
+} DiagId;
+
+/// A message and the notes and hints that follow it.
+typedef struct Diagnostic {
+    DiagId id;
+    Severity severity;
+    Loc loc;
+    const char *text;
+    struct Diagnostic *follow; // first note or hint of this message
+    struct Diagnostic *next;
+} Diagnostic;
+
+enum { MAX_ERRORS = 20 };
+
+/// Reports a user's mistake. The arguments are those of the row's format. After MAX_ERRORS
+/// errors it gives up (ctx_give_up). The same text at the same place is reported once.
+void diag(Ctx *ctx, Loc loc, DiagId id, ...);
+/// Adds to the last message: another place that explains it, or what to write instead.
+void diag_note(Ctx *ctx, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void diag_hint(Ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int diag_errors(const Ctx *ctx);
+const Diagnostic *diag_first(const Ctx *ctx);
+/// The message as users see it: file:line:col, text, source line, caret, notes, hints.
+void diag_render(Text *out, const Ctx *ctx, const Diagnostic *d, bool colour);
+
+/// The name among names[0..n) that `name` was probably meant to be, or NULL.
+const char *closest_name(const char *name, const char *const *names, int n);
+
+/// A contradiction in the compiler itself: records file, line and text, leaves with CTX_BUG.
+_Noreturn void ice_at(Ctx *ctx, Loc loc, const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+#define ice(ctx, loc, ...) ice_at((ctx), (loc), __FILE__, __LINE__, __VA_ARGS__)
+
+/* ---- element types ------------------------------------------------------------------------- */
+
+typedef enum Elem {
+#define ELEM(id, name, bits, cls) EL_##id,
+#include "lang/types.def"
+    EL_COUNT
+} Elem;
+
+typedef enum ElemClass { EC_BOOL = 1, EC_SINT = 2, EC_UINT = 4, EC_FLOAT = 8 } ElemClass;
+enum { EC_INT = EC_SINT | EC_UINT, EC_NUM = EC_INT | EC_FLOAT, EC_ANY = EC_NUM | EC_BOOL };
+
+typedef struct ElemInfo {
+    const char *name;
+    int bits; // in memory; 4 for i4 and u4, 8 for bool
+    ElemClass cls;
+} ElemInfo;
+extern const ElemInfo elem_info[EL_COUNT];
+
+/// EL_COUNT where there is no such type.
+Elem elem_by_name(const char *name);
+static inline bool elem_is(Elem e, int classes) { return (elem_info[e].cls & classes) != 0; }
+
+static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+#endif

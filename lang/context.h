@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The insides of Ctx, shared by the files of this folder only.
+#ifndef LANG_CONTEXT_H
+#define LANG_CONTEXT_H
+
+#include "lang/base.h"
+
+typedef struct Chunk Chunk;
+
+typedef struct Deferred {
+    void (*release)(void *thing);
+    void *thing;
+    struct Deferred *next;
+} Deferred;
+
+typedef struct InternedName {
+    struct InternedName *next;
+    uint64_t hash;
+    size_t len;
+    char text[];
+} InternedName;
+
+typedef struct Source {
+    const char *path, *text;
+    size_t len;
+} Source;
+
+struct Landing {
+    jmp_buf jump;
+    struct Landing *outer;
+};
+
+struct Ctx {
+    Allocator allocator;
+    Chunk *chunks; // newest first
+    Deferred *deferred;
+    struct Landing *landing; // the innermost ctx_protect
+    InternedName **names;
+    int n_names, name_cap;
+    VEC(Source) sources;
+    Diagnostic *first_diag, *last_diag;
+    int n_errors;
+};
+
+_Noreturn void ctx_leave(Ctx *ctx, CtxStatus status);
+
+#endif
