@@ -1,0 +1,41 @@
+# Language standard, warnings, sanitizers, ccache. Everything that is the same for every target.
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+set(CMAKE_C_FLAGS_DEBUG "-O0 -g3 -DTG_DEBUG")
+
+option(TEGULA_WERROR "Treat warnings as errors" ON)
+set(TEGULA_SANITIZE "" CACHE STRING "Sanitizers, comma separated: address,undefined | thread")
+option(TEGULA_FUZZ "Build tests/fuzz with libFuzzer (clang only)" OFF)
+
+# _GNU_SOURCE: strict C17 hides POSIX (clock_gettime, mmap, dlopen), which the runtime needs.
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+                    -Wpointer-arith -Wwrite-strings -ffp-contract=off -fno-strict-aliasing
+                    -fno-omit-frame-pointer)
+if(TEGULA_WERROR)
+    add_compile_options(-Werror)
+endif()
+
+if(TEGULA_SANITIZE)
+    add_compile_options(-fsanitize=${TEGULA_SANITIZE})
+    add_link_options(-fsanitize=${TEGULA_SANITIZE})
+    if(TEGULA_SANITIZE MATCHES "undefined")
+        add_compile_options(-fno-sanitize-recover=undefined)
+    endif()
+endif()
+if(TEGULA_FUZZ)
+    if(NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
+        message(FATAL_ERROR "TEGULA_FUZZ needs clang: use the preset 'fuzz'")
+    endif()
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_C_COMPILER_LAUNCHER)
+    set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()

@@ -1,0 +1,51 @@
+# Generated sources: the lexer and parser, and the library written in Tegula as C arrays.
+set(TEGULA_GEN ${CMAKE_BINARY_DIR}/gen)
+
+# Adds gen/FOLDER/{lexer,parser}.{c,h} to TARGET. Include them as "FOLDER/parser.h".
+function(tegula_flex_bison target folder lexer parser)
+    set(src ${CMAKE_SOURCE_DIR}/${folder})
+    set(dir ${TEGULA_GEN}/${folder})
+    file(MAKE_DIRECTORY ${dir})
+    target_include_directories(${target} PRIVATE ${TEGULA_GEN})
+    find_program(BISON_PROGRAM bison REQUIRED)
+    find_program(FLEX_PROGRAM flex REQUIRED)
+    get_filename_component(p ${parser} NAME_WE)
+    get_filename_component(l ${lexer} NAME_WE)
+    # GLOB, so that CMake runs again when a grammar file appears.
+    file(GLOB found CONFIGURE_DEPENDS ${src}/${parser} ${src}/${lexer})
+    if(${src}/${parser} IN_LIST found)
+        add_custom_command(
+            OUTPUT ${dir}/${p}.c ${dir}/${p}.h
+            COMMAND ${BISON_PROGRAM} -Wall -Werror -Wno-error=other --defines=${dir}/${p}.h
+                    -o ${dir}/${p}.c ${src}/${parser}
+            DEPENDS ${src}/${parser} COMMENT "bison ${folder}/${parser}" VERBATIM)
+        target_sources(${target} PRIVATE ${dir}/${p}.c ${dir}/${p}.h)
+    endif()
+    if(${src}/${lexer} IN_LIST found)
+        add_custom_command(
+            OUTPUT ${dir}/${l}.c ${dir}/${l}.h
+            COMMAND ${FLEX_PROGRAM} --header-file=${dir}/${l}.h -o ${dir}/${l}.c ${src}/${lexer}
+            DEPENDS ${src}/${lexer} COMMENT "flex ${folder}/${lexer}" VERBATIM)
+        target_sources(${target} PRIVATE ${dir}/${l}.c ${dir}/${l}.h)
+    endif()
+    # Generated code is not held to the house rules.
+    set_source_files_properties(${dir}/${p}.c ${dir}/${l}.c PROPERTIES COMPILE_OPTIONS
+        "-Wno-sign-compare;-Wno-unused-function;-Wno-unused-parameter;-Wno-missing-prototypes;-Wno-shadow;-Wno-unused-but-set-variable;-Wno-conversion")
+endfunction()
+
+# Library TARGET with every *.teg of DIR as text: struct tg_embedded tg_embedded_files[], declared in
+# "stdlib/embedded.h"; a path reads "std/NAME.teg".
+function(tegula_embed target dir)
+    set(out ${TEGULA_GEN}/embed/stdlib)
+    file(MAKE_DIRECTORY ${out})
+    file(GLOB files CONFIGURE_DEPENDS ${dir}/*.teg)
+    configure_file(${CMAKE_SOURCE_DIR}/cmake/embedded.h.in ${out}/embedded.h COPYONLY)
+    add_custom_command(
+        OUTPUT ${out}/embedded.c
+        COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DOUT=${out}/embedded.c
+                -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+        DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+        COMMENT "embedding stdlib" VERBATIM)
+    add_library(${target} STATIC ${out}/embedded.c)
+    target_include_directories(${target} PUBLIC ${TEGULA_GEN}/embed)
+endfunction()
