@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The intermediate representation: types, attributes, values, operations, regions; building,
+// changing, printing, parsing and verifying them.
+//
+//   module -> op -> region -> op -> ...
+//
+// Control flow is structured on every level, so a region is exactly one straight list of ops with
+// arguments, ended by a terminator. Values are in SSA form and know their uses; a region sees the
+// values of the regions around it. What each op means is its row in lang/ops.def.
+#ifndef IR_IR_H
+#define IR_IR_H
+
+#include "lang/base.h"
+
+typedef struct Ir Ir; // the tables that make types and attributes unique; one a Ctx
+typedef struct Type Type;
+typedef struct Attr Attr;
+typedef struct Value Value;
+typedef struct Use Use;
+typedef struct Op Op;
+typedef struct Region Region;
+
+enum { MAX_RANK = 8 };
+
+Ir *ir_create(Ctx *ctx);
+Ctx *ir_ctx(const Ir *ir);
+
+/* ---- types (type.c) ------------------------------------------------------------------------ */
+// Unique: equal types are equal pointers.
+
+typedef enum TypeKind {
+    TY_BLOCK,  // a value: element and constant extents; rank 0 is a scalar
+    TY_TENSOR, // memory: element, extents and strides, each known or DYNAMIC
+} TypeKind;
+
+/// An extent or a stride that is known at launch only.
+#define DYNAMIC INT64_MIN
+
+/// Text form: `f32`, `f32<64x32>`, `tensor<f32, ?x64, [?, 1]>`, `tensor<f32>` (rank 0). Strides
+/// count elements and are left out of the text where all are DYNAMIC.
+struct Type {
+    TypeKind kind;
+    Elem elem;
+    int rank;
+    int64_t extents[MAX_RANK];
+    int64_t strides[MAX_RANK]; // tensors only
+};
+
+const Type *ty_scalar(Ir *ir, Elem elem);
+const Type *ty_block(Ir *ir, Elem elem, int rank, const int64_t *extents);
+/// extents or strides may be NULL: all DYNAMIC.
+const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const int64_t *strides);
+/// The shape of `shape` with another element.
+const Type *ty_with_elem(Ir *ir, const Type *shape, Elem elem);
+const Type *ty_with_shape(Ir *ir, const Type *elem, const Type *shape);
+bool ty_same_shape(const Type *a, const Type *b);
+/// Product of the extents of a block.
+int64_t ty_count(const Type *t);
+static inline bool ty_is_scalar(const Type *t) { return t->kind == TY_BLOCK && t->rank == 0; }
+static inline bool ty_is_block(const Type *t) { return t->kind == TY_BLOCK; }
+
+/* ---- attributes (attr.c) ------------------------------------------------------------------- */
+// Constant data of an op, by name. Unique like types.
+
+typedef enum AttrKind {
+    AT_INT,   // 42         any integer element's bits, sign- or zero-extended to 64
+    AT_FLOAT, // 1.5        a double, printed so that it reads back exactly (hex where needed)
+    AT_BOOL,  // true
+    AT_STR,   // "text"
+    AT_TYPE,  // f32<4>
+    AT_INTS,  // [1, 0]
+    AT_STRS,  // ["a", "b"]
+    AT_SUBS,  // (at, axis 64, axis 32 * 2, pick): how a tensor is subscripted, see below
+} AttrKind;
+
+/// One dimension of a subscript. SUB_AT: a scalar coordinate (one i64 operand). SUB_AXIS: a new
+/// axis of `size` lanes, lane j at base + j * mul, live while j < count (two i64 operands: base,
+/// count). SUB_PICK: a block of coordinates (one operand); all picks of a subscript have one shape,
+/// which stands in the result where the first of them stands.
+typedef enum SubKind { SUB_AT, SUB_AXIS, SUB_PICK } SubKind;
+typedef struct Sub {
+    SubKind kind;
+    int64_t size, mul; // SUB_AXIS only
+} Sub;
+
+struct Attr {
+    AttrKind kind;
+    int n; // items of INTS, STRS, SUBS; bytes of STR
+    union {
+        int64_t i; // INT, BOOL
+        double f;
+        const char *str;
+        const Type *type;
+        const int64_t *ints;
+        const char *const *strs;
+        const Sub *subs;
+    };
+};
+
+const Attr *at_int(Ir *ir, int64_t v);
+const Attr *at_float(Ir *ir, double v); // unique by bits: -0.0 and NaNs keep their identity
+const Attr *at_bool(Ir *ir, bool v);
+const Attr *at_str(Ir *ir, const char *s);
+const Attr *at_type(Ir *ir, const Type *t);
+const Attr *at_ints(Ir *ir, const int64_t *v, int n);
+const Attr *at_strs(Ir *ir, const char *const *v, int n);
+const Attr *at_subs(Ir *ir, const Sub *v, int n);
+
+/* ---- operations ---------------------------------------------------------------------------- */
+
+typedef enum OpCode {
+#define OP(id, ...) OP_##id,
+#include "lang/ops.def"
+    OP_COUNT
+} OpCode;
+
+enum Trait {
+    PURE = 1,        // no effect: may be deleted, merged, moved to wherever its operands are
+    COMMUTES = 2,    // f(a, b) = f(b, a)
+    SAME = 4,        // operands and results have one type
+    TERMINATOR = 8,  // last in its region
+    READS = 16,      // reads tensor memory
+    WRITES = 32,     // writes tensor memory
+    ELEMENTWISE = 64, // maps over lanes; operands and result have one shape
+    COMPARES = 128,  // elementwise, result is bool
+    ISOLATED = 256,  // its regions see no value from outside (kernel, func)
+    HOST = 512,      // stands outside programs only
+    EFFECT = 1024,   // some other effect (assert, print, require): keep, in order
+    ASSOCIATES = 2048, // f(f(a, b), c) = f(a, f(b, c)), for integers
+};
+
+enum { ANY = -1 }; // operand, result or region counts that vary
+
+typedef struct OpInfo {
+    const char *name;
+    int n_operands, n_results, n_regions; // or ANY
+    int traits;
+    int classes;       // elementwise: element classes of the operands
+    const char *attrs; // "axis:int order:str?": required and optional (?) attributes
+    const char *doc;
+} OpInfo;
+extern const OpInfo op_info[OP_COUNT];
+/// OP_COUNT where there is no such op.
+OpCode op_by_name(const char *name);
+
+/// A place where a value is used: operand `index` of `user`.
+struct Use {
+    Value *value;
+    Op *user;
+    int index;
+    Use *next, **link; // the other uses of the value
+};
+
+struct Value {
+    const Type *type;
+    Op *def;        // the op it is a result of, or NULL:
+    Region *region; // then it is an argument of this region
+    int index;      // which result or argument
+    Use *uses;
+    const char *name; // as written in the source, or NULL; a hint for printing
+};
+
+typedef struct NamedAttr {
+    const char *name; // interned
+    const Attr *value;
+} NamedAttr;
+
+struct Op {
+    OpCode code;
+    Loc loc;
+    Region *parent;
+    Op *prev, *next;
+    int n_operands, n_results, n_regions, n_attrs;
+    Use *operands;
+    Value *results;
+    Region **regions;
+    NamedAttr *attrs;
+    int mark;   // scratch for one pass at a time
+    void *note; // likewise
+};
+
+struct Region {
+    Op *parent;
+    int n_args;
+    Value **args;
+    Op *first, *last;
+};
+
+static inline Value *operand(const Op *op, int i) { return op->operands[i].value; }
+static inline Value *result(const Op *op, int i) { return (Value *)&op->results[i]; }
+static inline bool op_has(const Op *op, int traits) {
+    return (op_info[op->code].traits & traits) == traits;
+}
+static inline Op *terminator(const Region *r) { return r->last; }
+
+/* ---- building (build.c) -------------------------------------------------------------------- */
+
+/// Where new ops go: before `before`, or at the end of `region`. New ops take `loc`.
+typedef struct Builder {
+    Ir *ir;
+    Region *region;
+    Op *before;
+    Loc loc;
+} Builder;
+
+Builder build_at_end(Ir *ir, Region *region, Loc loc);
+Builder build_before(Ir *ir, Op *op);
+Builder build_after(Ir *ir, Op *op);
+
+/// Makes an op with empty regions. Attributes follow by op_set_attr.
+Op *build_op(Builder *b, OpCode code, int n_operands, Value *const *operands, int n_results,
+             const Type *const *results, int n_regions);
+Value *region_add_arg(Ir *ir, Region *r, const Type *type, const char *name);
+
+Op *build_module(Ir *ir);
+/// One result; its type by the op's row (SAME: the operand's, COMPARES: bool of that shape).
+Value *build_unary(Builder *b, OpCode code, Value *x);
+Value *build_binary(Builder *b, OpCode code, Value *x, Value *y);
+Value *build_ternary(Builder *b, OpCode code, Value *x, Value *y, Value *z);
+Value *build_int(Builder *b, const Type *type, int64_t v);
+Value *build_float(Builder *b, const Type *type, double v);
+Value *build_bool(Builder *b, const Type *type, bool v);
+/// The constant of attribute a (INT, FLOAT, BOOL) in every lane.
+Value *build_const(Builder *b, const Type *type, const Attr *a);
+Value *build_index(Builder *b, int64_t v); // i64 scalar
+Value *build_cast(Builder *b, Value *x, Elem to);         // x itself where nothing changes
+Value *build_broadcast(Builder *b, Value *x, const Type *to); // likewise
+Value *build_reshape(Builder *b, Value *x, const Type *to);   // likewise
+Value *build_select(Builder *b, Value *c, Value *x, Value *y);
+void build_yield(Builder *b, int n, Value *const *values);
+
+/* ---- reading and changing (op.c) ----------------------------------------------------------- */
+
+const Attr *op_attr(const Op *op, const char *name); // NULL where absent
+int64_t op_int(const Op *op, const char *name, int64_t otherwise);
+bool op_flag(const Op *op, const char *name);
+const char *op_str(const Op *op, const char *name); // NULL where absent
+void op_set_attr(Ir *ir, Op *op, const char *name, const Attr *value); // NULL removes
+
+void op_set_operand(Op *op, int i, Value *v);
+void op_set_operands(Ir *ir, Op *op, int n, Value *const *values);
+void op_add_operand(Ir *ir, Op *op, Value *v);
+void value_replace(Value *old, Value *with);
+bool value_has_uses(const Value *v);
+bool value_has_one_use(const Value *v);
+/// Takes the op out and drops its uses of others; its results must be unused.
+void op_erase(Op *op);
+/// Takes the op out of its region, keeping it whole.
+void op_unlink(Op *op);
+void op_move_before(Op *op, Op *before);
+void op_move_to_end(Op *op, Region *r);
+/// Deep copy at b; values found in `map` are replaced, results and arguments are added to it.
+Op *op_clone(Builder *b, const Op *op, PtrMap *map);
+/// Copies the ops of a region, but not its terminator, to b.
+void region_clone_body(Builder *b, const Region *r, PtrMap *map);
+/// Adds results or region arguments to a structured op by replacing it with a copy.
+Op *op_with_results(Ir *ir, Op *op, int n_results, const Type *const *types);
+
+/// Visits op and all inside it; before (pre) or after (post) its regions. The visitor may erase
+/// the op it is given.
+void op_walk_pre(Op *op, void (*visit)(Op *op, void *arg), void *arg);
+void op_walk_post(Op *op, void (*visit)(Op *op, void *arg), void *arg);
+/// The innermost op of this code around op, or NULL.
+Op *op_enclosing(const Op *op, OpCode code);
+bool op_is_inside(const Op *op, const Op *outer);
+bool value_is_inside(const Value *v, const Op *outer); // defined in a region of outer
+/// True where `a` stands before `b` in one region.
+bool op_before(const Op *a, const Op *b);
+
+#define for_each_op(op, region_) for (Op *op = (region_)->first; op; op = op->next)
+/// The body may erase op.
+#define for_each_op_safe(op, region_)                                                              \
+    for (Op *op = (region_)->first, *next_##op; op && (next_##op = op->next, 1); op = next_##op)
+#define for_each_use(u, value_) for (Use *u = (value_)->uses; u; u = u->next)
+
+/// The op that defines v, if its code is `code`; else NULL.
+Op *def_of(const Value *v, OpCode code);
+/// The constant a value is (in every lane, also through broadcast and reshape), or NULL.
+const Attr *const_of(const Value *v);
+bool const_int(const Value *v, int64_t *out);
+bool is_const_int(const Value *v, int64_t n);
+bool is_true(const Value *v);
+bool is_false(const Value *v);
+
+/* ---- views of particular ops (view.c) ------------------------------------------------------ */
+
+/// The subscript of load, live, store, atomic and combine, decoded.
+typedef struct Access {
+    Value *tensor;
+    int n_subs;
+    const Sub *subs;
+    int first[MAX_RANK]; // operand index of dimension d's first operand
+    Value *mask;         // bool block in the shape of the picks, or NULL
+    Value *pad;          // load: scalar
+    Value *value;        // store, atomic (and combine: the first)
+    int pick_rank;       // shape of the picks, if any; pick_at = its first axis in the block
+    int64_t pick_extents[MAX_RANK];
+    int pick_at;         // -1 where there is no pick
+    int rank;            // shape of the block read or written
+    int64_t extents[MAX_RANK];
+    int axis_of[MAX_RANK]; // block axis of dimension d where SUB_AXIS, else -1
+} Access;
+bool op_is_access(const Op *op);
+Access access_of(const Op *op);
+static inline Value *sub_operand(const Op *op, const Access *a, int dim, int which) {
+    return operand(op, a->first[dim] + which);
+}
+
+/// If the region computes one known function of its arguments (first half a, second half b),
+/// the elementwise op that does it (ADD, MUL, MIN, MAX, AND, OR, XOR), else OP_COUNT.
+OpCode region_monoid(const Region *r);
+/// The kernel of that name in the module, or the only one where name is NULL; else NULL.
+Op *find_kernel(const Op *module, const char *name);
+Op *find_func(const Op *module, const char *name);
+
+/* ---- text (print.c, parse.c) --------------------------------------------------------------- */
+// op      := (values '=')? name values? attrs? (':' types)? region*
+// values  := '%'name (',' '%'name)*        attrs := '[' name '=' attr (',' ...)* ']'
+// region  := '{' ('(' '%'name ':' type, ... ')')? op* '}'
+// Types are those of the results. One spelling serves every op. Values defined elsewhere are
+// known by their names. With `locs`, each op ends in `@ line:col`. `//` starts a comment.
+
+void ir_print(Text *out, const Op *op, bool locs);
+void ir_print_type(Text *out, const Type *t);
+void ir_print_attr(Text *out, const Attr *a);
+char *ir_to_text(Ctx *ctx, const Op *op); // for messages and debuggers
+/// The module in registered source `file`, or NULL with diagnostics. Any bytes get a message.
+Op *ir_parse(Ir *ir, uint16_t file);
+
+/* ---- verifying (verify.c) ------------------------------------------------------------------ */
+
+/// Checks every op against its row and its own rule, dominance and terminators. Reports each
+/// violation as a diagnostic with the op, what was expected and what was found.
+bool ir_verify(Ir *ir, const Op *op);
+
+/* ---- folding and rewriting (fold.c, rewrite.c) --------------------------------------------- */
+
+/// The value op computes if it is a constant or one of its operands, else NULL. Pure ops of one
+/// result only; may build constants at b.
+Value *op_fold(Builder *b, Op *op);
+
+typedef struct Rewriter Rewriter;
+/// Rules preserve types, are monotonic (never undo each other) and never make code worse.
+typedef struct Rule {
+    OpCode root;
+    bool (*apply)(Rewriter *rw, Op *op); // true: changed something
+    const char *algebra;                 // "x - x = 0"
+} Rule;
+struct Rewriter {
+    Builder at; // placed before the op at hand
+    Ir *ir;
+    struct Worklist *list;
+};
+/// op has one result: gives its users `with`, then erases it.
+void rewrite_to(Rewriter *rw, Op *op, Value *with);
+void rewrite_touch(Rewriter *rw, Op *op); // visit it again
+void rewrite_erase(Rewriter *rw, Op *op);
+/// Applies folding and the rules greedily until nothing changes. Returns whether anything did.
+bool rewrite_all(Ir *ir, Op *root, const Rule *rules, int n_rules);
+
+/* ---- passes (pass.c) ----------------------------------------------------------------------- */
+
+/// What a pass may ask of the world. Owned by the caller of the pipeline.
+typedef struct PassEnv {
+    Ir *ir;
+    const Op *library; // module of scalar funcs for expand-math, or NULL
+    int threads;       // that a launch may use
+    int64_t l1_bytes, l2_bytes;
+    bool check;        // --check: keep what the checks need
+    int vector_bytes;  // of the target
+    int split;         // splitting of reduction loops: 0 chosen by the pass, 1 never, else ways
+} PassEnv;
+
+typedef struct Pass {
+    const char *name;
+    void (*run)(PassEnv *env, Op *module);
+    const char *doc; // one line: before -> after
+} Pass;
+
+typedef struct PassOptions {
+    bool verify_each, time;
+    const char *dump_after; // comma-separated names, or "all", or NULL
+    void (*dump)(void *user, const char *pass, const char *text);
+    void *user;
+    double *seconds; // time: n_passes entries, filled in
+} PassOptions;
+/// Runs the pipeline in order; false where verification failed (diagnosed, naming the pass).
+bool run_passes(PassEnv *env, Op *module, const Pass *const *pipeline, int n,
+                const PassOptions *options);
+
+#endif
