@@ -30,11 +30,11 @@ function(tegula_flex_bison target folder lexer parser)
     endif()
     # Generated code is not held to the house rules.
     set_source_files_properties(${dir}/${p}.c ${dir}/${l}.c PROPERTIES COMPILE_OPTIONS
-        "-Wno-sign-compare;-Wno-unused-function;-Wno-unused-parameter;-Wno-missing-prototypes;-Wno-shadow;-Wno-unused-but-set-variable;-Wno-conversion")
+        "-Wno-sign-compare;-Wno-shadow;-Wno-missing-prototypes;-Wno-unused-but-set-variable")
 endfunction()
 
-# Library TARGET with every *.teg of DIR as text: struct tg_embedded tg_embedded_files[], declared in
-# "stdlib/embedded.h"; a path reads "std/NAME.teg".
+# Library TARGET with every *.teg of DIR as text: struct tg_embedded tg_embedded_files[], declared
+# in "stdlib/embedded.h"; a path reads "std/NAME.teg".
 function(tegula_embed target dir)
     set(out ${TEGULA_GEN}/embed/stdlib)
     file(MAKE_DIRECTORY ${out})

@@ -2,7 +2,8 @@
 # package takes seconds to load; this takes milliseconds).
 find_program(LLVM_CONFIG NAMES llvm-config-22 llvm-config PATHS /usr/lib/llvm-22/bin REQUIRED)
 execute_process(COMMAND ${LLVM_CONFIG} --version --includedir --libdir --bindir
-                OUTPUT_VARIABLE llvm_out OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+                OUTPUT_VARIABLE llvm_out OUTPUT_STRIP_TRAILING_WHITESPACE
+                COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "\n" ";" llvm_out "${llvm_out}")
 list(GET llvm_out 0 LLVM_VERSION)
 list(GET llvm_out 1 LLVM_INCLUDE_DIR)

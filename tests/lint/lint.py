@@ -1,0 +1,154 @@
+"""House rules that a machine can check: include arrows, sizes, headers, leftovers.
+
+Usage: lint.py ROOT [--stats]. Prints one line a finding, exits 1 when there is one. Function
+lengths need universal-ctags; without it they are left out, with a line that says so.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+# folder -> the folders it may include; the same arrows as in CMakeLists.txt.
+ARROWS = {
+    "lang": {"lang"},
+    "ir": {"ir", "lang"},
+    "frontend": {"frontend", "ir", "lang", "stdlib"},
+    "passes": {"passes", "ir", "lang"},
+    "backends": {"backends", "passes", "ir", "lang"},
+    "runtime": {"runtime"},
+    "examples": {"runtime"},
+}
+CODE = {".c", ".h", ".def", ".l", ".y"}
+MAX_WIDTH, MAX_FILE, MAX_FUNCTION = 100, 800, 100
+MEDIAN_FUNCTION, P95_FUNCTION = 15, 60
+LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK|not implemented|unimplemented)\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+
+
+def sources(root):
+    """Files under version control or about to be, without build folders."""
+    out = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"],
+                         capture_output=True, text=True)
+    names = out.stdout.split("\n") if out.returncode == 0 else []
+    if not any(names):
+        names = [str(p.relative_to(root)) for p in root.rglob("*")
+                 if not p.relative_to(root).parts[0].startswith(("build", "."))]
+    return sorted(n for n in names if n and (root / n).is_file())
+
+
+def check_includes(name, lines, say):
+    folder = name.split("/")[0]
+    for n, line in enumerate(lines, 1):
+        m = INCLUDE.match(line)
+        if not m:
+            continue
+        quoted, path = m.group(1) == '"', m.group(2)
+        top = path.split("/")[0]
+        if path.startswith(("llvm-c/", "llvm/")) and folder not in ("backends", "tests"):
+            say(name, n, f"LLVM header outside backends/: {path}")
+        if quoted and folder in ARROWS and top in {*ARROWS, "tools", "tests", "stdlib"} \
+                and "/" in path and top not in ARROWS[folder]:
+            say(name, n, f"{folder}/ may not include {top}/: {path}")
+
+
+def backend_of(path):
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "backends" else None
+
+
+def check_backends(name, lines, say):
+    """Back ends never include each other; llvm/ is shared, sim/ may read target tables."""
+    own = backend_of(name)
+    for n, line in enumerate(lines, 1):
+        m = INCLUDE.match(line)
+        other = backend_of(m.group(2)) if m else None
+        if own and other and other not in (own, "llvm") and own != "sim":
+            say(name, n, f"back end {own} may not include back end {other}")
+
+
+def check_text(name, lines, say):
+    suffix = pathlib.PurePath(name).suffix
+    if suffix in CODE and "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception" not in \
+            "\n".join(lines[:3]):
+        say(name, 1, "no SPDX line")
+    if len(lines) > MAX_FILE and suffix != ".def":
+        say(name, 1, f"{len(lines)} lines, the limit is {MAX_FILE}")
+    for n, line in enumerate(lines, 1):
+        if len(line) > MAX_WIDTH and suffix != ".def":
+            say(name, n, f"{len(line)} columns, the limit is {MAX_WIDTH}")
+        if line != line.rstrip():
+            say(name, n, "white space at the end of the line")
+        if LEFTOVER.search(line):
+            say(name, n, "leftover: " + line.strip())
+
+
+def is_table(lines):
+    """A flat switch or table: most lines are cases, rows or single statements of cases."""
+    rows = sum(1 for l in lines if re.match(r"\s*(case\b|default:|\{.*\},?$|\[.*\] =|X\()", l))
+    return rows * 3 >= len(lines)
+
+
+def functions(root, names):
+    """(name, first line, length, function) of every C function, by ctags."""
+    files = [n for n in names if n.endswith(".c")]
+    if not files:
+        return
+    out = subprocess.run(["ctags", "--fields=+ne", "--kinds-C=f", "-f", "-", "-L", "-"], cwd=root,
+                         input="\n".join(files), capture_output=True, text=True).stdout
+    for row in out.splitlines():
+        cells = row.split("\t")
+        extra = dict(c.split(":", 1) for c in cells[3:] if ":" in c)
+        if "end" in extra:
+            first, last = int(extra["line"]), int(extra["end"])
+            yield cells[1], first, last - first + 1, cells[0]
+
+
+def check_functions(root, names, say):
+    lengths = []
+    for name, first, length, function in functions(root, names):
+        if not name.startswith("tests/"):
+            lengths.append(length)
+        if length > MAX_FUNCTION:
+            body = (root / name).read_text().splitlines()[first - 1:first - 1 + length]
+            if not is_table(body):
+                say(name, first, f"{function} has {length} lines, the limit is {MAX_FUNCTION}")
+    lengths.sort()
+    if len(lengths) >= 100:
+        median, p95 = lengths[len(lengths) // 2], lengths[len(lengths) * 95 // 100]
+        if median > MEDIAN_FUNCTION:
+            say("functions", 0, f"median length {median}, the limit is {MEDIAN_FUNCTION}")
+        if p95 > P95_FUNCTION:
+            say("functions", 0, f"95 % length {p95}, the limit is {P95_FUNCTION}")
+    return lengths
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    found = []
+
+    def say(name, line, text):
+        found.append(f"{name}:{line}: {text}")
+
+    names = [n for n in sources(root)
+             if pathlib.PurePath(n).suffix in CODE | {".teg", ".py", ".sh", ".cmake"}]
+    for name in names:
+        lines = (root / name).read_text(errors="replace").splitlines()
+        is_code = pathlib.PurePath(name).suffix in CODE
+        # Inputs of message and fuzz tests are bad on purpose.
+        if not name.startswith(("tests/diag/", "tests/fuzz/seeds/", "tests/lint/")):
+            check_text(name, lines, say)
+        if is_code:
+            check_includes(name, lines, say)
+            check_backends(name, lines, say)
+    lengths = []
+    if shutil.which("ctags"):
+        lengths = check_functions(root, names, say)
+    else:
+        print("lint: no ctags, function lengths are not checked")
+    print("\n".join(found))
+    print(f"lint: {len(names)} files, {len(lengths)} functions, {len(found)} findings")
+    return 1 if found else 0
+
+
+sys.exit(main())

@@ -1,0 +1,28 @@
+# lit configuration of tests/lit/*: text in, text out. ctest passes the parameters `bin` (the
+# programs), `llvm` (FileCheck), `out` (scratch) and `python`.
+import os
+import lit.formats
+
+params = lit_config.params
+here = os.path.dirname(os.path.abspath(__file__))
+tegula = os.path.join(params["bin"], "tegula")
+
+config.name = "tegula"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".teg", ".tir"]
+config.excludes = ["Inputs"]
+config.test_source_root = here
+config.test_exec_root = params["out"]
+config.environment["NO_COLOR"] = "1"
+config.environment["PATH"] = os.pathsep.join([params["llvm"], config.environment["PATH"]])
+if "ASAN_OPTIONS" in os.environ:
+    config.environment["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"]
+
+# lit replaces in this order, so the longer name comes first.
+config.substitutions += [
+    ("%tegula-opt", tegula + "-opt"),
+    ("%tegula", tegula),
+    ("%check-diag", "%s %s --tegula %s" % (
+        params["python"], os.path.join(here, "..", "diag", "check.py"), tegula)),
+    ("%kernels", os.path.join(here, "..", "kernels")),
+]

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Installs the Debian packages that the build and the tests need, those alone that are missing.
+# As root, or through sudo. `setup.sh --dev` adds what developers use beside them.
+set -eu
+
+build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev
+       libpthreadpool-dev"
+tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git"
+dev="clang clang-format clang-tidy libclang-rt-14-dev gdb"
+
+wanted="$build $tests"
+[ "${1:-}" = --dev ] && wanted="$wanted $dev"
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "setup: no apt-get here; these Debian packages are needed, under your system's names:"
+    echo $wanted
+    exit 0
+fi
+
+missing=
+for p in $wanted; do
+    dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q '^install ok installed' ||
+        missing="$missing $p"
+done
+[ -n "$missing" ] || exit 0
+
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || {
+        echo "setup: please install as root:$missing" >&2
+        exit 1
+    }
+    as_root=sudo
+fi
+apt() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@"
+}
+
+echo "setup: installing$missing"
+apt update
+# LLVM 22 came to Debian 12 with a security update: that archive may not be listed yet.
+if ! apt-cache show llvm-22-dev >/dev/null 2>&1; then
+    . /etc/os-release
+    if [ "${VERSION_CODENAME:-}" = bookworm ]; then
+        list=/etc/apt/sources.list.d/bookworm-security.list
+        echo "setup: adding $list for LLVM 22"
+        echo "deb http://deb.debian.org/debian-security bookworm-security main" |
+            $as_root tee "$list" >/dev/null
+        apt update
+    else
+        echo "setup: no package llvm-22-dev here; see https://apt.llvm.org" >&2
+        exit 1
+    fi
+fi
+apt install -y --no-install-recommends $missing >/dev/null
