@@ -29,8 +29,8 @@ Ctx *ir_ctx(const Ir *ir);
 // Unique: equal types are equal pointers.
 
 typedef enum TypeKind {
-    TY_BLOCK,  // a value: element and constant extents; rank 0 is a scalar
-    TY_TENSOR, // memory: element, extents and strides, each known or DYNAMIC
+    TK_BLOCK,  // a value: element and constant extents; rank 0 is a scalar
+    TK_TENSOR, // memory: element, extents and strides, each known or DYNAMIC
 } TypeKind;
 
 /// An extent or a stride that is known at launch only.
@@ -56,8 +56,8 @@ const Type *ty_with_shape(Ir *ir, const Type *elem, const Type *shape);
 bool ty_same_shape(const Type *a, const Type *b);
 /// Product of the extents of a block.
 int64_t ty_count(const Type *t);
-static inline bool ty_is_scalar(const Type *t) { return t->kind == TY_BLOCK && t->rank == 0; }
-static inline bool ty_is_block(const Type *t) { return t->kind == TY_BLOCK; }
+static inline bool ty_is_scalar(const Type *t) { return t->kind == TK_BLOCK && t->rank == 0; }
+static inline bool ty_is_block(const Type *t) { return t->kind == TK_BLOCK; }
 
 /* ---- attributes (attr.c) ------------------------------------------------------------------- */
 // Constant data of an op, by name. Unique like types.
@@ -73,15 +73,15 @@ typedef enum AttrKind {
     AT_SUBS,  // (at, axis 64, axis 32 * 2, pick): how a tensor is subscripted, see below
 } AttrKind;
 
-/// One dimension of a subscript. SUB_AT: a scalar coordinate (one i64 operand). SUB_AXIS: a new
+/// One dimension of a subscript. DIM_AT: a scalar coordinate (one i64 operand). DIM_AXIS: a new
 /// axis of `size` lanes, lane j at base + j * mul, live while j < count (two i64 operands: base,
-/// count). SUB_PICK: a block of coordinates (one operand); all picks of a subscript have one shape,
+/// count). DIM_PICK: a block of coordinates (one operand); all picks of a subscript have one shape,
 /// which stands in the result where the first of them stands.
-typedef enum SubKind { SUB_AT, SUB_AXIS, SUB_PICK } SubKind;
-typedef struct Sub {
-    SubKind kind;
-    int64_t size, mul; // SUB_AXIS only
-} Sub;
+typedef enum SubDimKind { DIM_AT, DIM_AXIS, DIM_PICK } SubDimKind;
+typedef struct SubDim {
+    SubDimKind kind;
+    int64_t size, mul; // DIM_AXIS only
+} SubDim;
 
 struct Attr {
     AttrKind kind;
@@ -93,7 +93,7 @@ struct Attr {
         const Type *type;
         const int64_t *ints;
         const char *const *strs;
-        const Sub *subs;
+        const SubDim *subs;
     };
 };
 
@@ -104,7 +104,7 @@ const Attr *at_str(Ir *ir, const char *s);
 const Attr *at_type(Ir *ir, const Type *t);
 const Attr *at_ints(Ir *ir, const int64_t *v, int n);
 const Attr *at_strs(Ir *ir, const char *const *v, int n);
-const Attr *at_subs(Ir *ir, const Sub *v, int n);
+const Attr *at_subs(Ir *ir, const SubDim *v, int n);
 
 /* ---- operations ---------------------------------------------------------------------------- */
 
@@ -288,7 +288,7 @@ bool is_false(const Value *v);
 typedef struct Access {
     Value *tensor;
     int n_subs;
-    const Sub *subs;
+    const SubDim *subs;
     int first[MAX_RANK]; // operand index of dimension d's first operand
     Value *mask;         // bool block in the shape of the picks, or NULL
     Value *pad;          // load: scalar
@@ -298,7 +298,7 @@ typedef struct Access {
     int pick_at;         // -1 where there is no pick
     int rank;            // shape of the block read or written
     int64_t extents[MAX_RANK];
-    int axis_of[MAX_RANK]; // block axis of dimension d where SUB_AXIS, else -1
+    int axis_of[MAX_RANK]; // block axis of dimension d where DIM_AXIS, else -1
 } Access;
 bool op_is_access(const Op *op);
 Access access_of(const Op *op);

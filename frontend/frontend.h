@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the front end offers: source text in, tile IR of one kernel instance out.
+#ifndef FRONTEND_FRONTEND_H
+#define FRONTEND_FRONTEND_H
+
+#include "frontend/ast.h"
+#include "ir/ir.h"
+
+/* ---- parsing (parse.c) --------------------------------------------------------------------- */
+
+/// The tree of a registered source. Never NULL: after errors (diagnosed) it holds what was read.
+Module *fe_parse(Ctx *ctx, uint16_t file);
+/// The canonical spelling of a source that parses; NULL with diagnostics where it does not.
+char *fe_format(Ctx *ctx, uint16_t file);
+
+/* ---- programs: a module and all it imports (program.c) ------------------------------------- */
+
+/// Finds the text of an import. `from` is the path of the importing source. Returns the file
+/// number of the registered source, or 0 where there is none. Embedded "std/..." files and the
+/// prelude are found without it.
+typedef struct Importer {
+    uint16_t (*find)(void *user, Ctx *ctx, const char *path, const char *from);
+    void *user;
+} Importer;
+
+typedef struct Program Program; // names of all definitions, prelude included
+/// Parses `file` and its imports, and checks names. Never NULL; diagnoses.
+Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer);
+int fe_kernel_count(const Program *p); // kernels of the file itself, in order
+const FnDef *fe_kernel(const Program *p, int i);
+/// By name; NULL where there is none. A NULL name finds the only kernel.
+const FnDef *fe_find_kernel(const Program *p, const char *name);
+
+/* ---- instances (signature.c) --------------------------------------------------------------- */
+
+typedef enum ParamKind { PARAM_TENSOR, PARAM_SCALAR, PARAM_CONST } ParamKind;
+
+/// What a caller passes for one parameter, as far as it is known when compiling.
+typedef struct ParamInst {
+    Elem elem;          // TENSOR, SCALAR: of the argument; EL_COUNT where not known
+    bool null;          // an optional tensor that is not there
+    bool known_shape;   // extents below hold
+    int rank;           // of the argument, packs not merged
+    int64_t extents[MAX_RANK];
+    int64_t strides[MAX_RANK]; // where known_strides
+    bool known_strides;
+    bool known_value;   // SCALAR of integer type or CONST
+    int64_t value;
+} ParamInst;
+
+typedef struct NamedValue {
+    const char *name;
+    int64_t value;
+} NamedValue;
+
+/// One instance of a kernel: everything that elaboration depends on. Names are as in the source.
+typedef struct Inst {
+    const FnDef *kernel;
+    int n_params;
+    ParamInst *params;   // one a parameter, in order
+    int n_set;
+    NamedValue *set;     // tune values, and schedule axes such as `split`
+    int n_dims;
+    NamedValue *dims;    // dims (or generics' alternatives) fixed by hand: `--given D=64`
+    bool specialise_all; // treat every known dim as constant (otherwise only where needed)
+    bool check;          // keep asserts
+} Inst;
+
+/// An instance with defaults for whatever is not known: first alternative of each constraint, the
+/// `given` values, 64 for other dims that must be constant; tune values from fe_tune_default.
+Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel);
+
+/// The tune space: every combination that satisfies `where`, at most `max`. The first one takes
+/// the first alternatives.
+typedef struct Config {
+    int n;
+    NamedValue *values;
+} Config;
+typedef VEC(Config) Configs;
+void fe_configs(Ctx *ctx, const Program *p, const Inst *inst, int max, Configs *out);
+
+/* ---- elaboration (elab*.c) ----------------------------------------------------------------- */
+
+/// How the runtime must prepare the arguments for this instance.
+typedef struct ParamUse {
+    const char *name;
+    ParamKind kind;
+    Elem elem;
+    int rank;         // of the tensor in the IR, merged packs included
+    bool optional, null, written, read;
+    int pack_at;      // first axis of `..N`, or -1
+    int pack_given;   // how many axes of the argument the pack takes
+    int pack_rank;    // how many are left after merging
+} ParamUse;
+
+typedef struct Elaborated {
+    Op *module;       // tile IR: this kernel (and those it calls), or NULL after errors
+    const char *name; // of the kernel op
+    int n_params;
+    ParamUse *params;
+    int n_specialised;       // dims that the code holds as constants
+    NamedValue *specialised; // and their values: part of the key of the code
+    int n_config;
+    NamedValue *config;      // tune values taken
+} Elaborated;
+
+Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst);
+
+/// The scalar fns of std/math.teg as a module of funcs named `exp_f32`: library of expand-math.
+Op *fe_math_library(Ir *ir);
+
+#endif
