@@ -1,0 +1,204 @@
+"""What a case file of tests/run/ uses: data, views, element types NumPy lacks, and case().
+
+See README.md beside this file.
+"""
+import dataclasses
+import pathlib
+
+import numpy as np
+
+CASES = []
+
+
+# ---- element types that NumPy does not have ------------------------------------------------------
+
+@dataclasses.dataclass
+class Format:
+    """A small binary float: exponent and mantissa bits, bias, greatest finite value."""
+    exponent: int
+    mantissa: int
+    bias: int
+    greatest: float
+    inf: bool  # has infinities (else the top codes are numbers, one is NaN)
+
+
+FORMATS = {
+    "bf16": Format(8, 7, 127, float.fromhex("0x1.fep127"), True),
+    "f8e4m3": Format(4, 3, 7, 448.0, False),
+    "f8e5m2": Format(5, 2, 15, 57344.0, True),
+}
+
+
+def decode_table(name):
+    """The value of every code of a format, as f64."""
+    f = FORMATS[name]
+    bits = 1 + f.exponent + f.mantissa
+    code = np.arange(1 << bits)
+    e = (code >> f.mantissa) & ((1 << f.exponent) - 1)
+    m = code & ((1 << f.mantissa) - 1)
+    normal = np.ldexp(1 + m / 2.0 ** f.mantissa, e - f.bias)
+    small = np.ldexp(m / 2.0 ** f.mantissa, 1 - f.bias)
+    v = np.where(e == 0, small, normal)
+    top = e == (1 << f.exponent) - 1
+    if f.inf:
+        v = np.where(top, np.where(m == 0, np.inf, np.nan), v)
+    else:
+        v = np.where(top & (m == (1 << f.mantissa) - 1), np.nan, v)
+    return np.where(code >> (bits - 1), -v, v)
+
+
+TABLES = {name: decode_table(name) for name in FORMATS}
+
+
+def encode(values, name):
+    """f64 to codes: nearest, ties to even codes; f8 saturates, as `as` does."""
+    table = TABLES[name]
+    half = len(table) // 2
+    positive = table[:half]
+    finite = positive[np.isfinite(positive)]
+    values = np.asarray(values, np.float64)
+    a = np.abs(values)
+    hi = np.clip(np.searchsorted(finite, a), 1, len(finite) - 1)
+    lo = hi - 1
+    down, up = a - finite[lo], finite[hi] - a
+    code = np.where((down < up) | ((down == up) & (lo % 2 == 0)), lo, hi)
+    if name == "bf16":
+        over = a >= FORMATS[name].greatest * (1 + 2.0 ** -9)
+        code = np.where(over, int(np.argmax(np.isinf(positive))), code)
+    code = np.where(np.isnan(a), half - 1, code)
+    code = np.where(np.signbit(values), code + half, code)
+    return code.astype(np.uint16 if name == "bf16" else np.uint8)
+
+
+class Data:
+    """An argument: what is written to the .npy file, how it is viewed, and its values."""
+
+    def __init__(self, stored, value, suffix=""):
+        self.stored, self.value, self.suffix = stored, value, suffix
+
+
+def as_data(a):
+    return a if isinstance(a, Data) else Data(np.asarray(a), np.asarray(a))
+
+
+def _small_float(values, name):
+    code = encode(values, name)
+    return Data(code, TABLES[name][code], ":" + name)
+
+
+def bf16(values):
+    return _small_float(values, "bf16")
+
+
+def f8e4m3(values):
+    return _small_float(values, "f8e4m3")
+
+
+def f8e5m2(values):
+    return _small_float(values, "f8e5m2")
+
+
+def _packed(values, name):
+    """Two elements a byte along the last dimension, the low half first; its extent is even."""
+    v = np.asarray(values, np.int64)
+    nibble = (v & 15).astype(np.uint8)
+    return Data(nibble[..., 0::2] | nibble[..., 1::2] << 4, v, ":" + name)
+
+
+def i4(values):
+    return _packed(values, "i4")
+
+
+def u4(values):
+    return _packed(values, "u4")
+
+
+# ---- views ---------------------------------------------------------------------------------------
+
+def sliced(a, text):
+    """sliced(x, "[::2, ::-1]"): the kernel sees this view of the array in the file."""
+    d = as_data(a)
+    return Data(d.stored, eval("v" + text, {"v": d.value}), d.suffix + text.replace(" ", ""))
+
+
+def permuted(a, *axes):
+    d = as_data(a)
+    return Data(d.stored, np.transpose(d.value, axes),
+                d.suffix + ":permute(%s)" % ",".join(map(str, axes)))
+
+
+def expanded(a, extent, axis=0):
+    """A new axis with stride 0."""
+    d = as_data(a)
+    value = np.repeat(np.expand_dims(d.value, axis), extent, axis)
+    return Data(d.stored, value, d.suffix + f":expand({extent},{axis})")
+
+
+def spread(a, axis, stride):
+    """The same elements, `stride` elements apart along axis, in sparse virtual memory."""
+    d = as_data(a)
+    return Data(d.stored, d.value, d.suffix + f":spread({axis},{stride})")
+
+
+def fortran(a):
+    """Column-major in memory."""
+    d = as_data(a)
+    return Data(np.asfortranarray(d.stored), d.value, d.suffix)
+
+
+# ---- random data ---------------------------------------------------------------------------------
+
+def uniform(shape, seed, lo=-1.0, hi=1.0, dtype=np.float32):
+    return np.random.default_rng(seed).uniform(lo, hi, shape).astype(dtype)
+
+
+def normal(shape, seed, dtype=np.float32):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def integers(shape, seed, lo, hi, dtype=np.int32):
+    """lo <= value < hi."""
+    return np.random.default_rng(seed).integers(lo, hi, shape).astype(dtype)
+
+
+# ---- cases ---------------------------------------------------------------------------------------
+
+KERNELS = pathlib.Path(__file__).resolve().parent.parent / "kernels"
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    file: pathlib.Path
+    kernel: str
+    args: dict
+    expect: object
+    length: float
+    ulps: float
+    scale: object
+    tune: list
+    types: dict
+    targets: object
+    fails: str
+    flags: tuple
+    out_types: dict
+
+
+def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=None, tune=({},),
+         types=None, targets=None, fails=None, flags=(), out_types=None):
+    """Registers a run of `kernel` of `file` on every executor, once for each setting in tune.
+
+    args       parameter -> array, Data (bf16(...), sliced(...), ...), number, None or "spec"
+    expect     output -> reference, or a function of the argument values (f64) that gives that
+    length     how many terms a result sums: the error bound grows with it
+    ulps       slack of the other arithmetic, in units of the accumulator's rounding error
+    scale      output -> magnitude of the terms summed (default: the largest |reference|)
+    out_types  output -> "bf16" ...: how to read an output whose type NumPy lacks
+    fails      the run must end with this text in its message
+    """
+    import sys
+    caller = pathlib.Path(sys._getframe(1).f_code.co_filename).parent
+    path = next((d / file for d in (caller, KERNELS) if (d / file).exists()), caller / file)
+    CASES.append(Case(name or f"{kernel}-{len(CASES)}", path, kernel, args, expect, length, ulps,
+                      scale or {}, list(tune), types or {}, targets, fails, tuple(flags),
+                      out_types or {}))

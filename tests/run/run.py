@@ -1,0 +1,199 @@
+"""Runs the cases of tests/run/NAME.py on every executor and compares with their references.
+
+Usage: run.py --tegula PROGRAM [--target T]... [--keep] [-k TEXT] CASES.py...
+All runs of a case file go through one process (`tegula run --batch`); where it dies, the run at
+hand has failed and a new process goes on with the next.
+"""
+import argparse
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+import harness  # noqa: E402
+
+# Half a unit in the last place of 1, by element.
+EPS = {"f8e5m2": 2.0 ** -3, "f8e4m3": 2.0 ** -4, "bf16": 2.0 ** -9, "float16": 2.0 ** -12,
+       "float32": 2.0 ** -24, "float64": 2.0 ** -53}
+
+
+class Run:
+    """One case with one setting on one executor."""
+
+    def __init__(self, case, setting, target):
+        self.case, self.setting, self.target = case, setting, target
+        sets = " ".join(f"{k}={v}" for k, v in setting.items())
+        self.title = f"{case.name} {sets + ' ' if sets else ''}[{target}]"
+
+
+def argument(name, value, folder, prefix):
+    """The text after --arg, writing a file where there is an array."""
+    if isinstance(value, str):
+        return f"{name}={value}"
+    if value is None:
+        return f"{name}=none"
+    if isinstance(value, (bool, np.bool_)):
+        return f"{name}={'true' if value else 'false'}"
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return f"{name}={value!r}"
+    data = harness.as_data(value)
+    path = folder / f"{prefix}-{name}.npy"
+    if not path.exists():
+        np.save(path, data.stored)
+    return f"{name}=@{path}{data.suffix}"
+
+
+def reference_values(case):
+    """The arguments as the reference sees them: f64 or int64."""
+    out = {}
+    for name, value in case.args.items():
+        if isinstance(value, (harness.Data, np.ndarray)):
+            v = np.asarray(harness.as_data(value).value)
+            out[name] = v.astype(np.float64 if v.dtype.kind == "f" else np.int64)
+        else:
+            out[name] = value
+    return out
+
+
+def expected(case):
+    if callable(case.expect):
+        with np.errstate(all="ignore"):
+            return case.expect(**reference_values(case))
+    return case.expect or {}
+
+
+def command(run, number, folder, outputs):
+    c = run.case
+    words = [str(c.file), "--kernel", c.kernel, "--target", run.target, "--quiet"]
+    for name, value in c.args.items():
+        words += ["--arg", argument(name, value, folder, f"{harness.CASES.index(c)}")]
+    for name in outputs:
+        words += ["--out", f"{name}={folder}/out-{number}-{name}.npy"]
+    for name, value in run.setting.items():
+        words += ["--set", f"{name}={value}"]
+    for name, value in c.types.items():
+        words += ["--type", f"{name}={value}"]
+    return shlex.join(words + list(c.flags))
+
+
+def run_batch(program, lines, folder, timeout):
+    """(exit code, text) of each line; a line that kills the process gets its signal as code."""
+    results = []
+    while len(results) < len(lines):
+        batch = folder / "batch.txt"
+        batch.write_text("\n".join(lines[len(results):]) + "\n")
+        try:
+            p = subprocess.run([program, "run", "--batch", str(batch)], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, timeout=timeout)
+            out, code = p.stdout, p.returncode
+        except subprocess.TimeoutExpired as e:
+            out, code = e.stdout or b"", -9
+        text, done = [], 0
+        for line in out.decode(errors="replace").splitlines():
+            if line.startswith("@@ "):
+                results.append((int(line.split()[2]), "\n".join(text)))
+                text, done = [], done + 1
+            else:
+                text.append(line)
+        if len(results) < len(lines):
+            results.append((code if code else -1, "\n".join(text[-40:]) + "\nthe process died"))
+    return results
+
+
+def bound(case, name, want, kind):
+    """How far a result may lie from its reference: rounding of the result, and of `length` + `ulps`
+    operations on terms of the size `scale`."""
+    finite = np.abs(want[np.isfinite(want)])
+    scale = case.scale.get(name, float(finite.max()) if finite.size else 0.0)
+    accumulate = EPS["float64"] if kind == "float64" else EPS["float32"]
+    return EPS[kind] * 2 * np.abs(np.nan_to_num(want, posinf=0, neginf=0)) + \
+        accumulate * (case.length + case.ulps) * scale
+
+
+def compare(case, name, want, path):
+    """What is wrong with an output, or ''."""
+    got = np.load(path)
+    kind = case.out_types.get(name, got.dtype.name)
+    if kind in harness.TABLES:
+        got = harness.TABLES[kind][got]
+    want = np.asarray(want)
+    if got.shape != want.shape:
+        return f"{name}: shape {got.shape}, expected {want.shape}"
+    if kind not in EPS:
+        bad = got.astype(np.int64) != want.astype(np.int64)
+        return describe(name, got, want, bad)
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(all="ignore"):
+        close = np.abs(got - want) <= bound(case, name, want, kind)
+    bad = ~(close | (got == want) | (np.isnan(got) & np.isnan(want)))
+    return describe(name, got, want, bad)
+
+
+def describe(name, got, want, bad):
+    if not bad.any():
+        return ""
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    where = ", ".join(map(str, at))
+    return f"{name}: {int(bad.sum())} of {bad.size} differ, first [{where}]: " \
+           f"{got[at]!r}, expected {want[at]!r}"
+
+
+def verdict(run, number, code, text, outputs, folder):
+    if run.case.fails is not None:
+        if code == 1 and run.case.fails in text:
+            return ""
+        return f"expected failure with '{run.case.fails}', got code {code}:\n{text}"
+    if code != 0:
+        return f"exit code {code}:\n{text}"
+    problems = [compare(run.case, name, want, folder / f"out-{number}-{name}.npy")
+                for name, want in outputs.items()]
+    return "\n".join(p for p in problems if p)
+
+
+def targets_of(program, wanted):
+    out = subprocess.run([program, "targets", "--names"], capture_output=True, text=True)
+    known = out.stdout.split()
+    return [t for t in known if not wanted or t in wanted]
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--tegula", required=True)
+    p.add_argument("--target", action="append")
+    p.add_argument("--keep", action="store_true", help="keep the scratch folder and name it")
+    p.add_argument("-k", default="", help="only cases whose title holds this text")
+    p.add_argument("--timeout", type=int, default=600)
+    p.add_argument("files", nargs="+")
+    o = p.parse_args()
+
+    for file in o.files:
+        code = compile(pathlib.Path(file).read_text(), file, "exec")
+        exec(code, {"__name__": "case", "__file__": file})
+    targets = targets_of(o.tegula, o.target)
+    runs = [Run(c, s, t) for c in harness.CASES for t in targets for s in c.tune
+            if not c.targets or t in c.targets]
+    runs = [r for r in runs if o.k in r.title]
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="tegula-run-"))
+    references = {id(c): expected(c) for c in harness.CASES}
+    lines = [command(r, n, folder, references[id(r.case)]) for n, r in enumerate(runs)]
+    failed = 0
+    for n, (code, text) in enumerate(run_batch(o.tegula, lines, folder, o.timeout)):
+        wrong = verdict(runs[n], n, code, text, references[id(runs[n].case)], folder)
+        if wrong:
+            failed += 1
+            print(f"FAIL {runs[n].title}\n  tegula run {lines[n]}\n  " + wrong.replace("\n", "\n  "))
+    if o.keep:
+        print(f"kept {folder}")
+    else:
+        shutil.rmtree(folder)
+    print(f"{len(runs) - failed} of {len(runs)} runs passed on {', '.join(targets) or 'no target'}")
+    return 1 if failed or not runs else 0
+
+
+sys.exit(main())
