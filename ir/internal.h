@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The insides of the IR, shared by the files of this folder only.
+#ifndef IR_INTERNAL_H
+#define IR_INTERNAL_H
+
+#include "ir/ir.h"
+
+struct Ir {
+    Ctx *ctx;
+    PtrMap types;              // interned bytes of a type -> Type
+    PtrMap attrs[AT_SUBS + 1]; // of each kind: interned bytes -> Attr
+};
+
+/* ---- op.c ---------------------------------------------------------------------------------- */
+
+/// Puts op, which stands nowhere, before `before` or at the end of r.
+void region_insert(Region *r, Op *before, Op *op);
+void use_link(Op *user, int index, Value *v);
+Region *new_region(Ctx *ctx, Op *parent);
+
+/* ---- print.c ------------------------------------------------------------------------------- */
+
+/// For messages: `f32<64x32>`.
+char *type_text(Ctx *ctx, const Type *t);
+/// The NaN whose text is `nan`.
+#define QUIET_NAN 0x7ff8000000000000u
+bool is_name_char(int c); // of values, ops and attributes in the text
+
+#endif

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Operations: the table of ops, reading and changing them, use lists, moving, copying, walking.
+#include "ir/internal.h"
+
+#include <string.h>
+
+const OpInfo op_info[OP_COUNT] = {
+#define OP(id, name, n_operands, n_results, n_regions, traits, classes, attrs, doc)                \
+    [OP_##id] = {name, n_operands, n_results, n_regions, traits, classes, attrs, doc},
+#include "lang/ops.def"
+};
+
+OpCode op_by_name(const char *name) {
+    int code = 0;
+    while (code < OP_COUNT && strcmp(op_info[code].name, name) != 0) code++;
+    return (OpCode)code;
+}
+
+/* ---- attributes ---------------------------------------------------------------------------- */
+
+static NamedAttr *find_attr(const Op *op, const char *name) {
+    for (int i = 0; i < op->n_attrs; i++)
+        if (strcmp(op->attrs[i].name, name) == 0) return &op->attrs[i];
+    return NULL;
+}
+
+const Attr *op_attr(const Op *op, const char *name) {
+    const NamedAttr *a = find_attr(op, name);
+    return a ? a->value : NULL;
+}
+
+int64_t op_int(const Op *op, const char *name, int64_t otherwise) {
+    const Attr *a = op_attr(op, name);
+    return a && a->kind == AT_INT ? a->i : otherwise;
+}
+
+bool op_flag(const Op *op, const char *name) {
+    const Attr *a = op_attr(op, name);
+    return a && a->kind == AT_BOOL && a->i;
+}
+
+const char *op_str(const Op *op, const char *name) {
+    const Attr *a = op_attr(op, name);
+    return a && a->kind == AT_STR ? a->str : NULL;
+}
+
+void op_set_attr(Ir *ir, Op *op, const char *name, const Attr *value) {
+    NamedAttr *a = find_attr(op, name);
+    if (a && value) {
+        a->value = value;
+    } else if (a) {
+        NamedAttr *end = op->attrs + op->n_attrs--;
+        memmove(a, a + 1, (size_t)(end - a - 1) * sizeof *a);
+    } else if (value) {
+        NamedAttr *grown = ctx_array(ir->ctx, NamedAttr, op->n_attrs + 1);
+        if (op->n_attrs) memcpy(grown, op->attrs, (size_t)op->n_attrs * sizeof *grown);
+        grown[op->n_attrs++] = (NamedAttr){ctx_name(ir->ctx, name), value};
+        op->attrs = grown;
+    }
+}
+
+/* ---- operands and uses --------------------------------------------------------------------- */
+
+void use_link(Op *user, int index, Value *v) {
+    Use *u = &user->operands[index];
+    *u = (Use){v, user, index, v->uses, &v->uses};
+    if (u->next) u->next->link = &u->next;
+    v->uses = u;
+}
+
+static void use_unlink(Use *u) {
+    *u->link = u->next;
+    if (u->next) u->next->link = u->link;
+}
+
+static void drop_operands(Op *op) {
+    for (int i = 0; i < op->n_operands; i++) use_unlink(&op->operands[i]);
+    op->n_operands = 0;
+}
+
+void op_set_operand(Op *op, int i, Value *v) {
+    use_unlink(&op->operands[i]);
+    use_link(op, i, v);
+}
+
+void op_set_operands(Ir *ir, Op *op, int n, Value *const *values) {
+    Use *room = n > op->n_operands ? ctx_array(ir->ctx, Use, n) : op->operands;
+    drop_operands(op);
+    op->operands = room;
+    op->n_operands = n;
+    for (int i = 0; i < n; i++) use_link(op, i, values[i]);
+}
+
+void op_add_operand(Ir *ir, Op *op, Value *v) {
+    int n = op->n_operands;
+    Value **values = ctx_array(ir->ctx, Value *, n + 1);
+    for (int i = 0; i < n; i++) values[i] = operand(op, i);
+    values[n] = v;
+    op_set_operands(ir, op, n + 1, values);
+}
+
+void value_replace(Value *old, Value *with) {
+    if (old == with) return;
+    while (old->uses) op_set_operand(old->uses->user, old->uses->index, with);
+    if (!with->name) with->name = old->name;
+}
+
+bool value_has_uses(const Value *v) {
+    return v->uses != NULL;
+}
+
+bool value_has_one_use(const Value *v) {
+    return v->uses && !v->uses->next;
+}
+
+/* ---- places -------------------------------------------------------------------------------- */
+
+void region_insert(Region *r, Op *before, Op *op) {
+    op->parent = r;
+    op->next = before;
+    op->prev = before ? before->prev : r->last;
+    *(op->prev ? &op->prev->next : &r->first) = op;
+    *(before ? &before->prev : &r->last) = op;
+}
+
+void op_unlink(Op *op) {
+    Region *r = op->parent;
+    if (!r) return;
+    *(op->prev ? &op->prev->next : &r->first) = op->next;
+    *(op->next ? &op->next->prev : &r->last) = op->prev;
+    op->parent = NULL;
+    op->prev = op->next = NULL;
+}
+
+/// The ops inside go with op, so their uses of outer values must go too.
+static void drop_all_uses(Op *op, void *arg) {
+    (void)arg;
+    drop_operands(op);
+}
+
+void op_erase(Op *op) {
+    op_walk_post(op, drop_all_uses, NULL);
+    op_unlink(op);
+}
+
+void op_move_before(Op *op, Op *before) {
+    if (op == before) return;
+    op_unlink(op);
+    region_insert(before->parent, before, op);
+}
+
+void op_move_to_end(Op *op, Region *r) {
+    op_unlink(op);
+    region_insert(r, NULL, op);
+}
+
+/* ---- copies -------------------------------------------------------------------------------- */
+
+static Value *mapped(const PtrMap *map, Value *v) {
+    Value *with = map_get(map, v);
+    return with ? with : v;
+}
+
+static void clone_ops(Ir *ir, Region *to, const Region *from, PtrMap *map) {
+    Builder b = build_at_end(ir, to, (Loc){0});
+    for (int i = 0; i < from->n_args; i++) {
+        Value *arg = from->args[i];
+        map_set(ir->ctx, map, arg, region_add_arg(ir, to, arg->type, arg->name));
+    }
+    for_each_op(inner, from) op_clone(&b, inner, map);
+}
+
+Op *op_clone(Builder *b, const Op *op, PtrMap *map) {
+    Ctx *ctx = b->ir->ctx;
+    Value **operands = ctx_array(ctx, Value *, op->n_operands);
+    for (int i = 0; i < op->n_operands; i++) operands[i] = mapped(map, operand(op, i));
+    const Type **types = ctx_array(ctx, const Type *, op->n_results);
+    for (int i = 0; i < op->n_results; i++) types[i] = result(op, i)->type;
+    Op *copy = build_op(b, op->code, op->n_operands, operands, op->n_results, types, op->n_regions);
+    copy->loc = op->loc;
+    copy->attrs = ctx_copy(ctx, op->attrs, (size_t)op->n_attrs * sizeof *op->attrs);
+    copy->n_attrs = op->n_attrs;
+    for (int i = 0; i < op->n_results; i++) {
+        result(copy, i)->name = result(op, i)->name;
+        map_set(ctx, map, result(op, i), result(copy, i));
+    }
+    for (int i = 0; i < op->n_regions; i++) clone_ops(b->ir, copy->regions[i], op->regions[i], map);
+    return copy;
+}
+
+void region_clone_body(Builder *b, const Region *r, PtrMap *map) {
+    for_each_op(op, r) {
+        if (!op_has(op, TERMINATOR)) op_clone(b, op, map);
+    }
+}
+
+Op *op_with_results(Ir *ir, Op *op, int n_results, const Type *const *types) {
+    Builder b = build_before(ir, op);
+    Op *copy = build_op(&b, op->code, 0, NULL, n_results, types, 0);
+    Value **operands = ctx_array(ir->ctx, Value *, op->n_operands);
+    for (int i = 0; i < op->n_operands; i++) operands[i] = operand(op, i);
+    op_set_operands(ir, copy, op->n_operands, operands);
+    copy->attrs = op->attrs;
+    copy->n_attrs = op->n_attrs;
+    copy->regions = op->regions;
+    copy->n_regions = op->n_regions;
+    op->n_regions = 0;
+    for (int i = 0; i < copy->n_regions; i++) copy->regions[i]->parent = copy;
+    for (int i = 0; i < n_results && i < op->n_results; i++)
+        value_replace(result(op, i), result(copy, i));
+    op_erase(op);
+    return copy;
+}
+
+/* ---- walking and asking -------------------------------------------------------------------- */
+
+void op_walk_pre(Op *op, void (*visit)(Op *op, void *arg), void *arg) {
+    Region *home = op->parent;
+    visit(op, arg);
+    if (op->parent != home) return; // erased
+    for (int i = 0; i < op->n_regions; i++) {
+        for_each_op_safe(inner, op->regions[i]) op_walk_pre(inner, visit, arg);
+    }
+}
+
+void op_walk_post(Op *op, void (*visit)(Op *op, void *arg), void *arg) {
+    for (int i = 0; i < op->n_regions; i++) {
+        for_each_op_safe(inner, op->regions[i]) op_walk_post(inner, visit, arg);
+    }
+    visit(op, arg);
+}
+
+Op *op_enclosing(const Op *op, OpCode code) {
+    Op *outer = op->parent ? op->parent->parent : NULL;
+    while (outer && outer->code != code) outer = outer->parent ? outer->parent->parent : NULL;
+    return outer;
+}
+
+bool op_is_inside(const Op *op, const Op *outer) {
+    for (const Region *r = op->parent; r; r = r->parent->parent)
+        if (r->parent == outer) return true;
+    return false;
+}
+
+bool value_is_inside(const Value *v, const Op *outer) {
+    if (v->def) return op_is_inside(v->def, outer);
+    return v->region->parent == outer || op_is_inside(v->region->parent, outer);
+}
+
+bool op_before(const Op *a, const Op *b) {
+    if (a->parent != b->parent) return false;
+    for (a = a->next; a; a = a->next)
+        if (a == b) return true;
+    return false;
+}
+
+/* ---- constants ----------------------------------------------------------------------------- */
+
+Op *def_of(const Value *v, OpCode code) {
+    return v->def && v->def->code == code ? v->def : NULL;
+}
+
+const Attr *const_of(const Value *v) {
+    while (def_of(v, OP_BROADCAST) || def_of(v, OP_RESHAPE)) v = operand(v->def, 0);
+    return def_of(v, OP_CONST) ? op_attr(v->def, "value") : NULL;
+}
+
+bool const_int(const Value *v, int64_t *out) {
+    const Attr *a = const_of(v);
+    if (!a || a->kind != AT_INT) return false;
+    *out = a->i;
+    return true;
+}
+
+bool is_const_int(const Value *v, int64_t n) {
+    int64_t i;
+    return const_int(v, &i) && i == n;
+}
+
+static bool is_const_bool(const Value *v, bool b) {
+    const Attr *a = const_of(v);
+    return a && a->kind == AT_BOOL && (a->i != 0) == b;
+}
+
+bool is_true(const Value *v) {
+    return is_const_bool(v, true);
+}
+
+bool is_false(const Value *v) {
+    return is_const_bool(v, false);
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Types: one object for each type, so that equality is pointer equality.
+#include "ir/internal.h"
+
+Ir *ir_create(Ctx *ctx) {
+    Ir *ir = ctx_new(ctx, Ir);
+    ir->ctx = ctx;
+    return ir;
+}
+
+Ctx *ir_ctx(const Ir *ir) {
+    return ir->ctx;
+}
+
+/// The one Type equal to t, found by its spelling as integers.
+static const Type *unique(Ir *ir, const Type *t) {
+    int64_t key[3 + 2 * MAX_RANK] = {t->kind, t->elem, t->rank};
+    int n = 3;
+    for (int i = 0; i < t->rank; i++) key[n++] = t->extents[i];
+    for (int i = 0; t->kind == TK_TENSOR && i < t->rank; i++) key[n++] = t->strides[i];
+    const char *bytes = ctx_intern(ir->ctx, (const char *)key, (size_t)n * sizeof *key);
+    Type *known = map_get(&ir->types, bytes);
+    if (!known) {
+        known = ctx_copy(ir->ctx, t, sizeof *t);
+        map_set(ir->ctx, &ir->types, bytes, known);
+    }
+    return known;
+}
+
+static Type make(Ir *ir, TypeKind kind, Elem elem, int rank) {
+    if (rank < 0 || rank > MAX_RANK)
+        ice(ir->ctx, (Loc){0}, "a type of rank %d, the limit is %d", rank, MAX_RANK);
+    return (Type){.kind = kind, .elem = elem, .rank = rank};
+}
+
+const Type *ty_block(Ir *ir, Elem elem, int rank, const int64_t *extents) {
+    Type t = make(ir, TK_BLOCK, elem, rank);
+    for (int i = 0; i < rank; i++) t.extents[i] = extents[i];
+    return unique(ir, &t);
+}
+
+const Type *ty_scalar(Ir *ir, Elem elem) {
+    return ty_block(ir, elem, 0, NULL);
+}
+
+const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const int64_t *strides) {
+    Type t = make(ir, TK_TENSOR, elem, rank);
+    for (int i = 0; i < rank; i++) {
+        t.extents[i] = extents ? extents[i] : DYNAMIC;
+        t.strides[i] = strides ? strides[i] : DYNAMIC;
+    }
+    return unique(ir, &t);
+}
+
+const Type *ty_with_elem(Ir *ir, const Type *shape, Elem elem) {
+    Type t = *shape;
+    t.elem = elem;
+    return unique(ir, &t);
+}
+
+const Type *ty_with_shape(Ir *ir, const Type *elem, const Type *shape) {
+    return ty_with_elem(ir, shape, elem->elem);
+}
+
+bool ty_same_shape(const Type *a, const Type *b) {
+    if (a->kind != b->kind || a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->extents[i] != b->extents[i] || a->strides[i] != b->strides[i]) return false;
+    return true;
+}
+
+int64_t ty_count(const Type *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->extents[i];
+    return n;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Views of particular ops: subscripts, folds of regions, kernels by name.
+#include "ir/internal.h"
+
+#include <string.h>
+
+/* ---- subscripts ---------------------------------------------------------------------------- */
+
+bool op_is_access(const Op *op) {
+    switch (op->code) {
+    case OP_LOAD:
+    case OP_LIVE:
+    case OP_STORE:
+    case OP_ATOMIC:
+    case OP_COMBINE: return true;
+    default: return false;
+    }
+}
+
+/// How many operands stand before those of the subscript; sets pad and value.
+static int read_head(const Op *op, Access *a) {
+    const char *kind = op_str(op, "op");
+    switch (op->code) {
+    case OP_LOAD: a->pad = operand(op, 1); return 2;
+    case OP_STORE: a->value = operand(op, 1); return 2;
+    case OP_ATOMIC: a->value = operand(op, 1); return kind && strcmp(kind, "cas") == 0 ? 3 : 2;
+    case OP_COMBINE: {
+        int n = (int)op_int(op, "n", 1);
+        a->value = operand(op, n);
+        return 2 * n;
+    }
+    default: return 1;
+    }
+}
+
+static void add_axis(Access *a, int64_t extent) {
+    if (a->rank < MAX_RANK) a->extents[a->rank] = extent;
+    a->rank++;
+}
+
+/// The first pick brings the joint shape of all picks into the block, the others nothing.
+static void add_pick(Access *a, const Type *pick) {
+    if (a->pick_at >= 0) return;
+    a->pick_at = a->rank;
+    a->pick_rank = pick->rank;
+    for (int i = 0; i < pick->rank; i++) {
+        a->pick_extents[i] = pick->extents[i];
+        add_axis(a, pick->extents[i]);
+    }
+}
+
+Access access_of(const Op *op) {
+    const Attr *subs = op_attr(op, "subs");
+    Access a = {.tensor = operand(op, 0), .n_subs = subs->n, .subs = subs->subs, .pick_at = -1};
+    int next = read_head(op, &a);
+    for (int d = 0; d < a.n_subs && d < MAX_RANK; d++) {
+        const SubDim *sub = &a.subs[d];
+        bool axis = sub->kind == DIM_AXIS;
+        a.first[d] = next;
+        a.axis_of[d] = axis ? a.rank : -1;
+        if (axis)
+            add_axis(&a, sub->size);
+        else if (sub->kind == DIM_PICK)
+            add_pick(&a, operand(op, next)->type);
+        next += axis ? 2 : 1;
+    }
+    if (next < op->n_operands) a.mask = operand(op, next);
+    return a;
+}
+
+/* ---- regions and kernels ------------------------------------------------------------------- */
+
+static bool is_monoid(OpCode code) {
+    switch (code) {
+    case OP_ADD:
+    case OP_MUL:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR: return true;
+    default: return false;
+    }
+}
+
+OpCode region_monoid(const Region *r) {
+    const Op *op = r->first;
+    if (r->n_args != 2 || !op || !is_monoid(op->code) || op->next != r->last) return OP_COUNT;
+    const Op *end = r->last;
+    if (end->n_operands != 1 || operand(end, 0) != result(op, 0)) return OP_COUNT;
+    const Value *x = operand(op, 0), *y = operand(op, 1);
+    bool straight = x == r->args[0] && y == r->args[1];
+    bool swapped = x == r->args[1] && y == r->args[0];
+    return straight || swapped ? op->code : OP_COUNT;
+}
+
+/// The op of this code and name in the module; the only one of the code where name is NULL.
+static Op *find_named(const Op *module, OpCode code, const char *name) {
+    Op *found = NULL;
+    for_each_op(op, module->regions[0]) {
+        if (op->code != code) continue;
+        const char *its = op_str(op, "name");
+        if (name && its && strcmp(its, name) == 0) return op;
+        if (!name && found) return NULL;
+        found = op;
+    }
+    return name ? NULL : found;
+}
+
+Op *find_kernel(const Op *module, const char *name) {
+    return find_named(module, OP_KERNEL, name);
+}
+
+Op *find_func(const Op *module, const char *name) {
+    return find_named(module, OP_FUNC, name);
+}
