@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What every LLVM back end shares: types, constants, elementwise arithmetic, conversions, debug
+// information, optimisation, object code.
+//
+// All arithmetic works on "lanes": an LLVM scalar or an LLVM vector of an element type. In
+// registers bool is i1, i4 and u4 are i8 (extended), bf16 is i16 and the f8 types are i8 (their
+// bits), f16 is half. In memory bool is a byte of 0 or 1.
+#ifndef BACKENDS_LLVM_LLVM_H
+#define BACKENDS_LLVM_LLVM_H
+
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+
+#include "ir/ir.h"
+
+/// A module under construction.
+typedef struct Gen {
+    Ctx *ctx;
+    LLVMContextRef llvm;
+    LLVMModuleRef module;
+    LLVMBuilderRef b; // where new instructions go
+    LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, f32, f64, ptr;
+    struct Debug *debug; // NULL without debug information
+} Gen;
+
+/// The LLVM objects are released with ctx.
+Gen *gen_create(Ctx *ctx, const char *name);
+
+/* ---- types and constants (gen.c) ----------------------------------------------------------- */
+
+LLVMTypeRef gen_elem(const Gen *g, Elem elem);     // in registers
+LLVMTypeRef gen_mem_elem(const Gen *g, Elem elem); // in memory; i8 for i4 and u4
+int elem_bytes(Elem elem);                         // in memory; 1 for i4 and u4
+int gen_lanes(LLVMValueRef v);                     // 0 for a scalar
+LLVMTypeRef gen_vec(LLVMTypeRef scalar, int lanes); // the scalar type itself where lanes is 0
+LLVMValueRef gen_i64(const Gen *g, int64_t v);
+LLVMValueRef gen_const(const Gen *g, Elem elem, const Attr *a); // INT, FLOAT or BOOL, rounded
+LLVMValueRef gen_zero(const Gen *g, Elem elem, int lanes);
+/// v in each of `lanes` lanes; v itself where it is a vector or lanes is 0.
+LLVMValueRef gen_splat(const Gen *g, LLVMValueRef v, int lanes);
+/// Makes scalars and vectors of args one shape by splatting; returns the lanes.
+int gen_unify(const Gen *g, int n, LLVMValueRef *args);
+/// i64 0, 1, 2, ...
+LLVMValueRef gen_iota(const Gen *g, int lanes);
+/// i1 vector: the first `live` of `lanes` lanes.
+LLVMValueRef gen_first_lanes(const Gen *g, int live, int lanes);
+/// Lanes pick[0..n) of the concatenation of x and y (y may be NULL); -1 is any value.
+LLVMValueRef gen_shuffle(const Gen *g, LLVMValueRef x, LLVMValueRef y, int n, const int *pick);
+/// Calls the overloaded intrinsic `name` for the given types.
+LLVMValueRef gen_intrinsic(const Gen *g, const char *name, int n_types, LLVMTypeRef *types,
+                           int n_args, LLVMValueRef *args);
+/// An intrinsic overloaded on the type of its first argument alone.
+LLVMValueRef gen_call1(const Gen *g, const char *name, LLVMValueRef x);
+LLVMValueRef gen_call2(const Gen *g, const char *name, LLVMValueRef x, LLVMValueRef y);
+/// i64 arithmetic that folds 0 and 1.
+LLVMValueRef gen_add(const Gen *g, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef gen_mul(const Gen *g, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef gen_min(const Gen *g, LLVMValueRef x, LLVMValueRef y); // signed
+LLVMValueRef gen_max(const Gen *g, LLVMValueRef x, LLVMValueRef y);
+/// x and y, where NULL stands for true.
+LLVMValueRef gen_and(const Gen *g, LLVMValueRef x, LLVMValueRef y);
+/// Bytes after p.
+LLVMValueRef gen_offset(const Gen *g, LLVMValueRef p, LLVMValueRef bytes);
+
+/* ---- arithmetic (elementwise.c) ------------------------------------------------------------ */
+
+/// The elementwise op on operands of element `elem`, all scalars or all vectors of one length.
+/// Ops that expand-math removes are a compiler bug here.
+LLVMValueRef gen_elementwise(const Gen *g, OpCode code, Elem elem, const LLVMValueRef *args);
+LLVMValueRef gen_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y);
+/// True where the back end computes the op itself: the others are left to expand-math.
+bool gen_has_elementwise(OpCode code, Elem elem);
+/// The neutral element of a monoid (region_monoid) on elem.
+LLVMValueRef gen_identity(const Gen *g, OpCode monoid, Elem elem);
+
+/* ---- conversions (convert.c) --------------------------------------------------------------- */
+
+LLVMValueRef gen_cast(const Gen *g, Elem from, Elem to, LLVMValueRef v);
+/// f16, bf16, f8 to f32, in which they compute, and back with one rounding; others as they are.
+LLVMValueRef gen_widen(const Gen *g, Elem elem, LLVMValueRef v);
+LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v);
+Elem elem_computes_in(Elem elem);
+/// Register form to memory form and back (bool).
+LLVMValueRef gen_to_memory(const Gen *g, Elem elem, LLVMValueRef v);
+LLVMValueRef gen_from_memory(const Gen *g, Elem elem, LLVMValueRef v);
+LLVMValueRef gen_bitcast(const Gen *g, Elem from, Elem to, LLVMValueRef v);
+
+#endif
