@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The insides of the elaborator, shared by frontend/elab*.c and frontend/builtins*.c only.
+//
+// Elaboration is one walk over the tree of one kernel for one Inst: it checks types and emits tile
+// IR as it goes. What an expression means is a Val. A mistake is reported once, where it is found,
+// and becomes the Val of kind V_ERROR; everything takes errors and quietly gives errors, so no
+// caller has to look. Functions that return a Value * return NULL after an error.
+#ifndef FRONTEND_ELAB_H
+#define FRONTEND_ELAB_H
+
+#include "frontend/frontend.h"
+
+typedef struct Elab Elab;
+typedef struct Scope Scope;
+typedef struct Binding Binding;
+typedef struct Builtin Builtin;
+typedef struct Kernel Kernel;
+
+/* ---- values of elaboration ----------------------------------------------------------------- */
+
+typedef enum ValKind {
+    V_ERROR,  // was reported
+    V_ABSENT, // an optional tensor that is null, an argument that was left out
+    V_VOID,   // what a call without result gives
+    V_CONST,  // a literal or what was computed of literals, const parameters, specialised dims:
+              // it has no element type yet and adapts to the other operand
+    V_IR,     // a typed scalar or block
+    V_RANGE,  // what `in ... by` binds; only index(), valid(), subscripts and + - * take it
+    V_TENSOR,
+    V_TUPLE,
+    V_FN,   // a fn, a kernel or a builtin, as an argument or to be called
+    V_ELEM, // an element type: f32, or a type parameter
+    V_WORD, // a string, or a word of an option such as `precision = tf32`
+} ValKind;
+
+typedef enum ConstKind { CK_INT, CK_FLOAT, CK_BOOL } ConstKind;
+
+/// Lane j stands at base + j * mul and is live while j < count; base = start * mul + offset, where
+/// start, end and ordinal are those of the loop that made the range.
+typedef struct Range {
+    Value *base, *count; // i64 scalars
+    Value *end;          // one past the last position, clipped
+    Value *ordinal;      // which range of its loop this is, from 0
+    int64_t size, mul;
+} Range;
+
+/// One dimension as written in the tensor's type: `axes` axes of the IR tensor from `first` on
+/// (1, or more for a pack that could not be merged). Its extent is their product.
+typedef struct TensorDim {
+    int first, axes;
+    bool pack;
+} TensorDim;
+
+typedef struct Tensor {
+    const char *name;
+    Value *v;
+    Elem elem;
+    int n_dims;
+    TensorDim dims[MAX_RANK];
+    ParamUse *use; // where reads and writes are recorded, or NULL (scratch)
+} Tensor;
+
+typedef struct Val {
+    ValKind kind;
+    union {
+        struct {
+            ConstKind type;
+            bool wide; // INT: i is a u64 above INT64_MAX
+            union {
+                int64_t i; // INT, BOOL
+                double f;
+            };
+        } c;
+        struct {
+            Value *v;
+            Value *valid; // bool block of v's shape: which lanes are valid positions; NULL: all.
+                          // Blocks of i32 and i64 only
+        } ir;
+        const Range *range;
+        const Tensor *tensor;
+        struct {
+            int n;
+            const struct Val *at;
+        } tuple;
+        struct {
+            const FnDef *def; // or NULL:
+            const Builtin *builtin;
+        } fn;
+        Elem elem;
+        const char *word;
+    };
+} Val;
+
+static inline Val val_error(void) {
+    return (Val){.kind = V_ERROR};
+}
+static inline Val val_absent(void) {
+    return (Val){.kind = V_ABSENT};
+}
+static inline Val val_void(void) {
+    return (Val){.kind = V_VOID};
+}
+static inline Val val_int(int64_t i) {
+    return (Val){.kind = V_CONST, .c = {.type = CK_INT, .i = i}};
+}
+static inline Val val_bool(bool b) {
+    return (Val){.kind = V_CONST, .c = {.type = CK_BOOL, .i = b}};
+}
+static inline Val val_float(double f) {
+    return (Val){.kind = V_CONST, .c = {.type = CK_FLOAT, .f = f}};
+}
+static inline Val val_elem(Elem e) {
+    return (Val){.kind = V_ELEM, .elem = e};
+}
+static inline Val val_word(const char *w) {
+    return (Val){.kind = V_WORD, .word = w};
+}
+static inline Val val_range(const Range *r) {
+    return (Val){.kind = V_RANGE, .range = r};
+}
+static inline Val val_tensor(const Tensor *t) {
+    return (Val){.kind = V_TENSOR, .tensor = t};
+}
+/// NULL gives V_ERROR.
+static inline Val val_ir(Value *v) {
+    return v ? (Val){.kind = V_IR, .ir = {.v = v}} : val_error();
+}
+/// valid is dropped where v is no i32 or i64 block.
+Val val_ir_valid(Value *v, Value *valid);
+Val val_tuple(Elab *e, int n, const Val *at); // copies
+static inline bool val_is(Val v, ValKind k) {
+    return v.kind == k;
+}
+/// "f32<64, 32>", "an integer constant", "a range", "tensor `a`": for messages.
+const char *val_text(Elab *e, Val v);
+
+/* ---- state --------------------------------------------------------------------------------- */
+
+enum { MAX_CALL_DEPTH = 64 };
+
+/// A fn being inlined: the chain explains errors inside it.
+typedef struct Frame {
+    const FnDef *def;
+    Loc call;
+    struct Frame *outer;
+    int depth;
+} Frame;
+
+struct Elab {
+    Ctx *ctx;
+    Ir *ir;
+    const Program *program;
+    Builder b; // where ops go; b.loc is that of the statement or call at hand
+    Scope *scope;
+    Frame *frame;
+    Kernel *kernel; // the one at hand, or NULL (library fns)
+    Op *module;
+    Kernel *kernels;   // all that were elaborated into the module
+    bool in_program;   // inside a `parallel`
+    bool effect_ok;    // the expression at hand is a whole statement or a whole right side
+    bool check;        // keep asserts
+    bool respecialise; // a dim became constant after ops had read it: elaborate again
+};
+
+/// Reports an error at loc (in a library fn: at the call of the user that led there), with the
+/// call chain; the value is V_ERROR. Add diag_hint after it.
+#define el_fail(e, loc, ...) (diag((e)->ctx, el_loc((e), (loc)), __VA_ARGS__), el_chain(e))
+Loc el_loc(const Elab *e, Loc loc);
+Val el_chain(Elab *e); // adds the notes; V_ERROR
+
+/* ---- constants and types (elab_val.c) ------------------------------------------------------ */
+
+/// The type of a V_IR, or NULL.
+static inline const Type *val_type(Val v) {
+    return v.kind == V_IR ? v.ir.v->type : NULL;
+}
+static inline bool val_is_scalar(Val v) {
+    return v.kind == V_IR && v.ir.v->type->rank == 0;
+}
+static inline bool val_is_block(Val v) {
+    return v.kind == V_IR && v.ir.v->type->rank > 0;
+}
+/// A scalar or block of some element, also a constant. Reports others ("expected a value, found
+/// a range; write index(m)") and gives V_ERROR for them.
+Val el_value(Elab *e, Loc loc, Val v);
+/// The element a literal takes where nothing else decides: i64, f32, bool.
+Elem el_default_elem(Val v);
+/// As a typed value: literals take `elem`, or their default where elem is EL_COUNT.
+Value *el_typed(Elab *e, Loc loc, Val v, Elem elem);
+/// Implicit conversion to a scalar or block type: literals adapt, integers widen, scalars
+/// broadcast. Anything else is an error that suggests `as`. `what` names the place, for messages:
+/// "argument `x`". The second form keeps validity.
+Value *el_convert(Elab *e, Loc loc, Val v, const Type *to, const char *what);
+Val el_convert_val(Elab *e, Loc loc, Val v, const Type *to, const char *what);
+/// An i64 scalar of any integer scalar.
+Value *el_index(Elab *e, Loc loc, Val v, const char *what);
+/// An integer that must be known when compiling; dims in it are specialised. False after an error.
+bool el_const_int(Elab *e, Loc loc, Val v, const char *what, int64_t *out);
+/// Like el_const_int for extents: 1 to 2^31, too.
+bool el_extent(Elab *e, Loc loc, Val v, const char *what, int64_t *out);
+bool el_const_bool(Elab *e, Loc loc, Val v, const char *what, bool *out);
+/// The value of a host scalar for the arguments at hand, if it is made of known dims; specialises
+/// nothing (for size ladders and defaults).
+bool el_known_int(Elab *e, Val v, int64_t *out);
+/// An axis argument: negative counts from the end. False after an error.
+bool el_axis(Elab *e, Loc loc, Val v, int rank, int64_t *out);
+
+/// Gives all n operands one element, by the rules of mixed arithmetic. They must be V_IR or
+/// V_CONST; constants stay constants where all are. False after an error. `what`: the operator.
+bool el_unify_elems(Elab *e, Loc loc, const char *what, int n, Val *v);
+/// Broadcasts blocks (of one rank, extents equal or 1) and scalars, with their validity, to one
+/// shape. V_CONST operands stay. False after an error.
+bool el_unify_shapes(Elab *e, Loc loc, const char *what, int n, Val *v);
+/// v repeated to the shape of `to` (element kept); it must broadcast.
+Val el_broadcast(Elab *e, Loc loc, Val v, const Type *to, const char *what);
+/// The `valid` of several values joined by `and`; they have one shape. NULL: all valid.
+Value *el_join_valid(Elab *e, int n, const Val *v);
+/// valid(v) as a block or scalar that can be computed with.
+Value *el_valid_of(Elab *e, Val v);
+
+/* ---- arithmetic (elab_arith.c) ------------------------------------------------------------- */
+
+/// An elementwise op as an operator: operands are unified, broadcast, constants folded, validity
+/// kept by integer arithmetic. `what` is its spelling in messages.
+Val el_elementwise(Elab *e, Loc loc, OpCode op, const char *what, int n, const Val *args);
+Val el_binary(Elab *e, Loc loc, BinaryOp op, Val a, Val b);
+Val el_unary(Elab *e, Loc loc, UnaryOp op, Val x);
+Val el_select(Elab *e, Loc loc, Val cond, Val yes, Val no);
+Val el_cast(Elab *e, Loc loc, Val x, Elem to);
+
+/* ---- expressions and calls (elab_expr.c, elab_fn.c) ---------------------------------------- */
+
+Val el_expr(Elab *e, const Expr *x);
+/// Calls a fn value (fn, or builtin taking plain values) on values: f(a, b) of reductions.
+Val el_call(Elab *e, Loc loc, Val fn, int n, const Val *args);
+/// The element that a name stands for (f32, or T), or EL_COUNT.
+Elem el_elem_name(Elab *e, const char *name);
+/// The op of a V_FN that names a monoid: add mul min max and or xor; else OP_COUNT.
+OpCode el_monoid(Val fn);
+
+/// Moves the builder into a region and back.
+static inline Builder el_enter(Elab *e, Region *r);
+static inline void el_leave(Elab *e, Builder old);
+
+/// The IR values of a scalar, block or tuple, in order, appended to `out`; with_valid: each i32
+/// and i64 block is followed by its validity. False after an error.
+typedef VEC(Value *) Values;
+bool el_flatten(Elab *e, Loc loc, Val v, bool with_valid, Values *out);
+/// The inverse: a Val of the structure of `like` from values at *next, which advances.
+Val el_unflatten(Elab *e, Val like, bool with_valid, Value *const **next);
+/// Elaborates f on a region's arguments and ends it in a yield: the region (a..., b...) of reduce,
+/// scan and combine on scalars of the elements of `parts`. Checks that f gives n values of those
+/// elements back. False after an error.
+bool el_monoid_region(Elab *e, Loc loc, Val f, int n, const Elem *parts, Region *r);
+
+/* ---- ranges (elab_range.c) ----------------------------------------------------------------- */
+
+/// range(lo, hi, size): lo and hi are i64 scalars, count = clamp(hi - lo, 0, size).
+Val el_range(Elab *e, Value *lo, Value *hi, int64_t size);
+/// cover(n): one range over n (point 10 of the language).
+Val el_cover(Elab *e, Loc loc, Val n);
+Val el_range_index(Elab *e, const Range *r);    // index(m): i64<size> with validity
+Value *el_range_valid(Elab *e, const Range *r); // valid(m): bool<size>
+
+/* ---- subscripts (elab_sub.c) --------------------------------------------------------------- */
+
+/// A subscripted tensor: what load, store, atomic and combine need.
+typedef struct Place {
+    const Tensor *tensor;
+    int n_subs;
+    SubDim subs[MAX_RANK];
+    int n_operands;
+    Value *operands[2 * MAX_RANK]; // those of the subscripts
+    Value *mask;                   // or NULL
+    bool has_picks;
+    const Type *type;  // of the block as written, axes of None included; rank 0: one element
+    const Type *plain; // without them: the type that the IR op has
+    Val pad;           // V_ABSENT: none was given
+    const char *cache; // or NULL
+} Place;
+/// The place an expression `t[...]` names; reports others. False after an error.
+bool el_place(Elab *e, const Expr *x, const char *what, Place *out);
+Val el_load(Elab *e, Loc loc, const Place *p);
+void el_store(Elab *e, Loc loc, const Place *p, Val v);
+/// The `live` op of a place: which lanes exist; in the shape of p->type. NULL for one element.
+Value *el_live(Elab *e, const Place *p);
+
+/* ---- builtins (builtins*.c) ---------------------------------------------------------------- */
+
+/// The call of a builtin. `args` are the positional arguments, evaluated but for a place;
+/// `named` those of the row's `named`, in its order, V_ABSENT where left out.
+typedef struct Call {
+    Loc loc;
+    const Builtin *builtin;
+    int n;
+    const Val *args;
+    const Expr *const *exprs; // of the positional arguments; NULL where called by el_call
+    Loc *locs;                // of the positional arguments
+    const Val *named;
+    const Loc *named_locs;
+} Call;
+
+enum BuiltinFlag {
+    BF_EFFECT = 1,  // stands alone as a statement or as a whole right side
+    BF_PLACE = 2,   // argument 0 is a place (or a tuple of them): given as exprs[0], not evaluated
+    BF_PROGRAM = 4, // inside `parallel` only
+    BF_HOST = 8,    // in `require` and outside `parallel` only
+};
+
+/// `named`: "axis reverse precision=ieee|tf32|tf32x3 ...": names, each with the words it takes.
+/// A word wins over a variable of that name; its Val is V_WORD.
+struct Builtin {
+    const char *name;
+    int min_args, max_args; // positional ones; max -1: any number
+    const char *named;
+    int flags;
+    Val (*apply)(Elab *e, const Call *call);
+    int arg; // whatever apply wants to know: an OpCode
+};
+/// NULL where there is none. Elementwise ops are found by their name, too.
+const Builtin *builtin_by_name(const char *name);
+/// All names, for "did you mean"; returns how many.
+int builtin_names(const char *const **names);
+
+static inline Builder el_enter(Elab *e, Region *r) {
+    Builder old = e->b;
+    e->b.region = r;
+    e->b.before = NULL;
+    return old;
+}
+static inline void el_leave(Elab *e, Builder old) {
+    Loc loc = e->b.loc;
+    e->b = old;
+    e->b.loc = loc;
+}
+
+/* ---- scopes (elab_scope.c) ----------------------------------------------------------------- */
+
+typedef enum BindKind { BIND_LET, BIND_VAR, BIND_PARAM, BIND_DIM, BIND_TUNE, BIND_INDEX } BindKind;
+
+struct Binding {
+    const char *name;
+    BindKind kind;
+    Loc loc;
+    Val val;
+    int order; // of declaration
+    Binding *next;
+};
+
+/// Names from the inside out; `outer` is NULL at a fn's own top: a fn sees only its own names and
+/// the program's.
+struct Scope {
+    Binding *first;
+    Scope *outer;
+};
+void scope_push(Elab *e);
+void scope_pop(Elab *e);
+Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v);
+Binding *scope_find(const Elab *e, const char *name); // NULL: none
+
+/* ---- statements and loops (elab_stmt.c, elab_loop.c) --------------------------------------- */
+
+/// Whether control can go on after the statements, for `return;`.
+typedef enum Flow { FLOW_ON, FLOW_ENDED } Flow;
+void el_block(Elab *e, const Stmt *block);
+
+/// The variables declared outside that `body` assigns, in order of declaration.
+typedef VEC(Binding *) Bindings;
+void el_assigned(Elab *e, const Stmt *body, Bindings *out);
+void el_for(Elab *e, const Stmt *s);
+void el_while(Elab *e, const Stmt *s);
+void el_parallel(Elab *e, const Stmt *s);
+
+/* ---- programs (program.c) ------------------------------------------------------------------ */
+
+/// A fn, a kernel or a constant of the program by name, or NULL.
+const Item *program_find(const Program *p, const char *name);
+bool program_is_library(const Program *p, uint16_t file);
+bool program_is_known(const Program *p, const char *name);
+
+#endif
