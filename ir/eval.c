@@ -11,15 +11,23 @@
 #define U(x) ((uint64_t)(x))
 #define S(x) ((int64_t)(x))
 
-static int width(Elem e) { return e == EL_BOOL ? 1 : elem_info[e].bits; }
+static int width(Elem e) {
+    return e == EL_BOOL ? 1 : elem_info[e].bits;
+}
 
 /* ---- helpers of elementwise.def ------------------------------------------------------------ */
 
-static uint64_t sdiv(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? 0 - U(a) : U(a / b); }
+static uint64_t sdiv(int64_t a, int64_t b) {
+    return b == 0 ? 0 : b == -1 ? 0 - U(a) : U(a / b);
+}
 
-static uint64_t srem(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : U(a % b); }
+static uint64_t srem(int64_t a, int64_t b) {
+    return b == 0 || b == -1 ? 0 : U(a % b);
+}
 
-static bool is_bit_number(Elem e, int64_t b) { return b >= 0 && b < width(e); }
+static bool is_bit_number(Elem e, int64_t b) {
+    return b >= 0 && b < width(e);
+}
 
 static uint64_t shift_left(Elem e, uint64_t a, int64_t b) {
     return is_bit_number(e, b) ? a << b : 0;
@@ -36,16 +44,22 @@ static uint64_t ushift_right(Elem e, uint64_t a, uint64_t b) {
 __extension__ typedef __int128 Wide;
 __extension__ typedef unsigned __int128 UWide;
 
-static uint64_t smulhi(Elem e, int64_t a, int64_t b) { return U((Wide)a * b >> width(e)); }
+static uint64_t smulhi(Elem e, int64_t a, int64_t b) {
+    return U((Wide)a * b >> width(e));
+}
 
-static uint64_t umulhi(Elem e, uint64_t a, uint64_t b) { return U((UWide)a * b >> width(e)); }
+static uint64_t umulhi(Elem e, uint64_t a, uint64_t b) {
+    return U((UWide)a * b >> width(e));
+}
 
 /// The value's bits alone: a negative number is sign-extended in its Cell.
 static uint64_t low_bits(Elem e, uint64_t a) {
     return width(e) == 64 ? a : a & ((U(1) << width(e)) - 1);
 }
 
-static uint64_t popcount(Elem e, uint64_t a) { return U(__builtin_popcountll(low_bits(e, a))); }
+static uint64_t popcount(Elem e, uint64_t a) {
+    return U(__builtin_popcountll(low_bits(e, a)));
+}
 
 static uint64_t leading_zeros(Elem e, uint64_t a) {
     a = low_bits(e, a);
@@ -91,17 +105,14 @@ static const Format formats[EL_COUNT] = {
 
 /// To nearest, ties to even, with gradual underflow; past the largest to infinity or the largest.
 static double round_to(const Format *f, double x) {
-    if (isnan(x) || x == 0)
-        return x;
-    if (isinf(x))
-        return f->saturates ? copysign(f->max, x) : x;
+    if (isnan(x) || x == 0) return x;
+    if (isinf(x)) return f->saturates ? copysign(f->max, x) : x;
     int e;
     frexp(x, &e); // |x| in [2^(e-1), 2^e)
     int least = 1 - f->bias;
     int ulp = (e - 1 > least ? e - 1 : least) - f->mantissa;
     double r = ldexp(rint(ldexp(x, -ulp)), ulp);
-    if (fabs(r) > f->max)
-        r = copysign(f->saturates ? f->max : INFINITY, x);
+    if (fabs(r) > f->max) r = copysign(f->saturates ? f->max : INFINITY, x);
     return r;
 }
 
@@ -109,10 +120,9 @@ static uint64_t format_encode(const Format *f, double x) {
     uint64_t sign = signbit(x) ? U(1) << (f->exponent + f->mantissa) : 0;
     uint64_t top = (U(1) << f->exponent) - 1;
     if (isnan(x))
-        return sign | top << f->mantissa | (f->inf ? U(1) << (f->mantissa - 1)
-                                                   : (U(1) << f->mantissa) - 1);
-    if (isinf(x))
-        return sign | top << f->mantissa;
+        return sign | top << f->mantissa |
+               (f->inf ? U(1) << (f->mantissa - 1) : (U(1) << f->mantissa) - 1);
+    if (isinf(x)) return sign | top << f->mantissa;
     int e;
     double m = frexp(fabs(x), &e);
     if (x == 0 || e - 1 < 1 - f->bias) // zero or subnormal: counts of the least step
@@ -140,31 +150,22 @@ static double format_decode(const Format *f, uint64_t bits) {
 Cell cell_wrap(Elem e, Cell c) {
     int shift = 64 - width(e);
     switch (elem_info[e].cls) {
-    case EC_BOOL:
-        return (Cell){.u = c.u & 1};
-    case EC_SINT:
-        return (Cell){.i = S(c.u << shift) >> shift};
-    case EC_UINT:
-        return (Cell){.u = c.u << shift >> shift};
-    case EC_FLOAT:
-        break;
+    case EC_BOOL: return (Cell){.u = c.u & 1};
+    case EC_SINT: return (Cell){.i = S(c.u << shift) >> shift};
+    case EC_UINT: return (Cell){.u = c.u << shift >> shift};
+    case EC_FLOAT: break;
     }
-    if (e == EL_F64)
-        return c;
+    if (e == EL_F64) return c;
     return (Cell){.f = e == EL_F32 ? (double)(float)c.f : round_to(&formats[e], c.f)};
 }
 
 /// The neighbour of a in the format of e on the way to b (C17 7.12.11.3).
 static double nextafter_at(Elem e, double a, double b) {
-    if (e == EL_F64 || isnan(a) || isnan(b))
-        return nextafter(a, b);
-    if (e == EL_F32)
-        return (double)nextafterf((float)a, (float)b);
-    if (a == b)
-        return b;
+    if (e == EL_F64 || isnan(a) || isnan(b)) return nextafter(a, b);
+    if (e == EL_F32) return (double)nextafterf((float)a, (float)b);
+    if (a == b) return b;
     const Format *f = &formats[e];
-    if (a == 0)
-        return copysign(ldexp(1, 1 - f->bias - f->mantissa), b);
+    if (a == 0) return copysign(ldexp(1, 1 - f->bias - f->mantissa), b);
     uint64_t bits = format_encode(f, a);
     bits += (a < b) == (a > 0) ? 1 : U(-1);
     return format_decode(f, bits);
@@ -187,8 +188,7 @@ static double nextafter_at(Elem e, double a, double b) {
     static Cell f_##id(Elem e, Cell x, Cell y, Cell z) {                                           \
         double a = x.f, b = y.f, c = z.f;                                                          \
         (void)e, (void)a, (void)b, (void)c;                                                        \
-        if ((traits) & COMPARES)                                                                   \
-            return (Cell){.u = (fx) != 0};                                                         \
+        if ((traits)&COMPARES) return (Cell){.u = (fx) != 0};                                      \
         return (Cell){.f = (double)(fx)};                                                          \
     }
 #include "lang/elementwise.def"
@@ -218,10 +218,8 @@ static Cell float_to_int(Elem to, double x) {
     bool is_signed = elem_is(to, EC_SINT);
     int magnitude = width(to) - is_signed;
     double limit = ldexp(1, magnitude);
-    if (isnan(x))
-        return (Cell){.u = 0};
-    if (x >= limit)
-        return (Cell){.u = magnitude == 64 ? UINT64_MAX : (U(1) << magnitude) - 1};
+    if (isnan(x)) return (Cell){.u = 0};
+    if (x >= limit) return (Cell){.u = magnitude == 64 ? UINT64_MAX : (U(1) << magnitude) - 1};
     if (is_signed)
         return x <= -limit ? (Cell){.i = -S(U(1) << (magnitude - 1)) * 2} : (Cell){.i = S(x)};
     return x <= 0 ? (Cell){.u = 0} : (Cell){.u = U(x)};
@@ -236,20 +234,15 @@ static Cell int_to_float(Elem from, Elem to, Cell c) {
 
 Cell cell_cast(Elem from, Elem to, Cell c) {
     bool from_float = elem_is(from, EC_FLOAT), to_float = elem_is(to, EC_FLOAT);
-    if (to == EL_BOOL)
-        return (Cell){.u = from_float ? c.f != 0 : c.u != 0};
-    if (from_float)
-        return to_float ? cell_wrap(to, c) : float_to_int(to, c.f);
+    if (to == EL_BOOL) return (Cell){.u = from_float ? c.f != 0 : c.u != 0};
+    if (from_float) return to_float ? cell_wrap(to, c) : float_to_int(to, c.f);
     return to_float ? int_to_float(from, to, c) : cell_wrap(to, c);
 }
 
 uint64_t cell_bits(Elem e, Cell c) {
-    if (!elem_is(e, EC_FLOAT))
-        return low_bits(e, c.u);
-    if (e == EL_F64)
-        return c.u;
-    if (e != EL_F32)
-        return format_encode(&formats[e], c.f);
+    if (!elem_is(e, EC_FLOAT)) return low_bits(e, c.u);
+    if (e == EL_F64) return c.u;
+    if (e != EL_F32) return format_encode(&formats[e], c.f);
     float f = (float)c.f;
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
@@ -257,12 +250,9 @@ uint64_t cell_bits(Elem e, Cell c) {
 }
 
 Cell cell_from_bits(Elem e, uint64_t bits) {
-    if (!elem_is(e, EC_FLOAT))
-        return cell_wrap(e, (Cell){.u = bits});
-    if (e == EL_F64)
-        return (Cell){.u = bits};
-    if (e != EL_F32)
-        return (Cell){.f = format_decode(&formats[e], bits)};
+    if (!elem_is(e, EC_FLOAT)) return cell_wrap(e, (Cell){.u = bits});
+    if (e == EL_F64) return (Cell){.u = bits};
+    if (e != EL_F32) return (Cell){.f = format_decode(&formats[e], bits)};
     uint32_t narrow = (uint32_t)bits;
     float f;
     memcpy(&f, &narrow, sizeof f);
@@ -270,7 +260,9 @@ Cell cell_from_bits(Elem e, uint64_t bits) {
 }
 
 /// Where a 4-bit element stands: low half first. Rounds towards minus infinity.
-static int64_t nibble_byte(int64_t offset) { return offset >> 1; }
+static int64_t nibble_byte(int64_t offset) {
+    return offset >> 1;
+}
 
 Cell cell_load(Elem e, const void *base, int64_t offset) {
     const unsigned char *p = base;
@@ -296,8 +288,7 @@ void cell_store(Elem e, void *base, int64_t offset, Cell c) {
 }
 
 Cell cell_of_attr(Elem e, const Attr *a) {
-    if (a->kind == AT_FLOAT)
-        return cell_wrap(e, (Cell){.f = a->f});
+    if (a->kind == AT_FLOAT) return cell_wrap(e, (Cell){.f = a->f});
     return elem_is(e, EC_FLOAT) ? cell_wrap(e, (Cell){.f = (double)a->i})
                                 : cell_wrap(e, (Cell){.i = a->i});
 }
@@ -313,10 +304,8 @@ bool cell_equal(Elem e, Cell a, Cell b) {
 }
 
 char *cell_text(Ctx *ctx, Elem e, Cell c) {
-    if (e == EL_BOOL)
-        return ctx_format(ctx, "%s", c.u ? "true" : "false");
-    if (elem_is(e, EC_FLOAT))
-        return ctx_format(ctx, "%.*g", e == EL_F64 ? 17 : 9, c.f);
+    if (e == EL_BOOL) return ctx_format(ctx, "%s", c.u ? "true" : "false");
+    if (elem_is(e, EC_FLOAT)) return ctx_format(ctx, "%.*g", e == EL_F64 ? 17 : 9, c.f);
     return elem_is(e, EC_SINT) ? ctx_format(ctx, "%lld", (long long)c.i)
                                : ctx_format(ctx, "%llu", (unsigned long long)c.u);
 }

@@ -26,18 +26,15 @@ static void *libc_allocate(void *user, void *old, size_t size) {
 Ctx *ctx_create(const Allocator *allocator) {
     Allocator a = allocator ? *allocator : (Allocator){libc_allocate, NULL};
     Ctx *ctx = a.allocate(a.user, NULL, sizeof *ctx);
-    if (!ctx)
-        return NULL;
+    if (!ctx) return NULL;
     memset(ctx, 0, sizeof *ctx);
     ctx->allocator = a;
     return ctx;
 }
 
 void ctx_destroy(Ctx *ctx) {
-    if (!ctx)
-        return;
-    for (Deferred *d = ctx->deferred; d; d = d->next)
-        d->release(d->thing);
+    if (!ctx) return;
+    for (Deferred *d = ctx->deferred; d; d = d->next) d->release(d->thing);
     Allocator a = ctx->allocator;
     for (Chunk *c = ctx->chunks, *next; c; c = next) {
         next = c->next;
@@ -50,8 +47,7 @@ CtxStatus ctx_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg) {
     struct Landing here = {.outer = ctx->landing};
     ctx->landing = &here;
     int status = setjmp(here.jump);
-    if (status == 0)
-        body(ctx, arg);
+    if (status == 0) body(ctx, arg);
     ctx->landing = here.outer;
     return status ? (CtxStatus)status : diag_errors(ctx) ? CTX_ERRORS : CTX_OK;
 }
@@ -62,20 +58,20 @@ _Noreturn void ctx_leave(Ctx *ctx, CtxStatus status) {
     longjmp(ctx->landing->jump, (int)status);
 }
 
-_Noreturn void ctx_give_up(Ctx *ctx) { ctx_leave(ctx, CTX_ERRORS); }
+_Noreturn void ctx_give_up(Ctx *ctx) {
+    ctx_leave(ctx, CTX_ERRORS);
+}
 
 static Chunk *new_chunk(Ctx *ctx, size_t size) {
     Chunk *c = ctx->allocator.allocate(ctx->allocator.user, NULL, sizeof(Chunk) + size);
-    if (!c)
-        ctx_leave(ctx, CTX_NO_MEMORY);
+    if (!c) ctx_leave(ctx, CTX_NO_MEMORY);
     c->used = 0;
     c->size = size;
     return c;
 }
 
 void *ctx_alloc(Ctx *ctx, size_t size) {
-    if (size > SIZE_MAX / 2)
-        ctx_leave(ctx, CTX_NO_MEMORY);
+    if (size > SIZE_MAX / 2) ctx_leave(ctx, CTX_NO_MEMORY);
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     Chunk *top = ctx->chunks;
     if (!top || top->size - top->used < size) {
@@ -109,8 +105,7 @@ void ctx_defer(Ctx *ctx, void (*release)(void *thing), void *thing) {
 
 static uint64_t hash_bytes(const char *s, size_t n) {
     uint64_t h = 0xcbf29ce484222325u; // FNV-1a
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
     return h ^ h >> 32;
 }
 
@@ -130,13 +125,11 @@ static void grow_names(Ctx *ctx) {
 }
 
 const char *ctx_intern(Ctx *ctx, const char *text, size_t len) {
-    if (ctx->n_names >= ctx->name_cap)
-        grow_names(ctx);
+    if (ctx->n_names >= ctx->name_cap) grow_names(ctx);
     uint64_t hash = hash_bytes(text, len);
     InternedName **slot = &ctx->names[hash & (uint64_t)(ctx->name_cap - 1)];
     for (InternedName *e = *slot; e; e = e->next)
-        if (e->hash == hash && e->len == len && memcmp(e->text, text, len) == 0)
-            return e->text;
+        if (e->hash == hash && e->len == len && memcmp(e->text, text, len) == 0) return e->text;
     InternedName *e = ctx_alloc(ctx, sizeof *e + len + 1);
     e->hash = hash;
     e->len = len;
@@ -147,7 +140,9 @@ const char *ctx_intern(Ctx *ctx, const char *text, size_t len) {
     return e->text;
 }
 
-const char *ctx_name(Ctx *ctx, const char *text) { return ctx_intern(ctx, text, strlen(text)); }
+const char *ctx_name(Ctx *ctx, const char *text) {
+    return ctx_intern(ctx, text, strlen(text));
+}
 
 /* ---- vectors, text, maps ------------------------------------------------------------------- */
 
@@ -159,22 +154,18 @@ void *vec_grow(Ctx *ctx, void *data, int *cap, size_t size) {
 }
 
 static void text_reserve(Text *t, size_t more) {
-    if (t->n + more + 1 <= t->cap)
-        return;
+    if (t->n + more + 1 <= t->cap) return;
     size_t cap = t->cap ? t->cap : 128;
-    while (cap < t->n + more + 1)
-        cap *= 2;
+    while (cap < t->n + more + 1) cap *= 2;
     char *data = ctx_alloc(t->ctx, cap);
-    if (t->n)
-        memcpy(data, t->data, t->n);
+    if (t->n) memcpy(data, t->data, t->n);
     t->data = data;
     t->cap = cap;
 }
 
 void text_bytes(Text *t, const char *data, size_t n) {
     text_reserve(t, n);
-    if (n)
-        memcpy(t->data + t->n, data, n);
+    if (n) memcpy(t->data + t->n, data, n);
     t->n += n;
     t->data[t->n] = 0;
 }
@@ -217,20 +208,20 @@ static struct PtrMapSlot *map_slot(const PtrMap *m, const void *key) {
     uint64_t h = (uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u;
     for (uint64_t i = h >> 32;; i++) {
         struct PtrMapSlot *s = &m->slots[i & (uint64_t)(m->cap - 1)];
-        if (!s->key || s->key == key)
-            return s;
+        if (!s->key || s->key == key) return s;
     }
 }
 
-void *map_get(const PtrMap *m, const void *key) { return m->cap ? map_slot(m, key)->value : NULL; }
+void *map_get(const PtrMap *m, const void *key) {
+    return m->cap ? map_slot(m, key)->value : NULL;
+}
 
 void map_set(Ctx *ctx, PtrMap *m, const void *key, void *value) {
     if (m->n * 2 >= m->cap) {
         PtrMap bigger = {.cap = m->cap ? m->cap * 2 : 16};
         bigger.slots = ctx_array(ctx, struct PtrMapSlot, bigger.cap);
         for (int i = 0; i < m->cap; i++)
-            if (m->slots[i].key)
-                *map_slot(&bigger, m->slots[i].key) = m->slots[i];
+            if (m->slots[i].key) *map_slot(&bigger, m->slots[i].key) = m->slots[i];
         bigger.n = m->n;
         *m = bigger;
     }
@@ -248,7 +239,6 @@ const ElemInfo elem_info[EL_COUNT] = {
 
 Elem elem_by_name(const char *name) {
     int e = 0;
-    while (e < EL_COUNT && strcmp(elem_info[e].name, name) != 0)
-        e++;
+    while (e < EL_COUNT && strcmp(elem_info[e].name, name) != 0) e++;
     return (Elem)e;
 }

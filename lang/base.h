@@ -60,7 +60,7 @@ _Noreturn void ctx_give_up(Ctx *ctx);
 /// Zeroed memory, aligned to 16 bytes; never NULL.
 void *ctx_alloc(Ctx *ctx, size_t size);
 void *ctx_copy(Ctx *ctx, const void *data, size_t size);
-#define ctx_new(ctx, T) ((T *)ctx_alloc((ctx), sizeof(T)))
+#define ctx_new(ctx, T)      ((T *)ctx_alloc((ctx), sizeof(T)))
 #define ctx_array(ctx, T, n) ((T *)ctx_alloc((ctx), sizeof(T) * (size_t)(n)))
 /// release(thing) runs when the context is destroyed, last registered first. It is how objects of
 /// other libraries (LLVM modules, FILEs) survive an early return.
@@ -102,7 +102,7 @@ typedef struct PtrMap {
     struct PtrMapSlot {
         const void *key;
         void *value;
-    } *slots;
+    } * slots;
     int n, cap;
 } PtrMap;
 void *map_get(const PtrMap *m, const void *key);
@@ -170,8 +170,12 @@ extern const ElemInfo elem_info[EL_COUNT];
 
 /// EL_COUNT where there is no such type.
 Elem elem_by_name(const char *name);
-static inline bool elem_is(Elem e, int classes) { return (elem_info[e].cls & classes) != 0; }
+static inline bool elem_is(Elem e, int classes) {
+    return (elem_info[e].cls & classes) != 0;
+}
 
-static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
 
 #endif

@@ -17,14 +17,15 @@ static const struct {
 
 uint16_t ctx_add_source(Ctx *ctx, const char *path, const char *text, size_t len) {
     char *copy = ctx_alloc(ctx, len + 1);
-    if (len)
-        memcpy(copy, text, len);
+    if (len) memcpy(copy, text, len);
     Source s = {ctx_name(ctx, path), copy, len};
     vec_push(ctx, &ctx->sources, s);
     return (uint16_t)ctx->sources.n;
 }
 
-uint16_t ctx_source_count(const Ctx *ctx) { return (uint16_t)ctx->sources.n; }
+uint16_t ctx_source_count(const Ctx *ctx) {
+    return (uint16_t)ctx->sources.n;
+}
 
 const char *ctx_source_path(const Ctx *ctx, uint16_t file) {
     return file && file <= ctx->sources.n ? ctx->sources.data[file - 1].path : "<unknown>";
@@ -49,8 +50,7 @@ static const char *source_line(const Ctx *ctx, Loc loc, int *n) {
     }
     const char *stop = s < end ? memchr(s, '\n', (size_t)(end - s)) : NULL;
     *n = (int)((stop ? stop : end) - s);
-    if (*n && s[*n - 1] == '\r')
-        --*n;
+    if (*n && s[*n - 1] == '\r') --*n;
     return s;
 }
 
@@ -85,8 +85,7 @@ void diag(Ctx *ctx, Loc loc, DiagId id, ...) {
     va_start(ap, id);
     const char *text = ctx_vformat(ctx, diag_info[id].text, ap);
     va_end(ap);
-    if (already_said(ctx, loc, id, text))
-        return;
+    if (already_said(ctx, loc, id, text)) return;
     if (diag_info[id].severity == SEV_ERROR && ctx->n_errors >= MAX_ERRORS) {
         append(ctx, D_TOO_MANY_ERRORS, loc, diag_info[D_TOO_MANY_ERRORS].text);
         ctx_give_up(ctx);
@@ -95,12 +94,10 @@ void diag(Ctx *ctx, Loc loc, DiagId id, ...) {
 }
 
 static void follow(Ctx *ctx, Severity severity, Loc loc, const char *text) {
-    if (!ctx->last_diag)
-        return;
+    if (!ctx->last_diag) return;
     Diagnostic **end = &ctx->last_diag->follow;
     for (; *end; end = &(*end)->next)
-        if ((*end)->loc.line == loc.line && strcmp((*end)->text, text) == 0)
-            return;
+        if ((*end)->loc.line == loc.line && strcmp((*end)->text, text) == 0) return;
     *end = new_diagnostic(ctx, severity, loc, text);
 }
 
@@ -118,9 +115,13 @@ void diag_hint(Ctx *ctx, const char *fmt, ...) {
     va_end(ap);
 }
 
-int diag_errors(const Ctx *ctx) { return ctx->n_errors; }
+int diag_errors(const Ctx *ctx) {
+    return ctx->n_errors;
+}
 
-const Diagnostic *diag_first(const Ctx *ctx) { return ctx->first_diag; }
+const Diagnostic *diag_first(const Ctx *ctx) {
+    return ctx->first_diag;
+}
 
 _Noreturn void ice_at(Ctx *ctx, Loc loc, const char *file, int line, const char *fmt, ...) {
     va_list ap;
@@ -145,7 +146,8 @@ static const struct {
 
 /// The source line and a caret line. Control and non-ASCII bytes print as '?', tabs as a blank,
 /// so that the caret stands where it should.
-static void render_caret(Text *out, const Ctx *ctx, Loc loc, const char *colour, const char *plain) {
+static void render_caret(Text *out, const Ctx *ctx, Loc loc, const char *colour,
+                         const char *plain) {
     int n;
     const char *line = source_line(ctx, loc, &n);
     int from = loc.col > 90 ? loc.col - 60 : 0;
@@ -155,8 +157,7 @@ static void render_caret(Text *out, const Ctx *ctx, Loc loc, const char *colour,
         shown[i - from] = line[i] == '\t' ? ' ' : line[i] < ' ' || line[i] > '~' ? '?' : line[i];
     text_add(out, "%5u | %.*s\n", (unsigned)loc.line, to > from ? to - from : 0, shown);
     text_add(out, "      | %*s%s^", loc.col - 1 - from > 0 ? loc.col - 1 - from : 0, "", colour);
-    for (int i = 1; i < loc.len && loc.col + i <= to; i++)
-        text_add(out, "~");
+    for (int i = 1; i < loc.len && loc.col + i <= to; i++) text_add(out, "~");
     text_add(out, "%s\n", plain);
 }
 
@@ -168,28 +169,25 @@ static void render_one(Text *out, const Ctx *ctx, const Diagnostic *d, bool colo
         text_add(out, "%s:%u:%u: ", ctx_source_path(ctx, d->loc.file), (unsigned)d->loc.line,
                  (unsigned)d->loc.col);
     text_add(out, "%s%s:%s %s\n", on, severity_style[d->severity].name, plain, d->text);
-    if (placed && d->loc.line)
-        render_caret(out, ctx, d->loc, on, plain);
+    if (placed && d->loc.line) render_caret(out, ctx, d->loc, on, plain);
 }
 
 void diag_render(Text *out, const Ctx *ctx, const Diagnostic *d, bool colour) {
     render_one(out, ctx, d, colour);
-    for (const Diagnostic *f = d->follow; f; f = f->next)
-        render_one(out, ctx, f, colour);
+    for (const Diagnostic *f = d->follow; f; f = f->next) render_one(out, ctx, f, colour);
 }
 
 /* ---- did you mean -------------------------------------------------------------------------- */
 
 enum { MAX_NAME = 63 };
 
-/// Levenshtein's distance, where swapping two neighbours counts one; names beyond MAX_NAME never match.
+/// Levenshtein's distance, where swapping two neighbours counts one; names beyond MAX_NAME never
+/// match.
 static int edit_distance(const char *a, const char *b) {
     int n = (int)strlen(a), m = (int)strlen(b);
-    if (n > MAX_NAME || m > MAX_NAME)
-        return MAX_NAME;
+    if (n > MAX_NAME || m > MAX_NAME) return MAX_NAME;
     int rows[3][MAX_NAME + 1];
-    for (int j = 0; j <= m; j++)
-        rows[0][j] = j;
+    for (int j = 0; j <= m; j++) rows[0][j] = j;
     for (int i = 1; i <= n; i++) {
         int *above = rows[(i + 2) % 3], *row = rows[i % 3], *two = rows[(i + 1) % 3];
         row[0] = i;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The reference interpreter: executes tile and grid IR directly, slowly and in plain C. It is the
+// oracle of every differential test, so it prefers exactness: sums of floats and dots are carried
+// in double and rounded once.
+#ifndef IR_INTERP_H
+#define IR_INTERP_H
+
+#include "ir/eval.h"
+#include "ir/ir.h"
+
+/// A tensor in memory. Strides count elements and may be 0 or negative.
+typedef struct Tensor {
+    void *data; // of the element with all indices 0
+    Elem elem;
+    int rank;
+    int64_t extents[MAX_RANK], strides[MAX_RANK];
+} Tensor;
+
+typedef struct InterpArg {
+    Tensor tensor; // for tensor parameters
+    Cell scalar;   // for the others
+} InterpArg;
+
+typedef struct InterpOptions {
+    bool check;        // bounds, asserts, division by 0, write races, merge functions
+    uint64_t seed;     // not 0: programs of a phase run in a random order, merges group at random
+    int64_t max_steps; // ops executed before it gives up; 0: no limit
+    void (*print)(void *user, const char *text);
+    void *user;
+} InterpOptions;
+
+/// Runs a kernel. args: one a parameter of the kernel op. Returns false with a diagnostic where a
+/// contract of the launch or a check fails.
+bool interp_run(Ir *ir, Op *module, const char *kernel, int n_args, const InterpArg *args,
+                const InterpOptions *options);
+
+#endif

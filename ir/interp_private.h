@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the files of the interpreter share: registers, plans of ops, the walk over lanes.
+#ifndef IR_INTERP_PRIVATE_H
+#define IR_INTERP_PRIVATE_H
+
+#include "ir/interp.h"
+
+/// The storage of one SSA value. A region runs again only after its last run ended and nothing
+/// recurses, so each value has one place for the whole launch.
+typedef struct Reg {
+    const Type *type;
+    int64_t n; // lanes
+    Cell *cells;
+    Tensor tensor; // where type is a tensor
+} Reg;
+
+/// What was worked out for an op before the run; in op->note.
+typedef struct Plan {
+    Reg **in, **out;
+    Reg ***args;    // of each region
+    Access *access; // of tensor accesses
+    Cell *temp;     // for: room for the carried values; contract: the sum
+} Plan;
+
+/// All contributions of one phase to one element (or tuple of elements).
+typedef struct Fold {
+    Op *op;
+    int64_t at[MAX_RANK];
+    Cell *value; // in the types of the region's arguments
+} Fold;
+
+typedef struct Interp {
+    Ir *ir;
+    Ctx *ctx;
+    Op *module;
+    PtrMap regs; // Value -> Reg
+    InterpOptions options;
+    uint64_t random;
+    int64_t steps;
+    bool in_phase;
+    int64_t program; // number of the running one in its phase
+    PtrMap writers;  // element address -> program + 1, this phase; --check
+    PtrMap fold_of;  // element address -> Fold
+    VEC(Fold *) folds;
+} Interp;
+
+static inline Plan *plan_of(const Op *op) {
+    return op->note;
+}
+static inline Reg *in(const Op *op, int i) {
+    return plan_of(op)->in[i];
+}
+static inline Reg *out(const Op *op, int i) {
+    return plan_of(op)->out[i];
+}
+static inline int64_t in_int(const Op *op, int i) {
+    return in(op, i)->cells[0].i;
+}
+
+typedef void Exec(Interp *it, Op *op);
+
+/* interp.c */
+void run_region(Interp *it, Region *r);
+void run_op(Interp *it, Op *op);
+/// The values a region yields: register i of its terminator.
+static inline Reg *yielded(const Region *r, int i) {
+    return in(r->last, i);
+}
+void copy_reg(Reg *to, const Reg *from);
+uint64_t next_random(Interp *it);
+/// The run ends: what the user did wrong, at the op.
+_Noreturn void run_error(Interp *it, const Op *op, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* interp_block.c: ops on whole blocks */
+void do_elementwise(Interp *it, Op *op);
+void do_const(Interp *it, Op *op);
+void do_iota(Interp *it, Op *op);
+void do_broadcast(Interp *it, Op *op);
+void do_reshape(Interp *it, Op *op);
+void do_permute(Interp *it, Op *op);
+void do_slice(Interp *it, Op *op);
+void do_concat(Interp *it, Op *op);
+void do_cast(Interp *it, Op *op);
+void do_bitcast(Interp *it, Op *op);
+void do_select(Interp *it, Op *op);
+void do_dot(Interp *it, Op *op);
+void do_contract(Interp *it, Op *op);
+void do_gather(Interp *it, Op *op);
+void do_histogram(Interp *it, Op *op);
+
+/* interp_scan.c: along an axis */
+void do_reduce(Interp *it, Op *op);
+void do_scan(Interp *it, Op *op);
+void do_sort(Interp *it, Op *op);
+
+/* interp_tensor.c: memory */
+void do_dim(Interp *it, Op *op);
+void do_stride(Interp *it, Op *op);
+void do_align(Interp *it, Op *op);
+void do_load(Interp *it, Op *op);
+void do_live(Interp *it, Op *op);
+void do_store(Interp *it, Op *op);
+void do_atomic(Interp *it, Op *op);
+void do_combine(Interp *it, Op *op);
+void do_scratch(Interp *it, Op *op);
+/// Writes what the phase's combines have gathered.
+void finish_folds(Interp *it);
+
+#endif
