@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The syntax tree's constructors and names.
+#include "frontend/syntax.h"
+
+#include <string.h>
+
+const char *const expr_kind_name[] = {
+#define X(id, name) [EX_##id] = name,
+    AST_EXPRS(X)
+#undef X
+};
+const char *const stmt_kind_name[] = {
+#define X(id, name) [ST_##id] = name,
+    AST_STMTS(X)
+#undef X
+};
+const char *const unary_spelling[] = {
+#define X(id, spelling) [UN_##id] = spelling,
+    AST_UNARIES(X)
+#undef X
+};
+const char *const binary_spelling[] = {
+#define X(id, spelling) [BI_##id] = spelling,
+    AST_BINARIES(X)
+#undef X
+};
+
+/// Room for one more after n elements. Lists keep no capacity: it is the next power of two.
+void *list_grow(Ctx *ctx, void *at, int n, size_t size) {
+    if (n & (n - 1)) return at;
+    void *bigger = ctx_alloc(ctx, (n ? 2 * (size_t)n : 1) * size);
+    return n ? memcpy(bigger, at, (size_t)n * size) : bigger;
+}
+
+/* ---- depth --------------------------------------------------------------------------------- */
+
+/// A node at `loc` gets a child of depth `child`.
+static void deepen(Parser *p, uint16_t *depth, Loc loc, int child) {
+    if (child >= AST_MAX_DEPTH) {
+        diag(p->ctx, loc, D_TOO_DEEP, AST_MAX_DEPTH);
+        ctx_give_up(p->ctx);
+    }
+    if (*depth <= child) *depth = (uint16_t)(child + 1);
+}
+
+static void over_expr(Parser *p, uint16_t *depth, Loc loc, const Expr *child) {
+    if (child) deepen(p, depth, loc, child->depth);
+}
+
+static void over_exprs(Parser *p, uint16_t *depth, Loc loc, Exprs list) {
+    for (int i = 0; i < list.n; i++) over_expr(p, depth, loc, list.at[i]);
+}
+
+static void over_type(Parser *p, uint16_t *depth, Loc loc, const TypeExpr *child) {
+    if (child) deepen(p, depth, loc, child->depth);
+}
+
+static void over_stmt(Parser *p, uint16_t *depth, Loc loc, const Stmt *child) {
+    if (child) deepen(p, depth, loc, child->depth);
+}
+
+/* ---- expressions --------------------------------------------------------------------------- */
+
+Expr *new_expr(Parser *p, ExprKind kind, Loc loc) {
+    Expr *e = ctx_new(p->ctx, Expr);
+    e->kind = kind;
+    e->loc = loc;
+    e->depth = 1;
+    return e;
+}
+
+Expr *new_name(Parser *p, Name name) {
+    Expr *e = new_expr(p, EX_NAME, name.loc);
+    e->name = name.text;
+    return e;
+}
+
+Expr *new_bool(Parser *p, Loc loc, bool value) {
+    Expr *e = new_expr(p, EX_BOOL, loc);
+    e->boolean = value;
+    return e;
+}
+
+Expr *new_tuple(Parser *p, Loc loc, Exprs parts) {
+    Expr *e = new_expr(p, EX_TUPLE, loc);
+    e->tuple = parts;
+    over_exprs(p, &e->depth, loc, parts);
+    return e;
+}
+
+Expr *new_unary(Parser *p, Loc loc, UnaryOp op, Expr *x) {
+    Expr *e = new_expr(p, EX_UNARY, loc);
+    e->unary.op = op;
+    e->unary.x = x;
+    over_expr(p, &e->depth, loc, x);
+    return e;
+}
+
+Expr *new_binary(Parser *p, Loc loc, BinaryOp op, Loc op_loc, Expr *a, Expr *b) {
+    Expr *e = new_expr(p, EX_BINARY, loc);
+    e->binary.op = op;
+    e->binary.op_loc = op_loc;
+    e->binary.a = a;
+    e->binary.b = b;
+    over_expr(p, &e->depth, loc, a);
+    over_expr(p, &e->depth, loc, b);
+    return e;
+}
+
+Expr *new_ternary(Parser *p, Loc loc, Expr *cond, Expr *yes, Expr *no) {
+    Expr *e = new_expr(p, EX_TERNARY, loc);
+    e->ternary.cond = cond;
+    e->ternary.yes = yes;
+    e->ternary.no = no;
+    over_expr(p, &e->depth, loc, cond);
+    over_expr(p, &e->depth, loc, yes);
+    over_expr(p, &e->depth, loc, no);
+    return e;
+}
+
+Expr *new_cast(Parser *p, Loc loc, Expr *x, Name elem) {
+    Expr *e = new_expr(p, EX_CAST, loc);
+    e->cast.x = x;
+    e->cast.elem = elem;
+    over_expr(p, &e->depth, loc, x);
+    return e;
+}
+
+/// `a = 1` may follow `x`, not the other way round, and no name comes twice.
+static void check_named(Parser *p, Name name, const Name *before, int n_before) {
+    for (int i = 0; i < n_before; i++) {
+        if (!name.text && before[i].text) {
+            diag(p->ctx, name.loc, D_POSITIONAL_AFTER_NAMED, before[i].text);
+            return;
+        }
+        if (name.text && name.text == before[i].text) {
+            diag(p->ctx, name.loc, D_NAMED_TWICE, name.text);
+            diag_note(p->ctx, before[i].loc, "the first one is here");
+            return;
+        }
+    }
+}
+
+Expr *new_call(Parser *p, Loc loc, Expr *callee, Args args) {
+    Expr *e = new_expr(p, EX_CALL, loc);
+    e->call.callee = callee;
+    e->call.args = args;
+    over_expr(p, &e->depth, loc, callee);
+    struct {
+        Name *at;
+        int n;
+    } names = {0};
+    for (int i = 0; i < args.n; i++) {
+        Arg a = args.at[i];
+        over_expr(p, &e->depth, loc, a.value);
+        Name name = a.name.text ? a.name : (Name){NULL, a.value->loc};
+        check_named(p, name, names.at, names.n);
+        list_push(p, &names, name);
+    }
+    return e;
+}
+
+Expr *new_subscript(Parser *p, Loc loc, Expr *base, Subs subs) {
+    Expr *e = new_expr(p, EX_SUBSCRIPT, loc);
+    e->subscript.base = base;
+    e->subscript.subs = subs;
+    over_expr(p, &e->depth, loc, base);
+    struct {
+        Name *at;
+        int n;
+    } names = {0};
+    for (int i = 0; i < subs.n; i++) {
+        Sub s = subs.at[i];
+        over_expr(p, &e->depth, loc, s.lo);
+        over_expr(p, &e->depth, loc, s.hi);
+        Name name = s.name.text ? s.name : (Name){NULL, s.loc};
+        check_named(p, name, names.at, names.n);
+        list_push(p, &names, name);
+    }
+    return e;
+}
+
+Expr *new_member(Parser *p, Loc loc, Expr *base, Name field) {
+    Expr *e = new_expr(p, EX_MEMBER, loc);
+    e->member.base = base;
+    e->member.field = field;
+    over_expr(p, &e->depth, loc, base);
+    return e;
+}
+
+/* ---- types --------------------------------------------------------------------------------- */
+
+TypeExpr *new_type(Parser *p, enum TypeExprKind kind, Loc loc, Name elem) {
+    TypeExpr *t = ctx_new(p->ctx, TypeExpr);
+    t->kind = kind;
+    t->loc = loc;
+    t->elem = elem;
+    t->depth = 1;
+    return t;
+}
+
+TypeExpr *new_block_type(Parser *p, Loc loc, Name elem, Exprs extents) {
+    TypeExpr *t = new_type(p, TY_BLOCK, loc, elem);
+    t->extents = extents;
+    over_exprs(p, &t->depth, loc, extents);
+    return t;
+}
+
+TypeExpr *new_tensor_type(Parser *p, Loc loc, Name elem, Expr *ranks, Dims dims) {
+    TypeExpr *t = new_type(p, TY_TENSOR, loc, elem);
+    t->sym = ranks != NULL;
+    t->ranks = ranks;
+    t->dims = dims;
+    over_expr(p, &t->depth, loc, ranks);
+    int packs = 0;
+    for (int i = 0; i < dims.n; i++) {
+        over_expr(p, &t->depth, loc, dims.at[i].expr);
+        packs += dims.at[i].pack;
+        if (dims.at[i].pack && packs == 2) diag(p->ctx, dims.at[i].expr->loc, D_TWO_PACKS);
+    }
+    return t;
+}
+
+TypeExpr *new_tuple_type(Parser *p, Loc loc, TypeExprs parts) {
+    TypeExpr *t = new_type(p, TY_TUPLE, loc, (Name){NULL, loc});
+    t->parts = parts;
+    for (int i = 0; i < parts.n; i++) over_type(p, &t->depth, loc, parts.at[i]);
+    return t;
+}
+
+/* ---- statements ---------------------------------------------------------------------------- */
+
+static Stmt *new_stmt(Parser *p, StmtKind kind, Loc loc) {
+    Stmt *s = ctx_new(p->ctx, Stmt);
+    s->kind = kind;
+    s->loc = loc;
+    s->depth = 1;
+    return s;
+}
+
+Stmt *new_bind(Parser *p, StmtKind kind, Loc loc, Names names, TypeExpr *type, Expr *value) {
+    Stmt *s = new_stmt(p, kind, loc);
+    s->bind.names = names;
+    s->bind.pattern = names.n > 1;
+    s->bind.type = type;
+    s->bind.value = value;
+    over_type(p, &s->depth, loc, type);
+    over_expr(p, &s->depth, loc, value);
+    return s;
+}
+
+static bool is_place(const Expr *e) {
+    if (e->kind != EX_TUPLE) return e->kind == EX_NAME || e->kind == EX_SUBSCRIPT;
+    for (int i = 0; i < e->tuple.n; i++)
+        if (e->tuple.at[i]->kind != EX_NAME && e->tuple.at[i]->kind != EX_SUBSCRIPT) return false;
+    return true;
+}
+
+Stmt *new_assign(Parser *p, Loc loc, BinaryOp op, Expr *place, Expr *value) {
+    Stmt *s = new_stmt(p, ST_ASSIGN, loc);
+    s->assign.op = op;
+    s->assign.place = place;
+    s->assign.value = value;
+    over_expr(p, &s->depth, loc, place);
+    over_expr(p, &s->depth, loc, value);
+    if (!is_place(place))
+        diag(p->ctx, place->loc, D_NOT_A_PLACE);
+    else if (place->kind == EX_TUPLE && op != BI_NONE)
+        diag(p->ctx, place->loc, D_TUPLE_UPDATE, binary_spelling[op]);
+    return s;
+}
+
+Stmt *new_expr_stmt(Parser *p, StmtKind kind, Loc loc, Expr *e) {
+    Stmt *s = new_stmt(p, kind, loc);
+    s->expr = e;
+    over_expr(p, &s->depth, loc, e);
+    if (kind == ST_EXPR && e->kind != EX_CALL) useless_statement(p, e);
+    return s;
+}
+
+Stmt *new_if(Parser *p, Loc loc, Expr *cond, Stmt *then, Stmt *otherwise) {
+    Stmt *s = new_stmt(p, ST_IF, loc);
+    s->branch.cond = cond;
+    s->branch.then = then;
+    s->branch.otherwise = otherwise;
+    over_expr(p, &s->depth, loc, cond);
+    over_stmt(p, &s->depth, loc, then);
+    over_stmt(p, &s->depth, loc, otherwise);
+    return s;
+}
+
+Stmt *new_while(Parser *p, Loc loc, Expr *cond, Stmt *body) {
+    Stmt *s = new_stmt(p, ST_WHILE, loc);
+    s->loop.cond = cond;
+    s->loop.body = body;
+    over_expr(p, &s->depth, loc, cond);
+    over_stmt(p, &s->depth, loc, body);
+    return s;
+}
+
+Stmt *new_grid(Parser *p, StmtKind kind, Loc loc, Loops loops, Name merge, Stmt *body) {
+    Stmt *s = new_stmt(p, kind, loc);
+    s->grid.loops = loops;
+    s->grid.merge = merge;
+    s->grid.body = body;
+    for (int i = 0; i < loops.n; i++) {
+        over_expr(p, &s->depth, loc, loops.at[i].lo);
+        over_expr(p, &s->depth, loc, loops.at[i].hi);
+        over_expr(p, &s->depth, loc, loops.at[i].step);
+    }
+    // Each loop of the header is a level of its own to those who lower it.
+    over_stmt(p, &s->depth, loc, body);
+    if (loops.n > 1) deepen(p, &s->depth, loc, body->depth + loops.n - 1);
+    return s;
+}
+
+Stmt *new_block(Parser *p, Loc loc, Stmts stmts, Loc end) {
+    Stmt *s = new_stmt(p, ST_BLOCK, loc);
+    s->block.stmts = stmts;
+    s->block.end = end;
+    for (int i = 0; i < stmts.n; i++) over_stmt(p, &s->depth, loc, stmts.at[i]);
+    return s;
+}

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages for an unexpected token: what the grammar wanted, by class, and a hint where the text
+// looks like a habit from another language.
+#include "frontend/syntax.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* ---- what was wanted ----------------------------------------------------------------------- */
+
+/// Classes of tokens that a message names together, and the tokens that tell that the class is
+/// wanted. A token may be in several: '(' begins an expression, and continues one as a call.
+enum { EXPR = 1, MORE = 2, ASSIGN = 4, STMT = 8, ITEM = 16, CLAUSE = 32, TYPE = 64 };
+
+static const struct {
+    const char *token;
+    int classes;
+} token_classes[] = {
+    {"an integer", EXPR | STMT},
+    {"a float", EXPR | STMT},
+    {"a string", EXPR | STMT},
+    {"a name", EXPR | STMT},
+    {"'('", EXPR | STMT | MORE | TYPE},
+    {"'-'", EXPR | MORE},
+    {"'!'", EXPR},
+    {"'~'", EXPR},
+    {"'true'", EXPR | STMT},
+    {"'false'", EXPR | STMT},
+    {"'inf'", EXPR | STMT},
+    {"'nan'", EXPR | STMT},
+    {"'['", MORE | TYPE},
+    {"'.'", MORE},
+    {"'*'", MORE},
+    {"'/'", MORE},
+    {"'%'", MORE},
+    {"'+'", MORE},
+    {"'<<'", MORE},
+    {"'>>'", MORE},
+    {"'&'", MORE},
+    {"'^'", MORE},
+    {"'|'", MORE},
+    {"'<'", MORE | TYPE},
+    {"'>'", MORE},
+    {"'<='", MORE},
+    {"'>='", MORE},
+    {"'=='", MORE},
+    {"'!='", MORE},
+    {"'&&'", MORE},
+    {"'||'", MORE},
+    {"'?'", MORE | TYPE},
+    {"'as'", MORE},
+    {"'..'", MORE},
+    {"'by'", MORE},
+    {"'merge'", MORE},
+    {"'where'", MORE},
+    {"'+='", ASSIGN},
+    {"'-='", ASSIGN},
+    {"'*='", ASSIGN},
+    {"'/='", ASSIGN},
+    {"'let'", STMT},
+    {"'var'", STMT},
+    {"'scratch'", STMT},
+    {"'if'", STMT},
+    {"'while'", STMT},
+    {"'for'", STMT},
+    {"'parallel'", STMT},
+    {"'return'", STMT},
+    {"'{'", STMT},
+    {"'kernel'", ITEM},
+    {"'fn'", ITEM},
+    {"'import'", ITEM},
+    {"'const'", ITEM | TYPE},
+    {"'tune'", CLAUSE},
+    {"'given'", CLAUSE},
+    {"'require'", CLAUSE},
+    {"'schedule'", CLAUSE},
+    {"'sym'", TYPE},
+};
+
+/// A class is wanted when its sign is; then it is named by `phrase`, or its tokens are merely
+/// left out. First match wins for the phrase.
+static const struct {
+    const char *sign, *phrase;
+    int covers;
+} wanted_classes[] = {
+    {"'fn'", "a definition", ITEM},
+    {"'let'", "a statement", STMT | EXPR},
+    {"an integer", "an expression", EXPR},
+    {"'sym'", "a type", TYPE | EXPR},
+    {"'tune'", "a clause", CLAUSE},
+    {"'+='", "'='", ASSIGN},
+    {"'.'", NULL, MORE},
+    {"'*'", NULL, MORE},
+};
+
+enum { MAX_PHRASES = 4 };
+
+typedef struct Wanted {
+    const char *const *tokens;
+    int n;
+    const char *phrases[MAX_PHRASES + 1];
+    int n_phrases; // MAX_PHRASES + 1: too many to tell
+} Wanted;
+
+static bool wants(const Wanted *w, const char *token) {
+    for (int i = 0; i < w->n; i++)
+        if (strcmp(w->tokens[i], token) == 0) return true;
+    return false;
+}
+
+static int classes_of(const char *token) {
+    for (size_t i = 0; i < sizeof token_classes / sizeof *token_classes; i++)
+        if (strcmp(token_classes[i].token, token) == 0) return token_classes[i].classes;
+    return 0;
+}
+
+static void add_phrase(Wanted *w, const char *phrase) {
+    for (int i = 0; i < w->n_phrases && i <= MAX_PHRASES; i++)
+        if (strcmp(w->phrases[i], phrase) == 0) return;
+    if (w->n_phrases <= MAX_PHRASES) w->phrases[w->n_phrases++] = phrase;
+}
+
+static void find_phrases(Wanted *w) {
+    int covered = 0;
+    for (size_t i = 0; i < sizeof wanted_classes / sizeof *wanted_classes; i++) {
+        if (!wants(w, wanted_classes[i].sign) ||
+            (covered & EXPR && wanted_classes[i].covers == MORE))
+            continue;
+        // A statement is an expression too, but is called by one name.
+        if (wanted_classes[i].phrase && !(covered & wanted_classes[i].covers & EXPR))
+            add_phrase(w, wanted_classes[i].phrase);
+        covered |= wanted_classes[i].covers;
+    }
+    // After the name of a type its brackets need no mention.
+    if (!covered && wants(w, "'['") && wants(w, "'<'")) covered = TYPE;
+    for (int i = 0; i < w->n; i++)
+        if (!(classes_of(w->tokens[i]) & covered)) add_phrase(w, w->tokens[i]);
+    if (!w->n_phrases) add_phrase(w, "an operator");
+}
+
+/// "a, b or c".
+static const char *join_phrases(Ctx *ctx, const Wanted *w) {
+    Text t = {.ctx = ctx};
+    for (int i = 0; i < w->n_phrases; i++)
+        text_add(&t, "%s%s", i == 0 ? "" : i == w->n_phrases - 1 ? " or " : ", ", w->phrases[i]);
+    return t.data;
+}
+
+/* ---- what was found ------------------------------------------------------------------------ */
+
+static const char *token_text(const Parser *p, Token t) {
+    return t.begin == t.end && t.kind == '}'
+               ? "}"
+               : ctx_intern(p->ctx, p->text + t.begin, t.end - t.begin);
+}
+
+static const char *describe(Parser *p, Token t) {
+    if (t.kind == 0) return "the end of the file";
+    if (t.begin < t.end && p->text[t.begin] == '"') return "a string";
+    const char *text = token_text(p, t);
+    return strlen(text) > 40 ? ctx_format(p->ctx, "'%.37s...'", text)
+                             : ctx_format(p->ctx, "'%s'", text);
+}
+
+static bool is_word(const char *text) {
+    return isalpha((unsigned char)*text) || *text == '_';
+}
+
+static bool is_reserved(const char *text) {
+    static const char *const words[] = {
+#define KEYWORD(id, word) word,
+#include "lang/keywords.def"
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i], text) == 0) return true;
+    return false;
+}
+
+/* ---- habits -------------------------------------------------------------------------------- */
+
+/// A pattern is NULL (anything), "@name", "@number", "@ctype", or texts separated by blanks.
+/// `before` and `last` are the two tokens ahead of the unexpected one, `next` is how the text goes
+/// on behind it, `want` a token that would have fitted, `top` the innermost open bracket.
+typedef struct Habit {
+    const char *before, *last, *found, *next, *want, *hint;
+    char top;
+} Habit;
+
+static const Habit habits[] = {
+    // Expressions.
+    {.before = "<",
+     .found = ">",
+     .want = "'&&'",
+     .hint = "a call has no explicit type arguments; a typed `let` or `var` makes a block"},
+    {.found = "< > <= >= == !=",
+     .want = "'&&'",
+     .hint = "comparisons do not chain: write `a < b && b < c`"},
+    {.found = "=",
+     .want = "'&&'",
+     .hint = "`==` compares; an assignment is a statement of its own"},
+    {.found = "and", .want = "'&&'", .hint = "write `&&`"},
+    {.found = "or", .want = "'||'", .hint = "write `||`"},
+    {.last = "not", .found = "@name", .hint = "write `!`"},
+    {.last = "+", .found = "+", .hint = "there is no `++`: write `i += 1;`"},
+    {.found = "+", .next = "+", .want = "'+='", .hint = "there is no `++`: write `i += 1;`"},
+    {.found = "-", .next = "-", .want = "'-='", .hint = "there is no `--`: write `i -= 1;`"},
+    {.last = "-", .found = ";", .hint = "there is no `--`: write `i -= 1;`"},
+    {.last = "-", .found = ">", .hint = "there are no pointers: write `.`"},
+    {.last = "*", .found = "*", .hint = "there is no `**`: write `pow(a, b)`"},
+    {.last = "/", .found = "/", .hint = "integer division is `/`"},
+    {.last = ".", .found = "..", .hint = "a span has two points: `lo .. hi`"},
+    {.last = "..", .found = ".", .hint = "a span has two points: `lo .. hi`"},
+    {.found = ".",
+     .want = "an integer",
+     .hint = "a float has digits on both sides of its point: 0.5"},
+    {.found = "..", .want = "'&&'", .hint = "outside a loop header a range is `range(lo, hi, B)`"},
+    {.found = ":", .want = "']'", .hint = "a slice is written `lo .. hi`"},
+    {.before = "@ctype",
+     .last = ")",
+     .found = "@name @number (",
+     .hint = "a cast is written `x as f32`"},
+    {.found = "{ [",
+     .want = "an integer",
+     .hint = "a tuple is written `(a, b)`; there are no lists"},
+    {.found = "if for while let var",
+     .want = "an integer",
+     .hint = "statements are not expressions: `c ? a : b` chooses a value"},
+    {.found = "& *", .want = "an integer", .hint = "there are no pointers and no addresses"},
+    {.found = ")", .last = ",", .hint = "no comma stands before a closing bracket"},
+    {.found = "]", .last = ",", .hint = "no comma stands before a closing bracket"},
+    {.found = "+= -= *= /=", .want = "'&&'", .hint = "an assignment is a statement of its own"},
+    // Statements.
+    {.found = "% & ^ | << >>",
+     .next = "=",
+     .want = "'+='",
+     .hint = "only `= += -= *= /=` assign: write `x = x % y;`"},
+    {.found = "==", .want = "'='", .hint = "`=` assigns, `==` compares"},
+    {.last = ":", .found = "=", .hint = "write `let x = ...;` or `var x = ...;`"},
+    {.found = ":", .want = "'+='", .next = "=", .hint = "write `let x = ...;` or `var x = ...;`"},
+    {.found = ":", .want = "'+='", .hint = "a variable is declared by `let` or `var`"},
+    {.last = "elif elsif elseif", .hint = "write `else if`"},
+    {.last = "else", .found = "@name", .hint = "bodies always stand in braces"},
+    {.last = "def func function",
+     .found = "@name",
+     .hint = "a function is written `fn name(a, b) { ... }`"},
+    {.last = "void", .found = "@name", .hint = "a function is written `fn name(a, b) { ... }`"},
+    {.last = "@ctype const static auto",
+     .found = "@name",
+     .want = "'+='",
+     .hint = "a variable is written `let x = 1;` or `var x: f32 = 1;`"},
+    {.last = "@ctype",
+     .found = "*",
+     .hint = "there are no pointers: a tensor is written `x: f32[N]`"},
+    {.found = ";", .want = "'='", .hint = "every variable starts with a value"},
+    {.found = "(", .last = "for", .hint = "a loop is written `for i in 0 .. n { ... }`"},
+    {.found = "(", .last = "parallel", .hint = "a grid is written `parallel m in M by BM { ... }`"},
+    {.found = "=", .want = "'in'", .hint = "a loop is written `for i in 0 .. n { ... }`"},
+    {.found = "else", .hint = "this `else` follows no `if`: its body ends with `}`"},
+    {.found = ":", .want = "'{'", .hint = "a body stands in braces"},
+    {.found = "then do", .want = "'{'", .hint = "a body stands in braces"},
+    {.found = "@name @number return let var if for while",
+     .want = "'{'",
+     .hint = "bodies always stand in braces"},
+    // Definitions.
+    {.found = "-", .next = ">", .want = "'{'", .hint = "a result type is written `fn f(a): f32`"},
+    {.found = "] , )",
+     .last = "@name",
+     .want = "':'",
+     .top = '(',
+     .hint = "a kernel's parameter has a type: `x: f32[N]`, `n: i64`"},
+    {.found = "> ,", .want = "':'", .hint = "a type parameter has a constraint: `T: float`"},
+    {.found = "*",
+     .want = "':'",
+     .top = '(',
+     .hint = "there are no pointers: a tensor is written `x: f32[N]`"},
+    {.last = "@ctype",
+     .found = "@name",
+     .want = "':'",
+     .top = '(',
+     .hint = "the name comes first: `n: i64`, `x: f32[N]`"},
+    {.last = "]", .found = "[", .hint = "the dimensions stand in one bracket: `f32[M, N]`"},
+    {.found = ":", .want = "'{'", .hint = "only a fn has a result type"},
+};
+
+static const char ctypes[] =
+    "int float double char long short unsigned signed bool void half size_t "
+    "uint int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t "
+    "i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64";
+
+/// One of the blank-separated words of `list`.
+static bool listed(const char *list, const char *text) {
+    size_t n = strlen(text);
+    for (const char *s = list; n && (s = strstr(s, text)) != NULL; s += n)
+        if ((s == list || s[-1] == ' ') && (s[n] == ' ' || !s[n])) return true;
+    return false;
+}
+
+static bool fits(const char *pattern, const char *text) {
+    if (!pattern) return true;
+    return listed(pattern, text) ||
+           (strstr(pattern, "@name") && is_word(text) && !is_reserved(text)) ||
+           (strstr(pattern, "@number") && isdigit((unsigned char)*text)) ||
+           (strstr(pattern, "@ctype") && listed(ctypes, text));
+}
+
+static const char *habit_hint(Parser *p, const Wanted *w) {
+    const char *texts[3];
+    for (int i = 0; i < 3; i++) texts[i] = token_text(p, p->recent[i]);
+    // The feed has already taken the newest token: its own bracket is not the one it stands in.
+    int top = p->open.n - 1;
+    if (top >= 0 && p->open.data[top].begin == p->recent[0].begin) top--;
+    const char *next = p->text + p->recent[0].end;
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
+        const Habit *h = &habits[i];
+        if (fits(h->found, texts[0]) && fits(h->last, texts[1]) && fits(h->before, texts[2]) &&
+            (!h->next || *next == *h->next) && (!h->want || wants(w, h->want)) &&
+            (!h->top || (top >= 0 && p->open.data[top].kind == h->top)))
+            return h->hint;
+    }
+    return NULL;
+}
+
+/// `kernal f(`, `retrun x`: the first of two names is a misspelt word.
+static const char *meant_word(Parser *p, const Wanted *w) {
+    static const char *const items[] = {"kernel", "fn", "import", "const"};
+    static const char *const stmts[] = {"let",   "var",    "if",      "else",    "for",
+                                        "while", "return", "scratch", "parallel"};
+    static const char *const clauses[] = {"tune", "given", "require", "schedule", "where"};
+    const char *found = token_text(p, p->recent[0]), *last = token_text(p, p->recent[1]);
+    if (is_word(found) && wants(w, "'fn'"))
+        return closest_name(found, items, sizeof items / sizeof *items);
+    if (is_word(found) && wants(w, "'tune'"))
+        return closest_name(found, clauses, sizeof clauses / sizeof *clauses);
+    if (is_word(last) && !is_reserved(last) && wants(w, "'+='"))
+        return closest_name(last, stmts, sizeof stmts / sizeof *stmts);
+    return NULL;
+}
+
+/* ---- the message --------------------------------------------------------------------------- */
+
+/// The bracket whose partner was wanted, if that was surprising to miss.
+static void note_opener(Parser *p, const Wanted *w) {
+    static const char *const closers[] = {"')'", "']'", "'}'"};
+    Token found = p->recent[0];
+    for (int i = p->open.n - 1; i >= 0; i--) {
+        Token t = p->open.data[i];
+        if (t.begin == found.begin) continue;
+        const char *closer = closers[t.kind == '(' ? 0 : t.kind == '[' ? 1 : 2];
+        if (wants(w, closer) && (found.kind == 0 || found.loc.line != t.loc.line))
+            diag_note(p->ctx, t.loc, "to match this '%c'", t.kind);
+        return;
+    }
+}
+
+/// A missing ';' or ')' is shown where it is missing, not at the start of the next line.
+static Loc end_of_last(const Parser *p) {
+    Loc loc = p->recent[1].loc;
+    loc.col = (uint16_t)(loc.col + loc.len);
+    loc.len = 1;
+    return loc;
+}
+
+static bool is_misplaced_word(const Wanted *w, const char *text) {
+    return is_reserved(text) && wants(w, "a name") && !wants(w, "an integer") && !wants(w, "'sym'");
+}
+
+static void report(Parser *p, const Wanted *w) {
+    Token found = p->recent[0], last = p->recent[1];
+    bool next_line = last.loc.line && found.loc.line > last.loc.line;
+    const char *what = describe(p, found);
+    if (is_misplaced_word(w, token_text(p, found)))
+        diag(p->ctx, found.loc, D_RESERVED, token_text(p, found));
+    else if (w->n_phrases > MAX_PHRASES)
+        diag(p->ctx, found.loc, D_UNEXPECTED, what);
+    else if (next_line && w->phrases[0][0] == '\'')
+        diag(p->ctx, end_of_last(p), D_EXPECTED_BEFORE, join_phrases(p->ctx, w), what);
+    else
+        diag(p->ctx, found.loc, D_EXPECTED, join_phrases(p->ctx, w), what);
+}
+
+void syntax_error(Parser *p, const char *const *want, int n) {
+    Wanted w = {.tokens = want, .n = n};
+    find_phrases(&w);
+    report(p, &w);
+    note_opener(p, &w);
+    const char *hint = habit_hint(p, &w), *word = meant_word(p, &w);
+    const char *found = token_text(p, p->recent[0]);
+    if (word && !hint)
+        diag_hint(p->ctx, "did you mean '%s'?", word);
+    else if (hint)
+        diag_hint(p->ctx, "%s", hint);
+    else if (is_reserved(found) && wants(&w, "an integer"))
+        diag_hint(p->ctx, "'%s' is a reserved word", found);
+}
+
+/* ---- statements without effect ------------------------------------------------------------- */
+
+static const struct {
+    const char *word, *hint;
+} useless_words[] = {
+    {"break", "there is no `break`: use `while` with a condition, or `return;` outside loops"},
+    {"continue", "there is no `continue`: use `if`"},
+    {"pass", "an empty body is `{ }`"},
+};
+
+void useless_statement(Parser *p, const Expr *e) {
+    diag(p->ctx, e->loc, D_USELESS_STATEMENT);
+    const char *hint = "a statement is a call, an assignment, or begins with a word such as `let`";
+    for (size_t i = 0; i < sizeof useless_words / sizeof *useless_words; i++)
+        if (e->kind == EX_NAME && strcmp(e->name, useless_words[i].word) == 0)
+            hint = useless_words[i].hint;
+    diag_hint(p->ctx, "%s", hint);
+}

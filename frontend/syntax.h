@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What lexer, parser and formatter share; private to them.
+#ifndef FRONTEND_SYNTAX_H
+#define FRONTEND_SYNTAX_H
+
+#include "frontend/frontend.h"
+
+/// A token or comment as it stands in the text. `kind` is a T_ code of parser.h, a character, or
+/// TOKEN_COMMENT; begin == end for a brace that the parser supplies itself.
+typedef struct Token {
+    int kind;
+    Loc loc;
+    size_t begin, end;
+} Token;
+typedef VEC(Token) Tokens;
+
+enum { TOKEN_COMMENT = -1, MAX_NAME_BYTES = 255, MAX_SOURCE_BYTES = 16 << 20 };
+
+typedef struct Parser {
+    Ctx *ctx;
+    uint16_t file;
+    const char *text; // of the file
+    size_t len;
+    void *scanner;
+
+    // Lexer: where the last match began and ended, and the line it ended on.
+    size_t start, at, line_start;
+    uint32_t line;
+    Text doc;         // `///` lines that no definition has taken yet
+    Tokens *comments; // where comments go, or NULL
+
+    // Feed: the last three tokens, newest first, and the brackets that are open.
+    Token recent[3];
+    Tokens open;
+    int missing; // closing braces still to be supplied, before this definition:
+    Token held;
+    const char *held_doc;
+
+    Module *module;
+} Parser;
+
+/* parse.c */
+/// False, with a message, when the bytes are no text: not UTF-8, a NUL, too long.
+bool parser_init(Parser *p, Ctx *ctx, uint16_t file);
+
+/* lexer.l */
+/// Readies p->scanner to read the text from its start.
+void lexer_start(Parser *p);
+
+/* literal.c */
+Expr *literal_int(Parser *p, Loc loc, const char *text, size_t n);
+Expr *literal_float(Parser *p, Loc loc, const char *text, size_t n);
+/// `text` is between the quotes.
+Expr *literal_string(Parser *p, Loc loc, const char *text, size_t n);
+/// Says what is wrong with a malformed number.
+void bad_number(Parser *p, Loc loc, const char *text, size_t n);
+/// Says what is wrong with a character that no token begins with.
+void bad_character(Parser *p, Loc loc, const char *text, size_t n);
+
+/* expect.c */
+/// Reports that the newest token is none of `want`, the parser's names of the tokens that fit.
+void syntax_error(Parser *p, const char *const *want, int n);
+/// Reports a statement `e;` that does nothing.
+void useless_statement(Parser *p, const Expr *e);
+
+/* ast.c: constructors. They compute `depth` and leave by ctx_give_up beyond AST_MAX_DEPTH. */
+#define list_push(p, list, x)                                                                      \
+    ((list)->at = list_grow((p)->ctx, (list)->at, (list)->n, sizeof *(list)->at),                  \
+     (void)((list)->at[(list)->n++] = (x)))
+void *list_grow(Ctx *ctx, void *at, int n, size_t size);
+
+Expr *new_expr(Parser *p, ExprKind kind, Loc loc);
+Expr *new_name(Parser *p, Name name);
+Expr *new_bool(Parser *p, Loc loc, bool value);
+Expr *new_tuple(Parser *p, Loc loc, Exprs parts);
+Expr *new_unary(Parser *p, Loc loc, UnaryOp op, Expr *x);
+Expr *new_binary(Parser *p, Loc loc, BinaryOp op, Loc op_loc, Expr *a, Expr *b);
+Expr *new_ternary(Parser *p, Loc loc, Expr *cond, Expr *yes, Expr *no);
+Expr *new_cast(Parser *p, Loc loc, Expr *x, Name elem);
+Expr *new_call(Parser *p, Loc loc, Expr *callee, Args args);
+Expr *new_subscript(Parser *p, Loc loc, Expr *base, Subs subs);
+Expr *new_member(Parser *p, Loc loc, Expr *base, Name field);
+
+TypeExpr *new_type(Parser *p, enum TypeExprKind kind, Loc loc, Name elem);
+TypeExpr *new_block_type(Parser *p, Loc loc, Name elem, Exprs extents);
+TypeExpr *new_tensor_type(Parser *p, Loc loc, Name elem, Expr *ranks, Dims dims);
+TypeExpr *new_tuple_type(Parser *p, Loc loc, TypeExprs parts);
+
+Stmt *new_bind(Parser *p, StmtKind kind, Loc loc, Names names, TypeExpr *type, Expr *value);
+Stmt *new_assign(Parser *p, Loc loc, BinaryOp op, Expr *place, Expr *value);
+Stmt *new_expr_stmt(Parser *p, StmtKind kind, Loc loc, Expr *e);
+Stmt *new_if(Parser *p, Loc loc, Expr *cond, Stmt *then, Stmt *otherwise);
+Stmt *new_while(Parser *p, Loc loc, Expr *cond, Stmt *body);
+Stmt *new_grid(Parser *p, StmtKind kind, Loc loc, Loops loops, Name merge, Stmt *body);
+Stmt *new_block(Parser *p, Loc loc, Stmts stmts, Loc end);
+
+#endif
