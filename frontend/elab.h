@@ -8,12 +8,11 @@
 #ifndef FRONTEND_ELAB_H
 #define FRONTEND_ELAB_H
 
-#include "frontend/frontend.h"
+#include "frontend/builtins.h"
+#include "frontend/program.h"
 
-typedef struct Elab Elab;
 typedef struct Scope Scope;
 typedef struct Binding Binding;
-typedef struct Builtin Builtin;
 typedef struct Kernel Kernel;
 
 /* ---- values of elaboration ----------------------------------------------------------------- */
@@ -44,23 +43,9 @@ typedef struct Range {
     int64_t size, mul;
 } Range;
 
-/// One dimension as written in the tensor's type: `axes` axes of the IR tensor from `first` on
-/// (1, or more for a pack that could not be merged). Its extent is their product.
-typedef struct TensorDim {
-    int first, axes;
-    bool pack;
-} TensorDim;
+typedef struct Tensor Tensor;
 
-typedef struct Tensor {
-    const char *name;
-    Value *v;
-    Elem elem;
-    int n_dims;
-    TensorDim dims[MAX_RANK];
-    ParamUse *use; // where reads and writes are recorded, or NULL (scratch)
-} Tensor;
-
-typedef struct Val {
+struct Val {
     ValKind kind;
     union {
         struct {
@@ -89,7 +74,24 @@ typedef struct Val {
         Elem elem;
         const char *word;
     };
-} Val;
+};
+
+/// One dimension as written in the tensor's type: `axes` axes of the IR tensor from `first` on
+/// (1, or more for a pack that could not be merged). Its extent is their product.
+typedef struct TensorDim {
+    int first, axes;
+    bool pack;
+    Val extent; // CONST or i64
+} TensorDim;
+
+struct Tensor {
+    const char *name;
+    Value *v;
+    Elem elem;
+    int n_dims;
+    TensorDim dims[MAX_RANK];
+    ParamUse *use; // where reads and writes are recorded, or NULL (scratch)
+};
 
 static inline Val val_error(void) {
     return (Val){.kind = V_ERROR};
@@ -285,43 +287,6 @@ void el_store(Elab *e, Loc loc, const Place *p, Val v);
 /// The `live` op of a place: which lanes exist; in the shape of p->type. NULL for one element.
 Value *el_live(Elab *e, const Place *p);
 
-/* ---- builtins (builtins*.c) ---------------------------------------------------------------- */
-
-/// The call of a builtin. `args` are the positional arguments, evaluated but for a place;
-/// `named` those of the row's `named`, in its order, V_ABSENT where left out.
-typedef struct Call {
-    Loc loc;
-    const Builtin *builtin;
-    int n;
-    const Val *args;
-    const Expr *const *exprs; // of the positional arguments; NULL where called by el_call
-    Loc *locs;                // of the positional arguments
-    const Val *named;
-    const Loc *named_locs;
-} Call;
-
-enum BuiltinFlag {
-    BF_EFFECT = 1,  // stands alone as a statement or as a whole right side
-    BF_PLACE = 2,   // argument 0 is a place (or a tuple of them): given as exprs[0], not evaluated
-    BF_PROGRAM = 4, // inside `parallel` only
-    BF_HOST = 8,    // in `require` and outside `parallel` only
-};
-
-/// `named`: "axis reverse precision=ieee|tf32|tf32x3 ...": names, each with the words it takes.
-/// A word wins over a variable of that name; its Val is V_WORD.
-struct Builtin {
-    const char *name;
-    int min_args, max_args; // positional ones; max -1: any number
-    const char *named;
-    int flags;
-    Val (*apply)(Elab *e, const Call *call);
-    int arg; // whatever apply wants to know: an OpCode
-};
-/// NULL where there is none. Elementwise ops are found by their name, too.
-const Builtin *builtin_by_name(const char *name);
-/// All names, for "did you mean"; returns how many.
-int builtin_names(const char *const **names);
-
 static inline Builder el_enter(Elab *e, Region *r) {
     Builder old = e->b;
     e->b.region = r;
@@ -370,12 +335,5 @@ void el_assigned(Elab *e, const Stmt *body, Bindings *out);
 void el_for(Elab *e, const Stmt *s);
 void el_while(Elab *e, const Stmt *s);
 void el_parallel(Elab *e, const Stmt *s);
-
-/* ---- programs (program.c) ------------------------------------------------------------------ */
-
-/// A fn, a kernel or a constant of the program by name, or NULL.
-const Item *program_find(const Program *p, const char *name);
-bool program_is_library(const Program *p, uint16_t file);
-bool program_is_known(const Program *p, const char *name);
 
 #endif

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Loading a program: imports, the prelude, and the table of definitions.
+#include "frontend/program.h"
+
+#include "frontend/builtins.h"
+#include "stdlib/embedded.h"
+
+#include <string.h>
+
+static const char prelude_path[] = "std/prelude.teg";
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+/// Registers an embedded file once; 0 where the library has none of that path.
+static uint16_t embedded_source(Ctx *ctx, const char *path) {
+    for (const struct tg_embedded *f = tg_embedded_files; f->path; f++) {
+        if (strcmp(f->path, path) != 0) continue;
+        for (uint16_t i = 1; i <= ctx_source_count(ctx); i++)
+            if (strcmp(ctx_source_path(ctx, i), path) == 0) return i;
+        return ctx_add_source(ctx, f->path, f->text, f->len);
+    }
+    return 0;
+}
+
+static bool is_loaded(const Program *p, uint16_t file) {
+    const char *path = ctx_source_path(p->ctx, file);
+    for (int i = 0; i < p->files.n; i++)
+        if (p->files.data[i].module->file == file || strcmp(p->files.data[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+/* ---- definitions --------------------------------------------------------------------------- */
+
+static Name item_name(const Item *item) {
+    return item->kind == IT_FN ? item->fn->name : item->constant.name;
+}
+
+static void define(Program *p, PtrMap *table, const Item *item) {
+    Name name = item_name(item);
+    const Item *other = map_get(table, name.text);
+    if (other) {
+        diag(p->ctx, name.loc, D_DEFINED_TWICE, name.text);
+        diag_note(p->ctx, item_name(other).loc, "the other definition is here");
+        return;
+    }
+    map_set(p->ctx, table, name.text, (void *)item);
+}
+
+static void load_module(Program *p, uint16_t file, bool prelude);
+
+static void load_import(Program *p, const Module *from, const Item *item) {
+    const char *path = item->import.path;
+    uint16_t file = embedded_source(p->ctx, path);
+    if (!file && p->importer)
+        file =
+            p->importer->find(p->importer->user, p->ctx, path, ctx_source_path(p->ctx, from->file));
+    if (!file)
+        diag(p->ctx, item->import.loc, D_NO_IMPORT, path);
+    else if (!is_loaded(p, file))
+        load_module(p, file, false);
+}
+
+/// Parses a file and, first, all it imports. A file is loaded once, so imports may form cycles.
+static void load_module(Program *p, uint16_t file, bool prelude) {
+    Module *m = fe_parse(p->ctx, file);
+    const char *path = ctx_source_path(p->ctx, file);
+    LoadedFile loaded = {m, path, strncmp(path, "std/", 4) == 0 && embedded_source(p->ctx, path)};
+    vec_push(p->ctx, &p->files, loaded);
+    for (int i = 0; i < m->items.n; i++) {
+        const Item *item = &m->items.at[i];
+        if (item->kind == IT_IMPORT)
+            load_import(p, m, item);
+        else
+            define(p, prelude ? &p->library : &p->own, item);
+    }
+}
+
+Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer) {
+    Program *p = ctx_new(ctx, Program);
+    p->ctx = ctx;
+    p->importer = importer;
+    uint16_t prelude = embedded_source(ctx, prelude_path);
+    if (prelude && prelude != file) load_module(p, prelude, true);
+    int first = p->files.n;
+    load_module(p, file, false);
+    p->main = p->files.data[first].module;
+    for (int i = 0; i < p->main->items.n; i++)
+        if (p->main->items.at[i].kind == IT_FN && p->main->items.at[i].fn->is_kernel)
+            vec_push(ctx, &p->kernels, p->main->items.at[i].fn);
+    for (int i = first; i < p->files.n; i++) program_check_names(p, p->files.data[i].module);
+    return p;
+}
+
+/* ---- questions ----------------------------------------------------------------------------- */
+
+int fe_kernel_count(const Program *p) {
+    return p->kernels.n;
+}
+
+const FnDef *fe_kernel(const Program *p, int i) {
+    return p->kernels.data[i];
+}
+
+const FnDef *fe_find_kernel(const Program *p, const char *name) {
+    if (!name) return p->kernels.n == 1 ? p->kernels.data[0] : NULL;
+    for (int i = 0; i < p->kernels.n; i++)
+        if (strcmp(p->kernels.data[i]->name.text, name) == 0) return p->kernels.data[i];
+    return NULL;
+}
+
+bool program_is_library(const Program *p, uint16_t file) {
+    for (int i = 0; i < p->files.n; i++)
+        if (p->files.data[i].module->file == file) return p->files.data[i].library;
+    return false;
+}
+
+const Item *program_find(const Program *p, const char *name, uint16_t from) {
+    bool library = program_is_library(p, from);
+    const Item *item = map_get(library ? &p->library : &p->own, name);
+    return item ? item : map_get(library ? &p->own : &p->library, name);
+}
+
+/// Adds the names of a table to a list.
+static int add_names(const PtrMap *table, const char **names, int n) {
+    for (int i = 0; i < table->cap; i++)
+        if (table->slots[i].key) names[n++] = table->slots[i].key;
+    return n;
+}
+
+const char *program_closest(const Program *p, const char *name) {
+    const char *const *builtins;
+    int n = builtin_names(p->ctx, &builtins);
+    const char **all = ctx_array(p->ctx, const char *, n + p->own.n + p->library.n);
+    memcpy(all, builtins, sizeof *all * (size_t)n);
+    n = add_names(&p->own, all, n);
+    n = add_names(&p->library, all, n);
+    return closest_name(name, all, n);
+}

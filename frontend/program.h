@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A program: a source file, what it imports, and the library's prelude.
+#ifndef FRONTEND_PROGRAM_H
+#define FRONTEND_PROGRAM_H
+
+#include "frontend/frontend.h"
+
+typedef struct LoadedFile {
+    const Module *module;
+    const char *path; // as the importer or the library names it
+    bool library;     // embedded
+} LoadedFile;
+
+/// Two name spaces, so that a file may define what the prelude defines, too, without changing what
+/// the prelude means.
+struct Program {
+    Ctx *ctx;
+    const Importer *importer;
+    const Module *main;
+    VEC(LoadedFile) files;
+    PtrMap own;     // name -> Item of the file and its imports
+    PtrMap library; // name -> Item of the prelude
+    VEC(const FnDef *) kernels;
+};
+
+/// A fn, a kernel or a constant by name, or NULL. Library files see the prelude first, other
+/// files their own definitions.
+const Item *program_find(const Program *p, const char *name, uint16_t from);
+bool program_is_library(const Program *p, uint16_t file);
+/// The name that `name` was probably meant to be, among definitions and builtins, or NULL.
+const char *program_closest(const Program *p, const char *name);
+/// Reports what can be seen without an instance: names that nothing defines, that hide others or
+/// that nothing uses (names.c).
+void program_check_names(const Program *p, const Module *m);
+
+#endif
