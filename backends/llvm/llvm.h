@@ -26,13 +26,18 @@ typedef struct Gen {
 /// The LLVM objects are released with ctx.
 Gen *gen_create(Ctx *ctx, const char *name);
 
+enum { MAX_LANES = 256 };
+
 /* ---- types and constants (gen.c) ----------------------------------------------------------- */
 
 LLVMTypeRef gen_elem(const Gen *g, Elem elem);     // in registers
 LLVMTypeRef gen_mem_elem(const Gen *g, Elem elem); // in memory; i8 for i4 and u4
 int elem_bytes(Elem elem);                         // in memory; 1 for i4 and u4
 int gen_lanes(LLVMValueRef v);                     // 0 for a scalar
+LLVMTypeRef gen_lane_type(LLVMValueRef v);
 LLVMTypeRef gen_vec(LLVMTypeRef scalar, int lanes); // the scalar type itself where lanes is 0
+/// A constant in each lane.
+LLVMValueRef gen_same(LLVMValueRef constant, int lanes);
 LLVMValueRef gen_i64(const Gen *g, int64_t v);
 LLVMValueRef gen_const(const Gen *g, Elem elem, const Attr *a); // INT, FLOAT or BOOL, rounded
 LLVMValueRef gen_zero(const Gen *g, Elem elem, int lanes);

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Conversions between element types. Small floats are converted by integer arithmetic where the
+// instruction would flush denormals, need a library call, or not exist.
+#include "backends/llvm/llvm.h"
+
+static LLVMTypeRef like(LLVMTypeRef scalar, LLVMValueRef v) {
+    return gen_vec(scalar, gen_lanes(v));
+}
+static LLVMValueRef int_like(LLVMTypeRef scalar, LLVMValueRef v, uint64_t n) {
+    return gen_same(LLVMConstInt(scalar, n, true), gen_lanes(v));
+}
+static LLVMValueRef real_like(LLVMTypeRef scalar, LLVMValueRef v, double x) {
+    return gen_same(LLVMConstReal(scalar, x), gen_lanes(v));
+}
+static LLVMValueRef f32_bits(const Gen *g, LLVMValueRef v) {
+    return LLVMBuildBitCast(g->b, v, like(g->i32, v), "");
+}
+static LLVMValueRef bits_f32(const Gen *g, LLVMValueRef v) {
+    return LLVMBuildBitCast(g->b, v, like(g->f32, v), "");
+}
+static LLVMValueRef i32_like(const Gen *g, LLVMValueRef v, uint32_t n) {
+    return int_like(g->i32, v, n);
+}
+static LLVMValueRef is_nan(const Gen *g, LLVMValueRef v) {
+    return LLVMBuildFCmp(g->b, LLVMRealUNO, v, v, "");
+}
+
+/* ---- f64 to f32 for a second rounding ------------------------------------------------------ */
+
+/// f64 to f32, rounded to odd: truncated, with the last bit set where anything was lost. Rounding
+/// the result to a format of at most 22 significant bits is then the same as rounding v itself.
+static LLVMValueRef f64_to_f32_odd(const Gen *g, LLVMValueRef v) {
+    LLVMValueRef f = LLVMBuildFPTrunc(g->b, v, like(g->f32, v), "");
+    LLVMValueRef back = LLVMBuildFPExt(g->b, f, like(g->f64, v), "");
+    LLVMValueRef larger = LLVMBuildFCmp(g->b, LLVMRealOGT, gen_call1(g, "llvm.fabs", back),
+                                        gen_call1(g, "llvm.fabs", v), "");
+    LLVMValueRef inexact = LLVMBuildFCmp(g->b, LLVMRealONE, back, v, "");
+    LLVMValueRef bits = f32_bits(g, f);
+    bits = LLVMBuildSub(g->b, bits, LLVMBuildZExt(g->b, larger, like(g->i32, v), ""), "");
+    bits = LLVMBuildOr(g->b, bits, LLVMBuildZExt(g->b, inexact, like(g->i32, v), ""), "");
+    return bits_f32(g, bits);
+}
+
+/* ---- bf16 ---------------------------------------------------------------------------------- */
+
+static LLVMValueRef bf16_widen(const Gen *g, LLVMValueRef v) {
+    LLVMValueRef bits = LLVMBuildZExt(g->b, v, like(g->i32, v), "");
+    return bits_f32(g, LLVMBuildShl(g->b, bits, i32_like(g, v, 16), ""));
+}
+
+// Nearest, ties to even: add half of the last kept place, less one where that is even. NaN keeps
+// its upper bits and becomes quiet. vcvtneps2bf16 would flush denormals.
+static LLVMValueRef bf16_narrow(const Gen *g, LLVMValueRef v) {
+    LLVMValueRef bits = f32_bits(g, v);
+    LLVMValueRef upper = LLVMBuildLShr(g->b, bits, i32_like(g, v, 16), "");
+    LLVMValueRef odd = LLVMBuildAnd(g->b, upper, i32_like(g, v, 1), "");
+    LLVMValueRef half = LLVMBuildAdd(g->b, odd, i32_like(g, v, 0x7fff), "");
+    LLVMValueRef sum = LLVMBuildAdd(g->b, bits, half, "");
+    LLVMValueRef rounded = LLVMBuildLShr(g->b, sum, i32_like(g, v, 16), "");
+    LLVMValueRef quiet = LLVMBuildOr(g->b, upper, i32_like(g, v, 0x40), "");
+    LLVMValueRef out = LLVMBuildSelect(g->b, is_nan(g, v), quiet, rounded, "");
+    return LLVMBuildTrunc(g->b, out, like(g->i16, v), "");
+}
+
+/* ---- f8 ------------------------------------------------------------------------------------ */
+
+typedef struct F8 {
+    int mantissa, bias;
+    double max;   // greatest finite value
+    uint32_t nan; // without sign
+} F8;
+static const F8 f8_e4m3 = {3, 7, 448, 0x7f}, f8_e5m2 = {2, 15, 57344, 0x7e};
+
+// e5m2 is the upper half of f16. e4m3: a normal number's bits are those of f32 shifted and
+// rebiased; a subnormal one is a small integer times 2^-9; one pattern is NaN, none is infinite.
+static LLVMValueRef f8_widen(const Gen *g, Elem elem, LLVMValueRef v) {
+    if (elem == EL_F8E5M2) {
+        LLVMValueRef wide = LLVMBuildZExt(g->b, v, like(g->i16, v), "");
+        LLVMValueRef bits = LLVMBuildShl(g->b, wide, int_like(g->i16, v, 8), "");
+        LLVMValueRef half = LLVMBuildBitCast(g->b, bits, like(g->f16, v), "");
+        return LLVMBuildFPExt(g->b, half, like(g->f32, v), "");
+    }
+    LLVMValueRef bits = LLVMBuildZExt(g->b, v, like(g->i32, v), "");
+    LLVMValueRef size = LLVMBuildAnd(g->b, bits, i32_like(g, v, 0x7f), "");
+    LLVMValueRef sign = LLVMBuildShl(g->b, LLVMBuildAnd(g->b, bits, i32_like(g, v, 0x80), ""),
+                                     i32_like(g, v, 24), "");
+    LLVMValueRef normal = LLVMBuildAdd(g->b, LLVMBuildShl(g->b, size, i32_like(g, v, 20), ""),
+                                       i32_like(g, v, 120u << 23), "");
+    LLVMValueRef small = LLVMBuildFMul(g->b, LLVMBuildSIToFP(g->b, size, like(g->f32, v), ""),
+                                       real_like(g->f32, v, 0x1p-9), "");
+    LLVMValueRef is_small = LLVMBuildICmp(g->b, LLVMIntULT, size, i32_like(g, v, 8), "");
+    LLVMValueRef out = LLVMBuildSelect(g->b, is_small, f32_bits(g, small), normal, "");
+    LLVMValueRef nan = LLVMBuildICmp(g->b, LLVMIntEQ, size, i32_like(g, v, 0x7f), "");
+    out = LLVMBuildSelect(g->b, nan, i32_like(g, v, 0x7fc00000), out, "");
+    return bits_f32(g, LLVMBuildOr(g->b, out, sign, ""));
+}
+
+// Saturates. Normal: round the f32 bits to even at the last kept bit and rebias (a carry runs into
+// the exponent as it should). Subnormal: adding 2^(23 + least exponent) leaves the rounded integer
+// in the low bits of the sum.
+static LLVMValueRef f8_narrow(const Gen *g, const F8 *f, LLVMValueRef v) {
+    int least = 1 - f->bias - f->mantissa; // exponent of the least subnormal
+    int shift = 23 - f->mantissa;
+    double magic = 1;
+    for (int i = 0; i < 23 + least; i++) magic *= 2;
+    LLVMValueRef sign =
+        LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, f32_bits(g, v), i32_like(g, v, 24), ""),
+                     i32_like(g, v, 0x80), "");
+    LLVMValueRef max = real_like(g->f32, v, f->max);
+    LLVMValueRef size = gen_call1(g, "llvm.fabs", v);
+    LLVMValueRef fits = LLVMBuildFCmp(g->b, LLVMRealOLT, size, max, "");
+    size = LLVMBuildSelect(g->b, fits, size, max, "");
+    LLVMValueRef bits = f32_bits(g, size);
+    LLVMValueRef odd =
+        LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, bits, i32_like(g, v, (uint32_t)shift), ""),
+                     i32_like(g, v, 1), "");
+    LLVMValueRef half = LLVMBuildAdd(g->b, odd, i32_like(g, v, (1u << (shift - 1)) - 1), "");
+    LLVMValueRef normal = LLVMBuildLShr(g->b, LLVMBuildAdd(g->b, bits, half, ""),
+                                        i32_like(g, v, (uint32_t)shift), "");
+    normal =
+        LLVMBuildSub(g->b, normal, i32_like(g, v, (uint32_t)(127 - f->bias) << f->mantissa), "");
+    LLVMValueRef m = real_like(g->f32, v, magic);
+    LLVMValueRef small =
+        LLVMBuildSub(g->b, f32_bits(g, LLVMBuildFAdd(g->b, size, m, "")), f32_bits(g, m), "");
+    double least_normal = 1;
+    for (int i = 1; i < f->bias; i++) least_normal /= 2;
+    LLVMValueRef is_small =
+        LLVMBuildFCmp(g->b, LLVMRealOLT, size, real_like(g->f32, v, least_normal), "");
+    LLVMValueRef out = LLVMBuildSelect(g->b, is_small, small, normal, "");
+    out = LLVMBuildSelect(g->b, is_nan(g, v), i32_like(g, v, f->nan), out, "");
+    return LLVMBuildTrunc(g->b, LLVMBuildOr(g->b, out, sign, ""), like(g->i8, v), "");
+}
+
+/* ---- widen, narrow ------------------------------------------------------------------------- */
+
+Elem elem_computes_in(Elem elem) {
+    return elem_is(elem, EC_FLOAT) && elem != EL_F64 ? EL_F32 : elem;
+}
+
+LLVMValueRef gen_widen(const Gen *g, Elem elem, LLVMValueRef v) {
+    switch (elem) {
+    case EL_F16: return LLVMBuildFPExt(g->b, v, like(g->f32, v), "");
+    case EL_BF16: return bf16_widen(g, v);
+    case EL_F8E4M3:
+    case EL_F8E5M2: return f8_widen(g, elem, v);
+    default: return v;
+    }
+}
+
+LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v) {
+    switch (elem) {
+    case EL_F16: return LLVMBuildFPTrunc(g->b, v, like(g->f16, v), "");
+    case EL_BF16: return bf16_narrow(g, v);
+    case EL_F8E4M3: return f8_narrow(g, &f8_e4m3, v);
+    case EL_F8E5M2: return f8_narrow(g, &f8_e5m2, v);
+    default: return v;
+    }
+}
+
+/* ---- casts --------------------------------------------------------------------------------- */
+
+static LLVMValueRef float_to_float(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
+    v = gen_widen(g, from, v);
+    if (to == EL_F64) return from == EL_F64 ? v : LLVMBuildFPExt(g->b, v, like(g->f64, v), "");
+    if (from == EL_F64)
+        v = to == EL_F32 ? LLVMBuildFPTrunc(g->b, v, like(g->f32, v), "") : f64_to_f32_odd(g, v);
+    return gen_narrow(g, to, v);
+}
+
+// Integers of up to 24 bits are exact in f32, others go by f64 to a small float.
+static LLVMValueRef int_to_float(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
+    bool small = to != EL_F64 && to != EL_F32;
+    Elem by = to == EL_F64 || (small && elem_info[from].bits > 16) ? EL_F64 : EL_F32;
+    LLVMTypeRef type = like(gen_elem(g, by), v);
+    LLVMValueRef f = elem_is(from, EC_SINT) ? LLVMBuildSIToFP(g->b, v, type, "")
+                                            : LLVMBuildUIToFP(g->b, v, type, "");
+    return by == to ? f : float_to_float(g, by, to, f);
+}
+
+/// Bits of an integer of 4 bits in its register form, i8.
+static LLVMValueRef wrap4(const Gen *g, Elem to, LLVMValueRef v) {
+    if (to == EL_U4) return LLVMBuildAnd(g->b, v, int_like(g->i8, v, 15), "");
+    LLVMValueRef four = int_like(g->i8, v, 4);
+    return LLVMBuildAShr(g->b, LLVMBuildShl(g->b, v, four, ""), four, "");
+}
+
+static LLVMValueRef clamp4(const Gen *g, Elem to, LLVMValueRef v) {
+    if (to == EL_U4) return gen_call2(g, "llvm.umin", v, int_like(g->i8, v, 15));
+    v = gen_call2(g, "llvm.smin", v, int_like(g->i8, v, 7));
+    return gen_call2(g, "llvm.smax", v, int_like(g->i8, v, (uint64_t)-8));
+}
+
+static LLVMValueRef float_to_int(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
+    v = gen_widen(g, from, v);
+    LLVMTypeRef types[2] = {like(gen_elem(g, to), v), LLVMTypeOf(v)};
+    const char *name = elem_is(to, EC_SINT) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
+    v = gen_intrinsic(g, name, 2, types, 1, &v);
+    return elem_info[to].bits == 4 ? clamp4(g, to, v) : v;
+}
+
+static LLVMValueRef int_to_int(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
+    LLVMTypeRef type = like(gen_elem(g, to), v);
+    int have = elem_bytes(from), want = elem_bytes(to);
+    if (from == EL_BOOL || (want > have && elem_is(from, EC_UINT)))
+        v = LLVMBuildZExt(g->b, v, type, "");
+    else if (want > have)
+        v = LLVMBuildSExt(g->b, v, type, "");
+    else if (want < have)
+        v = LLVMBuildTrunc(g->b, v, type, "");
+    return elem_info[to].bits == 4 ? wrap4(g, to, v) : v;
+}
+
+static LLVMValueRef to_bool(const Gen *g, Elem from, LLVMValueRef v) {
+    v = gen_widen(g, from, v);
+    LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v));
+    return elem_is(from, EC_FLOAT) ? LLVMBuildFCmp(g->b, LLVMRealUNE, v, zero, "")
+                                   : LLVMBuildICmp(g->b, LLVMIntNE, v, zero, "");
+}
+
+LLVMValueRef gen_cast(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
+    if (from == to) return v;
+    if (to == EL_BOOL) return to_bool(g, from, v);
+    bool f = elem_is(from, EC_FLOAT), t = elem_is(to, EC_FLOAT);
+    if (f && t) return float_to_float(g, from, to, v);
+    if (f) return float_to_int(g, from, to, v);
+    if (t) return int_to_float(g, from, to, v);
+    return int_to_int(g, from, to, v);
+}
+
+LLVMValueRef gen_to_memory(const Gen *g, Elem elem, LLVMValueRef v) {
+    return elem == EL_BOOL ? LLVMBuildZExt(g->b, v, like(g->i8, v), "") : v;
+}
+
+LLVMValueRef gen_from_memory(const Gen *g, Elem elem, LLVMValueRef v) {
+    if (elem != EL_BOOL) return v;
+    return LLVMBuildICmp(g->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+}
+
+LLVMValueRef gen_bitcast(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
+    if (from == EL_BOOL || to == EL_BOOL) return gen_cast(g, from, to, v);
+    return LLVMBuildBitCast(g->b, v, like(gen_elem(g, to), v), "");
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Elementwise arithmetic: one row an op says how signed, unsigned and float lanes are computed.
+// The meaning is lang/elementwise.def; nothing here is undefined or traps for any operand.
+#include "backends/llvm/llvm.h"
+
+/// One way to compute an op: `emit` with an LLVM opcode, predicate or intrinsic.
+typedef struct Way {
+    LLVMValueRef (*emit)(const Gen *g, const struct Way *w, Elem elem, const LLVMValueRef *a);
+    int code;
+    const char *name;
+} Way;
+
+typedef struct Row {
+    Way s, u, f; // by the class of the operands; bool goes by u
+} Row;
+
+static LLVMValueRef zero_like(LLVMValueRef v) {
+    return LLVMConstNull(LLVMTypeOf(v));
+}
+
+static LLVMValueRef int_like(LLVMValueRef v, uint64_t n) {
+    return gen_same(LLVMConstInt(gen_lane_type(v), n, true), gen_lanes(v));
+}
+
+static LLVMValueRef real_like(LLVMValueRef v, double x) {
+    return gen_same(LLVMConstReal(gen_lane_type(v), x), gen_lanes(v));
+}
+
+/* ---- plain instructions -------------------------------------------------------------------- */
+
+static LLVMValueRef binary(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)elem;
+    return LLVMBuildBinOp(g->b, (LLVMOpcode)w->code, a[0], a[1], "");
+}
+
+/// a * b + c may become one fma; nothing else about floats may change.
+static LLVMValueRef fbinary(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    LLVMValueRef v = binary(g, w, elem, a);
+    if (LLVMIsAInstruction(v) && elem_computes_in(elem) == elem)
+        LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
+    return v;
+}
+
+static LLVMValueRef icompare(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)elem;
+    return LLVMBuildICmp(g->b, (LLVMIntPredicate)w->code, a[0], a[1], "");
+}
+
+static LLVMValueRef fcompare(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)elem;
+    return LLVMBuildFCmp(g->b, (LLVMRealPredicate)w->code, a[0], a[1], "");
+}
+
+static LLVMValueRef intrinsic1(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)elem;
+    return gen_call1(g, w->name, a[0]);
+}
+
+static LLVMValueRef intrinsic2(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)elem;
+    return gen_call2(g, w->name, a[0], a[1]);
+}
+
+static LLVMValueRef intrinsic3(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)elem;
+    LLVMTypeRef type = LLVMTypeOf(a[0]);
+    LLVMValueRef args[3] = {a[0], a[1], a[2]};
+    return gen_intrinsic(g, w->name, 1, &type, 3, args);
+}
+
+/// Intrinsics whose second operand is a flag "undefined for a special case": never.
+static LLVMValueRef intrinsic_total(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)elem;
+    LLVMTypeRef type = LLVMTypeOf(a[0]);
+    LLVMValueRef args[2] = {a[0], LLVMConstInt(g->i1, 0, false)};
+    return gen_intrinsic(g, w->name, 1, &type, 2, args);
+}
+
+static LLVMValueRef itself(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)g, (void)w, (void)elem;
+    return a[0];
+}
+
+static LLVMValueRef negate(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)w, (void)elem;
+    return LLVMBuildNeg(g->b, a[0], "");
+}
+
+static LLVMValueRef fnegate(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)w, (void)elem;
+    return LLVMBuildFNeg(g->b, a[0], "");
+}
+
+static LLVMValueRef invert(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)w, (void)elem;
+    return LLVMBuildNot(g->b, a[0], "");
+}
+
+/* ---- guarded instructions ------------------------------------------------------------------ */
+
+/// Vectors of integers up to 32 bits are divided as floats that hold them exactly: the quotient's
+/// error stays below the distance to the next integer, and no vector instruction divides integers.
+static LLVMValueRef divide_as_floats(const Gen *g, bool is_signed, Elem elem, LLVMValueRef x,
+                                     LLVMValueRef y) {
+    int lanes = gen_lanes(x);
+    LLVMTypeRef type = gen_vec(elem_info[elem].bits > 16 ? g->f64 : g->f32, lanes);
+    LLVMTypeRef back = LLVMTypeOf(x);
+    if (is_signed)
+        return LLVMBuildFPToSI(g->b,
+                               LLVMBuildFDiv(g->b, LLVMBuildSIToFP(g->b, x, type, ""),
+                                             LLVMBuildSIToFP(g->b, y, type, ""), ""),
+                               back, "");
+    return LLVMBuildFPToUI(g->b,
+                           LLVMBuildFDiv(g->b, LLVMBuildUIToFP(g->b, x, type, ""),
+                                         LLVMBuildUIToFP(g->b, y, type, ""), ""),
+                           back, "");
+}
+
+/// y, or 1 where x / y is special: y = 0, or the least integer over -1 (which is then itself).
+static LLVMValueRef safe_divisor(const Gen *g, bool is_signed, Elem elem, LLVMValueRef x,
+                                 LLVMValueRef y) {
+    LLVMValueRef bad = LLVMBuildICmp(g->b, LLVMIntEQ, y, zero_like(y), "");
+    if (is_signed) {
+        uint64_t least = (uint64_t)-1 << (elem_info[elem].bits - 1);
+        LLVMValueRef a = LLVMBuildICmp(g->b, LLVMIntEQ, x, int_like(x, least), "");
+        LLVMValueRef b = LLVMBuildICmp(g->b, LLVMIntEQ, y, int_like(y, (uint64_t)-1), "");
+        bad = LLVMBuildOr(g->b, bad, LLVMBuildAnd(g->b, a, b, ""), "");
+    }
+    return LLVMBuildSelect(g->b, bad, int_like(y, 1), y, "");
+}
+
+static LLVMValueRef quotient(const Gen *g, const Way *w, Elem elem, LLVMValueRef x,
+                             LLVMValueRef safe) {
+    bool is_signed = w->code == LLVMSDiv;
+    if (gen_lanes(x) && elem_info[elem].bits <= 32 && !LLVMIsConstant(safe))
+        return divide_as_floats(g, is_signed, elem, x, safe);
+    return LLVMBuildBinOp(g->b, (LLVMOpcode)w->code, x, safe, "");
+}
+
+static LLVMValueRef divide(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    LLVMValueRef safe = safe_divisor(g, w->code == LLVMSDiv, elem, a[0], a[1]);
+    LLVMValueRef by0 = LLVMBuildICmp(g->b, LLVMIntEQ, a[1], zero_like(a[1]), "");
+    return LLVMBuildSelect(g->b, by0, zero_like(a[0]), quotient(g, w, elem, a[0], safe), "");
+}
+
+/// x - (x / y) y with the safe divisor: 0 for y = 0, as x - x / 1 * 1.
+static LLVMValueRef remainder_(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    LLVMValueRef safe = safe_divisor(g, w->code == LLVMSDiv, elem, a[0], a[1]);
+    LLVMValueRef q = quotient(g, w, elem, a[0], safe);
+    return LLVMBuildSub(g->b, a[0], LLVMBuildMul(g->b, q, safe, ""), "");
+}
+
+/// A shift by a number that is no bit number gives 0, or the sign.
+static LLVMValueRef shift(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    LLVMValueRef width = int_like(a[1], (uint64_t)elem_info[elem].bits);
+    LLVMValueRef ok = LLVMBuildICmp(g->b, LLVMIntULT, a[1], width, "");
+    LLVMValueRef most = int_like(a[1], (uint64_t)elem_info[elem].bits - 1);
+    LLVMValueRef by = LLVMBuildSelect(g->b, ok, a[1], most, "");
+    LLVMValueRef v = LLVMBuildBinOp(g->b, (LLVMOpcode)w->code, a[0], by, "");
+    return w->code == LLVMAShr ? v : LLVMBuildSelect(g->b, ok, v, zero_like(v), "");
+}
+
+static LLVMValueRef multiply_high(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    unsigned bits = (unsigned)elem_info[elem].bits;
+    LLVMTypeRef type = LLVMTypeOf(a[0]);
+    LLVMTypeRef wide = gen_vec(LLVMIntTypeInContext(g->llvm, 2 * bits), gen_lanes(a[0]));
+    LLVMOpcode ext = (LLVMOpcode)w->code;
+    LLVMValueRef p = LLVMBuildMul(g->b, LLVMBuildCast(g->b, ext, a[0], wide, ""),
+                                  LLVMBuildCast(g->b, ext, a[1], wide, ""), "");
+    return LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, p, int_like(p, bits), ""), type, "");
+}
+
+/* ---- floats -------------------------------------------------------------------------------- */
+
+static LLVMValueRef compare_size(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)elem;
+    LLVMValueRef inf = real_like(a[0], __builtin_inf());
+    return LLVMBuildFCmp(g->b, (LLVMRealPredicate)w->code, gen_call1(g, "llvm.fabs", a[0]), inf,
+                         "");
+}
+
+static LLVMValueRef unordered(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)w, (void)elem;
+    return LLVMBuildFCmp(g->b, LLVMRealUNO, a[0], a[0], "");
+}
+
+static LLVMValueRef sign_bit(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)w;
+    LLVMTypeRef type = gen_vec(elem == EL_F64 ? g->i64 : g->i32, gen_lanes(a[0]));
+    LLVMValueRef bits = LLVMBuildBitCast(g->b, a[0], type, "");
+    return LLVMBuildICmp(g->b, LLVMIntSLT, bits, zero_like(bits), "");
+}
+
+static LLVMValueRef reciprocal_root(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)w, (void)elem;
+    return LLVMBuildFDiv(g->b, real_like(a[0], 1), gen_call1(g, "llvm.sqrt", a[0]), "");
+}
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+#define CODE(f, c)                                                                                 \
+    { f, c, NULL }
+#define CALL1(n)                                                                                   \
+    { intrinsic1, 0, n }
+#define CALL2(n)                                                                                   \
+    { intrinsic2, 0, n }
+#define CALL3(n)                                                                                   \
+    { intrinsic3, 0, n }
+#define TOTAL(n)                                                                                   \
+    { intrinsic_total, 0, n }
+#define PLAIN(f)                                                                                   \
+    { f, 0, NULL }
+#define NONE                                                                                       \
+    { NULL, 0, NULL }
+#define FLOAT(way)                                                                                 \
+    { NONE, NONE, way }
+
+static const Row rows[OP_COUNT] = {
+    [OP_ADD] = {CODE(binary, LLVMAdd), CODE(binary, LLVMAdd), CODE(fbinary, LLVMFAdd)},
+    [OP_SUB] = {CODE(binary, LLVMSub), CODE(binary, LLVMSub), CODE(fbinary, LLVMFSub)},
+    [OP_MUL] = {CODE(binary, LLVMMul), CODE(binary, LLVMMul), CODE(fbinary, LLVMFMul)},
+    [OP_DIV] = {CODE(divide, LLVMSDiv), CODE(divide, LLVMUDiv), CODE(fbinary, LLVMFDiv)},
+    [OP_REM] = {CODE(remainder_, LLVMSDiv), CODE(remainder_, LLVMUDiv), NONE},
+    [OP_MIN] = {CALL2("llvm.smin"), CALL2("llvm.umin"), CALL2("llvm.minnum")},
+    [OP_MAX] = {CALL2("llvm.smax"), CALL2("llvm.umax"), CALL2("llvm.maxnum")},
+    [OP_AND] = {CODE(binary, LLVMAnd), CODE(binary, LLVMAnd), NONE},
+    [OP_OR] = {CODE(binary, LLVMOr), CODE(binary, LLVMOr), NONE},
+    [OP_XOR] = {CODE(binary, LLVMXor), CODE(binary, LLVMXor), NONE},
+    [OP_SHL] = {CODE(shift, LLVMShl), CODE(shift, LLVMShl), NONE},
+    [OP_SHR] = {CODE(shift, LLVMAShr), CODE(shift, LLVMLShr), NONE},
+    [OP_NOT] = {PLAIN(invert), PLAIN(invert), NONE},
+    [OP_NEG] = {PLAIN(negate), PLAIN(negate), PLAIN(fnegate)},
+    [OP_ABS] = {TOTAL("llvm.abs"), PLAIN(itself), CALL1("llvm.fabs")},
+    [OP_MULHI] = {CODE(multiply_high, LLVMSExt), CODE(multiply_high, LLVMZExt), NONE},
+    [OP_POPCOUNT] = {CALL1("llvm.ctpop"), CALL1("llvm.ctpop"), NONE},
+    [OP_CLZ] = {TOTAL("llvm.ctlz"), TOTAL("llvm.ctlz"), NONE},
+    [OP_CTZ] = {TOTAL("llvm.cttz"), TOTAL("llvm.cttz"), NONE},
+    [OP_EQ] = {CODE(icompare, LLVMIntEQ), CODE(icompare, LLVMIntEQ), CODE(fcompare, LLVMRealOEQ)},
+    [OP_NE] = {CODE(icompare, LLVMIntNE), CODE(icompare, LLVMIntNE), CODE(fcompare, LLVMRealUNE)},
+    [OP_LT] = {CODE(icompare, LLVMIntSLT), CODE(icompare, LLVMIntULT), CODE(fcompare, LLVMRealOLT)},
+    [OP_LE] = {CODE(icompare, LLVMIntSLE), CODE(icompare, LLVMIntULE), CODE(fcompare, LLVMRealOLE)},
+    [OP_GT] = {CODE(icompare, LLVMIntSGT), CODE(icompare, LLVMIntUGT), CODE(fcompare, LLVMRealOGT)},
+    [OP_GE] = {CODE(icompare, LLVMIntSGE), CODE(icompare, LLVMIntUGE), CODE(fcompare, LLVMRealOGE)},
+    [OP_ISNAN] = FLOAT(PLAIN(unordered)),
+    [OP_ISINF] = FLOAT(CODE(compare_size, LLVMRealOEQ)),
+    [OP_ISFINITE] = FLOAT(CODE(compare_size, LLVMRealOLT)),
+    [OP_SIGNBIT] = FLOAT(PLAIN(sign_bit)),
+    [OP_FMA] = FLOAT(CALL3("llvm.fma")),
+    [OP_SQRT] = FLOAT(CALL1("llvm.sqrt")),
+    [OP_FLOOR] = FLOAT(CALL1("llvm.floor")),
+    [OP_CEIL] = FLOAT(CALL1("llvm.ceil")),
+    [OP_TRUNC] = FLOAT(CALL1("llvm.trunc")),
+    [OP_RINT] = FLOAT(CALL1("llvm.rint")),
+    [OP_ROUND] = FLOAT(CALL1("llvm.round")),
+    [OP_COPYSIGN] = FLOAT(CALL2("llvm.copysign")),
+    [OP_RSQRT] = FLOAT(PLAIN(reciprocal_root)),
+};
+
+static const Way *find_way(OpCode code, Elem elem) {
+    if (elem_is(elem, EC_FLOAT)) return &rows[code].f;
+    return elem_is(elem, EC_SINT) ? &rows[code].s : &rows[code].u;
+}
+
+bool gen_has_elementwise(OpCode code, Elem elem) {
+    return find_way(code, elem)->emit != NULL;
+}
+
+LLVMValueRef gen_elementwise(const Gen *g, OpCode code, Elem elem, const LLVMValueRef *args) {
+    const Way *w = find_way(code, elem);
+    const OpInfo *info = &op_info[code];
+    if (!w->emit)
+        ice(g->ctx, (Loc){0}, "%s of %s was not expanded", info->name, elem_info[elem].name);
+    LLVMValueRef wide[3];
+    for (int i = 0; i < info->n_operands; i++) wide[i] = gen_widen(g, elem, args[i]);
+    LLVMValueRef v = w->emit(g, w, elem, wide);
+    return info->traits & COMPARES ? v : gen_narrow(g, elem, v);
+}
+
+LLVMValueRef gen_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) {
+    return x == y ? x : LLVMBuildSelect(g->b, c, x, y, "");
+}
+
+/* ---- monoids ------------------------------------------------------------------------------- */
+
+static LLVMValueRef least(const Gen *g, Elem elem, bool greatest) {
+    unsigned bits = (unsigned)elem_info[elem].bits;
+    uint64_t ones = bits == 64 ? ~(uint64_t)0 : ((uint64_t)1 << bits) - 1;
+    uint64_t top = (uint64_t)1 << (bits - 1);
+    if (elem_is(elem, EC_SINT))
+        return LLVMConstInt(gen_elem(g, elem), greatest ? top - 1 : (uint64_t)0 - top, true);
+    return LLVMConstInt(gen_elem(g, elem), greatest ? ones : 0, false);
+}
+
+// max(x, -inf) is x and max(NaN, -inf) is -inf: as for an empty set, NaN never wins.
+LLVMValueRef gen_identity(const Gen *g, OpCode monoid, Elem elem) {
+    LLVMTypeRef type = gen_elem(g, elem);
+    bool is_float = elem_is(elem, EC_FLOAT);
+    double value = monoid == OP_MIN   ? __builtin_inf()
+                   : monoid == OP_MAX ? -__builtin_inf()
+                   : monoid == OP_MUL ? 1
+                                      : -0.0;
+    if (is_float) return gen_cast(g, EL_F64, elem, LLVMConstReal(g->f64, value));
+    switch (monoid) {
+    case OP_MUL: return LLVMConstInt(type, 1, false);
+    case OP_AND: return LLVMConstAllOnes(type);
+    case OP_MIN:
+    case OP_MAX: return least(g, elem, monoid == OP_MIN);
+    default: return LLVMConstNull(type);
+    }
+}
