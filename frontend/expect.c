@@ -53,6 +53,7 @@ static const struct {
     {"'by'", MORE},
     {"'merge'", MORE},
     {"'where'", MORE},
+    {"'='", ASSIGN | MORE},
     {"'+='", ASSIGN},
     {"'-='", ASSIGN},
     {"'*='", ASSIGN},
@@ -251,11 +252,11 @@ static const Habit habits[] = {
     {.last = "@ctype",
      .found = "*",
      .hint = "there are no pointers: a tensor is written `x: f32[N]`"},
-    {.found = ";", .want = "'='", .hint = "every variable starts with a value"},
+    {.found = ";", .want = "'='", .top = '{', .hint = "every variable starts with a value"},
     {.found = "(", .last = "for", .hint = "a loop is written `for i in 0 .. n { ... }`"},
     {.found = "(", .last = "parallel", .hint = "a grid is written `parallel m in M by BM { ... }`"},
     {.found = "=", .want = "'in'", .hint = "a loop is written `for i in 0 .. n { ... }`"},
-    {.found = "else", .hint = "this `else` follows no `if`: its body ends with `}`"},
+    {.found = "else", .hint = "an `else` follows the `}` of an `if`"},
     {.found = ":", .want = "'{'", .hint = "a body stands in braces"},
     {.found = "then do", .want = "'{'", .hint = "a body stands in braces"},
     {.found = "@name @number return let var if for while",
@@ -346,7 +347,8 @@ static void note_opener(Parser *p, const Wanted *w) {
         Token t = p->open.data[i];
         if (t.begin == found.begin) continue;
         const char *closer = closers[t.kind == '(' ? 0 : t.kind == '[' ? 1 : 2];
-        if (wants(w, closer) && (found.kind == 0 || found.loc.line != t.loc.line))
+        bool ends = !found.kind || strchr(")]};{", found.kind);
+        if (ends && wants(w, closer) && (found.kind == 0 || found.loc.line != t.loc.line))
             diag_note(p->ctx, t.loc, "to match this '%c'", t.kind);
         return;
     }
@@ -380,6 +382,9 @@ static void report(Parser *p, const Wanted *w) {
 
 void syntax_error(Parser *p, const char *const *want, int n) {
     Wanted w = {.tokens = want, .n = n};
+    // After a stray character or half a string the rest of the line makes no sense either.
+    if (p->bad_line && (p->bad_line == p->recent[0].loc.line || p->bad_line == p->recent[1].loc.line))
+        return;
     find_phrases(&w);
     report(p, &w);
     note_opener(p, &w);
@@ -391,6 +396,8 @@ void syntax_error(Parser *p, const char *const *want, int n) {
         diag_hint(p->ctx, "%s", hint);
     else if (is_reserved(found) && wants(&w, "an integer"))
         diag_hint(p->ctx, "'%s' is a reserved word", found);
+    // The header of a loop as in C holds semicolons, which are no place to recover.
+    p->skip_header = strcmp(found, "(") == 0 && strcmp(token_text(p, p->recent[1]), "for") == 0;
 }
 
 /* ---- statements without effect ------------------------------------------------------------- */

@@ -108,7 +108,7 @@ void bad_number(Parser *p, Loc loc, const char *text, size_t n) {
         diag_hint(p->ctx, "numbers are decimal, or hexadecimal as 0xff");
     else if (m && (*rest == 'e' || *rest == 'E'))
         diag_hint(p->ctx, "an exponent is written 1e9 or 1.5e-3");
-    else if (n > 1 && (text[1] | 32) == 'x')
+    else if (n > 1 && text[0] == '0' && (text[1] | 32) == 'x')
         diag_hint(p->ctx, "a hexadecimal number has digits 0-9 and a-f after 0x");
     else
         diag_hint(p->ctx, "a name begins with a letter; a product is written 3 * x");

@@ -115,7 +115,11 @@ static bool begins_definition(int kind) {
 /// What Bison calls. While braces are missing it supplies them, then the definition it held back.
 int teglex(TEGSTYPE *value, TEGLTYPE *loc, Parser *p) {
     if (p->missing == 0 && p->held.kind == 0) {
-        int kind = lexer_scan(value, loc, p->scanner);
+        int kind;
+        do
+            kind = lexer_scan(value, loc, p->scanner);
+        while (p->skip_header && kind && kind != '{' && kind != '}');
+        p->skip_header = false;
         Token t = {kind, *loc, p->start, p->at};
         if (kind == 0) { // flex does not say where the end is
             t.begin = t.end = p->at;

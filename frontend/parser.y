@@ -298,7 +298,7 @@ stmt
     | RETURN expr ';'               { $$ = new_expr_stmt(p, ST_RETURN, span_of(@1, @2), $2); }
     | block
     | error ';'                     { $$ = NULL; yyerrok; }
-    | error block                   { $$ = NULL; yyerrok; }
+    | error block otherwise         { $$ = NULL; yyerrok; }
     ;
 init: '=' expr ';'                  { $$ = $2; } ;
 pattern

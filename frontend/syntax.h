@@ -32,6 +32,8 @@ typedef struct Parser {
     // Feed: the last three tokens, newest first, and the brackets that are open.
     Token recent[3];
     Tokens open;
+    uint32_t bad_line; // of the last thing that is no token
+    bool skip_header;  // drop what comes before the next brace
     int missing; // closing braces still to be supplied, before this definition:
     Token held;
     const char *held_doc;
