@@ -7,7 +7,7 @@
 
 typedef struct Elab Elab;
 typedef struct Builtin Builtin;
-struct Val;
+typedef struct Val Val;
 
 /// The call of a builtin. `args` are the positional arguments, evaluated but for a place;
 /// `named` those of the row's `named`, in its order, V_ABSENT where left out.
@@ -15,10 +15,10 @@ typedef struct Call {
     Loc loc;
     const Builtin *builtin;
     int n;
-    const struct Val *args;
+    const Val *args;
     const Expr *const *exprs; // of the positional arguments; NULL where called by el_call
     Loc *locs;                // of the positional arguments
-    const struct Val *named;
+    const Val *named;
     const Loc *named_locs;
 } Call;
 
@@ -36,7 +36,7 @@ struct Builtin {
     int min_args, max_args; // positional ones; max -1: any number
     const char *named;
     int flags;
-    struct Val (*apply)(Elab *e, const Call *call);
+    Val (*apply)(Elab *e, const Call *call);
     int arg; // whatever apply wants to know: an OpCode, element classes
 };
 

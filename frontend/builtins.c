@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The builtins of the language: their table, lookup, and helpers for their arguments. The
+// elementwise ops of lang/elementwise.def are builtins by their names.
+#include "frontend/builtins_private.h"
+
+#include <string.h>
+
+static Val bi_elementwise(Elab *e, const Call *call) {
+    return el_elementwise(e, call->loc, (OpCode)call->builtin->arg, call->builtin->name, call->n,
+                          call->args);
+}
+
+// { name, positional arguments at least and at most, named ones, flags, function, its datum }
+static const Builtin builtins[] = {
+    // whole blocks
+    {"reduce", 2, 2, "axis order=fixed", 0, bi_reduce, 0},
+    {"scan", 2, 2, "axis reverse exclusive", 0, bi_scan, 0},
+    {"sort", 1, 1, "axis descending", 0, bi_sort, 0},
+    {"min", 1, 2, "axis", 0, bi_min_max, OP_MIN},
+    {"max", 1, 2, "axis", 0, bi_min_max, OP_MAX},
+    {"dot", 2, 2, "precision=ieee|tf32|tf32x3", 0, bi_dot, 0},
+    {"gather", 2, 2, "axis", 0, bi_gather, 0},
+    {"histogram", 2, 2, "", 0, bi_histogram, 0},
+    // shapes
+    {"trans", 1, 1, "", 0, bi_trans, 0},
+    {"permute", 2, -1, "", 0, bi_permute, 0},
+    {"reshape", 2, -1, "", 0, bi_reshape, 0},
+    {"broadcast", 2, -1, "", 0, bi_broadcast, 0},
+    {"concat", 2, -1, "axis", 0, bi_concat, 0},
+    {"iota", 1, 1, "", 0, bi_iota, 0},
+    {"bitcast", 2, 2, "", 0, bi_bitcast, 0},
+    {"extent", 2, 2, "", 0, bi_extent, 0},
+    {"isfloat", 1, 1, "", 0, bi_isfloat, 0},
+    {"isint", 1, 1, "", 0, bi_isint, 0},
+    // positions
+    {"index", 1, 1, "", 0, bi_index, 0},
+    {"valid", 1, 1, "", 0, bi_valid, 0},
+    {"range", 3, 3, "", 0, bi_range, 0},
+    {"cover", 1, 1, "", 0, bi_cover, 0},
+    {"ceildiv", 2, 2, "", 0, bi_ceildiv, 0},
+    {"stride", 2, 2, "", BF_HOST, bi_stride, 0},
+    {"align", 1, 1, "", BF_HOST, bi_align, 0},
+    // effects
+    {"combine", 3, 3, "keep", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_combine, 0},
+    {"atomic_add", 2, 2, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_atomic, EC_NUM},
+    {"atomic_max", 2, 2, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_atomic, EC_NUM},
+    {"atomic_min", 2, 2, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_atomic, EC_NUM},
+    {"atomic_and", 2, 2, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_atomic, EC_INT},
+    {"atomic_or", 2, 2, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_atomic, EC_INT},
+    {"atomic_xor", 2, 2, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_atomic, EC_INT},
+    {"atomic_xchg", 2, 2, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_atomic, EC_NUM},
+    {"atomic_cas", 3, 3, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_atomic, EC_NUM},
+    {"assert", 2, -1, "", BF_EFFECT, bi_assert, 0},
+    {"print", 1, -1, "", BF_EFFECT, bi_print, 0},
+#define EW(id, name, n, classes, traits, s, u, f, doc) {name, n, n, "", 0, bi_elementwise, OP_##id},
+#include "lang/elementwise.def"
+};
+
+enum { N_BUILTINS = sizeof builtins / sizeof *builtins };
+
+/// The first of a name counts: `min` and `max` stand above their elementwise ops.
+const Builtin *builtin_by_name(const char *name) {
+    for (int i = 0; i < N_BUILTINS; i++)
+        if (strcmp(builtins[i].name, name) == 0) return &builtins[i];
+    return NULL;
+}
+
+int builtin_names(Ctx *ctx, const char *const **names) {
+    const char **all = ctx_array(ctx, const char *, N_BUILTINS);
+    for (int i = 0; i < N_BUILTINS; i++) all[i] = builtins[i].name;
+    *names = all;
+    return N_BUILTINS;
+}
+
+/* ---- arguments ----------------------------------------------------------------------------- */
+
+Val bad_argument(Elab *e, const Call *call, int i, const char *wanted) {
+    return el_fail(e, call->locs[i], D_ARGUMENT, i + 1, call->builtin->name, wanted,
+                   val_text(e, call->args[i]));
+}
+
+Value *arg_block(Elab *e, const Call *call, int i, int min_rank, int classes, const char *wanted) {
+    Val v = el_value(e, call->locs[i], call->args[i]);
+    if (val_is(v, V_ERROR)) return NULL;
+    Value *x = min_rank == 0    ? el_typed(e, call->locs[i], v, EL_COUNT)
+               : v.kind == V_IR ? v.ir.v
+                                : NULL;
+    if (!x || x->type->rank < min_rank || !elem_is(x->type->elem, classes)) {
+        bad_argument(e, call, i, wanted);
+        return NULL;
+    }
+    return x;
+}
+
+bool arg_axis(Elab *e, const Call *call, int named, int rank, int64_t otherwise, int64_t *out) {
+    *out = otherwise;
+    if (val_is(call->named[named], V_ABSENT)) return true;
+    return el_axis(e, call->named_locs[named], call->named[named], rank, out);
+}
+
+bool arg_flag(Elab *e, const Call *call, int named, bool *out) {
+    *out = false;
+    if (val_is(call->named[named], V_ABSENT)) return true;
+    return el_const_bool(e, call->named_locs[named], call->named[named], "this option", out);
+}
+
+Elem wide_elem(Elem e) {
+    return elem_is(e, EC_FLOAT) && elem_info[e].bits < 32 ? EL_F32 : e;
+}
