@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The command line: parsing, help, suggestions. Everything comes from commands.def.
+#include "tools/tegula/cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct CommandInfo {
+    const char *name, *operands;
+    int least, most;
+    const char *doc;
+} CommandInfo;
+
+static const CommandInfo commands[] = {
+#define CMD(id, name, operands, least, most, doc) {name, operands, least, most, doc},
+#include "tools/tegula/commands.def"
+};
+
+typedef enum OptionKind { FLAG, NUMBER, TEXT, LIST } OptionKind;
+
+// Bits of a row's third column.
+enum {
+#define CMD(id, ...) id = 1 << id##_BIT,
+#include "tools/tegula/commands.def"
+};
+
+typedef struct OptionInfo {
+    size_t field; // offset in Options
+    const char *name;
+    char letter;
+    int commands;
+    OptionKind kind;
+    const char *placeholder, *doc;
+} OptionInfo;
+
+static const OptionInfo options[] = {
+#define OPT(field, name, letter, commands, kind, placeholder, doc)                                 \
+    {offsetof(Options, field), name, letter, commands, kind, placeholder, doc},
+#include "tools/tegula/commands.def"
+};
+enum { N_OPTIONS = sizeof options / sizeof *options };
+
+/* ---- help ---------------------------------------------------------------------------------- */
+
+static const char ARGUMENTS[] =
+    "An argument is --arg NAME=SPEC, where SPEC is a source and views of it:\n"
+    "\n"
+    "  3  -1.5  inf  true            a scalar\n"
+    "  none                          a null optional tensor\n"
+    "  @file.npy  @file.png          an array from a file\n"
+    "  zeros(4,5)  ones(4,5)  full(4,5,value=7)  iota(4,5)\n"
+    "  rand(4,5,seed=1,lo=-1,hi=1)   uniform; integers: 0 .. 9\n"
+    "  randn(4,5,seed=1)             normal\n"
+    "\n"
+    "  :f32 :bf16 :i8 ...            element type (bits of u2 and u1 files for types NumPy lacks)\n"
+    "  [1:5, ::-1, 3]                slices, as in NumPy\n"
+    "  :transpose :permute(1,0,2)    other order of the axes\n"
+    "  :expand(4,0)                  a new axis 0 of extent 4 and stride 0\n"
+    "  :fortran                      column-major in memory\n"
+    "  :spread(0,3000000000)         elements that far apart along axis 0\n"
+    "\n"
+    "  --arg x=rand(128,256):bf16 --arg w=@w.npy[::2]:transpose --arg n=3\n"
+    "\n"
+    "Outputs need no argument where their dims and type follow from the inputs.\n";
+
+static void help_command(Command c) {
+    const CommandInfo *info = &commands[c];
+    printf("tegula %s: %s\n\nusage: tegula %s [options]%s%s\n", info->name, info->doc, info->name,
+           *info->operands ? " " : "", info->operands);
+    bool any = false;
+    for (int i = 0; i < N_OPTIONS; i++) {
+        const OptionInfo *o = &options[i];
+        if (!(o->commands & 1 << c)) continue;
+        if (!any) printf("\n");
+        any = true;
+        char letter[8] = "    ";
+        if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+        int width = printf("  %s--%s %s", letter, o->name, o->placeholder);
+        printf("%*s%s\n", width < 32 ? 32 - width : 1, "", o->doc);
+    }
+}
+
+static void help_all(void) {
+    printf("Tegula: block-level tensor kernels on any chip\n\n"
+           "usage: tegula COMMAND [options] [files]\n\n");
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        printf("  %-10s%s\n", commands[i].name, commands[i].doc);
+    printf("\n`tegula COMMAND --help` lists the options of a command.\n"
+           "`tegula help arguments` describes how arguments are written.\n\n"
+           "  tegula run softmax.teg --arg x=@x.npy --out y=y.npy\n"
+           "  tegula run matmul.teg --arg a=rand(512,256) --arg b=rand(256,384) --set BM=64\n");
+}
+
+static int find_command(const char *name) {
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(commands[i].name, name) == 0) return i;
+    return -1;
+}
+
+static int help_topic(const char *topic) {
+    int c = topic ? find_command(topic) : -1;
+    if (c >= 0)
+        help_command((Command)c);
+    else if (topic && strcmp(topic, "arguments") == 0)
+        fputs(ARGUMENTS, stdout);
+    else
+        help_all();
+    return EXIT_OK;
+}
+
+/* ---- words --------------------------------------------------------------------------------- */
+
+typedef struct Words {
+    Ctx *ctx;
+    char **at;
+    int n, next;
+    Options *out;
+} Words;
+
+static void list_add(Ctx *ctx, List *list, const char *text) {
+    if ((list->n & (list->n - 1)) == 0) {
+        const char **grown = ctx_array(ctx, const char *, list->n ? list->n * 2 : 1);
+        if (list->n) memcpy(grown, list->at, sizeof *grown * (size_t)list->n);
+        list->at = grown;
+    }
+    list->at[list->n++] = text;
+}
+
+static const OptionInfo *find_option(Command c, const char *name, size_t len, char letter) {
+    for (int i = 0; i < N_OPTIONS; i++) {
+        const OptionInfo *o = &options[i];
+        if (!(o->commands & 1 << c)) continue;
+        if (letter ? o->letter == letter
+                   : strlen(o->name) == len && strncmp(o->name, name, len) == 0)
+            return o;
+    }
+    return NULL;
+}
+
+static int unknown_option(Command c, const char *word, const char *name) {
+    cli_error("unknown option '%s' of 'tegula %s'", word, commands[c].name);
+    const char *names[N_OPTIONS];
+    int n = 0;
+    for (int i = 0; i < N_OPTIONS; i++) {
+        if (options[i].commands & 1 << c) {
+            names[n++] = options[i].name;
+        } else if (strcmp(options[i].name, name) == 0) {
+            for (int k = 0; k < COMMAND_COUNT; k++)
+                if (options[i].commands & 1 << k)
+                    cli_hint("it is an option of 'tegula %s'", commands[k].name);
+        }
+    }
+    const char *close = closest_name(name, names, n);
+    if (close)
+        cli_hint("did you mean '--%s'?", close);
+    else
+        cli_hint("'tegula %s --help' lists the options", commands[c].name);
+    return EXIT_USAGE;
+}
+
+static int store_value(Words *w, const OptionInfo *o, const char *value) {
+    char *field = (char *)w->out + o->field;
+    if (o->kind == FLAG) {
+        *(bool *)field = true;
+    } else if (o->kind == TEXT) {
+        *(const char **)field = value;
+    } else if (o->kind == LIST) {
+        list_add(w->ctx, (List *)field, value);
+    } else {
+        char *end;
+        errno = 0;
+        long long n = strtoll(value, &end, 10);
+        if (errno || end == value || *end || n < 0 || n > 1 << 20) {
+            cli_error("--%s wants a number from 0 to %d, not '%s'", o->name, 1 << 20, value);
+            return EXIT_USAGE;
+        }
+        *(int64_t *)field = n;
+    }
+    return -1;
+}
+
+/// --name, --name=value, --name value, -n value, -nvalue.
+static int take_option(Words *w, Command c, const char *word) {
+    bool is_long = word[1] == '-';
+    const char *name = word + (is_long ? 2 : 1);
+    const char *equals = is_long ? strchr(name, '=') : NULL;
+    size_t len = equals ? (size_t)(equals - name) : strlen(name);
+    if ((is_long && strcmp(name, "help") == 0) || (!is_long && strcmp(name, "h") == 0)) {
+        help_command(c);
+        return EXIT_OK;
+    }
+    const OptionInfo *o = find_option(c, name, len, is_long ? 0 : name[0]);
+    if (!o) return unknown_option(c, word, ctx_intern(w->ctx, name, len));
+    const char *value = equals ? equals + 1 : !is_long && name[1] ? name + 1 : NULL;
+    if (o->kind == FLAG && value) {
+        cli_error("'--%s' takes no value", o->name);
+        return EXIT_USAGE;
+    }
+    if (o->kind != FLAG && !value) {
+        if (w->next == w->n) {
+            cli_error("'%s' needs a value: --%s %s", word, o->name, o->placeholder);
+            return EXIT_USAGE;
+        }
+        value = w->at[w->next++];
+    }
+    return store_value(w, o, value);
+}
+
+static int check_operands(const Options *o) {
+    const CommandInfo *c = &commands[o->command];
+    if (o->files.n < c->least || (o->command == RUN_BIT && !o->batch && o->files.n == 0)) {
+        cli_error("'tegula %s' needs %s", c->name, c->operands);
+        cli_hint("'tegula %s --help' describes it", c->name);
+        return EXIT_USAGE;
+    }
+    if (o->files.n > c->most) {
+        cli_error("'tegula %s' takes %s; '%s' is too much", c->name,
+                  *c->operands ? c->operands : "no file", o->files.at[c->most]);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+static int take_command(const char *word, Command *out) {
+    int c = find_command(word);
+    if (c >= 0) {
+        *out = (Command)c;
+        return -1;
+    }
+    cli_error("unknown %s '%s'", *word == '-' ? "option" : "command", word);
+    const char *names[COMMAND_COUNT];
+    for (int i = 0; i < COMMAND_COUNT; i++) names[i] = commands[i].name;
+    const char *close = closest_name(word, names, COMMAND_COUNT);
+    size_t n = strlen(word);
+    if (close)
+        cli_hint("did you mean '%s'?", close);
+    else if (n > 4 && strcmp(word + n - 4, ".teg") == 0)
+        cli_hint("to run a kernel of this file: tegula run %s", word);
+    else
+        cli_hint("'tegula --help' lists the commands");
+    return EXIT_USAGE;
+}
+
+static int take_words(Words *w) {
+    Options *o = w->out;
+    bool only_files = false;
+    while (w->next < w->n) {
+        const char *word = w->at[w->next++];
+        int code = -1;
+        if (!only_files && strcmp(word, "--") == 0)
+            only_files = true;
+        else if (only_files || word[0] != '-' || !word[1])
+            list_add(w->ctx, &o->files, word);
+        else
+            code = take_option(w, o->command, word);
+        if (code >= 0) return code;
+    }
+    return check_operands(o);
+}
+
+int args_parse(Ctx *ctx, int argc, char **argv, Options *out) {
+    *out = (Options){0};
+    if (argc == 0) {
+        help_all();
+        return EXIT_USAGE;
+    }
+    const char *first = argv[0];
+    if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) {
+        printf("tegula %s\n", TEGULA_VERSION);
+        return EXIT_OK;
+    }
+    if (strcmp(first, "help") == 0 || strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0)
+        return help_topic(argc > 1 ? argv[1] : NULL);
+    int code = take_command(first, &out->command);
+    if (code >= 0) return code;
+    Words w = {.ctx = ctx, .at = argv, .n = argc, .next = 1, .out = out};
+    return take_words(&w);
+}
+
+const char *args_pair(Ctx *ctx, const char *option, const char *text, const char **name) {
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text) {
+        cli_error("--%s wants NAME=VALUE, not '%s'", option, text);
+        return NULL;
+    }
+    *name = ctx_intern(ctx, text, (size_t)(equals - text));
+    return equals + 1;
+}
+
+/* ---- lines of a batch ---------------------------------------------------------------------- */
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/// Copies one word, without its quotes, to *to. False where a quote is not closed.
+static bool split_word(const char **from, char **to) {
+    char quote = 0;
+    for (; **from && (quote || !is_blank(**from)); ++*from) {
+        char c = **from;
+        if (quote && c == quote)
+            quote = 0;
+        else if (!quote && (c == '\'' || c == '"'))
+            quote = c;
+        else if (c == '\\' && quote != '\'' && (*from)[1])
+            *(*to)++ = *++*from;
+        else
+            *(*to)++ = c;
+    }
+    *(*to)++ = 0;
+    return !quote;
+}
+
+int args_split(Ctx *ctx, const char *line, char ***words) {
+    VEC(char *) out = {0};
+    char *to = ctx_alloc(ctx, strlen(line) + 2);
+    for (;;) {
+        while (is_blank(*line)) line++;
+        if (!*line) break;
+        vec_push(ctx, &out, to);
+        if (!split_word(&line, &to)) return -1;
+    }
+    *words = out.data;
+    return out.n;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tegula check, tegula fmt: what is done to source files alone.
+#include "tools/tegula/cli.h"
+
+#include "passes/passes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- check --------------------------------------------------------------------------------- */
+
+/// Elaborates the default instance of each kernel: that is where types are checked. The pass
+/// `pads` adds its warnings.
+static void check_kernel(Ctx *ctx, Program *program, const FnDef *kernel) {
+    Ir *ir = ir_create(ctx);
+    Inst *inst = fe_default_inst(ctx, program, kernel);
+    inst->check = true;
+    Elaborated *code = fe_elaborate(ir, program, inst);
+    if (!code || !code->module || diag_errors(ctx)) return;
+    PassEnv env = {.ir = ir, .check = true, .threads = 1};
+    PassOptions options = {0};
+    const Pass *const pipeline[] = {&pass_table[PASS_CANONICALIZE], &pass_table[PASS_PADS]};
+    run_passes(&env, code->module, pipeline, 2, &options);
+}
+
+int cmd_check(Ctx *ctx, const Options *o) {
+    Importer importer = source_importer(&o->paths);
+    int warnings = 0;
+    bool unread = false;
+    for (int i = 0; i < o->files.n; i++) {
+        uint16_t file = source_read(ctx, o->files.at[i]);
+        unread |= !file;
+        if (!file) continue;
+        int before = diag_errors(ctx);
+        Program *program = fe_load(ctx, file, &importer);
+        for (int k = 0; k < fe_kernel_count(program) && diag_errors(ctx) == before; k++)
+            check_kernel(ctx, program, fe_kernel(program, k));
+    }
+    for (const Diagnostic *d = diag_first(ctx); d; d = d->next)
+        warnings += d->severity == SEV_WARNING;
+    return unread || diag_errors(ctx) || (o->werror && warnings) ? EXIT_USER : EXIT_OK;
+}
+
+/* ---- fmt ----------------------------------------------------------------------------------- */
+
+/// Replaces a file through a temporary one beside it, so that it is never half written.
+static bool replace_file(Ctx *ctx, const char *path, const char *text) {
+    const char *temporary = ctx_format(ctx, "%s.tmp%ld", path, (long)getpid());
+    FILE *f = fopen(temporary, "wb");
+    bool ok = f && fputs(text, f) >= 0;
+    if (f && fclose(f) != 0) ok = false;
+    if (ok && rename(temporary, path) == 0) return true;
+    cli_error("cannot write %s: %s", path, strerror(errno));
+    if (f) remove(temporary);
+    return false;
+}
+
+/// 0: nothing to say; 1: not formatted or not possible.
+static int format_file(Ctx *ctx, const Options *o, const char *path) {
+    uint16_t file = source_read(ctx, path);
+    if (!file) return 1;
+    const char *text = fe_format(ctx, file);
+    if (!text) return 1;
+    bool same = strcmp(text, ctx_source_text(ctx, file, NULL)) == 0;
+    if (o->fmt_check) {
+        if (!same) printf("%s\n", path);
+        return !same;
+    }
+    if (!o->in_place || strcmp(path, "-") == 0) {
+        fputs(text, stdout);
+        return 0;
+    }
+    return !same && !replace_file(ctx, path, text);
+}
+
+int cmd_fmt(Ctx *ctx, const Options *o) {
+    int bad = 0;
+    for (int i = 0; i < o->files.n; i++) bad |= format_file(ctx, o, o->files.at[i]);
+    return bad ? EXIT_USER : EXIT_OK;
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the files of the `tegula` program share.
+#ifndef TOOLS_TEGULA_CLI_H
+#define TOOLS_TEGULA_CLI_H
+
+#include "frontend/frontend.h"
+#include "lang/base.h"
+
+/// Exit codes. USER: the input has errors. USAGE: the command line has. BUG: Tegula has.
+enum { EXIT_OK, EXIT_USER, EXIT_USAGE, EXIT_BUG };
+
+/* ---- args.c -------------------------------------------------------------------------------- */
+
+typedef enum Command {
+#define CMD(id, ...) id##_BIT,
+#include "tools/tegula/commands.def"
+    COMMAND_COUNT
+} Command;
+
+typedef struct List {
+    const char **at;
+    int n;
+} List;
+
+typedef struct Options {
+    Command command;
+    List files;
+    const char *kernel, *target, *flops, *batch, *level, *dump_after;
+    List args, outs, sets, types, givens, paths;
+    int64_t threads, repeat;
+    bool check, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check, werror, names;
+} Options;
+
+/// Parses the words after the program's name. Returns -1, or an exit code where the program has
+/// nothing more to do (help was printed, or a mistake reported). Lists live in ctx.
+int args_parse(Ctx *ctx, int argc, char **argv, Options *out);
+/// Splits a line into words like a shell: blanks, '...', "..." and backslashes.
+/// Returns the number of words, or -1 where a quote is not closed.
+int args_split(Ctx *ctx, const char *line, char ***words);
+/// `NAME=VALUE`: copies the name, returns the value; NULL (reported) where there is no `=`.
+const char *args_pair(Ctx *ctx, const char *option, const char *text, const char **name);
+
+/* ---- report.c ------------------------------------------------------------------------------ */
+
+/// A mistake in the use of the program: `tegula: error: ...`; then cli_hint says what to do.
+void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/// Prints all diagnostics of ctx that were not printed yet. Returns the number of errors.
+int cli_diagnostics(Ctx *ctx);
+bool cli_colour(int fd);
+double cli_seconds(void); // monotonic
+
+/* ---- source.c ------------------------------------------------------------------------------ */
+
+/// Reads a file (`-`: standard input) into the context; 0, reported, where it cannot be read.
+uint16_t source_read(Ctx *ctx, const char *path);
+/// Finds imported files beside the importing one, then in the folders of --path.
+Importer source_importer(const List *paths);
+
+/* ---- commands ------------------------------------------------------------------------------ */
+// Each returns an exit code. They run inside ctx_protect.
+
+int cmd_run(Ctx *ctx, const Options *o);
+int cmd_emit(Ctx *ctx, const Options *o);
+int cmd_explain(Ctx *ctx, const Options *o);
+int cmd_check(Ctx *ctx, const Options *o);
+int cmd_fmt(Ctx *ctx, const Options *o);
+int cmd_targets(Ctx *ctx, const Options *o);
+
+/// Parses and runs one command line (without the program's name) in a context of its own; prints
+/// its diagnostics. Returns the exit code.
+int cli_main(int argc, char **argv);
+
+#endif

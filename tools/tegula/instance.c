@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From the options of the command line to one instance of one kernel.
+#include "tools/tegula/job.h"
+
+#include "frontend/program.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the file and the kernel --------------------------------------------------------------- */
+
+static bool no_such_kernel(Job *job) {
+    const char *name = job->o->kernel;
+    int n = fe_kernel_count(job->program);
+    if (n == 0) {
+        cli_error("%s holds no kernel", job->o->files.at[0]);
+        return false;
+    }
+    const char **names = ctx_array(job->ctx, const char *, n);
+    Text list = {.ctx = job->ctx};
+    for (int i = 0; i < n; i++) {
+        names[i] = fe_kernel(job->program, i)->name.text;
+        text_add(&list, "%s%s", i ? ", " : "", names[i]);
+    }
+    if (!name) {
+        cli_error("%s holds %d kernels: %s", job->o->files.at[0], n, list.data);
+        cli_hint("choose one: --kernel %s", names[0]);
+        return false;
+    }
+    cli_error("%s has no kernel '%s'", job->o->files.at[0], name);
+    const char *close = closest_name(name, names, n);
+    if (close)
+        cli_hint("did you mean '%s'?", close);
+    else
+        cli_hint("it holds %s", list.data);
+    return false;
+}
+
+bool job_load(Job *job) {
+    job->file = source_read(job->ctx, job->o->files.at[0]);
+    if (!job->file) return false;
+    double start = cli_seconds();
+    Importer *importer = ctx_new(job->ctx, Importer);
+    *importer = source_importer(&job->o->paths);
+    job->program = fe_load(job->ctx, job->file, importer);
+    job->seconds[0] += cli_seconds() - start;
+    if (diag_errors(job->ctx)) return false;
+    job->kernel = fe_find_kernel(job->program, job->o->kernel);
+    return job->kernel ? true : no_such_kernel(job);
+}
+
+/* ---- what options say ---------------------------------------------------------------------- */
+
+static const Param *param(const Job *job, int i) {
+    return &job->kernel->params.at[i];
+}
+
+static const char *param_elem(const Job *job, int i) {
+    const TypeExpr *t = param(job, i)->type;
+    return t ? t->elem.text : "";
+}
+
+static bool is_tensor(const Job *job, int i) {
+    const TypeExpr *t = param(job, i)->type;
+    return t && t->kind == TY_TENSOR;
+}
+
+static int find_param(const Job *job, const char *name) {
+    for (int i = 0; i < job->kernel->params.n; i++)
+        if (strcmp(param(job, i)->name.text, name) == 0) return i;
+    return -1;
+}
+
+static bool no_such_param(Job *job, const char *option, const char *name) {
+    int n = job->kernel->params.n;
+    const char **names = ctx_array(job->ctx, const char *, n);
+    for (int i = 0; i < n; i++) names[i] = param(job, i)->name.text;
+    cli_error("--%s: kernel '%s' has no parameter '%s'", option, job->kernel->name.text, name);
+    const char *close = closest_name(name, names, n);
+    if (close) cli_hint("did you mean '%s'?", close);
+    return false;
+}
+
+/// Reads `NAME=INTEGER` options into a list of values; true and false are 1 and 0.
+static bool take_values(Job *job, const char *option, const List *list, int *n, NamedValue **out) {
+    *out = ctx_array(job->ctx, NamedValue, list->n + *n);
+    *n = 0;
+    for (int i = 0; i < list->n; i++) {
+        const char *name, *text = args_pair(job->ctx, option, list->at[i], &name);
+        if (!text) return false;
+        char *end;
+        errno = 0;
+        int64_t v = strtoll(text, &end, 0);
+        bool is_true = strcmp(text, "true") == 0, is_false = strcmp(text, "false") == 0;
+        if (!is_true && !is_false && (end == text || *end || errno)) {
+            cli_error("--%s %s: '%s' is not an integer", option, list->at[i], text);
+            return false;
+        }
+        (*out)[(*n)++] = (NamedValue){name, is_true ? 1 : is_false ? 0 : v};
+    }
+    return true;
+}
+
+// The element types that the type parameters stand for, as far as known; EL_COUNT elsewhere.
+typedef struct Types {
+    Elem *elems; // one a generic of the kernel
+    bool *given; // by --type: arguments that disagree are wrong
+} Types;
+
+static int generic_index(const Job *job, const char *name) {
+    for (int i = 0; i < job->kernel->generics.n; i++)
+        if (strcmp(job->kernel->generics.at[i].name.text, name) == 0) return i;
+    return -1;
+}
+
+static bool take_types(Job *job, Types *types) {
+    int n = job->kernel->generics.n;
+    types->elems = ctx_array(job->ctx, Elem, n + 1);
+    types->given = ctx_array(job->ctx, bool, n + 1);
+    for (int i = 0; i < n; i++) types->elems[i] = EL_COUNT;
+    for (int i = 0; i < job->o->types.n; i++) {
+        const char *name, *text = args_pair(job->ctx, "type", job->o->types.at[i], &name);
+        if (!text) return false;
+        int g = generic_index(job, name);
+        if (g < 0 || elem_by_name(text) == EL_COUNT) {
+            cli_error(g < 0 ? "--type %s: kernel '%s' has no type parameter of this name"
+                            : "--type %s: this is no element type",
+                      job->o->types.at[i], job->kernel->name.text);
+            return false;
+        }
+        types->elems[g] = elem_by_name(text);
+        types->given[g] = true;
+    }
+    return true;
+}
+
+/// The element parameter i must have, or EL_COUNT while its type parameter is open.
+static Elem declared_elem(const Job *job, const Types *types, int i) {
+    int g = generic_index(job, param_elem(job, i));
+    return g >= 0 ? types->elems[g] : elem_by_name(param_elem(job, i));
+}
+
+/* ---- arguments ----------------------------------------------------------------------------- */
+
+/// A spec that says itself which element it has settles what a type parameter stands for.
+static bool names_element(const char *spec) {
+    return spec[0] == '@' || strchr(spec, ':') != NULL;
+}
+
+static bool make_argument(Job *job, Types *types, int i, const char *spec) {
+    int g = generic_index(job, param_elem(job, i));
+    Wanted wanted = {
+        .name = param(job, i)->name.text,
+        .scalar = !is_tensor(job, i),
+        .elem = declared_elem(job, types, i),
+        .fallback = param(job, i)->constant ? EL_I64 : job->inst->params[i].elem,
+        .guard = job->o->guard,
+    };
+    // A constant parameter of a type that is not written is an integer.
+    if (wanted.fallback == EL_COUNT)
+        wanted.fallback = wanted.elem == EL_COUNT ? EL_F32 : wanted.elem;
+    if (!spec_make(job->ctx, spec, &wanted, &job->args[i])) return false;
+    if (job->args[i].kind == ARG_TENSOR && g >= 0 && types->elems[g] == EL_COUNT)
+        types->elems[g] = job->args[i].tensor.elem;
+    return true;
+}
+
+/// Makes the arguments of --arg: first those that settle type parameters.
+static bool make_arguments(Job *job, Types *types) {
+    for (int round = 0; round < 2; round++) {
+        for (int k = 0; k < job->o->args.n; k++) {
+            const char *name, *spec = args_pair(job->ctx, "arg", job->o->args.at[k], &name);
+            if (!spec) return false;
+            if (names_element(spec) != (round == 0)) continue;
+            int i = find_param(job, name);
+            if (i < 0) return no_such_param(job, "arg", name);
+            if (job->args[i].kind != ARG_MISSING) {
+                cli_error("two --arg for '%s'", name);
+                return false;
+            }
+            if (!make_argument(job, types, i, spec)) return false;
+        }
+    }
+    return true;
+}
+
+static int64_t cell_integer(Elem e, Cell c) {
+    return elem_is(e, EC_FLOAT) ? (int64_t)c.f : c.i;
+}
+
+static Elem scalar_elem(const Job *job, const Types *types, int i) {
+    Elem e = declared_elem(job, types, i);
+    return e != EL_COUNT ? e : param(job, i)->constant ? EL_I64 : job->inst->params[i].elem;
+}
+
+Dimensions job_dims(Job *job) {
+    Dimensions dims = {0};
+    for (int i = 0; i < job->inst->n_dims; i++)
+        dims_set(job->ctx, &dims, job->inst->dims[i].name, job->inst->dims[i].value);
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        const Argument *a = &job->args[i];
+        if (a->kind == ARG_TENSOR && is_tensor(job, i))
+            dims_bind(job->ctx, &dims, param(job, i)->type, &a->tensor);
+        else if (a->kind == ARG_SCALAR && job->inst->params[i].known_value)
+            dims_set(job->ctx, &dims, param(job, i)->name.text, job->inst->params[i].value);
+    }
+    for (int i = 0; i < job->inst->n_set; i++)
+        dims_set(job->ctx, &dims, job->inst->set[i].name, job->inst->set[i].value);
+    const Items *items = &job->program->main->items;
+    for (int i = 0; i < items->n; i++) {
+        const char *unknown;
+        int64_t v;
+        if (items->at[i].kind == IT_CONST &&
+            dims_eval(&dims, items->at[i].constant.value, &v, &unknown))
+            dims_set(job->ctx, &dims, items->at[i].constant.name.text, v);
+    }
+    return dims;
+}
+
+static bool is_output(const Job *job, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; i < job->o->outs.n; i++) {
+        const char *out = job->o->outs.at[i];
+        if (strncmp(out, name, n) == 0 && (out[n] == '=' || out[n] == '.')) return true;
+    }
+    return false;
+}
+
+/// Zeroes for a tensor that no --arg gave; its dims follow from those of the others.
+static bool infer_tensor(Job *job, const Types *types, const Dimensions *dims, int i) {
+    const char *name = param(job, i)->name.text, *unknown;
+    int rank;
+    int64_t extents[MAX_RANK];
+    Elem e = declared_elem(job, types, i);
+    if (!dims_extents(dims, param(job, i)->type, &rank, extents, &unknown)) {
+        cli_error("no --arg for '%s', and its shape does not follow: %s is not known", name,
+                  unknown);
+        cli_hint("give it: --arg '%s=zeros(...)', or @file.npy, or rand(...)", name);
+        return false;
+    }
+    Argument *a = &job->args[i];
+    *a = (Argument){.kind = ARG_TENSOR, .spec = "zeros"};
+    if (e == EL_COUNT) e = job->inst->params[i].elem;
+    if (!tensor_create(job->ctx, e, rank, extents, job->o->guard, &a->whole)) return false;
+    a->tensor = a->whole;
+    return true;
+}
+
+static bool infer_arguments(Job *job, const Types *types) {
+    Dimensions dims = job_dims(job);
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        const Param *p = param(job, i);
+        if (job->args[i].kind != ARG_MISSING) continue;
+        if (!is_tensor(job, i)) {
+            cli_error("no --arg for '%s'", p->name.text);
+            cli_hint("give it: --arg %s=1", p->name.text);
+            return false;
+        }
+        if (p->optional && !is_output(job, p->name.text))
+            job->args[i] = (Argument){.kind = ARG_NULL, .spec = "none"};
+        else if (!infer_tensor(job, types, &dims, i))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the instance -------------------------------------------------------------------------- */
+
+static void describe_tensor(ParamInst *p, const Tensor *t) {
+    *p = (ParamInst){.elem = t->elem, .known_shape = true, .known_strides = true, .rank = t->rank};
+    memcpy(p->extents, t->extents, sizeof p->extents);
+    memcpy(p->strides, t->strides, sizeof p->strides);
+}
+
+/// Copies what is known of the arguments to the instance.
+static void describe_arguments(Job *job, const Types *types) {
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        ParamInst *p = &job->inst->params[i];
+        const Argument *a = &job->args[i];
+        Elem declared = declared_elem(job, types, i);
+        if (declared != EL_COUNT) p->elem = declared;
+        p->null = a->kind == ARG_NULL;
+        if (a->kind == ARG_TENSOR) describe_tensor(p, &a->tensor);
+        Elem e = scalar_elem(job, types, i);
+        if (a->kind == ARG_SCALAR && e < EL_COUNT && !elem_is(e, EC_FLOAT)) {
+            p->known_value = true;
+            p->value = cell_integer(e, a->scalar);
+        }
+    }
+}
+
+bool job_instance(Job *job, bool partial) {
+    Types types;
+    job->inst = fe_default_inst(job->ctx, job->program, job->kernel);
+    job->args = ctx_array(job->ctx, Argument, job->kernel->params.n + 1);
+    Inst *inst = job->inst;
+    int n_dims = inst->n_dims;
+    NamedValue *given;
+    if (!take_values(job, "set", &job->o->sets, &inst->n_set, &inst->set)) return false;
+    if (!take_values(job, "given", &job->o->givens, &n_dims, &given)) return false;
+    if (n_dims || !partial) {
+        inst->dims = given;
+        inst->n_dims = n_dims;
+    }
+    inst->check = job->o->check;
+    if (!take_types(job, &types) || !make_arguments(job, &types)) return false;
+    describe_arguments(job, &types);
+    if (!partial && !infer_arguments(job, &types)) return false;
+    describe_arguments(job, &types);
+    return true;
+}
+
+bool job_elaborate(Job *job) {
+    double start = cli_seconds();
+    job->ir = ir_create(job->ctx);
+    job->code = fe_elaborate(job->ir, job->program, job->inst);
+    job->seconds[0] += cli_seconds() - start;
+    return job->code && job->code->module && !diag_errors(job->ctx);
+}
+
+/// What each type parameter stands for, from the first parameter that has it.
+static const char *generic_elem(const Job *job, const char *name) {
+    for (int i = 0; i < job->inst->n_params; i++)
+        if (strcmp(param_elem(job, i), name) == 0 && job->inst->params[i].elem < EL_COUNT)
+            return elem_info[job->inst->params[i].elem].name;
+    return "?";
+}
+
+const char *job_title(Job *job) {
+    Text t = {.ctx = job->ctx};
+    text_add(&t, "%s", job->kernel->name.text);
+    for (int i = 0; i < job->kernel->generics.n; i++)
+        text_add(&t, "%s%s", i ? ", " : "<",
+                 generic_elem(job, job->kernel->generics.at[i].name.text));
+    if (job->kernel->generics.n) text_add(&t, ">");
+    Dimensions dims = job_dims(job);
+    for (int i = 0; i < dims.n; i++) {
+        int p = find_param(job, dims.data[i].name);
+        if (p < 0) text_add(&t, " %s=%" PRId64, dims.data[i].name, dims.data[i].value);
+    }
+    return t.data;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One kernel instance on its way from source to execution.
+#ifndef TOOLS_TEGULA_JOB_H
+#define TOOLS_TEGULA_JOB_H
+
+#include "passes/passes.h"
+#include "tools/tegula/tensors.h"
+
+typedef struct Executor Executor;
+
+typedef struct Job {
+    Ctx *ctx;
+    const Options *o;
+    const Executor *executor;
+    void *compiled; // of the executor
+    Ir *ir;
+    uint16_t file;
+    Program *program;
+    const FnDef *kernel;
+    Inst *inst;
+    Argument *args; // one a parameter
+    Elaborated *code;
+    double seconds[2]; // front end, passes and code generation
+} Job;
+
+/* ---- instance.c: options and arguments -> Inst --------------------------------------------- */
+
+/// Reads the file and finds the kernel.
+bool job_load(Job *job);
+/// Makes the arguments of --arg, infers those of outputs, and the instance they ask for. With
+/// `partial`, arguments may be missing: what they would say is left to defaults.
+bool job_instance(Job *job, bool partial);
+bool job_elaborate(Job *job);
+/// "matmul<f32> M=512 N=512 K=512": the kernel, its element types and dims.
+const char *job_title(Job *job);
+
+/* ---- shapes.c: dims of tensors -------------------------------------------------------------- */
+
+/// What names stand for: dims, packs, const and integer parameters, tune values.
+typedef struct Dimension {
+    const char *name;
+    int pack; // extents of `..name`, or -1 for a plain number
+    int64_t value, extents[MAX_RANK];
+} Dimension;
+typedef VEC(Dimension) Dimensions;
+
+const Dimension *dims_find(const Dimensions *dims, const char *name);
+void dims_set(Ctx *ctx, Dimensions *dims, const char *name, int64_t value);
+/// Binds the new names of a tensor type to the extents of its argument.
+void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t);
+/// The extents a tensor type asks for; false, with the name that is not known, where they do not
+/// follow from dims.
+bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64_t *extents,
+                  const char **unknown);
+/// Integer arithmetic over names, as dims are written. False, with the name, where it fails.
+bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown);
+/// Everything the job's parameters and options bind.
+Dimensions job_dims(Job *job);
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages on the terminal, and the clock.
+#include "tools/tegula/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+bool cli_colour(int fd) {
+    const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(fd) && !(off && *off) && term && strcmp(term, "dumb") != 0;
+}
+
+static void message(const char *colour, const char *kind, const char *fmt, va_list ap) {
+    bool on = cli_colour(STDERR_FILENO);
+    fflush(stdout);
+    fprintf(stderr, "%s%s%s: ", on ? colour : "", kind, on ? "\033[0m" : "");
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+}
+
+void cli_error(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("tegula: ", stderr);
+    message("\033[1;31m", "error", fmt, ap);
+    va_end(ap);
+}
+
+void cli_hint(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    message("\033[1;36m", "hint", fmt, ap);
+    va_end(ap);
+}
+
+int cli_diagnostics(Ctx *ctx) {
+    bool colour = cli_colour(STDERR_FILENO);
+    fflush(stdout);
+    for (const Diagnostic *d = diag_first(ctx); d; d = d->next) {
+        Text text = {.ctx = ctx};
+        diag_render(&text, ctx, d, colour);
+        fputs(text.data, stderr);
+    }
+    return diag_errors(ctx);
+}
+
+double cli_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}

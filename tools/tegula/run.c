@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tegula run: one kernel, one launch, its results; and batches of them.
+#include "tools/tegula/driver.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+/// Writes one `--out NAME=FILE` or `NAME.base=FILE`.
+static bool write_out(Job *job, const char *out) {
+    const char *name, *path = args_pair(job->ctx, "out", out, &name);
+    if (!path) return false;
+    size_t n = strlen(name), suffix = strlen(".base");
+    bool base = n > suffix && strcmp(name + n - suffix, ".base") == 0;
+    if (base) name = ctx_intern(job->ctx, name, n - suffix);
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        const Argument *a = &job->args[i];
+        if (strcmp(job->kernel->params.at[i].name.text, name) != 0) continue;
+        if (a->kind == ARG_TENSOR)
+            return tensor_write(job->ctx, path, base ? &a->whole : &a->tensor);
+        cli_error("--out %s: '%s' is no tensor here", out, name);
+        return false;
+    }
+    cli_error("--out %s: kernel '%s' has no parameter '%s'", out, job->kernel->name.text, name);
+    return false;
+}
+
+enum { SHOWN = 8 };
+
+/// "y: f32[37, 1000] = 0.1 0.2 ...".
+static void show_tensor(Job *job, const char *name, const Tensor *t) {
+    printf("%s: %s[", name, elem_info[t->elem].name);
+    for (int i = 0; i < t->rank; i++) printf("%s%" PRId64, i ? ", " : "", t->extents[i]);
+    printf("] =");
+    Walk w = {0};
+    int64_t count = tensor_count(t);
+    for (int64_t i = 0; i < count && i < SHOWN; i++, walk_next(t, &w))
+        printf(" %s", cell_text(job->ctx, t->elem, cell_load(t->elem, t->data, w.offset)));
+    printf("%s\n", count > SHOWN ? " ..." : "");
+}
+
+static bool finish_outputs(Job *job) {
+    for (int i = 0; i < job->o->outs.n; i++)
+        if (!write_out(job, job->o->outs.at[i])) return false;
+    if (job->o->quiet || job->o->outs.n) return true;
+    for (int i = 0; i < job->code->n_params; i++)
+        if (job->code->params[i].written && job->args[i].kind == ARG_TENSOR)
+            show_tensor(job, job->kernel->params.at[i].name.text, &job->args[i].tensor);
+    return true;
+}
+
+/* ---- times --------------------------------------------------------------------------------- */
+
+static int64_t argument_bytes(const Job *job) {
+    int64_t bytes = 0;
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        const Argument *a = &job->args[i];
+        if (a->kind == ARG_TENSOR)
+            bytes += tensor_count(&a->tensor) * elem_info[a->tensor.elem].bits / 8;
+    }
+    return bytes;
+}
+
+/// The value of --flops over the dims of the job; 0 where there is none. The expression is parsed
+/// as the one constant of a source of its own.
+static bool count_flops(Job *job, double *out) {
+    *out = 0;
+    if (!job->o->flops) return true;
+    const char *source = ctx_format(job->ctx, "const flops = %s;", job->o->flops), *unknown;
+    uint16_t file = ctx_add_source(job->ctx, "--flops", source, strlen(source));
+    const Module *m = fe_parse(job->ctx, file);
+    if (diag_errors(job->ctx) || m->items.n != 1 || m->items.at[0].kind != IT_CONST) return false;
+    Dimensions dims = job_dims(job);
+    int64_t n;
+    if (!dims_eval(&dims, m->items.at[0].constant.value, &n, &unknown)) {
+        cli_error("--flops: %s is not known", unknown);
+        return false;
+    }
+    *out = (double)n;
+    return true;
+}
+
+static const char *time_text(Ctx *ctx, double s) {
+    return s < 1e-3  ? ctx_format(ctx, "%.3g us", s * 1e6)
+           : s < 1.0 ? ctx_format(ctx, "%.3g ms", s * 1e3)
+                     : ctx_format(ctx, "%.3g s", s);
+}
+
+/// "matmul<f32> M=512 ...: compiled in 41 ms, ran 3.1 ms on cpu, 1.1 GB/s, 86 GFLOP/s".
+static bool report_times(Job *job, double run_seconds) {
+    double flops;
+    if (!count_flops(job, &flops)) return false;
+    if (job->o->quiet) return true;
+    printf("%s: compiled in %s, ran %s on %s", job_title(job),
+           time_text(job->ctx, job->seconds[0] + job->seconds[1]), time_text(job->ctx, run_seconds),
+           job->executor->name);
+    if (run_seconds > 0) {
+        printf(", %.3g GB/s", (double)argument_bytes(job) / run_seconds * 1e-9);
+        if (flops > 0) printf(", %.3g GFLOP/s", flops / run_seconds * 1e-9);
+    }
+    printf("\n");
+    return true;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/// One launch, then --repeat more; the median of those, or the one.
+static bool run_timed(Job *job, double *seconds) {
+    int64_t n = job->o->repeat;
+    double start = cli_seconds();
+    if (!job->executor->launch(job)) return false;
+    *seconds = cli_seconds() - start;
+    if (n == 0) return true;
+    double *times = ctx_array(job->ctx, double, n);
+    for (int64_t i = 0; i < n; i++) {
+        start = cli_seconds();
+        if (!job->executor->launch(job)) return false;
+        times[i] = cli_seconds() - start;
+    }
+    qsort(times, (size_t)n, sizeof *times, by_value);
+    *seconds = times[n / 2];
+    return true;
+}
+
+/* ---- batches ------------------------------------------------------------------------------- */
+
+static int run_line(Ctx *ctx, const char *line) {
+    char **words;
+    int n = args_split(ctx, line, &words);
+    if (n < 0) {
+        cli_error("a quote is not closed: %s", line);
+        return EXIT_USAGE;
+    }
+    char **argv = ctx_array(ctx, char *, n + 1);
+    argv[0] = ctx_format(ctx, "run");
+    if (n) memcpy(argv + 1, words, sizeof *argv * (size_t)n);
+    return cli_main(n + 1, argv);
+}
+
+/// Each line in a context of its own, so that a mistake in one leaves the others alone.
+static int run_batch(Ctx *ctx, const Options *o) {
+    uint16_t file = source_read(ctx, o->batch);
+    if (!file) return EXIT_USER;
+    size_t len;
+    char *text = ctx_format(ctx, "%s", ctx_source_text(ctx, file, &len));
+    int worst = EXIT_OK, number = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        if (line[0] == '#' || line[strspn(line, " \t\r")] == 0) continue;
+        int code = run_line(ctx, line);
+        printf("@@ %d %d\n", ++number, code);
+        fflush(stdout);
+        if (code > worst) worst = code;
+    }
+    return worst;
+}
+
+/* ---- the commands -------------------------------------------------------------------------- */
+
+int cmd_run(Ctx *ctx, const Options *o) {
+    if (o->batch) return run_batch(ctx, o);
+    if (o->level) return cmd_emit(ctx, o);
+    Job *job = job_create(ctx, o);
+    double seconds;
+    bool ok = job && job_load(job) && job_instance(job, false) && job_elaborate(job) &&
+              job->executor->compile(job) && run_timed(job, &seconds) && finish_outputs(job) &&
+              report_times(job, seconds);
+    return ok ? EXIT_OK : EXIT_USER;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Dims of tensor parameters: bound by the arguments that are there, they give the shapes of those
+// that are not.
+#include "tools/tegula/job.h"
+
+#include <string.h>
+
+const Dimension *dims_find(const Dimensions *dims, const char *name) {
+    for (int i = 0; i < dims->n; i++)
+        if (strcmp(dims->data[i].name, name) == 0) return &dims->data[i];
+    return NULL;
+}
+
+void dims_set(Ctx *ctx, Dimensions *dims, const char *name, int64_t value) {
+    if (!dims_find(dims, name)) vec_push(ctx, dims, ((Dimension){name, -1, value, {0}}));
+}
+
+void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t) {
+    int plain = 0, axis = 0;
+    for (int i = 0; i < type->dims.n; i++) plain += !type->dims.at[i].pack;
+    int taken = t->rank - plain; // axes of the pack
+    for (int i = 0; i < type->dims.n; i++) {
+        const Dim *d = &type->dims.at[i];
+        int n = d->pack ? taken : 1;
+        if (n < 0 || axis + n > t->rank) return; // a wrong rank is for the compiler to report
+        if (d->expr->kind == EX_NAME && !dims_find(dims, d->expr->name)) {
+            Dimension bound = {d->expr->name, d->pack ? n : -1, 1, {0}};
+            for (int k = 0; k < n; k++) {
+                bound.extents[k] = t->extents[axis + k];
+                bound.value *= t->extents[axis + k];
+            }
+            vec_push(ctx, dims, bound);
+        }
+        axis += n;
+    }
+}
+
+/* ---- arithmetic ---------------------------------------------------------------------------- */
+
+static bool eval_binary(BinaryOp op, int64_t a, int64_t b, int64_t *out) {
+    switch (op) {
+    case BI_ADD: return !__builtin_add_overflow(a, b, out);
+    case BI_SUB: return !__builtin_sub_overflow(a, b, out);
+    case BI_MUL: return !__builtin_mul_overflow(a, b, out);
+    case BI_DIV: *out = b == 0 || b == -1 ? (b == 0 ? 0 : -a) : a / b; return true;
+    case BI_REM: *out = b == 0 || b == -1 ? 0 : a % b; return true;
+    default: return false;
+    }
+}
+
+static bool eval_call(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown) {
+    const Expr *callee = e->call.callee;
+    int64_t a, b;
+    if (callee->kind != EX_NAME || e->call.args.n != 2) return false;
+    if (!dims_eval(dims, e->call.args.at[0].value, &a, unknown) ||
+        !dims_eval(dims, e->call.args.at[1].value, &b, unknown))
+        return false;
+    *unknown = callee->name;
+    if (strcmp(callee->name, "min") == 0)
+        *out = a < b ? a : b;
+    else if (strcmp(callee->name, "max") == 0)
+        *out = a > b ? a : b;
+    else if (strcmp(callee->name, "ceildiv") == 0 && b > 0)
+        *out = ceil_div(a, b);
+    else
+        return false;
+    return true;
+}
+
+bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown) {
+    int64_t a, b;
+    *unknown = "an expression";
+    switch (e->kind) {
+    case EX_INT: *out = (int64_t)e->integer.value; return true;
+    case EX_BOOL: *out = e->boolean; return true;
+    case EX_NAME: {
+        const Dimension *d = dims_find(dims, e->name);
+        *unknown = e->name;
+        if (d) *out = d->value;
+        return d != NULL;
+    }
+    case EX_UNARY:
+        return e->unary.op == UN_NEG && dims_eval(dims, e->unary.x, &a, unknown) &&
+               eval_binary(BI_SUB, 0, a, out);
+    case EX_BINARY:
+        return dims_eval(dims, e->binary.a, &a, unknown) &&
+               dims_eval(dims, e->binary.b, &b, unknown) && eval_binary(e->binary.op, a, b, out);
+    case EX_CALL: return eval_call(dims, e, out, unknown);
+    default: return false;
+    }
+}
+
+bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64_t *extents,
+                  const char **unknown) {
+    *rank = 0;
+    for (int i = 0; i < type->dims.n; i++) {
+        const Dim *d = &type->dims.at[i];
+        const Dimension *pack = d->pack ? dims_find(dims, d->expr->name) : NULL;
+        int n = d->pack ? (pack ? pack->pack : -1) : 1;
+        *unknown = d->pack ? d->expr->name : NULL;
+        if (n < 0 || *rank + n > MAX_RANK) return false;
+        if (!d->pack && !dims_eval(dims, d->expr, &extents[*rank], unknown)) return false;
+        if (d->pack) memcpy(&extents[*rank], pack->extents, sizeof *extents * (size_t)n);
+        *rank += n;
+    }
+    for (int i = 0; i < *rank; i++) {
+        *unknown = "a negative extent";
+        if (extents[i] < 0) return false;
+    }
+    return true;
+}

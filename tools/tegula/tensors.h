@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tensors that the command line makes: memory, files, random data, views.
+#ifndef TOOLS_TEGULA_TENSORS_H
+#define TOOLS_TEGULA_TENSORS_H
+
+#include "ir/interp.h"
+#include "tools/tegula/cli.h"
+
+/// An argument as given: a scalar, a tensor, or null.
+typedef struct Argument {
+    enum { ARG_MISSING, ARG_NULL, ARG_SCALAR, ARG_TENSOR } kind;
+    const char *spec; // for messages
+    Cell scalar;      // of the element the parameter declares
+    Tensor tensor;    // what the kernel sees
+    Tensor whole;     // the memory behind it
+} Argument;
+
+/* ---- tensors.c ----------------------------------------------------------------------------- */
+
+int64_t tensor_count(const Tensor *t);
+/// Row-major, zeroed, owned by the context. With `guard` the byte behind it is inaccessible.
+/// False, reported, where there is no such memory.
+bool tensor_create(Ctx *ctx, Elem elem, int rank, const int64_t *extents, bool guard, Tensor *out);
+/// Memory for the given strides (not negative), in sparse address space.
+bool tensor_create_strided(Ctx *ctx, const Tensor *shape, bool guard, Tensor *out);
+/// Converts element by element; the shapes agree.
+void tensor_copy(Tensor *to, const Tensor *from);
+/// A walk over the elements in row-major order: start at {0}.
+typedef struct Walk {
+    int64_t at[MAX_RANK], offset;
+} Walk;
+void walk_next(const Tensor *t, Walk *w);
+
+/* ---- files.c ------------------------------------------------------------------------------- */
+
+/// Reads .npy or .png. `want`: the element to read it as, or EL_COUNT for that of the file. With
+/// `bits_only`, values are not converted: only a type that NumPy lacks is taken from its bits.
+bool tensor_read(Ctx *ctx, const char *path, Elem want, bool bits_only, bool guard, Tensor *out);
+bool tensor_write(Ctx *ctx, const char *path, const Tensor *t);
+
+/* ---- spec.c -------------------------------------------------------------------------------- */
+
+/// What the parameter says about its argument.
+typedef struct Wanted {
+    const char *name;
+    bool scalar;
+    Elem elem;     // EL_COUNT where a type parameter leaves it open
+    Elem fallback; // of generated data then
+    bool guard;
+} Wanted;
+
+/// Makes the argument that `spec` describes. False, reported, where it is wrong.
+bool spec_make(Ctx *ctx, const char *spec, const Wanted *wanted, Argument *out);
+
+#endif
