@@ -34,18 +34,16 @@ typedef enum ValKind {
 
 typedef enum ConstKind { CK_INT, CK_FLOAT, CK_BOOL } ConstKind;
 
-/// Lane j stands at base + j * mul and is live while j < count; base = start * mul + offset, where
-/// start, end and ordinal are those of the loop that made the range.
+/// Lane j stands at base + j * mul and is live while j < count. start and lo are those of the loop
+/// that made the range, before any arithmetic: its ordinal is (start - lo) / size.
 typedef struct Range {
-    Value *base, *count; // i64 scalars
-    Value *end;          // one past the last position, clipped
-    Value *ordinal;      // which range of its loop this is, from 0
+    Value *base, *count, *start, *lo; // i64 scalars
     int64_t size, mul;
 } Range;
 
 typedef struct Tensor Tensor;
 
-struct Val {
+typedef struct Val {
     ValKind kind;
     union {
         struct {
@@ -74,7 +72,7 @@ struct Val {
         Elem elem;
         const char *word;
     };
-};
+} Val;
 
 /// One dimension as written in the tensor's type: `axes` axes of the IR tensor from `first` on
 /// (1, or more for a pack that could not be merged). Its extent is their product.
@@ -182,6 +180,14 @@ static inline bool val_is_scalar(Val v) {
 static inline bool val_is_block(Val v) {
     return v.kind == V_IR && v.ir.v->type->rank > 0;
 }
+/// "f32<64, 32>".
+const char *type_words(Elab *e, const Type *t);
+/// Whether a constant can be a value of elem; reports where not.
+bool el_const_adapts(Elab *e, Loc loc, Val v, Elem elem);
+/// The constant in every lane of t; it must adapt, or be meant to be cast.
+Value *el_const_value(Elab *e, Val v, const Type *t);
+/// Whether an element becomes another without being asked.
+bool el_widens(Elem from, Elem to, bool scalar);
 /// A scalar or block of some element, also a constant. Reports others ("expected a value, found
 /// a range; write index(m)") and gives V_ERROR for them.
 Val el_value(Elab *e, Loc loc, Val v);
@@ -282,10 +288,12 @@ typedef struct Place {
 } Place;
 /// The place an expression `t[...]` names; reports others. False after an error.
 bool el_place(Elab *e, const Expr *x, const char *what, Place *out);
+bool el_place_of(Elab *e, const Expr *x, Val base, const char *what, Place *out);
 Val el_load(Elab *e, Loc loc, const Place *p);
 void el_store(Elab *e, Loc loc, const Place *p, Val v);
 /// The `live` op of a place: which lanes exist; in the shape of p->type. NULL for one element.
 Value *el_live(Elab *e, const Place *p);
+Val el_block_subscript(Elab *e, const Expr *x, Val base);
 
 static inline Builder el_enter(Elab *e, Region *r) {
     Builder old = e->b;
@@ -335,5 +343,17 @@ void el_assigned(Elab *e, const Stmt *body, Bindings *out);
 void el_for(Elab *e, const Stmt *s);
 void el_while(Elab *e, const Stmt *s);
 void el_parallel(Elab *e, const Stmt *s);
+
+/* ---- kernels (elab_kernel.c) --------------------------------------------------------------- */
+
+/// The value of a `dim` op of the kernel's tensors, if it is known; `specialise` makes it a
+/// constant of this instance.
+bool el_known_dim(Elab *e, const Op *dim, bool specialise, int64_t *out);
+/// The extent of an axis of the IR tensor, read at the kernel's start.
+Value *el_tensor_dim(Elab *e, const Tensor *t, int axis);
+/// A dim without known value that v is made of, or NULL.
+const char *el_unknown_dim(Elab *e, const Value *v);
+/// Checks at launch that a host scalar is at most n.
+void el_require_at_most(Elab *e, Value *v, int64_t n);
 
 #endif
