@@ -15,12 +15,14 @@ ARROWS = {
     "ir": {"ir", "lang"},
     "frontend": {"frontend", "ir", "lang", "stdlib"},
     "passes": {"passes", "ir", "lang"},
-    "backends": {"backends", "passes", "ir", "lang"},
+    "backends": {"backends", "passes", "ir", "lang", "runtime"},
     "runtime": {"runtime"},
     "examples": {"runtime"},
 }
 CODE = {".c", ".h", ".def", ".l", ".y"}
-MAX_WIDTH, MAX_FILE, MAX_FUNCTION = 100, 800, 100
+MAX_FILE, MAX_FUNCTION = 800, 100
+# Tables and the one-line references of the run tests may be wider.
+MAX_WIDTH = {".def": 10000, ".py": 130}
 MEDIAN_FUNCTION, P95_FUNCTION = 15, 60
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK|not implemented|unimplemented)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
@@ -75,8 +77,8 @@ def check_text(name, lines, say):
     if len(lines) > MAX_FILE and suffix != ".def":
         say(name, 1, f"{len(lines)} lines, the limit is {MAX_FILE}")
     for n, line in enumerate(lines, 1):
-        if len(line) > MAX_WIDTH and suffix != ".def":
-            say(name, n, f"{len(line)} columns, the limit is {MAX_WIDTH}")
+        if len(line) > MAX_WIDTH.get(suffix, 100):
+            say(name, n, f"{len(line)} columns, the limit is {MAX_WIDTH.get(suffix, 100)}")
         if line != line.rstrip():
             say(name, n, "white space at the end of the line")
         if LEFTOVER.search(line):
