@@ -27,7 +27,8 @@ typedef struct Parser {
     size_t start, at, line_start;
     uint32_t line;
     Text doc;         // `///` lines that no definition has taken yet
-    Tokens *comments; // where comments go, or NULL
+    bool keep_comments;
+    Tokens comments; // since the last token, where they are kept
 
     // Feed: the last three tokens, newest first, and the brackets that are open.
     Token recent[3];

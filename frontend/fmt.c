@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The formatter, second half: line breaks, indentation, long lines. Line ends of the author stay
+// where they may; all else follows from the pieces alone, so formatting twice changes nothing.
+#include "frontend/fmt.h"
+#include "frontend/parser.h"
+
+#include <string.h>
+
+/// One line of output. A comment behind code is kept apart, so that neighbours can be aligned.
+typedef struct Line {
+    int indent;
+    Text code;
+    const Piece *comment;
+} Line;
+
+typedef struct Fmt {
+    Ctx *ctx;
+    Pieces pieces;
+    VEC(int) columns; // where the contents of each open ( [ < begin
+    VEC(Line) lines;
+} Fmt;
+
+/* ---- line breaks --------------------------------------------------------------------------- */
+
+static bool is_kind(const Fmt *f, int i, int kind) {
+    return i >= 0 && i < f->pieces.n && f->pieces.data[i].kind == kind;
+}
+
+/// A brace block of more than one line in the source.
+static bool spans_lines(const Fmt *f, int open) {
+    int close = f->pieces.data[open].partner;
+    for (int i = open + 1; i <= close; i++)
+        if (f->pieces.data[i].source_lines || is_line_comment(&f->pieces.data[i])) return true;
+    return false;
+}
+
+static bool is_clause_word(int kind) {
+    return kind == T_TUNE || kind == T_GIVEN || kind == T_REQUIRE || kind == T_SCHEDULE;
+}
+
+static bool ends_statement(int kind) {
+    return kind == ';' || kind == '{' || kind == '}';
+}
+
+/// The brace of a definition stays on its own line below clauses that stand on lines of their own.
+static bool below_clauses(const Fmt *f, int brace) {
+    for (int i = brace - 1; i >= 0 && !ends_statement(f->pieces.data[i].kind); i--)
+        if (is_clause_word(f->pieces.data[i].kind) && f->pieces.data[i].source_lines) return true;
+    return false;
+}
+
+/// What follows its predecessor on the same line, whatever the author did.
+static bool joins(const Fmt *f, int i) {
+    if (is_comment(&f->pieces.data[i - 1])) return false;
+    switch (f->pieces.data[i].kind) {
+    case ',':
+    case ';':
+    case ')':
+    case ']': return true;
+    case T_ELSE: return is_kind(f, i - 1, '}');
+    case '{': return !ends_statement(f->pieces.data[i - 1].kind) && !below_clauses(f, i);
+    default: return false;
+    }
+}
+
+/// Nothing else may follow on the line of the piece before i.
+static bool must_break(const Fmt *f, int i) {
+    const Piece *last = &f->pieces.data[i - 1];
+    const Piece *x = &f->pieces.data[i];
+    if (is_line_comment(last)) return true;
+    if (is_line_comment(x) && !x->source_lines) return false;
+    if (last->kind == '{' && spans_lines(f, i - 1)) return true;
+    if (x->kind == '}' && x->partner >= 0 && spans_lines(f, x->partner)) return true;
+    return last->kind == '}' && last->partner >= 0 && spans_lines(f, last->partner) &&
+           x->kind != T_ELSE;
+}
+
+static void choose_gaps(Fmt *f) {
+    for (int i = 0; i < f->pieces.n; i++) {
+        Piece *x = &f->pieces.data[i];
+        bool inner = i > 0 && !is_kind(f, i - 1, '{') && x->kind != '}' && !joins(f, i);
+        if (i == 0)
+            x->gap = GAP_NONE;
+        else if (x->source_lines > 1 && inner)
+            x->gap = GAP_EMPTY_LINE;
+        else if (must_break(f, i) || (x->source_lines && !joins(f, i)))
+            x->gap = GAP_LINE;
+        else
+            x->gap = x->glued ? GAP_NONE : GAP_SPACE;
+    }
+}
+
+static int width_of(const Fmt *f, int from, int to) {
+    int width = 0;
+    for (int i = from; i < to; i++)
+        if (!is_line_comment(&f->pieces.data[i]))
+            width += f->pieces.data[i].n + (i > from && f->pieces.data[i].gap == GAP_SPACE);
+    return width;
+}
+
+static void break_before(Fmt *f, int i, int end) {
+    if (i < end && !is_line_comment(&f->pieces.data[i]) && f->pieces.data[i].gap < GAP_LINE)
+        f->pieces.data[i].gap = GAP_LINE;
+}
+
+/// Puts the first block of the line [from, end) on lines of its own, or else each statement.
+static bool split_line(Fmt *f, int from, int end) {
+    for (int i = from; i < end; i++) {
+        int close = f->pieces.data[i].partner;
+        if (!is_kind(f, i, '{') || close >= end || close == i + 1) continue;
+        break_before(f, i + 1, end);
+        break_before(f, close, end);
+        if (!is_kind(f, close + 1, T_ELSE)) break_before(f, close + 1, end);
+        return true;
+    }
+    bool any = false;
+    for (int i = from; i + 1 < end; i++) {
+        if (!is_kind(f, i, ';') || is_line_comment(&f->pieces.data[i + 1])) continue;
+        break_before(f, i + 1, end);
+        any = true;
+    }
+    return any;
+}
+
+static int end_of_line(const Fmt *f, int from) {
+    int i = from + 1;
+    while (i < f->pieces.n && f->pieces.data[i].gap < GAP_LINE) i++;
+    return i;
+}
+
+/// Lines that hold blocks or several statements and are too long become several lines.
+static void split_long_lines(Fmt *f) {
+    int indent = 0;
+    for (int from = 0, end; from < f->pieces.n; from = end) {
+        end = end_of_line(f, from);
+        int here = indent - (is_kind(f, from, '}') ? FMT_INDENT : 0);
+        if (here + width_of(f, from, end) > FMT_WIDTH && split_line(f, from, end)) {
+            end = from;
+            continue;
+        }
+        for (int i = from; i < end; i++)
+            indent += is_kind(f, i, '{') ? FMT_INDENT : is_kind(f, i, '}') ? -FMT_INDENT : 0;
+    }
+}
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+static Line *new_line(Fmt *f, int indent) {
+    Line l = {.indent = indent, .code = {.ctx = f->ctx}};
+    vec_push(f->ctx, &f->lines, l);
+    return &f->lines.data[f->lines.n - 1];
+}
+
+/// The piece begins a statement, a clause or a definition; `last` is the code before it.
+static bool begins_statement(const Fmt *f, int i, int last) {
+    int kind = last >= 0 ? f->pieces.data[last].kind : ';';
+    return ends_statement(kind) || is_kind(f, i, '{') || is_kind(f, i, '}') ||
+           (is_clause_word(f->pieces.data[i].kind) && f->columns.n == 0);
+}
+
+/// Writes a piece and keeps the columns of open brackets. `at` is the column it begins in.
+static void put_piece(Fmt *f, Line *line, int i, int at, int fallback) {
+    const Piece *x = &f->pieces.data[i];
+    text_bytes(&line->code, x->text, (size_t)x->n);
+    bool opens = x->kind == '(' || x->kind == '[' || (x->kind == '<' && x->partner > i);
+    bool closes =
+        x->kind == ')' || x->kind == ']' || (x->kind == '>' && x->partner >= 0 && x->partner < i);
+    if (opens) {
+        // Far to the right there is no room for what is in the bracket.
+        bool far = at + 1 > FMT_WIDTH * 2 / 3;
+        bool at_end = i + 1 < f->pieces.n && f->pieces.data[i + 1].gap >= GAP_LINE;
+        vec_push(f->ctx, &f->columns, at_end || far ? fallback : at + 1);
+    }
+    if (closes && f->columns.n) f->columns.n--;
+}
+
+/// Where to break the pieces [from, over), of which the last reaches beyond the width; -1: nowhere.
+static int best_wrap(const Fmt *f, int from, int over) {
+    int best = -1, least = WRAP_NEVER;
+    for (int i = from + 1; i <= over; i++) {
+        const Piece *x = &f->pieces.data[i];
+        int cost = x->wrap + WRAP_PER_BRACKET * x->depth;
+        if (x->wrap < WRAP_NEVER && cost <= least) {
+            least = cost;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/// The first piece that ends beyond the width when the line begins at `column`; `end` if none.
+/// What is glued behind it (a comma, a bracket) counts with it.
+static int first_over(const Fmt *f, int from, int end, int column) {
+    for (int i = from; i < end; i++) {
+        const Piece *x = &f->pieces.data[i];
+        if (is_line_comment(x)) return end;
+        column += x->n + (i > from && x->gap == GAP_SPACE);
+        if (column > FMT_WIDTH) return i;
+    }
+    return end;
+}
+
+typedef struct Place {
+    int block;     // indentation of the block
+    int statement; // where continuation lines of this statement begin
+    int last;      // the last piece of code
+} Place;
+
+static int column_of(Fmt *f, Place *at, int i) {
+    const Piece *x = &f->pieces.data[i];
+    if (begins_statement(f, i, at->last)) {
+        int column = at->block - (x->kind == '}' ? FMT_INDENT : 0);
+        at->statement = column + (is_clause_word(x->kind) ? x->n + 1 : FMT_INDENT);
+        return column;
+    }
+    return f->columns.n ? f->columns.data[f->columns.n - 1] : at->statement;
+}
+
+/// Writes the pieces [from, end), which the source or the rules have on one line.
+static void put_line(Fmt *f, Place *at, int from, int end) {
+    while (from < end) {
+        int column = column_of(f, at, from);
+        int over = first_over(f, from, end, column);
+        int stop = over < end ? best_wrap(f, from, over) : end;
+        if (stop < 0) stop = end;
+        Line *line = new_line(f, column);
+        for (int i = from; i < stop; i++) {
+            const Piece *x = &f->pieces.data[i];
+            if (is_line_comment(x) && i > from) {
+                line->comment = x;
+                continue;
+            }
+            if (i > from && x->gap == GAP_SPACE) text_add(&line->code, " ");
+            put_piece(f, line, i, column + (int)line->code.n, at->statement);
+            at->block += x->kind == '{' ? FMT_INDENT : x->kind == '}' ? -FMT_INDENT : 0;
+            at->last = is_comment(x) ? at->last : i;
+        }
+        from = stop;
+    }
+}
+
+static void put_lines(Fmt *f) {
+    Place at = {.last = -1};
+    for (int from = 0, end; from < f->pieces.n; from = end) {
+        end = end_of_line(f, from);
+        if (f->pieces.data[from].gap == GAP_EMPTY_LINE) new_line(f, 0);
+        put_line(f, &at, from, end);
+    }
+}
+
+/* ---- output -------------------------------------------------------------------------------- */
+
+static int width_at(const Line *l) {
+    return l->indent + (int)l->code.n;
+}
+
+/// Comments behind the code of neighbouring lines begin in one column.
+static int comment_column(const Fmt *f, int i) {
+    int from = i, to = i, column = 0, longest = 0;
+    while (from > 0 && f->lines.data[from - 1].comment) from--;
+    while (to + 1 < f->lines.n && f->lines.data[to + 1].comment) to++;
+    for (int k = from; k <= to; k++) {
+        const Line *l = &f->lines.data[k];
+        column = width_at(l) > column ? width_at(l) : column;
+        longest = l->comment->n > longest ? l->comment->n : longest;
+    }
+    return column + 1 + longest <= FMT_WIDTH ? column + 1 : width_at(&f->lines.data[i]) + 1;
+}
+
+static void write_out(const Fmt *f, Text *out) {
+    text_bytes(out, "", 0);
+    for (int i = 0; i < f->lines.n; i++) {
+        const Line *l = &f->lines.data[i];
+        if (l->code.n) text_add(out, "%*s%s", l->indent, "", l->code.data);
+        if (l->comment) {
+            text_add(out, "%*s", comment_column(f, i) - width_at(l), "");
+            text_bytes(out, l->comment->text, (size_t)l->comment->n);
+        }
+        text_add(out, "\n");
+    }
+}
+
+char *fe_format(Ctx *ctx, uint16_t file) {
+    int before = diag_errors(ctx);
+    fe_parse(ctx, file);
+    if (diag_errors(ctx) != before) return NULL;
+    Parser p;
+    parser_init(&p, ctx, file);
+    Fmt f = {.ctx = ctx};
+    fmt_pieces(&p, &f.pieces);
+    choose_gaps(&f);
+    split_long_lines(&f);
+    put_lines(&f);
+    Text out = {.ctx = ctx};
+    write_out(&f, &out);
+    return out.data;
+}
