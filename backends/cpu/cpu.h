@@ -31,9 +31,9 @@ struct Cpu {
     Gen *gen;
     Ir *ir;
     CpuTarget target;
-    bool check;                   // --check
+    bool check; // --check
     const Op *kernel;
-    LLVMTypeRef slot, env, site;  // structures of runtime/abi.h
+    LLVMTypeRef slot, env, site; // structures of runtime/abi.h
     LLVMTypeRef task_fn;
     int n_tasks;
 };
@@ -46,20 +46,20 @@ static inline int cpu_lanes(const Cpu *c, Elem elem) {
 /* ---- a function under construction (emit.c) ------------------------------------------------ */
 
 /// A tensor in LLVM scalars; what the type knows is constant.
-typedef struct Tensor {
+typedef struct TensorRef {
     LLVMValueRef data;
     LLVMValueRef dims[MAX_RANK], strides[MAX_RANK]; // i64, strides in elements
     int id; // alias scope: tensors of different id do not overlap
-} Tensor;
+} TensorRef;
 
 struct Emit {
     Cpu *cpu;
     Gen *g;
     Ctx *ctx;
     LLVMValueRef fn;
-    LLVMValueRef env;   // const tg_env *
-    LLVMValueRef arena; // this thread's memory, 64-byte aligned
-    struct Memo *memo;  // vectors known here
+    LLVMValueRef env;          // const tg_env *
+    LLVMValueRef arena;        // this thread's memory, 64-byte aligned
+    struct Memo *memo;         // vectors known here
     struct Bindings *bindings; // Value -> scalar, tensor, buffer or prepared access
     struct ArenaPlan *space;
 };
@@ -68,7 +68,7 @@ struct Emit {
 /// region by whoever emits it.
 LLVMValueRef emit_scalar(Emit *e, const Value *v);
 void bind_scalar(Emit *e, const Value *v, LLVMValueRef x);
-const Tensor *emit_tensor(Emit *e, const Value *v);
+const TensorRef *emit_tensor(Emit *e, const Value *v);
 
 /// Emits the ops of a region up to its terminator: scalars, roots with their nests, nested control
 /// flow; lazy blocks are prepared (their scalar parts computed), so that emit_vec works on them.
@@ -120,7 +120,9 @@ LLVMValueRef memo_get(Emit *e, const Value *v, const Place *p);
 /// The yields of a region of scalar ops (reduce, scan, combine) applied lane by lane.
 void emit_region_lanes(Emit *e, Region *r, const LLVMValueRef *args, LLVMValueRef *out);
 /// Element of lanes in registers, of a block value.
-static inline Elem value_elem(const Value *v) { return v->type->elem; }
+static inline Elem value_elem(const Value *v) {
+    return v->type->elem;
+}
 Place place_scalar(void);
 /// The place one axis less / the coordinate of `axis` replaced.
 Place place_drop(const Place *p, int axis);
