@@ -59,6 +59,45 @@ void op_set_attr(Ir *ir, Op *op, const char *name, const Attr *value) {
     }
 }
 
+static const struct {
+    const char *name;
+    int kinds;
+} attr_kinds[] = {
+    {"int", 1 << AT_INT},
+    {"float", 1 << AT_FLOAT},
+    {"bool", 1 << AT_BOOL},
+    {"str", 1 << AT_STR},
+    {"type", 1 << AT_TYPE},
+    {"ints", 1 << AT_INTS},
+    {"strs", 1 << AT_STRS},
+    {"subs", 1 << AT_SUBS},
+    {"const", 1 << AT_INT | 1 << AT_FLOAT | 1 << AT_BOOL},
+};
+
+bool next_attr_spec(const char **rest, AttrSpec *spec) {
+    const char *s = *rest + strspn(*rest, " ");
+    if (!*s) return false;
+    *spec = (AttrSpec){.name = s, .name_len = (int)strcspn(s, ":")};
+    spec->kind = s + spec->name_len + 1;
+    spec->kind_len = (int)strcspn(spec->kind, "? ");
+    for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++)
+        if (strncmp(attr_kinds[i].name, spec->kind, (size_t)spec->kind_len) == 0 &&
+            attr_kinds[i].name[spec->kind_len] == 0)
+            spec->kinds = attr_kinds[i].kinds;
+    s = spec->kind + spec->kind_len;
+    spec->optional = *s == '?';
+    *rest = s + spec->optional;
+    return true;
+}
+
+bool find_attr_spec(OpCode code, const char *name, AttrSpec *spec) {
+    const char *rest = op_info[code].attrs;
+    while (next_attr_spec(&rest, spec))
+        if (strncmp(spec->name, name, (size_t)spec->name_len) == 0 && !name[spec->name_len])
+            return true;
+    return false;
+}
+
 /* ---- operands and uses --------------------------------------------------------------------- */
 
 void use_link(Op *user, int index, Value *v) {

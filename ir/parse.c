@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The text form of the IR, read: recursive descent without a separate lexer. The first error ends
+// it. No input makes it read past the end, recurse deeper than MAX_DEPTH or build a type that the
+// rest of the compiler cannot count.
+#include "ir/internal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 200 };
+
+/// What a name meant before a region defined it.
+typedef struct Binding {
+    const char *name;
+    Value *value;
+} Binding;
+
+typedef struct Parser {
+    Ir *ir;
+    Ctx *ctx;
+    const char *at, *end; // the text ends with a NUL
+    const char *line_start;
+    uint32_t line;
+    uint16_t file;
+    int depth;
+    PtrMap names;         // interned name -> Value, what is visible here
+    VEC(Binding) defined; // in the regions around, to be undone
+    jmp_buf failed;
+} Parser;
+
+/* ---- characters ---------------------------------------------------------------------------- */
+
+static Loc loc_at(const Parser *p, const char *at, size_t len) {
+    ptrdiff_t col = at - p->line_start + 1;
+    return (Loc){.line = p->line,
+                 .file = p->file,
+                 .col = col > UINT16_MAX ? UINT16_MAX : (uint16_t)col,
+                 .len = len > UINT16_MAX ? UINT16_MAX : (uint16_t)len};
+}
+
+/// White space and comments.
+static void skip(Parser *p) {
+    for (; p->at < p->end; p->at++) {
+        if (*p->at == '\n') {
+            p->line++;
+            p->line_start = p->at + 1;
+        } else if (p->at[0] == '/' && p->at[1] == '/') {
+            const char *nl = memchr(p->at, '\n', (size_t)(p->end - p->at));
+            p->at = (nl ? nl : p->end) - 1;
+        } else if (*p->at != ' ' && *p->at != '\t' && *p->at != '\r') {
+            return;
+        }
+    }
+}
+
+/// Length of the word or number at the cursor, 0 where there is none.
+static size_t word_len(const Parser *p) {
+    size_t n = 0;
+    while (is_name_char((unsigned char)p->at[n])) n++;
+    return n;
+}
+
+static const char *found_text(Parser *p, size_t *len) {
+    *len = word_len(p);
+    if (p->at == p->end) return "the end of the text";
+    if (*len) return ctx_format(p->ctx, "'%.*s'", *len > 40 ? 40 : (int)*len, p->at);
+    unsigned char c = (unsigned char)*p->at;
+    return ctx_format(p->ctx, isgraph(c) && c < 128 ? "'%c'" : "byte 0x%02x", c);
+}
+
+static _Noreturn void fail(Parser *p, const char *expected) {
+    size_t len;
+    const char *found = found_text(p, &len);
+    diag(p->ctx, loc_at(p, p->at, len), D_EXPECTED, expected, found);
+    longjmp(p->failed, 1);
+}
+
+static bool at_char(Parser *p, char c) {
+    skip(p);
+    return p->at < p->end && *p->at == c;
+}
+
+static bool accept(Parser *p, char c) {
+    bool yes = at_char(p, c);
+    p->at += yes;
+    return yes;
+}
+
+static void need(Parser *p, char c) {
+    if (!accept(p, c)) fail(p, ctx_format(p->ctx, "'%c'", c));
+}
+
+static bool accept_word(Parser *p, const char *word) {
+    skip(p);
+    bool yes = word_len(p) == strlen(word) && memcmp(p->at, word, strlen(word)) == 0;
+    p->at += yes ? strlen(word) : 0;
+    return yes;
+}
+
+static const char *need_word(Parser *p, const char *what) {
+    skip(p);
+    size_t n = word_len(p);
+    if (!n) fail(p, what);
+    const char *word = ctx_intern(p->ctx, p->at, n);
+    p->at += n;
+    return word;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+static int64_t need_int(Parser *p, const char *what) {
+    skip(p);
+    const char *s = p->at + (*p->at == '-');
+    int64_t v = 0;
+    bool fits = isdigit((unsigned char)*s);
+    for (; isdigit((unsigned char)*s) && fits; s++) {
+        int digit = *s - '0';
+        fits = !__builtin_mul_overflow(v, 10, &v) &&
+               !__builtin_add_overflow(v, *p->at == '-' ? -digit : digit, &v);
+    }
+    if (!fits) fail(p, what);
+    p->at = s;
+    return v;
+}
+
+/// Digits, point and exponent at the cursor; *whole tells whether there are digits alone.
+static size_t number_len(const Parser *p, bool *whole) {
+    const char *s = p->at + (*p->at == '-'), *first = s;
+    while (isdigit((unsigned char)*s)) s++;
+    *whole = *s != '.' && *s != 'e';
+    if (s == first) return 0;
+    if (*s == '.') s += 1 + strspn(s + 1, "0123456789");
+    if (*s == 'e') {
+        const char *digits = s + 1 + (s[1] == '-' || s[1] == '+');
+        s = isdigit((unsigned char)*digits) ? digits + strspn(digits, "0123456789") : s;
+    }
+    return (size_t)(s - p->at);
+}
+
+/// The C library reads numbers with the decimal point of the host's locale.
+static double decimal(Parser *p, size_t len) {
+    const char *point = memchr(p->at, '.', len);
+    size_t before = point ? (size_t)(point - p->at) : len;
+    const char *text = ctx_format(p->ctx, "%.*s%s%.*s", (int)before, p->at,
+                                  point ? localeconv()->decimal_point : "",
+                                  point ? (int)(len - before - 1) : 0, point ? point + 1 : "");
+    double v = strtod(text, NULL);
+    if (isinf(v)) fail(p, "a number in the range of f64");
+    return v;
+}
+
+static const Attr *parse_number(Parser *p) {
+    bool whole;
+    size_t len = number_len(p, &whole);
+    if (len > 4096) fail(p, "a shorter number");
+    if (len == 0 || whole) return at_int(p->ir, need_int(p, "an attribute value in 64 bits"));
+    double v = decimal(p, len);
+    p->at += len;
+    return at_float(p->ir, v);
+}
+
+/// After `nan`: nothing, or `:0x` and the bits.
+static const Attr *parse_nan(Parser *p) {
+    uint64_t bits = QUIET_NAN;
+    if (p->at[0] == ':' && p->at[1] == '0' && p->at[2] == 'x') {
+        p->at += 3;
+        bits = 0;
+        for (int i = 0; i < 16; i++, p->at++) {
+            static const char hex[] = "0123456789abcdef";
+            const char *digit = *p->at ? strchr(hex, *p->at) : NULL;
+            if (!digit) fail(p, "16 hexadecimal digits");
+            bits = bits << 4 | (uint64_t)(digit - hex);
+        }
+    }
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    if (!isnan(v)) fail(p, "the bits of a NaN before");
+    return at_float(p->ir, v);
+}
+
+/* ---- types --------------------------------------------------------------------------------- */
+
+static Elem need_elem(Parser *p) {
+    skip(p);
+    const char *at = p->at, *word = need_word(p, "a type");
+    Elem e = elem_by_name(word);
+    if (e == EL_COUNT) {
+        p->at = at;
+        fail(p, "a type");
+    }
+    return e;
+}
+
+static int64_t need_extent(Parser *p) {
+    return accept(p, '?') ? DYNAMIC : need_int(p, "an extent or '?'");
+}
+
+/// a x b x ...; the lanes of a block are few enough to be counted.
+static int parse_extents(Parser *p, int64_t *extents, bool block) {
+    int rank = 0;
+    int64_t lanes = 1;
+    do {
+        if (rank == MAX_RANK) fail(p, "at most 8 extents");
+        const char *at = p->at;
+        int64_t e = extents[rank++] = need_extent(p);
+        if (block && (e < 1 || e > MAX_LANES / lanes)) {
+            p->at = at;
+            fail(p, "an extent from 1, at most 2^40 lanes");
+        }
+        lanes *= block ? e : 1;
+    } while (accept(p, 'x'));
+    return rank;
+}
+
+static const Type *parse_tensor(Parser *p) {
+    int64_t extents[MAX_RANK], strides[MAX_RANK];
+    int rank = 0, n = 0;
+    need(p, '<');
+    Elem e = need_elem(p);
+    if (accept(p, ',')) rank = parse_extents(p, extents, false);
+    bool strided = rank && accept(p, ',');
+    if (strided) {
+        need(p, '[');
+        do strides[n++] = need_extent(p);
+        while (n < rank && accept(p, ','));
+        if (n < rank) fail(p, "a stride for each extent");
+        need(p, ']');
+    }
+    need(p, '>');
+    return ty_tensor(p->ir, e, rank, extents, strided ? strides : NULL);
+}
+
+static const Type *parse_type(Parser *p) {
+    if (accept_word(p, "tensor")) return parse_tensor(p);
+    int64_t extents[MAX_RANK];
+    int rank = 0;
+    Elem e = need_elem(p);
+    if (accept(p, '<')) {
+        rank = parse_extents(p, extents, true);
+        need(p, '>');
+    }
+    return ty_block(p->ir, e, rank, extents);
+}
+
+/* ---- attributes ---------------------------------------------------------------------------- */
+
+static char parse_escape(Parser *p) {
+    static const char names[] = "nt\"\\", bytes[] = "\n\t\"\\";
+    const char *name = *p->at ? strchr(names, *p->at) : NULL;
+    if (name) {
+        p->at++;
+        return bytes[name - names];
+    }
+    char *stop = NULL, digits[3] = {0};
+    if (*p->at == 'x' && isxdigit((unsigned char)p->at[1])) memcpy(digits, p->at + 1, 2);
+    long byte = strtol(digits, &stop, 16);
+    if (byte == 0 || *stop) fail(p, "one of \\n \\t \\\" \\\\ \\x01 .. \\xff");
+    p->at += 3;
+    return (char)byte;
+}
+
+static const char *need_string(Parser *p) {
+    Text t = {.ctx = p->ctx};
+    text_bytes(&t, "", 0);
+    need(p, '"');
+    while (*p->at != '"') {
+        unsigned char c = (unsigned char)*p->at;
+        if (c < ' ') fail(p, "'\"' at the end of the string");
+        p->at++;
+        char byte = c == '\\' ? parse_escape(p) : (char)c;
+        text_bytes(&t, &byte, 1);
+    }
+    p->at++;
+    return t.data;
+}
+
+/// After '['. An empty list is of integers unless its op says otherwise.
+static const Attr *parse_list(Parser *p, bool strings) {
+    VEC(int64_t) ints = {0};
+    VEC(const char *) strs = {0};
+    strings = at_char(p, '"') || (strings && at_char(p, ']'));
+    while (!accept(p, ']')) {
+        if (strings)
+            vec_push(p->ctx, &strs, need_string(p));
+        else
+            vec_push(p->ctx, &ints, need_int(p, "an integer in 64 bits"));
+        if (!at_char(p, ']')) need(p, ',');
+    }
+    return strings ? at_strs(p->ir, strs.data, strs.n) : at_ints(p->ir, ints.data, ints.n);
+}
+
+static SubDim parse_sub(Parser *p) {
+    if (accept_word(p, "at")) return (SubDim){.kind = DIM_AT};
+    if (accept_word(p, "pick")) return (SubDim){.kind = DIM_PICK};
+    if (!accept_word(p, "axis")) fail(p, "at, axis or pick");
+    int64_t size = need_int(p, "the size of the axis");
+    return (SubDim){DIM_AXIS, size, accept(p, '*') ? need_int(p, "the factor of the axis") : 1};
+}
+
+/// After '('.
+static const Attr *parse_subs(Parser *p) {
+    VEC(SubDim) subs = {0};
+    while (!accept(p, ')')) {
+        vec_push(p->ctx, &subs, parse_sub(p));
+        if (!at_char(p, ')')) need(p, ',');
+    }
+    return at_subs(p->ir, subs.data, subs.n);
+}
+
+static const Attr *parse_attr(Parser *p, bool strings) {
+    if (at_char(p, '"')) return at_str(p->ir, need_string(p));
+    if (accept(p, '[')) return parse_list(p, strings);
+    if (accept(p, '(')) return parse_subs(p);
+    if (accept_word(p, "true")) return at_bool(p->ir, true);
+    if (accept_word(p, "false")) return at_bool(p->ir, false);
+    if (accept_word(p, "inf")) return at_float(p->ir, INFINITY);
+    if (accept_word(p, "nan")) return parse_nan(p);
+    if (strncmp(p->at, "-inf", 4) == 0) {
+        p->at += 4;
+        return at_float(p->ir, -INFINITY);
+    }
+    return isalpha((unsigned char)*p->at) ? at_type(p->ir, parse_type(p)) : parse_number(p);
+}
+
+/// After '['.
+static void parse_attrs(Parser *p, Op *op) {
+    AttrSpec spec;
+    do {
+        skip(p);
+        Loc loc = loc_at(p, p->at, word_len(p));
+        const char *name = need_word(p, "an attribute name");
+        if (op_attr(op, name)) {
+            diag(p->ctx, loc, D_DEFINED_TWICE, name);
+            longjmp(p->failed, 1);
+        }
+        need(p, '=');
+        bool known = find_attr_spec(op->code, name, &spec);
+        op_set_attr(p->ir, op, name, parse_attr(p, known && spec.kinds & 1 << AT_STRS));
+    } while (accept(p, ','));
+    need(p, ']');
+}
+
+/* ---- ops ----------------------------------------------------------------------------------- */
+
+/// The name after '%', with its place.
+static const char *need_name(Parser *p, Loc *loc) {
+    need(p, '%');
+    size_t n = word_len(p);
+    *loc = loc_at(p, p->at, n);
+    if (!n) fail(p, "a name after '%'");
+    const char *name = ctx_intern(p->ctx, p->at, n);
+    p->at += n;
+    return name;
+}
+
+static void define(Parser *p, const char *name, Loc loc, Value *v) {
+    if (map_get(&p->names, name)) {
+        diag(p->ctx, loc, D_DEFINED_TWICE, ctx_format(p->ctx, "%%%s", name));
+        longjmp(p->failed, 1);
+    }
+    Binding b = {name, v};
+    vec_push(p->ctx, &p->defined, b);
+    map_set(p->ctx, &p->names, name, v);
+    v->name = name[strspn(name, "0123456789")] ? name : NULL;
+}
+
+static void forget(Parser *p, int n_kept) {
+    while (p->defined.n > n_kept)
+        map_set(p->ctx, &p->names, p->defined.data[--p->defined.n].name, NULL);
+}
+
+static Value *need_value(Parser *p) {
+    Loc loc;
+    const char *name = need_name(p, &loc);
+    Value *v = map_get(&p->names, name);
+    if (!v) {
+        diag(p->ctx, loc, D_IR_UNKNOWN, "value", ctx_format(p->ctx, "%%%s", name));
+        longjmp(p->failed, 1);
+    }
+    return v;
+}
+
+static OpCode need_op_name(Parser *p, Loc *loc) {
+    skip(p);
+    *loc = loc_at(p, p->at, word_len(p));
+    const char *name = need_word(p, "an op");
+    OpCode code = op_by_name(name);
+    if (code != OP_COUNT) return code;
+    const char *names[OP_COUNT];
+    for (int i = 0; i < OP_COUNT; i++) names[i] = op_info[i].name;
+    diag(p->ctx, *loc, D_IR_UNKNOWN, "op", name);
+    const char *near = closest_name(name, names, OP_COUNT);
+    if (near) diag_hint(p->ctx, "did you mean '%s'?", near);
+    longjmp(p->failed, 1);
+}
+
+typedef struct ResultName {
+    const char *name;
+    Loc loc;
+} ResultName;
+
+typedef struct ResultNames {
+    VEC(ResultName) list;
+} ResultNames;
+
+static ResultNames parse_results(Parser *p) {
+    ResultNames names = {0};
+    if (!at_char(p, '%')) return names;
+    do {
+        ResultName r;
+        r.name = need_name(p, &r.loc);
+        vec_push(p->ctx, &names.list, r);
+    } while (accept(p, ','));
+    need(p, '=');
+    return names;
+}
+
+static void parse_operands(Parser *p, Op *op) {
+    VEC(Value *) values = {0};
+    if (!at_char(p, '%')) return;
+    do vec_push(p->ctx, &values, need_value(p));
+    while (accept(p, ','));
+    op_set_operands(p->ir, op, values.n, values.data);
+}
+
+/// One type a result.
+static void parse_result_types(Parser *p, Op *op, int n) {
+    op->results = ctx_array(p->ctx, Value, n);
+    op->n_results = n;
+    for (int i = 0; i < n; i++) {
+        need(p, i ? ',' : ':');
+        op->results[i] = (Value){.type = parse_type(p), .def = op, .index = i};
+    }
+}
+
+static Loc parse_loc(Parser *p) {
+    int64_t line = need_int(p, "a line number");
+    need(p, ':');
+    int64_t col = need_int(p, "a column number");
+    if (line < 0 || line > UINT32_MAX || col < 0 || col > UINT16_MAX)
+        fail(p, "a line and column in range before");
+    return (Loc){.line = (uint32_t)line, .file = p->file, .col = (uint16_t)col, .len = 1};
+}
+
+static void parse_op(Parser *p, Region *to);
+
+static void parse_args(Parser *p, Region *r) {
+    do {
+        Loc loc;
+        const char *name = need_name(p, &loc);
+        need(p, ':');
+        define(p, name, loc, region_add_arg(p->ir, r, parse_type(p), NULL));
+    } while (accept(p, ','));
+    need(p, ')');
+}
+
+/// After '{'.
+static void parse_region(Parser *p, Op *op) {
+    Region **grown = ctx_array(p->ctx, Region *, op->n_regions + 1);
+    for (int i = 0; i < op->n_regions; i++) grown[i] = op->regions[i];
+    op->regions = grown;
+    Region *r = op->regions[op->n_regions++] = new_region(p->ctx, op);
+    if (++p->depth > MAX_DEPTH) {
+        diag(p->ctx, loc_at(p, p->at - 1, 1), D_TOO_DEEP, MAX_DEPTH);
+        longjmp(p->failed, 1);
+    }
+    int outside = p->defined.n;
+    if (accept(p, '(')) parse_args(p, r);
+    while (!accept(p, '}')) parse_op(p, r);
+    forget(p, outside);
+    p->depth--;
+}
+
+/// Regions of an isolated op see no names from outside.
+static void parse_regions(Parser *p, Op *op) {
+    PtrMap names = p->names;
+    if (op_has(op, ISOLATED)) p->names = (PtrMap){0};
+    while (accept(p, '{')) parse_region(p, op);
+    if (op_has(op, ISOLATED)) p->names = names;
+}
+
+static Op *parse_any_op(Parser *p, Region *to) {
+    ResultNames names = parse_results(p);
+    Loc loc;
+    OpCode code = need_op_name(p, &loc);
+    Builder b = build_at_end(p->ir, to, loc);
+    Op *op = build_op(&b, code, 0, NULL, 0, NULL, 0);
+    parse_operands(p, op);
+    if (accept(p, '[')) parse_attrs(p, op);
+    parse_result_types(p, op, names.list.n);
+    if (accept(p, '@')) op->loc = parse_loc(p);
+    parse_regions(p, op);
+    for (int i = 0; i < op->n_results; i++)
+        define(p, names.list.data[i].name, names.list.data[i].loc, result(op, i));
+    return op;
+}
+
+static void parse_op(Parser *p, Region *to) {
+    parse_any_op(p, to);
+}
+
+static Op *parse_module(Parser *p) {
+    skip(p);
+    const char *at = p->at;
+    if (!accept_word(p, "module")) fail(p, "module");
+    p->at = at;
+    Op *module = parse_any_op(p, NULL);
+    skip(p);
+    if (p->at != p->end) fail(p, "the end of the text");
+    return module;
+}
+
+Op *ir_parse(Ir *ir, uint16_t file) {
+    size_t len;
+    const char *text = ctx_source_text(ir->ctx, file, &len);
+    Parser *p = ctx_new(ir->ctx, Parser);
+    *p = (Parser){.ir = ir,
+                  .ctx = ir->ctx,
+                  .at = text,
+                  .end = text + len,
+                  .line_start = text,
+                  .line = 1,
+                  .file = file};
+    return setjmp(p->failed) == 0 ? parse_module(p) : NULL;
+}
