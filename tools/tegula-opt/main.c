@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tegula-opt: IR text in, passes, IR text out. The tool of the tests of the IR and its passes.
+#include "frontend/frontend.h"
+#include "passes/passes.h"
+#include "tools/tegula-opt/opt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_USER = 1, EXIT_USAGE = 2, EXIT_BUG = 3 };
+
+typedef struct Options {
+    const char *passes, *dump_after, *file;
+    const char *threads, *vector, *split_loops, *l1, *l2;
+    bool verify_each, time, locs, split, check, ops, list_passes, help;
+} Options;
+
+static const struct {
+    const char *name, *value; // value: NULL for flags
+    size_t offset;
+    const char *doc;
+} option_table[] = {
+#define FLAG(name, field, doc)                                                                     \
+    { name, NULL, offsetof(Options, field), doc }
+#define VALUE(name, value, field, doc)                                                             \
+    { name, value, offsetof(Options, field), doc }
+    VALUE("--pass", "A,B,C", passes,
+          "run these passes in this order; `cpu` is the pipeline of a CPU"),
+    FLAG("--verify-each", verify_each, "verify after each pass"),
+    VALUE("--dump-after", "A,B|all", dump_after, "print the IR after these passes to stderr"),
+    FLAG("--time-passes", time, "print the seconds of each pass to stderr"),
+    FLAG("--locs", locs, "print source positions"),
+    FLAG("--split", split, "the input is several modules with lines `// -----` between them"),
+    VALUE("--threads", "N", threads, "threads of the target (4)"),
+    VALUE("--vector-bytes", "N", vector, "bytes of a vector of the target (32)"),
+    VALUE("--l1", "BYTES", l1, "first-level cache of the target (32768)"),
+    VALUE("--l2", "BYTES", l2, "second-level cache of the target (1048576)"),
+    VALUE("--split-loops", "N", split_loops, "ways to split reduction loops: 0 the pass's choice"),
+    FLAG("--check", check, "compile with checks"),
+    FLAG("--list-passes", list_passes, "list the passes and exit"),
+    FLAG("--ops", ops, "print the reference page of ops (docs/ops.md) and exit"),
+    FLAG("--help", help, "print this and exit"),
+#undef FLAG
+#undef VALUE
+};
+enum { N_OPTIONS = sizeof option_table / sizeof *option_table };
+
+/* ---- command line -------------------------------------------------------------------------- */
+
+static void print_help(void) {
+    puts("usage: tegula-opt [options] FILE|-\n");
+    for (int i = 0; i < N_OPTIONS; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s %s", option_table[i].name,
+                 option_table[i].value ? option_table[i].value : "");
+        printf("  %-24s %s\n", left, option_table[i].doc);
+    }
+}
+
+static void list_passes(void) {
+    for (int i = 0; i < PASS_COUNT; i++)
+        printf("%-16s %s\n", pass_table[i].name, pass_table[i].doc);
+}
+
+static bool usage_error(const char *what, const char *name) {
+    fprintf(stderr, "tegula-opt: %s %s\n", what, name);
+    return false;
+}
+
+/// Reads option argv[*i], moving *i on to its value.
+static bool parse_option(Options *o, int argc, char **argv, int *i) {
+    for (int k = 0; k < N_OPTIONS; k++) {
+        void *field = (char *)o + option_table[k].offset;
+        if (strcmp(argv[*i], option_table[k].name) != 0) continue;
+        if (!option_table[k].value) {
+            *(bool *)field = true;
+            return true;
+        }
+        if (++*i >= argc) return usage_error("no value for", option_table[k].name);
+        *(const char **)field = argv[*i];
+        return true;
+    }
+    return usage_error("unknown option", argv[*i]);
+}
+
+static bool parse_args(Options *o, int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] == '-' && argv[i][1]) {
+            if (!parse_option(o, argc, argv, &i)) return false;
+        } else if (o->file) {
+            return usage_error("more than one input:", argv[i]);
+        } else {
+            o->file = argv[i];
+        }
+    }
+    return o->file || o->ops || o->list_passes || o->help || usage_error("no input", "file");
+}
+
+static int64_t number_or(const char *text, int64_t otherwise) {
+    return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+/* ---- one module ---------------------------------------------------------------------------- */
+
+typedef struct Job {
+    const Options *options;
+    const char *text;
+    size_t len;
+    const char *output; // set where all went well
+} Job;
+
+static void dump(void *user, const char *pass, const char *text) {
+    (void)user;
+    fprintf(stderr, "// ---- after %s\n%s", pass, text);
+}
+
+/// Appends the passes of the comma-separated list; `cpu` stands for its pipeline.
+static int find_passes(Ctx *ctx, const char *list, const Pass **out) {
+    int n = 0;
+    for (const char *s = list; s && *s; s += strspn(s, ",")) {
+        size_t len = strcspn(s, ",");
+        const char *name = ctx_intern(ctx, s, len);
+        s += len;
+        if (strcmp(name, "cpu") == 0) {
+            for (int i = 0; i < cpu_pipeline_length; i++) out[n++] = cpu_pipeline[i];
+        } else if ((out[n] = pass_by_name(name))) {
+            n++;
+        } else {
+            diag(ctx, (Loc){0}, D_IR_UNKNOWN, "pass", name);
+        }
+    }
+    return n;
+}
+
+static int count_passes(const char *list) {
+    int n = 1;
+    for (const char *s = list; s && *s; s++) n += *s == ',';
+    return n * (cpu_pipeline_length + 1);
+}
+
+static bool optimize(Ir *ir, Op *module, const Options *o) {
+    Ctx *ctx = ir_ctx(ir);
+    const Pass **passes = ctx_array(ctx, const Pass *, count_passes(o->passes));
+    int n = find_passes(ctx, o->passes, passes);
+    PassEnv env = {.ir = ir,
+                   .threads = (int)number_or(o->threads, 4),
+                   .vector_bytes = (int)number_or(o->vector, 32),
+                   .l1_bytes = number_or(o->l1, 32768),
+                   .l2_bytes = number_or(o->l2, 1048576),
+                   .split = (int)number_or(o->split_loops, 0),
+                   .check = o->check};
+    for (int i = 0; i < n; i++)
+        if (strcmp(passes[i]->name, "expand-math") == 0 && !env.library)
+            env.library = fe_math_library(ir);
+    PassOptions options = {.verify_each = o->verify_each,
+                           .time = o->time,
+                           .dump_after = o->dump_after,
+                           .dump = dump,
+                           .seconds = ctx_array(ctx, double, n)};
+    if (diag_errors(ctx) || !run_passes(&env, module, passes, n, &options)) return false;
+    for (int i = 0; o->time && i < n; i++)
+        fprintf(stderr, "%10.6f s  %s\n", options.seconds[i], passes[i]->name);
+    return true;
+}
+
+static void process(Ctx *ctx, void *arg) {
+    Job *job = arg;
+    const Options *o = job->options;
+    Ir *ir = ir_create(ctx);
+    const char *path = strcmp(o->file, "-") == 0 ? "<stdin>" : o->file;
+    Op *module = ir_parse(ir, ctx_add_source(ctx, path, job->text, job->len));
+    if (!module || !ir_verify(ir, module) || !optimize(ir, module, o)) return;
+    Text out = {.ctx = ctx};
+    ir_print(&out, module, o->locs);
+    job->output = out.data;
+}
+
+static void print_diagnostics(Ctx *ctx, void *arg) {
+    bool colour = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
+    (void)arg;
+    for (const Diagnostic *d = diag_first(ctx); d; d = d->next) {
+        Text text = {.ctx = ctx};
+        diag_render(&text, ctx, d, colour);
+        fputs(text.data, stderr);
+    }
+}
+
+static int run_job(const Options *o, const char *text, size_t len) {
+    Ctx *ctx = ctx_create(NULL);
+    Job job = {.options = o, .text = text, .len = len};
+    CtxStatus status = ctx ? ctx_protect(ctx, process, &job) : CTX_NO_MEMORY;
+    if (status == CTX_NO_MEMORY)
+        fputs("tegula-opt: out of memory\n", stderr);
+    else
+        ctx_protect(ctx, print_diagnostics, NULL);
+    if (job.output && status == CTX_OK) fputs(job.output, stdout);
+    ctx_destroy(ctx);
+    return status == CTX_OK ? 0 : status == CTX_ERRORS ? EXIT_USER : EXIT_BUG;
+}
+
+/* ---- input --------------------------------------------------------------------------------- */
+
+/// The whole of a file, malloc'd and terminated, or NULL.
+static char *read_all(FILE *f, size_t *len) {
+    size_t cap = 1 << 16, n = 0, got;
+    char *data = malloc(cap + 1);
+    while (data && (got = fread(data + n, 1, cap - n, f)) > 0) {
+        n += got;
+        char *bigger = n == cap ? realloc(data, 2 * cap + 1) : data;
+        if (!bigger) free(data);
+        cap = n == cap ? 2 * cap : cap;
+        data = bigger;
+    }
+    if (data) data[n] = 0;
+    *len = n;
+    return data;
+}
+
+/// Each part between lines `// -----` is a module. What stands before a part is blanked but for its
+/// line ends, so that positions stay those of the file.
+static int run_parts(const Options *o, char *text, size_t len) {
+    int worst = 0;
+    char *part = text, *end = text + len;
+    while (part < end) {
+        char *stop = strstr(part, "\n// -----");
+        stop = stop ? stop + 1 : end;
+        int status = run_job(o, text, (size_t)(stop - text));
+        worst = status > worst ? status : worst;
+        for (; part < stop; part++) *part = *part == '\n' ? '\n' : ' ';
+        if (part < end) puts("// -----");
+    }
+    return worst;
+}
+
+int main(int argc, char **argv) {
+    Options o = {0};
+    if (!parse_args(&o, argc, argv)) return EXIT_USAGE;
+    if (o.help) print_help();
+    if (o.list_passes) list_passes();
+    if (o.ops) print_ops_page();
+    if (!o.file) return 0;
+    FILE *f = strcmp(o.file, "-") == 0 ? stdin : fopen(o.file, "rb");
+    size_t len = 0;
+    char *text = f ? read_all(f, &len) : NULL;
+    if (!text) {
+        usage_error("cannot read", o.file);
+        return EXIT_USAGE;
+    }
+    int status = o.split ? run_parts(&o, text, len) : run_job(&o, text, len);
+    free(text);
+    if (f != stdin) fclose(f);
+    return status;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The reference page of ops as markdown, from the table of ops.
+#include "tools/tegula-opt/opt.h"
+
+#include "ir/ir.h"
+
+#include <stdio.h>
+
+static const char preamble[] =
+    "# Ops of the IR\n"
+    "\n"
+    "One row an op, printed by `tegula-opt --ops` from `lang/ops.def` and `lang/elementwise.def`.\n"
+    "A `?` marks what may be absent, `*` a number that varies. The text form is\n"
+    "\n"
+    "```\n"
+    "%results = name %operands [attribute=value, ...] : types of the results {(%argument: type) "
+    "...}\n"
+    "```\n";
+
+static const struct {
+    int trait;
+    const char *name;
+} trait_names[] = {
+    {PURE, "pure"},       {COMMUTES, "commutes"},     {ASSOCIATES, "associates"},
+    {SAME, "same types"}, {TERMINATOR, "terminator"}, {READS, "reads"},
+    {WRITES, "writes"},   {COMPARES, "compares"},     {ISOLATED, "isolated"},
+    {HOST, "host"},       {EFFECT, "effect"},
+};
+
+static const struct {
+    int cls;
+    const char *name;
+} class_names[] = {{EC_BOOL, "bool"}, {EC_INT, "integer"}, {EC_FLOAT, "float"}};
+
+/// Text in a table cell: no column ends, no HTML.
+static void print_cell(const char *s) {
+    for (; *s; s++) printf(*s == '|' || *s == '<' || *s == '*' ? "\\%c" : "%c", *s);
+}
+
+static void print_count(int n) {
+    if (n == ANY)
+        printf(" \\* |");
+    else
+        printf(" %d |", n);
+}
+
+static void print_traits(int traits) {
+    const char *sep = "";
+    for (size_t i = 0; i < sizeof trait_names / sizeof *trait_names; i++)
+        if (traits & trait_names[i].trait) {
+            printf("%s%s", sep, trait_names[i].name);
+            sep = ", ";
+        }
+}
+
+static void print_op_row(const OpInfo *op) {
+    printf("| `%s` |", op->name);
+    print_count(op->n_operands);
+    print_count(op->n_results);
+    print_count(op->n_regions);
+    printf(" ");
+    print_traits(op->traits);
+    printf(*op->attrs ? " | `%s` | " : " | %s| ", op->attrs);
+    print_cell(op->doc);
+    printf(" |\n");
+}
+
+static void print_elementwise_row(const OpInfo *op) {
+    const char *sep = "";
+    printf("| `%s` | %d | ", op->name, op->n_operands);
+    for (int i = 0; i < 3; i++)
+        if (op->classes & class_names[i].cls) {
+            printf("%s%s", sep, class_names[i].name);
+            sep = ", ";
+        }
+    printf(" | ");
+    print_traits(op->traits & ~PURE);
+    printf(" | ");
+    print_cell(op->doc);
+    printf(" |\n");
+}
+
+void print_ops_page(void) {
+    fputs(preamble, stdout);
+    printf("\n## All but elementwise\n\n"
+           "| op | operands | results | regions | traits | attributes | meaning |\n"
+           "|---|---|---|---|---|---|---|\n");
+    for (int i = 0; i < OP_COUNT; i++)
+        if (!(op_info[i].traits & ELEMENTWISE)) print_op_row(&op_info[i]);
+    printf(
+        "\n## Elementwise\n\n"
+        "Operands have one type; the result has it too, or is bool where the op compares.\n"
+        "All are pure. Where nothing is said, integers wrap and floats round to nearest even.\n\n"
+        "| op | operands | elements | traits | meaning |\n"
+        "|---|---|---|---|---|\n");
+    for (int i = 0; i < OP_COUNT; i++)
+        if (op_info[i].traits & ELEMENTWISE) print_elementwise_row(&op_info[i]);
+}

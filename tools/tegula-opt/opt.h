@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the files of the `tegula-opt` program share.
+#ifndef TOOLS_TEGULA_OPT_OPT_H
+#define TOOLS_TEGULA_OPT_OPT_H
+
+/// docs/ops.md: one row an op, from the table of ops.
+void print_ops_page(void);
+
+#endif
