@@ -141,20 +141,19 @@ static const OptionInfo *find_option(Command c, const char *name, size_t len, ch
 
 static int unknown_option(Command c, const char *word, const char *name) {
     cli_error("unknown option '%s' of 'tegula %s'", word, commands[c].name);
-    const char *names[N_OPTIONS];
+    const char *names[N_OPTIONS], *owner = NULL;
     int n = 0;
     for (int i = 0; i < N_OPTIONS; i++) {
-        if (options[i].commands & 1 << c) {
-            names[n++] = options[i].name;
-        } else if (strcmp(options[i].name, name) == 0) {
-            for (int k = 0; k < COMMAND_COUNT; k++)
-                if (options[i].commands & 1 << k)
-                    cli_hint("it is an option of 'tegula %s'", commands[k].name);
-        }
+        if (options[i].commands & 1 << c) names[n++] = options[i].name;
+        if (strcmp(options[i].name, name) != 0) continue;
+        for (int k = 0; k < COMMAND_COUNT && !owner; k++)
+            if (options[i].commands & 1 << k) owner = commands[k].name;
     }
     const char *close = closest_name(name, names, n);
     if (close)
         cli_hint("did you mean '--%s'?", close);
+    else if (owner)
+        cli_hint("it is an option of 'tegula %s'", owner);
     else
         cli_hint("'tegula %s --help' lists the options", commands[c].name);
     return EXIT_USAGE;

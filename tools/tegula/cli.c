@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One command line in a context of its own.
+#include "tools/tegula/cli.h"
+
+#include <stdio.h>
+
+static int (*const run_command[COMMAND_COUNT])(Ctx *ctx, const Options *o) = {
+    [RUN_BIT] = cmd_run,   [CHECK_BIT] = cmd_check,     [FMT_BIT] = cmd_fmt,
+    [EMIT_BIT] = cmd_emit, [EXPLAIN_BIT] = cmd_explain, [TARGETS_BIT] = cmd_targets,
+};
+
+typedef struct Invocation {
+    int argc;
+    char **argv;
+    int code;
+} Invocation;
+
+static void invoke(Ctx *ctx, void *arg) {
+    Invocation *call = arg;
+    Options *o = ctx_new(ctx, Options);
+    call->code = args_parse(ctx, call->argc, call->argv, o);
+    if (call->code < 0) call->code = run_command[o->command](ctx, o);
+}
+
+int cli_main(int argc, char **argv) {
+    Ctx *ctx = ctx_create(NULL);
+    if (!ctx) {
+        cli_error("out of memory");
+        return EXIT_USER;
+    }
+    Invocation call = {argc, argv, EXIT_BUG};
+    CtxStatus status = ctx_protect(ctx, invoke, &call);
+    cli_diagnostics(ctx);
+    if (status == CTX_NO_MEMORY) cli_error("out of memory");
+    if (status == CTX_BUG) cli_hint("this is a mistake in Tegula, not in your kernel");
+    // Errors may have been reported after the command decided on its code, or have ended it.
+    if (status == CTX_BUG)
+        call.code = EXIT_BUG;
+    else if (status != CTX_OK)
+        call.code = call.code > EXIT_USER && call.code != EXIT_BUG ? call.code : EXIT_USER;
+    ctx_destroy(ctx);
+    fflush(stdout);
+    return call.code;
+}
