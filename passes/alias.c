@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// alias: marks the pairs of kernel parameters that a launch may pass as one view.
+//
+//   parallel i { y[i] = f(x[i]) }   ->   kernel [inplace = [1, 0]]   (parameters written, read)
+//
+// Proof, for a store to y and a load of x that share enclosing loops and `parallel`s: each of
+// their indices stands, in one dimension, in both subscripts alike and so that different values
+// of it give different elements. Then different iterations touch different elements, and within
+// one iteration the load stands before the store.
+#include "passes/alias.h"
+#include "passes/passes.h"
+#include "passes/util.h"
+
+typedef VEC(Op *) Ops;
+
+typedef struct Accesses {
+    Ctx *ctx;
+    const Value *tensor;
+    Ops reads, writes;
+    bool other; // atomics, combines, calls
+} Accesses;
+
+static void find(Op *op, void *arg) {
+    Accesses *a = arg;
+    bool names = false;
+    for (int i = 0; i < op->n_operands; i++) names |= operand(op, i) == a->tensor;
+    if (!names) return;
+    if (op->code == OP_LOAD)
+        vec_push(a->ctx, &a->reads, op);
+    else if (op->code == OP_STORE)
+        vec_push(a->ctx, &a->writes, op);
+    else
+        a->other |= op_has(op, READS) || op_has(op, WRITES);
+}
+
+/// v = index, or index + something that the loop of index does not change.
+static bool moves_with(const Value *v, const Value *index) {
+    if (v == index) return true;
+    if (!v->def || (v->def->code != OP_ADD && v->def->code != OP_SUB)) return false;
+    const Op *loop = index->region->parent;
+    const Value *x = operand(v->def, 0), *y = operand(v->def, 1);
+    return (moves_with(x, index) && !value_is_inside(y, loop)) ||
+           (v->def->code == OP_ADD && moves_with(y, index) && !value_is_inside(x, loop));
+}
+
+/// In one dimension both subscripts are the same and tell different values of index apart.
+static bool told_apart(const Op *load, const Op *store, const Value *index, int64_t step) {
+    Access l = access_of(load), s = access_of(store);
+    for (int d = 0; d < l.n_subs && d < s.n_subs; d++) {
+        const SubDim *p = &l.subs[d], *q = &s.subs[d];
+        Value *base = sub_operand(load, &l, d, 0);
+        if (p->kind == DIM_PICK || p->kind != q->kind || base != sub_operand(store, &s, d, 0) ||
+            !moves_with(base, index))
+            continue;
+        bool same = p->kind == DIM_AT ||
+                    (p->size == q->size && p->mul == q->mul && p->size * p->mul <= step);
+        if (same) return true;
+    }
+    return false;
+}
+
+/// The op of region r that holds op, or op itself.
+static const Op *ancestor_in(const Op *op, const Region *r) {
+    while (op && op->parent != r) op = op->parent ? op->parent->parent : NULL;
+    return op;
+}
+
+/// Every element that the load reads is written, if at all, by the same program and later.
+static bool reads_before(const Op *load, const Op *store) {
+    const Region *common = store->parent;
+    while (common && !ancestor_in(load, common)) common = common->parent->parent;
+    const Op *first = ancestor_in(load, common), *then = ancestor_in(store, common);
+    if (first == then || !op_before(first, then)) return false;
+    for (const Op *op = common->parent; op->code != OP_KERNEL; op = op->parent->parent) {
+        int64_t step = op_int(op, "step", 1);
+        bool repeats = op->code == OP_FOR || (op->code == OP_PARALLEL && step > 0);
+        if (op->code == OP_WHILE ||
+            (repeats && !told_apart(load, store, op->regions[0]->args[0], step)))
+            return false;
+    }
+    return true;
+}
+
+bool may_be_in_place(Ctx *ctx, Op *kernel, const Value *written, const Value *read) {
+    if (written == read || written->type->elem != read->type->elem ||
+        written->type->rank != read->type->rank)
+        return false;
+    Accesses to = {.ctx = ctx, .tensor = written}, from = {.ctx = ctx, .tensor = read};
+    op_walk_pre(kernel, find, &to);
+    op_walk_pre(kernel, find, &from);
+    if (to.other || from.other || from.writes.n || !to.writes.n) return false;
+    for (int i = 0; i < from.reads.n; i++)
+        for (int j = 0; j < to.writes.n; j++)
+            if (!reads_before(from.reads.data[i], to.writes.data[j])) return false;
+    return true;
+}
+
+static void mark_pairs(PassEnv *env, Op *kernel) {
+    Ctx *ctx = ir_ctx(env->ir);
+    Region *body = kernel->regions[0];
+    VEC(int64_t) pairs = {0};
+    for (int w = 0; w < body->n_args; w++)
+        for (int r = 0; r < body->n_args; r++) {
+            const Value *to = body->args[w], *from = body->args[r];
+            if (to->type->kind != TK_TENSOR || from->type->kind != TK_TENSOR ||
+                !may_be_in_place(ctx, kernel, to, from))
+                continue;
+            vec_push(ctx, &pairs, w);
+            vec_push(ctx, &pairs, r);
+        }
+    const Attr *found = pairs.n ? at_ints(env->ir, pairs.data, pairs.n) : NULL;
+    op_set_attr(env->ir, kernel, "inplace", found);
+}
+
+void pass_alias(PassEnv *env, Op *module) {
+    for_each_kernel(k, module) mark_pairs(env, k);
+}

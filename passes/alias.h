@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which accesses of a kernel may touch one element.
+#ifndef PASSES_ALIAS_H
+#define PASSES_ALIAS_H
+
+#include "ir/ir.h"
+
+/// Accesses to tensors a and b may meet. Distinct tensor values of a kernel never do: parameters
+/// that are written overlap no other parameter, scratches are their own; the exception, a launch
+/// in place, is granted only where no access can tell (below).
+static inline bool may_alias(const Value *a, const Value *b) {
+    return a == b;
+}
+
+/// A launch may pass one view for parameters `written` and `read` of the kernel: each program
+/// reads an element only before it writes it, and no other program writes it.
+bool may_be_in_place(Ctx *ctx, Op *kernel, const Value *written, const Value *read);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The cost model: seconds that a kernel is expected to take on the threads of a CPU.
+//
+// A program's time is the larger of its arithmetic and its traffic. Blocks are counted at full
+// size, so that partial tiles cost what they waste; rows of a product are counted in whole
+// registers. A phase takes as many rounds of programs as its programs need on the threads, plus
+// the start of a launch. Good for ranking configurations, not for predicting times.
+#include "passes/internal.h"
+#include "passes/passes.h"
+#include "passes/util.h"
+
+#include "ir/eval.h"
+
+#include <math.h>
+
+#define CLOCK         2.5e9 // cycles a second
+#define L1_BANDWIDTH  100e9 // bytes a second and thread
+#define L2_BANDWIDTH  40e9
+#define RAM_BANDWIDTH 10e9
+#define LAUNCH        4e-6 // seconds to start and end a phase
+#define TASK          2e-7 // seconds to hand out a task
+enum { UNKNOWN_TRIPS = 8, MAX_DEPTH = 32 };
+
+typedef struct Work {
+    double vector_ops;  // native vector instructions
+    double product_ops; // fused multiply-adds of native vectors
+    double bytes;       // moved between memory and registers
+    double widest;      // bytes of the largest set of blocks alive in one iteration, roughly
+} Work;
+
+typedef struct Model {
+    Machine machine;
+    int64_t (*dim_of)(void *user, int parameter, int axis);
+    void *user;
+} Model;
+
+/* ---- integers known at launch -------------------------------------------------------------- */
+
+static bool known(const Model *m, const Value *v, int64_t *out, int depth);
+
+static bool known_argument(const Model *m, const Value *v, int64_t *out, int depth) {
+    const Op *owner = v->region->parent;
+    int64_t lo, hi;
+    if (owner->code == OP_KERNEL && m->dim_of)
+        return (*out = m->dim_of(m->user, v->index, -1)) >= 0;
+    if ((owner->code != OP_FOR && owner->code != OP_PARALLEL) || v->index > 0 ||
+        !known(m, operand(owner, 0), &lo, depth) || !known(m, operand(owner, 1), &hi, depth))
+        return false;
+    *out = op_int(owner, "step", 1) ? lo + (hi - lo) / 2 : lo; // the typical iteration
+    return true;
+}
+
+static bool known_dim(const Model *m, const Op *op, int64_t *out) {
+    const Value *t = operand(op, 0);
+    int axis = (int)op_int(op, "axis", 0);
+    if (t->type->extents[axis] != DYNAMIC)
+        *out = t->type->extents[axis];
+    else if (!m->dim_of || t->def)
+        return false;
+    else
+        *out = m->dim_of(m->user, t->index, axis);
+    return *out >= 0;
+}
+
+/// The value of an i64 scalar where the dims decide it.
+static bool known(const Model *m, const Value *v, int64_t *out, int depth) {
+    if (depth > MAX_DEPTH || v->type->kind != TK_BLOCK) return false;
+    if (const_int(v, out)) return true;
+    if (!v->def) return known_argument(m, v, out, depth + 1);
+    if (v->def->code == OP_DIM) return known_dim(m, v->def, out);
+    if (v->def->code == OP_CAST && elem_is(operand(v->def, 0)->type->elem, EC_INT))
+        return known(m, operand(v->def, 0), out, depth + 1);
+    if (!op_has(v->def, ELEMENTWISE) || !elem_is(operand(v->def, 0)->type->elem, EC_INT))
+        return false;
+    Cell cells[3];
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (!known(m, operand(v->def, i), &cells[i].i, depth + 1)) return false;
+    *out = eval_elementwise(v->def->code, operand(v->def, 0)->type->elem, cells).i;
+    return true;
+}
+
+/// Iterations of a for, parallel or contract.
+static double trips(const Model *m, const Op *op) {
+    int64_t lo, hi, step = op_int(op, "step", 1);
+    if (step == 0) return 1;
+    if (!known(m, operand(op, 0), &lo, 0) || !known(m, operand(op, 1), &hi, 0))
+        return UNKNOWN_TRIPS;
+    return hi <= lo ? 0 : ceil((double)(hi - lo) / (double)step);
+}
+
+/* ---- work of a region ---------------------------------------------------------------------- */
+
+static double block_bytes(const Type *t) {
+    return (double)ty_count(t) * elem_info[t->elem].bits / 8;
+}
+
+/// Native vectors that hold a block, each row of its last axis on its own.
+static double vectors(const Model *m, const Type *t) {
+    if (t->rank == 0) return 0.25; // scalar units run beside the vector units
+    double lanes = 8.0 * m->machine.vector_bytes / fmax(elem_info[t->elem].bits, 8);
+    double row = (double)t->extents[t->rank - 1];
+    return (double)ty_count(t) / row * ceil(row / lanes);
+}
+
+/// Vector instructions a lane's result takes, roughly.
+static double weight(OpCode code) {
+    switch (code) {
+    case OP_CONST:
+    case OP_IOTA:
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_SLICE:
+    case OP_DIM:
+    case OP_STRIDE:
+    case OP_ALIGN: return 0;
+    case OP_DIV:
+    case OP_REM:
+    case OP_SQRT: return 8;
+    case OP_PERMUTE: return 2;
+    case OP_SORT: return 100;
+    case OP_SCAN: return 6;
+    case OP_GATHER:
+    case OP_HISTOGRAM:
+    case OP_ATOMIC: return 16;
+    default: return code >= OP_RSQRT && code <= OP_LDEXP ? 14 : 1; // the transcendental rows
+    }
+}
+_Static_assert(OP_RSQRT < OP_LDEXP, "the transcendental functions end the elementwise table");
+
+static void add_product(const Model *m, Work *w, const Type *a, const Type *c, double times) {
+    w->product_ops += times * vectors(m, c) * (double)a->extents[1];
+    w->bytes += times * (block_bytes(c) / 8); // a strip of the loop stays in registers
+}
+
+static void add_access(const Model *m, Work *w, const Op *op, const Type *t, double times) {
+    Access a = access_of(op);
+    double gather = a.pick_at >= 0 ? 6 : 1;
+    w->bytes += times * block_bytes(t);
+    w->vector_ops += times * gather * fmax(vectors(m, t), 1);
+    w->widest = fmax(w->widest, block_bytes(t));
+}
+
+static void add_region(const Model *m, Work *w, const Region *r, double times);
+
+static void add_op(const Model *m, Work *w, const Op *op, double times) {
+    const Type *out = op->n_results ? result(op, 0)->type : NULL;
+    switch (op->code) {
+    case OP_FOR:
+    case OP_PARALLEL: add_region(m, w, op->regions[0], times * trips(m, op)); return;
+    case OP_WHILE: add_region(m, w, op->regions[1], times * UNKNOWN_TRIPS); return;
+    case OP_IF:
+        add_region(m, w, op->regions[0], times / 2);
+        add_region(m, w, op->regions[1], times / 2);
+        return;
+    case OP_CONTRACT: {
+        const Op *end = terminator(op->regions[0]);
+        double n = times * trips(m, op);
+        add_region(m, w, op->regions[0], n);
+        add_product(m, w, operand(end, 0)->type, out, n);
+        return;
+    }
+    case OP_DOT: add_product(m, w, operand(op, 0)->type, out, times); return;
+    case OP_LOAD: add_access(m, w, op, out, times); return;
+    case OP_STORE:
+    case OP_COMBINE: add_access(m, w, op, access_of(op).value->type, times); return;
+    case OP_REDUCE: w->vector_ops += times * (vectors(m, operand(op, 0)->type) + 4); return;
+    default:
+        if (out && out->kind == TK_BLOCK)
+            w->vector_ops += times * weight(op->code) * vectors(m, out);
+    }
+}
+
+static void add_region(const Model *m, Work *w, const Region *r, double times) {
+    for_each_op(op, r) add_op(m, w, op, times);
+}
+
+static double seconds(const Model *m, const Work *w) {
+    double compute = w->vector_ops / CLOCK + w->product_ops / (1.6 * CLOCK);
+    double bandwidth = w->widest <= (double)m->machine.l1_bytes   ? L1_BANDWIDTH
+                       : w->widest <= (double)m->machine.l2_bytes ? L2_BANDWIDTH
+                                                                  : RAM_BANDWIDTH;
+    return fmax(compute, w->bytes / bandwidth) + 1e-9;
+}
+
+double program_seconds(const Region *body, const PassEnv *env) {
+    Model m = {.machine = {1, env->l1_bytes, env->l2_bytes, env->vector_bytes}};
+    if (m.machine.vector_bytes <= 0) m.machine.vector_bytes = 32;
+    Work w = {0};
+    add_region(&m, &w, body, 1);
+    return seconds(&m, &w);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
+/// A phase: programs of the whole nest, dealt to the threads in rounds.
+static double phase_seconds(const Model *m, const Op *phase) {
+    double programs = 1;
+    const Op *p = phase;
+    for (const Op *next = p; next; next = inner_parallel(p)) {
+        p = next;
+        programs *= trips(m, p);
+    }
+    Work w = {0};
+    add_region(m, &w, p->regions[0], 1);
+    double one = seconds(m, &w) + TASK, rounds = ceil(programs / fmax(m->machine.threads, 1));
+    // All threads share the memory behind the caches: each byte comes from there at least once.
+    double memory = programs * w.bytes / (RAM_BANDWIDTH * 64);
+    return LAUNCH + fmax(rounds * one, memory);
+}
+
+static double host_seconds(const Model *m, const Region *r) {
+    double sum = 0;
+    for_each_op(op, r) {
+        double inner = 0;
+        if (op->code == OP_PARALLEL) {
+            sum += phase_seconds(m, op);
+            continue;
+        }
+        for (int i = 0; i < op->n_regions; i++) inner += host_seconds(m, op->regions[i]);
+        sum += inner * (op->code == OP_FOR     ? trips(m, op)
+                        : op->code == OP_WHILE ? UNKNOWN_TRIPS
+                                               : 1);
+    }
+    return sum;
+}
+
+double cost_estimate(const Op *kernel, const Machine *machine,
+                     int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
+    Model m = {*machine, dim_of, user};
+    if (m.machine.vector_bytes <= 0) m.machine.vector_bytes = 32;
+    return host_seconds(&m, kernel->regions[0]);
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// dce: removes what nothing observes.
+//
+//   %r:2 = for ... (%k, %a, %b) { ...; yield %a2, %b2 }   // only %r#0 is used, %a2 needs no %b
+//   -> a `for` that carries %a alone
+//
+// Liveness starts at effects and follows operands backwards. A carried value is one thing whether
+// it is seen as initial operand, region argument, yield or result, so a value that only computes
+// its own next state dies; so do results of `if`, loops without effects (every loop is taken to
+// end), and scratch tensors that are not named any more.
+#include "passes/passes.h"
+#include "passes/util.h"
+
+typedef struct Liveness {
+    Ctx *ctx;
+    PtrMap values;
+    VEC(Value *) work;
+} Liveness;
+
+static void live_value(Liveness *l, Value *v) {
+    if (map_get(&l->values, v)) return;
+    map_set(l->ctx, &l->values, v, v);
+    vec_push(l->ctx, &l->work, v);
+}
+
+static void live_op(Liveness *l, Op *op);
+
+/// All ops inside: regions of reduce, scan and combine, and of contract.
+static void live_regions(Liveness *l, Op *op) {
+    for (int r = 0; r < op->n_regions; r++) for_each_op(inner, op->regions[r]) {
+            inner->mark = 1;
+            for (int i = 0; i < inner->n_operands; i++) live_value(l, operand(inner, i));
+            live_regions(l, inner);
+        }
+}
+
+/// op stays, so does what decides whether it runs. Carried values and results live on their own.
+static void live_op(Liveness *l, Op *op) {
+    if (op->mark) return;
+    op->mark = 1;
+    if (op->parent) live_op(l, op->parent->parent);
+    if (op->code == OP_FOR || op->code == OP_PARALLEL) {
+        live_value(l, operand(op, 0));
+        live_value(l, operand(op, 1));
+    } else if (op->code == OP_IF || op->code == OP_LAUNCH) {
+        live_value(l, operand(op, 0));
+    } else if (op->code == OP_WHILE) {
+        live_value(l, operand(terminator(op->regions[0]), 0));
+    } else if (op->code != OP_MODULE && op->code != OP_KERNEL && op->code != OP_FUNC) {
+        for (int i = 0; i < op->n_operands; i++) live_value(l, operand(op, i));
+        live_regions(l, op);
+    }
+}
+
+/// Carried value i of a loop, or result i of an `if`, is observed: so are all values that flow
+/// into it.
+static void live_slot(Liveness *l, Op *op, int i) {
+    live_op(l, op);
+    if (op_is_loop(op)) live_value(l, operand(op, loop_first_init(op) + i));
+    for (int r = 0; r < op->n_regions; r++)
+        if (!(op->code == OP_WHILE && r == 0))
+            live_value(l, operand(terminator(op->regions[r]), i));
+}
+
+static void follow(Liveness *l, Value *v) {
+    Op *op = v->def ? v->def : v->region->parent;
+    if (v->def && (op_is_loop(op) || op->code == OP_IF)) {
+        live_slot(l, op, v->index);
+    } else if (!v->def && op_is_loop(op)) {
+        int fixed = op->code == OP_FOR && v->region == op->regions[0];
+        live_op(l, op);
+        if (v->index >= fixed) live_slot(l, op, (v->index - fixed) % op->n_results);
+    } else {
+        live_op(l, op);
+    }
+}
+
+static void clear_mark(Op *op, void *arg) {
+    (void)arg;
+    op->mark = 0;
+}
+
+static void find_roots(Op *op, void *arg) {
+    bool effect = op_writes(op) || (op_has(op, EFFECT) && op->code != OP_SCRATCH);
+    Op *home = op->parent ? op->parent->parent : NULL;
+    bool ends = op_has(op, TERMINATOR) && (home->code == OP_KERNEL || home->code == OP_FUNC);
+    if (effect || ends || op->code == OP_MODULE || op->code == OP_KERNEL || op->code == OP_FUNC)
+        live_op(arg, op);
+}
+
+/// A slot is alive when its result, an argument of it, or (in a merge region) either half is.
+static bool slot_lives(const Liveness *l, const Op *op, int i) {
+    if (map_get(&l->values, result(op, i))) return true;
+    if (op->code == OP_IF) return false;
+    for (int r = 0; r < op->n_regions; r++) {
+        int groups = op->code == OP_FOR && r == 1 ? 2 : 1;
+        for (int g = 0; g < groups; g++)
+            if (map_get(&l->values, loop_arg(op, r, i + g * op->n_results))) return true;
+    }
+    return false;
+}
+
+static Op *drop_dead_slots(Ir *ir, const Liveness *l, Op *op) {
+    bool *keep = ctx_array(l->ctx, bool, op->n_results);
+    int kept = 0;
+    for (int i = 0; i < op->n_results; i++) kept += keep[i] = slot_lives(l, op, i);
+    return kept == op->n_results ? op : drop_slots(ir, op, keep);
+}
+
+/// Users stand after what they use, so the last op goes first.
+static void sweep(Ir *ir, const Liveness *l, Region *r) {
+    for (Op *op = r->last, *before; op; op = before) {
+        before = op->prev;
+        if (!op->mark && !op_has(op, TERMINATOR)) {
+            op_erase(op);
+            continue;
+        }
+        if (op_is_loop(op) || op->code == OP_IF) op = drop_dead_slots(ir, l, op);
+        for (int i = 0; i < op->n_regions; i++) sweep(ir, l, op->regions[i]);
+    }
+}
+
+void pass_dce(PassEnv *env, Op *module) {
+    Liveness l = {.ctx = ir_ctx(env->ir)};
+    op_walk_pre(module, clear_mark, NULL);
+    op_walk_pre(module, find_roots, &l);
+    while (l.work.n) follow(&l, l.work.data[--l.work.n]);
+    for (int i = 0; i < module->n_regions; i++) sweep(env->ir, &l, module->regions[i]);
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expand-math: transcendental ops become the arithmetic of functions written in the language.
+//
+//   %y = exp %x : f16<64>   ->   %a = cast %x : f32<64>; (exp_f32 on f32<64>); %y = cast ... :
+//   f16<64>
+//
+// The library is a module of scalar funcs named `op_element`. An op is expanded where the library
+// has a function for it; what it does not name has an instruction on every target. Functions of
+// scalars apply to blocks lane by lane, so their ops are copied with the block's shape. Elements
+// narrower than f32 are computed in f32 and rounded once.
+#include "passes/passes.h"
+#include "passes/util.h"
+
+enum { MAX_ROUNDS = 8 }; // functions that use other ops of the library
+
+typedef struct Expansion {
+    PassEnv *env;
+    const Op *funcs[OP_COUNT][EL_COUNT];
+    bool changed;
+} Expansion;
+
+/// The name under which the library has an op: that of the op, but for operators.
+static const char *function_name(OpCode code) {
+    return code == OP_REM ? "fmod" : op_info[code].name;
+}
+
+static void read_library(Expansion *x, const Op *library) {
+    static const Elem elems[] = {EL_F32, EL_F64};
+    Ctx *ctx = ir_ctx(x->env->ir);
+    for (int code = 0; code < OP_COUNT; code++) {
+        if (!(op_info[code].traits & ELEMENTWISE)) continue;
+        for (int i = 0; i < 2; i++) {
+            const char *name =
+                ctx_format(ctx, "%s_%s", function_name(code), elem_info[elems[i]].name);
+            x->funcs[code][elems[i]] = find_func(library, name);
+        }
+    }
+}
+
+static void expand(Op *op, void *arg) {
+    Expansion *x = arg;
+    if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
+    Elem elem = operand(op, 0)->type->elem, wide = elem == EL_F64 ? EL_F64 : EL_F32;
+    const Op *func = elem_is(elem, EC_FLOAT) ? x->funcs[op->code][wide] : NULL;
+    if (!func) return;
+    Builder b = build_before(x->env->ir, op);
+    Value *args[3], *out;
+    for (int i = 0; i < op->n_operands; i++) args[i] = build_cast(&b, operand(op, i), wide);
+    apply_lanes(&b, func->regions[0], args, args[0]->type, &out);
+    value_replace(result(op, 0), build_cast(&b, out, result(op, 0)->type->elem));
+    op_erase(op);
+    x->changed = true;
+}
+
+void pass_expand_math(PassEnv *env, Op *module) {
+    if (!env->library) return;
+    Expansion *x = ctx_new(ir_ctx(env->ir), Expansion);
+    x->env = env;
+    read_library(x, env->library);
+    int rounds = 0;
+    do {
+        if (rounds++ == MAX_ROUNDS)
+            ice(ir_ctx(env->ir), module->loc, "a function of the library expands to itself");
+        x->changed = false;
+        for_each_kernel(k, module) op_walk_post(k, expand, x);
+    } while (x->changed);
+}

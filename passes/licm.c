@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// licm: moves what a loop computes alike in every iteration before the loop.
+//
+//   for %k { %q = load %x ...; ... }   ->   %q = load %x ...; for %k { ... }
+//
+// Pure ops always move: they are total, so a loop of no iterations does no harm. Loads move where
+// nothing in the loop writes their tensor. Whole inner loops and branches move if they only read.
+// Out of `parallel` and `launch`, into host code, go scalars alone: a block there would have to
+// be kept in memory for all programs.
+#include "passes/passes.h"
+#include "passes/util.h"
+
+static bool uses_only_outside(const Op *op, const Op *loop) {
+    for (int i = 0; i < op->n_operands; i++)
+        if (value_is_inside(operand(op, i), loop)) return false;
+    return true;
+}
+
+/// The operands of everything in op come from outside of `loop` or from op itself.
+static bool tree_uses_only_outside(const Op *op, const Op *tree, const Op *loop) {
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *v = operand(op, i);
+        if (value_is_inside(v, loop) && v->def != op && !value_is_inside(v, tree)) return false;
+    }
+    for (int r = 0; r < op->n_regions; r++) for_each_op(inner, op->regions[r]) {
+            if (!tree_uses_only_outside(inner, tree, loop)) return false;
+        }
+    return true;
+}
+
+/// No load in op reads what the loop writes. Under --check a load that may be reported stays where
+/// it is, for the loop may run no iteration.
+static bool loads_may_move(const PassEnv *env, const Op *op, const Op *loop) {
+    if (op_is_load(op) &&
+        (tree_writes(loop, operand(op, 0)) || (env->check && op_flag(op, "checked"))))
+        return false;
+    for (int r = 0; r < op->n_regions; r++) for_each_op(inner, op->regions[r]) {
+            if (!loads_may_move(env, inner, loop)) return false;
+        }
+    return true;
+}
+
+static bool to_host_is_fine(const Op *op) {
+    if (!op_has(op, PURE) || op->n_regions) return false;
+    for (int i = 0; i < op->n_results; i++)
+        if (!ty_is_scalar(result(op, i)->type)) return false;
+    return true;
+}
+
+static bool may_move(const PassEnv *env, const Op *op, const Op *loop) {
+    if (op_has(op, TERMINATOR) || !tree_only_reads(op) || op->code == OP_PARALLEL ||
+        op->code == OP_LAUNCH || op->code == OP_SCRATCH)
+        return false;
+    // A `while` that moves would run where its loop might not; that may cost, but it ends.
+    if (!op_is_loop(loop) && !to_host_is_fine(op)) return false;
+    bool outside =
+        op->n_regions ? tree_uses_only_outside(op, op, loop) : uses_only_outside(op, loop);
+    return outside && loads_may_move(env, op, loop);
+}
+
+static void hoist(Op *op, void *arg) {
+    const PassEnv *env = arg;
+    bool from_programs = op->code == OP_PARALLEL || op->code == OP_LAUNCH;
+    if (!op_is_loop(op) && !from_programs) return;
+    for (int r = 0; r < op->n_regions; r++) {
+        if (op->code == OP_FOR && r == 1) continue; // merge is a function, not a part of the loop
+        for_each_op_safe(inner, op->regions[r]) {
+            if (may_move(env, inner, op)) op_move_before(inner, op);
+        }
+    }
+}
+
+void pass_licm(PassEnv *env, Op *module) {
+    op_walk_post(module, hoist, env);
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The target-free passes, the pipeline of a CPU, and the cost model.
+#ifndef PASSES_PASSES_H
+#define PASSES_PASSES_H
+
+#include "ir/ir.h"
+
+typedef enum PassId {
+#define PASS(id, name, function, doc) PASS_##id,
+#include "passes/passes.def"
+    PASS_COUNT
+} PassId;
+
+#define PASS(id, name, function, doc) void function(PassEnv *env, Op *module);
+#include "passes/passes.def"
+
+/* ---- pipeline.c ---------------------------------------------------------------------------- */
+
+extern const Pass pass_table[PASS_COUNT];
+/// NULL where there is no such pass.
+const Pass *pass_by_name(const char *name);
+/// `tile` IR -> `grid` IR for a CPU.
+extern const Pass *const cpu_pipeline[];
+extern const int cpu_pipeline_length;
+
+/* ---- cost.c -------------------------------------------------------------------------------- */
+
+/// What the cost model knows of a machine.
+typedef struct Machine {
+    int threads;
+    int64_t l1_bytes, l2_bytes; // of one thread
+    int vector_bytes;
+} Machine;
+
+/// Seconds that one launch of a kernel in `tile` IR is expected to take. dim_of(user, t, axis) is
+/// the extent of kernel parameter t (by position) at this launch; a scalar parameter has axis -1.
+/// Negative answers mean "unknown".
+double cost_estimate(const Op *kernel, const Machine *machine,
+                     int64_t (*dim_of)(void *user, int parameter, int axis), void *user);
+
+#endif

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The table of passes and the pipeline of a CPU.
+#include "passes/passes.h"
+
+#include <string.h>
+
+const Pass pass_table[PASS_COUNT] = {
+#define PASS(id, name, function, doc) [PASS_##id] = {name, function, doc},
+#include "passes/passes.def"
+};
+
+const Pass *pass_by_name(const char *name) {
+    for (int i = 0; i < PASS_COUNT; i++)
+        if (strcmp(pass_table[i].name, name) == 0) return &pass_table[i];
+    return NULL;
+}
+
+#define RUN(id) &pass_table[PASS_##id]
+const Pass *const cpu_pipeline[] = {
+    // One kernel, in its simplest form.
+    RUN(INLINE),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(LICM),
+    // Warnings see the programs as they were written; so does the check for in-place launches.
+    RUN(ALIAS),
+    // Phases are added while phases are still nests of `parallel`.
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(LICM),
+    // Facts about indices are plainest before indices come from task numbers.
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    // Loops of products leave before programs are dealt out: then the grid's cost is known.
+    RUN(CONTRACT),
+    RUN(TILE_GRID),
+    // Last, for it makes much code: the library's functions, and what they share.
+    RUN(EXPAND_MATH),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(LICM),
+    RUN(DCE),
+};
+const int cpu_pipeline_length = sizeof cpu_pipeline / sizeof *cpu_pipeline;

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tile-grid: each phase, a nest of `parallel`, becomes a launch of tasks.
+//
+//   parallel m = 0 .. M by 64 { parallel n = 0 .. N by 64 { body } }
+//   ->
+//   %cm = ceildiv(M, 64); %cn = ceildiv(N, 64)
+//   launch %cm * %cn { (%task) %m = ...; %n = ...; body }
+//
+// - Dimensions whose bounds are known to the host span the tasks. The others (bounds that depend
+//   on earlier indices or on tensor elements) become loops inside; when that leaves too few tasks,
+//   the first of these loops is dealt out in `ways` consecutive parts.
+// - Programs are numbered in source order, the last index fastest, so neighbours share rows. Where
+//   programs multiply matrices, the last two dimensions go in super-rows of GROUP tiles: the
+//   operands of a super-row are used while they are in cache.
+// - A task is a run of consecutive programs, so that it has MIN_TASK to MAX_TASK seconds of work.
+#include "passes/internal.h"
+#include "passes/passes.h"
+#include "passes/util.h"
+
+#define MIN_TASK 4e-6
+#define MAX_TASK 60e-6
+enum { GROUP = 8, TASKS_A_THREAD = 8, MAX_WAYS = 64 };
+
+typedef struct Level {
+    Op *op; // its `parallel`
+    int64_t step;
+    bool free; // bounds are known before the phase
+    Value *lo, *hi, *count, *index;
+} Level;
+
+typedef struct Nest {
+    PassEnv *env;
+    Op *phase;
+    int n;
+    Level level[MAX_LEVELS];
+    Value *programs, *run, *ways; // run, ways: NULL for 1
+} Nest;
+
+Op *inner_parallel(const Op *parallel) {
+    for_each_op(op, parallel->regions[0]) {
+        if (op->code == OP_PARALLEL) return op;
+    }
+    return NULL;
+}
+
+/// Scalar host arithmetic between the levels of a nest goes before it: bounds become free.
+void hoist_bounds(Op *phase) {
+    for (Op *p = phase; p; p = inner_parallel(p)) for_each_op_safe(op, p->regions[0]) {
+            bool fixed = op_has(op, PURE) && op->n_regions == 0 && op->n_results == 1 &&
+                         ty_is_scalar(result(op, 0)->type);
+            for (int i = 0; i < op->n_operands; i++)
+                fixed &= !value_is_inside(operand(op, i), phase);
+            if (fixed) op_move_before(op, phase);
+        }
+}
+
+static void read_nest(Nest *nest) {
+    for (Op *p = nest->phase; p; p = inner_parallel(p)) {
+        if (nest->n == MAX_LEVELS)
+            ice(ir_ctx(nest->env->ir), p->loc, "a grid of more than %d dimensions", MAX_LEVELS);
+        Level *l = &nest->level[nest->n++];
+        *l = (Level){
+            .op = p, .step = op_int(p, "step", 1), .lo = operand(p, 0), .hi = operand(p, 1)};
+        l->free = !value_is_inside(l->lo, nest->phase) && !value_is_inside(l->hi, nest->phase);
+    }
+}
+
+static Region *program_body(const Nest *nest) {
+    return nest->level[nest->n - 1].op->regions[0];
+}
+
+static bool multiplies(const Region *r) {
+    for_each_op(op, r) {
+        if (op->code == OP_DOT || op->code == OP_CONTRACT) return true;
+        for (int i = 0; i < op->n_regions; i++)
+            if (multiplies(op->regions[i])) return true;
+    }
+    return false;
+}
+
+/* ---- host side ----------------------------------------------------------------------------- */
+
+/// Programs a task: enough for MIN_TASK, at most MAX_TASK, between them the tasks' number decides.
+static void choose_run(Nest *nest, Builder *b) {
+    double weight = program_seconds(program_body(nest), nest->env);
+    int64_t least = (int64_t)(MIN_TASK / weight) + 1, most = (int64_t)(MAX_TASK / weight) + 1;
+    if (most == 1) return;
+    Value *wanted =
+        build_index(b, TASKS_A_THREAD * (nest->env->threads > 0 ? nest->env->threads : 1));
+    Value *fair = ix_ceildiv(b, nest->programs, wanted);
+    nest->run = ix_min(b, ix_max(b, fair, build_index(b, least)), build_index(b, most));
+    if (is_const_int(nest->run, 1)) nest->run = NULL;
+}
+
+/// Parts of the first dependent dimension, so that all threads have work.
+static void choose_ways(Nest *nest, Builder *b) {
+    int threads = nest->env->threads > 0 ? nest->env->threads : 1;
+    bool dependent = false;
+    for (int i = 0; i < nest->n; i++) dependent |= !nest->level[i].free && nest->level[i].step;
+    if (!dependent || threads == 1) return;
+    Value *wanted = build_index(b, 4 * threads);
+    Value *atleast1 = ix_max(b, nest->programs, build_index(b, 1));
+    nest->ways = ix_min(b, ix_ceildiv(b, wanted, atleast1), build_index(b, MAX_WAYS));
+    if (is_const_int(nest->ways, 1)) nest->ways = NULL;
+}
+
+static Value *count_tasks(Nest *nest, Builder *b) {
+    nest->programs = build_index(b, 1);
+    for (int i = 0; i < nest->n; i++) {
+        Level *l = &nest->level[i];
+        if (l->free) {
+            l->count = trip_count(b, l->lo, l->hi, l->step);
+            nest->programs = ix_mul(b, nest->programs, l->count);
+        }
+    }
+    choose_ways(nest, b);
+    if (nest->ways) return ix_mul(b, nest->programs, nest->ways);
+    choose_run(nest, b);
+    return nest->run ? ix_ceildiv(b, nest->programs, nest->run) : nest->programs;
+}
+
+/* ---- task side ----------------------------------------------------------------------------- */
+
+/// The free levels with more than one program, last first.
+static int spread_levels(Nest *nest, Level **out) {
+    int n = 0;
+    for (int i = nest->n - 1; i >= 0; i--)
+        if (nest->level[i].free && !is_const_int(nest->level[i].count, 1))
+            out[n++] = &nest->level[i];
+    return n;
+}
+
+/// Splits q, a number within rows x cols tiles, into super-rows of GROUP rows, each walked column
+/// by column: row = first + q' % h, col = q' / h, with h = the rows of this super-row.
+static void grouped(Builder *b, Value *q, Level *rows, Level *cols) {
+    Value *size = ix_mul(b, cols->count, build_index(b, GROUP));
+    Value *first = ix_mul(b, ix_div(b, q, size), build_index(b, GROUP));
+    Value *h = ix_min(b, ix_sub(b, rows->count, first), build_index(b, GROUP));
+    Value *within = ix_rem(b, q, size);
+    rows->index = ix_add(b, first, ix_rem(b, within, h));
+    cols->index = ix_div(b, within, h);
+}
+
+/// Program number -> which step of each free level.
+static void decode(Nest *nest, Builder *b, Value *program) {
+    Level *spread[MAX_LEVELS];
+    int n = spread_levels(nest, spread), i = 0;
+    for (int k = 0; k < nest->n; k++) nest->level[k].index = NULL; // 0: the only program
+    if (n >= 2 && !nest->run && multiplies(program_body(nest))) {
+        Value *tiles = ix_mul(b, spread[0]->count, spread[1]->count);
+        grouped(b, n > 2 ? ix_rem(b, program, tiles) : program, spread[1], spread[0]);
+        program = n > 2 ? ix_div(b, program, tiles) : program;
+        i = 2;
+    }
+    for (; i < n; i++) {
+        spread[i]->index = i + 1 < n ? ix_rem(b, program, spread[i]->count) : program;
+        program = i + 1 < n ? ix_div(b, program, spread[i]->count) : program;
+    }
+}
+
+/// A dependent level as a loop at the end of b; its part `way` of the iterations, or all of them.
+static Value *loop_over(Nest *nest, Builder *b, const Level *l, Value *way) {
+    Value *lo = l->lo, *hi = l->hi;
+    if (!way) {
+        Op *loop = build_for(b, lo, hi, l->step, 0, NULL);
+        b->region = loop->regions[0];
+        return region_add_arg(b->ir, loop->regions[0], lo->type, l->op->regions[0]->args[0]->name);
+    }
+    Value *trips = trip_count(b, lo, hi, l->step);
+    Value *part = ix_ceildiv(b, trips, nest->ways);
+    Value *from = ix_mul(b, way, part);
+    Value *to = ix_min(b, ix_add(b, from, part), trips);
+    Op *loop = build_for(b, from, to, 1, 0, NULL);
+    b->region = loop->regions[0];
+    Value *t = region_add_arg(b->ir, loop->regions[0], lo->type, NULL);
+    return ix_add(b, lo, ix_mul(b, t, build_index(b, l->step)));
+}
+
+/// The nest's ops, level by level, at the end of b, with each index computed.
+static void emit_program(Nest *nest, Builder *b, Value *way) {
+    Region *home = b->region;
+    for (int i = 0; i < nest->n; i++) {
+        Level *l = &nest->level[i];
+        Value *index = l->lo;
+        if (l->free && l->index)
+            index = ix_add(b, l->lo, ix_mul(b, l->index, build_index(b, l->step)));
+        else if (!l->free && l->step) {
+            index = loop_over(nest, b, l, way);
+            way = NULL;
+        }
+        Value *arg = l->op->regions[0]->args[0];
+        value_replace(arg, index);
+        for_each_op_safe(op, l->op->regions[0]) {
+            if (op->code != OP_PARALLEL && !op_has(op, TERMINATOR)) op_move_to_end(op, b->region);
+        }
+    }
+    for (Region *r = b->region; r != home; r = r->parent->parent) {
+        Builder end = build_at_end(b->ir, r, nest->phase->loc);
+        build_yield(&end, 0, NULL);
+    }
+    b->region = home;
+}
+
+static const char *dimension_names(const Nest *nest) {
+    Text t = {.ctx = ir_ctx(nest->env->ir)};
+    for (int i = 0; i < nest->n; i++) {
+        const char *name = op_str(nest->level[i].op, "name");
+        if (name) text_add(&t, "%s%s", t.n ? " " : "", name);
+    }
+    return t.data;
+}
+
+static void lower_phase(PassEnv *env, Op *phase) {
+    Nest nest = {.env = env, .phase = phase};
+    hoist_bounds(phase);
+    read_nest(&nest);
+    Builder b = build_before(env->ir, phase);
+    Value *tasks = count_tasks(&nest, &b);
+    Op *launch = build_op(&b, OP_LAUNCH, 1, &tasks, 0, NULL, 1);
+    const char *names = dimension_names(&nest);
+    if (names) op_set_attr(env->ir, launch, "programs", at_str(env->ir, names));
+    Region *body = launch->regions[0];
+    Value *program = region_add_arg(env->ir, body, tasks->type, "task"), *way = NULL;
+    b = build_at_end(env->ir, body, phase->loc);
+    if (nest.run) {
+        Value *from = ix_mul(&b, program, nest.run);
+        Value *to = ix_min(&b, ix_add(&b, from, nest.run), nest.programs);
+        Op *loop = build_for(&b, from, to, 1, 0, NULL);
+        b.region = loop->regions[0];
+        program = region_add_arg(env->ir, b.region, tasks->type, "program");
+    }
+    if (nest.ways) {
+        way = ix_rem(&b, program, nest.ways);
+        program = ix_div(&b, program, nest.ways);
+    }
+    decode(&nest, &b, program);
+    emit_program(&nest, &b, way);
+    build_yield(&b, 0, NULL);
+    if (b.region != body) {
+        b.region = body;
+        build_yield(&b, 0, NULL);
+    }
+    op_erase(phase);
+}
+
+static void visit(Op *op, void *arg) {
+    if (op->code == OP_PARALLEL && !op_enclosing(op, OP_PARALLEL)) lower_phase(arg, op);
+}
+
+void pass_tile_grid(PassEnv *env, Op *module) {
+    op_walk_pre(module, visit, env);
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What several passes need: effects, surgery on structured ops, small index arithmetic.
+#ifndef PASSES_UTIL_H
+#define PASSES_UTIL_H
+
+#include "ir/ir.h"
+
+#define for_each_kernel(k, module) for_each_op(k, (module)->regions[0]) if ((k)->code == OP_KERNEL)
+
+/* ---- effects ------------------------------------------------------------------------------- */
+
+/// Control flow (for while if parallel launch contract): its effects are those of what it holds.
+bool op_is_container(const Op *op);
+/// for or while: its regions may run any number of times.
+bool op_is_loop(const Op *op);
+/// Neither op nor anything inside it reads or writes memory or has another effect.
+bool tree_is_pure(const Op *op);
+/// Nothing in it writes memory or has an effect; it may read.
+bool tree_only_reads(const Op *op);
+/// op, or anything inside it, may write elements of tensor t. Distinct tensor values never overlap
+/// where that matters: see alias.c.
+bool tree_writes(const Op *op, const Value *t);
+/// op itself writes memory (not what it holds).
+bool op_writes(const Op *op);
+/// The same under IR-wide effects: true where op may be moved or repeated freely as long as the
+/// tensors it reads do not change.
+bool op_is_load(const Op *op);
+
+/* ---- structured ops ------------------------------------------------------------------------ */
+
+/// The first carried operand of a loop: 2 of `for`, 0 of `while`.
+int loop_first_init(const Op *loop);
+/// Carried value i as an argument of region r of a loop.
+Value *loop_arg(const Op *loop, int r, int i);
+/// Removes the carried values of a loop, or results of an `if`, where keep is false; those must
+/// have no uses beyond the yields that feed them. Returns the op that took its place.
+Op *drop_slots(Ir *ir, Op *op, const bool *keep);
+/// Puts the ops of r, which belongs to op, before op with args for its arguments; yields are
+/// written to `yields` (one for each operand of r's terminator). r is empty afterwards.
+void splice_before(Op *op, Region *r, Value *const *args, Value **yields);
+/// Moves all ops of a region, its terminator too, to the end of another.
+void move_ops(Region *from, Region *to);
+
+/// Copies a region of scalar code (elementwise, const, select, casts) to b, each value widened to
+/// the shape of `shape`: the way an elementwise function applies to a block. args have that shape.
+/// Writes the values of its terminator to `yields`.
+void apply_lanes(Builder *b, const Region *r, Value *const *args, const Type *shape,
+                 Value **yields);
+
+/* ---- index arithmetic ---------------------------------------------------------------------- */
+// On i64 scalars; constants are folded, so that constant grids stay readable.
+
+Value *ix_add(Builder *b, Value *x, Value *y);
+Value *ix_sub(Builder *b, Value *x, Value *y);
+Value *ix_mul(Builder *b, Value *x, Value *y);
+Value *ix_div(Builder *b, Value *x, Value *y);
+Value *ix_rem(Builder *b, Value *x, Value *y);
+Value *ix_min(Builder *b, Value *x, Value *y);
+Value *ix_max(Builder *b, Value *x, Value *y);
+/// ceil(x / y) for x >= 0, y > 0.
+Value *ix_ceildiv(Builder *b, Value *x, Value *y);
+/// Iterations of a loop from lo to hi by step, never negative; 1 where step is 0.
+Value *trip_count(Builder *b, Value *lo, Value *hi, int64_t step);
+/// op, new and empty, of these operands; region arguments and terminator are the caller's.
+Op *build_for(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *const *inits);
+
+#endif
