@@ -22,7 +22,7 @@ ARROWS = {
 CODE = {".c", ".h", ".def", ".l", ".y"}
 MAX_FILE, MAX_FUNCTION = 800, 100
 # Tables and the one-line references of the run tests may be wider.
-MAX_WIDTH = {".def": 10000, ".py": 130}
+MAX_WIDTH = {".def": 10000, ".py": 130, ".teg": 130}
 MEDIAN_FUNCTION, P95_FUNCTION = 15, 60
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK|not implemented|unimplemented)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
