@@ -27,7 +27,7 @@ static const Builtin builtins[] = {
     {"reshape", 2, -1, "", 0, bi_reshape, 0},
     {"broadcast", 2, -1, "", 0, bi_broadcast, 0},
     {"concat", 2, -1, "axis", 0, bi_concat, 0},
-    {"iota", 1, 1, "", 0, bi_iota, 0},
+    {"iota", 1, 1, "axis", 0, bi_iota, 0},
     {"bitcast", 2, 2, "", 0, bi_bitcast, 0},
     {"extent", 2, 2, "", 0, bi_extent, 0},
     {"isfloat", 1, 1, "", 0, bi_isfloat, 0},

@@ -167,9 +167,24 @@ Val bi_bitcast(Elab *e, const Call *call) {
     return val_ir(emit(e, OP_BITCAST, 1, &x, ty_with_elem(e->ir, x->type, to)));
 }
 
+/// The number of each lane of a block along an axis; without one, in row-major order.
+static Val lane_numbers(Elab *e, const Call *call, const Type *t) {
+    int64_t axis = 0, all = ty_count(t), extents[MAX_RANK];
+    bool along = !val_is(call->named[0], V_ABSENT);
+    if (!arg_axis(e, call, 0, t->rank, 0, &axis)) return val_error();
+    for (int d = 0; d < t->rank; d++) extents[d] = !along || d == axis ? t->extents[d] : 1;
+    const Type *line = ty_block(e->ir, EL_I64, 1, along ? &t->extents[axis] : &all);
+    Value *v = build_reshape(at(e), emit(e, OP_IOTA, 0, NULL, line),
+                             ty_block(e->ir, EL_I64, t->rank, extents));
+    return val_ir(build_broadcast(at(e), v, ty_with_elem(e->ir, t, EL_I64)));
+}
+
+/// iota(B) counts; iota(x, axis = 1) numbers the lanes of a block.
 Val bi_iota(Elab *e, const Call *call) {
     int64_t n;
-    if (!el_extent(e, call->locs[0], call->args[0], "the extent of `iota`", &n)) return val_error();
+    Val x = call->args[0];
+    if (val_is_block(x)) return lane_numbers(e, call, x.ir.v->type);
+    if (!el_extent(e, call->locs[0], x, "the extent of `iota`", &n)) return val_error();
     return val_ir(emit(e, OP_IOTA, 0, NULL, ty_block(e->ir, EL_I64, 1, &n)));
 }
 
