@@ -21,8 +21,8 @@ static void check_kernel(Ctx *ctx, Program *program, const FnDef *kernel) {
     if (!code || !code->module || diag_errors(ctx)) return;
     PassEnv env = {.ir = ir, .check = true, .threads = 1};
     PassOptions options = {0};
-    const Pass *const pipeline[] = {&pass_table[PASS_CANONICALIZE], &pass_table[PASS_PADS]};
-    run_passes(&env, code->module, pipeline, 2, &options);
+    const Pass *const pipeline[] = {pass_by_name("canonicalize"), pass_by_name("pads")};
+    run_passes(&env, code->module, pipeline, pipeline[1] ? 2 : 1, &options);
 }
 
 int cmd_check(Ctx *ctx, const Options *o) {

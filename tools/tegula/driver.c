@@ -70,18 +70,9 @@ static bool interp_compile(Job *job) {
 }
 
 static bool interp_launch(Job *job) {
-    const Elaborated *code = job->code;
-    const Tensor *tensors = job_tensors(job);
-    InterpArg *args = ctx_array(job->ctx, InterpArg, code->n_params + 1);
-    int n = 0;
-    for (int i = 0; i < code->n_params; i++) {
-        const ParamUse *use = &code->params[i];
-        if (use->kind == PARAM_CONST || use->null) continue;
-        args[n].tensor = tensors[i];
-        args[n++].scalar = job->args[i].scalar;
-    }
+    Bound bound = job_bind(job);
     InterpOptions options = {.check = job->o->check, .print = print_text};
-    return interp_run(job->ir, code->module, code->name, n, args, &options);
+    return interp_run(job->ir, job->code->module, job->code->name, bound.n, bound.args, &options);
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */

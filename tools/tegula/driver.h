@@ -15,7 +15,17 @@ struct Executor {
 /// A job on the executor that --target names; NULL, reported, where there is none.
 Job *job_create(Ctx *ctx, const Options *o);
 
-/// The kernel's arguments as its code takes them: packs merged.
-const Tensor *job_tensors(Job *job);
+/// Runs the passes to grid IR, with what --dump-after, --verify-each and --time-passes ask for.
+bool job_passes(Job *job);
+PassEnv job_pass_env(Job *job);
+
+/// The arguments of the kernel op, in its order: constants and nulls left out as the code leaves
+/// them out, packs merged (bind.c).
+typedef struct Bound {
+    int n;
+    const ParamUse **uses;
+    InterpArg *args;
+} Bound;
+Bound job_bind(Job *job);
 
 #endif

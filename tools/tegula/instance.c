@@ -195,19 +195,24 @@ static Elem scalar_elem(const Job *job, const Types *types, int i) {
     return e != EL_COUNT ? e : param(job, i)->constant ? EL_I64 : job->inst->params[i].elem;
 }
 
-Dimensions job_dims(Job *job) {
+/// Dims of the arguments, --given and --set.
+static Dimensions chosen_dims(Job *job) {
     Dimensions dims = {0};
     for (int i = 0; i < job->inst->n_dims; i++)
         dims_set(job->ctx, &dims, job->inst->dims[i].name, job->inst->dims[i].value);
-    for (int i = 0; i < job->kernel->params.n; i++) {
-        const Argument *a = &job->args[i];
-        if (a->kind == ARG_TENSOR && is_tensor(job, i))
-            dims_bind(job->ctx, &dims, param(job, i)->type, &a->tensor);
-        else if (a->kind == ARG_SCALAR && job->inst->params[i].known_value)
-            dims_set(job->ctx, &dims, param(job, i)->name.text, job->inst->params[i].value);
-    }
+    for (int i = 0; i < job->kernel->params.n; i++)
+        if (job->args[i].kind == ARG_TENSOR && is_tensor(job, i))
+            dims_bind(job->ctx, &dims, param(job, i)->type, &job->args[i].tensor);
     for (int i = 0; i < job->inst->n_set; i++)
         dims_set(job->ctx, &dims, job->inst->set[i].name, job->inst->set[i].value);
+    return dims;
+}
+
+Dimensions job_dims(Job *job) {
+    Dimensions dims = chosen_dims(job);
+    for (int i = 0; i < job->kernel->params.n; i++)
+        if (job->args[i].kind == ARG_SCALAR && job->inst->params[i].known_value)
+            dims_set(job->ctx, &dims, param(job, i)->name.text, job->inst->params[i].value);
     const Items *items = &job->program->main->items;
     for (int i = 0; i < items->n; i++) {
         const char *unknown;
@@ -335,10 +340,8 @@ const char *job_title(Job *job) {
         text_add(&t, "%s%s", i ? ", " : "<",
                  generic_elem(job, job->kernel->generics.at[i].name.text));
     if (job->kernel->generics.n) text_add(&t, ">");
-    Dimensions dims = job_dims(job);
-    for (int i = 0; i < dims.n; i++) {
-        int p = find_param(job, dims.data[i].name);
-        if (p < 0) text_add(&t, " %s=%" PRId64, dims.data[i].name, dims.data[i].value);
-    }
+    Dimensions dims = chosen_dims(job);
+    for (int i = 0; i < dims.n; i++)
+        text_add(&t, " %s=%" PRId64, dims.data[i].name, dims.data[i].value);
     return t.data;
 }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tegula explain: what the compiler made of a kernel.
+#include "tools/tegula/driver.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_CONFIGS = 4096 };
+
+static void print_values(const char *title, int n, const NamedValue *values) {
+    if (n == 0) return;
+    printf("%s", title);
+    for (int i = 0; i < n; i++) printf(" %s=%" PRId64, values[i].name, values[i].value);
+    printf("\n");
+}
+
+static const char *access_text(const ParamUse *use) {
+    return use->null                   ? "null"
+           : use->read                 ? (use->written ? "read and written" : "read")
+           : use->written              ? "written"
+           : use->kind == PARAM_TENSOR ? "not touched"
+                                       : "scalar";
+}
+
+static void print_params(const Job *job) {
+    printf("parameters\n");
+    for (int i = 0; i < job->code->n_params; i++) {
+        const ParamUse *use = &job->code->params[i];
+        printf("  %-12s %-7s", use->name,
+               use->kind == PARAM_CONST || use->elem >= EL_COUNT ? "const"
+                                                                 : elem_info[use->elem].name);
+        if (use->kind == PARAM_TENSOR) printf(" rank %d", use->rank);
+        printf(" %s", access_text(use));
+        if (use->pack_at >= 0)
+            printf(", ..pack of %d axes merged to %d", use->pack_given, use->pack_rank);
+        printf("\n");
+    }
+}
+
+typedef struct Count {
+    int n[OP_COUNT];
+} Count;
+
+static void count_op(Op *op, void *arg) {
+    ((Count *)arg)->n[op->code]++;
+}
+
+/// How the programs of each launch became tasks, and what became of the loops.
+static void print_structure(Job *job) {
+    Count count = {0};
+    op_walk_pre(job->code->module, count_op, &count);
+    static const struct {
+        OpCode code;
+        const char *text;
+    } rows[] = {
+        {OP_LAUNCH, "launches of tasks"},
+        {OP_CONTRACT, "loops of products raised to contractions"},
+        {OP_DOT, "products of single blocks"},
+        {OP_REDUCE, "reductions"},
+        {OP_SCRATCH, "scratch tensors"},
+        {OP_LOAD, "loads"},
+        {OP_STORE, "stores"},
+        {OP_REQUIRE, "checks at launch"},
+    };
+    printf("after the passes\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (count.n[rows[i].code]) printf("  %4d %s\n", count.n[rows[i].code], rows[i].text);
+}
+
+static void print_tasks(Op *op, void *arg) {
+    (void)arg;
+    const char *programs = op->code == OP_LAUNCH ? op_str(op, "programs") : NULL;
+    if (programs) printf("  launch at line %u: %s\n", op->loc.line, programs);
+}
+
+int cmd_explain(Ctx *ctx, const Options *o) {
+    Job *job = job_create(ctx, o);
+    bool ok = job && job_load(job) && job_instance(job, true) && job_elaborate(job);
+    if (!ok) return EXIT_USER;
+    Configs configs = {0};
+    fe_configs(ctx, job->program, job->inst, MAX_CONFIGS, &configs);
+    printf("%s on %s\n", job_title(job), job->executor->name);
+    print_params(job);
+    print_values("tuning:", job->code->n_config, job->code->config);
+    if (configs.n > 1) printf("  one of %d settings that the kernel allows\n", configs.n);
+    print_values("dims compiled in as constants:", job->code->n_specialised,
+                 job->code->specialised);
+    if (!job_passes(job)) return EXIT_USER;
+    print_structure(job);
+    op_walk_pre(job->code->module, print_tasks, NULL);
+    return EXIT_OK;
+}
