@@ -155,9 +155,10 @@ struct Elab {
     Frame *frame;
     Kernel *kernel; // the one at hand, or NULL (library fns)
     Op *module;
-    Kernel *kernels;   // all that were elaborated into the module
-    bool in_program;   // inside a `parallel`
-    bool effect_ok;    // the expression at hand is a whole statement or a whole right side
+    Kernel *kernels; // all that were elaborated into the module
+    bool in_program; // inside a `parallel`
+    int declared;    // names bound so far
+    int const_depth, loop_depth;
     bool check;        // keep asserts
     bool respecialise; // a dim became constant after ops had read it: elaborate again
 };
@@ -239,10 +240,24 @@ Val el_cast(Elab *e, Loc loc, Val x, Elem to);
 /* ---- expressions and calls (elab_expr.c, elab_fn.c) ---------------------------------------- */
 
 Val el_expr(Elab *e, const Expr *x);
+/// An expression that may be the call of something with an effect.
+Val el_effect_expr(Elab *e, const Expr *x);
+Val el_call_expr(Elab *e, const Expr *x, bool effect_ok);
+/// An optional tensor as a condition: whether it is there.
+Val el_condition(Elab *e, Val v);
+Val el_name(Elab *e, const char *name, Loc loc);
+/// Inlines f on one argument a parameter.
+Val el_inline(Elab *e, Loc loc, const FnDef *f, int n, const Val *args);
+bool el_constraint_allows(const Generic *g, Elem elem);
+Elem el_constraint_default(const Generic *g);
+Elem el_bind_elem(Elab *e, const FnDef *f, Name name, Elem given, Loc loc);
+bool el_binds(Elab *e, const Expr *dim);
 /// Calls a fn value (fn, or builtin taking plain values) on values: f(a, b) of reductions.
 Val el_call(Elab *e, Loc loc, Val fn, int n, const Val *args);
 /// The element that a name stands for (f32, or T), or EL_COUNT.
 Elem el_elem_name(Elab *e, const char *name);
+/// The same, reported where the name is no element.
+Elem el_elem(Elab *e, Name name);
 /// The op of a V_FN that names a monoid: add mul min max and or xor; else OP_COUNT.
 OpCode el_monoid(Val fn);
 
@@ -309,7 +324,15 @@ static inline void el_leave(Elab *e, Builder old) {
 
 /* ---- scopes (elab_scope.c) ----------------------------------------------------------------- */
 
-typedef enum BindKind { BIND_LET, BIND_VAR, BIND_PARAM, BIND_DIM, BIND_TUNE, BIND_INDEX } BindKind;
+typedef enum BindKind {
+    BIND_LET,
+    BIND_VAR,
+    BIND_PARAM,
+    BIND_TYPE,
+    BIND_DIM,
+    BIND_TUNE,
+    BIND_INDEX
+} BindKind;
 
 struct Binding {
     const char *name;
@@ -333,16 +356,26 @@ Binding *scope_find(const Elab *e, const char *name); // NULL: none
 
 /* ---- statements and loops (elab_stmt.c, elab_loop.c) --------------------------------------- */
 
-/// Whether control can go on after the statements, for `return;`.
-typedef enum Flow { FLOW_ON, FLOW_ENDED } Flow;
 void el_block(Elab *e, const Stmt *block);
+void el_stmts(Elab *e, Stmt *const *stmts, int n);
+/// New value `v` of a variable that has the types of `old`; `old` itself after an error.
+Val el_assign(Elab *e, Loc loc, Val old, Val v, const char *name);
 
 /// The variables declared outside that `body` assigns, in order of declaration.
 typedef VEC(Binding *) Bindings;
 void el_assigned(Elab *e, const Stmt *body, Bindings *out);
+/// The IR values of variables, with validity; and variables set to such values.
+void el_save(Elab *e, const Bindings *vars, Values *out);
+void el_restore(Elab *e, const Bindings *vars, Value *const *values);
+const Type **el_types(Elab *e, const Values *values);
+/// A condition as an i1 scalar, or NULL after an error.
+Value *el_loop_condition(Elab *e, const Expr *x);
 void el_for(Elab *e, const Stmt *s);
 void el_while(Elab *e, const Stmt *s);
 void el_parallel(Elab *e, const Stmt *s);
+
+/// Reports stores of one phase that several programs certainly make to one element (elab_race.c).
+void el_check_races(Elab *e, const Op *phase);
 
 /* ---- kernels (elab_kernel.c) --------------------------------------------------------------- */
 
@@ -351,6 +384,11 @@ void el_parallel(Elab *e, const Stmt *s);
 bool el_known_dim(Elab *e, const Op *dim, bool specialise, int64_t *out);
 /// The extent of an axis of the IR tensor, read at the kernel's start.
 Value *el_tensor_dim(Elab *e, const Tensor *t, int axis);
+/// Reports, or checks at launch, that two extents are equal. False after an error.
+bool el_check_equal(Elab *e, Loc loc, const char *what, Val expected, Val found);
+void el_scratch(Elab *e, const Stmt *s);
+/// Runs another kernel of the program.
+Val el_call_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args);
 /// A dim without known value that v is made of, or NULL.
 const char *el_unknown_dim(Elab *e, const Value *v);
 /// Checks at launch that a host scalar is at most n.

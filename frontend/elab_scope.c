@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Names in scope, and what a name means.
+#include "frontend/elab.h"
+
+void scope_push(Elab *e) {
+    Scope *s = ctx_new(e->ctx, Scope);
+    s->outer = e->scope;
+    e->scope = s;
+}
+
+void scope_pop(Elab *e) {
+    e->scope = e->scope->outer;
+}
+
+Binding *scope_find(const Elab *e, const char *name) {
+    for (const Scope *s = e->scope; s; s = s->outer)
+        for (Binding *b = s->first; b; b = b->next)
+            if (b->name == name) return b;
+    return NULL;
+}
+
+/// The source's name shows in the IR, unless the value has one already.
+static void name_value(Val v, const char *name) {
+    if (v.kind == V_IR && v.ir.v->def && !v.ir.v->name) v.ir.v->name = name;
+}
+
+Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v) {
+    Binding *b = ctx_new(e->ctx, Binding);
+    *b = (Binding){name.text, kind, name.loc, v, e->declared++, e->scope->first};
+    e->scope->first = b;
+    name_value(v, name.text);
+    return b;
+}
+
+/* ---- what a name means --------------------------------------------------------------------- */
+
+/// A top-level constant, computed where it is used: it sees no local names.
+static Val constant_value(Elab *e, const Item *item) {
+    if (e->const_depth >= MAX_CALL_DEPTH)
+        return el_fail(e, item->constant.name.loc, D_CONST_CYCLE, item->constant.name.text);
+    Scope *scope = e->scope;
+    e->scope = NULL;
+    e->const_depth++;
+    Val v = el_expr(e, item->constant.value);
+    e->const_depth--;
+    e->scope = scope;
+    bool constant = v.kind == V_CONST || (val_is_scalar(v) && const_of(v.ir.v));
+    if (v.kind == V_ERROR || constant) return v;
+    return el_fail(e, item->constant.value->loc, D_NOT_CONSTANT, "a top-level constant",
+                   val_text(e, v));
+}
+
+static Val unknown_name(Elab *e, const char *name, Loc loc) {
+    const char *locals[64], *close = NULL;
+    int n = 0;
+    for (const Scope *s = e->scope; s; s = s->outer)
+        for (const Binding *b = s->first; b && n < 64; b = b->next) locals[n++] = b->name;
+    close = closest_name(name, locals, n);
+    if (!close) close = program_closest(e->program, name);
+    el_fail(e, loc, D_UNKNOWN_NAME, name);
+    if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
+    return val_error();
+}
+
+Val el_name(Elab *e, const char *name, Loc loc) {
+    const Binding *b = scope_find(e, name);
+    if (b) return b->val;
+    const Item *item = program_find(e->program, name, loc.file);
+    if (item && item->kind == IT_CONST) return constant_value(e, item);
+    if (item) return (Val){.kind = V_FN, .fn = {.def = item->fn}};
+    const Builtin *builtin = builtin_by_name(name);
+    if (builtin) return (Val){.kind = V_FN, .fn = {.builtin = builtin}};
+    Elem elem = elem_by_name(name);
+    return elem == EL_COUNT ? unknown_name(e, name, loc) : val_elem(elem);
+}
+
+Elem el_elem_name(Elab *e, const char *name) {
+    const Binding *b = scope_find(e, name);
+    if (b) return b->val.kind == V_ELEM ? b->val.elem : EL_COUNT;
+    return elem_by_name(name);
+}
+
+Elem el_elem(Elab *e, Name name) {
+    Elem elem = el_elem_name(e, name.text);
+    if (elem != EL_COUNT) return elem;
+    const Binding *b = scope_find(e, name.text);
+    if (b && b->val.kind == V_ERROR) return EL_COUNT;
+    const char *all[EL_COUNT];
+    for (int i = 0; i < EL_COUNT; i++) all[i] = elem_info[i].name;
+    const char *close = closest_name(name.text, all, EL_COUNT);
+    el_fail(e, name.loc, D_NOT_AN_ELEM, name.text);
+    if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
+    return EL_COUNT;
+}
