@@ -92,15 +92,16 @@ static const struct {
     {"'+='", "'='", ASSIGN},
     {"'.'", NULL, MORE},
     {"'*'", NULL, MORE},
+    {"'?'", NULL, TYPE},
 };
 
-enum { MAX_PHRASES = 4 };
+enum { MAX_PHRASES = 6 };
 
 typedef struct Wanted {
     const char *const *tokens;
     int n;
-    const char *phrases[MAX_PHRASES + 1];
-    int n_phrases; // MAX_PHRASES + 1: too many to tell
+    const char *phrases[MAX_PHRASES]; // more are not told
+    int n_phrases;
 } Wanted;
 
 static bool wants(const Wanted *w, const char *token) {
@@ -116,9 +117,9 @@ static int classes_of(const char *token) {
 }
 
 static void add_phrase(Wanted *w, const char *phrase) {
-    for (int i = 0; i < w->n_phrases && i <= MAX_PHRASES; i++)
+    for (int i = 0; i < w->n_phrases; i++)
         if (strcmp(w->phrases[i], phrase) == 0) return;
-    if (w->n_phrases <= MAX_PHRASES) w->phrases[w->n_phrases++] = phrase;
+    if (w->n_phrases < MAX_PHRASES) w->phrases[w->n_phrases++] = phrase;
 }
 
 static void find_phrases(Wanted *w) {
@@ -257,6 +258,7 @@ static const Habit habits[] = {
     {.found = "(", .last = "parallel", .hint = "a grid is written `parallel m in M by BM { ... }`"},
     {.found = "=", .want = "'in'", .hint = "a loop is written `for i in 0 .. n { ... }`"},
     {.found = "else", .hint = "an `else` follows the `}` of an `if`"},
+    {.found = ":", .want = "'tune'", .hint = "only a fn has a result type"},
     {.found = ":", .want = "'{'", .hint = "a body stands in braces"},
     {.found = "then do", .want = "'{'", .hint = "a body stands in braces"},
     {.found = "@name @number return let var if for while",
@@ -280,7 +282,6 @@ static const Habit habits[] = {
      .top = '(',
      .hint = "the name comes first: `n: i64`, `x: f32[N]`"},
     {.last = "]", .found = "[", .hint = "the dimensions stand in one bracket: `f32[M, N]`"},
-    {.found = ":", .want = "'{'", .hint = "only a fn has a result type"},
 };
 
 static const char ctypes[] =
@@ -307,9 +308,13 @@ static bool fits(const char *pattern, const char *text) {
 static const char *habit_hint(Parser *p, const Wanted *w) {
     const char *texts[3];
     for (int i = 0; i < 3; i++) texts[i] = token_text(p, p->recent[i]);
-    // The feed has already taken the newest token: its own bracket is not the one it stands in.
+    // The feed has already taken the newest token: a bracket that it opened is not yet around it,
+    // and one that it closed is.
     int top = p->open.n - 1;
-    if (top >= 0 && p->open.data[top].begin == p->recent[0].begin) top--;
+    if (top >= 0 && p->open.data[top].begin == p->recent[0].begin)
+        top--;
+    else if (strchr(")]}", texts[0][0]) && texts[0][0] && p->open.n < p->open.cap)
+        top++;
     const char *next = p->text + p->recent[0].end;
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
         const Habit *h = &habits[i];
@@ -372,8 +377,6 @@ static void report(Parser *p, const Wanted *w) {
     const char *what = describe(p, found);
     if (is_misplaced_word(w, token_text(p, found)))
         diag(p->ctx, found.loc, D_RESERVED, token_text(p, found));
-    else if (w->n_phrases > MAX_PHRASES)
-        diag(p->ctx, found.loc, D_UNEXPECTED, what);
     else if (next_line && w->phrases[0][0] == '\'')
         diag(p->ctx, end_of_last(p), D_EXPECTED_BEFORE, join_phrases(p->ctx, w), what);
     else
@@ -383,14 +386,14 @@ static void report(Parser *p, const Wanted *w) {
 void syntax_error(Parser *p, const char *const *want, int n) {
     Wanted w = {.tokens = want, .n = n};
     // After a stray character or half a string the rest of the line makes no sense either.
-    if (p->bad_line && (p->bad_line == p->recent[0].loc.line || p->bad_line == p->recent[1].loc.line))
-        return;
+    uint32_t bad = p->bad_line;
+    if (bad && (bad == p->recent[0].loc.line || bad == p->recent[1].loc.line)) return;
     find_phrases(&w);
     report(p, &w);
     note_opener(p, &w);
     const char *hint = habit_hint(p, &w), *word = meant_word(p, &w);
     const char *found = token_text(p, p->recent[0]);
-    if (word && !hint)
+    if (word && (!hint || !wants(&w, "'+='")))
         diag_hint(p->ctx, "did you mean '%s'?", word);
     else if (hint)
         diag_hint(p->ctx, "%s", hint);

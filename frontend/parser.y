@@ -208,7 +208,8 @@ fparam
     ;
 ptype
     : type                  { $$ = MADE(Param, .type = $1); }
-    | CONST ident           { $$ = MADE(Param, .type = new_type(p, TY_SCALAR, @2, $2), .constant = true); }
+    | CONST ident
+        { $$ = MADE(Param, .type = new_type(p, TY_SCALAR, @2, $2), .constant = true); }
     | type '?'              { $$ = MADE(Param, .type = $1, .optional = true); }
     ;
 
@@ -217,7 +218,8 @@ type
     | ident '<' extents '>'                     { $$ = new_block_type(p, @$, $1, $3); }
     | ident '[' dims_opt ']'                    { $$ = new_tensor_type(p, @$, $1, NULL, $3); }
     | SYM ident '[' expr ']' '[' dims_opt ']'   { $$ = new_tensor_type(p, @$, $2, $4, $7); }
-    | '(' types ',' type ')'                    { list_push(p, &$2, $4); $$ = new_tuple_type(p, @$, $2); }
+    | '(' types ',' type ')'
+        { list_push(p, &$2, $4); $$ = new_tuple_type(p, @$, $2); }
     ;
 types
     : type                  { $$ = (TypeExprs){0}; list_push(p, &$$, $1); }
@@ -292,8 +294,10 @@ stmt
     | IF expr block otherwise       { $$ = new_if(p, span_of(@1, @2), $2, $3, $4); }
     | WHILE expr block              { $$ = new_while(p, span_of(@1, @2), $2, $3); }
     | FOR loops merge block         { $$ = new_grid(p, ST_FOR, span_of(@1, @3), $2, $3, $4); }
-    | PARALLEL block                { $$ = new_grid(p, ST_PARALLEL, @1, (Loops){0}, (Name){0}, $2); }
-    | PARALLEL loops block          { $$ = new_grid(p, ST_PARALLEL, span_of(@1, @2), $2, (Name){0}, $3); }
+    | PARALLEL block
+        { $$ = new_grid(p, ST_PARALLEL, @1, (Loops){0}, (Name){0}, $2); }
+    | PARALLEL loops block
+        { $$ = new_grid(p, ST_PARALLEL, span_of(@1, @2), $2, (Name){0}, $3); }
     | RETURN ';'                    { $$ = new_expr_stmt(p, ST_RETURN, @1, NULL); }
     | RETURN expr ';'               { $$ = new_expr_stmt(p, ST_RETURN, span_of(@1, @2), $2); }
     | block
@@ -306,7 +310,8 @@ pattern
     | '(' names ')'                 { $$ = $2; }
     ;
 names
-    : ident ',' ident               { $$ = (Names){0}; list_push(p, &$$, $1); list_push(p, &$$, $3); }
+    : ident ',' ident
+        { $$ = (Names){0}; list_push(p, &$$, $1); list_push(p, &$$, $3); }
     | names ',' ident               { $$ = $1; list_push(p, &$$, $3); }
     ;
 assign
