@@ -69,7 +69,8 @@ static const char *found_text(Parser *p, size_t *len) {
     if (p->at == p->end) return "the end of the text";
     if (*len) return ctx_format(p->ctx, "'%.*s'", *len > 40 ? 40 : (int)*len, p->at);
     unsigned char c = (unsigned char)*p->at;
-    return ctx_format(p->ctx, isgraph(c) && c < 128 ? "'%c'" : "byte 0x%02x", c);
+    if (c == '\n') return "the end of the line";
+    return ctx_format(p->ctx, c >= ' ' && c <= '~' ? "'%c'" : "byte 0x%02x", c);
 }
 
 static _Noreturn void fail(Parser *p, const char *expected) {
@@ -157,7 +158,8 @@ static const Attr *parse_number(Parser *p) {
     bool whole;
     size_t len = number_len(p, &whole);
     if (len > 4096) fail(p, "a shorter number");
-    if (len == 0 || whole) return at_int(p->ir, need_int(p, "an attribute value in 64 bits"));
+    if (len == 0) fail(p, "an attribute value");
+    if (whole) return at_int(p->ir, need_int(p, "an integer in 64 bits"));
     double v = decimal(p, len);
     p->at += len;
     return at_float(p->ir, v);
@@ -178,7 +180,10 @@ static const Attr *parse_nan(Parser *p) {
     }
     double v;
     memcpy(&v, &bits, sizeof v);
-    if (!isnan(v)) fail(p, "the bits of a NaN before");
+    if (!isnan(v)) {
+        p->at -= 16;
+        fail(p, "the bits of a NaN");
+    }
     return at_float(p->ir, v);
 }
 
@@ -438,11 +443,15 @@ static void parse_result_types(Parser *p, Op *op, int n) {
 }
 
 static Loc parse_loc(Parser *p) {
+    skip(p);
+    const char *at = p->at;
     int64_t line = need_int(p, "a line number");
     need(p, ':');
     int64_t col = need_int(p, "a column number");
-    if (line < 0 || line > UINT32_MAX || col < 0 || col > UINT16_MAX)
-        fail(p, "a line and column in range before");
+    if (line < 0 || line > UINT32_MAX || col < 0 || col > UINT16_MAX) {
+        p->at = at;
+        fail(p, "a line of 32 and a column of 16 bits");
+    }
     return (Loc){.line = (uint32_t)line, .file = p->file, .col = (uint16_t)col, .len = 1};
 }
 

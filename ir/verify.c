@@ -27,18 +27,18 @@ static void verify_attrs(Verifier *v, const Op *op) {
     for (int i = 0; i < op->n_attrs; i++) {
         const NamedAttr *a = &op->attrs[i];
         if (!find_attr_spec(op->code, a->name, &spec)) {
-            verify_fail(v, op, a->name, "no attribute but %s",
-                        *op_info[op->code].attrs ? op_info[op->code].attrs : "none");
+            const char *all = op_info[op->code].attrs;
+            verify_fail(v, op, a->name, *all ? "only the attributes %s" : "no attributes%s", all);
         } else if (!(spec.kinds >> a->value->kind & 1)) {
             Text found = {.ctx = v->ctx};
             ir_print_attr(&found, a->value);
-            verify_fail(v, op, found.data, "attribute %s of kind %.*s", a->name, spec.kind_len,
+            verify_fail(v, op, found.data, "attribute '%s' of kind %.*s", a->name, spec.kind_len,
                         spec.kind);
         }
     }
     for (const char *rest = op_info[op->code].attrs; next_attr_spec(&rest, &spec);)
         if (!spec.optional && !op_attr(op, ctx_intern(v->ctx, spec.name, (size_t)spec.name_len)))
-            verify_fail(v, op, "none", "attribute %.*s of kind %.*s", spec.name_len, spec.name,
+            verify_fail(v, op, "none", "attribute '%.*s' of kind %.*s", spec.name_len, spec.name,
                         spec.kind_len, spec.kind);
 }
 
@@ -128,8 +128,10 @@ static void verify_place(Verifier *v, const Op *op) {
         verify_fail(v, op, outer, "nothing around it");
     else if (top != (r->parent->code == OP_MODULE))
         verify_fail(v, op, outer, top ? "a module around it" : "a kernel or func around it");
-    if (op_has(op, HOST) && (op_enclosing(op, OP_PARALLEL) || op_enclosing(op, OP_LAUNCH)))
-        verify_fail(v, op, "it in one", "it outside programs");
+    const Op *program = op_enclosing(op, OP_PARALLEL);
+    program = program ? program : op_enclosing(op, OP_LAUNCH);
+    if (op_has(op, HOST) && program)
+        verify_fail(v, op, op_info[program->code].name, "no program around it");
     if (op_has(op, TERMINATOR) && op->next)
         verify_fail(v, op, op_info[op->next->code].name, "nothing after it in its region");
 }

@@ -56,7 +56,8 @@ static bool operands_at_least(Verifier *v, const Op *op, int n) {
 
 static bool is_count(Verifier *v, const Op *op, const char *what, int64_t found, int64_t expected) {
     if (found != expected)
-        verify_fail(v, op, number(v, found), "%lld %s", (long long)expected, what);
+        verify_fail(v, op, number(v, found), "the number of %s to be %lld", what,
+                    (long long)expected);
     return found == expected;
 }
 
@@ -202,13 +203,25 @@ static void verify_call(Verifier *v, const Op *op) {
                         i + 1, type_text(v->ctx, r->args[i]->type));
 }
 
-/// A nested one stands alone at the end of the outer one: what comes before it computes bounds.
+/// A nested one ends the one directly around it: what comes before it computes bounds.
+static bool nests_perfectly(Verifier *v, const Op *op) {
+    const Op *outer = op->parent ? op->parent->parent : NULL;
+    if (op_enclosing(op, OP_LAUNCH)) {
+        verify_fail(v, op, "launch", "no program around it");
+        return false;
+    }
+    if (!op_enclosing(op, OP_PARALLEL)) return true;
+    if (outer->code != OP_PARALLEL)
+        verify_fail(v, op, op_info[outer->code].name, "the outer parallel directly around it");
+    else if (op->next && !op_has(op->next, TERMINATOR))
+        verify_fail(v, op, op_info[op->next->code].name, "yield after it in the outer parallel");
+    else
+        return true;
+    return false;
+}
+
 static void verify_parallel(Verifier *v, const Op *op) {
-    const Op *outer = op_enclosing(op, OP_PARALLEL);
-    if (outer && (op->parent->parent != outer || !op->next || op->next->next))
-        verify_fail(v, op, "it elsewhere", "it just before the yield of the parallel around it");
-    if (op_enclosing(op, OP_LAUNCH)) verify_fail(v, op, "it in a launch", "it outside launches");
-    if (is_index(v, op, 0) && is_index(v, op, 1) &&
+    if (nests_perfectly(v, op) && is_index(v, op, 0) && is_index(v, op, 1) &&
         in_range(v, op, "step", op_int(op, "step", 0), 0, INT64_MAX) && takes_index(v, op))
         yields_nothing(v, op);
 }
