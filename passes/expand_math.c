@@ -7,7 +7,7 @@
 // The library is a module of scalar funcs named `op_element`. An op is expanded where the library
 // has a function for it; what it does not name has an instruction on every target. Functions of
 // scalars apply to blocks lane by lane, so their ops are copied with the block's shape. Elements
-// narrower than f32 are computed in f32 and rounded once.
+// narrower than f32 are computed in f32 and rounded once, unless the library names theirs.
 #include "passes/passes.h"
 #include "passes/util.h"
 
@@ -25,14 +25,13 @@ static const char *function_name(OpCode code) {
 }
 
 static void read_library(Expansion *x, const Op *library) {
-    static const Elem elems[] = {EL_F32, EL_F64};
     Ctx *ctx = ir_ctx(x->env->ir);
     for (int code = 0; code < OP_COUNT; code++) {
         if (!(op_info[code].traits & ELEMENTWISE)) continue;
-        for (int i = 0; i < 2; i++) {
-            const char *name =
-                ctx_format(ctx, "%s_%s", function_name(code), elem_info[elems[i]].name);
-            x->funcs[code][elems[i]] = find_func(library, name);
+        for (Elem e = 0; e < EL_COUNT; e++) {
+            if (!elem_is(e, EC_FLOAT)) continue;
+            const char *name = ctx_format(ctx, "%s_%s", function_name(code), elem_info[e].name);
+            x->funcs[code][e] = find_func(library, name);
         }
     }
 }
@@ -40,8 +39,10 @@ static void read_library(Expansion *x, const Op *library) {
 static void expand(Op *op, void *arg) {
     Expansion *x = arg;
     if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
-    Elem elem = operand(op, 0)->type->elem, wide = elem == EL_F64 ? EL_F64 : EL_F32;
-    const Op *func = elem_is(elem, EC_FLOAT) ? x->funcs[op->code][wide] : NULL;
+    Elem elem = operand(op, 0)->type->elem, wide = elem;
+    if (!elem_is(elem, EC_FLOAT)) return;
+    if (!x->funcs[op->code][elem] && elem != EL_F64) wide = EL_F32;
+    const Op *func = x->funcs[op->code][wide];
     if (!func) return;
     Builder b = build_before(x->env->ir, op);
     Value *args[3], *out;
