@@ -167,7 +167,7 @@ static void put_piece(Fmt *f, Line *line, int i, int at, int fallback) {
         x->kind == ')' || x->kind == ']' || (x->kind == '>' && x->partner >= 0 && x->partner < i);
     if (opens) {
         // Far to the right there is no room for what is in the bracket.
-        bool far = at + 1 > FMT_WIDTH * 2 / 3;
+        bool far = at + 1 > FMT_WIDTH / 2;
         bool at_end = i + 1 < f->pieces.n && f->pieces.data[i + 1].gap >= GAP_LINE;
         vec_push(f->ctx, &f->columns, at_end || far ? fallback : at + 1);
     }
