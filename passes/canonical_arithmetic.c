@@ -107,6 +107,17 @@ static bool min_of_part(Rewriter *rw, Op *op) {
     return false;
 }
 
+// max(dim, c) = dim where c <= 0: no tensor is shorter than empty
+static bool max_of_dim(Rewriter *rw, Op *op) {
+    for (int i = 0; i < 2; i++) {
+        int64_t c;
+        if (!def_of(operand(op, i), OP_DIM) || !const_int(operand(op, !i), &c) || c > 0) continue;
+        rewrite_to(rw, op, operand(op, i));
+        return true;
+    }
+    return false;
+}
+
 // not(not(x)) = x; not of an integer comparison = the opposite one
 static bool not_of(Rewriter *rw, Op *op) {
     static const OpCode opposite[OP_COUNT] = {
@@ -213,6 +224,7 @@ const Rule arithmetic_rules[] = {
     {OP_MAX, clamp_to_one, "max(min(x, a), b) = b where a <= b"},
     {OP_MIN, min_of_part, "min(x, max(x, y)) = x"},
     {OP_MAX, min_of_part, "max(x, min(x, y)) = x"},
+    {OP_MAX, max_of_dim, "max(dim, 0) = dim"},
     {OP_NOT, not_of, "!!x = x, !(x < y) = x >= y"},
     {OP_SELECT, select_of, "c ? true : false = c"},
     {OP_CAST, cast_twice, "(x as b) as c = x as c where b holds every x"},

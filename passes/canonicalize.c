@@ -135,6 +135,14 @@ static bool simple_if_results(Rewriter *rw, Op *op) {
     return changed;
 }
 
+/// What a region yields has changed: the op around it may have become simpler.
+static bool parent_of_yield(Rewriter *rw, Op *yield) {
+    Op *op = yield->parent->parent;
+    rw->at = build_before(rw->ir, op);
+    return op_is_loop(op) ? invariant_carried(rw, op)
+                          : op->code == OP_IF && simple_if_results(rw, op);
+}
+
 /* ---- programs ------------------------------------------------------------------------------ */
 
 // parallel i in lo .. hi with hi <= lo: nothing
@@ -185,6 +193,7 @@ static const Rule control_rules[] = {
     {OP_WHILE, invariant_carried, "while (x = a) { yield x } = a"},
     {OP_IF, constant_if, "if true { a } else { b } = a"},
     {OP_IF, simple_if_results, "if c { yield x } else { yield y } = select(c, x, y)"},
+    {OP_YIELD, parent_of_yield, "the rules of for, while and if results"},
     {OP_PARALLEL, empty_parallel, "parallel i in lo .. lo { } = nothing"},
     {OP_ADD, add_to_dot, "dot(a, b) + c = dot(a, b, c)"},
     {OP_DOT, dot_of_zero, "dot(a, b, 0) = dot(a, b)"},

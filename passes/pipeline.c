@@ -29,6 +29,7 @@ const Pass *const cpu_pipeline[] = {
     RUN(CSE),
     RUN(LICM),
     // Facts about indices are plainest before indices come from task numbers.
+    RUN(BOUNDS),
     RUN(CANONICALIZE),
     RUN(CSE),
     // Loops of products leave before programs are dealt out: then the grid's cost is known.

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// bounds: proves where accesses stay inside their tensors, and says so.
+//
+//   for %k = 0 .. %K by 16 { %n = min(%K - %k, 16); load %x ..., %k, %n }     (K = dim %x, K % 16 =
+//   0)
+//   -> %n = 16; load %x ..., %k, 16 [inside = [..., 2]]
+//
+// inside[d] = 1: in dimension d no live lane leaves the extent, so no lane needs its own test;
+// 2: the count is also the whole size, so no lane is dead by it. On the way, comparisons, min and
+// max whose outcome is certain become constants or operands: masks of full tiles fold away.
+#include "passes/passes.h"
+#include "passes/range.h"
+#include "passes/util.h"
+
+typedef struct Bounds {
+    PassEnv *env;
+    Ranges *ranges;
+} Bounds;
+
+/* ---- certain outcomes ---------------------------------------------------------------------- */
+
+/// Proves or refutes x < y; false where it is neither.
+static bool decide_less(Ranges *r, Linear x, Linear y, bool *out) {
+    *out = prove_le(r, linear_add(x, linear_constant(1), 1), y);
+    return *out || prove_le(r, y, x);
+}
+
+static bool decide(Ranges *r, const Op *op, bool *out) {
+    Linear x = linear_of(r, operand(op, 0)), y = linear_of(r, operand(op, 1));
+    bool known;
+    switch (op->code) {
+    case OP_LT: return decide_less(r, x, y, out);
+    case OP_GT: return decide_less(r, y, x, out);
+    case OP_GE: known = decide_less(r, x, y, out); break;
+    case OP_LE: known = decide_less(r, y, x, out); break;
+    case OP_EQ:
+    case OP_NE:
+        // Equal where each is at most the other; different where one is less.
+        known = (decide_less(r, x, y, out) && *out) || (decide_less(r, y, x, out) && *out);
+        *out = known == (op->code == OP_NE);
+        return known || (prove_le(r, x, y) && prove_le(r, y, x));
+    default: return false;
+    }
+    *out = !*out;
+    return known;
+}
+
+/// x where op is min(x, y) and x <= y is certain; likewise max.
+static Value *certain_operand(Ranges *r, const Op *op) {
+    Linear x = linear_of(r, operand(op, 0)), y = linear_of(r, operand(op, 1));
+    bool min = op->code == OP_MIN;
+    if (prove_le(r, x, y)) return operand(op, !min);
+    return prove_le(r, y, x) ? operand(op, min) : NULL;
+}
+
+static void simplify(Bounds *b, Op *op) {
+    Builder at = build_before(b->env->ir, op);
+    bool truth;
+    if (op->code == OP_MIN || op->code == OP_MAX) {
+        Value *v = certain_operand(b->ranges, op);
+        if (v) value_replace(result(op, 0), v);
+    } else if (decide(b->ranges, op, &truth)) {
+        value_replace(result(op, 0), build_bool(&at, result(op, 0)->type, truth));
+    }
+}
+
+/* ---- accesses ------------------------------------------------------------------------------ */
+
+/// 0, 1 or 2 for dimension d, as in the op's row.
+static int proved_inside(Ranges *r, const Op *op, const Access *a, int d) {
+    const SubDim *sub = &a->subs[d];
+    Linear zero = linear_constant(0), at = linear_of(r, sub_operand(op, a, d, 0));
+    Linear end = linear_extent(r, a->tensor, d);
+    if (sub->kind != DIM_AXIS) {
+        Linear next = linear_add(at, linear_constant(1), 1);
+        return prove_le(r, zero, at) && prove_le(r, next, end) ? 2 : 0;
+    }
+    // The last live lane, base + (count - 1) mul, is below the extent.
+    Linear count = linear_of(r, sub_operand(op, a, d, 1));
+    Linear last = linear_add(linear_add(at, count, sub->mul), linear_constant(1 - sub->mul), 1);
+    if (!prove_le(r, zero, at) || !prove_le(r, last, end)) return 0;
+    return prove_le(r, linear_constant(sub->size), count) ? 2 : 1;
+}
+
+static void annotate(Bounds *b, Op *op) {
+    Access a = access_of(op);
+    int64_t inside[MAX_RANK];
+    bool any = false, all = true;
+    for (int d = 0; d < a.n_subs; d++) {
+        inside[d] = proved_inside(b->ranges, op, &a, d);
+        any |= inside[d] != 0;
+        all &= inside[d] == 2;
+    }
+    if (op->code != OP_LIVE) {
+        op_set_attr(b->env->ir, op, "inside", any ? at_ints(b->env->ir, inside, a.n_subs) : NULL);
+    } else if (all && !a.mask) {
+        Builder at = build_before(b->env->ir, op);
+        value_replace(result(op, 0), build_bool(&at, result(op, 0)->type, true));
+    }
+}
+
+static bool is_comparison(const Op *op) {
+    return op_has(op, COMPARES) && op->n_operands == 2 && operand(op, 0)->type->elem == EL_I64;
+}
+
+static void visit(Bounds *b, Op *op, bool accesses) {
+    bool choice = (op->code == OP_MIN || op->code == OP_MAX) && result(op, 0)->type->elem == EL_I64;
+    bool access = op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_LIVE;
+    if (!(accesses ? access : choice || is_comparison(op))) return;
+    ranges_at(b->ranges, op);
+    if (access)
+        annotate(b, op);
+    else if (value_has_uses(result(op, 0)))
+        simplify(b, op);
+}
+
+/// Programs alone: on the host stand the conditions of `require`, which are not to be judged by
+/// the facts that they state. `accesses`: annotates those, else simplifies what they rest on.
+static void visit_region(Bounds *b, Region *region, bool in_program, bool accesses) {
+    for_each_op_safe(op, region) {
+        if (in_program) visit(b, op, accesses);
+        bool inner = in_program || op->code == OP_PARALLEL || op->code == OP_LAUNCH;
+        for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++)
+            visit_region(b, op->regions[i], inner, accesses);
+    }
+}
+
+void pass_bounds(PassEnv *env, Op *module) {
+    for_each_kernel(k, module) {
+        Bounds b = {env, ranges_of(env->ir, k)};
+        visit_region(&b, k->regions[0], false, false);
+        visit_region(&b, k->regions[0], false, true);
+    }
+    pass_dce(env, module);
+}

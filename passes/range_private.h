@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The insides of the range analysis, shared by range.c, range_interval.c and range_proof.c.
+#ifndef PASSES_RANGE_PRIVATE_H
+#define PASSES_RANGE_PRIVATE_H
+
+#include "passes/range.h"
+
+enum { RANGE_DEPTH = 7 }; // of definitions looked through
+
+/// No tensor has more elements along an axis.
+#define MAX_EXTENT ((int64_t)1 << 48)
+
+typedef struct Extent {
+    const Value *tensor, *atom;
+    int axis;
+} Extent;
+
+struct Ranges {
+    Ir *ir;
+    Ctx *ctx;
+    VEC(Extent) extents;
+    VEC(Linear) facts;  // each is >= 0
+    int n_kernel_facts; // the first ones hold everywhere
+    PtrMap equal;       // atom -> the Linear it equals
+    PtrMap divisors;    // atom -> a number that divides it
+    int steps;          // left for the proof at hand
+};
+
+/// lo <= x <= hi; the ends of int64_t stand for "open".
+typedef struct Interval {
+    int64_t lo, hi;
+} Interval;
+
+/* ---- range.c ------------------------------------------------------------------------------- */
+
+Linear linear_bad(void);
+/// The form without term i.
+Linear linear_without(Linear a, int i);
+Linear linear_scaled(Linear a, int64_t factor);
+/// The index of a for, parallel or contract.
+bool is_loop_index(const Value *v);
+/// An extent that no op of the kernel names.
+static inline bool is_own_extent(const Value *v) {
+    return v->index < 0;
+}
+int64_t linear_divisor(Ranges *r, Linear form, int depth);
+
+/* ---- range_interval.c ---------------------------------------------------------------------- */
+
+Interval linear_interval(Ranges *r, Linear form, int depth);
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// range: proofs of `form >= 0`.
+//
+// A term with a positive factor may be replaced by anything its atom is at least, one with a
+// negative factor by anything its atom is at most; what is left must still be >= 0:
+//
+//   M - i - min(M - i, 64) >= 0   <=  (min(x, y) <= x)   M - i - (M - i) = 0
+//
+// Some bounds are choices (either operand bounds a min from above), some are cases (a min is one of
+// its operands, so both must do). A fact f >= 0 may be taken off the form. The search is bounded in
+// depth and steps; what it does not find counts as unknown.
+#include "passes/range_private.h"
+
+enum { PROOF_STEPS = 3000, PROOF_DEPTH = 9 };
+
+static bool proved(Ranges *r, Linear form, int depth);
+
+/// The form with `bound` in place of term i, scaled: (form without t) * scale + factor * bound.
+/// For bounds of scale * atom.
+static bool proved_with(Ranges *r, const Linear *form, int i, Linear bound, int64_t scale,
+                        int depth) {
+    Linear rest = linear_without(*form, i);
+    if (scale != 1) rest = linear_scaled(rest, scale);
+    return proved(r, linear_add(rest, bound, form->terms[i].factor), depth + 1);
+}
+
+static Linear minus(Linear a, int64_t c) {
+    return linear_add(a, linear_constant(c), -1);
+}
+
+/// lo <= index, and index <= hi - 1, or hi - step where the step divides hi - lo.
+static bool by_loop(Ranges *r, const Linear *form, int i, const Op *loop, int depth) {
+    Linear lo = linear_of(r, operand(loop, 0)), hi = linear_of(r, operand(loop, 1));
+    int64_t step = op_int(loop, "step", 1);
+    if (form->terms[i].factor > 0 || step == 0) return proved_with(r, form, i, lo, 1, depth);
+    int64_t even = linear_divisor(r, linear_add(hi, lo, -1), 0);
+    bool whole = even % step == 0;
+    return proved_with(r, form, i, minus(hi, whole ? step : 1), 1, depth);
+}
+
+/// min(x, y): at most x and at most y; at least, in each case, the one it is. max turned round;
+/// a select is one of its values.
+static bool by_min_max(Ranges *r, const Linear *form, int i, const Op *op, int depth) {
+    bool upper = form->terms[i].factor < 0;
+    bool choice = op->code != OP_SELECT && upper == (op->code == OP_MIN);
+    int n = op->n_operands;
+    bool x = proved_with(r, form, i, linear_of(r, operand(op, n - 2)), 1, depth);
+    if (x == choice) return x;
+    return proved_with(r, form, i, linear_of(r, operand(op, n - 1)), 1, depth);
+}
+
+/// q = x / k, k > 0 constant: k q <= x where x >= 0, k q >= x - (k - 1).
+static bool by_quotient(Ranges *r, const Linear *form, int i, const Op *op, int depth) {
+    int64_t k;
+    if (!const_int(operand(op, 1), &k) || k <= 0) return false;
+    Linear x = linear_of(r, operand(op, 0));
+    if (form->terms[i].factor > 0) return proved_with(r, form, i, minus(x, k - 1), k, depth);
+    return proved(r, x, depth + 1) && proved_with(r, form, i, x, k, depth);
+}
+
+/// m = x % y, x >= 0, y >= 1: 0 <= m <= y - 1; also m <= x.
+static bool by_remainder(Ranges *r, const Linear *form, int i, const Op *op, int depth) {
+    Linear x = linear_of(r, operand(op, 0)), y = linear_of(r, operand(op, 1));
+    if (!proved(r, x, depth + 1)) return false;
+    if (form->terms[i].factor > 0) return proved_with(r, form, i, linear_constant(0), 1, depth);
+    return proved_with(r, form, i, x, 1, depth) ||
+           (proved(r, minus(y, 1), depth + 1) && proved_with(r, form, i, minus(y, 1), 1, depth));
+}
+
+/// Constant bounds of one atom.
+static bool by_interval(Ranges *r, const Linear *form, int i, int depth) {
+    Linear atom = {.n = 1, .terms = {{form->terms[i].atom, 1}}};
+    Interval x = linear_interval(r, atom, 0);
+    int64_t end = form->terms[i].factor > 0 ? x.lo : x.hi;
+    if (end == INT64_MIN || end == INT64_MAX || end == MAX_EXTENT) return false;
+    return proved_with(r, form, i, linear_constant(end), 1, depth);
+}
+
+static bool by_definition(Ranges *r, const Linear *form, int i, int depth) {
+    const Value *v = form->terms[i].atom;
+    if (is_own_extent(v)) return false;
+    if (is_loop_index(v)) return by_loop(r, form, i, v->region->parent, depth);
+    const Op *op = v->def;
+    if (!op && v->region->parent->code == OP_LAUNCH && form->terms[i].factor < 0)
+        return proved_with(r, form, i, minus(linear_of(r, operand(v->region->parent, 0)), 1), 1,
+                           depth);
+    switch (op ? op->code : OP_MODULE) {
+    case OP_SELECT:
+    case OP_MIN:
+    case OP_MAX: return by_min_max(r, form, i, op, depth);
+    case OP_DIV: return by_quotient(r, form, i, op, depth);
+    case OP_REM: return by_remainder(r, form, i, op, depth);
+    default: return false;
+    }
+}
+
+/// form = f + rest, f >= 0, where f and the form share a term of one sign.
+static bool by_facts(Ranges *r, const Linear *form, int depth) {
+    for (int k = 0; k < r->facts.n; k++) {
+        const Linear *f = &r->facts.data[k];
+        for (int a = 0; a < f->n; a++)
+            for (int b = 0; b < form->n; b++) {
+                Term p = f->terms[a], q = form->terms[b];
+                bool alike = p.atom == q.atom && (p.factor > 0) == (q.factor > 0);
+                if (alike && q.factor % p.factor == 0 &&
+                    proved(r, linear_add(*form, *f, -(q.factor / p.factor)), depth + 1))
+                    return true;
+            }
+    }
+    return false;
+}
+
+static bool proved(Ranges *r, Linear form, int depth) {
+    if (form.bad || depth > PROOF_DEPTH || r->steps-- <= 0) return false;
+    if (linear_interval(r, form, 0).lo >= 0) return true;
+    for (int i = 0; i < form.n; i++)
+        if (by_definition(r, &form, i, depth)) return true;
+    if (by_facts(r, &form, depth)) return true;
+    for (int i = 0; i < form.n && form.n > 1; i++)
+        if (by_interval(r, &form, i, depth)) return true;
+    return false;
+}
+
+bool prove_nonnegative(Ranges *r, Linear form) {
+    r->steps = PROOF_STEPS;
+    return proved(r, form, 0);
+}
