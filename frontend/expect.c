@@ -135,8 +135,12 @@ static void find_phrases(Wanted *w) {
     }
     // After the name of a type its brackets need no mention.
     if (!covered && wants(w, "'['") && wants(w, "'<'")) covered = TYPE;
-    for (int i = 0; i < w->n; i++)
-        if (!(classes_of(w->tokens[i]) & covered)) add_phrase(w, w->tokens[i]);
+    // In extents there are no comparisons: `>` is the closing bracket.
+    bool closes = !wants(w, "'<'");
+    for (int i = 0; i < w->n; i++) {
+        bool bracket = closes && strcmp(w->tokens[i], "'>'") == 0;
+        if (bracket || !(classes_of(w->tokens[i]) & covered)) add_phrase(w, w->tokens[i]);
+    }
     if (!w->n_phrases) add_phrase(w, "an operator");
 }
 
