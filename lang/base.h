@@ -28,6 +28,7 @@ typedef struct Loc {
 /// Registers a source text (copied) and returns its file number, from 1.
 uint16_t ctx_add_source(Ctx *ctx, const char *path, const char *text, size_t len);
 const char *ctx_source_path(const Ctx *ctx, uint16_t file);
+/// `len` may be NULL: the text ends with a NUL byte, too.
 const char *ctx_source_text(const Ctx *ctx, uint16_t file, size_t *len);
 uint16_t ctx_source_count(const Ctx *ctx);
 

@@ -32,6 +32,8 @@ const char *ctx_source_path(const Ctx *ctx, uint16_t file) {
 }
 
 const char *ctx_source_text(const Ctx *ctx, uint16_t file, size_t *len) {
+    size_t unused;
+    if (!len) len = &unused;
     if (!file || file > ctx->sources.n) {
         *len = 0;
         return "";
