@@ -155,12 +155,10 @@ struct Elab {
     Frame *frame;
     Kernel *kernel; // the one at hand, or NULL (library fns)
     Op *module;
-    Kernel *kernels; // all that were elaborated into the module
     bool in_program; // inside a `parallel`
     int declared;    // names bound so far
-    int const_depth, loop_depth;
-    bool check;        // keep asserts
-    bool respecialise; // a dim became constant after ops had read it: elaborate again
+    int const_depth, loop_depth, n_called;
+    bool check; // keep asserts
 };
 
 /// Reports an error at loc (in a library fn: at the call of the user that led there), with the
@@ -262,8 +260,17 @@ Elem el_elem(Elab *e, Name name);
 OpCode el_monoid(Val fn);
 
 /// Moves the builder into a region and back.
-static inline Builder el_enter(Elab *e, Region *r);
-static inline void el_leave(Elab *e, Builder old);
+static inline Builder el_enter(Elab *e, Region *r) {
+    Builder old = e->b;
+    e->b.region = r;
+    e->b.before = NULL;
+    return old;
+}
+static inline void el_leave(Elab *e, Builder old) {
+    Loc loc = e->b.loc;
+    e->b = old;
+    e->b.loc = loc;
+}
 
 /// The IR values of a scalar, block or tuple, in order, appended to `out`; with_valid: each i32
 /// and i64 block is followed by its validity. False after an error.
@@ -282,6 +289,10 @@ bool el_monoid_region(Elab *e, Loc loc, Val f, int n, const Elem *parts, Region 
 Val el_range(Elab *e, Value *lo, Value *hi, int64_t size);
 /// cover(n): one range over n (point 10 of the language).
 Val el_cover(Elab *e, Loc loc, Val n);
+/// The range at `start` of a loop from lo to hi by size.
+Val el_loop_range(Elab *e, Value *start, Value *lo, Value *hi, int64_t size);
+Val el_range_arith(Elab *e, Loc loc, BinaryOp op, Val a, Val b);
+Val el_range_member(Elab *e, Loc loc, const Range *r, const char *name);
 Val el_range_index(Elab *e, const Range *r);    // index(m): i64<size> with validity
 Value *el_range_valid(Elab *e, const Range *r); // valid(m): bool<size>
 
@@ -309,18 +320,6 @@ void el_store(Elab *e, Loc loc, const Place *p, Val v);
 /// The `live` op of a place: which lanes exist; in the shape of p->type. NULL for one element.
 Value *el_live(Elab *e, const Place *p);
 Val el_block_subscript(Elab *e, const Expr *x, Val base);
-
-static inline Builder el_enter(Elab *e, Region *r) {
-    Builder old = e->b;
-    e->b.region = r;
-    e->b.before = NULL;
-    return old;
-}
-static inline void el_leave(Elab *e, Builder old) {
-    Loc loc = e->b.loc;
-    e->b = old;
-    e->b.loc = loc;
-}
 
 /* ---- scopes (elab_scope.c) ----------------------------------------------------------------- */
 

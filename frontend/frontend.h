@@ -37,14 +37,14 @@ typedef enum ParamKind { PARAM_TENSOR, PARAM_SCALAR, PARAM_CONST } ParamKind;
 
 /// What a caller passes for one parameter, as far as it is known when compiling.
 typedef struct ParamInst {
-    Elem elem;          // TENSOR, SCALAR: of the argument; EL_COUNT where not known
-    bool null;          // an optional tensor that is not there
-    bool known_shape;   // extents below hold
-    int rank;           // of the argument, packs not merged
+    Elem elem;        // TENSOR, SCALAR: of the argument; EL_COUNT where not known
+    bool null;        // an optional tensor that is not there
+    bool known_shape; // extents below hold
+    int rank;         // of the argument, packs not merged
     int64_t extents[MAX_RANK];
     int64_t strides[MAX_RANK]; // where known_strides
     bool known_strides;
-    bool known_value;   // SCALAR of integer type or CONST
+    bool known_value; // SCALAR of integer type or CONST
     int64_t value;
 } ParamInst;
 
@@ -57,9 +57,9 @@ typedef struct NamedValue {
 typedef struct Inst {
     const FnDef *kernel;
     int n_params;
-    ParamInst *params;   // one a parameter, in order
+    ParamInst *params; // one a parameter, in order
     int n_set;
-    NamedValue *set;     // tune values, and schedule axes such as `split`
+    NamedValue *set; // tune values, and schedule axes such as `split`
     int n_dims;
     NamedValue *dims;    // dims (or generics' alternatives) fixed by hand: `--given D=64`
     bool specialise_all; // treat every known dim as constant (otherwise only where needed)
@@ -86,13 +86,18 @@ typedef struct ParamUse {
     const char *name;
     ParamKind kind;
     Elem elem;
-    int rank;         // of the tensor in the IR, merged packs included
+    int rank; // of the tensor in the IR, merged packs included
     bool optional, null, written, read;
-    int pack_at;      // first axis of `..N`, or -1
-    int pack_given;   // how many axes of the argument the pack takes
-    int pack_rank;    // how many are left after merging
+    int pack_at;    // first axis of `..N`, or -1
+    int pack_given; // how many axes of the argument the pack takes
+    int pack_rank;  // how many are left after merging, at least 1: a pack of no axes is one of
+                    // extent 1 and stride 1
+    int pack_from[MAX_RANK + 1]; // axis i of those left is axes pack_from[i] .. [i + 1] of the
+                                 // pack, its stride that of the last one whose extent is not 1
 } ParamUse;
 
+/// The region of the kernel op has one argument a parameter, without those that are CONST or null;
+/// the op's `params` names them.
 typedef struct Elaborated {
     Op *module;       // tile IR: this kernel (and those it calls), or NULL after errors
     const char *name; // of the kernel op
@@ -101,7 +106,7 @@ typedef struct Elaborated {
     int n_specialised;       // dims that the code holds as constants
     NamedValue *specialised; // and their values: part of the key of the code
     int n_config;
-    NamedValue *config;      // tune values taken
+    NamedValue *config; // tune values taken
 } Elaborated;
 
 Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst);

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Entry points of the elaborator; calls of kernels by kernels; scratch tensors; library fns.
+#include "frontend/elab_kernel.h"
+
+#include "stdlib/embedded.h"
+
+#include <string.h>
+
+/* ---- scratch ------------------------------------------------------------------------------- */
+
+/// Row-major strides, as far as the extents are constants.
+static void scratch_strides(int rank, const int64_t *extents, int64_t *strides) {
+    int64_t step = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        strides[i] = step;
+        bool known = step != DYNAMIC && extents[i] != DYNAMIC;
+        if (!known || __builtin_mul_overflow(step, extents[i], &step)) step = DYNAMIC;
+    }
+}
+
+static bool scratch_dims(Elab *e, const TypeExpr *type, Tensor *t, Value **dims, int64_t *extents) {
+    for (int i = 0; i < type->dims.n; i++) {
+        const Expr *x = type->dims.at[i].expr;
+        if (type->dims.at[i].pack) {
+            el_fail(e, x->loc, D_SCRATCH_PACK);
+            return false;
+        }
+        Val v = el_expr(e, x);
+        dims[i] = el_index(e, x->loc, v, "an extent of scratch");
+        if (!dims[i]) return false;
+        extents[i] = v.kind == V_CONST ? v.c.i : DYNAMIC;
+        t->dims[i] = (TensorDim){i, 1, false, v.kind == V_CONST ? v : val_ir(dims[i])};
+    }
+    return true;
+}
+
+void el_scratch(Elab *e, const Stmt *s) {
+    const TypeExpr *type = s->bind.type;
+    Name name = s->bind.names.at[0];
+    Tensor *t = ctx_new(e->ctx, Tensor);
+    *t = (Tensor){.name = name.text, .elem = el_elem(e, type->elem), .n_dims = type->dims.n};
+    Value *dims[MAX_RANK];
+    int64_t extents[MAX_RANK], strides[MAX_RANK];
+    bool ok = t->elem != EL_COUNT;
+    if (e->in_program || e->frame || !e->kernel)
+        ok = (el_fail(e, s->loc, D_SCRATCH_INSIDE), false);
+    else if (type->kind != TY_TENSOR || type->sym || type->dims.n > MAX_RANK)
+        ok = (el_fail(e, type->loc, D_SCRATCH_TYPE), false);
+    if (ok && scratch_dims(e, type, t, dims, extents)) {
+        scratch_strides(t->n_dims, extents, strides);
+        const Type *tensor = ty_tensor(e->ir, t->elem, t->n_dims, extents, strides);
+        e->b.loc = el_loc(e, s->loc);
+        Op *op = build_op(&e->b, OP_SCRATCH, t->n_dims, dims, 1, &tensor, 0);
+        op_set_attr(e->ir, op, "name", at_str(e->ir, name.text));
+        t->v = result(op, 0);
+        t->v->name = name.text;
+        scope_bind(e, name, BIND_LET, val_tensor(t));
+    } else {
+        scope_bind(e, name, BIND_LET, val_error());
+    }
+}
+
+/* ---- kernels calling kernels --------------------------------------------------------------- */
+
+/// What the caller knows of a tensor it passes on.
+static bool describe_tensor(Elab *e, Loc loc, const Param *p, Val v, ParamInst *out) {
+    *out = (ParamInst){.elem = EL_COUNT, .null = v.kind == V_ABSENT};
+    if (v.kind == V_ABSENT && p->optional) return true;
+    if (v.kind != V_TENSOR) {
+        if (v.kind != V_ERROR)
+            el_fail(e, loc, D_TYPE_MISMATCH, ctx_format(e->ctx, "'%s'", p->name.text), "a tensor",
+                    val_text(e, v));
+        return false;
+    }
+    const Type *t = v.tensor->v->type;
+    out->elem = t->elem;
+    out->known_shape = out->known_strides = true;
+    out->rank = t->rank;
+    for (int i = 0; i < t->rank; i++) {
+        out->strides[i] = t->strides[i];
+        Val extent = val_ir(el_tensor_dim(e, v.tensor, i));
+        if (!el_known_int(e, extent, &out->extents[i])) out->extents[i] = DYNAMIC;
+    }
+    return true;
+}
+
+static bool describe_arg(Elab *e, Loc loc, const Param *p, Val v, ParamInst *out, Values *args) {
+    const char *what = ctx_format(e->ctx, "'%s'", p->name.text);
+    if (p->type->kind == TY_TENSOR) {
+        if (!describe_tensor(e, loc, p, v, out)) return false;
+        if (!out->null) vec_push(e->ctx, args, v.tensor->v);
+        return true;
+    }
+    *out = (ParamInst){.elem = EL_COUNT};
+    if (p->constant) {
+        out->known_value = true;
+        if (v.kind == V_CONST && v.c.type == CK_BOOL)
+            out->value = v.c.i;
+        else if (!el_const_int(e, loc, v, what, &out->value))
+            return false;
+        return true;
+    }
+    v = el_value(e, loc, v);
+    Elem elem = elem_by_name(p->type->elem.text);
+    if (elem == EL_COUNT) elem = el_default_elem(v);
+    Value *x = v.kind == V_ERROR ? NULL : el_convert(e, loc, v, ty_scalar(e->ir, elem), what);
+    if (!x) return false;
+    out->elem = elem;
+    vec_push(e->ctx, args, x);
+    return true;
+}
+
+static bool is_calling(const Kernel *k, const FnDef *f) {
+    for (; k; k = k->outer)
+        if (k->def == f) return true;
+    return false;
+}
+
+/// What the callee holds as a constant is one of the caller, too; what it does to tensors, the
+/// caller does.
+static void take_over(Elab *e, Loc loc, const Kernel *callee, const Val *args) {
+    for (int i = 0; i < callee->dims.n; i++) {
+        const KDim *d = callee->dims.data[i];
+        int64_t v;
+        if (d->fixed && args[d->param].kind == V_TENSOR)
+            el_const_int(e, loc, val_ir(el_tensor_dim(e, args[d->param].tensor, d->axis)), d->name,
+                         &v);
+    }
+    for (int i = 0; i < callee->def->params.n; i++) {
+        ParamUse *use = args[i].kind == V_TENSOR ? args[i].tensor->use : NULL;
+        if (!use) continue;
+        use->read |= callee->uses[i].read;
+        use->written |= callee->uses[i].written;
+    }
+}
+
+static bool packs_have_axes(Elab *e, Loc loc, const Kernel *k) {
+    for (int i = 0; i < k->packs.n; i++) {
+        if (k->packs.data[i]->given > 0) continue;
+        el_fail(e, loc, D_RANK_MISMATCH, ctx_format(e->ctx, "'..%s'", k->packs.data[i]->name), 1,
+                0);
+        return false;
+    }
+    return true;
+}
+
+static Kernel *callee_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args, Values *operands) {
+    Inst *inst = ctx_new(e->ctx, Inst);
+    int n = f->params.n;
+    *inst = (Inst){.kernel = f, .n_params = n, .params = ctx_array(e->ctx, ParamInst, n)};
+    inst->specialise_all = e->kernel->inst->specialise_all;
+    inst->check = e->check;
+    for (int i = 0; i < n; i++)
+        if (!describe_arg(e, loc, &f->params.at[i], args[i], &inst->params[i], operands))
+            return NULL;
+    Kernel *k = ctx_new(e->ctx, Kernel);
+    *k = (Kernel){.def = f, .inst = inst, .called = true};
+    return k;
+}
+
+Val el_call_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args) {
+    if (e->in_program || e->frame || !e->kernel)
+        return el_fail(e, loc, D_KERNEL_CALL, f->name.text);
+    if (is_calling(e->kernel, f)) return el_fail(e, loc, D_RECURSION, f->name.text);
+    Values operands = {0};
+    Kernel *k = callee_kernel(e, loc, f, args, &operands);
+    if (!k) return val_error();
+    const char *name = ctx_format(e->ctx, "%s.%d", f->name.text, ++e->n_called);
+    Builder old = el_enter(e, e->module->regions[0]);
+    int loop_depth = e->loop_depth;
+    e->loop_depth = 0;
+    bool ok = kernel_elaborate(e, k, name);
+    e->loop_depth = loop_depth;
+    el_leave(e, old);
+    e->b.loc = el_loc(e, loc);
+    if (!ok || !packs_have_axes(e, loc, k)) return val_error();
+    Op *op = build_op(&e->b, OP_CALL, operands.n, operands.data, 0, NULL, 0);
+    op_set_attr(e->ir, op, "callee", at_str(e->ir, name));
+    take_over(e, loc, k, args);
+    return val_void();
+}
+
+/* ---- entry points -------------------------------------------------------------------------- */
+
+static Elab elab_create(Ir *ir, const Program *p) {
+    Elab e = {.ctx = ir_ctx(ir), .ir = ir, .program = p};
+    e.module = build_module(ir);
+    e.b = build_at_end(ir, e.module->regions[0], (Loc){0});
+    return e;
+}
+
+static void list_fixed(Elab *e, const Kernel *k, Elaborated *out) {
+    VEC(NamedValue) all = {0};
+    for (int i = 0; i < k->dims.n; i++) {
+        NamedValue v = {k->dims.data[i]->name, k->dims.data[i]->value};
+        if (k->dims.data[i]->fixed) vec_push(e->ctx, &all, v);
+    }
+    out->specialised = all.data;
+    out->n_specialised = all.n;
+}
+
+/// Kernels that a round called and a later round of the caller called again are left over.
+static void drop_unused(Elab *e, const Kernel *k) {
+    for (Op *op = e->module->regions[0]->last, *prev; op; op = prev) {
+        prev = op->prev;
+        const char *name = op_str(op, "name");
+        bool used = op == k->op;
+        for (const Op *other = e->module->regions[0]->first; other && !used; other = other->next)
+            for_each_op(call, other->regions[0]) used |=
+                call->code == OP_CALL && strcmp(op_str(call, "callee"), name) == 0;
+        if (!used) op_erase(op);
+    }
+}
+
+Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst) {
+    Elab e = elab_create(ir, p);
+    Elaborated *out = ctx_new(e.ctx, Elaborated);
+    const FnDef *f = inst->kernel;
+    out->name = f->name.text;
+    if (diag_errors(e.ctx)) return out;
+    Kernel *k = ctx_new(e.ctx, Kernel);
+    *k = (Kernel){.def = f, .inst = inst};
+    e.check = inst->check;
+    if (!kernel_elaborate(&e, k, f->name.text)) return out;
+    drop_unused(&e, k);
+    out->module = e.module;
+    out->n_params = f->params.n;
+    out->params = k->uses;
+    out->n_config = k->config.n;
+    out->config = k->config.data;
+    list_fixed(&e, k, out);
+    return out;
+}
+
+/* ---- the maths library --------------------------------------------------------------------- */
+
+/// A fn whose parameters are all scalars of fixed types becomes a func.
+static bool is_scalar_fn(const FnDef *f) {
+    bool ok = !f->is_kernel && f->generics.n == 0 && f->params.n > 0;
+    for (int i = 0; ok && i < f->params.n; i++) {
+        const TypeExpr *t = f->params.at[i].type;
+        ok = t && t->kind == TY_SCALAR && elem_by_name(t->elem.text) != EL_COUNT;
+    }
+    return ok;
+}
+
+static void library_func(Elab *e, const FnDef *f) {
+    Op *op = build_op(&e->b, OP_FUNC, 0, NULL, 0, NULL, 1);
+    op_set_attr(e->ir, op, "name", at_str(e->ir, f->name.text));
+    Val *args = ctx_array(e->ctx, Val, f->params.n);
+    Builder old = el_enter(e, op->regions[0]);
+    for (int i = 0; i < f->params.n; i++) {
+        const Type *t = ty_scalar(e->ir, elem_by_name(f->params.at[i].type->elem.text));
+        args[i] = val_ir(region_add_arg(e->ir, op->regions[0], t, f->params.at[i].name.text));
+    }
+    Value *v = el_typed(e, f->loc, el_inline(e, f->loc, f, f->params.n, args), EL_COUNT);
+    if (v) build_yield(&e->b, 1, &v);
+    el_leave(e, old);
+    if (!v) op_erase(op);
+}
+
+Op *fe_math_library(Ir *ir) {
+    Ctx *ctx = ir_ctx(ir);
+    const struct tg_embedded *f = tg_embedded_files;
+    while (f->path && strcmp(f->path, "std/math.teg") != 0) f++;
+    if (!f->path) return NULL;
+    uint16_t file = ctx_add_source(ctx, f->path, f->text, f->len);
+    const Program *p = fe_load(ctx, file, NULL);
+    Elab e = elab_create(ir, p);
+    const Items *items = &p->main->items;
+    for (int i = 0; i < items->n; i++)
+        if (items->at[i].kind == IT_FN && is_scalar_fn(items->at[i].fn))
+            library_func(&e, items->at[i].fn);
+    return e.module;
+}

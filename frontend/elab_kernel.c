@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernels: choices, clauses, the op around the body, and elaborating again where dims turn out to
+// be needed as constants.
+#include "frontend/elab_kernel.h"
+
+#include <string.h>
+
+/* ---- choices ------------------------------------------------------------------------------- */
+
+// The compiler's own axes, which `schedule` pins and --set may, too.
+static const char *const schedule_axes[] = {"warps",      "stages",  "persistent", "order", "split",
+                                            "specialise", "cluster", "generator",  NULL};
+
+static bool is_schedule_axis(const char *name) {
+    for (int i = 0; schedule_axes[i]; i++)
+        if (strcmp(schedule_axes[i], name) == 0) return true;
+    return false;
+}
+
+static void note_config(Elab *e, const char *name, int64_t v) {
+    NamedValue value = {name, v};
+    vec_push(e->ctx, &e->kernel->config, value);
+}
+
+/// The value of a tune choice: what the instance sets, else the first alternative.
+static void bind_choice(Elab *e, const Choice *c) {
+    const NamedValue *set = inst_set(e->kernel->inst, c->name.text);
+    Val v = el_expr(e, c->alternatives.at[0]);
+    bool boolean = v.kind == V_CONST && v.c.type == CK_BOOL;
+    if (v.kind != V_ERROR && (v.kind != V_CONST || v.c.type == CK_FLOAT)) {
+        el_fail(e, c->alternatives.at[0]->loc, D_NOT_CONSTANT, "a tune value", val_text(e, v));
+        v = val_error();
+    }
+    if (set) v = boolean ? val_bool(set->value != 0) : val_int(set->value);
+    scope_bind(e, c->name, BIND_TUNE, v);
+    if (v.kind == V_CONST) note_config(e, c->name.text, v.c.i);
+}
+
+/// An axis of the compiler; words such as `order = rows` stand for themselves.
+static void read_schedule(Elab *e, const Choice *c) {
+    if (!is_schedule_axis(c->name.text)) {
+        el_fail(e, c->name.loc, D_NO_SCHEDULE, c->name.text);
+        int n = 0;
+        while (schedule_axes[n]) n++;
+        const char *close = closest_name(c->name.text, schedule_axes, n);
+        if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
+        return;
+    }
+    const Expr *x = c->alternatives.at[0];
+    const NamedValue *set = inst_set(e->kernel->inst, c->name.text);
+    Val v = x->kind == EX_NAME ? val_void() : el_expr(e, x);
+    if (set || (v.kind == V_CONST && v.c.type != CK_FLOAT))
+        note_config(e, c->name.text, set ? set->value : v.c.i);
+}
+
+static const Choice *find_choice(const FnDef *f, const char *name) {
+    for (int i = 0; i < f->clauses.n; i++)
+        for (int c = 0; c < f->clauses.at[i].choices.n; c++) {
+            const Choice *choice = &f->clauses.at[i].choices.at[c];
+            if (f->clauses.at[i].kind == CL_TUNE && strcmp(choice->name.text, name) == 0)
+                return choice;
+        }
+    return NULL;
+}
+
+static void check_settings(Elab *e) {
+    const Kernel *k = e->kernel;
+    for (int i = 0; i < k->inst->n_set; i++) {
+        const char *name = k->inst->set[i].name;
+        if (!find_choice(k->def, name) && !is_schedule_axis(name))
+            el_fail(e, k->def->name.loc, D_NO_TUNE, k->def->name.text, name);
+    }
+}
+
+static void bind_choices(Elab *e) {
+    const Clauses *clauses = &e->kernel->def->clauses;
+    for (int i = 0; i < clauses->n; i++)
+        for (int c = 0; c < clauses->at[i].choices.n; c++) {
+            const Choice *choice = &clauses->at[i].choices.at[c];
+            if (clauses->at[i].kind == CL_TUNE) bind_choice(e, choice);
+            if (clauses->at[i].kind == CL_SCHEDULE) read_schedule(e, choice);
+        }
+}
+
+/* ---- clauses ------------------------------------------------------------------------------- */
+
+static const char *expr_text(Elab *e, const Expr *x) {
+    Text t = {.ctx = e->ctx};
+    ast_print_expr(&t, x);
+    return t.data;
+}
+
+static void check_where(Elab *e, const Expr *x) {
+    Val v = el_expr(e, x);
+    bool known = v.kind == V_CONST && v.c.type == CK_BOOL;
+    if (v.kind == V_ERROR || (known && v.c.i)) return;
+    if (known)
+        el_fail(e, x->loc, D_WHERE, expr_text(e, x));
+    else
+        el_fail(e, x->loc, D_NEEDS_CONST_BOOL, "'where'", val_text(e, v));
+}
+
+static void check_condition(Elab *e, const Expr *x) {
+    Val v = el_condition(e, el_expr(e, x));
+    if (v.kind == V_ERROR) return;
+    bool constant = v.kind == V_CONST && v.c.type == CK_BOOL;
+    if (constant && v.c.i) return;
+    if (constant)
+        el_fail(e, x->loc, D_REQUIRE_FALSE, expr_text(e, x));
+    else if (val_is_scalar(v) && v.ir.v->type->elem == EL_BOOL)
+        kernel_require(e, x->loc, v.ir.v, ctx_format(e->ctx, "%s does not hold", expr_text(e, x)),
+                       0, NULL);
+    else
+        el_fail(e, x->loc, D_CONDITION, val_text(e, v));
+}
+
+static void check_clauses(Elab *e) {
+    const Clauses *clauses = &e->kernel->def->clauses;
+    for (int i = 0; i < clauses->n; i++) {
+        const Clause *c = &clauses->at[i];
+        if (c->kind == CL_TUNE && c->where) check_where(e, c->where);
+        for (int k = 0; c->kind == CL_REQUIRE && k < c->conditions.n; k++)
+            check_condition(e, c->conditions.at[k]);
+    }
+}
+
+/* ---- the op -------------------------------------------------------------------------------- */
+
+void kernel_set_config(Elab *e) {
+    Text t = {.ctx = e->ctx};
+    for (int i = 0; i < e->kernel->config.n; i++)
+        text_add(&t, "%s%s=%lld", i ? " " : "", e->kernel->config.data[i].name,
+                 (long long)e->kernel->config.data[i].value);
+    if (t.data) op_set_attr(e->ir, e->kernel->op, "config", at_str(e->ir, t.data));
+}
+
+static void set_kernel_attrs(Elab *e, const char *name) {
+    Kernel *k = e->kernel;
+    const Region *r = k->op->regions[0];
+    const char **params = ctx_array(e->ctx, const char *, r->n_args);
+    for (int i = 0; i < r->n_args; i++) params[i] = r->args[i]->name;
+    op_set_attr(e->ir, k->op, "name", at_str(e->ir, name));
+    op_set_attr(e->ir, k->op, "params", at_strs(e->ir, params, r->n_args));
+    if (k->def->doc) op_set_attr(e->ir, k->op, "doc", at_str(e->ir, k->def->doc));
+    kernel_set_config(e);
+}
+
+/// Elaborates once. The mark stands after the launch checks, where later ones may be put.
+static bool elaborate_once(Elab *e, const char *name) {
+    Kernel *k = e->kernel;
+    k->config.n = 0;
+    k->op = build_op(&e->b, OP_KERNEL, 0, NULL, 0, NULL, 1);
+    Builder old = el_enter(e, k->op->regions[0]);
+    scope_push(e);
+    bind_choices(e);
+    if (kernel_params(e)) {
+        set_kernel_attrs(e, name);
+        check_clauses(e);
+        k->mark = build_bool(&e->b, ty_scalar(e->ir, EL_BOOL), true)->def;
+        el_block(e, k->def->body);
+        build_yield(&e->b, 0, NULL);
+        op_erase(k->mark);
+    }
+    scope_pop(e);
+    el_leave(e, old);
+    return diag_errors(e->ctx) == 0;
+}
+
+bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
+    Kernel *outer = e->kernel;
+    Scope *scope = e->scope;
+    bool ok, again;
+    k->outer = outer;
+    k->uses = ctx_array(e->ctx, ParamUse, k->def->params.n);
+    e->kernel = k;
+    e->scope = NULL;
+    check_settings(e);
+    do {
+        int n_fixed = k->fixed.n;
+        ok = elaborate_once(e, name);
+        again = ok && k->fixed.n > n_fixed;
+        if (again) op_erase(k->op);
+    } while (again);
+    e->kernel = outer;
+    e->scope = scope;
+    return ok;
+}
+
+/* ---- dims that must be known --------------------------------------------------------------- */
+
+static KDim *dim_of_op(const Elab *e, const Op *dim) {
+    const Kernel *k = e->kernel;
+    const Value *tensor = operand(dim, 0);
+    int64_t axis = op_int(dim, "axis", 0);
+    for (int i = 0; k && i < k->def->params.n; i++)
+        if (k->params[i].tensor && k->params[i].tensor->v == tensor)
+            return k->params[i].axis_dim[axis];
+    return NULL;
+}
+
+bool el_known_dim(Elab *e, const Op *dim, bool specialise, int64_t *out) {
+    int64_t axis = op_int(dim, "axis", 0), extent = operand(dim, 0)->type->extents[axis];
+    KDim *d = dim_of_op(e, dim);
+    *out = extent != DYNAMIC ? extent : d ? d->value : 0;
+    if (extent != DYNAMIC) return true;
+    if (!d || !d->known) return false;
+    for (int i = 0; i < e->kernel->fixed.n; i++)
+        if (e->kernel->fixed.data[i] == d->name) return true;
+    if (specialise) vec_push(e->ctx, &e->kernel->fixed, d->name);
+    return true;
+}
+
+static const char *unknown_dim(Elab *e, const Value *v, int *budget) {
+    if (!v->def || --*budget < 0) return NULL;
+    if (v->def->code == OP_DIM) {
+        const KDim *d = dim_of_op(e, v->def);
+        return d && !d->known ? d->name : NULL;
+    }
+    for (int i = 0; i < v->def->n_operands; i++) {
+        const char *name = unknown_dim(e, operand(v->def, i), budget);
+        if (name) return name;
+    }
+    return NULL;
+}
+
+const char *el_unknown_dim(Elab *e, const Value *v) {
+    int budget = 1000;
+    return unknown_dim(e, v, &budget);
+}
+
+/* ---- checks of the launch ------------------------------------------------------------------ */
+
+/// v as computed at the launch checks: itself, or a copy of what computes it; NULL where it
+/// depends on loops or tensors.
+static Value *hoisted(Elab *e, Builder *b, Value *v, PtrMap *copies) {
+    Value *copy = map_get(copies, v);
+    if (copy) return copy;
+    const Region *body = e->kernel->op->regions[0];
+    if (!v->def) return v->region == body ? v : NULL;
+    if (v->def->parent == body && op_before(v->def, e->kernel->mark)) return v;
+    if (!op_has(v->def, PURE) || v->def->n_regions) return NULL;
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (!hoisted(e, b, operand(v->def, i), copies)) return NULL;
+    op_clone(b, v->def, copies);
+    return map_get(copies, v);
+}
+
+/// Runs check(e, v) with the builder at the launch checks and v computed there, if it can be.
+static Builder at_checks(Elab *e) {
+    Builder old = e->b;
+    e->b.region = e->kernel->op->regions[0];
+    e->b.before = e->kernel->mark;
+    return old;
+}
+
+void el_require_at_most(Elab *e, Value *v, int64_t n) {
+    if (!e->kernel || !e->kernel->mark) return;
+    Builder old = at_checks(e);
+    PtrMap copies = {0};
+    Value *x = hoisted(e, &e->b, v, &copies);
+    if (x) {
+        Value *limit = build_index(&e->b, n);
+        kernel_require(e, e->b.loc, build_binary(&e->b, OP_LE, x, limit),
+                       "compiled for at most {} here, found {}", 2, (Value *[]){limit, x});
+    }
+    e->b = old;
+}
+
+bool el_check_equal(Elab *e, Loc loc, const char *what, Val expected, Val found) {
+    int64_t a, b;
+    if (expected.kind == V_ERROR || found.kind == V_ERROR) return false;
+    bool constant = expected.kind == V_CONST && found.kind == V_CONST;
+    if (constant && el_known_int(e, expected, &a) && el_known_int(e, found, &b)) {
+        if (a != b) el_fail(e, loc, D_EXTENT_MISMATCH, what, (long long)a, (long long)b);
+        return a == b;
+    }
+    Value *x = el_index(e, loc, expected, "an extent"), *y = el_index(e, loc, found, "an extent");
+    if (!x || !y) return false;
+    if (x == y || !e->kernel || !e->kernel->mark) return true;
+    Builder old = at_checks(e);
+    PtrMap copies = {0};
+    x = hoisted(e, &e->b, x, &copies);
+    y = hoisted(e, &e->b, y, &copies);
+    if (x && y)
+        kernel_require(e, el_loc(e, loc), build_binary(&e->b, OP_EQ, x, y),
+                       ctx_format(e->ctx, "%s has an extent of {}, not {}", what), 2,
+                       (Value *[]){y, x});
+    e->b = old;
+    return true;
+}

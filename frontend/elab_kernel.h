@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One kernel being elaborated: its parameters, dims and choices. Shared by elab_kernel.c,
+// elab_param.c and elab_call.c.
+#ifndef FRONTEND_ELAB_KERNEL_H
+#define FRONTEND_ELAB_KERNEL_H
+
+#include "frontend/elab.h"
+
+/// A dim: a name bound by a tensor's axis. An axis of a pack that could not be merged is a dim of
+/// its own, named `N.1`.
+typedef struct KDim {
+    const char *name;
+    Loc loc;
+    int param, axis; // the axis of the IR tensor that binds it
+    bool known;      // its value is known when compiling
+    int64_t value;
+    bool fixed; // it is a constant of this instance
+    Val val;
+} KDim;
+
+/// How the axes of a pack are put together: group i is axes from[i] .. from[i + 1] of the pack.
+typedef struct Pack {
+    const char *name;
+    int given, groups;
+    int from[MAX_RANK + 1];
+} Pack;
+
+typedef struct KParam {
+    const Param *p;
+    const ParamInst *inst;
+    ParamUse *use;
+    Elem elem;
+    Tensor *tensor; // or NULL
+    const Pack *pack;
+    int n_axes;
+    int64_t extents[MAX_RANK], strides[MAX_RANK]; // of the IR tensor, as far as known, else DYNAMIC
+    const Expr *axis_expr[MAX_RANK];              // what the type says of the axis; NULL: a pack's
+    KDim *axis_dim[MAX_RANK];                     // the dim it is, or NULL
+} KParam;
+
+typedef VEC(const char *) NameList;
+
+struct Kernel {
+    const FnDef *def;
+    const Inst *inst;
+    Kernel *outer; // the kernel that calls this one
+    bool called;   // by another kernel: its tensors come as they are, packs are not merged
+    Op *op, *mark; // launch checks go before the mark
+    KParam *params;
+    ParamUse *uses;
+    VEC(KDim *) dims;
+    VEC(Pack *) packs;
+    VEC(NamedValue) config;
+    NameList fixed; // dims found to be needed as constants, kept over rounds
+};
+
+/// Makes the region's arguments, binds dims and parameters in the scope, emits the launch checks.
+/// False after an error.
+bool kernel_params(Elab *e);
+KDim *kernel_find_dim(const Kernel *k, const char *name);
+/// The value fixed by hand for a dim, const parameter or type parameter.
+const NamedValue *inst_dim(const Inst *inst, const char *name);
+const NamedValue *inst_set(const Inst *inst, const char *name);
+/// `require cond` at the launch checks; text as of OP_REQUIRE.
+void kernel_require(Elab *e, Loc loc, Value *cond, const char *text, int n, Value *const *values);
+/// The extent or stride of an axis as the caller passed it, whatever the type says.
+Value *kernel_passed(Elab *e, OpCode op, Value *tensor, int axis);
+/// Builds the kernel op of `k` in the module; repeats while dims are found to be constants.
+/// False after an error.
+bool kernel_elaborate(Elab *e, Kernel *k, const char *name);
+void kernel_set_config(Elab *e);
+
+#endif

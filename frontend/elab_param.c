@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The parameters of a kernel: packs, dims, tensor types and the checks of a launch.
+#include "frontend/elab_kernel.h"
+
+#include <string.h>
+
+/* ---- what the instance says ---------------------------------------------------------------- */
+
+static const NamedValue *find_value(const NamedValue *v, int n, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(v[i].name, name) == 0) return &v[i];
+    return NULL;
+}
+
+const NamedValue *inst_dim(const Inst *inst, const char *name) {
+    return find_value(inst->dims, inst->n_dims, name);
+}
+
+const NamedValue *inst_set(const Inst *inst, const char *name) {
+    return find_value(inst->set, inst->n_set, name);
+}
+
+static bool is_tensor(const Param *p) {
+    return p->type && p->type->kind == TY_TENSOR;
+}
+
+/* ---- type parameters ----------------------------------------------------------------------- */
+
+/// The element of the first argument whose type is this name; else what was fixed; else a default.
+static Elem generic_elem(const Kernel *k, const Generic *g) {
+    for (int i = 0; i < k->def->params.n; i++) {
+        const Param *p = &k->def->params.at[i];
+        bool typed = p->type && p->type->elem.text == g->name.text && i < k->inst->n_params;
+        if (typed && !k->inst->params[i].null && k->inst->params[i].elem < EL_COUNT)
+            return k->inst->params[i].elem;
+    }
+    const NamedValue *fixed = inst_dim(k->inst, g->name.text);
+    return fixed && fixed->value >= 0 && fixed->value < EL_COUNT ? (Elem)fixed->value
+                                                                 : el_constraint_default(g);
+}
+
+static bool bind_generics(Elab *e) {
+    const FnDef *f = e->kernel->def;
+    for (int i = 0; i < f->generics.n; i++) {
+        const Generic *g = &f->generics.at[i];
+        if (el_bind_elem(e, f, g->name, generic_elem(e->kernel, g), g->name.loc) == EL_COUNT)
+            return false;
+    }
+    return true;
+}
+
+/* ---- constants ----------------------------------------------------------------------------- */
+
+static bool bind_const_param(Elab *e, const KParam *kp) {
+    const Param *p = kp->p;
+    const NamedValue *fixed = inst_dim(e->kernel->inst, p->name.text);
+    if (!fixed && !kp->inst->known_value) {
+        el_fail(e, p->loc, D_CONST_UNKNOWN, p->name.text);
+        return false;
+    }
+    int64_t v = kp->inst->known_value ? kp->inst->value : fixed->value;
+    if (kp->elem == EL_COUNT || !elem_is(kp->elem, EC_INT | EC_BOOL)) {
+        if (kp->elem != EL_COUNT) el_fail(e, p->loc, D_CONST_PARAM_TYPE, p->name.text);
+        return false;
+    }
+    scope_bind(e, p->name, BIND_PARAM, kp->elem == EL_BOOL ? val_bool(v != 0) : val_int(v));
+    return true;
+}
+
+/// Checks a parameter's type as far as it needs no dims; finds its element.
+static bool read_param(Elab *e, KParam *kp) {
+    const Param *p = kp->p;
+    const TypeExpr *t = p->type;
+    if (!t || t->kind == TY_TUPLE || t->kind == TY_BLOCK) {
+        el_fail(e, p->loc, D_KERNEL_PARAM, p->name.text);
+        return false;
+    }
+    if (t->sym) {
+        el_fail(e, t->loc, D_NO_SYM, p->name.text);
+        return false;
+    }
+    if (p->optional && t->kind != TY_TENSOR) {
+        el_fail(e, p->loc, D_OPTIONAL_SCALAR, p->name.text);
+        return false;
+    }
+    kp->elem = el_elem(e, t->elem);
+    if (kp->elem == EL_COUNT) return false;
+    Elem given = kp->inst->elem;
+    if (!p->constant && !kp->inst->null && given < EL_COUNT && given != kp->elem) {
+        el_fail(e, p->loc, D_PARAM_ELEM, p->name.text, elem_info[kp->elem].name,
+                elem_info[given].name);
+        return false;
+    }
+    if (elem_info[kp->elem].bits < 8 && t->kind != TY_TENSOR) {
+        el_fail(e, p->loc, D_STORAGE_TYPE, elem_info[kp->elem].name, "a scalar parameter");
+        return false;
+    }
+    return !p->constant || bind_const_param(e, kp);
+}
+
+/* ---- packs --------------------------------------------------------------------------------- */
+
+static Pack *find_pack(const Kernel *k, const char *name) {
+    for (int i = 0; i < k->packs.n; i++)
+        if (k->packs.data[i]->name == name) return k->packs.data[i];
+    return NULL;
+}
+
+/// Where the pack of a tensor type stands, or -1.
+static int pack_dim(const TypeExpr *t) {
+    for (int i = 0; i < t->dims.n; i++)
+        if (t->dims.at[i].pack) return i;
+    return -1;
+}
+
+static bool has_rank(const ParamInst *inst) {
+    return inst->known_shape || inst->rank > 0;
+}
+
+/// Whether axes a and b > a of every tensor with this pack lie as one axis, all between being of
+/// extent 1. Where strides are not known yet, they are taken to.
+static bool lie_as_one(const Kernel *k, const Pack *pack, int a, int b) {
+    for (int i = 0; i < k->def->params.n; i++) {
+        const KParam *kp = &k->params[i];
+        if (kp->pack != pack || !kp->inst->known_strides) continue;
+        int at = pack_dim(kp->p->type);
+        const int64_t *s = kp->inst->strides + at, *x = kp->inst->extents + at;
+        if (s[a] != s[b] * x[b]) return false;
+    }
+    return true;
+}
+
+static int64_t pack_extent(const Kernel *k, const Pack *pack, int axis) {
+    for (int i = 0; i < k->def->params.n; i++) {
+        const KParam *kp = &k->params[i];
+        if (kp->pack == pack && kp->inst->known_shape)
+            return kp->inst->extents[pack_dim(kp->p->type) + axis];
+    }
+    return DYNAMIC;
+}
+
+/// Cuts the axes of a pack into as few groups as can each be walked with one stride. Axes of
+/// extent 1 join any group; a pack of no axes is one group of extent 1.
+static void group_pack(const Kernel *k, Pack *pack) {
+    int last = -1; // the last axis that is not of extent 1
+    pack->groups = 1;
+    for (int i = 0; i < pack->given; i++) {
+        if (!k->called && pack_extent(k, pack, i) == 1) continue;
+        bool joins = !k->called && (last < 0 || lie_as_one(k, pack, last, i));
+        if (!joins && i > 0) pack->from[pack->groups++] = i;
+        last = i;
+    }
+    pack->from[pack->groups] = pack->given;
+}
+
+static bool read_pack(Elab *e, KParam *kp) {
+    const TypeExpr *t = kp->p->type;
+    int at = pack_dim(t), plain = t->dims.n - (at >= 0);
+    int rank = has_rank(kp->inst) ? kp->inst->rank : t->dims.n;
+    if (at < 0 ? rank != plain : rank < plain) {
+        el_fail(e, kp->p->loc, D_PARAM_RANK, kp->p->name.text, plain, rank);
+        return false;
+    }
+    if (at < 0) return true;
+    const char *name = t->dims.at[at].expr->name;
+    Pack *pack = find_pack(e->kernel, name);
+    if (pack && pack->given != rank - plain && has_rank(kp->inst)) {
+        el_fail(e, kp->p->loc, D_PACK_AXES, name, kp->p->name.text, rank - plain, pack->given);
+        return false;
+    }
+    if (!pack) {
+        pack = ctx_new(e->ctx, Pack);
+        *pack = (Pack){.name = name, .given = rank - plain};
+        vec_push(e->ctx, &e->kernel->packs, pack);
+    }
+    kp->pack = pack;
+    return true;
+}
+
+/* ---- axes ---------------------------------------------------------------------------------- */
+
+/// Extent and stride of axes from .. to of an argument as one.
+static void join_axes(KParam *kp, int from, int to) {
+    const ParamInst *inst = kp->inst;
+    int64_t extent = 1, stride = from < to ? inst->strides[to - 1] : 1;
+    for (int i = from; i < to; i++) extent *= inst->known_shape ? inst->extents[i] : 1;
+    for (int i = to - 1; i >= from; i--) {
+        if (!inst->known_shape || inst->extents[i] == 1) continue;
+        stride = inst->strides[i];
+        break;
+    }
+    bool alone = to - from == 1; // an extent may be unknown beside known ones
+    kp->extents[kp->n_axes] = !inst->known_shape ? DYNAMIC : alone ? inst->extents[from] : extent;
+    kp->strides[kp->n_axes] = inst->known_strides ? stride : DYNAMIC;
+}
+
+/// The axes of the IR tensor, from those of the argument.
+static bool read_axes(Elab *e, KParam *kp) {
+    const TypeExpr *t = kp->p->type;
+    int at = 0, total = t->dims.n + (kp->pack ? kp->pack->groups - 1 : 0);
+    if (total > MAX_RANK) {
+        el_fail(e, kp->p->loc, D_RANK, MAX_RANK);
+        return false;
+    }
+    for (int i = 0; i < t->dims.n; i++) {
+        int groups = t->dims.at[i].pack ? kp->pack->groups : 1;
+        for (int g = 0; g < groups; g++, kp->n_axes++) {
+            const Pack *pack = t->dims.at[i].pack ? kp->pack : NULL;
+            int from = at + (pack ? pack->from[g] : 0), to = at + (pack ? pack->from[g + 1] : 1);
+            join_axes(kp, from, to);
+            kp->axis_expr[kp->n_axes] = pack ? NULL : t->dims.at[i].expr;
+        }
+        at += t->dims.at[i].pack ? kp->pack->given : 1;
+    }
+    return true;
+}
+
+/* ---- dims ---------------------------------------------------------------------------------- */
+
+KDim *kernel_find_dim(const Kernel *k, const char *name) {
+    for (int i = 0; i < k->dims.n; i++)
+        if (k->dims.data[i]->name == name) return k->dims.data[i];
+    return NULL;
+}
+
+static bool in_given(const FnDef *f, const char *name) {
+    for (int i = 0; i < f->clauses.n; i++)
+        for (int c = 0; f->clauses.at[i].kind == CL_GIVEN && c < f->clauses.at[i].choices.n; c++)
+            if (f->clauses.at[i].choices.at[c].name.text == name) return true;
+    return false;
+}
+
+static bool is_fixed(const Kernel *k, const KDim *d) {
+    if (!d->known) return false;
+    if (k->inst->specialise_all || in_given(k->def, d->name)) return true;
+    for (int i = 0; i < k->fixed.n; i++)
+        if (k->fixed.data[i] == d->name) return true;
+    return false;
+}
+
+static const char *axis_name(Elab *e, const KParam *kp, int axis) {
+    const Expr *x = kp->axis_expr[axis];
+    if (x)
+        return x->kind == EX_NAME && (el_binds(e, x) || kernel_find_dim(e->kernel, x->name))
+                   ? x->name
+                   : NULL;
+    if (kp->pack->groups == 1) return kp->pack->name;
+    int first = 0;
+    while (kp->axis_expr[first]) first++;
+    return ctx_name(e->ctx, ctx_format(e->ctx, "%s.%d", kp->pack->name, axis - first));
+}
+
+/// Finds or makes the dim of an axis; notes its value where this argument knows it.
+static void read_dim(Elab *e, int param, int axis) {
+    Kernel *k = e->kernel;
+    KParam *kp = &k->params[param];
+    const char *name = axis_name(e, kp, axis);
+    if (!name) return;
+    KDim *d = kernel_find_dim(k, name);
+    if (!d) {
+        d = ctx_new(e->ctx, KDim);
+        Loc loc = kp->axis_expr[axis] ? kp->axis_expr[axis]->loc : kp->p->loc;
+        *d = (KDim){.name = name, .loc = loc, .param = param, .axis = axis};
+        const NamedValue *v = inst_dim(k->inst, name);
+        d->known = v != NULL;
+        d->value = v ? v->value : 0;
+        vec_push(e->ctx, &k->dims, d);
+    }
+    if (!d->known && kp->extents[axis] != DYNAMIC) {
+        d->known = true;
+        d->value = kp->extents[axis];
+    }
+    kp->axis_dim[axis] = d;
+}
+
+/// Binds the names of dims: to their values where fixed, else (until there are tensors to ask) to
+/// an error that nobody reports.
+static void bind_dims(Elab *e) {
+    Kernel *k = e->kernel;
+    for (int i = 0; i < k->dims.n; i++) {
+        KDim *d = k->dims.data[i];
+        d->fixed = is_fixed(k, d);
+        d->val = d->fixed ? val_int(d->value) : val_error();
+        scope_bind(e, (Name){d->name, d->loc}, BIND_DIM, d->val);
+    }
+}
+
+/// The constant that the type of a tensor says an axis has, or DYNAMIC.
+static int64_t static_extent(Elab *e, const KParam *kp, int axis) {
+    const KDim *d = kp->axis_dim[axis];
+    if (d) return d->fixed ? d->value : DYNAMIC;
+    Val v = el_expr(e, kp->axis_expr[axis]);
+    return v.kind == V_CONST && v.c.type == CK_INT && !v.c.wide && v.c.i >= 0 ? v.c.i : DYNAMIC;
+}
+
+/// The type of a tensor, now that its dims are known. Strides of 0 and 1 are part of it.
+static void set_tensor_type(Elab *e, KParam *kp) {
+    int64_t extents[MAX_RANK], strides[MAX_RANK];
+    for (int i = 0; i < kp->n_axes; i++) {
+        extents[i] = static_extent(e, kp, i);
+        strides[i] = kp->strides[i] == 0 || kp->strides[i] == 1 ? kp->strides[i] : DYNAMIC;
+    }
+    const Type *type = ty_tensor(e->ir, kp->elem, kp->n_axes, extents, strides);
+    kp->tensor->v->type = type;
+}
+
+static Value *axis_op(Elab *e, OpCode code, Value *tensor, int axis) {
+    const Type *type = ty_scalar(e->ir, EL_I64);
+    Op *op = build_op(&e->b, code, 1, &tensor, 1, &type, 0);
+    op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
+    return result(op, 0);
+}
+
+Value *kernel_passed(Elab *e, OpCode code, Value *tensor, int axis) {
+    Value *v = axis_op(e, code, tensor, axis);
+    const Type *t = tensor->type;
+    if ((code == OP_DIM ? t->extents : t->strides)[axis] != DYNAMIC)
+        op_set_attr(e->ir, v->def, "passed", at_bool(e->ir, true));
+    return v;
+}
+
+Value *el_tensor_dim(Elab *e, const Tensor *t, int axis) {
+    return axis_op(e, OP_DIM, t->v, axis);
+}
+
+/// Gives the names of dims the values they have at launch, now that there are tensors.
+static void read_dims(Elab *e) {
+    Kernel *k = e->kernel;
+    for (int i = 0; i < k->dims.n; i++) {
+        KDim *d = k->dims.data[i];
+        if (d->fixed) continue;
+        Value *v = axis_op(e, OP_DIM, k->params[d->param].tensor->v, d->axis);
+        v->name = d->name;
+        d->val = scope_find(e, d->name)->val = val_ir(v);
+    }
+    for (int i = 0; i < k->packs.n; i++) {
+        const Pack *pack = k->packs.data[i];
+        if (pack->groups == 1) continue;
+        Val all = val_int(1);
+        for (int g = 0; g < pack->groups; g++) {
+            const char *name = ctx_name(e->ctx, ctx_format(e->ctx, "%s.%d", pack->name, g));
+            all = el_binary(e, e->b.loc, BI_MUL, all, kernel_find_dim(k, name)->val);
+        }
+        scope_bind(e, (Name){pack->name, e->b.loc}, BIND_DIM, all);
+    }
+}
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+void kernel_require(Elab *e, Loc loc, Value *cond, const char *text, int n, Value *const *values) {
+    Value *operands[4] = {cond};
+    for (int i = 0; i < n; i++) operands[i + 1] = values[i];
+    Builder b = e->b;
+    b.loc = loc;
+    Op *op = build_op(&b, OP_REQUIRE, n + 1, operands, 0, NULL, 0);
+    op_set_attr(e->ir, op, "text", at_str(e->ir, text));
+}
+
+/// The extent an axis must have is that of its dim, or the expression of the type.
+static void check_axis(Elab *e, int param, int axis) {
+    const KParam *kp = &e->kernel->params[param];
+    const KDim *d = kp->axis_dim[axis];
+    if (d && !d->fixed && d->param == param && d->axis == axis) return; // it binds the dim
+    const Expr *x = kp->axis_expr[axis];
+    Loc loc = x ? x->loc : kp->p->loc;
+    e->b.loc = loc;
+    Value *expected = el_index(e, loc, d ? d->val : el_expr(e, x), "a dimension");
+    if (!expected) return;
+    Value *found = kernel_passed(e, OP_DIM, kp->tensor->v, axis);
+    Text what = {.ctx = e->ctx};
+    if (d)
+        text_add(&what, "%s", d->name);
+    else
+        ast_print_expr(&what, x);
+    const char *text =
+        d && !d->fixed
+            ? ctx_format(e->ctx, "%s is {} in '%s' and {} in '%s'", what.data,
+                         e->kernel->params[d->param].p->name.text, kp->p->name.text)
+            : ctx_format(e->ctx, "%s is {} here and {} in '%s'", what.data, kp->p->name.text);
+    kernel_require(e, loc, build_binary(&e->b, OP_EQ, found, expected), text, 2,
+                   (Value *[]){expected, found});
+}
+
+static void check_stride(Elab *e, const KParam *kp, int axis) {
+    int64_t s = kp->tensor->v->type->strides[axis];
+    if (s == DYNAMIC) return;
+    e->b.loc = kp->p->loc;
+    Value *found = kernel_passed(e, OP_STRIDE, kp->tensor->v, axis);
+    Value *expected = build_index(&e->b, s);
+    kernel_require(e, kp->p->loc, build_binary(&e->b, OP_EQ, found, expected),
+                   ctx_format(e->ctx, "compiled for stride {} in axis %d of '%s', found {}", axis,
+                              kp->p->name.text),
+                   2, (Value *[]){expected, found});
+}
+
+/// The tensor's dims as the body sees them.
+static void set_tensor_dims(Elab *e, KParam *kp) {
+    Tensor *t = kp->tensor;
+    for (int i = 0, axis = 0; i < t->n_dims; i++) {
+        const Dim *dim = &kp->p->type->dims.at[i];
+        int axes = dim->pack ? kp->pack->groups : 1;
+        const KDim *d = kp->axis_dim[axis];
+        Val extent = d && axes == 1 ? d->val : el_expr(e, dim->expr);
+        t->dims[i] = (TensorDim){axis, axes, dim->pack, extent};
+        axis += axes;
+    }
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+static void describe_use(KParam *kp) {
+    const Param *p = kp->p;
+    *kp->use = (ParamUse){.name = p->name.text,
+                          .kind = p->constant    ? PARAM_CONST
+                                  : is_tensor(p) ? PARAM_TENSOR
+                                                 : PARAM_SCALAR,
+                          .elem = kp->elem,
+                          .rank = kp->n_axes,
+                          .optional = p->optional,
+                          .null = kp->inst->null,
+                          .pack_at = -1};
+    if (!kp->pack) return;
+    kp->use->pack_at = pack_dim(p->type);
+    kp->use->pack_given = kp->pack->given;
+    kp->use->pack_rank = kp->pack->groups;
+    memcpy(kp->use->pack_from, kp->pack->from, sizeof kp->pack->from);
+}
+
+static bool read_params(Elab *e) {
+    Kernel *k = e->kernel;
+    bool ok = true;
+    for (int i = 0; i < k->def->params.n; i++) {
+        KParam *kp = &k->params[i];
+        *kp = (KParam){.p = &k->def->params.at[i], .inst = &k->inst->params[i], .use = &k->uses[i]};
+        ok &= read_param(e, kp) && (!is_tensor(kp->p) || kp->inst->null || read_pack(e, kp));
+    }
+    for (int i = 0; ok && i < k->packs.n; i++) group_pack(k, k->packs.data[i]);
+    for (int i = 0; ok && i < k->def->params.n; i++)
+        if (is_tensor(k->params[i].p) && !k->params[i].inst->null)
+            ok &= read_axes(e, &k->params[i]);
+    return ok;
+}
+
+/// Binds a parameter that is no tensor, or an absent one, in the scope.
+static void bind_param(Elab *e, KParam *kp) {
+    describe_use(kp);
+    if (kp->tensor) {
+        set_tensor_dims(e, kp);
+        scope_bind(e, kp->p->name, BIND_PARAM, val_tensor(kp->tensor));
+    } else if (is_tensor(kp->p)) {
+        scope_bind(e, kp->p->name, BIND_PARAM, val_absent());
+    }
+}
+
+/// The region's argument of a parameter; scalars are bound, so that dims may name them.
+static void add_arg(Elab *e, KParam *kp) {
+    if (kp->p->constant || (is_tensor(kp->p) && kp->inst->null)) return;
+    const Type *type = ty_scalar(e->ir, kp->elem); // of a tensor: until its dims are read
+    Value *v = region_add_arg(e->ir, e->kernel->op->regions[0], type, kp->p->name.text);
+    if (!is_tensor(kp->p)) {
+        scope_bind(e, kp->p->name, BIND_PARAM, val_ir(v));
+        return;
+    }
+    Tensor *t = ctx_new(e->ctx, Tensor);
+    *t = (Tensor){.name = kp->p->name.text, .v = v, .elem = kp->elem, .use = kp->use};
+    t->n_dims = kp->p->type->dims.n;
+    kp->tensor = t;
+}
+
+bool kernel_params(Elab *e) {
+    Kernel *k = e->kernel;
+    int n = k->def->params.n;
+    if (!bind_generics(e)) return false;
+    k->params = ctx_array(e->ctx, KParam, n);
+    k->dims.n = k->packs.n = 0;
+    if (!read_params(e)) return false;
+    for (int i = 0; i < n; i++) add_arg(e, &k->params[i]);
+    for (int i = 0; i < n; i++)
+        for (int a = 0; a < k->params[i].n_axes; a++) read_dim(e, i, a);
+    bind_dims(e);
+    for (int i = 0; i < n; i++)
+        if (k->params[i].tensor) set_tensor_type(e, &k->params[i]);
+    read_dims(e);
+    for (int i = 0; i < n; i++) bind_param(e, &k->params[i]);
+    for (int i = 0; i < n; i++)
+        for (int a = 0; a < k->params[i].n_axes; a++) {
+            check_axis(e, i, a);
+            check_stride(e, &k->params[i], a);
+        }
+    return diag_errors(e->ctx) == 0;
+}
