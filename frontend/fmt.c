@@ -90,17 +90,20 @@ static void choose_gaps(Fmt *f) {
     }
 }
 
-static int width_of(const Fmt *f, int from, int to) {
-    int width = 0;
-    for (int i = from; i < to; i++)
-        if (!is_line_comment(&f->pieces.data[i]))
-            width += f->pieces.data[i].n + (i > from && f->pieces.data[i].gap == GAP_SPACE);
-    return width;
-}
-
 static void break_before(Fmt *f, int i, int end) {
     if (i < end && !is_line_comment(&f->pieces.data[i]) && f->pieces.data[i].gap < GAP_LINE)
         f->pieces.data[i].gap = GAP_LINE;
+}
+
+/// The statements of the block between two braces begin lines; blocks in them stay as they are.
+static void split_block(Fmt *f, int open, int close) {
+    break_before(f, open + 1, close + 1);
+    for (int i = open + 1, depth = 0; i < close; i++) {
+        depth += is_kind(f, i, '{') - is_kind(f, i, '}');
+        bool ends = is_kind(f, i, ';') || (is_kind(f, i, '}') && !is_kind(f, i + 1, T_ELSE));
+        if (depth == 0 && ends) break_before(f, i + 1, close);
+    }
+    break_before(f, close, close + 1);
 }
 
 /// Puts the first block of the line [from, end) on lines of its own, or else each statement.
@@ -108,8 +111,7 @@ static bool split_line(Fmt *f, int from, int end) {
     for (int i = from; i < end; i++) {
         int close = f->pieces.data[i].partner;
         if (!is_kind(f, i, '{') || close >= end || close == i + 1) continue;
-        break_before(f, i + 1, end);
-        break_before(f, close, end);
+        split_block(f, i, close);
         if (!is_kind(f, close + 1, T_ELSE)) break_before(f, close + 1, end);
         return true;
     }
@@ -126,21 +128,6 @@ static int end_of_line(const Fmt *f, int from) {
     int i = from + 1;
     while (i < f->pieces.n && f->pieces.data[i].gap < GAP_LINE) i++;
     return i;
-}
-
-/// Lines that hold blocks or several statements and are too long become several lines.
-static void split_long_lines(Fmt *f) {
-    int indent = 0;
-    for (int from = 0, end; from < f->pieces.n; from = end) {
-        end = end_of_line(f, from);
-        int here = indent - (is_kind(f, from, '}') ? FMT_INDENT : 0);
-        if (here + width_of(f, from, end) > FMT_WIDTH && split_line(f, from, end)) {
-            end = from;
-            continue;
-        }
-        for (int i = from; i < end; i++)
-            indent += is_kind(f, i, '{') ? FMT_INDENT : is_kind(f, i, '}') ? -FMT_INDENT : 0;
-    }
 }
 
 /* ---- lines --------------------------------------------------------------------------------- */
@@ -243,6 +230,9 @@ static void put_lines(Fmt *f) {
     Place at = {.last = -1};
     for (int from = 0, end; from < f->pieces.n; from = end) {
         end = end_of_line(f, from);
+        // Too long for one line, and holds blocks or several statements: becomes several lines.
+        while (first_over(f, from, end, column_of(f, &at, from)) < end && split_line(f, from, end))
+            end = end_of_line(f, from);
         if (f->pieces.data[from].gap == GAP_EMPTY_LINE) new_line(f, 0);
         put_line(f, &at, from, end);
     }
@@ -289,7 +279,6 @@ char *fe_format(Ctx *ctx, uint16_t file) {
     Fmt f = {.ctx = ctx};
     fmt_pieces(&p, &f.pieces);
     choose_gaps(&f);
-    split_long_lines(&f);
     put_lines(&f);
     Text out = {.ctx = ctx};
     write_out(&f, &out);

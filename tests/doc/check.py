@@ -10,7 +10,7 @@ A fenced block is an example where its first word is one of
     teg-body          statements in the frame of the page (its block `teg-frame`)
     teg-error TEXT    a file with an error or hint that holds TEXT
     teg-warning TEXT  a file with a warning or hint that holds TEXT and without errors
-    teg-parse         a file that parses; what it says is not implemented yet
+    teg-parse         a file that parses, whatever `check` says
     teg-skip          not an example to run
 
 Without files: lang/grammar.md, README.md and docs/*.md.
