@@ -234,9 +234,12 @@ Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst) {
 
 /* ---- the maths library --------------------------------------------------------------------- */
 
-/// A fn whose parameters are all scalars of fixed types becomes a func.
-static bool is_scalar_fn(const FnDef *f) {
-    bool ok = !f->is_kernel && f->generics.n == 0 && f->params.n > 0;
+/// A fn named after an op and an element, such as `exp_f32`, becomes a func; others are helpers.
+static bool is_library_fn(Ctx *ctx, const FnDef *f) {
+    const char *name = f->name.text, *end = strrchr(name, '_');
+    if (f->is_kernel || !end || elem_by_name(end + 1) == EL_COUNT) return false;
+    if (op_by_name(ctx_format(ctx, "%.*s", (int)(end - name), name)) == OP_COUNT) return false;
+    bool ok = f->generics.n == 0;
     for (int i = 0; ok && i < f->params.n; i++) {
         const TypeExpr *t = f->params.at[i].type;
         ok = t && t->kind == TY_SCALAR && elem_by_name(t->elem.text) != EL_COUNT;
@@ -269,7 +272,7 @@ Op *fe_math_library(Ir *ir) {
     Elab e = elab_create(ir, p);
     const Items *items = &p->main->items;
     for (int i = 0; i < items->n; i++)
-        if (items->at[i].kind == IT_FN && is_scalar_fn(items->at[i].fn))
+        if (items->at[i].kind == IT_FN && is_library_fn(ctx, items->at[i].fn))
             library_func(&e, items->at[i].fn);
     return e.module;
 }
