@@ -38,26 +38,9 @@ char *type_text(Ctx *ctx, const Type *t);
 #define QUIET_NAN 0x7ff8000000000000u
 bool is_name_char(int c); // of values, ops and attributes in the text
 
-/* ---- verify.c, verify_ops.c ---------------------------------------------------------------- */
+/* ---- limits -------------------------------------------------------------------------------- */
 
 /// Lanes of the largest block: far beyond use, small enough that products cannot overflow.
 #define MAX_LANES (INT64_C(1) << 40)
-
-typedef struct Verifier {
-    Ir *ir;
-    Ctx *ctx;
-    const Op *root;
-    const Op *scope; // the innermost ISOLATED op around, or root
-    PtrMap visible;  // Value -> the scope in which it is visible now
-    int failures;
-} Verifier;
-
-/// Reports that op is not as `expected` says; `found` is what stands there.
-void verify_fail(Verifier *v, const Op *op, const char *found, const char *expected, ...)
-    __attribute__((format(printf, 4, 5)));
-/// Checks what the row of op cannot say. Counts, attributes and operands are sound already; the
-/// ops inside it are not yet looked at.
-typedef void VerifyRule(Verifier *v, const Op *op);
-extern VerifyRule *const verify_rules[OP_COUNT];
 
 #endif

@@ -314,11 +314,12 @@ Op *find_kernel(const Op *module, const char *name);
 Op *find_func(const Op *module, const char *name);
 
 /* ---- text (print.c, parse.c) --------------------------------------------------------------- */
-// op      := (values '=')? name values? attrs? (':' types)? region*
+// op      := (values '=')? name values? attrs? (':' types)? ('@' line ':' column)? region*
 // values  := '%'name (',' '%'name)*        attrs := '[' name '=' attr (',' ...)* ']'
 // region  := '{' ('(' '%'name ':' type, ... ')')? op* '}'
 // Types are those of the results. One spelling serves every op. Values defined elsewhere are
-// known by their names. With `locs`, each op ends in `@ line:col`. `//` starts a comment.
+// known by their names; an isolated op starts with none. Positions are written with `locs` only.
+// `//` starts a comment.
 
 void ir_print(Text *out, const Op *op, bool locs);
 void ir_print_type(Text *out, const Type *t);

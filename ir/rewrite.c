@@ -66,6 +66,9 @@ void rewrite_erase(Rewriter *rw, Op *op) {
 }
 
 void rewrite_to(Rewriter *rw, Op *op, Value *with) {
+    if (with->type != result(op, 0)->type)
+        ice(rw->ir->ctx, op->loc, "`%s` of type %s rewritten to %s", op_info[op->code].name,
+            type_text(rw->ir->ctx, result(op, 0)->type), type_text(rw->ir->ctx, with->type));
     touch_users(rw, result(op, 0));
     value_replace(result(op, 0), with);
     rewrite_erase(rw, op);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The verifier: what holds for every op by its row in ops.def, and for regions and values. Rules of
 // single ops are in verify_ops.c.
-#include "ir/internal.h"
+#include "ir/verify.h"
 
 #include <string.h>
 
