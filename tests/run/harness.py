@@ -182,10 +182,11 @@ class Case:
     fails: str
     flags: tuple
     out_types: dict
+    computes: str
 
 
 def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=None, tune=({},),
-         types=None, targets=None, fails=None, flags=(), out_types=None):
+         types=None, targets=None, fails=None, flags=(), out_types=None, computes=None):
     """Registers a run of `kernel` of `file` on every executor, once for each setting in tune.
 
     args       parameter -> array, Data (bf16(...), sliced(...), ...), number, None or "spec"
@@ -194,6 +195,7 @@ def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=
     ulps       slack of the other arithmetic, in units of the accumulator's rounding error
     scale      output -> magnitude of the terms summed (default: the largest |reference|)
     out_types  output -> "bf16" ...: how to read an output whose type NumPy lacks
+    computes   the type of the arithmetic: "float32", "float16" (default: float32, in f64 float64)
     fails      the run must end with this text in its message
     """
     import sys
@@ -201,4 +203,4 @@ def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=
     path = next((d / file for d in (caller, KERNELS) if (d / file).exists()), caller / file)
     CASES.append(Case(name or f"{kernel}-{len(CASES)}", path, kernel, args, expect, length, ulps,
                       scale or {}, list(tune), types or {}, targets, fails, tuple(flags),
-                      out_types or {}))
+                      out_types or {}, computes))

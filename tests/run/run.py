@@ -111,7 +111,7 @@ def bound(case, name, want, kind):
     operations on terms of the size `scale`."""
     finite = np.abs(want[np.isfinite(want)])
     scale = case.scale.get(name, float(finite.max()) if finite.size else 0.0)
-    accumulate = EPS["float64"] if kind == "float64" else EPS["float32"]
+    accumulate = EPS[case.computes or ("float64" if kind == "float64" else "float32")]
     return EPS[kind] * 2 * np.abs(np.nan_to_num(want, posinf=0, neginf=0)) + \
         accumulate * (case.length + case.ulps) * scale
 

@@ -10,46 +10,30 @@ static int use_by_name(const Elaborated *code, const char *name) {
     return -1;
 }
 
-static void drop_axis(Tensor *t, int axis) {
-    for (int i = axis; i + 1 < t->rank; i++) {
-        t->extents[i] = t->extents[i + 1];
-        t->strides[i] = t->strides[i + 1];
+/// Axes from .. to of `t` as one: the elaborator has seen that one stride walks them. Axes of
+/// extent 1 have no say; no axes at all are one row.
+static void join_axes(const Tensor *t, int from, int to, Tensor *out) {
+    int64_t extent = 1, stride = 1;
+    for (int i = to - 1; i >= from; i--) {
+        if (extent == 1) stride = t->strides[i];
+        extent *= t->extents[i];
     }
-    t->rank--;
+    out->extents[out->rank] = extent;
+    out->strides[out->rank++] = stride;
 }
 
-/// Makes one axis of axes i and i + 1; false where no single stride walks both.
-static bool merge_axes(Tensor *t, int i) {
-    int64_t inner = t->extents[i + 1];
-    if (t->extents[i] == 1) {
-        drop_axis(t, i);
-        return true;
+/// The tensor with the axes of its pack put together as the code was compiled for.
+static Tensor merge_pack(const Tensor *t, const ParamUse *use) {
+    Tensor out = {.data = t->data, .elem = t->elem};
+    int pack_end = use->pack_at + use->pack_given;
+    for (int i = 0; i <= t->rank; i++) {
+        if (i == use->pack_at)
+            for (int g = 0; g < use->pack_rank; g++)
+                join_axes(t, i + use->pack_from[g], i + use->pack_from[g + 1], &out);
+        bool in_pack = use->pack_at >= 0 && i >= use->pack_at && i < pack_end;
+        if (i < t->rank && !in_pack) join_axes(t, i, i + 1, &out);
     }
-    if (inner != 1 && t->strides[i] != inner * t->strides[i + 1]) return false;
-    if (inner == 1) t->strides[i + 1] = t->strides[i];
-    t->extents[i + 1] *= t->extents[i];
-    drop_axis(t, i);
-    return true;
-}
-
-/// The axes of the pack become as many as the code was compiled for, merged from the inside out.
-static Tensor merge_pack(Ctx *ctx, Tensor t, const ParamUse *use) {
-    int left = use->pack_given;
-    if (use->pack_at < 0) return t;
-    for (int i = left - 2; i >= 0 && left > use->pack_rank; i--)
-        left -= merge_axes(&t, use->pack_at + i);
-    if (left == 0 && use->pack_rank == 1) { // no axes at all: one row
-        for (int i = t.rank++; i > use->pack_at; i--) {
-            t.extents[i] = t.extents[i - 1];
-            t.strides[i] = t.strides[i - 1];
-        }
-        t.extents[use->pack_at] = 1;
-        t.strides[use->pack_at] = 1;
-        left = 1;
-    }
-    if (left != use->pack_rank)
-        ice(ctx, (Loc){0}, "'%s' has a pack of %d axes, not %d", use->name, left, use->pack_rank);
-    return t;
+    return out;
 }
 
 Bound job_bind(Job *job) {
@@ -67,7 +51,7 @@ Bound job_bind(Job *job) {
         b.uses[k] = &code->params[i];
         b.args[k].scalar = job->args[i].scalar;
         if (job->args[i].kind == ARG_TENSOR)
-            b.args[k].tensor = merge_pack(job->ctx, job->args[i].tensor, b.uses[k]);
+            b.args[k].tensor = merge_pack(&job->args[i].tensor, b.uses[k]);
     }
     return b;
 }

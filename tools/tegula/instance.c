@@ -200,9 +200,10 @@ static Dimensions chosen_dims(Job *job) {
     Dimensions dims = {0};
     for (int i = 0; i < job->inst->n_dims; i++)
         dims_set(job->ctx, &dims, job->inst->dims[i].name, job->inst->dims[i].value);
-    for (int i = 0; i < job->kernel->params.n; i++)
-        if (job->args[i].kind == ARG_TENSOR && is_tensor(job, i))
-            dims_bind(job->ctx, &dims, param(job, i)->type, &job->args[i].tensor);
+    for (int sums = 0; sums < 2; sums++)
+        for (int i = 0; i < job->kernel->params.n; i++)
+            if (job->args[i].kind == ARG_TENSOR && is_tensor(job, i))
+                dims_bind(job->ctx, &dims, param(job, i)->type, &job->args[i].tensor, sums);
     for (int i = 0; i < job->inst->n_set; i++)
         dims_set(job->ctx, &dims, job->inst->set[i].name, job->inst->set[i].value);
     return dims;

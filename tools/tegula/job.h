@@ -46,8 +46,9 @@ typedef VEC(Dimension) Dimensions;
 
 const Dimension *dims_find(const Dimensions *dims, const char *name);
 void dims_set(Ctx *ctx, Dimensions *dims, const char *name, int64_t value);
-/// Binds the new names of a tensor type to the extents of its argument.
-void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t);
+/// Binds the new names of a tensor type to the extents of its argument: plain names and packs, or
+/// with `sums` the names in `E + 1`, which count where no plain one is.
+void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t, bool sums);
 /// The extents a tensor type asks for; false, with the name that is not known, where they do not
 /// follow from dims.
 bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64_t *extents,

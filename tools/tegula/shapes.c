@@ -15,7 +15,25 @@ void dims_set(Ctx *ctx, Dimensions *dims, const char *name, int64_t value) {
     if (!dims_find(dims, name)) vec_push(ctx, dims, ((Dimension){name, -1, value, {0}}));
 }
 
-void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t) {
+static void bind_pack(Ctx *ctx, Dimensions *dims, const char *name, int n, const int64_t *extents) {
+    Dimension bound = {name, n, 1, {0}};
+    if (dims_find(dims, name)) return;
+    for (int k = 0; k < n; k++) {
+        bound.extents[k] = extents[k];
+        bound.value *= extents[k];
+    }
+    vec_push(ctx, dims, bound);
+}
+
+/// A name that stands in `E + 1` or `E - 1` is bound by that axis where nothing else binds it.
+static void bind_sum(Ctx *ctx, Dimensions *dims, const Expr *e, int64_t extent) {
+    if (e->kind != EX_BINARY || e->binary.a->kind != EX_NAME || e->binary.b->kind != EX_INT) return;
+    int64_t n = (int64_t)e->binary.b->integer.value;
+    if (e->binary.op == BI_ADD) dims_set(ctx, dims, e->binary.a->name, extent - n);
+    if (e->binary.op == BI_SUB) dims_set(ctx, dims, e->binary.a->name, extent + n);
+}
+
+void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t, bool sums) {
     int plain = 0, axis = 0;
     for (int i = 0; i < type->dims.n; i++) plain += !type->dims.at[i].pack;
     int taken = t->rank - plain; // axes of the pack
@@ -23,14 +41,12 @@ void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t
         const Dim *d = &type->dims.at[i];
         int n = d->pack ? taken : 1;
         if (n < 0 || axis + n > t->rank) return; // a wrong rank is for the compiler to report
-        if (d->expr->kind == EX_NAME && !dims_find(dims, d->expr->name)) {
-            Dimension bound = {d->expr->name, d->pack ? n : -1, 1, {0}};
-            for (int k = 0; k < n; k++) {
-                bound.extents[k] = t->extents[axis + k];
-                bound.value *= t->extents[axis + k];
-            }
-            vec_push(ctx, dims, bound);
-        }
+        if (d->pack)
+            bind_pack(ctx, dims, d->expr->name, n, &t->extents[axis]);
+        else if (sums)
+            bind_sum(ctx, dims, d->expr, t->extents[axis]);
+        else if (d->expr->kind == EX_NAME)
+            dims_set(ctx, dims, d->expr->name, t->extents[axis]);
         axis += n;
     }
 }

@@ -47,7 +47,7 @@ static uint16_t try_read(Ctx *ctx, const char *path) {
     bool is_stdin = strcmp(path, "-") == 0;
     FILE *f = file->f = is_stdin ? stdin : fopen(path, "rb");
     if (!f) return 0;
-    size_t len;
+    size_t len = 0;
     file->text = read_all(f, &len);
     file->f = NULL;
     int error = errno;
