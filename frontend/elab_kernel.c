@@ -201,7 +201,7 @@ static KDim *dim_of_op(const Elab *e, const Op *dim) {
 bool el_known_dim(Elab *e, const Op *dim, bool specialise, int64_t *out) {
     int64_t axis = op_int(dim, "axis", 0), extent = operand(dim, 0)->type->extents[axis];
     KDim *d = dim_of_op(e, dim);
-    *out = extent != DYNAMIC ? extent : d ? d->value : 0;
+    *out = extent != DYNAMIC ? extent : d ? d->value + d->plus : 0;
     if (extent != DYNAMIC) return true;
     if (!d || !d->known) return false;
     for (int i = 0; i < e->kernel->fixed.n; i++)

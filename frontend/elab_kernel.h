@@ -11,7 +11,8 @@
 typedef struct KDim {
     const char *name;
     Loc loc;
-    int param, axis; // the axis of the IR tensor that binds it
+    int param, axis; // the axis of the IR tensor that binds it,
+    int64_t plus;    // whose extent is this much more: `E + 1` binds E where nothing else does
     bool known;      // its value is known when compiling
     int64_t value;
     bool fixed; // it is a constant of this instance

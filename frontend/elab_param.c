@@ -250,27 +250,56 @@ static const char *axis_name(Elab *e, const KParam *kp, int axis) {
     return ctx_name(e->ctx, ctx_format(e->ctx, "%s.%d", kp->pack->name, axis - first));
 }
 
-/// Finds or makes the dim of an axis; notes its value where this argument knows it.
-static void read_dim(Elab *e, int param, int axis) {
+static void add_dim(Elab *e, const char *name, int param, int axis, int64_t plus) {
     Kernel *k = e->kernel;
     KParam *kp = &k->params[param];
+    KDim *d = ctx_new(e->ctx, KDim);
+    Loc loc = kp->axis_expr[axis] ? kp->axis_expr[axis]->loc : kp->p->loc;
+    const NamedValue *v = inst_dim(k->inst, name);
+    *d = (KDim){.name = name, .loc = loc, .param = param, .axis = axis, .plus = plus};
+    d->known = v != NULL;
+    d->value = v ? v->value : 0;
+    kp->axis_dim[axis] = d;
+    vec_push(e->ctx, &k->dims, d);
+}
+
+/// Finds or makes the dim of an axis; notes its value where this argument knows it.
+static void read_dim(Elab *e, int param, int axis) {
+    KParam *kp = &e->kernel->params[param];
     const char *name = axis_name(e, kp, axis);
     if (!name) return;
-    KDim *d = kernel_find_dim(k, name);
-    if (!d) {
-        d = ctx_new(e->ctx, KDim);
-        Loc loc = kp->axis_expr[axis] ? kp->axis_expr[axis]->loc : kp->p->loc;
-        *d = (KDim){.name = name, .loc = loc, .param = param, .axis = axis};
-        const NamedValue *v = inst_dim(k->inst, name);
-        d->known = v != NULL;
-        d->value = v ? v->value : 0;
-        vec_push(e->ctx, &k->dims, d);
-    }
-    if (!d->known && kp->extents[axis] != DYNAMIC) {
-        d->known = true;
-        d->value = kp->extents[axis];
-    }
-    kp->axis_dim[axis] = d;
+    kp->axis_dim[axis] = kernel_find_dim(e->kernel, name);
+    if (!kp->axis_dim[axis]) add_dim(e, name, param, axis, 0);
+}
+
+/// A name that stands in `E + 1` alone is bound by that axis.
+static void read_sum(Elab *e, int param, int axis) {
+    const Expr *x = e->kernel->params[param].axis_expr[axis];
+    if (!x || x->kind != EX_BINARY || (x->binary.op != BI_ADD && x->binary.op != BI_SUB)) return;
+    const Expr *a = x->binary.a, *b = x->binary.b;
+    if (b->kind != EX_INT || b->integer.value > INT32_MAX || !el_binds(e, a) ||
+        kernel_find_dim(e->kernel, a->name))
+        return;
+    int64_t plus = (int64_t)b->integer.value;
+    add_dim(e, a->name, param, axis, x->binary.op == BI_ADD ? plus : -plus);
+}
+
+static void note_extent(const KParam *kp, int axis) {
+    KDim *d = kp->axis_dim[axis];
+    if (!d || d->known || kp->extents[axis] == DYNAMIC) return;
+    d->known = true;
+    d->value = kp->extents[axis] - d->plus;
+}
+
+static void read_all_dims(Elab *e) {
+    Kernel *k = e->kernel;
+    for (int i = 0; i < k->def->params.n; i++)
+        for (int a = 0; a < k->params[i].n_axes; a++) read_dim(e, i, a);
+    for (int i = 0; i < k->def->params.n; i++)
+        for (int a = 0; a < k->params[i].n_axes; a++) {
+            read_sum(e, i, a);
+            note_extent(&k->params[i], a);
+        }
 }
 
 /// Binds the names of dims: to their values where fixed, else (until there are tensors to ask) to
@@ -288,7 +317,7 @@ static void bind_dims(Elab *e) {
 /// The constant that the type of a tensor says an axis has, or DYNAMIC.
 static int64_t static_extent(Elab *e, const KParam *kp, int axis) {
     const KDim *d = kp->axis_dim[axis];
-    if (d) return d->fixed ? d->value : DYNAMIC;
+    if (d) return d->fixed ? d->value + d->plus : DYNAMIC;
     Val v = el_expr(e, kp->axis_expr[axis]);
     return v.kind == V_CONST && v.c.type == CK_INT && !v.c.wide && v.c.i >= 0 ? v.c.i : DYNAMIC;
 }
@@ -330,6 +359,7 @@ static void read_dims(Elab *e) {
         KDim *d = k->dims.data[i];
         if (d->fixed) continue;
         Value *v = axis_op(e, OP_DIM, k->params[d->param].tensor->v, d->axis);
+        if (d->plus) v = build_binary(&e->b, OP_SUB, v, build_index(&e->b, d->plus));
         v->name = d->name;
         d->val = scope_find(e, d->name)->val = val_ir(v);
     }
@@ -356,7 +386,14 @@ void kernel_require(Elab *e, Loc loc, Value *cond, const char *text, int n, Valu
     op_set_attr(e->ir, op, "text", at_str(e->ir, text));
 }
 
-/// The extent an axis must have is that of its dim, or the expression of the type.
+/// The extent an axis must have.
+static Val axis_extent(Elab *e, const KParam *kp, int axis) {
+    const KDim *d = kp->axis_dim[axis];
+    if (!d) return el_expr(e, kp->axis_expr[axis]);
+    return d->plus ? el_binary(e, d->loc, BI_ADD, d->val, val_int(d->plus)) : d->val;
+}
+
+/// The extent an axis has is that of its dim, or the expression of the type.
 static void check_axis(Elab *e, int param, int axis) {
     const KParam *kp = &e->kernel->params[param];
     const KDim *d = kp->axis_dim[axis];
@@ -364,14 +401,14 @@ static void check_axis(Elab *e, int param, int axis) {
     const Expr *x = kp->axis_expr[axis];
     Loc loc = x ? x->loc : kp->p->loc;
     e->b.loc = loc;
-    Value *expected = el_index(e, loc, d ? d->val : el_expr(e, x), "a dimension");
+    Value *expected = el_index(e, loc, axis_extent(e, kp, axis), "a dimension");
     if (!expected) return;
     Value *found = kernel_passed(e, OP_DIM, kp->tensor->v, axis);
     Text what = {.ctx = e->ctx};
-    if (d)
-        text_add(&what, "%s", d->name);
-    else
+    if (x)
         ast_print_expr(&what, x);
+    else
+        text_add(&what, "%s", d->name);
     const char *text =
         d && !d->fixed
             ? ctx_format(e->ctx, "%s is {} in '%s' and {} in '%s'", what.data,
@@ -400,7 +437,8 @@ static void set_tensor_dims(Elab *e, KParam *kp) {
         const Dim *dim = &kp->p->type->dims.at[i];
         int axes = dim->pack ? kp->pack->groups : 1;
         const KDim *d = kp->axis_dim[axis];
-        Val extent = d && axes == 1 ? d->val : el_expr(e, dim->expr);
+        bool simple = d && axes == 1 && !d->plus;
+        Val extent = simple ? d->val : el_expr(e, dim->expr);
         t->dims[i] = (TensorDim){axis, axes, dim->pack, extent};
         axis += axes;
     }
@@ -475,8 +513,7 @@ bool kernel_params(Elab *e) {
     k->dims.n = k->packs.n = 0;
     if (!read_params(e)) return false;
     for (int i = 0; i < n; i++) add_arg(e, &k->params[i]);
-    for (int i = 0; i < n; i++)
-        for (int a = 0; a < k->params[i].n_axes; a++) read_dim(e, i, a);
+    read_all_dims(e);
     bind_dims(e);
     for (int i = 0; i < n; i++)
         if (k->params[i].tensor) set_tensor_type(e, &k->params[i]);
