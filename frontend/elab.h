@@ -23,6 +23,7 @@ typedef enum ValKind {
     V_VOID,   // what a call without result gives
     V_CONST,  // a literal or what was computed of literals, const parameters, specialised dims:
               // it has no element type yet and adapts to the other operand
+    V_CHOICE, // `c ? 1 : 0` of literals where c is not known: adapts like a literal
     V_IR,     // a typed scalar or block
     V_RANGE,  // what `in ... by` binds; only index(), valid(), subscripts and + - * take it
     V_TENSOR,
@@ -54,6 +55,10 @@ typedef struct Val {
                 double f;
             };
         } c;
+        struct {
+            Value *cond;
+            const struct Val *yes, *no; // CONST or CHOICE
+        } choice;
         struct {
             Value *v;
             Value *valid; // bool block of v's shape: which lanes are valid positions; NULL: all.
@@ -185,6 +190,11 @@ const char *type_words(Elab *e, const Type *t);
 bool el_const_adapts(Elab *e, Loc loc, Val v, Elem elem);
 /// The constant in every lane of t; it must adapt, or be meant to be cast.
 Value *el_const_value(Elab *e, Val v, const Type *t);
+/// A CONST or CHOICE as a typed value of that element; V_ERROR where it does not fit.
+Val el_adapt(Elab *e, Loc loc, Val v, Elem elem);
+static inline bool val_adapts(Val v) {
+    return v.kind == V_CONST || v.kind == V_CHOICE;
+}
 /// Whether an element becomes another without being asked.
 bool el_widens(Elem from, Elem to, bool scalar);
 /// A scalar or block of some element, also a constant. Reports others ("expected a value, found

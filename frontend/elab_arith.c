@@ -53,21 +53,29 @@ static bool common_elem(Elab *e, Loc loc, const char *what, int n, const Val *v,
     return true;
 }
 
+/// What literals alone become where one is a choice: f32 if any is a float.
+static Elem default_of(int n, const Val *v) {
+    bool choice = false, any_float = false;
+    for (int i = 0; i < n; i++) {
+        choice |= v[i].kind == V_CHOICE;
+        any_float |= el_default_elem(v[i]) == EL_F32;
+    }
+    return !choice ? EL_COUNT : any_float ? EL_F32 : EL_I64;
+}
+
 bool el_unify_elems(Elab *e, Loc loc, const char *what, int n, Val *v) {
     for (int i = 0; i < n; i++) {
-        v[i] = el_value(e, loc, v[i]);
+        if (v[i].kind != V_CHOICE) v[i] = el_value(e, loc, v[i]);
         if (v[i].kind == V_ERROR) return false;
     }
     Elem elem;
     if (!common_elem(e, loc, what, n, v, &elem)) return false;
+    if (elem == EL_COUNT) elem = default_of(n, v);
     if (elem == EL_COUNT) return true;
     for (int i = 0; i < n; i++) {
-        if (v[i].kind == V_IR) {
-            v[i] = val_ir_valid(build_cast(&e->b, v[i].ir.v, elem), v[i].ir.valid);
-            continue;
-        }
-        if (!el_const_adapts(e, loc, v[i], elem)) return false;
-        v[i] = val_ir(el_const_value(e, v[i], ty_scalar(e->ir, elem)));
+        v[i] = val_adapts(v[i]) ? el_adapt(e, loc, v[i], elem)
+                                : val_ir_valid(build_cast(&e->b, v[i].ir.v, elem), v[i].ir.valid);
+        if (v[i].kind == V_ERROR) return false;
     }
     return true;
 }
@@ -210,7 +218,7 @@ static Val build_elementwise(Elab *e, OpCode op, int n, const Val *v) {
 Val el_elementwise(Elab *e, Loc loc, OpCode op, const char *what, int n, const Val *args) {
     Val v[3];
     for (int i = 0; i < n; i++) {
-        v[i] = el_value(e, loc, args[i]);
+        v[i] = args[i].kind == V_CHOICE ? args[i] : el_value(e, loc, args[i]);
         if (v[i].kind == V_ERROR) return v[i];
     }
     if (all_const(n, v)) return fold(e, loc, op, what, n, v);
@@ -281,21 +289,24 @@ Val el_unary(Elab *e, Loc loc, UnaryOp op, Val x) {
     return el_elementwise(e, loc, op == UN_NEG ? OP_NEG : OP_NOT, unary_spelling[op], 1, &x);
 }
 
+/// Literals stay untyped: `c ? 1 : 0` is a u32 where one is wanted.
+static Val literal_choice(Elab *e, Loc loc, Val cond, const Val *arms) {
+    if (is_bool(arms[0]) || is_bool(arms[1])) {
+        Val yes = el_adapt(e, loc, arms[0], EL_BOOL), no = el_adapt(e, loc, arms[1], EL_BOOL);
+        return el_select(e, loc, cond, yes, no);
+    }
+    const Val *copy = ctx_copy(e->ctx, arms, 2 * sizeof *arms);
+    return (Val){.kind = V_CHOICE, .choice = {cond.ir.v, copy, copy + 1}};
+}
+
 Val el_select(Elab *e, Loc loc, Val cond, Val yes, Val no) {
     cond = el_value(e, loc, cond);
     if (cond.kind == V_ERROR || yes.kind == V_ERROR || no.kind == V_ERROR) return val_error();
     if (!is_bool(cond)) return wants_bool(e, loc, "?:", cond);
     if (cond.kind == V_CONST) return cond.c.i ? yes : no;
     Val arms[2] = {yes, no};
+    if (val_adapts(yes) && val_adapts(no)) return literal_choice(e, loc, cond, arms);
     if (!el_unify_elems(e, loc, "?:", 2, arms)) return val_error();
-    if (arms[0].kind == V_CONST) { // two literals
-        bool any_float = arms[0].c.type == CK_FLOAT || arms[1].c.type == CK_FLOAT;
-        Elem elem = any_float ? EL_F32 : EL_COUNT;
-        Value *a = el_typed(e, loc, arms[0], elem);
-        arms[0] = val_ir(a);
-        arms[1] = a ? val_ir(el_typed(e, loc, arms[1], a->type->elem)) : val_error();
-        if (arms[1].kind == V_ERROR) return val_error();
-    }
     Val v[3] = {cond, arms[0], arms[1]};
     if (!el_unify_shapes(e, loc, "?:", 3, v)) return val_error();
     return val_ir_valid(build_select(&e->b, v[0].ir.v, v[1].ir.v, v[2].ir.v),
@@ -303,6 +314,10 @@ Val el_select(Elab *e, Loc loc, Val cond, Val yes, Val no) {
 }
 
 Val el_cast(Elab *e, Loc loc, Val x, Elem to) {
+    if (x.kind == V_CHOICE) {
+        Val yes = el_cast(e, loc, *x.choice.yes, to), no = el_cast(e, loc, *x.choice.no, to);
+        return el_select(e, loc, val_ir(x.choice.cond), yes, no);
+    }
     x = el_value(e, loc, x);
     if (x.kind == V_ERROR || to == EL_COUNT) return val_error();
     if (x.kind == V_CONST) { // exact from the literal: 0.1 as f64 is not rounded to f32 first

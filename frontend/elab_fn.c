@@ -134,7 +134,7 @@ static Val bind_range(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
 }
 
 static Val bind_plain(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
-    v = el_value(e, b->loc, v);
+    if (v.kind != V_CHOICE) v = el_value(e, b->loc, v);
     if (v.kind == V_ERROR) return v;
     Elem elem = el_bind_elem(e, b->f, type->elem, el_default_elem(v), b->loc);
     if (elem == EL_COUNT) return val_error();

@@ -7,6 +7,9 @@
 /* ---- making -------------------------------------------------------------------------------- */
 
 static Value *clamp_count(Elab *e, Value *lo, Value *hi, int64_t size) {
+    int64_t from, to;
+    if (const_int(lo, &from) && const_int(hi, &to) && to - from == size && size >= 0)
+        return build_index(&e->b, size);
     Value *left = build_binary(&e->b, OP_SUB, hi, lo);
     return build_binary(&e->b, OP_MIN, left, build_index(&e->b, size));
 }
@@ -24,7 +27,7 @@ Val el_range(Elab *e, Value *lo, Value *hi, int64_t size) {
     Range *r = ctx_new(e->ctx, Range);
     *r = (Range){.base = lo, .size = size, .mul = 1, .start = lo, .lo = lo};
     Value *count = clamp_count(e, lo, hi, size);
-    r->count = build_binary(&e->b, OP_MAX, count, build_index(&e->b, 0));
+    r->count = const_of(count) ? count : build_binary(&e->b, OP_MAX, count, build_index(&e->b, 0));
     return val_range(r);
 }
 

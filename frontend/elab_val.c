@@ -48,6 +48,7 @@ const char *val_text(Elab *e, Val v) {
     case V_ABSENT: return "nothing (the argument is absent)";
     case V_VOID: return "no value";
     case V_CONST: return const_text(e, v);
+    case V_CHOICE: return "a choice of constants";
     case V_IR: return type_words(e, v.ir.v->type);
     case V_RANGE: return "a range";
     case V_TENSOR: return ctx_format(e->ctx, "the tensor '%s'", v.tensor->name);
@@ -62,9 +63,10 @@ const char *val_text(Elab *e, Val v) {
 }
 
 Loc el_loc(const Elab *e, Loc loc) {
-    for (const Frame *f = e->frame; f && program_is_library(e->program, loc.file); f = f->outer)
-        loc = f->call;
-    return loc;
+    Loc at = loc;
+    for (const Frame *f = e->frame; f && program_is_library(e->program, at.file); f = f->outer)
+        at = f->call;
+    return program_is_library(e->program, at.file) ? loc : at;
 }
 
 Val el_chain(Elab *e) {
@@ -78,6 +80,10 @@ Val el_chain(Elab *e) {
 /* ---- constants ----------------------------------------------------------------------------- */
 
 Elem el_default_elem(Val v) {
+    if (v.kind == V_CHOICE) {
+        Elem yes = el_default_elem(*v.choice.yes), no = el_default_elem(*v.choice.no);
+        return yes == EL_F32 || no == EL_F32 ? EL_F32 : yes;
+    }
     if (v.kind == V_IR) return v.ir.v->type->elem;
     return v.c.type == CK_BOOL ? EL_BOOL : v.c.type == CK_FLOAT ? EL_F32 : EL_I64;
 }
@@ -124,10 +130,20 @@ Value *el_const_value(Elab *e, Val v, const Type *t) {
     return build_const(&e->b, t, attr_of_cell(e->ir, t->elem, c));
 }
 
+Val el_adapt(Elab *e, Loc loc, Val v, Elem elem) {
+    if (v.kind == V_CONST)
+        return el_const_adapts(e, loc, v, elem)
+                   ? val_ir(el_const_value(e, v, ty_scalar(e->ir, elem)))
+                   : val_error();
+    Val yes = el_adapt(e, loc, *v.choice.yes, elem), no = el_adapt(e, loc, *v.choice.no, elem);
+    return el_select(e, loc, val_ir(v.choice.cond), yes, no);
+}
+
 /* ---- plain values -------------------------------------------------------------------------- */
 
 Val el_value(Elab *e, Loc loc, Val v) {
     if (v.kind == V_ERROR || v.kind == V_IR || v.kind == V_CONST) return v;
+    if (v.kind == V_CHOICE) return el_adapt(e, loc, v, el_default_elem(v));
     el_fail(e, loc, D_NOT_A_VALUE, val_text(e, v));
     if (v.kind == V_RANGE) diag_hint(e->ctx, "index(r) is the block of its positions");
     if (v.kind == V_TENSOR) diag_hint(e->ctx, "read it with a subscript: %s[...]", v.tensor->name);
@@ -135,6 +151,7 @@ Val el_value(Elab *e, Loc loc, Val v) {
 }
 
 Value *el_typed(Elab *e, Loc loc, Val v, Elem elem) {
+    if (v.kind == V_CHOICE && elem != EL_COUNT) v = el_adapt(e, loc, v, elem);
     v = el_value(e, loc, v);
     if (v.kind == V_IR) return v.ir.v;
     if (v.kind == V_ERROR) return NULL;
@@ -174,6 +191,7 @@ static Value *repeat(Elab *e, Value *v, const Type *shape) {
 }
 
 Val el_convert_val(Elab *e, Loc loc, Val v, const Type *to, const char *what) {
+    if (v.kind == V_CHOICE) v = el_adapt(e, loc, v, to->elem);
     v = el_value(e, loc, v);
     if (v.kind == V_ERROR) return v;
     if (v.kind == V_CONST)
