@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Attributes: constant data of ops, one object for each value.
+//
+// As with types, interned bytes that spell the content are the key of the one object. Each kind has
+// its own map, so that the integer 1, true and the float of those bits stay apart.
 #include "ir/internal.h"
 
 #include <string.h>
@@ -44,6 +47,7 @@ const Attr *at_ints(Ir *ir, const int64_t *v, int n) {
     return unique(ir, (Attr){.kind = AT_INTS, .n = n, .ints = copy}, copy, size);
 }
 
+/// The strings are interned first: then the array of their addresses spells the list.
 const Attr *at_strs(Ir *ir, const char *const *v, int n) {
     const char **copy = ctx_array(ir->ctx, const char *, n);
     for (int i = 0; i < n; i++) copy[i] = ctx_name(ir->ctx, v[i]);
@@ -51,6 +55,7 @@ const Attr *at_strs(Ir *ir, const char *const *v, int n) {
     return unique(ir, a, copy, (size_t)n * sizeof *copy);
 }
 
+/// Sizes mean something for axes only; zeroed elsewhere, so that equal subscripts are equal.
 const Attr *at_subs(Ir *ir, const SubDim *v, int n) {
     SubDim *copy = ctx_array(ir->ctx, SubDim, n);
     int64_t *key = ctx_array(ir->ctx, int64_t, 3 * n);

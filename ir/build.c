@@ -11,6 +11,7 @@ Builder build_before(Ir *ir, Op *op) {
     return (Builder){ir, op->parent, op, op->loc};
 }
 
+/// Several ops built one after the other stand in that order.
 Builder build_after(Ir *ir, Op *op) {
     return (Builder){ir, op->parent, op->next, op->loc};
 }
@@ -21,6 +22,7 @@ Region *new_region(Ctx *ctx, Op *parent) {
     return r;
 }
 
+/// The one place where ops are made: links operands, results and regions, and takes its place.
 Op *build_op(Builder *b, OpCode code, int n_operands, Value *const *operands, int n_results,
              const Type *const *results, int n_regions) {
     Ctx *ctx = b->ir->ctx;
@@ -125,6 +127,7 @@ Value *build_index(Builder *b, int64_t v) {
 
 /* ---- shapes -------------------------------------------------------------------------------- */
 
+/// Asking for what x is already gives x, so callers need not compare.
 static Value *build_to(Builder *b, OpCode code, Value *x, const Type *to) {
     return to == x->type ? x : result(build_op(b, code, 1, &x, 1, &to, 0), 0);
 }

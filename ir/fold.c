@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Folding: the constant or the existing value that an op computes. Only exact identities, for
 // every value of the type: x + 0.0 is not x (it turns -0.0 into 0.0), x * 0.0 is not 0.
+//
+// A fold needs no knowledge of the surroundings and builds nothing but constants; what needs more
+// is a rule of a pass.
 #include "ir/eval.h"
 #include "ir/internal.h"
 
@@ -11,6 +14,7 @@
 
 typedef enum Special { ZERO, NEG_ZERO, ONE, ONES, LOWEST, HIGHEST } Special;
 
+/// Meaningful for the classes that the tables below name with it.
 static Cell special(Special s, Elem e) {
     switch (s) {
     case ZERO: return (Cell){0};
@@ -23,6 +27,7 @@ static Cell special(Special s, Elem e) {
     return (Cell){0};
 }
 
+/// Compared by bits: 0.0 and -0.0 differ.
 static bool is_special(const Value *v, Special s) {
     const Attr *a = const_of(v);
     Elem e = v->type->elem;
@@ -220,6 +225,7 @@ static Value *fold_gather(Builder *b, Op *op) {
 }
 
 // A launch check asks for what was `passed`; the type only says what must have been.
+/// Known from the type, or what a scratch tensor was made with.
 static Value *fold_dim(Builder *b, Op *op) {
     if (op_flag(op, "passed")) return NULL;
     Value *t = operand(op, 0);
@@ -234,6 +240,7 @@ static Value *fold_stride(Builder *b, Op *op) {
     return stride != DYNAMIC ? build_index(b, stride) : NULL;
 }
 
+/// Without a mask that is false, liveness is for the range analysis to prove.
 static Value *fold_live(Builder *b, Op *op) {
     Access a = access_of(op);
     return a.mask && is_false(a.mask) ? build_bool(b, result(op, 0)->type, false) : NULL;

@@ -2,6 +2,10 @@
 // The text form of the IR, read: recursive descent without a separate lexer. The first error ends
 // it. No input makes it read past the end, recurse deeper than MAX_DEPTH or build a type that the
 // rest of the compiler cannot count.
+//
+// Errors leave by longjmp to ir_parse: nothing here holds anything but memory of the arena. The
+// text ends with a NUL byte, so looking at the next character is always allowed, and a NUL inside
+// it is a character that nothing expects.
 #include "ir/internal.h"
 
 #include <ctype.h>
@@ -64,6 +68,7 @@ static size_t word_len(const Parser *p) {
     return n;
 }
 
+/// The word or character at the cursor, for messages.
 static const char *found_text(Parser *p, size_t *len) {
     *len = word_len(p);
     if (p->at == p->end) return "the end of the text";
@@ -73,6 +78,7 @@ static const char *found_text(Parser *p, size_t *len) {
     return ctx_format(p->ctx, c >= ' ' && c <= '~' ? "'%c'" : "byte 0x%02x", c);
 }
 
+/// Reports what was expected at the cursor and leaves.
 static _Noreturn void fail(Parser *p, const char *expected) {
     size_t len;
     const char *found = found_text(p, &len);
@@ -154,6 +160,7 @@ static double decimal(Parser *p, size_t len) {
     return v;
 }
 
+/// Digits alone are an integer; a point or an exponent makes a float.
 static const Attr *parse_number(Parser *p) {
     bool whole;
     size_t len = number_len(p, &whole);
@@ -221,6 +228,7 @@ static int parse_extents(Parser *p, int64_t *extents, bool block) {
     return rank;
 }
 
+/// After `tensor`.
 static const Type *parse_tensor(Parser *p) {
     int64_t extents[MAX_RANK], strides[MAX_RANK];
     int rank = 0, n = 0;
@@ -253,6 +261,7 @@ static const Type *parse_type(Parser *p) {
 
 /* ---- attributes ---------------------------------------------------------------------------- */
 
+/// After the backslash. Bytes are written \xNN; 0 is none, strings end there.
 static char parse_escape(Parser *p) {
     static const char names[] = "nt\"\\", bytes[] = "\n\t\"\\";
     const char *name = *p->at ? strchr(names, *p->at) : NULL;
@@ -362,6 +371,7 @@ static const char *need_name(Parser *p, Loc *loc) {
     return name;
 }
 
+/// A name may come again in another region, but not where the first is visible.
 static void define(Parser *p, const char *name, Loc loc, Value *v) {
     if (map_get(&p->names, name)) {
         diag(p->ctx, loc, D_DEFINED_TWICE, ctx_format(p->ctx, "%%%s", name));
@@ -373,6 +383,7 @@ static void define(Parser *p, const char *name, Loc loc, Value *v) {
     v->name = name[strspn(name, "0123456789")] ? name : NULL;
 }
 
+/// Back to the names that were visible outside.
 static void forget(Parser *p, int n_kept) {
     while (p->defined.n > n_kept)
         map_set(p->ctx, &p->names, p->defined.data[--p->defined.n].name, NULL);
@@ -424,6 +435,7 @@ static ResultNames parse_results(Parser *p) {
     return names;
 }
 
+/// Ops are made before their operands are read, so that names resolve to values at once.
 static void parse_operands(Parser *p, Op *op) {
     VEC(Value *) values = {0};
     if (!at_char(p, '%')) return;
@@ -492,6 +504,7 @@ static void parse_regions(Parser *p, Op *op) {
     if (op_has(op, ISOLATED)) p->names = names;
 }
 
+/// Results are defined after the regions: an op does not see its own.
 static Op *parse_any_op(Parser *p, Region *to) {
     ResultNames names = parse_results(p);
     Loc loc;

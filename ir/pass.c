@@ -23,6 +23,7 @@ static bool is_listed(const char *list, const char *name) {
     return false;
 }
 
+/// False where the pass left wrong IR.
 static bool run_pass(PassEnv *env, Op *module, const Pass *pass, const PassOptions *options) {
     pass->run(env, module);
     if (options->dump && is_listed(options->dump_after, pass->name))

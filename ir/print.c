@@ -25,6 +25,7 @@ static void print_extents(Text *out, const Type *t) {
     }
 }
 
+/// Strides that are all unknown say nothing and are left out.
 static bool has_known_stride(const Type *t) {
     for (int i = 0; i < t->rank; i++)
         if (t->strides[i] != DYNAMIC) return true;
@@ -92,6 +93,7 @@ static void print_float(Text *out, double v) {
         text_add(out, "nan:0x%016" PRIx64, bits);
 }
 
+/// Printable ASCII as it is, the rest escaped: the text is ASCII whatever the source was.
 static void print_string(Text *out, const char *s) {
     static const char escapes[] = {['\n'] = 'n', ['\t'] = 't', ['"'] = '"', ['\\'] = '\\'};
     text_add(out, "\"");
@@ -114,6 +116,7 @@ static void print_sub(Text *out, const SubDim *d) {
     if (d->kind == DIM_AXIS && d->mul != 1) text_add(out, " * %" PRId64, d->mul);
 }
 
+/// Items of lists are separated by the caller.
 static void print_item(Text *out, const Attr *a, int i) {
     switch (a->kind) {
     case AT_INTS: text_add(out, "%" PRId64, a->ints[i]); break;
@@ -182,6 +185,7 @@ static const char *free_name(Printer *p, const char *name) {
     return free;
 }
 
+/// Named at first sight, so that any part of a module prints, also with values from outside.
 static const char *name_of(Printer *p, const Value *v) {
     const char *name = map_get(&p->names, v);
     if (name) return name;
@@ -238,6 +242,7 @@ static void print_region(Printer *p, const Region *r) {
     text_add(p->out, "}");
 }
 
+/// Values inside an isolated op are named afresh: what is outside is not seen there.
 static void print_op(Printer *p, const Op *op) {
     indent(p);
     print_results(p, op);

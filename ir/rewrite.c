@@ -31,6 +31,7 @@ static void touch_visitor(Op *op, void *rw) {
     rewrite_touch(rw, op);
 }
 
+/// The top of the stack.
 static Op *take(Rewriter *rw) {
     Worklist *l = rw->list;
     Op *op = l->ops.data[--l->ops.n];
@@ -74,6 +75,7 @@ void rewrite_to(Rewriter *rw, Op *op, Value *with) {
     rewrite_erase(rw, op);
 }
 
+/// Pure and of no use to anyone.
 static bool is_unused(const Op *op) {
     for (int i = 0; i < op->n_results; i++)
         if (value_has_uses(result(op, i))) return false;
@@ -86,6 +88,8 @@ static void touch_new_ops(Rewriter *rw, Region *r, Op *before, const Op *after) 
     for (Op *op = first; op && op != after; op = op->next) op_walk_pre(op, touch_visitor, rw);
 }
 
+/// Tries the rules of op in order, up to the first that applies, and puts what may profit back on
+/// the list: new ops, op itself, its users, and what it no longer uses.
 static bool apply_rules(Rewriter *rw, Op *op) {
     Worklist *l = rw->list;
     Region *home = op->parent;
@@ -102,6 +106,7 @@ static bool apply_rules(Rewriter *rw, Op *op) {
     return true;
 }
 
+/// Deleting comes first, then folding, then rules: the cheapest that applies.
 static void visit(Rewriter *rw, Op *op) {
     if (op != rw->list->root && is_unused(op)) {
         rewrite_erase(rw, op);

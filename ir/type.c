@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Types: one object for each type, so that equality is pointer equality.
+//
+// A type is spelled as a row of integers, the row is interned, and the interned bytes are the key
+// of the one object: no hash or comparison of types is written anywhere.
 #include "ir/internal.h"
 
 Ir *ir_create(Ctx *ctx) {
@@ -27,6 +30,7 @@ static const Type *unique(Ir *ir, const Type *t) {
     return known;
 }
 
+/// The limit on the rank is checked once, here; everything else may rely on it.
 static Type make(Ir *ir, TypeKind kind, Elem elem, int rank) {
     if (rank < 0 || rank > MAX_RANK)
         ice(ir->ctx, (Loc){0}, "a type of rank %d, the limit is %d", rank, MAX_RANK);
@@ -52,6 +56,7 @@ const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const
     return unique(ir, &t);
 }
 
+/// Strides of a tensor count elements, so they stay what they are.
 const Type *ty_with_elem(Ir *ir, const Type *shape, Elem elem) {
     Type t = *shape;
     t.elem = elem;

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The verifier: what holds for every op by its row in ops.def, and for regions and values. Rules of
 // single ops are in verify_ops.c.
+//
+// Two kinds of trouble are told apart. IR that breaks a rule is reported as a diagnostic, since a
+// user of tegula-opt may have written it. Links that contradict each other (use lists, parents) can
+// only come from a bug in C code, and end the compilation as such.
+//
+// Dominance: with one straight list of ops a region, a value is visible from its definition to the
+// end of its region and in the regions inside. The walk marks values as it meets them and unmarks
+// them where it leaves their region. The mark is the isolated op around, so a kernel does not see
+// values of another scope.
 #include "ir/verify.h"
 
 #include <string.h>
@@ -22,6 +31,7 @@ static void verify_count(Verifier *v, const Op *op, const char *what, int found,
                     expected == 1 ? "" : "s");
 }
 
+/// Each attribute is one of the row and of its kind, and none that must be there is missing.
 static void verify_attrs(Verifier *v, const Op *op) {
     AttrSpec spec;
     for (int i = 0; i < op->n_attrs; i++) {
@@ -42,6 +52,7 @@ static void verify_attrs(Verifier *v, const Op *op) {
                         spec.kind_len, spec.kind);
 }
 
+/// "integer or float".
 static const char *class_names(Ctx *ctx, int classes) {
     static const struct {
         int cls;
@@ -100,11 +111,13 @@ static bool is_visible(Verifier *v, const Value *x) {
     return v->scope == v->root && v->root->parent && !value_is_inside(x, v->root);
 }
 
+/// "add %x": enough to find the definition.
 static const char *value_text(Verifier *v, const Value *x) {
     const char *kind = x->def ? op_info[x->def->code].name : "a region argument";
     return ctx_format(v->ctx, "%s%s%s", kind, x->name ? " %" : "", x->name ? x->name : "");
 }
 
+/// The uses are linked both ways, and the values visible here.
 static void verify_operands(Verifier *v, const Op *op) {
     for (int i = 0; i < op->n_operands; i++) {
         const Use *u = &op->operands[i];
@@ -119,6 +132,7 @@ static void verify_operands(Verifier *v, const Op *op) {
 
 /* ---- places -------------------------------------------------------------------------------- */
 
+/// What may stand around op, and after it.
 static void verify_place(Verifier *v, const Op *op) {
     const Region *r = op->parent;
     bool top = op->code == OP_KERNEL || op->code == OP_FUNC;
@@ -159,6 +173,7 @@ static void verify_region(Verifier *v, const Op *op, const Region *r) {
         map_set(v->ctx, &v->visible, result(inner, i), NULL);
 }
 
+/// What the row of op says, and that its values can be used by rules without harm.
 static void verify_row(Verifier *v, const Op *op) {
     const OpInfo *info = &op_info[op->code];
     verify_count(v, op, "operand", op->n_operands, info->n_operands);
@@ -169,6 +184,7 @@ static void verify_row(Verifier *v, const Op *op) {
     for (int i = 0; i < op->n_results; i++) verify_type(v, op, result(op, i)->type);
 }
 
+/// Rules run on ops that are sound by their row only, so they need not guard against nonsense.
 static void verify_op(Verifier *v, const Op *op) {
     int before = v->failures;
     verify_place(v, op);

@@ -71,6 +71,7 @@ void verify_permute(Verifier *v, const Op *op) {
         want_type(v, op, "result", 0, to, ty_block(v->ir, from->elem, from->rank, extents));
 }
 
+/// The part lies within the operand on each axis.
 void verify_slice(Verifier *v, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     const Attr *start = op_attr(op, "start");
@@ -82,6 +83,7 @@ void verify_slice(Verifier *v, const Op *op) {
             return;
 }
 
+/// Like the first operand on each axis but the one along which they join; extents there add up.
 void verify_concat(Verifier *v, const Op *op) {
     if (!want_operands(v, op, 1) || !keeps_elem(v, op)) return;
     Type t = *operand(op, 0)->type;
@@ -97,6 +99,7 @@ void verify_concat(Verifier *v, const Op *op) {
     want_result(v, op, 0, ty_block(v->ir, t.elem, t.rank, t.extents));
 }
 
+/// Only the element changes.
 void verify_cast(Verifier *v, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     if (want_kind(v, op, 0, TK_BLOCK) && want_block_result(v, op))
@@ -151,6 +154,7 @@ void verify_dot(Verifier *v, const Op *op) {
         want_operand(v, op, 2, c);
 }
 
+/// The region makes one step of a and b; the step is the extent that they share.
 void verify_contract(Verifier *v, const Op *op) {
     const Type *c = result(op, 0)->type;
     int64_t step = op_int(op, "step", 0);
@@ -183,6 +187,7 @@ static void joins_operands(Verifier *v, const Op *op, int n) {
         want_pure_region(v, op);
 }
 
+/// The type of a line reduced to one element.
 static const Type *without_axis(Ir *ir, const Type *t, int64_t axis) {
     int64_t extents[MAX_RANK];
     for (int i = 0; i < t->rank; i++)
@@ -210,6 +215,7 @@ static bool results_like_operands(Verifier *v, const Op *op) {
     return true;
 }
 
+/// The blocks, then for an exclusive scan as many initial scalars.
 void verify_scan(Verifier *v, const Op *op) {
     int n = op->n_results;
     bool exclusive = op_flag(op, "exclusive");
@@ -239,6 +245,7 @@ void verify_histogram(Verifier *v, const Op *op) {
         verify_fail(v, op, type_text(v->ctx, r), "a result of i32, rank 1");
 }
 
+/// Operand and indices have one shape but for the axis; the result has that of the indices.
 void verify_gather(Verifier *v, const Op *op) {
     if (!want_kind(v, op, 0, TK_BLOCK) || !want_axis(v, op, operand(op, 0)->type) ||
         !want_kind(v, op, 1, TK_BLOCK))

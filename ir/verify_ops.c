@@ -18,6 +18,7 @@ static void verify_module(Verifier *v, const Op *op) {
     }
 }
 
+/// Parameters come from the host: memory and scalars.
 static void verify_kernel(Verifier *v, const Op *op) {
     const Region *r = op->regions[0];
     for (int i = 0; i < r->n_args; i++)
@@ -27,6 +28,7 @@ static void verify_kernel(Verifier *v, const Op *op) {
     want_no_yields(v, op);
 }
 
+/// Scalars in, one scalar out, nothing else touched: so it may be inlined on blocks of any shape.
 static void verify_func(Verifier *v, const Op *op) {
     const Region *r = op->regions[0];
     for (int i = 0; i < r->n_args; i++)
@@ -40,6 +42,7 @@ static void verify_func(Verifier *v, const Op *op) {
     want_pure_region(v, op);
 }
 
+/// Extents and strides may be known better on either side; `require` compares them at launch.
 static bool may_pass(const Type *arg, const Type *param) {
     if (arg->kind == TK_TENSOR && param->kind == TK_TENSOR)
         return arg->elem == param->elem && arg->rank == param->rank;
@@ -108,6 +111,7 @@ static bool inits_match(Verifier *v, const Op *op, int first) {
     return carries_blocks(v, op);
 }
 
+/// The induction variable and the carried values go in, the carried values come out.
 static void verify_for(Verifier *v, const Op *op) {
     if (!want_range(v, op, "regions", op->n_regions, 1, 3) || !want_operands(v, op, 2) ||
         !want_index(v, op, 0) || !want_index(v, op, 1) || !inits_match(v, op, 2) ||

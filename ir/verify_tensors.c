@@ -67,6 +67,7 @@ static bool verify_subs(Verifier *v, const Op *op) {
     return true;
 }
 
+/// Nothing is proved, the coordinate is inside, or the axis is full too: 0, 1, 2.
 static bool verify_inside(Verifier *v, const Op *op) {
     const Attr *inside = op_attr(op, "inside");
     if (!inside) return true;
@@ -87,6 +88,7 @@ static const Type *verify_access(Verifier *v, const Op *op) {
     return ty_block(v->ir, EL_BOOL, a.rank, a.extents);
 }
 
+/// The block in the tensor's element.
 static const Type *moved(Verifier *v, const Op *op, const Type *shape) {
     return ty_with_elem(v->ir, shape, operand(op, 0)->type->elem);
 }
@@ -107,6 +109,7 @@ void verify_store(Verifier *v, const Op *op) {
     if (shape) want_operand(v, op, 1, moved(v, op, shape));
 }
 
+/// The element must be of the classes of the op that does it; xchg and cas take any.
 void verify_atomic(Verifier *v, const Op *op) {
     static const char *const names[] = {"add", "max",  "min", "and", "or",
                                         "xor", "xchg", "cas", NULL};

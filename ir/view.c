@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Views of particular ops: subscripts, folds of regions, kernels by name.
+//
+// Accesses are decoded on demand and not stored: a view is always that of the op as it is now.
 #include "ir/internal.h"
 
 #include <string.h>
@@ -33,6 +35,7 @@ static int read_head(const Op *op, Access *a) {
     }
 }
 
+/// Counts beyond MAX_RANK, so that the verifier can say how many there are.
 static void add_axis(Access *a, int64_t extent) {
     if (a->rank < MAX_RANK) a->extents[a->rank] = extent;
     a->rank++;
@@ -70,6 +73,7 @@ Access access_of(const Op *op) {
 
 /* ---- regions and kernels ------------------------------------------------------------------- */
 
+/// Associative, and known to every executor with its identity.
 static bool is_monoid(OpCode code) {
     switch (code) {
     case OP_ADD:
@@ -83,6 +87,7 @@ static bool is_monoid(OpCode code) {
     }
 }
 
+/// The whole region must be the one op: anything else may do more than fold.
 OpCode region_monoid(const Region *r) {
     const Op *op = r->first;
     if (r->n_args != 2 || !op || !is_monoid(op->code) || op->next != r->last) return OP_COUNT;
