@@ -22,22 +22,28 @@ static void invoke(Ctx *ctx, void *arg) {
     if (call->code < 0) call->code = run_command[o->command](ctx, o);
 }
 
+static bool found_bug(Ctx *ctx) {
+    for (const Diagnostic *d = diag_first(ctx); d; d = d->next)
+        if (d->id == D_INTERNAL) return true;
+    return false;
+}
+
 int cli_main(int argc, char **argv) {
     Ctx *ctx = ctx_create(NULL);
     if (!ctx) {
         cli_error("out of memory");
         return EXIT_USER;
     }
-    Invocation call = {argc, argv, EXIT_BUG};
+    Invocation call = {argc, argv, EXIT_USER};
     CtxStatus status = ctx_protect(ctx, invoke, &call);
-    cli_diagnostics(ctx);
+    int errors = cli_diagnostics(ctx);
     if (status == CTX_NO_MEMORY) cli_error("out of memory");
-    if (status == CTX_BUG) cli_hint("this is a mistake in Tegula, not in your kernel");
-    // Errors may have been reported after the command decided on its code, or have ended it.
-    if (status == CTX_BUG)
+    // Errors may have ended the command before it had a code, or come after it had one.
+    if (call.code == EXIT_OK && (errors || status == CTX_NO_MEMORY)) call.code = EXIT_USER;
+    if (status == CTX_BUG || found_bug(ctx)) {
+        cli_hint("this is a mistake in Tegula, not in your kernel");
         call.code = EXIT_BUG;
-    else if (status != CTX_OK)
-        call.code = call.code > EXIT_USER && call.code != EXIT_BUG ? call.code : EXIT_USER;
+    }
     ctx_destroy(ctx);
     fflush(stdout);
     return call.code;

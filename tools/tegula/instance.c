@@ -85,7 +85,7 @@ static bool no_such_param(Job *job, const char *option, const char *name) {
 
 /// Reads `NAME=INTEGER` options into a list of values; true and false are 1 and 0.
 static bool take_values(Job *job, const char *option, const List *list, int *n, NamedValue **out) {
-    *out = ctx_array(job->ctx, NamedValue, list->n + *n);
+    *out = ctx_array(job->ctx, NamedValue, list->n + 1);
     *n = 0;
     for (int i = 0; i < list->n; i++) {
         const char *name, *text = args_pair(job->ctx, option, list->at[i], &name);
@@ -297,23 +297,32 @@ static void describe_arguments(Job *job, const Types *types) {
     }
 }
 
+/// Adds the defaults for dims that neither an argument nor --given says.
+static void add_default_dims(Job *job, int n, const NamedValue *defaults) {
+    Inst *inst = job->inst;
+    Dimensions known = chosen_dims(job);
+    NamedValue *all = ctx_array(job->ctx, NamedValue, n + inst->n_dims + 1);
+    if (inst->n_dims) memcpy(all, inst->dims, sizeof *all * (size_t)inst->n_dims);
+    for (int i = 0; i < n; i++)
+        if (!dims_find(&known, defaults[i].name)) all[inst->n_dims++] = defaults[i];
+    inst->dims = all;
+}
+
 bool job_instance(Job *job, bool partial) {
     Types types;
-    job->inst = fe_default_inst(job->ctx, job->program, job->kernel);
+    Inst *inst = job->inst = fe_default_inst(job->ctx, job->program, job->kernel);
+    int n_defaults = inst->n_dims;
+    const NamedValue *defaults = inst->dims;
     job->args = ctx_array(job->ctx, Argument, job->kernel->params.n + 1);
-    Inst *inst = job->inst;
-    int n_dims = inst->n_dims;
-    NamedValue *given;
-    if (!take_values(job, "set", &job->o->sets, &inst->n_set, &inst->set)) return false;
-    if (!take_values(job, "given", &job->o->givens, &n_dims, &given)) return false;
-    if (n_dims || !partial) {
-        inst->dims = given;
-        inst->n_dims = n_dims;
-    }
     inst->check = job->o->check;
+    if (!take_values(job, "set", &job->o->sets, &inst->n_set, &inst->set)) return false;
+    if (!take_values(job, "given", &job->o->givens, &inst->n_dims, &inst->dims)) return false;
     if (!take_types(job, &types) || !make_arguments(job, &types)) return false;
     describe_arguments(job, &types);
-    if (!partial && !infer_arguments(job, &types)) return false;
+    if (partial)
+        add_default_dims(job, n_defaults, defaults);
+    else if (!infer_arguments(job, &types))
+        return false;
     describe_arguments(job, &types);
     return true;
 }
