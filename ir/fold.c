@@ -225,19 +225,21 @@ static Value *fold_gather(Builder *b, Op *op) {
 }
 
 // A launch check asks for what was `passed`; the type only says what must have been.
-/// Known from the type, or what a scratch tensor was made with.
+/// What the type says; `passed` asks for what the caller passed, which a `require` compares with
+/// it.
+static Value *fold_known(Builder *b, Op *op, int64_t known) {
+    return known != DYNAMIC && !op_flag(op, "passed") ? build_index(b, known) : NULL;
+}
+
 static Value *fold_dim(Builder *b, Op *op) {
-    if (op_flag(op, "passed")) return NULL;
     Value *t = operand(op, 0);
-    int64_t axis = op_int(op, "axis", 0), extent = t->type->extents[axis];
-    if (extent != DYNAMIC) return build_index(b, extent);
-    return def_of(t, OP_SCRATCH) ? operand(t->def, (int)axis) : NULL;
+    int64_t axis = op_int(op, "axis", 0);
+    Value *known = fold_known(b, op, t->type->extents[axis]);
+    return !known && def_of(t, OP_SCRATCH) ? operand(t->def, (int)axis) : known;
 }
 
 static Value *fold_stride(Builder *b, Op *op) {
-    if (op_flag(op, "passed")) return NULL;
-    int64_t stride = operand(op, 0)->type->strides[op_int(op, "axis", 0)];
-    return stride != DYNAMIC ? build_index(b, stride) : NULL;
+    return fold_known(b, op, operand(op, 0)->type->strides[op_int(op, "axis", 0)]);
 }
 
 /// Without a mask that is false, liveness is for the range analysis to prove.

@@ -418,6 +418,25 @@ static void one_op_folds(Ctx *ctx, Ir *ir) {
     }
 }
 
+static void extents_fold(Ctx *ctx, Ir *ir) {
+    Op *module = parse(ctx, ir,
+                       "module { kernel [name=\"k\"] {(%x: tensor<f32, 8x?, [?, 1]>, %n: i64)"
+                       "  %s = scratch %n : tensor<f32, ?>"
+                       "  %a = dim %x [axis=0] : i64"
+                       "  %b = dim %x [axis=1] : i64"
+                       "  %c = dim %x [axis=0, passed=true] : i64"
+                       "  %d = stride %x [axis=1] : i64"
+                       "  %e = dim %s [axis=0] : i64"
+                       "  print %a, %b, %c, %d, %e [text=\"{} {} {} {} {}\"] yield } }");
+    rewrite_all(ir, module, NULL, 0);
+    Op *print = first(module, OP_PRINT);
+    assert_true(is_const_int(operand(print, 0), 8));
+    assert_non_null(def_of(operand(print, 1), OP_DIM));
+    assert_non_null(def_of(operand(print, 2), OP_DIM));
+    assert_true(is_const_int(operand(print, 3), 1));
+    assert_ptr_equal(operand(print, 4), kernel_of(module)->regions[0]->args[1]);
+}
+
 /* ---- rewriting ----------------------------------------------------------------------------- */
 
 /// x + x = 2 * x
@@ -533,6 +552,7 @@ static void pipelines_verify(Ctx *ctx, Ir *ir) {
     TEST(accesses_are_decoded, CTX_OK)                                                             \
     TEST(monoids_are_known, CTX_OK)                                                                \
     TEST(one_op_folds, CTX_OK)                                                                     \
+    TEST(extents_fold, CTX_OK)                                                                     \
     TEST(rules_run_to_the_end, CTX_OK)                                                             \
     TEST(rewriting_is_bounded, CTX_OK)                                                             \
     TEST(pipelines_verify, CTX_ERRORS)
