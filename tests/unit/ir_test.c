@@ -129,6 +129,34 @@ static void table_is_sound(Ctx *ctx, Ir *ir) {
     assert_int_equal(op_by_name("nonsense"), OP_COUNT);
 }
 
+/// An element type that the op takes.
+static Elem elem_of_classes(int classes) {
+    return classes & EC_FLOAT ? EL_F32 : classes & EC_INT ? EL_I32 : EL_BOOL;
+}
+
+static void elementwise_ops_round_trip(Ctx *ctx, Ir *ir) {
+    Op *module = build_module(ir);
+    Builder b = build_at_end(ir, module->regions[0], (Loc){0});
+    Op *kernel = build_op(&b, OP_KERNEL, 0, NULL, 0, NULL, 1);
+    op_set_attr(ir, kernel, "name", at_str(ir, "k"));
+    b = build_at_end(ir, kernel->regions[0], (Loc){0});
+    for (int i = 0; i < OP_COUNT; i++) {
+        if (!(op_info[i].traits & ELEMENTWISE)) continue;
+        const Type *type = ty_block(ir, elem_of_classes(op_info[i].classes), 1, (int64_t[]){4});
+        Value *x = build_int(&b, type, 1);
+        if (op_info[i].n_operands == 1)
+            build_unary(&b, i, x);
+        else if (op_info[i].n_operands == 2)
+            build_binary(&b, i, x, x);
+        else
+            build_ternary(&b, i, x, x, x);
+    }
+    build_yield(&b, 0, NULL);
+    assert_true(ir_verify(ir, module));
+    const char *text = ir_to_text(ctx, module);
+    assert_string_equal(ir_to_text(ctx, parse(ctx, ir, text)), text);
+}
+
 /* ---- changing ------------------------------------------------------------------------------ */
 
 static const char small[] = "module { kernel [name=\"k\"] {(%x: f32, %y: f32)\n"
@@ -540,6 +568,7 @@ static void pipelines_verify(Ctx *ctx, Ir *ir) {
     TEST(attributes_are_unique, CTX_OK)                                                            \
     TEST(attributes_are_set_and_removed, CTX_OK)                                                   \
     TEST(table_is_sound, CTX_OK)                                                                   \
+    TEST(elementwise_ops_round_trip, CTX_OK)                                                       \
     TEST(uses_follow_operands, CTX_OK)                                                             \
     TEST(ops_move, CTX_OK)                                                                         \
     TEST(later_definitions_are_found, CTX_ERRORS)                                                  \
