@@ -18,8 +18,8 @@ typedef struct Invocation {
 static void invoke(Ctx *ctx, void *arg) {
     Invocation *call = arg;
     Options *o = ctx_new(ctx, Options);
-    call->code = args_parse(ctx, call->argc, call->argv, o);
-    if (call->code < 0) call->code = run_command[o->command](ctx, o);
+    int code = args_parse(ctx, call->argc, call->argv, o);
+    call->code = code >= 0 ? code : run_command[o->command](ctx, o);
 }
 
 static bool found_bug(Ctx *ctx) {
