@@ -1,8 +1,317 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Names, checked without an instance.
+// Names, checked without an instance: what nothing defines, what hides a name around it, what
+// nothing uses, and what stands after a `return`. It sees all of a file, also fns that nobody
+// calls and branches that no instance takes.
+#include "frontend/builtins.h"
 #include "frontend/program.h"
 
+#include <string.h>
+
+typedef enum LocalKind { LOCAL_VARIABLE, LOCAL_PARAM, LOCAL_TUNE, LOCAL_QUIET } LocalKind;
+
+/// QUIET: never reported as unused (dims, loop indices, parts of patterns).
+typedef struct Local {
+    Name name;
+    LocalKind kind;
+    bool used;
+} Local;
+
+typedef struct Checker {
+    const Program *p;
+    Ctx *ctx;
+    VEC(Local) locals; // innermost last
+    bool ranks;        // the kernel has symmetric tensors: `rank` is a name
+} Checker;
+
+/* ---- scopes -------------------------------------------------------------------------------- */
+
+static Local *find(Checker *c, const char *name) {
+    for (int i = c->locals.n - 1; i >= 0; i--)
+        if (c->locals.data[i].name.text == name) return &c->locals.data[i];
+    return NULL;
+}
+
+static void declare(Checker *c, Name name, LocalKind kind) {
+    const Local *hidden = find(c, name.text);
+    if (hidden) {
+        diag(c->ctx, name.loc, D_HIDES, name.text);
+        diag_note(c->ctx, hidden->name.loc, "the other '%s' is here", name.text);
+    }
+    Local local = {.name = name, .kind = kind, .used = name.text[0] == '_'};
+    vec_push(c->ctx, &c->locals, local);
+}
+
+/// Ends the scope that began when there were `mark` names.
+static void leave(Checker *c, int mark) {
+    static const char *const what[] = {"variable", "parameter", "tune value"};
+    for (int i = mark; i < c->locals.n; i++) {
+        const Local *l = &c->locals.data[i];
+        if (l->used || l->kind == LOCAL_QUIET) continue;
+        diag(c->ctx, l->name.loc, D_UNUSED, what[l->kind], l->name.text);
+    }
+    c->locals.n = mark;
+}
+
+static const char *closest(Checker *c, const char *name) {
+    const char **names = ctx_array(c->ctx, const char *, c->locals.n);
+    for (int i = 0; i < c->locals.n; i++) names[i] = c->locals.data[i].name.text;
+    const char *close = closest_name(name, names, c->locals.n);
+    return close ? close : program_closest(c->p, name);
+}
+
+static bool is_known(Checker *c, const char *name, Loc loc) {
+    return program_find(c->p, name, loc.file) || builtin_by_name(name) ||
+           elem_by_name(name) != EL_COUNT || (c->ranks && strcmp(name, "rank") == 0);
+}
+
+static void use(Checker *c, const char *name, Loc loc) {
+    Local *l = find(c, name);
+    if (l) l->used = true;
+    if (l || is_known(c, name, loc)) return;
+    diag(c->ctx, loc, D_UNKNOWN_NAME, name);
+    const char *close = closest(c, name);
+    if (close) diag_hint(c->ctx, "did you mean '%s'?", close);
+}
+
+/* ---- expressions --------------------------------------------------------------------------- */
+
+static void expr(Checker *c, const Expr *x);
+
+/// The value of a named argument may be a word of that option, which is no name.
+static void option(Checker *c, const Expr *x) {
+    if (x->kind != EX_NAME) {
+        expr(c, x);
+    } else {
+        Local *l = find(c, x->name);
+        if (l) l->used = true;
+    }
+}
+
+static void call(Checker *c, const Expr *x) {
+    expr(c, x->call.callee);
+    for (int i = 0; i < x->call.args.n; i++)
+        (x->call.args.at[i].name.text ? option : expr)(c, x->call.args.at[i].value);
+}
+
+static void subscript(Checker *c, const Expr *x) {
+    expr(c, x->subscript.base);
+    for (int i = 0; i < x->subscript.subs.n; i++) {
+        const Sub *sub = &x->subscript.subs.at[i];
+        if (sub->lo) (sub->kind == SUB_NAMED ? option : expr)(c, sub->lo);
+        if (sub->hi) expr(c, sub->hi);
+    }
+}
+
+static void elem(Checker *c, Name name) {
+    if (find(c, name.text))
+        use(c, name.text, name.loc);
+    else if (elem_by_name(name.text) == EL_COUNT && strcmp(name.text, "range") != 0)
+        diag(c->ctx, name.loc, D_NOT_AN_ELEM, name.text);
+}
+
+static void expr(Checker *c, const Expr *x) {
+    switch (x->kind) {
+    case EX_NAME: use(c, x->name, x->loc); break;
+    case EX_TUPLE:
+        for (int i = 0; i < x->tuple.n; i++) expr(c, x->tuple.at[i]);
+        break;
+    case EX_UNARY: expr(c, x->unary.x); break;
+    case EX_BINARY:
+        expr(c, x->binary.a);
+        expr(c, x->binary.b);
+        break;
+    case EX_TERNARY:
+        expr(c, x->ternary.cond);
+        expr(c, x->ternary.yes);
+        expr(c, x->ternary.no);
+        break;
+    case EX_CAST:
+        expr(c, x->cast.x);
+        elem(c, x->cast.elem);
+        break;
+    case EX_CALL: call(c, x); break;
+    case EX_SUBSCRIPT: subscript(c, x); break;
+    case EX_MEMBER: expr(c, x->member.base); break;
+    default: break;
+    }
+}
+
+/* ---- types --------------------------------------------------------------------------------- */
+
+/// Calls visit on the dims and extents of a type, and on its elements.
+static void type_uses(Checker *c, const TypeExpr *t) {
+    if (t->kind != TY_TUPLE) elem(c, t->elem);
+    if (t->ranks) expr(c, t->ranks);
+    for (int i = 0; i < t->extents.n; i++) expr(c, t->extents.at[i]);
+    for (int i = 0; i < t->dims.n; i++) expr(c, t->dims.at[i].expr);
+    for (int i = 0; i < t->parts.n; i++) type_uses(c, t->parts.at[i]);
+}
+
+static void bind_name(Checker *c, const Expr *x) {
+    if (x->kind != EX_NAME || find(c, x->name)) return;
+    const Item *item = program_find(c->p, x->name, x->loc.file);
+    if (!item || item->kind != IT_CONST) declare(c, (Name){x->name, x->loc}, LOCAL_QUIET);
+}
+
+/// Declares the dims that a parameter's type binds.
+static void type_binds(Checker *c, const TypeExpr *t) {
+    if (t->ranks) bind_name(c, t->ranks);
+    for (int i = 0; i < t->extents.n; i++) bind_name(c, t->extents.at[i]);
+    for (int i = 0; i < t->dims.n; i++) bind_name(c, t->dims.at[i].expr);
+    for (int i = 0; i < t->parts.n; i++) type_binds(c, t->parts.at[i]);
+}
+
+/// A name that stands in `E + 1` alone is bound by it.
+static void type_binds_sums(Checker *c, const TypeExpr *t) {
+    for (int i = 0; i < t->dims.n; i++) {
+        const Expr *x = t->dims.at[i].expr;
+        if (x->kind != EX_BINARY || x->binary.b->kind != EX_INT) continue;
+        if (x->binary.op == BI_ADD || x->binary.op == BI_SUB) bind_name(c, x->binary.a);
+    }
+}
+
+/* ---- statements ---------------------------------------------------------------------------- */
+
+static void stmt(Checker *c, const Stmt *s);
+
+static void bind(Checker *c, const Stmt *s) {
+    if (s->bind.value) expr(c, s->bind.value);
+    if (s->bind.type) type_uses(c, s->bind.type);
+    for (int i = 0; i < s->bind.names.n; i++)
+        declare(c, s->bind.names.at[i], s->bind.pattern ? LOCAL_QUIET : LOCAL_VARIABLE);
+}
+
+/// Assigning a variable is no use of it; its name must be known all the same.
+static void place(Checker *c, const Expr *x) {
+    if (x->kind == EX_TUPLE) {
+        for (int i = 0; i < x->tuple.n; i++) place(c, x->tuple.at[i]);
+    } else if (x->kind != EX_NAME || !find(c, x->name)) {
+        expr(c, x);
+    }
+}
+
+static void grid(Checker *c, const Stmt *s) {
+    int mark = c->locals.n;
+    for (int i = 0; i < s->grid.loops.n; i++) {
+        const Loop *loop = &s->grid.loops.at[i];
+        if (loop->lo) expr(c, loop->lo);
+        expr(c, loop->hi);
+        if (loop->step) expr(c, loop->step);
+        declare(c, loop->index, LOCAL_QUIET);
+    }
+    if (s->kind == ST_FOR && s->grid.merge.text) use(c, s->grid.merge.text, s->grid.merge.loc);
+    stmt(c, s->grid.body);
+    leave(c, mark);
+}
+
+static void block(Checker *c, const Stmt *s) {
+    int mark = c->locals.n;
+    for (int i = 0; i < s->block.stmts.n; i++) {
+        const Stmt *one = s->block.stmts.at[i];
+        if (i > 0 && s->block.stmts.at[i - 1]->kind == ST_RETURN)
+            diag(c->ctx, one->loc, D_UNREACHABLE);
+        stmt(c, one);
+    }
+    leave(c, mark);
+}
+
+static void stmt(Checker *c, const Stmt *s) {
+    switch (s->kind) {
+    case ST_LET:
+    case ST_VAR:
+    case ST_SCRATCH: bind(c, s); break;
+    case ST_ASSIGN:
+        expr(c, s->assign.value);
+        place(c, s->assign.place);
+        break;
+    case ST_EXPR: expr(c, s->expr); break;
+    case ST_RETURN:
+        if (s->expr) expr(c, s->expr);
+        break;
+    case ST_IF:
+        expr(c, s->branch.cond);
+        stmt(c, s->branch.then);
+        if (s->branch.otherwise) stmt(c, s->branch.otherwise);
+        break;
+    case ST_WHILE:
+        expr(c, s->loop.cond);
+        stmt(c, s->loop.body);
+        break;
+    case ST_FOR:
+    case ST_PARALLEL: grid(c, s); break;
+    case ST_BLOCK: block(c, s); break;
+    }
+}
+
+/* ---- definitions --------------------------------------------------------------------------- */
+
+static void generics(Checker *c, const FnDef *f) {
+    for (int i = 0; i < f->generics.n; i++) {
+        const Generic *g = &f->generics.at[i];
+        declare(c, g->name, LOCAL_QUIET);
+        for (int k = 0; k < g->constraint.n; k++) {
+            const char *word = g->constraint.at[k].text;
+            bool list =
+                strcmp(word, "float") == 0 || strcmp(word, "int") == 0 || strcmp(word, "any") == 0;
+            if (!list && elem_by_name(word) == EL_COUNT)
+                diag(c->ctx, g->constraint.at[k].loc, D_NOT_AN_ELEM, word);
+        }
+    }
+}
+
+static void params(Checker *c, const FnDef *f) {
+    for (int i = 0; i < f->params.n; i++) {
+        declare(c, f->params.at[i].name, LOCAL_PARAM);
+        const TypeExpr *t = f->params.at[i].type;
+        c->ranks |= t && t->sym;
+    }
+    for (int i = 0; i < f->params.n; i++)
+        if (f->params.at[i].type) type_binds(c, f->params.at[i].type);
+    for (int i = 0; i < f->params.n; i++)
+        if (f->params.at[i].type) type_binds_sums(c, f->params.at[i].type);
+    for (int i = 0; i < f->params.n; i++)
+        if (f->params.at[i].type) type_uses(c, f->params.at[i].type);
+}
+
+/// Tune names are declared before dims, which may not hide them; conditions see both.
+static void choices(Checker *c, const FnDef *f) {
+    for (int i = 0; i < f->clauses.n; i++) {
+        const Clause *clause = &f->clauses.at[i];
+        for (int k = 0; clause->kind != CL_REQUIRE && k < clause->choices.n; k++) {
+            const Choice *choice = &clause->choices.at[k];
+            for (int a = 0; a < choice->alternatives.n; a++)
+                (clause->kind == CL_SCHEDULE ? option : expr)(c, choice->alternatives.at[a]);
+            if (clause->kind == CL_TUNE) declare(c, choice->name, LOCAL_TUNE);
+        }
+    }
+}
+
+static void conditions(Checker *c, const FnDef *f) {
+    for (int i = 0; i < f->clauses.n; i++) {
+        const Clause *clause = &f->clauses.at[i];
+        if (clause->where) expr(c, clause->where);
+        for (int k = 0; k < clause->conditions.n; k++) expr(c, clause->conditions.at[k]);
+        for (int k = 0; clause->kind == CL_GIVEN && k < clause->choices.n; k++)
+            use(c, clause->choices.at[k].name.text, clause->choices.at[k].name.loc);
+    }
+}
+
+static void definition(Checker *c, const FnDef *f) {
+    c->ranks = false;
+    generics(c, f);
+    choices(c, f);
+    params(c, f);
+    conditions(c, f);
+    if (f->result) type_uses(c, f->result);
+    stmt(c, f->body);
+    leave(c, 0);
+}
+
 void program_check_names(const Program *p, const Module *m) {
-    (void)p;
-    (void)m;
+    Checker c = {.p = p, .ctx = p->ctx};
+    for (int i = 0; i < m->items.n; i++) {
+        const Item *item = &m->items.at[i];
+        if (item->kind == IT_FN) definition(&c, item->fn);
+        if (item->kind == IT_CONST) expr(&c, item->constant.value);
+    }
 }
