@@ -126,19 +126,24 @@ Expr *new_cast(Parser *p, Loc loc, Expr *x, Name elem) {
     return e;
 }
 
-/// `a = 1` may follow `x`, not the other way round, and no name comes twice.
-static void check_named(Parser *p, Name name, const Name *before, int n_before) {
-    for (int i = 0; i < n_before; i++) {
-        if (!name.text && before[i].text) {
-            diag(p->ctx, name.loc, D_POSITIONAL_AFTER_NAMED, before[i].text);
-            return;
-        }
-        if (name.text && name.text == before[i].text) {
+/// `a = 1` may follow `x`, not the other way round, and no name comes twice. `named` holds the
+/// named ones so far; an argument without a name has the name's text NULL.
+static void check_named(Parser *p, Name name, Names *named) {
+    if (!name.text && named->n) diag(p->ctx, name.loc, D_POSITIONAL_AFTER_NAMED, named->at[0].text);
+    if (!name.text) return;
+    for (int i = 0; i < named->n; i++)
+        if (name.text == named->at[i].text) {
             diag(p->ctx, name.loc, D_NAMED_TWICE, name.text);
-            diag_note(p->ctx, before[i].loc, "the first one is here");
+            diag_note(p->ctx, named->at[i].loc, "the first one is here");
             return;
         }
-    }
+    list_push(p, named, name);
+}
+
+/// The bound keeps checks that compare all arguments with each other short.
+static bool too_many(Parser *p, Loc loc, int n) {
+    if (n > MAX_ARGUMENTS) diag(p->ctx, loc, D_TOO_MANY_ARGUMENTS, MAX_ARGUMENTS);
+    return n > MAX_ARGUMENTS;
 }
 
 Expr *new_call(Parser *p, Loc loc, Expr *callee, Args args) {
@@ -146,16 +151,11 @@ Expr *new_call(Parser *p, Loc loc, Expr *callee, Args args) {
     e->call.callee = callee;
     e->call.args = args;
     over_expr(p, &e->depth, loc, callee);
-    struct {
-        Name *at;
-        int n;
-    } names = {0};
-    for (int i = 0; i < args.n; i++) {
+    Names named = {0};
+    for (int i = 0; !too_many(p, loc, args.n) && i < args.n; i++) {
         Arg a = args.at[i];
         over_expr(p, &e->depth, loc, a.value);
-        Name name = a.name.text ? a.name : (Name){NULL, a.value->loc};
-        check_named(p, name, names.at, names.n);
-        list_push(p, &names, name);
+        check_named(p, a.name.text ? a.name : (Name){NULL, a.value->loc}, &named);
     }
     return e;
 }
@@ -165,17 +165,12 @@ Expr *new_subscript(Parser *p, Loc loc, Expr *base, Subs subs) {
     e->subscript.base = base;
     e->subscript.subs = subs;
     over_expr(p, &e->depth, loc, base);
-    struct {
-        Name *at;
-        int n;
-    } names = {0};
-    for (int i = 0; i < subs.n; i++) {
+    Names named = {0};
+    for (int i = 0; !too_many(p, loc, subs.n) && i < subs.n; i++) {
         Sub s = subs.at[i];
         over_expr(p, &e->depth, loc, s.lo);
         over_expr(p, &e->depth, loc, s.hi);
-        Name name = s.name.text ? s.name : (Name){NULL, s.loc};
-        check_named(p, name, names.at, names.n);
-        list_push(p, &names, name);
+        check_named(p, s.name.text ? s.name : (Name){NULL, s.loc}, &named);
     }
     return e;
 }

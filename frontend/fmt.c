@@ -106,13 +106,27 @@ static void split_block(Fmt *f, int open, int close) {
     break_before(f, close, close + 1);
 }
 
-/// Puts the first block of the line [from, end) on lines of its own, or else each statement.
-static bool split_line(Fmt *f, int from, int end) {
-    for (int i = from; i < end; i++) {
+static bool begins_line(const Fmt *f, int i) {
+    return f->pieces.data[i].gap >= GAP_LINE;
+}
+
+/// The block of the brace at i is on the line of that brace and not empty.
+static bool is_inline_block(const Fmt *f, int open) {
+    int close = f->pieces.data[open].partner;
+    for (int i = open + 1; i <= close; i++)
+        if (begins_line(f, i)) return false;
+    return close > open + 1;
+}
+
+/// Puts the first block of the line that begins at `from` on lines of its own, or else each
+/// statement.
+static bool split_line(Fmt *f, int from) {
+    int end = from;
+    for (int i = from; i == from || (i < f->pieces.n && !begins_line(f, i)); i++, end = i) {
+        if (!is_kind(f, i, '{') || !is_inline_block(f, i)) continue;
         int close = f->pieces.data[i].partner;
-        if (!is_kind(f, i, '{') || close >= end || close == i + 1) continue;
         split_block(f, i, close);
-        if (!is_kind(f, close + 1, T_ELSE)) break_before(f, close + 1, end);
+        if (!is_kind(f, close + 1, T_ELSE)) break_before(f, close + 1, f->pieces.n);
         return true;
     }
     bool any = false;
@@ -180,7 +194,7 @@ static int best_wrap(const Fmt *f, int from, int over) {
 static int first_over(const Fmt *f, int from, int end, int column) {
     for (int i = from; i < end; i++) {
         const Piece *x = &f->pieces.data[i];
-        if (is_line_comment(x)) return end;
+        if (is_line_comment(x) || (i > from && begins_line(f, i))) return end;
         column += x->n + (i > from && x->gap == GAP_SPACE);
         if (column > FMT_WIDTH) return i;
     }
@@ -229,10 +243,10 @@ static void put_line(Fmt *f, Place *at, int from, int end) {
 static void put_lines(Fmt *f) {
     Place at = {.last = -1};
     for (int from = 0, end; from < f->pieces.n; from = end) {
-        end = end_of_line(f, from);
         // Too long for one line, and holds blocks or several statements: becomes several lines.
-        while (first_over(f, from, end, column_of(f, &at, from)) < end && split_line(f, from, end))
-            end = end_of_line(f, from);
+        int n = f->pieces.n;
+        while (first_over(f, from, n, column_of(f, &at, from)) < n && split_line(f, from)) continue;
+        end = end_of_line(f, from);
         if (f->pieces.data[from].gap == GAP_EMPTY_LINE) new_line(f, 0);
         put_line(f, &at, from, end);
     }
@@ -244,26 +258,34 @@ static int width_at(const Line *l) {
     return l->indent + (int)l->code.n;
 }
 
-/// Comments behind the code of neighbouring lines begin in one column.
-static int comment_column(const Fmt *f, int i) {
-    int from = i, to = i, column = 0, longest = 0;
-    while (from > 0 && f->lines.data[from - 1].comment) from--;
-    while (to + 1 < f->lines.n && f->lines.data[to + 1].comment) to++;
-    for (int k = from; k <= to; k++) {
-        const Line *l = &f->lines.data[k];
-        column = width_at(l) > column ? width_at(l) : column;
+/// Neighbouring lines with comments behind their code: these begin in one column, if they fit.
+typedef struct Column {
+    int end; // the line after the group
+    int at;
+    bool fits;
+} Column;
+
+static Column measure_group(const Fmt *f, int from) {
+    Column c = {.end = from};
+    int longest = 0;
+    for (; c.end < f->lines.n && f->lines.data[c.end].comment; c.end++) {
+        const Line *l = &f->lines.data[c.end];
+        c.at = width_at(l) >= c.at ? width_at(l) + 1 : c.at;
         longest = l->comment->n > longest ? l->comment->n : longest;
     }
-    return column + 1 + longest <= FMT_WIDTH ? column + 1 : width_at(&f->lines.data[i]) + 1;
+    c.fits = c.at + longest <= FMT_WIDTH;
+    return c;
 }
 
 static void write_out(const Fmt *f, Text *out) {
     text_bytes(out, "", 0);
+    Column c = {0};
     for (int i = 0; i < f->lines.n; i++) {
         const Line *l = &f->lines.data[i];
         if (l->code.n) text_add(out, "%*s%s", l->indent, "", l->code.data);
         if (l->comment) {
-            text_add(out, "%*s", comment_column(f, i) - width_at(l), "");
+            if (i >= c.end) c = measure_group(f, i);
+            text_add(out, "%*s", c.fits ? c.at - width_at(l) : 1, "");
             text_bytes(out, l->comment->text, (size_t)l->comment->n);
         }
         text_add(out, "\n");

@@ -14,7 +14,7 @@ typedef struct Token {
 } Token;
 typedef VEC(Token) Tokens;
 
-enum { TOKEN_COMMENT = -1, MAX_NAME_BYTES = 255, MAX_SOURCE_BYTES = 16 << 20 };
+enum { TOKEN_COMMENT = -1, MAX_NAME_BYTES = 255, MAX_ARGUMENTS = 255, MAX_SOURCE_BYTES = 16 << 20 };
 
 typedef struct Parser {
     Ctx *ctx;
@@ -26,7 +26,7 @@ typedef struct Parser {
     // Lexer: where the last match began and ended, and the line it ended on.
     size_t start, at, line_start;
     uint32_t line;
-    Text doc;         // `///` lines that no definition has taken yet
+    Text doc; // `///` lines that no definition has taken yet
     bool keep_comments;
     Tokens comments; // since the last token, where they are kept
 
@@ -35,7 +35,7 @@ typedef struct Parser {
     Tokens open;
     uint32_t bad_line; // of the last thing that is no token
     bool skip_header;  // drop what comes before the next brace
-    int missing; // closing braces still to be supplied, before this definition:
+    int missing;       // closing braces still to be supplied, before this definition:
     Token held;
     const char *held_doc;
 
