@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The insides of contractions: how operands are packed and what the micro-kernel reads.
+//
+// C <rows, cols> += A <rows, k> B <k, cols>, with the vectors along cols. The roles A and B are
+// not the operands of the op: where C is one column wide they change places, so that the vectors
+// run along the axis that has the lanes.
+//
+// k is counted in *units*: one element, or a pair of 16-bit integers, for which there is a
+// multiply-add instruction into 32 bits. A unit of a row of A is splat over a vector; B has one
+// unit a lane.
+#ifndef BACKENDS_CPU_DOT_H
+#define BACKENDS_CPU_DOT_H
+
+#include "backends/cpu/lines.h"
+
+/// How an element type is multiplied.
+typedef struct DotKind {
+    Elem result; // what is accumulated
+    Elem packed; // the elements in panels
+    int unit;    // elements a unit
+} DotKind;
+const DotKind *dot_kind(const Value *result);
+
+/// The type of a unit: the packed element, or i32 for a pair of 16-bit elements.
+static inline Elem unit_elem(const DotKind *k) {
+    return k->unit == 2 ? EL_I32 : k->packed;
+}
+
+/// One operand in its role: axis `outer` is the row of A or the column of B, axis `depth` is k.
+typedef struct Operand {
+    Value *v;
+    int outer, depth;
+} Operand;
+
+/// Packed elements in the arena: unit u of outer index i is at
+///     base + u * unit_step + i * row_step                                  where lanes = 0,
+///     base + u * unit_step + i / lanes * row_step + i % lanes * unit bytes else,
+/// all in bytes and constant, so that a micro-kernel needs one register a panel.
+typedef struct Panel {
+    const DotKind *kind;
+    LLVMValueRef base;
+    int64_t arena, unit_step, row_step;
+    int lanes;
+    bool transpose; // the operand is contiguous along k, the panel along `outer`
+} Panel;
+
+/* ---- pack.c -------------------------------------------------------------------------------- */
+
+/// Units that one k step of this many elements takes.
+static inline int64_t units_of(const DotKind *k, int64_t elements) {
+    return ceil_div(elements, k->unit);
+}
+/// Panels for `units` units of an operand, freed by panel_free. Those of A stand along k or along
+/// the rows, as the operand does, since a splat reads one unit anywhere; those of B hold vectors
+/// along the columns.
+Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units);
+Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units);
+void panel_free(Emit *e, const Panel *p);
+/// Evaluates the operand and writes all of it to the panel from unit `first` on.
+void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first);
+/// The axis along which neighbouring elements of v come from neighbouring addresses; the last one
+/// where nothing is known.
+int contiguous_axis(Emit *e, Value *v);
+
+/* ---- micro.c ------------------------------------------------------------------------------- */
+
+/// A register tile: rows x vectors accumulators, and the bytes from a row, vector or unit of its
+/// operands to the next.
+typedef struct Micro {
+    const DotKind *kind;
+    int rows, vectors, lanes;
+    int64_t a_row, a_unit, b_vector, b_unit, c_row;
+} Micro;
+
+/// acc + a b for one unit: a splat, b and acc vectors.
+LLVMValueRef multiply_add(Emit *e, const DotKind *k, LLVMValueRef a, LLVMValueRef b,
+                          LLVMValueRef acc);
+/// Calls the function that adds `units` units of products to one tile of C. Every tile of the
+/// same shape and steps shares one function, so that its registers are its own.
+void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c,
+                LLVMValueRef units);
+/// The tile with the least time for a C of rows x vectors.
+void micro_choose(const CpuTarget *t, int64_t rows, int64_t vectors, int *tile_rows,
+                  int *tile_vectors);
+
+#endif

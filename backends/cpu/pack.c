@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Packing: operands of a contraction, whatever computes them, evaluated into panels of the arena.
+//
+// Casts to the type of the products happen here, once an element, and edges come out as one shape.
+// Vectors always run along the axis that is contiguous in memory; where the panel wants the other
+// one, squares are transposed in registers.
+#include "backends/cpu/dot.h"
+#include "backends/cpu/private.h"
+
+/* ---- which axis is contiguous -------------------------------------------------------------- */
+
+/// The last axis that has an extent.
+static int last_axis(const Type *t) {
+    for (int d = t->rank - 1; d >= 0; d--)
+        if (t->extents[d] > 1) return d;
+    return -1;
+}
+
+/// The axis of `to` that stands where `axis` does among the extents above 1.
+static int same_axis(const Type *from, int axis, const Type *to) {
+    int nth = 0;
+    for (int d = 0; d < axis; d++) nth += from->extents[d] > 1;
+    for (int d = 0; d < to->rank; d++)
+        if (to->extents[d] > 1 && nth-- == 0) return d;
+    return -1;
+}
+
+static int load_axis(const Op *op, const Type *t) {
+    for (int d = t->rank - 1; d >= 0; d--)
+        if (t->extents[d] > 1 && access_stride(op, d) == 1) return d;
+    return -1;
+}
+
+/// -1 where any axis is as good.
+static int inner_axis(Emit *e, Value *v) {
+    Op *op = v->def;
+    if (!op || bound_buffer(e, v) || !op_is_lazy(op)) return last_axis(v->type);
+    if (op->code == OP_LOAD) return load_axis(op, v->type);
+    for (int i = 0; i < op->n_operands; i++) {
+        const Type *from = operand(op, i)->type;
+        if (!ty_is_block(from) || from->rank == 0) continue;
+        int axis = inner_axis(e, operand(op, i));
+        if (axis < 0) continue;
+        if (op->code == OP_RESHAPE) return same_axis(from, axis, v->type);
+        if (op->code != OP_PERMUTE) return axis;
+        const Attr *perm = op_attr(op, "perm");
+        for (int d = 0; d < v->type->rank; d++)
+            if (perm->ints[d] == axis) return d;
+    }
+    return -1;
+}
+
+int contiguous_axis(Emit *e, Value *v) {
+    int axis = inner_axis(e, v);
+    return axis < 0 ? v->type->rank - 1 : axis;
+}
+
+/* ---- panels -------------------------------------------------------------------------------- */
+
+static int unit_bytes(const DotKind *k) {
+    return elem_bytes(unit_elem(k));
+}
+static int64_t outer_extent(const Operand *x) {
+    return x->v->type->extents[x->outer];
+}
+static int64_t depth_extent(const Operand *x) {
+    return x->v->type->extents[x->depth];
+}
+
+static Panel panel_new(Emit *e, Panel p, int64_t bytes) {
+    p.base = arena_bytes(e, bytes, &p.arena);
+    return p;
+}
+
+/// Bytes rounded up to whole vectors, and off the powers of two that share a cache set.
+static int64_t row_bytes(const Emit *e, int64_t bytes) {
+    int64_t vector = e->cpu->target.vector_bytes;
+    bytes = ceil_div(bytes, vector) * vector;
+    return bytes % 512 ? bytes : bytes + vector;
+}
+
+Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units) {
+    int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
+    Panel p = {.kind = k};
+    if (contiguous_axis(e, a->v) == a->outer) {
+        p.lanes = lanes;
+        p.row_step = e->cpu->target.vector_bytes;
+        p.unit_step = row_bytes(e, outer_extent(a) * unit_bytes(k));
+        return panel_new(e, p, p.unit_step * units);
+    }
+    // The last vector of a row may end beyond it.
+    p.unit_step = unit_bytes(k);
+    p.row_step = row_bytes(e, units * p.unit_step + e->cpu->target.vector_bytes);
+    return panel_new(e, p, p.row_step * outer_extent(a));
+}
+
+Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units) {
+    int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
+    Panel p = {.kind = k, .lanes = lanes, .unit_step = e->cpu->target.vector_bytes};
+    p.row_step = (units + 1) * p.unit_step;
+    // A square needs two rows; one unit is a row of its own.
+    p.transpose = contiguous_axis(e, b->v) == b->depth && units_of(k, depth_extent(b)) > 1;
+    return panel_new(e, p, p.row_step * ceil_div(outer_extent(b), lanes));
+}
+
+void panel_free(Emit *e, const Panel *p) {
+    arena_release(e, p->arena);
+}
+
+/* ---- vectors ------------------------------------------------------------------------------- */
+
+/// One operand on its way into its panel.
+typedef struct Packing {
+    const Operand *x;
+    const Panel *p;
+    LLVMValueRef first; // unit of the panel that the operand begins with
+    LLVMValueRef row;   // where vectors run along k: the row; else the unit within the operand
+    bool half;          // the last pair has no second element
+} Packing;
+
+/// `lanes` elements along `axis` from (outer, depth) on, as the panel holds them.
+static LLVMValueRef operand_vector(Emit *e, const Packing *k, int axis, int lanes, int live,
+                                   LLVMValueRef outer, LLVMValueRef depth) {
+    const Operand *x = k->x;
+    Place p = {.rank = 2, .axis = axis, .lanes = lanes, .live = live};
+    p.at[x->outer] = outer;
+    p.at[x->depth] = depth;
+    return gen_cast(e->g, value_elem(x->v), k->p->kind->packed, emit_full(e, x->v, &p));
+}
+
+static LLVMValueRef clear_from(const Gen *g, LLVMValueRef v, int live) {
+    int lanes = gen_lanes(v);
+    if (live >= lanes) return v;
+    return LLVMBuildSelect(g->b, gen_first_lanes(g, live, lanes), v, LLVMConstNull(LLVMTypeOf(v)),
+                           "");
+}
+
+/// The address of unit `unit` of the operand at outer index `outer`, a multiple of the lanes.
+static LLVMValueRef panel_at(Emit *e, const Packing *k, LLVMValueRef unit, LLVMValueRef outer) {
+    const Gen *g = e->g;
+    const Panel *p = k->p;
+    LLVMValueRef u = gen_mul(g, gen_add(g, k->first, unit), gen_i64(g, p->unit_step));
+    int64_t step = p->lanes ? p->row_step / p->lanes : p->row_step;
+    return gen_offset(g, gen_offset(g, p->base, u), gen_mul(g, outer, gen_i64(g, step)));
+}
+
+/* ---- along k ------------------------------------------------------------------------------- */
+
+static int power_of_2(int64_t n) {
+    int p = 1;
+    while (p < n) p *= 2;
+    return p;
+}
+static int min_int(int a, int b) {
+    return a < b ? a : b;
+}
+
+static int row_lanes(const Emit *e, const Packing *k) {
+    int all = e->cpu->target.vector_bytes / elem_bytes(k->p->kind->packed);
+    int lanes = min_int(all, power_of_2(depth_extent(k->x)));
+    return lanes < 2 ? 2 : lanes;
+}
+
+static void row_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
+    const Packing *k = arg;
+    const DotKind *kind = k->p->kind;
+    const Gen *g = e->g;
+    int bytes = elem_bytes(kind->packed);
+    LLVMValueRef v = operand_vector(e, k, k->x->depth, row_lanes(e, k), live, k->row, at);
+    if (live % kind->unit) v = clear_from(g, v, live);
+    LLVMValueRef p = panel_at(e, k, gen_i64(g, 0), k->row);
+    memory_store(e, TENSOR_ARENA, v, gen_offset(g, p, gen_mul(g, at, gen_i64(g, bytes))),
+                 (unsigned)bytes);
+}
+
+// What a vector writes beyond the step is written again by the next step, or belongs to the pad.
+static void pack_rows(Emit *e, Packing *k) {
+    Loop *l = loop_begin(e, gen_i64(e->g, 0), gen_i64(e->g, outer_extent(k->x)), 1, "row");
+    k->row = l->iv;
+    for_vectors(e, depth_extent(k->x), row_lanes(e, k), row_vector, k);
+    loop_end(e, l, NULL);
+}
+
+/* ---- along the rows or columns ------------------------------------------------------------- */
+
+/// Low and high halves of 32-bit lanes.
+static LLVMValueRef join_pairs(const Gen *g, LLVMValueRef low, LLVMValueRef high) {
+    int lanes = gen_lanes(low);
+    LLVMTypeRef wide = gen_vec(g->i32, lanes);
+    LLVMValueRef sixteen = gen_same(LLVMConstInt(g->i32, 16, false), lanes);
+    low = LLVMBuildZExt(g->b, low, wide, "");
+    if (!high) return low;
+    high = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, high, wide, ""), sixteen, "");
+    return LLVMBuildOr(g->b, low, high, "");
+}
+
+static void column_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
+    const Packing *k = arg;
+    const Gen *g = e->g;
+    const Panel *p = k->p;
+    int unit = p->kind->unit;
+    LLVMValueRef depth = gen_mul(g, k->row, gen_i64(g, unit));
+    LLVMValueRef v = operand_vector(e, k, k->x->outer, p->lanes, live, at, depth);
+    if (unit == 2) {
+        LLVMValueRef high = NULL;
+        if (!k->half)
+            high = operand_vector(e, k, k->x->outer, p->lanes, live, at,
+                                  gen_add(g, depth, gen_i64(g, 1)));
+        v = join_pairs(g, v, high);
+    }
+    memory_store(e, TENSOR_ARENA, v, panel_at(e, k, k->row, at),
+                 (unsigned)e->cpu->target.vector_bytes);
+}
+
+static void pack_columns(Emit *e, Packing *k) {
+    const Gen *g = e->g;
+    int lanes = k->p->lanes;
+    int64_t depth = depth_extent(k->x), whole = depth / k->p->kind->unit;
+    if (whole) {
+        Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, whole), 1, "unit");
+        k->row = l->iv;
+        for_vectors(e, outer_extent(k->x), lanes, column_vector, k);
+        loop_end(e, l, NULL);
+    }
+    if (depth % k->p->kind->unit == 0) return;
+    k->half = true;
+    k->row = gen_i64(g, whole);
+    for_vectors(e, outer_extent(k->x), lanes, column_vector, k);
+}
+
+/* ---- squares ------------------------------------------------------------------------------- */
+
+/// Squares of `size` units by `size` columns, from unit packing->row on.
+typedef struct Squares {
+    Packing *packing;
+    int size;
+    int live; // elements along k inside the operand
+} Squares;
+
+/// Columns at + skip .. at + skip + size, `columns` of them inside; `at` is a multiple of the
+/// lanes.
+static void square(Emit *e, const Squares *s, LLVMValueRef at, int skip, int columns) {
+    const Gen *g = e->g;
+    const Packing *k = s->packing;
+    const DotKind *kind = k->p->kind;
+    int lanes = s->size * kind->unit;
+    LLVMTypeRef type = gen_vec(gen_elem(g, unit_elem(kind)), s->size);
+    LLVMValueRef depth = gen_mul(g, k->row, gen_i64(g, kind->unit)), v[MAX_LANES];
+    for (int i = 0; i < s->size; i++) {
+        v[i] = LLVMConstNull(type);
+        if (i >= columns) continue;
+        LLVMValueRef column = gen_add(g, at, gen_i64(g, skip + i));
+        v[i] = operand_vector(e, k, k->x->depth, lanes, s->live, column, depth);
+        if (s->live % kind->unit) v[i] = clear_from(g, v[i], s->live);
+        v[i] = LLVMBuildBitCast(g->b, v[i], type, "");
+    }
+    emit_transpose(g, s->size, v);
+    LLVMValueRef to = panel_at(e, k, k->row, at);
+    for (int i = 0; i < units_of(kind, s->live); i++) {
+        int64_t offset = i * k->p->unit_step + skip * unit_bytes(kind);
+        memory_store(e, TENSOR_ARENA, v[i], gen_offset(g, to, gen_i64(g, offset)),
+                     (unsigned)(s->size * unit_bytes(kind)));
+    }
+}
+
+static void square_block(Emit *e, const Squares *s, LLVMValueRef at, int live) {
+    for (int i = 0; i < live; i += s->size) square(e, s, at, i, min_int(s->size, live - i));
+}
+
+/// A square is straight code of 2 n log n instructions: one block of columns at a time.
+static void square_columns(Emit *e, const Squares *s) {
+    const Gen *g = e->g;
+    int lanes = s->packing->p->lanes;
+    int64_t columns = outer_extent(s->packing->x), whole = columns / lanes * lanes;
+    if (whole) {
+        Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, whole), lanes, "block");
+        square_block(e, s, l->iv, lanes);
+        loop_end(e, l, NULL);
+    }
+    if (columns > whole) square_block(e, s, gen_i64(g, whole), (int)(columns - whole));
+}
+
+static void pack_squares(Emit *e, Packing *k) {
+    const Gen *g = e->g;
+    int unit = k->p->kind->unit;
+    int64_t depth = depth_extent(k->x);
+    Squares s = {.packing = k};
+    s.size = min_int(k->p->lanes, power_of_2(ceil_div(depth, unit)));
+    int64_t side = s.size * unit, whole = depth / side * s.size;
+    if (whole) {
+        Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, whole), s.size, "square");
+        k->row = l->iv;
+        s.live = (int)side;
+        square_columns(e, &s);
+        loop_end(e, l, NULL);
+    }
+    if (depth % side == 0) return;
+    k->row = gen_i64(g, whole);
+    s.live = (int)(depth % side);
+    square_columns(e, &s);
+}
+
+void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
+    Packing k = {.x = x, .p = p, .first = first};
+    if (!p->lanes)
+        pack_rows(e, &k);
+    else if (p->transpose)
+        pack_squares(e, &k);
+    else
+        pack_columns(e, &k);
+}
