@@ -50,7 +50,7 @@ def check_includes(name, lines, say):
         if path.startswith(("llvm-c/", "llvm/")) and folder not in ("backends", "tests"):
             say(name, n, f"LLVM header outside backends/: {path}")
         if quoted and folder in ARROWS and top in {*ARROWS, "tools", "tests", "stdlib"} \
-                and "/" in path and top not in ARROWS[folder]:
+                and "/" in path and not ARROWS[folder] & {top, path}:
             say(name, n, f"{folder}/ may not include {top}/: {path}")
 
 
