@@ -33,14 +33,13 @@ static void find(Op *op, void *arg) {
         a->other |= op_has(op, READS) || op_has(op, WRITES);
 }
 
-/// v = index, or index + something that the loop of index does not change.
-static bool moves_with(const Value *v, const Value *index) {
+bool index_moves(const Value *v, const Value *index) {
     if (v == index) return true;
     if (!v->def || (v->def->code != OP_ADD && v->def->code != OP_SUB)) return false;
     const Op *loop = index->region->parent;
     const Value *x = operand(v->def, 0), *y = operand(v->def, 1);
-    return (moves_with(x, index) && !value_is_inside(y, loop)) ||
-           (v->def->code == OP_ADD && moves_with(y, index) && !value_is_inside(x, loop));
+    return (index_moves(x, index) && !value_is_inside(y, loop)) ||
+           (v->def->code == OP_ADD && index_moves(y, index) && !value_is_inside(x, loop));
 }
 
 /// In one dimension both subscripts are the same and tell different values of index apart.
@@ -50,7 +49,7 @@ static bool told_apart(const Op *load, const Op *store, const Value *index, int6
         const SubDim *p = &l.subs[d], *q = &s.subs[d];
         Value *base = sub_operand(load, &l, d, 0);
         if (p->kind == DIM_PICK || p->kind != q->kind || base != sub_operand(store, &s, d, 0) ||
-            !moves_with(base, index))
+            !index_moves(base, index))
             continue;
         bool same = p->kind == DIM_AT ||
                     (p->size == q->size && p->mul == q->mul && p->size * p->mul <= step);

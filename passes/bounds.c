@@ -84,10 +84,12 @@ static int proved_inside(Ranges *r, const Op *op, const Access *a, int d) {
 
 static void annotate(Bounds *b, Op *op) {
     Access a = access_of(op);
+    const Attr *before = op_attr(op, "inside"); // proofs stay true where ops have moved since
     int64_t inside[MAX_RANK];
     bool any = false, all = true;
     for (int d = 0; d < a.n_subs; d++) {
         inside[d] = proved_inside(b->ranges, op, &a, d);
+        if (before && before->ints[d] > inside[d]) inside[d] = before->ints[d];
         any |= inside[d] != 0;
         all &= inside[d] == 2;
     }

@@ -4,6 +4,8 @@
 
 #include "ir/eval.h"
 
+#include <math.h>
+
 /* ---- effects ------------------------------------------------------------------------------- */
 
 bool op_is_container(const Op *op) {
@@ -138,31 +140,169 @@ void splice_before(Op *op, Region *r, Value *const *args, Value **yields) {
     for_each_op_safe(inner, r) op_move_before(inner, op);
 }
 
+/// v of scalar code, or of outside, as a block of the shape.
+static Value *widened(Builder *b, PtrMap *map, Value *v, const Type *shape) {
+    Value *copy = map_get(map, v);
+    return copy ? copy : build_broadcast(b, v, shape);
+}
+
+static void widen_region(Builder *b, const Region *r, PtrMap *map, const Type *shape,
+                         Value **yields);
+
+/// Both branches are computed, lane by lane one is chosen: they are pure.
+static void widen_if(Builder *b, const Op *op, PtrMap *map, const Type *shape) {
+    Ctx *ctx = ir_ctx(b->ir);
+    Value **x = ctx_array(ctx, Value *, op->n_results),
+          **y = ctx_array(ctx, Value *, op->n_results);
+    Value *c = widened(b, map, operand(op, 0), shape);
+    widen_region(b, op->regions[0], map, shape, x);
+    widen_region(b, op->regions[1], map, shape, y);
+    for (int i = 0; i < op->n_results; i++)
+        map_set(ctx, map, result(op, i), build_select(b, c, x[i], y[i]));
+}
+
+static void widen_op(Builder *b, const Op *op, PtrMap *map, const Type *shape) {
+    Value *in[3];
+    if (op->n_regions || op->n_results != 1 || op->n_operands > 3 || !op_has(op, PURE))
+        ice(ir_ctx(b->ir), op->loc, "`%s` in scalar code that applies to blocks",
+            op_info[op->code].name);
+    for (int i = 0; i < op->n_operands; i++) in[i] = widened(b, map, operand(op, i), shape);
+    const Type *type = ty_with_shape(b->ir, result(op, 0)->type, shape);
+    Op *copy = build_op(b, op->code, op->n_operands, in, 1, &type, 0);
+    for (int i = 0; i < op->n_attrs; i++)
+        op_set_attr(b->ir, copy, op->attrs[i].name, op->attrs[i].value);
+    map_set(ir_ctx(b->ir), map, result(op, 0), result(copy, 0));
+}
+
+static void widen_region(Builder *b, const Region *r, PtrMap *map, const Type *shape,
+                         Value **yields) {
+    for_each_op(op, r) {
+        if (op->code == OP_IF)
+            widen_if(b, op, map, shape);
+        else if (!op_has(op, TERMINATOR))
+            widen_op(b, op, map, shape);
+    }
+    const Op *end = terminator(r);
+    for (int i = 0; i < end->n_operands; i++) yields[i] = widened(b, map, operand(end, i), shape);
+}
+
 void apply_lanes(Builder *b, const Region *r, Value *const *args, const Type *shape,
                  Value **yields) {
-    Ctx *ctx = ir_ctx(b->ir);
     PtrMap map = {0};
-    for (int i = 0; i < r->n_args; i++) map_set(ctx, &map, r->args[i], args[i]);
-    for_each_op(op, r) {
-        Value *in[3];
-        bool ends = op_has(op, TERMINATOR);
-        for (int i = 0; i < op->n_operands; i++) {
-            Value *v = map_get(&map, operand(op, i));
-            v = v ? v : build_broadcast(b, operand(op, i), shape); // from outside the region
-            if (ends)
-                yields[i] = v;
-            else
-                in[i] = v;
-        }
-        if (ends) break;
-        if (op->n_regions || op->n_results != 1 || op->n_operands > 3 || !op_has(op, PURE))
-            ice(ctx, op->loc, "`%s` in scalar code that applies to blocks", op_info[op->code].name);
-        const Type *type = ty_with_shape(b->ir, result(op, 0)->type, shape);
-        Op *copy = build_op(b, op->code, op->n_operands, in, 1, &type, 0);
-        for (int i = 0; i < op->n_attrs; i++)
-            op_set_attr(b->ir, copy, op->attrs[i].name, op->attrs[i].value);
-        map_set(ctx, &map, result(op, 0), result(copy, 0));
+    for (int i = 0; i < r->n_args; i++) map_set(ir_ctx(b->ir), &map, r->args[i], args[i]);
+    widen_region(b, r, &map, shape, yields);
+}
+
+/* ---- places -------------------------------------------------------------------------------- */
+
+Place place_of(const Op *op) {
+    Access a = access_of(op);
+    Place p = {0};
+    for (int d = 0; d < a.n_subs; d++) {
+        int used = a.subs[d].kind == DIM_AXIS ? 2 : 1;
+        p.dims[p.n++] = a.subs[d];
+        for (int i = 0; i < used; i++) p.operands[p.n_operands++] = sub_operand(op, &a, d, i);
     }
+    return p;
+}
+
+void place_add_at(Place *p, Value *index) {
+    p->dims[p->n++] = (SubDim){.kind = DIM_AT};
+    p->operands[p->n_operands++] = index;
+}
+
+void place_add_axis(Place *p, Value *base, Value *count, int64_t size) {
+    p->dims[p->n++] = (SubDim){DIM_AXIS, size, 1};
+    p->operands[p->n_operands++] = base;
+    p->operands[p->n_operands++] = count;
+}
+
+void place_add_pick(Place *p, Value *coordinates) {
+    p->dims[p->n++] = (SubDim){.kind = DIM_PICK};
+    p->operands[p->n_operands++] = coordinates;
+}
+
+void place_append(Place *p, const Place *rest) {
+    for (int i = 0; i < rest->n; i++) p->dims[p->n++] = rest->dims[i];
+    for (int i = 0; i < rest->n_operands; i++) p->operands[p->n_operands++] = rest->operands[i];
+}
+
+const Type *place_type(Ir *ir, Elem elem, const Place *p) {
+    int64_t extents[MAX_RANK];
+    int rank = 0, at = 0;
+    bool picked = false;
+    for (int d = 0; d < p->n; d++) {
+        const Type *pick = p->operands[at]->type;
+        if (p->dims[d].kind == DIM_AXIS) extents[rank++] = p->dims[d].size;
+        for (int i = 0; p->dims[d].kind == DIM_PICK && !picked && i < pick->rank; i++)
+            extents[rank++] = pick->extents[i];
+        picked |= p->dims[d].kind == DIM_PICK;
+        at += p->dims[d].kind == DIM_AXIS ? 2 : 1;
+    }
+    return ty_block(ir, elem, rank, extents);
+}
+
+/// (tensor, second, the place's operands..., mask?)
+static Op *build_access(Builder *b, OpCode code, Value *tensor, Value *second, const Place *p,
+                        Value *mask, int n_results, const Type *type) {
+    Value *in[2 * MAX_RANK + 3] = {tensor, second};
+    int n = 2;
+    for (int i = 0; i < p->n_operands; i++) in[n++] = p->operands[i];
+    if (mask) in[n++] = mask;
+    Op *op = build_op(b, code, n, in, n_results, &type, 0);
+    op_set_attr(b->ir, op, "subs", at_subs(b->ir, p->dims, p->n));
+    return op;
+}
+
+Value *load_at(Builder *b, Value *tensor, const Place *p) {
+    Elem elem = tensor->type->elem;
+    Value *pad = build_zero(b, ty_scalar(b->ir, elem));
+    const Type *type = place_type(b->ir, elem, p);
+    return result(build_access(b, OP_LOAD, tensor, pad, p, NULL, 1, type), 0);
+}
+
+void store_at(Builder *b, Value *tensor, Value *v, const Place *p, Value *mask) {
+    build_access(b, OP_STORE, tensor, v, p, mask, 0, NULL);
+}
+
+Value *build_zero(Builder *b, const Type *type) {
+    return build_const(b, type, at_int(b->ir, 0));
+}
+
+const Attr *monoid_identity(Ir *ir, OpCode op, Elem elem) {
+    double end = op == OP_MIN ? HUGE_VAL : -HUGE_VAL;
+    bool real = elem_is(elem, EC_FLOAT);
+    switch (op) {
+    case OP_ADD: return real ? at_float(ir, -0.0) : at_int(ir, 0);
+    case OP_MUL: return attr_of_cell(ir, elem, cell_cast(EL_I64, elem, (Cell){.i = 1}));
+    case OP_OR:
+    case OP_XOR: return at_int(ir, 0);
+    case OP_AND: return elem == EL_BOOL ? at_bool(ir, true) : at_int(ir, -1);
+    case OP_MIN:
+    case OP_MAX: return attr_of_cell(ir, elem, cell_cast(EL_F64, elem, (Cell){.f = end}));
+    default: return NULL;
+    }
+}
+
+/* ---- slices -------------------------------------------------------------------------------- */
+
+bool slice_is_movable(const Value *v, const Op *root, const PtrMap *known) {
+    if (!value_is_inside(v, root) || map_get(known, v)) return true;
+    const Op *op = v->def;
+    if (!op || op->n_regions) return false;
+    if (!op_has(op, PURE) && !(op->code == OP_LOAD && !tree_writes(root, operand(op, 0))))
+        return false;
+    for (int i = 0; i < op->n_operands; i++)
+        if (!slice_is_movable(operand(op, i), root, known)) return false;
+    return true;
+}
+
+Value *clone_slice(Builder *b, Value *v, const Op *root, PtrMap *map) {
+    Value *copy = map_get(map, v);
+    if (copy || !value_is_inside(v, root)) return copy ? copy : v;
+    for (int i = 0; i < v->def->n_operands; i++) clone_slice(b, operand(v->def, i), root, map);
+    op_clone(b, v->def, map);
+    return map_get(map, v);
 }
 
 /* ---- index arithmetic ---------------------------------------------------------------------- */

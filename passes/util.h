@@ -47,6 +47,41 @@ void move_ops(Region *from, Region *to);
 void apply_lanes(Builder *b, const Region *r, Value *const *args, const Type *shape,
                  Value **yields);
 
+/* ---- places -------------------------------------------------------------------------------- */
+
+/// A subscript in the making: where in a tensor an access goes.
+typedef struct Place {
+    int n, n_operands;
+    SubDim dims[MAX_RANK];
+    Value *operands[2 * MAX_RANK];
+} Place;
+/// The subscript of an access; without its mask.
+Place place_of(const Op *access);
+void place_add_at(Place *p, Value *index);
+void place_add_axis(Place *p, Value *base, Value *count, int64_t size);
+void place_add_pick(Place *p, Value *coordinates);
+void place_append(Place *p, const Place *rest);
+/// The block of an element that an access at this place moves.
+const Type *place_type(Ir *ir, Elem elem, const Place *p);
+/// Dead lanes read 0. The result's extents are those of the place.
+Value *load_at(Builder *b, Value *tensor, const Place *p);
+/// mask: NULL or a bool block in the shape of the picks.
+void store_at(Builder *b, Value *tensor, Value *v, const Place *p, Value *mask);
+/// 0 or false in every lane.
+Value *build_zero(Builder *b, const Type *type);
+/// x such that op(x, y) = y for every y of the element: NULL where there is none. A max or min of
+/// floats has one for all y but NaN.
+const Attr *monoid_identity(Ir *ir, OpCode op, Elem elem);
+
+/* ---- slices -------------------------------------------------------------------------------- */
+
+/// Copies to b what computes v, as far as it stands inside `root` and is not in map. Only for
+/// values that slice_is_movable accepts.
+Value *clone_slice(Builder *b, Value *v, const Op *root, PtrMap *map);
+/// v can be computed elsewhere: it stands on pure ops, on loads of tensors that root does not
+/// write, and on region arguments of root only where `known` has them.
+bool slice_is_movable(const Value *v, const Op *root, const PtrMap *known);
+
 /* ---- index arithmetic ---------------------------------------------------------------------- */
 // On i64 scalars; constants are folded, so that constant grids stay readable.
 

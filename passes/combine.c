@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// combine: contributions of many programs to one element become partial results, and a phase that
+// folds them in order.
+//
+//   parallel c, b { combine s[c], %v }                            // fold over b for each c
+//   ->
+//   parallel c, g in groups { for b in group g { %p = f(%p, %v) }; part[g, c] = %p }
+//   parallel c { for g in groups { %p = f(%p, part[g, c]) }; s[c] = %p }
+//
+// The indices of the phase fall in two: *kept* ones tell elements apart (c: different values,
+// different elements), so programs that differ in them never meet; the others are *folded*: their
+// iterations, in order, are cut into groups of consecutive ones. The number of groups depends on
+// the dims alone, so the grouping, and with it the rounding, is the same in every run.
+//
+// A combine that every program reaches once, at a place that the folded indices do not move, keeps
+// its partial result in the loop (above). Any other keeps it in the scratch, element by element,
+// with a flag that says whether there is a contribution yet; the fold skips elements without one.
+#include "passes/combine.h"
+#include "passes/alias.h"
+#include "passes/internal.h"
+#include "passes/passes.h"
+
+enum { PROGRAMS = 512, MAX_GROUPS = 64, MAX_GROUPS_IN_MEMORY = 8 };
+
+/* ---- which indices are kept ---------------------------------------------------------------- */
+
+static Value *index_of(const Level *l) {
+    return l->op->regions[0]->args[0];
+}
+
+static bool depends_on(const Value *v, const Value *index) {
+    if (v == index) return true;
+    if (!v->def || !value_is_inside(v, index->region->parent)) return false;
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (depends_on(operand(v->def, i), index)) return true;
+    return v->def->n_regions > 0;
+}
+
+static bool depends_on_folded(const Combining *c, const Value *v) {
+    for (int i = 0; i < c->n_levels; i++)
+        if (!c->level[i].kept && depends_on(v, index_of(&c->level[i]))) return true;
+    return false;
+}
+
+/// One dimension of the place moves with the index, by at least its own size, and with nothing
+/// that is folded.
+static bool told_apart(const Combining *c, const Op *op, const Level *l) {
+    Access a = access_of(op);
+    if (l->step == 0) return true; // there is one index only
+    for (int d = 0; d < a.n_subs; d++) {
+        Value *base = sub_operand(op, &a, d, 0);
+        const SubDim *sub = &a.subs[d];
+        if (sub->kind == DIM_PICK || !index_moves(base, index_of(l)) || depends_on_folded(c, base))
+            continue;
+        if (sub->kind == DIM_AT || (sub->size - 1) * sub->mul < l->step) return true;
+    }
+    return false;
+}
+
+/// A level is kept if each combine of the phase tells its indices apart. Its own bounds must be
+/// known before the phase. Dropping one may take away what another rests on.
+static void choose_kept(Combining *c) {
+    for (int i = 0; i < c->n_levels; i++) c->level[i].kept = c->level[i].free;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = 0; i < c->n_levels; i++)
+            for (int k = 0; k < c->ops.n && c->level[i].kept; k++)
+                if (!told_apart(c, c->ops.data[k], &c->level[i])) {
+                    c->level[i].kept = false;
+                    changed = true;
+                }
+    }
+}
+
+/* ---- targets ------------------------------------------------------------------------------- */
+
+static bool same_target(const Op *a, const Op *b) {
+    return operand(a, 0) == operand(b, 0);
+}
+
+/// Its place can be computed from kept indices, and each program comes by exactly once.
+static bool may_carry(const Combining *c, const Op *op) {
+    const Region *body = c->level[c->n_levels - 1].op->regions[0];
+    if (op->parent != body) return false;
+    for (int i = 0; i < c->n_levels; i++)
+        if (!c->level[i].kept && !c->level[i].free) return false;
+    PtrMap known = {0};
+    for (int i = 0; i < c->n_levels; i++)
+        if (c->level[i].kept)
+            map_set(c->ctx, &known, index_of(&c->level[i]), index_of(&c->level[i]));
+    Place p = place_of(op);
+    for (int i = 0; i < p.n_operands; i++)
+        if (!slice_is_movable(p.operands[i], c->phase, &known)) return false;
+    return true;
+}
+
+static void find_targets(Combining *c) {
+    for (int k = 0; k < c->ops.n; k++) {
+        Op *op = c->ops.data[k];
+        int t = 0;
+        while (t < c->n_targets && !same_target(c->target[t].op, op)) t++;
+        if (t == MAX_TARGETS) ice(c->ctx, op->loc, "more than %d tensors combined", MAX_TARGETS);
+        if (t < c->n_targets) {
+            c->target[t].carried = false; // several ops share its partial results
+            continue;
+        }
+        Target *target = &c->target[c->n_targets++];
+        *target = (Target){.op = op, .n = (int)op_int(op, "n", 1), .carried = may_carry(c, op)};
+        target->partial = ctx_array(c->ctx, Value *, target->n);
+    }
+}
+
+/* ---- host side ----------------------------------------------------------------------------- */
+
+/// scratch [groups, the tensor's extents] of an element.
+static Value *new_scratch(Combining *c, Builder *b, Elem elem, Value *tensor) {
+    int rank = tensor->type->rank;
+    int64_t extents[MAX_RANK], strides[MAX_RANK];
+    Value *dims[MAX_RANK] = {c->groups};
+    extents[0] = strides[0] = DYNAMIC;
+    for (int d = 0; d < rank; d++) {
+        Op *dim = build_op(b, OP_DIM, 1, &tensor, 1, (const Type *[]){c->groups->type}, 0);
+        op_set_attr(b->ir, dim, "axis", at_int(b->ir, d));
+        int64_t known = tensor->type->extents[d];
+        dims[d + 1] = known == DYNAMIC ? result(dim, 0) : build_index(b, known);
+        extents[d + 1] = known;
+        strides[d + 1] = DYNAMIC;
+    }
+    strides[rank] = 1;
+    const Type *type = ty_tensor(b->ir, elem, rank + 1, extents, strides);
+    return result(build_op(b, OP_SCRATCH, rank + 1, dims, 1, &type, 0), 0);
+}
+
+/// Iterations a group, number of groups: enough programs with the kept ones, none of them empty.
+static void cut_groups(Combining *c, Builder *b) {
+    Value *one = build_index(b, 1), *kept = one;
+    c->line = one;
+    for (int i = 0; i < c->n_levels; i++) {
+        Level *l = &c->level[i];
+        if (!l->free) continue;
+        l->count = trip_count(b, l->lo, l->hi, l->step);
+        if (l->kept)
+            kept = ix_mul(b, kept, l->count);
+        else if (l->in_line)
+            c->line = ix_mul(b, c->line, l->count);
+    }
+    Value *wanted = ix_ceildiv(b, build_index(b, PROGRAMS), ix_max(b, kept, one));
+    bool carried = true;
+    for (int t = 0; t < c->n_targets; t++) carried &= c->target[t].carried;
+    wanted = ix_min(b, wanted, build_index(b, carried ? MAX_GROUPS : MAX_GROUPS_IN_MEMORY));
+    c->group_size = ix_max(b, ix_ceildiv(b, c->line, wanted), one);
+    c->groups = ix_ceildiv(b, c->line, c->group_size);
+}
+
+static void make_scratches(Combining *c, Builder *b) {
+    for (int t = 0; t < c->n_targets; t++) {
+        Target *target = &c->target[t];
+        for (int i = 0; i < target->n; i++) {
+            Elem elem = target->op->regions[0]->args[i]->type->elem;
+            target->partial[i] = new_scratch(c, b, elem, operand(target->op, i));
+        }
+        if (target->carried) continue;
+        target->flags = new_scratch(c, b, EL_BOOL, operand(target->op, 0));
+        combine_clear_flags(b, target);
+    }
+}
+
+/* ---- the programs -------------------------------------------------------------------------- */
+
+/// What a carried target starts with: the identity of its fold, else anything.
+static Value *initial_state(Builder *b, const Target *t, int i, bool *exact) {
+    const Value *arg = t->op->regions[0]->args[i];
+    OpCode monoid = region_monoid(t->op->regions[0]);
+    bool real = elem_is(arg->type->elem, EC_FLOAT);
+    // A fold of NaNs alone is NaN, but max(-inf, NaN) is not.
+    bool nan_safe = !real || monoid == OP_ADD || monoid == OP_MUL;
+    const Attr *a = nan_safe ? monoid_identity(b->ir, monoid, arg->type->elem) : NULL;
+    const Type *type = ty_with_elem(b->ir, operand(t->op, t->n + i)->type, arg->type->elem);
+    *exact = a != NULL;
+    return a ? build_const(b, type, a) : build_zero(b, type);
+}
+
+/// f(state, value), or value where `fresh` (NULL: never; a scalar or a block of bool).
+void combine_fold(Builder *b, const Op *op, Value *const *state, Value *const *values, Value *fresh,
+                  Value **out) {
+    int n = (int)op_int(op, "n", 1);
+    Value **in = ctx_array(ir_ctx(b->ir), Value *, 2 * n);
+    for (int i = 0; i < n; i++) {
+        in[i] = state[i];
+        in[n + i] = build_cast(b, values[i], state[i]->type->elem);
+    }
+    apply_lanes(b, op->regions[0], in, state[0]->type, out);
+    for (int i = 0; i < n && fresh; i++) {
+        Value *wide = build_broadcast(b, fresh, ty_with_elem(b->ir, out[i]->type, EL_BOOL));
+        out[i] = build_select(b, wide, in[n + i], out[i]);
+    }
+}
+
+/// In place of a combine whose state the loop carries.
+static void fold_in_loop(Combining *c, Target *t, Value *at, Value *from) {
+    Op *op = t->op;
+    Builder b = build_before(c->env->ir, op);
+    Value **state = ctx_array(c->ctx, Value *, t->n), **values = ctx_array(c->ctx, Value *, t->n);
+    for (int i = 0; i < t->n; i++) {
+        state[i] = t->args[i];
+        values[i] = operand(op, t->n + i);
+    }
+    Value *first = t->exact ? NULL : build_binary(&b, OP_EQ, at, from);
+    combine_fold(&b, op, state, values, first, t->next);
+}
+
+/// In place of a combine whose state lies in the scratch: flag ? f(old, v) : v.
+static void fold_in_memory(Combining *c, const Target *t, Op *op, Value *group) {
+    Builder b = build_before(c->env->ir, op);
+    Place rest = place_of(op), p = {0};
+    place_add_at(&p, group);
+    place_append(&p, &rest);
+    Value **state = ctx_array(c->ctx, Value *, t->n), **values = ctx_array(c->ctx, Value *, t->n);
+    Value **next = ctx_array(c->ctx, Value *, t->n);
+    Value *seen = load_at(&b, t->flags, &p);
+    for (int i = 0; i < t->n; i++) {
+        state[i] = load_at(&b, t->partial[i], &p);
+        values[i] = operand(op, t->n + i);
+    }
+    combine_fold(&b, op, state, values, build_unary(&b, OP_NOT, seen), next);
+    for (int i = 0; i < t->n; i++) store_at(&b, t->partial[i], next[i], &p, NULL);
+    store_at(&b, t->flags, build_bool(&b, seen->type, true), &p, NULL);
+}
+
+/// After the loop of a group: part[g, place] = the state.
+static void store_states(Builder *b, const Target *t, Op *loop, Value *group) {
+    PtrMap map = {0};
+    Place rest = place_of(t->op), p = {0};
+    place_add_at(&p, group);
+    for (int i = 0; i < rest.n_operands; i++)
+        rest.operands[i] = clone_slice(b, rest.operands[i], loop, &map);
+    place_append(&p, &rest);
+    for (int i = 0; i < t->n; i++)
+        store_at(b, t->partial[i], result(loop, t->first_slot + i), &p, NULL);
+}
+
+/// The loop over the iterations of a group, with the states of all carried targets.
+static Op *group_loop(Combining *c, Builder *b, Value *from, Value *to) {
+    VEC(Value *) inits = {0};
+    for (int t = 0; t < c->n_targets; t++) {
+        Target *target = &c->target[t];
+        target->first_slot = inits.n;
+        target->exact = true;
+        for (int i = 0; i < target->n && target->carried; i++) {
+            bool exact;
+            vec_push(c->ctx, &inits, initial_state(b, target, i, &exact));
+            target->exact &= exact;
+        }
+    }
+    Op *loop = build_for(b, from, to, 1, inits.n, inits.data);
+    region_add_arg(b->ir, loop->regions[0], from->type, "at");
+    for (int i = 0; i < inits.n; i++)
+        region_add_arg(b->ir, loop->regions[0], inits.data[i]->type, "state");
+    for (int t = 0; t < c->n_targets; t++) {
+        c->target[t].args = loop->regions[0]->args + 1 + c->target[t].first_slot;
+        c->target[t].next = ctx_array(c->ctx, Value *, c->target[t].n);
+    }
+    return loop;
+}
+
+/// Moves the phase's ops to b, with the indices of folded levels from the number `at` of the
+/// line; levels of other bounds become loops.
+static void move_programs(Combining *c, Builder *b, Value *at) {
+    Region *home = b->region;
+    Value *index[MAX_LEVELS];
+    int left = 0;
+    for (int i = 0; i < c->n_levels; i++) left += c->level[i].in_line;
+    for (int i = c->n_levels - 1; i >= 0; i--) { // the last index is the fastest
+        Level *l = &c->level[i];
+        if (!l->in_line) continue;
+        Value *t = --left ? ix_rem(b, at, l->count) : at;
+        at = left ? ix_div(b, at, l->count) : at;
+        index[i] = ix_add(b, l->lo, ix_mul(b, t, build_index(b, l->step)));
+    }
+    for (int i = 0; i < c->n_levels; i++) {
+        Level *l = &c->level[i];
+        if (!l->kept && !l->in_line && l->step) {
+            Op *loop = build_for(b, l->lo, l->hi, l->step, 0, NULL);
+            b->region = loop->regions[0];
+            index[i] = region_add_arg(b->ir, b->region, l->lo->type, index_of(l)->name);
+        } else if (!l->kept && !l->in_line) {
+            index[i] = l->lo;
+        }
+        value_replace(index_of(l), l->kept ? l->fresh : index[i]);
+        for_each_op_safe(op, l->op->regions[0]) {
+            if (op->code != OP_PARALLEL && !op_has(op, TERMINATOR)) op_move_to_end(op, b->region);
+        }
+    }
+    for (Region *r = b->region; r != home; r = r->parent->parent) {
+        Builder end = build_at_end(b->ir, r, c->phase->loc);
+        build_yield(&end, 0, NULL);
+    }
+    b->region = home;
+}
+
+/// A `parallel` of one level at b; b goes on inside it.
+Value *combine_open_parallel(Builder *b, Value *lo, Value *hi, int64_t step, const char *name) {
+    Op *op = build_op(b, OP_PARALLEL, 2, (Value *[]){lo, hi}, 0, NULL, 1);
+    op_set_attr(b->ir, op, "step", at_int(b->ir, step));
+    op_set_attr(b->ir, op, "name", name ? at_str(b->ir, name) : NULL);
+    *b = build_at_end(b->ir, op->regions[0], b->loc);
+    return region_add_arg(b->ir, op->regions[0], lo->type, name);
+}
+
+/// Ends the regions from b's outwards, up to that of `phase`'s own parent.
+void combine_close(Builder *b, const Region *home) {
+    while (b->region != home) {
+        build_yield(b, 0, NULL);
+        b->region = b->region->parent->parent;
+    }
+}
+
+static void rebuild_phase(Combining *c) {
+    Builder b = build_before(c->env->ir, c->phase);
+    Region *home = b.region;
+    for (int i = 0; i < c->n_levels; i++) {
+        Level *l = &c->level[i];
+        if (l->kept)
+            l->fresh = combine_open_parallel(&b, l->lo, l->hi, l->step, op_str(l->op, "name"));
+    }
+    Value *group = combine_open_parallel(&b, build_index(&b, 0), c->groups, 1, "group");
+    Value *from = ix_mul(&b, group, c->group_size);
+    Value *to = ix_min(&b, ix_add(&b, from, c->group_size), c->line);
+    Op *loop = group_loop(c, &b, from, to);
+    Builder in = build_at_end(c->env->ir, loop->regions[0], c->phase->loc);
+    Value *at = loop->regions[0]->args[0];
+    move_programs(c, &in, at);
+    VEC(Value *) next = {0};
+    for (int t = 0; t < c->n_targets; t++)
+        if (c->target[t].carried) {
+            fold_in_loop(c, &c->target[t], at, from);
+            for (int i = 0; i < c->target[t].n; i++) vec_push(c->ctx, &next, c->target[t].next[i]);
+        }
+    build_yield(&in, next.n, next.data);
+    for (int t = 0; t < c->n_targets; t++)
+        if (c->target[t].carried) store_states(&b, &c->target[t], loop, group);
+    for (int k = 0; k < c->ops.n; k++) {
+        Op *op = c->ops.data[k];
+        for (int t = 0; t < c->n_targets; t++)
+            if (same_target(c->target[t].op, op) && !c->target[t].carried)
+                fold_in_memory(c, &c->target[t], op, group);
+    }
+    for (int k = 0; k < c->ops.n; k++) op_erase(c->ops.data[k]);
+    combine_close(&b, home);
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+static void find_combines(Op *op, void *arg) {
+    Combining *c = arg;
+    if (op->code == OP_COMBINE) vec_push(c->ctx, &c->ops, op);
+}
+
+static void read_levels(Combining *c) {
+    for (Op *p = c->phase; p; p = inner_parallel(p)) {
+        if (c->n_levels == MAX_LEVELS)
+            ice(c->ctx, p->loc, "a grid of more than %d dimensions", MAX_LEVELS);
+        Level *l = &c->level[c->n_levels++];
+        *l = (Level){
+            .op = p, .step = op_int(p, "step", 1), .lo = operand(p, 0), .hi = operand(p, 1)};
+        l->free = !value_is_inside(l->lo, c->phase) && !value_is_inside(l->hi, c->phase);
+    }
+}
+
+/// Folded levels up to the first whose bounds are not free form the line that is cut in groups.
+static void choose_line(Combining *c) {
+    for (int i = 0; i < c->n_levels; i++) {
+        if (c->level[i].kept) continue;
+        if (!c->level[i].free) break;
+        c->level[i].in_line = true;
+    }
+}
+
+static bool ranks_fit(Combining *c) {
+    for (int k = 0; k < c->ops.n; k++) {
+        Op *op = c->ops.data[k];
+        if (operand(op, 0)->type->rank < MAX_RANK) continue;
+        diag(c->ctx, op->loc, D_COMBINE_RANK, MAX_RANK, MAX_RANK - 1);
+        return false;
+    }
+    return true;
+}
+
+static void lower_phase(Op *phase, void *arg) {
+    if (phase->code != OP_PARALLEL || op_enclosing(phase, OP_PARALLEL)) return;
+    PassEnv *env = arg;
+    Combining *c = ctx_new(ir_ctx(env->ir), Combining);
+    *c = (Combining){.env = env, .ctx = ir_ctx(env->ir), .phase = phase};
+    op_walk_pre(phase, find_combines, c);
+    if (!c->ops.n || !ranks_fit(c)) return;
+    hoist_bounds(phase);
+    read_levels(c);
+    choose_kept(c);
+    choose_line(c);
+    find_targets(c);
+    Builder b = build_before(env->ir, phase);
+    cut_groups(c, &b);
+    make_scratches(c, &b);
+    b = build_after(env->ir, phase);
+    for (int t = 0; t < c->n_targets; t++) combine_build_fold(c, &b, &c->target[t]);
+    rebuild_phase(c);
+    op_erase(phase);
+}
+
+void pass_combine(PassEnv *env, Op *module) {
+    op_walk_post(module, lower_phase, env);
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Shared by combine.c, which lowers phases, and combine_fold.c, which makes the phases around them.
+#ifndef PASSES_COMBINE_H
+#define PASSES_COMBINE_H
+
+#include "passes/internal.h"
+#include "passes/util.h"
+
+enum { MAX_TARGETS = 64 };
+
+/// One dimension of the phase.
+typedef struct Level {
+    Op *op; // its `parallel`
+    int64_t step;
+    Value *lo, *hi, *count;
+    bool free;    // bounds are known before the phase
+    bool kept;    // tells elements apart; the others are folded
+    bool in_line; // folded, and part of the line of iterations that is cut into groups
+    Value *fresh; // kept: the index in the new phase
+} Level;
+
+/// The tensors of one combine, or of several to the same place.
+typedef struct Target {
+    Op *op; // the first
+    int n;  // tensors of the tuple
+    bool carried;
+    bool exact;      // carried states start as the identity
+    int first_slot;  // carried: the first of its values in the loop
+    Value **partial; // scratches [groups, extents...]
+    Value *flags;    // not carried: bool scratch
+    Value **args, **next;
+} Target;
+
+typedef struct Combining {
+    PassEnv *env;
+    Ctx *ctx;
+    Op *phase;
+    int n_levels;
+    Level level[MAX_LEVELS];
+    VEC(Op *) ops;
+    int n_targets;
+    Target target[MAX_TARGETS];
+    Value *line, *group_size, *groups;
+} Combining;
+
+/* ---- combine.c ----------------------------------------------------------------------------- */
+
+/// f(state, value), or value where `fresh` (NULL: never; a scalar or a block of bool).
+void combine_fold(Builder *b, const Op *op, Value *const *state, Value *const *values, Value *fresh,
+                  Value **out);
+/// A `parallel` at b; b goes on inside it. Returns the index.
+Value *combine_open_parallel(Builder *b, Value *lo, Value *hi, int64_t step, const char *name);
+/// Ends the regions from b's outwards, up to `home`.
+void combine_close(Builder *b, const Region *home);
+
+/* ---- combine_fold.c ------------------------------------------------------------------------ */
+
+/// A phase at b that sets all flags of the target to false.
+void combine_clear_flags(Builder *b, const Target *t);
+/// The phase at b that folds the partial results of all groups, in order.
+void combine_build_fold(Combining *c, Builder *b, const Target *t);
+
+#endif

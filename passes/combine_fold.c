@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// combine: the phases around a phase of contributions: clearing flags before, folding the partial
+// results of the groups after it.
+#include "passes/combine.h"
+
+enum { TILE = 256 };
+
+/// Opens a phase over all elements of a tensor, tiles of TILE along its last axis, and makes the
+/// place of the tile. `clipped`: as an axis; else as a block of coordinates, which a mask may go
+/// with.
+static Place open_tiles(Builder *b, Value *tensor, int first, bool clipped) {
+    Place p = {0};
+    int rank = tensor->type->rank;
+    Value *zero = build_index(b, 0);
+    Value *hi[MAX_RANK];
+    for (int d = first; d < rank; d++) {
+        Op *dim = build_op(b, OP_DIM, 1, &tensor, 1, &(const Type *){zero->type}, 0);
+        op_set_attr(b->ir, dim, "axis", at_int(b->ir, d));
+        hi[d] = result(dim, 0);
+    }
+    if (first == rank) combine_open_parallel(b, zero, zero, 0, NULL); // one element
+    for (int d = first; d < rank; d++) {
+        int64_t step = d == rank - 1 ? TILE : 1;
+        Value *i = combine_open_parallel(b, zero, hi[d], step, NULL);
+        if (d < rank - 1) {
+            place_add_at(&p, i);
+        } else if (clipped) {
+            Value *left = ix_sub(b, hi[d], i);
+            place_add_axis(&p, i, ix_min(b, left, build_index(b, TILE)), TILE);
+        } else {
+            const Type *lanes = ty_block(b->ir, EL_I64, 1, &(int64_t){TILE});
+            Value *lane = result(build_op(b, OP_IOTA, 0, NULL, 1, &lanes, 0), 0);
+            place_add_pick(&p, build_binary(b, OP_ADD, build_broadcast(b, i, lanes), lane));
+        }
+    }
+    return p;
+}
+
+void combine_clear_flags(Builder *b, const Target *t) {
+    Builder in = *b;
+    Place p = open_tiles(&in, t->flags, 0, true);
+    Value *no = build_bool(&in, place_type(in.ir, EL_BOOL, &p), false);
+    store_at(&in, t->flags, no, &p, NULL);
+    combine_close(&in, b->region);
+}
+
+/// The place of group g within the scratches.
+static Place in_group(const Place *p, Value *g) {
+    Place all = {0};
+    place_add_at(&all, g);
+    place_append(&all, p);
+    return all;
+}
+
+/// state = f(state, part[g, place]) for g = from .. groups; `seen` (or NULL, all true) goes along.
+static Op *fold_loop(Combining *c, Builder *b, const Target *t, const Place *p, Value *from,
+                     Value *const *state, Value *seen) {
+    int n = t->n, slots = n + (seen != NULL);
+    Value **inits = ctx_array(c->ctx, Value *, slots);
+    for (int i = 0; i < n; i++) inits[i] = state[i];
+    if (seen) inits[n] = seen;
+    Op *loop = build_for(b, from, c->groups, 1, slots, inits);
+    Region *r = loop->regions[0];
+    Value *g = region_add_arg(b->ir, r, from->type, "group");
+    for (int i = 0; i < slots; i++) region_add_arg(b->ir, r, inits[i]->type, NULL);
+    Builder in = build_at_end(b->ir, r, b->loc);
+    Place at = in_group(p, g);
+    Value **old = r->args + 1, **part = ctx_array(c->ctx, Value *, n);
+    Value **next = ctx_array(c->ctx, Value *, slots);
+    for (int i = 0; i < n; i++) part[i] = load_at(&in, t->partial[i], &at);
+    if (seen) {
+        Value *has = load_at(&in, t->flags, &at), *had = old[n];
+        combine_fold(&in, t->op, old, part, build_unary(&in, OP_NOT, had), next);
+        for (int i = 0; i < n; i++) next[i] = build_select(&in, has, next[i], old[i]);
+        next[n] = build_binary(&in, OP_OR, had, has);
+    } else {
+        combine_fold(&in, t->op, old, part, NULL, next);
+    }
+    build_yield(&in, slots, next);
+    return loop;
+}
+
+/// The old values of the target where it keeps them, as states.
+static bool load_old(Builder *b, const Target *t, const Place *p, Value **state) {
+    for (int i = 0; i < t->n && op_flag(t->op, "keep"); i++)
+        state[i] = build_cast(b, load_at(b, operand(t->op, i), p), t->partial[i]->type->elem);
+    return op_flag(t->op, "keep");
+}
+
+static void store_target(Builder *b, const Target *t, const Place *p, Op *loop, Value *mask) {
+    for (int i = 0; i < t->n; i++) {
+        Value *tensor = operand(t->op, i);
+        store_at(b, tensor, build_cast(b, result(loop, i), tensor->type->elem), p, mask);
+    }
+}
+
+/// Over the kept indices; every element there has a contribution from each group.
+static void fold_by_program(Combining *c, Builder *b, const Target *t) {
+    PtrMap map = {0};
+    for (int i = 0; i < c->n_levels; i++) {
+        const Level *l = &c->level[i];
+        if (!l->kept) continue;
+        Value *index = combine_open_parallel(b, l->lo, l->hi, l->step, op_str(l->op, "name"));
+        map_set(c->ctx, &map, l->op->regions[0]->args[0], index);
+    }
+    bool kept = map.n > 0;
+    if (!kept) combine_open_parallel(b, build_index(b, 0), build_index(b, 0), 0, NULL);
+    Place p = place_of(t->op);
+    for (int i = 0; i < p.n_operands; i++)
+        p.operands[i] = clone_slice(b, p.operands[i], c->phase, &map);
+    Value **state = ctx_array(c->ctx, Value *, t->n), *zero = build_index(b, 0);
+    Place first = in_group(&p, zero);
+    bool keep = load_old(b, t, &p, state);
+    for (int i = 0; i < t->n && !keep; i++) state[i] = load_at(b, t->partial[i], &first);
+    Op *loop = fold_loop(c, b, t, &p, keep ? zero : build_index(b, 1), state, NULL);
+    store_target(b, t, &p, loop, NULL);
+}
+
+/// Over all elements of the tensor; those without a contribution stay as they are.
+static void fold_by_element(Combining *c, Builder *b, const Target *t) {
+    Place p = open_tiles(b, operand(t->op, 0), 0, false);
+    Value **state = ctx_array(c->ctx, Value *, t->n), *zero = build_index(b, 0);
+    bool keep = load_old(b, t, &p, state);
+    for (int i = 0; i < t->n && !keep; i++)
+        state[i] = build_zero(b, place_type(b->ir, t->partial[i]->type->elem, &p));
+    Value *seen = build_bool(b, ty_with_elem(b->ir, state[0]->type, EL_BOOL), keep);
+    Op *loop = fold_loop(c, b, t, &p, zero, state, seen);
+    Value *any = result(loop, t->n);
+    if (p.n) {
+        store_target(b, t, &p, loop, any);
+        return;
+    }
+    Op *branch = build_op(b, OP_IF, 1, &any, 0, NULL, 2);
+    Builder then = build_at_end(b->ir, branch->regions[0], b->loc);
+    store_target(&then, t, &p, loop, NULL);
+    build_yield(&then, 0, NULL);
+    Builder otherwise = build_at_end(b->ir, branch->regions[1], b->loc);
+    build_yield(&otherwise, 0, NULL);
+}
+
+void combine_build_fold(Combining *c, Builder *b, const Target *t) {
+    // Without a single program nothing is contributed, and nothing written.
+    Value *some = build_binary(b, OP_GT, c->groups, build_index(b, 0));
+    Op *branch = build_op(b, OP_IF, 1, &some, 0, NULL, 2);
+    Builder then = build_at_end(b->ir, branch->regions[0], c->phase->loc);
+    (t->carried ? fold_by_program : fold_by_element)(c, &then, t);
+    combine_close(&then, branch->regions[0]);
+    build_yield(&then, 0, NULL);
+    Builder otherwise = build_at_end(b->ir, branch->regions[1], c->phase->loc);
+    build_yield(&otherwise, 0, NULL);
+}
