@@ -10,14 +10,25 @@ static Val bi_elementwise(Elab *e, const Call *call) {
                           call->args);
 }
 
+/// isnan, isinf and isfinite know their answer for integers, so that generic code may ask.
+static Val bi_classify(Elab *e, const Call *call) {
+    const Type *t = val_type(call->args[0]);
+    if (t && elem_is(t->elem, EC_INT)) return val_bool(call->builtin->arg == OP_ISFINITE);
+    return bi_elementwise(e, call);
+}
+
 // { name, positional arguments at least and at most, named ones, flags, function, its datum }
 static const Builtin builtins[] = {
     // whole blocks
     {"reduce", 2, 2, "axis order=fixed", 0, bi_reduce, 0},
     {"scan", 2, 2, "axis reverse exclusive", 0, bi_scan, 0},
     {"sort", 1, 1, "axis descending", 0, bi_sort, 0},
+    {"topk", 2, 2, "axis", 0, bi_topk, 0},
     {"min", 1, 2, "axis", 0, bi_min_max, OP_MIN},
     {"max", 1, 2, "axis", 0, bi_min_max, OP_MAX},
+    {"isnan", 1, 1, "", 0, bi_classify, OP_ISNAN},
+    {"isinf", 1, 1, "", 0, bi_classify, OP_ISINF},
+    {"isfinite", 1, 1, "", 0, bi_classify, OP_ISFINITE},
     {"dot", 2, 2, "precision=ieee|tf32|tf32x3", 0, bi_dot, 0},
     {"gather", 2, 2, "axis", 0, bi_gather, 0},
     {"histogram", 2, 2, "", 0, bi_histogram, 0},
@@ -58,7 +69,7 @@ static const Builtin builtins[] = {
 
 enum { N_BUILTINS = sizeof builtins / sizeof *builtins };
 
-/// The first of a name counts: `min` and `max` stand above their elementwise ops.
+/// The first of a name counts: `min` and its like stand above the elementwise ops of that name.
 const Builtin *builtin_by_name(const char *name) {
     for (int i = 0; i < N_BUILTINS; i++)
         if (strcmp(builtins[i].name, name) == 0) return &builtins[i];

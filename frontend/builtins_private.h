@@ -17,12 +17,15 @@ bool arg_flag(Elab *e, const Call *call, int named, bool *out);
 /// The element in which sums and products of it are carried.
 Elem wide_elem(Elem e);
 
+/// 0, 1, 2 ... along an axis, as an i64 block of the shape of `like`.
+Value *positions_along(Elab *e, const Type *like, int64_t axis);
+
 typedef Val Apply(Elab *e, const Call *call);
 /* builtins_shape.c */
 Apply bi_reshape, bi_permute, bi_trans, bi_broadcast, bi_concat, bi_bitcast, bi_iota, bi_extent,
     bi_gather, bi_histogram, bi_dot, bi_isfloat, bi_isint;
 /* builtins_reduce.c */
-Apply bi_reduce, bi_scan, bi_sort, bi_min_max;
+Apply bi_reduce, bi_scan, bi_sort, bi_topk, bi_min_max;
 /* builtins_tensor.c */
 Apply bi_index, bi_valid, bi_range, bi_cover, bi_ceildiv, bi_stride, bi_align, bi_combine,
     bi_atomic, bi_assert, bi_print;

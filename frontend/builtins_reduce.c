@@ -167,6 +167,14 @@ Val bi_scan(Elab *e, const Call *call) {
 
 /* ---- sort ---------------------------------------------------------------------------------- */
 
+static Op *emit_sort(Elab *e, Blocks *b, int64_t axis, bool descending) {
+    for (int i = 0; i < b->n; i++) b->types[i] = b->at[i]->type;
+    Op *op = build_op(&e->b, OP_SORT, b->n, b->at, b->n, b->types, 0);
+    op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
+    if (descending) op_set_attr(e->ir, op, "descending", at_bool(e->ir, true));
+    return op;
+}
+
 Val bi_sort(Elab *e, const Call *call) {
     Blocks b;
     int64_t axis;
@@ -174,9 +182,31 @@ Val bi_sort(Elab *e, const Call *call) {
     if (!blocks_of(e, call, &b) || !arg_flag(e, call, 1, &descending)) return val_error();
     int rank = b.at[0]->type->rank;
     if (!arg_axis(e, call, 0, rank, rank - 1, &axis)) return val_error();
-    for (int i = 0; i < b.n; i++) b.types[i] = b.at[i]->type;
-    Op *op = build_op(&e->b, OP_SORT, b.n, b.at, b.n, b.types, 0);
-    op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
-    if (descending) op_set_attr(e->ir, op, "descending", at_bool(e->ir, true));
-    return results_of(e, &b, op);
+    return results_of(e, &b, emit_sort(e, &b, axis, descending));
+}
+
+static Val first_along(Elab *e, Value *v, int64_t axis, int64_t n) {
+    int64_t extents[MAX_RANK], start[MAX_RANK] = {0};
+    for (int d = 0; d < v->type->rank; d++) extents[d] = d == axis ? n : v->type->extents[d];
+    const Type *t = ty_block(e->ir, v->type->elem, v->type->rank, extents);
+    Op *op = build_op(&e->b, OP_SLICE, 1, &v, 1, &t, 0);
+    op_set_attr(e->ir, op, "start", at_ints(e->ir, start, v->type->rank));
+    return val_ir(result(op, 0));
+}
+
+/// The k greatest along an axis and their positions, greatest first, of equals the first first.
+Val bi_topk(Elab *e, const Call *call) {
+    Value *x = arg_block(e, call, 0, 1, EC_NUM, "a block of numbers");
+    int64_t k, axis;
+    if (!x || !el_extent(e, call->locs[1], call->args[1], "the number to take", &k))
+        return val_error();
+    if (!arg_axis(e, call, 0, x->type->rank, x->type->rank - 1, &axis)) return val_error();
+    if (k > x->type->extents[axis])
+        return bad_argument(e, call, 1, "at most the extent of the axis");
+    Value *parts[] = {x, positions_along(e, x->type, axis)};
+    const Type *types[2];
+    Blocks b = {.n = 2, .tuple = true, .at = parts, .types = types};
+    Op *op = emit_sort(e, &b, axis, true);
+    Val both[] = {first_along(e, result(op, 0), axis, k), first_along(e, result(op, 1), axis, k)};
+    return val_tuple(e, 2, both);
 }

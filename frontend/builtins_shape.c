@@ -167,16 +167,21 @@ Val bi_bitcast(Elab *e, const Call *call) {
     return val_ir(emit(e, OP_BITCAST, 1, &x, ty_with_elem(e->ir, x->type, to)));
 }
 
+Value *positions_along(Elab *e, const Type *like, int64_t axis) {
+    int64_t extents[MAX_RANK];
+    for (int d = 0; d < like->rank; d++) extents[d] = d == axis ? like->extents[d] : 1;
+    Value *v = emit(e, OP_IOTA, 0, NULL, ty_block(e->ir, EL_I64, 1, &like->extents[axis]));
+    v = build_reshape(at(e), v, ty_block(e->ir, EL_I64, like->rank, extents));
+    return build_broadcast(at(e), v, ty_with_elem(e->ir, like, EL_I64));
+}
+
 /// The number of each lane of a block along an axis; without one, in row-major order.
 static Val lane_numbers(Elab *e, const Call *call, const Type *t) {
-    int64_t axis = 0, all = ty_count(t), extents[MAX_RANK];
-    bool along = !val_is(call->named[0], V_ABSENT);
+    int64_t axis, all = ty_count(t);
     if (!arg_axis(e, call, 0, t->rank, 0, &axis)) return val_error();
-    for (int d = 0; d < t->rank; d++) extents[d] = !along || d == axis ? t->extents[d] : 1;
-    const Type *line = ty_block(e->ir, EL_I64, 1, along ? &t->extents[axis] : &all);
-    Value *v = build_reshape(at(e), emit(e, OP_IOTA, 0, NULL, line),
-                             ty_block(e->ir, EL_I64, t->rank, extents));
-    return val_ir(build_broadcast(at(e), v, ty_with_elem(e->ir, t, EL_I64)));
+    if (!val_is(call->named[0], V_ABSENT)) return val_ir(positions_along(e, t, axis));
+    Value *line = emit(e, OP_IOTA, 0, NULL, ty_block(e->ir, EL_I64, 1, &all));
+    return val_ir(build_reshape(at(e), line, ty_with_elem(e->ir, t, EL_I64)));
 }
 
 /// iota(B) counts; iota(x, axis = 1) numbers the lanes of a block.
