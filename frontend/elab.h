@@ -163,7 +163,8 @@ struct Elab {
     bool in_program; // inside a `parallel`
     int declared;    // names bound so far
     int const_depth, loop_depth, n_called;
-    bool check; // keep asserts
+    int errors_before; // this elaboration began
+    bool check;        // keep asserts
 };
 
 /// Reports an error at loc (in a library fn: at the call of the user that led there), with the
@@ -171,6 +172,9 @@ struct Elab {
 #define el_fail(e, loc, ...) (diag((e)->ctx, el_loc((e), (loc)), __VA_ARGS__), el_chain(e))
 Loc el_loc(const Elab *e, Loc loc);
 Val el_chain(Elab *e); // adds the notes; V_ERROR
+static inline bool el_failed(const Elab *e) {
+    return diag_errors(e->ctx) > e->errors_before;
+}
 
 /* ---- constants and types (elab_val.c) ------------------------------------------------------ */
 

@@ -184,6 +184,7 @@ Val el_call_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args) {
 
 static Elab elab_create(Ir *ir, const Program *p) {
     Elab e = {.ctx = ir_ctx(ir), .ir = ir, .program = p};
+    e.errors_before = diag_errors(e.ctx);
     e.module = build_module(ir);
     e.b = build_at_end(ir, e.module->regions[0], (Loc){0});
     return e;
@@ -217,7 +218,7 @@ Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst) {
     Elaborated *out = ctx_new(e.ctx, Elaborated);
     const FnDef *f = inst->kernel;
     out->name = f->name.text;
-    if (diag_errors(e.ctx)) return out;
+    if (p->broken) return out;
     Kernel *k = ctx_new(e.ctx, Kernel);
     *k = (Kernel){.def = f, .inst = inst};
     e.check = inst->check;

@@ -163,7 +163,7 @@ static bool elaborate_once(Elab *e, const char *name) {
     }
     scope_pop(e);
     el_leave(e, old);
-    return diag_errors(e->ctx) == 0;
+    return !el_failed(e);
 }
 
 bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {

@@ -220,5 +220,5 @@ void el_parallel(Elab *e, const Stmt *s) {
     Op *phase = grid_level(e, s, 0);
     e->in_program = false;
     e->loop_depth = loop_depth;
-    if (phase && !diag_errors(e->ctx)) el_check_races(e, phase);
+    if (phase && !el_failed(e)) el_check_races(e, phase);
 }

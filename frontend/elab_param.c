@@ -524,5 +524,5 @@ bool kernel_params(Elab *e) {
             check_axis(e, i, a);
             check_stride(e, &k->params[i], a);
         }
-    return diag_errors(e->ctx) == 0;
+    return !el_failed(e);
 }

@@ -63,12 +63,15 @@ static void load_import(Program *p, const Module *from, const Item *item) {
 
 /// Parses a file and, first, all it imports. A file is loaded once, so imports may form cycles.
 static void load_module(Program *p, uint16_t file, bool prelude) {
+    int before = diag_errors(p->ctx);
     Module *m = fe_parse(p->ctx, file);
+    bool reads = diag_errors(p->ctx) == before; // else what is left of it would only confuse
     const char *path = ctx_source_path(p->ctx, file);
     LoadedFile loaded = {m, path, strncmp(path, "std/", 4) == 0 && embedded_source(p->ctx, path)};
     vec_push(p->ctx, &p->files, loaded);
     for (int i = 0; i < m->items.n; i++) {
         const Item *item = &m->items.at[i];
+        if (!reads) break;
         if (item->kind == IT_IMPORT)
             load_import(p, m, item);
         else
@@ -78,6 +81,7 @@ static void load_module(Program *p, uint16_t file, bool prelude) {
 
 Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer) {
     Program *p = ctx_new(ctx, Program);
+    int before = diag_errors(ctx);
     p->ctx = ctx;
     p->importer = importer;
     uint16_t prelude = embedded_source(ctx, prelude_path);
@@ -88,7 +92,9 @@ Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer) {
     for (int i = 0; i < p->main->items.n; i++)
         if (p->main->items.at[i].kind == IT_FN && p->main->items.at[i].fn->is_kernel)
             vec_push(ctx, &p->kernels, p->main->items.at[i].fn);
-    for (int i = first; i < p->files.n; i++) program_check_names(p, p->files.data[i].module);
+    for (int i = first; i < p->files.n && diag_errors(ctx) == before; i++)
+        program_check_names(p, p->files.data[i].module);
+    p->broken = diag_errors(ctx) > before;
     return p;
 }
 

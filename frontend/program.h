@@ -21,6 +21,7 @@ struct Program {
     PtrMap own;     // name -> Item of the file and its imports
     PtrMap library; // name -> Item of the prelude
     VEC(const FnDef *) kernels;
+    bool broken; // there were errors: nothing can be elaborated
 };
 
 /// A fn, a kernel or a constant by name, or NULL. Library files see the prelude first, other
