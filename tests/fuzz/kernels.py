@@ -8,6 +8,7 @@ precision of its type, so sums and products are exact in any order and results m
 bit; only what a transcendental function or a division made is compared within a bound.
 A failure prints the seed of its program, the source and the command lines.
 """
+
 import argparse
 import pathlib
 import random
@@ -24,11 +25,28 @@ sys.dont_write_bytecode = True
 import harness  # noqa: E402
 
 # Largest integer up to which every integer is a value of the type.
-EXACT = {"f64": 2 ** 50, "f32": 2 ** 23, "f16": 2 ** 11, "bf16": 2 ** 8}
-INTS = {"i8": (-128, 127), "i16": (-2 ** 15, 2 ** 15 - 1), "i32": (-2 ** 31, 2 ** 31 - 1),
-        "i64": (-2 ** 63, 2 ** 63 - 1), "u8": (0, 255), "u16": (0, 2 ** 16 - 1), "u32": (0, 2 ** 32 - 1)}
-NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i8": np.int8, "i16": np.int16,
-         "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32}
+EXACT = {"f64": 2**50, "f32": 2**23, "f16": 2**11, "bf16": 2**8}
+INTS = {
+    "i8": (-128, 127),
+    "i16": (-(2**15), 2**15 - 1),
+    "i32": (-(2**31), 2**31 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+    "u8": (0, 255),
+    "u16": (0, 2**16 - 1),
+    "u32": (0, 2**32 - 1),
+}
+NUMPY = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+}
 FLOATS = list(EXACT)
 
 
@@ -43,11 +61,11 @@ class Generator:
     def __init__(self, seed):
         self.r = random.Random(seed)
         self.lines, self.params, self.names = [], [], {}
-        self.scope = []       # let-bound X
-        self.ranges = {}      # extent name -> range name
-        self.dims = {}        # dim name -> value
-        self.arrays = {}      # tensor -> numpy or Data
-        self.outs = {}        # tensor -> (elem, exact)
+        self.scope = []  # let-bound X
+        self.ranges = {}  # extent name -> range name
+        self.dims = {}  # dim name -> value
+        self.arrays = {}  # tensor -> numpy or Data
+        self.outs = {}  # tensor -> (elem, exact)
         self.count = 0
         self.indent = 2
 
@@ -70,7 +88,9 @@ class Generator:
             lo = 0
         shape = [self.dims[d] for d in dims]
         data = np.random.default_rng(self.r.getrandbits(32)).integers(lo, hi, shape)
-        self.arrays[t] = harness.bf16(data.astype(np.float64)) if elem == "bf16" else data.astype(NUMPY[elem])
+        self.arrays[t] = (
+            harness.bf16(data.astype(np.float64)) if elem == "bf16" else data.astype(NUMPY[elem])
+        )
         if elem != "bf16" and len(shape) == 2 and self.r.random() < 0.2:
             self.arrays[t] = harness.fortran(self.arrays[t])
         self.names[t] = (elem, dims, max(abs(lo), hi))
@@ -83,8 +103,21 @@ class Generator:
     def sub(self, extent):
         """A subscript along the range of an extent: shifted, strided or gathered."""
         m, d = self.ranges[extent], self.dim_of(extent)
-        return self.r.choice([m, m, m, m, f"{m} + 1", f"{m} - 2", f"{m} * 2", f"2 + {m}",
-                              f"index({m})", f"index({m}) * 3 % {d}", f"{d} - 1 - index({m})"])
+        return self.r.choice(
+            [
+                m,
+                m,
+                m,
+                m,
+                f"{m} + 1",
+                f"{m} - 2",
+                f"{m} * 2",
+                f"2 + {m}",
+                f"index({m})",
+                f"index({m}) * 3 % {d}",
+                f"{d} - 1 - index({m})",
+            ]
+        )
 
     def load(self, shape, elem):
         dims = tuple(self.dim_of(e) for e in shape)
@@ -147,13 +180,21 @@ class Generator:
 
     def unary(self, shape, elem, depth):
         x = self.expr(shape, elem, depth - 1)
-        forms = ["abs({})", "(-{})"] + (["(~{})", "popcount({})", "clz({})"] if elem in INTS else
-                                        ["floor({})", "trunc({})", "copysign({0}, -{0})"])
+        forms = ["abs({})", "(-{})"] + (
+            ["(~{})", "popcount({})", "clz({})"]
+            if elem in INTS
+            else ["floor({})", "trunc({})", "copysign({0}, -{0})"]
+        )
         return X(self.r.choice(forms).format(x.text), elem, shape, x.bound)
 
     def select(self, shape, elem, depth):
         a, b = self.expr(shape, elem, depth - 1), self.expr(shape, elem, depth - 1)
-        return X(f"({self.condition(shape, depth)} ? {a.text} : {b.text})", elem, shape, max(a.bound, b.bound))
+        return X(
+            f"({self.condition(shape, depth)} ? {a.text} : {b.text})",
+            elem,
+            shape,
+            max(a.bound, b.bound),
+        )
 
     def cast(self, shape, elem, depth):
         source = self.r.choice(list(INTS) + FLOATS)
@@ -166,7 +207,9 @@ class Generator:
     def expand(self, shape, elem, depth):
         axis = self.r.randrange(2)
         x = self.expr((shape[axis],), elem, depth - 1)
-        return X(f"({x.text})[:, None]" if axis == 0 else f"({x.text})[None, :]", elem, shape, x.bound)
+        return X(
+            f"({x.text})[:, None]" if axis == 0 else f"({x.text})[None, :]", elem, shape, x.bound
+        )
 
     def permuted(self, shape, elem, depth):
         x = self.expr(shape[::-1], elem, depth - 1)
@@ -195,13 +238,22 @@ class Generator:
             return X(f"scan({x.text}, add, axis = {axis}{extra})", elem, shape, x.bound * 64)
         if self.r.random() < 0.5:
             return X(f"scan({x.text}, max, axis = {axis})", elem, shape, x.bound)
-        return X(f"sort({x.text}, axis = {axis}{self.r.choice(['', ', descending = true'])})", elem, shape, x.bound)
+        return X(
+            f"sort({x.text}, axis = {axis}{self.r.choice(['', ', descending = true'])})",
+            elem,
+            shape,
+            x.bound,
+        )
 
     def dotted(self, shape, elem, depth):
         k = self.r.choice(["BK", "BM", "BN"])
         if k not in self.ranges:
             k = "BM"
-        source = {"f32": self.r.choice(["f32", "f16", "bf16"]), "f64": "f64", "i32": self.r.choice(["i8", "u8"])}.get(elem)
+        source = {
+            "f32": self.r.choice(["f32", "f16", "bf16"]),
+            "f64": "f64",
+            "i32": self.r.choice(["i8", "u8"]),
+        }.get(elem)
         if source is None:
             return self.leaf(shape, elem)
         a, b = self.load((shape[0], k), source), self.load((k, shape[1]), source)
@@ -230,7 +282,12 @@ class Generator:
     # ---- statements
 
     def elem(self):
-        return self.r.choice(["f32"] * 6 + ["i32"] * 3 + ["i64"] * 2 + ["f64", "f16", "bf16", "i8", "u8", "i16", "u32"])
+        return self.r.choice(
+            ["f32"] * 6
+            + ["i32"] * 3
+            + ["i64"] * 2
+            + ["f64", "f16", "bf16", "i8", "u8", "i16", "u32"]
+        )
 
     def shape(self):
         return self.r.choice([("BM", "BN")] * 5 + [("BN", "BM"), ("BM",), ("BN",), ()])
@@ -291,14 +348,16 @@ class Generator:
         x = self.expr((), "i32", 1)
         self.emit(f"var {v}: i32 = {x.text}; var {i}: i32 = 0;")
         self.emit(f"while {i} < 5 && {v} != 3 {{ {v} = {v} * 3 + {i}; {i} += 1; }}")
-        self.scope.append(X(v, "i32", (), 2 ** 31))
+        self.scope.append(X(v, "i32", (), 2**31))
 
     def out(self, elem, dims, exact=True):
         o = self.name("o")
         self.params.append(f"{o}: {elem}[{', '.join(dims)}]")
         shape = [self.dims[d] for d in dims]
         self.outs[o] = (elem, exact)
-        self.arrays[o] = f"zeros({','.join(map(str, shape))}):{elem}" if shape else f"zeros():{elem}"
+        self.arrays[o] = (
+            f"zeros({','.join(map(str, shape))}):{elem}" if shape else f"zeros():{elem}"
+        )
         return o
 
     def store(self):
@@ -307,8 +366,18 @@ class Generator:
         subs = ", ".join(self.ranges[e] for e in shape)
         if self.r.random() < 0.25 and elem in ("f32", "f64"):
             o = self.out(elem, tuple(self.dim_of(e) for e in shape), exact=False)
-            f = self.r.choice(["exp({} / 64)", "tanh({})", "log(abs({}) + 1)", "sin({} / 8)", "({} / 3)", "sqrt(abs({}))",
-                               "erf({})", "rsqrt(abs({}) + 1)"])
+            f = self.r.choice(
+                [
+                    "exp({} / 64)",
+                    "tanh({})",
+                    "log(abs({}) + 1)",
+                    "sin({} / 8)",
+                    "({} / 3)",
+                    "sqrt(abs({}))",
+                    "erf({})",
+                    "rsqrt(abs({}) + 1)",
+                ]
+            )
             self.emit(f"{o}[{subs}] = {f.format(self.clamp(x).text)};")
             return
         o = self.out(elem, tuple(self.dim_of(e) for e in shape))
@@ -322,16 +391,23 @@ class Generator:
         o = self.out(elem, (self.dim_of(e),))
         if kind == "atomic":
             self.emit(f"atomic_add({o}[{self.sub(e)}], {x.text});")
-        elif kind == "max" or x.bound * 4096 > EXACT.get(elem, 2 ** 60):
+        elif kind == "max" or x.bound * 4096 > EXACT.get(elem, 2**60):
             self.emit(f"combine({o}[{self.ranges[e]}], {x.text}, {self.r.choice(['max', 'min'])});")
         else:
             self.emit(f"combine({o}[{self.ranges[e]}], {x.text}, add);")
 
     def source(self):
         r = self.r
-        self.dims = {"M": r.choice([1, 3, 8, 17, 24, 33]), "N": r.choice([1, 2, 8, 19, 32, 45]), "K": r.choice([1, 7, 16, 20])}
-        tunes = {"BM": r.sample([1, 2, 3, 4, 8, 12, 16], 2), "BN": r.sample([1, 4, 5, 8, 16, 24, 32], 2),
-                 "BK": r.sample([1, 4, 8, 16], 2)}
+        self.dims = {
+            "M": r.choice([1, 3, 8, 17, 24, 33]),
+            "N": r.choice([1, 2, 8, 19, 32, 45]),
+            "K": r.choice([1, 7, 16, 20]),
+        }
+        tunes = {
+            "BM": r.sample([1, 2, 3, 4, 8, 12, 16], 2),
+            "BN": r.sample([1, 4, 5, 8, 16, 24, 32], 2),
+            "BK": r.sample([1, 4, 8, 16], 2),
+        }
         self.ranges = {"BM": "m", "BN": "n"}
         anchor = self.tensor("f32", ("M", "N", "K"))
         self.emit(f"let first = {anchor}[m, n, 0];")
@@ -344,13 +420,16 @@ class Generator:
             self.contribute()
         body = "\n".join(self.lines)
         clauses = ", ".join(f"{k} = {' | '.join(map(str, v))}" for k, v in tunes.items())
-        text = f"kernel fuzz({', '.join(self.params)})\ntune {clauses}\n{{\n" \
-               f"    parallel m in M by BM, n in N by BN {{\n{body}\n    }}\n}}\n"
+        text = (
+            f"kernel fuzz({', '.join(self.params)})\ntune {clauses}\n{{\n"
+            f"    parallel m in M by BM, n in N by BN {{\n{body}\n    }}\n}}\n"
+        )
         settings = [{k: v[i] for k, v in tunes.items()} for i in (0, 1)]
         return text, settings
 
 
 # ---- running -------------------------------------------------------------------------------------
+
 
 def write_program(seed, folder):
     g = Generator(seed)
@@ -382,10 +461,14 @@ def run_lines(program, lines, folder):
     """Exit code and text a line; a dead process costs its line and goes on behind it."""
     results = []
     while len(results) < len(lines):
-        (folder / "batch").write_text("\n".join(lines[len(results):]) + "\n")
+        (folder / "batch").write_text("\n".join(lines[len(results) :]) + "\n")
         try:
-            p = subprocess.run([program, "run", "--batch", str(folder / "batch")], stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, timeout=120 + len(lines))
+            p = subprocess.run(
+                [program, "run", "--batch", str(folder / "batch")],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=120 + len(lines),
+            )
             out, code = p.stdout, p.returncode
         except subprocess.TimeoutExpired as e:
             out, code = e.stdout or b"", -9
@@ -435,15 +518,21 @@ def check_chunk(o, seeds, folder):
                 at = first + n * width + k
                 code, text = results[at]
                 if code:
-                    problems.append(f"{target} {settings[n]}: exit code {code}\n{text}\n  tegula run {lines[at]}")
+                    problems.append(
+                        f"{target} {settings[n]}: exit code {code}\n{text}\n  tegula run {lines[at]}"
+                    )
                     continue
                 if k == 0 or results[first + n * width][0]:
                     continue
                 for out, (elem, exact) in g.outs.items():
-                    a, b = (np.load(f"{folder}/{seed}-{n}-{t}-{out}.npy") for t in ("interp", target))
+                    a, b = (
+                        np.load(f"{folder}/{seed}-{n}-{t}-{out}.npy") for t in ("interp", target)
+                    )
                     d = differ(a, b, elem, exact)
                     if d:
-                        problems.append(f"{target} {settings[n]}: {out}: {d}\n  tegula run {lines[at]}")
+                        problems.append(
+                            f"{target} {settings[n]}: {out}: {d}\n  tegula run {lines[at]}"
+                        )
         if problems:
             bad += 1
             print(f"FAIL seed {seed}\n{file.read_text()}" + "\n".join(problems[:3]), flush=True)

@@ -1,4 +1,5 @@
 """Attention: full, causal, grouped heads; paged decoding."""
+
 from harness import *
 
 
@@ -14,13 +15,31 @@ def attention(q, k, v, scale, causal, **_):
 
 
 for causal in (False, True):
-    for b, h, g, s, l, d, dtype in [(1, 2, 1, 70, 70, 64, np.float32), (2, 2, 2, 33, 130, 64, np.float32),
-                                    (1, 1, 1, 5, 3, 16, np.float32), (1, 4, 2, 65, 65, 64, np.float16)]:
-        args = {"q": normal((b, h, s, d), 1, dtype), "k": normal((b, g, l, d), 2, dtype),
-                "v": normal((b, g, l, d), 3, dtype), "scale": 0.125, "causal": causal}
-        rounding = 64 if dtype == np.float32 else 2 ** 13  # probabilities are rounded to dtype
-        case("samples.teg", "attention", args, attention, length=l + d, ulps=rounding, scale={"o": 4.0},
-             tune=[{"BM": 64, "BN": 64}], name=f"attention-{s}x{l}-causal-{causal}-{dtype.__name__}")
+    for b, h, g, s, l, d, dtype in [
+        (1, 2, 1, 70, 70, 64, np.float32),
+        (2, 2, 2, 33, 130, 64, np.float32),
+        (1, 1, 1, 5, 3, 16, np.float32),
+        (1, 4, 2, 65, 65, 64, np.float16),
+    ]:
+        args = {
+            "q": normal((b, h, s, d), 1, dtype),
+            "k": normal((b, g, l, d), 2, dtype),
+            "v": normal((b, g, l, d), 3, dtype),
+            "scale": 0.125,
+            "causal": causal,
+        }
+        rounding = 64 if dtype == np.float32 else 2**13  # probabilities are rounded to dtype
+        case(
+            "samples.teg",
+            "attention",
+            args,
+            attention,
+            length=l + d,
+            ulps=rounding,
+            scale={"o": 4.0},
+            tune=[{"BM": 64, "BN": 64}],
+            name=f"attention-{s}x{l}-causal-{causal}-{dtype.__name__}",
+        )
 
 
 def paged(q, kc, vc, table, len, scale, **_):
@@ -39,7 +58,21 @@ def paged(q, kc, vc, table, len, scale, **_):
 
 
 for kernel, h, g in [("paged_decode", 4, 2), ("paged_decode2", 2, 2)]:
-    args = {"q": normal((3, h, 64), 1), "kc": normal((12, 16, g, 64), 2), "vc": normal((12, 16, g, 64), 3),
-            "table": integers((3, 6), 4, 0, 12), "len": np.array([1, 90, 37], np.int32), "scale": 0.18}
-    case("paged_decode.teg", kernel, args, paged, length=160, ulps=64, scale={"o": 4.0},
-         tune=[{"BN": 32}, {"BN": 64}])
+    args = {
+        "q": normal((3, h, 64), 1),
+        "kc": normal((12, 16, g, 64), 2),
+        "vc": normal((12, 16, g, 64), 3),
+        "table": integers((3, 6), 4, 0, 12),
+        "len": np.array([1, 90, 37], np.int32),
+        "scale": 0.18,
+    }
+    case(
+        "paged_decode.teg",
+        kernel,
+        args,
+        paged,
+        length=160,
+        ulps=64,
+        scale={"o": 4.0},
+        tune=[{"BN": 32}, {"BN": 64}],
+    )

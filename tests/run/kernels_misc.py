@@ -1,4 +1,5 @@
 """Recurrence, sampling, histograms, scatter."""
+
 from harness import *
 
 
@@ -18,8 +19,21 @@ def lstm(gx, w, h, c, **_):
 for s, b, u in [(4, 5, 40), (1, 1, 1), (3, 33, 70)]:
     h = np.zeros((s + 1, b, u), np.float32)
     h[0] = normal((b, u), 3)
-    case("lstm.teg", "lstm", {"gx": normal((s, b, 4, u), 1), "w": normal((4, u, u), 2) * 0.2, "h": h, "c": normal((b, u), 4)},
-         lstm, length=u * s, ulps=64, scale={"h": 2.0, "c": 4.0}, tune=[{"BB": 16, "BU": 16, "BK": 64}])
+    case(
+        "lstm.teg",
+        "lstm",
+        {
+            "gx": normal((s, b, 4, u), 1),
+            "w": normal((4, u, u), 2) * 0.2,
+            "h": h,
+            "c": normal((b, u), 4),
+        },
+        lstm,
+        length=u * s,
+        ulps=64,
+        scale={"h": 2.0, "c": 4.0},
+        tune=[{"BB": 16, "BU": 16, "BK": 64}],
+    )
 
 
 def topk(x, k, **_):
@@ -27,25 +41,40 @@ def topk(x, k, **_):
     return {"out": np.argmax(x, 1)}
 
 
-case("topk_sample.teg", "topk_sample", {"x": normal((4, 3000), 1), "k": 5, "temperature": 1e-4, "seed": 7},
-     topk, tune=[{"BV": 2048}])
+case(
+    "topk_sample.teg",
+    "topk_sample",
+    {"x": normal((4, 3000), 1), "k": 5, "temperature": 1e-4, "seed": 7},
+    topk,
+    tune=[{"BV": 2048}],
+)
 
 for shape in [(5000,), (30, 7, 5), (1,)]:
-    case("misc.teg", "histogram256", {"x": integers(shape, 1, 0, 256, np.uint8), "h": "zeros(256):i32"},
-         lambda x, **_: {"h": np.bincount(x.ravel(), minlength=256)}, tune=[{"B": 4096}])
+    case(
+        "misc.teg",
+        "histogram256",
+        {"x": integers(shape, 1, 0, 256, np.uint8), "h": "zeros(256):i32"},
+        lambda x, **_: {"h": np.bincount(x.ravel(), minlength=256)},
+        tune=[{"B": 4096}],
+    )
 
 
 def philox(seed, n):
     """The first word of Philox4x32-10 on counters 0 .. n - 1 (Salmon et al. 2011), as [0, 1)."""
     i = np.arange(n, dtype=np.uint64)
-    m32 = np.uint64(0xffffffff)
+    m32 = np.uint64(0xFFFFFFFF)
     x = [i & m32, i >> np.uint64(32), np.zeros(n, np.uint64), np.zeros(n, np.uint64)]
-    k = [np.uint64(seed & 0xffffffff), np.uint64(seed >> 32)]
+    k = [np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32)]
     for _ in range(10):
         a, b = np.uint64(0xD2511F53) * x[0], np.uint64(0xCD9E8D57) * x[2]
-        x = [(b >> np.uint64(32)) ^ x[1] ^ k[0], b & m32, (a >> np.uint64(32)) ^ x[3] ^ k[1], a & m32]
+        x = [
+            (b >> np.uint64(32)) ^ x[1] ^ k[0],
+            b & m32,
+            (a >> np.uint64(32)) ^ x[3] ^ k[1],
+            a & m32,
+        ]
         k = [(k[0] + np.uint64(0x9E3779B9)) & m32, (k[1] + np.uint64(0xBB67AE85)) & m32]
-    return (x[0] >> np.uint64(8)).astype(np.float64) * 2.0 ** -24
+    return (x[0] >> np.uint64(8)).astype(np.float64) * 2.0**-24
 
 
 def dropout(x, p, seed, **_):
@@ -53,8 +82,13 @@ def dropout(x, p, seed, **_):
     return {"y": np.where(keep, x / (1 - p), 0)}
 
 
-case("misc.teg", "dropout", {"x": normal((50, 31), 1), "p": 0.25, "seed": 12345678901}, dropout,
-     tune=[{"B": 1024}, {"B": 4096}])
+case(
+    "misc.teg",
+    "dropout",
+    {"x": normal((50, 31), 1), "p": 0.25, "seed": 12345678901},
+    dropout,
+    tune=[{"B": 1024}, {"B": 4096}],
+)
 
 
 def embedding_grad(ids, dy, dw, **_):
@@ -65,15 +99,31 @@ def embedding_grad(ids, dy, dw, **_):
 
 ids = integers((90,), 1, 0, 20)
 ids[5] = -1  # nowhere
-case("misc.teg", "embedding_grad", {"ids": ids, "dy": normal((90, 130), 2), "dw": normal((20, 130), 3)},
-     lambda ids, dy, dw, **_: embedding_grad(ids[ids >= 0], dy[ids >= 0], dw), length=90, scale={"dw": 4.0},
-     tune=[{"BN": 16, "BD": 128}])
+case(
+    "misc.teg",
+    "embedding_grad",
+    {"ids": ids, "dy": normal((90, 130), 2), "dw": normal((20, 130), 3)},
+    lambda ids, dy, dw, **_: embedding_grad(ids[ids >= 0], dy[ids >= 0], dw),
+    length=90,
+    scale={"dw": 4.0},
+    tune=[{"BN": 16, "BD": 128}],
+)
 
 
 def ragged(x, off, **_):
     with np.errstate(all="ignore"):
-        return {"y": np.stack([x[a:b].mean(0) if b > a else np.zeros(x.shape[1]) for a, b in zip(off, off[1:])])}
+        return {
+            "y": np.stack(
+                [x[a:b].mean(0) if b > a else np.zeros(x.shape[1]) for a, b in zip(off, off[1:])]
+            )
+        }
 
 
-case("misc.teg", "ragged_rows", {"x": normal((200, 130), 1), "off": np.array([0, 3, 3, 90, 200], np.int32)},
-     ragged, length=110, scale={"y": 4.0})
+case(
+    "misc.teg",
+    "ragged_rows",
+    {"x": normal((200, 130), 1), "off": np.array([0, 3, 3, 90, 200], np.int32)},
+    ragged,
+    length=110,
+    scale={"y": 4.0},
+)
