@@ -9,11 +9,13 @@ mkdir -p "$out"
 
 step() { printf '\n== %s\n' "$1"; }
 random() { # random NAME SHAPE SEED
-    "$tegula" run "$here/random.teg" --quiet --arg "x=zeros($2)" --arg "seed=$3" --out "x=$out/$1.npy"
+    "$tegula" run "$here/random.teg" --quiet \
+        --arg "x=zeros($2)" --arg "seed=$3" --out "x=$out/$1.npy"
 }
 
 step "edges of a photograph: $here/photo.png -> $out/edges.png"
-"$tegula" run "$here/edges.teg" --arg "photo=@$here/photo.png" --arg gain=2.0 --out "out=$out/edges.png"
+"$tegula" run "$here/edges.teg" \
+    --arg "photo=@$here/photo.png" --arg gain=2.0 --out "out=$out/edges.png"
 
 step "matmul: c.npy = a.npy b.npy"
 random a 1024,512 1
@@ -28,7 +30,8 @@ step "causal attention: 8 heads, 512 positions of 64 numbers"
 random q 1,8,512,64 4
 random k 1,8,512,64 5
 random v 1,8,512,64 6
-"$tegula" run "$here/attention.teg" --arg "q=@$out/q.npy" --arg "k=@$out/k.npy" --arg "v=@$out/v.npy" \
+"$tegula" run "$here/attention.teg" \
+    --arg "q=@$out/q.npy" --arg "k=@$out/k.npy" --arg "v=@$out/v.npy" \
     --arg scale=0.125 --arg causal=true --out "o=$out/o.npy"
 
 printf '\nResults are in %s: look at edges.png, load the .npy files with NumPy.\n' "$out"
