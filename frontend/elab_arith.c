@@ -22,9 +22,10 @@ static Elem join_elems(Elem a, bool a_yields, Elem b, bool b_yields) {
 static void mixed_error(Elab *e, Loc loc, const char *what, Val a, Val b) {
     el_fail(e, loc, D_MIXED_TYPES, what, val_text(e, a), val_text(e, b));
     Elem x = a.ir.v->type->elem, y = b.ir.v->type->elem;
-    bool down = elem_is(x, EC_FLOAT) && elem_info[x].bits > elem_info[y].bits;
+    int floats = elem_is(x, EC_FLOAT) - elem_is(y, EC_FLOAT);
+    bool first = floats > 0 || (floats == 0 && elem_info[x].bits > elem_info[y].bits);
     diag_hint(e->ctx, "convert one of them, for example with 'as %s'",
-              elem_info[down ? x : y].name);
+              elem_info[first ? x : y].name);
 }
 
 /// The common element of the typed operands; EL_COUNT where all are constants. False after an

@@ -286,7 +286,8 @@ bool el_monoid_region(Elab *e, Loc loc, Val f, int n, const Elem *parts, Region 
     Builder old = el_enter(e, r);
     Val v = apply_monoid(e, loc, f, a, b);
     Value **out = ctx_array(e->ctx, Value *, n);
-    bool ok = v.kind != V_ERROR && (n == 1 || (v.kind == V_TUPLE && v.tuple.n == n));
+    bool fits = n == 1 ? v.kind != V_TUPLE : v.kind == V_TUPLE && v.tuple.n == n;
+    bool ok = v.kind != V_ERROR && fits;
     if (!ok && v.kind != V_ERROR) el_fail(e, loc, D_MONOID_RESULT, val_text(e, v), n);
     for (int i = 0; i < n && ok; i++) {
         Val part = n == 1 ? v : v.tuple.at[i];
