@@ -12,6 +12,7 @@
 #ifndef BACKENDS_CPU_CPU_H
 #define BACKENDS_CPU_CPU_H
 
+#include "backends/backend.h"
 #include "backends/llvm/llvm.h"
 
 typedef struct Cpu Cpu;       // a module under compilation (compile.c)
@@ -31,11 +32,16 @@ struct Cpu {
     Gen *gen;
     Ir *ir;
     CpuTarget target;
-    bool check; // --check
+    TargetInfo info;
+    const char *name; // of the entry function
+    bool check;       // --check
     const Op *kernel;
     LLVMTypeRef slot, env, site; // structures of runtime/abi.h
+    LLVMTypeRef env_fn[5];       // types of the functions in tg_env
     LLVMTypeRef task_fn;
     int n_tasks;
+    int n_scopes, next_scope; // alias scopes (memory.c)
+    LLVMValueRef *own_scope, *other_scopes;
 };
 
 /// Lanes of a native vector of this element.
@@ -57,11 +63,14 @@ struct Emit {
     Gen *g;
     Ctx *ctx;
     LLVMValueRef fn;
+    LLVMMetadataRef scope;     // for debug locations, or NULL
     LLVMValueRef env;          // const tg_env *
     LLVMValueRef arena;        // this thread's memory, 64-byte aligned
     struct Memo *memo;         // vectors known here
     struct Bindings *bindings; // Value -> scalar, tensor, buffer or prepared access
     struct ArenaPlan *space;
+    struct Plan *plan; // what gets a buffer (plan.c)
+    struct Nest *nest; // roots being gathered (nest.c)
 };
 
 /// The LLVM scalar of a rank-0 value; set for ops as they are emitted, and for the arguments of a
@@ -77,14 +86,15 @@ void emit_ops(Emit *e, Region *r);
 
 /// for (iv = lo; iv < hi; iv += step). Code built between begin and end is the body. Vectors
 /// memoised inside are forgotten at the end.
+enum { MAX_CARRIED = 96 };
 typedef struct Loop {
     LLVMBasicBlockRef head, exit, before;
     LLVMValueRef iv;
     int64_t step;
     int n_carried;
-    LLVMValueRef carried[64]; // phis: the value in this iteration, after the loop the last one
+    LLVMValueRef carried[MAX_CARRIED]; // phis: of this iteration, after the loop the last one
+    int memo;
 } Loop;
-enum { MAX_CARRIED = 64 };
 Loop *loop_begin(Emit *e, LLVMValueRef lo, LLVMValueRef hi, int64_t step, const char *name);
 /// Adds a loop-carried value; returns it as the body sees it.
 LLVMValueRef loop_carry(Emit *e, Loop *l, LLVMValueRef init);
@@ -94,6 +104,7 @@ void loop_end(Emit *e, Loop *l, const LLVMValueRef *next);
 /// if (cond) { ... } else { ... }: if_begin, code, if_else, code, if_end.
 typedef struct If {
     LLVMBasicBlockRef then_, else_, end, then_out, else_out;
+    int memo;
 } If;
 If if_begin(Emit *e, LLVMValueRef cond, const char *name);
 void if_else(Emit *e, If *i);
@@ -138,7 +149,7 @@ struct Buffer {
     int64_t extents[MAX_RANK], strides[MAX_RANK]; // in elements
     LLVMValueRef base;
     int64_t offset, bytes; // in the arena
-    bool external;         // memory is owned elsewhere (loop-carried)
+    bool exact;            // a part of another buffer: nothing is written beyond the extents
 };
 /// Memory for a whole block of this shape, until buffer_free.
 Buffer *buffer_new(Emit *e, Elem elem, int rank, const int64_t *extents);

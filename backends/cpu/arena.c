@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Blocks in memory: where they stand in the thread's arena, and reading and writing vectors of
+// them. Offsets are decided while emitting: a buffer takes the first gap that is free.
+#include "backends/cpu/private.h"
+
+enum { ALIGNMENT = 64 };
+
+/// A stretch of arena in use.
+typedef struct Stretch {
+    int64_t offset, bytes;
+} Stretch;
+
+typedef struct ArenaPlan {
+    VEC(Stretch) used;   // sorted by offset
+    VEC(int64_t) scopes; // marks in `owned`
+    VEC(int64_t) owned;  // offsets freed by arena_leave
+    PtrMap results;      // Value -> Buffer assigned ahead
+    int64_t size;
+} ArenaPlan;
+
+struct ArenaPlan *arena_plan_new(Ctx *ctx) {
+    return ctx_new(ctx, ArenaPlan);
+}
+
+// Vectors may be read past the end of the last row.
+int64_t arena_size(const Emit *e) {
+    return e->space->size ? e->space->size + 4 * ALIGNMENT : 0;
+}
+
+static int64_t take(Emit *e, int64_t bytes) {
+    ArenaPlan *a = e->space;
+    bytes = ceil_div(bytes, ALIGNMENT) * ALIGNMENT;
+    int64_t offset = 0;
+    int at = 0;
+    for (; at < a->used.n; at++) {
+        Stretch s = a->used.data[at];
+        if (s.offset - offset >= bytes) break;
+        offset = s.offset + s.bytes;
+    }
+    vec_push(e->ctx, &a->used, ((Stretch){0}));
+    for (int i = a->used.n - 1; i > at; i--) a->used.data[i] = a->used.data[i - 1];
+    a->used.data[at] = (Stretch){offset, bytes};
+    if (offset + bytes > a->size) a->size = offset + bytes;
+    return offset;
+}
+
+void arena_release(Emit *e, int64_t offset) {
+    ArenaPlan *a = e->space;
+    for (int i = 0; i < a->used.n; i++) {
+        if (a->used.data[i].offset != offset) continue;
+        for (; i + 1 < a->used.n; i++) a->used.data[i] = a->used.data[i + 1];
+        a->used.n--;
+        return;
+    }
+}
+
+LLVMValueRef arena_bytes(Emit *e, int64_t bytes, int64_t *offset) {
+    *offset = take(e, bytes > 0 ? bytes : 1);
+    return gen_offset(e->g, e->arena, gen_i64(e->g, *offset));
+}
+
+void arena_enter(Emit *e) {
+    vec_push(e->ctx, &e->space->scopes, e->space->owned.n);
+}
+
+void arena_leave(Emit *e) {
+    ArenaPlan *a = e->space;
+    int mark = (int)a->scopes.data[--a->scopes.n];
+    while (a->owned.n > mark) arena_release(e, a->owned.data[--a->owned.n]);
+}
+
+/* ---- buffers ------------------------------------------------------------------------------- */
+
+/// The axis that is contiguous: the last of extent above 1.
+static int row_axis(int rank, const int64_t *extents) {
+    for (int d = rank - 1; d >= 0; d--)
+        if (extents[d] > 1) return d;
+    return -1;
+}
+
+Buffer *buffer_new(Emit *e, Elem elem, int rank, const int64_t *extents) {
+    Buffer *b = ctx_new(e->ctx, Buffer);
+    b->elem = elem;
+    b->rank = rank;
+    int row = row_axis(rank, extents);
+    int64_t unit = e->cpu->target.vector_bytes / elem_bytes(elem), n = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        b->extents[d] = extents[d];
+        b->strides[d] = n;
+        n *= d == row ? ceil_div(extents[d], unit) * unit : extents[d];
+    }
+    b->bytes = n * elem_bytes(elem);
+    b->base = arena_bytes(e, b->bytes, &b->offset);
+    return b;
+}
+
+void buffer_free(Emit *e, Buffer *b) {
+    arena_release(e, b->offset);
+}
+
+void assign_result(Emit *e, const Value *v, Buffer *b) {
+    map_set(e->ctx, &e->space->results, v, b);
+}
+
+Buffer *result_buffer(Emit *e, Value *v) {
+    Buffer *b = map_get(&e->space->results, v);
+    if (!b) {
+        b = buffer_new(e, v->type->elem, v->type->rank, v->type->extents);
+        vec_push(e->ctx, &e->space->owned, b->offset);
+    }
+    bind_buffer(e, v, b);
+    return b;
+}
+
+Buffer *buffer_of(Emit *e, Value *v) {
+    Buffer *b = bound_buffer(e, v);
+    if (b) return b;
+    b = result_buffer(e, v);
+    binding_of(e, v)->buffer = NULL; // still lazy while it is computed
+    nest_add(e, (Root){.kind = ROOT_BUFFER, .value = v, .out = b});
+    nest_flush(e);
+    return b;
+}
+
+/* ---- vectors in memory --------------------------------------------------------------------- */
+
+static LLVMValueRef element_offset(Emit *e, const Buffer *b, const LLVMValueRef *at) {
+    LLVMValueRef n = gen_i64(e->g, 0);
+    for (int d = 0; d < b->rank; d++)
+        n = gen_add(e->g, n, gen_mul(e->g, at[d], gen_i64(e->g, b->strides[d])));
+    return n;
+}
+
+LLVMValueRef buffer_address(Emit *e, const Buffer *b, const LLVMValueRef *at) {
+    LLVMValueRef n = element_offset(e, b, at);
+    return gen_offset(e->g, b->base, gen_mul(e->g, n, gen_i64(e->g, elem_bytes(b->elem))));
+}
+
+/// Alignment that a vector at b's row has for sure: of one element where the coordinate along the
+/// row is not a constant multiple of the vector.
+static unsigned alignment(const Buffer *b) {
+    return (unsigned)elem_bytes(b->elem);
+}
+
+/// Pointers to the elements of numbers n (an i64 vector) from base.
+static LLVMValueRef pointers(Emit *e, const Buffer *b, LLVMValueRef n) {
+    return LLVMBuildGEP2(e->g->b, gen_mem_elem(e->g, b->elem), b->base, &n, 1, "");
+}
+
+static LLVMValueRef lane_numbers(Emit *e, const Buffer *b, const Place *p) {
+    LLVMValueRef first = gen_splat(e->g, element_offset(e, b, p->at), p->lanes);
+    LLVMValueRef apart = gen_same(gen_i64(e->g, b->strides[p->axis]), p->lanes);
+    return LLVMBuildAdd(e->g->b, first, LLVMBuildMul(e->g->b, gen_iota(e->g, p->lanes), apart, ""),
+                        "");
+}
+
+LLVMValueRef buffer_pick(Emit *e, const Buffer *b, LLVMValueRef number, int live) {
+    Gen *g = e->g;
+    // Elements stand row by row; a row's padding is skipped by counting rows.
+    int row = row_axis(b->rank, b->extents);
+    if (row > 0) {
+        int lanes = gen_lanes(number);
+        int64_t used = b->extents[row], stride = 1;
+        for (int d = row - 1; d >= 0; d--)
+            if (b->extents[d] > 1) {
+                stride = b->strides[d];
+                break;
+            }
+        if (stride > used) {
+            LLVMValueRef q = LLVMBuildUDiv(g->b, number, gen_same(gen_i64(g, used), lanes), "");
+            LLVMValueRef gap = gen_same(gen_i64(g, stride - used), lanes);
+            number = LLVMBuildAdd(g->b, number, LLVMBuildMul(g->b, q, gap, ""), "");
+        }
+    }
+    LLVMTypeRef type = gen_mem_elem(g, b->elem);
+    LLVMValueRef at = pointers(e, b, number), x;
+    int lanes = gen_lanes(number);
+    if (lanes)
+        x = memory_gather(e, TENSOR_ARENA, type, at, gen_first_lanes(g, live, lanes), NULL);
+    else
+        x = memory_load(e, TENSOR_ARENA, type, at, alignment(b));
+    return gen_from_memory(g, b->elem, x);
+}
+
+LLVMValueRef buffer_load(Emit *e, const Buffer *b, const Place *p) {
+    Gen *g = e->g;
+    LLVMTypeRef type = gen_mem_elem(g, b->elem);
+    LLVMValueRef x;
+    if (!p->lanes || b->strides[p->axis] == 1)
+        x = memory_load(e, TENSOR_ARENA, gen_vec(type, p->lanes), buffer_address(e, b, p->at),
+                        alignment(b));
+    else
+        x = memory_gather(e, TENSOR_ARENA, type, pointers(e, b, lane_numbers(e, b, p)),
+                          gen_first_lanes(g, p->live, p->lanes), NULL);
+    return gen_from_memory(g, b->elem, x);
+}
+
+/// A whole vector may be stored where its dead lanes fall into the padding of the row. A vector
+/// with dead lanes is the last of its row, so it starts at extent - live.
+static bool covers(const Buffer *b, const Place *p) {
+    if (p->live == p->lanes || b->exact) return p->live == p->lanes;
+    int64_t row = b->bytes / elem_bytes(b->elem);
+    for (int d = 0; d < p->axis; d++)
+        if (b->extents[d] > 1) row = b->strides[d];
+    return b->extents[p->axis] - p->live + p->lanes <= row;
+}
+
+void buffer_store(Emit *e, const Buffer *b, const Place *p, LLVMValueRef x) {
+    Gen *g = e->g;
+    x = gen_to_memory(g, b->elem, gen_splat(g, x, p->lanes));
+    if (!p->lanes || (b->strides[p->axis] == 1 && covers(b, p))) {
+        memory_store(e, TENSOR_ARENA, x, buffer_address(e, b, p->at), alignment(b));
+        return;
+    }
+    LLVMValueRef live = gen_first_lanes(g, p->live, p->lanes);
+    if (b->strides[p->axis] == 1)
+        memory_store_masked(e, TENSOR_ARENA, x, buffer_address(e, b, p->at), alignment(b), live);
+    else
+        memory_scatter(e, TENSOR_ARENA, x, pointers(e, b, lane_numbers(e, b, p)), live);
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Register loops: the carried blocks of these places live in registers while the loop runs.
+#include "backends/cpu/private.h"
+
+static int64_t vectors_of(const Op *loop, int n) {
+    int64_t k = 0;
+    for (int i = 0; i < loop->n_results; i++) k += result(loop, i)->type->rank ? n : 1;
+    return k;
+}
+
+static void body_ops(Emit *e, Region *r, int n, const Place *places) {
+    for_each_op(op, r) {
+        if (op->code == OP_YIELD) break;
+        if (op->code == OP_FOR)
+            carried_loop(e, op, n, places);
+        else
+            emit_simple(e, op);
+    }
+}
+
+/// Carried value i: scalars once, blocks at each place.
+static void start(Emit *e, const Op *loop, Loop *l, int n, const Place *places,
+                  const LLVMValueRef *inits) {
+    for (int i = 0; i < loop->n_results; i++) {
+        Value *arg = loop->regions[0]->args[i + 1];
+        if (arg->type->rank == 0) {
+            bind_scalar(e, arg, loop_carry(e, l, *inits++));
+            continue;
+        }
+        for (int k = 0; k < n; k++) memo_set(e, arg, &places[k], loop_carry(e, l, *inits++));
+    }
+}
+
+static void read_all(Emit *e, const Op *op, int first, int count, int n, const Place *places,
+                     LLVMValueRef *out) {
+    for (int i = 0; i < count; i++) {
+        Value *v = operand(op, first + i);
+        if (v->type->rank == 0) {
+            *out++ = emit_scalar(e, v);
+            continue;
+        }
+        for (int k = 0; k < n; k++) *out++ = emit_full(e, v, &places[k]);
+    }
+}
+
+void carried_loop(Emit *e, Op *loop, int n, const Place *places) {
+    int m = loop->n_results;
+    Region *body = loop->regions[0];
+    LLVMValueRef x[MAX_CARRIED];
+    if (vectors_of(loop, n) > MAX_CARRIED) ice(e->ctx, loop->loc, "too much is carried");
+    read_all(e, loop, 2, m, n, places, x);
+    Loop *l = loop_begin(e, emit_scalar(e, operand(loop, 0)), emit_scalar(e, operand(loop, 1)),
+                         op_int(loop, "step", 1), "carry");
+    bind_scalar(e, body->args[0], l->iv);
+    start(e, loop, l, n, places, x);
+    body_ops(e, body, n, places);
+    read_all(e, body->last, 0, m, n, places, x);
+    loop_end(e, l, x);
+    const LLVMValueRef *final = l->carried;
+    for (int i = 0; i < m; i++) {
+        Value *y = result(loop, i);
+        if (y->type->rank == 0) bind_scalar(e, y, *final++);
+        for (int k = 0; y->type->rank && k < n; k++) memo_set(e, y, &places[k], *final++);
+    }
+}

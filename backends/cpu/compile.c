@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A kernel of grid IR to machine code: host code becomes the function `entry`, the body of each
+// launch a task function that gets the values it uses in a context on entry's stack.
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cpu/private.h"
+#include "backends/llvm/target.h"
+#include "runtime/abi.h"
+
+/* ---- the ABI in LLVM's types --------------------------------------------------------------- */
+
+_Static_assert(offsetof(tg_env, workspace) == ENV_WORKSPACE * sizeof(void *) &&
+                   offsetof(tg_env, arena) == ENV_ARENA * sizeof(void *) &&
+                   offsetof(tg_env, fail) == ENV_FAIL * sizeof(void *) &&
+                   offsetof(tg_env, print) == ENV_PRINT * sizeof(void *),
+               "the functions of tg_env stand in the order of ENV_*");
+_Static_assert(sizeof(tg_slot) == 24 && sizeof(tg_site) == 48, "as declared below");
+
+static LLVMTypeRef function_type(LLVMTypeRef ret, int n, LLVMTypeRef *args) {
+    return LLVMFunctionType(ret, args, (unsigned)n, false);
+}
+
+static void declare_abi(Cpu *c) {
+    Gen *g = c->gen;
+    LLVMTypeRef p = g->ptr, i64 = g->i64, i32 = g->i32;
+    c->slot = LLVMStructTypeInContext(g->llvm, (LLVMTypeRef[]){p, p, p}, 3, false);
+    c->env = LLVMStructTypeInContext(g->llvm, (LLVMTypeRef[]){p, p, p, p, p, p}, 6, false);
+    c->site = LLVMStructCreateNamed(g->llvm, "tg_site");
+    LLVMTypeRef fields[9] = {i32, i32, i32, i32, i32, i32, p, p, p};
+    LLVMStructSetBody(c->site, fields, 9, false);
+    c->task_fn = function_type(i32, 4, (LLVMTypeRef[]){p, p, i64, p});
+    c->env_fn[ENV_PARALLEL_FOR] = function_type(i32, 5, (LLVMTypeRef[]){p, i64, i64, p, p});
+    c->env_fn[ENV_WORKSPACE] = function_type(p, 2, (LLVMTypeRef[]){p, i64});
+    c->env_fn[ENV_ARENA] = function_type(p, 2, (LLVMTypeRef[]){p, i64});
+    c->env_fn[ENV_FAIL] = function_type(i32, 3, (LLVMTypeRef[]){p, p, p});
+    c->env_fn[ENV_PRINT] = function_type(g->void_, 3, (LLVMTypeRef[]){p, p, p});
+}
+
+static void set_attribute(Cpu *c, LLVMValueRef fn, const char *name) {
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(c->gen->llvm, kind, 0));
+}
+
+void cpu_function_attributes(Cpu *c, LLVMValueRef fn) {
+    set_attribute(c, fn, "nounwind");
+    LLVMAddTargetDependentFunctionAttr(fn, "target-cpu", c->info.cpu);
+    LLVMAddTargetDependentFunctionAttr(fn, "target-features", c->info.features);
+    const char *width = ctx_format(c->gen->ctx, "%d", c->target.vector_bytes * 8);
+    LLVMAddTargetDependentFunctionAttr(fn, "prefer-vector-width", width);
+    LLVMAddTargetDependentFunctionAttr(fn, "min-legal-vector-width", width);
+}
+
+/* ---- arenas -------------------------------------------------------------------------------- */
+
+/// Masked-off scalar loads read the arena instead, so there always is one.
+enum { LEAST_ARENA = 1024 };
+static int64_t arena_needed(const Emit *e) {
+    int64_t n = arena_size(e);
+    return n > LEAST_ARENA ? n : LEAST_ARENA;
+}
+
+/* ---- tasks --------------------------------------------------------------------------------- */
+
+typedef VEC(Value *) Captured;
+
+typedef struct Capture {
+    Ctx *ctx;
+    const Op *launch;
+    Captured values;
+    PtrMap seen;
+} Capture;
+
+static void capture_operands(Op *op, void *arg) {
+    Capture *c = arg;
+    for (int i = 0; i < op->n_operands; i++) {
+        Value *v = operand(op, i);
+        if (op == c->launch || value_is_inside(v, c->launch) || map_get(&c->seen, v)) continue;
+        map_set(c->ctx, &c->seen, v, v);
+        vec_push(c->ctx, &c->values, v);
+    }
+}
+
+/// Passes LLVM scalars from one function to another through 8-byte slots; constants pass as they
+/// are.
+typedef struct Transfer {
+    Emit *from, *to;
+    LLVMValueRef context; // in `to`
+    VEC(LLVMValueRef) slots;
+} Transfer;
+
+static LLVMValueRef transfer(Transfer *t, LLVMValueRef x) {
+    if (!x || LLVMIsConstant(x)) return x;
+    Gen *g = t->to->g;
+    int64_t n = t->slots.n;
+    vec_push(g->ctx, &t->slots, x);
+    LLVMValueRef at = gen_offset(g, t->context, gen_i64(g, 8 * n));
+    LLVMTypeRef type = LLVMTypeOf(x) == g->i1 ? g->i8 : LLVMTypeOf(x);
+    LLVMValueRef y = LLVMBuildLoad2(g->b, type, at, "");
+    return type == LLVMTypeOf(x) ? y : LLVMBuildTrunc(g->b, y, g->i1, "");
+}
+
+static void transfer_value(Transfer *t, Value *v) {
+    if (v->type->kind == TK_BLOCK && v->type->rank == 0) {
+        bind_scalar(t->to, v, transfer(t, emit_scalar(t->from, v)));
+        return;
+    }
+    if (v->type->kind == TK_BLOCK) {
+        if (v->def && op_is_lazy(v->def)) return; // constants: computed where they are wanted
+        ice(t->to->ctx, v->def ? v->def->loc : (Loc){0}, "a block enters a launch");
+    }
+    const TensorRef *x = emit_tensor(t->from, v);
+    TensorRef *y = ctx_copy(t->to->ctx, x, sizeof *x);
+    y->data = transfer(t, x->data);
+    for (int d = 0; d < v->type->rank; d++) {
+        y->dims[d] = transfer(t, x->dims[d]);
+        y->strides[d] = transfer(t, x->strides[d]);
+    }
+    bind_tensor(t->to, v, y);
+}
+
+/// In the calling function: the context, filled.
+static LLVMValueRef build_context(const Transfer *t) {
+    Emit *e = t->from;
+    Gen *g = e->g;
+    LLVMValueRef context = stack_slots(e, t->slots.n);
+    for (int i = 0; i < t->slots.n; i++) {
+        LLVMValueRef x = t->slots.data[i];
+        if (LLVMTypeOf(x) == g->i1) x = LLVMBuildZExt(g->b, x, g->i8, "");
+        LLVMBuildStore(g->b, x, gen_offset(g, context, gen_i64(g, 8 * (int64_t)i)));
+    }
+    return context;
+}
+
+static LLVMValueRef ok_status(const Gen *g) {
+    return LLVMConstInt(g->i32, 0, false);
+}
+
+/// The task function of a launch; `slots` receives what its context holds.
+static LLVMValueRef emit_task(Emit *host, Op *launch, Transfer *t, int64_t *arena) {
+    Cpu *c = host->cpu;
+    Gen *g = c->gen;
+    const char *name = ctx_format(g->ctx, "%s.task%d", c->name, c->n_tasks++);
+    LLVMValueRef fn = LLVMAddFunction(g->module, name, c->task_fn);
+    LLVMSetLinkage(fn, LLVMInternalLinkage);
+    cpu_function_attributes(c, fn);
+    Emit *e = emit_new(c, fn);
+    debug_function(e, launch, name);
+    debug_at(e, launch);
+    e->env = LLVMGetParam(fn, 0);
+    e->arena = LLVMGetParam(fn, 3);
+    *t = (Transfer){.from = host, .to = e, .context = LLVMGetParam(fn, 1)};
+    Capture capture = {.ctx = g->ctx, .launch = launch};
+    op_walk_pre(launch, capture_operands, &capture);
+    for (int i = 0; i < capture.values.n; i++) transfer_value(t, capture.values.data[i]);
+    Region *body = launch->regions[0];
+    bind_scalar(e, body->args[0], LLVMGetParam(fn, 2));
+    plan_function(e, body);
+    emit_ops(e, body);
+    LLVMBuildRet(g->b, ok_status(g));
+    *arena = arena_needed(e);
+    return fn;
+}
+
+void lower_launch(Emit *e, Op *op) {
+    Gen *g = e->g;
+    LLVMBasicBlockRef here = emit_here(e);
+    Transfer t;
+    int64_t arena;
+    LLVMValueRef fn = emit_task(e, op, &t, &arena);
+    LLVMPositionBuilderAtEnd(g->b, here);
+    debug_at(e, op);
+    LLVMValueRef args[5] = {e->env, emit_scalar(e, operand(op, 0)), gen_i64(g, arena), fn,
+                            build_context(&t)};
+    return_if_failed(e, env_call(e, ENV_PARALLEL_FOR, 5, args));
+}
+
+/* ---- entry --------------------------------------------------------------------------------- */
+
+static LLVMValueRef load_field(Emit *e, LLVMTypeRef type, LLVMValueRef base, int64_t bytes) {
+    return LLVMBuildLoad2(e->g->b, type, gen_offset(e->g, base, gen_i64(e->g, bytes)), "");
+}
+
+static void bind_tensor_argument(Emit *e, Value *v, LLVMValueRef slot) {
+    Gen *g = e->g;
+    TensorRef *t = ctx_new(g->ctx, TensorRef);
+    t->data = load_field(e, g->ptr, slot, 0);
+    LLVMValueRef shape = load_field(e, g->ptr, slot, 8), strides = load_field(e, g->ptr, slot, 16);
+    for (int d = 0; d < v->type->rank; d++) {
+        int64_t extent = v->type->extents[d], stride = v->type->strides[d];
+        t->dims[d] = extent != DYNAMIC ? gen_i64(g, extent) : load_field(e, g->i64, shape, 8 * d);
+        t->strides[d] =
+            stride != DYNAMIC ? gen_i64(g, stride) : load_field(e, g->i64, strides, 8 * d);
+    }
+    t->id = v->index + 1;
+    bind_tensor(e, v, t);
+}
+
+/// Parameters that one view may serve share an alias scope.
+static void merge_scopes(Emit *e, const Region *body) {
+    for (int i = 0; i < body->n_args; i++)
+        for (int j = 0; j < i; j++) {
+            const Value *a = body->args[i], *b = body->args[j];
+            bool tensors = a->type->kind == TK_TENSOR && b->type->kind == TK_TENSOR;
+            if (!tensors || !value_has_uses(a) || !value_has_uses(b)) continue;
+            if (tensors_may_meet(a, b))
+                ((TensorRef *)emit_tensor(e, a))->id = emit_tensor(e, b)->id;
+        }
+}
+
+static void bind_arguments(Emit *e, Region *body, LLVMValueRef args) {
+    for (int i = 0; i < body->n_args; i++) {
+        Value *v = body->args[i];
+        if (!value_has_uses(v)) continue;
+        LLVMValueRef slot = gen_offset(e->g, args, gen_i64(e->g, (int64_t)sizeof(tg_slot) * i));
+        if (v->type->kind == TK_TENSOR) {
+            bind_tensor_argument(e, v, slot);
+            continue;
+        }
+        Elem elem = v->type->elem;
+        LLVMValueRef x = load_field(e, gen_mem_elem(e->g, elem), slot, 0);
+        bind_scalar(e, v, gen_from_memory(e->g, elem, x));
+    }
+    merge_scopes(e, body);
+}
+
+static void count_scratch(Op *op, void *n) {
+    *(int *)n += op->code == OP_SCRATCH;
+}
+
+static void emit_entry(Cpu *c, Op *kernel) {
+    Gen *g = c->gen;
+    Region *body = kernel->regions[0];
+    int n_scratch = 0;
+    op_walk_pre(kernel, count_scratch, &n_scratch);
+    memory_scopes(c, body->n_args + n_scratch);
+    c->next_scope = body->n_args + 1;
+    LLVMTypeRef type = function_type(g->i32, 2, (LLVMTypeRef[]){g->ptr, g->ptr});
+    LLVMValueRef fn = LLVMAddFunction(g->module, c->name, type);
+    cpu_function_attributes(c, fn);
+    Emit *e = emit_new(c, fn);
+    debug_function(e, kernel, c->name);
+    debug_at(e, kernel);
+    e->env = LLVMGetParam(fn, 1);
+    LLVMValueRef args[2] = {e->env, gen_i64(g, 0)};
+    e->arena = env_call(e, ENV_ARENA, 2, args);
+    LLVMValueRef arena_call = e->arena;
+    bind_arguments(e, body, LLVMGetParam(fn, 0));
+    plan_function(e, body);
+    emit_ops(e, body);
+    LLVMBuildRet(g->b, ok_status(g));
+    LLVMSetOperand(arena_call, 1, gen_i64(g, arena_needed(e)));
+}
+
+/* ---- compiling ----------------------------------------------------------------------------- */
+
+typedef struct Job {
+    Ctx *ctx;
+    Ir *ir;
+    Op *module;
+    const CodeOptions *options;
+    bool load;
+    TargetInfo info;
+    Code *code;
+} Job;
+
+static Cpu *cpu_new(const Job *job, Gen *g, const Op *kernel) {
+    Cpu *c = ctx_new(job->ctx, Cpu);
+    c->gen = g;
+    c->ir = job->ir;
+    c->check = job->options->check;
+    c->kernel = kernel;
+    c->name = job->options->name ? job->options->name : op_str(kernel, "name");
+    c->info = job->info;
+    c->target = (CpuTarget){.vector_bytes = job->info.vector_bytes,
+                            .vector_registers = job->info.vector_registers,
+                            .l1_bytes = job->info.l1_bytes,
+                            .l2_bytes = job->info.l2_bytes,
+                            .has_fma = strstr(job->info.features, "+fma") != NULL,
+                            .has_vnni = strstr(job->info.features, "+avx512vnni") != NULL};
+    declare_abi(c);
+    return c;
+}
+
+static void compile(void *arg) {
+    Job *job = arg;
+    Op *kernel = find_kernel(job->module, NULL);
+    if (!kernel) ice(job->ctx, (Loc){0}, "a module for the CPU holds one kernel");
+    Gen *g = gen_create(job->ctx, op_str(kernel, "name"));
+    LLVMTargetMachineRef m = target_machine(job->ctx, job->info.cpu, job->info.features);
+    char *triple = LLVMGetTargetMachineTriple(m);
+    LLVMSetTarget(g->module, triple);
+    LLVMDisposeMessage(triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m);
+    LLVMSetModuleDataLayout(g->module, layout);
+    LLVMDisposeTargetData(layout);
+    Cpu *c = cpu_new(job, g, kernel);
+    if (job->options->debug) debug_begin(g);
+    emit_entry(c, kernel);
+    debug_end(g);
+    module_verify(g);
+    module_optimize(g, m);
+    module_emit(g, m, job->options->texts, job->code);
+    if (job->load) code_load(g, job->code, c->name);
+}
+
+typedef struct Attempt {
+    Job *job;
+    bool ok;
+} Attempt;
+
+static void attempt(Ctx *ctx, void *arg) {
+    Attempt *a = arg;
+    a->ok = llvm_protect(ctx, compile, a->job);
+}
+
+static Code *cpu_compile(Ir *ir, Op *module, const CodeOptions *options, bool load) {
+    Ctx *ctx = ir_ctx(ir);
+    CodeOptions none = {0};
+    Job job = {
+        .ctx = ctx, .ir = ir, .module = module, .options = options ? options : &none, .load = load};
+    if (!cpu_info(job.options->level, &job.info)) {
+        diag(ctx, (Loc){0}, D_INTERNAL, "no such level of the target");
+        return NULL;
+    }
+    job.code = calloc(1, sizeof *job.code);
+    Attempt a = {&job, false};
+    if (job.code && ctx_protect(ctx, attempt, &a) == CTX_OK && a.ok) return job.code;
+    code_release(job.code);
+    return NULL;
+}
+
+const Backend cpu_backend = {"cpu", cpu_info, gen_has_elementwise, cpu_compile};
+const Backend *const backends[] = {&cpu_backend, NULL};

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What compiled code asks of the runtime: failing with a message, printing, scratch memory; and the
+// checks that --check adds.
+//
+// Each place that can fail or print has a tg_site in the module's data; the values of the message
+// go in an array on the stack.
+#include "backends/cpu/private.h"
+#include "runtime/abi.h"
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+LLVMValueRef env_call(Emit *e, int index, int n, LLVMValueRef *args) {
+    Gen *g = e->g;
+    LLVMValueRef at = LLVMBuildStructGEP2(g->b, e->cpu->env, e->env, (unsigned)index, "");
+    LLVMValueRef fn = LLVMBuildLoad2(g->b, g->ptr, at, "");
+    return LLVMBuildCall2(g->b, e->cpu->env_fn[index], fn, args, (unsigned)n, "");
+}
+
+/// A stack slot of the function, made in its first block.
+LLVMValueRef stack_slots(Emit *e, int n) {
+    Gen *g = e->g;
+    LLVMBasicBlockRef here = emit_here(e);
+    LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(e->fn);
+    LLVMPositionBuilder(g->b, entry, LLVMGetFirstInstruction(entry));
+    LLVMValueRef slots = LLVMBuildAlloca(g->b, LLVMArrayType2(g->i64, (uint64_t)(n ? n : 1)), "");
+    LLVMPositionBuilderAtEnd(g->b, here);
+    return slots;
+}
+
+/* ---- sites --------------------------------------------------------------------------------- */
+
+static LLVMValueRef string(Emit *e, const char *s) {
+    return s ? LLVMBuildGlobalStringPtr(e->g->b, s, "text") : LLVMConstNull(e->g->ptr);
+}
+
+static LLVMValueRef site(Emit *e, const Op *op, int kind, const char *text, const char *types,
+                         int n_indices) {
+    Gen *g = e->g;
+    int n = 0;
+    for (const char *t = types; *t; t++) n += *t != '[' && *t != ']' && *t != '+';
+    int64_t ints[6] = {kind, op->loc.line, op->loc.col, n, n_indices, 0};
+    LLVMValueRef fields[9];
+    for (int i = 0; i < 6; i++) fields[i] = LLVMConstInt(g->i32, (uint64_t)ints[i], true);
+    fields[6] = string(e, op->loc.file ? ctx_source_path(g->ctx, op->loc.file) : NULL);
+    fields[7] = string(e, text);
+    fields[8] = string(e, types);
+    LLVMValueRef s = LLVMAddGlobal(g->module, e->cpu->site, "site");
+    LLVMSetInitializer(s, LLVMConstNamedStruct(e->cpu->site, fields, 9));
+    LLVMSetGlobalConstant(s, true);
+    LLVMSetLinkage(s, LLVMPrivateLinkage);
+    return s;
+}
+
+/// The letter of runtime/abi.h for an element.
+static char letter(Elem elem) {
+    switch (elem_info[elem].cls) {
+    case EC_BOOL: return 'b';
+    case EC_SINT: return 'd';
+    case EC_UINT: return 'u';
+    default: return 'f';
+    }
+}
+
+/// A scalar as the 64 bits of a message's value.
+static LLVMValueRef message_bits(Emit *e, Elem elem, LLVMValueRef x) {
+    Gen *g = e->g;
+    if (elem_is(elem, EC_FLOAT))
+        return LLVMBuildBitCast(g->b, gen_cast(g, elem, EL_F64, x), g->i64, "");
+    return gen_cast(g, elem, EL_I64, x);
+}
+
+typedef VEC(LLVMValueRef) Values;
+
+enum { PRINTED_LANES = 16 };
+
+/// Lane number n of a block in row-major order.
+static LLVMValueRef nth_lane(Emit *e, Value *v, int64_t n) {
+    Place p = {.rank = v->type->rank, .axis = -1};
+    for (int d = p.rank - 1; d >= 0; d--) {
+        p.at[d] = gen_i64(e->g, n % v->type->extents[d]);
+        n /= v->type->extents[d];
+    }
+    return emit_vec(e, v, &p);
+}
+
+/// Operands from `first` on: their bits and letters.
+static const char *message_values(Emit *e, const Op *op, int first, Values *out) {
+    Text types = {.ctx = e->ctx};
+    text_bytes(&types, "", 0);
+    for (int i = first; i < op->n_operands; i++) {
+        Value *v = operand(op, i);
+        Elem elem = v->type->elem;
+        int64_t n = ty_count(v->type), shown = n < PRINTED_LANES ? n : PRINTED_LANES;
+        if (v->type->rank) text_add(&types, "[");
+        for (int64_t k = 0; k < shown; k++) {
+            text_add(&types, "%c", letter(elem));
+            LLVMValueRef x = v->type->rank ? nth_lane(e, v, k) : emit_scalar(e, v);
+            vec_push(e->ctx, out, message_bits(e, elem, x));
+        }
+        if (v->type->rank) text_add(&types, shown < n ? "+]" : "]");
+    }
+    return types.data;
+}
+
+static LLVMValueRef stored_values(Emit *e, const Values *v) {
+    LLVMValueRef slots = stack_slots(e, v->n);
+    for (int i = 0; i < v->n; i++)
+        LLVMBuildStore(e->g->b, v->data[i], gen_offset(e->g, slots, gen_i64(e->g, 8 * (int64_t)i)));
+    return slots;
+}
+
+/// Returns from the function with the status of `fail`.
+static void fail(Emit *e, LLVMValueRef where, const Values *v) {
+    LLVMValueRef args[3] = {e->env, where, stored_values(e, v)};
+    LLVMBuildRet(e->g->b, env_call(e, ENV_FAIL, 3, args));
+}
+
+/// The code that follows, up to end_failure, runs only where bad is true.
+static LLVMBasicBlockRef begin_failure(Emit *e, LLVMValueRef bad) {
+    LLVMBasicBlockRef failed = emit_block(e, "failed"), on = emit_block(e, "on");
+    LLVMBuildCondBr(e->g->b, bad, failed, on);
+    LLVMPositionBuilderAtEnd(e->g->b, failed);
+    return on;
+}
+
+void return_if_failed(Emit *e, LLVMValueRef status) {
+    LLVMValueRef bad = LLVMBuildICmp(e->g->b, LLVMIntNE, status, LLVMConstInt(e->g->i32, 0, 0), "");
+    LLVMBasicBlockRef on = begin_failure(e, bad);
+    LLVMBuildRet(e->g->b, status);
+    LLVMPositionBuilderAtEnd(e->g->b, on);
+}
+
+/* ---- require, print ------------------------------------------------------------------------ */
+
+static LLVMValueRef not(Emit * e, LLVMValueRef x) {
+    return LLVMBuildNot(e->g->b, x, "");
+}
+
+void lower_require(Emit *e, Op *op) {
+    LLVMBasicBlockRef on = begin_failure(e, not(e, emit_scalar(e, operand(op, 0))));
+    int mark = memo_mark(e);
+    Values v = {0};
+    const char *types = message_values(e, op, 1, &v);
+    fail(e, site(e, op, TG_SITE_REQUIRE, op_str(op, "text"), types, 0), &v);
+    memo_forget(e, mark);
+    LLVMPositionBuilderAtEnd(e->g->b, on);
+}
+
+void lower_print(Emit *e, Op *op) {
+    Values v = {0};
+    const char *types = message_values(e, op, 0, &v);
+    LLVMValueRef args[3] = {e->env, site(e, op, TG_SITE_PRINT, op_str(op, "text"), types, 0),
+                            stored_values(e, &v)};
+    env_call(e, ENV_PRINT, 3, args);
+}
+
+/* ---- assert -------------------------------------------------------------------------------- */
+
+/// The number of the first true lane; bad is an i1 or a vector of them, somewhere true.
+static LLVMValueRef first_lane(Emit *e, LLVMValueRef bad) {
+    Gen *g = e->g;
+    int lanes = gen_lanes(bad);
+    if (!lanes) return gen_i64(g, 0);
+    LLVMTypeRef type = LLVMIntTypeInContext(g->llvm, (unsigned)lanes);
+    LLVMValueRef bits = LLVMBuildBitCast(g->b, bad, type, "");
+    LLVMValueRef args[2] = {bits, LLVMConstInt(g->i1, 1, false)};
+    LLVMValueRef n = gen_intrinsic(g, "llvm.cttz", 1, &type, 2, args);
+    return LLVMBuildIntCast2(g->b, n, g->i64, false, "");
+}
+
+static LLVMValueRef lane_of(Emit *e, LLVMValueRef x, LLVMValueRef n) {
+    return gen_lanes(x) ? LLVMBuildExtractElement(e->g->b, x, n, "") : x;
+}
+
+static LLVMValueRef any_lane(Emit *e, LLVMValueRef x) {
+    return gen_lanes(x) ? gen_call1(e->g, "llvm.vector.reduce.or", x) : x;
+}
+
+static void fail_assert(Emit *e, const Op *op, LLVMValueRef bad, const Place *p) {
+    Values v = {0};
+    Text types = {.ctx = e->ctx};
+    text_add(&types, "%s", message_values(e, op, 1, &v));
+    LLVMValueRef lane = first_lane(e, bad);
+    for (int d = 0; d < p->rank; d++) {
+        vec_push(e->ctx, &v, d == p->axis ? gen_add(e->g, p->at[d], lane) : p->at[d]);
+        text_add(&types, "d");
+    }
+    fail(e, site(e, op, TG_SITE_ASSERT, op_str(op, "text"), types.data, p->rank), &v);
+}
+
+void assert_lanes(Emit *e, Op *op, const Place *p) {
+    LLVMValueRef bad = not(e, emit_vec(e, operand(op, 0), p));
+    if (gen_lanes(bad) && p->live < p->lanes)
+        bad = gen_and(e->g, bad, gen_first_lanes(e->g, p->live, p->lanes));
+    LLVMBasicBlockRef on = begin_failure(e, any_lane(e, bad));
+    int mark = memo_mark(e);
+    fail_assert(e, op, bad, p);
+    memo_forget(e, mark);
+    LLVMPositionBuilderAtEnd(e->g->b, on);
+}
+
+void lower_assert(Emit *e, Op *op) {
+    if (!e->cpu->check) return;
+    if (operand(op, 0)->type->rank) {
+        nest_add(e, (Root){.kind = ROOT_ASSERT, .op = op});
+        nest_flush(e);
+        return;
+    }
+    Place p = place_scalar();
+    assert_lanes(e, op, &p);
+}
+
+/* ---- bounds -------------------------------------------------------------------------------- */
+
+static LLVMValueRef below(Emit *e, LLVMValueRef x, LLVMValueRef end) {
+    return LLVMBuildICmp(e->g->b, LLVMIntULT, x, gen_splat(e->g, end, gen_lanes(x)), "");
+}
+
+/// Lanes whose entries are all valid: below the counts of their axes, and not masked.
+static LLVMValueRef valid_lanes(Emit *e, const Prepared *p, const Place *at) {
+    Gen *g = e->g;
+    LLVMValueRef valid = NULL;
+    for (int d = 0; d < p->a.n_subs; d++) {
+        int axis = p->a.axis_of[d];
+        if (axis < 0) continue;
+        LLVMValueRef lane = at->at[axis];
+        if (axis == at->axis)
+            lane = LLVMBuildAdd(g->b, gen_splat(g, lane, at->lanes), gen_iota(g, at->lanes), "");
+        LLVMValueRef count = emit_scalar(e, sub_operand(p->op, &p->a, d, 1));
+        LLVMValueRef n = gen_splat(g, count, gen_lanes(lane));
+        valid = gen_and(g, valid, LLVMBuildICmp(g->b, LLVMIntSLT, lane, n, ""));
+    }
+    if (p->a.mask) valid = gen_and(g, valid, access_mask(e, p, at));
+    if (at->live < at->lanes) valid = gen_and(g, valid, gen_first_lanes(g, at->live, at->lanes));
+    return valid;
+}
+
+static void check_dimension(Emit *e, const Prepared *p, int d, LLVMValueRef valid,
+                            const Place *at) {
+    Gen *g = e->g;
+    LLVMValueRef x = access_coordinate(e, p, d, at);
+    LLVMValueRef nowhere = gen_same(gen_i64(g, -1), gen_lanes(x));
+    LLVMValueRef bad = gen_and(g, not(e, below(e, x, p->tensor->dims[d])),
+                               LLVMBuildICmp(g->b, LLVMIntNE, x, nowhere, ""));
+    bad = gen_and(g, bad, valid);
+    LLVMBasicBlockRef on = begin_failure(e, any_lane(e, bad));
+    Values v = {0};
+    vec_push(e->ctx, &v, lane_of(e, x, first_lane(e, bad)));
+    vec_push(e->ctx, &v, p->tensor->dims[d]);
+    const char *name = p->a.tensor->name;
+    const char *text = ctx_format(e->ctx, "index {} is outside dimension %d of `%s`, which is {}",
+                                  d, name ? name : "a tensor");
+    fail(e, site(e, p->op, TG_SITE_BOUNDS, text, "dd", 0), &v);
+    LLVMPositionBuilderAtEnd(g->b, on);
+}
+
+void check_access(Emit *e, const Prepared *p, const Place *at) {
+    if (!op_flag(p->op, "checked")) return;
+    LLVMValueRef valid = valid_lanes(e, p, at);
+    for (int d = 0; d < p->a.n_subs; d++)
+        if (!p->inside[d]) check_dimension(e, p, d, valid, at);
+}
+
+/* ---- scratch ------------------------------------------------------------------------------- */
+
+static LLVMValueRef times(Emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef *overflow) {
+    Gen *g = e->g;
+    LLVMValueRef args[2] = {x, y};
+    LLVMValueRef pair = gen_intrinsic(g, "llvm.smul.with.overflow", 1, &g->i64, 2, args);
+    *overflow = LLVMBuildOr(g->b, *overflow, LLVMBuildExtractValue(g->b, pair, 1, ""), "");
+    return LLVMBuildExtractValue(g->b, pair, 0, "");
+}
+
+void lower_scratch(Emit *e, Op *op) {
+    Gen *g = e->g;
+    const Type *type = result(op, 0)->type;
+    TensorRef *t = ctx_new(e->ctx, TensorRef);
+    LLVMValueRef n = gen_i64(g, 1), overflow = LLVMConstInt(g->i1, 0, false);
+    for (int d = type->rank - 1; d >= 0; d--) {
+        t->dims[d] = gen_max(g, emit_scalar(e, operand(op, d)), gen_i64(g, 0));
+        t->strides[d] = n;
+        n = times(e, n, t->dims[d], &overflow);
+    }
+    n = times(e, n, gen_i64(g, elem_bytes(type->elem)), &overflow);
+    LLVMValueRef args[2] = {e->env, n};
+    n = LLVMBuildSelect(g->b, overflow, gen_i64(g, INT64_MAX), n, "");
+    args[1] = n;
+    t->data = env_call(e, ENV_WORKSPACE, 2, args);
+    t->id = e->cpu->next_scope++;
+    LLVMBasicBlockRef on =
+        begin_failure(e, LLVMBuildICmp(g->b, LLVMIntEQ, t->data, LLVMConstNull(g->ptr), ""));
+    fail(e, LLVMConstNull(g->ptr), &(Values){0});
+    LLVMPositionBuilderAtEnd(g->b, on);
+    bind_tensor(e, result(op, 0), t);
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Loads and stores with what is known about aliasing: the arena and each tensor are memory of
+// their own (docs: the aliasing rule), which LLVM learns from alias scopes.
+#include "backends/cpu/private.h"
+
+static LLVMMetadataRef node(Cpu *c, LLVMMetadataRef *items, int n) {
+    return LLVMMDNodeInContext2(c->gen->llvm, items, (size_t)n);
+}
+
+static LLVMMetadataRef text(Cpu *c, const char *s) {
+    size_t n = 0;
+    while (s[n]) n++;
+    return LLVMMDStringInContext2(c->gen->llvm, s, n);
+}
+
+/// The kernel parameter that v is, or -1.
+static int parameter_of(const Value *v) {
+    return !v->def && v->region->parent && v->region->parent->code == OP_KERNEL ? v->index : -1;
+}
+
+bool tensors_may_meet(const Value *a, const Value *b) {
+    if (a == b) return true;
+    int x = parameter_of(a), y = parameter_of(b);
+    if (x < 0 || y < 0) return false;
+    const Attr *pairs = op_attr(a->region->parent, "inplace");
+    for (int i = 0; pairs && i + 1 < pairs->n; i += 2) {
+        int64_t p = pairs->ints[i], q = pairs->ints[i + 1];
+        if ((p == x && q == y) || (p == y && q == x)) return true;
+    }
+    return false;
+}
+
+void memory_scopes(Cpu *c, int n_tensors) {
+    Gen *g = c->gen;
+    int n = n_tensors + 1;
+    LLVMMetadataRef *scopes = ctx_array(g->ctx, LLVMMetadataRef, n);
+    LLVMMetadataRef name = text(c, "tegula"), domain = node(c, &name, 1);
+    for (int i = 0; i < n; i++) {
+        LLVMMetadataRef pair[2] = {text(c, ctx_format(g->ctx, "memory %d", i)), domain};
+        scopes[i] = node(c, pair, 2);
+    }
+    c->n_scopes = n;
+    c->own_scope = ctx_array(g->ctx, LLVMValueRef, n);
+    c->other_scopes = ctx_array(g->ctx, LLVMValueRef, n);
+    LLVMMetadataRef *others = ctx_array(g->ctx, LLVMMetadataRef, n);
+    for (int i = 0; i < n; i++) {
+        int k = 0;
+        for (int j = 0; j < n; j++)
+            if (j != i) others[k++] = scopes[j];
+        c->own_scope[i] = LLVMMetadataAsValue(g->llvm, node(c, &scopes[i], 1));
+        c->other_scopes[i] = LLVMMetadataAsValue(g->llvm, node(c, others, k));
+    }
+}
+
+/// Instruction x touches memory `id` only.
+static void touches(Emit *e, int id, LLVMValueRef x) {
+    Cpu *c = e->cpu;
+    if (id < 0 || id >= c->n_scopes || !LLVMIsAInstruction(x)) return;
+    LLVMSetMetadata(x, LLVMGetMDKindIDInContext(e->g->llvm, "alias.scope", 11), c->own_scope[id]);
+    LLVMSetMetadata(x, LLVMGetMDKindIDInContext(e->g->llvm, "noalias", 7), c->other_scopes[id]);
+}
+
+/// Argument `index` (from 1) of the call is a pointer of this alignment.
+static void align_argument(Emit *e, LLVMValueRef call, unsigned index, unsigned alignment) {
+    unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
+    LLVMAddCallSiteAttribute(call, index, LLVMCreateEnumAttribute(e->g->llvm, kind, alignment));
+}
+
+static unsigned natural(Emit *e, LLVMTypeRef elem) {
+    (void)e;
+    unsigned bits = LLVMGetTypeKind(elem) == LLVMIntegerTypeKind ? LLVMGetIntTypeWidth(elem)
+                    : LLVMGetTypeKind(elem) == LLVMHalfTypeKind  ? 16
+                    : LLVMGetTypeKind(elem) == LLVMFloatTypeKind ? 32
+                                                                 : 64;
+    return bits / 8;
+}
+
+LLVMValueRef memory_load(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at, unsigned alignment) {
+    LLVMValueRef x = LLVMBuildLoad2(e->g->b, type, at, "");
+    LLVMSetAlignment(x, alignment);
+    touches(e, id, x);
+    return x;
+}
+
+void memory_store(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment) {
+    LLVMValueRef s = LLVMBuildStore(e->g->b, x, at);
+    LLVMSetAlignment(s, alignment);
+    touches(e, id, s);
+}
+
+LLVMValueRef memory_load_masked(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at,
+                                unsigned alignment, LLVMValueRef mask, LLVMValueRef otherwise) {
+    LLVMTypeRef types[2] = {type, e->g->ptr};
+    LLVMValueRef args[3] = {at, mask, otherwise ? otherwise : LLVMGetPoison(type)};
+    LLVMValueRef x = gen_intrinsic(e->g, "llvm.masked.load", 2, types, 3, args);
+    align_argument(e, x, 1, alignment);
+    touches(e, id, x);
+    return x;
+}
+
+void memory_store_masked(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment,
+                         LLVMValueRef mask) {
+    LLVMTypeRef types[2] = {LLVMTypeOf(x), e->g->ptr};
+    LLVMValueRef args[3] = {x, at, mask};
+    LLVMValueRef s = gen_intrinsic(e->g, "llvm.masked.store", 2, types, 3, args);
+    align_argument(e, s, 2, alignment);
+    touches(e, id, s);
+}
+
+LLVMValueRef memory_gather(Emit *e, int id, LLVMTypeRef elem, LLVMValueRef at, LLVMValueRef mask,
+                           LLVMValueRef otherwise) {
+    LLVMTypeRef type = gen_vec(elem, gen_lanes(at)), types[2] = {type, LLVMTypeOf(at)};
+    LLVMValueRef args[3] = {at, mask, otherwise ? otherwise : LLVMGetPoison(type)};
+    LLVMValueRef x = gen_intrinsic(e->g, "llvm.masked.gather", 2, types, 3, args);
+    align_argument(e, x, 1, natural(e, elem));
+    touches(e, id, x);
+    return x;
+}
+
+void memory_scatter(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, LLVMValueRef mask) {
+    LLVMTypeRef types[2] = {LLVMTypeOf(x), LLVMTypeOf(at)};
+    LLVMValueRef args[3] = {x, at, mask};
+    LLVMValueRef s = gen_intrinsic(e->g, "llvm.masked.scatter", 2, types, 3, args);
+    align_argument(e, s, 2, natural(e, gen_lane_type(x)));
+    touches(e, id, s);
+}

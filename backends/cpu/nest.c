@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Loop nests: roots of one iteration space are gathered and emitted together, so that what they
+// share is computed once, in registers.
+#include <string.h>
+
+#include "backends/cpu/private.h"
+
+/* ---- gathering ----------------------------------------------------------------------------- */
+
+static Nest *pending(Emit *e) {
+    if (!e->nest) e->nest = ctx_new(e->ctx, Nest);
+    return e->nest;
+}
+
+static bool root_defines(const Root *r, const Value *v) {
+    if (r->kind == ROOT_BUFFER) return !r->keep && r->value == v;
+    return v->def && v->def == r->op;
+}
+
+bool nest_defines(const Emit *e, const Value *v) {
+    for (int i = 0; e->nest && i < e->nest->roots.n; i++)
+        if (root_defines(&e->nest->roots.data[i], v)) return true;
+    return false;
+}
+
+static bool meets(const Value *const *tensors, int n, const Value *t) {
+    for (int i = 0; i < n; i++)
+        if (tensors_may_meet(tensors[i], t)) return true;
+    return false;
+}
+
+bool nest_writes(const Emit *e, const Value *tensor) {
+    return e->nest && meets(e->nest->writes.data, e->nest->writes.n, tensor);
+}
+
+typedef struct Fit {
+    Emit *e;
+    Nest *nest;
+    bool fits;
+} Fit;
+
+/// In the same nest a root may want a value of another at its own place only, and no result of a
+/// reduction, and nothing from a tensor that the nest writes.
+static void check_fit(void *arg, Value *v, int axis, bool identity) {
+    Fit *f = arg;
+    (void)axis;
+    for (int i = 0; i < f->nest->roots.n; i++) {
+        const Root *r = &f->nest->roots.data[i];
+        if (root_defines(r, v) && (r->kind == ROOT_REDUCE || !identity)) f->fits = false;
+    }
+    if (v->def && v->def->code == OP_LOAD && nest_writes(f->e, operand(v->def, 0))) f->fits = false;
+}
+
+static bool same_reduction(const Nest *n, const Root *r) {
+    for (int i = 0; i < n->roots.n; i++) {
+        const Root *other = &n->roots.data[i];
+        if (r->kind == ROOT_REDUCE && other->kind == ROOT_REDUCE &&
+            op_int(r->op, "axis", 0) != op_int(other->op, "axis", 0))
+            return false;
+        if (r->kind == ROOT_ATOMIC || other->kind == ROOT_ATOMIC) return false;
+        // A register loop runs once a tile, not once a step of a reduction.
+        if ((r->kind == ROOT_LOOP) != (other->kind == ROOT_LOOP) &&
+            (r->kind == ROOT_REDUCE || other->kind == ROOT_REDUCE))
+            return false;
+    }
+    return true;
+}
+
+static bool fits(Emit *e, const Root *r) {
+    Nest *n = pending(e);
+    if (n->roots.n == 0) return true;
+    if (!ty_same_shape(n->space, root_space(r)) || !same_reduction(n, r)) return false;
+    if (r->kind == ROOT_STORE) {
+        const Value *t = access_of(r->op).tensor;
+        if (nest_writes(e, t) || meets(n->reads.data, n->reads.n, t)) return false;
+    }
+    Fit f = {e, n, true};
+    reach(e, r, -1, check_fit, &f);
+    return f.fits;
+}
+
+static void note_reads(void *arg, Value *v, int axis, bool identity) {
+    Emit *e = arg;
+    (void)axis, (void)identity;
+    if (v->def && v->def->code == OP_LOAD) vec_push(e->ctx, &e->nest->reads, operand(v->def, 0));
+}
+
+void nest_add(Emit *e, Root root) {
+    if (!fits(e, &root)) nest_flush(e);
+    Nest *n = pending(e);
+    if (n->roots.n == 0) n->space = root_space(&root);
+    vec_push(e->ctx, &n->roots, root);
+    reach(e, &root, -1, note_reads, e);
+    if (root.kind == ROOT_STORE) vec_push(e->ctx, &n->writes, access_of(root.op).tensor);
+}
+
+/* ---- which values need their buffers ------------------------------------------------------- */
+
+static bool is_root_op(const Nest *n, const Op *op) {
+    for (int i = 0; i < n->roots.n; i++)
+        if (n->roots.data[i].op == op) return true;
+    return false;
+}
+
+static bool is_written(const Nest *n, const Value *v) {
+    for (int i = 0; i < n->roots.n; i++)
+        if (n->roots.data[i].kind == ROOT_BUFFER && n->roots.data[i].value == v) return true;
+    return false;
+}
+
+/// Some user of v stands outside the nest.
+static bool wanted_later(Emit *e, const Nest *n, const Value *v) {
+    for_each_use(u, v) {
+        const Op *op = u->user;
+        if (is_root_op(n, op)) continue;
+        if (!op_is_lazy(op)) return true;
+        const Value *x = result(op, 0);
+        if (is_written(n, x) && plan_is_cut(e, x)) continue; // a root itself
+        if (wanted_later(e, n, x)) return true;
+    }
+    return false;
+}
+
+static void result_buffers(Emit *e, Op *op) {
+    for (int i = 0; i < op->n_results; i++)
+        if (result(op, i)->type->rank && value_has_uses(result(op, i)))
+            result_buffer(e, result(op, i));
+}
+
+/// The results of register loops that are wanted later get buffers, cut values that are not lose
+/// theirs.
+static void settle_buffers(Emit *e, Nest *n) {
+    for (int i = 0, n_roots = n->roots.n; i < n_roots; i++) {
+        Op *op = n->roots.data[i].op;
+        if (n->roots.data[i].kind != ROOT_LOOP) continue;
+        for (int k = 0; k < op->n_results; k++) {
+            Value *v = result(op, k);
+            if (v->type->rank && !is_written(n, v) && wanted_later(e, n, v))
+                vec_push(e->ctx, &n->roots,
+                         ((Root){.kind = ROOT_BUFFER, .value = v, .out = result_buffer(e, v)}));
+            binding_of(e, v)->buffer = NULL; // in registers until the nest is done
+        }
+    }
+    for (int i = n->roots.n - 1; i >= 0; i--) {
+        Root *r = &n->roots.data[i];
+        if (r->kind == ROOT_REDUCE || r->kind == ROOT_ATOMIC) result_buffers(e, r->op);
+        if (r->kind != ROOT_BUFFER) continue;
+        if (!r->keep && !wanted_later(e, n, r->value)) {
+            for (int k = i; k + 1 < n->roots.n; k++) n->roots.data[k] = n->roots.data[k + 1];
+            n->roots.n--;
+        } else if (!r->out) {
+            r->out = result_buffer(e, r->value);
+            binding_of(e, r->value)->buffer = NULL;
+        }
+    }
+}
+
+/* ---- emitting ------------------------------------------------------------------------------ */
+
+static void add_places(Emit *e, const Nest *n, const LLVMValueRef (*at)[MAX_PLACES], int level,
+                       Place p, Place *places, int *count) {
+    if (level == n->n_axes) {
+        if (*count == MAX_PLACES) ice(e->ctx, (Loc){0}, "a tile has too many places");
+        places[(*count)++] = p;
+        return;
+    }
+    const NestAxis *x = &n->axes[level];
+    for (int i = 0; i < x->count; i++) {
+        p.at[x->axis] = at[level][i];
+        if (x->axis == p.axis) p.live = x->partial && i == x->count - 1 ? x->tail : x->unit;
+        add_places(e, n, at, level + 1, p, places, count);
+    }
+}
+
+int nest_places(Emit *e, Nest *n, Place *places) {
+    LLVMValueRef at[MAX_RANK][MAX_PLACES];
+    for (int d = 0; d < n->n_axes; d++)
+        for (int i = 0; i < n->axes[d].count; i++)
+            at[d][i] = gen_add(e->g, n->axes[d].origin, gen_i64(e->g, i * n->axes[d].unit));
+    Place p = {.rank = n->space->rank, .axis = n->vector, .lanes = n->lanes, .live = n->lanes};
+    int count = 0;
+    add_places(e, n, (const LLVMValueRef(*)[MAX_PLACES])at, 0, p, places, &count);
+    return count;
+}
+
+/// First everything is computed, then written: what a root overwrites, the others have read.
+void nest_body(Emit *e, Nest *n) {
+    Place places[MAX_PLACES];
+    int count = nest_places(e, n, places);
+    LLVMValueRef *x = ctx_array(e->ctx, LLVMValueRef, n->roots.n * count);
+    for (int i = 0; i < n->roots.n; i++) {
+        const Root *r = &n->roots.data[i];
+        if (r->op) debug_at(e, r->op);
+        if (r->kind == ROOT_LOOP) carried_loop(e, r->op, count, places);
+        if (r->kind == ROOT_REDUCE) reduce_step(e, n, n->reductions[i], count, places);
+        for (int k = 0; k < count; k++) {
+            if (r->kind == ROOT_STORE)
+                x[i * count + k] = emit_vec(e, operand(r->op, 1), &places[k]);
+            if (r->kind == ROOT_BUFFER) x[i * count + k] = emit_vec(e, r->value, &places[k]);
+        }
+    }
+    for (int i = 0; i < n->roots.n; i++) {
+        const Root *r = &n->roots.data[i];
+        if (r->op) debug_at(e, r->op);
+        for (int k = 0; k < count; k++) {
+            if (r->kind == ROOT_STORE) emit_store(e, r->op, &places[k], x[i * count + k]);
+            if (r->kind == ROOT_BUFFER) buffer_store(e, r->out, &places[k], x[i * count + k]);
+            if (r->kind == ROOT_ATOMIC) atomic_element(e, r->op, &places[k]);
+            if (r->kind == ROOT_ASSERT) assert_lanes(e, r->op, &places[k]);
+        }
+    }
+}
+
+static void nest_level(Emit *e, Nest *n, int level) {
+    if (level == n->n_axes) {
+        nest_body(e, n);
+        return;
+    }
+    NestAxis *x = &n->axes[level];
+    if (x->axis == n->reduced) {
+        reduce_level(e, n, level);
+        return;
+    }
+    int64_t tiles = x->full / x->tile, done = tiles * x->tile;
+    x->partial = false;
+    x->count = x->tile;
+    if (tiles == 1) {
+        int mark = memo_mark(e);
+        x->origin = gen_i64(e->g, 0);
+        nest_level(e, n, level + 1);
+        memo_forget(e, mark);
+    } else if (tiles > 1) {
+        Loop *l = loop_begin(e, gen_i64(e->g, 0), gen_i64(e->g, done * x->unit),
+                             (int64_t)x->tile * x->unit, "tile");
+        x->origin = l->iv;
+        nest_level(e, n, level + 1);
+        loop_end(e, l, NULL);
+    }
+    x->count = (int)(x->full - done) + (x->tail ? 1 : 0);
+    if (x->count == 0) return;
+    x->partial = x->tail != 0;
+    x->origin = gen_i64(e->g, done * x->unit);
+    int mark = memo_mark(e);
+    nest_level(e, n, level + 1);
+    memo_forget(e, mark);
+}
+
+void nest_flush(Emit *e) {
+    Nest *n = e->nest;
+    if (!n || n->roots.n == 0) return;
+    e->nest = NULL;
+    settle_buffers(e, n);
+    nest_shape(e, n);
+    n->reductions = ctx_array(e->ctx, struct Reduction *, n->roots.n);
+    int mark = memo_mark(e);
+    nest_level(e, n, 0);
+    memo_forget(e, mark);
+    for (int i = 0; i < n->roots.n; i++) {
+        Root *r = &n->roots.data[i];
+        if (r->kind == ROOT_BUFFER && !r->keep) bind_buffer(e, r->value, r->out);
+    }
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which blocks are computed where they are wanted, and which get a buffer.
+//
+// A lazy block is computed anew by each nest that wants it, so what is expensive and wanted often
+// is *cut*: it becomes a root that fills a buffer. With `cost` the work of one vector and `uses`
+// how often each of its vectors is wanted, cutting pays where
+//     cost * uses > cost + 1 (the store) + uses (the loads).
+// A load is cut too where what it reads is overwritten before it is wanted.
+//
+// A `for` whose carried blocks are touched elementwise only becomes a *register loop*: the
+// register tile outside, the loop inside, and the carried blocks never in memory.
+#include "backends/cpu/private.h"
+
+enum { LOOP_FACTOR = 8, GATHER_COST = 12, MAX_COST = 10000 };
+
+typedef struct Use1 {
+    int nest;
+    int64_t times;
+} Use1;
+
+/// What is known about a block value.
+typedef struct Info {
+    int cost;
+    bool cut;
+    VEC(Use1) uses; // by nest: what one nest wants twice it computes once
+} Info;
+
+typedef struct Plan {
+    PtrMap of;    // Value -> Info
+    PtrMap loops; // register loops; value: whether nested in another
+    PtrMap nests; // root op -> its nest, counted from 1
+    PtrMap order; // op -> position
+    int n_nests, n_ops;
+} Plan;
+
+static char outer_mark, inner_mark;
+
+static Info *info_of(Emit *e, const Value *v) {
+    Info *i = map_get(&e->plan->of, v);
+    if (!i) {
+        i = ctx_new(e->ctx, Info);
+        map_set(e->ctx, &e->plan->of, v, i);
+    }
+    return i;
+}
+
+bool plan_is_cut(const Emit *e, const Value *v) {
+    const Info *i = e->plan ? map_get(&e->plan->of, v) : NULL;
+    return i && i->cut;
+}
+bool plan_is_register_loop(const Emit *e, const Op *loop) {
+    return map_get(&e->plan->loops, loop) != NULL;
+}
+bool plan_is_inner_loop(const Emit *e, const Op *loop) {
+    return map_get(&e->plan->loops, loop) == &inner_mark;
+}
+
+/* ---- register loops ------------------------------------------------------------------------ */
+
+/// Blocks of one shape. `outer`: scalars are of no use afterwards, since each tile has its own.
+static bool may_carry(const Op *loop, const Type **shape, bool outer) {
+    for (int i = 0; i < loop->n_results; i++) {
+        const Type *t = result(loop, i)->type;
+        if (t->rank == 0 && outer && value_has_uses(result(loop, i))) return false;
+        if (t->rank == 0) continue;
+        if (*shape && !ty_same_shape(*shape, t)) return false;
+        *shape = t;
+    }
+    return *shape != NULL;
+}
+
+/// v is wanted at its own place only: by elementwise ops, and by loops that carry it on.
+static bool used_in_place(const Value *v) {
+    for_each_use(u, v) {
+        const Op *op = u->user;
+        if (op->code == OP_YIELD) continue;
+        if (op->code == OP_FOR && u->index >= 2) continue;
+        bool lane = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_SELECT ||
+                    op->code == OP_BITCAST;
+        if (!lane || !used_in_place(result(op, 0))) return false;
+    }
+    return true;
+}
+
+static bool body_fits(const Op *loop, const Type *shape);
+
+static bool op_fits(const Op *op, const Type *shape) {
+    if (op->code == OP_YIELD) return true;
+    if (op->code == OP_FOR) {
+        const Type *inner = shape;
+        return may_carry(op, &inner, false) && body_fits(op, shape);
+    }
+    if (op->code == OP_RESHAPE && !reshape_is_trivial(op)) return false;
+    return op_is_lazy(op) || op->code == OP_DIM || op->code == OP_STRIDE;
+}
+
+static bool body_fits(const Op *loop, const Type *shape) {
+    const Region *r = loop->regions[0];
+    for_each_op(op, r) if (!op_fits(op, shape)) return false;
+    for (int i = 1; i < r->n_args; i++)
+        if (r->args[i]->type->rank && !used_in_place(r->args[i])) return false;
+    return true;
+}
+
+static void mark_inner(Op *op, void *arg) {
+    Emit *e = arg;
+    if (op->code == OP_FOR && !plan_is_register_loop(e, op))
+        map_set(e->ctx, &e->plan->loops, op, &inner_mark);
+}
+
+static void find_loops(Op *op, void *arg) {
+    Emit *e = arg;
+    const Type *shape = NULL;
+    if (op->code != OP_FOR || plan_is_register_loop(e, op)) return;
+    if (!may_carry(op, &shape, true) || !body_fits(op, shape)) return;
+    map_set(e->ctx, &e->plan->loops, op, &outer_mark);
+    op_walk_pre(op, mark_inner, e);
+}
+
+static bool in_register_loop(const Emit *e, const Op *op) {
+    for (const Op *p = op->parent->parent; p; p = p->parent ? p->parent->parent : NULL)
+        if (plan_is_register_loop(e, p)) return true;
+    return false;
+}
+
+/* ---- the cost of a vector ------------------------------------------------------------------ */
+
+static int op_cost(const Op *op) {
+    const Value *v = op->n_results ? result(op, 0) : NULL;
+    switch (op->code) {
+    case OP_CONST:
+    case OP_BROADCAST:
+    case OP_PERMUTE:
+    case OP_SLICE: return 0;
+    case OP_RESHAPE: return reshape_is_trivial(op) ? 0 : 4;
+    case OP_LOAD: {
+        int64_t stride = v->type->rank ? access_stride(op, v->type->rank - 1) : 0;
+        return stride == 0 || stride == 1 ? 1 : GATHER_COST;
+    }
+    case OP_DIV: return elem_is(v->type->elem, EC_FLOAT) ? 5 : 12;
+    case OP_REM: return 14;
+    case OP_SQRT:
+    case OP_RSQRT: return 6;
+    case OP_CAST: return elem_info[operand(op, 0)->type->elem].bits < 16 ? 3 : 2;
+    default: return 1;
+    }
+}
+
+static void add_cost(Op *op, void *arg) {
+    Emit *e = arg;
+    map_set(e->ctx, &e->plan->order, op, (void *)(intptr_t)++e->plan->n_ops);
+    if (!op_is_lazy(op) || result(op, 0)->type->rank == 0) return;
+    int cost = op_cost(op);
+    for (int i = 0; i < op->n_operands; i++)
+        if (operand(op, i)->type->rank && ty_is_block(operand(op, i)->type))
+            cost += info_of(e, operand(op, i))->cost;
+    info_of(e, result(op, 0))->cost = cost < MAX_COST ? cost : MAX_COST;
+}
+
+int plan_cost(Emit *e, const Value *v) {
+    if (v->type->rank == 0) return 0;
+    return bound_buffer(e, v) ? 1 : info_of(e, v)->cost;
+}
+
+/* ---- how often a block is wanted ----------------------------------------------------------- */
+
+static int order_of(const Emit *e, const Op *op) {
+    return (int)(intptr_t)map_get(&e->plan->order, op);
+}
+
+/// True where v is computed from a result of op by lazy ops.
+static bool stands_on(Emit *e, const Value *v, const Op *op, PtrMap *seen) {
+    if (!v->def || map_get(seen, v)) return false;
+    map_set(e->ctx, seen, v, e);
+    if (v->def == op) return true;
+    if (!op_is_lazy(v->def)) return false;
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (stands_on(e, operand(v->def, i), op, seen)) return true;
+    return false;
+}
+
+static const Type *space_of(const Op *op) {
+    switch (op->code) {
+    case OP_STORE: return access_of(op).value->type;
+    case OP_REDUCE: return operand(op, 0)->type;
+    default: return NULL;
+    }
+}
+
+/// Neighbouring stores and reductions of one space are one nest, as nest.c will find.
+static void number_nests(Emit *e, Region *r) {
+    const Op *last = NULL;
+    for_each_op(op, r) {
+        for (int i = 0; i < op->n_regions; i++)
+            if (op->code != OP_REDUCE && op->code != OP_SCAN) number_nests(e, op->regions[i]);
+        if (op_is_lazy(op)) continue;
+        const Type *space = space_of(op);
+        bool joins = last && space && ty_same_shape(space_of(last), space);
+        for (int i = 0; joins && i < op->n_operands; i++) {
+            PtrMap seen = {0};
+            joins = !stands_on(e, operand(op, i), last, &seen);
+        }
+        if (!joins) e->plan->n_nests++;
+        map_set(e->ctx, &e->plan->nests, op, (void *)(intptr_t)e->plan->n_nests);
+        last = space ? op : NULL;
+    }
+}
+
+static void want(Emit *e, Info *i, int nest, int64_t times) {
+    if (times > 1 << 20) times = 1 << 20;
+    for (int k = 0; k < i->uses.n; k++) {
+        Use1 *u = &i->uses.data[k];
+        if (u->nest != nest) continue;
+        if (u->times < times) u->times = times;
+        return;
+    }
+    vec_push(e->ctx, &i->uses, ((Use1){nest, times}));
+}
+
+/// How often each vector of x is computed for one vector of the op's result.
+static int64_t repeats(const Emit *e, const Op *op, const Value *x) {
+    if (op->code != OP_BROADCAST) return 1;
+    const Type *y = result(op, 0)->type;
+    int64_t factor = 1;
+    for (int d = 0; d < y->rank; d++)
+        if (x->type->rank == y->rank && x->type->extents[d] == 1) factor *= y->extents[d];
+    int last = y->rank - 1; // along the lanes one scalar serves a whole vector
+    int64_t lanes = e->cpu->target.vector_bytes / 4;
+    if (x->type->rank && x->type->extents[last] == 1 && y->extents[last] > lanes)
+        factor = factor / (y->extents[last] / lanes);
+    return factor;
+}
+
+/// Loops between where v is defined and where it is used repeat the work.
+static int64_t loop_repeats(const Value *v, const Op *user) {
+    const Region *home = v->def ? v->def->parent : v->region;
+    int64_t n = 1;
+    for (const Region *r = user->parent; r && r != home; r = r->parent ? r->parent->parent : NULL)
+        if (r->parent && r->parent->code != OP_IF && n < 1 << 12) n *= LOOP_FACTOR;
+    return n;
+}
+
+static void count_uses(Emit *e, Value *v, Info *info) {
+    for_each_use(u, v) {
+        Op *op = u->user;
+        int64_t loops = loop_repeats(v, op);
+        int nest = (int)(intptr_t)map_get(&e->plan->nests, op);
+        if (!op_is_lazy(op)) {
+            int64_t scalar = op->code == OP_ATOMIC ? e->cpu->target.vector_bytes / 4 : 1;
+            want(e, info, nest, loops * scalar);
+            continue;
+        }
+        const Info *by = info_of(e, result(op, 0));
+        int64_t times = loops * repeats(e, op, v);
+        if (by->cut) want(e, info, -order_of(e, op), times);
+        for (int k = 0; !by->cut && k < by->uses.n; k++)
+            want(e, info, by->uses.data[k].nest, times * by->uses.data[k].times);
+    }
+}
+
+static bool moves_only(const Op *op) {
+    switch (op->code) {
+    case OP_CONST:
+    case OP_IOTA:
+    case OP_BROADCAST:
+    case OP_PERMUTE:
+    case OP_SLICE: return true;
+    case OP_RESHAPE: return reshape_is_trivial(op);
+    default: return false;
+    }
+}
+
+static void decide(Emit *e, Op *op) {
+    if (!op_is_lazy(op) || result(op, 0)->type->rank == 0 || in_register_loop(e, op)) return;
+    Value *v = result(op, 0);
+    Info *info = info_of(e, v);
+    count_uses(e, v, info);
+    int64_t uses = 0;
+    for (int k = 0; k < info->uses.n; k++) uses += info->uses.data[k].times;
+    if (!moves_only(op)) info->cut |= info->cost * uses > info->cost + 1 + uses;
+}
+
+/// Users first: what a cut user wants, it wants once.
+static void decide_region(Emit *e, Region *r) {
+    for (Op *op = r->last; op; op = op->prev) {
+        for (int i = op->n_regions - 1; i >= 0; i--) decide_region(e, op->regions[i]);
+        decide(e, op);
+    }
+}
+
+/* ---- what must be cut ---------------------------------------------------------------------- */
+
+/// The op of region r that op stands in.
+static const Op *ancestor_in(const Op *op, const Region *r) {
+    while (op && op->parent != r) op = op->parent ? op->parent->parent : NULL;
+    return op;
+}
+
+/// The latest op of region r that wants v, through lazy ops.
+static const Op *last_use(Emit *e, const Value *v, const Region *r, const Op *latest) {
+    for_each_use(u, v) {
+        const Op *at = ancestor_in(u->user, r);
+        if (op_is_lazy(u->user) && !plan_is_cut(e, result(u->user, 0)))
+            latest = last_use(e, result(u->user, 0), r, latest);
+        else if (at && (!latest || order_of(e, at) > order_of(e, latest)))
+            latest = at;
+    }
+    return latest;
+}
+
+typedef struct Writes {
+    const Value *tensor;
+    bool found;
+} Writes;
+
+static void seek_write(Op *op, void *arg) {
+    Writes *w = arg;
+    bool writes = op->code == OP_STORE || op->code == OP_ATOMIC;
+    if (writes && tensors_may_meet(access_of(op).tensor, w->tensor)) w->found = true;
+}
+
+/// A store may read what it writes where both name the same elements in the same way.
+static bool same_elements(const Op *store, const Op *load) {
+    Access s = access_of(store), l = access_of(load);
+    if (s.tensor != l.tensor || s.n_subs != l.n_subs || s.mask || l.mask) return false;
+    for (int d = 0; d < s.n_subs; d++) {
+        const SubDim *a = &s.subs[d], *b = &l.subs[d];
+        if (a->kind != b->kind || a->kind == DIM_PICK || a->size != b->size || a->mul != b->mul)
+            return false;
+        if (sub_operand(store, &s, d, 0) != sub_operand(load, &l, d, 0)) return false;
+    }
+    return ty_same_shape(s.value->type, result(load, 0)->type);
+}
+
+static void keep_loaded(Emit *e, Op *load) {
+    const Op *last = last_use(e, result(load, 0), load->parent, NULL);
+    for (Op *op = load->next; last && op; op = op->next) {
+        Writes w = {operand(load, 0), false};
+        op_walk_pre(op, seek_write, &w);
+        bool in_place = op == last && op->code == OP_STORE && same_elements(op, load);
+        if (w.found && !in_place) info_of(e, result(load, 0))->cut = true;
+        if (op == last) return;
+    }
+}
+
+static void must_cut(Op *op, void *arg) {
+    Emit *e = arg;
+    if (op->code == OP_LOAD && result(op, 0)->type->rank) keep_loaded(e, op);
+    if (op->code == OP_RESHAPE && result(op, 0)->type->rank && !reshape_is_trivial(op))
+        info_of(e, operand(op, 0))->cut = true;
+}
+
+void plan_function(Emit *e, Region *body) {
+    e->plan = ctx_new(e->ctx, Plan);
+    for_each_op(op, body) op_walk_pre(op, find_loops, e);
+    for_each_op(op, body) op_walk_pre(op, add_cost, e);
+    number_nests(e, body);
+    for_each_op(op, body) op_walk_pre(op, must_cut, e);
+    decide_region(e, body);
+}

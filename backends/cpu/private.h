@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the files that drive the emission share beyond cpu.h.
+#ifndef BACKENDS_CPU_PRIVATE_H
+#define BACKENDS_CPU_PRIVATE_H
+
+#include "backends/cpu/cpu.h"
+#include "backends/llvm/debug.h"
+
+/* ---- emit.c -------------------------------------------------------------------------------- */
+
+/// What a value of the IR is in this function.
+typedef struct Binding {
+    LLVMValueRef scalar;
+    const TensorRef *tensor;
+    Buffer *buffer;          // a block that stands in memory
+    struct Prepared *access; // a load or live: its scalar parts
+} Binding;
+typedef struct Bindings {
+    PtrMap of;
+    PtrMap accesses; // op without results -> Prepared
+} Bindings;
+Binding *binding_of(Emit *e, const Value *v);
+void bind_tensor(Emit *e, const Value *v, const TensorRef *t);
+void bind_buffer(Emit *e, const Value *v, Buffer *b);
+Buffer *bound_buffer(Emit *e, const Value *v);
+
+enum { MEMO_HEADS = 1024 };
+typedef struct MemoEntry {
+    const Value *value;
+    Place place;
+    LLVMValueRef x;
+    int next;
+    unsigned hash;
+} MemoEntry;
+typedef struct Memo {
+    VEC(MemoEntry) entries;
+    int heads[MEMO_HEADS];
+} Memo;
+int memo_mark(const Emit *e);
+void memo_forget(Emit *e, int mark);
+
+/// Starts a function: the builder stands in its first block.
+Emit *emit_new(Cpu *cpu, LLVMValueRef fn);
+LLVMBasicBlockRef emit_block(Emit *e, const char *name);
+LLVMBasicBlockRef emit_here(Emit *e);
+
+/// Instructions built from here on belong to op's line.
+void debug_at(Emit *e, const Op *op);
+/// Gives the function a scope for locations; debug_at works from here on.
+void debug_function(Emit *e, const Op *op, const char *name);
+
+/* ---- info.c, compile.c --------------------------------------------------------------------- */
+
+bool cpu_info(const char *level, TargetInfo *out);
+/// What every function of the module has: the CPU it is for.
+void cpu_function_attributes(Cpu *c, LLVMValueRef fn);
+
+/* ---- arena.c ------------------------------------------------------------------------------- */
+
+struct ArenaPlan *arena_plan_new(Ctx *ctx);
+/// Bytes of arena that the function needs.
+int64_t arena_size(const Emit *e);
+/// Buffers made from now on are freed by the matching leave.
+void arena_enter(Emit *e);
+void arena_leave(Emit *e);
+/// Elements of b by row-major number: a scalar, or a vector of which `live` lanes are.
+LLVMValueRef buffer_pick(Emit *e, const Buffer *b, LLVMValueRef number, int live);
+/// The next result_buffer(v) is b.
+void assign_result(Emit *e, const Value *v, Buffer *b);
+
+/* ---- memory.c ------------------------------------------------------------------------------ */
+
+/// Memories: the arena is 0, tensors count from 1; -1 may be any of them.
+enum { TENSOR_ARENA = 0 };
+void memory_scopes(Cpu *c, int n_tensors);
+/// Elements of the two may be the same memory: one tensor, or parameters that a launch may pass as
+/// one view.
+bool tensors_may_meet(const Value *a, const Value *b);
+LLVMValueRef memory_load(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at, unsigned alignment);
+void memory_store(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment);
+/// Dead lanes are `otherwise` (NULL: anything).
+LLVMValueRef memory_load_masked(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at,
+                                unsigned alignment, LLVMValueRef mask, LLVMValueRef otherwise);
+void memory_store_masked(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment,
+                         LLVMValueRef mask);
+/// `at` is a vector of pointers to elem.
+LLVMValueRef memory_gather(Emit *e, int id, LLVMTypeRef elem, LLVMValueRef at, LLVMValueRef mask,
+                           LLVMValueRef otherwise);
+void memory_scatter(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, LLVMValueRef mask);
+
+/* ---- access.c ------------------------------------------------------------------------------ */
+
+/// The scalar parts of a subscript, computed once where the op stands.
+typedef struct Prepared {
+    const Op *op;
+    Access a;
+    const TensorRef *tensor;
+    LLVMValueRef offset;       // in elements, of all AT and of lane 0 of all AXIS
+    LLVMValueRef at[MAX_RANK]; // per dimension: AT coordinate or AXIS base; NULL for PICK
+    LLVMValueRef lo[MAX_RANK]; // AXIS: live lanes are lo <= j < hi; NULL: all from 0 on
+    LLVMValueRef hi[MAX_RANK]; // AXIS: NULL: all up to size
+    LLVMValueRef live;         // i1: the AT coordinates lie inside; NULL: always
+    int inside[MAX_RANK];      // what `bounds` proved
+} Prepared;
+
+void prepare_access(Emit *e, const Op *op);
+const Prepared *prepared_of(Emit *e, const Op *op);
+/// Where the lanes of one vector stand: element offset + lane * step, or `offsets` where the lanes
+/// have no common step. live: i1, or a vector of them, or NULL: all.
+typedef struct Lanes {
+    LLVMValueRef offset, offsets, live;
+    int64_t step;
+} Lanes;
+Lanes access_lanes(Emit *e, const Prepared *p, const Place *at);
+/// The coordinate in dimension d: a scalar or a vector.
+LLVMValueRef access_coordinate(Emit *e, const Prepared *p, int d, const Place *at);
+/// The mask operand at a place of the access's block.
+LLVMValueRef access_mask(Emit *e, const Prepared *p, const Place *at);
+LLVMValueRef access_offsets(Emit *e, const Lanes *l, int lanes);
+LLVMValueRef emit_load(Emit *e, const Op *op, const Place *p);
+LLVMValueRef emit_live(Emit *e, const Op *op, const Place *p);
+void emit_store(Emit *e, const Op *op, const Place *p, LLVMValueRef x);
+/// Distance in memory of neighbouring lanes of the access's block along an axis: 0, 1, n elements,
+/// or DYNAMIC where it varies or is known at run time only.
+int64_t access_stride(const Op *op, int axis);
+
+/* ---- nibbles.c: tensors of i4 and u4, two a byte -------------------------------------------- */
+
+LLVMValueRef nibbles_load(Emit *e, const TensorRef *t, const Lanes *l, int lanes, Elem elem,
+                          LLVMValueRef pad);
+void nibbles_store(Emit *e, const TensorRef *t, const Lanes *l, int lanes, LLVMValueRef x);
+
+/* ---- atomic.c ------------------------------------------------------------------------------ */
+
+/// One element; returns the old one.
+LLVMValueRef emit_atomic(Emit *e, const Op *op, const Place *p);
+/// The same, with the old one to the result's buffer if it has one.
+void atomic_element(Emit *e, Op *op, const Place *p);
+
+/* ---- effects.c ----------------------------------------------------------------------------- */
+
+/// The functions of tg_env, in order.
+enum { ENV_PARALLEL_FOR, ENV_WORKSPACE, ENV_ARENA, ENV_FAIL, ENV_PRINT };
+LLVMValueRef env_call(Emit *e, int index, int n, LLVMValueRef *args);
+/// n times 8 bytes of the function's stack frame.
+LLVMValueRef stack_slots(Emit *e, int n);
+/// Returns status from the function unless it is 0.
+void return_if_failed(Emit *e, LLVMValueRef status);
+/// --check: fails where a lane's valid coordinate lies outside the tensor.
+void check_access(Emit *e, const Prepared *p, const Place *at);
+void assert_lanes(Emit *e, Op *op, const Place *p);
+
+/* ---- vec.c --------------------------------------------------------------------------------- */
+
+bool op_is_lazy(const Op *op);
+/// A reshape that only adds or drops axes of extent 1: coordinates map one to one.
+bool reshape_is_trivial(const Op *op);
+LLVMValueRef emit_lazy(Emit *e, Op *op, const Place *p);
+
+/* ---- plan.c -------------------------------------------------------------------------------- */
+
+/// Decides for a region tree which lazy blocks get buffers and which loops keep their carried
+/// blocks in registers.
+void plan_function(Emit *e, Region *body);
+bool plan_is_cut(const Emit *e, const Value *v);
+bool plan_is_register_loop(const Emit *e, const Op *loop);
+/// A register loop inside another: part of its body.
+bool plan_is_inner_loop(const Emit *e, const Op *loop);
+/// Work of computing one vector of v, in instructions; for choosing unroll factors.
+int plan_cost(Emit *e, const Value *v);
+
+/* ---- nest.c: loop nests -------------------------------------------------------------------- */
+
+typedef enum RootKind {
+    ROOT_STORE,
+    ROOT_ATOMIC,
+    ROOT_ASSERT,
+    ROOT_BUFFER, // a lazy value or the result of a register loop, into a buffer
+    ROOT_LOOP,   // a register loop
+    ROOT_REDUCE,
+} RootKind;
+
+typedef struct Root {
+    RootKind kind;
+    Op *op;       // NULL for BUFFER
+    Value *value; // BUFFER: what is written
+    Buffer *out;  // BUFFER: where
+    bool keep;    // BUFFER: written even where this nest alone wants it; `value` is not bound to it
+} Root;
+
+enum { MAX_PLACES = 16 };
+
+/// One axis of a nest's iteration space in the order of the loops.
+typedef struct NestAxis {
+    int axis;
+    int unit;     // coordinates a place covers: the lanes along the vector axis, else 1
+    int tile;     // places unrolled
+    int64_t full; // places with all lanes
+    int tail;     // lanes of a last, partial place, or 0
+    // While emitting:
+    LLVMValueRef origin;
+    int count;    // places at origin, origin + unit, ...
+    bool partial; // the last of them has `tail` lanes
+} NestAxis;
+
+typedef struct Nest {
+    VEC(Root) roots;
+    VEC(const Value *) reads, writes; // tensors
+    const Type *space;
+    int vector, lanes; // vector axis, or -1 with 0 lanes
+    int reduced;       // axis that the reductions run over, or -1
+    int n_axes;
+    NestAxis axes[MAX_RANK];
+    struct Reduction **reductions; // one a root, or NULL
+} Nest;
+
+/// Adds a root to the nest that is being gathered, after emitting that one where they do not fit.
+void nest_add(Emit *e, Root root);
+/// Emits the nest that is being gathered.
+void nest_flush(Emit *e);
+/// v is a result of a root being gathered; a root being gathered writes the tensor.
+bool nest_defines(const Emit *e, const Value *v);
+bool nest_writes(const Emit *e, const Value *tensor);
+/// One tile: computes what the roots want there, then writes it.
+void nest_body(Emit *e, Nest *n);
+/// The places of the current tile, in order of the axes; returns how many.
+int nest_places(Emit *e, Nest *n, Place *places);
+
+/* ---- shape.c: axis, lanes and tiles of a nest ---------------------------------------------- */
+
+const Type *root_space(const Root *r);
+void nest_shape(Emit *e, Nest *n);
+
+/* ---- reach.c ------------------------------------------------------------------------------- */
+
+/// Visits every value that emitting r evaluates, once for each axis it is reached with. `axis` is
+/// the value's axis that runs along `axis` of r's space, -1 where it does not vary with it;
+/// identity: it is wanted at the very place of r.
+typedef void ReachVisit(void *arg, Value *v, int axis, bool identity);
+void reach(Emit *e, const Root *r, int axis, ReachVisit *visit, void *arg);
+
+/* ---- reduce.c ------------------------------------------------------------------------------ */
+
+/// Emits the loops over the reduced axis, level `level` of the nest, and what is inside.
+void reduce_level(Emit *e, Nest *n, int level);
+/// Takes the tile's places into the accumulators.
+void reduce_step(Emit *e, Nest *n, struct Reduction *r, int n_places, const Place *places);
+
+/* ---- carried.c ----------------------------------------------------------------------------- */
+
+/// Emits a register loop for these places; its results are memoised there.
+void carried_loop(Emit *e, Op *loop, int n, const Place *places);
+
+/* ---- lowerings ----------------------------------------------------------------------------- */
+
+/// A scalar op, or the scalar parts of a lazy block.
+void emit_simple(Emit *e, Op *op);
+typedef void Lower(Emit *e, Op *op);
+Lower lower_for, lower_while, lower_if, lower_concat;          // flow.c
+Lower lower_print, lower_assert, lower_require, lower_scratch; // effects.c
+Lower lower_launch;                                            // compile.c
+
+#endif

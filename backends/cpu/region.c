@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The ops of a region, in order: scalars are emitted, lazy blocks prepared, roots gathered into
+// nests or handed to their lowering.
+#include "backends/cpu/private.h"
+
+/* ---- scalars and lazy blocks --------------------------------------------------------------- */
+
+void emit_simple(Emit *e, Op *op) {
+    Value *v = result(op, 0);
+    if (op->code == OP_LOAD || op->code == OP_LIVE) prepare_access(e, op);
+    if (v->type->rank) return;
+    Place p = place_scalar();
+    if (op->code == OP_DIM || op->code == OP_STRIDE) {
+        const TensorRef *t = emit_tensor(e, operand(op, 0));
+        int64_t axis = op_int(op, "axis", 0);
+        bind_scalar(e, v, op->code == OP_DIM ? t->dims[axis] : t->strides[axis]);
+    } else {
+        bind_scalar(e, v, emit_lazy(e, op, &p));
+    }
+}
+
+static void lower_lazy(Emit *e, Op *op) {
+    Value *v = result(op, 0);
+    if (v->type->rank == 0 && op->code == OP_LOAD && nest_writes(e, operand(op, 0))) nest_flush(e);
+    emit_simple(e, op);
+    if (v->type->rank && plan_is_cut(e, v)) nest_add(e, (Root){.kind = ROOT_BUFFER, .value = v});
+}
+
+/// The greatest power of two that divides the address.
+static void lower_align(Emit *e, Op *op) {
+    Gen *g = e->g;
+    LLVMValueRef at = emit_tensor(e, operand(op, 0))->data;
+    LLVMValueRef bits = LLVMBuildPtrToInt(g->b, at, g->i64, "");
+    LLVMValueRef low = LLVMBuildAnd(g->b, bits, LLVMBuildNeg(g->b, bits, ""), "");
+    LLVMValueRef null = LLVMBuildICmp(g->b, LLVMIntEQ, bits, gen_i64(g, 0), "");
+    bind_scalar(e, result(op, 0),
+                LLVMBuildSelect(g->b, null, gen_i64(g, INT64_C(1) << 62), low, ""));
+}
+
+/* ---- roots --------------------------------------------------------------------------------- */
+
+/// An access without lanes needs no nest.
+static void lower_store(Emit *e, Op *op) {
+    prepare_access(e, op);
+    if (root_space(&(Root){.kind = ROOT_STORE, .op = op})->rank) {
+        nest_add(e, (Root){.kind = ROOT_STORE, .op = op});
+        return;
+    }
+    nest_flush(e);
+    Place p = place_scalar();
+    emit_store(e, op, &p, emit_scalar(e, operand(op, 1)));
+}
+
+static void lower_atomic(Emit *e, Op *op) {
+    prepare_access(e, op);
+    nest_flush(e);
+    Value *v = result(op, 0);
+    if (v->type->rank) {
+        nest_add(e, (Root){.kind = ROOT_ATOMIC, .op = op});
+        nest_flush(e);
+        return;
+    }
+    Place p = place_scalar();
+    bind_scalar(e, v, emit_atomic(e, op, &p));
+}
+
+static void lower_reduce(Emit *e, Op *op) {
+    nest_add(e, (Root){.kind = ROOT_REDUCE, .op = op});
+}
+
+/// Lowerings that do not share nests.
+static Lower *const alone[OP_COUNT] = {
+    [OP_WHILE] = lower_while,       [OP_IF] = lower_if,
+    [OP_CONCAT] = lower_concat,     [OP_DOT] = lower_dot,
+    [OP_CONTRACT] = lower_contract, [OP_SORT] = lower_sort,
+    [OP_SCAN] = lower_scan,         [OP_HISTOGRAM] = lower_histogram,
+    [OP_GATHER] = lower_gather,     [OP_PRINT] = lower_print,
+    [OP_ASSERT] = lower_assert,     [OP_REQUIRE] = lower_require,
+    [OP_SCRATCH] = lower_scratch,   [OP_LAUNCH] = lower_launch,
+};
+
+/// Lowerings that look after the nest being gathered themselves.
+static Lower *const joining[OP_COUNT] = {
+    [OP_STORE] = lower_store,   [OP_ATOMIC] = lower_atomic, [OP_FOR] = lower_for,
+    [OP_REDUCE] = lower_reduce, [OP_ALIGN] = lower_align,   [OP_DIM] = emit_simple,
+    [OP_STRIDE] = emit_simple,
+};
+
+static bool wants_pending(Emit *e, const Op *op) {
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *v = operand(op, i);
+        if (v->type->rank == 0 && ty_is_block(v->type) && nest_defines(e, v)) return true;
+    }
+    return false;
+}
+
+static void emit_op(Emit *e, Op *op) {
+    debug_at(e, op);
+    if (wants_pending(e, op)) nest_flush(e);
+    if (op_is_lazy(op)) {
+        lower_lazy(e, op);
+    } else if (joining[op->code]) {
+        joining[op->code](e, op);
+    } else if (alone[op->code]) {
+        nest_flush(e);
+        debug_at(e, op);
+        alone[op->code](e, op);
+    } else {
+        ice(e->ctx, op->loc, "the CPU back end has no %s", op_info[op->code].name);
+    }
+}
+
+void emit_ops(Emit *e, Region *r) {
+    for (Op *op = r->first; op && op->code != OP_YIELD; op = op->next) emit_op(e, op);
+    nest_flush(e);
+}

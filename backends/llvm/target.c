@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From an LLVM module to machine code: optimisation, code generation, linking into the process.
+#include "backends/llvm/target.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/ErrorHandling.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/LLJITUtils.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- errors of LLVM ------------------------------------------------------------------------ */
+
+// LLVM's fatal error handler must not return. It is one per process, what it jumps to is one per
+// thread; without a guard on this thread, LLVM ends the process as it would anyway.
+typedef struct Guard {
+    jmp_buf back;
+    char text[512];
+} Guard;
+static _Thread_local Guard *guard;
+
+static void on_fatal(const char *reason) {
+    if (!guard) return;
+    size_t n = strlen(reason);
+    if (n >= sizeof guard->text) n = sizeof guard->text - 1;
+    memcpy(guard->text, reason, n);
+    guard->text[n] = 0;
+    longjmp(guard->back, 1);
+}
+
+static void initialize(void) {
+    LLVMInitializeNativeTarget();
+    LLVMInitializeNativeAsmPrinter();
+    LLVMInstallFatalErrorHandler(on_fatal);
+}
+
+bool llvm_protect(Ctx *ctx, void (*body)(void *arg), void *arg) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, initialize);
+    Guard *volatile outer = guard;
+    Guard *volatile own = ctx_new(ctx, Guard);
+    bool ok = setjmp(own->back) == 0;
+    if (ok) {
+        guard = own;
+        body(arg);
+    }
+    guard = outer;
+    if (!ok) diag(ctx, (Loc){0}, D_INTERNAL, ctx_format(ctx, "LLVM: %s", own->text));
+    return ok;
+}
+
+/// Ends the compilation with an error object of LLVM.
+static void check(Ctx *ctx, LLVMErrorRef error, const char *what) {
+    if (!error) return;
+    char *text = LLVMGetErrorMessage(error);
+    const char *copy = ctx_format(ctx, "%s", text);
+    LLVMDisposeErrorMessage(text);
+    ice(ctx, (Loc){0}, "%s: %s", what, copy);
+}
+
+/// The same with a message of LLVM's C API.
+static void check_text(Ctx *ctx, bool failed, char *text, const char *what) {
+    const char *copy = failed ? ctx_format(ctx, "%s", text ? text : "") : NULL;
+    if (text) LLVMDisposeMessage(text);
+    if (failed) ice(ctx, (Loc){0}, "%s: %s", what, copy);
+}
+
+/* ---- target machine ------------------------------------------------------------------------ */
+
+static void release_machine(void *thing) {
+    LLVMDisposeTargetMachine(thing);
+}
+
+LLVMTargetMachineRef target_machine(Ctx *ctx, const char *cpu, const char *features) {
+    char *triple = LLVMGetDefaultTargetTriple(), *error = NULL;
+    const char *copy = ctx_name(ctx, triple);
+    LLVMDisposeMessage(triple);
+    LLVMTargetRef target;
+    check_text(ctx, LLVMGetTargetFromTriple(copy, &target, &error), error, "LLVM target");
+    LLVMTargetMachineRef m =
+        LLVMCreateTargetMachine(target, copy, cpu, features, LLVMCodeGenLevelAggressive,
+                                LLVMRelocPIC, LLVMCodeModelDefault);
+    if (!m) ice(ctx, (Loc){0}, "LLVM has no machine %s", cpu);
+    ctx_defer(ctx, release_machine, m);
+    return m;
+}
+
+/* ---- passes -------------------------------------------------------------------------------- */
+
+void module_verify(Gen *g) {
+    char *text = NULL;
+    bool bad = LLVMVerifyModule(g->module, LLVMReturnStatusAction, &text);
+    check_text(g->ctx, bad, text, "bad LLVM module");
+}
+
+// Code comes out of emission in its final shape, vectors and unrolled tiles; what is left to do is
+// to fold, to share and to hoist.
+static const char pipeline[] =
+    "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(loop-rotate,licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(licm),simplifycfg)";
+
+void module_optimize(Gen *g, LLVMTargetMachineRef machine) {
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(g->module, pipeline, machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    check(g->ctx, error, "LLVM passes");
+}
+
+/* ---- code ---------------------------------------------------------------------------------- */
+
+static void *copy_bytes(Gen *g, const void *data, size_t n) {
+    char *copy = malloc(n + 1);
+    if (!copy) ice(g->ctx, (Loc){0}, "out of memory for code");
+    memcpy(copy, data, n);
+    copy[n] = 0;
+    return copy;
+}
+
+static void *emit_file(Gen *g, LLVMTargetMachineRef m, LLVMCodeGenFileType type, size_t *bytes) {
+    LLVMMemoryBufferRef buffer = NULL;
+    char *error = NULL;
+    check_text(g->ctx, LLVMTargetMachineEmitToMemoryBuffer(m, g->module, type, &error, &buffer),
+               error, "LLVM code generation");
+    *bytes = LLVMGetBufferSize(buffer);
+    void *copy = copy_bytes(g, LLVMGetBufferStart(buffer), *bytes);
+    LLVMDisposeMemoryBuffer(buffer);
+    return copy;
+}
+
+void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code) {
+    size_t n;
+    if (texts & TEXT_LLVM) {
+        char *text = LLVMPrintModuleToString(g->module);
+        code->llvm = copy_bytes(g, text, strlen(text));
+        LLVMDisposeMessage(text);
+    }
+    if (texts & TEXT_ASM) {
+        // Code generation changes the module: the text comes from a copy.
+        LLVMModuleRef whole = g->module;
+        g->module = LLVMCloneModule(whole);
+        code->assembly = emit_file(g, machine, LLVMAssemblyFile, &n);
+        LLVMDisposeModule(g->module);
+        g->module = whole;
+    }
+    code->object = emit_file(g, machine, LLVMObjectFile, &code->object_bytes);
+}
+
+void code_load(Gen *g, Code *code, const char *name) {
+    LLVMOrcLLJITRef jit = NULL;
+    check(g->ctx, LLVMOrcCreateLLJIT(&jit, NULL), "LLVM JIT");
+    code->jit = jit;
+    LLVMMemoryBufferRef object =
+        LLVMCreateMemoryBufferWithMemoryRangeCopy(code->object, code->object_bytes, "kernel");
+    LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(jit);
+    if (g->debug) check(g->ctx, LLVMOrcLLJITEnableDebugSupport(jit), "LLVM JIT");
+    check(g->ctx, LLVMOrcLLJITAddObjectFile(jit, library, object), "LLVM JIT");
+    LLVMOrcExecutorAddress at = 0;
+    check(g->ctx, LLVMOrcLLJITLookup(jit, &at, name), "LLVM JIT");
+    code->entry = (tg_entry *)(uintptr_t)at;
+}
+
+void code_release(Code *code) {
+    if (!code) return;
+    if (code->jit) LLVMConsumeError(LLVMOrcDisposeLLJIT(code->jit));
+    free(code->llvm);
+    free(code->assembly);
+    free(code->object);
+    free(code);
+}
