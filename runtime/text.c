@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages of compiled code: see tg_site.
+#include "runtime/host.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Out {
+    char *data;
+    size_t size, n;
+} Out;
+
+static void add(Out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add(Out *o, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(o->data + o->n, o->size - o->n, fmt, ap);
+    va_end(ap);
+    if (n > 0) o->n += (size_t)n < o->size - o->n ? (size_t)n : o->size - o->n - 1;
+}
+
+static void add_value(Out *o, char type, uint64_t bits) {
+    double f;
+    memcpy(&f, &bits, sizeof f);
+    switch (type) {
+    case 'b': add(o, "%s", bits ? "true" : "false"); break;
+    case 'd': add(o, "%" PRId64, (int64_t)bits); break;
+    case 'u': add(o, "%" PRIu64, bits); break;
+    default: add(o, "%.9g", f);
+    }
+}
+
+/// One scalar, or one block in brackets; moves *types and *values behind it.
+static void add_item(Out *o, const char **types, const uint64_t **values) {
+    const char *t = *types, *comma = "";
+    if (*t != '[') {
+        if (*t) add_value(o, *t++, *(*values)++);
+        *types = t;
+        return;
+    }
+    add(o, "[");
+    for (t++; *t && *t != ']'; t++, comma = ", ") {
+        add(o, "%s", comma);
+        if (*t == '+')
+            add(o, "...");
+        else
+            add_value(o, *t, *(*values)++);
+    }
+    add(o, "]");
+    *types = t + (*t == ']');
+}
+
+static void add_indices(Out *o, const tg_site *site, const char *types, const uint64_t *values) {
+    for (int i = 0; i < site->n_indices; i++) {
+        add(o, i ? ", " : " at [");
+        add_item(o, &types, &values);
+    }
+    if (site->n_indices) add(o, "]");
+}
+
+void tg_site_text(char *out, size_t size, const tg_site *site, const uint64_t *values) {
+    Out o = {out, size, 0};
+    out[0] = 0;
+    const char *types = site->types ? site->types : "";
+    if (site->kind == TG_SITE_ASSERT) add(&o, "assertion failed: ");
+    for (const char *s = site->text ? site->text : ""; *s; s++) {
+        if (s[0] == '{' && s[1] == '}' && *types) {
+            add_item(&o, &types, &values);
+            s++;
+        } else {
+            add(&o, "%c", *s);
+        }
+    }
+    add_indices(&o, site, types, values);
+}
