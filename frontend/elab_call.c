@@ -271,9 +271,11 @@ Op *fe_math_library(Ir *ir) {
     uint16_t file = ctx_add_source(ctx, f->path, f->text, f->len);
     const Program *p = fe_load(ctx, file, NULL);
     Elab e = elab_create(ir, p);
-    const Items *items = &p->main->items;
-    for (int i = 0; i < items->n; i++)
-        if (items->at[i].kind == IT_FN && is_library_fn(ctx, items->at[i].fn))
-            library_func(&e, items->at[i].fn);
+    for (int k = 0; k < p->files.n; k++) {
+        const Items *items = &p->files.data[k].module->items;
+        for (int i = 0; i < items->n; i++)
+            if (items->at[i].kind == IT_FN && is_library_fn(ctx, items->at[i].fn))
+                library_func(&e, items->at[i].fn);
+    }
     return e.module;
 }

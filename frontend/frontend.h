@@ -111,7 +111,8 @@ typedef struct Elaborated {
 
 Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst);
 
-/// The scalar fns of std/math.teg as a module of funcs named `exp_f32`: library of expand-math.
+/// The scalar fns of std/math.teg and its imports as a module of funcs named `exp_f32`: the library
+/// of expand-math.
 Op *fe_math_library(Ir *ir);
 
 #endif
