@@ -159,6 +159,7 @@ static bool elaborate_once(Elab *e, const char *name) {
         k->mark = build_bool(&e->b, ty_scalar(e->ir, EL_BOOL), true)->def;
         el_block(e, k->def->body);
         build_yield(&e->b, 0, NULL);
+        kernel_check_written(e);
         op_erase(k->mark);
     }
     scope_pop(e);

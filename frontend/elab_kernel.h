@@ -58,6 +58,8 @@ struct Kernel {
 /// Makes the region's arguments, binds dims and parameters in the scope, emits the launch checks.
 /// False after an error.
 bool kernel_params(Elab *e);
+/// Adds the launch checks of tensors that the body was found to write.
+void kernel_check_written(Elab *e);
 KDim *kernel_find_dim(const Kernel *k, const char *name);
 /// The value fixed by hand for a dim, const parameter or type parameter.
 const NamedValue *inst_dim(const Inst *inst, const char *name);

@@ -430,6 +430,32 @@ static void check_stride(Elab *e, const KParam *kp, int axis) {
                    2, (Value *[]){expected, found});
 }
 
+/// Elements of a written tensor lie apart: no stride is 0 over an extent above 1. A stride of 0 is
+/// part of the tensor's type, so code that has no such check is never run on one.
+static void check_written_axis(Elab *e, const KParam *kp, int axis) {
+    Value *tensor = kp->tensor->v;
+    if (tensor->type->strides[axis] != 0) return;
+    Value *extent = kernel_passed(e, OP_DIM, tensor, axis);
+    const char *text = ctx_format(
+        e->ctx, "'%s' is written, but the {} elements of axis %d are one: its stride is 0",
+        kp->p->name.text, axis);
+    kernel_require(e, kp->p->loc, build_binary(&e->b, OP_LE, extent, build_index(&e->b, 1)), text,
+                   1, &extent);
+}
+
+void kernel_check_written(Elab *e) {
+    const Kernel *k = e->kernel;
+    Builder old = e->b;
+    e->b.before = k->mark;
+    for (int i = 0; i < k->def->params.n; i++) {
+        const KParam *kp = &k->params[i];
+        if (!kp->tensor || !kp->use->written) continue;
+        e->b.loc = kp->p->loc;
+        for (int a = 0; a < kp->n_axes; a++) check_written_axis(e, kp, a);
+    }
+    e->b = old;
+}
+
 /// The tensor's dims as the body sees them.
 static void set_tensor_dims(Elab *e, KParam *kp) {
     Tensor *t = kp->tensor;
