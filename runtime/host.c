@@ -9,9 +9,12 @@
 
 #include <pthread.h>
 #include <pthreadpool.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // pthreadpool synchronises by atomics that the thread sanitizer does not see.
 #if defined(__SANITIZE_THREAD__)
@@ -40,7 +43,7 @@ typedef struct Workspace {
 } Workspace;
 
 struct tg_host {
-    pthreadpool_t pool; // NULL: one thread
+    pthreadpool_t pool; // NULL: not yet needed
     int threads;
     pthread_mutex_t running, printing;
     tg_print *print;
@@ -136,6 +139,12 @@ static void work(void *context, size_t index) {
     RELEASE(l);
 }
 
+/// Threads are started by the first launch that has work for them: that takes milliseconds.
+static bool has_pool(tg_host *h) {
+    if (!h->pool) h->pool = pthreadpool_create((size_t)h->threads);
+    return h->pool != NULL;
+}
+
 static int32_t env_parallel_for(const tg_env *env, int64_t n, int64_t arena_bytes, tg_task *task,
                                 void *context) {
     Worker *caller = env->user;
@@ -146,6 +155,7 @@ static int32_t env_parallel_for(const tg_env *env, int64_t n, int64_t arena_byte
     atomic_init(&l.failed, n);
     pthread_mutex_init(&l.lock, NULL);
     size_t workers = (size_t)(n < h->threads ? n : h->threads);
+    if (workers > 1 && !has_pool(h)) workers = 1;
     RELEASE(&l);
     if (workers > 1)
         pthreadpool_parallelize_1d(h->pool, work, &l, workers, 0);
@@ -159,16 +169,18 @@ static int32_t env_parallel_for(const tg_env *env, int64_t n, int64_t arena_byte
 
 /* ---- hosts --------------------------------------------------------------------------------- */
 
+/// The cores that this process may run on.
+static int available_cores(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
 tg_host *tg_host_create(int threads) {
-    pthreadpool_t pool =
-        threads == 1 ? NULL : pthreadpool_create(threads > 0 ? (size_t)threads : 0);
-    int n = pool ? (int)pthreadpool_get_threads_count(pool) : 1;
+    int n = threads > 0 ? threads : available_cores();
     tg_host *h = calloc(1, sizeof *h + sizeof *h->workers * (size_t)(n + 1));
-    if (!h) {
-        if (pool) pthreadpool_destroy(pool);
-        return NULL;
-    }
-    h->pool = pool;
+    if (!h) return NULL;
     h->threads = n;
     pthread_mutex_init(&h->running, NULL);
     pthread_mutex_init(&h->printing, NULL);

@@ -10,7 +10,7 @@
 /// Threads and an arena for each. One kernel runs at a time; callers of other threads wait.
 typedef struct tg_host tg_host;
 
-/// threads 0: one a core. NULL where there is no memory.
+/// threads 0: one a core that the process may use. NULL where there is no memory.
 tg_host *tg_host_create(int threads);
 void tg_host_destroy(tg_host *host);
 int tg_host_threads(const tg_host *host);

@@ -2,6 +2,9 @@
 // From an instance to execution: the executors, the levels that can be printed, the pipelines.
 #include "tools/tegula/driver.h"
 
+#include "backends/backend.h"
+#include "runtime/host.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,26 +22,35 @@ static void print_times(const Job *job, const Pass *const *pipeline, int n, cons
         fprintf(stderr, "%10.3f ms  %s\n", seconds[i] * 1e3, pipeline[i]->name);
 }
 
-static int64_t cache_bytes(int name, int64_t otherwise) {
-    long n = sysconf(name);
-    return n > 0 ? n : otherwise;
-}
-
 static int thread_count(const Options *o) {
     long n = o->threads ? (long)o->threads : sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (int)n : 1;
 }
 
+/// Sets *arg where the target leaves an op to the library of elementary functions.
+static void needs_library(Op *op, void *arg) {
+    if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
+    Elem elem = operand(op, 0)->type->elem;
+    if (elem_is(elem, EC_FLOAT) && !cpu_backend.has_op(op->code, elem)) *(bool *)arg = true;
+}
+
 PassEnv job_pass_env(Job *job) {
-    return (PassEnv){
-        .ir = job->ir,
-        .library = fe_math_library(job->ir),
-        .threads = thread_count(job->o),
-        .l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10),
-        .l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 512 << 10),
-        .check = job->o->check,
-        .vector_bytes = 32,
-    };
+    TargetInfo info;
+    cpu_backend.info(NULL, &info);
+    PassEnv env = {.ir = job->ir,
+                   .threads = thread_count(job->o),
+                   .l1_bytes = info.l1_bytes,
+                   .l2_bytes = info.l2_bytes,
+                   .check = job->o->check,
+                   .vector_bytes = info.vector_bytes};
+    for (int i = 0; i < job->code->n_config; i++)
+        if (strcmp(job->code->config[i].name, "split") == 0)
+            env.split = (int)job->code->config[i].value;
+    // Elaborating the library takes longer than most kernels do.
+    bool library = false;
+    op_walk_pre(job->code->module, needs_library, &library);
+    if (library) env.library = fe_math_library(job->ir);
+    return env;
 }
 
 bool job_passes(Job *job) {
@@ -75,9 +87,78 @@ static bool interp_launch(Job *job) {
     return interp_run(job->ir, job->code->module, job->code->name, bound.n, bound.args, &options);
 }
 
+/* ---- the CPU ------------------------------------------------------------------------------- */
+
+static void release_code(void *code) {
+    code_release(code);
+}
+
+/// Machine code, and the texts of `texts`; NULL after errors.
+static Code *compile_cpu(Job *job, int texts, bool load) {
+    if (!job_passes(job)) return NULL;
+    double start = cli_seconds();
+    CodeOptions options = {.check = job->o->check, .texts = texts};
+    Code *code = cpu_backend.compile(job->ir, job->code->module, &options, load);
+    double seconds = cli_seconds() - start;
+    job->seconds[1] += seconds;
+    if (job->o->time_passes) fprintf(stderr, "%10.3f ms  code\n", seconds * 1e3);
+    if (code) ctx_defer(job->ctx, release_code, code);
+    return code;
+}
+
+static bool cpu_compile(Job *job) {
+    Code *code = compile_cpu(job, 0, true);
+    if (!code) return false;
+    job->compiled = (void *)code;
+    return true;
+}
+
+/// The threads, kept over the runs of a batch.
+static tg_host *host_of(const Options *o) {
+    static tg_host *host;
+    int threads = thread_count(o);
+    if (host && tg_host_threads(host) == threads) return host;
+    tg_host_destroy(host);
+    host = tg_host_create(threads);
+    return host;
+}
+
+/// Reports a failure of compiled code where the source says so, as the interpreter does.
+static bool report_failure(Job *job, const tg_failure *failure) {
+    const tg_site *site = failure->site;
+    Loc loc = {0};
+    for (uint16_t f = 1; site && site->file && f <= ctx_source_count(job->ctx); f++)
+        if (strcmp(ctx_source_path(job->ctx, f), site->file) == 0)
+            loc = (Loc){(uint32_t)site->line, f, (uint16_t)site->column, 1};
+    diag(job->ctx, loc, D_RUN_FAILED, ctx_format(job->ctx, "%s", failure->text));
+    return false;
+}
+
+static tg_slot slot_of(InterpArg *arg, const ParamUse *use) {
+    if (use->kind != PARAM_TENSOR) return (tg_slot){.bits = cell_bits(use->elem, arg->scalar)};
+    Tensor *t = &arg->tensor;
+    return (tg_slot){.tensor = {t->data, t->extents, t->strides}};
+}
+
+static bool cpu_launch(Job *job) {
+    Bound bound = job_bind(job);
+    tg_slot *slots = ctx_array(job->ctx, tg_slot, bound.n + 1);
+    for (int i = 0; i < bound.n; i++) slots[i] = slot_of(&bound.args[i], bound.uses[i]);
+    tg_host *host = host_of(job->o);
+    if (!host) {
+        cli_error("no memory for threads");
+        return false;
+    }
+    tg_failure failure;
+    const Code *code = job->compiled;
+    int status = tg_host_run(host, code->entry, slots, print_text, NULL, &failure);
+    return status == TG_RUN_OK || report_failure(job, &failure);
+}
+
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static const Executor executors[] = {
+    {"cpu", "this machine, by LLVM, on all cores", cpu_compile, cpu_launch},
     {"interp", "the reference interpreter: slow and exact", interp_compile, interp_launch},
 };
 enum { N_EXECUTORS = sizeof executors / sizeof *executors };
@@ -132,14 +213,25 @@ static bool emit_grid(Job *job) {
     return job_passes(job) && emit_tile(job);
 }
 
+static bool emit_llvm(Job *job) {
+    const Code *code = compile_cpu(job, TEXT_LLVM, false);
+    if (code) fputs(code->llvm, stdout);
+    return code != NULL;
+}
+
+static bool emit_asm(Job *job) {
+    const Code *code = compile_cpu(job, TEXT_ASM, false);
+    if (code) fputs(code->assembly, stdout);
+    return code != NULL;
+}
+
 static const struct {
     const char *name;
     bool needs_code;
     bool (*print)(Job *job);
 } levels[] = {
-    {"ast", false, emit_ast},
-    {"tile", true, emit_tile},
-    {"grid", true, emit_grid},
+    {"ast", false, emit_ast},  {"tile", true, emit_tile}, {"grid", true, emit_grid},
+    {"llvm", true, emit_llvm}, {"asm", true, emit_asm},
 };
 enum { N_LEVELS = sizeof levels / sizeof *levels };
 
