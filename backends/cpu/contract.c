@@ -77,6 +77,7 @@ static void init_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
 
 static void init_result(Emit *e, Contraction *c, Op *op, Value *from) {
     c->c = result_buffer(e, result(op, 0));
+    if (from && bound_buffer(e, from) == c->c) return;
     Init init = {c, from, NULL};
     Loop *l = loop_begin(e, gen_i64(e->g, 0), gen_i64(e->g, c->rows), 1, "row");
     init.row = l->iv;
@@ -192,10 +193,12 @@ static void pack_strip(Contraction *c, Region *r, LLVMValueRef from, LLVMValueRe
     const Gen *g = e->g;
     Loop *l = loop_begin(e, from, to, c->step, "k");
     bind_scalar(e, r->args[0], l->iv);
+    arena_enter(e);
     emit_ops(e, r);
     LLVMValueRef done = LLVMBuildSub(g->b, l->iv, from, "");
     LLVMValueRef steps = LLVMBuildExactSDiv(g->b, done, gen_i64(g, c->step), "");
     pack_both(c, gen_mul(g, steps, gen_i64(g, units_of(c->kind, c->step))));
+    arena_leave(e);
     loop_end(e, l, NULL);
 }
 

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products of blocks on the CPU against the interpreter: awkward extents, every element type,
+// operands that lie along either axis, loops over k that take several strips.
+#include "differ.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+typedef struct Kind {
+    const char *elem, *sum;
+} Kind;
+static const Kind kinds[] = {{"f32", "f32"},    {"f64", "f64"},    {"f16", "f32"}, {"bf16", "f32"},
+                             {"f8e4m3", "f32"}, {"f8e5m2", "f32"}, {"i8", "i32"},  {"u8", "i32"}};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+/// transposed: bit 0 of A, bit 1 of B.
+static void check_dot(const Kind *kind, int m, int k, int n, int transposed, bool add) {
+    Ctx *ctx = ctx_create(NULL);
+    KernelText t;
+    kernel_begin(&t, ctx);
+    kernel_param(&t, "a", kind->elem, m, k, transposed & 1, VALUES_EXACT);
+    kernel_param(&t, "b", kind->elem, k, n, transposed & 2, VALUES_EXACT);
+    kernel_param(&t, "c", kind->sum, m, n, false, VALUES_EXACT);
+    kernel_body(&t);
+    kernel_load(&t, "x", "a", kind->elem, m, k);
+    kernel_load(&t, "y", "b", kind->elem, k, n);
+    kernel_load(&t, "z", "c", kind->sum, m, n);
+    text_add(&t.text, "%%d = dot %%x, %%y%s : %s<%dx%d>\n", add ? ", %z" : "", kind->sum, m, n);
+    kernel_store(&t, "c", "d", m, n);
+    differ_run(&t, 1e-6,
+               ctx_format(ctx, "%s %dx%dx%d, layout %d", kind->elem, m, k, n, transposed));
+    ctx_destroy(ctx);
+}
+
+static void every_shape(void **state) {
+    (void)state;
+    static const int extent[] = {1, 7, 16, 33, 64};
+    int which = 0;
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 5; j++)
+            for (int k = 0; k < 5; k++, which++)
+                check_dot(&kinds[0], extent[i], extent[j], extent[k], which % 4, which % 3 == 0);
+    check_dot(&kinds[0], 112, 64, 160, 2, true);
+}
+
+static void every_type(void **state) {
+    (void)state;
+    static const int shapes[][3] = {{1, 9, 40}, {3, 1, 5}, {30, 17, 1}, {16, 16, 16}, {33, 31, 70}};
+    for (int t = 1; t < N_KINDS; t++)
+        for (int s = 0; s < 5; s++)
+            for (int transposed = 0; transposed < 4; transposed++)
+                check_dot(&kinds[t], shapes[s][0], shapes[s][1], shapes[s][2], transposed,
+                          (s + transposed) % 2);
+}
+
+/// acc + the sum over k = lo, lo + step, ... < depth.
+static void check_loop(const Kind *kind, int m, int depth, int n, int step, int transposed) {
+    Ctx *ctx = ctx_create(NULL);
+    KernelText t;
+    kernel_begin(&t, ctx);
+    kernel_param(&t, "a", kind->elem, m, depth, transposed & 1, VALUES_EXACT);
+    kernel_param(&t, "b", kind->elem, depth, n, transposed & 2, VALUES_EXACT);
+    kernel_param(&t, "c", kind->sum, m, n, false, VALUES_EXACT);
+    kernel_body(&t);
+    kernel_load(&t, "acc", "c", kind->sum, m, n);
+    text_add(&t.text,
+             "%%depth = dim %%a [axis=1] : i64\n%%m = dim %%a [axis=0] : i64\n"
+             "%%n = dim %%b [axis=1] : i64\n%%pad = const [value=%s] : %s\n"
+             "%%d = contract %%zero, %%depth, %%acc [step=%d] : %s<%dx%d> {(%%k: i64)\n"
+             "%%left = sub %%depth, %%k : i64\n",
+             zero_of(kind->elem), kind->elem, step, kind->sum, m, n);
+    text_add(&t.text,
+             "%%x = load %%a, %%pad, %%zero, %%m, %%k, %%left [subs=(axis %d, axis %d)] : "
+             "%s<%dx%d>\n%%y = load %%b, %%pad, %%k, %%left, %%zero, %%n "
+             "[subs=(axis %d, axis %d)] : %s<%dx%d>\nyield %%x, %%y\n}\n",
+             m, step, kind->elem, m, step, step, n, kind->elem, step, n);
+    kernel_store(&t, "c", "d", m, n);
+    differ_run(&t, 1e-6, ctx_format(ctx, "%s loop %dx%dx%d by %d", kind->elem, m, depth, n, step));
+    ctx_destroy(ctx);
+}
+
+static void loops(void **state) {
+    (void)state;
+    for (int t = 0; t < N_KINDS; t++) {
+        check_loop(&kinds[t], 20, 100, 40, 16, t % 4);
+        check_loop(&kinds[t], 5, 23, 50, 7, (t + 1) % 4);
+    }
+    check_loop(&kinds[0], 33, 2100, 40, 64, 0);
+    check_loop(&kinds[6], 14, 2100, 70, 48, 3);
+    check_loop(&kinds[0], 1, 1500, 200, 32, 2);
+    check_loop(&kinds[0], 200, 300, 1, 32, 0);
+    check_loop(&kinds[0], 4, 64, 4, 1, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_shape),
+        cmocka_unit_test(every_type),
+        cmocka_unit_test(loops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
