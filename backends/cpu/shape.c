@@ -62,13 +62,19 @@ static int64_t root_cost(const Root *r, int axis) {
     }
 }
 
+static const Value *root_value(const Root *r) {
+    switch (r->kind) {
+    case ROOT_BUFFER: return r->value;
+    case ROOT_LOOP: return result(r->op, 0);
+    case ROOT_STORE:
+    case ROOT_ATOMIC: return access_of(r->op).value;
+    default: return operand(r->op, 0);
+    }
+}
+
 static int root_bytes(const Root *r) {
-    const Value *v = r->kind == ROOT_BUFFER   ? r->value
-                     : r->kind == ROOT_LOOP   ? result(r->op, 0)
-                     : r->kind == ROOT_REDUCE ? operand(r->op, 0)
-                                              : access_of(r->op).value;
-    int bytes = elem_bytes(v->type->elem);
-    return v->type->rank ? bytes : 1;
+    const Value *v = root_value(r);
+    return v->type->rank ? elem_bytes(v->type->elem) : 1;
 }
 
 /// The cost of all accesses for the elements of one vector along this axis, with lanes that lie
