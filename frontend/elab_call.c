@@ -200,16 +200,23 @@ static void list_fixed(Elab *e, const Kernel *k, Elaborated *out) {
     out->n_specialised = all.n;
 }
 
+typedef struct Search {
+    const char *callee;
+    bool found;
+} Search;
+
+static void seek_call(Op *op, void *arg) {
+    Search *s = arg;
+    s->found |= op->code == OP_CALL && strcmp(op_str(op, "callee"), s->callee) == 0;
+}
+
 /// Kernels that a round called and a later round of the caller called again are left over.
 static void drop_unused(Elab *e, const Kernel *k) {
     for (Op *op = e->module->regions[0]->last, *prev; op; op = prev) {
         prev = op->prev;
-        const char *name = op_str(op, "name");
-        bool used = op == k->op;
-        for (const Op *other = e->module->regions[0]->first; other && !used; other = other->next)
-            for_each_op(call, other->regions[0]) used |=
-                call->code == OP_CALL && strcmp(op_str(call, "callee"), name) == 0;
-        if (!used) op_erase(op);
+        Search s = {op_str(op, "name"), op == k->op};
+        if (!s.found) op_walk_pre(e->module, seek_call, &s);
+        if (!s.found) op_erase(op);
     }
 }
 
