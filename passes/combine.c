@@ -24,10 +24,6 @@ enum { PROGRAMS = 512, MAX_GROUPS = 64, MAX_GROUPS_IN_MEMORY = 8 };
 
 /* ---- which indices are kept ---------------------------------------------------------------- */
 
-static Value *index_of(const Level *l) {
-    return l->op->regions[0]->args[0];
-}
-
 static bool depends_on(const Value *v, const Value *index) {
     if (v == index) return true;
     if (!v->def || !value_is_inside(v, index->region->parent)) return false;
@@ -38,7 +34,7 @@ static bool depends_on(const Value *v, const Value *index) {
 
 static bool depends_on_folded(const Combining *c, const Value *v) {
     for (int i = 0; i < c->n_levels; i++)
-        if (!c->level[i].kept && depends_on(v, index_of(&c->level[i]))) return true;
+        if (!c->level[i].kept && depends_on(v, level_arg(&c->level[i]))) return true;
     return false;
 }
 
@@ -50,7 +46,7 @@ static bool told_apart(const Combining *c, const Op *op, const Level *l) {
     for (int d = 0; d < a.n_subs; d++) {
         Value *base = sub_operand(op, &a, d, 0);
         const SubDim *sub = &a.subs[d];
-        if (sub->kind == DIM_PICK || !index_moves(base, index_of(l)) || depends_on_folded(c, base))
+        if (sub->kind == DIM_PICK || !index_moves(base, level_arg(l)) || depends_on_folded(c, base))
             continue;
         if (sub->kind == DIM_AT || (sub->size - 1) * sub->mul < l->step) return true;
     }
@@ -87,7 +83,7 @@ static bool may_carry(const Combining *c, const Op *op) {
     PtrMap known = {0};
     for (int i = 0; i < c->n_levels; i++)
         if (c->level[i].kept)
-            map_set(c->ctx, &known, index_of(&c->level[i]), index_of(&c->level[i]));
+            map_set(c->ctx, &known, level_arg(&c->level[i]), level_arg(&c->level[i]));
     Place p = place_of(op);
     for (int i = 0; i < p.n_operands; i++)
         if (!slice_is_movable(p.operands[i], c->phase, &known)) return false;
@@ -282,11 +278,11 @@ static void move_programs(Combining *c, Builder *b, Value *at) {
         if (!l->kept && !l->in_line && l->step) {
             Op *loop = build_for(b, l->lo, l->hi, l->step, 0, NULL);
             b->region = loop->regions[0];
-            index[i] = region_add_arg(b->ir, b->region, l->lo->type, index_of(l)->name);
+            index[i] = region_add_arg(b->ir, b->region, l->lo->type, level_arg(l)->name);
         } else if (!l->kept && !l->in_line) {
             index[i] = l->lo;
         }
-        value_replace(index_of(l), l->kept ? l->fresh : index[i]);
+        value_replace(level_arg(l), l->kept ? l->index : index[i]);
         for_each_op_safe(op, l->op->regions[0]) {
             if (op->code != OP_PARALLEL && !op_has(op, TERMINATOR)) op_move_to_end(op, b->region);
         }
@@ -298,32 +294,14 @@ static void move_programs(Combining *c, Builder *b, Value *at) {
     b->region = home;
 }
 
-/// A `parallel` of one level at b; b goes on inside it.
-Value *combine_open_parallel(Builder *b, Value *lo, Value *hi, int64_t step, const char *name) {
-    Op *op = build_op(b, OP_PARALLEL, 2, (Value *[]){lo, hi}, 0, NULL, 1);
-    op_set_attr(b->ir, op, "step", at_int(b->ir, step));
-    op_set_attr(b->ir, op, "name", name ? at_str(b->ir, name) : NULL);
-    *b = build_at_end(b->ir, op->regions[0], b->loc);
-    return region_add_arg(b->ir, op->regions[0], lo->type, name);
-}
-
-/// Ends the regions from b's outwards, up to that of `phase`'s own parent.
-void combine_close(Builder *b, const Region *home) {
-    while (b->region != home) {
-        build_yield(b, 0, NULL);
-        b->region = b->region->parent->parent;
-    }
-}
-
 static void rebuild_phase(Combining *c) {
     Builder b = build_before(c->env->ir, c->phase);
     Region *home = b.region;
     for (int i = 0; i < c->n_levels; i++) {
         Level *l = &c->level[i];
-        if (l->kept)
-            l->fresh = combine_open_parallel(&b, l->lo, l->hi, l->step, op_str(l->op, "name"));
+        if (l->kept) l->index = open_parallel(&b, l->lo, l->hi, l->step, op_str(l->op, "name"));
     }
-    Value *group = combine_open_parallel(&b, build_index(&b, 0), c->groups, 1, "group");
+    Value *group = open_parallel(&b, build_index(&b, 0), c->groups, 1, "group");
     Value *from = ix_mul(&b, group, c->group_size);
     Value *to = ix_min(&b, ix_add(&b, from, c->group_size), c->line);
     Op *loop = group_loop(c, &b, from, to);
@@ -346,7 +324,7 @@ static void rebuild_phase(Combining *c) {
                 fold_in_memory(c, &c->target[t], op, group);
     }
     for (int k = 0; k < c->ops.n; k++) op_erase(c->ops.data[k]);
-    combine_close(&b, home);
+    close_regions(&b, home);
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
@@ -354,17 +332,6 @@ static void rebuild_phase(Combining *c) {
 static void find_combines(Op *op, void *arg) {
     Combining *c = arg;
     if (op->code == OP_COMBINE) vec_push(c->ctx, &c->ops, op);
-}
-
-static void read_levels(Combining *c) {
-    for (Op *p = c->phase; p; p = inner_parallel(p)) {
-        if (c->n_levels == MAX_LEVELS)
-            ice(c->ctx, p->loc, "a grid of more than %d dimensions", MAX_LEVELS);
-        Level *l = &c->level[c->n_levels++];
-        *l = (Level){
-            .op = p, .step = op_int(p, "step", 1), .lo = operand(p, 0), .hi = operand(p, 1)};
-        l->free = !value_is_inside(l->lo, c->phase) && !value_is_inside(l->hi, c->phase);
-    }
 }
 
 /// Folded levels up to the first whose bounds are not free form the line that is cut in groups.
@@ -394,7 +361,7 @@ static void lower_phase(Op *phase, void *arg) {
     op_walk_pre(phase, find_combines, c);
     if (!c->ops.n || !ranks_fit(c)) return;
     hoist_bounds(phase);
-    read_levels(c);
+    c->n_levels = read_levels(c->ctx, phase, c->level);
     choose_kept(c);
     choose_line(c);
     find_targets(c);

@@ -8,17 +8,6 @@
 
 enum { MAX_TARGETS = 64 };
 
-/// One dimension of the phase.
-typedef struct Level {
-    Op *op; // its `parallel`
-    int64_t step;
-    Value *lo, *hi, *count;
-    bool free;    // bounds are known before the phase
-    bool kept;    // tells elements apart; the others are folded
-    bool in_line; // folded, and part of the line of iterations that is cut into groups
-    Value *fresh; // kept: the index in the new phase
-} Level;
-
 /// The tensors of one combine, or of several to the same place.
 typedef struct Target {
     Op *op; // the first
@@ -48,10 +37,6 @@ typedef struct Combining {
 /// f(state, value), or value where `fresh` (NULL: never; a scalar or a block of bool).
 void combine_fold(Builder *b, const Op *op, Value *const *state, Value *const *values, Value *fresh,
                   Value **out);
-/// A `parallel` at b; b goes on inside it. Returns the index.
-Value *combine_open_parallel(Builder *b, Value *lo, Value *hi, int64_t step, const char *name);
-/// Ends the regions from b's outwards, up to `home`.
-void combine_close(Builder *b, const Region *home);
 
 /* ---- combine_fold.c ------------------------------------------------------------------------ */
 

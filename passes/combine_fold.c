@@ -18,10 +18,10 @@ static Place open_tiles(Builder *b, Value *tensor, int first, bool clipped) {
         op_set_attr(b->ir, dim, "axis", at_int(b->ir, d));
         hi[d] = result(dim, 0);
     }
-    if (first == rank) combine_open_parallel(b, zero, zero, 0, NULL); // one element
+    if (first == rank) open_parallel(b, zero, zero, 0, NULL); // one element
     for (int d = first; d < rank; d++) {
         int64_t step = d == rank - 1 ? TILE : 1;
-        Value *i = combine_open_parallel(b, zero, hi[d], step, NULL);
+        Value *i = open_parallel(b, zero, hi[d], step, NULL);
         if (d < rank - 1) {
             place_add_at(&p, i);
         } else if (clipped) {
@@ -41,7 +41,7 @@ void combine_clear_flags(Builder *b, const Target *t) {
     Place p = open_tiles(&in, t->flags, 0, true);
     Value *no = build_bool(&in, place_type(in.ir, EL_BOOL, &p), false);
     store_at(&in, t->flags, no, &p, NULL);
-    combine_close(&in, b->region);
+    close_regions(&in, b->region);
 }
 
 /// The place of group g within the scratches.
@@ -100,11 +100,11 @@ static void fold_by_program(Combining *c, Builder *b, const Target *t) {
     for (int i = 0; i < c->n_levels; i++) {
         const Level *l = &c->level[i];
         if (!l->kept) continue;
-        Value *index = combine_open_parallel(b, l->lo, l->hi, l->step, op_str(l->op, "name"));
-        map_set(c->ctx, &map, l->op->regions[0]->args[0], index);
+        Value *index = open_parallel(b, l->lo, l->hi, l->step, op_str(l->op, "name"));
+        map_set(c->ctx, &map, level_arg(l), index);
     }
     bool kept = map.n > 0;
-    if (!kept) combine_open_parallel(b, build_index(b, 0), build_index(b, 0), 0, NULL);
+    if (!kept) open_parallel(b, build_index(b, 0), build_index(b, 0), 0, NULL);
     Place p = place_of(t->op);
     for (int i = 0; i < p.n_operands; i++)
         p.operands[i] = clone_slice(b, p.operands[i], c->phase, &map);
@@ -144,7 +144,7 @@ void combine_build_fold(Combining *c, Builder *b, const Target *t) {
     Op *branch = build_op(b, OP_IF, 1, &some, 0, NULL, 2);
     Builder then = build_at_end(b->ir, branch->regions[0], c->phase->loc);
     (t->carried ? fold_by_program : fold_by_element)(c, &then, t);
-    combine_close(&then, branch->regions[0]);
+    close_regions(&then, branch->regions[0]);
     build_yield(&then, 0, NULL);
     Builder otherwise = build_at_end(b->ir, branch->regions[1], c->phase->loc);
     build_yield(&otherwise, 0, NULL);

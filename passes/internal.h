@@ -7,12 +7,29 @@
 
 enum { MAX_LEVELS = 32 }; // dimensions of a grid
 
+/// One dimension of a grid.
+typedef struct Level {
+    Op *op; // its `parallel`
+    int64_t step;
+    Value *lo, *hi, *count;
+    bool free;    // its bounds are known before the phase
+    bool kept;    // combine: tells elements apart; the others are folded
+    bool in_line; // combine: folded, and part of the line of iterations that is cut into groups
+    Value *index; // in the new form: the index itself, or its number
+} Level;
+
 /* ---- tile_grid.c --------------------------------------------------------------------------- */
 
 /// The next level of a nest, or NULL in the innermost.
 Op *inner_parallel(const Op *parallel);
 /// Scalar arithmetic between the levels that needs nothing from inside moves before the phase.
 void hoist_bounds(Op *phase);
+/// The dimensions of a phase from outside in; how many there are.
+int read_levels(Ctx *ctx, Op *phase, Level *level);
+/// The index argument of a dimension.
+static inline Value *level_arg(const Level *l) {
+    return l->op->regions[0]->args[0];
+}
 
 /* ---- cost.c -------------------------------------------------------------------------------- */
 

@@ -18,16 +18,34 @@ const Pass *pass_by_name(const char *name) {
 #define RUN(id) &pass_table[PASS_##id]
 const Pass *const cpu_pipeline[] = {
     // One kernel, in its simplest form.
-    RUN(INLINE), RUN(CANONICALIZE), RUN(CSE), RUN(LICM),
+    RUN(INLINE),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(LICM),
     // Facts about indices are plainest while indices are those of the source. Warnings and the
     // check for launches in place see the programs as they were written, too.
-    RUN(BOUNDS), RUN(CANONICALIZE), RUN(CSE), RUN(ALIAS),
+    RUN(BOUNDS),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(ALIAS),
     // Phases are added while phases are still nests of `parallel`.
-    RUN(COMBINE), RUN(CANONICALIZE), RUN(CSE), RUN(LICM), RUN(BOUNDS),
+    RUN(COMBINE),
+    RUN(SPLIT),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(LICM),
+    RUN(BOUNDS),
     // Loops of products leave before others are peeled, and before programs are dealt out: then
     // the cost of a program is known.
-    RUN(CONTRACT), RUN(CANONICALIZE), RUN(CSE), RUN(TILE_GRID),
+    RUN(CONTRACT),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(TILE_GRID),
     // Last, for it makes much code: the library's functions, and what they share.
-    RUN(EXPAND_MATH), RUN(CANONICALIZE), RUN(CSE), RUN(LICM), RUN(DCE),
+    RUN(EXPAND_MATH),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(LICM),
+    RUN(DCE),
 };
 const int cpu_pipeline_length = sizeof cpu_pipeline / sizeof *cpu_pipeline;

@@ -21,13 +21,6 @@
 #define MAX_TASK 60e-6
 enum { GROUP = 8, TASKS_A_THREAD = 8, MAX_WAYS = 64 };
 
-typedef struct Level {
-    Op *op; // its `parallel`
-    int64_t step;
-    bool free; // bounds are known before the phase
-    Value *lo, *hi, *count, *index;
-} Level;
-
 typedef struct Nest {
     PassEnv *env;
     Op *phase;
@@ -54,15 +47,16 @@ void hoist_bounds(Op *phase) {
         }
 }
 
-static void read_nest(Nest *nest) {
-    for (Op *p = nest->phase; p; p = inner_parallel(p)) {
-        if (nest->n == MAX_LEVELS)
-            ice(ir_ctx(nest->env->ir), p->loc, "a grid of more than %d dimensions", MAX_LEVELS);
-        Level *l = &nest->level[nest->n++];
+int read_levels(Ctx *ctx, Op *phase, Level *level) {
+    int n = 0;
+    for (Op *p = phase; p; p = inner_parallel(p)) {
+        if (n == MAX_LEVELS) ice(ctx, p->loc, "a grid of more than %d dimensions", MAX_LEVELS);
+        Level *l = &level[n++];
         *l = (Level){
             .op = p, .step = op_int(p, "step", 1), .lo = operand(p, 0), .hi = operand(p, 1)};
-        l->free = !value_is_inside(l->lo, nest->phase) && !value_is_inside(l->hi, nest->phase);
+        l->free = !value_is_inside(l->lo, phase) && !value_is_inside(l->hi, phase);
     }
+    return n;
 }
 
 static Region *program_body(const Nest *nest) {
@@ -164,7 +158,7 @@ static Value *loop_over(Nest *nest, Builder *b, const Level *l, Value *way) {
     if (!way) {
         Op *loop = build_for(b, lo, hi, l->step, 0, NULL);
         b->region = loop->regions[0];
-        return region_add_arg(b->ir, loop->regions[0], lo->type, l->op->regions[0]->args[0]->name);
+        return region_add_arg(b->ir, loop->regions[0], lo->type, level_arg(l)->name);
     }
     Value *trips = trip_count(b, lo, hi, l->step);
     Value *part = ix_ceildiv(b, trips, nest->ways);
@@ -188,8 +182,7 @@ static void emit_program(Nest *nest, Builder *b, Value *way) {
             index = loop_over(nest, b, l, way);
             way = NULL;
         }
-        Value *arg = l->op->regions[0]->args[0];
-        value_replace(arg, index);
+        value_replace(level_arg(l), index);
         for_each_op_safe(op, l->op->regions[0]) {
             if (op->code != OP_PARALLEL && !op_has(op, TERMINATOR)) op_move_to_end(op, b->region);
         }
@@ -213,7 +206,7 @@ static const char *dimension_names(const Nest *nest) {
 static void lower_phase(PassEnv *env, Op *phase) {
     Nest nest = {.env = env, .phase = phase};
     hoist_bounds(phase);
-    read_nest(&nest);
+    nest.n = read_levels(ir_ctx(env->ir), phase, nest.level);
     Builder b = build_before(env->ir, phase);
     Value *tasks = count_tasks(&nest, &b);
     Op *launch = build_op(&b, OP_LAUNCH, 1, &tasks, 0, NULL, 1);

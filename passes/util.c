@@ -286,10 +286,22 @@ const Attr *monoid_identity(Ir *ir, OpCode op, Elem elem) {
 
 /* ---- slices -------------------------------------------------------------------------------- */
 
+/// Everything that op's regions use stands in them or outside of root.
+static bool regions_are_closed(const Op *op, const Op *tree, const Op *root) {
+    for (int r = 0; r < op->n_regions; r++) for_each_op(inner, op->regions[r]) {
+            for (int i = 0; i < inner->n_operands; i++) {
+                const Value *v = operand(inner, i);
+                if (value_is_inside(v, root) && !value_is_inside(v, tree)) return false;
+            }
+            if (!regions_are_closed(inner, tree, root)) return false;
+        }
+    return true;
+}
+
 bool slice_is_movable(const Value *v, const Op *root, const PtrMap *known) {
     if (!value_is_inside(v, root) || map_get(known, v)) return true;
     const Op *op = v->def;
-    if (!op || op->n_regions) return false;
+    if (!op || !regions_are_closed(op, op, root)) return false;
     if (!op_has(op, PURE) && !(op->code == OP_LOAD && !tree_writes(root, operand(op, 0))))
         return false;
     for (int i = 0; i < op->n_operands; i++)
@@ -366,4 +378,19 @@ Op *build_for(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *cons
     Op *op = build_op(b, OP_FOR, n + 2, operands, n, types, 1);
     op_set_attr(b->ir, op, "step", at_int(b->ir, step));
     return op;
+}
+
+Value *open_parallel(Builder *b, Value *lo, Value *hi, int64_t step, const char *name) {
+    Op *op = build_op(b, OP_PARALLEL, 2, (Value *[]){lo, hi}, 0, NULL, 1);
+    op_set_attr(b->ir, op, "step", at_int(b->ir, step));
+    op_set_attr(b->ir, op, "name", name ? at_str(b->ir, name) : NULL);
+    *b = build_at_end(b->ir, op->regions[0], b->loc);
+    return region_add_arg(b->ir, op->regions[0], lo->type, name);
+}
+
+void close_regions(Builder *b, const Region *home) {
+    while (b->region != home) {
+        build_yield(b, 0, NULL);
+        b->region = b->region->parent->parent;
+    }
 }

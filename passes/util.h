@@ -96,7 +96,11 @@ Value *ix_max(Builder *b, Value *x, Value *y);
 Value *ix_ceildiv(Builder *b, Value *x, Value *y);
 /// Iterations of a loop from lo to hi by step, never negative; 1 where step is 0.
 Value *trip_count(Builder *b, Value *lo, Value *hi, int64_t step);
-/// op, new and empty, of these operands; region arguments and terminator are the caller's.
+/// A `for`, empty; region arguments and terminator are the caller's.
 Op *build_for(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *const *inits);
+/// A `parallel` at b; b goes on inside it. Returns the index.
+Value *open_parallel(Builder *b, Value *lo, Value *hi, int64_t step, const char *name);
+/// Ends the regions from b's outwards, up to `home`, and goes on there at its end.
+void close_regions(Builder *b, const Region *home);
 
 #endif

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// split: the reduction loop of too few programs becomes a phase of partial loops and one that
+// joins them.
+//
+//   parallel b { %s = for n in 0 .. N (%s0) { ... } merge f; use(%s) }
+//   ->
+//   parallel b, way in W { %p = for n in part `way` (%s0) { ... }; part[b, way] = %p }
+//   parallel b { %s = fold by f of part[b, 0 .. W]; use(%s) }
+//
+// A loop qualifies if it has a merge function, or if all it carries changes by x += e, max, min,
+// *=, and, or, xor; it may only read, and what it stands on must be computable twice. The number
+// of parts depends on the number of programs and the trips alone, not on the machine, so the
+// grouping, and with it the rounding, is the same in every run.
+//
+// Where the number of programs is known to the launch only, loops with a merge function get both
+// forms and a branch; others stay as they are unless PassEnv.split asks.
+#include "passes/internal.h"
+#include "passes/passes.h"
+#include "passes/util.h"
+
+enum { FEW_PROGRAMS = 32, MAX_PARTS = 64, MIN_TRIPS = 4 };
+
+typedef struct Split {
+    PassEnv *env;
+    Ctx *ctx;
+    Op *phase, *loop;
+    Op *fold; // what joins the parts of the last loop that was split
+    int n_levels;
+    Level level[MAX_LEVELS];
+    OpCode *monoids; // of each carried value; NULL where the loop has a merge function
+    Value *programs, *ways;
+    Value **part; // scratches [programs, ways, extents...], one a carried value
+} Split;
+
+/* ---- which loops --------------------------------------------------------------------------- */
+
+static bool names_in(const Op *op, const Value *v) {
+    for (int i = 0; i < op->n_operands; i++)
+        if (operand(op, i) == v) return true;
+    return false;
+}
+
+/// x op e, where x is carried value i and e does not come from carried values: that op.
+static OpCode monoid_of(const Op *loop, int i) {
+    Value *arg = loop_arg(loop, 0, i), *next = operand(terminator(loop->regions[0]), i);
+    const Op *op = next->def;
+    if (!op || op->parent != loop->regions[0] || !value_has_one_use(arg) ||
+        !value_has_one_use(next) || !names_in(op, arg))
+        return OP_COUNT;
+    if (op->code == OP_DOT) return op->n_operands == 3 && operand(op, 2) == arg ? OP_ADD : OP_COUNT;
+    return op_has(op, ELEMENTWISE | ASSOCIATES) ? op->code : OP_COUNT;
+}
+
+/// Every value of the phase that the loop uses can be computed elsewhere.
+static bool captures_are_movable(const Split *s, const Op *op, const PtrMap *known) {
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *v = operand(op, i);
+        if (!value_is_inside(v, s->loop) && !slice_is_movable(v, s->phase, known)) return false;
+    }
+    for (int r = 0; r < op->n_regions && r < 1 + (op->code == OP_IF || op->code == OP_WHILE); r++)
+        for_each_op(inner, op->regions[r]) {
+            if (op_is_load(inner) && tree_writes(s->phase, operand(inner, 0))) return false;
+            if (!captures_are_movable(s, inner, known)) return false;
+        }
+    return true;
+}
+
+static bool trips_are_few(const Op *loop) {
+    int64_t lo, hi;
+    return const_int(operand(loop, 0), &lo) && const_int(operand(loop, 1), &hi) &&
+           hi - lo < MIN_TRIPS * op_int(loop, "step", 1);
+}
+
+static bool may_split(Split *s) {
+    Op *loop = s->loop;
+    if (loop->code != OP_FOR || loop->n_results == 0 || !tree_only_reads(loop) ||
+        trips_are_few(loop))
+        return false;
+    s->monoids = loop->n_regions > 1 ? NULL : ctx_array(s->ctx, OpCode, loop->n_results);
+    for (int i = 0; i < loop->n_results; i++) {
+        if (result(loop, i)->type->rank + 2 > MAX_RANK) return false;
+        if (s->monoids && (s->monoids[i] = monoid_of(loop, i)) == OP_COUNT) return false;
+    }
+    PtrMap known = {0};
+    for (int i = 0; i < s->n_levels; i++)
+        map_set(s->ctx, &known, level_arg(&s->level[i]), level_arg(&s->level[i]));
+    return captures_are_movable(s, loop, &known);
+}
+
+/* ---- both phases --------------------------------------------------------------------------- */
+
+static void count_programs(Split *s, Builder *b) {
+    s->programs = build_index(b, 1);
+    for (int i = 0; i < s->n_levels; i++) {
+        Level *l = &s->level[i];
+        l->count = trip_count(b, l->lo, l->hi, l->step);
+        s->programs = ix_mul(b, s->programs, l->count);
+    }
+}
+
+static void choose_ways(Split *s, Builder *b) {
+    if (s->env->split > 1) {
+        s->ways = build_index(b, s->env->split);
+        return;
+    }
+    Value *some = ix_max(b, s->programs, build_index(b, 1));
+    s->ways = ix_ceildiv(b, build_index(b, MAX_PARTS), some);
+}
+
+static void make_scratches(Split *s, Builder *b) {
+    int n = s->loop->n_results;
+    s->part = ctx_array(s->ctx, Value *, n);
+    for (int i = 0; i < n; i++) {
+        const Type *t = result(s->loop, i)->type;
+        int64_t extents[MAX_RANK] = {DYNAMIC, DYNAMIC}, strides[MAX_RANK];
+        Value *dims[MAX_RANK] = {s->programs, s->ways};
+        int64_t stride = 1;
+        for (int d = t->rank - 1; d >= 0; d--) {
+            extents[d + 2] = t->extents[d];
+            strides[d + 2] = stride;
+            dims[d + 2] = build_index(b, t->extents[d]);
+            stride *= t->extents[d];
+        }
+        strides[1] = stride;
+        strides[0] = DYNAMIC;
+        const Type *type = ty_tensor(b->ir, t->elem, t->rank + 2, extents, strides);
+        s->part[i] = result(build_op(b, OP_SCRATCH, t->rank + 2, dims, 1, &type, 0), 0);
+    }
+}
+
+/// part[program, way, :, ...]
+static Place part_place(Builder *b, Value *program, Value *way, const Type *t) {
+    Place p = {0};
+    place_add_at(&p, program);
+    place_add_at(&p, way);
+    for (int d = 0; d < t->rank; d++)
+        place_add_axis(&p, build_index(b, 0), build_index(b, t->extents[d]), t->extents[d]);
+    return p;
+}
+
+/// The number of the program whose indices are in index[].
+static Value *program_number(Split *s, Builder *b, Value *const *index) {
+    Value *number = build_index(b, 0);
+    for (int i = 0; i < s->n_levels; i++) {
+        const Level *l = &s->level[i];
+        if (!l->step) continue;
+        Value *t = ix_div(b, ix_sub(b, index[i], l->lo), build_index(b, l->step));
+        number = ix_add(b, ix_mul(b, number, l->count), t);
+    }
+    return number;
+}
+
+/// Copies what the loop uses from the phase around it.
+static void clone_captures(Split *s, Builder *b, const Op *op, PtrMap *map) {
+    for (int i = 0; i < op->n_operands; i++)
+        if (!value_is_inside(operand(op, i), s->loop))
+            clone_slice(b, operand(op, i), s->phase, map);
+    for (int r = 0; r < op->n_regions && r < 1 + (op->code == OP_IF || op->code == OP_WHILE); r++)
+        for_each_op(inner, op->regions[r]) clone_captures(s, b, inner, map);
+}
+
+/// The loop over iterations from .. to, in the first phase.
+static Op *partial_loop(Split *s, Builder *b, Value *from, Value *to, PtrMap *map) {
+    int n = s->loop->n_results;
+    Value **inits = ctx_array(s->ctx, Value *, n), **next = ctx_array(s->ctx, Value *, n);
+    for (int i = 0; i < n; i++) {
+        const Type *t = result(s->loop, i)->type;
+        inits[i] = s->monoids ? build_const(b, t, monoid_identity(b->ir, s->monoids[i], t->elem))
+                              : clone_slice(b, operand(s->loop, i + 2), s->phase, map);
+    }
+    Op *loop = build_for(b, from, to, op_int(s->loop, "step", 1), n, inits);
+    Region *body = s->loop->regions[0], *r = loop->regions[0];
+    for (int i = 0; i < body->n_args; i++) {
+        Value *arg = region_add_arg(b->ir, r, body->args[i]->type, body->args[i]->name);
+        map_set(s->ctx, map, body->args[i], arg);
+    }
+    Builder in = build_at_end(b->ir, r, s->loop->loc);
+    region_clone_body(&in, body, map);
+    for (int i = 0; i < n; i++) {
+        Value *v = operand(terminator(body), i), *copy = map_get(map, v);
+        next[i] = copy ? copy : v;
+    }
+    build_yield(&in, n, next);
+    return loop;
+}
+
+static void build_partial_phase(Split *s, Builder b) {
+    const Region *home = b.region;
+    Value *index[MAX_LEVELS];
+    PtrMap map = {0};
+    for (int i = 0; i < s->n_levels; i++) {
+        const Level *l = &s->level[i];
+        index[i] = open_parallel(&b, l->lo, l->hi, l->step, op_str(l->op, "name"));
+        map_set(s->ctx, &map, level_arg(l), index[i]);
+    }
+    Value *way = open_parallel(&b, build_index(&b, 0), s->ways, 1, "way");
+    clone_captures(s, &b, s->loop, &map);
+    Value *lo = clone_slice(&b, operand(s->loop, 0), s->phase, &map);
+    Value *hi = clone_slice(&b, operand(s->loop, 1), s->phase, &map);
+    int64_t step = op_int(s->loop, "step", 1);
+    Value *trips = ix_ceildiv(&b, trip_count(&b, lo, hi, step), s->ways);
+    Value *length = ix_mul(&b, trips, build_index(&b, step));
+    Value *from = ix_add(&b, lo, ix_mul(&b, way, length));
+    Value *to = ix_min(&b, ix_add(&b, from, length), hi);
+    Op *loop = partial_loop(s, &b, from, to, &map);
+    Value *program = program_number(s, &b, index);
+    for (int i = 0; i < loop->n_results; i++) {
+        Place p = part_place(&b, program, way, result(loop, i)->type);
+        store_at(&b, s->part[i], result(loop, i), &p, NULL);
+    }
+    close_regions(&b, home);
+}
+
+/// state, part -> the state of both, in a region of a `for`.
+static void join(Split *s, Builder *b, Value *const *state, Value *const *part, Value **out) {
+    int n = s->loop->n_results;
+    if (s->monoids) {
+        for (int i = 0; i < n; i++) out[i] = build_binary(b, s->monoids[i], state[i], part[i]);
+        return;
+    }
+    Region *merge = s->loop->regions[1];
+    PtrMap map = {0};
+    for (int i = 0; i < n; i++) {
+        map_set(s->ctx, &map, merge->args[i], state[i]);
+        map_set(s->ctx, &map, merge->args[n + i], part[i]);
+    }
+    region_clone_body(b, merge, &map);
+    for (int i = 0; i < n; i++) {
+        Value *v = operand(terminator(merge), i), *copy = map_get(&map, v);
+        out[i] = copy ? copy : v;
+    }
+}
+
+/// In place of the loop: joins the parts to its initial values, which a merge function need not
+/// see again: they are its identity, and in the first part.
+static void replace_loop(Split *s) {
+    Op *loop = s->loop;
+    int n = loop->n_results;
+    Builder b = build_before(s->env->ir, loop);
+    Value *index[MAX_LEVELS];
+    for (int i = 0; i < s->n_levels; i++) index[i] = level_arg(&s->level[i]);
+    Value *program = program_number(s, &b, index), *zero = build_index(&b, 0);
+    Value **state = ctx_array(s->ctx, Value *, n), **part = ctx_array(s->ctx, Value *, n);
+    for (int i = 0; i < n; i++) {
+        Place p = part_place(&b, program, zero, result(loop, i)->type);
+        state[i] = s->monoids ? operand(loop, i + 2) : load_at(&b, s->part[i], &p);
+    }
+    Op *fold = build_for(&b, s->monoids ? zero : build_index(&b, 1), s->ways, 1, n, state);
+    Region *r = fold->regions[0];
+    Value *way = region_add_arg(b.ir, r, zero->type, "way");
+    for (int i = 0; i < n; i++) region_add_arg(b.ir, r, state[i]->type, NULL);
+    Builder in = build_at_end(b.ir, r, loop->loc);
+    for (int i = 0; i < n; i++) {
+        Place p = part_place(&in, program, way, state[i]->type);
+        part[i] = load_at(&in, s->part[i], &p);
+    }
+    Value **next = ctx_array(s->ctx, Value *, n);
+    join(s, &in, r->args + 1, part, next);
+    build_yield(&in, n, next);
+    for (int i = 0; i < n; i++) value_replace(result(loop, i), result(fold, i));
+    op_erase(loop);
+    s->fold = fold;
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+/// Fills s for the first loop of the phase's programs, behind op `after`, that may be split.
+static bool find_loop(PassEnv *env, Op *phase, Op *after, Split *s) {
+    *s = (Split){.env = env, .ctx = ir_ctx(env->ir), .phase = phase};
+    s->n_levels = read_levels(s->ctx, phase, s->level);
+    for (int i = 0; i < s->n_levels; i++)
+        if (!s->level[i].free) return false;
+    Region *body = s->level[s->n_levels - 1].op->regions[0];
+    for (s->loop = after ? after->next : body->first; s->loop; s->loop = s->loop->next)
+        if (may_split(s)) return true;
+    return false;
+}
+
+static void split_phase(Split *s) {
+    Builder b = build_before(s->env->ir, s->phase);
+    count_programs(s, &b);
+    choose_ways(s, &b);
+    make_scratches(s, &b);
+    build_partial_phase(s, b);
+    replace_loop(s);
+}
+
+/// if few programs { the split phase } else { the phase }
+static void split_where_few(Split *s, Builder *b) {
+    Ir *ir = s->env->ir;
+    Value *few = build_binary(b, OP_LT, s->programs, build_index(b, FEW_PROGRAMS));
+    Op *branch = build_op(b, OP_IF, 1, &few, 0, NULL, 2);
+    Builder then = build_at_end(ir, branch->regions[0], s->phase->loc);
+    Builder otherwise = build_at_end(ir, branch->regions[1], s->phase->loc);
+    PtrMap map = {0};
+    op_clone(&otherwise, s->phase, &map);
+    op_move_to_end(s->phase, branch->regions[0]);
+    build_yield(&then, 0, NULL);
+    build_yield(&otherwise, 0, NULL);
+    split_phase(s);
+}
+
+static void visit(Op *phase, void *arg) {
+    PassEnv *env = arg;
+    Split s;
+    if (phase->code != OP_PARALLEL || op_enclosing(phase, OP_PARALLEL) || env->split == 1) return;
+    hoist_bounds(phase);
+    bool branched = false;
+    for (Op *after = NULL; find_loop(env, phase, after, &s); after = s.fold) {
+        Builder b = build_before(env->ir, phase);
+        int64_t programs;
+        count_programs(&s, &b);
+        bool known = const_int(s.programs, &programs);
+        if (env->split > 1 || branched || (known && programs < FEW_PROGRAMS)) {
+            split_phase(&s);
+        } else if (!known && !s.monoids) {
+            split_where_few(&s, &b);
+            branched = true; // the phase stands in the branch of few programs now
+        } else {
+            return;
+        }
+    }
+}
+
+void pass_split(PassEnv *env, Op *module) {
+    op_walk_post(module, visit, env);
+    pass_dce(env, module);
+}
