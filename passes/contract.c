@@ -126,6 +126,12 @@ static bool raise_loop(Ir *ir, Op *loop) {
 
 /* ---- joining loops ------------------------------------------------------------------------- */
 
+static bool uses_loop(const Op *op, const Op *loop) {
+    for (int i = 0; i < op->n_operands; i++)
+        if (value_is_inside(operand(op, i), loop)) return true;
+    return false;
+}
+
 /// The contract that the body of the loop ends with and is all about, or NULL.
 static Op *only_contract(const Op *loop) {
     if (loop->n_results != 1 || loop->n_regions != 1) return NULL;
@@ -141,6 +147,10 @@ static Op *only_contract(const Op *loop) {
 
 /// for i { contract k { f(i, k) } } = contract l { f(l / n, l % n) }, n = lanes of the inner line.
 static void join_loop(Ir *ir, Op *loop) {
+    // What joining an inner loop has put here of the outer loop's doing goes out first.
+    for_each_op_safe(op, loop->regions[0]) {
+        if (op_has(op, PURE) && !op->n_regions && !uses_loop(op, loop)) op_move_before(op, loop);
+    }
     Op *inner = only_contract(loop);
     if (!inner) return;
     int64_t lanes = op_int(inner, "step", 1), step = op_int(loop, "step", 1);

@@ -114,8 +114,7 @@ static Interval op_interval(Ranges *r, const Op *op, int depth) {
     }
 }
 
-static Interval atom_interval(Ranges *r, const Value *v, int depth) {
-    if (depth > RANGE_DEPTH) return ANYTHING;
+static Interval new_interval(Ranges *r, const Value *v, int depth) {
     if (is_own_extent(v)) return (Interval){0, MAX_EXTENT};
     if (is_loop_index(v)) return loop_interval(r, v, depth);
     if (!v->def)
@@ -124,6 +123,14 @@ static Interval atom_interval(Ranges *r, const Value *v, int depth) {
     Interval x = v->def->n_regions ? ANYTHING : op_interval(r, v->def, depth);
     Interval all = type_interval(v->type->elem); // beyond it the op wraps
     return x.lo >= all.lo && x.hi <= all.hi ? x : all;
+}
+
+static Interval atom_interval(Ranges *r, const Value *v, int depth) {
+    const Interval *known = map_get(&r->intervals, v);
+    if (known || depth > RANGE_DEPTH) return known ? *known : ANYTHING;
+    Interval x = new_interval(r, v, depth);
+    map_set(r->ctx, &r->intervals, v, ctx_copy(r->ctx, &x, sizeof x));
+    return x;
 }
 
 Interval linear_interval(Ranges *r, Linear form, int depth) {

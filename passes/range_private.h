@@ -23,6 +23,7 @@ struct Ranges {
     int n_kernel_facts; // the first ones hold everywhere
     PtrMap equal;       // atom -> the Linear it equals
     PtrMap divisors;    // atom -> a number that divides it
+    PtrMap intervals;   // atom -> its Interval, once known
     int steps;          // left for the proof at hand
 };
 

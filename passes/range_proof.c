@@ -11,7 +11,7 @@
 // depth and steps; what it does not find counts as unknown.
 #include "passes/range_private.h"
 
-enum { PROOF_STEPS = 3000, PROOF_DEPTH = 9 };
+enum { PROOF_STEPS = 500, PROOF_DEPTH = 9 };
 
 static bool proved(Ranges *r, Linear form, int depth);
 
