@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 import numpy as np
 
@@ -91,28 +92,44 @@ def command(run, number, folder, outputs):
     return shlex.join(words + list(c.flags))
 
 
-def run_batch(program, lines, folder, timeout):
-    """(exit code, text) of each line; a line that kills the process gets its signal as code."""
+def run_process(program, batch, limit):
+    """Yields (exit code, text) of each line that ended, at last (signal or -1, text) of one that did
+    not: the process died, or was killed as the line took more than `limit` seconds."""
+    p = subprocess.Popen([program, "run", "--batch", str(batch)], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT)
+    text, late = [], []
+
+    def stop():
+        late.append(True)
+        p.kill()
+
+    timer = threading.Timer(limit, stop)
+    timer.start()
+    for raw in p.stdout:
+        line = raw.decode(errors="replace").rstrip("\n")
+        if not line.startswith("@@ "):
+            text.append(line)
+            continue
+        timer.cancel()
+        yield int(line.split()[2]), "\n".join(text)
+        text = []
+        timer = threading.Timer(limit, stop)
+        timer.start()
+    timer.cancel()
+    code = p.wait()
+    why = f"took more than {limit} s" if late else "the process died"
+    yield code if code else -1, "\n".join(text[-40:] + [why])
+
+
+def run_batch(program, lines, folder, limit):
+    """(exit code, text) of each line; after one that did not end, a new process goes on."""
     results = []
     while len(results) < len(lines):
         batch = folder / "batch.txt"
         batch.write_text("\n".join(lines[len(results):]) + "\n")
-        try:
-            p = subprocess.run([program, "run", "--batch", str(batch)], stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, timeout=timeout)
-            out, code = p.stdout, p.returncode
-        except subprocess.TimeoutExpired as e:
-            out, code = e.stdout or b"", -9
-        text, done = [], 0
-        for line in out.decode(errors="replace").splitlines():
-            if line.startswith("@@ "):
-                results.append((int(line.split()[2]), "\n".join(text)))
-                text, done = [], done + 1
-            else:
-                text.append(line)
-        if len(results) < len(lines):
-            results.append((code if code else -1, "\n".join(text[-40:]) + "\nthe process died"))
-    return results
+        for result in run_process(program, batch, limit):
+            results.append(result)
+    return results[:len(lines)]
 
 
 def bound(case, name, want, kind):
@@ -180,7 +197,7 @@ def main():
     p.add_argument("--target", action="append")
     p.add_argument("--keep", action="store_true", help="keep the scratch folder and name it")
     p.add_argument("-k", default="", help="only cases whose title holds this text")
-    p.add_argument("--timeout", type=int, default=600)
+    p.add_argument("--limit", type=float, default=60, help="seconds that one run may take")
     p.add_argument("files", nargs="+")
     o = p.parse_args()
 
@@ -195,7 +212,7 @@ def main():
     references = {id(c): expected(c) for c in harness.CASES}
     lines = [command(r, n, folder, references[id(r.case)]) for n, r in enumerate(runs)]
     failed = 0
-    for n, (code, text) in enumerate(run_batch(o.tegula, lines, folder, o.timeout)):
+    for n, (code, text) in enumerate(run_batch(o.tegula, lines, folder, o.limit)):
         wrong = verdict(runs[n], n, code, text, references[id(runs[n].case)], folder)
         if wrong:
             failed += 1
