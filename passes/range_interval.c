@@ -129,7 +129,8 @@ static Interval atom_interval(Ranges *r, const Value *v, int depth) {
     const Interval *known = map_get(&r->intervals, v);
     if (known || depth > RANGE_DEPTH) return known ? *known : ANYTHING;
     Interval x = new_interval(r, v, depth);
-    map_set(r->ctx, &r->intervals, v, ctx_copy(r->ctx, &x, sizeof x));
+    if (depth <= 2) // deeper, too little of its definition may have been seen
+        map_set(r->ctx, &r->intervals, v, ctx_copy(r->ctx, &x, sizeof x));
     return x;
 }
 

@@ -110,9 +110,31 @@ static bool by_facts(Ranges *r, const Linear *form, int depth) {
     return false;
 }
 
+/// How much stands behind an atom: what is defined by others goes before them, inner indices
+/// before outer ones, and extents last.
+static int derivation(const Value *v) {
+    if (is_own_extent(v) || def_of(v, OP_DIM)) return 0;
+    const Region *r = v->def ? v->def->parent : v->region;
+    int depth = v->def ? 100 : 1;
+    for (; r->parent && r->parent->parent; r = r->parent->parent) depth++;
+    return depth;
+}
+
+/// Most derived terms first: the order in which replacing them gets somewhere.
+static void sort_terms(Linear *form) {
+    for (int i = 1; i < form->n; i++)
+        for (int j = i; j > 0; j--) {
+            Term t = form->terms[j], s = form->terms[j - 1];
+            if (derivation(t.atom) <= derivation(s.atom)) break;
+            form->terms[j] = s;
+            form->terms[j - 1] = t;
+        }
+}
+
 static bool proved(Ranges *r, Linear form, int depth) {
     if (form.bad || depth > PROOF_DEPTH || r->steps-- <= 0) return false;
     if (linear_interval(r, form, 0).lo >= 0) return true;
+    sort_terms(&form);
     for (int i = 0; i < form.n; i++)
         if (by_definition(r, &form, i, depth)) return true;
     if (by_facts(r, &form, depth)) return true;
