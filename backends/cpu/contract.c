@@ -161,12 +161,6 @@ static int64_t steps_of_strip(const Contraction *c) {
     return steps < 1 ? 1 : steps;
 }
 
-static void panels_new(Contraction *c, int64_t steps) {
-    int64_t units = steps * units_of(c->kind, c->step);
-    c->pa = panel_for_a(c->e, &c->a, c->kind, units);
-    c->pb = panel_for_b(c->e, &c->b, c->kind, units);
-}
-
 static void panels_free(const Contraction *c) {
     panel_free(c->e, &c->pb);
     panel_free(c->e, &c->pa);
@@ -180,9 +174,11 @@ static void pack_both(Contraction *c, LLVMValueRef first) {
 void lower_dot(Emit *e, Op *op) {
     Contraction c = contraction_of(e, op, operand(op, 0), operand(op, 1));
     init_result(e, &c, op, op->n_operands > 2 ? operand(op, 2) : NULL);
-    panels_new(&c, 1);
+    int64_t units = units_of(c.kind, c.step);
+    if (!panel_in_place(e, &c.a, c.kind, false, &c.pa)) c.pa = panel_for_a(e, &c.a, c.kind, units);
+    if (!panel_in_place(e, &c.b, c.kind, true, &c.pb)) c.pb = panel_for_b(e, &c.b, c.kind, units);
     pack_both(&c, gen_i64(e->g, 0));
-    c.units = gen_i64(e->g, units_of(c.kind, c.step));
+    c.units = gen_i64(e->g, units);
     all_tiles(&c);
     panels_free(&c);
 }
@@ -211,7 +207,9 @@ void lower_contract(Emit *e, Op *op) {
     int64_t steps = steps_of_strip(&c), first, last;
     if (const_int(operand(op, 0), &first) && const_int(operand(op, 1), &last) && last > first)
         steps = min_i64(steps, ceil_div(last - first, c.step));
-    panels_new(&c, steps);
+    int64_t units = steps * units_of(c.kind, c.step);
+    c.pa = panel_for_a(e, &c.a, c.kind, units);
+    c.pb = panel_for_b(e, &c.b, c.kind, units);
 
     Loop *l = loop_begin(e, lo, hi, steps * c.step, "strip");
     LLVMValueRef end = gen_min(g, gen_add(g, l->iv, gen_i64(g, steps * c.step)), hi);

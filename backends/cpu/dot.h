@@ -42,6 +42,7 @@ typedef struct Panel {
     int64_t arena, unit_step, row_step;
     int lanes;
     bool transpose; // the operand is contiguous along k, the panel along `outer`
+    bool in_place;  // the panel is the operand's own buffer
 } Panel;
 
 /* ---- pack.c -------------------------------------------------------------------------------- */
@@ -56,6 +57,8 @@ static inline int64_t units_of(const DotKind *k, int64_t elements) {
 Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units);
 Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units);
 void panel_free(Emit *e, const Panel *p);
+/// True where the operand stands in a buffer that serves as its panel as it is: *p.
+bool panel_in_place(Emit *e, const Operand *x, const DotKind *k, bool is_b, Panel *p);
 /// Evaluates the operand and writes all of it to the panel from unit `first` on.
 void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first);
 /// The axis along which neighbouring elements of v come from neighbouring addresses; the last one

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backends/cpu/dot.h"
+#include "backends/cpu/private.h"
 
 // f16, bf16 and f8 compute in f32 (`ieee`); tf32 and tf32x3 allow less precision than they get.
 static const DotKind dot_kinds[] = {
@@ -222,13 +223,14 @@ static void add_attribute(const Gen *g, LLVMValueRef fn, unsigned index, const c
 }
 
 /// Panels and C are parts of the arena that do not overlap.
-static LLVMValueRef declare(const Gen *g, const char *name, LLVMTypeRef type) {
+static LLVMValueRef declare(Cpu *cpu, const char *name, LLVMTypeRef type) {
+    const Gen *g = cpu->gen;
     LLVMValueRef fn = LLVMAddFunction(g->module, name, type);
     LLVMSetLinkage(fn, LLVMInternalLinkage);
+    cpu_function_attributes(cpu, fn);
     for (unsigned i = 1; i <= 3; i++) add_attribute(g, fn, i, "noalias", 0);
     unsigned all = (unsigned)LLVMAttributeFunctionIndex;
     add_attribute(g, fn, all, "noinline", 0);
-    add_attribute(g, fn, all, "nounwind", 0);
     add_attribute(g, fn, all, "memory", 3); // reads and writes its arguments alone
     return fn;
 }
@@ -244,7 +246,7 @@ void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMVal
                                   (long long)m->b_unit, (long long)m->c_row);
     LLVMValueRef fn = LLVMGetNamedFunction(g->module, name);
     if (!fn) {
-        fn = declare(g, name, type);
+        fn = declare(e->cpu, name, type);
         emit_function(e, m, fn);
     }
     LLVMValueRef args[] = {a, b, c, units};

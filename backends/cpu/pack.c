@@ -103,8 +103,21 @@ Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units) {
     return panel_new(e, p, p.row_step * ceil_div(outer_extent(b), lanes));
 }
 
+// B wants whole vectors along its columns, each row of them aligned; A any constant steps.
+bool panel_in_place(Emit *e, const Operand *x, const DotKind *k, bool is_b, Panel *p) {
+    const Buffer *b = bound_buffer(e, x->v);
+    if (!b || b->elem != k->packed || k->unit != 1) return false;
+    int64_t outer = b->strides[x->outer], depth = b->strides[x->depth];
+    int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
+    if (is_b && (outer != 1 || depth % lanes != 0 || outer_extent(x) < 2)) return false;
+    *p = (Panel){.kind = k, .base = b->base, .in_place = true};
+    p->unit_step = depth * unit_bytes(k);
+    p->row_step = outer * unit_bytes(k) * (is_b ? lanes : 1);
+    return true;
+}
+
 void panel_free(Emit *e, const Panel *p) {
-    arena_release(e, p->arena);
+    if (!p->in_place) arena_release(e, p->arena);
 }
 
 /* ---- vectors ------------------------------------------------------------------------------- */
@@ -302,6 +315,7 @@ static void pack_squares(Emit *e, Packing *k) {
 
 void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
     Packing k = {.x = x, .p = p, .first = first};
+    if (p->in_place) return;
     if (!p->lanes)
         pack_rows(e, &k);
     else if (p->transpose)

@@ -96,11 +96,42 @@ static void loops(void **state) {
     check_loop(&kinds[0], 4, 64, 4, 1, 0);
 }
 
+/// x (y z) and (x y) z of square-ish blocks: an operand that stands in a buffer already.
+static void check_chain(int m, int k, int n, int p, bool left) {
+    Ctx *ctx = ctx_create(NULL);
+    KernelText t;
+    kernel_begin(&t, ctx);
+    kernel_param(&t, "a", "f32", m, k, false, VALUES_EXACT);
+    kernel_param(&t, "b", "f32", k, n, false, VALUES_EXACT);
+    kernel_param(&t, "c", "f32", n, p, false, VALUES_EXACT);
+    kernel_param(&t, "d", "f32", m, p, false, VALUES_EXACT);
+    kernel_body(&t);
+    kernel_load(&t, "x", "a", "f32", m, k);
+    kernel_load(&t, "y", "b", "f32", k, n);
+    kernel_load(&t, "z", "c", "f32", n, p);
+    const char *form = left ? "%%u = dot %%x, %%y : f32<%dx%d>\n%%v = dot %%u, %%z : f32<%dx%d>\n"
+                            : "%%u = dot %%y, %%z : f32<%dx%d>\n%%v = dot %%x, %%u : f32<%dx%d>\n";
+    text_add(&t.text, form, left ? m : k, left ? n : p, m, p);
+    kernel_store(&t, "d", "v", m, p);
+    differ_run(&t, 1e-5, ctx_format(ctx, "chain %dx%dx%dx%d, %d", m, k, n, p, left));
+    ctx_destroy(ctx);
+}
+
+static void chains(void **state) {
+    (void)state;
+    static const int shapes[][4] = {
+        {16, 16, 16, 16}, {20, 9, 33, 50}, {5, 40, 1, 30}, {33, 7, 20, 1}, {1, 17, 64, 3}};
+    for (int s = 0; s < 5; s++)
+        for (int left = 0; left < 2; left++)
+            check_chain(shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], left);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape),
         cmocka_unit_test(every_type),
         cmocka_unit_test(loops),
+        cmocka_unit_test(chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
