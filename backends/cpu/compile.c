@@ -113,6 +113,7 @@ static void transfer_value(Transfer *t, Value *v) {
     }
     const TensorRef *x = emit_tensor(t->from, v);
     TensorRef *y = ctx_copy(t->to->ctx, x, sizeof *x);
+    y->shape = y->steps = NULL;
     y->data = transfer(t, x->data);
     for (int d = 0; d < v->type->rank; d++) {
         y->dims[d] = transfer(t, x->dims[d]);
@@ -188,6 +189,7 @@ static void bind_tensor_argument(Emit *e, Value *v, LLVMValueRef slot) {
     TensorRef *t = ctx_new(g->ctx, TensorRef);
     t->data = load_field(e, g->ptr, slot, 0);
     LLVMValueRef shape = load_field(e, g->ptr, slot, 8), strides = load_field(e, g->ptr, slot, 16);
+    t->shape = shape, t->steps = strides;
     for (int d = 0; d < v->type->rank; d++) {
         int64_t extent = v->type->extents[d], stride = v->type->strides[d];
         t->dims[d] = extent != DYNAMIC ? gen_i64(g, extent) : load_field(e, g->i64, shape, 8 * d);

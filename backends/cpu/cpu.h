@@ -55,6 +55,7 @@ static inline int cpu_lanes(const Cpu *c, Elem elem) {
 typedef struct TensorRef {
     LLVMValueRef data;
     LLVMValueRef dims[MAX_RANK], strides[MAX_RANK]; // i64, strides in elements
+    LLVMValueRef shape, steps; // what the caller passed, in memory; NULL inside launches
     int id; // alias scope: tensors of different id do not overlap
 } TensorRef;
 

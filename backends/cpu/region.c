@@ -5,18 +5,24 @@
 
 /* ---- scalars and lazy blocks --------------------------------------------------------------- */
 
+/// A dim or stride: what the tensor's type says, or for `passed` what the caller passed.
+static LLVMValueRef emit_extent(Emit *e, const Op *op) {
+    const TensorRef *t = emit_tensor(e, operand(op, 0));
+    int64_t axis = op_int(op, "axis", 0);
+    bool dim = op->code == OP_DIM;
+    LLVMValueRef memory = op_flag(op, "passed") ? dim ? t->shape : t->steps : NULL;
+    if (!memory) return dim ? t->dims[axis] : t->strides[axis];
+    LLVMValueRef at = gen_offset(e->g, memory, gen_i64(e->g, 8 * axis));
+    return LLVMBuildLoad2(e->g->b, e->g->i64, at, "");
+}
+
 void emit_simple(Emit *e, Op *op) {
     Value *v = result(op, 0);
     if (op->code == OP_LOAD || op->code == OP_LIVE) prepare_access(e, op);
     if (v->type->rank) return;
     Place p = place_scalar();
-    if (op->code == OP_DIM || op->code == OP_STRIDE) {
-        const TensorRef *t = emit_tensor(e, operand(op, 0));
-        int64_t axis = op_int(op, "axis", 0);
-        bind_scalar(e, v, op->code == OP_DIM ? t->dims[axis] : t->strides[axis]);
-    } else {
-        bind_scalar(e, v, emit_lazy(e, op, &p));
-    }
+    bool extent = op->code == OP_DIM || op->code == OP_STRIDE;
+    bind_scalar(e, v, extent ? emit_extent(e, op) : emit_lazy(e, op, &p));
 }
 
 static void lower_lazy(Emit *e, Op *op) {
