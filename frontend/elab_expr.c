@@ -19,11 +19,12 @@ static Val tuple_expr(Elab *e, const Expr *x) {
     return val_tuple(e, x->tuple.n, at);
 }
 
-/// An optional tensor as a condition is whether it is there.
+/// An optional tensor as a condition is whether it is there. A function takes optional tensors and
+/// others.
 Val el_condition(Elab *e, Val v) {
-    (void)e;
     if (v.kind == V_ABSENT) return val_bool(false);
-    if (v.kind == V_TENSOR && v.tensor->use && v.tensor->use->optional) return val_bool(true);
+    bool asks = e->frame || (v.kind == V_TENSOR && v.tensor->use && v.tensor->use->optional);
+    if (v.kind == V_TENSOR && asks) return val_bool(true);
     return v;
 }
 

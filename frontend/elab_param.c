@@ -410,9 +410,11 @@ static void check_axis(Elab *e, int param, int axis) {
     else
         text_add(&what, "%s", d->name);
     const char *text =
-        d && !d->fixed
-            ? ctx_format(e->ctx, "%s is {} in '%s' and {} in '%s'", what.data,
-                         e->kernel->params[d->param].p->name.text, kp->p->name.text)
+        d && !d->fixed ? ctx_format(e->ctx, "%s is {} in '%s' and {} in '%s'", what.data,
+                                    e->kernel->params[d->param].p->name.text, kp->p->name.text)
+        : x && x->kind == EX_INT
+            ? ctx_format(e->ctx, "dimension %d of '%s' must be {}, found {}", axis,
+                         kp->p->name.text)
             : ctx_format(e->ctx, "%s is {} here and {} in '%s'", what.data, kp->p->name.text);
     kernel_require(e, loc, build_binary(&e->b, OP_EQ, found, expected), text, 2,
                    (Value *[]){expected, found});
