@@ -296,14 +296,19 @@ static const Op *ancestor_in(const Op *op, const Region *r) {
     return op;
 }
 
-/// The latest op of region r that wants v, through lazy ops.
-static const Op *last_use(Emit *e, const Value *v, const Region *r, const Op *latest) {
+/// The latest op of region r that wants v, through lazy ops; those in `seen` were asked already.
+static const Op *last_use(Emit *e, const Value *v, const Region *r, PtrMap *seen,
+                          const Op *latest) {
     for_each_use(u, v) {
         const Op *at = ancestor_in(u->user, r);
-        if (op_is_lazy(u->user) && !plan_is_cut(e, result(u->user, 0)))
-            latest = last_use(e, result(u->user, 0), r, latest);
-        else if (at && (!latest || order_of(e, at) > order_of(e, latest)))
+        bool lazy = op_is_lazy(u->user) && !plan_is_cut(e, result(u->user, 0));
+        if (lazy && map_get(seen, u->user)) continue;
+        if (lazy) {
+            map_set(e->ctx, seen, u->user, u->user);
+            latest = last_use(e, result(u->user, 0), r, seen, latest);
+        } else if (at && (!latest || order_of(e, at) > order_of(e, latest))) {
             latest = at;
+        }
     }
     return latest;
 }
@@ -333,7 +338,8 @@ static bool same_elements(const Op *store, const Op *load) {
 }
 
 static void keep_loaded(Emit *e, Op *load) {
-    const Op *last = last_use(e, result(load, 0), load->parent, NULL);
+    PtrMap seen = {0};
+    const Op *last = last_use(e, result(load, 0), load->parent, &seen, NULL);
     for (Op *op = load->next; last && op; op = op->next) {
         Writes w = {operand(load, 0), false};
         op_walk_pre(op, seek_write, &w);
