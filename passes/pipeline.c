@@ -27,6 +27,7 @@ const Pass *const cpu_pipeline[] = {
     RUN(BOUNDS),
     RUN(CANONICALIZE),
     RUN(CSE),
+    RUN(PADS),
     RUN(ALIAS),
     // Phases are added while phases are still nests of `parallel`.
     RUN(COMBINE),
@@ -41,7 +42,8 @@ const Pass *const cpu_pipeline[] = {
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(TILE_GRID),
-    // Last, for it makes much code: the library's functions, and what they share.
+    // Last, for they make much code: trees of joins, the library's functions, and what they share.
+    RUN(FIXED_ORDER),
     RUN(EXPAND_MATH),
     RUN(CANONICALIZE),
     RUN(CSE),
