@@ -168,9 +168,10 @@ static LLVMValueRef lazy_select(Emit *e, Op *op, const Place *p) {
     LLVMValueRef c = emit_vec(e, operand(op, 0), p), args[2];
     args[0] = emit_vec(e, operand(op, 1), p);
     args[1] = emit_vec(e, operand(op, 2), p);
-    if (gen_lanes(c)) {
-        args[0] = gen_splat(e->g, args[0], p->lanes);
-        args[1] = gen_splat(e->g, args[1], p->lanes);
+    int lanes = gen_lanes(c); // not those of p: a monoid's region is emitted for whole vectors
+    if (lanes) {
+        args[0] = gen_splat(e->g, args[0], lanes);
+        args[1] = gen_splat(e->g, args[1], lanes);
     } else {
         gen_unify(e->g, 2, args);
     }
