@@ -263,8 +263,9 @@ class Generator:
 
     def gathered(self, shape, elem, depth):
         x, i = self.expr(shape, elem, depth - 1), self.expr(shape, "i64", depth - 1)
-        axis = self.r.randrange(len(shape))
-        return X(f"gather({x.text}, {i.text} % 9, axis = {axis})", elem, shape, x.bound)
+        axis, full = self.r.randrange(len(shape)), ", ".join(shape)
+        whole = f"broadcast({x.text}, {full}), broadcast({i.text} % 9, {full})"
+        return X(f"gather({whole}, axis = {axis})", elem, shape, x.bound)
 
     def expr(self, shape, elem, depth):
         if depth <= 0:
