@@ -68,7 +68,8 @@ def early(x, y, off, total):
     return {"y": y, "off": off, "total": total}
 
 
-case("language.teg", "early", {"x": integers((40,), 1, -4, 20), "y": numbers(40), "off": numbers(40, first=7), "total": np.array(3, np.int32)},
+case("language.teg", "early", {"x": integers((40,), 1, -4, 20), "y": numbers(40), "off": numbers(40, first=7),
+     "total": np.array(3, np.int32)},
      early)
 
 
@@ -118,7 +119,8 @@ for off in ([0, 3, 3, 9, 10], [2, 2, 2], [0, 40, 41], [5, 3, 7, 20]):
                 return {"y": y, "groups": np.stack([sizes, np.maximum(sizes, 0)], 1)}
             if off[1] < off[0] and skip == 0:
                 continue  # rows of two groups overlap: no reference
-            case("language.teg", "ragged", {"x": numbers(41), "y": numbers(41, first=-99), "off": np.array(off, np.int32), "skip": skip,
+            case("language.teg", "ragged", {"x": numbers(41), "y": numbers(41, first=-99), "off": np.array(off, np.int32),
+                 "skip": skip,
                                             "groups": f"zeros({len(off) - 1},2):i32"}, ragged, tune=[{"B": b}])
 
 
@@ -131,13 +133,17 @@ def pyramid(count, **_):
 
 
 case("language.teg", "pyramid", {"count": np.array([3, 0, 5, -2, 8, 1], np.int64), "y": "zeros(6,8,8):i32"}, pyramid)
-case("language.teg", "nothing", {"x": numbers(0), "y": numbers(5)}, {"y": [5] * 5, "z": np.zeros((5, 0))}, tune=[{"B": 1}, {"B": 8}])
-case("language.teg", "nothing", {"x": numbers(3), "y": numbers(0)}, {"y": [], "z": np.zeros((0, 3))}, tune=[{"B": 1}, {"B": 8}])
-case("language.teg", "nothing", {"x": numbers(0), "y": numbers(0)}, {"y": [], "z": np.zeros((0, 0))}, tune=[{"B": 1}, {"B": 8}])
+case("language.teg", "nothing", {"x": numbers(0), "y": numbers(5)}, {"y": [5] * 5, "z": np.zeros((5, 0))}, tune=[{"B": 1},
+     {"B": 8}])
+case("language.teg", "nothing", {"x": numbers(3), "y": numbers(0)}, {"y": [], "z": np.zeros((0, 3))}, tune=[{"B": 1},
+     {"B": 8}])
+case("language.teg", "nothing", {"x": numbers(0), "y": numbers(0)}, {"y": [], "z": np.zeros((0, 0))}, tune=[{"B": 1},
+     {"B": 8}])
 for d in (1, 3):
     for k in (0, 2, 4):
         case("language.teg", "caller", {"x": numbers(5, d), "z": numbers(9), "w": normal((5, d), 4), "k": k},
-             lambda x, z, w, k: {"y": 3 * x.sum(0), "v": -2 * w.sum(0), "z": z + 1 + sum(range(k)) + (1000 if k > 2 else 0)}, length=5)
+             lambda x, z, w, k: {"y": 3 * x.sum(0), "v": -2 * w.sum(0),
+                  "z": z + 1 + sum(range(k)) + (1000 if k > 2 else 0)}, length=5)
 for b in (1, 8):
     case("language.teg", "in_place", {"x": numbers(13)}, lambda x: {"x": 3 * x})
 

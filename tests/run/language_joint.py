@@ -15,7 +15,8 @@ def digits(rows):
 
 for r, s, n in [(3, 4, 5), (1, 1, 1), (6, 3, 9)]:
     case("language.teg", "in_order", {"x": integers((r, s, n), 1, 0, 10, np.int64)},
-         lambda x: {"v": digits(x.reshape(-1, x.shape[2])), "p": np.full(x.shape[2], 10 ** (x.shape[0] * x.shape[1])), "last": x[:, -1],
+         lambda x: {"v": digits(x.reshape(-1, x.shape[2])), "p": np.full(x.shape[2], 10 ** (x.shape[0] * x.shape[1])),
+              "last": x[:, -1],
                     "first": x[0, 0], "all_": digits(x[:, :, 0].ravel()), "one": np.array(10 ** (x.shape[0] * x.shape[1]))},
          tune=[{"BN": 1}, {"BN": 4}, {"BN": 16}])
 for n in (1, 6, 9):
@@ -25,22 +26,29 @@ for n in (1, 6, 9):
                 even = np.arange(len(x)) // b % 2 == 0
                 if not times:
                     return {"y": y, "kept": kept, "big": big}
-                return {"y": np.where(even, 4 * x, y), "kept": kept + np.where(even, 2 * x * times, 0), "big": np.maximum(big, abs(x))}
-            case("language.teg", "sparse", {"x": integers((n,), 2, -9, 9), "y": numbers(n, first=50), "kept": numbers(n), "big": numbers(n, first=-3),
+                return {"y": np.where(even, 4 * x, y), "kept": kept + np.where(even, 2 * x * times, 0),
+                     "big": np.maximum(big, abs(x))}
+            case("language.teg", "sparse", {"x": integers((n,), 2, -9, 9), "y": numbers(n, first=50), "kept": numbers(n),
+                 "big": numbers(n, first=-3),
                                             "times": times}, sparse, tune=[{"B": b}])
-for t, make in [("f32", np.float32), ("f64", np.float64), ("f16", np.float16), ("i32", np.int32), ("i64", np.int64), ("u8", np.uint8), ("i8", np.int8),
+for t, make in [("f32", np.float32), ("f64", np.float64), ("f16", np.float16), ("i32", np.int32), ("i64", np.int64), ("u8",
+     np.uint8), ("i8", np.int8),
                 ("bf16", bf16)]:
     for r in (1, 5):
         v = integers((r, 13), 3, 0 if t == "u8" else -2, 3)
         wrap = lambda a, make=make, t=t: a if t == "bf16" else np.asarray(a).astype(make)
         case("language.teg", "folded", {"x": make(v.astype(np.float64)) if t == "bf16" else v.astype(make)},
-             lambda x, wrap=wrap: {"sum_": wrap(x.sum(0)), "prod_": wrap(x.prod(0)), "most": x.max(0), "least": x.min(0), "line": wrap(x[:, :6].sum(0))},
-             out_types={k: t for k in ("sum_", "prod_", "most", "least", "line")} if t == "bf16" else {}, ulps=0, name=f"folded-{t}-{r}")
+             lambda x, wrap=wrap: {"sum_": wrap(x.sum(0)), "prod_": wrap(x.prod(0)), "most": x.max(0), "least": x.min(0),
+                  "line": wrap(x[:, :6].sum(0))},
+             out_types={k: t for k in ("sum_", "prod_", "most", "least",
+                  "line")} if t == "bf16" else {}, ulps=0, name=f"folded-{t}-{r}")
 for t, make in [("f16", lambda v: v.astype(np.float16)), ("bf16", bf16)]:
     case("language.teg", "half_sums", {"x": make(np.ones(5000))},
-         {"y": np.array(5000), "z": np.array(5000), "w": np.array(5000), "v": np.array(1)}, out_types={k: t for k in "yzwv"} if t == "bf16" else {}, ulps=0, name=f"half_sums-{t}")
+         {"y": np.array(5000), "z": np.array(5000), "w": np.array(5000),
+              "v": np.array(1)}, out_types={k: t for k in "yzwv"} if t == "bf16" else {}, ulps=0, name=f"half_sums-{t}")
 case("language.teg", "bits_of", {"x": integers((9, 11), 4, -999, 999)},
-     lambda x: {"a": np.bitwise_and.reduce(x), "o": np.bitwise_or.reduce(x), "x_": np.bitwise_xor.reduce(x)}, tune=[{"B": 1}, {"B": 8}])
+     lambda x: {"a": np.bitwise_and.reduce(x), "o": np.bitwise_or.reduce(x),
+          "x_": np.bitwise_xor.reduce(x)}, tune=[{"B": 1}, {"B": 8}])
 
 
 def edges(x, y):
@@ -67,10 +75,12 @@ def old_values(at, c, sums, x, seen, **_):
 
 
 for n in (1, 16, 37):
-    case("language.teg", "old_values", {"at": integers((n,), 5, -2, 8), "c": numbers(7, first=0), "x": numbers(7), "seen": numbers(7, first=0) * 0,
+    case("language.teg", "old_values", {"at": integers((n,), 5, -2, 8), "c": numbers(7, first=0), "x": numbers(7),
+         "seen": numbers(7, first=0) * 0,
                                         "sums": "zeros(3):i32"}, old_values, tune=[{"B": 4}, {"B": 16}])
 c, e = numbers(11).astype(np.int64), np.where(np.arange(11) % 3 == 0, np.arange(11) + 1, 0).astype(np.int64)
-case("language.teg", "swaps", {"c": c, "e": e}, lambda c, e: {"old": c, "c": np.where(c == e, 100 + np.arange(11), c)}, tune=[{"B": 1}, {"B": 8}])
+case("language.teg", "swaps", {"c": c, "e": e}, lambda c, e: {"old": c, "c": np.where(c == e, 100 + np.arange(11), c)},
+     tune=[{"B": 1}, {"B": 8}])
 for m, n in [(3, 29), (1, 1), (2, 16)]:
     for flags in ((), ("--check",)):
         case("language.teg", "merged", {"x": normal((m, n), 6)},
@@ -119,11 +129,13 @@ args = {"x": numbers(5), "i": i, "d": 0, "y": "zeros(6):i32"}
 ONLY = {"targets": ["interp"]}
 case("language.teg", "checked", {**args, "what": 0}, lambda x, i, **_: {"y": looked(x, i, 0)})
 case("language.teg", "checked", {**args, "what": 0}, flags=("--check",), fails="5", **ONLY)
-case("language.teg", "checked", {**args, "i": np.minimum(i, 2), "what": 0}, lambda x, i, **_: {"y": looked(x, i, 0)}, flags=("--check",), **ONLY)
+case("language.teg", "checked", {**args, "i": np.minimum(i, 2), "what": 0}, lambda x, i, **_: {"y": looked(x, i, 0)},
+     flags=("--check",), **ONLY)
 case("language.teg", "checked", {**args, "what": 1}, lambda x, i, **_: {"y": looked(x, i, 5)}, flags=("--check",), **ONLY)
 case("language.teg", "checked", {**args, "what": 2}, lambda **_: {"y": np.zeros(6)})
 case("language.teg", "checked", {**args, "what": 2}, flags=("--check",), fails="division of 7 by 0", **ONLY)
 case("language.teg", "checked", {**args, "what": 3}, lambda **_: {"y": np.zeros(6)})
 case("language.teg", "checked", {**args, "what": 3}, flags=("--check",), fails="too large at [3]", **ONLY)
 case("language.teg", "checked", {**args, "i": i + 4, "what": 4}, flags=("--check",), fails="9", **ONLY)
-case("language.teg", "checked", {**args, "what": 5}, flags=("--check",), fails="two programs of one phase write the same element", **ONLY)
+case("language.teg", "checked", {**args, "what": 5}, flags=("--check",),
+     fails="two programs of one phase write the same element", **ONLY)

@@ -49,7 +49,8 @@ for t, dtype in INTS.items():
 LEAST = -2 ** 63
 case("language.teg", "total_consts", {},
      {"r": [LEAST, 0, 0, LEAST, 0, -1, -31, 1, 14, (0xffff ^ 16) | 256, 0, -1],
-      "u": np.array([2 ** 64 - 1, 15, (2 ** 64 - 1) // 3, 2 ** 64 - 1], np.uint64), "q": [2 ** 31 - 1, -2 ** 31, 2 ** 31 - 1, 0]})
+      "u": np.array([2 ** 64 - 1, 15, (2 ** 64 - 1) // 3, 2 ** 64 - 1], np.uint64), "q": [2 ** 31 - 1, -2 ** 31,
+           2 ** 31 - 1, 0]})
 
 
 def saturated(x, dtype):
@@ -63,18 +64,23 @@ def to_ints(x, **_):
     return dict({k: saturated(x, v) for k, v in types.items()}, f=(x != 0))
 
 
-FLOATS = [0.0, -0.0, 0.4, -0.6, 1.5, -1.5, 127.9, 128, -128.9, -129, 255.5, 256, 300, -300, 65504, 3e4, np.inf, -np.inf, np.nan]
+FLOATS = [0.0, -0.0, 0.4, -0.6, 1.5, -1.5, 127.9, 128, -128.9, -129, 255.5, 256, 300, -300, 65504, 3e4, np.inf, -np.inf,
+     np.nan]
 WIDE = FLOATS + [2.0 ** 31, -2.0 ** 31, 2.0 ** 32, 2.0 ** 63, -2.0 ** 63, 2.0 ** 64, 1e30, -1e30, 2147483520.0, 1e-40]
 case("language.teg", "to_ints", {"x": np.array(WIDE, np.float32)}, to_ints, tune=[{"B": 1}, {"B": 8}], name="to_ints-f32")
-case("language.teg", "to_ints", {"x": np.array(WIDE + [2147483647.5, 2.0 ** 53 + 1], np.float64)}, to_ints, tune=[{"B": 1}, {"B": 8}], name="to_ints-f64")
+case("language.teg", "to_ints", {"x": np.array(WIDE + [2147483647.5, 2.0 ** 53 + 1], np.float64)}, to_ints, tune=[{"B": 1},
+     {"B": 8}], name="to_ints-f64")
 case("language.teg", "to_ints", {"x": np.array(FLOATS, np.float16)}, to_ints, tune=[{"B": 1}, {"B": 8}], name="to_ints-f16")
 case("language.teg", "to_ints", {"x": bf16(np.array(WIDE))}, to_ints, tune=[{"B": 1}, {"B": 8}], name="to_ints-bf16")
-x = np.array([0, 1, -1, 127, 128, 255, 256, -129, 2 ** 31, -2 ** 31 - 1, 2 ** 40 + 7, 2 ** 63 - 1, -2 ** 63, 2 ** 24 + 1], np.int64)
+x = np.array([0, 1, -1, 127, 128, 255, 256, -129, 2 ** 31, -2 ** 31 - 1, 2 ** 40 + 7, 2 ** 63 - 1, -2 ** 63, 2 ** 24 + 1],
+     np.int64)
 case("language.teg", "between_ints", {"x": x},
-     {"a": x.astype(np.int8), "b": x.astype(np.uint8), "c": x.astype(np.int32), "d": x.astype(np.uint32), "e": x.astype(np.uint64),
+     {"a": x.astype(np.int8), "b": x.astype(np.uint8), "c": x.astype(np.int32), "d": x.astype(np.uint32),
+          "e": x.astype(np.uint64),
       "f": x.astype(np.float32), "g": x != 0, "h": x.astype(np.int16)}, ulps=-1)
 n = 13
-args = {"a": integers((n,), 1, -128, 128, np.int8), "b": integers((n,), 2, -2 ** 31, 2 ** 31, np.int32), "c": integers((n,), 3, 0, 256, np.uint8),
+args = {"a": integers((n,), 1, -128, 128, np.int8), "b": integers((n,), 2, -2 ** 31, 2 ** 31, np.int32),
+     "c": integers((n,), 3, 0, 256, np.uint8),
         "d": integers((n,), 4, 0, 2 ** 32, np.uint32), "e": integers((n,), 5, -2 ** 31, 2 ** 31, np.int64)}
 
 
@@ -83,7 +89,8 @@ def i32(v):
 
 
 case("language.teg", "widens", args,
-     lambda a, b, c, d, e: {"w": [a + e, b * e, d + e, c - e * n, i32(b * e)], "v": i32(a * b + c), "s": i32(a[0] + b[0] + c[0])},
+     lambda a, b, c, d, e: {"w": [a + e, b * e, d + e, c - e * n, i32(b * e)], "v": i32(a * b + c),
+          "s": i32(a[0] + b[0] + c[0])},
      tune=[{"B": 1}, {"B": 8}])
 
 
@@ -91,18 +98,21 @@ def adapts(x, h, i, u, d, b):
     f = lambda v: np.asarray(v, np.float32)
     n = len(x)
     x = f(x)
-    return {"y": [f(f(x * 3) + f(0.5)), f(x / f(n)), np.where(x > 0, 1, -1), np.where(x > 0, x, np.inf), f(x * b) + 1, np.maximum(x, 0) + np.minimum(1, x)],
+    return {"y": [f(f(x * 3) + f(0.5)), f(x / f(n)), np.where(x > 0, 1, -1), np.where(x > 0, x, np.inf), f(x * b) + 1,
+         np.maximum(x, 0) + np.minimum(1, x)],
             "z": [np.where(i > 0, 1, -1), i, i * 3 - 16], "w": [d * 0.1, d + 1e300], "v": (u + 255) % 256,
             "g": (h.astype(np.float16) * np.float16(0.1)) + np.float16(3)}
 
 
-args = {"x": normal((n,), 6), "h": normal((n,), 7, np.float16), "i": integers((n,), 8, -99, 99), "u": integers((n,), 9, 0, 256, np.uint8),
+args = {"x": normal((n,), 6), "h": normal((n,), 7, np.float16), "i": integers((n,), 8, -99, 99), "u": integers((n,), 9, 0,
+     256, np.uint8),
         "d": normal((n,), 10, np.float64)}
 for b in (1, 8):
     case("language.teg", "adapts", args, lambda b=b, **k: adapts(b=b, **k), tune=[{"B": b}], ulps=1)
 for flag in (True, False):
     case("language.teg", "typed", {"s": 1.5, "k": -7, "flag": flag, "t": 200},
-         {"y": [4, (2 - 7) * (2 if flag else 3) + 200, 1.5 / 2 * -7, 1.5 if flag else -7], "z": [-42, -14, 0], "h": [np.float16(0.1)] * 2}, ulps=0)
+         {"y": [4, (2 - 7) * (2 if flag else 3) + 200, 1.5 / 2 * -7, 1.5 if flag else -7], "z": [-42, -14, 0],
+              "h": [np.float16(0.1)] * 2}, ulps=0)
 
 
 def rounded(v, t):
@@ -118,16 +128,19 @@ for t, make in [("f16", lambda v: v.astype(np.float16)), ("bf16", bf16)]:
                 a = r(r(a + x[:, 1]) * x[:, 2])
             p = x[:, 0] * x[:, 1]
             return {"y": [x.sum(1), (x / 2).prod(1), x.sum(1), r(p) - x[:, 2], p - x[:, 2], a], "f": x.sum(1)}
-        case("language.teg", "rounds", {"x": make(integers((9, k), 11, 4, 9).astype(np.float64) / 4)}, rounds, tune=[{"B": 1}, {"B": 4}],
+        case("language.teg", "rounds", {"x": make(integers((9, k), 11, 4, 9).astype(np.float64) / 4)}, rounds,
+             tune=[{"B": 1}, {"B": 4}],
              out_types={"y": "bf16"} if t == "bf16" else {}, name=f"rounds-{t}-{k}", length=k)
 nan, inf = np.nan, np.inf
-x, y = (v.ravel() for v in np.meshgrid(np.array([nan, inf, -inf, 0, 1, -2], np.float32), np.array([nan, inf, -inf, 0, 1, -2], np.float32)))
+x, y = (v.ravel() for v in np.meshgrid(np.array([nan, inf, -inf, 0, 1, -2], np.float32), np.array([nan, inf, -inf, 0, 1,
+     -2], np.float32)))
 case("language.teg", "nans", {"x": x, "y": y},
      lambda x, y: {"r": [x < y, x <= y, x > y, x >= y, x == y, x != y, ~(x < y) & (x == x), x != 0],
                    "lo": np.fmin(x, y), "hi": np.fmax(x, y), "top": [inf, -inf], "at": [1, 2]})
 case("language.teg", "nans", {"x": x[:1], "y": y[:1]}, lambda x, y: {"top": [nan, nan], "at": [0, 0], "lo": [nan]})
 for t, make in [("f8e4m3", f8e4m3), ("f8e5m2", f8e5m2)]:
-    x = np.array([0, -0.0, 1, 1.06, 1.0625, 1.1, 1.125, 1.3, 447, 464, 500, -1e9, 57344, 61440, 7e4, 2.0 ** -9, 2.0 ** -10, 2.0 ** -17, 1e-3, inf, nan, -7.3], np.float32)
+    x = np.array([0, -0.0, 1, 1.06, 1.0625, 1.1, 1.125, 1.3, 447, 464, 500, -1e9, 57344, 61440, 7e4, 2.0 ** -9, 2.0 ** -10,
+         2.0 ** -17, 1e-3, inf, nan, -7.3], np.float32)
     v = make(x.astype(np.float64)).value
     w = v[:16].reshape(4, 4)
     case("language.teg", "eights", {"x": x, "d": "zeros(4,4):f32", "y": f"zeros({len(x)}):{t}"},
@@ -135,12 +148,15 @@ for t, make in [("f8e4m3", f8e4m3), ("f8e5m2", f8e5m2)]:
 for m, k in [(1, 2), (5, 38), (8, 64)]:
     def small_ints(x, q, **_):
         return {"y": i4(-x).stored, "r": u4(q + x).stored, "f": q * 0.5 + x, "s": x.sum(1), "part": x[:, 1] * 10}
-    case("language.teg", "small_ints", {"x": i4(integers((m, k), 12, -8, 8)), "q": u4(integers((m, k), 13, 0, 16)), "s": f"zeros({m}):i32"},
+    case("language.teg", "small_ints", {"x": i4(integers((m, k), 12, -8, 8)), "q": u4(integers((m, k), 13, 0, 16)),
+         "s": f"zeros({m}):i32"},
          small_ints, tune=[{"BM": 1, "BN": 2}, {"BM": 4, "BN": 16}, {"BM": 4, "BN": 64}], ulps=0)
 for k in (1, 4, 9):
     def choices(x, f, c, k):
         row, n = (c != 0)[:, None], np.arange(x.shape[1])[None]
         cond = row & (x > 3) | ~row & (n < k)
-        return {"y": np.where(row, f[None], x), "z": np.where(cond, 1 if k > 2 else 2, 3 if k > 5 else 0), "b": (x % 2 == 0) == row}
-    case("language.teg", "choices", {"x": integers((7, 9), 14, -9, 9), "f": normal((9,), 15), "c": integers((7,), 16, 0, 2, np.bool_), "k": k}, choices,
+        return {"y": np.where(row, f[None], x), "z": np.where(cond, 1 if k > 2 else 2, 3 if k > 5 else 0),
+             "b": (x % 2 == 0) == row}
+    case("language.teg", "choices", {"x": integers((7, 9), 14, -9, 9), "f": normal((9,), 15), "c": integers((7,), 16, 0, 2,
+         np.bool_), "k": k}, choices,
          tune=[{"B": 1}, {"B": 4}])
