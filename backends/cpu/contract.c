@@ -50,7 +50,7 @@ static Contraction contraction_of(Emit *e, Op *op, Value *a, Value *b) {
     c.lanes = cpu_lanes(e->cpu, c.kind->result);
     int r = 1, v = 1;
     int64_t vectors = ceil_div(c.columns, c.lanes);
-    micro_choose(&e->cpu->target, c.rows, vectors, &r, &v);
+    micro_choose(&e->cpu->target, c.kind, c.rows, vectors, &r, &v);
     c.tile_rows = split_evenly(c.rows, r);
     c.tile_vectors = split_evenly(vectors, v);
     return c;

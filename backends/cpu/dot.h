@@ -83,7 +83,7 @@ LLVMValueRef multiply_add(Emit *e, const DotKind *k, LLVMValueRef a, LLVMValueRe
 void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c,
                 LLVMValueRef units);
 /// The tile with the least time for a C of rows x vectors.
-void micro_choose(const CpuTarget *t, int64_t rows, int64_t vectors, int *tile_rows,
-                  int *tile_vectors);
+void micro_choose(const CpuTarget *t, const DotKind *k, int64_t rows, int64_t vectors,
+                  int *tile_rows, int *tile_vectors);
 
 #endif

@@ -64,14 +64,15 @@ LLVMValueRef multiply_add(Emit *e, const DotKind *k, LLVMValueRef a, LLVMValueRe
 /* ---- the tile ------------------------------------------------------------------------------ */
 
 // Time of one unit of k in half cycles: two FMAs and two loads issue in a cycle. A tile must fit
-// the registers with one splat and a row of B. Tiles share the rows and vectors evenly, so that
-// their number counts, not what they would hold.
-void micro_choose(const CpuTarget *t, int64_t rows, int64_t vectors, int *tile_rows,
-                  int *tile_vectors) {
+// the registers with one splat, a row of B, and products before they are added. Tiles share the
+// rows and vectors evenly, so that their number counts, not what they would hold.
+void micro_choose(const CpuTarget *t, const DotKind *k, int64_t rows, int64_t vectors,
+                  int *tile_rows, int *tile_vectors) {
+    int others = k->unit == 2 ? 2 : 1;
     double best = 0;
     for (int r = 1; r <= rows && r < t->vector_registers; r++)
         for (int v = 1; v <= vectors && v <= 8; v++) {
-            if (r * v + v + 1 > t->vector_registers) break;
+            if (r * v + v + others > t->vector_registers) break;
             // Loads hide behind FMAs unless there are more of them; a tie goes to fewer loads.
             double loads = (double)(ceil_div(rows, r) * vectors + ceil_div(vectors, v) * rows);
             double fmas = (double)(rows * vectors);
@@ -187,7 +188,8 @@ static LLVMValueRef sum(const Body *k, LLVMValueRef x, LLVMValueRef y) {
 // always in the same order.
 static void emit_body(const Body *k, LLVMValueRef units) {
     int n = k->m->rows * k->m->vectors, ways = 1;
-    while (ways * n < LATENCY) ways *= 2;
+    int most = k->e->cpu->target.vector_registers - k->m->vectors - 2;
+    while (ways * n < LATENCY && 2 * ways * n <= most) ways *= 2;
     LLVMValueRef acc[MAX_TILE];
     load_tile(k, acc);
     for (int i = n; i < n * ways; i++) acc[i] = LLVMConstNull(k->vec);

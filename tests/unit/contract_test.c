@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <string.h>
+
 typedef struct Kind {
     const char *elem, *sum;
 } Kind;
@@ -126,12 +128,46 @@ static void chains(void **state) {
             check_chain(shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3], left);
 }
 
+/// Every micro-kernel keeps its whole tile in registers: it never touches the stack.
+static void check_registers(const Kind *kind, int m, int n, const char *level) {
+    Ctx *ctx = ctx_create(NULL);
+    KernelText t;
+    kernel_begin(&t, ctx);
+    kernel_param(&t, "a", kind->elem, m, 64, false, VALUES_EXACT);
+    kernel_param(&t, "b", kind->elem, 64, n, false, VALUES_EXACT);
+    kernel_param(&t, "c", kind->sum, m, n, false, VALUES_EXACT);
+    kernel_body(&t);
+    kernel_load(&t, "x", "a", kind->elem, m, 64);
+    kernel_load(&t, "y", "b", kind->elem, 64, n);
+    text_add(&t.text, "%%d = dot %%x, %%y : %s<%dx%d>\n", kind->sum, m, n);
+    kernel_store(&t, "c", "d", m, n);
+    int found = 0;
+    const char *at = strstr(differ_assembly(&t, level), "\nmicro.");
+    for (; at; at = strstr(at, "\nmicro."), found++) {
+        const char *end = strstr(at, ".cfi_endproc"), *stack = strstr(at, "(%rsp");
+        if (!end) end = strstr(at, ".size");
+        if (stack && stack < end)
+            fail_msg("%s %dx%d, %s: a tile is spilled", kind->elem, m, n, level);
+        at = end;
+    }
+    assert_true(found > 0);
+    ctx_destroy(ctx);
+}
+
+static void registers(void **state) {
+    (void)state;
+    static const int shapes[][2] = {{128, 128}, {112, 32}, {64, 48}, {100, 16}, {1, 256}, {3, 80}};
+    for (int s = 0; s < 6; s++)
+        for (int t = 0; t < N_KINDS; t += 3) {
+            check_registers(&kinds[t], shapes[s][0], shapes[s][1], "x86-64-v3");
+            check_registers(&kinds[t], shapes[s][0], shapes[s][1], "x86-64-v4");
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shape),
-        cmocka_unit_test(every_type),
-        cmocka_unit_test(loops),
-        cmocka_unit_test(chains),
+        cmocka_unit_test(every_shape), cmocka_unit_test(every_type), cmocka_unit_test(loops),
+        cmocka_unit_test(chains),      cmocka_unit_test(registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,13 +143,29 @@ static void run_native(Ir *ir, Op *module, const char *level, int n, const Array
     code_release(code);
 }
 
+static Op *parse_kernel(Ir *ir, KernelText *k, const char *what) {
+    Ctx *ctx = k->text.ctx;
+    text_add(&k->text, "yield }\nyield } }\n");
+    Op *module = ir_parse(ir, ctx_add_source(ctx, "kernel.tir", k->text.data, k->text.n));
+    if (!module || !ir_verify(ir, module)) complain(ctx, k, what);
+    return module;
+}
+
+const char *differ_assembly(KernelText *k, const char *level) {
+    Ir *ir = ir_create(k->text.ctx);
+    CodeOptions options = {.level = level, .texts = TEXT_ASM};
+    Code *code = cpu_backend.compile(ir, parse_kernel(ir, k, level), &options, false);
+    if (!code) complain(k->text.ctx, k, level);
+    const char *text = ctx_format(k->text.ctx, "%s", code->assembly);
+    code_release(code);
+    return text;
+}
+
 void differ_run(KernelText *k, double tolerance, const char *what) {
     static const char *const levels[] = {NULL, "x86-64-v3"};
     Ctx *ctx = k->text.ctx;
-    text_add(&k->text, "yield }\nyield } }\n");
     Ir *ir = ir_create(ctx);
-    Op *module = ir_parse(ir, ctx_add_source(ctx, "kernel.tir", k->text.data, k->text.n));
-    if (!module || !ir_verify(ir, module)) complain(ctx, k, what);
+    Op *module = parse_kernel(ir, k, what);
     const Region *r = find_kernel(module, NULL)->regions[0];
     Array want[8], got[2][8];
     InterpArg args[8];

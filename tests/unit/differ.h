@@ -37,5 +37,7 @@ const char *zero_of(const char *elem);
 /// Ends the kernel, runs it both ways and fails the test, naming `what`, where an element differs
 /// by more than tolerance * (1 + its size). Twice: for this machine and for x86-64-v3.
 void differ_run(KernelText *k, double tolerance, const char *what);
+/// Ends the kernel; its assembly for a level, in the arena.
+const char *differ_assembly(KernelText *k, const char *level);
 
 #endif
