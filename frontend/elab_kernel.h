@@ -37,6 +37,7 @@ typedef struct KParam {
     int64_t extents[MAX_RANK], strides[MAX_RANK]; // of the IR tensor, as far as known, else DYNAMIC
     const Expr *axis_expr[MAX_RANK];              // what the type says of the axis; NULL: a pack's
     KDim *axis_dim[MAX_RANK];                     // the dim it is, or NULL
+    Val axis_val[MAX_RANK];                       // the extent it must have, once asked for
 } KParam;
 
 typedef VEC(const char *) NameList;

@@ -386,16 +386,22 @@ void kernel_require(Elab *e, Loc loc, Value *cond, const char *text, int n, Valu
     op_set_attr(e->ir, op, "text", at_str(e->ir, text));
 }
 
-/// The extent an axis must have.
-static Val axis_extent(Elab *e, const KParam *kp, int axis) {
+/// The extent an axis must have: that of its dim, or the expression of the type.
+static Val axis_extent(Elab *e, KParam *kp, int axis) {
     const KDim *d = kp->axis_dim[axis];
-    if (!d) return el_expr(e, kp->axis_expr[axis]);
-    return d->plus ? el_binary(e, d->loc, BI_ADD, d->val, val_int(d->plus)) : d->val;
+    Val *v = &kp->axis_val[axis];
+    if (v->kind != V_ERROR) return *v;
+    if (!d)
+        *v = el_expr(e, kp->axis_expr[axis]);
+    else
+        *v = d->plus ? el_binary(e, d->loc, BI_ADD, d->val, val_int(d->plus)) : d->val;
+    if (v->kind == V_IR) *v = val_ir(el_index(e, kp->p->loc, *v, "a dimension"));
+    return *v;
 }
 
-/// The extent an axis has is that of its dim, or the expression of the type.
+/// Checks an axis at launch, unless it is where the dim comes from.
 static void check_axis(Elab *e, int param, int axis) {
-    const KParam *kp = &e->kernel->params[param];
+    KParam *kp = &e->kernel->params[param];
     const KDim *d = kp->axis_dim[axis];
     if (d && !d->fixed && d->param == param && d->axis == axis) return; // it binds the dim
     const Expr *x = kp->axis_expr[axis];
@@ -464,9 +470,7 @@ static void set_tensor_dims(Elab *e, KParam *kp) {
     for (int i = 0, axis = 0; i < t->n_dims; i++) {
         const Dim *dim = &kp->p->type->dims.at[i];
         int axes = dim->pack ? kp->pack->groups : 1;
-        const KDim *d = kp->axis_dim[axis];
-        bool simple = d && axes == 1 && !d->plus;
-        Val extent = simple ? d->val : el_expr(e, dim->expr);
+        Val extent = axes == 1 ? axis_extent(e, kp, axis) : el_expr(e, dim->expr);
         t->dims[i] = (TensorDim){axis, axes, dim->pack, extent};
         axis += axes;
     }
