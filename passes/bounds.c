@@ -66,8 +66,8 @@ static void simplify(Bounds *b, Op *op) {
 
 /* ---- accesses ------------------------------------------------------------------------------ */
 
-/// 0, 1 or 2 for dimension d, as in the op's row.
-static int proved_inside(Ranges *r, const Op *op, const Access *a, int d) {
+/// 0, 1 or 2 for dimension d, as in the op's row. `known`: live lanes are inside.
+static int proved_inside(Ranges *r, const Op *op, const Access *a, int d, bool known) {
     const SubDim *sub = &a->subs[d];
     Linear zero = linear_constant(0), at = linear_of(r, sub_operand(op, a, d, 0));
     Linear end = linear_extent(r, a->tensor, d);
@@ -78,8 +78,8 @@ static int proved_inside(Ranges *r, const Op *op, const Access *a, int d) {
     // The last live lane, base + (count - 1) mul, is below the extent.
     Linear count = linear_of(r, sub_operand(op, a, d, 1));
     Linear last = linear_add(linear_add(at, count, sub->mul), linear_constant(1 - sub->mul), 1);
-    if (!prove_le(r, zero, at) || !prove_le(r, last, end)) return 0;
-    return prove_le(r, linear_constant(sub->size), count) ? 2 : 1;
+    bool inside = known || (prove_le(r, zero, at) && prove_le(r, last, end));
+    return !inside ? 0 : prove_le(r, linear_constant(sub->size), count) ? 2 : 1;
 }
 
 static void annotate(Bounds *b, Op *op) {
@@ -88,8 +88,8 @@ static void annotate(Bounds *b, Op *op) {
     int64_t inside[MAX_RANK];
     bool any = false, all = true;
     for (int d = 0; d < a.n_subs; d++) {
-        inside[d] = proved_inside(b->ranges, op, &a, d);
-        if (before && before->ints[d] > inside[d]) inside[d] = before->ints[d];
+        inside[d] = before ? (int)before->ints[d] : 0;
+        if (inside[d] < 2) inside[d] = proved_inside(b->ranges, op, &a, d, inside[d] > 0);
         any |= inside[d] != 0;
         all &= inside[d] == 2;
     }

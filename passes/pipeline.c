@@ -35,15 +35,15 @@ const Pass *const cpu_pipeline[] = {
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(LICM),
-    RUN(BOUNDS),
     // Loops of products leave before others are peeled, and before programs are dealt out: then
-    // the cost of a program is known.
+    // the cost of a program is known. What is full after peeling needs no mask: bounds again.
     RUN(CONTRACT),
+    RUN(PEEL),
+    RUN(BOUNDS),
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(TILE_GRID),
-    // Last, for they make much code: trees of joins, the library's functions, and what they share.
-    RUN(FIXED_ORDER),
+    // Last, for it makes much code: the library's functions, and what they share.
     RUN(EXPAND_MATH),
     RUN(CANONICALIZE),
     RUN(CSE),
