@@ -141,7 +141,7 @@ const char *val_text(Elab *e, Val v);
 
 /* ---- state --------------------------------------------------------------------------------- */
 
-enum { MAX_CALL_DEPTH = 64 };
+enum { MAX_CALL_DEPTH = 64, MAX_CALLS = 100000, MAX_LANES = 1 << 28 };
 
 /// A fn being inlined: the chain explains errors inside it.
 typedef struct Frame {
@@ -162,7 +162,7 @@ struct Elab {
     Op *module;
     bool in_program; // inside a `parallel`
     int declared;    // names bound so far
-    int const_depth, loop_depth, n_called;
+    int const_depth, loop_depth, n_called, n_inlined;
     int errors_before; // this elaboration began
     bool check;        // keep asserts
 };
@@ -392,6 +392,8 @@ void el_check_races(Elab *e, const Op *phase);
 
 /* ---- kernels (elab_kernel.c) --------------------------------------------------------------- */
 
+/// An elaborator with an empty module (elab_call.c).
+Elab elab_create(Ir *ir, const Program *p);
 /// The value of a `dim` op of the kernel's tensors, if it is known; `specialise` makes it a
 /// constant of this instance.
 bool el_known_dim(Elab *e, const Op *dim, bool specialise, int64_t *out);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Entry points of the elaborator; calls of kernels by kernels; scratch tensors; library fns.
+// Entry points of the elaborator; calls of kernels by kernels; scratch tensors.
 #include "frontend/elab_kernel.h"
-
-#include "stdlib/embedded.h"
 
 #include <string.h>
 
@@ -182,7 +180,7 @@ Val el_call_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args) {
 
 /* ---- entry points -------------------------------------------------------------------------- */
 
-static Elab elab_create(Ir *ir, const Program *p) {
+Elab elab_create(Ir *ir, const Program *p) {
     Elab e = {.ctx = ir_ctx(ir), .ir = ir, .program = p};
     e.errors_before = diag_errors(e.ctx);
     e.module = build_module(ir);
@@ -238,51 +236,4 @@ Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst) {
     out->config = k->config.data;
     list_fixed(&e, k, out);
     return out;
-}
-
-/* ---- the maths library --------------------------------------------------------------------- */
-
-/// A fn named after an op and an element, such as `exp_f32`, becomes a func; others are helpers.
-static bool is_library_fn(Ctx *ctx, const FnDef *f) {
-    const char *name = f->name.text, *end = strrchr(name, '_');
-    if (f->is_kernel || !end || elem_by_name(end + 1) == EL_COUNT) return false;
-    if (op_by_name(ctx_format(ctx, "%.*s", (int)(end - name), name)) == OP_COUNT) return false;
-    bool ok = f->generics.n == 0;
-    for (int i = 0; ok && i < f->params.n; i++) {
-        const TypeExpr *t = f->params.at[i].type;
-        ok = t && t->kind == TY_SCALAR && elem_by_name(t->elem.text) != EL_COUNT;
-    }
-    return ok;
-}
-
-static void library_func(Elab *e, const FnDef *f) {
-    Op *op = build_op(&e->b, OP_FUNC, 0, NULL, 0, NULL, 1);
-    op_set_attr(e->ir, op, "name", at_str(e->ir, f->name.text));
-    Val *args = ctx_array(e->ctx, Val, f->params.n);
-    Builder old = el_enter(e, op->regions[0]);
-    for (int i = 0; i < f->params.n; i++) {
-        const Type *t = ty_scalar(e->ir, elem_by_name(f->params.at[i].type->elem.text));
-        args[i] = val_ir(region_add_arg(e->ir, op->regions[0], t, f->params.at[i].name.text));
-    }
-    Value *v = el_typed(e, f->loc, el_inline(e, f->loc, f, f->params.n, args), EL_COUNT);
-    if (v) build_yield(&e->b, 1, &v);
-    el_leave(e, old);
-    if (!v) op_erase(op);
-}
-
-Op *fe_math_library(Ir *ir) {
-    Ctx *ctx = ir_ctx(ir);
-    const struct tg_embedded *f = tg_embedded_files;
-    while (f->path && strcmp(f->path, "std/math.teg") != 0) f++;
-    if (!f->path) return NULL;
-    uint16_t file = ctx_add_source(ctx, f->path, f->text, f->len);
-    const Program *p = fe_load(ctx, file, NULL);
-    Elab e = elab_create(ir, p);
-    for (int k = 0; k < p->files.n; k++) {
-        const Items *items = &p->files.data[k].module->items;
-        for (int i = 0; i < items->n; i++)
-            if (items->at[i].kind == IT_FN && is_library_fn(ctx, items->at[i].fn))
-                library_func(&e, items->at[i].fn);
-    }
-    return e.module;
 }

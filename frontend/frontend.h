@@ -112,7 +112,7 @@ typedef struct Elaborated {
 Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst);
 
 /// The scalar fns of std/math.teg and its imports as a module of funcs named `exp_f32`: the library
-/// of expand-math.
-Op *fe_math_library(Ir *ir);
+/// of expand-math. Those that the ops of `uses` may need; all where it is NULL.
+Op *fe_math_library(Ir *ir, Op *uses);
 
 #endif

@@ -286,7 +286,7 @@ static void check_neighbours(Ctx *ctx, const Op *library) {
 typedef void Check(Ctx *ctx, const Op *library);
 
 static void enter(Ctx *ctx, void *arg) {
-    const Op *library = fe_math_library(ir_create(ctx));
+    const Op *library = fe_math_library(ir_create(ctx), NULL);
     if (diag_errors(ctx) == 0) (*(Check **)arg)(ctx, library);
 }
 

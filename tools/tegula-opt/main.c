@@ -153,7 +153,7 @@ static bool optimize(Ir *ir, Op *module, const Options *o) {
                    .check = o->check};
     for (int i = 0; i < n; i++)
         if (strcmp(passes[i]->name, "expand-math") == 0 && !env.library)
-            env.library = fe_math_library(ir);
+            env.library = fe_math_library(ir, module);
     PassOptions options = {.verify_each = o->verify_each,
                            .time = o->time,
                            .dump_after = o->dump_after,

@@ -49,7 +49,7 @@ PassEnv job_pass_env(Job *job) {
     // Elaborating the library takes longer than most kernels do.
     bool library = false;
     op_walk_pre(job->code->module, needs_library, &library);
-    if (library) env.library = fe_math_library(job->ir);
+    if (library) env.library = fe_math_library(job->ir, job->code->module);
     return env;
 }
 
