@@ -345,7 +345,7 @@ class Generator:
         self.scope.append(X(v, elem, shape, max(a.bound, b.bound)))
 
     def spin(self):
-        v, i = self.name("u"), self.name("step")
+        v, i = self.name("spin"), self.name("step")
         x = self.expr((), "i32", 1)
         self.emit(f"var {v}: i32 = {x.text}; var {i}: i32 = 0;")
         self.emit(f"while {i} < 5 && {v} != 3 {{ {v} = {v} * 3 + {i}; {i} += 1; }}")
