@@ -38,13 +38,15 @@ apt() {
 
 echo "setup: installing$missing"
 apt update
-# LLVM 22 came to Debian 12 with a security update: that archive may not be listed yet.
+# LLVM 22 came to Debian 12 with a security update. A bare system may not list that archive yet: it
+# stands beside the one that is listed.
 if ! apt-cache show llvm-22-dev >/dev/null 2>&1; then
     . /etc/os-release
-    if [ "${VERSION_CODENAME:-}" = bookworm ]; then
+    mirror=$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list* | head -n 1)
+    if [ "${VERSION_CODENAME:-}" = bookworm ] && [ -n "$mirror" ]; then
         list=/etc/apt/sources.list.d/bookworm-security.list
         echo "setup: adding $list for LLVM 22"
-        echo "deb http://deb.debian.org/debian-security bookworm-security main" |
+        echo "deb ${mirror%/debian*}/debian-security bookworm-security main" |
             $as_root tee "$list" >/dev/null
         apt update
     else
