@@ -10,17 +10,11 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
-static bool uses_only_outside(const Op *op, const Op *loop) {
-    for (int i = 0; i < op->n_operands; i++)
-        if (value_is_inside(operand(op, i), loop)) return false;
-    return true;
-}
-
 /// The operands of everything in op come from outside of `loop` or from op itself.
 static bool tree_uses_only_outside(const Op *op, const Op *tree, const Op *loop) {
     for (int i = 0; i < op->n_operands; i++) {
         const Value *v = operand(op, i);
-        if (value_is_inside(v, loop) && v->def != op && !value_is_inside(v, tree)) return false;
+        if (value_is_inside(v, loop) && !value_is_inside(v, tree)) return false;
     }
     for (int r = 0; r < op->n_regions; r++) for_each_op(inner, op->regions[r]) {
             if (!tree_uses_only_outside(inner, tree, loop)) return false;
@@ -40,6 +34,14 @@ static bool loads_may_move(const PassEnv *env, const Op *op, const Op *loop) {
     return true;
 }
 
+static bool holds_while(const Op *op) {
+    if (op->code == OP_WHILE) return true;
+    for (int r = 0; r < op->n_regions; r++) for_each_op(inner, op->regions[r]) {
+            if (holds_while(inner)) return true;
+        }
+    return false;
+}
+
 static bool to_host_is_fine(const Op *op) {
     if (!op_has(op, PURE) || op->n_regions) return false;
     for (int i = 0; i < op->n_results; i++)
@@ -51,11 +53,10 @@ static bool may_move(const PassEnv *env, const Op *op, const Op *loop) {
     if (op_has(op, TERMINATOR) || !tree_only_reads(op) || op->code == OP_PARALLEL ||
         op->code == OP_LAUNCH || op->code == OP_SCRATCH)
         return false;
-    // A `while` that moves would run where its loop might not; that may cost, but it ends.
+    // A `while` may rely on its loop running at all for ending.
+    if (holds_while(op)) return false;
     if (!op_is_loop(loop) && !to_host_is_fine(op)) return false;
-    bool outside =
-        op->n_regions ? tree_uses_only_outside(op, op, loop) : uses_only_outside(op, loop);
-    return outside && loads_may_move(env, op, loop);
+    return tree_uses_only_outside(op, op, loop) && loads_may_move(env, op, loop);
 }
 
 static void hoist(Op *op, void *arg) {

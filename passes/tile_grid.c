@@ -140,7 +140,7 @@ static void decode(Nest *nest, Builder *b, Value *program) {
     Level *spread[MAX_LEVELS];
     int n = spread_levels(nest, spread), i = 0;
     for (int k = 0; k < nest->n; k++) nest->level[k].index = NULL; // 0: the only program
-    if (n >= 2 && !nest->run && multiplies(program_body(nest))) {
+    if (n >= 2 && multiplies(program_body(nest))) {
         Value *tiles = ix_mul(b, spread[0]->count, spread[1]->count);
         grouped(b, n > 2 ? ix_rem(b, program, tiles) : program, spread[1], spread[0]);
         program = n > 2 ? ix_div(b, program, tiles) : program;
