@@ -115,6 +115,7 @@ static bool wanted_later(Emit *e, const Nest *n, const Value *v) {
         if (is_root_op(n, op)) continue;
         if (!op_is_lazy(op)) return true;
         const Value *x = result(op, 0);
+        if (x->type->rank == 0) return true;
         if (is_written(n, x) && plan_is_cut(e, x)) continue; // a root itself
         if (wanted_later(e, n, x)) return true;
     }

@@ -245,7 +245,7 @@ static void count_uses(Emit *e, Value *v, Info *info) {
         Op *op = u->user;
         int64_t loops = loop_repeats(v, op);
         int nest = (int)(intptr_t)map_get(&e->plan->nests, op);
-        if (!op_is_lazy(op)) {
+        if (!op_is_lazy(op) || result(op, 0)->type->rank == 0) {
             int64_t scalar = op->code == OP_ATOMIC ? e->cpu->target.vector_bytes / 4 : 1;
             want(e, info, nest, loops * scalar);
             continue;

@@ -92,10 +92,14 @@ static Lower *const joining[OP_COUNT] = {
     [OP_STRIDE] = emit_simple,
 };
 
+/// The op needs, here and now, what the nest being gathered computes: a scalar of it, or an element
+/// of a block.
 static bool wants_pending(Emit *e, const Op *op) {
+    bool scalar = op_is_lazy(op) && result(op, 0)->type->rank == 0;
     for (int i = 0; i < op->n_operands; i++) {
         const Value *v = operand(op, i);
-        if (v->type->rank == 0 && ty_is_block(v->type) && nest_defines(e, v)) return true;
+        if (!ty_is_block(v->type)) continue;
+        if (v->type->rank ? scalar : nest_defines(e, v)) return true;
     }
     return false;
 }
