@@ -17,7 +17,8 @@ typedef union tg_slot {
 } tg_slot;
 
 /// Where compiled code can fail or print, and with what text. `{}` in the text stands for the next
-/// value; types has a letter for each value: b bool, d signed, u unsigned, f double (its bits).
+/// value; types has a letter for each value: b bool, d signed, u unsigned, f double (its bits);
+/// [dd] is a block of two, [dd+] the first two lanes of a longer one.
 typedef struct tg_site {
     int32_t kind; // enum tg_site_kind
     int32_t line, column;
@@ -26,7 +27,13 @@ typedef struct tg_site {
     const char *file, *text, *types;
 } tg_site;
 
-enum tg_site_kind { TG_SITE_REQUIRE, TG_SITE_ASSERT, TG_SITE_BOUNDS, TG_SITE_DIVIDE, TG_SITE_PRINT };
+enum tg_site_kind {
+    TG_SITE_REQUIRE,
+    TG_SITE_ASSERT,
+    TG_SITE_BOUNDS,
+    TG_SITE_DIVIDE,
+    TG_SITE_PRINT,
+};
 
 typedef struct tg_env tg_env;
 

@@ -50,6 +50,7 @@ static const char ARGUMENTS[] =
     "  3  -1.5  inf  true            a scalar\n"
     "  none                          a null optional tensor\n"
     "  @file.npy  @file.png          an array from a file\n"
+    "  same(x)                       the memory of argument x: in place\n"
     "  zeros(4,5)  ones(4,5)  full(4,5,value=7)  iota(4,5)\n"
     "  rand(4,5,seed=1,lo=-1,hi=1)   uniform; integers: 0 .. 9\n"
     "  randn(4,5,seed=1)             normal\n"

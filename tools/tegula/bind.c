@@ -55,3 +55,60 @@ Bound job_bind(Job *job) {
     }
     return b;
 }
+
+/* ---- overlaps ------------------------------------------------------------------------------ */
+
+/// The bytes a tensor spans, from its lowest to behind its highest element; false for none.
+static bool span_of(const Tensor *t, uintptr_t *lo, uintptr_t *hi) {
+    int64_t first = 0, last = 0;
+    if (!t->data) return false;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t way = (t->extents[i] - 1) * t->strides[i];
+        if (t->extents[i] == 0) return false;
+        *(way < 0 ? &first : &last) += way;
+    }
+    int64_t bits = elem_info[t->elem].bits;
+    *lo = (uintptr_t)t->data + (uintptr_t)(first * bits / 8);
+    *hi = (uintptr_t)t->data + (uintptr_t)(((last + 1) * bits + 7) / 8);
+    return true;
+}
+
+static bool same_view(const Tensor *a, const Tensor *b) {
+    if (a->data != b->data || a->elem != b->elem || a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->extents[i] != b->extents[i] || a->strides[i] != b->strides[i]) return false;
+    return true;
+}
+
+/// True where the kernel was proved right with these two parameters being one view.
+static bool may_be_one(const Attr *pairs, int a, int b) {
+    for (int i = 0; pairs && i + 1 < pairs->n; i += 2)
+        if ((pairs->ints[i] == a && pairs->ints[i + 1] == b) ||
+            (pairs->ints[i] == b && pairs->ints[i + 1] == a))
+            return true;
+    return false;
+}
+
+/// A tensor that the kernel writes overlaps no other, unless both are one view and each element is
+/// read before it is written: the pass `alias` proves that.
+bool job_check_overlaps(Job *job) {
+    Bound b = job_bind(job);
+    const Op *kernel = find_kernel(job->code->module, job->code->name);
+    const Attr *pairs = op_attr(kernel, "inplace");
+    for (int i = 0; i < b.n; i++) {
+        for (int j = 0; j < b.n; j++) {
+            uintptr_t lo[2], hi[2];
+            const Tensor *x = &b.args[i].tensor, *y = &b.args[j].tensor;
+            bool twice = j < i && b.uses[j]->written; // the pair was looked at
+            if (i == j || twice || !b.uses[i]->written) continue;
+            if (!span_of(x, &lo[0], &hi[0]) || !span_of(y, &lo[1], &hi[1])) continue;
+            if (lo[0] >= hi[1] || lo[1] >= hi[0]) continue;
+            if (same_view(x, y) && may_be_one(pairs, i, j)) continue;
+            diag(job->ctx, kernel->loc, D_RUN_FAILED,
+                 ctx_format(job->ctx, "'%s' is written and overlaps '%s'", b.uses[i]->name,
+                            b.uses[j]->name));
+            return false;
+        }
+    }
+    return true;
+}

@@ -149,6 +149,19 @@ static bool names_element(const char *spec) {
     return spec[0] == '@' || strchr(spec, ':') != NULL;
 }
 
+/// In which order arguments are made: those that settle type parameters first, those that share
+/// the memory of others last.
+static int round_of(const char *spec) {
+    if (strncmp(spec, "same(", 5) == 0) return 2;
+    return names_element(spec) ? 0 : 1;
+}
+
+static const Argument *find_argument(void *user, const char *name) {
+    const Job *job = user;
+    int i = find_param(job, name);
+    return i < 0 ? NULL : &job->args[i];
+}
+
 static bool make_argument(Job *job, Types *types, int i, const char *spec) {
     int g = generic_index(job, param_elem(job, i));
     Wanted wanted = {
@@ -157,6 +170,8 @@ static bool make_argument(Job *job, Types *types, int i, const char *spec) {
         .elem = declared_elem(job, types, i),
         .fallback = param(job, i)->constant ? EL_I64 : job->inst->params[i].elem,
         .guard = job->o->guard,
+        .find = find_argument,
+        .user = job,
     };
     // A constant parameter of a type that is not written is an integer.
     if (wanted.fallback == EL_COUNT)
@@ -167,13 +182,13 @@ static bool make_argument(Job *job, Types *types, int i, const char *spec) {
     return true;
 }
 
-/// Makes the arguments of --arg: first those that settle type parameters.
+/// Makes the arguments of --arg.
 static bool make_arguments(Job *job, Types *types) {
-    for (int round = 0; round < 2; round++) {
+    for (int round = 0; round < 3; round++) {
         for (int k = 0; k < job->o->args.n; k++) {
             const char *name, *spec = args_pair(job->ctx, "arg", job->o->args.at[k], &name);
             if (!spec) return false;
-            if (names_element(spec) != (round == 0)) continue;
+            if (round_of(spec) != round) continue;
             int i = find_param(job, name);
             if (i < 0) return no_such_param(job, "arg", name);
             if (job->args[i].kind != ARG_MISSING) {

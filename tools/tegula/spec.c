@@ -2,7 +2,7 @@
 // Arguments as written on the command line: `rand(128,256,seed=3):bf16[::2]:transpose`.
 //
 //   spec   := number | 'none' | source view*
-//   source := '@' path | generator '(' (integer | name '=' number),* ')'
+//   source := '@' path | 'same(' parameter ')' | generator '(' (integer | name '=' number),* ')'
 //   view   := ':' element | ':' name ('(' integer,* ')')? | '[' slice,* ']'
 #include "tools/tegula/tensors.h"
 
@@ -216,6 +216,18 @@ static bool generate(Spec *s) {
         double v = generators[which].value(&g, e, seed, i);
         cell_store(e, s->whole.data, i, cell_cast(EL_F64, e, (Cell){.f = v}));
     }
+    return true;
+}
+
+/// same(NAME): the very memory of another argument.
+static bool share(Spec *s) {
+    take_name(s);
+    take(s, '(');
+    const char *name = take_name(s);
+    const Argument *other = s->wanted->find ? s->wanted->find(s->wanted->user, name) : NULL;
+    if (!take(s, ')') || !other || other->kind != ARG_TENSOR)
+        return fail(s, "'%s' is not another tensor argument", name);
+    s->whole = other->tensor;
     return true;
 }
 
@@ -453,7 +465,8 @@ bool spec_make(Ctx *ctx, const char *spec, const Wanted *wanted, Argument *out) 
     }
     if (looks_like_number(spec)) return make_scalar(&s, out);
     if (wanted->scalar) return fail(&s, "'%s' is a scalar; this is not a number", wanted->name);
-    if (!(*spec == '@' ? load(&s) : generate(&s))) return false;
+    bool shares = strncmp(spec, "same(", 5) == 0;
+    if (!(*spec == '@' ? load(&s) : shares ? share(&s) : generate(&s))) return false;
     s.t = s.whole;
     while (*s.p)
         if (!take_view(&s)) return false;

@@ -47,6 +47,9 @@ typedef struct Wanted {
     Elem elem;     // EL_COUNT where a type parameter leaves it open
     Elem fallback; // of generated data then
     bool guard;
+    /// The argument made for another parameter, for same(NAME), or NULL.
+    const Argument *(*find)(void *user, const char *name);
+    void *user;
 } Wanted;
 
 /// Makes the argument that `spec` describes. False, reported, where it is wrong.
