@@ -186,8 +186,12 @@ static bool may_call(Elab *e, Loc loc, const FnDef *f) {
         el_fail(e, loc, D_RECURSION, f->name.text);
         return false;
     }
-    if (!e->frame || e->frame->depth < MAX_CALL_DEPTH) return true;
-    el_fail(e, loc, D_CALL_DEPTH, MAX_CALL_DEPTH);
+    if (e->frame && e->frame->depth >= MAX_CALL_DEPTH) {
+        el_fail(e, loc, D_CALL_DEPTH, MAX_CALL_DEPTH);
+        return false;
+    }
+    if (e->n_inlined++ < MAX_CALLS) return true;
+    if (e->n_inlined == MAX_CALLS + 1) el_fail(e, loc, D_TOO_MANY_CALLS, MAX_CALLS);
     return false;
 }
 

@@ -167,6 +167,19 @@ static bool elaborate_once(Elab *e, const char *name) {
     return !el_failed(e);
 }
 
+/// Reports the first block that no target could hold.
+static void check_size(Op *op, void *arg) {
+    Elab *e = arg;
+    for (int i = 0; i < op->n_results && !el_failed(e); i++) {
+        const Type *t = result(op, i)->type;
+        int64_t lanes = 1;
+        for (int d = 0; ty_is_block(t) && d < t->rank && lanes <= MAX_LANES; d++)
+            lanes *= t->extents[d]; // each is below 2^31
+        if (lanes > MAX_LANES)
+            diag(e->ctx, op->loc, D_BLOCK_TOO_LARGE, type_words(e, t), MAX_LANES);
+    }
+}
+
 bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
     Kernel *outer = e->kernel;
     Scope *scope = e->scope;
@@ -182,6 +195,8 @@ bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
         again = ok && k->fixed.n > n_fixed;
         if (again) op_erase(k->op);
     } while (again);
+    if (ok) op_walk_pre(k->op, check_size, e);
+    ok &= !el_failed(e);
     e->kernel = outer;
     e->scope = scope;
     return ok;
