@@ -363,5 +363,7 @@ bool interp_run(Ir *ir, Op *module, const char *kernel, int n_args, const Interp
     if (options) it.options = *options;
     it.random = it.options.seed;
     Launch l = {&it, kernel, n_args, args};
-    return ctx_protect(it.ctx, launch, &l) == CTX_OK;
+    CtxStatus status = ctx_protect(it.ctx, launch, &l);
+    if (status == CTX_NO_MEMORY) diag(it.ctx, (Loc){0}, D_RUN_FAILED, "out of memory");
+    return status == CTX_OK;
 }
