@@ -104,7 +104,7 @@ bool job_check_overlaps(Job *job) {
             if (!span_of(x, &lo[0], &hi[0]) || !span_of(y, &lo[1], &hi[1])) continue;
             if (lo[0] >= hi[1] || lo[1] >= hi[0]) continue;
             if (same_view(x, y) && may_be_one(pairs, i, j)) continue;
-            diag(job->ctx, kernel->loc, D_RUN_FAILED,
+            diag(job->ctx, job->kernel->name.loc, D_RUN_FAILED,
                  ctx_format(job->ctx, "'%s' is written and overlaps '%s'", b.uses[i]->name,
                             b.uses[j]->name));
             return false;

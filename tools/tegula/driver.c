@@ -78,7 +78,7 @@ static void print_text(void *user, const char *text) {
 /// The interpreter runs tile IR as the front end makes it: it is the oracle of all that follows.
 /// The pass `alias` changes nothing; it says which parameters may be one view.
 static bool interp_compile(Job *job) {
-    PassEnv env = job_pass_env(job);
+    PassEnv env = {.ir = job->ir};
     pass_alias(&env, job->code->module);
     return true;
 }
