@@ -349,6 +349,12 @@ Value *kernel_passed(Elab *e, OpCode code, Value *tensor, int axis) {
 }
 
 Value *el_tensor_dim(Elab *e, const Tensor *t, int axis) {
+    const Kernel *k = e->kernel;
+    for (int i = 0; k && i < k->def->params.n; i++) {
+        const KDim *d = k->params[i].axis_dim[axis];
+        bool same = k->params[i].tensor && k->params[i].tensor->v == t->v && d && !d->plus;
+        if (same && d->val.kind == V_IR) return d->val.ir.v; // one value for all tensors with it
+    }
     return axis_op(e, OP_DIM, t->v, axis);
 }
 
@@ -366,10 +372,11 @@ static void read_dims(Elab *e) {
     for (int i = 0; i < k->packs.n; i++) {
         const Pack *pack = k->packs.data[i];
         if (pack->groups == 1) continue;
-        Val all = val_int(1);
+        Val all = val_void();
         for (int g = 0; g < pack->groups; g++) {
             const char *name = ctx_name(e->ctx, ctx_format(e->ctx, "%s.%d", pack->name, g));
-            all = el_binary(e, e->b.loc, BI_MUL, all, kernel_find_dim(k, name)->val);
+            Val extent = kernel_find_dim(k, name)->val;
+            all = g ? el_binary(e, e->b.loc, BI_MUL, all, extent) : extent;
         }
         scope_bind(e, (Name){pack->name, e->b.loc}, BIND_DIM, all);
     }
