@@ -59,6 +59,15 @@ LLVMValueRef arena_bytes(Emit *e, int64_t bytes, int64_t *offset) {
     return gen_offset(e->g, e->arena, gen_i64(e->g, *offset));
 }
 
+LLVMValueRef arena_keep(Emit *e, int64_t bytes, int64_t *offset) {
+    ArenaPlan *a = e->space;
+    Stretch s = {a->size, ceil_div(bytes, ALIGNMENT) * ALIGNMENT};
+    vec_push(e->ctx, &a->used, s);
+    a->size += s.bytes;
+    *offset = s.offset;
+    return gen_offset(e->g, e->arena, gen_i64(e->g, s.offset));
+}
+
 void arena_enter(Emit *e) {
     vec_push(e->ctx, &e->space->scopes, e->space->owned.n);
 }

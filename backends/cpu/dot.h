@@ -39,10 +39,11 @@ typedef struct Operand {
 typedef struct Panel {
     const DotKind *kind;
     LLVMValueRef base;
-    int64_t arena, unit_step, row_step;
+    int64_t arena, bytes, unit_step, row_step;
     int lanes;
     bool transpose; // the operand is contiguous along k, the panel along `outer`
     bool in_place;  // the panel is the operand's own buffer
+    bool kept;      // the memory is never freed
 } Panel;
 
 /* ---- pack.c -------------------------------------------------------------------------------- */
@@ -53,9 +54,9 @@ static inline int64_t units_of(const DotKind *k, int64_t elements) {
 }
 /// Panels for `units` units of an operand, freed by panel_free. Those of A stand along k or along
 /// the rows, as the operand does, since a splat reads one unit anywhere; those of B hold vectors
-/// along the columns.
+/// along the columns. kept: so many panels of B one after another, which are never freed.
 Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units);
-Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units);
+Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units, int64_t kept);
 void panel_free(Emit *e, const Panel *p);
 /// True where the operand stands in a buffer that serves as its panel as it is: *p.
 bool panel_in_place(Emit *e, const Operand *x, const DotKind *k, bool is_b, Panel *p);
@@ -64,6 +65,22 @@ void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first);
 /// The axis along which neighbouring elements of v come from neighbouring addresses; the last one
 /// where nothing is known.
 int contiguous_axis(Emit *e, Value *v);
+
+/* ---- keep.c -------------------------------------------------------------------------------- */
+
+enum { MAX_KEYS = 12 };
+/// What a contract's B is computed from, and where the values of its last run stand.
+typedef struct Kept {
+    int n, n_tensors;
+    const Value *values[MAX_KEYS], *tensors[MAX_KEYS];
+    LLVMValueRef memory;
+    int64_t offset;
+} Kept;
+/// True where panels of B may serve again when the contract runs again.
+bool keep_find(Emit *e, Op *contract, Value *b, Kept *k);
+/// i1: the panels of the last run are those of this one.
+LLVMValueRef keep_begin(Emit *e, Kept *k);
+void keep_end(Emit *e, const Kept *k);
 
 /* ---- micro.c ------------------------------------------------------------------------------- */
 

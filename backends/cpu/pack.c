@@ -94,13 +94,17 @@ Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units) {
     return panel_new(e, p, p.row_step * outer_extent(a));
 }
 
-Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units) {
+Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units, int64_t kept) {
     int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
     Panel p = {.kind = k, .lanes = lanes, .unit_step = e->cpu->target.vector_bytes};
     p.row_step = (units + 1) * p.unit_step;
     // A square needs two rows; one unit is a row of its own.
     p.transpose = contiguous_axis(e, b->v) == b->depth && units_of(k, depth_extent(b)) > 1;
-    return panel_new(e, p, p.row_step * ceil_div(outer_extent(b), lanes));
+    p.bytes = p.row_step * ceil_div(outer_extent(b), lanes);
+    if (!kept) return panel_new(e, p, p.bytes);
+    p.kept = true;
+    p.base = arena_keep(e, p.bytes * kept, &p.arena);
+    return p;
 }
 
 // B wants whole vectors along its columns, each row of them aligned; A any constant steps.
@@ -117,7 +121,7 @@ bool panel_in_place(Emit *e, const Operand *x, const DotKind *k, bool is_b, Pane
 }
 
 void panel_free(Emit *e, const Panel *p) {
-    if (!p->in_place) arena_release(e, p->arena);
+    if (!p->in_place && !p->kept) arena_release(e, p->arena);
 }
 
 /* ---- vectors ------------------------------------------------------------------------------- */

@@ -324,10 +324,11 @@ static void seek_write(Op *op, void *arg) {
     if (writes && tensors_may_meet(access_of(op).tensor, w->tensor)) w->found = true;
 }
 
-/// A store may read what it writes where both name the same elements in the same way.
+/// A store may read what it writes where both name the same elements in the same way (of one
+/// tensor, or of two that are one view).
 static bool same_elements(const Op *store, const Op *load) {
     Access s = access_of(store), l = access_of(load);
-    if (s.tensor != l.tensor || s.n_subs != l.n_subs || s.mask || l.mask) return false;
+    if (s.n_subs != l.n_subs || s.mask || l.mask) return false;
     for (int d = 0; d < s.n_subs; d++) {
         const SubDim *a = &s.subs[d], *b = &l.subs[d];
         if (a->kind != b->kind || a->kind == DIM_PICK || a->size != b->size || a->mul != b->mul)

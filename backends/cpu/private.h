@@ -60,6 +60,9 @@ void cpu_function_attributes(Cpu *c, LLVMValueRef fn);
 struct ArenaPlan *arena_plan_new(Ctx *ctx);
 /// Bytes of arena that the function needs.
 int64_t arena_size(const Emit *e);
+/// Raw bytes that nothing before or after uses: their content lasts from one iteration of a loop to
+/// the next.
+LLVMValueRef arena_keep(Emit *e, int64_t bytes, int64_t *offset);
 /// Buffers made from now on are freed by the matching leave.
 void arena_enter(Emit *e);
 void arena_leave(Emit *e);

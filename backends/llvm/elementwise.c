@@ -291,15 +291,13 @@ static LLVMValueRef least(const Gen *g, Elem elem, bool greatest) {
     return LLVMConstInt(gen_elem(g, elem), greatest ? ones : 0, false);
 }
 
-// max(x, -inf) is x and max(NaN, -inf) is -inf: as for an empty set, NaN never wins.
+// NaN is the neutral element of min and max on floats: they return the number.
 LLVMValueRef gen_identity(const Gen *g, OpCode monoid, Elem elem) {
     LLVMTypeRef type = gen_elem(g, elem);
-    bool is_float = elem_is(elem, EC_FLOAT);
-    double value = monoid == OP_MIN   ? __builtin_inf()
-                   : monoid == OP_MAX ? -__builtin_inf()
-                   : monoid == OP_MUL ? 1
-                                      : -0.0;
-    if (is_float) return gen_cast(g, EL_F64, elem, LLVMConstReal(g->f64, value));
+    if (elem_is(elem, EC_FLOAT)) {
+        double value = monoid == OP_ADD ? -0.0 : monoid == OP_MUL ? 1 : __builtin_nan("");
+        return gen_cast(g, EL_F64, elem, LLVMConstReal(g->f64, value));
+    }
     switch (monoid) {
     case OP_MUL: return LLVMConstInt(type, 1, false);
     case OP_AND: return LLVMConstAllOnes(type);
