@@ -85,10 +85,7 @@ Elem el_elem(Elab *e, Name name) {
     if (elem != EL_COUNT) return elem;
     const Binding *b = scope_find(e, name.text);
     if (b && b->val.kind == V_ERROR) return EL_COUNT;
-    const char *all[EL_COUNT];
-    for (int i = 0; i < EL_COUNT; i++) all[i] = elem_info[i].name;
-    const char *close = closest_name(name.text, all, EL_COUNT);
     el_fail(e, name.loc, D_NOT_AN_ELEM, name.text);
-    if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
+    hint_elem(e->ctx, name.text);
     return EL_COUNT;
 }

@@ -102,11 +102,42 @@ static void subscript(Checker *c, const Expr *x) {
     }
 }
 
+/// What other languages call element types.
+static const struct {
+    const char *theirs, *ours;
+} other_names[] = {{"double", "f64"},  {"half", "f16"},    {"bfloat16", "bf16"}, {"short", "i16"},
+                   {"long", "i64"},    {"char", "i8"},     {"size_t", "i64"},    {"float64", "f64"},
+                   {"float32", "f32"}, {"float16", "f16"}, {"fp64", "f64"},      {"fp32", "f32"},
+                   {"fp16", "f16"},    {"int64", "i64"},   {"int32", "i32"},     {"int16", "i16"},
+                   {"int8", "i8"},     {"uint64", "u64"},  {"uint32", "u32"},    {"uint16", "u16"},
+                   {"uint8", "u8"},    {"byte", "u8"},     {"boolean", "bool"}};
+
+static bool is_list(const char *word) {
+    return strcmp(word, "float") == 0 || strcmp(word, "int") == 0 || strcmp(word, "any") == 0;
+}
+
+void hint_elem(Ctx *ctx, const char *name) {
+    const char *all[EL_COUNT], *meant = NULL;
+    for (int i = 0; i < EL_COUNT; i++) all[i] = elem_info[i].name;
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (strcmp(name, other_names[i].theirs) == 0) meant = other_names[i].ours;
+    if (!meant) meant = closest_name(name, all, EL_COUNT);
+    if (is_list(name))
+        diag_hint(ctx, "'%s' stands for several types: write <T: %s> after the name, and T here",
+                  name, name);
+    else if (name[0] >= 'A' && name[0] <= 'Z')
+        diag_hint(ctx, "a type parameter is declared after the name: <%s: float>", name);
+    else if (meant)
+        diag_hint(ctx, "did you mean '%s'?", meant);
+}
+
 static void elem(Checker *c, Name name) {
-    if (find(c, name.text))
+    if (find(c, name.text)) {
         use(c, name.text, name.loc);
-    else if (elem_by_name(name.text) == EL_COUNT && strcmp(name.text, "range") != 0)
+    } else if (elem_by_name(name.text) == EL_COUNT && strcmp(name.text, "range") != 0) {
         diag(c->ctx, name.loc, D_NOT_AN_ELEM, name.text);
+        hint_elem(c->ctx, name.text);
+    }
 }
 
 static void expr(Checker *c, const Expr *x) {
@@ -251,10 +282,9 @@ static void generics(Checker *c, const FnDef *f) {
         declare(c, g->name, LOCAL_QUIET);
         for (int k = 0; k < g->constraint.n; k++) {
             const char *word = g->constraint.at[k].text;
-            bool list =
-                strcmp(word, "float") == 0 || strcmp(word, "int") == 0 || strcmp(word, "any") == 0;
-            if (!list && elem_by_name(word) == EL_COUNT)
-                diag(c->ctx, g->constraint.at[k].loc, D_NOT_AN_ELEM, word);
+            if (is_list(word) || elem_by_name(word) != EL_COUNT) continue;
+            diag(c->ctx, g->constraint.at[k].loc, D_NOT_AN_ELEM, word);
+            hint_elem(c->ctx, word);
         }
     }
 }

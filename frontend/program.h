@@ -33,5 +33,7 @@ const char *program_closest(const Program *p, const char *name);
 /// Reports what can be seen without an instance: names that nothing defines, that hide others or
 /// that nothing uses (names.c).
 void program_check_names(const Program *p, const Module *m);
+/// After the message that `name` is no element type: what was probably meant.
+void hint_elem(Ctx *ctx, const char *name);
 
 #endif
