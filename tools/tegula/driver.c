@@ -103,7 +103,7 @@ static void release_code(void *code) {
 static Code *compile_cpu(Job *job, int texts, bool load) {
     if (!job_passes(job)) return NULL;
     double start = cli_seconds();
-    CodeOptions options = {.check = job->o->check, .texts = texts};
+    CodeOptions options = {.check = job->o->check, .debug = job->o->debug, .texts = texts};
     Code *code = cpu_backend.compile(job->ir, job->code->module, &options, load);
     double seconds = cli_seconds() - start;
     job->seconds[1] += seconds;
@@ -231,13 +231,24 @@ static bool emit_asm(Job *job) {
     return code != NULL;
 }
 
+/// Bytes of an object file; a terminal is spared them.
+static bool emit_object(Job *job) {
+    if (isatty(STDOUT_FILENO)) {
+        cli_error("an object file is not for a terminal");
+        cli_hint("write it to a file: tegula emit FILE --level obj > kernel.o");
+        return false;
+    }
+    const Code *code = compile_cpu(job, TEXT_OBJECT, false);
+    return code && fwrite(code->object, 1, code->object_bytes, stdout) == code->object_bytes;
+}
+
 static const struct {
     const char *name;
     bool needs_code;
     bool (*print)(Job *job);
 } levels[] = {
     {"ast", false, emit_ast},  {"tile", true, emit_tile}, {"grid", true, emit_grid},
-    {"llvm", true, emit_llvm}, {"asm", true, emit_asm},
+    {"llvm", true, emit_llvm}, {"asm", true, emit_asm},   {"obj", true, emit_object},
 };
 enum { N_LEVELS = sizeof levels / sizeof *levels };
 
@@ -256,6 +267,6 @@ int cmd_emit(Ctx *ctx, const Options *o) {
     if (close)
         cli_hint("did you mean '%s'?", close);
     else
-        cli_hint("the levels are ast, tile, grid, llvm and asm");
+        cli_hint("the levels are ast, tile, grid, llvm, asm and obj");
     return EXIT_USAGE;
 }

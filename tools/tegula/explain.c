@@ -68,6 +68,32 @@ static void print_structure(Job *job) {
         if (count.n[rows[i].code]) printf("  %4d %s\n", count.n[rows[i].code], rows[i].text);
 }
 
+/// One access: how each dimension is kept inside, and how memory is walked along the last axis.
+static void print_access(Op *op, void *arg) {
+    (void)arg;
+    if (op->code != OP_LOAD && op->code != OP_STORE) return;
+    static const char *const proofs[] = {"checked a lane", "inside, the last tile masked",
+                                         "inside"};
+    Access a = access_of(op);
+    const Attr *inside = op_attr(op, "inside");
+    const Type *t = a.tensor->type;
+    printf("  %s of '%s' at %u:%u:", op->code == OP_LOAD ? "load" : "store",
+           a.tensor->name ? a.tensor->name : "scratch", op->loc.line, op->loc.col);
+    for (int d = 0; d < a.n_subs; d++) {
+        int64_t proof = inside ? inside->ints[d] : 0;
+        printf("%s dim %d %s", d ? "," : "", d, proofs[proof < 0 || proof > 2 ? 0 : proof]);
+    }
+    int last = a.n_subs - 1;
+    if (last < 0 || a.subs[last].kind == DIM_AT)
+        printf("\n");
+    else if (a.subs[last].kind == DIM_PICK)
+        printf("; gathered by index blocks\n");
+    else if (t->strides[last] == 1 && a.subs[last].mul == 1)
+        printf("; contiguous vectors\n");
+    else
+        printf("; strided: every element is fetched alone\n");
+}
+
 static void print_tasks(Op *op, void *arg) {
     (void)arg;
     const char *programs = op->code == OP_LAUNCH ? op_str(op, "programs") : NULL;
@@ -89,5 +115,7 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     if (!job_passes(job)) return EXIT_USER;
     print_structure(job);
     op_walk_pre(job->code->module, print_tasks, NULL);
+    printf("accesses\n");
+    op_walk_pre(job->code->module, print_access, NULL);
     return EXIT_OK;
 }
