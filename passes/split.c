@@ -4,16 +4,17 @@
 //
 //   parallel b { %s = for n in 0 .. N (%s0) { ... } merge f; use(%s) }
 //   ->
-//   parallel b, way in W { %p = for n in part `way` (%s0) { ... }; part[b, way] = %p }
-//   parallel b { %s = fold by f of part[b, 0 .. W]; use(%s) }
+//   parallel b, way in W { %p = for n in part `way` (%s0) { ... }
+//                          if W == 1 { use(%p) } else { part[b, way] = %p } }
+//   if W > 1 { parallel b { %s = fold by f of part[b, 0 .. W]; use(%s) } }
 //
 // A loop qualifies if it has a merge function, or if all it carries changes by x += e, max, min,
-// *=, and, or, xor; it may only read, and what it stands on must be computable twice. The number
-// of parts depends on the number of programs and the trips alone, not on the machine, so the
-// grouping, and with it the rounding, is the same in every run.
+// *=, and, or, xor; it may only read, and what it stands on must be cheap to compute twice. The
+// number of parts depends on the number of programs alone, not on the machine, so the grouping,
+// and with it the rounding, is the same in every run.
 //
-// Where the number of programs is known to the launch only, loops with a merge function get both
-// forms and a branch; others stay as they are unless PassEnv.split asks.
+// Where the number of programs is known to the launch only, loops with a merge function get the
+// form above, others stay as they are unless PassEnv.split asks.
 #include "passes/internal.h"
 #include "passes/passes.h"
 #include "passes/util.h"
@@ -29,7 +30,8 @@ typedef struct Split {
     Level level[MAX_LEVELS];
     OpCode *monoids; // of each carried value; NULL where the loop has a merge function
     Value *programs, *ways;
-    Value **part; // scratches [programs, ways, extents...], one a carried value
+    Value *single; // whether ways is 1 after all; NULL where it is not
+    Value **part;  // scratches [programs, ways, extents...], one a carried value
 } Split;
 
 /* ---- which loops --------------------------------------------------------------------------- */
@@ -81,6 +83,8 @@ static bool may_split(Split *s) {
         if (result(loop, i)->type->rank + 2 > MAX_RANK) return false;
         if (s->monoids && (s->monoids[i] = monoid_of(loop, i)) == OP_COUNT) return false;
     }
+    for (const Op *op = loop->prev; op; op = op->prev)
+        if (!tree_only_reads(op)) return false;
     PtrMap known = {0};
     for (int i = 0; i < s->n_levels; i++)
         map_set(s->ctx, &known, level_arg(&s->level[i]), level_arg(&s->level[i]));
@@ -99,21 +103,27 @@ static void count_programs(Split *s, Builder *b) {
 }
 
 static void choose_ways(Split *s, Builder *b) {
+    Value *one = build_index(b, 1);
+    int64_t programs;
+    s->ways = ix_ceildiv(b, build_index(b, MAX_PARTS), ix_max(b, s->programs, one));
     if (s->env->split > 1) {
         s->ways = build_index(b, s->env->split);
-        return;
+    } else if (!const_int(s->programs, &programs)) {
+        Value *few = build_binary(b, OP_LT, s->programs, build_index(b, FEW_PROGRAMS));
+        s->ways = build_select(b, few, s->ways, one);
+        s->single = build_binary(b, OP_EQ, s->ways, one);
     }
-    Value *some = ix_max(b, s->programs, build_index(b, 1));
-    s->ways = ix_ceildiv(b, build_index(b, MAX_PARTS), some);
 }
 
 static void make_scratches(Split *s, Builder *b) {
     int n = s->loop->n_results;
+    Value *programs = s->programs; // that store parts
+    if (s->single) programs = build_select(b, s->single, build_index(b, 0), programs);
     s->part = ctx_array(s->ctx, Value *, n);
     for (int i = 0; i < n; i++) {
         const Type *t = result(s->loop, i)->type;
         int64_t extents[MAX_RANK] = {DYNAMIC, DYNAMIC}, strides[MAX_RANK];
-        Value *dims[MAX_RANK] = {s->programs, s->ways};
+        Value *dims[MAX_RANK] = {programs, s->ways};
         int64_t stride = 1;
         for (int d = t->rank - 1; d >= 0; d--) {
             extents[d + 2] = t->extents[d];
@@ -150,65 +160,93 @@ static Value *program_number(Split *s, Builder *b, Value *const *index) {
     return number;
 }
 
-/// Copies what the loop uses from the phase around it.
-static void clone_captures(Split *s, Builder *b, const Op *op, PtrMap *map) {
-    for (int i = 0; i < op->n_operands; i++)
-        if (!value_is_inside(operand(op, i), s->loop))
-            clone_slice(b, operand(op, i), s->phase, map);
-    for (int r = 0; r < op->n_regions && r < 1 + (op->code == OP_IF || op->code == OP_WHILE); r++)
-        for_each_op(inner, op->regions[r]) clone_captures(s, b, inner, map);
+/// A loop without its merge function: nobody asks for it any more.
+static Op *without_merge(Ir *ir, Op *loop) {
+    if (loop->n_regions == 1) return loop;
+    Builder b = build_before(ir, loop);
+    int n = loop->n_results;
+    Value **inits = ctx_array(ir_ctx(ir), Value *, n);
+    for (int i = 0; i < n; i++) inits[i] = operand(loop, i + 2);
+    Op *plain =
+        build_for(&b, operand(loop, 0), operand(loop, 1), op_int(loop, "step", 1), n, inits);
+    op_set_attr(ir, plain, "name", op_attr(loop, "name"));
+    Region *from = loop->regions[0], *to = plain->regions[0];
+    for (int i = 0; i < from->n_args; i++) {
+        Value *arg = from->args[i];
+        value_replace(arg, region_add_arg(ir, to, arg->type, arg->name));
+    }
+    move_ops(from, to);
+    for (int i = 0; i < n; i++) value_replace(result(loop, i), result(plain, i));
+    op_erase(loop);
+    return plain;
 }
 
-/// The loop over iterations from .. to, in the first phase.
-static Op *partial_loop(Split *s, Builder *b, Value *from, Value *to, PtrMap *map) {
-    int n = s->loop->n_results;
-    Value **inits = ctx_array(s->ctx, Value *, n), **next = ctx_array(s->ctx, Value *, n);
-    for (int i = 0; i < n; i++) {
-        const Type *t = result(s->loop, i)->type;
-        inits[i] = s->monoids ? build_const(b, t, monoid_identity(b->ir, s->monoids[i], t->elem))
-                              : clone_slice(b, operand(s->loop, i + 2), s->phase, map);
+/// Bounds and initial values of part `way`; those of all where there is a single part.
+static void limit_loop(Split *s, Builder *b, Value *way) {
+    Op *loop = s->loop;
+    Value *lo = operand(loop, 0), *hi = operand(loop, 1);
+    Value *step = build_index(b, op_int(loop, "step", 1));
+    Value *trips = ix_ceildiv(b, trip_count(b, lo, hi, op_int(loop, "step", 1)), s->ways);
+    Value *length = ix_mul(b, trips, step);
+    Value *from = ix_add(b, lo, ix_mul(b, way, length));
+    op_set_operand(loop, 0, from);
+    op_set_operand(loop, 1, ix_min(b, ix_add(b, from, length), hi));
+    for (int i = 0; i < loop->n_results && s->monoids; i++) {
+        Value *init = operand(loop, i + 2);
+        const Attr *a = monoid_identity(b->ir, s->monoids[i], init->type->elem);
+        Value *nothing = build_const(b, init->type, a);
+        if (s->single) {
+            const Type *wide = ty_with_elem(b->ir, init->type, EL_BOOL);
+            nothing = build_select(b, build_broadcast(b, s->single, wide), init, nothing);
+        }
+        op_set_operand(loop, i + 2, nothing);
     }
-    Op *loop = build_for(b, from, to, op_int(s->loop, "step", 1), n, inits);
-    Region *body = s->loop->regions[0], *r = loop->regions[0];
-    for (int i = 0; i < body->n_args; i++) {
-        Value *arg = region_add_arg(b->ir, r, body->args[i]->type, body->args[i]->name);
-        map_set(s->ctx, map, body->args[i], arg);
-    }
-    Builder in = build_at_end(b->ir, r, s->loop->loc);
-    region_clone_body(&in, body, map);
-    for (int i = 0; i < n; i++) {
-        Value *v = operand(terminator(body), i), *copy = map_get(map, v);
-        next[i] = copy ? copy : v;
-    }
-    build_yield(&in, n, next);
-    return loop;
 }
 
-static void build_partial_phase(Split *s, Builder b) {
-    const Region *home = b.region;
+static void store_parts(Split *s, Builder *b, Value *way) {
     Value *index[MAX_LEVELS];
-    PtrMap map = {0};
-    for (int i = 0; i < s->n_levels; i++) {
-        const Level *l = &s->level[i];
-        index[i] = open_parallel(&b, l->lo, l->hi, l->step, op_str(l->op, "name"));
-        map_set(s->ctx, &map, level_arg(l), index[i]);
+    for (int i = 0; i < s->n_levels; i++) index[i] = level_arg(&s->level[i]);
+    Value *program = program_number(s, b, index);
+    for (int i = 0; i < s->loop->n_results; i++) {
+        Place p = part_place(b, program, way, result(s->loop, i)->type);
+        store_at(b, s->part[i], result(s->loop, i), &p, NULL);
     }
+}
+
+/// What follows the loop: goes where there is a single part, else makes way for the parts.
+static void end_partial_program(Split *s, Value *way) {
+    Ir *ir = s->env->ir;
+    Region *body = s->loop->parent;
+    Op *end = terminator(body);
+    if (!s->single) {
+        while (end->prev != s->loop) op_erase(end->prev);
+        Builder b = build_before(ir, end);
+        store_parts(s, &b, way);
+        return;
+    }
+    Builder b = build_after(ir, s->loop);
+    Op *branch = build_op(&b, OP_IF, 1, &s->single, 0, NULL, 2);
+    while (branch->next != end) op_move_to_end(branch->next, branch->regions[0]);
+    Builder then = build_at_end(ir, branch->regions[0], s->loop->loc);
+    Builder otherwise = build_at_end(ir, branch->regions[1], s->loop->loc);
+    build_yield(&then, 0, NULL);
+    store_parts(s, &otherwise, way);
+    build_yield(&otherwise, 0, NULL);
+}
+
+/// The phase, with one more dimension.
+static void make_partial(Split *s) {
+    Ir *ir = s->env->ir;
+    Region *body = s->loop->parent;
+    Builder b = build_before(ir, body->first);
     Value *way = open_parallel(&b, build_index(&b, 0), s->ways, 1, "way");
-    clone_captures(s, &b, s->loop, &map);
-    Value *lo = clone_slice(&b, operand(s->loop, 0), s->phase, &map);
-    Value *hi = clone_slice(&b, operand(s->loop, 1), s->phase, &map);
-    int64_t step = op_int(s->loop, "step", 1);
-    Value *trips = ix_ceildiv(&b, trip_count(&b, lo, hi, step), s->ways);
-    Value *length = ix_mul(&b, trips, build_index(&b, step));
-    Value *from = ix_add(&b, lo, ix_mul(&b, way, length));
-    Value *to = ix_min(&b, ix_add(&b, from, length), hi);
-    Op *loop = partial_loop(s, &b, from, to, &map);
-    Value *program = program_number(s, &b, index);
-    for (int i = 0; i < loop->n_results; i++) {
-        Place p = part_place(&b, program, way, result(loop, i)->type);
-        store_at(&b, s->part[i], result(loop, i), &p, NULL);
-    }
-    close_regions(&b, home);
+    Op *inner = b.region->parent, *end = terminator(body);
+    while (inner->next != end) op_move_to_end(inner->next, b.region);
+    build_yield(&b, 0, NULL);
+    b = build_before(ir, s->loop);
+    limit_loop(s, &b, way);
+    s->loop = without_merge(ir, s->loop);
+    end_partial_program(s, way);
 }
 
 /// state, part -> the state of both, in a region of a `for`.
@@ -231,8 +269,8 @@ static void join(Split *s, Builder *b, Value *const *state, Value *const *part, 
     }
 }
 
-/// In place of the loop: joins the parts to its initial values, which a merge function need not
-/// see again: they are its identity, and in the first part.
+/// In place of the loop, in the second phase: joins the parts to its initial values, which a merge
+/// function need not see again: they are its identity, and in the first part.
 static void replace_loop(Split *s) {
     Op *loop = s->loop;
     int n = loop->n_results;
@@ -276,28 +314,54 @@ static bool find_loop(PassEnv *env, Op *phase, Op *after, Split *s) {
     return false;
 }
 
-static void split_phase(Split *s) {
-    Builder b = build_before(s->env->ir, s->phase);
+/// The phase that joins the parts, a copy of the phase; s is about the copy afterwards.
+static Op *make_joining(Split *s, Builder *b) {
+    PtrMap map = {0};
+    Op *phase = op_clone(b, s->phase, &map);
+    Split copy = *s;
+    Value *first = map_get(&map, result(s->loop, 0));
+    copy.phase = phase;
+    copy.loop = first->def;
+    read_levels(s->ctx, phase, copy.level);
+    for (int i = 0; i < s->n_levels; i++) copy.level[i].count = s->level[i].count;
+    replace_loop(&copy);
+    s->fold = copy.fold;
+    return phase;
+}
+
+/// Returns the second phase.
+static Op *split_phase(Split *s) {
+    Ir *ir = s->env->ir;
+    Builder b = build_before(ir, s->phase);
     count_programs(s, &b);
     choose_ways(s, &b);
     make_scratches(s, &b);
-    build_partial_phase(s, b);
-    replace_loop(s);
+    b = build_after(ir, s->phase);
+    if (s->single) {
+        Value *more = build_unary(&b, OP_NOT, s->single);
+        Op *branch = build_op(&b, OP_IF, 1, &more, 0, NULL, 2);
+        Builder otherwise = build_at_end(ir, branch->regions[1], s->phase->loc);
+        build_yield(&otherwise, 0, NULL);
+        b = build_at_end(ir, branch->regions[0], s->phase->loc);
+    }
+    Op *joining = make_joining(s, &b);
+    if (s->single) build_yield(&b, 0, NULL);
+    make_partial(s);
+    return joining;
 }
 
-/// if few programs { the split phase } else { the phase }
-static void split_where_few(Split *s, Builder *b) {
-    Ir *ir = s->env->ir;
-    Value *few = build_binary(b, OP_LT, s->programs, build_index(b, FEW_PROGRAMS));
-    Op *branch = build_op(b, OP_IF, 1, &few, 0, NULL, 2);
-    Builder then = build_at_end(ir, branch->regions[0], s->phase->loc);
-    Builder otherwise = build_at_end(ir, branch->regions[1], s->phase->loc);
-    PtrMap map = {0};
-    op_clone(&otherwise, s->phase, &map);
-    op_move_to_end(s->phase, branch->regions[0]);
-    build_yield(&then, 0, NULL);
-    build_yield(&otherwise, 0, NULL);
-    split_phase(s);
+/// Whether the loop found is to be split now.
+static bool is_wanted(const Split *s) {
+    int64_t programs = 1;
+    bool known = true;
+    for (int i = 0; i < s->n_levels; i++) {
+        const Level *l = &s->level[i];
+        int64_t lo, hi;
+        if (!l->step) continue;
+        known &= const_int(l->lo, &lo) && const_int(l->hi, &hi);
+        programs = known ? programs * (hi > lo ? ceil_div(hi - lo, l->step) : 0) : 0;
+    }
+    return s->env->split > 1 || (known ? programs < FEW_PROGRAMS : !s->monoids);
 }
 
 static void visit(Op *phase, void *arg) {
@@ -305,20 +369,11 @@ static void visit(Op *phase, void *arg) {
     Split s;
     if (phase->code != OP_PARALLEL || op_enclosing(phase, OP_PARALLEL) || env->split == 1) return;
     hoist_bounds(phase);
-    bool branched = false;
-    for (Op *after = NULL; find_loop(env, phase, after, &s); after = s.fold) {
-        Builder b = build_before(env->ir, phase);
-        int64_t programs;
-        count_programs(&s, &b);
-        bool known = const_int(s.programs, &programs);
-        if (env->split > 1 || branched || (known && programs < FEW_PROGRAMS)) {
-            split_phase(&s);
-        } else if (!known && !s.monoids) {
-            split_where_few(&s, &b);
-            branched = true; // the phase stands in the branch of few programs now
-        } else {
-            return;
-        }
+    Op *after = NULL;
+    while (find_loop(env, phase, after, &s) && is_wanted(&s)) {
+        phase = split_phase(&s);
+        after = s.fold;
+        if (s.single) return; // one branch a phase is enough
     }
 }
 
