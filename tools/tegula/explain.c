@@ -72,7 +72,7 @@ static void print_structure(Job *job) {
 static void print_access(Op *op, void *arg) {
     (void)arg;
     if (op->code != OP_LOAD && op->code != OP_STORE) return;
-    static const char *const proofs[] = {"checked a lane", "inside, the last tile masked",
+    static const char *const proofs[] = {"checked lane by lane", "inside, the last tile masked",
                                          "inside"};
     Access a = access_of(op);
     const Attr *inside = op_attr(op, "inside");

@@ -289,6 +289,22 @@ static bool infer_arguments(Job *job, const Types *types) {
 
 /* ---- the instance -------------------------------------------------------------------------- */
 
+/// Of a tensor that no --arg gave nothing is known but that its rows are contiguous, as they are in
+/// nearly every call.
+static void assume_rows(Job *job) {
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        ParamInst *p = &job->inst->params[i];
+        if (!is_tensor(job, i) || job->args[i].kind != ARG_MISSING) continue;
+        const Dims *dims = &param(job, i)->type->dims;
+        bool pack = false;
+        for (int d = 0; d < dims->n; d++) {
+            p->strides[d] = d == dims->n - 1 ? 1 : DYNAMIC;
+            pack |= dims->at[d].pack;
+        }
+        p->known_strides = !pack && dims->n > 0;
+    }
+}
+
 static void describe_tensor(ParamInst *p, const Tensor *t) {
     *p = (ParamInst){.elem = t->elem, .known_shape = true, .known_strides = true, .rank = t->rank};
     memcpy(p->extents, t->extents, sizeof p->extents);
@@ -334,10 +350,12 @@ bool job_instance(Job *job, bool partial) {
     if (!take_values(job, "given", &job->o->givens, &inst->n_dims, &inst->dims)) return false;
     if (!take_types(job, &types) || !make_arguments(job, &types)) return false;
     describe_arguments(job, &types);
-    if (partial)
+    if (partial) {
         add_default_dims(job, n_defaults, defaults);
-    else if (!infer_arguments(job, &types))
+        assume_rows(job);
+    } else if (!infer_arguments(job, &types)) {
         return false;
+    }
     describe_arguments(job, &types);
     return true;
 }
