@@ -44,6 +44,7 @@ const Pass *const cpu_pipeline[] = {
     RUN(CSE),
     RUN(TILE_GRID),
     // Last, for it makes much code: the library's functions, and what they share.
+    RUN(FIXED_ORDER),
     RUN(EXPAND_MATH),
     RUN(CANONICALIZE),
     RUN(CSE),
