@@ -79,6 +79,9 @@ static Linear resolved(Ranges *r, const Value *atom) {
 
 Linear linear_extent(Ranges *r, const Value *tensor, int d) {
     if (tensor->type->extents[d] != DYNAMIC) return linear_constant(tensor->type->extents[d]);
+    // What is below a scratch tensor's operand is below its extent: that is the operand, or 0.
+    const Op *scratch = def_of(tensor, OP_SCRATCH);
+    if (scratch) return linear_of(r, operand(scratch, d));
     return resolved(r, extent_atom(r, tensor, d, NULL));
 }
 
