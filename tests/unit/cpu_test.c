@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The CPU back end against the interpreter: every kernel of tests/unit/cpu/*.tir, with the
 // arguments of its lines
-//     // run: f32[37,64] i64=5 [-- tolerance=1e-5 check debug threads=2 fail=text to the line's end]
+//     // run: f32[37,64] i64=5 [-- tolerance=1e-5 check debug threads=2 fail=text]
 // as code for this machine and for x86-64-v3. `cpu_test NAME` runs the files whose name holds NAME.
 #include <dirent.h>
 #include <setjmp.h>
