@@ -141,7 +141,7 @@ const char *val_text(Elab *e, Val v);
 
 /* ---- state --------------------------------------------------------------------------------- */
 
-enum { MAX_CALL_DEPTH = 64, MAX_CALLS = 100000, MAX_LANES = 1 << 28 };
+enum { MAX_CALL_DEPTH = 64, MAX_DEPTH = 1000, MAX_CALLS = 100000, MAX_LANES = 1 << 28 };
 
 /// A fn being inlined: the chain explains errors inside it.
 typedef struct Frame {
@@ -163,6 +163,7 @@ struct Elab {
     bool in_program; // inside a `parallel`
     int declared;    // names bound so far
     int const_depth, loop_depth, n_called, n_inlined;
+    int depth;         // of the trees being walked, one inside the other: it bounds the C stack
     int errors_before; // this elaboration began
     bool check;        // keep asserts
 };
@@ -172,6 +173,8 @@ struct Elab {
 #define el_fail(e, loc, ...) (diag((e)->ctx, el_loc((e), (loc)), __VA_ARGS__), el_chain(e))
 Loc el_loc(const Elab *e, Loc loc);
 Val el_chain(Elab *e); // adds the notes; V_ERROR
+/// Enters a tree of that many levels; leave it by taking them off e->depth. False: too deep.
+bool el_deeper(Elab *e, Loc loc, int levels);
 static inline bool el_failed(const Elab *e) {
     return diag_errors(e->ctx) > e->errors_before;
 }

@@ -213,7 +213,7 @@ static Val fn_body(Elab *e, const FnDef *f) {
 Val el_inline(Elab *e, Loc loc, const FnDef *f, int n, const Val *args) {
     if (f->is_kernel) return el_fail(e, loc, D_EFFECT_INSIDE, f->name.text);
     if (n != f->params.n) return el_fail(e, loc, D_ARGUMENT_COUNT, f->name.text, f->params.n, n);
-    if (!may_call(e, loc, f)) return val_error();
+    if (!may_call(e, loc, f) || !el_deeper(e, loc, f->body->depth)) return val_error();
     Scope *scope = e->scope;
     Frame frame = {f, loc, e->frame, e->frame ? e->frame->depth + 1 : 1};
     e->scope = NULL;
@@ -229,6 +229,7 @@ Val el_inline(Elab *e, Loc loc, const FnDef *f, int n, const Val *args) {
     Val v = ok ? fn_body(e, f) : val_error();
     e->scope = scope;
     e->frame = frame.outer;
+    e->depth -= f->body->depth;
     e->b.loc = el_loc(e, loc);
     return v;
 }

@@ -184,6 +184,7 @@ bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
     Kernel *outer = e->kernel;
     Scope *scope = e->scope;
     bool ok, again;
+    if (!el_deeper(e, k->def->loc, k->def->body->depth)) return false;
     k->outer = outer;
     k->uses = ctx_array(e->ctx, ParamUse, k->def->params.n);
     e->kernel = k;
@@ -199,6 +200,7 @@ bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
     ok &= !el_failed(e);
     e->kernel = outer;
     e->scope = scope;
+    e->depth -= k->def->body->depth;
     return ok;
 }
 

@@ -38,16 +38,18 @@ Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v) {
 static Val constant_value(Elab *e, const Item *item) {
     if (e->const_depth >= MAX_CALL_DEPTH)
         return el_fail(e, item->constant.name.loc, D_CONST_CYCLE, item->constant.name.text);
+    const Expr *x = item->constant.value;
+    if (!el_deeper(e, x->loc, x->depth)) return val_error();
     Scope *scope = e->scope;
     e->scope = NULL;
     e->const_depth++;
-    Val v = el_expr(e, item->constant.value);
+    Val v = el_expr(e, x);
     e->const_depth--;
+    e->depth -= x->depth;
     e->scope = scope;
     bool constant = v.kind == V_CONST || (val_is_scalar(v) && const_of(v.ir.v));
     if (v.kind == V_ERROR || constant) return v;
-    return el_fail(e, item->constant.value->loc, D_NOT_CONSTANT, "a top-level constant",
-                   val_text(e, v));
+    return el_fail(e, x->loc, D_NOT_CONSTANT, "a top-level constant", val_text(e, v));
 }
 
 static Val unknown_name(Elab *e, const char *name, Loc loc) {

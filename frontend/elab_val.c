@@ -77,6 +77,15 @@ Val el_chain(Elab *e) {
     return val_error();
 }
 
+bool el_deeper(Elab *e, Loc loc, int levels) {
+    if (e->depth + levels > MAX_DEPTH) {
+        el_fail(e, loc, D_TOO_DEEP, MAX_DEPTH);
+        return false;
+    }
+    e->depth += levels;
+    return true;
+}
+
 /* ---- constants ----------------------------------------------------------------------------- */
 
 Elem el_default_elem(Val v) {
