@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what is missing, configures once, builds. BUILD (default build/) is the build folder.
+# Installs what is missing, configures once, builds: everything, or the targets named.
+# BUILD (default build/) is the build folder.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${BUILD:-$root/build}
@@ -13,4 +14,5 @@ if [ ! -f "$build/build.ninja" ]; then
         exit 1
     }
 fi
-cmake --build "$build"
+if [ $# -gt 0 ]; then set -- --target "$@"; fi
+cmake --build "$build" "$@"
