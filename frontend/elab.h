@@ -165,6 +165,7 @@ struct Elab {
     int const_depth, loop_depth, n_called, n_inlined;
     int depth;         // of the trees being walked, one inside the other: it bounds the C stack
     int errors_before; // this elaboration began
+    Binding *done;     // set by `return` where a choice around it has several ways out, or NULL
     bool check;        // keep asserts
 };
 

@@ -144,12 +144,8 @@ static void assign(Elab *e, const Expr *place, BinaryOp op, const Expr *value, V
 
 /* ---- which variables a body assigns -------------------------------------------------------- */
 
-static void note_place(Elab *e, const Expr *place, Bindings *out) {
-    if (place->kind == EX_TUPLE)
-        for (int i = 0; i < place->tuple.n; i++) note_place(e, place->tuple.at[i], out);
-    if (place->kind != EX_NAME) return;
-    Binding *b = scope_find(e, place->name);
-    if (!b || b->kind != BIND_VAR) return;
+/// Adds a variable to a list in order of declaration.
+static void note_variable(Elab *e, Binding *b, Bindings *out) {
     int at = 0;
     while (at < out->n && out->data[at]->order < b->order) at++;
     if (at < out->n && out->data[at] == b) return;
@@ -158,10 +154,20 @@ static void note_place(Elab *e, const Expr *place, Bindings *out) {
     out->data[at] = b;
 }
 
+static void note_place(Elab *e, const Expr *place, Bindings *out) {
+    if (place->kind == EX_TUPLE)
+        for (int i = 0; i < place->tuple.n; i++) note_place(e, place->tuple.at[i], out);
+    Binding *b = place->kind == EX_NAME ? scope_find(e, place->name) : NULL;
+    if (b && b->kind == BIND_VAR) note_variable(e, b, out);
+}
+
 void el_assigned(Elab *e, const Stmt *s, Bindings *out) {
     if (!s) return;
     switch (s->kind) {
     case ST_ASSIGN: note_place(e, s->assign.place, out); break;
+    case ST_RETURN:
+        if (e->done) note_variable(e, e->done, out);
+        break;
     case ST_IF:
         el_assigned(e, s->branch.then, out);
         el_assigned(e, s->branch.otherwise, out);
@@ -292,11 +298,45 @@ static void join(Elab *e, Stmt *s, Stmt *const *rest, int n, Stmt ***out, int *n
     for (int i = 0; i < n; i++) (*out)[(*n_out)++] = rest[i];
 }
 
-/// An `if` that may end the program: what follows it is done on the sides that go on. Nothing is
-/// said twice unless an inner choice decides, which makes at most one copy a `return`.
+/// In how many places control comes out at the end of s: 0, 1, or 2 for more.
+static int ways_out(const Stmt *s) {
+    int n = 1;
+    if (s->kind == ST_RETURN) return 0;
+    if (s->kind == ST_IF)
+        n = ways_out(s->branch.then) + (s->branch.otherwise ? ways_out(s->branch.otherwise) : 1);
+    for (int i = 0; s->kind == ST_BLOCK && i < s->block.stmts.n; i++)
+        n *= ways_out(s->block.stmts.at[i]);
+    return n > 2 ? 2 : n;
+}
+
+static Val flag(Elab *e, bool v) {
+    return val_ir(build_bool(&e->b, ty_scalar(e->ir, EL_BOOL), v));
+}
+
+/// `if` with several ways out: each `return` sets a flag, and what follows is done where it is not
+/// set.
+static void if_with_flag(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
+    Binding *outer = e->done;
+    if (!outer) {
+        e->done = ctx_new(e->ctx, Binding);
+        *e->done = (Binding){"done", BIND_VAR, s->loc, flag(e, false), e->declared++, NULL};
+    }
+    if_stmt(e, s);
+    Bindings vars = {0};
+    for (int i = 0; i < n; i++) el_assigned(e, rest[i], &vars);
+    if (n) choice(e, build_unary(&e->b, OP_NOT, e->done->val.ir.v), &vars, rest, n, NULL, 0);
+    e->done = outer;
+}
+
+/// `if` with one way out at most: what follows is put there. `if c { return; } rest` becomes
+/// `if c { } else { rest }`.
 static void if_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
     Value *cond;
     bool known;
+    if (e->done || ways_out(s) > 1) {
+        if_with_flag(e, s, rest, n);
+        return;
+    }
     if (!condition(e, s->branch.cond, &cond, &known)) return;
     Stmt **then, **otherwise;
     int n_then, n_otherwise;
@@ -329,6 +369,8 @@ static void return_stmt(Elab *e, const Stmt *s) {
         el_fail(e, s->loc, D_RETURN_PLACE);
     else if (s->expr)
         el_fail(e, s->loc, D_RETURN_VALUE);
+    else if (e->done)
+        e->done->val = flag(e, true);
 }
 
 /* ---- statements ---------------------------------------------------------------------------- */
