@@ -90,10 +90,26 @@ static const char *expr_text(Elab *e, const Expr *x) {
     return t.data;
 }
 
+/// Whether a condition depends on values that were made up for want of arguments.
+static bool is_tentative(Elab *e, const Expr *x) {
+    if (!e->kernel->inst->tentative) return false;
+    const Binding *b = x->kind == EX_NAME ? scope_find(e, x->name) : NULL;
+    if (b) return b->kind == BIND_DIM || b->kind == BIND_PARAM;
+    switch (x->kind) {
+    case EX_UNARY: return is_tentative(e, x->unary.x);
+    case EX_BINARY: return is_tentative(e, x->binary.a) || is_tentative(e, x->binary.b);
+    case EX_CALL:
+        for (int i = 0; i < x->call.args.n; i++)
+            if (is_tentative(e, x->call.args.at[i].value)) return true;
+        return false;
+    default: return false;
+    }
+}
+
 static void check_where(Elab *e, const Expr *x) {
     Val v = el_expr(e, x);
     bool known = v.kind == V_CONST && v.c.type == CK_BOOL;
-    if (v.kind == V_ERROR || (known && v.c.i)) return;
+    if (v.kind == V_ERROR || (known && (v.c.i || is_tentative(e, x)))) return;
     if (known)
         el_fail(e, x->loc, D_WHERE, expr_text(e, x));
     else
@@ -104,7 +120,7 @@ static void check_condition(Elab *e, const Expr *x) {
     Val v = el_condition(e, el_expr(e, x));
     if (v.kind == V_ERROR) return;
     bool constant = v.kind == V_CONST && v.c.type == CK_BOOL;
-    if (constant && v.c.i) return;
+    if (constant && (v.c.i || is_tentative(e, x))) return;
     if (constant)
         el_fail(e, x->loc, D_REQUIRE_FALSE, expr_text(e, x));
     else if (val_is_scalar(v) && v.ir.v->type->elem == EL_BOOL)

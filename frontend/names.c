@@ -31,7 +31,9 @@ static Local *find(Checker *c, const char *name) {
     return NULL;
 }
 
+/// `_` is a name for what is not wanted: it may stand again and again.
 static void declare(Checker *c, Name name, LocalKind kind) {
+    if (strcmp(name.text, "_") == 0) return;
     const Local *hidden = find(c, name.text);
     if (hidden) {
         diag(c->ctx, name.loc, D_HIDES, name.text);

@@ -93,6 +93,7 @@ Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel) {
     Elab e = constant_elab(ctx, p);
     given_values(&e, kernel, &dims);
     dim_values(p, kernel, &dims);
+    inst->tentative = true;
     inst->dims = dims.data;
     inst->n_dims = dims.n;
     return inst;

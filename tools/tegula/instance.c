@@ -346,6 +346,7 @@ bool job_instance(Job *job, bool partial) {
     const NamedValue *defaults = inst->dims;
     job->args = ctx_array(job->ctx, Argument, job->kernel->params.n + 1);
     inst->check = job->o->check;
+    inst->tentative = partial;
     if (!take_values(job, "set", &job->o->sets, &inst->n_set, &inst->set)) return false;
     if (!take_values(job, "given", &job->o->givens, &inst->n_dims, &inst->dims)) return false;
     if (!take_types(job, &types) || !make_arguments(job, &types)) return false;
@@ -362,6 +363,7 @@ bool job_instance(Job *job, bool partial) {
 
 bool job_elaborate(Job *job) {
     double start = cli_seconds();
+    job_choose(job);
     job->ir = ir_create(job->ctx);
     job->code = fe_elaborate(job->ir, job->program, job->inst);
     job->seconds[0] += cli_seconds() - start;
