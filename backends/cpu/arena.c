@@ -22,9 +22,9 @@ struct ArenaPlan *arena_plan_new(Ctx *ctx) {
     return ctx_new(ctx, ArenaPlan);
 }
 
-// Vectors may be read past the end of the last row.
+// Vectors may be read past the end of the last row, by as much as the widest one.
 int64_t arena_size(const Emit *e) {
-    return e->space->size ? e->space->size + 4 * ALIGNMENT : 0;
+    return e->space->size ? e->space->size + 16 * ALIGNMENT : 0;
 }
 
 static int64_t take(Emit *e, int64_t bytes) {
