@@ -57,14 +57,18 @@ void ctx_destroy(Ctx *ctx);
 CtxStatus ctx_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg);
 /// Leaves the innermost ctx_protect with CTX_ERRORS: too many errors to go on.
 _Noreturn void ctx_give_up(Ctx *ctx);
+/// Leaves it with `status`: what an inner ctx_protect came back with, or NO_MEMORY of another
+/// allocator.
+_Noreturn void ctx_leave(Ctx *ctx, CtxStatus status);
 
 /// Zeroed memory, aligned to 16 bytes; never NULL.
 void *ctx_alloc(Ctx *ctx, size_t size);
 void *ctx_copy(Ctx *ctx, const void *data, size_t size);
 #define ctx_new(ctx, T)      ((T *)ctx_alloc((ctx), sizeof(T)))
 #define ctx_array(ctx, T, n) ((T *)ctx_alloc((ctx), sizeof(T) * (size_t)(n)))
-/// release(thing) runs when the context is destroyed, last registered first. It is how objects of
-/// other libraries (LLVM modules, FILEs) survive an early return.
+/// release(thing) runs when the context is destroyed, last registered first, and at once where
+/// there is no memory to register it. It is how objects of other libraries (LLVM modules, FILEs)
+/// survive an early return.
 void ctx_defer(Ctx *ctx, void (*release)(void *thing), void *thing);
 
 /// One copy of each text: equal strings are equal pointers.
@@ -138,6 +142,13 @@ void diag(Ctx *ctx, Loc loc, DiagId id, ...);
 /// Adds to the last message: another place that explains it, or what to write instead.
 void diag_note(Ctx *ctx, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_hint(Ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/// For code that tries something: what is reported after the mark is forgotten by the rewind.
+typedef struct DiagMark {
+    Diagnostic *last;
+    int n_errors;
+} DiagMark;
+DiagMark diag_mark(const Ctx *ctx);
+void diag_rewind(Ctx *ctx, DiagMark mark);
 int diag_errors(const Ctx *ctx);
 const Diagnostic *diag_first(const Ctx *ctx);
 /// The message as users see it: file:line:col, text, source line, caret, notes, hints.

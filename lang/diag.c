@@ -95,6 +95,16 @@ void diag(Ctx *ctx, Loc loc, DiagId id, ...) {
     append(ctx, id, loc, text);
 }
 
+DiagMark diag_mark(const Ctx *ctx) {
+    return (DiagMark){ctx->last_diag, ctx->n_errors};
+}
+
+void diag_rewind(Ctx *ctx, DiagMark mark) {
+    *(mark.last ? &mark.last->next : &ctx->first_diag) = NULL;
+    ctx->last_diag = mark.last;
+    ctx->n_errors = mark.n_errors;
+}
+
 static void follow(Ctx *ctx, Severity severity, Loc loc, const char *text) {
     if (!ctx->last_diag) return;
     Diagnostic **end = &ctx->last_diag->follow;

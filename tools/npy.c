@@ -14,6 +14,7 @@
 static const char MAGIC[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 enum { MAX_HEADER = 1 << 16, HEADER_ALIGN = 64 };
 
+/// Writes the message; false, so that callers end with `return fail(...)`.
 static bool fail(char *error, const char *text) {
     snprintf(error, NPY_ERROR_SIZE, "%s", text);
     return false;
@@ -40,6 +41,8 @@ static const char *find_key(const char *header, const char *key) {
     return NULL;
 }
 
+/// '<f4': byte order, kind, bytes. `|` is for elements of one byte, `=` for the host's order.
+/// Structured types are lists, complex numbers and strings other kinds: those are refused.
 static bool parse_descr(const char *p, Npy *a, bool *swap, char *error) {
     if (!p || (*p != '\'' && *p != '"'))
         return fail(error, "the array is not one of plain numbers");
@@ -59,6 +62,8 @@ static bool parse_descr(const char *p, Npy *a, bool *swap, char *error) {
     return true;
 }
 
+/// A Python tuple: `()`, `(3,)`, `(3, 4)`. Keeps the product of the extents that are not 0 within
+/// int64, so that strides of empty arrays cannot overflow either.
 static bool parse_shape(const char *p, Npy *a, char *error) {
     if (!p || *p++ != '(') return fail(error, "the header has no shape");
     uint64_t count = 1;
@@ -108,6 +113,7 @@ static bool read_header(FILE *f, char *header, char *error) {
     return true;
 }
 
+/// The header is checked whole before memory of the size it claims is asked for.
 static bool read_array(FILE *f, char *header, Npy *a, char *error) {
     bool swap;
     if (!read_header(f, header, error)) return false;

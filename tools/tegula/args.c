@@ -120,6 +120,7 @@ typedef struct Words {
     Options *out;
 } Words;
 
+/// Doubles the room at each power of 2: the arena keeps the old copies, half of the total at most.
 static void list_add(Ctx *ctx, List *list, const char *text) {
     if ((list->n & (list->n - 1)) == 0) {
         const char **grown = ctx_array(ctx, const char *, list->n ? list->n * 2 : 1);
@@ -129,6 +130,8 @@ static void list_add(Ctx *ctx, List *list, const char *text) {
     list->at[list->n++] = text;
 }
 
+/// Options of one name may differ from command to command (`--check`), so the command is part of
+/// the key.
 static const OptionInfo *find_option(Command c, const char *name, size_t len, char letter) {
     for (int i = 0; i < N_OPTIONS; i++) {
         const OptionInfo *o = &options[i];
@@ -140,6 +143,8 @@ static const OptionInfo *find_option(Command c, const char *name, size_t len, ch
     return NULL;
 }
 
+/// A name that is nearly right here comes first; one that is right elsewhere is the next best
+/// guess.
 static int unknown_option(Command c, const char *word, const char *name) {
     cli_error("unknown option '%s' of 'tegula %s'", word, commands[c].name);
     const char *names[N_OPTIONS], *owner = NULL;
@@ -160,6 +165,7 @@ static int unknown_option(Command c, const char *word, const char *name) {
     return EXIT_USAGE;
 }
 
+/// The row says where the value goes and of which kind it is; -1, or an exit code.
 static int store_value(Words *w, const OptionInfo *o, const char *value) {
     char *field = (char *)w->out + o->field;
     if (o->kind == FLAG) {
@@ -208,6 +214,7 @@ static int take_option(Words *w, Command c, const char *word) {
     return store_value(w, o, value);
 }
 
+/// `run` takes its file from the command line or its lines from --batch.
 static int check_operands(const Options *o) {
     const CommandInfo *c = &commands[o->command];
     if (o->files.n < c->least || (o->command == RUN_BIT && !o->batch && o->files.n == 0)) {
@@ -223,6 +230,7 @@ static int check_operands(const Options *o) {
     return -1;
 }
 
+/// A file in place of the command is the commonest slip: the hint completes it.
 static int take_command(const char *word, Command *out) {
     int c = find_command(word);
     if (c >= 0) {
@@ -243,6 +251,7 @@ static int take_command(const char *word, Command *out) {
     return EXIT_USAGE;
 }
 
+/// Options and files in any order; after `--` there are only files. A bare `-` is standard input.
 static int take_words(Words *w) {
     Options *o = w->out;
     bool only_files = false;

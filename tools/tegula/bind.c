@@ -73,6 +73,7 @@ static bool span_of(const Tensor *t, uintptr_t *lo, uintptr_t *hi) {
     return true;
 }
 
+/// One tensor under two names: equal in everything that decides which elements it has.
 static bool same_view(const Tensor *a, const Tensor *b) {
     if (a->data != b->data || a->elem != b->elem || a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)

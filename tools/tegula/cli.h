@@ -28,7 +28,8 @@ typedef struct Options {
     const char *kernel, *target, *flops, *batch, *level, *dump_after;
     List args, outs, sets, types, givens, paths;
     int64_t threads, repeat;
-    bool check, debug, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check, werror, names;
+    bool check, debug, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check;
+    bool werror, names;
 } Options;
 
 /// Parses the words after the program's name. Returns -1, or an exit code where the program has

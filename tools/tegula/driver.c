@@ -27,6 +27,10 @@ static int thread_count(const Options *o) {
     return n > 0 ? (int)n : 1;
 }
 
+int job_threads(const Job *job) {
+    return thread_count(job->o);
+}
+
 /// Sets *arg where the target leaves an op to the library of elementary functions.
 static void needs_library(Op *op, void *arg) {
     if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;

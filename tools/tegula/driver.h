@@ -27,6 +27,7 @@ typedef struct Bound {
     InterpArg *args;
 } Bound;
 Bound job_bind(Job *job);
+int job_threads(const Job *job);
 /// Refuses tensors that overlap one that the kernel writes; after compile.
 bool job_check_overlaps(Job *job);
 

@@ -23,6 +23,7 @@ static const char *access_text(const ParamUse *use) {
                                        : "scalar";
 }
 
+/// What the kernel does with each parameter, and how packs were merged for these strides.
 static void print_params(const Job *job) {
     printf("parameters\n");
     for (int i = 0; i < job->code->n_params; i++) {
@@ -100,6 +101,7 @@ static void print_tasks(Op *op, void *arg) {
     if (programs) printf("  launch at line %u: %s\n", op->loc.line, programs);
 }
 
+/// Arguments may be left out: defaults stand in, as in `emit`.
 int cmd_explain(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, o);
     bool ok = job && job_load(job) && job_instance(job, true) && job_elaborate(job);

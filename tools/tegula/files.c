@@ -78,6 +78,7 @@ static void make_fortran(Tensor *t, const int64_t *shape) {
     }
 }
 
+/// The array is copied to memory of our own: it may be guarded, and outlives the file.
 static bool from_npy(Ctx *ctx, const char *path, bool guard, const Npy *a, Tensor *raw) {
     Elem elem = elem_of_npy(a->kind, a->size);
     if (elem == EL_COUNT) return bad_file(path, "its element type is not supported");
@@ -87,6 +88,7 @@ static bool from_npy(Ctx *ctx, const char *path, bool guard, const Npy *a, Tenso
     return true;
 }
 
+/// What npy.c allocates is released with the context, whatever happens in between.
 static bool read_npy(Ctx *ctx, const char *path, bool guard, Tensor *raw) {
     Npy *a = ctx_new(ctx, Npy);
     char error[NPY_ERROR_SIZE];
@@ -144,6 +146,8 @@ static bool write_png(Ctx *ctx, const char *path, const Tensor *t) {
     return png_save(path, &image, error) ? true : bad_write(path, error);
 }
 
+/// Views are written as they look, row-major; two 4-bit elements share a byte along the last
+/// dimension.
 static bool write_npy(Ctx *ctx, const char *path, const Tensor *t) {
     Tensor dense;
     int bits = elem_info[t->elem].bits;

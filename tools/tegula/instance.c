@@ -11,6 +11,7 @@
 
 /* ---- the file and the kernel --------------------------------------------------------------- */
 
+/// Says what there is instead: nothing, several without --kernel, or another name.
 static bool no_such_kernel(Job *job) {
     const char *name = job->o->kernel;
     int n = fe_kernel_count(job->program);
@@ -38,6 +39,7 @@ static bool no_such_kernel(Job *job) {
     return false;
 }
 
+/// The importer must outlive the program, so it stands in the arena.
 bool job_load(Job *job) {
     job->file = source_read(job->ctx, job->o->files.at[0]);
     if (!job->file) return false;
@@ -115,6 +117,7 @@ static int generic_index(const Job *job, const char *name) {
     return -1;
 }
 
+/// --type T=f16, for each type parameter at most one.
 static bool take_types(Job *job, Types *types) {
     int n = job->kernel->generics.n;
     types->elems = ctx_array(job->ctx, Elem, n + 1);
@@ -162,6 +165,8 @@ static const Argument *find_argument(void *user, const char *name) {
     return i < 0 ? NULL : &job->args[i];
 }
 
+/// What the parameter says decides how the text is read: `3` is an integer or a float, a u2 file
+/// may be bf16. An argument settles its type parameter for those made after it.
 static bool make_argument(Job *job, Types *types, int i, const char *spec) {
     int g = generic_index(job, param_elem(job, i));
     Wanted wanted = {
@@ -205,6 +210,7 @@ static int64_t cell_integer(Elem e, Cell c) {
     return elem_is(e, EC_FLOAT) ? (int64_t)c.f : c.i;
 }
 
+/// Constant parameters are integers unless they say otherwise.
 static Elem scalar_elem(const Job *job, const Types *types, int i) {
     Elem e = declared_elem(job, types, i);
     return e != EL_COUNT ? e : param(job, i)->constant ? EL_I64 : job->inst->params[i].elem;
@@ -269,6 +275,7 @@ static bool infer_tensor(Job *job, const Types *types, const Dimensions *dims, i
     return true;
 }
 
+/// Optional tensors that nobody mentions are null; others become zeroes of the shape that follows.
 static bool infer_arguments(Job *job, const Types *types) {
     Dimensions dims = job_dims(job);
     for (int i = 0; i < job->kernel->params.n; i++) {

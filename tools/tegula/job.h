@@ -30,6 +30,8 @@ bool job_load(Job *job);
 /// Makes the arguments of --arg, infers those of outputs, and the instance they ask for. With
 /// `partial`, arguments may be missing: what they would say is left to defaults.
 bool job_instance(Job *job, bool partial);
+/// Settles the tune values that --set leaves open (choose.c).
+void job_choose(Job *job);
 bool job_elaborate(Job *job);
 /// "matmul<f32> M=512 N=512 K=512": the kernel, its element types and dims.
 const char *job_title(Job *job);

@@ -36,14 +36,19 @@ void cli_hint(const char *fmt, ...) {
     va_end(ap);
 }
 
-int cli_diagnostics(Ctx *ctx) {
+static void print_diagnostics(Ctx *ctx, void *arg) {
+    (void)arg;
     bool colour = cli_colour(STDERR_FILENO);
-    fflush(stdout);
     for (const Diagnostic *d = diag_first(ctx); d; d = d->next) {
         Text text = {.ctx = ctx};
         diag_render(&text, ctx, d, colour);
         fputs(text.data, stderr);
     }
+}
+
+int cli_diagnostics(Ctx *ctx) {
+    fflush(stdout);
+    ctx_protect(ctx, print_diagnostics, NULL); // memory may be what the message is about
     return diag_errors(ctx);
 }
 

@@ -42,6 +42,7 @@ static void show_tensor(Job *job, const char *name, const Tensor *t) {
     printf("%s\n", count > SHOWN ? " ..." : "");
 }
 
+/// Files where --out asks for them; else the start of every written tensor, for people.
 static bool finish_outputs(Job *job) {
     for (int i = 0; i < job->o->outs.n; i++)
         if (!write_out(job, job->o->outs.at[i])) return false;
@@ -54,6 +55,7 @@ static bool finish_outputs(Job *job) {
 
 /* ---- times --------------------------------------------------------------------------------- */
 
+/// Each argument once: what a kernel must move at least, whatever it does with it.
 static int64_t argument_bytes(const Job *job) {
     int64_t bytes = 0;
     for (int i = 0; i < job->kernel->params.n; i++) {
@@ -130,6 +132,7 @@ static bool run_timed(Job *job, double *seconds) {
 
 /* ---- batches ------------------------------------------------------------------------------- */
 
+/// A line is what follows `tegula run`, quoted as in a shell.
 static int run_line(Ctx *ctx, const char *line) {
     char **words;
     int n = args_split(ctx, line, &words);
@@ -162,6 +165,7 @@ static int run_batch(Ctx *ctx, const Options *o) {
 
 /* ---- the commands -------------------------------------------------------------------------- */
 
+/// Each step reports its own mistakes, so the first that fails ends the chain.
 int cmd_run(Ctx *ctx, const Options *o) {
     if (o->batch) return run_batch(ctx, o);
     if (o->level) return cmd_emit(ctx, o);

@@ -15,6 +15,7 @@ void dims_set(Ctx *ctx, Dimensions *dims, const char *name, int64_t value) {
     if (!dims_find(dims, name)) vec_push(ctx, dims, ((Dimension){name, -1, value, {0}}));
 }
 
+/// `..N` is a list of extents for other tensors with that pack, and their product as a number.
 static void bind_pack(Ctx *ctx, Dimensions *dims, const char *name, int n, const int64_t *extents) {
     Dimension bound = {name, n, 1, {0}};
     if (dims_find(dims, name)) return;
@@ -33,6 +34,7 @@ static void bind_sum(Ctx *ctx, Dimensions *dims, const Expr *e, int64_t extent) 
     if (e->binary.op == BI_SUB) dims_set(ctx, dims, e->binary.a->name, extent + n);
 }
 
+/// Axes are taken from the left; a pack takes what the plain dims leave.
 void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t, bool sums) {
     int plain = 0, axis = 0;
     for (int i = 0; i < type->dims.n; i++) plain += !type->dims.at[i].pack;
@@ -53,6 +55,7 @@ void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t
 
 /* ---- arithmetic ---------------------------------------------------------------------------- */
 
+/// Division is total, as in the language; overflow makes the value unknown instead of wrong.
 static bool eval_binary(BinaryOp op, int64_t a, int64_t b, int64_t *out) {
     switch (op) {
     case BI_ADD: return !__builtin_add_overflow(a, b, out);
@@ -83,6 +86,7 @@ static bool eval_call(const Dimensions *dims, const Expr *e, int64_t *out, const
     return true;
 }
 
+/// Dims are written in a small part of the language: anything else is left to the compiler.
 bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown) {
     int64_t a, b;
     *unknown = "an expression";

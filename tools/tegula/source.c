@@ -14,6 +14,7 @@ typedef struct File {
     char *text;
 } File;
 
+/// Runs with the context, also where reading was cut short by an error.
 static void file_release(void *thing) {
     File *file = thing;
     if (file->f) fclose(file->f);
@@ -63,6 +64,7 @@ uint16_t source_read(Ctx *ctx, const char *path) {
     return file;
 }
 
+/// Beside the importing file first, so that a library works wherever it is put.
 static uint16_t find_import(void *user, Ctx *ctx, const char *path, const char *from) {
     const List *folders = user;
     const char *slash = strrchr(from, '/');

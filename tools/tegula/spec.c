@@ -104,6 +104,7 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 31;
 }
 
+/// 53 random bits: every value is a multiple of 2^-53 below 1.
 static double uniform01(uint64_t seed, uint64_t index) {
     return (double)(mix(seed ^ mix(index)) >> 11) * 0x1p-53;
 }
@@ -171,6 +172,7 @@ static bool take_setting(Spec *s, Generator *g) {
     return fail(s, "'%s' is neither an extent nor one of value, seed, lo, hi", name);
 }
 
+/// Positional integers are extents, named numbers are settings: `rand(4, 5, seed = 7)`.
 static bool take_extents(Spec *s, Generator *g, int *rank, int64_t *extents) {
     if (!take(s, '(')) return fail(s, "extents are expected: rand(4,5)");
     while (!take(s, ')')) {
@@ -196,6 +198,7 @@ static uint64_t seed_of(const Spec *s, const Generator *g) {
     return h;
 }
 
+/// Elements depend on their row-major index alone, so a view of random data is that of the whole.
 static bool generate(Spec *s) {
     const char *name = take_name(s);
     int which = 0, rank = 0;
@@ -253,6 +256,7 @@ static bool load(Spec *s) {
 
 /* ---- views --------------------------------------------------------------------------------- */
 
+/// Memory is addressed in bytes; a 4-bit element at an odd place has no address.
 static bool move_start(Spec *s, int64_t elements) {
     int64_t bits = elements * elem_info[s->t.elem].bits;
     if (bits % 8) return fail(s, "a view of 4-bit elements starts at an even one");
@@ -290,6 +294,7 @@ static bool take_slice(Spec *s, int axis, int64_t *start, bool *dropped) {
     return true;
 }
 
+/// Axes that are not named stay whole; an integer drops its axis.
 static bool take_slices(Spec *s) {
     Tensor old = s->t;
     int kept = 0, axis = 0;
@@ -330,6 +335,7 @@ static bool reorder(Spec *s, const int64_t *axes, int n) {
     return n == old.rank ? true : fail(s, "'permute' names each of the %d axes once", old.rank);
 }
 
+/// transpose: all axes in reverse.
 static bool view_transpose(Spec *s, const int64_t *v) {
     (void)v;
     int64_t axes[MAX_RANK];
@@ -360,6 +366,7 @@ static bool relocate(Spec *s, Tensor *shape) {
     return true;
 }
 
+/// fortran: the first axis varies fastest.
 static bool view_fortran(Spec *s, const int64_t *v) {
     (void)v;
     Tensor shape = s->t;
@@ -399,6 +406,7 @@ static const struct {
 };
 enum { N_VIEWS = sizeof views / sizeof *views };
 
+/// Integers in parentheses, or nothing; their number, or -1 where the text is malformed.
 static int take_view_args(Spec *s, int64_t *v) {
     int n = 0;
     if (!take(s, '(')) return 0;
@@ -409,6 +417,7 @@ static int take_view_args(Spec *s, int64_t *v) {
     return take(s, ')') ? n : -1;
 }
 
+/// Views apply from left to right, each to what the ones before it left.
 static bool take_view(Spec *s) {
     if (take(s, '[')) return take_slices(s);
     if (!take(s, ':')) return fail(s, "expected ':' or '[' at '%s'", s->p);
@@ -441,6 +450,7 @@ static Elem asked_element(Ctx *ctx, const char *text) {
     return found;
 }
 
+/// A number is a scalar argument, or the one element of a tensor of rank 0.
 static bool make_scalar(Spec *s, Argument *out) {
     Elem e = s->elem != EL_COUNT ? s->elem : s->wanted->fallback;
     if (!parse_cell(e, s->text, &out->scalar))
@@ -454,6 +464,7 @@ static bool make_scalar(Spec *s, Argument *out) {
     return true;
 }
 
+/// The element type must be known before the data is made, so `:element` is looked for first.
 bool spec_make(Ctx *ctx, const char *spec, const Wanted *wanted, Argument *out) {
     Spec s = {.ctx = ctx, .wanted = wanted, .text = spec, .p = spec};
     s.asked = asked_element(ctx, spec);

@@ -53,6 +53,7 @@ static bool reserve(Ctx *ctx, Tensor *t, uint64_t elements, bool guard) {
     return t->data != NULL;
 }
 
+/// Extents of 0 count as 1 in strides, which must not overflow where the tensor is empty, either.
 bool tensor_create(Ctx *ctx, Elem elem, int rank, const int64_t *extents, bool guard, Tensor *out) {
     *out = (Tensor){.elem = elem, .rank = rank};
     uint64_t stride = 1, count = 1;
@@ -67,6 +68,8 @@ bool tensor_create(Ctx *ctx, Elem elem, int rank, const int64_t *extents, bool g
     return reserve(ctx, out, count * stride, guard);
 }
 
+/// Room for the element of greatest indices; what lies between elements is never touched, so it
+/// costs address space alone.
 bool tensor_create_strided(Ctx *ctx, const Tensor *shape, bool guard, Tensor *out) {
     *out = *shape;
     uint64_t last = 0;
@@ -81,6 +84,7 @@ bool tensor_create_strided(Ctx *ctx, const Tensor *shape, bool guard, Tensor *ou
     return reserve(ctx, out, tensor_count(shape) ? last + 1 : 0, guard);
 }
 
+/// An odometer: the last axis turns fastest; at the end of one it starts again and carries.
 void walk_next(const Tensor *t, Walk *w) {
     for (int i = t->rank - 1; i >= 0; i--) {
         w->offset += t->strides[i];
