@@ -52,6 +52,7 @@ struct tg_host {
     Worker workers[];      // threads + 1
 };
 
+/// Rounded up to whole lines, so that arenas of two threads share none.
 static void *aligned_bytes(int64_t bytes) {
     if (bytes < 0 || bytes > INT64_MAX - ALIGNMENT) return NULL;
     size_t n = ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -60,6 +61,7 @@ static void *aligned_bytes(int64_t bytes) {
 
 /* ---- what compiled code calls -------------------------------------------------------------- */
 
+/// The text is made at once: the values live on the stack of the code that failed.
 static int32_t env_fail(const tg_env *env, const tg_site *site, const uint64_t *values) {
     Worker *w = env->user;
     w->failure.site = site;
@@ -71,6 +73,7 @@ static int32_t env_fail(const tg_env *env, const tg_site *site, const uint64_t *
     return TG_RUN_FAILED;
 }
 
+/// The hook sees one thread at a time.
 static void env_print(const tg_env *env, const tg_site *site, const uint64_t *values) {
     Worker *w = env->user;
     char text[TG_TEXT_SIZE];
@@ -81,6 +84,8 @@ static void env_print(const tg_env *env, const tg_site *site, const uint64_t *va
     pthread_mutex_unlock(&w->host->printing);
 }
 
+/// Grows, and keeps its size between launches: a warm launch allocates nothing. What was in it is
+/// lost.
 static void *env_arena(const tg_env *env, int64_t bytes) {
     Worker *w = env->user;
     if (w->arena && w->arena_bytes >= bytes) return w->arena;
@@ -90,6 +95,7 @@ static void *env_arena(const tg_env *env, int64_t bytes) {
     return w->arena;
 }
 
+/// Runs on the host side of the kernel only, so the list needs no lock.
 static void *env_workspace(const tg_env *env, int64_t bytes) {
     tg_host *h = ((Worker *)env->user)->host;
     Workspace *w = malloc(sizeof *w);
@@ -113,6 +119,7 @@ typedef struct Launch {
     tg_failure failure; // of that task
 } Launch;
 
+/// Keeps the failure of the least task. The message goes with it: each worker has but one.
 static void note_failure(Launch *l, int64_t task, int32_t status, const tg_failure *failure) {
     pthread_mutex_lock(&l->lock);
     if (task < atomic_load(&l->failed)) {
@@ -177,6 +184,7 @@ static int available_cores(void) {
     return n > 0 ? (int)n : 1;
 }
 
+/// One allocation: the workers follow the host.
 tg_host *tg_host_create(int threads) {
     int n = threads > 0 ? threads : available_cores();
     tg_host *h = calloc(1, sizeof *h + sizeof *h->workers * (size_t)(n + 1));

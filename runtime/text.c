@@ -21,6 +21,7 @@ static void add(Out *o, const char *fmt, ...) {
     if (n > 0) o->n += (size_t)n < o->size - o->n ? (size_t)n : o->size - o->n - 1;
 }
 
+/// The letters are those of tg_site; floats have the digits that tell any two f32 apart.
 static void add_value(Out *o, char type, uint64_t bits) {
     double f;
     memcpy(&f, &bits, sizeof f);
@@ -52,6 +53,7 @@ static void add_item(Out *o, const char **types, const uint64_t **values) {
     *types = t + (*t == ']');
 }
 
+/// Of an assertion over a block: which lane failed.
 static void add_indices(Out *o, const tg_site *site, const char *types, const uint64_t *values) {
     for (int i = 0; i < site->n_indices; i++) {
         add(o, i ? ", " : " at [");
@@ -60,6 +62,7 @@ static void add_indices(Out *o, const tg_site *site, const char *types, const ui
     if (site->n_indices) add(o, "]");
 }
 
+/// A {} without a value stays as it is: the text is the user's.
 void tg_site_text(char *out, size_t size, const tg_site *site, const uint64_t *values) {
     Out o = {out, size, 0};
     out[0] = 0;
