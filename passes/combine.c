@@ -20,7 +20,7 @@
 #include "passes/internal.h"
 #include "passes/passes.h"
 
-enum { PROGRAMS = 512, MAX_GROUPS = 64, MAX_GROUPS_IN_MEMORY = 8 };
+enum { PROGRAMS = 512, MAX_GROUPS_IN_MEMORY = 8 };
 
 /* ---- which indices are kept ---------------------------------------------------------------- */
 
@@ -70,8 +70,13 @@ static void choose_kept(Combining *c) {
 
 /* ---- targets ------------------------------------------------------------------------------- */
 
-static bool same_target(const Op *a, const Op *b) {
-    return operand(a, 0) == operand(b, 0);
+/// The same tensors and the same fold: combines of one phase with different ones do not meet.
+static bool same_target(const Combining *c, const Op *a, const Op *b) {
+    int n = (int)op_int(a, "n", 1);
+    if (op_int(b, "n", 1) != n || op_flag(a, "keep") != op_flag(b, "keep")) return false;
+    for (int i = 0; i < n; i++)
+        if (operand(a, i) != operand(b, i)) return false;
+    return regions_equal(c->ctx, a->regions[0], b->regions[0]);
 }
 
 /// Its place can be computed from kept indices, and each program comes by exactly once.
@@ -94,7 +99,7 @@ static void find_targets(Combining *c) {
     for (int k = 0; k < c->ops.n; k++) {
         Op *op = c->ops.data[k];
         int t = 0;
-        while (t < c->n_targets && !same_target(c->target[t].op, op)) t++;
+        while (t < c->n_targets && !same_target(c, c->target[t].op, op)) t++;
         if (t == MAX_TARGETS) ice(c->ctx, op->loc, "more than %d tensors combined", MAX_TARGETS);
         if (t < c->n_targets) {
             c->target[t].carried = false; // several ops share its partial results
@@ -320,7 +325,7 @@ static void rebuild_phase(Combining *c) {
     for (int k = 0; k < c->ops.n; k++) {
         Op *op = c->ops.data[k];
         for (int t = 0; t < c->n_targets; t++)
-            if (same_target(c->target[t].op, op) && !c->target[t].carried)
+            if (same_target(c, c->target[t].op, op) && !c->target[t].carried)
                 fold_in_memory(c, &c->target[t], op, group);
     }
     for (int k = 0; k < c->ops.n; k++) op_erase(c->ops.data[k]);

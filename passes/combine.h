@@ -6,7 +6,7 @@
 #include "passes/internal.h"
 #include "passes/util.h"
 
-enum { MAX_TARGETS = 64 };
+enum { MAX_TARGETS = 64, MAX_GROUPS = 64 };
 
 /// The tensors of one combine, or of several to the same place.
 typedef struct Target {

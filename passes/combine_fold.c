@@ -59,7 +59,8 @@ static Op *fold_loop(Combining *c, Builder *b, const Target *t, const Place *p, 
     Value **inits = ctx_array(c->ctx, Value *, slots);
     for (int i = 0; i < n; i++) inits[i] = state[i];
     if (seen) inits[n] = seen;
-    Op *loop = build_for(b, from, c->groups, 1, slots, inits);
+    Value *end = ix_min(b, c->groups, build_index(b, MAX_GROUPS)); // says that it is a short loop
+    Op *loop = build_for(b, from, end, 1, slots, inits);
     Region *r = loop->regions[0];
     Value *g = region_add_arg(b->ir, r, from->type, "group");
     for (int i = 0; i < slots; i++) region_add_arg(b->ir, r, inits[i]->type, NULL);

@@ -72,6 +72,11 @@ static bool same_op(const Op *a, const Op *b, const PtrMap *map) {
     return true;
 }
 
+bool regions_equal(Ctx *ctx, const Region *a, const Region *b) {
+    PtrMap map = {0};
+    return same_region(ctx, a, b, &map);
+}
+
 static bool equal_ops(Ctx *ctx, const Op *a, const Op *b) {
     if (!same_op(a, b, NULL)) return false;
     PtrMap map = {0};

@@ -17,9 +17,11 @@
 // form above, others stay as they are unless PassEnv.split asks.
 #include "passes/internal.h"
 #include "passes/passes.h"
+#include "passes/range.h"
 #include "passes/util.h"
 
 enum { FEW_PROGRAMS = 32, MAX_PARTS = 64, MIN_TRIPS = 4 };
+#define MIN_SECONDS 20e-6 // of a loop that is worth a phase
 
 typedef struct Split {
     PassEnv *env;
@@ -67,16 +69,21 @@ static bool captures_are_movable(const Split *s, const Op *op, const PtrMap *kno
     return true;
 }
 
-static bool trips_are_few(const Op *loop) {
-    int64_t lo, hi;
-    return const_int(operand(loop, 0), &lo) && const_int(operand(loop, 1), &hi) &&
-           hi - lo < MIN_TRIPS * op_int(loop, "step", 1);
+/// At most a few iterations, or too little work in all of them for a second phase to pay.
+static bool is_short(const Split *s) {
+    const Op *loop = s->loop;
+    int64_t lo, hi, end, unused, step = op_int(loop, "step", 1);
+    Ranges *r = ranges_of(s->env->ir, op_enclosing(loop, OP_KERNEL));
+    range_bounds(r, operand(loop, 0), &lo, &unused);
+    range_bounds(r, operand(loop, 1), &unused, &hi);
+    if (lo == INT64_MIN || hi == INT64_MAX || __builtin_sub_overflow(hi, lo, &end)) return false;
+    double trips = (double)end / (double)step;
+    return trips < MIN_TRIPS || trips * program_seconds(loop->regions[0], s->env) < MIN_SECONDS;
 }
 
 static bool may_split(Split *s) {
     Op *loop = s->loop;
-    if (loop->code != OP_FOR || loop->n_results == 0 || !tree_only_reads(loop) ||
-        trips_are_few(loop))
+    if (loop->code != OP_FOR || loop->n_results == 0 || !tree_only_reads(loop) || is_short(s))
         return false;
     s->monoids = loop->n_regions > 1 ? NULL : ctx_array(s->ctx, OpCode, loop->n_results);
     for (int i = 0; i < loop->n_results; i++) {

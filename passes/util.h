@@ -75,6 +75,8 @@ const Attr *monoid_identity(Ir *ir, OpCode op, Elem elem);
 
 /* ---- slices -------------------------------------------------------------------------------- */
 
+/// Equal up to the names of their own values (cse.c).
+bool regions_equal(Ctx *ctx, const Region *a, const Region *b);
 /// Copies to b what computes v, as far as it stands inside `root` and is not in map. Only for
 /// values that slice_is_movable accepts.
 Value *clone_slice(Builder *b, Value *v, const Op *root, PtrMap *map);
