@@ -72,6 +72,7 @@ struct Emit {
     struct ArenaPlan *space;
     struct Plan *plan; // what gets a buffer (plan.c)
     struct Nest *nest; // roots being gathered (nest.c)
+    const struct Square *square; // of the tile being emitted, or NULL (square.c)
 };
 
 /// The LLVM scalar of a rank-0 value; set for ops as they are emitted, and for the arguments of a

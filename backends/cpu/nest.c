@@ -173,6 +173,15 @@ static void add_places(Emit *e, const Nest *n, const LLVMValueRef (*at)[MAX_PLAC
     }
 }
 
+/// The tile at hand as a square, if it is one.
+static const Square *square_of(Emit *e, const Nest *n, const Place *places, int count) {
+    if (n->square < 0 || count != n->lanes) return NULL;
+    Square *s = ctx_new(e->ctx, Square);
+    s->n = count;
+    for (int i = 0; i < count; i++) s->rows[i] = places[i].at[n->square];
+    return s;
+}
+
 int nest_places(Emit *e, Nest *n, Place *places) {
     LLVMValueRef at[MAX_RANK][MAX_PLACES];
     for (int d = 0; d < n->n_axes; d++)
@@ -188,6 +197,7 @@ int nest_places(Emit *e, Nest *n, Place *places) {
 void nest_body(Emit *e, Nest *n) {
     Place places[MAX_PLACES];
     int count = nest_places(e, n, places);
+    e->square = square_of(e, n, places, count);
     LLVMValueRef *x = ctx_array(e->ctx, LLVMValueRef, n->roots.n * count);
     for (int i = 0; i < n->roots.n; i++) {
         const Root *r = &n->roots.data[i];
@@ -210,6 +220,7 @@ void nest_body(Emit *e, Nest *n) {
             if (r->kind == ROOT_ASSERT) assert_lanes(e, r->op, &places[k]);
         }
     }
+    e->square = NULL;
 }
 
 static void nest_level(Emit *e, Nest *n, int level) {

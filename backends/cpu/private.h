@@ -160,6 +160,15 @@ bool op_is_lazy(const Op *op);
 bool reshape_is_trivial(const Op *op);
 LLVMValueRef emit_lazy(Emit *e, Op *op, const Place *p);
 
+/* ---- square.c ------------------------------------------------------------------------------ */
+
+/// emit_vec(v, p) by transposing, with the vectors of the tile's other rows memoised; NULL where
+/// the tile is no square or the memory is not contiguous along its rows.
+LLVMValueRef emit_square(Emit *e, Value *v, const Place *p);
+/// Distance in memory of neighbouring elements of v along an axis, where v is read from memory;
+/// DYNAMIC where it varies, -1 where v is computed.
+int64_t memory_stride(Emit *e, const Value *v, int axis);
+
 /* ---- plan.c -------------------------------------------------------------------------------- */
 
 /// Decides for a region tree which lazy blocks get buffers and which loops keep their carried
@@ -193,6 +202,13 @@ typedef struct Root {
 
 enum { MAX_PLACES = 16 };
 
+/// A tile of rows as many as a vector has lanes, one vector each: what is contiguous along the rows
+/// is read along them and transposed in registers (square.c).
+typedef struct Square {
+    int n; // 0: the tile at hand is none
+    LLVMValueRef rows[MAX_PLACES]; // coordinates
+} Square;
+
 /// One axis of a nest's iteration space in the order of the loops.
 typedef struct NestAxis {
     int axis;
@@ -212,6 +228,7 @@ typedef struct Nest {
     const Type *space;
     int vector, lanes; // vector axis, or -1 with 0 lanes
     int reduced;       // axis that the reductions run over, or -1
+    int square;        // axis whose tiles are squares with the vectors, or -1
     int n_axes;
     NestAxis axes[MAX_RANK];
     struct Reduction **reductions; // one a root, or NULL

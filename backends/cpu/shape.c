@@ -117,6 +117,35 @@ static void choose_vector(Emit *e, Nest *n) {
     }
 }
 
+/* ---- squares ------------------------------------------------------------------------------- */
+
+typedef struct Strided {
+    Emit *e;
+    int found; // values that the candidate serves
+} Strided;
+
+/// Counts what is contiguous along the candidate, so strided along the vectors.
+static void seek_contiguous(void *arg, Value *v, int axis, bool identity) {
+    Strided *s = arg;
+    (void)identity;
+    if (v->type->rank && axis >= 0 && memory_stride(s->e, v, axis) == 1) s->found++;
+}
+
+/// The axis along which what a nest reads is contiguous while its vectors run along another: rows
+/// of squares. Not where there are fewer rows than lanes, or other things decide the tile.
+static int square_axis(Emit *e, const Nest *n) {
+    if (n->lanes < 4 || n->lanes > MAX_PLACES || n->reduced >= 0) return -1;
+    for (int i = 0; i < n->roots.n; i++)
+        if (n->roots.data[i].kind == ROOT_LOOP) return -1;
+    for (int d = 0; d < n->space->rank; d++) {
+        if (d == n->vector || n->space->extents[d] < n->lanes) continue;
+        Strided s = {.e = e};
+        for (int i = 0; i < n->roots.n; i++) reach(e, &n->roots.data[i], d, seek_contiguous, &s);
+        if (s.found) return d;
+    }
+    return -1;
+}
+
 /* ---- tiles --------------------------------------------------------------------------------- */
 
 /// Vectors that a nest's body keeps alive at one place, for long lives: carried, accumulated.
@@ -162,14 +191,14 @@ static int tile_of(int64_t n, int want) {
     return want;
 }
 
-/// All axes but the vector axis and the reduced one from the outside in, then the vector axis, the
+/// All axes but these from the outside in; then the rows of squares, the vector axis, and the
 /// reduced axis innermost.
 static void order_axes(Nest *n) {
-    int order[MAX_RANK], k = 0, last[2] = {n->vector, n->reduced};
-    if (last[0] == last[1]) last[0] = -1;
+    int order[MAX_RANK], k = 0, last[3] = {n->square, n->vector, n->reduced};
+    if (n->vector == n->reduced) last[1] = -1;
     for (int d = 0; d < n->space->rank; d++)
-        if (d != n->vector && d != n->reduced) order[k++] = d;
-    for (int i = 0; i < 2; i++)
+        if (d != n->vector && d != n->reduced && d != n->square) order[k++] = d;
+    for (int i = 0; i < 3; i++)
         if (last[i] >= 0) order[k++] = last[i];
     n->n_axes = k;
     for (int i = 0; i < k; i++) {
@@ -192,6 +221,10 @@ static NestAxis *axis_at(Nest *n, int axis) {
 /// Vectors along their axis first; where that has few, rows of the axis around it too; and where
 /// these are few, several steps of the reduction, with an accumulator each.
 static void choose_tiles(Emit *e, Nest *n) {
+    if (n->square >= 0) {
+        axis_at(n, n->square)->tile = n->lanes;
+        return;
+    }
     int want = places_wanted(e, n);
     NestAxis *v = axis_at(n, n->vector), *red = axis_at(n, n->reduced), *row = NULL;
     for (int i = 0; i < n->n_axes; i++)
@@ -214,6 +247,7 @@ void nest_shape(Emit *e, Nest *n) {
         if (n->roots.data[i].kind == ROOT_REDUCE)
             n->reduced = (int)op_int(n->roots.data[i].op, "axis", 0);
     choose_vector(e, n);
+    n->square = square_axis(e, n);
     order_axes(n);
     choose_tiles(e, n);
 }

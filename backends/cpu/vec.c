@@ -228,6 +228,8 @@ LLVMValueRef emit_vec(Emit *e, Value *v, const Place *p) {
     Place q = settle(e, v->type, p);
     LLVMValueRef x = memo_get(e, v, &q);
     if (x) return x;
+    x = emit_square(e, v, &q);
+    if (x) return x;
     Buffer *b = bound_buffer(e, v);
     if (b)
         x = buffer_load(e, b, &q);
