@@ -7,8 +7,9 @@
 //       for each column of tiles, for each row of tiles:
 //           C tile += A panel x B panel, all of the strip               (micro.c)
 //
-// C is a buffer of the arena, read and written once a strip. Tiles share rows and vectors evenly,
-// so that no row is padded and at most four tile shapes occur.
+// Where the same columns come again in the next program of the task, B is not packed again
+// (keep.c). C is a buffer of the arena, read and written once a strip. Tiles share rows and vectors
+// evenly, so that no row is padded and at most four tile shapes occur.
 #include "backends/cpu/dot.h"
 #include "backends/cpu/private.h"
 
@@ -33,6 +34,7 @@ typedef struct Contraction {
     Split tile_rows, tile_vectors;
     Buffer *c;
     LLVMValueRef units; // in this strip
+    LLVMValueRef skip;  // i1: its panel of B is there already; or NULL
 } Contraction;
 
 static Contraction contraction_of(Emit *e, Op *op, Value *a, Value *b) {
@@ -166,21 +168,81 @@ static void panels_free(const Contraction *c) {
     panel_free(c->e, &c->pa);
 }
 
-static void pack_both(Contraction *c, LLVMValueRef first) {
-    pack(c->e, &c->a, &c->pa, first);
-    pack(c->e, &c->b, &c->pb, first);
-}
-
 void lower_dot(Emit *e, Op *op) {
     Contraction c = contraction_of(e, op, operand(op, 0), operand(op, 1));
     init_result(e, &c, op, op->n_operands > 2 ? operand(op, 2) : NULL);
     int64_t units = units_of(c.kind, c.step);
     if (!panel_in_place(e, &c.a, c.kind, false, &c.pa)) c.pa = panel_for_a(e, &c.a, c.kind, units);
-    if (!panel_in_place(e, &c.b, c.kind, true, &c.pb)) c.pb = panel_for_b(e, &c.b, c.kind, units);
-    pack_both(&c, gen_i64(e->g, 0));
+    if (!panel_in_place(e, &c.b, c.kind, true, &c.pb))
+        c.pb = panel_for_b(e, &c.b, c.kind, units, 0);
+    pack(e, &c.a, &c.pa, gen_i64(e->g, 0));
+    pack(e, &c.b, &c.pb, gen_i64(e->g, 0));
     c.units = gen_i64(e->g, units);
     all_tiles(&c);
     panels_free(&c);
+}
+
+/// The loop over strips. Of `kept` strips the panels of B last until the contract runs again; all
+/// later ones share one more panel.
+typedef struct Strips {
+    LLVMValueRef lo, hi, base, hit;
+    int64_t length, count; // of k elements; of strips, or 0 where unknown
+    int64_t kept;
+    Kept keys;
+} Strips;
+
+static Strips strips_of(Emit *e, Contraction *c, Op *op) {
+    Strips s = {.lo = emit_scalar(e, operand(op, 0)), .hi = emit_scalar(e, operand(op, 1))};
+    int64_t steps = steps_of_strip(c), first, last;
+    if (const_int(operand(op, 0), &first) && const_int(operand(op, 1), &last) && last > first) {
+        int64_t all = ceil_div(last - first, c->step);
+        steps = min_i64(steps, all);
+        s.count = ceil_div(all, steps);
+    }
+    s.length = steps * c->step;
+    return s;
+}
+
+/// Panels for a strip; those of B are kept up to a quarter of L2.
+static void panels_new(Emit *e, Contraction *c, Op *op, Strips *s) {
+    int64_t units = s->length / c->step * units_of(c->kind, c->step);
+    c->pa = panel_for_a(e, &c->a, c->kind, units);
+    if (!keep_find(e, op, c->b.v, &s->keys)) {
+        c->pb = panel_for_b(e, &c->b, c->kind, units, 0);
+        return;
+    }
+    int64_t width = ceil_div(c->columns, c->lanes) * c->lanes * elem_bytes(unit_elem(c->kind));
+    s->kept = e->cpu->target.l2_bytes / 4 / (units * width);
+    if (s->kept < 1) s->kept = 1;
+    if (s->count) s->kept = min_i64(s->kept, s->count);
+    bool more = s->kept != s->count;
+    c->pb = panel_for_b(e, &c->b, c->kind, units, s->kept + more);
+    s->base = c->pb.base;
+    s->hit = keep_begin(e, &s->keys);
+}
+
+/// Chooses the panel of B for the strip that begins at k = `from`.
+static void choose_panel(Emit *e, Contraction *c, const Strips *s, LLVMValueRef from) {
+    const Gen *g = e->g;
+    if (!s->kept) return;
+    LLVMValueRef done = LLVMBuildSub(g->b, from, s->lo, "");
+    LLVMValueRef strip = LLVMBuildExactSDiv(g->b, done, gen_i64(g, s->length), "");
+    LLVMValueRef kept = gen_i64(g, s->kept);
+    c->pb.base = step_from(g, s->base, gen_min(g, strip, kept), c->pb.bytes);
+    c->skip = LLVMBuildAnd(g->b, s->hit, LLVMBuildICmp(g->b, LLVMIntSLT, strip, kept, ""), "");
+}
+
+static void pack_step(Contraction *c, LLVMValueRef first) {
+    Emit *e = c->e;
+    pack(e, &c->a, &c->pa, first);
+    if (!c->skip) {
+        pack(e, &c->b, &c->pb, first);
+        return;
+    }
+    If i = if_begin(e, c->skip, "kept");
+    if_else(e, &i);
+    pack(e, &c->b, &c->pb, first);
+    if_end(e, &i);
 }
 
 /// The steps from `from` on, packed one after another.
@@ -193,7 +255,7 @@ static void pack_strip(Contraction *c, Region *r, LLVMValueRef from, LLVMValueRe
     emit_ops(e, r);
     LLVMValueRef done = LLVMBuildSub(g->b, l->iv, from, "");
     LLVMValueRef steps = LLVMBuildExactSDiv(g->b, done, gen_i64(g, c->step), "");
-    pack_both(c, gen_mul(g, steps, gen_i64(g, units_of(c->kind, c->step))));
+    pack_step(c, gen_mul(g, steps, gen_i64(g, units_of(c->kind, c->step))));
     arena_leave(e);
     loop_end(e, l, NULL);
 }
@@ -203,16 +265,12 @@ void lower_contract(Emit *e, Op *op) {
     Region *r = op->regions[0];
     Contraction c = contraction_of(e, op, operand(terminator(r), 0), operand(terminator(r), 1));
     init_result(e, &c, op, operand(op, 2));
-    LLVMValueRef lo = emit_scalar(e, operand(op, 0)), hi = emit_scalar(e, operand(op, 1));
-    int64_t steps = steps_of_strip(&c), first, last;
-    if (const_int(operand(op, 0), &first) && const_int(operand(op, 1), &last) && last > first)
-        steps = min_i64(steps, ceil_div(last - first, c.step));
-    int64_t units = steps * units_of(c.kind, c.step);
-    c.pa = panel_for_a(e, &c.a, c.kind, units);
-    c.pb = panel_for_b(e, &c.b, c.kind, units);
+    Strips s = strips_of(e, &c, op);
+    panels_new(e, &c, op, &s);
 
-    Loop *l = loop_begin(e, lo, hi, steps * c.step, "strip");
-    LLVMValueRef end = gen_min(g, gen_add(g, l->iv, gen_i64(g, steps * c.step)), hi);
+    Loop *l = loop_begin(e, s.lo, s.hi, s.length, "strip");
+    LLVMValueRef end = gen_min(g, gen_add(g, l->iv, gen_i64(g, s.length)), s.hi);
+    choose_panel(e, &c, &s, l->iv);
     pack_strip(&c, r, l->iv, end);
     // The last step may end beyond hi: its dead elements are pads, which take part.
     LLVMValueRef length = LLVMBuildSub(g->b, end, l->iv, "");
@@ -221,5 +279,6 @@ void lower_contract(Emit *e, Op *op) {
     c.units = gen_mul(g, done, gen_i64(g, units_of(c.kind, c.step)));
     all_tiles(&c);
     loop_end(e, l, NULL);
+    if (s.kept) keep_end(e, &s.keys);
     panels_free(&c);
 }

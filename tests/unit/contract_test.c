@@ -98,6 +98,48 @@ static void loops(void **state) {
     check_loop(&kinds[0], 4, 64, 4, 1, 0);
 }
 
+/// Programs of 16 x 32 one after another, down the columns: c = a b, where panels of b serve
+/// several programs. feedback: b is c itself, which the programs change, so that they must not.
+static void check_programs(int m, int depth, int n, int step, bool feedback) {
+    Ctx *ctx = ctx_create(NULL);
+    KernelText t;
+    kernel_begin(&t, ctx);
+    kernel_param(&t, "a", "f32", m, depth, false, VALUES_EXACT);
+    kernel_param(&t, "b", "f32", depth, n, false, VALUES_EXACT);
+    kernel_param(&t, "c", "f32", depth, n, false, VALUES_EXACT);
+    kernel_body(&t);
+    int down = (m + 15) / 16, across = (n + 31) / 32;
+    text_add(&t.text,
+             "%%depth = dim %%a [axis=1] : i64\n%%m = dim %%a [axis=0] : i64\n"
+             "%%n = dim %%b [axis=1] : i64\n%%pad = const [value=0.0] : f32\n"
+             "%%zeros = const [value=0.0] : f32<16x32>\n%%down = const [value=%d] : i64\n"
+             "%%all = const [value=%d] : i64\n%%bm = const [value=16] : i64\n"
+             "%%bn = const [value=32] : i64\nfor %%zero, %%all [step=1] {(%%p: i64)\n",
+             down, down * across);
+    text_add(&t.text, "%%row = rem %%p, %%down : i64\n%%column = div %%p, %%down : i64\n"
+                      "%%i = mul %%row, %%bm : i64\n%%j = mul %%column, %%bn : i64\n"
+                      "%%rows = sub %%m, %%i : i64\n%%columns = sub %%n, %%j : i64\n");
+    text_add(&t.text,
+             "%%d = contract %%zero, %%depth, %%zeros [step=%d] : f32<16x32> {(%%k: i64)\n"
+             "%%left = sub %%depth, %%k : i64\n"
+             "%%x = load %%a, %%pad, %%i, %%rows, %%k, %%left [subs=(axis 16, axis %d)] : "
+             "f32<16x%d>\n%%y = load %%%s, %%pad, %%k, %%left, %%j, %%columns "
+             "[subs=(axis %d, axis 32)] : f32<%dx32>\nyield %%x, %%y\n}\n"
+             "store %%c, %%d, %%i, %%rows, %%j, %%columns [subs=(axis 16, axis 32)]\n"
+             "yield\n}\n",
+             step, step, step, feedback ? "c" : "b", step, step);
+    differ_run(&t, 1e-4, ctx_format(ctx, "programs %dx%dx%d, feedback %d", m, depth, n, feedback));
+    ctx_destroy(ctx);
+}
+
+static void programs(void **state) {
+    (void)state;
+    check_programs(100, 120, 70, 16, false);
+    check_programs(64, 1000, 64, 64, false);
+    check_programs(40, 9000, 40, 40, false); // more strips than are kept
+    check_programs(20, 50, 40, 16, true);
+}
+
 /// x (y z) and (x y) z of square-ish blocks: an operand that stands in a buffer already.
 static void check_chain(int m, int k, int n, int p, bool left) {
     Ctx *ctx = ctx_create(NULL);
@@ -167,7 +209,7 @@ static void registers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape), cmocka_unit_test(every_type), cmocka_unit_test(loops),
-        cmocka_unit_test(chains),      cmocka_unit_test(registers),
+        cmocka_unit_test(programs),    cmocka_unit_test(chains),     cmocka_unit_test(registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
