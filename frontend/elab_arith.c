@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arithmetic: giving operands one element and one shape, folding constants, keeping validity.
+//
+// An operator goes through four steps. Constants alone are folded. Else the operands get one
+// element: literals adapt, integers widen where no value changes, a scalar integer becomes the
+// float beside it. Then one shape: scalars repeat, blocks of one rank repeat along their axes of
+// extent 1. The op is built on operands of one type, and if its result is a block of i32 or i64,
+// the lanes that are valid positions are those valid in every operand.
 #include "frontend/elab.h"
 
 #include "ir/eval.h"
@@ -19,6 +25,7 @@ static Elem join_elems(Elem a, bool a_yields, Elem b, bool b_yields) {
     return elem_is(a, EC_INT) && elem_is(b, EC_INT) ? join_ints(a, b) : EL_COUNT;
 }
 
+/// Suggests the float, or the wider of two: the conversion that loses least.
 static void mixed_error(Elab *e, Loc loc, const char *what, Val a, Val b) {
     el_fail(e, loc, D_MIXED_TYPES, what, val_text(e, a), val_text(e, b));
     Elem x = a.ir.v->type->elem, y = b.ir.v->type->elem;
@@ -64,6 +71,7 @@ static Elem default_of(int n, const Val *v) {
     return !choice ? EL_COUNT : any_float ? EL_F32 : EL_I64;
 }
 
+/// Casts keep validity: an i32 block of positions widened to i64 is one still.
 bool el_unify_elems(Elab *e, Loc loc, const char *what, int n, Val *v) {
     for (int i = 0; i < n; i++) {
         if (v[i].kind != V_CHOICE) v[i] = el_value(e, loc, v[i]);
@@ -83,6 +91,7 @@ bool el_unify_elems(Elab *e, Loc loc, const char *what, int n, Val *v) {
 
 /* ---- one shape ----------------------------------------------------------------------------- */
 
+/// Ranks do not agree by themselves: `a[:, None]` says which axis is repeated.
 static bool shape_error(Elab *e, Loc loc, const char *what, Val a, Val b) {
     el_fail(e, loc, D_SHAPE_MISMATCH, what, val_text(e, a), val_text(e, b));
     int ra = a.ir.v->type->rank, rb = b.ir.v->type->rank;
@@ -101,6 +110,7 @@ static bool widen_shape(int rank, int64_t *extents, const Type *t) {
     return true;
 }
 
+/// All blocks are repeated to the joint shape, and so is what they know of validity.
 bool el_unify_shapes(Elab *e, Loc loc, const char *what, int n, Val *v) {
     int first = -1;
     int64_t extents[MAX_RANK];
@@ -132,6 +142,7 @@ Val el_broadcast(Elab *e, Loc loc, Val v, const Type *to, const char *what) {
 
 /* ---- validity ------------------------------------------------------------------------------ */
 
+/// The same validity twice, as in i * i, is joined once.
 Value *el_join_valid(Elab *e, int n, const Val *v) {
     Value *all = NULL;
     for (int i = 0; i < n; i++) {
@@ -148,6 +159,7 @@ Value *el_valid_of(Elab *e, Val v) {
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
+/// As eval.h has it: a lane of element `as`.
 static Cell const_cell(Val v, Elem as) {
     Elem from = v.c.type == CK_BOOL    ? EL_BOOL
                 : v.c.type == CK_FLOAT ? EL_F64
@@ -178,6 +190,7 @@ static Elem folding_elem(OpCode op, int n, const Val *v) {
     return any_float || floats_only ? EL_F64 : wide ? EL_U64 : EL_I64;
 }
 
+/// The definition of the ops folds them (eval.h), so folding changes no result.
 static Val fold(Elab *e, Loc loc, OpCode op, const char *what, int n, const Val *v) {
     Elem elem = folding_elem(op, n, v);
     if (elem == EL_COUNT || !(op_info[op].classes & elem_info[elem].cls)) {
@@ -207,6 +220,7 @@ static void literals_to_float(OpCode op, int n, Val *v) {
             v[i] = val_float(v[i].c.wide ? (double)(uint64_t)v[i].c.i : (double)v[i].c.i);
 }
 
+/// Comparisons and floats give plain values; integer arithmetic stays a position.
 static Val build_elementwise(Elab *e, OpCode op, int n, const Val *v) {
     Value *x = v[0].ir.v;
     Value *r = n == 1   ? build_unary(&e->b, op, x)
@@ -246,6 +260,7 @@ static const OpCode binary_ops[BI_COUNT] = {
     [BI_DIV] = OP_DIV,  [BI_REM] = OP_REM,
 };
 
+/// Errors pass for anything: they were reported.
 static bool is_bool(Val v) {
     return v.kind == V_ERROR || (v.kind == V_CONST && v.c.type == CK_BOOL) ||
            (v.kind == V_IR && v.ir.v->type->elem == EL_BOOL);
@@ -276,6 +291,7 @@ Val el_binary(Elab *e, Loc loc, BinaryOp op, Val a, Val b) {
     return el_elementwise(e, loc, binary_ops[op], binary_spelling[op], 2, (Val[]){a, b});
 }
 
+/// -9223372036854775808 is written as the negative of a u64.
 Val el_unary(Elab *e, Loc loc, UnaryOp op, Val x) {
     x = el_value(e, loc, x);
     if (x.kind == V_ERROR) return x;
@@ -300,6 +316,8 @@ static Val literal_choice(Elab *e, Loc loc, Val cond, const Val *arms) {
     return (Val){.kind = V_CHOICE, .choice = {cond.ir.v, copy, copy + 1}};
 }
 
+/// A constant condition takes its arm as it is, whatever it is: a tensor, a fn, a tuple. Else both
+/// arms are values of one element and shape, valid where both are.
 Val el_select(Elab *e, Loc loc, Val cond, Val yes, Val no) {
     cond = el_value(e, loc, cond);
     if (cond.kind == V_ERROR || yes.kind == V_ERROR || no.kind == V_ERROR) return val_error();
@@ -314,6 +332,7 @@ Val el_select(Elab *e, Loc loc, Val cond, Val yes, Val no) {
                         el_join_valid(e, 2, v + 1));
 }
 
+/// Literals convert from what was written: 0.1 as f64 is not rounded to f32 first.
 Val el_cast(Elab *e, Loc loc, Val x, Elem to) {
     if (x.kind == V_CHOICE) {
         Val yes = el_cast(e, loc, *x.choice.yes, to), no = el_cast(e, loc, *x.choice.no, to);

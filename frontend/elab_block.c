@@ -8,6 +8,8 @@ typedef struct Slicing {
     int axis, rank;
 } Slicing;
 
+/// What varies at run time is told apart from what is only not known: gather helps with the
+/// former.
 static bool constant_sub(Elab *e, const Sub *sub, const Expr *x, int64_t *out) {
     Val v = el_expr(e, x);
     if (v.kind == V_ERROR) return false;
@@ -36,6 +38,7 @@ static bool slice_sub(Elab *e, const Sub *sub, int64_t extent, Slicing *s) {
     return true;
 }
 
+/// Too many entries were counted by the caller.
 static bool read_sub(Elab *e, const Sub *sub, const Type *t, Slicing *s) {
     if (sub->kind == SUB_NAMED) {
         el_fail(e, sub->name.loc, D_NO_NAMED_SUB, sub->name.text);
@@ -53,6 +56,8 @@ static bool read_sub(Elab *e, const Sub *sub, const Type *t, Slicing *s) {
     return true;
 }
 
+/// One slice for all axes, then one reshape that drops and adds axes. Validity goes the same
+/// way.
 static Value *apply(Elab *e, Value *v, const Slicing *s) {
     if (!v) return NULL;
     const Type *part = ty_block(e->ir, v->type->elem, v->type->rank, s->extents);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Entry points of the elaborator; calls of kernels by kernels; scratch tensors.
+//
+// A kernel that is called becomes a kernel op of its own, elaborated for what the caller knows of
+// its tensors. What it holds as a constant becomes one of the caller, too: the caller's code is
+// right for those values only.
 #include "frontend/elab_kernel.h"
 
 #include <string.h>
@@ -16,6 +20,7 @@ static void scratch_strides(int rank, const int64_t *extents, int64_t *strides) 
     }
 }
 
+/// A dim is a constant of the type where it is one of the source; the op takes all of them.
 static bool scratch_dims(Elab *e, const TypeExpr *type, Tensor *t, Value **dims, int64_t *extents) {
     for (int i = 0; i < type->dims.n; i++) {
         const Expr *x = type->dims.at[i].expr;
@@ -32,6 +37,7 @@ static bool scratch_dims(Elab *e, const TypeExpr *type, Tensor *t, Value **dims,
     return true;
 }
 
+/// The name is bound even after an error, so that its uses are not errors, too.
 void el_scratch(Elab *e, const Stmt *s) {
     const TypeExpr *type = s->bind.type;
     Name name = s->bind.names.at[0];
@@ -82,6 +88,8 @@ static bool describe_tensor(Elab *e, Loc loc, const Param *p, Val v, ParamInst *
     return true;
 }
 
+/// Adds the operand of the call, if the parameter takes one: constants and absent tensors do
+/// not.
 static bool describe_arg(Elab *e, Loc loc, const Param *p, Val v, ParamInst *out, Values *args) {
     const char *what = ctx_format(e->ctx, "'%s'", p->name.text);
     if (p->type->kind == TY_TENSOR) {
@@ -132,6 +140,7 @@ static void take_over(Elab *e, Loc loc, const Kernel *callee, const Val *args) {
     }
 }
 
+/// An axis that is not there cannot be made inside a launch: only the runtime adds it.
 static bool packs_have_axes(Elab *e, Loc loc, const Kernel *k) {
     for (int i = 0; i < k->packs.n; i++) {
         if (k->packs.data[i]->given > 0) continue;
@@ -142,6 +151,7 @@ static bool packs_have_axes(Elab *e, Loc loc, const Kernel *k) {
     return true;
 }
 
+/// The instance of a callee: all that the caller knows, nothing made up.
 static Kernel *callee_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args, Values *operands) {
     Inst *inst = ctx_new(e->ctx, Inst);
     int n = f->params.n;
@@ -188,6 +198,7 @@ Elab elab_create(Ir *ir, const Program *p) {
     return e;
 }
 
+/// The dims whose values this code depends on, for whoever keeps compiled code.
 static void list_fixed(Elab *e, const Kernel *k, Elaborated *out) {
     VEC(NamedValue) all = {0};
     for (int i = 0; i < k->dims.n; i++) {

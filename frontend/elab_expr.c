@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Expressions, and calls with their arguments.
+//
+// A constant condition chooses its side before the other one is looked at: `bias ? x + bias[n] : x`
+// means something where bias is absent.
 #include "frontend/elab.h"
 
 #include <math.h>
@@ -7,6 +10,7 @@
 
 /* ---- simple expressions -------------------------------------------------------------------- */
 
+/// A literal above INT64_MAX is a u64.
 static Val int_literal(const Expr *x) {
     Val v = val_int((int64_t)x->integer.value);
     v.c.wide = x->integer.value > INT64_MAX;
@@ -39,6 +43,7 @@ static Val binary_expr(Elab *e, const Expr *x) {
     return el_binary(e, x->loc, op, a, b);
 }
 
+/// `causal ? min(L, m.end) : L` with a constant condition has one side only.
 static Val ternary_expr(Elab *e, const Expr *x) {
     Val cond = el_condition(e, el_expr(e, x->ternary.cond));
     if (cond.kind == V_CONST && cond.c.type == CK_BOOL)
@@ -54,6 +59,7 @@ static Val member_expr(Elab *e, const Expr *x) {
     return el_fail(e, x->member.field.loc, D_NO_MEMBER, val_text(e, v), x->member.field.text);
 }
 
+/// A tensor gives a read; anything else must be a block.
 static Val subscript_expr(Elab *e, const Expr *x) {
     Val base = el_expr(e, x->subscript.base);
     if (base.kind != V_TENSOR && base.kind != V_ABSENT) return el_block_subscript(e, x, base);
@@ -61,6 +67,7 @@ static Val subscript_expr(Elab *e, const Expr *x) {
     return el_place_of(e, x, base, "a subscript", &p) ? el_load(e, x->loc, &p) : val_error();
 }
 
+/// Ops made on the way show where this expression stands, also those made after its parts.
 Val el_expr(Elab *e, const Expr *x) {
     Loc loc = el_loc(e, x->loc);
     e->b.loc = loc;
@@ -137,6 +144,7 @@ static int find_named(Elab *e, const Builtin *f, const Arg *arg, const char **wo
     return -1;
 }
 
+/// Named arguments of builtins by the row's list; what is not there is absent.
 static bool named_args(Elab *e, const Builtin *f, const Args *args, Val *named, Loc *locs) {
     bool ok = true;
     for (int i = 0; i < MAX_NAMED; i++) named[i] = val_absent();
@@ -154,6 +162,7 @@ static bool named_args(Elab *e, const Builtin *f, const Args *args, Val *named, 
     return ok;
 }
 
+/// Effects are ordered by statements, so a call that has one is a statement of its own.
 static bool builtin_allowed(Elab *e, Loc loc, const Builtin *f, int n, bool effect_ok) {
     if ((f->flags & BF_EFFECT) && !effect_ok)
         el_fail(e, loc, D_EFFECT_INSIDE, f->name);
@@ -168,6 +177,7 @@ static bool builtin_allowed(Elab *e, Loc loc, const Builtin *f, int n, bool effe
     return false;
 }
 
+/// Evaluates all arguments, also after an error in one: each has its own message.
 static Val call_builtin(Elab *e, const Expr *x, const Builtin *f, bool effect_ok) {
     const Args *args = &x->call.args;
     Val *values = ctx_array(e->ctx, Val, args->n), named[MAX_NAMED];
@@ -191,6 +201,7 @@ static Val call_builtin(Elab *e, const Expr *x, const Builtin *f, bool effect_ok
     return ok ? f->apply(e, &call) : val_error();
 }
 
+/// What reductions and `merge` call: f on values, without a place in the source of their own.
 Val el_call(Elab *e, Loc loc, Val fn, int n, const Val *args) {
     if (fn.kind == V_FN && fn.fn.def) return el_inline(e, loc, fn.fn.def, n, args);
     if (fn.kind != V_FN)
@@ -256,6 +267,7 @@ static bool order_args(Elab *e, const Expr *x, const FnDef *f, Val *out) {
     return all_given(e, x->loc, f, given) && ok;
 }
 
+/// `f32(x)` is a habit of other languages, hence its own hint.
 Val el_call_expr(Elab *e, const Expr *x, bool effect_ok) {
     Val fn = el_expr(e, x->call.callee);
     if (fn.kind == V_ERROR) return fn;

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Fns: binding parameter types to arguments, inlining, and fns as the regions of ops.
+//
+// A call elaborates the body anew, in a scope of its own, on the Vals of its arguments: there are
+// no generic instances to keep apart, and a parameter without a type takes whatever it is given.
+// Types of parameters are patterns: a name that nothing defines yet binds (a dim to an extent, a
+// type parameter to an element), everything else must agree.
 #include "frontend/elab.h"
 
 #include <string.h>
@@ -109,6 +114,7 @@ typedef struct Binder {
 
 static Val bind_value(Elab *e, const Binder *b, const TypeExpr *type, Val v);
 
+/// Shows the type as it is written: `T[M, K]`.
 static Val bad_argument(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     if (v.kind == V_ERROR) return v;
     Text t = {.ctx = e->ctx};
@@ -116,6 +122,8 @@ static Val bad_argument(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     return el_fail(e, b->loc, D_TYPE_MISMATCH, b->what, t.data, val_text(e, v));
 }
 
+/// The fn sees the tensor with the dims of its own type: a pack may take several of the
+/// caller's.
 static Val bind_tensor(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     if (v.kind != V_TENSOR) return bad_argument(e, b, type, v);
     Elem elem = el_bind_elem(e, b->f, type->elem, v.tensor->elem, b->loc);
@@ -133,6 +141,7 @@ static Val bind_range(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     return ok ? v : val_error();
 }
 
+/// A literal takes the element of the type, or its default where the type binds a new name.
 static Val bind_plain(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     if (v.kind != V_CHOICE) v = el_value(e, b->loc, v);
     if (v.kind == V_ERROR) return v;
@@ -180,6 +189,7 @@ static Val bind_argument(Elab *e, const FnDef *f, const Param *p, Val v, Loc loc
 
 /* ---- inlining ------------------------------------------------------------------------------ */
 
+/// Recursion would not end: there is nothing at elaboration that could stop it.
 static bool may_call(Elab *e, Loc loc, const FnDef *f) {
     for (const Frame *frame = e->frame; frame; frame = frame->outer) {
         if (frame->def != f) continue;
@@ -210,6 +220,7 @@ static Val fn_body(Elab *e, const FnDef *f) {
     return bind_value(e, &b, f->result, v);
 }
 
+/// Parameters stand in a scope of their own around the body's.
 Val el_inline(Elab *e, Loc loc, const FnDef *f, int n, const Val *args) {
     if (f->is_kernel) return el_fail(e, loc, D_EFFECT_INSIDE, f->name.text);
     if (n != f->params.n) return el_fail(e, loc, D_ARGUMENT_COUNT, f->name.text, f->params.n, n);
@@ -236,6 +247,7 @@ Val el_inline(Elab *e, Loc loc, const FnDef *f, int n, const Val *args) {
 
 /* ---- values as lists of IR values ---------------------------------------------------------- */
 
+/// Must agree with val_ir_valid: these blocks have a second IR value.
 static bool has_companion(const Type *t) {
     return t->rank > 0 && (t->elem == EL_I32 || t->elem == EL_I64);
 }
@@ -272,6 +284,7 @@ Val el_unflatten(Elab *e, Val like, bool with_valid, Value *const **next) {
 
 /* ---- fns as regions ------------------------------------------------------------------------ */
 
+/// The arguments of one side as f takes them: a value, or a tuple.
 static Val side_of(Elab *e, int n, const Elem *parts, Region *r, const char *name) {
     Val *v = ctx_array(e->ctx, Val, n);
     for (int i = 0; i < n; i++)
@@ -286,6 +299,7 @@ static Val apply_monoid(Elab *e, Loc loc, Val f, Val a, Val b) {
     return el_elementwise(e, loc, op, op_info[op].name, 2, (Val[]){a, b});
 }
 
+/// The region is left without its yield after an error; nobody looks at it then.
 bool el_monoid_region(Elab *e, Loc loc, Val f, int n, const Elem *parts, Region *r) {
     Val a = side_of(e, n, parts, r, "a"), b = side_of(e, n, parts, r, "b");
     Builder old = el_enter(e, r);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Kernels: choices, clauses, the op around the body, and elaborating again where dims turn out to
 // be needed as constants.
+//
+// That a dim must be a constant shows in the middle of the body, when other ops have read it from a
+// tensor already. So it is noted, the op is thrown away and the kernel elaborated again with the
+// dim fixed from the start: its name is a CONST then, its extent is in the types, and a launch
+// check guards it. Each round fixes at least one more dim, so it ends.
 #include "frontend/elab_kernel.h"
 
 #include <string.h>
@@ -17,6 +22,7 @@ static bool is_schedule_axis(const char *name) {
     return false;
 }
 
+/// What was chosen, for `explain` and the keys of tuning.
 static void note_config(Elab *e, const char *name, int64_t v) {
     NamedValue value = {name, v};
     vec_push(e->ctx, &e->kernel->config, value);
@@ -63,6 +69,7 @@ static const Choice *find_choice(const FnDef *f, const char *name) {
     return NULL;
 }
 
+/// --set of a name that the kernel does not have is a typing mistake.
 static void check_settings(Elab *e) {
     const Kernel *k = e->kernel;
     for (int i = 0; i < k->inst->n_set; i++) {
@@ -72,6 +79,7 @@ static void check_settings(Elab *e) {
     }
 }
 
+/// In order: an alternative may use the names of choices before it.
 static void bind_choices(Elab *e) {
     const Clauses *clauses = &e->kernel->def->clauses;
     for (int i = 0; i < clauses->n; i++)
@@ -116,6 +124,7 @@ static void check_where(Elab *e, const Expr *x) {
         el_fail(e, x->loc, D_NEEDS_CONST_BOOL, "'where'", val_text(e, v));
 }
 
+/// What is decided now is an error now; the rest is checked at each launch.
 static void check_condition(Elab *e, const Expr *x) {
     Val v = el_condition(e, el_expr(e, x));
     if (v.kind == V_ERROR) return;
@@ -196,6 +205,7 @@ static void check_size(Op *op, void *arg) {
     }
 }
 
+/// Ends: each round but the last adds a dim to `fixed`, and there are finitely many.
 bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
     Kernel *outer = e->kernel;
     Scope *scope = e->scope;
@@ -222,6 +232,7 @@ bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
 
 /* ---- dims that must be known --------------------------------------------------------------- */
 
+/// The dim that a `dim` op of one of this kernel's parameters reads, or NULL.
 static KDim *dim_of_op(const Elab *e, const Op *dim) {
     const Kernel *k = e->kernel;
     const Value *tensor = operand(dim, 0);
@@ -244,6 +255,7 @@ bool el_known_dim(Elab *e, const Op *dim, bool specialise, int64_t *out) {
     return true;
 }
 
+/// The first dim without a value that v is computed from.
 static const char *unknown_dim(Elab *e, const Value *v, int *budget) {
     if (!v->def || --*budget < 0) return NULL;
     if (v->def->code == OP_DIM) {
@@ -287,6 +299,7 @@ static Builder at_checks(Elab *e) {
     return old;
 }
 
+/// Nothing where v depends on more than the launch: then no value of it was known, either.
 void el_require_at_most(Elab *e, Value *v, int64_t n) {
     if (!e->kernel || !e->kernel->mark) return;
     Builder old = at_checks(e);
@@ -300,6 +313,8 @@ void el_require_at_most(Elab *e, Value *v, int64_t n) {
     e->b = old;
 }
 
+/// Extents that differ as constants are an error; others are compared at launch, once for all
+/// programs.
 bool el_check_equal(Elab *e, Loc loc, const char *what, Val expected, Val found) {
     int64_t a, b;
     if (expected.kind == V_ERROR || found.kind == V_ERROR) return false;

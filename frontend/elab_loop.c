@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Loops, `merge`, and the grids of programs.
+//
+//     for r in R, k in K by BK { acc += f(r, k); }
+//
+// is a `for` op in a `for` op, each with acc as its carried value; a loop with `by` binds a range,
+// one without an integer. `parallel` becomes one op a header entry, nested; what a later bound
+// needs of earlier indices is computed between the levels.
 #include "frontend/elab.h"
 
 /* ---- headers ------------------------------------------------------------------------------- */
@@ -10,6 +16,7 @@ typedef struct Header {
     int64_t step;
 } Header;
 
+/// Reports all that is wrong in a header before giving up on it.
 static bool read_header(Elab *e, const Loop *loop, Header *h) {
     e->b.loc = el_loc(e, loop->loc);
     *h = (Header){.lo = NULL};
@@ -22,11 +29,13 @@ static bool read_header(Elab *e, const Loop *loop, Header *h) {
     return el_extent(e, loop->step->loc, step, "the step of a loop", &h->step) && ok;
 }
 
+/// A step makes a range of the index, always: `by 1` is a range of one.
 static void bind_index(Elab *e, const Loop *loop, const Header *h, Value *iv) {
     Val v = h->step ? el_loop_range(e, iv, h->lo, h->hi, h->step) : val_ir(iv);
     scope_bind(e, loop->index, BIND_INDEX, v);
 }
 
+/// The name is for people and messages; `parallel { }` has none.
 static void set_header_attrs(Elab *e, Op *op, const Loop *loop, int64_t step) {
     op_set_attr(e->ir, op, "step", at_int(e->ir, step));
     if (loop) op_set_attr(e->ir, op, "name", at_str(e->ir, loop->index.text));
@@ -69,6 +78,7 @@ static void merge_region(Elab *e, const Stmt *s, Region *r, const Bindings *vars
 
 static void for_level(Elab *e, const Stmt *s, int level, const Bindings *vars);
 
+/// The region of one level: its index, the carried variables, then the next level or the body.
 static void for_body(Elab *e, const Stmt *s, int level, const Bindings *vars, const Header *h,
                      Op *op, const Values *before) {
     const Loop *loop = &s->grid.loops.at[level];
@@ -118,6 +128,7 @@ static void for_level(Elab *e, const Stmt *s, int level, const Bindings *vars) {
     el_restore(e, vars, results);
 }
 
+/// The same variables are carried through all levels of a header.
 void el_for(Elab *e, const Stmt *s) {
     Bindings vars = {0};
     el_assigned(e, s->grid.body, &vars);
@@ -140,6 +151,7 @@ static void carry(Elab *e, Region *r, const Bindings *vars, const Values *before
     el_restore(e, vars, args);
 }
 
+/// The condition is a region of its own: it sees the carried values of each iteration.
 void el_while(Elab *e, const Stmt *s) {
     Bindings vars = {0};
     Values before = {0}, after = {0};
@@ -167,6 +179,7 @@ void el_while(Elab *e, const Stmt *s) {
 
 /* ---- parallel ------------------------------------------------------------------------------ */
 
+/// Step 0 marks the grid of one program.
 static Op *grid_op(Elab *e, const Loop *loop, const Header *h, Value **iv) {
     Op *op = build_op(&e->b, OP_PARALLEL, 2, (Value *[]){h->lo, h->hi}, 0, NULL, 1);
     set_header_attrs(e, op, loop, loop ? (h->step ? h->step : 1) : 0);
@@ -208,6 +221,7 @@ static bool assigns_outside(Elab *e, const Stmt *s) {
     return true;
 }
 
+/// A phase. Races are looked for only in IR without errors: it would be incomplete.
 void el_parallel(Elab *e, const Stmt *s) {
     if (e->in_program || e->frame || !e->kernel) {
         el_fail(e, s->loc, D_PARALLEL_INSIDE);

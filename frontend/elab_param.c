@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The parameters of a kernel: packs, dims, tensor types and the checks of a launch.
+//
+//     kernel k(x: T[..R, N], y: T[..R, N])        x: f32[4, 3, 100], y contiguous
+//       pack R    takes axes 0 and 1 of both; they lie as one in both, so they become one axis
+//       dims      R = axis 0 of x, N = axis 1 of x: the first tensor that names a dim binds it
+//       types     tensor<f32, ?x?, [?, 1]>: an extent is in the type where its dim is a constant of
+//                 this instance, a stride where it is 0 or 1
+//       checks    every other axis that names a dim has its extent; strides are as in the types
+//
+// Names are bound in steps, because the types need constants and other dims are asked of tensors
+// that have types: first what is constant (the rest is silently unknown), then the region's
+// arguments get their types, then the rest.
 #include "frontend/elab_kernel.h"
 
 #include <string.h>
@@ -39,6 +50,7 @@ static Elem generic_elem(const Kernel *k, const Generic *g) {
                                                                  : el_constraint_default(g);
 }
 
+/// Before parameters: their types are written with these names.
 static bool bind_generics(Elab *e) {
     const FnDef *f = e->kernel->def;
     for (int i = 0; i < f->generics.n; i++) {
@@ -51,6 +63,7 @@ static bool bind_generics(Elab *e) {
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
+/// A constant parameter has no argument in the IR.
 static bool bind_const_param(Elab *e, const KParam *kp) {
     const Param *p = kp->p;
     const NamedValue *fixed = inst_dim(e->kernel->inst, p->name.text);
@@ -113,6 +126,7 @@ static int pack_dim(const TypeExpr *t) {
     return -1;
 }
 
+/// An argument may be known by its rank alone, when a kernel calls another.
 static bool has_rank(const ParamInst *inst) {
     return inst->known_shape || inst->rank > 0;
 }
@@ -130,6 +144,7 @@ static bool lie_as_one(const Kernel *k, const Pack *pack, int a, int b) {
     return true;
 }
 
+/// All tensors that share a pack share its extents; any known one says them.
 static int64_t pack_extent(const Kernel *k, const Pack *pack, int axis) {
     for (int i = 0; i < k->def->params.n; i++) {
         const KParam *kp = &k->params[i];
@@ -153,6 +168,7 @@ static void group_pack(const Kernel *k, Pack *pack) {
     pack->from[pack->groups] = pack->given;
 }
 
+/// The pack takes the axes that the other dims of the type leave.
 static bool read_pack(Elab *e, KParam *kp) {
     const TypeExpr *t = kp->p->type;
     int at = pack_dim(t), plain = t->dims.n - (at >= 0);
@@ -223,6 +239,7 @@ KDim *kernel_find_dim(const Kernel *k, const char *name) {
     return NULL;
 }
 
+/// Names of `given` are constants wherever their values are known.
 static bool in_given(const FnDef *f, const char *name) {
     for (int i = 0; i < f->clauses.n; i++)
         for (int c = 0; f->clauses.at[i].kind == CL_GIVEN && c < f->clauses.at[i].choices.n; c++)
@@ -230,6 +247,7 @@ static bool in_given(const FnDef *f, const char *name) {
     return false;
 }
 
+/// A dim whose value is not known cannot be a constant; el_const_int reports where it must be.
 static bool is_fixed(const Kernel *k, const KDim *d) {
     if (!d->known) return false;
     if (k->inst->specialise_all || in_given(k->def, d->name)) return true;
@@ -238,6 +256,7 @@ static bool is_fixed(const Kernel *k, const KDim *d) {
     return false;
 }
 
+/// NULL: the axis is no dim, its extent is computed and checked.
 static const char *axis_name(Elab *e, const KParam *kp, int axis) {
     const Expr *x = kp->axis_expr[axis];
     if (x)
@@ -250,6 +269,7 @@ static const char *axis_name(Elab *e, const KParam *kp, int axis) {
     return ctx_name(e->ctx, ctx_format(e->ctx, "%s.%d", kp->pack->name, axis - first));
 }
 
+/// The first axis that shows a name binds it; a value fixed by hand is known from the start.
 static void add_dim(Elab *e, const char *name, int param, int axis, int64_t plus) {
     Kernel *k = e->kernel;
     KParam *kp = &k->params[param];
@@ -291,6 +311,7 @@ static void note_extent(const KParam *kp, int axis) {
     d->value = kp->extents[axis] - d->plus;
 }
 
+/// Plain names first: `E + 1` binds E only where no tensor has E itself.
 static void read_all_dims(Elab *e) {
     Kernel *k = e->kernel;
     for (int i = 0; i < k->def->params.n; i++)
@@ -340,6 +361,7 @@ static Value *axis_op(Elab *e, OpCode code, Value *tensor, int axis) {
     return result(op, 0);
 }
 
+/// Checks ask for what came; elsewhere `dim` of a known extent is that constant.
 Value *kernel_passed(Elab *e, OpCode code, Value *tensor, int axis) {
     Value *v = axis_op(e, code, tensor, axis);
     const Type *t = tensor->type;
@@ -433,6 +455,7 @@ static void check_axis(Elab *e, int param, int axis) {
                    (Value *[]){expected, found});
 }
 
+/// Code for stride 1 loads whole vectors: it must not see another stride.
 static void check_stride(Elab *e, const KParam *kp, int axis) {
     int64_t s = kp->tensor->v->type->strides[axis];
     if (s == DYNAMIC) return;
@@ -485,6 +508,7 @@ static void set_tensor_dims(Elab *e, KParam *kp) {
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
+/// What the runtime needs to know to pass this argument.
 static void describe_use(KParam *kp) {
     const Param *p = kp->p;
     *kp->use = (ParamUse){.name = p->name.text,
@@ -503,6 +527,7 @@ static void describe_use(KParam *kp) {
     memcpy(kp->use->pack_from, kp->pack->from, sizeof kp->pack->from);
 }
 
+/// Packs need all parameters before they are cut, axes need the cut packs.
 static bool read_params(Elab *e) {
     Kernel *k = e->kernel;
     bool ok = true;
@@ -544,6 +569,7 @@ static void add_arg(Elab *e, KParam *kp) {
     kp->tensor = t;
 }
 
+/// See the head of this file for the order of things.
 bool kernel_params(Elab *e) {
     Kernel *k = e->kernel;
     int n = k->def->params.n;

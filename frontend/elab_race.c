@@ -29,6 +29,8 @@ static bool arg_depends(Race *r, const Value *v) {
     return depends(r, operand(owner, 0)) || depends(r, operand(owner, 1));
 }
 
+/// Memoised for values that do not depend; those that do end the search. Effects and reads of what
+/// this phase writes are never certain.
 static bool depends(Race *r, const Value *v) {
     if (map_get(&r->seen, v)) return false;
     bool certain =
@@ -50,6 +52,7 @@ static bool guarded(Race *r, const Op *op) {
     return false;
 }
 
+/// Unknown bounds count as several programs: that is what a grid is for.
 static bool at_most_one_program(const Op *grid) {
     int64_t lo, hi, step = op_int(grid, "step", 0);
     if (step == 0) return true;
@@ -57,6 +60,8 @@ static bool at_most_one_program(const Op *grid) {
     return known && hi - lo <= step;
 }
 
+/// The value does not matter: the same element written twice is the mistake, also with one
+/// value.
 static void check_store(Op *op, void *arg) {
     Race *r = arg;
     if (op->code != OP_STORE) return;
@@ -73,6 +78,7 @@ static void check_store(Op *op, void *arg) {
     diag_hint(r->e->ctx, "join the values with 'combine', or use an 'atomic_' function");
 }
 
+/// Each level of the grid on its own: a store may depend on m and still forget n.
 void el_check_races(Elab *e, const Op *phase) {
     for (const Op *grid = phase; grid && grid->code == OP_PARALLEL;) {
         Race r = {.e = e, .grid = grid};

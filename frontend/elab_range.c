@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranges: what loops bind, their arithmetic, index(), valid() and cover().
+//
+// A range of size B at base, with count live lanes and factor mul:
+//
+//     lane          0      1         2       ...   count - 1   count ... B - 1
+//     position    base  base+mul  base+2*mul                     (dead)
+//
+// Arithmetic changes base and mul only. The count stays that of the loop: a range ends at its own
+// bound wherever it is moved to, so `c[r * M + m]` never reaches the next shard.
 #include "frontend/elab.h"
 
 #include <string.h>
 
 /* ---- making -------------------------------------------------------------------------------- */
 
+/// min(hi - lo, size), or the constant it is.
 static Value *clamp_count(Elab *e, Value *lo, Value *hi, int64_t size) {
     int64_t from, to;
     if (const_int(lo, &from) && const_int(hi, &to) && to - from == size && size >= 0)
@@ -40,6 +49,8 @@ static int64_t ladder(int64_t n) {
     return size;
 }
 
+/// A constant is covered exactly. A dim stays dynamic: the size is that of a ladder, so that one
+/// code serves many values, and a launch check keeps larger ones out.
 Val el_cover(Elab *e, Loc loc, Val n) {
     int64_t known;
     if (n.kind == V_CONST) {
@@ -60,12 +71,14 @@ Val el_cover(Elab *e, Loc loc, Val n) {
 
 /* ---- arithmetic ---------------------------------------------------------------------------- */
 
+/// Said after each mistake with ranges.
 static Val range_hint(Elab *e) {
     diag_hint(e->ctx, "a range takes + and - of a scalar and * of a positive constant; "
                       "index(r) is the block of its positions");
     return val_error();
 }
 
+/// base + by; a block would make a gather of it, which index(r) + block says plainly.
 static Val shift_range(Elab *e, Loc loc, OpCode op, const Range *r, Val by) {
     if (!(by.kind == V_CONST || val_is_scalar(by))) {
         el_fail(e, loc, D_RANGE_ARITHMETIC, op == OP_ADD ? "+" : "-", val_text(e, by));
@@ -78,6 +91,7 @@ static Val shift_range(Elab *e, Loc loc, OpCode op, const Range *r, Val by) {
     return val_range(s);
 }
 
+/// (base + j * mul) * c = base * c + j * (mul * c).
 static Val scale_range(Elab *e, Loc loc, const Range *r, Val by) {
     int64_t c;
     if (!el_const_int(e, loc, by, "the factor of a range", &c)) return val_error();
@@ -133,6 +147,7 @@ static Value *range_end(Elab *e, const Range *r) {
     return build_binary(&e->b, OP_MAX, end, r->base);
 }
 
+/// start and end are positions, after arithmetic; tile is the loop's, before it.
 Val el_range_member(Elab *e, Loc loc, const Range *r, const char *name) {
     static const char *const members[] = {"start", "end", "size", "tile"};
     int which = 0;

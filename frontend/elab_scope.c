@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Names in scope, and what a name means.
+// Names in scope, and what a name means: a local, then a definition of the program, then a builtin,
+// then an element type. Hiding a local is reported by names.c; here an inner name simply wins.
 #include "frontend/elab.h"
 
 void scope_push(Elab *e) {

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Statements: bindings, assignments, choices and the early end of a program.
+//
+// Variables are turned into SSA values as they are assigned: a Binding holds the value of the
+// moment. A choice or a loop first finds, in the tree, which outer variables its body assigns;
+// these become results of the op. Each side starts from the values before it and yields those after
+// it. A block of i32 or i64 takes two places there: its lanes, and which of them are valid.
+//
+// `return` ends a program, and the IR has no jumps: what follows a choice that may end the program
+// is moved into the side that goes on; where several ways go on, a flag guards it.
 #include "frontend/elab.h"
 
 #include <string.h>
@@ -49,6 +57,7 @@ static void bind_name(Elab *e, const Stmt *s, Name name, Val v) {
     scope_bind(e, name, s->kind == ST_VAR ? BIND_VAR : BIND_LET, v);
 }
 
+/// All names are bound even where the value does not fit: their uses are no further errors.
 static void bind_pattern(Elab *e, const Stmt *s, Val v) {
     const Names *names = &s->bind.names;
     bool fits = v.kind == V_TUPLE && v.tuple.n == names->n;
@@ -57,6 +66,7 @@ static void bind_pattern(Elab *e, const Stmt *s, Val v) {
         bind_name(e, s, names->at[i], fits ? v.tuple.at[i] : val_error());
 }
 
+/// A written type is a conversion: it gives literals their element and scalars their shape.
 static void bind_stmt(Elab *e, const Stmt *s) {
     Val v = el_effect_expr(e, s->bind.value);
     if (s->bind.type) {
@@ -88,6 +98,7 @@ Val el_assign(Elab *e, Loc loc, Val old, Val v, const char *name) {
     return new.kind == V_ERROR ? old : new;
 }
 
+/// The variable that a name on the left stands for; reports what cannot be assigned.
 static Binding *variable(Elab *e, const Expr *place) {
     Binding *b = scope_find(e, place->name);
     if (b && b->kind == BIND_VAR) return b;
@@ -108,6 +119,7 @@ static void assign_name(Elab *e, const Expr *place, BinaryOp op, Val v) {
     if (b->val.kind == V_IR && b->val.ir.v->def && !b->val.ir.v->name) b->val.ir.v->name = b->name;
 }
 
+/// The subscript is evaluated once for `c[i] += v`: one place is read and written.
 static void assign_element(Elab *e, const Expr *place, BinaryOp op, const Expr *value, Val v) {
     Val base = el_expr(e, place->subscript.base);
     if (base.kind == V_IR || base.kind == V_CONST) {
@@ -189,6 +201,7 @@ void el_save(Elab *e, const Bindings *vars, Values *out) {
         el_flatten(e, vars->data[i]->loc, vars->data[i]->val, true, out);
 }
 
+/// Values without a name take that of the variable: it makes the IR readable.
 void el_restore(Elab *e, const Bindings *vars, Value *const *values) {
     for (int i = 0; i < vars->n; i++) {
         Binding *b = vars->data[i];
@@ -258,6 +271,7 @@ Value *el_loop_condition(Elab *e, const Expr *x) {
     return cond ? cond : build_bool(&e->b, ty_scalar(e->ir, EL_BOOL), known);
 }
 
+/// The taken side of a constant choice: its names are its own, its assignments are not.
 static void nested(Elab *e, const Stmt *s) {
     if (!s) return;
     scope_push(e);
@@ -265,6 +279,8 @@ static void nested(Elab *e, const Stmt *s) {
     scope_pop(e);
 }
 
+/// Both sides are elaborated unless the condition is constant: then the other need not make
+/// sense.
 static void if_stmt(Elab *e, const Stmt *s) {
     Value *cond;
     bool known;
@@ -281,6 +297,7 @@ static void if_stmt(Elab *e, const Stmt *s) {
 
 /* ---- return -------------------------------------------------------------------------------- */
 
+/// Loops hold none: there `return` is an error.
 static bool has_return(const Stmt *s) {
     if (!s) return false;
     if (s->kind == ST_RETURN) return true;
@@ -362,6 +379,7 @@ static void block_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) 
     el_stmts(e, all, m + n);
 }
 
+/// The last `return` of a fn never gets here: fn_body takes it.
 static void return_stmt(Elab *e, const Stmt *s) {
     if (e->frame)
         el_fail(e, s->loc, D_RETURN_NOT_LAST);
@@ -375,6 +393,7 @@ static void return_stmt(Elab *e, const Stmt *s) {
 
 /* ---- statements ---------------------------------------------------------------------------- */
 
+/// Evaluated for its own mistakes before it is called useless.
 static void expr_stmt(Elab *e, const Stmt *s) {
     if (s->expr->kind != EX_CALL) {
         el_expr(e, s->expr);
@@ -405,6 +424,7 @@ static void stmt(Elab *e, const Stmt *s) {
     }
 }
 
+/// Ends early where the rest went into a choice, or nothing can get to it.
 void el_stmts(Elab *e, Stmt *const *stmts, int n) {
     for (int i = 0; i < n; i++) {
         const Stmt *s = stmts[i];

@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Subscripts of tensors: places, and what reads and writes them. See points 2 and 3 of the
 // language.
+//
+// A place is built in four steps. read_entries says what stands between the brackets; unify_picks
+// broadcasts the integer blocks together; place_shape lays the axes of the block out; finish_place
+// makes the operands of the access op. For a tensor of four dimensions
+//
+//     x[b, rows, None, m, cols]      b scalar, rows <4, 1>, cols <1, 8>, m a range of 16
+//     entries   AT  PICK  NEW  AXIS  PICK
+//     picks         <4, 8>                    stand where the first of them stands
+//     plain         <4, 8, 16>                what the op reads or writes
+//     type          <4, 8, 1, 16>             what the source sees: with the axes of None
+//
+// A pack that could not be merged has several axes in the IR: an index into it is divided up in
+// row-major order. A range over it becomes a block of positions first (ranges_to_picks).
 #include "frontend/elab.h"
 
 #include <string.h>
@@ -23,6 +36,8 @@ typedef struct Entries {
 
 /* ---- reading the brackets ------------------------------------------------------------------ */
 
+/// `:` is a range over the whole dimension, which must be a constant: so the block has an
+/// extent.
 static bool entry_all(Elab *e, const Tensor *t, const Sub *sub, Entry *out) {
     int64_t size;
     const char *what = ctx_format(e->ctx, "the extent that ':' stands for in '%s'", t->name);
@@ -32,6 +47,7 @@ static bool entry_all(Elab *e, const Tensor *t, const Sub *sub, Entry *out) {
     return true;
 }
 
+/// Coordinates are i64, whatever integers they come from; validity stays with them.
 static bool entry_value(Elab *e, const Sub *sub, Entry *out) {
     Val v = el_expr(e, sub->lo);
     if (v.kind == V_RANGE) {
@@ -58,6 +74,7 @@ static bool read_entry(Elab *e, const Tensor *t, const Sub *sub, Entry *out) {
     return false;
 }
 
+/// None and named entries stand for no dimension.
 static bool count_matches(Elab *e, const Tensor *t, const Expr *x) {
     int n = 0;
     for (int i = 0; i < x->subscript.subs.n; i++) {
@@ -68,6 +85,7 @@ static bool count_matches(Elab *e, const Tensor *t, const Expr *x) {
     return n == t->n_dims;
 }
 
+/// pad: what dead lanes read. cache: how long the line is wanted, `all` being the default.
 static bool named_sub(Elab *e, const Sub *sub, Place *p) {
     if (strcmp(sub->name.text, "pad") == 0) {
         p->pad = val_ir(el_convert(e, sub->lo->loc, el_expr(e, sub->lo),
@@ -86,6 +104,7 @@ static bool named_sub(Elab *e, const Sub *sub, Place *p) {
     return false;
 }
 
+/// Goes on after a mistake in one entry: the others may have their own.
 static bool read_entries(Elab *e, const Expr *x, Place *p, Entries *out) {
     const Tensor *t = p->tensor;
     if (!count_matches(e, t, x)) return false;
@@ -189,6 +208,7 @@ static void ranges_to_picks(Elab *e, Entries *s) {
 
 /* ---- places -------------------------------------------------------------------------------- */
 
+/// `b` and r only where the axis is a range.
 static void add_sub(Place *p, SubDimKind kind, Value *a, Value *b, const Range *r) {
     p->subs[p->n_subs++] = (SubDim){kind, r ? r->size : 0, r ? r->mul : 0};
     p->operands[p->n_operands++] = a;
@@ -212,6 +232,7 @@ static void add_dim(Elab *e, Loc loc, Place *p, const Entry *entry) {
     for (int i = 0; i < entry->dim->axes; i++) add_sub(p, kind, coordinates[i].ir.v, NULL, NULL);
 }
 
+/// Lanes are live where all blocks of coordinates are valid; ranges bring their own count.
 static void finish_place(Elab *e, Loc loc, const Entries *s, Place *p) {
     Val picks[MAX_RANK];
     int n = 0;
@@ -235,6 +256,7 @@ static bool place_of_tensor(Elab *e, const Expr *x, const Tensor *t, Place *p) {
     return true;
 }
 
+/// Outside `parallel` there are no elements: the host reads dims and scalars only.
 bool el_place_of(Elab *e, const Expr *x, Val base, const char *what, Place *out) {
     if (base.kind == V_TENSOR && !e->in_program) {
         el_fail(e, x->loc, D_TENSOR_OUTSIDE, base.tensor->name);
@@ -271,6 +293,7 @@ static void set_subs(Elab *e, Op *op, const Place *p) {
     op_set_attr(e->ir, op, "subs", at_subs(e->ir, p->subs, p->n_subs));
 }
 
+/// What a load of positions needs besides: a dead lane holds the pad, which is no position.
 Value *el_live(Elab *e, const Place *p) {
     if (p->type->rank == 0) return NULL;
     Value *operands[2 * MAX_RANK + 4];
@@ -281,6 +304,8 @@ Value *el_live(Elab *e, const Place *p) {
     return build_reshape(&e->b, result(op, 0), p->type);
 }
 
+/// With `pad =` elements outside are expected, so --check does not report them. A lane of a block
+/// of positions is valid where it was read from memory.
 Val el_load(Elab *e, Loc loc, const Place *p) {
     e->b.loc = el_loc(e, loc);
     if (p->tensor->use) p->tensor->use->read = true;
@@ -300,6 +325,7 @@ Val el_load(Elab *e, Loc loc, const Place *p) {
     return val_ir_valid(v, positions ? el_live(e, p) : NULL);
 }
 
+/// Storing converts like any binding: literals adapt, scalars repeat, the rest must agree.
 void el_store(Elab *e, Loc loc, const Place *p, Val v) {
     e->b.loc = el_loc(e, loc);
     if (p->tensor->use) p->tensor->use->written = true;

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Values of elaboration: making them, naming them in messages, constants that must be known.
+//
+// A literal has no element type: it is a CONST, folded exactly (integers in 64 bits, floats in f64)
+// until it meets a typed operand, and then must fit that type. So `0.1 * x` rounds 0.1 once, to x's
+// type, and `x + 300` is an error where x is an i8.
+//
+// A constant that must be known (an extent, a step, an axis) may also be made of dims. Their values
+// come from the arguments at hand: known_value computes the IR that the expression has become, and
+// each dim it meets is noted as a constant of this instance; the kernel is then elaborated again.
 #include "frontend/elab.h"
 
 #include "ir/eval.h"
@@ -8,6 +16,7 @@
 
 /* ---- making -------------------------------------------------------------------------------- */
 
+/// Only blocks that can be positions say which of their lanes are.
 static bool carries_validity(const Type *t) {
     return t->rank > 0 && (t->elem == EL_I32 || t->elem == EL_I64);
 }
@@ -25,6 +34,7 @@ Val val_tuple(Elab *e, int n, const Val *at) {
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
+/// Constants show their value: it is often the whole explanation.
 static const char *const_text(Elab *e, Val v) {
     if (v.c.type == CK_BOOL) return v.c.i ? "true" : "false";
     if (v.c.type == CK_FLOAT)
@@ -33,6 +43,7 @@ static const char *const_text(Elab *e, Val v) {
                       (unsigned long long)v.c.i);
 }
 
+/// As the source writes it, where ir_print_type writes f32<64x32>.
 const char *type_words(Elab *e, const Type *t) {
     Text text = {.ctx = e->ctx};
     text_add(&text, "%s", elem_info[t->elem].name);
@@ -62,6 +73,8 @@ const char *val_text(Elab *e, Val v) {
     return "?";
 }
 
+/// A mistake inside the library is shown at the call that led there: users do not read the
+/// library.
 Loc el_loc(const Elab *e, Loc loc) {
     Loc at = loc;
     for (const Frame *f = e->frame; f && program_is_library(e->program, at.file); f = f->outer)
@@ -69,6 +82,7 @@ Loc el_loc(const Elab *e, Loc loc) {
     return program_is_library(e->program, at.file) ? loc : at;
 }
 
+/// From the inside out; calls within the library say nothing to users.
 Val el_chain(Elab *e) {
     for (const Frame *f = e->frame; f; f = f->outer) {
         bool library = program_is_library(e->program, f->call.file);
@@ -77,6 +91,7 @@ Val el_chain(Elab *e) {
     return val_error();
 }
 
+/// Trees are at most AST_MAX_DEPTH deep each, but calls put one inside another.
 bool el_deeper(Elab *e, Loc loc, int levels) {
     if (e->depth + levels > MAX_DEPTH) {
         el_fail(e, loc, D_TOO_DEEP, MAX_DEPTH);
@@ -97,6 +112,7 @@ Elem el_default_elem(Val v) {
     return v.c.type == CK_BOOL ? EL_BOOL : v.c.type == CK_FLOAT ? EL_F32 : EL_I64;
 }
 
+/// The element in which a constant is kept exactly.
 static Elem const_elem(Val v) {
     return v.c.type == CK_BOOL    ? EL_BOOL
            : v.c.type == CK_FLOAT ? EL_F64
@@ -133,12 +149,15 @@ bool el_const_adapts(Elab *e, Loc loc, Val v, Elem elem) {
     return false;
 }
 
+/// A cast, so that `300 as u8` wraps; where constants adapt, el_const_adapts has seen that they
+/// fit.
 Value *el_const_value(Elab *e, Val v, const Type *t) {
     Cell c = v.c.type == CK_FLOAT ? (Cell){.f = v.c.f} : (Cell){.i = v.c.i};
     c = cell_cast(const_elem(v), t->elem, c);
     return build_const(&e->b, t, attr_of_cell(e->ir, t->elem, c));
 }
 
+/// Both arms of a choice adapt on their own: each must fit.
 Val el_adapt(Elab *e, Loc loc, Val v, Elem elem) {
     if (v.kind == V_CONST)
         return el_const_adapts(e, loc, v, elem)
@@ -179,6 +198,7 @@ bool el_widens(Elem from, Elem to, bool scalar) {
     return f->bits < t->bits && (f->cls == t->cls || (f->cls == EC_UINT && t->cls == EC_SINT));
 }
 
+/// The hint stands only where `as` alone would help: it changes no shape.
 static Val mismatch(Elab *e, Loc loc, const char *what, const Type *to, Val found) {
     el_fail(e, loc, D_TYPE_MISMATCH, what, type_words(e, to), val_text(e, found));
     const Type *from = val_type(found);
@@ -187,6 +207,7 @@ static Val mismatch(Elab *e, Loc loc, const char *what, const Type *to, Val foun
     return val_error();
 }
 
+/// Whether a value of type `from` can be repeated to `to`, elements aside.
 static bool broadcasts(const Type *from, const Type *to) {
     if (from->rank == 0) return true;
     if (from->rank != to->rank) return false;
@@ -195,6 +216,7 @@ static bool broadcasts(const Type *from, const Type *to) {
     return true;
 }
 
+/// NULL stays NULL: all lanes valid.
 static Value *repeat(Elab *e, Value *v, const Type *shape) {
     return v ? build_broadcast(&e->b, v, shape) : NULL;
 }
@@ -264,6 +286,7 @@ static bool known_value(Elab *e, const Value *v, bool specialise, int *budget, C
     return computes && known_op(e, op, specialise, budget, out);
 }
 
+/// False where a leaf is not known. `budget`s are far above what people write.
 static bool known_int(Elab *e, Val v, bool specialise, int64_t *out) {
     if (v.kind == V_CONST && v.c.type == CK_INT && !v.c.wide) {
         *out = v.c.i;
@@ -284,6 +307,7 @@ bool el_known_int(Elab *e, Val v, int64_t *out) {
     return known_int(e, v, false, out);
 }
 
+/// Names the dim that is not known: that is what `given` is for.
 bool el_const_int(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
     if (known_int(e, v, true, out)) return true;
     if (v.kind == V_ERROR) return false;
@@ -296,6 +320,7 @@ bool el_const_int(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
     return false;
 }
 
+/// Products of extents are checked where they are made; each is below 2^31.
 bool el_extent(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
     if (!el_const_int(e, loc, v, what, out)) return false;
     if (*out >= 1 && *out <= INT32_MAX) return true;

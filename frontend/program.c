@@ -32,6 +32,7 @@ static bool is_loaded(const Program *p, uint16_t file) {
 
 /* ---- definitions --------------------------------------------------------------------------- */
 
+/// Imports have none.
 static Name item_name(const Item *item) {
     return item->kind == IT_FN ? item->fn->name : item->constant.name;
 }
@@ -49,6 +50,7 @@ static void define(Program *p, PtrMap *table, const Item *item) {
 
 static void load_module(Program *p, uint16_t file, bool prelude);
 
+/// Library paths win: a file next to the user's cannot replace std/.
 static void load_import(Program *p, const Module *from, const Item *item) {
     const char *path = item->import.path;
     uint16_t file = embedded_source(p->ctx, path);
@@ -79,6 +81,7 @@ static void load_module(Program *p, uint16_t file, bool prelude) {
     }
 }
 
+/// Names are checked where syntax is right: what is left of a broken file would only confuse.
 Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer) {
     Program *p = ctx_new(ctx, Program);
     int before = diag_errors(ctx);
@@ -115,6 +118,7 @@ const FnDef *fe_find_kernel(const Program *p, const char *name) {
     return NULL;
 }
 
+/// Files of the library are shown to users as calls only, see el_loc.
 bool program_is_library(const Program *p, uint16_t file) {
     for (int i = 0; i < p->files.n; i++)
         if (p->files.data[i].module->file == file) return p->files.data[i].library;

@@ -18,6 +18,7 @@ static Elab constant_elab(Ctx *ctx, const Program *p) {
     return e;
 }
 
+/// Quietly false where a name has no value: the caller decides what that means.
 static bool constant(Elab *e, const Expr *x, int64_t *out) {
     Val v = el_expr(e, x);
     if (v.kind != V_CONST || v.c.type == CK_FLOAT) return false;
@@ -35,6 +36,7 @@ static bool has_name(const NamedValues *list, const char *name) {
     return false;
 }
 
+/// The first value of a name counts.
 static void add_value(Ctx *ctx, NamedValues *list, const char *name, int64_t v) {
     NamedValue value = {name, v};
     if (!has_name(list, name)) vec_push(ctx, list, value);
@@ -84,6 +86,7 @@ static Elem default_elem(const FnDef *f, const Param *param) {
     return elem_by_name(param->type->elem.text);
 }
 
+/// For looking at a kernel without arguments: nothing may be concluded from the values.
 Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel) {
     Inst *inst = ctx_new(ctx, Inst);
     int n = kernel->params.n;
@@ -110,6 +113,7 @@ typedef struct Space {
     Configs *out;
 } Space;
 
+/// A condition that is not decided yet allows the combination.
 static bool allowed(Space *s) {
     for (int i = 0; i < s->f->clauses.n; i++) {
         const Clause *c = &s->f->clauses.at[i];
