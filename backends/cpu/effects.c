@@ -210,6 +210,22 @@ void lower_assert(Emit *e, Op *op) {
     assert_lanes(e, op, &p);
 }
 
+/* ---- division ------------------------------------------------------------------------------ */
+
+// Of scalars alone: lanes that nobody looks at may well divide by 0.
+void check_division(Emit *e, const Op *op) {
+    Elem elem = operand(op, 0)->type->elem;
+    if ((op->code != OP_DIV && op->code != OP_REM) || elem_is(elem, EC_FLOAT)) return;
+    LLVMValueRef x = emit_scalar(e, operand(op, 0)), y = emit_scalar(e, operand(op, 1));
+    LLVMValueRef zero = LLVMBuildICmp(e->g->b, LLVMIntEQ, y, LLVMConstNull(LLVMTypeOf(y)), "");
+    LLVMBasicBlockRef on = begin_failure(e, zero);
+    Values v = {0};
+    vec_push(e->ctx, &v, message_bits(e, elem, x));
+    const char types[2] = {letter(elem), 0};
+    fail(e, site(e, op, TG_SITE_DIVIDE, "division of {} by 0", types, 0), &v);
+    LLVMPositionBuilderAtEnd(e->g->b, on);
+}
+
 /* ---- bounds -------------------------------------------------------------------------------- */
 
 static LLVMValueRef below(Emit *e, LLVMValueRef x, LLVMValueRef end) {

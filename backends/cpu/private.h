@@ -151,6 +151,8 @@ LLVMValueRef stack_slots(Emit *e, int n);
 void return_if_failed(Emit *e, LLVMValueRef status);
 /// --check: fails where a lane's valid coordinate lies outside the tensor.
 void check_access(Emit *e, const Prepared *p, const Place *at);
+/// --check: fails where a scalar is divided by 0.
+void check_division(Emit *e, const Op *op);
 void assert_lanes(Emit *e, Op *op, const Place *p);
 
 /* ---- vec.c --------------------------------------------------------------------------------- */
