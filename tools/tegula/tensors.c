@@ -53,6 +53,16 @@ static bool reserve(Ctx *ctx, Tensor *t, uint64_t elements, bool guard) {
     return t->data != NULL;
 }
 
+/// A dense tensor is written as a whole: one beyond the machine's memory would only thrash.
+static bool fits_memory(Elem elem, uint64_t elements) {
+    double need = (double)elements * elem_info[elem].bits / 8;
+    double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (have <= 0 || need < have) return true;
+    cli_error("a tensor of %.3g GB does not fit this machine's %.3g GB of memory", need / 1e9,
+              have / 1e9);
+    return false;
+}
+
 /// Extents of 0 count as 1 in strides, which must not overflow where the tensor is empty, either.
 bool tensor_create(Ctx *ctx, Elem elem, int rank, const int64_t *extents, bool guard, Tensor *out) {
     *out = (Tensor){.elem = elem, .rank = rank};
@@ -65,7 +75,7 @@ bool tensor_create(Ctx *ctx, Elem elem, int rank, const int64_t *extents, bool g
         stride *= n;
         if (extents[i] == 0) count = 0;
     }
-    return reserve(ctx, out, count * stride, guard);
+    return fits_memory(elem, count * stride) && reserve(ctx, out, count * stride, guard);
 }
 
 /// Room for the element of greatest indices; what lies between elements is never touched, so it
