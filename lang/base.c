@@ -6,7 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 64 * 1024, ALIGN = 16 };
+// A hostile build gives each block a chunk of its own: a sanitizer sees where one ends, and any
+// of them may be the one that fails.
+#ifdef TEGULA_HOSTILE
+enum { CHUNK = 16 };
+#else
+enum { CHUNK = 64 * 1024 };
+#endif
+enum { ALIGN = 16 };
 
 struct Chunk {
     Chunk *next;
@@ -64,18 +71,20 @@ _Noreturn void ctx_give_up(Ctx *ctx) {
 
 static Chunk *new_chunk(Ctx *ctx, size_t size) {
     Chunk *c = ctx->allocator.allocate(ctx->allocator.user, NULL, sizeof(Chunk) + size);
-    if (!c) ctx_leave(ctx, CTX_NO_MEMORY);
+    if (!c) return NULL;
     c->used = 0;
     c->size = size;
     return c;
 }
 
-void *ctx_alloc(Ctx *ctx, size_t size) {
-    if (size > SIZE_MAX / 2) ctx_leave(ctx, CTX_NO_MEMORY);
+/// ctx_alloc, or NULL.
+static void *try_alloc(Ctx *ctx, size_t size) {
+    if (size > SIZE_MAX / 2) return NULL;
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     Chunk *top = ctx->chunks;
     if (!top || top->size - top->used < size) {
         Chunk *c = new_chunk(ctx, size > CHUNK / 4 ? size : CHUNK);
+        if (!c) return NULL;
         if (c->size == size && top) { // a large block must not retire a half-empty chunk
             c->next = top->next;
             top->next = c;
@@ -90,13 +99,23 @@ void *ctx_alloc(Ctx *ctx, size_t size) {
     return memset(p, 0, size);
 }
 
+void *ctx_alloc(Ctx *ctx, size_t size) {
+    void *p = try_alloc(ctx, size);
+    if (!p) ctx_leave(ctx, CTX_NO_MEMORY);
+    return p;
+}
+
 void *ctx_copy(Ctx *ctx, const void *data, size_t size) {
     void *p = ctx_alloc(ctx, size);
     return size ? memcpy(p, data, size) : p;
 }
 
 void ctx_defer(Ctx *ctx, void (*release)(void *thing), void *thing) {
-    Deferred *d = ctx_new(ctx, Deferred);
+    Deferred *d = try_alloc(ctx, sizeof *d);
+    if (!d) {
+        release(thing);
+        ctx_leave(ctx, CTX_NO_MEMORY);
+    }
     *d = (Deferred){release, thing, ctx->deferred};
     ctx->deferred = d;
 }

@@ -42,6 +42,4 @@ struct Ctx {
     int n_errors;
 };
 
-_Noreturn void ctx_leave(Ctx *ctx, CtxStatus status);
-
 #endif
