@@ -286,12 +286,12 @@ static Cpu *cpu_new(const Job *job, Gen *g, const Op *kernel) {
     return c;
 }
 
-static void compile(void *arg) {
+static void compile(Ctx *ctx, void *arg) {
     Job *job = arg;
     Op *kernel = find_kernel(job->module, NULL);
-    if (!kernel) ice(job->ctx, (Loc){0}, "a module for the CPU holds one kernel");
-    Gen *g = gen_create(job->ctx, op_str(kernel, "name"));
-    LLVMTargetMachineRef m = target_machine(job->ctx, job->info.cpu, job->info.features);
+    if (!kernel) ice(ctx, (Loc){0}, "a module for the CPU holds one kernel");
+    Gen *g = gen_create(ctx, op_str(kernel, "name"));
+    LLVMTargetMachineRef m = target_machine(ctx, job->info.cpu, job->info.features);
     char *triple = LLVMGetTargetMachineTriple(m);
     LLVMSetTarget(g->module, triple);
     LLVMDisposeMessage(triple);
@@ -308,16 +308,6 @@ static void compile(void *arg) {
     if (job->load) code_load(g, job->code, c->name);
 }
 
-typedef struct Attempt {
-    Job *job;
-    bool ok;
-} Attempt;
-
-static void attempt(Ctx *ctx, void *arg) {
-    Attempt *a = arg;
-    a->ok = llvm_protect(ctx, compile, a->job);
-}
-
 static Code *cpu_compile(Ir *ir, Op *module, const CodeOptions *options, bool load) {
     Ctx *ctx = ir_ctx(ir);
     CodeOptions none = {0};
@@ -328,9 +318,10 @@ static Code *cpu_compile(Ir *ir, Op *module, const CodeOptions *options, bool lo
         return NULL;
     }
     job.code = calloc(1, sizeof *job.code);
-    Attempt a = {&job, false};
-    if (job.code && ctx_protect(ctx, attempt, &a) == CTX_OK && a.ok) return job.code;
+    CtxStatus status = job.code ? llvm_protect(ctx, compile, &job) : CTX_NO_MEMORY;
+    if (status == CTX_OK) return job.code;
     code_release(job.code);
+    if (status != CTX_ERRORS) ctx_leave(ctx, status);
     return NULL;
 }
 

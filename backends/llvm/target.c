@@ -9,27 +9,17 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- errors of LLVM ------------------------------------------------------------------------ */
 
-// LLVM's fatal error handler must not return. It is one per process, what it jumps to is one per
-// thread; without a guard on this thread, LLVM ends the process as it would anyway.
-typedef struct Guard {
-    jmp_buf back;
-    char text[512];
-} Guard;
-static _Thread_local Guard *guard;
+// LLVM's fatal error handler must not return. It is one per process, the context it leaves is one
+// per thread; without one on this thread, LLVM ends the process as it would anyway.
+static _Thread_local Ctx *guarded;
 
 static void on_fatal(const char *reason) {
-    if (!guard) return;
-    size_t n = strlen(reason);
-    if (n >= sizeof guard->text) n = sizeof guard->text - 1;
-    memcpy(guard->text, reason, n);
-    guard->text[n] = 0;
-    longjmp(guard->back, 1);
+    if (guarded) ice(guarded, (Loc){0}, "LLVM: %s", reason);
 }
 
 static void initialize(void) {
@@ -38,35 +28,35 @@ static void initialize(void) {
     LLVMInstallFatalErrorHandler(on_fatal);
 }
 
-bool llvm_protect(Ctx *ctx, void (*body)(void *arg), void *arg) {
+CtxStatus llvm_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, initialize);
-    Guard *volatile outer = guard;
-    Guard *volatile own = ctx_new(ctx, Guard);
-    bool ok = setjmp(own->back) == 0;
-    if (ok) {
-        guard = own;
-        body(arg);
-    }
-    guard = outer;
-    if (!ok) diag(ctx, (Loc){0}, D_INTERNAL, ctx_format(ctx, "LLVM: %s", own->text));
-    return ok;
+    Ctx *outer = guarded;
+    guarded = ctx;
+    CtxStatus status = ctx_protect(ctx, body, arg);
+    guarded = outer;
+    return status;
+}
+
+static void release_error(void *text) {
+    LLVMDisposeErrorMessage(text);
+}
+static void release_message(void *text) {
+    LLVMDisposeMessage(text);
 }
 
 /// Ends the compilation with an error object of LLVM.
 static void check(Ctx *ctx, LLVMErrorRef error, const char *what) {
     if (!error) return;
     char *text = LLVMGetErrorMessage(error);
-    const char *copy = ctx_format(ctx, "%s", text);
-    LLVMDisposeErrorMessage(text);
-    ice(ctx, (Loc){0}, "%s: %s", what, copy);
+    ctx_defer(ctx, release_error, text);
+    ice(ctx, (Loc){0}, "%s: %s", what, text);
 }
 
 /// The same with a message of LLVM's C API.
 static void check_text(Ctx *ctx, bool failed, char *text, const char *what) {
-    const char *copy = failed ? ctx_format(ctx, "%s", text ? text : "") : NULL;
-    if (text) LLVMDisposeMessage(text);
-    if (failed) ice(ctx, (Loc){0}, "%s: %s", what, copy);
+    if (text) ctx_defer(ctx, release_message, text);
+    if (failed) ice(ctx, (Loc){0}, "%s: %s", what, text ? text : "");
 }
 
 /* ---- target machine ------------------------------------------------------------------------ */
@@ -77,12 +67,11 @@ static void release_machine(void *thing) {
 
 LLVMTargetMachineRef target_machine(Ctx *ctx, const char *cpu, const char *features) {
     char *triple = LLVMGetDefaultTargetTriple(), *error = NULL;
-    const char *copy = ctx_name(ctx, triple);
-    LLVMDisposeMessage(triple);
+    ctx_defer(ctx, release_message, triple);
     LLVMTargetRef target;
-    check_text(ctx, LLVMGetTargetFromTriple(copy, &target, &error), error, "LLVM target");
+    check_text(ctx, LLVMGetTargetFromTriple(triple, &target, &error), error, "LLVM target");
     LLVMTargetMachineRef m =
-        LLVMCreateTargetMachine(target, copy, cpu, features, LLVMCodeGenLevelAggressive,
+        LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelAggressive,
                                 LLVMRelocPIC, LLVMCodeModelDefault);
     if (!m) ice(ctx, (Loc){0}, "LLVM has no machine %s", cpu);
     ctx_defer(ctx, release_machine, m);
@@ -113,9 +102,10 @@ void module_optimize(Gen *g, LLVMTargetMachineRef machine) {
 
 /* ---- code ---------------------------------------------------------------------------------- */
 
-static void *copy_bytes(Gen *g, const void *data, size_t n) {
+/// NULL where there is no memory.
+static void *copy_bytes(const void *data, size_t n) {
     char *copy = malloc(n + 1);
-    if (!copy) ice(g->ctx, (Loc){0}, "out of memory for code");
+    if (!copy) return NULL;
     memcpy(copy, data, n);
     copy[n] = 0;
     return copy;
@@ -127,8 +117,9 @@ static void *emit_file(Gen *g, LLVMTargetMachineRef m, LLVMCodeGenFileType type,
     check_text(g->ctx, LLVMTargetMachineEmitToMemoryBuffer(m, g->module, type, &error, &buffer),
                error, "LLVM code generation");
     *bytes = LLVMGetBufferSize(buffer);
-    void *copy = copy_bytes(g, LLVMGetBufferStart(buffer), *bytes);
+    void *copy = copy_bytes(LLVMGetBufferStart(buffer), *bytes);
     LLVMDisposeMemoryBuffer(buffer);
+    if (!copy) ctx_leave(g->ctx, CTX_NO_MEMORY);
     return copy;
 }
 
@@ -136,8 +127,9 @@ void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code) {
     size_t n;
     if (texts & TEXT_LLVM) {
         char *text = LLVMPrintModuleToString(g->module);
-        code->llvm = copy_bytes(g, text, strlen(text));
+        code->llvm = copy_bytes(text, strlen(text));
         LLVMDisposeMessage(text);
+        if (!code->llvm) ctx_leave(g->ctx, CTX_NO_MEMORY);
     }
     if (texts & TEXT_ASM) {
         // Code generation changes the module: the text comes from a copy.
@@ -154,10 +146,10 @@ void code_load(Gen *g, Code *code, const char *name) {
     LLVMOrcLLJITRef jit = NULL;
     check(g->ctx, LLVMOrcCreateLLJIT(&jit, NULL), "LLVM JIT");
     code->jit = jit;
-    LLVMMemoryBufferRef object =
-        LLVMCreateMemoryBufferWithMemoryRangeCopy(code->object, code->object_bytes, "kernel");
     LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(jit);
     if (g->debug) check(g->ctx, LLVMOrcLLJITEnableDebugSupport(jit), "LLVM JIT");
+    LLVMMemoryBufferRef object =
+        LLVMCreateMemoryBufferWithMemoryRangeCopy(code->object, code->object_bytes, "kernel");
     check(g->ctx, LLVMOrcLLJITAddObjectFile(jit, library, object), "LLVM JIT");
     LLVMOrcExecutorAddress at = 0;
     check(g->ctx, LLVMOrcLLJITLookup(jit, &at, name), "LLVM JIT");

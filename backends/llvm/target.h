@@ -16,7 +16,7 @@ void module_optimize(Gen *g, LLVMTargetMachineRef machine);
 void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code);
 /// Links the object into this process and finds `name`.
 void code_load(Gen *g, Code *code, const char *name);
-/// Runs body so that a fatal error of LLVM ends in a diagnostic instead of the process's death.
-bool llvm_protect(Ctx *ctx, void (*body)(void *arg), void *arg);
+/// ctx_protect, in which a fatal error of LLVM is a compiler bug instead of the process's death.
+CtxStatus llvm_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg);
 
 #endif

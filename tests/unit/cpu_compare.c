@@ -22,7 +22,7 @@ typedef struct Arg {
     bool tensor;
     Tensor t;
     Cell scalar;
-    size_t bytes; // of memory, guards included
+    size_t bytes;    // of memory, guards included
     char *memory[2]; // of the interpreter, of the machine code
     int64_t first;   // bytes before element 0
 } Arg;
@@ -126,11 +126,30 @@ static const char *interpret(Run *r, Op *module) {
     return d ? d->text : "the interpreter failed";
 }
 
+typedef struct Compilation {
+    Ir *ir;
+    Op *module;
+    const CodeOptions *options;
+    bool load;
+    Code *code;
+} Compilation;
+
+static void compile(Ctx *ctx, void *arg) {
+    (void)ctx;
+    Compilation *c = arg;
+    c->code = cpu_backend.compile(c->ir, c->module, c->options, c->load);
+}
+
+Code *compile_native(Ir *ir, Op *module, const CodeOptions *options, bool load) {
+    Compilation c = {ir, module, options, load, NULL};
+    return ctx_protect(ir_ctx(ir), compile, &c) == CTX_OK ? c.code : NULL;
+}
+
 static const char *execute(Run *r, Op *module, tg_failure *failure) {
     CodeOptions options = {.level = r->o->level, .debug = r->o->debug, .check = r->o->check};
     const char *show = getenv("TG_SHOW");
     if (show) options.texts = TEXT_LLVM | TEXT_ASM;
-    Code *code = cpu_backend.compile(r->ir, module, &options, true);
+    Code *code = compile_native(r->ir, module, &options, true);
     if (!code) {
         show_diagnostics(r->ctx);
         fail_msg("no code");

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "backends/backend.h"
+
 typedef struct CompareOptions {
     const char *level; // of the target; NULL: the host
     double tolerance;  // relative, of floats; 0: exact
@@ -20,5 +22,8 @@ typedef struct CompareOptions {
 /// memory), `f32[8,8]+3` (rows 3 elements further apart), `i64=5`, `f32=1.5`, `null`. Fails the
 /// test with a message where the executors differ.
 void compare_kernel(const char *text, const char *args, const CompareOptions *options);
+
+/// Machine code of a module; NULL with diagnostics, those of compiler bugs included.
+Code *compile_native(Ir *ir, Op *module, const CodeOptions *options, bool load);
 
 #endif

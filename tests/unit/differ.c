@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "backends/backend.h"
 #include "ir/interp.h"
 #include "runtime/host.h"
+#include "tests/unit/cpu_compare.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -128,7 +128,7 @@ static void complain(Ctx *ctx, const KernelText *k, const char *what) {
 static void run_native(Ir *ir, Op *module, const char *level, int n, const Array *data,
                        const KernelText *k, const char *what) {
     CodeOptions options = {.level = level};
-    Code *code = cpu_backend.compile(ir, module, &options, true);
+    Code *code = compile_native(ir, module, &options, true);
     if (!code) complain(ir_ctx(ir), k, what);
     tg_slot slots[8];
     for (int i = 0; i < n; i++) {
@@ -154,7 +154,7 @@ static Op *parse_kernel(Ir *ir, KernelText *k, const char *what) {
 const char *differ_assembly(KernelText *k, const char *level) {
     Ir *ir = ir_create(k->text.ctx);
     CodeOptions options = {.level = level, .texts = TEXT_ASM};
-    Code *code = cpu_backend.compile(ir, parse_kernel(ir, k, level), &options, false);
+    Code *code = compile_native(ir, parse_kernel(ir, k, level), &options, false);
     if (!code) complain(k->text.ctx, k, level);
     const char *text = ctx_format(k->text.ctx, "%s", code->assembly);
     code_release(code);
