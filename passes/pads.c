@@ -324,6 +324,8 @@ static void warn(Pads *p, const Op *op, const Fact *f, Elem e, const char *what,
 static bool is_identity(Ir *ir, OpCode code, Elem e, const Fact *f) {
     const Attr *a = monoid_identity(ir, code, e);
     if (f->holds != CONSTANT || !a) return false;
+    if ((code == OP_MIN || code == OP_MAX) && elem_is(e, EC_FLOAT) && isnan(f->value.f))
+        return true;
     return cell_equal(e, f->value, cell_of_attr(e, a)) ||
            (code == OP_ADD && is_cell(e, f->value, 0));
 }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The cost model ranks: more work, fewer threads and wasted lanes cost more; nothing it does not
+// know stops it.
+#include "passes/passes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// Tiles of 64 x 32 rows of x, whose sums go to y.
+static const char text[] =
+    "module { kernel [name=\"k\"] {(%x: tensor<f32, ?x?>, %y: tensor<f32, ?x?>)\n"
+    "  %zero = const [value=0] : i64\n"
+    "  %m = dim %x [axis=0] : i64\n"
+    "  %n = dim %x [axis=1] : i64\n"
+    "  %f = const [value=0.0] : f32\n"
+    "  %v = const [value=0.0] : f32<64x32>\n"
+    "  parallel %zero, %m [step=64] {(%i: i64)\n"
+    "    %s = for %zero, %n, %v [step=32] : f32<64x32> {(%k: i64, %a: f32<64x32>)\n"
+    "      %t = load %x, %f, %i, %m, %k, %n [subs=(axis 64, axis 32)] : f32<64x32>\n"
+    "      %e = exp %t : f32<64x32>\n"
+    "      %b = add %a, %e : f32<64x32>\n"
+    "      yield %b\n"
+    "    }\n"
+    "    store %y, %s, %i, %m, %zero, %n [subs=(axis 64, axis 32)]\n"
+    "    yield\n"
+    "  }\n"
+    "  yield\n"
+    "} }\n";
+
+typedef struct Question {
+    int64_t m, n;
+    int threads;
+    double seconds;
+} Question;
+
+static int64_t dim_of(void *user, int parameter, int axis) {
+    const Question *q = user;
+    return parameter == 0 ? (axis == 0 ? q->m : q->n) : -1;
+}
+
+static void body(Ctx *ctx, void *arg) {
+    Question *q = arg;
+    Ir *ir = ir_create(ctx);
+    Op *module = ir_parse(ir, ctx_add_source(ctx, "test.tir", text, strlen(text)));
+    Machine machine = {q->threads, 1 << 15, 1 << 20, 32};
+    if (module && ir_verify(ir, module))
+        q->seconds = cost_estimate(find_kernel(module, "k"), &machine, dim_of, q);
+}
+
+static double cost(int64_t m, int64_t n, int threads) {
+    Question q = {m, n, threads, -1};
+    Ctx *ctx = ctx_create(NULL);
+    CtxStatus status = ctx_protect(ctx, body, &q);
+    ctx_destroy(ctx);
+    assert_int_equal(status, CTX_OK);
+    assert_true(q.seconds > 0);
+    return q.seconds;
+}
+
+static void more_work_costs_more(void **state) {
+    (void)state;
+    assert_true(cost(6400, 1024, 4) > 1.5 * cost(3200, 1024, 4));
+    assert_true(cost(6400, 2048, 4) > 1.5 * cost(6400, 1024, 4));
+    assert_true(cost(6400, 1024, 1) > 3 * cost(6400, 1024, 4));
+}
+
+static void partial_tiles_cost_whole_ones(void **state) {
+    (void)state;
+    assert_true(cost(65, 1024, 1) > 1.5 * cost(64, 1024, 1));
+    assert_true(cost(128, 1024, 1) == cost(65, 1024, 1));
+    // Fewer programs than threads: the threads do not help.
+    assert_true(cost(128, 1024, 64) == cost(128, 1024, 2));
+}
+
+static void the_unknown_has_a_price(void **state) {
+    (void)state;
+    assert_true(cost(-1, -1, 4) < 1);
+    assert_true(cost(0, 0, 4) < cost(64, 64, 4));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_work_costs_more),
+        cmocka_unit_test(partial_tiles_cost_whole_ones),
+        cmocka_unit_test(the_unknown_has_a_price),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
