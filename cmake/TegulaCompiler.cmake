@@ -38,6 +38,12 @@ if(TEGULA_FUZZ)
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
+# Each unit test links everything: gold does that several times faster than ld.
+find_program(GOLD_PROGRAM ld.gold)
+if(GOLD_PROGRAM AND NOT TEGULA_SANITIZE AND NOT TEGULA_FUZZ)
+    add_link_options(-fuse-ld=gold)
+endif()
+
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_C_COMPILER_LAUNCHER)
     set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
