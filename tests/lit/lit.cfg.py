@@ -1,6 +1,7 @@
 # lit configuration of tests/lit/*: text in, text out. ctest passes the parameters `bin` (the
 # programs), `llvm` (FileCheck), `out` (scratch) and `python`.
 import os
+import shutil
 import lit.formats
 
 params = lit_config.params
@@ -26,3 +27,8 @@ config.substitutions += [
         params["python"], os.path.join(here, "..", "diag", "check.py"), tegula)),
     ("%kernels", os.path.join(here, "..", "kernels")),
 ]
+
+if shutil.which("gdb"):
+    config.available_features.add("gdb")
+else:
+    lit_config.note("there is no gdb: tests of debug information are skipped")
