@@ -16,14 +16,3 @@ find_library(LLVM_LIBRARY NAMES LLVM-22 LLVM PATHS ${LLVM_LIB_DIR} NO_DEFAULT_PA
 add_library(TegulaLLVM INTERFACE)
 target_include_directories(TegulaLLVM SYSTEM INTERFACE ${LLVM_INCLUDE_DIR})
 target_link_libraries(TegulaLLVM INTERFACE ${LLVM_LIBRARY})
-
-# GNU ld needs a hundred times as long as others to resolve symbols in a library of this size, and
-# there are many test programs.
-include(CheckLinkerFlag)
-foreach(linker gold lld)
-    check_linker_flag(C -fuse-ld=${linker} HAVE_LINKER_${linker})
-    if(HAVE_LINKER_${linker})
-        add_link_options(-fuse-ld=${linker})
-        break()
-    endif()
-endforeach()
