@@ -214,8 +214,9 @@ void lower_assert(Emit *e, Op *op) {
 
 // Of scalars alone: lanes that nobody looks at may well divide by 0.
 void check_division(Emit *e, const Op *op) {
+    if (op->code != OP_DIV && op->code != OP_REM) return;
     Elem elem = operand(op, 0)->type->elem;
-    if ((op->code != OP_DIV && op->code != OP_REM) || elem_is(elem, EC_FLOAT)) return;
+    if (elem_is(elem, EC_FLOAT)) return;
     LLVMValueRef x = emit_scalar(e, operand(op, 0)), y = emit_scalar(e, operand(op, 1));
     LLVMValueRef zero = LLVMBuildICmp(e->g->b, LLVMIntEQ, y, LLVMConstNull(LLVMTypeOf(y)), "");
     LLVMBasicBlockRef on = begin_failure(e, zero);

@@ -22,6 +22,7 @@ void emit_simple(Emit *e, Op *op) {
     if (v->type->rank) return;
     Place p = place_scalar();
     bool extent = op->code == OP_DIM || op->code == OP_STRIDE;
+    if (e->cpu->check) check_division(e, op);
     bind_scalar(e, v, extent ? emit_extent(e, op) : emit_lazy(e, op, &p));
 }
 
