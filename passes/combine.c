@@ -280,6 +280,7 @@ static void move_programs(Combining *c, Builder *b, Value *at) {
     }
     for (int i = 0; i < c->n_levels; i++) {
         Level *l = &c->level[i];
+        level_reread(l);
         if (!l->kept && !l->in_line && l->step) {
             Op *loop = build_for(b, l->lo, l->hi, l->step, 0, NULL);
             b->region = loop->regions[0];

@@ -26,6 +26,11 @@ Op *inner_parallel(const Op *parallel);
 void hoist_bounds(Op *phase);
 /// The dimensions of a phase from outside in; how many there are.
 int read_levels(Ctx *ctx, Op *phase, Level *level);
+/// The bounds as they are now: an outer index that they name may have been replaced.
+static inline void level_reread(Level *l) {
+    l->lo = operand(l->op, 0);
+    l->hi = operand(l->op, 1);
+}
 /// The index argument of a dimension.
 static inline Value *level_arg(const Level *l) {
     return l->op->regions[0]->args[0];

@@ -177,6 +177,7 @@ static void emit_program(Nest *nest, Builder *b, Value *way) {
     Region *home = b->region;
     for (int i = 0; i < nest->n; i++) {
         Level *l = &nest->level[i];
+        level_reread(l);
         Value *index = l->lo;
         if (l->free && l->index)
             index = ix_add(b, l->lo, ix_mul(b, l->index, build_index(b, l->step)));
