@@ -30,7 +30,13 @@ static void *metered(void *user, void *old, size_t size) {
 }
 
 /// The arena asks for chunks of 64 KiB; padding before the work moves the place where it runs out.
-enum { CHUNK = 64 * 1024, PIECE = 1024 };
+/// A hostile build needs none: each block is an allocation.
+enum { PIECE = 1024 };
+#ifdef TEGULA_HOSTILE
+enum { CHUNK = PIECE };
+#else
+enum { CHUNK = 64 * 1024 };
+#endif
 
 typedef struct Work {
     int padding;
