@@ -176,10 +176,11 @@ static LLVMValueRef axis_live(Emit *e, const Prepared *p, int d, const Place *at
     LLVMValueRef n = gen_max(g, p->lo[d] ? sub(e, hi, lo) : hi, gen_i64(g, 0));
     if (!lanes) return LLVMBuildICmp(g->b, LLVMIntULT, from, n, "");
     // In 32-bit lanes: from and n are clamped to what a block can hold, which keeps the order.
+    // Without lo, from is a coordinate of the block and fits as it is.
     LLVMValueRef reach = gen_i64(g, INT32_MAX / 2);
     LLVMTypeRef i32s = gen_vec(g->i32, lanes);
-    LLVMValueRef first =
-        LLVMBuildTrunc(g->b, gen_max(g, from, sub(e, gen_i64(g, 0), reach)), g->i32, "");
+    if (p->lo[d]) from = gen_max(g, from, sub(e, gen_i64(g, 0), reach));
+    LLVMValueRef first = LLVMBuildTrunc(g->b, from, g->i32, "");
     LLVMValueRef iota = LLVMBuildTrunc(g->b, gen_iota(g, lanes), i32s, "");
     LLVMValueRef lane = LLVMBuildAdd(g->b, gen_splat(g, first, lanes), iota, "");
     LLVMValueRef end = LLVMBuildTrunc(g->b, gen_min(g, n, reach), g->i32, "");

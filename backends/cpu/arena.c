@@ -191,6 +191,21 @@ LLVMValueRef buffer_pick(Emit *e, const Buffer *b, LLVMValueRef number, int live
     return gen_from_memory(g, b->elem, x);
 }
 
+bool buffer_is_dense(const Buffer *b) {
+    int64_t n = 1;
+    for (int d = 0; d < b->rank; d++) n *= b->extents[d];
+    return b->bytes == n * elem_bytes(b->elem);
+}
+
+LLVMValueRef buffer_run(Emit *e, const Buffer *b, LLVMValueRef number, int lanes) {
+    Gen *g = e->g;
+    LLVMValueRef bytes = gen_mul(g, number, gen_i64(g, elem_bytes(b->elem)));
+    LLVMTypeRef type = gen_vec(gen_mem_elem(g, b->elem), lanes);
+    LLVMValueRef x =
+        memory_load(e, TENSOR_ARENA, type, gen_offset(g, b->base, bytes), alignment(b));
+    return gen_from_memory(g, b->elem, x);
+}
+
 LLVMValueRef buffer_load(Emit *e, const Buffer *b, const Place *p) {
     Gen *g = e->g;
     LLVMTypeRef type = gen_mem_elem(g, b->elem);

@@ -68,6 +68,10 @@ void arena_enter(Emit *e);
 void arena_leave(Emit *e);
 /// Elements of b by row-major number: a scalar, or a vector of which `live` lanes are.
 LLVMValueRef buffer_pick(Emit *e, const Buffer *b, LLVMValueRef number, int live);
+/// The rows of b follow each other without padding.
+bool buffer_is_dense(const Buffer *b);
+/// Elements number .. number + lanes of a dense buffer.
+LLVMValueRef buffer_run(Emit *e, const Buffer *b, LLVMValueRef number, int lanes);
 /// The next result_buffer(v) is b.
 void assign_result(Emit *e, const Value *v, Buffer *b);
 

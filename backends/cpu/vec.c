@@ -93,14 +93,15 @@ static LLVMValueRef linear_index(Emit *e, const Type *t, const Place *p, int64_t
     return n;
 }
 
-/// A true reshape reads its operand's buffer element by element number; vectors where the rows of
-/// the buffer follow each other without a gap.
+/// A true reshape reads its operand's buffer by element number: a vector at once where the rows of
+/// the buffer follow each other without a gap, else element by element.
 static LLVMValueRef reshape_memory(Emit *e, Op *op, const Place *p) {
     Gen *g = e->g;
     Buffer *b = bound_buffer(e, operand(op, 0));
     if (!b) ice(e->ctx, op->loc, "the operand of a reshape has no buffer");
     int64_t apart;
     LLVMValueRef n = linear_index(e, result(op, 0)->type, p, &apart);
+    if (apart == 1 && buffer_is_dense(b)) return buffer_run(e, b, n, p->lanes);
     if (p->lanes)
         n = LLVMBuildAdd(
             g->b, gen_splat(g, n, p->lanes),
