@@ -129,6 +129,7 @@ UNARY = [
     ("log2", np.log2, (0.01, 90)),
     ("log10", np.log10, (0.01, 90)),
     ("log1p", np.log1p, (-0.9, 9)),
+    ("log2p1", lambda x: np.log1p(x) / np.log(2), (-0.9, 9)),
     ("sin", np.sin, (-30, 30)),
     ("cos", np.cos, (-30, 30)),
     ("tan", np.tan, (-1.5, 1.5)),
