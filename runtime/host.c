@@ -45,6 +45,7 @@ typedef struct Workspace {
 struct tg_host {
     pthreadpool_t pool; // NULL: not yet needed
     int threads;
+    uint32_t flags; // of the pool: with more threads than cores, idle ones do not spin
     pthread_mutex_t running, printing;
     tg_print *print;
     void *user;
@@ -165,7 +166,7 @@ static int32_t env_parallel_for(const tg_env *env, int64_t n, int64_t arena_byte
     if (workers > 1 && !has_pool(h)) workers = 1;
     RELEASE(&l);
     if (workers > 1)
-        pthreadpool_parallelize_1d(h->pool, work, &l, workers, 0);
+        pthreadpool_parallelize_1d(h->pool, work, &l, workers, h->flags);
     else
         work(&l, 0);
     ACQUIRE(&l);
@@ -190,6 +191,7 @@ tg_host *tg_host_create(int threads) {
     tg_host *h = calloc(1, sizeof *h + sizeof *h->workers * (size_t)(n + 1));
     if (!h) return NULL;
     h->threads = n;
+    h->flags = n > available_cores() ? PTHREADPOOL_FLAG_YIELD_WORKERS : 0;
     pthread_mutex_init(&h->running, NULL);
     pthread_mutex_init(&h->printing, NULL);
     for (int i = 0; i <= n; i++) {
