@@ -37,7 +37,7 @@ static LLVMValueRef site(Emit *e, const Op *op, int kind, const char *text, cons
                          int n_indices) {
     Gen *g = e->g;
     int n = 0;
-    for (const char *t = types; *t; t++) n += *t != '[' && *t != ']' && *t != '+';
+    for (const char *t = types; t && *t; t++) n += *t != '[' && *t != ']' && *t != '+';
     int64_t ints[6] = {kind, op->loc.line, op->loc.col, n, n_indices, 0};
     LLVMValueRef fields[9];
     for (int i = 0; i < 6; i++) fields[i] = LLVMConstInt(g->i32, (uint64_t)ints[i], true);
