@@ -56,7 +56,12 @@ static Val member_expr(Elab *e, const Expr *x) {
     Val v = el_expr(e, x->member.base);
     if (v.kind == V_ERROR) return v;
     if (v.kind == V_RANGE) return el_range_member(e, x->loc, v.range, x->member.field.text);
-    return el_fail(e, x->member.field.loc, D_NO_MEMBER, val_text(e, v), x->member.field.text);
+    el_fail(e, x->member.field.loc, D_NO_MEMBER, val_text(e, v), x->member.field.text);
+    if (v.kind == V_TENSOR)
+        diag_hint(e->ctx, "its dimensions are the names in its type, as N in `x: f32[N]`");
+    else if (v.kind == V_IR)
+        diag_hint(e->ctx, "functions are called: `%s(x)`", x->member.field.text);
+    return val_error();
 }
 
 /// A tensor gives a read; anything else must be a block.
@@ -244,6 +249,14 @@ static bool all_given(Elab *e, Loc loc, const FnDef *f, const bool *given) {
     return true;
 }
 
+static void no_parameter(Elab *e, const FnDef *f, Name name) {
+    el_fail(e, name.loc, D_NO_NAMED_ARGUMENT, f->name.text, name.text);
+    Text all = {.ctx = e->ctx};
+    for (int i = 0; i < f->params.n; i++)
+        text_add(&all, "%s%s", i ? ", " : "", f->params.at[i].name.text);
+    if (f->params.n) diag_hint(e->ctx, "it has: %s", all.data);
+}
+
 /// Puts the arguments in the order of the parameters; what is left out is V_ABSENT.
 static bool order_args(Elab *e, const Expr *x, const FnDef *f, Val *out) {
     const Args *args = &x->call.args;
@@ -252,7 +265,7 @@ static bool order_args(Elab *e, const Expr *x, const FnDef *f, Val *out) {
     for (int i = 0; i < args->n; i++) {
         const Arg *arg = &args->at[i];
         int k = arg->name.text ? param_index(f, arg->name.text) : i;
-        if (k < 0) el_fail(e, arg->name.loc, D_NO_NAMED_ARGUMENT, f->name.text, arg->name.text);
+        if (k < 0) no_parameter(e, f, arg->name);
         if (k >= f->params.n) {
             el_fail(e, arg->value->loc, D_ARGUMENT_COUNT, f->name.text, f->params.n, args->n);
             return false;

@@ -59,6 +59,14 @@ static void read_schedule(Elab *e, const Choice *c) {
         note_config(e, c->name.text, set ? set->value : v.c.i);
 }
 
+static void hint_choices(Elab *e, const FnDef *f) {
+    Text all = {.ctx = e->ctx};
+    for (int i = 0; i < f->clauses.n; i++)
+        for (int c = 0; f->clauses.at[i].kind == CL_TUNE && c < f->clauses.at[i].choices.n; c++)
+            text_add(&all, "%s%s", all.data ? ", " : "", f->clauses.at[i].choices.at[c].name.text);
+    if (all.data) diag_hint(e->ctx, "it has: %s", all.data);
+}
+
 static const Choice *find_choice(const FnDef *f, const char *name) {
     for (int i = 0; i < f->clauses.n; i++)
         for (int c = 0; c < f->clauses.at[i].choices.n; c++) {
@@ -74,8 +82,9 @@ static void check_settings(Elab *e) {
     const Kernel *k = e->kernel;
     for (int i = 0; i < k->inst->n_set; i++) {
         const char *name = k->inst->set[i].name;
-        if (!find_choice(k->def, name) && !is_schedule_axis(name))
-            el_fail(e, k->def->name.loc, D_NO_TUNE, k->def->name.text, name);
+        if (find_choice(k->def, name) || is_schedule_axis(name)) continue;
+        el_fail(e, k->def->name.loc, D_NO_TUNE, k->def->name.text, name);
+        hint_choices(e, k->def);
     }
 }
 

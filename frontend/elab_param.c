@@ -102,6 +102,8 @@ static bool read_param(Elab *e, KParam *kp) {
     if (!p->constant && !kp->inst->null && given < EL_COUNT && given != kp->elem) {
         el_fail(e, p->loc, D_PARAM_ELEM, p->name.text, elem_info[kp->elem].name,
                 elem_info[given].name);
+        if (t->kind == TY_TENSOR)
+            diag_hint(e->ctx, "convert the argument, or take several types: <T: any> and T here");
         return false;
     }
     if (elem_info[kp->elem].bits < 8 && t->kind != TY_TENSOR) {

@@ -73,8 +73,8 @@ Val el_cover(Elab *e, Loc loc, Val n) {
 
 /// Said after each mistake with ranges.
 static Val range_hint(Elab *e) {
-    diag_hint(e->ctx, "a range takes + and - of a scalar and * of a positive constant; "
-                      "index(r) is the block of its positions");
+    diag_hint(e->ctx, "index(r) is the block of its positions, r.start the first one; a range "
+                      "itself takes + and - of a scalar and * of a positive constant");
     return val_error();
 }
 
@@ -94,6 +94,10 @@ static Val shift_range(Elab *e, Loc loc, OpCode op, const Range *r, Val by) {
 /// (base + j * mul) * c = base * c + j * (mul * c).
 static Val scale_range(Elab *e, Loc loc, const Range *r, Val by) {
     int64_t c;
+    if (by.kind != V_CONST && !val_is_scalar(by)) {
+        el_fail(e, loc, D_RANGE_ARITHMETIC, "*", val_text(e, by));
+        return range_hint(e);
+    }
     if (!el_const_int(e, loc, by, "the factor of a range", &c)) return val_error();
     if (c <= 0) return el_fail(e, loc, D_RANGE_FACTOR, (long long)c);
     Range *s = ctx_copy(e->ctx, r, sizeof *r);

@@ -18,6 +18,7 @@
 static const Type *value_type(Elab *e, const TypeExpr *type) {
     if (type->kind != TY_SCALAR && type->kind != TY_BLOCK) {
         el_fail(e, type->loc, D_NOT_A_VALUE_TYPE);
+        if (type->kind == TY_TENSOR) diag_hint(e->ctx, "a block is written `f32<16, 32>`");
         return NULL;
     }
     Elem elem = el_elem(e, type->elem);
@@ -95,7 +96,13 @@ Val el_assign(Elab *e, Loc loc, Val old, Val v, const char *name) {
         return val_tuple(e, v.tuple.n, at);
     }
     Val new = el_convert_val(e, loc, v, old.ir.v->type, name);
-    return new.kind == V_ERROR ? old : new;
+    if (new.kind != V_ERROR) return new;
+    // `var a = 0;` is an i64, which is seldom meant where a float comes later.
+    const Type *t = val_type(v);
+    if (t && elem_is(t->elem, EC_FLOAT) && elem_is(old.ir.v->type->elem, EC_INT))
+        diag_hint(e->ctx, "or say its type where it begins: 'var a: %s = 0;'",
+                  elem_info[t->elem].name);
+    return old;
 }
 
 /// The variable that a name on the left stands for; reports what cannot be assigned.

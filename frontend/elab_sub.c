@@ -81,8 +81,10 @@ static bool count_matches(Elab *e, const Tensor *t, const Expr *x) {
         enum SubKind kind = x->subscript.subs.at[i].kind;
         n += kind != SUB_NEW && kind != SUB_NAMED;
     }
-    if (n != t->n_dims) el_fail(e, x->loc, D_SUBSCRIPT_COUNT, t->name, t->n_dims, n);
-    return n == t->n_dims;
+    if (n == t->n_dims) return true;
+    el_fail(e, x->loc, D_SUBSCRIPT_COUNT, t->name, t->n_dims, n);
+    diag_hint(e->ctx, "all entries stand in one bracket, one for each dimension: x[i, j]");
+    return false;
 }
 
 /// pad: what dead lanes read. cache: how long the line is wanted, `all` being the default.
@@ -260,6 +262,7 @@ static bool place_of_tensor(Elab *e, const Expr *x, const Tensor *t, Place *p) {
 bool el_place_of(Elab *e, const Expr *x, Val base, const char *what, Place *out) {
     if (base.kind == V_TENSOR && !e->in_program) {
         el_fail(e, x->loc, D_TENSOR_OUTSIDE, base.tensor->name);
+        diag_hint(e->ctx, "programs read and write: parallel i in N by 256 { ... }");
         return false;
     }
     if (base.kind == V_TENSOR) return place_of_tensor(e, x, base.tensor, out);

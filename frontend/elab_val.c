@@ -317,6 +317,8 @@ bool el_const_int(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
         diag_hint(e->ctx,
                   "its value depends on the dimension '%s': name its values, 'given %s = 64'", dim,
                   dim);
+    else if (v.kind == V_IR)
+        diag_hint(e->ctx, "constants are literals, 'tune' names and 'const' parameters");
     return false;
 }
 

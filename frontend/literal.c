@@ -120,7 +120,7 @@ static const struct {
     const char *text, *hint;
 } strays[] = {
     {"#", "there is no preprocessor: write `const N = 4;` or `import \"file.teg\";`"},
-    {"@", "a kernel is marked by the word `kernel`"},
+    {"@", "a product is `dot(a, b)`; a kernel is marked by the word `kernel`"},
     {"'", "text stands in double quotes"},
     {"`", "text stands in double quotes"},
     {"\\", "lines need no continuation mark"},

@@ -66,13 +66,48 @@ static bool is_known(Checker *c, const char *name, Loc loc) {
            elem_by_name(name) != EL_COUNT || (c->ranks && strcmp(name, "rank") == 0);
 }
 
+/// What other languages say.
+static const struct {
+    const char *theirs, *hint;
+} habits[] = {
+    {"np numpy math torch jnp tf tl", "functions have no prefix: write `exp(x)`"},
+    {"len shape", "the dimensions of a tensor are names: N in `x: f32[N]`"},
+    {"zeros full empty zeros_like", "a block of one value is written `var a: f32<16, 32> = 0;`"},
+    {"mean average", "write `sum(x) / n` with n elements; padded ones do not count"},
+    {"newaxis", "write `None`"},
+    {"arange", "write `iota(n)`, or `index(r)` for the positions of a range"},
+    {"square sqr", "write `sq(x)` or `x * x`"},
+    {"maximum fmaxf fmax", "write `max(a, b)`"},
+    {"minimum fminf fmin", "write `min(a, b)`"},
+    {"matmul mm", "write `dot(a, b)`"},
+    {"load", "reading is `x[i, j]`, for elements outside `x[i, j, pad = 0]`"},
+    {"store", "writing is `y[i, j] = v;`"},
+    {"program_id tid threadIdx blockIdx", "the place of a program is the index of `parallel`"},
+};
+
+static bool has_word(const char *words, const char *name) {
+    size_t n = strlen(name);
+    for (const char *s = words; (s = strstr(s, name)) != NULL; s += n)
+        if ((s == words || s[-1] == ' ') && (s[n] == ' ' || !s[n])) return true;
+    return false;
+}
+
+static void hint_name(Checker *c, const char *name) {
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
+        if (!has_word(habits[i].theirs, name)) continue;
+        diag_hint(c->ctx, "%s", habits[i].hint);
+        return;
+    }
+    const char *close = closest(c, name);
+    if (close) diag_hint(c->ctx, "did you mean '%s'?", close);
+}
+
 static void use(Checker *c, const char *name, Loc loc) {
     Local *l = find(c, name);
     if (l) l->used = true;
     if (l || is_known(c, name, loc)) return;
     diag(c->ctx, loc, D_UNKNOWN_NAME, name);
-    const char *close = closest(c, name);
-    if (close) diag_hint(c->ctx, "did you mean '%s'?", close);
+    hint_name(c, name);
 }
 
 /* ---- expressions --------------------------------------------------------------------------- */
