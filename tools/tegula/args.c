@@ -62,7 +62,9 @@ static const char ARGUMENTS[] =
     "  :fortran                      column-major in memory\n"
     "  :spread(0,3000000000)         elements that far apart along axis 0\n"
     "\n"
-    "  --arg x=rand(128,256):bf16 --arg w=@w.npy[::2]:transpose --arg n=3\n"
+    "A shell wants quotes around ( ) [ ]:\n"
+    "\n"
+    "  --arg x='rand(128,256):bf16' --arg w='@w.npy[::2]:transpose' --arg n=3\n"
     "\n"
     "Outputs need no argument where their dims and type follow from the inputs.\n";
 
@@ -91,7 +93,7 @@ static void help_all(void) {
     printf("\n`tegula COMMAND --help` lists the options of a command.\n"
            "`tegula help arguments` describes how arguments are written.\n\n"
            "  tegula run softmax.teg --arg x=@x.npy --out y=y.npy\n"
-           "  tegula run matmul.teg --arg a=rand(512,256) --arg b=rand(256,384) --set BM=64\n");
+           "  tegula run matmul.teg --arg a='rand(512,256)' --arg b='rand(256,384)' --set BM=64\n");
 }
 
 static int find_command(const char *name) {
@@ -102,12 +104,17 @@ static int find_command(const char *name) {
 
 static int help_topic(const char *topic) {
     int c = topic ? find_command(topic) : -1;
-    if (c >= 0)
+    if (c >= 0) {
         help_command((Command)c);
-    else if (topic && strcmp(topic, "arguments") == 0)
+    } else if (topic && strcmp(topic, "arguments") == 0) {
         fputs(ARGUMENTS, stdout);
-    else
+    } else if (topic) {
+        cli_error("no help on '%s'", topic);
+        cli_hint("there is help on 'arguments' and on each command; 'tegula help' lists them");
+        return EXIT_USAGE;
+    } else {
         help_all();
+    }
     return EXIT_OK;
 }
 
@@ -292,6 +299,7 @@ const char *args_pair(Ctx *ctx, const char *option, const char *text, const char
     const char *equals = strchr(text, '=');
     if (!equals || equals == text) {
         cli_error("--%s wants NAME=VALUE, not '%s'", option, text);
+        if (strcmp(option, "arg") == 0) cli_hint("'tegula help arguments' lists the forms");
         return NULL;
     }
     *name = ctx_intern(ctx, text, (size_t)(equals - text));

@@ -184,7 +184,26 @@ int cmd_targets(Ctx *ctx, const Options *o) {
     return EXIT_OK;
 }
 
+/// A misspelt name in --dump-after would print nothing.
+static bool passes_exist(Ctx *ctx, const char *list) {
+    for (const char *s = list; s && *s; s += strspn(s, ",")) {
+        size_t n = strcspn(s, ",");
+        const char *name = ctx_intern(ctx, s, n);
+        s += n;
+        if (strcmp(name, "all") == 0 || pass_by_name(name)) continue;
+        cli_error("--dump-after: there is no pass '%s'", name);
+        const char *names[PASS_COUNT];
+        for (int i = 0; i < PASS_COUNT; i++) names[i] = pass_table[i].name;
+        const char *close = closest_name(name, names, PASS_COUNT);
+        if (close) cli_hint("did you mean '%s'?", close);
+        if (!close) cli_hint("--time-passes lists those that run");
+        return false;
+    }
+    return true;
+}
+
 Job *job_create(Ctx *ctx, const Options *o) {
+    if (!passes_exist(ctx, o->dump_after)) return NULL;
     Job *job = ctx_new(ctx, Job);
     job->ctx = ctx;
     job->o = o;

@@ -166,5 +166,7 @@ static bool write_npy(Ctx *ctx, const char *path, const Tensor *t) {
 }
 
 bool tensor_write(Ctx *ctx, const char *path, const Tensor *t) {
-    return (ends_with(path, ".png") ? write_png : write_npy)(ctx, path, t);
+    if (ends_with(path, ".png")) return write_png(ctx, path, t);
+    if (ends_with(path, ".npy")) return write_npy(ctx, path, t);
+    return bad_write(path, "its name must end in .npy or .png");
 }

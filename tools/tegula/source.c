@@ -33,7 +33,7 @@ static char *read_all(FILE *f, size_t *len) {
         text = grown;
     }
     if (text && (ferror(f) || n > MAX_BYTES)) {
-        errno = ferror(f) ? EIO : EFBIG;
+        if (!ferror(f)) errno = EFBIG;
         free(text);
         return NULL;
     }

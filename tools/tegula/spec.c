@@ -154,6 +154,11 @@ static const struct {
 };
 enum { N_GENERATORS = sizeof generators / sizeof *generators };
 
+static bool expected(const Spec *s, const char *what) {
+    return *s->p ? fail(s, "expected %s at '%s'", what, s->p)
+                 : fail(s, "expected %s at the end", what);
+}
+
 static bool take_setting(Spec *s, Generator *g) {
     const char *name = take_name(s);
     const struct {
@@ -185,7 +190,7 @@ static bool take_extents(Spec *s, Generator *g, int *rank, int64_t *extents) {
                 return fail(s, "an extent is a number from 0 on");
             ++*rank;
         }
-        if (!take(s, ',') && *s->p != ')') return fail(s, "expected ',' or ')' at '%s'", s->p);
+        if (!take(s, ',') && *s->p != ')') return expected(s, "',' or ')'");
     }
     return true;
 }
@@ -311,7 +316,7 @@ static bool take_slices(Spec *s) {
             s->t.strides[kept++] = s->t.strides[axis];
         }
         axis++;
-        if (!take(s, ',') && *s->p != ']') return fail(s, "expected ',' or ']' at '%s'", s->p);
+        if (!take(s, ',') && *s->p != ']') return expected(s, "',' or ']'");
     }
     for (; axis < old.rank; axis++) {
         s->t.extents[kept] = old.extents[axis];
