@@ -80,7 +80,8 @@ void job_choose(Job *job) {
     for (int i = 0; i < open.n; i++) {
         Trial t = {.job = job, .seconds = -1};
         take(job, n, set, &open.data[i]);
-        ctx_protect(job->ctx, estimate, &t);
+        CtxStatus status = ctx_protect(job->ctx, estimate, &t);
+        if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(job->ctx, status);
         diag_rewind(job->ctx, mark);
         if (t.seconds < 0 || (least >= 0 && t.seconds >= least)) continue;
         least = t.seconds;
