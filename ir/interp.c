@@ -364,6 +364,6 @@ bool interp_run(Ir *ir, Op *module, const char *kernel, int n_args, const Interp
     it.random = it.options.seed;
     Launch l = {&it, kernel, n_args, args};
     CtxStatus status = ctx_protect(it.ctx, launch, &l);
-    if (status == CTX_NO_MEMORY) diag(it.ctx, (Loc){0}, D_RUN_FAILED, "out of memory");
+    if (status == CTX_NO_MEMORY) ctx_leave(it.ctx, status); // the context is of no use any more
     return status == CTX_OK;
 }

@@ -30,7 +30,8 @@ typedef struct InterpOptions {
 } InterpOptions;
 
 /// Runs a kernel. args: one a parameter of the kernel op. Returns false with a diagnostic where a
-/// contract of the launch or a check fails.
+/// contract of the launch or a check fails. Runs inside ctx_protect, which it leaves where memory
+/// runs out.
 bool interp_run(Ir *ir, Op *module, const char *kernel, int n_args, const InterpArg *args,
                 const InterpOptions *options);
 
