@@ -72,11 +72,7 @@ static void lower_atomic(Emit *e, Op *op) {
 }
 
 static void lower_reduce(Emit *e, Op *op) {
-    if (op_str(op, "order")) {
-        nest_flush(e);
-        lower_reduce_fixed(e, op);
-        return;
-    }
+    if (op_str(op, "order")) ice(e->ctx, op->loc, "fixed-order has not run");
     nest_add(e, (Root){.kind = ROOT_REDUCE, .op = op});
 }
 
