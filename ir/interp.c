@@ -43,7 +43,8 @@ void copy_reg(Reg *to, const Reg *from) {
 
 static int64_t carried_lanes(const Op *op) {
     int64_t n = 0;
-    for (int i = 0; i < op->n_results; i++) n += ty_count(result(op, i)->type);
+    for (int i = 0; i < op->n_results; i++)
+        if (ty_is_block(result(op, i)->type)) n += ty_count(result(op, i)->type);
     return n;
 }
 
