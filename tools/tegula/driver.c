@@ -76,7 +76,7 @@ bool job_passes(Job *job) {
 
 static void print_text(void *user, const char *text) {
     (void)user;
-    fputs(text, stdout);
+    puts(text);
 }
 
 /// The interpreter runs tile IR as the front end makes it: it is the oracle of all that follows.
