@@ -460,9 +460,9 @@ static Loc parse_loc(Parser *p) {
     int64_t line = need_int(p, "a line number");
     need(p, ':');
     int64_t col = need_int(p, "a column number");
-    if (line < 0 || line > UINT32_MAX || col < 0 || col > UINT16_MAX) {
+    if (line < 1 || line > UINT32_MAX || col < 1 || col > UINT16_MAX) {
         p->at = at;
-        fail(p, "a line of 32 and a column of 16 bits");
+        fail(p, "a line of 32 and a column of 16 bits, from 1");
     }
     return (Loc){.line = (uint32_t)line, .file = p->file, .col = (uint16_t)col, .len = 1};
 }
