@@ -3,6 +3,7 @@
 // CTX_NO_MEMORY and all of the context freed, or as it ends where memory is plenty. What else is
 // held (files, mappings, objects of LLVM) a leak checker sees; with TEGULA_HOSTILE every block is
 // an allocation of its own.
+#include "tests/unit/meter.h"
 #include "tools/tegula/cli.h"
 
 #include <setjmp.h>
@@ -13,23 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/// Fails from allocation number `left` on; counts what lives.
-typedef struct Meter {
-    long left, alive;
-} Meter;
-
-static void *metered(void *user, void *old, size_t size) {
-    Meter *m = user;
-    if (size == 0) {
-        m->alive -= old != NULL;
-        free(old);
-        return NULL;
-    }
-    if (m->left-- <= 0) return NULL;
-    m->alive += old == NULL;
-    return realloc(old, size);
-}
 
 enum { MAX_WORDS = 24 };
 

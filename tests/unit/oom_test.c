@@ -2,6 +2,7 @@
 // The n-th allocation fails, for every n: the IR is read, verified, copied, rewritten and printed,
 // and each run ends with CTX_NO_MEMORY and everything freed, or with success.
 #include "ir/ir.h"
+#include "tests/unit/meter.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,23 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/// Fails from allocation number `left` on; counts what lives.
-typedef struct Meter {
-    long left, alive;
-} Meter;
-
-static void *metered(void *user, void *old, size_t size) {
-    Meter *m = user;
-    if (size == 0) {
-        m->alive -= old != NULL;
-        free(old);
-        return NULL;
-    }
-    if (m->left-- <= 0) return NULL;
-    m->alive += old == NULL;
-    return realloc(old, size);
-}
 
 /// The arena asks for chunks of 64 KiB; padding before the work moves the place where it runs out.
 /// A hostile build needs none: each block is an allocation.
