@@ -60,4 +60,79 @@ struct tg_env {
 /// A compiled kernel.
 typedef int32_t tg_entry(const tg_slot *args, const tg_env *env);
 
+/* ---- kernels as data ----------------------------------------------------------------------- */
+// An object file that `tegula build` made, and the just-in-time compiler, describe a kernel to the
+// runtime by the same constant data. The runtime binds the arguments, picks a variant, runs it.
+
+enum { TG_ABI = 1, TG_MAX_RANK = 8, TG_MAX_PARAMS = 64 };
+
+enum tg_param_kind { TG_PARAM_TENSOR, TG_PARAM_SCALAR, TG_PARAM_CONST };
+enum tg_param_flags { TG_PARAM_OPTIONAL = 1, TG_PARAM_WRITTEN = 2, TG_PARAM_BOOL = 4 };
+
+/// A parameter as the source declares it. Types are DLPack's (code, bits); bits 0: that of the type
+/// parameter `type`, which the arguments settle.
+typedef struct tg_param_info {
+    const char *name;
+    uint8_t kind, flags; // tg_param_kind, tg_param_flags
+    uint8_t code, bits;
+    int8_t type;    // index of the type parameter, or -1
+    int8_t rank;    // of a tensor without its pack
+    int8_t pack_at; // first axis of `..N`, or -1
+    int8_t pack;    // tensors of one number share `..N`, so their packs are merged alike
+} tg_param_info;
+
+/// What must hold of the arguments for a variant to be right. Axes count after packs were merged;
+/// a stride of an axis of extent <= 1 always holds.
+enum tg_fact_kind {
+    TG_FACT_NULL,   // an optional tensor is null (value 1) or is not (0)
+    TG_FACT_EXTENT, // of axis
+    TG_FACT_STRIDE, // of axis, in elements
+    TG_FACT_PACK,   // how many axes are left of the pack
+    TG_FACT_VALUE,  // of an integer or a const parameter
+    TG_FACT_TYPE,   // of a type parameter (param counts those): code << 8 | bits
+};
+typedef struct tg_fact {
+    uint8_t kind, param, axis, reserved;
+    int32_t reserved2;
+    int64_t value;
+} tg_fact;
+
+/// Of variants that are right, the runtime takes one of the highest level that the CPU has, and
+/// among those the one whose hints are nearest: the least sum of |log2(extent) - log2(hint)|.
+typedef struct tg_hint {
+    uint8_t param, axis, reserved[6];
+    int64_t extent;
+} tg_hint;
+
+/// CPU levels, in ascending order; 0 runs on every CPU of the architecture.
+enum tg_level { TG_LEVEL_BASE, TG_LEVEL_V3, TG_LEVEL_V4, TG_LEVEL_AMX, TG_LEVELS };
+
+/// One compilation of a kernel. Its arguments are those parameters that `params` lists, in order:
+/// const ones and nulls are left out.
+typedef struct tg_variant {
+    tg_entry *entry;
+    const tg_fact *facts;
+    const tg_hint *hints;
+    const uint8_t *params;
+    const uint8_t *inplace; // pairs of parameters that may be one view
+    const char *config;     // "BM=64 BN=32": the tune values, for people
+    int16_t level, n_facts, n_hints, n_params, n_inplace, reserved[3];
+} tg_variant;
+
+typedef struct tg_kernel_info {
+    const char *name;      // as in the source: "softmax"
+    const char *signature; // the header line, for messages
+    const tg_param_info *params;
+    const tg_variant *variants; // of an object; the just-in-time compiler adds its own
+    int32_t n_params, n_types, n_variants, reserved;
+} tg_kernel_info;
+
+/// The kernel itself, in writable memory: what launches take.
+typedef struct tg_kernel tg_kernel;
+struct tg_kernel {
+    uint32_t abi, reserved; // TG_ABI
+    const tg_kernel_info *info;
+    void *state; // the runtime's; NULL before the first use
+};
+
 #endif

@@ -16,7 +16,8 @@ ARROWS = {
     "frontend": {"frontend", "ir", "lang", "stdlib"},
     "passes": {"passes", "ir", "lang"},
     "backends": {"backends", "passes", "ir", "lang", "runtime"},
-    "runtime": {"runtime"},
+    "runtime": {"runtime", "tegula"},
+    "driver": {"driver", "frontend", "backends", "passes", "ir", "lang", "runtime", "stdlib"},
     "examples": {"runtime"},
 }
 CODE = {".c", ".h", ".def", ".l", ".y"}

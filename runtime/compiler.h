@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How the runtime asks for code that it does not have, without knowing who makes it: the one table
+// between runtime and compiler. The runtime alone (libtegula_rt) never fills it in.
+#ifndef RUNTIME_COMPILER_H
+#define RUNTIME_COMPILER_H
+
+#include "runtime/abi.h"
+#include "runtime/tegula.h"
+
+/// An argument of the launch that needs code: packs not merged, strides never NULL for a tensor.
+typedef struct tg_actual {
+    uint8_t null;       // an optional tensor that is not there
+    uint8_t code, bits; // DLPack's type of a tensor
+    int8_t rank;
+    const int64_t *shape, *strides;
+    int64_t value; // of an integer, bool or const parameter
+} tg_actual;
+
+typedef struct tg_compiler {
+    /// Makes a variant that is right for these arguments, one a parameter, with hints for their
+    /// extents. It stays valid as long as the kernel. Fails through tg_fail.
+    tg_status (*compile)(void *user, const tg_actual *args, int n, const tg_variant **out);
+} tg_compiler;
+
+/// Makes a kernel whose missing variants `compiler` makes; info, compiler and user outlive it.
+tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg_compiler *compiler,
+                         void *user);
+/// Frees what launches left in it.
+void tg_kernel_close(tg_kernel *kernel);
+
+/// Sets tg_last_error() of this thread and returns status.
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+tg_status tg_fail(tg_status status, const char *format, ...);
+
+/// Memory of the current context's hooks, aligned to 64 bytes.
+void *tg_allocate(size_t bytes);
+void tg_release(void *memory, size_t bytes);
+/// A line to the current context's log hook.
+void tg_log(const char *line);
+
+/// The highest level that this CPU and its operating system offer.
+enum tg_level tg_cpu_level(void);
+
+#endif

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+/// Tegula's C API: run kernels that were compiled ahead of time (libtegula_rt, no compiler inside)
+/// or that are compiled on their first launch (libtegula).
+///
+/// Every function is thread-safe. None exits, aborts or prints: what fails returns a status, and
+/// tg_last_error() says why. Pointers that a call takes are read during the call alone.
+#ifndef TEGULA_H
+#define TEGULA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tegula/dlpack.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TG_VERSION_MAJOR 0
+#define TG_VERSION_MINOR 1
+
+/* ---- status -------------------------------------------------------------------------------- */
+
+typedef enum tg_status {
+    TG_OK = 0,
+    TG_ERROR_ARGUMENT = 1,    // an argument has the wrong type, rank, device, or is missing
+    TG_ERROR_CONTRACT = 2,    // dims disagree, `require` or `assert` fails, tensors overlap
+    TG_ERROR_SOURCE = 3,      // the source does not compile
+    TG_ERROR_NOT_FOUND = 4,   // no such kernel, file or variant
+    TG_ERROR_MEMORY = 5,      // out of memory
+    TG_ERROR_UNSUPPORTED = 6, // this build or this machine cannot do it
+    TG_ERROR_INTERNAL = 7     // a mistake in Tegula, or a fatal error of LLVM
+} tg_status;
+
+/// "TG_OK", ...
+const char *tg_status_name(tg_status status);
+/// What the last failed call of this thread said, with file, line and hint where there are some.
+/// Valid until the next failing call of this thread; never NULL.
+const char *tg_last_error(void);
+/// "0.1.0"
+const char *tg_version(void);
+
+/* ---- contexts ------------------------------------------------------------------------------ */
+
+/// Threads and their memory. Kernels run on the calling thread's current context, by default one
+/// that the process shares and that starts with all cores.
+typedef struct tg_context tg_context;
+
+/// Hooks; every one may be NULL. They are called from any thread that launches.
+typedef struct tg_options {
+    size_t size; // sizeof(tg_options): later versions append fields
+    int threads; // 0: one a core that the process may use
+    void *user;  // first argument of every hook
+    /// Memory of the runtime and the compiler, aligned to 64 bytes or more; NULL where none is left.
+    void *(*allocate)(void *user, size_t bytes);
+    void (*release)(void *user, void *memory, size_t bytes);
+    /// Warnings and progress, a line each without newline.
+    void (*log)(void *user, const char *line);
+    /// What kernels `print`; from one thread at a time.
+    void (*print)(void *user, const char *text);
+    /// Calls task(arg, i) for each i in [0, n), in any order, on any threads; returns when all have
+    /// ended. Instead of threads of the context's own.
+    void (*parallel)(void *user, size_t n, void (*task)(void *arg, size_t i), void *arg);
+} tg_options;
+
+/// options NULL: all defaults.
+tg_status tg_context_create(const tg_options *options, tg_context **out);
+/// No kernel may run on it, and modules made with it must be gone.
+void tg_context_destroy(tg_context *context);
+/// Makes context the calling thread's current one (NULL: the shared one); returns the one before.
+tg_context *tg_context_use(tg_context *context);
+int tg_context_threads(const tg_context *context);
+
+/* ---- arguments ----------------------------------------------------------------------------- */
+
+/// What a launch passes for one parameter. Make it with the functions below.
+typedef enum tg_arg_kind { TG_ARG_TENSOR, TG_ARG_INT, TG_ARG_FLOAT } tg_arg_kind;
+typedef struct tg_arg {
+    tg_arg_kind kind;
+    union {
+        const DLTensor *tensor; // NULL: an optional tensor that is not there
+        int64_t i;              // of integers and bool
+        double f;
+    } as;
+} tg_arg;
+
+static inline tg_arg tg_tensor(const DLTensor *tensor) {
+    tg_arg a;
+    a.kind = TG_ARG_TENSOR;
+    a.as.tensor = tensor;
+    return a;
+}
+static inline tg_arg tg_none(void) {
+    return tg_tensor(NULL);
+}
+static inline tg_arg tg_int(int64_t value) {
+    tg_arg a;
+    a.kind = TG_ARG_INT;
+    a.as.i = value;
+    return a;
+}
+static inline tg_arg tg_float(double value) {
+    tg_arg a;
+    a.kind = TG_ARG_FLOAT;
+    a.as.f = value;
+    return a;
+}
+
+/// A dense row-major tensor in the memory of this machine; shape is kept as a pointer.
+static inline DLTensor tg_dense(const void *data, DLDataTypeCode code, int bits, int rank,
+                                const int64_t *shape) {
+    DLTensor t;
+    t.data = (void *)(uintptr_t)data;
+    t.device.device_type = kDLCPU;
+    t.device.device_id = 0;
+    t.ndim = rank;
+    t.dtype.code = (uint8_t)code;
+    t.dtype.bits = (uint8_t)bits;
+    t.dtype.lanes = 1;
+    t.shape = (int64_t *)(uintptr_t)shape;
+    t.strides = NULL;
+    t.byte_offset = 0;
+    return t;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
+/// A kernel of an object file or of a module.
+typedef struct tg_kernel tg_kernel;
+
+/// Runs a kernel on the current context, to its end. args: one a parameter, in the order of the
+/// source, constants included. A first launch of a new kind compiles (modules) or fails with
+/// TG_ERROR_NOT_FOUND and what there is (objects).
+tg_status tg_launch(tg_kernel *kernel, const tg_arg *args, int n);
+/// Prepares what a launch with such arguments needs, without running it.
+tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n);
+
+const char *tg_kernel_name(const tg_kernel *kernel);
+/// "kernel softmax<T: float>(x: T[R, N], y: T[R, N])"
+const char *tg_kernel_signature(const tg_kernel *kernel);
+int tg_kernel_params(const tg_kernel *kernel);
+/// Name of parameter i, or NULL.
+const char *tg_kernel_param(const tg_kernel *kernel, int i);
+
+/* ---- modules: libtegula alone -------------------------------------------------------------- */
+
+/// The kernels of one source file and of what it imports.
+typedef struct tg_module tg_module;
+
+/// How a module is compiled.
+typedef struct tg_module_options {
+    size_t size;          // sizeof(tg_module_options)
+    const char *paths;    // where imports are looked for, separated by ':'; NULL: beside the file
+    const char *settings; // tune values and schedule axes to pin, "BM=64 BN=32"; NULL: chosen
+    int check;            // bounds, asserts and divisions are checked, as by --check
+    int debug;            // debug information
+} tg_module_options;
+
+/// Reads and checks a source. Kernels are compiled when they are launched. name stands in messages;
+/// it need not be a file. options may be NULL. TG_ERROR_SOURCE: tg_last_error() has every message.
+tg_status tg_module_from_source(const char *source, size_t length, const char *name,
+                                const tg_module_options *options, tg_module **out);
+tg_status tg_module_from_file(const char *path, const tg_module_options *options, tg_module **out);
+/// No kernel of it may be running.
+void tg_module_destroy(tg_module *module);
+int tg_module_kernels(const tg_module *module);
+/// The kernel by its number in the file; NULL where there is none. It lives as long as the module.
+tg_kernel *tg_module_kernel_at(tg_module *module, int i);
+/// By name; NULL finds the only one. TG_ERROR_NOT_FOUND lists what there is.
+tg_status tg_module_kernel(tg_module *module, const char *name, tg_kernel **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
