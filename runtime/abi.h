@@ -90,6 +90,8 @@ enum tg_fact_kind {
     TG_FACT_PACK,   // how many axes are left of the pack
     TG_FACT_VALUE,  // of an integer or a const parameter
     TG_FACT_TYPE,   // of a type parameter (param counts those): code << 8 | bits
+    TG_FACT_LEAST,  // the extent of axis is at least value
+    TG_FACT_MOST,   // the extent of axis is at most value
 };
 typedef struct tg_fact {
     uint8_t kind, param, axis, reserved;
@@ -97,14 +99,17 @@ typedef struct tg_fact {
     int64_t value;
 } tg_fact;
 
-/// Of variants that are right, the runtime takes one of the highest level that the CPU has, and
-/// among those the one whose hints are nearest: the least sum of |log2(extent) - log2(hint)|.
+/// Of variants that are right, the runtime takes one of the highest level that the CPU has, of those
+/// one with the most facts, and of those the one whose hints are nearest: the least sum of
+/// |log2(extent) - log2(hint)|.
 typedef struct tg_hint {
     uint8_t param, axis, reserved[6];
     int64_t extent;
 } tg_hint;
 
-/// CPU levels, in ascending order; 0 runs on every CPU of the architecture.
+/// CPU levels, in ascending order; 0 runs on every CPU of the architecture. V3 and V4 are those of
+/// the x86-64 psABI; AMX is V4 with amx-tile, amx-bf16, amx-int8, avx512bf16, avx512fp16 and
+/// avx512vnni.
 enum tg_level { TG_LEVEL_BASE, TG_LEVEL_V3, TG_LEVEL_V4, TG_LEVEL_AMX, TG_LEVELS };
 
 /// One compilation of a kernel. Its arguments are those parameters that `params` lists, in order:

@@ -15,6 +15,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 #define TG_VERSION_MAJOR 0
 #define TG_VERSION_MINOR 1
@@ -169,6 +172,9 @@ tg_kernel *tg_module_kernel_at(tg_module *module, int i);
 /// By name; NULL finds the only one. TG_ERROR_NOT_FOUND lists what there is.
 tg_status tg_module_kernel(tg_module *module, const char *name, tg_kernel **out);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif
