@@ -92,6 +92,7 @@ enum tg_fact_kind {
     TG_FACT_TYPE,   // of a type parameter (param counts those): code << 8 | bits
     TG_FACT_LEAST,  // the extent of axis is at least value
     TG_FACT_MOST,   // the extent of axis is at most value
+    TG_FACT_STRIDED, // the stride of axis is neither 0 nor 1
 };
 typedef struct tg_fact {
     uint8_t kind, param, axis, reserved;
