@@ -269,10 +269,11 @@ static char parse_escape(Parser *p) {
         p->at++;
         return bytes[name - names];
     }
-    char *stop = NULL, digits[3] = {0};
-    if (*p->at == 'x' && isxdigit((unsigned char)p->at[1])) memcpy(digits, p->at + 1, 2);
-    long byte = strtol(digits, &stop, 16);
-    if (byte == 0 || *stop) fail(p, "one of \\n \\t \\\" \\\\ \\x01 .. \\xff");
+    char digits[3] = {0};
+    bool hex = *p->at == 'x' && isxdigit((unsigned char)p->at[1]);
+    if (hex && isxdigit((unsigned char)p->at[2])) memcpy(digits, p->at + 1, 2);
+    long byte = strtol(digits, NULL, 16);
+    if (byte == 0) fail(p, "one of \\n \\t \\\" \\\\ \\x01 .. \\xff");
     p->at += 3;
     return (char)byte;
 }
