@@ -1,0 +1,41 @@
+# What `cmake --install` puts where: programs, libraries, headers, the library of kernels, and the
+# files by which pkg-config and CMake find them.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(TEGULA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tegula)
+file(RELATIVE_PATH TEGULA_CONFIG_TO_ROOT /${TEGULA_CMAKE_DIR} /)
+file(RELATIVE_PATH TEGULA_PC_TO_ROOT /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+
+install(FILES ${CMAKE_SOURCE_DIR}/runtime/tegula.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/runtime/tegula/dlpack.h ${CMAKE_SOURCE_DIR}/runtime/abi.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/stdlib/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/std
+        FILES_MATCHING PATTERN "*.teg")
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+foreach(library tegula_rt tegula_rt_shared tegula_static tegula_shared)
+    if(TARGET ${library})
+        install(TARGETS ${library} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+                LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    endif()
+endforeach()
+
+function(tegula_pkgconfig name description)
+    set(TEGULA_PC_NAME ${name})
+    set(TEGULA_PC_DESCRIPTION ${description})
+    configure_file(${CMAKE_SOURCE_DIR}/cmake/tegula.pc.in ${CMAKE_BINARY_DIR}/gen/${name}.pc @ONLY)
+    install(FILES ${CMAKE_BINARY_DIR}/gen/${name}.pc
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+tegula_pkgconfig(tegula_rt "Runs tensor kernels that were compiled ahead of time")
+tegula_pkgconfig(tegula "Compiles and runs tensor kernels")
+
+configure_file(${CMAKE_SOURCE_DIR}/cmake/tegula-config.cmake.in
+               ${CMAKE_BINARY_DIR}/gen/tegula-config.cmake @ONLY)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/gen/tegula-config-version.cmake
+                                 VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/gen/tegula-config.cmake
+              ${CMAKE_BINARY_DIR}/gen/tegula-config-version.cmake
+        DESTINATION ${TEGULA_CMAKE_DIR})
