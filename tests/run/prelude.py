@@ -119,3 +119,9 @@ for n in (1, 8, 100, 1000):
     case("prelude.teg", "log_sums", {"x": np.round(normal((3, n), n + 1) * 4)},
          lambda x, **_: {"y": np.log(np.exp(x).sum(1)), "best": x.argmax(1)},
          tune=[{"B": 8}, {"B": 64}], ulps=6, name=f"log_sums-{n}")
+
+for t, x in (("f16", normal((5, 100), 8, np.float16)), ("f32", normal((5, 100), 8)),
+             ("f64", normal((5, 100), 8, np.float64)), ("bf16", bf16(normal((5, 100), 8)))):
+    case("prelude.teg", "wide_sums", {"x": x}, name=f"wide-{t}", length=100,
+         expect=lambda x, t=t, **_: {"y": (x * x).sum(1), "s": np.float64(0.1 if t == "f64" else np.float32(0.1))},
+         computes="float64" if t == "f64" else "float32")
