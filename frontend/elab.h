@@ -410,7 +410,8 @@ void el_scratch(Elab *e, const Stmt *s);
 Val el_call_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args);
 /// A dim without known value that v is made of, or NULL.
 const char *el_unknown_dim(Elab *e, const Value *v);
-/// Checks at launch that a host scalar is at most n.
-void el_require_at_most(Elab *e, Value *v, int64_t n);
+/// The code is made for values of a host scalar from least to n;
+/// larger ones are refused at launch.
+void el_require_range(Elab *e, Value *v, int64_t least, int64_t n);
 
 #endif

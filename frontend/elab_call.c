@@ -128,9 +128,13 @@ static void take_over(Elab *e, Loc loc, const Kernel *callee, const Val *args) {
     for (int i = 0; i < callee->dims.n; i++) {
         const KDim *d = callee->dims.data[i];
         int64_t v;
-        if (d->fixed && args[d->param].kind == V_TENSOR)
-            el_const_int(e, loc, val_ir(el_tensor_dim(e, args[d->param].tensor, d->axis)), d->name,
-                         &v);
+        bool bounded = d->least > 0 || d->most < INT64_MAX;
+        if (args[d->param].kind != V_TENSOR || (!d->fixed && !bounded)) continue;
+        Value *extent = el_tensor_dim(e, args[d->param].tensor, d->axis);
+        if (d->fixed)
+            el_const_int(e, loc, val_ir(extent), d->name, &v);
+        else
+            kernel_note_bounds(e, extent, d->least, d->most);
     }
     for (int i = 0; i < callee->def->params.n; i++) {
         ParamUse *use = args[i].kind == V_TENSOR ? args[i].tensor->use : NULL;
@@ -198,15 +202,22 @@ Elab elab_create(Ir *ir, const Program *p) {
     return e;
 }
 
-/// The dims whose values this code depends on, for whoever keeps compiled code.
-static void list_fixed(Elab *e, const Kernel *k, Elaborated *out) {
-    VEC(NamedValue) all = {0};
+/// The dims and the values that this code is right for, for whoever keeps compiled code.
+static void list_dims(Elab *e, const Kernel *k, Elaborated *out) {
+    VEC(NamedValue) fixed = {0};
+    VEC(DimUse) all = {0};
     for (int i = 0; i < k->dims.n; i++) {
-        NamedValue v = {k->dims.data[i]->name, k->dims.data[i]->value};
-        if (k->dims.data[i]->fixed) vec_push(e->ctx, &all, v);
+        const KDim *d = k->dims.data[i];
+        NamedValue v = {d->name, d->value};
+        DimUse use = {d->name, d->param, d->axis, d->least, d->most};
+        if (d->fixed) use.least = use.most = d->value + d->plus;
+        if (d->fixed) vec_push(e->ctx, &fixed, v);
+        vec_push(e->ctx, &all, use);
     }
-    out->specialised = all.data;
-    out->n_specialised = all.n;
+    out->specialised = fixed.data;
+    out->n_specialised = fixed.n;
+    out->dims = all.data;
+    out->n_dims = all.n;
 }
 
 typedef struct Search {
@@ -245,6 +256,6 @@ Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst) {
     out->params = k->uses;
     out->n_config = k->config.n;
     out->config = k->config.data;
-    list_fixed(&e, k, out);
+    list_dims(&e, k, out);
     return out;
 }

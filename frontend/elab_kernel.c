@@ -308,9 +308,33 @@ static Builder at_checks(Elab *e) {
     return old;
 }
 
-/// Nothing where v depends on more than the launch: then no value of it was known, either.
-void el_require_at_most(Elab *e, Value *v, int64_t n) {
+/// Where v is a dim, or a dim and a constant, its bounds are known; of a longer expression each dim
+/// is held to its value.
+void kernel_note_bounds(Elab *e, const Value *v, int64_t least, int64_t most) {
+    const Op *op = v->def;
+    int64_t c;
+    if (!op || !e->kernel) return;
+    if (op->code == OP_DIM) {
+        KDim *d = dim_of_op(e, op);
+        if (!d || d->fixed) return;
+        if (least > d->least) d->least = least;
+        if (most < d->most) d->most = most;
+    } else if (op->code == OP_SUB && const_int(operand(op, 1), &c)) {
+        kernel_note_bounds(e, operand(op, 0), least + c, most + c);
+    } else if (op->code == OP_CAST) {
+        kernel_note_bounds(e, operand(op, 0), least, most);
+    } else {
+        for (int i = 0; i < op->n_operands; i++)
+            if (el_known_int(e, val_ir(operand(op, i)), &c))
+                kernel_note_bounds(e, operand(op, i), c, c);
+    }
+}
+
+/// Smaller values are right, too, but another code serves them better. No check where v depends on
+/// more than the launch: then no value of it was known, either.
+void el_require_range(Elab *e, Value *v, int64_t least, int64_t n) {
     if (!e->kernel || !e->kernel->mark) return;
+    kernel_note_bounds(e, v, least, n);
     Builder old = at_checks(e);
     PtrMap copies = {0};
     Value *x = hoisted(e, &e->b, v, &copies);

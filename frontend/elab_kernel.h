@@ -16,6 +16,7 @@ typedef struct KDim {
     bool known;      // its value is known when compiling
     int64_t value;
     bool fixed; // it is a constant of this instance
+    int64_t least, most; // extents of the axis that this instance is right for
     Val val;
 } KDim;
 
@@ -65,6 +66,8 @@ KDim *kernel_find_dim(const Kernel *k, const char *name);
 /// The value fixed by hand for a dim, const parameter or type parameter.
 const NamedValue *inst_dim(const Inst *inst, const char *name);
 const NamedValue *inst_set(const Inst *inst, const char *name);
+/// The instance is right for values of v from least to most alone: notes it at the dims of v.
+void kernel_note_bounds(Elab *e, const Value *v, int64_t least, int64_t most);
 /// `require cond` at the launch checks; text as of OP_REQUIRE.
 void kernel_require(Elab *e, Loc loc, Value *cond, const char *text, int n, Value *const *values);
 /// The extent or stride of an axis as the caller passed it, whatever the type says.

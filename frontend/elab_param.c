@@ -279,6 +279,7 @@ static void add_dim(Elab *e, const char *name, int param, int axis, int64_t plus
     Loc loc = kp->axis_expr[axis] ? kp->axis_expr[axis]->loc : kp->p->loc;
     const NamedValue *v = inst_dim(k->inst, name);
     *d = (KDim){.name = name, .loc = loc, .param = param, .axis = axis, .plus = plus};
+    d->most = INT64_MAX;
     d->known = v != NULL;
     d->value = v ? v->value : 0;
     kp->axis_dim[axis] = d;

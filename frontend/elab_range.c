@@ -42,17 +42,21 @@ Val el_range(Elab *e, Value *lo, Value *hi, int64_t size) {
 
 /* ---- cover --------------------------------------------------------------------------------- */
 
-/// The least of 16, 24, 32, 48, 64, 96, ... that holds n.
-static int64_t ladder(int64_t n) {
+/// The least of 16, 24, 32, 48, 64, 96, ... that holds n; *below: what the size before it holds.
+static int64_t ladder(int64_t n, int64_t *below) {
     int64_t size = 16;
-    while (size < n && size < INT32_MAX) size = size & (size - 1) ? size / 3 * 4 : size / 2 * 3;
+    *below = -1;
+    while (size < n && size < INT32_MAX) {
+        *below = size;
+        size = size & (size - 1) ? size / 3 * 4 : size / 2 * 3;
+    }
     return size;
 }
 
 /// A constant is covered exactly. A dim stays dynamic: the size is that of a ladder, so that one
 /// code serves many values, and a launch check keeps larger ones out.
 Val el_cover(Elab *e, Loc loc, Val n) {
-    int64_t known;
+    int64_t known, below;
     if (n.kind == V_CONST) {
         if (!el_extent(e, loc, n, "the size of cover", &known)) return val_error();
         return el_range(e, build_index(&e->b, 0), build_index(&e->b, known), known);
@@ -63,9 +67,9 @@ Val el_cover(Elab *e, Loc loc, Val n) {
         el_const_int(e, loc, n, "the argument of cover", &known);
         return val_error();
     }
-    int64_t size = ladder(known);
+    int64_t size = ladder(known, &below);
     if (size < known) return el_fail(e, loc, D_BAD_EXTENT, "the size of cover", (long long)known);
-    el_require_at_most(e, end, size);
+    el_require_range(e, end, below + 1, size);
     return el_range(e, build_index(&e->b, 0), end, size);
 }
 

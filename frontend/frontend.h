@@ -97,6 +97,15 @@ typedef struct ParamUse {
                                  // pack, its stride that of the last one whose extent is not 1
 } ParamUse;
 
+/// A dim, and the axis that says it at launch. The code is right for extents from least to most of
+/// that axis: both are the extent where the code holds the dim as a constant, `cover` allows a step
+/// of its ladder.
+typedef struct DimUse {
+    const char *name;
+    int param, axis; // axes as merged
+    int64_t least, most;
+} DimUse;
+
 /// The region of the kernel op has one argument a parameter, without those that are CONST or null;
 /// the op's `params` names them.
 typedef struct Elaborated {
@@ -106,6 +115,8 @@ typedef struct Elaborated {
     ParamUse *params;
     int n_specialised;       // dims that the code holds as constants
     NamedValue *specialised; // and their values: part of the key of the code
+    int n_dims;
+    DimUse *dims; // all, in the order in which parameters bind them
     int n_config;
     NamedValue *config; // tune values taken
 } Elaborated;

@@ -4,12 +4,6 @@
 
 #include <string.h>
 
-static int use_by_name(const Elaborated *code, const char *name) {
-    for (int i = 0; i < code->n_params; i++)
-        if (strcmp(code->params[i].name, name) == 0) return i;
-    return -1;
-}
-
 /// Axes from .. to of `t` as one: the elaborator has seen that one stride walks them. Axes of
 /// extent 1 have no say; no axes at all are one row.
 static void join_axes(const Tensor *t, int from, int to, Tensor *out) {
@@ -37,18 +31,12 @@ static Tensor merge_pack(const Tensor *t, const ParamUse *use) {
 }
 
 Bound job_bind(Job *job) {
-    const Elaborated *code = job->code;
-    Op *kernel = find_kernel(code->module, code->name);
-    const Attr *names = kernel ? op_attr(kernel, "params") : NULL;
-    if (!names || names->n != kernel->regions[0]->n_args)
-        ice(job->ctx, (Loc){0}, "kernel '%s' does not name its parameters", code->name);
-    Bound b = {.n = names->n,
-               .uses = ctx_array(job->ctx, const ParamUse *, names->n + 1),
-               .args = ctx_array(job->ctx, InterpArg, names->n + 1)};
-    for (int k = 0; k < names->n; k++) {
-        int i = use_by_name(code, names->strs[k]);
-        if (i < 0) ice(job->ctx, kernel->loc, "there is no parameter '%s'", names->strs[k]);
-        b.uses[k] = &code->params[i];
+    int n = build_arguments(&job->build), i;
+    Bound b = {.n = n,
+               .uses = ctx_array(job->ctx, const ParamUse *, n + 1),
+               .args = ctx_array(job->ctx, InterpArg, n + 1)};
+    for (int k = 0; k < n; k++) {
+        b.uses[k] = build_argument(&job->build, k, &i);
         b.args[k].scalar = job->args[i].scalar;
         if (job->args[i].kind == ARG_TENSOR)
             b.args[k].tensor = merge_pack(&job->args[i].tensor, b.uses[k]);
@@ -94,7 +82,7 @@ static bool may_be_one(const Attr *pairs, int a, int b) {
 /// read before it is written: the pass `alias` proves that.
 bool job_check_overlaps(Job *job) {
     Bound b = job_bind(job);
-    const Op *kernel = find_kernel(job->code->module, job->code->name);
+    const Op *kernel = find_kernel(job->build.code->module, job->build.code->name);
     const Attr *pairs = op_attr(kernel, "inplace");
     for (int i = 0; i < b.n; i++) {
         for (int j = 0; j < b.n; j++) {

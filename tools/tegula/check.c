@@ -2,8 +2,6 @@
 // tegula check, tegula fmt: what is done to source files alone.
 #include "tools/tegula/cli.h"
 
-#include "passes/passes.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +24,7 @@ static void check_kernel(Ctx *ctx, Program *program, const FnDef *kernel) {
 }
 
 int cmd_check(Ctx *ctx, const Options *o) {
-    Importer importer = source_importer(&o->paths);
+    const Importer *importer = option_importer(ctx, o);
     int warnings = 0;
     bool unread = false;
     for (int i = 0; i < o->files.n; i++) {
@@ -34,7 +32,7 @@ int cmd_check(Ctx *ctx, const Options *o) {
         unread |= !file;
         if (!file) continue;
         int before = diag_errors(ctx);
-        Program *program = fe_load(ctx, file, &importer);
+        Program *program = fe_load(ctx, file, importer);
         for (int k = 0; k < fe_kernel_count(program) && diag_errors(ctx) == before; k++)
             check_kernel(ctx, program, fe_kernel(program, k));
     }

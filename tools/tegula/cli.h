@@ -3,8 +3,7 @@
 #ifndef TOOLS_TEGULA_CLI_H
 #define TOOLS_TEGULA_CLI_H
 
-#include "frontend/frontend.h"
-#include "lang/base.h"
+#include "driver/driver.h"
 
 /// Exit codes. USER: the input has errors. USAGE: the command line has. BUG: Tegula has.
 enum { EXIT_OK, EXIT_USER, EXIT_USAGE, EXIT_BUG };
@@ -56,7 +55,7 @@ double cli_seconds(void); // monotonic
 /// Reads a file (`-`: standard input) into the context; 0, reported, where it cannot be read.
 uint16_t source_read(Ctx *ctx, const char *path);
 /// Finds imported files beside the importing one, then in the folders of --path.
-Importer source_importer(const List *paths);
+const Importer *option_importer(Ctx *ctx, const Options *o);
 
 /* ---- commands ------------------------------------------------------------------------------ */
 // Each returns an exit code. They run inside ctx_protect.

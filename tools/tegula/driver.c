@@ -2,7 +2,6 @@
 // From an instance to execution: the executors, the levels that can be printed, the pipelines.
 #include "tools/tegula/driver.h"
 
-#include "backends/backend.h"
 #include "runtime/host.h"
 
 #include <stdio.h>
@@ -22,54 +21,18 @@ static void print_times(const Job *job, const Pass *const *pipeline, int n, cons
         fprintf(stderr, "%10.3f ms  %s\n", seconds[i] * 1e3, pipeline[i]->name);
 }
 
-static int thread_count(const Options *o) {
-    long n = o->threads ? (long)o->threads : sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int)n : 1;
-}
-
-int job_threads(const Job *job) {
-    return thread_count(job->o);
-}
-
-/// Sets *arg where the target leaves an op to the library of elementary functions.
-static void needs_library(Op *op, void *arg) {
-    if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
-    Elem elem = operand(op, 0)->type->elem;
-    if (elem_is(elem, EC_FLOAT) && !cpu_backend.has_op(op->code, elem)) *(bool *)arg = true;
-}
-
-PassEnv job_pass_env(Job *job) {
-    TargetInfo info;
-    cpu_backend.info(NULL, &info);
-    PassEnv env = {.ir = job->ir,
-                   .threads = thread_count(job->o),
-                   .l1_bytes = info.l1_bytes,
-                   .l2_bytes = info.l2_bytes,
-                   .check = job->o->check,
-                   .vector_bytes = info.vector_bytes};
-    for (int i = 0; i < job->code->n_config; i++)
-        if (strcmp(job->code->config[i].name, "split") == 0)
-            env.split = (int)job->code->config[i].value;
-    // Elaborating the library takes longer than most kernels do.
-    bool library = false;
-    op_walk_pre(job->code->module, needs_library, &library);
-    if (library) env.library = fe_math_library(job->ir, job->code->module);
-    return env;
-}
-
 bool job_passes(Job *job) {
     int n = cpu_pipeline_length;
     double start = cli_seconds();
-    PassEnv env = job_pass_env(job);
-    PassOptions options = {.verify_each = job->o->verify_each,
-                           .time = job->o->time_passes,
-                           .dump_after = job->o->dump_after,
-                           .dump = dump,
-                           .seconds = ctx_array(job->ctx, double, n)};
-    bool ok = run_passes(&env, job->code->module, cpu_pipeline, n, &options);
+    job->build.passes = (PassOptions){.verify_each = job->o->verify_each,
+                                      .time = job->o->time_passes,
+                                      .dump_after = job->o->dump_after,
+                                      .dump = dump,
+                                      .seconds = ctx_array(job->ctx, double, n)};
+    bool ok = build_passes(&job->build);
     job->seconds[1] += cli_seconds() - start;
-    if (job->o->time_passes) print_times(job, cpu_pipeline, n, options.seconds);
-    return ok && !diag_errors(job->ctx);
+    if (job->o->time_passes) print_times(job, cpu_pipeline, n, job->build.passes.seconds);
+    return ok;
 }
 
 /* ---- the interpreter ----------------------------------------------------------------------- */
@@ -82,8 +45,8 @@ static void print_text(void *user, const char *text) {
 /// The interpreter runs tile IR as the front end makes it: it is the oracle of all that follows.
 /// The pass `alias` changes nothing; it says which parameters may be one view.
 static bool interp_compile(Job *job) {
-    PassEnv env = {.ir = job->ir};
-    pass_alias(&env, job->code->module);
+    PassEnv env = {.ir = job->build.ir};
+    pass_alias(&env, job->build.code->module);
     return true;
 }
 
@@ -94,7 +57,8 @@ static bool interp_launch(Job *job) {
     // Checked runs take programs in a random order, the same one each time.
     InterpOptions options = {
         .check = job->o->check, .seed = job->o->check ? CHECK_SEED : 0, .print = print_text};
-    return interp_run(job->ir, job->code->module, job->code->name, bound.n, bound.args, &options);
+    const Elaborated *code = job->build.code;
+    return interp_run(job->build.ir, code->module, code->name, bound.n, bound.args, &options);
 }
 
 /* ---- the CPU ------------------------------------------------------------------------------- */
@@ -107,8 +71,7 @@ static void release_code(void *code) {
 static Code *compile_cpu(Job *job, int texts, bool load) {
     if (!job_passes(job)) return NULL;
     double start = cli_seconds();
-    CodeOptions options = {.check = job->o->check, .debug = job->o->debug, .texts = texts};
-    Code *code = cpu_backend.compile(job->ir, job->code->module, &options, load);
+    Code *code = build_code(&job->build, NULL, texts, load);
     double seconds = cli_seconds() - start;
     job->seconds[1] += seconds;
     if (job->o->time_passes) fprintf(stderr, "%10.3f ms  code\n", seconds * 1e3);
@@ -126,7 +89,7 @@ static bool cpu_compile(Job *job) {
 /// The threads, kept over the runs of a batch.
 static tg_host *host_of(const Options *o) {
     static tg_host *host;
-    int threads = thread_count(o);
+    int threads = o->threads ? (int)o->threads : machine_threads();
     if (host && tg_host_threads(host) == threads) return host;
     tg_host_destroy(host);
     host = tg_host_create(threads);
@@ -233,7 +196,7 @@ static bool emit_ast(Job *job) {
 
 static bool emit_tile(Job *job) {
     Text t = {.ctx = job->ctx};
-    ir_print(&t, job->code->module, job->o->locs);
+    ir_print(&t, job->build.code->module, job->o->locs);
     fputs(t.data, stdout);
     return true;
 }

@@ -17,7 +17,6 @@ Job *job_create(Ctx *ctx, const Options *o);
 
 /// Runs the passes to grid IR, with what --dump-after, --verify-each and --time-passes ask for.
 bool job_passes(Job *job);
-PassEnv job_pass_env(Job *job);
 
 /// The arguments of the kernel op, in its order: constants and nulls left out as the code leaves
 /// them out, packs merged (bind.c).
@@ -27,7 +26,6 @@ typedef struct Bound {
     InterpArg *args;
 } Bound;
 Bound job_bind(Job *job);
-int job_threads(const Job *job);
 /// Refuses tensors that overlap one that the kernel writes; after compile.
 bool job_check_overlaps(Job *job);
 

@@ -26,8 +26,8 @@ static const char *access_text(const ParamUse *use) {
 /// What the kernel does with each parameter, and how packs were merged for these strides.
 static void print_params(const Job *job) {
     printf("parameters\n");
-    for (int i = 0; i < job->code->n_params; i++) {
-        const ParamUse *use = &job->code->params[i];
+    for (int i = 0; i < job->build.code->n_params; i++) {
+        const ParamUse *use = &job->build.code->params[i];
         printf("  %-12s %-7s", use->name,
                use->kind == PARAM_CONST || use->elem >= EL_COUNT ? "const"
                                                                  : elem_info[use->elem].name);
@@ -50,7 +50,7 @@ static void count_op(Op *op, void *arg) {
 /// How the programs of each launch became tasks, and what became of the loops.
 static void print_structure(Job *job) {
     Count count = {0};
-    op_walk_pre(job->code->module, count_op, &count);
+    op_walk_pre(job->build.code->module, count_op, &count);
     static const struct {
         OpCode code;
         const char *text;
@@ -110,14 +110,14 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     fe_configs(ctx, job->program, job->inst, MAX_CONFIGS, &configs);
     printf("%s on %s\n", job_title(job), job->executor->name);
     print_params(job);
-    print_values("tuning:", job->code->n_config, job->code->config);
+    print_values("tuning:", job->build.code->n_config, job->build.code->config);
     if (configs.n > 1) printf("  one of %d settings that the kernel allows\n", configs.n);
-    print_values("dims compiled in as constants:", job->code->n_specialised,
-                 job->code->specialised);
+    print_values("dims compiled in as constants:", job->build.code->n_specialised,
+                 job->build.code->specialised);
     if (!job_passes(job)) return EXIT_USER;
     print_structure(job);
-    op_walk_pre(job->code->module, print_tasks, NULL);
+    op_walk_pre(job->build.code->module, print_tasks, NULL);
     printf("accesses\n");
-    op_walk_pre(job->code->module, print_access, NULL);
+    op_walk_pre(job->build.code->module, print_access, NULL);
     return EXIT_OK;
 }

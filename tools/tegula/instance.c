@@ -39,14 +39,11 @@ static bool no_such_kernel(Job *job) {
     return false;
 }
 
-/// The importer must outlive the program, so it stands in the arena.
 bool job_load(Job *job) {
     job->file = source_read(job->ctx, job->o->files.at[0]);
     if (!job->file) return false;
     double start = cli_seconds();
-    Importer *importer = ctx_new(job->ctx, Importer);
-    *importer = source_importer(&job->o->paths);
-    job->program = fe_load(job->ctx, job->file, importer);
+    job->program = fe_load(job->ctx, job->file, option_importer(job->ctx, job->o));
     job->seconds[0] += cli_seconds() - start;
     if (diag_errors(job->ctx)) return false;
     job->kernel = fe_find_kernel(job->program, job->o->kernel);
@@ -370,11 +367,14 @@ bool job_instance(Job *job, bool partial) {
 
 bool job_elaborate(Job *job) {
     double start = cli_seconds();
-    job_choose(job);
-    job->ir = ir_create(job->ctx);
-    job->code = fe_elaborate(job->ir, job->program, job->inst);
+    job->build = (Build){.ctx = job->ctx,
+                         .program = job->program,
+                         .inst = job->inst,
+                         .threads = (int)job->o->threads,
+                         .debug = job->o->debug};
+    bool ok = build_elaborate(&job->build);
     job->seconds[0] += cli_seconds() - start;
-    return job->code && job->code->module && !diag_errors(job->ctx);
+    return ok;
 }
 
 /// What each type parameter stands for, from the first parameter that has it.

@@ -3,7 +3,6 @@
 #ifndef TOOLS_TEGULA_JOB_H
 #define TOOLS_TEGULA_JOB_H
 
-#include "passes/passes.h"
 #include "tools/tegula/tensors.h"
 
 typedef struct Executor Executor;
@@ -13,13 +12,12 @@ typedef struct Job {
     const Options *o;
     const Executor *executor;
     void *compiled; // of the executor
-    Ir *ir;
     uint16_t file;
     Program *program;
     const FnDef *kernel;
     Inst *inst;
     Argument *args; // one a parameter
-    Elaborated *code;
+    Build build;
     double seconds[2]; // front end, passes and code generation
 } Job;
 
@@ -30,8 +28,6 @@ bool job_load(Job *job);
 /// Makes the arguments of --arg, infers those of outputs, and the instance they ask for. With
 /// `partial`, arguments may be missing: what they would say is left to defaults.
 bool job_instance(Job *job, bool partial);
-/// Settles the tune values that --set leaves open (choose.c).
-void job_choose(Job *job);
 bool job_elaborate(Job *job);
 /// "matmul<f32> M=512 N=512 K=512": the kernel, its element types and dims.
 const char *job_title(Job *job);

@@ -47,8 +47,8 @@ static bool finish_outputs(Job *job) {
     for (int i = 0; i < job->o->outs.n; i++)
         if (!write_out(job, job->o->outs.at[i])) return false;
     if (job->o->quiet || job->o->outs.n) return true;
-    for (int i = 0; i < job->code->n_params; i++)
-        if (job->code->params[i].written && job->args[i].kind == ARG_TENSOR)
+    for (int i = 0; i < job->build.code->n_params; i++)
+        if (job->build.code->params[i].written && job->args[i].kind == ARG_TENSOR)
             show_tensor(job, job->kernel->params.at[i].name.text, &job->args[i].tensor);
     return true;
 }

@@ -1,80 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Source files from disk, and the search for imported ones.
+// Source files that the command line names.
 #include "tools/tegula/cli.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BYTES = 16 << 20 };
-
-typedef struct File {
-    FILE *f;
-    char *text;
-} File;
-
-/// Runs with the context, also where reading was cut short by an error.
-static void file_release(void *thing) {
-    File *file = thing;
-    if (file->f) fclose(file->f);
-    free(file->text);
-}
-
-/// Reads all of f. NULL, with errno, where that fails.
-static char *read_all(FILE *f, size_t *len) {
-    size_t cap = 1 << 16, n = 0;
-    char *text = malloc(cap);
-    while (text) {
-        n += fread(text + n, 1, cap - n, f);
-        if (n < cap || n > MAX_BYTES) break;
-        char *grown = realloc(text, cap *= 2);
-        if (!grown) free(text);
-        text = grown;
-    }
-    if (text && (ferror(f) || n > MAX_BYTES)) {
-        if (!ferror(f)) errno = EFBIG;
-        free(text);
-        return NULL;
-    }
-    *len = n;
-    return text;
-}
-
-/// 0, with errno, where the file cannot be read.
-static uint16_t try_read(Ctx *ctx, const char *path) {
-    File *file = ctx_new(ctx, File);
-    ctx_defer(ctx, file_release, file);
-    bool is_stdin = strcmp(path, "-") == 0;
-    FILE *f = file->f = is_stdin ? stdin : fopen(path, "rb");
-    if (!f) return 0;
-    size_t len = 0;
-    file->text = read_all(f, &len);
-    file->f = NULL;
-    int error = errno;
-    if (!is_stdin) fclose(f);
-    errno = error;
-    if (!file->text) return 0;
-    return ctx_add_source(ctx, is_stdin ? "<stdin>" : path, file->text, len);
-}
-
 uint16_t source_read(Ctx *ctx, const char *path) {
-    uint16_t file = try_read(ctx, path);
+    uint16_t file = source_find(ctx, &(Sources){0}, path);
     if (!file) cli_error("cannot read %s: %s", path, strerror(errno));
     return file;
 }
 
-/// Beside the importing file first, so that a library works wherever it is put.
-static uint16_t find_import(void *user, Ctx *ctx, const char *path, const char *from) {
-    const List *folders = user;
-    const char *slash = strrchr(from, '/');
-    int dir = slash && path[0] != '/' ? (int)(slash - from) + 1 : 0;
-    uint16_t file = try_read(ctx, ctx_format(ctx, "%.*s%s", dir, from, path));
-    for (int i = 0; i < folders->n && !file; i++)
-        file = try_read(ctx, ctx_format(ctx, "%s/%s", folders->at[i], path));
-    return file;
-}
-
-Importer source_importer(const List *paths) {
-    return (Importer){find_import, (void *)paths};
+const Importer *option_importer(Ctx *ctx, const Options *o) {
+    Sources sources = {.n_paths = o->paths.n, .paths = o->paths.at};
+    return source_importer(ctx, ctx_copy(ctx, &sources, sizeof sources));
 }

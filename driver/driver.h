@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The compiler as a library: from a source and a description of the arguments to code.
+//
+//     source_find, fe_load          text                     -> Program
+//     Build{program, inst}          what is to be compiled   -> (Inst: frontend/frontend.h)
+//     build_elaborate               chooses tune values      -> tile IR
+//     build_passes                                           -> grid IR
+//     build_code                                             -> machine code
+//     build_variant, kernel_info    what the runtime needs to know of it (runtime/abi.h)
+//
+// Everything lives in the arena of the context; mistakes of the user are its diagnostics.
+#ifndef DRIVER_DRIVER_H
+#define DRIVER_DRIVER_H
+
+#include "backends/backend.h"
+#include "frontend/frontend.h"
+#include "passes/passes.h"
+
+/* ---- source.c ------------------------------------------------------------------------------ */
+
+typedef struct SourceText {
+    const char *path, *text;
+    size_t length;
+} SourceText;
+
+/// Where the text of files is.
+typedef struct Sources {
+    int n_paths;
+    const char *const *paths; // folders in which imports are looked for, after the importing file's
+    bool closed;              // no file is read: all there is are `texts`
+    int n_texts;
+    const SourceText *texts;
+} Sources;
+
+/// Reads a file (`-`: standard input) into the context; 0, with errno, where it cannot be read.
+uint16_t source_find(Ctx *ctx, const Sources *sources, const char *path);
+/// Of imports: beside the importing file first, so that a library works wherever it is put. The
+/// importer and `sources` are kept by the program that is loaded with it.
+Importer *source_importer(Ctx *ctx, const Sources *sources);
+
+/* ---- build.c: from an instance to code ----------------------------------------------------- */
+
+/// One instance on its way. The first group is the caller's, zeroes are defaults.
+typedef struct Build {
+    Ctx *ctx;
+    const Program *program;
+    Inst *inst;         // its `set` pins tune values; build_elaborate adds those that it chooses
+    const char *level;  // of the target; NULL: this machine
+    int threads;        // of the machine that launches will run on; 0: those of this one
+    bool debug;         // debug information
+    PassOptions passes; // what run_passes is to show; seconds may be NULL
+
+    Ir *ir;           // build_elaborate
+    Elaborated *code; // likewise
+    int n_settings;   // how many settings of tune values there were to choose from
+    TargetInfo target;
+} Build;
+
+/// Settles the tune values that inst->set leaves open by the cost model, for the extents that the
+/// instance knows, and elaborates. False after errors, diagnosed.
+bool build_elaborate(Build *b);
+/// What the passes are told of the target.
+PassEnv build_env(Build *b);
+/// Tile IR to grid IR.
+bool build_passes(Build *b);
+/// Machine code of grid IR, as `texts` (CodeTexts) and, with `load`, in this process. `name`: of
+/// the function in an object; NULL: the kernel's. NULL after errors. The caller releases it.
+Code *build_code(Build *b, const char *name, int texts, bool load);
+/// The threads of this machine that the process may use.
+int machine_threads(void);
+
+/* ---- choose.c ------------------------------------------------------------------------------ */
+
+/// Sets b->inst->set to the setting that the cost model expects to be fastest.
+void build_choose(Build *b);
+
+/* ---- facts.c: code as the runtime sees it -------------------------------------------------- */
+
+/// The kernel as the source declares it; no variants. Parameters whose type is not known (after
+/// errors in the source) are tensors of type 0.
+tg_kernel_info *kernel_info(Ctx *ctx, const Program *p, const FnDef *kernel);
+
+/// Which parameter of the source the k-th argument of the compiled kernel is.
+const ParamUse *build_argument(const Build *b, int k, int *param);
+/// How many arguments it has.
+int build_arguments(const Build *b);
+/// Extent of an axis of parameter `param` after packs were merged, as the instance knows it; -1
+/// where it does not. Axis -1: the value of an integer parameter.
+int64_t build_extent(const Build *b, int param, int axis);
+
+/// Which facts describe code. The just-in-time compiler makes code for one class of strides and one
+/// step of each ladder, so that what runs never depends on what ran before; an object holds few
+/// variants, each for as many launches as it is right for.
+enum FactOptions { FACTS_NECESSARY, FACTS_EXACT };
+
+/// Facts, hints, argument list, in-place pairs and tune values of what was elaborated (after the
+/// passes: they find the in-place pairs). All parameters are numbered as in the source; entry is
+/// NULL, level is `level`.
+tg_variant *build_variant(const Build *b, int level, enum FactOptions options);
+
+/// DLPack's type of an element.
+void elem_dlpack(Elem e, uint8_t *code, uint8_t *bits);
+/// EL_COUNT where it is none of ours. bool: the parameter is one of bools.
+Elem elem_of_dlpack(uint8_t code, uint8_t bits);
+
+#endif

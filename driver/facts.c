@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Compiled code as the runtime sees it: what must hold of the arguments, what it was made for, how
+// it takes them.
+//
+//     type          code was made for f32      TG_FACT_TYPE      of each type parameter
+//     dim           D = 64 is in the code      TG_FACT_EXTENT    of the axis that binds D
+//                   cover(N) of 48 lanes       TG_FACT_MOST   (and LEAST, where exact)
+//     stride        1 or 0 is in the type      TG_FACT_STRIDE
+//                   neither                    TG_FACT_STRIDED, where exact
+//     pack          two axes were left         TG_FACT_PACK
+//     null, const                              TG_FACT_NULL, TG_FACT_VALUE
+//
+// Every other condition of a launch is a contract of the kernel, not a property of this code: the
+// code checks it and says what is wrong.
+#include <string.h>
+
+#include "driver/driver.h"
+
+typedef struct Describe {
+    const Build *b;
+    enum FactOptions options;
+    VEC(tg_fact) facts;
+    VEC(tg_hint) hints;
+    VEC(uint8_t) params, inplace;
+} Describe;
+
+static Op *kernel_of(const Build *b) {
+    Op *kernel = find_kernel(b->code->module, b->code->name);
+    const Attr *names = kernel ? op_attr(kernel, "params") : NULL;
+    if (!names || names->n != kernel->regions[0]->n_args)
+        ice(b->ctx, (Loc){0}, "kernel '%s' does not name its parameters", b->code->name);
+    return kernel;
+}
+
+int build_arguments(const Build *b) {
+    return kernel_of(b)->regions[0]->n_args;
+}
+
+const ParamUse *build_argument(const Build *b, int k, int *param) {
+    Op *kernel = kernel_of(b);
+    const char *name = op_attr(kernel, "params")->strs[k];
+    for (int i = 0; i < b->code->n_params; i++) {
+        if (strcmp(b->code->params[i].name, name) != 0) continue;
+        *param = i;
+        return &b->code->params[i];
+    }
+    ice(b->ctx, kernel->loc, "there is no parameter '%s'", name);
+}
+
+int64_t build_extent(const Build *b, int param, int axis) {
+    const ParamUse *use = &b->code->params[param];
+    const ParamInst *p = &b->inst->params[param];
+    if (axis < 0) return use->kind != PARAM_TENSOR && p->known_value ? p->value : -1;
+    if (use->kind != PARAM_TENSOR || !p->known_shape || axis >= use->rank) return -1;
+    bool pack = use->pack_at >= 0;
+    int group = axis - use->pack_at;
+    if (!pack || group < 0) return p->extents[axis];
+    if (group >= use->pack_rank) return p->extents[axis - use->pack_rank + use->pack_given];
+    int64_t extent = 1;
+    for (int i = use->pack_from[group]; i < use->pack_from[group + 1]; i++)
+        extent *= p->extents[use->pack_at + i];
+    return extent;
+}
+
+static void add_fact(Describe *d, enum tg_fact_kind kind, int param, int axis, int64_t value) {
+    tg_fact fact = {
+        .kind = (uint8_t)kind, .param = (uint8_t)param, .axis = (uint8_t)axis, .value = value};
+    vec_push(d->b->ctx, &d->facts, fact);
+}
+
+/* ---- facts --------------------------------------------------------------------------------- */
+
+/// Of the type parameter, from the first parameter that has it.
+static void type_facts(Describe *d) {
+    const FnDef *f = d->b->inst->kernel;
+    for (int g = 0; g < f->generics.n; g++) {
+        const char *name = f->generics.at[g].name.text;
+        for (int i = 0; i < f->params.n; i++) {
+            const TypeExpr *t = f->params.at[i].type;
+            const ParamUse *use = &d->b->code->params[i];
+            if (!t || t->elem.text != name || use->elem >= EL_COUNT) continue;
+            uint8_t code, bits;
+            elem_dlpack(use->elem, &code, &bits);
+            add_fact(d, TG_FACT_TYPE, g, 0, code << 8 | bits);
+            break;
+        }
+    }
+}
+
+static void param_facts(Describe *d, int i) {
+    const ParamUse *use = &d->b->code->params[i];
+    const ParamInst *p = &d->b->inst->params[i];
+    if (use->optional) add_fact(d, TG_FACT_NULL, i, 0, use->null);
+    if (use->kind == PARAM_CONST) {
+        int64_t v = p->value;
+        for (int k = 0; !p->known_value && k < d->b->inst->n_dims; k++)
+            if (strcmp(d->b->inst->dims[k].name, use->name) == 0) v = d->b->inst->dims[k].value;
+        add_fact(d, TG_FACT_VALUE, i, 0, v);
+    }
+    if (use->kind == PARAM_TENSOR && !use->null && use->pack_at >= 0)
+        add_fact(d, TG_FACT_PACK, i, use->pack_at, use->pack_rank);
+}
+
+static void dim_facts(Describe *d) {
+    for (int i = 0; i < d->b->code->n_dims; i++) {
+        const DimUse *u = &d->b->code->dims[i];
+        if (u->least == u->most) {
+            add_fact(d, TG_FACT_EXTENT, u->param, u->axis, u->least);
+            continue;
+        }
+        if (u->most < INT64_MAX) add_fact(d, TG_FACT_MOST, u->param, u->axis, u->most);
+        if (u->least > 0 && d->options == FACTS_EXACT)
+            add_fact(d, TG_FACT_LEAST, u->param, u->axis, u->least);
+    }
+}
+
+static void stride_facts(Describe *d, int argument) {
+    int i;
+    const ParamUse *use = build_argument(d->b, argument, &i);
+    const Type *t = kernel_of(d->b)->regions[0]->args[argument]->type;
+    if (use->kind != PARAM_TENSOR) return;
+    for (int a = 0; a < t->rank; a++) {
+        if (t->strides[a] != DYNAMIC)
+            add_fact(d, TG_FACT_STRIDE, i, a, t->strides[a]);
+        else if (d->options == FACTS_EXACT)
+            add_fact(d, TG_FACT_STRIDED, i, a, 0);
+    }
+}
+
+/* ---- hints, arguments ---------------------------------------------------------------------- */
+
+/// Extents say which code is best only where there was a choice.
+static void hints(Describe *d) {
+    if (d->b->n_settings < 2) return;
+    for (int i = 0; i < d->b->code->n_dims; i++) {
+        const DimUse *u = &d->b->code->dims[i];
+        int64_t extent = build_extent(d->b, u->param, u->axis);
+        if (u->least == u->most || extent < 0) continue;
+        tg_hint hint = {.param = (uint8_t)u->param, .axis = (uint8_t)u->axis, .extent = extent};
+        vec_push(d->b->ctx, &d->hints, hint);
+    }
+}
+
+static void arguments(Describe *d) {
+    Ctx *ctx = d->b->ctx;
+    int n = build_arguments(d->b), param;
+    for (int k = 0; k < n; k++) {
+        build_argument(d->b, k, &param);
+        vec_push(ctx, &d->params, (uint8_t)param);
+    }
+    const Attr *pairs = op_attr(kernel_of(d->b), "inplace");
+    for (int i = 0; pairs && i < pairs->n; i++)
+        vec_push(ctx, &d->inplace, d->params.data[pairs->ints[i]]);
+}
+
+static const char *config_text(const Build *b) {
+    Text t = {.ctx = b->ctx};
+    text_add(&t, "%s", "");
+    for (int i = 0; i < b->code->n_config; i++)
+        text_add(&t, "%s%s=%lld", i ? " " : "", b->code->config[i].name,
+                 (long long)b->code->config[i].value);
+    return t.data;
+}
+
+tg_variant *build_variant(const Build *b, int level, enum FactOptions options) {
+    Describe d = {.b = b, .options = options};
+    type_facts(&d);
+    for (int i = 0; i < b->code->n_params; i++) param_facts(&d, i);
+    dim_facts(&d);
+    int n = build_arguments(b);
+    for (int k = 0; k < n; k++) stride_facts(&d, k);
+    hints(&d);
+    arguments(&d);
+    tg_variant *v = ctx_new(b->ctx, tg_variant);
+    *v = (tg_variant){.facts = d.facts.data,
+                      .hints = d.hints.data,
+                      .params = d.params.data,
+                      .inplace = d.inplace.data,
+                      .config = config_text(b),
+                      .level = (int16_t)level,
+                      .n_facts = (int16_t)d.facts.n,
+                      .n_hints = (int16_t)d.hints.n,
+                      .n_params = (int16_t)d.params.n,
+                      .n_inplace = (int16_t)d.inplace.n};
+    return v;
+}

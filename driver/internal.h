@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the files of the driver share.
+#ifndef DRIVER_INTERNAL_H
+#define DRIVER_INTERNAL_H
+
+#include "driver/driver.h"
+
+/// For each parameter, whether any instance of the kernel may write it (writes.c).
+const bool *kernel_writes(const Program *p, const FnDef *kernel);
+
+#endif

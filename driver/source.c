@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Source files from disk or memory, and the search for imported ones.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/driver.h"
+
+enum { MAX_BYTES = 16 << 20 };
+
+typedef struct File {
+    FILE *f;
+    char *text;
+} File;
+
+/// Runs with the context, also where reading was cut short by an error.
+static void file_release(void *thing) {
+    File *file = thing;
+    if (file->f) fclose(file->f);
+    free(file->text);
+}
+
+/// Reads all of f. NULL, with errno, where that fails.
+static char *read_all(FILE *f, size_t *len) {
+    size_t cap = 1 << 16, n = 0;
+    char *text = malloc(cap);
+    while (text) {
+        n += fread(text + n, 1, cap - n, f);
+        if (n < cap || n > MAX_BYTES) break;
+        char *grown = realloc(text, cap *= 2);
+        if (!grown) free(text);
+        text = grown;
+    }
+    if (text && (ferror(f) || n > MAX_BYTES)) {
+        if (!ferror(f)) errno = EFBIG;
+        free(text);
+        return NULL;
+    }
+    *len = n;
+    return text;
+}
+
+static uint16_t read_file(Ctx *ctx, const char *path) {
+    File *file = ctx_new(ctx, File);
+    ctx_defer(ctx, file_release, file);
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *f = file->f = is_stdin ? stdin : fopen(path, "rb");
+    if (!f) return 0;
+    size_t len = 0;
+    file->text = read_all(f, &len);
+    file->f = NULL;
+    int error = errno;
+    if (!is_stdin) fclose(f);
+    errno = error;
+    if (!file->text) return 0;
+    return ctx_add_source(ctx, is_stdin ? "<stdin>" : path, file->text, len);
+}
+
+uint16_t source_find(Ctx *ctx, const Sources *sources, const char *path) {
+    for (int i = 0; i < sources->n_texts; i++) {
+        const SourceText *t = &sources->texts[i];
+        if (strcmp(t->path, path) == 0) return ctx_add_source(ctx, t->path, t->text, t->length);
+    }
+    errno = ENOENT;
+    return sources->closed ? 0 : read_file(ctx, path);
+}
+
+static uint16_t find_import(void *user, Ctx *ctx, const char *path, const char *from) {
+    const Sources *sources = user;
+    const char *slash = strrchr(from, '/');
+    int dir = slash && path[0] != '/' ? (int)(slash - from) + 1 : 0;
+    uint16_t file = source_find(ctx, sources, ctx_format(ctx, "%.*s%s", dir, from, path));
+    for (int i = 0; i < sources->n_paths && !file; i++)
+        file = source_find(ctx, sources, ctx_format(ctx, "%s/%s", sources->paths[i], path));
+    return file;
+}
+
+Importer *source_importer(Ctx *ctx, const Sources *sources) {
+    Importer importer = {find_import, (void *)sources};
+    return ctx_copy(ctx, &importer, sizeof importer);
+}
