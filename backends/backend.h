@@ -13,16 +13,20 @@ typedef struct TargetInfo {
     const char *cpu, *features; // LLVM's names
     int vector_bytes, vector_registers;
     int64_t l1_bytes, l2_bytes; // of one core
+    const char *name;           // "x86-64-v3": no other level has it
+    const char *arch, *label;   // "x86-64", "v3"; the levels of an architecture have labels
+    int level;                  // enum tg_level
 } TargetInfo;
 
 enum CodeTexts { TEXT_LLVM = 1, TEXT_ASM = 2, TEXT_OBJECT = 4 };
 
 typedef struct CodeOptions {
-    const char *level; // "host" (NULL), "x86-64-v3", "x86-64-v4": see target_info
+    const char *level; // "host" (NULL), "x86-64-v3" or the label "v3", ...: the rows of cpu/info.c
     bool check;        // --check
     bool debug;        // debug information
     int texts;         // CodeTexts to keep
     const char *name;  // of the function in an object file; NULL: that of the kernel
+    const char *strip; // a folder that paths in messages and debug information leave out, or NULL
 } CodeOptions;
 
 /// Machine code of one kernel. Not in the arena: it outlives the context that made it.
@@ -34,6 +38,8 @@ typedef struct Code {
     void *jit; // owns the memory of entry
 } Code;
 
+typedef struct Object Object; // a file of many kernels: backends/object.h
+
 typedef struct Backend {
     const char *name;
     /// Fills in what a level can do; false where there is no such level.
@@ -43,9 +49,16 @@ typedef struct Backend {
     /// Machine code of the only kernel of a grid-level module; NULL with diagnostics. `load`: link
     /// it into this process.
     Code *(*compile)(Ir *ir, Op *module, const CodeOptions *options, bool load);
+    /// Adds the code of that kernel to an object as an internal function named options->name.
+    /// False with diagnostics.
+    bool (*add)(Object *object, Ir *ir, Op *module, const CodeOptions *options);
 } Backend;
 
 extern const Backend cpu_backend;
+/// "x86-64" or "aarch64": what this process runs on.
+const char *cpu_host_arch(void);
+/// Level i of an architecture, lowest first; NULL beyond the last.
+const TargetInfo *cpu_level(const char *arch, int i);
 extern const Backend *const backends[]; // NULL-terminated
 
 void code_release(Code *code);

@@ -264,6 +264,7 @@ typedef struct Job {
     Op *module;
     const CodeOptions *options;
     bool load;
+    Object *object; // takes the code, or NULL
     TargetInfo info;
     Code *code;
 } Job;
@@ -280,50 +281,71 @@ static Cpu *cpu_new(const Job *job, Gen *g, const Op *kernel) {
                             .vector_registers = job->info.vector_registers,
                             .l1_bytes = job->info.l1_bytes,
                             .l2_bytes = job->info.l2_bytes,
-                            .has_fma = strstr(job->info.features, "+fma") != NULL,
+                            .x86 = target_is_x86(&job->info),
+                            .has_fma = !target_lacks(&job->info, "+fma"),
                             .has_vnni = strstr(job->info.features, "+avx512vnni") != NULL};
     declare_abi(c);
     return c;
+}
+
+static Gen *start_module(const Job *job, const Op *kernel) {
+    const char *name = op_str(kernel, "name");
+    Gen *g = job->object ? gen_create_in(job->ctx, object_llvm(job->object), name)
+                         : gen_create(job->ctx, name);
+    g->soft_half = target_lacks(&job->info, "+f16c");
+    g->soft_fma = target_lacks(&job->info, "+fma");
+    g->soft_round = target_lacks(&job->info, "+sse4.1") && target_lacks(&job->info, "+avx2");
+    g->strip = job->options->strip;
+    return g;
 }
 
 static void compile(Ctx *ctx, void *arg) {
     Job *job = arg;
     Op *kernel = find_kernel(job->module, NULL);
     if (!kernel) ice(ctx, (Loc){0}, "a module for the CPU holds one kernel");
-    Gen *g = gen_create(ctx, op_str(kernel, "name"));
-    LLVMTargetMachineRef m = target_machine(ctx, job->info.cpu, job->info.features);
-    char *triple = LLVMGetTargetMachineTriple(m);
-    LLVMSetTarget(g->module, triple);
-    LLVMDisposeMessage(triple);
-    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m);
-    LLVMSetModuleDataLayout(g->module, layout);
-    LLVMDisposeTargetData(layout);
+    Gen *g = start_module(job, kernel);
+    LLVMTargetMachineRef m = target_machine(ctx, job->info.arch, job->info.cpu, job->info.features);
+    module_target(g, m);
     Cpu *c = cpu_new(job, g, kernel);
     if (job->options->debug) debug_begin(g);
     emit_entry(c, kernel);
     debug_end(g);
     module_verify(g);
     module_optimize(g, m);
+    if (job->object) {
+        object_take(job->object, g, c->name);
+        return;
+    }
     module_emit(g, m, job->options->texts, job->code);
     if (job->load) code_load(g, job->code, c->name);
 }
 
-static Code *cpu_compile(Ir *ir, Op *module, const CodeOptions *options, bool load) {
-    Ctx *ctx = ir_ctx(ir);
-    CodeOptions none = {0};
-    Job job = {
-        .ctx = ctx, .ir = ir, .module = module, .options = options ? options : &none, .load = load};
-    if (!cpu_info(job.options->level, &job.info)) {
-        diag(ctx, (Loc){0}, D_INTERNAL, "no such level of the target");
-        return NULL;
+/// False with diagnostics; what is worse than the user's mistake leaves.
+static bool protected_compile(Job *job) {
+    static const CodeOptions none = {0};
+    if (!job->options) job->options = &none;
+    if (!cpu_info(job->options->level, &job->info)) {
+        diag(job->ctx, (Loc){0}, D_INTERNAL, "no such level of the target");
+        return false;
     }
-    job.code = calloc(1, sizeof *job.code);
-    CtxStatus status = job.code ? llvm_protect(ctx, compile, &job) : CTX_NO_MEMORY;
-    if (status == CTX_OK) return job.code;
-    code_release(job.code);
-    if (status != CTX_ERRORS) ctx_leave(ctx, status);
-    return NULL;
+    if (!job->object) job->code = calloc(1, sizeof *job->code);
+    bool memory = job->object || job->code;
+    CtxStatus status = memory ? llvm_protect(job->ctx, compile, job) : CTX_NO_MEMORY;
+    if (status == CTX_OK) return true;
+    code_release(job->code);
+    if (status != CTX_ERRORS) ctx_leave(job->ctx, status);
+    return false;
 }
 
-const Backend cpu_backend = {"cpu", cpu_info, gen_has_elementwise, cpu_compile};
+static Code *cpu_compile(Ir *ir, Op *module, const CodeOptions *options, bool load) {
+    Job job = {.ctx = ir_ctx(ir), .ir = ir, .module = module, .options = options, .load = load};
+    return protected_compile(&job) ? job.code : NULL;
+}
+
+static bool cpu_add(Object *object, Ir *ir, Op *module, const CodeOptions *options) {
+    Job job = {.ctx = ir_ctx(ir), .ir = ir, .module = module, .options = options, .object = object};
+    return protected_compile(&job);
+}
+
+const Backend cpu_backend = {"cpu", cpu_info, gen_has_elementwise, cpu_compile, cpu_add};
 const Backend *const backends[] = {&cpu_backend, NULL};

@@ -21,11 +21,21 @@ typedef struct Buffer Buffer; // a block in the arena
 
 /* ---- what is known about the target -------------------------------------------------------- */
 
+/// Instructions beyond those of the vectors' width, as bits.
+typedef enum CpuFeature {
+    CPU_ANY = 0,
+    CPU_AVX512_BF16 = 1,
+    CPU_AMX_BF16 = 2,
+    CPU_AMX_INT8 = 4,
+} CpuFeature;
+
 typedef struct CpuTarget {
     int vector_bytes;     // 64 with AVX-512, 32 with AVX2, else 16
     int vector_registers; // 32 or 16
     int64_t l1_bytes, l2_bytes;
     bool has_fma, has_vnni;
+    unsigned features; // CpuFeature
+    bool x86;
 } CpuTarget;
 
 struct Cpu {

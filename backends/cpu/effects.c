@@ -41,7 +41,7 @@ static LLVMValueRef site(Emit *e, const Op *op, int kind, const char *text, cons
     int64_t ints[6] = {kind, op->loc.line, op->loc.col, n, n_indices, 0};
     LLVMValueRef fields[9];
     for (int i = 0; i < 6; i++) fields[i] = LLVMConstInt(g->i32, (uint64_t)ints[i], true);
-    fields[6] = string(e, op->loc.file ? ctx_source_path(g->ctx, op->loc.file) : NULL);
+    fields[6] = string(e, op->loc.file ? gen_path(g, op->loc.file) : NULL);
     fields[7] = string(e, text);
     fields[8] = string(e, types);
     LLVMValueRef s = LLVMAddGlobal(g->module, e->cpu->site, "site");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What levels of x86-64 there are, and what the host is.
+// The levels of the CPUs that there is code for, and what the host is.
 #include <llvm-c/TargetMachine.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,13 +7,81 @@
 
 #include "backends/cpu/private.h"
 
-// The levels of the x86-64 psABI; features as LLVM wants them where the CPU's name does not imply
-// them for all that we ask.
+#define V3_FEATURES "+fma,+avx2,+f16c,+bmi2"
+#define V4_FEATURES V3_FEATURES ",+avx512f,+avx512bw,+avx512vl,+avx512dq"
+#define AMX_FEATURES                                                                               \
+    V4_FEATURES ",+avx512vnni,+avx512bf16,+avx512fp16,+amx-tile,+amx-bf16,+amx-int8"
+
+// The levels of the x86-64 psABI and one for CPUs with matrix tiles, lowest first; features as LLVM
+// wants them where the CPU's name does not imply them for all that we ask. Cache sizes are those of
+// common CPUs of the level.
 static const TargetInfo levels[] = {
-    {"x86-64-v3", "+fma,+avx2,+f16c,+bmi2", 32, 16, 32 << 10, 512 << 10},
-    {"x86-64-v4", "+fma,+avx2,+f16c,+bmi2,+avx512f,+avx512bw,+avx512vl,+avx512dq", 64, 32, 32 << 10,
-     1 << 20},
+    {.name = "x86-64",
+     .arch = "x86-64",
+     .label = "base",
+     .level = TG_LEVEL_BASE,
+     .cpu = "x86-64",
+     .features = "",
+     .vector_bytes = 16,
+     .vector_registers = 16,
+     .l1_bytes = 32 << 10,
+     .l2_bytes = 256 << 10},
+    {.name = "x86-64-v3",
+     .arch = "x86-64",
+     .label = "v3",
+     .level = TG_LEVEL_V3,
+     .cpu = "x86-64-v3",
+     .features = V3_FEATURES,
+     .vector_bytes = 32,
+     .vector_registers = 16,
+     .l1_bytes = 32 << 10,
+     .l2_bytes = 512 << 10},
+    {.name = "x86-64-v4",
+     .arch = "x86-64",
+     .label = "v4",
+     .level = TG_LEVEL_V4,
+     .cpu = "x86-64-v4",
+     .features = V4_FEATURES,
+     .vector_bytes = 64,
+     .vector_registers = 32,
+     .l1_bytes = 32 << 10,
+     .l2_bytes = 1 << 20},
+    {.name = "x86-64-amx",
+     .arch = "x86-64",
+     .label = "amx",
+     .level = TG_LEVEL_AMX,
+     .cpu = "x86-64-v4",
+     .features = AMX_FEATURES,
+     .vector_bytes = 64,
+     .vector_registers = 32,
+     .l1_bytes = 48 << 10,
+     .l2_bytes = 2 << 20},
+    {.name = "aarch64",
+     .arch = "aarch64",
+     .label = "base",
+     .level = TG_LEVEL_BASE,
+     .cpu = "generic",
+     .features = "+neon",
+     .vector_bytes = 16,
+     .vector_registers = 32,
+     .l1_bytes = 64 << 10,
+     .l2_bytes = 512 << 10},
 };
+enum { N_LEVELS = sizeof levels / sizeof *levels };
+
+const char *cpu_host_arch(void) {
+#if defined(__aarch64__)
+    return "aarch64";
+#else
+    return "x86-64";
+#endif
+}
+
+const TargetInfo *cpu_level(const char *arch, int i) {
+    for (int k = 0; k < N_LEVELS; k++)
+        if (strcmp(levels[k].arch, arch) == 0 && i-- == 0) return &levels[k];
+    return NULL;
+}
 
 static int64_t cache_bytes(int name, int64_t otherwise) {
     long n = sysconf(name);
@@ -30,15 +98,19 @@ static void host_info(TargetInfo *out) {
         LLVMDisposeMessage(name);
         LLVMDisposeMessage(list);
     }
+    bool arm = strcmp(cpu_host_arch(), "aarch64") == 0;
     bool avx512 = strstr(features, "+avx512vl") && strstr(features, "+avx512dq") &&
                   strstr(features, "+avx512bw");
     bool avx = strstr(features, "+avx2") != NULL;
-    *out = (TargetInfo){.cpu = cpu,
+    *out = (TargetInfo){.name = "host",
+                        .arch = cpu_host_arch(),
+                        .label = "host",
+                        .cpu = cpu,
                         .features = features,
                         .vector_bytes = avx512 ? 64
                                         : avx  ? 32
                                                : 16,
-                        .vector_registers = avx512 ? 32 : 16,
+                        .vector_registers = avx512 || arm ? 32 : 16,
                         .l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10),
                         .l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20)};
 }
@@ -48,10 +120,20 @@ bool cpu_info(const char *level, TargetInfo *out) {
         host_info(out);
         return true;
     }
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        if (strcmp(levels[i].cpu, level) != 0) continue;
+    for (int i = 0; i < N_LEVELS; i++) {
+        bool labelled =
+            strcmp(levels[i].arch, cpu_host_arch()) == 0 && strcmp(levels[i].label, level) == 0;
+        if (strcmp(levels[i].name, level) != 0 && !labelled) continue;
         *out = levels[i];
         return true;
     }
     return false;
+}
+
+bool target_is_x86(const TargetInfo *t) {
+    return strcmp(t->arch, "x86-64") == 0;
+}
+
+bool target_lacks(const TargetInfo *t, const char *feature) {
+    return target_is_x86(t) && !strstr(t->features, feature);
 }

@@ -42,7 +42,8 @@ static LLVMValueRef multiply_pairs(Emit *e, LLVMValueRef x, LLVMValueRef y) {
     LLVMValueRef args[] = {LLVMBuildBitCast(g->b, x, halves, ""),
                            LLVMBuildBitCast(g->b, y, halves, "")};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].lanes == lanes && lanes * 4 <= e->cpu->target.vector_bytes)
+        if (e->cpu->target.x86 && rows[i].lanes == lanes &&
+            lanes * 4 <= e->cpu->target.vector_bytes)
             return gen_intrinsic(g, rows[i].name, 0, NULL, 2, args);
     LLVMValueRef sixteen = gen_same(LLVMConstInt(g->i32, 16, false), lanes), half[4];
     for (int i = 0; i < 4; i++) {

@@ -52,6 +52,9 @@ void debug_function(Emit *e, const Op *op, const char *name);
 /* ---- info.c, compile.c --------------------------------------------------------------------- */
 
 bool cpu_info(const char *level, TargetInfo *out);
+bool target_is_x86(const TargetInfo *t);
+/// An x86 without a feature that the other architectures' lowest levels have the like of.
+bool target_lacks(const TargetInfo *t, const char *feature);
 /// What every function of the module has: the CPU it is for.
 void cpu_function_attributes(Cpu *c, LLVMValueRef fn);
 

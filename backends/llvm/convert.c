@@ -77,8 +77,7 @@ static LLVMValueRef f8_widen(const Gen *g, Elem elem, LLVMValueRef v) {
     if (elem == EL_F8E5M2) {
         LLVMValueRef wide = LLVMBuildZExt(g->b, v, like(g->i16, v), "");
         LLVMValueRef bits = LLVMBuildShl(g->b, wide, int_like(g->i16, v, 8), "");
-        LLVMValueRef half = LLVMBuildBitCast(g->b, bits, like(g->f16, v), "");
-        return LLVMBuildFPExt(g->b, half, like(g->f32, v), "");
+        return gen_widen(g, EL_F16, LLVMBuildBitCast(g->b, bits, like(g->f16, v), ""));
     }
     LLVMValueRef bits = LLVMBuildZExt(g->b, v, like(g->i32, v), "");
     LLVMValueRef size = LLVMBuildAnd(g->b, bits, i32_like(g, v, 0x7f), "");
@@ -139,7 +138,9 @@ Elem elem_computes_in(Elem elem) {
 
 LLVMValueRef gen_widen(const Gen *g, Elem elem, LLVMValueRef v) {
     switch (elem) {
-    case EL_F16: return LLVMBuildFPExt(g->b, v, like(g->f32, v), "");
+    case EL_F16:
+        return g->soft_half ? soft_half_widen(g, v)
+                            : LLVMBuildFPExt(g->b, v, like(g->f32, v), "");
     case EL_BF16: return bf16_widen(g, v);
     case EL_F8E4M3:
     case EL_F8E5M2: return f8_widen(g, elem, v);
@@ -149,7 +150,9 @@ LLVMValueRef gen_widen(const Gen *g, Elem elem, LLVMValueRef v) {
 
 LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v) {
     switch (elem) {
-    case EL_F16: return LLVMBuildFPTrunc(g->b, v, like(g->f16, v), "");
+    case EL_F16:
+        return g->soft_half ? soft_half_narrow(g, v)
+                            : LLVMBuildFPTrunc(g->b, v, like(g->f16, v), "");
     case EL_BF16: return bf16_narrow(g, v);
     case EL_F8E4M3: return f8_narrow(g, &f8_e4m3, v);
     case EL_F8E5M2: return f8_narrow(g, &f8_e5m2, v);

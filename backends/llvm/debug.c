@@ -16,7 +16,7 @@ static LLVMMetadataRef file_of(Gen *g, int number) {
     Debug *d = g->debug;
     if (number > 255) number = 255;
     if (d->files[number]) return d->files[number];
-    const char *path = number ? ctx_source_path(g->ctx, (uint16_t)number) : "kernel";
+    const char *path = number ? gen_path(g, (uint16_t)number) : "kernel";
     return d->files[number] = LLVMDIBuilderCreateFile(d->builder, path, strlen(path), ".", 1);
 }
 

@@ -68,6 +68,17 @@ static LLVMValueRef intrinsic3(const Gen *g, const Way *w, Elem elem, const LLVM
     return gen_intrinsic(g, w->name, 1, &type, 3, args);
 }
 
+/// Rounding to an integer; w->code is the op.
+static LLVMValueRef rounding(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    (void)elem;
+    return g->soft_round ? soft_round(g, (OpCode)w->code, a[0]) : gen_call1(g, w->name, a[0]);
+}
+
+static LLVMValueRef fused(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    bool soft = g->soft_fma && elem != EL_F64;
+    return soft ? soft_fma(g, a[0], a[1], a[2]) : intrinsic3(g, w, elem, a);
+}
+
 /// Intrinsics whose second operand is a flag "undefined for a special case": never.
 static LLVMValueRef intrinsic_total(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)elem;
@@ -204,8 +215,10 @@ static LLVMValueRef reciprocal_root(const Gen *g, const Way *w, Elem elem, const
     { intrinsic1, 0, n }
 #define CALL2(n)                                                                                   \
     { intrinsic2, 0, n }
-#define CALL3(n)                                                                                   \
-    { intrinsic3, 0, n }
+#define FUSED(n)                                                                                   \
+    { fused, 0, n }
+#define ROUND(op, n)                                                                               \
+    { rounding, op, n }
 #define TOTAL(n)                                                                                   \
     { intrinsic_total, 0, n }
 #define PLAIN(f)                                                                                   \
@@ -245,13 +258,13 @@ static const Row rows[OP_COUNT] = {
     [OP_ISINF] = FLOAT(CODE(compare_size, LLVMRealOEQ)),
     [OP_ISFINITE] = FLOAT(CODE(compare_size, LLVMRealOLT)),
     [OP_SIGNBIT] = FLOAT(PLAIN(sign_bit)),
-    [OP_FMA] = FLOAT(CALL3("llvm.fma")),
+    [OP_FMA] = FLOAT(FUSED("llvm.fma")),
     [OP_SQRT] = FLOAT(CALL1("llvm.sqrt")),
-    [OP_FLOOR] = FLOAT(CALL1("llvm.floor")),
-    [OP_CEIL] = FLOAT(CALL1("llvm.ceil")),
-    [OP_TRUNC] = FLOAT(CALL1("llvm.trunc")),
-    [OP_RINT] = FLOAT(CALL1("llvm.rint")),
-    [OP_ROUND] = FLOAT(CALL1("llvm.round")),
+    [OP_FLOOR] = FLOAT(ROUND(OP_FLOOR, "llvm.floor")),
+    [OP_CEIL] = FLOAT(ROUND(OP_CEIL, "llvm.ceil")),
+    [OP_TRUNC] = FLOAT(ROUND(OP_TRUNC, "llvm.trunc")),
+    [OP_RINT] = FLOAT(ROUND(OP_RINT, "llvm.rint")),
+    [OP_ROUND] = FLOAT(ROUND(OP_ROUND, "llvm.round")),
     [OP_COPYSIGN] = FLOAT(CALL2("llvm.copysign")),
     [OP_RSQRT] = FLOAT(PLAIN(reciprocal_root)),
 };

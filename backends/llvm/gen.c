@@ -14,10 +14,15 @@ static void release_builder(void *thing) {
 // The context may outlive the module (ORC takes the module away), so the module is not released
 // here on its own: it goes with its context.
 Gen *gen_create(Ctx *ctx, const char *name) {
+    LLVMContextRef llvm = LLVMContextCreate();
+    ctx_defer(ctx, release_context, llvm);
+    return gen_create_in(ctx, llvm, name);
+}
+
+Gen *gen_create_in(Ctx *ctx, LLVMContextRef llvm, const char *name) {
     Gen *g = ctx_new(ctx, Gen);
     g->ctx = ctx;
-    g->llvm = LLVMContextCreate();
-    ctx_defer(ctx, release_context, g->llvm);
+    g->llvm = llvm;
     g->module = LLVMModuleCreateWithNameInContext(name, g->llvm);
     g->b = LLVMCreateBuilderInContext(g->llvm);
     ctx_defer(ctx, release_builder, g->b);
@@ -32,6 +37,12 @@ Gen *gen_create(Ctx *ctx, const char *name) {
     g->f64 = LLVMDoubleTypeInContext(g->llvm);
     g->ptr = LLVMPointerTypeInContext(g->llvm, 0);
     return g;
+}
+
+const char *gen_path(const Gen *g, uint16_t file) {
+    const char *path = ctx_source_path(g->ctx, file);
+    size_t n = g->strip ? strlen(g->strip) : 0;
+    return n && strncmp(path, g->strip, n) == 0 ? path + n : path;
 }
 
 /* ---- types --------------------------------------------------------------------------------- */

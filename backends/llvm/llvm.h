@@ -21,10 +21,19 @@ typedef struct Gen {
     LLVMBuilderRef b; // where new instructions go
     LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, f32, f64, ptr;
     struct Debug *debug; // NULL without debug information
+    // What the target lacks an instruction for: f16 <-> f32, rounding to integers, f32 fma. LLVM
+    // would call a library, and code refers to no symbol; f64 fma alone does, to libm's.
+    bool soft_half, soft_round, soft_fma;
+    const char *strip; // a folder that paths leave out, or NULL
 } Gen;
+
+/// A source's path as messages and debug information show it.
+const char *gen_path(const Gen *g, uint16_t file);
 
 /// The LLVM objects are released with ctx.
 Gen *gen_create(Ctx *ctx, const char *name);
+/// The same in an LLVM context of others, who release it later.
+Gen *gen_create_in(Ctx *ctx, LLVMContextRef llvm, const char *name);
 
 enum { MAX_LANES = 256 };
 
@@ -85,6 +94,12 @@ LLVMValueRef gen_cast(const Gen *g, Elem from, Elem to, LLVMValueRef v);
 LLVMValueRef gen_widen(const Gen *g, Elem elem, LLVMValueRef v);
 LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v);
 Elem elem_computes_in(Elem elem);
+/// f16 by integer arithmetic, for targets without instructions (soft.c).
+LLVMValueRef soft_half_widen(const Gen *g, LLVMValueRef v);
+LLVMValueRef soft_half_narrow(const Gen *g, LLVMValueRef v);
+/// floor, ceil, trunc, rint, round by addition; f32 fma by f64.
+LLVMValueRef soft_round(const Gen *g, OpCode code, LLVMValueRef v);
+LLVMValueRef soft_fma(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 /// Register form to memory form and back (bool).
 LLVMValueRef gen_to_memory(const Gen *g, Elem elem, LLVMValueRef v);
 LLVMValueRef gen_from_memory(const Gen *g, Elem elem, LLVMValueRef v);

@@ -65,9 +65,50 @@ static void release_machine(void *thing) {
     LLVMDisposeTargetMachine(thing);
 }
 
-LLVMTargetMachineRef target_machine(Ctx *ctx, const char *cpu, const char *features) {
-    char *triple = LLVMGetDefaultTargetTriple(), *error = NULL;
-    ctx_defer(ctx, release_message, triple);
+static void start_aarch64(void) {
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+}
+
+static void start_x86(void) {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+}
+
+// What objects of other machines are made for; the own machine has LLVM's default triple.
+static const struct Arch {
+    const char *name, *triple;
+    void (*start)(void);
+} archs[] = {
+    {"x86-64", "x86_64-unknown-linux-gnu", start_x86},
+    {"aarch64", "aarch64-unknown-linux-gnu", start_aarch64},
+};
+
+static void start_archs(void) {
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) archs[i].start();
+}
+
+static const char *triple_of(Ctx *ctx, const char *arch) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (strcmp(arch, cpu_host_arch()) == 0) {
+        char *triple = LLVMGetDefaultTargetTriple();
+        ctx_defer(ctx, release_message, triple);
+        return triple;
+    }
+    pthread_once(&once, start_archs);
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        if (strcmp(archs[i].name, arch) == 0) return archs[i].triple;
+    ice(ctx, (Loc){0}, "no architecture %s", arch);
+}
+
+LLVMTargetMachineRef target_machine(Ctx *ctx, const char *arch, const char *cpu,
+                                    const char *features) {
+    const char *triple = triple_of(ctx, arch);
+    char *error = NULL;
     LLVMTargetRef target;
     check_text(ctx, LLVMGetTargetFromTriple(triple, &target, &error), error, "LLVM target");
     LLVMTargetMachineRef m =
@@ -76,6 +117,15 @@ LLVMTargetMachineRef target_machine(Ctx *ctx, const char *cpu, const char *featu
     if (!m) ice(ctx, (Loc){0}, "LLVM has no machine %s", cpu);
     ctx_defer(ctx, release_machine, m);
     return m;
+}
+
+void module_target(Gen *g, LLVMTargetMachineRef machine) {
+    char *triple = LLVMGetTargetMachineTriple(machine);
+    LLVMSetTarget(g->module, triple);
+    LLVMDisposeMessage(triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMSetModuleDataLayout(g->module, layout);
+    LLVMDisposeTargetData(layout);
 }
 
 /* ---- passes -------------------------------------------------------------------------------- */
@@ -93,11 +143,19 @@ static const char pipeline[] =
     "loop-mssa(loop-rotate,licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "loop-mssa(licm),simplifycfg)";
 
-void module_optimize(Gen *g, LLVMTargetMachineRef machine) {
+static void run(Gen *g, LLVMTargetMachineRef machine, const char *passes) {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(g->module, pipeline, machine, options);
+    LLVMErrorRef error = LLVMRunPasses(g->module, passes, machine, options);
     LLVMDisposePassBuilderOptions(options);
     check(g->ctx, error, "LLVM passes");
+}
+
+void module_optimize(Gen *g, LLVMTargetMachineRef machine) {
+    run(g, machine, pipeline);
+}
+
+void module_merge(Gen *g, LLVMTargetMachineRef machine) {
+    run(g, machine, "constmerge,mergefunc,globaldce");
 }
 
 /* ---- code ---------------------------------------------------------------------------------- */

@@ -6,17 +6,28 @@
 #include "backends/backend.h"
 #include "backends/llvm/llvm.h"
 
-/// A target machine of the host's architecture, released with ctx.
-LLVMTargetMachineRef target_machine(Ctx *ctx, const char *cpu, const char *features);
+/// A target machine of an architecture, released with ctx.
+LLVMTargetMachineRef target_machine(Ctx *ctx, const char *arch, const char *cpu,
+                                    const char *features);
+/// Gives the module the machine's triple and data layout.
+void module_target(Gen *g, LLVMTargetMachineRef machine);
 /// Verifies the module and reports what is wrong as a compiler bug.
 void module_verify(Gen *g);
 /// The short pipeline: no vectoriser, no unroller.
 void module_optimize(Gen *g, LLVMTargetMachineRef machine);
 /// Object code, and the texts that `texts` asks for, into `code`.
 void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code);
+/// Drops what is there twice: equal functions, equal constants.
+void module_merge(Gen *g, LLVMTargetMachineRef machine);
 /// Links the object into this process and finds `name`.
 void code_load(Gen *g, Code *code, const char *name);
 /// ctx_protect, in which a fatal error of LLVM is a compiler bug instead of the process's death.
 CtxStatus llvm_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg);
+
+/* ---- objects (object.c) -------------------------------------------------------------------- */
+
+LLVMContextRef object_llvm(const Object *o);
+/// Takes all of g's module; `entry` and what has its name before a dot become internal.
+void object_take(Object *o, Gen *g, const char *entry);
 
 #endif

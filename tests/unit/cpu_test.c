@@ -41,8 +41,8 @@ static void read_options(char *s, CompareOptions *o) {
 }
 
 static void run_line(const char *text, char *line) {
-    static const char *const levels[] = {NULL, "x86-64-v3"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const levels[] = {NULL, "x86-64-v3", "x86-64"};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         char *copy = strdup(line), *rest = strstr(copy, "--");
         CompareOptions o = {.level = levels[i]};
         if (rest) {

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// An object file of many kernels: modules of single variants linked into one, kernels described as
+// data, and a C function for each that calls the runtime.
+//
+//     @softmax_f32_kernel = global { abi, info, state }       what tg_launch takes
+//     info -> parameters, variants -> facts, hints, entry     runtime/abi.h, constant
+//     define i32 @softmax_f32(ptr x, ptr y, i64 R, i64 N)     arguments as tg_arg, tg_launch
+#include "backends/object.h"
+
+#include <llvm-c/Linker.h>
+#include <llvm-c/Object.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/llvm/target.h"
+
+struct Object {
+    Ctx *ctx;
+    Gen *g; // of the module that takes all others
+    const char *arch;
+    LLVMTargetMachineRef machine;
+    LLVMTypeRef fact, hint, param, variant, info, kernel, arg, tensor;
+};
+
+LLVMContextRef object_llvm(const Object *o) {
+    return o->g->llvm;
+}
+
+/* ---- the structures of runtime/abi.h and tegula.h in LLVM's types --------------------------- */
+
+_Static_assert(sizeof(tg_fact) == 16 && sizeof(tg_hint) == 16, "as declared below");
+_Static_assert(sizeof(tg_param_info) == 16 && sizeof(tg_variant) == 64, "as declared below");
+_Static_assert(sizeof(tg_kernel_info) == 48 && sizeof(tg_kernel) == 24, "as declared below");
+
+static LLVMTypeRef structure(Object *o, const char *name, int n, LLVMTypeRef *fields) {
+    LLVMTypeRef t = LLVMStructCreateNamed(o->g->llvm, name);
+    LLVMStructSetBody(t, fields, (unsigned)n, false);
+    return t;
+}
+#define FIELDS(...)                                                                                \
+    (int)(sizeof(LLVMTypeRef[]){__VA_ARGS__} / sizeof(LLVMTypeRef)), (LLVMTypeRef[]) {             \
+        __VA_ARGS__                                                                                \
+    }
+
+static void declare_types(Object *o) {
+    Gen *g = o->g;
+    LLVMTypeRef p = g->ptr, i8 = g->i8, i16 = g->i16, i32 = g->i32, i64 = g->i64;
+    o->fact = structure(o, "tg_fact", FIELDS(i8, i8, i8, i8, i32, i64));
+    o->hint = structure(o, "tg_hint", FIELDS(i8, i8, LLVMArrayType2(i8, 6), i64));
+    o->param = structure(o, "tg_param_info", FIELDS(p, i8, i8, i8, i8, i8, i8, i8, i8));
+    o->variant = structure(
+        o, "tg_variant", FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, LLVMArrayType2(i16, 3)));
+    o->info = structure(o, "tg_kernel_info", FIELDS(p, p, p, p, i32, i32, i32, i32));
+    o->kernel = structure(o, "tg_kernel", FIELDS(i32, i32, p, p));
+    o->arg = structure(o, "tg_arg", FIELDS(i32, i64));
+    // data, device, ndim and dtype as one word each, shape, strides, byte_offset
+    o->tensor = structure(o, "DLTensor", FIELDS(p, i64, i64, p, p, i64));
+}
+
+static void create(Ctx *ctx, void *arg) {
+    Object *o = arg;
+    const TargetInfo *lowest = cpu_level(o->arch, 0);
+    o->machine = target_machine(ctx, o->arch, lowest->cpu, lowest->features);
+    module_target(o->g, o->machine);
+    declare_types(o);
+}
+
+static void protect(Object *o, void (*body)(Ctx *ctx, void *arg), void *arg) {
+    CtxStatus status = llvm_protect(o->ctx, body, arg);
+    if (status != CTX_OK) ctx_leave(o->ctx, status);
+}
+
+Object *object_create(Ctx *ctx, const char *arch, const char *name) {
+    Object *o = ctx_new(ctx, Object);
+    o->ctx = ctx;
+    o->arch = arch;
+    o->g = gen_create(ctx, name);
+    protect(o, create, o);
+    return o;
+}
+
+/* ---- code ---------------------------------------------------------------------------------- */
+
+static bool belongs_to(const char *name, const char *entry) {
+    size_t n = strlen(entry);
+    return strncmp(name, entry, n) == 0 && (!name[n] || name[n] == '.');
+}
+
+// Names of one variant begin with that of its entry, so that variants do not meet, names are the
+// same in every build, and the size of a variant can be told.
+void object_take(Object *o, Gen *g, const char *entry) {
+    for (LLVMValueRef f = LLVMGetFirstFunction(g->module); f; f = LLVMGetNextFunction(f)) {
+        size_t n;
+        const char *name = LLVMGetValueName2(f, &n);
+        if (LLVMIsDeclaration(f)) continue;
+        LLVMSetLinkage(f, LLVMInternalLinkage);
+        if (belongs_to(name, entry)) continue;
+        name = ctx_format(g->ctx, "%s.%s", entry, name);
+        LLVMSetValueName2(f, name, strlen(name));
+    }
+    LLVMModuleRef module = g->module;
+    g->module = NULL;
+    if (LLVMLinkModules2(o->g->module, module)) ice(g->ctx, (Loc){0}, "LLVM linker: %s", entry);
+}
+
+/* ---- constants ----------------------------------------------------------------------------- */
+
+static LLVMValueRef number(LLVMTypeRef type, int64_t v) {
+    return LLVMConstInt(type, (uint64_t)v, true);
+}
+
+/// A constant that nothing outside sees.
+static LLVMValueRef hidden(Object *o, LLVMValueRef value, const char *name) {
+    LLVMValueRef at = LLVMAddGlobal(o->g->module, LLVMTypeOf(value), name);
+    LLVMSetInitializer(at, value);
+    LLVMSetGlobalConstant(at, true);
+    LLVMSetLinkage(at, LLVMPrivateLinkage);
+    LLVMSetUnnamedAddress(at, LLVMGlobalUnnamedAddr);
+    return at;
+}
+
+static LLVMValueRef text(Object *o, const char *s) {
+    return hidden(o, LLVMConstStringInContext2(o->g->llvm, s, strlen(s), false), "text");
+}
+
+static LLVMValueRef array(Object *o, LLVMTypeRef type, LLVMValueRef *values, int n,
+                          const char *name) {
+    if (n == 0) return LLVMConstNull(o->g->ptr);
+    return hidden(o, LLVMConstArray2(type, values, (uint64_t)n), name);
+}
+
+static LLVMValueRef bytes(Object *o, const uint8_t *data, int n, const char *name) {
+    LLVMValueRef *v = ctx_array(o->ctx, LLVMValueRef, n + 1);
+    for (int i = 0; i < n; i++) v[i] = number(o->g->i8, data[i]);
+    return array(o, o->g->i8, v, n, name);
+}
+
+static LLVMValueRef facts(Object *o, const tg_variant *v) {
+    LLVMTypeRef i8 = o->g->i8, i32 = o->g->i32, i64 = o->g->i64;
+    LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, v->n_facts + 1);
+    for (int i = 0; i < v->n_facts; i++) {
+        const tg_fact *f = &v->facts[i];
+        LLVMValueRef fields[] = {number(i8, f->kind), number(i8, f->param), number(i8, f->axis),
+                                 number(i8, 0),       number(i32, 0),       number(i64, f->value)};
+        rows[i] = LLVMConstNamedStruct(o->fact, fields, 6);
+    }
+    return array(o, o->fact, rows, v->n_facts, "facts");
+}
+
+static LLVMValueRef hints(Object *o, const tg_variant *v) {
+    LLVMTypeRef i8 = o->g->i8;
+    LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, v->n_hints + 1);
+    for (int i = 0; i < v->n_hints; i++) {
+        const tg_hint *h = &v->hints[i];
+        LLVMValueRef fields[] = {number(i8, h->param), number(i8, h->axis),
+                                 LLVMConstNull(LLVMArrayType2(i8, 6)),
+                                 number(o->g->i64, h->extent)};
+        rows[i] = LLVMConstNamedStruct(o->hint, fields, 4);
+    }
+    return array(o, o->hint, rows, v->n_hints, "hints");
+}
+
+static LLVMValueRef variants(Object *o, const ObjectExport *x) {
+    LLVMTypeRef i16 = o->g->i16;
+    int n = x->info->n_variants;
+    LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, n + 1);
+    for (int i = 0; i < n; i++) {
+        const tg_variant *v = &x->info->variants[i];
+        LLVMValueRef entry = LLVMGetNamedFunction(o->g->module, x->entries[i]);
+        if (!entry) ice(o->ctx, (Loc){0}, "no function %s", x->entries[i]);
+        LLVMValueRef fields[] = {entry,
+                                 facts(o, v),
+                                 hints(o, v),
+                                 bytes(o, v->params, v->n_params, "params"),
+                                 bytes(o, v->inplace, v->n_inplace, "inplace"),
+                                 text(o, v->config),
+                                 number(i16, v->level),
+                                 number(i16, v->n_facts),
+                                 number(i16, v->n_hints),
+                                 number(i16, v->n_params),
+                                 number(i16, v->n_inplace),
+                                 LLVMConstNull(LLVMArrayType2(i16, 3))};
+        rows[i] = LLVMConstNamedStruct(o->variant, fields, 12);
+    }
+    return array(o, o->variant, rows, n, "variants");
+}
+
+static LLVMValueRef params(Object *o, const tg_kernel_info *info) {
+    LLVMTypeRef i8 = o->g->i8;
+    LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, info->n_params + 1);
+    for (int i = 0; i < info->n_params; i++) {
+        const tg_param_info *p = &info->params[i];
+        int numbers[8] = {p->kind, p->flags, p->code,    p->bits,
+                          p->type, p->rank,  p->pack_at, p->pack};
+        LLVMValueRef fields[9] = {text(o, p->name)};
+        for (int k = 0; k < 8; k++) fields[k + 1] = number(i8, numbers[k]);
+        rows[i] = LLVMConstNamedStruct(o->param, fields, 9);
+    }
+    return array(o, o->param, rows, info->n_params, "parameters");
+}
+
+static LLVMValueRef export_kernel(Object *o, const ObjectExport *x) {
+    Gen *g = o->g;
+    const tg_kernel_info *k = x->info;
+    LLVMValueRef info[] = {text(o, k->name),
+                           text(o, k->signature),
+                           params(o, k),
+                           variants(o, x),
+                           number(g->i32, k->n_params),
+                           number(g->i32, k->n_types),
+                           number(g->i32, k->n_variants),
+                           number(g->i32, 0)};
+    LLVMValueRef at = hidden(o, LLVMConstNamedStruct(o->info, info, 8), "kernel");
+    LLVMValueRef fields[] = {number(g->i32, TG_ABI), number(g->i32, 0), at, LLVMConstNull(g->ptr)};
+    LLVMValueRef kernel = LLVMAddGlobal(g->module, o->kernel, x->kernel_symbol);
+    LLVMSetInitializer(kernel, LLVMConstNamedStruct(o->kernel, fields, 4));
+    LLVMSetAlignment(kernel, 8);
+    return kernel;
+}
+
+/* ---- the C function ------------------------------------------------------------------------ */
+
+typedef struct Wrapper {
+    Object *o;
+    const CFunction *f;
+    LLVMValueRef fn, args; // tg_arg[]
+} Wrapper;
+
+static LLVMTypeRef c_type(const Gen *g, const CArg *a) {
+    if (a->kind == CARG_TENSOR) return g->ptr;
+    return a->kind == CARG_DIM ? g->i64 : gen_mem_elem(g, a->elem);
+}
+
+static LLVMValueRef dim(const Wrapper *w, const CExpr *e) {
+    static const OpCode ops[] = {
+        [CX_ADD] = OP_ADD, [CX_SUB] = OP_SUB, [CX_MUL] = OP_MUL, [CX_DIV] = OP_DIV,
+        [CX_REM] = OP_REM, [CX_MIN] = OP_MIN, [CX_MAX] = OP_MAX,
+    };
+    const Gen *g = w->o->g;
+    if (e->kind == CX_CONST) return gen_i64(g, e->value);
+    if (e->kind == CX_ARG) {
+        const CArg *a = &w->f->args[e->value];
+        LLVMValueRef x = LLVMGetParam(w->fn, (unsigned)e->value);
+        return a->kind == CARG_DIM ? x
+                                   : gen_cast(g, a->elem, EL_I64, gen_from_memory(g, a->elem, x));
+    }
+    LLVMValueRef args[2] = {dim(w, e->a), dim(w, e->b)};
+    return gen_elementwise(g, ops[e->kind], EL_I64, args);
+}
+
+static LLVMValueRef at_bytes(const Gen *g, LLVMValueRef p, int64_t n) {
+    return gen_offset(g, p, gen_i64(g, n));
+}
+
+/// A tg_arg: its kind, and the word that stands 8 bytes after.
+static void store_arg(const Wrapper *w, int i, int kind, LLVMValueRef value) {
+    const Gen *g = w->o->g;
+    LLVMBuildStore(g->b, number(g->i32, kind), at_bytes(g, w->args, 16 * i));
+    LLVMBuildStore(g->b, value, at_bytes(g, w->args, 16 * i + 8));
+}
+
+// enum tg_arg_kind of tegula.h, which only the runtime's users include.
+enum { ARG_TENSOR, ARG_INT, ARG_FLOAT };
+enum { DL_CPU = 1 };
+
+static void pass_tensor(const Wrapper *w, int i) {
+    const Gen *g = w->o->g;
+    const CParam *p = &w->f->params[i];
+    const CArg *a = &w->f->args[p->arg];
+    LLVMValueRef data = LLVMGetParam(w->fn, (unsigned)p->arg);
+    LLVMValueRef t = LLVMBuildAlloca(g->b, w->o->tensor, "");
+    LLVMValueRef shape =
+        LLVMBuildAlloca(g->b, LLVMArrayType2(g->i64, (uint64_t)(p->rank ? p->rank : 1)), "");
+    for (int d = 0; d < p->rank; d++)
+        LLVMBuildStore(g->b, dim(w, p->dims[d]), at_bytes(g, shape, 8 * d));
+    int64_t type = (int64_t)a->code | (int64_t)a->bits << 8 | (int64_t)1 << 16;
+    LLVMValueRef fields[6] = {data,  gen_i64(g, DL_CPU),    gen_i64(g, p->rank | type << 32),
+                              shape, LLVMConstNull(g->ptr), gen_i64(g, 0)};
+    for (int k = 0; k < 6; k++) LLVMBuildStore(g->b, fields[k], at_bytes(g, t, 8 * k));
+    if (p->optional)
+        t = LLVMBuildSelect(g->b, LLVMBuildIsNull(g->b, data, ""), LLVMConstNull(g->ptr), t, "");
+    store_arg(w, i, ARG_TENSOR, t);
+}
+
+static void pass_scalar(const Wrapper *w, int i) {
+    const Gen *g = w->o->g;
+    const CParam *p = &w->f->params[i];
+    Elem elem = w->f->args[p->arg].elem;
+    LLVMValueRef x = gen_from_memory(g, elem, LLVMGetParam(w->fn, (unsigned)p->arg));
+    if (elem_is(elem, EC_FLOAT))
+        store_arg(w, i, ARG_FLOAT, gen_cast(g, elem, EL_F64, x));
+    else
+        store_arg(w, i, ARG_INT, gen_cast(g, elem, EL_I64, x));
+}
+
+static void add_attribute(Object *o, LLVMValueRef fn, const char *name) {
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(o->g->llvm, kind, 0));
+}
+
+static void call_runtime(const Wrapper *w, LLVMValueRef kernel) {
+    const Gen *g = w->o->g;
+    LLVMTypeRef types[3] = {g->ptr, g->ptr, g->i32};
+    LLVMTypeRef type = LLVMFunctionType(g->i32, types, 3, false);
+    LLVMValueRef launch = LLVMGetNamedFunction(g->module, "tg_launch");
+    if (!launch) launch = LLVMAddFunction(g->module, "tg_launch", type);
+    LLVMValueRef args[3] = {kernel, w->args, number(g->i32, w->f->n_params)};
+    LLVMBuildRet(g->b, LLVMBuildCall2(g->b, type, launch, args, 3, ""));
+}
+
+static void export_function(Object *o, const char *symbol, const CFunction *f,
+                            LLVMValueRef kernel) {
+    const Gen *g = o->g;
+    LLVMTypeRef *types = ctx_array(o->ctx, LLVMTypeRef, f->n_args + 1);
+    for (int i = 0; i < f->n_args; i++) types[i] = c_type(g, &f->args[i]);
+    LLVMTypeRef type = LLVMFunctionType(g->i32, types, (unsigned)f->n_args, false);
+    Wrapper w = {.o = o, .f = f, .fn = LLVMAddFunction(g->module, symbol, type)};
+    add_attribute(o, w.fn, "nounwind");
+    LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->llvm, w.fn, "entry"));
+    int n = f->n_params ? f->n_params : 1;
+    w.args = LLVMBuildAlloca(g->b, LLVMArrayType2(o->arg, (uint64_t)n), "");
+    for (int i = 0; i < f->n_params; i++) {
+        if (f->args[f->params[i].arg].kind == CARG_TENSOR)
+            pass_tensor(&w, i);
+        else
+            pass_scalar(&w, i);
+    }
+    call_runtime(&w, kernel);
+}
+
+typedef struct Exporting {
+    Object *o;
+    const ObjectExport *x;
+} Exporting;
+
+static void export_all(Ctx *ctx, void *arg) {
+    (void)ctx;
+    Exporting *e = arg;
+    LLVMValueRef kernel = export_kernel(e->o, e->x);
+    if (e->x->function) export_function(e->o, e->x->symbol, e->x->function, kernel);
+}
+
+void object_export(Object *o, const ObjectExport *x) {
+    Exporting e = {o, x};
+    protect(o, export_all, &e);
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+typedef struct Finish {
+    Object *o;
+    int texts;
+    Code *code;
+} Finish;
+
+static void release_code(void *code) {
+    code_release(code);
+}
+
+static void finish(Ctx *ctx, void *arg) {
+    (void)ctx;
+    Finish *f = arg;
+    module_verify(f->o->g);
+    module_merge(f->o->g, f->o->machine);
+    module_emit(f->o->g, f->o->machine, f->texts, f->code);
+}
+
+Code *object_finish(Object *o, int texts) {
+    Finish f = {o, texts, calloc(1, sizeof(Code))};
+    if (!f.code) ctx_leave(o->ctx, CTX_NO_MEMORY);
+    ctx_defer(o->ctx, release_code, f.code);
+    protect(o, finish, &f);
+    return f.code;
+}
+
+int64_t code_bytes(const Code *code, const char *prefix) {
+    char *error = NULL;
+    LLVMMemoryBufferRef buffer =
+        LLVMCreateMemoryBufferWithMemoryRange(code->object, code->object_bytes, "object", false);
+    LLVMBinaryRef file = LLVMCreateBinary(buffer, NULL, &error);
+    int64_t sum = 0;
+    if (file) {
+        LLVMSymbolIteratorRef s = LLVMObjectFileCopySymbolIterator(file);
+        for (; !LLVMObjectFileIsSymbolIteratorAtEnd(file, s); LLVMMoveToNextSymbol(s))
+            if (belongs_to(LLVMGetSymbolName(s), prefix)) sum += (int64_t)LLVMGetSymbolSize(s);
+        LLVMDisposeSymbolIterator(s);
+        LLVMDisposeBinary(file);
+    }
+    LLVMDisposeMessage(error);
+    LLVMDisposeMemoryBuffer(buffer);
+    return sum;
+}

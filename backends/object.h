@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Object files: the code of many kernels, the data that describes them to the runtime, and a C
+// function for each, in one LLVM module, so that no linker is needed to make one.
+//
+//     object_create
+//     cpu_backend.add      for each variant: its code, an internal function
+//     object_export        for each kernel and element types: data and C function
+//     object_finish        machine code and texts
+#ifndef BACKENDS_OBJECT_H
+#define BACKENDS_OBJECT_H
+
+#include "backends/backend.h"
+
+/* ---- the C function of a kernel ------------------------------------------------------------ */
+
+/// A dim that is computed from arguments. Arithmetic is the language's: x / 0 and x % 0 are 0.
+typedef struct CExpr CExpr;
+struct CExpr {
+    enum CExprKind {
+        CX_CONST,
+        CX_ARG,
+        CX_ADD,
+        CX_SUB,
+        CX_MUL,
+        CX_DIV,
+        CX_REM,
+        CX_MIN,
+        CX_MAX
+    } kind;
+    int64_t value; // CONST: the number; ARG: which argument
+    const CExpr *a, *b;
+};
+
+/// An argument of the C function: a pointer, a number, a dim (int64_t).
+typedef struct CArg {
+    const char *name; // in C
+    enum CArgKind { CARG_TENSOR, CARG_SCALAR, CARG_DIM } kind;
+    Elem elem;          // of a tensor's elements; a scalar's own as C passes it: no small floats
+    uint8_t code, bits; // DLPack's type of a tensor
+} CArg;
+
+/// A parameter of the kernel as the C function passes it.
+typedef struct CParam {
+    int arg;
+    bool optional;
+    int rank;
+    const CExpr *dims[MAX_RANK]; // row-major without gaps
+} CParam;
+
+/// The C function takes the parameters of the kernel in order, then the dims.
+typedef struct CFunction {
+    int n_args, n_params;
+    const CArg *args;
+    const CParam *params;
+} CFunction;
+
+/* ---- objects ------------------------------------------------------------------------------- */
+
+/// A kernel with its element types, as the file exports it.
+typedef struct ObjectExport {
+    const char *symbol;         // of the C function
+    const char *kernel_symbol;  // of the tg_kernel
+    const tg_kernel_info *info; // entries of variants are NULL here, and named below
+    const char *const *entries;
+    const CFunction *function; // NULL: none
+} ObjectExport;
+
+/// An empty object for an architecture. `name` stands in it where a file name is wanted.
+Object *object_create(Ctx *ctx, const char *arch, const char *name);
+void object_export(Object *o, const ObjectExport *x);
+/// Machine code, and the texts of `texts`, released with the context; nothing is added any more.
+Code *object_finish(Object *o, int texts);
+/// Bytes of code in functions whose name is `prefix` or begins with it and a dot.
+int64_t code_bytes(const Code *code, const char *prefix);
+
+#endif
