@@ -1,0 +1,213 @@
+"""std/norm.teg: layer, rms, batch, group, instance normalisation and gradients."""
+
+from harness import *
+
+FILE = "../../stdlib/norm.teg"
+TYPES = ("float32", "float16", "bf16", "float64")
+EPS = 2.0**-16  # a float in every format
+
+
+def typed(x, t):
+    return bf16(x) if t == "bf16" else np.asarray(x).astype(t)
+
+
+def narrow(t, *names):
+    return {n: "bf16" for n in names} if t == "bf16" else {}
+
+
+def stats(t):
+    """The type that statistics are kept in."""
+    return "float64" if t == "float64" else "float32"
+
+
+def affine(y, g=None, h=None):
+    y = y if g is None else y * g
+    return y if h is None else y + h
+
+
+def layer_norm(x, g=None, h=None, mean=None, rstd=None, eps=0, **_):
+    u = x.mean(-1, keepdims=True)
+    s = 1 / np.sqrt(x.var(-1, keepdims=True) + eps)
+    out = {"y": affine((x - u) * s, g, h)}
+    out |= {} if mean is None else {"mean": u[..., 0]}
+    return out | ({} if rstd is None else {"rstd": s[..., 0]})
+
+
+def rms_norm(x, g=None, rstd=None, eps=0, **_):
+    s = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
+    return {"y": affine(x * s, g)} | ({} if rstd is None else {"rstd": s[..., 0]})
+
+
+def add_rms_norm(x, residual, g, eps, **_):
+    return {"total": x + residual} | rms_norm(x + residual, g, eps=eps)
+
+
+SHAPES = [(37, 1000), (2, 1), (5, 17), (2, 3, 64), (0, 9), (700,), (3, 2500)]
+for n, shape in enumerate(SHAPES):
+    t = TYPES[n % 4]
+    x = typed(normal(shape, 1, np.float64) + 2, t)
+    g, h = (typed(normal(shape[-1:], s, np.float64), t) for s in (2, 3))
+    size = {"scale": {"y": 8.0, "rstd": 2.0, "mean": 4.0}, "length": shape[-1], "ulps": 16}
+    if n % 2:
+        g, h = (None, h) if n % 4 == 1 else (g, None)
+    kept = {} if shape[0] == 0 else {s: np.zeros(shape[:-1], stats(t)) for s in ("mean", "rstd")}
+    kept = kept or {"mean": None, "rstd": None}
+    case(
+        FILE,
+        "layer_norm",
+        {"x": x, "g": g, "h": h, "eps": EPS} | kept,
+        layer_norm,
+        out_types=narrow(t, "y"),
+        tune=[{"BR": 1}, {"BR": 4}],
+        name=f"layer_norm-{shape}-{t}",
+        **size,
+    )
+    case(
+        FILE,
+        "layer_norm_long",
+        {"x": x, "g": g, "h": h, "eps": EPS},
+        layer_norm,
+        out_types=narrow(t, "y"),
+        name=f"layer_norm_long-{shape}-{t}",
+        **size,
+    )
+    case(
+        FILE,
+        "rms_norm",
+        {"x": x, "g": g, "eps": EPS, "rstd": kept["rstd"]},
+        rms_norm,
+        out_types=narrow(t, "y"),
+        tune=[{"BR": 1}, {"BR": 4}],
+        name=f"rms_norm-{shape}-{t}",
+        **size,
+    )
+for t in TYPES:
+    x = normal((2, 10, 260), 2, np.float64)
+    g = typed(normal((130,), 3, np.float64), t)
+    for name, v in (
+        ("sliced", sliced(typed(x, t), "[::-1,::-2,::2]")),
+        ("permuted", permuted(typed(x[:, :, :130], t), 1, 0, 2)),
+    ):
+        more = {"out_types": narrow(t, "y", "total"), "length": 130, "scale": {"y": 8.0}}
+        a = {"x": v, "g": g, "eps": EPS}
+        none = {"mean": None, "rstd": None}
+        case(FILE, "layer_norm", a | none | {"h": g}, layer_norm, name=f"ln-{name}-{t}", **more)
+        case(FILE, "rms_norm", a | {"rstd": None}, rms_norm, name=f"rms-{name}-{t}", **more)
+        r = typed(normal(v.value.shape, 4, np.float64), t)
+        if t in ("float32", "float64"):  # else the sum that is normalised has been rounded to T
+            case(FILE, "add_rms_norm", a | {"residual": r}, add_rms_norm, **more)
+half = typed(integers((5, 70), 1, -8, 9), "float16")  # sums of these are exact
+case(
+    FILE,
+    "add_rms_norm",
+    {"x": half, "residual": half, "g": None, "eps": EPS},
+    add_rms_norm,
+    length=70,
+)
+
+
+def layer_norm_backward(x, dy, g, mean, rstd, **_):
+    z = (x - mean[:, None]) * rstd[:, None]
+    u = affine(dy, g)
+    dx = (u - u.mean(1, keepdims=True) - z * (u * z).mean(1, keepdims=True)) * rstd[:, None]
+    return {"dx": dx, "dg": (dy * z).sum(0), "dh": dy.sum(0)}
+
+
+def rms_norm_backward(x, dy, g, rstd, **_):
+    z = x * rstd[:, None]
+    u = affine(dy, g)
+    dx = (u - z * (u * z).mean(1, keepdims=True)) * rstd[:, None]
+    return {"dx": dx, "dg": (dy * z).sum(0)}
+
+
+for n, (r, c) in enumerate([(70, 100), (1, 8), (300, 33), (33, 257)]):
+    t = TYPES[n]
+    x = normal((r, c), 1, np.float64)
+    a = {
+        "x": typed(x, t),
+        "dy": typed(normal((r, c), 2, np.float64), t),
+        "g": typed(normal((c,), 3, np.float64), t) if n % 2 == 0 else None,
+        "rstd": (1 / x.std(1)).astype(stats(t)),
+    }
+    mean = {"mean": x.mean(1).astype(stats(t))}
+    for kernel, args, f in (
+        ("layer_norm_backward", a | mean, layer_norm_backward),
+        ("rms_norm_backward", a, rms_norm_backward),
+    ):
+        case(
+            FILE,
+            kernel,
+            args,
+            f,
+            out_types=narrow(t, "dx"),
+            length=r + c,
+            ulps=32,
+            scale={"dx": 8.0, "dg": 8.0, "dh": 8.0},
+            name=f"{kernel}-{t}",
+        )
+
+
+def channels(v, x):
+    return np.reshape(v, [1, -1] + [1] * (x.ndim - 2))
+
+
+def batch_norm(x, g, h, eps, mean=None, var_=None, **_):
+    axes = tuple(a for a in range(x.ndim) if a != 1)
+    given = mean is not None
+    u, v = (mean, var_) if given else (x.mean(axes), x.var(axes))
+    y = (x - channels(u, x)) / np.sqrt(channels(v, x) + eps)
+    y = affine(y, None if g is None else channels(g, x), None if h is None else channels(h, x))
+    return {"y": y} | ({} if given else {"mean": u, "var_": v})
+
+
+def group_norm(x, g, h, eps, groups=None, **_):
+    b, c = x.shape[:2]
+    w = x.reshape(b, groups or c, -1)
+    y = (w - w.mean(2, keepdims=True)) / np.sqrt(w.var(2, keepdims=True) + eps)
+    y = y.reshape(x.shape)
+    return {
+        "y": affine(y, None if g is None else channels(g, x), None if h is None else channels(h, x))
+    }
+
+
+for n, shape in enumerate([(3, 6, 40, 30), (2, 4, 7), (4, 6), (2, 8, 3, 5, 7)]):
+    for t in (TYPES[n], TYPES[(n + 2) % 4]):
+        c = shape[1]
+        x = typed(normal(shape, 1, np.float64) + 1, t)
+        a = {"x": x, "eps": EPS}
+        a["g"] = typed(normal((c,), 2, np.float64), t) if n % 2 == 0 else None
+        a["h"] = typed(normal((c,), 3, np.float64), t) if n < 2 else None
+        more = {"out_types": narrow(t, "y"), "length": as_data(x).value.size // c, "ulps": 16}
+        more["scale"] = {"y": 8.0, "mean": 4.0, "var_": 4.0}
+        kept = {s: np.zeros(c, stats(t)) for s in ("mean", "var_")}
+        case(
+            FILE,
+            "batch_norm_train",
+            a | {k: f"zeros({c}):{v.dtype.name.replace('float', 'f')}" for k, v in kept.items()},
+            lambda x, g, h, eps, **_: batch_norm(x, g, h, eps),
+            tune=[{"BP": 64}, {"BP": 1024}],
+            name=f"batch_norm_train-{shape}-{t}",
+            **more,
+        )
+        kept = {
+            "mean": normal((c,), 5).astype(stats(t)),
+            "var_": uniform((c,), 6, 0.5, 2).astype(stats(t)),
+        }
+        case(FILE, "batch_norm", a | kept, batch_norm, name=f"batch_norm-{shape}-{t}", **more)
+        case(FILE, "instance_norm", a, group_norm, name=f"instance_norm-{shape}-{t}", **more)
+        for groups in (1, 2):
+            case(
+                FILE,
+                "group_norm",
+                a | {"groups": groups},
+                group_norm,
+                tune=[{"BC": 1, "BP": 64}, {"BC": 8, "BP": 64}],
+                name=f"group_norm-{shape}-{groups}-{t}",
+                **more,
+            )
+case(
+    FILE,
+    "group_norm",
+    {"x": normal((1, 5, 3), 1), "g": None, "h": None, "eps": EPS, "groups": 2},
+    fails="groups",
+)
