@@ -84,14 +84,14 @@ typedef struct tg_param_info {
 /// What must hold of the arguments for a variant to be right. Axes count after packs were merged;
 /// a stride of an axis of extent <= 1 always holds.
 enum tg_fact_kind {
-    TG_FACT_NULL,   // an optional tensor is null (value 1) or is not (0)
-    TG_FACT_EXTENT, // of axis
-    TG_FACT_STRIDE, // of axis, in elements
-    TG_FACT_PACK,   // how many axes are left of the pack
-    TG_FACT_VALUE,  // of an integer or a const parameter
-    TG_FACT_TYPE,   // of a type parameter (param counts those): code << 8 | bits
-    TG_FACT_LEAST,  // the extent of axis is at least value
-    TG_FACT_MOST,   // the extent of axis is at most value
+    TG_FACT_NULL,    // an optional tensor is null (value 1) or is not (0)
+    TG_FACT_EXTENT,  // of axis
+    TG_FACT_STRIDE,  // of axis, in elements
+    TG_FACT_PACK,    // how many axes are left of the pack
+    TG_FACT_VALUE,   // of an integer or a const parameter
+    TG_FACT_TYPE,    // of a type parameter (param counts those): code << 8 | bits
+    TG_FACT_LEAST,   // the extent of axis is at least value
+    TG_FACT_MOST,    // the extent of axis is at most value
     TG_FACT_STRIDED, // the stride of axis is neither 0 nor 1
 };
 typedef struct tg_fact {
@@ -100,8 +100,8 @@ typedef struct tg_fact {
     int64_t value;
 } tg_fact;
 
-/// Of variants that are right, the runtime takes one of the highest level that the CPU has, of those
-/// one with the most facts, and of those the one whose hints are nearest: the least sum of
+/// Of variants that are right, the runtime takes one of the highest level that the CPU has, of
+/// those one with the most facts, and of those the one whose hints are nearest: the least sum of
 /// |log2(extent) - log2(hint)|.
 typedef struct tg_hint {
     uint8_t param, axis, reserved[6];

@@ -10,11 +10,15 @@
 /// An argument of the launch that needs code: packs not merged, strides never NULL for a tensor.
 typedef struct tg_actual {
     uint8_t null;       // an optional tensor that is not there
-    uint8_t code, bits; // DLPack's type of a tensor
+    uint8_t code, bits; // DLPack's type of a tensor or scalar
     int8_t rank;
     const int64_t *shape, *strides;
     int64_t value; // of an integer, bool or const parameter
 } tg_actual;
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 typedef struct tg_compiler {
     /// Makes a variant that is right for these arguments, one a parameter, with hints for their
@@ -29,10 +33,7 @@ tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg
 void tg_kernel_close(tg_kernel *kernel);
 
 /// Sets tg_last_error() of this thread and returns status.
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-tg_status tg_fail(tg_status status, const char *format, ...);
+tg_status tg_fail(tg_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /// Memory of the current context's hooks, aligned to 64 bytes.
 void *tg_allocate(size_t bytes);
@@ -41,6 +42,11 @@ void tg_release(void *memory, size_t bytes);
 void tg_log(const char *line);
 
 /// The highest level that this CPU and its operating system offer.
+/// TG_LEVEL=base|v3|v4|amx in the environment caps it.
 enum tg_level tg_cpu_level(void);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 
 #endif

@@ -1,70 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Threads (the pthreadpool library), arenas and workspaces for compiled kernels.
+// Launchers: what compiled code asks for, and the memory that it gets.
 //
-// Tasks are handed out one by one from a counter, so that uneven ones balance. Each worker has its
-// own copy of the environment: it tells `fail` and `arena` whose they are without thread-local
-// storage. Worker 0 is the host side of the kernel, workers 1 .. n run tasks; the caller's thread
-// acts as worker 0 and as one of the others, whose arenas differ.
-#include "runtime/host.h"
+// A launcher serves one launch at a time. Tasks are handed out one by one from a counter, so that
+// uneven ones balance. Each worker has its own copy of the environment: it tells `fail` and `arena`
+// whose they are without thread-local storage. Worker 0 is the host side of the kernel, workers
+// 1 .. n run tasks; the caller's thread acts as worker 0 and as worker 1, whose arenas differ.
+// Arenas and workspaces keep their size between launches: a warm launch allocates nothing.
+#include "runtime/runtime.h"
 
-#include <pthread.h>
-#include <pthreadpool.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-// pthreadpool synchronises by atomics that the thread sanitizer does not see.
-#if defined(__SANITIZE_THREAD__)
-void __tsan_acquire(void *addr);
-void __tsan_release(void *addr);
-#define ACQUIRE(p) __tsan_acquire(p)
-#define RELEASE(p) __tsan_release(p)
-#else
-#define ACQUIRE(p) ((void)(p))
-#define RELEASE(p) ((void)(p))
-#endif
-
-enum { ALIGNMENT = 64 };
-
-typedef struct Worker {
-    tg_env env; // env.user is this worker
-    tg_host *host;
-    void *arena;
-    int64_t arena_bytes;
-    tg_failure failure;
-} Worker;
-
-typedef struct Workspace {
-    struct Workspace *next;
-    void *data;
-} Workspace;
-
-struct tg_host {
-    pthreadpool_t pool; // NULL: not yet needed
-    int threads;
-    uint32_t flags; // of the pool: with more threads than cores, idle ones do not spin
-    pthread_mutex_t running, printing;
-    tg_print *print;
-    void *user;
-    Workspace *workspaces; // of the run
-    Worker workers[];      // threads + 1
+/// A workspace: its memory stands RT_ALIGNMENT bytes behind this head.
+struct rt_block {
+    rt_block *next;
+    size_t bytes; // of all
 };
-
-/// Rounded up to whole lines, so that arenas of two threads share none.
-static void *aligned_bytes(int64_t bytes) {
-    if (bytes < 0 || bytes > INT64_MAX - ALIGNMENT) return NULL;
-    size_t n = ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return aligned_alloc(ALIGNMENT, n ? n : ALIGNMENT);
-}
 
 /* ---- what compiled code calls -------------------------------------------------------------- */
 
 /// The text is made at once: the values live on the stack of the code that failed.
 static int32_t env_fail(const tg_env *env, const tg_site *site, const uint64_t *values) {
-    Worker *w = env->user;
+    rt_worker *w = env->user;
     w->failure.site = site;
     if (!site) {
         strcpy(w->failure.text, "out of memory");
@@ -76,162 +33,197 @@ static int32_t env_fail(const tg_env *env, const tg_site *site, const uint64_t *
 
 /// The hook sees one thread at a time.
 static void env_print(const tg_env *env, const tg_site *site, const uint64_t *values) {
-    Worker *w = env->user;
+    rt_launcher *l = ((rt_worker *)env->user)->launcher;
     char text[TG_TEXT_SIZE];
-    if (!w->host->print) return;
+    if (!l->print) return;
     tg_site_text(text, sizeof text, site, values);
-    pthread_mutex_lock(&w->host->printing);
-    w->host->print(w->host->user, text);
-    pthread_mutex_unlock(&w->host->printing);
+    pthread_mutex_lock(&l->context->printing);
+    l->print(l->print_user, text);
+    pthread_mutex_unlock(&l->context->printing);
 }
 
-/// Grows, and keeps its size between launches: a warm launch allocates nothing. What was in it is
-/// lost.
+/// What was in a smaller one is lost. Whole lines, so that arenas of two threads share none.
 static void *env_arena(const tg_env *env, int64_t bytes) {
-    Worker *w = env->user;
+    rt_worker *w = env->user;
     if (w->arena && w->arena_bytes >= bytes) return w->arena;
-    free(w->arena);
-    w->arena = aligned_bytes(bytes);
-    w->arena_bytes = w->arena ? bytes : 0;
+    const tg_options *hooks = &w->launcher->context->hooks;
+    rt_release(hooks, w->arena, (size_t)w->arena_bytes);
+    w->arena = NULL;
+    w->arena_bytes = 0;
+    if (bytes < 0 || bytes > INT64_MAX - RT_ALIGNMENT) return NULL;
+    int64_t room = (bytes + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+    w->arena = rt_allocate(hooks, (size_t)(room ? room : RT_ALIGNMENT));
+    w->arena_bytes = w->arena ? (room ? room : RT_ALIGNMENT) : 0;
     return w->arena;
 }
 
-/// Runs on the host side of the kernel only, so the list needs no lock.
+/// The n-th call of a launch takes the n-th block, which grows where it is too small. Runs on the
+/// host side of the kernel only.
 static void *env_workspace(const tg_env *env, int64_t bytes) {
-    tg_host *h = ((Worker *)env->user)->host;
-    Workspace *w = malloc(sizeof *w);
-    if (!w) return NULL;
-    *w = (Workspace){h->workspaces, aligned_bytes(bytes)};
-    h->workspaces = w;
-    return w->data;
+    rt_launcher *l = ((rt_worker *)env->user)->launcher;
+    const tg_options *hooks = &l->context->hooks;
+    if (bytes < 0 || bytes > INT64_MAX - 2 * RT_ALIGNMENT) return NULL;
+    size_t room = ((size_t)bytes + 2 * RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+    rt_block *b = *l->next_block;
+    if (!b || b->bytes < room) {
+        rt_block *grown = rt_allocate(hooks, room);
+        if (!grown) return NULL;
+        *grown = (rt_block){b ? b->next : NULL, room};
+        if (b) rt_release(hooks, b, b->bytes);
+        *l->next_block = b = grown;
+    }
+    l->next_block = &b->next;
+    return (char *)b + RT_ALIGNMENT;
 }
 
 /* ---- tasks --------------------------------------------------------------------------------- */
 
-typedef struct Launch {
-    tg_host *host;
-    int64_t n, arena_bytes;
+typedef struct Phase {
+    rt_launcher *launcher;
+    int64_t n;
     tg_task *task;
     void *context;
     _Atomic int64_t next;
     _Atomic int64_t failed; // least number of a task that failed, or n
-    pthread_mutex_t lock;   // of what follows
-    int32_t status;
-    tg_failure failure; // of that task
-} Launch;
+    int32_t status;         // of that task
+    tg_failure *failure;    // where its message goes
+} Phase;
 
 /// Keeps the failure of the least task. The message goes with it: each worker has but one.
-static void note_failure(Launch *l, int64_t task, int32_t status, const tg_failure *failure) {
-    pthread_mutex_lock(&l->lock);
-    if (task < atomic_load(&l->failed)) {
-        atomic_store(&l->failed, task);
-        l->status = status;
-        l->failure = *failure;
+static void note_failure(Phase *p, int64_t task, int32_t status, const tg_failure *failure) {
+    pthread_mutex_lock(&p->launcher->failing);
+    if (task < atomic_load(&p->failed)) {
+        atomic_store(&p->failed, task);
+        p->status = status;
+        *p->failure = *failure;
     }
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&p->launcher->failing);
 }
 
 /// Takes tasks until none is left that comes before a failed one.
-static void work(void *context, size_t index) {
-    ACQUIRE(context);
-    Launch *l = context;
-    Worker *w = &l->host->workers[index + 1];
-    void *arena = env_arena(&w->env, l->arena_bytes);
+static void work(void *job, int index) {
+    Phase *p = job;
+    rt_worker *w = &p->launcher->workers[index + 1];
     for (;;) {
-        int64_t task = atomic_fetch_add_explicit(&l->next, 1, memory_order_relaxed);
-        if (task >= atomic_load_explicit(&l->failed, memory_order_relaxed)) break;
-        int32_t status =
-            arena ? l->task(&w->env, l->context, task, arena) : env_fail(&w->env, NULL, NULL);
-        if (status) note_failure(l, task, status, &w->failure);
+        int64_t task = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+        if (task >= atomic_load_explicit(&p->failed, memory_order_relaxed)) break;
+        int32_t status = p->task(&w->env, p->context, task, w->arena);
+        if (status) note_failure(p, task, status, &w->failure);
     }
-    RELEASE(l);
 }
 
-/// Threads are started by the first launch that has work for them: that takes milliseconds.
-static bool has_pool(tg_host *h) {
-    if (!h->pool) h->pool = pthreadpool_create((size_t)h->threads);
-    return h->pool != NULL;
+static void hooked_work(void *job, size_t index) {
+    work(job, (int)index);
+}
+
+static void run_phase(Phase *p, int workers) {
+    tg_context *c = p->launcher->context;
+    if (workers > 1 && c->hooks.parallel)
+        c->hooks.parallel(c->hooks.user, (size_t)workers, hooked_work, p);
+    else if (workers == 1 || !rt_pool_run(c->pool, workers, work, p))
+        work(p, 0);
+}
+
+/// A phase of one task is a call.
+static int32_t run_one(rt_launcher *l, tg_task *task, void *context) {
+    rt_worker *w = &l->workers[1];
+    int32_t status = task(&w->env, context, 0, w->arena);
+    if (status) l->workers[0].failure = w->failure;
+    return status;
 }
 
 static int32_t env_parallel_for(const tg_env *env, int64_t n, int64_t arena_bytes, tg_task *task,
                                 void *context) {
-    Worker *caller = env->user;
-    tg_host *h = caller->host;
-    Launch l = {.host = h, .n = n, .arena_bytes = arena_bytes, .task = task, .context = context};
+    rt_launcher *l = ((rt_worker *)env->user)->launcher;
     if (n <= 0) return TG_RUN_OK;
-    atomic_init(&l.next, 0);
-    atomic_init(&l.failed, n);
-    pthread_mutex_init(&l.lock, NULL);
-    size_t workers = (size_t)(n < h->threads ? n : h->threads);
-    if (workers > 1 && !has_pool(h)) workers = 1;
-    RELEASE(&l);
-    if (workers > 1)
-        pthreadpool_parallelize_1d(h->pool, work, &l, workers, h->flags);
-    else
-        work(&l, 0);
-    ACQUIRE(&l);
-    pthread_mutex_destroy(&l.lock);
-    if (l.status) caller->failure = l.failure;
-    return l.status;
+    int workers = n < l->context->threads ? (int)n : l->context->threads;
+    for (int i = 1; i <= workers; i++)
+        if (!env_arena(&l->workers[i].env, arena_bytes)) return env_fail(env, NULL, NULL);
+    if (n == 1) return run_one(l, task, context);
+    Phase p = {
+        .launcher = l, .n = n, .task = task, .context = context, .failure = &l->workers[0].failure};
+    atomic_init(&p.next, 0);
+    atomic_init(&p.failed, n);
+    run_phase(&p, workers);
+    return p.status;
 }
 
-/* ---- hosts --------------------------------------------------------------------------------- */
+/* ---- launchers ----------------------------------------------------------------------------- */
 
-/// The cores that this process may run on.
-static int available_cores(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int)n : 1;
+static size_t launcher_bytes(const tg_context *context) {
+    return sizeof(rt_launcher) + sizeof(rt_worker) * (size_t)(context->threads + 1);
 }
 
-/// One allocation: the workers follow the host.
-tg_host *tg_host_create(int threads) {
-    int n = threads > 0 ? threads : available_cores();
-    tg_host *h = calloc(1, sizeof *h + sizeof *h->workers * (size_t)(n + 1));
-    if (!h) return NULL;
-    h->threads = n;
-    h->flags = n > available_cores() ? PTHREADPOOL_FLAG_YIELD_WORKERS : 0;
-    pthread_mutex_init(&h->running, NULL);
-    pthread_mutex_init(&h->printing, NULL);
-    for (int i = 0; i <= n; i++) {
-        Worker *w = &h->workers[i];
-        w->host = h;
+/// One allocation: the workers follow the launcher.
+rt_launcher *rt_launcher_create(tg_context *context) {
+    rt_launcher *l = rt_allocate(&context->hooks, launcher_bytes(context));
+    if (!l) return NULL;
+    memset(l, 0, launcher_bytes(context));
+    l->context = context;
+    l->print = context->hooks.print;
+    l->print_user = context->hooks.user;
+    pthread_mutex_init(&l->failing, NULL);
+    for (int i = 0; i <= context->threads; i++) {
+        rt_worker *w = &l->workers[i];
+        w->launcher = l;
         w->env = (tg_env){env_parallel_for, env_workspace, env_arena, env_fail, env_print, w};
     }
-    return h;
+    return l;
+}
+
+void rt_launcher_destroy(rt_launcher *l) {
+    if (!l) return;
+    tg_context *c = l->context;
+    for (int i = 0; i <= c->threads; i++)
+        rt_release(&c->hooks, l->workers[i].arena, (size_t)l->workers[i].arena_bytes);
+    while (l->blocks) {
+        rt_block *b = l->blocks;
+        l->blocks = b->next;
+        rt_release(&c->hooks, b, b->bytes);
+    }
+    pthread_mutex_destroy(&l->failing);
+    rt_release(&c->hooks, l, launcher_bytes(c));
+}
+
+int rt_launcher_run(rt_launcher *l, tg_entry *entry, const tg_slot *args) {
+    l->next_block = &l->blocks;
+    return entry(args, &l->workers[0].env);
+}
+
+/* ---- hosts: a context for those who bind arguments themselves ------------------------------ */
+
+struct tg_host {
+    tg_context *context;
+};
+
+tg_host *tg_host_create(int threads) {
+    tg_host *h = malloc(sizeof *h);
+    tg_options options = {.size = sizeof options, .threads = threads};
+    if (h && tg_context_create(&options, &h->context) == TG_OK) return h;
+    free(h);
+    return NULL;
 }
 
 void tg_host_destroy(tg_host *h) {
-    if (!h) return;
-    if (h->pool) pthreadpool_destroy(h->pool);
-    for (int i = 0; i <= h->threads; i++) free(h->workers[i].arena);
-    pthread_mutex_destroy(&h->running);
-    pthread_mutex_destroy(&h->printing);
+    if (h) tg_context_destroy(h->context);
     free(h);
 }
 
 int tg_host_threads(const tg_host *h) {
-    return h->threads;
-}
-
-static void free_workspaces(tg_host *h) {
-    while (h->workspaces) {
-        Workspace *w = h->workspaces;
-        h->workspaces = w->next;
-        free(w->data);
-        free(w);
-    }
+    return tg_context_threads(h->context);
 }
 
 int tg_host_run(tg_host *h, tg_entry *entry, const tg_slot *args, tg_print *print, void *user,
                 tg_failure *failure) {
-    pthread_mutex_lock(&h->running);
-    h->print = print;
-    h->user = user;
-    int status = entry(args, &h->workers[0].env);
-    if (status) *failure = h->workers[0].failure;
-    free_workspaces(h);
-    pthread_mutex_unlock(&h->running);
+    rt_launcher *l = rt_claim(h->context);
+    if (!l) {
+        *failure = (tg_failure){.text = "out of memory"};
+        return TG_RUN_NO_MEMORY;
+    }
+    l->print = print;
+    l->print_user = user;
+    int status = rt_launcher_run(l, entry, args);
+    if (status) *failure = l->workers[0].failure;
+    rt_give_back(l);
     return status;
 }

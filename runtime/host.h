@@ -7,7 +7,8 @@
 
 #include <stddef.h>
 
-/// Threads and an arena for each. One kernel runs at a time; callers of other threads wait.
+/// A context for those who bind the arguments of compiled code themselves. Any number of threads
+/// may run kernels on it at once.
 typedef struct tg_host tg_host;
 
 /// threads 0: one a core that the process may use. NULL where there is no memory.

@@ -54,7 +54,8 @@ typedef struct tg_options {
     size_t size; // sizeof(tg_options): later versions append fields
     int threads; // 0: one a core that the process may use
     void *user;  // first argument of every hook
-    /// Memory of the runtime and the compiler, aligned to 64 bytes or more; NULL where none is left.
+    /// Memory of the runtime and the compiler, aligned to 64 bytes or more; NULL where none is
+    /// left.
     void *(*allocate)(void *user, size_t bytes);
     void (*release)(void *user, void *memory, size_t bytes);
     /// Warnings and progress, a line each without newline.

@@ -3,8 +3,7 @@
 # As root, or through sudo. `setup.sh --dev` adds what developers use beside them.
 set -eu
 
-build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev
-       libpthreadpool-dev"
+build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev"
 tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git"
 dev="clang clang-format clang-tidy libclang-rt-14-dev gdb"
 

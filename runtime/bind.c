@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The arguments of a launch: checked against the parameters, type parameters settled, packs merged.
+//
+// Tensors come first, since they settle type parameters, and scalars are converted to their types.
+#include "runtime/runtime.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/// Of one launch.
+typedef struct Bind {
+    rt_launcher *l;
+    const tg_kernel_info *info;
+    const tg_arg *args;
+    int8_t settled_by[TG_MAX_PARAMS]; // parameter that settled a type parameter
+} Bind;
+
+/// "softmax: argument 2 'y' is f16[3, 4]"; a message goes on from there.
+static void add_subject(rt_text *t, const Bind *b, int i) {
+    rt_add(t, "%s: argument %d '%s'", b->info->name, i + 1, b->info->params[i].name);
+    if (b->args[i].kind != TG_ARG_TENSOR || !b->args[i].as.tensor) return;
+    rt_add(t, " is ");
+    rt_add_tensor(t, b->args[i].as.tensor);
+}
+
+static tg_status fail_at(const Bind *b, int i, tg_status status, const char *text) {
+    rt_text t = {.n = 0};
+    add_subject(&t, b, i);
+    return tg_fail(status, "%s%s", t.data, text);
+}
+
+/* ---- types --------------------------------------------------------------------------------- */
+
+static tg_status wrong_type(const Bind *b, int i) {
+    const tg_param_info *p = &b->info->params[i];
+    rt_text t = {.n = 0};
+    add_subject(&t, b, i);
+    if (p->bits) {
+        rt_add(&t, "; it must be ");
+        rt_add_type(&t, p->code, p->bits);
+    } else {
+        uint16_t type = b->l->types[p->type];
+        rt_add(&t, "; '%s' made ", b->info->params[b->settled_by[p->type]].name);
+        rt_add_generic(&t, b->info, p->type);
+        rt_add(&t, " ");
+        rt_add_type(&t, type >> 8, type & 255);
+    }
+    return tg_fail(TG_ERROR_ARGUMENT, "%s", t.data);
+}
+
+/// The first tensor of a type parameter settles it.
+static tg_status bind_type(Bind *b, int i, rt_actual *a, DLDataType type) {
+    const tg_param_info *p = &b->info->params[i];
+    a->code = type.code;
+    a->bits = type.bits;
+    if (type.lanes != 1) return fail_at(b, i, TG_ERROR_ARGUMENT, "; vectors are no element types");
+    if (p->bits) return type.code == p->code && type.bits == p->bits ? TG_OK : wrong_type(b, i);
+    uint16_t *known = &b->l->types[p->type], found = (uint16_t)(type.code << 8 | type.bits);
+    if (!*known) {
+        *known = found;
+        b->settled_by[p->type] = (int8_t)i;
+    }
+    return *known == found ? TG_OK : wrong_type(b, i);
+}
+
+/* ---- tensors ------------------------------------------------------------------------------- */
+
+static tg_status wrong_rank(const Bind *b, int i) {
+    const tg_param_info *p = &b->info->params[i];
+    rt_text t = {.n = 0};
+    add_subject(&t, b, i);
+    int rank = b->args[i].as.tensor->ndim;
+    if (rank > TG_MAX_RANK)
+        rt_add(&t, "; more than %d dims are not supported", TG_MAX_RANK);
+    else
+        rt_add(&t, ": it has %d dim%s and must have %s%d", rank, rank == 1 ? "" : "s",
+               p->pack_at < 0 ? "" : "at least ", p->rank);
+    return tg_fail(TG_ERROR_ARGUMENT, "%s", t.data);
+}
+
+static bool dense_strides(rt_actual *a) {
+    int64_t stride = 1;
+    for (int i = a->rank - 1; i >= 0; i--) {
+        a->dense[i] = stride;
+        if (a->shape[i] && __builtin_mul_overflow(stride, a->shape[i], &stride)) return false;
+    }
+    a->strides = a->dense;
+    return true;
+}
+
+/// The bytes from the lowest to behind the highest element; from == to where there are none.
+static bool span(rt_actual *a) {
+    int64_t first = 0, last = 0, way;
+    a->from = a->to = (uintptr_t)a->data;
+    for (int i = 0; i < a->rank; i++)
+        if (a->shape[i] == 0) return true;
+    for (int i = 0; i < a->rank; i++) {
+        int64_t *end = a->strides[i] < 0 ? &first : &last;
+        if (__builtin_mul_overflow(a->shape[i] - 1, a->strides[i], &way) ||
+            __builtin_add_overflow(*end, way, end))
+            return false;
+    }
+    // A byte holds two elements of 4 bits; the shift rounds down.
+    int64_t bits = a->bits;
+    if (__builtin_mul_overflow(first, bits, &first) || last > INT64_MAX / bits - 2) return false;
+    a->from += (uintptr_t)(first >> 3);
+    a->to += (uintptr_t)(((last + 1) * bits + 7) >> 3);
+    return true;
+}
+
+static tg_status check_extents(const Bind *b, int i, const rt_actual *a) {
+    bool written = b->info->params[i].flags & TG_PARAM_WRITTEN;
+    for (int d = 0; d < a->rank; d++) {
+        if (a->shape[d] < 0) return fail_at(b, i, TG_ERROR_ARGUMENT, ": an extent is negative");
+        if (written && a->strides[d] == 0 && a->shape[d] > 1)
+            return fail_at(b, i, TG_ERROR_CONTRACT,
+                           ": it is written, so no stride over several elements may be 0");
+    }
+    return TG_OK;
+}
+
+static tg_status bind_view(Bind *b, int i, rt_actual *a) {
+    const DLTensor *t = a->tensor;
+    if (t->ndim && !t->shape) return fail_at(b, i, TG_ERROR_ARGUMENT, ": its shape is NULL");
+    a->rank = t->ndim;
+    a->shape = t->ndim ? t->shape : a->dense;
+    a->strides = t->ndim && t->strides ? t->strides : a->dense;
+    if (!t->strides && !dense_strides(a))
+        return fail_at(b, i, TG_ERROR_ARGUMENT, ": it is larger than memory");
+    a->given_strides = a->strides;
+    a->groups = 1;
+    tg_status status = check_extents(b, i, a);
+    if (status) return status;
+    a->data = t->data ? (char *)t->data + t->byte_offset : NULL;
+    if (!span(a)) return fail_at(b, i, TG_ERROR_ARGUMENT, ": it is larger than memory");
+    if (!a->data && a->from != a->to) return fail_at(b, i, TG_ERROR_ARGUMENT, ": its data is NULL");
+    return TG_OK;
+}
+
+static tg_status bind_tensor(Bind *b, int i) {
+    const tg_param_info *p = &b->info->params[i];
+    rt_actual *a = &b->l->actuals[i];
+    const DLTensor *t = b->args[i].as.tensor;
+    if (b->args[i].kind != TG_ARG_TENSOR)
+        return fail_at(b, i, TG_ERROR_ARGUMENT, " is a number; it must be a tensor");
+    a->tensor = t;
+    a->null = !t;
+    a->value = 0;
+    if (!t)
+        return p->flags & TG_PARAM_OPTIONAL
+                   ? TG_OK
+                   : fail_at(b, i, TG_ERROR_ARGUMENT, " is not optional; it must be a tensor");
+    if (t->ndim < 0 || t->ndim > TG_MAX_RANK ||
+        (p->pack_at < 0 ? t->ndim != p->rank : t->ndim < p->rank))
+        return wrong_rank(b, i);
+    if (t->device.device_type != kDLCPU)
+        return fail_at(b, i, TG_ERROR_ARGUMENT,
+                       " of another device; this kernel was compiled for the CPU");
+    tg_status status = bind_type(b, i, a, t->dtype);
+    return status ? status : bind_view(b, i, a);
+}
+
+/* ---- packs --------------------------------------------------------------------------------- */
+
+/// The tensors of one `..N`: bits of `members`, of which `first` is the least.
+typedef struct Pack {
+    uint64_t members;
+    int first, given; // axes that each argument has for it
+    int groups, from[TG_MAX_RANK + 1];
+} Pack;
+
+static int pack_axes(const Bind *b, int i) {
+    return b->l->actuals[i].tensor->ndim - b->info->params[i].rank;
+}
+
+/// Whether axes x and y > x of each tensor can be walked with one stride, all between being of
+/// extent 1.
+static bool lie_as_one(const Bind *b, const Pack *pack, int x, int y) {
+    for (int i = pack->first; i < b->info->n_params; i++) {
+        if (!(pack->members >> i & 1)) continue;
+        const rt_actual *a = &b->l->actuals[i];
+        int at = b->info->params[i].pack_at;
+        int64_t step;
+        if (__builtin_mul_overflow(a->strides[at + y], a->shape[at + y], &step)) return false;
+        if (a->strides[at + x] != step) return false;
+    }
+    return true;
+}
+
+/// Cuts the axes into as few groups as possible. Axes of extent 1 join any; no axes at all are one
+/// group of extent 1. The compiler does the same: see group_pack in frontend/elab_param.c.
+static void group(const Bind *b, Pack *pack) {
+    const rt_actual *a = &b->l->actuals[pack->first];
+    int at = b->info->params[pack->first].pack_at, last = -1;
+    pack->groups = 1;
+    pack->from[0] = 0;
+    for (int i = 0; i < pack->given; i++) {
+        if (a->shape[at + i] == 1) continue;
+        bool joins = last < 0 || lie_as_one(b, pack, last, i);
+        if (!joins && i > 0) pack->from[pack->groups++] = i;
+        last = i;
+    }
+    pack->from[pack->groups] = pack->given;
+}
+
+/// Axes from .. to of the argument as the next one of the merged tensor.
+static void join_axes(rt_actual *a, int from, int to, int axis) {
+    int64_t extent = 1, stride = 1;
+    for (int i = to - 1; i >= from; i--) {
+        if (extent == 1) stride = a->strides[i];
+        extent *= a->shape[i];
+    }
+    a->merged[0][axis] = extent;
+    a->merged[1][axis] = stride;
+}
+
+/// A rank of 8 with a pack of no axes would become one of 9: refused.
+static bool merge(const Bind *b, const Pack *pack, int i) {
+    rt_actual *a = &b->l->actuals[i];
+    int at = b->info->params[i].pack_at, rank = 0, given = a->rank;
+    if (given - pack->given + pack->groups > TG_MAX_RANK) return false;
+    for (int d = 0; d < at; d++) join_axes(a, d, d + 1, rank++);
+    for (int g = 0; g < pack->groups; g++)
+        join_axes(a, at + pack->from[g], at + pack->from[g + 1], rank++);
+    for (int d = at + pack->given; d < given; d++) join_axes(a, d, d + 1, rank++);
+    a->rank = rank;
+    a->groups = pack->groups;
+    a->shape = a->merged[0];
+    a->strides = a->merged[1];
+    return true;
+}
+
+static tg_status packs_differ(const Bind *b, int i, int j) {
+    rt_text t = {.n = 0};
+    add_subject(&t, b, j);
+    rt_add(&t, " and '%s' is ", b->info->params[i].name);
+    rt_add_tensor(&t, b->args[i].as.tensor);
+    return tg_fail(TG_ERROR_CONTRACT, "%s: the dims of their pack must be equal", t.data);
+}
+
+static bool same_pack(const Bind *b, int i, int j) {
+    const rt_actual *x = &b->l->actuals[i], *y = &b->l->actuals[j];
+    int n = pack_axes(b, i);
+    return pack_axes(b, j) == n && (n == 0 || memcmp(x->shape + b->info->params[i].pack_at,
+                                                     y->shape + b->info->params[j].pack_at,
+                                                     sizeof *x->shape * (size_t)n) == 0);
+}
+
+/// Merges the pack of parameter i and of those after it that share it.
+static tg_status bind_pack(const Bind *b, int first, uint64_t *done) {
+    Pack pack = {.first = first, .given = pack_axes(b, first)};
+    for (int i = first; i < b->info->n_params; i++) {
+        const tg_param_info *p = &b->info->params[i];
+        if (p->kind != TG_PARAM_TENSOR || p->pack_at < 0 ||
+            p->pack != b->info->params[first].pack || b->l->actuals[i].null)
+            continue;
+        if (!same_pack(b, first, i)) return packs_differ(b, first, i);
+        pack.members |= (uint64_t)1 << i;
+    }
+    *done |= pack.members;
+    group(b, &pack);
+    for (int i = first; i < b->info->n_params; i++)
+        if (pack.members >> i & 1 && !merge(b, &pack, i))
+            return fail_at(b, i, TG_ERROR_ARGUMENT, ": too many dims");
+    return TG_OK;
+}
+
+static tg_status bind_packs(const Bind *b) {
+    uint64_t done = 0;
+    tg_status status = TG_OK;
+    for (int i = 0; i < b->info->n_params && !status; i++) {
+        const tg_param_info *p = &b->info->params[i];
+        if (p->kind == TG_PARAM_TENSOR && p->pack_at >= 0 && !b->l->actuals[i].null &&
+            !(done >> i & 1))
+            status = bind_pack(b, i, &done);
+    }
+    return status;
+}
+
+/* ---- scalars ------------------------------------------------------------------------------- */
+
+/// A binary float format below f32: see formats in ir/eval.c, whose results these are.
+typedef struct Format {
+    uint8_t code, bits;
+    int exponent, mantissa;
+    double max;
+    bool inf, saturates;
+} Format;
+
+static const Format formats[] = {
+    {kDLFloat8_e4m3fn, 8, 4, 3, 448, false, true},
+    {kDLFloat8_e5m2, 8, 5, 2, 57344, true, true},
+    {kDLFloat, 16, 5, 10, 65504, true, false},
+    {kDLBfloat, 16, 8, 7, 0x1.fep127, true, false},
+};
+
+/// To nearest, ties to even, with gradual underflow; past the largest to infinity or the largest.
+static uint64_t encode(const Format *f, double x) {
+    int bias = (1 << (f->exponent - 1)) - 1, e;
+    uint64_t sign = signbit(x) ? (uint64_t)1 << (f->exponent + f->mantissa) : 0;
+    uint64_t top = ((uint64_t)1 << f->exponent) - 1, one = (uint64_t)1 << f->mantissa;
+    if (isnan(x)) return sign | top << f->mantissa | (f->inf ? one >> 1 : one - 1);
+    double size = fabs(x);
+    if (isinf(x) && !f->saturates) return sign | top << f->mantissa;
+    if (isinf(x)) size = f->max;
+    frexp(size, &e); // size in [2^(e-1), 2^e)
+    if (size == 0 || e - 1 < 1 - bias) e = 2 - bias;
+    // Counts of the last place: the code of a float is linear in them, across exponents too.
+    double places = rint(ldexp(size, f->mantissa - (e - 1)));
+    if (ldexp(places, e - 1 - f->mantissa) > f->max) {
+        if (!f->saturates) return sign | top << f->mantissa;
+        places = ldexp(f->max, f->mantissa - (e - 1));
+    }
+    uint64_t counts = (uint64_t)places;
+    return sign | (counts < one ? counts : ((uint64_t)(e - 2 + bias) << f->mantissa) + counts);
+}
+
+/// The bits of x in a float type.
+static uint64_t float_bits(int code, int bits, double x) {
+    uint64_t out = 0;
+    float single = (float)x;
+    if (code == kDLFloat && bits == 64) memcpy(&out, &x, 8);
+    if (code == kDLFloat && bits == 32) memcpy(&out, &single, 4);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].code == code && formats[i].bits == bits) return encode(&formats[i], x);
+    return out;
+}
+
+static bool is_integer(int code) {
+    return code == kDLInt || code == kDLUInt || code == kDLBool;
+}
+
+/// Whether an integer of this type has the value. Of 64 unsigned bits any: C hands them over so.
+static bool fits(int code, int bits, int64_t v) {
+    if (code == kDLBool) return v == 0 || v == 1;
+    if (bits >= 64) return true;
+    if (code == kDLUInt) return v >= 0 && v < (int64_t)1 << bits;
+    return v >= -((int64_t)1 << (bits - 1)) && v < (int64_t)1 << (bits - 1);
+}
+
+static tg_status wrong_number(const Bind *b, int i, const rt_actual *a) {
+    rt_text t = {.n = 0};
+    add_subject(&t, b, i);
+    if (b->args[i].kind == TG_ARG_INT)
+        rt_add(&t, " is %" PRId64, b->args[i].as.i);
+    else
+        rt_add(&t, " is %g", b->args[i].as.f);
+    rt_add(&t, "; it must be of type ");
+    rt_add_type(&t, a->code, a->bits);
+    return tg_fail(TG_ERROR_ARGUMENT, "%s", t.data);
+}
+
+/// A type parameter that no tensor settles is i64 or f32, after the argument.
+static void scalar_type(Bind *b, int i, rt_actual *a) {
+    const tg_param_info *p = &b->info->params[i];
+    a->code = p->code;
+    a->bits = p->bits;
+    if (p->flags & TG_PARAM_BOOL) a->code = kDLBool, a->bits = 8;
+    if (a->bits) return;
+    if (p->type < 0) {
+        a->code = kDLInt, a->bits = 64;
+        return;
+    }
+    uint16_t *type = &b->l->types[p->type];
+    if (!*type) *type = b->args[i].kind == TG_ARG_INT ? kDLInt << 8 | 64 : kDLFloat << 8 | 32;
+    a->code = (uint8_t)(*type >> 8);
+    a->bits = (uint8_t)*type;
+}
+
+static tg_status bind_scalar(Bind *b, int i) {
+    rt_actual *a = &b->l->actuals[i];
+    const tg_arg *arg = &b->args[i];
+    a->tensor = NULL;
+    a->null = 0;
+    if (arg->kind != TG_ARG_INT && arg->kind != TG_ARG_FLOAT)
+        return fail_at(b, i, TG_ERROR_ARGUMENT,
+                       arg->as.tensor ? "; it must be a number" : " must be a number");
+    scalar_type(b, i, a);
+    bool whole = arg->kind == TG_ARG_INT;
+    if (!is_integer(a->code)) {
+        a->value = (int64_t)float_bits(a->code, a->bits, whole ? (double)arg->as.i : arg->as.f);
+        return TG_OK;
+    }
+    if (!whole || !fits(a->code, a->bits, arg->as.i)) return wrong_number(b, i, a);
+    a->value = arg->as.i;
+    return TG_OK;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+static tg_status wrong_count(const tg_kernel_info *info, int n) {
+    rt_text t = {.n = 0};
+    for (int i = 0; i < info->n_params; i++)
+        rt_add(&t, "%s%s", i ? ", " : "", info->params[i].name);
+    return tg_fail(TG_ERROR_ARGUMENT, "%s takes %d argument%s (%s), found %d", info->name,
+                   info->n_params, info->n_params == 1 ? "" : "s", info->n_params ? t.data : "none",
+                   n);
+}
+
+tg_status rt_bind(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args, int n) {
+    if (n != info->n_params || (n && !args)) return wrong_count(info, args ? n : 0);
+    Bind b = {.l = l, .info = info, .args = args};
+    memset(l->types, 0, sizeof *l->types * (size_t)info->n_types);
+    uint64_t scalars = 0;
+    bool packs = false;
+    tg_status status = TG_OK;
+    for (int i = 0; i < n && !status; i++) {
+        if (info->params[i].kind != TG_PARAM_TENSOR) {
+            scalars |= (uint64_t)1 << i;
+            continue;
+        }
+        status = bind_tensor(&b, i);
+        packs |= info->params[i].pack_at >= 0;
+    }
+    for (int i = 0; i < n && !status; i++)
+        if (scalars >> i & 1) status = bind_scalar(&b, i);
+    return packs && !status ? bind_packs(&b) : status;
+}
+
+/* ---- overlaps ------------------------------------------------------------------------------ */
+
+static bool same_view(const rt_actual *x, const rt_actual *y) {
+    if (x->data != y->data || x->rank != y->rank || x->code != y->code || x->bits != y->bits)
+        return false;
+    for (int i = 0; i < x->rank; i++)
+        if (x->shape[i] != y->shape[i] || (x->shape[i] > 1 && x->strides[i] != y->strides[i]))
+            return false;
+    return true;
+}
+
+static bool may_be_one(const tg_variant *v, int i, int j) {
+    for (int k = 0; k < v->n_inplace; k++) {
+        int x = v->inplace[2 * k], y = v->inplace[2 * k + 1];
+        if ((x == i && y == j) || (x == j && y == i)) return true;
+    }
+    return false;
+}
+
+tg_status rt_check_overlaps(const rt_launcher *l, const tg_kernel_info *info, const tg_variant *v) {
+    for (int i = 0; i < info->n_params; i++) {
+        const rt_actual *x = &l->actuals[i];
+        if (!(info->params[i].flags & TG_PARAM_WRITTEN) || !x->tensor) continue;
+        for (int j = 0; j < info->n_params; j++) {
+            const rt_actual *y = &l->actuals[j];
+            if (i == j || !y->tensor || x->from >= y->to || y->from >= x->to) continue;
+            if (same_view(x, y) && may_be_one(v, i, j)) continue;
+            return tg_fail(TG_ERROR_CONTRACT, "%s: '%s' is written and overlaps '%s'", info->name,
+                           info->params[i].name, info->params[j].name);
+        }
+    }
+    return TG_OK;
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Contexts: hooks, threads, and the launchers that wait for their next launch.
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic(tg_context *) shared;
+static _Thread_local tg_context *current; // NULL: the shared one
+static _Thread_local unsigned own_number; // of this thread, from 1
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+static void *default_allocate(void *user, size_t bytes) {
+    (void)user;
+    if (bytes > SIZE_MAX - RT_ALIGNMENT) return NULL;
+    size_t room = (bytes + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+    return aligned_alloc(RT_ALIGNMENT, room ? room : RT_ALIGNMENT);
+}
+
+static void default_release(void *user, void *memory, size_t bytes) {
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+tg_options rt_default_hooks(void) {
+    return (tg_options){.allocate = default_allocate, .release = default_release};
+}
+
+void *rt_allocate(const tg_options *hooks, size_t bytes) {
+    return hooks->allocate(hooks->user, bytes);
+}
+
+void rt_release(const tg_options *hooks, void *memory, size_t bytes) {
+    if (memory) hooks->release(hooks->user, memory, bytes);
+}
+
+void *tg_allocate(size_t bytes) {
+    const tg_context *c = rt_context();
+    return c ? rt_allocate(&c->hooks, bytes) : NULL;
+}
+
+void tg_release(void *memory, size_t bytes) {
+    const tg_context *c = memory ? rt_context() : NULL;
+    if (c) rt_release(&c->hooks, memory, bytes);
+}
+
+void tg_log(const char *line) {
+    const tg_context *c = rt_context();
+    if (c && c->hooks.log) c->hooks.log(c->hooks.user, line);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------ */
+
+/// The options that this version knows, from those of the caller's.
+static tg_status read_options(const tg_options *options, tg_options *out) {
+    *out = (tg_options){0};
+    if (options) {
+        if (options->size < offsetof(tg_options, user))
+            return tg_fail(TG_ERROR_ARGUMENT, "options: size must be sizeof(tg_options)");
+        memcpy(out, options, options->size < sizeof *out ? options->size : sizeof *out);
+    }
+    if (out->threads < 0 || out->threads > RT_MAX_THREADS)
+        return tg_fail(TG_ERROR_ARGUMENT, "options: %d threads; 0 (all cores) to %d can be had",
+                       out->threads, RT_MAX_THREADS);
+    if (!out->allocate != !out->release)
+        return tg_fail(TG_ERROR_ARGUMENT, "options: allocate and release go together");
+    if (!out->allocate) {
+        out->allocate = default_allocate;
+        out->release = default_release;
+    }
+    return TG_OK;
+}
+
+static tg_status no_memory(void) {
+    return tg_fail(TG_ERROR_MEMORY, "out of memory");
+}
+
+/// Code for AMX runs where the system was asked for its registers, which finding the level does.
+tg_status tg_context_create(const tg_options *options, tg_context **out) {
+    if (!out) return tg_fail(TG_ERROR_ARGUMENT, "tg_context_create: out is NULL");
+    *out = NULL;
+    tg_options hooks;
+    tg_status status = read_options(options, &hooks);
+    if (status) return status;
+    tg_cpu_level();
+    tg_context *c = rt_allocate(&hooks, sizeof *c);
+    if (!c) return no_memory();
+    memset(c, 0, sizeof *c);
+    c->hooks = hooks;
+    int cores = rt_cores();
+    c->threads = hooks.threads ? hooks.threads : cores > RT_MAX_THREADS ? RT_MAX_THREADS : cores;
+    if (!hooks.parallel) c->pool = rt_pool_create(&hooks, c->threads);
+    if (!hooks.parallel && !c->pool) {
+        rt_release(&hooks, c, sizeof *c);
+        return no_memory();
+    }
+    pthread_mutex_init(&c->printing, NULL);
+    *out = c;
+    return TG_OK;
+}
+
+void tg_context_destroy(tg_context *c) {
+    if (!c) return;
+    if (current == c) current = NULL;
+    tg_options hooks = c->hooks;
+    for (int i = 0; i < RT_IDLE; i++) rt_launcher_destroy(atomic_load(&c->idle[i]));
+    rt_pool_destroy(c->pool, &hooks);
+    pthread_mutex_destroy(&c->printing);
+    rt_release(&hooks, c, sizeof *c);
+}
+
+/// Two threads may make the shared context at once: one of the two stays.
+static tg_context *shared_context(void) {
+    tg_context *c = atomic_load_explicit(&shared, memory_order_acquire), *mine;
+    if (c || tg_context_create(NULL, &mine) != TG_OK) return c;
+    if (atomic_compare_exchange_strong(&shared, &c, mine)) return mine;
+    tg_context_destroy(mine);
+    return c;
+}
+
+tg_context *rt_context(void) {
+    return current ? current : shared_context();
+}
+
+tg_context *tg_context_use(tg_context *context) {
+    tg_context *before = current;
+    current = context;
+    return before;
+}
+
+int tg_context_threads(const tg_context *context) {
+    const tg_context *c = context ? context : shared_context();
+    return c ? c->threads : 1;
+}
+
+/* ---- launchers ----------------------------------------------------------------------------- */
+
+/// Threads look at different places first, so that each finds the launcher it had.
+static unsigned own_place(void) {
+    static _Atomic unsigned threads;
+    if (!own_number) own_number = atomic_fetch_add(&threads, 1) + 1;
+    return own_number % RT_IDLE;
+}
+
+rt_launcher *rt_claim(tg_context *c) {
+    unsigned place = own_place();
+    for (unsigned i = 0; i < RT_IDLE; i++) {
+        _Atomic(rt_launcher *) *idle = &c->idle[(place + i) % RT_IDLE];
+        rt_launcher *l = atomic_load_explicit(idle, memory_order_relaxed);
+        if (l && (l = atomic_exchange(idle, NULL))) return l;
+    }
+    return rt_launcher_create(c);
+}
+
+void rt_give_back(rt_launcher *l) {
+    tg_context *c = l->context;
+    unsigned place = own_place();
+    for (unsigned i = 0; i < RT_IDLE; i++) {
+        rt_launcher *none = NULL;
+        if (atomic_compare_exchange_strong(&c->idle[(place + i) % RT_IDLE], &none, l)) return;
+    }
+    rt_launcher_destroy(l); // more launches at once than places
+}

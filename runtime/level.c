@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which level of code this CPU and its operating system run.
+#include "runtime/compiler.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+
+/// A feature that a level needs: bit `bit` of a register that cpuid gives for a leaf.
+typedef struct Feature {
+    uint32_t leaf, subleaf;
+    enum { EAX, EBX, ECX, EDX } reg;
+    int bit;
+} Feature;
+
+static const Feature v3[] = {
+    {1, 0, ECX, 12},         {1, 0, ECX, 22}, {1, 0, ECX, 27}, // FMA MOVBE OSXSAVE
+    {1, 0, ECX, 28},         {1, 0, ECX, 29},                  // AVX F16C
+    {7, 0, EBX, 3},          {7, 0, EBX, 5},  {7, 0, EBX, 8},  // BMI1 AVX2 BMI2
+    {0x80000001, 0, ECX, 5},                                   // LZCNT
+    {1, 0, ECX, 0},          {1, 0, ECX, 9},  {1, 0, ECX, 13}, // SSE3 SSSE3 CMPXCHG16B
+    {1, 0, ECX, 19},         {1, 0, ECX, 20}, {1, 0, ECX, 23}, // SSE4.1 SSE4.2 POPCNT
+    {0x80000001, 0, ECX, 0},                                   // LAHF
+};
+static const Feature v4[] = {
+    {7, 0, EBX, 16}, {7, 0, EBX, 17}, {7, 0, EBX, 28}, // AVX512 F DQ CD
+    {7, 0, EBX, 30}, {7, 0, EBX, 31},                  // BW VL
+};
+static const Feature amx[] = {
+    {7, 0, EDX, 22}, {7, 0, EDX, 24}, {7, 0, EDX, 25}, // AMX BF16 TILE INT8
+    {7, 0, EDX, 23}, {7, 0, ECX, 11}, {7, 1, EAX, 5},  // AVX512 FP16 VNNI BF16
+};
+
+/// Each level needs those below it, too, and that the system keeps these registers (XCR0).
+static const struct {
+    const Feature *features;
+    int n;
+    uint64_t state;
+} needs[TG_LEVELS] = {
+    [TG_LEVEL_V3] = {v3, sizeof v3 / sizeof *v3, 0x6},
+    [TG_LEVEL_V4] = {v4, sizeof v4 / sizeof *v4, 0xe6},
+    [TG_LEVEL_AMX] = {amx, sizeof amx / sizeof *amx, 0x600e6},
+};
+
+static bool has_feature(const Feature *f) {
+    uint32_t r[4];
+    if (!__get_cpuid_count(f->leaf, f->subleaf, &r[0], &r[1], &r[2], &r[3])) return false;
+    return r[f->reg] >> f->bit & 1;
+}
+
+/// Only where cpuid says that the system uses xsave.
+static uint64_t enabled_state(void) {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static bool has_level(int level) {
+    for (int i = 0; i < needs[level].n; i++)
+        if (!has_feature(&needs[level].features[i])) return false;
+    if ((enabled_state() & needs[level].state) != needs[level].state) return false;
+    // The kernel hands out the tile registers on request, to the whole process.
+    return level != TG_LEVEL_AMX ||
+           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+#else
+static bool has_level(int level) {
+    (void)level;
+    return false;
+}
+#endif
+
+/// TG_LEVEL=base|v3|v4|amx caps the level.
+static int allowed_level(void) {
+    static const char *const names[TG_LEVELS] = {"base", "v3", "v4", "amx"};
+    const char *cap = getenv("TG_LEVEL");
+    for (int i = 0; cap && i < TG_LEVELS; i++)
+        if (strcmp(cap, names[i]) == 0) return i;
+    return TG_LEVELS - 1;
+}
+
+/// Found once: two threads that come first find the same.
+enum tg_level tg_cpu_level(void) {
+    static _Atomic int known; // level + 1
+    int level = atomic_load_explicit(&known, memory_order_relaxed) - 1;
+    if (level >= 0) return (enum tg_level)level;
+    int most = allowed_level();
+    for (level = 0; level < most && has_level(level + 1);) level++;
+    atomic_store_explicit(&known, level + 1, memory_order_relaxed);
+    return (enum tg_level)level;
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which variant a launch takes.
+//
+// Launches read the list of variants without a lock: it grows at its end only, and a longer one
+// replaces it by an atomic pointer. Ranking all variants takes longer than a small kernel, so a
+// memo keeps, under a hash of all that the choice depends on, which one it was. The facts of what
+// the memo says are looked at again: that a hash meets another may cost speed, never a result.
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct List {
+    struct List *older; // that launches may still read
+    int capacity;
+    _Atomic int n;
+    const tg_variant *at[]; // that this CPU runs
+} List;
+
+enum { MEMO = 16, FIRST_CAPACITY = 8 };
+
+/// In bits of log2: extents further from all hints than this get code of their own.
+enum { LOG2_ONE = 1024, FAR = 3 * LOG2_ONE };
+
+struct rt_state {
+    tg_options hooks; // of the memory of this state
+    const tg_compiler *compiler;
+    void *user;
+    _Atomic(List *) list;
+    // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
+    _Atomic uint64_t memo[MEMO];
+    pthread_mutex_t compiling;
+};
+
+/* ---- what the choice depends on ------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+static uint64_t hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
+    uint64_t hash = 0;
+    for (int i = 0; i < info->n_types; i++) hash = mix(hash, l->types[i]);
+    for (int i = 0; i < info->n_params; i++) {
+        const rt_actual *a = &l->actuals[i];
+        hash = mix(hash, a->tensor ? (uint64_t)a->rank : (uint64_t)a->value);
+        for (int d = 0; a->tensor && d < a->rank; d++) {
+            hash = mix(hash, (uint64_t)a->shape[d]);
+            // Facts tell strides of 0, of 1 and others apart.
+            if (a->strides[d] == 0 || a->strides[d] == 1) hash += 1 + (uint64_t)a->strides[d];
+        }
+    }
+    return mix(hash, 0);
+}
+
+bool rt_holds(const rt_launcher *l, const tg_fact *f) {
+    const rt_actual *a = &l->actuals[f->param];
+    switch (f->kind) {
+    case TG_FACT_NULL: return a->null == (f->value != 0);
+    case TG_FACT_VALUE: return a->value == f->value;
+    case TG_FACT_TYPE: return !l->types[f->param] || l->types[f->param] == f->value;
+    case TG_FACT_PACK: return !a->null && a->groups == f->value;
+    default: break;
+    }
+    if (a->null || f->axis >= a->rank) return false;
+    int64_t extent = a->shape[f->axis];
+    switch (f->kind) {
+    case TG_FACT_EXTENT: return extent == f->value;
+    case TG_FACT_LEAST: return extent >= f->value;
+    case TG_FACT_MOST: return extent <= f->value;
+    case TG_FACT_STRIDE: return extent <= 1 || a->strides[f->axis] == f->value;
+    case TG_FACT_STRIDED: return extent <= 1 || (uint64_t)a->strides[f->axis] > 1;
+    default: return false; // of a later version
+    }
+}
+
+static bool is_right(const rt_launcher *l, const tg_variant *v) {
+    for (int i = 0; i < v->n_facts; i++)
+        if (!rt_holds(l, &v->facts[i])) return false;
+    return true;
+}
+
+/// log2 in units of 1 / LOG2_ONE, straight between powers of two; of what is below 1 that of 1.
+static int64_t log2_of(int64_t x) {
+    if (x <= 1) return 0;
+    int e = 63 - __builtin_clzll((uint64_t)x);
+    uint64_t fraction = (uint64_t)x << (63 - e) << 1; // of 2^64
+    return (int64_t)e * LOG2_ONE + (int64_t)(fraction >> 54);
+}
+
+static int64_t distance(const rt_launcher *l, const tg_variant *v) {
+    int64_t sum = 0;
+    for (int i = 0; i < v->n_hints; i++) {
+        const rt_actual *a = &l->actuals[v->hints[i].param];
+        if (!a->tensor || v->hints[i].axis >= a->rank) continue;
+        int64_t d = log2_of(a->shape[v->hints[i].axis]) - log2_of(v->hints[i].extent);
+        sum += d < 0 ? -d : d;
+    }
+    return sum;
+}
+
+/* ---- the list ------------------------------------------------------------------------------ */
+
+static size_t list_bytes(int capacity) {
+    return sizeof(List) + sizeof(tg_variant *) * (size_t)capacity;
+}
+
+static List *list_new(const tg_options *hooks, int capacity, List *older) {
+    List *list = rt_allocate(hooks, list_bytes(capacity));
+    if (!list) return NULL;
+    int n = older ? atomic_load(&older->n) : 0;
+    list->older = older;
+    list->capacity = capacity;
+    if (n) memcpy(list->at, older->at, sizeof *list->at * (size_t)n);
+    atomic_init(&list->n, n);
+    return list;
+}
+
+/// Under the lock, or before others see the state. The compiler may give one variant twice.
+static bool add_variant(rt_state *s, const tg_variant *variant) {
+    List *list = atomic_load(&s->list);
+    int n = atomic_load(&list->n);
+    for (int i = 0; i < n; i++)
+        if (list->at[i] == variant) return true;
+    if (n == list->capacity) {
+        list = list_new(&s->hooks, 2 * n, list);
+        if (!list) return false;
+        atomic_store(&s->list, list);
+    }
+    list->at[n] = variant;
+    atomic_store(&list->n, n + 1);
+    return true;
+}
+
+static void state_free(rt_state *s) {
+    tg_options hooks = s->hooks;
+    for (List *list = atomic_load(&s->list), *older; list; list = older) {
+        older = list->older;
+        rt_release(&hooks, list, list_bytes(list->capacity));
+    }
+    pthread_mutex_destroy(&s->compiling);
+    rt_release(&hooks, s, sizeof *s);
+}
+
+static rt_state *state_new(const tg_options *hooks, const tg_kernel_info *info) {
+    rt_state *s = rt_allocate(hooks, sizeof *s);
+    if (!s) return NULL;
+    memset(s, 0, sizeof *s);
+    s->hooks = *hooks;
+    pthread_mutex_init(&s->compiling, NULL);
+    int n = info->n_variants > FIRST_CAPACITY ? info->n_variants : FIRST_CAPACITY;
+    List *list = list_new(hooks, n, NULL);
+    atomic_init(&s->list, list);
+    if (!list) {
+        state_free(s);
+        return NULL;
+    }
+    for (int i = 0; i < info->n_variants; i++)
+        if (info->variants[i].level <= (int)tg_cpu_level()) add_variant(s, &info->variants[i]);
+    return s;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
+tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg_compiler *compiler,
+                         void *user) {
+    *kernel = (tg_kernel){.abi = TG_ABI, .info = info};
+    const tg_context *c = rt_context();
+    rt_state *s = c ? state_new(&c->hooks, info) : NULL;
+    if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    s->compiler = compiler;
+    s->user = user;
+    kernel->state = s;
+    return TG_OK;
+}
+
+void tg_kernel_close(tg_kernel *kernel) {
+    if (kernel->state) state_free(kernel->state);
+    kernel->state = NULL;
+}
+
+/// The state of a kernel of an object lasts as long as the process, so it is no context's memory.
+/// Two threads may make it at once: one of the two stays.
+static rt_state *state_of(tg_kernel *kernel) {
+    void **place = &kernel->state;
+    rt_state *s = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+    if (s) return s;
+    tg_options hooks = rt_default_hooks();
+    void *mine = state_new(&hooks, kernel->info), *other = NULL;
+    if (!mine ||
+        __atomic_compare_exchange_n(place, &other, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return mine;
+    state_free(mine);
+    return other;
+}
+
+/* ---- choosing ------------------------------------------------------------------------------ */
+
+typedef struct Best {
+    int number; // of the variant; -1: none
+    int64_t distance;
+} Best;
+
+/// See tg_hint for the order.
+static Best rank(List *list, const rt_launcher *l) {
+    Best best = {-1, 0};
+    const tg_variant *b = NULL;
+    int n = atomic_load(&list->n);
+    for (int i = 0; i < n; i++) {
+        const tg_variant *v = list->at[i];
+        if (!is_right(l, v)) continue;
+        int64_t d = distance(l, v);
+        bool better = !b                         ? true
+                      : v->level != b->level     ? v->level > b->level
+                      : v->n_facts != b->n_facts ? v->n_facts > b->n_facts
+                                                 : d < best.distance;
+        if (!better) continue;
+        best = (Best){i, d};
+        b = v;
+    }
+    return best;
+}
+
+/// Whether the compiler could do better: tune values are what hints decide.
+static bool is_far(const List *list, Best best) {
+    const char *config = list->at[best.number]->config;
+    return best.distance > FAR && config && *config;
+}
+
+static void fill_actual(tg_actual *out, const rt_actual *a) {
+    *out = (tg_actual){.null = a->null, .code = a->code, .bits = a->bits, .value = a->value};
+    if (!a->tensor) return;
+    out->value = 0;
+    out->rank = (int8_t)a->tensor->ndim;
+    out->shape = a->tensor->shape;
+    out->strides = a->given_strides;
+}
+
+/// Under the lock. What another thread had compiled meanwhile was seen.
+static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info) {
+    tg_actual actuals[TG_MAX_PARAMS];
+    const tg_variant *v = NULL;
+    for (int i = 0; i < info->n_params; i++) fill_actual(&actuals[i], &l->actuals[i]);
+    tg_status status = s->compiler->compile(s->user, actuals, info->n_params, &v);
+    if (status) return status;
+    if (!is_right(l, v) || v->level > (int)tg_cpu_level())
+        return tg_fail(TG_ERROR_INTERNAL,
+                       "%s: the code made for these arguments is not right for "
+                       "them: please report this",
+                       info->name);
+    return add_variant(s, v) ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
+}
+
+/// Where no right one is near, compiles one. Code that is right but not tuned for the extents
+/// serves where the compiler fails.
+static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
+                                 int *out) {
+    pthread_mutex_lock(&s->compiling);
+    Best best = rank(atomic_load(&s->list), l);
+    tg_status status = TG_OK;
+    if (best.number < 0 || is_far(atomic_load(&s->list), best)) {
+        status = compile(s, l, info);
+        Best made = rank(atomic_load(&s->list), l);
+        if (made.number >= 0) best = made;
+    }
+    pthread_mutex_unlock(&s->compiling);
+    *out = best.number;
+    return best.number < 0 ? status : TG_OK;
+}
+
+static tg_status choose(rt_state *s, const rt_launcher *l, const tg_kernel_info *info, int *out) {
+    List *list = atomic_load(&s->list);
+    Best best = rank(list, l);
+    *out = best.number;
+    if (s->compiler && (best.number < 0 || is_far(list, best)))
+        return rank_or_compile(s, l, info, out);
+    return best.number < 0 ? rt_no_variant(l, info) : TG_OK;
+}
+
+tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out) {
+    rt_state *s = state_of(kernel);
+    if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    uint64_t hash = hash_arguments(l, kernel->info);
+    _Atomic uint64_t *memo = &s->memo[hash % MEMO];
+    uint64_t known = atomic_load_explicit(memo, memory_order_acquire);
+    int number = (int)(known & 0xffff) - 1;
+    if (number >= 0 && known >> 16 == hash >> 16) {
+        *out = atomic_load_explicit(&s->list, memory_order_acquire)->at[number];
+        if (is_right(l, *out)) return TG_OK;
+    }
+    tg_status status = choose(s, l, kernel->info, &number);
+    if (status) return status;
+    *out = atomic_load(&s->list)->at[number];
+    if (number < 0xffff)
+        atomic_store_explicit(memo, hash >> 16 << 16 | (uint64_t)(number + 1),
+                              memory_order_release);
+    return TG_OK;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Threads that help a caller with one job at a time.
+//
+// One word says everything: a count of jobs, whether the current one is open, and how many threads
+// are inside. A thread goes in by counting itself while the job is open, so the caller, who closes
+// it when there is no work left, waits for those alone that came in time: a launch never waits for
+// a thread to wake up. Idle threads watch the word for a while and then sleep on it (futex).
+#include "runtime/runtime.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    INSIDE = 0xfff,   // threads inside
+    OPEN = 0x1000,    // they may come
+    NEXT_JOB = 0x2000 // the count of jobs starts here
+};
+
+/// How long a thread without work watches before it sleeps: longer than the gap between the phases
+/// of a kernel or the launches of a program, short beside what a sleeping core saves.
+static const int64_t watch_ns = 200 * 1000;
+
+struct rt_pool {
+    _Alignas(RT_ALIGNMENT) _Atomic uint32_t word;
+    _Atomic uint32_t idle;                     // threads that sleep on the word
+    _Atomic uint32_t ends;                     // changes when the last thread leaves a closed job
+    _Atomic uint32_t caller;                   // 1: sleeps on `ends`
+    _Alignas(RT_ALIGNMENT) _Atomic int joined; // threads that came for the current job
+    _Atomic bool busy, stop;
+    int workers; // wanted by the job, the caller included
+    rt_work *work;
+    void *job;
+    int64_t watch_ns; // 0 where there are more threads than cores
+    int threads, started;
+    pid_t process;
+    pthread_t ids[];
+};
+
+static void futex(_Atomic uint32_t *word, int op, uint32_t value) {
+    syscall(SYS_futex, word, op, value, NULL, NULL, 0);
+}
+
+static void pause_briefly(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/// Waits until *word is not `seen`; *sleepers counts those for whom that takes a wake-up call.
+static void wait_for_change(const rt_pool *p, _Atomic uint32_t *word, uint32_t seen,
+                            _Atomic uint32_t *sleepers) {
+    int64_t end = p->watch_ns ? now_ns() + p->watch_ns : 0;
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (atomic_load(word) != seen) return;
+            pause_briefly();
+        }
+    } while (end && now_ns() < end);
+    atomic_fetch_add(sleepers, 1);
+    while (atomic_load(word) == seen) futex(word, FUTEX_WAIT_PRIVATE, seen);
+    atomic_fetch_sub(sleepers, 1);
+}
+
+static void wake(_Atomic uint32_t *word, const _Atomic uint32_t *sleepers, uint32_t n) {
+    if (atomic_load(sleepers)) futex(word, FUTEX_WAKE_PRIVATE, n);
+}
+
+/// Leaves the job; the last one out of a closed one tells the caller.
+static void leave(rt_pool *p) {
+    uint32_t left = atomic_fetch_sub(&p->word, 1) - 1;
+    if (left & (OPEN | INSIDE)) return;
+    atomic_fetch_add(&p->ends, 1);
+    wake(&p->ends, &p->caller, 1);
+}
+
+static void *thread_main(void *arg) {
+    rt_pool *p = arg;
+    uint32_t done = 0; // the job that this thread has been in
+    for (;;) {
+        uint32_t word = atomic_load(&p->word);
+        if (atomic_load(&p->stop)) return NULL;
+        if (!(word & OPEN) || word / NEXT_JOB == done) {
+            wait_for_change(p, &p->word, word, &p->idle);
+            continue;
+        }
+        if (!atomic_compare_exchange_weak(&p->word, &word, word + 1)) continue;
+        done = word / NEXT_JOB;
+        int index = atomic_fetch_add(&p->joined, 1);
+        if (index < p->workers) p->work(p->job, index);
+        leave(p);
+    }
+}
+
+rt_pool *rt_pool_create(const tg_options *hooks, int threads) {
+    rt_pool *p = rt_allocate(hooks, sizeof *p + sizeof *p->ids * (size_t)threads);
+    if (!p) return NULL;
+    memset(p, 0, sizeof *p);
+    atomic_store(&p->word, NEXT_JOB);
+    p->threads = threads;
+    p->watch_ns = threads > rt_cores() ? 0 : watch_ns;
+    return p;
+}
+
+/// Threads take no signals: those are the program's. Where the system gives fewer, fewer work.
+static void start_threads(rt_pool *p) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (p->started < p->threads - 1 &&
+           pthread_create(&p->ids[p->started], NULL, thread_main, p) == 0)
+        p->started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    p->process = getpid();
+}
+
+void rt_pool_destroy(rt_pool *p, const tg_options *hooks) {
+    if (!p) return;
+    atomic_store(&p->stop, true);
+    atomic_fetch_add(&p->word, NEXT_JOB);
+    wake(&p->word, &p->idle, INT_MAX);
+    // The child of a fork has no threads but the one that forked.
+    for (int i = 0; i < p->started && p->process == getpid(); i++) pthread_join(p->ids[i], NULL);
+    rt_release(hooks, p, sizeof *p + sizeof *p->ids * (size_t)p->threads);
+}
+
+/// Closes the job and waits for those inside.
+static void close_job(rt_pool *p) {
+    atomic_fetch_and(&p->word, ~(uint32_t)OPEN);
+    for (;;) {
+        uint32_t ends = atomic_load(&p->ends);
+        if (!(atomic_load(&p->word) & INSIDE)) return;
+        wait_for_change(p, &p->ends, ends, &p->caller);
+    }
+}
+
+bool rt_pool_run(rt_pool *p, int workers, rt_work *work, void *job) {
+    if (atomic_exchange(&p->busy, true)) return false;
+    if (!p->started) start_threads(p);
+    p->work = work;
+    p->job = job;
+    p->workers = workers;
+    atomic_store(&p->joined, 1);
+    atomic_fetch_add(&p->word, NEXT_JOB + OPEN);
+    wake(&p->word, &p->idle, (uint32_t)workers - 1);
+    work(job, 0);
+    close_job(p);
+    atomic_store(&p->busy, false);
+    return true;
+}
+
+/// The affinity mask, which containers set, counts.
+int rt_cores(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the files of the runtime share. Nothing of it is seen from outside: names start with rt_.
+#ifndef RUNTIME_RUNTIME_H
+#define RUNTIME_RUNTIME_H
+
+#include "runtime/compiler.h"
+#include "runtime/host.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_IDLE = 64 };
+
+/* ---- pool.c: threads ----------------------------------------------------------------------- */
+
+/// Runs on the caller and on those threads of the pool that come while there is work. `index` is
+/// below the number of workers asked for and no two calls of one job share it.
+typedef void rt_work(void *job, int index);
+typedef struct rt_pool rt_pool;
+
+/// Threads start when they are first needed: that takes longer than most kernels.
+rt_pool *rt_pool_create(const tg_options *hooks, int threads);
+void rt_pool_destroy(rt_pool *pool, const tg_options *hooks);
+/// False where the pool serves another caller: the job then is the caller's own. Never waits for a
+/// thread that has not begun to work.
+bool rt_pool_run(rt_pool *pool, int workers, rt_work *work, void *job);
+/// The cores that this process may use.
+int rt_cores(void);
+
+/* ---- host.c: one launch at a time runs on a launcher --------------------------------------- */
+
+typedef struct rt_launcher rt_launcher;
+
+typedef struct rt_worker {
+    tg_env env; // env.user is this worker
+    rt_launcher *launcher;
+    void *arena;
+    int64_t arena_bytes;
+    tg_failure failure;
+} rt_worker;
+
+/// An argument as code takes it. Strides and extents are those after packs were merged.
+typedef struct rt_actual {
+    const DLTensor *tensor; // NULL: none, or no tensor at all
+    void *data;
+    const int64_t *shape, *strides;
+    const int64_t *given_strides; // as the caller's axes are
+    uintptr_t from, to;           // the bytes that the tensor spans; equal where there are none
+    int64_t value;                // of an integer; of a float its bits
+    int32_t rank, groups;         // groups: axes left of the pack
+    uint8_t null, code, bits;
+    int64_t dense[TG_MAX_RANK], merged[2][TG_MAX_RANK];
+} rt_actual;
+
+typedef struct rt_block rt_block;
+
+struct rt_launcher {
+    tg_context *context;
+    void (*print)(void *user, const char *text);
+    void *print_user;
+    rt_block *blocks, **next_block; // workspaces, kept from launch to launch
+    pthread_mutex_t failing;        // of several tasks at once
+    uint16_t types[TG_MAX_PARAMS];  // of the type parameters: code << 8 | bits; 0: open
+    rt_actual actuals[TG_MAX_PARAMS];
+    tg_slot slots[TG_MAX_PARAMS];
+    rt_worker workers[]; // 0: the host side of the kernel; 1 .. threads: its tasks
+};
+
+rt_launcher *rt_launcher_create(tg_context *context);
+void rt_launcher_destroy(rt_launcher *launcher);
+/// Runs a kernel to its end; a tg_run_status. The failure stands in workers[0].
+int rt_launcher_run(rt_launcher *launcher, tg_entry *entry, const tg_slot *args);
+
+/* ---- context.c ----------------------------------------------------------------------------- */
+
+struct tg_context {
+    tg_options hooks; // allocate and release are always there
+    int threads;
+    rt_pool *pool;
+    pthread_mutex_t printing;
+    _Atomic(rt_launcher *) idle[RT_IDLE];
+};
+
+/// The current one of this thread; NULL where there is no memory for the shared one.
+tg_context *rt_context(void);
+/// Takes a launcher; NULL where there is no memory. Neither locks, nor allocates when warm.
+rt_launcher *rt_claim(tg_context *context);
+void rt_give_back(rt_launcher *launcher);
+
+/// Those of the C library.
+tg_options rt_default_hooks(void);
+void *rt_allocate(const tg_options *hooks, size_t bytes);
+void rt_release(const tg_options *hooks, void *memory, size_t bytes);
+
+/* ---- bind.c: the arguments of a launch ----------------------------------------------------- */
+
+/// Checks the arguments and fills in actuals and types.
+tg_status rt_bind(rt_launcher *launcher, const tg_kernel_info *info, const tg_arg *args, int n);
+/// A written tensor may overlap no other, unless the variant was proved right for that.
+tg_status rt_check_overlaps(const rt_launcher *launcher, const tg_kernel_info *info,
+                            const tg_variant *variant);
+
+/* ---- pick.c: variants ---------------------------------------------------------------------- */
+
+/// What the runtime knows of a kernel.
+typedef struct rt_state rt_state;
+
+/// The variant for the launcher's arguments; compiles where there is none and a compiler.
+tg_status rt_pick(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out);
+bool rt_holds(const rt_launcher *launcher, const tg_fact *fact);
+
+/* ---- describe.c: texts --------------------------------------------------------------------- */
+
+/// Text that grows in a buffer of fixed size, and ends in "..." where it does not fit.
+typedef struct rt_text {
+    char data[1024];
+    size_t n;
+} rt_text;
+void rt_add(rt_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/// "f16"
+void rt_add_type(rt_text *t, int code, int bits);
+/// "f16[3, 4]"
+void rt_add_tensor(rt_text *t, const DLTensor *tensor);
+/// The name of type parameter i: "T".
+void rt_add_generic(rt_text *t, const tg_kernel_info *info, int i);
+/// TG_ERROR_NOT_FOUND with what the kernel was compiled for.
+tg_status rt_no_variant(const rt_launcher *launcher, const tg_kernel_info *info);
+
+#endif
