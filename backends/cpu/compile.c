@@ -284,6 +284,7 @@ static Cpu *cpu_new(const Job *job, Gen *g, const Op *kernel) {
                             .x86 = target_is_x86(&job->info),
                             .has_fma = !target_lacks(&job->info, "+fma"),
                             .has_vnni = strstr(job->info.features, "+avx512vnni") != NULL};
+    c->target.features = dot_features(&job->info, job->options->level);
     declare_abi(c);
     return c;
 }

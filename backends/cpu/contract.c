@@ -23,6 +23,11 @@ static Split split_evenly(int64_t extent, int64_t most) {
     return (Split){{larger, parts - larger}, {size + 1, size}};
 }
 
+/// Parts of `size` and a rest.
+static Split split_rest(int64_t extent, int64_t size) {
+    return (Split){{extent / size, extent % size != 0}, {size, extent % size}};
+}
+
 typedef struct Contraction {
     Emit *e;
     const DotKind *kind;
@@ -40,8 +45,7 @@ typedef struct Contraction {
 static Contraction contraction_of(Emit *e, Op *op, Value *a, Value *b) {
     const Type *type = result(op, 0)->type;
     bool swap = type->extents[1] == 1 && type->extents[0] > 1;
-    Contraction c = {.e = e, .kind = dot_kind(result(op, 0))};
-    if (!c.kind) ice(e->ctx, op->loc, "no dot of this type");
+    Contraction c = {.e = e};
     c.a = swap ? (Operand){b, 1, 0} : (Operand){a, 0, 1};
     c.b = swap ? (Operand){a, 0, 1} : (Operand){b, 1, 0};
     c.row_axis = swap ? 1 : 0;
@@ -49,9 +53,16 @@ static Contraction contraction_of(Emit *e, Op *op, Value *a, Value *b) {
     c.rows = type->extents[c.row_axis];
     c.columns = type->extents[c.column_axis];
     c.step = a->type->extents[1];
+    c.kind = dot_kind(&e->cpu->target, c.a.v, c.b.v, result(op, 0), c.rows, c.columns);
+    if (!c.kind) ice(e->ctx, op->loc, "no dot of this type");
     c.lanes = cpu_lanes(e->cpu, c.kind->result);
-    int r = 1, v = 1;
     int64_t vectors = ceil_div(c.columns, c.lanes);
+    if (c.kind->engine == DOT_TILES) {
+        c.tile_rows = split_rest(c.rows, 2 * TILE_SIDE);
+        c.tile_vectors = split_rest(vectors, 2);
+        return c;
+    }
+    int r = 1, v = 1;
     micro_choose(&e->cpu->target, c.kind, c.rows, vectors, &r, &v);
     c.tile_rows = split_evenly(c.rows, r);
     c.tile_vectors = split_evenly(vectors, v);
@@ -134,8 +145,31 @@ static void tiles_down(Contraction *c, int row_class, int vector_class, LLVMValu
     if (l) loop_end(e, l, NULL);
 }
 
+/// All tiles of one shape, for which the tile registers are set up once.
+static void tiles_of_class(Contraction *c, int row_class, int vector_class) {
+    LLVMValueRef vector;
+    if (!c->tile_rows.n[row_class] || !c->tile_vectors.n[vector_class]) return;
+    tiles_configure(c->e, (int)c->tile_rows.size[row_class]);
+    Loop *l = tile_loop(c->e, &c->tile_vectors, vector_class, &vector);
+    tiles_down(c, row_class, vector_class, vector);
+    if (l) loop_end(c->e, l, NULL);
+}
+
+static void all_amx_tiles(Contraction *c) {
+    const Gen *g = c->e->g;
+    LLVMValueRef up = LLVMBuildAdd(g->b, c->units, gen_i64(g, TILE_SIDE - 1), "");
+    c->units = LLVMBuildUDiv(g->b, up, gen_i64(g, TILE_SIDE), "");
+    for (int r = 0; r < 2; r++)
+        for (int v = 0; v < 2; v++) tiles_of_class(c, r, v);
+    tiles_release(c->e);
+}
+
 // Columns outside: a tile's column of B stays in L1 while A streams from L2.
 static void all_tiles(Contraction *c) {
+    if (c->kind->engine == DOT_TILES) {
+        all_amx_tiles(c);
+        return;
+    }
     for (int v = 0; v < 2; v++) {
         if (!c->tile_vectors.n[v]) continue;
         LLVMValueRef vector;
@@ -168,6 +202,12 @@ static void panels_free(const Contraction *c) {
     panel_free(c->e, &c->pa);
 }
 
+static void pad_panels(Contraction *c) {
+    if (padded_units(c->kind, units_of(c->kind, c->step)) == units_of(c->kind, c->step)) return;
+    pad_panel(c->e, &c->a, &c->pa, c->units);
+    pad_panel(c->e, &c->b, &c->pb, c->units);
+}
+
 void lower_dot(Emit *e, Op *op) {
     Contraction c = contraction_of(e, op, operand(op, 0), operand(op, 1));
     init_result(e, &c, op, op->n_operands > 2 ? operand(op, 2) : NULL);
@@ -178,6 +218,7 @@ void lower_dot(Emit *e, Op *op) {
     pack(e, &c.a, &c.pa, gen_i64(e->g, 0));
     pack(e, &c.b, &c.pb, gen_i64(e->g, 0));
     c.units = gen_i64(e->g, units);
+    pad_panels(&c);
     all_tiles(&c);
     panels_free(&c);
 }
@@ -277,6 +318,7 @@ void lower_contract(Emit *e, Op *op) {
     LLVMValueRef done = LLVMBuildAdd(g->b, length, gen_i64(g, c.step - 1), "");
     done = LLVMBuildSDiv(g->b, done, gen_i64(g, c.step), "");
     c.units = gen_mul(g, done, gen_i64(g, units_of(c.kind, c.step)));
+    pad_panels(&c);
     all_tiles(&c);
     loop_end(e, l, NULL);
     if (s.kept) keep_end(e, &s.keys);

@@ -181,6 +181,8 @@ void buffer_store(Emit *e, const Buffer *b, const Place *p, LLVMValueRef x);
 // Each emits its op at the builder; block results go to result_buffer, scalar results to
 // bind_scalar. Operands come by emit_vec at any place, in any order, any number of times.
 
+/// The CpuFeatures of a level; those that the system hands out on request, where it is the host.
+unsigned dot_features(const TargetInfo *info, const char *level); // micro.c
 void lower_contract(Emit *e, Op *op);  // contract.c
 void lower_dot(Emit *e, Op *op);       // contract.c
 void lower_sort(Emit *e, Op *op);      // sort.c

@@ -5,26 +5,39 @@
 // not the operands of the op: where C is one column wide they change places, so that the vectors
 // run along the axis that has the lanes.
 //
-// k is counted in *units*: one element, or a pair of 16-bit integers, for which there is a
-// multiply-add instruction into 32 bits. A unit of a row of A is splat over a vector; B has one
-// unit a lane.
+// k is counted in *units*: one element, or as many as 32 bits hold, for which there are
+// multiply-add instructions into 32 bits. Vector engines splat a unit of a row of A over a vector;
+// B has one unit a lane. Tile engines (AMX) multiply 16 rows by 16 units of A with 16 units by 16
+// columns of B: the panels are the same, padded with zeros to whole blocks of 16 units.
 #ifndef BACKENDS_CPU_DOT_H
 #define BACKENDS_CPU_DOT_H
 
 #include "backends/cpu/lines.h"
 
-/// How an element type is multiplied.
-typedef struct DotKind {
-    Elem result; // what is accumulated
-    Elem packed; // the elements in panels
-    int unit;    // elements a unit
-} DotKind;
-const DotKind *dot_kind(const Value *result);
+/// What multiplies: FMA, or the multiply-add of 16-bit integers that every level has, or an
+/// instruction that the row names, on vectors or on tiles.
+typedef enum DotEngine { DOT_FMA, DOT_PAIRS, DOT_VECTOR, DOT_TILES } DotEngine;
 
-/// The type of a unit: the packed element, or i32 for a pair of 16-bit elements.
+/// How products are computed.
+typedef struct DotKind {
+    Elem a, b;        // elements of the operands it is for; EL_COUNT: any
+    Elem result;      // what is accumulated
+    Elem packed;      // the elements in panels
+    int unit;         // elements a unit
+    DotEngine engine; // DOT_VECTOR and DOT_TILES: by the intrinsic `product` of the CPU's feature
+    const char *product;
+    CpuFeature feature;
+} DotKind;
+/// The best way to multiply a <rows, k> by b <k, columns>, operands in their roles.
+const DotKind *dot_kind(const CpuTarget *t, const Value *a, const Value *b, const Value *result,
+                        int64_t rows, int64_t columns);
+
+/// The type of a unit.
 static inline Elem unit_elem(const DotKind *k) {
-    return k->unit == 2 ? EL_I32 : k->packed;
+    return k->unit > 1 ? EL_I32 : k->packed;
 }
+/// Rows, columns and units of a tile.
+enum { TILE_SIDE = 16 };
 
 /// One operand in its role: axis `outer` is the row of A or the column of B, axis `depth` is k.
 typedef struct Operand {
@@ -41,13 +54,17 @@ typedef struct Panel {
     LLVMValueRef base;
     int64_t arena, bytes, unit_step, row_step;
     int lanes;
-    bool transpose; // the operand is contiguous along k, the panel along `outer`
+    bool transpose; // the operand is contiguous along k, the panel along `outer`, or vice versa
     bool in_place;  // the panel is the operand's own buffer
     bool kept;      // the memory is never freed
 } Panel;
 
 /* ---- pack.c -------------------------------------------------------------------------------- */
 
+/// n units in a panel, with the padding of tiles.
+static inline int64_t padded_units(const DotKind *k, int64_t n) {
+    return k->engine == DOT_TILES ? ceil_div(n, TILE_SIDE) * TILE_SIDE : n;
+}
 /// Units that one k step of this many elements takes.
 static inline int64_t units_of(const DotKind *k, int64_t elements) {
     return ceil_div(elements, k->unit);
@@ -62,6 +79,8 @@ void panel_free(Emit *e, const Panel *p);
 bool panel_in_place(Emit *e, const Operand *x, const DotKind *k, bool is_b, Panel *p);
 /// Evaluates the operand and writes all of it to the panel from unit `first` on.
 void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first);
+/// Zeros from unit `units` on up to the next whole tile.
+void pad_panel(Emit *e, const Operand *x, const Panel *p, LLVMValueRef units);
 /// The axis along which neighbouring elements of v come from neighbouring addresses; the last one
 /// where nothing is known.
 int contiguous_axis(Emit *e, Value *v);
@@ -95,12 +114,23 @@ typedef struct Micro {
 /// acc + a b for one unit: a splat, b and acc vectors.
 LLVMValueRef multiply_add(Emit *e, const DotKind *k, LLVMValueRef a, LLVMValueRef b,
                           LLVMValueRef acc);
-/// Calls the function that adds `units` units of products to one tile of C. Every tile of the
-/// same shape and steps shares one function, so that its registers are its own.
+/// Calls the function that adds `units` units of products to one tile of C; for tile engines,
+/// `units` blocks of 16. Every tile of the same shape and steps shares one function, so that its
+/// registers are its own.
 void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c,
                 LLVMValueRef units);
 /// The tile with the least time for a C of rows x vectors.
 void micro_choose(const CpuTarget *t, const DotKind *k, int64_t rows, int64_t vectors,
                   int *tile_rows, int *tile_vectors);
+
+/* ---- amx.c --------------------------------------------------------------------------------- */
+
+/// Asks the system for the tile registers, once a process; true where it grants them.
+bool amx_permitted(void);
+/// Gives the tile registers the shape that kernels of `rows` rows want: 1 to 32.
+void tiles_configure(Emit *e, int rows);
+void tiles_release(Emit *e);
+/// The body of a micro-kernel on tiles: up to 32 rows and 2 vectors, units in blocks of 16.
+void emit_tile_kernel(Emit *e, const Micro *m, LLVMValueRef fn);
 
 #endif

@@ -13,16 +13,51 @@
 #include "backends/cpu/dot.h"
 #include "backends/cpu/private.h"
 
-// f16, bf16 and f8 compute in f32 (`ieee`); tf32 and tf32x3 allow less precision than they get.
+#define ANY EL_COUNT
+// Best first. f16, bf16 and f8 compute in f32 (`ieee`); tf32 and tf32x3 allow less precision than
+// they get. Products of bf16 are exact in f32, so the instructions for them differ from FMA in what
+// every sum differs in: its order (and subnormal numbers count as 0).
 static const DotKind dot_kinds[] = {
-    {EL_F32, EL_F32, 1},
-    {EL_F64, EL_F64, 1},
-    {EL_I32, EL_I16, 2},
+    {EL_BF16, EL_BF16, EL_F32, EL_BF16, 2, DOT_TILES, "llvm.x86.tdpbf16ps", CPU_AMX_BF16},
+    {EL_I8, EL_I8, EL_I32, EL_I8, 4, DOT_TILES, "llvm.x86.tdpbssd", CPU_AMX_INT8},
+    {EL_U8, EL_U8, EL_I32, EL_U8, 4, DOT_TILES, "llvm.x86.tdpbuud", CPU_AMX_INT8},
+    {EL_BF16, EL_BF16, EL_F32, EL_BF16, 2, DOT_VECTOR, "llvm.x86.avx512bf16.dpbf16ps.512",
+     CPU_AVX512_BF16},
+    {ANY, ANY, EL_F32, EL_F32, 1, DOT_FMA, NULL, CPU_ANY},
+    {ANY, ANY, EL_F64, EL_F64, 1, DOT_FMA, NULL, CPU_ANY},
+    {ANY, ANY, EL_I32, EL_I16, 2, DOT_PAIRS, NULL, CPU_ANY},
 };
 
-const DotKind *dot_kind(const Value *result) {
-    for (size_t i = 0; i < sizeof dot_kinds / sizeof *dot_kinds; i++)
-        if (dot_kinds[i].result == result->type->elem) return &dot_kinds[i];
+unsigned dot_features(const TargetInfo *info, const char *level) {
+    static const struct {
+        const char *name;
+        CpuFeature feature;
+        bool tiles;
+    } rows[] = {{"+avx512bf16", CPU_AVX512_BF16, false},
+                {"+amx-bf16", CPU_AMX_BF16, true},
+                {"+amx-int8", CPU_AMX_INT8, true}};
+    unsigned found = 0;
+    bool host = !level || strcmp(level, "host") == 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && info->vector_bytes == 64; i++)
+        if (strstr(info->features, rows[i].name) && (!rows[i].tiles || !host || amx_permitted()))
+            found |= rows[i].feature;
+    return found;
+}
+
+/// A tile takes as long for one column as for sixteen, and a few rows are no more than vectors do.
+static bool fits_tiles(int64_t rows, int64_t columns) {
+    return rows >= TILE_SIDE / 4 && columns >= TILE_SIDE / 4;
+}
+
+const DotKind *dot_kind(const CpuTarget *t, const Value *a, const Value *b, const Value *result,
+                        int64_t rows, int64_t columns) {
+    for (size_t i = 0; i < sizeof dot_kinds / sizeof *dot_kinds; i++) {
+        const DotKind *k = &dot_kinds[i];
+        bool types = k->result == value_elem(result) && (k->a == ANY || k->a == value_elem(a)) &&
+                     (k->b == ANY || k->b == value_elem(b));
+        bool has = (t->features & k->feature) == k->feature;
+        if (types && has && (k->engine != DOT_TILES || fits_tiles(rows, columns))) return k;
+    }
     return NULL;
 }
 
@@ -54,9 +89,19 @@ static LLVMValueRef multiply_pairs(Emit *e, LLVMValueRef x, LLVMValueRef y) {
                         LLVMBuildMul(g->b, half[2], half[3], ""), "");
 }
 
+static LLVMValueRef multiply_named(Emit *e, const DotKind *k, LLVMValueRef a, LLVMValueRef b,
+                                   LLVMValueRef acc) {
+    const Gen *g = e->g;
+    LLVMTypeRef halves = gen_vec(LLVMBFloatTypeInContext(g->llvm), 2 * gen_lanes(acc));
+    LLVMValueRef args[] = {acc, LLVMBuildBitCast(g->b, a, halves, ""),
+                           LLVMBuildBitCast(g->b, b, halves, "")};
+    return gen_intrinsic(g, k->product, 0, NULL, 3, args);
+}
+
 LLVMValueRef multiply_add(Emit *e, const DotKind *k, LLVMValueRef a, LLVMValueRef b,
                           LLVMValueRef acc) {
-    if (k->unit == 2) return LLVMBuildAdd(e->g->b, acc, multiply_pairs(e, a, b), "");
+    if (k->engine == DOT_PAIRS) return LLVMBuildAdd(e->g->b, acc, multiply_pairs(e, a, b), "");
+    if (k->engine == DOT_VECTOR) return multiply_named(e, k, a, b, acc);
     LLVMTypeRef type = LLVMTypeOf(acc);
     LLVMValueRef args[] = {a, b, acc};
     return gen_intrinsic(e->g, "llvm.fmuladd", 1, &type, 3, args);
@@ -69,7 +114,7 @@ LLVMValueRef multiply_add(Emit *e, const DotKind *k, LLVMValueRef a, LLVMValueRe
 // rows and vectors evenly, so that their number counts, not what they would hold.
 void micro_choose(const CpuTarget *t, const DotKind *k, int64_t rows, int64_t vectors,
                   int *tile_rows, int *tile_vectors) {
-    int others = k->unit == 2 ? 2 : 1;
+    int others = k->engine == DOT_PAIRS ? 2 : 1;
     double best = 0;
     for (int r = 1; r <= rows && r < t->vector_registers; r++)
         for (int v = 1; v <= vectors && v <= 8; v++) {
@@ -182,7 +227,8 @@ static LLVMValueRef unit_loop(const Body *k, LLVMValueRef from, LLVMValueRef uni
 
 static LLVMValueRef sum(const Body *k, LLVMValueRef x, LLVMValueRef y) {
     LLVMBuilderRef b = k->e->g->b;
-    return k->m->kind->unit == 2 ? LLVMBuildAdd(b, x, y, "") : LLVMBuildFAdd(b, x, y, "");
+    bool integers = elem_is(k->m->kind->result, EC_INT);
+    return integers ? LLVMBuildAdd(b, x, y, "") : LLVMBuildFAdd(b, x, y, "");
 }
 
 // A small tile has too few FMAs in flight: `ways` units run side by side and are added at the end,
@@ -203,6 +249,12 @@ static void emit_body(const Body *k, LLVMValueRef units) {
 
 /* ---- the function -------------------------------------------------------------------------- */
 
+static void emit_vector_kernel(Emit *e, const Micro *m, LLVMValueRef fn) {
+    Body k = {e, m, LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), LLVMGetParam(fn, 2), NULL};
+    k.vec = gen_vec(gen_elem(e->g, m->kind->result), m->lanes);
+    emit_body(&k, LLVMGetParam(fn, 3));
+}
+
 static void emit_function(Emit *e, const Micro *m, LLVMValueRef fn) {
     const Gen *g = e->g;
     LLVMBasicBlockRef back = LLVMGetInsertBlock(g->b);
@@ -211,9 +263,10 @@ static void emit_function(Emit *e, const Micro *m, LLVMValueRef fn) {
     LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->llvm, fn, "entry"));
     Emit inner = *e;
     inner.fn = fn;
-    Body k = {&inner, m, LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), LLVMGetParam(fn, 2), NULL};
-    k.vec = gen_vec(gen_elem(g, m->kind->result), m->lanes);
-    emit_body(&k, LLVMGetParam(fn, 3));
+    if (m->kind->engine == DOT_TILES)
+        emit_tile_kernel(&inner, m, fn);
+    else
+        emit_vector_kernel(&inner, m, fn);
     LLVMBuildRetVoid(g->b);
     LLVMPositionBuilderAtEnd(g->b, back);
     LLVMSetCurrentDebugLocation2(g->b, where);
@@ -225,8 +278,9 @@ static void add_attribute(const Gen *g, LLVMValueRef fn, unsigned index, const c
     LLVMAddAttributeAtIndex(fn, index, LLVMCreateEnumAttribute(g->llvm, kind, value));
 }
 
-/// Panels and C are parts of the arena that do not overlap.
-static LLVMValueRef declare(Cpu *cpu, const char *name, LLVMTypeRef type) {
+/// Panels and C are parts of the arena that do not overlap. LLVM takes the state of tiles for
+/// memory of nobody's, so their kernels read and write that, too.
+static LLVMValueRef declare(Cpu *cpu, const char *name, LLVMTypeRef type, bool tiles) {
     const Gen *g = cpu->gen;
     LLVMValueRef fn = LLVMAddFunction(g->module, name, type);
     LLVMSetLinkage(fn, LLVMInternalLinkage);
@@ -234,8 +288,12 @@ static LLVMValueRef declare(Cpu *cpu, const char *name, LLVMTypeRef type) {
     for (unsigned i = 1; i <= 3; i++) add_attribute(g, fn, i, "noalias", 0);
     unsigned all = (unsigned)LLVMAttributeFunctionIndex;
     add_attribute(g, fn, all, "noinline", 0);
-    add_attribute(g, fn, all, "memory", 3); // reads and writes its arguments alone
+    if (!tiles) add_attribute(g, fn, all, "memory", 3); // reads and writes its arguments alone
     return fn;
+}
+
+static int dot_kind_number(const DotKind *k) {
+    return (int)(k - dot_kinds);
 }
 
 void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c,
@@ -243,13 +301,13 @@ void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMVal
     const Gen *g = e->g;
     LLVMTypeRef params[] = {g->ptr, g->ptr, g->ptr, g->i64};
     LLVMTypeRef type = LLVMFunctionType(g->void_, params, 4, false);
-    const char *name = ctx_format(e->ctx, "micro.%s.%dx%d.a%lld.%lld.b%lld.%lld.c%lld",
-                                  elem_info[m->kind->packed].name, m->rows, m->vectors * m->lanes,
-                                  (long long)m->a_row, (long long)m->a_unit, (long long)m->b_vector,
-                                  (long long)m->b_unit, (long long)m->c_row);
+    const char *name =
+        ctx_format(e->ctx, "micro.%d.%dx%d.a%lld.%lld.b%lld.%lld.c%lld", dot_kind_number(m->kind),
+                   m->rows, m->vectors * m->lanes, (long long)m->a_row, (long long)m->a_unit,
+                   (long long)m->b_vector, (long long)m->b_unit, (long long)m->c_row);
     LLVMValueRef fn = LLVMGetNamedFunction(g->module, name);
     if (!fn) {
-        fn = declare(e->cpu, name, type);
+        fn = declare(e->cpu, name, type, m->kind->engine == DOT_TILES);
         emit_function(e, m, fn);
     }
     LLVMValueRef args[] = {a, b, c, units};

@@ -82,7 +82,10 @@ static int64_t row_bytes(const Emit *e, int64_t bytes) {
 Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units) {
     int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
     Panel p = {.kind = k};
-    if (contiguous_axis(e, a->v) == a->outer) {
+    bool tiles = k->engine == DOT_TILES;
+    units = padded_units(k, units);
+    p.transpose = tiles && contiguous_axis(e, a->v) == a->outer && outer_extent(a) > 1;
+    if (!tiles && contiguous_axis(e, a->v) == a->outer) {
         p.lanes = lanes;
         p.row_step = e->cpu->target.vector_bytes;
         p.unit_step = row_bytes(e, outer_extent(a) * unit_bytes(k));
@@ -96,7 +99,9 @@ Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units) {
 
 Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units, int64_t kept) {
     int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
-    Panel p = {.kind = k, .lanes = lanes, .unit_step = e->cpu->target.vector_bytes};
+    Panel p = {.kind = k, .lanes = lanes};
+    p.unit_step = e->cpu->target.vector_bytes;
+    units = padded_units(k, units);
     p.row_step = (units + 1) * p.unit_step;
     // A square needs two rows; one unit is a row of its own.
     p.transpose = contiguous_axis(e, b->v) == b->depth && units_of(k, depth_extent(b)) > 1;
@@ -107,10 +112,21 @@ Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units, in
     return p;
 }
 
+/// Rows of A in a buffer, k contiguous and without a rest of tiles or units.
+static bool rows_in_place(const Buffer *b, const Operand *x, const DotKind *k, Panel *p) {
+    int64_t whole = k->unit * (k->engine == DOT_TILES ? TILE_SIDE : 1);
+    if (b->strides[x->depth] != 1 || depth_extent(x) % whole) return false;
+    *p = (Panel){.kind = k, .base = b->base, .in_place = true};
+    p->unit_step = unit_bytes(k);
+    p->row_step = b->strides[x->outer] * elem_bytes(b->elem);
+    return true;
+}
+
 // B wants whole vectors along its columns, each row of them aligned; A any constant steps.
 bool panel_in_place(Emit *e, const Operand *x, const DotKind *k, bool is_b, Panel *p) {
     const Buffer *b = bound_buffer(e, x->v);
-    if (!b || b->elem != k->packed || k->unit != 1) return false;
+    if (!b || b->elem != k->packed) return false;
+    if (k->unit != 1) return !is_b && rows_in_place(b, x, k, p);
     int64_t outer = b->strides[x->outer], depth = b->strides[x->depth];
     int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
     if (is_b && (outer != 1 || depth % lanes != 0 || outer_extent(x) < 2)) return false;
@@ -132,7 +148,7 @@ typedef struct Packing {
     const Panel *p;
     LLVMValueRef first; // unit of the panel that the operand begins with
     LLVMValueRef row;   // where vectors run along k: the row; else the unit within the operand
-    bool half;          // the last pair has no second element
+    int elements;       // of a unit, that are inside the operand
 } Packing;
 
 /// `lanes` elements along `axis` from (outer, depth) on, as the panel holds them.
@@ -182,7 +198,7 @@ static void row_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     const Packing *k = arg;
     const DotKind *kind = k->p->kind;
     const Gen *g = e->g;
-    int bytes = elem_bytes(kind->packed);
+    int bytes = elem_bytes(k->p->kind->packed);
     LLVMValueRef v = operand_vector(e, k, k->x->depth, row_lanes(e, k), live, k->row, at);
     if (live % kind->unit) v = clear_from(g, v, live);
     LLVMValueRef p = panel_at(e, k, gen_i64(g, 0), k->row);
@@ -200,49 +216,96 @@ static void pack_rows(Emit *e, Packing *k) {
 
 /* ---- along the rows or columns ------------------------------------------------------------- */
 
-/// Low and high halves of 32-bit lanes.
-static LLVMValueRef join_pairs(const Gen *g, LLVMValueRef low, LLVMValueRef high) {
-    int lanes = gen_lanes(low);
-    LLVMTypeRef wide = gen_vec(g->i32, lanes);
-    LLVMValueRef sixteen = gen_same(LLVMConstInt(g->i32, 16, false), lanes);
-    low = LLVMBuildZExt(g->b, low, wide, "");
-    if (!high) return low;
-    high = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, high, wide, ""), sixteen, "");
-    return LLVMBuildOr(g->b, low, high, "");
+/// `lanes` units along the outer axis from `at` on, of which the first k->elements elements exist:
+/// the elements of a unit side by side in 32-bit lanes.
+static LLVMValueRef unit_vector(Emit *e, const Packing *k, LLVMValueRef at, LLVMValueRef unit,
+                                int lanes, int live) {
+    const Gen *g = e->g;
+    int n = k->p->kind->unit, bits = 8 * elem_bytes(k->p->kind->packed);
+    LLVMValueRef depth = gen_mul(g, unit, gen_i64(g, n)), all = NULL;
+    if (n == 1) return operand_vector(e, k, k->x->outer, lanes, live, at, depth);
+    LLVMTypeRef wide = gen_vec(g->i32, lanes),
+                narrow = gen_vec(LLVMIntTypeInContext(g->llvm, (unsigned)bits), lanes);
+    for (int i = 0; i < k->elements; i++) {
+        LLVMValueRef d = gen_add(g, depth, gen_i64(g, i));
+        LLVMValueRef v = operand_vector(e, k, k->x->outer, lanes, live, at, d);
+        v = LLVMBuildZExt(g->b, LLVMBuildBitCast(g->b, v, narrow, ""), wide, "");
+        LLVMValueRef shift = gen_same(LLVMConstInt(g->i32, (unsigned)(i * bits), false), lanes);
+        v = i ? LLVMBuildShl(g->b, v, shift, "") : v;
+        all = all ? LLVMBuildOr(g->b, all, v, "") : v;
+    }
+    return all;
 }
 
 static void column_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     const Packing *k = arg;
-    const Gen *g = e->g;
-    const Panel *p = k->p;
-    int unit = p->kind->unit;
-    LLVMValueRef depth = gen_mul(g, k->row, gen_i64(g, unit));
-    LLVMValueRef v = operand_vector(e, k, k->x->outer, p->lanes, live, at, depth);
-    if (unit == 2) {
-        LLVMValueRef high = NULL;
-        if (!k->half)
-            high = operand_vector(e, k, k->x->outer, p->lanes, live, at,
-                                  gen_add(g, depth, gen_i64(g, 1)));
-        v = join_pairs(g, v, high);
-    }
+    LLVMValueRef v = unit_vector(e, k, at, k->row, k->p->lanes, live);
     memory_store(e, TENSOR_ARENA, v, panel_at(e, k, k->row, at),
                  (unsigned)e->cpu->target.vector_bytes);
 }
 
 static void pack_columns(Emit *e, Packing *k) {
     const Gen *g = e->g;
-    int lanes = k->p->lanes;
-    int64_t depth = depth_extent(k->x), whole = depth / k->p->kind->unit;
+    int lanes = k->p->lanes, unit = k->p->kind->unit;
+    int64_t depth = depth_extent(k->x), whole = depth / unit;
+    k->elements = unit;
     if (whole) {
         Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, whole), 1, "unit");
         k->row = l->iv;
         for_vectors(e, outer_extent(k->x), lanes, column_vector, k);
         loop_end(e, l, NULL);
     }
-    if (depth % k->p->kind->unit == 0) return;
-    k->half = true;
+    if (depth % unit == 0) return;
+    k->elements = (int)(depth % unit);
     k->row = gen_i64(g, whole);
     for_vectors(e, outer_extent(k->x), lanes, column_vector, k);
+}
+
+/* ---- rows of A from columns ---------------------------------------------------------------- */
+
+/// `units` units from k->row on, of TILE_SIDE rows from `at` on, of which `live` exist.
+static void turned_rows(Emit *e, const Packing *k, LLVMValueRef at, int live, int units, int rest) {
+    const Gen *g = e->g;
+    LLVMValueRef v[TILE_SIDE];
+    for (int i = 0; i < TILE_SIDE; i++) {
+        Packing one = *k;
+        one.elements = i == units - 1 && rest ? rest : k->p->kind->unit;
+        LLVMValueRef unit = gen_add(g, k->row, gen_i64(g, i));
+        v[i] = i < units ? unit_vector(e, &one, at, unit, TILE_SIDE, live)
+                         : gen_zero(g, EL_I32, TILE_SIDE);
+    }
+    emit_transpose(g, TILE_SIDE, v);
+    for (int i = 0; i < live; i++)
+        memory_store(e, TENSOR_ARENA, v[i], panel_at(e, k, k->row, gen_add(g, at, gen_i64(g, i))),
+                     4);
+}
+
+/// All rows of `units` units from k->row on; the last unit has `rest` elements, 0: all.
+static void turned_units(Emit *e, const Packing *k, int units, int rest) {
+    const Gen *g = e->g;
+    int64_t rows = outer_extent(k->x), whole = rows / TILE_SIDE * TILE_SIDE;
+    if (whole) {
+        Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, whole), TILE_SIDE, "turned");
+        turned_rows(e, k, l->iv, TILE_SIDE, units, rest);
+        loop_end(e, l, NULL);
+    }
+    if (rows > whole) turned_rows(e, k, gen_i64(g, whole), (int)(rows - whole), units, rest);
+}
+
+/// What a row writes beyond the step is zero, and as in pack_rows.
+static void pack_turned(Emit *e, Packing *k) {
+    const Gen *g = e->g;
+    int unit = k->p->kind->unit;
+    int64_t depth = depth_extent(k->x), side = TILE_SIDE * unit, whole = depth / side;
+    if (whole) {
+        Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, whole * TILE_SIDE), TILE_SIDE, "turned");
+        k->row = l->iv;
+        turned_units(e, k, TILE_SIDE, 0);
+        loop_end(e, l, NULL);
+    }
+    if (depth % side == 0) return;
+    k->row = gen_i64(g, whole * TILE_SIDE);
+    turned_units(e, k, (int)ceil_div(depth % side, unit), (int)(depth % unit));
 }
 
 /* ---- squares ------------------------------------------------------------------------------- */
@@ -320,10 +383,45 @@ static void pack_squares(Emit *e, Packing *k) {
 void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
     Packing k = {.x = x, .p = p, .first = first};
     if (p->in_place) return;
-    if (!p->lanes)
+    if (!p->lanes && p->transpose)
+        pack_turned(e, &k);
+    else if (!p->lanes)
         pack_rows(e, &k);
     else if (p->transpose)
         pack_squares(e, &k);
     else
         pack_columns(e, &k);
+}
+
+/* ---- zeros --------------------------------------------------------------------------------- */
+
+/// A whole vector beyond the last unit of each row.
+static void pad_rows(Emit *e, const Packing *k) {
+    const Gen *g = e->g;
+    Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, outer_extent(k->x)), 1, "row");
+    memory_store(e, TENSOR_ARENA, gen_zero(g, EL_I32, TILE_SIDE),
+                 panel_at(e, k, gen_i64(g, 0), l->iv), 4);
+    loop_end(e, l, NULL);
+}
+
+static void pad_columns(Emit *e, const Packing *k) {
+    const Gen *g = e->g;
+    int64_t columns = ceil_div(outer_extent(k->x), TILE_SIDE) * TILE_SIDE;
+    LLVMValueRef side = gen_i64(g, TILE_SIDE), gone = LLVMBuildURem(g->b, k->first, side, "");
+    LLVMValueRef missing = LLVMBuildURem(g->b, LLVMBuildSub(g->b, side, gone, ""), side, "");
+    Loop *column = loop_begin(e, gen_i64(g, 0), gen_i64(g, columns), TILE_SIDE, "column");
+    Loop *unit = loop_begin(e, gen_i64(g, 0), missing, 1, "unit");
+    memory_store(e, TENSOR_ARENA, gen_zero(g, EL_I32, TILE_SIDE),
+                 panel_at(e, k, unit->iv, column->iv), TILE_SIDE * 4);
+    loop_end(e, unit, NULL);
+    loop_end(e, column, NULL);
+}
+
+void pad_panel(Emit *e, const Operand *x, const Panel *p, LLVMValueRef units) {
+    Packing k = {.x = x, .p = p, .first = units};
+    if (p->in_place) return;
+    if (p->lanes)
+        pad_columns(e, &k);
+    else
+        pad_rows(e, &k);
 }

@@ -1,0 +1,111 @@
+"""Products of every type the vector and tile engines know, in awkward shapes and layouts."""
+
+from harness import *
+
+STEPS = [
+    {"BM": 16, "BN": 16, "BK": 64},
+    {"BM": 5, "BN": 7, "BK": 3},
+    {"BM": 33, "BN": 40, "BK": 17},
+    {"BM": 48, "BN": 40, "BK": 70},
+]
+HALF = {"bf16": bf16, "f16": lambda v: v.astype(np.float16), "f32": lambda v: v}
+INTS = {"i8": (-128, 128, np.int8), "u8": (0, 256, np.uint8)}
+
+
+def product(a, b, **_):
+    return {"c": a @ b}
+
+
+def layouts(a, b):
+    """The same numbers in other places: transposed, reversed, strided, repeated rows."""
+    m, k = a
+    n = b[1]
+    yield "plain", a, b, lambda x: x, lambda x: x
+    yield "nt", a, (n, k), lambda x: x, lambda x: permuted(x, 1, 0)
+    yield "tn", (k, m), b, lambda x: permuted(x, 1, 0), lambda x: x
+    yield "tt", (k, m), (n, k), lambda x: permuted(x, 1, 0), lambda x: permuted(x, 1, 0)
+    yield "reversed", a, b, lambda x: sliced(x, "[::-1, ::-1]"), lambda x: sliced(x, "[::-1, :]")
+    yield "strided", (2 * m, 3 * k), (k, 2 * n), lambda x: sliced(
+        x, "[::2, ::3]"
+    ), lambda x: sliced(x, "[:, ::2]")
+
+
+for m, k, n in [
+    (1, 1, 1),
+    (2, 65, 33),
+    (3, 7, 17),
+    (7, 2, 31),
+    (17, 31, 3),
+    (31, 33, 65),
+    (33, 64, 16),
+    (65, 17, 1),
+    (64, 128, 48),
+    (16, 3, 7),
+]:
+    for t, cast in HALF.items():
+        args = {"a": cast(normal((m, k), m + 1)), "b": cast(normal((k, n), n + 2))}
+        case(
+            "contract.teg",
+            "whole",
+            args,
+            product,
+            length=k,
+            scale={"c": 6.0},
+            name=f"whole-{t}-{m}x{k}x{n}",
+        )
+    for t, (low, high, dtype) in INTS.items():
+        args = {
+            "a": integers((m, k), m, low, high, dtype),
+            "b": integers((k, n), n, low, high, dtype),
+        }
+        case("contract.teg", "whole_ints", args, product, name=f"whole-{t}-{m}x{k}x{n}")
+
+for m, k, n in [(70, 150, 90), (33, 0, 17), (0, 5, 7), (1, 300, 65)]:
+    for layout, a, b, view_a, view_b in layouts((m, k), (k, n)):
+        for t, cast in HALF.items():
+            args = {"a": view_a(cast(normal(a, 5))), "b": view_b(cast(normal(b, 6)))}
+            case(
+                "contract.teg",
+                "steps",
+                args,
+                product,
+                length=max(k, 1),
+                scale={"c": 6.0},
+                tune=STEPS,
+                name=f"steps-{t}-{layout}-{m}x{k}x{n}",
+            )
+        args = {
+            "a": view_a(integers(a, 7, -128, 128, np.int8)),
+            "b": view_b(integers(b, 8, -128, 128, np.int8)),
+        }
+        steps = [dict(s, BK=128 if s["BK"] == 64 else s["BK"]) for s in STEPS]
+        case(
+            "contract.teg",
+            "steps_ints",
+            args,
+            product,
+            tune=steps,
+            name=f"steps-ints-{layout}-{m}x{k}x{n}",
+        )
+
+
+def chain(a, b, d, **_):
+    return {"c": (a @ b) * 0.125 @ d}
+
+
+for t, cast in HALF.items():
+    args = {
+        "a": cast(normal((50, 70), 1)),
+        "b": cast(normal((70, 60), 2)),
+        "d": cast(normal((60, 40), 3)),
+    }
+    case(
+        "contract.teg",
+        "chain",
+        args,
+        chain,
+        length=70 * 60,
+        scale={"c": 8.0 if t == "f32" else 256.0},
+        tune=[{"BM": 16, "BN": 32}, {"BM": 24, "BN": 12}, {"BM": 64, "BN": 32}],
+        name=f"chain-{t}",
+    )
