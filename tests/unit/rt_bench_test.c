@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a launch costs beside a direct call of the same code. Prints; a slow machine is no failure.
+#include "tests/unit/rt_kernels.h"
+
+#include "runtime/host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { ROUNDS = 30, LAUNCHES = 5000 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int32_t direct_parallel(const tg_env *env, int64_t n, int64_t bytes, tg_task *task,
+                               void *context) {
+    (void)n, (void)bytes;
+    return task(env, context, 0, env->user);
+}
+
+/// The best of many rounds, the two ways in turn.
+static void warm_launch(void **state) {
+    (void)state;
+    float x[8] = {1}, y[8];
+    int64_t n = 8, one = 1;
+    DLTensor tx = row(x, &n), ty = row(y, &n);
+    tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
+    tg_slot slots[2] = {{.tensor = {x, &n, &one}}, {.tensor = {y, &n, &one}}};
+    tg_env env = {.parallel_for = direct_parallel, .user = y};
+    double best[2] = {1e30, 1e30};
+    assert_int_equal(tg_launch(&tiny, args, 2), TG_OK);
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = now();
+        for (int i = 0; i < LAUNCHES; i++) {
+            tg_entry *volatile entry = tiny_entry;
+            entry(slots, &env);
+        }
+        double middle = now();
+        for (int i = 0; i < LAUNCHES; i++) tg_launch(&tiny, args, 2);
+        double end = now();
+        if (middle - start < best[0]) best[0] = middle - start;
+        if (end - middle < best[1]) best[1] = end - middle;
+    }
+    printf("direct call %.1f ns, tg_launch %.1f ns\n", best[0] / LAUNCHES, best[1] / LAUNCHES);
+}
+
+/// A phase of several tasks, with threads that are awake.
+static void parallel_launch(void **state) {
+    (void)state;
+    enum { N = 64 };
+    float x[N] = {1}, y[N];
+    int64_t n = N;
+    DLTensor tx = row(x, &n), ty = row(y, &n);
+    tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
+    double best = 1e30;
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = now();
+        for (int i = 0; i < LAUNCHES / 10; i++) tg_launch(&twice, args, 2);
+        double end = now();
+        if (end - start < best) best = end - start;
+    }
+    printf("tg_launch of %d small tasks on %d threads: %.0f ns\n", N, tg_context_threads(NULL),
+           best / (LAUNCHES / 10));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(warm_launch),
+                                       cmocka_unit_test(parallel_launch)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernels written by hand, described to the runtime as compiled ones are.
+#ifndef TESTS_UNIT_RT_KERNELS_H
+#define TESTS_UNIT_RT_KERNELS_H
+
+#include "runtime/abi.h"
+#include "runtime/tegula.h"
+
+#include <stdatomic.h>
+
+/// What a variant of `attend` saw when it ran.
+typedef struct Seen {
+    int variant; // -1: none ran
+    tg_slot slots[8];
+    int64_t shape[3], strides[3]; // of slot 0
+} Seen;
+extern _Thread_local Seen seen;
+
+/// attend<T: float>(q: T[N, D], bias?: T[D], o: T[N, D], causal: const bool, scale: T, k: i8).
+/// Facts: T, causal, D = 64 | 128, bias; a variant for strides of 1 and one for any; levels.
+extern tg_kernel attend;
+/// The same without variants: those come from a compiler.
+extern const tg_kernel_info attend_info;
+
+/// copy(x: f32[..R], y: f32[..R]): in one phase, 16 elements a task. x and y may be one view.
+/// Packs of one and of two axes. Prints "copy" where x[0] is 42; fails where x[0] is -1.
+extern tg_kernel copy;
+/// As many tasks as elements, workspace and arenas in use; y[i] = 2 x[i]. x: f32[N].
+extern tg_kernel twice;
+/// y[0] = x[0], in one task; x, y: f32[N].
+extern tg_kernel tiny;
+tg_entry tiny_entry;
+
+/// Dense f32 of one axis.
+static inline DLTensor row(const float *data, const int64_t *n) {
+    return tg_dense(data, kDLFloat, 32, 1, n);
+}
+
+#endif
