@@ -38,6 +38,11 @@ uint16_t source_find(Ctx *ctx, const Sources *sources, const char *path);
 /// importer and `sources` are kept by the program that is loaded with it.
 Importer *source_importer(Ctx *ctx, const Sources *sources);
 
+/* ---- check.c ------------------------------------------------------------------------------- */
+
+/// Reports what is wrong with the kernels of a program whatever their arguments are.
+bool program_check(Ctx *ctx, const Program *program);
+
 /* ---- build.c: from an instance to code ----------------------------------------------------- */
 
 /// One instance on its way. The first group is the caller's, zeroes are defaults.

@@ -70,7 +70,7 @@ static void add_fact(Describe *d, enum tg_fact_kind kind, int param, int axis, i
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
-/// Of the type parameter, from the first parameter that has it.
+/// Of each type parameter, from the first argument that has it. A null tensor has none.
 static void type_facts(Describe *d) {
     const FnDef *f = d->b->inst->kernel;
     for (int g = 0; g < f->generics.n; g++) {
@@ -78,7 +78,7 @@ static void type_facts(Describe *d) {
         for (int i = 0; i < f->params.n; i++) {
             const TypeExpr *t = f->params.at[i].type;
             const ParamUse *use = &d->b->code->params[i];
-            if (!t || t->elem.text != name || use->elem >= EL_COUNT) continue;
+            if (!t || t->elem.text != name || use->null || use->elem >= EL_COUNT) continue;
             uint8_t code, bits;
             elem_dlpack(use->elem, &code, &bits);
             add_fact(d, TG_FACT_TYPE, g, 0, code << 8 | bits);
@@ -155,11 +155,10 @@ static void arguments(Describe *d) {
 
 static const char *config_text(const Build *b) {
     Text t = {.ctx = b->ctx};
-    text_add(&t, "%s", "");
     for (int i = 0; i < b->code->n_config; i++)
         text_add(&t, "%s%s=%lld", i ? " " : "", b->code->config[i].name,
                  (long long)b->code->config[i].value);
-    return t.data;
+    return t.data ? t.data : "";
 }
 
 tg_variant *build_variant(const Build *b, int level, enum FactOptions options) {
@@ -181,6 +180,6 @@ tg_variant *build_variant(const Build *b, int level, enum FactOptions options) {
                       .n_facts = (int16_t)d.facts.n,
                       .n_hints = (int16_t)d.hints.n,
                       .n_params = (int16_t)d.params.n,
-                      .n_inplace = (int16_t)d.inplace.n};
+                      .n_inplace = (int16_t)(d.inplace.n / 2)};
     return v;
 }

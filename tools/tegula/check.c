@@ -9,20 +9,6 @@
 
 /* ---- check --------------------------------------------------------------------------------- */
 
-/// Elaborates the default instance of each kernel: that is where types are checked. The pass
-/// `pads` adds its warnings.
-static void check_kernel(Ctx *ctx, Program *program, const FnDef *kernel) {
-    Ir *ir = ir_create(ctx);
-    Inst *inst = fe_default_inst(ctx, program, kernel);
-    inst->check = true;
-    Elaborated *code = fe_elaborate(ir, program, inst);
-    if (!code || !code->module || diag_errors(ctx)) return;
-    PassEnv env = {.ir = ir, .check = true, .threads = 1};
-    PassOptions options = {0};
-    const Pass *const pipeline[] = {pass_by_name("canonicalize"), pass_by_name("pads")};
-    run_passes(&env, code->module, pipeline, pipeline[1] ? 2 : 1, &options);
-}
-
 int cmd_check(Ctx *ctx, const Options *o) {
     const Importer *importer = option_importer(ctx, o);
     int warnings = 0;
@@ -33,8 +19,7 @@ int cmd_check(Ctx *ctx, const Options *o) {
         if (!file) continue;
         int before = diag_errors(ctx);
         Program *program = fe_load(ctx, file, importer);
-        for (int k = 0; k < fe_kernel_count(program) && diag_errors(ctx) == before; k++)
-            check_kernel(ctx, program, fe_kernel(program, k));
+        if (diag_errors(ctx) == before) program_check(ctx, program);
     }
     for (const Diagnostic *d = diag_first(ctx); d; d = d->next)
         warnings += d->severity == SEV_WARNING;

@@ -1,0 +1,28 @@
+# libtegula: compiler and runtime as one library, shared and static. Both show the C API alone.
+set(parts tglang tgir tgfrontend tgpasses tgbackends tgstdlib tgdriver tegula_rt)
+set(objects)
+foreach(part ${parts})
+    list(APPEND objects $<TARGET_OBJECTS:${part}>)
+endforeach()
+
+# Threads and their data outlive dlclose, as in the runtime's own library.
+add_library(tegula_shared SHARED ${objects})
+target_link_libraries(tegula_shared PRIVATE TegulaLLVM Threads::Threads ${CMAKE_DL_LIBS} m)
+target_link_options(tegula_shared PRIVATE LINKER:-z,nodelete
+                    LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
+set_target_properties(tegula_shared PROPERTIES OUTPUT_NAME tegula LINKER_LANGUAGE C
+                      VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+
+# The static library is one object whose hidden names are local, so that none meets a name of the
+# program that links it. Such a program links LLVM's library, too.
+find_program(LD_PROGRAM NAMES ld.bfd ld REQUIRED)
+set(whole ${CMAKE_BINARY_DIR}/gen/tegula.o)
+add_custom_command(
+    OUTPUT ${whole}
+    COMMAND ${LD_PROGRAM} -r -o ${whole} ${objects}
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${whole}
+    DEPENDS ${parts} ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "linking libtegula.a")
+add_library(tegula_static STATIC ${whole})
+set_source_files_properties(${whole} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+target_link_libraries(tegula_static PUBLIC TegulaLLVM Threads::Threads ${CMAKE_DL_LIBS} m)
+set_target_properties(tegula_static PROPERTIES OUTPUT_NAME tegula LINKER_LANGUAGE C)

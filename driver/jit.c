@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The just-in-time compiler behind the kernels of a module: what the runtime asks when a launch
+// finds no code (runtime/compiler.h).
+//
+// Code is kept under what decides it: facts and tune values. Two launches whose extents differ may
+// get two variants, told apart by their hints, that share one code.
+#include "driver/module.h"
+
+#include <string.h>
+
+/// A variant and, where it was the first of its key, the code. In one piece of the context's
+/// memory.
+struct Made {
+    Made *next;
+    Code *code; // NULL where another one of the list has it
+    size_t bytes;
+    Key key;
+    tg_variant variant;
+};
+
+/* ---- variants that last -------------------------------------------------------------------- */
+
+enum { ALIGNMENT = 8 };
+
+static size_t padded(size_t n) {
+    return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/// Copies n bytes to *at, which moves on.
+static void *put(char **at, const void *data, size_t n) {
+    void *copy = *at;
+    if (n) memcpy(copy, data, n);
+    *at += padded(n);
+    return copy;
+}
+
+/// NULL where there is no memory.
+static Made *made_new(const Answer *a) {
+    const tg_variant *v = a->variant;
+    size_t facts = sizeof *v->facts * (size_t)v->n_facts;
+    size_t hints = sizeof *v->hints * (size_t)v->n_hints;
+    size_t params = (size_t)v->n_params, inplace = 2 * (size_t)v->n_inplace;
+    size_t config = strlen(v->config) + 1;
+    size_t bytes = padded(sizeof(Made)) + padded(facts) + padded(hints) + padded(params) +
+                   padded(inplace) + padded(config) + padded(a->key.n);
+    Made *m = tg_allocate(bytes);
+    if (!m) return NULL;
+    char *at = (char *)m + padded(sizeof(Made));
+    *m = (Made){.bytes = bytes, .variant = *v};
+    m->variant.facts = put(&at, v->facts, facts);
+    m->variant.hints = put(&at, v->hints, hints);
+    m->variant.params = put(&at, v->params, params);
+    m->variant.inplace = put(&at, v->inplace, inplace);
+    m->variant.config = put(&at, v->config, config);
+    m->key = (Key){put(&at, a->key.bytes, a->key.n), a->key.n};
+    return m;
+}
+
+void made_release(Made *m) {
+    for (Made *next; m; m = next) {
+        next = m->next;
+        code_release(m->code);
+        tg_release(m, m->bytes);
+    }
+}
+
+/// Hints decide nothing in the code, so the in-place pairs are those of the first.
+static void share(Made *m, const Made *first) {
+    m->variant.entry = first->variant.entry;
+    m->variant.inplace = first->variant.inplace;
+    m->variant.n_inplace = first->variant.n_inplace;
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+/// TG_LEVEL caps the level; without it code is for this very CPU.
+static const char *level_name(void) {
+    static const char *const names[TG_LEVELS] = {"base", "v3", "v4", "amx"};
+    return getenv("TG_LEVEL") ? names[tg_cpu_level()] : NULL;
+}
+
+static int count_made(const ModuleKernel *k) {
+    int n = 0;
+    for (const Made *m = k->made; m; m = m->next) n++;
+    return n;
+}
+
+static const Made *made_at(const ModuleKernel *k, int i) {
+    const Made *m = k->made;
+    while (i-- > 0) m = m->next;
+    return m;
+}
+
+typedef struct Compilation {
+    ModuleKernel *k;
+    const tg_actual *args;
+    int n;
+    Answer answer;
+} Compilation;
+
+static void ask(Ctx *ctx, void *arg) {
+    Compilation *c = arg;
+    const tg_module *m = c->k->module;
+    int n_known = count_made(c->k);
+    Key *known = ctx_array(ctx, Key, n_known + 1);
+    for (int i = 0; i < n_known; i++) known[i] = made_at(c->k, i)->key;
+    Request r = {.path = m->path,
+                 .n_texts = m->n_texts,
+                 .texts = m->texts,
+                 .n_paths = m->n_paths,
+                 .paths = m->paths,
+                 .kernel = c->k->info->name,
+                 .n_set = m->n_set,
+                 .set = m->set,
+                 .check = m->check,
+                 .debug = m->debug,
+                 .threads = tg_context_threads(m->context),
+                 .level = level_name(),
+                 .n_args = c->n,
+                 .args = c->args,
+                 .n_known = n_known,
+                 .known = known};
+    if (server_wanted())
+        server_compile(ctx, &r, &c->answer);
+    else
+        request_compile(ctx, &r, true, &c->answer);
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+/// Each text once a module: another instance of a kernel would say the same.
+static void log_warnings(tg_module *m, const Answer *a) {
+    for (int i = 0; i < a->n_warnings; i++) module_warn(m, a->warnings[i]);
+}
+
+static tg_status refuse(const ModuleKernel *k, const Answer *a) {
+    if (a->status == TG_ERROR_INTERNAL)
+        return tg_fail(a->status,
+                       "module '%s': compiling '%s': %s\nthis is a mistake in Tegula, not in your "
+                       "kernel",
+                       k->module->path, k->info->name, a->message);
+    if (a->status == TG_ERROR_MEMORY)
+        return tg_fail(a->status, "module '%s': compiling '%s': out of memory", k->module->path,
+                       k->info->name);
+    return tg_fail(a->status, "%s", a->message);
+}
+
+static tg_status keep(ModuleKernel *k, const Answer *a, const tg_variant **out) {
+    Made *m = made_new(a);
+    if (!m) {
+        code_release(a->code);
+        return tg_fail(TG_ERROR_MEMORY, "module '%s': out of memory", k->module->path);
+    }
+    if (a->same >= 0)
+        share(m, made_at(k, a->same));
+    else
+        m->variant.entry = a->code->entry;
+    m->code = a->code;
+    m->next = k->made;
+    k->made = m;
+    *out = &m->variant;
+    return TG_OK;
+}
+
+/// With the module's lock held and its context current.
+static tg_status compile(ModuleKernel *k, const tg_actual *args, int n, const tg_variant **out) {
+    Ctx *ctx = ctx_create(&module_allocator);
+    if (!ctx) return tg_fail(TG_ERROR_MEMORY, "module '%s': out of memory", k->module->path);
+    Compilation c = {.k = k, .args = args, .n = n, .answer = {.same = -1}};
+    CtxStatus status = ctx_protect(ctx, ask, &c);
+    tg_status result;
+    if (status == CTX_NO_MEMORY && !c.answer.status) c.answer.status = TG_ERROR_MEMORY;
+    if (c.answer.status) {
+        result = refuse(k, &c.answer);
+    } else {
+        log_warnings(k->module, &c.answer);
+        result = keep(k, &c.answer, out);
+    }
+    ctx_destroy(ctx);
+    return result;
+}
+
+static tg_status compile_for(void *user, const tg_actual *args, int n, const tg_variant **out) {
+    ModuleKernel *k = user;
+    tg_context *before = tg_context_use(k->module->context);
+    pthread_mutex_lock(&k->module->lock);
+    tg_status status = compile(k, args, n, out);
+    pthread_mutex_unlock(&k->module->lock);
+    tg_context_use(before);
+    return status;
+}
+
+const tg_compiler jit_compiler = {compile_for};

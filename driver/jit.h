@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Compiling for a launch: what is asked, what is answered. Both are plain data, so that the
+// compiler may run in this process or in another (server.c).
+#ifndef DRIVER_JIT_H
+#define DRIVER_JIT_H
+
+#include "driver/driver.h"
+#include "runtime/compiler.h"
+
+/// What decides the code of a variant: its facts and its tune values. Hints do not.
+typedef struct Key {
+    const void *bytes;
+    size_t n;
+} Key;
+
+/// A kernel of a source, the arguments of a launch, and how to compile.
+typedef struct Request {
+    const char *path; // of the main file, one of the texts
+    int n_texts;
+    const SourceText *texts; // all files but those of the library
+    int n_paths;
+    const char *const *paths; // of imports
+    const char *kernel;
+    int n_set;
+    const NamedValue *set; // pinned tune values
+    bool check, debug;
+    int threads;
+    const char *level; // of the target; NULL: this machine
+    int n_args;
+    const tg_actual *args;
+    int n_known;
+    const Key *known; // there is code for these
+} Request;
+
+typedef struct Answer {
+    tg_status status;
+    const char *message; // unless OK
+    int n_warnings;
+    const char **warnings;
+    const tg_variant *variant; // without entry
+    Key key;
+    int same;   // the code is that of known[same]; -1: new
+    Code *code; // new code; the caller releases it
+} Answer;
+
+/* ---- compile.c ----------------------------------------------------------------------------- */
+
+/// Compiles. Answers in the arena of ctx, which is of no other use afterwards. `load`: the code is
+/// to run in this process, else it is an object.
+void request_compile(Ctx *ctx, const Request *r, bool load, Answer *out);
+/// All messages of ctx, as users see them; "" where there are none or no memory.
+const char *messages_text(Ctx *ctx);
+/// What `status` and the messages of ctx say to a caller of the C API.
+tg_status messages_status(const Ctx *ctx, CtxStatus status);
+/// The warnings of ctx, one text each.
+int messages_warnings(Ctx *ctx, const char ***out);
+
+/* ---- server.c: the compiler in another process --------------------------------------------- */
+
+/// True where TG_COMPILE=process asks for it.
+bool server_wanted(void);
+/// The same as request_compile, with code loaded into this process.
+void server_compile(Ctx *ctx, const Request *r, Answer *out);
+
+/* ---- wire.c: requests and answers as bytes ------------------------------------------------- */
+
+typedef struct Bytes {
+    uint8_t *data;
+    size_t n;
+} Bytes;
+
+/// With a header: what it is, the version, the length of the rest.
+enum { WIRE_HEADER = 16 };
+Bytes wire_write_request(Ctx *ctx, const Request *r);
+Bytes wire_write_answer(Ctx *ctx, const Answer *a);
+/// The length that a header announces; false where it is not one of ours.
+bool wire_read_header(const uint8_t header[WIRE_HEADER], size_t *length);
+/// Of the bytes behind the header. False where they are malformed.
+bool wire_read_request(Ctx *ctx, Bytes in, Request *r);
+/// The code of the answer is an object.
+bool wire_read_answer(Ctx *ctx, Bytes in, Answer *a);
+
+/* ---- serve.c ------------------------------------------------------------------------------- */
+
+/// Answers requests of `in` on `out` until there are no more. False where one was malformed.
+bool serve(int in, int out);
+
+#endif

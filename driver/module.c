@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The part of the C API that needs the compiler: modules from sources.
+#include "driver/module.h"
+
+#include "frontend/program.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+// The hooks want to know the size of what they free, so it stands before each block.
+enum { HEADER = 64 };
+
+static void release_block(void *old) {
+    size_t *block = (size_t *)((char *)old - HEADER);
+    tg_release(block, *block);
+}
+
+static void *allocate_block(void *user, void *old, size_t size) {
+    (void)user;
+    if (size == 0) {
+        if (old) release_block(old);
+        return NULL;
+    }
+    if (size > SIZE_MAX - HEADER) return NULL;
+    size_t *block = tg_allocate(size + HEADER);
+    if (!block) return NULL;
+    *block = size + HEADER;
+    void *data = (char *)block + HEADER;
+    if (!old) return data;
+    size_t kept = *(size_t *)((char *)old - HEADER) - HEADER;
+    memcpy(data, old, kept < size ? kept : size);
+    release_block(old);
+    return data;
+}
+
+const Allocator module_allocator = {allocate_block, NULL};
+
+/* ---- warnings ------------------------------------------------------------------------------ */
+
+static uint64_t hash_text(const char *s) {
+    uint64_t h = 0xcbf29ce484222325u; // FNV-1a
+    for (; *s; s++) h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+    return h;
+}
+
+static bool was_warned(tg_module *m, const char *text) {
+    uint64_t h = hash_text(text);
+    for (int i = 0; i < m->n_warned; i++)
+        if (m->warned[i] == h) return true;
+    if (m->n_warned < MAX_WARNINGS) m->warned[m->n_warned++] = h;
+    return false;
+}
+
+void module_warn(tg_module *m, const char *text) {
+    char line[512];
+    if (was_warned(m, text)) return;
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = text + strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)(end - text), text);
+        if (line[0]) tg_log(line);
+    }
+}
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+/// The parts of `text` between any of `separators`, copied; how many there are.
+static int split(Ctx *ctx, const char *text, const char *separators, const char ***out) {
+    int n = 0;
+    *out = ctx_array(ctx, const char *, text ? strlen(text) + 1 : 1);
+    while (text && *(text += strspn(text, separators))) {
+        size_t length = strcspn(text, separators);
+        (*out)[n++] = ctx_intern(ctx, text, length);
+        text += length;
+    }
+    return n;
+}
+
+/// "BM=64 BN=32": NULL where it is well formed, else the part that is not.
+static const char *read_settings(tg_module *m, const char *text) {
+    const char **parts;
+    int n = split(m->ctx, text, " ,\t\n", &parts);
+    m->set = ctx_array(m->ctx, NamedValue, n + 1);
+    for (int i = 0; i < n; i++) {
+        const char *equals = strchr(parts[i], '=');
+        char *end;
+        errno = 0;
+        long long v = equals ? strtoll(equals + 1, &end, 0) : 0;
+        if (!equals || equals == parts[i] || end == equals + 1 || *end || errno) return parts[i];
+        const char *name = ctx_intern(m->ctx, parts[i], (size_t)(equals - parts[i]));
+        m->set[m->n_set++] = (NamedValue){name, v};
+    }
+    return NULL;
+}
+
+/* ---- loading ------------------------------------------------------------------------------- */
+
+/// What a module is made of, while it is being made.
+typedef struct Load {
+    tg_module *module;
+    tg_module_options options;
+    const char *path, *text; // text NULL: path is a file
+    size_t length;
+    const char *bad_setting;
+    int error; // errno of a file that cannot be read
+} Load;
+
+/// All sources but those of the library, which every compilation has.
+static void keep_texts(tg_module *m, const Program *p) {
+    m->texts = ctx_array(m->ctx, SourceText, ctx_source_count(m->ctx) + 1);
+    for (uint16_t f = 1; f <= ctx_source_count(m->ctx); f++) {
+        SourceText t = {.path = ctx_source_path(m->ctx, f)};
+        t.text = ctx_source_text(m->ctx, f, &t.length);
+        if (!program_is_library(p, f)) m->texts[m->n_texts++] = t;
+    }
+}
+
+static void make_kernels(tg_module *m, const Program *p) {
+    int n = fe_kernel_count(p);
+    m->kernels = ctx_array(m->ctx, ModuleKernel, n + 1);
+    for (int i = 0; i < n; i++)
+        m->kernels[i] =
+            (ModuleKernel){.module = m, .info = kernel_info(m->ctx, p, fe_kernel(p, i))};
+    m->n_kernels = n;
+}
+
+/// The importer is kept by the program, but asked while it is loaded alone.
+static void load(Ctx *ctx, void *arg) {
+    Load *l = arg;
+    tg_module *m = l->module = ctx_new(ctx, tg_module);
+    m->ctx = ctx;
+    m->check = l->options.check != 0;
+    m->debug = l->options.debug != 0;
+    m->n_paths = split(ctx, l->options.paths, ":", &m->paths);
+    l->bad_setting = read_settings(m, l->options.settings);
+    if (l->bad_setting) return;
+    Sources sources = {.n_paths = m->n_paths, .paths = m->paths};
+    // "-" is standard input for tools; here it is a file like any other.
+    const char *path = !l->text && strcmp(l->path, "-") == 0 ? "./-" : l->path;
+    uint16_t file =
+        l->text ? ctx_add_source(ctx, path, l->text, l->length) : source_find(ctx, &sources, path);
+    l->error = file ? 0 : errno;
+    if (!file) return;
+    m->path = ctx_source_path(ctx, file);
+    Program *p = fe_load(ctx, file, source_importer(ctx, &sources));
+    if (diag_errors(ctx) || !program_check(ctx, p)) return;
+    keep_texts(m, p);
+    make_kernels(m, p);
+}
+
+typedef struct Warnings {
+    int n;
+    const char **texts;
+} Warnings;
+
+static void list_warnings(Ctx *ctx, void *arg) {
+    Warnings *w = arg;
+    w->n = messages_warnings(ctx, &w->texts);
+}
+
+static tg_status load_status(Ctx *ctx, CtxStatus status, const Load *l) {
+    if (status == CTX_NO_MEMORY) return tg_fail(TG_ERROR_MEMORY, "%s: out of memory", l->path);
+    if (l->bad_setting)
+        return tg_fail(TG_ERROR_ARGUMENT, "settings: '%s' is not of the form NAME=INTEGER",
+                       l->bad_setting);
+    if (l->error)
+        return tg_fail(l->error == ENOMEM ? TG_ERROR_MEMORY : TG_ERROR_NOT_FOUND,
+                       "cannot read %s: %s", l->path, strerror(l->error));
+    tg_status result = messages_status(ctx, status);
+    if (!result) return TG_OK;
+    // A source alone has no arguments that could be wrong.
+    if (result != TG_ERROR_INTERNAL) result = TG_ERROR_SOURCE;
+    return tg_fail(result, "%s", messages_text(ctx));
+}
+
+static void close_kernels(tg_module *m) {
+    for (int i = 0; i < m->n_kernels; i++) {
+        tg_kernel_close(&m->kernels[i].kernel);
+        made_release(m->kernels[i].made);
+    }
+}
+
+static tg_status open_kernels(tg_module *m) {
+    for (int i = 0; i < m->n_kernels; i++) {
+        ModuleKernel *k = &m->kernels[i];
+        tg_status status = tg_kernel_open(&k->kernel, k->info, &jit_compiler, k);
+        if (status) return status;
+    }
+    return TG_OK;
+}
+
+/// Opens the module that was loaded: from here on it is used by many threads.
+static tg_status finish(Ctx *ctx, tg_module *m) {
+    Warnings w = {0};
+    if (ctx_protect(ctx, list_warnings, &w) != CTX_OK)
+        return tg_fail(TG_ERROR_MEMORY, "%s: out of memory", m->path);
+    for (int i = 0; i < w.n; i++) module_warn(m, w.texts[i]);
+    m->context = tg_context_use(NULL);
+    tg_context_use(m->context);
+    tg_status status = open_kernels(m);
+    if (status) close_kernels(m);
+    return status;
+}
+
+static tg_status create(Load *l, const tg_module_options *options, tg_module **out) {
+    if (!out) return tg_fail(TG_ERROR_ARGUMENT, "out is NULL");
+    *out = NULL;
+    if (options && options->size < sizeof options->size)
+        return tg_fail(TG_ERROR_ARGUMENT, "options: size must be sizeof(tg_module_options)");
+    size_t known = sizeof l->options;
+    if (options) memcpy(&l->options, options, options->size < known ? options->size : known);
+    Ctx *ctx = ctx_create(&module_allocator);
+    if (!ctx) return tg_fail(TG_ERROR_MEMORY, "%s: out of memory", l->path);
+    tg_status status = load_status(ctx, ctx_protect(ctx, load, l), l);
+    if (!status) status = finish(ctx, l->module);
+    if (status) {
+        ctx_destroy(ctx);
+        return status;
+    }
+    pthread_mutex_init(&l->module->lock, NULL);
+    *out = l->module;
+    return TG_OK;
+}
+
+/* ---- the API ------------------------------------------------------------------------------- */
+
+tg_status tg_module_from_source(const char *source, size_t length, const char *name,
+                                const tg_module_options *options, tg_module **out) {
+    if (!source && length) return tg_fail(TG_ERROR_ARGUMENT, "the source is NULL");
+    Load l = {.path = name ? name : "<source>", .text = source ? source : "", .length = length};
+    return create(&l, options, out);
+}
+
+tg_status tg_module_from_file(const char *path, const tg_module_options *options, tg_module **out) {
+    if (!path) return tg_fail(TG_ERROR_ARGUMENT, "the path is NULL");
+    Load l = {.path = path};
+    return create(&l, options, out);
+}
+
+void tg_module_destroy(tg_module *m) {
+    if (!m) return;
+    tg_context *before = tg_context_use(m->context);
+    close_kernels(m);
+    pthread_mutex_destroy(&m->lock);
+    ctx_destroy(m->ctx);
+    tg_context_use(before);
+}
+
+int tg_module_kernels(const tg_module *m) {
+    return m->n_kernels;
+}
+
+tg_kernel *tg_module_kernel_at(tg_module *m, int i) {
+    return i >= 0 && i < m->n_kernels ? &m->kernels[i].kernel : NULL;
+}
+
+/// "it has softmax, matmul"
+static void list_kernels(const tg_module *m, char *out, size_t size) {
+    size_t n = (size_t)snprintf(out, size, m->n_kernels ? "it has " : "it has none");
+    for (int i = 0; i < m->n_kernels && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "", m->kernels[i].info->name);
+}
+
+tg_status tg_module_kernel(tg_module *m, const char *name, tg_kernel **out) {
+    if (!m || !out) return tg_fail(TG_ERROR_ARGUMENT, m ? "out is NULL" : "the module is NULL");
+    *out = NULL;
+    for (int i = 0; i < m->n_kernels; i++) {
+        bool found = name ? strcmp(m->kernels[i].info->name, name) == 0 : m->n_kernels == 1;
+        if (!found) continue;
+        *out = &m->kernels[i].kernel;
+        return TG_OK;
+    }
+    char names[1024];
+    list_kernels(m, names, sizeof names);
+    if (!name)
+        return tg_fail(TG_ERROR_NOT_FOUND, "module '%s' has %d kernels, so a name is needed: %s",
+                       m->path, m->n_kernels, names);
+    return tg_fail(TG_ERROR_NOT_FOUND, "module '%s' has no kernel '%s': %s", m->path, name, names);
+}

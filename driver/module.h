@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Modules: a checked source, its kernels and the code that launches have asked for.
+#ifndef DRIVER_MODULE_H
+#define DRIVER_MODULE_H
+
+#include "driver/jit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct Made Made; // a variant and its code (jit.c)
+
+typedef struct ModuleKernel {
+    tg_kernel kernel;
+    tg_module *module;
+    const tg_kernel_info *info;
+    Made *made;
+} ModuleKernel;
+
+enum { MAX_WARNINGS = 256 };
+
+/// In the arena of ctx, like all it points to but code and variants. Sources are kept as texts:
+/// each compilation reads them into a context of its own, which goes with it.
+struct tg_module {
+    Ctx *ctx;
+    tg_context *context; // where its memory comes from and its warnings go; NULL: the shared one
+    const char *path;
+    int n_texts, n_paths, n_set, n_kernels;
+    SourceText *texts;
+    const char **paths;
+    NamedValue *set;
+    bool check, debug;
+    ModuleKernel *kernels;
+    pthread_mutex_t lock; // one compilation at a time
+    int n_warned;
+    uint64_t warned[MAX_WARNINGS]; // hashes of texts that were logged
+};
+
+/// A compile context's memory from the current context's hooks.
+extern const Allocator module_allocator;
+/// Logs a warning line by line, unless the module has logged it before.
+void module_warn(tg_module *m, const char *text);
+
+extern const tg_compiler jit_compiler; // its user is a ModuleKernel
+/// Frees a list of what was made, with the module's context current.
+void made_release(Made *m);
+
+#endif
