@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Blends two images and compares with the formula in plain C++.
 #include <cmath>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Compiles a kernel at run time, launches it, and shows how errors arrive.
 //   cc main.c $(pkg-config --cflags --libs tegula) -lm -o jit && ./jit softmax.teg
 #include <math.h>
