@@ -32,7 +32,8 @@ static int32_t saw(int variant, const tg_slot *args, int n) {
         return saw(i, args, n);                                                                    \
     }
 ENTRY(0, 4)
-ENTRY(1, 4) ENTRY(2, 4) ENTRY(3, 4) ENTRY(4, 5) ENTRY(5, 4) ENTRY(6, 4) ENTRY(7, 4)
+ENTRY(1, 4)
+ENTRY(2, 4) ENTRY(3, 4) ENTRY(4, 5) ENTRY(5, 4) ENTRY(6, 4) ENTRY(7, 4)
 
 #define COMMON(type, causal, d, null)                                                              \
     {TG_FACT_TYPE, 0, 0, 0, 0, type}, {TG_FACT_VALUE, CAUSAL, 0, 0, 0, causal},                    \
