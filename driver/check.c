@@ -2,23 +2,34 @@
 // What can be said of a source without arguments.
 #include "driver/driver.h"
 
+static bool has_constants(const FnDef *f) {
+    for (int i = 0; i < f->params.n; i++)
+        if (f->params.at[i].constant) return true;
+    return false;
+}
+
 /// Elaborates the default instance of a kernel: that is where types are checked. The pass `pads`
-/// adds its warnings.
-static void check_kernel(Ctx *ctx, const Program *program, const FnDef *kernel) {
+/// adds its warnings. False: there are errors, which other values might not bring about.
+static bool check_kernel(Ctx *ctx, const Program *program, const FnDef *kernel) {
     Ir *ir = ir_create(ctx);
     Inst *inst = fe_default_inst(ctx, program, kernel);
+    int before = diag_errors(ctx);
     inst->check = true;
     Elaborated *code = fe_elaborate(ir, program, inst);
-    if (!code || !code->module || diag_errors(ctx)) return;
+    if (diag_errors(ctx) > before) return !code->n_specialised && !has_constants(kernel);
+    if (!code->module) return true;
     PassEnv env = {.ir = ir, .check = true, .threads = 1};
     PassOptions options = {0};
     const Pass *const pipeline[] = {&pass_table[PASS_CANONICALIZE], &pass_table[PASS_PADS]};
     run_passes(&env, code->module, pipeline, sizeof pipeline / sizeof *pipeline, &options);
+    return true;
 }
 
-bool program_check(Ctx *ctx, const Program *program) {
+bool program_check(Ctx *ctx, const Program *program, bool certain) {
     int before = diag_errors(ctx);
-    for (int k = 0; k < fe_kernel_count(program) && diag_errors(ctx) == before; k++)
-        check_kernel(ctx, program, fe_kernel(program, k));
+    for (int k = 0; k < fe_kernel_count(program) && diag_errors(ctx) == before; k++) {
+        DiagMark mark = diag_mark(ctx);
+        if (!check_kernel(ctx, program, fe_kernel(program, k)) && certain) diag_rewind(ctx, mark);
+    }
     return diag_errors(ctx) == before;
 }

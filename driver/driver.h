@@ -40,8 +40,9 @@ Importer *source_importer(Ctx *ctx, const Sources *sources);
 
 /* ---- check.c ------------------------------------------------------------------------------- */
 
-/// Reports what is wrong with the kernels of a program whatever their arguments are.
-bool program_check(Ctx *ctx, const Program *program);
+/// Elaborates each kernel for made-up arguments and reports what is wrong. With `certain`, errors
+/// that other dims or constants might not bring about are left to the launch that has them.
+bool program_check(Ctx *ctx, const Program *program, bool certain);
 
 /* ---- build.c: from an instance to code ----------------------------------------------------- */
 

@@ -146,7 +146,7 @@ static void load(Ctx *ctx, void *arg) {
     if (!file) return;
     m->path = ctx_source_path(ctx, file);
     Program *p = fe_load(ctx, file, source_importer(ctx, &sources));
-    if (diag_errors(ctx) || !program_check(ctx, p)) return;
+    if (diag_errors(ctx) || !program_check(ctx, p, true)) return;
     keep_texts(m, p);
     make_kernels(m, p);
 }

@@ -249,7 +249,12 @@ Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst) {
     Kernel *k = ctx_new(e.ctx, Kernel);
     *k = (Kernel){.def = f, .inst = inst};
     e.check = inst->check;
-    if (!kernel_elaborate(&e, k, f->name.text)) return out;
+    if (!kernel_elaborate(&e, k, f->name.text)) {
+        out->n_specialised = k->fixed.n;
+        for (int i = 0; i < k->dims.n; i++)
+            out->n_specialised += k->dims.data[i]->most < INT64_MAX;
+        return out;
+    }
     drop_unused(&e, k);
     out->module = e.module;
     out->n_params = f->params.n;

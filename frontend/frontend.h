@@ -113,7 +113,8 @@ typedef struct Elaborated {
     const char *name; // of the kernel op
     int n_params;
     ParamUse *params;
-    int n_specialised;       // dims that the code holds as constants
+    int n_specialised;       // dims that the code holds as constants; after errors, how many values
+                             // of dims may have led to them
     NamedValue *specialised; // and their values: part of the key of the code
     int n_dims;
     DimUse *dims; // all, in the order in which parameters bind them

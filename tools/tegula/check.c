@@ -19,7 +19,7 @@ int cmd_check(Ctx *ctx, const Options *o) {
         if (!file) continue;
         int before = diag_errors(ctx);
         Program *program = fe_load(ctx, file, importer);
-        if (diag_errors(ctx) == before) program_check(ctx, program);
+        if (diag_errors(ctx) == before) program_check(ctx, program, false);
     }
     for (const Diagnostic *d = diag_first(ctx); d; d = d->next)
         warnings += d->severity == SEV_WARNING;
