@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Kernels written by hand, described to the runtime as compiled ones are.
-#ifndef TESTS_UNIT_RT_KERNELS_H
-#define TESTS_UNIT_RT_KERNELS_H
+#ifndef TESTS_RUNTIME_KERNELS_H
+#define TESTS_RUNTIME_KERNELS_H
 
 #include "runtime/abi.h"
 #include "runtime/tegula.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See rt_kernels.h.
-#include "tests/unit/rt_kernels.h"
+// See kernels.h.
+#include "tests/runtime/kernels.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -33,7 +33,9 @@ static int32_t saw(int variant, const tg_slot *args, int n) {
     }
 ENTRY(0, 4)
 ENTRY(1, 4)
-ENTRY(2, 4) ENTRY(3, 4) ENTRY(4, 5) ENTRY(5, 4) ENTRY(6, 4) ENTRY(7, 4)
+ENTRY(2, 4)
+ENTRY(3, 4)
+ENTRY(4, 5) ENTRY(5, 4) ENTRY(6, 4) ENTRY(7, 4)
 
 #define COMMON(type, causal, d, null)                                                              \
     {TG_FACT_TYPE, 0, 0, 0, 0, type}, {TG_FACT_VALUE, CAUSAL, 0, 0, 0, causal},                    \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arguments of launches: every check with its message, packs, scalars, overlaps.
-#include "tests/unit/rt_kernels.h"
+#include "tests/runtime/kernels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

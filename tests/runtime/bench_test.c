@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a launch costs beside a direct call of the same code. Prints; a slow machine is no failure.
-#include "tests/unit/rt_kernels.h"
+#include "tests/runtime/kernels.h"
 
 #include "runtime/host.h"
 

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which variant a launch takes: facts, levels, hints, a compiler behind it.
+#include "tests/runtime/kernels.h"
+
+#include "runtime/compiler.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static float memory[2][1 << 20];
+
+/// Launches attend on q, o: type[n, d].
+static tg_status run(tg_kernel *kernel, int bits, int64_t n, int64_t d, int causal,
+                     const int64_t *strides) {
+    int64_t shape[2] = {n, d};
+    DLTensor q = tg_dense(memory[0], kDLFloat, bits, 2, shape);
+    DLTensor o = tg_dense(memory[1], kDLFloat, bits, 2, shape);
+    q.strides = (int64_t *)(uintptr_t)strides;
+    tg_arg args[6] = {tg_tensor(&q),  tg_none(),     tg_tensor(&o),
+                      tg_int(causal), tg_float(1.0), tg_int(1)};
+    seen.variant = -1;
+    return tg_launch(kernel, args, 6);
+}
+
+static void expect(int64_t n, int64_t d, const int64_t *strides, int variant) {
+    assert_int_equal(run(&attend, 32, n, d, 0, strides), TG_OK);
+    assert_int_equal(seen.variant, variant);
+}
+
+static void nearest_hints(void **state) {
+    (void)state;
+    for (int round = 0; round < 3; round++) { // also when the memo knows
+        expect(1, 64, NULL, 1);
+        expect(16, 64, NULL, 1);
+        expect(255, 64, NULL, 1);
+        expect(257, 64, NULL, 2);
+        expect(16384, 64, NULL, 2);
+    }
+}
+
+static void most_facts(void **state) {
+    (void)state;
+    int64_t wide[2] = {128, 1}, transposed[2] = {1, 64};
+    expect(64, 64, wide, 1);
+    expect(64, 64, transposed, 0);
+    assert_int_equal(run(&attend, 16, 64, 64, 1, NULL), TG_OK);
+    assert_int_equal(seen.variant, 5);
+}
+
+static void not_found(void **state) {
+    (void)state;
+    assert_int_equal(run(&attend, 32, 16, 96, 1, NULL), TG_ERROR_NOT_FOUND);
+    assert_int_equal(seen.variant, -1);
+    assert_string_equal(
+        tg_last_error(),
+        "attend: no code for q f32[16, 96], bias none, o f32[16, 96], causal = 1, scale a number, "
+        "k = 1; compiled for T = f32 | f16, causal = 0 | 1, D = 64 | 128, bias = none | a tensor, "
+        "stride of D in 'q' = 1, stride of D in 'o' = 1");
+}
+
+/* ---- levels -------------------------------------------------------------------------------- */
+
+/// The variant for D = 128 in a process whose TG_LEVEL is `level`.
+static int variant_at(const char *level) {
+    char command[4096 + 64], self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = 0;
+    snprintf(command, sizeof command, "TG_LEVEL=%s '%s' variant", level, self);
+    return WEXITSTATUS(system(command));
+}
+
+static int exit_with_variant(void) {
+    return run(&attend, 32, 16, 128, 0, NULL) == TG_OK ? seen.variant : 99;
+}
+
+static void levels(void **state) {
+    (void)state;
+    int best = tg_cpu_level() >= TG_LEVEL_V3 ? 6 : 3;
+    expect(16, 128, NULL, best);
+    assert_int_equal(variant_at("base"), 3);
+    assert_int_equal(variant_at("v3"), best);
+    assert_int_equal(variant_at("amx"), best);
+    assert_int_equal(variant_at("nonsense"), best);
+}
+
+/* ---- a compiler ---------------------------------------------------------------------------- */
+
+enum { MADE = 40 };
+
+typedef struct Compiler {
+    int calls;
+    tg_status status;
+    bool wrong;
+    tg_variant made[MADE];
+    tg_fact facts[MADE][2];
+    tg_hint hints[MADE];
+    tg_actual actuals[6]; // of the last call
+} Compiler;
+
+static int32_t compiled(const tg_slot *args, const tg_env *env) {
+    (void)args, (void)env;
+    seen.variant = 0;
+    return 0;
+}
+
+/// Makes code for one type, one D, and hints for N.
+static tg_status compile(void *user, const tg_actual *args, int n, const tg_variant **out) {
+    Compiler *c = user;
+    int i = c->calls++;
+    memcpy(c->actuals, args, sizeof *args * (size_t)n);
+    if (c->status) return tg_fail(c->status, "does not compile");
+    c->facts[i][0] = (tg_fact){TG_FACT_TYPE, 0, 0, 0, 0, args[0].code << 8 | args[0].bits};
+    c->facts[i][1] = (tg_fact){TG_FACT_EXTENT, 0, 1, 0, 0, args[0].shape[1] + c->wrong};
+    c->hints[i] = (tg_hint){0, 0, {0}, args[0].shape[0]};
+    c->made[i] = (tg_variant){.entry = compiled,
+                              .facts = c->facts[i],
+                              .hints = &c->hints[i],
+                              .config = "BM=8",
+                              .n_facts = 2,
+                              .n_hints = 1};
+    *out = &c->made[i];
+    return TG_OK;
+}
+
+static const tg_compiler compiler = {compile};
+
+static void compiles_once(void **state) {
+    (void)state;
+    Compiler c = {0};
+    tg_kernel kernel;
+    assert_int_equal(tg_kernel_open(&kernel, &attend_info, &compiler, &c), TG_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(run(&kernel, 32, 16, 64, 0, NULL), TG_OK);
+        assert_int_equal(run(&kernel, 16, 16, 64, 0, NULL), TG_OK);
+        assert_int_equal(run(&kernel, 32, 16, 65, 0, NULL), TG_OK);
+    }
+    assert_int_equal(c.calls, 3);
+    assert_int_equal(c.actuals[0].rank, 2);
+    assert_int_equal(c.actuals[0].shape[1], 65);
+    assert_int_equal(c.actuals[0].strides[0], 65);
+    assert_int_equal(c.actuals[1].null, 1);
+    assert_int_equal(c.actuals[3].value, 0);
+    assert_int_equal(c.actuals[4].code << 8 | c.actuals[4].bits, kDLFloat << 8 | 32);
+    for (int i = 0; i < 30; i++) // the list of variants grows
+        assert_int_equal(run(&kernel, 32, 16, 100 + i, 0, NULL), TG_OK);
+    assert_int_equal(c.calls, 33);
+    assert_int_equal(run(&kernel, 32, 16, 64, 0, NULL), TG_OK);
+    assert_int_equal(c.calls, 33);
+    tg_kernel_close(&kernel);
+}
+
+static void far_extents(void **state) {
+    (void)state;
+    Compiler c = {0};
+    tg_kernel kernel;
+    assert_int_equal(tg_kernel_open(&kernel, &attend_info, &compiler, &c), TG_OK);
+    assert_int_equal(run(&kernel, 32, 16, 64, 0, NULL), TG_OK);
+    assert_int_equal(run(&kernel, 32, 128, 64, 0, NULL), TG_OK); // 8 times: near enough
+    assert_int_equal(c.calls, 1);
+    assert_int_equal(run(&kernel, 32, 129, 64, 0, NULL), TG_OK);
+    assert_int_equal(c.calls, 2);
+    c.status = TG_ERROR_UNSUPPORTED; // what there is serves
+    for (int i = 0; i < 3; i++) assert_int_equal(run(&kernel, 32, 8192, 64, 0, NULL), TG_OK);
+    assert_int_equal(c.calls, 3);
+    tg_kernel_close(&kernel);
+}
+
+static void compiler_fails(void **state) {
+    (void)state;
+    Compiler c = {.status = TG_ERROR_SOURCE};
+    tg_kernel kernel;
+    assert_int_equal(tg_kernel_open(&kernel, &attend_info, &compiler, &c), TG_OK);
+    assert_int_equal(run(&kernel, 32, 16, 64, 0, NULL), TG_ERROR_SOURCE);
+    assert_string_equal(tg_last_error(), "does not compile");
+    c.status = TG_OK;
+    c.wrong = true;
+    assert_int_equal(run(&kernel, 32, 16, 64, 0, NULL), TG_ERROR_INTERNAL);
+    c.wrong = false;
+    assert_int_equal(run(&kernel, 32, 16, 64, 0, NULL), TG_OK);
+    tg_kernel_close(&kernel);
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    if (argc > 1) return exit_with_variant();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nearest_hints),  cmocka_unit_test(most_facts),
+        cmocka_unit_test(not_found),      cmocka_unit_test(levels),
+        cmocka_unit_test(compiles_once),  cmocka_unit_test(far_extents),
+        cmocka_unit_test(compiler_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
