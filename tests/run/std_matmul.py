@@ -1,0 +1,171 @@
+"""std/matmul.teg: transpositions, batches, vectors, fused epilogues."""
+
+import math
+
+from harness import *
+
+FILE = "../../stdlib/matmul.teg"
+TYPES = ("float32", "float16", "bf16", "float64")
+erf = np.vectorize(math.erf, otypes=[float])
+
+
+def typed(x, t):
+    return bf16(x) if t == "bf16" else np.asarray(x).astype(t)
+
+
+def narrow(t, *names):
+    return {n: "bf16" for n in names} if t == "bf16" else {}
+
+
+def matrix(shape, seed, t):
+    return typed(normal(shape, seed, np.float64), t)
+
+
+SMALL = [{"BM": 64, "BN": 64, "BK": 64}]
+SHAPES = [(100, 77, 130), (1, 1, 1), (65, 300, 3), (5, 0, 7), (0, 4, 4), (1, 129, 200)]
+for n, (m, k, c) in enumerate(SHAPES):
+    for t in TYPES if n == 0 else (TYPES[n % 4], TYPES[(n + 1) % 4]):
+        for letters in ("nn", "nt", "tn", "tt"):
+            a = matrix((m, k) if letters[0] == "n" else (k, m), 1, t)
+            b = matrix((k, c) if letters[1] == "n" else (c, k), 2, t)
+            case(
+                FILE,
+                "matmul" + ("" if letters == "nn" else "_" + letters),
+                {"a": a, "b": b},
+                lambda a, b, l=letters, **_: {
+                    "c": (a if l[0] == "n" else a.T) @ (b if l[1] == "n" else b.T)
+                },
+                out_types=narrow(t, "c"),
+                length=k,
+                scale={"c": 4.0},
+                tune=SMALL if n == 0 else [{}],
+                name=f"matmul-{letters}-{m}x{k}x{c}-{t}",
+            )
+for t in TYPES:
+    a, b = matrix((140, 90), 1, t), matrix((180, 90), 2, t)
+    views = {"a": sliced(permuted(a, 1, 0), "[::-1,::2]"), "b": sliced(b, "[::2,::-1]")}
+    case(
+        FILE,
+        "matmul",
+        {"a": sliced(a, "[::-2,:]"), "b": permuted(b, 1, 0)},
+        lambda a, b, **_: {"c": a @ b},
+        out_types=narrow(t, "c"),
+        length=90,
+        scale={"c": 4.0},
+        tune=SMALL,
+        name=f"matmul-views-{t}",
+    )
+    case(
+        FILE,
+        "matmul_tt",
+        {"a": views["a"], "b": views["b"]},
+        lambda a, b, **_: {"c": a.T @ b.T},
+        out_types=narrow(t, "c"),
+        length=90,
+        scale={"c": 4.0},
+        tune=SMALL,
+        name=f"matmul_tt-views-{t}",
+    )
+
+for n, (batch, m, k, c) in enumerate(
+    [((3,), 40, 70, 90), ((), 5, 6, 7), ((2, 3), 33, 1, 65), ((0,), 4, 4, 4), ((2, 0, 2), 1, 1, 1)]
+):
+    t = TYPES[n % 4]
+    case(
+        FILE,
+        "batch_matmul",
+        {"a": matrix(batch + (m, k), 1, t), "b": matrix(batch + (k, c), 2, t)},
+        lambda a, b, **_: {"c": a @ b},
+        out_types=narrow(t, "c"),
+        length=k,
+        scale={"c": 4.0},
+        tune=[{}, {"BM": 32, "BN": 64, "BK": 64}],
+        name=f"batch_matmul-{batch}-{t}",
+    )
+for t in TYPES:  # heads inside, one b for all, b reversed
+    a = permuted(matrix((2, 30, 5, 40), 1, t), 0, 2, 1, 3)
+    b = expanded(expanded(sliced(matrix((40, 50), 2, t), "[::-1]"), 5), 2)
+    case(
+        FILE,
+        "batch_matmul",
+        {"a": a, "b": b},
+        lambda a, b, **_: {"c": a @ b},
+        out_types=narrow(t, "c"),
+        length=40,
+        scale={"c": 4.0},
+        name=f"batch_matmul-views-{t}",
+    )
+for n, (m, k) in enumerate([(100, 300), (1, 1), (7, 0), (13, 2000), (0, 3)]):
+    t = TYPES[n % 4]
+    case(
+        FILE,
+        "matvec",
+        {"a": sliced(matrix((m, k), 1, t), "[:,::-1]"), "x": matrix((k,), 2, t)},
+        lambda a, x, **_: {"y": a @ x},
+        out_types=narrow(t, "y"),
+        length=k,
+        scale={"y": 4.0},
+        tune=[{"BM": 1}, {"BM": 8, "BK": 64}],
+        name=f"matvec-{m}x{k}-{t}",
+    )
+
+# ---- epilogues
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+ACTS = [
+    lambda x: x,
+    lambda x: np.maximum(x, 0),
+    lambda x: x * (1 + erf(x / math.sqrt(2))) / 2,
+    lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
+    lambda x: x * sigmoid(x),
+    sigmoid,
+    np.tanh,
+    lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    lambda x: x * np.tanh(np.logaddexp(x, 0)),
+]
+
+
+def linear(x, w, scale, act, bias=None, residual=None, **_):
+    y = x @ w.T * scale
+    y = ACTS[act](y if bias is None else y + bias)
+    return {"y": y if residual is None else y + residual}
+
+
+for act in range(9):
+    t = TYPES[act % 4]
+    lead = [(70,), (2, 35), (2, 5, 7), ()][act % 4 if act else 0]
+    args = {
+        "x": matrix(lead + (90,), 1, t),
+        "w": matrix((130, 90), 2, t),
+        "scale": 0.125,
+        "act": act,
+    }
+    args["bias"] = matrix((130,), 3, t) if act % 2 == 0 else None
+    args["residual"] = matrix(lead + (130,), 4, t) if act % 3 == 0 else None
+    case(
+        FILE,
+        "linear",
+        args,
+        linear,
+        out_types=narrow(t, "y"),
+        length=90,
+        scale={"y": 8.0},
+        tune=SMALL,
+        name=f"linear-{act}-{t}",
+    )
+    args = {"x": args["x"], "g": args["w"], "u": matrix((130, 90), 5, t), "act": act}
+    case(
+        FILE,
+        "linear_glu",
+        args,
+        lambda x, g, u, act, **_: {"y": ACTS[act](x @ g.T) * (x @ u.T)},
+        out_types=narrow(t, "y"),
+        length=90,
+        scale={"y": 400.0},
+        tune=SMALL,
+        name=f"linear_glu-{act}-{t}",
+    )
