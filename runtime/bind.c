@@ -5,7 +5,6 @@
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /// Of one launch.
@@ -280,53 +279,6 @@ static tg_status bind_packs(const Bind *b) {
 
 /* ---- scalars ------------------------------------------------------------------------------- */
 
-/// A binary float format below f32: see formats in ir/eval.c, whose results these are.
-typedef struct Format {
-    uint8_t code, bits;
-    int exponent, mantissa;
-    double max;
-    bool inf, saturates;
-} Format;
-
-static const Format formats[] = {
-    {kDLFloat8_e4m3fn, 8, 4, 3, 448, false, true},
-    {kDLFloat8_e5m2, 8, 5, 2, 57344, true, true},
-    {kDLFloat, 16, 5, 10, 65504, true, false},
-    {kDLBfloat, 16, 8, 7, 0x1.fep127, true, false},
-};
-
-/// To nearest, ties to even, with gradual underflow; past the largest to infinity or the largest.
-static uint64_t encode(const Format *f, double x) {
-    int bias = (1 << (f->exponent - 1)) - 1, e;
-    uint64_t sign = signbit(x) ? (uint64_t)1 << (f->exponent + f->mantissa) : 0;
-    uint64_t top = ((uint64_t)1 << f->exponent) - 1, one = (uint64_t)1 << f->mantissa;
-    if (isnan(x)) return sign | top << f->mantissa | (f->inf ? one >> 1 : one - 1);
-    double size = fabs(x);
-    if (isinf(x) && !f->saturates) return sign | top << f->mantissa;
-    if (isinf(x)) size = f->max;
-    frexp(size, &e); // size in [2^(e-1), 2^e)
-    if (size == 0 || e - 1 < 1 - bias) e = 2 - bias;
-    // Counts of the last place: the code of a float is linear in them, across exponents too.
-    double places = rint(ldexp(size, f->mantissa - (e - 1)));
-    if (ldexp(places, e - 1 - f->mantissa) > f->max) {
-        if (!f->saturates) return sign | top << f->mantissa;
-        places = ldexp(f->max, f->mantissa - (e - 1));
-    }
-    uint64_t counts = (uint64_t)places;
-    return sign | (counts < one ? counts : ((uint64_t)(e - 2 + bias) << f->mantissa) + counts);
-}
-
-/// The bits of x in a float type.
-static uint64_t float_bits(int code, int bits, double x) {
-    uint64_t out = 0;
-    float single = (float)x;
-    if (code == kDLFloat && bits == 64) memcpy(&out, &x, 8);
-    if (code == kDLFloat && bits == 32) memcpy(&out, &single, 4);
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (formats[i].code == code && formats[i].bits == bits) return encode(&formats[i], x);
-    return out;
-}
-
 static bool is_integer(int code) {
     return code == kDLInt || code == kDLUInt || code == kDLBool;
 }
@@ -379,7 +331,7 @@ static tg_status bind_scalar(Bind *b, int i) {
     scalar_type(b, i, a);
     bool whole = arg->kind == TG_ARG_INT;
     if (!is_integer(a->code)) {
-        a->value = (int64_t)float_bits(a->code, a->bits, whole ? (double)arg->as.i : arg->as.f);
+        a->value = (int64_t)rt_float_bits(a->code, a->bits, whole ? (double)arg->as.i : arg->as.f);
         return TG_OK;
     }
     if (!whole || !fits(a->code, a->bits, arg->as.i)) return wrong_number(b, i, a);

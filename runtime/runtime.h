@@ -101,6 +101,11 @@ tg_status rt_bind(rt_launcher *launcher, const tg_kernel_info *info, const tg_ar
 tg_status rt_check_overlaps(const rt_launcher *launcher, const tg_kernel_info *info,
                             const tg_variant *variant);
 
+/* ---- float.c ------------------------------------------------------------------------------- */
+
+/// The bits of x in a float type of DLPack, to nearest.
+uint64_t rt_float_bits(int code, int bits, double x);
+
 /* ---- pick.c: variants ---------------------------------------------------------------------- */
 
 /// What the runtime knows of a kernel.
