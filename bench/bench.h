@@ -12,7 +12,7 @@
 
 enum { MAX_ARGS = 12, MAX_AXES = 6 };
 
-typedef enum Type { TYPE_F32, TYPE_BF16, TYPE_F16, TYPE_I8, TYPE_I32, TYPES } Type;
+typedef enum Type { TYPE_F32, TYPE_BF16, TYPE_I8, TYPE_I32, TYPES } Type;
 
 /// A dense row-major array with 64-byte alignment.
 typedef struct Array {
@@ -35,7 +35,8 @@ typedef struct Peer {
     /// Prepares `threads` threads, and what may be kept between runs (primitives, packed weights).
     /// False where the library cannot do this case; may leave state in c->peer_state.
     bool (*setup)(Case *c, int threads);
-    void (*run)(Case *c); // reads c->in, writes c->expected
+    void (*run)(Case *c);    // reads c->in, writes c->expected
+    void (*finish)(Case *c); // after a run, before c->expected is read; may be NULL
     void (*release)(Case *c);
 } Peer;
 

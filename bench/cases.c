@@ -14,11 +14,8 @@
 static const struct {
     uint8_t code, bits;
     const char *name;
-} type_info[TYPES] = {{kDLFloat, 32, "f32"},
-                      {kDLBfloat, 16, "bf16"},
-                      {kDLFloat, 16, "f16"},
-                      {kDLInt, 8, "i8"},
-                      {kDLInt, 32, "i32"}};
+} type_info[TYPES] = {
+    {kDLFloat, 32, "f32"}, {kDLBfloat, 16, "bf16"}, {kDLInt, 8, "i8"}, {kDLInt, 32, "i32"}};
 
 size_t type_bytes(Type type) {
     return type_info[type].bits / 8U;
@@ -43,7 +40,6 @@ double array_get(const Array *a, int64_t i) {
     switch (a->type) {
     case TYPE_F32: return (double)((const float *)a->data)[i];
     case TYPE_BF16: return bf16_value(((const uint16_t *)a->data)[i]);
-    case TYPE_F16: return (double)((const _Float16 *)a->data)[i];
     case TYPE_I8: return ((const int8_t *)a->data)[i];
     default: return ((const int32_t *)a->data)[i];
     }
@@ -53,7 +49,6 @@ void array_set(Array *a, int64_t i, double x) {
     switch (a->type) {
     case TYPE_F32: ((float *)a->data)[i] = (float)x; return;
     case TYPE_BF16: ((uint16_t *)a->data)[i] = bf16_bits(x); return;
-    case TYPE_F16: ((_Float16 *)a->data)[i] = (_Float16)x; return;
     case TYPE_I8: ((int8_t *)a->data)[i] = (int8_t)x; return;
     default: ((int32_t *)a->data)[i] = (int32_t)x;
     }

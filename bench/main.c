@@ -131,6 +131,8 @@ static bool measure(Case *c, int threads, double seconds, Result *out) {
     *out = (Result){.c = c, .threads = threads};
     if (c->peer && !c->peer->setup(c, threads)) return fail(c, c->peer->name, "cannot do this");
     if (!ours_run(c)) return fail(c, "launch", tg_last_error());
+    if (c->peer) c->peer->run(c);
+    if (c->peer && c->peer->finish) c->peer->finish(c);
     out->error = c->peer ? difference(c) : 0;
     out->right = out->error <= c->tolerance;
     Side ours = {.run = run_ours}, peer = {.run = c->peer ? c->peer->run : run_copy};

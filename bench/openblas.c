@@ -24,7 +24,7 @@ static void sgemm(Case *c) {
                 (int)d[1]);
 }
 
-const Peer peer_sgemm = {"OpenBLAS", use_threads, sgemm, nothing};
+const Peer peer_sgemm = {"OpenBLAS", use_threads, sgemm, NULL, nothing};
 
 /* ---- attention ----------------------------------------------------------------------------- */
 
@@ -63,5 +63,5 @@ static void attention_release(Case *c) {
     c->peer_state = NULL;
 }
 
-const Peer peer_attention_blas = {"OpenBLAS x 2 + softmax", attention_setup, attention,
+const Peer peer_attention_blas = {"OpenBLAS x 2 + softmax", attention_setup, attention, NULL,
                                   attention_release};
