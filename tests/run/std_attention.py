@@ -1,0 +1,130 @@
+"""std/attention.teg: full, causal, grouped heads, masks, decoding."""
+
+from harness import *
+
+FILE = "../../stdlib/attention.teg"
+TYPES = ("float32", "float16", "bf16", "float64")
+ROUNDING = {"float32": 64, "float64": 64, "float16": 2**13, "bf16": 2**16}  # of probabilities
+
+
+def typed(x, t):
+    return bf16(x) if t == "bf16" else np.asarray(x).astype(t)
+
+
+def data(shape, seed, t):
+    return typed(normal(shape, seed, np.float64), t)
+
+
+def attend(q, k, v, z):
+    """The result and log-sum-exp of scores z; 0 and -inf where no key is seen."""
+    top = z.max(-1, keepdims=True, initial=-np.inf)
+    p = np.exp(z - np.where(np.isinf(top), 0, top))
+    den = p.sum(-1, keepdims=True)
+    o = np.where(den == 0, 0, p / np.where(den == 0, 1, den) @ v)
+    return o, (np.log(den) + np.where(np.isinf(top), 0, top))[..., 0]
+
+
+def attention(q, k, v, scale, causal, mask=None, lse=None, **_):
+    h, s = q.shape[1:3]
+    g, l = k.shape[1:3]
+    k, v = (np.repeat(t, h // g, 1) for t in (k, v))
+    z = q @ k.transpose(0, 1, 3, 2) * scale
+    z = z if mask is None else z + mask
+    if causal:
+        z = np.where(np.arange(s)[:, None] + l - s >= np.arange(l)[None, :], z, -np.inf)
+    o, sums = attend(q, k, v, z)
+    return {"o": o} | ({} if lse is None else {"lse": sums})
+
+
+def check(args, t, name, **more):
+    a = {"scale": 0.125, "causal": False, "mask": None, "lse": None} | args
+    wide = np.float64 if t == "float64" else np.float32
+    keep = a.pop("lse")
+    a["lse"] = None
+    if keep:
+        a["lse"] = np.zeros(as_data(a["q"]).value.shape[:3], wide)
+    case(
+        FILE,
+        "attention",
+        a,
+        attention,
+        out_types={"o": "bf16"} if t == "bf16" else {},
+        length=as_data(a["k"]).value.shape[2] + 64,
+        ulps=ROUNDING[t],
+        scale={"o": 4.0, "lse": 16.0},
+        name=f"attention-{name}-{t}",
+        **more,
+    )
+
+
+SIZES = [  # batch, heads, heads of keys, queries, keys, features, features of values
+    (1, 2, 1, 70, 70, 64, 64),
+    (2, 2, 2, 33, 130, 16, 24),
+    (1, 1, 1, 5, 3, 16, 16),
+    (1, 4, 2, 1, 65, 40, 8),
+    (1, 2, 2, 130, 65, 5, 5),
+    (0, 2, 2, 4, 4, 8, 8),
+    (1, 1, 1, 3, 0, 8, 8),
+]
+for n, (b, h, g, s, l, d, e) in enumerate(SIZES):
+    for causal in (False, True):
+        for t in TYPES if n == 0 else [TYPES[(n + causal) % 4]]:
+            args = {"q": data((b, h, s, d), 1, t), "k": data((b, g, l, d), 2, t)}
+            args |= {"v": data((b, g, l, e), 3, t), "causal": causal}
+            args["lse"] = b > 0 and n % 2 == 0
+            tune = [{"BM": 64, "BN": 64}, {"BM": 16, "BN": 128}] if n < 2 else [{}]
+            check(args, t, f"{b}-{h}-{g}-{s}x{l}-{d}-{causal}", tune=tune)
+for n, t in enumerate(TYPES):
+    # sequences before heads, keys in reverse, a mask of a row for all queries
+    q, k, v = (permuted(data((2, 37, 4, 32), i, t), 0, 2, 1, 3) for i in (1, 2, 3))
+    k, v = (sliced(x, "[:,::2,::-1]") for x in (k, v))
+    hidden = np.where(integers((2, 37), 4, 0, 3) == 0, -np.inf, normal((2, 37), 5))
+    mask = expanded(expanded(typed(hidden, t), 37, 1), 4, 1)
+    check({"q": q, "k": k, "v": v, "mask": mask, "causal": n % 2 == 1, "lse": True}, t, "views")
+none = np.full((1, 1, 5, 9), -np.inf, np.float32)  # no key is seen by query 2
+none[0, 0, [0, 1, 3, 4]] = normal((4, 9), 1)
+check(
+    {s: data((1, 1, 5 if s == "q" else 9, 8), 1, "float32") for s in "qkv"}
+    | {"mask": none, "lse": True},
+    "float32",
+    "unseen",
+)
+case(
+    FILE,
+    "attention",
+    {s: data((1, 3 if s == "q" else 2, 4, 8), 1, "float32") for s in "qkv"}
+    | {"mask": None, "lse": None, "scale": 1.0, "causal": False},
+    fails="H",
+)
+
+
+def decode(q, k, v, len, scale, **_):
+    b, h, _ = q.shape
+    g, l = k.shape[1:3]
+    k, v = (np.repeat(t, h // g, 1) for t in (k, v))
+    z = np.einsum("bhd,bhld->bhl", q, k) * scale
+    z = np.where(np.arange(l) < np.asarray(len)[:, None, None], z, -np.inf)
+    return {"o": attend(q, k, v, z[:, :, None])[0][:, :, 0]}
+
+
+for n, t in enumerate(TYPES):
+    b, h, g, l, d, e = [
+        (3, 8, 2, 200, 64, 64),
+        (1, 2, 2, 65, 16, 8),
+        (2, 6, 2, 300, 32, 40),
+        (3, 3, 1, 9, 8, 8),
+    ][n]
+    cache = {s: data((b, g, l, d if s == "k" else e), i, t) for i, s in enumerate("kv")}
+    case(
+        FILE,
+        "attention_decode",
+        cache
+        | {"q": data((b, h, d), 5, t), "len": np.array([l, 0, 7], np.int32)[:b], "scale": 0.25},
+        decode,
+        out_types={"o": "bf16"} if t == "bf16" else {},
+        length=l + d,
+        ulps=ROUNDING[t],
+        scale={"o": 4.0},
+        tune=[{"BN": 64}, {"BN": 128}],
+        name=f"decode-{t}",
+    )
