@@ -61,6 +61,9 @@ const char *cpu_host_arch(void);
 const TargetInfo *cpu_level(const char *arch, int i);
 extern const Backend *const backends[]; // NULL-terminated
 
+/// Links an object that was made elsewhere into this process and finds the function `name`. NULL
+/// with diagnostics.
+Code *code_from_object(Ctx *ctx, const void *object, size_t bytes, const char *name);
 void code_release(Code *code);
 
 #endif

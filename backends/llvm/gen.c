@@ -11,11 +11,21 @@ static void release_builder(void *thing) {
     LLVMDisposeBuilder(thing);
 }
 
+/// What LLVM would end the process for: code generation that found an error.
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx) {
+    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError) return;
+    char *text = LLVMGetDiagInfoDescription(info);
+    const char *copy = ctx_format(ctx, "%s", text);
+    LLVMDisposeMessage(text);
+    ice((Ctx *)ctx, (Loc){0}, "LLVM: %s", copy);
+}
+
 // The context may outlive the module (ORC takes the module away), so the module is not released
 // here on its own: it goes with its context.
 Gen *gen_create(Ctx *ctx, const char *name) {
     LLVMContextRef llvm = LLVMContextCreate();
     ctx_defer(ctx, release_context, llvm);
+    LLVMContextSetDiagnosticHandler(llvm, on_diagnostic, ctx);
     return gen_create_in(ctx, llvm, name);
 }
 

@@ -183,6 +183,7 @@ static void *emit_file(Gen *g, LLVMTargetMachineRef m, LLVMCodeGenFileType type,
 
 void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code) {
     size_t n;
+    fault_inject(g);
     if (texts & TEXT_LLVM) {
         char *text = LLVMPrintModuleToString(g->module);
         code->llvm = copy_bytes(text, strlen(text));

@@ -21,6 +21,8 @@ void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code);
 void module_merge(Gen *g, LLVMTargetMachineRef machine);
 /// Links the object into this process and finds `name`.
 void code_load(Gen *g, Code *code, const char *name);
+/// The fault that TG_FAULT asks for (fault.c).
+void fault_inject(Gen *g);
 /// ctx_protect, in which a fatal error of LLVM is a compiler bug instead of the process's death.
 CtxStatus llvm_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg);
 

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Code that another process made, in this one.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/llvm/target.h"
+
+typedef struct Load {
+    Code *code;
+    const char *name;
+} Load;
+
+static void load(Ctx *ctx, void *arg) {
+    const Load *l = arg;
+    Gen g = {.ctx = ctx};
+    code_load(&g, l->code, l->name);
+}
+
+Code *code_from_object(Ctx *ctx, const void *object, size_t bytes, const char *name) {
+    Load l = {calloc(1, sizeof(Code)), name};
+    if (l.code) l.code->object = malloc(bytes + 1);
+    CtxStatus status = CTX_NO_MEMORY;
+    if (l.code && l.code->object) {
+        memcpy(l.code->object, object, bytes);
+        l.code->object_bytes = bytes;
+        status = llvm_protect(ctx, load, &l);
+    }
+    if (status == CTX_OK) return l.code;
+    code_release(l.code);
+    if (status != CTX_ERRORS) ctx_leave(ctx, status);
+    return NULL;
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The compiler's end of TG_COMPILE=process: requests in, answers out.
+#include "driver/jit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/// False at the end of the input.
+static bool read_all(int fd, uint8_t *to, size_t n) {
+    while (n) {
+        ssize_t got = read(fd, to, n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        to += got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+static bool write_all(int fd, const uint8_t *from, size_t n) {
+    while (n) {
+        ssize_t put = write(fd, from, n);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        from += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
+typedef struct Service {
+    Bytes in;
+    int out;
+    bool ok;
+} Service;
+
+static void reply(Ctx *ctx, void *arg) {
+    Service *s = arg;
+    Request r;
+    Answer a;
+    if (!wire_read_request(ctx, s->in, &r)) return;
+    request_compile(ctx, &r, false, &a);
+    if (a.code) ctx_defer(ctx, (void (*)(void *))code_release, a.code);
+    Bytes out = wire_write_answer(ctx, &a);
+    s->ok = write_all(s->out, out.data, out.n);
+}
+
+/// Each request in a context of its own. Out of memory for the request itself: the process ends,
+/// which the other end understands.
+static bool answer(int out, Bytes in) {
+    Ctx *ctx = ctx_create(NULL);
+    if (!ctx) return false;
+    Service s = {in, out, false};
+    ctx_protect(ctx, reply, &s);
+    ctx_destroy(ctx);
+    return s.ok;
+}
+
+bool serve(int in, int out) {
+    uint8_t header[WIRE_HEADER];
+    bool ok = true;
+    while (ok && read_all(in, header, sizeof header)) {
+        Bytes body = {0};
+        if (!wire_read_header(header, &body.n)) return false;
+        body.data = malloc(body.n + 1);
+        ok = body.data && read_all(in, body.data, body.n) && answer(out, body);
+        free(body.data);
+    }
+    return ok;
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Requests and answers as bytes: a header, then the fields of the structure in order. One function
+// for each structure both writes and reads it, so the two cannot differ.
+//
+//     header   "TGLA", version and kind, length of the rest (8 bytes)
+//     number   8 bytes of this machine: both ends are one installation on one machine
+//     bytes    their number, then they, and 0 to 7 bytes up to a multiple of 8
+//
+// Whatever comes in is checked: lengths against what is left, counts against limits, texts for
+// their NUL, kinds against enums. A reader that finds a mistake reads zeroes from there on.
+#include <string.h>
+
+#include "driver/jit.h"
+
+enum { WIRE_VERSION = 1 };
+static const char magic[4] = "TGLA";
+#define MAX_LENGTH ((size_t)256 << 20)
+enum { MAX_TEXTS = 1 << 14, MAX_ITEMS = 1 << 15 };
+
+typedef struct Wire {
+    Ctx *ctx;
+    bool reading, bad;
+    Text out;
+    Bytes in; // what is left
+} Wire;
+
+/* ---- numbers, bytes ------------------------------------------------------------------------ */
+
+/// n bytes from the input, which moves on; NULL where it has fewer.
+static const uint8_t *take(Wire *w, size_t n) {
+    if (w->bad || n > w->in.n) {
+        w->bad = true;
+        return NULL;
+    }
+    const uint8_t *at = w->in.data;
+    w->in.data += n;
+    w->in.n -= n;
+    return at;
+}
+
+static int64_t number(Wire *w, int64_t v) {
+    if (!w->reading) {
+        text_bytes(&w->out, (const char *)&v, sizeof v);
+        return v;
+    }
+    const uint8_t *at = take(w, sizeof v);
+    v = 0;
+    if (at) memcpy(&v, at, sizeof v);
+    return v;
+}
+
+/// A number from least to most.
+static int64_t bounded(Wire *w, int64_t v, int64_t least, int64_t most) {
+    v = number(w, v);
+    if (v >= least && v <= most) return v;
+    w->bad = true;
+    return least;
+}
+
+#define NUMBER(w, field, least, most) ((field) = bounded((w), (int64_t)(field), (least), (most)))
+#define COUNT(w, field)               ((field) = (int)bounded((w), (field), 0, MAX_ITEMS))
+#define FLAG(w, field)                ((field) = bounded((w), (field), 0, 1) != 0)
+
+/// n items of `size` bytes at *data; copies of the input are aligned.
+static void items(Wire *w, const void **data, size_t n, size_t size) {
+    static const char zeroes[8];
+    size_t bytes = n * size, rest = (8 - bytes % 8) % 8;
+    if (!w->reading) {
+        if (bytes) text_bytes(&w->out, *data, bytes);
+        text_bytes(&w->out, zeroes, rest);
+        return;
+    }
+    const uint8_t *at = take(w, bytes + rest);
+    *data = at ? ctx_copy(w->ctx, at, bytes) : NULL;
+    if (!at) *data = ctx_alloc(w->ctx, n < MAX_ITEMS ? bytes : 0);
+}
+#define ITEMS(w, field, n)                                                                         \
+    do {                                                                                           \
+        const void *items_ = (field);                                                              \
+        items((w), &items_, (size_t)(n), sizeof *(field));                                         \
+        (field) = items_;                                                                          \
+    } while (0)
+
+static void bytes(Wire *w, const void **data, size_t *n) {
+    *n = (size_t)bounded(w, (int64_t)*n, 0, (int64_t)MAX_LENGTH);
+    if (w->reading && *n > w->in.n) {
+        w->bad = true;
+        *n = 0;
+    }
+    items(w, data, *n, 1);
+}
+
+/// NULL stays NULL; a text that is read ends in NUL and holds no other.
+static void text(Wire *w, const char **s) {
+    size_t n = *s ? strlen(*s) + 1 : 0;
+    const void *data = *s;
+    bytes(w, &data, &n);
+    if (!w->reading) return;
+    *s = NULL;
+    if (n == 0) return;
+    const char *read = data;
+    if (memchr(read, 0, n) == read + n - 1)
+        *s = read;
+    else
+        w->bad = true;
+}
+
+static void needed_text(Wire *w, const char **s) {
+    text(w, s);
+    if (*s) return;
+    w->bad = true;
+    *s = "";
+}
+
+/* ---- structures ---------------------------------------------------------------------------- */
+
+/// The array itself, where one is read: n zeroed items, not more than the bytes that are left.
+static void *room(Wire *w, const void *array, int n, size_t size) {
+    if (!w->reading) return (void *)(uintptr_t)array;
+    if ((size_t)n > w->in.n / 8) w->bad = true;
+    return ctx_alloc(w->ctx, w->bad ? 0 : (size_t)n * size);
+}
+#define ROOM(w, array, n) ((array) = room((w), (array), (n), sizeof *(array)))
+
+static void source_text(Wire *w, SourceText *t) {
+    const void *data = t->text;
+    needed_text(w, &t->path);
+    bytes(w, &data, &t->length);
+    t->text = data;
+}
+
+static void texts(Wire *w, int *n, const char *const **list) {
+    COUNT(w, *n);
+    const char **all = room(w, *list, *n, sizeof **list);
+    for (int i = 0; i < *n && !w->bad; i++) needed_text(w, &all[i]);
+    *list = all;
+}
+
+static void actual(Wire *w, tg_actual *a) {
+    NUMBER(w, a->null, 0, 1);
+    NUMBER(w, a->code, 0, 255);
+    NUMBER(w, a->bits, 0, 255);
+    NUMBER(w, a->rank, 0, TG_MAX_RANK);
+    a->value = number(w, a->value);
+    ITEMS(w, a->shape, a->rank);
+    ITEMS(w, a->strides, a->rank);
+    for (int i = 0; w->reading && !w->bad && i < a->rank; i++) w->bad |= a->shape[i] < 0;
+}
+
+static void key(Wire *w, Key *k) {
+    bytes(w, &k->bytes, &k->n);
+}
+
+static void request(Wire *w, Request *r) {
+    needed_text(w, &r->path);
+    COUNT(w, r->n_texts);
+    SourceText *sources = room(w, r->texts, r->n_texts, sizeof *r->texts);
+    for (int i = 0; i < r->n_texts && !w->bad; i++) source_text(w, &sources[i]);
+    r->texts = sources;
+    texts(w, &r->n_paths, &r->paths);
+    needed_text(w, &r->kernel);
+    COUNT(w, r->n_set);
+    NamedValue *set = room(w, r->set, r->n_set, sizeof *r->set);
+    for (int i = 0; i < r->n_set && !w->bad; i++) {
+        needed_text(w, &set[i].name);
+        set[i].value = number(w, set[i].value);
+    }
+    r->set = set;
+    FLAG(w, r->check);
+    FLAG(w, r->debug);
+    r->threads = (int)bounded(w, r->threads, 0, INT32_MAX);
+    text(w, &r->level);
+    COUNT(w, r->n_args);
+    tg_actual *args = room(w, r->args, r->n_args, sizeof *r->args);
+    for (int i = 0; i < r->n_args && !w->bad; i++) actual(w, &args[i]);
+    r->args = args;
+    COUNT(w, r->n_known);
+    Key *known = room(w, r->known, r->n_known, sizeof *r->known);
+    for (int i = 0; i < r->n_known && !w->bad; i++) key(w, &known[i]);
+    r->known = known;
+}
+
+/// The parameters that a variant names are checked against n_params of the kernel by the caller.
+static void variant(Wire *w, tg_variant *v) {
+    NUMBER(w, v->level, 0, TG_LEVELS - 1);
+    NUMBER(w, v->n_facts, 0, INT16_MAX);
+    NUMBER(w, v->n_hints, 0, INT16_MAX);
+    NUMBER(w, v->n_params, 0, TG_MAX_PARAMS);
+    NUMBER(w, v->n_inplace, 0, INT16_MAX / 2);
+    needed_text(w, &v->config);
+    ITEMS(w, v->facts, v->n_facts);
+    ITEMS(w, v->hints, v->n_hints);
+    ITEMS(w, v->params, v->n_params);
+    ITEMS(w, v->inplace, 2 * v->n_inplace);
+    v->entry = NULL;
+}
+
+static void code(Wire *w, Code **c) {
+    const void *object = *c ? (*c)->object : NULL;
+    size_t n = *c ? (*c)->object_bytes : 0;
+    bytes(w, &object, &n);
+    if (!w->reading || n == 0) return;
+    *c = ctx_new(w->ctx, Code);
+    **c = (Code){.object = (void *)(uintptr_t)object, .object_bytes = n};
+}
+
+static void answer(Wire *w, Answer *a) {
+    NUMBER(w, a->status, TG_OK, TG_ERROR_INTERNAL);
+    text(w, &a->message);
+    const char *const *warnings = a->warnings;
+    texts(w, &a->n_warnings, &warnings);
+    a->warnings = (const char **)(uintptr_t)warnings;
+    a->same = (int)bounded(w, a->same, -1, MAX_ITEMS);
+    if (a->status) {
+        if (w->reading && !a->message) w->bad = true;
+        return;
+    }
+    tg_variant v = {0};
+    if (!w->reading) v = *a->variant;
+    variant(w, &v);
+    if (w->reading) a->variant = ctx_copy(w->ctx, &v, sizeof v);
+    key(w, &a->key);
+    code(w, &a->code);
+    if (w->reading && a->same < 0 && !a->code) w->bad = true;
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+static Bytes finish(Wire *w) {
+    uint64_t length = w->out.n - WIRE_HEADER;
+    uint32_t version = WIRE_VERSION | TG_ABI << 16;
+    memcpy(w->out.data, magic, sizeof magic);
+    memcpy(w->out.data + 4, &version, sizeof version);
+    memcpy(w->out.data + 8, &length, sizeof length);
+    return (Bytes){(uint8_t *)w->out.data, w->out.n};
+}
+
+static Wire writer(Ctx *ctx) {
+    static const char header[WIRE_HEADER];
+    Wire w = {.ctx = ctx, .out = {.ctx = ctx}};
+    text_bytes(&w.out, header, sizeof header);
+    return w;
+}
+
+Bytes wire_write_request(Ctx *ctx, const Request *r) {
+    Wire w = writer(ctx);
+    Request copy = *r;
+    request(&w, &copy);
+    return finish(&w);
+}
+
+Bytes wire_write_answer(Ctx *ctx, const Answer *a) {
+    Wire w = writer(ctx);
+    Answer copy = *a;
+    answer(&w, &copy);
+    return finish(&w);
+}
+
+bool wire_read_header(const uint8_t header[WIRE_HEADER], size_t *length) {
+    uint32_t version;
+    uint64_t n;
+    memcpy(&version, header + 4, sizeof version);
+    memcpy(&n, header + 8, sizeof n);
+    *length = (size_t)n;
+    return memcmp(header, magic, sizeof magic) == 0 && version == (WIRE_VERSION | TG_ABI << 16) &&
+           n <= MAX_LENGTH;
+}
+
+bool wire_read_request(Ctx *ctx, Bytes in, Request *r) {
+    Wire w = {.ctx = ctx, .reading = true, .in = in};
+    *r = (Request){0};
+    request(&w, r);
+    return !w.bad && w.in.n == 0;
+}
+
+bool wire_read_answer(Ctx *ctx, Bytes in, Answer *a) {
+    Wire w = {.ctx = ctx, .reading = true, .in = in};
+    *a = (Answer){0};
+    answer(&w, a);
+    return !w.bad && w.in.n == 0;
+}
