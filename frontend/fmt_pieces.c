@@ -148,9 +148,9 @@ static bool is_glued(Roles *r, int i) {
     switch (x->kind) {
     case ',':
     case ';':
-    case '.':
     case ')':
     case ']': return true;
+    case '.': return last != T_INT && last != T_FLOAT; // `2.x` is no number
     case '(':
     case '[': return operand || after_opener;
     case '<': return opens_angle(r, i);
