@@ -93,7 +93,9 @@ void object_take(Object *o, Gen *g, const char *entry) {
         size_t n;
         const char *name = LLVMGetValueName2(f, &n);
         if (LLVMIsDeclaration(f)) continue;
-        LLVMSetLinkage(f, LLVMInternalLinkage);
+        // The linker leaves out internal functions that nothing refers to yet.
+        bool is_entry = strcmp(name, entry) == 0;
+        LLVMSetLinkage(f, is_entry ? LLVMExternalLinkage : LLVMInternalLinkage);
         if (belongs_to(name, entry)) continue;
         name = ctx_format(g->ctx, "%s.%s", entry, name);
         LLVMSetValueName2(f, name, strlen(name));
@@ -168,6 +170,7 @@ static LLVMValueRef variants(Object *o, const ObjectExport *x) {
         const tg_variant *v = &x->info->variants[i];
         LLVMValueRef entry = LLVMGetNamedFunction(o->g->module, x->entries[i]);
         if (!entry) ice(o->ctx, (Loc){0}, "no function %s", x->entries[i]);
+        LLVMSetLinkage(entry, LLVMInternalLinkage);
         LLVMValueRef fields[] = {entry,
                                  facts(o, v),
                                  hints(o, v),

@@ -25,10 +25,11 @@ typedef struct Options {
     Command command;
     List files;
     const char *kernel, *target, *flops, *batch, *level, *dump_after;
-    List args, outs, sets, types, givens, paths;
+    const char *output, *header, *cpu_levels, *prefix, *depfile;
+    List args, outs, sets, types, givens, paths, exports;
     int64_t threads, repeat;
     bool check, debug, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check;
-    bool werror, names;
+    bool werror, names, jit, verbose;
 } Options;
 
 /// Parses the words after the program's name. Returns -1, or an exit code where the program has
@@ -66,6 +67,7 @@ int cmd_explain(Ctx *ctx, const Options *o);
 int cmd_check(Ctx *ctx, const Options *o);
 int cmd_fmt(Ctx *ctx, const Options *o);
 int cmd_targets(Ctx *ctx, const Options *o);
+int cmd_build(Ctx *ctx, const Options *o);
 
 /// Parses and runs one command line (without the program's name) in a context of its own; prints
 /// its diagnostics. Returns the exit code.

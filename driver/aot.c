@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// An object file of kernels: the values that names are given, the variants, the data.
+#include "driver/aot.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "frontend/program.h"
+
+/* ---- given --------------------------------------------------------------------------------- */
+
+static bool no_value(void *user, const char *name, int64_t *out) {
+    (void)user, (void)name, (void)out;
+    return false;
+}
+
+static bool has_name(const AotValues *v, const char *name) {
+    for (int i = 0; i < v->n; i++)
+        if (strcmp(v->data[i].name, name) == 0) return true;
+    return false;
+}
+
+/// All of --given for a name; false where there is none.
+static bool take_option(Aot *a, AotExport *x, const char *name) {
+    if (has_name(&x->given, name)) return true;
+    for (int i = 0; i < a->given.n; i++)
+        if (strcmp(a->given.data[i].name, name) == 0) vec_push(a->ctx, &x->given, a->given.data[i]);
+    return has_name(&x->given, name);
+}
+
+/// A clause `given D = 64 | 128`, unless --given says otherwise.
+static void take_choice(Aot *a, AotExport *x, const Choice *choice) {
+    if (take_option(a, x, choice->name.text)) return;
+    for (int i = 0; i < choice->alternatives.n; i++) {
+        NamedValue v = {choice->name.text, 0};
+        if (aot_eval(a->program, choice->alternatives.at[i], no_value, NULL, &v.value))
+            vec_push(a->ctx, &x->given, v);
+    }
+}
+
+/// `N <= 8192` or `N < 8192` among the conditions of `require` bounds what cover(N) holds.
+static void take_condition(Aot *a, AotExport *x, const Expr *e) {
+    int64_t most;
+    if (e->kind == EX_BINARY && e->binary.op == BI_AND) {
+        take_condition(a, x, e->binary.a);
+        take_condition(a, x, e->binary.b);
+        return;
+    }
+    bool bound = e->kind == EX_BINARY && (e->binary.op == BI_LE || e->binary.op == BI_LT) &&
+                 e->binary.a->kind == EX_NAME;
+    if (!bound || !aot_eval(a->program, e->binary.b, no_value, NULL, &most)) return;
+    NamedValue v = {e->binary.a->name, e->binary.op == BI_LT ? most - 1 : most};
+    if (v.value > 0 && !has_name(&a->most, v.name)) vec_push(a->ctx, &x->most, v);
+}
+
+bool aot_given(Aot *a, AotExport *x) {
+    const FnDef *f = x->kernel;
+    AotNames dims = {0};
+    aot_dims(a, f, &dims);
+    for (int i = 0; i < f->clauses.n; i++) {
+        const Clause *c = &f->clauses.at[i];
+        for (int k = 0; c->kind == CL_GIVEN && k < c->choices.n; k++)
+            take_choice(a, x, &c->choices.at[k]);
+        for (int k = 0; c->kind == CL_REQUIRE && k < c->conditions.n; k++)
+            take_condition(a, x, c->conditions.at[k]);
+    }
+    for (int i = 0; i < dims.n; i++) take_option(a, x, dims.data[i]);
+    for (int i = 0; i < f->params.n; i++) {
+        const char *name = f->params.at[i].name.text;
+        if (!f->params.at[i].constant || take_option(a, x, name)) continue;
+        return aot_fail(a,
+                        ctx_format(a->ctx,
+                                   "say which: --given '%s=0|1', or `given %s = 0 | 1` in "
+                                   "the kernel",
+                                   name, name),
+                        "kernel '%s' needs the values of its constant parameter '%s'", f->name.text,
+                        name);
+    }
+    return true;
+}
+
+/// --given and --set name something of a kernel that is exported.
+static bool names_exist(Aot *a, const AotValues *values, const char *option) {
+    for (int i = 0; i < values->n; i++) {
+        const char *name = values->data[i].name;
+        bool found = strcmp(name, "split") == 0;
+        for (int k = 0; k < a->exports.n; k++) {
+            const FnDef *f = a->exports.data[k]->kernel;
+            AotNames dims = {0};
+            aot_dims(a, f, &dims);
+            for (int d = 0; d < dims.n; d++) found |= strcmp(dims.data[d], name) == 0;
+            for (int p = 0; p < f->params.n; p++)
+                found |= f->params.at[p].constant && strcmp(f->params.at[p].name.text, name) == 0;
+            for (int c = 0; c < f->clauses.n; c++)
+                for (int j = 0; j < f->clauses.at[c].choices.n; j++)
+                    found |= strcmp(f->clauses.at[c].choices.at[j].name.text, name) == 0;
+        }
+        if (!found)
+            return aot_fail(a, "a dim, a constant parameter, or a tune value with --set",
+                            "--%s: no exported kernel has the name '%s'", option, name);
+    }
+    return true;
+}
+
+/* ---- the object ---------------------------------------------------------------------------- */
+
+static bool build_export(Aot *a, Object *object, AotExport *x) {
+    x->info = kernel_info(a->ctx, a->program, x->kernel);
+    aot_function(a, x);
+    if (!aot_variants(a, object, x)) return false;
+    x->info->variants = x->variants.data;
+    x->info->n_variants = x->variants.n;
+    ObjectExport out = {.symbol = x->symbol,
+                        .kernel_symbol = x->kernel_symbol,
+                        .info = x->info,
+                        .entries = x->entries.data,
+                        .function = x->function};
+    object_export(object, &out);
+    return true;
+}
+
+Code *aot_build(Aot *a, int texts) {
+    if (!names_exist(a, &a->given, "given") || !names_exist(a, &a->most, "given") ||
+        !names_exist(a, &a->set, "set"))
+        return NULL;
+    Object *object = object_create(a->ctx, a->arch, a->name);
+    for (int i = 0; i < a->exports.n; i++)
+        if (!build_export(a, object, a->exports.data[i])) return NULL;
+    Code *code = object_finish(object, texts);
+    for (int i = 0; i < a->exports.n; i++) {
+        AotExport *x = a->exports.data[i];
+        for (int k = 0; k < x->functions.n; k++)
+            x->functions.data[k].bytes = code_bytes(code, x->functions.data[k].name);
+    }
+    return code;
+}

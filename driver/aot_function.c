@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The C function of a kernel: what arguments it takes, and how the dims of its tensors follow from
+// them.
+//
+//     kernel k<T: float>(x: T[..R, E + 1], s: T)     k_f32(const float *x, float s,
+//                                                          int64_t R, int64_t E)
+#include <string.h>
+
+#include "driver/aot.h"
+#include "frontend/program.h"
+
+/* ---- dims ---------------------------------------------------------------------------------- */
+
+static bool is_tensor(const Param *p) {
+    return p->type && p->type->kind == TY_TENSOR;
+}
+
+static int find_param(const FnDef *f, const char *name) {
+    for (int i = 0; i < f->params.n; i++)
+        if (f->params.at[i].name.text == name) return i;
+    return -1;
+}
+
+static const Expr *constant_of(const Program *p, const Expr *e) {
+    const Item *item = program_find(p, e->name, e->loc.file);
+    return item && item->kind == IT_CONST ? item->constant.value : NULL;
+}
+
+typedef struct NameWalk {
+    Aot *a;
+    const FnDef *f;
+    AotNames *out;
+} NameWalk;
+
+static void add_names(NameWalk *n, const Expr *e) {
+    if (e->kind == EX_BINARY) {
+        add_names(n, e->binary.a);
+        add_names(n, e->binary.b);
+    } else if (e->kind == EX_CALL) {
+        for (int i = 0; i < e->call.args.n; i++) add_names(n, e->call.args.at[i].value);
+    } else if (e->kind == EX_NAME) {
+        if (find_param(n->f, e->name) >= 0 || constant_of(n->a->program, e)) return;
+        for (int i = 0; i < n->out->n; i++)
+            if (n->out->data[i] == e->name) return;
+        vec_push(n->a->ctx, n->out, e->name);
+    }
+}
+
+void aot_dims(Aot *a, const FnDef *f, AotNames *out) {
+    NameWalk n = {a, f, out};
+    for (int i = 0; i < f->params.n; i++)
+        for (int d = 0; is_tensor(&f->params.at[i]) && d < f->params.at[i].type->dims.n; d++)
+            add_names(&n, f->params.at[i].type->dims.at[d].expr);
+}
+
+/* ---- expressions --------------------------------------------------------------------------- */
+
+static const struct {
+    BinaryOp op;
+    enum CExprKind kind;
+} binaries[] = {
+    {BI_ADD, CX_ADD}, {BI_SUB, CX_SUB}, {BI_MUL, CX_MUL}, {BI_DIV, CX_DIV}, {BI_REM, CX_REM}};
+
+static const struct {
+    const char *name;
+    enum CExprKind kind;
+} calls[] = {{"min", CX_MIN}, {"max", CX_MAX}};
+
+typedef struct Reader {
+    Ctx *ctx;
+    const Program *program;
+    /// The argument that a name is, or -1.
+    int (*find)(void *user, const char *name);
+    void *user;
+    int depth;
+} Reader;
+
+static const CExpr *make(const Reader *r, enum CExprKind kind, int64_t value, const CExpr *a,
+                         const CExpr *b) {
+    CExpr e = {kind, value, a, b};
+    return ctx_copy(r->ctx, &e, sizeof e);
+}
+
+static const CExpr *read_expr(Reader *r, const Expr *e);
+
+static const CExpr *read_two(Reader *r, enum CExprKind kind, const Expr *x, const Expr *y) {
+    const CExpr *a = read_expr(r, x), *b = read_expr(r, y);
+    return a && b ? make(r, kind, 0, a, b) : NULL;
+}
+
+static const CExpr *read_name(Reader *r, const Expr *e) {
+    int arg = r->find(r->user, e->name);
+    if (arg >= 0) return make(r, CX_ARG, arg, NULL, NULL);
+    const Expr *value = constant_of(r->program, e);
+    if (!value || r->depth > 8)
+        return NULL; // constants that need each other are an error elsewhere
+    r->depth++;
+    const CExpr *out = read_expr(r, value);
+    r->depth--;
+    return out;
+}
+
+/// (a + b - 1) / b, as the language defines ceildiv for positive b.
+static const CExpr *read_ceildiv(Reader *r, const Args *args) {
+    const CExpr *a = read_expr(r, args->at[0].value), *b = read_expr(r, args->at[1].value);
+    if (!a || !b) return NULL;
+    const CExpr *one = make(r, CX_CONST, 1, NULL, NULL);
+    return make(r, CX_DIV, 0, make(r, CX_SUB, 0, make(r, CX_ADD, 0, a, b), one), b);
+}
+
+static const CExpr *read_call(Reader *r, const Expr *e) {
+    const Expr *callee = e->call.callee;
+    const Args *args = &e->call.args;
+    if (callee->kind != EX_NAME || args->n != 2) return NULL;
+    if (strcmp(callee->name, "ceildiv") == 0) return read_ceildiv(r, args);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strcmp(calls[i].name, callee->name) == 0)
+            return read_two(r, calls[i].kind, args->at[0].value, args->at[1].value);
+    return NULL;
+}
+
+static const CExpr *read_negative(Reader *r, const Expr *e) {
+    const CExpr *x = read_expr(r, e);
+    return x ? make(r, CX_SUB, 0, make(r, CX_CONST, 0, NULL, NULL), x) : NULL;
+}
+
+/// NULL where C does not compute it.
+static const CExpr *read_expr(Reader *r, const Expr *e) {
+    switch (e->kind) {
+    case EX_INT: return make(r, CX_CONST, (int64_t)e->integer.value, NULL, NULL);
+    case EX_BOOL: return make(r, CX_CONST, e->boolean, NULL, NULL);
+    case EX_NAME: return read_name(r, e);
+    case EX_CALL: return read_call(r, e);
+    case EX_UNARY:
+        if (e->unary.op != UN_NEG) return NULL;
+        return read_negative(r, e->unary.x);
+    case EX_BINARY:
+        for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++)
+            if (binaries[i].op == e->binary.op)
+                return read_two(r, binaries[i].kind, e->binary.a, e->binary.b);
+        return NULL;
+    default: return NULL;
+    }
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+typedef struct Lookup {
+    AotLookup *lookup;
+    void *user;
+    Ctx *ctx;
+    AotValues found;
+} Lookup;
+
+static int find_value(void *user, const char *name) {
+    Lookup *l = user;
+    NamedValue v = {name, 0};
+    if (!l->lookup(l->user, name, &v.value)) return -1;
+    vec_push(l->ctx, &l->found, v);
+    return l->found.n - 1;
+}
+
+static int64_t compute(const CExpr *e, const AotValues *values) {
+    if (e->kind == CX_CONST) return e->value;
+    if (e->kind == CX_ARG) return values->data[e->value].value;
+    int64_t a = compute(e->a, values), b = compute(e->b, values);
+    switch (e->kind) {
+    case CX_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
+    case CX_SUB: return (int64_t)((uint64_t)a - (uint64_t)b);
+    case CX_MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
+    case CX_DIV: return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+    case CX_REM: return b == 0 || b == -1 ? 0 : a % b;
+    case CX_MIN: return a < b ? a : b;
+    default: return a > b ? a : b;
+    }
+}
+
+bool aot_eval(const Program *p, const Expr *e, AotLookup *lookup, void *user, int64_t *out) {
+    Lookup l = {.lookup = lookup, .user = user, .ctx = p->ctx};
+    Reader r = {.ctx = p->ctx, .program = p, .find = find_value, .user = &l};
+    const CExpr *x = read_expr(&r, e);
+    if (x) *out = compute(x, &l.found);
+    return x != NULL;
+}
+
+/* ---- the function -------------------------------------------------------------------------- */
+
+Elem aot_elem(const AotExport *x, int i) {
+    const Param *p = &x->kernel->params.at[i];
+    const char *name = p->type ? p->type->elem.text : NULL;
+    for (int g = 0; name && g < x->kernel->generics.n; g++)
+        if (x->kernel->generics.at[g].name.text == name) return x->types[g];
+    Elem e = name ? elem_by_name(name) : EL_COUNT;
+    return e == EL_COUNT && p->constant ? EL_I64 : e;
+}
+
+typedef struct FunctionBuilder {
+    AotExport *x;
+    VEC(CArg) args;
+    VEC(CParam) params;
+} FunctionBuilder;
+
+static int find_argument(void *user, const char *name) {
+    const FunctionBuilder *b = user;
+    for (int i = 0; i < b->args.n; i++)
+        if (strcmp(b->args.data[i].name, name) == 0 && b->args.data[i].kind != CARG_TENSOR)
+            return i;
+    return -1;
+}
+
+/// Small floats cross to C as float; the runtime rounds them.
+static Elem scalar_in_c(Elem e) {
+    return elem_is(e, EC_FLOAT) && e != EL_F64 ? EL_F32 : e;
+}
+
+static void add_param_args(Aot *a, FunctionBuilder *b) {
+    const FnDef *f = b->x->kernel;
+    for (int i = 0; i < f->params.n; i++) {
+        const Param *p = &f->params.at[i];
+        Elem e = aot_elem(b->x, i);
+        bool tensor = is_tensor(p);
+        CArg arg = {.name = p->name.text, .kind = tensor ? CARG_TENSOR : CARG_SCALAR};
+        arg.elem = tensor ? e : scalar_in_c(e);
+        elem_dlpack(e, &arg.code, &arg.bits);
+        vec_push(a->ctx, &b->args, arg);
+    }
+}
+
+static bool add_tensor(Aot *a, FunctionBuilder *b, int i) {
+    const Param *p = &b->x->kernel->params.at[i];
+    Reader r = {.ctx = a->ctx, .program = a->program, .find = find_argument, .user = b};
+    CParam out = {.arg = i, .optional = p->optional, .rank = is_tensor(p) ? p->type->dims.n : 0};
+    for (int d = 0; d < out.rank && d < MAX_RANK; d++) {
+        const Expr *e = p->type->dims.at[d].expr;
+        out.dims[d] = read_expr(&r, e);
+        if (out.dims[d]) continue;
+        Text t = {.ctx = a->ctx};
+        ast_print_expr(&t, e);
+        b->x->why = ctx_format(a->ctx, "the dim '%s' of '%s' cannot be computed in C", t.data,
+                               p->name.text);
+        return false;
+    }
+    vec_push(a->ctx, &b->params, out);
+    return true;
+}
+
+void aot_function(Aot *a, AotExport *x) {
+    FunctionBuilder b = {.x = x};
+    AotNames dims = {0};
+    add_param_args(a, &b);
+    aot_dims(a, x->kernel, &dims);
+    for (int i = 0; i < dims.n; i++) {
+        CArg arg = {.name = dims.data[i], .kind = CARG_DIM, .elem = EL_I64};
+        vec_push(a->ctx, &b.args, arg);
+    }
+    for (int i = 0; i < x->kernel->params.n; i++)
+        if (!add_tensor(a, &b, i)) return;
+    x->function = ctx_new(a->ctx, CFunction);
+    *x->function = (CFunction){b.args.n, b.params.n, b.args.data, b.params.data};
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every variant of one export. A variant is a choice of
+//
+//     nulls      which optional tensors are not there         all combinations
+//     given      values of dims and constants                 all combinations of the lists
+//     layout     contiguous rows with packs of one axis       the main one
+//                strided, packs of 2 or 3 axes                for all other launches
+//     ladder     what cover(N) holds                          steps up to N's bound
+//     level      of the CPU                                   where it makes a difference
+//     setting    of tune values                               by the cost model, for three sizes
+//
+// Nothing here is known of a launch but what a variant's facts will demand; extents are made up.
+#include <inttypes.h>
+#include <string.h>
+
+#include "driver/aot.h"
+
+enum {
+    MAX_FUNCTIONS = 1024, // of one export
+    AOT_THREADS = 16,     // of the machines that objects are made for
+    COVERED = 4096,       // what cover(N) holds where nobody says a bound
+    MAX_PACK = 3,
+};
+static const int64_t sizes[] = {32, 256, 2048};
+enum { SIZES = sizeof sizes / sizeof *sizes, MIDDLE = 1 };
+
+typedef struct Layout {
+    bool main, strided;
+    int pack; // axes of packs that stay apart
+    const char *what;
+} Layout;
+static const Layout layouts[] = {
+    {true, false, 1, "contiguous rows"},
+    {false, false, 2, "contiguous rows, packs of 2"},
+    {false, true, 1, "any strides"},
+    {false, true, 2, "any strides, packs of 2"},
+    {false, true, MAX_PACK, "any strides, packs of 3"},
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+typedef struct Variants {
+    Aot *a;
+    Object *object;
+    AotExport *x;
+    bool packs;
+    unsigned nulls;
+    AotValues values; // of given names
+    const Layout *layout;
+    AotValues ladder; // greatest values of dims under cover
+    int64_t size;     // of dims that nothing else says
+} Variants;
+
+static bool is_tensor(const Param *p) {
+    return p->type && p->type->kind == TY_TENSOR;
+}
+
+static const NamedValue *find(const AotValues *v, const char *name) {
+    for (int i = 0; i < v->n; i++)
+        if (strcmp(v->data[i].name, name) == 0) return &v->data[i];
+    return NULL;
+}
+
+/* ---- instances ----------------------------------------------------------------------------- */
+
+static bool value_of(void *user, const char *name, int64_t *out) {
+    const Variants *v = user;
+    const NamedValue *known = find(&v->values, name);
+    if (!known) known = find(&v->ladder, name);
+    *out = known ? known->value : v->size;
+    return true;
+}
+
+/// Extents of the axes that a pack takes: of its product all in the last one but 2 each.
+static int pack_extents(const Variants *v, int64_t product, int64_t *out) {
+    int n = v->layout->pack;
+    for (int i = 0; i < n - 1; i++) {
+        out[i] = 2;
+        product = product > 2 ? product / 2 : 2;
+    }
+    out[n - 1] = product;
+    return n;
+}
+
+/// Row-major; the axes of a pack do not lie as one where the layout keeps them apart.
+static void set_strides(const Variants *v, ParamInst *p, int pack_at) {
+    int64_t stride = v->layout->strided ? 3 : 1;
+    int pack_end = pack_at + v->layout->pack;
+    for (int i = p->rank - 1; i >= 0; i--) {
+        p->strides[i] = stride;
+        stride *= p->extents[i] > 1 ? p->extents[i] : 2;
+        if (pack_at >= 0 && i > pack_at && i < pack_end) stride += 8;
+    }
+    p->known_strides = true;
+}
+
+static bool shape_tensor(Variants *v, const Param *param, ParamInst *p) {
+    const Dims *dims = &param->type->dims;
+    int pack_at = -1;
+    p->rank = 0;
+    for (int d = 0; d < dims->n; d++) {
+        int64_t extent;
+        bool pack = dims->at[d].pack;
+        if (p->rank + (pack ? v->layout->pack : 1) > MAX_RANK) return false;
+        if (!aot_eval(v->a->program, dims->at[d].expr, value_of, v, &extent)) extent = v->size;
+        if (extent < 1) extent = 1;
+        if (pack) {
+            pack_at = p->rank;
+            p->rank += pack_extents(v, extent, p->extents + p->rank);
+        } else {
+            p->extents[p->rank++] = extent;
+        }
+    }
+    p->known_shape = true;
+    set_strides(v, p, pack_at);
+    return true;
+}
+
+static bool sets_value(const FnDef *f, const char *name) {
+    for (int i = 0; i < f->clauses.n; i++) {
+        const Clause *c = &f->clauses.at[i];
+        for (int k = 0; k < c->choices.n; k++)
+            if ((c->kind == CL_TUNE || c->kind == CL_SCHEDULE) &&
+                strcmp(c->choices.at[k].name.text, name) == 0)
+                return true;
+    }
+    return strcmp(name, "split") == 0;
+}
+
+/// NULL where the layout has more axes than there may be.
+static Inst *instance(Variants *v) {
+    Ctx *ctx = v->a->ctx;
+    const FnDef *f = v->x->kernel;
+    Inst *inst = ctx_new(ctx, Inst);
+    *inst = (Inst){.kernel = f, .n_params = f->params.n, .check = v->a->check, .tentative = true};
+    inst->params = ctx_array(ctx, ParamInst, f->params.n + 1);
+    inst->set = ctx_array(ctx, NamedValue, v->a->set.n + 1);
+    for (int i = 0; i < v->a->set.n; i++)
+        if (sets_value(f, v->a->set.data[i].name)) inst->set[inst->n_set++] = v->a->set.data[i];
+    for (int i = 0, optional = 0; i < f->params.n; i++) {
+        const Param *param = &f->params.at[i];
+        ParamInst *p = &inst->params[i];
+        p->elem = aot_elem(v->x, i);
+        p->null = param->optional && v->nulls >> optional++ & 1;
+        const NamedValue *value = param->constant ? find(&v->values, param->name.text) : NULL;
+        if (value) {
+            p->known_value = true;
+            p->value = value->value;
+        }
+        if (is_tensor(param) && !p->null && !shape_tensor(v, param, p)) return NULL;
+    }
+    return inst;
+}
+
+/* ---- names for people ---------------------------------------------------------------------- */
+
+static const char *describe(const Variants *v) {
+    Text t = {.ctx = v->a->ctx};
+    const FnDef *f = v->x->kernel;
+    for (int i = 0; i < v->values.n; i++)
+        text_add(&t, "%s=%" PRId64 ", ", v->values.data[i].name, v->values.data[i].value);
+    for (int i = 0; i < v->ladder.n; i++)
+        text_add(&t, "%s<=%" PRId64 ", ", v->ladder.data[i].name, v->ladder.data[i].value);
+    for (int i = 0, optional = 0; i < f->params.n; i++)
+        if (f->params.at[i].optional && v->nulls >> optional++ & 1)
+            text_add(&t, "no %s, ", f->params.at[i].name.text);
+    text_add(&t, "%s", v->layout->what);
+    return t.data;
+}
+
+/* ---- one variant --------------------------------------------------------------------------- */
+
+/// Products of elements that tiles multiply: what the level AMX is for.
+static void uses_tiles(Op *op, void *arg) {
+    if (op->code != OP_DOT) return;
+    Elem e = operand(op, 0)->type->elem;
+    if (e == EL_BF16 || e == EL_I8 || e == EL_U8) *(bool *)arg = true;
+}
+
+/// A dim that code holds as a constant, though nobody listed its values.
+static bool check_dims(Variants *v, const Elaborated *code) {
+    for (int i = 0; i < code->n_dims; i++) {
+        const DimUse *d = &code->dims[i];
+        if (d->least != d->most || find(&v->x->given, d->name)) continue;
+        return aot_fail(v->a,
+                        ctx_format(v->a->ctx,
+                                   "say which: --given '%s=64|128', or `given %s = 64 | 128` in "
+                                   "the kernel",
+                                   d->name, d->name),
+                        "kernel '%s' needs the value of '%s' when it is compiled",
+                        v->x->kernel->name.text, d->name);
+    }
+    return true;
+}
+
+/// Code of one step of a ladder is right for smaller extents, too: hints find the nearest.
+static void ladder_hints(Variants *v, const Elaborated *code, tg_variant *out) {
+    VEC(tg_hint) hints = {0};
+    if (out->n_hints) return;
+    for (int i = 0; i < code->n_dims; i++) {
+        const DimUse *d = &code->dims[i];
+        if (d->least == d->most || d->most == INT64_MAX) continue;
+        tg_hint h = {.param = (uint8_t)d->param, .axis = (uint8_t)d->axis, .extent = d->most};
+        vec_push(v->a->ctx, &hints, h);
+    }
+    out->hints = hints.data;
+    out->n_hints = (int16_t)hints.n;
+}
+
+static bool add_function(Variants *v, Build *b, const TargetInfo *level, const char *config) {
+    Aot *a = v->a;
+    AotExport *x = v->x;
+    if (x->functions.n == MAX_FUNCTIONS)
+        return aot_fail(a,
+                        "give fewer values (--given), levels (--levels) or settings (--set), or "
+                        "bound dims: --given 'N<=1024'",
+                        "kernel '%s' has more than %d variants", x->kernel->name.text,
+                        MAX_FUNCTIONS);
+    if (a->progress) a->progress(a->user, x->symbol, x->functions.n, 0);
+    AotEntry f = {.level = level, .config = config, .what = describe(v)};
+    f.name = ctx_format(a->ctx, "%s.%s.%d", x->symbol, level->label, x->functions.n);
+    CodeOptions options = {.level = level->name,
+                           .check = a->check,
+                           .debug = a->debug,
+                           .name = f.name,
+                           .strip = a->strip};
+    if (!build_passes(b) || !cpu_backend.add(v->object, b->ir, b->code->module, &options))
+        return false;
+    vec_push(a->ctx, &x->functions, f);
+    return true;
+}
+
+/// The rows of one level that differ in tune values alone.
+typedef struct Settings {
+    tg_variant rows[SIZES];
+    const char *entries[SIZES];
+    int n;
+} Settings;
+
+/// The setting for one size: a function of its own where no other size has it.
+static bool add_setting(Variants *v, const TargetInfo *level, Settings *s) {
+    Inst *inst = instance(v);
+    if (!inst) return true;
+    Build b = {.ctx = v->a->ctx,
+               .program = v->a->program,
+               .inst = inst,
+               .level = level->name,
+               .threads = AOT_THREADS,
+               .debug = v->a->debug};
+    if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
+    bool tiles = false, v4 = v->a->n_levels > 1 && level->level == TG_LEVEL_AMX &&
+                             v->a->levels[v->a->n_levels - 2]->level == TG_LEVEL_V4;
+    op_walk_pre(b.code->module, uses_tiles, &tiles);
+    if (v4 && !tiles) return true;
+    tg_variant *row = build_variant(&b, level->level, FACTS_NECESSARY);
+    int same = 0;
+    while (same < s->n && strcmp(s->rows[same].config, row->config) != 0) same++;
+    if (same == s->n) {
+        if (!add_function(v, &b, level, row->config)) return false;
+        row = build_variant(&b, level->level, FACTS_NECESSARY); // passes found in-place pairs
+        s->entries[s->n] = v->x->functions.data[v->x->functions.n - 1].name;
+    } else {
+        row->inplace = s->rows[same].inplace;
+        row->n_inplace = s->rows[same].n_inplace;
+        s->entries[s->n] = s->entries[same];
+    }
+    ladder_hints(v, b.code, row);
+    s->rows[s->n++] = *row;
+    return true;
+}
+
+/// Where all sizes want one setting, one row says so.
+static bool add_level(Variants *v, const TargetInfo *level) {
+    Settings s = {0};
+    for (int i = 0; i < SIZES; i++) {
+        if (!v->layout->main && i != MIDDLE) continue;
+        v->size = sizes[i];
+        if (!add_setting(v, level, &s)) return false;
+    }
+    bool same = true;
+    for (int i = 1; i < s.n; i++) same &= s.entries[i] == s.entries[0];
+    for (int i = 0; i < (same && s.n ? 1 : s.n); i++) {
+        vec_push(v->a->ctx, &v->x->variants, s.rows[i]);
+        vec_push(v->a->ctx, &v->x->entries, s.entries[i]);
+    }
+    return true;
+}
+
+/// Launches that are not of the main layout get code for each level only where there is no ladder.
+static bool add_levels(Variants *v) {
+    for (int i = 0; i < v->a->n_levels; i++) {
+        const TargetInfo *level = v->a->levels[i];
+        bool spare = !v->layout->main && v->ladder.n && i > 0 && level->level != TG_LEVEL_V3;
+        if (!spare && !add_level(v, level)) return false;
+    }
+    return true;
+}
+
+/* ---- ladders ------------------------------------------------------------------------------- */
+
+static const NamedValue *bound_of(Variants *v, const char *name) {
+    const NamedValue *bound = find(&v->x->most, name);
+    if (bound) return bound;
+    bound = find(&v->a->most, name);
+    NamedValue value = {name, bound ? bound->value : COVERED};
+    if (!bound) {
+        const char *text =
+            ctx_format(v->a->ctx, "'%s' up to %d is covered in %s", name, COVERED, v->x->symbol);
+        v->a->note = v->a->note ? ctx_format(v->a->ctx, "%s; %s", v->a->note, text) : text;
+    }
+    vec_push(v->a->ctx, &v->x->most, value);
+    return &v->x->most.data[v->x->most.n - 1];
+}
+
+/// Each combination of steps of the dims from number i on.
+static bool climb(Variants *v, const AotValues *bounds, int i) {
+    if (i == bounds->n) return add_levels(v);
+    int factor = v->layout->main ? 2 : 4;
+    int64_t most = bounds->data[i].value;
+    for (int64_t n = 32;; n *= factor) {
+        v->ladder.data[i].value = n < most ? n : most;
+        if (!climb(v, bounds, i + 1)) return false;
+        if (n >= most) return true;
+    }
+}
+
+/// Elaborates once to see which dims the code needs to know, and which it needs to be bounded.
+static bool add_layout(Variants *v) {
+    Aot *a = v->a;
+    AotValues bounds = {0};
+    v->ladder.n = 0;
+    v->size = sizes[MIDDLE];
+    Inst *inst = instance(v);
+    if (!inst) return true;
+    Build b = {.ctx = a->ctx, .program = a->program, .inst = inst, .level = a->levels[0]->name};
+    b.threads = AOT_THREADS;
+    if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
+    for (int i = 0; i < b.code->n_dims; i++) {
+        const DimUse *d = &b.code->dims[i];
+        if (d->least == d->most || d->most == INT64_MAX) continue;
+        NamedValue bound = *bound_of(v, d->name);
+        vec_push(a->ctx, &bounds, bound);
+        vec_push(a->ctx, &v->ladder, bound);
+    }
+    return climb(v, &bounds, 0);
+}
+
+static bool add_layouts(Variants *v) {
+    for (int i = 0; i < LAYOUTS; i++) {
+        v->layout = &layouts[i];
+        if (v->layout->pack > 1 && !v->packs) continue;
+        if (!add_layout(v)) return false;
+    }
+    return true;
+}
+
+/* ---- given, nulls -------------------------------------------------------------------------- */
+
+static bool add_nulls(Variants *v) {
+    int optional = 0;
+    for (int i = 0; i < v->x->kernel->params.n; i++)
+        optional += v->x->kernel->params.at[i].optional;
+    if (optional > 8)
+        return aot_fail(v->a, NULL, "kernel '%s' has more than 8 optional tensors",
+                        v->x->kernel->name.text);
+    for (v->nulls = 0; v->nulls < 1u << optional; v->nulls++)
+        if (!add_layouts(v)) return false;
+    return true;
+}
+
+/// Every combination of the given values, from the i-th on: values of a name stand together.
+static bool add_given(Variants *v, int i) {
+    const AotValues *given = &v->x->given;
+    if (i == given->n) return add_nulls(v);
+    int end = i;
+    while (end < given->n && strcmp(given->data[end].name, given->data[i].name) == 0) end++;
+    int n = v->values.n;
+    for (int k = i; k < end; k++) {
+        v->values.n = n;
+        vec_push(v->a->ctx, &v->values, given->data[k]);
+        if (!add_given(v, end)) return false;
+    }
+    v->values.n = n;
+    return true;
+}
+
+bool aot_variants(Aot *a, Object *object, AotExport *x) {
+    Variants v = {.a = a, .object = object, .x = x};
+    for (int i = 0; i < x->kernel->params.n; i++) {
+        const Param *p = &x->kernel->params.at[i];
+        for (int d = 0; is_tensor(p) && d < p->type->dims.n; d++)
+            v.packs |= p->type->dims.at[d].pack;
+    }
+    return aot_given(a, x) && add_given(&v, 0);
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tegula build: kernels of a file as an object, a library or text, with a C header.
+#include <errno.h>
+#include <inttypes.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "driver/aot.h"
+#include "tools/tegula/cli.h"
+
+extern char **environ;
+
+typedef struct Making {
+    Ctx *ctx;
+    const Options *o;
+    Aot a;
+    Code *code;
+    bool progress; // a line on the terminal is being rewritten
+} Making;
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+static bool take_number(const char *text, const char *end, int64_t *out) {
+    size_t n = (size_t)(end - text);
+    bool yes = n == 4 && strncmp(text, "true", 4) == 0;
+    if (yes || (n == 5 && strncmp(text, "false", 5) == 0)) {
+        *out = yes;
+        return true;
+    }
+    char *stop;
+    errno = 0;
+    *out = strtoll(text, &stop, 0);
+    return n > 0 && stop == end && !errno;
+}
+
+static bool bad_value(const char *option, const char *text, const char *form) {
+    cli_error("--%s %s: expected %s", option, text, form);
+    return false;
+}
+
+/// `D=64|128`; `N<=8192` goes to *most, where there is one.
+static bool take_values(Making *m, const char *option, const List *list, AotValues *out,
+                        AotValues *most) {
+    const char *form = most ? "NAME=64|128, or 'NAME<=8192'" : "NAME=64";
+    for (int i = 0; i < list->n; i++) {
+        const char *text = list->at[i];
+        size_t n = strcspn(text, "=<");
+        bool bound = most && text[n] == '<' && text[n + 1] == '=';
+        NamedValue v = {ctx_intern(m->ctx, text, n), 0};
+        if (n == 0 || (!bound && text[n] != '=')) return bad_value(option, text, form);
+        const char *at = text + n + 1 + bound;
+        for (;;) {
+            const char *end = at + strcspn(at, "|,");
+            if (!take_number(at, end, &v.value)) return bad_value(option, text, form);
+            vec_push(m->ctx, bound ? most : out, v);
+            if (!*end) break;
+            if (bound || !most) return bad_value(option, text, form);
+            at = end + 1;
+        }
+    }
+    return true;
+}
+
+static bool take_target(Making *m) {
+    static const char *const names[] = {"cpu", "x86-64", "aarch64"};
+    const char *name = m->o->target ? m->o->target : "cpu";
+    m->a.arch = strcmp(name, "cpu") == 0 ? cpu_host_arch() : name;
+    if (cpu_level(m->a.arch, 0)) return true;
+    cli_error("unknown target '%s'", name);
+    const char *close = closest_name(name, names, 3);
+    if (close)
+        cli_hint("did you mean '%s'?", close);
+    else
+        cli_hint("objects are made for cpu, x86-64 and aarch64");
+    return false;
+}
+
+static bool unknown_level(const Making *m, const char *name) {
+    const char *labels[TG_LEVELS];
+    Text all = {.ctx = m->ctx};
+    int n = 0;
+    for (const TargetInfo *t; n < TG_LEVELS && (t = cpu_level(m->a.arch, n)); n++) {
+        labels[n] = t->label;
+        text_add(&all, "%s%s", n ? ", " : "", t->label);
+    }
+    cli_error("--levels: %s has no level '%s'", m->a.arch, name);
+    const char *close = closest_name(name, labels, n);
+    if (close)
+        cli_hint("did you mean '%s'?", close);
+    else
+        cli_hint("its levels are %s", all.data);
+    return false;
+}
+
+/// In ascending order, whatever order they are named in.
+static bool take_levels(Making *m) {
+    const char *list = m->o->cpu_levels;
+    bool wanted[TG_LEVELS] = {false};
+    while (list && *list) {
+        size_t n = strcspn(list, ",");
+        const char *name = ctx_intern(m->ctx, list, n);
+        list += n + (list[n] == ',');
+        bool known = false;
+        for (int i = 0; i < TG_LEVELS && cpu_level(m->a.arch, i); i++)
+            if (strcmp(cpu_level(m->a.arch, i)->label, name) == 0) wanted[i] = known = true;
+        if (!known) return unknown_level(m, name);
+    }
+    for (int i = 0; i < TG_LEVELS && cpu_level(m->a.arch, i); i++)
+        if (wanted[i] || !m->o->cpu_levels) m->a.levels[m->a.n_levels++] = cpu_level(m->a.arch, i);
+    if (m->a.n_levels) return true;
+    cli_error("--levels names no level");
+    return false;
+}
+
+static bool take_prefix(Making *m) {
+    const char *s = m->a.prefix = m->o->prefix ? m->o->prefix : "";
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    if (!s[n] && (*s < '0' || *s > '9')) return true;
+    cli_error("--prefix %s: a prefix begins a name in C: letters, digits, '_'", s);
+    return false;
+}
+
+/* ---- kinds of output ----------------------------------------------------------------------- */
+
+/// Written to a temporary file beside it, so that it is never half written.
+static bool write_file(Making *m, const char *path, const void *data, size_t bytes) {
+    const char *temporary = ctx_format(m->ctx, "%s.tmp%ld", path, (long)getpid());
+    FILE *f = fopen(temporary, "wb");
+    bool ok = f && fwrite(data, 1, bytes, f) == bytes;
+    if (f && fclose(f) != 0) ok = false;
+    if (ok && rename(temporary, path) == 0) return true;
+    cli_error("cannot write %s: %s", path, strerror(errno));
+    if (f) remove(temporary);
+    return false;
+}
+
+static bool write_object(Making *m, const char *path) {
+    return write_file(m, path, m->code->object, m->code->object_bytes);
+}
+
+static bool write_assembly(Making *m, const char *path) {
+    return write_file(m, path, m->code->assembly, strlen(m->code->assembly));
+}
+
+static bool write_llvm(Making *m, const char *path) {
+    return write_file(m, path, m->code->llvm, strlen(m->code->llvm));
+}
+
+static bool write_archive(Making *m, const char *path) {
+    const char **symbols = ctx_array(m->ctx, const char *, m->a.exports.n * 2 + 1);
+    int n = 0;
+    for (int i = 0; i < m->a.exports.n; i++) {
+        if (m->a.exports.data[i]->function) symbols[n++] = m->a.exports.data[i]->symbol;
+        symbols[n++] = m->a.exports.data[i]->kernel_symbol;
+    }
+    size_t bytes;
+    const char *member = ctx_format(m->ctx, "%s.o", m->a.name);
+    const void *data = aot_archive(m->ctx, member, m->code, n, symbols, &bytes);
+    return write_file(m, path, data, bytes);
+}
+
+/// Runs a program and waits; its exit code, or -1 where it could not be started.
+static int run_program(char *const *argv) {
+    pid_t pid;
+    int status;
+    int error = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+    if (error) {
+        errno = error;
+        return -1;
+    }
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/// $CC, or the compiler of the target's system.
+static const char *linker(const Making *m) {
+    const char *cc = getenv("CC");
+    if (cc && *cc) return cc;
+    bool own = strcmp(m->a.arch, cpu_host_arch()) == 0;
+    return own ? "cc" : ctx_format(m->ctx, "%s-linux-gnu-gcc", m->a.arch);
+}
+
+/// A shared library is the one kind that needs a linker. It leaves the runtime's symbols open: the
+/// program that loads it has the runtime.
+static bool write_shared(Making *m, const char *path) {
+    const char *object = ctx_format(m->ctx, "%s.tmp%ld.o", path, (long)getpid());
+    const char *name = ctx_format(m->ctx, "-Wl,-soname,%s", base_name(path));
+    const char *cc = linker(m);
+    if (!write_object(m, object)) return false;
+    const char *words[] = {cc, "-shared", name, "-o", path, object, NULL};
+    char *argv[sizeof words / sizeof *words] = {0};
+    for (int i = 0; words[i]; i++) argv[i] = ctx_format(m->ctx, "%s", words[i]);
+    int code = run_program(argv);
+    int error = errno;
+    remove(object);
+    if (code == 0) return true;
+    if (code < 0) {
+        cli_error("a shared library needs a linker, and '%s' cannot be run: %s", cc,
+                  strerror(error));
+        cli_hint("set CC to a C compiler, or build %.*s.o or .a, which need none",
+                 (int)(strlen(path) - 3), path);
+    } else {
+        cli_error("'%s -shared' failed with exit code %d", cc, code);
+    }
+    return false;
+}
+
+static const struct Kind {
+    const char *suffix;
+    int texts;
+    bool (*write)(Making *m, const char *path);
+} kinds[] = {
+    {".o", TEXT_OBJECT, write_object},  {".a", TEXT_OBJECT, write_archive},
+    {".so", TEXT_OBJECT, write_shared}, {".s", TEXT_ASM, write_assembly},
+    {".ll", TEXT_LLVM, write_llvm},
+};
+
+static const struct Kind *kind_of(const char *path) {
+    const char *name = base_name(path), *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].suffix, dot) == 0) return &kinds[i];
+    cli_error("cannot make %s: its name must end in .o, .a, .so, .s or .ll", path);
+    return NULL;
+}
+
+/* ---- files beside the output ---------------------------------------------------------------- */
+
+/// `out: file import import`, blanks escaped as make wants them.
+static bool write_depfile(Making *m) {
+    Text t = {.ctx = m->ctx};
+    text_add(&t, "%s:", m->o->output ? m->o->output : m->o->header);
+    for (uint16_t f = 1; f <= ctx_source_count(m->ctx); f++) {
+        const char *path = ctx_source_path(m->ctx, f);
+        if (access(path, F_OK) != 0) continue; // of the library inside the compiler
+        text_add(&t, " ");
+        for (const char *c = path; *c; c++)
+            text_add(&t, *c == ' ' || *c == '#' ? "\\%c" : *c == '$' ? "$%c" : "%c", *c);
+    }
+    text_add(&t, "\n");
+    return write_file(m, m->o->depfile, t.data, t.n);
+}
+
+static bool write_header(Making *m) {
+    const char *text = aot_header(&m->a, m->o->header, m->o->jit);
+    return write_file(m, m->o->header, text, strlen(text));
+}
+
+/* ---- reports ------------------------------------------------------------------------------- */
+
+static void show_progress(void *user, const char *symbol, int done, int of) {
+    Making *m = user;
+    (void)of;
+    m->progress = true;
+    fprintf(stderr, "\r\033[K%s: variant %d", symbol, done + 1);
+    fflush(stderr);
+}
+
+static void end_progress(Making *m) {
+    if (m->progress) fprintf(stderr, "\r\033[K");
+    m->progress = false;
+}
+
+static void print_variants(const Making *m) {
+    int64_t total = 0;
+    for (int i = 0; i < m->a.exports.n; i++) {
+        const AotExport *x = m->a.exports.data[i];
+        printf("%s: %d functions, %d variants\n", x->symbol, x->functions.n, x->variants.n);
+        for (int k = 0; k < x->functions.n; k++) {
+            const AotEntry *f = &x->functions.data[k];
+            printf("  %-5s %8" PRId64 " bytes  %s%s%s\n", f->level->label, f->bytes, f->what,
+                   *f->config ? ": " : "", f->config);
+            total += f->bytes;
+        }
+    }
+    printf("%" PRId64 " bytes of code, %zu of object\n", total, m->code->object_bytes);
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+static bool report(Making *m) {
+    end_progress(m);
+    if (!m->a.error) return false;
+    cli_error("%s", m->a.error);
+    if (m->a.hint) cli_hint("%s", m->a.hint);
+    return false;
+}
+
+/// "softmax" of "kernels/softmax.teg"; the folder before it stays out of messages.
+static void name_object(Making *m) {
+    const char *path = m->o->files.at[0], *name = base_name(path);
+    size_t n = strlen(name);
+    if (n > 4 && strcmp(name + n - 4, ".teg") == 0) n -= 4;
+    m->a.name = strcmp(path, "-") == 0 ? "stdin" : ctx_intern(m->ctx, name, n);
+    m->a.strip = ctx_intern(m->ctx, path, (size_t)(name - path));
+}
+
+static bool prepare(Making *m) {
+    const Options *o = m->o;
+    if (!o->output && !o->header) {
+        cli_error("'tegula build' needs -o FILE, --header FILE.h or both");
+        return false;
+    }
+    if (o->jit && (o->output || !o->header)) {
+        cli_error("--jit makes a header alone: tegula build %s --jit --header FILE.h",
+                  o->files.at[0]);
+        return false;
+    }
+    if (o->output && !kind_of(o->output)) return false;
+    return take_target(m) && take_levels(m) && take_prefix(m) &&
+           take_values(m, "set", &o->sets, &m->a.set, NULL) &&
+           take_values(m, "given", &o->givens, &m->a.given, &m->a.most);
+}
+
+static const char *export_list(const Making *m) {
+    Text t = {.ctx = m->ctx};
+    for (int i = 0; i < m->o->exports.n; i++)
+        text_add(&t, "%s%s", i ? "," : "", m->o->exports.at[i]);
+    return t.data;
+}
+
+static bool load(Making *m) {
+    uint16_t file = source_read(m->ctx, m->o->files.at[0]);
+    if (!file) return false;
+    m->a.program = fe_load(m->ctx, file, option_importer(m->ctx, m->o));
+    return !diag_errors(m->ctx) && (aot_exports(&m->a, export_list(m)) || report(m));
+}
+
+/// A header alone is made without code, but for what code alone knows.
+static bool make(Making *m) {
+    const struct Kind *kind = m->o->output ? kind_of(m->o->output) : &kinds[0];
+    if (!m->o->jit) {
+        m->code = aot_build(&m->a, kind->texts);
+        if (!m->code) return report(m);
+    }
+    end_progress(m);
+    if (m->o->output && !kind->write(m, m->o->output)) return false;
+    if (m->o->header && !write_header(m)) return false;
+    if (m->o->depfile && !write_depfile(m)) return false;
+    if (m->a.note && !m->o->jit) fprintf(stderr, "tegula: note: %s\n", m->a.note);
+    if (m->o->verbose && m->code) print_variants(m);
+    return true;
+}
+
+int cmd_build(Ctx *ctx, const Options *o) {
+    Making *m = ctx_new(ctx, Making);
+    *m = (Making){.ctx = ctx, .o = o};
+    m->a = (Aot){.ctx = ctx, .check = o->check, .debug = o->debug, .user = m};
+    if (isatty(STDERR_FILENO)) m->a.progress = show_progress;
+    name_object(m);
+    if (!prepare(m)) return EXIT_USAGE;
+    return load(m) && make(m) ? EXIT_OK : EXIT_USER;
+}
