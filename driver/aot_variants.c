@@ -38,6 +38,9 @@ static const Layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
+/// How much of a ladder a step is part of: a level or layout of less use has fewer steps.
+typedef enum Step { STEP_ANY, STEP_THIRD, STEP_LAST, STEP_NONE } Step;
+
 typedef struct Variants {
     Aot *a;
     Object *object;
@@ -47,6 +50,7 @@ typedef struct Variants {
     AotValues values; // of given names
     const Layout *layout;
     AotValues ladder; // greatest values of dims under cover
+    Step step;        // of the ladder's values, the least
     int64_t size;     // of dims that nothing else says
 } Variants;
 
@@ -268,11 +272,16 @@ static bool add_setting(Variants *v, const TargetInfo *level, Settings *s) {
     return true;
 }
 
+/// The lowest level of several is there so that the object runs everywhere, not to be fast.
+static bool is_spare(const Variants *v, const TargetInfo *level) {
+    return v->a->n_levels > 1 && level == v->a->levels[0];
+}
+
 /// Where all sizes want one setting, one row says so.
 static bool add_level(Variants *v, const TargetInfo *level) {
     Settings s = {0};
     for (int i = 0; i < SIZES; i++) {
-        if (!v->layout->main && i != MIDDLE) continue;
+        if ((!v->layout->main || is_spare(v, level)) && i != MIDDLE) continue;
         v->size = sizes[i];
         if (!add_setting(v, level, &s)) return false;
     }
@@ -285,13 +294,18 @@ static bool add_level(Variants *v, const TargetInfo *level) {
     return true;
 }
 
-/// Launches that are not of the main layout get code for each level only where there is no ladder.
+/// The steps of a ladder that a level is compiled for.
+static Step wanted_steps(const Variants *v, const TargetInfo *level) {
+    if (v->ladder.n == 0) return STEP_ANY;
+    if (v->layout->main) return is_spare(v, level) ? STEP_THIRD : STEP_ANY;
+    if (is_spare(v, level)) return STEP_LAST;
+    return v->a->n_levels == 1 || level->level == TG_LEVEL_V3 ? STEP_THIRD : STEP_NONE;
+}
+
 static bool add_levels(Variants *v) {
-    for (int i = 0; i < v->a->n_levels; i++) {
-        const TargetInfo *level = v->a->levels[i];
-        bool spare = !v->layout->main && v->ladder.n && i > 0 && level->level != TG_LEVEL_V3;
-        if (!spare && !add_level(v, level)) return false;
-    }
+    for (int i = 0; i < v->a->n_levels; i++)
+        if (v->step >= wanted_steps(v, v->a->levels[i]) && !add_level(v, v->a->levels[i]))
+            return false;
     return true;
 }
 
@@ -311,15 +325,19 @@ static const NamedValue *bound_of(Variants *v, const char *name) {
     return &v->x->most.data[v->x->most.n - 1];
 }
 
-/// Each combination of steps of the dims from number i on.
+/// Each combination of steps of the dims from number i on: 32, 64, 128, ... up to the bound.
 static bool climb(Variants *v, const AotValues *bounds, int i) {
     if (i == bounds->n) return add_levels(v);
-    int factor = v->layout->main ? 2 : 4;
-    int64_t most = bounds->data[i].value;
-    for (int64_t n = 32;; n *= factor) {
-        v->ladder.data[i].value = n < most ? n : most;
-        if (!climb(v, bounds, i + 1)) return false;
-        if (n >= most) return true;
+    int64_t most = bounds->data[i].value, n = 32;
+    Step outer = v->step;
+    for (int k = 0;; k++, n *= 2) {
+        bool last = n >= most;
+        Step step = last ? STEP_LAST : k % 3 == 0 ? STEP_THIRD : STEP_ANY;
+        v->step = step < outer ? step : outer;
+        v->ladder.data[i].value = last ? most : n;
+        bool ok = climb(v, bounds, i + 1);
+        v->step = outer;
+        if (!ok || last) return ok;
     }
 }
 
@@ -328,6 +346,7 @@ static bool add_layout(Variants *v) {
     Aot *a = v->a;
     AotValues bounds = {0};
     v->ladder.n = 0;
+    v->step = STEP_LAST;
     v->size = sizes[MIDDLE];
     Inst *inst = instance(v);
     if (!inst) return true;
