@@ -17,6 +17,7 @@
 #define L1_BANDWIDTH  100e9 // bytes a second and thread
 #define L2_BANDWIDTH  40e9
 #define RAM_BANDWIDTH 10e9
+#define ROW_START     4    // vector instructions
 #define LAUNCH        4e-6 // seconds to start and end a phase
 #define TASK          2e-7 // seconds to hand out a task
 enum { UNKNOWN_TRIPS = 8, MAX_DEPTH = 32 };
@@ -79,13 +80,17 @@ static bool known(const Model *m, const Value *v, int64_t *out, int depth) {
     return true;
 }
 
-/// Iterations of a for, parallel or contract.
-static double trips(const Model *m, const Op *op) {
+/// Iterations of a for, parallel or contract, the last one counted for what it has of a step.
+static double parts(const Model *m, const Op *op) {
     int64_t lo, hi, step = op_int(op, "step", 1);
     if (step == 0) return 1;
     if (!known(m, operand(op, 0), &lo, 0) || !known(m, operand(op, 1), &hi, 0))
         return UNKNOWN_TRIPS;
-    return hi <= lo ? 0 : ceil((double)(hi - lo) / (double)step);
+    return hi <= lo ? 0 : (double)(hi - lo) / (double)step;
+}
+
+static double trips(const Model *m, const Op *op) {
+    return ceil(parts(m, op));
 }
 
 /* ---- work of a region ---------------------------------------------------------------------- */
@@ -127,6 +132,11 @@ static double weight(OpCode code) {
 }
 _Static_assert(OP_RSQRT < OP_LDEXP, "the transcendental functions end the elementwise table");
 
+// Packing starts anew with each row of a step: a long step reads memory in long runs.
+static void add_rows(Work *w, const Type *a, double steps) {
+    w->vector_ops += steps * ROW_START * (double)a->extents[0];
+}
+
 static void add_product(const Model *m, Work *w, const Type *a, const Type *c, double times) {
     w->product_ops += times * vectors(m, c) * (double)a->extents[1];
     w->bytes += times * (block_bytes(c) / 8); // a strip of the loop stays in registers
@@ -154,9 +164,10 @@ static void add_op(const Model *m, Work *w, const Op *op, double times) {
         return;
     case OP_CONTRACT: {
         const Op *end = terminator(op->regions[0]);
-        double n = times * trips(m, op);
-        add_region(m, w, op->regions[0], n);
-        add_product(m, w, operand(end, 0)->type, out, n);
+        const Type *a = operand(end, 0)->type;
+        add_region(m, w, op->regions[0], times * trips(m, op));
+        add_rows(w, a, times * trips(m, op));
+        add_product(m, w, a, out, times * parts(m, op));
         return;
     }
     case OP_DOT: add_product(m, w, operand(op, 0)->type, out, times); return;

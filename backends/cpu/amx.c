@@ -103,10 +103,22 @@ static void one_block(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b) {
     }
 }
 
+static void clear_c(Emit *e, const Micro *m) {
+    for (int i = 0; i * TILE_SIDE < m->rows; i++)
+        for (int j = 0; j < m->vectors; j++) {
+            LLVMValueRef tile = number(e->g, TILE_C + 2 * i + j);
+            gen_intrinsic(e->g, "llvm.x86.tilezero", 0, NULL, 1, &tile);
+        }
+}
+
 void emit_tile_kernel(Emit *e, const Micro *m, LLVMValueRef fn) {
     const Gen *g = e->g;
     LLVMValueRef c = LLVMGetParam(fn, 2);
+    If fresh = if_begin(e, LLVMGetParam(fn, 4), "fresh");
+    clear_c(e, m);
+    if_else(e, &fresh);
     move_c(e, m, "llvm.x86.tileloadd64", c);
+    if_end(e, &fresh);
     Loop *l = loop_begin(e, gen_i64(g, 0), LLVMGetParam(fn, 3), 1, "block");
     LLVMValueRef a = gen_mul(g, l->iv, gen_i64(g, TILE_SIDE * m->a_unit));
     LLVMValueRef b = gen_mul(g, l->iv, gen_i64(g, TILE_SIDE * m->b_unit));

@@ -10,6 +10,8 @@
 // Where the same columns come again in the next program of the task, B is not packed again
 // (keep.c). C is a buffer of the arena, read and written once a strip. Tiles share rows and vectors
 // evenly, so that no row is padded and at most four tile shapes occur.
+#include <math.h>
+
 #include "backends/cpu/dot.h"
 #include "backends/cpu/private.h"
 
@@ -39,6 +41,8 @@ typedef struct Contraction {
     Split tile_rows, tile_vectors;
     Buffer *c;
     LLVMValueRef units; // in this strip
+    bool from_zero;     // C is not filled: it begins as zeros
+    LLVMValueRef fresh; // i1: this strip is the first of those
     LLVMValueRef skip;  // i1: its panel of B is there already; or NULL
 } Contraction;
 
@@ -88,14 +92,27 @@ static void init_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     buffer_store(e, c->c, &p, x);
 }
 
-static void init_result(Emit *e, Contraction *c, Op *op, Value *from) {
-    c->c = result_buffer(e, result(op, 0));
-    if (from && bound_buffer(e, from) == c->c) return;
+/// 0 and not -0.
+static bool is_zero(const Value *v) {
+    const Attr *a = const_of(v);
+    return a && (a->kind == AT_FLOAT ? a->f == 0 && !signbit(a->f) : a->kind == AT_INT && !a->i);
+}
+
+static void fill_result(Emit *e, const Contraction *c, Value *from) {
     Init init = {c, from, NULL};
     Loop *l = loop_begin(e, gen_i64(e->g, 0), gen_i64(e->g, c->rows), 1, "row");
     init.row = l->iv;
     for_vectors(e, c->columns, c->lanes, init_vector, &init);
     loop_end(e, l, NULL);
+}
+
+/// C is `from`; zeros are left to the first strip.
+static void init_result(Emit *e, Contraction *c, Op *op, Value *from) {
+    c->c = result_buffer(e, result(op, 0));
+    if (from && bound_buffer(e, from) == c->c) return;
+    c->from_zero = !from || is_zero(from);
+    if (c->from_zero) return;
+    fill_result(e, c, from);
 }
 
 /* ---- tiles --------------------------------------------------------------------------------- */
@@ -112,6 +129,7 @@ static Micro micro_of(const Contraction *c, int row_class, int vector_class) {
         .b_vector = c->pb.row_step,
         .b_unit = c->pb.unit_step,
         .c_row = c->c->strides[c->row_axis] * bytes,
+        .fresh = c->fresh ? c->fresh : LLVMConstInt(c->e->g->i1, 0, false),
     };
 }
 
@@ -218,6 +236,7 @@ void lower_dot(Emit *e, Op *op) {
     pack(e, &c.a, &c.pa, gen_i64(e->g, 0));
     pack(e, &c.b, &c.pb, gen_i64(e->g, 0));
     c.units = gen_i64(e->g, units);
+    c.fresh = LLVMConstInt(e->g->i1, c.from_zero, false);
     pad_panels(&c);
     all_tiles(&c);
     panels_free(&c);
@@ -301,6 +320,28 @@ static void pack_strip(Contraction *c, Region *r, LLVMValueRef from, LLVMValueRe
     loop_end(e, l, NULL);
 }
 
+/// Units of the elements from .. to. The last step may end beyond: its dead elements are pads,
+/// which take part unless they are zeros.
+static LLVMValueRef units_between(const Contraction *c, const Op *op, LLVMValueRef from,
+                                  LLVMValueRef to) {
+    const Gen *g = c->e->g;
+    bool zeros = zero_beyond(op, c->a.v, c->a.depth) && zero_beyond(op, c->b.v, c->b.depth);
+    int64_t part = zeros && c->step % c->kind->unit == 0 ? c->kind->unit : c->step;
+    LLVMValueRef length = LLVMBuildSub(g->b, to, from, "");
+    LLVMValueRef parts = LLVMBuildAdd(g->b, length, gen_i64(g, part - 1), "");
+    parts = LLVMBuildSDiv(g->b, parts, gen_i64(g, part), "");
+    return gen_mul(g, parts, gen_i64(g, units_of(c->kind, part)));
+}
+
+/// A loop without iterations leaves zeros.
+static void fill_where_empty(const Contraction *c, const Strips *s) {
+    Emit *e = c->e;
+    If i = if_begin(e, LLVMBuildICmp(e->g->b, LLVMIntSGE, s->lo, s->hi, ""), "empty");
+    fill_result(e, c, NULL);
+    if_else(e, &i);
+    if_end(e, &i);
+}
+
 void lower_contract(Emit *e, Op *op) {
     const Gen *g = e->g;
     Region *r = op->regions[0];
@@ -309,15 +350,13 @@ void lower_contract(Emit *e, Op *op) {
     Strips s = strips_of(e, &c, op);
     panels_new(e, &c, op, &s);
 
+    if (c.from_zero && !s.count) fill_where_empty(&c, &s);
     Loop *l = loop_begin(e, s.lo, s.hi, s.length, "strip");
+    if (c.from_zero) c.fresh = LLVMBuildICmp(g->b, LLVMIntEQ, l->iv, s.lo, "");
     LLVMValueRef end = gen_min(g, gen_add(g, l->iv, gen_i64(g, s.length)), s.hi);
     choose_panel(e, &c, &s, l->iv);
     pack_strip(&c, r, l->iv, end);
-    // The last step may end beyond hi: its dead elements are pads, which take part.
-    LLVMValueRef length = LLVMBuildSub(g->b, end, l->iv, "");
-    LLVMValueRef done = LLVMBuildAdd(g->b, length, gen_i64(g, c.step - 1), "");
-    done = LLVMBuildSDiv(g->b, done, gen_i64(g, c.step), "");
-    c.units = gen_mul(g, done, gen_i64(g, units_of(c.kind, c.step)));
+    c.units = units_between(&c, op, l->iv, end);
     pad_panels(&c);
     all_tiles(&c);
     loop_end(e, l, NULL);

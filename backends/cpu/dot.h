@@ -85,6 +85,24 @@ void pad_panel(Emit *e, const Operand *x, const Panel *p, LLVMValueRef units);
 /// where nothing is known.
 int contiguous_axis(Emit *e, Value *v);
 
+/* ---- inside.c ------------------------------------------------------------------------------ */
+
+enum { MAX_INSIDE = 8 };
+/// The loads that a value is computed from, and what is known about them.
+typedef struct Inside {
+    int n;
+    bool fails;
+    struct Prepared *loads[MAX_INSIDE];
+    struct Prepared *saved;
+} Inside;
+/// i1: every lane of the loads that v is computed from is live; NULL where nothing is to be gained.
+LLVMValueRef inside_find(Emit *e, Value *v, Inside *s);
+/// Between the two, vectors of v are computed without those masks.
+void inside_begin(Emit *e, Inside *s);
+void inside_end(Inside *s);
+/// Lanes of v along an axis are 0 where the contract's loop has ended.
+bool zero_beyond(const Op *contract, const Value *v, int axis);
+
 /* ---- keep.c -------------------------------------------------------------------------------- */
 
 enum { MAX_KEYS = 12 };
@@ -109,6 +127,7 @@ typedef struct Micro {
     const DotKind *kind;
     int rows, vectors, lanes;
     int64_t a_row, a_unit, b_vector, b_unit, c_row;
+    LLVMValueRef fresh; // i1: C counts as 0, whatever stands there
 } Micro;
 
 /// acc + a b for one unit: a splat, b and acc vectors.

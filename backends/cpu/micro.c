@@ -152,12 +152,18 @@ static int64_t vector_bytes(const Micro *m) {
     return (int64_t)m->lanes * elem_bytes(m->kind->result);
 }
 
+/// The tile as it is, or zeros where C is fresh.
 static void load_tile(const Body *k, LLVMValueRef *acc) {
     const Micro *m = k->m;
+    LLVMValueRef zero = LLVMConstNull(k->vec);
+    If fresh = if_begin(k->e, LLVMGetParam(k->e->fn, 4), "fresh");
+    if_else(k->e, &fresh);
     for (int i = 0; i < m->rows * m->vectors; i++) {
         int64_t at = i / m->vectors * m->c_row + i % m->vectors * vector_bytes(m);
         acc[i] = tile_load(k, k->vec, k->c, at, (unsigned)vector_bytes(m));
     }
+    if_end(k->e, &fresh);
+    for (int i = 0; i < m->rows * m->vectors; i++) acc[i] = if_phi(k->e, &fresh, zero, acc[i]);
 }
 
 static void store_tile(const Body *k, LLVMValueRef *acc) {
@@ -299,8 +305,8 @@ static int dot_kind_number(const DotKind *k) {
 void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c,
                 LLVMValueRef units) {
     const Gen *g = e->g;
-    LLVMTypeRef params[] = {g->ptr, g->ptr, g->ptr, g->i64};
-    LLVMTypeRef type = LLVMFunctionType(g->void_, params, 4, false);
+    LLVMTypeRef params[] = {g->ptr, g->ptr, g->ptr, g->i64, g->i1};
+    LLVMTypeRef type = LLVMFunctionType(g->void_, params, 5, false);
     const char *name =
         ctx_format(e->ctx, "micro.%d.%dx%d.a%lld.%lld.b%lld.%lld.c%lld", dot_kind_number(m->kind),
                    m->rows, m->vectors * m->lanes, (long long)m->a_row, (long long)m->a_unit,
@@ -310,6 +316,6 @@ void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMVal
         fn = declare(e->cpu, name, type, m->kind->engine == DOT_TILES);
         emit_function(e, m, fn);
     }
-    LLVMValueRef args[] = {a, b, c, units};
-    LLVMBuildCall2(g->b, type, fn, args, 4, "");
+    LLVMValueRef args[] = {a, b, c, units, m->fresh};
+    LLVMBuildCall2(g->b, type, fn, args, 5, "");
 }

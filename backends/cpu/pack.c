@@ -380,9 +380,8 @@ static void pack_squares(Emit *e, Packing *k) {
     square_columns(e, &s);
 }
 
-void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
+static void pack_elements(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
     Packing k = {.x = x, .p = p, .first = first};
-    if (p->in_place) return;
     if (!p->lanes && p->transpose)
         pack_turned(e, &k);
     else if (!p->lanes)
@@ -391,6 +390,23 @@ void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
         pack_squares(e, &k);
     else
         pack_columns(e, &k);
+}
+
+void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
+    if (p->in_place) return;
+    Inside inside;
+    LLVMValueRef all = inside_find(e, x->v, &inside);
+    if (!all) {
+        pack_elements(e, x, p, first);
+        return;
+    }
+    If i = if_begin(e, all, "inside");
+    inside_begin(e, &inside);
+    pack_elements(e, x, p, first);
+    inside_end(&inside);
+    if_else(e, &i);
+    pack_elements(e, x, p, first);
+    if_end(e, &i);
 }
 
 /* ---- zeros --------------------------------------------------------------------------------- */
