@@ -139,6 +139,7 @@ static void add_topic(rt_text *t, const tg_kernel_info *info, const tg_variant *
     case TG_FACT_VALUE: rt_add(t, "%s", info->params[f->param].name); return;
     case TG_FACT_PACK: rt_add(t, "axes of '%s'", info->params[f->param].name); return;
     case TG_FACT_STRIDE:
+    case TG_FACT_STRIDED:
         rt_add(t, "stride of ");
         add_axis(t, info, f->param, f->axis, groups_of(v, f->param));
         rt_add(t, " in '%s'", info->params[f->param].name);
@@ -152,12 +153,10 @@ static void add_value(rt_text *t, const tg_fact *f) {
         rt_add_type(t, (int)(f->value >> 8), (int)(f->value & 255));
     else if (f->kind == TG_FACT_NULL)
         rt_add(t, f->value ? "none" : "a tensor");
+    else if (f->kind == TG_FACT_STRIDED)
+        rt_add(t, "other");
     else
-        rt_add(t, "%s%" PRId64,
-               f->kind == TG_FACT_LEAST  ? ">= "
-               : f->kind == TG_FACT_MOST ? "<= "
-                                         : "",
-               f->value);
+        rt_add(t, "%" PRId64, f->value);
 }
 
 static bool same_topic(const tg_fact *a, const tg_fact *b) {
@@ -180,11 +179,14 @@ static bool seen(const tg_kernel_info *info, int variant, int fact, bool value) 
 /// "causal = 0 | 1": all values that the variants have for one topic.
 static void add_values(rt_text *t, const tg_kernel_info *info, const tg_fact *topic) {
     int n = 0;
+    const char *first = topic->kind == TG_FACT_LEAST  ? " >= "
+                        : topic->kind == TG_FACT_MOST ? " <= "
+                                                      : " = ";
     for (int v = 0; v < info->n_variants; v++)
         for (int i = 0; i < info->variants[v].n_facts; i++) {
             const tg_fact *f = &info->variants[v].facts[i];
             if (!same_topic(f, topic) || seen(info, v, i, true)) continue;
-            rt_add(t, n++ ? " | " : " = ");
+            rt_add(t, n++ ? " | " : first);
             add_value(t, f);
         }
 }

@@ -35,7 +35,9 @@ ENTRY(0, 4)
 ENTRY(1, 4)
 ENTRY(2, 4)
 ENTRY(3, 4)
-ENTRY(4, 5) ENTRY(5, 4) ENTRY(6, 4) ENTRY(7, 4)
+ENTRY(4, 5)
+ENTRY(5, 4)
+ENTRY(6, 4) ENTRY(7, 4)
 
 #define COMMON(type, causal, d, null)                                                              \
     {TG_FACT_TYPE, 0, 0, 0, 0, type}, {TG_FACT_VALUE, CAUSAL, 0, 0, 0, causal},                    \
@@ -222,5 +224,39 @@ static const tg_param_info row_params[] = {
                                                  1,                                                \
                                                  0};                                               \
     tg_kernel kernel = {.abi = TG_ABI, .info = &kernel##_info};
+/* ---- ranged, nibbles ----------------------------------------------------------------------- */
+
+static int32_t ranged_0(const tg_slot *args, const tg_env *env) {
+    (void)env;
+    seen.variant = 0;
+    seen.slots[0] = args[1];
+    return 0;
+}
+
+static int32_t ranged_1(const tg_slot *args, const tg_env *env) {
+    ranged_0(args, env);
+    seen.variant = 1;
+    return 0;
+}
+
+static const tg_fact from_10_to_20[] = {{TG_FACT_LEAST, 0, 0, 0, 0, 10},
+                                        {TG_FACT_MOST, 0, 0, 0, 0, 20}};
+static const tg_fact strided[] = {{TG_FACT_STRIDED, 0, 0, 0, 0, 0}};
+static const tg_variant ranged_variants[] = {
+    {.entry = ranged_0, .facts = from_10_to_20, .n_facts = 2, .params = both, .n_params = 2},
+    {.entry = ranged_1, .facts = strided, .n_facts = 1, .params = both, .n_params = 2},
+};
+static const tg_param_info ranged_params[] = {
+    {"x", TG_PARAM_TENSOR, 0, kDLInt, 4, -1, 1, -1, 0},
+    {"a", TG_PARAM_SCALAR, 0, 0, 0, 0, 0, -1, 0},
+    {"y", TG_PARAM_TENSOR, TG_PARAM_WRITTEN, kDLInt, 4, -1, 1, -1, 0},
+};
+static const tg_kernel_info ranged_info = {
+    "ranged", "kernel ranged<A>(x: i4[N], a: A, y: i4[N])", ranged_params, ranged_variants, 3, 1, 2,
+    0};
+tg_kernel ranged = {.abi = TG_ABI, .info = &ranged_info};
+
+/* ---- twice and tiny, described -------------------------------------------------------------- */
+
 ROW_KERNEL(twice, twice_entry)
 ROW_KERNEL(tiny, tiny_entry)

@@ -25,6 +25,9 @@ extern const tg_kernel_info attend_info;
 /// copy(x: f32[..R], y: f32[..R]): in one phase, 16 elements a task. x and y may be one view.
 /// Packs of one and of two axes. Prints "copy" where x[0] is 42; fails where x[0] is -1.
 extern tg_kernel copy;
+/// ranged<A>(x: i4[N], a: A, y: i4[N]): variant 0 for 10 <= N <= 20, 1 for x of strides that are
+/// neither 0 nor 1. Keeps a.
+extern tg_kernel ranged;
 /// As many tasks as elements, workspace and arenas in use; y[i] = 2 x[i]. x: f32[N].
 extern tg_kernel twice;
 /// y[0] = x[0], in one task; x, y: f32[N].

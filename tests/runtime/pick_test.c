@@ -68,6 +68,58 @@ static void not_found(void **state) {
         "stride of D in 'q' = 1, stride of D in 'o' = 1");
 }
 
+static tg_status run_ranged(int64_t n, int64_t stride, int from, int to, tg_arg a) {
+    DLTensor x = tg_dense((char *)memory[0] + from, kDLInt, 4, 1, &n);
+    DLTensor y = tg_dense((char *)memory[0] + to, kDLInt, 4, 1, &n);
+    x.strides = &stride;
+    tg_arg args[3] = {tg_tensor(&x), a, tg_tensor(&y)};
+    seen.variant = -1;
+    return tg_launch(&ranged, args, 3);
+}
+
+static void ranges(void **state) {
+    (void)state;
+    static const struct {
+        int64_t n, stride;
+        int variant;
+    } cases[] = {{9, 1, -1}, {10, 1, 0},  {20, 1, 0},  {21, 1, -1}, {9, 0, -1},
+                 {9, 2, 1},  {9, -1, 1},  {1, 1, 1},   {1, 0, 1},   {10, 2, 0},
+                 {0, 2, 1},  {21, -3, 1}, {20, -3, 0}, {20, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool right = cases[i].variant >= 0;
+        tg_status status = run_ranged(cases[i].n, cases[i].stride, 1000, 2000, tg_int(1));
+        assert_int_equal(status, right ? TG_OK : TG_ERROR_NOT_FOUND);
+        assert_int_equal(seen.variant, cases[i].variant);
+    }
+    assert_string_equal(tg_kernel_name(&ranged), "ranged");
+    assert_int_equal(run_ranged(9, 1, 0, 100, tg_int(1)), TG_ERROR_NOT_FOUND);
+    assert_string_equal(tg_last_error(), "ranged: no code for x i4[9], a = 1, y i4[9]; compiled "
+                                         "for N >= 10, N <= 20, stride of N in 'x' = other");
+}
+
+/// 11 elements of 4 bits are 6 bytes.
+static void half_bytes(void **state) {
+    (void)state;
+    assert_int_equal(run_ranged(11, 1, 0, 6, tg_int(1)), TG_OK);
+    assert_int_equal(run_ranged(11, 1, 0, 5, tg_int(1)), TG_ERROR_CONTRACT);
+    assert_int_equal(run_ranged(11, 1, 6, 0, tg_int(1)), TG_OK);
+    assert_int_equal(run_ranged(11, 1, 5, 0, tg_int(1)), TG_ERROR_CONTRACT);
+    assert_int_equal(run_ranged(11, -1, 10, 0, tg_int(1)), TG_ERROR_CONTRACT); // 5 bytes below
+    assert_int_equal(run_ranged(11, -1, 11, 0, tg_int(1)), TG_OK);
+}
+
+/// No tensor says what A is: the number does.
+static void open_types(void **state) {
+    (void)state;
+    double d = 0;
+    float f = 2.5f;
+    assert_int_equal(run_ranged(10, 1, 0, 10, tg_int(-5)), TG_OK);
+    assert_int_equal((int64_t)seen.slots[0].bits, -5);
+    assert_int_equal(run_ranged(10, 1, 0, 10, tg_float(2.5)), TG_OK);
+    memcpy(&d, &f, sizeof f);
+    assert_memory_equal(&seen.slots[0].bits, &d, sizeof d);
+}
+
 /* ---- levels -------------------------------------------------------------------------------- */
 
 /// The variant for D = 128 in a process whose TG_LEVEL is `level`.
@@ -195,10 +247,11 @@ int main(int argc, char **argv) {
     (void)argv;
     if (argc > 1) return exit_with_variant();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nearest_hints),  cmocka_unit_test(most_facts),
-        cmocka_unit_test(not_found),      cmocka_unit_test(levels),
-        cmocka_unit_test(compiles_once),  cmocka_unit_test(far_extents),
-        cmocka_unit_test(compiler_fails),
+        cmocka_unit_test(nearest_hints), cmocka_unit_test(most_facts),
+        cmocka_unit_test(ranges),        cmocka_unit_test(half_bytes),
+        cmocka_unit_test(open_types),    cmocka_unit_test(not_found),
+        cmocka_unit_test(levels),        cmocka_unit_test(compiles_once),
+        cmocka_unit_test(far_extents),   cmocka_unit_test(compiler_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
