@@ -222,6 +222,7 @@ static bool make_conv(Case *c, const Row *r) {
     for (int i = 0; i < 2; i++) add_arg(c, tg_int(d[6]));
     for (int i = 0; i < 2; i++) add_arg(c, tg_int(d[7]));
     for (int i = 0; i < 2; i++) add_arg(c, tg_int(1));
+    add_arg(c, tg_int(0)); // no activation
     return true;
 }
 
@@ -233,7 +234,9 @@ static bool make_attention(Case *c, const Row *r) {
     c->tolerance = 1e-5;
     for (int i = 0; i < 3; i++)
         if (!input(c, r->type, 4, d)) return false;
+    add_arg(c, tg_none()); // mask
     if (!output(c, r->type, 4, d)) return false;
+    add_arg(c, tg_none()); // lse
     add_arg(c, tg_float(1 / sqrt((double)d[3])));
     add_arg(c, tg_int(0)); // causal
     return true;

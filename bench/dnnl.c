@@ -2,6 +2,7 @@
 // oneDNN 2.x as a peer. Products and normalisations on the same plain arrays; convolutions in the
 // blocked layouts that oneDNN prefers, reordered outside of the time: the peer at its best.
 #include "bench/bench.h"
+#include "bench/rows_softmax.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_version.h>
@@ -143,6 +144,39 @@ static bool softmax_setup(Case *c, int threads) {
     return ok && add(s, DNNL_ARG_SRC, &c->in[0], dnnl_query_src_md, false) &&
            add(s, DNNL_ARG_DST, &c->expected, dnnl_query_dst_md, true);
 }
+
+/* ---- softmax as a part --------------------------------------------------------------------- */
+
+/// A case of its own, whose input and result are one matrix.
+void *rows_softmax_new(int64_t rows, int64_t n, int threads) {
+    Case *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    size_t bytes = ((size_t)(rows * n) * sizeof(float) + 63) / 64 * 64;
+    c->in[0] = (Array){.type = TYPE_F32, .rank = 2, .shape = {rows, n}, .count = rows * n};
+    c->in[0].data = aligned_alloc(64, bytes);
+    c->expected = c->in[0];
+    if (c->in[0].data && softmax_setup(c, threads)) return c;
+    rows_softmax_free(c);
+    return NULL;
+}
+
+float *rows_softmax_data(void *state) {
+    return ((Case *)state)->in[0].data;
+}
+
+void rows_softmax_run(void *state) {
+    run(state);
+}
+
+void rows_softmax_free(void *state) {
+    Case *c = state;
+    if (!c) return;
+    release(c);
+    free(c->in[0].data);
+    free(c);
+}
+
+/* ---- other primitives ---------------------------------------------------------------------- */
 
 /// in: x, scale, shift; dims: R, N, and 1e6 times epsilon.
 static bool layernorm_setup(Case *c, int threads) {

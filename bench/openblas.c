@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // OpenBLAS as a peer: products, and attention as two products with a softmax between.
 #include "bench/bench.h"
+#include "bench/rows_softmax.h"
 
 #include <cblas.h>
 #include <math.h>
-#include <stdlib.h>
 
 static bool use_threads(Case *c, int threads) {
     (void)c;
@@ -28,40 +28,34 @@ const Peer peer_sgemm = {"OpenBLAS", use_threads, sgemm, NULL, nothing};
 
 /* ---- attention ----------------------------------------------------------------------------- */
 
-/// Softmax of a row in place; the compiler vectorises all but expf's polynomial calls.
-static void softmax_row(float *x, int64_t n, float scale) {
-    float top = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < n; i++) top = x[i] > top ? x[i] : top;
-    for (int64_t i = 0; i < n; i++) sum += x[i] = expf((x[i] - top) * scale);
-    for (int64_t i = 0; i < n; i++) x[i] /= sum;
-}
-
+/// dims: B, H, S, D. The scores of one head, and oneDNN's softmax of their rows.
 static bool attention_setup(Case *c, int threads) {
+    int64_t s = c->dims[2];
     openblas_set_num_threads(threads);
-    c->peer_state = malloc(sizeof(float) * (size_t)(c->dims[2] * c->dims[2]));
+    c->peer_state = rows_softmax_new(s, s, threads);
     return c->peer_state != NULL;
 }
 
-/// dims: B, H, S, D. A head at a time: S = Q K^T, P = softmax(S), O = P V.
+/// A head at a time: S = Q K^T / sqrt(D), P = softmax(S), O = P V.
 static void attention(Case *c) {
     int64_t heads = c->dims[0] * c->dims[1], s = c->dims[2], d = c->dims[3];
-    float *p = c->peer_state, scale = 1.0F / sqrtf((float)d);
+    float *p = rows_softmax_data(c->peer_state), scale = 1.0F / sqrtf((float)d);
     for (int64_t h = 0; h < heads; h++) {
         const float *q = (const float *)c->in[0].data + h * s * d;
         const float *k = (const float *)c->in[1].data + h * s * d;
         const float *v = (const float *)c->in[2].data + h * s * d;
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)s, (int)s, (int)d, 1.0F, q,
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)s, (int)s, (int)d, scale, q,
                     (int)d, k, (int)d, 0.0F, p, (int)s);
-        for (int64_t i = 0; i < s; i++) softmax_row(p + i * s, s, scale);
+        rows_softmax_run(c->peer_state);
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)s, (int)d, (int)s, 1.0F, p,
                     (int)s, v, (int)d, 0.0F, (float *)c->expected.data + h * s * d, (int)d);
     }
 }
 
 static void attention_release(Case *c) {
-    free(c->peer_state);
+    rows_softmax_free(c->peer_state);
     c->peer_state = NULL;
 }
 
-const Peer peer_attention_blas = {"OpenBLAS x 2 + softmax", attention_setup, attention, NULL,
+const Peer peer_attention_blas = {"OpenBLAS, oneDNN softmax", attention_setup, attention, NULL,
                                   attention_release};

@@ -4,10 +4,11 @@
 set -eu
 
 build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev"
-tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git"
+tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git g++ make pkg-config"
+bench="libopenblas-dev libdnnl-dev"
 dev="clang clang-format clang-tidy libclang-rt-14-dev gdb"
 
-wanted="$build $tests"
+wanted="$build $tests $bench"
 [ "${1:-}" = --dev ] && wanted="$wanted $dev"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
