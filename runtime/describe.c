@@ -186,7 +186,7 @@ static void add_values(rt_text *t, const tg_kernel_info *info, const tg_fact *to
         for (int i = 0; i < info->variants[v].n_facts; i++) {
             const tg_fact *f = &info->variants[v].facts[i];
             if (!same_topic(f, topic) || seen(info, v, i, true)) continue;
-            rt_add(t, n++ ? " | " : first);
+            rt_add(t, "%s", n++ ? " | " : first);
             add_value(t, f);
         }
 }
