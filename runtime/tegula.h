@@ -77,13 +77,19 @@ int tg_context_threads(const tg_context *context);
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
+// Tensors are DLPack's. Element types: bool is kDLBool of 8 bits; i4 and u4 are kDLInt and kDLUInt
+// of 4 bits, two in a byte, the first in its lower half; bf16 is kDLBfloat; f8e4m3 and f8e5m2 are
+// kDLFloat8_e4m3fn and kDLFloat8_e5m2. Strides may be NULL (dense), 0 (where the kernel only reads)
+// or negative. Data may be NULL where there are no elements. A tensor that is written may not
+// overlap another, unless both are one view and the kernel can work in place.
+
 /// What a launch passes for one parameter. Make it with the functions below.
 typedef enum tg_arg_kind { TG_ARG_TENSOR, TG_ARG_INT, TG_ARG_FLOAT } tg_arg_kind;
 typedef struct tg_arg {
     tg_arg_kind kind;
     union {
         const DLTensor *tensor; // NULL: an optional tensor that is not there
-        int64_t i;              // of integers and bool
+        int64_t i;              // of integers and bool; floats take it, too
         double f;
     } as;
 } tg_arg;
@@ -132,9 +138,10 @@ static inline DLTensor tg_dense(const void *data, DLDataTypeCode code, int bits,
 /// A kernel of an object file or of a module.
 typedef struct tg_kernel tg_kernel;
 
-/// Runs a kernel on the current context, to its end. args: one a parameter, in the order of the
-/// source, constants included. A first launch of a new kind compiles (modules) or fails with
-/// TG_ERROR_NOT_FOUND and what there is (objects).
+/// Runs a kernel on the current context, to its end. Any number of threads may launch at once, also
+/// on one context; threads of the context help one launch at a time. args: one a parameter, in the
+/// order of the source, constants included. A first launch of a new kind compiles (modules) or
+/// fails with TG_ERROR_NOT_FOUND and what there is (objects).
 tg_status tg_launch(tg_kernel *kernel, const tg_arg *args, int n);
 /// Prepares what a launch with such arguments needs, without running it.
 tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n);

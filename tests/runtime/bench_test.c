@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 
 enum { ROUNDS = 30, LAUNCHES = 5000 };
 
@@ -26,6 +27,47 @@ static int32_t direct_parallel(const tg_env *env, int64_t n, int64_t bytes, tg_t
     (void)n, (void)bytes;
     return task(env, context, 0, env->user);
 }
+
+/* ---- what a launch asks of the system ------------------------------------------------------ */
+
+// The linker sends the calls of the runtime here.
+static _Atomic long calls;
+#ifdef COUNTS_CALLS
+#define COUNTED(type, name, parameters, arguments)                                                 \
+    type __real_##name parameters;                                                                 \
+    type __wrap_##name parameters;                                                                 \
+    type __wrap_##name parameters {                                                                \
+        calls++;                                                                                   \
+        return __real_##name arguments;                                                            \
+    }
+COUNTED(void *, malloc, (size_t n), (n))
+COUNTED(void *, calloc, (size_t n, size_t size), (n, size))
+COUNTED(void *, realloc, (void *old, size_t n), (old, n))
+COUNTED(void *, aligned_alloc, (size_t alignment, size_t n), (alignment, n))
+COUNTED(int, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))
+COUNTED(long, syscall, (long n, long a, long b, long c, long d, long e, long f),
+        (n, a, b, c, d, e, f))
+#endif
+
+static void asks_for_nothing(void **state) {
+    (void)state;
+    float x[8] = {1}, y[8];
+    int64_t n = 8, shape[2] = {2, 4};
+    DLTensor tx = row(x, &n), ty = row(y, &n);
+    DLTensor px = tg_dense(x, kDLFloat, 32, 2, shape), py = tg_dense(y, kDLFloat, 32, 2, shape);
+    tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)}, packed[2] = {tg_tensor(&px), tg_tensor(&py)};
+    for (int i = 0; i < 3; i++) {
+        calls = 0;
+        assert_int_equal(tg_launch(&tiny, args, 2), TG_OK);
+        assert_int_equal(tg_launch(&copy, packed, 2), TG_OK);
+#ifdef COUNTS_CALLS
+        assert_int_equal(i == 0, calls > 0); // the first makes the context and what it keeps
+#endif
+    }
+    assert_int_equal(calls, 0);
+}
+
+/* ---- times --------------------------------------------------------------------------------- */
 
 /// The best of many rounds, the two ways in turn.
 static void warm_launch(void **state) {
@@ -73,7 +115,8 @@ static void parallel_launch(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(warm_launch),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(asks_for_nothing),
+                                       cmocka_unit_test(warm_launch),
                                        cmocka_unit_test(parallel_launch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,8 @@ ENTRY(2, 4)
 ENTRY(3, 4)
 ENTRY(4, 5)
 ENTRY(5, 4)
-ENTRY(6, 4) ENTRY(7, 4)
+ENTRY(6, 4)
+ENTRY(7, 4)
 
 #define COMMON(type, causal, d, null)                                                              \
     {TG_FACT_TYPE, 0, 0, 0, 0, type}, {TG_FACT_VALUE, CAUSAL, 0, 0, 0, causal},                    \
@@ -49,7 +50,7 @@ ENTRY(6, 4) ENTRY(7, 4)
         TG_FACT_STRIDE, O, 1, 0, 0, 1                                                              \
     }
 
-    static const tg_fact any_64[] = {COMMON(F32, 0, 64, 1)};
+static const tg_fact any_64[] = {COMMON(F32, 0, 64, 1)};
 static const tg_fact dense_64[] = {COMMON(F32, 0, 64, 1), DENSE};
 static const tg_fact dense_128[] = {COMMON(F32, 0, 128, 1), DENSE};
 static const tg_fact with_bias[] = {COMMON(F32, 0, 64, 0), DENSE};
