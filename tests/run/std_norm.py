@@ -120,8 +120,8 @@ def rms_norm_backward(x, dy, g, rstd, **_):
     return {"dx": dx, "dg": (dy * z).sum(0)}
 
 
-for n, (r, c) in enumerate([(70, 100), (1, 8), (300, 33), (33, 257)]):
-    t = TYPES[n]
+for n, (r, c) in enumerate([(70, 100), (1, 8), (300, 33), (33, 257), (0, 9)]):
+    t = TYPES[n % 4]
     x = normal((r, c), 1, np.float64)
     a = {
         "x": typed(x, t),
@@ -143,7 +143,7 @@ for n, (r, c) in enumerate([(70, 100), (1, 8), (300, 33), (33, 257)]):
             length=r + c,
             ulps=32,
             scale={"dx": 8.0, "dg": 8.0, "dh": 8.0},
-            name=f"{kernel}-{t}",
+            name=f"{kernel}-{r}x{c}-{t}",
         )
 
 
