@@ -2,8 +2,9 @@
 
 Usage: check.py --build DIR --source DIR. Installs into a fresh prefix, then builds and runs: a C
 program with an object (pkg-config), the Makefile example, a CMake project in C++ with
-tegula_add_kernels, and a C program that compiles at run time. The prefix is moved once in between:
-an installed tree must not remember where it was.
+tegula_add_kernels, a C program that compiles at run time, and the guides in docs/, whose blocks are
+files and commands. The prefix is moved once in between: an installed tree must not remember where it
+was.
 """
 
 import argparse
@@ -131,7 +132,34 @@ def check_static(t):
     t.run(["./main"], folder)
 
 
-CHECKS = [check_files, check_static, check_cmake, check_jit]
+def blocks_of(page):
+    """(info string, text) of each fenced block."""
+    info, text = None, []
+    for line in page.read_text().splitlines(keepends=True):
+        if line.startswith("```"):
+            if info is not None:
+                yield info, "".join(text)
+                info = None
+            else:
+                info, text = line[3:].strip(), []
+        elif info is not None:
+            text.append(line)
+
+
+def check_docs(t):
+    """Pages whose blocks are files (```c main.c) and commands (```sh): all of them, in order."""
+    for name in ("ahead-of-time", "just-in-time"):
+        folder = t.work / name
+        folder.mkdir()
+        for info, text in blocks_of(t.source / "docs" / f"{name}.md"):
+            words = info.split()
+            if len(words) == 2:
+                (folder / words[1]).write_text(text)
+            elif words == ["sh"]:
+                t.run(["sh", "-euc", text], folder)
+
+
+CHECKS = [check_files, check_static, check_docs, check_cmake, check_jit]
 
 
 def main():

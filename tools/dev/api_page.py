@@ -1,0 +1,72 @@
+"""Prints docs/c-api.md from the comments of runtime/tegula.h, so that the page cannot drift.
+
+Usage: api_page.py runtime/tegula.h. A `/* ---- title */` line begins a section; `///` lines belong to
+the declaration below them.
+"""
+
+import re
+import sys
+import textwrap
+
+HEAD = """# C API
+
+Made from `runtime/tegula.h` by `tools/dev/api_page.py`. `ahead-of-time.md` and `just-in-time.md` show
+the functions at work.
+"""
+TAIL = """## Environment
+
+| variable | meaning |
+|---|---|
+| `TG_LEVEL` | highest level of the CPU to use: `base`, `v3`, `v4` or `amx` |
+| `TG_COMPILE` | `process`: modules are compiled by a helper process; `inprocess` (default) |
+| `TG_SERVER` | the helper program; default: `tegula` beside the library, then in `PATH` |
+| `TG_COMPILE_TIMEOUT` | seconds that the helper may take for one kernel |"""
+SECTION = re.compile(r"/\* ---- (.*?) -+ \*/")
+SKIP = re.compile(r"^(#|extern \"C\"|__attribute__|}$)")
+
+
+def declarations(lines):
+    """(comment, text) of each declaration; a section title comes as (title, None)."""
+    comment, text, depth = [], [], 0
+    for line in lines:
+        section = SECTION.match(line)
+        if section and not text:
+            yield section.group(1), None
+            comment = []
+        elif line.startswith("///") and not text:
+            comment.append(line[3:].strip())
+        elif text or (line.strip() and not line.startswith("//") and not SKIP.match(line)):
+            text.append(line)
+            depth += line.count("{") - line.count("}")
+            if depth == 0 and line.rstrip().endswith((";", "}")):
+                yield " ".join(comment), shorten(text)
+                comment, text = [], []
+        elif not line.strip():
+            if comment and not text:
+                yield " ".join(comment), ""
+            comment = []
+
+
+def shorten(text):
+    """An inline function without its body."""
+    if text[0].startswith("static inline"):
+        return "\n".join(text).split("{")[0].rstrip() + ";"
+    return "\n".join(text)
+
+
+def main():
+    lines = open(sys.argv[1], encoding="utf-8").read().splitlines()
+    print(HEAD)
+    for comment, text in declarations(lines):
+        if text is None:
+            print(f"## {comment[0].upper()}{comment[1:]}\n")
+            continue
+        if text:
+            print(f"```c\n{text}\n```\n")
+        if comment:
+            print(textwrap.fill(comment, 99, break_on_hyphens=False) + "\n")
+    print(TAIL)
+
+
+if __name__ == "__main__":
+    main()
