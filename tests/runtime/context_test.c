@@ -13,6 +13,9 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* ---- hooks that count ---------------------------------------------------------------------- */
 
@@ -265,6 +268,29 @@ static void first_launches(void **state) {
     }
 }
 
+/// A child has no threads but its own, and launches and ends all the same.
+static void forks(void **state) {
+    (void)state;
+    Meter m;
+    tg_options o = options(&m, 3);
+    tg_context *c;
+    assert_int_equal(tg_context_create(&o, &c), TG_OK);
+    tg_context_use(c);
+    run_twice(1);
+    pid_t child = fork();
+    if (child == 0) {
+        float x[N] = {5}, y[N];
+        bool right = run(&twice, x, y) == TG_OK && y[0] == 10;
+        tg_context_destroy(c);
+        _exit(right ? 0 : 1);
+    }
+    int status = 1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    run_twice(2);
+    tg_context_destroy(c);
+}
+
 /* ---- errors -------------------------------------------------------------------------------- */
 
 static void *fail_elsewhere(void *arg) {
@@ -301,7 +327,7 @@ int main(void) {
         cmocka_unit_test(warm_launches), cmocka_unit_test(nth_allocation_fails),
         cmocka_unit_test(hooks),         cmocka_unit_test(bad_options),
         cmocka_unit_test(many_threads),  cmocka_unit_test(first_launches),
-        cmocka_unit_test(errors),
+        cmocka_unit_test(forks),         cmocka_unit_test(errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
