@@ -142,6 +142,9 @@ static tg_status refuse(const ModuleKernel *k, const Answer *a) {
     if (a->status == TG_ERROR_MEMORY)
         return tg_fail(a->status, "module '%s': compiling '%s': out of memory", k->module->path,
                        k->info->name);
+    if (a->status == TG_ERROR_UNSUPPORTED)
+        return tg_fail(a->status, "module '%s': compiling '%s': %s", k->module->path, k->info->name,
+                       a->message);
     return tg_fail(a->status, "%s", a->message);
 }
 

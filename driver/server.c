@@ -130,7 +130,7 @@ static double timeout(void) {
     return s > 0 ? s : DEFAULT_TIMEOUT;
 }
 
-typedef enum Talk { TALK_OK, TALK_BROKEN, TALK_LATE } Talk;
+typedef enum Talk { TALK_OK, TALK_BROKEN, TALK_LATE, TALK_FOREIGN } Talk;
 
 /// Waits until the socket can do what `events` says.
 static Talk wait_for(short events, double end) {
@@ -213,7 +213,7 @@ static Talk exchange_bytes(Ctx *ctx, Bytes request, Bytes *in, double end) {
     Talk t = send_all(request.data, request.n, end);
     if (!t) t = receive_all(header, sizeof header, end);
     if (t) return t;
-    if (!wire_read_header(header, &in->n)) return TALK_BROKEN;
+    if (!wire_read_header(header, &in->n)) return TALK_FOREIGN;
     in->data = ctx_alloc(ctx, in->n + 1);
     return receive_all(in->data, in->n, end);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "stdlib/embedded.h"
 
 enum { MAX_BYTES = 16 << 20 };
 
@@ -57,7 +58,10 @@ static uint16_t read_file(Ctx *ctx, const char *path) {
     return ctx_add_source(ctx, is_stdin ? "<stdin>" : path, file->text, len);
 }
 
+/// Files of the library are always there, and no file can take their place.
 uint16_t source_find(Ctx *ctx, const Sources *sources, const char *path) {
+    for (const struct tg_embedded *f = tg_embedded_files; f->path; f++)
+        if (strcmp(f->path, path) == 0) return ctx_add_source(ctx, f->path, f->text, f->len);
     for (int i = 0; i < sources->n_texts; i++) {
         const SourceText *t = &sources->texts[i];
         if (strcmp(t->path, path) == 0) return ctx_add_source(ctx, t->path, t->text, t->length);

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Whatever happens to the compiler, the caller gets a status that says to which module: fatal
+// errors of LLVM in process; death, silence and nonsense of another process (TG_COMPILE=process).
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char source[] = "kernel twice(x: f32[N], y: f32[N]) {\n"
+                             "    parallel n in N by 16 { y[n] = 2 * x[n]; }\n"
+                             "}\n";
+
+static tg_status launch(tg_module *m) {
+    float x[5] = {1, 2, 3, 4, 5}, y[5] = {0};
+    View vx, vy;
+    view(&vx, &types[1], x, 1, (int64_t[]){5}, NULL);
+    view(&vy, &types[1], y, 1, (int64_t[]){5}, NULL);
+    tg_status status =
+        tg_launch(kernel_of(m, NULL), (tg_arg[]){tg_tensor(&vx.t), tg_tensor(&vy.t)}, 2);
+    for (int i = 0; i < 5 && !status; i++) assert_true(y[i] == 2 * x[i]);
+    return status;
+}
+
+static void test_in_process(void **state) {
+    (void)state;
+    tg_module *m = module_of(source);
+    for (int i = 0; i < 5; i++) {
+        setenv("TG_FAULT", "llvm-fatal", 1);
+        FAILS(launch(m), TG_ERROR_INTERNAL, "module 'test.teg'");
+        assert_non_null(strstr(tg_last_error(), "LLVM: Cannot select"));
+    }
+    unsetenv("TG_FAULT");
+    OK(launch(m));
+    tg_module_destroy(m);
+}
+
+/* ---- another process ----------------------------------------------------------------------- */
+
+typedef struct Fault {
+    const char *variable, *value; // that brings it about
+    tg_status status;
+    const char *part; // of the text
+} Fault;
+
+/// In a process of its own, since a compiler that was started has the environment of its start.
+/// Returns where it went wrong.
+static int live_through(const Fault *f) {
+    setenv("TG_COMPILE", "process", 1);
+    setenv("TG_COMPILE_TIMEOUT", "2", 1);
+    setenv(f->variable, f->value, 1);
+    tg_module *m = module_of(source);
+    if (launch(m) != f->status) return 1;
+    if (f->status && !strstr(tg_last_error(), f->part)) return 2;
+    if (f->status && !strstr(tg_last_error(), "module 'test.teg'")) return 3;
+    unsetenv(f->variable);
+    bool ended = strcmp(f->value, "llvm-fatal") != 0; // else it goes on, with the fault
+    if (f->status && ended && launch(m) != TG_OK) return 4;
+    tg_module_destroy(m);
+    return 0;
+}
+
+static void expect(const Fault *f) {
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int wrong = live_through(f);
+        if (wrong) fprintf(stderr, "%s: %s\n", f->value, tg_last_error());
+        _exit(wrong);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status)) fail_msg("%s: step %d", f->value, WEXITSTATUS(status));
+}
+
+static void test_process(void **state) {
+    (void)state;
+    static const Fault faults[] = {
+        {"TG_FAULT", "none", TG_OK, ""},
+        {"TG_FAULT", "llvm-fatal", TG_ERROR_INTERNAL, "Cannot select"},
+        {"TG_FAULT", "abort", TG_ERROR_INTERNAL, "signal 6"},
+        {"TG_FAULT", "segv", TG_ERROR_INTERNAL, "signal 11"},
+        {"TG_FAULT", "hang", TG_ERROR_INTERNAL, "did not answer in 2 s"},
+        {"TG_FAULT", "oom", TG_ERROR_INTERNAL, "the compiler's process"},
+        {"TG_SERVER", "/nonexistent", TG_ERROR_UNSUPPORTED, "TG_SERVER"},
+        {"TG_SERVER", "/bin/false", TG_ERROR_INTERNAL, "exit code 1"},
+        {"TG_SERVER", TEST_DIR "/echo.sh", TG_ERROR_INTERNAL, "not of this version"},
+    };
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) expect(&faults[i]);
+}
+
+/// A compiler that was ended between two requests is started again, unseen.
+static int outlive(void) {
+    setenv("TG_COMPILE", "process", 1);
+    tg_module *m = module_of(source), *n = module_of(source);
+    if (launch(m)) return 1;
+    char command[64];
+    snprintf(command, sizeof command, "pkill -9 -P %ld", (long)getpid());
+    if (system(command) < 0) return 2;
+    return launch(n) ? 3 : 0;
+}
+
+/// A forked process has a compiler of its own.
+static void test_restart(void **state) {
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) _exit(outlive());
+    int status = 0;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_process),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_in_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
