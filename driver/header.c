@@ -151,12 +151,12 @@ static void describe_requires(Header *h, const AotExport *x) {
         }
 }
 
-/// Pairs that every variant allows to be one array.
+/// Pairs that code for dense arrays allows to be one.
 static void describe_aliases(Header *h, const AotExport *x) {
     bool pairs[TG_MAX_PARAMS][TG_MAX_PARAMS] = {{0}}, written = false;
     for (int i = 0; i < x->variants.n; i++)
-        for (int k = 0; k + 1 < x->variants.data[i].n_inplace; k += 2) {
-            const uint8_t *pair = x->variants.data[i].inplace + k;
+        for (int k = 0; k < x->variants.data[i].n_inplace; k++) {
+            const uint8_t *pair = x->variants.data[i].inplace + 2 * k;
             if (pair[0] < TG_MAX_PARAMS && pair[1] < TG_MAX_PARAMS) pairs[pair[0]][pair[1]] = true;
         }
     for (int i = 0; i < x->info->n_params; i++)

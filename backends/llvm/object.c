@@ -175,7 +175,7 @@ static LLVMValueRef variants(Object *o, const ObjectExport *x) {
                                  facts(o, v),
                                  hints(o, v),
                                  bytes(o, v->params, v->n_params, "params"),
-                                 bytes(o, v->inplace, v->n_inplace, "inplace"),
+                                 bytes(o, v->inplace, 2 * v->n_inplace, "inplace"),
                                  text(o, v->config),
                                  number(i16, v->level),
                                  number(i16, v->n_facts),
