@@ -7,7 +7,6 @@
 // the memo says are looked at again: that a hash meets another may cost speed, never a result.
 #include "runtime/runtime.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct List {
@@ -22,7 +21,8 @@ enum { MEMO = 16, FIRST_CAPACITY = 8 };
 /// In bits of log2: extents further from all hints than this get code of their own.
 enum { LOG2_ONE = 1024, FAR = 3 * LOG2_ONE };
 
-struct rt_state {
+/// What the runtime knows of a kernel.
+typedef struct rt_state {
     tg_options hooks; // of the memory of this state
     const tg_compiler *compiler;
     void *user;
@@ -30,7 +30,7 @@ struct rt_state {
     // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
     _Atomic uint64_t memo[MEMO];
     pthread_mutex_t compiling;
-};
+} rt_state;
 
 /* ---- what the choice depends on ------------------------------------------------------------ */
 
@@ -39,12 +39,15 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
+/// Floats are left out: no fact is about them.
 static uint64_t hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
     uint64_t hash = 0;
     for (int i = 0; i < info->n_types; i++) hash = mix(hash, l->types[i]);
     for (int i = 0; i < info->n_params; i++) {
         const rt_actual *a = &l->actuals[i];
-        hash = mix(hash, a->tensor ? (uint64_t)a->rank : (uint64_t)a->value);
+        bool integer = a->code == kDLInt || a->code == kDLUInt || a->code == kDLBool;
+        uint64_t value = a->tensor ? (uint64_t)a->rank : integer ? (uint64_t)a->value : 0;
+        hash = mix(hash, value + a->null);
         for (int d = 0; a->tensor && d < a->rank; d++) {
             hash = mix(hash, (uint64_t)a->shape[d]);
             // Facts tell strides of 0, of 1 and others apart.
@@ -54,7 +57,7 @@ static uint64_t hash_arguments(const rt_launcher *l, const tg_kernel_info *info)
     return mix(hash, 0);
 }
 
-bool rt_holds(const rt_launcher *l, const tg_fact *f) {
+static bool holds(const rt_launcher *l, const tg_fact *f) {
     const rt_actual *a = &l->actuals[f->param];
     switch (f->kind) {
     case TG_FACT_NULL: return a->null == (f->value != 0);
@@ -77,7 +80,7 @@ bool rt_holds(const rt_launcher *l, const tg_fact *f) {
 
 static bool is_right(const rt_launcher *l, const tg_variant *v) {
     for (int i = 0; i < v->n_facts; i++)
-        if (!rt_holds(l, &v->facts[i])) return false;
+        if (!holds(l, &v->facts[i])) return false;
     return true;
 }
 

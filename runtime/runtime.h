@@ -108,12 +108,8 @@ uint64_t rt_float_bits(int code, int bits, double x);
 
 /* ---- pick.c: variants ---------------------------------------------------------------------- */
 
-/// What the runtime knows of a kernel.
-typedef struct rt_state rt_state;
-
 /// The variant for the launcher's arguments; compiles where there is none and a compiler.
 tg_status rt_pick(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out);
-bool rt_holds(const rt_launcher *launcher, const tg_fact *fact);
 
 /* ---- describe.c: texts --------------------------------------------------------------------- */
 
