@@ -71,16 +71,16 @@ for n, t in enumerate(TYPES):
         }
         case(
             FILE,
-            "concat_two",
+            "concat_middle",
             {"p": sliced(p, "[::-1]"), "q": q, "y": f"zeros({sizes['y']}):{code}"},
             lambda p, q, **_: {"y": np.concatenate([p, q], 1)},
             ulps=0,
             out_types=narrow(t, "y"),
-            name=f"concat_two-{a}-{m}-{k}-{rest}-{t}",
+            name=f"concat_middle-{a}-{m}-{k}-{rest}-{t}",
         )
         case(
             FILE,
-            "split_two",
+            "split_middle",
             {
                 "x": sliced(x, "[:,::-1]"),
                 "p": f"zeros({sizes['p']}):{code}",
@@ -89,7 +89,50 @@ for n, t in enumerate(TYPES):
             lambda x, m=m, **_: {"p": x[:, :m], "q": x[:, m:]},
             ulps=0,
             out_types=narrow(t, "p", "q"),
-            name=f"split_two-{a}-{m}-{k}-{rest}-{t}",
+            name=f"split_middle-{a}-{m}-{k}-{rest}-{t}",
+        )
+for n, t in enumerate(TYPES):
+    code = t.replace("float", "f").replace("int", "i")
+    for lead, m, k in [
+        ((40, 3), 70, 9),
+        ((), 3, 4),
+        ((0,), 2, 3),
+        ((5,), 0, 33),
+        ((9,), 1000, 1100),
+    ]:
+        p, q, x = (data(lead + (e,), i, t) for i, e in enumerate((m, k, m + k)))
+        p, q = (sliced(v, "[::-1]") if lead else v for v in (p, q))
+        sizes = [",".join(map(str, lead + (e,))) for e in (m, k, m + k)]
+        case(
+            FILE,
+            "concat_last",
+            {"p": p, "q": q, "y": f"zeros({sizes[2]}):{code}"},
+            lambda p, q, **_: {"y": np.concatenate([p, q], -1)},
+            ulps=0,
+            out_types=narrow(t, "y"),
+            name=f"concat_last-{lead}-{m}-{k}-{t}",
+        )
+        case(
+            FILE,
+            "split_last",
+            {"x": x, "p": f"zeros({sizes[0]}):{code}", "q": f"zeros({sizes[1]}):{code}"},
+            lambda x, m=m, **_: {"p": x[..., :m], "q": x[..., m:]},
+            ulps=0,
+            out_types=narrow(t, "p", "q"),
+            name=f"split_last-{lead}-{m}-{k}-{t}",
+        )
+    for name, x in (
+        ("transposed", permuted(data((100, 70), 1, t), 1, 0)),
+        ("permuted", permuted(sliced(data((4, 9, 33, 3), 1, t), "[:,::-2]"), 2, 0, 3, 1)),
+    ):
+        case(
+            FILE,
+            "copy_permuted",
+            {"x": x},
+            lambda x, **_: {"y": x},
+            ulps=0,
+            out_types=narrow(t, "y"),
+            name=f"copy_permuted-{name}-{t}",
         )
 for code in ("f32", "bf16", "i32", "u8"):
     case(
