@@ -197,7 +197,7 @@ static const char *scalar_type(const AotExport *x, int i) {
 static void add_argument(Header *h, size_t *line, const char *text) {
     size_t width = h->t.n - *line;
     bool first = h->t.data[h->t.n - 1] == '(';
-    if (!first && width + strlen(text) > 96) {
+    if (!first && width + strlen(text) + sizeof ", ) {" > 100) {
         text_add(&h->t, ",\n        ");
         *line = h->t.n - 8;
     } else if (!first) {
