@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Two layers and a softmax on random data, by kernels and by plain loops: time and largest error.
 #include <math.h>
 #include <stdio.h>
