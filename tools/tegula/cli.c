@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 static int (*const run_command[COMMAND_COUNT])(Ctx *ctx, const Options *o) = {
-    [RUN_BIT] = cmd_run,   [CHECK_BIT] = cmd_check,     [FMT_BIT] = cmd_fmt,
-    [EMIT_BIT] = cmd_emit, [EXPLAIN_BIT] = cmd_explain, [TARGETS_BIT] = cmd_targets,
-    [BUILD_BIT] = cmd_build,
+    [RUN_BIT] = cmd_run,     [CHECK_BIT] = cmd_check,     [FMT_BIT] = cmd_fmt,
+    [EMIT_BIT] = cmd_emit,   [EXPLAIN_BIT] = cmd_explain, [TARGETS_BIT] = cmd_targets,
+    [BUILD_BIT] = cmd_build, [BENCH_BIT] = cmd_bench,
 };
 
 typedef struct Invocation {

@@ -25,8 +25,8 @@ typedef struct Options {
     Command command;
     List files;
     const char *kernel, *target, *flops, *batch, *level, *dump_after;
-    const char *output, *header, *cpu_levels, *prefix, *depfile;
-    List args, outs, sets, types, givens, paths, exports;
+    const char *output, *header, *cpu_levels, *prefix, *depfile, *seconds, *json;
+    List args, outs, sets, types, givens, paths, exports, dims;
     int64_t threads, repeat;
     bool check, debug, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check;
     bool werror, names, jit, verbose;
@@ -68,6 +68,7 @@ int cmd_check(Ctx *ctx, const Options *o);
 int cmd_fmt(Ctx *ctx, const Options *o);
 int cmd_targets(Ctx *ctx, const Options *o);
 int cmd_build(Ctx *ctx, const Options *o);
+int cmd_bench(Ctx *ctx, const Options *o);
 
 /// Parses and runs one command line (without the program's name) in a context of its own; prints
 /// its diagnostics. Returns the exit code.

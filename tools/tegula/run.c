@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula run: one kernel, one launch, its results; and batches of them.
-#include "tools/tegula/driver.h"
+#include "tools/tegula/measure.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,61 +55,20 @@ static bool finish_outputs(Job *job) {
 
 /* ---- times --------------------------------------------------------------------------------- */
 
-/// Each argument once: what a kernel must move at least, whatever it does with it.
-static int64_t argument_bytes(const Job *job) {
-    int64_t bytes = 0;
-    for (int i = 0; i < job->kernel->params.n; i++) {
-        const Argument *a = &job->args[i];
-        if (a->kind == ARG_TENSOR)
-            bytes += tensor_count(&a->tensor) * elem_info[a->tensor.elem].bits / 8;
-    }
-    return bytes;
-}
-
-/// The value of --flops over the dims of the job; 0 where there is none. The expression is parsed
-/// as the one constant of a source of its own.
-static bool count_flops(Job *job, double *out) {
-    *out = 0;
-    if (!job->o->flops) return true;
-    const char *source = ctx_format(job->ctx, "const flops = %s;", job->o->flops), *unknown;
-    uint16_t file = ctx_add_source(job->ctx, "--flops", source, strlen(source));
-    const Module *m = fe_parse(job->ctx, file);
-    if (diag_errors(job->ctx) || m->items.n != 1 || m->items.at[0].kind != IT_CONST) return false;
-    Dimensions dims = job_dims(job);
-    int64_t n;
-    if (!dims_eval(&dims, m->items.at[0].constant.value, &n, &unknown)) {
-        cli_error("--flops: %s is not known", unknown);
-        return false;
-    }
-    *out = (double)n;
-    return true;
-}
-
-static const char *time_text(Ctx *ctx, double s) {
-    return s < 1e-3  ? ctx_format(ctx, "%.3g us", s * 1e6)
-           : s < 1.0 ? ctx_format(ctx, "%.3g ms", s * 1e3)
-                     : ctx_format(ctx, "%.3g s", s);
-}
-
 /// "matmul<f32> M=512 ...: compiled in 41 ms, ran 3.1 ms on cpu, 1.1 GB/s, 86 GFLOP/s".
 static bool report_times(Job *job, double run_seconds) {
     double flops;
-    if (!count_flops(job, &flops)) return false;
+    if (!job_flops(job, &flops)) return false;
     if (job->o->quiet) return true;
     printf("%s: compiled in %s, ran %s on %s", job_title(job),
            time_text(job->ctx, job->seconds[0] + job->seconds[1]), time_text(job->ctx, run_seconds),
            job->executor->name);
     if (run_seconds > 0) {
-        printf(", %.3g GB/s", (double)argument_bytes(job) / run_seconds * 1e-9);
+        printf(", %.3g GB/s", (double)job_bytes(job) / run_seconds * 1e-9);
         if (flops > 0) printf(", %.3g GFLOP/s", flops / run_seconds * 1e-9);
     }
     printf("\n");
     return true;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /// One launch, then --repeat more; the median of those, or the one.
@@ -125,8 +84,7 @@ static bool run_timed(Job *job, double *seconds) {
         if (!job->executor->launch(job)) return false;
         times[i] = cli_seconds() - start;
     }
-    qsort(times, (size_t)n, sizeof *times, by_value);
-    *seconds = times[n / 2];
+    *seconds = median_of(times, (int)n);
     return true;
 }
 

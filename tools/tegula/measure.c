@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Counts and times of a job, as `run` and `bench` report them.
+#include "tools/tegula/measure.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int64_t job_bytes(const Job *job) {
+    int64_t bytes = 0;
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        const Argument *a = &job->args[i];
+        if (a->kind == ARG_TENSOR)
+            bytes += tensor_count(&a->tensor) * elem_info[a->tensor.elem].bits / 8;
+    }
+    return bytes;
+}
+
+/// The expression is parsed as the one constant of a source of its own.
+bool job_flops(Job *job, double *out) {
+    *out = 0;
+    if (!job->o->flops) return true;
+    const char *source = ctx_format(job->ctx, "const flops = %s;", job->o->flops), *unknown;
+    uint16_t file = ctx_add_source(job->ctx, "--flops", source, strlen(source));
+    const Module *m = fe_parse(job->ctx, file);
+    if (diag_errors(job->ctx) || m->items.n != 1 || m->items.at[0].kind != IT_CONST) return false;
+    Dimensions dims = job_dims(job);
+    int64_t n;
+    if (!dims_eval(&dims, m->items.at[0].constant.value, &n, &unknown)) {
+        cli_error("--flops: %s is not known", unknown);
+        return false;
+    }
+    *out = (double)n;
+    return true;
+}
+
+const char *time_text(Ctx *ctx, double s) {
+    return s < 1e-3  ? ctx_format(ctx, "%.3g us", s * 1e6)
+           : s < 1.0 ? ctx_format(ctx, "%.3g ms", s * 1e3)
+                     : ctx_format(ctx, "%.3g s", s);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double median_of(double *x, int n) {
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    return n ? x[n / 2] : 0;
+}
