@@ -165,26 +165,30 @@ LLVMValueRef access_mask(Emit *e, const Prepared *p, const Place *at) {
     return emit_vec(e, p->a.mask, &q);
 }
 
-/// lo <= j < hi as one unsigned comparison.
-static LLVMValueRef axis_live(Emit *e, const Prepared *p, int d, const Place *at) {
+LLVMValueRef lanes_below(Emit *e, LLVMValueRef from, LLVMValueRef n, int lanes) {
     Gen *g = e->g;
-    if (!p->lo[d] && !p->hi[d]) return NULL;
-    int axis = p->a.axis_of[d], lanes = axis == at->axis ? at->lanes : 0;
-    LLVMValueRef lo = p->lo[d] ? p->lo[d] : gen_i64(g, 0);
-    LLVMValueRef hi = p->hi[d] ? p->hi[d] : gen_i64(g, p->a.subs[d].size);
-    LLVMValueRef from = p->lo[d] ? sub(e, at->at[axis], lo) : at->at[axis];
-    LLVMValueRef n = gen_max(g, p->lo[d] ? sub(e, hi, lo) : hi, gen_i64(g, 0));
-    if (!lanes) return LLVMBuildICmp(g->b, LLVMIntULT, from, n, "");
-    // In 32-bit lanes: from and n are clamped to what a block can hold, which keeps the order.
-    // Without lo, from is a coordinate of the block and fits as it is.
-    LLVMValueRef reach = gen_i64(g, INT32_MAX / 2);
     LLVMTypeRef i32s = gen_vec(g->i32, lanes);
-    if (p->lo[d]) from = gen_max(g, from, sub(e, gen_i64(g, 0), reach));
     LLVMValueRef first = LLVMBuildTrunc(g->b, from, g->i32, "");
     LLVMValueRef iota = LLVMBuildTrunc(g->b, gen_iota(g, lanes), i32s, "");
     LLVMValueRef lane = LLVMBuildAdd(g->b, gen_splat(g, first, lanes), iota, "");
-    LLVMValueRef end = LLVMBuildTrunc(g->b, gen_min(g, n, reach), g->i32, "");
-    return LLVMBuildICmp(g->b, LLVMIntULT, lane, gen_splat(g, end, lanes), "");
+    LLVMValueRef end = gen_min(g, gen_max(g, n, gen_i64(g, 0)), gen_i64(g, BLOCK_REACH));
+    end = gen_splat(g, LLVMBuildTrunc(g->b, end, g->i32, ""), lanes);
+    return LLVMBuildICmp(g->b, LLVMIntULT, lane, end, "");
+}
+
+/// lo <= j < hi as one unsigned comparison.
+static LLVMValueRef axis_live(Emit *e, const Prepared *p, int d, const Place *at) {
+    Gen *g = e->g;
+    int axis = p->a.axis_of[d], lanes = axis == at->axis ? at->lanes : 0;
+    if ((!p->lo[d] && !p->hi[d]) || full_covers(e, p, d, at->at[axis])) return NULL;
+    LLVMValueRef lo = p->lo[d] ? p->lo[d] : gen_i64(g, 0);
+    LLVMValueRef hi = p->hi[d] ? p->hi[d] : gen_i64(g, p->a.subs[d].size);
+    LLVMValueRef from = p->lo[d] ? sub(e, at->at[axis], lo) : at->at[axis];
+    LLVMValueRef n = p->lo[d] ? sub(e, hi, lo) : hi;
+    if (!lanes) return LLVMBuildICmp(g->b, LLVMIntULT, from, gen_max(g, n, gen_i64(g, 0)), "");
+    // Without lo, from is a coordinate of the block and fits 32 bits as it is.
+    if (p->lo[d]) from = gen_max(g, from, gen_i64(g, -BLOCK_REACH));
+    return lanes_below(e, from, n, lanes);
 }
 
 /// The part of the address and of the mask that picked dimensions give.
@@ -221,7 +225,7 @@ static LLVMValueRef axis_step(Emit *e, const Prepared *p, int axis) {
 
 Lanes access_lanes(Emit *e, const Prepared *p, const Place *at) {
     Gen *g = e->g;
-    Lanes l = {.offset = p->offset, .live = p->live};
+    Lanes l = {.offset = p->offset, .live = full_covers(e, p, -1, NULL) ? NULL : p->live};
     l.step = at->lanes ? access_stride(p->op, at->axis) : 0;
     bool affine = l.step != DYNAMIC || !in_pick(&p->a, at->axis);
     for (int d = 0; d < p->a.n_subs; d++) {

@@ -66,7 +66,7 @@ typedef struct TensorRef {
     LLVMValueRef data;
     LLVMValueRef dims[MAX_RANK], strides[MAX_RANK]; // i64, strides in elements
     LLVMValueRef shape, steps; // what the caller passed, in memory; NULL inside launches
-    int id; // alias scope: tensors of different id do not overlap
+    int id;                    // alias scope: tensors of different id do not overlap
 } TensorRef;
 
 struct Emit {
@@ -80,9 +80,10 @@ struct Emit {
     struct Memo *memo;         // vectors known here
     struct Bindings *bindings; // Value -> scalar, tensor, buffer or prepared access
     struct ArenaPlan *space;
-    struct Plan *plan; // what gets a buffer (plan.c)
-    struct Nest *nest; // roots being gathered (nest.c)
+    struct Plan *plan;           // what gets a buffer (plan.c)
+    struct Nest *nest;           // roots being gathered (nest.c)
     const struct Square *square; // of the tile being emitted, or NULL (square.c)
+    const struct Full *full;     // of a body without masks, or NULL (full.c)
 };
 
 /// The LLVM scalar of a rank-0 value; set for ops as they are emitted, and for the arguments of a
@@ -183,12 +184,12 @@ void buffer_store(Emit *e, const Buffer *b, const Place *p, LLVMValueRef x);
 
 /// The CpuFeatures of a level; those that the system hands out on request, where it is the host.
 unsigned dot_features(const TargetInfo *info, const char *level); // micro.c
-void lower_contract(Emit *e, Op *op);  // contract.c
-void lower_dot(Emit *e, Op *op);       // contract.c
-void lower_sort(Emit *e, Op *op);      // sort.c
-void lower_scan(Emit *e, Op *op);      // scan.c
-void lower_histogram(Emit *e, Op *op); // picks.c
-void lower_gather(Emit *e, Op *op);    // picks.c
+void lower_contract(Emit *e, Op *op);                             // contract.c
+void lower_dot(Emit *e, Op *op);                                  // contract.c
+void lower_sort(Emit *e, Op *op);                                 // sort.c
+void lower_scan(Emit *e, Op *op);                                 // scan.c
+void lower_histogram(Emit *e, Op *op);                            // picks.c
+void lower_gather(Emit *e, Op *op);                               // picks.c
 
 /// Transposes n vectors of n lanes in registers (transpose.c); n a power of 2.
 void emit_transpose(const Gen *g, int n, LLVMValueRef *vectors);

@@ -158,8 +158,7 @@ static void settle_buffers(Emit *e, Nest *n) {
 
 /* ---- emitting ------------------------------------------------------------------------------ */
 
-static void add_places(Emit *e, const Nest *n, const LLVMValueRef (*at)[MAX_PLACES], int level,
-                       Place p, Place *places, int *count) {
+static void add_places(Emit *e, const Nest *n, int level, Place p, Place *places, int *count) {
     if (level == n->n_axes) {
         if (*count == MAX_PLACES) ice(e->ctx, (Loc){0}, "a tile has too many places");
         places[(*count)++] = p;
@@ -167,9 +166,9 @@ static void add_places(Emit *e, const Nest *n, const LLVMValueRef (*at)[MAX_PLAC
     }
     const NestAxis *x = &n->axes[level];
     for (int i = 0; i < x->count; i++) {
-        p.at[x->axis] = at[level][i];
+        p.at[x->axis] = x->at[i];
         if (x->axis == p.axis) p.live = x->partial && i == x->count - 1 ? x->tail : x->unit;
-        add_places(e, n, at, level + 1, p, places, count);
+        add_places(e, n, level + 1, p, places, count);
     }
 }
 
@@ -183,13 +182,14 @@ static const Square *square_of(Emit *e, const Nest *n, const Place *places, int 
 }
 
 int nest_places(Emit *e, Nest *n, Place *places) {
-    LLVMValueRef at[MAX_RANK][MAX_PLACES];
-    for (int d = 0; d < n->n_axes; d++)
-        for (int i = 0; i < n->axes[d].count; i++)
-            at[d][i] = gen_add(e->g, n->axes[d].origin, gen_i64(e->g, i * n->axes[d].unit));
+    for (int d = 0; d < n->n_axes; d++) {
+        NestAxis *x = &n->axes[d];
+        for (int i = 0; i < x->count; i++)
+            x->at[i] = gen_add(e->g, x->origin, gen_i64(e->g, i * x->unit));
+    }
     Place p = {.rank = n->space->rank, .axis = n->vector, .lanes = n->lanes, .live = n->lanes};
     int count = 0;
-    add_places(e, n, (const LLVMValueRef(*)[MAX_PLACES])at, 0, p, places, &count);
+    add_places(e, n, 0, p, places, &count);
     return count;
 }
 
@@ -223,6 +223,30 @@ void nest_body(Emit *e, Nest *n) {
     e->square = NULL;
 }
 
+static void nest_level(Emit *e, Nest *n, int level);
+
+/// Whole tiles in a loop.
+static void tiles_loop(Emit *e, Nest *n, int level, LLVMValueRef from, LLVMValueRef to) {
+    NestAxis *x = &n->axes[level];
+    x->partial = false;
+    x->count = x->tile;
+    Loop *l = loop_begin(e, from, to, (int64_t)x->tile * x->unit, "tile");
+    x->origin = l->iv;
+    nest_level(e, n, level + 1);
+    loop_end(e, l, NULL);
+}
+
+/// The vectors' axis: first what needs no masks, then the rest, a vector at a time.
+static void split_level(Emit *e, Nest *n, int level) {
+    NestAxis *x = &n->axes[level];
+    LLVMValueRef bound = full_bound(e, n, level);
+    e->full = n->full;
+    tiles_loop(e, n, level, gen_i64(e->g, 0), bound);
+    e->full = NULL;
+    x->tile = 1;
+    tiles_loop(e, n, level, bound, full_end(e, n, level));
+}
+
 static void nest_level(Emit *e, Nest *n, int level) {
     if (level == n->n_axes) {
         nest_body(e, n);
@@ -234,20 +258,21 @@ static void nest_level(Emit *e, Nest *n, int level) {
         return;
     }
     int64_t tiles = x->full / x->tile, done = tiles * x->tile;
-    x->partial = false;
-    x->count = x->tile;
+    int tile = x->tile;
     if (tiles == 1) {
         int mark = memo_mark(e);
+        x->partial = false;
+        x->count = x->tile;
         x->origin = gen_i64(e->g, 0);
         nest_level(e, n, level + 1);
         memo_forget(e, mark);
+    } else if (tiles > 1 && n->full && x->axis == n->vector) {
+        split_level(e, n, level);
+        done = x->full;
     } else if (tiles > 1) {
-        Loop *l = loop_begin(e, gen_i64(e->g, 0), gen_i64(e->g, done * x->unit),
-                             (int64_t)x->tile * x->unit, "tile");
-        x->origin = l->iv;
-        nest_level(e, n, level + 1);
-        loop_end(e, l, NULL);
+        tiles_loop(e, n, level, gen_i64(e->g, 0), gen_i64(e->g, done * x->unit));
     }
+    x->tile = tile;
     x->count = (int)(x->full - done) + (x->tail ? 1 : 0);
     if (x->count == 0) return;
     x->partial = x->tail != 0;
@@ -263,6 +288,7 @@ void nest_flush(Emit *e) {
     e->nest = NULL;
     settle_buffers(e, n);
     nest_shape(e, n);
+    n->full = full_survey(e, n);
     n->reductions = ctx_array(e->ctx, struct Reduction *, n->roots.n);
     int mark = memo_mark(e);
     nest_level(e, n, 0);

@@ -117,7 +117,7 @@ static void find_loops(Op *op, void *arg) {
     op_walk_pre(op, mark_inner, e);
 }
 
-static bool in_register_loop(const Emit *e, const Op *op) {
+bool plan_in_register_loop(const Emit *e, const Op *op) {
     for (const Op *p = op->parent->parent; p; p = p->parent ? p->parent->parent : NULL)
         if (plan_is_register_loop(e, p)) return true;
     return false;
@@ -125,9 +125,19 @@ static bool in_register_loop(const Emit *e, const Op *op) {
 
 /* ---- the cost of a vector ------------------------------------------------------------------ */
 
+/// A block that says which lanes are live: known nearly everywhere (full.c).
+static bool is_validity(const Value *v) {
+    const Op *op = v->def;
+    while (op && (op->code == OP_BROADCAST || op->code == OP_RESHAPE)) op = operand(op, 0)->def;
+    return op && full_below(op);
+}
+
 static int op_cost(const Op *op) {
     const Value *v = op->n_results ? result(op, 0) : NULL;
     switch (op->code) {
+    case OP_LT: return full_below(op) ? 0 : 1;
+    case OP_SELECT: return is_validity(operand(op, 0)) ? 0 : 1;
+    case OP_IOTA:
     case OP_CONST:
     case OP_BROADCAST:
     case OP_PERMUTE:
@@ -271,7 +281,7 @@ static bool moves_only(const Op *op) {
 }
 
 static void decide(Emit *e, Op *op) {
-    if (!op_is_lazy(op) || result(op, 0)->type->rank == 0 || in_register_loop(e, op)) return;
+    if (!op_is_lazy(op) || result(op, 0)->type->rank == 0 || plan_in_register_loop(e, op)) return;
     Value *v = result(op, 0);
     Info *info = info_of(e, v);
     count_uses(e, v, info);

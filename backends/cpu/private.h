@@ -122,6 +122,10 @@ typedef struct Lanes {
     int64_t step;
 } Lanes;
 Lanes access_lanes(Emit *e, const Prepared *p, const Place *at);
+/// from + lane < n for each lane, as unsigned numbers, in 32 bits: n is clamped to 0 and to what a
+/// block can hold, which keeps the order.
+enum { BLOCK_REACH = INT32_MAX / 2 };
+LLVMValueRef lanes_below(Emit *e, LLVMValueRef from, LLVMValueRef n, int lanes);
 /// The coordinate in dimension d: a scalar or a vector.
 LLVMValueRef access_coordinate(Emit *e, const Prepared *p, int d, const Place *at);
 /// The mask operand at a place of the access's block.
@@ -187,6 +191,7 @@ bool plan_is_cut(const Emit *e, const Value *v);
 bool plan_is_register_loop(const Emit *e, const Op *loop);
 /// A register loop inside another: part of its body.
 bool plan_is_inner_loop(const Emit *e, const Op *loop);
+bool plan_in_register_loop(const Emit *e, const Op *op);
 /// Work of computing one vector of v, in instructions; for choosing unroll factors.
 int plan_cost(Emit *e, const Value *v);
 
@@ -214,7 +219,7 @@ enum { MAX_PLACES = 16 };
 /// A tile of rows as many as a vector has lanes, one vector each: what is contiguous along the rows
 /// is read along them and transposed in registers (square.c).
 typedef struct Square {
-    int n; // 0: the tile at hand is none
+    int n;                         // 0: the tile at hand is none
     LLVMValueRef rows[MAX_PLACES]; // coordinates
 } Square;
 
@@ -227,8 +232,9 @@ typedef struct NestAxis {
     int tail;     // lanes of a last, partial place, or 0
     // While emitting:
     LLVMValueRef origin;
-    int count;    // places at origin, origin + unit, ...
-    bool partial; // the last of them has `tail` lanes
+    int count;                   // places at origin, origin + unit, ...
+    bool partial;                // the last of them has `tail` lanes
+    LLVMValueRef at[MAX_PLACES]; // the places' coordinates
 } NestAxis;
 
 typedef struct Nest {
@@ -241,6 +247,7 @@ typedef struct Nest {
     int n_axes;
     NestAxis axes[MAX_RANK];
     struct Reduction **reductions; // one a root, or NULL
+    struct Full *full;             // what its bodies know to be live, or NULL
 } Nest;
 
 /// Adds a root to the nest that is being gathered, after emitting that one where they do not fit.
@@ -267,6 +274,21 @@ void nest_shape(Emit *e, Nest *n);
 /// identity: it is wanted at the very place of r.
 typedef void ReachVisit(void *arg, Value *v, int axis, bool identity);
 void reach(Emit *e, const Root *r, int axis, ReachVisit *visit, void *arg);
+
+/* ---- full.c --------------------------------------------------------------------------------- */
+
+/// What a nest masks, once its axes are settled; NULL where that is nothing.
+struct Full *full_survey(Emit *e, const Nest *n);
+/// Coordinates along the vectors, level `level`, below which no mask is needed for the places at
+/// hand of the levels around: a number of whole tiles.
+LLVMValueRef full_bound(Emit *e, const Nest *n, int level);
+/// The end of the whole vectors that do anything: nothing is written beyond.
+LLVMValueRef full_end(Emit *e, const Nest *n, int level);
+/// The body being emitted has no dead lanes in dimension d (-1: in AT ones) of a Prepared access,
+/// or of a comparison, at the coordinate `at` of its axis.
+bool full_covers(const Emit *e, const void *key, int d, LLVMValueRef at);
+/// n where op is iota < n, which is how `valid` is written; else NULL.
+const Value *full_below(const Op *op);
 
 /* ---- reduce.c ------------------------------------------------------------------------------ */
 

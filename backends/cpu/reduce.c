@@ -143,9 +143,9 @@ static void finish(Emit *e, const Nest *n, Reduction *r, int out, const Place *p
         for (Reduction *r = (n_)->reductions[i]; r; r = NULL)                                      \
             for (int k = 0; k < r->n_out * r->units * r->n; k++)
 
-static void loop_steps(Emit *e, Nest *n, NestAxis *x, int64_t from, int64_t to) {
-    Loop *l = loop_begin(e, gen_i64(e->g, from * x->unit), gen_i64(e->g, to * x->unit),
-                         (int64_t)x->tile * x->unit, "reduce");
+static void loop_steps(Emit *e, Nest *n, NestAxis *x, LLVMValueRef from, LLVMValueRef to) {
+    Loop *l = loop_begin(e, from, to, (int64_t)x->tile * x->unit, "reduce");
+    x->count = x->tile;
     for_each_acc(r, n, i, k) r->acc[k] = loop_carry(e, l, r->acc[k]);
     x->origin = l->iv;
     nest_body(e, n);
@@ -155,6 +155,19 @@ static void loop_steps(Emit *e, Nest *n, NestAxis *x, int64_t from, int64_t to) 
     loop_end(e, l, next);
     m = 0;
     for_each_acc(r, n, i, k) r->acc[k] = l->carried[m++];
+}
+
+/// First the steps that need no masks, then the rest, a vector at a time.
+static void split_steps(Emit *e, Nest *n, int level) {
+    NestAxis *x = &n->axes[level];
+    int tile = x->tile;
+    LLVMValueRef bound = full_bound(e, n, level);
+    e->full = n->full;
+    loop_steps(e, n, x, gen_i64(e->g, 0), bound);
+    e->full = NULL;
+    x->tile = 1;
+    loop_steps(e, n, x, bound, gen_i64(e->g, x->full * x->unit));
+    x->tile = tile;
 }
 
 static void straight_steps(Emit *e, Nest *n, NestAxis *x, int64_t from, int count) {
@@ -188,8 +201,12 @@ void reduce_level(Emit *e, Nest *n, int level) {
         straight_steps(e, n, x, 0, x->tile);
         from = x->tile;
     }
-    x->count = x->tile;
-    if (from < done) loop_steps(e, n, x, from, done);
+    if (n->full && x->axis == n->vector && tiles > 1 && from == 0) {
+        split_steps(e, n, level);
+        done = x->full;
+    } else if (from < done) {
+        loop_steps(e, n, x, gen_i64(e->g, from * x->unit), gen_i64(e->g, done * x->unit));
+    }
     int rest = (int)(x->full - done) + (x->tail ? 1 : 0);
     x->partial = x->tail != 0;
     if (rest) straight_steps(e, n, x, done, rest);

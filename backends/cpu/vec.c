@@ -179,7 +179,16 @@ static LLVMValueRef lazy_select(Emit *e, Op *op, const Place *p) {
     return gen_select(e->g, c, args[0], args[1]);
 }
 
+/// iota < n, without 64-bit lanes.
+static LLVMValueRef lazy_below(Emit *e, const Op *op, const Place *p) {
+    if (full_covers(e, op, 0, p->at[0])) return LLVMConstInt(e->g->i1, 1, false);
+    LLVMValueRef n = emit_scalar(e, full_below(op));
+    if (p->lanes) return lanes_below(e, p->at[0], n, p->lanes);
+    return LLVMBuildICmp(e->g->b, LLVMIntSLT, p->at[0], n, "");
+}
+
 static LLVMValueRef lazy_elementwise(Emit *e, Op *op, const Place *p) {
+    if (p->rank == 1 && full_below(op)) return lazy_below(e, op, p);
     LLVMValueRef args[3];
     lazy_operands(e, op, p, args);
     return gen_elementwise(e->g, op->code, operand(op, 0)->type->elem, args);
