@@ -61,6 +61,13 @@ static double f16_value(uint16_t v) {
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
+/// The upper half of f: the bits of a bf16.
+static uint16_t to_bf16(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
 static double softmax_error(const double *x, const double *y, int n) {
     double top = -1e300, sum = 0, worst = 0;
     for (int i = 0; i < n; i++) top = fmax(top, x[i]);
@@ -75,11 +82,7 @@ static void test_softmax(void) {
         for (int c = 0; c < 5; c++) {
             int n = columns[c];
             double worst = 0, worst16 = 0;
-            for (int i = 0; i < rows[r] * n; i++) {
-                uint32_t bits;
-                memcpy(&bits, &fx[i], 4);
-                hx[i] = (uint16_t)(bits >> 16);
-            }
+            for (int i = 0; i < rows[r] * n; i++) hx[i] = to_bf16(fx[i]);
             expect(softmax_f32(fx, fo, rows[r], n) == TG_OK, "softmax_f32");
             expect(softmax_bf16(hx, hy, rows[r], n) == TG_OK, "softmax_bf16");
             for (int i = 0; i < rows[r]; i++) {
@@ -105,22 +108,27 @@ static void test_matmul(void) {
         expect(matmul_f32(fx, fy, fo, m, k, n) == TG_OK, "matmul_f32");
         expect(matmul_f64(dx, dy, dz, m, k, n) == TG_OK, "matmul_f64");
         expect(matmul_i8(ix, iy, iz, m, k, n) == TG_OK, "matmul_i8");
-        double worst = 0, worst64 = 0, worst8 = 0;
+        for (int i = 0; i < MANY; i++) hx[i] = to_bf16(fx[i]), hy[i] = to_bf16(fy[i]);
+        expect(matmul_bf16(hx, hy, fz, m, k, n) == TG_OK, "matmul_bf16");
+        double worst = 0, worst64 = 0, worst8 = 0, worst16 = 0;
         for (int i = 0; i < m; i++)
             for (int j = 0; j < n; j++) {
-                double sum = 0, sum64 = 0, sum8 = 0;
+                double sum = 0, sum64 = 0, sum8 = 0, sum16 = 0;
                 for (int l = 0; l < k; l++) {
                     sum += (double)fx[i * k + l] * fy[l * n + j];
                     sum64 += dx[i * k + l] * dy[l * n + j];
+                    sum16 += (double)bf16_value(hx[i * k + l]) * bf16_value(hy[l * n + j]);
                     sum8 += (double)ix[i * k + l] * iy[l * n + j];
                 }
                 worst = fmax(worst, fabs(sum - fo[i * n + j]));
                 worst64 = fmax(worst64, fabs(sum64 - dz[i * n + j]));
+                worst16 = fmax(worst16, fabs(sum16 - fz[i * n + j]));
                 worst8 = fmax(worst8, fabs(sum8 - iz[i * n + j]));
             }
         expect_near(worst, 1e-5, "matmul_f32");
         expect_near(worst64, 1e-13, "matmul_f64");
         expect_near(worst8, 0, "matmul_i8");
+        expect_near(worst16, 1e-4, "matmul_bf16");
     }
 }
 
@@ -178,8 +186,8 @@ static void test_scale(void) {
     expect(scale_f16(hx, hy, 0.5f, 0, 1000) == TG_OK, "scale_f16");
     double worst = 0;
     for (int i = 0; i < 1000; i++)
-        worst = fmax(worst, fabs(f16_value(hx[i]) / 2 - f16_value(hy[i])) -
-                                ldexp(1, -25) - fabs(f16_value(hx[i])) / 4096);
+        worst = fmax(worst, fabs(f16_value(hx[i]) / 2 - f16_value(hy[i])) - ldexp(1, -25) -
+                                fabs(f16_value(hx[i])) / 4096);
     expect_near(worst, 0, "scale_f16");
     memcpy(fo, fx, sizeof fo);
     expect(scale_f32(fo, fo, 2, 0, MANY) == TG_OK, "in place");
