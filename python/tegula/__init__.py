@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tegula's kernels on arrays.
+
+    import numpy as np, tegula
+    softmax = tegula.load("softmax.teg").softmax
+    y = np.empty_like(x)
+    softmax(x, y)
+
+Kernels are compiled when they are called with arrays of a new kind. Calls release Python's lock, and
+may be made from any thread.
+"""
+
+import ctypes
+import os
+import threading
+import weakref
+
+from . import _library as c
+from ._arrays import bfloat16, float8_e4m3, float8_e5m2, int4, tensor, uint4
+from ._library import Error
+
+__version__ = "0.1.0"
+__all__ = [
+    "Context",
+    "Error",
+    "Kernel",
+    "Module",
+    "bfloat16",
+    "float8_e4m3",
+    "float8_e5m2",
+    "int4",
+    "library_path",
+    "load",
+    "source",
+    "uint4",
+    "version",
+]
+
+library_path = c.path
+
+
+def version():
+    """That of the library: "0.1.0"."""
+    return c.version().decode()
+
+
+# ---- contexts --------------------------------------------------------------------------------------
+
+_current = threading.local()  # .stack: contexts that this thread has entered
+
+
+def _stack():
+    if not hasattr(_current, "stack"):
+        _current.stack = []
+    return _current.stack
+
+
+def _end_context(handle, _hooks):
+    c.context_destroy(handle)
+
+
+class Context:
+    """Threads and hooks: `with Context(threads=1, print=print): kernel(x, y)`.
+
+    threads: 0 for one a core. print hears what kernels print, log hears warnings; each is called
+    with a text, from any thread.
+    """
+
+    def __init__(self, threads=0, print=None, log=None):
+        def hook(call):
+            return (
+                c.TEXT(lambda _, text: call(text.decode("utf-8", "replace"))) if call else c.TEXT()
+            )
+
+        # Kept: the library calls them as long as the context lives.
+        self._hooks = hook(log), hook(print)
+        options = c.Options(size=ctypes.sizeof(c.Options), threads=threads)
+        options.log, options.print = self._hooks
+        handle = ctypes.c_void_p()
+        c.check(c.context_create(ctypes.byref(options), ctypes.byref(handle)))
+        self._handle = handle.value
+        weakref.finalize(self, _end_context, self._handle, self._hooks)
+
+    @property
+    def threads(self):
+        return c.context_threads(self._handle)
+
+    def __enter__(self):
+        _stack().append((self, c.context_use(self._handle)))
+        return self
+
+    def __exit__(self, *_):
+        _, before = _stack().pop()
+        c.context_use(before)
+
+
+# ---- kernels ---------------------------------------------------------------------------------------
+
+
+class _Param:
+    __slots__ = ("name", "kind", "optional", "written")
+
+    def __init__(self, info):
+        self.name = info.name.decode()
+        self.kind = info.kind
+        self.optional = bool(info.flags & c.OPTIONAL)
+        self.written = bool(info.flags & c.WRITTEN)
+
+
+def _number(name, value):
+    """Scalars of NumPy and of other libraries turn into Python's by item()."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        if hasattr(value, "__index__"):
+            value = value.__index__()
+        elif hasattr(value, "__float__"):
+            value = float(value)
+        else:
+            raise TypeError(f"'{name}' must be a number, not {type(value).__name__}")
+    arg = c.Arg()
+    if isinstance(value, float):
+        arg.kind, arg.value.f = c.ARG_FLOAT, value
+        return arg
+    # All 64 bits of a u64 go through.
+    if not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError(f"'{name}': {value} does not fit into 64 bits")
+    arg.kind, arg.value.i = c.ARG_INT, value if value < 1 << 63 else value - (1 << 64)
+    return arg
+
+
+class _Handle:
+    """A module of the library, kept by its kernels. Its context must outlive it."""
+
+    def __init__(self, value):
+        self.value = value
+        context = _stack()[-1][0] if _stack() else None
+        weakref.finalize(self, _destroy, value, context)
+
+
+def _destroy(module, _context):
+    c.module_destroy(module)
+
+
+class Kernel:
+    """Called with one argument a parameter, in order or by name. Results go to the arrays that are
+    passed for them."""
+
+    def __init__(self, module, handle):
+        self._module = module  # keeps the code
+        self._handle = handle
+        if handle.contents.abi != c.ABI:
+            raise ImportError(f"{c.path} is not of this package's version")
+        info = handle.contents.info.contents
+        self.name = info.name.decode()
+        self.signature = info.signature.decode()
+        self._params = [_Param(info.params[i]) for i in range(info.n_params)]
+
+    @property
+    def params(self):
+        """The names of the parameters."""
+        return [p.name for p in self._params]
+
+    def __repr__(self):
+        return f"<{self.signature}>"
+
+    def _ordered(self, args, named):
+        if len(args) > len(self._params):
+            raise TypeError(
+                f"{self.name} takes {len(self._params)} arguments ({', '.join(self.params)}), "
+                f"found {len(args)}"
+            )
+        values = list(args)
+        for p in self._params[len(args) :]:
+            if p.name in named:
+                values.append(named.pop(p.name))
+            elif p.optional:
+                values.append(None)
+            else:
+                raise TypeError(f"{self.name}: the argument '{p.name}' is missing")
+        for name in named:
+            twice = name in self.params
+            raise TypeError(
+                f"{self.name}: '{name}' is {'given twice' if twice else 'no parameter'}"
+            )
+        return values
+
+    def _run(self, function, args, named):
+        values = self._ordered(args, named)
+        given = (c.Arg * max(len(values), 1))()
+        held = []
+        for i, (p, value) in enumerate(zip(self._params, values)):
+            if p.kind != c.TENSOR:
+                given[i] = _number(p.name, value)
+                continue
+            given[i].kind = c.ARG_TENSOR
+            if value is None:
+                continue  # the library says whether that is allowed
+            held.append(tensor(p.name, value, p.written))
+            given[i].value.tensor = ctypes.pointer(held[-1].tensor)
+        c.check(function(self._handle, given, len(values)))
+
+    def __call__(self, *args, **named):
+        self._run(c.launch, args, named)
+
+    def prepare(self, *args, **named):
+        """Compiles what such a call needs, without running it."""
+        self._run(c.prepare, args, named)
+
+
+class Module:
+    """The kernels of a source, as attributes and by name: module.softmax, module["softmax"]."""
+
+    def __init__(self, handle, name):
+        owner = _Handle(handle)
+        self.name = name
+        self.kernels = {}
+        for i in range(c.module_kernels(handle)):
+            kernel = Kernel(owner, c.module_kernel_at(handle, i))
+            self.kernels[kernel.name] = kernel
+
+    def __getitem__(self, name):
+        if name in self.kernels:
+            return self.kernels[name]
+        raise KeyError(
+            f"{self.name} has no kernel '{name}'; it has {', '.join(self.kernels) or 'none'}"
+        )
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["kernels"][name]
+        except KeyError:
+            has = ", ".join(self.__dict__.get("kernels", ())) or "none"
+            raise AttributeError(
+                f"{self.__dict__.get('name')} has no kernel '{name}'; it has {has}"
+            ) from None
+
+    def __dir__(self):
+        return [*super().__dir__(), *self.kernels]
+
+    def __repr__(self):
+        return f"<tegula module {self.name}: {', '.join(self.kernels)}>"
+
+
+def _options(paths, settings, check, debug):
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    joined = ":".join(os.fspath(p) for p in paths) if paths else None
+    if isinstance(settings, dict):
+        settings = " ".join(f"{name}={int(value)}" for name, value in settings.items())
+    return c.ModuleOptions(
+        ctypes.sizeof(c.ModuleOptions),
+        os.fsencode(joined) if joined else None,
+        settings.encode() if settings else None,
+        bool(check),
+        bool(debug),
+    )
+
+
+def load(path, paths=None, settings=None, check=False, debug=False):
+    """The module of a file; "std/NAME.teg" is one of the library.
+
+    paths: folders in which imports are looked for, after the file's own. settings: tune values to
+    pin, {"BM": 64}. check: indices, asserts and divisions are checked at each launch.
+    """
+    options = _options(paths, settings, check, debug)
+    handle = ctypes.c_void_p()
+    name = os.fspath(path)
+    c.check(c.module_from_file(os.fsencode(name), ctypes.byref(options), ctypes.byref(handle)))
+    return Module(handle.value, name)
+
+
+def source(text, name="<source>", paths=None, settings=None, check=False, debug=False):
+    """The module of a source text; name stands in messages."""
+    options = _options(paths, settings, check, debug)
+    handle = ctypes.c_void_p()
+    data = text.encode() if isinstance(text, str) else bytes(text)
+    c.check(
+        c.module_from_source(
+            data, len(data), os.fsencode(name), ctypes.byref(options), ctypes.byref(handle)
+        )
+    )
+    return Module(handle.value, name)

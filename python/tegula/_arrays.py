@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Arrays as DLTensors, without a copy: by NumPy's array interface or by DLPack."""
+
+import ctypes
+
+from . import _library as c
+
+INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6
+E4M3, E5M2 = 10, 12
+
+# The array interface's letter of a type -> DLPack's code.
+_KINDS = {"i": INT, "u": UINT, "f": FLOAT, "b": BOOL}
+# Types that NumPy knows by ml_dtypes alone, by name.
+_NAMED = {
+    "bfloat16": (BFLOAT, 16),
+    "float8_e4m3fn": (E4M3, 8),
+    "float8_e5m2": (E5M2, 8),
+}
+
+
+class As:
+    """An array whose elements are the bits of another type."""
+
+    def __init__(self, array, code, bits, last=None):
+        self.array, self.code, self.bits, self.last = array, code, bits, last
+
+
+def bfloat16(array):
+    """The bits of bf16 in an array of 16-bit integers."""
+    return As(array, BFLOAT, 16)
+
+
+def float8_e4m3(array):
+    """The bits of f8e4m3 in an array of 8-bit integers."""
+    return As(array, E4M3, 8)
+
+
+def float8_e5m2(array):
+    """The bits of f8e5m2 in an array of 8-bit integers."""
+    return As(array, E5M2, 8)
+
+
+def int4(array, n=None):
+    """Two i4 a byte, the low half first; n of them along the last axis (all by default)."""
+    return As(array, INT, 4, n)
+
+
+def uint4(array, n=None):
+    """Two u4 a byte, the low half first; n of them along the last axis (all by default)."""
+    return As(array, UINT, 4, n)
+
+
+class Held:
+    """A tensor and what must live as long as it is used."""
+
+    __slots__ = ("tensor", "keep")
+
+    def __init__(self, tensor, *keep):
+        self.tensor, self.keep = tensor, keep
+
+
+def _element(name, array, typestr):
+    """DLPack's code and bits of an array's elements."""
+    dtype = str(getattr(getattr(array, "dtype", None), "name", ""))
+    if dtype in _NAMED:
+        return _NAMED[dtype]
+    order, kind, size = typestr[0], typestr[1], int(typestr[2:])
+    if kind not in _KINDS or dtype.endswith("int4"):
+        raise TypeError(f"'{name}': arrays of {dtype or typestr} cannot be passed")
+    if order == ">":
+        raise TypeError(f"'{name}': the bytes of {dtype} are swapped; convert the array")
+    return _KINDS[kind], 8 * size
+
+
+def _make(data, code, bits, shape, strides):
+    """strides count elements; None: dense."""
+    rank = len(shape)
+    array = ctypes.c_int64 * max(rank, 1)
+    extents = array(*shape)
+    steps = array(*strides) if strides is not None else None
+    tensor = c.DLTensor(
+        data,
+        c.DLDevice(1, 0),
+        rank,
+        c.DLDataType(code, bits, 1),
+        ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64)),
+        ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64)) if steps else None,
+        0,
+    )
+    return Held(tensor, extents, steps)
+
+
+def _from_interface(name, array, interface, written):
+    data, read_only = interface["data"]
+    if written and read_only:
+        raise ValueError(f"'{name}' is written, but the array is read-only")
+    code, bits = _element(name, array, interface["typestr"])
+    shape, strides = interface["shape"], interface.get("strides")
+    if strides is not None:
+        size = bits // 8
+        if any(s % size for s in strides):
+            raise TypeError(f"'{name}': its strides are no multiples of an element; copy the array")
+        strides = [s // size for s in strides]
+    held = _make(data, code, bits, shape, strides)
+    held.keep += (array,)
+    return held
+
+
+def _from_dlpack(name, array):
+    """The capsule stays the producer's: it is not consumed, and frees itself after the launch."""
+    capsule = array.__dlpack__()
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    pointer = get(capsule, b"dltensor")
+    tensor = ctypes.cast(pointer, ctypes.POINTER(c.DLTensor)).contents
+    if tensor.ndim > c.MAX_RANK:
+        raise TypeError(f"'{name}' has {tensor.ndim} dimensions, {c.MAX_RANK} are the most")
+    return Held(tensor, capsule, array)
+
+
+def _dense(shape):
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.insert(0, step)
+        step *= extent
+    return strides
+
+
+def _nibbles(name, shape, strides, last):
+    """Shape and strides in elements of 4 bits, from those of the bytes."""
+    if not shape or (shape[-1] > 1 and strides[-1] != 1):
+        raise TypeError(f"'{name}': the bytes of a row of 4-bit elements must be contiguous")
+    n = 2 * shape[-1] if last is None else last
+    if not 0 <= n <= 2 * shape[-1]:
+        raise ValueError(f"'{name}': {n} elements do not fit into {shape[-1]} bytes")
+    return shape[:-1] + [n], [2 * s for s in strides[:-1]] + [1]
+
+
+def _reinterpret(name, view, written):
+    held = tensor(name, view.array, written)
+    t = held.tensor
+    whole = max(view.bits, 8)
+    if t.dtype.bits != whole or t.dtype.code not in (INT, UINT):
+        raise TypeError(f"'{name}': its bits must be in integers of {whole} bits")
+    shape = t.shape[: t.ndim]
+    strides = t.strides[: t.ndim] if t.strides else _dense(shape)
+    if view.bits == 4:
+        shape, strides = _nibbles(name, shape, strides, view.last)
+    again = _make(t.data, view.code, view.bits, shape, strides)
+    again.tensor.byte_offset = t.byte_offset
+    again.keep += (held,)
+    return again
+
+
+def tensor(name, array, written):
+    """The DLTensor of an argument."""
+    if isinstance(array, As):
+        return _reinterpret(name, array, written)
+    interface = getattr(array, "__array_interface__", None)
+    if interface is not None:
+        return _from_interface(name, array, interface, written)
+    if hasattr(array, "__dlpack__"):
+        return _from_dlpack(name, array)
+    raise TypeError(
+        f"'{name}' must be an array (NumPy, or with __dlpack__), not {type(array).__name__}"
+    )

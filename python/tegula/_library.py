@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""libtegula.so as ctypes sees it: structures of tegula.h, dlpack.h and abi.h, and the functions."""
+
+import ctypes
+import os
+import pathlib
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint8
+from ctypes import c_int8, c_uint16, c_uint32, c_uint64, c_void_p
+
+MAX_RANK = 8
+ABI = 1
+
+# Kinds and flags of parameters, runtime/abi.h.
+TENSOR, SCALAR, CONST = range(3)
+OPTIONAL, WRITTEN, BOOL = 1, 2, 4
+
+STATUS = (
+    "TG_OK",
+    "TG_ERROR_ARGUMENT",
+    "TG_ERROR_CONTRACT",
+    "TG_ERROR_SOURCE",
+    "TG_ERROR_NOT_FOUND",
+    "TG_ERROR_MEMORY",
+    "TG_ERROR_UNSUPPORTED",
+    "TG_ERROR_INTERNAL",
+)
+
+
+class DLDevice(ctypes.Structure):
+    _fields_ = [("device_type", c_int32), ("device_id", c_int32)]
+
+
+class DLDataType(ctypes.Structure):
+    _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16)]
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("device", DLDevice),
+        ("ndim", c_int32),
+        ("dtype", DLDataType),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]
+
+
+class ArgValue(ctypes.Union):
+    _fields_ = [("tensor", POINTER(DLTensor)), ("i", c_int64), ("f", c_double)]
+
+
+class Arg(ctypes.Structure):
+    _fields_ = [("kind", c_int), ("value", ArgValue)]
+
+
+ARG_TENSOR, ARG_INT, ARG_FLOAT = range(3)
+
+
+class ModuleOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("paths", c_char_p),
+        ("settings", c_char_p),
+        ("check", c_int),
+        ("debug", c_int),
+    ]
+
+
+ALLOCATE = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t)
+RELEASE = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
+TEXT = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class Options(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("threads", c_int),
+        ("user", c_void_p),
+        ("allocate", ALLOCATE),
+        ("release", RELEASE),
+        ("log", TEXT),
+        ("print", TEXT),
+        ("parallel", c_void_p),
+    ]
+
+
+class ParamInfo(ctypes.Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("kind", c_uint8),
+        ("flags", c_uint8),
+        ("code", c_uint8),
+        ("bits", c_uint8),
+        ("type", c_int8),
+        ("rank", c_int8),
+        ("pack_at", c_int8),
+        ("pack", c_int8),
+    ]
+
+
+class KernelInfo(ctypes.Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("signature", c_char_p),
+        ("params", POINTER(ParamInfo)),
+        ("variants", c_void_p),
+        ("n_params", c_int32),
+        ("n_types", c_int32),
+        ("n_variants", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class KernelStruct(ctypes.Structure):
+    _fields_ = [
+        ("abi", c_uint32),
+        ("reserved", c_uint32),
+        ("info", POINTER(KernelInfo)),
+        ("state", c_void_p),
+    ]
+
+
+KernelPointer = POINTER(KernelStruct)
+
+
+def _candidates():
+    """Where the library may be, the surest first."""
+    named = os.environ.get("TEGULA_LIBRARY")
+    if named:
+        return [named]
+    here = pathlib.Path(__file__).resolve().parent
+    beside = here / "libtegula.so"
+    tree = here.parent.parent / "build" / "libtegula.so"
+    files = [str(p) for p in (beside, tree) if p.is_file()]
+    return files + ["libtegula.so.0", "libtegula.so"]
+
+
+def _open():
+    reasons = []
+    for name in _candidates():
+        try:
+            return ctypes.CDLL(name), name
+        except OSError as error:
+            reasons.append(str(error))
+    raise ImportError(
+        "libtegula.so was not found: set TEGULA_LIBRARY to its path\n" + "\n".join(reasons)
+    )
+
+
+lib, path = _open()
+
+
+def _declare(name, result, *arguments):
+    function = getattr(lib, name)
+    function.restype = result
+    function.argtypes = arguments
+    return function
+
+
+last_error = _declare("tg_last_error", c_char_p)
+version = _declare("tg_version", c_char_p)
+context_create = _declare("tg_context_create", c_int, POINTER(Options), POINTER(c_void_p))
+context_destroy = _declare("tg_context_destroy", None, c_void_p)
+context_use = _declare("tg_context_use", c_void_p, c_void_p)
+context_threads = _declare("tg_context_threads", c_int, c_void_p)
+launch = _declare("tg_launch", c_int, KernelPointer, POINTER(Arg), c_int)
+prepare = _declare("tg_prepare", c_int, KernelPointer, POINTER(Arg), c_int)
+module_from_source = _declare(
+    "tg_module_from_source",
+    c_int,
+    c_char_p,
+    c_size_t,
+    c_char_p,
+    POINTER(ModuleOptions),
+    POINTER(c_void_p),
+)
+module_from_file = _declare(
+    "tg_module_from_file", c_int, c_char_p, POINTER(ModuleOptions), POINTER(c_void_p)
+)
+module_destroy = _declare("tg_module_destroy", None, c_void_p)
+module_kernels = _declare("tg_module_kernels", c_int, c_void_p)
+module_kernel_at = _declare("tg_module_kernel_at", KernelPointer, c_void_p, c_int)
+
+
+class Error(Exception):
+    """A call of the library that failed. `status` is its name, the text says why."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+    def __reduce__(self):
+        return Error, (self.status, str(self))
+
+
+def check(status):
+    """Raises what a failed call says; on the thread that made the call."""
+    if status:
+        name = STATUS[status] if 0 <= status < len(STATUS) else str(status)
+        raise Error(name, last_error().decode("utf-8", "replace"))
+
+
+__all__ = [name for name in dir() if not name.startswith("_")] + ["byref"]

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The Python package on NumPy arrays and DLPack, against NumPy.
+
+Environment: PYTHONPATH (python/), TEGULA_LIBRARY. Usage: python_test.py [unittest's arguments].
+"""
+
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import tegula
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = """
+kernel scale<T: any>(x: T[..N], y: T[..N], c: f32, add: T[..N]?) tune B = 64 | 256 {
+    parallel n in N by B {
+        var v = x[n] as f32 * c;
+        if add { v += add[n] as f32; }
+        y[n] = v as T;
+    }
+}
+kernel power(x: f64[N], y: f64[N], n: const i64) {
+    parallel i in N by 16 {
+        var p: f64<16> = 1;
+        for k in n { p *= x[i]; }
+        y[i] = p;
+    }
+}
+kernel unpack(x: i4[M, N], y: i32[M, N]) {
+    parallel m in M, n in N by 16 { y[m, n] = x[m, n] as i32; }
+}
+kernel flags(x: bool[N], y: i32[N], all: bool, big: u64) {
+    parallel n in N by 16 { y[n] = x[n] || all ? (big >> 60) as i32 : 0; }
+}
+kernel hello(n: i32) { parallel { print("n is", n); } }
+kernel total(x: f32[..N], y: f32[]) {
+    parallel { var s: f32 = 0; for n in N by 64 { s += sum(x[n]); } y[] = s; }
+}
+"""
+
+
+class Arrays(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.m = tegula.source(SOURCE, "python.teg")
+
+    def check_scale(self, x, y, add=None):
+        self.m.scale(x, y, 2, add)
+        want = 2 * x.astype("f8") + (0 if add is None else add.astype("f8"))
+        np.testing.assert_array_equal(y.astype("f8"), want)
+
+    def test_types(self):
+        for name in "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split():
+            x = np.arange(24).reshape(2, 3, 4).astype(name)
+            self.check_scale(x, np.zeros_like(x))
+            self.check_scale(x, np.zeros_like(x), x[::-1])
+
+    def test_views(self):
+        whole = np.arange(4000, dtype="f4").reshape(10, 20, 20)
+        out = np.zeros((40, 40, 40), "f4")
+        views = [
+            whole[:, ::2, 3:7],
+            whole.transpose(2, 0, 1),
+            whole[::-1, ::-3, ::-1],
+            np.broadcast_to(whole[0, 0], (5, 20)),
+            whole[3:3],
+            whole[2, 3, 4],
+            whole[:, :1, :1],
+        ]
+        for x in views:
+            x = np.asarray(x)
+            if x.ndim:
+                x = x.view()
+                self.check_scale(x, np.empty(x.shape, "f4"))
+            for target in (out[tuple(slice(n) for n in x.shape)] if x.ndim == 3 else None,):
+                if target is not None:
+                    self.check_scale(x, target)
+        for shape in ((), (1,), (0,), (1, 1, 1), (2, 1, 3)):
+            x = np.ones(shape, "f4")
+            self.check_scale(x, np.empty(shape, "f4"))
+
+    def test_in_place(self):
+        x = np.arange(10, dtype="f4")
+        self.m.scale(x, x, 3)
+        np.testing.assert_array_equal(x, 3 * np.arange(10))
+
+    def test_scalars(self):
+        x = np.linspace(0, 1, 20)
+        y = np.empty_like(x)
+        for n in (0, 1, 5, np.int32(3), np.array(2)):
+            self.m.power(x, y, n)
+            np.testing.assert_allclose(y, x ** int(n), rtol=1e-14)
+        self.m.power(n=4, y=y, x=x)
+        np.testing.assert_allclose(y, x**4, rtol=1e-14)
+        i = np.zeros(5, "i4")
+        self.m.flags(np.array([1, 0, 1, 0, 1], bool), i, False, (1 << 64) - 1)
+        np.testing.assert_array_equal(i, [15, 0, 15, 0, 15])
+        self.m.flags(np.zeros(5, bool), i, True, 1 << 63)
+        np.testing.assert_array_equal(i, [8] * 5)
+        y0 = np.zeros((), "f4")
+        self.m.total(np.ones((3, 50), "f4"), y0)
+        self.assertEqual(y0, 150)
+
+    def test_bits(self):
+        x = np.arange(-20, 20, dtype="f4")
+        as_bf16 = (x.view("u4") >> 16).astype("u2")
+        y = np.zeros(40, "u2")
+        self.m.scale(tegula.bfloat16(as_bf16), tegula.bfloat16(y), 2)
+        np.testing.assert_array_equal((y.astype("u4") << 16).view("f4"), 2 * x)
+        f8 = np.array([0x38, 0x40, 0xC4], "u1")  # e4m3: 1, 2, -3
+        z = np.zeros(3, "u1")
+        self.m.scale(tegula.float8_e4m3(f8), tegula.float8_e4m3(z), 2)
+        self.assertEqual(list(z), [0x40, 0x48, 0xCC])
+        f8 = np.array([0x3C, 0x40, 0xC2], "u1")  # e5m2: 1, 2, -3
+        self.m.scale(tegula.float8_e5m2(f8), tegula.float8_e5m2(z), 2)
+        self.assertEqual(list(z), [0x40, 0x44, 0xC6])
+        packed = np.array([[0x21, 0x43], [0xF8, 0x07]], "u1")
+        out = np.zeros((2, 4), "i4")
+        self.m.unpack(tegula.int4(packed), out)
+        np.testing.assert_array_equal(out, [[1, 2, 3, 4], [-8, -1, 7, 0]])
+        out = np.zeros((2, 3), "i4")
+        self.m.unpack(tegula.int4(packed, 3), out)
+        np.testing.assert_array_equal(out, [[1, 2, 3], [-8, -1, 7]])
+        with self.assertRaises(TypeError):
+            self.m.scale(tegula.bfloat16(x), tegula.bfloat16(x), 2)
+        with self.assertRaises(ValueError):
+            self.m.unpack(tegula.int4(packed, 5), out)
+
+    @unittest.skipUnless(ml_dtypes, "needs ml_dtypes")
+    def test_ml_dtypes(self):
+        for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+            x = np.arange(-4, 5).astype(getattr(ml_dtypes, name))
+            self.check_scale(x, np.zeros_like(x))
+        with self.assertRaises(TypeError):
+            x = np.zeros(3, ml_dtypes.int4)
+            self.m.scale(x, x, 1)
+
+    def test_dlpack(self):
+        class Other:
+            """An array of a library that is not NumPy."""
+
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self):
+                return self.array.__dlpack__()
+
+        x = np.arange(12, dtype="f4").reshape(3, 4)
+        y = np.zeros((4, 3), "f4")
+        for _ in range(100):
+            self.m.scale(Other(x.T), Other(y), 2)
+        np.testing.assert_array_equal(y, 2 * x.T)
+        gc.collect()
+
+
+class Messages(unittest.TestCase):
+    def setUp(self):
+        self.m = tegula.source(SOURCE, "python.teg")
+
+    def fails(self, status, part, call, *args, **named):
+        with self.assertRaises(tegula.Error) as caught:
+            call(*args, **named)
+        self.assertEqual(caught.exception.status, status)
+        self.assertIn(part, str(caught.exception))
+
+    def test_status(self):
+        x, y = np.zeros(3, "f4"), np.zeros(4, "f4")
+        self.fails("TG_ERROR_CONTRACT", "scale", self.m.scale, x, y, 1)
+        self.fails("TG_ERROR_ARGUMENT", "scale", self.m.scale, x, x.astype("f8"), 1)
+        self.fails("TG_ERROR_ARGUMENT", "optional", self.m.scale, None, x, 1)
+        self.fails("TG_ERROR_SOURCE", "no.teg:1:", tegula.source, "kernel", "no.teg")
+        self.fails("TG_ERROR_NOT_FOUND", "/no/file.teg", tegula.load, "/no/file.teg")
+        self.fails("TG_ERROR_ARGUMENT", "B=", tegula.source, SOURCE, settings="B=")
+
+    def test_python(self):
+        x = np.zeros(3, "f4")
+        read_only = x.view()
+        read_only.flags.writeable = False
+        self.m.scale(read_only, x.copy(), 1)
+        for error, call in {
+            ValueError: lambda: self.m.scale(x.copy(), read_only, 1),
+            AttributeError: lambda: self.m.nothing,
+            KeyError: lambda: self.m["nothing"],
+            OverflowError: lambda: self.m.power(x, x, 1 << 70),
+        }.items():
+            with self.assertRaises(error):
+                call()
+        for call in (
+            lambda: self.m.scale(x),
+            lambda: self.m.scale(x, x, 1, None, 5),
+            lambda: self.m.scale(x, x, x=x, c=1),
+            lambda: self.m.scale(x, x, d=1, c=1),
+            lambda: self.m.scale(x, x, "1"),
+            lambda: self.m.scale([1.0], x, 1),
+            lambda: self.m.scale(x.astype(">f4"), x, 1),
+            lambda: self.m.scale(x.astype("c8"), x, 1),
+            lambda: self.m.scale(np.zeros(3, "f4,i1")["f0"], x, 1),
+        ):
+            with self.assertRaises(TypeError):
+                call()
+
+    def test_describes(self):
+        self.assertEqual(self.m.scale.params, ["x", "y", "c", "add"])
+        self.assertIn("kernel scale<T: any>(x: T[..N]", repr(self.m.scale))
+        self.assertIn("scale", dir(self.m))
+        self.assertIn("power", repr(self.m))
+        self.assertEqual(tegula.version(), tegula.__version__)
+        self.assertTrue(tegula.library_path)
+
+
+class Modules(unittest.TestCase):
+    def test_files(self):
+        x = np.random.default_rng(1).standard_normal((5, 300)).astype("f4")
+        e = np.exp(x - x.max(1, keepdims=True))
+        y = np.empty_like(x)
+        tegula.load(ROOT / "examples" / "softmax.teg").softmax(x, y)
+        np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
+        y = np.empty_like(x)
+        std = tegula.load("std/softmax.teg")
+        std[next(n for n in std.kernels if n.startswith("softmax"))].prepare(x, y)
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "lib.teg").write_text("const TWO = 2;\n")
+            text = (
+                'import "lib.teg";\nkernel f(x: f32[N]) { parallel n in N by 8 { x[n] = TWO; } }\n'
+            )
+            z = np.zeros(5, "f4")
+            tegula.source(text, paths=[folder]).f(z)
+            np.testing.assert_array_equal(z, 2)
+
+    def test_options(self):
+        x, y = np.ones(100, "f4"), np.empty(100, "f4")
+        tegula.source(SOURCE, settings={"B": 256}, check=True, debug=True).scale(x, y, 5)
+        np.testing.assert_array_equal(y, 5)
+
+    def test_context(self):
+        said = []
+        with tegula.Context(threads=1, print=said.append, log=said.append) as context:
+            self.assertEqual(context.threads, 1)
+            m = tegula.source(SOURCE)
+            m.hello(3)
+        self.assertEqual([s.strip() for s in said], ["n is 3"])
+        del context
+        gc.collect()
+        m.total(np.ones((2, 2), "f4"), np.zeros((), "f4"))
+
+    def test_lifetime(self):
+        for _ in range(20):
+            k = tegula.source("kernel f(x: f32[N]) { parallel { x[0] = 1; } }").f
+            gc.collect()
+            x = np.zeros(2, "f4")
+            k(x)  # its module is kept
+            self.assertEqual(x[0], 1)
+
+    def test_threads(self):
+        m = tegula.source(SOURCE)
+        wrong = []
+
+        def work(i):
+            for n in range(1, 40):
+                x = np.full((n, i + 1), i, "f4")
+                y = np.empty_like(x)
+                m.scale(x, y, 2)
+                if not (y == 2 * i).all():
+                    wrong.append((n, i))
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+
+class Install(unittest.TestCase):
+    """`pip install` from the tree, and the package then found without any variable."""
+
+    def test_pip(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation"]
+            pip += ["--no-deps", "--no-index", "--disable-pip-version-check", "--target"]
+            source = pathlib.Path(folder) / "source"
+            subprocess.run(["cp", "-r", ROOT / "python", source], check=True)
+            try:
+                import setuptools  # noqa: F401
+                import wheel  # noqa: F401
+            except ImportError:
+                self.skipTest("needs setuptools and wheel")
+            target = pathlib.Path(folder) / "site"
+            done = subprocess.run([*pip, target, source], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            env = {k: v for k, v in os.environ.items() if k not in ("TEGULA_LIBRARY", "PYTHONPATH")}
+            env["PYTHONPATH"] = str(target)
+            code = "import tegula; print(tegula.library_path)"
+            path = subprocess.run(
+                [sys.executable, "-c", code], env=env, capture_output=True, text=True
+            )
+            self.assertEqual(
+                path.stdout.strip(), str(target / "tegula" / "libtegula.so"), path.stderr
+            )
+
+
+if __name__ == "__main__":
+    unittest.main()
