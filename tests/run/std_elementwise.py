@@ -40,6 +40,16 @@ UNARY = {
     "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
     "mish": lambda x: x * np.tanh(softplus(x)),
 }
+UNARY |= {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "erf": erf,
+    "abs": np.abs,
+}
 ACTS = [lambda x: x] + [
     UNARY[n] for n in "relu gelu gelu_tanh silu sigmoid tanh hardswish mish".split()
 ]
@@ -69,7 +79,7 @@ for name, f in UNARY.items():
                     lambda x, f=f, **_: {"y": f(x)},
                     out_types=out_of(t),
                     ulps=8,
-                    scale={"y": 6.0},  # of |x|: 1 + erf cancels where x is low
+                    scale={"y": 6.0} if name != "exp" else {},  # 1 + erf cancels where x is low
                     name=f"{name}-{t}-{view}",
                     tune=[{"B": 2048}] if view == "row" else [{}],
                 )

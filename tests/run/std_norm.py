@@ -81,6 +81,15 @@ for n, shape in enumerate(SHAPES):
         name=f"rms_norm-{shape}-{t}",
         **size,
     )
+    case(
+        FILE,
+        "rms_norm_long",
+        {"x": x, "g": g, "eps": EPS},
+        rms_norm,
+        out_types=narrow(t, "y"),
+        name=f"rms_norm_long-{shape}-{t}",
+        **size,
+    )
 for t in TYPES:
     x = normal((2, 10, 260), 2, np.float64)
     g = typed(normal((130,), 3, np.float64), t)
