@@ -79,7 +79,7 @@ static void choose_run(Nest *nest, Builder *b) {
     double weight = program_seconds(program_body(nest), nest->env);
     int64_t least = (int64_t)(MIN_TASK / weight) + 1, most = (int64_t)(MAX_TASK / weight) + 1;
     // Neighbours that multiply share an operand, which the target may keep packed.
-    if (multiplies(program_body(nest)) && most < GROUP) most = GROUP;
+    if (multiplies(program_body(nest)) && most < 2 * GROUP) most = 2 * GROUP;
     if (most == 1 || is_const_int(nest->programs, 1)) return;
     Value *wanted =
         build_index(b, TASKS_A_THREAD * (nest->env->threads > 0 ? nest->env->threads : 1));

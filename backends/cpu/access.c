@@ -318,6 +318,42 @@ static void store_scalar(Emit *e, const Prepared *p, const Lanes *l, Elem elem, 
     if_end(e, &i);
 }
 
+int picked_axis(const Op *op) {
+    Access a = access_of(op);
+    int last = a.n_subs - 1;
+    if (last < 0 || a.pick_rank != 1 || a.subs[last].kind != DIM_PICK ||
+        a.tensor->type->strides[last] != 1)
+        return -1;
+    return access_stride(op, a.pick_at) == DYNAMIC ? a.pick_at : -1;
+}
+
+LLVMValueRef lanes_beside(Emit *e, const Lanes *l, int lanes, LLVMValueRef *first) {
+    Gen *g = e->g;
+    LLVMValueRef offsets = access_offsets(e, l, lanes);
+    *first = LLVMBuildExtractElement(g->b, offsets, LLVMConstInt(g->i32, 0, false), "");
+    LLVMValueRef beside = LLVMBuildAdd(g->b, gen_splat(g, *first, lanes), gen_iota(g, lanes), "");
+    return gen_call1(g, "llvm.vector.reduce.and",
+                     LLVMBuildICmp(g->b, LLVMIntEQ, offsets, beside, ""));
+}
+
+/// To lanes anywhere; where they may well stand side by side, that is looked at first.
+static void store_apart(Emit *e, const Prepared *p, const Lanes *l, const Place *at, Elem elem,
+                        LLVMValueRef x) {
+    Gen *g = e->g;
+    LLVMValueRef all = gen_same(LLVMConstInt(g->i1, 1, false), at->lanes), first;
+    LLVMValueRef live = l->live ? gen_splat(g, l->live, at->lanes) : all;
+    bool maybe = picked_axis(p->op) == at->axis;
+    If side = {0};
+    if (maybe) {
+        side = if_begin(e, lanes_beside(e, l, at->lanes, &first), "beside");
+        memory_store_masked(e, p->tensor->id, x, address(e, p, elem, first),
+                            (unsigned)elem_bytes(elem), live);
+        if_else(e, &side);
+    }
+    memory_scatter(e, p->tensor->id, x, address(e, p, elem, access_offsets(e, l, at->lanes)), live);
+    if (maybe) if_end(e, &side);
+}
+
 void emit_store(Emit *e, const Op *op, const Place *at, LLVMValueRef x) {
     Gen *g = e->g;
     const Prepared *p = prepared_of(e, op);
@@ -338,9 +374,6 @@ void emit_store(Emit *e, const Op *op, const Place *at, LLVMValueRef x) {
         else
             memory_store(e, p->tensor->id, x, to, alignment);
     } else {
-        LLVMValueRef live = l.live ? gen_splat(g, l.live, at->lanes)
-                                   : gen_same(LLVMConstInt(g->i1, 1, false), at->lanes);
-        memory_scatter(e, p->tensor->id, x, address(e, p, elem, access_offsets(e, &l, at->lanes)),
-                       live);
+        store_apart(e, p, &l, at, elem, x);
     }
 }

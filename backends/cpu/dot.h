@@ -85,6 +85,15 @@ void pad_panel(Emit *e, const Operand *x, const Panel *p, LLVMValueRef units);
 /// where nothing is known.
 int contiguous_axis(Emit *e, Value *v);
 
+/* ---- picked.c ------------------------------------------------------------------------------ */
+
+/// The operand is a load whose rows or columns are picked along memory (picked_axis).
+bool operand_is_picked(Emit *e, const Operand *x);
+/// Calls body for one vector of rows or columns from `at` on, in a loop over k.
+typedef void PickedBody(Emit *e, void *arg, LLVMValueRef at, LLVMValueRef depth, LLVMValueRef v);
+void for_picked(Emit *e, const Operand *x, LLVMValueRef at, int lanes, int live, PickedBody *body,
+                void *arg);
+
 /* ---- inside.c ------------------------------------------------------------------------------ */
 
 enum { MAX_INSIDE = 8 };

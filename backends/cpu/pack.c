@@ -28,7 +28,7 @@ static int same_axis(const Type *from, int axis, const Type *to) {
 static int load_axis(const Op *op, const Type *t) {
     for (int d = t->rank - 1; d >= 0; d--)
         if (t->extents[d] > 1 && access_stride(op, d) == 1) return d;
-    return -1;
+    return picked_axis(op);
 }
 
 /// -1 where any axis is as good.
@@ -237,6 +237,26 @@ static LLVMValueRef unit_vector(Emit *e, const Packing *k, LLVMValueRef at, LLVM
     return all;
 }
 
+static void store_picked(Emit *e, void *arg, LLVMValueRef outer, LLVMValueRef depth,
+                         LLVMValueRef v) {
+    const Packing *k = arg;
+    memory_store(e, TENSOR_ARENA, gen_cast(e->g, value_elem(k->x->v), k->p->kind->packed, v),
+                 panel_at(e, k, depth, outer), (unsigned)e->cpu->target.vector_bytes);
+}
+
+static void pack_picked(Emit *e, Packing *k) {
+    const Gen *g = e->g;
+    int lanes = k->p->lanes;
+    int64_t extent = outer_extent(k->x), whole = extent / lanes * lanes;
+    if (whole) {
+        Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, whole), lanes, "picked");
+        for_picked(e, k->x, l->iv, lanes, lanes, store_picked, k);
+        loop_end(e, l, NULL);
+    }
+    if (extent > whole)
+        for_picked(e, k->x, gen_i64(g, whole), lanes, (int)(extent - whole), store_picked, k);
+}
+
 static void column_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     const Packing *k = arg;
     LLVMValueRef v = unit_vector(e, k, at, k->row, k->p->lanes, live);
@@ -384,6 +404,8 @@ static void pack_elements(Emit *e, const Operand *x, const Panel *p, LLVMValueRe
     Packing k = {.x = x, .p = p, .first = first};
     if (!p->lanes && p->transpose)
         pack_turned(e, &k);
+    else if (p->kind->unit == 1 && operand_is_picked(e, x))
+        pack_picked(e, &k);
     else if (!p->lanes)
         pack_rows(e, &k);
     else if (p->transpose)

@@ -130,6 +130,11 @@ LLVMValueRef lanes_below(Emit *e, LLVMValueRef from, LLVMValueRef n, int lanes);
 LLVMValueRef access_coordinate(Emit *e, const Prepared *p, int d, const Place *at);
 /// The mask operand at a place of the access's block.
 LLVMValueRef access_mask(Emit *e, const Prepared *p, const Place *at);
+/// i1: the lanes stand side by side in memory; *first is the offset of lane 0.
+LLVMValueRef lanes_beside(Emit *e, const Lanes *l, int lanes, LLVMValueRef *first);
+/// The axis along which coordinates of the contiguous dimension are picked, so that lanes may stand
+/// side by side; or -1.
+int picked_axis(const Op *op);
 LLVMValueRef access_offsets(Emit *e, const Lanes *l, int lanes);
 LLVMValueRef emit_load(Emit *e, const Op *op, const Place *p);
 LLVMValueRef emit_live(Emit *e, const Op *op, const Place *p);

@@ -51,9 +51,16 @@ static void survey(void *arg, Value *v, int axis, bool identity) {
         s->cost += axis < 0 ? 1 : stride_cost(access_stride(v->def, axis));
 }
 
+/// A scatter takes longer than a gather; coordinates that are picked along the axis of memory
+/// nearly always stand side by side (access.c).
+static int64_t store_cost(const Op *op, int axis) {
+    int64_t cost = stride_cost(access_stride(op, axis));
+    return cost == 1 || picked_axis(op) == axis ? 1 : 2 * cost;
+}
+
 static int64_t root_cost(const Root *r, int axis) {
     switch (r->kind) {
-    case ROOT_STORE: return stride_cost(access_stride(r->op, axis));
+    case ROOT_STORE: return store_cost(r->op, axis);
     case ROOT_BUFFER: return stride_cost(r->out->strides[axis]);
     case ROOT_REDUCE: // across lanes at the end; in order, if the region is no known monoid
         if (op_int(r->op, "axis", 0) != axis) return 0;
