@@ -17,9 +17,10 @@ typedef struct Job {
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-/// Of an axis that has at most one element no stride is wrong; the best one is assumed.
+/// Of an axis that has one element no stride is wrong; the best one is assumed. (Those of empty
+/// axes decide how packs are merged, here as in the runtime.)
 static int64_t useful_stride(const tg_actual *a, int axis) {
-    if (a->shape[axis] > 1) return a->strides[axis];
+    if (a->shape[axis] != 1) return a->strides[axis];
     int64_t stride = 1;
     for (int i = axis + 1; i < a->rank; i++) stride *= a->shape[i] > 1 ? a->shape[i] : 1;
     return axis == a->rank - 1 ? 1 : stride;

@@ -133,12 +133,14 @@ static bool cpu_launch(Job *job) {
 static const Executor executors[] = {
     {"cpu", "this machine, by LLVM, on all cores", cpu_compile, cpu_launch},
     {"interp", "the reference interpreter: slow and exact", interp_compile, interp_launch},
+    {"api", NULL, api_compile, api_launch},
 };
 enum { N_EXECUTORS = sizeof executors / sizeof *executors };
 
 int cmd_targets(Ctx *ctx, const Options *o) {
     (void)ctx;
     for (int i = 0; i < N_EXECUTORS; i++) {
+        if (!executors[i].doc) continue;
         if (o->names)
             printf("%s\n", executors[i].name);
         else

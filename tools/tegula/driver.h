@@ -7,10 +7,14 @@
 
 /// Something that runs kernels.
 struct Executor {
-    const char *name, *doc;
+    const char *name, *doc;    // doc NULL: for tests, not listed
     bool (*compile)(Job *job); // after job_elaborate
     bool (*launch)(Job *job);  // after compile; any number of times
 };
+
+/// The executor `api` (api.c).
+bool api_compile(Job *job);
+bool api_launch(Job *job);
 
 /// A job on the executor that --target names; NULL, reported, where there is none.
 Job *job_create(Ctx *ctx, const Options *o);
