@@ -114,13 +114,24 @@ static void needed_text(Wire *w, const char **s) {
 
 /* ---- structures ---------------------------------------------------------------------------- */
 
-/// The array itself, where one is read: n zeroed items, not more than the bytes that are left.
-static void *room(Wire *w, const void *array, int n, size_t size) {
-    if (!w->reading) return (void *)(uintptr_t)array;
+/// Room for n items that are read: not more than the bytes that are left could hold.
+static void *room(Wire *w, int n, size_t size) {
+    if (!w->reading) return NULL;
     if ((size_t)n > w->in.n / 8) w->bad = true;
     return ctx_alloc(w->ctx, w->bad ? 0 : (size_t)n * size);
 }
-#define ROOM(w, array, n) ((array) = room((w), (array), (n), sizeof *(array)))
+
+/// n structures of `type` at `array`, each by field(w, &item). What is written is not touched.
+#define LIST(w, type, array, n, field)                                                             \
+    do {                                                                                           \
+        type *read_ = room((w), (n), sizeof(type));                                                \
+        for (int i_ = 0; i_ < (n) && !(w)->bad; i_++) {                                            \
+            type one_ = (w)->reading ? read_[i_] : (array)[i_];                                    \
+            field((w), &one_);                                                                     \
+            if ((w)->reading) read_[i_] = one_;                                                    \
+        }                                                                                          \
+        if ((w)->reading) (array) = read_;                                                         \
+    } while (0)
 
 static void source_text(Wire *w, SourceText *t) {
     const void *data = t->text;
@@ -129,11 +140,9 @@ static void source_text(Wire *w, SourceText *t) {
     t->text = data;
 }
 
-static void texts(Wire *w, int *n, const char *const **list) {
-    COUNT(w, *n);
-    const char **all = room(w, *list, *n, sizeof **list);
-    for (int i = 0; i < *n && !w->bad; i++) needed_text(w, &all[i]);
-    *list = all;
+static void named_value(Wire *w, NamedValue *v) {
+    needed_text(w, &v->name);
+    v->value = number(w, v->value);
 }
 
 static void actual(Wire *w, tg_actual *a) {
@@ -154,30 +163,20 @@ static void key(Wire *w, Key *k) {
 static void request(Wire *w, Request *r) {
     needed_text(w, &r->path);
     COUNT(w, r->n_texts);
-    SourceText *sources = room(w, r->texts, r->n_texts, sizeof *r->texts);
-    for (int i = 0; i < r->n_texts && !w->bad; i++) source_text(w, &sources[i]);
-    r->texts = sources;
-    texts(w, &r->n_paths, &r->paths);
+    LIST(w, SourceText, r->texts, r->n_texts, source_text);
+    COUNT(w, r->n_paths);
+    LIST(w, const char *, r->paths, r->n_paths, needed_text);
     needed_text(w, &r->kernel);
     COUNT(w, r->n_set);
-    NamedValue *set = room(w, r->set, r->n_set, sizeof *r->set);
-    for (int i = 0; i < r->n_set && !w->bad; i++) {
-        needed_text(w, &set[i].name);
-        set[i].value = number(w, set[i].value);
-    }
-    r->set = set;
+    LIST(w, NamedValue, r->set, r->n_set, named_value);
     FLAG(w, r->check);
     FLAG(w, r->debug);
     r->threads = (int)bounded(w, r->threads, 0, INT32_MAX);
     text(w, &r->level);
     COUNT(w, r->n_args);
-    tg_actual *args = room(w, r->args, r->n_args, sizeof *r->args);
-    for (int i = 0; i < r->n_args && !w->bad; i++) actual(w, &args[i]);
-    r->args = args;
+    LIST(w, tg_actual, r->args, r->n_args, actual);
     COUNT(w, r->n_known);
-    Key *known = room(w, r->known, r->n_known, sizeof *r->known);
-    for (int i = 0; i < r->n_known && !w->bad; i++) key(w, &known[i]);
-    r->known = known;
+    LIST(w, Key, r->known, r->n_known, key);
 }
 
 /// The parameters that a variant names are checked against n_params of the kernel by the caller.
@@ -207,9 +206,8 @@ static void code(Wire *w, Code **c) {
 static void answer(Wire *w, Answer *a) {
     NUMBER(w, a->status, TG_OK, TG_ERROR_INTERNAL);
     text(w, &a->message);
-    const char *const *warnings = a->warnings;
-    texts(w, &a->n_warnings, &warnings);
-    a->warnings = (const char **)(uintptr_t)warnings;
+    COUNT(w, a->n_warnings);
+    LIST(w, const char *, a->warnings, a->n_warnings, needed_text);
     a->same = (int)bounded(w, a->same, -1, MAX_ITEMS);
     if (a->status) {
         if (w->reading && !a->message) w->bad = true;
