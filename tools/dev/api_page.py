@@ -20,7 +20,8 @@ TAIL = """## Environment
 | `TG_LEVEL` | highest level of the CPU to use: `base`, `v3`, `v4` or `amx` |
 | `TG_COMPILE` | `process`: modules are compiled by a helper process; `inprocess` (default) |
 | `TG_SERVER` | the helper program; default: `tegula` beside the library, then in `PATH` |
-| `TG_COMPILE_TIMEOUT` | seconds that the helper may take for one kernel |"""
+| `TG_COMPILE_TIMEOUT` | seconds that the helper may take for one kernel; 120 |
+| `TG_FAULT` | for tests: `llvm-fatal`, `abort`, `segv`, `hang` or `oom` where code is generated |"""
 SECTION = re.compile(r"/\* ---- (.*?) -+ \*/")
 SKIP = re.compile(r"^(#|extern \"C\"|__attribute__|}$)")
 
