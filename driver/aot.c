@@ -53,6 +53,24 @@ static void take_condition(Aot *a, AotExport *x, const Expr *e) {
     if (v.value > 0 && !has_name(&a->most, v.name)) vec_push(a->ctx, &x->most, v);
 }
 
+/// A bool has but two values: it needs no list.
+static bool take_constant(Aot *a, AotExport *x, const Param *p) {
+    const char *name = p->name.text;
+    if (take_option(a, x, name)) return true;
+    if (p->type && strcmp(p->type->elem.text, "bool") == 0) {
+        for (int i = 0; i < 2; i++) {
+            NamedValue v = {name, i};
+            vec_push(a->ctx, &x->given, v);
+        }
+        return true;
+    }
+    return aot_fail(
+        a,
+        ctx_format(a->ctx, "say which: --given '%s=0|1', or `given %s = 0 | 1` in the kernel", name,
+                   name),
+        "kernel '%s' needs the values of its constant parameter '%s'", x->kernel->name.text, name);
+}
+
 bool aot_given(Aot *a, AotExport *x) {
     const FnDef *f = x->kernel;
     AotNames dims = {0};
@@ -65,17 +83,8 @@ bool aot_given(Aot *a, AotExport *x) {
             take_condition(a, x, c->conditions.at[k]);
     }
     for (int i = 0; i < dims.n; i++) take_option(a, x, dims.data[i]);
-    for (int i = 0; i < f->params.n; i++) {
-        const char *name = f->params.at[i].name.text;
-        if (!f->params.at[i].constant || take_option(a, x, name)) continue;
-        return aot_fail(a,
-                        ctx_format(a->ctx,
-                                   "say which: --given '%s=0|1', or `given %s = 0 | 1` in "
-                                   "the kernel",
-                                   name, name),
-                        "kernel '%s' needs the values of its constant parameter '%s'", f->name.text,
-                        name);
-    }
+    for (int i = 0; i < f->params.n; i++)
+        if (f->params.at[i].constant && !take_constant(a, x, &f->params.at[i])) return false;
     return true;
 }
 

@@ -18,10 +18,11 @@ typedef VEC(NamedValue) AotValues;
 typedef struct Aot {
     Ctx *ctx;
     const Program *program;
-    const char *name;   // of the object, where one is wanted in it: "softmax"
-    const char *arch;   // "x86-64"
-    const char *prefix; // of every symbol; "" for none
-    const char *strip;  // folder that paths in messages leave out, or NULL
+    const Importer *importer; // that it was loaded with
+    const char *name;         // of the object, where one is wanted in it: "softmax"
+    const char *arch;         // "x86-64"
+    const char *prefix;       // of every symbol; "" for none
+    const char *strip;        // folder that paths in messages leave out, or NULL
     int n_levels;
     const TargetInfo *levels[TG_LEVELS]; // in ascending order
     AotValues set;                       // tune values that are pinned
@@ -34,7 +35,8 @@ typedef struct Aot {
 
     VEC(struct AotExport *) exports;
     const char *error, *hint;
-    const char *note; // what was decided for the user, or NULL
+    const char *messages; // of the compiler, or NULL
+    const char *note;     // what was decided for the user, or NULL
 } Aot;
 
 /// One function among the variants of an export.

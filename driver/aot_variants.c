@@ -14,12 +14,14 @@
 #include <string.h>
 
 #include "driver/aot.h"
+#include "frontend/program.h"
 
 enum {
     MAX_FUNCTIONS = 1024, // of one export
     AOT_THREADS = 16,     // of the machines that objects are made for
     COVERED = 4096,       // what cover(N) holds where nobody says a bound
     MAX_PACK = 3,
+    MANY_CASES = 4, // combinations of given values and nulls
 };
 static const int64_t sizes[] = {32, 256, 2048};
 enum { SIZES = sizeof sizes / sizeof *sizes, MIDDLE = 1 };
@@ -41,11 +43,20 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 /// How much of a ladder a step is part of: a level or layout of less use has fewer steps.
 typedef enum Step { STEP_ANY, STEP_THIRD, STEP_LAST, STEP_NONE } Step;
 
+typedef struct Child {
+    Ctx *ctx; // of the level that is being compiled, or NULL
+} Child;
+
 typedef struct Variants {
     Aot *a;
     Object *object;
     AotExport *x;
-    bool packs;
+    Child *child;
+    Ctx *ctx; // of what is being compiled, and the program and kernel in it
+    const Program *program;
+    const FnDef *kernel;
+    int cases;          // combinations of given values
+    bool packs, coarse; // coarse: so many cases that each gets little
     unsigned nulls;
     AotValues values; // of given names
     const Layout *layout;
@@ -105,7 +116,7 @@ static bool shape_tensor(Variants *v, const Param *param, ParamInst *p) {
         int64_t extent;
         bool pack = dims->at[d].pack;
         if (p->rank + (pack ? v->layout->pack : 1) > MAX_RANK) return false;
-        if (!aot_eval(v->a->program, dims->at[d].expr, value_of, v, &extent)) extent = v->size;
+        if (!aot_eval(v->program, dims->at[d].expr, value_of, v, &extent)) extent = v->size;
         if (extent < 1) extent = 1;
         if (pack) {
             pack_at = p->rank;
@@ -132,8 +143,8 @@ static bool sets_value(const FnDef *f, const char *name) {
 
 /// NULL where the layout has more axes than there may be.
 static Inst *instance(Variants *v) {
-    Ctx *ctx = v->a->ctx;
-    const FnDef *f = v->x->kernel;
+    Ctx *ctx = v->ctx;
+    const FnDef *f = v->kernel;
     Inst *inst = ctx_new(ctx, Inst);
     *inst = (Inst){.kernel = f, .n_params = f->params.n, .check = v->a->check, .tentative = true};
     inst->params = ctx_array(ctx, ParamInst, f->params.n + 1);
@@ -240,12 +251,28 @@ typedef struct Settings {
     int n;
 } Settings;
 
+/// The lowest level of several is there so that the object runs everywhere, not to be fast.
+static bool is_spare(const Variants *v, const TargetInfo *level) {
+    return v->a->n_levels > 1 && level == v->a->levels[0];
+}
+
+/// A copy that outlives the context in which the variant was compiled.
+static tg_variant kept(Ctx *ctx, const tg_variant *v) {
+    tg_variant out = *v;
+    out.facts = ctx_copy(ctx, v->facts, sizeof *v->facts * (size_t)v->n_facts);
+    out.hints = ctx_copy(ctx, v->hints, sizeof *v->hints * (size_t)v->n_hints);
+    out.params = ctx_copy(ctx, v->params, (size_t)v->n_params);
+    out.inplace = ctx_copy(ctx, v->inplace, 2 * (size_t)v->n_inplace);
+    out.config = ctx_format(ctx, "%s", v->config);
+    return out;
+}
+
 /// The setting for one size: a function of its own where no other size has it.
 static bool add_setting(Variants *v, const TargetInfo *level, Settings *s) {
     Inst *inst = instance(v);
     if (!inst) return true;
-    Build b = {.ctx = v->a->ctx,
-               .program = v->a->program,
+    Build b = {.ctx = v->ctx,
+               .program = v->program,
                .inst = inst,
                .level = level->name,
                .threads = AOT_THREADS,
@@ -259,47 +286,93 @@ static bool add_setting(Variants *v, const TargetInfo *level, Settings *s) {
     int same = 0;
     while (same < s->n && strcmp(s->rows[same].config, row->config) != 0) same++;
     if (same == s->n) {
-        if (!add_function(v, &b, level, row->config)) return false;
+        if (!add_function(v, &b, level, ctx_format(v->a->ctx, "%s", row->config))) return false;
         row = build_variant(&b, level->level, FACTS_NECESSARY); // passes found in-place pairs
         s->entries[s->n] = v->x->functions.data[v->x->functions.n - 1].name;
     } else {
-        row->inplace = s->rows[same].inplace;
+        row->inplace = s->rows[same].inplace; // only passes find them
         row->n_inplace = s->rows[same].n_inplace;
         s->entries[s->n] = s->entries[same];
     }
     ladder_hints(v, b.code, row);
-    s->rows[s->n++] = *row;
+    s->rows[s->n++] = kept(v->a->ctx, row);
     return true;
 }
 
-/// The lowest level of several is there so that the object runs everywhere, not to be fast.
-static bool is_spare(const Variants *v, const TargetInfo *level) {
-    return v->a->n_levels > 1 && level == v->a->levels[0];
+typedef struct Level {
+    Variants *v;
+    const TargetInfo *target;
+    Settings settings;
+    bool ok;
+} Level;
+
+/// Reads the source again, into a context that goes with all that the compilation of one level
+/// makes: an object of hundreds of variants would take gigabytes otherwise.
+static void compile_level(Ctx *ctx, void *arg) {
+    Level *l = arg;
+    Variants *v = l->v;
+    size_t n;
+    uint16_t file = v->a->program->main->file;
+    const char *text = ctx_source_text(v->a->ctx, file, &n);
+    v->ctx = ctx;
+    file = ctx_add_source(ctx, ctx_source_path(v->a->ctx, file), text, n);
+    v->program = fe_load(ctx, file, v->a->importer);
+    v->kernel = fe_find_kernel(v->program, v->x->kernel->name.text);
+    for (int i = 0; i < SIZES; i++) {
+        bool one = !v->layout->main || v->coarse || is_spare(v, l->target);
+        if (one && i != MIDDLE) continue;
+        v->size = sizes[i];
+        if (!add_setting(v, l->target, &l->settings)) return;
+    }
+    l->ok = true;
+}
+
+static void release_child(void *thing) {
+    Child *c = thing;
+    if (c->ctx) ctx_destroy(c->ctx);
+    c->ctx = NULL;
+}
+
+/// Errors come back as text; what is worse leaves by the context of the whole build.
+static bool compile_apart(Level *l) {
+    Aot *a = l->v->a;
+    Ctx *ctx = l->v->child->ctx = ctx_create(NULL);
+    if (!ctx) ctx_leave(a->ctx, CTX_NO_MEMORY);
+    CtxStatus status = ctx_protect(ctx, compile_level, l);
+    Text t = {.ctx = a->ctx};
+    for (const Diagnostic *d = diag_first(ctx); d && !l->ok; d = d->next)
+        if (d->severity == SEV_ERROR) diag_render(&t, ctx, d, false);
+    release_child(l->v->child);
+    if (status == CTX_NO_MEMORY) ctx_leave(a->ctx, status);
+    if (status == CTX_BUG) ice(a->ctx, (Loc){0}, "%s", t.data ? t.data : "");
+    if (!l->ok) a->messages = t.data;
+    return l->ok;
 }
 
 /// Where all sizes want one setting, one row says so.
 static bool add_level(Variants *v, const TargetInfo *level) {
-    Settings s = {0};
-    for (int i = 0; i < SIZES; i++) {
-        if ((!v->layout->main || is_spare(v, level)) && i != MIDDLE) continue;
-        v->size = sizes[i];
-        if (!add_setting(v, level, &s)) return false;
-    }
+    Level l = {.v = v, .target = level};
+    if (!compile_apart(&l)) return false;
+    const Settings *s = &l.settings;
     bool same = true;
-    for (int i = 1; i < s.n; i++) same &= s.entries[i] == s.entries[0];
-    for (int i = 0; i < (same && s.n ? 1 : s.n); i++) {
-        vec_push(v->a->ctx, &v->x->variants, s.rows[i]);
-        vec_push(v->a->ctx, &v->x->entries, s.entries[i]);
+    for (int i = 1; i < s->n; i++) same &= s->entries[i] == s->entries[0];
+    for (int i = 0; i < (same && s->n ? 1 : s->n); i++) {
+        vec_push(v->a->ctx, &v->x->variants, s->rows[i]);
+        vec_push(v->a->ctx, &v->x->entries, s->entries[i]);
     }
     return true;
 }
 
 /// The steps of a ladder that a level is compiled for.
 static Step wanted_steps(const Variants *v, const TargetInfo *level) {
+    bool spare = is_spare(v, level), main = v->layout->main;
+    bool common = spare || v->a->n_levels == 1 || level->level == TG_LEVEL_V3;
+    if (!main && v->coarse && !common) return STEP_NONE;
     if (v->ladder.n == 0) return STEP_ANY;
-    if (v->layout->main) return is_spare(v, level) ? STEP_THIRD : STEP_ANY;
-    if (is_spare(v, level)) return STEP_LAST;
-    return v->a->n_levels == 1 || level->level == TG_LEVEL_V3 ? STEP_THIRD : STEP_NONE;
+    if (main && v->coarse) return spare ? STEP_LAST : STEP_THIRD;
+    if (main) return spare ? STEP_THIRD : STEP_ANY;
+    if (v->coarse || spare) return common ? STEP_LAST : STEP_NONE;
+    return common ? STEP_THIRD : STEP_NONE;
 }
 
 static bool add_levels(Variants *v) {
@@ -345,6 +418,9 @@ static bool climb(Variants *v, const AotValues *bounds, int i) {
 static bool add_layout(Variants *v) {
     Aot *a = v->a;
     AotValues bounds = {0};
+    v->ctx = a->ctx;
+    v->program = a->program;
+    v->kernel = v->x->kernel;
     v->ladder.n = 0;
     v->step = STEP_LAST;
     v->size = sizes[MIDDLE];
@@ -381,6 +457,7 @@ static bool add_nulls(Variants *v) {
     if (optional > 8)
         return aot_fail(v->a, NULL, "kernel '%s' has more than 8 optional tensors",
                         v->x->kernel->name.text);
+    v->coarse = v->cases << optional > MANY_CASES;
     for (v->nulls = 0; v->nulls < 1u << optional; v->nulls++)
         if (!add_layouts(v)) return false;
     return true;
@@ -402,6 +479,16 @@ static bool add_given(Variants *v, int i) {
     return true;
 }
 
+static int count_cases(const AotValues *given) {
+    int cases = 1;
+    for (int i = 0, n = 0; i < given->n; i++, n++) {
+        bool ends = i + 1 == given->n || strcmp(given->data[i].name, given->data[i + 1].name) != 0;
+        if (ends && cases <= MAX_FUNCTIONS) cases *= n + 1;
+        if (ends) n = -1;
+    }
+    return cases;
+}
+
 bool aot_variants(Aot *a, Object *object, AotExport *x) {
     Variants v = {.a = a, .object = object, .x = x};
     for (int i = 0; i < x->kernel->params.n; i++) {
@@ -409,5 +496,9 @@ bool aot_variants(Aot *a, Object *object, AotExport *x) {
         for (int d = 0; is_tensor(p) && d < p->type->dims.n; d++)
             v.packs |= p->type->dims.at[d].pack;
     }
-    return aot_given(a, x) && add_given(&v, 0);
+    if (!aot_given(a, x)) return false;
+    v.child = ctx_new(a->ctx, Child);
+    ctx_defer(a->ctx, release_child, v.child);
+    v.cases = count_cases(&x->given);
+    return add_given(&v, 0);
 }

@@ -289,6 +289,7 @@ static void print_variants(const Making *m) {
 
 static bool report(Making *m) {
     end_progress(m);
+    if (m->a.messages) fputs(m->a.messages, stderr);
     if (!m->a.error) return false;
     cli_error("%s", m->a.error);
     if (m->a.hint) cli_hint("%s", m->a.hint);
@@ -331,8 +332,10 @@ static const char *export_list(const Making *m) {
 static bool load(Making *m) {
     uint16_t file = source_read(m->ctx, m->o->files.at[0]);
     if (!file) return false;
-    m->a.program = fe_load(m->ctx, file, option_importer(m->ctx, m->o));
-    return !diag_errors(m->ctx) && (aot_exports(&m->a, export_list(m)) || report(m));
+    m->a.importer = option_importer(m->ctx, m->o);
+    m->a.program = fe_load(m->ctx, file, m->a.importer);
+    if (diag_errors(m->ctx) || !program_check(m->ctx, m->a.program, true)) return false;
+    return aot_exports(&m->a, export_list(m)) || report(m);
 }
 
 /// A header alone is made without code, but for what code alone knows.
