@@ -226,16 +226,36 @@ static void pad_panels(Contraction *c) {
     pad_panel(c->e, &c->b, &c->pb, c->units);
 }
 
+/// The panel of an operand of a dot, filled: the operand's own buffer, or one kept from the last
+/// time that the same was wanted, or a new one.
+static Panel dot_panel(Contraction *c, Op *op, const Operand *x, bool is_b) {
+    Emit *e = c->e;
+    int64_t units = units_of(c->kind, c->step);
+    Panel p;
+    Kept keys;
+    LLVMValueRef none = gen_i64(e->g, 0);
+    if (panel_in_place(e, x, c->kind, is_b, &p)) return p;
+    bool keep = keep_find_dot(e, op, x->v, panel_bytes(e, x, c->kind, units, is_b), &keys);
+    p = (is_b ? panel_for_b : panel_for_a)(e, x, c->kind, units, keep ? keys.slots : 0);
+    if (!keep) {
+        pack(e, x, &p, none);
+        return p;
+    }
+    if (keys.slot) p.base = step_from(e->g, p.base, keys.slot, p.bytes);
+    If i = if_begin(e, keep_begin(e, &keys), "kept");
+    if_else(e, &i);
+    pack(e, x, &p, none);
+    keep_end(e, &keys);
+    if_end(e, &i);
+    return p;
+}
+
 void lower_dot(Emit *e, Op *op) {
     Contraction c = contraction_of(e, op, operand(op, 0), operand(op, 1));
     init_result(e, &c, op, op->n_operands > 2 ? operand(op, 2) : NULL);
-    int64_t units = units_of(c.kind, c.step);
-    if (!panel_in_place(e, &c.a, c.kind, false, &c.pa)) c.pa = panel_for_a(e, &c.a, c.kind, units);
-    if (!panel_in_place(e, &c.b, c.kind, true, &c.pb))
-        c.pb = panel_for_b(e, &c.b, c.kind, units, 0);
-    pack(e, &c.a, &c.pa, gen_i64(e->g, 0));
-    pack(e, &c.b, &c.pb, gen_i64(e->g, 0));
-    c.units = gen_i64(e->g, units);
+    c.pa = dot_panel(&c, op, &c.a, false);
+    c.pb = dot_panel(&c, op, &c.b, true);
+    c.units = gen_i64(e->g, units_of(c.kind, c.step));
     c.fresh = LLVMConstInt(e->g->i1, c.from_zero, false);
     pad_panels(&c);
     all_tiles(&c);
@@ -266,7 +286,7 @@ static Strips strips_of(Emit *e, Contraction *c, Op *op) {
 /// Panels for a strip; those of B are kept up to a quarter of L2.
 static void panels_new(Emit *e, Contraction *c, Op *op, Strips *s) {
     int64_t units = s->length / c->step * units_of(c->kind, c->step);
-    c->pa = panel_for_a(e, &c->a, c->kind, units);
+    c->pa = panel_for_a(e, &c->a, c->kind, units, 0);
     if (!keep_find(e, op, c->b.v, &s->keys)) {
         c->pb = panel_for_b(e, &c->b, c->kind, units, 0);
         return;

@@ -71,10 +71,12 @@ static inline int64_t units_of(const DotKind *k, int64_t elements) {
 }
 /// Panels for `units` units of an operand, freed by panel_free. Those of A stand along k or along
 /// the rows, as the operand does, since a splat reads one unit anywhere; those of B hold vectors
-/// along the columns. kept: so many panels of B one after another, which are never freed.
-Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units);
+/// along the columns. kept: so many panels one after another, which are never freed.
+Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units, int64_t kept);
 Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units, int64_t kept);
 void panel_free(Emit *e, const Panel *p);
+/// Bytes of such a panel.
+int64_t panel_bytes(Emit *e, const Operand *x, const DotKind *k, int64_t units, bool is_b);
 /// True where the operand stands in a buffer that serves as its panel as it is: *p.
 bool panel_in_place(Emit *e, const Operand *x, const DotKind *k, bool is_b, Panel *p);
 /// Evaluates the operand and writes all of it to the panel from unit `first` on.
@@ -121,9 +123,13 @@ typedef struct Kept {
     const Value *values[MAX_KEYS], *tensors[MAX_KEYS];
     LLVMValueRef memory;
     int64_t offset;
+    int64_t slots;     // panels that are kept; of a dot, one for an iteration of its loop
+    LLVMValueRef slot; // this one; NULL where there is one
 } Kept;
 /// True where panels of B may serve again when the contract runs again.
 bool keep_find(Emit *e, Op *contract, Value *b, Kept *k);
+/// The same for an operand of a dot whose panel takes so many bytes.
+bool keep_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k);
 /// i1: the panels of the last run are those of this one.
 LLVMValueRef keep_begin(Emit *e, Kept *k);
 void keep_end(Emit *e, const Kept *k);

@@ -7,6 +7,9 @@
 // packs A alone. That is exact where B is made by lazy ops from
 //   - scalars defined outside the contract: they are the key, and
 //   - tensors that the launch does not write.
+// A dot in a loop keeps several panels: each iteration has a slot with keys of its own, so that the
+// next program finds what the same iteration of this one has packed; the last slot serves all
+// iterations beyond it. What does not change in the loop has one slot.
 #include "backends/cpu/dot.h"
 #include "backends/cpu/private.h"
 
@@ -69,17 +72,45 @@ static bool runs_again(const Op *op, const Op *launch) {
 
 bool keep_find(Emit *e, Op *op, Value *b, Kept *k) {
     Op *launch = op_enclosing(op, OP_LAUNCH);
-    *k = (Kept){0};
+    *k = (Kept){.slots = 1};
     if (!runs_again(op, launch)) return false;
     Search s = {.e = e, .contract = op, .launch = launch, .kept = k};
-    add_value(&s, operand(op, 0));
-    add_value(&s, operand(op, 1));
+    if (op->code == OP_CONTRACT) {
+        add_value(&s, operand(op, 0));
+        add_value(&s, operand(op, 1));
+    }
     add_value(&s, b);
     if (!s.fails) op_walk_pre(launch, seek_store, &s);
     return !s.fails;
 }
 
+enum { MAX_SLOTS = 16 };
+
+/// Slots for panels of so many bytes: a sixth of L2.
+static int64_t slots_for(const Emit *e, int64_t bytes) {
+    int64_t n = e->cpu->target.l2_bytes / 6 / bytes;
+    return n < 1 ? 1 : n < MAX_SLOTS ? n : MAX_SLOTS;
+}
+
+bool keep_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k) {
+    const Op *loop = op_enclosing(dot, OP_FOR);
+    if (!keep_find(e, dot, v, k)) return false;
+    bool changes = false;
+    for (int i = 0; i < k->n; i++) changes |= value_is_inside(k->values[i], loop);
+    if (!changes) return true;
+    if (!runs_again(loop, op_enclosing(dot, OP_LAUNCH)) || op_int(loop, "step", 1) < 1)
+        return false;
+    LLVMValueRef from = emit_scalar(e, operand(loop, 0));
+    k->slots = slots_for(e, bytes);
+    LLVMValueRef at = LLVMBuildSub(e->g->b, emit_scalar(e, loop->regions[0]->args[0]), from, "");
+    at = LLVMBuildUDiv(e->g->b, at, gen_i64(e->g, op_int(loop, "step", 1)), "");
+    k->slot = gen_min(e->g, at, gen_i64(e->g, k->slots - 1));
+    return true;
+}
+
 /* ---- keys ---------------------------------------------------------------------------------- */
+
+enum { RECORD = 8 * (MAX_KEYS + 1) }; // whether it is valid, and the keys
 
 /// Any scalar as 64 bits.
 static LLVMValueRef bits_of(Emit *e, const Value *v) {
@@ -101,13 +132,17 @@ static void forget(Emit *e, const Kept *k) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
     LLVMBasicBlockRef start = LLVMGetEntryBasicBlock(e->fn);
     LLVMPositionBuilder(g->b, start, LLVMGetFirstInstruction(start));
-    memory_store(e, TENSOR_ARENA, gen_i64(g, 0), gen_offset(g, e->arena, gen_i64(g, k->offset)), 8);
+    for (int64_t i = 0; i < k->slots; i++) {
+        LLVMValueRef at = gen_i64(g, k->offset + i * RECORD);
+        memory_store(e, TENSOR_ARENA, gen_i64(g, 0), gen_offset(g, e->arena, at), 8);
+    }
     LLVMPositionBuilderAtEnd(g->b, here);
 }
 
 LLVMValueRef keep_begin(Emit *e, Kept *k) {
     const Gen *g = e->g;
-    k->memory = arena_keep(e, 8 * (MAX_KEYS + 1), &k->offset);
+    k->memory = arena_keep(e, RECORD * k->slots, &k->offset);
+    if (k->slot) k->memory = gen_offset(g, k->memory, gen_mul(g, k->slot, gen_i64(g, RECORD)));
     forget(e, k);
     LLVMValueRef valid = memory_load(e, TENSOR_ARENA, g->i64, k->memory, 8);
     LLVMValueRef same = LLVMBuildICmp(g->b, LLVMIntNE, valid, gen_i64(g, 0), "");

@@ -67,8 +67,9 @@ static int64_t depth_extent(const Operand *x) {
     return x->v->type->extents[x->depth];
 }
 
-static Panel panel_new(Emit *e, Panel p, int64_t bytes) {
-    p.base = arena_bytes(e, bytes, &p.arena);
+static Panel panel_place(Emit *e, Panel p, int64_t kept) {
+    p.kept = kept > 0;
+    p.base = kept ? arena_keep(e, p.bytes * kept, &p.arena) : arena_bytes(e, p.bytes, &p.arena);
     return p;
 }
 
@@ -79,7 +80,8 @@ static int64_t row_bytes(const Emit *e, int64_t bytes) {
     return bytes % 512 ? bytes : bytes + vector;
 }
 
-Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units) {
+/// A panel without a place.
+static Panel shape_of_a(Emit *e, const Operand *a, const DotKind *k, int64_t units) {
     int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
     Panel p = {.kind = k};
     bool tiles = k->engine == DOT_TILES;
@@ -89,15 +91,17 @@ Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units) {
         p.lanes = lanes;
         p.row_step = e->cpu->target.vector_bytes;
         p.unit_step = row_bytes(e, outer_extent(a) * unit_bytes(k));
-        return panel_new(e, p, p.unit_step * units);
+        p.bytes = p.unit_step * units;
+        return p;
     }
     // The last vector of a row may end beyond it.
     p.unit_step = unit_bytes(k);
     p.row_step = row_bytes(e, units * p.unit_step + e->cpu->target.vector_bytes);
-    return panel_new(e, p, p.row_step * outer_extent(a));
+    p.bytes = p.row_step * outer_extent(a);
+    return p;
 }
 
-Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units, int64_t kept) {
+static Panel shape_of_b(Emit *e, const Operand *b, const DotKind *k, int64_t units) {
     int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
     Panel p = {.kind = k, .lanes = lanes};
     p.unit_step = e->cpu->target.vector_bytes;
@@ -106,10 +110,19 @@ Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units, in
     // A square needs two rows; one unit is a row of its own.
     p.transpose = contiguous_axis(e, b->v) == b->depth && units_of(k, depth_extent(b)) > 1;
     p.bytes = p.row_step * ceil_div(outer_extent(b), lanes);
-    if (!kept) return panel_new(e, p, p.bytes);
-    p.kept = true;
-    p.base = arena_keep(e, p.bytes * kept, &p.arena);
     return p;
+}
+
+Panel panel_for_a(Emit *e, const Operand *a, const DotKind *k, int64_t units, int64_t kept) {
+    return panel_place(e, shape_of_a(e, a, k, units), kept);
+}
+
+Panel panel_for_b(Emit *e, const Operand *b, const DotKind *k, int64_t units, int64_t kept) {
+    return panel_place(e, shape_of_b(e, b, k, units), kept);
+}
+
+int64_t panel_bytes(Emit *e, const Operand *x, const DotKind *k, int64_t units, bool is_b) {
+    return (is_b ? shape_of_b(e, x, k, units) : shape_of_a(e, x, k, units)).bytes;
 }
 
 /// Rows of A in a buffer, k contiguous and without a rest of tiles or units.

@@ -268,6 +268,15 @@ static void count_uses(Emit *e, Value *v, Info *info) {
     }
 }
 
+/// A dot in a loop wants v of outside as a whole, as often as the loop runs: from a buffer it takes
+/// it as it is.
+static bool is_packed_again(const Value *v) {
+    for_each_use(u, v) {
+        if (u->user->code == OP_DOT && u->index < 2 && loop_repeats(v, u->user) > 1) return true;
+    }
+    return false;
+}
+
 static bool moves_only(const Op *op) {
     switch (op->code) {
     case OP_CONST:
@@ -287,7 +296,8 @@ static void decide(Emit *e, Op *op) {
     count_uses(e, v, info);
     int64_t uses = 0;
     for (int k = 0; k < info->uses.n; k++) uses += info->uses.data[k].times;
-    if (!moves_only(op)) info->cut |= info->cost * uses > info->cost + 1 + uses;
+    if (moves_only(op)) return;
+    info->cut |= info->cost * uses > info->cost + 1 + uses || is_packed_again(v);
 }
 
 /// Users first: what a cut user wants, it wants once.
