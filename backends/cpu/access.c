@@ -270,8 +270,9 @@ static LLVMValueRef any_lane(Emit *e, LLVMValueRef live) {
 
 /* ---- the ops ------------------------------------------------------------------------------- */
 
-static LLVMValueRef load_vector(Emit *e, const Prepared *p, const Lanes *l, int lanes, Elem elem,
-                                LLVMValueRef pad) {
+static LLVMValueRef load_vector(Emit *e, const Prepared *p, const Lanes *l, const Place *place,
+                                Elem elem, LLVMValueRef pad) {
+    int lanes = place->lanes;
     Gen *g = e->g;
     LLVMTypeRef mem = gen_mem_elem(g, elem), type = gen_vec(mem, lanes);
     unsigned alignment = (unsigned)elem_bytes(elem);
@@ -289,6 +290,7 @@ static LLVMValueRef load_vector(Emit *e, const Prepared *p, const Lanes *l, int 
         return memory_gather(e, p->tensor->id, mem, at, live, pads);
     }
     LLVMValueRef at = address(e, p, elem, l->offset);
+    if (!l->live) stream_ahead(e, p, place->axis, lanes, at, alignment);
     if (!mask) return load_if(e, p, type, at, alignment, l->live, pads);
     return memory_load_masked(e, p->tensor->id, type, at, alignment, l->live, pads);
 }
@@ -300,7 +302,7 @@ LLVMValueRef emit_load(Emit *e, const Op *op, const Place *at) {
     Lanes l = access_lanes(e, p, at);
     if (e->cpu->check) check_access(e, p, at);
     if (elem_info[elem].bits == 4) return nibbles_load(e, p->tensor, &l, at->lanes, elem, pad);
-    LLVMValueRef x = load_vector(e, p, &l, at->lanes, elem, pad);
+    LLVMValueRef x = load_vector(e, p, &l, at, elem, pad);
     return gen_from_memory(e->g, elem, x);
 }
 
@@ -371,6 +373,8 @@ void emit_store(Emit *e, const Op *op, const Place *at, LLVMValueRef x) {
         if (l.live)
             memory_store_masked(e, p->tensor->id, x, to, alignment,
                                 gen_splat(g, l.live, at->lanes));
+        else if (e->streaming)
+            memory_stream(e, p->tensor->id, x, to, alignment * (unsigned)at->lanes);
         else
             memory_store(e, p->tensor->id, x, to, alignment);
     } else {

@@ -160,6 +160,7 @@ static LLVMValueRef emit_task(Emit *host, Op *launch, Transfer *t, int64_t *aren
     bind_scalar(e, body->args[0], LLVMGetParam(fn, 2));
     plan_function(e, body);
     emit_ops(e, body);
+    stream_fence(e);
     LLVMBuildRet(g->b, ok_status(g));
     *arena = arena_needed(e);
     return fn;
@@ -252,6 +253,7 @@ static void emit_entry(Cpu *c, Op *kernel) {
     bind_arguments(e, body, LLVMGetParam(fn, 0));
     plan_function(e, body);
     emit_ops(e, body);
+    stream_fence(e);
     LLVMBuildRet(g->b, ok_status(g));
     LLVMSetOperand(arena_call, 1, gen_i64(g, arena_needed(e)));
 }

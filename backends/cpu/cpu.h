@@ -69,6 +69,7 @@ typedef struct TensorRef {
     int id;                    // alias scope: tensors of different id do not overlap
 } TensorRef;
 
+enum { MAX_WANTED = 16 };
 struct Emit {
     Cpu *cpu;
     Gen *g;
@@ -83,7 +84,12 @@ struct Emit {
     struct Plan *plan;           // what gets a buffer (plan.c)
     struct Nest *nest;           // roots being gathered (nest.c)
     const struct Square *square; // of the tile being emitted, or NULL (square.c)
-    const struct Full *full;     // of a body without masks, or NULL (full.c)
+    int ahead;     // reading ahead: 1 + the number of the place being computed, or 0 (stream.c)
+    int nest_cost; // of the body
+    int n_wanted;
+    LLVMValueRef wanted[MAX_WANTED]; // addresses to read ahead
+    bool streaming, streams;         // a store past the caches; the function has some (stream.c)
+    const struct Full *full;         // of a body without masks, or NULL (full.c)
 };
 
 /// The LLVM scalar of a rank-0 value; set for ops as they are emitted, and for the arguments of a

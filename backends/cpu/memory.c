@@ -88,6 +88,16 @@ void memory_store(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned ali
     touches(e, id, s);
 }
 
+void memory_stream(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment) {
+    Gen *g = e->g;
+    LLVMValueRef s = LLVMBuildStore(g->b, x, at);
+    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
+    LLVMValueRef node = LLVMMetadataAsValue(g->llvm, LLVMMDNodeInContext2(g->llvm, &one, 1));
+    LLVMSetMetadata(s, LLVMGetMDKindIDInContext(g->llvm, "nontemporal", 11), node);
+    LLVMSetAlignment(s, alignment);
+    touches(e, id, s);
+}
+
 LLVMValueRef memory_load_masked(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at,
                                 unsigned alignment, LLVMValueRef mask, LLVMValueRef otherwise) {
     LLVMTypeRef types[2] = {type, e->g->ptr};

@@ -193,11 +193,32 @@ int nest_places(Emit *e, Nest *n, Place *places) {
     return count;
 }
 
+static void store_places(Emit *e, const Root *r, int count, const Place *places, LLVMValueRef *x) {
+    for (int k = 0; k < count; k++) emit_store(e, r->op, &places[k], x[k]);
+}
+
+static void write_store(Emit *e, const Root *r, int count, const Place *places, LLVMValueRef *x) {
+    if (!r->stream) {
+        store_places(e, r, count, places, x);
+        return;
+    }
+    If i = if_begin(e, r->stream, "stream");
+    e->streaming = true;
+    stream_wanted(e);
+    store_places(e, r, count, places, x);
+    e->streaming = false;
+    if_else(e, &i);
+    store_places(e, r, count, places, x);
+    if_end(e, &i);
+}
+
 /// First everything is computed, then written: what a root overwrites, the others have read.
 void nest_body(Emit *e, Nest *n) {
     Place places[MAX_PLACES];
     int count = nest_places(e, n, places);
     e->square = square_of(e, n, places, count);
+    e->nest_cost = n->cost;
+    e->n_wanted = 0;
     LLVMValueRef *x = ctx_array(e->ctx, LLVMValueRef, n->roots.n * count);
     for (int i = 0; i < n->roots.n; i++) {
         const Root *r = &n->roots.data[i];
@@ -205,16 +226,18 @@ void nest_body(Emit *e, Nest *n) {
         if (r->kind == ROOT_LOOP) carried_loop(e, r->op, count, places);
         if (r->kind == ROOT_REDUCE) reduce_step(e, n, n->reductions[i], count, places);
         for (int k = 0; k < count; k++) {
+            e->ahead = k + 1;
             if (r->kind == ROOT_STORE)
                 x[i * count + k] = emit_vec(e, operand(r->op, 1), &places[k]);
             if (r->kind == ROOT_BUFFER) x[i * count + k] = emit_vec(e, r->value, &places[k]);
         }
+        e->ahead = 0;
     }
     for (int i = 0; i < n->roots.n; i++) {
         const Root *r = &n->roots.data[i];
         if (r->op) debug_at(e, r->op);
+        if (r->kind == ROOT_STORE) write_store(e, r, count, places, &x[i * count]);
         for (int k = 0; k < count; k++) {
-            if (r->kind == ROOT_STORE) emit_store(e, r->op, &places[k], x[i * count + k]);
             if (r->kind == ROOT_BUFFER) buffer_store(e, r->out, &places[k], x[i * count + k]);
             if (r->kind == ROOT_ATOMIC) atomic_element(e, r->op, &places[k]);
             if (r->kind == ROOT_ASSERT) assert_lanes(e, r->op, &places[k]);
@@ -230,10 +253,12 @@ static void tiles_loop(Emit *e, Nest *n, int level, LLVMValueRef from, LLVMValue
     NestAxis *x = &n->axes[level];
     x->partial = false;
     x->count = x->tile;
+    stream_decide(e, n, level);
     Loop *l = loop_begin(e, from, to, (int64_t)x->tile * x->unit, "tile");
     x->origin = l->iv;
     nest_level(e, n, level + 1);
     loop_end(e, l, NULL);
+    for (int i = 0; i < n->roots.n; i++) n->roots.data[i].stream = NULL;
 }
 
 /// The vectors' axis: first what needs no masks, then the rest, a vector at a time.

@@ -88,6 +88,8 @@ void memory_scopes(Cpu *c, int n_tensors);
 bool tensors_may_meet(const Value *a, const Value *b);
 LLVMValueRef memory_load(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at, unsigned alignment);
 void memory_store(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment);
+/// Past the caches; x is a vector, aligned to its size.
+void memory_stream(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment);
 /// Dead lanes are `otherwise` (NULL: anything).
 LLVMValueRef memory_load_masked(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at,
                                 unsigned alignment, LLVMValueRef mask, LLVMValueRef otherwise);
@@ -217,6 +219,7 @@ typedef struct Root {
     Value *value; // BUFFER: what is written
     Buffer *out;  // BUFFER: where
     bool keep;    // BUFFER: written even where this nest alone wants it; `value` is not bound to it
+    LLVMValueRef stream; // STORE: i1, past the caches; NULL: never (stream.c)
 } Root;
 
 enum { MAX_PLACES = 16 };
@@ -248,6 +251,7 @@ typedef struct Nest {
     const Type *space;
     int vector, lanes; // vector axis, or -1 with 0 lanes
     int reduced;       // axis that the reductions run over, or -1
+    int cost;          // of computing what all roots want at one place
     int square;        // axis whose tiles are squares with the vectors, or -1
     int n_axes;
     NestAxis axes[MAX_RANK];
@@ -294,6 +298,17 @@ LLVMValueRef full_end(Emit *e, const Nest *n, int level);
 bool full_covers(const Emit *e, const void *key, int d, LLVMValueRef at);
 /// n where op is iota < n, which is how `valid` is written; else NULL.
 const Value *full_below(const Op *op);
+
+/* ---- stream.c ------------------------------------------------------------------------------- */
+
+/// Reads ahead of a vector loaded along an axis of the access's block, from `at`.
+void stream_ahead(Emit *e, const Prepared *p, int axis, int lanes, LLVMValueRef at, int64_t bytes);
+/// Reads ahead what a short body left to where it streams.
+void stream_wanted(Emit *e);
+/// Whether the stores of the body that a loop over the level repeats go past the caches.
+void stream_decide(Emit *e, Nest *n, int level);
+/// At the end of a task: what was streamed is visible to all.
+void stream_fence(Emit *e);
 
 /* ---- reduce.c ------------------------------------------------------------------------------ */
 

@@ -96,7 +96,9 @@ void reduce_step(Emit *e, Nest *n, struct Reduction *r, int n_places, const Plac
     int units = n->axes[n->n_axes - 1].count;
     for (int i = 0; i < n_places; i++) {
         LLVMValueRef v[32];
+        e->ahead = i + 1;
         read_values(e, n, r, &places[i], v);
+        e->ahead = 0;
         if (r->monoid == OP_COUNT && n->reduced == n->vector)
             fold_neighbours(e, r, v, places[i].live);
         combine(e, r, acc_of(r, i / units, r->units == 1 ? 0 : i % units), v);

@@ -178,7 +178,7 @@ static int body_cost(Emit *e, const Nest *n) {
 }
 
 static int places_wanted(Emit *e, const Nest *n) {
-    int live = pressure(n), cost = body_cost(e, n), places = TILE;
+    int live = pressure(n), cost = n->cost, places = TILE;
     if (is_scalar_nest(n)) return 1;
     if (live) {
         places = e->cpu->target.vector_registers * 3 / 4 / live;
@@ -254,6 +254,7 @@ void nest_shape(Emit *e, Nest *n) {
         if (n->roots.data[i].kind == ROOT_REDUCE)
             n->reduced = (int)op_int(n->roots.data[i].op, "axis", 0);
     choose_vector(e, n);
+    n->cost = body_cost(e, n);
     n->square = square_axis(e, n);
     order_axes(n);
     choose_tiles(e, n);
