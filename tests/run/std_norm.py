@@ -210,7 +210,7 @@ for n, shape in enumerate([(3, 6, 40, 30), (2, 4, 7), (4, 6), (2, 8, 3, 5, 7)]):
                 "group_norm",
                 a | {"groups": groups},
                 group_norm,
-                tune=[{"BC": 1, "BP": 64}, {"BC": 8, "BP": 64}],
+                tune=[{"BP": 16}, {"BP": 64}],
                 name=f"group_norm-{shape}-{groups}-{t}",
                 **more,
             )
