@@ -53,22 +53,32 @@ static void take_condition(Aot *a, AotExport *x, const Expr *e) {
     if (v.value > 0 && !has_name(&a->most, v.name)) vec_push(a->ctx, &x->most, v);
 }
 
-/// A bool has but two values: it needs no list.
+/// The values of a constant parameter; a bool has but two, so it needs no list. False where they
+/// are not known.
 static bool take_constant(Aot *a, AotExport *x, const Param *p) {
     const char *name = p->name.text;
     if (take_option(a, x, name)) return true;
-    if (p->type && strcmp(p->type->elem.text, "bool") == 0) {
-        for (int i = 0; i < 2; i++) {
-            NamedValue v = {name, i};
-            vec_push(a->ctx, &x->given, v);
-        }
-        return true;
+    if (!p->type || strcmp(p->type->elem.text, "bool") != 0) return false;
+    for (int i = 0; i < 2; i++) {
+        NamedValue v = {name, i};
+        vec_push(a->ctx, &x->given, v);
     }
-    return aot_fail(
-        a,
-        ctx_format(a->ctx, "say which: --given '%s=0|1', or `given %s = 0 | 1` in the kernel", name,
-                   name),
-        "kernel '%s' needs the values of its constant parameter '%s'", x->kernel->name.text, name);
+    return true;
+}
+
+static bool take_constants(Aot *a, AotExport *x) {
+    const Params *params = &x->kernel->params;
+    Text names = {.ctx = a->ctx}, options = {.ctx = a->ctx};
+    for (int i = 0; i < params->n; i++) {
+        const char *name = params->at[i].name.text;
+        if (!params->at[i].constant || take_constant(a, x, &params->at[i])) continue;
+        text_add(&names, "%s'%s'", names.n ? ", " : "", name);
+        text_add(&options, " --given '%s=1|2'", name);
+    }
+    if (!names.n) return true;
+    const char *hint = ctx_format(a->ctx, "say which:%s, or `given` in the kernel", options.data);
+    return aot_fail(a, hint, "kernel '%s' needs the values of its constant parameters: %s",
+                    x->kernel->name.text, names.data);
 }
 
 bool aot_given(Aot *a, AotExport *x) {
@@ -83,9 +93,7 @@ bool aot_given(Aot *a, AotExport *x) {
             take_condition(a, x, c->conditions.at[k]);
     }
     for (int i = 0; i < dims.n; i++) take_option(a, x, dims.data[i]);
-    for (int i = 0; i < f->params.n; i++)
-        if (f->params.at[i].constant && !take_constant(a, x, &f->params.at[i])) return false;
-    return true;
+    return take_constants(a, x);
 }
 
 /// --given and --set name something of a kernel that is exported.

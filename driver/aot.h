@@ -29,8 +29,8 @@ typedef struct Aot {
     AotValues given;                     // values of dims, one name as often as it has values
     AotValues most;                      // bounds of dims: what `cover` is prepared for
     bool check, debug;
-    /// Called before each variant is compiled; `of` is the number known so far.
-    void (*progress)(void *user, const char *symbol, int done, int of);
+    /// Called before each variant is compiled.
+    void (*progress)(void *user, const char *symbol, int done);
     void *user;
 
     VEC(struct AotExport *) exports;

@@ -221,16 +221,19 @@ static void ladder_hints(Variants *v, const Elaborated *code, tg_variant *out) {
     out->n_hints = (int16_t)hints.n;
 }
 
+static bool too_many(Variants *v) {
+    return aot_fail(v->a,
+                    "give fewer values (--given), levels (--levels) or settings (--set), or bound "
+                    "dims: --given 'N<=1024'",
+                    "kernel '%s' has more than %d variants", v->x->kernel->name.text,
+                    MAX_FUNCTIONS);
+}
+
 static bool add_function(Variants *v, Build *b, const TargetInfo *level, const char *config) {
     Aot *a = v->a;
     AotExport *x = v->x;
-    if (x->functions.n == MAX_FUNCTIONS)
-        return aot_fail(a,
-                        "give fewer values (--given), levels (--levels) or settings (--set), or "
-                        "bound dims: --given 'N<=1024'",
-                        "kernel '%s' has more than %d variants", x->kernel->name.text,
-                        MAX_FUNCTIONS);
-    if (a->progress) a->progress(a->user, x->symbol, x->functions.n, 0);
+    if (x->functions.n == MAX_FUNCTIONS) return too_many(v);
+    if (a->progress) a->progress(a->user, x->symbol, x->functions.n);
     AotEntry f = {.level = level, .config = config, .what = describe(v)};
     f.name = ctx_format(a->ctx, "%s.%s.%d", x->symbol, level->label, x->functions.n);
     CodeOptions options = {.level = level->name,
@@ -457,6 +460,7 @@ static bool add_nulls(Variants *v) {
     if (optional > 8)
         return aot_fail(v->a, NULL, "kernel '%s' has more than 8 optional tensors",
                         v->x->kernel->name.text);
+    if ((v->cases << optional) * v->a->n_levels > MAX_FUNCTIONS) return too_many(v);
     v->coarse = v->cases << optional > MANY_CASES;
     for (v->nulls = 0; v->nulls < 1u << optional; v->nulls++)
         if (!add_layouts(v)) return false;

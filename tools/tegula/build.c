@@ -257,9 +257,8 @@ static bool write_header(Making *m) {
 
 /* ---- reports ------------------------------------------------------------------------------- */
 
-static void show_progress(void *user, const char *symbol, int done, int of) {
+static void show_progress(void *user, const char *symbol, int done) {
     Making *m = user;
-    (void)of;
     m->progress = true;
     fprintf(stderr, "\r\033[K%s: variant %d", symbol, done + 1);
     fflush(stderr);
