@@ -73,10 +73,14 @@ static void share(Made *m, const Made *first) {
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/// TG_LEVEL caps the level; without it code is for this very CPU.
+/// Code is for this very CPU, unless TG_LEVEL or the operating system, which must allow the tiles of
+/// AMX, leave less of it.
 static const char *level_name(void) {
     static const char *const names[TG_LEVELS] = {"base", "v3", "v4", "amx"};
-    return getenv("TG_LEVEL") ? names[tg_cpu_level()] : NULL;
+    TargetInfo host;
+    enum tg_level level = tg_cpu_level();
+    bool tiles = cpu_backend.info(NULL, &host) && strstr(host.features, "+amx-tile") != NULL;
+    return getenv("TG_LEVEL") || (tiles && level < TG_LEVEL_AMX) ? names[level] : NULL;
 }
 
 static int count_made(const ModuleKernel *k) {

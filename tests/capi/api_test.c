@@ -143,6 +143,44 @@ static void test_late_errors(void **state) {
     tg_module_destroy(m);
 }
 
+/// What a kernel writes is known whichever way it writes it.
+static void test_written(void **state) {
+    (void)state;
+    tg_module *m = module_of(
+        "fn fill(out, v) { for i in 4 { out[i] = v; } }\n"
+        "fn both(a, b) { fill(b, a[0]); }\n"
+        "kernel assigns(x: f32[N], y: f32[N]) { parallel { y[0] = x[0]; } }\n"
+        "kernel adds(x: f32[N], y: f32[N]) { parallel n in N by 8 { y[n] += x[n + 1]; } }\n"
+        "kernel calls(x: f32[N], y: f32[N]) { parallel { both(x, y); } }\n"
+        "kernel names(x: f32[N], y: f32[N]) { parallel { both(b = y, a = x); } }\n"
+        "kernel inner(x: f32[N], y: f32[N]) { calls(x, y); }\n"
+        "kernel atomics(x: f32[N], y: f32[N]) { parallel n in N { atomic_add(y[n], x[0]); } }\n"
+        "kernel branch(x: f32[N], y: f32[N], f: const bool) { parallel { if f { y[0] = x[0]; } } "
+        "}\n");
+    float memory[32] = {0};
+    for (int i = 0; i < tg_module_kernels(m); i++) {
+        View x, y;
+        view(&x, f32, memory, 1, (int64_t[]){8}, NULL);
+        view(&y, f32, memory + 4, 1, (int64_t[]){8}, NULL);
+        tg_arg args[3] = {tg_tensor(&x.t), tg_tensor(&y.t), tg_int(0)};
+        tg_kernel *k = tg_module_kernel_at(m, i);
+        FAILS(tg_launch(k, args, tg_kernel_params(k)), TG_ERROR_CONTRACT, "'y' is written");
+        y.t.data = memory + 16;
+        OK(tg_launch(k, args, tg_kernel_params(k)));
+    }
+    tg_module_destroy(m);
+}
+
+static void test_limits(void **state) {
+    (void)state;
+    char text[4096] = "kernel f(";
+    for (int i = 0; i < 65; i++) snprintf(text + strlen(text), 32, "p%d: i32, ", i);
+    strcat(text, "x: f32[N]) { parallel { x[0] = 1; } }");
+    tg_module *m;
+    FAILS(tg_module_from_source(text, strlen(text), "wide.teg", NULL, &m), TG_ERROR_UNSUPPORTED,
+          "more than 64 parameters");
+}
+
 /* ---- options ------------------------------------------------------------------------------- */
 
 static void write_file(const char *path, const char *text) {
@@ -312,7 +350,8 @@ int main(void) {
         cmocka_unit_test(test_names),         cmocka_unit_test(test_module),
         cmocka_unit_test(test_launch),        cmocka_unit_test(test_argument_errors),
         cmocka_unit_test(test_source_errors), cmocka_unit_test(test_late_errors),
-        cmocka_unit_test(test_files),         cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_files),         cmocka_unit_test(test_written),
+        cmocka_unit_test(test_limits),        cmocka_unit_test(test_settings),
         cmocka_unit_test(test_checked),       cmocka_unit_test(test_hooks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
