@@ -72,7 +72,10 @@ static void add_expr(Header *h, const CFunction *f, const CExpr *e) {
         text_add(&h->t, "%s%s", a->kind == CARG_DIM ? "" : "(int64_t)", c_name(h->a->ctx, a->name));
         return;
     }
-    for (const char *s = forms[e->kind]; *s; s++) {
+    const char *form = forms[e->kind];
+    if (e->b->kind == CX_CONST && e->b->value > 0) // no division by 0
+        form = e->kind == CX_DIV ? "(@ / #)" : e->kind == CX_REM ? "(@ % #)" : form;
+    for (const char *s = form; *s; s++) {
         if (*s == '@')
             add_expr(h, f, e->a);
         else if (*s == '#')

@@ -17,6 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 KERNELS = os.path.join(HERE, "kernels.teg")
 CHECK = os.path.join(HERE, "check.c")
+OVERHEAD = os.path.join(HERE, "overhead.c")
 INCLUDE = os.path.join(ROOT, "runtime")
 WARNINGS = ["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 SYSTEM = ["-lm", "-lpthread"]
@@ -123,6 +124,11 @@ class Test:
     def form_debug(self):
         options = ["--levels", "v3", "--debug", "--check"]
         run([self.link_c(self.build("kernels.o", *options))])
+
+    def form_overhead(self):
+        """The time of a call of a tiny kernel; the program prints it."""
+        object_ = self.build("kernels.o", "--levels", "base,v3", "--export", "nothing,add_bias")
+        print(run([self.link("cc", "-std=c11", "-O2", OVERHEAD, object_, self.rt)]).strip())
 
     def form_prefix(self):
         """Symbols with a prefix, one export, the rest of a program unchanged."""
