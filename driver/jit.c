@@ -73,8 +73,8 @@ static void share(Made *m, const Made *first) {
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/// Code is for this very CPU, unless TG_LEVEL or the operating system, which must allow the tiles of
-/// AMX, leave less of it.
+/// Code is for this very CPU, unless TG_LEVEL or the operating system leave less of it: the latter
+/// must allow the tiles of AMX.
 static const char *level_name(void) {
     static const char *const names[TG_LEVELS] = {"base", "v3", "v4", "amx"};
     TargetInfo host;

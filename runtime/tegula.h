@@ -171,6 +171,7 @@ typedef struct tg_module_options {
 /// it need not be a file. options may be NULL. TG_ERROR_SOURCE: tg_last_error() has every message.
 tg_status tg_module_from_source(const char *source, size_t length, const char *name,
                                 const tg_module_options *options, tg_module **out);
+/// "std/softmax.teg" is a file of the library, wherever the program runs.
 tg_status tg_module_from_file(const char *path, const tg_module_options *options, tg_module **out);
 /// No kernel of it may be running.
 void tg_module_destroy(tg_module *module);

@@ -37,6 +37,27 @@ static void test_in_process(void **state) {
     tg_module_destroy(m);
 }
 
+/// Where two launches are told apart by hints alone and get the same tune values, they share the
+/// code: the second one generates none, where the fault would end this process.
+static void test_shared_code(void **state) {
+    (void)state;
+    static float x[1 << 16], y[1 << 16];
+    tg_module *m = module_of("kernel twice(x: f32[N], y: f32[N]) tune U = 1 | 2 {\n"
+                             "    parallel n in N by 16 * (1 + 0 * U) { y[n] = 2 * x[n]; }\n"
+                             "}\n");
+    for (int64_t n = 4; n <= 1 << 16; n *= 128) {
+        View vx, vy;
+        view(&vx, &types[1], x, 1, &n, NULL);
+        view(&vy, &types[1], y, 1, &n, NULL);
+        x[n - 1] = (float)n;
+        OK(tg_launch(kernel_of(m, NULL), (tg_arg[]){tg_tensor(&vx.t), tg_tensor(&vy.t)}, 2));
+        assert_true(y[n - 1] == (float)(2 * n));
+        setenv("TG_FAULT", "abort", 1);
+    }
+    unsetenv("TG_FAULT");
+    tg_module_destroy(m);
+}
+
 /* ---- another process ----------------------------------------------------------------------- */
 
 typedef struct Fault {
@@ -118,6 +139,7 @@ int main(void) {
         cmocka_unit_test(test_process),
         cmocka_unit_test(test_restart),
         cmocka_unit_test(test_in_process),
+        cmocka_unit_test(test_shared_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
