@@ -25,12 +25,16 @@ endforeach()
 function(tegula_pkgconfig name description)
     set(TEGULA_PC_NAME ${name})
     set(TEGULA_PC_DESCRIPTION ${description})
+    set(TEGULA_PC_PRIVATE "${ARGN}") # what the static library needs besides
     configure_file(${CMAKE_SOURCE_DIR}/cmake/tegula.pc.in ${CMAKE_BINARY_DIR}/gen/${name}.pc @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/gen/${name}.pc
             DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 tegula_pkgconfig(tegula_rt "Runs tensor kernels that were compiled ahead of time")
-tegula_pkgconfig(tegula "Compiles and runs tensor kernels")
+get_filename_component(TEGULA_LLVM_NAME ${LLVM_LIBRARY} NAME_WE)
+string(REGEX REPLACE "^lib" "" TEGULA_LLVM_NAME ${TEGULA_LLVM_NAME})
+tegula_pkgconfig(tegula "Compiles and runs tensor kernels"
+                 " -L${LLVM_LIB_DIR} -l${TEGULA_LLVM_NAME}")
 
 configure_file(${CMAKE_SOURCE_DIR}/cmake/tegula-config.cmake.in
                ${CMAKE_BINARY_DIR}/gen/tegula-config.cmake @ONLY)
