@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Builds kernels.teg ahead of time in one form, links check.c with it and runs the program.
 
-  run.py FORM --tegula PROGRAM --rt LIBRARY --out FOLDER
+  run.py FORM --tegula PROGRAM --rt LIBRARY [--lib LIBRARY] --out FOLDER
 
 Exit code 77: this machine lacks a tool that the form needs.
 """
@@ -56,7 +56,8 @@ def tool(*names):
 
 class Test:
     def __init__(self, args):
-        self.tegula, self.rt, self.out = args.tegula, args.rt, os.path.join(args.out, args.form)
+        self.tegula, self.rt, self.lib = args.tegula, args.rt, args.lib
+        self.out = os.path.join(args.out, args.form)
         shutil.rmtree(self.out, ignore_errors=True)
         os.makedirs(self.out)
 
@@ -174,7 +175,7 @@ class Test:
         run([qemu, self.path("check")])
 
     def form_jit(self):
-        """The header of typed functions around kernels of a module compiles in both languages."""
+        """A header of typed functions around kernels of a module, in C; it compiles as C++, too."""
         header = self.path("kernels.h")
         run([self.tegula, "build", KERNELS, "--jit", "--header", header])
         for language in ["c", "c++"]:
@@ -184,6 +185,11 @@ class Test:
             with open(source, "w") as f:
                 f.write('#include "kernels.h"\n#include "kernels.h"\n')
             run(["cc"] + flags + [source])
+        if not self.lib:
+            return
+        folder = os.path.dirname(self.lib)
+        words = ["-std=c11", '-DJIT="%s"' % KERNELS, CHECK, self.lib, "-Wl,-rpath," + folder]
+        run([self.link("cc", *words)])
 
 
 def main():
@@ -192,6 +198,7 @@ def main():
     parser.add_argument("form", choices=forms)
     parser.add_argument("--tegula", required=True)
     parser.add_argument("--rt", required=True)
+    parser.add_argument("--lib", help="libtegula.so, for the form jit")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
     try:
