@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Random layouts from a seed, for the tests of the layout algebra.
+#ifndef TESTS_UNIT_LAYOUT_RANDOM_H
+#define TESTS_UNIT_LAYOUT_RANDOM_H
+
+#include "passes/layout.h"
+
+typedef struct Random {
+    uint64_t state;
+} Random;
+
+uint64_t random_bits(Random *r);
+/// 0 .. n - 1.
+int random_below(Random *r, int n);
+
+/// Extents and boxes, and the bits of lane, warp and CTA: what two layouts must share.
+typedef struct Shape {
+    Layout box;
+} Shape;
+
+/// One to three dimensions, with odd repeats, extents of 1, holes; a few hundred elements.
+Shape random_shape(Random *r);
+/// Any layout of that shape, copies and swizzles included.
+const Layout *random_layout(Ctx *ctx, Random *r, Shape shape);
+/// A layout from its text, for tests that write one down.
+const Layout *layout_of(Ctx *ctx, const char *text);
+
+#endif
