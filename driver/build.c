@@ -28,6 +28,7 @@ static void needs_library(Op *op, void *arg) {
     if (elem_is(elem, EC_FLOAT) && !cpu_backend.has_op(op->code, elem)) *(bool *)arg = true;
 }
 
+/// `split` is an axis of the schedule, but its pass runs on the IR of the whole kernel.
 PassEnv build_env(Build *b) {
     PassEnv env = {.ir = b->ir,
                    .threads = b->threads ? b->threads : machine_threads(),

@@ -31,6 +31,7 @@ static Elem actual_elem(const Param *p, const tg_actual *a) {
     return declared != EL_COUNT ? declared : elem_of_dlpack(a->code, a->bits);
 }
 
+/// All that is known at launch, as the command line has it of its arguments.
 static void describe_actual(const Param *p, const tg_actual *a, ParamInst *out) {
     bool tensor = p->type && p->type->kind == TY_TENSOR;
     *out = (ParamInst){.elem = actual_elem(p, a), .null = tensor && a->null};
@@ -84,6 +85,7 @@ static Inst *make_inst(Ctx *ctx, const Request *r, const Program *p, const FnDef
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
+/// Facts are listed in the order of the source, so equal ones are equal bytes.
 static Key make_key(Ctx *ctx, const tg_variant *v) {
     Text t = {.ctx = ctx};
     text_add(&t, "%s;", v->config);
@@ -100,6 +102,8 @@ static int find_key(const Request *r, Key key) {
 
 /* ---- compiling ----------------------------------------------------------------------------- */
 
+/// Stops after elaboration where there is code for its facts: passes and code generation are nearly
+/// all of the time.
 static void compile(Ctx *ctx, void *arg) {
     const Job *job = arg;
     const Request *r = job->r;

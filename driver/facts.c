@@ -101,6 +101,7 @@ static void param_facts(Describe *d, int i) {
         add_fact(d, TG_FACT_PACK, i, use->pack_at, use->pack_rank);
 }
 
+/// A dim that is neither in the code nor covered by it is no fact: any extent will do.
 static void dim_facts(Describe *d) {
     for (int i = 0; i < d->b->code->n_dims; i++) {
         const DimUse *u = &d->b->code->dims[i];
@@ -114,6 +115,7 @@ static void dim_facts(Describe *d) {
     }
 }
 
+/// Of 0 and 1, which stand in the type; the code reads all others from its arguments.
 static void stride_facts(Describe *d, int argument) {
     int i;
     const ParamUse *use = build_argument(d->b, argument, &i);

@@ -5,6 +5,8 @@
 
 /* ---- element types ------------------------------------------------------------------------- */
 
+// Types whose code does not follow from their class. Ours of 8 bits without infinities is the "fn"
+// of other libraries.
 static const struct {
     Elem elem;
     DLDataTypeCode code;
@@ -38,12 +40,14 @@ static bool is_tensor(const Param *p) {
     return p->type && p->type->kind == TY_TENSOR;
 }
 
+/// Which type parameter a name is, or -1. Names are interned, so that pointers tell.
 static int generic_index(const FnDef *f, const char *name) {
     for (int i = 0; i < f->generics.n; i++)
         if (f->generics.at[i].name.text == name) return i;
     return -1;
 }
 
+/// The name of the pack of a tensor type, and which of its dims it is; NULL where there is none.
 static const char *pack_of(const Param *p, int *at) {
     for (int i = 0; is_tensor(p) && i < p->type->dims.n; i++) {
         if (!p->type->dims.at[i].pack) continue;
@@ -66,6 +70,7 @@ static int pack_number(const FnDef *f, const char *name) {
     return -1;
 }
 
+/// The element that is written, or the type parameter; `const n` without a type is an i64.
 static void type_info(const FnDef *f, const Param *p, tg_param_info *out) {
     const char *name = p->type ? p->type->elem.text : "";
     out->type = (int8_t)generic_index(f, name);

@@ -83,6 +83,7 @@ static const char *level_name(void) {
     return getenv("TG_LEVEL") || (tiles && level < TG_LEVEL_AMX) ? names[level] : NULL;
 }
 
+/// The list of a kernel is short: a compilation takes a million times longer than a walk of it.
 static int count_made(const ModuleKernel *k) {
     int n = 0;
     for (const Made *m = k->made; m; m = m->next) n++;
@@ -102,6 +103,7 @@ typedef struct Compilation {
     Answer answer;
 } Compilation;
 
+/// The request, from the module and the launch; inside ctx_protect.
 static void ask(Ctx *ctx, void *arg) {
     Compilation *c = arg;
     const tg_module *m = c->k->module;
@@ -137,6 +139,7 @@ static void log_warnings(tg_module *m, const Answer *a) {
     for (int i = 0; i < a->n_warnings; i++) module_warn(m, a->warnings[i]);
 }
 
+/// Sets the text of the failure. Messages about the source name their place themselves.
 static tg_status refuse(const ModuleKernel *k, const Answer *a) {
     if (a->status == TG_ERROR_INTERNAL)
         return tg_fail(a->status,
@@ -152,6 +155,7 @@ static tg_status refuse(const ModuleKernel *k, const Answer *a) {
     return tg_fail(a->status, "%s", a->message);
 }
 
+/// Puts the answer among what the kernel has: entries stay where they are until the module goes.
 static tg_status keep(ModuleKernel *k, const Answer *a, const tg_variant **out) {
     Made *m = made_new(a);
     if (!m) {

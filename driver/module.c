@@ -47,6 +47,7 @@ static uint64_t hash_text(const char *s) {
     return h;
 }
 
+/// Beyond MAX_WARNINGS texts the rest is said each time.
 static bool was_warned(tg_module *m, const char *text) {
     uint64_t h = hash_text(text);
     for (int i = 0; i < m->n_warned; i++)
@@ -118,6 +119,7 @@ static void keep_texts(tg_module *m, const Program *p) {
     }
 }
 
+/// What launches check their arguments against: it comes from the source alone.
 static void make_kernels(tg_module *m, const Program *p) {
     int n = fe_kernel_count(p);
     m->kernels = ctx_array(m->ctx, ModuleKernel, n + 1);
@@ -161,6 +163,7 @@ static void list_warnings(Ctx *ctx, void *arg) {
     w->n = messages_warnings(ctx, &w->texts);
 }
 
+/// Why there is no module, or TG_OK.
 static tg_status load_status(Ctx *ctx, CtxStatus status, const Load *l) {
     if (status == CTX_NO_MEMORY) return tg_fail(TG_ERROR_MEMORY, "%s: out of memory", l->path);
     if (l->bad_setting)
@@ -176,6 +179,7 @@ static tg_status load_status(Ctx *ctx, CtxStatus status, const Load *l) {
     return tg_fail(result, "%s", messages_text(ctx));
 }
 
+/// With the module's context current: it is what their memory came from.
 static void close_kernels(tg_module *m) {
     for (int i = 0; i < m->n_kernels; i++) {
         tg_kernel_close(&m->kernels[i].kernel);
@@ -208,6 +212,7 @@ static tg_status finish(Ctx *ctx, tg_module *m) {
     return status;
 }
 
+/// Options of an older caller are shorter; what it does not know is zero.
 static tg_status create(Load *l, const tg_module_options *options, tg_module **out) {
     if (!out) return tg_fail(TG_ERROR_ARGUMENT, "out is NULL");
     *out = NULL;

@@ -55,7 +55,7 @@ static const char *find_program(Ctx *ctx) {
     return "tegula";
 }
 
-/// Signals as at the start of a program, standard error nowhere.
+/// Signals as at the start of a program, standard error nowhere, no file of the host program.
 static int spawn_program(const char *program, int fd, pid_t *pid) {
     extern char **environ;
     char name[] = "tegula", option[] = "--serve", *argv[] = {name, option, NULL};
@@ -71,6 +71,9 @@ static int spawn_program(const char *program, int fd, pid_t *pid) {
         posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO);
         posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", 1, 0);
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+        posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+#endif
         posix_spawnattr_setsigmask(&attr, &none);
         posix_spawnattr_setsigdefault(&attr, &all);
         posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -98,7 +101,7 @@ static int stop(bool kill_it) {
     return status;
 }
 
-/// 0 or an errno; the program that was tried is in *program.
+/// Starts the program unless it runs. 0 or an errno; the program that was tried is in *program.
 static int start(Ctx *ctx, const char **program) {
     int pair[2];
     if (server.pid > 0 && server.owner != getpid()) stop(false);
@@ -124,6 +127,7 @@ static double seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/// For one request, sending and receiving included.
 static double timeout(void) {
     const char *set = getenv("TG_COMPILE_TIMEOUT");
     double s = set ? strtod(set, NULL) : 0;
@@ -144,6 +148,7 @@ static Talk wait_for(short events, double end) {
     }
 }
 
+/// Never blocks in the call itself: a process that hangs does not read, either.
 static Talk send_all(const uint8_t *from, size_t n, double end) {
     while (n) {
         Talk t = wait_for(POLLOUT, end);
@@ -183,6 +188,7 @@ static void refuse(Exchange *x, tg_status status, const char *message) {
     x->message = message;
 }
 
+/// What became of the process, as waitpid tells it.
 static const char *end_text(Ctx *ctx, int status) {
     if (status != -1 && WIFSIGNALED(status))
         return ctx_format(ctx, "the compiler's process was ended by signal %d (%s)",
@@ -208,6 +214,7 @@ static bool is_sound(const Request *r, const Answer *a) {
     return a->same < r->n_known;
 }
 
+/// Writes a request, reads the body of its answer into the arena.
 static Talk exchange_bytes(Ctx *ctx, Bytes request, Bytes *in, double end) {
     uint8_t header[WIRE_HEADER];
     Talk t = send_all(request.data, request.n, end);
@@ -218,6 +225,8 @@ static Talk exchange_bytes(Ctx *ctx, Bytes request, Bytes *in, double end) {
     return receive_all(in->data, in->n, end);
 }
 
+/// One request under the lock. With a process that had been running, a broken connection may be of
+/// the time before this request; with a new one it is this request's doing.
 static void exchange(Ctx *ctx, void *arg) {
     Exchange *x = arg;
     const char *program = "";

@@ -145,6 +145,7 @@ static void named_value(Wire *w, NamedValue *v) {
     v->value = number(w, v->value);
 }
 
+/// A negative extent would not pass the runtime, either.
 static void actual(Wire *w, tg_actual *a) {
     NUMBER(w, a->null, 0, 1);
     NUMBER(w, a->code, 0, 255);
@@ -194,6 +195,7 @@ static void variant(Wire *w, tg_variant *v) {
     v->entry = NULL;
 }
 
+/// Only objects travel; an answer that shares code has none.
 static void code(Wire *w, Code **c) {
     const void *object = *c ? (*c)->object : NULL;
     size_t n = *c ? (*c)->object_bytes : 0;

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Which parameters a kernel may write, whatever the instance: a property of its source, as the
 // `const` of a C prototype is. A fn called with the tensor writes what it does to its parameter.
+//
+//     y[n] = v;  y[n] += v;           the place of an assignment
+//     combine(y[n], v, f);            the first argument of a builtin that takes a place
+//     f(y, x);                        where f writes its first parameter
+//     let t = y; t[n] = v;            y by another name
+//
+// An instance may write less (a branch that it does not have): the runtime then refuses overlaps
+// that would do no harm. It never writes more.
 #include "driver/internal.h"
 
 #include "frontend/builtins.h"
@@ -58,6 +66,7 @@ static void note_callee(Writes *w, const Expr *x) {
     }
 }
 
+/// Calls may stand anywhere in an expression; nothing else in one writes.
 static void expr_writes(Writes *w, const Expr *x) {
     if (!x) return;
     switch (x->kind) {

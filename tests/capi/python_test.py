@@ -301,7 +301,9 @@ class Install(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             env = {k: v for k, v in os.environ.items() if k not in ("TEGULA_LIBRARY", "PYTHONPATH")}
             env["PYTHONPATH"] = str(target)
-            code = "import tegula; print(tegula.library_path)"
+            code = "import tegula; print(tegula.library_path)\n"
+            code += "tegula.source('kernel f(x: i32) { parallel { print(x); } }').f.prepare(1)"
+            env.update(TG_COMPILE="process", PATH="/usr/bin")  # the program is beside the library
             path = subprocess.run(
                 [sys.executable, "-c", code], env=env, capture_output=True, text=True
             )
