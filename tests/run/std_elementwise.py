@@ -202,6 +202,12 @@ for act, f in enumerate(ACTS):
         name=f"glu-{act}",
     )
 
+for t in TYPES:  # in place
+    x = typed(uniform((37, 130), 1, -3, 3), t)
+    more = {"out_types": out_of(t), "ulps": 8}
+    case(FILE, "map_silu", {"x": x, "y": "same(x)"}, lambda x, **_: {"y": ACTS[4](x)}, **more)
+    case(FILE, "zip_add", {"a": x, "b": x, "y": "same(a)"}, lambda a, b, **_: {"y": a + b}, **more)
+
 # ---- dropout
 
 

@@ -115,6 +115,19 @@ case(
 )
 
 
+for kernel, f in (
+    ("layer_norm", layer_norm),
+    ("layer_norm_long", layer_norm),
+    ("rms_norm", rms_norm),
+    ("rms_norm_long", rms_norm),
+):
+    args = {"x": normal((5, 300), 6), "y": "same(x)", "g": None, "eps": EPS}
+    args |= {"h": None} if "layer" in kernel else {}
+    args |= {} if "long" in kernel else {"rstd": None}
+    args |= {"mean": None} if kernel == "layer_norm" else {}
+    case(FILE, kernel, args, f, length=300, scale={"y": 8.0}, name=f"{kernel}-inplace")
+
+
 def layer_norm_backward(x, dy, g, mean, rstd, **_):
     z = (x - mean[:, None]) * rstd[:, None]
     u = affine(dy, g)

@@ -74,6 +74,10 @@ for kernel, f in (("softmax", softmax), ("log_softmax", log_softmax)):
         for k in (kernel, kernel + "_long"):
             check(k, f, {"x": masked}, "float32", name=f"{k}-masked")
 
+    for k in (kernel, kernel + "_long"):
+        x = normal((5, 300), 6)
+        check(k, f, {"x": x, "y": "same(x)"}, "float32", name=f"{k}-inplace")
+
 for n, t in enumerate(TYPES):
     x = normal((6, 5, 130), 5 + n, np.float64)
     dy = typed(normal((6, 5, 130), 9 + n, np.float64), t)
