@@ -197,7 +197,7 @@ class Kernel:
             if value is None:
                 continue  # the library says whether that is allowed
             held.append(tensor(p.name, value, p.written))
-            given[i].value.tensor = ctypes.pointer(held[-1].tensor)
+            given[i].value.tensor = ctypes.addressof(held[-1].tensor)
         c.check(function(self._handle, given, len(values)))
 
     def __call__(self, *args, **named):

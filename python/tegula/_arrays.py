@@ -8,8 +8,11 @@ from . import _library as c
 INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6
 E4M3, E5M2 = 10, 12
 
-# The array interface's letter of a type -> DLPack's code.
-_KINDS = {"i": INT, "u": UINT, "f": FLOAT, "b": BOOL}
+# The array interface's text of a type -> DLPack's code and bits.
+_TYPES = {"|b1": (BOOL, 8), "|i1": (INT, 8), "|u1": (UINT, 8)}
+_TYPES.update({f"<i{n}": (INT, 8 * n) for n in (2, 4, 8)})
+_TYPES.update({f"<u{n}": (UINT, 8 * n) for n in (2, 4, 8)})
+_TYPES.update({f"<f{n}": (FLOAT, 8 * n) for n in (2, 4, 8)})
 # Types that NumPy knows by ml_dtypes alone, by name.
 _NAMED = {
     "bfloat16": (BFLOAT, 16),
@@ -61,33 +64,26 @@ class Held:
 
 def _element(name, array, typestr):
     """DLPack's code and bits of an array's elements."""
-    dtype = str(getattr(getattr(array, "dtype", None), "name", ""))
+    if typestr in _TYPES:
+        return _TYPES[typestr]
+    dtype = str(getattr(getattr(array, "dtype", None), "name", typestr))
     if dtype in _NAMED:
         return _NAMED[dtype]
-    order, kind, size = typestr[0], typestr[1], int(typestr[2:])
-    if kind not in _KINDS or dtype.endswith("int4"):
-        raise TypeError(f"'{name}': arrays of {dtype or typestr} cannot be passed")
-    if order == ">":
+    if typestr[0] == ">":
         raise TypeError(f"'{name}': the bytes of {dtype} are swapped; convert the array")
-    return _KINDS[kind], 8 * size
+    raise TypeError(f"'{name}': arrays of {dtype} cannot be passed")
+
+
+_HOST = c.DLDevice(1, 0)
 
 
 def _make(data, code, bits, shape, strides):
-    """strides count elements; None: dense."""
+    """strides count elements; None: dense. The structure keeps its arrays."""
     rank = len(shape)
-    array = ctypes.c_int64 * max(rank, 1)
-    extents = array(*shape)
+    array = ctypes.c_int64 * (rank or 1)
     steps = array(*strides) if strides is not None else None
-    tensor = c.DLTensor(
-        data,
-        c.DLDevice(1, 0),
-        rank,
-        c.DLDataType(code, bits, 1),
-        ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64)),
-        ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64)) if steps else None,
-        0,
-    )
-    return Held(tensor, extents, steps)
+    dtype = c.DLDataType(code, bits, 1)
+    return Held(c.DLTensor(data, _HOST, rank, dtype, array(*shape), steps, 0))
 
 
 def _from_interface(name, array, interface, written):

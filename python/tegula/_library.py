@@ -47,7 +47,7 @@ class DLTensor(ctypes.Structure):
 
 
 class ArgValue(ctypes.Union):
-    _fields_ = [("tensor", POINTER(DLTensor)), ("i", c_int64), ("f", c_double)]
+    _fields_ = [("tensor", c_void_p), ("i", c_int64), ("f", c_double)]  # the address of a DLTensor
 
 
 class Arg(ctypes.Structure):
