@@ -2,6 +2,7 @@
 // The levels of the CPUs that there is code for, and what the host is.
 #include <llvm-c/TargetMachine.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -115,9 +116,22 @@ static void host_info(TargetInfo *out) {
                         .l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20)};
 }
 
+/// The environment variable TG_LEVEL caps what is compiled for this machine, as it caps what the
+/// runtime takes from an object. The names are the labels above; AMX is no cap.
+static void cap_level(TargetInfo *host) {
+    const char *label = getenv("TG_LEVEL");
+    for (int i = 0; label && i < N_LEVELS; i++) {
+        const TargetInfo *t = &levels[i];
+        if (strcmp(t->arch, host->arch) == 0 && strcmp(t->label, label) == 0 &&
+            t->level < TG_LEVEL_AMX && t->vector_bytes <= host->vector_bytes)
+            *host = *t;
+    }
+}
+
 bool cpu_info(const char *level, TargetInfo *out) {
     if (!level || strcmp(level, "host") == 0) {
         host_info(out);
+        cap_level(out);
         return true;
     }
     for (int i = 0; i < N_LEVELS; i++) {
