@@ -208,6 +208,11 @@ for t in TYPES:  # in place
     case(FILE, "map_silu", {"x": x, "y": "same(x)"}, lambda x, **_: {"y": ACTS[4](x)}, **more)
     case(FILE, "zip_add", {"a": x, "b": x, "y": "same(a)"}, lambda a, b, **_: {"y": a + b}, **more)
 
+for t, make in (("f8e4m3", f8e4m3), ("f8e5m2", f8e5m2)):
+    x = make(uniform((37, 130), 1, -3, 3))
+    case(FILE, "map_silu", {"x": x}, lambda x, **_: {"y": ACTS[4](x)}, out_types={"y": t}, ulps=8)
+    case(FILE, "zip_mul", {"a": x, "b": x}, lambda a, b, **_: {"y": a * b}, out_types={"y": t})
+
 # ---- dropout
 
 

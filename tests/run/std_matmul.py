@@ -109,6 +109,18 @@ for n, (m, k) in enumerate([(100, 300), (1, 1), (7, 0), (13, 2000), (0, 3)]):
         name=f"matvec-{m}x{k}-{t}",
     )
 
+for name, make in (("f8e4m3", f8e4m3), ("f8e5m2", f8e5m2)):
+    case(
+        FILE,
+        "matmul_nt",
+        {"a": make(normal((50, 70), 1)), "b": make(normal((40, 70), 2))},
+        lambda a, b, **_: {"c": a @ b.T},
+        out_types={"c": name},
+        length=70,
+        scale={"c": 4.0},
+        name=f"matmul_nt-{name}",
+    )
+
 # ---- epilogues
 
 

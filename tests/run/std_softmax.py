@@ -78,6 +78,9 @@ for kernel, f in (("softmax", softmax), ("log_softmax", log_softmax)):
         x = normal((5, 300), 6)
         check(k, f, {"x": x, "y": "same(x)"}, "float32", name=f"{k}-inplace")
 
+for kernel, f in (("softmax", softmax), ("log_softmax_long", log_softmax)):
+    x = f8e5m2(normal((9, 70), 7) * 3)
+    case(FILE, kernel, {"x": x}, f, out_types={"y": "f8e5m2"}, length=70, name=f"{kernel}-f8e5m2")
 for n, t in enumerate(TYPES):
     x = normal((6, 5, 130), 5 + n, np.float64)
     dy = typed(normal((6, 5, 130), 9 + n, np.float64), t)
