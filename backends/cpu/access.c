@@ -181,6 +181,7 @@ static LLVMValueRef axis_live(Emit *e, const Prepared *p, int d, const Place *at
     Gen *g = e->g;
     int axis = p->a.axis_of[d], lanes = axis == at->axis ? at->lanes : 0;
     if ((!p->lo[d] && !p->hi[d]) || full_covers(e, p, d, at->at[axis])) return NULL;
+    if (full_kills(e, p, d, at->at[axis])) return LLVMConstInt(g->i1, 0, false);
     LLVMValueRef lo = p->lo[d] ? p->lo[d] : gen_i64(g, 0);
     LLVMValueRef hi = p->hi[d] ? p->hi[d] : gen_i64(g, p->a.subs[d].size);
     LLVMValueRef from = p->lo[d] ? sub(e, at->at[axis], lo) : at->at[axis];

@@ -89,6 +89,7 @@ struct Emit {
     int n_wanted;
     LLVMValueRef wanted[MAX_WANTED]; // addresses to read ahead
     bool streaming, streams;         // a store past the caches; the function has some (stream.c)
+    const struct Full *dead;         // of a body where all they bound is dead, or NULL
     const struct Full *full;         // of a body without masks, or NULL (full.c)
 };
 

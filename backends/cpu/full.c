@@ -136,6 +136,22 @@ LLVMValueRef full_bound(Emit *e, const Nest *n, int level) {
 LLVMValueRef full_end(Emit *e, const Nest *n, int level) {
     Gen *g = e->g;
     const NestAxis *x = &n->axes[level];
+    int64_t step = (int64_t)x->tile * x->unit, all = x->full / x->tile * step;
+    LLVMValueRef end = gen_i64(g, 0);
+    for (int i = 0; i < n->full->bounds.n; i++) {
+        const Bound *b = &n->full->bounds.data[i];
+        if (b->level != level) continue;
+        if (!b->hi) return gen_i64(g, all);
+        end = gen_max(g, end, b->hi);
+    }
+    end = gen_add(g, gen_min(g, end, gen_i64(g, all)), gen_i64(g, step - 1));
+    end = gen_mul(g, LLVMBuildUDiv(g->b, end, gen_i64(g, step), ""), gen_i64(g, step));
+    return gen_min(g, end, gen_i64(g, all));
+}
+
+LLVMValueRef full_written(Emit *e, const Nest *n, int level) {
+    Gen *g = e->g;
+    const NestAxis *x = &n->axes[level];
     LLVMValueRef end = NULL, all = gen_i64(g, x->full * x->unit);
     for (int i = 0; i < n->roots.n; i++) {
         const Root *r = &n->roots.data[i];
@@ -154,6 +170,16 @@ LLVMValueRef full_end(Emit *e, const Nest *n, int level) {
 static bool stands_at(const Nest *n, int level, LLVMValueRef at) {
     for (int i = 0; i < n->axes[level].count; i++)
         if (n->axes[level].at[i] == at) return true;
+    return false;
+}
+
+bool full_kills(const Emit *e, const void *key, int d, LLVMValueRef at) {
+    const struct Full *f = e->dead;
+    for (int i = 0; f && i < f->bounds.n; i++) {
+        const Bound *b = &f->bounds.data[i];
+        bool along = b->level >= 0 && f->nest->axes[b->level].axis == f->nest->vector;
+        if (b->key == key && b->d == d && along && stands_at(f->nest, b->level, at)) return true;
+    }
     return false;
 }
 

@@ -261,7 +261,14 @@ static void tiles_loop(Emit *e, Nest *n, int level, LLVMValueRef from, LLVMValue
     for (int i = 0; i < n->roots.n; i++) n->roots.data[i].stream = NULL;
 }
 
-/// The vectors' axis: first what needs no masks, then the rest, a vector at a time.
+static bool only_stores(const Nest *n) {
+    for (int i = 0; i < n->roots.n; i++)
+        if (n->roots.data[i].kind != ROOT_STORE) return false;
+    return true;
+}
+
+/// The vectors' axis: first what needs no masks; then the rest, a vector at a time; then what is
+/// nothing but padding, which only buffers want.
 static void split_level(Emit *e, Nest *n, int level) {
     NestAxis *x = &n->axes[level];
     LLVMValueRef bound = full_bound(e, n, level);
@@ -269,7 +276,15 @@ static void split_level(Emit *e, Nest *n, int level) {
     tiles_loop(e, n, level, gen_i64(e->g, 0), bound);
     e->full = NULL;
     x->tile = 1;
-    tiles_loop(e, n, level, bound, full_end(e, n, level));
+    if (only_stores(n)) {
+        tiles_loop(e, n, level, bound, full_written(e, n, level));
+        return;
+    }
+    LLVMValueRef end = full_end(e, n, level);
+    tiles_loop(e, n, level, bound, end);
+    e->dead = n->full;
+    tiles_loop(e, n, level, end, gen_i64(e->g, x->full * x->unit));
+    e->dead = NULL;
 }
 
 static void nest_level(Emit *e, Nest *n, int level) {

@@ -156,6 +156,14 @@ static int op_cost(const Op *op) {
     }
 }
 
+/// Of one vector: what a broadcast repeats along the lanes is computed for a row, not a vector.
+static int vector_cost(const Op *op, int cost) {
+    if (op->code != OP_BROADCAST || cost < 2) return cost;
+    const Type *x = operand(op, 0)->type, *y = result(op, 0)->type;
+    return x->rank == y->rank && x->extents[x->rank - 1] == 1 && y->extents[y->rank - 1] > 1 ? 1
+                                                                                             : cost;
+}
+
 static void add_cost(Op *op, void *arg) {
     Emit *e = arg;
     map_set(e->ctx, &e->plan->order, op, (void *)(intptr_t)++e->plan->n_ops);
@@ -164,6 +172,7 @@ static void add_cost(Op *op, void *arg) {
     for (int i = 0; i < op->n_operands; i++)
         if (operand(op, i)->type->rank && ty_is_block(operand(op, i)->type))
             cost += info_of(e, operand(op, i))->cost;
+    cost = vector_cost(op, cost);
     info_of(e, result(op, 0))->cost = cost < MAX_COST ? cost : MAX_COST;
 }
 

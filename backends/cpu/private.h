@@ -291,11 +291,15 @@ struct Full *full_survey(Emit *e, const Nest *n);
 /// Coordinates along the vectors, level `level`, below which no mask is needed for the places at
 /// hand of the levels around: a number of whole tiles.
 LLVMValueRef full_bound(Emit *e, const Nest *n, int level);
-/// The end of the whole vectors that do anything: nothing is written beyond.
+/// Coordinates from which on whole tiles are dead in all that the nest masks.
 LLVMValueRef full_end(Emit *e, const Nest *n, int level);
+/// The end of the whole vectors that do anything: nothing is written beyond.
+LLVMValueRef full_written(Emit *e, const Nest *n, int level);
 /// The body being emitted has no dead lanes in dimension d (-1: in AT ones) of a Prepared access,
 /// or of a comparison, at the coordinate `at` of its axis.
 bool full_covers(const Emit *e, const void *key, int d, LLVMValueRef at);
+/// The same, but nothing but dead lanes.
+bool full_kills(const Emit *e, const void *key, int d, LLVMValueRef at);
 /// n where op is iota < n, which is how `valid` is written; else NULL.
 const Value *full_below(const Op *op);
 

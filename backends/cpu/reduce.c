@@ -159,16 +159,25 @@ static void loop_steps(Emit *e, Nest *n, NestAxis *x, LLVMValueRef from, LLVMVal
     for_each_acc(r, n, i, k) r->acc[k] = l->carried[m++];
 }
 
-/// First the steps that need no masks, then the rest, a vector at a time.
+// Of a step with masks: short ones are unrolled, or they would wait for each other.
+enum { MASKED_COST = 24 };
+
+/// First the steps that need no masks; then the rest; then those of nothing but padding.
 static void split_steps(Emit *e, Nest *n, int level) {
     NestAxis *x = &n->axes[level];
     int tile = x->tile;
     LLVMValueRef bound = full_bound(e, n, level);
+    LLVMValueRef all = gen_i64(e->g, x->full / tile * tile * x->unit);
     e->full = n->full;
     loop_steps(e, n, x, gen_i64(e->g, 0), bound);
     e->full = NULL;
+    while (x->tile > 1 && (tile % x->tile || n->cost * x->tile > MASKED_COST)) x->tile--;
+    LLVMValueRef end = gen_min(e->g, full_end(e, n, level), all);
+    loop_steps(e, n, x, bound, end);
     x->tile = 1;
-    loop_steps(e, n, x, bound, gen_i64(e->g, x->full * x->unit));
+    e->dead = n->full;
+    loop_steps(e, n, x, end, all);
+    e->dead = NULL;
     x->tile = tile;
 }
 
@@ -205,7 +214,6 @@ void reduce_level(Emit *e, Nest *n, int level) {
     }
     if (n->full && x->axis == n->vector && tiles > 1 && from == 0) {
         split_steps(e, n, level);
-        done = x->full;
     } else if (from < done) {
         loop_steps(e, n, x, gen_i64(e->g, from * x->unit), gen_i64(e->g, done * x->unit));
     }

@@ -14,18 +14,21 @@
 
 // Beyond so many second-level caches a copy gained, also where its result was read right after.
 enum { LINE = 64, BEYOND_L2 = 6 };
-enum { AHEAD = 2048, MAX_AHEAD = 65536, AHEAD_COST = 6 };
+enum { AHEAD = 2048, MAX_AHEAD = 1 << 17, AHEAD_COST = 6 };
 
 /* ---- reading ahead ------------------------------------------------------------------------- */
 
-/// Bytes from a row of the tensor to the next, if that is a distance to read ahead.
+/// Bytes from a row of the tensor to the one of the next program, if that is a distance to read
+/// ahead.
 static LLVMValueRef distance(Emit *e, const Prepared *p, int axis, int64_t bytes) {
     Gen *g = e->g;
     LLVMValueRef usual = gen_i64(g, AHEAD);
     int d = 0;
     while (d < p->a.n_subs && p->a.axis_of[d] != axis) d++;
     if (d == 0 || d == p->a.n_subs) return usual;
-    LLVMValueRef row = gen_mul(g, p->tensor->strides[d - 1], gen_i64(g, bytes));
+    const SubDim *rows = &p->a.subs[d - 1]; // of this program: the next one starts behind them
+    int64_t step = rows->kind == DIM_AXIS ? rows->size * rows->mul : 1;
+    LLVMValueRef row = gen_mul(g, p->tensor->strides[d - 1], gen_i64(g, step * bytes));
     LLVMValueRef over = LLVMBuildSub(g->b, row, usual, "");
     LLVMValueRef fits = LLVMBuildICmp(g->b, LLVMIntULE, over, gen_i64(g, MAX_AHEAD - AHEAD), "");
     return LLVMBuildSelect(g->b, fits, row, usual, "");

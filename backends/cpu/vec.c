@@ -182,6 +182,7 @@ static LLVMValueRef lazy_select(Emit *e, Op *op, const Place *p) {
 /// iota < n, without 64-bit lanes.
 static LLVMValueRef lazy_below(Emit *e, const Op *op, const Place *p) {
     if (full_covers(e, op, 0, p->at[0])) return LLVMConstInt(e->g->i1, 1, false);
+    if (full_kills(e, op, 0, p->at[0])) return LLVMConstInt(e->g->i1, 0, false);
     LLVMValueRef n = emit_scalar(e, full_below(op));
     if (p->lanes) return lanes_below(e, p->at[0], n, p->lanes);
     return LLVMBuildICmp(e->g->b, LLVMIntSLT, p->at[0], n, "");
