@@ -159,7 +159,7 @@ def check_docs(t):
                 t.run(["sh", "-euc", text], folder)
 
 
-CHECKS = [check_files, check_static, check_docs, check_cmake, check_jit]
+CHECKS = [check_files, check_static, check_docs, check_makefile, check_cmake, check_jit]
 
 
 def main():
