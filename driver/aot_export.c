@@ -34,6 +34,9 @@ static bool add_export(Aot *a, const FnDef *kernel, const Elem *types) {
     *x = (AotExport){.kernel = kernel, .symbol = t.data};
     x->types = ctx_copy(a->ctx, types, sizeof *types * (size_t)(kernel->generics.n + 1));
     x->kernel_symbol = ctx_format(a->ctx, "%s_kernel", t.data);
+    if (aot_reserved(a->ctx, x->symbol))
+        return aot_fail(a, "put something before it: --prefix my_",
+                        "'%s' is a word of C and cannot be the name of a function", x->symbol);
     if (is_defined(a, x->symbol) || is_defined(a, x->kernel_symbol))
         return aot_fail(a, "export each kernel once with the same types, under names that differ",
                         "the symbol '%s' would be defined twice", x->symbol);

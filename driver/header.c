@@ -42,12 +42,15 @@ static const char reserved[] =
     "static_cast struct switch template this thread_local throw true try typedef typeid typename "
     "typeof union unsigned using virtual void volatile wchar_t while xor xor_eq "
     "complex imaginary noreturn assert errno linux unix stdin stdout stderr I NULL EOF INFINITY "
-    "NAN ";
+    "NAN main ";
+
+bool aot_reserved(Ctx *ctx, const char *name) {
+    return strstr(reserved, ctx_format(ctx, " %s ", name)) != NULL;
+}
 
 /// Renamed with `_` at the end where C or C++ has the word.
 static const char *c_name(Ctx *ctx, const char *name) {
-    const char *padded = ctx_format(ctx, " %s ", name);
-    return strstr(reserved, padded) ? ctx_format(ctx, "%s_", name) : name;
+    return aot_reserved(ctx, name) ? ctx_format(ctx, "%s_", name) : name;
 }
 
 typedef struct Header {
@@ -124,6 +127,8 @@ static void describe_param(Header *h, const AotExport *x, int i) {
         text_add(&t, "%s%s, %s", dims_text(h, p->type), p->optional ? " or NULL" : "",
                  written ? "written" : "read");
         if (elem_info[aot_elem(x, i)].bits == 4) text_add(&t, ", two a byte, low half first");
+    } else if (c_types[aot_elem(x, i)].bits_of) {
+        text_add(&t, ", passed as float");
     } else if ((values = values_of(h, &x->given, p->name.text))) {
         text_add(&t, ", %s", h->jit ? "constant: code is compiled for each value" : values);
     }
