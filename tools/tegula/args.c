@@ -93,7 +93,8 @@ static void help_all(void) {
     printf("\n`tegula COMMAND --help` lists the options of a command.\n"
            "`tegula help arguments` describes how arguments are written.\n\n"
            "  tegula run softmax.teg --arg x=@x.npy --out y=y.npy\n"
-           "  tegula run matmul.teg --arg a='rand(512,256)' --arg b='rand(256,384)' --set BM=64\n");
+           "  tegula run matmul.teg --arg a='rand(512,256)' --arg b='rand(256,384)' --set BM=64\n"
+           "  tegula build softmax.teg -o softmax.o --header softmax.h\n");
 }
 
 static int find_command(const char *name) {
