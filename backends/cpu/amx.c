@@ -74,8 +74,9 @@ static LLVMValueRef number(const Gen *g, int tile) {
 }
 
 /// Loads or stores a tile whose rows are `step` bytes apart.
-static void move_tile(Emit *e, const char *intrinsic, int tile, LLVMValueRef at, int64_t step) {
-    LLVMValueRef args[] = {number(e->g, tile), at, gen_i64(e->g, step)};
+static void move_tile(Emit *e, const char *intrinsic, int tile, LLVMValueRef at,
+                      LLVMValueRef step) {
+    LLVMValueRef args[] = {number(e->g, tile), at, step};
     gen_intrinsic(e->g, intrinsic, 0, NULL, 3, args);
 }
 
@@ -83,19 +84,22 @@ static void move_c(Emit *e, const Micro *m, const char *intrinsic, LLVMValueRef 
     for (int i = 0; i * TILE_SIDE < m->rows; i++)
         for (int j = 0; j < m->vectors; j++) {
             LLVMValueRef at = gen_i64(e->g, i * TILE_SIDE * m->c_row + j * TILE_BYTES);
-            move_tile(e, intrinsic, TILE_C + 2 * i + j, gen_offset(e->g, c, at), m->c_row);
+            move_tile(e, intrinsic, TILE_C + 2 * i + j, gen_offset(e->g, c, at),
+                      gen_i64(e->g, m->c_row));
         }
 }
 
 /// The products of 16 units: each tile is loaded just before its first use.
-static void one_block(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b) {
+static void one_block(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef a_step,
+                      LLVMValueRef b) {
     const Gen *g = e->g;
+    LLVMValueRef b_step = gen_i64(g, m->b_unit);
     for (int i = 0; i * TILE_SIDE < m->rows; i++) {
-        LLVMValueRef row = gen_offset(g, a, gen_i64(g, i * TILE_SIDE * m->a_row));
+        LLVMValueRef row = gen_offset(g, a, gen_mul(g, a_step, gen_i64(g, i * TILE_SIDE)));
         for (int j = 0; j < m->vectors; j++) {
             LLVMValueRef column = gen_offset(g, b, gen_i64(g, j * m->b_vector));
-            if (i == 0) move_tile(e, "llvm.x86.tileloadd64", TILE_B + j, column, m->b_unit);
-            if (j == 0) move_tile(e, "llvm.x86.tileloadd64", TILE_A + i, row, m->a_row);
+            if (i == 0) move_tile(e, "llvm.x86.tileloadd64", TILE_B + j, column, b_step);
+            if (j == 0) move_tile(e, "llvm.x86.tileloadd64", TILE_A + i, row, a_step);
             LLVMValueRef args[] = {number(g, TILE_C + 2 * i + j), number(g, TILE_A + i),
                                    number(g, TILE_B + j)};
             gen_intrinsic(g, m->kind->product, 0, NULL, 3, args);
@@ -122,7 +126,8 @@ void emit_tile_kernel(Emit *e, const Micro *m, LLVMValueRef fn) {
     Loop *l = loop_begin(e, gen_i64(g, 0), LLVMGetParam(fn, 3), 1, "block");
     LLVMValueRef a = gen_mul(g, l->iv, gen_i64(g, TILE_SIDE * m->a_unit));
     LLVMValueRef b = gen_mul(g, l->iv, gen_i64(g, TILE_SIDE * m->b_unit));
-    one_block(e, m, gen_offset(g, LLVMGetParam(fn, 0), a), gen_offset(g, LLVMGetParam(fn, 1), b));
+    one_block(e, m, gen_offset(g, LLVMGetParam(fn, 0), a), LLVMGetParam(fn, 5),
+              gen_offset(g, LLVMGetParam(fn, 1), b));
     loop_end(e, l, NULL);
     move_c(e, m, "llvm.x86.tilestored64", c);
 }

@@ -43,6 +43,7 @@ typedef struct Contraction {
     LLVMValueRef units; // in this strip
     bool from_zero;     // C is not filled: it begins as zeros
     LLVMValueRef fresh; // i1: this strip is the first of those
+    Direct direct;      // where A may be read instead of its panel; holds NULL: never
     LLVMValueRef skip;  // i1: its panel of B is there already; or NULL
 } Contraction;
 
@@ -129,6 +130,7 @@ static Micro micro_of(const Contraction *c, int row_class, int vector_class) {
         .b_vector = c->pb.row_step,
         .b_unit = c->pb.unit_step,
         .c_row = c->c->strides[c->row_axis] * bytes,
+        .a_step = c->direct.holds ? c->direct.step : gen_i64(c->e->g, c->pa.row_step),
         .fresh = c->fresh ? c->fresh : LLVMConstInt(c->e->g->i1, 0, false),
     };
 }
@@ -158,8 +160,10 @@ static void tiles_down(Contraction *c, int row_class, int vector_class, LLVMValu
     Micro m = micro_of(c, row_class, vector_class);
     LLVMValueRef to = step_from(g, c->c->base, row, m.c_row);
     to = step_from(g, to, vector, (int64_t)c->lanes * elem_bytes(c->kind->result));
-    micro_call(e, &m, step_from(g, c->pa.base, row, m.a_row),
-               step_from(g, c->pb.base, vector, m.b_vector), to, c->units);
+    LLVMValueRef from = c->direct.holds
+                            ? gen_offset(g, c->direct.base, gen_mul(g, row, c->direct.step))
+                            : step_from(g, c->pa.base, row, m.a_row);
+    micro_call(e, &m, from, step_from(g, c->pb.base, vector, m.b_vector), to, c->units);
     if (l) loop_end(e, l, NULL);
 }
 
@@ -312,17 +316,23 @@ static void choose_panel(Emit *e, Contraction *c, const Strips *s, LLVMValueRef 
     c->skip = LLVMBuildAnd(g->b, s->hit, LLVMBuildICmp(g->b, LLVMIntSLT, strip, kept, ""), "");
 }
 
-static void pack_step(Contraction *c, LLVMValueRef first) {
-    Emit *e = c->e;
-    pack(e, &c->a, &c->pa, first);
-    if (!c->skip) {
-        pack(e, &c->b, &c->pb, first);
+/// Packs unless the condition holds; NULL: it never does.
+static void pack_unless(Emit *e, LLVMValueRef holds, const Operand *x, const Panel *p,
+                        LLVMValueRef first) {
+    if (!holds) {
+        pack(e, x, p, first);
         return;
     }
-    If i = if_begin(e, c->skip, "kept");
+    If i = if_begin(e, holds, "kept");
     if_else(e, &i);
-    pack(e, &c->b, &c->pb, first);
+    pack(e, x, p, first);
     if_end(e, &i);
+}
+
+static void pack_step(Contraction *c, LLVMValueRef first) {
+    Emit *e = c->e;
+    pack_unless(e, c->direct.holds, &c->a, &c->pa, first);
+    pack_unless(e, c->skip, &c->b, &c->pb, first);
 }
 
 /// The steps from `from` on, packed one after another.
@@ -340,13 +350,16 @@ static void pack_strip(Contraction *c, Region *r, LLVMValueRef from, LLVMValueRe
     loop_end(e, l, NULL);
 }
 
+static bool zeros_beyond(const Contraction *c, const Op *op) {
+    return zero_beyond(op, c->a.v, c->a.depth) && zero_beyond(op, c->b.v, c->b.depth);
+}
+
 /// Units of the elements from .. to. The last step may end beyond: its dead elements are pads,
 /// which take part unless they are zeros.
 static LLVMValueRef units_between(const Contraction *c, const Op *op, LLVMValueRef from,
                                   LLVMValueRef to) {
     const Gen *g = c->e->g;
-    bool zeros = zero_beyond(op, c->a.v, c->a.depth) && zero_beyond(op, c->b.v, c->b.depth);
-    int64_t part = zeros && c->step % c->kind->unit == 0 ? c->kind->unit : c->step;
+    int64_t part = zeros_beyond(c, op) && c->step % c->kind->unit == 0 ? c->kind->unit : c->step;
     LLVMValueRef length = LLVMBuildSub(g->b, to, from, "");
     LLVMValueRef parts = LLVMBuildAdd(g->b, length, gen_i64(g, part - 1), "");
     parts = LLVMBuildSDiv(g->b, parts, gen_i64(g, part), "");
@@ -362,6 +375,22 @@ static void fill_where_empty(const Contraction *c, const Strips *s) {
     if_end(e, &i);
 }
 
+/// Elements of which a strip that is read directly must have whole parts: tiles, but where dead
+/// elements take part, steps. 0: steps are no whole tiles.
+static int64_t part_of_direct(const Contraction *c, const Op *op) {
+    int64_t tile = TILE_SIDE * c->kind->unit;
+    if (c->step % tile) return 0;
+    return zeros_beyond(c, op) ? tile : c->step;
+}
+
+/// The rows of A, where they stand or in the panel.
+static void choose_rows(Contraction *c) {
+    const Gen *g = c->e->g;
+    Direct *d = &c->direct;
+    d->base = LLVMBuildSelect(g->b, d->holds, d->base, c->pa.base, "");
+    d->step = LLVMBuildSelect(g->b, d->holds, d->step, gen_i64(g, c->pa.row_step), "");
+}
+
 void lower_contract(Emit *e, Op *op) {
     const Gen *g = e->g;
     Region *r = op->regions[0];
@@ -370,12 +399,15 @@ void lower_contract(Emit *e, Op *op) {
     Strips s = strips_of(e, &c, op);
     panels_new(e, &c, op, &s);
 
+    bool direct = direct_possible(e, op, &c.a, c.kind) && part_of_direct(&c, op);
     if (c.from_zero && !s.count) fill_where_empty(&c, &s);
     Loop *l = loop_begin(e, s.lo, s.hi, s.length, "strip");
     if (c.from_zero) c.fresh = LLVMBuildICmp(g->b, LLVMIntEQ, l->iv, s.lo, "");
     LLVMValueRef end = gen_min(g, gen_add(g, l->iv, gen_i64(g, s.length)), s.hi);
     choose_panel(e, &c, &s, l->iv);
+    if (direct) c.direct = direct_strip(e, op, &c.a, part_of_direct(&c, op), l->iv, end);
     pack_strip(&c, r, l->iv, end);
+    if (direct) choose_rows(&c);
     c.units = units_between(&c, op, l->iv, end);
     pad_panels(&c);
     all_tiles(&c);

@@ -114,6 +114,19 @@ void inside_end(Inside *s);
 /// Lanes of v along an axis are 0 where the contract's loop has ended.
 bool zero_beyond(const Op *contract, const Value *v, int axis);
 
+/* ---- direct.c ------------------------------------------------------------------------------ */
+
+/// A strip of rows where they stand in their tensor: i1 whether it can be read there, the address
+/// of its first element, bytes from row to row.
+typedef struct Direct {
+    LLVMValueRef holds, base, step;
+} Direct;
+/// The rows of A may be read without packing them.
+bool direct_possible(Emit *e, const Op *contract, const Operand *x, const DotKind *k);
+/// The strip of k from .. to; it must have whole parts of so many elements.
+Direct direct_strip(Emit *e, const Op *contract, const Operand *x, int64_t part, LLVMValueRef from,
+                    LLVMValueRef to);
+
 /* ---- keep.c -------------------------------------------------------------------------------- */
 
 enum { MAX_KEYS = 12 };
@@ -137,12 +150,13 @@ void keep_end(Emit *e, const Kept *k);
 /* ---- micro.c ------------------------------------------------------------------------------- */
 
 /// A register tile: rows x vectors accumulators, and the bytes from a row, vector or unit of its
-/// operands to the next.
+/// operands to the next. Constants, but for a_row of tile engines.
 typedef struct Micro {
     const DotKind *kind;
     int rows, vectors, lanes;
     int64_t a_row, a_unit, b_vector, b_unit, c_row;
-    LLVMValueRef fresh; // i1: C counts as 0, whatever stands there
+    LLVMValueRef fresh;  // i1: C counts as 0, whatever stands there
+    LLVMValueRef a_step; // tile engines: a_row as a value
 } Micro;
 
 /// acc + a b for one unit: a splat, b and acc vectors.

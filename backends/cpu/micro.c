@@ -305,8 +305,8 @@ static int dot_kind_number(const DotKind *k) {
 void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c,
                 LLVMValueRef units) {
     const Gen *g = e->g;
-    LLVMTypeRef params[] = {g->ptr, g->ptr, g->ptr, g->i64, g->i1};
-    LLVMTypeRef type = LLVMFunctionType(g->void_, params, 5, false);
+    LLVMTypeRef params[] = {g->ptr, g->ptr, g->ptr, g->i64, g->i1, g->i64};
+    LLVMTypeRef type = LLVMFunctionType(g->void_, params, 6, false);
     const char *name =
         ctx_format(e->ctx, "micro.%d.%dx%d.a%lld.%lld.b%lld.%lld.c%lld", dot_kind_number(m->kind),
                    m->rows, m->vectors * m->lanes, (long long)m->a_row, (long long)m->a_unit,
@@ -316,6 +316,6 @@ void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMVal
         fn = declare(e->cpu, name, type, m->kind->engine == DOT_TILES);
         emit_function(e, m, fn);
     }
-    LLVMValueRef args[] = {a, b, c, units, m->fresh};
-    LLVMBuildCall2(g->b, type, fn, args, 5, "");
+    LLVMValueRef args[] = {a, b, c, units, m->fresh, m->a_step};
+    LLVMBuildCall2(g->b, type, fn, args, 6, "");
 }

@@ -60,7 +60,7 @@ for m, k, n in [
         }
         case("contract.teg", "whole_ints", args, product, name=f"whole-{t}-{m}x{k}x{n}")
 
-for m, k, n in [(70, 150, 90), (33, 0, 17), (0, 5, 7), (1, 300, 65)]:
+for m, k, n in [(70, 150, 90), (33, 0, 17), (0, 5, 7), (1, 300, 65), (96, 256, 80), (49, 1088, 33)]:
     for layout, a, b, view_a, view_b in layouts((m, k), (k, n)):
         for t, cast in HALF.items():
             args = {"a": view_a(cast(normal(a, 5))), "b": view_b(cast(normal(b, 6)))}
