@@ -170,7 +170,9 @@ static void add_cost(Op *op, void *arg) {
     if (!op_is_lazy(op) || result(op, 0)->type->rank == 0) return;
     int cost = op_cost(op);
     for (int i = 0; i < op->n_operands; i++)
-        if (operand(op, i)->type->rank && ty_is_block(operand(op, i)->type))
+        if (i && operand(op, i) == operand(op, 0))
+            continue; // a square computes its operand once
+        else if (operand(op, i)->type->rank && ty_is_block(operand(op, i)->type))
             cost += info_of(e, operand(op, i))->cost;
     cost = vector_cost(op, cost);
     info_of(e, result(op, 0))->cost = cost < MAX_COST ? cost : MAX_COST;

@@ -34,10 +34,17 @@ static LLVMValueRef distance(Emit *e, const Prepared *p, int axis, int64_t bytes
     return LLVMBuildSelect(g->b, fits, row, usual, "");
 }
 
-static void read_ahead(Emit *e, LLVMValueRef at) {
+/// What a program reads of a tensor is small beside the first cache.
+static bool is_short(const Emit *e, const Prepared *p, int64_t bytes) {
+    for (int d = 0; d < p->a.n_subs; d++)
+        if (p->a.subs[d].kind == DIM_AXIS) bytes *= p->a.subs[d].size;
+    return bytes <= e->cpu->target.l1_bytes / 4;
+}
+
+static void read_ahead(Emit *e, LLVMValueRef at, bool into_l1) {
     LLVMTypeRef i32 = e->g->i32;
-    LLVMValueRef args[4] = {at, LLVMConstInt(i32, 0, false), LLVMConstInt(i32, 2, false),
-                            LLVMConstInt(i32, 1, false)};
+    LLVMValueRef args[4] = {at, LLVMConstInt(i32, 0, false),
+                            LLVMConstInt(i32, into_l1 ? 3 : 2, false), LLVMConstInt(i32, 1, false)};
     gen_intrinsic(e->g, "llvm.prefetch", 1, &e->g->ptr, 4, args);
 }
 
@@ -48,13 +55,13 @@ void stream_ahead(Emit *e, const Prepared *p, int axis, int lanes, LLVMValueRef 
     if (!e->cpu->target.x86 || e->cpu->check) return;
     LLVMValueRef place = gen_offset(g, at, distance(e, p, axis, bytes));
     if (e->nest_cost >= AHEAD_COST)
-        read_ahead(e, place);
+        read_ahead(e, place, is_short(e, p, bytes));
     else if (e->n_wanted < MAX_WANTED)
         e->wanted[e->n_wanted++] = place;
 }
 
 void stream_wanted(Emit *e) {
-    for (int i = 0; i < e->n_wanted; i++) read_ahead(e, e->wanted[i]);
+    for (int i = 0; i < e->n_wanted; i++) read_ahead(e, e->wanted[i], false);
     e->n_wanted = 0;
 }
 
