@@ -20,6 +20,8 @@
 #define ROW_START     4    // vector instructions
 #define LAUNCH        4e-6 // seconds to start and end a phase
 #define TASK          2e-7 // seconds to hand out a task
+#define PROGRAM       2e-8 // seconds to start one of a task's many programs
+enum { FOLD = 16 };        // instructions that make one element of a vector
 enum { UNKNOWN_TRIPS = 8, MAX_DEPTH = 32 };
 
 typedef struct Work {
@@ -152,7 +154,25 @@ static void add_access(const Model *m, Work *w, const Op *op, const Type *t, dou
 
 static void add_region(const Model *m, Work *w, const Region *r, double times);
 
+/// Along the lanes, each result is folded from a vector, step after step.
+static void add_reduction(const Model *m, Work *w, const Op *op, double times) {
+    const Type *x = operand(op, 0)->type;
+    bool lanes = op_int(op, "axis", 0) == x->rank - 1;
+    double folds = lanes ? (double)ty_count(result(op, 0)->type) : 0.25;
+    w->vector_ops += times * (vectors(m, x) + FOLD * folds);
+}
+
+/// Nothing comes of the op: the kernel is not optimised yet, and `wide` in it asks for types by
+/// ops whose values nobody wants.
+static bool is_dead(const Op *op, int depth) {
+    if (!op_has(op, PURE) || depth == MAX_DEPTH) return false;
+    for (int i = 0; i < op->n_results; i++)
+        for_each_use(u, result(op, i)) if (!is_dead(u->user, depth + 1)) return false;
+    return true;
+}
+
 static void add_op(const Model *m, Work *w, const Op *op, double times) {
+    if (is_dead(op, 0)) return;
     const Type *out = op->n_results ? result(op, 0)->type : NULL;
     switch (op->code) {
     case OP_FOR:
@@ -174,7 +194,7 @@ static void add_op(const Model *m, Work *w, const Op *op, double times) {
     case OP_LOAD: add_access(m, w, op, out, times); return;
     case OP_STORE:
     case OP_COMBINE: add_access(m, w, op, access_of(op).value->type, times); return;
-    case OP_REDUCE: w->vector_ops += times * (vectors(m, operand(op, 0)->type) + 4); return;
+    case OP_REDUCE: add_reduction(m, w, op, times); return;
     default:
         if (out && out->kind == TK_BLOCK)
             w->vector_ops += times * weight(op->code) * vectors(m, out);
@@ -185,8 +205,16 @@ static void add_region(const Model *m, Work *w, const Region *r, double times) {
     for_each_op(op, r) add_op(m, w, op, times);
 }
 
+/// Of blocks that are passed over several times while the next program's are read ahead: a sixth
+/// of the first cache is quick, beyond it the less the more they are.
+static double pass_bandwidth(const Model *m, double widest) {
+    double fit = fmin(1, (double)m->machine.l1_bytes / 6 / fmax(widest, 1));
+    return L1_BANDWIDTH * fit * fit;
+}
+
 static double seconds(const Model *m, const Work *w) {
     double compute = w->vector_ops / CLOCK + w->product_ops / (1.6 * CLOCK);
+    if (w->product_ops == 0) return compute + w->bytes / pass_bandwidth(m, w->widest) + 1e-9;
     double bandwidth = w->widest <= (double)m->machine.l1_bytes   ? L1_BANDWIDTH
                        : w->widest <= (double)m->machine.l2_bytes ? L2_BANDWIDTH
                                                                   : RAM_BANDWIDTH;
@@ -213,7 +241,8 @@ static double phase_seconds(const Model *m, const Op *phase) {
     }
     Work w = {0};
     add_region(m, &w, p->regions[0], 1);
-    double one = seconds(m, &w) + TASK, rounds = ceil(programs / fmax(m->machine.threads, 1));
+    double start = w.product_ops == 0 ? PROGRAM : TASK;
+    double one = seconds(m, &w) + start, rounds = ceil(programs / fmax(m->machine.threads, 1));
     // All threads share the memory behind the caches: each byte comes from there at least once.
     double memory = programs * w.bytes / (RAM_BANDWIDTH * 64);
     return LAUNCH + fmax(rounds * one, memory);
