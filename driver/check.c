@@ -27,7 +27,7 @@ static bool check_kernel(Ctx *ctx, const Program *program, const FnDef *kernel) 
 
 bool program_check(Ctx *ctx, const Program *program, bool certain) {
     int before = diag_errors(ctx);
-    for (int k = 0; k < fe_kernel_count(program) && diag_errors(ctx) == before; k++) {
+    for (int k = 0; k < fe_kernel_count(program); k++) {
         DiagMark mark = diag_mark(ctx);
         if (!check_kernel(ctx, program, fe_kernel(program, k)) && certain) diag_rewind(ctx, mark);
     }

@@ -112,6 +112,9 @@ static tg_status check_extents(const Bind *b, int i, const rt_actual *a) {
     bool written = b->info->params[i].flags & TG_PARAM_WRITTEN;
     for (int d = 0; d < a->rank; d++) {
         if (a->shape[d] < 0) return fail_at(b, i, TG_ERROR_ARGUMENT, ": an extent is negative");
+        if (a->shape[d] == 0) written = false; // there is nothing to write
+    }
+    for (int d = 0; d < a->rank; d++) {
         if (written && a->strides[d] == 0 && a->shape[d] > 1)
             return fail_at(b, i, TG_ERROR_CONTRACT,
                            ": it is written, so no stride over several elements may be 0");

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Links and runs the ahead-of-time example on a system that holds a C compiler and the installed runtime,
-# nothing else: a fresh Debian root. Needs root, debootstrap and a network; exits 77 without them.
+# Links and runs the ahead-of-time example on a system that holds a C compiler and the installed
+# runtime, nothing else: a fresh Debian root. Needs root, debootstrap and a network; exits 77
+# without them.
 # Usage: bare_root.sh BUILD SOURCE
 set -eu
 build=$1 source=$2
