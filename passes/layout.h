@@ -281,9 +281,8 @@ typedef struct SharedAccess {
     Bits vec[F2_MAX], base[F2_MAX];
 } SharedAccess;
 
-/// The widest vectors of at most max_bytes that l offers for s. False: not even elements; the
-/// boxes differ.
-bool shared_access(const Layout *l, const SharedLayout *s, int max_bytes, SharedAccess *a);
+/// The widest vectors of at most max_bytes that l offers for s.
+void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, SharedAccess *a);
 /// How many times the shared memory is used by one access of a warp, over the fewest that its
 /// bytes need (1 is free of bank conflicts): from the ranks of two matrices where l and s are
 /// linear, else by counting.
@@ -306,38 +305,43 @@ typedef enum ConvertKind {
     CONVERT_ADDRESS, // through shared memory, different boxes: by coordinates
 } ConvertKind;
 
-/// Registers r and r ^ reg are exchanged in threads where parity(thread & mask) is 1.
+/// In threads where parity(thread & mask) is 1, register r takes the value of r ^ reg.
 typedef struct ConvertSwap {
     Bits mask, reg;
 } ConvertSwap;
 
 /// The plan. For CONVERT_RENAME, SELECT and SHUFFLE, once for each repeat:
 ///   1. apply `before` to the source's registers;
-///   2. in each round n < 2^round_bits (a register of the result) send register send(n), from
-///      thread from_round(n) ^ from_thread(t); send, from_round and from_thread are matrices;
+///   2. in each round n < 2^round_bits send register send(n); the lane's part of `thread` receives
+///      from the lane from_round(n) ^ from_thread(thread) of its warp;
 ///   3. what arrived in round n is register n; apply `after` to that.
 /// Rounds n and n ^ bit(i) for i in `pack` read the same threads: small elements share shuffles.
-/// For CONVERT_SHARED and ADDRESS: write by `write`, synchronise, read by `read`.
+/// A round in which every thread reads itself is no shuffle.
+/// For CONVERT_SHARED and ADDRESS: threads with (thread & owner) == 0 write by `write`, then all
+/// synchronise, then read by `read`.
 typedef struct Conversion {
     ConvertKind kind;
-    LayoutLevel scope; // what must be synchronised: lane (nothing) .. CTA (a cluster)
+    LayoutLevel scope; // what elements cross: REG nothing, LANE a warp, WARP a CTA, CTA a cluster
     int round_bits;
     F2 send, from_round, from_thread;
     int n_before, n_after;
     ConvertSwap before[LAYOUT_MAX_BITS], after[LAYOUT_MAX_BITS];
     Bits pack;
-    int shuffles; // of a thread, over all repeats
+    int64_t shuffles; // of a thread, over all repeats
     SharedLayout shared;
     SharedAccess write, read;
     int write_conflicts, read_conflicts;
-    Bits owner;  // threads with (thread & owner) == 0 write
+    Bits owner;
     double cost; // issue slots of a warp, roughly
 } Conversion;
 
-/// The cheapest way from one layout to another of a block of the same extents.
+/// The cheapest way from one layout to another, of blocks of the same extents over the same
+/// threads.
 Conversion layout_convert(const Layout *from, const Layout *to, int elem_bits);
 /// The plan through shared memory, cheapest or not.
 Conversion layout_convert_shared(const Layout *from, const Layout *to, int elem_bits);
+/// Whether the round reads the thread itself, whichever thread it is.
+bool convert_stays(const Conversion *c, const Layout *to, int64_t round);
 
 /* ---- layout_fragment.c ------------------------------------------------------------------------
  */
