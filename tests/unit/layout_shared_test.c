@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Layouts of shared memory: the hardware's swizzles against the xor formula on addresses, extents
+// that are no powers of two, vectors, and bank conflicts by rank against counted ones.
+#include "layout_random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+/// Address bits from 4 on are xored with those from 7 on: 3, 2, 1 of them for 128, 64, 32 bytes.
+static int64_t swizzle_address(int64_t address, int swizzle) {
+    int bits = swizzle == 128 ? 3 : swizzle == 64 ? 2 : swizzle == 32 ? 1 : 0;
+    return address ^ ((address >> 7 & ((1 << bits) - 1)) << 4);
+}
+
+static void check_swizzled(int elem, int64_t outer, int64_t inner, int swizzle, bool inner_first) {
+    int64_t e[] = {inner_first ? inner : outer, inner_first ? outer : inner};
+    SharedLayout s = shared_swizzled(elem, 2, e, inner_first ? 0 : 1, inner_first ? 1 : 0, swizzle);
+    int64_t rows = ceil_div(outer, 8) * 8, row_elems = swizzle / elem;
+    int64_t panels = ceil_div(inner, row_elems), *seen;
+    assert_int_equal(s.bytes, panels * rows * swizzle);
+    assert_int_equal(s.align, 8 * swizzle);
+    seen = calloc((size_t)s.bytes, sizeof *seen);
+    for (int64_t r = 0; r < outer; r++)
+        for (int64_t c = 0; c < inner; c++) {
+            int64_t x[] = {inner_first ? c : r, inner_first ? r : c};
+            int64_t linear = r * swizzle + c % row_elems * elem;
+            int64_t panel = c / row_elems * rows * swizzle;
+            int64_t at = shared_offset(&s, x);
+            assert_int_equal(at, panel + swizzle_address(linear, swizzle));
+            assert_int_equal(seen[at]++, 0);
+        }
+    free(seen);
+}
+
+static void swizzles(void **state) {
+    (void)state;
+    static const int64_t outer[] = {8, 112, 160, 192, 64, 7}, inner[] = {64, 112, 160, 192, 256, 1};
+    for (int elem = 1; elem <= 4; elem *= 2)
+        for (int swizzle = 16; swizzle <= 128; swizzle *= 2)
+            for (int i = 0; i < 36; i++)
+                check_swizzled(elem, outer[i / 6], inner[i % 6], swizzle, i % 2);
+}
+
+/// K-major bf16 tiles of wgmma: R/8 repeats without waste; a k16 step is 32 bytes further, the next
+/// panel R rows of 128 bytes. MN-major: the widest swizzle whose panels fill the row.
+static void tiles_of_wgmma(void **state) {
+    (void)state;
+    static const int rows[] = {112, 160, 192};
+    for (int i = 0; i < 3; i++) {
+        int64_t e[] = {rows[i], 128};
+        SharedLayout s = shared_swizzled(2, 2, e, 1, 0, 128);
+        assert_int_equal(s.count[0], rows[i] / 8);
+        assert_int_equal(s.stride[0], 1024);
+        assert_int_equal(s.count[1], 2);
+        assert_int_equal(s.stride[1], rows[i] * 128);
+        assert_int_equal(s.bytes, rows[i] * 128 * 2);
+        assert_int_equal(shared_offset(&s, (int64_t[]){0, 16}), 32);
+        assert_int_equal(shared_offset(&s, (int64_t[]){0, 64}), rows[i] * 128);
+    }
+    assert_int_equal(shared_swizzle_for(160 * 2), 64);
+    assert_int_equal(shared_swizzle_for(112 * 2), 32);
+    assert_int_equal(shared_swizzle_for(192 * 2), 128);
+    int64_t e[] = {64, 160}; // k x n, n contiguous
+    SharedLayout s = shared_swizzled(2, 2, e, 1, 0, 64);
+    assert_int_equal(s.count[1], 5);
+    assert_int_equal(s.stride[1], 64 * 64);
+    e[1] = 112;
+    s = shared_swizzled(2, 2, e, 1, 0, 32);
+    assert_int_equal(s.count[1], 7);
+}
+
+/// Eight lanes read a column of 16-byte chunks, as ldmatrix does.
+static void known_conflicts(void **state) {
+    (void)state;
+    Ctx *ctx = ctx_create(NULL);
+    const Layout *l =
+        layout_of(ctx, "[32x64; reg (0,1) (0,2) (0,4) (0,8) (0,16) (0,32); lane (1,0) "
+                       "(2,0) (4,0) (8,0) (16,0)]");
+    static const int swizzle[] = {128, 64, 32, 16}, conflicts[] = {1, 1, 1, 1};
+    SharedAccess a;
+    for (int i = 0; i < 4; i++) {
+        SharedLayout s = shared_swizzled(2, 2, l->extents, 1, 0, swizzle[i]);
+        shared_access(l, &s, 16, &a);
+        assert_int_equal(a.vec_bits, 3);
+        assert_int_equal(shared_conflicts(l, &s, &a), conflicts[i]);
+        assert_int_equal(shared_conflicts_counted(l, &s, &a), conflicts[i]);
+    }
+    SharedLayout plain = shared_plain(2, 2, l->extents, 0);
+    shared_access(l, &plain, 16, &a);
+    assert_int_equal(a.vec_bits, 3);
+    assert_int_equal(shared_conflicts(l, &plain, &a), 8);
+    plain = shared_plain(2, 2, l->extents, 16);
+    shared_access(l, &plain, 16, &a);
+    assert_int_equal(shared_conflicts(l, &plain, &a), 1);
+    plain = shared_plain(2, 2, l->extents, 4); // rows at odd words: no wide vectors
+    shared_access(l, &plain, 16, &a);
+    assert_int_equal(a.vec_bits, 1);
+    ctx_destroy(ctx);
+}
+
+/// A transposition with 4-byte elements in shared memory: 32 x 32, both sides free of conflicts.
+static void transposition(void **state) {
+    (void)state;
+    Ctx *ctx = ctx_create(NULL);
+    const Layout *rows = layout_of(ctx, "[32x32; reg (4,0) (8,0) (16,0); lane (0,1) (0,2) (0,4) "
+                                        "(0,8) (0,16); warp (1,0) (2,0)]");
+    const Layout *columns = layout_permute(ctx, rows, (int[]){1, 0});
+    Conversion c = layout_convert(rows, columns, 32);
+    assert_int_equal(c.kind, CONVERT_SHARED);
+    assert_int_equal(c.scope, LEVEL_WARP);
+    assert_int_equal(c.shared.bytes, 4096);
+    assert_int_equal(shared_conflicts_counted(rows, &c.shared, &c.write), 1);
+    assert_int_equal(shared_conflicts_counted(columns, &c.shared, &c.read), 1);
+    ctx_destroy(ctx);
+}
+
+/// An accumulator goes out in rows: 16 bytes at a time on one side, no conflicts on either.
+static void epilogue(void **state) {
+    (void)state;
+    Ctx *ctx = ctx_create(NULL);
+    static const int64_t n[] = {64, 112, 128, 160, 192, 256};
+    const Layout *atom = fragment_layout(ctx, fragment_find("wgmma.m64n8", FRAG_D));
+    for (int i = 0; i < 6; i++) {
+        int64_t e[] = {64, n[i]};
+        BlockAccess access = {2, 16, e, 1, 16, 5, 2, 16};
+        const Layout *d = layout_tile(ctx, atom, e, NULL), *out = layout_blocked(ctx, &access);
+        Conversion c = layout_convert(d, out, 16);
+        if (!layout_same_box(d, out)) continue;
+        assert_true(c.kind == CONVERT_SHARED || c.kind == CONVERT_SHUFFLE);
+        c = layout_convert_shared(d, out, 16);
+        assert_true(c.read.vec_bits == 3 || c.write.vec_bits == 3);
+        assert_int_equal(c.owner, 0);
+        assert_int_equal(c.write_conflicts, 1);
+        assert_int_equal(c.read_conflicts, 1);
+        assert_int_equal(c.shared.bytes, 64 * n[i] * 2);
+    }
+    ctx_destroy(ctx);
+}
+
+/// Any layout against any swizzle or rows with any pad: the rank formula counts right.
+static void random_conflicts(void **state) {
+    (void)state;
+    Random rnd = {21};
+    for (int trial = 0; trial < 600; trial++) {
+        Ctx *ctx = ctx_create(NULL);
+        Shape shape = random_shape(&rnd);
+        shape.box.bits[LEVEL_LANE] = (uint8_t)(5 + trial % 2);
+        const Layout *l = random_layout(ctx, &rnd, shape);
+        int elem = 1 << random_below(&rnd, 4);
+        SharedLayout s = shared_plain(elem, l->rank, l->extents, 4 * random_below(&rnd, 5));
+        if (l->rank > 1 && trial % 3)
+            s = shared_swizzled(elem, l->rank, l->extents, l->rank - 1, 0,
+                                16 << random_below(&rnd, 4));
+        bool holes = false;
+        for (int d = 0; d < l->rank; d++) holes |= layout_box(l, d) != l->extents[d];
+        SharedAccess a;
+        shared_access(l, &s, 16, &a);
+        int ranks = shared_conflicts(l, &s, &a), counted = shared_conflicts_counted(l, &s, &a);
+        if (holes)
+            assert_true(counted <= ranks);
+        else
+            assert_int_equal(counted, ranks);
+        ctx_destroy(ctx);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(swizzles),        cmocka_unit_test(tiles_of_wgmma),
+        cmocka_unit_test(known_conflicts), cmocka_unit_test(transposition),
+        cmocka_unit_test(epilogue),        cmocka_unit_test(random_conflicts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
