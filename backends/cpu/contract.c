@@ -40,11 +40,11 @@ typedef struct Contraction {
     int lanes;
     Split tile_rows, tile_vectors;
     Buffer *c;
-    LLVMValueRef units; // in this strip
-    bool from_zero;     // C is not filled: it begins as zeros
-    LLVMValueRef fresh; // i1: this strip is the first of those
-    Direct direct;      // where A may be read instead of its panel; holds NULL: never
-    LLVMValueRef skip;  // i1: its panel of B is there already; or NULL
+    LLVMValueRef units;          // in this strip
+    bool from_zero;              // C is not filled: it begins as zeros
+    LLVMValueRef fresh;          // i1: this strip is the first of those
+    Direct direct;               // where A may be read instead of its panel; holds NULL: never
+    LLVMValueRef skip_a, skip_b; // i1: no panel is to be packed; NULL: it always is
 } Contraction;
 
 static Contraction contraction_of(Emit *e, Op *op, Value *a, Value *b) {
@@ -266,13 +266,19 @@ void lower_dot(Emit *e, Op *op) {
     panels_free(&c);
 }
 
-/// The loop over strips. Of `kept` strips the panels of B last until the contract runs again; all
-/// later ones share one more panel.
-typedef struct Strips {
-    LLVMValueRef lo, hi, base, hit;
-    int64_t length, count; // of k elements; of strips, or 0 where unknown
+/// Panels of one operand: those of the first `kept` strips last until the contract runs again, all
+/// later strips share one more.
+typedef struct Keeper {
     int64_t kept;
+    LLVMValueRef base, hit;
     Kept keys;
+} Keeper;
+
+/// The loop over strips.
+typedef struct Strips {
+    LLVMValueRef lo, hi;
+    int64_t length, count; // of k elements; of strips, or 0 where unknown
+    Keeper a, b;
 } Strips;
 
 static Strips strips_of(Emit *e, Contraction *c, Op *op) {
@@ -287,33 +293,37 @@ static Strips strips_of(Emit *e, Contraction *c, Op *op) {
     return s;
 }
 
-/// Panels for a strip; those of B are kept up to a quarter of L2.
-static void panels_new(Emit *e, Contraction *c, Op *op, Strips *s) {
+/// The panel of a strip. Panels of B are kept up to a quarter of L2, and those of A that are slow
+/// to pack up to an eighth.
+static Panel panel_new(Contraction *c, Op *op, const Strips *s, bool is_b, Keeper *k) {
+    Emit *e = c->e;
+    const Operand *x = is_b ? &c->b : &c->a;
     int64_t units = s->length / c->step * units_of(c->kind, c->step);
-    c->pa = panel_for_a(e, &c->a, c->kind, units, 0);
-    if (!keep_find(e, op, c->b.v, &s->keys)) {
-        c->pb = panel_for_b(e, &c->b, c->kind, units, 0);
-        return;
-    }
-    int64_t width = ceil_div(c->columns, c->lanes) * c->lanes * elem_bytes(unit_elem(c->kind));
-    s->kept = e->cpu->target.l2_bytes / 4 / (units * width);
-    if (s->kept < 1) s->kept = 1;
-    if (s->count) s->kept = min_i64(s->kept, s->count);
-    bool more = s->kept != s->count;
-    c->pb = panel_for_b(e, &c->b, c->kind, units, s->kept + more);
-    s->base = c->pb.base;
-    s->hit = keep_begin(e, &s->keys);
+    Panel (*make)(Emit *, const Operand *, const DotKind *, int64_t, int64_t) =
+        is_b ? panel_for_b : panel_for_a;
+    if ((!is_b && !operand_is_scattered(e, x)) || !keep_find(e, op, x->v, &k->keys))
+        return make(e, x, c->kind, units, 0);
+    int64_t bytes = panel_bytes(e, x, c->kind, units, is_b);
+    k->kept = e->cpu->target.l2_bytes / (is_b ? 4 : 8) / bytes;
+    if (k->kept < 1) k->kept = 1;
+    if (s->count) k->kept = min_i64(k->kept, s->count);
+    bool more = k->kept != s->count;
+    Panel p = make(e, x, c->kind, units, k->kept + more);
+    k->base = p.base;
+    k->hit = keep_begin(e, &k->keys);
+    return p;
 }
 
-/// Chooses the panel of B for the strip that begins at k = `from`.
-static void choose_panel(Emit *e, Contraction *c, const Strips *s, LLVMValueRef from) {
+/// The panel for the strip that begins at k = `from`. Returns i1: it is there already; NULL: never.
+static LLVMValueRef choose_panel(Emit *e, const Strips *s, const Keeper *k, LLVMValueRef from,
+                                 Panel *p) {
     const Gen *g = e->g;
-    if (!s->kept) return;
+    if (!k->kept) return NULL;
     LLVMValueRef done = LLVMBuildSub(g->b, from, s->lo, "");
     LLVMValueRef strip = LLVMBuildExactSDiv(g->b, done, gen_i64(g, s->length), "");
-    LLVMValueRef kept = gen_i64(g, s->kept);
-    c->pb.base = step_from(g, s->base, gen_min(g, strip, kept), c->pb.bytes);
-    c->skip = LLVMBuildAnd(g->b, s->hit, LLVMBuildICmp(g->b, LLVMIntSLT, strip, kept, ""), "");
+    LLVMValueRef kept = gen_i64(g, k->kept);
+    p->base = step_from(g, k->base, gen_min(g, strip, kept), p->bytes);
+    return LLVMBuildAnd(g->b, k->hit, LLVMBuildICmp(g->b, LLVMIntSLT, strip, kept, ""), "");
 }
 
 /// Packs unless the condition holds; NULL: it never does.
@@ -331,8 +341,8 @@ static void pack_unless(Emit *e, LLVMValueRef holds, const Operand *x, const Pan
 
 static void pack_step(Contraction *c, LLVMValueRef first) {
     Emit *e = c->e;
-    pack_unless(e, c->direct.holds, &c->a, &c->pa, first);
-    pack_unless(e, c->skip, &c->b, &c->pb, first);
+    pack_unless(e, c->skip_a, &c->a, &c->pa, first);
+    pack_unless(e, c->skip_b, &c->b, &c->pb, first);
 }
 
 /// The steps from `from` on, packed one after another.
@@ -397,21 +407,25 @@ void lower_contract(Emit *e, Op *op) {
     Contraction c = contraction_of(e, op, operand(terminator(r), 0), operand(terminator(r), 1));
     init_result(e, &c, op, operand(op, 2));
     Strips s = strips_of(e, &c, op);
-    panels_new(e, &c, op, &s);
+    c.pa = panel_new(&c, op, &s, false, &s.a);
+    c.pb = panel_new(&c, op, &s, true, &s.b);
 
     bool direct = direct_possible(e, op, &c.a, c.kind) && part_of_direct(&c, op);
     if (c.from_zero && !s.count) fill_where_empty(&c, &s);
     Loop *l = loop_begin(e, s.lo, s.hi, s.length, "strip");
     if (c.from_zero) c.fresh = LLVMBuildICmp(g->b, LLVMIntEQ, l->iv, s.lo, "");
     LLVMValueRef end = gen_min(g, gen_add(g, l->iv, gen_i64(g, s.length)), s.hi);
-    choose_panel(e, &c, &s, l->iv);
+    c.skip_a = choose_panel(e, &s, &s.a, l->iv, &c.pa);
+    c.skip_b = choose_panel(e, &s, &s.b, l->iv, &c.pb);
     if (direct) c.direct = direct_strip(e, op, &c.a, part_of_direct(&c, op), l->iv, end);
+    if (direct) c.skip_a = c.direct.holds;
     pack_strip(&c, r, l->iv, end);
     if (direct) choose_rows(&c);
     c.units = units_between(&c, op, l->iv, end);
     pad_panels(&c);
     all_tiles(&c);
     loop_end(e, l, NULL);
-    if (s.kept) keep_end(e, &s.keys);
+    if (s.a.kept) keep_end(e, &s.a.keys);
+    if (s.b.kept) keep_end(e, &s.b.keys);
     panels_free(&c);
 }

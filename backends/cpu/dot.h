@@ -86,6 +86,8 @@ void pad_panel(Emit *e, const Operand *x, const Panel *p, LLVMValueRef units);
 /// The axis along which neighbouring elements of v come from neighbouring addresses; the last one
 /// where nothing is known.
 int contiguous_axis(Emit *e, Value *v);
+/// The operand is read element by element: no axis of it is contiguous in memory.
+bool operand_is_scattered(Emit *e, const Operand *x);
 
 /* ---- picked.c ------------------------------------------------------------------------------ */
 

@@ -55,6 +55,10 @@ int contiguous_axis(Emit *e, Value *v) {
     return axis < 0 ? v->type->rank - 1 : axis;
 }
 
+bool operand_is_scattered(Emit *e, const Operand *x) {
+    return inner_axis(e, x->v) < 0;
+}
+
 /* ---- panels -------------------------------------------------------------------------------- */
 
 static int unit_bytes(const DotKind *k) {
