@@ -20,9 +20,37 @@ static LLVMValueRef *acc_of(const Reduction *r, int out, int unit) {
     return &r->acc[(out * r->units + unit) * r->n];
 }
 
+/// min and max of floats as the one instruction of AVX-512 that takes the number where the other is
+/// NaN; NULL where there is none.
+static LLVMValueRef range_of(Emit *e, const Reduction *r, LLVMValueRef x, LLVMValueRef y) {
+    Gen *g = e->g;
+    Elem elem = operand(r->op, 0)->type->elem;
+    int lanes = gen_lanes(x), wide = e->cpu->target.vector_bytes / elem_bytes(elem);
+    bool floats = elem == EL_F32 || elem == EL_F64;
+    if ((r->monoid != OP_MAX && r->monoid != OP_MIN) || !floats || lanes != wide) return NULL;
+    if (!e->cpu->target.x86 || e->cpu->target.vector_bytes != 64) return NULL;
+    enum { SIGN_OF_RESULT = 4, GREATER = 1, CURRENT_ROUNDING = 4 };
+    int choice = SIGN_OF_RESULT | (r->monoid == OP_MAX ? GREATER : 0);
+    LLVMValueRef args[6] = {x,
+                            y,
+                            LLVMConstInt(g->i32, (unsigned)choice, false),
+                            LLVMConstNull(LLVMTypeOf(x)),
+                            LLVMConstAllOnes(LLVMIntTypeInContext(g->llvm, (unsigned)lanes)),
+                            LLVMConstInt(g->i32, CURRENT_ROUNDING, false)};
+    return gen_intrinsic(g,
+                         elem == EL_F32 ? "llvm.x86.avx512.mask.range.ps.512"
+                                        : "llvm.x86.avx512.mask.range.pd.512",
+                         0, NULL, 6, args);
+}
+
 /// into = f(into, x), or x where there is nothing yet.
 static void combine(Emit *e, const Reduction *r, LLVMValueRef *into, const LLVMValueRef *x) {
     LLVMValueRef args[2 * MAX_RANK * 4];
+    LLVMValueRef range = into[0] && r->n == 1 ? range_of(e, r, into[0], x[0]) : NULL;
+    if (range) {
+        into[0] = range;
+        return;
+    }
     for (int i = 0; i < r->n; i++) {
         args[i] = into[i];
         args[r->n + i] = x[i];
