@@ -137,13 +137,14 @@ LLVMValueRef full_end(Emit *e, const Nest *n, int level) {
     Gen *g = e->g;
     const NestAxis *x = &n->axes[level];
     int64_t step = (int64_t)x->tile * x->unit, all = x->full / x->tile * step;
-    LLVMValueRef end = gen_i64(g, 0);
+    LLVMValueRef end = NULL;
     for (int i = 0; i < n->full->bounds.n; i++) {
         const Bound *b = &n->full->bounds.data[i];
         if (b->level != level) continue;
         if (!b->hi) return gen_i64(g, all);
-        end = gen_max(g, end, b->hi);
+        end = gen_max(g, end ? end : gen_i64(g, 0), b->hi);
     }
+    if (!end) return gen_i64(g, all); // the masks are those of other levels
     end = gen_add(g, gen_min(g, end, gen_i64(g, all)), gen_i64(g, step - 1));
     end = gen_mul(g, LLVMBuildUDiv(g->b, end, gen_i64(g, step), ""), gen_i64(g, step));
     return gen_min(g, end, gen_i64(g, all));
