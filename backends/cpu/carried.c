@@ -43,6 +43,35 @@ static void read_all(Emit *e, const Op *op, int first, int count, int n, const P
     }
 }
 
+enum { LONG_BODY = 256 }; // not worth having twice
+
+static bool is_short(Emit *e, const Op *yield, int n) {
+    int cost = 0;
+    for (int i = 0; i < yield->n_operands; i++) cost += plan_cost(e, operand(yield, i)) * n;
+    return cost <= LONG_BODY;
+}
+
+/// What the body yields; without masks in the iterations that need none.
+static void read_yields(Emit *e, const Op *loop, int n, const Place *places, LLVMValueRef *out) {
+    const Region *body = loop->regions[0];
+    int m = loop->n_results;
+    struct Full *full = is_short(e, body->last, n) ? full_body(e, body) : NULL;
+    if (!full) {
+        read_all(e, body->last, 0, m, n, places, out);
+        return;
+    }
+    LLVMValueRef masked[MAX_CARRIED];
+    const struct Full *outer = e->full;
+    If i = if_begin(e, full_everywhere(e, full), "full");
+    e->full = full;
+    read_all(e, body->last, 0, m, n, places, out);
+    e->full = outer;
+    if_else(e, &i);
+    read_all(e, body->last, 0, m, n, places, masked);
+    if_end(e, &i);
+    for (int64_t k = 0; k < vectors_of(loop, n); k++) out[k] = if_phi(e, &i, out[k], masked[k]);
+}
+
 void carried_loop(Emit *e, Op *loop, int n, const Place *places) {
     int m = loop->n_results;
     Region *body = loop->regions[0];
@@ -54,7 +83,7 @@ void carried_loop(Emit *e, Op *loop, int n, const Place *places) {
     bind_scalar(e, body->args[0], l->iv);
     start(e, loop, l, n, places, x);
     body_ops(e, body, n, places);
-    read_all(e, body->last, 0, m, n, places, x);
+    read_yields(e, loop, n, places, x);
     loop_end(e, l, x);
     const LLVMValueRef *final = l->carried;
     for (int i = 0; i < m; i++) {

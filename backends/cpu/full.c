@@ -17,7 +17,8 @@ typedef struct Bound {
 } Bound;
 
 struct Full {
-    const Nest *nest;
+    const Nest *nest;         // NULL: of a loop's body
+    const struct Full *outer; // what is known besides
     VEC(Bound) bounds;
 };
 
@@ -91,6 +92,30 @@ struct Full *full_survey(Emit *e, const Nest *n) {
     return f->bounds.n ? f : NULL;
 }
 
+/// Bounds of all of an access's block.
+static void add_whole(Survey *s, const Prepared *p) {
+    if (p->live) add(s, (Bound){p, -1, -1, 0, NULL, NULL, p->live});
+    for (int d = 0; d < p->a.n_subs; d++)
+        if (p->a.subs[d].kind == DIM_AXIS && (p->lo[d] || p->hi[d]))
+            add(s, (Bound){p, d, -1, p->a.subs[d].size, p->lo[d], p->hi[d], NULL});
+}
+
+struct Full *full_body(Emit *e, const Region *r) {
+    if (e->cpu->check) return NULL;
+    struct Full *f = ctx_new(e->ctx, struct Full);
+    f->outer = e->full;
+    Survey s = {.e = e, .full = f};
+    for_each_op(op, r) {
+        if (op->code == OP_YIELD || op->n_results == 0 || result(op, 0)->type->rank == 0) continue;
+        const Prepared *p = binding_of(e, result(op, 0))->access;
+        if ((op->code == OP_LOAD || op->code == OP_LIVE) && p) add_whole(&s, p);
+        if (!full_below(op)) continue;
+        LLVMValueRef n = emit_scalar(e, full_below(op));
+        add(&s, (Bound){op, 0, -1, result(op, 0)->type->extents[0], NULL, n, NULL});
+    }
+    return f->bounds.n ? f : NULL;
+}
+
 /* ---- the bound ----------------------------------------------------------------------------- */
 
 static LLVMValueRef at_most(Emit *e, LLVMValueRef x, LLVMValueRef y) {
@@ -110,6 +135,13 @@ static LLVMValueRef holds(Emit *e, const Nest *n, const Bound *b, int level) {
     }
     LLVMValueRef c = b->lo ? at_most(e, b->lo, first) : NULL;
     return b->hi ? gen_and(g, c, at_most(e, end, b->hi)) : c;
+}
+
+LLVMValueRef full_everywhere(Emit *e, const struct Full *f) {
+    LLVMValueRef c = NULL;
+    for (int i = 0; i < f->bounds.n; i++)
+        c = gen_and(e->g, c, holds(e, NULL, &f->bounds.data[i], 0));
+    return c;
 }
 
 LLVMValueRef full_bound(Emit *e, const Nest *n, int level) {
@@ -185,11 +217,12 @@ bool full_kills(const Emit *e, const void *key, int d, LLVMValueRef at) {
 }
 
 bool full_covers(const Emit *e, const void *key, int d, LLVMValueRef at) {
-    const struct Full *f = e->full;
-    for (int i = 0; f && i < f->bounds.n; i++) {
-        const Bound *b = &f->bounds.data[i];
-        if (b->key != key || b->d != d) continue;
-        if (b->level < 0 || stands_at(f->nest, b->level, at)) return true;
+    for (const struct Full *f = e->full; f; f = f->outer) {
+        for (int i = 0; i < f->bounds.n; i++) {
+            const Bound *b = &f->bounds.data[i];
+            if (b->key != key || b->d != d) continue;
+            if (b->level < 0 || stands_at(f->nest, b->level, at)) return true;
+        }
     }
     return false;
 }

@@ -288,6 +288,10 @@ void reach(Emit *e, const Root *r, int axis, ReachVisit *visit, void *arg);
 
 /// What a nest masks, once its axes are settled; NULL where that is nothing.
 struct Full *full_survey(Emit *e, const Nest *n);
+/// What the ops of a register loop's body mask, once they are prepared; NULL where that is nothing.
+struct Full *full_body(Emit *e, const Region *r);
+/// i1: nothing of it is masked.
+LLVMValueRef full_everywhere(Emit *e, const struct Full *f);
 /// Coordinates along the vectors, level `level`, below which no mask is needed for the places at
 /// hand of the levels around: a number of whole tiles.
 LLVMValueRef full_bound(Emit *e, const Nest *n, int level);
