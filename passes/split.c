@@ -20,7 +20,7 @@
 #include "passes/range.h"
 #include "passes/util.h"
 
-enum { FEW_PROGRAMS = 32, MAX_PARTS = 64, MIN_TRIPS = 4 };
+enum { FEW_PROGRAMS = 32, MAX_PARTS = 64, MIN_TRIPS = 4, PART_TRIPS = 16 };
 #define MIN_SECONDS 20e-6 // of a loop that is worth a phase
 
 typedef struct Split {
@@ -109,13 +109,27 @@ static void count_programs(Split *s, Builder *b) {
     }
 }
 
+/// What a part carries is written and read again: a part of few iterations costs more than it
+/// saves. Not fewer than two parts, so that there is one form of the code.
+static void limit_ways(Split *s, Builder *b) {
+    const Op *loop = s->loop;
+    Value *lo = operand(loop, 0), *hi = operand(loop, 1);
+    if (value_is_inside(lo, s->phase) || value_is_inside(hi, s->phase)) return;
+    Value *trips = trip_count(b, lo, hi, op_int(loop, "step", 1));
+    Value *parts = ix_ceildiv(b, trips, build_index(b, PART_TRIPS));
+    s->ways = ix_min(b, s->ways, ix_max(b, parts, build_index(b, 2)));
+}
+
 static void choose_ways(Split *s, Builder *b) {
     Value *one = build_index(b, 1);
     int64_t programs;
     s->ways = ix_ceildiv(b, build_index(b, MAX_PARTS), ix_max(b, s->programs, one));
     if (s->env->split > 1) {
         s->ways = build_index(b, s->env->split);
-    } else if (!const_int(s->programs, &programs)) {
+        return;
+    }
+    limit_ways(s, b);
+    if (!const_int(s->programs, &programs)) {
         Value *few = build_binary(b, OP_LT, s->programs, build_index(b, FEW_PROGRAMS));
         s->ways = build_select(b, few, s->ways, one);
         s->single = build_binary(b, OP_EQ, s->ways, one);
