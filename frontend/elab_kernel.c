@@ -28,6 +28,18 @@ static void note_config(Elab *e, const char *name, int64_t v) {
     vec_push(e->ctx, &e->kernel->config, value);
 }
 
+/// Any value may be pinned; one that the kernel does not list is probably a slip.
+static void check_listed(Elab *e, const Choice *c, int64_t value) {
+    Text all = {.ctx = e->ctx};
+    for (int i = 0; i < c->alternatives.n; i++) {
+        Val v = el_expr(e, c->alternatives.at[i]);
+        if (v.kind != V_CONST || v.c.type == CK_FLOAT || v.c.i == value) return;
+        text_add(&all, "%s%lld", i ? " | " : "", (long long)v.c.i);
+    }
+    diag(e->ctx, c->name.loc, D_TUNE_VALUE, (long long)value, c->name.text);
+    diag_hint(e->ctx, "the kernel lists %s", all.data);
+}
+
 /// The value of a tune choice: what the instance sets, else the first alternative.
 static void bind_choice(Elab *e, const Choice *c) {
     const NamedValue *set = inst_set(e->kernel->inst, c->name.text);
@@ -37,6 +49,7 @@ static void bind_choice(Elab *e, const Choice *c) {
         el_fail(e, c->alternatives.at[0]->loc, D_NOT_CONSTANT, "a tune value", val_text(e, v));
         v = val_error();
     }
+    if (set) check_listed(e, c, set->value);
     if (set) v = boolean ? val_bool(set->value != 0) : val_int(set->value);
     scope_bind(e, c->name, BIND_TUNE, v);
     if (v.kind == V_CONST) note_config(e, c->name.text, v.c.i);
