@@ -113,9 +113,8 @@ _Static_assert(sizeof(Layout) == sizeof(int64_t) * MAX_RANK + sizeof(int32_t) * 
 
 void layout_at(const Layout *l, int64_t reg, int64_t thread, int64_t *coords) {
     int registers = l->bits[LEVEL_REG];
-    F2 m = layout_f2(l);
-    Bits place = ((Bits)reg & low_bits(registers)) | (Bits)thread << registers;
-    Bits low = f2_apply(&m, place);
+    Bits place = ((Bits)reg & low_bits(registers)) | (Bits)thread << registers, low = 0;
+    for (; place; place &= place - 1) low ^= l->col[__builtin_ctzll(place)];
     int64_t repeat = reg >> registers;
     for (int d = l->rank - 1; d >= 0; d--) {
         coords[d] = (int64_t)(low & low_bits(l->log2[d])) | repeat % l->odd[d] << l->log2[d];

@@ -183,10 +183,15 @@ const Layout *layout_stack(Ctx *ctx, const Layout *l, int d, int count);
 /// them by further warp bits, then registers and repeats until the extents are covered. warps may
 /// be NULL. The atom has no repeats.
 const Layout *layout_tile(Ctx *ctx, const Layout *atom, const int64_t *extents, const int *warps);
-/// reg[i] = the register of `from` whose value register i of `to` takes, in every thread alike.
-/// The coordinate of dimensions where `from` has a box of 1 does not count (broadcast). False: not
+/// Over the same threads, a block that is `extent` long in dimension d. Slices and concatenations
+/// along d in such layouts move nothing if they start at multiples of *unit.
+const Layout *layout_extend(Ctx *ctx, const Layout *l, int d, int64_t extent, int64_t *unit);
+/// reg[i] = the register of `from` whose value register i of `to` takes, in every thread alike:
+/// the element at the coordinates plus start (NULL: 0), or -1 where that is outside the box. The
+/// coordinate of dimensions where `from` has a box of 1 does not count (broadcast). False: not
 /// possible without a move between threads. reg has layout_registers(to) entries.
-bool layout_registers_from(const Layout *from, const Layout *to, int64_t *reg);
+bool layout_registers_from(const Layout *from, const Layout *to, const int64_t *start,
+                           int64_t *reg);
 
 /// What is known of a global access.
 typedef struct BlockAccess {

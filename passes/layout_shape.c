@@ -208,41 +208,70 @@ const Layout *layout_tile(Ctx *ctx, const Layout *atom, const int64_t *extents, 
     return layout_unique(ctx, &r);
 }
 
-/* ---- registers of one thread ------------------------------------------------------------------
- */
-
-/// With P the forgetting of broadcast dimensions, from(s, t) = P to(r, t) for all threads t at once
-/// needs equal thread columns.
-static bool same_threads(const Layout *from, const Layout *to, Bits forget) {
-    int n = layout_thread_bits(from);
-    if (n != layout_thread_bits(to)) return false;
-    for (int j = 0; j < n; j++) {
-        Bits a = from->col[from->bits[LEVEL_REG] + j];
-        Bits b = to->col[to->bits[LEVEL_REG] + j], kept = 0;
-        for (int i = 0, next = 0; i < layout_rows(to); i++)
-            if (!(forget >> i & 1)) kept |= (b >> i & 1) << next++;
-        if (a != kept) return false;
+/// Takes away the highest bit of d where it is one register's and nothing else's.
+static bool narrow(Layout *l, int d) {
+    int row = layout_base(l, d) + l->log2[d] - 1, own = -1;
+    for (int j = 0; l->log2[d] && j < layout_n_bits(l); j++) {
+        if (!(l->col[j] >> row & 1)) continue;
+        if (own >= 0 || j >= l->bits[LEVEL_REG] || l->col[j] != bit(row)) return false;
+        own = j;
     }
+    if (own < 0) return false;
+    int rest = layout_n_bits(l) - own - 1;
+    memmove(l->col + own, l->col + own + 1, (size_t)rest * sizeof *l->col);
+    l->bits[LEVEL_REG]--;
+    for (int j = 0; j < layout_n_bits(l); j++)
+        l->col[j] = (l->col[j] & low_bits(row)) | l->col[j] >> (row + 1) << row;
+    l->log2[d]--;
     return true;
 }
 
-bool layout_registers_from(const Layout *from, const Layout *to, int64_t *reg) {
-    Bits forget = 0;
-    if (from->rank != to->rank) return false;
-    for (int d = 0; d < to->rank; d++) {
-        bool broadcast = layout_box(from, d) == 1;
-        if (broadcast)
-            forget |= layout_dim_mask(to, d);
-        else if (from->log2[d] != to->log2[d] || from->odd[d] != to->odd[d])
-            return false;
+const Layout *layout_extend(Ctx *ctx, const Layout *l, int d, int64_t extent, int64_t *unit) {
+    Layout r = *l;
+    while (narrow(&r, d)) continue;
+    *unit = (int64_t)1 << r.log2[d];
+    r.extents[d] = extent;
+    r.odd[d] = 1;
+    repeat_registers(ctx, &r, d, ceil_div(extent, *unit));
+    return layout_unique(ctx, &r);
+}
+
+/* ---- registers of one thread ------------------------------------------------------------------
+ */
+
+/// Coordinate d of the image of thread bit j.
+static Bits thread_coord(const Layout *l, int j, int d) {
+    return l->col[l->bits[LEVEL_REG] + j] >> layout_base(l, d) & low_bits(l->log2[d]);
+}
+
+/// In dimension d every thread is as far from thread 0 in both, by an xor of coordinates that
+/// adding `start` does not disturb.
+static bool same_threads(const Layout *from, const Layout *to, int d, int64_t start) {
+    Bits all = 0;
+    for (int j = 0; j < layout_thread_bits(from); j++) {
+        Bits x = thread_coord(from, j, d);
+        if (x != thread_coord(to, j, d)) return false;
+        all |= x;
     }
-    if (!same_threads(from, to, forget)) return false;
+    return !all || ((Bits)start & low_bits(top_bit(all) + 1)) == 0;
+}
+
+bool layout_registers_from(const Layout *from, const Layout *to, const int64_t *start,
+                           int64_t *reg) {
+    if (from->rank != to->rank || layout_thread_bits(from) != layout_thread_bits(to)) return false;
+    for (int d = 0; d < to->rank; d++)
+        if (layout_box(from, d) > 1 && !same_threads(from, to, d, start ? start[d] : 0))
+            return false;
     for (int64_t r = 0; r < layout_registers(to); r++) {
-        int64_t x[MAX_RANK], thread;
+        int64_t x[MAX_RANK], thread = 0;
+        bool inside = true;
         layout_at(to, r, 0, x);
-        for (int d = 0; d < to->rank; d++)
-            if (layout_box(from, d) == 1) x[d] = 0;
-        layout_find(from, x, &reg[r], &thread);
+        for (int d = 0; d < to->rank; d++) {
+            x[d] = layout_box(from, d) == 1 ? 0 : x[d] + (start ? start[d] : 0);
+            inside &= x[d] >= 0 && x[d] < layout_box(from, d);
+        }
+        reg[r] = -1;
+        if (inside) layout_find(from, x, &reg[r], &thread);
         if (thread) return false;
     }
     return true;

@@ -143,7 +143,7 @@ static void bad_text(void **state) {
 static void places(void **state) {
     (void)state;
     Random rnd = {3};
-    for (int trial = 0; trial < 300; trial++) {
+    for (int trial = 0; trial < 150; trial++) {
         Ctx *ctx = ctx_create(NULL);
         const Layout *l = random_layout(ctx, &rnd, random_shape(&rnd));
         int64_t box = 1, threads = (int64_t)1 << layout_thread_bits(l), x[MAX_RANK], reg, thread;
@@ -170,25 +170,24 @@ static void places(void **state) {
 static void permuted_and_sliced(void **state) {
     (void)state;
     Random rnd = {4};
-    for (int trial = 0; trial < 300; trial++) {
+    for (int trial = 0; trial < 150; trial++) {
         Ctx *ctx = ctx_create(NULL);
         const Layout *l = random_layout(ctx, &rnd, random_shape(&rnd));
         int perm[MAX_RANK], d = random_below(&rnd, l->rank);
         for (int i = 0; i < l->rank; i++) perm[i] = (i + 1) % l->rank;
         const Layout *p = layout_permute(ctx, l, perm), *s = layout_slice(ctx, l, d, true);
         const Layout *cut = layout_slice(ctx, l, d, false);
-        int64_t x[MAX_RANK], y[MAX_RANK], z[MAX_RANK], reg, thread;
+        int64_t x[MAX_RANK], y[MAX_RANK], z[MAX_RANK];
         int64_t *from = calloc((size_t)layout_registers(l), sizeof *from);
-        assert_true(layout_registers_from(s, l, from));
+        assert_true(layout_registers_from(s, l, NULL, from));
         for (int64_t t = 0; t < (int64_t)1 << layout_thread_bits(l); t++)
             for (int64_t r = 0; r < layout_registers(l); r++) {
                 layout_at(l, r, t, x);
                 for (int i = 0; i < l->rank; i++) y[i] = x[perm[i]];
-                layout_find(p, y, &reg, &thread);
-                layout_at(p, reg, t, z); // the same thread has it, in some register
-                bool here = false;
-                for (int64_t q = 0; q < layout_registers(p) && !here; q++) {
-                    layout_at(p, q, t, z);
+                bool here = false; // in the same thread and register bits, in some repeat
+                int64_t bits = l->bits[LEVEL_REG], low = r & (((int64_t)1 << bits) - 1);
+                for (int64_t k = 0; k < layout_repeats(p) && !here; k++) {
+                    layout_at(p, k << bits | low, t, z);
                     here = memcmp(y, z, (size_t)l->rank * sizeof *y) == 0;
                 }
                 assert_true(here);
@@ -278,6 +277,50 @@ static void stacked_and_tiled(void **state) {
     assert_ptr_equal(layout_tile(ctx, l, (int64_t[]){30, 20}, (int[]){4, 1}),
                      layout_of(ctx, "[30x20; reg (0,1) (16,0); lane (0,2) (0,4) (1,0) (2,0); warp "
                                     "(4,0) (8,0); repeat (1,3)]"));
+    ctx_destroy(ctx);
+}
+
+/// The part [start, start + extent) along d of a block in layout l, and the way back.
+static void check_part(Ctx *ctx, const Layout *l, int d, int64_t start, int64_t extent) {
+    int64_t unit, x[MAX_RANK], y[MAX_RANK], at[MAX_RANK] = {0};
+    const Layout *part = layout_extend(ctx, l, d, extent, &unit);
+    int64_t n = layout_registers(part), *reg = calloc((size_t)n, sizeof *reg);
+    at[d] = start;
+    bool free_move = layout_registers_from(l, part, at, reg);
+    if (start % unit == 0) assert_true(free_move);
+    for (int64_t t = 0; free_move && t < (int64_t)1 << layout_thread_bits(l); t = 2 * t + 1)
+        for (int64_t r = 0; r < n; r++) {
+            layout_at(part, r, t, x);
+            x[d] += start;
+            assert_int_equal(reg[r] < 0, x[d] >= layout_box(l, d) || x[d] < 0);
+            if (reg[r] < 0) continue;
+            layout_at(l, reg[r], t, y);
+            assert_memory_equal(x, y, (size_t)l->rank * sizeof *x);
+        }
+    free(reg);
+}
+
+static void parts(void **state) {
+    (void)state;
+    Random rnd = {7};
+    for (int trial = 0; trial < 300; trial++) {
+        Ctx *ctx = ctx_create(NULL);
+        const Layout *l = random_layout(ctx, &rnd, random_shape(&rnd));
+        int d = random_below(&rnd, l->rank), e = (int)layout_box(l, d), start, unit;
+        for (start = 0; start < e; start += unit) {
+            unit = 1 + e / 16 + (1 << random_below(&rnd, 4));
+            check_part(ctx, l, d, start, 1 + random_below(&rnd, e - start));
+            check_part(ctx, l, d, -start, e + start); // l as the last part of a concatenation
+        }
+        ctx_destroy(ctx);
+    }
+    Ctx *ctx = ctx_create(NULL);
+    const Layout *l = layout_of(ctx, "[64; reg 1 16 32; lane 2 4 8]");
+    int64_t unit;
+    assert_ptr_equal(layout_extend(ctx, l, 0, 112, &unit),
+                     layout_of(ctx, "[112; reg 1; lane 2 4 8; repeat 7]"));
+    assert_int_equal(unit, 16);
+    assert_ptr_equal(layout_extend(ctx, layout_extend(ctx, l, 0, 112, &unit), 0, 64, &unit), l);
     ctx_destroy(ctx);
 }
 
@@ -491,7 +534,7 @@ static void check_scan(const Layout *l, int d) {
 static void reductions_and_scans(void **state) {
     (void)state;
     Random rnd = {6};
-    for (int trial = 0; trial < 400; trial++) {
+    for (int trial = 0; trial < 250; trial++) {
         Ctx *ctx = ctx_create(NULL);
         const Layout *l = random_layout(ctx, &rnd, random_shape(&rnd));
         for (int d = 0; d < l->rank; d++) {
@@ -530,11 +573,17 @@ static void row_of_wgmma(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrices),     cmocka_unit_test(products_and_quotients),
-        cmocka_unit_test(text_form),    cmocka_unit_test(bad_text),
-        cmocka_unit_test(places),       cmocka_unit_test(permuted_and_sliced),
-        cmocka_unit_test(reshaped),     cmocka_unit_test(stacked_and_tiled),
-        cmocka_unit_test(blocked),      cmocka_unit_test(reductions_and_scans),
+        cmocka_unit_test(matrices),
+        cmocka_unit_test(products_and_quotients),
+        cmocka_unit_test(text_form),
+        cmocka_unit_test(bad_text),
+        cmocka_unit_test(places),
+        cmocka_unit_test(permuted_and_sliced),
+        cmocka_unit_test(reshaped),
+        cmocka_unit_test(stacked_and_tiled),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(blocked),
+        cmocka_unit_test(reductions_and_scans),
         cmocka_unit_test(row_of_wgmma),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
