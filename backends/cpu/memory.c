@@ -88,8 +88,25 @@ void memory_store(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned ali
     touches(e, id, s);
 }
 
+/// LLVM 22 streams no vectors of halves, and sees through a cast to integers; an instruction that
+/// rounds to integers it leaves alone.
+static LLVMValueRef halves_as_bits(Emit *e, LLVMValueRef x) {
+    Gen *g = e->g;
+    LLVMValueRef wide = LLVMGetOperand(x, 0);
+    bool fits = gen_lanes(x) == 16 && e->cpu->target.vector_bytes == 64 &&
+                LLVMGetTypeKind(gen_lane_type(x)) == LLVMHalfTypeKind &&
+                LLVMGetTypeKind(gen_lane_type(wide)) == LLVMFloatTypeKind;
+    if (!fits) return x;
+    enum { CURRENT_ROUNDING = 4 };
+    LLVMValueRef args[4] = {wide, LLVMConstInt(g->i32, CURRENT_ROUNDING, false),
+                            gen_zero(g, EL_I16, 16),
+                            LLVMConstAllOnes(LLVMIntTypeInContext(g->llvm, 16))};
+    return gen_intrinsic(g, "llvm.x86.avx512.mask.vcvtps2ph.512", 0, NULL, 4, args);
+}
+
 void memory_stream(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment) {
     Gen *g = e->g;
+    if (LLVMIsAFPTruncInst(x)) x = halves_as_bits(e, x);
     LLVMValueRef s = LLVMBuildStore(g->b, x, at);
     LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
     LLVMValueRef node = LLVMMetadataAsValue(g->llvm, LLVMMDNodeInContext2(g->llvm, &one, 1));

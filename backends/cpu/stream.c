@@ -100,13 +100,13 @@ static LLVMValueRef is_aligned(Emit *e, const Nest *n, const Op *store, int64_t 
     return LLVMBuildICmp(g->b, LLVMIntEQ, low, gen_i64(g, 0), "");
 }
 
-/// The loop over the level writes whole lines, one after another. LLVM 22 streams no halves.
+/// The loop over the level writes whole lines, one after another.
 static bool may_stream(Emit *e, const Nest *n, const Root *r, int level) {
     if (r->kind != ROOT_STORE || !e->cpu->target.x86 || e->cpu->check) return false;
     if (n->axes[level].axis != n->vector || level + 1 < n->n_axes) return false;
     Elem elem = access_of(r->op).value->type->elem;
     int64_t bytes = (int64_t)elem_info[elem].bits / 8 * n->lanes;
-    if (elem == EL_F16 || bytes < 16 || bytes * n->axes[level].tile % LINE) return false;
+    if (bytes < 16 || bytes * n->axes[level].tile % LINE) return false;
     return prepared_of(e, r->op)->a.pick_at < 0 && access_stride(r->op, n->vector) == 1;
 }
 
