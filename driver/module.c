@@ -258,11 +258,11 @@ void tg_module_destroy(tg_module *m) {
 }
 
 int tg_module_kernels(const tg_module *m) {
-    return m->n_kernels;
+    return m ? m->n_kernels : 0;
 }
 
 tg_kernel *tg_module_kernel_at(tg_module *m, int i) {
-    return i >= 0 && i < m->n_kernels ? &m->kernels[i].kernel : NULL;
+    return i >= 0 && i < tg_module_kernels(m) ? &m->kernels[i].kernel : NULL;
 }
 
 /// "it has softmax, matmul"

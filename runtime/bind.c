@@ -48,6 +48,21 @@ static tg_status wrong_type(const Bind *b, int i) {
     return tg_fail(TG_ERROR_ARGUMENT, "%s", t.data);
 }
 
+/// Whether the language has the type; its sizes as bits of a mask.
+static bool is_element(DLDataType type) {
+    static const uint8_t bits[] = {
+        [kDLInt] = 4 | 8 | 16 | 32 | 64,
+        [kDLUInt] = 4 | 8 | 16 | 32 | 64,
+        [kDLBool] = 8,
+        [kDLFloat] = 16 | 32 | 64,
+        [kDLBfloat] = 16,
+        [kDLFloat8_e4m3fn] = 8,
+        [kDLFloat8_e5m2] = 8,
+    };
+    bool one = type.bits && !(type.bits & (type.bits - 1));
+    return type.code < sizeof bits && one && bits[type.code] & type.bits;
+}
+
 /// The first tensor of a type parameter settles it.
 static tg_status bind_type(Bind *b, int i, rt_actual *a, DLDataType type) {
     const tg_param_info *p = &b->info->params[i];
@@ -55,6 +70,7 @@ static tg_status bind_type(Bind *b, int i, rt_actual *a, DLDataType type) {
     a->bits = type.bits;
     if (type.lanes != 1) return fail_at(b, i, TG_ERROR_ARGUMENT, "; vectors are no element types");
     if (p->bits) return type.code == p->code && type.bits == p->bits ? TG_OK : wrong_type(b, i);
+    if (!is_element(type)) return fail_at(b, i, TG_ERROR_ARGUMENT, "; this is no element type");
     uint16_t *known = &b->l->types[p->type], found = (uint16_t)(type.code << 8 | type.bits);
     if (!*known) {
         *known = found;
@@ -89,14 +105,16 @@ static bool dense_strides(rt_actual *a) {
 }
 
 /// The bytes from the lowest to behind the highest element; from == to where there are none.
+/// Strides of 0 do not make room for more elements than can be counted.
 static bool span(rt_actual *a) {
-    int64_t first = 0, last = 0, way;
+    int64_t first = 0, last = 0, count = 1, way;
     a->from = a->to = (uintptr_t)a->data;
     for (int i = 0; i < a->rank; i++)
         if (a->shape[i] == 0) return true;
     for (int i = 0; i < a->rank; i++) {
         int64_t *end = a->strides[i] < 0 ? &first : &last;
-        if (__builtin_mul_overflow(a->shape[i] - 1, a->strides[i], &way) ||
+        if (__builtin_mul_overflow(count, a->shape[i], &count) ||
+            __builtin_mul_overflow(a->shape[i] - 1, a->strides[i], &way) ||
             __builtin_add_overflow(*end, way, end))
             return false;
     }

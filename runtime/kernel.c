@@ -56,17 +56,17 @@ tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n) {
 /* ---- what a kernel says of itself ---------------------------------------------------------- */
 
 const char *tg_kernel_name(const tg_kernel *kernel) {
-    return kernel->info->name;
+    return kernel ? kernel->info->name : "";
 }
 
 const char *tg_kernel_signature(const tg_kernel *kernel) {
-    return kernel->info->signature;
+    return kernel ? kernel->info->signature : "";
 }
 
 int tg_kernel_params(const tg_kernel *kernel) {
-    return kernel->info->n_params;
+    return kernel ? kernel->info->n_params : 0;
 }
 
 const char *tg_kernel_param(const tg_kernel *kernel, int i) {
-    return i >= 0 && i < kernel->info->n_params ? kernel->info->params[i].name : NULL;
+    return i >= 0 && i < tg_kernel_params(kernel) ? kernel->info->params[i].name : NULL;
 }

@@ -146,6 +146,7 @@ tg_status tg_launch(tg_kernel *kernel, const tg_arg *args, int n);
 /// Prepares what a launch with such arguments needs, without running it.
 tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n);
 
+/// The name in the source. (Of a NULL kernel these four say "", 0 and NULL.)
 const char *tg_kernel_name(const tg_kernel *kernel);
 /// "kernel softmax<T: float>(x: T[R, N], y: T[R, N])"
 const char *tg_kernel_signature(const tg_kernel *kernel);

@@ -103,6 +103,13 @@ static void types(void **state) {
     good(&c)->q.dtype.lanes = 4;
     expect(&c, TG_ERROR_ARGUMENT,
            "attend: argument 1 'q' is f32x4[4, 64]; vectors are no element types");
+    static const DLDataType none[] = {{kDLFloat, 0, 1}, {kDLInt, 0, 1},      {kDLFloat, 33, 1},
+                                      {kDLFloat, 8, 1}, {kDLComplex, 64, 1}, {200, 255, 1}};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        good(&c)->q.dtype = none[i];
+        assert_int_equal(tg_launch(&attend, c.args, 6), TG_ERROR_ARGUMENT);
+        assert_non_null(strstr(tg_last_error(), "; this is no element type"));
+    }
     good(&c)->q.device.device_type = kDLCUDA;
     expect(&c, TG_ERROR_ARGUMENT,
            "attend: argument 1 'q' is f32[4, 64] of another device; this kernel was compiled for "
@@ -132,6 +139,11 @@ static void views(void **state) {
     good(&c)->q.shape = (int64_t[]){INT64_MAX / 8, D};
     expect(&c, TG_ERROR_ARGUMENT,
            "attend: argument 1 'q' is f32[1152921504606846975, 64]: it is larger than memory");
+    int64_t none[2] = {0, 0}; // all in one place, yet too many to count
+    good(&c)->q.shape = (int64_t[]){INT64_C(1) << 40, INT64_C(1) << 40};
+    c.q.strides = none;
+    assert_int_equal(tg_launch(&attend, c.args, 6), TG_ERROR_ARGUMENT);
+    assert_non_null(strstr(tg_last_error(), ": it is larger than memory"));
     good(&c)->o.strides = (int64_t[]){0, 1};
     expect(&c, TG_ERROR_CONTRACT,
            "attend: argument 3 'o' is f32[4, 64]: it is written, so no stride over several "
@@ -275,6 +287,10 @@ static void questions(void **state) {
     assert_string_equal(tg_kernel_param(&attend, 5), "k");
     assert_null(tg_kernel_param(&attend, 6));
     assert_null(tg_kernel_param(&attend, -1));
+    assert_string_equal(tg_kernel_name(NULL), "");
+    assert_string_equal(tg_kernel_signature(NULL), "");
+    assert_int_equal(tg_kernel_params(NULL), 0);
+    assert_null(tg_kernel_param(NULL, 0));
 }
 
 int main(void) {
