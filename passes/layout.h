@@ -288,6 +288,9 @@ typedef struct SharedAccess {
 
 /// The widest vectors of at most max_bytes that l offers for s.
 void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, SharedAccess *a);
+/// The offset of the part of an image of l (a sum of columns) that lies in the atom of s. False:
+/// that is not all of the image.
+bool shared_image(const Layout *l, const SharedLayout *s, Bits image, Bits *offset);
 /// How many times the shared memory is used by one access of a warp, over the fewest that its
 /// bytes need (1 is free of bank conflicts): from the ranks of two matrices where l and s are
 /// linear, else by counting.
@@ -296,6 +299,23 @@ int shared_conflicts_counted(const Layout *l, const SharedLayout *s, const Share
 /// A layout of the box of `from` and `to` (the same) through which elements go from the one to
 /// the other with the widest vectors on both sides and no bank conflicts.
 SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes);
+
+/* ---- layout_matrix.c: ldmatrix and stmatrix ---------------------------------------------------
+ */
+
+/// A warp moves 8 x 8 matrices of 16-bit (or, not transposed, 8 x 16 bytes of other) elements:
+/// rows of 16 bytes in shared memory, a word a lane. Row r of the matrix of registers `base` starts
+/// at the element in register base ^ row_reg(r) of lane row_lane(r); both are sums over the bits of
+/// r. Element e of the word is register base ^ the sum of word[i] over the bits i of e.
+typedef struct SharedMatrix {
+    bool trans;
+    int word_bits, n_base;
+    Bits word[2], row_reg[3], row_lane[3], base[F2_MAX]; // matrices: the sums of base[i]
+    int conflicts;                                       // as of shared_conflicts, for one matrix
+} SharedMatrix;
+
+/// Whether all of a block in layout l is such matrices of s.
+bool shared_matrix(const Layout *l, const SharedLayout *s, SharedMatrix *m);
 
 /* ---- layout_convert.c -------------------------------------------------------------------------
  */

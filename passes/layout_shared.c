@@ -90,8 +90,7 @@ int shared_swizzle_for(int64_t row_bytes) {
 /* ---- vectors ----------------------------------------------------------------------------------
  */
 
-/// The offset of the part of an image that lies in the atom of s. False: that is not all of it.
-static bool image_offset(const Layout *l, const SharedLayout *s, Bits image, Bits *offset) {
+bool shared_image(const Layout *l, const SharedLayout *s, Bits image, Bits *offset) {
     Bits low = 0, beyond = 0;
     for (int d = 0; d < l->rank; d++) {
         Bits x = image >> layout_base(l, d) & low_bits(l->log2[d]);
@@ -118,7 +117,7 @@ void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, Shared
     Bits of_threads = 0, offset;
     F2Span span = {0}, used = {0};
     for (int j = 0; j < layout_n_bits(l); j++) {
-        bool inside = image_offset(l, s, l->col[j], &offset);
+        bool inside = shared_image(l, s, l->col[j], &offset);
         if (j < l->bits[LEVEL_REG])
             f2_add(&span, inside ? offset : offset | bit(F2_MAX - 1 - j), bit(j));
         else
@@ -134,7 +133,7 @@ void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, Shared
     for (int j = 0; j < l->bits[LEVEL_REG]; j++) {
         if (!f2_add(&used, bit(j), 0)) continue;
         Bits base = bit(j); // moved to the start of its vector
-        image_offset(l, s, l->col[j], &offset);
+        shared_image(l, s, l->col[j], &offset);
         for (int i = 0; i < a->vec_bits; i++)
             if (offset >> (e + i) & 1) base ^= a->vec[i];
         a->base[a->n_base++] = base;
@@ -161,7 +160,7 @@ int shared_conflicts(const Layout *l, const SharedLayout *s, const SharedAccess 
     F2 all = {.n = lanes}, banks = {.n = lanes};
     for (int j = 0; j < lanes; j++) {
         Bits offset;
-        if (!image_offset(l, s, l->col[l->bits[LEVEL_REG] + j], &offset))
+        if (!shared_image(l, s, l->col[l->bits[LEVEL_REG] + j], &offset))
             return shared_conflicts_counted(l, s, a);
         all.col[j] = offset >> unit;
         banks.col[j] = all.col[j] & low_bits(LINE_LOG2 - unit);

@@ -170,11 +170,85 @@ static void random_conflicts(void **state) {
     }
 }
 
+/* ---- ldmatrix ---------------------------------------------------------------------------------
+ */
+
+static Bits sum_of(const Bits *x, int n, int64_t which) {
+    Bits sum = 0;
+    for (int i = 0; i < n; i++) sum ^= which >> i & 1 ? x[i] : 0;
+    return sum;
+}
+
+/// What the instruction does, with the number of each byte's element in place of its value: lane
+/// t receives bytes 4 (t % 4) .. of row t / 4, or elements t / 4 of rows 2 (t % 4) and the next.
+static void check_matrices(const Layout *l, const SharedLayout *s, const SharedMatrix *m) {
+    int64_t x[MAX_RANK], warps = (int64_t)1 << (layout_thread_bits(l) - 5);
+    int64_t reg_bits = l->bits[LEVEL_REG], elems = 4 / s->elem_bytes;
+    for (int64_t w = 0; w < warps; w++)
+        for (int64_t k = 0; k < layout_repeats(l) << m->n_base; k++) {
+            int64_t base = k >> m->n_base << reg_bits, row[8];
+            base |= (int64_t)sum_of(m->base, m->n_base, k);
+            for (int r = 0; r < 8; r++) {
+                int64_t lane = (int64_t)sum_of(m->row_lane, 3, r);
+                layout_at(l, base ^ (int64_t)sum_of(m->row_reg, 3, r), w * 32 + lane, x);
+                row[r] = shared_offset(s, x);
+                assert_int_equal(row[r] % 16, 0);
+            }
+            for (int64_t t = 0; t < 32; t++)
+                for (int64_t e = 0; e < elems; e++) {
+                    int64_t at = m->trans ? row[t % 4 * 2 + e] + t / 4 * 2
+                                          : row[t / 4] + t % 4 * 4 + e * s->elem_bytes;
+                    layout_at(l, base ^ (int64_t)sum_of(m->word, m->word_bits, e), w * 32 + t, x);
+                    assert_int_equal(at, shared_offset(s, x));
+                }
+        }
+}
+
+static void matrices_of_operands(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        FragmentRole role;
+        int elem, inner; // the dimension contiguous in shared memory
+        int64_t rows, cols;
+        int kind; // 0: no, 1: as it stands, 2: transposed
+    } cases[] = {
+        {"mma.m16n8k16", FRAG_A, 2, 1, 64, 96, 1},  {"mma.m16n8k16", FRAG_A, 2, 0, 64, 96, 2},
+        {"mma.m16n8k16", FRAG_B, 2, 0, 96, 160, 1}, {"mma.m16n8k16", FRAG_B, 2, 1, 96, 160, 2},
+        {"mma.m16n8k16", FRAG_D, 2, 1, 32, 160, 1}, {"wgmma.m64n8", FRAG_D, 2, 1, 64, 192, 1},
+        {"wgmma.m64n8", FRAG_D, 2, 0, 64, 192, 2},  {"mma.m16n8k8", FRAG_A, 4, 1, 16, 32, 1},
+        {"mma.m16n8k8", FRAG_B, 4, 0, 32, 64, 1},   {"mma.m16n8k8", FRAG_A, 4, 0, 16, 32, 0},
+        {"mma.m16n8k32", FRAG_A, 1, 1, 16, 128, 1}, {"mma.m16n8k32", FRAG_B, 1, 0, 128, 8, 1},
+        {"mma.m16n8k32", FRAG_B, 1, 1, 32, 160, 0}, {"wgmma.m64n8", FRAG_D, 4, 1, 64, 64, 0},
+    };
+    Ctx *ctx = ctx_create(NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t e[] = {cases[i].rows, cases[i].cols};
+        const Layout *atom = fragment_layout(ctx, fragment_find(cases[i].name, cases[i].role));
+        const Layout *l = layout_tile(ctx, atom, e, NULL);
+        int inner = cases[i].inner, width = shared_swizzle_for(e[inner] * cases[i].elem);
+        SharedLayout s = shared_swizzled(cases[i].elem, 2, e, inner, 1 - inner, width);
+        SharedMatrix m;
+        bool found = shared_matrix(l, &s, &m);
+        assert_int_equal(found ? 1 + m.trans : 0, cases[i].kind);
+        if (!found) continue;
+        assert_int_equal(m.conflicts, 1);
+        check_matrices(l, &s, &m);
+        s = shared_plain(cases[i].elem, 2, e, 0);
+        if (inner == 1 && shared_matrix(l, &s, &m)) check_matrices(l, &s, &m);
+    }
+    ctx_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(swizzles),        cmocka_unit_test(tiles_of_wgmma),
-        cmocka_unit_test(known_conflicts), cmocka_unit_test(transposition),
-        cmocka_unit_test(epilogue),        cmocka_unit_test(random_conflicts),
+        cmocka_unit_test(swizzles),
+        cmocka_unit_test(tiles_of_wgmma),
+        cmocka_unit_test(known_conflicts),
+        cmocka_unit_test(transposition),
+        cmocka_unit_test(epilogue),
+        cmocka_unit_test(random_conflicts),
+        cmocka_unit_test(matrices_of_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
