@@ -62,6 +62,8 @@ for m, k, n in [
 
 for m, k, n in [(70, 150, 90), (33, 0, 17), (0, 5, 7), (1, 300, 65), (96, 256, 80), (49, 1088, 33)]:
     for layout, a, b, view_a, view_b in layouts((m, k), (k, n)):
+        if m * k < 4096 and layout != "plain":
+            continue  # the large ones are enough to tell layouts apart
         for t, cast in HALF.items():
             args = {"a": view_a(cast(normal(a, 5))), "b": view_b(cast(normal(b, 6)))}
             case(
