@@ -188,7 +188,8 @@ const Layout *layout_tile(Ctx *ctx, const Layout *atom, const int64_t *extents, 
 const Layout *layout_extend(Ctx *ctx, const Layout *l, int d, int64_t extent, int64_t *unit);
 /// reg[i] = the register of `from` whose value register i of `to` takes, in every thread alike:
 /// the element at the coordinates plus start (NULL: 0), or -1 where that is outside the box. The
-/// coordinate of dimensions where `from` has a box of 1 does not count (broadcast). False: not
+/// coordinate of dimensions where `from` has a box of 1 does not count (broadcast). With a tile of
+/// an instruction as `to` these are the registers of the instruction that starts there. False: not
 /// possible without a move between threads. reg has layout_registers(to) entries.
 bool layout_registers_from(const Layout *from, const Layout *to, const int64_t *start,
                            int64_t *reg);

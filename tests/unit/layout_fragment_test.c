@@ -86,6 +86,17 @@ static At mfma_b(int lane, int warp, int i, int p, int q) {
     return (At){a.col, a.row};
 }
 
+/// 8 bits on gfx950: two runs of 16 elements, a run of all lanes apart.
+static At mfma_f8_a(int lane, int warp, int i, int p, int q) {
+    (void)warp;
+    return (At){lane % p, 16 * (lane / p) + q * (i / 16) + i % 16};
+}
+
+static At mfma_f8_b(int lane, int warp, int i, int p, int q) {
+    At a = mfma_f8_a(lane, warp, i, p, q);
+    return (At){a.col, a.row};
+}
+
 static At mfma_d32(int lane, int warp, int i, int p, int q) {
     (void)p, (void)q, (void)warp;
     return (At){8 * (i / 4) % 32 + 4 * (lane / 32) + i % 4, lane % 32};
@@ -171,6 +182,8 @@ static const Reference references[] = {
     {"mfma.16x16x32", 64, 1, 16, 16, 32, mfma_a, mfma_b, mfma_d16, 16, 8},
     {"mfma.32x32x32.i8", 64, 1, 32, 32, 32, mfma_a, mfma_b, mfma_d32, 32, 16},
     {"mfma.16x16x64.i8", 64, 1, 16, 16, 64, mfma_a, mfma_b, mfma_d16, 16, 16},
+    {"mfma.32x32x64.f8", 64, 1, 32, 32, 64, mfma_f8_a, mfma_f8_b, mfma_d32, 32, 32},
+    {"mfma.16x16x128.f8", 64, 1, 16, 16, 128, mfma_f8_a, mfma_f8_b, mfma_d16, 16, 64},
     {"wmma.gfx11.16x16x16", 32, 1, 16, 16, 16, gfx11_a, gfx11_b, gfx11_d, 2, 0},
     {"wmma.gfx11.16x16x16.i8", 32, 1, 16, 16, 16, gfx11_a, gfx11_b, gfx11_d, 4, 0},
     {"wmma.gfx12.16x16x16", 32, 1, 16, 16, 16, gfx12_a16, gfx12_b16, gfx12_d, 0, 0},
@@ -297,6 +310,41 @@ static void divided(void **state) {
     ctx_destroy(ctx);
 }
 
+/// The registers of one instruction among those of the block: register i of tile `to` at `start`.
+static void check_tile(const Layout *block, const Layout *to, int64_t row, int64_t col) {
+    int64_t reg[256], x[2], y[2], start[] = {row, col};
+    assert_true(layout_registers_from(block, to, start, reg));
+    for (int64_t t = 0; t < (int64_t)1 << layout_thread_bits(block); t++)
+        for (int64_t i = 0; i < layout_registers(to); i++) {
+            layout_at(to, i, t, x);
+            layout_at(block, reg[i], t, y);
+            assert_true(y[0] == x[0] + row && y[1] == x[1] + col);
+        }
+}
+
+static void registers_of_instructions(void **state) {
+    (void)state;
+    Ctx *ctx = ctx_create(NULL);
+    const Layout *d = fragment(ctx, "wgmma.m64n8", FRAG_D),
+                 *a = fragment(ctx, "wgmma.m64k16", FRAG_A);
+    const Layout *one = layout_tile(ctx, d, (int64_t[]){64, 160}, NULL);
+    const Layout *rows = layout_tile(ctx, d, (int64_t[]){192, 160}, NULL);
+    for (int i = 0; i < 3; i++) check_tile(rows, one, 64 * i, 0);
+    // Two warpgroups side by side, each with 64 of every 128 rows.
+    const Layout *pair = layout_tile(ctx, d, (int64_t[]){128, 112}, (int[]){2, 1});
+    const Layout *two = layout_tile(ctx, d, (int64_t[]){256, 112}, (int[]){2, 1});
+    for (int i = 0; i < 2; i++) check_tile(two, pair, 128 * i, 0);
+    const Layout *k = layout_tile(ctx, a, (int64_t[]){64, 96}, NULL);
+    for (int i = 0; i < 6; i++) check_tile(k, a, 0, 16 * i);
+    int warps[] = {2, 2};
+    const Layout *m = fragment(ctx, "mma.m16n8k16", FRAG_D);
+    const Layout *step = layout_tile(ctx, m, (int64_t[]){32, 16}, warps);
+    const Layout *block = layout_tile(ctx, m, (int64_t[]){96, 112}, warps);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 7; j++) check_tile(block, step, 32 * i, 16 * j);
+    ctx_destroy(ctx);
+}
+
 /// Both halves of a gfx11 wave hold A; one of them is the owner.
 static void copies_of_gfx11(void **state) {
     (void)state;
@@ -311,6 +359,7 @@ int main(void) {
         cmocka_unit_test(accumulators_of_wgmma),
         cmocka_unit_test(attention_needs_no_conversion),
         cmocka_unit_test(divided),
+        cmocka_unit_test(registers_of_instructions),
         cmocka_unit_test(copies_of_gfx11),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
