@@ -340,6 +340,9 @@ typedef struct ConvertSwap {
 ///   1. apply `before` to the source's registers;
 ///   2. in each round n < 2^round_bits send register send(n); the lane's part of `thread` receives
 ///      from the lane from_round(n) ^ from_thread(thread) of its warp;
+///      With n_extra > 0 this is done for each e < 2^n_extra: what is sent is register send(n) ^
+///      the sum of extra[i].reg over the bits i of e, and those threads keep what they receive for
+///      which parity(thread & extra[i].mask) is bit i of e for all i;
 ///   3. what arrived in round n is register n; apply `after` to that.
 /// Rounds n and n ^ bit(i) for i in `pack` read the same threads: small elements share shuffles.
 /// A round in which every thread reads itself is no shuffle.
@@ -352,6 +355,8 @@ typedef struct Conversion {
     F2 send, from_round, from_thread;
     int n_before, n_after;
     ConvertSwap before[LAYOUT_MAX_BITS], after[LAYOUT_MAX_BITS];
+    int n_extra;
+    ConvertSwap extra[LAYOUT_MAX_BITS];
     Bits pack;
     int64_t shuffles; // of a thread, over all repeats
     SharedLayout shared;
@@ -366,6 +371,8 @@ typedef struct Conversion {
 Conversion layout_convert(const Layout *from, const Layout *to, int elem_bits);
 /// The plan through shared memory, cheapest or not.
 Conversion layout_convert_shared(const Layout *from, const Layout *to, int elem_bits);
+/// The plan within threads or warps. False: elements cross warps, or the boxes differ.
+bool layout_convert_near(const Layout *from, const Layout *to, int elem_bits, Conversion *c);
 /// Whether the round reads the thread itself, whichever thread it is.
 bool convert_stays(const Conversion *c, const Layout *to, int64_t round);
 

@@ -9,8 +9,11 @@
 //
 // For each lane bit t the freedom is the kernel of [B_reg A_reg A_lane]: F t, s and M t change
 // together. The identity (nothing moves) is taken where it is possible, then whatever keeps M
-// one-to-one. Where that fails, and between warps, elements go through shared memory.
+// one-to-one. Where that fails each round is done twice, for lanes with t = 0 and with t = 1.
+// Between warps, elements go through shared memory.
 #include "passes/layout.h"
+
+#include <string.h>
 
 /* ---- within a warp ----------------------------------------------------------------------------
  */
@@ -26,7 +29,9 @@ typedef struct Exchange {
     F2 all;                       // [B_reg A_reg A_lane]
     F2 kernel;
     Route route[LAYOUT_MAX_BITS]; // of each thread bit
-    F2Span taken;                 // lanes M t so far
+    F2Span taken;                 // lanes M t so far, from the lane bits t
+    int n_extra;
+    ConvertSwap extra[LAYOUT_MAX_BITS];
 } Exchange;
 
 static Bits thread_column(const Layout *l, int j) {
@@ -50,7 +55,7 @@ static bool route_stays(Exchange *x, int j) {
     if (!f2_solve(&registers, thread_column(x->a, j) ^ thread_column(x->b, j), &sum)) return false;
     x->route[j] = split(x, sum);
     x->route[j].lane = own;
-    f2_add(&x->taken, own, 0);
+    f2_add(&x->taken, own, own);
     return true;
 }
 
@@ -64,6 +69,18 @@ static bool route_copy(Exchange *x, int j) {
     return true;
 }
 
+/// M t = M c for a sum c of other lane bits: the bit then reads what c reads, and where it is set
+/// another register is sent in a second round.
+static void route_twice(Exchange *x, int j, Route r) {
+    Bits c;
+    Route sum = {0};
+    f2_reduce(&x->taken, r.lane, &c);
+    for (; c; c &= c - 1) sum = add_route(sum, x->route[__builtin_ctzll(c)]);
+    if (r.reg != sum.reg) x->extra[x->n_extra++] = (ConvertSwap){bit(j), r.reg ^ sum.reg};
+    r.reg = sum.reg;
+    x->route[j] = r;
+}
+
 /// Any lane that no other lane reads from.
 static bool route_anywhere(Exchange *x, int j) {
     Bits sum;
@@ -71,9 +88,10 @@ static bool route_anywhere(Exchange *x, int j) {
     Route r = split(x, sum);
     for (int i = 0; i <= x->kernel.n; i++) {
         x->route[j] = i ? add_route(r, split(x, x->kernel.col[i - 1])) : r;
-        if (f2_add(&x->taken, x->route[j].lane, 0)) return true;
+        if (f2_add(&x->taken, x->route[j].lane, bit(j))) return true;
     }
-    return false;
+    route_twice(x, j, r);
+    return true;
 }
 
 /// Warp and CTA stay; the lane may change along with them.
@@ -146,17 +164,18 @@ static void exchange_cost(Conversion *c, const Exchange *x, int elem_bits) {
             c->pack |= bit(j);
             packed++;
         }
-    c->shuffles = rounds ? repeats * ((rounds + bit(packed) - 1) >> packed) : 0;
+    c->shuffles = rounds ? repeats * ((rounds + bit(packed) - 1) >> packed) << c->n_extra : 0;
     if (elem_bits > 32) c->shuffles *= elem_bits / 32;
     bool moves = c->n_before || c->n_after;
     c->kind = c->shuffles ? CONVERT_SHUFFLE : moves ? CONVERT_SELECT : CONVERT_RENAME;
     c->scope = c->shuffles ? LEVEL_LANE : LEVEL_REG;
     int64_t selects = ((int64_t)c->n_before << x->n_a) + ((int64_t)c->n_after << x->n_b);
+    if (c->n_extra) selects += (int64_t)1 << (x->n_b + c->n_extra);
     c->cost = (double)(c->shuffles * SHUFFLE_COST + repeats * selects * SELECT_COST);
 }
 
-/// False: not possible in one send a round.
-static bool exchange_plan(const Layout *a, const Layout *b, int elem_bits, Conversion *c) {
+bool layout_convert_near(const Layout *a, const Layout *b, int elem_bits, Conversion *c) {
+    if (!layout_same_box(a, b)) return false;
     Exchange x = {.a = a, .b = b, .n_a = a->bits[LEVEL_REG], .n_b = b->bits[LEVEL_REG]};
     x.lanes = a->bits[LEVEL_LANE];
     x.threads = layout_thread_bits(a);
@@ -183,6 +202,8 @@ static bool exchange_plan(const Layout *a, const Layout *b, int elem_bits, Conve
     }
     c->n_before = make_swaps(&g, c->before);
     c->n_after = make_swaps(&place, c->after);
+    c->n_extra = x.n_extra;
+    memcpy(c->extra, x.extra, sizeof c->extra);
     exchange_cost(c, &x, elem_bits);
     return true;
 }
@@ -253,6 +274,6 @@ Conversion layout_convert(const Layout *from, const Layout *to, int elem_bits) {
     Conversion near;
     if (from == to) return (Conversion){.kind = CONVERT_NONE};
     Conversion far = layout_convert_shared(from, to, elem_bits);
-    if (!layout_same_box(from, to) || !exchange_plan(from, to, elem_bits, &near)) return far;
+    if (!layout_convert_near(from, to, elem_bits, &near)) return far;
     return near.cost <= far.cost ? near : far;
 }

@@ -72,18 +72,24 @@ static void run_exchange(const Conversion *c, const Layout *a, const Layout *b, 
                          Registers *to) {
     int64_t lanes = (int64_t)1 << a->bits[LEVEL_LANE];
     run_swaps(from, c->before, c->n_before);
-    for (int64_t repeat = 0; repeat < layout_repeats(b); repeat++)
-        for (int64_t n = 0; n < (int64_t)1 << c->round_bits; n++)
-            for (int64_t t = 0; t < to->threads; t++) {
-                int64_t lane = (int64_t)(f2_apply(&c->from_round, (Bits)n) ^
-                                         f2_apply(&c->from_thread, (Bits)t));
-                int64_t sender = (t & ~(lanes - 1)) | lane;
-                int64_t s = repeat << a->bits[0] | (int64_t)f2_apply(&c->send, (Bits)n);
-                assert_true(lane < lanes);
-                if (convert_stays(c, b, n)) assert_int_equal(sender, t);
-                to->value[t * to->n + (repeat << b->bits[0] | n)] =
-                    from->value[sender * from->n + s];
+    int64_t extra = (int64_t)1 << c->n_extra, rounds = (int64_t)1 << c->round_bits;
+    for (int64_t i = 0; i < layout_repeats(b) * rounds * extra; i++)
+        for (int64_t t = 0; t < to->threads; t++) {
+            int64_t e = i % extra, n = i / extra % rounds, repeat = i / extra / rounds;
+            int64_t lane =
+                (int64_t)(f2_apply(&c->from_round, (Bits)n) ^ f2_apply(&c->from_thread, (Bits)t));
+            int64_t sender = (t & ~(lanes - 1)) | lane;
+            Bits s = f2_apply(&c->send, (Bits)n), mine = 0;
+            for (int k = 0; k < c->n_extra; k++) {
+                s ^= e >> k & 1 ? c->extra[k].reg : 0;
+                mine |= (Bits)parity((Bits)t & c->extra[k].mask) << k;
             }
+            assert_true(lane < lanes);
+            if (convert_stays(c, b, n)) assert_int_equal(sender, t);
+            if (mine == (Bits)e)
+                to->value[t * to->n + (repeat << b->bits[0] | n)] =
+                    from->value[sender * from->n + (repeat << a->bits[0] | (int64_t)s)];
+        }
     run_swaps(to, c->after, c->n_after);
 }
 
@@ -165,8 +171,12 @@ static void check_plan(const Conversion *c, const Layout *a, const Layout *b) {
 
 static ConvertKind check_conversion(const Layout *a, const Layout *b, int elem_bits) {
     Conversion c = layout_convert(a, b, elem_bits), s = layout_convert_shared(a, b, elem_bits);
+    Conversion near;
     check_plan(&c, a, b);
     check_plan(&s, a, b);
+    bool inside = layout_convert_near(a, b, elem_bits, &near);
+    if (inside) check_plan(&near, a, b);
+    if (s.kind == CONVERT_SHARED && s.scope <= LEVEL_LANE) assert_true(inside);
     if (s.kind == CONVERT_SHARED && a->bits[LEVEL_LANE] == 5) {
         assert_int_equal(s.write_conflicts, 1);
         assert_int_equal(s.read_conflicts, 1);
@@ -245,7 +255,37 @@ static void different_boxes(void **state) {
         }
 }
 
-/// The transposition in registers of a warp: 31 / 32 of the rounds are shuffles.
+/// The parts of a reduction reach every thread.
+static void gathered_parts(void **state) {
+    (void)state;
+    Random rnd = {14};
+    int n = 0;
+    for (int trial = 0; trial < 300; trial++) {
+        Ctx *ctx = ctx_create(NULL);
+        const Layout *l = random_layout(ctx, &rnd, random_shape(&rnd));
+        LayoutReduction r = layout_reduce(ctx, l, random_below(&rnd, l->rank));
+        if (r.partial) check_conversion(r.partial, r.gathered, 32);
+        n += r.partial != NULL;
+        ctx_destroy(ctx);
+    }
+    assert_true(n > 50);
+}
+
+/// Each warp has all elements and keeps some: both lanes read from one, which sends twice.
+static void copies_in_warps(void **state) {
+    (void)state;
+    Ctx *ctx = ctx_create(NULL);
+    const Layout *all = layout_of(ctx, "[4; reg 1; lane 2; warp -]");
+    const Layout *some = layout_of(ctx, "[4; lane 1; warp 2]");
+    Conversion c = layout_convert(all, some, 32);
+    assert_int_equal(c.kind, CONVERT_SHUFFLE);
+    assert_int_equal(c.n_extra, 1);
+    assert_int_equal(c.shuffles, 2);
+    check_plan(&c, all, some);
+    ctx_destroy(ctx);
+}
+
+/// A transposition within a warp: one of four rounds stays in the thread.
 static void known_plans(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
@@ -265,10 +305,9 @@ static void known_plans(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_pairs),
-        cmocka_unit_test(random_exchanges),
-        cmocka_unit_test(different_boxes),
-        cmocka_unit_test(known_plans),
+        cmocka_unit_test(random_pairs),    cmocka_unit_test(random_exchanges),
+        cmocka_unit_test(different_boxes), cmocka_unit_test(gathered_parts),
+        cmocka_unit_test(copies_in_warps), cmocka_unit_test(known_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
