@@ -96,7 +96,7 @@ bool aot_given(Aot *a, AotExport *x);
 /// The header of an object, named `path`; with `jit`, typed wrappers around kernels of a module
 /// instead.
 const char *aot_header(Aot *a, const char *path, bool jit);
-/// A word of C, C++ or their libraries, which cannot be the name of a function or a parameter.
+/// A name of C, C++, their libraries or tegula.h, which a function cannot have.
 bool aot_reserved(Ctx *ctx, const char *name);
 /// A static library of one object that defines `symbols`.
 void *aot_archive(Ctx *ctx, const char *member, const Code *code, int n_symbols,

@@ -20,13 +20,17 @@ bool aot_fail(Aot *a, const char *hint, const char *fmt, ...) {
 static bool is_defined(const Aot *a, const char *symbol) {
     for (int i = 0; i < a->exports.n; i++)
         if (strcmp(a->exports.data[i]->symbol, symbol) == 0 ||
-            strcmp(a->exports.data[i]->kernel_symbol, symbol) == 0)
+            strcmp(a->exports.data[i]->kernel_symbol, symbol) == 0 ||
+            strcmp(ctx_format(a->ctx, "%s_dl", a->exports.data[i]->symbol), symbol) == 0)
             return true;
     return false;
 }
 
 /// acme_softmax_f32; a symbol may be defined once.
 static bool add_export(Aot *a, const FnDef *kernel, const Elem *types) {
+    if (kernel->params.n > TG_MAX_PARAMS)
+        return aot_fail(a, NULL, "kernel '%s' has more than %d parameters", kernel->name.text,
+                        TG_MAX_PARAMS);
     Text t = {.ctx = a->ctx};
     text_add(&t, "%s%s", a->prefix, kernel->name.text);
     for (int i = 0; i < kernel->generics.n; i++) text_add(&t, "_%s", elem_info[types[i]].name);
@@ -36,8 +40,10 @@ static bool add_export(Aot *a, const FnDef *kernel, const Elem *types) {
     x->kernel_symbol = ctx_format(a->ctx, "%s_kernel", t.data);
     if (aot_reserved(a->ctx, x->symbol))
         return aot_fail(a, "put something before it: --prefix my_",
-                        "'%s' is a word of C and cannot be the name of a function", x->symbol);
-    if (is_defined(a, x->symbol) || is_defined(a, x->kernel_symbol))
+                        "'%s' is a name of C, its library or tegula.h: a function cannot have it",
+                        x->symbol);
+    if (is_defined(a, x->symbol) || is_defined(a, x->kernel_symbol) ||
+        is_defined(a, ctx_format(a->ctx, "%s_dl", x->symbol)))
         return aot_fail(a, "export each kernel once with the same types, under names that differ",
                         "the symbol '%s' would be defined twice", x->symbol);
     vec_push(a->ctx, &a->exports, x);

@@ -226,6 +226,17 @@ static void add_param_args(Aot *a, FunctionBuilder *b) {
     }
 }
 
+enum { MAX_TEXT = 1000 };
+
+/// How many terms the expression has as C's text, where `?:` writes its parts twice; MAX_TEXT and
+/// more are all the same.
+static int text_terms(const CExpr *e) {
+    if (e->kind == CX_CONST || e->kind == CX_ARG) return 1;
+    int n = text_terms(e->a) + text_terms(e->b);
+    bool twice = e->kind != CX_ADD && e->kind != CX_SUB && e->kind != CX_MUL;
+    return n > MAX_TEXT ? MAX_TEXT : twice ? 2 * n : n;
+}
+
 static bool add_tensor(Aot *a, FunctionBuilder *b, int i) {
     const Param *p = &b->x->kernel->params.at[i];
     Reader r = {.ctx = a->ctx, .program = a->program, .find = find_argument, .user = b};
@@ -233,7 +244,7 @@ static bool add_tensor(Aot *a, FunctionBuilder *b, int i) {
     for (int d = 0; d < out.rank && d < MAX_RANK; d++) {
         const Expr *e = p->type->dims.at[d].expr;
         out.dims[d] = read_expr(&r, e);
-        if (out.dims[d]) continue;
+        if (out.dims[d] && text_terms(out.dims[d]) < MAX_TEXT) continue;
         Text t = {.ctx = a->ctx};
         ast_print_expr(&t, e);
         b->x->why = ctx_format(a->ctx, "the dim '%s' of '%s' cannot be computed in C", t.data,

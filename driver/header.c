@@ -31,26 +31,61 @@ static const struct {
     [EL_F64] = {"double", NULL, "kDLFloat"},
 };
 
-// Keywords of C11 and C++17, and macros of their libraries that names of kernels may be.
+// Keywords of C11 and C++20, and macros of their libraries that names of kernels may be.
 static const char reserved[] =
     " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
-    "char32_t "
-    "class compl const const_cast constexpr continue decltype default delete do double "
+    "char32_t char8_t class co_await co_return co_yield compl concept const const_cast consteval "
+    "constexpr constinit continue decltype default delete do double "
     "dynamic_cast else enum explicit export extern false float for friend goto if inline int long "
     "mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
-    "register reinterpret_cast restrict return short signed sizeof static static_assert "
+    "register reinterpret_cast requires restrict return short signed sizeof static static_assert "
     "static_cast struct switch template this thread_local throw true try typedef typeid typename "
     "typeof union unsigned using virtual void volatile wchar_t while xor xor_eq "
     "complex imaginary noreturn assert errno linux unix stdin stdout stderr I NULL EOF INFINITY "
     "NAN main ";
 
-bool aot_reserved(Ctx *ctx, const char *name) {
-    return strstr(reserved, ctx_format(ctx, " %s ", name)) != NULL;
+// Functions of the C library and of POSIX that a kernel might be called after. An object that
+// defined one would take its place in the whole program.
+static const char library[] =
+    " abort abs accept access acos acosh alarm asin asinh atan atan2 atanh atexit atof atoi atol "
+    "bind bsearch calloc cbrt ceil clock close connect copysign cos cosh difftime div drem dup "
+    "erf erfc exit exp exp10 exp2 expm1 fabs fclose fdim ffs floor fma fmax fmin fmod fopen fork "
+    "fread free frexp fwrite gamma getc getchar getenv gets hypot ilogb index j0 j1 jn kill "
+    "labs ldexp ldiv lgamma link listen llrint llround log log10 log1p log2 logb lrint lround "
+    "malloc memccpy memchr memcmp memcpy memmove memset mktime modf nan nearbyint nextafter nice "
+    "open pause perror pipe poll pow printf putc putchar puts qsort raise rand random read realloc "
+    "recv remainder remove remquo rename rewind rindex rint round scalb scalbn scanf select send "
+    "shutdown signal significand sin sincos sinh sleep socket sprintf sqrt srand stat strcat "
+    "strchr strcmp strcpy strlen strstr swab sync system tan tanh tgamma time times trunc "
+    "truncate unlink wait write y0 y1 yn ";
+
+static bool is_in(Ctx *ctx, const char *list, const char *name) {
+    return strstr(list, ctx_format(ctx, " %s ", name)) != NULL;
 }
 
-/// Renamed with `_` at the end where C or C++ has the word.
+/// What no name of a program may be: words, and what belongs to C (`_Bool`) or to tegula.h.
+static bool is_taken(Ctx *ctx, const char *name) {
+    return is_in(ctx, reserved, name) ||
+           (name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]))) ||
+           strncmp(name, "tg_", 3) == 0 || strncmp(name, "TG_", 3) == 0;
+}
+
+bool aot_reserved(Ctx *ctx, const char *name) {
+    size_t n = strlen(name);
+    bool of_float = n && (name[n - 1] == 'f' || name[n - 1] == 'l'); // expf
+    return is_taken(ctx, name) || is_in(ctx, library, name) ||
+           (of_float && is_in(ctx, library, ctx_format(ctx, "%.*s", (int)n - 1, name)));
+}
+
+/// Renamed with `_` at the end where C, C++ or the header have the word. Also `int_`, which `int`
+/// would meet.
 static const char *c_name(Ctx *ctx, const char *name) {
-    return aot_reserved(ctx, name) ? ctx_format(ctx, "%s_", name) : name;
+    size_t n = strlen(name), end = n;
+    while (end > 1 && name[end - 1] == '_') end--;
+    const char *stem = ctx_format(ctx, "%.*s", (int)end, name);
+    bool type = end > 2 && strcmp(stem + end - 2, "_t") == 0; // int64_t
+    bool dlpack = strncmp(stem, "DL", 2) == 0 || strncmp(stem, "kDL", 3) == 0;
+    return type || dlpack || is_taken(ctx, stem) ? ctx_format(ctx, "%s_", name) : name;
 }
 
 typedef struct Header {
@@ -90,12 +125,13 @@ static void add_expr(Header *h, const CFunction *f, const CExpr *e) {
 
 /* ---- comments ------------------------------------------------------------------------------ */
 
-/// Comment lines; a backslash at the end of one would continue it.
+/// Comment lines; a backslash at the end of one, or its trigraph, would continue it.
 static void add_comment(Header *h, const char *text) {
     while (text) {
         const char *end = strchr(text, '\n');
         int n = end ? (int)(end - text) : (int)strlen(text);
-        const char *dot = n && text[n - 1] == '\\' ? " ." : "";
+        bool trigraph = n > 2 && strncmp(text + n - 3, "?\?/", 3) == 0;
+        const char *dot = (n && text[n - 1] == '\\') || trigraph ? " ." : "";
         text_add(&h->t, "///%s%.*s%s\n", n ? " " : "", n, text, dot);
         text = end ? end + 1 : NULL;
     }
