@@ -28,6 +28,7 @@ typedef struct Work {
     double vector_ops;  // native vector instructions
     double product_ops; // fused multiply-adds of native vectors
     double bytes;       // moved between memory and registers
+    bool again;         // blocks are passed over more than once
     double widest;      // bytes of the largest set of blocks alive in one iteration, roughly
 } Work;
 
@@ -160,6 +161,7 @@ static void add_reduction(const Model *m, Work *w, const Op *op, double times) {
     bool lanes = op_int(op, "axis", 0) == x->rank - 1;
     double folds = lanes ? (double)ty_count(result(op, 0)->type) : 0.25;
     w->vector_ops += times * (vectors(m, x) + FOLD * folds);
+    w->again = true;
 }
 
 /// Nothing comes of the op: the kernel is not optimised yet, and `wide` in it asks for types by
@@ -205,16 +207,17 @@ static void add_region(const Model *m, Work *w, const Region *r, double times) {
     for_each_op(op, r) add_op(m, w, op, times);
 }
 
-/// Of blocks that are passed over several times while the next program's are read ahead: a sixth
-/// of the first cache is quick, beyond it the less the more they are.
-static double pass_bandwidth(const Model *m, double widest) {
-    double fit = fmin(1, (double)m->machine.l1_bytes / 6 / fmax(widest, 1));
+/// Of blocks without products. Where they are passed over several times, while the next program's
+/// are read ahead, a sixth of the first cache is quick, beyond it the less the more they are.
+static double pass_bandwidth(const Model *m, const Work *w) {
+    if (!w->again) return L1_BANDWIDTH;
+    double fit = fmin(1, (double)m->machine.l1_bytes / 6 / fmax(w->widest, 1));
     return L1_BANDWIDTH * fit * fit;
 }
 
 static double seconds(const Model *m, const Work *w) {
     double compute = w->vector_ops / CLOCK + w->product_ops / (1.6 * CLOCK);
-    if (w->product_ops == 0) return compute + w->bytes / pass_bandwidth(m, w->widest) + 1e-9;
+    if (w->product_ops == 0) return compute + w->bytes / pass_bandwidth(m, w) + 1e-9;
     double bandwidth = w->widest <= (double)m->machine.l1_bytes   ? L1_BANDWIDTH
                        : w->widest <= (double)m->machine.l2_bytes ? L2_BANDWIDTH
                                                                   : RAM_BANDWIDTH;
