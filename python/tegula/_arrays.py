@@ -98,7 +98,7 @@ def _from_interface(name, array, interface, written):
             raise TypeError(f"'{name}': its strides are no multiples of an element; copy the array")
         strides = [s // size for s in strides]
     held = _make(data, code, bits, shape, strides)
-    held.keep += (array,)
+    held.keep += (array, interface)  # that of a NumPy scalar alone holds its memory
     return held
 
 

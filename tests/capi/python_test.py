@@ -262,6 +262,28 @@ class Modules(unittest.TestCase):
             k(x)  # its module is kept
             self.assertEqual(x[0], 1)
 
+    def test_borrowed(self):
+        """An interface may own the memory that it tells of, as that of NumPy's scalars does."""
+
+        class Array(np.ndarray):
+            alive = 0
+
+            def __del__(self):
+                Array.alive -= 1
+
+        class Scalar:
+            @property
+            def __array_interface__(self):
+                memory = np.full((), 7.5, "f4").view(Array)
+                Array.alive += 1
+                return dict(memory.__array_interface__, owner=memory)
+
+        held = tegula._arrays.tensor("x", Scalar(), False)
+        gc.collect()
+        self.assertEqual(Array.alive, 1)
+        del held
+        self.assertEqual(Array.alive, 0)
+
     def test_threads(self):
         m = tegula.source(SOURCE)
         wrong = []
