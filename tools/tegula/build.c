@@ -61,6 +61,7 @@ static bool take_values(Making *m, const char *option, const List *list, AotValu
         for (;;) {
             const char *end = at + strcspn(at, "|,");
             if (!take_number(at, end, &v.value)) return bad_value(option, text, form);
+            if (bound && v.value < 1) return bad_value(option, text, "a bound of at least 1");
             vec_push(m->ctx, bound ? most : out, v);
             if (!*end) break;
             if (bound || !most) return bad_value(option, text, form);
@@ -185,7 +186,7 @@ static int run_program(char *const *argv) {
 /// $CC, or the compiler of the target's system.
 static const char *linker(const Making *m) {
     const char *cc = getenv("CC");
-    if (cc && *cc) return cc;
+    if (cc && cc[strspn(cc, " ")]) return cc;
     bool own = strcmp(m->a.arch, cpu_host_arch()) == 0;
     return own ? "cc" : ctx_format(m->ctx, "%s-linux-gnu-gcc", m->a.arch);
 }
@@ -197,10 +198,17 @@ static bool write_shared(Making *m, const char *path) {
     const char *name = ctx_format(m->ctx, "-Wl,-soname,%s", base_name(path));
     const char *cc = linker(m);
     if (!write_object(m, object)) return false;
-    const char *words[] = {cc, "-shared", name, "-o", path, object, NULL};
-    char *argv[sizeof words / sizeof *words] = {0};
-    for (int i = 0; words[i]; i++) argv[i] = ctx_format(m->ctx, "%s", words[i]);
-    int code = run_program(argv);
+    const char *words[] = {"-shared", name, "-o", path, object};
+    VEC(char *) argv = {0};
+    // As make has it, CC may hold options: "gcc -m64".
+    for (const char *at = cc + strspn(cc, " "), *end; *at; at = end + strspn(end, " ")) {
+        end = at + strcspn(at, " ");
+        vec_push(m->ctx, &argv, ctx_format(m->ctx, "%.*s", (int)(end - at), at));
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        vec_push(m->ctx, &argv, ctx_format(m->ctx, "%s", words[i]));
+    vec_push(m->ctx, &argv, NULL);
+    int code = run_program(argv.data);
     int error = errno;
     remove(object);
     if (code == 0) return true;
@@ -337,6 +345,14 @@ static bool load(Making *m) {
     return aot_exports(&m->a, export_list(m)) || report(m);
 }
 
+/// Beside the output. Without them it goes, too: make would take it for all there is to make.
+static bool write_companions(Making *m) {
+    const Options *o = m->o;
+    if ((!o->header || write_header(m)) && (!o->depfile || write_depfile(m))) return true;
+    if (o->output) remove(o->output);
+    return false;
+}
+
 /// A header alone is made without code, but for what code alone knows.
 static bool make(Making *m) {
     const struct Kind *kind = m->o->output ? kind_of(m->o->output) : &kinds[0];
@@ -346,8 +362,7 @@ static bool make(Making *m) {
     }
     end_progress(m);
     if (m->o->output && !kind->write(m, m->o->output)) return false;
-    if (m->o->header && !write_header(m)) return false;
-    if (m->o->depfile && !write_depfile(m)) return false;
+    if (!write_companions(m)) return false;
     if (m->a.note && !m->o->jit) fprintf(stderr, "tegula: note: %s\n", m->a.note);
     if (m->o->verbose && m->code) print_variants(m);
     return true;
