@@ -58,7 +58,9 @@ static Contraction contraction_of(Emit *e, Op *op, Value *a, Value *b) {
     c.rows = type->extents[c.row_axis];
     c.columns = type->extents[c.column_axis];
     c.step = a->type->extents[1];
-    c.kind = dot_kind(&e->cpu->target, c.a.v, c.b.v, result(op, 0), c.rows, c.columns);
+    CpuTarget t = e->cpu->target;
+    if (operand_is_picked(e, &c.a)) t.features = 0; // units would be gathered one by one
+    c.kind = dot_kind(&t, c.a.v, c.b.v, result(op, 0), c.rows, c.columns);
     if (!c.kind) ice(e->ctx, op->loc, "no dot of this type");
     c.lanes = cpu_lanes(e->cpu, c.kind->result);
     int64_t vectors = ceil_div(c.columns, c.lanes);

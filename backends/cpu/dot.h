@@ -93,10 +93,12 @@ bool operand_is_scattered(Emit *e, const Operand *x);
 
 /// The operand is a load whose rows or columns are picked along memory (picked_axis).
 bool operand_is_picked(Emit *e, const Operand *x);
-/// Calls body for one vector of rows or columns from `at` on, in a loop over k.
-typedef void PickedBody(Emit *e, void *arg, LLVMValueRef at, LLVMValueRef depth, LLVMValueRef v);
-void for_picked(Emit *e, const Operand *x, LLVMValueRef at, int lanes, int live, PickedBody *body,
-                void *arg);
+/// Calls body for one vector of rows or columns from `at` on, in a loop over the units of k, with
+/// the vectors of the unit's elements. k has whole units.
+enum { MAX_UNIT = 4 };
+typedef void PickedBody(Emit *e, void *arg, LLVMValueRef at, LLVMValueRef unit, LLVMValueRef *v);
+void for_picked(Emit *e, const Operand *x, LLVMValueRef at, int lanes, int live, int unit,
+                PickedBody *body, void *arg);
 
 /* ---- inside.c ------------------------------------------------------------------------------ */
 

@@ -233,45 +233,54 @@ static void pack_rows(Emit *e, Packing *k) {
 
 /* ---- along the rows or columns ------------------------------------------------------------- */
 
-/// `lanes` units along the outer axis from `at` on, of which the first k->elements elements exist:
-/// the elements of a unit side by side in 32-bit lanes.
-static LLVMValueRef unit_vector(Emit *e, const Packing *k, LLVMValueRef at, LLVMValueRef unit,
-                                int lanes, int live) {
-    const Gen *g = e->g;
-    int n = k->p->kind->unit, bits = 8 * elem_bytes(k->p->kind->packed);
-    LLVMValueRef depth = gen_mul(g, unit, gen_i64(g, n)), all = NULL;
-    if (n == 1) return operand_vector(e, k, k->x->outer, lanes, live, at, depth);
+/// The elements of units side by side in 32-bit lanes: v[0] of each, then v[1], ...
+static LLVMValueRef join_elements(const Gen *g, int n, LLVMValueRef *v) {
+    int lanes = gen_lanes(v[0]), bits = 32 / n;
+    if (n == 1) return v[0];
     LLVMTypeRef wide = gen_vec(g->i32, lanes),
                 narrow = gen_vec(LLVMIntTypeInContext(g->llvm, (unsigned)bits), lanes);
-    for (int i = 0; i < k->elements; i++) {
-        LLVMValueRef d = gen_add(g, depth, gen_i64(g, i));
-        LLVMValueRef v = operand_vector(e, k, k->x->outer, lanes, live, at, d);
-        v = LLVMBuildZExt(g->b, LLVMBuildBitCast(g->b, v, narrow, ""), wide, "");
+    LLVMValueRef all = NULL;
+    for (int i = 0; i < n && v[i]; i++) {
+        LLVMValueRef x = LLVMBuildZExt(g->b, LLVMBuildBitCast(g->b, v[i], narrow, ""), wide, "");
         LLVMValueRef shift = gen_same(LLVMConstInt(g->i32, (unsigned)(i * bits), false), lanes);
-        v = i ? LLVMBuildShl(g->b, v, shift, "") : v;
-        all = all ? LLVMBuildOr(g->b, all, v, "") : v;
+        x = i ? LLVMBuildShl(g->b, x, shift, "") : x;
+        all = all ? LLVMBuildOr(g->b, all, x, "") : x;
     }
     return all;
 }
 
-static void store_picked(Emit *e, void *arg, LLVMValueRef outer, LLVMValueRef depth,
-                         LLVMValueRef v) {
+/// `lanes` units along the outer axis from `at` on, of which the first k->elements elements exist.
+static LLVMValueRef unit_vector(Emit *e, const Packing *k, LLVMValueRef at, LLVMValueRef unit,
+                                int lanes, int live) {
+    const Gen *g = e->g;
+    int n = k->p->kind->unit;
+    LLVMValueRef depth = gen_mul(g, unit, gen_i64(g, n)), v[MAX_UNIT] = {NULL};
+    for (int i = 0; i < (n == 1 ? 1 : k->elements); i++)
+        v[i] = operand_vector(e, k, k->x->outer, lanes, live, at, gen_add(g, depth, gen_i64(g, i)));
+    return join_elements(g, n, v);
+}
+
+static void store_picked(Emit *e, void *arg, LLVMValueRef outer, LLVMValueRef unit,
+                         LLVMValueRef *v) {
     const Packing *k = arg;
-    memory_store(e, TENSOR_ARENA, gen_cast(e->g, value_elem(k->x->v), k->p->kind->packed, v),
-                 panel_at(e, k, depth, outer), (unsigned)e->cpu->target.vector_bytes);
+    const DotKind *kind = k->p->kind;
+    for (int i = 0; i < kind->unit; i++)
+        v[i] = gen_cast(e->g, value_elem(k->x->v), kind->packed, v[i]);
+    memory_store(e, TENSOR_ARENA, join_elements(e->g, kind->unit, v), panel_at(e, k, unit, outer),
+                 (unsigned)e->cpu->target.vector_bytes);
 }
 
 static void pack_picked(Emit *e, Packing *k) {
     const Gen *g = e->g;
-    int lanes = k->p->lanes;
+    int lanes = k->p->lanes, unit = k->p->kind->unit;
     int64_t extent = outer_extent(k->x), whole = extent / lanes * lanes;
     if (whole) {
         Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, whole), lanes, "picked");
-        for_picked(e, k->x, l->iv, lanes, lanes, store_picked, k);
+        for_picked(e, k->x, l->iv, lanes, lanes, unit, store_picked, k);
         loop_end(e, l, NULL);
     }
     if (extent > whole)
-        for_picked(e, k->x, gen_i64(g, whole), lanes, (int)(extent - whole), store_picked, k);
+        for_picked(e, k->x, gen_i64(g, whole), lanes, (int)(extent - whole), unit, store_picked, k);
 }
 
 static void column_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
@@ -421,7 +430,7 @@ static void pack_elements(Emit *e, const Operand *x, const Panel *p, LLVMValueRe
     Packing k = {.x = x, .p = p, .first = first};
     if (!p->lanes && p->transpose)
         pack_turned(e, &k);
-    else if (p->kind->unit == 1 && operand_is_picked(e, x))
+    else if (p->lanes && depth_extent(x) % p->kind->unit == 0 && operand_is_picked(e, x))
         pack_picked(e, &k);
     else if (!p->lanes)
         pack_rows(e, &k);

@@ -71,29 +71,44 @@ static LLVMValueRef plain_load(Emit *e, const Picked *k, LLVMValueRef offset, LL
                               pad);
 }
 
-void for_picked(Emit *e, const Operand *x, LLVMValueRef at, int lanes, int live, PickedBody *body,
-                void *arg) {
+/// One branch: the units of the vector in a loop, by plain loads from `first` on, or as they come
+/// where first is NULL.
+static void units_loop(Emit *e, const Operand *x, const Picked *k, LLVMValueRef first, int unit,
+                       PickedBody *body, void *arg) {
     const Gen *g = e->g;
+    Elem elem = value_elem(x->v);
+    LLVMValueRef v[MAX_UNIT], at = k->at.at[k->outer];
+    LLVMValueRef units = gen_i64(g, x->v->type->extents[x->depth] / unit);
+    Loop *l = loop_begin(e, gen_i64(g, 0), units, 1, "k");
+    for (int i = 0; i < unit; i++) {
+        LLVMValueRef depth = gen_mul(g, l->iv, gen_i64(g, unit));
+        depth = gen_add(g, depth, gen_i64(g, i));
+        Place p = {.rank = 2, .axis = x->outer, .lanes = k->at.lanes, .live = k->at.live};
+        p.at[x->outer] = at;
+        p.at[x->depth] = depth;
+        if (!first) {
+            v[i] = emit_full(e, x->v, &p);
+            continue;
+        }
+        LLVMValueRef offset = gen_add(g, first, gen_mul(g, depth, depth_step(e, k)));
+        v[i] = gen_from_memory(g, elem, plain_load(e, k, offset, depth));
+    }
+    body(e, arg, at, l->iv, v);
+    loop_end(e, l, NULL);
+}
+
+void for_picked(Emit *e, const Operand *x, LLVMValueRef at, int lanes, int live, int unit,
+                PickedBody *body, void *arg) {
     Picked k = {.at = {.rank = 2, .lanes = lanes, .live = live}};
-    const Op *load = load_of(e, x, &k.outer, &k.depth);
-    Elem elem = value_elem(result(load, 0));
-    LLVMValueRef extent = gen_i64(g, x->v->type->extents[x->depth]), zero = gen_i64(g, 0), first;
-    k.from = prepared_of(e, load);
+    k.from = prepared_of(e, load_of(e, x, &k.outer, &k.depth));
     k.at.axis = k.outer;
     k.at.at[k.outer] = at;
-    k.at.at[k.depth] = zero;
+    k.at.at[k.depth] = gen_i64(e->g, 0);
+    LLVMValueRef first;
     Lanes lane = access_lanes(e, k.from, &k.at);
     If side = if_begin(e, lanes_beside(e, &lane, lanes, &first), "beside");
-    Loop *l = loop_begin(e, zero, extent, 1, "k");
-    LLVMValueRef offset = gen_add(g, first, gen_mul(g, l->iv, depth_step(e, &k)));
-    body(e, arg, at, l->iv, gen_from_memory(g, elem, plain_load(e, &k, offset, l->iv)));
-    loop_end(e, l, NULL);
+    units_loop(e, x, &k, first, unit, body, arg);
     if_else(e, &side);
-    l = loop_begin(e, zero, extent, 1, "k");
-    Place p = {.rank = 2, .axis = x->outer, .lanes = lanes, .live = live};
-    p.at[x->outer] = at;
-    p.at[x->depth] = l->iv;
-    body(e, arg, at, l->iv, emit_full(e, x->v, &p));
-    loop_end(e, l, NULL);
+    units_loop(e, x, &k, NULL, unit, body, arg);
     if_end(e, &side);
 }

@@ -1,5 +1,7 @@
 """Products of every type the vector and tile engines know, in awkward shapes and layouts."""
 
+from functools import partial
+
 from harness import *
 
 STEPS = [
@@ -111,3 +113,32 @@ for t, cast in HALF.items():
         tune=[{"BM": 16, "BN": 32}, {"BM": 24, "BN": 12}, {"BM": 64, "BN": 32}],
         name=f"chain-{t}",
     )
+
+
+def picked(p, q, w, x, **_):
+    """y[m, i, j] = sum over k of w[m, k] x[k, i + 1, j - 1], 0 outside."""
+    padded = np.pad(x, ((0, 0), (0, p), (1, q)))
+    return {"y": np.einsum("mk,kij->mij", w, padded[:, 1 : p + 1, :q])}
+
+
+for kernel in ("picked", "picked_rows"):
+    for t, cast in HALF.items():
+        for m, k, h, w, p, q in [
+            (20, 64, 6, 20, 6, 20),
+            (9, 33, 7, 13, 5, 11),
+            (33, 70, 3, 40, 9, 9),
+        ]:
+            case(
+                "contract.teg",
+                kernel,
+                {
+                    "w": cast(normal((m, k), 1)),
+                    "x": cast(normal((k, h, w), 2)),
+                    "y": f"zeros({m},{p},{q}):f32",
+                },
+                partial(picked, p, q),
+                length=k,
+                scale={"y": 6.0},
+                tune=[{"BM": 16, "BN": 32, "BK": 32}, {"BM": 5, "BN": 24, "BK": 7}],
+                name=f"{kernel}-{t}-{m}x{k}-{h}x{w}-{p}x{q}",
+            )
