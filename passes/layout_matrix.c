@@ -22,8 +22,9 @@ static Offsets offsets_of(const Layout *l, const SharedLayout *s) {
     return o;
 }
 
-static Bits lane_offset(const Offsets *o, int i) {
-    return o->of.col[o->l->bits[LEVEL_REG] + i];
+static bool lane_at(const Offsets *o, int i, Bits offset) {
+    int j = o->l->bits[LEVEL_REG] + i;
+    return o->inside >> j & 1 && o->of.col[j] == offset;
 }
 
 /// The register bit with exactly this offset, or -1.
@@ -33,10 +34,10 @@ static int register_at(const Offsets *o, Bits offset) {
     return -1;
 }
 
-/// The first register bit that starts a row and lies in the atom; -1: none.
+/// The first register bit that does not reach into a row; -1: none.
 static int register_of_row(const Offsets *o) {
     for (int j = 0; j < o->l->bits[LEVEL_REG]; j++)
-        if (o->inside >> j & 1 && (o->of.col[j] & low_bits(ROW_LOG2)) == 0) return j;
+        if ((o->of.col[j] & low_bits(ROW_LOG2)) == 0) return j;
     return -1;
 }
 
@@ -49,7 +50,7 @@ static bool find_plain(const Offsets *o, int elem_log2, SharedMatrix *m, Bits *u
         *used |= bit(j);
     }
     for (int i = 0; i < 3; i++) m->row_lane[i] = bit(2 + i);
-    return lane_offset(o, 0) == bit(2) && lane_offset(o, 1) == bit(3);
+    return lane_at(o, 0, bit(2)) && lane_at(o, 1, bit(3));
 }
 
 static bool find_trans(const Offsets *o, int elem_log2, SharedMatrix *m, Bits *used) {
@@ -60,15 +61,36 @@ static bool find_trans(const Offsets *o, int elem_log2, SharedMatrix *m, Bits *u
     m->row_lane[1] = bit(0);
     m->row_lane[2] = bit(1);
     for (int i = 0; i < 3; i++)
-        if (lane_offset(o, 2 + i) != bit(1 + i)) return false;
+        if (!lane_at(o, 2 + i, bit(1 + i))) return false;
     return true;
 }
 
-/// Offset of row bit i; its column lies in the atom.
-static bool row_offset(const Offsets *o, const SharedMatrix *m, int i, Bits *offset) {
-    Bits columns = m->row_reg[i] | m->row_lane[i] << o->l->bits[LEVEL_REG];
-    *offset = f2_apply(&o->of, columns);
-    return (o->inside & columns) == columns && (*offset & low_bits(ROW_LOG2)) == 0;
+static Bits sum_of(const Bits *x, int n, int64_t which) {
+    Bits sum = 0;
+    for (int i = 0; i < n; i++)
+        if (which >> i & 1) sum ^= x[i];
+    return sum;
+}
+
+/// Rows in the fullest of the eight groups of banks that a row fits in.
+static int count_conflicts(const Layout *l, const SharedLayout *s, const SharedMatrix *m) {
+    int64_t matrices = layout_repeats(l) << m->n_base;
+    int64_t threads = (int64_t)1 << layout_thread_bits(l);
+    int most = 1;
+    for (int64_t k = 0; k < matrices * (threads / 32); k++) {
+        int64_t which = k % matrices, thread = k / matrices * 32, rows[8], x[MAX_RANK];
+        int64_t reg = which >> m->n_base << l->bits[LEVEL_REG];
+        reg |= (int64_t)sum_of(m->base, m->n_base, which);
+        for (int r = 0; r < 8; r++) {
+            int64_t lane = (int64_t)sum_of(m->row_lane, 3, r), same = 1;
+            layout_at(l, reg ^ (int64_t)sum_of(m->row_reg, 3, r), thread | lane, x);
+            rows[r] = shared_offset(s, x);
+            for (int q = 0; q < r; q++)
+                same += rows[q] != rows[r] && (rows[q] - rows[r]) % (1 << LINE_LOG2) == 0;
+            if (same > most) most = (int)same;
+        }
+    }
+    return most;
 }
 
 bool shared_matrix(const Layout *l, const SharedLayout *s, SharedMatrix *m) {
@@ -80,17 +102,13 @@ bool shared_matrix(const Layout *l, const SharedLayout *s, SharedMatrix *m) {
     Bits used = 0;
     *m = (SharedMatrix){0};
     if (!find_plain(&o, elem_log2, m, &used) && !find_trans(&o, elem_log2, m, &used)) return false;
-    F2 rows = {.n = 3}, banks = {.n = 3};
-    for (int i = 0; i < 3; i++) {
-        if (!row_offset(&o, m, i, &rows.col[i])) return false;
-        rows.col[i] >>= ROW_LOG2;
-        banks.col[i] = rows.col[i] & low_bits(LINE_LOG2 - ROW_LOG2);
-    }
-    m->conflicts = 1 << (f2_rank(&rows) - f2_rank(&banks));
     for (int j = 0; j < o.of.n; j++) {
-        bool lane = j >= n && j < n + 5, word = j < n && used >> j & 1;
-        if (!lane && !word && o.of.col[j] & low_bits(ROW_LOG2)) return false;
+        // The lanes and registers of a word were looked at; the rest, row bits too, start rows.
+        bool column = j >= n + (m->trans ? 2 : 0) && j < n + (m->trans ? 5 : 2);
+        bool word = j < n && used >> j & 1;
+        if (!column && (!word || m->trans) && o.of.col[j] & low_bits(ROW_LOG2)) return false;
         if (j < n && !word) m->base[m->n_base++] = bit(j);
     }
+    m->conflicts = count_conflicts(l, s, m);
     return true;
 }

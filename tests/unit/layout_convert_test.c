@@ -294,9 +294,16 @@ static void known_plans(void **state) {
     Conversion c = layout_convert(rows, columns, 32);
     assert_int_equal(c.kind, CONVERT_SHUFFLE);
     assert_int_equal(c.shuffles, 3);
+    layout_convert_near(rows, columns, 64, &c);
+    assert_int_equal(c.shuffles, 6);
     const Layout *renamed = layout_of(ctx, "[4x4; reg (0,2) (0,1); lane (1,0) (2,0)]");
     assert_int_equal(layout_convert(rows, renamed, 32).kind, CONVERT_RENAME);
     const Layout *turned = layout_of(ctx, "[4x4; reg (0,1) (0,2); lane (1,1) (2,0)]");
+    // Both columns of a pair go to the same lane: two 16-bit elements a shuffle.
+    const Layout *pairs = layout_of(ctx, "[4x4; reg (0,1) (1,0); lane (0,2) (2,0)]");
+    layout_convert_near(rows, pairs, 16, &c);
+    assert_true(c.pack == 1);
+    assert_int_equal(c.shuffles, 1);
     c = layout_convert(rows, turned, 32);
     assert_int_equal(c.kind, CONVERT_SELECT);
     assert_int_equal(c.shuffles, 0);

@@ -307,6 +307,9 @@ static void divided(void **state) {
     assert_true(fragment_divides(plain, tiled(ctx, "wgmma.m64n8", FRAG_D, 64, 160), NULL));
     assert_true(fragment_divides(fragment(ctx, "mma.m16n8k16", FRAG_A), a, regs));
     assert_false(fragment_divides(fragment(ctx, "mma.m16n8k32", FRAG_A), a, regs));
+    Layout inside = *a; // the next tile starts in the middle of this one
+    inside.col[layout_first(a, LEVEL_REG) + a->bits[LEVEL_REG] - 1] ^= 1;
+    assert_false(fragment_divides(plain, layout_unique(ctx, &inside), NULL));
     ctx_destroy(ctx);
 }
 

@@ -234,9 +234,37 @@ static void matrices_of_operands(void **state) {
         if (!found) continue;
         assert_int_equal(m.conflicts, 1);
         check_matrices(l, &s, &m);
-        s = shared_plain(cases[i].elem, 2, e, 0);
-        if (inner == 1 && shared_matrix(l, &s, &m)) check_matrices(l, &s, &m);
+        if (inner == 0) continue;
+        int pad = e[1] * cases[i].elem % 32 ? 0 : 16; // rows an odd number of chunks apart
+        s = shared_plain(cases[i].elem, 2, e, pad);
+        assert_true(shared_matrix(l, &s, &m));
+        assert_int_equal(1 + m.trans, cases[i].kind);
+        assert_int_equal(m.conflicts, 1);
+        check_matrices(l, &s, &m);
     }
+    ctx_destroy(ctx);
+}
+
+/// Bits outside the tile that reach into it, rows at odd distances: not found, or right.
+static void no_matrices(void **state) {
+    (void)state;
+    Random rnd = {22};
+    Ctx *ctx = ctx_create(NULL);
+    int found[2] = {0};
+    for (int trial = 0; trial < 400; trial++) {
+        int64_t e[] = {64, 32};
+        const Layout *atom = fragment_layout(ctx, fragment_find("mma.m16n8k16", FRAG_A));
+        Layout l = *layout_tile(ctx, atom, e, (int[]){2, 1});
+        int strange = trial % 2, j = random_below(&rnd, layout_n_bits(&l));
+        if (strange) l.col[j] ^= l.col[random_below(&rnd, layout_n_bits(&l))];
+        if (layout_error(&l)) continue; // no longer onto
+        SharedLayout s = shared_plain(2, 2, e, 4 * random_below(&rnd, 8));
+        SharedMatrix m;
+        if (!shared_matrix(layout_unique(ctx, &l), &s, &m)) continue;
+        found[strange]++;
+        check_matrices(layout_unique(ctx, &l), &s, &m);
+    }
+    assert_true(found[0] > 20 && found[1] > 5);
     ctx_destroy(ctx);
 }
 
@@ -249,6 +277,7 @@ int main(void) {
         cmocka_unit_test(epilogue),
         cmocka_unit_test(random_conflicts),
         cmocka_unit_test(matrices_of_operands),
+        cmocka_unit_test(no_matrices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

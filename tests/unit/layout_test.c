@@ -361,6 +361,13 @@ static void blocked(void **state) {
                 int64_t least = ceil_div(e[0] * e[1], (int64_t)1 << layout_thread_bits(l));
                 assert_in_range(layout_registers(l), least, 4 * least);
             }
+    Random rnd = {8};
+    for (int trial = 0; trial < 300; trial++) {
+        const Layout *l = random_layout(ctx, &rnd, random_shape(&rnd));
+        for (int d = 0; d < l->rank; d++) check_vector(l, d);
+    }
+    const Layout *turned = layout_of(ctx, "[8; reg 1 2; lane 6]"); // 2 3 0 1 in the other lane
+    assert_int_equal(layout_vector(turned, 0, NULL), 1);
     BlockAccess row = {2, 16, (int64_t[]){64, 160}, 1, 16, 5, 2, 16};
     assert_ptr_equal(layout_blocked(ctx, &row),
                      layout_of(ctx, "[64x160; reg (0,1) (0,2) (0,4) (8,0); lane (0,8) (0,16) (1,0) "
