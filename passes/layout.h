@@ -347,7 +347,8 @@ typedef struct ConvertSwap {
 /// Rounds n and n ^ bit(i) for i in `pack` read the same threads: small elements share shuffles.
 /// A round in which every thread reads itself is no shuffle.
 /// For CONVERT_SHARED and ADDRESS: threads with (thread & owner) == 0 write by `write`, then all
-/// synchronise, then read by `read`.
+/// synchronise, then read by `read`. With scope CTA the offsets number one memory for the cluster;
+/// in which CTA a byte of it lies is up to the caller.
 typedef struct Conversion {
     ConvertKind kind;
     LayoutLevel scope; // what elements cross: REG nothing, LANE a warp, WARP a CTA, CTA a cluster
