@@ -88,7 +88,7 @@ enum tg_fact_kind {
     TG_FACT_EXTENT,  // of axis
     TG_FACT_STRIDE,  // of axis, in elements
     TG_FACT_PACK,    // how many axes are left of the pack
-    TG_FACT_VALUE,   // of an integer or a const parameter
+    TG_FACT_VALUE,   // of a const parameter
     TG_FACT_TYPE,    // of a type parameter (param counts those): code << 8 | bits
     TG_FACT_LEAST,   // the extent of axis is at least value
     TG_FACT_MOST,    // the extent of axis is at most value

@@ -39,14 +39,15 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
-/// Floats are left out: no fact is about them.
+/// Of numbers constants alone: no fact is about others, and a seed or a step that differs from
+/// launch to launch must not end the memory of what was chosen.
 static uint64_t hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
     uint64_t hash = 0;
     for (int i = 0; i < info->n_types; i++) hash = mix(hash, l->types[i]);
     for (int i = 0; i < info->n_params; i++) {
         const rt_actual *a = &l->actuals[i];
-        bool integer = a->code == kDLInt || a->code == kDLUInt || a->code == kDLBool;
-        uint64_t value = a->tensor ? (uint64_t)a->rank : integer ? (uint64_t)a->value : 0;
+        bool constant = info->params[i].kind == TG_PARAM_CONST;
+        uint64_t value = a->tensor ? (uint64_t)a->rank : constant ? (uint64_t)a->value : 0;
         hash = mix(hash, value + a->null);
         for (int d = 0; a->tensor && d < a->rank; d++) {
             hash = mix(hash, (uint64_t)a->shape[d]);

@@ -128,7 +128,8 @@ class Test:
 
     def form_overhead(self):
         """The time of a call of a tiny kernel; the program prints it."""
-        object_ = self.build("kernels.o", "--levels", "base,v3", "--export", "nothing,add_bias")
+        kernels = "nothing,add_bias,seeded"
+        object_ = self.build("kernels.o", "--levels", "base,v3", "--export", kernels)
         print(run([self.link("cc", "-std=c11", "-O2", OVERHEAD, object_, self.rt)]).strip())
 
     def form_prefix(self):
