@@ -215,6 +215,8 @@ tg_status rt_no_variant(const rt_launcher *l, const tg_kernel_info *info) {
             add_topic(&made, info, &info->variants[v], &info->variants[v].facts[i]);
             add_values(&made, info, &info->variants[v].facts[i]);
         }
-    return tg_fail(TG_ERROR_NOT_FOUND, "%s: no code for %s; compiled for %s", info->name,
-                   given.data, made.n ? made.data : "no arguments at all on this CPU");
+    return tg_fail(TG_ERROR_NOT_FOUND,
+                   "%s: no code for %s; compiled for %s (tegula build "
+                   "--export and --given compile for more)",
+                   info->name, given.data, made.n ? made.data : "no arguments at all on this CPU");
 }

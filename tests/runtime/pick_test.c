@@ -65,7 +65,8 @@ static void not_found(void **state) {
         tg_last_error(),
         "attend: no code for q f32[16, 96], bias none, o f32[16, 96], causal = 1, scale a number, "
         "k = 1; compiled for T = f32 | f16, causal = 0 | 1, D = 64 | 128, bias = none | a tensor, "
-        "stride of D in 'q' = 1, stride of D in 'o' = 1");
+        "stride of D in 'q' = 1, stride of D in 'o' = 1 (tegula build --export and --given compile "
+        "for more)");
 }
 
 static tg_status run_ranged(int64_t n, int64_t stride, int from, int to, tg_arg a) {
@@ -94,7 +95,8 @@ static void ranges(void **state) {
     assert_string_equal(tg_kernel_name(&ranged), "ranged");
     assert_int_equal(run_ranged(9, 1, 0, 100, tg_int(1)), TG_ERROR_NOT_FOUND);
     assert_string_equal(tg_last_error(), "ranged: no code for x i4[9], a = 1, y i4[9]; compiled "
-                                         "for N >= 10, N <= 20, stride of N in 'x' = other");
+                                         "for N >= 10, N <= 20, stride of N in 'x' = other (tegula "
+                                         "build --export and --given compile for more)");
 }
 
 /// 11 elements of 4 bits are 6 bytes.
