@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula bench: how fast a kernel is beside what this machine can do at most.
+#include "driver/aot.h"
 #include "tools/roofs.h"
 #include "tools/tegula/measure.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +14,35 @@
 
 enum { DEFAULT_EXTENT = 1024, MOST_ELEMENTS = 1 << 25 };
 
+/// A value of --dim, for a name that the kernel's tensors have.
+static bool take_dim(Job *job, const char *option, Dimensions *dims) {
+    const char *name, *text = args_pair(job->ctx, "dim", option, &name);
+    if (!text) return false;
+    char *end;
+    errno = 0;
+    long long extent = strtoll(text, &end, 0);
+    if (errno || end == text || *end || extent < 0) {
+        cli_error("--dim %s: expected NAME=EXTENT", option);
+        return false;
+    }
+    Aot a = {.ctx = job->ctx, .program = job->program};
+    AotNames names = {0};
+    aot_dims(&a, job->kernel, &names);
+    Text all = {.ctx = job->ctx};
+    for (int i = 0; i < names.n; i++) {
+        text_add(&all, "%s%s", i ? ", " : "", names.data[i]);
+        if (strcmp(names.data[i], name) == 0) dims_set(job->ctx, dims, name, extent);
+    }
+    if (dims_find(dims, name)) return true;
+    cli_error("--dim %s: kernel '%s' has no such dim", option, job->kernel->name.text);
+    cli_hint("its dims are %s", all.n ? all.data : "none");
+    return false;
+}
+
 /// Values of --dim, then the default for every other name of a tensor's dims.
 static bool choose_dims(Job *job, int64_t otherwise, Dimensions *dims) {
-    for (int i = 0; i < job->o->dims.n; i++) {
-        const char *name, *text = args_pair(job->ctx, "dim", job->o->dims.at[i], &name);
-        if (!text) return false;
-        dims_set(job->ctx, dims, name, strtoll(text, NULL, 0));
-    }
+    for (int i = 0; i < job->o->dims.n; i++)
+        if (!take_dim(job, job->o->dims.at[i], dims)) return false;
     for (int i = 0; i < job->kernel->params.n; i++) {
         const TypeExpr *t = job->kernel->params.at[i].type;
         for (int d = 0; t && t->kind == TY_TENSOR && d < t->dims.n; d++) {
