@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct Config {
     const char *filter, *json;
@@ -256,7 +257,17 @@ static bool parse(int argc, char **argv, Config *o) {
     return true;
 }
 
+/// Idle threads of the peers must sleep, or the other side waits for them to be preempted. Their
+/// libraries read these variables when they are loaded.
+static void restart_with_passive_peers(char **argv) {
+    if (getenv("OMP_WAIT_POLICY")) return;
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    setenv("OPENBLAS_THREAD_TIMEOUT", "4", 1); // idle for 2^4 cycles
+    execv("/proc/self/exe", argv);             // where that fails, times are less steady
+}
+
 int main(int argc, char **argv) {
+    restart_with_passive_peers(argv);
     Config o;
     if (!parse(argc, argv, &o)) {
         usage();

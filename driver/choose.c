@@ -84,3 +84,7 @@ void build_choose(Build *b) {
     b->code = NULL;
     take(b, n, set, best);
 }
+
+double build_products(Build *b) {
+    return cost_products(find_kernel(b->code->module, b->code->name), dim_of, b);
+}

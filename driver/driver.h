@@ -79,6 +79,8 @@ int machine_threads(void);
 
 /// Sets b->inst->set to the setting that the cost model expects to be fastest.
 void build_choose(Build *b);
+/// Multiplications and additions of the products of one launch, after build_elaborate.
+double build_products(Build *b);
 
 /* ---- facts.c: code as the runtime sees it -------------------------------------------------- */
 

@@ -273,3 +273,27 @@ double cost_estimate(const Op *kernel, const Machine *machine,
     if (m.machine.vector_bytes <= 0) m.machine.vector_bytes = 32;
     return host_seconds(&m, kernel->regions[0]);
 }
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+/// Partial tiles count for what they hold, so that of a product of matrices it is 2 M N K.
+static double products(const Model *m, const Region *r) {
+    double sum = 0;
+    for_each_op(op, r) {
+        double inner = 0;
+        if (op->code == OP_DOT) {
+            const Type *a = operand(op, 0)->type;
+            sum += 2 * (double)ty_count(result(op, 0)->type) * (double)a->extents[a->rank - 1];
+        }
+        for (int i = 0; i < op->n_regions; i++) inner += products(m, op->regions[i]);
+        if (inner > 0)
+            sum += inner * (op->code == OP_FOR || op->code == OP_PARALLEL ? parts(m, op) : 1);
+    }
+    return sum;
+}
+
+double cost_products(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
+                     void *user) {
+    Model m = {.dim_of = dim_of, .user = user};
+    return products(&m, kernel->regions[0]);
+}

@@ -37,5 +37,9 @@ typedef struct Machine {
 /// Negative answers mean "unknown".
 double cost_estimate(const Op *kernel, const Machine *machine,
                      int64_t (*dim_of)(void *user, int parameter, int axis), void *user);
+/// Multiplications and additions of the dots of one launch; loops whose bounds are not known count
+/// for a few iterations.
+double cost_products(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
+                     void *user);
 
 #endif

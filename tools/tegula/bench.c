@@ -90,9 +90,13 @@ static bool is_given(const Options *o, const char *name) {
     return false;
 }
 
+static bool is_tensor(const Param *p) {
+    return p->type && p->type->kind == TY_TENSOR;
+}
+
 /// "x=rand(1024,1024)", "scale=1"; NULL for what needs no argument.
 static const char *made_up(Job *job, const Dimensions *dims, const Param *p) {
-    if (!p->type || p->type->kind != TY_TENSOR) return ctx_format(job->ctx, "%s=1", p->name.text);
+    if (!is_tensor(p)) return ctx_format(job->ctx, "%s=1", p->name.text);
     if (p->optional) return NULL;
     int rank;
     int64_t extents[MAX_RANK];
@@ -104,6 +108,14 @@ static const char *made_up(Job *job, const Dimensions *dims, const Param *p) {
     return t.data;
 }
 
+static bool gives_tensor(const Job *job) {
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        const Param *p = &job->kernel->params.at[i];
+        if (is_tensor(p) && is_given(job->o, p->name.text)) return true;
+    }
+    return false;
+}
+
 /// The options with an argument for every parameter that has none: random numbers, scalars of 1.
 static bool complete(Job *job, Options *o) {
     Dimensions dims;
@@ -112,10 +124,10 @@ static bool complete(Job *job, Options *o) {
     memcpy(all, o->args.at, sizeof *all * (size_t)o->args.n);
     int n = o->args.n;
     // What --arg says of dims counts for the others, too: they are left to follow from it.
+    bool follow = gives_tensor(job);
     for (int i = 0; i < job->kernel->params.n; i++) {
         const Param *p = &job->kernel->params.at[i];
-        bool tensor = p->type && p->type->kind == TY_TENSOR;
-        if (is_given(o, p->name.text) || (tensor && o->args.n)) continue;
+        if (is_given(o, p->name.text) || (is_tensor(p) && follow)) continue;
         const char *arg = made_up(job, &dims, p);
         if (arg) all[n++] = arg;
     }
@@ -179,11 +191,12 @@ static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
     own->threads = threads;
     Job *job = job_create(ctx, own);
     if (!job || !job_load(job) || !complete(job, own)) return false;
-    if (!job_instance(job, false) || !job_elaborate(job) || !job->executor->compile(job) ||
-        !job_check_overlaps(job))
-        return false;
+    if (!job_instance(job, false) || !job_elaborate(job)) return false;
+    double products = build_products(&job->build);
+    if (!job->executor->compile(job) || !job_check_overlaps(job)) return false;
     *row = (Row){.threads = threads, .bytes = (double)job_bytes(job), .tiles = takes_tiles(job)};
     if (!job_flops(job, &row->flops)) return false;
+    if (!o->flops) row->flops = products;
     double budget = o->seconds ? atof(o->seconds) : 0.5;
     if (!time_launches(job, budget, &row->seconds)) return false;
     row->title = job_title(job);
