@@ -8,8 +8,8 @@
 //   -> parallel %i by 64 { if %n == 64 { f(64) } else { f(%n) } }
 //
 // For CPUs whose masked accesses are slow (AVX2). With mask registers, that is with vectors of 64
-// bytes, a mask costs nothing next to the access, and the second copy of the code only compile
-// time: measured alike on rows of 4001 elements, so nothing is done there. Done to innermost
+// bytes, it is enough that the CPU back end emits a body without masks for the vectors that need
+// none (backends/cpu/full.c), and nothing is done here. Done to innermost
 // loops, and to programs without loops, that read or write memory under such a count. Products
 // are left alone: their operands are packed to full tiles anyway.
 #include "passes/internal.h"
