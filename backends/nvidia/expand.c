@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Calls of target functions become inline PTX: one statement a call, accumulators tied.
+#include <llvm-c/DebugInfo.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/nvidia/nvidia.h"
+
+static const NvArch archs[] = {
+    {"sm_80", "compute_80", "+ptx80", 80, false},
+    {"sm_86", "compute_86", "+ptx80", 86, false},
+    {"sm_89", "compute_89", "+ptx84", 89, false},
+    {"sm_90", "compute_90", "+ptx84", 90, false},
+    {"sm_90a", "compute_90a", "+ptx84", 90, true},
+    {"sm_100a", "compute_100a", "+ptx86", 100, true},
+    {"sm_120a", "compute_120a", "+ptx87", 120, true},
+};
+
+const NvArch *nv_arch(const char *name) {
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        if (strcmp(archs[i].name, name) == 0) return &archs[i];
+    return NULL;
+}
+
+/// "80", "90a", "=90a": see portable.def.
+static bool arch_has(const NvArch *arch, const char *needs) {
+    bool exact = *needs == '=';
+    char *end;
+    int number = (int)strtol(needs + exact, &end, 10);
+    if (*end == 'a' && !arch->specific) return false;
+    return exact ? arch->number == number : arch->number >= number;
+}
+
+/* ---- PTX text ------------------------------------------------------------------------------ */
+
+/// Numbers of the registers of a call as inline assembly counts them: results, then operands.
+typedef struct Expansion {
+    const Fn *fn;
+    Text *out;
+    int first[FN_GROUPS]; // of each group
+    int turn, turns;      // of the repetition that is being written
+} Expansion;
+
+static void write_registers(const Expansion *x, int first, int count) {
+    for (int i = 0; i < count; i++) text_add(x->out, i ? ", $%d" : "$%d", first + i);
+}
+
+/// "$r", "$3", "$3#" at s; returns what follows. A tied group goes by its results.
+static const char *write_reference(const Expansion *x, const char *s) {
+    if (s[1] == 'r') {
+        write_registers(x, 0, x->fn->result.count);
+        return s + 2;
+    }
+    int k = s[1] - '0', count = x->fn->groups[k].count, first = x->first[k];
+    if (s[2] != '#') {
+        write_registers(x, first, count);
+        return s + 2;
+    }
+    write_registers(x, first + x->turn * (count / x->turns), count / x->turns);
+    return s + 3;
+}
+
+static void write_ptx(Expansion *x, const char *s, const char *end);
+
+/// "[*k text *]" at s.
+static const char *write_repeated(Expansion *x, const char *s) {
+    const char *end = strstr(s, "*]");
+    x->turns = atoi(fn_capture(x->fn, s[2]));
+    for (x->turn = 0; x->turn < x->turns; x->turn++) write_ptx(x, s + 3, end);
+    return end + 2;
+}
+
+static void write_ptx(Expansion *x, const char *s, const char *end) {
+    while (s < end) {
+        if (*s == '$') {
+            s = write_reference(x, s);
+        } else if (*s == '<') {
+            text_add(x->out, "%s", fn_capture(x->fn, s[1]));
+            s += 3;
+        } else if (s[0] == '[' && s[1] == '*') {
+            s = write_repeated(x, s);
+        } else {
+            text_bytes(x->out, s++, 1);
+        }
+    }
+}
+
+/// A pointer goes in as a 64-bit number.
+static char constraint_of(char letter) {
+    switch (letter) {
+    case 'i': return 'r';
+    case 'g':
+    case 's':
+    case 'p': return 'l';
+    default: return letter;
+    }
+}
+
+static void write_constraints(const Fn *fn, Text *out) {
+    for (int i = 0; i < fn->result.count; i++)
+        text_add(out, "%s=%c", out->n ? "," : "", constraint_of(fn->result.letter));
+    for (int i = 0; i < fn->n_groups; i++)
+        for (int k = 0; k < fn->groups[i].count; k++) {
+            text_add(out, out->n ? "," : "");
+            if (fn->groups[i].tied)
+                text_add(out, "%d", k);
+            else
+                text_add(out, "%c", constraint_of(fn->groups[i].letter));
+        }
+    if (fn->row->effect != FN_NONE) text_add(out, "%s~{memory}", out->n ? "," : "");
+}
+
+static void write_statement(const Fn *fn, Text *out) {
+    Expansion x = {.fn = fn, .out = out};
+    int next = fn->result.count;
+    for (int i = 0; i < fn->n_groups; i++) {
+        x.first[i] = next;
+        next += fn->groups[i].count;
+    }
+    write_ptx(&x, fn->row->ptx, fn->row->ptx + strlen(fn->row->ptx));
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+static void call_attribute(const Gen *g, LLVMValueRef call, const char *name) {
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(g->llvm, kind, 0));
+}
+
+// nomerge keeps LLVM from making one collective of two arms' equal ones; LLVM 7 does not know it
+// and the writer leaves it out. memory(none) is the attribute's value 0.
+static void call_attributes(const Gen *g, LLVMValueRef call, const FnRow *row) {
+    call_attribute(g, call, "nounwind");
+    if (row->scope != FN_LANE) {
+        call_attribute(g, call, "convergent");
+        call_attribute(g, call, "nomerge");
+    }
+    if (row->effect == FN_NONE) call_attribute(g, call, "memory");
+}
+
+static LLVMValueRef build_asm(const Gen *g, LLVMValueRef call, const Fn *fn) {
+    LLVMValueRef args[FN_OPERANDS];
+    LLVMTypeRef types[FN_OPERANDS];
+    Text statement = {.ctx = g->ctx}, constraints = {.ctx = g->ctx};
+    unsigned n = LLVMGetNumArgOperands(call);
+    for (unsigned i = 0; i < n; i++) {
+        args[i] = LLVMGetOperand(call, i);
+        if (LLVMGetTypeKind(LLVMTypeOf(args[i])) == LLVMPointerTypeKind)
+            args[i] = LLVMBuildPtrToInt(g->b, args[i], g->i64, "");
+        types[i] = LLVMTypeOf(args[i]);
+    }
+    write_statement(fn, &statement);
+    write_constraints(fn, &constraints);
+    LLVMTypeRef type = LLVMFunctionType(LLVMTypeOf(call), types, n, false);
+    LLVMValueRef code = LLVMGetInlineAsm(
+        type, statement.data, statement.n, constraints.data ? constraints.data : "", constraints.n,
+        fn->row->effect != FN_NONE, false, LLVMInlineAsmDialectATT, false);
+    LLVMValueRef made = LLVMBuildCall2(g->b, type, code, args, n, "");
+    call_attributes(g, made, fn->row);
+    return made;
+}
+
+/// The dynamic shared memory of the launch.
+static LLVMValueRef shared_array(const Gen *g) {
+    LLVMValueRef array = LLVMGetNamedGlobal(g->module, "tg_shared");
+    if (array) return array;
+    array = LLVMAddGlobalInAddressSpace(g->module, LLVMArrayType2(g->i8, 0), "tg_shared", 3);
+    LLVMSetAlignment(array, 1024);
+    return array;
+}
+
+static LLVMValueRef build_known(const Gen *g, LLVMValueRef call, const Fn *fn) {
+    if (strcmp(fn->row->name, "shared.base") == 0) return shared_array(g);
+    if (strcmp(fn->row->name, "shared.addr") == 0)
+        return LLVMBuildPtrToInt(g->b, LLVMGetOperand(call, 0), g->i32, "");
+    ice(g->ctx, (Loc){0}, "no PTX for tg.%s", fn->row->name);
+}
+
+static void expand_call(const Gen *g, const NvArch *arch, LLVMValueRef call) {
+    Fn fn;
+    const char *name = LLVMGetValueName2(LLVMGetCalledValue(call), &(size_t){0});
+    if (!fn_find(name, &fn)) return;
+    if (!arch_has(arch, fn.row->needs))
+        ice(g->ctx, (Loc){0}, "%s needs sm_%s, not %s", name,
+            fn.row->needs + (*fn.row->needs == '='), arch->name);
+    LLVMPositionBuilderBefore(g->b, call);
+    LLVMSetCurrentDebugLocation2(g->b, LLVMInstructionGetDebugLoc(call));
+    LLVMValueRef made = *fn.row->ptx ? build_asm(g, call, &fn) : build_known(g, call, &fn);
+    LLVMReplaceAllUsesWith(call, made);
+    LLVMInstructionEraseFromParent(call);
+}
+
+static void expand_body(const Gen *g, const NvArch *arch, LLVMValueRef fn) {
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
+            next = LLVMGetNextInstruction(i);
+            if (LLVMGetInstructionOpcode(i) == LLVMCall) expand_call(g, arch, i);
+        }
+}
+
+void nv_expand(Gen *g, const NvArch *arch) {
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module), next; fn; fn = next) {
+        next = LLVMGetNextFunction(fn);
+        expand_body(g, arch, fn);
+    }
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module), next; fn; fn = next) {
+        next = LLVMGetNextFunction(fn);
+        const char *name = LLVMGetValueName2(fn, &(size_t){0});
+        if (strncmp(name, "tg.", 3) == 0 && LLVMIsDeclaration(fn)) LLVMDeleteFunction(fn);
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From a portable module to PTX, in two ways that share the first step:
+//
+//     portable_check      backends/llvm/portable.h
+//     nv_expand           calls of tg.* become inline PTX
+//     nvvm_write          the text that libNVVM takes;   nvvm_compile  that text to PTX
+//     nvptx_emit          the same module to PTX through LLVM
+//
+// What compiles (nvvm_compile, nv_ptxas) is a function from bytes to bytes: it keeps nothing and
+// may run in a helper process.
+#ifndef BACKENDS_NVIDIA_NVIDIA_H
+#define BACKENDS_NVIDIA_NVIDIA_H
+
+#include "backends/llvm/portable.h"
+
+/// A GPU architecture.
+typedef struct NvArch {
+    const char *name;    // "sm_90a"
+    const char *compute; // libNVVM's name
+    const char *ptx;     // LLVM's feature for the PTX version that has all of our rows
+    int number;          // 90
+    bool specific;       // the a in sm_90a
+} NvArch;
+
+/// NULL where there is no such architecture.
+const NvArch *nv_arch(const char *name);
+
+/* ---- expand.c ------------------------------------------------------------------------------ */
+
+/// Replaces every target function by inline PTX and shared.base by an external array tg_shared. A
+/// function that the architecture lacks is a compiler bug.
+void nv_expand(Gen *g, const NvArch *arch);
+
+/* ---- nvvm_writer.c ------------------------------------------------------------------------- */
+
+/// The expanded module in the LLVM 7 dialect. Gives names to values that have none.
+const char *nvvm_write(Ctx *ctx, LLVMModuleRef module);
+
+/* ---- nvptx.c ------------------------------------------------------------------------------- */
+
+/// PTX of the expanded module by LLVM, in the arena; changes the module.
+const char *nvptx_emit(Gen *g, const NvArch *arch);
+
+/* ---- nvvm.c, ptxas.c ----------------------------------------------------------------------- */
+
+typedef enum NvStatus { NV_OK, NV_ABSENT, NV_FAILED, NV_NO_MEMORY } NvStatus;
+
+/// What a compiler made, and what it said: release with nv_output_free.
+typedef struct NvOutput {
+    char *data; // PTX or cubin; a NUL byte follows
+    size_t bytes;
+    char *log; // NULL where there is nothing to say
+} NvOutput;
+
+void nv_output_free(NvOutput *out);
+/// libNVVM: text of nvvm_write to PTX. `optimize` is 0 to 3.
+NvStatus nvvm_compile(const char *text, size_t bytes, const NvArch *arch, int optimize,
+                      NvOutput *out);
+/// ptxas: PTX to a cubin; the log has registers, spills and advice.
+NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out);
+
+#endif

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// libNVVM by dlopen: text of the LLVM 7 dialect to PTX. It may die of what it is given; whoever
+// cannot have that calls this in a helper process.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/nvidia/nvidia.h"
+#include "backends/nvidia/search.h"
+
+typedef struct Program *NvvmProgram;
+
+/* name, arguments: all return an error code, 0 for success */
+#define ENTRIES(X)                                                                                 \
+    X(nvvmCreateProgram, (NvvmProgram *))                                                          \
+    X(nvvmDestroyProgram, (NvvmProgram *))                                                         \
+    X(nvvmAddModuleToProgram, (NvvmProgram, const char *, size_t, const char *))                   \
+    X(nvvmCompileProgram, (NvvmProgram, int, const char **))                                       \
+    X(nvvmGetCompiledResultSize, (NvvmProgram, size_t *))                                          \
+    X(nvvmGetCompiledResult, (NvvmProgram, char *))                                                \
+    X(nvvmGetProgramLogSize, (NvvmProgram, size_t *))                                              \
+    X(nvvmGetProgramLog, (NvvmProgram, char *))
+
+static struct {
+#define X(name, args) int(*name) args;
+    ENTRIES(X)
+#undef X
+    void *library;
+} nvvm;
+
+static bool load(const char *path, void *arg) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    (void)arg;
+    if (!library) return false;
+    bool all = true;
+#define X(name, args) all &= (*(void **)&nvvm.name = dlsym(library, #name)) != NULL;
+    ENTRIES(X)
+#undef X
+    if (!all) return dlclose(library), false;
+    nvvm.library = library;
+    return true;
+}
+
+static void find(void) {
+    static const char *const below[] = {"nvvm/lib64/libnvvm.so*", "lib*/libnvvm.so*", NULL};
+    static const char *const usual[] = {"/usr/local/cuda*/nvvm/lib64/libnvvm.so*",
+                                        "/usr/local/cuda*/lib*/libnvvm.so*", NULL};
+    if (nv_search(below, load, NULL)) return;
+    if (load("libnvvm.so.4", NULL) || load("libnvvm.so", NULL)) return;
+    nv_search(usual, load, NULL);
+}
+
+static char *take(NvvmProgram p, int (*size)(NvvmProgram, size_t *),
+                  int (*get)(NvvmProgram, char *), size_t *bytes) {
+    size_t n = 0;
+    if (size(p, &n) || !n) return NULL;
+    char *text = calloc(1, n + 1);
+    if (text && get(p, text)) text[0] = 0;
+    *bytes = text ? strlen(text) : 0;
+    return text;
+}
+
+static NvStatus compile(NvvmProgram p, const char *text, size_t bytes, const NvArch *arch,
+                        int optimize, NvOutput *out) {
+    char name[32], level[16];
+    // Products and sums are fused where the module says so, as LLVM's NVPTX does.
+    const char *options[] = {name, level, "-fma=0"};
+    size_t n;
+    snprintf(name, sizeof name, "-arch=%s", arch->compute);
+    snprintf(level, sizeof level, "-opt=%d", optimize);
+    bool failed = nvvm.nvvmAddModuleToProgram(p, text, bytes, "kernel") != 0 ||
+                  nvvm.nvvmCompileProgram(p, 3, options) != 0;
+    out->log = take(p, nvvm.nvvmGetProgramLogSize, nvvm.nvvmGetProgramLog, &n);
+    if (failed) return NV_FAILED;
+    out->data = take(p, nvvm.nvvmGetCompiledResultSize, nvvm.nvvmGetCompiledResult, &out->bytes);
+    return out->data ? NV_OK : NV_NO_MEMORY;
+}
+
+NvStatus nvvm_compile(const char *text, size_t bytes, const NvArch *arch, int optimize,
+                      NvOutput *out) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    NvvmProgram p = NULL;
+    *out = (NvOutput){0};
+    pthread_once(&once, find);
+    if (!nvvm.library) return NV_ABSENT;
+    if (nvvm.nvvmCreateProgram(&p) != 0) return NV_NO_MEMORY;
+    NvStatus status = compile(p, text, bytes, arch, optimize, out);
+    nvvm.nvvmDestroyProgram(&p);
+    return status;
+}
