@@ -13,16 +13,26 @@ target_link_options(tegula_shared PRIVATE LINKER:-z,nodelete
 set_target_properties(tegula_shared PROPERTIES OUTPUT_NAME tegula LINKER_LANGUAGE C
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 
-# The static library is one object whose hidden names are local, so that none meets a name of the
-# program that links it. Such a program links LLVM's library, too.
+# A static library is one object whose hidden names are local, so that none meets a name of the
+# program that links it.
 find_program(LD_PROGRAM NAMES ld.bfd ld REQUIRED)
-set(whole ${CMAKE_BINARY_DIR}/gen/tegula.o)
-add_custom_command(
-    OUTPUT ${whole}
-    COMMAND ${LD_PROGRAM} -r -o ${whole} ${objects}
-    COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${whole}
-    DEPENDS ${parts} ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "linking libtegula.a")
-add_library(tegula_static STATIC ${whole})
-set_source_files_properties(${whole} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-target_link_libraries(tegula_static PUBLIC TegulaLLVM Threads::Threads ${CMAKE_DL_LIBS} m)
-set_target_properties(tegula_static PROPERTIES OUTPUT_NAME tegula LINKER_LANGUAGE C)
+function(tegula_static_library target output) # parts...
+    set(whole ${CMAKE_BINARY_DIR}/gen/${output}.o)
+    set(objects)
+    foreach(part ${ARGN})
+        list(APPEND objects $<TARGET_OBJECTS:${part}>)
+    endforeach()
+    add_custom_command(
+        OUTPUT ${whole}
+        COMMAND ${LD_PROGRAM} -r -o ${whole} ${objects}
+        COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${whole}
+        DEPENDS ${ARGN} ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "linking lib${output}.a")
+    add_library(${target} STATIC ${whole})
+    set_source_files_properties(${whole} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output} LINKER_LANGUAGE C)
+    target_link_libraries(${target} PUBLIC Threads::Threads)
+endfunction()
+tegula_static_library(tegula_rt_static tegula_rt tegula_rt)
+# A program with this one links LLVM's library, too.
+tegula_static_library(tegula_static tegula ${parts})
+target_link_libraries(tegula_static PUBLIC TegulaLLVM ${CMAKE_DL_LIBS} m)

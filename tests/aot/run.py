@@ -89,6 +89,10 @@ class Test:
         for level in ["base", "v3", "v4", "amx"]:
             run([program], {"TG_LEVEL": level})
         run([program])
+        shown = [line.split() for line in run(["nm", "-g", "--defined-only", self.rt]).splitlines()]
+        shown = [words[2] for words in shown if len(words) == 3 and words[2][:3] != "tg_"]
+        if shown:
+            raise Failure("the runtime shows names of its own: %s" % shown)
         undefined = run(["nm", "-u", self.path("kernels.o")]).split()
         if set(undefined) - {"U", "tg_launch", "fma"}:
             raise Failure("the object needs more than the runtime: %s" % undefined)
