@@ -176,6 +176,8 @@ static void exchange_cost(Conversion *c, const Exchange *x, int elem_bits) {
 
 bool layout_convert_near(const Layout *a, const Layout *b, int elem_bits, Conversion *c) {
     if (!layout_same_box(a, b)) return false;
+    for (int level = LEVEL_LANE; level < N_LEVELS; level++)
+        if (a->bits[level] != b->bits[level]) return false;
     Exchange x = {.a = a, .b = b, .n_a = a->bits[LEVEL_REG], .n_b = b->bits[LEVEL_REG]};
     x.lanes = a->bits[LEVEL_LANE];
     x.threads = layout_thread_bits(a);
@@ -211,22 +213,26 @@ bool layout_convert_near(const Layout *a, const Layout *b, int elem_bits, Conver
 /* ---- through shared memory --------------------------------------------------------------------
  */
 
-/// The nearest level such that every place of b finds its element in a within it.
-static LayoutLevel crossed_level(const Layout *a, const Layout *b) {
-    for (int level = 0; level < LEVEL_CTA; level++) {
-        int inside = layout_first(a, (LayoutLevel)(level + 1)), first = a->bits[LEVEL_REG];
-        F2 m = layout_f2(a);
-        m.n = inside;
-        F2Span s = f2_span(&m);
-        bool all = (layout_owner(a) >> (inside - first)) == 0; // copies beyond do not write
-        for (int j = 0; all && j < b->bits[LEVEL_REG]; j++) all = f2_contains(&s, b->col[j]);
-        for (int j = 0; all && j < layout_thread_bits(b); j++) {
-            Bits own = first + j < inside ? 0 : thread_column(a, j);
-            all = f2_contains(&s, own ^ thread_column(b, j));
-        }
-        if (all) return (LayoutLevel)level;
+/// Whether every place of b finds its element in a without crossing more than `level`.
+static bool found_within(const Layout *a, const Layout *b, LayoutLevel level) {
+    int first = a->bits[LEVEL_REG], inside = layout_first(a, (LayoutLevel)(level + 1));
+    F2 m = layout_f2(a);
+    m.n = inside;
+    F2Span s = f2_span(&m);
+    if (layout_owner(a) >> (inside - first)) return false; // copies beyond do not write
+    for (int at = 0; at < N_LEVELS; at++) {
+        F2 own = layout_level(a, (LayoutLevel)at), wanted = layout_level(b, (LayoutLevel)at);
+        if (at > (int)level && own.n != wanted.n) return false;
+        for (int j = 0; j < wanted.n; j++)
+            if (!f2_contains(&s, (at > (int)level ? own.col[j] : 0) ^ wanted.col[j])) return false;
     }
-    return LEVEL_CTA;
+    return true;
+}
+
+static LayoutLevel crossed_level(const Layout *a, const Layout *b) {
+    int level = LEVEL_REG;
+    while (level < LEVEL_CTA && !found_within(a, b, (LayoutLevel)level)) level++;
+    return (LayoutLevel)level;
 }
 
 static double access_cost(const Layout *l, const SharedLayout *s, const SharedAccess *a,
