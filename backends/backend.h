@@ -26,6 +26,7 @@ typedef struct CodeOptions {
     bool debug;        // debug information
     int texts;         // CodeTexts to keep
     const char *name;  // of the function in an object file; NULL: that of the kernel
+    Text *notes;       // receives what `explain` says of the code, or NULL
     const char *strip; // a folder that paths in messages and debug information leave out, or NULL
 } CodeOptions;
 

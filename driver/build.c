@@ -57,6 +57,7 @@ Code *build_code(Build *b, const char *name, int texts, bool load) {
                            .check = b->inst->check,
                            .debug = b->debug,
                            .texts = texts,
+                           .notes = b->notes,
                            .name = name};
     return cpu_backend.compile(b->ir, b->code->module, &options, load);
 }

@@ -54,6 +54,7 @@ typedef struct Build {
     const char *level;  // of the target; NULL: this machine
     int threads;        // of the machine that launches will run on; 0: those of this one
     bool debug;         // debug information
+    Text *notes;        // receives what `explain` says of the code, or NULL
     PassOptions passes; // what run_passes is to show; seconds may be NULL
 
     Ir *ir;           // build_elaborate

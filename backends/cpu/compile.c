@@ -163,6 +163,7 @@ static LLVMValueRef emit_task(Emit *host, Op *launch, Transfer *t, int64_t *aren
     stream_fence(e);
     LLVMBuildRet(g->b, ok_status(g));
     *arena = arena_needed(e);
+    note(e, launch, "a task keeps %lld KiB for each thread", (long long)((*arena + 1023) / 1024));
     return fn;
 }
 
@@ -276,6 +277,7 @@ static Cpu *cpu_new(const Job *job, Gen *g, const Op *kernel) {
     c->gen = g;
     c->ir = job->ir;
     c->check = job->options->check;
+    c->notes = job->options->notes;
     c->kernel = kernel;
     c->name = job->options->name ? job->options->name : op_str(kernel, "name");
     c->info = job->info;

@@ -395,6 +395,28 @@ static int64_t part_of_direct(const Contraction *c, const Op *op) {
     return zeros_beyond(c, op) ? tile : c->step;
 }
 
+static const char *panel_text(const Panel *p, const Keeper *k, bool direct) {
+    return p->in_place ? "where it stands in the arena"
+           : direct    ? "where it stands, packed where that is not whole"
+           : k->kept   ? "packed, and kept for the next program"
+                       : "packed";
+}
+
+static void note_contract(const Contraction *c, const Op *op, const Strips *s, bool direct) {
+    static const char *const engines[] = {"multiply-adds", "pairs of 16-bit products",
+                                          "dot instructions", "AMX tiles"};
+    const char *elem = elem_info[c->kind->packed].name;
+    bool tiles = c->kind->engine == DOT_TILES;
+    int64_t rows = tiles ? 2 * TILE_SIDE : c->tile_rows.size[0];
+    int64_t columns = tiles ? 2 * TILE_SIDE : c->tile_vectors.size[0] * c->lanes;
+    note(c->e, op,
+         "products %lld x %lld by steps of %lld: %s in %s, %lld x %lld in registers, %lld of k a "
+         "strip; A %s; B %s",
+         (long long)c->rows, (long long)c->columns, (long long)c->step, engines[c->kind->engine],
+         elem, (long long)rows, (long long)columns, (long long)s->length,
+         panel_text(&c->pa, &s->a, direct), panel_text(&c->pb, &s->b, false));
+}
+
 /// The rows of A, where they stand or in the panel.
 static void choose_rows(Contraction *c) {
     const Gen *g = c->e->g;
@@ -413,6 +435,7 @@ void lower_contract(Emit *e, Op *op) {
     c.pb = panel_new(&c, op, &s, true, &s.b);
 
     bool direct = direct_possible(e, op, &c.a, c.kind) && part_of_direct(&c, op);
+    note_contract(&c, op, &s, direct);
     if (c.from_zero && !s.count) fill_where_empty(&c, &s);
     Loop *l = loop_begin(e, s.lo, s.hi, s.length, "strip");
     if (c.from_zero) c.fresh = LLVMBuildICmp(g->b, LLVMIntEQ, l->iv, s.lo, "");

@@ -45,6 +45,7 @@ struct Cpu {
     TargetInfo info;
     const char *name; // of the entry function
     bool check;       // --check
+    Text *notes;      // for `explain`, or NULL (notes.c)
     const Op *kernel;
     LLVMTypeRef slot, env, site; // structures of runtime/abi.h
     LLVMTypeRef env_fn[5];       // types of the functions in tg_env

@@ -329,6 +329,7 @@ void nest_flush(Emit *e) {
     settle_buffers(e, n);
     nest_shape(e, n);
     n->full = full_survey(e, n);
+    note_nest(e, n);
     n->reductions = ctx_array(e->ctx, struct Reduction *, n->roots.n);
     int mark = memo_mark(e);
     nest_level(e, n, 0);

@@ -271,6 +271,12 @@ void nest_body(Emit *e, Nest *n);
 /// The places of the current tile, in order of the axes; returns how many.
 int nest_places(Emit *e, Nest *n, Place *places);
 
+/* ---- notes.c: for `explain` ------------------------------------------------------------------ */
+
+/// A line about the code of op. Does nothing where nobody asks.
+void note(Emit *e, const Op *op, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void note_nest(Emit *e, const Nest *n);
+
 /* ---- shape.c: axis, lanes and tiles of a nest ---------------------------------------------- */
 
 const Type *root_space(const Root *r);

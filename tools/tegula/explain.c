@@ -101,6 +101,18 @@ static void print_tasks(Op *op, void *arg) {
     if (programs) printf("  launch at line %u: %s\n", op->loc.line, programs);
 }
 
+/// Loop nests and products, in the order of the code: what stands in one line is one pass.
+static bool print_code(Job *job) {
+    Text notes = {.ctx = job->ctx};
+    job->build.notes = &notes;
+    Code *code = build_code(&job->build, NULL, 0, false);
+    if (!code) return false;
+    code_release(code);
+    printf("code, in vectors of %d bytes\n%s", job->build.target.vector_bytes,
+           notes.data ? notes.data : "");
+    return true;
+}
+
 /// Arguments may be left out: defaults stand in, as in `emit`.
 int cmd_explain(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, o);
@@ -119,5 +131,5 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     op_walk_pre(job->build.code->module, print_tasks, NULL);
     printf("accesses\n");
     op_walk_pre(job->build.code->module, print_access, NULL);
-    return EXIT_OK;
+    return print_code(job) ? EXIT_OK : EXIT_USER;
 }
