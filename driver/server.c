@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -110,7 +111,10 @@ static int start(Ctx *ctx, const char **program) {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return errno;
     int error = spawn_program(*program, pair[1], &server.pid);
     close(pair[1]);
-    server.fd = pair[0];
+    // Where the host program has closed its standard output, what it prints must not go here.
+    int high = fcntl(pair[0], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (high >= 0) close(pair[0]);
+    server.fd = high >= 0 ? high : pair[0];
     server.owner = getpid();
     if (error) {
         server.pid = 0;

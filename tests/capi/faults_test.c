@@ -124,6 +124,26 @@ static int outlive(void) {
     return launch(n) ? 3 : 0;
 }
 
+/// A program without standard streams that prints all the same.
+static int print_nowhere(void) {
+    setenv("TG_COMPILE", "process", 1);
+    for (int fd = 0; fd < 3; fd++) close(fd);
+    tg_module *m = module_of(source), *n = module_of(source);
+    if (launch(m)) return 1;
+    for (int fd = 0; fd < 3; fd++)
+        if (write(fd, "noise", 5) != -1) return 2 + fd;
+    return launch(n) ? 5 : 0;
+}
+
+static void test_closed(void **state) {
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) _exit(print_nowhere());
+    int status = 0;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
 /// A forked process has a compiler of its own.
 static void test_restart(void **state) {
     (void)state;
@@ -136,9 +156,8 @@ static void test_restart(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_process),
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_in_process),
+        cmocka_unit_test(test_process),     cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_closed),      cmocka_unit_test(test_in_process),
         cmocka_unit_test(test_shared_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
