@@ -49,7 +49,7 @@ const char *tg_version(void);
 /// that the process shares and that starts with all cores.
 typedef struct tg_context tg_context;
 
-/// Hooks; every one may be NULL. They are called from any thread that launches.
+/// Hooks; every one may be NULL. They are called from any thread that launches, and may not launch.
 typedef struct tg_options {
     size_t size; // sizeof(tg_options): later versions append fields
     int threads; // 0: one a core that the process may use
@@ -69,7 +69,8 @@ typedef struct tg_options {
 
 /// options NULL: all defaults.
 tg_status tg_context_create(const tg_options *options, tg_context **out);
-/// No kernel may run on it, and modules made with it must be gone.
+/// No kernel may run on it, modules made with it must be gone, and no other thread may still have it
+/// as its current one.
 void tg_context_destroy(tg_context *context);
 /// Makes context the calling thread's current one (NULL: the shared one); returns the one before.
 tg_context *tg_context_use(tg_context *context);
