@@ -157,9 +157,12 @@ tg_status messages_status(const Ctx *ctx, CtxStatus status) {
     return found;
 }
 
+/// Errors first: a warning before them may be of another kernel.
 static void render_all(Ctx *ctx, void *out) {
     Text t = {.ctx = ctx};
-    for (const Diagnostic *d = diag_first(ctx); d; d = d->next) diag_render(&t, ctx, d, false);
+    for (int pass = 0; pass < 2; pass++)
+        for (const Diagnostic *d = diag_first(ctx); d; d = d->next)
+            if ((d->severity == SEV_ERROR) == (pass == 0)) diag_render(&t, ctx, d, false);
     while (t.n && t.data[t.n - 1] == '\n') t.data[--t.n] = 0;
     if (t.data) *(const char **)out = t.data;
 }
