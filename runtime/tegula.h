@@ -69,8 +69,8 @@ typedef struct tg_options {
 
 /// options NULL: all defaults.
 tg_status tg_context_create(const tg_options *options, tg_context **out);
-/// No kernel may run on it, modules made with it must be gone, and no other thread may still have it
-/// as its current one.
+/// No kernel may run on it, modules made with it must be gone, and no other thread may have it as
+/// its current one.
 void tg_context_destroy(tg_context *context);
 /// Makes context the calling thread's current one (NULL: the shared one); returns the one before.
 tg_context *tg_context_use(tg_context *context);
