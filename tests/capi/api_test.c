@@ -128,7 +128,8 @@ static void test_late_errors(void **state) {
                              "    parallel { y[:, :] = reshape(x[:], 2, 4); }\n"
                              "}\n"
                              "kernel g(x: f32[N]) require N % 2 == 0 { parallel { x[0] = 1; } }\n"
-                             "kernel h(x: f32[N], unused: i32) { parallel { x[0] = 1; } }\n");
+                             "kernel h(x: f32[N], unused: i32) { parallel { x[0] = 1; } }\n"
+                             "kernel i<T: int>(x: T[N]) { parallel { x[0] = 1; } }\n");
     float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[8] = {0};
     View a, b;
     view(&b, f32, y, 2, (int64_t[]){2, 4}, NULL);
@@ -139,7 +140,8 @@ static void test_late_errors(void **state) {
     a.shape[0] = 7;
     FAILS(tg_launch(kernel_of(m, "f"), args, 2), TG_ERROR_SOURCE, "test.teg:2:");
     FAILS(tg_launch(kernel_of(m, "g"), args, 1), TG_ERROR_CONTRACT, "N % 2 == 0 does not hold");
-    assert_int_equal(strncmp(tg_last_error(), "test.teg:4:", 11), 0); // no warning of h before it
+    FAILS(tg_launch(kernel_of(m, "i"), args, 1), TG_ERROR_ARGUMENT, "f32 is not allowed");
+    assert_int_equal(strncmp(tg_last_error(), "test.teg:6:", 11), 0); // no warning of h before it
     a.shape[0] = 6;
     OK(tg_launch(kernel_of(m, "g"), args, 1));
     tg_module_destroy(m);
