@@ -22,8 +22,7 @@ const NvArch *nv_arch(const char *name) {
     return NULL;
 }
 
-/// "80", "90a", "=90a": see portable.def.
-static bool arch_has(const NvArch *arch, const char *needs) {
+bool nv_arch_has(const NvArch *arch, const char *needs) {
     bool exact = *needs == '=';
     char *end;
     int number = (int)strtol(needs + exact, &end, 10);
@@ -181,7 +180,7 @@ static void expand_call(const Gen *g, const NvArch *arch, LLVMValueRef call) {
     Fn fn;
     const char *name = LLVMGetValueName2(LLVMGetCalledValue(call), &(size_t){0});
     if (!fn_find(name, &fn)) return;
-    if (!arch_has(arch, fn.row->needs))
+    if (!nv_arch_has(arch, fn.row->needs))
         ice(g->ctx, (Loc){0}, "%s needs sm_%s, not %s", name,
             fn.row->needs + (*fn.row->needs == '='), arch->name);
     LLVMPositionBuilderBefore(g->b, call);

@@ -24,6 +24,8 @@ typedef struct NvArch {
 
 /// NULL where there is no such architecture.
 const NvArch *nv_arch(const char *name);
+/// Whether it is "80", "90a" or "=90a" enough, the column `needs` of portable.def.
+bool nv_arch_has(const NvArch *arch, const char *needs);
 
 /* ---- expand.c ------------------------------------------------------------------------------ */
 
@@ -33,8 +35,9 @@ void nv_expand(Gen *g, const NvArch *arch);
 
 /* ---- nvvm_writer.c ------------------------------------------------------------------------- */
 
-/// The expanded module in the LLVM 7 dialect. Gives names to values that have none.
-const char *nvvm_write(Ctx *ctx, LLVMModuleRef module);
+/// The expanded module in the LLVM 7 dialect, or what differs from it for a later architecture.
+/// Gives names to values that have none.
+const char *nvvm_write(Ctx *ctx, LLVMModuleRef module, const NvArch *arch);
 
 /* ---- nvptx.c ------------------------------------------------------------------------------- */
 

@@ -169,8 +169,10 @@ static const struct {
 static void write_param(Writer *w, LLVMValueRef fn, unsigned i) {
     LLVMValueRef p = LLVMGetParam(fn, i);
     bool byval = is_byval(fn, i);
+    unsigned long long bytes = byval ? byval_bytes(fn, i) : 0;
     if (byval)
-        text_add(&w->out, "[%llu x i8]* byval", (unsigned long long)byval_bytes(fn, i));
+        text_add(&w->out, w->typed_byval ? "[%llu x i8]* byval([%llu x i8])" : "[%llu x i8]* byval",
+                 bytes, bytes);
     else
         write_type(w, LLVMTypeOf(p));
     for (size_t k = 0; k < sizeof param_attributes / sizeof *param_attributes; k++) {
@@ -253,8 +255,12 @@ static const char attributes[] = "\nattributes #0 = { nounwind }\n"
                                  "attributes #2 = { nounwind readnone }\n"
                                  "attributes #3 = { convergent nounwind readnone }\n";
 
-const char *nvvm_write(Ctx *ctx, LLVMModuleRef module) {
-    Writer w = {.ctx = ctx, .module = module, .out = {.ctx = ctx}, .tail = {.ctx = ctx}};
+const char *nvvm_write(Ctx *ctx, LLVMModuleRef module, const NvArch *arch) {
+    Writer w = {.ctx = ctx,
+                .module = module,
+                .typed_byval = arch->number >= 100,
+                .out = {.ctx = ctx},
+                .tail = {.ctx = ctx}};
     text_add(&w.out, "%s", header);
     if (LLVMGetNamedGlobal(module, "tg_shared"))
         text_add(&w.out, "@tg_shared = external addrspace(3) global [0 x i8], align 1024\n");

@@ -8,6 +8,7 @@
 typedef struct Writer {
     Ctx *ctx;
     LLVMModuleRef module;
+    bool typed_byval; // byval([128 x i8]), as libNVVM has it from sm_100 on
     Text out;
     Text tail;             // metadata nodes, printed behind everything
     int casts;             // names used up for casts of pointers

@@ -68,7 +68,7 @@ static void process(Ctx *ctx, void *arg) {
         assemble(job, nvptx_emit(g, job->arch));
         return;
     }
-    const char *text = nvvm_write(ctx, g->module);
+    const char *text = nvvm_write(ctx, g->module, job->arch);
     if (strcmp(job->mode, "typed") == 0) {
         fputs(text, stdout);
         return;
