@@ -281,7 +281,7 @@ static double products(const Model *m, const Region *r) {
     double sum = 0;
     for_each_op(op, r) {
         double inner = 0;
-        if (op->code == OP_DOT) {
+        if (op->code == OP_DOT && !is_dead(op, 0)) {
             const Type *a = operand(op, 0)->type;
             sum += 2 * (double)ty_count(result(op, 0)->type) * (double)a->extents[a->rank - 1];
         }
