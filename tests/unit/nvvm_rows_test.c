@@ -99,6 +99,16 @@ static void keep(Gen *g, LLVMValueRef fn, LLVMValueRef v, int i) {
     LLVMBuildStore(g->b, v, p);
 }
 
+/// An asynchronous product is committed, and its accumulators go through the wait.
+static LLVMValueRef finish_wgmma(Gen *g, const Fn *f, LLVMValueRef v) {
+    LLVMValueRef parts[FN_OPERANDS];
+    int n = f->result.count;
+    portable_call(g, "tg.nv.wgmma.commit", 0, NULL);
+    for (int i = 0; i < n; i++) parts[i] = LLVMBuildExtractValue(g->b, v, (unsigned)i, "");
+    const char *name = ctx_format(g->ctx, "tg.nv.wgmma.wait.0.%c32x%d", f->result.letter, n);
+    return portable_call(g, name, n, parts);
+}
+
 typedef struct Rows {
     Gen *g;
     int n; // kernels
@@ -111,6 +121,8 @@ static void add_kernel(const char *name, void *arg) {
     LLVMTypeRef params[2] = {LLVMPointerTypeInContext(g->llvm, 1), g->ptr};
     LLVMValueRef args[FN_OPERANDS];
     int at = 0, n = 0;
+    // Without a product these two make ptxas complain: they frame each of them below.
+    if (strcmp(name, "tg.nv.wgmma.fence") == 0 || strcmp(name, "tg.nv.wgmma.commit") == 0) return;
     if (!fn_find(name, &f)) print_message("%s is not found\n", name);
     assert_true(fn_find(name, &f));
     LLVMValueRef fn = LLVMAddFunction(g->module, ctx_format(g->ctx, "k%d", rows->n++),
@@ -121,11 +133,16 @@ static void add_kernel(const char *name, void *arg) {
                                                     LLVMArrayType2(g->i8, 128)));
     LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                             LLVMCreateStringAttribute(g->llvm, "tg.maxntid", 10, "128,1,1", 7));
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(g->llvm, "tg.minctasm", 11, "1", 1));
     LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->llvm, fn, ""));
     for (int i = 0; i < f.n_groups; i++)
         for (int k = 0; k < f.groups[i].count; k++)
             args[n++] = make_operand(g, fn, f.groups[i].letter, &at);
+    bool wgmma = strstr(name, ".wgmma.m64");
+    if (wgmma) portable_call(g, "tg.nv.wgmma.fence", 0, NULL);
     LLVMValueRef v = portable_call(g, name, n, args);
+    if (wgmma) v = finish_wgmma(g, &f, v);
     if (f.result.letter == 's') v = portable_call(g, "tg.shared.addr", 1, &v);
     if (f.result.count == 1) keep(g, fn, v, 0);
     for (int i = 0; f.result.count > 1 && i < f.result.count; i++)
@@ -172,7 +189,9 @@ static void assemble(Job *job, const char *ptx) {
 static void compile(Ctx *ctx, void *arg) {
     Job *job = arg;
     Gen *g = gen_create(ctx, "rows");
-    int n = job->kernels = each_name(job->arch, add_kernel, &(Rows){.g = g});
+    Rows rows = {.g = g};
+    each_name(job->arch, add_kernel, &rows);
+    int n = job->kernels = rows.n;
     print_message("%s, %s: %d kernels\n", job->arch->name, job->nvvm ? "libNVVM" : "LLVM", n);
     module_verify(g);
     portable_check(ctx, g->module);
