@@ -34,6 +34,8 @@ Elem elem_of_dlpack(uint8_t code, uint8_t bits) {
     return EL_COUNT;
 }
 
+_Static_assert((int)MAX_RANK == (int)TG_MAX_RANK, "the compiler and the runtime agree on ranks");
+
 /* ---- parameters ---------------------------------------------------------------------------- */
 
 static bool is_tensor(const Param *p) {
