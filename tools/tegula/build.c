@@ -324,6 +324,12 @@ static bool prepare(Making *m) {
         return false;
     }
     if (o->output && !kind_of(o->output)) return false;
+    const char *paths[] = {o->output, o->header, o->depfile};
+    for (int i = 0; i < 3; i++)
+        if (paths[i] && paths[(i + 1) % 3] && strcmp(paths[i], paths[(i + 1) % 3]) == 0) {
+            cli_error("two outputs have the name %s", paths[i]);
+            return false;
+        }
     return take_target(m) && take_levels(m) && take_prefix(m) &&
            take_values(m, "set", &o->sets, &m->a.set, NULL) &&
            take_values(m, "given", &o->givens, &m->a.given, &m->a.most);

@@ -3,6 +3,7 @@
 #include "tools/tegula/driver.h"
 
 #include "runtime/host.h"
+#include "runtime/tegula.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -119,7 +120,7 @@ static bool cpu_launch(Job *job) {
     for (int i = 0; i < bound.n; i++) slots[i] = slot_of(&bound.args[i], bound.uses[i]);
     tg_host *host = host_of(job->o);
     if (!host) {
-        cli_error("no memory for threads");
+        cli_error("no threads: %s", tg_last_error());
         return false;
     }
     tg_failure failure;

@@ -4,12 +4,20 @@
 
 #include "driver/jit.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/// What was printed may have met a full disk only now.
+static int finish(int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    cli_error("cannot write to standard output");
+    return code ? code : EXIT_USER;
+}
 
 /// `tegula --serve` is the other process of TG_COMPILE=process: no command for people.
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--serve") == 0)
         return serve(STDIN_FILENO, STDOUT_FILENO) ? EXIT_OK : EXIT_BUG;
-    return cli_main(argc - 1, argv + 1);
+    return finish(cli_main(argc - 1, argv + 1));
 }
