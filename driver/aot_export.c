@@ -142,6 +142,15 @@ static const FnDef *find_kernel_named(Aot *a, const char *name) {
     return NULL;
 }
 
+/// "they are T, U"
+static const char *list_generics(Aot *a, const FnDef *f) {
+    Text t = {.ctx = a->ctx};
+    text_add(&t, f->generics.n ? "they are" : "write its name alone");
+    for (int i = 0; i < f->generics.n; i++)
+        text_add(&t, "%s %s", i ? "," : "", f->generics.at[i].name.text);
+    return t.data;
+}
+
 static bool take_types(Cursor *c, const FnDef *f) {
     Elem types[MAX_GENERICS + 1] = {0};
     int n = 0;
@@ -158,8 +167,9 @@ static bool take_types(Cursor *c, const FnDef *f) {
         return aot_fail(c->a, "write a kernel and its types: --export 'softmax<f32>'",
                         "--export: a '>' is missing after the types of '%s'", f->name.text);
     if (n != f->generics.n)
-        return aot_fail(c->a, NULL, "--export: kernel '%s' has %d type parameters, not %d",
-                        f->name.text, f->generics.n, n);
+        return aot_fail(c->a, list_generics(c->a, f),
+                        "--export: kernel '%s' has %d type parameters, not %d", f->name.text,
+                        f->generics.n, n);
     return add_export(c->a, f, types);
 }
 
