@@ -102,6 +102,27 @@ def check_cmake(t):
     raise Failed("the program did not change with its kernel")
 
 
+def check_cmake_mistakes(t):
+    for files, message in (("a/k.teg b/k.teg", "called k"), ("a/k.teg nope.teg", "there is no")):
+        folder = t.work / f"mistake-{len(message)}"
+        for name in ("a", "b"):
+            (folder / name).mkdir(parents=True)
+            shutil.copy(t.source / "examples/cmake/blend.teg", folder / name / "k.teg")
+        (folder / "main.c").write_text("int main(void) { return 0; }\n")
+        (folder / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.22)\nproject(mistake LANGUAGES C)\n"
+            "find_package(tegula REQUIRED)\nadd_executable(main main.c)\n"
+            f"tegula_add_kernels(main {files})\n"
+        )
+        try:
+            t.run(["cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={t.prefix}"], folder)
+        except Failed as e:
+            if message in " ".join(str(e).split()):
+                continue
+            raise
+        raise Failed(f"tegula_add_kernels took {files}")
+
+
 def check_jit(t):
     folder = t.copy("examples/jit")
     t.run(["cc", "-std=c11", "main.c", "-o", "jit", *t.flags("tegula"), "-lm"], folder)
@@ -159,7 +180,15 @@ def check_docs(t):
                 t.run(["sh", "-euc", text], folder)
 
 
-CHECKS = [check_files, check_static, check_docs, check_makefile, check_cmake, check_jit]
+CHECKS = [
+    check_files,
+    check_static,
+    check_docs,
+    check_makefile,
+    check_cmake,
+    check_cmake_mistakes,
+    check_jit,
+]
 
 
 def main():
