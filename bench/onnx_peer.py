@@ -36,6 +36,8 @@ def session(nodes, inputs, outputs, opsets, threads):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    # Idle threads of the peer must sleep, or ours wait for a core.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     made = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
@@ -47,12 +49,25 @@ def session(nodes, inputs, outputs, opsets, threads):
     return lambda: made.run_with_iobinding(binding)
 
 
+def aligned(array):
+    """A copy at an address that is a multiple of 64, as most libraries allocate."""
+    room = np.empty(array.nbytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    out = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    out[...] = array
+    return out
+
+
 def random(*shape):
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+    return aligned(np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32))
+
+
+def zeros(*shape):
+    return aligned(np.zeros(shape, np.float32))
 
 
 def softmax(tegula, threads, rows, n):
-    x, y, e = random(rows, n), np.zeros((rows, n), np.float32), np.zeros((rows, n), np.float32)
+    x, y, e = random(rows, n), zeros(rows, n), zeros(rows, n)
     node = helper.make_node("Softmax", ["x"], ["e"], axis=-1)
     kernel = tegula.load(str(ROOT / "stdlib/softmax.teg")).softmax
     peer = session([node], {"x": x}, {"e": e}, [("", 17)], threads)
@@ -61,7 +76,7 @@ def softmax(tegula, threads, rows, n):
 
 def rms_norm(tegula, threads, rows, n):
     x, g = random(rows, n), random(n)
-    y, e = np.zeros_like(x), np.zeros_like(x)
+    y, e = zeros(rows, n), zeros(rows, n)
     node = helper.make_node(
         "SimplifiedLayerNormalization", ["x", "g"], ["e"], axis=-1, epsilon=1e-5
     )
@@ -72,7 +87,7 @@ def rms_norm(tegula, threads, rows, n):
 
 def layer_norm(tegula, threads, rows, n):
     x, g, h = random(rows, n), random(n), random(n)
-    y, e = np.zeros_like(x), np.zeros_like(x)
+    y, e = zeros(rows, n), zeros(rows, n)
     node = helper.make_node("LayerNormalization", ["x", "g", "h"], ["e"], axis=-1, epsilon=1e-5)
     kernel = tegula.load(str(ROOT / "stdlib/norm.teg")).layer_norm
     peer = session([node], {"x": x, "g": g, "h": h}, {"e": e}, [("", 17)], threads)
@@ -81,8 +96,8 @@ def layer_norm(tegula, threads, rows, n):
 
 def attention(tegula, threads, b, h, s, d):
     """The contributed MultiHeadAttention takes B, S, H D; ours takes that layout as a view."""
-    q, k, v = (random(b, s, h * d) * c for c in (1, 1.01, 0.99))
-    y, e = np.zeros_like(q), np.zeros_like(q)
+    q, k, v = (aligned(random(b, s, h * d) * c) for c in (1, 1.01, 0.99))
+    y, e = zeros(b, s, h * d), zeros(b, s, h * d)
     node = helper.make_node(
         "MultiHeadAttention", ["q", "k", "v"], ["e"], num_heads=h, domain="com.microsoft"
     )

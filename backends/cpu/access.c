@@ -375,7 +375,7 @@ void emit_store(Emit *e, const Op *op, const Place *at, LLVMValueRef x) {
             memory_store_masked(e, p->tensor->id, x, to, alignment,
                                 gen_splat(g, l.live, at->lanes));
         else if (e->streaming)
-            memory_stream(e, p->tensor->id, x, to, alignment * (unsigned)at->lanes);
+            memory_stream(e, p->tensor->id, x, to, (int)alignment * at->lanes, e->streaming);
         else
             memory_store(e, p->tensor->id, x, to, alignment);
     } else {

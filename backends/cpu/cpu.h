@@ -89,7 +89,8 @@ struct Emit {
     int nest_cost; // of the body
     int n_wanted;
     LLVMValueRef wanted[MAX_WANTED]; // addresses to read ahead
-    bool streaming, streams;         // a store past the caches; the function has some (stream.c)
+    int streaming;                   // a store past the caches, in parts of so many bytes; or 0
+    bool streams;                    // the function has some (stream.c)
     const struct Full *dead;         // of a body where all they bound is dead, or NULL
     const struct Full *full;         // of a body without masks, or NULL (full.c)
 };

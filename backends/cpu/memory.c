@@ -104,15 +104,29 @@ static LLVMValueRef halves_as_bits(Emit *e, LLVMValueRef x) {
     return gen_intrinsic(g, "llvm.x86.avx512.mask.vcvtps2ph.512", 0, NULL, 4, args);
 }
 
-void memory_stream(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment) {
+static void store_past_caches(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, int bytes) {
     Gen *g = e->g;
-    if (LLVMIsAFPTruncInst(x)) x = halves_as_bits(e, x);
     LLVMValueRef s = LLVMBuildStore(g->b, x, at);
     LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
     LLVMValueRef node = LLVMMetadataAsValue(g->llvm, LLVMMDNodeInContext2(g->llvm, &one, 1));
     LLVMSetMetadata(s, LLVMGetMDKindIDInContext(g->llvm, "nontemporal", 11), node);
-    LLVMSetAlignment(s, alignment);
+    LLVMSetAlignment(s, (unsigned)bytes);
     touches(e, id, s);
+}
+
+void memory_stream(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, int bytes, int part) {
+    Gen *g = e->g;
+    if (LLVMIsAFPTruncInst(x)) x = halves_as_bits(e, x);
+    if (bytes <= part) {
+        store_past_caches(e, id, x, at, bytes);
+        return;
+    }
+    int n = bytes / part, lanes = gen_lanes(x) / n, pick[MAX_LANES];
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < lanes; k++) pick[k] = i * lanes + k;
+        LLVMValueRef y = gen_shuffle(g, x, x, lanes, pick);
+        store_past_caches(e, id, y, gen_offset(g, at, gen_i64(g, (int64_t)i * part)), part);
+    }
 }
 
 LLVMValueRef memory_load_masked(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at,

@@ -203,10 +203,10 @@ static void write_store(Emit *e, const Root *r, int count, const Place *places, 
         return;
     }
     If i = if_begin(e, r->stream, "stream");
-    e->streaming = true;
+    e->streaming = r->part;
     stream_wanted(e);
     store_places(e, r, count, places, x);
-    e->streaming = false;
+    e->streaming = 0;
     if_else(e, &i);
     store_places(e, r, count, places, x);
     if_end(e, &i);

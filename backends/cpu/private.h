@@ -88,8 +88,8 @@ void memory_scopes(Cpu *c, int n_tensors);
 bool tensors_may_meet(const Value *a, const Value *b);
 LLVMValueRef memory_load(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at, unsigned alignment);
 void memory_store(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment);
-/// Past the caches; x is a vector, aligned to its size.
-void memory_stream(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment);
+/// Past the caches; x is a vector of so many bytes, which goes out in parts that are aligned.
+void memory_stream(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, int bytes, int part);
 /// Dead lanes are `otherwise` (NULL: anything).
 LLVMValueRef memory_load_masked(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at,
                                 unsigned alignment, LLVMValueRef mask, LLVMValueRef otherwise);
@@ -220,6 +220,7 @@ typedef struct Root {
     Buffer *out;  // BUFFER: where
     bool keep;    // BUFFER: written even where this nest alone wants it; `value` is not bound to it
     LLVMValueRef stream; // STORE: i1, past the caches; NULL: never (stream.c)
+    int part;            // STORE: in parts of so many bytes
 } Root;
 
 enum { MAX_PLACES = 16 };

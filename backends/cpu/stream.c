@@ -75,7 +75,15 @@ static LLVMValueRef is_large(Emit *e, const Prepared *p, int64_t bytes) {
     return LLVMBuildICmp(g->b, LLVMIntSGE, size, least, "");
 }
 
-/// The rows of the tile at hand start at whole lines.
+// Arrays are aligned to 16 bytes, seldom to lines, so vectors are streamed in parts of 16. From this
+// cost of a vector on, taking it apart is no longer free beside the memory.
+enum { PART = 16, WHOLE_COST = 24 };
+
+static int stream_part(const Nest *n) {
+    return n->cost < WHOLE_COST ? PART : LINE;
+}
+
+/// The rows of the tile at hand start where parts of vectors may be streamed.
 static LLVMValueRef is_aligned(Emit *e, const Nest *n, const Op *store, int64_t bytes) {
     Gen *g = e->g;
     const Prepared *p = prepared_of(e, store);
@@ -96,7 +104,7 @@ static LLVMValueRef is_aligned(Emit *e, const Nest *n, const Op *store, int64_t 
         int64_t apart = bytes * p->a.subs[d].mul;
         bits = LLVMBuildOr(g->b, bits, gen_mul(g, p->tensor->strides[d], gen_i64(g, apart)), "");
     }
-    LLVMValueRef low = LLVMBuildAnd(g->b, bits, gen_i64(g, LINE - 1), "");
+    LLVMValueRef low = LLVMBuildAnd(g->b, bits, gen_i64(g, stream_part(n) - 1), "");
     return LLVMBuildICmp(g->b, LLVMIntEQ, low, gen_i64(g, 0), "");
 }
 
@@ -118,6 +126,7 @@ void stream_decide(Emit *e, Nest *n, int level) {
         int64_t bytes = elem_info[access_of(r->op).value->type->elem].bits / 8;
         r->stream = LLVMBuildAnd(e->g->b, is_large(e, prepared_of(e, r->op), bytes),
                                  is_aligned(e, n, r->op, bytes), "");
+        r->part = stream_part(n);
         e->streams = true;
     }
 }
