@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // nv-tool: portable modules as text in, what the nvidia back end makes of them out.
 //
-//     nv-tool check FILE          nothing, or the first foreign construct
+//     nv-tool check FILE          what the checker says of each of the modules in the file, which
+//                                 lines "; -----" part
 //     nv-tool typed ARCH FILE     the text for libNVVM
 //     nv-tool nvvm ARCH FILE      PTX by libNVVM, then what ptxas says of it, as comments
 //     nv-tool nvptx ARCH FILE     PTX by LLVM, likewise
@@ -21,19 +22,25 @@ typedef struct Job {
     bool failed;
 } Job;
 
-static void parse(Gen *g, const char *file) {
-    LLVMMemoryBufferRef buffer;
+static void parse(Gen *g, LLVMMemoryBufferRef buffer) {
     char *error = NULL;
     LLVMModuleRef module = NULL;
-    bool failed = strcmp(file, "-") == 0
-                      ? LLVMCreateMemoryBufferWithSTDIN(&buffer, &error)
-                      : LLVMCreateMemoryBufferWithContentsOfFile(file, &buffer, &error);
-    if (failed || LLVMParseIRInContext(g->llvm, buffer, &module, &error)) {
+    if (LLVMParseIRInContext(g->llvm, buffer, &module, &error)) {
         fprintf(stderr, "nv-tool: %s\n", error);
         exit(2);
     }
     LLVMDisposeModule(g->module);
     g->module = module;
+}
+
+static LLVMMemoryBufferRef read_file(const char *file) {
+    LLVMMemoryBufferRef buffer;
+    char *error = NULL;
+    if (LLVMCreateMemoryBufferWithContentsOfFile(file, &buffer, &error)) {
+        fprintf(stderr, "nv-tool: %s\n", error);
+        exit(2);
+    }
+    return buffer;
 }
 
 /// Assembles and prints what ptxas says; a spill or advice of the C75xx kind is a failure.
@@ -58,10 +65,9 @@ static void assemble(Job *job, const char *ptx) {
 static void process(Ctx *ctx, void *arg) {
     Job *job = arg;
     Gen *g = gen_create(ctx, "test");
-    parse(g, job->file);
+    parse(g, read_file(job->file));
     module_verify(g);
     portable_check(ctx, g->module);
-    if (!job->arch) return;
     nv_expand(g, job->arch);
     module_verify(g);
     if (strcmp(job->mode, "nvptx") == 0) {
@@ -84,6 +90,40 @@ static void print_diagnostics(Ctx *ctx) {
     for (const Diagnostic *d = diag_first(ctx); d; d = d->next) fprintf(stderr, "%s\n", d->text);
 }
 
+/* ---- check --------------------------------------------------------------------------------- */
+
+static void check(Ctx *ctx, void *arg) {
+    Gen *g = gen_create(ctx, "test");
+    const char *text = arg;
+    parse(g, LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "test"));
+    module_verify(g);
+    portable_check(ctx, g->module);
+    puts("portable");
+}
+
+static int check_all(const char *file) {
+    static const char line[] = "; -----\n";
+    LLVMMemoryBufferRef buffer = read_file(file);
+    char *text = strndup(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+    for (char *s = text, *next; s; s = next) {
+        next = strstr(s, line);
+        if (next) {
+            *next = 0;
+            next += strlen(line);
+        }
+        Ctx *ctx = ctx_create(NULL);
+        llvm_protect(ctx, check, s);
+        fflush(stdout);
+        for (const Diagnostic *d = diag_first(ctx); d; d = d->next) printf("%s\n", d->text);
+        ctx_destroy(ctx);
+    }
+    free(text);
+    LLVMDisposeMemoryBuffer(buffer);
+    return 0;
+}
+
+/* ---- main ---------------------------------------------------------------------------------- */
+
 static int have(void) {
     static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
     const NvArch *arch = nv_arch("sm_80");
@@ -98,8 +138,9 @@ static int have(void) {
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "have") == 0) return have();
     Job job = {.mode = argv[1], .file = argv[argc - 1]};
+    if (argc == 3 && strcmp(argv[1], "check") == 0) return check_all(argv[2]);
     if (argc == 4) job.arch = nv_arch(argv[2]);
-    if (argc != (argc > 1 && strcmp(argv[1], "check") == 0 ? 3 : 4) || (argc == 4 && !job.arch)) {
+    if (!job.arch) {
         fputs("usage: nv-tool check FILE | typed|nvvm|nvptx ARCH FILE | have\n", stderr);
         return 2;
     }
