@@ -75,8 +75,8 @@ static LLVMValueRef is_large(Emit *e, const Prepared *p, int64_t bytes) {
     return LLVMBuildICmp(g->b, LLVMIntSGE, size, least, "");
 }
 
-// Arrays are aligned to 16 bytes, seldom to lines, so vectors are streamed in parts of 16. From this
-// cost of a vector on, taking it apart is no longer free beside the memory.
+// Arrays are aligned to 16 bytes, seldom to lines, so vectors are streamed in parts of 16. From
+// this cost of a vector on, taking it apart is no longer free beside the memory.
 enum { PART = 16, WHOLE_COST = 24 };
 
 static int stream_part(const Nest *n) {
