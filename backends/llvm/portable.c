@@ -275,9 +275,12 @@ static void check_operands(const Checker *c, LLVMOpcode code) {
     }
 }
 
-// What both dialects spell alike and nothing needs to understand.
-static const char *const metadata_kinds[] = {"range", "invariant.load", "alias.scope", "noalias",
-                                             "llvm.loop"};
+const char *const portable_metadata[] = {"range",   "invariant.load", "alias.scope",
+                                         "noalias", "llvm.loop",      NULL};
+
+static unsigned kind_of(const Checker *c, const char *name) {
+    return LLVMGetMDKindIDInContext(LLVMGetModuleContext(c->module), name, (unsigned)strlen(name));
+}
 
 static void check_metadata(const Checker *c) {
     size_t n;
@@ -285,11 +288,8 @@ static void check_metadata(const Checker *c) {
     bool good = true;
     for (size_t i = 0; i < n; i++) {
         unsigned kind = LLVMValueMetadataEntriesGetKind(all, (unsigned)i);
-        bool found = false;
-        for (size_t k = 0; k < sizeof metadata_kinds / sizeof *metadata_kinds; k++)
-            found |=
-                kind == LLVMGetMDKindIDInContext(LLVMGetModuleContext(c->module), metadata_kinds[k],
-                                                 (unsigned)strlen(metadata_kinds[k]));
+        bool found = kind == kind_of(c, "dbg");
+        for (const char *const *s = portable_metadata; *s; s++) found |= kind == kind_of(c, *s);
         good &= found;
     }
     LLVMDisposeValueMetadataEntries(all);

@@ -59,6 +59,10 @@ LLVMValueRef portable_call(const Gen *g, const char *name, int n_args, LLVMValue
 
 /* ---- the checker (portable.c) -------------------------------------------------------------- */
 
+/// Metadata that instructions may have besides locations: what both dialects spell alike and
+/// nothing of ours needs to understand. NULL-terminated.
+extern const char *const portable_metadata[];
+
 /// Leaves with a compiler bug at the first construct that is not in the table.
 void portable_check(Ctx *ctx, LLVMModuleRef module);
 

@@ -186,8 +186,12 @@ static void expand_call(const Gen *g, const NvArch *arch, LLVMValueRef call) {
     LLVMPositionBuilderBefore(g->b, call);
     LLVMSetCurrentDebugLocation2(g->b, LLVMInstructionGetDebugLoc(call));
     LLVMValueRef made = *fn.row->ptx ? build_asm(g, call, &fn) : build_known(g, call, &fn);
+    size_t n;
+    const char *label = LLVMGetValueName2(call, &n);
+    label = ctx_copy(g->ctx, label, n);
     LLVMReplaceAllUsesWith(call, made);
     LLVMInstructionEraseFromParent(call);
+    if (n && LLVMIsAInstruction(made)) LLVMSetValueName2(made, label, n);
 }
 
 static void expand_body(const Gen *g, const NvArch *arch, LLVMValueRef fn) {

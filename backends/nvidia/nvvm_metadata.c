@@ -129,17 +129,14 @@ static int location_node(Writer *w, LLVMMetadataRef at) {
 
 /* ---- on instructions ----------------------------------------------------------------------- */
 
-static const char *const kinds[] = {"range", "invariant.load", "alias.scope", "noalias",
-                                    "llvm.loop"};
-
 void write_attached(Writer *w, LLVMValueRef inst) {
     LLVMMetadataRef at = w->scope ? LLVMInstructionGetDebugLoc(inst) : NULL;
     if (at) text_add(&w->out, ", !dbg !%d", location_node(w, at));
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        unsigned kind = LLVMGetMDKindIDInContext(LLVMGetModuleContext(w->module), kinds[i],
-                                                 (unsigned)strlen(kinds[i]));
+    for (const char *const *name = portable_metadata; *name; name++) {
+        unsigned kind = LLVMGetMDKindIDInContext(LLVMGetModuleContext(w->module), *name,
+                                                 (unsigned)strlen(*name));
         LLVMValueRef node = LLVMGetMetadata(inst, kind);
-        if (node) text_add(&w->out, ", !%s !%d", kinds[i], node_of(w, node));
+        if (node) text_add(&w->out, ", !%s !%d", *name, node_of(w, node));
     }
 }
 
