@@ -218,6 +218,16 @@ static bool is_sound(const Request *r, const Answer *a) {
     return a->same < r->n_known;
 }
 
+/// In the child of a fork: another thread of the parent may have had the lock.
+static void forget(void) {
+    if (server.fd >= 0) close(server.fd);
+    server = (Server){.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+}
+
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, forget);
+}
+
 /// Writes a request, reads the body of its answer into the arena.
 static Talk exchange_bytes(Ctx *ctx, Bytes request, Bytes *in, double end) {
     uint8_t header[WIRE_HEADER];
@@ -265,8 +275,10 @@ static void exchange(Ctx *ctx, void *arg) {
 }
 
 void server_compile(Ctx *ctx, const Request *r, Answer *out) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     Exchange x = {.r = r, .out = out};
     *out = (Answer){.same = -1};
+    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&server.lock);
     CtxStatus status = ctx_protect(ctx, exchange, &x);
     if (status != CTX_OK) stop(true); // what it still says belongs to no request

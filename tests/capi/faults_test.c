@@ -3,6 +3,7 @@
 // errors of LLVM in process; death, silence and nonsense of another process (TG_COMPILE=process).
 #include "support.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,40 @@ static int outlive(void) {
     return launch(n) ? 3 : 0;
 }
 
+static void *launch_once(void *module) {
+    launch(module);
+    return NULL;
+}
+
+/// Forks while another thread waits for the compiler: the child compiles all the same.
+static int fork_meanwhile(void) {
+    setenv("TG_COMPILE", "process", 1);
+    setenv("TG_COMPILE_TIMEOUT", "2", 1);
+    setenv("TG_FAULT", "hang", 1);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, launch_once, module_of(source))) return 1;
+    usleep(300 * 1000);
+    unsetenv("TG_FAULT");
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(20);
+        _exit(launch(module_of(source)) ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    pthread_join(thread, NULL);
+    return status ? 2 : 0;
+}
+
+static void test_fork(void **state) {
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) _exit(fork_meanwhile());
+    int status = 0;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
 /// A program without standard streams that prints all the same.
 static int print_nowhere(void) {
     setenv("TG_COMPILE", "process", 1);
@@ -156,9 +191,9 @@ static void test_restart(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_process),     cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_closed),      cmocka_unit_test(test_in_process),
-        cmocka_unit_test(test_shared_code),
+        cmocka_unit_test(test_process),    cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_closed),     cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_in_process), cmocka_unit_test(test_shared_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
