@@ -330,11 +330,18 @@ static bool only_attributes(LLVMValueRef fn, LLVMAttributeIndex at, const char *
     return true;
 }
 
+/// A name that assemblers take as it is.
+static bool is_symbol(const char *name) {
+    static const char all[] = "_$abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    return *name && (*name < '0' || *name > '9') && !name[strspn(name, all)];
+}
+
 static void check_kernel(const Checker *c) {
     static const char *const of_function[] = {"nounwind", "convergent", NULL};
     static const char *const of_param[] = {"noalias", "readonly",        "align", "nonnull",
                                            "byval",   "dereferenceable", NULL};
     LLVMTypeRef type = LLVMGlobalGetValueType(c->fn);
+    need(c, is_symbol(LLVMGetValueName2(c->fn, &(size_t){0})), "the name of a kernel");
     need(c,
          LLVMGetTypeKind(LLVMGetReturnType(type)) == LLVMVoidTypeKind &&
              !LLVMIsFunctionVarArg(type),

@@ -504,3 +504,13 @@ define void @k(i32 %n) !dbg !3 {
 !4 = !DISubroutineType(types: !{null})
 !5 = !DILocalVariable(name: "n", scope: !3, file: !1, line: 1)
 !6 = !DILocation(line: 1, scope: !3)
+; -----
+; CHECK: not in a portable module: the name of a kernel, in k.1
+define void @k.1() {
+  ret void
+}
+; -----
+; CHECK: not in a portable module: the name of a kernel, in 9
+define void @"9"() {
+  ret void
+}
