@@ -1,4 +1,5 @@
-; The sum of a row of 1024 numbers by a CTA: four of a lane, shuffles, shared memory, one atomic.
+; The sum of a row of 1024 numbers by a CTA: four of a lane, shuffles, shared memory, one atomic. The loop
+; stays one, as its metadata asks: libNVVM unrolls others.
 ; RUN: %nv check %s | FileCheck %s --check-prefix=CHECKER
 ; RUN: %nv nvptx sm_80 %s | FileCheck %s --check-prefix=PTX
 ; RUN: %if libnvvm %{ %nv nvvm sm_80 %s | FileCheck %s --check-prefix=PTX %}
@@ -18,6 +19,8 @@
 ; PTX: .visible .entry sum(
 ; PTX-COUNT-5: shfl.sync.bfly.b32
 ; PTX: bar.sync 0;
+; PTX-COUNT-1: ld.shared
+; PTX-NOT: ld.shared
 ; PTX: atom.relaxed.gpu.global.add.f32
 
 declare i32 @tg.thread.id.x() #0
@@ -79,7 +82,7 @@ loop:
   %acc1 = fadd float %acc, %e
   %next = add nuw nsw i32 %i, 1
   %more = icmp ult i32 %next, 8
-  br i1 %more, label %loop, label %done
+  br i1 %more, label %loop, label %done, !llvm.loop !0
 
 done:
   %old = call float @tg.atomic.global.add.f32.gpu(ptr addrspace(1) %y, i1 %first, float %acc1)
@@ -88,3 +91,5 @@ done:
 attributes #0 = { nounwind }
 attributes #1 = { convergent nounwind }
 attributes #2 = { "tg.maxntid"="256,1,1" }
+!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.unroll.disable"}
