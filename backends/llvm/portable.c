@@ -23,12 +23,15 @@ static _Noreturn void foreign(const Checker *c, const char *what) {
     ice(c->ctx, (Loc){0}, "not in a portable module: %s, in %s%s", what, where, text);
 }
 
+/// Goes on where `good`; else `what` is the foreign thing.
 static void need(const Checker *c, bool good, const char *what) {
     if (!good) foreign(c, what);
 }
 
 /* ---- types and constants ------------------------------------------------------------------- */
 
+/// bf16 and the f8 types are integers here, because LLVM 7 has neither: their arithmetic is by
+/// rows.
 static bool is_scalar(LLVMTypeRef t) {
     switch (LLVMGetTypeKind(t)) {
     case LLVMHalfTypeKind:
@@ -49,6 +52,7 @@ static bool is_pointer(LLVMTypeRef t) {
     return space == 0 || space == 1 || space == 3 || space == 4;
 }
 
+// What lowering makes at most: 16 bytes of i8. NVPTX takes longer ones apart.
 enum { MAX_VECTOR = 16 };
 
 static bool is_vector(LLVMTypeRef t) {
@@ -68,6 +72,7 @@ static bool is_value_type(LLVMTypeRef t) {
     return is_scalar(t) || is_pointer(t) || is_vector(t) || is_struct(t);
 }
 
+/// 0 for what is no scalar.
 static int scalar_bits(LLVMTypeRef t) {
     switch (LLVMGetTypeKind(t)) {
     case LLVMHalfTypeKind: return 16;
@@ -86,6 +91,7 @@ static bool is_memory_type(LLVMTypeRef t) {
     return bits >= 8 && bits * (int)LLVMGetVectorSize(t) <= 128;
 }
 
+/// 0 for what has no elements.
 static unsigned element_count(LLVMTypeRef t) {
     switch (LLVMGetTypeKind(t)) {
     case LLVMVectorTypeKind: return LLVMGetVectorSize(t);
@@ -126,6 +132,8 @@ static void check_intrinsic(const Checker *c, const char *name) {
     foreign(c, "the intrinsic");
 }
 
+/// The declaration must say what the row says, so that no pass before us has moved a collective out
+/// of uniform control flow, or memory over an effect.
 static void check_function(const Checker *c, LLVMValueRef callee, const char *name) {
     Fn fn;
     need(c, fn_find(name, &fn), "a function without a row");
@@ -145,6 +153,7 @@ static void check_function(const Checker *c, LLVMValueRef callee, const char *na
          "a memory attribute on a function with effects");
 }
 
+/// Calls of definitions are foreign, too: everything is inlined into the kernel.
 static void check_call(const Checker *c) {
     LLVMValueRef callee = LLVMGetCalledValue(c->inst);
     need(c, LLVMIsAFunction(callee) && LLVMIsDeclaration(callee), "a call that is not of a row");
@@ -158,12 +167,14 @@ static void check_call(const Checker *c) {
 
 /* ---- instructions -------------------------------------------------------------------------- */
 
+/// Atomics are rows: libNVVM drops the ordering and scope of LLVM's own without a word.
 static void check_memory(const Checker *c, LLVMTypeRef t) {
     need(c, is_memory_type(t), "access to memory of this type");
     need(c, !LLVMGetVolatile(c->inst), "volatile access");
     need(c, LLVMGetOrdering(c->inst) == LLVMAtomicOrderingNotAtomic, "an atomic access");
 }
 
+/// Addresses are bytes, because the other dialect has one type of pointer alone.
 static void check_gep(const Checker *c) {
     LLVMTypeRef t = LLVMGetGEPSourceElementType(c->inst);
     unsigned flags = LLVMGEPGetNoWrapFlags(c->inst);
@@ -176,6 +187,7 @@ static void check_gep(const Checker *c) {
          "an index of fewer than 32 bits");
 }
 
+/// A pointer may be cast to its own type: useless, and not a cast of numbers.
 static void check_bitcast(const Checker *c) {
     need(c, !is_pointer(LLVMTypeOf(c->inst)), "a cast of pointers");
 }
@@ -194,6 +206,7 @@ static void check_store(const Checker *c) {
 static void check_trunc(const Checker *c) {
     need(c, !LLVMGetNUW(c->inst) && !LLVMGetNSW(c->inst), "trunc nuw or nsw");
 }
+// Flags that LLVM 7 cannot parse, and that mean nothing to ptxas.
 static void check_nneg(const Checker *c) {
     need(c, !LLVMGetNNeg(c->inst), "nneg");
 }
@@ -265,6 +278,7 @@ static const struct Instruction *find_instruction(LLVMOpcode code) {
     return NULL;
 }
 
+/// The callee, the last operand of a call, is checked elsewhere.
 static void check_operands(const Checker *c, LLVMOpcode code) {
     int n = code == LLVMCall ? (int)LLVMGetNumArgOperands(c->inst) : LLVMGetNumOperands(c->inst);
     bool insert = code == LLVMInsertElement || code == LLVMInsertValue;
@@ -296,6 +310,7 @@ static void check_metadata(const Checker *c) {
     need(c, good, "metadata");
 }
 
+/// LLVM's verifier ran before: what is here is at least well-formed.
 static void check_instruction(const Checker *c) {
     LLVMOpcode code = LLVMGetInstructionOpcode(c->inst);
     const struct Instruction *row = find_instruction(code);
@@ -336,6 +351,18 @@ static bool is_symbol(const char *name) {
     return *name && (*name < '0' || *name > '9') && !name[strspn(name, all)];
 }
 
+/// A tensor map is so many bytes.
+static void check_byval(const Checker *c, unsigned param) {
+    unsigned kind = LLVMGetEnumAttributeKindForName("byval", 5);
+    LLVMAttributeRef a = LLVMGetEnumAttributeAtIndex(c->fn, param + 1, kind);
+    LLVMTypeRef t = a ? LLVMGetTypeAttributeValue(a) : NULL;
+    need(c,
+         !t || (LLVMGetTypeKind(t) == LLVMArrayTypeKind && scalar_bits(LLVMGetElementType(t)) == 8),
+         "byval but of bytes");
+}
+
+/// LLVM 7 does not parse most attributes of LLVM 22; those of ours are strings, which the writer
+/// reads.
 static void check_kernel(const Checker *c) {
     static const char *const of_function[] = {"nounwind", "convergent", NULL};
     static const char *const of_param[] = {"noalias", "readonly",        "align", "nonnull",
@@ -353,6 +380,7 @@ static void check_kernel(const Checker *c) {
         LLVMTypeRef t = LLVMTypeOf(LLVMGetParam(c->fn, i));
         need(c, is_scalar(t) || is_pointer(t), "the type of a parameter");
         need(c, only_attributes(c->fn, i + 1, of_param), "an attribute of a parameter");
+        check_byval(c, i);
     }
 }
 

@@ -75,6 +75,7 @@ static bool match_capture(const char *pattern, const char *name, Fn *fn) {
     }
 }
 
+/// The whole pattern against the whole name, going back to other alternatives where one fails.
 static bool match(const char *pattern, const char *name, Fn *fn) {
     for (; *pattern && *pattern != '<'; pattern++, name++)
         if (*pattern != *name) return false;
@@ -100,6 +101,7 @@ static FnGroup read_group(const Fn *fn, const char **at) {
     return g;
 }
 
+/// "results:group,group": nothing before the colon where there is no result.
 static void read_type(Fn *fn) {
     const char *s = fn->row->type;
     fn->n_groups = 0;
@@ -108,6 +110,7 @@ static void read_type(Fn *fn) {
     for (s++; *s; s += *s == ',') fn->groups[fn->n_groups++] = read_group(fn, &s);
 }
 
+// A linear search: some hundred rows, of which most differ in the first bytes.
 bool fn_find(const char *name, Fn *out) {
     if (strncmp(name, "tg.", 3) != 0) return false;
     for (int i = 0; i < fn_row_count; i++) {
@@ -149,6 +152,7 @@ LLVMTypeRef fn_type(LLVMContextRef llvm, const Fn *fn) {
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
+/// Without a value; `name` is one of LLVM's.
 static LLVMAttributeRef attribute(const Gen *g, const char *name) {
     return LLVMCreateEnumAttribute(g->llvm, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
 }

@@ -6,6 +6,7 @@
 
 #include "backends/nvidia/nvidia.h"
 
+// The PTX version is the first that has all rows of the architecture.
 static const NvArch archs[] = {
     {"sm_80", "compute_80", "+ptx80", 80, false},
     {"sm_86", "compute_86", "+ptx80", 86, false},
@@ -69,6 +70,7 @@ static const char *write_repeated(Expansion *x, const char *s) {
     return end + 2;
 }
 
+/// The template up to `end`; what is no reference, capture or repetition is PTX as it stands.
 static void write_ptx(Expansion *x, const char *s, const char *end) {
     while (s < end) {
         if (*s == '$') {
@@ -95,6 +97,7 @@ static char constraint_of(char letter) {
     }
 }
 
+/// Results, operands in order, memory; a tied operand names its result by number.
 static void write_constraints(const Fn *fn, Text *out) {
     for (int i = 0; i < fn->result.count; i++)
         text_add(out, "%s=%c", out->n ? "," : "", constraint_of(fn->result.letter));
@@ -109,6 +112,7 @@ static void write_constraints(const Fn *fn, Text *out) {
     if (fn->row->effect != FN_NONE) text_add(out, "%s~{memory}", out->n ? "," : "");
 }
 
+/// Registers count through all results and operands, tied ones included.
 static void write_statement(const Fn *fn, Text *out) {
     Expansion x = {.fn = fn, .out = out};
     int next = fn->result.count;
@@ -138,6 +142,7 @@ static void call_attributes(const Gen *g, LLVMValueRef call, const FnRow *row) {
     if (row->effect == FN_NONE) call_attribute(g, call, "memory");
 }
 
+/// One statement with the operands of the call; the PTX ISA wants addresses as numbers.
 static LLVMValueRef build_asm(const Gen *g, LLVMValueRef call, const Fn *fn) {
     LLVMValueRef args[FN_OPERANDS];
     LLVMTypeRef types[FN_OPERANDS];
@@ -169,6 +174,7 @@ static LLVMValueRef shared_array(const Gen *g) {
     return array;
 }
 
+/// Rows without PTX: what the address of shared memory is, both dialects say themselves.
 static LLVMValueRef build_known(const Gen *g, LLVMValueRef call, const Fn *fn) {
     if (strcmp(fn->row->name, "shared.base") == 0) return shared_array(g);
     if (strcmp(fn->row->name, "shared.addr") == 0)

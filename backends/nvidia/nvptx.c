@@ -58,6 +58,7 @@ static void string_attribute(const Gen *g, LLVMValueRef fn, LLVMAttributeIndex a
                                                       (unsigned)strlen(value)));
 }
 
+/// A tensor map must stay where the launch put it: copies of it have no meaning to the copy engine.
 static void mark_kernel(const Gen *g, LLVMValueRef fn) {
     LLVMAttributeIndex self = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;
     unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);

@@ -30,6 +30,7 @@ static struct {
     void *library;
 } nvvm;
 
+/// Takes the library if it has all entries.
 static bool load(const char *path, void *arg) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     (void)arg;
@@ -43,6 +44,7 @@ static bool load(const char *path, void *arg) {
     return true;
 }
 
+/// $CUDA_HOME, then the loader's own search, then the usual place.
 static void find(void) {
     static const char *const below[] = {"nvvm/lib64/libnvvm.so*", "lib*/libnvvm.so*", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/nvvm/lib64/libnvvm.so*",
@@ -52,6 +54,7 @@ static void find(void) {
     nv_search(usual, load, NULL);
 }
 
+/// A text of the library, whose size counts the NUL byte; NULL where it is empty.
 static char *take(NvvmProgram p, int (*size)(NvvmProgram, size_t *),
                   int (*get)(NvvmProgram, char *), size_t *bytes) {
     size_t n = 0;

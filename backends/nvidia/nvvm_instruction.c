@@ -4,6 +4,7 @@
 
 #include "backends/nvidia/writer.h"
 
+/// The indentation, and "%name = " of an instruction that has a value.
 static void write_result(Writer *w, LLVMValueRef inst) {
     text_add(&w->out, "  ");
     if (LLVMGetTypeKind(LLVMTypeOf(inst)) == LLVMVoidTypeKind) return;
@@ -36,6 +37,8 @@ static const struct {
     {LLVMFastMathApproxFunc, "afn"},
 };
 
+/// Flags follow the name of the instruction in both dialects; portable.c lets no newer ones
+/// through.
 static void write_flags(Writer *w, LLVMValueRef inst) {
     LLVMFastMathFlags fast =
         LLVMCanValueUseFastMathFlags(inst) ? LLVMGetFastMathFlags(inst) : LLVMFastMathNone;
@@ -85,6 +88,7 @@ static void write_fneg(Writer *w, LLVMValueRef inst, const char *name) {
     write_value(w, LLVMGetOperand(inst, 0));
 }
 
+// LLVM's numbers of predicates are those of both dialects: integers from 32, floats from 0.
 static void write_compare(Writer *w, LLVMValueRef inst, const char *name) {
     static const char *const floats[] = {"false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord",
                                          "uno",   "ueq", "ugt", "uge", "ult", "ule", "une", "true"};
@@ -148,6 +152,7 @@ static void write_br(Writer *w, LLVMValueRef inst, const char *name) {
     }
 }
 
+/// Successor 0 is the default; case i belongs to successor i.
 static void write_switch(Writer *w, LLVMValueRef inst, const char *name) {
     text_add(&w->out, "%s ", name);
     write_typed(w, LLVMGetOperand(inst, 0));
@@ -188,6 +193,7 @@ static int cast_pointer(Writer *w, LLVMValueRef p, LLVMTypeRef t) {
     return w->casts++;
 }
 
+/// The pointer that cast_pointer made, with its type.
 static void write_cast_pointer(Writer *w, LLVMValueRef p, LLVMTypeRef t, int cast) {
     unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
     write_type(w, t);
@@ -226,12 +232,14 @@ static void write_gep(Writer *w, LLVMValueRef inst, const char *name) {
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
+/// nv_expand puts attributes on the call, not on what it calls.
 static bool call_is(LLVMValueRef call, const char *attribute) {
     return LLVMGetCallSiteEnumAttribute(
                call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                LLVMGetEnumAttributeKindForName(attribute, strlen(attribute))) != NULL;
 }
 
+/// The text is the same for both generators: $0 counts alike, and no dialect has another escape.
 static void write_asm(Writer *w, LLVMValueRef code) {
     size_t n;
     text_add(&w->out, "asm %s\"", LLVMGetInlineAsmHasSideEffects(code) ? "sideeffect " : "");

@@ -77,6 +77,7 @@ static int file_node(Writer *w, LLVMMetadataRef file) {
     return number;
 }
 
+/// One compile unit serves all kernels: the file of the first.
 static void need_unit(Writer *w, int file) {
     if (w->unit) return;
     w->unit = w->nodes++ + 1;
@@ -120,6 +121,7 @@ static int scope_node(Writer *w, LLVMMetadataRef file) {
     return number;
 }
 
+/// Where the code was inlined from is left out: LLVM 7 would want the other function's subprogram.
 static int location_node(Writer *w, LLVMMetadataRef at) {
     int scope = scope_node(w, LLVMDIScopeGetFile(LLVMDILocationGetScope(at))), number = w->nodes++;
     text_add(&w->tail, "!%d = !DILocation(line: %u, column: %u, scope: !%d)\n", number,
@@ -169,6 +171,7 @@ static const struct {
     {"tg.cluster", {"cluster_dim_x", "cluster_dim_y", "cluster_dim_z"}},
 };
 
+/// Libraries read "maxntidx", i32 256 and the like in pairs behind the kernel.
 static void write_numbers(Writer *w, LLVMValueRef fn) {
     for (size_t i = 0; i < sizeof annotations / sizeof *annotations; i++) {
         unsigned n;

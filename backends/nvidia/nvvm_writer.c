@@ -76,6 +76,7 @@ static void write_elements(Writer *w, LLVMValueRef v, unsigned n, const char *op
     text_add(&w->out, "%s", close);
 }
 
+/// Zeros of vectors and structs are spelled out, too: one way for all.
 static void write_constant(Writer *w, LLVMValueRef v) {
     LLVMTypeRef t = LLVMTypeOf(v);
     if (LLVMIsUndef(v))
@@ -132,6 +133,7 @@ static void give_name(LLVMValueRef v) {
     if (n == 0 || *name == '.') LLVMSetValueName2(v, "v", 1);
 }
 
+/// LLVM makes each name unique by a number.
 static void give_names(LLVMValueRef fn) {
     for (unsigned i = 0; i < LLVMCountParams(fn); i++) give_name(LLVMGetParam(fn, i));
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
@@ -245,6 +247,7 @@ static void write_declaration(Writer *w, LLVMValueRef fn) {
     text_add(&w->out, ")\n");
 }
 
+// NVIDIA's layout, which libNVVM compares with its own.
 static const char header[] =
     "target datalayout = \"e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-"
     "f32:32:32-f64:64:64-v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64\"\n"

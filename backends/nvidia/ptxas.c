@@ -54,6 +54,7 @@ static char *read_file(const char *path, size_t *bytes) {
     return data;
 }
 
+/// False where the disk is full, too.
 static bool write_file(const char *path, const char *data, size_t bytes) {
     FILE *f = fopen(path, "wb");
     if (!f) return false;
@@ -76,6 +77,7 @@ static bool run(const char *program, char *const *arguments, const char *log) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// In a folder of its own, which is empty again afterwards.
 static NvStatus assemble(const char *program, const char *folder, const char *ptx, size_t bytes,
                          const NvArch *arch, NvOutput *out) {
     char in[PATH_BYTES], cubin[PATH_BYTES], log[PATH_BYTES], name[32];

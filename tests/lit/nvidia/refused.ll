@@ -514,3 +514,26 @@ define void @k.1() {
 define void @"9"() {
   ret void
 }
+; -----
+; CHECK: not in a portable module: a cast of pointers
+define void @k(ptr addrspace(1) %p) {
+  %x = bitcast ptr addrspace(1) %p to ptr addrspace(1)
+  ret void
+}
+; -----
+; CHECK: not in a portable module: an index of fewer than 32 bits
+define void @k(ptr addrspace(1) %p, i16 %n) {
+  %x = getelementptr i8, ptr addrspace(1) %p, i16 %n
+  ret void
+}
+; -----
+; CHECK: not in a portable module: byval but of bytes
+define void @k(ptr byval(i64) %p) {
+  ret void
+}
+; -----
+; CHECK: not in a portable module: an ifunc
+@f = ifunc void (), ptr @r
+define ptr @r() {
+  ret ptr null
+}
