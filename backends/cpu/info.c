@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The levels of the CPUs that there is code for, and what the host is.
-#include <llvm-c/TargetMachine.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "backends/cpu/private.h"
+#include "backends/llvm/target.h"
 
 #define V3_FEATURES "+fma,+avx2,+f16c,+bmi2"
 #define V4_FEATURES V3_FEATURES ",+avx512f,+avx512bw,+avx512vl,+avx512dq"
@@ -89,16 +88,9 @@ static int64_t cache_bytes(int name, int64_t otherwise) {
     return n > 0 ? n : otherwise;
 }
 
-/// LLVM's names of the CPU this runs on, kept for the life of the process.
 static void host_info(TargetInfo *out) {
-    static _Thread_local char cpu[64], features[4096];
-    if (!cpu[0]) {
-        char *name = LLVMGetHostCPUName(), *list = LLVMGetHostCPUFeatures();
-        snprintf(features, sizeof features, "%s", list);
-        snprintf(cpu, sizeof cpu, "%s", name);
-        LLVMDisposeMessage(name);
-        LLVMDisposeMessage(list);
-    }
+    const char *cpu, *features;
+    llvm_host(&cpu, &features);
     bool arm = strcmp(cpu_host_arch(), "aarch64") == 0;
     bool avx512 = strstr(features, "+avx512vl") && strstr(features, "+avx512dq") &&
                   strstr(features, "+avx512bw");

@@ -2,6 +2,7 @@
 // From an LLVM module to machine code: optimisation, code generation, linking into the process.
 #include "backends/llvm/target.h"
 
+#include <dlfcn.h>
 #include <llvm-c/Analysis.h>
 #include <llvm-c/ErrorHandling.h>
 #include <llvm-c/LLJIT.h>
@@ -9,6 +10,7 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,21 +24,99 @@ static void on_fatal(const char *reason) {
     if (guarded) ice(guarded, (Loc){0}, "LLVM: %s", reason);
 }
 
-static void initialize(void) {
+// llvm::install_bad_alloc_error_handler, which the C API does not have.
+extern void install_bad_alloc_handler(
+    void (*handler)(void *user, const char *reason, bool trace),
+    void *user) __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_");
+
+static void on_bad_alloc(void *user, const char *reason, bool trace) {
+    (void)user, (void)reason, (void)trace;
+    if (guarded) ctx_leave(guarded, CTX_NO_MEMORY);
+}
+
+static const char new_handler[] = "_ZSt15set_new_handlerPFvvE";
+
+// LLVM catches no exception, so one of `new` would end the process. While somebody compiles, `new`
+// asks this handler instead; the program's own handler, if it has one, serves all other threads.
+typedef void NewHandler(void);
+static struct {
+    pthread_mutex_t lock;
+    int inside; // threads that compile
+    bool started;
+    NewHandler *(*set)(NewHandler *handler); // std::set_new_handler, or NULL
+    NewHandler *before;
+} memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void on_no_memory(void) {
+    if (guarded) ctx_leave(guarded, CTX_NO_MEMORY);
+    if (memory.before)
+        memory.before();
+    else
+        memory.set(NULL); // `new` tries once more, and throws
+}
+
+static void initialize(Ctx *ctx, void *arg) {
+    (void)ctx, (void)arg;
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     LLVMInstallFatalErrorHandler(on_fatal);
+    install_bad_alloc_handler(on_bad_alloc, NULL);
+}
+
+static CtxStatus enter(Ctx *ctx) {
+    pthread_mutex_lock(&memory.lock);
+    if (!memory.set) *(void **)&memory.set = dlsym(RTLD_DEFAULT, new_handler);
+    if (memory.set && memory.inside == 0) memory.before = memory.set(on_no_memory);
+    memory.inside++;
+    CtxStatus status = memory.started ? CTX_OK : ctx_protect(ctx, initialize, NULL);
+    memory.started = status == CTX_OK;
+    pthread_mutex_unlock(&memory.lock);
+    return status;
+}
+
+static void leave(void) {
+    pthread_mutex_lock(&memory.lock);
+    if (--memory.inside == 0 && memory.set) memory.set(memory.before);
+    pthread_mutex_unlock(&memory.lock);
 }
 
 CtxStatus llvm_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, initialize);
     Ctx *outer = guarded;
     guarded = ctx;
-    CtxStatus status = ctx_protect(ctx, body, arg);
+    CtxStatus status = enter(ctx);
+    if (status == CTX_OK) status = ctx_protect(ctx, body, arg);
+    leave();
     guarded = outer;
     return status;
 }
+
+/* ---- the host ------------------------------------------------------------------------------ */
+
+static struct {
+    pthread_mutex_t lock;
+    char cpu[64], features[4096];
+} host = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void find_host(Ctx *ctx, void *arg) {
+    (void)ctx, (void)arg;
+    char *name = LLVMGetHostCPUName(), *list = LLVMGetHostCPUFeatures();
+    snprintf(host.features, sizeof host.features, "%s", list ? list : "");
+    snprintf(host.cpu, sizeof host.cpu, "%s", name ? name : "");
+    LLVMDisposeMessage(name);
+    LLVMDisposeMessage(list);
+}
+
+void llvm_host(const char **cpu, const char **features) {
+    pthread_mutex_lock(&host.lock);
+    Ctx *ctx = host.cpu[0] ? NULL : ctx_create(NULL);
+    if (ctx) (void)llvm_protect(ctx, find_host, NULL);
+    ctx_destroy(ctx);
+    pthread_mutex_unlock(&host.lock);
+    *cpu = host.cpu;
+    *features = host.features;
+}
+
+/* ---- objects of LLVM that go with a context ------------------------------------------------- */
 
 static void release_error(void *text) {
     LLVMDisposeErrorMessage(text);

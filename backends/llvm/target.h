@@ -23,6 +23,10 @@ void module_merge(Gen *g, LLVMTargetMachineRef machine);
 void code_load(Gen *g, Code *code, const char *name);
 /// The fault that TG_FAULT asks for (fault.c).
 void fault_inject(Gen *g);
+/// LLVM's names of the CPU this runs on and of its features; they last as long as the process. ""
+/// and
+/// "" where there is no memory.
+void llvm_host(const char **cpu, const char **features);
 /// ctx_protect, in which a fatal error of LLVM is a compiler bug instead of the process's death.
 CtxStatus llvm_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg);
 
