@@ -50,6 +50,25 @@ static void define(Program *p, PtrMap *table, const Item *item) {
 
 static void load_module(Program *p, uint16_t file, bool prelude);
 
+enum { MAX_LIBRARY = 64 };
+
+/// After the message that a file of the library is not there: which it may have been.
+static void hint_library(Ctx *ctx, const char *path) {
+    const char *names[MAX_LIBRARY];
+    int n = 0;
+    if (strncmp(path, "std/", 4) != 0) return;
+    Text all = {.ctx = ctx};
+    for (const struct tg_embedded *f = tg_embedded_files; f->path && n < MAX_LIBRARY; f++) {
+        text_add(&all, "%s%s", n ? ", " : "", f->path);
+        names[n++] = f->path + 4;
+    }
+    const char *close = closest_name(path + 4, names, n);
+    if (close)
+        diag_hint(ctx, "did you mean \"std/%s\"?", close);
+    else
+        diag_hint(ctx, "the library has %s", all.data);
+}
+
 /// Library paths win: a file next to the user's cannot replace std/.
 static void load_import(Program *p, const Module *from, const Item *item) {
     const char *path = item->import.path;
@@ -57,10 +76,12 @@ static void load_import(Program *p, const Module *from, const Item *item) {
     if (!file && p->importer)
         file =
             p->importer->find(p->importer->user, p->ctx, path, ctx_source_path(p->ctx, from->file));
-    if (!file)
+    if (!file) {
         diag(p->ctx, item->import.loc, D_NO_IMPORT, path);
-    else if (!is_loaded(p, file))
+        hint_library(p->ctx, path);
+    } else if (!is_loaded(p, file)) {
         load_module(p, file, false);
+    }
 }
 
 /// Parses a file and, first, all it imports. A file is loaded once, so imports may form cycles.
