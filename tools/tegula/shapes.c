@@ -61,7 +61,7 @@ static bool eval_binary(BinaryOp op, int64_t a, int64_t b, int64_t *out) {
     case BI_ADD: return !__builtin_add_overflow(a, b, out);
     case BI_SUB: return !__builtin_sub_overflow(a, b, out);
     case BI_MUL: return !__builtin_mul_overflow(a, b, out);
-    case BI_DIV: *out = b == 0 || b == -1 ? (b == 0 ? 0 : -a) : a / b; return true;
+    case BI_DIV: return b == -1 ? !__builtin_sub_overflow(0, a, out) : (*out = b ? a / b : 0, true);
     case BI_REM: *out = b == 0 || b == -1 ? 0 : a % b; return true;
     default: return false;
     }
