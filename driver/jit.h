@@ -82,7 +82,8 @@ bool wire_read_answer(Ctx *ctx, Bytes in, Answer *a);
 
 /* ---- serve.c ------------------------------------------------------------------------------- */
 
-/// Answers requests of `in` on `out` until there are no more. False where one was malformed.
+/// Answers requests of `in` on `out` until there are no more. False where one was malformed, or
+/// memory ran out.
 bool serve(int in, int out);
 
 #endif

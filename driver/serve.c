@@ -43,11 +43,11 @@ static void reply(Ctx *ctx, void *arg) {
     request_compile(ctx, &r, false, &a);
     if (a.code) ctx_defer(ctx, (void (*)(void *))code_release, a.code);
     Bytes out = wire_write_answer(ctx, &a);
-    s->ok = write_all(s->out, out.data, out.n);
+    s->ok = write_all(s->out, out.data, out.n) && a.status != TG_ERROR_MEMORY;
 }
 
-/// Each request in a context of its own. Out of memory for the request itself: the process ends,
-/// which the other end understands.
+/// Each request in a context of its own. Out of memory: the process ends and gives back what it
+/// has, which the other end understands.
 static bool answer(int out, Bytes in) {
     Ctx *ctx = ctx_create(NULL);
     if (!ctx) return false;

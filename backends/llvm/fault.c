@@ -2,8 +2,8 @@
 // What LLVM does when it cannot go on, brought about on purpose: TG_FAULT in the environment names
 // a fault that happens when code is generated. Tests use it to see that it ends in a status.
 //
-//     llvm-fatal   a fatal error of LLVM: a status, in process too
-//     abort, segv, hang, oom   end or block the process: a status with TG_COMPILE=process
+//     llvm-fatal, oom     a fatal error of LLVM, no memory: a status, in process too
+//     abort, segv, hang   end or block the process: a status with TG_COMPILE=process
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
