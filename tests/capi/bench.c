@@ -32,7 +32,7 @@ int main(void) {
     int (*volatile direct)(const float *, float *, int64_t, float) = scale;
     tg_module *m;
     tg_kernel *k;
-    float x[N], y[N];
+    float x[N] = {0}, y[N];
     int64_t shape[1] = {N};
     DLTensor tx = tg_dense(x, kDLFloat, 32, 1, shape), ty = tg_dense(y, kDLFloat, 32, 1, shape);
     tg_arg args[3] = {tg_tensor(&tx), tg_tensor(&ty), tg_float(3)};
