@@ -121,7 +121,7 @@ static bool complete(Job *job, Options *o) {
     Dimensions dims;
     if (!fitting_dims(job, &dims)) return false;
     const char **all = ctx_array(job->ctx, const char *, o->args.n + job->kernel->params.n);
-    memcpy(all, o->args.at, sizeof *all * (size_t)o->args.n);
+    if (o->args.n) memcpy(all, o->args.at, sizeof *all * (size_t)o->args.n);
     int n = o->args.n;
     // What --arg says of dims counts for the others, too: they are left to follow from it.
     bool follow = gives_tensor(job);
