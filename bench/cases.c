@@ -189,8 +189,9 @@ static bool make_chain(Case *c, const Row *r) {
 /// dims: N; two inputs.
 static bool make_zip(Case *c, const Row *r) {
     set_shape(c, "%d", (int)r->dims[0]);
-    return input(c, r->type, 1, r->dims) && input(c, r->type, 1, r->dims) &&
-           output(c, r->type, 1, r->dims);
+    for (int i = 0; i < 2; i++)
+        if (!input(c, r->type, 1, r->dims)) return false;
+    return output(c, r->type, 1, r->dims);
 }
 
 /// dims: R, N -> R.

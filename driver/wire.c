@@ -97,7 +97,7 @@ static void text(Wire *w, const char **s) {
     bytes(w, &data, &n);
     if (!w->reading) return;
     *s = NULL;
-    if (n == 0) return;
+    if (n == 0 || !data) return;
     const char *read = data;
     if (memchr(read, 0, n) == read + n - 1)
         *s = read;

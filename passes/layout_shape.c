@@ -342,12 +342,12 @@ static int vector_bits(const BlockAccess *access) {
 
 /// Hands out the rows of the box: `order` lists them, first those of the contiguous dimension.
 static void deal_rows(Ctx *ctx, Layout *l, const BlockAccess *a, const int *order, int vector) {
-    int n = layout_rows(l), at = 0, last = n;
+    int n = layout_rows(l), at = 0;
     for (; at < vector; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));
     for (int i = 0; i < a->lane_bits; i++)
         add_bit(ctx, l, LEVEL_LANE, at < n ? bit(order[at++]) : 0);
     int warps = n - at < a->warp_bits ? n - at : a->warp_bits;
-    last = n - warps;
+    int last = n - warps;
     for (int i = 0; i < a->warp_bits; i++)
         add_bit(ctx, l, LEVEL_WARP, i < warps ? bit(order[last + i]) : 0);
     for (; at < last; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));

@@ -116,7 +116,7 @@ static bool read_extents(Reader *r) {
 /// The images of one level, or the repeats. Levels come in order.
 static bool read_section(Reader *r, int *level) {
     if (accept_word(r, "repeat")) {
-        int64_t odd[MAX_RANK];
+        int64_t odd[MAX_RANK] = {0};
         if (!read_tuple(r, odd)) return false;
         for (int d = 0; d < r->l.rank; d++) r->l.odd[d] = (int32_t)odd[d];
         return true;

@@ -142,9 +142,8 @@ enum { MAX_SAMPLES = 1000, LEAST_SAMPLES = 7 };
 /// Median seconds of a launch; samples are batches of a millisecond or more.
 static bool time_launches(Job *job, double seconds, double *out) {
     static double samples[MAX_SAMPLES];
-    double start = cli_seconds();
     if (!job->executor->launch(job)) return false;
-    start = cli_seconds();
+    double start = cli_seconds();
     if (!job->executor->launch(job)) return false;
     double once = cli_seconds() - start;
     int batch = once < 1e-3 ? (int)(1e-3 / (once > 1e-7 ? once : 1e-7)) + 1 : 1, n = 0;
