@@ -11,16 +11,6 @@
 
 /* ---- dims ---------------------------------------------------------------------------------- */
 
-static bool is_tensor(const Param *p) {
-    return p->type && p->type->kind == TY_TENSOR;
-}
-
-static int find_param(const FnDef *f, const char *name) {
-    for (int i = 0; i < f->params.n; i++)
-        if (f->params.at[i].name.text == name) return i;
-    return -1;
-}
-
 static const Expr *constant_of(const Program *p, const Expr *e) {
     const Item *item = program_find(p, e->name, e->loc.file);
     return item && item->kind == IT_CONST ? item->constant.value : NULL;
@@ -39,7 +29,7 @@ static void add_names(NameWalk *n, const Expr *e) {
     } else if (e->kind == EX_CALL) {
         for (int i = 0; i < e->call.args.n; i++) add_names(n, e->call.args.at[i].value);
     } else if (e->kind == EX_NAME) {
-        if (find_param(n->f, e->name) >= 0 || constant_of(n->a->program, e)) return;
+        if (fn_param(n->f, e->name) >= 0 || constant_of(n->a->program, e)) return;
         for (int i = 0; i < n->out->n; i++)
             if (n->out->data[i] == e->name) return;
         vec_push(n->a->ctx, n->out, e->name);
@@ -49,7 +39,7 @@ static void add_names(NameWalk *n, const Expr *e) {
 void aot_dims(Aot *a, const FnDef *f, AotNames *out) {
     NameWalk n = {a, f, out};
     for (int i = 0; i < f->params.n; i++)
-        for (int d = 0; is_tensor(&f->params.at[i]) && d < f->params.at[i].type->dims.n; d++)
+        for (int d = 0; param_is_tensor(&f->params.at[i]) && d < f->params.at[i].type->dims.n; d++)
             add_names(&n, f->params.at[i].type->dims.at[d].expr);
 }
 
@@ -188,8 +178,8 @@ bool aot_eval(const Program *p, const Expr *e, AotLookup *lookup, void *user, in
 Elem aot_elem(const AotExport *x, int i) {
     const Param *p = &x->kernel->params.at[i];
     const char *name = p->type ? p->type->elem.text : NULL;
-    for (int g = 0; name && g < x->kernel->generics.n; g++)
-        if (x->kernel->generics.at[g].name.text == name) return x->types[g];
+    int g = name ? fn_generic(x->kernel, name) : -1;
+    if (g >= 0) return x->types[g];
     Elem e = name ? elem_by_name(name) : EL_COUNT;
     return e == EL_COUNT && p->constant ? EL_I64 : e;
 }
@@ -218,7 +208,7 @@ static void add_param_args(Aot *a, FunctionBuilder *b) {
     for (int i = 0; i < f->params.n; i++) {
         const Param *p = &f->params.at[i];
         Elem e = aot_elem(b->x, i);
-        bool tensor = is_tensor(p);
+        bool tensor = param_is_tensor(p);
         CArg arg = {.name = p->name.text, .kind = tensor ? CARG_TENSOR : CARG_SCALAR};
         arg.elem = tensor ? e : scalar_in_c(e);
         elem_dlpack(e, &arg.code, &arg.bits);
@@ -240,7 +230,8 @@ static int text_terms(const CExpr *e) {
 static bool add_tensor(Aot *a, FunctionBuilder *b, int i) {
     const Param *p = &b->x->kernel->params.at[i];
     Reader r = {.ctx = a->ctx, .program = a->program, .find = find_argument, .user = b};
-    CParam out = {.arg = i, .optional = p->optional, .rank = is_tensor(p) ? p->type->dims.n : 0};
+    CParam out = {
+        .arg = i, .optional = p->optional, .rank = param_is_tensor(p) ? p->type->dims.n : 0};
     for (int d = 0; d < out.rank && d < MAX_RANK; d++) {
         const Expr *e = p->type->dims.at[d].expr;
         out.dims[d] = read_expr(&r, e);

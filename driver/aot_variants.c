@@ -65,14 +65,8 @@ typedef struct Variants {
     int64_t size;     // of dims that nothing else says
 } Variants;
 
-static bool is_tensor(const Param *p) {
-    return p->type && p->type->kind == TY_TENSOR;
-}
-
 static const NamedValue *find(const AotValues *v, const char *name) {
-    for (int i = 0; i < v->n; i++)
-        if (strcmp(v->data[i].name, name) == 0) return &v->data[i];
-    return NULL;
+    return value_of_name(v->n, v->data, name);
 }
 
 /* ---- instances ----------------------------------------------------------------------------- */
@@ -161,7 +155,7 @@ static Inst *instance(Variants *v) {
             p->known_value = true;
             p->value = value->value;
         }
-        if (is_tensor(param) && !p->null && !shape_tensor(v, param, p)) return NULL;
+        if (param_is_tensor(param) && !p->null && !shape_tensor(v, param, p)) return NULL;
     }
     return inst;
 }
@@ -497,7 +491,7 @@ bool aot_variants(Aot *a, Object *object, AotExport *x) {
     Variants v = {.a = a, .object = object, .x = x};
     for (int i = 0; i < x->kernel->params.n; i++) {
         const Param *p = &x->kernel->params.at[i];
-        for (int d = 0; is_tensor(p) && d < p->type->dims.n; d++)
+        for (int d = 0; param_is_tensor(p) && d < p->type->dims.n; d++)
             v.packs |= p->type->dims.at[d].pack;
     }
     if (!aot_given(a, x)) return false;

@@ -34,16 +34,10 @@ static void estimate(Ctx *ctx, void *arg) {
     t->seconds = cost_estimate(find_kernel(b->code->module, b->code->name), &machine, dim_of, b);
 }
 
-static const NamedValue *value_named(int n, const NamedValue *values, const char *name) {
-    for (int i = 0; i < n; i++)
-        if (strcmp(values[i].name, name) == 0) return &values[i];
-    return NULL;
-}
-
 /// The setting agrees with every pinned value.
 static bool is_allowed(const Config *c, int n, const NamedValue *set) {
     for (int i = 0; i < n; i++) {
-        const NamedValue *v = value_named(c->n, c->values, set[i].name);
+        const NamedValue *v = value_of_name(c->n, c->values, set[i].name);
         if (v && v->value != set[i].value) return false;
     }
     return true;
@@ -56,7 +50,7 @@ static void take(Build *b, int n, const NamedValue *set, const Config *c) {
     inst->n_set = n;
     if (n) memcpy(inst->set, set, sizeof *set * (size_t)n);
     for (int i = 0; i < c->n; i++)
-        if (!value_named(n, set, c->values[i].name)) inst->set[inst->n_set++] = c->values[i];
+        if (!value_of_name(n, set, c->values[i].name)) inst->set[inst->n_set++] = c->values[i];
 }
 
 void build_choose(Build *b) {

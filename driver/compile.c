@@ -33,7 +33,7 @@ static Elem actual_elem(const Param *p, const tg_actual *a) {
 
 /// All that is known at launch, as the command line has it of its arguments.
 static void describe_actual(const Param *p, const tg_actual *a, ParamInst *out) {
-    bool tensor = p->type && p->type->kind == TY_TENSOR;
+    bool tensor = param_is_tensor(p);
     *out = (ParamInst){.elem = actual_elem(p, a), .null = tensor && a->null};
     if (out->null) {
         out->elem = EL_COUNT;

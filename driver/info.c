@@ -38,20 +38,9 @@ _Static_assert((int)MAX_RANK == (int)TG_MAX_RANK, "the compiler and the runtime 
 
 /* ---- parameters ---------------------------------------------------------------------------- */
 
-static bool is_tensor(const Param *p) {
-    return p->type && p->type->kind == TY_TENSOR;
-}
-
-/// Which type parameter a name is, or -1. Names are interned, so that pointers tell.
-static int generic_index(const FnDef *f, const char *name) {
-    for (int i = 0; i < f->generics.n; i++)
-        if (f->generics.at[i].name.text == name) return i;
-    return -1;
-}
-
 /// The name of the pack of a tensor type, and which of its dims it is; NULL where there is none.
 static const char *pack_of(const Param *p, int *at) {
-    for (int i = 0; is_tensor(p) && i < p->type->dims.n; i++) {
+    for (int i = 0; param_is_tensor(p) && i < p->type->dims.n; i++) {
         if (!p->type->dims.at[i].pack) continue;
         *at = i;
         return p->type->dims.at[i].expr->name;
@@ -75,7 +64,7 @@ static int pack_number(const FnDef *f, const char *name) {
 /// The element that is written, or the type parameter; `const n` without a type is an i64.
 static void type_info(const FnDef *f, const Param *p, tg_param_info *out) {
     const char *name = p->type ? p->type->elem.text : "";
-    out->type = (int8_t)generic_index(f, name);
+    out->type = (int8_t)fn_generic(f, name);
     Elem e = elem_by_name(name);
     if (e == EL_COUNT && p->constant) e = EL_I64;
     if (out->type >= 0 || e == EL_COUNT) return;
@@ -87,9 +76,11 @@ static void param_info(const FnDef *f, const Param *p, bool written, tg_param_in
     int at = -1;
     const char *pack = pack_of(p, &at);
     *out = (tg_param_info){.name = p->name.text, .pack_at = (int8_t)at, .pack = -1};
-    out->kind = p->constant ? TG_PARAM_CONST : is_tensor(p) ? TG_PARAM_TENSOR : TG_PARAM_SCALAR;
+    out->kind = p->constant          ? TG_PARAM_CONST
+                : param_is_tensor(p) ? TG_PARAM_TENSOR
+                                     : TG_PARAM_SCALAR;
     if (p->optional) out->flags |= TG_PARAM_OPTIONAL;
-    if (is_tensor(p)) {
+    if (param_is_tensor(p)) {
         out->rank = (int8_t)(p->type->dims.n - (pack != NULL));
         if (written) out->flags |= TG_PARAM_WRITTEN;
     }

@@ -22,19 +22,13 @@ typedef struct Writes {
     VEC(Name) aliases; // let t = x: pairs
 } Writes;
 
-static int find_param(const FnDef *f, const char *name) {
-    for (int i = 0; i < f->params.n; i++)
-        if (f->params.at[i].name.text == name) return i;
-    return -1;
-}
-
 /// The parameter that an expression names, through aliases, or -1.
 static int named_param(const Writes *w, const Expr *x) {
     if (!x || x->kind != EX_NAME) return -1;
     const char *name = x->name;
     for (int i = w->aliases.n - 2; i >= 0; i -= 2)
         if (w->aliases.data[i].text == name) name = w->aliases.data[i + 1].text;
-    return find_param(w->f, name);
+    return fn_param(w->f, name);
 }
 
 /// y[...], (y[...], z[...]), y of rank 0.
@@ -60,7 +54,7 @@ static void note_callee(Writes *w, const Expr *x) {
     const FnDef *f = item->fn;
     const bool *inner = fn_writes(w->p, f, w->known);
     for (int i = 0; i < args->n; i++) {
-        int at = args->at[i].name.text ? find_param(f, args->at[i].name.text) : i;
+        int at = args->at[i].name.text ? fn_param(f, args->at[i].name.text) : i;
         int own = named_param(w, args->at[i].value);
         if (own >= 0 && at >= 0 && at < f->params.n && inner[at]) w->written[own] = true;
     }

@@ -316,3 +316,17 @@ Stmt *new_block(Parser *p, Loc loc, Stmts stmts, Loc end) {
     for (int i = 0; i < stmts.n; i++) over_stmt(p, &s->depth, loc, stmts.at[i]);
     return s;
 }
+
+/* ---- looking up ---------------------------------------------------------------------------- */
+
+int fn_param(const FnDef *f, const char *name) {
+    for (int i = 0; i < f->params.n; i++)
+        if (strcmp(f->params.at[i].name.text, name) == 0) return i;
+    return -1;
+}
+
+int fn_generic(const FnDef *f, const char *name) {
+    for (int i = 0; i < f->generics.n; i++)
+        if (strcmp(f->generics.at[i].name.text, name) == 0) return i;
+    return -1;
+}

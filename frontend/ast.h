@@ -94,7 +94,7 @@ typedef enum BinaryOp {
 #define X(id, spelling) BI_##id,
     AST_BINARIES(X)
 #undef X
-    BI_COUNT,
+        BI_COUNT,
     BI_NONE = BI_COUNT // plain `=` of an assignment
 } BinaryOp;
 
@@ -233,7 +233,7 @@ struct Stmt {
     uint16_t depth;
     Loc loc;
     union {
-        struct { // LET, VAR, SCRATCH
+        struct {            // LET, VAR, SCRATCH
             Names names;    // one, or the pattern of a tuple
             bool pattern;   // was `(a, b)`
             TypeExpr *type; // NULL where it is inferred; then there is one name
@@ -284,6 +284,10 @@ typedef struct Param {
 } Param;
 typedef AST_LIST(Param) Params;
 
+static inline bool param_is_tensor(const Param *p) {
+    return p->type && p->type->kind == TY_TENSOR;
+}
+
 /// `BM = 64 | 128`.
 typedef struct Choice {
     Name name;
@@ -294,9 +298,9 @@ typedef AST_LIST(Choice) Choices;
 typedef struct Clause {
     enum ClauseKind { CL_TUNE, CL_GIVEN, CL_SCHEDULE, CL_REQUIRE } kind;
     Loc loc;
-    Choices choices; // all but REQUIRE
-    Expr *where;              // of TUNE, or NULL
-    Exprs conditions;         // of REQUIRE
+    Choices choices;  // all but REQUIRE
+    Expr *where;      // of TUNE, or NULL
+    Exprs conditions; // of REQUIRE
 } Clause;
 typedef AST_LIST(Clause) Clauses;
 
@@ -341,6 +345,12 @@ extern const char *const expr_kind_name[];
 extern const char *const stmt_kind_name[];
 extern const char *const unary_spelling[];
 extern const char *const binary_spelling[];
+
+/* ---- looking up (ast.c) -------------------------------------------------------------------- */
+
+/// Index of the parameter, of the type parameter of this name; -1 where there is none.
+int fn_param(const FnDef *f, const char *name);
+int fn_generic(const FnDef *f, const char *name);
 
 /* ---- printing (ast_print.c) ---------------------------------------------------------------- */
 

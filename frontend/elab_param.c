@@ -17,22 +17,18 @@
 
 /* ---- what the instance says ---------------------------------------------------------------- */
 
-static const NamedValue *find_value(const NamedValue *v, int n, const char *name) {
+const NamedValue *value_of_name(int n, const NamedValue *values, const char *name) {
     for (int i = 0; i < n; i++)
-        if (strcmp(v[i].name, name) == 0) return &v[i];
+        if (strcmp(values[i].name, name) == 0) return &values[i];
     return NULL;
 }
 
 const NamedValue *inst_dim(const Inst *inst, const char *name) {
-    return find_value(inst->dims, inst->n_dims, name);
+    return value_of_name(inst->n_dims, inst->dims, name);
 }
 
 const NamedValue *inst_set(const Inst *inst, const char *name) {
-    return find_value(inst->set, inst->n_set, name);
-}
-
-static bool is_tensor(const Param *p) {
-    return p->type && p->type->kind == TY_TENSOR;
+    return value_of_name(inst->n_set, inst->set, name);
 }
 
 /* ---- type parameters ----------------------------------------------------------------------- */
@@ -519,9 +515,9 @@ static void set_tensor_dims(Elab *e, KParam *kp) {
 static void describe_use(KParam *kp) {
     const Param *p = kp->p;
     *kp->use = (ParamUse){.name = p->name.text,
-                          .kind = p->constant    ? PARAM_CONST
-                                  : is_tensor(p) ? PARAM_TENSOR
-                                                 : PARAM_SCALAR,
+                          .kind = p->constant          ? PARAM_CONST
+                                  : param_is_tensor(p) ? PARAM_TENSOR
+                                                       : PARAM_SCALAR,
                           .elem = kp->elem,
                           .rank = kp->n_axes,
                           .optional = p->optional,
@@ -541,11 +537,11 @@ static bool read_params(Elab *e) {
     for (int i = 0; i < k->def->params.n; i++) {
         KParam *kp = &k->params[i];
         *kp = (KParam){.p = &k->def->params.at[i], .inst = &k->inst->params[i], .use = &k->uses[i]};
-        ok &= read_param(e, kp) && (!is_tensor(kp->p) || kp->inst->null || read_pack(e, kp));
+        ok &= read_param(e, kp) && (!param_is_tensor(kp->p) || kp->inst->null || read_pack(e, kp));
     }
     for (int i = 0; ok && i < k->packs.n; i++) group_pack(k, k->packs.data[i]);
     for (int i = 0; ok && i < k->def->params.n; i++)
-        if (is_tensor(k->params[i].p) && !k->params[i].inst->null)
+        if (param_is_tensor(k->params[i].p) && !k->params[i].inst->null)
             ok &= read_axes(e, &k->params[i]);
     return ok;
 }
@@ -556,17 +552,17 @@ static void bind_param(Elab *e, KParam *kp) {
     if (kp->tensor) {
         set_tensor_dims(e, kp);
         scope_bind(e, kp->p->name, BIND_PARAM, val_tensor(kp->tensor));
-    } else if (is_tensor(kp->p)) {
+    } else if (param_is_tensor(kp->p)) {
         scope_bind(e, kp->p->name, BIND_PARAM, val_absent());
     }
 }
 
 /// The region's argument of a parameter; scalars are bound, so that dims may name them.
 static void add_arg(Elab *e, KParam *kp) {
-    if (kp->p->constant || (is_tensor(kp->p) && kp->inst->null)) return;
+    if (kp->p->constant || (param_is_tensor(kp->p) && kp->inst->null)) return;
     const Type *type = ty_scalar(e->ir, kp->elem); // of a tensor: until its dims are read
     Value *v = region_add_arg(e->ir, e->kernel->op->regions[0], type, kp->p->name.text);
-    if (!is_tensor(kp->p)) {
+    if (!param_is_tensor(kp->p)) {
         scope_bind(e, kp->p->name, BIND_PARAM, val_ir(v));
         return;
     }

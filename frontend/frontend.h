@@ -53,6 +53,9 @@ typedef struct NamedValue {
     int64_t value;
 } NamedValue;
 
+/// The first of this name, or NULL.
+const NamedValue *value_of_name(int n, const NamedValue *values, const char *name);
+
 /// One instance of a kernel: everything that elaboration depends on. Names are as in the source.
 typedef struct Inst {
     const FnDef *kernel;

@@ -152,7 +152,7 @@ static void bind_known(Elab *e, const Inst *inst) {
         const Param *p = &inst->kernel->params.at[i];
         const ParamInst *known = &inst->params[i];
         if (p->constant && known->known_value) add_value(e->ctx, &all, p->name.text, known->value);
-        bool shaped = known->known_shape && p->type && p->type->kind == TY_TENSOR;
+        bool shaped = known->known_shape && param_is_tensor(p);
         for (int k = 0; shaped && k < p->type->dims.n && k < known->rank; k++) {
             const Dim *dim = &p->type->dims.at[k];
             if (dim->pack) break;

@@ -44,8 +44,9 @@ static bool choose_dims(Job *job, int64_t otherwise, Dimensions *dims) {
     for (int i = 0; i < job->o->dims.n; i++)
         if (!take_dim(job, job->o->dims.at[i], dims)) return false;
     for (int i = 0; i < job->kernel->params.n; i++) {
-        const TypeExpr *t = job->kernel->params.at[i].type;
-        for (int d = 0; t && t->kind == TY_TENSOR && d < t->dims.n; d++) {
+        const Param *p = &job->kernel->params.at[i];
+        const TypeExpr *t = p->type;
+        for (int d = 0; param_is_tensor(p) && d < t->dims.n; d++) {
             const Expr *e = t->dims.at[d].expr;
             if (e->kind != EX_NAME || dims_find(dims, e->name)) continue;
             dims_set(job->ctx, dims, e->name, otherwise);
@@ -74,9 +75,9 @@ static bool fitting_dims(Job *job, Dimensions *dims) {
         int64_t most = 0, extents[MAX_RANK];
         if (!choose_dims(job, extent, dims)) return false;
         for (int i = 0; i < job->kernel->params.n; i++) {
-            const TypeExpr *t = job->kernel->params.at[i].type;
+            const Param *p = &job->kernel->params.at[i];
             int rank;
-            int64_t n = t && t->kind == TY_TENSOR ? elements(dims, t, extents, &rank) : 0;
+            int64_t n = param_is_tensor(p) ? elements(dims, p->type, extents, &rank) : 0;
             if (n > most) most = n;
         }
         if (most <= MOST_ELEMENTS || extent == 1) return true;
@@ -90,13 +91,9 @@ static bool is_given(const Options *o, const char *name) {
     return false;
 }
 
-static bool is_tensor(const Param *p) {
-    return p->type && p->type->kind == TY_TENSOR;
-}
-
 /// "x=rand(1024,1024)", "scale=1"; NULL for what needs no argument.
 static const char *made_up(Job *job, const Dimensions *dims, const Param *p) {
-    if (!is_tensor(p)) return ctx_format(job->ctx, "%s=1", p->name.text);
+    if (!param_is_tensor(p)) return ctx_format(job->ctx, "%s=1", p->name.text);
     if (p->optional) return NULL;
     int rank;
     int64_t extents[MAX_RANK];
@@ -111,7 +108,7 @@ static const char *made_up(Job *job, const Dimensions *dims, const Param *p) {
 static bool gives_tensor(const Job *job) {
     for (int i = 0; i < job->kernel->params.n; i++) {
         const Param *p = &job->kernel->params.at[i];
-        if (is_tensor(p) && is_given(job->o, p->name.text)) return true;
+        if (param_is_tensor(p) && is_given(job->o, p->name.text)) return true;
     }
     return false;
 }
@@ -127,7 +124,7 @@ static bool complete(Job *job, Options *o) {
     bool follow = gives_tensor(job);
     for (int i = 0; i < job->kernel->params.n; i++) {
         const Param *p = &job->kernel->params.at[i];
-        if (is_given(o, p->name.text) || (is_tensor(p) && follow)) continue;
+        if (is_given(o, p->name.text) || (param_is_tensor(p) && follow)) continue;
         const char *arg = made_up(job, &dims, p);
         if (arg) all[n++] = arg;
     }

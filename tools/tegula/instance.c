@@ -62,14 +62,7 @@ static const char *param_elem(const Job *job, int i) {
 }
 
 static bool is_tensor(const Job *job, int i) {
-    const TypeExpr *t = param(job, i)->type;
-    return t && t->kind == TY_TENSOR;
-}
-
-static int find_param(const Job *job, const char *name) {
-    for (int i = 0; i < job->kernel->params.n; i++)
-        if (strcmp(param(job, i)->name.text, name) == 0) return i;
-    return -1;
+    return param_is_tensor(param(job, i));
 }
 
 static bool no_such_param(Job *job, const char *option, const char *name) {
@@ -108,12 +101,6 @@ typedef struct Types {
     bool *given; // by --type: arguments that disagree are wrong
 } Types;
 
-static int generic_index(const Job *job, const char *name) {
-    for (int i = 0; i < job->kernel->generics.n; i++)
-        if (strcmp(job->kernel->generics.at[i].name.text, name) == 0) return i;
-    return -1;
-}
-
 /// --type T=f16, for each type parameter at most one.
 static bool take_types(Job *job, Types *types) {
     int n = job->kernel->generics.n;
@@ -123,7 +110,7 @@ static bool take_types(Job *job, Types *types) {
     for (int i = 0; i < job->o->types.n; i++) {
         const char *name, *text = args_pair(job->ctx, "type", job->o->types.at[i], &name);
         if (!text) return false;
-        int g = generic_index(job, name);
+        int g = fn_generic(job->kernel, name);
         if (g < 0 || elem_by_name(text) == EL_COUNT) {
             cli_error(g < 0 ? "--type %s: kernel '%s' has no type parameter of this name"
                             : "--type %s: this is no element type",
@@ -138,7 +125,7 @@ static bool take_types(Job *job, Types *types) {
 
 /// The element parameter i must have, or EL_COUNT while its type parameter is open.
 static Elem declared_elem(const Job *job, const Types *types, int i) {
-    int g = generic_index(job, param_elem(job, i));
+    int g = fn_generic(job->kernel, param_elem(job, i));
     return g >= 0 ? types->elems[g] : elem_by_name(param_elem(job, i));
 }
 
@@ -158,14 +145,14 @@ static int round_of(const char *spec) {
 
 static const Argument *find_argument(void *user, const char *name) {
     const Job *job = user;
-    int i = find_param(job, name);
+    int i = fn_param(job->kernel, name);
     return i < 0 ? NULL : &job->args[i];
 }
 
 /// What the parameter says decides how the text is read: `3` is an integer or a float, a u2 file
 /// may be bf16. An argument settles its type parameter for those made after it.
 static bool make_argument(Job *job, Types *types, int i, const char *spec) {
-    int g = generic_index(job, param_elem(job, i));
+    int g = fn_generic(job->kernel, param_elem(job, i));
     Wanted wanted = {
         .name = param(job, i)->name.text,
         .scalar = !is_tensor(job, i),
@@ -191,7 +178,7 @@ static bool make_arguments(Job *job, Types *types) {
             const char *name, *spec = args_pair(job->ctx, "arg", job->o->args.at[k], &name);
             if (!spec) return false;
             if (round_of(spec) != round) continue;
-            int i = find_param(job, name);
+            int i = fn_param(job->kernel, name);
             if (i < 0) return no_such_param(job, "arg", name);
             if (job->args[i].kind != ARG_MISSING) {
                 cli_error("two --arg for '%s'", name);
