@@ -204,3 +204,28 @@ def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=
     CASES.append(Case(name or f"{kernel}-{len(CASES)}", path, kernel, args, expect, length, ulps,
                       scale or {}, list(tune), types or {}, targets, fails, tuple(flags),
                       out_types or {}, computes))
+
+
+# ---- random numbers -------------------------------------------------------------------------------
+
+def philox(seed, n):
+    """The first word of Philox4x32-10 on counters 0 .. n - 1 (Salmon et al. 2011), as [0, 1)."""
+    i = np.arange(n, dtype=np.uint64)
+    m32 = np.uint64(0xFFFFFFFF)
+    x = [i & m32, i >> np.uint64(32), np.zeros(n, np.uint64), np.zeros(n, np.uint64)]
+    k = [np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32)]
+    for _ in range(10):
+        a, b = np.uint64(0xD2511F53) * x[0], np.uint64(0xCD9E8D57) * x[2]
+        x = [
+            (b >> np.uint64(32)) ^ x[1] ^ k[0],
+            b & m32,
+            (a >> np.uint64(32)) ^ x[3] ^ k[1],
+            a & m32,
+        ]
+        k = [(k[0] + np.uint64(0x9E3779B9)) & m32, (k[1] + np.uint64(0xBB67AE85)) & m32]
+    return (x[0] >> np.uint64(8)).astype(np.float64) * 2.0**-24
+
+
+def dropout(x, p, seed, **_):
+    keep = philox(seed, x.size).reshape(x.shape) >= np.float32(p)
+    return {"y": np.where(keep, x / (1 - p), 0)}
