@@ -3,6 +3,7 @@
 // the ratio of medians, and JSON. See --help.
 #include "bench/bench.h"
 #include "tools/roofs.h"
+#include "tools/timing.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -26,12 +27,6 @@ typedef struct Result {
     double error;      // beside the largest expected value
     bool right;
 } Result;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /// Threads of the side that just ran may still spin; a pause lets them go to sleep.
 static void settle(void) {
@@ -76,16 +71,6 @@ typedef struct Samples {
     double at[MAX_SAMPLES];
 } Samples;
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(Samples *s) {
-    qsort(s->at, (size_t)s->n, sizeof *s->at, by_value);
-    return s->n ? s->at[s->n / 2] : 0;
-}
-
 typedef struct Side {
     void (*run)(Case *c);
     int times; // so many runs are one sample, of a millisecond or more
@@ -101,9 +86,9 @@ static void run_copy(Case *c) {
 }
 
 static double sample(const Side *side, Case *c) {
-    double start = now();
+    double start = seconds_now();
     for (int i = 0; i < side->times; i++) side->run(c);
-    return (now() - start) / side->times;
+    return (seconds_now() - start) / side->times;
 }
 
 static void calibrate(Side *side, Case *c) {
@@ -115,8 +100,9 @@ static void calibrate(Side *side, Case *c) {
 
 /// Alternates batches of samples of both sides until the time is up, five rounds at least.
 static void alternate(Case *c, double seconds, Side *a, Side *b) {
-    double end = now() + seconds;
-    for (int round = 0; (round < 5 || now() < end) && a->samples.n + 4 <= MAX_SAMPLES; round++) {
+    double end = seconds_now() + seconds;
+    for (int round = 0; (round < 5 || seconds_now() < end) && a->samples.n + 4 <= MAX_SAMPLES;
+         round++) {
         Side *sides[2] = {a, b};
         for (int k = 0; k < 2; k++) {
             Side *side = sides[k];
@@ -141,8 +127,8 @@ static bool measure(Case *c, int threads, double seconds, Result *out) {
         calibrate(&ours, c);
         calibrate(&peer, c);
         alternate(c, seconds, &ours, &peer);
-        out->ours = median(&ours.samples);
-        out->peer = c->peer ? median(&peer.samples)
+        out->ours = median_of(ours.samples.at, ours.samples.n);
+        out->peer = c->peer ? median_of(peer.samples.at, peer.samples.n)
                             : c->bytes / roofs_copy(threads, (int64_t)(c->bytes / 2));
     }
     if (c->peer) c->peer->release(c);

@@ -5,22 +5,16 @@
 #include "tools/roofs.h"
 
 #include "runtime/compiler.h"
+#include "tools/timing.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- all threads at once ------------------------------------------------------------------- */
 
@@ -67,10 +61,10 @@ static double crew_run(Crew *crew) {
     double best = 0;
     for (int i = 0; i < ROUNDS && started == crew->threads; i++) {
         pthread_barrier_wait(&crew->start);
-        double begin = now();
+        double begin = seconds_now();
         crew->work(crew, 0);
         pthread_barrier_wait(&crew->end);
-        double seconds = now() - begin;
+        double seconds = seconds_now() - begin;
         if (i == 1 || seconds < best) best = seconds; // round 0 warms up
     }
     // Threads that wait for one that never came are left to wait.
@@ -197,9 +191,14 @@ static void measure_arithmetic(Roofs *r) {
 
 #endif
 
-Roofs roofs_measure(int threads) {
+Roofs roofs_arithmetic(int threads) {
     Roofs r = {.threads = threads > 0 ? threads : 1};
-    r.copy = roofs_copy(r.threads, (int64_t)256 << 20);
     measure_arithmetic(&r);
+    return r;
+}
+
+Roofs roofs_measure(int threads) {
+    Roofs r = roofs_arithmetic(threads);
+    r.copy = roofs_copy(r.threads, (int64_t)256 << 20);
     return r;
 }

@@ -15,6 +15,8 @@ typedef struct Roofs {
 
 /// Takes about a third of a second for each roof.
 Roofs roofs_measure(int threads);
+/// The same without the copy, whose roof is 0.
+Roofs roofs_arithmetic(int threads);
 /// Bytes a second of a copy of an array of this size, which may fit a cache.
 double roofs_copy(int threads, int64_t bytes);
 

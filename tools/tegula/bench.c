@@ -140,16 +140,16 @@ enum { MAX_SAMPLES = 1000, LEAST_SAMPLES = 7 };
 static bool time_launches(Job *job, double seconds, double *out) {
     static double samples[MAX_SAMPLES];
     if (!job->executor->launch(job)) return false;
-    double start = cli_seconds();
+    double start = seconds_now();
     if (!job->executor->launch(job)) return false;
-    double once = cli_seconds() - start;
+    double once = seconds_now() - start;
     int batch = once < 1e-3 ? (int)(1e-3 / (once > 1e-7 ? once : 1e-7)) + 1 : 1, n = 0;
-    for (double end = cli_seconds() + seconds;
-         n < MAX_SAMPLES && (n < LEAST_SAMPLES || cli_seconds() < end); n++) {
-        start = cli_seconds();
+    for (double end = seconds_now() + seconds;
+         n < MAX_SAMPLES && (n < LEAST_SAMPLES || seconds_now() < end); n++) {
+        start = seconds_now();
         for (int i = 0; i < batch; i++)
             if (!job->executor->launch(job)) return false;
-        samples[n] = (cli_seconds() - start) / batch;
+        samples[n] = (seconds_now() - start) / batch;
     }
     *out = median_of(samples, n);
     return true;
@@ -197,7 +197,7 @@ static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
     if (!time_launches(job, budget, &row->seconds)) return false;
     row->title = job_title(job);
     row->config = config_text(job);
-    row->roofs = roofs_measure(threads);
+    row->roofs = roofs_arithmetic(threads);
     row->copy = row->bytes >= 2 ? roofs_copy(threads, (int64_t)(row->bytes / 2)) : 0;
     return true;
 }

@@ -4,6 +4,7 @@
 #define TOOLS_TEGULA_CLI_H
 
 #include "driver/driver.h"
+#include "tools/timing.h"
 
 /// Exit codes. USER: the input has errors. USAGE: the command line has. BUG: Tegula has.
 enum { EXIT_OK, EXIT_USER, EXIT_USAGE, EXIT_BUG };
@@ -49,7 +50,6 @@ void cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /// Prints all diagnostics of ctx that were not printed yet. Returns the number of errors.
 int cli_diagnostics(Ctx *ctx);
 bool cli_colour(int fd);
-double cli_seconds(void); // monotonic
 
 /* ---- source.c ------------------------------------------------------------------------------ */
 

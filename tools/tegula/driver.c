@@ -24,14 +24,14 @@ static void print_times(const Job *job, const Pass *const *pipeline, int n, cons
 
 bool job_passes(Job *job) {
     int n = cpu_pipeline_length;
-    double start = cli_seconds();
+    double start = seconds_now();
     job->build.passes = (PassOptions){.verify_each = job->o->verify_each,
                                       .time = job->o->time_passes,
                                       .dump_after = job->o->dump_after,
                                       .dump = dump,
                                       .seconds = ctx_array(job->ctx, double, n)};
     bool ok = build_passes(&job->build);
-    job->seconds[1] += cli_seconds() - start;
+    job->seconds[1] += seconds_now() - start;
     if (job->o->time_passes) print_times(job, cpu_pipeline, n, job->build.passes.seconds);
     return ok;
 }
@@ -71,9 +71,9 @@ static void release_code(void *code) {
 /// Machine code, and the texts of `texts`; NULL after errors.
 static Code *compile_cpu(Job *job, int texts, bool load) {
     if (!job_passes(job)) return NULL;
-    double start = cli_seconds();
+    double start = seconds_now();
     Code *code = build_code(&job->build, NULL, texts, load);
-    double seconds = cli_seconds() - start;
+    double seconds = seconds_now() - start;
     job->seconds[1] += seconds;
     if (job->o->time_passes) fprintf(stderr, "%10.3f ms  code\n", seconds * 1e3);
     if (code) ctx_defer(job->ctx, release_code, code);

@@ -38,13 +38,3 @@ const char *time_text(Ctx *ctx, double s) {
            : s < 1.0 ? ctx_format(ctx, "%.3g ms", s * 1e3)
                      : ctx_format(ctx, "%.3g s", s);
 }
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double median_of(double *x, int n) {
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    return n ? x[n / 2] : 0;
-}

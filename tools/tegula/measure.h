@@ -12,7 +12,5 @@ int64_t job_bytes(const Job *job);
 bool job_flops(Job *job, double *out);
 /// "3.1 ms"
 const char *time_text(Ctx *ctx, double seconds);
-/// Sorts x.
-double median_of(double *x, int n);
 
 #endif

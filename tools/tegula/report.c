@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 bool cli_colour(int fd) {
@@ -50,10 +49,4 @@ int cli_diagnostics(Ctx *ctx) {
     fflush(stdout);
     ctx_protect(ctx, print_diagnostics, NULL); // memory may be what the message is about
     return diag_errors(ctx);
-}
-
-double cli_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }

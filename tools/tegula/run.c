@@ -74,15 +74,15 @@ static bool report_times(Job *job, double run_seconds) {
 /// One launch, then --repeat more; the median of those, or the one.
 static bool run_timed(Job *job, double *seconds) {
     int64_t n = job->o->repeat;
-    double start = cli_seconds();
+    double start = seconds_now();
     if (!job->executor->launch(job)) return false;
-    *seconds = cli_seconds() - start;
+    *seconds = seconds_now() - start;
     if (n == 0) return true;
     double *times = ctx_array(job->ctx, double, n);
     for (int64_t i = 0; i < n; i++) {
-        start = cli_seconds();
+        start = seconds_now();
         if (!job->executor->launch(job)) return false;
-        times[i] = cli_seconds() - start;
+        times[i] = seconds_now() - start;
     }
     *seconds = median_of(times, (int)n);
     return true;

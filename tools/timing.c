@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The clock and the median that every measurement uses.
+#include "tools/timing.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+double seconds_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double median_of(double *x, int n) {
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    return n ? x[n / 2] : 0;
+}
