@@ -36,6 +36,7 @@ enum tg_site_kind {
 };
 
 typedef struct tg_env tg_env;
+typedef struct tg_tensormap tg_tensormap; // below, like all of GPUs
 
 /// One task of a launch. `arena` is this thread's memory, aligned to 64 bytes. Returns 0 or what
 /// `fail` returned.
@@ -55,16 +56,106 @@ struct tg_env {
     int32_t (*fail)(const tg_env *env, const tg_site *site, const uint64_t *values);
     void (*print)(const tg_env *env, const tg_site *site, const uint64_t *values);
     void *user;
+    /// Launches device function number `function` of the variant's image on a grid of `programs`
+    /// CTAs, after the launches before it; returns when it is on its way, with 0 or the status to
+    /// return. args: a pointer to the value of each parameter (tg_device_function).
+    int32_t (*dispatch)(const tg_env *env, int32_t function, int64_t programs, void *const *args);
+    /// Fills in `out`, 128 bytes aligned to 64, for a tensor: dims and strides of each of its
+    /// dimensions, in elements. 0, or the status to return.
+    int32_t (*tensormap)(const tg_env *env, const tg_tensormap *how, void *data,
+                         const int64_t *dims, const int64_t *strides, void *out);
 };
 
 /// A compiled kernel.
 typedef int32_t tg_entry(const tg_slot *args, const tg_env *env);
 
+/* ---- code of GPUs ---------------------------------------------------------------------------- */
+// The host code of a GPU kernel is CPU code as any other; what it runs on the device are functions
+// of an image. Its tensors and its workspace are in the device's memory.
+
+/// How blocks of a tensor are copied by hardware (TMA). Dimensions count from the innermost one.
+/// Element types are numbered as CUDA does it.
+struct tg_tensormap {
+    uint8_t type;    // enum tg_tensormap_type
+    uint8_t rank;    // 1 to 5
+    uint8_t swizzle; // in bytes: 0, 32, 64, 128
+    uint8_t fill;    // what elements outside read: 0 zeros, 1 NaNs
+    uint8_t axes[8]; // dimension i of the map is dimension axes[i] of the tensor
+    int32_t box[5];  // extents of a block
+};
+enum tg_tensormap_type {
+    TG_MAP_U8,
+    TG_MAP_U16,
+    TG_MAP_U32,
+    TG_MAP_I32,
+    TG_MAP_U64,
+    TG_MAP_I64,
+    TG_MAP_F16,
+    TG_MAP_F32,
+    TG_MAP_F64,
+    TG_MAP_BF16,
+    TG_MAP_F32_FTZ,
+    TG_MAP_TF32, // f32, rounded when it is read
+    TG_MAP_TF32_FTZ,
+};
+enum { TG_TENSORMAP_BYTES = 128 };
+
+enum tg_device_flags { TG_DEVICE_FAULTS = 1 }; // a last parameter: const tg_faults *
+
+/// A function of an image. Parameters in order, flattened: a tensor is its data pointer, then each
+/// extent that is not in the code (int64_t), then each such stride (int64_t, elements); a scalar is
+/// its element (bool: 1 byte); a tensor map is its 128 bytes.
+typedef struct tg_device_function {
+    const char *name;
+    int32_t threads;      // of a program's CTA
+    int32_t cluster;      // CTAs of a cluster, which divides the grid; 1: none
+    int32_t shared_bytes; // dynamic shared memory of a CTA
+    int32_t n_args;       // without the hidden last one
+    int32_t flags, reserved;
+} tg_device_function;
+
+/// Where asserts, checks and prints of device code write. Words of 8 bytes follow, in records: site
+/// number | number of values << 32, the program, the values (as tg_site has them). Room is claimed
+/// by adding to `used`; a record that does not fit is not written. It is zero but for `capacity` at
+/// a launch.
+typedef struct tg_faults {
+    uint32_t used, capacity; // in words
+    uint32_t failed;         // not 0: an assert or a check failed
+    uint32_t reserved;
+    // uint64_t words[capacity]
+} tg_faults;
+
+enum tg_image_kind {
+    TG_IMAGE_PTX,   // text; the NUL byte at its end counts
+    TG_IMAGE_CUBIN, // machine code
+    TG_IMAGE_CALL,  // functions of this process: a simulated device, whose memory is the host's
+};
+
+/// The device code of a variant, in writable memory.
+typedef struct tg_image tg_image;
+struct tg_image {
+    int32_t kind; // enum tg_image_kind
+    int32_t n_functions, n_sites, reserved;
+    const char *target; // "sm_90a": what it was compiled for
+    const void *bytes;
+    uint64_t size;
+    const tg_device_function *functions;
+    const tg_site *const *sites; // of asserts and prints, by number
+    /// Of kind CALL: what the runtime calls in place of a driver. args has the hidden parameter;
+    /// dispatch returns when the function has run; it fails through env->fail.
+    int32_t (*dispatch)(const tg_image *image, const tg_env *env, int32_t function,
+                        int64_t programs, void *const *args);
+    int32_t (*tensormap)(const tg_image *image, const tg_env *env, const tg_tensormap *how,
+                         void *data, const int64_t *dims, const int64_t *strides, void *out);
+    void *user;  // of these two
+    void *state; // the runtime's; NULL before the first use
+};
+
 /* ---- kernels as data ----------------------------------------------------------------------- */
 // An object file that `tegula build` made, and the just-in-time compiler, describe a kernel to the
 // runtime by the same constant data. The runtime binds the arguments, picks a variant, runs it.
 
-enum { TG_ABI = 1, TG_MAX_RANK = 8, TG_MAX_PARAMS = 64 };
+enum { TG_ABI = 2, TG_MAX_RANK = 8, TG_MAX_PARAMS = 64 };
 
 enum tg_param_kind { TG_PARAM_TENSOR, TG_PARAM_SCALAR, TG_PARAM_CONST };
 enum tg_param_flags { TG_PARAM_OPTIONAL = 1, TG_PARAM_WRITTEN = 2, TG_PARAM_BOOL = 4 };
@@ -123,6 +214,7 @@ typedef struct tg_variant {
     const uint8_t *inplace; // pairs of parameters that may be one view
     const char *config;     // "BM=64 BN=32": the tune values, for people
     int16_t level, n_facts, n_hints, n_params, n_inplace, reserved[3];
+    tg_image *image; // what `entry` launches; NULL: the variant runs on the CPU
 } tg_variant;
 
 typedef struct tg_kernel_info {

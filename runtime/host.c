@@ -166,7 +166,12 @@ rt_launcher *rt_launcher_create(tg_context *context) {
     for (int i = 0; i <= context->threads; i++) {
         rt_worker *w = &l->workers[i];
         w->launcher = l;
-        w->env = (tg_env){env_parallel_for, env_workspace, env_arena, env_fail, env_print, w};
+        w->env = (tg_env){.parallel_for = env_parallel_for,
+                          .workspace = env_workspace,
+                          .arena = env_arena,
+                          .fail = env_fail,
+                          .print = env_print,
+                          .user = w};
     }
     return l;
 }

@@ -14,7 +14,10 @@
 _Static_assert(offsetof(tg_env, workspace) == ENV_WORKSPACE * sizeof(void *) &&
                    offsetof(tg_env, arena) == ENV_ARENA * sizeof(void *) &&
                    offsetof(tg_env, fail) == ENV_FAIL * sizeof(void *) &&
-                   offsetof(tg_env, print) == ENV_PRINT * sizeof(void *),
+                   offsetof(tg_env, print) == ENV_PRINT * sizeof(void *) &&
+                   offsetof(tg_env, dispatch) == ENV_DISPATCH * sizeof(void *) &&
+                   offsetof(tg_env, tensormap) == ENV_TENSORMAP * sizeof(void *) &&
+                   sizeof(tg_env) == ENV_FIELDS * sizeof(void *),
                "the functions of tg_env stand in the order of ENV_*");
 _Static_assert(sizeof(tg_slot) == 24 && sizeof(tg_site) == 48, "as declared below");
 
@@ -26,7 +29,9 @@ static void declare_abi(Cpu *c) {
     Gen *g = c->gen;
     LLVMTypeRef p = g->ptr, i64 = g->i64, i32 = g->i32;
     c->slot = LLVMStructTypeInContext(g->llvm, (LLVMTypeRef[]){p, p, p}, 3, false);
-    c->env = LLVMStructTypeInContext(g->llvm, (LLVMTypeRef[]){p, p, p, p, p, p}, 6, false);
+    LLVMTypeRef env[ENV_FIELDS];
+    for (int i = 0; i < ENV_FIELDS; i++) env[i] = p;
+    c->env = LLVMStructTypeInContext(g->llvm, env, ENV_FIELDS, false);
     c->site = LLVMStructCreateNamed(g->llvm, "tg_site");
     LLVMTypeRef fields[9] = {i32, i32, i32, i32, i32, i32, p, p, p};
     LLVMStructSetBody(c->site, fields, 9, false);
@@ -36,6 +41,8 @@ static void declare_abi(Cpu *c) {
     c->env_fn[ENV_ARENA] = function_type(p, 2, (LLVMTypeRef[]){p, i64});
     c->env_fn[ENV_FAIL] = function_type(i32, 3, (LLVMTypeRef[]){p, p, p});
     c->env_fn[ENV_PRINT] = function_type(g->void_, 3, (LLVMTypeRef[]){p, p, p});
+    c->env_fn[ENV_DISPATCH] = function_type(i32, 4, (LLVMTypeRef[]){p, i32, i64, p});
+    c->env_fn[ENV_TENSORMAP] = function_type(i32, 6, (LLVMTypeRef[]){p, p, p, p, p, p});
 }
 
 static void set_attribute(Cpu *c, LLVMValueRef fn, const char *name) {

@@ -161,7 +161,17 @@ void atomic_element(Emit *e, Op *op, const Place *p);
 /* ---- effects.c ----------------------------------------------------------------------------- */
 
 /// The functions of tg_env, in order.
-enum { ENV_PARALLEL_FOR, ENV_WORKSPACE, ENV_ARENA, ENV_FAIL, ENV_PRINT };
+enum {
+    ENV_PARALLEL_FOR,
+    ENV_WORKSPACE,
+    ENV_ARENA,
+    ENV_FAIL,
+    ENV_PRINT,
+    ENV_USER, // no function
+    ENV_DISPATCH,
+    ENV_TENSORMAP,
+    ENV_FIELDS
+};
 LLVMValueRef env_call(Emit *e, int index, int n, LLVMValueRef *args);
 /// n times 8 bytes of the function's stack frame.
 LLVMValueRef stack_slots(Emit *e, int n);

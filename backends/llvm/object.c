@@ -29,7 +29,7 @@ LLVMContextRef object_llvm(const Object *o) {
 /* ---- the structures of runtime/abi.h and tegula.h in LLVM's types --------------------------- */
 
 _Static_assert(sizeof(tg_fact) == 16 && sizeof(tg_hint) == 16, "as declared below");
-_Static_assert(sizeof(tg_param_info) == 16 && sizeof(tg_variant) == 64, "as declared below");
+_Static_assert(sizeof(tg_param_info) == 16 && sizeof(tg_variant) == 72, "as declared below");
 _Static_assert(sizeof(tg_kernel_info) == 48 && sizeof(tg_kernel) == 24, "as declared below");
 
 static LLVMTypeRef structure(Object *o, const char *name, int n, LLVMTypeRef *fields) {
@@ -48,8 +48,9 @@ static void declare_types(Object *o) {
     o->fact = structure(o, "tg_fact", FIELDS(i8, i8, i8, i8, i32, i64));
     o->hint = structure(o, "tg_hint", FIELDS(i8, i8, LLVMArrayType2(i8, 6), i64));
     o->param = structure(o, "tg_param_info", FIELDS(p, i8, i8, i8, i8, i8, i8, i8, i8));
-    o->variant = structure(
-        o, "tg_variant", FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, LLVMArrayType2(i16, 3)));
+    o->variant =
+        structure(o, "tg_variant",
+                  FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, LLVMArrayType2(i16, 3), p));
     o->info = structure(o, "tg_kernel_info", FIELDS(p, p, p, p, i32, i32, i32, i32));
     o->kernel = structure(o, "tg_kernel", FIELDS(i32, i32, p, p));
     o->arg = structure(o, "tg_arg", FIELDS(i32, i64));
@@ -182,8 +183,9 @@ static LLVMValueRef variants(Object *o, const ObjectExport *x) {
                                  number(i16, v->n_hints),
                                  number(i16, v->n_params),
                                  number(i16, v->n_inplace),
-                                 LLVMConstNull(LLVMArrayType2(i16, 3))};
-        rows[i] = LLVMConstNamedStruct(o->variant, fields, 12);
+                                 LLVMConstNull(LLVMArrayType2(i16, 3)),
+                                 LLVMConstNull(o->g->ptr)};
+        rows[i] = LLVMConstNamedStruct(o->variant, fields, 13);
     }
     return array(o, o->variant, rows, n, "variants");
 }
