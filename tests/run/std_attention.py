@@ -128,3 +128,76 @@ for n, t in enumerate(TYPES):
         tune=[{"BN": 64}, {"BN": 128}],
         name=f"decode-{t}",
     )
+
+
+def spread_heads(x, h):
+    return np.repeat(x, h // x.shape[1], 1)
+
+
+def forward(q, k, v, scale, causal, mask=None):
+    """The arguments o and lse of the gradients: results in f64, 0 and -inf where no key is seen."""
+    a = {n: np.asarray(as_data(x).value, np.float64) for n, x in zip("qkv", (q, k, v))}
+    m = None if mask is None else np.asarray(as_data(mask).value, np.float64)
+    with np.errstate(divide="ignore"):
+        out = attention(**a, scale=scale, causal=causal, mask=m, lse=0)
+    return out["o"], out["lse"]
+
+
+def attention_backward(q, k, v, dout, scale, causal, mask=None, **_):
+    """By the Jacobian of softmax, without o and lse."""
+    h, s = q.shape[1:3]
+    g, l = k.shape[1:3]
+    kh, vh = spread_heads(k, h), spread_heads(v, h)
+    z = q @ kh.transpose(0, 1, 3, 2) * scale
+    z = z if mask is None else z + mask
+    if causal:
+        z = np.where(np.arange(s)[:, None] + l - s >= np.arange(l)[None, :], z, -np.inf)
+    top = z.max(-1, keepdims=True, initial=-np.inf)
+    p = np.exp(z - np.where(np.isinf(top), 0, top))
+    den = p.sum(-1, keepdims=True)
+    p = p / np.where(den == 0, 1, den)
+    dp = dout @ vh.transpose(0, 1, 3, 2)
+    ds = p * (dp - (p * dp).sum(-1, keepdims=True)) * scale
+    grouped = lambda x: x.reshape(x.shape[0], g, h // g, *x.shape[2:]).sum(2)
+    return {
+        "dq": ds @ kh,
+        "dk": grouped(ds.transpose(0, 1, 3, 2) @ q),
+        "dv": grouped(p.transpose(0, 1, 3, 2) @ dout),
+    }
+
+
+def check_backward(q, k, v, dout, t, name, causal=False, mask=None, **more):
+    o, lse = forward(q, k, v, 0.125, causal, mask)
+    a = {"q": q, "k": k, "v": v, "mask": mask, "o": typed(o, t), "dout": dout}
+    a |= {"lse": lse.astype(np.float64 if t == "float64" else np.float32)}
+    case(
+        FILE,
+        "attention_backward",
+        a | {"scale": 0.125, "causal": causal},
+        attention_backward,
+        out_types={"dq": "bf16", "dk": "bf16", "dv": "bf16"} if t == "bf16" else {},
+        length=q.value.shape[2] + 64 if isinstance(q, Data) else q.shape[2] + 64,
+        ulps=ROUNDING[t],
+        scale={"dq": 4.0, "dk": 4.0, "dv": 8.0},
+        name=f"attention-backward-{name}-{t}",
+        **more,
+    )
+
+
+for n, (b, h, g, s, l, d, e) in enumerate(SIZES):
+    for causal in (False, True):
+        for t in TYPES if n == 0 else [TYPES[(n + causal) % 4]]:
+            q, dout = data((b, h, s, d), 1, t), data((b, h, s, e), 4, t)
+            k, v = data((b, g, l, d), 2, t), data((b, g, l, e), 3, t)
+            tune = [{"BM": 64, "BN": 64}, {"BM": 16, "BN": 128}] if n < 2 else [{}]
+            name = f"{b}-{h}-{g}-{s}x{l}-{d}-{causal}"
+            check_backward(q, k, v, dout, t, name, causal=causal, tune=tune)
+for n, t in enumerate(TYPES):
+    q, k, v, dout = (permuted(data((2, 37, 4, 32), i, t), 0, 2, 1, 3) for i in (1, 2, 3, 4))
+    k, v = (sliced(x, "[:,::2,::-1]") for x in (k, v))
+    hidden = np.where(integers((2, 37), 4, 0, 3) == 0, -np.inf, normal((2, 37), 5))
+    mask = expanded(expanded(typed(hidden, t), 37, 1), 4, 1)
+    check_backward(q, k, v, dout, t, "views", causal=n % 2 == 1, mask=mask)
+q, dout = data((1, 1, 5, 8), 1, "float32"), data((1, 1, 5, 8), 4, "float32")
+k, v = data((1, 1, 9, 8), 2, "float32"), data((1, 1, 9, 8), 3, "float32")
+check_backward(q, k, v, dout, "float32", "unseen", mask=none)
