@@ -295,6 +295,13 @@ static void do_call(Interp *it, Op *op) {
     run_region(it, callee->regions[0]);
 }
 
+static void do_dispatch(Interp *it, Op *op) {
+    Op *device = find_device(it->module, op_str(op, "device"));
+    for (int i = 1; i < op->n_operands; i++) copy_reg(plan_of(device)->args[0][i], in(op, i));
+    int64_t n = in_int(op, 0);
+    run_phase(it, device, 0, n > 0 ? n : 0, 1);
+}
+
 /* ---- running ------------------------------------------------------------------------------- */
 
 static void do_nothing(Interp *it, Op *op) {
@@ -303,18 +310,45 @@ static void do_nothing(Interp *it, Op *op) {
 
 // Elementwise ops share one row.
 static Exec *const exec[OP_COUNT] = {
-    [OP_CALL] = do_call,       [OP_YIELD] = do_nothing,   [OP_PARALLEL] = do_parallel,
-    [OP_FOR] = do_for,         [OP_WHILE] = do_while,     [OP_IF] = do_if,
-    [OP_CONST] = do_const,     [OP_IOTA] = do_iota,       [OP_BROADCAST] = do_broadcast,
-    [OP_RESHAPE] = do_reshape, [OP_PERMUTE] = do_permute, [OP_SLICE] = do_slice,
-    [OP_CONCAT] = do_concat,   [OP_CAST] = do_cast,       [OP_BITCAST] = do_bitcast,
-    [OP_SELECT] = do_select,   [OP_DOT] = do_dot,         [OP_REDUCE] = do_reduce,
-    [OP_SCAN] = do_scan,       [OP_SORT] = do_sort,       [OP_HISTOGRAM] = do_histogram,
-    [OP_GATHER] = do_gather,   [OP_DIM] = do_dim,         [OP_STRIDE] = do_stride,
-    [OP_ALIGN] = do_align,     [OP_LOAD] = do_load,       [OP_LIVE] = do_live,
-    [OP_STORE] = do_store,     [OP_ATOMIC] = do_atomic,   [OP_COMBINE] = do_combine,
-    [OP_SCRATCH] = do_scratch, [OP_REQUIRE] = do_require, [OP_ASSERT] = do_assert,
-    [OP_PRINT] = do_print,     [OP_LAUNCH] = do_launch,   [OP_CONTRACT] = do_contract,
+    [OP_CALL] = do_call,
+    [OP_YIELD] = do_nothing,
+    [OP_PARALLEL] = do_parallel,
+    [OP_FOR] = do_for,
+    [OP_WHILE] = do_while,
+    [OP_IF] = do_if,
+    [OP_CONST] = do_const,
+    [OP_IOTA] = do_iota,
+    [OP_BROADCAST] = do_broadcast,
+    [OP_RESHAPE] = do_reshape,
+    [OP_PERMUTE] = do_permute,
+    [OP_SLICE] = do_slice,
+    [OP_CONCAT] = do_concat,
+    [OP_CAST] = do_cast,
+    [OP_BITCAST] = do_bitcast,
+    [OP_SELECT] = do_select,
+    [OP_DOT] = do_dot,
+    [OP_REDUCE] = do_reduce,
+    [OP_SCAN] = do_scan,
+    [OP_SORT] = do_sort,
+    [OP_HISTOGRAM] = do_histogram,
+    [OP_GATHER] = do_gather,
+    [OP_DIM] = do_dim,
+    [OP_STRIDE] = do_stride,
+    [OP_ALIGN] = do_align,
+    [OP_LOAD] = do_load,
+    [OP_LIVE] = do_live,
+    [OP_STORE] = do_store,
+    [OP_ATOMIC] = do_atomic,
+    [OP_COMBINE] = do_combine,
+    [OP_SCRATCH] = do_scratch,
+    [OP_REQUIRE] = do_require,
+    [OP_ASSERT] = do_assert,
+    [OP_PRINT] = do_print,
+    [OP_LAUNCH] = do_launch,
+    [OP_DISPATCH] = do_dispatch,
+    [OP_CONTRACT] = do_contract,
+    // Layouts say where elements are, not which.
+    [OP_CONVERT] = do_reshape,
 };
 
 void run_op(Interp *it, Op *op) {
@@ -344,7 +378,7 @@ static void launch(Ctx *ctx, void *arg) {
     Interp *it = l->it;
     Op *kernel = find_kernel(it->module, l->kernel);
     if (!kernel) ice(ctx, (Loc){0}, "no kernel %s to run", l->kernel ? l->kernel : "");
-    for_each_op(k, it->module->regions[0]) if (k != kernel && k->code == OP_KERNEL)
+    for_each_op(k, it->module->regions[0]) if (k != kernel && k->code != OP_FUNC)
         op_walk_pre(k, plan_op, it);
     op_walk_pre(kernel, plan_op, it);
     Region *body = kernel->regions[0];

@@ -37,27 +37,37 @@ typedef enum TypeKind {
 #define DYNAMIC INT64_MIN
 
 /// Text form: `f32`, `f32<64x32>`, `tensor<f32, ?x64, [?, 1]>`, `tensor<f32>` (rank 0). Strides
-/// count elements and are left out of the text where all are DYNAMIC.
+/// count elements and are left out of the text where all are DYNAMIC. A block in a GPU's registers
+/// says where its elements are: `f32[64x32; reg (0,1) ...; lane ...; warp ...]` (ir/layout.h).
 struct Type {
     TypeKind kind;
     Elem elem;
     int rank;
     int64_t extents[MAX_RANK];
-    int64_t strides[MAX_RANK]; // tensors only
+    int64_t strides[MAX_RANK];   // tensors only
+    const struct Layout *layout; // blocks of rank 1 and more on the gpu level, else NULL
 };
 
 const Type *ty_scalar(Ir *ir, Elem elem);
 const Type *ty_block(Ir *ir, Elem elem, int rank, const int64_t *extents);
 /// extents or strides may be NULL: all DYNAMIC.
 const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const int64_t *strides);
-/// The shape of `shape` with another element.
+/// A block whose extents are those of the layout.
+const Type *ty_laid(Ir *ir, Elem elem, const struct Layout *layout);
+/// The block without its layout.
+const Type *ty_plain(Ir *ir, const Type *t);
+/// The shape of `shape`, with its layout, and another element.
 const Type *ty_with_elem(Ir *ir, const Type *shape, Elem elem);
 const Type *ty_with_shape(Ir *ir, const Type *elem, const Type *shape);
 bool ty_same_shape(const Type *a, const Type *b);
 /// Product of the extents of a block.
 int64_t ty_count(const Type *t);
-static inline bool ty_is_scalar(const Type *t) { return t->kind == TK_BLOCK && t->rank == 0; }
-static inline bool ty_is_block(const Type *t) { return t->kind == TK_BLOCK; }
+static inline bool ty_is_scalar(const Type *t) {
+    return t->kind == TK_BLOCK && t->rank == 0;
+}
+static inline bool ty_is_block(const Type *t) {
+    return t->kind == TK_BLOCK;
+}
 
 /* ---- attributes (attr.c) ------------------------------------------------------------------- */
 // Constant data of an op, by name. Unique like types.
@@ -115,17 +125,17 @@ typedef enum OpCode {
 } OpCode;
 
 enum Trait {
-    PURE = 1,        // no effect: may be deleted, merged, moved to wherever its operands are
-    COMMUTES = 2,    // f(a, b) = f(b, a)
-    SAME = 4,        // operands and results have one type
-    TERMINATOR = 8,  // last in its region
-    READS = 16,      // reads tensor memory
-    WRITES = 32,     // writes tensor memory
-    ELEMENTWISE = 64, // maps over lanes; operands and result have one shape
-    COMPARES = 128,  // elementwise, result is bool
-    ISOLATED = 256,  // its regions see no value from outside (kernel, func)
-    HOST = 512,      // stands outside programs only
-    EFFECT = 1024,   // some other effect (assert, print, require): keep, in order
+    PURE = 1,          // no effect: may be deleted, merged, moved to wherever its operands are
+    COMMUTES = 2,      // f(a, b) = f(b, a)
+    SAME = 4,          // operands and results have one type
+    TERMINATOR = 8,    // last in its region
+    READS = 16,        // reads tensor memory
+    WRITES = 32,       // writes tensor memory
+    ELEMENTWISE = 64,  // maps over lanes; operands and result have one shape
+    COMPARES = 128,    // elementwise, result is bool
+    ISOLATED = 256,    // its regions see no value from outside (kernel, func)
+    HOST = 512,        // stands outside programs only
+    EFFECT = 1024,     // some other effect (assert, print, require): keep, in order
     ASSOCIATES = 2048, // f(f(a, b), c) = f(a, f(b, c)), for integers
 };
 
@@ -186,12 +196,18 @@ struct Region {
     Op *first, *last;
 };
 
-static inline Value *operand(const Op *op, int i) { return op->operands[i].value; }
-static inline Value *result(const Op *op, int i) { return (Value *)&op->results[i]; }
+static inline Value *operand(const Op *op, int i) {
+    return op->operands[i].value;
+}
+static inline Value *result(const Op *op, int i) {
+    return (Value *)&op->results[i];
+}
 static inline bool op_has(const Op *op, int traits) {
     return (op_info[op->code].traits & traits) == traits;
 }
-static inline Op *terminator(const Region *r) { return r->last; }
+static inline Op *terminator(const Region *r) {
+    return r->last;
+}
 
 /* ---- building (build.c) -------------------------------------------------------------------- */
 
@@ -222,8 +238,8 @@ Value *build_float(Builder *b, const Type *type, double v);
 Value *build_bool(Builder *b, const Type *type, bool v);
 /// The constant of attribute a (INT, FLOAT, BOOL) in every lane.
 Value *build_const(Builder *b, const Type *type, const Attr *a);
-Value *build_index(Builder *b, int64_t v); // i64 scalar
-Value *build_cast(Builder *b, Value *x, Elem to);         // x itself where nothing changes
+Value *build_index(Builder *b, int64_t v);                    // i64 scalar
+Value *build_cast(Builder *b, Value *x, Elem to);             // x itself where nothing changes
 Value *build_broadcast(Builder *b, Value *x, const Type *to); // likewise
 Value *build_reshape(Builder *b, Value *x, const Type *to);   // likewise
 Value *build_select(Builder *b, Value *c, Value *x, Value *y);
@@ -234,7 +250,7 @@ void build_yield(Builder *b, int n, Value *const *values);
 const Attr *op_attr(const Op *op, const char *name); // NULL where absent
 int64_t op_int(const Op *op, const char *name, int64_t otherwise);
 bool op_flag(const Op *op, const char *name);
-const char *op_str(const Op *op, const char *name); // NULL where absent
+const char *op_str(const Op *op, const char *name);                    // NULL where absent
 void op_set_attr(Ir *ir, Op *op, const char *name, const Attr *value); // NULL removes
 
 void op_set_operand(Op *op, int i, Value *v);
@@ -295,8 +311,8 @@ typedef struct Access {
     Value *value;        // store, atomic (and combine: the first)
     int pick_rank;       // shape of the picks, if any; pick_at = its first axis in the block
     int64_t pick_extents[MAX_RANK];
-    int pick_at;         // -1 where there is no pick
-    int rank;            // shape of the block read or written
+    int pick_at; // -1 where there is no pick
+    int rank;    // shape of the block read or written
     int64_t extents[MAX_RANK];
     int axis_of[MAX_RANK]; // block axis of dimension d where DIM_AXIS, else -1
 } Access;
@@ -312,6 +328,7 @@ OpCode region_monoid(const Region *r);
 /// The kernel of that name in the module, or the only one where name is NULL; else NULL.
 Op *find_kernel(const Op *module, const char *name);
 Op *find_func(const Op *module, const char *name);
+Op *find_device(const Op *module, const char *name);
 
 /* ---- text (print.c, parse.c) --------------------------------------------------------------- */
 // op      := (values '=')? name values? attrs? (':' types)? ('@' line ':' column)? region*
@@ -367,9 +384,9 @@ typedef struct PassEnv {
     const Op *library; // module of scalar funcs for expand-math, or NULL
     int threads;       // that a launch may use
     int64_t l1_bytes, l2_bytes;
-    bool check;        // --check: keep what the checks need
-    int vector_bytes;  // of the target
-    int split;         // splitting of reduction loops: 0 chosen by the pass, 1 never, else ways
+    bool check;       // --check: keep what the checks need
+    int vector_bytes; // of the target
+    int split;        // splitting of reduction loops: 0 chosen by the pass, 1 never, else ways
 } PassEnv;
 
 typedef struct Pass {

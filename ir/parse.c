@@ -7,6 +7,7 @@
 // text ends with a NUL byte, so looking at the next character is always allowed, and a NUL inside
 // it is a character that nothing expects.
 #include "ir/internal.h"
+#include "ir/layout.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -247,11 +248,21 @@ static const Type *parse_tensor(Parser *p) {
     return ty_tensor(p->ir, e, rank, extents, strided ? strides : NULL);
 }
 
+static const Layout *parse_layout(Parser *p) {
+    const char *error, *at = p->at;
+    const Layout *l = layout_parse(p->ctx, &at, &error);
+    p->at = at;
+    if (!l) fail(p, ctx_format(p->ctx, "a layout (%s)", error));
+    if (!l->rank) fail(p, "a layout of at least one dimension");
+    return l;
+}
+
 static const Type *parse_type(Parser *p) {
     if (accept_word(p, "tensor")) return parse_tensor(p);
     int64_t extents[MAX_RANK];
     int rank = 0;
     Elem e = need_elem(p);
+    if (at_char(p, '[')) return ty_laid(p->ir, e, parse_layout(p));
     if (accept(p, '<')) {
         rank = parse_extents(p, extents, true);
         need(p, '>');

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The text form of the IR, written. Everything it writes, parse.c reads back to an equal module.
 #include "ir/internal.h"
+#include "ir/layout.h"
 
 #include <inttypes.h>
 #include <locale.h>
@@ -48,6 +49,11 @@ static void print_tensor(Text *out, const Type *t) {
 void ir_print_type(Text *out, const Type *t) {
     if (t->kind == TK_TENSOR) {
         print_tensor(out, t);
+        return;
+    }
+    if (t->layout) {
+        text_add(out, "%s", elem_info[t->elem].name);
+        layout_print(out, t->layout);
         return;
     }
     text_add(out, "%s%s", elem_info[t->elem].name, t->rank ? "<" : "");

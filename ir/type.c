@@ -4,6 +4,7 @@
 // A type is spelled as a row of integers, the row is interned, and the interned bytes are the key
 // of the one object: no hash or comparison of types is written anywhere.
 #include "ir/internal.h"
+#include "ir/layout.h"
 
 Ir *ir_create(Ctx *ctx) {
     Ir *ir = ctx_new(ctx, Ir);
@@ -17,8 +18,8 @@ Ctx *ir_ctx(const Ir *ir) {
 
 /// The one Type equal to t, found by its spelling as integers.
 static const Type *unique(Ir *ir, const Type *t) {
-    int64_t key[3 + 2 * MAX_RANK] = {t->kind, t->elem, t->rank};
-    int n = 3;
+    int64_t key[4 + 2 * MAX_RANK] = {t->kind, t->elem, t->rank, (intptr_t)t->layout};
+    int n = 4;
     for (int i = 0; i < t->rank; i++) key[n++] = t->extents[i];
     for (int i = 0; t->kind == TK_TENSOR && i < t->rank; i++) key[n++] = t->strides[i];
     const char *bytes = ctx_intern(ir->ctx, (const char *)key, (size_t)n * sizeof *key);
@@ -41,6 +42,17 @@ const Type *ty_block(Ir *ir, Elem elem, int rank, const int64_t *extents) {
     Type t = make(ir, TK_BLOCK, elem, rank);
     for (int i = 0; i < rank; i++) t.extents[i] = extents[i];
     return unique(ir, &t);
+}
+
+const Type *ty_laid(Ir *ir, Elem elem, const Layout *layout) {
+    Type t = make(ir, TK_BLOCK, elem, layout->rank);
+    for (int i = 0; i < layout->rank; i++) t.extents[i] = layout->extents[i];
+    t.layout = layout;
+    return unique(ir, &t);
+}
+
+const Type *ty_plain(Ir *ir, const Type *t) {
+    return t->layout ? ty_block(ir, t->elem, t->rank, t->extents) : t;
 }
 
 const Type *ty_scalar(Ir *ir, Elem elem) {
@@ -68,7 +80,7 @@ const Type *ty_with_shape(Ir *ir, const Type *elem, const Type *shape) {
 }
 
 bool ty_same_shape(const Type *a, const Type *b) {
-    if (a->kind != b->kind || a->rank != b->rank) return false;
+    if (a->kind != b->kind || a->rank != b->rank || a->layout != b->layout) return false;
     for (int i = 0; i < a->rank; i++)
         if (a->extents[i] != b->extents[i] || a->strides[i] != b->strides[i]) return false;
     return true;

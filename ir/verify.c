@@ -135,15 +135,17 @@ static void verify_operands(Verifier *v, const Op *op) {
 /// What may stand around op, and after it.
 static void verify_place(Verifier *v, const Op *op) {
     const Region *r = op->parent;
-    bool top = op->code == OP_KERNEL || op->code == OP_FUNC;
+    bool top = op->code == OP_KERNEL || op->code == OP_FUNC || op->code == OP_DEVICE;
     if (!r) return;
     const char *outer = op_info[r->parent->code].name;
     if (op->code == OP_MODULE)
         verify_fail(v, op, outer, "nothing around it");
     else if (top != (r->parent->code == OP_MODULE))
-        verify_fail(v, op, outer, top ? "a module around it" : "a kernel or func around it");
+        verify_fail(v, op, outer,
+                    top ? "a module around it" : "a kernel, func or device around it");
     const Op *program = op_enclosing(op, OP_PARALLEL);
     program = program ? program : op_enclosing(op, OP_LAUNCH);
+    program = program ? program : op_enclosing(op, OP_DEVICE);
     if (op_has(op, HOST) && program)
         verify_fail(v, op, op_info[program->code].name, "no program around it");
     if (op_has(op, TERMINATOR) && op->next)

@@ -66,8 +66,9 @@ const Type **types_twice(Verifier *v, int n, const Type *const *types);
 /* ---- verify_blocks.c, verify_tensors.c ----------------------------------------------------- */
 
 VerifyRule verify_const, verify_iota, verify_broadcast, verify_reshape, verify_permute,
-    verify_slice, verify_concat, verify_cast, verify_bitcast, verify_select, verify_dot,
-    verify_contract, verify_reduce, verify_scan, verify_sort, verify_histogram, verify_gather;
+    verify_slice, verify_concat, verify_cast, verify_bitcast, verify_select, verify_convert,
+    verify_dot, verify_contract, verify_reduce, verify_scan, verify_sort, verify_histogram,
+    verify_gather;
 VerifyRule verify_align, verify_dim, verify_load, verify_live, verify_store, verify_atomic,
     verify_combine, verify_scratch;
 

@@ -114,6 +114,13 @@ void verify_bitcast(Verifier *v, const Op *op) {
         verify_fail(v, op, type_text(v->ctx, to), "elements of %d bits, none of them bool", bits);
 }
 
+/// Only the layout changes.
+void verify_convert(Verifier *v, const Op *op) {
+    if (keeps_elem(v, op))
+        want_type(v, op, "result", 0, ty_plain(v->ir, result(op, 0)->type),
+                  ty_plain(v->ir, operand(op, 0)->type));
+}
+
 void verify_select(Verifier *v, const Op *op) {
     const Type *t = result(op, 0)->type;
     if (want_block_result(v, op) && want_operand(v, op, 0, ty_with_elem(v->ir, t, EL_BOOL)) &&

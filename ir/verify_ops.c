@@ -6,12 +6,12 @@
 
 /* ---- structure ----------------------------------------------------------------------------- */
 
-/// Kernels and funcs are found by name.
+/// Kernels, funcs and devices are found by name.
 static void verify_module(Verifier *v, const Op *op) {
-    PtrMap seen[2] = {{0}, {0}};
+    PtrMap seen[3] = {{0}};
     for_each_op(inner, op->regions[0]) {
         const char *name = op_str(inner, "name");
-        PtrMap *names = &seen[inner->code == OP_FUNC];
+        PtrMap *names = &seen[inner->code == OP_FUNC ? 1 : inner->code == OP_DEVICE ? 2 : 0];
         if (!name) continue;
         if (map_get(names, name)) verify_fail(v, inner, name, "a name of its own");
         map_set(v->ctx, names, name, inner);
@@ -19,12 +19,16 @@ static void verify_module(Verifier *v, const Op *op) {
 }
 
 /// Parameters come from the host: memory and scalars.
-static void verify_kernel(Verifier *v, const Op *op) {
+static void want_memory_args(Verifier *v, const Op *op) {
     const Region *r = op->regions[0];
     for (int i = 0; i < r->n_args; i++)
         if (ty_is_block(r->args[i]->type) && r->args[i]->type->rank)
             verify_fail(v, op, type_text(v->ctx, r->args[i]->type),
                         "parameter %d to be a tensor or a scalar", i + 1);
+}
+
+static void verify_kernel(Verifier *v, const Op *op) {
+    want_memory_args(v, op);
     want_no_yields(v, op);
 }
 
@@ -90,6 +94,30 @@ static void verify_parallel(Verifier *v, const Op *op) {
 
 static void verify_launch(Verifier *v, const Op *op) {
     if (want_index(v, op, 0) && want_index_arg(v, op)) want_no_yields(v, op);
+}
+
+/// The program's number, then what the host passes.
+static void verify_device(Verifier *v, const Op *op) {
+    const Region *r = op->regions[0];
+    if (!want_range(v, op, "warps", op_int(op, "warps", 0), 1, 33) ||
+        !want_range(v, op, "region arguments", r->n_args, 1, INT64_MAX) ||
+        !want_type(v, op, "region argument", 0, r->args[0]->type, ty_scalar(v->ir, EL_I64)))
+        return;
+    want_memory_args(v, op);
+    want_no_yields(v, op);
+}
+
+static void verify_dispatch(Verifier *v, const Op *op) {
+    const Op *module = op_enclosing(op, OP_MODULE);
+    if (!want_operands(v, op, 1) || !want_index(v, op, 0) || !module) return;
+    const Op *device = find_device(module, op_str(op, "device"));
+    if (!device) {
+        verify_fail(v, op, op_str(op, "device"), "a device of this module");
+        return;
+    }
+    const Region *r = device->regions[0];
+    if (want_count(v, op, "arguments", op->n_operands, r->n_args))
+        for (int i = 1; i < r->n_args; i++) want_operand(v, op, i, r->args[i]->type);
 }
 
 /// Values that pass from iteration to iteration are blocks.
@@ -211,5 +239,8 @@ VerifyRule *const verify_rules[OP_COUNT] = {
     [OP_ASSERT] = verify_assert,
     [OP_PRINT] = verify_print,
     [OP_LAUNCH] = verify_launch,
+    [OP_DEVICE] = verify_device,
+    [OP_DISPATCH] = verify_dispatch,
+    [OP_CONVERT] = verify_convert,
     [OP_CONTRACT] = verify_contract,
 };

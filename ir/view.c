@@ -119,3 +119,7 @@ Op *find_kernel(const Op *module, const char *name) {
 Op *find_func(const Op *module, const char *name) {
     return find_named(module, OP_FUNC, name);
 }
+
+Op *find_device(const Op *module, const char *name) {
+    return find_named(module, OP_DEVICE, name);
+}

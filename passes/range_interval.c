@@ -114,12 +114,16 @@ static Interval op_interval(Ranges *r, const Op *op, int depth) {
     }
 }
 
+/// The number of a task, or of a program of a device.
+static bool is_program(const Value *v) {
+    OpCode code = v->region->parent->code;
+    return v->index == 0 && (code == OP_LAUNCH || code == OP_DEVICE);
+}
+
 static Interval new_interval(Ranges *r, const Value *v, int depth) {
     if (is_own_extent(v)) return (Interval){0, MAX_EXTENT};
     if (is_loop_index(v)) return loop_interval(r, v, depth);
-    if (!v->def)
-        return v->region->parent->code == OP_LAUNCH ? (Interval){0, INT64_MAX}
-                                                    : type_interval(v->type->elem);
+    if (!v->def) return is_program(v) ? (Interval){0, INT64_MAX} : type_interval(v->type->elem);
     Interval x = v->def->n_regions ? ANYTHING : op_interval(r, v->def, depth);
     Interval all = type_interval(v->type->elem); // beyond it the op wraps
     return x.lo >= all.lo && x.hi <= all.hi ? x : all;

@@ -85,6 +85,7 @@ static Lower *const alone[OP_COUNT] = {
     [OP_GATHER] = lower_gather,     [OP_PRINT] = lower_print,
     [OP_ASSERT] = lower_assert,     [OP_REQUIRE] = lower_require,
     [OP_SCRATCH] = lower_scratch,   [OP_LAUNCH] = lower_launch,
+    [OP_DISPATCH] = lower_dispatch,
 };
 
 /// Lowerings that look after the nest being gathered themselves.

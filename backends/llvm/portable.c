@@ -115,7 +115,7 @@ static void check_constant(const Checker *c, LLVMValueRef v) {
 // On scalars and vectors of numbers; the type of the result is checked as any other.
 static const char *const intrinsics[] = {
     "fma",    "sqrt",     "fabs",  "floor", "ceil", "trunc",      "rint",   "minnum",
-    "maxnum", "copysign", "ctpop", "bswap", "fshl", "bitreverse", "assume",
+    "maxnum", "copysign", "ctpop", "ctlz", "cttz", "bswap", "fshl", "bitreverse", "assume",
 };
 
 static bool has_attribute(LLVMValueRef thing, const char *name,

@@ -4,7 +4,7 @@
 //
 // Shared memory serves a line of 128 bytes at a time, 4 from each of 32 banks. A warp's access of
 // 4 bytes a lane is one line, of 8 bytes two (half of the lanes each), of 16 bytes four.
-#include "passes/layout.h"
+#include "ir/layout.h"
 
 #include <string.h>
 

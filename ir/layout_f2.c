@@ -3,7 +3,7 @@
 //
 // Everything rests on one thing: a reduced echelon basis that remembers which columns it was made
 // from. Rank, solutions, inverses, kernels and intersections are read off it.
-#include "passes/layout.h"
+#include "ir/layout.h"
 
 Bits f2_apply(const F2 *m, Bits x) {
     Bits y = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The text form of layouts, as it stands in types: printed and parsed.
-#include "passes/layout.h"
+#include "ir/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

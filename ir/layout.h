@@ -6,8 +6,8 @@
 // and CTA number are mapped onto the bits of the coordinates in the 2^v part by a matrix over F2
 // (the numbers 0 and 1 with xor as sum); the o repeats of each dimension are further registers.
 // Everything else is computed from that matrix.
-#ifndef PASSES_LAYOUT_H
-#define PASSES_LAYOUT_H
+#ifndef IR_LAYOUT_H
+#define IR_LAYOUT_H
 
 #include "ir/ir.h"
 

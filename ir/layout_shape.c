@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Layouts from layouts: of permuted, sliced, reshaped, stacked, tiled blocks. None of these moves
 // an element between threads.
-#include "passes/layout.h"
+#include "ir/layout.h"
 
 #include <string.h>
 

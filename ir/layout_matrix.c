@@ -5,7 +5,7 @@
 // the bytes of a word, lane bits 0 and 1 on offset bits 2 and 3, lane bits 2 to 4 the row.
 // Transposed (16 bits only), lane bits 2 to 4 on offset bits 1 to 3 and one register bit and lane
 // bits 0 and 1 the row. Nothing else may reach into the 16 bytes of a row.
-#include "passes/layout.h"
+#include "ir/layout.h"
 
 enum { WORD_LOG2 = 2, ROW_LOG2 = 4, LINE_LOG2 = 7 };
 

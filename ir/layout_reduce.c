@@ -5,7 +5,7 @@
 // P L, where P forgets the coordinate d. Copies (the kernel of L) do not count twice: what has to
 // be covered is the image of that kernel in the coordinate d, first by registers, then by lanes,
 // then by warps and CTAs.
-#include "passes/layout.h"
+#include "ir/layout.h"
 
 /// The first `n` columns without the rows of d.
 static F2 without_dim(const Layout *l, int d, int n) {

@@ -11,7 +11,7 @@
 // together. The identity (nothing moves) is taken where it is possible, then whatever keeps M
 // one-to-one. Where that fails each round is done twice, for lanes with t = 0 and with t = 1.
 // Between warps, elements go through shared memory.
-#include "passes/layout.h"
+#include "ir/layout.h"
 
 #include <string.h>
 

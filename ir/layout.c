@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Distributed layouts: making them, one object for each, and evaluating them.
-#include "passes/layout.h"
+#include "ir/layout.h"
 
 #include <string.h>
 

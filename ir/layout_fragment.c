@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The operands of matrix instructions and of matrix loads and stores: a table of layouts.
-#include "passes/layout.h"
+#include "ir/layout.h"
 
 #include <string.h>
 
 const FragmentRow fragment_rows[] = {
 #define FRAGMENT(name, role, bits, layout) {name, FRAG_##role, bits, layout},
-#include "passes/layout_fragments.def"
+#include "ir/layout_fragments.def"
 };
 const int n_fragment_rows = sizeof fragment_rows / sizeof *fragment_rows;
 
