@@ -55,6 +55,17 @@ for n, (r, c) in enumerate([(37, 500), (1, 3), (130, 64), (9, 3000), (4, 1), (0,
             tune=[{"BR": 1}, {"BR": 4}] if r > 1 else [{}],
             name=f"cross_entropy-{r}x{c}-{t}",
         )
+        case(
+            FILE,
+            "cross_entropy_long",
+            args | outs,
+            cross_entropy,
+            length=r + c,
+            ulps=64,
+            scale={"loss": 20.0, "lse": 20.0},
+            tune=[{"BN": 1024}, {"BN": 4096}] if n == 3 else [{}],
+            name=f"cross_entropy_long-{r}x{c}-{t}",
+        )
         if r:
             v = as_data(args["x"]).value.astype(np.float64)
             more = {
