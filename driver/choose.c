@@ -6,7 +6,7 @@
 #include "driver/driver.h"
 
 // Elaborating a setting costs a fraction of a millisecond; beyond this many the first ones do.
-enum { MAX_TRIED = 48 };
+enum { MAX_TRIED = 64 };
 
 /// What one setting is expected to cost; elaborated inside ctx_protect, since one that does not
 /// elaborate is no candidate rather than an error.
