@@ -387,6 +387,8 @@ typedef struct PassEnv {
     bool check;       // --check: keep what the checks need
     int vector_bytes; // of the target
     int split;        // splitting of reduction loops: 0 chosen by the pass, 1 never, else ways
+    const struct GpuTarget *gpu; // NULL: a CPU (passes/gpu/gpu.h)
+    int warps, stages;           // of a CTA, of its pipelines: 0 chosen by the passes
 } PassEnv;
 
 typedef struct Pass {

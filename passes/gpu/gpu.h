@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// GPUs as passes see them: targets, matrix units, and the passes from the grid to device functions
+// whose blocks have layouts.
+#ifndef PASSES_GPU_GPU_H
+#define PASSES_GPU_GPU_H
+
+#include "ir/ir.h"
+#include "ir/layout.h"
+
+/* ---- targets (target.c) -------------------------------------------------------------------- */
+
+enum GpuFeature {
+    GPU_CP_ASYNC = 1, // copies from global to shared memory past the registers
+    GPU_TMA = 2,      // of whole boxes, by tensor maps; mbarriers with byte counts
+    GPU_WGMMA = 4,    // asynchronous products of warpgroups
+    GPU_CLUSTER = 8,  // CTAs that see each other's shared memory
+};
+
+/// A row of targets.def. Copy it to change what depends on the device at hand.
+typedef struct GpuTarget {
+    const char *name; // "sm_90a"
+    int arch;         // 90
+    int lanes;        // of a warp
+    int sms;
+    int threads_sm, ctas_sm, registers_sm; // of an SM
+    int shared_sm, shared_cta;             // bytes
+    int64_t l2_bytes;
+    double bandwidth, clock;      // bytes, cycles a second
+    double fma_cycle, unit_cycle; // multiply-adds a cycle and SM: of f32, of 16-bit matrices
+    int features;
+} GpuTarget;
+
+enum { GPU_MAX_WARPS = 32, GPU_REGISTERS_THREAD = 255 };
+
+/// NULL where there is none of that name.
+const GpuTarget *gpu_target(const char *name);
+/// The rows, ended by one whose name is NULL.
+extern const GpuTarget gpu_targets[];
+
+static inline bool gpu_has(const GpuTarget *t, int features) {
+    return (t->features & features) == features;
+}
+static inline int gpu_lane_bits(const GpuTarget *t) {
+    return __builtin_ctz((unsigned)t->lanes);
+}
+
+#endif
