@@ -121,6 +121,59 @@ for name, make in (("f8e4m3", f8e4m3), ("f8e5m2", f8e5m2)):
         name=f"matmul_nt-{name}",
     )
 
+
+def scaled(a, b, sa=None, sb=None, **_):
+    c = a @ b.T
+    c = c if sa is None else c * sa[:, None]
+    return {"c": c if sb is None else c * sb}
+
+
+NARROW = {
+    "f8e4m3": f8e4m3,
+    "f8e5m2": f8e5m2,
+    "float16": lambda x: x.astype(np.float16),
+    "bf16": bf16,
+}
+for n, (t, make) in enumerate(NARROW.items()):
+    for out in ("float32", "float16", "bf16"):
+        rows, columns = uniform((50,), 3, 0.5, 2), expanded(np.array(1.5, np.float32), 40)
+        case(
+            FILE,
+            "scaled_matmul_nt",
+            {
+                "a": make(normal((50, 190), 1)),
+                "b": make(normal((40, 190), 2)),
+                "sa": rows if n % 2 == 0 else None,
+                "sb": columns if n < 3 else None,
+                "c": typed(np.zeros((50, 40)), out),
+            },
+            scaled,
+            out_types=narrow(out, "c"),
+            length=190,
+            scale={"c": 12.0},
+            tune=SMALL if n == 0 else [{}],
+            name=f"scaled_matmul_nt-{t}-{out}",
+        )
+for terms, error in ((1, 2**13), (3, 16)):  # of a product, in units of the rounding of f32
+    for m, k, c in [(70, 130, 90), (3, 1, 5), (1, 0, 1)]:
+        case(
+            FILE,
+            "matmul_tf32_nt",
+            {"a": matrix((m, k), 1, "float32"), "b": matrix((c, k), 2, "float32"), "terms": terms},
+            lambda a, b, **_: {"c": a @ b.T},
+            length=k,
+            ulps=error * k,
+            scale={"c": 1.0},
+            tune=SMALL if m == 70 else [{}],
+            name=f"matmul_tf32_nt-{terms}-{m}x{k}x{c}",
+        )
+case(
+    FILE,
+    "matmul_tf32_nt",
+    {"a": matrix((4, 4), 1, "float32"), "b": matrix((4, 4), 2, "float32"), "terms": 2},
+    fails="terms",
+)
+
 # ---- epilogues
 
 
