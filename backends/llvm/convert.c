@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Conversions between element types. Small floats are converted by integer arithmetic where the
 // instruction would flush denormals, need a library call, or not exist.
-#include "backends/llvm/llvm.h"
+#include "backends/llvm/ways.h"
 
 static LLVMTypeRef like(LLVMTypeRef scalar, LLVMValueRef v) {
     return gen_vec(scalar, gen_lanes(v));
@@ -139,10 +139,9 @@ Elem elem_computes_in(Elem elem) {
 LLVMValueRef gen_widen(const Gen *g, Elem elem, LLVMValueRef v) {
     switch (elem) {
     case EL_F16:
-        return g->soft_half ? soft_half_widen(g, v)
-                            : LLVMBuildFPExt(g->b, v, like(g->f32, v), "");
+        return g->soft_half ? soft_half_widen(g, v) : LLVMBuildFPExt(g->b, v, like(g->f32, v), "");
     case EL_BF16: return bf16_widen(g, v);
-    case EL_F8E4M3:
+    case EL_F8E4M3: return g->f8 ? portable_from_f8(g, elem, v) : f8_widen(g, elem, v);
     case EL_F8E5M2: return f8_widen(g, elem, v);
     default: return v;
     }
@@ -153,9 +152,11 @@ LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v) {
     case EL_F16:
         return g->soft_half ? soft_half_narrow(g, v)
                             : LLVMBuildFPTrunc(g->b, v, like(g->f16, v), "");
-    case EL_BF16: return bf16_narrow(g, v);
-    case EL_F8E4M3: return f8_narrow(g, &f8_e4m3, v);
-    case EL_F8E5M2: return f8_narrow(g, &f8_e5m2, v);
+    case EL_BF16: return g->portable ? portable_to_bf16(g, v) : bf16_narrow(g, v);
+    case EL_F8E4M3:
+    case EL_F8E5M2:
+        if (g->f8) return portable_to_f8(g, elem, v);
+        return f8_narrow(g, elem == EL_F8E4M3 ? &f8_e4m3 : &f8_e5m2, v);
     default: return v;
     }
 }
@@ -195,6 +196,7 @@ static LLVMValueRef clamp4(const Gen *g, Elem to, LLVMValueRef v) {
 
 static LLVMValueRef float_to_int(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     v = gen_widen(g, from, v);
+    if (g->portable) return portable_to_int(g, elem_computes_in(from), to, v);
     LLVMTypeRef types[2] = {like(gen_elem(g, to), v), LLVMTypeOf(v)};
     const char *name = elem_is(to, EC_SINT) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
     v = gen_intrinsic(g, name, 2, types, 1, &v);

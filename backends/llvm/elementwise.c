@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Elementwise arithmetic: one row an op says how signed, unsigned and float lanes are computed.
 // The meaning is lang/elementwise.def; nothing here is undefined or traps for any operand.
-#include "backends/llvm/llvm.h"
-
-/// One way to compute an op: `emit` with an LLVM opcode, predicate or intrinsic.
-typedef struct Way {
-    LLVMValueRef (*emit)(const Gen *g, const struct Way *w, Elem elem, const LLVMValueRef *a);
-    int code;
-    const char *name;
-} Way;
-
-typedef struct Row {
-    Way s, u, f; // by the class of the operands; bool goes by u
-} Row;
+#include "backends/llvm/ways.h"
 
 static LLVMValueRef zero_like(LLVMValueRef v) {
     return LLVMConstNull(LLVMTypeOf(v));
@@ -36,7 +25,8 @@ static LLVMValueRef binary(const Gen *g, const Way *w, Elem elem, const LLVMValu
 /// a * b + c may become one fma; nothing else about floats may change.
 static LLVMValueRef fbinary(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef v = binary(g, w, elem, a);
-    if (LLVMIsAInstruction(v) && elem_computes_in(elem) == elem)
+    bool may = !g->portable || g->contract;
+    if (may && LLVMIsAInstruction(v) && elem_computes_in(elem) == elem)
         LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
     return v;
 }
@@ -209,8 +199,6 @@ static LLVMValueRef reciprocal_root(const Gen *g, const Way *w, Elem elem, const
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-#define CODE(f, c)                                                                                 \
-    { f, c, NULL }
 #define CALL1(n)                                                                                   \
     { intrinsic1, 0, n }
 #define CALL2(n)                                                                                   \
@@ -221,12 +209,6 @@ static LLVMValueRef reciprocal_root(const Gen *g, const Way *w, Elem elem, const
     { rounding, op, n }
 #define TOTAL(n)                                                                                   \
     { intrinsic_total, 0, n }
-#define PLAIN(f)                                                                                   \
-    { f, 0, NULL }
-#define NONE                                                                                       \
-    { NULL, 0, NULL }
-#define FLOAT(way)                                                                                 \
-    { NONE, NONE, way }
 
 static const Row rows[OP_COUNT] = {
     [OP_ADD] = {CODE(binary, LLVMAdd), CODE(binary, LLVMAdd), CODE(fbinary, LLVMFAdd)},
@@ -278,9 +260,17 @@ bool gen_has_elementwise(OpCode code, Elem elem) {
     return find_way(code, elem)->emit != NULL;
 }
 
+bool gen_portable_has(OpCode code, Elem elem) {
+    return portable_narrow_way(code, elem) || portable_way(code, elem) ||
+           gen_has_elementwise(code, elem);
+}
+
 LLVMValueRef gen_elementwise(const Gen *g, OpCode code, Elem elem, const LLVMValueRef *args) {
-    const Way *w = find_way(code, elem);
+    const Way *w = g->portable ? portable_narrow_way(code, elem) : NULL;
     const OpInfo *info = &op_info[code];
+    if (w) return w->emit(g, w, elem, args);
+    if (g->portable) w = portable_way(code, elem);
+    if (!w) w = find_way(code, elem);
     if (!w->emit)
         ice(g->ctx, (Loc){0}, "%s of %s was not expanded", info->name, elem_info[elem].name);
     LLVMValueRef wide[3];
@@ -309,7 +299,7 @@ LLVMValueRef gen_identity(const Gen *g, OpCode monoid, Elem elem) {
     LLVMTypeRef type = gen_elem(g, elem);
     if (elem_is(elem, EC_FLOAT)) {
         double value = monoid == OP_ADD ? -0.0 : monoid == OP_MUL ? 1 : __builtin_nan("");
-        return gen_cast(g, EL_F64, elem, LLVMConstReal(g->f64, value));
+        return gen_real(g, elem, value);
     }
     switch (monoid) {
     case OP_MUL: return LLVMConstInt(type, 1, false);

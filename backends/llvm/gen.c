@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backends/llvm/llvm.h"
+#include "ir/eval.h"
 
 static void release_context(void *thing) {
     LLVMContextDispose(thing);
@@ -102,15 +103,19 @@ LLVMValueRef gen_same(LLVMValueRef constant, int lanes) {
     return LLVMConstVector(same, (unsigned)lanes);
 }
 
+/// Rounded here, once and for all targets: their conversions may be calls.
+static LLVMValueRef gen_cell(const Gen *g, Elem elem, Cell c) {
+    LLVMTypeRef type = gen_elem(g, elem);
+    if (elem == EL_F16 || elem == EL_F32 || elem == EL_F64) return LLVMConstReal(type, c.f);
+    return LLVMConstInt(type, elem_is(elem, EC_FLOAT) ? cell_bits(elem, c) : c.u, true);
+}
+
 LLVMValueRef gen_const(const Gen *g, Elem elem, const Attr *a) {
-    if (!elem_is(elem, EC_FLOAT)) {
-        uint64_t bits = a->kind == AT_FLOAT ? (uint64_t)(int64_t)a->f : (uint64_t)a->i;
-        return LLVMConstInt(gen_elem(g, elem), elem == EL_BOOL ? bits != 0 : bits, true);
-    }
-    double v = a->kind == AT_FLOAT ? a->f : (double)a->i;
-    if (elem == EL_F16 || elem == EL_F32 || elem == EL_F64)
-        return LLVMConstReal(gen_elem(g, elem), v);
-    return gen_cast(g, EL_F64, elem, LLVMConstReal(g->f64, v));
+    return gen_cell(g, elem, cell_of_attr(elem, a));
+}
+
+LLVMValueRef gen_real(const Gen *g, Elem elem, double value) {
+    return gen_cell(g, elem, cell_wrap(elem, (Cell){.f = value}));
 }
 
 LLVMValueRef gen_zero(const Gen *g, Elem elem, int lanes) {

@@ -24,6 +24,9 @@ typedef struct Gen {
     // What the target lacks an instruction for: f16 <-> f32, rounding to integers, f32 fma. LLVM
     // would call a library, and code refers to no symbol; f64 fma alone does, to libm's.
     bool soft_half, soft_round, soft_fma;
+    // A portable module: arithmetic is of scalars and of portable.h's constructs alone; a * b + c
+    // may become one fma where `contract` says so; the target converts from and to the f8 types.
+    bool portable, contract, f8;
     const char *strip; // a folder that paths leave out, or NULL
 } Gen;
 
@@ -49,6 +52,7 @@ LLVMTypeRef gen_vec(LLVMTypeRef scalar, int lanes); // the scalar type itself wh
 LLVMValueRef gen_same(LLVMValueRef constant, int lanes);
 LLVMValueRef gen_i64(const Gen *g, int64_t v);
 LLVMValueRef gen_const(const Gen *g, Elem elem, const Attr *a); // INT, FLOAT or BOOL, rounded
+LLVMValueRef gen_real(const Gen *g, Elem elem, double value);   // of a float, rounded
 LLVMValueRef gen_zero(const Gen *g, Elem elem, int lanes);
 /// v in each of `lanes` lanes; v itself where it is a vector or lanes is 0.
 LLVMValueRef gen_splat(const Gen *g, LLVMValueRef v, int lanes);
@@ -84,6 +88,8 @@ LLVMValueRef gen_elementwise(const Gen *g, OpCode code, Elem elem, const LLVMVal
 LLVMValueRef gen_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y);
 /// True where the back end computes the op itself: the others are left to expand-math.
 bool gen_has_elementwise(OpCode code, Elem elem);
+/// The same of portable modules: more functions, by approximations that are good enough.
+bool gen_portable_has(OpCode code, Elem elem);
 /// The neutral element of a monoid (region_monoid) on elem.
 LLVMValueRef gen_identity(const Gen *g, OpCode monoid, Elem elem);
 
