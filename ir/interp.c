@@ -27,8 +27,9 @@ uint64_t next_random(Interp *it) {
 static Reg *new_reg(Interp *it, const Value *v) {
     Reg *r = ctx_new(it->ctx, Reg);
     r->type = v->type;
-    if (ty_is_block(v->type)) {
-        r->n = ty_count(v->type);
+    const Type *block = ty_promised(v->type) ? ty_promised(v->type) : v->type;
+    if (ty_is_block(block)) {
+        r->n = ty_count(block);
         r->cells = ctx_array(it->ctx, Cell, r->n);
     }
     map_set(it->ctx, &it->regs, v, r);
@@ -43,8 +44,10 @@ void copy_reg(Reg *to, const Reg *from) {
 
 static int64_t carried_lanes(const Op *op) {
     int64_t n = 0;
-    for (int i = 0; i < op->n_results; i++)
-        if (ty_is_block(result(op, i)->type)) n += ty_count(result(op, i)->type);
+    for (int i = 0; i < op->n_results; i++) {
+        const Type *t = result(op, i)->type, *block = ty_promised(t) ? ty_promised(t) : t;
+        if (ty_is_block(block)) n += ty_count(block);
+    }
     return n;
 }
 
@@ -349,6 +352,24 @@ static Exec *const exec[OP_COUNT] = {
     [OP_CONTRACT] = do_contract,
     // Layouts say where elements are, not which.
     [OP_CONVERT] = do_reshape,
+    [OP_DESC] = do_desc,
+    [OP_BUF_ALLOC] = do_buf_alloc,
+    [OP_BUF_VIEW] = do_buf_view,
+    [OP_BUF_LOAD] = do_buf_load,
+    [OP_BUF_STORE] = do_buf_store,
+    [OP_BARRIER] = do_nothing, // one thread
+    [OP_FENCE] = do_nothing,
+    [OP_COPY_ASYNC] = do_copy_async,
+    [OP_COPY_TMA] = do_copy_tma,
+    [OP_COPYOUT_TMA] = do_copyout_tma,
+    [OP_MMA_START] = do_mma_start,
+    [OP_SETTLED] = do_reshape,
+    [OP_AWAIT] = do_await,
+    [OP_RING_MAKE] = do_ring_make,
+    [OP_RING_ACQUIRE] = do_ring_acquire,
+    [OP_RING_COMMIT] = do_ring_commit,
+    [OP_RING_WAIT] = do_ring_wait,
+    [OP_RING_RELEASE] = do_ring_release,
 };
 
 void run_op(Interp *it, Op *op) {

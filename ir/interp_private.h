@@ -11,7 +11,8 @@ typedef struct Reg {
     const Type *type;
     int64_t n; // lanes
     Cell *cells;
-    Tensor tensor; // where type is a tensor
+    Tensor tensor; // where type is a tensor or a desc
+    struct RingState *ring;
 } Reg;
 
 /// What was worked out for an op before the run; in op->note.
@@ -94,6 +95,23 @@ void do_reduce(Interp *it, Op *op);
 void do_scan(Interp *it, Op *op);
 void do_sort(Interp *it, Op *op);
 
+/* interp_async.c: shared memory, rings, what is started and awaited */
+void do_desc(Interp *it, Op *op);
+void do_buf_alloc(Interp *it, Op *op);
+void do_buf_view(Interp *it, Op *op);
+void do_buf_load(Interp *it, Op *op);
+void do_buf_store(Interp *it, Op *op);
+void do_copy_async(Interp *it, Op *op);
+void do_copy_tma(Interp *it, Op *op);
+void do_copyout_tma(Interp *it, Op *op);
+void do_mma_start(Interp *it, Op *op);
+void do_await(Interp *it, Op *op);
+void do_ring_make(Interp *it, Op *op);
+void do_ring_acquire(Interp *it, Op *op);
+void do_ring_commit(Interp *it, Op *op);
+void do_ring_wait(Interp *it, Op *op);
+void do_ring_release(Interp *it, Op *op);
+
 /* interp_tensor.c: memory */
 void do_dim(Interp *it, Op *op);
 void do_stride(Interp *it, Op *op);
@@ -104,6 +122,8 @@ void do_store(Interp *it, Op *op);
 void do_atomic(Interp *it, Op *op);
 void do_combine(Interp *it, Op *op);
 void do_scratch(Interp *it, Op *op);
+/// The tensor's elements into cells of the block that the op's subscript makes; dead lanes: pad.
+void read_lanes(Interp *it, Op *op, Reg *to, Cell pad);
 /// Writes what the phase's combines have gathered.
 void finish_folds(Interp *it);
 

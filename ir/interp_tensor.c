@@ -125,11 +125,13 @@ static bool has_lane(Interp *it, Lane *l) {
 
 /* ---- plain accesses ------------------------------------------------------------------------ */
 
+void read_lanes(Interp *it, Op *op, Reg *to, Cell pad) {
+    for_each_lane(it, l, op) to->cells[l.lane] =
+        l.live ? cell_load(to->type->elem, l.tensor->data, l.offset) : pad;
+}
+
 void do_load(Interp *it, Op *op) {
-    Reg *r = out(op, 0);
-    Cell pad = in(op, 1)->cells[0];
-    for_each_lane(it, l, op) r->cells[l.lane] =
-        l.live ? cell_load(r->type->elem, l.tensor->data, l.offset) : pad;
+    read_lanes(it, op, out(op, 0), in(op, 1)->cells[0]);
 }
 
 void do_live(Interp *it, Op *op) {

@@ -257,8 +257,72 @@ static const Layout *parse_layout(Parser *p) {
     return l;
 }
 
+static int need_small(Parser *p, const char *what, int64_t most) {
+    skip(p);
+    const char *at = p->at;
+    int64_t v = need_int(p, what);
+    if (v < 0 || v > most) {
+        p->at = at;
+        fail(p, ctx_format(p->ctx, "%s of at most %lld", what, (long long)most));
+    }
+    return (int)v;
+}
+
+/// After `buf` or `desc`.
+static const Type *parse_placed(Parser *p, bool buf) {
+    int64_t extents[MAX_RANK];
+    need(p, '<');
+    Elem e = need_elem(p);
+    need(p, ',');
+    int rank = parse_extents(p, extents, true), swizzle = 0, inner = rank - 1, pad = 0;
+    while (accept(p, ',')) {
+        if (accept_word(p, "swizzle"))
+            swizzle = need_small(p, "bytes", 128);
+        else if (accept_word(p, "inner"))
+            inner = need_small(p, "a dimension", rank - 1);
+        else if (buf && accept_word(p, "pad"))
+            pad = need_small(p, "bytes", 128);
+        else
+            fail(p, buf ? "swizzle, inner or pad" : "swizzle or inner");
+    }
+    need(p, '>');
+    return buf ? ty_buf(p->ir, e, rank, extents, swizzle, inner, pad)
+               : ty_desc(p->ir, e, rank, extents, swizzle, inner);
+}
+
+/// After `ring`.
+static const Type *parse_ring(Parser *p) {
+    VEC(const Type *) bufs = {0};
+    need(p, '<');
+    int slots = need_small(p, "slots", 64);
+    while (accept(p, ',')) {
+        if (!accept_word(p, "buf")) fail(p, "a buf");
+        vec_push(p->ctx, &bufs, parse_placed(p, true));
+    }
+    need(p, '>');
+    return ty_ring(p->ir, slots, bufs.n, bufs.data);
+}
+
+static const Type *parse_block(Parser *p);
+
+/// After `pending`.
+static const Type *parse_pending(Parser *p) {
+    need(p, '<');
+    const Type *block = at_char(p, '>') ? NULL : parse_block(p);
+    need(p, '>');
+    return ty_pending(p->ir, block);
+}
+
 static const Type *parse_type(Parser *p) {
     if (accept_word(p, "tensor")) return parse_tensor(p);
+    if (accept_word(p, "buf")) return parse_placed(p, true);
+    if (accept_word(p, "desc")) return parse_placed(p, false);
+    if (accept_word(p, "ring")) return parse_ring(p);
+    if (accept_word(p, "pending")) return parse_pending(p);
+    return parse_block(p);
+}
+
+static const Type *parse_block(Parser *p) {
     int64_t extents[MAX_RANK];
     int rank = 0;
     Elem e = need_elem(p);
@@ -450,7 +514,9 @@ static ResultNames parse_results(Parser *p) {
 /// Ops are made before their operands are read, so that names resolve to values at once.
 static void parse_operands(Parser *p, Op *op) {
     VEC(Value *) values = {0};
-    if (!at_char(p, '%')) return;
+    const OpInfo *info = &op_info[op->code];
+    bool alone = info->n_operands == 0 && info->n_results == 0; // the name begins the next op
+    if (alone || !at_char(p, '%')) return;
     do vec_push(p->ctx, &values, need_value(p));
     while (accept(p, ','));
     op_set_operands(p->ir, op, values.n, values.data);

@@ -46,9 +46,37 @@ static void print_tensor(Text *out, const Type *t) {
     text_add(out, ">");
 }
 
+/// Buffers and descs.
+static void print_placed(Text *out, const Type *t) {
+    text_add(out, "%s<%s, ", t->kind == TK_BUF ? "buf" : "desc", elem_info[t->elem].name);
+    print_extents(out, t);
+    if (t->swizzle) text_add(out, ", swizzle %d", t->swizzle);
+    if (t->swizzle || t->inner != t->rank - 1) text_add(out, ", inner %d", t->inner);
+    if (t->pad) text_add(out, ", pad %d", t->pad);
+    text_add(out, ">");
+}
+
+/// Rings and what is pending.
+static void print_parts(Text *out, const Type *t) {
+    if (t->kind == TK_RING)
+        text_add(out, "ring<%d", t->slots);
+    else
+        text_add(out, "pending<");
+    for (int i = 0; i < t->n_parts; i++) {
+        text_add(out, "%s", t->kind == TK_RING ? ", " : "");
+        ir_print_type(out, t->parts[i]);
+    }
+    text_add(out, ">");
+}
+
 void ir_print_type(Text *out, const Type *t) {
-    if (t->kind == TK_TENSOR) {
-        print_tensor(out, t);
+    static void (*const others[])(Text *, const Type *) = {[TK_TENSOR] = print_tensor,
+                                                           [TK_BUF] = print_placed,
+                                                           [TK_RING] = print_parts,
+                                                           [TK_PENDING] = print_parts,
+                                                           [TK_DESC] = print_placed};
+    if (t->kind != TK_BLOCK) {
+        others[t->kind](out, t);
         return;
     }
     if (t->layout) {

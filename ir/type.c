@@ -16,10 +16,17 @@ Ctx *ir_ctx(const Ir *ir) {
     return ir->ctx;
 }
 
+/// A number that stands for the list of parts.
+static int64_t parts_key(Ir *ir, const Type *t) {
+    size_t bytes = (size_t)t->n_parts * sizeof *t->parts;
+    return bytes ? (intptr_t)ctx_intern(ir->ctx, (const char *)t->parts, bytes) : 0;
+}
+
 /// The one Type equal to t, found by its spelling as integers.
 static const Type *unique(Ir *ir, const Type *t) {
-    int64_t key[4 + 2 * MAX_RANK] = {t->kind, t->elem, t->rank, (intptr_t)t->layout};
-    int n = 4;
+    int64_t key[9 + 2 * MAX_RANK] = {t->kind,  t->elem, t->rank,  (intptr_t)t->layout, t->swizzle,
+                                     t->inner, t->pad,  t->slots, parts_key(ir, t)};
+    int n = 9;
     for (int i = 0; i < t->rank; i++) key[n++] = t->extents[i];
     for (int i = 0; t->kind == TK_TENSOR && i < t->rank; i++) key[n++] = t->strides[i];
     const char *bytes = ctx_intern(ir->ctx, (const char *)key, (size_t)n * sizeof *key);
@@ -66,6 +73,50 @@ const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const
         t.strides[i] = strides ? strides[i] : DYNAMIC;
     }
     return unique(ir, &t);
+}
+
+static const Type *placed(Ir *ir, Type t, const int64_t *extents, int swizzle, int inner) {
+    for (int i = 0; i < t.rank; i++) t.extents[i] = extents[i];
+    t.swizzle = swizzle;
+    t.inner = inner;
+    return unique(ir, &t);
+}
+
+const Type *ty_buf(Ir *ir, Elem elem, int rank, const int64_t *extents, int swizzle, int inner,
+                   int pad) {
+    Type t = make(ir, TK_BUF, elem, rank);
+    t.pad = pad;
+    return placed(ir, t, extents, swizzle, inner);
+}
+
+const Type *ty_buf_permuted(Ir *ir, const Type *t, const int64_t *perm) {
+    int64_t extents[MAX_RANK];
+    int inner = t->inner;
+    for (int i = 0; i < t->rank; i++) {
+        extents[i] = t->extents[perm[i]];
+        if (perm[i] == t->inner) inner = i;
+    }
+    return ty_buf(ir, t->elem, t->rank, extents, t->swizzle, inner, t->pad);
+}
+
+const Type *ty_desc(Ir *ir, Elem elem, int rank, const int64_t *box, int swizzle, int inner) {
+    return placed(ir, make(ir, TK_DESC, elem, rank), box, swizzle, inner);
+}
+
+static const Type *of_parts(Ir *ir, TypeKind kind, int slots, int n, const Type *const *parts) {
+    Type t = make(ir, kind, n ? parts[0]->elem : EL_BOOL, 0);
+    t.slots = slots;
+    t.n_parts = n;
+    t.parts = n ? ctx_copy(ir->ctx, parts, (size_t)n * sizeof *parts) : NULL;
+    return unique(ir, &t);
+}
+
+const Type *ty_ring(Ir *ir, int slots, int n, const Type *const *bufs) {
+    return of_parts(ir, TK_RING, slots, n, bufs);
+}
+
+const Type *ty_pending(Ir *ir, const Type *block) {
+    return of_parts(ir, TK_PENDING, 0, block != NULL, &block);
 }
 
 /// Strides of a tensor count elements, so they stay what they are.

@@ -100,7 +100,7 @@ static void verify_type(Verifier *v, const Op *op, const Type *t) {
         bool known = t->extents[i] != DYNAMIC;
         ok = t->kind == TK_TENSOR ? !known || t->extents[i] >= 0
                                   : t->extents[i] >= 1 && t->extents[i] <= MAX_LANES / n;
-        n *= t->kind == TK_BLOCK && ok ? t->extents[i] : 1;
+        n *= t->kind != TK_TENSOR && ok ? t->extents[i] : 1;
     }
     if (!ok) verify_fail(v, op, type_text(v->ctx, t), "extents from 1, at most 2^40 lanes");
 }

@@ -120,10 +120,10 @@ static void verify_dispatch(Verifier *v, const Op *op) {
         for (int i = 1; i < r->n_args; i++) want_operand(v, op, i, r->args[i]->type);
 }
 
-/// Values that pass from iteration to iteration are blocks.
+/// Values that pass from iteration to iteration are blocks, there or pending.
 static bool carries_blocks(Verifier *v, const Op *op) {
     for (int i = 0; i < op->n_results; i++)
-        if (!ty_is_block(result(op, i)->type)) {
+        if (!ty_is_block(result(op, i)->type) && !ty_promised(result(op, i)->type)) {
             verify_fail(v, op, type_text(v->ctx, result(op, i)->type), "result %d to be a block",
                         i + 1);
             return false;
@@ -243,4 +243,20 @@ VerifyRule *const verify_rules[OP_COUNT] = {
     [OP_DISPATCH] = verify_dispatch,
     [OP_CONVERT] = verify_convert,
     [OP_CONTRACT] = verify_contract,
+    [OP_DESC] = verify_desc,
+    [OP_BUF_ALLOC] = verify_buf_alloc,
+    [OP_BUF_VIEW] = verify_buf_view,
+    [OP_BUF_LOAD] = verify_buf_load,
+    [OP_BUF_STORE] = verify_buf_store,
+    [OP_COPY_ASYNC] = verify_copy_async,
+    [OP_COPY_TMA] = verify_copy_tma,
+    [OP_COPYOUT_TMA] = verify_copy_tma,
+    [OP_MMA_START] = verify_mma_start,
+    [OP_SETTLED] = verify_settled,
+    [OP_AWAIT] = verify_await,
+    [OP_RING_MAKE] = verify_ring_make,
+    [OP_RING_ACQUIRE] = verify_ring_acquire,
+    [OP_RING_COMMIT] = verify_ring_commit,
+    [OP_RING_WAIT] = verify_ring_wait,
+    [OP_RING_RELEASE] = verify_ring_release,
 };

@@ -109,6 +109,15 @@ void verify_store(Verifier *v, const Op *op) {
     if (shape) want_operand(v, op, 1, moved(v, op, shape));
 }
 
+void verify_copy_async(Verifier *v, const Op *op) {
+    const Type *shape = verify_access(v, op);
+    if (!shape || !want_kind(v, op, 1, TK_BUF)) return;
+    const Type *buf = operand(op, 1)->type;
+    want_type(v, op, "buffer", 0, ty_block(v->ir, buf->elem, buf->rank, buf->extents),
+              moved(v, op, shape));
+    want_result(v, op, 0, ty_pending(v->ir, NULL));
+}
+
 /// The element must be of the classes of the op that does it; xchg and cas take any.
 void verify_atomic(Verifier *v, const Op *op) {
     static const char *const names[] = {"add", "max",  "min", "and", "or",

@@ -31,10 +31,10 @@ bool want_index(Verifier *v, const Op *op, int i) {
 }
 
 bool want_kind(Verifier *v, const Op *op, int i, TypeKind kind) {
+    static const char *const names[] = {"block", "tensor", "buf", "ring", "pending block", "desc"};
     const Type *t = operand(op, i)->type;
     if (t->kind != kind)
-        verify_fail(v, op, type_text(v->ctx, t), "operand %d to be a %s", i + 1,
-                    kind == TK_BLOCK ? "block" : "tensor");
+        verify_fail(v, op, type_text(v->ctx, t), "operand %d to be a %s", i + 1, names[kind]);
     return t->kind == kind;
 }
 

@@ -14,6 +14,7 @@ bool op_is_access(const Op *op) {
     case OP_LIVE:
     case OP_STORE:
     case OP_ATOMIC:
+    case OP_COPY_ASYNC:
     case OP_COMBINE: return true;
     default: return false;
     }
@@ -24,6 +25,7 @@ static int read_head(const Op *op, Access *a) {
     const char *kind = op_str(op, "op");
     switch (op->code) {
     case OP_LOAD: a->pad = operand(op, 1); return 2;
+    case OP_COPY_ASYNC:
     case OP_STORE: a->value = operand(op, 1); return 2;
     case OP_ATOMIC: a->value = operand(op, 1); return kind && strcmp(kind, "cas") == 0 ? 3 : 2;
     case OP_COMBINE: {
