@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// `convert`: carries out the plan of layout_convert.
+#include "backends/gpu/lower.h"
+
+#include <string.h>
+
+/* ---- within threads and warps -------------------------------------------------------------- */
+
+/// For each swap: in threads of odd parity register r takes the value of r ^ reg.
+static void swap_registers(GpuFn *f, int n, const ConvertSwap *swaps, int bits,
+                           LLVMValueRef *regs) {
+    LLVMValueRef *old = ctx_array(f->ctx, LLVMValueRef, (int64_t)1 << bits);
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef odd = gpu_parity(f, swaps[i].mask);
+        memcpy(old, regs, sizeof *old << bits);
+        for (int64_t r = 0; r < (int64_t)1 << bits; r++)
+            regs[r] = gen_select(f->g, odd, old[r ^ (int64_t)swaps[i].reg], old[r]);
+    }
+}
+
+/// Which lane a round reads: the image of the thread, and the round's part.
+typedef struct Exchange {
+    GpuFn *f;
+    const Conversion *c;
+    const Layout *to;
+    Elem elem;
+    bool own;          // the image of a lane is the lane itself
+    LLVMValueRef lane; // the image of the thread (i32)
+} Exchange;
+
+static Exchange exchange_of(GpuFn *f, const Conversion *c, const Layout *to, Elem elem) {
+    Exchange x = {.f = f, .c = c, .to = to, .elem = elem, .own = true};
+    for (int j = 0; j < c->from_thread.n; j++)
+        x.own &= c->from_thread.col[j] == (j < to->bits[LEVEL_LANE] ? bit(j) : 0);
+    if (!x.own) x.lane = gpu_image(f, f->thread, &c->from_thread);
+    return x;
+}
+
+/// n values that travel together in one round.
+static void shuffle_round(const Exchange *x, int64_t round, int n, LLVMValueRef *const in,
+                          LLVMValueRef *out) {
+    GpuFn *f = x->f;
+    int64_t part = (int64_t)f2_apply(&x->c->from_round, (Bits)round);
+    if (convert_stays(x->c, x->to, round)) {
+        memcpy(out, in, sizeof *in * (size_t)n);
+    } else if (x->own) {
+        gpu_shuffle(f, "xor", gpu_i32(f, part), x->elem, n, in, out);
+    } else {
+        LLVMValueRef lane = LLVMBuildXor(f->g->b, x->lane, gpu_i32(f, part), "");
+        gpu_shuffle(f, "idx", lane, x->elem, n, in, out);
+    }
+}
+
+/// The threads in which parity(thread & extra[i].mask) is bit i of e for all i.
+static LLVMValueRef keeps(GpuFn *f, const Conversion *c, int e) {
+    LLVMValueRef all = NULL;
+    for (int i = 0; i < c->n_extra; i++) {
+        LLVMValueRef p = gpu_parity(f, c->extra[i].mask);
+        if (!(e >> i & 1)) p = LLVMBuildNot(f->g->b, p, "");
+        all = gen_and(f->g, all, p);
+    }
+    return all;
+}
+
+enum { MAX_PACK = 8 };
+
+/// The rounds first ^ (sums of pack bits), each done 2^n_extra times.
+static void exchange_rounds(const Exchange *x, int64_t first, LLVMValueRef *const from,
+                            LLVMValueRef *to) {
+    GpuFn *f = x->f;
+    const Conversion *c = x->c;
+    int n = 0;
+    int64_t rounds[MAX_PACK];
+    for (Bits sub = 0;; sub = (sub - c->pack) & c->pack) {
+        rounds[n++] = first ^ (int64_t)sub;
+        if (sub == c->pack) break;
+    }
+    for (int e = 0; e < 1 << c->n_extra; e++) {
+        LLVMValueRef in[MAX_PACK], out[MAX_PACK];
+        Bits more = 0;
+        for (int i = 0; i < c->n_extra; i++)
+            if (e >> i & 1) more ^= c->extra[i].reg;
+        for (int i = 0; i < n; i++) in[i] = from[f2_apply(&c->send, (Bits)rounds[i]) ^ more];
+        shuffle_round(x, first, n, in, out);
+        LLVMValueRef mine = e ? keeps(f, c, e) : NULL;
+        for (int i = 0; i < n; i++)
+            to[rounds[i]] = mine ? gen_select(f->g, mine, out[i], to[rounds[i]]) : out[i];
+    }
+}
+
+static void convert_near(GpuFn *f, const Conversion *c, const Op *op) {
+    const Layout *from = gpu_layout(f, operand(op, 0)), *to = gpu_layout(f, result(op, 0));
+    Exchange x = exchange_of(f, c, to, result(op, 0)->type->elem);
+    LLVMValueRef *in = gpu_block(f, operand(op, 0)), *out = gpu_new_block(f, result(op, 0));
+    int from_bits = from->bits[LEVEL_REG], to_bits = to->bits[LEVEL_REG];
+    LLVMValueRef *regs = ctx_array(f->ctx, LLVMValueRef, (int64_t)1 << from_bits);
+    for (int64_t repeat = 0; repeat < layout_repeats(to); repeat++) {
+        memcpy(regs, in + (repeat << from_bits), sizeof *regs << from_bits);
+        swap_registers(f, c->n_before, c->before, from_bits, regs);
+        LLVMValueRef *got = out + (repeat << to_bits);
+        for (int64_t n = 0; n < (int64_t)1 << to_bits; n++)
+            if (!((Bits)n & c->pack)) exchange_rounds(&x, n, regs, got);
+        swap_registers(f, c->n_after, c->after, to_bits, got);
+    }
+}
+
+/* ---- through shared memory ----------------------------------------------------------------- */
+
+static void wait_for(GpuFn *f, const Op *op, LayoutLevel scope) {
+    if (scope == LEVEL_CTA) ice(f->ctx, op->loc, "a conversion between the CTAs of a cluster");
+    if (scope == LEVEL_LANE)
+        gpu_warp_sync(f);
+    else
+        gpu_barrier(f);
+}
+
+static void convert_far(GpuFn *f, const Conversion *c, const Op *op) {
+    const Value *x = operand(op, 0), *y = result(op, 0);
+    const SharedLayout *s = &c->shared;
+    LLVMValueRef base = gpu_shared_alloc(f, s->bytes, s->align);
+    gpu_shared_write(f, gpu_layout(f, x), s, &c->write, base, x->type->elem, gpu_block(f, x));
+    wait_for(f, op, c->scope);
+    gpu_shared_read(f, gpu_layout(f, y), s, &c->read, base, y->type->elem, gpu_new_block(f, y));
+}
+
+void gpu_lower_convert(GpuFn *f, Op *op) {
+    const Value *x = operand(op, 0), *y = result(op, 0);
+    Conversion c =
+        layout_convert(gpu_layout(f, x), gpu_layout(f, y), elem_bytes(x->type->elem) * 8);
+    if (c.kind == CONVERT_NONE)
+        gpu_set_block(f, y, gpu_block(f, x));
+    else if (c.kind < CONVERT_SHARED)
+        convert_near(f, &c, op);
+    else
+        convert_far(f, &c, op);
+}

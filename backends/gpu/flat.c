@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Blocks in shared memory element by element: flat.h.
+#include "backends/gpu/flat.h"
+
+#include <string.h>
+
+LLVMValueRef gpu_flat(GpuFn *f, const Layout *l, int64_t reg, const int64_t *strides) {
+    const Gen *g = f->g;
+    LLVMValueRef sum = gpu_i32(f, 0);
+    int64_t fixed = 0;
+    for (int d = 0; d < l->rank; d++) {
+        LLVMValueRef thread;
+        int64_t number;
+        if (gpu_coord_parts(f, l, reg, d, &thread, &number))
+            fixed += number * strides[d];
+        else
+            thread = gpu_coord(f, l, reg, d);
+        if (thread) sum = gen_add(g, sum, gen_mul(g, thread, gpu_i32(f, strides[d])));
+    }
+    return gen_add(g, sum, gpu_i32(f, fixed));
+}
+
+LLVMValueRef gpu_writes(GpuFn *f, const Layout *l, int64_t reg) {
+    return gen_and(f->g, gpu_owner(f, l), gpu_not_hole(f, l, reg));
+}
+
+/* ---- elements ------------------------------------------------------------------------------ */
+
+/// Filling is by whole rounds of all threads, and each thread has an element for what it must not
+/// store.
+static int64_t room(const GpuFn *f, int64_t count) {
+    return ceil_div(count, f->threads) * f->threads + f->threads;
+}
+
+int64_t gpu_flat_bytes(const GpuFn *f, Elem elem, int64_t count) {
+    return room(f, count) * elem_bytes(elem);
+}
+
+GpuFlat gpu_flat_alloc(GpuFn *f, Elem elem, int64_t count) {
+    LLVMValueRef base = gpu_shared_alloc(f, gpu_flat_bytes(f, elem, count), 16);
+    return (GpuFlat){.base = base, .elem = elem, .count = count};
+}
+
+static LLVMValueRef address(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {
+    int bytes = elem_bytes(s->elem);
+    return gpu_offset(f, s->base, gen_mul(f->g, at, gpu_i32(f, bytes)));
+}
+
+void gpu_flat_store(GpuFn *f, const GpuFlat *s, LLVMValueRef at, LLVMValueRef on, LLVMValueRef x) {
+    if (on) {
+        int64_t behind = room(f, s->count) - f->threads;
+        LLVMValueRef own = LLVMBuildAdd(f->g->b, f->thread, gpu_i32(f, behind), "");
+        at = LLVMBuildSelect(f->g->b, on, at, own, "");
+    }
+    gpu_store_vector(f, s->elem, address(f, s, at), 1, &x);
+}
+
+LLVMValueRef gpu_flat_load(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {
+    LLVMValueRef x;
+    gpu_load_vector(f, s->elem, address(f, s, at), 1, &x);
+    return x;
+}
+
+enum { UNROLLED_FILL = 8 };
+
+void gpu_flat_fill(GpuFn *f, const GpuFlat *s, LLVMValueRef x) {
+    int64_t rounds = ceil_div(s->count, f->threads);
+    for (int64_t i = 0; i < rounds && rounds <= UNROLLED_FILL; i++)
+        gpu_flat_store(f, s, gen_add(f->g, f->thread, gpu_i32(f, i * f->threads)), NULL, x);
+    if (rounds <= UNROLLED_FILL) return;
+    GpuLoop l = gpu_loop(f, f->thread, gpu_i32(f, rounds * f->threads), f->threads, 0, NULL);
+    gpu_flat_store(f, s, l.index, NULL, x);
+    gpu_loop_end(f, &l, NULL);
+}
+
+/* ---- pieces -------------------------------------------------------------------------------- */
+
+GpuPieces gpu_pieces(GpuFn *f, int64_t count, int64_t size, int n, LLVMValueRef *init) {
+    GpuPieces p = {.count = count, .size = size, .carried = init};
+    if (count <= size) return p;
+    p.loop = gpu_loop(f, gpu_i32(f, 0), gpu_i32(f, count), size, n, init);
+    p.first = p.loop.index;
+    p.carried = p.loop.phi;
+    gpu_barrier(f); // the piece before has been read
+    return p;
+}
+
+LLVMValueRef gpu_in_piece(GpuFn *f, const GpuPieces *p, LLVMValueRef at, LLVMValueRef *on) {
+    if (!p->first) return at;
+    at = LLVMBuildSub(f->g->b, at, p->first, "");
+    LLVMValueRef in = LLVMBuildICmp(f->g->b, LLVMIntULT, at, gpu_i32(f, p->size), "");
+    *on = gen_and(f->g, *on, in);
+    return at;
+}
+
+void gpu_pieces_end(GpuFn *f, GpuPieces *p, LLVMValueRef *next) {
+    if (!p->first) {
+        p->carried = next;
+        return;
+    }
+    gpu_loop_end(f, &p->loop, next);
+    p->carried = p->loop.phi;
+}

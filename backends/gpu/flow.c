@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Control flow: uniform branches; carried values are a phi a register.
+#include <llvm-c/DebugInfo.h>
+#include <string.h>
+
+#include "backends/gpu/lower.h"
+
+/* ---- blocks of code ------------------------------------------------------------------------ */
+
+static LLVMBasicBlockRef new_block(GpuFn *f, const char *name) {
+    return LLVMAppendBasicBlockInContext(f->g->llvm, f->fn, name);
+}
+
+static LLVMBasicBlockRef here(GpuFn *f) {
+    return LLVMGetInsertBlock(f->g->b);
+}
+
+/// Both generators heed it; copies of a body are made before, where they pay.
+void gpu_branch_back(GpuFn *f, LLVMBasicBlockRef head) {
+    Gen *g = f->g;
+    static const char name[] = "llvm.loop.unroll.disable";
+    LLVMMetadataRef text = LLVMMDStringInContext2(g->llvm, name, sizeof name - 1);
+    LLVMMetadataRef disable = LLVMMDNodeInContext2(g->llvm, &text, 1);
+    LLVMMetadataRef self = LLVMTemporaryMDNode(g->llvm, NULL, 0);
+    LLVMMetadataRef parts[2] = {self, disable};
+    LLVMMetadataRef loop = LLVMMDNodeInContext2(g->llvm, parts, 2);
+    LLVMMetadataReplaceAllUsesWith(self, loop);
+    LLVMValueRef branch = LLVMBuildBr(g->b, head);
+    unsigned kind = LLVMGetMDKindIDInContext(g->llvm, "llvm.loop", 9);
+    LLVMSetMetadata(branch, kind, LLVMMetadataAsValue(g->llvm, loop));
+}
+
+/* ---- branches ------------------------------------------------------------------------------ */
+
+GpuIf gpu_if(GpuFn *f, LLVMValueRef c) {
+    GpuIf i = {.yes = new_block(f, "yes"), .no = new_block(f, "no"), .join = new_block(f, "join")};
+    LLVMBuildCondBr(f->g->b, c, i.yes, i.no);
+    LLVMPositionBuilderAtEnd(f->g->b, i.yes);
+    return i;
+}
+
+void gpu_else(GpuFn *f, GpuIf *i) {
+    i->from_yes = here(f);
+    LLVMBuildBr(f->g->b, i->join);
+    LLVMPositionBuilderAtEnd(f->g->b, i->no);
+}
+
+void gpu_end_if(GpuFn *f, GpuIf *i) {
+    i->from_no = here(f);
+    LLVMBuildBr(f->g->b, i->join);
+    LLVMPositionBuilderAtEnd(f->g->b, i->join);
+}
+
+LLVMValueRef gpu_phi(GpuFn *f, const GpuIf *i, LLVMValueRef yes, LLVMValueRef no) {
+    if (yes == no) return yes;
+    LLVMValueRef phi = LLVMBuildPhi(f->g->b, LLVMTypeOf(yes), "");
+    LLVMAddIncoming(phi, (LLVMValueRef[]){yes, no}, (LLVMBasicBlockRef[]){i->from_yes, i->from_no},
+                    2);
+    return phi;
+}
+
+/* ---- counted loops ------------------------------------------------------------------------- */
+
+static LLVMValueRef phi_from(GpuFn *f, LLVMValueRef x, LLVMBasicBlockRef from) {
+    LLVMValueRef phi = LLVMBuildPhi(f->g->b, LLVMTypeOf(x), "");
+    LLVMAddIncoming(phi, &x, &from, 1);
+    return phi;
+}
+
+GpuLoop gpu_loop(GpuFn *f, LLVMValueRef lo, LLVMValueRef hi, int64_t step, int n,
+                 LLVMValueRef *const init) {
+    Gen *g = f->g;
+    GpuLoop l = {.head = new_block(f, "head"),
+                 .body = new_block(f, "loop"),
+                 .hi = hi,
+                 .step = step,
+                 .n = n,
+                 .phi = ctx_array(f->ctx, LLVMValueRef, n + 1)};
+    LLVMBasicBlockRef from = here(f);
+    LLVMBuildBr(g->b, l.head);
+    LLVMPositionBuilderAtEnd(g->b, l.head);
+    l.index = phi_from(f, lo, from);
+    for (int i = 0; i < n; i++) l.phi[i] = phi_from(f, init[i], from);
+    l.exit = new_block(f, "done");
+    LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, l.index, hi, ""), l.body, l.exit);
+    LLVMPositionBuilderAtEnd(g->b, l.body);
+    return l;
+}
+
+void gpu_loop_end(GpuFn *f, GpuLoop *l, LLVMValueRef *const next) {
+    Gen *g = f->g;
+    LLVMValueRef step = LLVMConstInt(LLVMTypeOf(l->index), (uint64_t)l->step, true);
+    LLVMValueRef index = LLVMBuildAdd(g->b, l->index, step, "");
+    LLVMBasicBlockRef from = here(f);
+    gpu_branch_back(f, l->head);
+    LLVMAddIncoming(l->index, &index, &from, 1);
+    for (int i = 0; i < l->n; i++) LLVMAddIncoming(l->phi[i], (LLVMValueRef *)&next[i], &from, 1);
+    LLVMPositionBuilderAtEnd(g->b, l->exit);
+}
+
+/* ---- the ops ------------------------------------------------------------------------------- */
+
+typedef VEC(LLVMValueRef) Flat;
+
+/// The registers of n operands one after another.
+static void flatten(GpuFn *f, const Op *op, int first, int n, Flat *out) {
+    for (int i = 0; i < n; i++) {
+        const Value *v = operand(op, first + i);
+        LLVMValueRef *regs = gpu_block(f, v);
+        for (int r = 0; r < gpu_registers(v->type); r++) vec_push(f->ctx, out, regs[r]);
+    }
+}
+
+/// Gives v its registers, the first of flat[]; returns how many they are.
+static int bind_flat(GpuFn *f, const Value *v, LLVMValueRef *flat) {
+    gpu_set_block(f, v, flat);
+    return gpu_registers(v->type);
+}
+
+static void bind_args(GpuFn *f, const Region *r, int first, LLVMValueRef *flat) {
+    for (int i = first; i < r->n_args; i++) flat += bind_flat(f, r->args[i], flat);
+}
+
+static void bind_results(GpuFn *f, const Op *op, LLVMValueRef *flat) {
+    for (int i = 0; i < op->n_results; i++) flat += bind_flat(f, result(op, i), flat);
+}
+
+/// In a loop's body any temporary of an earlier iteration may still be read.
+static GpuShared enter_loop(GpuFn *f) {
+    GpuShared before = gpu_shared_state(f);
+    f->any_stretch = true;
+    return before;
+}
+
+static void leave_loop(GpuFn *f, const GpuShared *before) {
+    if (f->uses == before->uses)
+        gpu_shared_restore(f, before);
+    else
+        gpu_shared_join(f, before);
+}
+
+/// Where the loop's index and bounds fit 32 bits only the back end's optimiser can tell: they stay
+/// as the IR has them.
+void gpu_lower_for(GpuFn *f, Op *op) {
+    Region *r = op->regions[0];
+    Flat init = {0}, next = {0};
+    flatten(f, op, 2, op->n_results, &init);
+    GpuShared before = enter_loop(f);
+    GpuLoop l = gpu_loop(f, gpu_scalar(f, operand(op, 0)), gpu_scalar(f, operand(op, 1)),
+                         op_int(op, "step", 1), init.n, init.data);
+    gpu_set_scalar(f, r->args[0], l.index);
+    bind_args(f, r, 1, l.phi);
+    gpu_region(f, r);
+    flatten(f, r->last, 0, op->n_results, &next);
+    gpu_loop_end(f, &l, next.data);
+    leave_loop(f, &before);
+    bind_results(f, op, l.phi);
+}
+
+void gpu_lower_while(GpuFn *f, Op *op) {
+    Gen *g = f->g;
+    Flat init = {0}, next = {0};
+    flatten(f, op, 0, op->n_results, &init);
+    GpuShared before = enter_loop(f);
+    LLVMBasicBlockRef head = new_block(f, "head"), from = here(f);
+    LLVMValueRef *phi = ctx_array(f->ctx, LLVMValueRef, init.n + 1);
+    LLVMBuildBr(g->b, head);
+    LLVMPositionBuilderAtEnd(g->b, head);
+    for (int i = 0; i < init.n; i++) phi[i] = phi_from(f, init.data[i], from);
+    bind_args(f, op->regions[0], 0, phi);
+    gpu_region(f, op->regions[0]);
+    LLVMValueRef go_on = gpu_scalar(f, operand(op->regions[0]->last, 0));
+    GpuShared at_exit = gpu_shared_state(f);
+    LLVMBasicBlockRef body = new_block(f, "loop"), exit = new_block(f, "done");
+    LLVMBuildCondBr(g->b, go_on, body, exit);
+    LLVMPositionBuilderAtEnd(g->b, body);
+    bind_args(f, op->regions[1], 0, phi);
+    gpu_region(f, op->regions[1]);
+    flatten(f, op->regions[1]->last, 0, op->n_results, &next);
+    from = here(f);
+    gpu_branch_back(f, head);
+    for (int i = 0; i < init.n; i++) LLVMAddIncoming(phi[i], &next.data[i], &from, 1);
+    LLVMPositionBuilderAtEnd(g->b, exit);
+    gpu_shared_join(f, &at_exit);
+    leave_loop(f, &before);
+    bind_results(f, op, phi);
+}
+
+void gpu_lower_if(GpuFn *f, Op *op) {
+    Flat yes = {0}, no = {0};
+    GpuShared before = gpu_shared_state(f);
+    GpuIf i = gpu_if(f, gpu_scalar(f, operand(op, 0)));
+    gpu_region(f, op->regions[0]);
+    flatten(f, op->regions[0]->last, 0, op->n_results, &yes);
+    gpu_else(f, &i);
+    GpuShared after = gpu_shared_state(f);
+    gpu_shared_restore(f, &before);
+    gpu_region(f, op->regions[1]);
+    flatten(f, op->regions[1]->last, 0, op->n_results, &no);
+    gpu_end_if(f, &i);
+    gpu_shared_join(f, &after);
+    for (int k = 0; k < yes.n; k++) yes.data[k] = gpu_phi(f, &i, yes.data[k], no.data[k]);
+    bind_results(f, op, yes.data);
+}

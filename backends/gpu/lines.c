@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Lines along an axis: see lines.h.
+//
+// Step j of layout_scan meets, for every element, its sibling block of 2^j elements: in another
+// register or by a shuffle. Both join their totals in the order of the line, so functions need not
+// commute. Blocks behind the end of the line (holes) are left out of the join: the lower of two
+// blocks is never empty where the upper one is not. Steps that would leave the warp are not taken;
+// then each thread gets the totals of all parts of its lines, through shared memory.
+#include "backends/gpu/lines.h"
+
+/* ---- tuples -------------------------------------------------------------------------------- */
+
+static Elem elem_of(const GpuLines *s, int k) {
+    return operand(s->op, k)->type->elem;
+}
+
+void lines_join(const GpuLines *s, LLVMValueRef *const a, LLVMValueRef *const b,
+                LLVMValueRef *out) {
+    LLVMValueRef args[2 * GPU_TUPLE];
+    for (int k = 0; k < s->n; k++) {
+        args[k] = a[k];
+        args[s->n + k] = b[k];
+    }
+    if (s->monoid != OP_COUNT)
+        out[0] = gen_elementwise(s->f->g, s->monoid, elem_of(s, 0), args);
+    else
+        gpu_apply(s->f, s->op->regions[0], args, out);
+}
+
+static void take(const GpuLines *s, LLVMValueRef *const *from, int64_t reg, LLVMValueRef *to) {
+    for (int k = 0; k < s->n; k++) to[k] = from[k][reg];
+}
+
+static void put(const GpuLines *s, LLVMValueRef *const *to, int64_t reg, LLVMValueRef *from) {
+    for (int k = 0; k < s->n; k++) to[k][reg] = from[k];
+}
+
+/// x where c, else y; c NULL: x.
+static LLVMValueRef choose(GpuFn *f, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) {
+    if (!c) return x;
+    if (LLVMIsAConstantInt(c)) return LLVMConstIntGetZExtValue(c) ? x : y;
+    return LLVMBuildSelect(f->g->b, c, x, y, "");
+}
+
+/* ---- setting up ---------------------------------------------------------------------------- */
+
+int64_t *gpu_line_registers(GpuFn *f, const Op *op, const Layout *kept, const Layout *l) {
+    int64_t *reg = ctx_array(f->ctx, int64_t, layout_registers(l));
+    if (!layout_registers_from(kept, l, NULL, reg))
+        ice(f->ctx, op->loc, "lines that are spread over other threads than their elements");
+    return reg;
+}
+
+GpuLines *lines_begin(GpuFn *f, const Op *op, int n) {
+    GpuLines *s = ctx_new(f->ctx, GpuLines);
+    if (n > GPU_TUPLE) ice(f->ctx, op->loc, "%s of more than %d blocks", op_info[op->code].name, n);
+    s->f = f;
+    s->op = op;
+    s->n = n;
+    s->monoid = n == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
+    s->layout = gpu_layout(f, operand(op, 0));
+    s->axis = (int)op_int(op, "axis", 0);
+    s->extent = s->layout->extents[s->axis];
+    s->reverse = op_flag(op, "reverse");
+    s->registers = layout_registers(s->layout);
+    s->plan = layout_scan(s->layout, s->axis);
+    while (s->near < s->plan.n && s->plan.steps[s->near].level <= LEVEL_LANE) s->near++;
+    s->same = ctx_array(f->ctx, int64_t, s->registers);
+    for (int64_t r = 0; r < s->registers; r++) s->same[r] = r;
+    for (int k = 0; k < n; k++)
+        s->total[k] = ctx_copy(f->ctx, gpu_block(f, operand(op, k)),
+                               (size_t)s->registers * sizeof(LLVMValueRef));
+    return s;
+}
+
+/* ---- steps in a warp ----------------------------------------------------------------------- */
+
+/// A step under way: partner[k][r] is what register r's block meets.
+typedef struct Step {
+    LayoutStep x;
+    int j;
+    LLVMValueRef upper; // the thread's part of being the upper block; NULL: none
+    LLVMValueRef *partner[GPU_TUPLE];
+} Step;
+
+static bool is_first(const GpuLines *s, int64_t r) {
+    return s->same[r] == r;
+}
+
+/// The totals of sibling blocks, for the first register of each block.
+static void meet(GpuLines *s, Step *t) {
+    GpuFn *f = s->f;
+    for (int k = 0; k < s->n; k++) {
+        LLVMValueRef *moved = ctx_array(f->ctx, LLVMValueRef, 2 * s->registers);
+        LLVMValueRef *sent = moved + s->registers;
+        int m = 0;
+        t->partner[k] = ctx_array(f->ctx, LLVMValueRef, s->registers);
+        for (int64_t r = 0; r < s->registers; r++)
+            if (is_first(s, r)) sent[m++] = s->total[k][r ^ (int64_t)t->x.reg];
+        if (t->x.thread)
+            gpu_shuffle(f, "xor", gpu_i32(f, (int64_t)t->x.thread), elem_of(s, k), m, sent, moved);
+        else
+            moved = sent;
+        m = 0;
+        for (int64_t r = 0; r < s->registers; r++)
+            t->partner[k][r] = is_first(s, r) ? moved[m++] : t->partner[k][s->same[r]];
+    }
+}
+
+/// i1, perhaps constant: register r is in the upper block of the two.
+static LLVMValueRef is_upper(const GpuLines *s, const Step *t, int64_t r) {
+    const Gen *g = s->f->g;
+    bool own = parity((Bits)r & t->x.own_reg);
+    if (!t->upper) return LLVMConstInt(g->i1, own, false);
+    return own ? LLVMBuildNot(g->b, t->upper, "") : t->upper;
+}
+
+/// i1: the upper block of register r begins before the end of the line; NULL: it does where the
+/// lower one does.
+static LLVMValueRef has_upper(const GpuLines *s, const Step *t, int64_t r) {
+    const Gen *g = s->f->g;
+    int64_t size = INT64_C(2) << t->j;
+    if (s->extent % size == 0) return NULL;
+    LLVMValueRef at = gpu_coord(s->f, s->layout, r, s->axis);
+    at = LLVMBuildAnd(g->b, at, gpu_i32(s->f, -size), "");
+    at = LLVMBuildOr(g->b, at, gpu_i32(s->f, size / 2), "");
+    return LLVMBuildICmp(g->b, LLVMIntULT, at, gpu_i32(s->f, s->extent), "");
+}
+
+/// The totals of both blocks of register r, the first one in the order of the line first.
+static void in_order(const GpuLines *s, const Step *t, int64_t r, LLVMValueRef *a,
+                     LLVMValueRef *b) {
+    LLVMValueRef upper = is_upper(s, t, r);
+    for (int k = 0; k < s->n; k++) {
+        LLVMValueRef own = s->total[k][r], other = t->partner[k][r];
+        LLVMValueRef low = choose(s->f, upper, other, own), high = choose(s->f, upper, own, other);
+        a[k] = s->reverse ? high : low;
+        b[k] = s->reverse ? low : high;
+    }
+}
+
+static void join_totals(const GpuLines *s, const Step *t, int64_t r, LLVMValueRef *joined) {
+    LLVMValueRef a[GPU_TUPLE], b[GPU_TUPLE], *only = s->reverse ? b : a;
+    in_order(s, t, r, a, b);
+    lines_join(s, a, b, joined);
+    LLVMValueRef both = has_upper(s, t, r);
+    for (int k = 0; k < s->n; k++) joined[k] = choose(s->f, both, joined[k], only[k]);
+}
+
+void lines_extend_prefix(GpuLines *s, int64_t r, LLVMValueRef c, LLVMValueRef *before) {
+    GpuFn *f = s->f;
+    LLVMValueRef prefix[GPU_TUPLE], joined[GPU_TUPLE], has = s->has ? s->has[r] : NULL;
+    if (c && LLVMIsAConstantInt(c) && !LLVMConstIntGetZExtValue(c)) return;
+    take(s, s->prefix, r, prefix);
+    bool none = has && LLVMIsAConstantInt(has) && !LLVMConstIntGetZExtValue(has);
+    if (!none) lines_join(s, before, prefix, joined);
+    for (int k = 0; k < s->n; k++) {
+        LLVMValueRef x = none ? before[k] : choose(f, has, joined[k], before[k]);
+        s->prefix[k][r] = choose(f, c, x, prefix[k]);
+    }
+    if (has) s->has[r] = c ? LLVMBuildOr(f->g->b, has, c, "") : gpu_true(f);
+}
+
+static void extend_prefixes(GpuLines *s, const Step *t) {
+    const Gen *g = s->f->g;
+    for (int64_t r = 0; r < s->registers; r++) {
+        LLVMValueRef before[GPU_TUPLE], c = is_upper(s, t, r);
+        take(s, t->partner, r, before);
+        if (s->reverse) c = gen_and(g, has_upper(s, t, r), LLVMBuildNot(g->b, c, ""));
+        lines_extend_prefix(s, r, c, before);
+    }
+}
+
+static void lines_step(GpuLines *s, int j) {
+    GpuFn *f = s->f;
+    Step t = {.x = s->plan.steps[j], .j = j};
+    if (t.x.own_thread) t.upper = gpu_parity(f, t.x.own_thread);
+    meet(s, &t);
+    if (s->prefix[0]) extend_prefixes(s, &t);
+    LLVMValueRef *next[GPU_TUPLE];
+    for (int k = 0; k < s->n; k++) next[k] = ctx_array(f->ctx, LLVMValueRef, s->registers);
+    for (int64_t r = 0; r < s->registers; r++) {
+        int64_t other = t.x.thread ? r : s->same[r ^ (int64_t)t.x.reg];
+        if (other < s->same[r]) s->same[r] = other;
+        LLVMValueRef joined[GPU_TUPLE];
+        if (is_first(s, r))
+            join_totals(s, &t, r, joined);
+        else
+            take(s, next, s->same[r], joined);
+        put(s, next, r, joined);
+    }
+    for (int k = 0; k < s->n; k++) s->total[k] = next[k];
+}
+
+/* ---- parts --------------------------------------------------------------------------------- */
+
+/// The layout of blocks of 2^low elements along d, and which register bits of l are left in it.
+static const Layout *blocks_layout(Ctx *ctx, const Layout *l, int d, int low, int *kept) {
+    Layout p = *l;
+    F2Span span = {0};
+    int base = layout_base(l, d);
+    p.log2[d] = (uint8_t)(l->log2[d] - low);
+    p.extents[d] = ceil_div(l->extents[d], INT64_C(1) << low);
+    for (int j = 0; j < layout_n_bits(l); j++) {
+        p.col[j] = (l->col[j] & low_bits(base)) | l->col[j] >> (base + low) << base;
+        if (j < l->bits[LEVEL_REG] && f2_add(&span, p.col[j], 0)) kept[span.n - 1] = j;
+    }
+    return layout_unique(ctx, &p);
+}
+
+void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const Elem *elems,
+                  LLVMValueRef *const *in, LLVMValueRef **out) {
+    Conversion *plan = ctx_array(f->ctx, Conversion, n);
+    LLVMValueRef *base = ctx_array(f->ctx, LLVMValueRef, n);
+    for (int k = 0; k < n; k++) {
+        plan[k] = layout_convert_shared(from, to, 8 * elem_bytes(elems[k]));
+        base[k] = gpu_shared_alloc(f, plan[k].shared.bytes, 16);
+        gpu_shared_write(f, from, &plan[k].shared, &plan[k].write, base[k], elems[k], in[k]);
+    }
+    gpu_barrier(f);
+    for (int k = 0; k < n; k++) {
+        out[k] = ctx_array(f->ctx, LLVMValueRef, layout_registers(to));
+        gpu_shared_read(f, to, &plan[k].shared, &plan[k].read, base[k], elems[k], out[k]);
+    }
+}
+
+/// Sorts registers of a layout whose coordinate along the axis is the part into [line][part].
+static void sort_parts(GpuLines *s, const Layout *l, int low, const int64_t *line,
+                       LLVMValueRef *const *regs) {
+    for (int64_t r = 0; r < layout_registers(l); r++) {
+        int64_t x[MAX_RANK];
+        gpu_coord_numbers(l, r, x);
+        int64_t part = x[s->axis] >> low;
+        for (int k = 0; k < s->n && part < s->parts; k++)
+            s->part[k][line[r] * s->parts + part] = regs[k][r];
+    }
+}
+
+static void gather_parts(GpuLines *s, const Layout *kept) {
+    GpuFn *f = s->f;
+    const Layout *l = s->layout, *rest = layout_slice(f->ctx, l, s->axis, false);
+    int bits[LAYOUT_MAX_BITS];
+    const Layout *from = blocks_layout(f->ctx, l, s->axis, s->near, bits);
+    const Layout *to = layout_stack(f->ctx, rest, s->axis, (int)s->parts);
+    LLVMValueRef *in[GPU_TUPLE], *out[GPU_TUPLE];
+    Elem elems[GPU_TUPLE];
+    for (int k = 0; k < s->n; k++) {
+        in[k] = ctx_array(f->ctx, LLVMValueRef, layout_registers(from));
+        elems[k] = elem_of(s, k);
+    }
+    for (int64_t q = 0; q < layout_registers(from); q++) {
+        int64_t r = q >> from->bits[LEVEL_REG] << l->bits[LEVEL_REG];
+        for (int i = 0; i < from->bits[LEVEL_REG]; i++) r |= (q >> i & 1) << bits[i];
+        for (int k = 0; k < s->n; k++) in[k][q] = s->total[k][r];
+    }
+    gpu_exchange(f, from, to, s->n, elems, in, out);
+    sort_parts(s, to, 0, gpu_line_registers(f, s->op, kept, to), out);
+}
+
+void lines_finish(GpuLines *s) {
+    GpuFn *f = s->f;
+    const Layout *kept = layout_slice(f->ctx, s->layout, s->axis, true);
+    for (int j = 0; j < s->near; j++) lines_step(s, j);
+    s->parts = ceil_div(s->extent, INT64_C(1) << s->near);
+    s->lines = layout_registers(kept);
+    s->line = gpu_line_registers(f, s->op, kept, s->layout);
+    for (int k = 0; k < s->n; k++)
+        s->part[k] = ctx_array(f->ctx, LLVMValueRef, s->lines * s->parts);
+    if (s->near == s->plan.n)
+        sort_parts(s, s->layout, s->near, s->line, s->total);
+    else
+        gather_parts(s, kept);
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Device functions: parameters, values, and the walk over the ops.
+#include "backends/gpu/lower.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* ---- small things -------------------------------------------------------------------------- */
+
+LLVMValueRef gpu_i32(GpuFn *f, int64_t n) {
+    return LLVMConstInt(f->g->i32, (uint64_t)n, true);
+}
+
+LLVMValueRef gpu_true(GpuFn *f) {
+    return LLVMConstInt(f->g->i1, 1, false);
+}
+
+enum { MAX_CALL = 8 };
+
+LLVMValueRef gpu_call(GpuFn *f, const char *name, int n, ...) {
+    LLVMValueRef args[MAX_CALL];
+    va_list ap;
+    va_start(ap, n);
+    for (int i = 0; i < n && i < MAX_CALL; i++) args[i] = va_arg(ap, LLVMValueRef);
+    va_end(ap);
+    return portable_call(f->g, name, n, args);
+}
+
+LLVMBasicBlockRef gpu_to_head(GpuFn *f) {
+    LLVMBasicBlockRef back = LLVMGetInsertBlock(f->g->b);
+    LLVMPositionBuilderBefore(f->g->b, LLVMGetBasicBlockTerminator(f->entry));
+    return back;
+}
+
+void gpu_from_head(GpuFn *f, LLVMBasicBlockRef back) {
+    LLVMPositionBuilderAtEnd(f->g->b, back);
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+int gpu_registers(const Type *t) {
+    return t->rank ? (int)layout_registers(t->layout) : 1;
+}
+
+const Layout *gpu_layout(GpuFn *f, const Value *v) {
+    if (!v->type->layout)
+        ice(f->ctx, v->def ? v->def->loc : f->device->loc, "a block without a layout");
+    return v->type->layout;
+}
+
+LLVMTypeRef gpu_type(GpuFn *f, const Value *v) {
+    return gen_elem(f->g, v->type->elem);
+}
+
+static void *value_of(GpuFn *f, const Value *v) {
+    void *found = map_get(&f->values, v);
+    if (!found) {
+        const char *what = v->def ? op_info[v->def->code].name : "an argument";
+        ice(f->ctx, v->def ? v->def->loc : f->device->loc, "%s was not lowered", what);
+    }
+    return found;
+}
+
+LLVMValueRef *gpu_block(GpuFn *f, const Value *v) {
+    return value_of(f, v);
+}
+
+LLVMValueRef gpu_scalar(GpuFn *f, const Value *v) {
+    return gpu_block(f, v)[0];
+}
+
+const GpuTensor *gpu_tensor(GpuFn *f, const Value *v) {
+    return value_of(f, v);
+}
+
+void gpu_set_block(GpuFn *f, const Value *v, LLVMValueRef *regs) {
+    map_set(f->ctx, &f->values, v, regs);
+}
+
+LLVMValueRef *gpu_new_block(GpuFn *f, const Value *v) {
+    if (v->type->rank) gpu_layout(f, v);
+    LLVMValueRef *regs = ctx_array(f->ctx, LLVMValueRef, gpu_registers(v->type));
+    gpu_set_block(f, v, regs);
+    return regs;
+}
+
+void gpu_set_scalar(GpuFn *f, const Value *v, LLVMValueRef x) {
+    gpu_new_block(f, v)[0] = x;
+}
+
+/* ---- parameters ---------------------------------------------------------------------------- */
+
+typedef VEC(LLVMTypeRef) Types;
+
+static LLVMTypeRef global_pointer(const Gen *g) {
+    return LLVMPointerTypeInContext(g->llvm, 1);
+}
+
+static int count_dynamic(int n, const int64_t *x) {
+    int dynamic = 0;
+    for (int i = 0; i < n; i++) dynamic += x[i] == DYNAMIC;
+    return dynamic;
+}
+
+/// The types of the machine parameters of one parameter: tg_device_function in runtime/abi.h.
+static void flatten_type(GpuFn *f, const Type *t, Types *out) {
+    Gen *g = f->g;
+    if (t->kind != TK_TENSOR) {
+        vec_push(f->ctx, out, gen_mem_elem(g, t->elem));
+        return;
+    }
+    vec_push(f->ctx, out, global_pointer(g));
+    int n = count_dynamic(t->rank, t->extents) + count_dynamic(t->rank, t->strides);
+    for (int i = 0; i < n; i++) vec_push(f->ctx, out, g->i64);
+}
+
+static bool is_written(const Value *tensor) {
+    for_each_use(u, tensor) {
+        if (op_has(u->user, WRITES)) return true;
+    }
+    return false;
+}
+
+/// `next`: number of the next machine parameter.
+static LLVMValueRef known_or_param(GpuFn *f, int64_t known, int *next) {
+    return known == DYNAMIC ? LLVMGetParam(f->fn, (unsigned)(*next)++) : gen_i64(f->g, known);
+}
+
+static void bind_tensor(GpuFn *f, const Value *v, int *next) {
+    GpuTensor *t = ctx_new(f->ctx, GpuTensor);
+    const Type *type = v->type;
+    t->value = v;
+    t->written = is_written(v);
+    t->data = LLVMGetParam(f->fn, (unsigned)(*next)++);
+    for (int d = 0; d < type->rank; d++) t->dims[d] = known_or_param(f, type->extents[d], next);
+    for (int d = 0; d < type->rank; d++) t->strides[d] = known_or_param(f, type->strides[d], next);
+    map_set(f->ctx, &f->values, v, t);
+}
+
+static void bind_params(GpuFn *f) {
+    const Region *r = f->device->regions[0];
+    int next = 0;
+    for (int i = 1; i < r->n_args; i++) {
+        const Value *v = r->args[i];
+        if (v->type->kind == TK_TENSOR) {
+            bind_tensor(f, v, &next);
+            continue;
+        }
+        LLVMValueRef x = LLVMGetParam(f->fn, (unsigned)next++);
+        gpu_set_scalar(f, v, gen_from_memory(f->g, v->type->elem, x));
+    }
+    f->kernel->n_args = next;
+    if (f->kernel->faults) f->faults = LLVMGetParam(f->fn, (unsigned)next);
+}
+
+/* ---- the function -------------------------------------------------------------------------- */
+
+static void string_attribute(GpuFn *f, const char *name, const char *value) {
+    LLVMAttributeRef a = LLVMCreateStringAttribute(f->g->llvm, name, (unsigned)strlen(name), value,
+                                                   (unsigned)strlen(value));
+    LLVMAddAttributeAtIndex(f->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+/// A name that assemblers take.
+static const char *symbol_of(GpuFn *f, const char *name) {
+    char *s = ctx_format(f->ctx, "%s", name);
+    for (char *c = s; *c; c++) {
+        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+        if (!letter && (c == s || *c < '0' || *c > '9')) *c = '_';
+    }
+    return s;
+}
+
+static void declare(GpuFn *f) {
+    const Region *r = f->device->regions[0];
+    Types types = {0};
+    GpuKernel *k = f->kernel;
+    for (int i = 1; i < r->n_args; i++) flatten_type(f, r->args[i]->type, &types);
+    if (k->faults) vec_push(f->ctx, &types, global_pointer(f->g));
+    LLVMTypeRef type = LLVMFunctionType(f->g->void_, types.data, (unsigned)types.n, false);
+    f->fn = LLVMAddFunction(f->g->module, k->name, type);
+    string_attribute(f, "tg.maxntid", ctx_format(f->ctx, "%d,1,1", k->threads));
+    if (k->cluster > 1) string_attribute(f, "tg.cluster", ctx_format(f->ctx, "%d,1,1", k->cluster));
+    f->scope = debug_subprogram(f->g, f->fn, f->device->loc, k->name);
+}
+
+static void begin(GpuFn *f) {
+    Gen *g = f->g;
+    f->entry = LLVMAppendBasicBlockInContext(g->llvm, f->fn, "entry");
+    LLVMBasicBlockRef body = LLVMAppendBasicBlockInContext(g->llvm, f->fn, "body");
+    LLVMPositionBuilderAtEnd(g->b, f->entry);
+    debug_location(g, f->scope, f->device->loc);
+    f->thread = gpu_call(f, "tg.thread.id.x", 0);
+    f->lane = LLVMBuildAnd(g->b, f->thread, gpu_i32(f, 31), "lane");
+    f->warp = LLVMBuildLShr(g->b, f->thread, gpu_i32(f, 5), "warp");
+    f->program = LLVMBuildZExt(g->b, gpu_call(f, "tg.cta.id.x", 0), g->i64, "program");
+    f->shared = gpu_call(f, "tg.shared.base", 0);
+    gpu_set_scalar(f, f->device->regions[0]->args[0], f->program);
+    bind_params(f);
+    LLVMBuildBr(g->b, body);
+    LLVMPositionBuilderAtEnd(g->b, body);
+}
+
+void gpu_region(GpuFn *f, const Region *r) {
+    for_each_op(op, r) {
+        if (op_has(op, TERMINATOR)) break;
+        debug_location(f->g, f->scope, op->loc);
+        GpuLower *lower = gpu_lowerings[op->code];
+        if (!lower && op_has(op, ELEMENTWISE)) lower = gpu_lower_elementwise;
+        if (!lower) ice(f->ctx, op->loc, "%s in device code", op_info[op->code].name);
+        lower(f, op);
+        for (int i = 0; i < f->stretches.n; i++) f->stretches.data[i].open = false;
+    }
+}
+
+void gpu_apply(GpuFn *f, const Region *r, LLVMValueRef *args, LLVMValueRef *yields) {
+    for (int i = 0; i < r->n_args; i++) gpu_set_scalar(f, r->args[i], args[i]);
+    for_each_op(op, r) {
+        if (op_has(op, TERMINATOR)) break;
+        GpuLower *lower = gpu_lowerings[op->code];
+        if (!lower && op_has(op, ELEMENTWISE)) lower = gpu_lower_elementwise;
+        if (!lower) ice(f->ctx, op->loc, "%s in a region of scalars", op_info[op->code].name);
+        lower(f, op);
+    }
+    for (int i = 0; i < r->last->n_operands; i++) yields[i] = gpu_scalar(f, operand(r->last, i));
+}
+
+/* ---- the module ---------------------------------------------------------------------------- */
+
+typedef struct FaultSearch {
+    bool check, found;
+} FaultSearch;
+
+static void find_fault(Op *op, void *arg) {
+    FaultSearch *s = arg;
+    s->found |= op->code == OP_PRINT || (s->check && op->code == OP_ASSERT);
+    s->found |= s->check && op_is_access(op) && op_flag(op, "checked");
+}
+
+static bool has_faults(const Op *device, const GpuOptions *options) {
+    FaultSearch s = {.check = options->check};
+    op_walk_pre((Op *)device, find_fault, &s);
+    return s.found;
+}
+
+static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *options,
+                         GpuCode *code) {
+    GpuFn *f = ctx_new(g->ctx, GpuFn);
+    f->g = g;
+    f->ctx = g->ctx;
+    f->ir = ir;
+    f->options = options;
+    f->code = code;
+    f->device = device;
+    f->kernel = &code->kernels[code->n++];
+    f->warps = (int)op_int(device, "warps", 1);
+    f->threads = 32 * f->warps;
+    f->shared_fixed = f->shared_bytes = op_int(device, "shared", 0);
+    *f->kernel = (GpuKernel){.name = symbol_of(f, op_str(device, "name")),
+                             .threads = f->threads,
+                             .cluster = (int)op_int(device, "cluster", 1),
+                             .faults = has_faults(device, options)};
+    declare(f);
+    begin(f);
+    gpu_region(f, device->regions[0]);
+    LLVMBuildRetVoid(g->b);
+    f->kernel->shared_bytes = f->shared_bytes;
+}
+
+GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options) {
+    GpuCode *code = ctx_new(g->ctx, GpuCode);
+    int n = 0;
+    if (options->debug) debug_begin(g);
+    for_each_op(op, module->regions[0]) {
+        n += op->code == OP_DEVICE;
+    }
+    code->kernels = ctx_array(g->ctx, GpuKernel, n + 1);
+    for_each_op(op, module->regions[0]) {
+        if (op->code == OP_DEVICE) lower_device(g, ir, op, options, code);
+    }
+    debug_end(g);
+    return code;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Lowering of device code: a block is an array of LLVM scalars, one a register of its layout.
+//
+// The module becomes a function a device; each op is lowered by its row in table.c. Control flow
+// depends on scalars alone, which are equal in all threads, so branches are uniform. What differs
+// between threads is data: select, or the mask of a load, a store, an atomic.
+#ifndef BACKENDS_GPU_LOWER_H
+#define BACKENDS_GPU_LOWER_H
+
+#include "backends/gpu/gpu.h"
+#include "backends/llvm/debug.h"
+#include "backends/llvm/portable.h"
+#include "ir/layout.h"
+
+/// A tensor parameter: what is known of it is constant.
+typedef struct GpuTensor {
+    const Value *value;
+    LLVMValueRef data;                              // ptr addrspace(1)
+    LLVMValueRef dims[MAX_RANK], strides[MAX_RANK]; // i64, strides in elements
+    bool written;                                   // by this device
+} GpuTensor;
+
+/// A stretch of temporary shared memory that was used since the last barrier.
+typedef struct GpuStretch {
+    int64_t lo, hi;
+    bool open; // of the op at hand
+} GpuStretch;
+
+/// A function under construction.
+typedef struct GpuFn {
+    Gen *g;
+    Ctx *ctx;
+    Ir *ir;
+    const GpuOptions *options;
+    GpuCode *code;
+    GpuKernel *kernel;
+    const Op *device;
+    LLVMValueRef fn;
+    LLVMMetadataRef scope; // of debug information, or NULL
+    LLVMBasicBlockRef entry;
+    int warps, threads;
+    LLVMValueRef thread, lane, warp; // i32; thread = warp * 32 + lane
+    LLVMValueRef program;            // i64
+    LLVMValueRef shared;             // ptr addrspace(3): the start of shared memory
+    LLVMValueRef faults;             // ptr addrspace(1), or NULL
+    PtrMap values;                   // of a Value: its registers, or its GpuTensor
+    VEC(struct ThreadCoord *) coords;
+    int64_t shared_fixed, shared_bytes; // where temporaries start; how much is used in all
+    VEC(GpuStretch) stretches;
+    bool any_stretch; // all of the temporary region may be in use
+    int uses;         // of temporary shared memory so far
+} GpuFn;
+
+/* ---- values (lower.c) ---------------------------------------------------------------------- */
+
+typedef void GpuLower(GpuFn *f, Op *op);
+extern GpuLower *const gpu_lowerings[OP_COUNT]; // table.c
+
+/// Registers of a thread for a block; 1 for a scalar.
+int gpu_registers(const Type *t);
+/// The registers of a block, or of a scalar its one value. Not to be changed.
+LLVMValueRef *gpu_block(GpuFn *f, const Value *v);
+LLVMValueRef gpu_scalar(GpuFn *f, const Value *v);
+const GpuTensor *gpu_tensor(GpuFn *f, const Value *v);
+/// regs must live as long as f; it is not copied.
+void gpu_set_block(GpuFn *f, const Value *v, LLVMValueRef *regs);
+void gpu_set_scalar(GpuFn *f, const Value *v, LLVMValueRef x);
+/// Empty registers for v.
+LLVMValueRef *gpu_new_block(GpuFn *f, const Value *v);
+/// The layout of a block; it has one.
+const Layout *gpu_layout(GpuFn *f, const Value *v);
+LLVMTypeRef gpu_type(GpuFn *f, const Value *v); // of a register
+
+/// Lowers the ops of a region but its terminator.
+void gpu_region(GpuFn *f, const Region *r);
+/// Lowers a region on scalars (of reduce, scan) with args for its arguments; yields receives what
+/// it yields. May be called any number of times.
+void gpu_apply(GpuFn *f, const Region *r, LLVMValueRef *args, LLVMValueRef *yields);
+
+/// Between these two, instructions go to the function's head, where they dominate everything.
+LLVMBasicBlockRef gpu_to_head(GpuFn *f);
+void gpu_from_head(GpuFn *f, LLVMBasicBlockRef back);
+
+LLVMValueRef gpu_i32(GpuFn *f, int64_t n);
+LLVMValueRef gpu_true(GpuFn *f);
+/// portable_call with the arguments in place: gpu_call(f, "tg.lane.id", 0).
+LLVMValueRef gpu_call(GpuFn *f, const char *name, int n, ...);
+
+/* ---- coordinates (coords.c) ---------------------------------------------------------------- */
+
+/// The image of the bits of x (i32, below 2^m->n) under m: the xor of the columns of its bits.
+LLVMValueRef gpu_image(GpuFn *f, LLVMValueRef x, const F2 *m);
+/// The coordinate d (i32) of the element in register reg of this thread. It may be a hole's.
+LLVMValueRef gpu_coord(GpuFn *f, const Layout *l, int64_t reg, int d);
+/// Where the coordinate is a part of the thread plus a number: that number, and the part (NULL:
+/// 0). False: it is their xor.
+bool gpu_coord_parts(GpuFn *f, const Layout *l, int64_t reg, int d, LLVMValueRef *thread,
+                     int64_t *number);
+/// Coordinates of register 0 of thread 0 xor ... as far as registers go: the constant part.
+void gpu_coord_numbers(const Layout *l, int64_t reg, int64_t *coords);
+/// i1: the element is one of the block's, for a layout that has holes; NULL: it always is.
+LLVMValueRef gpu_not_hole(GpuFn *f, const Layout *l, int64_t reg);
+/// The element of the register lies outside the extents in every thread.
+bool gpu_always_hole(const Layout *l, int64_t reg);
+/// i1: this thread owns its elements (layout_owner); NULL: every thread does.
+LLVMValueRef gpu_owner(GpuFn *f, const Layout *l);
+/// i1: parity(thread & mask) is 1.
+LLVMValueRef gpu_parity(GpuFn *f, Bits mask);
+
+/* ---- shared memory (shared.c) -------------------------------------------------------------- */
+// Temporaries of all ops share one region. An op takes a stretch of it, writes, calls gpu_barrier,
+// reads; the stretch is free after the next barrier that follows the op. gpu_shared_alloc waits at
+// a barrier itself where there is no free room.
+
+/// `bytes` at a multiple of `align`, as ptr addrspace(3). What it points to is undefined.
+LLVMValueRef gpu_shared_alloc(GpuFn *f, int64_t bytes, int64_t align);
+/// All threads of the CTA; orders shared and global memory.
+void gpu_barrier(GpuFn *f);
+/// Orders the lanes of a warp.
+void gpu_warp_sync(GpuFn *f);
+/// The 32-bit address, for rows of portable.def.
+LLVMValueRef gpu_shared_addr(GpuFn *f, LLVMValueRef p);
+/// p + offset (i32 or i64) bytes, in any space.
+LLVMValueRef gpu_offset(GpuFn *f, LLVMValueRef p, LLVMValueRef offset);
+LLVMValueRef gpu_offset_by(GpuFn *f, LLVMValueRef p, int64_t bytes);
+/// n elements next to each other (1, 2, 4, 8, 16; up to 16 bytes) in shared or global memory as one
+/// access; p is aligned to their bytes. `on`: NULL, or which lanes store; then p is shared.
+void gpu_load_vector(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *out);
+void gpu_store_vector(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *x, LLVMValueRef on);
+/// Where the elements of a layout stand in s: the thread's part of their offsets, if there is one.
+typedef struct GpuSharedMap {
+    const Layout *layout;
+    const SharedLayout *shared;
+    bool linear;
+    Bits reaches;
+    LLVMValueRef thread;
+} GpuSharedMap;
+GpuSharedMap gpu_shared_map(GpuFn *f, const Layout *l, const SharedLayout *s);
+/// The address of the element of register reg.
+LLVMValueRef gpu_shared_at(GpuFn *f, const GpuSharedMap *m, LLVMValueRef base, int64_t reg);
+/// Writes or reads a whole block by the vectors of a.
+void gpu_shared_write(GpuFn *f, const Layout *l, const SharedLayout *s, const SharedAccess *a,
+                      LLVMValueRef base, Elem elem, LLVMValueRef *regs);
+void gpu_shared_read(GpuFn *f, const Layout *l, const SharedLayout *s, const SharedAccess *a,
+                     LLVMValueRef base, Elem elem, LLVMValueRef *regs);
+
+/* ---- by coordinates (shape.c) -------------------------------------------------------------- */
+// Always right, and slower than what knows both layouts.
+
+/// Strides, in elements, of a row-major block.
+void gpu_row_major(int rank, const int64_t *extents, int64_t *strides);
+/// start + the sum of coordinate times stride of register reg's element (i32).
+LLVMValueRef gpu_linear(GpuFn *f, const Layout *l, int64_t reg, const int64_t *strides,
+                        int64_t start);
+/// The address of element `index` (i32) of an array.
+LLVMValueRef gpu_element(GpuFn *f, Elem elem, LLVMValueRef base, LLVMValueRef index);
+/// Writes block v to the array, each element by one thread; reads it.
+void gpu_put(GpuFn *f, const Value *v, LLVMValueRef base, const int64_t *strides, int64_t start);
+void gpu_get(GpuFn *f, const Value *v, LLVMValueRef base, const int64_t *strides, int64_t start);
+/// A row-major copy of v in temporary shared memory, for all threads to read. Fills in strides.
+LLVMValueRef gpu_spill(GpuFn *f, const Value *v, int64_t *strides);
+
+/* ---- lanes (lanes.c) ----------------------------------------------------------------------- */
+
+/// A register as an integer of as many bits (bool: i8), and back.
+LLVMValueRef gpu_to_bits(GpuFn *f, Elem elem, LLVMValueRef x);
+LLVMValueRef gpu_from_bits(GpuFn *f, Elem elem, LLVMValueRef bits);
+/// n values of an element through "tg.shuffle.<mode>" with operand `by` (i32): small elements share
+/// shuffles, large ones take two.
+void gpu_shuffle(GpuFn *f, const char *mode, LLVMValueRef by, Elem elem, int n,
+                 LLVMValueRef *const x, LLVMValueRef *out);
+/// n values as words (i32) in the order of memory: small ones share a word, the first one lowest,
+/// 8 bytes are two words. Returns how many words; and back.
+int gpu_to_words(GpuFn *f, Elem elem, int n, LLVMValueRef *const x, LLVMValueRef *words);
+void gpu_from_words(GpuFn *f, Elem elem, int n, LLVMValueRef *const words, LLVMValueRef *out);
+
+/* ---- control flow (flow.c) ----------------------------------------------------------------- */
+
+/// A uniform branch under construction: gpu_if, ..., gpu_else, ..., gpu_end_if, then phis.
+typedef struct GpuIf {
+    LLVMBasicBlockRef yes, no, join, from_yes, from_no;
+} GpuIf;
+GpuIf gpu_if(GpuFn *f, LLVMValueRef c);
+void gpu_else(GpuFn *f, GpuIf *i);
+void gpu_end_if(GpuFn *f, GpuIf *i);
+LLVMValueRef gpu_phi(GpuFn *f, const GpuIf *i, LLVMValueRef yes, LLVMValueRef no);
+
+/// A counted loop with uniform bounds (i32 or i64, signed) that carries n values: phi[] are those
+/// of the iteration, in its body; gpu_loop_end takes the next ones and leaves the last in phi[].
+typedef struct GpuLoop {
+    LLVMBasicBlockRef head, body, exit;
+    LLVMValueRef index, hi;
+    int64_t step;
+    int n;
+    LLVMValueRef *phi;
+} GpuLoop;
+GpuLoop gpu_loop(GpuFn *f, LLVMValueRef lo, LLVMValueRef hi, int64_t step, int n,
+                 LLVMValueRef *const init);
+void gpu_loop_end(GpuFn *f, GpuLoop *l, LLVMValueRef *const next);
+/// Branch back to a loop's head, marked so that nobody unrolls it.
+void gpu_branch_back(GpuFn *f, LLVMBasicBlockRef head);
+/// What is known of temporary shared memory, before regions that run alternatively or again.
+typedef struct GpuShared {
+    VEC(GpuStretch) stretches;
+    bool any;
+    int uses;
+} GpuShared;
+GpuShared gpu_shared_state(GpuFn *f);
+void gpu_shared_restore(GpuFn *f, const GpuShared *s);
+/// The state where control comes from here or from s.
+void gpu_shared_join(GpuFn *f, const GpuShared *s);
+
+/* ---- accesses (access.c) ------------------------------------------------------------------- */
+
+/// i1 of the lane in register reg, or NULL where it is always live.
+LLVMValueRef gpu_live(GpuFn *f, const Op *op, int64_t reg);
+
+/* ---- lowerings ----------------------------------------------------------------------------- */
+
+GpuLower gpu_lower_const, gpu_lower_iota, gpu_lower_broadcast, gpu_lower_reshape, gpu_lower_permute,
+    gpu_lower_slice, gpu_lower_concat, gpu_lower_cast, gpu_lower_bitcast, gpu_lower_select,
+    gpu_lower_elementwise, gpu_lower_for, gpu_lower_while, gpu_lower_if, gpu_lower_dim,
+    gpu_lower_stride, gpu_lower_align, gpu_lower_convert, gpu_lower_load, gpu_lower_live,
+    gpu_lower_store, gpu_lower_atomic;
+
+#endif

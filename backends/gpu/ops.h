@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Lowering of ops on whole blocks and of effects; rows of table.c.
+#ifndef BACKENDS_GPU_OPS_H
+#define BACKENDS_GPU_OPS_H
+
+#include "backends/gpu/lower.h"
+
+GpuLower gpu_lower_reduce, gpu_lower_scan, gpu_lower_sort, gpu_lower_gather, gpu_lower_histogram,
+    gpu_lower_dot, gpu_lower_assert, gpu_lower_print;
+
+/// Products by the instruction of the row `unit`, in tiles of its fragments.
+void gpu_matrix_dot(GpuFn *f, Op *op, const char *unit);
+
+/// Under --check: scalar x / 0 and x % 0.
+void gpu_check_division(GpuFn *f, const Op *op);
+/// Under --check: coordinates of live lanes of an access that lie outside of the tensor.
+void gpu_check_access(GpuFn *f, const Op *op);
+
+#endif

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which function lowers which op of device code; elementwise ops without a row go by
+// gpu_lower_elementwise.
+#include "backends/gpu/lower.h"
+
+GpuLower *const gpu_lowerings[OP_COUNT] = {
+    [OP_FOR] = gpu_lower_for,         [OP_WHILE] = gpu_lower_while,
+    [OP_IF] = gpu_lower_if,           [OP_CONST] = gpu_lower_const,
+    [OP_IOTA] = gpu_lower_iota,       [OP_BROADCAST] = gpu_lower_broadcast,
+    [OP_RESHAPE] = gpu_lower_reshape, [OP_PERMUTE] = gpu_lower_permute,
+    [OP_SLICE] = gpu_lower_slice,     [OP_CONCAT] = gpu_lower_concat,
+    [OP_CAST] = gpu_lower_cast,       [OP_BITCAST] = gpu_lower_bitcast,
+    [OP_SELECT] = gpu_lower_select,   [OP_DIM] = gpu_lower_dim,
+    [OP_STRIDE] = gpu_lower_stride,   [OP_CONVERT] = gpu_lower_convert,
+};
