@@ -114,8 +114,8 @@ static void check_constant(const Checker *c, LLVMValueRef v) {
 
 // On scalars and vectors of numbers; the type of the result is checked as any other.
 static const char *const intrinsics[] = {
-    "fma",    "sqrt",     "fabs",  "floor", "ceil", "trunc",      "rint",   "minnum",
-    "maxnum", "copysign", "ctpop", "ctlz", "cttz", "bswap", "fshl", "bitreverse", "assume",
+    "fma",    "sqrt",     "fabs",  "floor", "ceil",  "trunc", "rint",       "minnum",
+    "maxnum", "copysign", "ctpop", "ctlz",  "bswap", "fshl",  "bitreverse", "assume",
 };
 
 static bool has_attribute(LLVMValueRef thing, const char *name,
