@@ -46,7 +46,7 @@ static void live_op(Liveness *l, Op *op) {
         live_value(l, operand(op, 0));
     } else if (op->code == OP_WHILE) {
         live_value(l, operand(terminator(op->regions[0]), 0));
-    } else if (op->code != OP_MODULE && op->code != OP_KERNEL && op->code != OP_FUNC) {
+    } else if (op->code != OP_MODULE && !op_has(op, ISOLATED)) {
         for (int i = 0; i < op->n_operands; i++) live_value(l, operand(op, i));
         live_regions(l, op);
     }
@@ -83,9 +83,8 @@ static void clear_mark(Op *op, void *arg) {
 static void find_roots(Op *op, void *arg) {
     bool effect = op_writes(op) || (op_has(op, EFFECT) && op->code != OP_SCRATCH);
     Op *home = op->parent ? op->parent->parent : NULL;
-    bool ends = op_has(op, TERMINATOR) && (home->code == OP_KERNEL || home->code == OP_FUNC);
-    if (effect || ends || op->code == OP_MODULE || op->code == OP_KERNEL || op->code == OP_FUNC)
-        live_op(arg, op);
+    bool ends = op_has(op, TERMINATOR) && op_has(home, ISOLATED);
+    if (effect || ends || op->code == OP_MODULE || op_has(op, ISOLATED)) live_op(arg, op);
 }
 
 /// A slot is alive when its result, an argument of it, or (in a merge region) either half is.

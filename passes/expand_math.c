@@ -5,9 +5,9 @@
 //   f16<64>
 //
 // The library is a module of scalar funcs named `op_element`. An op is expanded where the library
-// has a function for it; what it does not name has an instruction on every target. Functions of
-// scalars apply to blocks lane by lane, so their ops are copied with the block's shape. Elements
-// narrower than f32 are computed in f32 and rounded once, unless the library names theirs.
+// has a function for it and the target no instruction (PassEnv.has_op). Functions of scalars apply
+// to blocks lane by lane, so their ops are copied with the block's shape. Elements narrower than
+// f32 are computed in f32 and rounded once, unless the library or the target has theirs.
 #include "passes/passes.h"
 #include "passes/util.h"
 
@@ -36,18 +36,25 @@ static void read_library(Expansion *x, const Op *library) {
     }
 }
 
+static bool target_has(const Expansion *x, OpCode code, Elem elem) {
+    return x->env->has_op && x->env->has_op(x->env->gpu, code, elem);
+}
+
 static void expand(Op *op, void *arg) {
     Expansion *x = arg;
     if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
     Elem elem = operand(op, 0)->type->elem, wide = elem;
-    if (!elem_is(elem, EC_FLOAT)) return;
+    if (!elem_is(elem, EC_FLOAT) || target_has(x, op->code, elem)) return;
     if (!x->funcs[op->code][elem] && elem != EL_F64) wide = EL_F32;
     const Op *func = x->funcs[op->code][wide];
     if (!func) return;
     Builder b = build_before(x->env->ir, op);
     Value *args[3], *out;
     for (int i = 0; i < op->n_operands; i++) args[i] = build_cast(&b, operand(op, i), wide);
-    apply_lanes(&b, func->regions[0], args, args[0]->type, &out);
+    if (target_has(x, op->code, wide))
+        out = result(build_op(&b, op->code, op->n_operands, args, 1, &args[0]->type, 0), 0);
+    else
+        apply_lanes(&b, func->regions[0], args, args[0]->type, &out);
     value_replace(result(op, 0), build_cast(&b, out, result(op, 0)->type->elem));
     op_erase(op);
     x->changed = true;

@@ -12,10 +12,11 @@ typedef struct Level {
     Op *op; // its `parallel`
     int64_t step;
     Value *lo, *hi, *count;
-    bool free;    // its bounds are known before the phase
-    bool kept;    // combine: tells elements apart; the others are folded
-    bool in_line; // combine: folded, and part of the line of iterations that is cut into groups
-    Value *index; // in the new form: the index itself, or its number
+    Value *walked; // its index, where a CTA goes through all of them
+    bool free;     // its bounds are known before the phase
+    bool kept;     // combine: tells elements apart; the others are folded
+    bool in_line;  // combine: folded, and part of the line of iterations that is cut into groups
+    Value *index;  // in the new form: the index itself, or its number
 } Level;
 
 /* ---- tile_grid.c --------------------------------------------------------------------------- */

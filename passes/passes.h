@@ -22,6 +22,9 @@ const Pass *pass_by_name(const char *name);
 /// `tile` IR -> `grid` IR for a CPU.
 extern const Pass *const cpu_pipeline[];
 extern const int cpu_pipeline_length;
+/// `tile` IR -> host code and devices for PassEnv.gpu.
+extern const Pass *const gpu_pipeline[];
+extern const int gpu_pipeline_length;
 
 /* ---- cost.c -------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The table of passes and the pipeline of a CPU.
+// The table of passes, the pipelines of a CPU and of a GPU.
 #include "passes/passes.h"
 
 #include <string.h>
@@ -52,3 +52,32 @@ const Pass *const cpu_pipeline[] = {
     RUN(DCE),
 };
 const int cpu_pipeline_length = sizeof cpu_pipeline / sizeof *cpu_pipeline;
+
+const Pass *const gpu_pipeline[] = {
+    RUN(INLINE),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(LICM),
+    RUN(BOUNDS),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(PADS),
+    RUN(ALIAS),
+    RUN(COMBINE),
+    RUN(SPLIT),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(LICM),
+    // Masked copies cost nothing, so nothing is peeled; loops of products stay loops.
+    RUN(BOUNDS),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(TILE_GRID),
+    RUN(FIXED_ORDER),
+    RUN(EXPAND_MATH),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(LICM),
+    RUN(OUTLINE),
+};
+const int gpu_pipeline_length = sizeof gpu_pipeline / sizeof *gpu_pipeline;

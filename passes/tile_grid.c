@@ -13,6 +13,15 @@
 //   programs multiply matrices, the last two dimensions go in super-rows of GROUP tiles: the
 //   operands of a super-row are used while they are in cache.
 // - A task is a run of consecutive programs, so that it has MIN_TASK to MAX_TASK seconds of work.
+//
+// On a GPU a task is a CTA and runs one program. Where bounds are known on the device only, as many
+// CTAs as it holds at once walk the dimensions on which those bounds depend; of the tiles found on
+// the way each takes every G-th:
+//
+//   launch G { (%task) for %e (%skip = %task) { %tiles = ...
+//     for %i in 0 .. ceildiv(%tiles - %skip, G) { tile %skip + %i G of %e }
+//     yield %skip + ... - %tiles } }
+#include "passes/gpu/gpu.h"
 #include "passes/internal.h"
 #include "passes/passes.h"
 #include "passes/util.h"
@@ -20,6 +29,7 @@
 #define MIN_TASK 4e-6
 #define MAX_TASK 60e-6
 enum { GROUP = 8, TASKS_A_THREAD = 8, MAX_WAYS = 64 };
+enum { CTAS_SM = 4, PRODUCT_CTAS_SM = 1 }; // that a resident grid starts
 
 typedef struct Nest {
     PassEnv *env;
@@ -109,6 +119,7 @@ static Value *count_tasks(Nest *nest, Builder *b) {
             nest->programs = ix_mul(b, nest->programs, l->count);
         }
     }
+    if (nest->env->gpu) return nest->programs;
     choose_ways(nest, b);
     if (nest->ways) return ix_mul(b, nest->programs, nest->ways);
     choose_run(nest, b);
@@ -117,11 +128,11 @@ static Value *count_tasks(Nest *nest, Builder *b) {
 
 /* ---- task side ----------------------------------------------------------------------------- */
 
-/// The free levels with more than one program, last first.
+/// The levels that the program's number decides, where they have more than one, last first.
 static int spread_levels(Nest *nest, Level **out) {
     int n = 0;
     for (int i = nest->n - 1; i >= 0; i--)
-        if (nest->level[i].free && !is_const_int(nest->level[i].count, 1))
+        if (nest->level[i].count && !is_const_int(nest->level[i].count, 1))
             out[n++] = &nest->level[i];
     return n;
 }
@@ -141,7 +152,6 @@ static void grouped(Builder *b, Value *q, Level *rows, Level *cols) {
 static void decode(Nest *nest, Builder *b, Value *program) {
     Level *spread[MAX_LEVELS];
     int n = spread_levels(nest, spread), i = 0;
-    for (int k = 0; k < nest->n; k++) nest->level[k].index = NULL; // 0: the only program
     if (n >= 2 && multiplies(program_body(nest))) {
         Value *tiles = ix_mul(b, spread[0]->count, spread[1]->count);
         grouped(b, n > 2 ? ix_rem(b, program, tiles) : program, spread[1], spread[0]);
@@ -178,10 +188,10 @@ static void emit_program(Nest *nest, Builder *b, Value *way) {
     for (int i = 0; i < nest->n; i++) {
         Level *l = &nest->level[i];
         level_reread(l);
-        Value *index = l->lo;
-        if (l->free && l->index)
+        Value *index = l->walked ? l->walked : l->lo;
+        if (l->count && l->index)
             index = ix_add(b, l->lo, ix_mul(b, l->index, build_index(b, l->step)));
-        else if (!l->free && l->step) {
+        else if (!l->count && !l->walked && l->step) {
             index = loop_over(nest, b, l, way);
             way = NULL;
         }
@@ -206,36 +216,134 @@ static const char *dimension_names(const Nest *nest) {
     return t.data;
 }
 
+/// A run of programs, and the part of each.
+static void emit_task(Nest *nest, Builder *b, Value *task) {
+    Region *body = b->region;
+    Value *program = task, *way = NULL;
+    if (nest->run) {
+        Value *from = ix_mul(b, program, nest->run);
+        Value *to = ix_min(b, ix_add(b, from, nest->run), nest->programs);
+        Op *loop = build_for(b, from, to, 1, 0, NULL);
+        b->region = loop->regions[0];
+        program = region_add_arg(b->ir, b->region, task->type, "program");
+    }
+    if (nest->ways) {
+        way = ix_rem(b, program, nest->ways);
+        program = ix_div(b, program, nest->ways);
+    }
+    decode(nest, b, program);
+    emit_program(nest, b, way);
+    if (b->region != body) build_yield(b, 0, NULL);
+    b->region = body;
+}
+
+/* ---- resident grids ------------------------------------------------------------------------ */
+
+/// Marks the levels on whose index v depends.
+static void mark_walked(Nest *nest, const Value *v, bool *walks) {
+    if (!value_is_inside(v, nest->phase)) return;
+    for (int i = 0; i < nest->n; i++) walks[i] |= v == level_arg(&nest->level[i]);
+    for (int i = 0; v->def && i < v->def->n_operands; i++)
+        mark_walked(nest, operand(v->def, i), walks);
+}
+
+/// Whether the device alone knows some bounds; `walks` says on which levels these depend.
+static bool is_resident(Nest *nest, bool *walks) {
+    bool some = false;
+    for (int i = 0; i < nest->n; i++) {
+        const Level *l = &nest->level[i];
+        if (l->free) continue;
+        some |= l->step != 0;
+        mark_walked(nest, l->lo, walks);
+        mark_walked(nest, l->hi, walks);
+    }
+    return some && nest->env->gpu;
+}
+
+/// The bounds of level l, computed at b for the indices walked so far.
+static void bounds_here(Nest *nest, Builder *b, Level *l, PtrMap *map) {
+    l->lo = clone_slice(b, operand(l->op, 0), nest->phase, map);
+    l->hi = clone_slice(b, operand(l->op, 1), nest->phase, map);
+}
+
+/// A loop over a level at the end of b, which goes on inside it; carries how many tiles are to be
+/// skipped until the next one of this CTA.
+static void walk(Nest *nest, Builder *b, Level *l, Value **skip, PtrMap *map) {
+    bounds_here(nest, b, l, map);
+    l->walked = l->lo;
+    if (l->step) {
+        Op *loop = build_for(b, l->lo, l->hi, l->step, 1, skip);
+        b->region = loop->regions[0];
+        l->walked = region_add_arg(b->ir, b->region, l->lo->type, level_arg(l)->name);
+        *skip = region_add_arg(b->ir, b->region, l->lo->type, "skip");
+    }
+    map_set(ir_ctx(b->ir), map, level_arg(l), l->walked);
+}
+
+/// Tiles of the levels that are not walked.
+static Value *count_tiles(Nest *nest, Builder *b, PtrMap *map) {
+    Value *tiles = build_index(b, 1);
+    for (int i = 0; i < nest->n; i++) {
+        Level *l = &nest->level[i];
+        if (l->walked) continue;
+        if (!l->free) bounds_here(nest, b, l, map);
+        l->count = trip_count(b, l->lo, l->hi, l->step);
+        tiles = ix_mul(b, tiles, l->count);
+    }
+    return tiles;
+}
+
+static Value *emit_tiles(Nest *nest, Builder *b, Value *tiles, Value *skip, Value *ctas) {
+    Value *left = ix_max(b, ix_sub(b, tiles, skip), build_index(b, 0));
+    Value *mine = ix_ceildiv(b, left, ctas);
+    Op *loop = build_for(b, build_index(b, 0), mine, 1, 0, NULL);
+    Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
+    Value *i = region_add_arg(b->ir, in.region, skip->type, "tile");
+    decode(nest, &in, ix_add(&in, skip, ix_mul(&in, i, ctas)));
+    emit_program(nest, &in, NULL);
+    build_yield(&in, 0, NULL);
+    return ix_sub(b, ix_add(b, skip, ix_mul(b, mine, ctas)), tiles);
+}
+
+static void emit_resident(Nest *nest, Builder *b, const bool *walks, Value *task, Value *ctas) {
+    Region *body = b->region;
+    PtrMap map = {0};
+    Value *skip = task;
+    for (int i = 0; i < nest->n; i++) {
+        nest->level[i].count = NULL;
+        if (walks[i]) walk(nest, b, &nest->level[i], &skip, &map);
+    }
+    Value *tiles = count_tiles(nest, b, &map);
+    skip = emit_tiles(nest, b, tiles, skip, ctas);
+    while (b->region != body) {
+        build_yield(b, 1, &skip);
+        Op *loop = b->region->parent;
+        skip = result(loop, 0);
+        b->region = loop->parent;
+    }
+}
+
+/* ---- phases -------------------------------------------------------------------------------- */
+
 static void lower_phase(PassEnv *env, Op *phase) {
     Nest nest = {.env = env, .phase = phase};
+    bool walks[MAX_LEVELS] = {false};
     hoist_bounds(phase);
     nest.n = read_levels(ir_ctx(env->ir), phase, nest.level);
     Builder b = build_before(env->ir, phase);
-    Value *tasks = count_tasks(&nest, &b);
+    bool resident = is_resident(&nest, walks);
+    int ctas = multiplies(program_body(&nest)) ? PRODUCT_CTAS_SM : CTAS_SM;
+    Value *tasks = resident ? build_index(&b, env->gpu->sms * ctas) : count_tasks(&nest, &b);
     Op *launch = build_op(&b, OP_LAUNCH, 1, &tasks, 0, NULL, 1);
     const char *names = dimension_names(&nest);
     if (names) op_set_attr(env->ir, launch, "programs", at_str(env->ir, names));
-    Region *body = launch->regions[0];
-    Value *program = region_add_arg(env->ir, body, tasks->type, "task"), *way = NULL;
-    b = build_at_end(env->ir, body, phase->loc);
-    if (nest.run) {
-        Value *from = ix_mul(&b, program, nest.run);
-        Value *to = ix_min(&b, ix_add(&b, from, nest.run), nest.programs);
-        Op *loop = build_for(&b, from, to, 1, 0, NULL);
-        b.region = loop->regions[0];
-        program = region_add_arg(env->ir, b.region, tasks->type, "program");
-    }
-    if (nest.ways) {
-        way = ix_rem(&b, program, nest.ways);
-        program = ix_div(&b, program, nest.ways);
-    }
-    decode(&nest, &b, program);
-    emit_program(&nest, &b, way);
+    b = build_at_end(env->ir, launch->regions[0], phase->loc);
+    Value *task = region_add_arg(env->ir, b.region, tasks->type, "task");
+    if (resident)
+        emit_resident(&nest, &b, walks, task, tasks);
+    else
+        emit_task(&nest, &b, task);
     build_yield(&b, 0, NULL);
-    if (b.region != body) {
-        b.region = body;
-        build_yield(&b, 0, NULL);
-    }
     op_erase(phase);
 }
 

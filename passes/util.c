@@ -46,12 +46,11 @@ bool op_is_load(const Op *op) {
     return op->code == OP_LOAD;
 }
 
-/// A store or atomic writes its first operand, a combine its first n, a call any of its operands.
+/// A store or atomic writes its first operand, a combine its first n, a call or dispatch any.
 static bool writes_directly(const Op *op, const Value *t) {
     if (!op_writes(op)) return false;
-    int n = op->code == OP_CALL      ? op->n_operands
-            : op->code == OP_COMBINE ? (int)op_int(op, "n", 1)
-                                     : 1;
+    bool any = op->code == OP_CALL || op->code == OP_DISPATCH;
+    int n = any ? op->n_operands : op->code == OP_COMBINE ? (int)op_int(op, "n", 1) : 1;
     for (int i = 0; i < n && i < op->n_operands; i++)
         if (operand(op, i) == t) return true;
     return false;

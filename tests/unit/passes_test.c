@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Passes keep the meaning of kernels: the interpreter runs each module of tests/unit/passes/*.tir
-// before and after every pass, and after the pipeline of a CPU, on the same random arguments.
+// before and after every pass, and after the pipelines of a CPU and of GPUs, on the same random
+// arguments.
 //
 // A module says how to call its kernels: `// args: x=5x7 s=7 n=3`, one word a parameter, in order:
 // the extents of a tensor (`t=` alone: rank 0) or the value of a scalar (marked by `:`, `n:3`).
+// The elements of `off=4+` never fall.
 #include "ir/interp.h"
+#include "passes/gpu/gpu.h"
 #include "passes/passes.h"
 
 #include <dirent.h>
@@ -24,9 +27,11 @@ typedef struct Run {
     const char *text, *kernel;
     const Pass *const *passes;
     int n_passes, n_args, threads, split;
+    const char *gpu;
     unsigned char data[MAX_ARGS][MAX_BYTES];
     Elem elem[MAX_ARGS];
     int64_t count[MAX_ARGS];
+    bool rising[MAX_ARGS];
     bool ok;
 } Run;
 
@@ -43,6 +48,7 @@ static void fill(Run *r, int i, uint64_t *seed) {
         int64_t v = (int64_t)(next_random(seed) % 9) - 2;
         bool real = elem_is(r->elem[i], EC_FLOAT);
         Cell c = real ? (Cell){.f = (double)v} : (Cell){.i = v < 0 ? -v : v};
+        if (r->rising[i] && k) c.i = c.i % 3 + cell_load(r->elem[i], r->data[i], k - 1).i;
         cell_store(r->elem[i], r->data[i], k, cell_wrap(r->elem[i], c));
     }
 }
@@ -65,6 +71,7 @@ static InterpArg read_arg(Run *r, int i, const Type *type, const char *word) {
         at = end;
         r->count[i] *= a.tensor.extents[d];
     }
+    r->rising[i] = *at == '+';
     int64_t stride = 1;
     for (int d = type->rank - 1; d >= 0; d--) {
         a.tensor.strides[d] = stride;
@@ -103,6 +110,7 @@ static void run_body(Ctx *ctx, void *arg) {
                    .l1_bytes = 1 << 15,
                    .l2_bytes = 1 << 20,
                    .vector_bytes = 32,
+                   .gpu = r->gpu ? gpu_target(r->gpu) : NULL,
                    .split = r->split};
     PassOptions options = {.verify_each = true};
     if (!run_passes(&env, module, r->passes, r->n_passes, &options)) return;
@@ -143,8 +151,8 @@ static void compare(const Run *before, const Run *after, const char *what) {
 }
 
 /// The kernel after these passes does what it did before.
-static void check(Run *plain, const char *what, const Pass *const *passes, int n, int threads,
-                  int split) {
+static void check_on(Run *plain, const char *what, const Pass *const *passes, int n, int threads,
+                     int split, const char *gpu) {
     static Run after;
     memset(&after, 0, sizeof after);
     after.text = plain->text;
@@ -153,8 +161,14 @@ static void check(Run *plain, const char *what, const Pass *const *passes, int n
     after.n_passes = n;
     after.threads = threads;
     after.split = split;
+    after.gpu = gpu;
     run(&after, what);
     compare(plain, &after, what);
+}
+
+static void check(Run *plain, const char *what, const Pass *const *passes, int n, int threads,
+                  int split) {
+    check_on(plain, what, passes, n, threads, split, NULL);
 }
 
 static void check_kernel(const char *text, const char *kernel) {
@@ -171,6 +185,8 @@ static void check_kernel(const char *text, const char *kernel) {
     check(&plain, "cpu, 1 thread", cpu_pipeline, cpu_pipeline_length, 1, 0);
     check(&plain, "cpu, 4 threads", cpu_pipeline, cpu_pipeline_length, 4, 0);
     check(&plain, "cpu, split in 3", cpu_pipeline, cpu_pipeline_length, 4, 3);
+    check_on(&plain, "sm_80", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_80");
+    check_on(&plain, "sm_90a, split in 3", gpu_pipeline, gpu_pipeline_length, 4, 3, "sm_90a");
 }
 
 static void check_file(const char *path) {

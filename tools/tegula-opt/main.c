@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula-opt: IR text in, passes, IR text out. The tool of the tests of the IR and its passes.
 #include "frontend/frontend.h"
+#include "passes/gpu/gpu.h"
 #include "passes/passes.h"
 #include "tools/tegula-opt/opt.h"
 
@@ -13,7 +14,7 @@ enum { EXIT_USER = 1, EXIT_USAGE = 2, EXIT_BUG = 3 };
 
 typedef struct Options {
     const char *passes, *dump_after, *file;
-    const char *threads, *vector, *split_loops, *l1, *l2;
+    const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages;
     bool verify_each, time, locs, split, check, ops, list_passes, help;
 } Options;
 
@@ -27,7 +28,7 @@ static const struct {
 #define VALUE(name, value, field, doc)                                                             \
     { name, value, offsetof(Options, field), doc }
     VALUE("--pass", "A,B,C", passes,
-          "run these passes in this order; `cpu` is the pipeline of a CPU"),
+          "run these passes in this order; `cpu` and `gpu` are the pipelines"),
     FLAG("--verify-each", verify_each, "verify after each pass"),
     VALUE("--dump-after", "A,B|all", dump_after, "print the IR after these passes to stderr"),
     FLAG("--time-passes", time, "print the seconds of each pass to stderr"),
@@ -38,6 +39,9 @@ static const struct {
     VALUE("--l1", "BYTES", l1, "first-level cache of the target (32768)"),
     VALUE("--l2", "BYTES", l2, "second-level cache of the target (1048576)"),
     VALUE("--split-loops", "N", split_loops, "ways to split reduction loops: 0 the pass's choice"),
+    VALUE("--gpu", "NAME", gpu, "the target is this GPU (sm_80, sm_90a ...)"),
+    VALUE("--warps", "N", warps, "warps of a CTA: 0 the passes' choice"),
+    VALUE("--stages", "N", stages, "stages of pipelines: 0 the passes' choice"),
     FLAG("--check", check, "compile with checks"),
     FLAG("--list-passes", list_passes, "list the passes and exit"),
     FLAG("--ops", ops, "print the reference page of ops (docs/ops.md) and exit"),
@@ -116,20 +120,26 @@ static void dump(void *user, const char *pass, const char *text) {
     fprintf(stderr, "// ---- after %s\n%s", pass, text);
 }
 
-/// Appends the passes of the comma-separated list; `cpu` stands for its pipeline.
+static int add_pipeline(const Pass **out, const Pass *const *pipeline, int n) {
+    for (int i = 0; i < n; i++) out[i] = pipeline[i];
+    return n;
+}
+
+/// Appends the passes of the comma-separated list; `cpu` and `gpu` stand for their pipelines.
 static int find_passes(Ctx *ctx, const char *list, const Pass **out) {
     int n = 0;
     for (const char *s = list; s && *s; s += strspn(s, ",")) {
         size_t len = strcspn(s, ",");
         const char *name = ctx_intern(ctx, s, len);
         s += len;
-        if (strcmp(name, "cpu") == 0) {
-            for (int i = 0; i < cpu_pipeline_length; i++) out[n++] = cpu_pipeline[i];
-        } else if ((out[n] = pass_by_name(name))) {
+        if (strcmp(name, "cpu") == 0)
+            n += add_pipeline(out + n, cpu_pipeline, cpu_pipeline_length);
+        else if (strcmp(name, "gpu") == 0)
+            n += add_pipeline(out + n, gpu_pipeline, gpu_pipeline_length);
+        else if ((out[n] = pass_by_name(name)))
             n++;
-        } else {
+        else
             diag(ctx, (Loc){0}, D_IR_UNKNOWN, "pass", name);
-        }
     }
     return n;
 }
@@ -137,7 +147,7 @@ static int find_passes(Ctx *ctx, const char *list, const Pass **out) {
 static int count_passes(const char *list) {
     int n = 1;
     for (const char *s = list; s && *s; s++) n += *s == ',';
-    return n * (cpu_pipeline_length + 1);
+    return n * (cpu_pipeline_length + gpu_pipeline_length);
 }
 
 static bool optimize(Ir *ir, Op *module, const Options *o) {
@@ -150,7 +160,11 @@ static bool optimize(Ir *ir, Op *module, const Options *o) {
                    .l1_bytes = number_or(o->l1, 32768),
                    .l2_bytes = number_or(o->l2, 1048576),
                    .split = (int)number_or(o->split_loops, 0),
+                   .gpu = o->gpu ? gpu_target(o->gpu) : NULL,
+                   .warps = (int)number_or(o->warps, 0),
+                   .stages = (int)number_or(o->stages, 0),
                    .check = o->check};
+    if (o->gpu && !env.gpu) diag(ctx, (Loc){0}, D_IR_UNKNOWN, "GPU", o->gpu);
     for (int i = 0; i < n; i++)
         if (strcmp(passes[i]->name, "expand-math") == 0 && !env.library)
             env.library = fe_math_library(ir, module);
