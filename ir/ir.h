@@ -29,8 +29,12 @@ Ctx *ir_ctx(const Ir *ir);
 // Unique: equal types are equal pointers.
 
 typedef enum TypeKind {
-    TK_BLOCK,  // a value: element and constant extents; rank 0 is a scalar
-    TK_TENSOR, // memory: element, extents and strides, each known or DYNAMIC
+    TK_BLOCK,   // a value: element and constant extents; rank 0 is a scalar
+    TK_TENSOR,  // memory: element, extents and strides, each known or DYNAMIC
+    TK_BUF,     // a block in shared memory: element, extents, order of bytes
+    TK_RING,    // buffers, `slots` of each, in which items follow one another
+    TK_PENDING, // a block that an asynchronous op will have made (no part: that it has ended)
+    TK_DESC,    // how boxes of a tensor are copied: element, box (an extent a dimension), swizzle
 } TypeKind;
 
 /// An extent or a stride that is known at launch only.
@@ -39,6 +43,8 @@ typedef enum TypeKind {
 /// Text form: `f32`, `f32<64x32>`, `tensor<f32, ?x64, [?, 1]>`, `tensor<f32>` (rank 0). Strides
 /// count elements and are left out of the text where all are DYNAMIC. A block in a GPU's registers
 /// says where its elements are: `f32[64x32; reg (0,1) ...; lane ...; warp ...]` (ir/layout.h).
+/// `buf<f16, 128x64, swizzle 128, inner 1>`, `buf<f16, 128x64, pad 16>`, `ring<4, buf<...>, ...>`,
+/// `pending<f32[...]>`, `pending<>`, `desc<f16, 1x128x64, swizzle 128, inner 2>`.
 struct Type {
     TypeKind kind;
     Elem elem;
@@ -46,6 +52,10 @@ struct Type {
     int64_t extents[MAX_RANK];
     int64_t strides[MAX_RANK];   // tensors only
     const struct Layout *layout; // blocks of rank 1 and more on the gpu level, else NULL
+    int swizzle, inner, pad;     // buffers, descs: bytes of a row's panel (0: plain rows, each
+                                 // `pad` bytes longer); the dimension of neighbours in memory
+    int slots, n_parts;          // rings, pending
+    const Type *const *parts;    // buffers of a ring; the block that is pending
 };
 
 const Type *ty_scalar(Ir *ir, Elem elem);
@@ -54,6 +64,15 @@ const Type *ty_block(Ir *ir, Elem elem, int rank, const int64_t *extents);
 const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const int64_t *strides);
 /// A block whose extents are those of the layout.
 const Type *ty_laid(Ir *ir, Elem elem, const struct Layout *layout);
+/// inner: the dimension that is contiguous in memory; pad: of plain buffers.
+const Type *ty_buf(Ir *ir, Elem elem, int rank, const int64_t *extents, int swizzle, int inner,
+                   int pad);
+/// The buffer whose dimension i is dimension perm[i] of t: the same bytes.
+const Type *ty_buf_permuted(Ir *ir, const Type *t, const int64_t *perm);
+const Type *ty_desc(Ir *ir, Elem elem, int rank, const int64_t *box, int swizzle, int inner);
+const Type *ty_ring(Ir *ir, int slots, int n, const Type *const *bufs);
+/// block may be NULL.
+const Type *ty_pending(Ir *ir, const Type *block);
 /// The block without its layout.
 const Type *ty_plain(Ir *ir, const Type *t);
 /// The shape of `shape`, with its layout, and another element.
@@ -67,6 +86,10 @@ static inline bool ty_is_scalar(const Type *t) {
 }
 static inline bool ty_is_block(const Type *t) {
     return t->kind == TK_BLOCK;
+}
+/// The block that is pending, or NULL.
+static inline const Type *ty_promised(const Type *t) {
+    return t->kind == TK_PENDING && t->n_parts ? t->parts[0] : NULL;
 }
 
 /* ---- attributes (attr.c) ------------------------------------------------------------------- */
