@@ -124,9 +124,12 @@ LLVMValueRef gpu_shared_addr(GpuFn *f, LLVMValueRef p);
 LLVMValueRef gpu_offset(GpuFn *f, LLVMValueRef p, LLVMValueRef offset);
 LLVMValueRef gpu_offset_by(GpuFn *f, LLVMValueRef p, int64_t bytes);
 /// n elements next to each other (1, 2, 4, 8, 16; up to 16 bytes) in shared or global memory as one
-/// access; p is aligned to their bytes. `on`: NULL, or which lanes store; then p is shared.
+/// access; p is aligned to their bytes.
 void gpu_load_vector(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *out);
-void gpu_store_vector(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *x, LLVMValueRef on);
+void gpu_store_vector(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *x);
+/// To shared memory from the lanes that are on; NULL: all.
+void gpu_store_shared_if(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *x,
+                         LLVMValueRef on);
 /// Where the elements of a layout stand in s: the thread's part of their offsets, if there is one.
 typedef struct GpuSharedMap {
     const Layout *layout;

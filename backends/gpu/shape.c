@@ -45,7 +45,7 @@ void gpu_put(GpuFn *f, const Value *v, LLVMValueRef base, const int64_t *strides
         if (gpu_always_hole(l, r)) continue;
         LLVMValueRef on = gen_and(f->g, owner, gpu_not_hole(f, l, r));
         LLVMValueRef at = gpu_element(f, elem, base, gpu_linear(f, l, r, strides, start));
-        gpu_store_vector(f, elem, at, 1, &regs[r], on);
+        gpu_store_shared_if(f, elem, at, 1, &regs[r], on);
     }
 }
 

@@ -175,13 +175,8 @@ static void store_by_row(GpuFn *f, const char *name, Elem elem, LLVMValueRef at,
     portable_call(f->g, form, 2 + words, args);
 }
 
-void gpu_store_vector(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *x,
-                      LLVMValueRef on) {
+void gpu_store_vector(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *x) {
     Gen *g = f->g;
-    if (on) {
-        store_by_row(f, "store.shared", elem, gpu_shared_addr(f, p), n, x, on);
-        return;
-    }
     LLVMTypeRef type = gen_mem_elem(g, elem);
     LLVMValueRef v = n > 1 ? LLVMGetUndef(LLVMVectorType(type, (unsigned)n)) : NULL;
     for (int i = 0; i < n; i++) {
@@ -189,6 +184,14 @@ void gpu_store_vector(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *
         v = n > 1 ? LLVMBuildInsertElement(g->b, v, y, gpu_i32(f, i), "") : y;
     }
     LLVMSetAlignment(LLVMBuildStore(g->b, v, p), (unsigned)(elem_bytes(elem) * n));
+}
+
+void gpu_store_shared_if(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *x,
+                         LLVMValueRef on) {
+    if (on)
+        store_by_row(f, "store.shared", elem, gpu_shared_addr(f, p), n, x, on);
+    else
+        gpu_store_vector(f, elem, p, n, x);
 }
 
 static int64_t sum_of(const Bits *x, int n, int64_t which) {
@@ -233,7 +236,7 @@ void gpu_shared_write(GpuFn *f, const Layout *l, const SharedLayout *s, const Sh
         if (!vector_registers(l, a, i, reg)) continue;
         for (int j = 0; j < 1 << a->vec_bits; j++) x[j] = regs[reg[j]];
         if (!covered) on = gen_and(f->g, on, gpu_not_hole(f, l, reg[0]));
-        gpu_store_vector(f, elem, gpu_shared_at(f, &m, base, reg[0]), 1 << a->vec_bits, x, on);
+        gpu_store_shared_if(f, elem, gpu_shared_at(f, &m, base, reg[0]), 1 << a->vec_bits, x, on);
     }
 }
 
