@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // From a portable module to PTX, in two ways that share the first step:
 //
+//     nv_compile          all of it:
 //     portable_check      backends/llvm/portable.h
 //     nv_expand           calls of tg.* become inline PTX
 //     nvvm_write          the text that libNVVM takes;   nvvm_compile  that text to PTX
@@ -56,10 +57,58 @@ typedef struct NvOutput {
 } NvOutput;
 
 void nv_output_free(NvOutput *out);
+/// Whether libNVVM is here.
+bool nvvm_available(void);
 /// libNVVM: text of nvvm_write to PTX. `optimize` is 0 to 3.
 NvStatus nvvm_compile(const char *text, size_t bytes, const NvArch *arch, int optimize,
                       NvOutput *out);
 /// ptxas: PTX to a cubin; the log has registers, spills and advice.
 NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out);
+
+/* ---- compile.c ----------------------------------------------------------------------------- */
+
+typedef enum NvCodegen {
+    NV_AUTO,        // LLVM: it takes milliseconds
+    NV_PREFER_NVVM, // libNVVM where it is and the driver reads its PTX, else LLVM
+    NV_NVPTX,       // LLVM
+    NV_NVVM,        // libNVVM
+} NvCodegen;
+
+typedef struct NvOptions {
+    NvCodegen codegen;
+    bool quick; // libNVVM without optimisation
+    int driver; // the CUDA version that reads the PTX, as 12040; 0: any
+} NvOptions;
+
+typedef struct NvPtx {
+    const char *text; // in the arena
+    size_t bytes;
+    int version;     // 84
+    bool nvvm;       // by libNVVM
+    const char *log; // why there is no text, for the user
+    double expand_seconds, generate_seconds;
+} NvPtx;
+
+/// PTX of a portable module, which it changes. NV_ABSENT and NV_FAILED with out->log; all that is
+/// wrong with the module is a compiler bug.
+NvStatus nv_compile(Gen *g, const NvArch *arch, const NvOptions *options, NvPtx *out);
+/// The PTX version of a text, and the last that a driver of CUDA 12.4 (12040) reads: 84.
+int nv_ptx_version(const char *ptx);
+int nv_ptx_of_driver(int cuda);
+
+/// What a kernel takes of an SM, and what it keeps in memory for want of registers.
+typedef struct NvUse {
+    const char *kernel;
+    int registers, spill_bytes, stack_bytes, shared_bytes, barriers;
+} NvUse;
+
+typedef struct NvUses {
+    NvUse *data; // as VEC
+    int n, cap;
+    const char *notes; // warnings and advice (C75xx: wgmma made serial), or NULL
+} NvUses;
+
+/// The log of nv_ptxas as numbers, in the arena.
+void nv_read_log(Ctx *ctx, const char *log, NvUses *out);
 
 #endif

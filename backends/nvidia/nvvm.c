@@ -81,13 +81,17 @@ static NvStatus compile(NvvmProgram p, const char *text, size_t bytes, const NvA
     return out->data ? NV_OK : NV_NO_MEMORY;
 }
 
+bool nvvm_available(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find);
+    return nvvm.library != NULL;
+}
+
 NvStatus nvvm_compile(const char *text, size_t bytes, const NvArch *arch, int optimize,
                       NvOutput *out) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     NvvmProgram p = NULL;
     *out = (NvOutput){0};
-    pthread_once(&once, find);
-    if (!nvvm.library) return NV_ABSENT;
+    if (!nvvm_available()) return NV_ABSENT;
     if (nvvm.nvvmCreateProgram(&p) != 0) return NV_NO_MEMORY;
     NvStatus status = compile(p, text, bytes, arch, optimize, out);
     nvvm.nvvmDestroyProgram(&p);
