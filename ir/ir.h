@@ -41,10 +41,11 @@ typedef enum TypeKind {
 #define DYNAMIC INT64_MIN
 
 /// Text form: `f32`, `f32<64x32>`, `tensor<f32, ?x64, [?, 1]>`, `tensor<f32>` (rank 0). Strides
-/// count elements and are left out of the text where all are DYNAMIC. A block in a GPU's registers
-/// says where its elements are: `f32[64x32; reg (0,1) ...; lane ...; warp ...]` (ir/layout.h).
-/// `buf<f16, 128x64, swizzle 128, inner 1>`, `buf<f16, 128x64, pad 16>`, `ring<4, buf<...>, ...>`,
-/// `pending<f32[...]>`, `pending<>`, `desc<f16, 1x128x64, swizzle 128, inner 2>`.
+/// count elements and are left out of the text where all are DYNAMIC; `tensor<..., align 16>`. A
+/// block in a GPU's registers says where its elements are: `f32[64x32; reg (0,1) ...; lane ...;
+/// warp ...]` (ir/layout.h). `buf<f16, 128x64, swizzle 128, inner 1>`, `buf<f16, 128x64, pad 16>`,
+/// `ring<4, buf<...>, ...>`, `pending<f32[...]>`, `pending<>`, `desc<f16, 1x128x64, swizzle 128,
+/// inner 2>`.
 struct Type {
     TypeKind kind;
     Elem elem;
@@ -54,6 +55,8 @@ struct Type {
     const struct Layout *layout; // blocks of rank 1 and more on the gpu level, else NULL
     int swizzle, inner, pad;     // buffers, descs: bytes of a row's panel (0: plain rows, each
                                  // `pad` bytes longer); the dimension of neighbours in memory
+    int align;                   // tensors: bytes that divide the address of element 0 and each
+                                 // stride of an axis but strides of 1; 0: not known
     int slots, n_parts;          // rings, pending
     const Type *const *parts;    // buffers of a ring; the block that is pending
 };
@@ -62,6 +65,8 @@ const Type *ty_scalar(Ir *ir, Elem elem);
 const Type *ty_block(Ir *ir, Elem elem, int rank, const int64_t *extents);
 /// extents or strides may be NULL: all DYNAMIC.
 const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const int64_t *strides);
+/// The tensor with that alignment.
+const Type *ty_aligned(Ir *ir, const Type *tensor, int bytes);
 /// A block whose extents are those of the layout.
 const Type *ty_laid(Ir *ir, Elem elem, const struct Layout *layout);
 /// inner: the dimension that is contiguous in memory; pad: of plain buffers.

@@ -229,34 +229,6 @@ static int parse_extents(Parser *p, int64_t *extents, bool block) {
     return rank;
 }
 
-/// After `tensor`.
-static const Type *parse_tensor(Parser *p) {
-    int64_t extents[MAX_RANK], strides[MAX_RANK];
-    int rank = 0, n = 0;
-    need(p, '<');
-    Elem e = need_elem(p);
-    if (accept(p, ',')) rank = parse_extents(p, extents, false);
-    bool strided = rank && accept(p, ',');
-    if (strided) {
-        need(p, '[');
-        do strides[n++] = need_extent(p);
-        while (n < rank && accept(p, ','));
-        if (n < rank) fail(p, "a stride for each extent");
-        need(p, ']');
-    }
-    need(p, '>');
-    return ty_tensor(p->ir, e, rank, extents, strided ? strides : NULL);
-}
-
-static const Layout *parse_layout(Parser *p) {
-    const char *error, *at = p->at;
-    const Layout *l = layout_parse(p->ctx, &at, &error);
-    p->at = at;
-    if (!l) fail(p, ctx_format(p->ctx, "a layout (%s)", error));
-    if (!l->rank) fail(p, "a layout of at least one dimension");
-    return l;
-}
-
 static int need_small(Parser *p, const char *what, int64_t most) {
     skip(p);
     const char *at = p->at;
@@ -266,6 +238,46 @@ static int need_small(Parser *p, const char *what, int64_t most) {
         fail(p, ctx_format(p->ctx, "%s of at most %lld", what, (long long)most));
     }
     return (int)v;
+}
+
+/// After '['.
+static void parse_strides(Parser *p, int rank, int64_t *strides) {
+    int n = 0;
+    do strides[n++] = need_extent(p);
+    while (n < rank && accept(p, ','));
+    if (n < rank) fail(p, "a stride for each extent");
+    need(p, ']');
+}
+
+/// After `tensor`.
+static const Type *parse_tensor(Parser *p) {
+    int64_t extents[MAX_RANK], strides[MAX_RANK];
+    int rank = 0, align = 0;
+    bool more, strided = false;
+    need(p, '<');
+    Elem e = need_elem(p);
+    more = accept(p, ',');
+    if (more && !accept_word(p, "align")) {
+        rank = parse_extents(p, extents, false);
+        more = accept(p, ',');
+        strided = more && accept(p, '[');
+        if (strided) parse_strides(p, rank, strides);
+        if (strided) more = accept(p, ',');
+        if (more && !accept_word(p, "align")) fail(p, "strides or align");
+    }
+    if (more) align = need_small(p, "bytes", 256);
+    need(p, '>');
+    const Type *t = ty_tensor(p->ir, e, rank, extents, strided ? strides : NULL);
+    return align ? ty_aligned(p->ir, t, align) : t;
+}
+
+static const Layout *parse_layout(Parser *p) {
+    const char *error, *at = p->at;
+    const Layout *l = layout_parse(p->ctx, &at, &error);
+    p->at = at;
+    if (!l) fail(p, ctx_format(p->ctx, "a layout (%s)", error));
+    if (!l->rank) fail(p, "a layout of at least one dimension");
+    return l;
 }
 
 /// After `buf` or `desc`.
