@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The host code's launches of device functions: `dispatch` becomes a call of tg_env's.
+//
+// A device function takes plain values: of a tensor its pointer and what its type leaves open. They
+// stand in 8-byte slots on the stack, and an array points to them, as drivers of GPUs want it.
+#include "backends/cpu/private.h"
+#include "runtime/abi.h"
+
+typedef VEC(LLVMValueRef) Flat;
+
+static void flatten_tensor(Emit *e, const Value *v, Flat *out) {
+    const TensorRef *t = emit_tensor(e, v);
+    const Type *type = v->type;
+    vec_push(e->ctx, out, t->data);
+    for (int d = 0; d < type->rank; d++)
+        if (type->extents[d] == DYNAMIC) vec_push(e->ctx, out, t->dims[d]);
+    for (int d = 0; d < type->rank; d++)
+        if (type->strides[d] == DYNAMIC) vec_push(e->ctx, out, t->strides[d]);
+}
+
+static void flatten(Emit *e, const Value *v, Flat *out) {
+    if (v->type->kind == TK_TENSOR)
+        flatten_tensor(e, v, out);
+    else
+        vec_push(e->ctx, out, gen_to_memory(e->g, v->type->elem, emit_scalar(e, v)));
+}
+
+/// An array of pointers to the values, which are on the stack, too.
+static LLVMValueRef pointers(Emit *e, const Flat *flat) {
+    Gen *g = e->g;
+    LLVMValueRef values = stack_slots(e, flat->n), array = stack_slots(e, flat->n);
+    for (int i = 0; i < flat->n; i++) {
+        LLVMValueRef bytes = gen_i64(g, 8 * (int64_t)i), at = gen_offset(g, values, bytes);
+        LLVMBuildStore(g->b, flat->data[i], at);
+        LLVMBuildStore(g->b, at, gen_offset(g, array, bytes));
+    }
+    return array;
+}
+
+/// Images list their functions in the order of the module.
+static int device_number(const Op *op) {
+    const char *name = op_str(op, "device");
+    const Op *module = op_enclosing(op, OP_MODULE);
+    int n = 0;
+    for_each_op(device, module->regions[0]) {
+        if (device->code != OP_DEVICE) continue;
+        if (op_str(device, "name") == name) return n;
+        n++;
+    }
+    return -1;
+}
+
+void lower_dispatch(Emit *e, Op *op) {
+    Gen *g = e->g;
+    Flat flat = {0};
+    int number = device_number(op);
+    if (number < 0) ice(e->ctx, op->loc, "there is no device '%s'", op_str(op, "device"));
+    for (int i = 1; i < op->n_operands; i++) flatten(e, operand(op, i), &flat);
+    LLVMValueRef args[4] = {e->env, LLVMConstInt(g->i32, (uint64_t)number, false),
+                            emit_scalar(e, operand(op, 0)), pointers(e, &flat)};
+    return_if_failed(e, env_call(e, ENV_DISPATCH, 4, args));
+}
