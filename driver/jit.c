@@ -191,8 +191,10 @@ static tg_status compile(ModuleKernel *k, const tg_actual *args, int n, const tg
     return result;
 }
 
-static tg_status compile_for(void *user, const tg_actual *args, int n, const tg_variant **out) {
+static tg_status compile_for(void *user, int capability, const tg_actual *args, int n,
+                             const tg_variant **out) {
     ModuleKernel *k = user;
+    (void)capability;
     tg_context *before = tg_context_use(k->module->context);
     pthread_mutex_lock(&k->module->lock);
     tg_status status = compile(k, args, n, out);

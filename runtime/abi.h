@@ -135,7 +135,9 @@ enum tg_image_kind {
 typedef struct tg_image tg_image;
 struct tg_image {
     int32_t kind; // enum tg_image_kind
-    int32_t n_functions, n_sites, reserved;
+    int32_t n_functions, n_sites;
+    int16_t arch;       // 90 of sm_90a
+    int16_t specific;   // 1: of sm_90a, whose code no other architecture runs
     const char *target; // "sm_90a": what it was compiled for
     const void *bytes;
     uint64_t size;

@@ -13,6 +13,7 @@ typedef struct Bind {
     const tg_kernel_info *info;
     const tg_arg *args;
     int8_t settled_by[TG_MAX_PARAMS]; // parameter that settled a type parameter
+    int on_device;                    // parameter that settled the device, or -1
 } Bind;
 
 /// "softmax: argument 2 'y' is f16[3, 4]"; a message goes on from there.
@@ -158,6 +159,36 @@ static tg_status bind_view(Bind *b, int i, rt_actual *a) {
     return TG_OK;
 }
 
+static void add_device(rt_text *t, int device) {
+    if (device < 0)
+        rt_add(t, "the CPU");
+    else
+        rt_add(t, "GPU %d", device);
+}
+
+/// Tensors of one launch are on one device. Host memory that the driver made is where the others
+/// are: both sides reach it.
+static tg_status bind_device(Bind *b, int i, DLDevice at) {
+    if (at.device_type == kDLCUDAHost) return TG_OK;
+    bool gpu = at.device_type == kDLCUDA || at.device_type == kDLCUDAManaged;
+    if (!gpu && at.device_type != kDLCPU)
+        return fail_at(b, i, TG_ERROR_ARGUMENT,
+                       " of a kind of device that is not supported: kDLCPU and kDLCUDA are");
+    int device = gpu ? at.device_id : -1;
+    if (b->on_device < 0) {
+        b->on_device = i;
+        b->l->device = device;
+    }
+    if (b->l->device == device) return TG_OK;
+    rt_text t = {.n = 0};
+    add_subject(&t, b, i);
+    rt_add(&t, " on ");
+    add_device(&t, device);
+    rt_add(&t, "; '%s' is on ", b->info->params[b->on_device].name);
+    add_device(&t, b->l->device);
+    return tg_fail(TG_ERROR_ARGUMENT, "%s: all tensors of a launch must be on one device", t.data);
+}
+
 static tg_status bind_tensor(Bind *b, int i) {
     const tg_param_info *p = &b->info->params[i];
     rt_actual *a = &b->l->actuals[i];
@@ -174,10 +205,8 @@ static tg_status bind_tensor(Bind *b, int i) {
     if (t->ndim < 0 || t->ndim > TG_MAX_RANK ||
         (p->pack_at < 0 ? t->ndim != p->rank : t->ndim < p->rank))
         return wrong_rank(b, i);
-    if (t->device.device_type != kDLCPU)
-        return fail_at(b, i, TG_ERROR_ARGUMENT,
-                       " of another device; this kernel was compiled for the CPU");
-    tg_status status = bind_type(b, i, a, t->dtype);
+    tg_status status = bind_device(b, i, t->device);
+    if (!status) status = bind_type(b, i, a, t->dtype);
     return status ? status : bind_view(b, i, a);
 }
 
@@ -371,9 +400,18 @@ static tg_status wrong_count(const tg_kernel_info *info, int n) {
                    n);
 }
 
+static tg_status find_capability(rt_launcher *l) {
+    const rt_device *d = rt_device_at(l->device);
+    if (!d) return rt_cuda_driver() ? TG_ERROR_ARGUMENT : TG_ERROR_UNSUPPORTED;
+    l->capability = 10 * d->major + d->minor;
+    return TG_OK;
+}
+
 tg_status rt_bind(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args, int n) {
     if (n != info->n_params || (n && !args)) return wrong_count(info, args ? n : 0);
-    Bind b = {.l = l, .info = info, .args = args};
+    Bind b = {.l = l, .info = info, .args = args, .on_device = -1};
+    l->device = -1;
+    l->capability = 0;
     memset(l->types, 0, sizeof *l->types * (size_t)info->n_types);
     uint64_t scalars = 0;
     bool packs = false;
@@ -388,6 +426,7 @@ tg_status rt_bind(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args
     }
     for (int i = 0; i < n && !status; i++)
         if (scalars >> i & 1) status = bind_scalar(&b, i);
+    if (!status && l->device >= 0) status = find_capability(l);
     return packs && !status ? bind_packs(&b) : status;
 }
 

@@ -22,8 +22,10 @@ typedef struct tg_actual {
 
 typedef struct tg_compiler {
     /// Makes a variant that is right for these arguments, one a parameter, with hints for their
-    /// extents. It stays valid as long as the kernel. Fails through tg_fail.
-    tg_status (*compile)(void *user, const tg_actual *args, int n, const tg_variant **out);
+    /// extents. It stays valid as long as the kernel. Fails through tg_fail. capability: of the
+    /// NVIDIA GPU it is for (90), or 0 for the CPU.
+    tg_status (*compile)(void *user, int capability, const tg_actual *args, int n,
+                         const tg_variant **out);
 } tg_compiler;
 
 /// Makes a kernel whose missing variants `compiler` makes; info, compiler and user outlive it.
@@ -31,6 +33,12 @@ tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg
                          void *user);
 /// Frees what launches left in it.
 void tg_kernel_close(tg_kernel *kernel);
+
+/// What the driver took to load the image on a device; of PTX, to compile it. Negative where it is
+/// not there.
+double tg_image_load_seconds(const tg_image *image, int device);
+/// Unloads it from all devices, before its memory goes.
+void tg_image_unload(tg_image *image);
 
 /// Sets tg_last_error() of this thread and returns status.
 tg_status tg_fail(tg_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -205,9 +205,32 @@ static void add_actuals(rt_text *t, const rt_launcher *l, const tg_kernel_info *
     }
 }
 
+static bool seen_target(const tg_kernel_info *info, int variant) {
+    const tg_image *image = info->variants[variant].image;
+    for (int v = 0; v < variant; v++) {
+        const tg_image *other = info->variants[v].image;
+        if (!image || !other ? image == other : strcmp(image->target, other->target) == 0)
+            return true;
+    }
+    return false;
+}
+
+/// "cpu | sm_80", where a GPU's tensors came or code of one is there.
+static void add_targets(rt_text *t, const rt_launcher *l, const tg_kernel_info *info) {
+    bool images = l->capability != 0;
+    for (int v = 0; v < info->n_variants; v++) images |= info->variants[v].image != NULL;
+    for (int v = 0; v < info->n_variants && images; v++) {
+        const tg_image *image = info->variants[v].image;
+        if (!seen_target(info, v))
+            rt_add(t, "%s%s", t->n ? " | " : "target = ", image ? image->target : "cpu");
+    }
+}
+
 tg_status rt_no_variant(const rt_launcher *l, const tg_kernel_info *info) {
     rt_text given = {.n = 0}, made = {.n = 0};
     add_actuals(&given, l, info);
+    if (l->capability) rt_add(&given, " on an NVIDIA GPU (sm_%d)", l->capability);
+    add_targets(&made, l, info);
     for (int v = 0; v < info->n_variants; v++)
         for (int i = 0; i < info->variants[v].n_facts; i++) {
             if (seen(info, v, i, false)) continue;

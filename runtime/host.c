@@ -8,6 +8,7 @@
 // Arenas and workspaces keep their size between launches: a warm launch allocates nothing.
 #include "runtime/runtime.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,7 @@ static void *env_arena(const tg_env *env, int64_t bytes) {
 static void *env_workspace(const tg_env *env, int64_t bytes) {
     rt_launcher *l = ((rt_worker *)env->user)->launcher;
     const tg_options *hooks = &l->context->hooks;
+    if (l->gpu.device) return rt_gpu_workspace(l, bytes);
     if (bytes < 0 || bytes > INT64_MAX - 2 * RT_ALIGNMENT) return NULL;
     size_t room = ((size_t)bytes + 2 * RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
     rt_block *b = *l->next_block;
@@ -171,7 +173,9 @@ rt_launcher *rt_launcher_create(tg_context *context) {
                           .arena = env_arena,
                           .fail = env_fail,
                           .print = env_print,
-                          .user = w};
+                          .user = w,
+                          .dispatch = rt_env_dispatch,
+                          .tensormap = rt_env_tensormap};
     }
     return l;
 }
@@ -187,11 +191,25 @@ void rt_launcher_destroy(rt_launcher *l) {
         rt_release(&c->hooks, b, b->bytes);
     }
     pthread_mutex_destroy(&l->failing);
+    free(l->gpu.called_faults);
     rt_release(&c->hooks, l, launcher_bytes(c));
 }
 
-int rt_launcher_run(rt_launcher *l, tg_entry *entry, const tg_slot *args) {
+static int run_image(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_image *image,
+                     int device, void *stream) {
+    rt_entered entered;
+    int status = TG_RUN_DEVICE;
+    l->gpu.status = rt_gpu_begin(l, image, device, stream, &entered);
+    if (!l->gpu.status) status = entry(args, &l->workers[0].env);
+    if (!status) status = rt_gpu_faults(l);
+    rt_gpu_end(l, entered);
+    return status;
+}
+
+int rt_launcher_run(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_image *image,
+                    int device, void *stream) {
     l->next_block = &l->blocks;
+    if (image) return run_image(l, entry, args, image, device, stream);
     return entry(args, &l->workers[0].env);
 }
 
@@ -218,8 +236,8 @@ int tg_host_threads(const tg_host *h) {
     return tg_context_threads(h->context);
 }
 
-int tg_host_run(tg_host *h, tg_entry *entry, const tg_slot *args, tg_print *print, void *user,
-                tg_failure *failure) {
+int tg_host_run_on(tg_host *h, tg_entry *entry, const tg_slot *args, tg_image *image, int device,
+                   void *stream, tg_print *print, void *user, tg_failure *failure) {
     rt_launcher *l = rt_claim(h->context);
     if (!l) {
         *failure = (tg_failure){.text = "out of memory"};
@@ -227,8 +245,19 @@ int tg_host_run(tg_host *h, tg_entry *entry, const tg_slot *args, tg_print *prin
     }
     l->print = print;
     l->print_user = user;
-    int status = rt_launcher_run(l, entry, args);
-    if (status) *failure = l->workers[0].failure;
+    int status = rt_launcher_run(l, entry, args, image, device, stream);
+    if (status && l->gpu.status) {
+        *failure = (tg_failure){.site = NULL};
+        snprintf(failure->text, sizeof failure->text, "%s", tg_last_error());
+    } else if (status) {
+        *failure = l->workers[0].failure;
+    }
+    l->gpu.status = TG_OK;
     rt_give_back(l);
     return status;
+}
+
+int tg_host_run(tg_host *h, tg_entry *entry, const tg_slot *args, tg_print *print, void *user,
+                tg_failure *failure) {
+    return tg_host_run_on(h, entry, args, NULL, -1, NULL, print, user, failure);
 }

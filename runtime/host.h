@@ -16,7 +16,8 @@ tg_host *tg_host_create(int threads);
 void tg_host_destroy(tg_host *host);
 int tg_host_threads(const tg_host *host);
 
-enum tg_run_status { TG_RUN_OK, TG_RUN_FAILED, TG_RUN_NO_MEMORY };
+/// DEVICE: something of a GPU failed; the failure's text says what.
+enum tg_run_status { TG_RUN_OK, TG_RUN_FAILED, TG_RUN_NO_MEMORY, TG_RUN_DEVICE };
 
 enum { TG_TEXT_SIZE = 1024 };
 
@@ -33,6 +34,10 @@ typedef void tg_print(void *user, const char *text);
 /// Runs a kernel to its end. print may be NULL. Returns a tg_run_status; fills *failure unless OK.
 int tg_host_run(tg_host *host, tg_entry *entry, const tg_slot *args, tg_print *print, void *user,
                 tg_failure *failure);
+/// The same with code of a GPU: on a stream of that device, to whose end it does not wait. Device
+/// and stream mean nothing where the image is called.
+int tg_host_run_on(tg_host *host, tg_entry *entry, const tg_slot *args, tg_image *image, int device,
+                   void *stream, tg_print *print, void *user, tg_failure *failure);
 
 /* ---- text.c -------------------------------------------------------------------------------- */
 

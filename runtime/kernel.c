@@ -11,26 +11,46 @@ static tg_slot slot_of(const rt_actual *a) {
 static tg_status report(const rt_launcher *l, const tg_kernel_info *info) {
     const tg_failure *f = &l->workers[0].failure;
     const tg_site *site = f->site;
+    if (l->gpu.status) return tg_fail(l->gpu.status, "%s: %s", info->name, tg_last_error());
     if (!site) return tg_fail(TG_ERROR_MEMORY, "%s: %s", info->name, f->text);
     if (!site->file) return tg_fail(TG_ERROR_CONTRACT, "%s: %s", info->name, f->text);
     return tg_fail(TG_ERROR_CONTRACT, "%s:%d:%d: %s", site->file, (int)site->line,
                    (int)site->column, f->text);
 }
 
-static tg_status run(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v) {
+static tg_status run(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v,
+                     void *stream) {
     for (int i = 0; i < v->n_params; i++) l->slots[i] = slot_of(&l->actuals[v->params[i]]);
-    return rt_launcher_run(l, v->entry, l->slots) ? report(l, info) : TG_OK;
+    l->gpu.status = TG_OK;
+    int failed = rt_launcher_run(l, v->entry, l->slots, v->image, l->device, stream);
+    return failed ? report(l, info) : TG_OK;
 }
 
-static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n, bool runs) {
+/// Loads the code of a GPU, which its first launch would do.
+static tg_status prepare(rt_launcher *l, const tg_variant *v) {
+    rt_entered entered;
+    if (!v->image) return TG_OK;
+    tg_status status = rt_gpu_begin(l, v->image, l->device, NULL, &entered);
+    rt_gpu_end(l, entered);
+    return status;
+}
+
+/// What a launch is to do once its arguments are bound.
+typedef struct Wish {
+    bool runs;
+    void *stream;
+} Wish;
+
+static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n, Wish wish) {
     const tg_variant *v;
     tg_status status = rt_bind(l, kernel->info, args, n);
     if (!status) status = rt_pick(kernel, l, &v);
     if (!status) status = rt_check_overlaps(l, kernel->info, v);
-    return status || !runs ? status : run(l, kernel->info, v);
+    if (status) return status;
+    return wish.runs ? run(l, kernel->info, v, wish.stream) : prepare(l, v);
 }
 
-static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n, bool runs) {
+static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n, Wish wish) {
     if (!kernel) return tg_fail(TG_ERROR_ARGUMENT, "the kernel is NULL");
     if (kernel->abi != TG_ABI || kernel->info->n_params > TG_MAX_PARAMS)
         return tg_fail(TG_ERROR_UNSUPPORTED,
@@ -40,17 +60,21 @@ static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n,
     tg_context *c = rt_context();
     rt_launcher *l = c ? rt_claim(c) : NULL;
     if (!l) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    tg_status status = launch(kernel, l, args, n, runs);
+    tg_status status = launch(kernel, l, args, n, wish);
     rt_give_back(l);
     return status;
 }
 
 tg_status tg_launch(tg_kernel *kernel, const tg_arg *args, int n) {
-    return launch_on_current(kernel, args, n, true);
+    return launch_on_current(kernel, args, n, (Wish){.runs = true});
+}
+
+tg_status tg_launch_on(tg_kernel *kernel, const tg_arg *args, int n, void *stream) {
+    return launch_on_current(kernel, args, n, (Wish){.runs = true, .stream = stream});
 }
 
 tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n) {
-    return launch_on_current(kernel, args, n, false);
+    return launch_on_current(kernel, args, n, (Wish){.runs = false});
 }
 
 /* ---- what a kernel says of itself ---------------------------------------------------------- */

@@ -42,7 +42,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 /// Of numbers constants alone: no fact is about others, and a seed or a step that differs from
 /// launch to launch must not end the memory of what was chosen.
 static uint64_t hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
-    uint64_t hash = 0;
+    uint64_t hash = (uint64_t)l->capability;
     for (int i = 0; i < info->n_types; i++) hash = mix(hash, l->types[i]);
     for (int i = 0; i < info->n_params; i++) {
         const rt_actual *a = &l->actuals[i];
@@ -79,7 +79,14 @@ static bool holds(const rt_launcher *l, const tg_fact *f) {
     }
 }
 
+/// Of a GPU: an image that it runs. Of the CPU: no image, or one that is called.
+static bool runs_there(const rt_launcher *l, const tg_image *image) {
+    if (l->capability) return image && rt_image_runs(image, l->capability);
+    return !image || image->kind == TG_IMAGE_CALL;
+}
+
 static bool is_right(const rt_launcher *l, const tg_variant *v) {
+    if (!runs_there(l, v->image)) return false;
     for (int i = 0; i < v->n_facts; i++)
         if (!holds(l, &v->facts[i])) return false;
     return true;
@@ -206,7 +213,11 @@ typedef struct Best {
     int64_t distance;
 } Best;
 
-/// See tg_hint for the order.
+static int arch_of(const tg_variant *v) {
+    return v->image ? v->image->arch : 0;
+}
+
+/// See tg_hint for the order; of images the one of the latest architecture comes first.
 static Best rank(List *list, const rt_launcher *l) {
     Best best = {-1, 0};
     const tg_variant *b = NULL;
@@ -216,6 +227,7 @@ static Best rank(List *list, const rt_launcher *l) {
         if (!is_right(l, v)) continue;
         int64_t d = distance(l, v);
         bool better = !b                         ? true
+                      : arch_of(v) != arch_of(b) ? arch_of(v) > arch_of(b)
                       : v->level != b->level     ? v->level > b->level
                       : v->n_facts != b->n_facts ? v->n_facts > b->n_facts
                                                  : d < best.distance;
@@ -246,7 +258,7 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
     tg_actual actuals[TG_MAX_PARAMS];
     const tg_variant *v = NULL;
     for (int i = 0; i < info->n_params; i++) fill_actual(&actuals[i], &l->actuals[i]);
-    tg_status status = s->compiler->compile(s->user, actuals, info->n_params, &v);
+    tg_status status = s->compiler->compile(s->user, l->capability, actuals, info->n_params, &v);
     if (status) return status;
     if (!is_right(l, v) || v->level > (int)tg_cpu_level())
         return tg_fail(TG_ERROR_INTERNAL,

@@ -3,7 +3,7 @@
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
-#include "runtime/compiler.h"
+#include "runtime/gpu.h"
 #include "runtime/host.h"
 
 #include <pthread.h>
@@ -62,15 +62,34 @@ struct rt_launcher {
     rt_block *blocks, **next_block; // workspaces, kept from launch to launch
     pthread_mutex_t failing;        // of several tasks at once
     uint16_t types[TG_MAX_PARAMS];  // of the type parameters: code << 8 | bits; 0: open
+    int device;                     // number of the GPU that has the tensors, -1: the CPU
+    int capability;                 // of it: 90; 0: the CPU
     rt_actual actuals[TG_MAX_PARAMS];
+    rt_gpu gpu;
     tg_slot slots[TG_MAX_PARAMS];
     rt_worker workers[]; // 0: the host side of the kernel; 1 .. threads: its tasks
 };
 
 rt_launcher *rt_launcher_create(tg_context *context);
 void rt_launcher_destroy(rt_launcher *launcher);
-/// Runs a kernel to its end; a tg_run_status. The failure stands in workers[0].
-int rt_launcher_run(rt_launcher *launcher, tg_entry *entry, const tg_slot *args);
+/// Runs a kernel; a tg_run_status. The failure stands in workers[0], or is tg_last_error() with
+/// gpu.status. image: what the entry launches, on a stream of the device; NULL: nothing.
+int rt_launcher_run(rt_launcher *launcher, tg_entry *entry, const tg_slot *args, tg_image *image,
+                    int device, void *stream);
+
+/* ---- cuda_launch.c ------------------------------------------------------------------------- */
+
+/// A launch of the image begins; fails through tg_last_error(). rt_gpu_end follows in any case.
+tg_status rt_gpu_begin(rt_launcher *l, tg_image *image, int device, void *stream,
+                       rt_entered *entered);
+void rt_gpu_end(rt_launcher *l, rt_entered entered);
+/// Waits for device code that asserts or prints, and reports what it did: a tg_run_status.
+int32_t rt_gpu_faults(rt_launcher *l);
+/// Device memory until the launch has run; NULL, with gpu.status, where there is none.
+void *rt_gpu_workspace(rt_launcher *l, int64_t bytes);
+int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, void *const *args);
+int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
+                         const int64_t *dims, const int64_t *strides, void *out);
 
 /* ---- context.c ----------------------------------------------------------------------------- */
 

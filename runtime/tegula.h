@@ -143,7 +143,14 @@ typedef struct tg_kernel tg_kernel;
 /// on one context; threads of the context help one launch at a time. args: one a parameter, in the
 /// order of the source, constants included. A first launch of a new kind compiles (modules) or
 /// fails with TG_ERROR_NOT_FOUND and what there is (objects).
+///
+/// Tensors of a GPU (kDLCUDA; all of one device) make it a launch there, on the default stream: it
+/// returns when the work is on its way, and errors of the device show in a later call.
 tg_status tg_launch(tg_kernel *kernel, const tg_arg *args, int n);
+/// The same on a stream: a cudaStream_t or CUstream of the tensors' device, NULL for the default
+/// one. A stream that is being captured gets the launch into its graph. For tensors of the CPU the
+/// stream means nothing.
+tg_status tg_launch_on(tg_kernel *kernel, const tg_arg *args, int n, void *stream);
 /// Prepares what a launch with such arguments needs, without running it.
 tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n);
 
@@ -154,6 +161,25 @@ const char *tg_kernel_signature(const tg_kernel *kernel);
 int tg_kernel_params(const tg_kernel *kernel);
 /// Name of parameter i, or NULL.
 const char *tg_kernel_param(const tg_kernel *kernel, int i);
+
+/* ---- GPUs ---------------------------------------------------------------------------------- */
+
+/// How many NVIDIA GPUs the process can use; 0, with tg_last_error() saying why, where there is no
+/// driver.
+int tg_device_count(void);
+
+typedef struct tg_device_info {
+    size_t size;      // sizeof(tg_device_info), set by the caller
+    const char *name; // "NVIDIA H200"; lasts as long as the process
+    int capability;   // 90: compute capability 9.0
+    int processors;   // SMs
+    int l2_bytes;
+    int shared_bytes; // of one CTA at most
+    int driver;       // the CUDA version of the driver: 13000
+} tg_device_info;
+tg_status tg_device_describe(int device, tg_device_info *out);
+/// Waits until all work of the stream is done, and reports what went wrong in it.
+tg_status tg_device_synchronize(int device, void *stream);
 
 /* ---- modules: libtegula alone -------------------------------------------------------------- */
 
@@ -167,6 +193,8 @@ typedef struct tg_module_options {
     const char *settings; // tune values and schedule axes to pin, "BM=64 BN=32"; NULL: chosen
     int check;            // bounds, asserts and divisions are checked, as by --check
     int debug;            // debug information
+    const char *target;   // NULL: that of the tensors; "sim:sm_90a" simulates one on the CPU
+    const char *codegen;  // of NVIDIA code: "nvvm", "nvptx", "auto"; NULL: TG_CODEGEN, else auto
 } tg_module_options;
 
 /// Reads and checks a source. Kernels are compiled when they are launched. name stands in messages;

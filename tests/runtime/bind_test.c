@@ -112,8 +112,8 @@ static void types(void **state) {
     }
     good(&c)->q.device.device_type = kDLCUDA;
     expect(&c, TG_ERROR_ARGUMENT,
-           "attend: argument 1 'q' is f32[4, 64] of another device; this kernel was compiled for "
-           "the CPU");
+           "attend: argument 3 'o' is f32[4, 64] on the CPU; 'q' is on GPU 0: all tensors of a "
+           "launch must be on one device");
     DLTensor x = tg_dense(q, kDLBfloat, 16, 1, shape), y = tg_dense(o, kDLFloat, 32, 1, shape);
     tg_arg args[2] = {tg_tensor(&x), tg_tensor(&y)};
     assert_int_equal(tg_launch(&tiny, args, 2), TG_ERROR_ARGUMENT);

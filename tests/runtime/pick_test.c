@@ -169,7 +169,9 @@ static int32_t compiled(const tg_slot *args, const tg_env *env) {
 }
 
 /// Makes code for one type, one D, and hints for N.
-static tg_status compile(void *user, const tg_actual *args, int n, const tg_variant **out) {
+static tg_status compile(void *user, int capability, const tg_actual *args, int n,
+                         const tg_variant **out) {
+    assert_int_equal(capability, 0);
     Compiler *c = user;
     int i = c->calls++;
     memcpy(c->actuals, args, sizeof *args * (size_t)n);

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The driver of NVIDIA GPUs as we use it: our own declarations, resolved by dlopen (cuda.c). No
+// file of a CUDA toolkit is needed to build; tests/runtime/cuda_header_test.c compares the two.
+#ifndef RUNTIME_CUDA_H
+#define RUNTIME_CUDA_H
+
+#include "runtime/compiler.h"
+
+typedef struct cu_context_ *cu_context;
+typedef struct cu_module_ *cu_module;
+typedef struct cu_function_ *cu_function;
+typedef struct cu_stream_ *cu_stream;
+typedef struct cu_event_ *cu_event;
+typedef struct cu_graph_ *cu_graph;
+typedef struct cu_object_ *cu_object;
+typedef int cu_result, cu_device;
+typedef unsigned long long cu_pointer;
+
+/// One attribute of a launch: 8 bytes, then a union of 64.
+typedef struct cu_attribute {
+    uint32_t id, pad;
+    union {
+        char room[64];
+        uint32_t cluster[3];
+    } value;
+} cu_attribute;
+
+typedef struct cu_launch {
+    uint32_t grid[3], block[3], shared_bytes;
+    cu_stream stream;
+    cu_attribute *attributes;
+    uint32_t n_attributes;
+} cu_launch;
+
+// Numbers of the driver's enums that we pass or understand.
+enum {
+    CU_OUT_OF_MEMORY = 2,
+    CU_ATTRIBUTE_CLUSTER = 4,    // of a launch
+    CU_MAX_SHARED = 8,           // attributes of a function
+    CU_LARGE_CLUSTERS = 14,      //
+    CU_REGISTERS = 4,            //
+    CU_LOCAL_BYTES = 3,          //
+    CU_CLOCK_RATE = 13,          // attributes of a device
+    CU_PROCESSORS = 16,          //
+    CU_MEMORY_CLOCK = 36,        //
+    CU_MEMORY_BUS = 37,          //
+    CU_L2_BYTES = 38,            //
+    CU_MAJOR = 75,               //
+    CU_MINOR = 76,               //
+    CU_SHARED_OPTIN = 97,        //
+    CU_JIT_ERROR_LOG = 5,        // options of cuModuleLoadDataEx
+    CU_JIT_ERROR_LOG_BYTES = 6,  //
+    CU_CAPTURE_NONE = 0,         // states of a stream
+    CU_CAPTURE_RELAXED = 2,      // what a thread may do while it captures
+    CU_NO_DESTRUCTOR_SYNC = 1,   // of a user object
+    CU_MOVE = 1,                 // its reference
+    CU_MAP_PROMOTION = 2,        // of a tensor map: 128 bytes
+    CU_PORTABLE_CLUSTER = 8,     // most CTAs without CU_LARGE_CLUSTERS
+    CU_DEFAULT_SHARED = 48 << 10 // most bytes without CU_MAX_SHARED
+};
+
+/* X(field, symbol, needed, parameters): all return a cu_result. */
+#define RT_CUDA_ENTRIES(X)                                                                         \
+    X(init, "cuInit", 1, (unsigned))                                                               \
+    X(version, "cuDriverGetVersion", 1, (int *))                                                   \
+    X(error_name, "cuGetErrorName", 1, (cu_result, const char **))                                 \
+    X(error_text, "cuGetErrorString", 1, (cu_result, const char **))                               \
+    X(device_count, "cuDeviceGetCount", 1, (int *))                                                \
+    X(device, "cuDeviceGet", 1, (cu_device *, int))                                                \
+    X(device_name, "cuDeviceGetName", 1, (char *, int, cu_device))                                 \
+    X(device_attribute, "cuDeviceGetAttribute", 1, (int *, int, cu_device))                        \
+    X(retain, "cuDevicePrimaryCtxRetain", 1, (cu_context *, cu_device))                            \
+    X(current, "cuCtxGetCurrent", 1, (cu_context *))                                               \
+    X(push, "cuCtxPushCurrent_v2", 1, (cu_context))                                                \
+    X(pop, "cuCtxPopCurrent_v2", 1, (cu_context *))                                                \
+    X(synchronize, "cuCtxSynchronize", 1, (void))                                                  \
+    X(module_load, "cuModuleLoadDataEx", 1, (cu_module *, const void *, unsigned, int *, void **)) \
+    X(module_unload, "cuModuleUnload", 1, (cu_module))                                             \
+    X(module_function, "cuModuleGetFunction", 1, (cu_function *, cu_module, const char *))         \
+    X(function_set, "cuFuncSetAttribute", 1, (cu_function, int, int))                              \
+    X(function_get, "cuFuncGetAttribute", 1, (int *, int, cu_function))                            \
+    X(launch, "cuLaunchKernel", 1,                                                                 \
+      (cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,          \
+       cu_stream, void **, void **))                                                               \
+    X(launch_ex, "cuLaunchKernelEx", 0, (const cu_launch *, cu_function, void **, void **))        \
+    X(stream_create, "cuStreamCreate", 1, (cu_stream *, unsigned))                                 \
+    X(stream_destroy, "cuStreamDestroy_v2", 1, (cu_stream))                                        \
+    X(stream_synchronize, "cuStreamSynchronize", 1, (cu_stream))                                   \
+    X(stream_id, "cuStreamGetId", 0, (cu_stream, unsigned long long *))                            \
+    X(stream_capture, "cuStreamGetCaptureInfo_v2", 0,                                              \
+      (cu_stream, int *, unsigned long long *, cu_graph *, const void **, size_t *))               \
+    X(stream_capture3, "cuStreamGetCaptureInfo_v3", 0,                                             \
+      (cu_stream, int *, unsigned long long *, cu_graph *, const void **, const void **,           \
+       size_t *))                                                                                  \
+    X(capture_mode, "cuThreadExchangeStreamCaptureMode", 0, (int *))                               \
+    X(object_create, "cuUserObjectCreate", 0,                                                      \
+      (cu_object *, void *, void (*)(void *), unsigned, unsigned))                                 \
+    X(graph_retain, "cuGraphRetainUserObject", 0, (cu_graph, cu_object, unsigned, unsigned))       \
+    X(event_create, "cuEventCreate", 1, (cu_event *, unsigned))                                    \
+    X(event_destroy, "cuEventDestroy_v2", 1, (cu_event))                                           \
+    X(event_record, "cuEventRecord", 1, (cu_event, cu_stream))                                     \
+    X(event_synchronize, "cuEventSynchronize", 1, (cu_event))                                      \
+    X(event_elapsed, "cuEventElapsedTime", 1, (float *, cu_event, cu_event))                       \
+    X(memory_info, "cuMemGetInfo_v2", 1, (size_t *, size_t *))                                     \
+    X(allocate, "cuMemAlloc_v2", 1, (cu_pointer *, size_t))                                        \
+    X(release, "cuMemFree_v2", 1, (cu_pointer))                                                    \
+    X(allocate_async, "cuMemAllocAsync", 0, (cu_pointer *, size_t, cu_stream))                     \
+    X(release_async, "cuMemFreeAsync", 0, (cu_pointer, cu_stream))                                 \
+    X(to_device, "cuMemcpyHtoDAsync_v2", 1, (cu_pointer, const void *, size_t, cu_stream))         \
+    X(to_host, "cuMemcpyDtoHAsync_v2", 1, (void *, cu_pointer, size_t, cu_stream))                 \
+    X(set_words, "cuMemsetD32Async", 1, (cu_pointer, unsigned, size_t, cu_stream))                 \
+    X(encode_tiled, "cuTensorMapEncodeTiled", 0,                                                   \
+      (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,        \
+       const uint32_t *, int, int, int, int))
+
+typedef struct rt_cuda {
+#define X(field, symbol, needed, parameters) cu_result(*field) parameters;
+    RT_CUDA_ENTRIES(X)
+#undef X
+    int driver_version; // 13000
+    int n_devices;
+} rt_cuda;
+
+/// The driver with its devices counted, or NULL: tg_last_error() says what is missing.
+const rt_cuda *rt_cuda_driver(void);
+/// The status of a failed call, with its name, the driver's words for the error, what was being
+/// done, and what to try.
+tg_status rt_cuda_fail(const char *call, cu_result error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

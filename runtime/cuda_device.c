@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The GPUs of the machine, each with the context that all libraries of a process share.
+#include "runtime/gpu.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic(rt_device *) devices[RT_DEVICES];
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static const struct {
+    int attribute;
+    size_t at;
+} attributes[] = {
+    {CU_MAJOR, offsetof(rt_device, major)},
+    {CU_MINOR, offsetof(rt_device, minor)},
+    {CU_PROCESSORS, offsetof(rt_device, processors)},
+    {CU_SHARED_OPTIN, offsetof(rt_device, shared_bytes)},
+    {CU_L2_BYTES, offsetof(rt_device, l2_bytes)},
+    {CU_CLOCK_RATE, offsetof(rt_device, clock_khz)},
+    {CU_MEMORY_CLOCK, offsetof(rt_device, memory_khz)},
+    {CU_MEMORY_BUS, offsetof(rt_device, bus_bits)},
+};
+
+/// An attribute that a driver does not know is 0.
+static tg_status describe(const rt_cuda *cu, rt_device *d) {
+    cu_device device;
+    cu_result error = cu->device(&device, d->number);
+    if (error) return rt_cuda_fail("cuDeviceGet", error, "opening device %d", d->number);
+    if (cu->device_name(d->name, sizeof d->name, device)) strcpy(d->name, "unknown GPU");
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
+        cu->device_attribute((int *)((char *)d + attributes[i].at), attributes[i].attribute,
+                             device);
+    error = cu->retain(&d->context, device);
+    if (!error) return TG_OK;
+    return rt_cuda_fail("cuDevicePrimaryCtxRetain", error, "opening device %d (%s)", d->number,
+                        d->name);
+}
+
+static rt_device *open_device(const rt_cuda *cu, int number) {
+    rt_device *d = calloc(1, sizeof *d);
+    if (!d) {
+        tg_fail(TG_ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    d->number = number;
+    if (describe(cu, d)) {
+        free(d);
+        return NULL;
+    }
+    pthread_mutex_init(&d->lock, NULL);
+    return d;
+}
+
+static tg_status no_device(const rt_cuda *cu, int number) {
+    if (cu->n_devices == 0)
+        return tg_fail(TG_ERROR_UNSUPPORTED,
+                       "the driver finds no NVIDIA GPU; CUDA_VISIBLE_DEVICES may hide them");
+    return tg_fail(TG_ERROR_ARGUMENT, "there is no device %d: this machine has %d GPU%s", number,
+                   cu->n_devices, cu->n_devices == 1 ? ", number 0" : "s, from number 0 on");
+}
+
+rt_device *rt_device_at(int number) {
+    rt_device *d = number >= 0 && number < RT_DEVICES
+                       ? atomic_load_explicit(&devices[number], memory_order_acquire)
+                       : NULL;
+    if (d) return d;
+    const rt_cuda *cu = rt_cuda_driver();
+    if (!cu) return NULL;
+    if (number < 0 || number >= cu->n_devices || number >= RT_DEVICES) {
+        no_device(cu, number);
+        return NULL;
+    }
+    pthread_mutex_lock(&opening);
+    d = atomic_load(&devices[number]);
+    if (!d) d = open_device(cu, number);
+    if (d) atomic_store_explicit(&devices[number], d, memory_order_release);
+    pthread_mutex_unlock(&opening);
+    return d;
+}
+
+void rt_device_arch(const rt_device *d, char out[16]) {
+    snprintf(out, 16, "sm_%d%d", d->major & 0xff, d->minor & 0xff);
+}
+
+/* ---- the current context ------------------------------------------------------------------- */
+
+tg_status rt_enter(const rt_device *d, rt_entered *e) {
+    const rt_cuda *cu = rt_cuda_driver();
+    cu_context now = NULL;
+    *e = (rt_entered){.mode = -1};
+    if (cu->current(&now) == 0 && now == d->context) return TG_OK;
+    cu_result error = cu->push(d->context);
+    if (error) return rt_cuda_fail("cuCtxPushCurrent", error, "device %d (%s)", d->number, d->name);
+    e->pushed = true;
+    return TG_OK;
+}
+
+void rt_leave(rt_entered e) {
+    cu_context popped;
+    if (e.pushed) rt_cuda_driver()->pop(&popped);
+}
+
+void rt_relax(rt_entered *e) {
+    const rt_cuda *cu = rt_cuda_driver();
+    int mode = CU_CAPTURE_RELAXED;
+    if (cu->capture_mode && cu->capture_mode(&mode) == 0) e->mode = mode;
+}
+
+void rt_strict(rt_entered *e) {
+    if (e->mode >= 0) rt_cuda_driver()->capture_mode(&e->mode);
+    e->mode = -1;
+}
+
+/* ---- the C API ----------------------------------------------------------------------------- */
+
+int tg_device_count(void) {
+    const rt_cuda *cu = rt_cuda_driver();
+    return cu ? cu->n_devices : 0;
+}
+
+tg_status tg_device_describe(int number, tg_device_info *out) {
+    if (!out || out->size < offsetof(tg_device_info, name))
+        return tg_fail(TG_ERROR_ARGUMENT, "out->size must be sizeof(tg_device_info)");
+    const rt_device *d = rt_device_at(number);
+    if (!d) return rt_cuda_driver() ? TG_ERROR_ARGUMENT : TG_ERROR_UNSUPPORTED;
+    tg_device_info info = {.size = out->size,
+                           .name = d->name,
+                           .capability = 10 * d->major + d->minor,
+                           .processors = d->processors,
+                           .l2_bytes = d->l2_bytes,
+                           .shared_bytes = d->shared_bytes,
+                           .driver = rt_cuda_driver()->driver_version};
+    memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
+    return TG_OK;
+}
+
+tg_status tg_device_synchronize(int number, void *stream) {
+    rt_device *d = rt_device_at(number);
+    rt_entered e;
+    if (!d) return rt_cuda_driver() ? TG_ERROR_ARGUMENT : TG_ERROR_UNSUPPORTED;
+    tg_status status = rt_enter(d, &e);
+    if (status) return status;
+    cu_result error = rt_cuda_driver()->stream_synchronize(stream);
+    if (error)
+        status = rt_cuda_fail("cuStreamSynchronize", error, "waiting for device %d (%s)", d->number,
+                              d->name);
+    rt_leave(e);
+    return status;
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the host code of a GPU kernel asks for: launches, tensor maps, workspaces; and what asserts
+// and prints of its device code have written.
+#include "runtime/runtime.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static rt_launcher *launcher_of(const tg_env *env) {
+    return ((rt_worker *)env->user)->launcher;
+}
+
+/* ---- before and after ---------------------------------------------------------------------- */
+
+tg_status rt_gpu_begin(rt_launcher *l, tg_image *image, int device, void *stream,
+                       rt_entered *entered) {
+    rt_gpu *g = &l->gpu;
+    *entered = (rt_entered){.mode = -1};
+    g->image = image;
+    g->device = NULL;
+    g->program = NULL;
+    g->stream = stream;
+    g->space = NULL;
+    g->status = TG_OK;
+    g->faults = false;
+    if (image->kind == TG_IMAGE_CALL) return TG_OK;
+    g->device = rt_device_at(device);
+    if (!g->device) return TG_ERROR_UNSUPPORTED;
+    tg_status status = rt_enter(g->device, entered);
+    return status ? status : rt_program_get(image, g->device, &g->program);
+}
+
+void rt_gpu_end(rt_launcher *l, rt_entered entered) {
+    rt_gpu *g = &l->gpu;
+    if (g->space) rt_space_give_back(g->space);
+    g->space = NULL;
+    g->image = NULL;
+    g->device = NULL;
+    rt_leave(entered);
+}
+
+/// Keeps what tg_last_error() says for the end of the launch.
+static int32_t failed(rt_gpu *g, tg_status status) {
+    g->status = status;
+    return TG_RUN_DEVICE;
+}
+
+static rt_space *space_of(rt_gpu *g) {
+    if (!g->space) {
+        tg_status status = rt_space_claim(g->device, g->stream, &g->space);
+        if (status) failed(g, status);
+    }
+    return g->space;
+}
+
+void *rt_gpu_workspace(rt_launcher *l, int64_t bytes) {
+    rt_gpu *g = &l->gpu;
+    if (bytes < 0 || !space_of(g)) return NULL;
+    cu_pointer at = rt_space_take(g->space, (size_t)bytes);
+    if (!at) failed(g, TG_ERROR_MEMORY);
+    return (void *)(uintptr_t)at;
+}
+
+/* ---- launches ------------------------------------------------------------------------------ */
+
+/// The buffer that the hidden parameter points to; 0 after a failure. Zeroed once a launch of a
+/// kernel, in the order of the stream.
+static cu_pointer faults_of(rt_gpu *g) {
+    rt_space *s = space_of(g);
+    cu_pointer at = s ? rt_space_faults(s) : 0;
+    if (!at) {
+        if (!g->status) failed(g, TG_ERROR_UNSUPPORTED);
+        return 0;
+    }
+    if (g->faults) return at;
+    tg_faults head = {.capacity = RT_FAULT_WORDS};
+    cu_result error = rt_cuda_driver()->to_device(at, &head, sizeof head, g->stream);
+    if (error) {
+        failed(g, rt_cuda_fail("cuMemcpyHtoDAsync", error, "preparing asserts and prints"));
+        return 0;
+    }
+    g->faults = true;
+    return at;
+}
+
+static tg_faults *called_faults_of(rt_gpu *g) {
+    if (!g->called_faults) g->called_faults = malloc(RT_FAULT_BYTES);
+    if (!g->called_faults) {
+        failed(g, tg_fail(TG_ERROR_MEMORY, "out of memory"));
+        return NULL;
+    }
+    if (!g->faults) *g->called_faults = (tg_faults){.capacity = RT_FAULT_WORDS};
+    g->faults = true;
+    return g->called_faults;
+}
+
+/// The arguments with the hidden one behind; NULL after a failure.
+static void *const *with_faults(rt_gpu *g, const tg_device_function *f, void *const *args,
+                                void **hidden) {
+    if (g->device)
+        *hidden = (void *)(uintptr_t)faults_of(g);
+    else
+        *hidden = called_faults_of(g);
+    if (!*hidden) return NULL;
+    memcpy(g->args, args, sizeof *args * (size_t)f->n_args);
+    g->args[f->n_args] = hidden;
+    return g->args;
+}
+
+static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, int64_t programs,
+                             const char *call, cu_result error) {
+    return failed(g, rt_cuda_fail(call, error,
+                                  "launching '%s' (%" PRId64 " CTAs of %d threads, %d bytes of "
+                                  "shared memory) on device %d (%s)",
+                                  f->name, programs, f->threads, f->shared_bytes, g->device->number,
+                                  g->device->name));
+}
+
+static int32_t launch_clusters(rt_gpu *g, const tg_device_function *f, cu_function function,
+                               uint32_t programs, void *const *args) {
+    cu_attribute cluster = {.id = CU_ATTRIBUTE_CLUSTER,
+                            .value.cluster = {(uint32_t)f->cluster, 1, 1}};
+    cu_launch how = {.grid = {programs, 1, 1},
+                     .block = {(uint32_t)f->threads, 1, 1},
+                     .shared_bytes = (uint32_t)f->shared_bytes,
+                     .stream = g->stream,
+                     .attributes = &cluster,
+                     .n_attributes = 1};
+    cu_result error = rt_cuda_driver()->launch_ex(&how, function, (void **)(uintptr_t)args, NULL);
+    return error ? launch_failed(g, f, programs, "cuLaunchKernelEx", error) : TG_RUN_OK;
+}
+
+static int32_t launch(rt_gpu *g, const tg_device_function *f, cu_function function,
+                      uint32_t programs, void *const *args) {
+    if (f->cluster > 1) return launch_clusters(g, f, function, programs, args);
+    cu_result error = rt_cuda_driver()->launch(function, programs, 1, 1, (uint32_t)f->threads, 1, 1,
+                                               (uint32_t)f->shared_bytes, g->stream,
+                                               (void **)(uintptr_t)args, NULL);
+    return error ? launch_failed(g, f, programs, "cuLaunchKernel", error) : TG_RUN_OK;
+}
+
+int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, void *const *args) {
+    rt_gpu *g = &launcher_of(env)->gpu;
+    void *hidden;
+    if (!g->image || function < 0 || function >= g->image->n_functions)
+        return failed(g, tg_fail(TG_ERROR_INTERNAL, "there is no device function %d", function));
+    if (programs <= 0) return TG_RUN_OK;
+    const tg_device_function *f = &g->image->functions[function];
+    if (programs > INT_MAX)
+        return failed(g, tg_fail(TG_ERROR_UNSUPPORTED,
+                                 "'%s': %" PRId64 " programs are more than a launch can have (%d); "
+                                 "choose larger tiles",
+                                 f->name, programs, INT_MAX));
+    if (f->flags & TG_DEVICE_FAULTS && !(args = with_faults(g, f, args, &hidden)))
+        return TG_RUN_DEVICE;
+    if (!g->device) return g->image->dispatch(g->image, env, function, programs, args);
+    return launch(g, f, g->program->functions[function], (uint32_t)programs, args);
+}
+
+/* ---- tensor maps --------------------------------------------------------------------------- */
+
+/// The place where a map of these arguments is kept.
+static rt_map *map_place(rt_gpu *g, const tg_tensormap *how, void *data, const int64_t *dims,
+                         const int64_t *strides) {
+    uint64_t hash = (uintptr_t)data >> 4 ^ (uintptr_t)how << 7;
+    for (int i = 0; i < how->rank; i++)
+        hash = (hash ^ (uint64_t)dims[how->axes[i]] ^ (uint64_t)strides[how->axes[i]] << 20) *
+               0x9e3779b97f4a7c15u;
+    return &g->maps[hash >> 60];
+}
+_Static_assert(RT_MAPS == 16, "60 bits are shifted out");
+
+static bool is_of(const rt_map *m, const tg_tensormap *how, void *data, const int64_t *dims,
+                  const int64_t *strides) {
+    if (m->data != data || memcmp(&m->how, how, sizeof *how) != 0) return false;
+    for (int i = 0; i < how->rank; i++)
+        if (m->dims[i] != dims[how->axes[i]] || m->strides[i] != strides[how->axes[i]])
+            return false;
+    return true;
+}
+
+static const uint8_t type_bytes[] = {
+    [TG_MAP_U8] = 1,       [TG_MAP_U16] = 2,  [TG_MAP_U32] = 4,     [TG_MAP_I32] = 4,
+    [TG_MAP_U64] = 8,      [TG_MAP_I64] = 8,  [TG_MAP_F16] = 2,     [TG_MAP_F32] = 4,
+    [TG_MAP_F64] = 8,      [TG_MAP_BF16] = 2, [TG_MAP_F32_FTZ] = 4, [TG_MAP_TF32] = 4,
+    [TG_MAP_TF32_FTZ] = 4,
+};
+
+/// The driver numbers swizzles 0, 32, 64, 128 from 0 on; its strides are bytes, from dimension 1.
+static cu_result encode(const rt_cuda *cu, rt_map *m) {
+    static const uint32_t ones[5] = {1, 1, 1, 1, 1};
+    uint64_t dims[5], strides[5];
+    uint32_t box[5];
+    uint64_t bytes = m->how.type < sizeof type_bytes ? type_bytes[m->how.type] : 0;
+    for (int i = 0; i < m->how.rank; i++) {
+        dims[i] = (uint64_t)m->dims[i];
+        box[i] = (uint32_t)m->how.box[i];
+        if (i) strides[i - 1] = (uint64_t)m->strides[i] * bytes;
+    }
+    int swizzle = m->how.swizzle >= 32 ? __builtin_ctz(m->how.swizzle) - 4 : 0;
+    return cu->encode_tiled(m->bytes, m->how.type, m->how.rank, m->data, dims, strides, box, ones,
+                            0, swizzle, CU_MAP_PROMOTION, m->how.fill);
+}
+
+/// Says all that the driver was told: it only says that something was invalid.
+static int32_t map_failed(rt_gpu *g, const rt_map *m, cu_result error) {
+    rt_text t = {.n = 0};
+    for (int i = 0; i < m->how.rank; i++)
+        rt_add(&t, "%s%" PRId64 " (stride %" PRId64 ", box %d)", i ? ", " : "", m->dims[i],
+               m->strides[i], m->how.box[i]);
+    return failed(g, rt_cuda_fail("cuTensorMapEncodeTiled", error,
+                                  "a map of a tensor at %p, type %d, swizzle %d, dimensions from "
+                                  "the innermost one: %s",
+                                  m->data, m->how.type, m->how.swizzle, t.data));
+}
+
+int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
+                         const int64_t *dims, const int64_t *strides, void *out) {
+    rt_gpu *g = &launcher_of(env)->gpu;
+    if (g->image && g->image->tensormap)
+        return g->image->tensormap(g->image, env, how, data, dims, strides, out);
+    const rt_cuda *cu = g->device ? rt_cuda_driver() : NULL;
+    if (!cu || !cu->encode_tiled || how->rank < 1 || how->rank > 5)
+        return failed(g, tg_fail(TG_ERROR_UNSUPPORTED, "this driver makes no such tensor maps"));
+    rt_map *m = map_place(g, how, data, dims, strides);
+    if (!is_of(m, how, data, dims, strides)) {
+        *m = (rt_map){.how = *how, .data = data};
+        for (int i = 0; i < how->rank; i++) {
+            m->dims[i] = dims[how->axes[i]];
+            m->strides[i] = strides[how->axes[i]];
+        }
+        cu_result error = encode(cu, m);
+        if (error) {
+            m->data = NULL;
+            return map_failed(g, m, error);
+        }
+    }
+    memcpy(out, m->bytes, sizeof m->bytes);
+    return TG_RUN_OK;
+}
+
+/* ---- asserts and prints -------------------------------------------------------------------- */
+
+/// A record in the buffer, and what decides their order: programs, and of one program that in
+/// which it wrote them.
+typedef struct Record {
+    int64_t program;
+    uint32_t at;
+} Record;
+
+static int compare(const void *a, const void *b) {
+    const Record *x = a, *y = b;
+    if (x->program != y->program) return x->program < y->program ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/// How many whole records there are; each is of a site that there is.
+static int find_records(const tg_image *image, const tg_faults *f, const uint64_t *words,
+                        Record *out) {
+    uint32_t end = f->used < RT_FAULT_WORDS ? f->used : RT_FAULT_WORDS;
+    int n = 0;
+    for (uint32_t at = 0; at + 2 <= end;) {
+        uint32_t site = (uint32_t)words[at], values = (uint32_t)(words[at] >> 32);
+        if (site >= (uint32_t)image->n_sites || values > end - at - 2 ||
+            values != (uint32_t)image->sites[site]->n_values)
+            break;
+        out[n++] = (Record){(int64_t)words[at + 1], at};
+        at += 2 + values;
+    }
+    return n;
+}
+
+/// Prints up to the first failure, which is the launch's.
+static int32_t report(rt_launcher *l, const tg_faults *f) {
+    const tg_image *image = l->gpu.image;
+    const uint64_t *words = (const uint64_t *)(f + 1);
+    const tg_env *env = &l->workers[0].env;
+    int32_t status = TG_RUN_OK;
+    Record *records = malloc(sizeof *records * (RT_FAULT_WORDS / 2));
+    if (!records) return env->fail(env, NULL, NULL);
+    int n = find_records(image, f, words, records);
+    qsort(records, (size_t)n, sizeof *records, compare);
+    for (int i = 0; i < n; i++) {
+        const tg_site *site = image->sites[(uint32_t)words[records[i].at]];
+        const uint64_t *values = words + records[i].at + 2;
+        if (site->kind == TG_SITE_PRINT)
+            env->print(env, site, values);
+        else if (!status)
+            status = env->fail(env, site, values);
+    }
+    free(records);
+    if (f->used > RT_FAULT_WORDS) tg_log("the launch printed more than its buffer holds");
+    if (f->failed && !status)
+        status = failed(&l->gpu, tg_fail(TG_ERROR_CONTRACT,
+                                         "an assert failed, behind more prints than are kept"));
+    return status;
+}
+
+/// Waits for the device: prints and failures belong to this launch.
+static int32_t read_faults(rt_launcher *l, tg_faults *to) {
+    rt_gpu *g = &l->gpu;
+    const rt_cuda *cu = rt_cuda_driver();
+    cu_pointer at = rt_space_faults(g->space);
+    cu_result error = cu->to_host(to, at, sizeof *to, g->stream);
+    if (!error) error = cu->stream_synchronize(g->stream);
+    if (!error && to->used) {
+        uint32_t words = to->used < RT_FAULT_WORDS ? to->used : RT_FAULT_WORDS;
+        error = cu->to_host(to + 1, at + sizeof *to, 8 * (size_t)words, g->stream);
+        if (!error) error = cu->stream_synchronize(g->stream);
+    }
+    if (!error) return TG_RUN_OK;
+    return failed(g, rt_cuda_fail("cuMemcpyDtoHAsync", error,
+                                  "reading what device %d (%s) asserted and printed",
+                                  g->device->number, g->device->name));
+}
+
+int32_t rt_gpu_faults(rt_launcher *l) {
+    rt_gpu *g = &l->gpu;
+    if (!g->faults) return TG_RUN_OK;
+    if (!g->device) return g->called_faults->used ? report(l, g->called_faults) : TG_RUN_OK;
+    tg_faults *copy = malloc(RT_FAULT_BYTES);
+    if (!copy) return failed(g, tg_fail(TG_ERROR_MEMORY, "out of memory"));
+    int32_t status = read_faults(l, copy);
+    if (!status && copy->used) status = report(l, copy);
+    free(copy);
+    return status;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Images on devices: loaded when they are first launched there, kept until the image goes.
+#include "runtime/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/// What image->state points to.
+typedef struct Loaded {
+    _Atomic(rt_program *) on[RT_DEVICES];
+} Loaded;
+
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+
+enum { LOG_BYTES = 8192 };
+
+static double seconds_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- which device runs what ---------------------------------------------------------------- */
+
+/// PTX is compiled for later devices, machine code runs on those of one major version.
+bool rt_image_runs(const tg_image *image, int capability) {
+    if (image->kind == TG_IMAGE_CALL) return false;
+    if (image->specific || capability < image->arch) return image->arch == capability;
+    return image->kind == TG_IMAGE_PTX || image->arch / 10 == capability / 10;
+}
+
+/* ---- loading ------------------------------------------------------------------------------- */
+
+/// With what the driver's compiler says of the code.
+static tg_status load_module(const tg_image *image, const rt_device *d, cu_module *out) {
+    char log[LOG_BYTES] = "";
+    int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)LOG_BYTES};
+    cu_result error = rt_cuda_driver()->module_load(out, image->bytes, 2, options, values);
+    log[LOG_BYTES - 1] = 0;
+    if (!error) return TG_OK;
+    return rt_cuda_fail("cuModuleLoadDataEx", error, "loading %s code for %s on device %d (%s)%s%s",
+                        image->kind == TG_IMAGE_PTX ? "PTX" : "machine", image->target, d->number,
+                        d->name, log[0] ? ": " : "", log);
+}
+
+/// More than the default of shared memory and large clusters are asked for.
+static tg_status prepare(const tg_device_function *f, const rt_device *d, cu_function function) {
+    const rt_cuda *cu = rt_cuda_driver();
+    if (f->shared_bytes > d->shared_bytes)
+        return tg_fail(TG_ERROR_UNSUPPORTED,
+                       "'%s' needs %d bytes of shared memory for a CTA, device %d (%s) has %d: "
+                       "choose smaller tune values",
+                       f->name, f->shared_bytes, d->number, d->name, d->shared_bytes);
+    if (f->cluster > 1 && !cu->launch_ex)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "'%s' needs clusters, which this driver has not",
+                       f->name);
+    cu_result error = 0;
+    if (f->shared_bytes > CU_DEFAULT_SHARED)
+        error = cu->function_set(function, CU_MAX_SHARED, f->shared_bytes);
+    if (!error && f->cluster > CU_PORTABLE_CLUSTER)
+        error = cu->function_set(function, CU_LARGE_CLUSTERS, 1);
+    if (!error) return TG_OK;
+    return rt_cuda_fail("cuFuncSetAttribute", error,
+                        "'%s': %d bytes of shared memory, clusters of %d CTAs on device %d (%s)",
+                        f->name, f->shared_bytes, f->cluster, d->number, d->name);
+}
+
+static tg_status find_functions(const tg_image *image, const rt_device *d, rt_program *p) {
+    for (int i = 0; i < image->n_functions; i++) {
+        const tg_device_function *f = &image->functions[i];
+        if (f->n_args >= RT_DEVICE_ARGS)
+            return tg_fail(TG_ERROR_UNSUPPORTED, "'%s' has more than %d parameters", f->name,
+                           RT_DEVICE_ARGS - 1);
+        cu_result error = rt_cuda_driver()->module_function(&p->functions[i], p->module, f->name);
+        if (error)
+            return rt_cuda_fail("cuModuleGetFunction", error, "finding '%s' in code for %s",
+                                f->name, image->target);
+        tg_status status = prepare(f, d, p->functions[i]);
+        if (status) return status;
+    }
+    return TG_OK;
+}
+
+static void unload(rt_program *p) {
+    rt_cuda_driver()->module_unload(p->module);
+    free(p);
+}
+
+static tg_status load(const tg_image *image, const rt_device *d, rt_program **out) {
+    size_t n = (size_t)(image->n_functions > 0 ? image->n_functions : 0);
+    rt_program *p = calloc(1, sizeof *p + n * sizeof *p->functions);
+    if (!p) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    double start = seconds_now();
+    tg_status status = load_module(image, d, &p->module);
+    if (status) {
+        free(p);
+        return status;
+    }
+    status = find_functions(image, d, p);
+    p->load_seconds = seconds_now() - start;
+    if (status)
+        unload(p);
+    else
+        *out = p;
+    return status;
+}
+
+/// A stream of this thread may be captured: loading is no part of that.
+static tg_status load_relaxed(tg_image *image, const rt_device *d, rt_program **out) {
+    rt_entered e = {.mode = -1};
+    rt_relax(&e);
+    tg_status status = load(image, d, out);
+    rt_strict(&e);
+    return status;
+}
+
+static Loaded *loaded_of(const tg_image *image) {
+    return __atomic_load_n((void *const *)&image->state, __ATOMIC_ACQUIRE);
+}
+
+tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program **out) {
+    Loaded *l = loaded_of(image);
+    rt_program *p = l ? atomic_load_explicit(&l->on[d->number], memory_order_acquire) : NULL;
+    *out = p;
+    if (p) return TG_OK;
+    tg_status status = TG_OK;
+    pthread_mutex_lock(&loading);
+    l = loaded_of(image);
+    if (!l) {
+        l = calloc(1, sizeof *l);
+        __atomic_store_n(&image->state, l, __ATOMIC_RELEASE);
+    }
+    if (!l) status = tg_fail(TG_ERROR_MEMORY, "out of memory");
+    p = l ? atomic_load(&l->on[d->number]) : NULL;
+    if (l && !p) {
+        status = load_relaxed(image, d, &p);
+        if (!status) atomic_store_explicit(&l->on[d->number], p, memory_order_release);
+    }
+    pthread_mutex_unlock(&loading);
+    *out = p;
+    return status;
+}
+
+/* ---- what the compiler asks ---------------------------------------------------------------- */
+
+double tg_image_load_seconds(const tg_image *image, int device) {
+    Loaded *l = device >= 0 && device < RT_DEVICES ? loaded_of(image) : NULL;
+    const rt_program *p = l ? atomic_load(&l->on[device]) : NULL;
+    return p ? p->load_seconds : -1;
+}
+
+void tg_image_unload(tg_image *image) {
+    Loaded *l = loaded_of(image);
+    for (int i = 0; l && i < RT_DEVICES; i++) {
+        rt_program *p = atomic_load(&l->on[i]);
+        rt_entered e;
+        if (!p || rt_enter(rt_device_at(i), &e)) continue;
+        rt_relax(&e);
+        unload(p);
+        rt_strict(&e);
+        rt_leave(e);
+    }
+    free(l);
+    image->state = NULL;
+}

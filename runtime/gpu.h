@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launches on GPUs: devices, the code loaded on them, their workspaces, and what the functions of
+// tg_env do there.
+//
+// A launch only adds work to a stream. Nothing on the way waits for the device, unless code with
+// asserts or prints was launched, or something is used for the first time.
+#ifndef RUNTIME_GPU_H
+#define RUNTIME_GPU_H
+
+#include "runtime/cuda.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { RT_DEVICES = 64, RT_SPACES = 64, RT_MAPS = 16, RT_DEVICE_ARGS = 512 };
+
+typedef struct rt_space rt_space;
+
+/* ---- cuda_device.c ------------------------------------------------------------------------- */
+
+/// A GPU that the process has used; it lasts as long as the process, as its context does.
+typedef struct rt_device {
+    int number; // as the driver counts
+    char name[96];
+    int major, minor, processors, shared_bytes, l2_bytes, clock_khz, memory_khz, bus_bits;
+    cu_context context;                  // the primary one, which other libraries use, too
+    _Atomic(rt_space *) idle[RT_SPACES]; // workspaces of streams
+    rt_space *captured;                  // of graphs; under `lock`
+    pthread_mutex_t lock;
+} rt_device;
+
+/// NULL, with tg_last_error(), where there is none.
+rt_device *rt_device_at(int number);
+/// "sm_90"
+void rt_device_arch(const rt_device *d, char out[16]);
+
+/// Makes the device's context the calling thread's until rt_leave.
+typedef struct rt_entered {
+    bool pushed;
+    int mode; // of captures, before
+} rt_entered;
+tg_status rt_enter(const rt_device *d, rt_entered *e);
+void rt_leave(rt_entered e);
+/// Lets this thread do what a capture on another stream forbids (allocate, load), until
+/// rt_strict.
+void rt_relax(rt_entered *e);
+void rt_strict(rt_entered *e);
+
+/* ---- cuda_program.c ------------------------------------------------------------------------ */
+
+/// An image on a device.
+typedef struct rt_program {
+    cu_module module;
+    double load_seconds; // the compilation of PTX included
+    cu_function functions[];
+} rt_program;
+
+/// Loads the image where it is not yet. In the device's context.
+tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program **out);
+/// Whether a device of this compute capability (90) runs the image.
+bool rt_image_runs(const tg_image *image, int capability);
+
+/* ---- cuda_space.c: memory of a launch on the device ---------------------------------------- */
+
+/// The workspace of a stream, or of what one capture records on it: launches there come one after
+/// the other, so they share it. While a launch has it no other one does.
+tg_status rt_space_claim(rt_device *d, cu_stream stream, rt_space **out);
+void rt_space_give_back(rt_space *s);
+/// The n-th call of a launch takes the n-th piece of memory. 0, with tg_last_error(): none is left.
+cu_pointer rt_space_take(rt_space *s, size_t bytes);
+/// The buffer of asserts and prints: RT_FAULT_BYTES; 0 where there is none, or a capture.
+cu_pointer rt_space_faults(rt_space *s);
+enum { RT_FAULT_WORDS = 1 << 15, RT_FAULT_BYTES = 16 + 8 * RT_FAULT_WORDS };
+
+/* ---- cuda_launch.c ------------------------------------------------------------------------- */
+
+typedef struct rt_map {
+    tg_tensormap how;
+    void *data; // NULL: an empty place
+    int64_t dims[5], strides[5];
+    _Alignas(64) unsigned char bytes[TG_TENSORMAP_BYTES];
+} rt_map;
+
+/// What a launcher knows of the launch it serves, when that is one of GPU code.
+typedef struct rt_gpu {
+    tg_image *image;           // NULL: the launch is the CPU's
+    rt_device *device;         // NULL: the image is called
+    const rt_program *program; // NULL: likewise
+    cu_stream stream;
+    rt_space *space;          // NULL before something is needed
+    tg_status status;         // of what failed here; tg_last_error() has the text
+    bool faults;              // a function was launched that may write them
+    tg_faults *called_faults; // of called images; kept
+    void *args[RT_DEVICE_ARGS];
+    rt_map maps[RT_MAPS];
+} rt_gpu;
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A driver of GPUs that are not there: a library with the functions of libcuda.so.1 that the
+// runtime uses. Device memory is the host's, kernels are C functions that run when they are
+// launched, or are recorded by a capture. Every argument is checked: what the real driver would
+// refuse is refused, and what it would let pass in spite of being wrong, too (fake_mistake).
+#ifndef TESTS_RUNTIME_FAKE_CUDA_H
+#define TESTS_RUNTIME_FAKE_CUDA_H
+
+#include <stddef.h>
+
+/// A launch as the kernel sees it.
+typedef struct FakeLaunch {
+    const char *name;
+    unsigned grid, block, shared_bytes, cluster;
+    int device;
+    void *stream;
+} FakeLaunch;
+typedef void FakeKernel(const FakeLaunch *launch, void **args);
+
+/* X(result, name, parameters) */
+#define FAKE_ENTRIES(X)                                                                            \
+    /* From now on a module has a kernel of this name; `sizes`: bytes of each of its parameters.   \
+     */                                                                                            \
+    X(void, fake_kernel, (const char *name, FakeKernel *run, int n, const size_t *sizes))          \
+    /* The next call of that function returns `error`. */                                          \
+    X(void, fake_fail, (const char *call, int error))                                              \
+    /* What was done wrong so far, or NULL; forgets it. */                                         \
+    X(const char *, fake_mistake, (void))                                                          \
+    /* How often a function was called. */                                                         \
+    X(int, fake_calls, (const char *call))                                                         \
+    /* Pieces of device memory that are not freed; loaded modules. */                              \
+    X(int, fake_allocated, (void))                                                                 \
+    X(int, fake_modules, (void))                                                                   \
+    /* A new stream of a device. */                                                                \
+    X(void *, fake_stream, (int device))                                                           \
+    /* Capturing: a graph that can be replayed and dropped. */                                     \
+    X(void, fake_capture, (void *stream))                                                          \
+    X(void *, fake_capture_end, (void *stream))                                                    \
+    X(void, fake_replay, (void *graph))                                                            \
+    X(void, fake_drop, (void *graph))                                                              \
+    /* The arguments of the last cuTensorMapEncodeTiled, in words. */                              \
+    X(const char *, fake_last_map, (void))
+
+#define X(result, name, parameters) result name parameters;
+FAKE_ENTRIES(X)
+#undef X
+
+#endif

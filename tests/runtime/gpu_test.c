@@ -1,0 +1,687 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launches on GPUs, against a driver that checks what it is asked for (fake_cuda.h): kernels
+// written by hand, described to the runtime as compiled ones are.
+#include "tests/runtime/fake_cuda.h"
+#include "tests/runtime/kernels.h"
+
+#include "runtime/gpu.h"
+#include "runtime/host.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+/* The fake driver, through the same library that the runtime loads. */
+static struct {
+#define X(result, name, parameters) result(*name) parameters;
+    FAKE_ENTRIES(X)
+#undef X
+} fake;
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+/* ---- device code --------------------------------------------------------------------------- */
+
+enum { N = 1000, THREADS = 256, LIMIT = 1 << 20 };
+
+static FakeLaunch seen_launch;
+static int launches;
+
+/// y[i] = a x[i] + w[0], where w is null or a workspace.
+static void scale_kernel(const FakeLaunch *launch, void **args) {
+    const float *x = *(float **)args[0], *w = *(float **)args[4];
+    float *y = *(float **)args[1], a = *(float *)args[3];
+    int64_t n = *(int64_t *)args[2];
+    seen_launch = *launch;
+    launches++;
+    for (int64_t i = 0; i < n; i++) y[i] = a * x[i] + (w ? w[0] : 0);
+}
+
+/// w[0] = v
+static void fill_kernel(const FakeLaunch *launch, void **args) {
+    seen_launch = *launch;
+    launches++;
+    **(float **)args[0] = *(float *)args[1];
+}
+
+/// Program p prints x[p], and asserts that it is not 13. Two of the programs write out of order.
+static void report_kernel(const FakeLaunch *launch, void **args) {
+    tg_faults *f = *(tg_faults **)args[1];
+    uint64_t *words = (uint64_t *)(f + 1);
+    const float *x = *(float **)args[0];
+    for (unsigned i = 0; i < launch->grid; i++) {
+        unsigned p = i ^ (launch->grid % 2 == 0);
+        double v = x[p];
+        uint32_t site = x[p] == 13, at = f->used;
+        f->used += 3;
+        f->failed |= site;
+        if (f->used > f->capacity) continue;
+        words[at] = site | (uint64_t)1 << 32;
+        words[at + 1] = p;
+        memcpy(&words[at + 2], &v, sizeof v);
+    }
+}
+
+/* ---- host code ----------------------------------------------------------------------------- */
+
+enum { SCALE, FILL, CLUSTERS, REPORT };
+static int workspaces[2]; // bytes that the host code asks for, 0: none
+static float filled;
+static int64_t grid;
+static tg_tensormap *map;
+static unsigned char map_bytes[2][TG_TENSORMAP_BYTES] __attribute__((aligned(64)));
+
+/// The arguments as compiled host code passes them.
+static int32_t scale_entry(const tg_slot *args, const tg_env *env) {
+    void *x = args[0].tensor.data, *y = args[1].tensor.data, *w = NULL, *w2 = NULL;
+    int64_t n = args[0].tensor.shape[0];
+    float a;
+    memcpy(&a, &args[2].bits, sizeof a);
+    if (workspaces[0] && !(w = env->workspace(env, workspaces[0])))
+        return (env->fail)(env, NULL, NULL);
+    if (workspaces[1] && !(w2 = env->workspace(env, workspaces[1])))
+        return (env->fail)(env, NULL, NULL);
+    assert_true(!w2 || w != w2);
+    void *fill[] = {&w, &filled};
+    int32_t status = w ? env->dispatch(env, FILL, 1, fill) : 0;
+    if (status) return status;
+    void *params[] = {&x, &y, &n, &a, &w};
+    return env->dispatch(env, SCALE, grid ? grid : (n + THREADS - 1) / THREADS, params);
+}
+
+static int32_t cluster_entry(const tg_slot *args, const tg_env *env) {
+    void *x = args[0].tensor.data, *y = args[1].tensor.data, *w = NULL;
+    int64_t n = args[0].tensor.shape[0];
+    float a = 1;
+    void *params[] = {&x, &y, &n, &a, &w};
+    return env->dispatch(env, CLUSTERS, 32, params);
+}
+
+static int32_t map_entry(const tg_slot *args, const tg_env *env) {
+    int64_t dims[2] = {3, args[0].tensor.shape[0] / 3}, strides[2] = {dims[1], 1};
+    for (int i = 0; i < 2; i++) {
+        int32_t status = env->tensormap(env, map, args[i].tensor.data, dims, strides, map_bytes[i]);
+        if (status) return status;
+    }
+    return 0;
+}
+
+static int32_t report_entry(const tg_slot *args, const tg_env *env) {
+    void *x = args[0].tensor.data;
+    void *params[] = {&x};
+    int32_t status = env->dispatch(env, REPORT, args[0].tensor.shape[0], params);
+    return status ? status : env->dispatch(env, REPORT, 0, params);
+}
+
+/* ---- kernels as data ----------------------------------------------------------------------- */
+
+static const tg_device_function functions[] = {
+    {"scale", THREADS, 1, 100 << 10, 5, 0, 0},
+    {"fill", 32, 1, 0, 2, 0, 0},
+    {"clusters", 64, 16, 0, 5, 0, 0},
+    {"report", 32, 1, 0, 1, TG_DEVICE_FAULTS, 0},
+};
+static const tg_site sites[] = {
+    {TG_SITE_PRINT, 3, 5, 1, 0, 0, "k.teg", "x is {}", "f"},
+    {TG_SITE_ASSERT, 4, 5, 1, 0, 0, "k.teg", "x is {}, a bad number", "f"},
+};
+static const tg_site *const site_list[] = {&sites[0], &sites[1]};
+static const char ptx[] = ".version 8.0";
+static const char cubin[] = "\177ELF and so on";
+
+#define IMAGE(code, what, name, number, only)                                                      \
+    {                                                                                              \
+        .kind = what, .n_functions = COUNT(functions), .n_sites = 2, .arch = number,               \
+        .specific = only, .target = name, .bytes = code, .size = sizeof code,                      \
+        .functions = functions, .sites = site_list                                                 \
+    }
+static tg_image for_80 = IMAGE(ptx, TG_IMAGE_PTX, "sm_80", 80, 0);
+static tg_image for_90a = IMAGE(cubin, TG_IMAGE_CUBIN, "sm_90a", 90, 1);
+static tg_image too_large = IMAGE(ptx, TG_IMAGE_PTX, "sm_80", 80, 0);
+
+static const uint8_t three[] = {0, 1, 2};
+#define VARIANT(fn, code)                                                                          \
+    { .entry = fn, .params = three, .n_params = 3, .config = "", .image = code }
+static const tg_param_info params[] = {
+    {"x", TG_PARAM_TENSOR, 0, kDLFloat, 32, -1, 1, -1, 0},
+    {"y", TG_PARAM_TENSOR, TG_PARAM_WRITTEN, kDLFloat, 32, -1, 1, -1, 0},
+    {"a", TG_PARAM_SCALAR, 0, kDLFloat, 32, -1, 0, -1, 0},
+};
+#define KERNEL(name, ...)                                                                          \
+    static const tg_variant name##_variants[] = {__VA_ARGS__};                                     \
+    static const tg_kernel_info name##_info = {#name,                                              \
+                                               "kernel " #name "(x: f32[N], y: f32[N], a: f32)",   \
+                                               params,                                             \
+                                               name##_variants,                                    \
+                                               3,                                                  \
+                                               0,                                                  \
+                                               COUNT(name##_variants),                             \
+                                               0};                                                 \
+    static tg_kernel name = {.abi = TG_ABI, .info = &name##_info}
+KERNEL(scale, VARIANT(scale_entry, &for_80), VARIANT(scale_entry, &for_90a));
+KERNEL(clusters, VARIANT(cluster_entry, &for_80));
+KERNEL(maps, VARIANT(map_entry, &for_80));
+KERNEL(report, VARIANT(report_entry, &for_80));
+KERNEL(late, VARIANT(scale_entry, &for_90a));
+KERNEL(large, VARIANT(scale_entry, &too_large));
+
+/* ---- arguments ----------------------------------------------------------------------------- */
+
+typedef struct Call {
+    float x[N], y[N];
+    int64_t n;
+    DLTensor tensors[2];
+    tg_arg args[3];
+} Call;
+
+static Call *on_device(Call *c, int device) {
+    c->n = N;
+    for (int i = 0; i < N; i++) c->x[i] = (float)(i % 97) - 40;
+    memset(c->y, 0xff, sizeof c->y);
+    c->tensors[0] = row(c->x, &c->n);
+    c->tensors[1] = row(c->y, &c->n);
+    for (int i = 0; i < 2; i++) {
+        if (device >= 0) c->tensors[i].device = (DLDevice){kDLCUDA, device};
+        c->args[i] = tg_tensor(&c->tensors[i]);
+    }
+    c->args[2] = tg_float(3);
+    return c;
+}
+
+static void expect_scaled(const Call *c, float added) {
+    for (int64_t i = 0; i < c->n; i++) assert_true(c->y[i] == 3 * c->x[i] + added);
+}
+
+static void expect_ok(tg_status status) {
+    if (status) print_error("%s\n", tg_last_error());
+    assert_int_equal(status, TG_OK);
+    assert_null(fake.fake_mistake());
+}
+
+static void expect(tg_status status, tg_status wanted, const char *text) {
+    if (!strstr(tg_last_error(), text)) print_error("'%s' is not in: %s\n", text, tg_last_error());
+    assert_int_equal(status, wanted);
+    assert_non_null(strstr(tg_last_error(), text));
+    assert_null(fake.fake_mistake());
+}
+
+/* ---- launches ------------------------------------------------------------------------------ */
+
+static int reset(void **state) {
+    (void)state;
+    memset(workspaces, 0, sizeof workspaces);
+    grid = 0;
+    filled = 0;
+    return 0;
+}
+
+static void launches_there(void **state) {
+    (void)state;
+    Call c;
+    for (int device = 0; device < 2; device++) {
+        expect_ok(tg_launch(&scale, on_device(&c, device)->args, 3));
+        expect_scaled(&c, 0);
+        assert_int_equal(seen_launch.device, device);
+        assert_int_equal(seen_launch.grid, 4);
+        assert_int_equal(seen_launch.block, THREADS);
+        assert_int_equal(seen_launch.shared_bytes, 100 << 10);
+        assert_ptr_equal(seen_launch.stream, NULL);
+    }
+    void *stream = fake.fake_stream(1);
+    expect_ok(tg_launch_on(&scale, on_device(&c, 1)->args, 3, stream));
+    assert_ptr_equal(seen_launch.stream, stream);
+    expect_scaled(&c, 0);
+}
+
+/// Device 0 is an sm_90, device 1 an sm_80: each takes the best of what it runs.
+static void finds_code(void **state) {
+    (void)state;
+    Call c;
+    assert_true(tg_image_load_seconds(&for_90a, 0) >= 0);
+    assert_true(tg_image_load_seconds(&for_90a, 1) < 0);
+    assert_true(tg_image_load_seconds(&for_80, 0) < 0);
+    assert_true(tg_image_load_seconds(&for_80, 1) >= 0);
+    expect(tg_launch(&late, on_device(&c, 1)->args, 3), TG_ERROR_NOT_FOUND,
+           "late: no code for x f32[1000], y f32[1000], a a number on an NVIDIA GPU (sm_80); "
+           "compiled for target = sm_90a");
+    expect(tg_launch(&scale, on_device(&c, -1)->args, 3), TG_ERROR_NOT_FOUND,
+           "compiled for target = sm_80 | sm_90a");
+    expect(tg_launch(&twice, on_device(&c, 0)->args, 2), TG_ERROR_NOT_FOUND, "target = cpu");
+    assert_true(rt_image_runs(&for_80, 80) && rt_image_runs(&for_80, 90));
+    assert_true(rt_image_runs(&for_90a, 90) && !rt_image_runs(&for_90a, 100));
+    tg_image image = for_80;
+    image.kind = TG_IMAGE_CUBIN;
+    assert_true(rt_image_runs(&image, 86) && !rt_image_runs(&image, 90));
+    assert_false(rt_image_runs(&for_80, 75));
+}
+
+static void one_device(void **state) {
+    (void)state;
+    Call c;
+    on_device(&c, 0)->tensors[1].device.device_id = 1;
+    expect(tg_launch(&scale, c.args, 3), TG_ERROR_ARGUMENT,
+           "scale: argument 2 'y' is f32[1000] on GPU 1; 'x' is on GPU 0: all tensors of a launch "
+           "must be on one device");
+    c.tensors[1].device = (DLDevice){kDLCPU, 0};
+    expect(tg_launch(&scale, c.args, 3), TG_ERROR_ARGUMENT,
+           "is f32[1000] on the CPU; 'x' is on GPU 0");
+    c.tensors[1].device = (DLDevice){kDLCUDAHost, 0}; // reached from both sides
+    expect_ok(tg_launch(&scale, c.args, 3));
+    expect(tg_launch(&scale, on_device(&c, 7)->args, 3), TG_ERROR_ARGUMENT,
+           "there is no device 7: this machine has 2 GPUs, from number 0 on");
+    on_device(&c, 0)->tensors[0].device.device_type = kDLROCM;
+    expect(tg_launch(&scale, c.args, 3), TG_ERROR_ARGUMENT, "kDLCPU and kDLCUDA are");
+}
+
+static void clusters_and_grids(void **state) {
+    (void)state;
+    Call c;
+    expect_ok(tg_launch(&clusters, on_device(&c, 1)->args, 3));
+    grid = (int64_t)1 << 31;
+    expect(tg_launch(&scale, on_device(&c, 0)->args, 3), TG_ERROR_UNSUPPORTED,
+           "'scale': 2147483648 programs are more than a launch can have");
+    grid = -1; // nothing to do
+    launches = 0;
+    expect_ok(tg_launch(&scale, c.args, 3));
+    assert_int_equal(launches, 0);
+}
+
+/* ---- workspaces ---------------------------------------------------------------------------- */
+
+static void workspaces_last(void **state) {
+    (void)state;
+    Call c;
+    workspaces[0] = 1000;
+    workspaces[1] = 5000;
+    filled = 7;
+    expect_ok(tg_launch(&scale, on_device(&c, 0)->args, 3));
+    expect_scaled(&c, 7);
+    int before = fake.fake_allocated(), async = fake.fake_calls("cuMemAllocAsync");
+    for (int i = 0; i < 5; i++) expect_ok(tg_launch(&scale, c.args, 3));
+    assert_int_equal(fake.fake_calls("cuMemAllocAsync"), async);
+    workspaces[1] = 50000; // a larger one takes the place of the smaller
+    expect_ok(tg_launch(&scale, c.args, 3));
+    assert_int_equal(fake.fake_calls("cuMemAllocAsync"), async + 1);
+    assert_int_equal(fake.fake_allocated(), before);
+    void *stream = fake.fake_stream(0); // two streams share none
+    expect_ok(tg_launch_on(&scale, c.args, 3, stream));
+    assert_int_equal(fake.fake_allocated(), before + 2);
+    expect_ok(tg_launch_on(&scale, c.args, 3, stream));
+    assert_int_equal(fake.fake_allocated(), before + 2);
+    workspaces[0] = INT32_MAX;
+    expect(tg_launch(&scale, c.args, 3), TG_ERROR_MEMORY,
+           "scale: a workspace of 2147483648 bytes on device 0 (Fake GPU 0), which has 1024 of "
+           "2048 MiB left: cuMemAllocAsync: out of memory (CUDA_ERROR_OUT_OF_MEMORY, error 2); "
+           "free memory of the device");
+}
+
+/// More streams than are kept: nothing is lost.
+static void many_streams(void **state) {
+    (void)state;
+    Call c;
+    int before = fake.fake_allocated();
+    workspaces[0] = 100;
+    for (int i = 0; i < 3 * RT_SPACES; i++)
+        expect_ok(tg_launch_on(&scale, on_device(&c, 1)->args, 3, fake.fake_stream(1)));
+    assert_in_range(fake.fake_allocated() - before, RT_SPACES / 2, RT_SPACES + 1);
+}
+
+static void captures(void **state) {
+    (void)state;
+    Call c, other;
+    void *stream = fake.fake_stream(1);
+    workspaces[0] = 100;
+    filled = 7;
+    fake.fake_capture(stream);
+    expect_ok(tg_launch_on(&scale, on_device(&c, 1)->args, 3, stream));
+    workspaces[0] = 10000; // outgrows what the first launch recorded
+    expect_ok(tg_launch_on(&scale, c.args, 3, stream));
+    void *graph = fake.fake_capture_end(stream);
+    assert_true(c.y[0] != c.y[0]); // NaNs: nothing has run
+    workspaces[0] = 100;
+    filled = 5;
+    expect_ok(tg_launch_on(&scale, on_device(&other, 1)->args, 3, stream));
+    expect_scaled(&other, 5);
+    fake.fake_replay(graph);
+    expect_scaled(&c, 7);
+    int before = fake.fake_allocated();
+    fake.fake_drop(graph);
+    fake.fake_capture(stream); // takes over the memory of the one that is gone
+    expect_ok(tg_launch_on(&scale, c.args, 3, stream));
+    graph = fake.fake_capture_end(stream);
+    assert_int_equal(fake.fake_allocated(), before);
+    fake.fake_replay(graph);
+    expect_scaled(&c, 5);
+    fake.fake_drop(graph);
+}
+
+/// A first launch loads code, and may do so while a stream is captured.
+static void captured_first(void **state) {
+    (void)state;
+    static tg_image image = IMAGE(ptx, TG_IMAGE_PTX, "sm_80", 80, 0);
+    static const tg_variant variant[] = {VARIANT(scale_entry, &image)};
+    tg_kernel_info info = scale_info;
+    info.variants = variant;
+    info.n_variants = 1;
+    tg_kernel kernel = {.abi = TG_ABI, .info = &info};
+    Call c;
+    void *stream = fake.fake_stream(0);
+    int modules = fake.fake_modules();
+    fake.fake_capture(stream);
+    expect_ok(tg_launch_on(&kernel, on_device(&c, 0)->args, 3, stream));
+    void *graph = fake.fake_capture_end(stream);
+    assert_int_equal(fake.fake_modules(), modules + 1);
+    fake.fake_replay(graph);
+    expect_scaled(&c, 0);
+    fake.fake_drop(graph);
+    tg_kernel_close(&kernel);
+    tg_image_unload(&image);
+    assert_int_equal(fake.fake_modules(), modules);
+    assert_null(image.state);
+}
+
+/* ---- tensor maps --------------------------------------------------------------------------- */
+
+static void tensor_maps(void **state) {
+    (void)state;
+    Call c __attribute__((aligned(64)));
+    tg_tensormap how = {
+        .type = TG_MAP_F32, .rank = 2, .swizzle = 128, .axes = {1, 0}, .box = {32, 3}};
+    map = &how;
+    on_device(&c, 0);
+    c.n = 36;
+    c.tensors[1].data = c.x + 64;
+    int before = fake.fake_calls("cuTensorMapEncodeTiled");
+    for (int i = 0; i < 3; i++) expect_ok(tg_launch(&maps, c.args, 3));
+    assert_int_equal(fake.fake_calls("cuTensorMapEncodeTiled"), before + 2);
+    assert_string_equal(fake.fake_last_map(), "type 7 swizzle 3 fill 0 promotion 2: 12/32 3/3@48");
+    void *at;
+    memcpy(&at, map_bytes[1], sizeof at);
+    assert_ptr_equal(at, c.x + 64);
+    c.n = 39; // rows of 52 bytes
+    expect(tg_launch(&maps, c.args, 3), TG_ERROR_INTERNAL,
+           "type 7, swizzle 128, dimensions from the innermost one: 13 (stride 1, box 32), 3 "
+           "(stride 13, box 3): cuTensorMapEncodeTiled");
+}
+
+/* ---- asserts and prints -------------------------------------------------------------------- */
+
+static char printed[4096];
+
+static void print_line(void *user, const char *text) {
+    (void)user;
+    size_t n = strlen(printed);
+    snprintf(printed + n, sizeof printed - n, "%s\n", text);
+}
+
+static void asserts_and_prints(void **state) {
+    (void)state;
+    Call c;
+    tg_context *context;
+    tg_options options = {.size = sizeof options, .threads = 1, .print = print_line};
+    expect_ok(tg_context_create(&options, &context));
+    tg_context *before = tg_context_use(context);
+    on_device(&c, 0)->n = 4;
+    printed[0] = 0;
+    expect_ok(tg_launch(&report, c.args, 3));
+    assert_string_equal(printed, "x is -40\nx is -39\nx is -38\nx is -37\n");
+    c.x[1] = c.x[2] = 13;
+    printed[0] = 0;
+    expect(tg_launch(&report, c.args, 3), TG_ERROR_CONTRACT,
+           "k.teg:4:5: assertion failed: x is 13");
+    assert_string_equal(printed, "x is -40\nx is -37\n");
+    c.x[1] = c.x[2] = 12;
+    expect_ok(tg_launch(&report, c.args, 3));
+    void *stream = fake.fake_stream(0);
+    fake.fake_capture(stream);
+    expect(tg_launch_on(&report, c.args, 3, stream), TG_ERROR_UNSUPPORTED,
+           "code that asserts or prints cannot be captured");
+    fake.fake_drop(fake.fake_capture_end(stream));
+    tg_context_use(before);
+    tg_context_destroy(context);
+}
+
+/// What does not fit is not printed; that something failed is known all the same.
+static void too_many_prints(void **state) {
+    (void)state;
+    enum { MANY = RT_FAULT_WORDS / 3 + 10 };
+    float *x = calloc(MANY, sizeof *x);
+    int64_t n = MANY;
+    x[MANY - 1] = 13;
+    DLTensor t = row(x, &n);
+    t.device = (DLDevice){kDLCUDA, 0};
+    DLTensor y = row(x, &(int64_t){0});
+    y.device = t.device;
+    tg_arg args[] = {tg_tensor(&t), tg_tensor(&y), tg_float(1)};
+    expect(tg_launch(&report, args, 3), TG_ERROR_CONTRACT, "behind more prints than are kept");
+    x[MANY - 1] = 0;
+    expect_ok(tg_launch(&report, args, 3));
+    free(x);
+}
+
+/* ---- images that are called ---------------------------------------------------------------- */
+
+static int32_t call_dispatch(const tg_image *image, const tg_env *env, int32_t function,
+                             int64_t programs, void *const *args) {
+    assert_ptr_equal(image->user, &launches);
+    assert_non_null(env->fail);
+    FakeLaunch launch = {.name = image->functions[function].name, .grid = (unsigned)programs};
+    (function == REPORT ? report_kernel
+     : function == FILL ? fill_kernel
+                        : scale_kernel)(&launch, (void **)(uintptr_t)args);
+    return 0;
+}
+
+static int32_t call_tensormap(const tg_image *image, const tg_env *env, const tg_tensormap *how,
+                              void *data, const int64_t *dims, const int64_t *strides, void *out) {
+    (void)image, (void)env, (void)how, (void)dims, (void)strides;
+    memcpy(out, &data, sizeof data);
+    return 0;
+}
+
+static tg_image called = {.kind = TG_IMAGE_CALL,
+                          .n_functions = COUNT(functions),
+                          .n_sites = 2,
+                          .target = "sim:sm_80",
+                          .functions = functions,
+                          .sites = site_list,
+                          .dispatch = call_dispatch,
+                          .tensormap = call_tensormap,
+                          .user = &launches};
+KERNEL(simulated, VARIANT(scale_entry, &called));
+KERNEL(simulated_report, VARIANT(report_entry, &called));
+KERNEL(simulated_maps, VARIANT(map_entry, &called));
+
+/// Tensors and workspaces are the host's.
+static void called_images(void **state) {
+    (void)state;
+    Call c;
+    int before = fake.fake_allocated();
+    workspaces[0] = 100;
+    filled = 2;
+    expect_ok(tg_launch(&simulated, on_device(&c, -1)->args, 3));
+    expect_scaled(&c, 2);
+    expect_ok(tg_launch(&simulated_maps, c.args, 3));
+    assert_int_equal(fake.fake_allocated(), before);
+    on_device(&c, -1)->n = 3;
+    c.x[2] = 13;
+    expect(tg_launch(&simulated_report, c.args, 3), TG_ERROR_CONTRACT, "x is 13, a bad number");
+    expect(tg_launch(&simulated, on_device(&c, 0)->args, 3), TG_ERROR_NOT_FOUND,
+           "target = sim:sm_80");
+}
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+static void errors(void **state) {
+    (void)state;
+    static const struct {
+        const char *call;
+        int error;
+        tg_status status;
+        const char *text;
+    } rows[] = {
+        {"cuLaunchKernel", 700, TG_ERROR_CONTRACT,
+         "scale: launching 'scale' (4 CTAs of 256 threads, 102400 bytes of shared memory) on "
+         "device 0 (Fake GPU 0): cuLaunchKernel: an illegal memory access was encountered "
+         "(CUDA_ERROR_ILLEGAL_ADDRESS, error 700); an earlier launch"},
+        {"cuLaunchKernel", 701, TG_ERROR_UNSUPPORTED, "choose smaller tune values"},
+        {"cuLaunchKernel", 400, TG_ERROR_ARGUMENT, "is the stream one of this device"},
+        {"cuStreamGetCaptureInfo_v2", 906, TG_ERROR_CONTRACT, "launch on the captured stream"},
+    };
+    Call c;
+    on_device(&c, 0);
+    workspaces[0] = 64;
+    for (int i = 0; i < COUNT(rows); i++) {
+        bool first = strncmp(rows[i].call, "cuLaunch", 8) == 0;
+        workspaces[0] = first ? 0 : 64;
+        fake.fake_fail(rows[i].call, rows[i].error);
+        expect(tg_launch(&scale, c.args, 3), rows[i].status, rows[i].text);
+        expect_ok(tg_launch(&scale, c.args, 3));
+    }
+    expect(tg_launch_on(&scale, c.args, 3, NULL), TG_OK, "");
+}
+
+/// What fails while code is loaded leaves nothing behind, and can be tried again.
+static void load_errors(void **state) {
+    (void)state;
+    static tg_device_function f = {"large", 32, 1, 300 << 10, 5, 0, 0};
+    Call c;
+    int modules = fake.fake_modules();
+    too_large.functions = &f;
+    too_large.n_functions = 1;
+    expect(tg_launch(&large, on_device(&c, 0)->args, 3), TG_ERROR_UNSUPPORTED,
+           "'large' needs 307200 bytes of shared memory for a CTA, device 0 (Fake GPU 0) has "
+           "232448: choose smaller tune values");
+    f = (tg_device_function){"missing", 32, 1, 0, 5, 0, 0};
+    expect(tg_prepare(&large, c.args, 3), TG_ERROR_INTERNAL, "cuModuleGetFunction");
+    fake.fake_fail("cuModuleLoadDataEx", 222);
+    expect(tg_launch(&large, c.args, 3), TG_ERROR_UNSUPPORTED,
+           "loading PTX code for sm_80 on device 0 (Fake GPU 0): ptxas fatal: told so: "
+           "cuModuleLoadDataEx: other error (CUDA_ERROR_OTHER, error 222); the driver is older "
+           "than the code");
+    assert_int_equal(fake.fake_modules(), modules);
+    f.name = "scale";
+    expect_ok(tg_prepare(&large, c.args, 3));
+    expect_ok(tg_launch(&large, c.args, 3));
+    expect_scaled(&c, 0);
+}
+
+static void devices(void **state) {
+    (void)state;
+    assert_int_equal(tg_device_count(), 2);
+    tg_device_info info = {.size = sizeof info};
+    expect_ok(tg_device_describe(1, &info));
+    assert_string_equal(info.name, "Fake GPU 1");
+    assert_int_equal(info.capability, 80);
+    assert_int_equal(info.processors, 132);
+    assert_int_equal(info.driver, 13000);
+    expect(tg_device_describe(2, &info), TG_ERROR_ARGUMENT, "there is no device 2");
+    expect_ok(tg_device_synchronize(0, NULL));
+    fake.fake_fail("cuStreamSynchronize", 700);
+    expect(tg_device_synchronize(0, NULL), TG_ERROR_CONTRACT,
+           "waiting for device 0 (Fake GPU 0): cuStreamSynchronize: an illegal memory access");
+}
+
+/* ---- cost ---------------------------------------------------------------------------------- */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static _Atomic long system_calls;
+#ifdef COUNTS_CALLS
+#define COUNTED(type, name, parameters, arguments)                                                 \
+    type __real_##name parameters;                                                                 \
+    type __wrap_##name parameters;                                                                 \
+    type __wrap_##name parameters {                                                                \
+        system_calls++;                                                                            \
+        return __real_##name arguments;                                                            \
+    }
+COUNTED(void *, malloc, (size_t n), (n))
+COUNTED(void *, calloc, (size_t n, size_t size), (n, size))
+COUNTED(void *, realloc, (void *old, size_t n), (old, n))
+COUNTED(void *, aligned_alloc, (size_t alignment, size_t n), (alignment, n))
+COUNTED(int, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))
+COUNTED(long, syscall, (long n, long a, long b, long c, long d, long e, long f),
+        (n, a, b, c, d, e, f))
+#endif
+
+/// tg_launch over the driver's own call, both with this driver, which runs almost nothing.
+static void warm_launch(void **state) {
+    (void)state;
+    enum { ROUNDS = 30, LAUNCHES = 3000 };
+    Call c;
+    on_device(&c, 0)->n = 1;
+    cu_context current;
+    const rt_cuda *cu = rt_cuda_driver();
+    const rt_program *program;
+    rt_entered entered;
+    workspaces[0] = 64;
+    expect_ok(tg_launch(&scale, c.args, 3));
+    assert_int_equal(rt_enter(rt_device_at(0), &entered), TG_OK);
+    assert_int_equal(cu->current(&current), 0);
+    assert_int_equal(rt_program_get(&for_90a, rt_device_at(0), &program), TG_OK);
+    void *x = c.x, *y = c.y, *w = NULL, *args[] = {&x, &y, &(int64_t){1}, &(float){1}, &w};
+    double best[3] = {1e30, 1e30, 1e30};
+    for (int round = 0; round < ROUNDS; round++)
+        for (int way = 0; way < 3; way++) {
+            workspaces[0] = way == 2 ? 64 : 0;
+            double start = now();
+            system_calls = 0;
+            for (int i = 0; i < LAUNCHES; i++)
+                if (way)
+                    tg_launch(&scale, c.args, 3);
+                else
+                    cu->launch(program->functions[SCALE], 1, 1, 1, THREADS, 1, 1, 100 << 10, NULL,
+                               args, NULL);
+            assert_int_equal(system_calls, 0);
+            double ns = (now() - start) / LAUNCHES;
+            if (ns < best[way]) best[way] = ns;
+        }
+    rt_leave(entered);
+    printf("cuLaunchKernel %.1f ns, tg_launch %.1f ns; of two kernels with a workspace %.1f ns\n",
+           best[0], best[1], best[2]);
+}
+
+/* -------------------------------------------------------------------------------------------- */
+
+static bool open_fake(void) {
+    const char *path = getenv("TG_CUDA_LIBRARY");
+    void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+    if (!library) return false;
+#define X(result, name, parameters) *(void **)&fake.name = dlsym(library, #name);
+    FAKE_ENTRIES(X)
+#undef X
+    return fake.fake_last_map != NULL;
+}
+
+int main(void) {
+    static const size_t scale_sizes[] = {8, 8, 8, 4, 8}, report_sizes[] = {8, 8};
+    if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
+    fake.fake_kernel("scale", scale_kernel, 5, scale_sizes);
+    fake.fake_kernel("fill", fill_kernel, 2, (size_t[]){8, 4});
+    fake.fake_kernel("clusters", scale_kernel, 5, scale_sizes);
+    fake.fake_kernel("report", report_kernel, 2, report_sizes);
+#define TEST(f) cmocka_unit_test_setup(f, reset)
+    const struct CMUnitTest tests[] = {
+        TEST(launches_there),  TEST(finds_code),
+        TEST(one_device),      TEST(clusters_and_grids),
+        TEST(workspaces_last), TEST(many_streams),
+        TEST(captures),        TEST(captured_first),
+        TEST(tensor_maps),     TEST(asserts_and_prints),
+        TEST(too_many_prints), TEST(called_images),
+        TEST(errors),          TEST(load_errors),
+        TEST(devices),         TEST(warm_launch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
