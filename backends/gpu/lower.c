@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Device functions: parameters, values, and the walk over the ops.
 #include "backends/gpu/lower.h"
+#include "passes/gpu/gpu.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -270,6 +271,8 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
 GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options) {
     GpuCode *code = ctx_new(g->ctx, GpuCode);
     int n = 0;
+    g->portable = true;
+    g->f8 = gpu_target(options->target)->arch >= 89;
     if (options->debug) debug_begin(g);
     for_each_op(op, module->regions[0]) {
         n += op->code == OP_DEVICE;

@@ -260,7 +260,8 @@ bool gen_has_elementwise(OpCode code, Elem elem) {
     return find_way(code, elem)->emit != NULL;
 }
 
-bool gen_portable_has(OpCode code, Elem elem) {
+bool gen_portable_has(const struct GpuTarget *target, OpCode code, Elem elem) {
+    (void)target;
     return portable_narrow_way(code, elem) || portable_way(code, elem) ||
            gen_has_elementwise(code, elem);
 }

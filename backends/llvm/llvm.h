@@ -88,8 +88,10 @@ LLVMValueRef gen_elementwise(const Gen *g, OpCode code, Elem elem, const LLVMVal
 LLVMValueRef gen_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y);
 /// True where the back end computes the op itself: the others are left to expand-math.
 bool gen_has_elementwise(OpCode code, Elem elem);
-/// The same of portable modules: more functions, by approximations that are good enough.
-bool gen_portable_has(OpCode code, Elem elem);
+/// The same of portable modules: more functions, by approximations that are good enough. It is
+/// PassEnv.has_op; all targets have the same so far.
+struct GpuTarget;
+bool gen_portable_has(const struct GpuTarget *target, OpCode code, Elem elem);
 /// The neutral element of a monoid (region_monoid) on elem.
 LLVMValueRef gen_identity(const Gen *g, OpCode monoid, Elem elem);
 

@@ -47,7 +47,7 @@ static void list_kernels(void) {
             const OpInfo *info = &op_info[op];
             bool has = info->traits & ELEMENTWISE && info->n_operands > 0 &&
                        elem_info[e].bits >= 8 && info->classes & (int)elem_info[e].cls;
-            if (has && gen_portable_has(op, e))
+            if (has && gen_portable_has(NULL, op, e))
                 add(ELEMENT, op, e, info->traits & COMPARES ? EL_BOOL : e, info->n_operands);
         }
     for (Elem a = 0; a < EL_COUNT; a++)
