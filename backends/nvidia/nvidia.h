@@ -12,6 +12,7 @@
 #ifndef BACKENDS_NVIDIA_NVIDIA_H
 #define BACKENDS_NVIDIA_NVIDIA_H
 
+#include "backends/gpu/gpu.h"
 #include "backends/llvm/portable.h"
 
 /// A GPU architecture.
@@ -110,5 +111,23 @@ typedef struct NvUses {
 
 /// The log of nv_ptxas as numbers, in the arena.
 void nv_read_log(Ctx *ctx, const char *log, NvUses *out);
+
+/* ---- device.c ------------------------------------------------------------------------------ */
+
+typedef struct NvDeviceOptions {
+    GpuOptions gpu;
+    NvOptions compile;
+    bool keep_llvm;    // the text of the portable module, too
+    const char *strip; // a folder that paths in debug information leave out, or NULL
+} NvDeviceOptions;
+
+typedef struct NvDevice {
+    tg_image image; // of kind PTX; what it points to is in the arena
+    NvPtx ptx;
+    const char *llvm;
+} NvDevice;
+
+/// The `device` ops of a module as an image. The status is nv_compile's.
+NvStatus nv_device(Ir *ir, const Op *module, const NvDeviceOptions *options, NvDevice *out);
 
 #endif
