@@ -350,7 +350,7 @@ static void set_tensor_type(Elab *e, KParam *kp) {
         strides[i] = kp->strides[i] == 0 || kp->strides[i] == 1 ? kp->strides[i] : DYNAMIC;
     }
     const Type *type = ty_tensor(e->ir, kp->elem, kp->n_axes, extents, strides);
-    kp->tensor->v->type = type;
+    kp->tensor->v->type = ty_aligned(e->ir, type, kp->inst->align);
 }
 
 static Value *axis_op(Elab *e, OpCode code, Value *tensor, int axis) {
@@ -471,6 +471,33 @@ static void check_stride(Elab *e, const KParam *kp, int axis) {
                    2, (Value *[]){expected, found});
 }
 
+/// Address and strides are multiples of what the type says.
+static void check_alignment(Elab *e, const KParam *kp) {
+    const Type *t = kp->tensor->v->type;
+    int64_t bits = (int64_t)t->align * 8;
+    if (!t->align) return;
+    e->b.loc = kp->p->loc;
+    const Type *index = ty_scalar(e->ir, EL_I64);
+    Op *align = build_op(&e->b, OP_ALIGN, 1, &kp->tensor->v, 1, &index, 0);
+    Value *ok = build_binary(&e->b, OP_GE, result(align, 0), build_index(&e->b, t->align));
+    for (int i = 0; i < t->rank; i++) {
+        if (t->strides[i] != DYNAMIC) continue;
+        Value *stride = kernel_passed(e, OP_STRIDE, kp->tensor->v, i);
+        Value *width = build_index(&e->b, elem_info[t->elem].bits);
+        Value *at = build_binary(&e->b, OP_MUL, stride, width);
+        Value *rest = build_binary(&e->b, OP_AND, at, build_index(&e->b, bits - 1));
+        Value *few = build_binary(&e->b, OP_LE, kernel_passed(e, OP_DIM, kp->tensor->v, i),
+                                  build_index(&e->b, 1));
+        Value *fits = build_binary(&e->b, OP_EQ, rest, build_index(&e->b, 0));
+        ok = build_binary(&e->b, OP_AND, ok, build_binary(&e->b, OP_OR, fits, few));
+    }
+    kernel_require(e, kp->p->loc, ok,
+                   ctx_format(e->ctx,
+                              "compiled for '%s' at a multiple of %d bytes, its strides too",
+                              kp->p->name.text, t->align),
+                   0, NULL);
+}
+
 /// Elements of a written tensor lie apart: no stride is 0 over an extent above 1. A stride of 0 is
 /// part of the tensor's type, so code that has no such check is never run on one.
 static void check_written_axis(Elab *e, const KParam *kp, int axis) {
@@ -587,10 +614,12 @@ bool kernel_params(Elab *e) {
         if (k->params[i].tensor) set_tensor_type(e, &k->params[i]);
     read_dims(e);
     for (int i = 0; i < n; i++) bind_param(e, &k->params[i]);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         for (int a = 0; a < k->params[i].n_axes; a++) {
             check_axis(e, i, a);
             check_stride(e, &k->params[i], a);
         }
+        if (k->params[i].tensor) check_alignment(e, &k->params[i]);
+    }
     return !el_failed(e);
 }

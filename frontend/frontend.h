@@ -44,6 +44,7 @@ typedef struct ParamInst {
     int64_t extents[MAX_RANK];
     int64_t strides[MAX_RANK]; // where known_strides
     bool known_strides;
+    int align;        // TENSOR: the code may rely on this alignment (Type.align); 0: on none
     bool known_value; // SCALAR of integer type or CONST
     int64_t value;
 } ParamInst;
