@@ -72,6 +72,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(BOUNDS),
     RUN(CANONICALIZE),
     RUN(CSE),
+    RUN(CLIP),
     RUN(TILE_GRID),
     RUN(FIXED_ORDER),
     RUN(EXPAND_MATH),
