@@ -163,12 +163,12 @@ LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v) {
 
 /* ---- casts --------------------------------------------------------------------------------- */
 
+// What these two return is still to be narrowed to `to`.
 static LLVMValueRef float_to_float(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     v = gen_widen(g, from, v);
     if (to == EL_F64) return from == EL_F64 ? v : LLVMBuildFPExt(g->b, v, like(g->f64, v), "");
-    if (from == EL_F64)
-        v = to == EL_F32 ? LLVMBuildFPTrunc(g->b, v, like(g->f32, v), "") : f64_to_f32_odd(g, v);
-    return gen_narrow(g, to, v);
+    if (from != EL_F64) return v;
+    return to == EL_F32 ? LLVMBuildFPTrunc(g->b, v, like(g->f32, v), "") : f64_to_f32_odd(g, v);
 }
 
 // Integers of up to 24 bits are exact in f32, others go by f64 to a small float.
@@ -222,14 +222,45 @@ static LLVMValueRef to_bool(const Gen *g, Elem from, LLVMValueRef v) {
                                    : LLVMBuildICmp(g->b, LLVMIntNE, v, zero, "");
 }
 
-LLVMValueRef gen_cast(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
-    if (from == to) return v;
+/// All of a cast but the last rounding of f16, bf16 and f8, which is of f32.
+static LLVMValueRef cast_wide(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     if (to == EL_BOOL) return to_bool(g, from, v);
     bool f = elem_is(from, EC_FLOAT), t = elem_is(to, EC_FLOAT);
     if (f && t) return float_to_float(g, from, to, v);
     if (f) return float_to_int(g, from, to, v);
     if (t) return int_to_float(g, from, to, v);
     return int_to_int(g, from, to, v);
+}
+
+LLVMValueRef gen_cast(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
+    return from == to ? v : gen_narrow(g, to, cast_wide(g, from, to, v));
+}
+
+void gen_narrow_all(const Gen *g, Elem elem, int n, const LLVMValueRef *in, LLVMValueRef *out) {
+    for (int i = 0; i < n; i++) {
+        if (i + 1 < n && portable_narrow_pair(g, elem, in + i, out + i))
+            i++;
+        else
+            out[i] = gen_narrow(g, elem, in[i]);
+    }
+}
+
+/// An f8 type to f16, which holds all its values, where there is an instruction for pairs.
+static bool f8_to_half_all(const Gen *g, Elem from, int n, LLVMValueRef *v) {
+    if (n < 2 || !portable_widen_pair(g, from, v)) return false;
+    for (int i = 2; i < n; i += 2)
+        if (i + 1 == n || !portable_widen_pair(g, from, v + i))
+            v[i] = gen_cast(g, from, EL_F16, v[i]);
+    return true;
+}
+
+void gen_cast_all(const Gen *g, Elem from, Elem to, int n, const LLVMValueRef *in,
+                  LLVMValueRef *out) {
+    for (int i = 0; i < n; i++) out[i] = in[i];
+    if (from != to && f8_to_half_all(g, from, n, out)) from = EL_F16;
+    if (from == to) return;
+    for (int i = 0; i < n; i++) out[i] = cast_wide(g, from, to, out[i]);
+    gen_narrow_all(g, to, n, out, out);
 }
 
 LLVMValueRef gen_to_memory(const Gen *g, Elem elem, LLVMValueRef v) {

@@ -266,18 +266,41 @@ bool gen_portable_has(const struct GpuTarget *target, OpCode code, Elem elem) {
            gen_has_elementwise(code, elem);
 }
 
-LLVMValueRef gen_elementwise(const Gen *g, OpCode code, Elem elem, const LLVMValueRef *args) {
-    const Way *w = g->portable ? portable_narrow_way(code, elem) : NULL;
+/// What is still to be narrowed to elem, unless it compares.
+static LLVMValueRef compute_wide(const Gen *g, OpCode code, Elem elem, const LLVMValueRef *args) {
+    const Way *w = g->portable ? portable_way(code, elem) : NULL;
     const OpInfo *info = &op_info[code];
-    if (w) return w->emit(g, w, elem, args);
-    if (g->portable) w = portable_way(code, elem);
     if (!w) w = find_way(code, elem);
     if (!w->emit)
         ice(g->ctx, (Loc){0}, "%s of %s was not expanded", info->name, elem_info[elem].name);
     LLVMValueRef wide[3];
     for (int i = 0; i < info->n_operands; i++) wide[i] = gen_widen(g, elem, args[i]);
-    LLVMValueRef v = w->emit(g, w, elem, wide);
-    return info->traits & COMPARES ? v : gen_narrow(g, elem, v);
+    return w->emit(g, w, elem, wide);
+}
+
+LLVMValueRef gen_elementwise(const Gen *g, OpCode code, Elem elem, const LLVMValueRef *args) {
+    const Way *w = g->portable ? portable_narrow_way(code, elem) : NULL;
+    if (w) return w->emit(g, w, elem, args);
+    LLVMValueRef v = compute_wide(g, code, elem, args);
+    return op_info[code].traits & COMPARES ? v : gen_narrow(g, elem, v);
+}
+
+void gen_elementwise_all(const Gen *g, OpCode code, Elem elem, int n, LLVMValueRef *const *args,
+                         LLVMValueRef *out) {
+    bool pairs = portable_has_pair(g, code, elem), compares = op_info[code].traits & COMPARES;
+    // The last rounding is shared where nothing else is.
+    bool share = !pairs && !compares && !(g->portable && portable_narrow_way(code, elem));
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef x[3];
+        if (pairs && i + 1 < n) {
+            portable_pair(g, code, elem, args, i, out + i);
+            i++;
+            continue;
+        }
+        for (int k = 0; k < op_info[code].n_operands; k++) x[k] = args[k][i];
+        out[i] = share ? compute_wide(g, code, elem, x) : gen_elementwise(g, code, elem, x);
+    }
+    if (share) gen_narrow_all(g, elem, n, out, out);
 }
 
 LLVMValueRef gen_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) {

@@ -85,6 +85,10 @@ LLVMValueRef gen_offset(const Gen *g, LLVMValueRef p, LLVMValueRef bytes);
 /// The elementwise op on operands of element `elem`, all scalars or all vectors of one length.
 /// Ops that expand-math removes are a compiler bug here.
 LLVMValueRef gen_elementwise(const Gen *g, OpCode code, Elem elem, const LLVMValueRef *args);
+/// The same on n registers of a block, args[operand][register]; two at a time where a GPU has an
+/// instruction for neighbours.
+void gen_elementwise_all(const Gen *g, OpCode code, Elem elem, int n, LLVMValueRef *const *args,
+                         LLVMValueRef *out);
 LLVMValueRef gen_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y);
 /// True where the back end computes the op itself: the others are left to expand-math.
 bool gen_has_elementwise(OpCode code, Elem elem);
@@ -102,6 +106,10 @@ LLVMValueRef gen_cast(const Gen *g, Elem from, Elem to, LLVMValueRef v);
 LLVMValueRef gen_widen(const Gen *g, Elem elem, LLVMValueRef v);
 LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v);
 Elem elem_computes_in(Elem elem);
+/// n registers of a block, two at a time where that is one instruction; `out` may be `in`.
+void gen_cast_all(const Gen *g, Elem from, Elem to, int n, const LLVMValueRef *in,
+                  LLVMValueRef *out);
+void gen_narrow_all(const Gen *g, Elem elem, int n, const LLVMValueRef *in, LLVMValueRef *out);
 /// f16 by integer arithmetic, for targets without instructions (soft.c).
 LLVMValueRef soft_half_widen(const Gen *g, LLVMValueRef v);
 LLVMValueRef soft_half_narrow(const Gen *g, LLVMValueRef v);

@@ -36,4 +36,17 @@ LLVMValueRef portable_to_bf16(const Gen *g, LLVMValueRef v);
 LLVMValueRef portable_to_f8(const Gen *g, Elem to, LLVMValueRef v);
 LLVMValueRef portable_from_f8(const Gen *g, Elem from, LLVMValueRef v);
 
+/* ---- two registers at once (portable_pairs.c): false where there is no such instruction ---------
+ */
+
+/// Whether portable_pair works on two f16 or bf16.
+bool portable_has_pair(const Gen *g, OpCode code, Elem elem);
+/// The op on args[k][at] and args[k][at + 1], of which it does.
+void portable_pair(const Gen *g, OpCode code, Elem elem, LLVMValueRef *const *args, int at,
+                   LLVMValueRef out[2]);
+/// Two f32 to elem.
+bool portable_narrow_pair(const Gen *g, Elem elem, const LLVMValueRef in[2], LLVMValueRef out[2]);
+/// Two of an f8 type to f16, in place.
+bool portable_widen_pair(const Gen *g, Elem elem, LLVMValueRef v[2]);
+
 #endif

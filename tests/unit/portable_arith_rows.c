@@ -104,6 +104,26 @@ static uint32_t fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
     return fma_bf16((uint16_t)a, (uint16_t)b, (uint16_t)c) |
            (uint32_t)fma_bf16((uint16_t)(a >> 16), (uint16_t)(b >> 16), (uint16_t)(c >> 16)) << 16;
 }
+static uint32_t lanes(OpCode op, Elem e, uint32_t a, uint32_t b) {
+    uint32_t out = 0;
+    for (int i = 0; i < 32; i += 16) {
+        Cell args[2] = {cell_from_bits(e, a >> i & 0xffff), cell_from_bits(e, b >> i & 0xffff)};
+        out |= (uint32_t)cell_bits(e, eval_elementwise(op, e, args)) << i;
+    }
+    return out;
+}
+static uint32_t min_bf16x2(uint32_t a, uint32_t b) {
+    return lanes(OP_MIN, EL_BF16, a, b);
+}
+static uint32_t max_bf16x2(uint32_t a, uint32_t b) {
+    return lanes(OP_MAX, EL_BF16, a, b);
+}
+static uint32_t min_f16x2(uint32_t a, uint32_t b) {
+    return lanes(OP_MIN, EL_F16, a, b);
+}
+static uint32_t max_f16x2(uint32_t a, uint32_t b) {
+    return lanes(OP_MAX, EL_F16, a, b);
+}
 static uint64_t mulhi(Elem e, uint64_t a, uint64_t b) {
     Cell args[2] = {{.u = a}, {.u = b}};
     return eval_elementwise(OP_MULHI, e, args).u;
@@ -148,6 +168,10 @@ static const struct {
     {"tg.cvt.u64.f64", (Any *)u64_f64},
     {"tg.fma.bf16", (Any *)fma_bf16},
     {"tg.fma.bf16x2", (Any *)fma_bf16x2},
+    {"tg.min.bf16x2", (Any *)min_bf16x2},
+    {"tg.max.bf16x2", (Any *)max_bf16x2},
+    {"tg.min.f16x2", (Any *)min_f16x2},
+    {"tg.max.f16x2", (Any *)max_f16x2},
     {"tg.mulhi.i64", (Any *)mulhi_i64},
     {"tg.mulhi.u64", (Any *)mulhi_u64},
     {"tg.ctz.i32", (Any *)ctz_i32},

@@ -23,7 +23,10 @@
 
 typedef enum Kind { ELEMENT, CAST, BITCAST } Kind;
 
-/// One function from operands, 8 bytes apart, to a result.
+// Three registers are computed at once: two may be a pair, one is alone.
+enum { REGISTERS = 3 };
+
+/// A function from operands, REGISTERS of each, 8 bytes apart, to as many results.
 typedef struct Kernel {
     Kind kind;
     OpCode op;
@@ -59,11 +62,13 @@ static void list_kernels(void) {
         }
 }
 
-static LLVMValueRef apply(const Gen *g, const Kernel *k, const LLVMValueRef *args) {
+static void apply(const Gen *g, const Kernel *k, LLVMValueRef *const *args, LLVMValueRef *out) {
     switch (k->kind) {
-    case CAST: return gen_cast(g, k->from, k->to, args[0]);
-    case BITCAST: return gen_bitcast(g, k->from, k->to, args[0]);
-    default: return gen_elementwise(g, k->op, k->from, args);
+    case CAST: gen_cast_all(g, k->from, k->to, REGISTERS, args[0], out); break;
+    case BITCAST:
+        for (int r = 0; r < REGISTERS; r++) out[r] = gen_bitcast(g, k->from, k->to, args[0][r]);
+        break;
+    default: gen_elementwise_all(g, k->op, k->from, REGISTERS, args, out); break;
     }
 }
 
@@ -72,15 +77,17 @@ static void emit_kernel(Gen *g, int i) {
     LLVMTypeRef global = LLVMPointerTypeInContext(g->llvm, 1), params[2] = {global, global};
     LLVMValueRef fn = LLVMAddFunction(g->module, ctx_format(g->ctx, "k%d", i),
                                       LLVMFunctionType(g->void_, params, 2, false));
-    LLVMValueRef args[3];
+    LLVMValueRef all[3][REGISTERS], *args[3] = {all[0], all[1], all[2]}, out[REGISTERS];
     LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->llvm, fn, ""));
-    for (int n = 0; n < k->n_operands; n++) {
+    for (int n = 0; n < k->n_operands * REGISTERS; n++) {
         LLVMValueRef p = gen_offset(g, LLVMGetParam(fn, 0), gen_i64(g, 8 * n));
         LLVMValueRef v = LLVMBuildLoad2(g->b, gen_mem_elem(g, k->from), p, "");
-        args[n] = gen_from_memory(g, k->from, v);
+        all[n / REGISTERS][n % REGISTERS] = gen_from_memory(g, k->from, v);
     }
-    LLVMValueRef v = gen_to_memory(g, k->to, apply(g, k, args));
-    LLVMBuildStore(g->b, v, LLVMGetParam(fn, 1));
+    apply(g, k, args, out);
+    for (int r = 0; r < REGISTERS; r++)
+        LLVMBuildStore(g->b, gen_to_memory(g, k->to, out[r]),
+                       gen_offset(g, LLVMGetParam(fn, 1), gen_i64(g, 8 * r)));
     LLVMBuildRetVoid(g->b);
 }
 
@@ -366,23 +373,33 @@ static Cell get(Elem e, uint64_t bits) {
     return (Cell){.i = e == EL_I4 ? (int8_t)bits : (int64_t)(bits & 255)};
 }
 
-/// Runs all trials; prints the first few that differ.
+static void complain(Ctx *ctx, const Kernel *k, const Cell *x, Cell got, Cell want) {
+    print_message("%s of %s %s %s: %s, not %s\n", kernel_text(ctx, k),
+                  cell_text(ctx, k->from, x[0]), cell_text(ctx, k->from, x[1]),
+                  cell_text(ctx, k->from, x[2]), cell_text(ctx, k->to, got),
+                  cell_text(ctx, k->to, want));
+}
+
+/// Runs all trials, three at once; prints the first few that differ.
 static bool run_kernel(Ctx *ctx, const Kernel *k, uint64_t address) {
     void (*code)(const uint64_t *, uint64_t *) =
         (void (*)(const uint64_t *, uint64_t *))(uintptr_t)address;
     int wrong = 0;
-    Cell x[3] = {{0}, {0}, {0}};
-    for (int i = 0; trial(k, i, x) && wrong < 3; i++) {
-        uint64_t in[3], out = 0;
-        for (int j = 0; j < 3; j++) put(k->from, &in[j], x[j]);
-        code(in, &out);
-        Cell got = get(k->to, out), want = oracle(k, x);
-        if (close(k, x, got, want)) continue;
-        print_message("%s of %s %s %s: %s, not %s\n", kernel_text(ctx, k),
-                      cell_text(ctx, k->from, x[0]), cell_text(ctx, k->from, x[1]),
-                      cell_text(ctx, k->from, x[2]), cell_text(ctx, k->to, got),
-                      cell_text(ctx, k->to, want));
-        wrong++;
+    Cell x[REGISTERS][3] = {{{0}}};
+    bool more = true;
+    for (int i = 0; more && wrong < 3; i += REGISTERS) {
+        uint64_t in[3 * REGISTERS], out[REGISTERS] = {0};
+        for (int r = 0; r < REGISTERS; r++) {
+            more &= trial(k, i + r, x[r]);
+            for (int j = 0; j < 3; j++) put(k->from, &in[j * REGISTERS + r], x[r][j]);
+        }
+        code(in, out);
+        for (int r = 0; r < REGISTERS; r++) {
+            Cell got = get(k->to, out[r]), want = oracle(k, x[r]);
+            if (close(k, x[r], got, want)) continue;
+            complain(ctx, k, x[r], got, want);
+            wrong++;
+        }
     }
     return wrong == 0;
 }
