@@ -61,12 +61,12 @@ def backend_of(path):
 
 
 def check_backends(name, lines, say):
-    """Back ends never include each other; llvm/ is shared, sim/ may read target tables."""
+    """Back ends never include each other; llvm/ and gpu/ are shared, sim/ may read target tables."""
     own = backend_of(name)
     for n, line in enumerate(lines, 1):
         m = INCLUDE.match(line)
         other = backend_of(m.group(2)) if m else None
-        if own and other and other not in (own, "llvm") and own != "sim":
+        if own and other and other not in (own, "llvm", "gpu") and own != "sim":
             say(name, n, f"back end {own} may not include back end {other}")
 
 
