@@ -12,6 +12,7 @@
 // serves merges of every length.
 #include "backends/cpu/lines.h"
 #include "backends/cpu/private.h"
+#include "backends/llvm/order.h"
 
 typedef struct Sort {
     Op *op;
@@ -45,50 +46,12 @@ static LLVMValueRef number(const Sort *s, int64_t v) {
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
-/// Floats compare like their bits taken as sign and magnitude: flip the magnitude of negatives.
-static LLVMValueRef float_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
-    Elem wide = elem == EL_F64 ? EL_F64 : EL_F32;
-    int lanes = gen_lanes(x), bits = wide == EL_F64 ? 64 : 32;
-    LLVMTypeRef scalar = LLVMIntTypeInContext(g->llvm, (unsigned)bits);
-    x = gen_cast(g, elem, wide, x);
-    LLVMValueRef nan = LLVMBuildFCmp(g->b, LLVMRealUNO, x, x, "");
-    LLVMValueRef zero = gen_zero(g, wide, lanes);
-    x = LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, LLVMRealOEQ, x, zero, ""), zero, x, "");
-    LLVMValueRef i = LLVMBuildBitCast(g->b, x, gen_vec(scalar, lanes), "");
-    LLVMValueRef greatest = LLVMConstInt(scalar, ~(uint64_t)0 >> (65 - bits), false);
-    LLVMValueRef top = gen_same(LLVMConstInt(scalar, (uint64_t)bits - 1, false), lanes);
-    LLVMValueRef sign = LLVMBuildAShr(g->b, i, top, "");
-    LLVMValueRef flip = LLVMBuildAnd(g->b, sign, gen_same(greatest, lanes), "");
-    i = LLVMBuildXor(g->b, i, flip, "");
-    if (descending) i = LLVMBuildNot(g->b, i, "");
-    return LLVMBuildSelect(g->b, nan, gen_same(greatest, lanes), i, "");
-}
-
-/// Unsigned keys of full width lose their top bit's meaning to the sign: it is inverted.
-static LLVMValueRef integer_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
-    int bits = elem == EL_BOOL ? 1 : elem_info[elem].bits, lanes = gen_lanes(x);
-    LLVMTypeRef lane = LLVMGetElementType(LLVMTypeOf(x));
-    if (elem_is(elem, EC_BOOL | EC_UINT) && bits >= 8) {
-        LLVMValueRef top = LLVMConstInt(lane, (uint64_t)1 << (bits - 1), false);
-        x = LLVMBuildXor(g->b, x, gen_same(top, lanes), "");
-    } else if (elem == EL_BOOL) {
-        x = LLVMBuildNot(g->b, x, ""); // as signed bits, false is 0 and true -1
-    }
-    return descending ? LLVMBuildNot(g->b, x, "") : x;
-}
-
-static int key_bits(Elem elem) {
-    if (!elem_is(elem, EC_FLOAT)) return elem == EL_BOOL ? 1 : elem_info[elem].bits;
-    return elem == EL_F64 ? 64 : 32;
-}
-
 /// The numbers of elements at .. at + lanes of the line; dead ones are greater than all others.
 static Keys keys_of(Emit *e, const Sort *s, LLVMValueRef at, int live) {
     const Gen *g = e->g;
     Place p = line_place(s->line, s->axis, s->lanes, at, live);
     LLVMValueRef x = emit_full(e, operand(s->op, 0), &p);
-    x = elem_is(s->key, EC_FLOAT) ? float_order(g, s->key, x, s->descending)
-                                  : integer_order(g, s->key, x, s->descending);
+    x = gen_order(g, s->key, x, s->descending);
     LLVMValueRef i = LLVMBuildAdd(g->b, gen_splat(g, at, s->lanes), gen_iota(g, s->lanes), "");
     i = gen_cast(g, EL_I64, s->part_bits == 32 ? EL_I32 : EL_I64, i);
     if (LLVMTypeOf(x) != s->part) x = LLVMBuildSExt(g->b, x, s->part, "");
@@ -305,7 +268,7 @@ static void sort_line(Emit *e, void *arg, Place *line) {
 /// Key and index take half of a number each, except that both need one of their own where the key
 /// has 64 bits.
 static void choose_numbers(Emit *e, Sort *s) {
-    int bits = key_bits(s->key);
+    int bits = gen_order_bits(s->key);
     s->n_parts = bits > 32 ? 2 : 1;
     s->part_bits = bits <= 16 && s->extent < 65535 ? 32 : 64;
     s->lanes = e->cpu->target.vector_bytes * 8 / s->part_bits;
