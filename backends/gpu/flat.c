@@ -26,10 +26,9 @@ LLVMValueRef gpu_writes(GpuFn *f, const Layout *l, int64_t reg) {
 
 /* ---- elements ------------------------------------------------------------------------------ */
 
-/// Filling is by whole rounds of all threads, and each thread has an element for what it must not
-/// store.
+/// Filling is by whole rounds of all threads.
 static int64_t room(const GpuFn *f, int64_t count) {
-    return ceil_div(count, f->threads) * f->threads + f->threads;
+    return ceil_div(count, f->threads) * f->threads;
 }
 
 int64_t gpu_flat_bytes(const GpuFn *f, Elem elem, int64_t count) {
@@ -47,12 +46,7 @@ static LLVMValueRef address(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {
 }
 
 void gpu_flat_store(GpuFn *f, const GpuFlat *s, LLVMValueRef at, LLVMValueRef on, LLVMValueRef x) {
-    if (on) {
-        int64_t behind = room(f, s->count) - f->threads;
-        LLVMValueRef own = LLVMBuildAdd(f->g->b, f->thread, gpu_i32(f, behind), "");
-        at = LLVMBuildSelect(f->g->b, on, at, own, "");
-    }
-    gpu_store_vector(f, s->elem, address(f, s, at), 1, &x);
+    gpu_store_shared_if(f, s->elem, address(f, s, at), 1, &x, on);
 }
 
 LLVMValueRef gpu_flat_load(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {

@@ -13,7 +13,7 @@ LLVMValueRef gpu_flat(GpuFn *f, const Layout *l, int64_t reg, const int64_t *str
 /// i1: this thread is the one to write the element of the register; NULL: it is in every case.
 LLVMValueRef gpu_writes(GpuFn *f, const Layout *l, int64_t reg);
 
-/// `count` elements of shared memory. A thread that must not store stores behind the end.
+/// `count` elements of shared memory.
 typedef struct GpuFlat {
     LLVMValueRef base; // ptr addrspace(3)
     Elem elem;

@@ -44,8 +44,7 @@ static LLVMValueRef pick(GpuFn *f, const Gather *s, const GpuFlat *flat, const G
     at = gen_mul(g, at, gpu_i32(f, s->strides[s->axis]));
     at = gen_add(g, at, gpu_flat(f, s->to, r, others));
     at = gpu_in_piece(f, p, at, &on);
-    LLVMValueRef x =
-        gpu_flat_load(f, flat, LLVMBuildSelect(g->b, on, at, gpu_i32(f, 0), ""));
+    LLVMValueRef x = gpu_flat_load(f, flat, LLVMBuildSelect(g->b, on, at, gpu_i32(f, 0), ""));
     return LLVMBuildSelect(g->b, on, x, otherwise, "");
 }
 
@@ -102,8 +101,8 @@ void gpu_lower_histogram(GpuFn *f, Op *op) {
     const Layout *l = gpu_layout(f, y);
     int n = (int)layout_registers(l);
     const int64_t stride = 1;
-    LLVMValueRef *out = ctx_array(f->ctx, LLVMValueRef, n), *next =
-        ctx_array(f->ctx, LLVMValueRef, n);
+    LLVMValueRef *out = ctx_array(f->ctx, LLVMValueRef, n),
+                 *next = ctx_array(f->ctx, LLVMValueRef, n);
     for (int r = 0; r < n; r++) out[r] = gpu_i32(f, 0);
     int64_t count = y->type->extents[0], piece = GPU_PIECE_BYTES / 4;
     GpuFlat flat = gpu_flat_alloc(f, EL_I32, count < piece ? count : piece);

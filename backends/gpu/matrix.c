@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products by matrix instructions of a warp (mma.sync): each operand is made of tiles of the
+// instruction's fragment, so the registers of one instruction are some of the block's.
+#include "backends/gpu/ops.h"
+
+#include <string.h>
+
+/// One operand: m x k, k x n or m x n in tiles of a fragment.
+typedef struct Tiles {
+    Elem elem;
+    const Layout *layout, *fragment;
+    int bits[LAYOUT_MAX_BITS]; // register bits of the layout that are the fragment's
+    LLVMValueRef *regs;
+    bool padded; // holes along k, which must be zeros
+} Tiles;
+
+typedef struct Product {
+    GpuFn *f;
+    const Op *op;
+    const char *call; // the target function
+    Tiles a, b, d;
+} Product;
+
+/* ---- tiles --------------------------------------------------------------------------------- */
+
+static void find_tiles(GpuFn *f, const Op *op, const char *name, FragmentRole role, const Value *v,
+                       Tiles *t) {
+    const FragmentRow *row = fragment_find(name, role);
+    t->elem = v->type->elem;
+    t->layout = gpu_layout(f, v);
+    t->regs = gpu_block(f, v);
+    if (!row) ice(f->ctx, op->loc, "no fragments of %s", name);
+    t->fragment = fragment_layout(f->ctx, row);
+    if (!fragment_divides(t->fragment, t->layout, t->bits))
+        ice(f->ctx, op->loc, "an operand that is not in tiles of %s", name);
+}
+
+/// Both layouts give each warp the same part of a dimension.
+static bool same_part(const Layout *x, int dx, const Layout *y, int dy) {
+    int n = layout_thread_bits(x), lanes = x->bits[LEVEL_LANE];
+    if (n != layout_thread_bits(y) || x->log2[dx] != y->log2[dy]) return false;
+    for (int j = lanes; j < n; j++) {
+        Bits a = x->col[x->bits[LEVEL_REG] + j] >> layout_base(x, dx) & low_bits(x->log2[dx]);
+        Bits b = y->col[y->bits[LEVEL_REG] + j] >> layout_base(y, dy) & low_bits(y->log2[dy]);
+        if (a != b) return false;
+    }
+    return true;
+}
+
+/// All warps have all of a dimension.
+static bool whole_part(const Layout *l, int d) {
+    Bits reach = 0;
+    for (int j = l->bits[LEVEL_LANE]; j < layout_thread_bits(l); j++)
+        reach |= l->col[l->bits[LEVEL_REG] + j];
+    return !(reach & layout_dim_mask(l, d));
+}
+
+/// The f32 that a conversion to 16 bits was made of; NULL where x is none.
+static LLVMValueRef rounded_from(Elem elem, LLVMValueRef x) {
+    if (elem != EL_F16 || !LLVMIsAFPTruncInst(x)) return NULL;
+    LLVMValueRef from = LLVMGetOperand(x, 0);
+    return LLVMGetTypeKind(LLVMTypeOf(from)) == LLVMFloatTypeKind ? from : NULL;
+}
+
+/// Two halves that were rounded from f32 are rounded again together, in one instruction; the single
+/// ones vanish where nobody else uses them.
+static LLVMValueRef pack_halves(GpuFn *f, Elem elem, LLVMValueRef *x) {
+    LLVMValueRef low = rounded_from(elem, x[0]), high = rounded_from(elem, x[1]), word;
+    if (low && high) return gpu_call(f, "tg.cvt.f16x2.f32", 2, low, high);
+    gpu_to_words(f, elem, 2, x, &word);
+    return word;
+}
+
+/// n elements as operands of an instruction, lowest first. Returns how many those are.
+static int pack_operands(GpuFn *f, Elem elem, int n, LLVMValueRef *x, LLVMValueRef *words) {
+    int bits = elem_bytes(elem) * 8;
+    for (int i = 0; i < n && bits >= 32; i++)
+        words[i] = elem == EL_F32 ? gpu_call(f, "tg.cvt.tf32.f32", 1, x[i]) : x[i];
+    if (bits >= 32) return n;
+    if (bits == 8) return gpu_to_words(f, elem, n, x, words);
+    for (int i = 0; i < n; i += 2) words[i / 2] = pack_halves(f, elem, x + i);
+    return n / 2;
+}
+
+/// Words of 32 bits with the elements of the tile whose first one stands at (row, column) in
+/// thread 0, in the order of the instruction. Returns how many they are, or 0 where the tile is
+/// another warp's.
+static int tile_words(GpuFn *f, const Tiles *t, int64_t row, int64_t column, LLVMValueRef *words) {
+    const Layout *l = t->layout;
+    int64_t at[2] = {row, column}, reg, thread;
+    int n = t->fragment->bits[LEVEL_REG];
+    LLVMValueRef x[LAYOUT_MAX_BITS];
+    layout_find(l, at, &reg, &thread);
+    if (thread) return 0;
+    for (int i = 0; i < 1 << n; i++) {
+        int64_t r = reg;
+        for (int j = 0; j < n; j++) r ^= (int64_t)(i >> j & 1) << t->bits[j];
+        x[i] = t->regs[r];
+        if (!t->padded) continue;
+        LLVMValueRef inside = gpu_not_hole(f, l, r), zero = LLVMConstNull(LLVMTypeOf(x[i]));
+        if (inside) x[i] = LLVMBuildSelect(f->g->b, inside, x[i], zero, "");
+    }
+    return pack_operands(f, t->elem, 1 << n, x, words);
+}
+
+/* ---- instructions -------------------------------------------------------------------------- */
+
+enum { MOST_WORDS = 16 };
+
+/// The accumulators of one tile, from and to the block's registers.
+static void one_tile(Product *p, int64_t row, int64_t column, int n_args, LLVMValueRef *args) {
+    const Gen *g = p->f->g;
+    int64_t at[2] = {row, column}, reg[MOST_WORDS], first, thread;
+    int n = 1 << p->d.fragment->bits[LEVEL_REG];
+    layout_find(p->d.layout, at, &first, &thread);
+    for (int i = 0; i < n; i++) {
+        reg[i] = first;
+        for (int j = 0; 1 << j < n; j++) reg[i] ^= (int64_t)(i >> j & 1) << p->d.bits[j];
+        args[n_args + i] = p->d.regs[reg[i]];
+    }
+    LLVMValueRef sum = portable_call(g, p->call, n_args + n, args);
+    for (int i = 0; i < n; i++)
+        p->d.regs[reg[i]] = n > 1 ? LLVMBuildExtractValue(g->b, sum, (unsigned)i, "") : sum;
+}
+
+/// The starts of tiles of `size` along d that thread 0 has.
+static int64_t starts(GpuFn *f, const Layout *l, int d, int64_t size, int64_t **out) {
+    int64_t n = 0;
+    *out = ctx_array(f->ctx, int64_t, layout_box(l, d) / size);
+    for (int64_t i = 0; i < layout_box(l, d) && i < l->extents[d]; i += size) {
+        int64_t at[MAX_RANK] = {0}, reg, thread;
+        at[d] = i;
+        layout_find(l, at, &reg, &thread);
+        if (!thread) (*out)[n++] = i;
+    }
+    return n;
+}
+
+/// The words of a row (or column) of tiles at step k.
+static void load_tiles(Product *p, const Tiles *t, bool is_a, int64_t n, const int64_t *at,
+                       int64_t k, LLVMValueRef (*words)[MOST_WORDS], int *count) {
+    for (int64_t i = 0; i < n; i++) {
+        *count = tile_words(p->f, t, is_a ? at[i] : k, is_a ? k : at[i], words[i]);
+        if (!*count) ice(p->f->ctx, p->op->loc, "the operands of a product are spread differently");
+    }
+}
+
+/// Steps of k outermost, so that instructions next to each other do not wait for each other.
+static void all_tiles(Product *p) {
+    GpuFn *f = p->f;
+    int64_t *rows, *columns, depth = p->a.layout->extents[1], step = p->a.fragment->extents[1];
+    int64_t m = starts(f, p->d.layout, 0, p->d.fragment->extents[0], &rows);
+    int64_t n = starts(f, p->d.layout, 1, p->d.fragment->extents[1], &columns);
+    LLVMValueRef(*a)[MOST_WORDS] = ctx_alloc(f->ctx, sizeof *a * (size_t)m);
+    LLVMValueRef(*b)[MOST_WORDS] = ctx_alloc(f->ctx, sizeof *b * (size_t)n);
+    for (int64_t k = 0; k < depth; k += step) {
+        int n_a = 0, n_b = 0;
+        load_tiles(p, &p->a, true, m, rows, k, a, &n_a);
+        load_tiles(p, &p->b, false, n, columns, k, b, &n_b);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) {
+                LLVMValueRef args[3 * MOST_WORDS];
+                memcpy(args, a[i], sizeof *args * (size_t)n_a);
+                memcpy(args + n_a, b[j], sizeof *args * (size_t)n_b);
+                one_tile(p, rows[i], columns[j], n_a + n_b, args);
+            }
+    }
+}
+
+static const char *type_name(Elem elem) {
+    return elem == EL_F32 ? "tf32" : elem_info[elem].name;
+}
+
+/// "mma.m16n8k16.bf16": the fragments are those of "mma.m16n8k16".
+static const char *fragment_name(GpuFn *f, const char *unit) {
+    const char *shape = strchr(unit, '.');
+    const char *end = shape ? strchr(shape + 1, '.') : NULL;
+    return ctx_intern(f->ctx, unit, end ? (size_t)(end - unit) : strlen(unit));
+}
+
+void gpu_matrix_dot(GpuFn *f, Op *op, const char *unit) {
+    const char *name = fragment_name(f, unit);
+    Value *y = result(op, 0);
+    Product p = {.f = f, .op = op};
+    find_tiles(f, op, name, FRAG_A, operand(op, 0), &p.a);
+    find_tiles(f, op, name, FRAG_B, operand(op, 1), &p.b);
+    LLVMValueRef *sums = gpu_new_block(f, y);
+    for (int r = 0; r < gpu_registers(y->type); r++)
+        sums[r] = op->n_operands > 2 ? gpu_block(f, operand(op, 2))[r]
+                                     : LLVMConstNull(gen_elem(f->g, y->type->elem));
+    find_tiles(f, op, name, FRAG_D, y, &p.d);
+    p.a.padded = p.b.padded = layout_box(p.a.layout, 1) > p.a.layout->extents[1];
+    if (!same_part(p.d.layout, 0, p.a.layout, 0) || !same_part(p.d.layout, 1, p.b.layout, 1) ||
+        !whole_part(p.a.layout, 1) || !whole_part(p.b.layout, 0))
+        ice(f->ctx, op->loc, "the operands of %s are spread differently", unit);
+    p.call = ctx_format(f->ctx, "tg.nv.%s.%s.%s.%s", name, elem_info[y->type->elem].name,
+                        type_name(p.a.elem), type_name(p.b.elem));
+    all_tiles(&p);
+}
