@@ -1,0 +1,597 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What is measured: a function a case that makes its Problem, and the table of all of them.
+
+Shapes of products are M x N x K. `Env.shrink` divides extents for a trial on small machines.
+"""
+
+import dataclasses
+import math
+
+import torch
+import torch.nn.functional as F
+
+from measure import Contender, LIMITS, Problem
+
+TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclasses.dataclass
+class Env:
+    """What cases need to know: the device, whom to measure, and Tegula."""
+
+    device: object
+    peers: set
+    tegula: object  # the module, or None
+    settings: list  # of tune values to pin: one contender each; [{}] is the library's choice
+    shrink: int = 1
+    tutorials: object = None
+
+    def size(self, n):
+        return max(n // self.shrink, min(n, 128)) if self.shrink > 1 else n
+
+    def randn(self, shape, seed, dtype, scale=1.0):
+        g = torch.Generator(device=self.device).manual_seed(seed)
+        x = torch.randn(shape, generator=g, device=self.device, dtype=torch.float32)
+        return (x * scale).to(dtype)
+
+    def ours(self, file, kernel, arguments, name="tegula"):
+        """A contender a setting. arguments(inputs, outputs) are those of the kernel, by name."""
+        if self.tegula is None or "tegula" not in self.peers:
+            return []
+        out = []
+        for setting in self.settings:
+            text = " ".join(f"{k}={v}" for k, v in setting.items())
+            try:
+                module = self.tegula.load(f"std/{file}.teg", settings=setting or None)
+                run = caller(module[kernel], arguments)
+            except Exception as error:
+                run = failing(error)
+            out.append(Contender(f"{name}[{text}]" if text else name, run, ours=True))
+        return out
+
+    def peer(self, name, run, note=""):
+        """A contender, where its kind (the first word of its name) was asked for."""
+        return [Contender(name, run, note=note)] if name.split()[0] in self.peers else []
+
+    def compiled(self, run):
+        """torch.compile of run(inputs)."""
+        if "compile" not in self.peers:
+            return []
+        state = []
+
+        def call(i, o):
+            if not state:
+                torch._dynamo.reset()
+                state.append(torch.compile(run, dynamic=False))
+            return state[0](i)
+
+        return [Contender("compile", call)]
+
+
+def caller(kernel, arguments):
+    def run(i, o):
+        kernel(**arguments(i, o))
+
+    return run
+
+
+def failing(error):
+    def run(i, o):
+        raise error
+
+    return run
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+
+def matmul(env, dtype, m, n, k, transposed):
+    """c = a b, b as rows of K (nt) or of N (nn)."""
+    t = TYPES[dtype]
+    m, n, k = env.size(m), env.size(n), env.size(k)
+
+    def inputs(seed):
+        shape = (n, k) if transposed else (k, n)
+        return {"a": env.randn((m, k), seed, t), "b": env.randn(shape, seed + 100, t)}
+
+    def b_of(i):
+        return i["b"].t() if transposed else i["b"]
+
+    def triton(i, o):
+        import triton_peers
+
+        triton_peers.matmul(i["a"], i["b"], o["c"], transposed)
+
+    def cublas(i, o):
+        torch.matmul(i["a"], b_of(i), out=o["c"])
+
+    return Problem(
+        key=f"matmul {dtype} {m}x{n}x{k} {'nt' if transposed else 'nn'}",
+        inputs=inputs,
+        outputs=lambda i: {"c": ((m, n), t)},
+        reference=lambda i: {"c": i["a"].double() @ b_of(i).double()},
+        contenders=env.ours(
+            "matmul",
+            "matmul_nt" if transposed else "matmul",
+            lambda i, o: {"a": i["a"], "b": i["b"], "c": o["c"]},
+        )
+        + env.peer("cublas", cublas)
+        + (env.peer("triton", triton) if dtype != "f32" else []),
+        limit=LIMITS[dtype],
+        flops=2 * m * n * k,
+        bytes=t.itemsize * (m * n + m * k + n * k),
+        plain="cublas",
+    )
+
+
+def tf32(env, m, n, k):
+    m, n, k = env.size(m), env.size(n), env.size(k)
+
+    def inputs(seed):
+        f = torch.float32
+        return {"a": env.randn((m, k), seed, f), "b": env.randn((n, k), seed + 100, f)}
+
+    def cublas(i, o):
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.matmul(i["a"], i["b"].t(), out=o["c"])
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+    return Problem(
+        key=f"matmul tf32 {m}x{n}x{k} nt",
+        inputs=inputs,
+        outputs=lambda i: {"c": ((m, n), torch.float32)},
+        reference=lambda i: {"c": i["a"].double() @ i["b"].t().double()},
+        contenders=env.ours(
+            "matmul",
+            "matmul_tf32_nt",
+            lambda i, o: {"a": i["a"], "b": i["b"], "c": o["c"], "terms": 1},
+        )
+        + env.peer("cublas", cublas),
+        limit=LIMITS["tf32"],
+        flops=2 * m * n * k,
+        bytes=4 * (m * n + m * k + n * k),
+        plain="cublas",
+    )
+
+
+def fp8(env, m, n, k):
+    """c = a b^T in bf16, with one scale for each operand."""
+    m, n, k = env.size(m), env.size(n), env.size(k)
+    t = torch.float8_e4m3fn
+
+    def inputs(seed):
+        f = torch.float32
+        out = {"a": env.randn((m, k), seed, f).to(t), "b": env.randn((n, k), seed + 100, f).to(t)}
+        return out | {
+            "sa": torch.full((1,), 0.5, device=env.device),
+            "sb": torch.full((1,), 2.0, device=env.device),
+        }
+
+    def narrow(x):
+        return env.tegula.float8_e4m3(x.view(torch.uint8))
+
+    def arguments(i, o):
+        scales = {"sa": i["sa"].expand(m), "sb": i["sb"].expand(n)}
+        return {"a": narrow(i["a"]), "b": narrow(i["b"]), "c": o["c"]} | scales
+
+    def cublas(fast):
+        def run(i, o):
+            c = torch._scaled_mm(
+                i["a"], i["b"].t(), i["sa"], i["sb"], out_dtype=torch.bfloat16, use_fast_accum=fast
+            )
+            return {"c": c}
+
+        return run
+
+    return Problem(
+        key=f"matmul fp8 {m}x{n}x{k} nt",
+        inputs=inputs,
+        outputs=lambda i: {"c": ((m, n), torch.bfloat16)},
+        reference=lambda i: {"c": i["a"].double() @ i["b"].double().t()},
+        contenders=env.ours("matmul", "scaled_matmul_nt", arguments)
+        + env.peer("cublas", cublas(False), "accumulates in f32")
+        + env.peer("cublas fast", cublas(True), "accumulates in fewer bits"),
+        limit=LIMITS["fp8"],
+        flops=2 * m * n * k,
+        bytes=2 * m * n + m * k + n * k,
+        plain="cublas",
+    )
+
+
+# ---- attention -----------------------------------------------------------------------------------
+
+
+def f64_attention(q, k, v, scale, causal):
+    """The result and log-sum-exp in f64, a few heads at a time."""
+    b, h, s, d = q.shape
+    o = torch.empty(q.shape, dtype=torch.float64, device=q.device)
+    lse = torch.empty((b, h, s), dtype=torch.float64, device=q.device)
+    flat = [t.reshape(b * h, s, d) for t in (q, k, v)]
+    step = max(1, (1 << 28) // (s * s))
+    hidden = torch.ones(s, s, dtype=torch.bool, device=q.device).triu(1) if causal else None
+    for i in range(0, b * h, step):
+        x, y, z = (t[i : i + step].double() for t in flat)
+        p = x @ y.transpose(1, 2) * scale
+        if causal:
+            p.masked_fill_(hidden, -math.inf)
+        lse.view(b * h, s)[i : i + step] = p.logsumexp(-1)
+        o.view(b * h, s, d)[i : i + step] = torch.softmax(p, -1) @ z
+    return o, lse
+
+
+def f64_gradients(q, k, v, dout, scale, causal):
+    b, h, s, d = q.shape
+    flat = [t.reshape(b * h, s, d) for t in (q, k, v, dout)]
+    out = [torch.empty((b * h, s, d), dtype=torch.float64, device=q.device) for _ in range(3)]
+    step = max(1, (1 << 27) // (s * s))
+    hidden = torch.ones(s, s, dtype=torch.bool, device=q.device).triu(1) if causal else None
+    for i in range(0, b * h, step):
+        x, y, z, g = (t[i : i + step].double() for t in flat)
+        p = x @ y.transpose(1, 2) * scale
+        if causal:
+            p.masked_fill_(hidden, -math.inf)
+        p = torch.softmax(p, -1)
+        ds = g @ z.transpose(1, 2)
+        ds = p * (ds - (p * ds).sum(-1, keepdim=True)) * scale
+        out[0][i : i + step] = ds @ y
+        out[1][i : i + step] = ds.transpose(1, 2) @ x
+        out[2][i : i + step] = p.transpose(1, 2) @ g
+    return {n: t.view(b, h, s, d) for n, t in zip(("dq", "dk", "dv"), out)}
+
+
+def sdpa(env, name, backend, causal):
+    """torch's attention by one of its back ends."""
+
+    def run(i, o):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        with torch.no_grad(), sdpa_kernel(getattr(SDPBackend, backend)):
+            q, k, v = (i[n] for n in "qkv")
+            return {"o": F.scaled_dot_product_attention(q, k, v, is_causal=causal)}
+
+    return env.peer(name, run)
+
+
+def attention_inputs(env, b, h, s, d):
+    def inputs(seed):
+        return {
+            n: env.randn((b, h, s, d), 7 * seed + j, torch.float16) for j, n in enumerate("qkv")
+        }
+
+    return inputs
+
+
+def attention(env, b, h, s, d, causal):
+    s = env.size(s)
+    h = max(1, h // env.shrink)
+    scale = d**-0.5
+
+    def triton(i, o):
+        import triton_peers
+
+        triton_peers.attention(i["q"], i["k"], i["v"], o["o"], scale, causal)
+
+    def tutorial(i, o):
+        with torch.no_grad():
+            return {"o": env.tutorials.attention(i["q"], i["k"], i["v"], causal, scale, False)}
+
+    def arguments(i, o):
+        return {n: i[n] for n in "qkv"} | {
+            "mask": None,
+            "o": o["o"],
+            "lse": None,
+            "scale": scale,
+            "causal": causal,
+        }
+
+    contenders = env.ours("attention", "attention", arguments)
+    contenders += sdpa(env, "cudnn", "CUDNN_ATTENTION", causal)
+    contenders += sdpa(env, "flash", "FLASH_ATTENTION", causal)
+    contenders += sdpa(env, "math", "MATH", causal) if env.device.type == "cpu" else []
+    contenders += env.peer("triton", triton)
+    contenders += env.peer("triton tutorial", tutorial) if env.tutorials else []
+    return Problem(
+        key=f"attention f16 B{b} H{h} S{s} D{d} {'causal' if causal else 'full'}",
+        inputs=attention_inputs(env, b, h, s, d),
+        outputs=lambda i: {"o": ((b, h, s, d), torch.float16)},
+        reference=lambda i: {"o": f64_attention(i["q"], i["k"], i["v"], scale, causal)[0]},
+        contenders=contenders,
+        limit=LIMITS["f16"],
+        flops=4 * b * h * s * s * d * (0.5 if causal else 1),
+        bytes=8 * b * h * s * d,
+        plain="flash",
+    )
+
+
+def attention_backward(env, b, h, s, d, causal):
+    s = env.size(s)
+    h = max(1, h // env.shrink)
+    scale = d**-0.5
+    plain = attention_inputs(env, b, h, s, d)
+
+    def inputs(seed):
+        i = plain(seed)
+        i["dout"] = env.randn((b, h, s, d), 7 * seed + 3, torch.float16)
+        o, lse = f64_attention(i["q"], i["k"], i["v"], scale, causal)
+        return i | {"o": o.half(), "lse": lse.float()}
+
+    def arguments(i, o):
+        return i | o | {"mask": None, "scale": scale, "causal": causal}
+
+    def torch_backward(backend):
+        kept = {}
+
+        def run(i, o):
+            from torch.nn.attention import SDPBackend, sdpa_kernel
+
+            if id(i) not in kept:  # the forward pass is not timed
+                with sdpa_kernel(getattr(SDPBackend, backend)):
+                    q, k, v = (i[n].detach().requires_grad_() for n in "qkv")
+                    out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+                kept[id(i)] = out, (q, k, v)
+            out, leaves = kept[id(i)]
+            grads = torch.autograd.grad(out, leaves, i["dout"], retain_graph=True)
+            return dict(zip(("dq", "dk", "dv"), grads))
+
+        return run
+
+    shape = ((b, h, s, d), torch.float16)
+    return Problem(
+        key=f"attention backward f16 B{b} H{h} S{s} D{d} {'causal' if causal else 'full'}",
+        inputs=inputs,
+        outputs=lambda i: {"dq": shape, "dk": shape, "dv": shape},
+        reference=lambda i: f64_gradients(i["q"], i["k"], i["v"], i["dout"], scale, causal),
+        contenders=env.ours("attention", "attention_backward", arguments)
+        + env.peer("cudnn", torch_backward("CUDNN_ATTENTION"))
+        + env.peer("flash", torch_backward("FLASH_ATTENTION")),
+        limit=2 * LIMITS["f16"],
+        flops=10 * b * h * s * s * d * (0.5 if causal else 1),
+        bytes=18 * b * h * s * d,
+        plain="flash",
+    )
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def row_problem(env, op, dtype, m, n, outputs, reference, run, ours, passes, weights=0):
+    """An op on x [m, n]. passes: how often m n elements cross memory; weights: vectors w, h."""
+    t = TYPES[dtype]
+    m, n = env.size(m), env.size(n)
+
+    def inputs(seed):
+        names = ("w", "h")[:weights]
+        more = {v: env.randn((n,), seed + 50 + j, t) for j, v in enumerate(names)}
+        return {"x": env.randn((m, n), seed, t)} | more
+
+    return Problem(
+        key=f"{op} {dtype} {m}x{n}",
+        inputs=inputs,
+        outputs=lambda i: outputs(m, n, t),
+        reference=reference,
+        contenders=ours + env.peer("eager", lambda i, o: run(i)) + env.compiled(run),
+        limit=LIMITS[dtype],
+        bytes=passes * m * n * t.itemsize,
+        plain="eager",
+    )
+
+
+def same_shape(m, n, t):
+    return {"y": ((m, n), t)}
+
+
+def double(i):
+    return {k: x.double() for k, x in i.items()}
+
+
+def softmax(env, dtype, m, n):
+    def run(i):
+        return {"y": torch.softmax(i["x"], -1)}
+
+    def arguments(i, o):
+        return {"x": i["x"], "y": o["y"]}
+
+    ours = env.ours("softmax", "softmax", arguments)
+    ours += env.ours("softmax", "softmax_long", arguments, "tegula_long")
+    return row_problem(
+        env, "softmax", dtype, m, n, same_shape, lambda i: run(double(i)), run, ours, 2
+    )
+
+
+def layer_norm(env, dtype, m, n):
+    def run(i):
+        return {"y": F.layer_norm(i["x"], (i["x"].shape[1],), i["w"], i["h"], 1e-5)}
+
+    def arguments(i, o):
+        return {"x": i["x"], "g": i["w"], "h": i["h"], "y": o["y"], "eps": 1e-5}
+
+    ours = env.ours(
+        "norm", "layer_norm", lambda i, o: arguments(i, o) | {"mean": None, "rstd": None}
+    )
+    ours += env.ours("norm", "layer_norm_long", arguments, "tegula_long")
+    return row_problem(
+        env, "layernorm", dtype, m, n, same_shape, lambda i: run(double(i)), run, ours, 2, 2
+    )
+
+
+def rms_norm(env, dtype, m, n):
+    def run(i):
+        return {"y": F.rms_norm(i["x"], (i["x"].shape[1],), i["w"], 1e-5)}
+
+    def arguments(i, o):
+        return {"x": i["x"], "g": i["w"], "y": o["y"], "eps": 1e-5}
+
+    ours = env.ours("norm", "rms_norm", lambda i, o: arguments(i, o) | {"rstd": None})
+    ours += env.ours("norm", "rms_norm_long", arguments, "tegula_long")
+    return row_problem(
+        env, "rmsnorm", dtype, m, n, same_shape, lambda i: run(double(i)), run, ours, 2, 1
+    )
+
+
+def sum_last(env, dtype, m, n):
+    def run(i):
+        return {"y": i["x"].sum(-1)}
+
+    ours = env.ours("reduce", "sum_last", lambda i, o: {"x": i["x"], "y": o["y"]})
+    shape = lambda m, n, t: {"y": ((m,), t)}
+    return row_problem(env, "sum-1", dtype, m, n, shape, lambda i: run(double(i)), run, ours, 1)
+
+
+def sum_first(env, dtype, m, n):
+    def run(i):
+        return {"y": i["x"].sum(0)}
+
+    ours = env.ours("reduce", "sum_axis", lambda i, o: {"x": i["x"][None], "y": o["y"][None]})
+    shape = lambda m, n, t: {"y": ((n,), t)}
+    return row_problem(env, "sum-0", dtype, m, n, shape, lambda i: run(double(i)), run, ours, 1)
+
+
+def cumsum(env, dtype, m, n):
+    def run(i):
+        return {"y": i["x"].cumsum(-1)}
+
+    ours = env.ours("scan", "cumsum_last", lambda i, o: {"x": i["x"], "y": o["y"]})
+    return row_problem(
+        env, "cumsum", dtype, m, n, same_shape, lambda i: run(double(i)), run, ours, 2
+    )
+
+
+def argmax(env, dtype, m, n):
+    """Compared by the value that is found, since of equals a peer may take any."""
+
+    def run(i):
+        return {"at": i["x"].argmax(-1)}
+
+    ours = env.ours("reduce", "argmax_last", lambda i, o: {"x": i["x"], "y": o["at"]})
+    shape = lambda m, n, t: {"at": ((m,), torch.int64)}
+    p = row_problem(env, "argmax", dtype, m, n, shape, None, run, ours, 1)
+    p.reference = lambda i: {"greatest": i["x"].double().amax(-1)}
+    p.view = lambda i, out: {
+        "greatest": i["x"]
+        .gather(1, out["at"].clamp(0, i["x"].shape[1] - 1)[:, None])[:, 0]
+        .where((out["at"] >= 0) & (out["at"] < i["x"].shape[1]), math.nan)
+    }
+    return p
+
+
+def cross_entropy(env, m, n):
+    t = torch.bfloat16
+    m, n = env.size(m), env.size(n)
+
+    def inputs(seed):
+        g = torch.Generator(device=env.device).manual_seed(seed)
+        label = torch.randint(0, n, (m,), generator=g, device=env.device)
+        return {"x": env.randn((m, n), seed, t, 3.0), "label": label}
+
+    def run(i):
+        return {"loss": F.cross_entropy(i["x"], i["label"])}
+
+    def arguments(i, o):
+        return {
+            "x": i["x"],
+            "label": i["label"],
+            "loss": o["loss"],
+            "count": o["count"],
+            "lse": None,
+            "ignore": -100,
+        }
+
+    return Problem(
+        key=f"cross_entropy bf16 {m}x{n}",
+        inputs=inputs,
+        outputs=lambda i: {"loss": ((), torch.float32), "count": ((), torch.float32)},
+        reference=lambda i: {"loss": F.cross_entropy(i["x"].double(), i["label"])},
+        contenders=env.ours("loss", "cross_entropy_long", arguments)
+        + env.ours("loss", "cross_entropy", arguments, "tegula_row")
+        + env.peer("eager", lambda i, o: run(i))
+        + env.compiled(run),
+        limit=LIMITS["bf16"],
+        bytes=m * n * 2,
+        plain="eager",
+    )
+
+
+# ---- what the machine can do ---------------------------------------------------------------------
+
+
+def copy_roof(env):
+    n = (1 << 28) // env.shrink**2
+
+    def run(i, o):
+        o["y"].copy_(i["x"])
+
+    return Problem(
+        key="roof copy f32",
+        inputs=lambda seed: {"x": env.randn((n,), seed, torch.float32)},
+        outputs=lambda i: {"y": ((n,), torch.float32)},
+        reference=lambda i: {"y": i["x"].double()},
+        contenders=[Contender("copy", run)],
+        limit=0,
+        bytes=8 * n,
+    )
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+LARGE = [(4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (8192, 28672, 4096)]
+THIN = [(128, 14336, 4096), (16, 8192, 8192)]
+ATTENTION = [
+    (4, 32, 4096, 128, False),
+    (4, 32, 4096, 128, True),
+    (4, 32, 4096, 64, True),
+    (1, 32, 16384, 128, True),
+    (16, 32, 1024, 128, True),
+]
+ROWS = [(8192, 8192), (32768, 4096), (4096, 32768), (2048, 131072)]
+
+
+def groups():
+    """group -> [(name, function of Env that makes the Problem)]"""
+
+    def of(f, *args):
+        return lambda env: f(env, *args)
+
+    def named(f, *args):
+        return " ".join([f.__name__, *map(str, args)]), of(f, *args)
+
+    both = (False, True)
+    products = [(t, *s, b) for s in LARGE for t in ("bf16", "f16") for b in both]
+    products += [("bf16", *s, b) for s in THIN for b in both]
+    norms = [(t, *s) for s in ROWS for t in ("bf16", "f32")]
+    square = [(t, 8192, 8192) for t in ("bf16", "f32")]
+    return {
+        "roof": [named(copy_roof)],
+        "matmul": [named(matmul, *p) for p in products],
+        "fp8": [named(fp8, 8192, 8192, 8192)],
+        "f32": [named(tf32, 4096, 4096, 4096), named(matmul, "f32", 4096, 4096, 4096, False)],
+        "attention": [named(attention, *a) for a in ATTENTION],
+        "backward": [named(attention_backward, *a) for a in ATTENTION],
+        "rows": [named(f, *a) for a in norms for f in (softmax, layer_norm, rms_norm)],
+        "reduce": [named(f, *a) for f in (sum_last, sum_first, cumsum, argmax) for a in square],
+        "loss": [named(cross_entropy, 8192, 32000), named(cross_entropy, 4096, 128256)],
+    }
+
+
+# One or two shapes of each kind: for a first look, and where device time is short.
+QUICK = (
+    "copy_roof",
+    "matmul bf16 4096 4096 4096",
+    "matmul f16 8192 8192 8192 False",
+    "matmul bf16 16 8192 8192 True",
+    "matmul bf16 128 14336 4096 False",
+    "fp8",
+    "attention 4 32 4096 128",
+    "attention 4 32 4096 64",
+    "attention_backward 4 32 4096 64",
+    "softmax bf16 8192",
+    "softmax f32 2048",
+    "layer_norm bf16 8192",
+    "rms_norm f32 4096",
+    "rms_norm bf16 2048",
+    "sum_last bf16",
+    "sum_first bf16",
+    "cumsum bf16",
+    "argmax bf16",
+    "cross_entropy 8192",
+)

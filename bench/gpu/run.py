@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tegula beside its peers on one GPU: checked, then timed, in one process a case.
+
+    bench/gpu/run.py --out DIR                              everything (about 10 minutes)
+    bench/gpu/run.py --cases matmul,attention --quick --out DIR
+    bench/gpu/run.py --only 'matmul bf16 4096' --set 'BM=128 BN=256 BK=64' --set 'BM=128 BN=128 BK=64'
+
+Writes DIR/gpu.json and prints a table of ratios (peer's time / ours), the worst first. Cases run in a
+worker process; one that crashes, hangs or fails is reported, and a new worker goes on with the next.
+See README.md beside this file.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PEERS = "tegula,cublas,cudnn,flash,eager,compile,triton"
+
+
+def options():
+    p = argparse.ArgumentParser(formatter_class=argparse.RawTextHelpFormatter, description=__doc__)
+    p.add_argument("--cases", default="", help="groups of cases, with commas; all by default")
+    p.add_argument("--only", action="append", default=[], help="cases whose name holds this text")
+    p.add_argument("--quick", action="store_true", help="a shape or two of each kind")
+    p.add_argument("--peers", default=PEERS, help=f"whom to measure: {PEERS}")
+    p.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="'BM=128 BN=64'",
+        help="tune values of Tegula's kernels; each one more contender",
+    )
+    p.add_argument("--seconds", type=float, default=None, help="time spent measuring a case")
+    p.add_argument("--limit", type=float, default=90, help="seconds after which a case is given up")
+    p.add_argument("--total", type=float, default=0, help="seconds after which no case is begun")
+    p.add_argument("--out", default=".", help="folder of the results")
+    p.add_argument(
+        "--tutorials",
+        default=os.environ.get("TRITON_TUTORIALS"),
+        help="Triton's python/tutorials: its attention becomes a peer",
+    )
+    p.add_argument("--device", default="cuda", help="cuda, or cpu for a trial")
+    p.add_argument("--shrink", type=int, default=1, help="divide extents: for a trial")
+    p.add_argument("--list", action="store_true", help="names of the cases")
+    p.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return p
+
+
+# ---- the worker ----------------------------------------------------------------------------------
+
+
+def tutorial(folder):
+    """The module of Triton's attention tutorial, or None."""
+    path = pathlib.Path(folder or "", "06-fused-attention.py")
+    if not folder or not path.is_file():
+        return None
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("tutorial_attention", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def environment(o):
+    import torch
+
+    import cases
+
+    device = torch.device(o.device)
+    if device.type == "cuda":
+        torch.cuda.init()
+    tegula = None
+    if "tegula" in o.peers.split(","):
+        sys.path.insert(0, str(ROOT / "python"))
+        import tegula
+    settings = [dict(pair.split("=") for pair in s.split()) for s in o.settings] or [{}]
+    return cases.Env(
+        device, set(o.peers.split(",")), tegula, settings, o.shrink, tutorial(o.tutorials)
+    )
+
+
+def work(o):
+    """Reads names of cases, answers a line of JSON each."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    sys.path.insert(0, str(HERE))
+    import torch
+
+    import cases
+    import measure
+
+    env = environment(o)
+    makers = {name: make for group in cases.groups().values() for name, make in group}
+    print(json.dumps({"ready": machine(o, torch)}), file=out, flush=True)
+    for line in sys.stdin:
+        name = line.strip()
+        t = time.perf_counter()
+        try:
+            with torch.no_grad() if "backward" not in name else torch.enable_grad():
+                record = measure.run_problem(makers[name](env), env.device, o.seconds)
+        except Exception as error:
+            record = {"key": name, "failed": measure.text_of(error), "rows": {}}
+        record |= {"name": name, "took_s": time.perf_counter() - t}
+        print(json.dumps(record), file=out, flush=True)
+        if env.device.type == "cuda":
+            try:
+                torch.cuda.synchronize()
+                torch.cuda.empty_cache()
+            except Exception:  # an error that stays with the process: another one goes on
+                os._exit(1)
+
+
+def machine(o, torch):
+    about = {"torch": torch.__version__, "device": o.device}
+    if o.device == "cuda":
+        p = torch.cuda.get_device_properties(0)
+        about |= {"device": p.name, "sms": p.multi_processor_count, "l2": p.L2_cache_size}
+        about["clocks"] = clocks()
+    return about
+
+
+def clocks():
+    """SM and memory clock, power, temperature: they explain what repeats do not."""
+    query = "clocks.sm,clocks.mem,power.draw,temperature.gpu,driver_version"
+    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+# ---- the parent ----------------------------------------------------------------------------------
+
+
+class Worker:
+    def __init__(self, arguments):
+        command = [sys.executable, str(HERE / "run.py"), "--worker", *arguments]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put("")
+
+    def answer(self, limit):
+        """A record, or what went wrong as text."""
+        try:
+            line = self.lines.get(timeout=limit)
+        except queue.Empty:
+            return f"took more than {limit:.0f} s"
+        if not line:
+            return f"the process ended with code {self.process.wait()}"
+        return json.loads(line)
+
+    def ask(self, name, limit):
+        try:
+            print(name, file=self.process.stdin, flush=True)
+        except OSError:
+            pass  # it is dead: the answer will say so
+        return self.answer(limit)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def chosen(o):
+    sys.path.insert(0, str(HERE))
+    import cases
+
+    groups = cases.groups()
+    unknown = set(filter(None, o.cases.split(","))) - set(groups)
+    if unknown:
+        sys.exit(f"no group {', '.join(unknown)}; there are {', '.join(groups)}")
+    wanted = o.cases.split(",") if o.cases else list(groups)
+    names = [name for g in groups if g in wanted or g == "roof" for name, _ in groups[g]]
+    if o.only:
+        names = [n for n in names if any(text in n for text in o.only)]
+    elif o.quick:
+        names = [n for n in names if n.startswith(cases.QUICK)]
+    return names
+
+
+def measure_all(o, names, arguments):
+    """(what the machine is, a record a case), saved after each case."""
+    records, about, worker = [], {}, None
+    started = time.monotonic()
+    for number, name in enumerate(names):
+        if o.total and time.monotonic() - started > o.total:
+            records.append({"name": name, "key": name, "failed": "no time left", "rows": {}})
+            continue
+        if worker is None:
+            worker = Worker(arguments)
+            ready = worker.answer(120)
+            if isinstance(ready, str):
+                sys.exit(f"the worker did not start: {ready}")
+            about = about or ready["ready"]
+        record = worker.ask(name, o.limit)
+        if isinstance(record, str):
+            record = {"name": name, "key": name, "failed": record, "rows": {}}
+        if "failed" in record or worker.process.poll() is not None:
+            worker.stop()
+            worker = None
+        records.append(record)
+        print(f"[{number + 1}/{len(names)}] {one_line(record)}", flush=True)
+        save(o, about, records)
+    if worker:
+        worker.stop()
+    return about, records
+
+
+def save(o, about, records):
+    path = pathlib.Path(o.out, "gpu.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": about, "cases": records}, indent=1) + "\n")
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+
+def one_line(record):
+    parts = []
+    for name, row in record["rows"].items():
+        if "ms" in row:
+            rate = f"{row['tflops']:.0f}TF" if record.get("flops") else f"{row['gbs']:.0f}GB/s"
+            parts.append(f"{name} {row['ms']:.4f} {rate} +-{100 * row['spread']:.1f}%")
+        if "failed" in row:
+            parts.append(f"{name} FAILED {row['failed']}")
+    took = f" ({record['took_s']:.1f} s)" if "took_s" in record else ""
+    return f"{record['key']}: " + ("; ".join(parts) or record.get("failed", "nothing ran")) + took
+
+
+def best(rows, ours):
+    """(name, ms) of the fastest right contender of ours, or of the peers."""
+    timed = [
+        (r["ms"], n)
+        for n, r in rows.items()
+        if r["ours"] == ours and "failed" not in r and "ms" in r
+    ]
+    return min(timed)[::-1] if timed else (None, None)
+
+
+def ratios(record):
+    """peer -> (its median / our median, spread of both)."""
+    name, ms = best(record["rows"], True)
+    if name is None:
+        return {}
+    own = record["rows"][name]["spread"]
+    return {
+        n: (r["ms"] / ms, own + r["spread"])
+        for n, r in record["rows"].items()
+        if not r["ours"] and "ms" in r and "failed" not in r
+    }
+
+
+def table(records):
+    """Lines: a case each with ours, the peers' ratios, and remarks; the worst first."""
+    roof = next(
+        (
+            r["rows"]["copy"]["gbs"]
+            for r in records
+            if r["key"].startswith("roof") and "gbs" in r["rows"].get("copy", {})
+        ),
+        0,
+    )
+    lines = []
+    for record in records:
+        if record["key"].startswith("roof"):
+            continue
+        name, ms = best(record["rows"], True)
+        found = ratios(record)
+        worst = min((v for v, _ in found.values()), default=0.0)
+        cells = [f"{peer} {v:.2f} (+-{100 * s:.0f} %)" for peer, (v, s) in sorted(found.items())]
+        row = record["rows"].get(name, {})
+        rate = ""
+        if name:
+            rate = f"{row['tflops']:.0f} TFLOP/s" if record["flops"] else f"{row['gbs']:.0f} GB/s"
+        remarks = remarks_of(record, row, found, roof)
+        ours = f"{name} {ms:.4f} ms {rate}" if name else "-"
+        lines.append((worst, f"| {record['key']} | {ours} | {', '.join(cells)} | {remarks} |"))
+    lines.sort(key=lambda line: line[0])
+    head = ["| case | ours | peer's time / ours | remarks |", "|---|---|---|---|"]
+    return head + [text for _, text in lines]
+
+
+def remarks_of(record, row, found, roof):
+    out = [record["failed"]] if "failed" in record else []
+    out += [f"{n}: {r['failed']}" for n, r in record["rows"].items() if "failed" in r]
+    if roof and row.get("gbs", 0) > 1.02 * roof and not record["flops"]:
+        out.append("faster than a copy: wrong?")
+    if any(v > 1.5 and p.startswith(("cublas", "cudnn")) for p, (v, _) in found.items()):
+        out.append("far above a library: check it")
+    if row.get("host_us", 0) > 1e3 * row.get("ms", 1e9) and row.get("host_us", 0) > 60:
+        out.append(f"the host took {row['host_us']:.0f} us")
+    return "; ".join(out).replace("|", "\\|")
+
+
+def summary(records):
+    failed = [
+        r["key"]
+        for r in records
+        if "failed" in r or any("failed" in row for row in r["rows"].values() if row["ours"])
+    ]
+    measured = [r for r in records if ratios(r)]
+    return f"{len(measured)} cases compared, {len(failed)} failed" + (
+        ": " + ", ".join(failed) if failed else ""
+    )
+
+
+def main():
+    parser = options()
+    o = parser.parse_args()
+    if o.seconds is None:
+        o.seconds = 1.0 if o.quick else 3.0
+    if o.worker:
+        return work(o)
+    names = chosen(o)
+    if o.list:
+        print("\n".join(names))
+        return 0
+    about, records = measure_all(o, names, sys.argv[1:])
+    about["clocks after"] = clocks() if o.device == "cuda" else ""
+    save(o, about, records)
+    lines = table(records)
+    pathlib.Path(o.out, "gpu.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    print(summary(records))
+    return 1 if any("failed" in r for r in records) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
