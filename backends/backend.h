@@ -28,16 +28,40 @@ typedef struct CodeOptions {
     const char *name;  // of the function in an object file; NULL: that of the kernel
     Text *notes;       // receives what `explain` says of the code, or NULL
     const char *strip; // a folder that paths in messages and debug information leave out, or NULL
+    const char *codegen; // of NVIDIA code: "nvvm", "nvptx", "auto" (NULL)
+    int driver;          // the CUDA version that is to read the code (12040); 0: any
+    const char *machine; // "sm_90a": PTX is made machine code for it, where that can be; or NULL
 } CodeOptions;
 
-/// Machine code of one kernel. Not in the arena: it outlives the context that made it.
+/// What device code took to make, in seconds, and by whom.
+typedef struct DeviceTimes {
+    double lower, generate, link;
+    const char *generator; // "nvptx", "libNVVM", ...
+    const char *linker;    // "nvJitLink", "ptxas"; NULL: it was not linked
+} DeviceTimes;
+
+/// Machine code of one kernel. Not in the arena: it outlives the context that made it. For a GPU it
+/// is that of the host side, with an image; the texts then are the device's.
 typedef struct Code {
     tg_entry *entry; // NULL where only texts were asked for
     char *llvm, *assembly;
     void *object;
     size_t object_bytes;
-    void *jit; // owns the memory of entry
+    void *jit;                      // owns the memory of entry
+    tg_image *image;                // in one piece of memory; NULL: of a CPU
+    void (*close)(tg_image *image); // of the image, before its memory goes; or NULL
+    DeviceTimes times;
 } Code;
+
+/// Device code as a back end makes it, in the arena but for what `close` releases.
+typedef struct DeviceCode {
+    tg_image image;
+    void (*close)(tg_image *image); // or NULL
+    const char *llvm, *assembly;    // with TEXT_LLVM, TEXT_ASM
+    DeviceTimes times;
+} DeviceCode;
+
+struct GpuTarget;
 
 typedef struct Object Object; // a file of many kernels: backends/object.h
 
@@ -53,9 +77,20 @@ typedef struct Backend {
     /// Adds the code of that kernel to an object as an internal function named options->name.
     /// False with diagnostics.
     bool (*add)(Object *object, Ir *ir, Op *module, const CodeOptions *options);
+    /// Of GPUs, which have neither of these two: the image of the `device` ops of a module. False
+    /// with diagnostics. The kernel op, their host side, is the CPU's to compile.
+    bool (*device)(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out);
+    /// Of GPUs: has_op in device code.
+    bool (*device_has)(const struct GpuTarget *target, OpCode code, Elem elem);
 } Backend;
 
-extern const Backend cpu_backend;
+extern const Backend cpu_backend, nvidia_backend;
+/// The back end of a target and the level of it: "cpu" or NULL, "x86-64-v3" or "cpu:v3", "sm_90a",
+/// "sim:sm_90a". NULL where there is none of that name.
+const Backend *backend_of(const char *target, const char **level);
+/// The architecture whose code is best for a GPU of NVIDIA's of a compute capability (90), and the
+/// name of the device's own machine code. NULL where none is for it.
+const char *nvidia_target(int capability, char machine[16]);
 /// "x86-64" or "aarch64": what this process runs on.
 const char *cpu_host_arch(void);
 /// Level i of an architecture, lowest first; NULL beyond the last.
@@ -65,6 +100,11 @@ extern const Backend *const backends[]; // NULL-terminated
 /// Links an object that was made elsewhere into this process and finds the function `name`. NULL
 /// with diagnostics.
 Code *code_from_object(Ctx *ctx, const void *object, size_t bytes, const char *name);
+/// Gives the code an image: a copy in one piece. False where there is no memory; what the device
+/// code holds is then closed.
+bool code_take_image(Code *code, const DeviceCode *device);
+/// The copy; NULL where there is no memory. free() releases it.
+tg_image *image_copy(const tg_image *image);
 void code_release(Code *code);
 
 #endif

@@ -271,7 +271,7 @@ static bool add_setting(Variants *v, const TargetInfo *level, Settings *s) {
     Build b = {.ctx = v->ctx,
                .program = v->program,
                .inst = inst,
-               .level = level->name,
+               .target = level->name,
                .threads = AOT_THREADS,
                .debug = v->a->debug};
     if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
@@ -423,7 +423,7 @@ static bool add_layout(Variants *v) {
     v->size = sizes[MIDDLE];
     Inst *inst = instance(v);
     if (!inst) return true;
-    Build b = {.ctx = a->ctx, .program = a->program, .inst = inst, .level = a->levels[0]->name};
+    Build b = {.ctx = a->ctx, .program = a->program, .inst = inst, .target = a->levels[0]->name};
     b.threads = AOT_THREADS;
     if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
     for (int i = 0; i < b.code->n_dims; i++) {

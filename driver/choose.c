@@ -29,8 +29,8 @@ static void estimate(Ctx *ctx, void *arg) {
     b->ir = ir_create(ctx);
     b->code = fe_elaborate(b->ir, b->program, b->inst);
     if (!b->code || !b->code->module) return;
-    Machine machine = {b->threads ? b->threads : machine_threads(), b->target.l1_bytes,
-                       b->target.l2_bytes, b->target.vector_bytes};
+    Machine machine = {b->threads ? b->threads : machine_threads(), b->info.l1_bytes,
+                       b->info.l2_bytes, b->info.vector_bytes};
     t->seconds = cost_estimate(find_kernel(b->code->module, b->code->name), &machine, dim_of, b);
 }
 

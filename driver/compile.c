@@ -86,9 +86,9 @@ static Inst *make_inst(Ctx *ctx, const Request *r, const Program *p, const FnDef
 /* ---- keys ---------------------------------------------------------------------------------- */
 
 /// Facts are listed in the order of the source, so equal ones are equal bytes.
-static Key make_key(Ctx *ctx, const tg_variant *v) {
+static Key make_key(Ctx *ctx, const char *target, const tg_variant *v) {
     Text t = {.ctx = ctx};
-    text_add(&t, "%s;", v->config);
+    text_add(&t, "%s;%s;", target ? target : "", v->config);
     text_bytes(&t, (const char *)v->facts, sizeof *v->facts * (size_t)v->n_facts);
     text_bytes(&t, (const char *)v->params, (size_t)v->n_params);
     return (Key){t.data, t.n};
@@ -118,12 +118,15 @@ static void compile(Ctx *ctx, void *arg) {
     Build b = {.ctx = ctx,
                .program = p,
                .inst = make_inst(ctx, r, p, f),
-               .level = r->level,
+               .target = r->target,
+               .codegen = r->codegen,
+               .machine = r->machine,
+               .driver = r->driver,
                .threads = r->threads,
                .debug = r->debug};
     if (!build_elaborate(&b)) return;
     out->variant = build_variant(&b, TG_LEVEL_BASE, FACTS_EXACT);
-    out->key = make_key(ctx, out->variant);
+    out->key = make_key(ctx, r->target, out->variant);
     out->same = find_key(r, out->key);
     if (out->same >= 0 || !build_passes(&b)) return;
     out->variant = build_variant(&b, TG_LEVEL_BASE, FACTS_EXACT);

@@ -51,16 +51,21 @@ typedef struct Build {
     Ctx *ctx;
     const Program *program;
     Inst *inst;         // its `set` pins tune values; build_elaborate adds those that it chooses
-    const char *level;  // of the target; NULL: this machine
-    int threads;        // of the machine that launches will run on; 0: those of this one
-    bool debug;         // debug information
-    Text *notes;        // receives what `explain` says of the code, or NULL
-    PassOptions passes; // what run_passes is to show; seconds may be NULL
+    const char *target; // "v3", "sm_90a", "sim:sm_80" (backend_of); NULL: this machine's CPU
+    const char *codegen, *machine; // of device code, as CodeOptions has them
+    int driver;                    // likewise
+    int threads;                   // of the machine that launches will run on; 0: those of this one
+    bool debug;                    // debug information
+    Text *notes;                   // receives what `explain` says of the code, or NULL
+    PassOptions passes;            // what run_passes is to show; seconds may be NULL
 
     Ir *ir;           // build_elaborate
     Elaborated *code; // likewise
     int n_settings;   // how many settings of tune values there were to choose from
-    TargetInfo target;
+    const Backend *backend;
+    const char *level; // of the back end
+    TargetInfo info;
+    const struct GpuTarget *gpu; // NULL: a CPU
 } Build;
 
 /// Settles the tune values that inst->set leaves open by the cost model, for the extents that the
@@ -68,10 +73,13 @@ typedef struct Build {
 bool build_elaborate(Build *b);
 /// What the passes are told of the target.
 PassEnv build_env(Build *b);
-/// Tile IR to grid IR.
+/// The passes of the target.
+const Pass *const *build_pipeline(const Build *b, int *n);
+/// Tile IR to grid IR; of a GPU to host code and device functions.
 bool build_passes(Build *b);
-/// Machine code of grid IR, as `texts` (CodeTexts) and, with `load`, in this process. `name`: of
-/// the function in an object; NULL: the kernel's. NULL after errors. The caller releases it.
+/// Machine code of that, as `texts` (CodeTexts) and, with `load`, in this process; of a GPU with an
+/// image. `name`: of the function in an object; NULL: the kernel's. NULL after errors. The caller
+/// releases it.
 Code *build_code(Build *b, const char *name, int texts, bool load);
 /// The threads of this machine that the process may use.
 int machine_threads(void);

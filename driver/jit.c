@@ -59,6 +59,7 @@ static Made *made_new(const Answer *a) {
 void made_release(Made *m) {
     for (Made *next; m; m = next) {
         next = m->next;
+        if (m->code && m->code->image) tg_image_unload(m->code->image);
         code_release(m->code);
         tg_release(m, m->bytes);
     }
@@ -67,6 +68,7 @@ void made_release(Made *m) {
 /// Hints decide nothing in the code, so the in-place pairs are those of the first.
 static void share(Made *m, const Made *first) {
     m->variant.entry = first->variant.entry;
+    m->variant.image = first->variant.image;
     m->variant.inplace = first->variant.inplace;
     m->variant.n_inplace = first->variant.n_inplace;
 }
@@ -98,16 +100,45 @@ static const Made *made_at(const ModuleKernel *k, int i) {
 
 typedef struct Compilation {
     ModuleKernel *k;
+    int capability; // of a GPU, or 0
     const tg_actual *args;
     int n;
     Answer answer;
 } Compilation;
+
+/// Code of a simulator is functions of this process.
+static bool is_simulated(const char *target) {
+    return target && strncmp(target, "sim:", 4) == 0;
+}
+
+/// What the code is to run on: that of the module's options, else where the tensors are. False,
+/// with an answer, where that cannot be.
+static bool aim(Compilation *c, Request *r, char machine[16]) {
+    const tg_module *m = c->k->module;
+    const char *level;
+    tg_device_info device = {.size = sizeof device};
+    r->codegen = m->codegen;
+    if (!c->capability) {
+        r->target = m->target ? m->target : level_name();
+        if (!r->target || backend_of(r->target, &level)) return true;
+        c->answer = (Answer){.status = TG_ERROR_ARGUMENT, .message = "there is no such target"};
+        return false;
+    }
+    r->target = nvidia_target(c->capability, machine);
+    r->machine = machine;
+    if (tg_device_describe(0, &device) == TG_OK) r->driver = device.driver;
+    if (r->target) return true;
+    c->answer = (Answer){.status = TG_ERROR_UNSUPPORTED,
+                         .message = "GPUs of a compute capability below 8.0 are not supported"};
+    return false;
+}
 
 /// The request, from the module and the launch; inside ctx_protect.
 static void ask(Ctx *ctx, void *arg) {
     Compilation *c = arg;
     const tg_module *m = c->k->module;
     int n_known = count_made(c->k);
+    char machine[16];
     Key *known = ctx_array(ctx, Key, n_known + 1);
     for (int i = 0; i < n_known; i++) known[i] = made_at(c->k, i)->key;
     Request r = {.path = m->path,
@@ -121,12 +152,12 @@ static void ask(Ctx *ctx, void *arg) {
                  .check = m->check,
                  .debug = m->debug,
                  .threads = tg_context_threads(m->context),
-                 .level = level_name(),
                  .n_args = c->n,
                  .args = c->args,
                  .n_known = n_known,
                  .known = known};
-    if (server_wanted())
+    if (!aim(c, &r, machine)) return;
+    if (server_wanted() && !is_simulated(r.target))
         server_compile(ctx, &r, &c->answer);
     else
         request_compile(ctx, &r, true, &c->answer);
@@ -165,7 +196,7 @@ static tg_status keep(ModuleKernel *k, const Answer *a, const tg_variant **out) 
     if (a->same >= 0)
         share(m, made_at(k, a->same));
     else
-        m->variant.entry = a->code->entry;
+        m->variant.entry = a->code->entry, m->variant.image = a->code->image;
     m->code = a->code;
     m->next = k->made;
     k->made = m;
@@ -174,10 +205,12 @@ static tg_status keep(ModuleKernel *k, const Answer *a, const tg_variant **out) 
 }
 
 /// With the module's lock held and its context current.
-static tg_status compile(ModuleKernel *k, const tg_actual *args, int n, const tg_variant **out) {
+static tg_status compile(ModuleKernel *k, int capability, const tg_actual *args, int n,
+                         const tg_variant **out) {
     Ctx *ctx = ctx_create(&module_allocator);
     if (!ctx) return tg_fail(TG_ERROR_MEMORY, "module '%s': out of memory", k->module->path);
-    Compilation c = {.k = k, .args = args, .n = n, .answer = {.same = -1}};
+    Compilation c = {
+        .k = k, .capability = capability, .args = args, .n = n, .answer = {.same = -1}};
     CtxStatus status = ctx_protect(ctx, ask, &c);
     tg_status result;
     if (status == CTX_NO_MEMORY && !c.answer.status) c.answer.status = TG_ERROR_MEMORY;
@@ -194,10 +227,9 @@ static tg_status compile(ModuleKernel *k, const tg_actual *args, int n, const tg
 static tg_status compile_for(void *user, int capability, const tg_actual *args, int n,
                              const tg_variant **out) {
     ModuleKernel *k = user;
-    (void)capability;
     tg_context *before = tg_context_use(k->module->context);
     pthread_mutex_lock(&k->module->lock);
-    tg_status status = compile(k, args, n, out);
+    tg_status status = compile(k, capability, args, n, out);
     pthread_mutex_unlock(&k->module->lock);
     tg_context_use(before);
     return status;

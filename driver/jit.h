@@ -25,7 +25,9 @@ typedef struct Request {
     const NamedValue *set; // pinned tune values
     bool check, debug;
     int threads;
-    const char *level; // of the target; NULL: this machine
+    const char *target;            // as Build has it, like the next three
+    const char *codegen, *machine; //
+    int driver;                    //
     int n_args;
     const tg_actual *args;
     int n_known;

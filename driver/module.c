@@ -129,6 +129,10 @@ static void make_kernels(tg_module *m, const Program *p) {
     m->n_kernels = n;
 }
 
+static const char *copied(Ctx *ctx, const char *text) {
+    return text && *text ? ctx_format(ctx, "%s", text) : NULL;
+}
+
 /// The importer is kept by the program, but asked while it is loaded alone.
 static void load(Ctx *ctx, void *arg) {
     Load *l = arg;
@@ -136,6 +140,8 @@ static void load(Ctx *ctx, void *arg) {
     m->ctx = ctx;
     m->check = l->options.check != 0;
     m->debug = l->options.debug != 0;
+    m->target = copied(ctx, l->options.target);
+    m->codegen = copied(ctx, l->options.codegen);
     m->n_paths = split(ctx, l->options.paths, ":", &m->paths);
     l->bad_setting = read_settings(m, l->options.settings);
     if (l->bad_setting) return;

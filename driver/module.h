@@ -30,6 +30,7 @@ struct tg_module {
     const char **paths;
     NamedValue *set;
     bool check, debug;
+    const char *target, *codegen; // of the module's options, or NULL
     ModuleKernel *kernels;
     pthread_mutex_t lock; // one compilation at a time
     int n_warned;

@@ -289,5 +289,11 @@ void server_compile(Ctx *ctx, const Request *r, Answer *out) {
     out->code = NULL;
     if (out->status || !made || out->same >= 0) return;
     out->code = code_from_object(ctx, made->object, made->object_bytes, r->kernel);
+    DeviceCode device = {.image = made->image ? *made->image : (tg_image){.kind = 0}};
+    if (out->code && made->image && !code_take_image(out->code, &device)) {
+        code_release(out->code);
+        *out = (Answer){.status = TG_ERROR_MEMORY, .message = "out of memory"};
+        return;
+    }
     if (!out->code) *out = (Answer){.status = TG_ERROR_INTERNAL, .message = messages_text(ctx)};
 }

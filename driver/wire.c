@@ -12,7 +12,7 @@
 
 #include "driver/jit.h"
 
-enum { WIRE_VERSION = 1 };
+enum { WIRE_VERSION = 2 };
 static const char magic[4] = "TGLA";
 #define MAX_LENGTH ((size_t)256 << 20)
 enum { MAX_TEXTS = 1 << 14, MAX_ITEMS = 1 << 15 };
@@ -173,7 +173,10 @@ static void request(Wire *w, Request *r) {
     FLAG(w, r->check);
     FLAG(w, r->debug);
     r->threads = (int)bounded(w, r->threads, 0, INT32_MAX);
-    text(w, &r->level);
+    text(w, &r->target);
+    text(w, &r->codegen);
+    text(w, &r->machine);
+    r->driver = (int)bounded(w, r->driver, 0, INT32_MAX);
     COUNT(w, r->n_args);
     LIST(w, tg_actual, r->args, r->n_args, actual);
     COUNT(w, r->n_known);
@@ -195,14 +198,61 @@ static void variant(Wire *w, tg_variant *v) {
     v->entry = NULL;
 }
 
-/// Only objects travel; an answer that shares code has none.
+static void device_function(Wire *w, tg_device_function *f) {
+    needed_text(w, &f->name);
+    NUMBER(w, f->threads, 1, 1024);
+    NUMBER(w, f->cluster, 1, 64);
+    NUMBER(w, f->shared_bytes, 0, INT32_MAX);
+    NUMBER(w, f->n_args, 0, MAX_ITEMS);
+    NUMBER(w, f->flags, 0, TG_DEVICE_FAULTS);
+}
+
+static void site(Wire *w, const tg_site **s) {
+    tg_site copy = {0};
+    if (!w->reading) copy = **s;
+    NUMBER(w, copy.kind, TG_SITE_REQUIRE, TG_SITE_PRINT);
+    NUMBER(w, copy.line, 0, INT32_MAX);
+    NUMBER(w, copy.column, 0, INT32_MAX);
+    NUMBER(w, copy.n_values, 0, MAX_ITEMS);
+    NUMBER(w, copy.n_indices, 0, copy.n_values);
+    text(w, &copy.file);
+    needed_text(w, &copy.text);
+    text(w, &copy.types);
+    if (w->reading) *s = ctx_copy(w->ctx, &copy, sizeof copy);
+}
+
+/// Of the kinds that are bytes.
+static void image(Wire *w, tg_image *i) {
+    size_t n = (size_t)i->size;
+    NUMBER(w, i->kind, TG_IMAGE_PTX, TG_IMAGE_CUBIN);
+    NUMBER(w, i->arch, 1, INT16_MAX);
+    NUMBER(w, i->specific, 0, 1);
+    needed_text(w, &i->target);
+    bytes(w, &i->bytes, &n);
+    i->size = n;
+    COUNT(w, i->n_functions);
+    LIST(w, tg_device_function, i->functions, i->n_functions, device_function);
+    COUNT(w, i->n_sites);
+    LIST(w, const tg_site *, i->sites, i->n_sites, site);
+    bool text_ends = n && ((const char *)i->bytes)[n - 1] == 0;
+    if (w->reading && i->kind == TG_IMAGE_PTX && !text_ends) w->bad = true;
+}
+
+/// Objects travel, and images of bytes; an answer that shares code has none. An image that is read
+/// is in the arena, like the object.
 static void code(Wire *w, Code **c) {
     const void *object = *c ? (*c)->object : NULL;
     size_t n = *c ? (*c)->object_bytes : 0;
+    bool has_image = *c && (*c)->image;
+    tg_image i = {.size = 0};
     bytes(w, &object, &n);
+    FLAG(w, has_image);
+    if (has_image && !w->reading) i = *(*c)->image;
+    if (has_image) image(w, &i);
     if (!w->reading || n == 0) return;
     *c = ctx_new(w->ctx, Code);
     **c = (Code){.object = (void *)(uintptr_t)object, .object_bytes = n};
+    if (has_image) (*c)->image = ctx_copy(w->ctx, &i, sizeof i);
 }
 
 static void answer(Wire *w, Answer *a) {

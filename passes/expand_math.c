@@ -36,22 +36,24 @@ static void read_library(Expansion *x, const Op *library) {
     }
 }
 
-static bool target_has(const Expansion *x, OpCode code, Elem elem) {
-    return x->env->has_op && x->env->has_op(x->env->gpu, code, elem);
+/// The instructions are those of device code: the host side of a GPU kernel has none of them.
+static bool target_has(const Expansion *x, const Op *op, Elem elem) {
+    return x->env->has_op && op_enclosing(op, OP_LAUNCH) &&
+           x->env->has_op(x->env->gpu, op->code, elem);
 }
 
 static void expand(Op *op, void *arg) {
     Expansion *x = arg;
     if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
     Elem elem = operand(op, 0)->type->elem, wide = elem;
-    if (!elem_is(elem, EC_FLOAT) || target_has(x, op->code, elem)) return;
+    if (!elem_is(elem, EC_FLOAT) || target_has(x, op, elem)) return;
     if (!x->funcs[op->code][elem] && elem != EL_F64) wide = EL_F32;
     const Op *func = x->funcs[op->code][wide];
     if (!func) return;
     Builder b = build_before(x->env->ir, op);
     Value *args[3], *out;
     for (int i = 0; i < op->n_operands; i++) args[i] = build_cast(&b, operand(op, i), wide);
-    if (target_has(x, op->code, wide))
+    if (target_has(x, op, wide))
         out = result(build_op(&b, op->code, op->n_operands, args, 1, &args[0]->type, 0), 0);
     else
         apply_lanes(&b, func->regions[0], args, args[0]->type, &out);

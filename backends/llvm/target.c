@@ -297,7 +297,9 @@ void code_load(Gen *g, Code *code, const char *name) {
 
 void code_release(Code *code) {
     if (!code) return;
+    if (code->image && code->close) code->close(code->image);
     if (code->jit) LLVMConsumeError(LLVMOrcDisposeLLJIT(code->jit));
+    free(code->image);
     free(code->llvm);
     free(code->assembly);
     free(code->object);

@@ -83,7 +83,7 @@ static void request_there_and_back(Ctx *ctx, void *arg) {
     assert_string_equal(s.paths[1], "two/three");
     assert_string_equal(s.set[1].name, "split");
     assert_int_equal(s.set[1].value, -1);
-    assert_true(s.check && !s.debug && s.threads == 7 && !s.level);
+    assert_true(s.check && !s.debug && s.threads == 7 && !s.target);
     assert_int_equal(s.args[0].null, 1);
     assert_int_equal(s.args[1].strides[0], -4);
     assert_true(s.args[2].value == INT64_MIN);

@@ -108,7 +108,7 @@ static bool print_code(Job *job) {
     Code *code = build_code(&job->build, NULL, 0, false);
     if (!code) return false;
     code_release(code);
-    printf("code, in vectors of %d bytes\n%s", job->build.target.vector_bytes,
+    printf("code, in vectors of %d bytes\n%s", job->build.info.vector_bytes,
            notes.data ? notes.data : "");
     return true;
 }

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The back ends, and which of them a target's name means.
+#include <string.h>
+
+#include "backends/backend.h"
+
+const Backend *const backends[] = {&cpu_backend, &nvidia_backend, NULL};
+
+/// "sim:sm_90a": the name of the back end comes first; a level alone is the first one's that has
+/// it. A simulator is never meant by a level alone, nor a GPU by a name alone.
+const Backend *backend_of(const char *target, const char **level) {
+    TargetInfo info;
+    *level = NULL;
+    if (!target) return &cpu_backend;
+    size_t n = strcspn(target, ":");
+    for (int i = 0; backends[i]; i++) {
+        const Backend *b = backends[i];
+        bool named = strlen(b->name) == n && memcmp(b->name, target, n) == 0;
+        const char *rest = named ? target + n + (target[n] == ':') : target;
+        if (named && !*rest && b != &cpu_backend) continue;
+        if (!named && strcmp(b->name, "sim") == 0) continue;
+        *level = *rest ? rest : NULL;
+        if (b->info(*level, &info)) return b;
+    }
+    *level = NULL;
+    return NULL;
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// NVIDIA's GPUs among the back ends: devices to PTX, and machine code where something near makes
+// it.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backends/backend.h"
+#include "backends/llvm/target.h"
+#include "backends/nvidia/link.h"
+#include "passes/gpu/gpu.h"
+
+/* ---- targets ------------------------------------------------------------------------------- */
+
+/// What passes ask of a CPU is of the host side; nothing of it is costly.
+static bool gpu_target_info(const char *level, TargetInfo *out) {
+    const GpuTarget *t = level ? gpu_target(level) : NULL;
+    if (!t || !nv_arch(level)) return false;
+    *out = (TargetInfo){.cpu = t->name,
+                        .features = "",
+                        .vector_bytes = 16,
+                        .vector_registers = 32,
+                        .l1_bytes = t->shared_sm,
+                        .l2_bytes = t->l2_bytes / t->sms,
+                        .name = t->name,
+                        .arch = "nvptx64",
+                        .label = t->name};
+    return true;
+}
+
+/// Code of a specific architecture (the a in sm_90a) runs there alone; any other also on what comes
+/// later.
+const char *nvidia_target(int capability, char machine[16]) {
+    const GpuTarget *best = NULL;
+    for (const GpuTarget *t = gpu_targets; t->name; t++) {
+        const NvArch *arch = nv_arch(t->name);
+        bool runs = arch && (arch->specific ? t->arch == capability : t->arch <= capability);
+        if (runs && (!best || t->arch > best->arch)) best = t;
+    }
+    if (!best) return NULL;
+    if (best->arch == capability)
+        snprintf(machine, 16, "%s", best->name);
+    else
+        snprintf(machine, 16, "sm_%d", capability & 0xffff);
+    return best->name;
+}
+
+static bool nothing_has(OpCode code, Elem elem) {
+    (void)code, (void)elem;
+    return false;
+}
+
+/* ---- compiling ----------------------------------------------------------------------------- */
+
+typedef struct Job {
+    Ir *ir;
+    const Op *module;
+    const CodeOptions *options;
+    DeviceCode *out;
+} Job;
+
+static const struct {
+    const char *name;
+    NvCodegen codegen;
+} codegens[] = {{"auto", NV_AUTO}, {"nvvm", NV_NVVM}, {"nvptx", NV_NVPTX}};
+
+/// The option, then TG_CODEGEN. A name that is none ends the compilation.
+static NvCodegen codegen_of(Ctx *ctx, const CodeOptions *o) {
+    const char *name = o->codegen ? o->codegen : getenv("TG_CODEGEN");
+    if (!name || !*name) return NV_AUTO;
+    for (size_t i = 0; i < sizeof codegens / sizeof *codegens; i++)
+        if (strcmp(codegens[i].name, name) == 0) return codegens[i].codegen;
+    diag(ctx, (Loc){0}, D_RUN_FAILED,
+         ctx_format(ctx, "unknown code generator '%s': there are nvvm, nvptx and auto", name));
+    ctx_leave(ctx, CTX_ERRORS);
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void release_output(void *thing) {
+    nv_output_free(thing);
+}
+
+/// In place of the PTX; without a linker the driver compiles that.
+static void link_image(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
+    tg_image *image = &out->image;
+    NvOutput *made = ctx_new(ctx, NvOutput);
+    const char *by = NULL;
+    double start = seconds();
+    ctx_defer(ctx, release_output, made);
+    NvStatus status = nv_link(image->bytes, image->size - 1, o->machine, o->driver, made, &by);
+    out->times.link = seconds() - start;
+    if (status == NV_ABSENT) return;
+    if (status == NV_NO_MEMORY) ctx_leave(ctx, CTX_NO_MEMORY);
+    if (status != NV_OK)
+        ice(ctx, (Loc){0}, "%s refuses PTX for %s: %s", by, o->machine,
+            made->log ? made->log : "no message");
+    out->times.linker = by;
+    image->kind = TG_IMAGE_CUBIN;
+    image->bytes = ctx_copy(ctx, made->data, made->bytes);
+    image->size = made->bytes;
+}
+
+static void compile(Ctx *ctx, void *arg) {
+    const Job *job = arg;
+    const CodeOptions *o = job->options;
+    NvDevice device;
+    bool linked = o->machine && nv_link_available(o->driver);
+    NvDeviceOptions options = {
+        .gpu = {.target = o->level, .check = o->check, .debug = o->debug},
+        .compile = {.codegen = codegen_of(ctx, o), .driver = linked ? 0 : o->driver},
+        .keep_llvm = o->texts & TEXT_LLVM,
+        .strip = o->strip,
+    };
+    double start = seconds();
+    NvStatus status = nv_device(job->ir, job->module, &options, &device);
+    double total = seconds() - start;
+    if (status == NV_NO_MEMORY) ctx_leave(ctx, CTX_NO_MEMORY);
+    if (status != NV_OK) {
+        diag(ctx, (Loc){0}, D_RUN_FAILED,
+             ctx_format(ctx, "%s", device.ptx.log ? device.ptx.log : "no device code"));
+        ctx_leave(ctx, CTX_ERRORS);
+    }
+    *job->out = (DeviceCode){.image = device.image,
+                             .llvm = device.llvm,
+                             .assembly = o->texts & TEXT_ASM ? device.ptx.text : NULL,
+                             .times = {.lower = total - device.ptx.generate_seconds,
+                                       .generate = device.ptx.generate_seconds,
+                                       .generator = device.ptx.nvvm ? "libNVVM" : "nvptx"}};
+    if (o->machine) link_image(ctx, o, job->out);
+}
+
+static bool nvidia_device(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out) {
+    Job job = {ir, module, options, out};
+    CtxStatus status = llvm_protect(ir_ctx(ir), compile, &job);
+    if (status != CTX_OK && status != CTX_ERRORS) ctx_leave(ir_ctx(ir), status);
+    return status == CTX_OK;
+}
+
+const Backend nvidia_backend = {.name = "nvidia",
+                                .info = gpu_target_info,
+                                .has_op = nothing_has,
+                                .device = nvidia_device,
+                                .device_has = gen_portable_has};

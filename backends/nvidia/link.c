@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// PTX to machine code in this process, by nvJitLink (dlopen), or by ptxas. Both may be of a later
+// release than the driver's own compiler, and the time they take can be told apart.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/nvidia/link.h"
+#include "backends/nvidia/search.h"
+
+typedef struct JitLink_ *JitLink;
+enum { INPUT_PTX = 2 };
+
+/* name, arguments: all return an error code, 0 for success */
+#define ENTRIES(X)                                                                                 \
+    X(nvJitLinkCreate, (JitLink *, uint32_t, const char **))                                       \
+    X(nvJitLinkDestroy, (JitLink *))                                                               \
+    X(nvJitLinkAddData, (JitLink, int, const void *, size_t, const char *))                        \
+    X(nvJitLinkComplete, (JitLink))                                                                \
+    X(nvJitLinkGetLinkedCubinSize, (JitLink, size_t *))                                            \
+    X(nvJitLinkGetLinkedCubin, (JitLink, void *))                                                  \
+    X(nvJitLinkGetErrorLogSize, (JitLink, size_t *))                                               \
+    X(nvJitLinkGetErrorLog, (JitLink, char *))                                                     \
+    X(nvJitLinkGetInfoLogSize, (JitLink, size_t *))                                                \
+    X(nvJitLinkGetInfoLog, (JitLink, char *))                                                      \
+    X(nvJitLinkVersion, (unsigned *, unsigned *))
+
+static struct {
+#define X(name, args) int(*name) args;
+    ENTRIES(X)
+#undef X
+    void *library;
+    int version; // 13000
+} linker;
+
+/* ---- the library --------------------------------------------------------------------------- */
+
+/// Takes the library if it has all entries.
+static bool load(const char *path, void *arg) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    (void)arg;
+    if (!library) return false;
+    bool all = true;
+#define X(name, args) all &= (*(void **)&linker.name = dlsym(library, #name)) != NULL;
+    ENTRIES(X)
+#undef X
+    unsigned major = 0, minor = 0;
+    if (!all || linker.nvJitLinkVersion(&major, &minor)) return dlclose(library), false;
+    linker.version = (int)(1000 * major + 10 * minor);
+    linker.library = library;
+    return true;
+}
+
+/// Where wheels of Python put it, below the root of an environment.
+static bool load_wheel(const char *root) {
+    static const char *const tails[] = {
+        "lib/python3*/site-packages/nvidia/*/lib/libnvJitLink.so.1*",
+        "lib/python3*/dist-packages/nvidia/*/lib/libnvJitLink.so.1*"};
+    for (int i = 0; root && *root && i < 2; i++) {
+        char path[4096];
+        int n = snprintf(path, sizeof path, "%s/%s", root, tails[i]);
+        const char *const patterns[] = {path, NULL};
+        if (n < (int)sizeof path && nv_search(patterns, load, NULL)) return true;
+    }
+    return false;
+}
+
+/// TG_NVJITLINK, what the process has loaded already, $CUDA_HOME, the loader's own search, wheels
+/// of Python, the usual place.
+static void find(void) {
+    static const char *const names[] = {"libnvJitLink.so.13", "libnvJitLink.so.12"};
+    static const char *const below[] = {"lib*/libnvJitLink.so.1*", NULL};
+    static const char *const usual[] = {"/usr/local/cuda*/lib*/libnvJitLink.so.1*", NULL};
+    const char *set = getenv("TG_NVJITLINK");
+    if (set && *set) {
+        load(set, NULL);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        void *there = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+        if (there) dlclose(there);
+        if (there && load(names[i], NULL)) return;
+    }
+    if (nv_search(below, load, NULL)) return;
+    for (int i = 0; i < 2; i++)
+        if (load(names[i], NULL)) return;
+    if (load_wheel(getenv("VIRTUAL_ENV")) || load_wheel(getenv("CONDA_PREFIX"))) return;
+    if (nv_search(usual, load, NULL)) return;
+    if (!load_wheel("/usr/local")) load_wheel("/usr");
+}
+
+/// Machine code of a later release of CUDA than the driver's major one is refused by it.
+static bool can_jit_link(int driver) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find);
+    return linker.library && (!driver || linker.version / 1000 <= driver / 1000);
+}
+
+/* ---- linking ------------------------------------------------------------------------------- */
+
+static char *log_of(JitLink l, int (*size)(JitLink, size_t *), int (*get)(JitLink, char *)) {
+    size_t n = 0;
+    if (size(l, &n) || n < 2) return NULL;
+    char *text = calloc(1, n + 1);
+    if (text && get(l, text)) text[0] = 0;
+    return text;
+}
+
+static NvStatus jit_link(const char *ptx, size_t bytes, const char *machine, NvOutput *out) {
+    char arch[32];
+    const char *options[] = {arch, "-O3"};
+    JitLink l = NULL;
+    snprintf(arch, sizeof arch, "-arch=%s", machine);
+    if (linker.nvJitLinkCreate(&l, 2, options)) return NV_FAILED;
+    bool ok = !linker.nvJitLinkAddData(l, INPUT_PTX, ptx, bytes, "kernel") &&
+              !linker.nvJitLinkComplete(l) && !linker.nvJitLinkGetLinkedCubinSize(l, &out->bytes);
+    NvStatus status = NV_FAILED;
+    if (ok) {
+        out->data = calloc(1, out->bytes + 1);
+        if (!out->data) status = NV_NO_MEMORY;
+        if (out->data && !linker.nvJitLinkGetLinkedCubin(l, out->data)) status = NV_OK;
+    }
+    out->log = status == NV_OK
+                   ? log_of(l, linker.nvJitLinkGetInfoLogSize, linker.nvJitLinkGetInfoLog)
+                   : log_of(l, linker.nvJitLinkGetErrorLogSize, linker.nvJitLinkGetErrorLog);
+    linker.nvJitLinkDestroy(&l);
+    return status;
+}
+
+bool nv_link_available(int driver) {
+    return can_jit_link(driver);
+}
+
+NvStatus nv_link(const char *ptx, size_t bytes, const char *machine, int driver, NvOutput *out,
+                 const char **by) {
+    *out = (NvOutput){0};
+    if (can_jit_link(driver)) {
+        *by = "nvJitLink";
+        return jit_link(ptx, bytes, machine, out);
+    }
+    NvArch arch = {.name = machine};
+    *by = "ptxas";
+    return nv_ptxas(ptx, bytes, &arch, out);
+}
