@@ -50,6 +50,22 @@ static At b_tf32(int lane, int warp, int i, int p, int q) {
     return (At){i == 0 ? lane % 4 : lane % 4 + 4, lane / 4};
 }
 
+// m8n8k4 of f64: one element of A and of B a lane.
+static At a_f64(int lane, int warp, int i, int p, int q) {
+    (void)p, (void)q, (void)warp, (void)i;
+    return (At){lane / 4, lane % 4};
+}
+
+static At b_f64(int lane, int warp, int i, int p, int q) {
+    (void)p, (void)q, (void)warp, (void)i;
+    return (At){lane % 4, lane / 4};
+}
+
+static At d_f64(int lane, int warp, int i, int p, int q) {
+    (void)p, (void)q, (void)warp;
+    return (At){lane / 4, lane % 4 * 2 + i};
+}
+
 static At a_k32(int lane, int warp, int i, int p, int q) {
     (void)p, (void)q;
     int row = i < 4 || (i >= 8 && i < 12) ? lane / 4 : lane / 4 + 8;
@@ -168,6 +184,7 @@ static const Reference references[] = {
     {"mma.m16n8k16", 32, 1, 16, 8, 16, a_k16, b_k16, d_m16n8, 0, 0},
     {"mma.m16n8k8", 32, 1, 16, 8, 8, a_tf32, b_tf32, d_m16n8, 0, 0},
     {"mma.m16n8k32", 32, 1, 16, 8, 32, a_k32, b_k32, d_m16n8, 0, 0},
+    {"mma.m8n8k4", 32, 1, 8, 8, 4, a_f64, b_f64, d_f64, 0, 0},
     {"mfma.32x32x8", 64, 1, 32, 32, 8, mfma_a, mfma_b, mfma_d32, 32, 4},
     {"mfma.16x16x16", 64, 1, 16, 16, 16, mfma_a, mfma_b, mfma_d16, 16, 4},
     {"mfma.32x32x8.i8", 64, 1, 32, 32, 8, mfma_a, mfma_b, mfma_d32, 32, 4},
