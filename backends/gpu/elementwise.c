@@ -15,35 +15,44 @@ static int same_operands(LLVMValueRef *const *args, int n, int r) {
     return -1;
 }
 
-typedef LLVMValueRef Lane(GpuFn *f, const Op *op, LLVMValueRef *args);
+/// What the registers without their repetitions become: args is [operand][register].
+typedef void Lanes(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out);
 
-static void map_lanes(GpuFn *f, Op *op, Lane *lane) {
-    LLVMValueRef *args[MAX_OPERANDS], *out = gpu_new_block(f, result(op, 0));
-    int n = op->n_operands;
-    for (int i = 0; i < n; i++) args[i] = gpu_block(f, operand(op, i));
-    for (int r = 0; r < gpu_registers(result(op, 0)->type); r++) {
-        LLVMValueRef x[MAX_OPERANDS];
-        int q = same_operands(args, n, r);
-        for (int i = 0; i < n; i++) x[i] = args[i][r];
-        out[r] = q >= 0 ? out[q] : lane(f, op, x);
+static void map_lanes(GpuFn *f, Op *op, Lanes *lanes) {
+    LLVMValueRef *args[MAX_OPERANDS], *few[MAX_OPERANDS];
+    LLVMValueRef *out = gpu_new_block(f, result(op, 0));
+    int n = op->n_operands, registers = (int)gpu_registers(result(op, 0)->type), count = 0;
+    int *where = ctx_array(f->ctx, int, registers);
+    LLVMValueRef *made = ctx_array(f->ctx, LLVMValueRef, registers);
+    for (int i = 0; i < n; i++) {
+        args[i] = gpu_block(f, operand(op, i));
+        few[i] = ctx_array(f->ctx, LLVMValueRef, registers);
     }
+    for (int r = 0; r < registers; r++) {
+        int q = same_operands(args, n, r);
+        where[r] = q >= 0 ? where[q] : count++;
+        for (int i = 0; i < n; i++) few[i][where[r]] = args[i][r];
+    }
+    lanes(f, op, count, few, made);
+    for (int r = 0; r < registers; r++) out[r] = made[where[r]];
 }
 
-static LLVMValueRef compute(GpuFn *f, const Op *op, LLVMValueRef *args) {
-    return gen_elementwise(f->g, op->code, operand(op, 0)->type->elem, args);
+static void compute(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
+    gen_elementwise_all(f->g, op->code, operand(op, 0)->type->elem, n, args, out);
 }
 
-static LLVMValueRef cast(GpuFn *f, const Op *op, LLVMValueRef *args) {
-    return gen_cast(f->g, operand(op, 0)->type->elem, result(op, 0)->type->elem, args[0]);
+static void cast(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
+    gen_cast_all(f->g, operand(op, 0)->type->elem, result(op, 0)->type->elem, n, args[0], out);
 }
 
-static LLVMValueRef bitcast(GpuFn *f, const Op *op, LLVMValueRef *args) {
-    return gen_bitcast(f->g, operand(op, 0)->type->elem, result(op, 0)->type->elem, args[0]);
+static void bitcast(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
+    Elem from = operand(op, 0)->type->elem, to = result(op, 0)->type->elem;
+    for (int r = 0; r < n; r++) out[r] = gen_bitcast(f->g, from, to, args[0][r]);
 }
 
-static LLVMValueRef choose(GpuFn *f, const Op *op, LLVMValueRef *args) {
+static void choose(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
     (void)op;
-    return gen_select(f->g, args[0], args[1], args[2]);
+    for (int r = 0; r < n; r++) out[r] = gen_select(f->g, args[0][r], args[1][r], args[2][r]);
 }
 
 void gpu_lower_elementwise(GpuFn *f, Op *op) {
