@@ -80,5 +80,12 @@ const Pass *const gpu_pipeline[] = {
     RUN(CSE),
     RUN(LICM),
     RUN(OUTLINE),
+    // The matrix instructions fix the layouts of their operands, these those of the rest.
+    RUN(SELECT),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(LAYOUTS),
+    RUN(CSE),
+    RUN(GPU_VERIFY),
 };
 const int gpu_pipeline_length = sizeof gpu_pipeline / sizeof *gpu_pipeline;

@@ -44,4 +44,24 @@ static inline int gpu_lane_bits(const GpuTarget *t) {
     return __builtin_ctz((unsigned)t->lanes);
 }
 
+/* ---- matrix units (unit.c) ----------------------------------------------------------------- */
+
+/// A row of units.def.
+typedef struct GpuUnit {
+    const char *name; // "mma.m16n8k16.f16"; its fragments are those of "mma.m16n8k16"
+    int m, n, k;
+    Elem a, b, sum;
+    const char *precision; // of a dot of f32; "" for all others
+    int arch, features;    // that it needs
+    double rate;           // share of GpuTarget.unit_cycle
+} GpuUnit;
+
+/// The row named by attribute `unit` of a dot; NULL: it is multiplied by fma.
+const GpuUnit *gpu_unit_of(const Op *dot);
+/// The row for a product of these elements, extents and precision (NULL: ieee), or NULL.
+const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
+                            const char *precision);
+/// The layout of one operand of the instruction.
+const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role);
+
 #endif

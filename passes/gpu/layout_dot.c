@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Layouts of the operands and results of products.
+//
+// The warps of a CTA form a grid over the result, rows x columns. An operand is spread over the
+// warps of its own dimension and copied in those of the other.
+#include "passes/gpu/layouts.h"
+
+#include "passes/util.h"
+
+#include <string.h>
+
+enum { MAX_DEPTH = 64 };
+
+/// How many warps (as bits) along rows and columns; the rest compute copies.
+typedef struct WarpGrid {
+    int m, n, copies;
+} WarpGrid;
+
+static int log2_floor(int64_t x) {
+    return x > 1 ? 63 - __builtin_clzll((uint64_t)x) : 0;
+}
+
+/// Rows of the result are joined with each other soon after: by a reduction along a row, or as the
+/// left operand of another product. Then a warp should have whole rows.
+static bool wants_rows(const Value *v, int depth) {
+    if (depth == 0) return false;
+    for_each_use(u, v) {
+        const Op *op = u->user;
+        if (op->code == OP_REDUCE && op_int(op, "axis", 0) == 1) return true;
+        if (op->code == OP_DOT && u->index == 0) return true;
+        bool same = op->n_results == 1 && result(op, 0)->type->rank == 2 &&
+                    (op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_SELECT);
+        if (same && wants_rows(result(op, 0), depth - 1)) return true;
+    }
+    return false;
+}
+
+/// v is computed lane by lane from the result of a product: its rows are whole there.
+static bool has_rows(const Value *v, int depth) {
+    const Op *op = v->def;
+    if (!op || depth == 0) return false;
+    if (op->code == OP_DOT) return true;
+    if (!op_has(op, ELEMENTWISE) && op->code != OP_CAST && op->code != OP_SELECT) return false;
+    for (int i = 0; i < op->n_operands; i++)
+        if (has_rows(operand(op, i), depth - 1)) return true;
+    return false;
+}
+
+static bool keeps_rows(const Op *dot) {
+    return wants_rows(result(dot, 0), MAX_DEPTH) || has_rows(operand(dot, 0), MAX_DEPTH);
+}
+
+/// Of the grids with as few copies as possible the one whose warps have the squarest part: it
+/// reads least of the operands.
+static WarpGrid warp_grid(int bits, int64_t tiles_m, int64_t tiles_n, int64_t m, int64_t n,
+                          bool rows) {
+    WarpGrid best = {0, 0, bits};
+    int64_t least = INT64_MAX;
+    for (int wm = 0; wm <= bits && (wm == 0 || (int64_t)1 << wm <= tiles_m); wm++) {
+        int room = log2_floor(tiles_n), wn = bits - wm < room ? bits - wm : room;
+        int64_t read = (m >> wm) + (n >> wn);
+        int copies = bits - wm - wn;
+        if (rows) read = wn;
+        if (copies > best.copies || (copies == best.copies && read >= least)) continue;
+        best = (WarpGrid){wm, wn, copies};
+        least = read;
+    }
+    return best;
+}
+
+/// The layout with the warps of tiles (bits of each dimension) in the place they have in the grid:
+/// columns lowest, then rows, then copies. Dimension `own` of l has warps, the other one not.
+static const Layout *over_grid(Ctx *ctx, const Layout *l, int before, int after) {
+    Layout r = *l;
+    int first = layout_first(l, LEVEL_WARP), own = l->bits[LEVEL_WARP];
+    memset(r.col + first, 0, sizeof r.col - (size_t)first * sizeof *r.col);
+    for (int i = 0; i < own; i++) r.col[first + before + i] = l->col[first + i];
+    r.bits[LEVEL_WARP] = (uint8_t)(before + own + after);
+    return layout_unique(ctx, &r);
+}
+
+static DotLayouts unit_layouts(Layouts *s, const Op *op, const GpuUnit *unit) {
+    const Type *a = operand(op, 0)->type, *b = operand(op, 1)->type, *d = result(op, 0)->type;
+    int64_t m = d->extents[0], n = d->extents[1];
+    int64_t tiles_m = (m + unit->m - 1) / unit->m, tiles_n = (n + unit->n - 1) / unit->n;
+    WarpGrid g = warp_grid(s->warp_bits, tiles_m, tiles_n, m, n, keeps_rows(op));
+    int rows[] = {1 << g.m, 1}, columns[] = {1, 1 << g.n}, both[] = {1 << g.m, 1 << g.n};
+    const Layout *la = layout_tile(s->ctx, gpu_fragment(s->ctx, unit, FRAG_A), a->extents, rows);
+    const Layout *lb = layout_tile(s->ctx, gpu_fragment(s->ctx, unit, FRAG_B), b->extents, columns);
+    const Layout *ld = layout_tile(s->ctx, gpu_fragment(s->ctx, unit, FRAG_D), d->extents, both);
+    return (DotLayouts){over_grid(s->ctx, la, g.n, g.copies),
+                        over_grid(s->ctx, lb, 0, g.m + g.copies),
+                        over_grid(s->ctx, ld, 0, g.copies)};
+}
+
+/// Adds a bit of a level: the next one of dimension d, or a copy where that is full.
+static void deal(Layout *l, int *at, int *room, int d) {
+    l->col[(*at)++] = room[d] ? bit(l->log2[d]) << (d ? 0 : 32) : 0;
+    l->log2[d] += room[d] != 0;
+    room[d] -= room[d] != 0;
+}
+
+/// For fma: each thread has 4 x 4 elements next to each other, a warp 16 x 32; smaller blocks are
+/// dealt out as far as they go.
+static const Layout *fma_layout(Layouts *s, const Type *d, bool rows) {
+    static const uint8_t dims[] = {1, 1, 0, 0, 1, 1, 1, 0, 0}; // 4 registers, 5 lanes
+    int64_t m = d->extents[0], n = d->extents[1];
+    int room[2] = {log2_floor(2 * m - 1), log2_floor(2 * n - 1)}, at = 0;
+    Layout l = {.rank = 2, .odd = {1, 1}};
+    for (int i = 0; i < 4; i++)
+        if (room[dims[i]]) deal(&l, &at, room, dims[i]);
+    l.bits[LEVEL_REG] = (uint8_t)at;
+    for (int i = 0; i < s->lane_bits; i++) {
+        int want = dims[4 + i % 5];
+        deal(&l, &at, room, room[want] ? want : !want);
+    }
+    l.bits[LEVEL_LANE] = (uint8_t)s->lane_bits;
+    for (int i = 0; i < 2; i++) l.extents[i] = (int64_t)1 << l.log2[i];
+    for (int j = 0; j < at; j++) // rows stand above the bits of the columns
+        l.col[j] = (l.col[j] & low_bits(32)) | l.col[j] >> 32 << l.log2[1];
+    const Layout *atom = layout_unique(s->ctx, &l);
+    int64_t tiles_m = (m + l.extents[0] - 1) / l.extents[0];
+    int64_t tiles_n = (n + l.extents[1] - 1) / l.extents[1];
+    WarpGrid g = warp_grid(s->warp_bits, tiles_m, tiles_n, m, n, rows);
+    int both[] = {1 << g.m, 1 << g.n};
+    return over_grid(s->ctx, layout_tile(s->ctx, atom, d->extents, both), 0, g.copies);
+}
+
+DotLayouts dot_layouts(Layouts *s, const Op *op) {
+    const GpuUnit *unit = gpu_unit_of(op);
+    if (unit) return unit_layouts(s, op, unit);
+    return (DotLayouts){NULL, NULL, fma_layout(s, result(op, 0)->type, keeps_rows(op))};
+}

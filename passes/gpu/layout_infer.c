@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Natural layouts: what each op makes of the layouts of its operands, up to a fixed point over
+// loops.
+#include "passes/gpu/layouts.h"
+
+#include "passes/util.h"
+
+enum { MAX_ROUNDS = 16 };
+#define DOT_WEIGHT 1e15
+
+Natural natural_of(const Layouts *s, const Value *v) {
+    const Natural *n = map_get(&s->natural, v);
+    return n ? *n : (Natural){NULL, 0};
+}
+
+static void set(Layouts *s, Value *v, Natural n) {
+    Natural *known = map_get(&s->natural, v);
+    if (!v->type->rank || !ty_is_block(v->type) || !n.layout) return;
+    if (known && known->layout == n.layout && known->weight >= n.weight) return;
+    if (!known) {
+        known = ctx_new(s->ctx, Natural);
+        map_set(s->ctx, &s->natural, v, known);
+    }
+    s->changed |= known->layout != n.layout;
+    *known = n;
+}
+
+/// The heaviest of the operands from `first` on that have the first one's extents.
+static Natural heaviest(const Layouts *s, const Op *op, int first) {
+    Natural best = {NULL, 0};
+    for (int i = first; i < op->n_operands; i++) {
+        Natural n = natural_of(s, operand(op, i));
+        if (n.layout && (!best.layout || n.weight > best.weight)) best = n;
+    }
+    return best;
+}
+
+static Natural or_default(Layouts *s, Natural n, const Type *type) {
+    return n.layout ? n : (Natural){default_layout(s, type), 0};
+}
+
+bool is_free(const Op *op) {
+    switch (op->code) {
+    case OP_CONST:
+    case OP_IOTA:
+    case OP_BROADCAST:
+    case OP_PERMUTE:
+    case OP_RESHAPE:
+    case OP_CAST:
+    case OP_BITCAST:
+    case OP_SELECT:
+    case OP_LIVE: return true;
+    default: return op_has(op, ELEMENTWISE);
+    }
+}
+
+/* ---- shapes -------------------------------------------------------------------------------- */
+
+static const int *ints(const Attr *a, int *out) {
+    for (int i = 0; i < a->n; i++) out[i] = (int)a->ints[i];
+    return out;
+}
+
+/// l with the extents of `type`: parts along a dimension are registers of their own.
+static const Layout *resized(Layouts *s, const Layout *l, const Type *type) {
+    int64_t unit;
+    for (int d = 0; d < type->rank; d++)
+        if (l->extents[d] != type->extents[d])
+            l = layout_extend(s->ctx, l, d, type->extents[d], &unit);
+    return l;
+}
+
+static Natural shaped(Layouts *s, const Op *op) {
+    Natural n = natural_of(s, operand(op, 0));
+    const Type *to = result(op, 0)->type;
+    int perm[MAX_RANK];
+    if (!n.layout) return n;
+    if (op->code == OP_PERMUTE)
+        n.layout = layout_permute(s->ctx, n.layout, ints(op_attr(op, "perm"), perm));
+    else if (op->code == OP_RESHAPE)
+        n.layout = layout_reshape(s->ctx, n.layout, to->rank, to->extents);
+    else
+        n.layout = resized(s, n.layout, to);
+    return n;
+}
+
+static const Layout *without_axis(Layouts *s, const Op *op, const Layout *l) {
+    return layout_slice(s->ctx, l, (int)op_int(op, "axis", 0), false);
+}
+
+/// What operand 0 of a broadcast must be in: the dimensions it repeats along are sliced away.
+static const Layout *narrowed(Layouts *s, const Op *op, const Layout *l) {
+    const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
+    for (int d = 0; d < from->rank; d++)
+        if (from->extents[d] != to->extents[d]) l = layout_slice(s->ctx, l, d, true);
+    return l;
+}
+
+const Layout *operand_layout(Layouts *s, const Op *op, int i, const Layout *l) {
+    const Type *from = operand(op, i)->type;
+    int64_t unit;
+    int perm[MAX_RANK], inverse[MAX_RANK];
+    if (!ty_is_block(from) || !from->rank) return NULL;
+    switch (op->code) {
+    case OP_BROADCAST: return narrowed(s, op, l);
+    case OP_RESHAPE: return layout_reshape(s->ctx, l, from->rank, from->extents);
+    case OP_PERMUTE:
+        ints(op_attr(op, "perm"), perm);
+        for (int d = 0; d < from->rank; d++) inverse[perm[d]] = d;
+        return layout_permute(s->ctx, l, inverse);
+    case OP_SLICE: return resized(s, l, from);
+    case OP_CONCAT: {
+        int d = (int)op_int(op, "axis", 0);
+        return layout_extend(s->ctx, l, d, from->extents[d], &unit);
+    }
+    case OP_LOAD:
+    case OP_LIVE:
+    case OP_ATOMIC:
+    case OP_STORE: {
+        Access a = access_of(op);
+        bool whole =
+            operand(op, i) == a.value || (op->code == OP_ATOMIC && i == 2 && a.first[0] > 2);
+        return whole ? l : picks_layout(s->ctx, op, l);
+    }
+    default: return l;
+    }
+}
+
+/* ---- ops ----------------------------------------------------------------------------------- */
+
+static void infer_region(Layouts *s, Region *r);
+
+/// The value that flows around a loop has the layout in which an iteration leaves it.
+static void infer_loop(Layouts *s, Op *op) {
+    int body = op->code == OP_WHILE, first = loop_first_init(op);
+    for (int i = 0; i < op->n_results; i++) {
+        Natural next = natural_of(s, operand(terminator(op->regions[body]), i));
+        Natural init = natural_of(s, operand(op, first + i));
+        Natural n = next.layout ? next : init;
+        for (int r = 0; r <= body; r++) set(s, loop_arg(op, r, i), n);
+        set(s, result(op, i), n);
+    }
+    for (int r = 0; r < op->n_regions; r++) infer_region(s, op->regions[r]);
+}
+
+static void infer_if(Layouts *s, Op *op) {
+    for (int r = 0; r < 2; r++) infer_region(s, op->regions[r]);
+    for (int i = 0; i < op->n_results; i++) {
+        Natural x = natural_of(s, operand(terminator(op->regions[0]), i));
+        Natural y = natural_of(s, operand(terminator(op->regions[1]), i));
+        set(s, result(op, i), y.weight > x.weight || !x.layout ? y : x);
+    }
+}
+
+static double block_bytes(const Type *t) {
+    return (double)ty_count(t) * elem_info[t->elem].bits / 8;
+}
+
+static Natural infer_access(Layouts *s, const Op *op) {
+    const Type *t = result(op, 0)->type;
+    if (!t->rank) return (Natural){NULL, 0};
+    Natural value = op->code == OP_ATOMIC ? natural_of(s, operand(op, 1)) : (Natural){NULL, 0};
+    return value.layout ? value : (Natural){access_layout(s, op), block_bytes(t)};
+}
+
+/// Ops on whole blocks: all operands are in one layout.
+static Natural infer_whole(Layouts *s, const Op *op) {
+    Natural n = or_default(s, heaviest(s, op, 0), operand(op, 0)->type);
+    if (op->code == OP_REDUCE) n.layout = without_axis(s, op, n.layout);
+    return n;
+}
+
+static Natural infer_result(Layouts *s, Op *op) {
+    switch (op->code) {
+    case OP_LOAD:
+    case OP_ATOMIC: return infer_access(s, op);
+    case OP_DOT: return (Natural){dot_layouts(s, op).d, DOT_WEIGHT};
+    case OP_REDUCE:
+        if (operand(op, 0)->type->rank == 1) return (Natural){NULL, 0};
+        return infer_whole(s, op);
+    case OP_SCAN:
+    case OP_SORT: return infer_whole(s, op);
+    case OP_GATHER: return or_default(s, natural_of(s, operand(op, 1)), result(op, 0)->type);
+    case OP_HISTOGRAM: return (Natural){default_layout(s, result(op, 0)->type), 0};
+    case OP_PERMUTE:
+    case OP_RESHAPE: return shaped(s, op);
+    case OP_SLICE: return or_default(s, shaped(s, op), result(op, 0)->type);
+    case OP_CONCAT: return or_default(s, shaped(s, op), result(op, 0)->type);
+    case OP_BROADCAST: return (Natural){NULL, 0};
+    default: return is_free(op) && op->code != OP_LIVE ? heaviest(s, op, 0) : (Natural){NULL, 0};
+    }
+}
+
+static void infer_region(Layouts *s, Region *r) {
+    for_each_op(op, r) {
+        if (op_is_loop(op))
+            infer_loop(s, op);
+        else if (op->code == OP_IF)
+            infer_if(s, op);
+        else
+            for (int i = 0; i < op->n_results; i++)
+                if (result(op, i)->type->rank) set(s, result(op, i), infer_result(s, op));
+    }
+}
+
+static void fixed_point(Layouts *s) {
+    int rounds = 0;
+    do {
+        s->changed = false;
+        infer_region(s, s->device->regions[0]);
+    } while (s->changed && ++rounds < MAX_ROUNDS);
+}
+
+/// What a loop or branch yields has a place of its own, also where nothing argues for one.
+static void settle(Op *op, void *arg) {
+    Layouts *s = arg;
+    if (!op_is_loop(op) && op->code != OP_IF) return;
+    for (int i = 0; i < op->n_results; i++) {
+        const Type *t = result(op, i)->type;
+        Natural n = natural_of(s, result(op, i));
+        if (!t->rank || n.layout) continue;
+        n.layout = default_layout(s, t);
+        set(s, result(op, i), n);
+        for (int r = 0; op_is_loop(op) && r <= (op->code == OP_WHILE); r++)
+            set(s, loop_arg(op, r, i), n);
+    }
+}
+
+void infer_layouts(Layouts *s) {
+    fixed_point(s);
+    op_walk_post(s->device, settle, s);
+    fixed_point(s);
+    // A value in a loop may have got its layout after the loop was looked at for the last time.
+    op_walk_post(s->device, settle, s);
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// layouts: where each element of each block of a device lives.
+//
+//   %x = load %a ... : f16<64x32>; %d = dot %x, %y, %c [unit="mma.m16n8k16.f16"] : f32<64x64>
+//   -> %x = load ... : f16[64x32; reg ...]
+//      %u = convert %x : f16[64x32; ... tiles of A ...]
+//      %d = dot %u, ... : f32[64x64; ... tiles of D ...]
+//
+// layout_infer.c finds the natural layouts. Then one walk rewrites: an op gets its natural layout,
+// and asks for each operand in the layout that it needs. A lazy value is computed there and then,
+// by copying what computes it. A value with another layout is converted, or computed again from
+// its loads where that is cheaper. What nobody asks for is dead.
+#include "passes/gpu/layouts.h"
+
+#include "passes/passes.h"
+#include "passes/util.h"
+
+#define NEVER 1e30
+enum { CHEAP = 10, MAX_DEPTH = 24, TRANSCENDENTAL = 16 };
+
+/// A value in another layout.
+typedef struct Made {
+    const Layout *layout;
+    Value *value;
+    struct Made *next;
+} Made;
+
+/* ---- costs --------------------------------------------------------------------------------- */
+
+/// Instructions for one register of the result, roughly.
+static double op_weight(const Op *op) {
+    switch (op->code) {
+    case OP_CONST:
+    case OP_IOTA:
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE: return 0;
+    case OP_DIV:
+    case OP_REM:
+    case OP_SQRT: return TRANSCENDENTAL;
+    case OP_LIVE: return 2;
+    default: return op->code >= OP_RSQRT && op->code <= OP_LDEXP ? TRANSCENDENTAL : 1;
+    }
+}
+
+/// Instructions an element of a lazy value takes.
+static double lazy_weight(const Layouts *s, const Value *v, int depth) {
+    if (!v->def || !v->type->rank || natural_of(s, v).layout) return 0;
+    if (depth == 0) return CHEAP + 1;
+    double sum = op_weight(v->def);
+    for (int i = 0; i < v->def->n_operands && sum <= CHEAP; i++)
+        sum += lazy_weight(s, operand(v->def, i), depth - 1);
+    return sum;
+}
+
+/// The value is there, or can be made by renaming registers.
+static double convert_slots(const Value *v, const Layout *from, const Layout *to) {
+    if (from == to) return 0;
+    int bits = elem_info[v->type->elem].bits;
+    return layout_convert(from, to, bits < 8 ? 8 : bits).cost;
+}
+
+static double cost_in(Layouts *s, const Value *v, const Layout *l, int depth);
+
+/// What computing op's result anew in l costs beyond what it saves.
+static double again_cost(Layouts *s, const Op *op, const Layout *l, int depth) {
+    const Value *v = result(op, 0);
+    const Layout *natural = natural_of(s, v).layout;
+    bool moves = natural && value_has_one_use(v); // the old one is not needed any more
+    double sum = op_weight(op) * (double)layout_registers(l);
+    if (moves) sum -= op_weight(op) * (double)layout_registers(natural);
+    if (op->code == OP_LOAD && s->fixed_loads) return NEVER;
+    if (op->code == OP_LOAD) sum += access_cost(op, l) - (moves ? access_cost(op, natural) : 0);
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *x = operand(op, i);
+        if (!ty_is_block(x->type) || !x->type->rank) continue;
+        const Layout *lx = operand_layout(s, op, i, l);
+        if (!lx) return NEVER;
+        sum += cost_in(s, x, lx, depth - 1);
+    }
+    return sum;
+}
+
+static bool can_be_again(const Op *op, int depth) {
+    return op && depth > 0 && op->n_results == 1 && (is_free(op) || op->code == OP_LOAD);
+}
+
+static double cost_in(Layouts *s, const Value *v, const Layout *l, int depth) {
+    Natural n = natural_of(s, v);
+    if (n.layout == l || !v->type->rank) return 0;
+    double best = n.layout ? convert_slots(v, n.layout, l) : NEVER;
+    if (best > 0 && can_be_again(v->def, depth)) {
+        double again = again_cost(s, v->def, l, depth);
+        if (again < best) best = again;
+    }
+    return best;
+}
+
+/* ---- making values ------------------------------------------------------------------------- */
+
+/// Where something may stand that is made of v for `user`: in v's region, as late as possible.
+static Op *latest_place(const Value *v, Op *user) {
+    const Region *home = v->def ? v->def->parent : v->region;
+    Op *at = user;
+    while (at->parent != home) at = at->parent->parent;
+    return at;
+}
+
+static bool dominates(const Value *v, const Op *user) {
+    const Op *at = user;
+    const Region *home = v->def->parent;
+    while (at->parent != home) {
+        if (at->parent->parent->code == OP_DEVICE) return false;
+        at = at->parent->parent;
+    }
+    return op_before(v->def, at);
+}
+
+static Value *find_made(Layouts *s, const Value *v, const Layout *l, const Op *user, bool here) {
+    for (const Made *m = map_get(&s->made, v); m; m = m->next)
+        if (m->layout == l && dominates(m->value, user) &&
+            (!here || m->value->def->parent == user->parent))
+            return m->value;
+    return NULL;
+}
+
+static void add_made(Layouts *s, const Value *v, const Layout *l, Value *value) {
+    Made *m = ctx_new(s->ctx, Made);
+    *m = (Made){l, value, map_get(&s->made, v)};
+    map_set(s->ctx, &s->made, v, m);
+}
+
+static Value *need(Layouts *s, Value *v, const Layout *l, Op *user);
+
+/// A copy of the op that computes v, with the result in l, before `at`.
+static Value *again(Layouts *s, Value *v, const Layout *l, Op *at) {
+    Op *op = v->def;
+    Value **in = ctx_array(s->ctx, Value *, op->n_operands + 1);
+    for (int i = 0; i < op->n_operands; i++) {
+        in[i] = operand(op, i);
+        if (!ty_is_block(in[i]->type) || !in[i]->type->rank) continue;
+        const Layout *lx = operand_layout(s, op, i, l);
+        if (!lx) lx = natural_of(s, in[i]).layout; // a reshape that moves elements
+        in[i] = need(s, in[i], lx ? lx : default_layout(s, in[i]->type), at);
+    }
+    Builder b = build_before(s->ir, at);
+    b.loc = op->loc;
+    const Type *type = ty_laid(s->ir, v->type->elem, l);
+    Op *copy = build_op(&b, op->code, op->n_operands, in, 1, &type, 0);
+    for (int i = 0; i < op->n_attrs; i++)
+        op_set_attr(s->ir, copy, op->attrs[i].name, op->attrs[i].value);
+    result(copy, 0)->name = v->name;
+    return result(copy, 0);
+}
+
+static Value *convert(Layouts *s, Value *v, const Layout *l, Op *at) {
+    Builder b = build_before(s->ir, at);
+    const Type *type = ty_laid(s->ir, v->type->elem, l);
+    return result(build_op(&b, OP_CONVERT, 1, &v, 1, &type, 0), 0);
+}
+
+/// v in layout l, for use by `user`.
+static Value *need(Layouts *s, Value *v, const Layout *l, Op *user) {
+    if (!ty_is_block(v->type) || !v->type->rank || v->type->layout == l) return v;
+    const Layout *natural = natural_of(s, v).layout;
+    bool cheap = !natural && lazy_weight(s, v, MAX_DEPTH) <= CHEAP;
+    Value *made = find_made(s, v, l, user, cheap);
+    if (made) return made;
+    double move = natural ? convert_slots(v, natural, l) : NEVER;
+    bool anew = !natural || (move > 0 && can_be_again(v->def, MAX_DEPTH) &&
+                             again_cost(s, v->def, l, MAX_DEPTH) < move);
+    // Loads must not move; what is cheap is made where it is used, to live shortly.
+    Op *at = cheap ? user : anew && v->def ? v->def->next : latest_place(v, user);
+    Value *out = anew ? again(s, v, l, at) : convert(s, v, l, at);
+    add_made(s, v, l, out);
+    return out;
+}
+
+static void need_operand(Layouts *s, Op *op, int i, const Layout *l) {
+    Value *v = operand(op, i);
+    if (ty_is_block(v->type) && v->type->rank) op_set_operand(op, i, need(s, v, l, op));
+}
+
+/// In its own layout, or in the one of blocks nobody decides on.
+static void need_any(Layouts *s, Op *op, int i) {
+    Natural n = natural_of(s, operand(op, i));
+    const Type *t = operand(op, i)->type;
+    if (ty_is_block(t) && t->rank)
+        need_operand(s, op, i, n.layout ? n.layout : default_layout(s, t));
+}
+
+static void lay(Layouts *s, Value *v, const Layout *l) {
+    if (ty_is_block(v->type) && v->type->rank) v->type = ty_laid(s->ir, v->type->elem, l);
+}
+
+/* ---- ops ----------------------------------------------------------------------------------- */
+
+static void visit_region(Layouts *s, Region *r);
+
+static void visit_loop(Layouts *s, Op *op) {
+    int body = op->code == OP_WHILE, first = loop_first_init(op);
+    for (int i = 0; i < op->n_results; i++) {
+        const Layout *l = natural_of(s, result(op, i)).layout;
+        if (!result(op, i)->type->rank) continue;
+        need_operand(s, op, first + i, l);
+        for (int r = 0; r <= body; r++) lay(s, loop_arg(op, r, i), l);
+    }
+    for (int r = 0; r < op->n_regions; r++) visit_region(s, op->regions[r]);
+    for (int i = 0; i < op->n_results; i++) {
+        const Layout *l = natural_of(s, result(op, i)).layout;
+        if (l) need_operand(s, terminator(op->regions[body]), i, l);
+        lay(s, result(op, i), l);
+    }
+}
+
+static void visit_if(Layouts *s, Op *op) {
+    for (int r = 0; r < 2; r++) {
+        visit_region(s, op->regions[r]);
+        for (int i = 0; i < op->n_results; i++) {
+            const Layout *l = natural_of(s, result(op, i)).layout;
+            if (l) need_operand(s, terminator(op->regions[r]), i, l);
+        }
+    }
+    for (int i = 0; i < op->n_results; i++)
+        lay(s, result(op, i), natural_of(s, result(op, i)).layout);
+}
+
+/// Either as the value comes, or in the layout in which memory is walked best.
+static void visit_store(Layouts *s, Op *op) {
+    Value *v = operand(op, 1);
+    Access a = access_of(op);
+    const Layout *natural = natural_of(s, v).layout, *best = natural;
+    if (a.rank) {
+        const Layout *walked = access_layout(s, op);
+        if (!natural ||
+            access_cost(op, walked) + cost_in(s, v, walked, MAX_DEPTH) < access_cost(op, natural))
+            best = walked;
+    }
+    for (int i = 1; i < op->n_operands; i++)
+        if (ty_is_block(operand(op, i)->type) && operand(op, i)->type->rank)
+            need_operand(s, op, i, operand_layout(s, op, i, best));
+}
+
+static void visit_dot(Layouts *s, Op *op) {
+    DotLayouts d = dot_layouts(s, op);
+    const Layout *wanted[] = {d.a, d.b, d.d};
+    for (int i = 0; i < op->n_operands; i++) {
+        s->fixed_loads = i < 2; // they will be copies to shared memory, which are asynchronous
+        if (wanted[i])
+            need_operand(s, op, i, wanted[i]);
+        else
+            need_any(s, op, i);
+    }
+    s->fixed_loads = false;
+    lay(s, result(op, 0), d.d);
+}
+
+/// All operands in one layout; the results as inferred.
+static void visit_whole(Layouts *s, Op *op) {
+    const Layout *l = NULL;
+    double most = -1;
+    for (int i = 0; i < op->n_operands; i++) {
+        Natural n = natural_of(s, operand(op, i));
+        if (n.layout && n.weight > most) {
+            l = n.layout;
+            most = n.weight;
+        }
+    }
+    if (!l) l = default_layout(s, operand(op, 0)->type);
+    for (int i = 0; i < op->n_operands; i++) need_operand(s, op, i, l);
+    for (int i = 0; i < op->n_results; i++)
+        lay(s, result(op, i),
+            op->code == OP_REDUCE && result(op, i)->type->rank
+                ? layout_slice(s->ctx, l, (int)op_int(op, "axis", 0), false)
+                : l);
+}
+
+static void visit_gather(Layouts *s, Op *op) {
+    const Layout *l = natural_of(s, result(op, 0)).layout;
+    need_any(s, op, 0);
+    need_operand(s, op, 1, l);
+    lay(s, result(op, 0), l);
+}
+
+/// Ops whose operands follow from the layout of the result.
+static void visit_mapped(Layouts *s, Op *op, const Layout *l) {
+    for (int i = 0; i < op->n_operands; i++) {
+        Value *v = operand(op, i);
+        if (!ty_is_block(v->type) || !v->type->rank) continue;
+        const Layout *lx = operand_layout(s, op, i, l);
+        // Slices and concatenations may take parts of any layout.
+        bool part = op->code == OP_SLICE || op->code == OP_CONCAT || !lx;
+        if (part && (op->code != OP_CONCAT || !lx)) lx = natural_of(s, v).layout;
+        need_operand(s, op, i, lx ? lx : default_layout(s, v->type));
+    }
+    lay(s, result(op, 0), l);
+}
+
+static void visit_op(Layouts *s, Op *op) {
+    switch (op->code) {
+    case OP_FOR:
+    case OP_WHILE: visit_loop(s, op); return;
+    case OP_IF: visit_if(s, op); return;
+    case OP_YIELD: return;
+    case OP_STORE: visit_store(s, op); return;
+    case OP_DOT: visit_dot(s, op); return;
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_SORT: visit_whole(s, op); return;
+    case OP_GATHER: visit_gather(s, op); return;
+    default: break;
+    }
+    const Layout *l = op->n_results ? natural_of(s, result(op, 0)).layout : NULL;
+    if (op->code == OP_HISTOGRAM || !op->n_results) { // histogram, assert, print
+        need_any(s, op, 0);
+        for (int i = 1; i < op->n_operands; i++)
+            if (op->code == OP_HISTOGRAM)
+                need_operand(s, op, i, operand(op, 0)->type->layout);
+            else
+                need_any(s, op, i);
+        if (l) lay(s, result(op, 0), l);
+    } else if (l) {
+        visit_mapped(s, op, l);
+    } else if (!is_free(op) || !result(op, 0)->type->rank) {
+        for (int i = 0; i < op->n_operands; i++) need_any(s, op, i);
+    }
+}
+
+static void visit_region(Layouts *s, Region *r) {
+    for_each_op_safe(op, r) visit_op(s, op);
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+static void lay_out(PassEnv *env, Op *device) {
+    Layouts *s = ctx_new(ir_ctx(env->ir), Layouts);
+    int warps = choose_warps(env, device);
+    *s = (Layouts){.env = env,
+                   .ir = env->ir,
+                   .ctx = ir_ctx(env->ir),
+                   .device = device,
+                   .lane_bits = gpu_lane_bits(env->gpu),
+                   .warp_bits = __builtin_ctz((unsigned)warps)};
+    op_set_attr(env->ir, device, "warps", at_int(env->ir, warps));
+    infer_layouts(s);
+    visit_region(s, device->regions[0]);
+}
+
+void pass_layouts(PassEnv *env, Op *module) {
+    if (!env->gpu) return;
+    for_each_op(op, module->regions[0]) if (op->code == OP_DEVICE) lay_out(env, op);
+    pass_dce(env, module);
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// select: which matrix instruction multiplies, and in which form.
+//
+//   dot %a, %b, %c : f32<64x64>   ->   dot %a, %b, %c [unit="mma.m16n8k16.f16"]
+//
+// - Few rows: (a b + c) = (b^T a^T + c^T)^T, where the instruction has more rows than columns.
+//   Permutes move nothing between threads.
+// - f8 without an instruction is exact in f16.
+// - tf32x3: a = a1 + a2 with a1 of tf32's 10 bits, likewise b: a1 b1 + (a1 b2 + a2 b1), as three
+//   products of tf32.
+// Where no row fits, the dot is multiplied by fma.
+#include "passes/gpu/gpu.h"
+
+#include "passes/passes.h"
+#include "passes/util.h"
+
+#include <string.h>
+
+#define TF32_MASK 0xffffe000u
+
+static Value *transposed(Builder *b, Value *x) {
+    int64_t perm[] = {1, 0}, extents[] = {x->type->extents[1], x->type->extents[0]};
+    const Type *type = ty_block(b->ir, x->type->elem, 2, extents);
+    Op *op = build_op(b, OP_PERMUTE, 1, &x, 1, &type, 0);
+    op_set_attr(b->ir, op, "perm", at_ints(b->ir, perm, 2));
+    return result(op, 0);
+}
+
+static Value *product(Builder *b, Value *x, Value *y, Value *c, const char *precision) {
+    Value *in[] = {x, y, c};
+    Op *op = build_op(b, OP_DOT, c ? 3 : 2, in, 1, &c->type, 0);
+    op_set_attr(b->ir, op, "precision", at_str(b->ir, precision));
+    return result(op, 0);
+}
+
+/// Its part that tf32 holds exactly, and the rest (0 where x is no finite number).
+static Value *head_of(Builder *b, Value *x, Value **rest) {
+    const Type *bits = ty_with_elem(b->ir, x->type, EL_U32);
+    Value *mask = build_int(b, bits, TF32_MASK);
+    Value *raw = result(build_op(b, OP_BITCAST, 1, &x, 1, &bits, 0), 0);
+    Value *cut = build_binary(b, OP_AND, raw, mask);
+    Value *head = result(build_op(b, OP_BITCAST, 1, &cut, 1, &x->type, 0), 0);
+    Value *finite = build_unary(b, OP_ISFINITE, x);
+    *rest = build_select(b, finite, build_binary(b, OP_SUB, x, head), build_float(b, x->type, 0));
+    return head;
+}
+
+static void replace(Op *dot, Value *with) {
+    value_replace(result(dot, 0), with);
+    op_erase(dot);
+}
+
+/// The small products are added up first.
+static void in_three(Ir *ir, Op *dot) {
+    Builder b = build_before(ir, dot);
+    Value *a2, *b2, *a1 = head_of(&b, operand(dot, 0), &a2),
+                    *b1 = head_of(&b, operand(dot, 1), &b2);
+    const Type *t = result(dot, 0)->type;
+    Value *c = dot->n_operands > 2 ? operand(dot, 2) : build_float(&b, t, 0);
+    Value *small = product(&b, a2, b1, product(&b, a1, b2, c, "tf32"), "tf32");
+    replace(dot, product(&b, a1, b1, small, "tf32"));
+}
+
+static const GpuUnit *unit_for(const GpuTarget *t, const Op *dot) {
+    return gpu_unit_for(t, operand(dot, 0)->type, operand(dot, 1)->type, op_str(dot, "precision"));
+}
+
+static bool is_f8(const Value *v) {
+    return v->type->elem == EL_F8E4M3 || v->type->elem == EL_F8E5M2;
+}
+
+static void widen(Ir *ir, Op *dot) {
+    Builder b = build_before(ir, dot);
+    for (int i = 0; i < 2; i++) op_set_operand(dot, i, build_cast(&b, operand(dot, i), EL_F16));
+}
+
+/// The product of the transposed operands, in which rows are columns.
+static Op *swapped(Ir *ir, Op *dot) {
+    Builder b = build_before(ir, dot);
+    Value *in[3] = {transposed(&b, operand(dot, 1)), transposed(&b, operand(dot, 0))};
+    if (dot->n_operands > 2) in[2] = transposed(&b, operand(dot, 2));
+    const Type *t = result(dot, 0)->type;
+    int64_t extents[] = {t->extents[1], t->extents[0]};
+    const Type *type = ty_block(ir, t->elem, 2, extents);
+    Op *op = build_op(&b, OP_DOT, dot->n_operands, in, 1, &type, 0);
+    op_set_attr(ir, op, "precision", op_attr(dot, "precision"));
+    replace(dot, transposed(&b, result(op, 0)));
+    return op;
+}
+
+/// The instruction would be less than full with the rows as they are.
+static bool is_flat(const GpuUnit *u, const Op *dot) {
+    const Type *t = result(dot, 0)->type;
+    return t->extents[0] < u->m && t->extents[1] >= u->m;
+}
+
+static void select_unit(Op *op, void *arg) {
+    const PassEnv *env = arg;
+    if (op->code != OP_DOT || op_attr(op, "unit")) return;
+    if (is_f8(operand(op, 0)) && is_f8(operand(op, 1)) && env->gpu->arch < 89) widen(env->ir, op);
+    const GpuUnit *u = unit_for(env->gpu, op);
+    if (u && is_flat(u, op)) op = swapped(env->ir, op);
+    op_set_attr(env->ir, op, "unit", at_str(env->ir, u ? u->name : "fma"));
+}
+
+/// Dots of three products become such before they are given units.
+static void split_products(Op *op, void *arg) {
+    const PassEnv *env = arg;
+    const char *precision = op->code == OP_DOT ? op_str(op, "precision") : NULL;
+    if (!precision || strcmp(precision, "tf32x3") != 0) return;
+    bool has = gpu_unit_for(env->gpu, operand(op, 0)->type, operand(op, 1)->type, "tf32");
+    if (has)
+        in_three(env->ir, op);
+    else
+        op_set_attr(env->ir, op, "precision", NULL);
+}
+
+void pass_select(PassEnv *env, Op *module) {
+    if (!env->gpu) return;
+    for_each_op(op, module->regions[0]) {
+        if (op->code != OP_DEVICE) continue;
+        op_walk_post(op, split_products, env);
+        op_walk_post(op, select_unit, env);
+    }
+}
