@@ -105,30 +105,38 @@ def run_process(program, batch, limit):
 
     timer = threading.Timer(limit, stop)
     timer.start()
-    for raw in p.stdout:
-        line = raw.decode(errors="replace").rstrip("\n")
-        if not line.startswith("@@ "):
-            text.append(line)
-            continue
+    try:
+        for raw in p.stdout:
+            line = raw.decode(errors="replace").rstrip("\n")
+            if not line.startswith("@@ "):
+                text.append(line)
+                continue
+            timer.cancel()
+            yield int(line.split()[2]), "\n".join(text)
+            text = []
+            timer = threading.Timer(limit, stop)
+            timer.start()
+    except GeneratorExit:
+        p.kill()
+        raise
+    finally:
         timer.cancel()
-        yield int(line.split()[2]), "\n".join(text)
-        text = []
-        timer = threading.Timer(limit, stop)
-        timer.start()
-    timer.cancel()
     code = p.wait()
     why = f"took more than {limit} s" if late else "the process died"
     yield code if code else -1, "\n".join(text[-40:] + [why])
 
 
 def run_batch(program, lines, folder, limit):
-    """(exit code, text) of each line; after one that did not end, a new process goes on."""
+    """(exit code, text) of each line; after one that did not end, or that left the GPU of the process
+    in error, a new process goes on."""
     results = []
     while len(results) < len(lines):
         batch = folder / "batch.txt"
         batch.write_text("\n".join(lines[len(results):]) + "\n")
         for result in run_process(program, batch, limit):
             results.append(result)
+            if "CUDA_ERROR" in result[1]:
+                break
     return results[:len(lines)]
 
 
@@ -185,6 +193,20 @@ def verdict(run, number, code, text, outputs, folder):
     return "\n".join(p for p in problems if p)
 
 
+def chosen(o, targets):
+    """The runs that the options leave."""
+    cases = harness.CASES
+    if o.each:
+        kernels = {}
+        for c in cases:
+            kernels.setdefault((c.file, c.kernel), []).append(c)
+        cases = [c for k in kernels.values() for c in k[:: -(-len(k) // o.each)]]
+    runs = [Run(c, s, t) for c in cases for t in targets for s in (c.tune[:1] if o.each else c.tune)
+            if not c.targets or t in c.targets]
+    part, parts = map(int, o.part.split("/"))
+    return [r for r in runs if o.k in r.title][part - 1 :: parts]
+
+
 def targets_of(program, wanted):
     out = subprocess.run([program, "targets", "--names"], capture_output=True, text=True)
     return wanted or out.stdout.split()
@@ -197,6 +219,8 @@ def main():
     p.add_argument("--keep", action="store_true", help="keep the scratch folder and name it")
     p.add_argument("-k", default="", help="only cases whose title holds this text")
     p.add_argument("--limit", type=float, default=60, help="seconds that one run may take")
+    p.add_argument("--part", default="1/1", metavar="I/N", help="every Nth run, from the Ith on")
+    p.add_argument("--each", type=int, help="so many cases of each kernel, spread over its list")
     p.add_argument("files", nargs="+")
     o = p.parse_args()
 
@@ -204,11 +228,9 @@ def main():
         code = compile(pathlib.Path(file).read_text(), file, "exec")
         exec(code, {"__name__": "case", "__file__": file})
     targets = targets_of(o.tegula, o.target)
-    runs = [Run(c, s, t) for c in harness.CASES for t in targets for s in c.tune
-            if not c.targets or t in c.targets]
-    runs = [r for r in runs if o.k in r.title]
+    runs = chosen(o, targets)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tegula-run-"))
-    references = {id(c): expected(c) for c in harness.CASES}
+    references = {id(r.case): expected(r.case) for r in runs}
     lines = [command(r, n, folder, references[id(r.case)]) for n, r in enumerate(runs)]
     failed = 0
     for n, (code, text) in enumerate(run_batch(o.tegula, lines, folder, o.limit)):
