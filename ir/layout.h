@@ -278,6 +278,8 @@ SharedLayout shared_swizzled(int elem_bytes, int rank, const int64_t *extents, i
                              int swizzle);
 /// The widest swizzle whose panels cover the bytes of a row exactly.
 int shared_swizzle_for(int64_t row_bytes);
+/// Of a type of kind TK_BUF (layout_buf.c).
+SharedLayout shared_of(const Type *buf);
 
 /// How the registers of one thread form vectors for a shared (or any linear) address space: lane
 /// accesses of 2^vec_bits elements. Element j of a vector is register base ^ the sum of vec[i]

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// async: loads that feed products become copies into rings of buffers, products of warpgroups
+// become a start and an await.
+//
+//   %x = load %a ...; %y = load %b ...; %d = dot %x, %y, %c [unit="wgmma..."]
+//   -> %A, %B = ring_acquire %ring, %n; copy_tma ... %A; copy_tma ... %B; ring_commit %ring, %n
+//      %A', %B' = ring_wait %ring, %n
+//      %p = mma_start %A', %B', %c; %d = await %p; ring_release %ring, %n
+//
+// Nothing overlaps yet: that is for `schedule`. Products of single warps stay dots whose operands
+// are loaded from the buffers.
+#include "passes/gpu/async.h"
+
+#include "passes/passes.h"
+
+#include <string.h>
+
+/// A load that becomes a copy.
+typedef struct Staged {
+    Op *load, *dot; // the first product that it feeds
+    Staging how;
+    Value *buf; // its buffer in the ring, full
+    int group;
+} Staged;
+
+typedef VEC(Op *) Ops;
+
+typedef struct Feeds {
+    Async *s;
+    Ops dots;
+    VEC(Staged) staged;
+    int n_groups;
+} Feeds;
+
+/* ---- what feeds products ------------------------------------------------------------------- */
+
+static void collect_dot(Op *op, void *arg) {
+    Feeds *f = arg;
+    if (op->code == OP_DOT && op_str(op, "unit")) vec_push(f->s->ctx, &f->dots, op);
+}
+
+static bool is_renaming(const Op *op) {
+    return op && (op->code == OP_CONVERT || op->code == OP_PERMUTE);
+}
+
+/// The load behind operand v, or NULL; *swapped: with its axes exchanged.
+static Op *load_behind(Value *v, bool *swapped) {
+    *swapped = false;
+    for (; is_renaming(v->def); v = operand(v->def, 0))
+        if (v->def->code == OP_PERMUTE) *swapped ^= op_attr(v->def, "perm")->ints[0] == 1;
+    return def_of(v, OP_LOAD);
+}
+
+/// Everything that v goes to is an operand of a product on matrix units.
+static bool feeds_only_dots(const Value *v) {
+    for_each_use(u, v) {
+        const Op *op = u->user;
+        bool dot = op->code == OP_DOT && u->index < 2 && op_str(op, "unit");
+        if (!dot && !(is_renaming(op) && feeds_only_dots(result(op, 0)))) return false;
+    }
+    return true;
+}
+
+static Staged *staged_of(Feeds *f, const Op *load) {
+    for (int i = 0; i < f->staged.n; i++)
+        if (f->staged.data[i].load == load) return &f->staged.data[i];
+    return NULL;
+}
+
+static const Type *seen_by_dot(Async *s, const Type *buf, bool swapped) {
+    return swapped ? ty_buf_permuted(s->ir, buf, (const int64_t[]){1, 0}) : buf;
+}
+
+/// Operand i of the dot, if it may come from a copy. Outside of loops there is nothing to overlap,
+/// and products of single warps take registers.
+static void consider(Feeds *f, Op *dot, int i) {
+    bool swapped;
+    const char *why;
+    Op *load = load_behind(operand(dot, i), &swapped);
+    Staged staged = {.load = load, .dot = dot, .group = -1};
+    bool loop = dot->parent->parent->code == OP_FOR;
+    if (!load || staged_of(f, load) || !feeds_only_dots(result(load, 0))) return;
+    if (!is_wgmma(dot) && !(loop && load->parent == dot->parent)) return;
+    if (!stage_load(f->s, load, &staged.how, &why)) return;
+    if (is_wgmma(dot) && !wgmma_takes(seen_by_dot(f->s, staged.how.buf, swapped), !i)) return;
+    vec_push(f->s->ctx, &f->staged, staged);
+}
+
+/// Loads of one region that feed one product, by one engine, travel together.
+static void group_feeds(Feeds *f) {
+    for (int i = 0; i < f->staged.n; i++) {
+        Staged *x = &f->staged.data[i];
+        for (int j = 0; j < i && x->group < 0; j++) {
+            const Staged *y = &f->staged.data[j];
+            if (y->dot == x->dot && y->load->parent == x->load->parent && y->how.tma == x->how.tma)
+                x->group = y->group;
+        }
+        if (x->group < 0) x->group = f->n_groups++;
+    }
+}
+
+/* ---- rings --------------------------------------------------------------------------------- */
+
+/// The last op of region r that a load of the group, or (dots) a product that it feeds, stands in.
+static Op *last_of(Feeds *f, int group, bool dots) {
+    Op *last = NULL;
+    for (int i = 0; i < f->staged.n; i++) {
+        const Staged *x = &f->staged.data[i];
+        if (x->group != group) continue;
+        if (!last) last = x->load;
+        if (op_before(last, x->load)) last = x->load;
+        for (int k = 0; dots && k < f->dots.n; k++)
+            for (int o = 0; o < 2; o++) {
+                bool swapped;
+                Op *at = f->dots.data[k];
+                if (load_behind(operand(at, o), &swapped) != x->load) continue;
+                while (at->parent != x->load->parent) at = at->parent->parent;
+                if (op_before(last, at)) last = at;
+            }
+    }
+    return last;
+}
+
+static int members(Feeds *f, int group, Staged **out) {
+    int n = 0;
+    for (int i = 0; i < f->staged.n && n < MAX_RANK; i++)
+        if (f->staged.data[i].group == group) out[n++] = &f->staged.data[i];
+    return n;
+}
+
+static Value *make_ring(Async *s, int n, const Type *const *bufs, bool tma) {
+    Builder b = build_before(s->ir, s->device->regions[0]->first);
+    const Type *type = ty_ring(s->ir, 1, n, bufs);
+    Op *op = build_op(&b, OP_RING_MAKE, 0, NULL, 1, &type, 0);
+    op_set_attr(s->ir, op, "kind", at_str(s->ir, tma ? "tma" : "async"));
+    return result(op, 0);
+}
+
+static void build_ring(Feeds *f, int group) {
+    Async *s = f->s;
+    Staged *own[MAX_RANK];
+    const Type *bufs[MAX_RANK];
+    Value *commit[3 + MAX_RANK];
+    int n = members(f, group, own);
+    for (int i = 0; i < n; i++) bufs[i] = own[i]->how.buf;
+    Op *last_load = last_of(f, group, false), *last = last_of(f, group, true);
+    Value *number = run_number(s, last_load->parent);
+    Value *ring = make_ring(s, n, bufs, own[0]->how.tma);
+    Builder b = build_after(s->ir, last_load), end = build_after(s->ir, last);
+    Value *on = build_bool(&b, ty_scalar(s->ir, EL_BOOL), true);
+    Value *item[] = {ring, number, on};
+    Op *acquire = build_op(&b, OP_RING_ACQUIRE, 3, item, n, bufs, 0);
+    memcpy(commit, item, sizeof item);
+    for (int i = 0; i < n; i++)
+        commit[3 + i] = start_copy(s, &b, own[i]->load, &own[i]->how, result(acquire, i));
+    build_op(&b, OP_RING_COMMIT, 3 + n, commit, 0, NULL, 0);
+    Op *wait = build_op(&b, OP_RING_WAIT, 2, item, n, bufs, 0);
+    for (int i = 0; i < n; i++) own[i]->buf = result(wait, i);
+    if (last == last_load) end = b;
+    build_op(&end, OP_RING_RELEASE, 3, item, 0, NULL, 0);
+}
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+static Value *swap_axes(Async *s, Builder *b, Value *buf) {
+    const int64_t perm[] = {1, 0};
+    const Type *type = ty_buf_permuted(s->ir, buf->type, perm);
+    Op *op = build_op(b, OP_BUF_VIEW, 1, &buf, 1, &type, 0);
+    op_set_attr(s->ir, op, "perm", at_ints(s->ir, perm, 2));
+    return result(op, 0);
+}
+
+/// The buffer that holds operand i of the dot, or NULL.
+static Value *buf_behind(Feeds *f, Builder *b, const Op *dot, int i) {
+    bool swapped;
+    Op *load = load_behind(operand(dot, i), &swapped);
+    Staged *x = load ? staged_of(f, load) : NULL;
+    if (!x || !x->buf) return NULL;
+    return swapped ? swap_axes(f->s, b, x->buf) : x->buf;
+}
+
+/// For products of single warps: from the buffer to the registers that they want.
+static void load_operand(Feeds *f, Op *dot, int i) {
+    Builder b = build_before(f->s->ir, dot);
+    Value *buf = buf_behind(f, &b, dot, i);
+    if (!buf) return;
+    const Type *type = operand(dot, i)->type;
+    Op *op = build_op(&b, OP_BUF_LOAD, 1, &buf, 1, &type, 0);
+    op_set_operand(dot, i, result(op, 0));
+}
+
+static Value *convert_to(Async *s, Builder *b, Value *v, const Layout *l) {
+    const Type *type = ty_laid(s->ir, v->type->elem, l);
+    if (type == v->type || !v->type->layout) return v;
+    return result(build_op(b, OP_CONVERT, 1, &v, 1, &type, 0), 0);
+}
+
+/// A block that was computed is stored for wgmma: all threads have read what was there before, and
+/// what they write is seen by its engine.
+static Value *store_operand(Async *s, Builder *b, Value *v, int k_axis) {
+    const Type *t = v->type;
+    int bytes = elem_info[t->elem].bits / 8, inner = k_axis;
+    int swizzle = shared_swizzle_for(t->extents[inner] * bytes);
+    if (swizzle < 32) ice(s->ctx, b->loc, "a product over %d bytes", swizzle);
+    const Type *type = ty_buf(s->ir, t->elem, 2, t->extents, swizzle, inner, 0);
+    Builder top = build_before(s->ir, s->device->regions[0]->first);
+    Value *buf = result(build_op(&top, OP_BUF_ALLOC, 0, NULL, 1, &type, 0), 0);
+    build_op(b, OP_BARRIER, 0, NULL, 0, NULL, 0);
+    build_op(b, OP_BUF_STORE, 2, (Value *[]){buf, v}, 0, NULL, 0);
+    build_op(b, OP_FENCE, 0, NULL, 0, NULL, 0);
+    build_op(b, OP_BARRIER, 0, NULL, 0, NULL, 0);
+    return buf;
+}
+
+/// Operand i of a product of warpgroups: a buffer; A may stay in registers.
+static Value *wgmma_operand(Feeds *f, Builder *b, Op *dot, int i) {
+    Async *s = f->s;
+    Value *buf = buf_behind(f, b, dot, i), *v = operand(dot, i);
+    if (buf) return buf;
+    if (i == 1) return store_operand(s, b, v, 0);
+    const Layout *d = result(dot, 0)->type->layout;
+    return d ? convert_to(s, b, v, wgmma_a_layout(s->ctx, v->type->elem, v->type->extents, d)) : v;
+}
+
+static void start_product(Feeds *f, Op *dot) {
+    Async *s = f->s;
+    Builder b = build_before(s->ir, dot);
+    const Type *sum = result(dot, 0)->type, *pending = ty_pending(s->ir, sum);
+    Value *a = wgmma_operand(f, &b, dot, 0), *bb = wgmma_operand(f, &b, dot, 1);
+    Value *c = dot->n_operands > 2 ? operand(dot, 2) : build_zero(&b, sum);
+    Op *start = build_op(&b, OP_MMA_START, 3, (Value *[]){a, bb, c}, 1, &pending, 0);
+    op_set_attr(s->ir, start, "unit", op_attr(dot, "unit"));
+    Value *p = result(start, 0);
+    Op *await = build_op(&b, OP_AWAIT, 1, &p, 1, &sum, 0);
+    value_replace(result(dot, 0), result(await, 0));
+    op_erase(dot);
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+/// Loads and what renamed them, now that nobody wants them.
+static void erase_unused(Op *op, void *arg) {
+    (void)arg;
+    if ((op->code == OP_LOAD || is_renaming(op)) && !value_has_uses(result(op, 0))) op_erase(op);
+}
+
+static void run_on_device(Async *s) {
+    Feeds f = {.s = s};
+    op_walk_pre(s->device, collect_dot, &f);
+    for (int i = 0; i < f.dots.n; i++)
+        for (int o = 0; o < 2; o++) consider(&f, f.dots.data[i], o);
+    group_feeds(&f);
+    for (int g = 0; g < f.n_groups; g++) build_ring(&f, g);
+    for (int i = 0; i < f.dots.n; i++) {
+        if (is_wgmma(f.dots.data[i])) {
+            start_product(&f, f.dots.data[i]);
+        } else {
+            load_operand(&f, f.dots.data[i], 0);
+            load_operand(&f, f.dots.data[i], 1);
+        }
+    }
+    // From the last renaming back to the load.
+    for (int i = 0; i < 3 && f.n_groups; i++) op_walk_post(s->device, erase_unused, NULL);
+}
+
+void pass_async(PassEnv *env, Op *module) {
+    if (!env->gpu) return;
+    for_each_op(op, module->regions[0]) {
+        Async s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .target = env->gpu};
+        s.module = module;
+        s.device = op;
+        if (op->code == OP_DEVICE) run_on_device(&s);
+    }
+}

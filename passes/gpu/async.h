@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the passes on asynchrony share: async, schedule, sync, alloc.
+#ifndef PASSES_GPU_ASYNC_H
+#define PASSES_GPU_ASYNC_H
+
+#include "passes/gpu/gpu.h"
+#include "passes/util.h"
+
+enum { RING_SLOTS = 8 }; // at most
+
+typedef struct Async {
+    PassEnv *env;
+    Ir *ir;
+    Ctx *ctx;
+    const GpuTarget *target;
+    Op *module, *device;
+    PtrMap counters; // Region * -> Value *: the running number of its runs
+} Async;
+
+/* ---- async_copy.c: loads that may be copies into buffers ------------------------------------ */
+
+/// How the block of a load is copied.
+typedef struct Staging {
+    bool tma;         // by tensor maps; else by copies of 16 bytes, one a thread
+    const Type *buf;  // where to
+    const Type *desc; // of the tensor map
+    const Attr *axes; // of copy_tma
+} Staging;
+
+/// False: it has to go through registers; `why` says for what reason.
+bool stage_load(Async *s, const Op *load, Staging *out, const char **why);
+/// Starts the copy of the block of `load` into `buf`; a pending token.
+Value *start_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf);
+/// The parameter of the device that is the tensor map of parameter `tensor`.
+Value *desc_param(Async *s, Value *tensor, const Type *desc);
+
+/* ---- async_wgmma.c: products by warpgroups -------------------------------------------------- */
+
+/// The dot's unit is one of wgmma.
+bool is_wgmma(const Op *dot);
+/// Which dimension of buffers of this element must be contiguous: that of k for elements that are
+/// not of 16 bits.
+bool wgmma_takes(const Type *buf, int k_axis);
+/// The layout of an A operand of these extents in registers, for a result in layout d.
+const Layout *wgmma_a_layout(Ctx *ctx, Elem elem, const int64_t *extents, const Layout *d);
+
+/* ---- async_count.c -------------------------------------------------------------------------- */
+
+/// How many runs of region r have ended before this one, counted in all loops around it: an i64
+/// that is available everywhere in r.
+Value *run_number(Async *s, Region *r);
+
+/* ---- bytes in shared memory ----------------------------------------------------------------- */
+
+int64_t buf_bytes(const Type *buf);
+/// Of all slots, with its mbarriers.
+int64_t ring_bytes(const Type *ring);
+/// What all buffers and rings of the device take, if they live at the same time.
+int64_t shared_in_use(const Op *device);
+
+#endif

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which loads may be copies from global to shared memory, by which engine, and into what.
+//
+// Rows of a buffer lie as in the tensor, along the dimension of stride 1, in panels of 128, 64 or
+// 32 bytes with the swizzle of that width: TMA writes, wgmma and ldmatrix read it without
+// conflicts. TMA knows the tensor's extents but no counts, so a count may only say what the extent
+// says (attribute `clip`).
+#include "passes/gpu/async.h"
+
+#include <string.h>
+
+enum { MAX_BOX = 256, TMA_RANK = 5, COPY_BYTES = 16 };
+
+/* ---- judging ------------------------------------------------------------------------------- */
+
+static bool pad_is_zero(const Op *load) {
+    const Attr *a = const_of(operand(load, 1));
+    return a && (a->kind == AT_FLOAT ? a->f == 0 && !__builtin_signbit(a->f) : a->i == 0);
+}
+
+/// The dimension of stride 1, or -1.
+static int contiguous_dim(const Type *tensor) {
+    for (int d = tensor->rank - 1; d >= 0; d--)
+        if (tensor->strides[d] == 1) return d;
+    return -1;
+}
+
+static const char *reason_against(Async *s, const Op *load, const Access *a) {
+    const Type *t = a->tensor->type;
+    int c = contiguous_dim(t);
+    if (a->rank != 2) return "the block has not two axes";
+    if (a->pick_at >= 0 || a->mask) return "its coordinates are picked one by one";
+    if (elem_info[t->elem].bits < 8 || t->elem == EL_BOOL)
+        return "its elements are smaller than a byte";
+    if (!pad_is_zero(load)) return "its padding is not 0";
+    if (c < 0 || a->subs[c].kind != DIM_AXIS) return "its rows are not contiguous";
+    if (t->align < COPY_BYTES) return "its rows are not known to be aligned to 16 bytes";
+    if (a->tensor->def || a->tensor->region->parent != s->device) return "it is no parameter";
+    if (tree_writes(s->device, a->tensor)) return "the program writes the tensor";
+    for (int d = 0; d < a->n_subs; d++)
+        if (a->subs[d].kind == DIM_AXIS && a->subs[d].mul != 1) return "it skips elements";
+    return NULL;
+}
+
+static bool clips_everywhere(const Op *load, const Access *a) {
+    const Attr *clip = op_attr(load, "clip");
+    for (int d = 0; d < a->n_subs; d++)
+        if (a->subs[d].kind == DIM_AXIS && !(clip && clip->ints[d])) return false;
+    return true;
+}
+
+/* ---- TMA ----------------------------------------------------------------------------------- */
+
+/// One box is a panel: `swizzle` bytes of at most 256 rows.
+static void describe_tma(Async *s, const Access *a, const Type *buf, Staging *out) {
+    const Type *t = a->tensor->type;
+    int64_t box[MAX_RANK], axes[MAX_RANK];
+    int c = contiguous_dim(t);
+    for (int d = 0; d < t->rank; d++) {
+        axes[d] = a->axis_of[d];
+        int64_t extent = axes[d] < 0 ? 1 : a->subs[d].size;
+        if (d == c) extent = buf->swizzle / (elem_info[t->elem].bits / 8);
+        while (extent > MAX_BOX) extent /= 2;
+        box[d] = extent;
+    }
+    out->tma = true;
+    out->desc = ty_desc(s->ir, t->elem, t->rank, box, buf->swizzle, c);
+    out->axes = at_ints(s->ir, axes, t->rank);
+}
+
+/// Boxes of at most 256 rows tile the block.
+static bool boxes_fit(const Access *a) {
+    for (int d = 0; d < a->n_subs; d++)
+        if (a->subs[d].kind == DIM_AXIS && a->subs[d].size > MAX_BOX && a->subs[d].size % MAX_BOX)
+            return false;
+    return a->n_subs <= TMA_RANK;
+}
+
+bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
+    Access a = access_of(load);
+    *why = reason_against(s, load, &a);
+    if (*why) return false;
+    const Type *t = a.tensor->type;
+    int inner = a.axis_of[contiguous_dim(t)];
+    int swizzle = shared_swizzle_for(a.extents[inner] * (elem_info[t->elem].bits / 8));
+    if (swizzle < 32 || a.extents[!inner] % 8 != 0) {
+        *why = "its rows are no multiples of 32 bytes, or not by eights";
+        return false;
+    }
+    *out = (Staging){.buf = ty_buf(s->ir, t->elem, 2, a.extents, swizzle, inner, 0)};
+    if (gpu_has(s->target, GPU_TMA) && clips_everywhere(load, &a) && boxes_fit(&a))
+        describe_tma(s, &a, out->buf, out);
+    return out->tma || gpu_has(s->target, GPU_CP_ASYNC);
+}
+
+/* ---- starting ------------------------------------------------------------------------------ */
+
+typedef struct FindDispatch {
+    const char *name;
+    Op *found;
+} FindDispatch;
+
+static void find_dispatch(Op *op, void *arg) {
+    FindDispatch *f = arg;
+    if (op->code == OP_DISPATCH && strcmp(op_str(op, "device"), f->name) == 0) f->found = op;
+}
+
+Value *desc_param(Async *s, Value *tensor, const Type *desc) {
+    FindDispatch f = {.name = op_str(s->device, "name")};
+    op_walk_pre(s->module, find_dispatch, &f);
+    if (!f.found) ice(s->ctx, s->device->loc, "nothing dispatches %s", f.name);
+    Region *body = s->device->regions[0];
+    Value *given = operand(f.found, tensor->index);
+    for (int i = 1; i < body->n_args; i++) {
+        Op *def = operand(f.found, i)->def;
+        if (body->args[i]->type == desc && def && operand(def, 0) == given) return body->args[i];
+    }
+    Builder b = build_before(s->ir, f.found);
+    Op *op = build_op(&b, OP_DESC, 1, &given, 1, &desc, 0);
+    op_add_operand(s->ir, f.found, result(op, 0));
+    return region_add_arg(s->ir, body, desc, tensor->name);
+}
+
+static Value *start_tma(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
+    Access a = access_of(load);
+    Value *operands[2 + MAX_RANK] = {desc_param(s, a.tensor, how->desc), buf};
+    for (int d = 0; d < a.n_subs; d++) operands[2 + d] = sub_operand(load, &a, d, 0);
+    const Type *token = ty_pending(s->ir, NULL);
+    Op *op = build_op(b, OP_COPY_TMA, 2 + a.n_subs, operands, 1, &token, 0);
+    op_set_attr(s->ir, op, "axes", how->axes);
+    return result(op, 0);
+}
+
+/// The load's own operands, with the buffer in the place of the pad.
+static Value *start_plain(Async *s, Builder *b, Op *load, Value *buf) {
+    static const char *const kept[] = {"subs", "inside", "cache"};
+    Value **operands = ctx_array(s->ctx, Value *, load->n_operands);
+    for (int i = 0; i < load->n_operands; i++) operands[i] = i == 1 ? buf : operand(load, i);
+    const Type *token = ty_pending(s->ir, NULL);
+    Op *op = build_op(b, OP_COPY_ASYNC, load->n_operands, operands, 1, &token, 0);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        const Attr *value = op_attr(load, kept[i]);
+        if (value) op_set_attr(s->ir, op, kept[i], value);
+    }
+    return result(op, 0);
+}
+
+Value *start_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
+    return how->tma ? start_tma(s, b, load, how, buf) : start_plain(s, b, load, buf);
+}

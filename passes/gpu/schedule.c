@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// schedule: copies are started some iterations ahead, products of one iteration run into the next.
+//
+//   for %k { acquire %n; copy; commit %n; %A = wait %n; %p = mma_start %A, %acc; %d = await %p;
+//            release %n; yield %d }
+//   -> acquire 0; copy; commit 0; ... D of them
+//      for %k { %A = wait %n; %p = mma_start %A, %acc; %q = await %p [younger=1]; release %n - 1;
+//               acquire %n + D; copy; commit %n + D; yield %q }
+//      await; release
+//
+// Copies have no results, so running them ahead needs no copies of the rest of the body: they are
+// switched off where the item that they would fetch does not exist. The ring gets as many slots as
+// there is room for, at most `stages`.
+#include "passes/gpu/async.h"
+
+#include "passes/passes.h"
+
+enum { STAGES = 4, SHARED_SLACK = 2048 };
+
+/// One ring of a loop.
+typedef struct Flow {
+    Op *loop, *make, *acquire, *commit, *wait, *release;
+    Value *number; // of the item, in the loop
+    int number_slot;
+    bool held; // its buffers are read by a product that runs into the next iteration
+    int ahead;
+} Flow;
+
+typedef struct Schedule {
+    Async s;
+    VEC(Flow) flows;
+} Schedule;
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+static Op *user_of(const Value *ring, OpCode code) {
+    for_each_use(u, ring) if (u->user->code == code) return u->user;
+    return NULL;
+}
+
+static void collect_flow(Op *op, void *arg) {
+    Schedule *s = arg;
+    if (op->code != OP_RING_MAKE) return;
+    Value *ring = result(op, 0);
+    Flow f = {.make = op,
+              .acquire = user_of(ring, OP_RING_ACQUIRE),
+              .commit = user_of(ring, OP_RING_COMMIT),
+              .wait = user_of(ring, OP_RING_WAIT),
+              .release = user_of(ring, OP_RING_RELEASE)};
+    if (!f.acquire || !f.wait || f.acquire->parent->parent->code != OP_FOR) return;
+    f.loop = f.acquire->parent->parent;
+    f.number = operand(f.acquire, 1);
+    if (f.number->def || f.number->region->parent != f.loop) return;
+    f.number_slot = f.number->index - 1;
+    vec_push(s->s.ctx, &s->flows, f);
+}
+
+/* ---- products that run on ------------------------------------------------------------------ */
+
+/// %d = await %p; mma_start ..., %d  ->  mma_start ..., %p: sums of one chain stay pending.
+static void chain_products(Op *op, void *arg) {
+    (void)arg;
+    if (op->code != OP_MMA_START) return;
+    Op *await = def_of(operand(op, 2), OP_AWAIT);
+    if (!await || await->n_results != 1 || !value_has_one_use(result(await, 0))) return;
+    Op *first = operand(await, 0)->def;
+    if (!first || first->code != OP_MMA_START || first->parent != op->parent) return;
+    op_set_operand(op, 2, operand(await, 0));
+    op_erase(await);
+}
+
+/// The await whose block only goes round the loop as carried value i, there to be added to by the
+/// first product of the same chain; NULL where it does not.
+static Op *running_product(const Op *loop, int i) {
+    Value *arg = loop_arg(loop, 0, i);
+    Op *await = def_of(operand(terminator(loop->regions[0]), i), OP_AWAIT);
+    if (!await || await->parent != loop->regions[0] || await->n_results != 1 ||
+        !value_has_one_use(result(await, 0)) || !value_has_one_use(arg))
+        return NULL;
+    const Op *first = arg->uses->user;
+    const Value *sum = operand(await, 0);
+    while (sum != arg && sum->def && sum->def->code == OP_MMA_START) sum = operand(sum->def, 2);
+    return sum == arg && first->code == OP_MMA_START && arg->uses->index == 2 ? await : NULL;
+}
+
+static Value *settle(Schedule *s, Builder *b, Value *v) {
+    const Type *type = ty_pending(s->s.ir, v->type);
+    return result(build_op(b, OP_SETTLED, 1, &v, 1, &type, 0), 0);
+}
+
+/// Carried value i stays pending: in the loop it is waited for only as far as the iteration before.
+static void keep_pending(Schedule *s, Op *loop, int i, Op *await) {
+    Ir *ir = s->s.ir;
+    const Type *block = result(await, 0)->type, *pending = ty_pending(ir, block);
+    Builder before = build_before(ir, loop), after = build_after(ir, loop);
+    op_set_operand(loop, 2 + i, settle(s, &before, operand(loop, 2 + i)));
+    loop_arg(loop, 0, i)->type = pending;
+    result(await, 0)->type = pending;
+    op_set_attr(ir, await, "younger", at_int(ir, 1));
+    Value *out = result(loop, i);
+    out->type = pending;
+    Op *end = build_op(&after, OP_AWAIT, 1, &out, 1, &block, 0);
+    for (Use *u = out->uses, *next; u; u = next) {
+        next = u->next;
+        if (u->user != end) op_set_operand(u->user, u->index, result(end, 0));
+    }
+}
+
+/// All products that read a buffer of the flow belong to the chain that ends in `await`.
+static bool reads_only(const Value *buf, const Op *await) {
+    for_each_use(u, buf) {
+        const Op *op = u->user;
+        if (op->code == OP_BUF_VIEW && reads_only(result(op, 0), await)) continue;
+        if (op->code != OP_MMA_START) return false;
+        const Value *sum = operand(await, 0);
+        while (sum->def && sum->def != op && sum->def->code == OP_MMA_START)
+            sum = operand(sum->def, 2);
+        if (sum->def != op) return false;
+    }
+    return true;
+}
+
+/// The release of item n moves behind the wait for the product of item n in the next iteration.
+static void hold_item(Schedule *s, Flow *f, Op *await) {
+    Ir *ir = s->s.ir;
+    Builder b = build_after(ir, await), after = build_after(ir, f->loop);
+    while (after.before && after.before->code == OP_AWAIT) after.before = after.before->next;
+    Value *ring = operand(f->release, 0), *k = f->loop->regions[0]->args[0];
+    Value *lo = operand(f->loop, 0), *hi = operand(f->loop, 1);
+    Value *earlier = build_binary(&b, OP_SUB, f->number, build_index(&b, 1));
+    Value *item[] = {ring, earlier, build_binary(&b, OP_GT, k, lo)};
+    build_op(&b, OP_RING_RELEASE, 3, item, 0, NULL, 0);
+    Value *count = result(f->loop, f->number_slot);
+    Value *last[] = {ring, build_binary(&after, OP_SUB, count, build_index(&after, 1)),
+                     build_binary(&after, OP_GT, hi, lo)};
+    build_op(&after, OP_RING_RELEASE, 3, last, 0, NULL, 0);
+    op_erase(f->release);
+    f->held = true;
+}
+
+static void run_on(Schedule *s, Op *loop) {
+    for (int i = 0; i < loop->n_results; i++) {
+        Op *await = running_product(loop, i);
+        if (!await) continue;
+        keep_pending(s, loop, i, await);
+        for (int k = 0; k < s->flows.n; k++) {
+            Flow *f = &s->flows.data[k];
+            bool all = f->loop == loop && f->release && f->release->parent == loop->regions[0];
+            for (int r = 0; all && r < f->wait->n_results; r++)
+                all = reads_only(result(f->wait, r), await);
+            if (all) hold_item(s, f, await);
+        }
+    }
+}
+
+/* ---- slots --------------------------------------------------------------------------------- */
+
+static int64_t max_of(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/// Temporary shared memory that conversions want.
+static void most_temporary(Op *op, void *most) {
+    if (op->code != OP_CONVERT) return;
+    const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
+    if (!from->layout || !to->layout) return;
+    Conversion c = layout_convert(from->layout, to->layout, elem_info[to->elem].bits);
+    if (c.kind >= CONVERT_SHARED) *(int64_t *)most = max_of(*(int64_t *)most, c.shared.bytes);
+}
+
+/// All rings of loops get the same number of slots: as many as fit.
+static int choose_slots(Schedule *s) {
+    int64_t temporary = 0, fixed = shared_in_use(s->s.device), each = 0;
+    op_walk_pre(s->s.device, most_temporary, &temporary);
+    for (int i = 0; i < s->flows.n; i++) {
+        each += ring_bytes(result(s->flows.data[i].make, 0)->type);
+    }
+    int64_t room = s->s.target->shared_cta - temporary - SHARED_SLACK - (fixed - each);
+    int most = s->s.env->stages ? s->s.env->stages : STAGES;
+    if (most > RING_SLOTS) most = RING_SLOTS;
+    if (each * most > room) most = (int)(room / each);
+    return most < 1 ? 1 : most;
+}
+
+static void set_slots(Schedule *s, Flow *f, int slots) {
+    Value *ring = result(f->make, 0);
+    ring->type = ty_ring(s->s.ir, slots, ring->type->n_parts, ring->type->parts);
+}
+
+/* ---- copies ahead -------------------------------------------------------------------------- */
+
+/// The ops from acquire to commit, in order.
+static int fill_ops(const Flow *f, Op **out, int room) {
+    int n = 0;
+    for (Op *op = f->acquire; n < room; op = op->next) {
+        bool copy = op->code == OP_COPY_TMA || op->code == OP_COPY_ASYNC;
+        if (copy || op == f->acquire || op == f->commit) out[n++] = op;
+        if (op == f->commit) return n;
+    }
+    return n;
+}
+
+enum { MAX_FILL = 2 + MAX_RANK };
+
+/// Whether item n + D can be copied while item n is at hand: its coordinates rest on the index and
+/// on what the loop does not change.
+static bool is_movable(Schedule *s, const Flow *f) {
+    Op *ops[MAX_FILL];
+    PtrMap known = {0};
+    int n = fill_ops(f, ops, MAX_FILL);
+    Value *k = f->loop->regions[0]->args[0];
+    map_set(s->s.ctx, &known, k, k);
+    map_set(s->s.ctx, &known, f->number, f->number);
+    for (int i = 0; i < n; i++)
+        for (int r = 0; r < ops[i]->n_results; r++)
+            map_set(s->s.ctx, &known, result(ops[i], r), result(ops[i], r));
+    for (int i = 0; i < n; i++)
+        for (int o = 0; o < ops[i]->n_operands; o++)
+            if (!slice_is_movable(operand(ops[i], o), f->loop, &known)) return false;
+    return true;
+}
+
+/// Copies the fill of item `number`, made at index k, to b; only if `on`.
+static void clone_fill(Schedule *s, Builder *b, const Flow *f, Value *k, Value *number, Value *on) {
+    Op *ops[MAX_FILL];
+    PtrMap map = {0};
+    Ctx *ctx = s->s.ctx;
+    int n = fill_ops(f, ops, MAX_FILL);
+    map_set(ctx, &map, f->loop->regions[0]->args[0], k);
+    map_set(ctx, &map, f->number, number);
+    for (int i = 0; i < n; i++)
+        for (int o = 0; o < ops[i]->n_operands; o++) {
+            Value *v = operand(ops[i], o);
+            bool made = false;
+            for (int j = 0; j < n; j++) made |= v->def == ops[j];
+            if (!made) map_set(ctx, &map, v, clone_slice(b, v, f->loop, &map));
+        }
+    map_set(ctx, &map, operand(f->acquire, 2), on);
+    for (int i = 0; i < n; i++) op_clone(b, ops[i], &map);
+}
+
+static void erase_fill(const Flow *f) {
+    Op *ops[MAX_FILL];
+    for (int n = fill_ops(f, ops, MAX_FILL); n > 0; n--) op_erase(ops[n - 1]);
+}
+
+/// D items before the loop, then one an iteration. A slot that a product still reads is free only
+/// after the wait for it, at the end of the iteration; one that all threads have left is free where
+/// they have met.
+static void run_ahead(Schedule *s, Flow *f) {
+    Ir *ir = s->s.ir;
+    Op *loop = f->loop;
+    int64_t step = op_int(loop, "step", 1);
+    Builder before = build_before(ir, loop);
+    Value *lo = operand(loop, 0), *hi = operand(loop, 1);
+    Value *first = operand(loop, 2 + f->number_slot);
+    for (int i = 0; i < f->ahead; i++) {
+        Value *k = ix_add(&before, lo, build_index(&before, i * step));
+        Value *number = ix_add(&before, first, build_index(&before, i));
+        clone_fill(s, &before, f, k, number, build_binary(&before, OP_LT, k, hi));
+    }
+    Builder in =
+        f->held ? build_before(ir, terminator(loop->regions[0])) : build_after(ir, f->wait);
+    Value *k = ix_add(&in, loop->regions[0]->args[0], build_index(&in, f->ahead * step));
+    Value *number = ix_add(&in, f->number, build_index(&in, f->ahead));
+    clone_fill(s, &in, f, k, number, build_binary(&in, OP_LT, k, hi));
+    erase_fill(f);
+    op_set_attr(ir, f->wait, "ahead", at_int(ir, f->ahead - 1));
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+static bool is_tma(const Flow *f) {
+    return op_str(f->make, "kind")[0] == 't';
+}
+
+static void run_on_device(Schedule *s) {
+    op_walk_pre(s->s.device, chain_products, NULL);
+    op_walk_pre(s->s.device, collect_flow, s);
+    if (!s->flows.n) return;
+    for (int i = 0; i < s->flows.n; i++) {
+        Op *loop = s->flows.data[i].loop;
+        bool seen = false;
+        for (int j = 0; j < i; j++) seen |= s->flows.data[j].loop == loop;
+        if (!seen) run_on(s, loop);
+    }
+    int slots = choose_slots(s);
+    for (int i = 0; i < s->flows.n; i++) {
+        Flow *f = &s->flows.data[i];
+        // Without mbarriers a slot that a running product reads is free an iteration later.
+        f->ahead = slots - 1 - (f->held && !is_tma(f));
+        if (!is_movable(s, f) || f->ahead < 1) continue;
+        set_slots(s, f, slots);
+        run_ahead(s, f);
+    }
+}
+
+void pass_schedule(PassEnv *env, Op *module) {
+    if (!env->gpu) return;
+    for_each_op(op, module->regions[0]) {
+        Schedule s = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .module = module}};
+        s.s.target = env->gpu;
+        s.s.device = op;
+        if (op->code == OP_DEVICE) run_on_device(&s);
+    }
+}
