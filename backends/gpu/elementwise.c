@@ -94,3 +94,10 @@ void gpu_lower_stride(GpuFn *f, Op *op) {
     const GpuTensor *t = gpu_tensor(f, operand(op, 0));
     gpu_set_scalar(f, result(op, 0), t->strides[op_int(op, "axis", 0)]);
 }
+
+/// The lowest 1 bit of the address.
+void gpu_lower_align(GpuFn *f, Op *op) {
+    LLVMBuilderRef b = f->g->b;
+    LLVMValueRef at = gpu_call(f, "tg.global.addr", 1, gpu_tensor(f, operand(op, 0))->data);
+    gpu_set_scalar(f, result(op, 0), LLVMBuildAnd(b, at, LLVMBuildNeg(b, at, ""), ""));
+}

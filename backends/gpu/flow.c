@@ -126,17 +126,20 @@ static void bind_results(GpuFn *f, const Op *op, LLVMValueRef *flat) {
 }
 
 /// In a loop's body any temporary of an earlier iteration may still be read.
-static GpuShared enter_loop(GpuFn *f) {
+static GpuShared enter_loop(GpuFn *f, const Op *loop) {
     GpuShared before = gpu_shared_state(f);
     f->any_stretch = true;
+    gpu_order_again(f, loop);
     return before;
 }
 
+/// Where the body took no temporary, those of before are all there are.
 static void leave_loop(GpuFn *f, const GpuShared *before) {
-    if (f->uses == before->uses)
-        gpu_shared_restore(f, before);
-    else
-        gpu_shared_join(f, before);
+    if (f->uses == before->uses) {
+        f->stretches.n = 0;
+        f->any_stretch = false;
+    }
+    gpu_shared_join(f, before);
 }
 
 /// Where the loop's index and bounds fit 32 bits only the back end's optimiser can tell: they stay
@@ -145,7 +148,7 @@ void gpu_lower_for(GpuFn *f, Op *op) {
     Region *r = op->regions[0];
     Flat init = {0}, next = {0};
     flatten(f, op, 2, op->n_results, &init);
-    GpuShared before = enter_loop(f);
+    GpuShared before = enter_loop(f, op);
     GpuLoop l = gpu_loop(f, gpu_scalar(f, operand(op, 0)), gpu_scalar(f, operand(op, 1)),
                          op_int(op, "step", 1), init.n, init.data);
     gpu_set_scalar(f, r->args[0], l.index);
@@ -161,7 +164,7 @@ void gpu_lower_while(GpuFn *f, Op *op) {
     Gen *g = f->g;
     Flat init = {0}, next = {0};
     flatten(f, op, 0, op->n_results, &init);
-    GpuShared before = enter_loop(f);
+    GpuShared before = enter_loop(f, op);
     LLVMBasicBlockRef head = new_block(f, "head"), from = here(f);
     LLVMValueRef *phi = ctx_array(f->ctx, LLVMValueRef, init.n + 1);
     LLVMBuildBr(g->b, head);

@@ -115,13 +115,6 @@ static void flatten_type(GpuFn *f, const Type *t, Types *out) {
     for (int i = 0; i < n; i++) vec_push(f->ctx, out, g->i64);
 }
 
-static bool is_written(const Value *tensor) {
-    for_each_use(u, tensor) {
-        if (op_has(u->user, WRITES)) return true;
-    }
-    return false;
-}
-
 /// `next`: number of the next machine parameter.
 static LLVMValueRef known_or_param(GpuFn *f, int64_t known, int *next) {
     return known == DYNAMIC ? LLVMGetParam(f->fn, (unsigned)(*next)++) : gen_i64(f->g, known);
@@ -131,12 +124,66 @@ static void bind_tensor(GpuFn *f, const Value *v, int *next) {
     GpuTensor *t = ctx_new(f->ctx, GpuTensor);
     const Type *type = v->type;
     t->value = v;
-    t->written = is_written(v);
+    t->class = f->n_classes++;
     t->data = LLVMGetParam(f->fn, (unsigned)(*next)++);
     for (int d = 0; d < type->rank; d++) t->dims[d] = known_or_param(f, type->extents[d], next);
     for (int d = 0; d < type->rank; d++) t->strides[d] = known_or_param(f, type->strides[d], next);
     map_set(f->ctx, &f->values, v, t);
 }
+
+/* ---- classes of tensors -------------------------------------------------------------------- */
+
+static bool is_written(const Value *tensor) {
+    for_each_use(u, tensor) {
+        if (op_has(u->user, WRITES)) return true;
+    }
+    return false;
+}
+
+static GpuTensor *tensor_of(GpuFn *f, const Value *v) {
+    return v->type->kind == TK_TENSOR ? map_get(&f->values, v) : NULL;
+}
+
+/// Device arguments that a dispatch gives parameters x and y of the kernel are one class.
+static void join_classes(GpuFn *f, const Op *dispatch, const Value *x, const Value *y) {
+    const Region *r = f->device->regions[0];
+    for (int i = 1; i < dispatch->n_operands; i++)
+        for (int j = 1; j < dispatch->n_operands; j++) {
+            if (operand(dispatch, i) != x || operand(dispatch, j) != y) continue;
+            GpuTensor *a = tensor_of(f, r->args[i]), *b = tensor_of(f, r->args[j]);
+            if (a && b) b->class = a->class;
+        }
+}
+
+static void join_in_place(GpuFn *f, Op *op) {
+    const Op *kernel = op_enclosing(op, OP_KERNEL);
+    const Attr *pairs = kernel ? op_attr(kernel, "inplace") : NULL;
+    const Region *r = kernel ? kernel->regions[0] : NULL;
+    for (int i = 0; pairs && i + 1 < pairs->n; i += 2)
+        join_classes(f, op, r->args[pairs->ints[i]], r->args[pairs->ints[i + 1]]);
+}
+
+static void find_dispatch(Op *op, void *arg) {
+    GpuFn *f = arg;
+    if (op->code != OP_DISPATCH) return;
+    if (strcmp(op_str(op, "device"), op_str(f->device, "name")) == 0) join_in_place(f, op);
+}
+
+/// A kernel may be run with one view for two parameters, of which it writes one.
+static void find_classes(GpuFn *f) {
+    const Region *r = f->device->regions[0];
+    op_walk_pre((Op *)op_enclosing(f->device, OP_MODULE), find_dispatch, f);
+    for (int i = 1; i < r->n_args; i++) {
+        GpuTensor *t = tensor_of(f, r->args[i]);
+        for (int j = 1; t && j < r->n_args; j++) {
+            const GpuTensor *u = tensor_of(f, r->args[j]);
+            t->written |= u && u->class == t->class && is_written(u->value);
+        }
+    }
+    gpu_order_begin(f);
+}
+
+/* ---- the function's head ------------------------------------------------------------------- */
 
 static void bind_params(GpuFn *f) {
     const Region *r = f->device->regions[0];
@@ -152,6 +199,7 @@ static void bind_params(GpuFn *f) {
     }
     f->kernel->n_args = next;
     if (f->kernel->faults) f->faults = LLVMGetParam(f->fn, (unsigned)next);
+    find_classes(f);
 }
 
 /* ---- the function -------------------------------------------------------------------------- */

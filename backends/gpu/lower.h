@@ -17,8 +17,15 @@ typedef struct GpuTensor {
     const Value *value;
     LLVMValueRef data;                              // ptr addrspace(1)
     LLVMValueRef dims[MAX_RANK], strides[MAX_RANK]; // i64, strides in elements
-    bool written;                                   // by this device
+    int class;                                      // tensors that one view may serve are one class
+    bool written;                                   // this device writes a tensor of the class
 } GpuTensor;
+
+/// What happened to the tensors of a class since the last barrier (order.c).
+typedef struct GpuOrder {
+    bool free; // accesses need no barriers
+    int since;
+} GpuOrder;
 
 /// A stretch of temporary shared memory that was used since the last barrier.
 typedef struct GpuStretch {
@@ -45,6 +52,8 @@ typedef struct GpuFn {
     LLVMValueRef faults;             // ptr addrspace(1), or NULL
     PtrMap values;                   // of a Value: its registers, or its GpuTensor
     VEC(struct ThreadCoord *) coords;
+    int n_classes;
+    GpuOrder *order;                    // of each class
     int64_t shared_fixed, shared_bytes; // where temporaries start; how much is used in all
     VEC(GpuStretch) stretches;
     bool any_stretch; // all of the temporary region may be in use
@@ -202,21 +211,29 @@ GpuLoop gpu_loop(GpuFn *f, LLVMValueRef lo, LLVMValueRef hi, int64_t step, int n
 void gpu_loop_end(GpuFn *f, GpuLoop *l, LLVMValueRef *const next);
 /// Branch back to a loop's head, marked so that nobody unrolls it.
 void gpu_branch_back(GpuFn *f, LLVMBasicBlockRef head);
-/// What is known of temporary shared memory, before regions that run alternatively or again.
+/// What is known of temporary shared memory and of accesses to tensors, before regions that run
+/// alternatively or again.
 typedef struct GpuShared {
     VEC(GpuStretch) stretches;
     bool any;
     int uses;
+    GpuOrder *order;
 } GpuShared;
 GpuShared gpu_shared_state(GpuFn *f);
 void gpu_shared_restore(GpuFn *f, const GpuShared *s);
 /// The state where control comes from here or from s.
 void gpu_shared_join(GpuFn *f, const GpuShared *s);
 
-/* ---- accesses (access.c) ------------------------------------------------------------------- */
+/* ---- accesses (order.c) -------------------------------------------------------------------- */
 
-/// i1 of the lane in register reg, or NULL where it is always live.
-LLVMValueRef gpu_live(GpuFn *f, const Op *op, int64_t reg);
+// access.h has the rest.
+
+/// Finds the classes of tensors that need order; after the parameters are bound.
+void gpu_order_begin(GpuFn *f);
+/// All threads have met at a barrier.
+void gpu_order_forget(GpuFn *f);
+/// The loop is about to begin: iterations before this one may have done what is in it.
+void gpu_order_again(GpuFn *f, const Op *loop);
 
 /* ---- lowerings ----------------------------------------------------------------------------- */
 

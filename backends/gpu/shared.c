@@ -32,6 +32,7 @@ static void forget_closed(GpuFn *f) {
         if (f->stretches.data[i].open) f->stretches.data[kept++] = f->stretches.data[i];
     f->stretches.n = kept;
     f->any_stretch = false;
+    gpu_order_forget(f);
 }
 
 void gpu_barrier(GpuFn *f) {
@@ -61,18 +62,21 @@ LLVMValueRef gpu_shared_alloc(GpuFn *f, int64_t bytes, int64_t align) {
 GpuShared gpu_shared_state(GpuFn *f) {
     GpuShared s = {.any = f->any_stretch, .uses = f->uses};
     for (int i = 0; i < f->stretches.n; i++) vec_push(f->ctx, &s.stretches, f->stretches.data[i]);
+    s.order = ctx_copy(f->ctx, f->order, (size_t)f->n_classes * sizeof *f->order);
     return s;
 }
 
 void gpu_shared_restore(GpuFn *f, const GpuShared *s) {
     f->stretches.n = 0;
-    for (int i = 0; i < s->stretches.n; i++) vec_push(f->ctx, &f->stretches, s->stretches.data[i]);
-    f->any_stretch = s->any;
+    f->any_stretch = false;
+    gpu_order_forget(f);
+    gpu_shared_join(f, s);
 }
 
 void gpu_shared_join(GpuFn *f, const GpuShared *s) {
     for (int i = 0; i < s->stretches.n; i++) vec_push(f->ctx, &f->stretches, s->stretches.data[i]);
     f->any_stretch |= s->any;
+    for (int i = 0; i < f->n_classes; i++) f->order[i].since |= s->order[i].since;
 }
 
 /* ---- addresses ----------------------------------------------------------------------------- */

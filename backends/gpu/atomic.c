@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Atomics on global memory, an element at a time: by instruction where there is one, everything
+// else by compare and swap of the word of 32 or 64 bits that holds the element.
+#include <string.h>
+
+#include "backends/gpu/access.h"
+#include "backends/gpu/ops.h"
+
+// `row`: the family of portable.def for integers; NULL where the op is one of signs and has two.
+static const struct AtomicKind {
+    const char *name;
+    OpCode op;
+    const char *sint, *uint;
+} kinds[] = {
+    {"add", OP_ADD, "add.i", "add.i"},      {"max", OP_MAX, "max.i", "max.u"},
+    {"min", OP_MIN, "min.i", "min.u"},      {"and", OP_AND, "and.i", "and.i"},
+    {"or", OP_OR, "or.i", "or.i"},          {"xor", OP_XOR, "xor.i", "xor.i"},
+    {"xchg", OP_COUNT, "xchg.i", "xchg.i"}, {"cas", OP_COUNT, NULL, NULL},
+};
+
+typedef struct Atomic {
+    GpuFn *f;
+    const struct AtomicKind *kind;
+    Elem elem;
+    LLVMValueRef at, on;          // of the element
+    LLVMValueRef value, expected; // expected: of cas
+} Atomic;
+
+static const struct AtomicKind *find_kind(GpuFn *f, const Op *op) {
+    const char *name = op_str(op, "op");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
+    ice(f->ctx, op->loc, "no atomic %s", name);
+}
+
+static LLVMValueRef bits_of(const Atomic *a, LLVMValueRef x) {
+    return gpu_to_bits(a->f, a->elem, x);
+}
+
+static LLVMValueRef call_row(const Atomic *a, const char *form, LLVMValueRef at, LLVMValueRef x) {
+    const char *name = ctx_format(a->f->ctx, "tg.atomic.global.%s.gpu", form);
+    return gpu_call(a->f, name, 3, at, a->on, x);
+}
+
+/* ---- by instruction ------------------------------------------------------------------------ */
+
+/// The row's name without space and scope, or NULL.
+static const char *row_of(const Atomic *a) {
+    int bits = elem_bytes(a->elem) * 8;
+    bool integer = elem_is(a->elem, EC_INT), swap = a->kind->op == OP_COUNT;
+    if (a->elem == EL_F32 && a->kind->op == OP_ADD) return "add.f32";
+    if (bits < 32 || !a->kind->sint || (!integer && !swap)) return NULL;
+    const char *row = elem_is(a->elem, EC_SINT) ? a->kind->sint : a->kind->uint;
+    return ctx_format(a->f->ctx, "%s%d", row, bits);
+}
+
+static LLVMValueRef by_instruction(const Atomic *a, const char *row) {
+    if (strcmp(row, "add.f32") == 0) return call_row(a, row, a->at, a->value);
+    return gpu_from_bits(a->f, a->elem, call_row(a, row, a->at, bits_of(a, a->value)));
+}
+
+/* ---- by compare and swap ------------------------------------------------------------------- */
+
+/// The word that holds the element, and where in it.
+typedef struct Word {
+    LLVMValueRef at, shift; // shift NULL: the element is the word
+    LLVMTypeRef type;
+    int bits;
+} Word;
+
+static Word word_of(const Atomic *a) {
+    GpuFn *f = a->f;
+    Gen *g = f->g;
+    int bytes = elem_bytes(a->elem);
+    if (bytes >= 4)
+        return (Word){.at = a->at, .type = bytes == 4 ? g->i32 : g->i64, .bits = bytes * 8};
+    LLVMValueRef low = LLVMBuildTrunc(g->b, gpu_call(f, "tg.global.addr", 1, a->at), g->i32, "");
+    low = LLVMBuildAnd(g->b, low, gpu_i32(f, 3), "");
+    return (Word){.at = gpu_offset(f, a->at, LLVMBuildNeg(g->b, low, "")),
+                  .shift = LLVMBuildShl(g->b, low, gpu_i32(f, 3), ""),
+                  .type = g->i32,
+                  .bits = 32};
+}
+
+/// The element in a word, as an integer.
+static LLVMValueRef take(const Atomic *a, const Word *w, LLVMValueRef word) {
+    Gen *g = a->f->g;
+    if (!w->shift) return word;
+    LLVMTypeRef type = LLVMIntTypeInContext(g->llvm, (unsigned)elem_bytes(a->elem) * 8);
+    return LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, word, w->shift, ""), type, "");
+}
+
+static LLVMValueRef put(const Atomic *a, const Word *w, LLVMValueRef word, LLVMValueRef x) {
+    GpuFn *f = a->f;
+    Gen *g = f->g;
+    if (!w->shift) return x;
+    int64_t ones = ((int64_t)1 << (elem_bytes(a->elem) * 8)) - 1;
+    LLVMValueRef mask = LLVMBuildShl(g->b, gpu_i32(f, ones), w->shift, "");
+    x = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, x, g->i32, ""), w->shift, "");
+    word = LLVMBuildAnd(g->b, word, LLVMBuildNot(g->b, mask, ""), "");
+    return LLVMBuildOr(g->b, word, x, "");
+}
+
+/// What the element becomes, as bits.
+static LLVMValueRef next_bits(const Atomic *a, LLVMValueRef old) {
+    Gen *g = a->f->g;
+    if (a->expected) {
+        LLVMValueRef same = LLVMBuildICmp(g->b, LLVMIntEQ, old, bits_of(a, a->expected), "");
+        return LLVMBuildSelect(g->b, same, bits_of(a, a->value), old, "");
+    }
+    if (a->kind->op == OP_COUNT) return bits_of(a, a->value);
+    LLVMValueRef args[2] = {gpu_from_bits(a->f, a->elem, old), a->value};
+    return bits_of(a, gen_elementwise(g, a->kind->op, a->elem, args));
+}
+
+static LLVMValueRef phi_of(GpuFn *f, LLVMValueRef x, LLVMBasicBlockRef from) {
+    LLVMValueRef phi = LLVMBuildPhi(f->g->b, LLVMTypeOf(x), "");
+    LLVMAddIncoming(phi, &x, &from, 1);
+    return phi;
+}
+
+/// All lanes of a warp go round until the last of them has swapped: the branch is uniform.
+static LLVMValueRef by_swapping(const Atomic *a) {
+    GpuFn *f = a->f;
+    Gen *g = f->g;
+    Word w = word_of(a);
+    const char *swap = ctx_format(f->ctx, "tg.atomic.global.cas.i%d.gpu", w.bits);
+    LLVMValueRef first =
+        call_row(a, w.bits == 64 ? "or.i64" : "or.i32", w.at, LLVMConstNull(w.type));
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(g->b);
+    LLVMBasicBlockRef again = LLVMAppendBasicBlockInContext(g->llvm, f->fn, "swap");
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(g->llvm, f->fn, "swapped");
+    LLVMBuildBr(g->b, again);
+    LLVMPositionBuilderAtEnd(g->b, again);
+    LLVMValueRef old = phi_of(f, first, from), on = phi_of(f, a->on, from);
+    LLVMValueRef wanted = put(a, &w, old, next_bits(a, take(a, &w, old)));
+    LLVMValueRef seen = gpu_call(f, swap, 4, w.at, on, old, wanted);
+    LLVMValueRef failed = LLVMBuildICmp(g->b, LLVMIntNE, seen, old, "");
+    failed = LLVMBuildAnd(g->b, failed, on, "");
+    LLVMValueRef next = LLVMBuildSelect(g->b, failed, seen, old, "");
+    LLVMBasicBlockRef block = LLVMGetInsertBlock(g->b);
+    LLVMAddIncoming(old, &next, &block, 1);
+    LLVMAddIncoming(on, &failed, &block, 1);
+    LLVMBuildCondBr(g->b, gpu_call(f, "tg.vote.any", 1, failed), again, done);
+    LLVMPositionBuilderAtEnd(g->b, done);
+    return gpu_from_bits(f, a->elem, take(a, &w, old));
+}
+
+/* ---- the op -------------------------------------------------------------------------------- */
+
+static LLVMValueRef atomic_register(const Atomic *a) {
+    const char *row = row_of(a);
+    LLVMValueRef x = row ? by_instruction(a, row) : by_swapping(a);
+    return LLVMBuildSelect(a->f->g->b, a->on, x, LLVMConstNull(LLVMTypeOf(x)), "");
+}
+
+/// Threads that hold copies get what their owner got; of a scalar, all get what thread 0 got.
+static void share_results(GpuFn *f, const Value *v) {
+    LLVMValueRef *regs = gpu_block(f, v);
+    if (v->type->rank) {
+        int64_t strides[MAX_RANK];
+        LLVMValueRef base = gpu_spill(f, v, strides);
+        gpu_get(f, v, base, strides, 0);
+        return;
+    }
+    LLVMValueRef base = gpu_shared_alloc(f, 16, 16);
+    LLVMValueRef first = LLVMBuildICmp(f->g->b, LLVMIntEQ, f->thread, gpu_i32(f, 0), "");
+    gpu_store_shared_if(f, v->type->elem, base, 1, regs, first);
+    gpu_barrier(f);
+    gpu_load_vector(f, v->type->elem, base, 1, regs);
+}
+
+void gpu_lower_atomic(GpuFn *f, Op *op) {
+    gpu_order_access(f, op);
+    if (f->options->check) gpu_check_access(f, op);
+    GpuAccess *p = gpu_access(f, op);
+    LLVMValueRef owner = gpu_access_owner(p), *values = gpu_block(f, p->a.value);
+    LLVMValueRef *out = gpu_new_block(f, result(op, 0)), *expected = NULL;
+    Atomic a = {.f = f, .kind = find_kind(f, op), .elem = p->elem};
+    if (strcmp(a.kind->name, "cas") == 0) expected = gpu_block(f, operand(op, 2));
+    for (int r = 0; r < gpu_access_registers(p); r++) {
+        out[r] = LLVMConstNull(gen_elem(f->g, p->elem));
+        if (gpu_access_never(p, r)) continue;
+        LLVMValueRef on = gen_and(f->g, gpu_access_live(p, r), owner);
+        a.on = on ? on : gpu_true(f);
+        a.at = gpu_access_address(p, r);
+        a.value = values[r];
+        a.expected = expected ? expected[r] : NULL;
+        out[r] = atomic_register(&a);
+    }
+    if (owner && value_has_uses(result(op, 0))) share_results(f, result(op, 0));
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Powers of two that divide integers, by the ops that make them. They hold for wrapped values, too.
+#include "backends/gpu/divisor.h"
+
+enum { MAX_DEPTH = 16, MAX_TWOS = 32 };
+
+static int64_t power(int n) {
+    return (int64_t)1 << (n < MAX_TWOS ? n : MAX_TWOS);
+}
+
+static int64_t of_constant(int64_t n) {
+    return n ? power(__builtin_ctzll((uint64_t)n)) : 0;
+}
+
+/// What divides both; 0 is divided by everything.
+static int64_t both(int64_t a, int64_t b) {
+    if (!a || !b) return a ? a : b;
+    return a < b ? a : b;
+}
+
+static int64_t find(const Value *v, int depth);
+
+static int64_t of_operands(const Op *op, int first, int depth) {
+    return both(find(operand(op, first), depth), find(operand(op, first + 1), depth));
+}
+
+static int64_t of_product(const Op *op, int depth) {
+    int64_t a = find(operand(op, 0), depth), b = find(operand(op, 1), depth);
+    return a && b ? power(__builtin_ctzll((uint64_t)a) + __builtin_ctzll((uint64_t)b)) : 0;
+}
+
+/// x << n: only the constant counts.
+static int64_t of_shift(const Op *op, int depth) {
+    int64_t n, a = find(operand(op, 0), depth);
+    if (!const_int(operand(op, 1), &n) || n < 0 || n > MAX_TWOS) return a;
+    return a ? power(__builtin_ctzll((uint64_t)a) + (int)n) : 0;
+}
+
+static int64_t of_dim(const Op *op) {
+    const Type *t = operand(op, 0)->type;
+    int axis = (int)op_int(op, "axis", 0);
+    if (op->code == OP_STRIDE && t->strides[axis] == DYNAMIC && t->align)
+        return of_constant((int64_t)t->align * 8 / elem_info[t->elem].bits);
+    int64_t n = op->code == OP_DIM ? t->extents[axis] : t->strides[axis];
+    return n == DYNAMIC ? 1 : of_constant(n);
+}
+
+/// The index of a loop.
+static int64_t of_argument(const Value *v, int depth) {
+    const Op *op = v->region ? v->region->parent : NULL;
+    if (!op || op->code != OP_FOR || v->index != 0 || v->region != op->regions[0]) return 1;
+    return both(find(operand(op, 0), depth), of_constant(op_int(op, "step", 1)));
+}
+
+static int64_t of_if(const Op *op, int index, int depth) {
+    return both(find(operand(op->regions[0]->last, index), depth),
+                find(operand(op->regions[1]->last, index), depth));
+}
+
+static int64_t find(const Value *v, int depth) {
+    const Op *op = v->def;
+    int64_t n;
+    if (depth-- == 0) return 1;
+    if (!op) return of_argument(v, depth);
+    switch (op->code) {
+    case OP_CONST: return const_int(v, &n) ? of_constant(n) : 1;
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_REM: return of_operands(op, 0, depth);
+    case OP_SELECT: return of_operands(op, 1, depth);
+    case OP_MUL: return of_product(op, depth);
+    case OP_SHL: return of_shift(op, depth);
+    case OP_NEG: return find(operand(op, 0), depth);
+    case OP_CAST:
+        return elem_is(operand(op, 0)->type->elem, EC_INT) ? find(operand(op, 0), depth) : 1;
+    case OP_DIM:
+    case OP_STRIDE: return of_dim(op);
+    case OP_IF: return of_if(op, v->index, depth);
+    default: return 1;
+    }
+}
+
+int64_t gpu_divisor(const Value *v) {
+    return find(v, MAX_DEPTH);
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Loads and stores of global memory. What needs no mask is a plain access of LLVM, the rest a row
+// of portable.def.
+#include <string.h>
+
+#include "backends/gpu/access.h"
+#include "backends/gpu/ops.h"
+
+/* ---- memory forms -------------------------------------------------------------------------- */
+
+/// One access of `bytes`: how rows call it, and how many values it is: words of 32 bits, or one of
+/// 16 bits.
+typedef struct Form {
+    const char *suffix;
+    int n;
+    LLVMTypeRef type;
+} Form;
+
+static Form form_of(const Gen *g, int bytes) {
+    switch (bytes) {
+    case 1: return (Form){"b8", 1, g->i16};
+    case 2: return (Form){"b16", 1, g->i16};
+    case 4: return (Form){"b32", 1, g->i32};
+    case 8: return (Form){"b32x2", 2, g->i32};
+    default: return (Form){"b32x4", 4, g->i32};
+    }
+}
+
+/// What an instruction of LLVM moves.
+static LLVMTypeRef plain_type(const Gen *g, int bytes) {
+    if (bytes < 4) return bytes == 1 ? g->i8 : g->i16;
+    return bytes == 4 ? g->i32 : LLVMVectorType(g->i32, (unsigned)bytes / 4);
+}
+
+static LLVMValueRef widen(const Gen *g, LLVMValueRef x) {
+    return LLVMTypeOf(x) == g->i32 ? x : LLVMBuildZExt(g->b, x, g->i32, "");
+}
+
+static LLVMValueRef narrow(const Gen *g, LLVMValueRef x, LLVMTypeRef type) {
+    return type == g->i32 ? x : LLVMBuildTrunc(g->b, x, type, "");
+}
+
+/* ---- loads --------------------------------------------------------------------------------- */
+
+// What a subscript's `cache` says, as the capture of the rows load.global; the first is for
+// tensors of which it says nothing.
+static const struct CacheWord {
+    const char *word, *row;
+} cache_words[] = {{"all", ".nc"}, {"none", ".stream"}, {"first", ".first"}, {"last", ".last"}};
+
+/// Read-only caches do not see what this kernel writes.
+static const char *cache_row(const GpuAccess *p) {
+    const char *word = op_str(p->op, "cache");
+    if (p->tensor->written) return "";
+    for (size_t i = 0; word && i < sizeof cache_words / sizeof *cache_words; i++)
+        if (strcmp(word, cache_words[i].word) == 0) return cache_words[i].row;
+    return cache_words[0].row;
+}
+
+/// Memory that is never written while the kernel runs may be read at any time, and more than once.
+static void mark_invariant(const Gen *g, LLVMValueRef load) {
+    unsigned kind = LLVMGetMDKindIDInContext(g->llvm, "invariant.load", 14);
+    LLVMMetadataRef none = LLVMMDNodeInContext2(g->llvm, NULL, 0);
+    LLVMSetMetadata(load, kind, LLVMMetadataAsValue(g->llvm, none));
+}
+
+static void read_plain(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef *words) {
+    GpuFn *f = p->f;
+    Gen *g = f->g;
+    LLVMValueRef x = LLVMBuildLoad2(g->b, plain_type(g, bytes), at, "");
+    LLVMSetAlignment(x, (unsigned)bytes);
+    if (!p->tensor->written) mark_invariant(g, x);
+    if (bytes <= 4) words[0] = widen(g, x);
+    for (int i = 0; i < bytes / 4 && bytes > 4; i++)
+        words[i] = LLVMBuildExtractElement(g->b, x, gpu_i32(f, i), "");
+}
+
+void gpu_access_read(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on, LLVMValueRef pad,
+                     LLVMValueRef *words) {
+    GpuFn *f = p->f;
+    Gen *g = f->g;
+    if (!on) {
+        read_plain(p, at, bytes, words);
+        return;
+    }
+    Form form = form_of(g, bytes);
+    LLVMValueRef args[2 + MAX_WORDS] = {at, on};
+    for (int i = 0; i < form.n; i++) args[2 + i] = narrow(g, pad, form.type);
+    const char *name = ctx_format(f->ctx, "tg.load.global%s.%s", cache_row(p), form.suffix);
+    LLVMValueRef x = portable_call(g, name, 2 + form.n, args);
+    if (form.n == 1) words[0] = widen(g, x);
+    for (int i = 0; i < form.n && form.n > 1; i++)
+        words[i] = LLVMBuildExtractValue(g->b, x, (unsigned)i, "");
+}
+
+/// The pad in all elements of a word; of elements wider than a word its two words are not alike, so
+/// those are chosen afterwards.
+static LLVMValueRef pad_word(const GpuAccess *p, LLVMValueRef pad) {
+    LLVMValueRef same[4] = {pad, pad, pad, pad}, word;
+    int each = 4 / elem_bytes(p->elem);
+    if (!each) return gpu_i32(p->f, 0);
+    gpu_to_words(p->f, p->elem, each, same, &word);
+    return word;
+}
+
+static void load_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, LLVMValueRef *out) {
+    GpuFn *f = p->f;
+    Gen *g = f->g;
+    LLVMValueRef on = gpu_access_live(p, reg), at = gpu_access_address(p, reg), words[MAX_WORDS];
+    if (n == 1 && !on) {
+        LLVMValueRef x = LLVMBuildLoad2(g->b, gen_mem_elem(g, p->elem), at, "");
+        LLVMSetAlignment(x, (unsigned)elem_bytes(p->elem));
+        if (!p->tensor->written) mark_invariant(g, x);
+        out[0] = gen_from_memory(g, p->elem, x);
+        return;
+    }
+    int bytes = elem_bytes(p->elem) * n;
+    gpu_access_read(p, at, bytes, on, pad_word(p, pad), words);
+    gpu_from_words(f, p->elem, n, words, out);
+    for (int i = 0; i < n && on && elem_bytes(p->elem) == 8; i++)
+        out[i] = LLVMBuildSelect(g->b, on, out[i], pad, "");
+}
+
+static void load_registers(GpuAccess *p, int bits, void *data, LLVMValueRef *out) {
+    LLVMValueRef pad = data, x[MAX_VECTOR];
+    int n = 1 << bits;
+    for (int r = 0; r < gpu_access_registers(p); r++) {
+        if (!gpu_access_starts(p, bits, r)) continue;
+        bool never = gpu_access_never(p, r);
+        if (!never) load_vector(p, r, n, pad, x);
+        for (int j = 0; j < n; j++) out[gpu_access_vector(p, r, j)] = never ? pad : x[j];
+    }
+}
+
+void gpu_lower_load(GpuFn *f, Op *op) {
+    gpu_order_access(f, op);
+    if (f->options->check) gpu_check_access(f, op);
+    GpuAccess *p = gpu_access(f, op);
+    LLVMValueRef pad = gpu_scalar(f, p->a.pad), *out = gpu_new_block(f, result(op, 0));
+    if (elem_info[p->elem].bits < 8)
+        gpu_load_nibbles(p, pad, out);
+    else
+        gpu_access_each(p, load_registers, pad, out);
+}
+
+/* ---- stores -------------------------------------------------------------------------------- */
+
+static void write_plain(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef *words) {
+    GpuFn *f = p->f;
+    Gen *g = f->g;
+    LLVMTypeRef type = plain_type(g, bytes);
+    LLVMValueRef v = bytes <= 4 ? narrow(g, words[0], type) : LLVMGetUndef(type);
+    for (int i = 0; i < bytes / 4 && bytes > 4; i++)
+        v = LLVMBuildInsertElement(g->b, v, words[i], gpu_i32(f, i), "");
+    LLVMSetAlignment(LLVMBuildStore(g->b, v, at), (unsigned)bytes);
+}
+
+void gpu_access_write(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on,
+                      LLVMValueRef *words) {
+    Gen *g = p->f->g;
+    if (!on) {
+        write_plain(p, at, bytes, words);
+        return;
+    }
+    Form form = form_of(g, bytes);
+    LLVMValueRef args[2 + MAX_WORDS] = {at, on};
+    for (int i = 0; i < form.n; i++) args[2 + i] = narrow(g, words[i], form.type);
+    const char *name = ctx_format(p->f->ctx, "tg.store.global.%s", form.suffix);
+    portable_call(g, name, 2 + form.n, args);
+}
+
+static void store_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef *x, LLVMValueRef owner) {
+    Gen *g = p->f->g;
+    LLVMValueRef on = gen_and(g, gpu_access_live(p, reg), owner), words[MAX_WORDS];
+    LLVMValueRef at = gpu_access_address(p, reg);
+    if (n == 1 && !on) {
+        LLVMValueRef s = LLVMBuildStore(g->b, gen_to_memory(g, p->elem, x[0]), at);
+        LLVMSetAlignment(s, (unsigned)elem_bytes(p->elem));
+        return;
+    }
+    gpu_to_words(p->f, p->elem, n, x, words);
+    gpu_access_write(p, at, elem_bytes(p->elem) * n, on, words);
+}
+
+LLVMValueRef gpu_access_owner(const GpuAccess *p) {
+    GpuFn *f = p->f;
+    if (p->layout) return gpu_owner(f, p->layout);
+    return LLVMBuildICmp(f->g->b, LLVMIntEQ, f->thread, gpu_i32(f, 0), "");
+}
+
+static void store_registers(GpuAccess *p, int bits, void *data, LLVMValueRef *out) {
+    LLVMValueRef owner = data, *regs = gpu_block(p->f, p->a.value), x[MAX_VECTOR];
+    int n = 1 << bits;
+    (void)out;
+    for (int r = 0; r < gpu_access_registers(p); r++) {
+        if (!gpu_access_starts(p, bits, r) || gpu_access_never(p, r)) continue;
+        for (int j = 0; j < n; j++) x[j] = regs[gpu_access_vector(p, r, j)];
+        store_vector(p, r, n, x, owner);
+    }
+}
+
+void gpu_lower_store(GpuFn *f, Op *op) {
+    gpu_order_access(f, op);
+    if (f->options->check) gpu_check_access(f, op);
+    GpuAccess *p = gpu_access(f, op);
+    LLVMValueRef owner = gpu_access_owner(p);
+    if (elem_info[p->elem].bits < 8)
+        gpu_store_nibbles(p, gpu_block(f, p->a.value), owner);
+    else
+        gpu_access_each(p, store_registers, owner, NULL);
+}
