@@ -5,7 +5,6 @@
 #define PASSES_GPU_GPU_H
 
 #include "ir/ir.h"
-#include "ir/layout.h"
 
 /* ---- targets (target.c) -------------------------------------------------------------------- */
 
@@ -61,7 +60,5 @@ const GpuUnit *gpu_unit_of(const Op *dot);
 /// The row for a product of these elements, extents and precision (NULL: ieee), or NULL.
 const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
                             const char *precision);
-/// The layout of one operand of the instruction.
-const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role);
 
 #endif

@@ -7,6 +7,7 @@
 #ifndef PASSES_GPU_LAYOUTS_H
 #define PASSES_GPU_LAYOUTS_H
 
+#include "ir/layout.h"
 #include "passes/gpu/gpu.h"
 
 /// weight: bytes that argue for the layout; where two meet, the heavier one stays.
@@ -47,6 +48,11 @@ const Layout *access_layout(Layouts *s, const Op *op);
 double access_cost(const Op *op, const Layout *l);
 /// The layout of picks and masks for an access to a block in layout l.
 const Layout *picks_layout(Ctx *ctx, const Op *op, const Layout *l);
+
+/* ---- unit.c -------------------------------------------------------------------------------- */
+
+/// The layout of one operand of the instruction.
+const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role);
 
 /* ---- layout_dot.c -------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The table of matrix instructions.
-#include "passes/gpu/gpu.h"
+#include "passes/gpu/layouts.h"
 
 #include <string.h>
 
@@ -18,8 +18,15 @@ const GpuUnit *gpu_unit_of(const Op *dot) {
     return NULL;
 }
 
+/// Whole rows by 64 and columns by 8, as they are or swapped.
+static bool fits_warpgroups(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
+    bool straight = m % u->m == 0 && n % u->n == 0;
+    return k % u->k == 0 && (straight || (m < u->m && n % u->m == 0 && m % u->n == 0));
+}
+
 /// Rows and columns beyond the block are computed for nothing; along k they would be added up.
 static bool fits(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
+    if (u->features & GPU_WGMMA) return fits_warpgroups(u, m, n, k);
     return k % u->k == 0 && 2 * m >= u->m && n >= u->n;
 }
 
