@@ -3,6 +3,7 @@
 #ifndef PASSES_GPU_ASYNC_H
 #define PASSES_GPU_ASYNC_H
 
+#include "ir/layout.h"
 #include "passes/gpu/gpu.h"
 #include "passes/util.h"
 

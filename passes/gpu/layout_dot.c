@@ -93,6 +93,18 @@ static DotLayouts unit_layouts(Layouts *s, const Op *op, const GpuUnit *unit) {
                         over_grid(s->ctx, ld, 0, g.copies)};
 }
 
+/// Warpgroups take 64 rows each, then share columns; their operands come from buffers.
+static DotLayouts warpgroup_layouts(Layouts *s, const Op *op, const GpuUnit *unit) {
+    const Type *d = result(op, 0)->type;
+    int bits = s->warp_bits - 2, m = log2_floor(d->extents[0] / unit->m), n = 0;
+    if (bits < 0) ice(s->ctx, op->loc, "a product of warpgroups on %d warps", 1 << s->warp_bits);
+    m = m < bits ? m : bits;
+    while (m + n < bits && (d->extents[1] >> (n + 1)) % unit->n == 0) n++;
+    int both[] = {1 << m, 1 << n};
+    const Layout *tile = layout_tile(s->ctx, gpu_fragment(s->ctx, unit, FRAG_D), d->extents, both);
+    return (DotLayouts){NULL, NULL, over_grid(s->ctx, tile, 0, bits - m - n)};
+}
+
 /// Adds a bit of a level: the next one of dimension d, or a copy where that is full.
 static void deal(Layout *l, int *at, int *room, int d) {
     l->col[(*at)++] = room[d] ? bit(l->log2[d]) << (d ? 0 : 32) : 0;
@@ -128,6 +140,7 @@ static const Layout *fma_layout(Layouts *s, const Type *d, bool rows) {
 
 DotLayouts dot_layouts(Layouts *s, const Op *op) {
     const GpuUnit *unit = gpu_unit_of(op);
+    if (unit && unit->features & GPU_WGMMA) return warpgroup_layouts(s, op, unit);
     if (unit) return unit_layouts(s, op, unit);
     return (DotLayouts){NULL, NULL, fma_layout(s, result(op, 0)->type, keeps_rows(op))};
 }

@@ -61,8 +61,12 @@ static void in_three(Ir *ir, Op *dot) {
     replace(dot, product(&b, a1, b1, small, "tf32"));
 }
 
-static const GpuUnit *unit_for(const GpuTarget *t, const Op *dot) {
-    return gpu_unit_for(t, operand(dot, 0)->type, operand(dot, 1)->type, op_str(dot, "precision"));
+enum { GROUP_WARPS = 4 };
+
+static const GpuUnit *unit_for(const PassEnv *env, const Op *dot) {
+    GpuTarget t = *env->gpu;
+    if (env->warps && env->warps < GROUP_WARPS) t.features &= ~GPU_WGMMA;
+    return gpu_unit_for(&t, operand(dot, 0)->type, operand(dot, 1)->type, op_str(dot, "precision"));
 }
 
 static bool is_f8(const Value *v) {
@@ -98,7 +102,7 @@ static void select_unit(Op *op, void *arg) {
     const PassEnv *env = arg;
     if (op->code != OP_DOT || op_attr(op, "unit")) return;
     if (is_f8(operand(op, 0)) && is_f8(operand(op, 1)) && env->gpu->arch < 89) widen(env->ir, op);
-    const GpuUnit *u = unit_for(env->gpu, op);
+    const GpuUnit *u = unit_for(env, op);
     if (u && is_flat(u, op)) op = swapped(env->ir, op);
     op_set_attr(env->ir, op, "unit", at_str(env->ir, u ? u->name : "fma"));
 }

@@ -13,6 +13,7 @@ enum {
 
 typedef struct Sizes {
     double sums, widest; // elements: of all results of products, of the largest block
+    bool groups;         // there are products of warpgroups
     double rows;         // that are reduced and fit into a warp each; 0: there are none
 } Sizes;
 
@@ -27,7 +28,10 @@ static void measure(Op *op, void *arg) {
     Sizes *z = arg;
     const Type *t = op->n_results ? result(op, 0)->type : NULL;
     switch (op->code) {
-    case OP_DOT: z->sums += (double)ty_count(t); return;
+    case OP_DOT:
+        z->sums += (double)ty_count(t);
+        z->groups |= gpu_unit_of(op) && gpu_unit_of(op)->features & GPU_WGMMA;
+        return;
     case OP_STORE: t = operand(op, 1)->type; break;
     case OP_REDUCE: measure_rows(z, op); // fallthrough
     case OP_SCAN:
@@ -54,7 +58,7 @@ int choose_warps(const PassEnv *env, const Op *device) {
     double lanes = env->gpu->lanes;
     int most = z.rows >= 1 ? power_for(z.rows, GPU_MAX_WARPS) : GPU_MAX_WARPS;
     if (z.sums == 0) return power_for(z.widest / (lanes * ELEMENTS_THREAD), most);
-    int least = power_for(z.sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
+    int least = z.groups ? PRODUCT_WARPS : power_for(z.sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
     int fit = power_for(z.sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
     return fit > least ? fit : least;
 }
