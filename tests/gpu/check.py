@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every run test on a GPU, by both code generators, and the library's kernels under the sanitizer.
+
+    tests/gpu/check.py --root BUNDLE --out DIR [--budget 480] [--stages smoke,run,sanitize]
+
+The case files are cut into parts that run side by side; one that crashes or hangs stops no other. When
+the budget is spent what runs is ended and what is left is listed. DIR gets summary.md, summary.json
+and logs.tar.gz. Exit code 0: everything ran and passed.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+
+TOOLS = ("memcheck", "racecheck", "synccheck")
+PASSED = re.compile(r"^(\d+) of (\d+) runs passed", re.M)
+FAILED = re.compile(r"^FAIL (.*)$", re.M)
+FOUND = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard")
+PART_BYTES = 2000  # of a case file: about so much goes into one part
+
+
+@dataclasses.dataclass
+class Job:
+    """A process of its own. `group` is its row in the summary, `weight` how long it may be."""
+
+    group: str
+    name: str
+    command: list
+    environment: dict
+    limit: float
+    weight: float = 0
+    seconds: float = 0
+    state: str = "not run"  # or passed, failed, took too long, out of time
+    passed: int = 0
+    total: int = 0
+    failures: list = dataclasses.field(default_factory=list)
+
+
+def options():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--root", required=True, help="the unpacked bundle, or a tree with --tegula")
+    p.add_argument("--tegula", help="the program (default: ROOT/bin/tegula)")
+    p.add_argument("--out", required=True)
+    p.add_argument("--target", default="cuda")
+    p.add_argument("--codegens", default="nvptx,nvvm", help="code generators, with commas")
+    p.add_argument("--stages", default="smoke,run,sanitize")
+    p.add_argument("--jobs", type=int, default=os.cpu_count())
+    p.add_argument("--budget", type=float, default=480, help="seconds for everything")
+    p.add_argument("--limit", type=float, default=20, help="seconds for one run")
+    p.add_argument("--each", type=int, default=2, help="cases of a kernel under the sanitizer")
+    p.add_argument("--files", default="", help="only case files whose name holds this text")
+    p.add_argument("--sanitizer", default=shutil.which("compute-sanitizer") or "")
+    return p.parse_args()
+
+
+# ---- jobs ----------------------------------------------------------------------------------------
+
+
+def case_files(o, pattern="*.py"):
+    folder = pathlib.Path(o.root, "tests/run")
+    files = [f for f in sorted(folder.glob(pattern)) if f.stem not in ("run", "harness")]
+    return [f for f in files if o.files in f.stem]
+
+
+def run_command(o, program, file, *more):
+    runner = pathlib.Path(o.root, "tests/run/run.py")
+    return [
+        sys.executable,
+        str(runner),
+        "--tegula",
+        str(program),
+        "--target",
+        o.target,
+        *more,
+        str(file),
+    ]
+
+
+def run_jobs(o):
+    for codegen in o.codegens.split(","):
+        for file in case_files(o):
+            size = file.stat().st_size
+            parts = max(1, round(size / PART_BYTES))
+            for i in range(parts):
+                command = run_command(
+                    o, o.tegula, file, "--limit", str(o.limit), "--part", f"{i + 1}/{parts}"
+                )
+                name = f"{codegen}-{file.stem}-{i + 1}"
+                yield Job(codegen, name, command, {"TG_CODEGEN": codegen}, o.budget, size / parts)
+
+
+def wrapper(o, tool, folder):
+    """A program that is tegula under a tool of the sanitizer: run.py takes it for tegula."""
+    path = pathlib.Path(folder, f"tegula-{tool}")
+    log = pathlib.Path(o.logs, f"{tool}-%p.log")
+    path.write_text(
+        "#!/bin/sh\n"
+        f'[ "$1" = run ] || exec {o.tegula} "$@"\n'
+        f'exec {o.sanitizer} --tool {tool} --log-file {log} --error-exitcode 0 {o.tegula} "$@"\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
+def sanitize_jobs(o, folder):
+    if not o.sanitizer:
+        return
+    for tool in TOOLS:
+        program = wrapper(o, tool, folder)
+        for file in case_files(o, "std_*.py"):
+            more = ["--limit", str(4 * o.limit), "--each", str(o.each)]
+            # Hundreds of times slower than the kernel itself: the log is named by the process.
+            yield Job(
+                tool,
+                f"{tool}-{file.stem}",
+                run_command(o, program, file, *more),
+                {},
+                o.budget / 2,
+                file.stat().st_size,
+            )
+
+
+def smoke_jobs(o):
+    """Whether there is any sense in going on."""
+    files = [f for f in case_files(o, "*.py") if f.stem in ("std_softmax", "std_matmul")]
+    for codegen in o.codegens.split(","):
+        for file in files:
+            command = run_command(o, o.tegula, file, "--limit", "60", "--each", "1")
+            yield Job(
+                "smoke", f"smoke-{codegen}-{file.stem}", command, {"TG_CODEGEN": codegen}, 120
+            )
+
+
+# ---- running them --------------------------------------------------------------------------------
+
+
+def end(process):
+    """Ends a job and the processes that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def run_job(o, job, deadline):
+    started = time.monotonic()
+    limit = min(job.limit, deadline - started)
+    if limit <= 0:
+        job.state = "out of time"
+        return
+    path = pathlib.Path(o.logs, job.name + ".log")
+    with open(path, "w") as log:
+        print(" ".join(job.command), file=log, flush=True)
+        process = subprocess.Popen(
+            job.command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **job.environment},
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout=limit)
+            job.state = "failed" if code else "passed"
+        except subprocess.TimeoutExpired:
+            end(process)
+            job.state = "took too long" if limit == job.limit else "out of time"
+    job.seconds = time.monotonic() - started
+    text = path.read_text(errors="replace")
+    for passed, total in PASSED.findall(text):
+        job.passed, job.total = int(passed), int(total)
+    job.failures = FAILED.findall(text)
+    if job.state == "failed" and not job.failures:
+        job.failures = text.strip().split("\n")[-3:]
+
+
+def run_all(o, jobs, deadline):
+    """Side by side, the longest first."""
+    waiting = sorted(jobs, key=lambda j: j.weight)
+    lock = threading.Lock()
+
+    def go_on():
+        while True:
+            with lock:
+                if not waiting:
+                    return
+                job = waiting.pop()
+            run_job(o, job, deadline)
+            print(
+                f"{job.state:14} {job.seconds:6.1f} s {job.passed}/{job.total} {job.name}",
+                flush=True,
+            )
+
+    threads = [threading.Thread(target=go_on) for _ in range(max(1, o.jobs))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return jobs
+
+
+# ---- what came out -------------------------------------------------------------------------------
+
+
+def findings(o):
+    """tool -> (errors, logs that have some)"""
+    out = {}
+    for tool in TOOLS:
+        errors, where = 0, []
+        for path in sorted(pathlib.Path(o.logs).glob(f"{tool}-*.log")):
+            n = sum(int(a or b) for a, b in FOUND.findall(path.read_text(errors="replace")))
+            errors += n
+            where += [path.name] if n else []
+        if list(pathlib.Path(o.logs).glob(f"{tool}-std_*.log")):
+            out[tool] = errors, where
+    return out
+
+
+def row(group, jobs):
+    passed, total = sum(j.passed for j in jobs), sum(j.total for j in jobs)
+    odd = [j for j in jobs if j.state not in ("passed", "failed")]
+    notes = ", ".join(f"{j.name}: {j.state}" for j in odd[:12])
+    seconds = sum(j.seconds for j in jobs)
+    return f"| {group} | {passed} of {total} | {len(jobs) - len(odd)} of {len(jobs)} | {seconds:.0f} | {notes} |"
+
+
+def summary(o, jobs, seconds):
+    lines = [
+        f"{device()}; {seconds:.0f} s",
+        "",
+        "| what | runs passed | parts that ended | seconds of processes | |",
+        "|---|---|---|---|---|",
+    ]
+    groups = {}
+    for j in jobs:
+        groups.setdefault(j.group, []).append(j)
+    lines += [row(g, js) for g, js in groups.items()]
+    for tool, (errors, where) in findings(o).items():
+        lines.append(
+            f"\n{tool}: {errors} errors" + (f" in {', '.join(where[:8])}" if where else "")
+        )
+    failures = [f"- {j.group}: {f}" for j in jobs for f in j.failures]
+    lines += ["", f"{len(failures)} failures"] + failures[:60]
+    return "\n".join(lines) + "\n"
+
+
+def device():
+    command = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return "no GPU is known"
+
+
+def save(o, jobs, text):
+    pathlib.Path(o.out, "summary.md").write_text(text)
+    records = [{k: v for k, v in dataclasses.asdict(j).items() if k != "environment"} for j in jobs]
+    pathlib.Path(o.out, "summary.json").write_text(json.dumps(records, indent=1) + "\n")
+    with tarfile.open(pathlib.Path(o.out, "logs.tar.gz"), "w:gz") as tar:
+        tar.add(o.logs, "logs")
+
+
+def stages(o, deadline):
+    """The jobs of all stages, run; nothing after a smoke test in which nothing passed."""
+    wanted, done = o.stages.split(","), []
+    if "smoke" in wanted:
+        done += run_all(o, list(smoke_jobs(o)), deadline)
+        if not any(j.passed for j in done):
+            return done
+    if "run" in wanted:
+        # The sanitizer gets a third of the time.
+        until = deadline - (o.budget / 3 if "sanitize" in wanted and o.sanitizer else 0)
+        done += run_all(o, list(run_jobs(o)), until)
+    if "sanitize" in wanted:
+        done += run_all(o, list(sanitize_jobs(o, o.logs)), deadline)
+    return done
+
+
+def main():
+    o = options()
+    o.root = pathlib.Path(o.root).resolve()
+    o.tegula = pathlib.Path(o.tegula).resolve() if o.tegula else o.root / "bin/tegula"
+    o.out = pathlib.Path(o.out).resolve()
+    o.out.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tegula-check-") as o.logs:
+        jobs = stages(o, started + o.budget)
+        text = summary(o, jobs, time.monotonic() - started)
+        save(o, jobs, text)
+        bad = any(errors for errors, _ in findings(o).values())
+    print(text)
+    return 1 if bad or any(j.state != "passed" for j in jobs) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
