@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Device functions: parameters, values, and the walk over the ops.
 #include "backends/gpu/lower.h"
+#include "backends/gpu/ops.h"
 #include "passes/gpu/gpu.h"
 
 #include <stdarg.h>
@@ -257,6 +258,7 @@ void gpu_region(GpuFn *f, const Region *r) {
         GpuLower *lower = gpu_lowerings[op->code];
         if (!lower && op_has(op, ELEMENTWISE)) lower = gpu_lower_elementwise;
         if (!lower) ice(f->ctx, op->loc, "%s in device code", op_info[op->code].name);
+        if (f->options->check) gpu_check_division(f, op);
         lower(f, op);
         for (int i = 0; i < f->stretches.n; i++) f->stretches.data[i].open = false;
     }
@@ -284,6 +286,7 @@ static void find_fault(Op *op, void *arg) {
     FaultSearch *s = arg;
     s->found |= op->code == OP_PRINT || (s->check && op->code == OP_ASSERT);
     s->found |= s->check && op_is_access(op) && op_flag(op, "checked");
+    s->found |= s->check && (op->code == OP_DIV || op->code == OP_REM);
 }
 
 static bool has_faults(const Op *device, const GpuOptions *options) {
