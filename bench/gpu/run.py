@@ -83,6 +83,9 @@ def environment(o):
     tegula = None
     if "tegula" in o.peers.split(","):
         sys.path.insert(0, str(ROOT / "python"))
+        bundled = ROOT / "lib/libtegula.so"
+        if bundled.is_file():
+            os.environ.setdefault("TEGULA_LIBRARY", str(bundled))
         import tegula
     settings = [dict(pair.split("=") for pair in s.split()) for s in o.settings] or [{}]
     return cases.Env(
