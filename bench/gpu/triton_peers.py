@@ -55,11 +55,11 @@ def _attend(
     acc, den, top, q, k, v, row, lo, hi, mi, ni, scale2, MASK: tl.constexpr, BN: tl.constexpr
 ):
     for n in range(lo, hi, BN):
-        s = tl.dot(q, k.load([row + n, 0]).T) * scale2
+        s = tl.dot(q, k.load([row + n, 0]).T)
         if MASK:
             s = tl.where(mi[:, None] >= n + ni[None, :], s, -1e30)
-        t = tl.maximum(top, tl.max(s, 1))
-        p = tl.math.exp2(s - t[:, None])
+        t = tl.maximum(top, tl.max(s, 1) * scale2)
+        p = tl.math.exp2(s * scale2 - t[:, None])
         f = tl.math.exp2(top - t)
         den = den * f + tl.sum(p, 1)
         acc = tl.dot(p.to(v.dtype), v.load([row + n, 0]), acc * f[:, None])
@@ -124,7 +124,7 @@ _fastest = Fastest()
 MATMUL = [(128, 256, 64, 8, 3), (256, 128, 64, 8, 3), (128, 128, 64, 4, 4), (128, 128, 64, 8, 4)]
 THIN = [(16, 64, 256, 4, 4), (16, 128, 128, 4, 5), (128, 64, 128, 4, 4), (64, 64, 128, 4, 4)]
 # BM, BN, warps, stages
-ATTENTION = [(128, 64, 8, 3), (128, 128, 8, 2), (128, 64, 4, 3), (128, 128, 8, 3), (64, 64, 4, 3)]
+ATTENTION = [(128, 128, 8, 2), (128, 128, 8, 3), (128, 64, 4, 3), (64, 128, 4, 3), (64, 64, 4, 4)]
 
 
 def matmul(a, b, c, transposed):
