@@ -108,6 +108,7 @@ enum {
     X(release_async, "cuMemFreeAsync", 0, (cu_pointer, cu_stream))                                 \
     X(to_device, "cuMemcpyHtoDAsync_v2", 1, (cu_pointer, const void *, size_t, cu_stream))         \
     X(to_host, "cuMemcpyDtoHAsync_v2", 1, (void *, cu_pointer, size_t, cu_stream))                 \
+    X(on_device, "cuMemcpyDtoDAsync_v2", 1, (cu_pointer, cu_pointer, size_t, cu_stream))           \
     X(set_words, "cuMemsetD32Async", 1, (cu_pointer, unsigned, size_t, cu_stream))                 \
     X(encode_tiled, "cuTensorMapEncodeTiled", 0,                                                   \
       (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,        \

@@ -183,6 +183,7 @@ allocate_async_function cuMemAllocAsync;
 release_async_function cuMemFreeAsync;
 to_device_function cuMemcpyHtoDAsync_v2;
 to_host_function cuMemcpyDtoHAsync_v2;
+on_device_function cuMemcpyDtoDAsync_v2;
 set_words_function cuMemsetD32Async;
 encode_tiled_function cuTensorMapEncodeTiled;
 
@@ -610,6 +611,13 @@ cu_result cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_strea
     CALLED();
     resolve(__func__, stream);
     memcpy(to, (void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+cu_result cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_stream stream) {
+    CALLED();
+    resolve(__func__, stream);
+    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return 0;
 }
 

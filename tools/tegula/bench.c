@@ -2,6 +2,7 @@
 // tegula bench: how fast a kernel is beside what this machine can do at most.
 #include "driver/aot.h"
 #include "tools/roofs.h"
+#include "tools/tegula/gpu.h"
 #include "tools/tegula/measure.h"
 
 #include <errno.h>
@@ -138,6 +139,7 @@ enum { MAX_SAMPLES = 1000, LEAST_SAMPLES = 7 };
 
 /// Median seconds of a launch; samples are batches of a millisecond or more.
 static bool time_launches(Job *job, double seconds, double *out) {
+    if (job->device >= 0) return gpu_time(job, job_launch_only, seconds, out);
     static double samples[MAX_SAMPLES];
     if (!job->executor->launch(job)) return false;
     double start = seconds_now();
@@ -157,6 +159,7 @@ static bool time_launches(Job *job, double seconds, double *out) {
 
 typedef struct Row {
     const char *title, *config;
+    const char *device; // a GPU, or NULL
     int threads;
     double seconds, bytes, flops;
     double copy; // bytes a second of a copy that reads and writes as many bytes
@@ -197,6 +200,11 @@ static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
     if (!time_launches(job, budget, &row->seconds)) return false;
     row->title = job_title(job);
     row->config = config_text(job);
+    if (job->device >= 0) {
+        row->device = job->o->target;
+        row->copy = gpu_copy_rate(job, (int64_t)(row->bytes / 2));
+        return true;
+    }
     row->roofs = roofs_arithmetic(threads);
     row->copy = row->bytes >= 2 ? roofs_copy(threads, (int64_t)(row->bytes / 2)) : 0;
     return true;
@@ -211,8 +219,11 @@ static double flops_roof(const Row *r) {
 /// "  1 thread:   3.10 ms, 10.2 GB/s (45 % of a copy), 127 GFLOP/s (59 % of multiply-adds)".
 static void print_row(Ctx *ctx, const Row *r) {
     double rate = r->bytes / r->seconds, roof = flops_roof(r);
-    printf("  %d thread%s: %s, %.3g GB/s", r->threads, r->threads > 1 ? "s" : "",
-           time_text(ctx, r->seconds), rate * 1e-9);
+    if (r->device)
+        printf("  %s: ", r->device);
+    else
+        printf("  %d thread%s: ", r->threads, r->threads > 1 ? "s" : "");
+    printf("%s, %.3g GB/s", time_text(ctx, r->seconds), rate * 1e-9);
     if (r->copy > 0) printf(" (%.0f %% of a copy)", rate / r->copy * 100);
     if (r->flops > 0) {
         printf(", %.4g GFLOP/s", r->flops / r->seconds * 1e-9);
@@ -246,7 +257,8 @@ int cmd_bench(Ctx *ctx, const Options *o) {
     Row rows[2];
     int all = machine_threads(), n = 0;
     int counts[2] = {o->threads ? (int)o->threads : 1, all};
-    int n_counts = o->threads || all == 1 ? 1 : 2;
+    bool gpu = o->target && strncmp(o->target, "cuda", 4) == 0;
+    int n_counts = o->threads || all == 1 || gpu ? 1 : 2;
     for (int i = 0; i < n_counts; i++) {
         if (!bench(ctx, o, counts[i], &rows[n])) return EXIT_USER;
         if (n == 0) printf("%s\n", rows[0].title);

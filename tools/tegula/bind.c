@@ -46,8 +46,7 @@ Bound job_bind(Job *job) {
 
 /* ---- overlaps ------------------------------------------------------------------------------ */
 
-/// The bytes a tensor spans, from its lowest to behind its highest element; false for none.
-static bool span_of(const Tensor *t, uintptr_t *lo, uintptr_t *hi) {
+bool tensor_span(const Tensor *t, uintptr_t *lo, uintptr_t *hi) {
     int64_t first = 0, last = 0;
     if (!t->data) return false;
     for (int i = 0; i < t->rank; i++) {
@@ -90,7 +89,7 @@ bool job_check_overlaps(Job *job) {
             const Tensor *x = &b.args[i].tensor, *y = &b.args[j].tensor;
             bool twice = j < i && b.uses[j]->written; // the pair was looked at
             if (i == j || twice || !b.uses[i]->written) continue;
-            if (!span_of(x, &lo[0], &hi[0]) || !span_of(y, &lo[1], &hi[1])) continue;
+            if (!tensor_span(x, &lo[0], &hi[0]) || !tensor_span(y, &lo[1], &hi[1])) continue;
             if (lo[0] >= hi[1] || lo[1] >= hi[0]) continue;
             if (same_view(x, y) && may_be_one(pairs, i, j)) continue;
             diag(job->ctx, job->kernel->name.loc, D_RUN_FAILED,

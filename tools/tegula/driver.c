@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // From an instance to execution: the executors, the levels that can be printed, the pipelines.
-#include "tools/tegula/driver.h"
-
+#include "passes/gpu/gpu.h"
+#include "runtime/compiler.h"
 #include "runtime/host.h"
 #include "runtime/tegula.h"
+#include "tools/tegula/gpu.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,7 +25,8 @@ static void print_times(const Job *job, const Pass *const *pipeline, int n, cons
 }
 
 bool job_passes(Job *job) {
-    int n = cpu_pipeline_length;
+    int n;
+    const Pass *const *pipeline = build_pipeline(&job->build, &n);
     double start = seconds_now();
     job->build.passes = (PassOptions){.verify_each = job->o->verify_each,
                                       .time = job->o->time_passes,
@@ -32,7 +35,7 @@ bool job_passes(Job *job) {
                                       .seconds = ctx_array(job->ctx, double, n)};
     bool ok = build_passes(&job->build);
     job->seconds[1] += seconds_now() - start;
-    if (job->o->time_passes) print_times(job, cpu_pipeline, n, job->build.passes.seconds);
+    if (job->o->time_passes) print_times(job, pipeline, n, job->build.passes.seconds);
     return ok;
 }
 
@@ -68,20 +71,27 @@ static void release_code(void *code) {
     code_release(code);
 }
 
+static void print_device_times(const DeviceTimes *t) {
+    fprintf(stderr, "%10.3f ms  device code\n", t->lower * 1e3);
+    fprintf(stderr, "%10.3f ms  device code, %s\n", t->generate * 1e3, t->generator);
+    if (t->linker) fprintf(stderr, "%10.3f ms  device code, %s\n", t->link * 1e3, t->linker);
+}
+
 /// Machine code, and the texts of `texts`; NULL after errors.
-static Code *compile_cpu(Job *job, int texts, bool load) {
+static Code *compile_code(Job *job, int texts, bool load) {
     if (!job_passes(job)) return NULL;
     double start = seconds_now();
     Code *code = build_code(&job->build, NULL, texts, load);
     double seconds = seconds_now() - start;
     job->seconds[1] += seconds;
     if (job->o->time_passes) fprintf(stderr, "%10.3f ms  code\n", seconds * 1e3);
+    if (job->o->time_passes && code && code->image) print_device_times(&code->times);
     if (code) ctx_defer(job->ctx, release_code, code);
     return code;
 }
 
 static bool cpu_compile(Job *job) {
-    Code *code = compile_cpu(job, 0, true);
+    Code *code = compile_code(job, 0, true);
     if (!code) return false;
     job->compiled = (void *)code;
     return true;
@@ -100,8 +110,12 @@ static tg_host *host_of(const Options *o) {
 /// Reports a failure of compiled code where the source says so, as the interpreter does.
 static bool report_failure(Job *job, const tg_failure *failure) {
     const tg_site *site = failure->site;
+    if (!site) {
+        cli_error("%s", failure->text);
+        return false;
+    }
     Loc loc = {0};
-    for (uint16_t f = 1; site && site->file && f <= ctx_source_count(job->ctx); f++)
+    for (uint16_t f = 1; site->file && f <= ctx_source_count(job->ctx); f++)
         if (strcmp(ctx_source_path(job->ctx, f), site->file) == 0)
             loc = (Loc){(uint32_t)site->line, f, (uint16_t)site->column, 1};
     diag(job->ctx, loc, D_RUN_FAILED, ctx_format(job->ctx, "%s", failure->text));
@@ -114,10 +128,12 @@ static tg_slot slot_of(InterpArg *arg, const ParamUse *use) {
     return (tg_slot){.tensor = {t->data, t->extents, t->strides}};
 }
 
+/// The simulator, too: its images are called.
 static bool cpu_launch(Job *job) {
     Bound bound = job_bind(job);
     tg_slot *slots = ctx_array(job->ctx, tg_slot, bound.n + 1);
     for (int i = 0; i < bound.n; i++) slots[i] = slot_of(&bound.args[i], bound.uses[i]);
+    if (job->device >= 0 && !gpu_upload(job, bound.n, slots, bound.uses)) return false;
     tg_host *host = host_of(job->o);
     if (!host) {
         cli_error("no threads: %s", tg_last_error());
@@ -125,18 +141,73 @@ static bool cpu_launch(Job *job) {
     }
     tg_failure failure;
     const Code *code = job->compiled;
-    int status = tg_host_run(host, code->entry, slots, print_text, NULL, &failure);
+    int status = tg_host_run_on(host, code->entry, slots, code->image, job->device, NULL,
+                                print_text, NULL, &failure);
     return status == TG_RUN_OK || report_failure(job, &failure);
+}
+
+/* ---- GPUs ---------------------------------------------------------------------------------- */
+
+static void unload_image(void *image) {
+    tg_image_unload(image);
+}
+
+/// The image is unloaded before the code goes.
+static bool cuda_compile(Job *job) {
+    Code *code = compile_code(job, 0, true);
+    if (!code) return false;
+    ctx_defer(job->ctx, unload_image, code->image);
+    job->compiled = (void *)code;
+    return true;
+}
+
+/// Waits for the device, so that what went wrong there belongs to this launch.
+static bool cuda_launch(Job *job) {
+    if (!cpu_launch(job)) return false;
+    if (tg_device_synchronize(job->device, NULL) == TG_OK) return true;
+    cli_error("%s", tg_last_error());
+    return false;
+}
+
+bool job_launch_only(Job *job) {
+    return cpu_launch(job);
+}
+
+static bool code_only(Job *job) {
+    cli_error("--target %s: code for that GPU can be printed, not run", job->o->target);
+    cli_hint("--target cuda runs on the GPU of this machine, --target sim:%s on a simulated one",
+             job->o->target);
+    return false;
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static const Executor executors[] = {
-    {"cpu", "this machine, by LLVM, on all cores", cpu_compile, cpu_launch},
-    {"interp", "the reference interpreter: slow and exact", interp_compile, interp_launch},
-    {"api", NULL, api_compile, api_launch},
+    {"cpu", "this machine, by LLVM, on all cores", cpu_compile, cpu_launch, NULL},
+    {"interp", "the reference interpreter: slow and exact", interp_compile, interp_launch, NULL},
+    {"api", NULL, api_compile, api_launch, NULL},
 };
+static const Executor cuda_executor = {"cuda", "an NVIDIA GPU; cuda:N is number N", cuda_compile,
+                                       cuda_launch, gpu_download};
+static const Executor code_executor = {"a GPU", NULL, code_only, code_only, NULL};
 enum { N_EXECUTORS = sizeof executors / sizeof *executors };
+
+/// GPUs of this machine, then architectures whose code can be printed or simulated.
+static void print_gpus(void) {
+    int n = tg_device_count();
+    printf("  %-10s%s%s\n", cuda_executor.name, cuda_executor.doc,
+           n ? "" : " (this machine shows none)");
+    for (int i = 0; i < n; i++) {
+        tg_device_info info = {.size = sizeof info};
+        if (tg_device_describe(i, &info)) continue;
+        printf("    cuda:%-3d%s, compute capability %d.%d, %d SMs\n", i, info.name,
+               info.capability / 10, info.capability % 10, info.processors);
+    }
+    printf("  code of   ");
+    for (const GpuTarget *t = gpu_targets; t->name; t++)
+        printf("%s%s", t->name, t[1].name ? ", " : "");
+    printf(": tegula emit\n");
+}
 
 int cmd_targets(Ctx *ctx, const Options *o) {
     (void)ctx;
@@ -147,6 +218,7 @@ int cmd_targets(Ctx *ctx, const Options *o) {
         else
             printf("  %-10s%s\n", executors[i].name, executors[i].doc);
     }
+    if (!o->names) print_gpus();
     return EXIT_OK;
 }
 
@@ -168,11 +240,18 @@ static bool passes_exist(Ctx *ctx, const char *list) {
     return true;
 }
 
+static const Executor *gpu_executor(const char *name) {
+    static const Executor simulator = {"the simulator", NULL, cpu_compile, cpu_launch, NULL};
+    if (strncmp(name, "cuda", 4) == 0) return &cuda_executor;
+    return strncmp(name, "sim:", 4) == 0 ? &simulator : &code_executor;
+}
+
 Job *job_create(Ctx *ctx, const Options *o) {
     if (!passes_exist(ctx, o->dump_after)) return NULL;
     Job *job = ctx_new(ctx, Job);
     job->ctx = ctx;
     job->o = o;
+    job->device = -1;
     const char *name = o->target ? o->target : executors[0].name;
     const char *names[N_EXECUTORS];
     for (int i = 0; i < N_EXECUTORS; i++) {
@@ -180,6 +259,10 @@ Job *job_create(Ctx *ctx, const Options *o) {
         if (strcmp(name, executors[i].name) != 0) continue;
         job->executor = &executors[i];
         return job;
+    }
+    if (gpu_target_is(name)) {
+        job->executor = gpu_executor(name);
+        return gpu_target_read(job, name) ? job : NULL;
     }
     cli_error("unknown target '%s'", name);
     const char *close = closest_name(name, names, N_EXECUTORS);
@@ -208,27 +291,80 @@ static bool emit_grid(Job *job) {
     return job_passes(job) && emit_tile(job);
 }
 
+/// A level that CPUs have not.
+static bool needs_gpu(const Job *job, const char *level) {
+    if (job->target) return true;
+    cli_error("--level %s is one of GPUs", level);
+    cli_hint("add --target sm_90a, or cuda for the GPU of this machine");
+    return false;
+}
+
+static bool emit_gpu(Job *job) {
+    return needs_gpu(job, "gpu") && emit_grid(job);
+}
+
+/// Code with an image of machine code, not PTX; NULL, reported, where nothing makes it.
+static const Code *machine_code(Job *job) {
+    if (!job->build.machine) job->build.machine = job->target;
+    const Code *code = compile_code(job, 0, false);
+    if (!code || code->image->kind == TG_IMAGE_CUBIN) return code;
+    cli_error("machine code of %s needs nvJitLink or ptxas of the CUDA toolkit", job->target);
+    cli_hint("neither was found: set CUDA_HOME; --level ptx needs neither");
+    return NULL;
+}
+
 static bool emit_llvm(Job *job) {
-    const Code *code = compile_cpu(job, TEXT_LLVM, false);
+    const Code *code = compile_code(job, TEXT_LLVM, false);
     if (code) fputs(code->llvm, stdout);
     return code != NULL;
 }
 
 static bool emit_asm(Job *job) {
-    const Code *code = compile_cpu(job, TEXT_ASM, false);
+    const Code *code = compile_code(job, TEXT_ASM, false);
     if (code) fputs(code->assembly, stdout);
     return code != NULL;
 }
 
-/// Bytes of an object file; a terminal is spared them.
+/// Bytes of an object file, of a GPU its machine code; a terminal is spared them.
 static bool emit_object(Job *job) {
     if (isatty(STDOUT_FILENO)) {
         cli_error("an object file is not for a terminal");
         cli_hint("write it to a file: tegula emit FILE --level obj > kernel.o");
         return false;
     }
-    const Code *code = compile_cpu(job, TEXT_OBJECT, false);
-    return code && fwrite(code->object, 1, code->object_bytes, stdout) == code->object_bytes;
+    const Code *code = job->target ? machine_code(job) : compile_code(job, TEXT_OBJECT, false);
+    if (!code) return false;
+    const void *bytes = code->image ? code->image->bytes : code->object;
+    size_t n = code->image ? code->image->size : code->object_bytes;
+    return fwrite(bytes, 1, n, stdout) == n;
+}
+
+static bool emit_ptx(Job *job) {
+    const Code *code = needs_gpu(job, "ptx") ? compile_code(job, TEXT_ASM, false) : NULL;
+    if (code && code->assembly) fputs(code->assembly, stdout);
+    return code != NULL;
+}
+
+/// By a program of the CUDA toolkit.
+static bool emit_sass(Job *job) {
+    const Code *code = needs_gpu(job, "sass") ? machine_code(job) : NULL;
+    char path[] = "/tmp/tegula-XXXXXX";
+    int file = code ? mkstemp(path) : -1;
+    if (file < 0) return false;
+    bool written = write(file, code->image->bytes, code->image->size) == (ssize_t)code->image->size;
+    close(file);
+    fflush(stdout);
+    const char *command = ctx_format(
+        job->ctx,
+        "PATH=\"${CUDA_HOME:-/usr/local/cuda}/bin:$PATH\"; nvdisasm -c %s 2>/dev/null || "
+        "cuobjdump -sass %s 2>/dev/null",
+        path, path);
+    bool ok = written && system(command) == 0;
+    unlink(path);
+    if (ok) return true;
+    cli_error("neither nvdisasm nor cuobjdump of the CUDA toolkit is in $CUDA_HOME/bin or in PATH");
+    cli_hint("--level obj writes the machine code to a file");
+    return false;
 }
 
 static const struct {
@@ -238,12 +374,13 @@ static const struct {
 } levels[] = {
     {"ast", false, emit_ast},  {"tile", true, emit_tile}, {"grid", true, emit_grid},
     {"llvm", true, emit_llvm}, {"asm", true, emit_asm},   {"obj", true, emit_object},
+    {"gpu", true, emit_gpu},   {"ptx", true, emit_ptx},   {"sass", true, emit_sass},
 };
-enum { N_LEVELS = sizeof levels / sizeof *levels };
+enum { PRINTED_LEVELS = sizeof levels / sizeof *levels };
 
 int cmd_emit(Ctx *ctx, const Options *o) {
-    const char *name = o->level ? o->level : "tile", *names[N_LEVELS];
-    for (int i = 0; i < N_LEVELS; i++) {
+    const char *name = o->level ? o->level : "tile", *names[PRINTED_LEVELS];
+    for (int i = 0; i < PRINTED_LEVELS; i++) {
         names[i] = levels[i].name;
         if (strcmp(name, levels[i].name) != 0) continue;
         Job *job = job_create(ctx, o);
@@ -252,10 +389,10 @@ int cmd_emit(Ctx *ctx, const Options *o) {
         return ok && levels[i].print(job) ? EXIT_OK : EXIT_USER;
     }
     cli_error("unknown level '%s'", name);
-    const char *close = closest_name(name, names, N_LEVELS);
+    const char *close = closest_name(name, names, PRINTED_LEVELS);
     if (close)
         cli_hint("did you mean '%s'?", close);
     else
-        cli_hint("the levels are ast, tile, grid, llvm, asm and obj");
+        cli_hint("the levels are ast, tile, grid, gpu, llvm, asm, ptx, sass and obj");
     return EXIT_USAGE;
 }

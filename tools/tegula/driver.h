@@ -10,6 +10,7 @@ struct Executor {
     const char *name, *doc;    // doc NULL: for tests, not listed
     bool (*compile)(Job *job); // after job_elaborate
     bool (*launch)(Job *job);  // after compile; any number of times
+    bool (*finish)(Job *job);  // after those, before arrays are looked at; or NULL
 };
 
 /// The executor `api` (api.c).
@@ -18,6 +19,9 @@ bool api_launch(Job *job);
 
 /// A job on the executor that --target names; NULL, reported, where there is none.
 Job *job_create(Ctx *ctx, const Options *o);
+
+/// Puts a launch on its way; of a GPU without waiting for it.
+bool job_launch_only(Job *job);
 
 /// Runs the passes to grid IR, with what --dump-after, --verify-each and --time-passes ask for.
 bool job_passes(Job *job);

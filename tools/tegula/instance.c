@@ -357,6 +357,10 @@ bool job_elaborate(Job *job) {
     job->build = (Build){.ctx = job->ctx,
                          .program = job->program,
                          .inst = job->inst,
+                         .target = job->target,
+                         .machine = job->machine,
+                         .codegen = job->o->codegen,
+                         .driver = job->driver,
                          .threads = (int)job->o->threads,
                          .debug = job->o->debug};
     bool ok = build_elaborate(&job->build);

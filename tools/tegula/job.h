@@ -18,7 +18,10 @@ typedef struct Job {
     Inst *inst;
     Argument *args; // one a parameter
     Build build;
-    double seconds[2]; // front end, passes and code generation
+    const char *target, *machine; // as Build has them; NULL: this CPU
+    int driver, device;           // of a GPU: the CUDA version of its driver, its number
+    struct Mirrors *mirrors;      // the arrays there (gpu.c), or NULL
+    double seconds[2];            // front end, passes and code generation
 } Job;
 
 /* ---- instance.c: options and arguments -> Inst --------------------------------------------- */

@@ -131,6 +131,7 @@ int cmd_run(Ctx *ctx, const Options *o) {
     double seconds;
     bool ok = job && job_load(job) && job_instance(job, false) && job_elaborate(job) &&
               job->executor->compile(job) && job_check_overlaps(job) && run_timed(job, &seconds) &&
-              finish_outputs(job) && report_times(job, seconds);
+              (!job->executor->finish || job->executor->finish(job)) && finish_outputs(job) &&
+              report_times(job, seconds);
     return ok ? EXIT_OK : EXIT_USER;
 }

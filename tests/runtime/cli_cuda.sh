@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The command line with a driver that checks what it is asked for and runs nothing (fake_cuda.c):
+# arrays go there and come back, code is loaded and launched.
+# Usage: cli_cuda.sh TEGULA FAKE_DRIVER
+set -eu
+tegula=$1
+export TG_CUDA_LIBRARY="$2"
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+expect() { # text, then a command
+    text=$1
+    shift
+    "$@" > "$out/log" 2>&1 || true
+    if ! grep -q -e "$text" "$out/log"; then
+        echo "expected '$text' of: $*"
+        cat "$out/log"
+        exit 1
+    fi
+}
+
+cat > "$out/k.teg" << 'K'
+kernel add(x: f32[N], y: f32[N]) tune B = 64 {
+    parallel n in N by B {
+        y[n] += x[n];
+    }
+}
+K
+run="$tegula run $out/k.teg --arg x=rand(1000)"
+expect 'cuda:1  Fake GPU 1, compute capability 8.0' "$tegula" targets
+# Nothing runs, so y comes back as it went.
+expect 'y: f32\[1000\] = 3 3 3 3' $run --target cuda --arg 'y=full(1000,value=3)'
+expect 'ran .* on cuda' $run --target cuda:1 --arg 'y=full(1000,value=3)' --repeat 5
+expect "there is no device 2: this machine has 2 GPUs" $run --target cuda:2 --arg 'y=zeros(1000)'
+expect "overlaps" $run --target cuda --arg 'y=same(x)[::-1]'
+expect 'cuda: .* of a copy' "$tegula" bench "$out/k.teg" --target cuda --seconds 0.01
+expect 'device code, nvptx' $run --target cuda --arg 'y=zeros(1000)' --codegen nvptx --time-passes

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See gpu.h. Device memory is released with the job's context.
+#include "tools/tegula/gpu.h"
+
+#include "runtime/gpu.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool failed(const Job *job) {
+    cli_error("--target %s: %s", job->o->target ? job->o->target : "cuda", tg_last_error());
+    return false;
+}
+
+static bool cuda_failed(const Job *job, const char *call, cu_result error) {
+    rt_cuda_fail(call, error, "device %d", job->device);
+    return failed(job);
+}
+
+/* ---- targets ------------------------------------------------------------------------------- */
+
+static bool is_cuda(const char *name) {
+    return strncmp(name, "cuda", 4) == 0 && (!name[4] || name[4] == ':');
+}
+
+bool gpu_target_is(const char *name) {
+    const char *level;
+    const Backend *b = is_cuda(name) ? NULL : backend_of(name, &level);
+    return is_cuda(name) || (b && b->device);
+}
+
+/// The device at hand, and what code is best for it.
+static bool read_device(Job *job, const char *name) {
+    char *end = NULL, machine[16];
+    long number = name[4] ? strtol(name + 5, &end, 10) : 0;
+    tg_device_info info = {.size = sizeof info};
+    if (end && (end == name + 5 || *end || number < 0 || number >= RT_DEVICES)) {
+        cli_error("--target %s: expected cuda or cuda:NUMBER", name);
+        return false;
+    }
+    job->device = (int)number;
+    if (tg_device_describe(job->device, &info)) return failed(job);
+    job->target = nvidia_target(info.capability, machine);
+    job->machine = ctx_format(job->ctx, "%s", machine);
+    job->driver = info.driver;
+    if (job->target) return true;
+    cli_error("--target %s: %s has compute capability %d.%d; 8.0 and later are supported", name,
+              info.name, info.capability / 10, info.capability % 10);
+    return false;
+}
+
+bool gpu_target_read(Job *job, const char *name) {
+    job->device = -1;
+    if (is_cuda(name)) return read_device(job, name);
+    job->target = name;
+    return true;
+}
+
+/* ---- arrays -------------------------------------------------------------------------------- */
+
+/// Bytes of host memory and their copy. Arrays that share memory here share it there.
+typedef struct Mirror {
+    uintptr_t from, to; // on the host
+    cu_pointer at;
+} Mirror;
+
+typedef struct Mirrors {
+    const rt_device *device;
+    VEC(Mirror) list;
+} Mirrors;
+
+static void release(void *thing) {
+    const Mirrors *m = *(Mirrors **)thing;
+    rt_entered e;
+    if (!m || rt_enter(m->device, &e)) return;
+    for (int i = 0; i < m->list.n; i++)
+        if (m->list.data[i].at) rt_cuda_driver()->release(m->list.data[i].at);
+    rt_leave(e);
+}
+
+/// Makes the bytes of a tensor part of one mirror, which joins those that they overlap.
+static void add(Ctx *ctx, Mirrors *m, const Tensor *t) {
+    Mirror own = {0};
+    if (!tensor_span(t, &own.from, &own.to)) return;
+    for (int i = 0; i < m->list.n; i++) {
+        Mirror *old = &m->list.data[i];
+        if (own.from >= old->to || old->from >= own.to) continue;
+        if (old->from < own.from) own.from = old->from;
+        if (old->to > own.to) own.to = old->to;
+        *old = m->list.data[--m->list.n];
+        i = -1; // it may now reach others
+    }
+    vec_push(ctx, &m->list, own);
+}
+
+/// Copies start where host pages do, so that alignment is alike on both sides.
+enum { PAGE = 4096 };
+
+static bool copy_there(Job *job, Mirror *m) {
+    const rt_cuda *cu = rt_cuda_driver();
+    m->from = m->from / PAGE * PAGE;
+    size_t bytes = m->to - m->from;
+    cu_result error = cu->allocate(&m->at, bytes);
+    if (error) {
+        rt_cuda_fail("cuMemAlloc", error, "%zu bytes for arrays on device %d", bytes, job->device);
+        return failed(job);
+    }
+    error = cu->to_device(m->at, (void *)m->from, bytes, NULL);
+    return error ? cuda_failed(job, "cuMemcpyHtoD", error) : true;
+}
+
+static void *device_address(const Mirrors *m, const void *host) {
+    uintptr_t at = (uintptr_t)host;
+    for (int i = 0; i < m->list.n; i++) {
+        const Mirror *one = &m->list.data[i];
+        if (at >= one->from && at < one->to) return (void *)(uintptr_t)(one->at + (at - one->from));
+    }
+    return NULL;
+}
+
+/// The device's context stays this thread's: the program has no other.
+static Mirrors *make_mirrors(Job *job) {
+    rt_entered e;
+    Mirrors **place = ctx_new(job->ctx, Mirrors *), *m = ctx_new(job->ctx, Mirrors);
+    m->device = rt_device_at(job->device);
+    if (!m->device || rt_enter(m->device, &e)) {
+        failed(job);
+        return NULL;
+    }
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        if (job->args[i].kind != ARG_TENSOR) continue;
+        add(job->ctx, m, &job->args[i].whole);
+        add(job->ctx, m, &job->args[i].tensor);
+    }
+    *place = m;
+    ctx_defer(job->ctx, release, place);
+    for (int i = 0; i < m->list.n; i++)
+        if (!copy_there(job, &m->list.data[i])) return NULL;
+    return m;
+}
+
+bool gpu_upload(Job *job, int n, tg_slot *slots, const ParamUse *const *uses) {
+    if (!job->mirrors) job->mirrors = make_mirrors(job);
+    for (int i = 0; i < n && job->mirrors; i++)
+        if (uses[i]->kind == PARAM_TENSOR)
+            slots[i].tensor.data = device_address(job->mirrors, slots[i].tensor.data);
+    return job->mirrors != NULL;
+}
+
+bool gpu_download(Job *job) {
+    const rt_cuda *cu = rt_cuda_driver();
+    const Mirrors *m = job->mirrors;
+    if (tg_device_synchronize(job->device, NULL)) return failed(job);
+    for (int i = 0; m && i < m->list.n; i++) {
+        const Mirror *one = &m->list.data[i];
+        cu_result error = cu->to_host((void *)one->from, one->at, one->to - one->from, NULL);
+        if (!error) error = cu->stream_synchronize(NULL);
+        if (error) return cuda_failed(job, "cuMemcpyDtoH", error);
+    }
+    return true;
+}
+
+/* ---- times --------------------------------------------------------------------------------- */
+
+enum { MAX_SAMPLES = 1000, LEAST_SAMPLES = 11, WARM_UP = 3 };
+
+/// Events around a launch, and memory larger than the L2 cache to be written before.
+typedef struct Clock {
+    cu_event from, to;
+    cu_pointer flush;
+    size_t flush_words;
+} Clock;
+
+static cu_result clock_open(const Job *job, Clock *c) {
+    const rt_cuda *cu = rt_cuda_driver();
+    const rt_device *d = rt_device_at(job->device);
+    *c = (Clock){.flush_words = (size_t)d->l2_bytes / 2 + 1024}; // of 4 bytes: twice the cache
+    cu_result error = cu->event_create(&c->from, 0);
+    if (!error) error = cu->event_create(&c->to, 0);
+    return error ? error : cu->allocate(&c->flush, 4 * c->flush_words);
+}
+
+static void clock_close(Clock *c) {
+    const rt_cuda *cu = rt_cuda_driver();
+    if (c->from) cu->event_destroy(c->from);
+    if (c->to) cu->event_destroy(c->to);
+    if (c->flush) cu->release(c->flush);
+}
+
+/// Something to be timed: false where it failed and said so.
+typedef struct Timed {
+    Job *job;
+    bool (*launch)(Job *job); // NULL: a copy of `bytes`
+    cu_pointer to, from;
+    size_t bytes;
+} Timed;
+
+static bool run_timed(const Timed *t) {
+    if (t->launch) return t->launch(t->job);
+    return rt_cuda_driver()->on_device(t->to, t->from, t->bytes, NULL) == 0;
+}
+
+static bool sample(const Timed *t, const Clock *c, double *seconds) {
+    const rt_cuda *cu = rt_cuda_driver();
+    float milliseconds = 0;
+    cu_result error = cu->set_words(c->flush, 0x5a5a5a5a, c->flush_words, NULL);
+    if (!error) error = cu->event_record(c->from, NULL);
+    if (error) return cuda_failed(t->job, "cuEventRecord", error);
+    if (!run_timed(t)) return false;
+    error = cu->event_record(c->to, NULL);
+    if (!error) error = cu->event_synchronize(c->to);
+    if (!error) error = cu->event_elapsed(&milliseconds, c->from, c->to);
+    *seconds = milliseconds * 1e-3;
+    return error ? cuda_failed(t->job, "cuEventElapsedTime", error) : true;
+}
+
+static bool median(const Timed *t, double budget, double *out) {
+    static double samples[MAX_SAMPLES];
+    Clock c;
+    cu_result error = clock_open(t->job, &c);
+    bool ok = error ? cuda_failed(t->job, "cuEventCreate", error) : true;
+    int n = -WARM_UP;
+    for (double end = seconds_now() + budget;
+         ok && n < MAX_SAMPLES && (n < LEAST_SAMPLES || seconds_now() < end); n++)
+        ok = sample(t, &c, &samples[n < 0 ? 0 : n]);
+    clock_close(&c);
+    if (ok) *out = median_of(samples, n);
+    return ok;
+}
+
+bool gpu_time(Job *job, bool (*launch)(Job *job), double budget, double *out) {
+    Timed t = {.job = job, .launch = launch};
+    return run_timed(&t) && median(&t, budget, out);
+}
+
+double gpu_copy_rate(Job *job, int64_t bytes) {
+    const rt_cuda *cu = rt_cuda_driver();
+    Timed t = {.job = job, .bytes = (size_t)bytes};
+    double seconds = 0;
+    bool ok = cu->on_device && bytes > 0 && cu->allocate(&t.to, t.bytes) == 0 &&
+              cu->allocate(&t.from, t.bytes) == 0 && median(&t, 0.05, &seconds);
+    if (t.to) cu->release(t.to);
+    if (t.from) cu->release(t.from);
+    return ok && seconds > 0 ? 2 * (double)bytes / seconds : 0;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Running on a GPU: arrays of the command line and their copies on the device.
+#ifndef TOOLS_TEGULA_GPU_H
+#define TOOLS_TEGULA_GPU_H
+
+#include "tools/tegula/driver.h"
+
+/// What --target says: "cuda", "cuda:1", "sim:sm_80", "sm_90a" or a level of the CPU. False,
+/// reported, where there is no such thing here. `name` has one of those forms.
+bool gpu_target_read(Job *job, const char *name);
+/// Whether it has one of the forms that are for GPUs.
+bool gpu_target_is(const char *name);
+
+/// Copies the arrays of the job to the device, and gives it `slots` that point there. False,
+/// reported, after errors.
+bool gpu_upload(Job *job, int n, tg_slot *slots, const ParamUse *const *uses);
+/// Waits, and copies all of them back.
+bool gpu_download(Job *job);
+/// Median seconds of a launch by the device's clock, with nothing of its arrays in the L2 cache
+/// before; `launch` puts one on its way.
+bool gpu_time(Job *job, bool (*launch)(Job *job), double budget, double *out);
+/// Bytes a second, read and written, of a copy of so many bytes on the device; 0 where it fails.
+double gpu_copy_rate(Job *job, int64_t bytes);
+
+#endif
