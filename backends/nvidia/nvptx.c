@@ -78,7 +78,7 @@ static void mark_kernel(const Gen *g, LLVMValueRef fn) {
 // Short on purpose: ptxas optimises once more and is where the time goes. No pass here copies the
 // body of a loop, and code generation reduces the strength of addresses itself.
 static const char pipeline[] = "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
-                               "loop-mssa(licm),early-cse<memssa>,loop(loop-reduce))";
+                               "loop-mssa(licm),early-cse<memssa>)";
 
 static void optimize(Gen *g, LLVMTargetMachineRef machine) {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
