@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Inside the shadow: clocks, the cell of a byte.
+#ifndef BACKENDS_SIM_CLOCK_H
+#define BACKENDS_SIM_CLOCK_H
+
+#include <stdio.h>
+
+#include "backends/sim/shadow.h"
+
+enum {
+    SITE_MASK = (1 << 29) - 1,
+    SITE_ATOMIC = 1 << 29,
+    SITE_ASYNC = 1 << 30,
+};
+#define EPOCH_PENDING UINT32_MAX
+
+/// Who accessed a byte last. epoch 0: nobody.
+typedef struct Stamp {
+    uint32_t epoch, site, program;
+    uint16_t actor, reserved;
+} Stamp;
+
+typedef struct Cell {
+    Stamp write, read;
+} Cell;
+
+/// Epochs of all actors: ordered before; and of those, seen by the asynchronous proxy.
+typedef struct Clock {
+    uint32_t *order, *proxy;
+} Clock;
+
+/// A buffer of the launch.
+typedef struct Buffer {
+    const char *base;
+    int64_t bytes;
+    bool initialised;
+    Cell *cells;
+} Buffer;
+
+/// What was ordered before the last release at an address of global memory.
+typedef struct Flag {
+    const void *at;
+    uint32_t *programs; // a bit each
+} Flag;
+
+struct Shadow {
+    int n_actors, n_warps, n_barriers, n_mbarriers;
+    uint32_t program; // 1 + the number of the cluster
+    uint32_t *epochs;
+    Clock *warps, *barriers, cluster[2]; // of the cluster: arrived, done
+    struct {
+        Clock arrived, done;
+    } * mbarriers;
+    int *store_actors; // how many each CTA has
+    Buffer *buffers;
+    int n_buffers;
+    Cell *shared;
+    int64_t shared_bytes;
+    // Programs whose accesses are ordered before this one's, through flags in global memory.
+    Flag *flags;
+    int n_flags, cap_flags;
+    uint32_t *known, *released; // bits: acquired; what a fence of this program has released
+    int words;
+};
+
+/// Before a launch.
+void flags_reset(Shadow *s);
+/// Before a program.
+void flags_start(Shadow *s);
+bool flags_ordered(const Shadow *s, uint32_t program);
+
+#endif

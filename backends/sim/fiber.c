@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Fibers: stacks with a guard page below, and the switch between them, which sanitizers are told
+// of.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backends/sim/private.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WITH_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WITH_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define WITH_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WITH_TSAN 1
+#endif
+#endif
+
+#ifdef WITH_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef WITH_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+/* ---- the sanitizers ------------------------------------------------------------------------ */
+
+static void before_switch(Fiber *from, const Fiber *to) {
+    from->sim->last = from;
+#ifdef WITH_ASAN
+    __sanitizer_start_switch_fiber(&from->sanitizer, to->bottom, to->bytes);
+#elif defined(WITH_TSAN)
+    if (!from->memory) from->sanitizer = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(to->sanitizer, 0);
+#else
+    (void)to;
+#endif
+}
+
+/// On the stack of `self` again, or for the first time.
+static void after_switch(Fiber *self) {
+#ifdef WITH_ASAN
+    Fiber *from = self->sim->last;
+    const void *bottom;
+    size_t bytes;
+    __sanitizer_finish_switch_fiber(self->sanitizer, &bottom, &bytes);
+    self->sanitizer = NULL;
+    // Only here is it known where the stack of the caller of sim_run is.
+    if (!from->memory) {
+        from->bottom = bottom;
+        from->bytes = bytes;
+    }
+#else
+    (void)self;
+#endif
+}
+
+static void stack_fresh(Fiber *f) {
+#ifdef WITH_ASAN
+    __asan_unpoison_memory_region(f->bottom, f->bytes);
+    f->sanitizer = NULL;
+#elif defined(WITH_TSAN)
+    if (f->sanitizer) __tsan_destroy_fiber(f->sanitizer);
+    f->sanitizer = __tsan_create_fiber(0);
+#else
+    (void)f;
+#endif
+}
+
+/* ---- the switch ---------------------------------------------------------------------------- */
+
+static _Noreturn void begin(Fiber *self) {
+    after_switch(self);
+    fiber_main(self);
+}
+
+#if defined(__x86_64__)
+
+// The registers that a call keeps go to the stack; who is switched to gets its own from there. A
+// fresh stack has the fiber where rbx is kept.
+void tg_sim_switch(void **from, void *to);
+void tg_sim_begin(void);
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl tg_sim_switch\n"
+        ".hidden tg_sim_switch\n"
+        ".type tg_sim_switch, @function\n"
+        "tg_sim_switch:\n"
+        "    pushq %rbp\n"
+        "    pushq %rbx\n"
+        "    pushq %r12\n"
+        "    pushq %r13\n"
+        "    pushq %r14\n"
+        "    pushq %r15\n"
+        "    movq %rsp, (%rdi)\n"
+        "    movq %rsi, %rsp\n"
+        "    popq %r15\n"
+        "    popq %r14\n"
+        "    popq %r13\n"
+        "    popq %r12\n"
+        "    popq %rbx\n"
+        "    popq %rbp\n"
+        "    ret\n"
+        ".size tg_sim_switch, .-tg_sim_switch\n"
+        ".globl tg_sim_begin\n"
+        ".hidden tg_sim_begin\n"
+        ".type tg_sim_begin, @function\n"
+        "tg_sim_begin:\n"
+        "    movq %rbx, %rdi\n"
+        "    xorl %ebp, %ebp\n"
+        "    callq *%r12\n"
+        "    ud2\n"
+        ".size tg_sim_begin, .-tg_sim_begin\n");
+
+static bool make_context(Fiber *f) {
+    void **top = (void **)(void *)(f->memory + f->bytes + (size_t)sysconf(_SC_PAGESIZE));
+    // r15, r14, r13, r12, rbx, rbp, the address that `ret` goes to, and two to align the stack.
+    void *start[] = {
+        NULL, NULL, NULL, (void *)(uintptr_t)begin, f, NULL, (void *)(uintptr_t)tg_sim_begin,
+        NULL, NULL};
+    top -= sizeof start / sizeof *start;
+    memcpy(top, start, sizeof start);
+    f->context = top;
+    return true;
+}
+
+static void change(Fiber *from, Fiber *to) {
+    tg_sim_switch(&from->context, to->context);
+}
+
+static void free_context(Fiber *f) {
+    (void)f;
+}
+
+#else
+#include <ucontext.h>
+
+static void start(unsigned low, unsigned high) {
+    begin((Fiber *)((uintptr_t)low | (uintptr_t)high << 16 << 16));
+}
+
+static bool make_context(Fiber *f) {
+    ucontext_t *u = f->context ? f->context : malloc(sizeof *u);
+    f->context = u;
+    if (!u || getcontext(u)) return false;
+    u->uc_stack.ss_sp = f->memory + sysconf(_SC_PAGESIZE);
+    u->uc_stack.ss_size = f->bytes;
+    u->uc_link = NULL;
+    uintptr_t self = (uintptr_t)f;
+    makecontext(u, (void (*)(void))(uintptr_t)start, 2, (unsigned)self,
+                (unsigned)(self >> 16 >> 16));
+    return true;
+}
+
+static void change(Fiber *from, Fiber *to) {
+    ucontext_t here;
+    if (!from->memory) from->context = &here;
+    swapcontext(from->context, to->context);
+    if (!from->memory) from->context = NULL;
+}
+
+static void free_context(Fiber *f) {
+    free(f->context);
+}
+#endif
+
+void fiber_switch(Fiber *from, Fiber *to) {
+    before_switch(from, to);
+    change(from, to);
+    after_switch(from);
+}
+
+/* ---- stacks -------------------------------------------------------------------------------- */
+
+Fiber *fiber_create(Sim *sim, size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    Fiber *f = calloc(1, sizeof *f);
+    if (!f) return NULL;
+    bytes = (bytes + page - 1) / page * page;
+    f->memory = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (f->memory == MAP_FAILED) {
+        free(f);
+        return NULL;
+    }
+    f->sim = sim;
+    f->bytes = bytes;
+    f->bottom = f->memory + page;
+    if (mprotect(f->memory, page, PROT_NONE) == 0 && make_context(f)) {
+        stack_fresh(f);
+        return f;
+    }
+    munmap(f->memory, bytes + page);
+    free_context(f);
+    free(f);
+    return NULL;
+}
+
+void fiber_reset(Fiber *f) {
+    stack_fresh(f);
+    (void)make_context(f);
+}
+
+void fiber_destroy(Fiber *f) {
+#ifdef WITH_TSAN
+    __tsan_destroy_fiber(f->sanitizer);
+#endif
+    munmap(f->memory, f->bytes + (size_t)sysconf(_SC_PAGESIZE));
+    free_context(f);
+    free(f);
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Matrix instructions of a warp. Which lane holds which element comes from the table of fragments
+// that the compiler itself uses. Products are exact; their sums are rounded to f32 one by one.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/matrix.h"
+#include "backends/sim/shadow.h"
+
+/* ---- fragments ----------------------------------------------------------------------------- */
+
+static void fill_fragment(Prepare *p, Fragment *f, const Layout *l) {
+    f->threads = 1 << layout_thread_bits(l);
+    f->elements = (int)layout_registers(l);
+    f->columns = (int)l->extents[1];
+    f->at = image_alloc(p->ctx, sizeof *f->at * (size_t)(f->threads * f->elements));
+    for (int t = 0; t < f->threads; t++)
+        for (int e = 0; e < f->elements; e++) {
+            int64_t at[MAX_RANK];
+            layout_at(l, e, t, at);
+            f->at[t * f->elements + e] = (uint16_t)(at[0] * l->extents[1] + at[1]);
+        }
+}
+
+const Fragment *fragment_of(Prepare *p, const char *name, FragmentRole role) {
+    for (Fragment *f = p->image->fragments; f; f = f->next)
+        if (f->role == (int)role && strcmp(f->name, name) == 0) return f;
+    const FragmentRow *row = fragment_find(name, role);
+    if (!row) ice(p->ctx, (Loc){0}, "no fragment %s", name);
+    const Layout *l = fragment_layout(p->ctx, row);
+    Fragment *f = image_alloc(p->ctx, sizeof *f);
+    f->next = p->image->fragments;
+    f->name = row->name;
+    f->role = (int)role;
+    p->image->fragments = f;
+    fill_fragment(p, f, l);
+    return f;
+}
+
+/// The i-th word between dots: "tg.nv.mma.m16n8k16.f32.f16.f16".
+static const char *word(Prepare *p, const char *name, int i) {
+    while (i-- > 0) name += strcspn(name, ".") + 1;
+    return ctx_format(p->ctx, "%.*s", (int)strcspn(name, "."), name);
+}
+
+static Elem elem_of(Prepare *p, const char *name) {
+    Elem e = strcmp(name, "tf32") == 0 ? EL_F32 : elem_by_name(name);
+    if (e == EL_COUNT) ice(p->ctx, (Loc){0}, "the simulator does not know the type %s", name);
+    return e;
+}
+
+void prepare_types(Prepare *p, SimSite *site) {
+    site->elem[2] = elem_of(p, word(p, site->name, 4));
+    site->elem[0] = elem_of(p, word(p, site->name, 5));
+    site->elem[1] = elem_of(p, word(p, site->name, 6));
+}
+
+/* ---- ldmatrix, stmatrix -------------------------------------------------------------------- */
+
+void prepare_ldmatrix(Prepare *p, const Fn *fn, SimSite *site) {
+    const char *name = *fn_capture(fn, 't') ? "ldmatrix.trans" : "ldmatrix";
+    site->part[0] = fragment_of(p, name, FRAG_TILE);
+    site->bytes = 16;
+}
+
+/// Lane 8 i + r has the address of row r of matrix i.
+static char *matrix_row(Warp *w, const SimSite *site, int lane, int kind) {
+    SimLane *l = &w->lanes[lane];
+    uint32_t address = OPERAND(uint32_t, w->frames[lane], site, 0);
+    uint32_t offset = address & ((1u << RANK_SHIFT) - 1);
+    Cta *cta = shared_find(l, site, address, 16, 16);
+    access_shared(l, site, cta, offset, 16, kind, NO_ACTOR, 0);
+    if (kind & ACCESS_WRITE) shared_mark(cta, offset, 16);
+    return cta->shared + offset;
+}
+
+static void check_whole(const Warp *w, const SimSite *site) {
+    char place[PLACE_BYTES];
+    if (w->all != UINT32_MAX)
+        sim_fail(w->cta->sim, SIM_MISUSE, site, "%s needs a warp of 32 lanes",
+                 site_place(site, place));
+}
+
+/// Halves of the words of lanes, to or from rows.
+static void move_matrix(Warp *w, const SimSite *site, int matrix, char *const *rows, bool store) {
+    const Fragment *f = site->part[0];
+    int at = store ? site->at[1] : site->result_at;
+    for (int lane = 0; lane < LANES; lane++)
+        for (int e = 0; e < 2; e++) {
+            int place = f->at[lane * 2 + e];
+            char *half = w->frames[lane] + at + 4 * matrix + 2 * e;
+            char *there = rows[place / 8] + 2 * (place % 8);
+            memcpy(store ? there : half, store ? half : there, 2);
+        }
+}
+
+static void all_matrices(Warp *w, const SimSite *site, bool store) {
+    check_whole(w, site);
+    for (int i = 0; i < site_number(site, 'n'); i++) {
+        char *rows[8];
+        for (int r = 0; r < 8; r++)
+            rows[r] = matrix_row(w, site, 8 * i + r, store ? ACCESS_WRITE : ACCESS_READ);
+        move_matrix(w, site, i, rows, store);
+    }
+    warp_resume(w);
+}
+
+void handle_ldmatrix(Warp *w, const SimSite *site) {
+    all_matrices(w, site, false);
+}
+
+void handle_stmatrix(Warp *w, const SimSite *site) {
+    all_matrices(w, site, true);
+}
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+/// tf32 is f32 whose low 13 bits do not count.
+float matrix_float(Elem elem, uint32_t bits) {
+    return elem == EL_F32 ? decode_float(EL_F32, bits & 0xffffe000) : decode_float(elem, bits);
+}
+
+int32_t matrix_int(Elem elem, uint32_t bits) {
+    return elem == EL_I8 ? (int8_t)bits : (uint8_t)bits;
+}
+
+void product_float(int m, int n, int k, const float *a, const float *b, float *d) {
+    for (int i = 0; i < m; i++)
+        for (int l = 0; l < k; l++) {
+            float x = a[i * k + l];
+            for (int j = 0; j < n; j++) d[i * n + j] += x * b[l * n + j];
+        }
+}
+
+void product_int(int m, int n, int k, const int32_t *a, const int32_t *b, uint32_t *d) {
+    for (int i = 0; i < m; i++)
+        for (int l = 0; l < k; l++) {
+            uint32_t x = (uint32_t)a[i * k + l];
+            for (int j = 0; j < n; j++) d[i * n + j] += x * (uint32_t)b[l * n + j];
+        }
+}
+
+/* ---- mma.sync ------------------------------------------------------------------------------ */
+
+void prepare_mma(Prepare *p, const Fn *fn, SimSite *site) {
+    const char *name = ctx_format(p->ctx, "mma.%s", word(p, site->name, 3));
+    (void)fn;
+    prepare_types(p, site);
+    site->part[0] = fragment_of(p, name, FRAG_A);
+    site->part[1] = fragment_of(p, name, FRAG_B);
+    site->part[2] = fragment_of(p, name, FRAG_D);
+}
+
+enum { MMA_MOST = 16 * 32 };
+
+typedef union Matrix {
+    float f[MMA_MOST];
+    int32_t i[MMA_MOST];
+    uint32_t u[MMA_MOST];
+} Matrix;
+
+/// Elements of all lanes; the bits of each are at the place of the next in the frame.
+static void gather(const Warp *w, const SimSite *site, int which, Matrix *out) {
+    const Fragment *f = site->part[which];
+    Elem elem = site->elem[which];
+    int size = elem_info[elem].bits / 8;
+    for (int lane = 0; lane < LANES; lane++) {
+        const char *at = w->frames[lane] + site->at[which];
+        for (int e = 0; e < f->elements; e++, at += size) {
+            uint32_t bits = 0;
+            memcpy(&bits, at, (size_t)size);
+            int place = f->at[lane * f->elements + e];
+            if (which == 2 && elem != EL_F16)
+                out->u[place] = bits;
+            else if (elem_is(elem, EC_INT))
+                out->i[place] = matrix_int(elem, bits);
+            else
+                out->f[place] = matrix_float(elem, bits);
+        }
+    }
+}
+
+static void scatter(Warp *w, const SimSite *site, const Matrix *d) {
+    const Fragment *f = site->part[2];
+    bool half = site->elem[2] == EL_F16;
+    for (int lane = 0; lane < LANES; lane++) {
+        char *at = w->frames[lane] + site->result_at;
+        for (int e = 0; e < f->elements; e++) {
+            int place = f->at[lane * f->elements + e];
+            uint16_t bits = half ? encode_f16(d->f[place]) : 0;
+            memcpy(at + e * (half ? 2 : 4), half ? (const void *)&bits : &d->u[place],
+                   half ? 2 : 4);
+        }
+    }
+}
+
+void handle_mma(Warp *w, const SimSite *site) {
+    Matrix a, b, d;
+    int k = site->part[0]->columns, n = site->part[2]->columns;
+    check_whole(w, site);
+    gather(w, site, 0, &a);
+    gather(w, site, 1, &b);
+    gather(w, site, 2, &d);
+    if (elem_is(site->elem[0], EC_INT))
+        product_int(16, n, k, a.i, b.i, d.u);
+    else
+        product_float(16, n, k, a.f, b.f, d.f);
+    scatter(w, site, &d);
+    warp_resume(w);
+}

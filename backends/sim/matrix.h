@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products of small matrices, for the instructions of a warp and of a warpgroup.
+#ifndef BACKENDS_SIM_MATRIX_H
+#define BACKENDS_SIM_MATRIX_H
+
+#include "backends/sim/private.h"
+
+/// Element types from the name: accumulator, A, B.
+void prepare_types(Prepare *p, SimSite *site);
+/// From the bits of an operand; f32 is tf32.
+float matrix_float(Elem elem, uint32_t bits);
+int32_t matrix_int(Elem elem, uint32_t bits);
+/// d += a b, row-major.
+void product_float(int m, int n, int k, const float *a, const float *b, float *d);
+void product_int(int m, int n, int k, const int32_t *a, const int32_t *b, uint32_t *d);
+
+#endif

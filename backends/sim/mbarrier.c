@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// mbarriers: arrivals and bytes that a phase waits for. Their state is kept beside shared memory,
+// where their 8 bytes are NaNs.
+#include <string.h>
+
+#include "backends/sim/shadow.h"
+
+static int find(const Cta *cta, uint32_t offset) {
+    for (int i = 0; i < cta->n_mbarriers; i++)
+        if (cta->mbarriers[i].at == offset) return i;
+    return -1;
+}
+
+Mbarrier *mbarrier_at(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset) {
+    int i = find(cta, offset);
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    if (i < 0)
+        sim_fail(lane->sim, SIM_MISUSE, site, "%s of %s: no mbarrier was initialised at offset %u",
+                 site_place(site, place), lane_name(lane, self), offset);
+    return &cta->mbarriers[i];
+}
+
+static uint32_t offset_of(uint32_t address) {
+    return address & ((1u << RANK_SHIFT) - 1);
+}
+
+/// The one at the address in operand 0, which has to be of the own CTA.
+static Mbarrier *own_mbarrier(SimLane *lane, const SimSite *site, uint32_t address) {
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    Cta *cta = shared_find(lane, site, address, 8, 8);
+    if (cta != lane->of)
+        sim_fail(lane->sim, SIM_MISUSE, site, "%s of %s: the mbarrier is of another CTA",
+                 site_place(site, place), lane_name(lane, self));
+    return mbarrier_at(lane, site, cta, offset_of(address));
+}
+
+void handle_mbarrier_init(SimLane *lane, const SimSite *site, char *frame) {
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    uint32_t address = OPERAND(uint32_t, frame, site, 0);
+    int32_t count = OPERAND(int32_t, frame, site, 2);
+    lane->site = site;
+    if (!OPERAND(uint8_t, frame, site, 1)) return;
+    Cta *cta = shared_find(lane, site, address, 8, 8);
+    if (count < 1 || count >= 1 << 20)
+        sim_fail(lane->sim, SIM_MISUSE, site, "%s of %s: a count of %d", site_place(site, place),
+                 lane_name(lane, self), count);
+    uint32_t offset = offset_of(address);
+    access_shared(lane, site, cta, offset, 8, ACCESS_WRITE, NO_ACTOR, 0);
+    int i = find(cta, offset);
+    if (i < 0) {
+        if (cta->n_mbarriers == cta->cap_mbarriers)
+            cta->mbarriers =
+                sim_grow(lane->sim, cta->mbarriers, &cta->cap_mbarriers, sizeof *cta->mbarriers);
+        i = cta->n_mbarriers++;
+    }
+    cta->mbarriers[i] = (Mbarrier){.at = offset, .expected = count, .pending = count, .site = site};
+}
+
+/* ---- phases -------------------------------------------------------------------------------- */
+
+/// Ends the phase where nothing is missing any more, and wakes who waited for that.
+static void advance(Cta *cta, int index) {
+    Mbarrier *m = &cta->mbarriers[index];
+    if (m->pending || m->bytes) return;
+    order_mbarrier_phase(cta, index, m->phase);
+    m->phase++;
+    m->pending = m->expected;
+    for (int i = 0; i < cta->sim->n_warps / cta->sim->cluster; i++) {
+        Warp *w = &cta->warps[i];
+        if (w->wait != WAIT_MBARRIER || w->wait_for != index || w->parity == (m->phase & 1))
+            continue;
+        order_mbarrier_wait(w, cta, index);
+        warp_resume(w);
+    }
+}
+
+static void arrive(SimLane *lane, const SimSite *site, Cta *cta, Mbarrier *m) {
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    int index = (int)(m - cta->mbarriers);
+    if (m->pending == 0)
+        sim_fail(lane->sim, SIM_MISUSE, site,
+                 "%s of %s is one arrival more than the %lld that phase %lld of the mbarrier at "
+                 "offset %u expects",
+                 site_place(site, place), lane_name(lane, self), (long long)m->expected,
+                 (long long)m->phase, m->at);
+    order_mbarrier_arrive(lane, cta, index);
+    m->pending--;
+    advance(cta, index);
+}
+
+void handle_mbarrier_arrive(SimLane *lane, const SimSite *site, char *frame) {
+    lane->site = site;
+    if (OPERAND(uint8_t, frame, site, 1))
+        arrive(lane, site, lane->of, own_mbarrier(lane, site, OPERAND(uint32_t, frame, site, 0)));
+}
+
+/// At the same offset in another CTA of the cluster.
+void handle_mbarrier_arrive_cluster(SimLane *lane, const SimSite *site, char *frame) {
+    uint32_t offset = offset_of(OPERAND(uint32_t, frame, site, 0));
+    uint32_t rank = OPERAND(uint32_t, frame, site, 2);
+    lane->site = site;
+    if (!OPERAND(uint8_t, frame, site, 1)) return;
+    Cta *cta = shared_find(lane, site, rank << RANK_SHIFT | offset, 8, 8);
+    arrive(lane, site, cta, mbarrier_at(lane, site, cta, offset));
+}
+
+void handle_mbarrier_expect_tx(SimLane *lane, const SimSite *site, char *frame) {
+    lane->site = site;
+    if (!OPERAND(uint8_t, frame, site, 1)) return;
+    Mbarrier *m = own_mbarrier(lane, site, OPERAND(uint32_t, frame, site, 0));
+    m->bytes += OPERAND(uint32_t, frame, site, 2);
+    arrive(lane, site, lane->of, m);
+}
+
+/// Bytes have come. They may come before they are expected, then the number is below 0.
+void mbarrier_complete_bytes(Cta *cta, uint32_t offset, int64_t bytes) {
+    int i = find(cta, offset);
+    if (i < 0) return;
+    cta->mbarriers[i].bytes -= bytes;
+    advance(cta, i);
+}
+
+/* ---- waits --------------------------------------------------------------------------------- */
+
+/// Parity p waits for the end of a phase of that parity, which is over once the other one runs.
+static bool passed(const Mbarrier *m, int parity) {
+    return (m->phase & 1) != (parity & 1);
+}
+
+void handle_mbarrier_wait(Warp *w, const SimSite *site) {
+    Cta *cta = w->cta;
+    Mbarrier *m = own_mbarrier(&w->lanes[0], site, OPERAND(uint32_t, w->frames[0], site, 0));
+    int index = (int)(m - cta->mbarriers);
+    w->parity = OPERAND(int32_t, w->frames[0], site, 1) & 1;
+    order_warp(w);
+    if (!passed(m, w->parity)) {
+        warp_wait(w, WAIT_MBARRIER, index);
+        return;
+    }
+    order_mbarrier_wait(w, cta, index);
+    warp_resume(w);
+}
+
+enum { SPINS = 10000 };
+
+static void count_spin(SimLane *lane, const SimSite *site, const Mbarrier *m) {
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    if (++lane->spins < SPINS) return;
+    sim_fail(lane->sim, SIM_DEADLOCK, site,
+             "deadlock: %s of %s has failed %d times; phase %lld of the mbarrier at offset %u "
+             "misses %lld of %lld arrivals and %lld bytes",
+             site_place(site, place), lane_name(lane, self), SPINS, (long long)m->phase, m->at,
+             (long long)m->pending, (long long)m->expected, (long long)m->bytes);
+}
+
+/// A test that fails gives others a turn, and the copies, and tries once more.
+void handle_mbarrier_try_wait(SimLane *lane, const SimSite *site, char *frame) {
+    uint32_t address = OPERAND(uint32_t, frame, site, 0);
+    int parity = OPERAND(int32_t, frame, site, 1);
+    lane->site = site;
+    if (!passed(own_mbarrier(lane, site, address), parity)) {
+        load_random(lane->sim);
+        lane_yield(lane);
+    }
+    Mbarrier *m = own_mbarrier(lane, site, address);
+    bool yes = passed(m, parity);
+    if (yes) {
+        order_mbarrier_wait(lane->w, lane->of, (int)(m - lane->of->mbarriers));
+        lane->spins = 0;
+    } else {
+        count_spin(lane, site, m);
+    }
+    RESULT(uint8_t, frame, site) = yes;
+}

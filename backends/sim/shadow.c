@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The last accesses to each byte, and the failures that follow from them: races, bytes that nobody
+// has written, bytes outside of everything, bytes that the other proxy has not seen.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/clock.h"
+
+/* ---- machines ------------------------------------------------------------------------------ */
+
+static Buffer *add_buffer(Sim *sim, Shadow *s, const char *base, int64_t bytes, bool initialised) {
+    Buffer *r = &s->buffers[s->n_buffers++];
+    *r = (Buffer){.base = base, .bytes = bytes, .initialised = initialised};
+    r->cells = sim_alloc(sim, sizeof *r->cells * (size_t)bytes);
+    return r;
+}
+
+static int by_base(const void *a, const void *b) {
+    const Buffer *x = a, *y = b;
+    return (x->base > y->base) - (x->base < y->base);
+}
+
+static void buffers_create(Sim *sim, Shadow *s) {
+    const SimRun *run = sim->run;
+    s->buffers = sim_alloc(sim, sizeof *s->buffers * (size_t)(run->n_buffers + 1));
+    for (int i = 0; i < run->n_buffers; i++)
+        if (run->buffers[i].bytes > 0)
+            add_buffer(sim, s, run->buffers[i].base, run->buffers[i].bytes,
+                       run->buffers[i].initialised);
+    qsort(s->buffers, (size_t)s->n_buffers, sizeof *s->buffers, by_base);
+}
+
+static Clock new_clock(Sim *sim, const Shadow *s) {
+    Clock c = {sim_alloc(sim, sizeof *c.order * (size_t)s->n_actors),
+               sim_alloc(sim, sizeof *c.order * (size_t)s->n_actors)};
+    return c;
+}
+
+static void clocks_create(Sim *sim, Shadow *s) {
+    s->n_warps = sim->n_warps;
+    s->warps = sim_alloc(sim, sizeof *s->warps * (size_t)sim->n_warps);
+    for (int i = 0; i < sim->n_warps; i++) s->warps[i] = new_clock(sim, s);
+    s->n_barriers = sim->cluster * NAMED_BARRIERS;
+    s->barriers = sim_alloc(sim, sizeof *s->barriers * (size_t)s->n_barriers);
+    for (int i = 0; i < s->n_barriers; i++) s->barriers[i] = new_clock(sim, s);
+    s->cluster[0] = new_clock(sim, s);
+    s->cluster[1] = new_clock(sim, s);
+    s->n_mbarriers = sim->cluster * MBARRIER_ACTORS;
+    s->mbarriers = sim_alloc(sim, sizeof *s->mbarriers * (size_t)s->n_mbarriers);
+    s->epochs = sim_alloc(sim, sizeof *s->epochs * (size_t)s->n_actors);
+    s->store_actors = sim_alloc(sim, sizeof *s->store_actors * (size_t)sim->cluster);
+}
+
+// A machine that is used again has the same clocks; buffers are those of the launch.
+Shadow *shadow_create(Sim *sim, Shadow *old) {
+    Shadow *s = old;
+    if (!s) {
+        s = sim->shadow = sim_alloc(sim, sizeof *s);
+        s->n_actors = sim->cluster * (sim->threads + CTA_ACTORS);
+        clocks_create(sim, s);
+    }
+    for (int i = 0; i < s->n_buffers; i++) free(s->buffers[i].cells);
+    free(s->buffers);
+    s->buffers = NULL;
+    s->n_buffers = 0;
+    flags_reset(s);
+    buffers_create(sim, s);
+    if (s->shared_bytes != sim->shared_bytes) {
+        free(s->shared);
+        s->shared = NULL;
+        s->shared = sim_alloc(sim, sizeof *s->shared * (size_t)(sim->shared_bytes * sim->cluster));
+        s->shared_bytes = sim->shared_bytes;
+    }
+    return s;
+}
+
+static void free_clock(Clock c) {
+    free(c.order);
+    free(c.proxy);
+}
+
+void shadow_destroy(Shadow *s) {
+    if (!s) return;
+    for (int i = 0; i < s->n_buffers; i++) free(s->buffers[i].cells);
+    for (int i = 0; s->warps && i < s->n_warps; i++) free_clock(s->warps[i]);
+    for (int i = 0; s->barriers && i < s->n_barriers; i++) free_clock(s->barriers[i]);
+    for (int i = 0; s->mbarriers && i < s->n_mbarriers; i++) {
+        free_clock(s->mbarriers[i].arrived);
+        free_clock(s->mbarriers[i].done);
+    }
+    free_clock(s->cluster[0]);
+    free_clock(s->cluster[1]);
+    flags_reset(s);
+    free(s->buffers);
+    free(s->shared);
+    free(s->warps);
+    free(s->barriers);
+    free(s->mbarriers);
+    free(s->epochs);
+    free(s->store_actors);
+    free(s);
+}
+
+static void zero_clock(const Shadow *s, Clock c) {
+    if (c.order) memset(c.order, 0, sizeof *c.order * (size_t)s->n_actors);
+    if (c.proxy) memset(c.proxy, 0, sizeof *c.proxy * (size_t)s->n_actors);
+}
+
+void shadow_start(Sim *sim, int64_t cluster) {
+    Shadow *s = sim->shadow;
+    s->program = (uint32_t)cluster + 1;
+    memset(s->shared, 0, sizeof *s->shared * (size_t)(sim->shared_bytes * sim->cluster));
+    for (int i = 0; i < s->n_warps; i++) zero_clock(s, s->warps[i]);
+    for (int i = 0; i < s->n_barriers; i++) zero_clock(s, s->barriers[i]);
+    for (int i = 0; i < s->n_mbarriers; i++) {
+        zero_clock(s, s->mbarriers[i].arrived);
+        zero_clock(s, s->mbarriers[i].done);
+    }
+    zero_clock(s, s->cluster[0]);
+    zero_clock(s, s->cluster[1]);
+    for (int i = 0; i < s->n_actors; i++) s->epochs[i] = 1;
+    memset(s->store_actors, 0, sizeof *s->store_actors * (size_t)sim->cluster);
+    flags_start(s);
+}
+
+/* ---- failures ------------------------------------------------------------------------------ */
+
+/// An access as failures tell it.
+typedef struct Look {
+    Sim *sim;
+    SimLane *lane;
+    const SimSite *site;
+    const Cell *cell;
+    const Buffer *buffer;  // NULL: shared memory
+    int64_t offset, first; // of the byte; of the first one of the access
+    int kind, actor;
+    uint32_t epoch;
+} Look;
+
+static const char *memory_name(const Look *a, char *out) {
+    if (a->buffer)
+        snprintf(out, NAME_BYTES, "byte %lld of buffer %d (%p)", (long long)a->offset,
+                 (int)(a->buffer - a->sim->shadow->buffers), (const void *)a->buffer->base);
+    else
+        snprintf(out, NAME_BYTES, "byte %lld of shared memory", (long long)a->offset);
+    return out;
+}
+
+static const char *actor_name(const Look *a, int actor, uint32_t program, char *out) {
+    Sim *sim = a->sim;
+    if (program != sim->shadow->program)
+        snprintf(out, NAME_BYTES, "another program");
+    else if (actor < sim->cluster * sim->threads)
+        lane_name(&sim->lanes[actor], out);
+    else
+        snprintf(out, NAME_BYTES, "asynchronous work");
+    return out;
+}
+
+static const SimSite *site_of(const Look *a, uint32_t number) {
+    return a->sim->image->sites[number & SITE_MASK];
+}
+
+static _Noreturn void race(const Look *a, bool with_write) {
+    char where[NAME_BYTES], self[NAME_BYTES], other[NAME_BYTES], here[PLACE_BYTES],
+        there[PLACE_BYTES];
+    const Cell *c = a->cell;
+    const Stamp *st = with_write ? &c->write : &c->read;
+    const SimSite *before = site_of(a, st->site);
+    bool pending = st->epoch == EPOCH_PENDING;
+    sim_fail(a->sim, pending ? SIM_PENDING : SIM_RACE, a->site,
+             "%s: %s %s by %s at %s, and %s by %s at %s%s", pending ? "not waited for" : "race",
+             memory_name(a, where), a->kind & ACCESS_WRITE ? "is written" : "is read",
+             lane_name(a->lane, self), site_place(a->site, here), with_write ? "written" : "read",
+             actor_name(a, st->actor, st->program, other), site_place(before, there),
+             pending ? ", which has not finished" : ", with nothing that orders them");
+}
+
+static _Noreturn void stale(const Look *a) {
+    char where[NAME_BYTES], here[PLACE_BYTES], there[PLACE_BYTES], other[NAME_BYTES];
+    sim_fail(a->sim, SIM_PROXY, a->site,
+             "no proxy fence: %s is used by the asynchronous proxy at %s, and was written by %s "
+             "at %s",
+             memory_name(a, where), site_place(a->site, here),
+             actor_name(a, a->cell->write.actor, a->cell->write.program, other),
+             site_place(site_of(a, a->cell->write.site), there));
+}
+
+static _Noreturn void unwritten(const Look *a) {
+    char where[NAME_BYTES], self[NAME_BYTES], here[PLACE_BYTES];
+    sim_fail(a->sim, SIM_UNINITIALISED, a->site,
+             "%s is read by %s at %s, but nobody has written it", memory_name(a, where),
+             lane_name(a->lane, self), site_place(a->site, here));
+}
+
+/* ---- one byte ------------------------------------------------------------------------------ */
+
+/// Whether the access of the stamp is ordered before this one.
+static bool ordered(const Look *a, const Stamp *st) {
+    const Shadow *s = a->sim->shadow;
+    if (st->epoch == 0) return true;
+    if (st->epoch == EPOCH_PENDING) return false;
+    if (st->program != s->program) return a->buffer && flags_ordered(s, st->program);
+    if (st->actor == a->lane->number && !(st->site & SITE_ASYNC)) return true;
+    return s->warps[a->lane->w->number].order[st->actor] >= st->epoch;
+}
+
+static bool fenced(const Look *a, const Stamp *st) {
+    const Shadow *s = a->sim->shadow;
+    if (st->epoch == 0 || st->program != s->program || st->site & SITE_ASYNC) return true;
+    return s->warps[a->lane->w->number].proxy[st->actor] >= st->epoch;
+}
+
+static void stamp(const Look *a, Stamp *st) {
+    Shadow *s = a->sim->shadow;
+    int actor = a->actor == NO_ACTOR ? a->lane->number : a->actor;
+    st->actor = (uint16_t)actor;
+    st->epoch = a->kind & ACCESS_PENDING ? EPOCH_PENDING
+                : a->actor == NO_ACTOR   ? s->epochs[actor]
+                                         : a->epoch;
+    st->site = (uint32_t)a->site->number | (a->kind & ACCESS_ASYNC ? SITE_ASYNC : 0) |
+               (a->kind & ACCESS_ATOMIC ? SITE_ATOMIC : 0);
+    st->program = s->program;
+}
+
+/// Atomics do not race with each other.
+static bool both_atomic(const Look *a, const Stamp *st) {
+    return a->kind & ACCESS_ATOMIC && st->site & SITE_ATOMIC;
+}
+
+/// Lanes of a warp may store the same byte by one instruction.
+static bool same_store(const Look *a, const Stamp *st) {
+    const Sim *sim = a->sim;
+    if (!a->lane->value || st->program != sim->shadow->program || st->epoch == EPOCH_PENDING ||
+        (st->site & SITE_MASK) != (uint32_t)a->site->number || st->site & SITE_ASYNC ||
+        sim->lanes[st->actor].w != a->lane->w)
+        return false;
+    const char *base = a->buffer ? a->buffer->base : a->lane->shared;
+    return base[a->offset] == a->lane->value[a->offset - a->first];
+}
+
+static void access_byte(Look *a, Cell *c) {
+    a->cell = c;
+    bool reads = a->kind & ACCESS_READ, writes = a->kind & ACCESS_WRITE;
+    if (reads && c->write.epoch == 0 && !(a->buffer && a->buffer->initialised)) unwritten(a);
+    if (!both_atomic(a, &c->write)) {
+        if (!ordered(a, &c->write) && !same_store(a, &c->write)) race(a, true);
+        if (a->kind & ACCESS_ASYNC && !fenced(a, &c->write)) stale(a);
+    }
+    if (writes && !both_atomic(a, &c->read) && !ordered(a, &c->read)) race(a, false);
+    // One reader is remembered: one that nothing orders before this one stays, by chance.
+    if (reads && (ordered(a, &c->read) || sim_random(a->sim) & 1)) stamp(a, &c->read);
+    if (writes) {
+        stamp(a, &c->write);
+        c->read = (Stamp){0};
+        if (reads) stamp(a, &c->read);
+    }
+}
+
+/* ---- accesses ------------------------------------------------------------------------------ */
+
+void access_shared(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset, int bytes,
+                   int kind, int actor, uint32_t epoch) {
+    Sim *sim = lane->sim;
+    Shadow *s = sim->shadow;
+    if (!s) return;
+    Look a = {.sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor};
+    a.epoch = epoch;
+    a.first = offset;
+    Cell *cells = s->shared + cta->rank * s->shared_bytes;
+    for (int i = 0; i < bytes; i++) {
+        a.offset = offset + i;
+        access_byte(&a, &cells[a.offset]);
+    }
+}
+
+/// The last region that begins at p or before.
+static Buffer *buffer_of(Shadow *s, const char *p, int bytes) {
+    int low = 0, high = s->n_buffers;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (s->buffers[middle].base <= p)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    Buffer *r = low ? &s->buffers[low - 1] : NULL;
+    return r && p + bytes <= r->base + r->bytes ? r : NULL;
+}
+
+static _Noreturn void outside(SimLane *lane, const SimSite *site, const char *p, int bytes) {
+    char self[NAME_BYTES], here[PLACE_BYTES];
+    Shadow *s = lane->sim->shadow;
+    int64_t nearest = INT64_MAX;
+    int which = -1;
+    for (int i = 0; i < s->n_buffers; i++) {
+        const Buffer *r = &s->buffers[i];
+        int64_t before = r->base - p, behind = p + bytes - (r->base + r->bytes);
+        int64_t distance = before > behind ? before : behind;
+        if (distance < nearest) nearest = distance, which = i;
+    }
+    sim_fail(lane->sim, SIM_BOUNDS, site,
+             "out of bounds: %s of %s accesses %d bytes at %p, %lld bytes outside of buffer %d",
+             site_place(site, here), lane_name(lane, self), bytes, (const void *)p,
+             (long long)nearest, which);
+}
+
+void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes, int kind,
+                   int actor, uint32_t epoch) {
+    Sim *sim = lane->sim;
+    Shadow *s = sim->shadow;
+    if (!s || !s->n_buffers) return;
+    Buffer *r = buffer_of(s, p, bytes);
+    if (!r) outside(lane, site, p, bytes);
+    Look a = {.sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor, .buffer = r};
+    a.epoch = epoch;
+    a.first = (const char *)p - r->base;
+    for (int i = 0; i < bytes; i++) {
+        a.offset = a.first + i;
+        access_byte(&a, &r->cells[a.offset]);
+    }
+}
+
+void access_finished(SimLane *lane, Cta *cta, uint32_t offset, int bytes) {
+    Shadow *s = lane->sim->shadow;
+    if (!s) return;
+    Cell *cells = s->shared + cta->rank * s->shared_bytes + offset;
+    for (int i = 0; i < bytes; i++)
+        if (cells[i].write.epoch == EPOCH_PENDING && cells[i].write.actor == lane->number)
+            cells[i].write.epoch = s->epochs[lane->number];
+}

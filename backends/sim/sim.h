@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The simulator: a portable module runs on the CPU as a GPU would run it. Lanes are fibers, target
+// functions are checked collectives, asynchronous work is late. docs/simulator.md.
+#ifndef BACKENDS_SIM_SIM_H
+#define BACKENDS_SIM_SIM_H
+
+#include "backends/llvm/portable.h"
+#include "runtime/abi.h"
+
+/// A compiled module. Not in the arena: it outlives the context that made it. Several threads may
+/// run it at the same time.
+typedef struct SimImage SimImage;
+
+/// Takes the module before any optimisation of LLVM, and changes it. `target` is an architecture
+/// of NVIDIA's; `check`: code is instrumented, runs find races and bad accesses. A function that
+/// the target lacks, or a wrong module, is a compiler bug.
+SimImage *sim_compile(Gen *g, const char *target, bool check);
+void sim_image_free(SimImage *image);
+int sim_function_count(const SimImage *image);
+const char *sim_function_name(const SimImage *image, int function);
+/// The number of the function, or -1.
+int sim_find(const SimImage *image, const char *name);
+
+/* ---- runs ---------------------------------------------------------------------------------- */
+
+/// Memory that code may access; under `check` accesses outside of all of them fail. Without any,
+/// addresses are not checked.
+typedef struct SimBuffer {
+    const void *base;
+    int64_t bytes;
+    bool initialised; // else reading a byte that was not written fails
+} SimBuffer;
+
+typedef struct SimRun {
+    int32_t grid[3];      // CTAs; 0 counts as 1
+    void *const *args;    // a pointer to each parameter's value, as cuLaunchKernel takes them
+    int64_t shared_bytes; // of a CTA
+    uint64_t seed;        // of all that is random: order of warps, when asynchronous work happens
+    const SimBuffer *buffers;
+    int n_buffers;
+    int skip_site;        // 1 + the number of a site of sim_sites that does nothing; 0: none
+    int threads, cluster; // of a CTA, CTAs of a cluster; 0: what the kernel's attributes say
+} SimRun;
+
+typedef enum SimFailureKind {
+    SIM_OK,
+    SIM_BAD_LAUNCH,
+    SIM_DIVERGENT, // lanes of a collective at different places, or with different operands
+    SIM_DEADLOCK,
+    SIM_RACE,
+    SIM_BOUNDS,
+    SIM_UNINITIALISED,
+    SIM_MISALIGNED,
+    SIM_PROXY,   // written through one proxy, used through the other without a fence
+    SIM_PENDING, // the result of asynchronous work used before its wait
+    SIM_MISUSE,  // what the target's manual forbids: descriptors, counts, states
+    SIM_TRAP,
+    SIM_NO_MEMORY,
+} SimFailureKind;
+
+/// What went wrong first.
+typedef struct SimFailure {
+    SimFailureKind kind;
+    const char *file; // "" where the module has no positions
+    int line, column;
+    char text[2048];
+} SimFailure;
+
+/// All CTAs of the grid. False: `failure` says why.
+bool sim_run(const SimImage *image, int function, const SimRun *run, SimFailure *failure);
+/// SimRun.seed: TG_SIM_SEED of the environment, else 1.
+uint64_t sim_seed(void);
+
+/* ---- sites --------------------------------------------------------------------------------- */
+
+/// A barrier, fence or wait in the code: what a mutation test takes away.
+typedef struct SimSiteInfo {
+    int number; // for SimRun.skip_site
+    const char *function, *name, *file;
+    int line, column;
+} SimSiteInfo;
+
+/// The i-th one; false beyond the last.
+bool sim_site(const SimImage *image, int i, SimSiteInfo *out);
+
+/* ---- tensor maps --------------------------------------------------------------------------- */
+
+/// Writes a tensor map of 128 bytes; arguments are those of cuTensorMapEncodeTiled, innermost
+/// dimension first, strides in bytes from dimension 1 on. NULL, or what is wrong.
+const char *sim_tensor_map(void *map, int type, int rank, void *base, const uint64_t *dims,
+                           const uint64_t *strides, const uint32_t *box,
+                           const uint32_t *element_strides, int interleave, int swizzle, int fill);
+
+/* ---- images for the runtime ------------------------------------------------------------------ */
+
+/// Makes `out` an image of kind CALL for the compiled functions, which takes `image`: release with
+/// sim_image_close. False where there is no memory.
+bool sim_image_open(SimImage *image, tg_image *out);
+void sim_image_close(tg_image *out);
+
+#endif

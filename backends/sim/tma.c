@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// TMA: blocks of tensors to shared memory and back. A load works at a random time until somebody
+// needs it; a store reads when it is waited for, at the latest, and then writes.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/map.h"
+#include "backends/sim/shadow.h"
+
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+/// A block of a tensor, row by row.
+typedef struct Block {
+    const SimTensorMap *map;
+    int32_t at[MAP_RANK];
+    int columns, rows, row_bytes; // of the block in shared memory
+} Block;
+
+/// Elements along dimension i: those that the steps of the traversal meet.
+static int extent(const SimTensorMap *m, int i) {
+    return i < m->rank ? (m->box[i] + m->steps[i] - 1) / m->steps[i] : 1;
+}
+
+static Block block_of(const void *map, const int32_t *at) {
+    Block b = {.map = map, .rows = 1};
+    for (int i = 0; i < b.map->rank; i++) b.at[i] = at[i];
+    b.columns = extent(b.map, 0);
+    for (int i = 1; i < b.map->rank; i++) b.rows *= extent(b.map, i);
+    b.row_bytes = b.columns * b.map->bytes;
+    return b;
+}
+
+/// Where row r begins in the tensor, in column 0; NULL where it lies outside.
+static char *row_address(const Block *b, int r) {
+    const SimTensorMap *m = b->map;
+    char *p = m->base;
+    for (int i = 1; i < m->rank; i++) {
+        int64_t c = b->at[i] + (int64_t)(r % extent(m, i)) * m->steps[i];
+        if (c < 0 || c > m->last[i]) return NULL;
+        p += (uint64_t)c * m->strides[i - 1];
+        r /= extent(m, i);
+    }
+    return p;
+}
+
+/// Columns [*first, *behind) of the block are inside.
+static void inside(const Block *b, int *first, int *behind) {
+    const SimTensorMap *m = b->map;
+    int step = m->steps[0];
+    int64_t low = b->at[0] < 0 ? (-(int64_t)b->at[0] + step - 1) / step : 0;
+    int64_t high = ((int64_t)m->last[0] - b->at[0]) / step + 1;
+    if ((int64_t)m->last[0] < b->at[0]) high = 0;
+    *first = low < b->columns ? (int)low : b->columns;
+    *behind = high > b->columns ? b->columns : (int)high;
+    if (*behind < *first) *behind = *first;
+}
+
+static char *element(const Block *b, char *row, int column) {
+    return row + ((int64_t)b->at[0] + (int64_t)column * b->map->steps[0]) * b->map->bytes;
+}
+
+/// The swizzle takes bits of the address that number rows to those that number 16 bytes in a row.
+static uint32_t swizzled(const SimTensorMap *m, uint32_t offset) {
+    static const uint32_t masks[] = {0, 0x10, 0x30, 0x70};
+    return offset ^ (offset >> 3 & masks[m->swizzle]);
+}
+
+/// Under check: the elements that the block has in the tensor.
+static void access_tensor(SimLane *lane, const SimSite *site, const Block *b, int kind) {
+    int first, behind;
+    if (!lane->sim->shadow) return;
+    inside(b, &first, &behind);
+    for (int r = 0; r < b->rows; r++) {
+        char *row = row_address(b, r);
+        if (!row || first == behind) continue;
+        if (b->map->steps[0] == 1)
+            access_global(lane, site, element(b, row, first), (behind - first) * b->map->bytes,
+                          kind, NO_ACTOR, 0);
+        for (int c = first; b->map->steps[0] > 1 && c < behind; c++)
+            access_global(lane, site, element(b, row, c), b->map->bytes, kind, NO_ACTOR, 0);
+    }
+}
+
+static const SimTensorMap *check_map(SimLane *lane, const SimSite *site, const void *map) {
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    const SimTensorMap *m = map;
+    if (m->magic != MAP_MAGIC || m->rank != site_number(site, 'r'))
+        sim_fail(lane->sim, SIM_MISUSE, site, "%s of %s: %s", site_place(site, place),
+                 lane_name(lane, self),
+                 m->magic != MAP_MAGIC ? "no tensor map" : "a tensor map of another rank");
+    return m;
+}
+
+static uint32_t offset_of(uint32_t address) {
+    return address & ((1u << RANK_SHIFT) - 1);
+}
+
+/* ---- loads --------------------------------------------------------------------------------- */
+
+/// A row of the block as it comes: elements outside are 0 or NaN.
+static void read_row(const Block *b, int r, char *out) {
+    static const uint8_t nan16[] = {0xff, 0x7f};
+    int first, behind, size = b->map->bytes;
+    char *row = row_address(b, r);
+    inside(b, &first, &behind);
+    for (int i = 0; i < b->row_bytes; i++) out[i] = b->map->fill ? (char)nan16[i % 2] : 0;
+    if (!row) return;
+    if (b->map->steps[0] == 1 && first < behind)
+        memcpy(out + first * size, element(b, row, first), (size_t)((behind - first) * size));
+    for (int c = first; b->map->steps[0] > 1 && c < behind; c++)
+        memcpy(out + c * size, element(b, row, c), (size_t)size);
+}
+
+/// 16 bytes that come by the asynchronous proxy and that whoever waits for them sees.
+static void put(Cta *cta, uint32_t offset, const char *data) {
+    memcpy(cta->shared + offset, data, 16);
+    memcpy(cta->shared + VIEW_ASYNC + offset, data, 16);
+    memset(cta->shared + VIEW_DIRTY + offset, 0, 16);
+}
+
+static void load_into(Sim *sim, const Load *l, const Block *b, int rank) {
+    Cta *cta = &sim->ctas[rank];
+    char row[256 * 8];
+    uint32_t to = offset_of(l->to);
+    for (int r = 0; r < b->rows; r++) {
+        read_row(b, r, row);
+        for (int i = 0; i < b->row_bytes; i += 16, to += 16)
+            put(cta, swizzled(b->map, to), row + i);
+    }
+    mbarrier_complete_bytes(cta, offset_of(l->barrier), (int64_t)b->rows * b->row_bytes);
+}
+
+bool load_random(Sim *sim) {
+    if (!sim->n_loads) return false;
+    int i = (int)(sim_random(sim) % (unsigned)sim->n_loads);
+    Load l = sim->loads[i];
+    sim->loads[i] = sim->loads[--sim->n_loads];
+    Block b = block_of(l.map, l.at);
+    for (int rank = 0; rank < sim->cluster; rank++)
+        if (l.mask >> rank & 1) load_into(sim, &l, &b, rank);
+    return true;
+}
+
+/// What a CTA that receives the block has to have ready.
+static void check_receiver(SimLane *lane, const SimSite *site, const Load *l, const Block *b,
+                           int rank) {
+    static const uint16_t canary[8] = {CANARY_PENDING, CANARY_PENDING, CANARY_PENDING,
+                                       CANARY_PENDING, CANARY_PENDING, CANARY_PENDING,
+                                       CANARY_PENDING, CANARY_PENDING};
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    uint32_t high = (uint32_t)rank << RANK_SHIFT, to = offset_of(l->to);
+    int bytes = b->rows * b->row_bytes;
+    Cta *cta = shared_find(lane, site, high | to, bytes, 128);
+    shared_find(lane, site, high | offset_of(l->barrier), 8, 8);
+    Mbarrier *m = mbarrier_at(lane, site, cta, offset_of(l->barrier));
+    if (!m->fenced)
+        sim_fail(lane->sim, SIM_PROXY, site,
+                 "%s of %s: no fence has shown the asynchronous proxy the mbarrier that was "
+                 "initialised by %s",
+                 site_place(site, place), lane_name(lane, self), m->site->name);
+    int index = (int)(m - cta->mbarriers);
+    access_shared(lane, site, cta, to, bytes, ACCESS_WRITE | ACCESS_ASYNC,
+                  actor_of_mbarrier(cta, index), (uint32_t)m->phase + 1);
+    for (int i = 0; i < bytes; i += 16) put(cta, to + (uint32_t)i, (const char *)canary);
+}
+
+void prepare_tma_load(Prepare *p, const Fn *fn, SimSite *site) {
+    (void)p, (void)fn;
+    site->number_of['u' - 'a'] = strstr(site->name, ".multicast") != NULL;
+}
+
+void handle_tma_load(SimLane *lane, const SimSite *site, char *frame) {
+    Sim *sim = lane->sim;
+    Load l = {.site = site,
+              .map = OPERAND(const void *, frame, site, 0),
+              .to = OPERAND(uint32_t, frame, site, 1),
+              .barrier = OPERAND(uint32_t, frame, site, 2),
+              .rank = (int)lane->rank};
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    lane->site = site;
+    if (!OPERAND(uint8_t, frame, site, 3)) return;
+    l.mask =
+        site_number(site, 'u') ? OPERAND(uint16_t, frame, site, 5) : 1u << (l.to >> RANK_SHIFT);
+    memcpy(l.at, frame + site->at[4], sizeof *l.at * (size_t)site_number(site, 'r'));
+    check_map(lane, site, l.map);
+    if (!l.mask || l.mask >> sim->cluster)
+        sim_fail(sim, SIM_MISUSE, site, "%s of %s: the mask of CTAs is %#x in a cluster of %d",
+                 site_place(site, place), lane_name(lane, self), l.mask, sim->cluster);
+    Block b = block_of(l.map, l.at);
+    for (int rank = 0; rank < sim->cluster; rank++)
+        if (l.mask >> rank & 1) check_receiver(lane, site, &l, &b, rank);
+    access_tensor(lane, site, &b, ACCESS_READ);
+    if (sim->n_loads == sim->cap_loads)
+        sim->loads = sim_grow(sim, sim->loads, &sim->cap_loads, sizeof *sim->loads);
+    sim->loads[sim->n_loads++] = l;
+}
+
+void handle_tma_prefetch(SimLane *lane, const SimSite *site, char *frame) {
+    (void)lane, (void)site, (void)frame;
+}
+
+/* ---- stores -------------------------------------------------------------------------------- */
+
+/// The bytes of shared memory as the asynchronous proxy sees them, in rows.
+static void store_read(SimLane *lane, Copy *c) {
+    const Cta *cta = &lane->sim->ctas[c->to >> RANK_SHIFT];
+    Block b = block_of(c->p, c->at);
+    uint32_t from = offset_of(c->to);
+    if (c->read_done) return;
+    c->data = sim_alloc(lane->sim, (size_t)c->bytes);
+    for (int i = 0; i < c->bytes; i += 16)
+        memcpy(c->data + i, cta->shared + VIEW_ASYNC + swizzled(b.map, from + (uint32_t)i), 16);
+    c->read_done = true;
+}
+
+/// One element by its type; sums round once.
+static void add_element(int type, char *to, const char *from) {
+    float x, y;
+    double a, d;
+    uint64_t u, v = 0;
+    uint16_t s, t;
+    switch (type) {
+    case TG_MAP_F32:
+    case TG_MAP_F32_FTZ:
+    case TG_MAP_TF32:
+    case TG_MAP_TF32_FTZ:
+        memcpy(&x, to, 4), memcpy(&y, from, 4);
+        x += y;
+        memcpy(to, &x, 4);
+        break;
+    case TG_MAP_F64:
+        memcpy(&a, to, 8), memcpy(&d, from, 8);
+        a += d;
+        memcpy(to, &a, 8);
+        break;
+    case TG_MAP_F16:
+    case TG_MAP_BF16:
+        memcpy(&s, to, 2), memcpy(&t, from, 2);
+        s = type == TG_MAP_F16 ? encode_f16(decode_f16(s) + decode_f16(t))
+                               : encode_bf16(decode_bf16(s) + decode_bf16(t));
+        memcpy(to, &s, 2);
+        break;
+    default: {
+        size_t n = type == TG_MAP_U8                          ? 1
+                   : type == TG_MAP_U16                       ? 2
+                   : type == TG_MAP_U64 || type == TG_MAP_I64 ? 8
+                                                              : 4;
+        u = 0;
+        memcpy(&u, to, n), memcpy(&v, from, n);
+        u += v;
+        memcpy(to, &u, n);
+    }
+    }
+}
+
+static void store_write(Copy *c) {
+    Block b = block_of(c->p, c->at);
+    int first, behind, size = b.map->bytes;
+    bool add = strstr(c->site->name, ".add.") != NULL;
+    inside(&b, &first, &behind);
+    for (int r = 0; r < b.rows; r++) {
+        char *row = row_address(&b, r);
+        const char *from = c->data + r * b.row_bytes;
+        for (int i = first; row && i < behind; i++)
+            if (add)
+                add_element(b.map->type, element(&b, row, i), from + i * size);
+            else
+                memcpy(element(&b, row, i), from + i * size, (size_t)size);
+    }
+}
+
+bool store_random(SimLane *lane) {
+    Copies *all = &lane->stores;
+    if (!all->n) return false;
+    store_read(lane, &all->data[sim_random(lane->sim) % (unsigned)all->n]);
+    return true;
+}
+
+static void start_store(SimLane *lane, const SimSite *site, char *frame, int kind) {
+    Copies *all = &lane->stores;
+    Copy c = {.site = site,
+              .group = all->group,
+              .p = OPERAND(const void *, frame, site, 0),
+              .to = OPERAND(uint32_t, frame, site, 1)};
+    lane->site = site;
+    if (!OPERAND(uint8_t, frame, site, 2)) return;
+    memcpy(c.at, frame + site->at[3], sizeof *c.at * (size_t)site_number(site, 'r'));
+    check_map(lane, site, c.p);
+    Block b = block_of(c.p, c.at);
+    c.bytes = b.rows * b.row_bytes;
+    Cta *cta = shared_find(lane, site, c.to, c.bytes, 128);
+    access_shared(lane, site, cta, offset_of(c.to), c.bytes, ACCESS_READ | ACCESS_ASYNC,
+                  actor_of_stores(lane), (uint32_t)all->group + 1);
+    access_tensor(lane, site, &b, kind);
+    if (all->n == all->cap)
+        all->data = sim_grow(lane->sim, all->data, &all->cap, sizeof *all->data);
+    all->data[all->n++] = c;
+}
+
+void handle_tma_store(SimLane *lane, const SimSite *site, char *frame) {
+    start_store(lane, site, frame, ACCESS_WRITE);
+}
+
+void handle_tma_add(SimLane *lane, const SimSite *site, char *frame) {
+    start_store(lane, site, frame, ACCESS_READ | ACCESS_WRITE | ACCESS_ATOMIC);
+}
+
+void handle_tma_commit(SimLane *lane, const SimSite *site, char *frame) {
+    (void)site, (void)frame;
+    lane->stores.group++;
+}
+
+/// Groups up to `last` have read and, unless `read_only`, written.
+static void finish(SimLane *lane, int last, bool read_only) {
+    Copies *all = &lane->stores;
+    int kept = 0;
+    for (int i = 0; i < all->n; i++) {
+        Copy *c = &all->data[i];
+        if (c->group <= last) {
+            store_read(lane, c);
+            c->waited = true;
+        }
+        if (c->group <= last && !read_only) {
+            store_write(c);
+            free(c->data);
+        } else {
+            all->data[kept++] = *c;
+        }
+    }
+    all->n = kept;
+    if (last >= 0) order_waited(lane->w, actor_of_stores(lane), (uint32_t)last + 1);
+}
+
+void handle_tma_wait(SimLane *lane, const SimSite *site, char *frame) {
+    (void)frame;
+    finish(lane, lane->stores.group - 1 - site_number(site, 'n'),
+           strstr(site->name, ".read.") != NULL);
+}
+
+/// What has read is written when the program ends; what has not finds the shared memory gone.
+void stores_finish(SimLane *lane) {
+    const Copies *all = &lane->stores;
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    for (int i = 0; i < all->n; i++)
+        if (!all->data[i].waited)
+            sim_fail(lane->sim, SIM_MISUSE, all->data[i].site,
+                     "%s ends before %s has read shared memory: nobody has waited for it",
+                     lane_name(lane, self), site_place(all->data[i].site, place));
+    if (all->n) finish(lane, lane->stores.group, false);
+}

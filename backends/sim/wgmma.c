@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// wgmma: products of a warpgroup that run on while the code goes on. What the code gets are NaNs
+// that number the product and the register; the wait makes results of them:
+//
+//     0 11111111 0 iiiiiiiiiiiiiii rrrrrrr      i: product (1 ..), r: register
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/matrix.h"
+#include "backends/sim/shadow.h"
+
+enum {
+    ROWS = 64,
+    THREADS = GROUP_WARPS * LANES,
+    CANARY = 0x7f800000,
+    CANARY_MASK = 0x7fc00000,
+    QUIET = 0x400000, // set by any arithmetic on it
+    REGISTER_BITS = 7,
+    ID_MASK = 0x7fff,
+};
+
+static uint32_t canary_of(const Product *p, int reg) {
+    return CANARY | (uint32_t)p->id << REGISTER_BITS | (uint32_t)reg;
+}
+
+static char *frame_of(const Group *g, int thread) {
+    return g->cta->warps[g->index * GROUP_WARPS + thread / LANES].frames[thread % LANES];
+}
+
+static SimLane *first_lane(const Group *g) {
+    return &g->cta->lanes[g->index * THREADS];
+}
+
+/// The product in flight that a register holds the number of, or NULL.
+static Product *find(const Group *g, uint32_t bits) {
+    int id = bits >> REGISTER_BITS & ID_MASK;
+    for (Product *p = id && (bits & CANARY) == CANARY ? g->oldest : NULL; p; p = p->next)
+        if (p->id == id) return p;
+    return NULL;
+}
+
+static void release(Product *p) {
+    free(p->registers.f);
+    free(p->sum.f);
+    free(p);
+}
+
+void products_reset(Group *g) {
+    for (Product *p = g->oldest, *next; p; p = next) {
+        next = p->next;
+        release(p);
+    }
+    g->oldest = g->newest = NULL;
+}
+
+/* ---- operands in shared memory --------------------------------------------------------------- */
+
+/// A matrix of rows x k elements that a descriptor gives, in units of 16 bytes.
+typedef struct Operand {
+    uint32_t start, lead, stride;
+    int width; // units in a row of the swizzle: 1, 2, 4, 8
+    bool mn;   // elements of a unit are of different rows, not along k
+    int rows, k;
+    Elem elem;
+} Operand;
+
+static int elem_size(Elem elem) {
+    return elem_info[elem].bits / 8;
+}
+
+static Operand operand_of(const SimSite *site, uint64_t desc, int which) {
+    static const int widths[] = {1, 8, 4, 2};
+    Operand o = {.start = (uint32_t)(desc & 0x3fff) << 4,
+                 .lead = (uint32_t)(desc >> 16 & 0x3fff) << 4,
+                 .stride = (uint32_t)(desc >> 32 & 0x3fff) << 4,
+                 .width = widths[desc >> 62],
+                 .mn = site_number(site, which ? 'y' : 'x') != 0,
+                 .rows = which ? site_number(site, 'n') : ROWS,
+                 .elem = site->elem[which]};
+    o.k = 32 / elem_size(o.elem);
+    return o;
+}
+
+static int unit_count(const Operand *o) {
+    return o->mn ? o->rows / 8 * o->k : o->rows * 2;
+}
+
+/// Where a unit stands: the layouts of the PTX manual for K-major and MN-major operands, with the
+/// swizzle on bits of the address.
+static uint32_t unit_offset(const Operand *o, int i) {
+    uint32_t at = o->start, row = (uint32_t)o->width * 16;
+    if (o->mn) {
+        uint32_t m = (uint32_t)(i / o->k), k = (uint32_t)(i % o->k), w = (uint32_t)o->width;
+        at += w == 1 ? m * o->stride + k % 8 * 16 + k / 8 * o->lead
+                     : m % w * 16 + m / w * o->lead + k % 8 * row + k / 8 * o->stride;
+    } else {
+        uint32_t r = (uint32_t)i / 2, u = (uint32_t)i % 2;
+        at += r % 8 * row + r / 8 * o->stride + u * (o->width == 1 ? o->lead : 16);
+    }
+    return at ^ (at >> 3 & (row - 16));
+}
+
+/// A shared layout of the code and the descriptor may disagree; what can be seen of that is wrong.
+static const char *check_descriptor(const Operand *o, uint64_t desc, int64_t shared) {
+    uint32_t row = (uint32_t)o->width * 16;
+    if (desc & (uint64_t)0x3ff1c000c000c000) return "bits that have to be 0 are not";
+    if (desc >> 49 & 7) return "a base offset";
+    if (o->width > 1 && (o->start & (8 * row - 1)) >= row)
+        return "the start is not in the first row of a swizzle atom";
+    if (o->start % 16) return "the start is no multiple of 16";
+    for (int i = 0; i < unit_count(o); i++)
+        if (unit_offset(o, i) + 16 > shared) return "a part of the matrix is outside";
+    return NULL;
+}
+
+static void check_operand(Group *g, const SimSite *site, uint64_t desc, int which) {
+    Operand o = operand_of(site, desc, which);
+    Sim *sim = g->cta->sim;
+    const char *wrong = check_descriptor(&o, desc, sim->shared_bytes);
+    char place[PLACE_BYTES];
+    if (wrong)
+        sim_fail(sim, SIM_MISUSE, site,
+                 "the descriptor of %c of %s, %#llx (start %u, leading %u, stride %u, swizzle %d): "
+                 "%s",
+                 "AB"[which], site_place(site, place), (unsigned long long)desc, o.start, o.lead,
+                 o.stride, o.width == 1 ? 0 : o.width * 16, wrong);
+    if (!sim->shadow) return;
+    for (int i = 0; i < unit_count(&o); i++)
+        access_shared(first_lane(g), site, g->cta, unit_offset(&o, i), 16,
+                      ACCESS_READ | ACCESS_ASYNC, actor_of_group(g), (uint32_t)g->committed + 1);
+}
+
+/// To out[row * row_step + k * k_step].
+static void read_operand(const Cta *cta, const Operand *o, int row_step, int k_step, Elements out) {
+    int size = elem_size(o->elem), each = 16 / size;
+    bool integer = elem_is(o->elem, EC_INT);
+    for (int i = 0; i < unit_count(o); i++) {
+        const char *unit = cta->shared + VIEW_ASYNC + unit_offset(o, i);
+        int row = o->mn ? i / o->k * 8 : i / 2, k = o->mn ? i % o->k : i % 2 * each;
+        int at = row * row_step + k * k_step, step = o->mn ? row_step : k_step;
+        for (int e = 0; e < each; e++, at += step) {
+            uint32_t bits = 0;
+            memcpy(&bits, unit + e * size, (size_t)size);
+            if (integer)
+                out.i[at] = matrix_int(o->elem, bits);
+            else
+                out.f[at] = matrix_float(o->elem, bits);
+        }
+    }
+}
+
+/* ---- work ---------------------------------------------------------------------------------- */
+
+static void multiply(Group *g, Product *p, int step, Elements a, Elements b) {
+    const SimSite *site = p->site;
+    int n = site_number(site, 'n'), k = 32 / elem_size(site->elem[0]);
+    Operand o = operand_of(site, p->b[step], 1);
+    read_operand(g->cta, &o, 1, n, b);
+    if (p->registers.f) {
+        a.f = p->registers.f + step * ROWS * k;
+    } else {
+        o = operand_of(site, p->a[step], 0);
+        read_operand(g->cta, &o, k, 1, a);
+    }
+    if (elem_is(site->elem[0], EC_INT))
+        product_int(ROWS, n, k, a.i, b.i, p->sum.u);
+    else
+        product_float(ROWS, n, k, a.f, b.f, p->sum.f);
+}
+
+static void work(Group *g, Product *p) {
+    float a[ROWS * 32];
+    Elements b = {.f = sim_alloc(g->cta->sim, sizeof(float) * 32 * 256)};
+    if (p->before)
+        memcpy(p->sum.u, p->before->sum.u,
+               sizeof(float) * ROWS * (size_t)site_number(p->site, 'n'));
+    p->before = NULL;
+    for (int step = 0; step < site_number(p->site, 's'); step++)
+        multiply(g, p, step, (Elements){.f = a}, b);
+    free(b.f);
+    p->worked = true;
+}
+
+bool product_random(Group *g) {
+    Product *p = g->oldest;
+    while (p && p->worked) p = p->next;
+    if (p) work(g, p);
+    return p != NULL;
+}
+
+/* ---- start --------------------------------------------------------------------------------- */
+
+void prepare_wgmma(Prepare *p, const Fn *fn, SimSite *site) {
+    prepare_types(p, site);
+    site->number_of['r' - 'a'] = strstr(site->name, ".rs") != NULL;
+    (void)fn;
+    int k = 32 / elem_size(site->elem[0]);
+    site->part[2] = fragment_of(p, "wgmma.m64n8", FRAG_D);
+    if (site_number(site, 'r'))
+        site->part[0] = fragment_of(p, ctx_format(p->ctx, "wgmma.m64k%d", k), FRAG_A);
+}
+
+/// Descriptors and the predicate are those of the whole group.
+static void check_same(Group *g, const SimSite *site, int group, size_t bytes) {
+    char a[NAME_BYTES], b[NAME_BYTES], place[PLACE_BYTES];
+    const char *first = frame_of(g, 0) + site->at[group];
+    for (int t = 1; t < THREADS; t++)
+        if (memcmp(first, frame_of(g, t) + site->at[group], bytes) != 0)
+            sim_fail(g->cta->sim, SIM_DIVERGENT, site, "operand %d of %s differs between %s and %s",
+                     group, site_place(site, place), lane_name(first_lane(g), a),
+                     lane_name(first_lane(g) + t, b));
+}
+
+/// Row and column of register r of a thread.
+static int sum_place(const SimSite *site, int thread, int reg) {
+    const Fragment *f = site->part[2];
+    int place = f->at[thread * f->elements + reg % f->elements], n = site_number(site, 'n');
+    return place / f->columns * n + place % f->columns + reg / f->elements * f->columns;
+}
+
+static void read_registers(Group *g, Product *p) {
+    const Fragment *f = p->site->part[0];
+    Elem elem = p->site->elem[0];
+    int size = elem_size(elem), steps = site_number(p->site, 's');
+    int each = ROWS * f->columns;
+    p->registers.f = sim_alloc(g->cta->sim, sizeof(float) * (size_t)(each * steps));
+    for (int t = 0; t < THREADS; t++)
+        for (int e = 0; e < f->elements * steps; e++) {
+            uint32_t bits = 0;
+            memcpy(&bits, frame_of(g, t) + p->site->at[0] + e * size, (size_t)size);
+            int at = e / f->elements * each + f->at[t * f->elements + e % f->elements];
+            if (elem_is(elem, EC_INT))
+                p->registers.i[at] = matrix_int(elem, bits);
+            else
+                p->registers.f[at] = matrix_float(elem, bits);
+        }
+}
+
+static uint32_t accumulator(const Group *g, const SimSite *site, int thread, int reg) {
+    return ((const uint32_t *)(const void *)(frame_of(g, thread) + site->at[2]))[reg];
+}
+
+static _Noreturn void bad_accumulator(const Group *g, const SimSite *site, const Product *before,
+                                      int thread, int reg, const char *what) {
+    char a[NAME_BYTES], here[PLACE_BYTES], there[PLACE_BYTES];
+    sim_fail(g->cta->sim, SIM_PENDING, site, "accumulator %d of %s at %s: %s %s", reg,
+             lane_name(first_lane(g) + thread, a), site_place(site, here), what,
+             site_place(before->site, there));
+}
+
+/// The accumulators are those of a product in flight, all of them, or of none.
+static Product *chained(const Group *g, const SimSite *site) {
+    Product *before = find(g, accumulator(g, site, 0, 0));
+    int n = site_number(site, 'n');
+    for (int t = 0; t < THREADS; t++)
+        for (int r = 0; r < n / 2; r++) {
+            uint32_t bits = accumulator(g, site, t, r);
+            Product *p = find(g, bits);
+            if (p && bits & QUIET)
+                bad_accumulator(g, site, p, t, r, "was changed before the wait for");
+            if (p != before || (p && bits != canary_of(p, r)))
+                bad_accumulator(g, site, p ? p : before, t, r, "is not the same register of");
+        }
+    if (before && (before->passed || site_number(before->site, 'n') != n))
+        bad_accumulator(g, site, before, 0, 0, "is not the last result of");
+    return before;
+}
+
+static void begin_sum(Group *g, Product *p, bool add) {
+    int n = site_number(p->site, 'n');
+    p->sum.u = sim_alloc(g->cta->sim, sizeof(float) * ROWS * (size_t)n);
+    p->before = add ? chained(g, p->site) : NULL;
+    if (p->before) p->before->passed = true;
+    for (int t = 0; add && !p->before && t < THREADS; t++)
+        for (int r = 0; r < n / 2; r++)
+            p->sum.u[sum_place(p->site, t, r)] = accumulator(g, p->site, t, r);
+}
+
+/// Registers that something else may have touched need a fence first.
+static void check_fence(const Group *g, const Product *p) {
+    char place[PLACE_BYTES];
+    if (!p->before && !g->fenced)
+        sim_fail(g->cta->sim, SIM_MISUSE, p->site,
+                 "no wgmma.fence between other use of registers and %s",
+                 site_place(p->site, place));
+}
+
+static void append(Group *g, Product *p) {
+    *(g->newest ? &g->newest->next : &g->oldest) = p;
+    g->newest = p;
+}
+
+void handle_wgmma(Group *g, const SimSite *site) {
+    int n = site_number(site, 'n'), steps = site_number(site, 's');
+    bool registers = site_number(site, 'r');
+    Product *p = sim_alloc(g->cta->sim, sizeof *p);
+    p->site = site;
+    p->commit = -1;
+    g->next_id = g->next_id % ID_MASK + 1;
+    p->id = g->next_id;
+    append(g, p);
+    if (!registers) check_same(g, site, 0, 8 * (size_t)steps);
+    check_same(g, site, 1, 8 * (size_t)steps);
+    check_same(g, site, 3, 1);
+    if (!registers) memcpy(p->a, frame_of(g, 0) + site->at[0], 8 * (size_t)steps);
+    memcpy(p->b, frame_of(g, 0) + site->at[1], 8 * (size_t)steps);
+    begin_sum(g, p, OPERAND(uint8_t, frame_of(g, 0), site, 3));
+    check_fence(g, p);
+    if (registers) read_registers(g, p);
+    for (int i = 0; i < steps; i++) {
+        if (!registers) check_operand(g, site, p->a[i], 0);
+        check_operand(g, site, p->b[i], 1);
+    }
+    for (int t = 0; t < THREADS; t++)
+        for (int r = 0; r < n / 2; r++)
+            ((uint32_t *)(void *)(frame_of(g, t) + site->result_at))[r] = canary_of(p, r);
+}
+
+/* ---- groups and waits ---------------------------------------------------------------------- */
+
+void handle_wgmma_fence(Group *g, const SimSite *site) {
+    (void)site;
+    g->fenced = true;
+}
+
+void handle_wgmma_commit(Group *g, const SimSite *site) {
+    (void)site;
+    for (Product *p = g->oldest; p; p = p->next)
+        if (p->commit < 0) p->commit = g->committed;
+    g->committed++;
+}
+
+/// The value of a register that went through the wait.
+static uint32_t result_of(Group *g, const SimSite *site, int thread, int i, uint32_t bits) {
+    Product *p = find(g, bits);
+    if (!p) return bits;
+    if (bits & QUIET) bad_accumulator(g, site, p, thread, i, "was changed before the wait for");
+    if (p->passed)
+        bad_accumulator(g, site, p, thread, i, "belongs to a product that took over from");
+    if (!p->ready) return bits;
+    p->given = true;
+    int reg = bits & ((1 << REGISTER_BITS) - 1);
+    return p->sum.u[sum_place(p->site, thread, reg)];
+}
+
+static void sweep(Group *g) {
+    Product **at = &g->oldest, *p;
+    g->newest = NULL;
+    while ((p = *at)) {
+        // What was passed on is needed until the other product has taken it over.
+        bool over = p->given || (p->passed && p->next && p->next->worked && p->worked);
+        for (const Product *q = p->next; over && q; q = q->next) over = q->before != p;
+        if (over) {
+            *at = p->next;
+            release(p);
+        } else {
+            g->newest = p;
+            at = &p->next;
+        }
+    }
+}
+
+void handle_wgmma_wait(Group *g, const SimSite *site) {
+    int last = g->committed - 1 - site_number(site, 'k'), n = site_number(site, 'n');
+    for (Product *p = g->oldest; p; p = p->next) {
+        if (p->commit < 0 || p->commit > last) continue;
+        if (!p->worked) work(g, p);
+        p->ready = true;
+    }
+    for (int i = 0; i < GROUP_WARPS && last >= 0; i++)
+        order_waited(&g->cta->warps[g->index * GROUP_WARPS + i], actor_of_group(g),
+                     (uint32_t)last + 1);
+    for (int t = 0; t < THREADS; t++) {
+        uint32_t *values = (uint32_t *)(void *)(frame_of(g, t) + site->result_at);
+        for (int r = 0; r < n; r++) values[r] = result_of(g, site, t, r, values[r]);
+    }
+    g->fenced = false;
+    sweep(g);
+}
