@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Device code under test: a module of a kernel `k` that dispatches one device `d` on one program,
+// run by the interpreter and, lowered, by the simulator, must leave the same memory behind.
+#ifndef TESTS_UNIT_GPU_RUN_H
+#define TESTS_UNIT_GPU_RUN_H
+
+#include "ir/layout.h"
+#include "runtime/abi.h"
+
+enum { GPU_RUN_PARAMS = 8 };
+
+typedef enum GpuData {
+    GPU_SMALL,   // integers -4 .. 3 in any element: sums and products of them are exact
+    GPU_ANY,     // any bits of an integer; floats in -2 .. 2
+    GPU_SPECIAL, // with NaN, infinities and both zeros
+    GPU_INDEX,   // -2 .. 17
+} GpuData;
+
+/// Text of the device in the making. Parameters are tensors in row-major order.
+typedef struct GpuRun {
+    Ctx *ctx;
+    Text head, body; // of the module, of the device
+    int warps, n;
+    Type params[GPU_RUN_PARAMS];
+    GpuData data[GPU_RUN_PARAMS];
+    const char *target;
+    bool check;
+    // After gpu_run, where the device records faults: tg_faults and its words.
+    uint64_t *faults;
+    const tg_site *const *sites;
+} GpuRun;
+
+void gpu_run_begin(GpuRun *r, Ctx *ctx, int warps);
+/// Parameter %p<n>; returns n.
+int gpu_run_param(GpuRun *r, Elem elem, const Layout *l, GpuData data);
+/// `f32[8x16; reg ...]`
+const char *gpu_run_type(GpuRun *r, Elem elem, const Layout *l);
+/// Loads all of parameter n as %<name> in layout l (NULL: a scalar).
+void gpu_run_load(GpuRun *r, const char *name, int n, const Layout *l);
+void gpu_run_store(GpuRun *r, const char *name, int n, const Layout *l);
+#define gpu_run_text(r, ...) text_add(&(r)->body, __VA_ARGS__)
+/// Runs it both ways and fails the test, naming `what`, where an element differs by more than
+/// tolerance * (1 + its size).
+void gpu_run(GpuRun *r, double tolerance, const char *what);
+
+#endif
