@@ -71,6 +71,16 @@ case(
     mm,
     length=40,
     scale={"c": 6.0},
+    targets=["cpu", "interp"],  # 48 GB that are copied to a GPU and back
+    name="matmul-offsets-beyond-32-bits",
+)
+case(
+    "samples.teg",
+    "matmul",
+    {"a": spread(normal((2, 40), 3), 0, 2_200_000_000), "b": normal((40, 9), 4)},
+    mm,
+    length=40,
+    scale={"c": 6.0},
     name="matmul-offsets-beyond-31-bits",
 )
 
