@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The simulator as a device of the runtime: an image of kind CALL.
-#include <stdlib.h>
 #include <string.h>
 
 #include "backends/sim/private.h"
@@ -30,7 +29,8 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
     SimFailure failure;
     if (programs <= 0) return 0;
     if (programs > INT32_MAX) return fail(env, "", 0, 0, "a launch of more than 2^31 - 1 CTAs");
-    if (sim_run(image->user, function, &run, &failure)) return 0;
+    const SimImage *code = image->user;
+    if (sim_run(code, sim_find(code, f->name), &run, &failure)) return 0;
     return fail(env, failure.file, failure.line, failure.column, failure.text);
 }
 
@@ -61,31 +61,10 @@ static int32_t tensormap(const tg_image *image, const tg_env *env, const tg_tens
     return wrong ? fail(env, "", 0, 0, wrong) : 0;
 }
 
-bool sim_image_open(SimImage *image, tg_image *out) {
-    tg_device_function *functions = calloc((size_t)image->n_functions + 1, sizeof *functions);
-    if (!functions) return false;
-    for (int i = 0; i < image->n_functions; i++) {
-        const SimFunction *f = &image->functions[i];
-        functions[i] = (tg_device_function){
-            .name = f->name,
-            .threads = f->threads[0] * f->threads[1] * f->threads[2],
-            .cluster = f->cluster,
-            .shared_bytes = f->shared_bytes,
-            .n_args = f->n_params,
-        };
-    }
-    *out = (tg_image){.kind = TG_IMAGE_CALL,
-                      .n_functions = image->n_functions,
-                      .target = image->target->name,
-                      .functions = functions,
-                      .dispatch = dispatch,
-                      .tensormap = tensormap,
-                      .user = image};
-    return true;
-}
-
-void sim_image_close(tg_image *out) {
-    free((void *)(uintptr_t)out->functions);
-    sim_image_free(out->user);
-    *out = (tg_image){0};
+void sim_image_fill(SimImage *image, tg_image *out) {
+    out->kind = TG_IMAGE_CALL;
+    out->target = image->target->name;
+    out->dispatch = dispatch;
+    out->tensormap = tensormap;
+    out->user = image;
 }

@@ -93,9 +93,8 @@ const char *sim_tensor_map(void *map, int type, int rank, void *base, const uint
 
 /* ---- images for the runtime ------------------------------------------------------------------ */
 
-/// Makes `out` an image of kind CALL for the compiled functions, which takes `image`: release with
-/// sim_image_close. False where there is no memory.
-bool sim_image_open(SimImage *image, tg_image *out);
-void sim_image_close(tg_image *out);
+/// Makes `out` an image of kind CALL, whose functions are described by others: what it says of the
+/// target, dispatch, tensormap, user.
+void sim_image_fill(SimImage *image, tg_image *out);
 
 #endif
