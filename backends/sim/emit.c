@@ -153,8 +153,10 @@ static LLVMValueRef masked_address(Emit *e, LLVMValueRef call, const SimSite *si
     LLVMValueRef p = LLVMBuildAddrSpaceCast(g->b, LLVMGetOperand(call, 0), g->ptr, "");
     LLVMValueRef on = LLVMGetOperand(call, 1);
     if (e->image->check) {
-        LLVMTypeRef types[] = {g->ptr, g->ptr, g->ptr, g->ptr, g->i1};
-        LLVMValueRef args[] = {e->lane, emit_address(e, site), p, value, on};
+        LLVMTypeRef types[] = {g->ptr, g->ptr, g->ptr, g->ptr, g->i32};
+        // C's bool fills its register.
+        LLVMValueRef whole = LLVMBuildZExt(g->b, on, g->i32, "");
+        LLVMValueRef args[] = {e->lane, emit_address(e, site), p, value, whole};
         void *check = (void *)(uintptr_t)sim_check_masked;
         emit_host_call(e, check, LLVMFunctionType(g->void_, types, 5, false), args);
     }
