@@ -114,14 +114,19 @@ def work(o):
                 record = measure.run_problem(makers[name](env), env.device, o.seconds)
         except Exception as error:
             record = {"key": name, "failed": measure.text_of(error), "rows": {}}
-        record |= {"name": name, "took_s": time.perf_counter() - t}
+        record |= {"name": name, "took_s": time.perf_counter() - t, "dead": not usable(env, torch)}
         print(json.dumps(record), file=out, flush=True)
+
+
+def usable(env, torch):
+    """False after an error that stays with the process; frees what the case held."""
+    try:
         if env.device.type == "cuda":
-            try:
-                torch.cuda.synchronize()
-                torch.cuda.empty_cache()
-            except Exception:  # an error that stays with the process: another one goes on
-                os._exit(1)
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+        return True
+    except Exception:
+        return False
 
 
 def machine(o, torch):
@@ -216,7 +221,7 @@ def measure_all(o, names, arguments):
         record = worker.ask(name, o.limit)
         if isinstance(record, str):
             record = {"name": name, "key": name, "failed": record, "rows": {}}
-        if "failed" in record or worker.process.poll() is not None:
+        if "failed" in record or record.pop("dead"):
             worker.stop()
             worker = None
         records.append(record)
