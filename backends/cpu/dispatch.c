@@ -6,23 +6,37 @@
 #include "backends/cpu/private.h"
 #include "runtime/abi.h"
 
-typedef VEC(LLVMValueRef) Flat;
+typedef struct Arg {
+    LLVMValueRef x;
+    bool in_memory; // x points to it: a tensor map
+} Arg;
+typedef VEC(Arg) Flat;
+
+static void add_arg(Emit *e, Flat *out, LLVMValueRef x) {
+    Arg arg = {.x = x};
+    vec_push(e->ctx, out, arg);
+}
 
 static void flatten_tensor(Emit *e, const Value *v, Flat *out) {
     const TensorRef *t = emit_tensor(e, v);
     const Type *type = v->type;
-    vec_push(e->ctx, out, t->data);
+    add_arg(e, out, t->data);
     for (int d = 0; d < type->rank; d++)
-        if (type->extents[d] == DYNAMIC) vec_push(e->ctx, out, t->dims[d]);
+        if (type->extents[d] == DYNAMIC) add_arg(e, out, t->dims[d]);
     for (int d = 0; d < type->rank; d++)
-        if (type->strides[d] == DYNAMIC) vec_push(e->ctx, out, t->strides[d]);
+        if (type->strides[d] == DYNAMIC) add_arg(e, out, t->strides[d]);
 }
 
 static void flatten(Emit *e, const Value *v, Flat *out) {
-    if (v->type->kind == TK_TENSOR)
+    Arg map = {.in_memory = true};
+    if (v->type->kind == TK_TENSOR) {
         flatten_tensor(e, v, out);
-    else
-        vec_push(e->ctx, out, gen_to_memory(e->g, v->type->elem, emit_scalar(e, v)));
+    } else if (v->type->kind == TK_DESC) {
+        map.x = emit_scalar(e, v);
+        vec_push(e->ctx, out, map);
+    } else {
+        add_arg(e, out, gen_to_memory(e->g, v->type->elem, emit_scalar(e, v)));
+    }
 }
 
 /// An array of pointers to the values, which are on the stack, too.
@@ -31,7 +45,10 @@ static LLVMValueRef pointers(Emit *e, const Flat *flat) {
     LLVMValueRef values = stack_slots(e, flat->n), array = stack_slots(e, flat->n);
     for (int i = 0; i < flat->n; i++) {
         LLVMValueRef bytes = gen_i64(g, 8 * (int64_t)i), at = gen_offset(g, values, bytes);
-        LLVMBuildStore(g->b, flat->data[i], at);
+        if (flat->data[i].in_memory)
+            at = flat->data[i].x;
+        else
+            LLVMBuildStore(g->b, flat->data[i].x, at);
         LLVMBuildStore(g->b, at, gen_offset(g, array, bytes));
     }
     return array;

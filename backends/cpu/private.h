@@ -355,6 +355,6 @@ typedef void Lower(Emit *e, Op *op);
 Lower lower_for, lower_while, lower_if, lower_concat;          // flow.c
 Lower lower_print, lower_assert, lower_require, lower_scratch; // effects.c
 Lower lower_launch;                                            // compile.c
-Lower lower_dispatch;                                          // dispatch.c
+Lower lower_dispatch, lower_desc;                              // dispatch.c, desc.c
 
 #endif

@@ -86,6 +86,7 @@ static Lower *const alone[OP_COUNT] = {
     [OP_ASSERT] = lower_assert,     [OP_REQUIRE] = lower_require,
     [OP_SCRATCH] = lower_scratch,   [OP_LAUNCH] = lower_launch,
     [OP_DISPATCH] = lower_dispatch,
+    [OP_DESC] = lower_desc,
 };
 
 /// Lowerings that look after the nest being gathered themselves.

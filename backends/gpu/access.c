@@ -388,6 +388,11 @@ static const Type *block_type(const Op *op, const Access *a) {
 }
 
 GpuAccess *gpu_access(GpuFn *f, const Op *op) {
+    Access a = access_of(op);
+    return gpu_access_in(f, op, a.rank ? block_type(op, &a)->layout : NULL);
+}
+
+GpuAccess *gpu_access_in(GpuFn *f, const Op *op, const Layout *layout) {
     GpuAccess *p = ctx_new(f->ctx, GpuAccess);
     const Attr *inside = op_attr(op, "inside");
     p->f = f;
@@ -395,7 +400,7 @@ GpuAccess *gpu_access(GpuFn *f, const Op *op) {
     p->a = access_of(op);
     p->tensor = gpu_tensor(f, p->a.tensor);
     p->elem = p->tensor->value->type->elem;
-    p->layout = p->a.rank ? block_type(op, &p->a)->layout : NULL;
+    p->layout = layout;
     p->unit = elem_info[p->elem].bits < 8 ? 1 : elem_bytes(p->elem);
     p->uniform = gen_i64(f->g, 0);
     for (int d = 0; d < p->a.n_subs; d++) {

@@ -45,6 +45,8 @@ typedef struct GpuAccess {
 
 /// Computes what all registers share, where the builder stands.
 GpuAccess *gpu_access(GpuFn *f, const Op *op);
+/// The same for a block in this layout (NULL: a scalar), whatever the op's types say.
+GpuAccess *gpu_access_in(GpuFn *f, const Op *op, const Layout *layout);
 int gpu_access_registers(const GpuAccess *p);
 /// The offset of register reg's element from the tensor's data, in units (i64).
 LLVMValueRef gpu_access_offset(GpuAccess *p, int64_t reg);

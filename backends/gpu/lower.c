@@ -17,7 +17,7 @@ LLVMValueRef gpu_true(GpuFn *f) {
     return LLVMConstInt(f->g->i1, 1, false);
 }
 
-enum { MAX_CALL = 8 };
+enum { MAX_CALL = 8, TENSORMAP_ALIGN = 64 };
 
 LLVMValueRef gpu_call(GpuFn *f, const char *name, int n, ...) {
     LLVMValueRef args[MAX_CALL];
@@ -41,6 +41,7 @@ void gpu_from_head(GpuFn *f, LLVMBasicBlockRef back) {
 /* ---- values -------------------------------------------------------------------------------- */
 
 int gpu_registers(const Type *t) {
+    if (ty_promised(t)) t = ty_promised(t);
     return t->rank ? (int)layout_registers(t->layout) : 1;
 }
 
@@ -107,6 +108,10 @@ static int count_dynamic(int n, const int64_t *x) {
 /// The types of the machine parameters of one parameter: tg_device_function in runtime/abi.h.
 static void flatten_type(GpuFn *f, const Type *t, Types *out) {
     Gen *g = f->g;
+    if (t->kind == TK_DESC) {
+        vec_push(f->ctx, out, g->ptr);
+        return;
+    }
     if (t->kind != TK_TENSOR) {
         vec_push(f->ctx, out, gen_mem_elem(g, t->elem));
         return;
@@ -186,6 +191,19 @@ static void find_classes(GpuFn *f) {
 
 /* ---- the function's head ------------------------------------------------------------------- */
 
+/// A tensor map stays in constant memory: parameter number `n`, counted from 1.
+static void bind_desc(GpuFn *f, const Value *v, LLVMValueRef x, unsigned n) {
+    LLVMContextRef llvm = f->g->llvm;
+    LLVMTypeRef bytes = LLVMArrayType2(f->g->i8, TG_TENSORMAP_BYTES);
+    unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
+    unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
+    LLVMAddAttributeAtIndex(f->fn, n, LLVMCreateTypeAttribute(llvm, byval, bytes));
+    LLVMAddAttributeAtIndex(f->fn, n, LLVMCreateEnumAttribute(llvm, align, TENSORMAP_ALIGN));
+    LLVMValueRef *cell = ctx_array(f->ctx, LLVMValueRef, 1);
+    *cell = x;
+    gpu_set_block(f, v, cell);
+}
+
 static void bind_params(GpuFn *f) {
     const Region *r = f->device->regions[0];
     int next = 0;
@@ -196,7 +214,10 @@ static void bind_params(GpuFn *f) {
             continue;
         }
         LLVMValueRef x = LLVMGetParam(f->fn, (unsigned)next++);
-        gpu_set_scalar(f, v, gen_from_memory(f->g, v->type->elem, x));
+        if (v->type->kind == TK_DESC)
+            bind_desc(f, v, x, (unsigned)next);
+        else
+            gpu_set_scalar(f, v, gen_from_memory(f->g, v->type->elem, x));
     }
     f->kernel->n_args = next;
     if (f->kernel->faults) f->faults = LLVMGetParam(f->fn, (unsigned)next);

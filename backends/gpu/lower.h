@@ -47,6 +47,7 @@ typedef struct GpuFn {
     LLVMBasicBlockRef entry;
     int warps, threads;
     LLVMValueRef thread, lane, warp; // i32; thread = warp * 32 + lane
+    LLVMValueRef uniform_warp;       // the warp, known to be uniform; where there are rings
     LLVMValueRef program;            // i64
     LLVMValueRef shared;             // ptr addrspace(3): the start of shared memory
     LLVMValueRef faults;             // ptr addrspace(1), or NULL

@@ -3,6 +3,7 @@
 // gpu_lower_elementwise.
 #include "backends/gpu/lower.h"
 #include "backends/gpu/ops.h"
+#include "backends/gpu/ring.h"
 
 GpuLower *const gpu_lowerings[OP_COUNT] = {
     [OP_FOR] = gpu_lower_for,
@@ -34,4 +35,21 @@ GpuLower *const gpu_lowerings[OP_COUNT] = {
     [OP_ATOMIC] = gpu_lower_atomic,
     [OP_PRINT] = gpu_lower_print,
     [OP_ASSERT] = gpu_lower_assert,
+    [OP_BUF_ALLOC] = gpu_lower_buf_alloc,
+    [OP_BUF_VIEW] = gpu_lower_buf_view,
+    [OP_BUF_LOAD] = gpu_lower_buf_load,
+    [OP_BUF_STORE] = gpu_lower_buf_store,
+    [OP_BARRIER] = gpu_lower_barrier,
+    [OP_FENCE] = gpu_lower_fence,
+    [OP_COPY_ASYNC] = gpu_lower_copy_async,
+    [OP_COPY_TMA] = gpu_lower_copy_tma,
+    [OP_COPYOUT_TMA] = gpu_lower_copyout_tma,
+    [OP_MMA_START] = gpu_lower_mma_start,
+    [OP_SETTLED] = gpu_lower_settled,
+    [OP_AWAIT] = gpu_lower_await,
+    [OP_RING_MAKE] = gpu_lower_ring_make,
+    [OP_RING_ACQUIRE] = gpu_lower_ring_acquire,
+    [OP_RING_COMMIT] = gpu_lower_ring_commit,
+    [OP_RING_WAIT] = gpu_lower_ring_wait,
+    [OP_RING_RELEASE] = gpu_lower_ring_release,
 };

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_BOX = 256, TMA_RANK = 5, COPY_BYTES = 16 };
+enum { MAX_BOX = 256, TMA_RANK = 5, COPY_BYTES = 16, MAX_DEPTH = 8 };
 
 /* ---- judging ------------------------------------------------------------------------------- */
 
@@ -76,6 +76,28 @@ static bool boxes_fit(const Access *a) {
     return a->n_subs <= TMA_RANK;
 }
 
+/// n divides v.
+static bool is_multiple(const Value *v, int64_t n, int depth) {
+    int64_t c;
+    if (const_int(v, &c)) return c % n == 0;
+    if (!depth) return false;
+    if (!v->def) {
+        const Op *loop = v->region->parent;
+        return loop->code == OP_FOR && v->index == 0 && op_int(loop, "step", 1) % n == 0 &&
+               is_multiple(operand(loop, 0), n, depth - 1);
+    }
+    bool x = v->def->n_operands == 2 && is_multiple(operand(v->def, 0), n, depth - 1);
+    bool y = v->def->n_operands == 2 && is_multiple(operand(v->def, 1), n, depth - 1);
+    switch (v->def->code) {
+    case OP_MUL: return x || y;
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MIN:
+    case OP_MAX: return x && y;
+    default: return false;
+    }
+}
+
 bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
     Access a = access_of(load);
     *why = reason_against(s, load, &a);
@@ -90,7 +112,10 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
     *out = (Staging){.buf = ty_buf(s->ir, t->elem, 2, a.extents, swizzle, inner, 0)};
     if (gpu_has(s->target, GPU_TMA) && clips_everywhere(load, &a) && boxes_fit(&a))
         describe_tma(s, &a, out->buf, out);
-    return out->tma || gpu_has(s->target, GPU_CP_ASYNC);
+    Value *first = sub_operand(load, &a, contiguous_dim(t), 0);
+    *why = "its rows start anywhere";
+    return out->tma || (gpu_has(s->target, GPU_CP_ASYNC) &&
+                        is_multiple(first, COPY_BYTES / (elem_info[t->elem].bits / 8), MAX_DEPTH));
 }
 
 /* ---- starting ------------------------------------------------------------------------------ */

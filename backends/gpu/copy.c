@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Buffers in shared memory, and what copies between them and global memory.
+#include "backends/gpu/access.h"
+#include "backends/gpu/ring.h"
+
+#include <string.h>
+
+enum { COPY_BYTES = 16 };
+
+/* ---- buffers ------------------------------------------------------------------------------- */
+
+LLVMValueRef gpu_buf(GpuFn *f, const Value *v) {
+    return gpu_block(f, v)[0];
+}
+
+static void set_buf(GpuFn *f, const Value *v, LLVMValueRef p) {
+    LLVMValueRef *cell = ctx_array(f->ctx, LLVMValueRef, 1);
+    *cell = p;
+    gpu_set_block(f, v, cell);
+}
+
+void gpu_lower_buf_alloc(GpuFn *f, Op *op) {
+    set_buf(f, result(op, 0), gpu_offset_by(f, f->shared, op_int(op, "offset", 0)));
+}
+
+void gpu_lower_buf_view(GpuFn *f, Op *op) {
+    set_buf(f, result(op, 0), gpu_buf(f, operand(op, 0)));
+}
+
+void gpu_lower_barrier(GpuFn *f, Op *op) {
+    (void)op;
+    gpu_barrier(f);
+}
+
+void gpu_lower_fence(GpuFn *f, Op *op) {
+    (void)op;
+    gpu_call(f, "tg.nv.fence.proxy.async.shared", 0);
+}
+
+void gpu_lower_buf_store(GpuFn *f, Op *op) {
+    const Value *x = operand(op, 1);
+    SharedLayout s = shared_of(operand(op, 0)->type);
+    SharedAccess a;
+    shared_access(gpu_layout(f, x), &s, COPY_BYTES, &a);
+    gpu_shared_write(f, gpu_layout(f, x), &s, &a, gpu_buf(f, operand(op, 0)), x->type->elem,
+                     gpu_block(f, x));
+}
+
+/* ---- from buffers to fragments ------------------------------------------------------------- */
+
+static Bits sum_of(const Bits *x, int n, int64_t which) {
+    Bits sum = 0;
+    for (int i = 0; i < n; i++)
+        if (which >> i & 1) sum ^= x[i];
+    return sum;
+}
+
+void gpu_lower_buf_load(GpuFn *f, Op *op) {
+    const Value *y = result(op, 0);
+    SharedLayout s = shared_of(operand(op, 0)->type);
+    SharedAccess a;
+    shared_access(gpu_layout(f, y), &s, COPY_BYTES, &a);
+    gpu_shared_read(f, gpu_layout(f, y), &s, &a, gpu_buf(f, operand(op, 0)), y->type->elem,
+                    gpu_new_block(f, y));
+}
+
+/* ---- cp.async ------------------------------------------------------------------------------ */
+
+/// How the threads share the 16-byte pieces of a buffer.
+static const Layout *pieces_of(GpuFn *f, const Type *buf) {
+    BlockAccess access = {.rank = buf->rank,
+                          .elem_bits = elem_info[buf->elem].bits,
+                          .extents = buf->extents,
+                          .contiguous = buf->inner,
+                          .align_bytes = COPY_BYTES,
+                          .lane_bits = 5,
+                          .warp_bits = __builtin_ctz((unsigned)f->warps),
+                          .max_bytes = COPY_BYTES};
+    return layout_blocked(f->ctx, &access);
+}
+
+/// i32: how many of the piece's bytes are live. Dead elements are at its end.
+static LLVMValueRef live_bytes(GpuAccess *p, const SharedAccess *a, int64_t reg) {
+    Gen *g = p->f->g;
+    int bytes = elem_info[p->elem].bits / 8;
+    LLVMValueRef sum = gpu_i32(p->f, 0);
+    for (int64_t j = 0; j < (int64_t)1 << a->vec_bits; j++) {
+        LLVMValueRef live = gpu_access_live(p, reg ^ (int64_t)sum_of(a->vec, a->vec_bits, j));
+        LLVMValueRef one = gpu_i32(p->f, bytes);
+        if (live) one = LLVMBuildSelect(g->b, live, one, gpu_i32(p->f, 0), "");
+        sum = LLVMBuildAdd(g->b, sum, one, "");
+    }
+    return sum;
+}
+
+void gpu_lower_copy_async(GpuFn *f, Op *op) {
+    const Type *buf = operand(op, 1)->type;
+    const Layout *l = pieces_of(f, buf);
+    SharedLayout s = shared_of(buf);
+    SharedAccess a;
+    GpuAccess *p = gpu_access_in(f, op, l);
+    GpuSharedMap m = gpu_shared_map(f, l, &s);
+    shared_access(l, &s, COPY_BYTES, &a);
+    int bytes = (elem_info[buf->elem].bits / 8) << a.vec_bits;
+    const char *name = ctx_format(f->ctx, "tg.nv.cp.async.%d", bytes);
+    for (int64_t i = 0; i < layout_repeats(l) << a.n_base; i++) {
+        int64_t reg = i >> a.n_base << l->bits[LEVEL_REG] | (int64_t)sum_of(a.base, a.n_base, i);
+        LLVMValueRef to = gpu_shared_addr(f, gpu_shared_at(f, &m, gpu_buf(f, operand(op, 1)), reg));
+        gpu_call(f, name, 3, to, gpu_access_address(p, reg), live_bytes(p, &a, reg));
+    }
+}
+
+/* ---- TMA ----------------------------------------------------------------------------------- */
+
+enum { TMA_ARGS = 5 + 5 };
+
+/// One box: the elements of the buffer from `start` on, and coordinates in TMA's order, innermost
+/// first: the dimension of neighbours, then the others from the last to the first.
+static int box_coordinates(GpuFn *f, const Op *op, const int64_t *start, LLVMValueRef *out) {
+    Gen *g = f->g;
+    const Type *desc = operand(op, 0)->type;
+    const int64_t *axes = op_attr(op, "axes")->ints;
+    int n = 0;
+    for (int i = -1; i < desc->rank; i++) {
+        int d = i < 0 ? desc->inner : desc->rank - 1 - i;
+        if (i >= 0 && d == desc->inner) continue;
+        LLVMValueRef at = gpu_scalar(f, operand(op, 2 + d));
+        at = LLVMBuildTrunc(g->b, at, g->i32, "");
+        int64_t more = axes[d] < 0 ? 0 : start[axes[d]];
+        out[n++] = more ? LLVMBuildAdd(g->b, at, gpu_i32(f, more), "") : at;
+    }
+    return n;
+}
+
+/// Extents of a box along the buffer's axes.
+static void box_of(const Op *op, int64_t *box) {
+    const Type *desc = operand(op, 0)->type;
+    const int64_t *axes = op_attr(op, "axes")->ints;
+    for (int d = 0; d < desc->rank; d++)
+        if (axes[d] >= 0) box[axes[d]] = desc->extents[d];
+}
+
+/// Moves on to the next box of the buffer, the last axis fastest. False: there is none.
+static bool next_box(const Type *buf, const int64_t *box, int64_t *start) {
+    for (int d = buf->rank - 1; d >= 0; d--) {
+        start[d] += box[d];
+        if (start[d] < buf->extents[d]) return true;
+        start[d] = 0;
+    }
+    return false;
+}
+
+static const GpuRing *ring_of(GpuFn *f, const Op *op) {
+    const Op *acquire = def_of(operand(op, 1), OP_RING_ACQUIRE);
+    if (!acquire) ice(f->ctx, op->loc, "a copy into a buffer that was not acquired");
+    return gpu_ring(f, operand(acquire, 0));
+}
+
+void gpu_lower_copy_tma(GpuFn *f, Op *op) {
+    const Type *buf = operand(op, 1)->type;
+    const GpuRing *r = ring_of(f, op);
+    SharedLayout s = shared_of(buf);
+    int64_t start[MAX_RANK] = {0}, box[MAX_RANK];
+    box_of(op, box);
+    do {
+        LLVMValueRef args[TMA_ARGS] = {gpu_block(f, operand(op, 0))[0]};
+        int64_t at = shared_offset(&s, start);
+        args[1] = gpu_shared_addr(f, gpu_offset_by(f, gpu_buf(f, operand(op, 1)), at));
+        args[2] = r->full;
+        args[3] = r->elected;
+        int n = box_coordinates(f, op, start, args + 4);
+        portable_call(f->g, ctx_format(f->ctx, "tg.nv.tma.load.%dd", n), 4 + n, args);
+    } while (next_box(buf, box, start));
+}
+
+/// One lane of one warp stores; the bytes are those of a fence and a barrier before.
+void gpu_lower_copyout_tma(GpuFn *f, Op *op) {
+    Gen *g = f->g;
+    const Type *buf = operand(op, 1)->type;
+    SharedLayout s = shared_of(buf);
+    int64_t start[MAX_RANK] = {0}, box[MAX_RANK];
+    box_of(op, box);
+    LLVMValueRef mine = LLVMBuildICmp(g->b, LLVMIntEQ, gpu_uniform_warp(f), gpu_i32(f, 0), "");
+    GpuIf i = gpu_if(f, mine);
+    LLVMValueRef elected = gpu_call(f, "tg.nv.elect", 0);
+    do {
+        LLVMValueRef args[TMA_ARGS] = {gpu_block(f, operand(op, 0))[0]};
+        int64_t at = shared_offset(&s, start);
+        args[1] = gpu_shared_addr(f, gpu_offset_by(f, gpu_buf(f, operand(op, 1)), at));
+        args[2] = elected;
+        int n = box_coordinates(f, op, start, args + 3);
+        portable_call(g, ctx_format(f->ctx, "tg.nv.tma.store.%dd", n), 3 + n, args);
+    } while (next_box(buf, box, start));
+    gpu_call(f, "tg.nv.tma.commit", 0);
+    gpu_else(f, &i);
+    gpu_end_if(f, &i);
+}

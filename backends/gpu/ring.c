@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Rings of buffers.
+//
+// Item n is in slot n mod S, for the (n div S)-th time. Filled by TMA: `full` completes when the
+// item's bytes are there, `free` when every warp has released it; a wait names the parity of the
+// phase that has to be over. One warp waits for free slots and one of its lanes starts the copies.
+// Filled by cp.async: every thread waits for its own copies, then all meet; a slot is free when all
+// have met after its last use.
+#include "backends/gpu/ring.h"
+
+#include <string.h>
+
+enum { MBARRIER_BYTES = 8, SLOT_ALIGN = 1024, PRODUCER = 0 };
+
+static int64_t round_up(int64_t n, int64_t unit) {
+    return (n + unit - 1) / unit * unit;
+}
+
+GpuRing *gpu_ring(GpuFn *f, const Value *v) {
+    return (GpuRing *)(void *)gpu_block(f, v);
+}
+
+LLVMValueRef gpu_uniform_warp(GpuFn *f) {
+    if (f->uniform_warp) return f->uniform_warp;
+    LLVMBasicBlockRef back = gpu_to_head(f);
+    f->uniform_warp = gpu_call(f, "tg.warp.id", 0);
+    gpu_from_head(f, back);
+    return f->uniform_warp;
+}
+
+/* ---- items --------------------------------------------------------------------------------- */
+
+/// i32: which slot item n has, and how often the slot was used before.
+static void slot_of(GpuFn *f, const GpuRing *r, const Value *n, LLVMValueRef *slot,
+                    LLVMValueRef *turn) {
+    Gen *g = f->g;
+    LLVMValueRef x = LLVMBuildTrunc(g->b, gpu_scalar(f, n), g->i32, "");
+    LLVMValueRef slots = gpu_i32(f, r->type->slots);
+    *turn = LLVMBuildUDiv(g->b, x, slots, "");
+    *slot = LLVMBuildSub(g->b, x, LLVMBuildMul(g->b, *turn, slots, ""), "");
+}
+
+/// The address of a slot's mbarrier, `full` (0) or `free` (1).
+static LLVMValueRef mbarrier(GpuFn *f, const GpuRing *r, LLVMValueRef slot, int which) {
+    int64_t first = r->at + r->type->slots * (r->slot_bytes + which * MBARRIER_BYTES);
+    LLVMValueRef p = gpu_offset_by(f, f->shared, first);
+    return gpu_shared_addr(
+        f, gpu_offset(f, p, LLVMBuildMul(f->g->b, slot, gpu_i32(f, MBARRIER_BYTES), "")));
+}
+
+static LLVMValueRef parity_of(GpuFn *f, LLVMValueRef turn) {
+    return LLVMBuildAnd(f->g->b, turn, gpu_i32(f, 1), "");
+}
+
+static void bind_buffers(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Op *op) {
+    LLVMValueRef start = LLVMBuildMul(f->g->b, slot, gpu_i32(f, r->slot_bytes), "");
+    for (int i = 0; i < op->n_results; i++) {
+        LLVMValueRef *p = ctx_array(f->ctx, LLVMValueRef, 1);
+        *p = gpu_offset(f, gpu_offset_by(f, f->shared, r->at + r->part[i]), start);
+        gpu_set_block(f, result(op, i), p);
+    }
+}
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+static void init_mbarriers(GpuFn *f, const GpuRing *r) {
+    Gen *g = f->g;
+    LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, f->thread, gpu_i32(f, 0), "");
+    for (int i = 0; i < r->type->slots; i++)
+        for (int which = 0; which < 2; which++)
+            gpu_call(f, "tg.nv.mbarrier.init", 3, mbarrier(f, r, gpu_i32(f, i), which), first,
+                     gpu_i32(f, which ? f->warps : 1));
+}
+
+/// Another ring with mbarriers is made right after this one.
+static bool another_follows(const Op *op) {
+    for (op = op->next; op; op = op->next) {
+        if (op->code == OP_RING_MAKE && strcmp(op_str(op, "kind"), "tma") == 0) return true;
+        if (op->code != OP_RING_MAKE && op->code != OP_BUF_ALLOC && op->code != OP_CONST) break;
+    }
+    return false;
+}
+
+void gpu_lower_ring_make(GpuFn *f, Op *op) {
+    GpuRing *r = ctx_new(f->ctx, GpuRing);
+    r->type = result(op, 0)->type;
+    r->at = op_int(op, "offset", 0);
+    r->tma = strcmp(op_str(op, "kind"), "tma") == 0;
+    for (int i = 0; i < r->type->n_parts; i++) {
+        r->part[i] = r->slot_bytes;
+        r->slot_bytes += round_up(shared_of(r->type->parts[i]).bytes, SLOT_ALIGN);
+    }
+    map_set(f->ctx, &f->values, result(op, 0), r);
+    if (!r->tma) return;
+    init_mbarriers(f, r);
+    if (another_follows(op)) return;
+    gpu_call(f, "tg.nv.fence.mbarrier.init", 0);
+    gpu_barrier(f);
+}
+
+/* ---- filling ------------------------------------------------------------------------------- */
+
+/// What TMA will have written when the item is full: boxes count as a whole, clipped or not.
+static int64_t item_bytes(const Op *acquire) {
+    int64_t bytes = 0;
+    for (int i = 0; i < acquire->n_results; i++) {
+        const Type *t = result(acquire, i)->type;
+        bytes += ty_count(t) * (elem_info[t->elem].bits / 8);
+    }
+    return bytes;
+}
+
+static void acquire_tma(GpuFn *f, GpuRing *r, const Op *op) {
+    Gen *g = f->g;
+    LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
+    LLVMValueRef mine =
+        LLVMBuildICmp(g->b, LLVMIntEQ, gpu_uniform_warp(f), gpu_i32(f, PRODUCER), "");
+    r->branch = true;
+    r->on = gpu_if(f, LLVMBuildAnd(g->b, mine, on, ""));
+    slot_of(f, r, operand(op, 1), &slot, &turn);
+    LLVMValueRef before = LLVMBuildXor(g->b, parity_of(f, turn), gpu_i32(f, 1), "");
+    gpu_call(f, "tg.nv.mbarrier.wait", 2, mbarrier(f, r, slot, 1), before);
+    r->elected = gpu_call(f, "tg.nv.elect", 0);
+    r->full = mbarrier(f, r, slot, 0);
+    gpu_call(f, "tg.nv.mbarrier.expect_tx", 3, r->full, r->elected, gpu_i32(f, item_bytes(op)));
+    bind_buffers(f, r, slot, op);
+}
+
+static void acquire_async(GpuFn *f, GpuRing *r, const Op *op) {
+    LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
+    if (r->type->slots == 1) gpu_barrier(f); // nothing runs ahead: the last item was just read
+    r->branch = !LLVMIsAConstantInt(on);
+    if (r->branch) r->on = gpu_if(f, on);
+    slot_of(f, r, operand(op, 1), &slot, &turn);
+    bind_buffers(f, r, slot, op);
+}
+
+void gpu_lower_ring_acquire(GpuFn *f, Op *op) {
+    GpuRing *r = gpu_ring(f, operand(op, 0));
+    if (r->tma)
+        acquire_tma(f, r, op);
+    else
+        acquire_async(f, r, op);
+}
+
+void gpu_lower_ring_commit(GpuFn *f, Op *op) {
+    GpuRing *r = gpu_ring(f, operand(op, 0));
+    if (r->branch) {
+        gpu_else(f, &r->on);
+        gpu_end_if(f, &r->on);
+    }
+    // Groups are counted, so there is one even where there is nothing to copy.
+    if (!r->tma) gpu_call(f, "tg.nv.cp.async.commit", 0);
+}
+
+/* ---- using --------------------------------------------------------------------------------- */
+
+static bool is_multiplied(const Value *buf) {
+    for_each_use(u, buf) {
+        if (u->user->code == OP_MMA_START) return true;
+        if (u->user->code == OP_BUF_VIEW && is_multiplied(result(u->user, 0))) return true;
+    }
+    return false;
+}
+
+static bool any_multiplied(const Op *wait) {
+    bool any = false;
+    for (int i = 0; i < wait->n_results; i++) any |= is_multiplied(result(wait, i));
+    return any;
+}
+
+void gpu_lower_ring_wait(GpuFn *f, Op *op) {
+    GpuRing *r = gpu_ring(f, operand(op, 0));
+    LLVMValueRef slot, turn;
+    slot_of(f, r, operand(op, 1), &slot, &turn);
+    bind_buffers(f, r, slot, op);
+    if (r->tma) {
+        gpu_call(f, "tg.nv.mbarrier.wait", 2, mbarrier(f, r, slot, 0), parity_of(f, turn));
+        return;
+    }
+    int64_t ahead = op_int(op, "ahead", 0);
+    gpu_call(f, ctx_format(f->ctx, "tg.nv.cp.async.wait.%d", (int)ahead), 0);
+    if (any_multiplied(op)) gpu_call(f, "tg.nv.fence.proxy.async.shared", 0);
+    gpu_barrier(f);
+}
+
+/// The wait of the same ring, to see how items are read.
+static const Op *wait_of(const Value *ring) {
+    for_each_use(u, ring) if (u->user->code == OP_RING_WAIT) return u->user;
+    return NULL;
+}
+
+void gpu_lower_ring_release(GpuFn *f, Op *op) {
+    Gen *g = f->g;
+    GpuRing *r = gpu_ring(f, operand(op, 0));
+    LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
+    if (!r->tma) return;
+    const Op *wait = wait_of(operand(op, 0));
+    bool loaded = false;
+    for (int i = 0; wait && i < wait->n_results; i++) loaded |= !is_multiplied(result(wait, i));
+    if (loaded) gpu_warp_sync(f); // all lanes have read
+    slot_of(f, r, operand(op, 1), &slot, &turn);
+    LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, f->lane, gpu_i32(f, 0), "");
+    gpu_call(f, "tg.nv.mbarrier.arrive", 2, mbarrier(f, r, slot, 1),
+             LLVMBuildAnd(g->b, first, on, ""));
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Lowering of buffers, rings, asynchronous copies and products; rows of table.c.
+#ifndef BACKENDS_GPU_RING_H
+#define BACKENDS_GPU_RING_H
+
+#include "backends/gpu/lower.h"
+
+/// A ring in shared memory: the slots, then a mbarrier a slot that says it is full and one that
+/// says it is free (copies by TMA only).
+typedef struct GpuRing {
+    const Type *type;
+    int64_t at, slot_bytes;
+    int64_t part[MAX_RANK]; // of each buffer in a slot
+    bool tma;
+    // Between acquire and commit of an item:
+    bool branch;
+    GpuIf on;
+    LLVMValueRef elected; // i1: this lane starts copies
+    LLVMValueRef full;    // i32 address of the slot's mbarrier
+} GpuRing;
+
+/// The value of ring_make.
+GpuRing *gpu_ring(GpuFn *f, const Value *v);
+/// The start of a buffer, ptr addrspace(3).
+LLVMValueRef gpu_buf(GpuFn *f, const Value *v);
+/// i32: the number of this warp, which the compiler knows to be uniform.
+LLVMValueRef gpu_uniform_warp(GpuFn *f);
+
+GpuLower gpu_lower_buf_alloc, gpu_lower_buf_view, gpu_lower_buf_load, gpu_lower_buf_store,
+    gpu_lower_barrier, gpu_lower_fence, gpu_lower_copy_async, gpu_lower_copy_tma,
+    gpu_lower_copyout_tma, gpu_lower_ring_make, gpu_lower_ring_acquire, gpu_lower_ring_commit,
+    gpu_lower_ring_wait, gpu_lower_ring_release, gpu_lower_mma_start, gpu_lower_settled,
+    gpu_lower_await;
+
+#endif

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Products by warpgroups (wgmma): operands in shared memory by descriptors, A also in registers.
+//
+// A descriptor holds the start address, two distances and the swizzle. In a buffer whose rows run
+// along k (K-major) the atoms of 8 rows follow each other at the *stride* distance; steps of k move
+// the start within a panel of a row. In one whose rows run along m or n the atoms of 8 k follow at
+// the stride distance, and panels at the *leading* distance.
+#include "backends/gpu/ring.h"
+
+#include <string.h>
+
+enum { TILE_M = 64, MOST_N = 256, MOST_STEPS = 8, UNIT_LOG2 = 4, GROUP_BITS = 2, N_STEP = 8 };
+
+typedef struct Wgmma {
+    GpuFn *f;
+    const Op *op;
+    Elem elem;
+    const Layout *d;
+    int64_t k_step; // of an instruction
+    int64_t n;      // columns of one
+    LLVMValueRef *sums;
+    LLVMValueRef warp; // uniform
+} Wgmma;
+
+/// A buffer as an operand.
+typedef struct Side {
+    SharedLayout shared;
+    int k; // its axis of k; the other one is of rows or columns
+    bool k_major;
+    LLVMValueRef desc;  // i64, of element (0, 0) of this warpgroup's part
+    const char *suffix; // "" or ".ta", ".tb"
+} Side;
+
+static int64_t swizzle_code(int bytes) {
+    return bytes == 128 ? 1 : bytes == 64 ? 2 : 3;
+}
+
+/// Bytes from the buffer's start to this warpgroup's part of it, i32.
+static LLVMValueRef group_offset(const Wgmma *w, const Side *s, int d_axis) {
+    GpuFn *f = w->f;
+    Gen *g = f->g;
+    LLVMValueRef sum = gpu_i32(f, 0);
+    int first = layout_first(w->d, LEVEL_WARP);
+    for (int i = GROUP_BITS; i < w->d->bits[LEVEL_WARP]; i++) {
+        int64_t at[2] = {0};
+        Bits image = w->d->col[first + i] >> layout_base(w->d, d_axis);
+        at[!s->k] = (int64_t)(image & low_bits(w->d->log2[d_axis]));
+        if (!at[!s->k]) continue;
+        LLVMValueRef on =
+            LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, w->warp, gpu_i32(f, i), ""), gpu_i32(f, 1), "");
+        LLVMValueRef bytes = gpu_i32(f, shared_offset(&s->shared, at));
+        sum = LLVMBuildAdd(g->b, sum, LLVMBuildMul(g->b, on, bytes, ""), "");
+    }
+    return sum;
+}
+
+static Side side_of(const Wgmma *w, const Value *buf, int k, int d_axis, const char *suffix) {
+    GpuFn *f = w->f;
+    Gen *g = f->g;
+    const Type *t = buf->type;
+    Side s = {.shared = shared_of(t), .k = k, .k_major = t->inner == k};
+    s.suffix = s.k_major ? "" : suffix;
+    int64_t leading = s.k_major ? 1 << UNIT_LOG2 : s.shared.stride[!k];
+    int64_t stride = s.shared.stride[s.k_major ? !k : k];
+    uint64_t fixed = (uint64_t)(leading >> UNIT_LOG2) << 16 |
+                     (uint64_t)(stride >> UNIT_LOG2) << 32 |
+                     (uint64_t)swizzle_code(t->swizzle) << 62;
+    LLVMValueRef start = gpu_shared_addr(f, gpu_buf(f, buf));
+    start = LLVMBuildAdd(g->b, start, group_offset(w, &s, d_axis), "");
+    start = LLVMBuildLShr(g->b, start, gpu_i32(f, UNIT_LOG2), "");
+    s.desc =
+        LLVMBuildOr(g->b, LLVMBuildZExt(g->b, start, g->i64, ""), gen_i64(g, (int64_t)fixed), "");
+    return s;
+}
+
+/// The descriptor of the part that starts at these coordinates of the warpgroup's.
+static LLVMValueRef desc_at(const Wgmma *w, const Side *s, int64_t row, int64_t k) {
+    int64_t at[2];
+    at[s->k] = k;
+    at[!s->k] = row;
+    int64_t units = shared_offset(&s->shared, at) >> UNIT_LOG2;
+    return units ? LLVMBuildAdd(w->f->g->b, s->desc, gen_i64(w->f->g, units), "") : s->desc;
+}
+
+/* ---- registers ----------------------------------------------------------------------------- */
+
+/// The registers of l that are those of `tile` where it starts at (row, column) of thread 0.
+static void registers_at(const Wgmma *w, const Layout *l, const Layout *tile, int64_t row,
+                         int64_t column, int64_t *regs) {
+    for (int64_t i = 0; i < layout_registers(tile); i++) {
+        int64_t at[MAX_RANK], thread;
+        layout_at(tile, i, 0, at);
+        at[0] += row;
+        at[1] += column;
+        layout_find(l, at, &regs[i], &thread);
+        if (thread) ice(w->f->ctx, w->op->loc, "sums that are not in tiles of wgmma");
+    }
+}
+
+static const Layout *tile_of(const Wgmma *w, const char *name, FragmentRole role, int64_t rows,
+                             int64_t columns) {
+    const FragmentRow *row = fragment_find(name, role);
+    if (!row) ice(w->f->ctx, w->op->loc, "no fragment %s", name);
+    const int64_t extents[] = {rows, columns};
+    return layout_tile(w->f->ctx, fragment_layout(w->f->ctx, row), extents, NULL);
+}
+
+/// The words of A in registers, for the step at k.
+static int a_words(const Wgmma *w, const Value *a, int64_t row, int64_t k, LLVMValueRef *words) {
+    const char *name = ctx_format(w->f->ctx, "wgmma.m64k%d", (int)w->k_step);
+    const Layout *tile = tile_of(w, name, FRAG_A, TILE_M, w->k_step);
+    int64_t regs[64];
+    LLVMValueRef x[64], *from = gpu_block(w->f, a);
+    int n = (int)layout_registers(tile);
+    registers_at(w, gpu_layout(w->f, a), tile, row, k, regs);
+    for (int i = 0; i < n; i++) x[i] = from[regs[i]];
+    return gpu_to_words(w->f, w->elem, n, x, words);
+}
+
+/* ---- instructions -------------------------------------------------------------------------- */
+
+static const char *elem_name(const Value *v) {
+    return elem_info[v->type->elem].name;
+}
+
+enum { MOST_ARGS = 320 };
+
+/// `steps` steps of k from k on for one tile of the result.
+static void one_tile(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_t column, int64_t k,
+                     int steps) {
+    GpuFn *f = w->f;
+    Gen *g = f->g;
+    LLVMValueRef args[MOST_ARGS];
+    int64_t regs[MOST_N / 2];
+    const Value *va = operand(w->op, 0), *vb = operand(w->op, 1);
+    int n = 0, sums = (int)w->n / 2;
+    for (int i = 0; i < steps; i++) {
+        if (a)
+            args[n++] = desc_at(w, a, row, k + i * w->k_step);
+        else
+            n += a_words(w, va, row, k + i * w->k_step, args + n);
+    }
+    for (int i = 0; i < steps; i++) args[n++] = desc_at(w, b, column, k + i * w->k_step);
+    registers_at(w, w->d, tile_of(w, "wgmma.m64n8", FRAG_D, TILE_M, w->n), row, column, regs);
+    for (int i = 0; i < sums; i++) args[n++] = w->sums[regs[i]];
+    args[n++] = gpu_true(f);
+    const char *x = steps > 1 ? ctx_format(f->ctx, ".x%d", steps) : "";
+    const char *name =
+        ctx_format(f->ctx, "tg.nv.wgmma.m64n%dk%d.%s.%s.%s.%s%s%s%s", (int)w->n, (int)w->k_step,
+                   elem_info[ty_promised(result(w->op, 0)->type)->elem].name, elem_name(va),
+                   elem_name(vb), a ? "ss" : "rs", a ? a->suffix : "", b->suffix, x);
+    LLVMValueRef sum = portable_call(g, name, n, args);
+    for (int i = 0; i < sums; i++)
+        w->sums[regs[i]] = LLVMBuildExtractValue(g->b, sum, (unsigned)i, "");
+}
+
+/// Rows or columns of the result that one warpgroup has along dimension d.
+static int64_t part_of(const Layout *l, int d) {
+    int64_t part = l->extents[d];
+    int first = layout_first(l, LEVEL_WARP);
+    for (int i = GROUP_BITS; i < l->bits[LEVEL_WARP]; i++)
+        if (l->col[first + i] & layout_dim_mask(l, d)) part /= 2;
+    return part;
+}
+
+/// The largest number of columns of an instruction that divides a warpgroup's.
+static int64_t columns_of(int64_t part) {
+    int64_t n = part < MOST_N ? part : MOST_N;
+    while (part % n != 0 || n % N_STEP != 0) n--;
+    return n;
+}
+
+/// The next tile along d of those that thread 0 is part of.
+static bool has_tile(const Layout *l, int64_t row, int64_t column) {
+    const int64_t at[] = {row, column};
+    int64_t reg, thread;
+    layout_find(l, at, &reg, &thread);
+    return thread == 0;
+}
+
+static void all_tiles(Wgmma *w, const Side *a, const Side *b) {
+    const Type *ta = operand(w->op, 0)->type;
+    int64_t depth = ta->extents[1], steps = depth / w->k_step, at = 0;
+    while (at < steps) {
+        int n = MOST_STEPS;
+        while (at + n > steps) n /= 2;
+        for (int64_t i = 0; i < w->d->extents[0]; i += TILE_M)
+            for (int64_t j = 0; j < w->d->extents[1]; j += w->n)
+                if (has_tile(w->d, i, j)) one_tile(w, a, b, i, j, at * w->k_step, n);
+        at += n;
+    }
+}
+
+void gpu_lower_mma_start(GpuFn *f, Op *op) {
+    const Value *a = operand(op, 0), *b = operand(op, 1), *c = operand(op, 2), *y = result(op, 0);
+    const Type *type = ty_promised(y->type);
+    int bits = elem_info[b->type->elem].bits, n = gpu_registers(y->type);
+    Wgmma w = {.f = f, .op = op, .elem = b->type->elem, .d = type->layout, .k_step = 256 / bits};
+    w.n = columns_of(part_of(w.d, 1));
+    w.warp = gpu_uniform_warp(f);
+    w.sums = ctx_array(f->ctx, LLVMValueRef, n);
+    memcpy(w.sums, gpu_block(f, c), sizeof *w.sums * (size_t)n);
+    Side sa = {0}, sb = side_of(&w, b, 0, 1, ".tb");
+    bool from_buf = a->type->kind == TK_BUF;
+    if (from_buf) sa = side_of(&w, a, 1, 0, ".ta");
+    gpu_call(f, "tg.nv.wgmma.fence", 0);
+    all_tiles(&w, from_buf ? &sa : NULL, &sb);
+    gpu_call(f, "tg.nv.wgmma.commit", 0);
+    gpu_set_block(f, y, w.sums);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+void gpu_lower_settled(GpuFn *f, Op *op) {
+    gpu_set_block(f, result(op, 0), gpu_block(f, operand(op, 0)));
+}
+
+enum { MOST_WAIT = 192, WAIT_STEP = 4 };
+
+/// The registers of all operands one after another.
+static LLVMValueRef *flatten(GpuFn *f, const Op *op, int *total) {
+    *total = 0;
+    for (int i = 0; i < op->n_operands; i++) *total += gpu_registers(operand(op, i)->type);
+    LLVMValueRef *flat = ctx_array(f->ctx, LLVMValueRef, *total), *at = flat;
+    for (int i = 0; i < op->n_operands; i++) {
+        int n = gpu_registers(operand(op, i)->type);
+        memcpy(at, gpu_block(f, operand(op, i)), sizeof *at * (size_t)n);
+        at += n;
+    }
+    return flat;
+}
+
+/// Everything in flight goes through the wait, so that no use of it can move above. One statement
+/// takes at most MOST_WAIT registers; further ones wait again, for nothing.
+static void wait_products(GpuFn *f, const Op *op) {
+    int total, n, younger = (int)op_int(op, "younger", 0);
+    LLVMValueRef *flat = flatten(f, op, &total);
+    const char *kind = elem_is(operand(op, 0)->type->elem, EC_FLOAT) ? "f32" : "i32";
+    for (int first = 0; first < total; first += n) {
+        n = total - first < MOST_WAIT ? total - first : MOST_WAIT;
+        if (n % WAIT_STEP) ice(f->ctx, op->loc, "%d sums of a product", n);
+        const char *name = ctx_format(f->ctx, "tg.nv.wgmma.wait.%d.%sx%d", younger, kind, n);
+        LLVMValueRef x = portable_call(f->g, name, n, flat + first);
+        for (int i = 0; i < n; i++)
+            flat[first + i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        gpu_set_block(f, result(op, i), flat);
+        flat += gpu_registers(result(op, i)->type);
+    }
+}
+
+void gpu_lower_await(GpuFn *f, Op *op) {
+    if (op->n_results)
+        wait_products(f, op);
+    else
+        gpu_call(f, "tg.nv.tma.wait.read.0", 0);
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// alloc: buffers and rings get their place in shared memory.
+//
+// Those that are all in use at some time lie one after another; panels start at multiples of 1024
+// bytes, as their swizzle wants it.
+#include "passes/gpu/async.h"
+
+#include "passes/passes.h"
+
+static void place(Ir *ir, Op *op, int64_t *at, int64_t bytes) {
+    enum { ALIGN = 1024 };
+    op_set_attr(ir, op, "offset", at_int(ir, *at));
+    *at = (*at + bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static void run_on_device(PassEnv *env, Op *device) {
+    int64_t at = 0;
+    Region *body = device->regions[0];
+    for_each_op(op, body) {
+        if (op->code == OP_BUF_ALLOC) place(env->ir, op, &at, buf_bytes(result(op, 0)->type));
+        if (op->code == OP_RING_MAKE) place(env->ir, op, &at, ring_bytes(result(op, 0)->type));
+    }
+    if (at) op_set_attr(env->ir, device, "shared", at_int(env->ir, at));
+    if (at > env->gpu->shared_cta)
+        ice(ir_ctx(env->ir), device->loc, "%lld bytes of shared memory, %s has %d", (long long)at,
+            env->gpu->name, env->gpu->shared_cta);
+}
+
+void pass_alloc(PassEnv *env, Op *module) {
+    if (!env->gpu) return;
+    for_each_op(op, module->regions[0]) {
+        if (op->code == OP_DEVICE) run_on_device(env, op);
+    }
+}
