@@ -189,7 +189,8 @@ static void simulate(Ir *ir, Op *module, GpuRun *r, Memory *m, const char *text,
     SimBuffer buffers[GPU_RUN_PARAMS + 1];
     for (int i = 0; i < r->n; i++) {
         args[i] = &m->bytes[i];
-        buffers[i] = (SimBuffer){m->bytes[i], (int64_t)m->size[i], true};
+        // Atomics on small elements change whole words.
+        buffers[i] = (SimBuffer){m->bytes[i], ((int64_t)m->size[i] + 3) & ~3, true};
     }
     r->faults = ctx_array(r->ctx, uint64_t, FAULT_WORDS + 2);
     ((tg_faults *)r->faults)->capacity = FAULT_WORDS;
