@@ -208,9 +208,22 @@ static void expand_body(const Gen *g, const NvArch *arch, LLVMValueRef fn) {
         }
 }
 
+/// "tg.minctasm" of a kernel that has "tg.maxntid" and does not say: 1. Else ptxas spills for the
+/// sake of CTAs that it would like to run side by side.
+static void default_occupancy(const Gen *g, LLVMValueRef fn) {
+    static const char threads[] = "tg.maxntid", ctas[] = "tg.minctasm";
+    LLVMAttributeIndex at = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;
+    if (LLVMIsDeclaration(fn) || LLVMGetStringAttributeAtIndex(fn, at, ctas, sizeof ctas - 1) ||
+        !LLVMGetStringAttributeAtIndex(fn, at, threads, sizeof threads - 1))
+        return;
+    LLVMAddAttributeAtIndex(fn, at,
+                            LLVMCreateStringAttribute(g->llvm, ctas, sizeof ctas - 1, "1", 1));
+}
+
 void nv_expand(Gen *g, const NvArch *arch) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module), next; fn; fn = next) {
         next = LLVMGetNextFunction(fn);
+        default_occupancy(g, fn);
         expand_body(g, arch, fn);
     }
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module), next; fn; fn = next) {

@@ -31,8 +31,8 @@ bool nv_arch_has(const NvArch *arch, const char *needs);
 
 /* ---- expand.c ------------------------------------------------------------------------------ */
 
-/// Replaces every target function by inline PTX and shared.base by an external array tg_shared. A
-/// function that the architecture lacks is a compiler bug.
+/// Replaces every target function by inline PTX and shared.base by an external array tg_shared.
+/// Kernels without "tg.minctasm" get 1. A function that the architecture lacks is a compiler bug.
 void nv_expand(Gen *g, const NvArch *arch);
 
 /* ---- nvvm_writer.c ------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 ; TYPED: %[[P:.*]] = ptrtoint i8 addrspace(1)* %pa to i64
 ; TYPED-NEXT: call { i32, i32, i32, i32 } asm sideeffect "@$5 ld.global.nc.v4.b32 {$0, $1, $2, $3}, [$4];", "=r,=r,=r,=r,l,b,0,1,2,3,~{memory}"(i64 %[[P]], i1 %on, i32 0, i32 0, i32 0, i32 0) #0
 ; TYPED: !nvvm.annotations = !{!0}
-; TYPED: !0 = !{void (i8 addrspace(1)*, i8 addrspace(1)*, i8 addrspace(1)*, i32)* @add, !"kernel", i32 1, !"maxntidx", i32 256, !"maxntidy", i32 1, !"maxntidz", i32 1}
+; TYPED: !0 = !{void (i8 addrspace(1)*, i8 addrspace(1)*, i8 addrspace(1)*, i32)* @add, !"kernel", i32 1, !"maxntidx", i32 256, !"maxntidy", i32 1, !"maxntidz", i32 1, !"minctasm", i32 1}
 
 ; PTX-NOT: .extern .func
 ; PTX: .visible .entry add(

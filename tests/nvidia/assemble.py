@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every kernel of the standard library in its default configuration through the code generators and
+ptxas: it must assemble, spill nothing, draw no advice of the C75xx kind (wgmma made serial), call
+no function.
+
+    assemble.py --tegula PATH [--targets sm_80,sm_90a] [--codegens nvptx,nvvm] [--types f32,f16]
+                [--kernels REGEX] [--jobs N] [--table]
+"""
+
+import argparse
+import concurrent.futures
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+KERNEL = re.compile(r"^kernel (\w+)(?:<([^>]*)>)?", re.M)
+CLASSES = {
+    "float": ["f32", "f16", "bf16", "f64"],
+    "int": ["i32"],
+    "any": ["f32", "f16", "bf16", "i32"],
+}
+SKIP = 77
+
+
+def find_ptxas():
+    home = os.environ.get("CUDA_HOME")
+    usual = sorted(glob.glob("/usr/local/cuda*/bin/ptxas"))
+    for path in [os.path.join(home, "bin/ptxas")] if home else []:
+        if os.access(path, os.X_OK):
+            return path
+    return shutil.which("ptxas") or (usual[-1] if usual else None)
+
+
+def choices(parameters, wanted):
+    """The elements that stand for `T: f32 | f64, U: any` when `wanted` is asked for, as options;
+    None where the first of them cannot be it."""
+    options = []
+    for i, parameter in enumerate(parameters.split(",") if parameters else []):
+        name, classes = [s.strip() for s in parameter.split(":")]
+        all_ = [e for c in classes.split("|") for e in CLASSES.get(c.strip(), [c.strip()])]
+        if wanted in all_:
+            options += ["-t", f"{name}={wanted}"]
+        elif i == 0:
+            return None
+        else:
+            options += ["-t", f"{name}={all_[0]}"]
+    return options
+
+
+def instances(pattern, types):
+    """(file, kernel, type options): each type that the first type parameter can be."""
+    for path in sorted(glob.glob(os.path.join(ROOT, "stdlib", "*.teg"))):
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        for name, parameters in KERNEL.findall(text):
+            if not re.search(pattern, name):
+                continue
+            found = [c for c in (choices(parameters, t) for t in types) if c is not None]
+            for options in ([[]] if not parameters else found):
+                yield path, name, options
+
+
+def compile_ptx(tegula, target, codegen, path, kernel, options):
+    command = [tegula, "emit", "--target", target, "--codegen", codegen, "--level", "ptx"]
+    done = subprocess.run(
+        command + [path, "-k", kernel] + options, capture_output=True, text=True, timeout=300
+    )
+    if done.returncode == 0 and ".version" in done.stdout:
+        return done.stdout, None
+    lines = (done.stderr or done.stdout).strip().splitlines()
+    return None, f"exit {done.returncode}: " + (lines[0] if lines else "")
+
+
+def assemble(ptxas, target, ptx):
+    """What ptxas says: (problem or None, registers)."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "k.ptx")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(ptx)
+        command = [ptxas, "-v", f"-arch={target}", source, "-o", os.path.join(folder, "k.cubin")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    log = done.stdout + done.stderr
+    registers = max([int(n) for n in re.findall(r"Used (\d+) registers", log)] or [0])
+    spills = [int(a) + int(b) for a, b in re.findall(r"(\d+) bytes spill stores, (\d+)", log)]
+    if done.returncode:
+        return "ptxas: " + (log.strip().splitlines() or [""])[0], registers
+    if any(spills):
+        return f"{max(spills)} bytes spilled of {registers} registers", registers
+    advice = re.search(r"\(?C75\d\d\)?[^\n]*", log)
+    return (advice.group(0) if advice else None), registers
+
+
+def check(arguments):
+    args, target, codegen, (path, kernel, options) = arguments
+    name = " ".join([target, codegen, kernel] + [o for o in options if o != "-t"])
+    ptx, problem = compile_ptx(args.tegula, target, codegen, path, kernel, options)
+    registers = 0
+    if ptx and ".extern .func" in ptx:
+        problem = "calls a function"
+    elif ptx:
+        problem, registers = assemble(args.ptxas, target, ptx)
+    return name, problem, registers
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tegula", required=True)
+    parser.add_argument("--targets", default="sm_80,sm_90a")
+    parser.add_argument("--codegens", default="nvptx")
+    parser.add_argument("--types", default="f32,f16")
+    parser.add_argument("--kernels", default="")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
+    args = parser.parse_args()
+    args.ptxas = find_ptxas()
+    if not args.ptxas:
+        print("ptxas was not found: nothing is tested")
+        return SKIP
+    work = [
+        (args, target, codegen, instance)
+        for target in args.targets.split(",")
+        for codegen in args.codegens.split(",")
+        for instance in instances(args.kernels, args.types.split(","))
+    ]
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for name, problem, registers in pool.map(check, work):
+            bad += problem is not None
+            if problem or args.table:
+                print(f"{name}: {problem or f'{registers} registers'}", flush=True)
+    print(f"{len(work)} kernels, {bad} bad")
+    return 1 if bad or not work else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
