@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Matrix instructions of a warp. Which lane holds which element comes from the table of fragments
 // that the compiler itself uses. Products are exact; their sums are rounded to f32 one by one.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,10 +195,33 @@ static void scatter(Warp *w, const SimSite *site, const Matrix *d) {
     }
 }
 
+/// One element of each operand, two of the accumulator.
+static void mma_f64(Warp *w, const SimSite *site) {
+    double a[8 * 4], b[4 * 8], d[8 * 8];
+    for (int lane = 0; lane < LANES; lane++) {
+        a[site->part[0]->at[lane]] = OPERAND(double, w->frames[lane], site, 0);
+        b[site->part[1]->at[lane]] = OPERAND(double, w->frames[lane], site, 1);
+        for (int e = 0; e < 2; e++)
+            d[site->part[2]->at[2 * lane + e]] = (&OPERAND(double, w->frames[lane], site, 2))[e];
+    }
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++)
+            for (int l = 0; l < 4; l++)
+                d[i * 8 + j] = fma(a[i * 4 + l], b[l * 8 + j], d[i * 8 + j]);
+    for (int lane = 0; lane < LANES; lane++)
+        for (int e = 0; e < 2; e++)
+            (&RESULT(double, w->frames[lane], site))[e] = d[site->part[2]->at[2 * lane + e]];
+}
+
 void handle_mma(Warp *w, const SimSite *site) {
     Matrix a, b, d;
     int k = site->part[0]->columns, n = site->part[2]->columns;
     check_whole(w, site);
+    if (site->elem[0] == EL_F64) {
+        mma_f64(w, site);
+        warp_resume(w);
+        return;
+    }
     gather(w, site, 0, &a);
     gather(w, site, 1, &b);
     gather(w, site, 2, &d);

@@ -149,6 +149,11 @@ static void read_operand(const Cta *cta, const Operand *o, int row_step, int k_s
     }
 }
 
+/// Elements in a register of the accumulator.
+static int per_register(const SimSite *site) {
+    return site->elem[2] == EL_F16 ? 2 : 1;
+}
+
 /* ---- work ---------------------------------------------------------------------------------- */
 
 static void multiply(Group *g, Product *p, int step, Elements a, Elements b) {
@@ -166,6 +171,8 @@ static void multiply(Group *g, Product *p, int step, Elements a, Elements b) {
         product_int(ROWS, n, k, a.i, b.i, p->sum.u);
     else
         product_float(ROWS, n, k, a.f, b.f, p->sum.f);
+    for (int i = 0; site->elem[2] == EL_F16 && i < ROWS * n; i++)
+        p->sum.f[i] = decode_f16(encode_f16(p->sum.f[i]));
 }
 
 static void work(Group *g, Product *p) {
@@ -211,11 +218,28 @@ static void check_same(Group *g, const SimSite *site, int group, size_t bytes) {
                      lane_name(first_lane(g) + t, b));
 }
 
-/// Row and column of register r of a thread.
-static int sum_place(const SimSite *site, int thread, int reg) {
+/// Where element e of a thread stands in the matrix.
+static int sum_place(const SimSite *site, int thread, int e) {
     const Fragment *f = site->part[2];
-    int place = f->at[thread * f->elements + reg % f->elements], n = site_number(site, 'n');
-    return place / f->columns * n + place % f->columns + reg / f->elements * f->columns;
+    int place = f->at[thread * f->elements + e % f->elements], n = site_number(site, 'n');
+    return place / f->columns * n + place % f->columns + e / f->elements * f->columns;
+}
+
+static void set_register(Product *p, int thread, int reg, uint32_t bits) {
+    int per = per_register(p->site);
+    if (per == 1) p->sum.u[sum_place(p->site, thread, reg)] = bits;
+    for (int i = 0; per > 1 && i < per; i++)
+        p->sum.f[sum_place(p->site, thread, reg * per + i)] =
+            decode_f16((uint16_t)(bits >> 16 * i));
+}
+
+static uint32_t get_register(const Product *p, int thread, int reg) {
+    int per = per_register(p->site);
+    uint32_t bits = 0;
+    if (per == 1) return p->sum.u[sum_place(p->site, thread, reg)];
+    for (int i = 0; i < per; i++)
+        bits |= (uint32_t)encode_f16(p->sum.f[sum_place(p->site, thread, reg * per + i)]) << 16 * i;
+    return bits;
 }
 
 static void read_registers(Group *g, Product *p) {
@@ -251,9 +275,8 @@ static _Noreturn void bad_accumulator(const Group *g, const SimSite *site, const
 /// The accumulators are those of a product in flight, all of them, or of none.
 static Product *chained(const Group *g, const SimSite *site) {
     Product *before = find(g, accumulator(g, site, 0, 0));
-    int n = site_number(site, 'n');
     for (int t = 0; t < THREADS; t++)
-        for (int r = 0; r < n / 2; r++) {
+        for (int r = 0; r < site->result_count; r++) {
             uint32_t bits = accumulator(g, site, t, r);
             Product *p = find(g, bits);
             if (p && bits & QUIET)
@@ -261,7 +284,7 @@ static Product *chained(const Group *g, const SimSite *site) {
             if (p != before || (p && bits != canary_of(p, r)))
                 bad_accumulator(g, site, p ? p : before, t, r, "is not the same register of");
         }
-    if (before && (before->passed || site_number(before->site, 'n') != n))
+    if (before && (before->passed || before->site->result_count != site->result_count))
         bad_accumulator(g, site, before, 0, 0, "is not the last result of");
     return before;
 }
@@ -272,8 +295,8 @@ static void begin_sum(Group *g, Product *p, bool add) {
     p->before = add ? chained(g, p->site) : NULL;
     if (p->before) p->before->passed = true;
     for (int t = 0; add && !p->before && t < THREADS; t++)
-        for (int r = 0; r < n / 2; r++)
-            p->sum.u[sum_place(p->site, t, r)] = accumulator(g, p->site, t, r);
+        for (int r = 0; r < p->site->result_count; r++)
+            set_register(p, t, r, accumulator(g, p->site, t, r));
 }
 
 /// Registers that something else may have touched need a fence first.
@@ -291,7 +314,7 @@ static void append(Group *g, Product *p) {
 }
 
 void handle_wgmma(Group *g, const SimSite *site) {
-    int n = site_number(site, 'n'), steps = site_number(site, 's');
+    int steps = site_number(site, 's');
     bool registers = site_number(site, 'r');
     Product *p = sim_alloc(g->cta->sim, sizeof *p);
     p->site = site;
@@ -312,7 +335,7 @@ void handle_wgmma(Group *g, const SimSite *site) {
         check_operand(g, site, p->b[i], 1);
     }
     for (int t = 0; t < THREADS; t++)
-        for (int r = 0; r < n / 2; r++)
+        for (int r = 0; r < site->result_count; r++)
             ((uint32_t *)(void *)(frame_of(g, t) + site->result_at))[r] = canary_of(p, r);
 }
 
@@ -340,7 +363,7 @@ static uint32_t result_of(Group *g, const SimSite *site, int thread, int i, uint
     if (!p->ready) return bits;
     p->given = true;
     int reg = bits & ((1 << REGISTER_BITS) - 1);
-    return p->sum.u[sum_place(p->site, thread, reg)];
+    return get_register(p, thread, reg);
 }
 
 static void sweep(Group *g) {

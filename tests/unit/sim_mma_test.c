@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every alternative of every matrix instruction, in the simulator, against a plain product. Where
+// registers hold which element is written here as the PTX manual has it; shared memory is laid out
+// by what the compiler uses for TMA.
+#include "sim_kernel.h"
+
+#include "ir/eval.h"
+#include "ir/layout.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST = 256 * 256 };
+
+static uint64_t state = 1;
+
+/// -4 .. 4, which all types have (unsigned ones: 0 .. 4): sums are exact.
+static int small(Elem e) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    int v = (int)(state >> 33) % 9 - 4;
+    return elem_is(e, EC_UINT) ? abs(v) : v;
+}
+
+static uint64_t bits_of(Elem e, int v) {
+    Cell c = {0};
+    if (elem_is(e, EC_FLOAT))
+        c.f = v;
+    else
+        c.i = v;
+    return cell_bits(e, c);
+}
+
+static double value_of(Elem e, const void *p, int64_t i) {
+    Cell c = cell_load(e, p, i);
+    return elem_is(e, EC_FLOAT) ? c.f : (double)c.i;
+}
+
+/// An instruction with its matrices.
+typedef struct Mma {
+    char name[SIM_NAME];
+    Elem a, b, d;
+    int m, n, k;
+    int va[MOST], vb[MOST], vc[MOST]; // row-major
+    double want[MOST];
+} Mma;
+
+static const char *part(const char *name, int i, char *out) {
+    while (i-- > 0) name += strcspn(name, ".") + 1;
+    sprintf(out, "%.*s", (int)strcspn(name, "."), name);
+    return out;
+}
+
+static Elem type_of(const char *name, int i) {
+    char text[SIM_NAME];
+    part(name, i, text);
+    Elem e = strcmp(text, "tf32") == 0 ? EL_F32 : elem_by_name(text);
+    assert_int_not_equal(e, EL_COUNT);
+    return e;
+}
+
+static void fill(Mma *x, bool add) {
+    for (int i = 0; i < x->m * x->k; i++) x->va[i] = small(x->a);
+    for (int i = 0; i < x->k * x->n; i++) x->vb[i] = small(x->b);
+    for (int i = 0; i < x->m * x->n; i++) x->vc[i] = small(x->d);
+    for (int i = 0; i < x->m; i++)
+        for (int j = 0; j < x->n; j++) {
+            double sum = add ? x->vc[i * x->n + j] : 0;
+            for (int l = 0; l < x->k; l++) sum += x->va[i * x->k + l] * x->vb[l * x->n + j];
+            x->want[i * x->n + j] = sum;
+        }
+}
+
+/* ---- mma.sync ------------------------------------------------------------------------------ */
+
+/// Row and column of element e of a lane, by the manual: registers of 32 bits hold 32 / bits
+/// elements; `wide` of them make a register.
+static void place_a(const Mma *x, int lane, int e, int *row, int *col) {
+    int per = 32 / elem_info[x->a].bits, r = e / per;
+    if (!per) { // f64: one register
+        *row = lane / 4;
+        *col = lane % 4;
+        return;
+    }
+    *row = lane / 4 + 8 * (r % 2);
+    *col = lane % 4 * per + e % per + r / 2 * 4 * per;
+}
+
+static void place_b(const Mma *x, int lane, int e, int *row, int *col) {
+    int per = 32 / elem_info[x->b].bits, r = per ? e / per : 0;
+    *col = lane / 4;
+    *row = per ? lane % 4 * per + e % per + r * 4 * per : lane % 4;
+}
+
+static void place_d(const Mma *x, int lane, int e, int *row, int *col) {
+    (void)x;
+    *row = lane / 4 + 8 * (e / 2);
+    *col = lane % 4 * 2 + e % 2;
+}
+
+typedef void Place(const Mma *x, int lane, int e, int *row, int *col);
+
+static int store_fragments(const Mma *x, Elem elem, const int *values, int rows, int cols,
+                           Place *place, void *out) {
+    int each = rows * cols / 32;
+    for (int lane = 0; lane < 32; lane++)
+        for (int e = 0; e < each; e++) {
+            int r, c;
+            place(x, lane, e, &r, &c);
+            Cell cell = cell_from_bits(elem, bits_of(elem, values[r * cols + c]));
+            cell_store(elem, out, lane * each + e, cell);
+        }
+    return each * elem_info[elem].bits / 8;
+}
+
+typedef struct MmaBuild {
+    const Mma *x;
+    Fn fn;
+    int bytes[4]; // of a lane in each buffer: A, B, C; D
+} MmaBuild;
+
+static void build_mma(SimKernel *k, const void *arg) {
+    const MmaBuild *b = arg;
+    LLVMValueRef args[16];
+    int n = 0;
+    for (int i = 0; i < b->fn.n_groups; i++) {
+        LLVMTypeRef t = fn_letter_type(k->g->llvm, b->fn.groups[i].letter);
+        int size = b->bytes[i] / b->fn.groups[i].count;
+        for (int j = 0; j < b->fn.groups[i].count; j++)
+            args[n++] = sim_load(k, t, k->params[i],
+                                 sim_add(k, sim_mul(k, k->thread, b->bytes[i]), j * size));
+    }
+    LLVMValueRef r = sim_call(k, b->x->name, n, args);
+    int count = b->fn.result.count, size = b->bytes[2] / count;
+    for (int j = 0; j < count; j++)
+        sim_store(k, sim_result(k, r, count, j), k->params[3],
+                  sim_add(k, sim_mul(k, k->thread, b->bytes[2]), j * size));
+}
+
+static void test_mma(const char *name) {
+    static Mma x;
+    static char a[8192], b[8192], c[8192], d[8192];
+    char shape[SIM_NAME];
+    snprintf(x.name, sizeof x.name, "%s", name);
+    assert_int_equal(sscanf(part(name, 3, shape), "m%dn%dk%d", &x.m, &x.n, &x.k), 3);
+    x.d = type_of(name, 4), x.a = type_of(name, 5), x.b = type_of(name, 6);
+    fill(&x, true);
+    MmaBuild build = {.x = &x};
+    assert_true(fn_find(name, &build.fn));
+    build.bytes[0] = store_fragments(&x, x.a, x.va, x.m, x.k, place_a, a);
+    build.bytes[1] = store_fragments(&x, x.b, x.vb, x.k, x.n, place_b, b);
+    build.bytes[2] = store_fragments(&x, x.d, x.vc, x.m, x.n, place_d, c);
+    SimCase run = {.target = "sm_90a", .threads = 32, .n_buffers = 4, .check = true};
+    run.buffers[0] = (SimBuffer){a, sizeof a, true};
+    run.buffers[1] = (SimBuffer){b, sizeof b, true};
+    run.buffers[2] = (SimBuffer){c, sizeof c, true};
+    run.buffers[3] = (SimBuffer){d, sizeof d, false};
+    run.build = build_mma;
+    run.arg = &build;
+    SimFailure f;
+    if (!sim_case_run(&run, &f)) fail_msg("%s: %s", name, f.text);
+    for (int lane = 0, each = x.m * x.n / 32; lane < 32; lane++)
+        for (int e = 0; e < each; e++) {
+            int r, col;
+            place_d(&x, lane, e, &r, &col);
+            double got = value_of(x.d, d, lane * each + e);
+            if (got != x.want[r * x.n + col])
+                fail_msg("%s: (%d, %d) is %g, not %g", name, r, col, got, x.want[r * x.n + col]);
+        }
+}
+
+/// Calls use() for each choice of each capture of the rows whose name begins so.
+static int each_row(const char *prefix, void (*use)(const char *name)) {
+    char name[SIM_NAME];
+    int n = 0;
+    for (int i = 0; i < fn_row_count; i++) {
+        if (strncmp(fn_rows[i].name, prefix, strlen(prefix)) != 0) continue;
+        for (int which = 0; which < FN_CAPTURES; which++)
+            for (int pick = which > 0; sim_row_name(&fn_rows[i], which, pick, name); pick++, n++)
+                use(name);
+    }
+    return n;
+}
+
+static void mma(void **unused) {
+    (void)unused;
+    assert_true(each_row("nv.mma.", test_mma) > 8);
+}
+
+/* ---- wgmma --------------------------------------------------------------------------------- */
+
+/// An operand in shared memory.
+typedef struct Panel {
+    int at, bytes, swizzle; // swizzle 16: none
+    bool mn;                // elements along k are not next to each other
+    int rows, k, size;      // of all steps
+    SharedLayout layout;
+} Panel;
+
+static Panel make_panel(int at, int size, int rows, int k, bool mn, int swizzle) {
+    Panel p = {.at = at, .swizzle = swizzle, .mn = mn, .rows = rows, .k = k, .size = size};
+    int64_t extents[2] = {rows, k};
+    p.layout = shared_swizzled(size, 2, extents, mn ? 0 : 1, mn ? 1 : 0, swizzle);
+    p.bytes = (int)((p.layout.bytes + 1023) / 1024 * 1024);
+    return p;
+}
+
+static void put(const Panel *p, Elem elem, const int *values, bool by_rows, char *shared) {
+    for (int r = 0; r < p->rows; r++)
+        for (int l = 0; l < p->k; l++) {
+            int64_t at[2] = {r, l};
+            int v = by_rows ? values[r * p->k + l] : values[l * p->rows + r];
+            char *to = shared + p->at + shared_offset(&p->layout, at);
+            cell_store(elem, to, 0, cell_from_bits(elem, bits_of(elem, v)));
+        }
+}
+
+/// The descriptor of step i: start, leading and stride offsets as the manual has them.
+static uint64_t descriptor(const Panel *p, int step) {
+    static const uint64_t modes[] = {[1] = 0, [2] = 3, [4] = 2, [8] = 1};
+    uint64_t start = (uint64_t)p->at, lead = 16, stride = 8 * (uint64_t)p->swizzle;
+    if (p->mn) {
+        uint64_t panel = (uint64_t)(p->k * p->swizzle);
+        start += (uint64_t)(step * 16 * p->swizzle);
+        lead = p->swizzle == 16 ? 128 : panel;
+        stride = p->swizzle == 16 ? panel : stride;
+    } else {
+        uint64_t panel = (uint64_t)(p->rows * p->swizzle);
+        start += (uint64_t)(32 * step / p->swizzle) * panel + (uint64_t)(32 * step % p->swizzle);
+        lead = p->swizzle == 16 ? panel : 16;
+    }
+    return start >> 4 | lead >> 4 << 16 | stride >> 4 << 32 | modes[p->swizzle / 16] << 62;
+}
+
+typedef struct Wgmma {
+    Mma x;
+    Fn fn;
+    Panel a, b;
+    bool registers, add;
+    int steps, shared_bytes, words; // words of A in registers, of a thread
+} Wgmma;
+
+static void copy_to_shared(SimKernel *k, const Wgmma *w) {
+    for (int i = 0; i < w->shared_bytes; i += 128 * 16) {
+        LLVMValueRef at = sim_add(k, sim_mul(k, k->thread, 16), i);
+        LLVMTypeRef t = LLVMVectorType(k->g->i32, 4);
+        sim_store(k, sim_load(k, t, k->params[0], at), k->shared, at);
+    }
+    sim_call(k, "tg.nv.fence.proxy.async.shared", 0, NULL);
+    sim_call(k, "tg.barrier", 0, NULL);
+}
+
+static void build_wgmma(SimKernel *k, const void *arg) {
+    const Wgmma *w = arg;
+    static LLVMValueRef args[FN_OPERANDS], parts[FN_OPERANDS];
+    int n = 0, sums = w->fn.result.count;
+    LLVMTypeRef sum = fn_letter_type(k->g->llvm, w->fn.result.letter);
+    copy_to_shared(k, w);
+    for (int i = 0; w->registers && i < w->words; i++)
+        args[n++] = sim_load(k, k->g->i32, k->params[1],
+                             sim_add(k, sim_mul(k, k->thread, 4 * w->words), 4 * i));
+    for (int i = 0; !w->registers && i < w->steps; i++)
+        args[n++] = LLVMConstInt(k->g->i64, descriptor(&w->a, i), false);
+    for (int i = 0; i < w->steps; i++)
+        args[n++] = LLVMConstInt(k->g->i64, descriptor(&w->b, i), false);
+    for (int i = 0; i < sums; i++)
+        args[n++] =
+            sim_load(k, sum, k->params[2], sim_add(k, sim_mul(k, k->thread, 4 * sums), 4 * i));
+    args[n++] = LLVMConstInt(k->g->i1, w->add, false);
+    sim_call(k, "tg.nv.wgmma.fence", 0, NULL);
+    LLVMValueRef r = sim_call(k, w->x.name, n, args);
+    sim_call(k, "tg.nv.wgmma.commit", 0, NULL);
+    int count = w->fn.result.count;
+    for (int i = 0; i < count; i++) parts[i] = sim_result(k, r, count, i);
+    // The smallest product has two registers, the wait takes four at least.
+    int passed = count < 4 ? 4 : count;
+    for (int i = count; i < passed; i++) parts[i] = parts[0];
+    char name[64];
+    snprintf(name, sizeof name, "tg.nv.wgmma.wait.0.%cx%d", 0, passed);
+    snprintf(name, sizeof name, "tg.nv.wgmma.wait.0.%s32x%d",
+             w->fn.result.letter == 'f' ? "f" : "i", passed);
+    r = sim_call(k, name, passed, parts);
+    for (int i = 0; i < count; i++)
+        sim_store(k, sim_result(k, r, passed, i), k->params[3],
+                  sim_add(k, sim_mul(k, k->thread, 4 * sums), 4 * i));
+}
+
+/// Row and column of element e of a thread of the accumulator.
+static void place_sum(int thread, int e, int *row, int *col) {
+    *row = thread / 32 * 16 + thread % 32 / 4 + 8 * (e / 2 % 2);
+    *col = e / 4 * 8 + thread % 4 * 2 + e % 2;
+}
+
+/// A of all steps in registers, by the manual.
+static void put_registers(Wgmma *w, char *out) {
+    int per = 32 / elem_info[w->x.a].bits, each = w->words * per;
+    for (int t = 0; t < 128; t++)
+        for (int e = 0; e < each; e++) {
+            int r = e / per, row = t / 32 * 16 + t % 32 / 4 + 8 * (r % 2);
+            int col = t % 4 * per + e % per + r / 2 * 4 * per;
+            int v = w->x.va[row * w->x.k + col];
+            cell_store(w->x.a, out, t * each + e, cell_from_bits(w->x.a, bits_of(w->x.a, v)));
+        }
+}
+
+static void run_wgmma(Wgmma *w, const char *what) {
+    static _Alignas(16) char shared[256 << 10], registers[64 << 10], c[128 << 10], d[128 << 10];
+    memset(shared, 0, sizeof shared);
+    if (w->registers)
+        put_registers(w, registers);
+    else
+        put(&w->a, w->x.a, w->x.va, true, shared);
+    put(&w->b, w->x.b, w->x.vb, false, shared);
+    int each = 64 * w->x.n / 128;
+    for (int t = 0; t < 128; t++)
+        for (int e = 0; e < each; e++) {
+            int row, col;
+            place_sum(t, e, &row, &col);
+            int v = w->x.vc[row * w->x.n + col];
+            cell_store(w->x.d, c, t * each + e, cell_from_bits(w->x.d, bits_of(w->x.d, v)));
+        }
+    SimCase run = {.target = "sm_90a", .threads = 128, .n_buffers = 4, .check = true};
+    run.shared_bytes = w->shared_bytes;
+    run.buffers[0] = (SimBuffer){shared, sizeof shared, true};
+    run.buffers[1] = (SimBuffer){registers, sizeof registers, true};
+    run.buffers[2] = (SimBuffer){c, sizeof c, true};
+    run.buffers[3] = (SimBuffer){d, sizeof d, false};
+    run.build = build_wgmma;
+    run.arg = w;
+    SimFailure f;
+    if (!sim_case_run(&run, &f)) fail_msg("%s: %s", what, f.text);
+    for (int t = 0; t < 128; t++)
+        for (int e = 0; e < each; e++) {
+            int row, col;
+            place_sum(t, e, &row, &col);
+            double got = value_of(w->x.d, d, t * each + e), want = w->x.want[row * w->x.n + col];
+            if (got != want) fail_msg("%s: (%d, %d) is %g, not %g", what, row, col, got, want);
+        }
+}
+
+static void test_wgmma(const char *name) {
+    static const int swizzles[] = {16, 32, 64, 128};
+    static int turn;
+    static Wgmma w;
+    char shape[SIM_NAME], what[2 * SIM_NAME];
+    assert_true(fn_find(name, &w.fn));
+    snprintf(w.x.name, sizeof w.x.name, "%s", name);
+    assert_int_equal(sscanf(part(name, 3, shape), "m%dn%dk%d", &w.x.m, &w.x.n, &w.x.k), 3);
+    w.x.d = type_of(name, 4), w.x.a = type_of(name, 5), w.x.b = type_of(name, 6);
+    const char *s = fn_capture(&w.fn, 's'), *ta = fn_capture(&w.fn, 'x');
+    const char *tb = fn_capture(&w.fn, 'y');
+    w.steps = atoi(s);
+    w.registers = strstr(name, ".rs") != NULL;
+    w.x.k *= w.steps;
+    w.words = 4 * w.steps;
+    int size = elem_info[w.x.a].bits / 8;
+    for (int i = 0; i < 4; i++) {
+        int swizzle = swizzles[(i + turn) % 4];
+        // One choice for the largest ones: they all take long.
+        if (w.x.n == 256 && i > 0) continue;
+        w.add = (turn + i) % 3 != 0;
+        fill(&w.x, w.add);
+        w.a = make_panel(0, size, 64, w.x.k, ta && *ta == '1', swizzle);
+        w.b = make_panel(w.a.bytes, size, w.x.n, w.x.k, tb && *tb == '1',
+                         swizzles[(i + turn / 4) % 4]);
+        w.shared_bytes = (w.a.bytes + w.b.bytes + 2047) / 2048 * 2048;
+        snprintf(what, sizeof what, "%s, swizzles %d and %d", name, swizzle, w.b.swizzle);
+        run_wgmma(&w, what);
+    }
+    turn++;
+}
+
+static void wgmma(void **unused) {
+    (void)unused;
+    assert_true(each_row("nv.wgmma.m64", test_wgmma) > 30);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(mma), cmocka_unit_test(wgmma)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
