@@ -19,6 +19,7 @@ static bool find_target(Build *b) {
         return false;
     }
     b->gpu = b->backend->device ? gpu_target(b->level) : NULL;
+    for (int i = 0; i < b->inst->n_params && !b->gpu; i++) b->inst->params[i].align = 0;
     return true;
 }
 

@@ -40,6 +40,7 @@ static void describe_actual(const Param *p, const tg_actual *a, ParamInst *out) 
     } else if (tensor) {
         out->known_shape = out->known_strides = true;
         out->rank = a->rank;
+        out->align = a->aligned ? TENSOR_ALIGN : 0;
         for (int i = 0; i < a->rank; i++) {
             out->extents[i] = a->shape[i];
             out->strides[i] = useful_stride(a, i);

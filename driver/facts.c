@@ -7,6 +7,7 @@
 //                   cover(N) of 48 lanes       TG_FACT_MOST   (and LEAST, where exact)
 //     stride        1 or 0 is in the type      TG_FACT_STRIDE
 //                   neither                    TG_FACT_STRIDED, where exact
+//     alignment     16 is in the type          TG_FACT_ALIGN    (and its absence, where exact)
 //     pack          two axes were left         TG_FACT_PACK
 //     null, const                              TG_FACT_NULL, TG_FACT_VALUE
 //
@@ -129,6 +130,15 @@ static void stride_facts(Describe *d, int argument) {
     }
 }
 
+/// Code for GPUs alone makes use of it.
+static void align_fact(Describe *d, int argument) {
+    int i;
+    const ParamUse *use = build_argument(d->b, argument, &i);
+    const Type *t = kernel_of(d->b)->regions[0]->args[argument]->type;
+    if (use->kind == PARAM_TENSOR && (t->align || (d->b->gpu && d->options == FACTS_EXACT)))
+        add_fact(d, TG_FACT_ALIGN, i, 0, t->align != 0);
+}
+
 /* ---- hints, arguments ---------------------------------------------------------------------- */
 
 /// Extents say which code is best only where there was a choice.
@@ -169,7 +179,10 @@ tg_variant *build_variant(const Build *b, int level, enum FactOptions options) {
     for (int i = 0; i < b->code->n_params; i++) param_facts(&d, i);
     dim_facts(&d);
     int n = build_arguments(b);
-    for (int k = 0; k < n; k++) stride_facts(&d, k);
+    for (int k = 0; k < n; k++) {
+        stride_facts(&d, k);
+        align_fact(&d, k);
+    }
     hints(&d);
     arguments(&d);
     tg_variant *v = ctx_new(b->ctx, tg_variant);

@@ -151,6 +151,7 @@ static void actual(Wire *w, tg_actual *a) {
     NUMBER(w, a->code, 0, 255);
     NUMBER(w, a->bits, 0, 255);
     NUMBER(w, a->rank, 0, TG_MAX_RANK);
+    NUMBER(w, a->aligned, 0, 1);
     a->value = number(w, a->value);
     ITEMS(w, a->shape, a->rank);
     ITEMS(w, a->strides, a->rank);

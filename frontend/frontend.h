@@ -35,6 +35,8 @@ const FnDef *fe_find_kernel(const Program *p, const char *name);
 
 typedef enum ParamKind { PARAM_TENSOR, PARAM_SCALAR, PARAM_CONST } ParamKind;
 
+enum { TENSOR_ALIGN = 16 }; // Type.align of tensors that have it, in code for GPUs
+
 /// What a caller passes for one parameter, as far as it is known when compiling.
 typedef struct ParamInst {
     Elem elem;        // TENSOR, SCALAR: of the argument; EL_COUNT where not known
@@ -44,7 +46,7 @@ typedef struct ParamInst {
     int64_t extents[MAX_RANK];
     int64_t strides[MAX_RANK]; // where known_strides
     bool known_strides;
-    int align;        // TENSOR: the code may rely on this alignment (Type.align); 0: on none
+    int align;        // TENSOR: the code may rely on this alignment (TENSOR_ALIGN); 0: on none
     bool known_value; // SCALAR of integer type or CONST
     int64_t value;
 } ParamInst;

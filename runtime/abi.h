@@ -186,6 +186,7 @@ enum tg_fact_kind {
     TG_FACT_LEAST,   // the extent of axis is at least value
     TG_FACT_MOST,    // the extent of axis is at most value
     TG_FACT_STRIDED, // the stride of axis is neither 0 nor 1
+    TG_FACT_ALIGN,   // 16 bytes divide the address and each stride but 1 (value 1) or do not (0)
 };
 typedef struct tg_fact {
     uint8_t kind, param, axis, reserved;

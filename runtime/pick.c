@@ -39,6 +39,14 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
+/// 16 bytes divide the address and each stride but 1. Axes of one element have no stride.
+static bool is_aligned(const rt_actual *a) {
+    uint64_t bits = (uint64_t)(uintptr_t)a->data * 8;
+    for (int d = 0; d < a->rank; d++)
+        if (a->shape[d] > 1 && a->strides[d] != 1) bits |= (uint64_t)a->strides[d] * a->bits;
+    return bits % (16 * 8) == 0;
+}
+
 /// Of numbers constants alone: no fact is about others, and a seed or a step that differs from
 /// launch to launch must not end the memory of what was chosen.
 static uint64_t hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
@@ -48,7 +56,7 @@ static uint64_t hash_arguments(const rt_launcher *l, const tg_kernel_info *info)
         const rt_actual *a = &l->actuals[i];
         bool constant = info->params[i].kind == TG_PARAM_CONST;
         uint64_t value = a->tensor ? (uint64_t)a->rank : constant ? (uint64_t)a->value : 0;
-        hash = mix(hash, value + a->null);
+        hash = mix(hash, value + a->null + (a->tensor && is_aligned(a) ? 1u << 16 : 0));
         for (int d = 0; a->tensor && d < a->rank; d++) {
             hash = mix(hash, (uint64_t)a->shape[d]);
             // Facts tell strides of 0, of 1 and others apart.
@@ -65,6 +73,7 @@ static bool holds(const rt_launcher *l, const tg_fact *f) {
     case TG_FACT_VALUE: return a->value == f->value;
     case TG_FACT_TYPE: return !l->types[f->param] || l->types[f->param] == f->value;
     case TG_FACT_PACK: return !a->null && a->groups == f->value;
+    case TG_FACT_ALIGN: return !a->null && is_aligned(a) == (f->value != 0);
     default: break;
     }
     if (a->null || f->axis >= a->rank) return false;
@@ -251,6 +260,7 @@ static void fill_actual(tg_actual *out, const rt_actual *a) {
     out->rank = (int8_t)a->tensor->ndim;
     out->shape = a->tensor->shape;
     out->strides = a->given_strides;
+    out->aligned = is_aligned(a);
 }
 
 /// Under the lock. What another thread had compiled meanwhile was seen.
