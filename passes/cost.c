@@ -5,6 +5,7 @@
 // size, so that partial tiles cost what they waste; rows of a product are counted in whole
 // registers. A phase takes as many rounds of programs as its programs need on the threads, plus
 // the start of a launch. Good for ranking configurations, not for predicting times.
+#include "passes/cost.h"
 #include "passes/internal.h"
 #include "passes/passes.h"
 #include "passes/util.h"
@@ -34,15 +35,14 @@ typedef struct Work {
 
 typedef struct Model {
     Machine machine;
-    int64_t (*dim_of)(void *user, int parameter, int axis);
-    void *user;
+    CostDims dims;
 } Model;
 
 /* ---- integers known at launch -------------------------------------------------------------- */
 
-static bool known(const Model *m, const Value *v, int64_t *out, int depth);
+static bool known(const CostDims *m, const Value *v, int64_t *out, int depth);
 
-static bool known_argument(const Model *m, const Value *v, int64_t *out, int depth) {
+static bool known_argument(const CostDims *m, const Value *v, int64_t *out, int depth) {
     const Op *owner = v->region->parent;
     int64_t lo, hi;
     if (owner->code == OP_KERNEL && m->dim_of)
@@ -54,7 +54,7 @@ static bool known_argument(const Model *m, const Value *v, int64_t *out, int dep
     return true;
 }
 
-static bool known_dim(const Model *m, const Op *op, int64_t *out) {
+static bool known_dim(const CostDims *m, const Op *op, int64_t *out) {
     const Value *t = operand(op, 0);
     int axis = (int)op_int(op, "axis", 0);
     if (t->type->extents[axis] != DYNAMIC)
@@ -67,7 +67,7 @@ static bool known_dim(const Model *m, const Op *op, int64_t *out) {
 }
 
 /// The value of an i64 scalar where the dims decide it.
-static bool known(const Model *m, const Value *v, int64_t *out, int depth) {
+static bool known(const CostDims *m, const Value *v, int64_t *out, int depth) {
     if (depth > MAX_DEPTH || v->type->kind != TK_BLOCK) return false;
     if (const_int(v, out)) return true;
     if (!v->def) return known_argument(m, v, out, depth + 1);
@@ -84,7 +84,7 @@ static bool known(const Model *m, const Value *v, int64_t *out, int depth) {
 }
 
 /// Iterations of a for, parallel or contract, the last one counted for what it has of a step.
-static double parts(const Model *m, const Op *op) {
+double cost_parts(const CostDims *m, const Op *op) {
     int64_t lo, hi, step = op_int(op, "step", 1);
     if (step == 0) return 1;
     if (!known(m, operand(op, 0), &lo, 0) || !known(m, operand(op, 1), &hi, 0))
@@ -92,13 +92,20 @@ static double parts(const Model *m, const Op *op) {
     return hi <= lo ? 0 : (double)(hi - lo) / (double)step;
 }
 
+double cost_trips(const CostDims *m, const Op *op) {
+    return ceil(cost_parts(m, op));
+}
+
+static double parts(const Model *m, const Op *op) {
+    return cost_parts(&m->dims, op);
+}
 static double trips(const Model *m, const Op *op) {
-    return ceil(parts(m, op));
+    return cost_trips(&m->dims, op);
 }
 
 /* ---- work of a region ---------------------------------------------------------------------- */
 
-static double block_bytes(const Type *t) {
+double cost_bytes(const Type *t) {
     return (double)ty_count(t) * elem_info[t->elem].bits / 8;
 }
 
@@ -111,7 +118,7 @@ static double vectors(const Model *m, const Type *t) {
 }
 
 /// Vector instructions a lane's result takes, roughly.
-static double weight(OpCode code) {
+double cost_weight(OpCode code) {
     switch (code) {
     case OP_CONST:
     case OP_IOTA:
@@ -142,15 +149,15 @@ static void add_rows(Work *w, const Type *a, double steps) {
 
 static void add_product(const Model *m, Work *w, const Type *a, const Type *c, double times) {
     w->product_ops += times * vectors(m, c) * (double)a->extents[1];
-    w->bytes += times * (block_bytes(c) / 8); // a strip of the loop stays in registers
+    w->bytes += times * (cost_bytes(c) / 8); // a strip of the loop stays in registers
 }
 
 static void add_access(const Model *m, Work *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
     double gather = a.pick_at >= 0 ? 6 : 1;
-    w->bytes += times * block_bytes(t);
+    w->bytes += times * cost_bytes(t);
     w->vector_ops += times * gather * fmax(vectors(m, t), 1);
-    w->widest = fmax(w->widest, block_bytes(t));
+    w->widest = fmax(w->widest, cost_bytes(t));
 }
 
 static void add_region(const Model *m, Work *w, const Region *r, double times);
@@ -171,6 +178,10 @@ static bool is_dead(const Op *op, int depth) {
     for (int i = 0; i < op->n_results; i++)
         for_each_use(u, result(op, i)) if (!is_dead(u->user, depth + 1)) return false;
     return true;
+}
+
+bool cost_is_dead(const Op *op) {
+    return is_dead(op, 0);
 }
 
 static void add_op(const Model *m, Work *w, const Op *op, double times) {
@@ -199,7 +210,7 @@ static void add_op(const Model *m, Work *w, const Op *op, double times) {
     case OP_REDUCE: add_reduction(m, w, op, times); return;
     default:
         if (out && out->kind == TK_BLOCK)
-            w->vector_ops += times * weight(op->code) * vectors(m, out);
+            w->vector_ops += times * cost_weight(op->code) * vectors(m, out);
     }
 }
 
@@ -269,7 +280,7 @@ static double host_seconds(const Model *m, const Region *r) {
 
 double cost_estimate(const Op *kernel, const Machine *machine,
                      int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
-    Model m = {*machine, dim_of, user};
+    Model m = {*machine, {dim_of, user}};
     if (m.machine.vector_bytes <= 0) m.machine.vector_bytes = 32;
     return host_seconds(&m, kernel->regions[0]);
 }
@@ -294,6 +305,6 @@ static double products(const Model *m, const Region *r) {
 
 double cost_products(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
                      void *user) {
-    Model m = {.dim_of = dim_of, .user = user};
+    Model m = {.dims = {dim_of, user}};
     return products(&m, kernel->regions[0]);
 }

@@ -61,4 +61,15 @@ const GpuUnit *gpu_unit_of(const Op *dot);
 const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
                             const char *precision);
 
+/* ---- warps.c, passes/cost_gpu.c ------------------------------------------------------------ */
+
+/// How many warps work best on what root holds. Also: elements of all results of products, and of
+/// the largest block.
+int gpu_warps(const GpuTarget *target, const Op *root, double *sums, double *widest);
+
+/// Seconds that one launch of a kernel in `tile` IR is expected to take; dim_of as for
+/// cost_estimate (passes/passes.h).
+double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
+                         int64_t (*dim_of)(void *user, int parameter, int axis), void *user);
+
 #endif

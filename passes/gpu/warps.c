@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // How many warps a CTA has: so many that the blocks it works on fit into their registers, and each
 // thread has enough elements for wide accesses.
+#include "passes/cost.h"
 #include "passes/gpu/layouts.h"
 
 enum {
@@ -11,27 +12,39 @@ enum {
     PRODUCT_WARPS = 4,
 };
 
+/// Elements.
 typedef struct Sizes {
-    double sums, widest; // elements: of all results of products, of the largest block
+    const GpuTarget *target;
+    double sums, widest; // of all results of products, of the largest block
     bool groups;         // there are products of warpgroups
-    double rows;         // that are reduced and fit into a warp each; 0: there are none
+    double reduced;      // of the largest block that is reduced, which has `rows` rows of `row`
+    double rows, row;
 } Sizes;
 
-/// A row that one warp holds is reduced without the others.
 static void measure_rows(Sizes *z, const Op *op) {
     const Type *t = operand(op, 0)->type;
-    double row = (double)t->extents[op_int(op, "axis", 0)], rows = (double)ty_count(t) / row;
-    if (row <= ROW_WARP && rows > z->rows) z->rows = rows;
+    double n = (double)ty_count(t), row = (double)t->extents[op_int(op, "axis", 0)];
+    if (n <= z->reduced) return;
+    z->reduced = n;
+    z->row = row;
+    z->rows = n / row;
+}
+
+static void measure_dot(Sizes *z, const Op *op) {
+    const GpuUnit *unit = gpu_unit_of(op);
+    if (!op_attr(op, "unit"))
+        unit = gpu_unit_for(z->target, operand(op, 0)->type, operand(op, 1)->type,
+                            op_str(op, "precision"));
+    z->sums += (double)ty_count(result(op, 0)->type);
+    z->groups |= unit && unit->features & GPU_WGMMA;
 }
 
 static void measure(Op *op, void *arg) {
     Sizes *z = arg;
     const Type *t = op->n_results ? result(op, 0)->type : NULL;
+    if (cost_is_dead(op)) return;
     switch (op->code) {
-    case OP_DOT:
-        z->sums += (double)ty_count(t);
-        z->groups |= gpu_unit_of(op) && gpu_unit_of(op)->features & GPU_WGMMA;
-        return;
+    case OP_DOT: measure_dot(z, op); return;
     case OP_STORE: t = operand(op, 1)->type; break;
     case OP_REDUCE: measure_rows(z, op); // fallthrough
     case OP_SCAN:
@@ -51,14 +64,26 @@ static int power_for(double warps, int most) {
     return n;
 }
 
-int choose_warps(const PassEnv *env, const Op *device) {
-    Sizes z = {0};
-    if (env->warps > 0) return power_for(env->warps, GPU_MAX_WARPS);
-    op_walk_pre((Op *)device, measure, &z);
-    double lanes = env->gpu->lanes;
-    int most = z.rows >= 1 ? power_for(z.rows, GPU_MAX_WARPS) : GPU_MAX_WARPS;
-    if (z.sums == 0) return power_for(z.widest / (lanes * ELEMENTS_THREAD), most);
+/// A row that one warp holds is reduced without the others.
+static int most_warps(const Sizes *z) {
+    bool rows = z->rows >= 1 && z->row <= ROW_WARP && z->reduced >= z->widest;
+    return rows ? power_for(z->rows, GPU_MAX_WARPS) : GPU_MAX_WARPS;
+}
+
+int gpu_warps(const GpuTarget *target, const Op *root, double *sums, double *widest) {
+    Sizes z = {.target = target};
+    op_walk_pre((Op *)root, measure, &z);
+    *sums = z.sums;
+    *widest = z.widest;
+    double lanes = target->lanes;
+    if (z.sums == 0) return power_for(z.widest / (lanes * ELEMENTS_THREAD), most_warps(&z));
     int least = z.groups ? PRODUCT_WARPS : power_for(z.sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
     int fit = power_for(z.sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
     return fit > least ? fit : least;
+}
+
+int choose_warps(const PassEnv *env, const Op *device) {
+    double sums, widest;
+    if (env->warps > 0) return power_for(env->warps, GPU_MAX_WARPS);
+    return gpu_warps(env->gpu, device, &sums, &widest);
 }

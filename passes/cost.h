@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the cost models of CPUs and GPUs share.
+#ifndef PASSES_COST_H
+#define PASSES_COST_H
+
+#include "ir/ir.h"
+
+/// The dims of a launch: see cost_estimate.
+typedef struct CostDims {
+    int64_t (*dim_of)(void *user, int parameter, int axis);
+    void *user;
+} CostDims;
+
+/// Iterations of a for, parallel or contract, the last one counted for what it has of a step; a few
+/// where the dims do not decide it.
+double cost_parts(const CostDims *dims, const Op *op);
+/// The same, the last one counted as a whole.
+double cost_trips(const CostDims *dims, const Op *op);
+double cost_bytes(const Type *block);
+/// Instructions that a lane's result takes, roughly.
+double cost_weight(OpCode code);
+/// Nothing comes of the op: the kernel is not optimised yet, and `wide` in it asks for types by
+/// ops whose values nobody wants.
+bool cost_is_dead(const Op *op);
+
+#endif

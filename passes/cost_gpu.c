@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The cost model of GPUs: seconds that a kernel is expected to take.
+//
+// A phase takes the longest of four times: what its SMs compute (matrix units, shared memory that
+// feeds them, arithmetic), what comes through the second cache, what comes from memory, and what
+// the programs of an SM wait for one after the other. Blocks are counted at full size, so partial
+// tiles cost what they waste. Good for ranking settings, not for predicting times.
+#include "passes/cost.h"
+#include "passes/gpu/gpu.h"
+#include "passes/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LAUNCH      3e-6 // seconds to start and end a phase
+#define ODD_COLUMNS 1.04
+#define SPILLS      4.0   // how much slower a program is that does not fit into registers
+#define OVERLAP     0.3   // of the shorter of products and arithmetic: what does not hide
+#define LINE        128.0 // bytes in a row that are as good as any more
+#define LINE_START  16.0  // bytes that a shorter row wastes
+#define REST        0.1   // of the times that are not the longest: they do not hide quite
+enum {
+    LATENCY = 700,      // cycles until memory answers
+    STEP = 20,          // cycles to start a step of a pipeline
+    JOIN = 40,          // cycles of a reduction over threads
+    CTA_START = 600,    // cycles to start and end a program
+    L2_CYCLE = 56,      // bytes a cycle and SM from the second cache
+    SHARED_CYCLE = 128, // bytes a cycle and SM from shared memory
+    WARP_ROWS = 2,      // of warps that share a product, and read what they share each
+    WARP_COLUMNS = 2,
+    BASE_REGISTERS = 48, // a thread, besides blocks
+    MOST_STAGES = 4,
+};
+
+/// One program, or one run of a region.
+typedef struct Work {
+    double unit, shared, alu; // cycles of an SM
+    double bytes;             // between the SM and the second cache
+    double waits;             // cycles in which it has nothing to do if it is alone
+    double stage;             // bytes of one stage of its largest pipeline
+    bool spills;
+} Work;
+
+typedef struct Model {
+    const GpuTarget *target;
+    CostDims dims;
+    double memory; // bytes of the tensors that a phase touches
+    const Value *seen[64];
+    int n_seen;
+    bool piped; // in a loop whose loads are copies
+} Model;
+
+/* ---- ops ----------------------------------------------------------------------------------- */
+
+static const GpuUnit *unit_of(const Model *m, const Op *dot) {
+    const char *precision = op_str(dot, "precision");
+    bool three = precision && strcmp(precision, "tf32x3") == 0;
+    return gpu_unit_for(m->target, operand(dot, 0)->type, operand(dot, 1)->type,
+                        three ? "tf32" : precision);
+}
+
+static double padded(int64_t extent, int64_t unit) {
+    return ceil((double)extent / (double)unit) * (double)unit;
+}
+
+/// Operands come from shared memory once for each tile of rows, or of both dimensions.
+static void add_dot(const Model *m, Work *w, const Op *op, double times) {
+    const Type *a = operand(op, 0)->type, *d = result(op, 0)->type;
+    const GpuUnit *u = unit_of(m, op);
+    const char *precision = op_str(op, "precision");
+    double rows = (double)d->extents[0], columns = (double)d->extents[1];
+    double k = (double)a->extents[1], bytes = elem_info[a->elem].bits / 8.0;
+    double rounds = u && precision && strcmp(precision, "tf32x3") == 0 ? 3 : 1;
+    if (!u) {
+        w->alu += times * rows * columns * k / m->target->fma_cycle;
+        w->shared += times * rows * columns * k * bytes / 4 / SHARED_CYCLE;
+        return;
+    }
+    bool swap = rows < u->m && columns >= u->m;
+    rows = padded((int64_t)rows, swap ? u->n : u->m);
+    columns = padded((int64_t)columns, swap ? u->m : u->n);
+    // Swizzles narrower than 128 bytes, rows of tensors that start in the middle of a sector.
+    double odd = (int64_t)columns % 64 ? ODD_COLUMNS : 1;
+    w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
+    bool group = u->features & GPU_WGMMA;
+    double read_a = rows * (group ? 1 : WARP_COLUMNS), read_b = columns;
+    read_b *= group ? fmax(1, rows / u->m) : WARP_ROWS;
+    w->shared += times * rounds * (read_a + read_b) * k * bytes / SHARED_CYCLE;
+}
+
+/// How much more is moved than asked for where rows of a block are short in memory.
+static double run_waste(const Access *a) {
+    double run = elem_info[a->tensor->type->elem].bits / 8.0;
+    for (int d = 0; d < a->n_subs; d++)
+        if (a->subs[d].kind == DIM_AXIS && a->tensor->type->strides[d] == 1)
+            run *= (double)a->subs[d].size;
+    return run >= LINE ? 1 : 1 + LINE_START / run - LINE_START / LINE;
+}
+
+/// Each tensor comes from memory once; all else is read again from the second cache.
+static void add_access(Model *m, Work *w, const Op *op, const Type *t, double times) {
+    Access a = access_of(op);
+    double waste = run_waste(&a), all = waste * elem_info[t->elem].bits / 8.0;
+    w->bytes += times * waste * cost_bytes(t);
+    double instructions = a.pick_at >= 0 ? 8 : m->piped ? 0 : 0.5; // for each element
+    w->alu += times * (double)ty_count(t) / m->target->fma_cycle * instructions;
+    for (int i = 0; i < m->n_seen; i++)
+        if (m->seen[i] == a.tensor) return;
+    if (m->n_seen < (int)(sizeof m->seen / sizeof *m->seen)) m->seen[m->n_seen++] = a.tensor;
+    for (int d = 0; d < a.tensor->type->rank; d++) {
+        int64_t extent = a.tensor->type->extents[d];
+        if (extent == DYNAMIC && !a.tensor->def && m->dims.dim_of)
+            extent = m->dims.dim_of(m->dims.user, a.tensor->index, d);
+        all *= extent > 0 ? (double)extent : 1;
+    }
+    m->memory += all;
+}
+
+static void add_region(Model *m, Work *w, const Region *r, double times);
+
+static bool holds(const Region *r, OpCode code) {
+    for_each_op(op, r) {
+        if (op->code == code && !cost_is_dead(op)) return true;
+        for (int i = 0; i < op->n_regions; i++)
+            if (holds(op->regions[i], code)) return true;
+    }
+    return false;
+}
+
+/// What a pipeline has of a loop in flight: the blocks that its loads bring.
+static double loaded_bytes(const Region *r) {
+    double sum = 0;
+    for_each_op(op, r) if (op->code == OP_LOAD) sum += cost_bytes(result(op, 0)->type);
+    return sum;
+}
+
+static double busy_cycles(const Work *w) {
+    double products = fmax(w->unit, w->shared);
+    return fmax(products, w->alu) + OVERLAP * fmin(products, w->alu);
+}
+
+/// One step of a pipeline: a slot is free again when its step has been computed, and full when
+/// memory has answered and its bytes have come.
+static double step_wait(const Model *m, const Work *step, double bytes) {
+    double stages = fmax(1, fmin(MOST_STAGES, floor(m->target->shared_cta / fmax(bytes, 1))));
+    double compute = busy_cycles(step);
+    return STEP + fmax(0, (compute + LATENCY + bytes / L2_CYCLE) / stages - compute);
+}
+
+/// Loads of a loop with products run ahead; those of other loops are waited for in each iteration.
+static void add_loop(Model *m, Work *w, const Op *op, double times) {
+    double trips = op->code == OP_WHILE ? 8 : cost_trips(&m->dims, op);
+    const Region *body = op->regions[op->code == OP_WHILE];
+    if (!holds(body, OP_DOT)) {
+        add_region(m, w, body, times * trips);
+        return;
+    }
+    Work step = {0};
+    double bytes = loaded_bytes(body);
+    bool outer = m->piped;
+    m->piped = true;
+    add_region(m, &step, body, 1);
+    m->piped = outer;
+    step.waits = fmax(0, step.waits - LATENCY) + step_wait(m, &step, bytes);
+    w->stage = fmax(w->stage, fmax(bytes, step.stage));
+    w->unit += times * trips * step.unit;
+    w->shared += times * trips * step.shared;
+    w->alu += times * trips * step.alu;
+    w->bytes += times * trips * step.bytes;
+    w->waits += times * (trips * step.waits + LATENCY);
+}
+
+/// The sum of a product and what it is added to: that is part of the product.
+static bool is_sum(const Op *op) {
+    return op->code == OP_ADD && (def_of(operand(op, 0), OP_DOT) || def_of(operand(op, 1), OP_DOT));
+}
+
+static void add_op(Model *m, Work *w, const Op *op, double times) {
+    if (cost_is_dead(op) || is_sum(op)) return;
+    const Type *out = op->n_results ? result(op, 0)->type : NULL;
+    switch (op->code) {
+    case OP_FOR:
+    case OP_WHILE: add_loop(m, w, op, times); return;
+    case OP_IF:
+        add_region(m, w, op->regions[0], times / 2);
+        add_region(m, w, op->regions[1], times / 2);
+        return;
+    case OP_DOT: add_dot(m, w, op, times); return;
+    case OP_LOAD: add_access(m, w, op, out, times); return;
+    case OP_STORE:
+    case OP_ATOMIC:
+    case OP_COMBINE: add_access(m, w, op, access_of(op).value->type, times); return;
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_SORT:
+        w->waits += times * JOIN * (op->code == OP_SORT ? 50 : 1);
+        out = operand(op, 0)->type;
+        break;
+    default: break;
+    }
+    if (out && ty_is_block(out))
+        w->alu +=
+            times * fmin(cost_weight(op->code), 12) * (double)ty_count(out) / m->target->fma_cycle;
+}
+
+/// Loads of one region overlap: together they are waited for once.
+static void add_region(Model *m, Work *w, const Region *r, double times) {
+    bool waits = false;
+    for_each_op(op, r) {
+        waits |= op->code == OP_LOAD && !cost_is_dead(op);
+        add_op(m, w, op, times);
+    }
+    if (waits) w->waits += times * LATENCY;
+}
+
+/* ---- phases -------------------------------------------------------------------------------- */
+
+/// CTAs that an SM holds at the same time.
+static double resident(const Model *m, const Op *program, Work *w) {
+    const GpuTarget *t = m->target;
+    double sums, widest;
+    double threads = gpu_warps(t, program, &sums, &widest) * (double)t->lanes;
+    double registers = BASE_REGISTERS / 1.5 + 1.5 * widest / threads;
+    if (sums > 0) registers = BASE_REGISTERS + 1.1 * sums / threads;
+    w->spills = registers > fmin(GPU_REGISTERS_THREAD, t->registers_sm / threads);
+    registers = fmin(registers, GPU_REGISTERS_THREAD);
+    double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
+    double stages = fmin(MOST_STAGES, floor(t->shared_cta / fmax(w->stage, 1)));
+    if (stages < 2) w->spills = true; // no pipeline
+    if (w->stage > 0) n = fmin(n, t->shared_sm / (stages * w->stage));
+    return fmax(1, floor(fmin(n, t->ctas_sm)));
+}
+
+static double phase_seconds(Model *m, const Op *phase) {
+    const GpuTarget *t = m->target;
+    double programs = 1;
+    const Op *p = phase;
+    for (const Op *next = p; next; next = inner_parallel(p)) {
+        p = next;
+        programs *= cost_trips(&m->dims, p);
+    }
+    Work w = {0};
+    m->memory = 0;
+    m->n_seen = 0;
+    add_region(m, &w, p->regions[0], 1);
+    double held = resident(m, p, &w), each = ceil(programs / t->sms);
+    double compute = busy_cycles(&w), busy = each * compute;
+    double alone = ceil(each / held) * (w.waits + CTA_START + compute);
+    double read = each * w.bytes / L2_CYCLE, longest = fmax(busy, fmax(alone, read));
+    double cycles = longest + REST * (busy + alone + read - longest);
+    double seconds = cycles / t->clock * (w.spills ? SPILLS : 1);
+    double memory = fmin(m->memory, programs * w.bytes) / t->bandwidth;
+    return LAUNCH + fmax(seconds, memory) + REST * fmin(seconds, memory);
+}
+
+static double host_seconds(Model *m, const Region *r) {
+    double sum = 0;
+    for_each_op(op, r) {
+        double inner = 0;
+        if (op->code == OP_PARALLEL) {
+            sum += phase_seconds(m, op);
+            continue;
+        }
+        for (int i = 0; i < op->n_regions; i++) inner += host_seconds(m, op->regions[i]);
+        sum += inner * (op->code == OP_FOR ? cost_trips(&m->dims, op) : 1);
+    }
+    return sum;
+}
+
+double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
+                         int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
+    Model m = {.target = target, .dims = {dim_of, user}};
+    return host_seconds(&m, kernel->regions[0]);
+}
