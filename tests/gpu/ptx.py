@@ -1,33 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every kernel of the library as PTX, through ptxas: no spills, no serialised products, no calls.
+"""What the cost model chooses for large arguments, through ptxas: no spills, no serialised products.
 
     tests/gpu/ptx.py --tegula build/bin/tegula [--archs sm_80,sm_90a] [--codegens nvptx,nvvm] [-k TEXT]
 
-Each kernel is compiled in its default setting for the largest of its run tests, and those that matter
-most for the shapes of bench/gpu as well. No GPU is needed; exit code 77 where there is no ptxas.
+tests/nvidia/assemble.py takes every kernel of the library in its first setting, this those that
+bench/gpu measures for shapes like its. No GPU is needed; exit code 77 where there is no ptxas.
 """
 
 import argparse
 import concurrent.futures
-import dataclasses
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
-
-import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests/run"))
+sys.path.insert(0, str(ROOT / "tests/nvidia"))
 sys.dont_write_bytecode = True
-import harness  # noqa: E402
-
-NAMES = {"float16": "f16", "float32": "f32", "float64": "f64", "bool": "bool"}
-NAMES |= {f"{k}int{n}": f"{k or 'i'}{n}" for k in ("", "u") for n in (8, 16, 32, 64)}
+import assemble  # noqa: E402
 
 # kernel of a file -> arguments, as large as in bench/gpu.
 SQUARE = {"a": "zeros(4096,4096)", "b": "zeros(4096,4096)"}
@@ -85,58 +77,8 @@ LARGE = [
 ]
 
 
-@dataclasses.dataclass
-class Item:
-    title: str
-    words: list  # of `tegula emit`
-
-
-# ---- what is compiled ----------------------------------------------------------------------------
-
-
-def specification(value):
-    """An argument of `tegula emit` that stands for the value: zeros of its shape, type and view."""
-    if value is None:
-        return "none"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, (int, float, np.integer, np.floating)):
-        return repr(value)
-    d = harness.as_data(value)
-    stored = np.asarray(d.stored)
-    if stored.ndim == 0:
-        return "0" if d.suffix in ("", ":bf16") else f"zeros(){d.suffix}"
-    packed = re.match(r":[iu]4", d.suffix)
-    shape = stored.shape[:-1] + (2 * stored.shape[-1],) if packed else stored.shape
-    kind = "" if re.match(r":(bf16|f8|[iu]4)", d.suffix) else ":" + NAMES[stored.dtype.name]
-    return f"zeros({','.join(map(str, shape))}){kind}{d.suffix}"
-
-
-def tested():
-    """A run test a kernel: the one with the most elements."""
-    for path in sorted((ROOT / "tests/run").glob("std_*.py")):
-        exec(compile(path.read_text(), path, "exec"), {"__name__": "case", "__file__": str(path)})
-    best = {}
-    for c in harness.CASES:
-        if c.fails is not None:
-            continue
-        arrays = [v for v in c.args.values() if isinstance(v, (np.ndarray, harness.Data))]
-        size = sum(np.asarray(harness.as_data(a).value).size for a in arrays)
-        key = c.file.stem, c.kernel
-        if key not in best or size > best[key][0]:
-            best[key] = size, c
-    for (file, kernel), (_, c) in sorted(best.items()):
-        words = [str(c.file), "-k", kernel]
-        for name, value in c.args.items():
-            words += ["--arg", f"{name}={specification(value)}"]
-        for name, value in c.types.items():
-            words += ["--type", f"{name}={value}"]
-        yield Item(f"{file}.{kernel}", words)
-
-
-def large():
+def items(text):
+    """(title, words of `tegula emit`)"""
     for file, kernel, arguments, types in LARGE:
         for t in types:
             words = [str(ROOT / f"stdlib/{file}.teg"), "-k", kernel]
@@ -146,56 +88,27 @@ def large():
                 words += ["--arg", f"{name}={value}" + (f":{t}" if typed else "")]
             if kernel == "scaled_matmul_nt":
                 words += ["--arg", "c=zeros(4096,4096):bf16"]
-            yield Item(
-                f"{file}.{kernel} {t} {arguments.get('x') or arguments.get('a') or ''}", words
-            )
+            shape = arguments.get("x") or arguments.get("a") or arguments["q"]
+            title = f"{kernel} {t} {shape.removeprefix('zeros')}"
+            title += " causal" if arguments.get("causal") == "true" else ""
+            if text in title:
+                yield title, words
 
 
-# ---- compiling -----------------------------------------------------------------------------------
-
-
-def assemble(o, item, arch, codegen, folder):
-    """(what is wrong or '', registers, bytes of spills)"""
-    name = re.sub(r"\W+", "-", f"{item.title}-{arch}-{codegen}")
-    ptx = pathlib.Path(folder, name + ".ptx")
-    command = [
-        o.tegula,
-        "emit",
-        *item.words,
-        "--target",
-        arch,
-        "--codegen",
-        codegen,
-        "--level",
-        "ptx",
-    ]
-    try:
-        r = subprocess.run(command, capture_output=True, text=True, timeout=o.limit)
-    except subprocess.TimeoutExpired:
-        return "emit took too long", 0, 0
-    if r.returncode:
-        return "emit: " + " ".join(r.stderr.strip().split("\n")[:2])[:200], 0, 0
-    ptx.write_text(r.stdout)
-    if ".extern .func" in r.stdout:
-        return "calls " + re.search(r"\.extern \.func.*?(\w+)\s*\(", r.stdout, re.S)[1], 0, 0
-    return ptxas(o, ptx, arch)
-
-
-def ptxas(o, ptx, arch):
-    command = [o.ptxas, "-v", "--gpu-name", arch, str(ptx), "-o", "/dev/null"]
-    try:
-        r = subprocess.run(command, capture_output=True, text=True, timeout=o.limit)
-    except subprocess.TimeoutExpired:
-        return "ptxas took too long", 0, 0
-    text = r.stdout + r.stderr
-    spills = sum(map(int, re.findall(r"(\d+) bytes spill stores", text)))
-    registers = max(map(int, re.findall(r"Used (\d+) registers", text)), default=0)
-    notes = re.findall(r"\(C7\d+\)[^\n]*", text)
-    if r.returncode:
-        return "ptxas: " + text.strip().split("\n")[0][:200], registers, spills
-    if notes:
-        return notes[0][:200], registers, spills
-    return (f"{spills} bytes spilled" if spills else ""), registers, spills
+def check(job):
+    """(title, setting, what is wrong or None, registers)"""
+    o, arch, codegen, (title, words) = job
+    command = [o.tegula, "emit", *words, "--target", arch, "--codegen", codegen, "--level"]
+    done = subprocess.run(command + ["ptx"], capture_output=True, text=True)
+    title = f"{arch} {codegen} {title}"
+    if done.returncode:
+        return title, "", "emit: " + " ".join(done.stderr.split("\n")[:2])[:200], 0
+    device = subprocess.run(command + ["gpu"], capture_output=True, text=True).stdout
+    setting = re.search(r'config="([^"]*)"', device)
+    wrong, registers = assemble.assemble(o.ptxas, arch, done.stdout)
+    if ".extern .func" in done.stdout:
+        wrong = "calls a function"
+    return title, setting[1] if setting else "", wrong, registers
 
 
 def main():
@@ -203,38 +116,27 @@ def main():
     p.add_argument("--tegula", required=True)
     p.add_argument("--archs", default="sm_80,sm_90a")
     p.add_argument("--codegens", default="nvptx")
-    p.add_argument("--ptxas", default=shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas")
-    p.add_argument("--sets", default="tested,large")
-    p.add_argument("--limit", type=float, default=120)
-    p.add_argument("-k", default="", help="only items whose title holds this text")
-    p.add_argument("-v", action="store_true", help="also what is right, with registers")
+    p.add_argument("-k", default="", help="only kernels whose title holds this text")
     o = p.parse_args()
-    if not os.path.exists(o.ptxas):
-        print("there is no ptxas")
-        return 77
-    items = [i for s, make in (("tested", tested), ("large", large)) if s in o.sets for i in make()]
-    items = [i for i in items if o.k in i.title]
+    o.ptxas = assemble.find_ptxas()
+    if not o.ptxas:
+        print("ptxas was not found: nothing is tested")
+        return assemble.SKIP
+    jobs = [
+        (o, a, c, i) for a in o.archs.split(",") for c in o.codegens.split(",") for i in items(o.k)
+    ]
     bad = 0
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(
-        os.cpu_count()
-    ) as pool:
-        jobs = [
-            (i, a, c, pool.submit(assemble, o, i, a, c, folder))
-            for a in o.archs.split(",")
-            for c in o.codegens.split(",")
-            for i in items
-        ]
-        for item, arch, codegen, job in jobs:
-            wrong, registers, _ = job.result()
-            bad += bool(wrong)
-            if wrong or o.v:
-                print(
-                    f"{'FAIL' if wrong else 'ok  '} {arch} {codegen} {item.title}: "
-                    f"{registers} registers {wrong}",
-                    flush=True,
-                )
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for title, setting, wrong, registers in pool.map(check, jobs):
+            bad += wrong is not None
+            print(
+                f"{'FAIL' if wrong else 'ok  '} {title} [{setting}]: {registers} registers"
+                f"{'; ' + wrong if wrong else ''}",
+                flush=True,
+            )
     print(f"{len(jobs) - bad} of {len(jobs)} kernels are as they should be")
     return 1 if bad else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
