@@ -1,5 +1,7 @@
 # Interface target TegulaLLVM: the shared library of LLVM 22, found by llvm-config (an LLVM config
-# package takes seconds to load; this takes milliseconds).
+# package takes seconds to load; this takes milliseconds). With TEGULA_STATIC_LLVM its static ones,
+# and with them static all that is not libc: what is linked runs on other machines.
+option(TEGULA_STATIC_LLVM "Link LLVM's static libraries" OFF)
 find_program(LLVM_CONFIG NAMES llvm-config-22 llvm-config PATHS /usr/lib/llvm-22/bin REQUIRED)
 execute_process(COMMAND ${LLVM_CONFIG} --version --includedir --libdir --bindir
                 OUTPUT_VARIABLE llvm_out OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -15,4 +17,34 @@ endif()
 find_library(LLVM_LIBRARY NAMES LLVM-22 LLVM PATHS ${LLVM_LIB_DIR} NO_DEFAULT_PATH REQUIRED)
 add_library(TegulaLLVM INTERFACE)
 target_include_directories(TegulaLLVM SYSTEM INTERFACE ${LLVM_INCLUDE_DIR})
-target_link_libraries(TegulaLLVM INTERFACE ${LLVM_LIBRARY})
+
+# The path of a static library of the compiler or the system.
+function(tegula_static name out)
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=lib${name}.a
+                    OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(NOT IS_ABSOLUTE "${path}")
+        message(FATAL_ERROR "TEGULA_STATIC_LLVM needs lib${name}.a, which was not found")
+    endif()
+    set(${out} ${path} PARENT_SCOPE)
+endfunction()
+
+if(TEGULA_STATIC_LLVM)
+    execute_process(COMMAND ${LLVM_CONFIG} --link-static --libfiles x86 aarch64 nvptx orcjit
+                            orcdebugging passes
+                    OUTPUT_VARIABLE LLVM_ARCHIVES OUTPUT_STRIP_TRAILING_WHITESPACE
+                    COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(LLVM_ARCHIVES)
+    tegula_static(stdc++ STDCXX_ARCHIVE)
+    tegula_static(z Z_ARCHIVE)
+    tegula_static(zstd ZSTD_ARCHIVE)
+    add_library(tegula_glibc STATIC ${CMAKE_SOURCE_DIR}/cmake/glibc.c)
+    tegula_static(png PNG_ARCHIVE) # of the tools
+    set(PNG_LIBRARY ${PNG_ARCHIVE} CACHE FILEPATH "" FORCE)
+    set(ZLIB_LIBRARY ${Z_ARCHIVE} CACHE FILEPATH "" FORCE)
+    target_link_libraries(TegulaLLVM INTERFACE ${LLVM_ARCHIVES} ${ZSTD_ARCHIVE} ${Z_ARCHIVE}
+                          ${STDCXX_ARCHIVE} tegula_glibc ${CMAKE_DL_LIBS} Threads::Threads m)
+    target_link_options(TegulaLLVM INTERFACE -static-libgcc LINKER:--gc-sections
+                        LINKER:--exclude-libs,ALL)
+else()
+    target_link_libraries(TegulaLLVM INTERFACE ${LLVM_LIBRARY})
+endif()

@@ -1,0 +1,52 @@
+# See TegulaBundle.cmake. cmake -DSOURCE=... -DBINARY=... -DNAME=... -DOUT=FILE -P bundle.cmake
+set(build ${BINARY}/build)
+set(root ${BINARY}/${NAME})
+
+macro(run)
+    execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
+endmacro()
+
+run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE} -B ${build} -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_C_COMPILER=${COMPILER} -DTEGULA_STATIC_LLVM=ON -DCMAKE_INSTALL_LIBDIR=lib)
+run(${CMAKE_COMMAND} --build ${build} --target tegula tegula-opt tegula_shared tegula_static
+    tegula_rt_shared tegula_rt_static)
+file(REMOVE_RECURSE ${root})
+run(${CMAKE_COMMAND} --install ${build} --prefix ${root} --strip)
+file(REMOVE ${root}/bin/tegula-opt) # a tool of those who work on the compiler
+
+# Tests and benchmarks find all they need relative to themselves.
+foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu examples)
+    if(EXISTS ${SOURCE}/${tree})
+        get_filename_component(above ${root}/${tree} DIRECTORY)
+        file(COPY ${SOURCE}/${tree} DESTINATION ${above} PATTERN "__pycache__" EXCLUDE)
+    endif()
+endforeach()
+file(COPY ${SOURCE}/LICENSE ${SOURCE}/README.md DESTINATION ${root})
+
+# Nothing but the C library may be asked for.
+file(GLOB libraries ${root}/lib/*.so)
+foreach(binary ${root}/bin/tegula ${libraries})
+    file(REAL_PATH ${binary} file)
+    execute_process(COMMAND objdump -p ${file} OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCHALL "NEEDED +[^\n]+" needed "${headers}")
+    foreach(entry ${needed})
+        if(NOT entry MATCHES "NEEDED +(libc|libm|libdl|libpthread|librt|ld-linux[^ ]*)\\.so")
+            message(FATAL_ERROR "${file} asks for another library: ${entry}")
+        endif()
+    endforeach()
+    execute_process(COMMAND objdump -T ${file} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCHALL "GLIBC_2\\.[0-9]+" versions "${symbols}")
+    list(APPEND all ${versions})
+endforeach()
+list(REMOVE_DUPLICATES all)
+list(SORT all COMPARE NATURAL)
+list(POP_BACK all latest)
+
+run(tar -C ${BINARY} --sort=name --owner=0 --group=0 --numeric-owner
+    -I "zstd -19 --long=27 -T0 -q" -cf ${OUT} ${NAME})
+file(SIZE ${OUT} bytes)
+math(EXPR mib "${bytes} / 1048576")
+message(STATUS "${OUT}: ${mib} MiB, runs with ${latest} and later")
+if(bytes GREATER 40000000)
+    message(FATAL_ERROR "the bundle is larger than 40 MB")
+endif()
