@@ -168,6 +168,7 @@ static SimSite *call_site(Compiler *c, LLVMValueRef call, const Fn *fn, const Si
     SimSite *site = image_site(c->prepare.ctx, c->e.image);
     const char *name = LLVMGetValueName2(LLVMGetCalledValue(call), &(size_t){0});
     site->op = op;
+    if (op->sync) site->sync = ++c->e.image->n_sync;
     site->name = image_text(c->prepare.ctx, c->e.image, name, strlen(name));
     locate(c, call, site);
     for (int i = 0; i < fn->n_captures; i++)
@@ -559,8 +560,8 @@ int sim_find(const SimImage *image, const char *name) {
 bool sim_site(const SimImage *image, int i, SimSiteInfo *out) {
     for (int k = 0; k < image->n_sites; k++) {
         const SimSite *s = image->sites[k];
-        if (!s->op || !s->op->sync || i-- > 0) continue;
-        *out = (SimSiteInfo){s->number, s->function, s->name, s->file, s->line, s->column};
+        if (s->sync != i + 1) continue;
+        *out = (SimSiteInfo){i, s->function, s->name, s->file, s->line, s->column};
         return true;
     }
     return false;

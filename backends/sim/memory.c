@@ -82,7 +82,7 @@ void sim_check_access(SimLane *lane, const SimSite *site, const void *p, const v
 }
 
 void sim_check_masked(SimLane *lane, const SimSite *site, const void *p, const void *value,
-                      bool on) {
+                      int32_t on) {
     if (on) sim_check_access(lane, site, p, value);
 }
 

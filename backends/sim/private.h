@@ -73,7 +73,7 @@ typedef struct Fragment {
 
 /// A place in the code that calls a target function or, under check, accesses memory.
 struct SimSite {
-    int number;
+    int number, sync; // sync: 1 + the number among barriers, fences and waits, or 0
     const SimOp *op;  // NULL for an access
     const char *name; // "tg.barrier", "a load of 4 bytes"
     const char *function, *file;
@@ -114,7 +114,7 @@ struct SimImage {
     SimFunction *functions;
     int n_functions;
     SimSite **sites;
-    int n_sites, cap_sites;
+    int n_sites, cap_sites, n_sync;
     Fragment *fragments;
     char **texts; // file and function names
     int n_texts, cap_texts;
@@ -409,7 +409,7 @@ PrepareSite prepare_atomic, prepare_shared, prepare_st_async;
 /// Under check: before a load, or a store of what `value` points to.
 void sim_check_access(SimLane *lane, const SimSite *site, const void *p, const void *value);
 void sim_check_masked(SimLane *lane, const SimSite *site, const void *p, const void *value,
-                      bool on);
+                      int32_t on);
 void sim_check_shared(SimLane *lane, const SimSite *site, const char *p, const void *value);
 
 /* ---- handlers ------------------------------------------------------------------------------ */

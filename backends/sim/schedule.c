@@ -294,7 +294,7 @@ static void arrive_group(Warp *w, const SimSite *site) {
 }
 
 static bool skipped(const Sim *sim, const SimSite *site) {
-    return sim->run->skip_site == site->number + 1;
+    return site->sync && sim->run->skip_site == site->sync;
 }
 
 static void complete(Warp *w, const SimSite *site) {

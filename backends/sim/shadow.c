@@ -189,7 +189,7 @@ static _Noreturn void stale(const Look *a) {
 static _Noreturn void unwritten(const Look *a) {
     char where[NAME_BYTES], self[NAME_BYTES], here[PLACE_BYTES];
     sim_fail(a->sim, SIM_UNINITIALISED, a->site,
-             "%s is read by %s at %s, but nobody has written it", memory_name(a, where),
+             "%s is read by %s at %s, but nobody has written it so far", memory_name(a, where),
              lane_name(a->lane, self), site_place(a->site, here));
 }
 

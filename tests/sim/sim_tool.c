@@ -107,7 +107,7 @@ static void read_buffer(Tool *t, Arg *a, char *text) {
     char *at = strchr(text, ':') + 1;
     a->elem = read_elem(&at);
     a->n = strtoll(at + 1, &at, 0);
-    size_t bytes = (size_t)a->n * (size_t)(elem_info[a->elem].bits + 7) / 8;
+    size_t bytes = (size_t)a->n * (size_t)elem_info[a->elem].bits / 8;
     a->value.data = aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
     memset(a->value.data, 0xee, bytes);
     bool filled = at[0] == ']' && at[1] == '=';
