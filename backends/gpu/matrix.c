@@ -62,13 +62,20 @@ static LLVMValueRef rounded_from(Elem elem, LLVMValueRef x) {
     return LLVMGetTypeKind(LLVMTypeOf(from)) == LLVMFloatTypeKind ? from : NULL;
 }
 
-/// Two halves that were rounded from f32 are rounded again together, in one instruction; the single
-/// ones vanish where nobody else uses them.
+/// Two elements of 16 bits. Halves that were rounded from f32 are rounded again together, in one
+/// instruction; the single ones vanish where nobody else uses them.
 static LLVMValueRef pack_halves(GpuFn *f, Elem elem, LLVMValueRef *x) {
+    Gen *g = f->g;
     LLVMValueRef low = rounded_from(elem, x[0]), high = rounded_from(elem, x[1]), word;
     if (low && high) return gpu_call(f, "tg.cvt.f16x2.f32", 2, low, high);
-    gpu_to_words(f, elem, 2, x, &word);
-    return word;
+    if (LLVMIsConstant(x[0]) || LLVMIsConstant(x[1])) {
+        gpu_to_words(f, elem, 2, x, &word);
+        return word;
+    }
+    LLVMValueRef pair = LLVMGetUndef(LLVMVectorType(gen_elem(g, elem), 2));
+    pair = LLVMBuildInsertElement(g->b, pair, x[0], gpu_i32(f, 0), "");
+    pair = LLVMBuildInsertElement(g->b, pair, x[1], gpu_i32(f, 1), "");
+    return LLVMBuildBitCast(g->b, pair, g->i32, "");
 }
 
 /// n elements as operands of an instruction, lowest first. Returns how many those are.
