@@ -489,6 +489,8 @@ static void check_alignment(Elab *e, const KParam *kp) {
         Value *few = build_binary(&e->b, OP_LE, kernel_passed(e, OP_DIM, kp->tensor->v, i),
                                   build_index(&e->b, 1));
         Value *fits = build_binary(&e->b, OP_EQ, rest, build_index(&e->b, 0));
+        Value *forward = build_binary(&e->b, OP_GE, stride, build_index(&e->b, 0));
+        fits = build_binary(&e->b, OP_AND, fits, forward);
         ok = build_binary(&e->b, OP_AND, ok, build_binary(&e->b, OP_OR, fits, few));
     }
     kernel_require(e, kp->p->loc, ok,

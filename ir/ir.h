@@ -56,7 +56,7 @@ struct Type {
     int swizzle, inner, pad;     // buffers, descs: bytes of a row's panel (0: plain rows, each
                                  // `pad` bytes longer); the dimension of neighbours in memory
     int align;                   // tensors: bytes that divide the address of element 0 and each
-                                 // stride of an axis but strides of 1; 0: not known
+                                 // stride that is DYNAMIC; none is negative. 0: not known
     int slots, n_parts;          // rings, pending
     const Type *const *parts;    // buffers of a ring; the block that is pending
 };

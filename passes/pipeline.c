@@ -86,6 +86,12 @@ const Pass *const gpu_pipeline[] = {
     RUN(CSE),
     RUN(LAYOUTS),
     RUN(CSE),
+    // Copies and products overlap. After that the order of ops is the schedule.
+    RUN(ASYNC),
+    RUN(SCHEDULE),
+    RUN(CANONICALIZE),
+    RUN(CSE),
+    RUN(ALLOC),
     RUN(GPU_VERIFY),
 };
 const int gpu_pipeline_length = sizeof gpu_pipeline / sizeof *gpu_pipeline;

@@ -13,7 +13,7 @@ typedef struct tg_actual {
     uint8_t code, bits; // DLPack's type of a tensor or scalar
     int8_t rank;
     const int64_t *shape, *strides;
-    uint8_t aligned; // 16 bytes divide the address and each stride but 1
+    uint8_t aligned; // 16 bytes divide the address and each stride but 1; none is negative
     int64_t value; // of an integer, bool or const parameter
 } tg_actual;
 

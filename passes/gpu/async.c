@@ -34,9 +34,14 @@ typedef struct Feeds {
 
 /* ---- what feeds products ------------------------------------------------------------------- */
 
+/// A product on matrix units.
+static bool is_product(const Op *op) {
+    return op->code == OP_DOT && gpu_unit_of(op);
+}
+
 static void collect_dot(Op *op, void *arg) {
     Feeds *f = arg;
-    if (op->code == OP_DOT && op_str(op, "unit")) vec_push(f->s->ctx, &f->dots, op);
+    if (is_product(op)) vec_push(f->s->ctx, &f->dots, op);
 }
 
 static bool is_renaming(const Op *op) {
@@ -55,7 +60,7 @@ static Op *load_behind(Value *v, bool *swapped) {
 static bool feeds_only_dots(const Value *v) {
     for_each_use(u, v) {
         const Op *op = u->user;
-        bool dot = op->code == OP_DOT && u->index < 2 && op_str(op, "unit");
+        bool dot = is_product(op) && u->index < 2;
         if (!dot && !(is_renaming(op) && feeds_only_dots(result(op, 0)))) return false;
     }
     return true;

@@ -25,6 +25,16 @@ static int contiguous_dim(const Type *tensor) {
     return -1;
 }
 
+/// Strides that are known are multiples of 16 bytes, too, and lead from element to element.
+static bool strides_fit(const Type *t, int contiguous) {
+    int64_t unit = COPY_BYTES * 8 / elem_info[t->elem].bits;
+    for (int d = 0; d < t->rank; d++)
+        if (d != contiguous && t->strides[d] != DYNAMIC &&
+            (t->strides[d] <= 0 || t->strides[d] % unit != 0))
+            return false;
+    return true;
+}
+
 static const char *reason_against(Async *s, const Op *load, const Access *a) {
     const Type *t = a->tensor->type;
     int c = contiguous_dim(t);
@@ -34,7 +44,8 @@ static const char *reason_against(Async *s, const Op *load, const Access *a) {
         return "its elements are smaller than a byte";
     if (!pad_is_zero(load)) return "its padding is not 0";
     if (c < 0 || a->subs[c].kind != DIM_AXIS) return "its rows are not contiguous";
-    if (t->align < COPY_BYTES) return "its rows are not known to be aligned to 16 bytes";
+    if (t->align < COPY_BYTES || !strides_fit(t, c))
+        return "its rows are not known to be aligned to 16 bytes";
     if (a->tensor->def || a->tensor->region->parent != s->device) return "it is no parameter";
     if (tree_writes(s->device, a->tensor)) return "the program writes the tensor";
     for (int d = 0; d < a->n_subs; d++)

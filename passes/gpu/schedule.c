@@ -159,13 +159,40 @@ static int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/// Temporary shared memory that conversions want.
-static void most_temporary(Op *op, void *most) {
-    if (op->code != OP_CONVERT) return;
+static int64_t block_bytes(const Value *v) {
+    return ty_is_block(v->type) ? ty_count(v->type) * ((elem_info[v->type->elem].bits + 7) / 8) : 0;
+}
+
+static int64_t convert_bytes(const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
-    if (!from->layout || !to->layout) return;
+    if (!from->layout || !to->layout) return 0;
     Conversion c = layout_convert(from->layout, to->layout, elem_info[to->elem].bits);
-    if (c.kind >= CONVERT_SHARED) *(int64_t *)most = max_of(*(int64_t *)most, c.shared.bytes);
+    return c.kind >= CONVERT_SHARED ? c.shared.bytes : 0;
+}
+
+/// Temporary shared memory that lowering takes for one op; what goes through it by elements goes in
+/// pieces.
+static void most_temporary(Op *op, void *most) {
+    enum { PIECE = 40 << 10 };
+    int64_t bytes = 0;
+    switch (op->code) {
+    case OP_CONVERT: bytes = convert_bytes(op); break;
+    case OP_DOT:
+        if (!gpu_unit_of(op)) bytes = block_bytes(operand(op, 0)) + block_bytes(operand(op, 1));
+        break;
+    case OP_RESHAPE:
+    case OP_SLICE:
+    case OP_CONCAT:
+    case OP_SCAN:
+    case OP_SORT:
+    case OP_GATHER:
+    case OP_HISTOGRAM:
+        for (int i = 0; i < op->n_operands; i++) bytes += block_bytes(operand(op, i));
+        bytes = bytes < PIECE ? bytes : PIECE;
+        break;
+    default: return;
+    }
+    *(int64_t *)most = max_of(*(int64_t *)most, bytes);
 }
 
 /// All rings of loops get the same number of slots: as many as fit.

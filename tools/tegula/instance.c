@@ -297,11 +297,14 @@ static void assume_rows(Job *job) {
     }
 }
 
-/// Rows start where vectors of 16 bytes do.
+/// Rows start where vectors of 16 bytes do, one behind the other.
 static bool is_aligned(const Tensor *t) {
     uint64_t bits = (uint64_t)(uintptr_t)t->data * 8, each = (uint64_t)elem_info[t->elem].bits;
     for (int d = 0; d < t->rank; d++)
-        if (t->extents[d] > 1 && t->strides[d] != 1) bits |= (uint64_t)t->strides[d] * each;
+        if (t->extents[d] > 1 && t->strides[d] < 0)
+            return false;
+        else if (t->extents[d] > 1 && t->strides[d] != 1)
+            bits |= (uint64_t)t->strides[d] * each;
     return bits % (8 * TENSOR_ALIGN) == 0;
 }
 
