@@ -59,6 +59,54 @@ static const tg_device_function *functions_of(Ctx *ctx, const GpuCode *code) {
     return all;
 }
 
+/* ---- what parameters are ------------------------------------------------------------------- */
+
+/// Numbers of the machine arguments of dynamic ones follow one another.
+static void describe_numbers(int rank, const int64_t *from, int64_t *to, int *arg, int *next) {
+    for (int d = 0; d < rank; d++) {
+        to[d] = from[d];
+        arg[d] = from[d] == DYNAMIC ? (*next)++ : -1;
+    }
+}
+
+/// The order of arguments is that of runtime/abi.h, tg_device_function.
+static void describe(Ctx *ctx, SimImage *image, const Op *device, const GpuKernel *kernel) {
+    const Region *r = device->regions[0];
+    SimParam *all = ctx_array(ctx, SimParam, r->n_args + 1);
+    int n = 0, next = 0;
+    for (int i = 1; i < r->n_args; i++) {
+        const Type *t = r->args[i]->type;
+        SimParam p = {.arg = next++, .rank = t->rank, .bits = elem_info[t->elem].bits};
+        if (t->kind == TK_DESC) p.bits = 0;
+        if (t->kind == TK_TENSOR) {
+            describe_numbers(t->rank, t->extents, p.extents, p.extent_arg, &next);
+            describe_numbers(t->rank, t->strides, p.strides, p.stride_arg, &next);
+        }
+        if (t->kind == TK_DESC || t->kind == TK_TENSOR) all[n++] = p;
+    }
+    if (kernel->faults) all[n++] = (SimParam){.arg = next, .bits = -1};
+    int function = sim_find(image, kernel->name);
+    if (function >= 0) sim_describe(ctx, image, function, all, n);
+}
+
+static void describe_all(Ctx *ctx, SimImage *image, const Op *module, const GpuCode *code) {
+    int i = 0;
+    for (const Op *op = module->regions[0]->first; op; op = op->next)
+        if (op->code == OP_DEVICE) describe(ctx, image, op, &code->kernels[i++]);
+}
+
+/* ---- compiling ----------------------------------------------------------------------------- */
+
+typedef struct Made {
+    SimImage *image;
+    bool given; // to the image of the runtime
+} Made;
+
+static void release_made(void *thing) {
+    Made *made = thing;
+    if (!made->given) sim_image_free(made->image);
+}
+
 /// Positions are always kept: they are what failures name.
 static void compile(Ctx *ctx, void *arg) {
     const Job *job = arg;
@@ -76,8 +124,12 @@ static void compile(Ctx *ctx, void *arg) {
         LLVMDisposeMessage(text);
     }
     job->out->image.functions = functions_of(ctx, code);
-    SimImage *image = sim_compile(g, o->level, o->check);
-    sim_image_fill(image, &job->out->image);
+    Made *made = ctx_new(ctx, Made);
+    ctx_defer(ctx, release_made, made);
+    made->image = sim_compile(g, o->level, o->check);
+    describe_all(ctx, made->image, job->module, code);
+    sim_image_fill(made->image, &job->out->image);
+    made->given = true;
     job->out->image.n_functions = code->n;
     job->out->image.sites = code->sites.data;
     job->out->image.n_sites = code->sites.n;

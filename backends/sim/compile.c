@@ -107,7 +107,10 @@ void sim_image_free(SimImage *image) {
         sim_destroy(s);
     }
     if (image->jit) LLVMConsumeError(LLVMOrcDisposeLLJIT(image->jit));
-    for (int i = 0; i < image->n_functions; i++) free(image->functions[i].name);
+    for (int i = 0; i < image->n_functions; i++) {
+        free(image->functions[i].name);
+        free(image->functions[i].described);
+    }
     for (int i = 0; i < image->n_sites; i++) free(image->sites[i]);
     for (int i = 0; i < image->n_texts; i++) free(image->texts[i]);
     fragments_free(image->fragments);

@@ -2,6 +2,7 @@
 // The simulator as a device of the runtime: an image of kind CALL.
 #include <string.h>
 
+#include "backends/sim/map.h"
 #include "backends/sim/private.h"
 
 /// A failure as the runtime reports them, with the position in the source.
@@ -17,6 +18,75 @@ static int32_t fail(const tg_env *env, const char *file, int line, int column, c
     return env->fail(env, &site, NULL);
 }
 
+/* ---- the memory of a launch ------------------------------------------------------------------ */
+
+void sim_describe(Ctx *ctx, SimImage *image, int function, const SimParam *params, int n) {
+    SimFunction *f = &image->functions[function];
+    f->described = image_alloc(ctx, sizeof *params * (size_t)n);
+    memcpy(f->described, params, sizeof *params * (size_t)n);
+    f->n_described = n;
+}
+
+static int64_t number(const SimParam *p, bool stride, int d, void *const *args) {
+    int arg = stride ? p->stride_arg[d] : p->extent_arg[d];
+    return arg >= 0 ? *(const int64_t *)args[arg] : stride ? p->strides[d] : p->extents[d];
+}
+
+/// From the first byte of the elements to the last one, strides of either sign.
+static SimBuffer tensor_span(const SimParam *p, void *const *args) {
+    int64_t low = 0, high = 0;
+    const char *data = *(const char *const *)args[p->arg];
+    for (int d = 0; d < p->rank; d++) {
+        int64_t extent = number(p, false, d, args), stride = number(p, true, d, args);
+        if (extent <= 0) return (SimBuffer){0};
+        *(stride < 0 ? &low : &high) += (extent - 1) * stride;
+    }
+    if (!data) return (SimBuffer){0};
+    int64_t first = low * p->bits / 8, behind = ((high + 1) * p->bits + 7) / 8;
+    return (SimBuffer){data + first, behind - first, true};
+}
+
+static SimBuffer map_span(const void *map) {
+    const SimTensorMap *m = map;
+    int64_t bytes = ((int64_t)m->last[0] + 1) * m->bytes;
+    for (int i = 1; i < m->rank; i++) bytes += (int64_t)m->last[i] * (int64_t)m->strides[i - 1];
+    return (SimBuffer){m->base, bytes, true};
+}
+
+static SimBuffer span_of(const SimParam *p, void *const *args) {
+    if (p->bits == 0) return map_span(args[p->arg]);
+    if (p->bits > 0) return tensor_span(p, args);
+    const tg_faults *faults = *(const tg_faults *const *)args[p->arg];
+    return (SimBuffer){faults, (int64_t)sizeof *faults + 8 * (int64_t)faults->capacity, true};
+}
+
+/// Tensors may share memory: what overlaps becomes one buffer.
+static int add_span(SimBuffer *all, int n, SimBuffer b) {
+    const char *low = b.base, *high = low + b.bytes;
+    if (b.bytes <= 0) return n;
+    for (int i = 0; i < n; i++) {
+        const char *base = all[i].base, *end = base + all[i].bytes;
+        if (high <= base || end <= low) continue;
+        if (base < low) low = base;
+        if (end > high) high = end;
+        all[i--] = all[--n];
+    }
+    all[n++] = (SimBuffer){low, high - low, true};
+    return n;
+}
+
+enum { MOST_BUFFERS = 2 * TG_MAX_PARAMS };
+
+static int find_buffers(const SimFunction *f, void *const *args, SimBuffer *out) {
+    int n = 0;
+    if (f->n_described > MOST_BUFFERS) return 0;
+    for (int i = 0; i < f->n_described; i++) n = add_span(out, n, span_of(&f->described[i], args));
+    return n;
+}
+
+/* ---- what the runtime calls --------------------------------------------------------------------
+ */
+
 static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t function,
                         int64_t programs, void *const *args) {
     const tg_device_function *f = &image->functions[function];
@@ -30,7 +100,11 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
     if (programs <= 0) return 0;
     if (programs > INT32_MAX) return fail(env, "", 0, 0, "a launch of more than 2^31 - 1 CTAs");
     const SimImage *code = image->user;
-    if (sim_run(code, sim_find(code, f->name), &run, &failure)) return 0;
+    int number_of = sim_find(code, f->name);
+    SimBuffer buffers[MOST_BUFFERS];
+    run.buffers = buffers;
+    if (code->check) run.n_buffers = find_buffers(&code->functions[number_of], args, buffers);
+    if (sim_run(code, number_of, &run, &failure)) return 0;
     return fail(env, failure.file, failure.line, failure.column, failure.text);
 }
 

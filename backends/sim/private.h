@@ -103,7 +103,8 @@ typedef void SimEntry(SimLane *lane, void *const *args);
 typedef struct SimFunction {
     char *name;
     SimEntry *entry;
-    int n_params;
+    int n_params, n_described;
+    SimParam *described;                   // of those that are memory
     int threads[3], cluster, shared_bytes; // attributes; shared_bytes 0 where there is none
     int64_t frame_bytes;                   // an upper bound of the stack of a lane
 } SimFunction;

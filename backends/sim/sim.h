@@ -93,6 +93,17 @@ const char *sim_tensor_map(void *map, int type, int rank, void *base, const uint
 
 /* ---- images for the runtime ------------------------------------------------------------------ */
 
+/// What a parameter of a function is, so that a checked launch knows what memory is its own.
+/// Extents and strides (elements) are constants or those arguments, by number.
+typedef struct SimParam {
+    int arg;        // the pointer; of a tensor map, that
+    int rank, bits; // bits: of an element; 0: a tensor map; -1: a tg_faults
+    int64_t extents[8], strides[8];
+    int extent_arg[8], stride_arg[8]; // -1: the constant
+} SimParam;
+/// Copied; a compile that cannot have the memory leaves with NO_MEMORY.
+void sim_describe(Ctx *ctx, SimImage *image, int function, const SimParam *params, int n);
+
 /// Makes `out` an image of kind CALL, whose functions are described by others: what it says of the
 /// target, dispatch, tensormap, user.
 void sim_image_fill(SimImage *image, tg_image *out);
