@@ -5,9 +5,11 @@
 #include "backends/sim/map.h"
 #include "backends/sim/private.h"
 
-/// A failure as the runtime reports them, with the position in the source.
+/// A failure as the runtime reports them, with the position in the source. The runtime keeps the
+/// address of the site until the launch has been reported.
 static int32_t fail(const tg_env *env, const char *file, int line, int column, const char *text) {
-    tg_site site = {.kind = TG_SITE_REQUIRE, .line = line, .column = column, .file = file};
+    static _Thread_local tg_site site;
+    site = (tg_site){.kind = TG_SITE_REQUIRE, .line = line, .column = column, .file = file};
     char braces[2 * sizeof((SimFailure){0}.text)], *to = braces;
     // `{}` in the text of a site stands for a value; there are none.
     for (const char *s = text; *s && to < braces + sizeof braces - 1; s++)
