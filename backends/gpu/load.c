@@ -121,26 +121,150 @@ static void load_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, LLVM
         out[i] = LLVMBuildSelect(g->b, on, out[i], pad, "");
 }
 
-static void load_registers(GpuAccess *p, int bits, void *data, LLVMValueRef *out) {
-    LLVMValueRef pad = data, x[MAX_VECTOR];
-    int n = 1 << bits;
-    for (int r = 0; r < gpu_access_registers(p); r++) {
-        if (!gpu_access_starts(p, bits, r)) continue;
-        bool never = gpu_access_never(p, r);
-        if (!never) load_vector(p, r, n, pad, x);
-        for (int j = 0; j < n; j++) out[gpu_access_vector(p, r, j)] = never ? pad : x[j];
+/* ---- several loads ------------------------------------------------------------------------- */
+
+// Loads that stand near each other are made together: they share the branch between vectors and
+// single elements, and all are on their way before the first value is needed.
+enum { MAX_GROUP = 6, GROUP_WORDS = 64, GROUP_REACH = 64 };
+
+/// A load under way. What control flow joins are slots: the words of vectors of small elements,
+/// else the registers.
+typedef struct Load {
+    GpuAccess *p;
+    const Value *value;
+    LLVMValueRef pad;
+    bool packed;
+    int n_slots;
+    LLVMValueRef *slots;
+} Load;
+
+static int words_of(const GpuAccess *p) {
+    return ceil_div(elem_bytes(p->elem) << p->vec_bits, 4);
+}
+
+static Load start_load(GpuFn *f, const Op *op) {
+    Load l = {.p = gpu_access(f, op), .value = result(op, 0)};
+    GpuAccess *p = l.p;
+    l.pad = gpu_scalar(f, p->a.pad);
+    l.packed = p->vec_bits && elem_bytes(p->elem) < 4;
+    l.n_slots = gpu_access_registers(p);
+    if (l.packed) l.n_slots = (l.n_slots >> p->vec_bits) * words_of(p);
+    l.slots = ctx_array(f->ctx, LLVMValueRef, l.n_slots);
+    return l;
+}
+
+/// One vector's registers by accesses of 2^bits elements.
+static void load_pieces(const Load *l, int64_t first, int bits, LLVMValueRef *out) {
+    GpuAccess *p = l->p;
+    LLVMValueRef x[MAX_VECTOR];
+    bool never = gpu_access_never(p, first);
+    for (int i = 0; i < 1 << p->vec_bits; i += 1 << bits) {
+        if (!never) load_vector(p, gpu_access_vector(p, first, i), 1 << bits, l->pad, x);
+        for (int j = 0; j < 1 << bits; j++) out[i + j] = never ? l->pad : x[j];
     }
 }
 
+static void load_slots(const Load *l, int bits, LLVMValueRef *slots) {
+    GpuAccess *p = l->p;
+    LLVMValueRef x[MAX_VECTOR];
+    for (int r = 0; r < gpu_access_registers(p); r++) {
+        if (!gpu_access_starts(p, p->vec_bits, r)) continue;
+        load_pieces(l, r, bits, x);
+        if (l->packed) slots += gpu_to_words(p->f, p->elem, 1 << p->vec_bits, x, slots);
+        for (int j = 0; j < 1 << p->vec_bits && !l->packed; j++)
+            slots[gpu_access_vector(p, r, j)] = x[j];
+    }
+}
+
+static void end_load(const Load *l) {
+    GpuAccess *p = l->p;
+    LLVMValueRef *out = gpu_new_block(p->f, l->value), *slots = l->slots, x[MAX_VECTOR];
+    for (int r = 0; r < gpu_access_registers(p); r++) {
+        if (!l->packed) out[r] = l->slots[r];
+        if (!l->packed || !gpu_access_starts(p, p->vec_bits, r)) continue;
+        gpu_from_words(p->f, p->elem, 1 << p->vec_bits, slots, x);
+        slots += words_of(p);
+        for (int j = 0; j < 1 << p->vec_bits; j++) out[gpu_access_vector(p, r, j)] = x[j];
+    }
+}
+
+/// Loads with conditions under one branch: where all hold by vectors, else by single elements.
+static void run_branch(GpuFn *f, Load *loads, int n, LLVMValueRef whole) {
+    LLVMValueRef *yes[MAX_GROUP];
+    AccessMark marks[MAX_GROUP];
+    for (int i = 0; i < n; i++) marks[i] = gpu_access_mark(loads[i].p);
+    GpuIf branch = gpu_if(f, whole);
+    for (int i = 0; i < n; i++) {
+        yes[i] = ctx_array(f->ctx, LLVMValueRef, loads[i].n_slots);
+        load_slots(&loads[i], loads[i].p->vec_bits, yes[i]);
+        gpu_access_rewind(loads[i].p, &marks[i]);
+    }
+    gpu_else(f, &branch);
+    for (int i = 0; i < n; i++) load_slots(&loads[i], 0, loads[i].slots);
+    gpu_end_if(f, &branch);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < loads[i].n_slots; k++)
+            loads[i].slots[k] = gpu_phi(f, &branch, yes[i][k], loads[i].slots[k]);
+}
+
+static void run_loads(GpuFn *f, Load *loads, int n) {
+    Load mixed[MAX_GROUP];
+    LLVMValueRef whole = NULL;
+    int n_mixed = 0;
+    for (int i = 0; i < n; i++) {
+        if (!loads[i].p->whole) {
+            load_slots(&loads[i], loads[i].p->vec_bits, loads[i].slots);
+            continue;
+        }
+        whole = gen_and(f->g, whole, loads[i].p->whole);
+        mixed[n_mixed++] = loads[i];
+    }
+    if (n_mixed) run_branch(f, mixed, n_mixed, whole);
+    for (int i = 0; i < n; i++) end_load(&loads[i]);
+}
+
+static bool is_whole_bytes(const Op *op) {
+    return elem_info[result(op, 0)->type->elem].bits >= 8;
+}
+
+/// The op is a load that may be made now, long before its place.
+static bool may_come_early(GpuFn *f, const Op *op) {
+    if (op->code != OP_LOAD || !result(op, 0)->type->rank || !is_whole_bytes(op)) return false;
+    for (int i = 0; i < op->n_operands; i++)
+        if (!map_get(&f->values, operand(op, i))) return false;
+    return !gpu_tensor(f, operand(op, 0))->written;
+}
+
+/// The loads after op that may come with it. Nothing with an effect stands between.
+static int find_group(GpuFn *f, Op *op, Op **group) {
+    int n = 1, words = 0, reach = GROUP_REACH;
+    group[0] = op;
+    for (Op *next = op->next; next && n < MAX_GROUP && reach--; next = next->next) {
+        if (!op_has(next, PURE) && next->code != OP_LOAD) break;
+        if (!may_come_early(f, next)) continue;
+        const Type *t = result(next, 0)->type;
+        words += gpu_registers(t) * elem_bytes(t->elem) / 4;
+        if (words > GROUP_WORDS) break;
+        group[n++] = next;
+    }
+    return n;
+}
+
 void gpu_lower_load(GpuFn *f, Op *op) {
+    Op *group[MAX_GROUP];
+    Load loads[MAX_GROUP];
+    if (map_get(&f->values, result(op, 0))) return; // it came early
     gpu_order_access(f, op);
     if (f->options->check) gpu_check_access(f, op);
-    GpuAccess *p = gpu_access(f, op);
-    LLVMValueRef pad = gpu_scalar(f, p->a.pad), *out = gpu_new_block(f, result(op, 0));
-    if (elem_info[p->elem].bits < 8)
-        gpu_load_nibbles(p, pad, out);
-    else
-        gpu_access_each(p, load_registers, pad, out);
+    if (!is_whole_bytes(op)) {
+        GpuAccess *p = gpu_access(f, op);
+        gpu_load_nibbles(p, gpu_scalar(f, p->a.pad), gpu_new_block(f, result(op, 0)));
+        return;
+    }
+    int n = f->options->check ? 1 : find_group(f, op, group);
+    group[0] = op;
+    for (int i = 0; i < n; i++) loads[i] = start_load(f, group[i]);
+    run_loads(f, loads, n);
 }
 
 /* ---- stores -------------------------------------------------------------------------------- */
