@@ -2,9 +2,9 @@
 // Layouts for accesses to memory, and what an access costs in another one.
 #include "passes/gpu/layouts.h"
 
-// Slots: of an instruction, and of a sector that is read (again, mostly, from the first cache) or
-// written (past it: parts of a sector cost as much as the whole).
-enum { WIDEST = 16, SECTOR = 32, ACCESS_SLOTS = 2, READ_SLOTS = 1, WRITE_SLOTS = 4 };
+// Slots: of an instruction, of a line that a load looks up in the first cache, of a sector that is
+// written past it (parts of a sector cost as much as the whole).
+enum { WIDEST = 16, SECTOR = 32, LINE = 128, ACCESS_SLOTS = 2, LINE_SLOTS = 3, WRITE_SLOTS = 4 };
 
 const Layout *default_layout(Layouts *s, const Type *type) {
     BlockAccess a = {.rank = type->rank,
@@ -39,23 +39,43 @@ static BlockAccess describe(const Access *a) {
                          .max_bytes = WIDEST};
 }
 
+/// Accesses of one shape and direction should have one layout, so that none is converted: the
+/// vectors of the widest elements decide.
+typedef struct Family {
+    const Access *of;
+    int inner, widest; // bits
+} Family;
+
+static void find_widest(Op *op, void *arg) {
+    Family *f = arg;
+    if (op->code != OP_LOAD && op->code != OP_STORE) return;
+    Access a = access_of(op);
+    bool same = a.rank == f->of->rank && contiguous_axis(&a) == f->inner;
+    for (int d = 0; same && d < a.rank; d++) same = a.extents[d] == f->of->extents[d];
+    int bits = elem_info[a.tensor->type->elem].bits;
+    if (same && bits > f->widest) f->widest = bits;
+}
+
 const Layout *access_layout(Layouts *s, const Op *op) {
     Access a = access_of(op);
     BlockAccess b = describe(&a);
+    Family f = {&a, b.contiguous, b.elem_bits};
+    op_walk_pre(s->device, find_widest, &f);
+    b.max_bytes = WIDEST * b.elem_bits / f.widest;
     b.lane_bits = s->lane_bits;
     b.warp_bits = s->warp_bits;
     return layout_blocked(s->ctx, &b);
 }
 
-/// Sectors of memory that the lanes of a warp touch with one access of `vector` elements.
-static double sectors(const Layout *l, int inner, int elem_bytes, int vector) {
+/// Runs of `unit` bytes that the lanes of a warp touch with one access of `vector` elements.
+static double touched(const Layout *l, int inner, int elem_bytes, int vector, int unit) {
     F2 lanes = layout_level(l, LEVEL_LANE);
     int low = 0;
-    while ((elem_bytes << low) < SECTOR) low++;
+    while ((elem_bytes << low) < unit) low++;
     int base = inner < 0 ? 0 : layout_base(l, inner);
     if (inner >= 0 && low > l->log2[inner]) low = l->log2[inner];
     for (int i = 0; inner >= 0 && i < lanes.n; i++) lanes.col[i] &= ~(low_bits(low) << base);
-    double each = (double)elem_bytes * vector / SECTOR;
+    double each = (double)elem_bytes * vector / unit;
     return (double)((int64_t)1 << f2_rank(&lanes)) * (each > 1 ? each : 1);
 }
 
@@ -69,8 +89,9 @@ double access_cost(const Op *op, const Layout *l) {
         vector = 1 << bits;
     }
     double accesses = (double)layout_registers(l) / vector;
-    int sector = op->code == OP_LOAD ? READ_SLOTS : WRITE_SLOTS;
-    return accesses * (ACCESS_SLOTS + sector * sectors(l, b.contiguous, bytes, vector));
+    bool load = op->code == OP_LOAD;
+    double parts = touched(l, b.contiguous, bytes, vector, load ? LINE : SECTOR);
+    return accesses * (ACCESS_SLOTS + (load ? LINE_SLOTS : WRITE_SLOTS) * parts);
 }
 
 const Layout *picks_layout(Ctx *ctx, const Op *op, const Layout *l) {

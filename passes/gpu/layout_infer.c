@@ -70,6 +70,17 @@ static const Layout *resized(Layouts *s, const Layout *l, const Type *type) {
     return l;
 }
 
+/// The layout of a part, or of several blocks in l: where threads reach beyond it, it is spread
+/// anew, and single elements are in all threads.
+static const Layout *part_layout(Layouts *s, const Layout *l, const Type *type) {
+    for (int d = 0; d < type->rank; d++)
+        if (type->extents[d] == 1) l = layout_slice(s->ctx, l, d, true);
+    l = resized(s, l, type);
+    for (int d = 0; d < type->rank; d++)
+        if (layout_box(l, d) >= 2 * type->extents[d]) return default_layout(s, type);
+    return l;
+}
+
 static Natural shaped(Layouts *s, const Op *op) {
     Natural n = natural_of(s, operand(op, 0));
     const Type *to = result(op, 0)->type;
@@ -80,7 +91,7 @@ static Natural shaped(Layouts *s, const Op *op) {
     else if (op->code == OP_RESHAPE)
         n.layout = layout_reshape(s->ctx, n.layout, to->rank, to->extents);
     else
-        n.layout = resized(s, n.layout, to);
+        n.layout = part_layout(s, n.layout, to);
     return n;
 }
 

@@ -98,12 +98,16 @@ static double cost_in(Layouts *s, const Value *v, const Layout *l, int depth) {
 
 /* ---- making values ------------------------------------------------------------------------- */
 
-/// Where something may stand that is made of v for `user`: in v's region, as late as possible.
+/// Where something may stand that is made of v for `user`: before the outermost loop between them,
+/// and as late as that allows.
 static Op *latest_place(const Value *v, Op *user) {
     const Region *home = v->def ? v->def->parent : v->region;
-    Op *at = user;
-    while (at->parent != home) at = at->parent->parent;
-    return at;
+    Op *place = user;
+    for (Op *at = user; at->parent != home;) {
+        at = at->parent->parent;
+        if (op_is_loop(at)) place = at;
+    }
+    return place;
 }
 
 static bool dominates(const Value *v, const Op *user) {
