@@ -55,27 +55,18 @@ static bool whole_part(const Layout *l, int d) {
     return !(reach & layout_dim_mask(l, d));
 }
 
-/// The f32 that a conversion to 16 bits was made of; NULL where x is none.
-static LLVMValueRef rounded_from(Elem elem, LLVMValueRef x) {
-    if (elem != EL_F16 || !LLVMIsAFPTruncInst(x)) return NULL;
-    LLVMValueRef from = LLVMGetOperand(x, 0);
-    return LLVMGetTypeKind(LLVMTypeOf(from)) == LLVMFloatTypeKind ? from : NULL;
-}
-
-/// Two elements of 16 bits. Halves that were rounded from f32 are rounded again together, in one
-/// instruction; the single ones vanish where nobody else uses them.
-static LLVMValueRef pack_halves(GpuFn *f, Elem elem, LLVMValueRef *x) {
+/// Small elements as one word. The vector folds away where all are parts of one.
+static LLVMValueRef pack_word(GpuFn *f, Elem elem, int n, LLVMValueRef *x) {
     Gen *g = f->g;
-    LLVMValueRef low = rounded_from(elem, x[0]), high = rounded_from(elem, x[1]), word;
-    if (low && high) return gpu_call(f, "tg.cvt.f16x2.f32", 2, low, high);
-    if (LLVMIsConstant(x[0]) || LLVMIsConstant(x[1])) {
-        gpu_to_words(f, elem, 2, x, &word);
-        return word;
+    LLVMValueRef word = LLVMGetUndef(LLVMVectorType(gen_elem(g, elem), (unsigned)n));
+    for (int i = 0; i < n; i++) {
+        if (LLVMIsConstant(x[i])) {
+            gpu_to_words(f, elem, n, x, &word); // a vector would be a constant expression
+            return word;
+        }
+        word = LLVMBuildInsertElement(g->b, word, x[i], gpu_i32(f, i), "");
     }
-    LLVMValueRef pair = LLVMGetUndef(LLVMVectorType(gen_elem(g, elem), 2));
-    pair = LLVMBuildInsertElement(g->b, pair, x[0], gpu_i32(f, 0), "");
-    pair = LLVMBuildInsertElement(g->b, pair, x[1], gpu_i32(f, 1), "");
-    return LLVMBuildBitCast(g->b, pair, g->i32, "");
+    return LLVMBuildBitCast(g->b, word, g->i32, "");
 }
 
 /// n elements as operands of an instruction, lowest first. Returns how many those are.
@@ -84,9 +75,9 @@ static int pack_operands(GpuFn *f, Elem elem, int n, LLVMValueRef *x, LLVMValueR
     for (int i = 0; i < n && bits >= 32; i++)
         words[i] = elem == EL_F32 ? gpu_call(f, "tg.cvt.tf32.f32", 1, x[i]) : x[i];
     if (bits >= 32) return n;
-    if (bits == 8) return gpu_to_words(f, elem, n, x, words);
-    for (int i = 0; i < n; i += 2) words[i / 2] = pack_halves(f, elem, x + i);
-    return n / 2;
+    int each = 32 / bits;
+    for (int i = 0; i < n; i += each) words[i / each] = pack_word(f, elem, each, x + i);
+    return n / each;
 }
 
 /// Words of 32 bits with the elements of the tile whose first one stands at (row, column) in
