@@ -145,6 +145,7 @@ static const struct {
     {D_PARAM_ELEM, TG_ERROR_ARGUMENT},    {D_PARAM_RANK, TG_ERROR_ARGUMENT},
     {D_PACK_AXES, TG_ERROR_ARGUMENT},     {D_ABSENT_TENSOR, TG_ERROR_ARGUMENT},
     {D_REQUIRE_FALSE, TG_ERROR_CONTRACT}, {D_WHERE, TG_ERROR_CONTRACT},
+    {D_RUN_FAILED, TG_ERROR_UNSUPPORTED},
 };
 
 tg_status messages_status(const Ctx *ctx, CtxStatus status) {

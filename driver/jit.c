@@ -113,7 +113,7 @@ static bool is_simulated(const char *target) {
 
 /// What the code is to run on: that of the module's options, else where the tensors are. False,
 /// with an answer, where that cannot be.
-static bool aim(Compilation *c, Request *r, char machine[16]) {
+static bool aim(Ctx *ctx, Compilation *c, Request *r, char machine[16]) {
     const tg_module *m = c->k->module;
     const char *level;
     tg_device_info device = {.size = sizeof device};
@@ -121,7 +121,8 @@ static bool aim(Compilation *c, Request *r, char machine[16]) {
     if (!c->capability) {
         r->target = m->target ? m->target : level_name();
         if (!r->target || backend_of(r->target, &level)) return true;
-        c->answer = (Answer){.status = TG_ERROR_ARGUMENT, .message = "there is no such target"};
+        c->answer = (Answer){.status = TG_ERROR_ARGUMENT,
+                             .message = ctx_format(ctx, "there is no target '%s'", r->target)};
         return false;
     }
     r->target = nvidia_target(c->capability, machine);
@@ -156,7 +157,7 @@ static void ask(Ctx *ctx, void *arg) {
                  .args = c->args,
                  .n_known = n_known,
                  .known = known};
-    if (!aim(c, &r, machine)) return;
+    if (!aim(ctx, c, &r, machine)) return;
     if (server_wanted() && !is_simulated(r.target))
         server_compile(ctx, &r, &c->answer);
     else
