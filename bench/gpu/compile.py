@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How long a kernel takes from its source to PTX, by each code generator, and on a GPU to its code.
+
+    bench/gpu/compile.py --tegula build/bin/tegula [--archs sm_90a] [--runs 9] [--target cuda]
+
+Prints the best and the median of fresh processes in ms: the front end with the choice of tile sizes,
+the passes, lowering to LLVM, the code generator, and (--target cuda) the rest until the kernel could
+be launched. No GPU is needed without --target.
+"""
+
+import argparse
+import re
+import statistics
+import subprocess
+import sys
+
+PRODUCT = ["--arg", "a=zeros(4096,4096):bf16", "--arg", "b=zeros(4096,4096):bf16"]
+ROWS = ["--arg", "x=zeros(8192,8192):bf16"]
+CASES = [("matmul", "matmul", PRODUCT), ("softmax", "softmax", ROWS)]
+LINE = re.compile(r"^ *([\d.]+) ms  (.*)$", re.M)
+
+
+def times(text):
+    """part -> ms, of what --time-passes prints."""
+    out = {"front end": 0.0, "passes": 0.0, "lowering": 0.0, "generator": 0.0, "code": 0.0}
+    for ms, what in LINE.findall(text):
+        known = {"front end": "front end", "code": "code", "device code": "lowering"}
+        part = "generator" if what.startswith("device code, ") else known.get(what, "passes")
+        out[part] += float(ms)
+    out["to PTX"] = out["front end"] + out["passes"] + out["lowering"] + out["generator"]
+    return out
+
+
+def measure(o, file, kernel, arguments, arch, codegen):
+    """part -> (best, median) of several processes."""
+    words = ["emit", "--level", "ptx", "--target", arch]
+    if o.target:
+        words = ["run", "--quiet", "--target", o.target]
+    command = [o.tegula, *words, f"std/{file}.teg", "-k", kernel, *arguments]
+    command += ["--codegen", codegen, "--time-passes"]
+    runs = []
+    for _ in range(o.runs):
+        r = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if r.returncode:
+            sys.exit(f"{' '.join(command)}\n{r.stderr}")
+        runs.append(times(r.stderr))
+    return {k: (min(r[k] for r in runs), statistics.median(r[k] for r in runs)) for k in runs[0]}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--tegula", required=True)
+    p.add_argument("--archs", default="sm_90a")
+    p.add_argument("--codegens", default="nvptx,nvvm")
+    p.add_argument("--target", help="cuda: compile for and load on the GPU")
+    p.add_argument("--runs", type=int, default=9)
+    o = p.parse_args()
+    for arch in o.archs.split(","):
+        for codegen in o.codegens.split(","):
+            for case in CASES:
+                found = measure(o, *case, arch, codegen)
+                parts = ", ".join(f"{k} {a:.1f} ({b:.1f})" for k, (a, b) in found.items())
+                print(f"{case[1]} {o.target or arch} {codegen}: {parts}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
