@@ -7,7 +7,8 @@
     softmax(x, y)
 
 Kernels are compiled when they are called with arrays of a new kind. Calls release Python's lock, and
-may be made from any thread.
+may be made from any thread. Arrays of an NVIDIA GPU (PyTorch, CuPy, ...) make it a launch there, on
+the current stream of the library that made them; it does not wait for the GPU.
 """
 
 import ctypes
@@ -16,7 +17,17 @@ import threading
 import weakref
 
 from . import _library as c
-from ._arrays import bfloat16, float8_e4m3, float8_e5m2, int4, tensor, uint4
+from ._arrays import (
+    CUDA,
+    CUDA_MANAGED,
+    bfloat16,
+    current_stream,
+    float8_e4m3,
+    float8_e5m2,
+    int4,
+    tensor,
+    uint4,
+)
 from ._library import Error
 
 __version__ = "0.1.0"
@@ -26,12 +37,14 @@ __all__ = [
     "Kernel",
     "Module",
     "bfloat16",
+    "devices",
     "float8_e4m3",
     "float8_e5m2",
     "int4",
     "library_path",
     "load",
     "source",
+    "synchronize",
     "uint4",
     "version",
 ]
@@ -42,6 +55,35 @@ library_path = c.path
 def version():
     """That of the library: "0.1.0"."""
     return c.version().decode()
+
+
+# ---- GPUs ------------------------------------------------------------------------------------------
+
+
+def devices():
+    """The NVIDIA GPUs that the process can use: {name, capability, processors, ...} each."""
+    out = []
+    for i in range(c.device_count()):
+        info = c.DeviceInfo(size=ctypes.sizeof(c.DeviceInfo))
+        c.check(c.device_describe(i, ctypes.byref(info)))
+        values = {name: getattr(info, name) for name, _ in c.DeviceInfo._fields_[1:]}
+        out.append({**values, "name": info.name.decode("utf-8", "replace")})
+    return out
+
+
+def synchronize(device=0, stream=None):
+    """Waits for a stream (an integer, or an object of PyTorch or CuPy); raises what failed there."""
+    c.check(c.device_synchronize(device, _stream_number(stream)))
+
+
+def _stream_number(stream):
+    for name in ("cuda_stream", "ptr", "__cuda_stream__"):
+        if hasattr(stream, name):
+            stream = getattr(stream, name)
+            break
+    if callable(stream):
+        stream = stream()[1]  # (version, handle)
+    return int(stream) if stream is not None else None
 
 
 # ---- contexts --------------------------------------------------------------------------------------
@@ -185,7 +227,7 @@ class Kernel:
             )
         return values
 
-    def _run(self, function, args, named):
+    def _run(self, args, named, stream=None, prepare=False):
         values = self._ordered(args, named)
         given = (c.Arg * max(len(values), 1))()
         held = []
@@ -198,14 +240,26 @@ class Kernel:
                 continue  # the library says whether that is allowed
             held.append(tensor(p.name, value, p.written))
             given[i].value.tensor = ctypes.addressof(held[-1].tensor)
-        c.check(function(self._handle, given, len(values)))
+            device = held[-1].tensor.device
+            if stream is None and device.device_type in (CUDA, CUDA_MANAGED):
+                stream = current_stream(value, device.device_id)
+        if prepare:
+            c.check(c.prepare(self._handle, given, len(values)))
+        else:
+            c.check(c.launch_on(self._handle, given, len(values), stream))
 
     def __call__(self, *args, **named):
-        self._run(c.launch, args, named)
+        self._run(args, named)
+
+    def on(self, stream):
+        """The kernel on another stream than the current one: kernel.on(stream)(x, y). A stream is
+        one of PyTorch or CuPy, or an integer."""
+        number = _stream_number(stream)
+        return lambda *args, **named: self._run(args, named, stream=number or 0)
 
     def prepare(self, *args, **named):
         """Compiles what such a call needs, without running it."""
-        self._run(c.prepare, args, named)
+        self._run(args, named, prepare=True)
 
 
 class Module:
@@ -242,7 +296,7 @@ class Module:
         return f"<tegula module {self.name}: {', '.join(self.kernels)}>"
 
 
-def _options(paths, settings, check, debug):
+def _options(paths, settings, check, debug, target, codegen):
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     joined = ":".join(os.fspath(p) for p in paths) if paths else None
@@ -254,25 +308,38 @@ def _options(paths, settings, check, debug):
         settings.encode() if settings else None,
         bool(check),
         bool(debug),
+        target.encode() if target else None,
+        codegen.encode() if codegen else None,
     )
 
 
-def load(path, paths=None, settings=None, check=False, debug=False):
+def load(path, paths=None, settings=None, check=False, debug=False, target=None, codegen=None):
     """The module of a file; "std/NAME.teg" is one of the library.
 
     paths: folders in which imports are looked for, after the file's own. settings: tune values to
-    pin, {"BM": 64}. check: indices, asserts and divisions are checked at each launch.
+    pin, {"BM": 64}. check: indices, asserts and divisions are checked at each launch. target:
+    "sim:sm_90a" runs on a simulated GPU; without, code is for where the arrays are. codegen: of
+    NVIDIA code, "nvvm", "nvptx" or "auto".
     """
-    options = _options(paths, settings, check, debug)
+    options = _options(paths, settings, check, debug, target, codegen)
     handle = ctypes.c_void_p()
     name = os.fspath(path)
     c.check(c.module_from_file(os.fsencode(name), ctypes.byref(options), ctypes.byref(handle)))
     return Module(handle.value, name)
 
 
-def source(text, name="<source>", paths=None, settings=None, check=False, debug=False):
+def source(
+    text,
+    name="<source>",
+    paths=None,
+    settings=None,
+    check=False,
+    debug=False,
+    target=None,
+    codegen=None,
+):
     """The module of a source text; name stands in messages."""
-    options = _options(paths, settings, check, debug)
+    options = _options(paths, settings, check, debug, target, codegen)
     handle = ctypes.c_void_p()
     data = text.encode() if isinstance(text, str) else bytes(text)
     c.check(

@@ -2,6 +2,7 @@
 """Arrays as DLTensors, without a copy: by NumPy's array interface or by DLPack."""
 
 import ctypes
+import sys
 
 from . import _library as c
 
@@ -102,9 +103,27 @@ def _from_interface(name, array, interface, written):
     return held
 
 
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+
+
+def current_stream(array, device):
+    """The stream on which the library that made the array works now, as an integer; 0 is the
+    default one."""
+    while isinstance(array, As):
+        array = array.array
+    library = type(array).__module__.partition(".")[0]
+    if library == "torch":
+        return sys.modules["torch"].cuda.current_stream(device).cuda_stream
+    if library == "cupy":
+        return sys.modules["cupy"].cuda.get_current_stream(device).ptr
+    return 0
+
+
 def _from_dlpack(name, array):
-    """The capsule stays the producer's: it is not consumed, and frees itself after the launch."""
-    capsule = array.__dlpack__()
+    """The capsule stays the producer's: it is not consumed, and frees itself after the launch. On a
+    GPU the producer need not wait for anything: the launch goes to the stream that it works on."""
+    kind = array.__dlpack_device__()[0] if hasattr(array, "__dlpack_device__") else CPU
+    capsule = array.__dlpack__(stream=-1) if kind in (CUDA, CUDA_MANAGED) else array.__dlpack__()
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     pointer = get(capsule, b"dltensor")
@@ -144,6 +163,7 @@ def _reinterpret(name, view, written):
         shape, strides = _nibbles(name, shape, strides, view.last)
     again = _make(t.data, view.code, view.bits, shape, strides)
     again.tensor.byte_offset = t.byte_offset
+    again.tensor.device = t.device
     again.keep += (held,)
     return again
 

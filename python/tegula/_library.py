@@ -8,7 +8,7 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, 
 from ctypes import c_int8, c_uint16, c_uint32, c_uint64, c_void_p
 
 MAX_RANK = 8
-ABI = 1
+ABI = 2
 
 # Kinds and flags of parameters, runtime/abi.h.
 TENSOR, SCALAR, CONST = range(3)
@@ -64,6 +64,20 @@ class ModuleOptions(ctypes.Structure):
         ("settings", c_char_p),
         ("check", c_int),
         ("debug", c_int),
+        ("target", c_char_p),
+        ("codegen", c_char_p),
+    ]
+
+
+class DeviceInfo(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", c_char_p),
+        ("capability", c_int),
+        ("processors", c_int),
+        ("l2_bytes", c_int),
+        ("shared_bytes", c_int),
+        ("driver", c_int),
     ]
 
 
@@ -165,6 +179,10 @@ context_destroy = _declare("tg_context_destroy", None, c_void_p)
 context_use = _declare("tg_context_use", c_void_p, c_void_p)
 context_threads = _declare("tg_context_threads", c_int, c_void_p)
 launch = _declare("tg_launch", c_int, KernelPointer, POINTER(Arg), c_int)
+launch_on = _declare("tg_launch_on", c_int, KernelPointer, POINTER(Arg), c_int, c_void_p)
+device_count = _declare("tg_device_count", c_int)
+device_describe = _declare("tg_device_describe", c_int, c_int, POINTER(DeviceInfo))
+device_synchronize = _declare("tg_device_synchronize", c_int, c_int, c_void_p)
 prepare = _declare("tg_prepare", c_int, KernelPointer, POINTER(Arg), c_int)
 module_from_source = _declare(
     "tg_module_from_source",

@@ -4,6 +4,7 @@
 Environment: PYTHONPATH (python/), TEGULA_LIBRARY. Usage: python_test.py [unittest's arguments].
 """
 
+import ctypes
 import gc
 import os
 import pathlib
@@ -162,6 +163,77 @@ class Arrays(unittest.TestCase):
             self.m.scale(Other(x.T), Other(y), 2)
         np.testing.assert_array_equal(y, 2 * x.T)
         gc.collect()
+
+
+class OnGpu:
+    """An array that says it is on a GPU; its memory is the host's, as the fake driver's is."""
+
+    def __init__(self, array, device):
+        self.array, self.device = array, device
+
+    def __dlpack_device__(self):
+        return 2, self.device
+
+    def __dlpack__(self, stream=None):
+        assert stream == -1
+        capsule = self.array.__dlpack__()
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        head = ctypes.cast(get(capsule, b"dltensor"), ctypes.POINTER(ctypes.c_int32))
+        head[2], head[3] = 2, self.device  # behind the data pointer
+        return capsule
+
+
+class Stream:
+    """A stream object as PyTorch's."""
+
+    def __init__(self, value):
+        self.cuda_stream = value
+
+
+class Gpus(unittest.TestCase):
+    """Against a driver that checks what it is asked for and runs nothing, and on the simulator."""
+
+    def setUp(self):
+        path = os.environ.get("TG_CUDA_LIBRARY")
+        if not path:
+            self.skipTest("needs the fake driver")
+        self.fake = ctypes.CDLL(path)
+        self.fake.fake_stream.restype = ctypes.c_void_p
+        self.fake.fake_mistake.restype = ctypes.c_char_p
+
+    def launches(self):
+        return self.fake.fake_calls(b"cuLaunchKernel")
+
+    def test_devices(self):
+        gpus = tegula.devices()
+        self.assertEqual([g["name"] for g in gpus], ["Fake GPU 0", "Fake GPU 1"])
+        self.assertEqual([g["capability"] for g in gpus], [90, 80])
+        tegula.synchronize(1)
+        with self.assertRaisesRegex(tegula.Error, "there is no device 9"):
+            tegula.synchronize(9)
+
+    def test_launch(self):
+        m = tegula.source(SOURCE, "python.teg")
+        x, y = np.ones(100, "f4"), np.zeros(100, "f4")
+        before = self.launches()
+        m.scale(OnGpu(x, 0), OnGpu(y, 0), 2)
+        m.scale(OnGpu(x, 1), OnGpu(y, 1), 2)
+        m.scale.on(self.fake.fake_stream(1))(OnGpu(x, 1), OnGpu(y, 1), 2)
+        m.scale.on(Stream(self.fake.fake_stream(0)))(OnGpu(x, 0), OnGpu(y, 0), 2)
+        self.assertEqual(self.launches(), before + 4)
+        self.assertIsNone(self.fake.fake_mistake())
+        with self.assertRaisesRegex(tegula.Error, "must be on one device"):
+            m.scale(OnGpu(x, 0), y, 2)
+        bits = np.zeros(4, "u2")
+        m.scale(tegula.bfloat16(OnGpu(bits, 0)), tegula.bfloat16(OnGpu(bits.copy(), 0)), 2)
+
+    def test_simulated(self):
+        for target in ("sim:sm_80", "sim:sm_90a"):
+            m = tegula.source(SOURCE, "python.teg", target=target)
+            x, y = np.arange(1000, dtype="f4"), np.zeros(1000, "f4")
+            m.scale(x, y, 2)
+            np.testing.assert_array_equal(y, 2 * x)
 
 
 class Messages(unittest.TestCase):
