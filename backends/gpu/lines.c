@@ -139,44 +139,93 @@ static void in_order(const GpuLines *s, const Step *t, int64_t r, LLVMValueRef *
     }
 }
 
+/// Of a known function the order does not count.
 static void join_totals(const GpuLines *s, const Step *t, int64_t r, LLVMValueRef *joined) {
     LLVMValueRef a[GPU_TUPLE], b[GPU_TUPLE], *only = s->reverse ? b : a;
-    in_order(s, t, r, a, b);
-    lines_join(s, a, b, joined);
     LLVMValueRef both = has_upper(s, t, r);
+    if (s->monoid == OP_COUNT || both) {
+        in_order(s, t, r, a, b);
+    } else {
+        take(s, s->total, r, a);
+        take(s, t->partner, r, b);
+    }
+    lines_join(s, a, b, joined);
     for (int k = 0; k < s->n; k++) joined[k] = choose(s->f, both, joined[k], only[k]);
 }
 
-void lines_extend_prefix(GpuLines *s, int64_t r, LLVMValueRef c, LLVMValueRef *before) {
+/* ---- prefixes ------------------------------------------------------------------------------ */
+
+/// `before` stands before prefix r of p where c (i1, perhaps constant; NULL: always).
+static void extend(GpuLines *s, GpuPrefix *p, int64_t r, LLVMValueRef c, LLVMValueRef *before) {
     GpuFn *f = s->f;
-    LLVMValueRef prefix[GPU_TUPLE], joined[GPU_TUPLE], has = s->has ? s->has[r] : NULL;
+    LLVMValueRef prefix[GPU_TUPLE], joined[GPU_TUPLE], has = p->has ? p->has[r] : NULL;
     if (c && LLVMIsAConstantInt(c) && !LLVMConstIntGetZExtValue(c)) return;
-    take(s, s->prefix, r, prefix);
+    take(s, p->at, r, prefix);
     bool none = has && LLVMIsAConstantInt(has) && !LLVMConstIntGetZExtValue(has);
     if (!none) lines_join(s, before, prefix, joined);
     for (int k = 0; k < s->n; k++) {
         LLVMValueRef x = none ? before[k] : choose(f, has, joined[k], before[k]);
-        s->prefix[k][r] = choose(f, c, x, prefix[k]);
+        p->at[k][r] = choose(f, c, x, prefix[k]);
     }
-    if (has) s->has[r] = c ? LLVMBuildOr(f->g->b, has, c, "") : gpu_true(f);
+    if (has) p->has[r] = c ? LLVMBuildOr(f->g->b, has, c, "") : gpu_true(f);
+}
+
+void lines_extend_prefix(GpuLines *s, int64_t r, LLVMValueRef c, LLVMValueRef *before) {
+    if (!s->group)
+        extend(s, &s->inner, r, c, before);
+    else if (s->group[r] == r)
+        extend(s, &s->outer, r, c, before);
 }
 
 static void extend_prefixes(GpuLines *s, const Step *t) {
     const Gen *g = s->f->g;
     for (int64_t r = 0; r < s->registers; r++) {
         LLVMValueRef before[GPU_TUPLE], c = is_upper(s, t, r);
+        if (s->group && s->group[r] != r) continue;
         take(s, t->partner, r, before);
         if (s->reverse) c = gen_and(g, has_upper(s, t, r), LLVMBuildNot(g->b, c, ""));
         lines_extend_prefix(s, r, c, before);
     }
 }
 
+/// From here on what is before a block is kept once for all registers in it, and joined to their
+/// prefixes at the end.
+static void begin_outer(GpuLines *s) {
+    GpuFn *f = s->f;
+    size_t bytes = (size_t)s->registers * sizeof(LLVMValueRef);
+    bool shared = false;
+    for (int64_t r = 0; r < s->registers; r++) shared |= !is_first(s, r);
+    if (!shared) return;
+    s->group = ctx_copy(f->ctx, s->same, (size_t)s->registers * sizeof *s->group);
+    if (s->monoid == OP_COUNT) s->outer.has = ctx_alloc(f->ctx, bytes);
+    for (int k = 0; k < s->n; k++) s->outer.at[k] = ctx_alloc(f->ctx, bytes);
+    for (int64_t r = 0; r < s->registers; r++) {
+        if (s->outer.has) s->outer.has[r] = LLVMConstInt(f->g->i1, 0, false);
+        for (int k = 0; k < s->n; k++)
+            s->outer.at[k][r] = s->outer.has ? LLVMConstNull(gen_elem(f->g, elem_of(s, k)))
+                                             : gen_identity(f->g, s->monoid, elem_of(s, k));
+    }
+}
+
+LLVMValueRef **lines_prefixes(GpuLines *s) {
+    for (int64_t r = 0; s->group && r < s->registers; r++) {
+        int64_t first = s->group[r];
+        LLVMValueRef before[GPU_TUPLE], has = s->outer.has ? s->outer.has[first] : NULL;
+        take(s, s->outer.at, first, before);
+        extend(s, &s->inner, r, has, before);
+    }
+    return s->inner.at;
+}
+
+/* ---- steps in a warp, one by one ------------------------------------------------------------ */
+
 static void lines_step(GpuLines *s, int j) {
     GpuFn *f = s->f;
     Step t = {.x = s->plan.steps[j], .j = j};
     if (t.x.own_thread) t.upper = gpu_parity(f, t.x.own_thread);
     meet(s, &t);
-    if (s->prefix[0]) extend_prefixes(s, &t);
+    if (s->inner.at[0] && t.x.level != LEVEL_REG && !s->group) begin_outer(s);
+    if (s->inner.at[0]) extend_prefixes(s, &t);
     LLVMValueRef *next[GPU_TUPLE];
     for (int k = 0; k < s->n; k++) next[k] = ctx_array(f->ctx, LLVMValueRef, s->registers);
     for (int64_t r = 0; r < s->registers; r++) {

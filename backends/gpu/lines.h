@@ -8,6 +8,12 @@
 
 enum { GPU_TUPLE = 16 };
 
+/// What of a line is before a place: [value of the tuple][register].
+typedef struct GpuPrefix {
+    LLVMValueRef *at[GPU_TUPLE];
+    LLVMValueRef *has; // i1 of a register: anything is; NULL: in every one
+} GpuPrefix;
+
 /// Tuples of values that a region joins. Arrays of registers are [value of the tuple][register].
 typedef struct GpuLines {
     GpuFn *f;
@@ -19,11 +25,12 @@ typedef struct GpuLines {
     int64_t extent, registers;
     bool reverse;
     LayoutScan plan;
-    int near;                        // steps of the plan that stay in a warp
-    LLVMValueRef *total[GPU_TUPLE];  // of the block of 2^j elements around a register's element
-    LLVMValueRef *prefix[GPU_TUPLE]; // of those of them up to the element, or before it
-    LLVMValueRef *has;               // i1: there is a prefix; NULL: in every register
-    int64_t *same;                   // the first register of the same block
+    int near;                       // steps of the plan that stay in a warp
+    LLVMValueRef *total[GPU_TUPLE]; // of the block of 2^j elements around a register's element
+    // Of scans: what is before an element (or up to it) in its block, and before the block.
+    GpuPrefix inner, outer;
+    int64_t *group; // the register that has the outer prefix; NULL: there is none yet
+    int64_t *same;  // the first register of the same block
     // After lines_finish: parts of lines, each of 2^near elements.
     int64_t parts, lines;
     int64_t *line; // of each register: its line, a register of the layout without the axis
@@ -35,6 +42,8 @@ GpuLines *lines_begin(GpuFn *f, const Op *op, int n);
 void lines_join(const GpuLines *s, LLVMValueRef *const a, LLVMValueRef *const b, LLVMValueRef *out);
 /// Puts `before` before the prefix of register r where c (i1, perhaps constant).
 void lines_extend_prefix(GpuLines *s, int64_t r, LLVMValueRef c, LLVMValueRef *before);
+/// All prefixes joined to one.
+LLVMValueRef **lines_prefixes(GpuLines *s);
 /// Joins blocks up to 2^near elements, then brings all parts of the own lines to each thread.
 void lines_finish(GpuLines *s);
 /// reg of `kept`, the layout with extent 1 along the axis, for each register of l.

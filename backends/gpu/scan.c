@@ -107,11 +107,12 @@ static void add_initial(GpuLines *s) {
 static void begin_prefixes(Scan *c) {
     GpuLines *s = c->s;
     for (int k = 0; k < s->n; k++)
-        s->prefix[k] =
+        s->inner.at[k] =
             ctx_copy(s->f->ctx, s->total[k], (size_t)s->registers * sizeof(LLVMValueRef));
     if (!c->exclusive) return;
-    s->has = ctx_array(s->f->ctx, LLVMValueRef, s->registers);
-    for (int64_t r = 0; r < s->registers; r++) s->has[r] = LLVMConstInt(s->f->g->i1, 0, false);
+    s->inner.has = ctx_array(s->f->ctx, LLVMValueRef, s->registers);
+    for (int64_t r = 0; r < s->registers; r++)
+        s->inner.has[r] = LLVMConstInt(s->f->g->i1, 0, false);
 }
 
 void gpu_lower_scan(GpuFn *f, Op *op) {
@@ -125,5 +126,6 @@ void gpu_lower_scan(GpuFn *f, Op *op) {
             lines_extend_prefix(c.s, r, c.own[r]->has, c.own[r]->before);
     }
     if (c.exclusive) add_initial(c.s);
-    for (int k = 0; k < c.s->n; k++) gpu_set_block(f, result(op, k), c.s->prefix[k]);
+    LLVMValueRef **prefix = lines_prefixes(c.s);
+    for (int k = 0; k < c.s->n; k++) gpu_set_block(f, result(op, k), prefix[k]);
 }
