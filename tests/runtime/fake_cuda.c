@@ -22,6 +22,7 @@ struct cu_stream_ {
     int device;
     unsigned long long id, capture; // capture 0: none
     struct cu_graph_ *graph;
+    struct cu_stream_ *next; // of those that tests made, which last
 };
 typedef struct Kernel {
     char name[64];
@@ -196,7 +197,7 @@ cu_result cuInit(unsigned flags) {
         capabilities[n_devices] = (int)strtol(s, (char **)(uintptr_t)&s, 10);
         contexts[n_devices].device = n_devices;
         default_streams[n_devices] =
-            (struct cu_stream_){n_devices, (unsigned)n_devices + 1, 0, NULL};
+            (struct cu_stream_){.device = n_devices, .id = (unsigned)n_devices + 1};
         n_devices++;
     }
     return n_devices ? 0 : 100;
@@ -419,7 +420,7 @@ cu_result cuStreamCreate(cu_stream *stream, unsigned flags) {
     CALLED();
     (void)flags;
     *stream = calloc(1, sizeof **stream);
-    **stream = (struct cu_stream_){here(__func__), ids++, 0, NULL};
+    **stream = (struct cu_stream_){.device = here(__func__), .id = ids++};
     return 0;
 }
 
@@ -441,11 +442,13 @@ cu_result cuStreamGetId(cu_stream stream, unsigned long long *id) {
 }
 
 void *fake_stream(int device) {
+    static cu_stream made;
     cu_stream s;
     stack[depth++] = &contexts[device];
     cuStreamCreate(&s, 0);
     depth--;
-    return s;
+    s->next = made;
+    return made = s;
 }
 
 /* ---- captures ------------------------------------------------------------------------------ */
