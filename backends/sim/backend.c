@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The simulator among the back ends: "sim:sm_90a" is a GPU whose memory is the host's.
+#include <stdlib.h>
 #include <time.h>
 
 #include "backends/backend.h"
@@ -107,6 +108,12 @@ static void release_made(void *thing) {
     if (!made->given) sim_image_free(made->image);
 }
 
+/// --check, or TG_SIM_CHECK, which leaves the code of the kernel as it is without.
+static bool wants_check(const CodeOptions *o) {
+    const char *all = getenv("TG_SIM_CHECK");
+    return o->check || (all && *all && *all != '0');
+}
+
 /// Positions are always kept: they are what failures name.
 static void compile(Ctx *ctx, void *arg) {
     const Job *job = arg;
@@ -126,7 +133,7 @@ static void compile(Ctx *ctx, void *arg) {
     job->out->image.functions = functions_of(ctx, code);
     Made *made = ctx_new(ctx, Made);
     ctx_defer(ctx, release_made, made);
-    made->image = sim_compile(g, o->level, o->check);
+    made->image = sim_compile(g, o->level, wants_check(o));
     describe_all(ctx, made->image, job->module, code);
     sim_image_fill(made->image, &job->out->image);
     made->given = true;

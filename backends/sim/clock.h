@@ -34,8 +34,9 @@ typedef struct Buffer {
     const char *base;
     int64_t bytes;
     bool initialised;
-    Cell *cells;
+    Cell **blocks; // of CELLS bytes each; NULL until one of them is accessed
 } Buffer;
+enum { CELLS = 4096 };
 
 /// What was ordered before the last release at an address of global memory.
 typedef struct Flag {

@@ -11,7 +11,7 @@
 static Buffer *add_buffer(Sim *sim, Shadow *s, const char *base, int64_t bytes, bool initialised) {
     Buffer *r = &s->buffers[s->n_buffers++];
     *r = (Buffer){.base = base, .bytes = bytes, .initialised = initialised};
-    r->cells = sim_alloc(sim, sizeof *r->cells * (size_t)bytes);
+    r->blocks = sim_alloc(sim, sizeof *r->blocks * (size_t)(bytes / CELLS + 1));
     return r;
 }
 
@@ -51,6 +51,17 @@ static void clocks_create(Sim *sim, Shadow *s) {
     s->store_actors = sim_alloc(sim, sizeof *s->store_actors * (size_t)sim->cluster);
 }
 
+static void free_buffers(Shadow *s) {
+    for (int i = 0; i < s->n_buffers; i++) {
+        Cell **blocks = s->buffers[i].blocks;
+        for (int64_t k = 0; blocks && k <= s->buffers[i].bytes / CELLS; k++) free(blocks[k]);
+        free(blocks);
+    }
+    free(s->buffers);
+    s->buffers = NULL;
+    s->n_buffers = 0;
+}
+
 // A machine that is used again has the same clocks; buffers are those of the launch.
 Shadow *shadow_create(Sim *sim, Shadow *old) {
     Shadow *s = old;
@@ -59,10 +70,7 @@ Shadow *shadow_create(Sim *sim, Shadow *old) {
         s->n_actors = sim->cluster * (sim->threads + CTA_ACTORS);
         clocks_create(sim, s);
     }
-    for (int i = 0; i < s->n_buffers; i++) free(s->buffers[i].cells);
-    free(s->buffers);
-    s->buffers = NULL;
-    s->n_buffers = 0;
+    free_buffers(s);
     flags_reset(s);
     buffers_create(sim, s);
     if (s->shared_bytes != sim->shared_bytes) {
@@ -81,7 +89,7 @@ static void free_clock(Clock c) {
 
 void shadow_destroy(Shadow *s) {
     if (!s) return;
-    for (int i = 0; i < s->n_buffers; i++) free(s->buffers[i].cells);
+    free_buffers(s);
     for (int i = 0; s->warps && i < s->n_warps; i++) free_clock(s->warps[i]);
     for (int i = 0; s->barriers && i < s->n_barriers; i++) free_clock(s->barriers[i]);
     for (int i = 0; s->mbarriers && i < s->n_mbarriers; i++) {
@@ -91,7 +99,6 @@ void shadow_destroy(Shadow *s) {
     free_clock(s->cluster[0]);
     free_clock(s->cluster[1]);
     flags_reset(s);
-    free(s->buffers);
     free(s->shared);
     free(s->warps);
     free(s->barriers);
@@ -305,19 +312,38 @@ static _Noreturn void outside(SimLane *lane, const SimSite *site, const char *p,
              (long long)nearest, which);
 }
 
+static Cell *cell_of(Sim *sim, Buffer *b, int64_t offset) {
+    Cell **block = &b->blocks[offset / CELLS];
+    if (!*block) *block = sim_alloc(sim, sizeof **block * CELLS);
+    return &(*block)[offset % CELLS];
+}
+
+/// The word of an atomic on a byte or a half may end outside: those bytes stay as they are.
+static void clip_word(const Shadow *s, const char **p, int *bytes) {
+    for (int i = 0; i < s->n_buffers; i++) {
+        const char *low = s->buffers[i].base, *high = low + s->buffers[i].bytes, *end = *p + *bytes;
+        if (end <= low || high <= *p) continue;
+        if (*p < low) *p = low;
+        *bytes = (int)((end > high ? high : end) - *p);
+        return;
+    }
+}
+
 void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes, int kind,
                    int actor, uint32_t epoch) {
     Sim *sim = lane->sim;
     Shadow *s = sim->shadow;
     if (!s || !s->n_buffers) return;
-    Buffer *r = buffer_of(s, p, bytes);
-    if (!r) outside(lane, site, p, bytes);
+    const char *first = p;
+    if (kind & ACCESS_ATOMIC && bytes == 4) clip_word(s, &first, &bytes);
+    Buffer *r = buffer_of(s, first, bytes);
+    if (!r) outside(lane, site, first, bytes);
     Look a = {.sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor, .buffer = r};
     a.epoch = epoch;
-    a.first = (const char *)p - r->base;
+    a.first = first - r->base;
     for (int i = 0; i < bytes; i++) {
         a.offset = a.first + i;
-        access_byte(&a, &r->cells[a.offset]);
+        access_byte(&a, cell_of(sim, r, a.offset));
     }
 }
 
