@@ -80,6 +80,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(CSE),
     RUN(LICM),
     RUN(OUTLINE),
+    RUN(MASKS),
     // The matrix instructions fix the layouts of their operands, these those of the rest.
     RUN(SELECT),
     RUN(CANONICALIZE),

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// masks: masks that cut off nothing in most iterations are asked for as a whole first.
+//
+//   %c = lt iota, %n; %y = select %c, %x, -inf       (%n the same in all lanes)
+//   -> %y = if %n >= 128 { yield %x } { %c = ...; %y = select %c, %x, -inf; yield }
+//
+// The lanes of a mask are bounded by scalars: an iota by 0 and its last number, a sum by the sums
+// of bounds. Where even the worst lane passes, none has to be looked at. Tiles inside a sequence,
+// and those off the diagonal of a causal one, are of this kind.
+#include "passes/gpu/gpu.h"
+
+#include "passes/passes.h"
+#include "passes/util.h"
+
+enum { MAX_DEPTH = 24, LEAST_LANES = 2048 };
+
+/// Scalars between which all lanes of an i64 block are.
+typedef struct Span {
+    Value *lo, *hi;
+} Span;
+
+static bool is_renaming(const Op *op) {
+    switch (op->code) {
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_PERMUTE:
+    case OP_CONVERT: return true;
+    default: return false;
+    }
+}
+
+/// The scalar in i64. Of those in i32 the pass `narrow` has cut its own so that sums do not wrap.
+static Value *wide_scalar(Builder *b, Value *v) {
+    if (v->type->elem == EL_I64) return v;
+    const Op *cast = def_of(v, OP_CAST);
+    bool cut = cast && def_of(operand(cast, 0), OP_MAX);
+    return cut || const_of(v) ? build_cast(b, v, EL_I64) : NULL;
+}
+
+/// Builds at b the bounds of v. False: nothing is known.
+static bool span_of(Builder *b, Value *v, int depth, Span *out) {
+    const Type *t = v->type;
+    Span x, y;
+    if ((t->elem != EL_I64 && t->elem != EL_I32) || !depth) return false;
+    if (ty_is_scalar(t)) {
+        Value *s = wide_scalar(b, v);
+        *out = (Span){s, s};
+        return s != NULL;
+    }
+    const Op *op = v->def;
+    if (!op) return false;
+    if (op->code == OP_IOTA) {
+        *out = (Span){build_index(b, 0), build_index(b, t->extents[0] - 1)};
+        return true;
+    }
+    int64_t c;
+    if (const_int(v, &c)) {
+        *out = (Span){build_index(b, c), build_index(b, c)};
+        return true;
+    }
+    if (is_renaming(op)) return span_of(b, operand(op, 0), depth - 1, out);
+    bool sum = op->code == OP_ADD || op->code == OP_SUB;
+    if (!sum || !span_of(b, operand(op, 0), depth - 1, &x) ||
+        !span_of(b, operand(op, 1), depth - 1, &y))
+        return false;
+    bool add = op->code == OP_ADD;
+    *out = (Span){add ? ix_add(b, x.lo, y.lo) : ix_sub(b, x.lo, y.hi),
+                  add ? ix_add(b, x.hi, y.hi) : ix_sub(b, x.hi, y.lo)};
+    return true;
+}
+
+/// A scalar that, where true, says that all lanes of the mask are; NULL: nothing is known.
+static Value *all_lanes(Builder *b, Value *mask, int depth) {
+    const Op *op = mask->def;
+    Span x, y;
+    if (!op || !depth) return NULL;
+    if (is_renaming(op)) {
+        if (ty_is_scalar(operand(op, 0)->type)) return operand(op, 0);
+        return all_lanes(b, operand(op, 0), depth - 1);
+    }
+    if (op->code == OP_AND) {
+        Value *p = all_lanes(b, operand(op, 0), depth - 1);
+        Value *q = p ? all_lanes(b, operand(op, 1), depth - 1) : NULL;
+        return q ? build_binary(b, OP_AND, p, q) : NULL;
+    }
+    bool less = op->code == OP_LT || op->code == OP_LE;
+    if (!less && op->code != OP_GT && op->code != OP_GE) return NULL;
+    if (!span_of(b, operand(op, 0), depth, &x) || !span_of(b, operand(op, 1), depth, &y))
+        return NULL;
+    return build_binary(b, op->code, less ? x.hi : x.lo, less ? y.lo : y.hi);
+}
+
+/// Computes the mask again at b: what all_lanes looked through, and blocks that it rests on.
+static Value *again(Builder *b, Value *v, PtrMap *map) {
+    Value *copy = map_get(map, v);
+    if (copy || ty_is_scalar(v->type) || !v->def || !op_has(v->def, PURE)) return copy ? copy : v;
+    for (int i = 0; i < v->def->n_operands; i++) again(b, operand(v->def, i), map);
+    op_clone(b, v->def, map);
+    return map_get(map, v);
+}
+
+static bool in_loop(const Op *op) {
+    return op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE);
+}
+
+/// The select, and the mask where nobody else has it, move into the branch that needs them.
+static void ask_first(Op *op, void *arg) {
+    Ir *ir = arg;
+    if (op->code != OP_SELECT || !in_loop(op)) return;
+    const Type *type = result(op, 0)->type;
+    Value *mask = operand(op, 0);
+    if (!type->rank || ty_count(type) < LEAST_LANES || !mask->def) return;
+    Builder b = build_before(ir, op);
+    Value *all = all_lanes(&b, mask, MAX_DEPTH);
+    if (!all || all->def == NULL || const_of(all)) return;
+    Op *branch = build_op(&b, OP_IF, 1, &all, 1, &type, 2);
+    Builder yes = build_at_end(ir, branch->regions[0], op->loc);
+    Builder no = build_at_end(ir, branch->regions[1], op->loc);
+    Value *x = operand(op, 1);
+    build_yield(&yes, 1, &x);
+    PtrMap map = {0};
+    Value *y = build_select(&no, again(&no, mask, &map), x, operand(op, 2));
+    build_yield(&no, 1, &y);
+    value_replace(result(op, 0), result(branch, 0));
+    op_erase(op);
+}
+
+void pass_masks(PassEnv *env, Op *module) {
+    if (!env->gpu) return;
+    for_each_op(op, module->regions[0]) {
+        if (op->code == OP_DEVICE) op_walk_post(op, ask_first, env->ir);
+    }
+    pass_dce(env, module);
+}
