@@ -79,11 +79,19 @@ static LLVMValueRef sign_bits(const Gen *g, const PairWay *w, LLVMValueRef *a) {
                            : LLVMBuildAnd(g->b, a[0], int_of(g->i32, 0x7fff7fffu), "");
 }
 
+/// Bits as two halves; of constants a constant, not an expression.
+static LLVMValueRef halves_of(const Gen *g, LLVMValueRef bits) {
+    LLVMValueRef x[2];
+    if (!LLVMIsAConstantInt(bits))
+        return LLVMBuildBitCast(g->b, bits, LLVMVectorType(g->f16, 2), "");
+    part(g, bits, g->f16, x);
+    return LLVMConstVector(x, 2);
+}
+
 static LLVMValueRef halves(const Gen *g, const PairWay *w, LLVMValueRef *a) {
     LLVMTypeRef type = LLVMVectorType(g->f16, 2);
     LLVMValueRef x[3], v;
-    for (int i = 0; i < op_info[w->op].n_operands; i++)
-        x[i] = LLVMBuildBitCast(g->b, a[i], type, "");
+    for (int i = 0; i < op_info[w->op].n_operands; i++) x[i] = halves_of(g, a[i]);
     switch (w->op) {
     case OP_ADD: v = LLVMBuildFAdd(g->b, x[0], x[1], ""); break;
     case OP_SUB: v = LLVMBuildFSub(g->b, x[0], x[1], ""); break;
