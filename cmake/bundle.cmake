@@ -9,7 +9,7 @@ endmacro()
 run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE} -B ${build} -DCMAKE_BUILD_TYPE=Release
     -DCMAKE_C_COMPILER=${COMPILER} -DTEGULA_STATIC_LLVM=ON -DCMAKE_INSTALL_LIBDIR=lib)
 run(${CMAKE_COMMAND} --build ${build} --target tegula tegula-opt tegula_shared tegula_static
-    tegula_rt_shared tegula_rt_static)
+    tegula_rt_shared tegula_rt_static gpu_real)
 file(REMOVE_RECURSE ${root})
 run(${CMAKE_COMMAND} --install ${build} --prefix ${root} --strip)
 file(REMOVE ${root}/bin/tegula-opt) # a tool of those who work on the compiler
@@ -21,6 +21,7 @@ foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu examples)
         file(COPY ${SOURCE}/${tree} DESTINATION ${above} PATTERN "__pycache__" EXCLUDE)
     endif()
 endforeach()
+file(COPY ${build}/tests/runtime/gpu_real DESTINATION ${root}/tests/gpu)
 file(COPY ${SOURCE}/LICENSE ${SOURCE}/README.md DESTINATION ${root})
 
 # Nothing but the C library may be asked for.
