@@ -79,6 +79,10 @@ const Pass *const gpu_pipeline[] = {
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(LICM),
+    // While scalars show what they are.
+    RUN(NARROW),
+    RUN(CSE),
+    RUN(LICM),
     RUN(OUTLINE),
     RUN(MASKS),
     // The matrix instructions fix the layouts of their operands, these those of the rest.
