@@ -283,13 +283,8 @@ static LLVMValueRef find_whole(GpuAccess *p) {
     const Gen *g = p->f->g;
     const AccessDim *dim = &p->dims[p->vec_dim];
     int64_t vector = (int64_t)1 << p->vec_bits, n;
-    const Type *t = p->tensor->value->type;
-    // lo is a multiple as the base is; hi where count and extent are.
-    bool count =
-        dim->inside == 2 || gpu_divisor(sub_operand(p->op, &p->a, p->vec_dim, 1)) % vector == 0;
-    int64_t extent = t->extents[p->vec_dim];
-    bool end = dim->inside || (extent != DYNAMIC && extent % vector == 0);
-    if (!dim->hi || (count && end)) return NULL;
+    GpuLeaves leaves = {0};
+    if (!dim->hi || gpu_bounds_divide(p, p->f->assume_divides ? &leaves : NULL)) return NULL;
     if (const_value(dim->hi, &n) && n % vector == 0) return NULL;
     LLVMValueRef rest = LLVMBuildAnd(g->b, dim->hi, gpu_i32(p->f, vector - 1), "");
     return LLVMBuildICmp(g->b, LLVMIntEQ, rest, gpu_i32(p->f, 0), "");
@@ -309,7 +304,6 @@ static void find_vectors(GpuAccess *p) {
         p->vec_dim = d;
         memcpy(p->vec, x, (size_t)n * sizeof *x);
     }
-    if (p->vec_bits) p->whole = find_whole(p);
 }
 
 int64_t gpu_access_vector(const GpuAccess *p, int64_t first, int j) {
@@ -387,31 +381,40 @@ static const Type *block_type(const Op *op, const Access *a) {
     return a->value ? a->value->type : result(op, 0)->type;
 }
 
-GpuAccess *gpu_access(GpuFn *f, const Op *op) {
+static GpuAccess plan_access(GpuFn *f, const Op *op, const Layout *layout) {
+    GpuAccess p = {.f = f, .op = op, .a = access_of(op), .layout = layout};
+    const Attr *inside = op_attr(op, "inside");
+    p.tensor = gpu_tensor(f, p.a.tensor);
+    p.elem = p.tensor->value->type->elem;
+    p.unit = elem_info[p.elem].bits < 8 ? 1 : elem_bytes(p.elem);
+    for (int d = 0; d < p.a.n_subs; d++)
+        if (inside && d < inside->n) p.dims[d].inside = (int)inside->ints[d];
+    find_vectors(&p);
+    return p;
+}
+
+static const Layout *layout_of(const Op *op) {
     Access a = access_of(op);
-    return gpu_access_in(f, op, a.rank ? block_type(op, &a)->layout : NULL);
+    return a.rank ? block_type(op, &a)->layout : NULL;
+}
+
+GpuAccess gpu_access_plan(GpuFn *f, const Op *op) {
+    return plan_access(f, op, layout_of(op));
+}
+
+GpuAccess *gpu_access(GpuFn *f, const Op *op) {
+    return gpu_access_in(f, op, layout_of(op));
 }
 
 GpuAccess *gpu_access_in(GpuFn *f, const Op *op, const Layout *layout) {
-    GpuAccess *p = ctx_new(f->ctx, GpuAccess);
-    const Attr *inside = op_attr(op, "inside");
-    p->f = f;
-    p->op = op;
-    p->a = access_of(op);
-    p->tensor = gpu_tensor(f, p->a.tensor);
-    p->elem = p->tensor->value->type->elem;
-    p->layout = layout;
-    p->unit = elem_info[p->elem].bits < 8 ? 1 : elem_bytes(p->elem);
+    GpuAccess plan = plan_access(f, op, layout), *p = ctx_copy(f->ctx, &plan, sizeof plan);
     p->uniform = gen_i64(f->g, 0);
-    for (int d = 0; d < p->a.n_subs; d++) {
-        if (inside && d < inside->n) p->dims[d].inside = (int)inside->ints[d];
-        prepare_dim(p, d);
-    }
+    for (int d = 0; d < p->a.n_subs; d++) prepare_dim(p, d);
     if (p->a.mask && p->a.mask->type->rank)
         p->masks = gpu_spread(f, p->a.mask, p->layout, p->a.pick_at);
     else if (p->a.mask)
         p->live = gen_and(f->g, p->live, gpu_scalar(f, p->a.mask));
-    find_vectors(p);
+    if (p->vec_bits) p->whole = find_whole(p);
     if (p->layout) p->thread = thread_offset(p);
     if (elem_info[p->elem].bits < 8) return p;
     p->start = p->tensor->data;

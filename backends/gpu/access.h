@@ -45,6 +45,13 @@ typedef struct GpuAccess {
 
 /// Computes what all registers share, where the builder stands.
 GpuAccess *gpu_access(GpuFn *f, const Op *op);
+/// What is known of it without code: no values but the tensor's.
+GpuAccess gpu_access_plan(GpuFn *f, const Op *op);
+/// Values of the function's head that are all multiples of a vector.
+typedef VEC(LLVMValueRef) GpuLeaves;
+/// The bounds of the vectors' axis are multiples of a vector; if `leaves` (may be NULL) are, which
+/// it adds to.
+bool gpu_bounds_divide(GpuAccess *p, GpuLeaves *leaves);
 /// The same for a block in this layout (NULL: a scalar), whatever the op's types say.
 GpuAccess *gpu_access_in(GpuFn *f, const Op *op, const Layout *layout);
 int gpu_access_registers(const GpuAccess *p);

@@ -232,7 +232,7 @@ static bool may_come_early(GpuFn *f, const Op *op) {
     if (op->code != OP_LOAD || !result(op, 0)->type->rank || !is_whole_bytes(op)) return false;
     for (int i = 0; i < op->n_operands; i++)
         if (!map_get(&f->values, operand(op, i))) return false;
-    return !gpu_tensor(f, operand(op, 0))->written;
+    return true;
 }
 
 /// The loads after op that may come with it. Nothing with an effect stands between.
@@ -263,6 +263,7 @@ void gpu_lower_load(GpuFn *f, Op *op) {
     }
     int n = f->options->check ? 1 : find_group(f, op, group);
     group[0] = op;
+    for (int i = 1; i < n; i++) gpu_order_access(f, group[i]);
     for (int i = 0; i < n; i++) loads[i] = start_load(f, group[i]);
     run_loads(f, loads, n);
 }

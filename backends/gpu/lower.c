@@ -335,7 +335,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
                              .faults = has_faults(device, options)};
     declare(f);
     begin(f);
-    gpu_region(f, device->regions[0]);
+    gpu_versions(f);
     LLVMBuildRetVoid(g->b);
     f->kernel->shared_bytes = f->shared_bytes;
 }

@@ -57,8 +57,9 @@ typedef struct GpuFn {
     GpuOrder *order;                    // of each class
     int64_t shared_fixed, shared_bytes; // where temporaries start; how much is used in all
     VEC(GpuStretch) stretches;
-    bool any_stretch; // all of the temporary region may be in use
-    int uses;         // of temporary shared memory so far
+    bool any_stretch;    // all of the temporary region may be in use
+    int uses;            // of temporary shared memory so far
+    bool assume_divides; // in the version for bounds that are multiples of vectors (versions.c)
 } GpuFn;
 
 /* ---- values (lower.c) ---------------------------------------------------------------------- */
@@ -83,6 +84,8 @@ LLVMTypeRef gpu_type(GpuFn *f, const Value *v); // of a register
 
 /// Lowers the ops of a region but its terminator.
 void gpu_region(GpuFn *f, const Region *r);
+/// Lowers the body of the device, once or twice (versions.c).
+void gpu_versions(GpuFn *f);
 /// Lowers a region on scalars (of reduce, scan) with args for its arguments; yields receives what
 /// it yields. May be called any number of times.
 void gpu_apply(GpuFn *f, const Region *r, LLVMValueRef *args, LLVMValueRef *yields);

@@ -231,9 +231,12 @@ static void loop_block(Ctx *ctx, Random *random, const char *what) {
 /// masked, too.
 static void window_access(Ctx *ctx, Random *random, const char *what) {
     const Layout *l = random_layout(ctx, random, warps_shape(random));
+    bool vectors = random_below(random, 2);
+    if (vectors) l = layout_for(ctx, random, l->rank, l->extents, l->bits[LEVEL_WARP]);
     Elem elem = any_elem(random);
     GpuRun r;
     gpu_run_begin(&r, ctx, warps_of(l));
+    if (vectors) r.align = 16;
     gpu_run_param(&r, elem, l, GPU_ANY);
     gpu_run_param(&r, elem, l, GPU_ANY);
     const char *pad = elem == EL_BOOL ? "true" : elem_is(elem, EC_FLOAT) ? "1.5" : "7";

@@ -87,7 +87,8 @@ static void add_params(Ir *ir, GpuRun *r, Text *out) {
     for (int i = 0; i < r->n; i++) {
         const Type *t = &r->params[i];
         text_add(out, ", %%p%d: ", i);
-        ir_print_type(out, ty_tensor(ir, t->elem, t->rank, t->extents, t->strides));
+        const Type *type = ty_tensor(ir, t->elem, t->rank, t->extents, t->strides);
+        ir_print_type(out, ty_aligned(ir, type, r->align));
     }
 }
 

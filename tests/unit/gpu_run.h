@@ -24,6 +24,7 @@ typedef struct GpuRun {
     Type params[GPU_RUN_PARAMS];
     GpuData data[GPU_RUN_PARAMS];
     const char *target;
+    int align; // of the tensors' types
     bool check;
     // After gpu_run, where the device records faults: tg_faults and its words.
     uint64_t *faults;
