@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every run test on a GPU, by both code generators, and the library's kernels under the sanitizer.
 
-    tests/gpu/check.py --root BUNDLE --out DIR [--budget 480] [--stages smoke,run,sanitize]
+    tests/gpu/check.py --root BUNDLE --out DIR [--budget 480] [--stages smoke,host,run,sanitize]
 
 The case files are cut into parts that run side by side; one that crashes or hangs stops no other. When
 the budget is spent what runs is ended and what is left is listed. DIR gets summary.md, summary.json
@@ -55,7 +55,7 @@ def options():
     p.add_argument("--out", required=True)
     p.add_argument("--target", default="cuda")
     p.add_argument("--codegens", default="nvptx,nvvm", help="code generators, with commas")
-    p.add_argument("--stages", default="smoke,run,sanitize")
+    p.add_argument("--stages", default="smoke,host,run,sanitize")
     p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--budget", type=float, default=480, help="seconds for everything")
     p.add_argument("--limit", type=float, default=20, help="seconds for one run")
@@ -141,6 +141,19 @@ def smoke_jobs(o):
             yield Job(
                 "smoke", f"smoke-{codegen}-{file.stem}", command, {"TG_CODEGEN": codegen}, 120
             )
+
+
+def host_jobs(o):
+    """What the host does before the GPU can start: compiling, and a warm launch."""
+    bench = o.root / "bench/gpu"
+    compiling = [sys.executable, str(bench / "compile.py"), "--tegula", str(o.tegula), "--target"]
+    yield Job("host", "host-compile", [*compiling, o.target, "--runs", "5"], {}, 120)
+    program = pathlib.Path(o.logs, "launch")
+    build = (
+        f"cc -O2 {bench}/launch.c -I {o.root}/include -L {o.root}/lib -ltegula -ldl -o {program}"
+    )
+    run = f"LD_LIBRARY_PATH={o.root}/lib {program}"
+    yield Job("host", "host-launch", ["sh", "-c", f"{build} && {run}"], {}, 60)
 
 
 # ---- running them --------------------------------------------------------------------------------
@@ -251,6 +264,10 @@ def summary(o, jobs, seconds):
         lines.append(
             f"\n{tool}: {errors} errors" + (f" in {', '.join(where[:8])}" if where else "")
         )
+    for j in groups.get("host", []):
+        path = pathlib.Path(o.logs, j.name + ".log")
+        said = path.read_text(errors="replace").strip().split("\n")[1:] if path.exists() else []
+        lines += ["", f"{j.name}: {j.state}"] + said[-8:]
     failures = [f"- {j.group}: {f}" for j in jobs for f in j.failures]
     lines += ["", f"{len(failures)} failures"] + failures[:60]
     return "\n".join(lines) + "\n"
@@ -279,6 +296,9 @@ def stages(o, deadline):
         done += run_all(o, list(smoke_jobs(o)), deadline)
         if not any(j.passed for j in done):
             return done
+    if "host" in wanted:
+        alone = argparse.Namespace(**{**vars(o), "jobs": 1})
+        done += run_all(alone, list(host_jobs(o)), deadline)
     if "run" in wanted:
         # The sanitizer gets a third of the time.
         until = deadline - (o.budget / 3 if "sanitize" in wanted and o.sanitizer else 0)
