@@ -23,11 +23,19 @@ LINE = re.compile(r"^ *([\d.]+) ms  (.*)$", re.M)
 
 def times(text):
     """part -> ms, of what --time-passes prints."""
-    out = {"front end": 0.0, "passes": 0.0, "lowering": 0.0, "generator": 0.0, "code": 0.0}
+    out = {
+        "front end": 0.0,
+        "passes": 0.0,
+        "lowering": 0.0,
+        "generator": 0.0,
+        "linking": 0.0,
+        "code": 0.0,
+    }
     for ms, what in LINE.findall(text):
         known = {"front end": "front end", "code": "code", "device code": "lowering"}
-        part = "generator" if what.startswith("device code, ") else known.get(what, "passes")
-        out[part] += float(ms)
+        known |= {"device code, nvptx": "generator", "device code, libNVVM": "generator"}
+        other = "linking" if what.startswith("device code") else "passes"
+        out[known.get(what, other)] += float(ms)
     out["to PTX"] = out["front end"] + out["passes"] + out["lowering"] + out["generator"]
     return out
 
