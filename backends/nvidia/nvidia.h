@@ -45,6 +45,9 @@ const char *nvvm_write(Ctx *ctx, LLVMModuleRef module, const NvArch *arch);
 
 /// PTX of the expanded module by LLVM, in the arena; changes the module.
 const char *nvptx_emit(Gen *g, const NvArch *arch);
+/// Halves of words are joined by one instruction, where LLVM would take three (pack.c). LLVM's
+/// instruction combining must have run.
+void nvptx_pack(Gen *g);
 
 /* ---- nvvm.c, ptxas.c ----------------------------------------------------------------------- */
 

@@ -76,9 +76,10 @@ static void mark_kernel(const Gen *g, LLVMValueRef fn) {
 }
 
 // Short on purpose: ptxas optimises once more and is where the time goes. No pass here copies the
-// body of a loop, and code generation reduces the strength of addresses itself.
-static const char pipeline[] = "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
-                               "loop-mssa(licm),early-cse<memssa>)";
+// body of a loop, and code generation reduces the strength of addresses itself. Addresses are not
+// hoisted out of loops: ptxas does that where it has registers left, and does not undo it.
+static const char pipeline[] =
+    "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,early-cse<memssa>)";
 
 static void optimize(Gen *g, LLVMTargetMachineRef machine) {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
@@ -98,6 +99,7 @@ const char *nvptx_emit(Gen *g, const NvArch *arch) {
     module_target(g, machine);
     module_verify(g);
     optimize(g, machine);
+    nvptx_pack(g);
     LLVMMemoryBufferRef buffer = NULL;
     char *error = NULL;
     bool failed =
