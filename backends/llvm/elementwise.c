@@ -151,14 +151,18 @@ static LLVMValueRef remainder_(const Gen *g, const Way *w, Elem elem, const LLVM
     return LLVMBuildSub(g->b, a[0], LLVMBuildMul(g->b, q, safe, ""), "");
 }
 
-/// A shift by a number that is no bit number gives 0, or the sign.
+/// A shift by a number that is no bit number gives 0, or the sign. (LLVM 22's NVPTX takes the
+/// pattern of a number that was limited by `select` for one instruction, and that reads the number's
+/// low 32 bits alone: hence the mask.)
 static LLVMValueRef shift(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef width = int_like(a[1], (uint64_t)elem_info[elem].bits);
-    LLVMValueRef ok = LLVMBuildICmp(g->b, LLVMIntULT, a[1], width, "");
     LLVMValueRef most = int_like(a[1], (uint64_t)elem_info[elem].bits - 1);
-    LLVMValueRef by = LLVMBuildSelect(g->b, ok, a[1], most, "");
+    LLVMValueRef ok = LLVMBuildICmp(g->b, LLVMIntULT, a[1], width, "");
+    if (w->code == LLVMAShr)
+        return LLVMBuildAShr(g->b, a[0], LLVMBuildSelect(g->b, ok, a[1], most, ""), "");
+    LLVMValueRef by = LLVMBuildAnd(g->b, a[1], most, "");
     LLVMValueRef v = LLVMBuildBinOp(g->b, (LLVMOpcode)w->code, a[0], by, "");
-    return w->code == LLVMAShr ? v : LLVMBuildSelect(g->b, ok, v, zero_like(v), "");
+    return LLVMBuildSelect(g->b, ok, v, zero_like(v), "");
 }
 
 static LLVMValueRef multiply_high(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
