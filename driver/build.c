@@ -99,6 +99,7 @@ static Code *build_device(Build *b, const CodeOptions *options, bool load) {
     DeviceCode device;
     CodeOptions host = *options;
     host.level = NULL;
+    host.notes = NULL;
     host.texts = options->texts & TEXT_OBJECT;
     Code **code = ctx_new(b->ctx, Code *);
     ctx_defer(b->ctx, release_code, code);

@@ -106,6 +106,34 @@ static void link_image(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
     image->size = made->bytes;
 }
 
+/// What ptxas says of each function; without it what the image says.
+static void describe(Ctx *ctx, const CodeOptions *o, const tg_image *image) {
+    NvOutput *made = ctx_new(ctx, NvOutput);
+    NvArch machine = {.name = o->level};
+    NvUses uses = {0};
+    ctx_defer(ctx, release_output, made);
+    if (nv_ptxas(image->bytes, image->size - 1, &machine, made) == NV_OK)
+        nv_read_log(ctx, made->log, &uses);
+    for (int i = 0; i < image->n_functions; i++) {
+        const tg_device_function *f = &image->functions[i];
+        text_add(o->notes, "  %s: %d threads", f->name, f->threads);
+        if (f->cluster > 1) text_add(o->notes, ", clusters of %d CTAs", f->cluster);
+        text_add(o->notes, ", %d bytes of shared memory", f->shared_bytes);
+        for (int k = 0; k < uses.n; k++) {
+            const NvUse *u = &uses.data[k];
+            if (strcmp(u->kernel, f->name) != 0) continue;
+            text_add(o->notes, ", %d registers, ", u->registers);
+            if (u->spill_bytes)
+                text_add(o->notes, "%d bytes of them spilled", u->spill_bytes);
+            else
+                text_add(o->notes, "none spilled");
+        }
+        text_add(o->notes, "\n");
+    }
+    if (uses.notes) text_add(o->notes, "%s", uses.notes);
+    if (!uses.n) text_add(o->notes, "  (ptxas would say more: it was not found)\n");
+}
+
 static void compile(Ctx *ctx, void *arg) {
     const Job *job = arg;
     const CodeOptions *o = job->options;
@@ -132,6 +160,7 @@ static void compile(Ctx *ctx, void *arg) {
                              .times = {.lower = total - device.ptx.generate_seconds,
                                        .generate = device.ptx.generate_seconds,
                                        .generator = device.ptx.nvvm ? "libNVVM" : "nvptx"}};
+    if (o->notes) describe(ctx, o, &job->out->image);
     if (o->machine) link_image(ctx, o, job->out);
 }
 

@@ -56,6 +56,9 @@ static void print_structure(Job *job) {
         const char *text;
     } rows[] = {
         {OP_LAUNCH, "launches of tasks"},
+        {OP_DEVICE, "device functions"},
+        {OP_DISPATCH, "launches of them"},
+        {OP_CONVERT, "changes of layout"},
         {OP_CONTRACT, "loops of products raised to contractions"},
         {OP_DOT, "products of single blocks"},
         {OP_REDUCE, "reductions"},
@@ -108,8 +111,11 @@ static bool print_code(Job *job) {
     Code *code = build_code(&job->build, NULL, 0, false);
     if (!code) return false;
     code_release(code);
-    printf("code, in vectors of %d bytes\n%s", job->build.info.vector_bytes,
-           notes.data ? notes.data : "");
+    if (job->build.gpu)
+        printf("code for %s\n", job->target);
+    else
+        printf("code, in vectors of %d bytes\n", job->build.info.vector_bytes);
+    printf("%s", notes.data ? notes.data : "");
     return true;
 }
 
@@ -120,7 +126,7 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     if (!ok) return EXIT_USER;
     Configs configs = {0};
     fe_configs(ctx, job->program, job->inst, MAX_CONFIGS, &configs);
-    printf("%s on %s\n", job_title(job), job->executor->name);
+    printf("%s on %s\n", job_title(job), job->target ? job->target : job->executor->name);
     print_params(job);
     print_values("tuning:", job->build.code->n_config, job->build.code->config);
     if (configs.n > 1) printf("  one of %d settings that the kernel allows\n", configs.n);
