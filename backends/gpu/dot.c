@@ -17,12 +17,12 @@ enum { DOT_BYTES = 65536, ACCESS_BYTES = 16 };
 typedef struct Dot {
     GpuFn *f;
     const Op *op;
-    Elem elem;                // of the sums
-    const Layout *layout;     // of the sums
-    int64_t m, n, k;          // m, n: places, with the holes of the layout
+    Elem elem;            // of the sums
+    const Layout *layout; // of the sums
+    int64_t m, n, k;
     int64_t step, piece;      // of k: what a thread takes at once, what is in shared memory
     int64_t pitch_a, pitch_b; // elements from row to row
-    bool fill;                // what is read is not all written
+    bool fill;                // zeros behind the end of k
     GpuFlat a, b;
     int vec;                          // log2 of the columns of a vector
     int vec_bits[LAYOUT_MAX_BITS];    // their register bits
@@ -39,6 +39,16 @@ static int64_t number_in(int64_t *list, int64_t *n, int64_t x) {
         if (list[i] == x) return i;
     list[(*n)++] = x;
     return *n - 1;
+}
+
+/// A coordinate of the block; the last `n` places before its end for what is behind it.
+static LLVMValueRef clamped(const Dot *s, int64_t reg, int d, int n) {
+    GpuFn *f = s->f;
+    int64_t last = s->layout->extents[d] - n;
+    LLVMValueRef x = gpu_coord(f, s->layout, reg, d);
+    if (layout_box(s->layout, d) == s->layout->extents[d]) return x;
+    LLVMValueRef less = LLVMBuildICmp(f->g->b, LLVMIntULT, x, gpu_i32(f, last), "");
+    return LLVMBuildSelect(f->g->b, less, x, gpu_i32(f, last), "");
 }
 
 /// Rows and columns of a thread are those of thread 0 moved alike.
@@ -62,8 +72,8 @@ static void find_part(Dot *s) {
         s->row_of[r] = number_in(lists, &s->n_rows, x[0]);
         s->column_of[r] = number_in(lists + count, &s->n_columns, x[1]);
         if (s->n_rows > rows)
-            s->rows[rows] = gen_mul(f->g, gpu_coord(f, l, base, 0), gpu_i32(f, s->pitch_a));
-        if (s->n_columns > columns) s->columns[columns] = gpu_coord(f, l, base, 1);
+            s->rows[rows] = gen_mul(f->g, clamped(s, base, 0, 1), gpu_i32(f, s->pitch_a));
+        if (s->n_columns > columns) s->columns[columns] = clamped(s, base, 1, 1 << s->vec);
     }
 }
 
@@ -173,16 +183,16 @@ static void choose_room(Dot *s) {
     int bytes = elem_bytes(s->elem);
     s->step = ACCESS_BYTES / bytes;
     s->vec = layout_vector(s->layout, 1, s->vec_bits);
-    while (bytes << s->vec > ACCESS_BYTES) s->vec--;
-    s->m = layout_box(s->layout, 0);
-    s->n = layout_box(s->layout, 1);
+    s->m = s->layout->extents[0];
+    s->n = s->layout->extents[1];
+    while (bytes << s->vec > ACCESS_BYTES || s->n & ((1 << s->vec) - 1)) s->vec--;
     s->pitch_b = round_up(s->n, s->step);
     int64_t whole = round_up(s->k, s->step);
     s->piece = DOT_BYTES / bytes / (s->m + s->pitch_b) / 16 * 16;
     if (s->piece < 16) s->piece = 16;
     if (s->piece > whole) s->piece = whole;
     s->pitch_a = s->piece + s->step;
-    s->fill = s->k % s->piece || s->m > s->layout->extents[0] || s->n > s->layout->extents[1];
+    s->fill = s->k % s->piece != 0;
 }
 
 static void put_operands(const Dot *s, const GpuPieces *p) {
