@@ -27,6 +27,13 @@ void gpu_lower_buf_view(GpuFn *f, Op *op) {
     set_buf(f, result(op, 0), gpu_buf(f, operand(op, 0)));
 }
 
+/// Other threads may still be reading: the next temporary waits for them.
+void gpu_lower_shared_free(GpuFn *f, Op *op) {
+    (void)op;
+    f->shared_fixed = 0;
+    f->any_stretch = true;
+}
+
 void gpu_lower_barrier(GpuFn *f, Op *op) {
     (void)op;
     gpu_barrier(f);

@@ -2,7 +2,7 @@
 // alloc: buffers and rings get their place in shared memory.
 //
 // Those that are all in use at some time lie one after another; panels start at multiples of 1024
-// bytes, as their swizzle wants it.
+// bytes, as their swizzle wants it. Behind their last use their memory is free.
 #include "passes/gpu/async.h"
 
 #include "passes/passes.h"
@@ -20,7 +20,10 @@ static void run_on_device(PassEnv *env, Op *device) {
         if (op->code == OP_BUF_ALLOC) place(env->ir, op, &at, buf_bytes(result(op, 0)->type));
         if (op->code == OP_RING_MAKE) place(env->ir, op, &at, ring_bytes(result(op, 0)->type));
     }
-    if (at) op_set_attr(env->ir, device, "shared", at_int(env->ir, at));
+    if (!at) return;
+    op_set_attr(env->ir, device, "shared", at_int(env->ir, at));
+    Builder b = build_after(env->ir, last_shared_use(device));
+    build_op(&b, OP_SHARED_FREE, 0, NULL, 0, NULL, 0);
     if (at > env->gpu->shared_cta)
         ice(ir_ctx(env->ir), device->loc, "%lld bytes of shared memory, %s has %d", (long long)at,
             env->gpu->name, env->gpu->shared_cta);

@@ -56,6 +56,9 @@ Value *run_number(Async *s, Region *r);
 int64_t buf_bytes(const Type *buf);
 /// Of all slots, with its mbarriers.
 int64_t ring_bytes(const Type *ring);
+/// The last op of the device's own region with, or in which, buffers and rings are used, or
+/// products that read them are under way; NULL where there are none.
+Op *last_shared_use(const Op *device);
 /// What all buffers and rings of the device take, if they live at the same time.
 int64_t shared_in_use(const Op *device);
 

@@ -45,6 +45,25 @@ int64_t ring_bytes(const Type *ring) {
     return ring->slots * bytes + 2 * 8 * (int64_t)ring->slots;
 }
 
+static bool is_shared(const Value *v) {
+    return v->type->kind == TK_BUF || v->type->kind == TK_RING || v->type->kind == TK_PENDING;
+}
+
+static void seek_use(Op *op, void *found) {
+    for (int i = 0; i < op->n_operands; i++) *(bool *)found |= is_shared(operand(op, i));
+    for (int i = 0; i < op->n_results; i++) *(bool *)found |= is_shared(result(op, i));
+}
+
+Op *last_shared_use(const Op *device) {
+    Op *last = NULL;
+    for_each_op(op, device->regions[0]) {
+        bool found = false;
+        op_walk_pre(op, seek_use, &found);
+        if (found) last = op;
+    }
+    return last;
+}
+
 static void add_bytes(Op *op, void *sum) {
     if (op->code == OP_BUF_ALLOC) *(int64_t *)sum += buf_bytes(result(op, 0)->type);
     if (op->code == OP_RING_MAKE) *(int64_t *)sum += ring_bytes(result(op, 0)->type);

@@ -195,14 +195,28 @@ static void most_temporary(Op *op, void *most) {
     *(int64_t *)most = max_of(*(int64_t *)most, bytes);
 }
 
+/// A CTA of few warps shares its SM with another one, which works while it starts and ends: then
+/// half of the memory is for it, if that is still enough to run ahead.
+static int64_t room_of(const Schedule *s, int64_t each, int64_t other) {
+    enum { FEW_WARPS = 4, SLOTS_LEAST = 3, CTA_BYTES = 1024 };
+    const GpuTarget *t = s->s.target;
+    int64_t half = t->shared_sm / 2 - CTA_BYTES - other, whole = t->shared_cta - other;
+    bool few = op_int(s->s.device, "warps", 1) <= FEW_WARPS && !s->s.env->stages;
+    return few && half >= SLOTS_LEAST * each ? half : whole;
+}
+
 /// All rings of loops get the same number of slots: as many as fit.
 static int choose_slots(Schedule *s) {
     int64_t temporary = 0, fixed = shared_in_use(s->s.device), each = 0;
-    op_walk_pre(s->s.device, most_temporary, &temporary);
+    Op *last = last_shared_use(s->s.device);
+    for_each_op(op, s->s.device->regions[0]) {
+        op_walk_pre(op, most_temporary, &temporary);
+        if (op == last) break;
+    }
     for (int i = 0; i < s->flows.n; i++) {
         each += ring_bytes(result(s->flows.data[i].make, 0)->type);
     }
-    int64_t room = s->s.target->shared_cta - temporary - SHARED_SLACK - (fixed - each);
+    int64_t room = room_of(s, each, temporary + SHARED_SLACK + fixed - each);
     int most = s->s.env->stages ? s->s.env->stages : STAGES;
     if (most > RING_SLOTS) most = RING_SLOTS;
     if (each * most > room) most = (int)(room / each);
