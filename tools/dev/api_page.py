@@ -21,6 +21,8 @@ TAIL = """## Environment
 | `TG_COMPILE` | `process`: modules are compiled by a helper process; `inprocess` (default) |
 | `TG_SERVER` | the helper program; default: `tegula` beside the library, then in `PATH` |
 | `TG_COMPILE_TIMEOUT` | seconds that the helper may take for one kernel; 120 |
+| `TG_CUDA_LIBRARY` | the driver of NVIDIA GPUs, in place of `libcuda.so.1`; `cuda.md` has more |
+| `TG_CODEGEN` | code generator of NVIDIA code: `nvptx`, `nvvm` or `auto` |
 | `TG_FAULT` | for tests: `llvm-fatal`, `abort`, `segv`, `hang` or `oom` where code is generated |"""
 SECTION = re.compile(r"/\* ---- (.*?) -+ \*/")
 SKIP = re.compile(r"^(#|extern \"C\"|__attribute__|}$)")
