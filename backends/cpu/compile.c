@@ -359,4 +359,5 @@ static bool cpu_add(Object *object, Ir *ir, Op *module, const CodeOptions *optio
     return protected_compile(&job);
 }
 
-const Backend cpu_backend = {"cpu", cpu_info, gen_has_elementwise, cpu_compile, cpu_add, NULL, NULL};
+const Backend cpu_backend = {"cpu", cpu_info, gen_has_elementwise, cpu_compile, cpu_add,
+                             NULL,  NULL};
