@@ -62,13 +62,79 @@ static Bits sum_of(const Bits *x, int n, int64_t which) {
     return sum;
 }
 
+/// Reading by ldmatrix: offsets of a thread's row address and of registers add up by xor.
+typedef struct Matrices {
+    SharedMatrix m;
+    int pick; // matrices of one instruction: 2^pick, chosen by lane bits 3 and 4
+    F2 map;   // bits of the thread to the offset of the row that it names
+} Matrices;
+
+/// Offsets are linear in the bits of coordinates: distances are powers of two.
+static bool is_linear(const Layout *l, const SharedLayout *s) {
+    for (int d = 0; d < s->rank; d++) {
+        int64_t stride = s->stride[d], box = layout_box(l, d);
+        if (l->odd[d] != 1 || box != l->extents[d]) return false;
+        if (s->count[d] > 1 && (stride & (stride - 1)) != 0) return false;
+    }
+    return true;
+}
+
+/// The offset of the place that differs from the first one by these register and thread bits.
+static Bits offset_of(const Layout *l, const SharedLayout *s, Bits reg, Bits thread) {
+    int64_t x[MAX_RANK];
+    layout_at(l, (int64_t)reg, (int64_t)thread, x);
+    return (Bits)shared_offset(s, x);
+}
+
+static bool find_matrices(const Layout *l, const SharedLayout *s, Matrices *x) {
+    if (!is_linear(l, s) || !shared_matrix(l, s, &x->m)) return false;
+    x->pick = x->m.n_base < 2 ? x->m.n_base : 2;
+    x->map.n = layout_thread_bits(l);
+    for (int i = 0; i < x->map.n; i++) {
+        Bits lane = i < 3 ? x->m.row_lane[i] : 0, reg = i < 3 ? x->m.row_reg[i] : 0;
+        if (i >= 3 && i < 5 && i - 3 < x->pick) reg = x->m.base[i - 3];
+        x->map.col[i] = offset_of(l, s, reg, i < 5 ? lane : bit(i));
+    }
+    return true;
+}
+
+static void read_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, const Matrices *x,
+                          LLVMValueRef base, Elem elem, LLVMValueRef *regs) {
+    Gen *g = f->g;
+    int n = 1 << x->pick, each = 1 << x->m.word_bits;
+    LLVMBasicBlockRef back = gpu_to_head(f);
+    LLVMValueRef thread = gpu_image(f, f->thread, &x->map);
+    gpu_from_head(f, back);
+    base = gpu_shared_addr(f, base);
+    const char *name = ctx_format(f->ctx, "tg.nv.ldmatrix.x%d%s", n, x->m.trans ? ".trans" : "");
+    for (int64_t i = 0; i < (int64_t)1 << x->m.n_base; i += n) {
+        Bits reg = sum_of(x->m.base, x->m.n_base, i);
+        LLVMValueRef number = gpu_i32(f, (int64_t)offset_of(l, s, reg, 0));
+        LLVMValueRef at = LLVMBuildAdd(g->b, base, LLVMBuildXor(g->b, thread, number, ""), "");
+        LLVMValueRef words = gpu_call(f, name, 1, at), out[4];
+        for (int k = 0; k < n; k++) {
+            Bits first = reg ^ sum_of(x->m.base, x->pick, k);
+            LLVMValueRef word = n > 1 ? LLVMBuildExtractValue(g->b, words, (unsigned)k, "") : words;
+            gpu_from_words(f, elem, each, &word, out);
+            for (int j = 0; j < each; j++)
+                regs[first ^ sum_of(x->m.word, x->m.word_bits, j)] = out[j];
+        }
+    }
+}
+
 void gpu_lower_buf_load(GpuFn *f, Op *op) {
     const Value *y = result(op, 0);
+    const Layout *l = gpu_layout(f, y);
     SharedLayout s = shared_of(operand(op, 0)->type);
+    LLVMValueRef base = gpu_buf(f, operand(op, 0)), *regs = gpu_new_block(f, y);
+    Matrices x = {.pick = 0};
     SharedAccess a;
-    shared_access(gpu_layout(f, y), &s, COPY_BYTES, &a);
-    gpu_shared_read(f, gpu_layout(f, y), &s, &a, gpu_buf(f, operand(op, 0)), y->type->elem,
-                    gpu_new_block(f, y));
+    if (find_matrices(l, &s, &x)) {
+        read_matrices(f, l, &s, &x, base, y->type->elem, regs);
+        return;
+    }
+    shared_access(l, &s, COPY_BYTES, &a);
+    gpu_shared_read(f, l, &s, &a, base, y->type->elem, regs);
 }
 
 /* ---- cp.async ------------------------------------------------------------------------------ */
