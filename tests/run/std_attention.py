@@ -192,6 +192,12 @@ for n, (b, h, g, s, l, d, e) in enumerate(SIZES):
             tune = [{"BM": 64, "BN": 64}, {"BM": 16, "BN": 128}] if n < 2 else [{}]
             name = f"{b}-{h}-{g}-{s}x{l}-{d}-{causal}"
             check_backward(q, k, v, dout, t, name, causal=causal, tune=tune)
+TILES = [{"BM": m, "BN": n} for m in (64, 128, 16) for n in (64, 128, 32)]
+for d, causal, tune in ((64, True, TILES), (128, False, TILES[:5:2])):
+    q, k, v, dout = (data((1, 2, 150, d), i, "float16") for i in (1, 2, 3, 4))
+    k, v = (sliced(x, "[:,:1]") for x in (k, v))
+    check_backward(q, k, v, dout, "float16", f"tiles-{d}", causal=causal, tune=tune)
+    check({"q": q, "k": k, "v": v, "causal": causal}, "float16", f"tiles-{d}", tune=tune)
 for n, t in enumerate(TYPES):
     q, k, v, dout = (permuted(data((2, 37, 4, 32), i, t), 0, 2, 1, 3) for i in (1, 2, 3, 4))
     k, v = (sliced(x, "[:,::2,::-1]") for x in (k, v))

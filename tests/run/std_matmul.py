@@ -122,6 +122,27 @@ for name, make in (("f8e4m3", f8e4m3), ("f8e5m2", f8e5m2)):
     )
 
 
+# Tiles of every kind of matrix unit, and ends that no tile divides.
+TILES = [(128, 256, 64), (256, 128, 64), (128, 128, 32), (64, 112, 64), (128, 160, 128)]
+TILES += [(16, 64, 128), (8, 128, 128), (64, 16, 128), (256, 64, 32)]
+for n, (t, letters) in enumerate([("float16", "nn"), ("bf16", "nt"), ("float32", "tn")]):
+    a = matrix((330, 200) if letters[0] == "n" else (200, 330), 1, t)
+    b = matrix((200, 290) if letters[1] == "n" else (290, 200), 2, t)
+    case(
+        FILE,
+        "matmul" + ("" if letters == "nn" else "_" + letters),
+        {"a": a, "b": b},
+        lambda a, b, l=letters, **_: {
+            "c": (a if l[0] == "n" else a.T) @ (b if l[1] == "n" else b.T)
+        },
+        out_types=narrow(t, "c"),
+        length=200,
+        scale={"c": 4.0},
+        tune=[dict(zip(("BM", "BN", "BK"), s)) for s in (TILES if n < 2 else TILES[2:])],
+        name=f"matmul-{letters}-tiles-{t}",
+    )
+
+
 def scaled(a, b, sa=None, sb=None, **_):
     c = a @ b.T
     c = c if sa is None else c * sa[:, None]
