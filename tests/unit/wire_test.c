@@ -41,6 +41,23 @@ static Request sample_request(void) {
                      .known = known};
 }
 
+/// Of a GPU: PTX with a function and a site.
+static tg_image sample_image(void) {
+    static const tg_device_function function = {"scale", 256, 2, 1024, 5, TG_DEVICE_FAULTS, 0};
+    static const tg_site site = {TG_SITE_ASSERT, 3, 7, 2, 1, 0, "a.teg", "x is {}", "fd"};
+    static const tg_site *const sites[] = {&site};
+    return (tg_image){.kind = TG_IMAGE_PTX,
+                      .n_functions = 1,
+                      .n_sites = 1,
+                      .arch = 90,
+                      .specific = 1,
+                      .target = "sm_90a",
+                      .bytes = ".version",
+                      .size = 9,
+                      .functions = &function,
+                      .sites = sites};
+}
+
 static Answer sample_answer(void) {
     static const tg_fact facts[] = {{.kind = TG_FACT_STRIDE, .param = 1, .axis = 1, .value = 1}};
     static const tg_hint hints[] = {{.param = 1, .axis = 0, .extent = 3}};
@@ -55,7 +72,9 @@ static Answer sample_answer(void) {
                                        .n_params = 2,
                                        .n_inplace = 1};
     static char object[] = "object";
-    static Code code = {.object = object, .object_bytes = 6};
+    static tg_image image;
+    static Code code = {.object = object, .object_bytes = 6, .image = &image};
+    image = sample_image();
     static const char *warnings[] = {"warning: one", "two"};
     return (Answer){.n_warnings = 2,
                     .warnings = warnings,
@@ -99,6 +118,15 @@ static void answer_there_and_back(Ctx *ctx, void *arg) {
     assert_int_equal(b.variant->inplace[1], 2);
     assert_int_equal(b.code->object_bytes, 6);
     assert_string_equal(b.warnings[1], "two");
+    const tg_image *image = b.code->image;
+    assert_int_equal(image->size, 9);
+    assert_string_equal(image->bytes, ".version");
+    assert_string_equal(image->target, "sm_90a");
+    assert_int_equal(image->arch, 90);
+    assert_string_equal(image->functions[0].name, "scale");
+    assert_int_equal(image->functions[0].cluster, 2);
+    assert_string_equal(image->sites[0]->text, "x is {}");
+    assert_int_equal(image->sites[0]->n_indices, 1);
     a = (Answer){.status = TG_ERROR_SOURCE, .message = "text", .same = -1};
     assert_true(wire_read_answer(ctx, body(wire_write_answer(ctx, &a)), &b));
     assert_string_equal(b.message, "text");
