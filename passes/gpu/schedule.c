@@ -69,6 +69,20 @@ static void chain_products(Op *op, void *arg) {
     op_erase(await);
 }
 
+/// What the product reads stays as it is until the next iteration: slots of rings, and what the
+/// loop does not write. Registers do not.
+static bool keeps_operands(const Op *loop, const Op *start) {
+    for (int i = 0; i < 2; i++) {
+        Value *buf = operand(start, i);
+        while (buf->def && buf->def->code == OP_BUF_VIEW) buf = operand(buf->def, 0);
+        if (buf->type->kind != TK_BUF || !buf->def) return false;
+        for_each_use(u, buf) {
+            if (u->user->code == OP_BUF_STORE && op_is_inside(u->user, loop)) return false;
+        }
+    }
+    return true;
+}
+
 /// The await whose block only goes round the loop as carried value i, there to be added to by the
 /// first product of the same chain; NULL where it does not.
 static Op *running_product(const Op *loop, int i) {
@@ -79,7 +93,10 @@ static Op *running_product(const Op *loop, int i) {
         return NULL;
     const Op *first = arg->uses->user;
     const Value *sum = operand(await, 0);
-    while (sum != arg && sum->def && sum->def->code == OP_MMA_START) sum = operand(sum->def, 2);
+    while (sum != arg && sum->def && sum->def->code == OP_MMA_START) {
+        if (!keeps_operands(loop, sum->def)) return NULL;
+        sum = operand(sum->def, 2);
+    }
     return sum == arg && first->code == OP_MMA_START && arg->uses->index == 2 ? await : NULL;
 }
 
