@@ -44,7 +44,7 @@ list(SORT all COMPARE NATURAL)
 list(POP_BACK all latest)
 
 run(tar -C ${BINARY} --sort=name --owner=0 --group=0 --numeric-owner
-    -I "zstd -19 --long=27 -T0 -q" -cf ${OUT} ${NAME})
+    -I "zstd -12 --long=27 -T0 -q" -cf ${OUT} ${NAME})
 file(SIZE ${OUT} bytes)
 math(EXPR mib "${bytes} / 1048576")
 message(STATUS "${OUT}: ${mib} MiB, runs with ${latest} and later")
