@@ -283,8 +283,7 @@ static LLVMValueRef find_whole(GpuAccess *p) {
     const Gen *g = p->f->g;
     const AccessDim *dim = &p->dims[p->vec_dim];
     int64_t vector = (int64_t)1 << p->vec_bits, n;
-    GpuLeaves leaves = {0};
-    if (!dim->hi || gpu_bounds_divide(p, p->f->assume_divides ? &leaves : NULL)) return NULL;
+    if (!dim->hi || gpu_bounds_divide(p, NULL)) return NULL;
     if (const_value(dim->hi, &n) && n % vector == 0) return NULL;
     LLVMValueRef rest = LLVMBuildAnd(g->b, dim->hi, gpu_i32(p->f, vector - 1), "");
     return LLVMBuildICmp(g->b, LLVMIntEQ, rest, gpu_i32(p->f, 0), "");

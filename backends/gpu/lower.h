@@ -27,6 +27,13 @@ typedef struct GpuOrder {
     int since;
 } GpuOrder;
 
+/// Values (of integers) that are multiples of a power of two.
+typedef struct GpuMultiples {
+    int n;
+    LLVMValueRef *values;
+    int64_t of;
+} GpuMultiples;
+
 /// A stretch of temporary shared memory that was used since the last barrier.
 typedef struct GpuStretch {
     int64_t lo, hi;
@@ -57,9 +64,10 @@ typedef struct GpuFn {
     GpuOrder *order;                    // of each class
     int64_t shared_fixed, shared_bytes; // where temporaries start; how much is used in all
     VEC(GpuStretch) stretches;
-    bool any_stretch;    // all of the temporary region may be in use
-    int uses;            // of temporary shared memory so far
-    bool assume_divides; // in the version for bounds that are multiples of vectors (versions.c)
+    bool any_stretch; // all of the temporary region may be in use
+    int uses;         // of temporary shared memory so far
+    // In the version of the body for bounds that are multiples of vectors (versions.c), or NULL.
+    const struct GpuMultiples *multiples;
 } GpuFn;
 
 /* ---- values (lower.c) ---------------------------------------------------------------------- */
@@ -243,8 +251,8 @@ void gpu_order_again(GpuFn *f, const Op *loop);
 
 GpuLower gpu_lower_const, gpu_lower_iota, gpu_lower_broadcast, gpu_lower_reshape, gpu_lower_permute,
     gpu_lower_slice, gpu_lower_concat, gpu_lower_cast, gpu_lower_bitcast, gpu_lower_select,
-    gpu_lower_elementwise, gpu_lower_for, gpu_lower_while, gpu_lower_if, gpu_lower_dim,
-    gpu_lower_stride, gpu_lower_align, gpu_lower_convert, gpu_lower_load, gpu_lower_live,
-    gpu_lower_store, gpu_lower_atomic;
+    gpu_lower_elementwise, gpu_lower_lt, gpu_lower_for, gpu_lower_while, gpu_lower_if,
+    gpu_lower_dim, gpu_lower_stride, gpu_lower_align, gpu_lower_convert, gpu_lower_load,
+    gpu_lower_live, gpu_lower_store, gpu_lower_atomic;
 
 #endif

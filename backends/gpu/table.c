@@ -16,6 +16,7 @@ GpuLower *const gpu_lowerings[OP_COUNT] = {
     [OP_PERMUTE] = gpu_lower_permute,
     [OP_SLICE] = gpu_lower_slice,
     [OP_CONCAT] = gpu_lower_concat,
+    [OP_LT] = gpu_lower_lt,
     [OP_CAST] = gpu_lower_cast,
     [OP_BITCAST] = gpu_lower_bitcast,
     [OP_SELECT] = gpu_lower_select,

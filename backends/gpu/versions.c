@@ -18,18 +18,21 @@ static bool both(GpuFn *f, const Op *op, int first, int64_t n, GpuLeaves *leaves
            divides(f, operand(op, first + 1), n, leaves, depth);
 }
 
-static bool take_leaf(GpuFn *f, LLVMValueRef x, GpuLeaves *leaves) {
-    if (!leaves) return false;
-    for (int i = 0; i < leaves->n; i++)
+/// x is a multiple of n in this version, or is added to what must be one.
+static bool take_leaf(GpuFn *f, LLVMValueRef x, int64_t n, GpuLeaves *leaves) {
+    const GpuMultiples *m = f->multiples;
+    for (int i = 0; m && i < m->n && m->of % n == 0; i++)
+        if (m->values[i] == x) return true;
+    for (int i = 0; leaves && i < leaves->n; i++)
         if (leaves->data[i] == x) return true;
-    vec_push(f->ctx, leaves, x);
-    return true;
+    if (leaves) vec_push(f->ctx, leaves, x);
+    return leaves != NULL;
 }
 
 static bool argument_divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *leaves, int depth) {
     const Op *op = v->region ? v->region->parent : NULL;
     if (op == f->device && v->index > 0 && elem_is(v->type->elem, EC_INT))
-        return take_leaf(f, gpu_scalar(f, v), leaves);
+        return take_leaf(f, gpu_scalar(f, v), n, leaves);
     if (!op || op->code != OP_FOR || v->index != 0 || v->region != op->regions[0]) return false;
     return op_int(op, "step", 1) % n == 0 && divides(f, operand(op, 0), n, leaves, depth);
 }
@@ -51,7 +54,7 @@ static bool divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *leaves, int 
                divides(f, operand(op, 0), n, leaves, depth);
     case OP_SHL: return divides(f, operand(op, 0), n, leaves, depth);
     case OP_DIM:
-        return take_leaf(f, gpu_tensor(f, operand(op, 0))->dims[op_int(op, "axis", 0)], leaves);
+        return take_leaf(f, gpu_tensor(f, operand(op, 0))->dims[op_int(op, "axis", 0)], n, leaves);
     default: return false;
     }
 }
@@ -66,10 +69,46 @@ bool gpu_bounds_divide(GpuAccess *p, GpuLeaves *leaves) {
     if (inside) return true;
     int64_t extent = p->tensor->value->type->extents[p->vec_dim];
     if (extent != DYNAMIC) return extent % n == 0;
-    return take_leaf(p->f, p->tensor->dims[p->vec_dim], leaves);
+    return take_leaf(p->f, p->tensor->dims[p->vec_dim], n, leaves);
+}
+
+/* ---- positions below a bound --------------------------------------------------------------- */
+
+/// `iota < broadcast(n)`: the n, and the block of positions.
+static const Value *bound_of(const Op *op, const Value **positions) {
+    const Value *x = operand(op, 0);
+    const Op *n = def_of(operand(op, 1), OP_BROADCAST);
+    if (def_of(x, OP_CAST)) x = operand(x->def, 0);
+    if (!def_of(x, OP_IOTA) || !n || operand(n, 0)->type->rank || !x->type->layout) return NULL;
+    *positions = x;
+    return operand(n, 0);
+}
+
+/// Bits of positions that one thread has all values of, and that a bound of so many divides.
+static int bound_bits(GpuFn *f, const Op *op, GpuLeaves *leaves, int *x) {
+    const Value *positions, *n = bound_of(op, &positions);
+    if (!n) return 0;
+    int bits = layout_vector(positions->type->layout, 0, x);
+    if (bits > MAX_VECTOR_BITS) bits = MAX_VECTOR_BITS;
+    while (bits && !divides(f, n, (int64_t)1 << bits, leaves, MAX_DEPTH)) bits--;
+    return bits;
+}
+
+/// Positions that differ in those bits alone are all below the bound, or none is: they share the
+/// comparison of the first.
+void gpu_lower_lt(GpuFn *f, Op *op) {
+    int x[LAYOUT_MAX_BITS], bits = bound_bits(f, op, NULL, x);
+    gpu_lower_elementwise(f, op);
+    LLVMValueRef *out = gpu_block(f, result(op, 0));
+    Bits within = 0;
+    for (int i = 0; i < bits; i++) within |= bit(x[i]);
+    for (int r = 0; bits && r < gpu_registers(result(op, 0)->type); r++)
+        out[r] = out[(Bits)r & ~within];
 }
 
 /* ---- the function -------------------------------------------------------------------------- */
+
+enum { MAX_SEEN = 16 };
 
 typedef struct Survey {
     GpuFn *f;
@@ -77,31 +116,53 @@ typedef struct Survey {
     int ops;
     int64_t vector; // elements of the longest
     bool heavy;     // too large, or not to be made twice
+    // Extents along which such vectors lie, and comparisons with a bound.
+    int n_extents, n_bounds;
+    int64_t extents[MAX_SEEN];
+    const Op *bounds[MAX_SEEN];
 } Survey;
+
+static void add_leaves(Survey *s, const GpuLeaves *found, int64_t vector) {
+    for (int i = 0; i < found->n; i++) take_leaf(s->f, found->data[i], vector, &s->leaves);
+    if (found->n && vector > s->vector) s->vector = vector;
+}
 
 static void see_op(Op *op, void *arg) {
     Survey *s = arg;
     s->ops++;
     s->heavy |= op->code == OP_DOT || op->code == OP_SORT;
     for (int i = 0; i < op->n_results; i++) s->heavy |= result(op, i)->type->kind != TK_BLOCK;
+    if (op->code == OP_LT && s->n_bounds < MAX_SEEN) s->bounds[s->n_bounds++] = op;
     if (op->code != OP_LOAD && op->code != OP_STORE) return;
     GpuAccess p = gpu_access_plan(s->f, op);
     GpuLeaves found = {0};
     if (!p.vec_bits || gpu_bounds_divide(&p, NULL) || !gpu_bounds_divide(&p, &found)) return;
-    for (int i = 0; i < found.n; i++) take_leaf(s->f, found.data[i], &s->leaves);
-    int64_t vector = (int64_t)1 << p.vec_bits;
-    if (vector > s->vector) s->vector = vector;
+    add_leaves(s, &found, (int64_t)1 << p.vec_bits);
+    if (s->n_extents < MAX_SEEN) s->extents[s->n_extents++] = p.a.subs[p.vec_dim].size;
 }
 
-/// i1: all leaves are multiples of the longest vector.
-static LLVMValueRef all_divide(GpuFn *f, const Survey *s) {
+/// Bounds of positions along the same extents are most likely the same.
+static void see_bound(Survey *s, const Op *op) {
+    const Value *positions;
+    GpuLeaves found = {0};
+    int x[LAYOUT_MAX_BITS], bits = bound_bits(s->f, op, &found, x);
+    if (!bits || !bound_of(op, &positions)) return;
+    for (int i = 0; i < s->n_extents; i++) {
+        if (s->extents[i] != positions->type->extents[0]) continue;
+        add_leaves(s, &found, (int64_t)1 << bits);
+        return;
+    }
+}
+
+/// i1: all are multiples of the longest vector.
+static LLVMValueRef all_divide(GpuFn *f, const GpuMultiples *m) {
     LLVMBuilderRef b = f->g->b;
     LLVMValueRef rest = gpu_i32(f, 0);
-    for (int i = 0; i < s->leaves.n; i++) {
-        LLVMValueRef x = LLVMBuildIntCast2(b, s->leaves.data[i], f->g->i32, true, "");
+    for (int i = 0; i < m->n; i++) {
+        LLVMValueRef x = LLVMBuildIntCast2(b, m->values[i], f->g->i32, true, "");
         rest = LLVMBuildOr(b, rest, x, "");
     }
-    rest = LLVMBuildAnd(b, rest, gpu_i32(f, s->vector - 1), "");
+    rest = LLVMBuildAnd(b, rest, gpu_i32(f, m->of - 1), "");
     return LLVMBuildICmp(b, LLVMIntEQ, rest, gpu_i32(f, 0), "");
 }
 
@@ -118,13 +179,15 @@ void gpu_versions(GpuFn *f) {
         gpu_region(f, f->device->regions[0]);
         return;
     }
+    for (int i = 0; i < s.n_bounds; i++) see_bound(&s, s.bounds[i]);
+    GpuMultiples m = {.n = s.leaves.n, .values = s.leaves.data, .of = s.vector};
     GpuShared before = gpu_shared_state(f);
     PtrMap values = copy_map(f->ctx, &f->values);
-    GpuIf branch = gpu_if(f, all_divide(f, &s));
-    f->assume_divides = true;
+    GpuIf branch = gpu_if(f, all_divide(f, &m));
+    f->multiples = &m;
     gpu_region(f, f->device->regions[0]);
     gpu_else(f, &branch);
-    f->assume_divides = false;
+    f->multiples = NULL;
     f->values = values;
     gpu_shared_restore(f, &before);
     gpu_region(f, f->device->regions[0]);
