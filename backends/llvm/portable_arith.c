@@ -131,7 +131,7 @@ static int significant(Elem elem) {
 
 // Results below 2^-126 are too small for f16 and f8 anyway.
 static LLVMValueRef power_of_2(const Gen *g, Elem elem, LLVMValueRef x) {
-    bool tiny = elem == EL_F32 || elem == EL_BF16;
+    bool tiny = !g->flush && (elem == EL_F32 || elem == EL_BF16);
     return call1(g, tiny ? "tg.ex2.approx" : "tg.ex2.approx.ftz", x);
 }
 
