@@ -123,16 +123,43 @@ static void keep_pending(Schedule *s, Op *loop, int i, Op *await) {
     }
 }
 
-/// All products that read a buffer of the flow belong to the chain that ends in `await`.
-static bool reads_only(const Value *buf, const Op *await) {
+static bool in_chain(const Op *start, const Op *await) {
+    const Value *sum = operand(await, 0);
+    while (sum->def && sum->def != start && sum->def->code == OP_MMA_START)
+        sum = operand(sum->def, 2);
+    return sum->def == start;
+}
+
+/// How many of the readers of a buffer are products of the chain that ends in `await`, and others.
+static void count_readers(const Value *buf, const Op *await, int *own, int *others) {
     for_each_use(u, buf) {
         const Op *op = u->user;
-        if (op->code == OP_BUF_VIEW && reads_only(result(op, 0), await)) continue;
-        if (op->code != OP_MMA_START) return false;
-        const Value *sum = operand(await, 0);
-        while (sum->def && sum->def != op && sum->def->code == OP_MMA_START)
-            sum = operand(sum->def, 2);
-        if (sum->def != op) return false;
+        if (op->code == OP_BUF_VIEW)
+            count_readers(result(op, 0), await, own, others);
+        else if (op->code == OP_MMA_START && in_chain(op, await))
+            ++*own;
+        else
+            ++*others;
+    }
+}
+
+/// The flow feeds the chain.
+static bool feeds(const Flow *f, const Op *await, bool *alone) {
+    int own = 0, others = 0;
+    for (int r = 0; r < f->wait->n_results; r++)
+        count_readers(result(f->wait, r), await, &own, &others);
+    *alone = others == 0;
+    return own > 0;
+}
+
+/// Items that the chain reads can be released an iteration later.
+static bool may_run_on(const Schedule *s, const Op *loop, const Op *await) {
+    for (int k = 0; k < s->flows.n; k++) {
+        const Flow *f = &s->flows.data[k];
+        bool alone;
+        if (f->loop == loop && feeds(f, await, &alone) &&
+            (!alone || f->ahead < 1 || !f->release || f->release->parent != loop->regions[0]))
+            return false;
     }
     return true;
 }
@@ -158,14 +185,12 @@ static void hold_item(Schedule *s, Flow *f, Op *await) {
 static void run_on(Schedule *s, Op *loop) {
     for (int i = 0; i < loop->n_results; i++) {
         Op *await = running_product(loop, i);
-        if (!await) continue;
+        if (!await || !may_run_on(s, loop, await)) continue;
         keep_pending(s, loop, i, await);
         for (int k = 0; k < s->flows.n; k++) {
             Flow *f = &s->flows.data[k];
-            bool all = f->loop == loop && f->release && f->release->parent == loop->regions[0];
-            for (int r = 0; all && r < f->wait->n_results; r++)
-                all = reads_only(result(f->wait, r), await);
-            if (all) hold_item(s, f, await);
+            bool alone;
+            if (f->loop == loop && feeds(f, await, &alone)) hold_item(s, f, await);
         }
     }
 }
@@ -336,18 +361,22 @@ static void run_on_device(Schedule *s) {
     op_walk_pre(s->s.device, chain_products, NULL);
     op_walk_pre(s->s.device, collect_flow, s);
     if (!s->flows.n) return;
+    int slots = choose_slots(s);
+    for (int i = 0; i < s->flows.n; i++) {
+        Flow *f = &s->flows.data[i];
+        f->ahead = is_movable(s, f) ? slots - 1 - !is_tma(f) : 0;
+    }
     for (int i = 0; i < s->flows.n; i++) {
         Op *loop = s->flows.data[i].loop;
         bool seen = false;
         for (int j = 0; j < i; j++) seen |= s->flows.data[j].loop == loop;
         if (!seen) run_on(s, loop);
     }
-    int slots = choose_slots(s);
     for (int i = 0; i < s->flows.n; i++) {
         Flow *f = &s->flows.data[i];
         // Without mbarriers a slot that a running product reads is free an iteration later.
-        f->ahead = slots - 1 - (f->held && !is_tma(f));
-        if (!is_movable(s, f) || f->ahead < 1) continue;
+        if (!is_tma(f) && !f->held && is_movable(s, f)) f->ahead = slots - 1;
+        if (f->ahead < 1) continue;
         set_slots(s, f, slots);
         run_ahead(s, f);
     }
