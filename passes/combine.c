@@ -20,7 +20,7 @@
 #include "passes/internal.h"
 #include "passes/passes.h"
 
-enum { PROGRAMS = 512, MAX_GROUPS_IN_MEMORY = 8 };
+enum { PROGRAMS = 512, PROGRAMS_GPU = 1024, MAX_GROUPS_IN_MEMORY = 8 };
 
 /* ---- which indices are kept ---------------------------------------------------------------- */
 
@@ -145,10 +145,11 @@ static void cut_groups(Combining *c, Builder *b) {
         else if (l->in_line)
             c->line = ix_mul(b, c->line, l->count);
     }
-    Value *wanted = ix_ceildiv(b, build_index(b, PROGRAMS), ix_max(b, kept, one));
-    bool carried = true;
-    for (int t = 0; t < c->n_targets; t++) carried &= c->target[t].carried;
-    wanted = ix_min(b, wanted, build_index(b, carried ? MAX_GROUPS : MAX_GROUPS_IN_MEMORY));
+    int64_t programs = c->env->gpu ? PROGRAMS_GPU : PROGRAMS, most = combine_max_groups(c->env);
+    Value *wanted = ix_ceildiv(b, build_index(b, programs), ix_max(b, kept, one));
+    for (int t = 0; t < c->n_targets; t++)
+        if (!c->target[t].carried) most = MAX_GROUPS_IN_MEMORY;
+    wanted = ix_min(b, wanted, build_index(b, most));
     c->group_size = ix_max(b, ix_ceildiv(b, c->line, wanted), one);
     c->groups = ix_ceildiv(b, c->line, c->group_size);
 }

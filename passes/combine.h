@@ -6,7 +6,7 @@
 #include "passes/internal.h"
 #include "passes/util.h"
 
-enum { MAX_TARGETS = 64, MAX_GROUPS = 64 };
+enum { MAX_TARGETS = 64, MAX_GROUPS = 64, MAX_GROUPS_GPU = 1024 };
 
 /// The tensors of one combine, or of several to the same place.
 typedef struct Target {
@@ -31,6 +31,11 @@ typedef struct Combining {
     Target target[MAX_TARGETS];
     Value *line, *group_size, *groups;
 } Combining;
+
+/// Groups there may be, of which partial results are folded.
+static inline int64_t combine_max_groups(const PassEnv *env) {
+    return env->gpu ? MAX_GROUPS_GPU : MAX_GROUPS;
+}
 
 /* ---- combine.c ----------------------------------------------------------------------------- */
 

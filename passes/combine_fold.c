@@ -2,6 +2,7 @@
 // combine: the phases around a phase of contributions: clearing flags before, folding the partial
 // results of the groups after it.
 #include "passes/combine.h"
+#include "passes/fold.h"
 
 enum { TILE = 256 };
 
@@ -52,6 +53,19 @@ static Place in_group(const Place *p, Value *g) {
     return all;
 }
 
+/// On a GPU, where states of all groups are read at once.
+static bool fold_at_once(Combining *c, Builder *b, const Target *t, const Place *p, Value *from,
+                         Value **state) {
+    Value *seen = NULL;
+    Parts parts = {.n = t->n,
+                   .tensors = t->partial,
+                   .at = in_group(p, from),
+                   .along = 0,
+                   .most = combine_max_groups(c->env),
+                   .join = t->op->regions[0]};
+    return c->env->gpu && fold_parts(b, &parts, from, c->groups, state, &seen);
+}
+
 /// state = f(state, part[g, place]) for g = from .. groups; `seen` (or NULL, all true) goes along.
 static Op *fold_loop(Combining *c, Builder *b, const Target *t, const Place *p, Value *from,
                      Value *const *state, Value *seen) {
@@ -59,7 +73,8 @@ static Op *fold_loop(Combining *c, Builder *b, const Target *t, const Place *p, 
     Value **inits = ctx_array(c->ctx, Value *, slots);
     for (int i = 0; i < n; i++) inits[i] = state[i];
     if (seen) inits[n] = seen;
-    Value *end = ix_min(b, c->groups, build_index(b, MAX_GROUPS)); // says that it is a short loop
+    Value *end = ix_min(b, c->groups,
+                        build_index(b, combine_max_groups(c->env))); // says that it is a short loop
     Op *loop = build_for(b, from, end, 1, slots, inits);
     Region *r = loop->regions[0];
     Value *g = region_add_arg(b->ir, r, from->type, "group");
@@ -88,11 +103,16 @@ static bool load_old(Builder *b, const Target *t, const Place *p, Value **state)
     return op_flag(t->op, "keep");
 }
 
-static void store_target(Builder *b, const Target *t, const Place *p, Op *loop, Value *mask) {
+static void store_target(Builder *b, const Target *t, const Place *p, Value *const *state,
+                         Value *mask) {
     for (int i = 0; i < t->n; i++) {
         Value *tensor = operand(t->op, i);
-        store_at(b, tensor, build_cast(b, result(loop, i), tensor->type->elem), p, mask);
+        store_at(b, tensor, build_cast(b, state[i], tensor->type->elem), p, mask);
     }
+}
+
+static void take_results(const Target *t, Op *loop, Value **state) {
+    for (int i = 0; i < t->n; i++) state[i] = result(loop, i);
 }
 
 /// Over the kept indices; every element there has a contribution from each group.
@@ -113,8 +133,10 @@ static void fold_by_program(Combining *c, Builder *b, const Target *t) {
     Place first = in_group(&p, zero);
     bool keep = load_old(b, t, &p, state);
     for (int i = 0; i < t->n && !keep; i++) state[i] = load_at(b, t->partial[i], &first);
-    Op *loop = fold_loop(c, b, t, &p, keep ? zero : build_index(b, 1), state, NULL);
-    store_target(b, t, &p, loop, NULL);
+    Value *from = keep ? zero : build_index(b, 1);
+    if (!fold_at_once(c, b, t, &p, from, state))
+        take_results(t, fold_loop(c, b, t, &p, from, state, NULL), state);
+    store_target(b, t, &p, state, NULL);
 }
 
 /// Over all elements of the tensor; those without a contribution stay as they are.
@@ -127,13 +149,14 @@ static void fold_by_element(Combining *c, Builder *b, const Target *t) {
     Value *seen = build_bool(b, ty_with_elem(b->ir, state[0]->type, EL_BOOL), keep);
     Op *loop = fold_loop(c, b, t, &p, zero, state, seen);
     Value *any = result(loop, t->n);
+    take_results(t, loop, state);
     if (p.n) {
-        store_target(b, t, &p, loop, any);
+        store_target(b, t, &p, state, any);
         return;
     }
     Op *branch = build_op(b, OP_IF, 1, &any, 0, NULL, 2);
     Builder then = build_at_end(b->ir, branch->regions[0], b->loc);
-    store_target(&then, t, &p, loop, NULL);
+    store_target(&then, t, &p, state, NULL);
     build_yield(&then, 0, NULL);
     Builder otherwise = build_at_end(b->ir, branch->regions[1], b->loc);
     build_yield(&otherwise, 0, NULL);

@@ -15,12 +15,14 @@
 //
 // Where the number of programs is known to the launch only, loops with a merge function get the
 // form above, others stay as they are unless PassEnv.split asks.
+#include "passes/fold.h"
 #include "passes/internal.h"
 #include "passes/passes.h"
 #include "passes/range.h"
 #include "passes/util.h"
 
 enum { FEW_PROGRAMS = 32, MAX_PARTS = 64, MIN_TRIPS = 4, PART_TRIPS = 16 };
+enum { FEW_PROGRAMS_GPU = 128, PROGRAMS_GPU = 1024, MAX_PARTS_GPU = 1024, JOINED_ONE_BY_ONE = 64 };
 #define MIN_SECONDS 20e-6 // of a loop that is worth a phase
 
 typedef struct Split {
@@ -120,17 +122,30 @@ static void limit_ways(Split *s, Builder *b) {
     s->ways = ix_min(b, s->ways, ix_max(b, parts, build_index(b, 2)));
 }
 
+static int64_t few_programs(const PassEnv *env) {
+    return env->gpu ? FEW_PROGRAMS_GPU : FEW_PROGRAMS;
+}
+
+/// Parts that a loop may be cut in. Large states are joined one by one.
+static int64_t max_parts(const Split *s) {
+    int64_t lanes = 0;
+    for (int i = 0; i < s->loop->n_results; i++) lanes += ty_count(result(s->loop, i)->type);
+    if (!s->env->gpu) return MAX_PARTS;
+    return lanes <= MAX_PARTS_GPU ? MAX_PARTS_GPU : JOINED_ONE_BY_ONE;
+}
+
 static void choose_ways(Split *s, Builder *b) {
     Value *one = build_index(b, 1);
-    int64_t programs;
-    s->ways = ix_ceildiv(b, build_index(b, MAX_PARTS), ix_max(b, s->programs, one));
+    int64_t programs, wanted = s->env->gpu ? PROGRAMS_GPU : MAX_PARTS;
+    s->ways = ix_ceildiv(b, build_index(b, wanted), ix_max(b, s->programs, one));
+    s->ways = ix_min(b, s->ways, build_index(b, max_parts(s)));
     if (s->env->split > 1) {
         s->ways = build_index(b, s->env->split);
         return;
     }
     limit_ways(s, b);
     if (!const_int(s->programs, &programs)) {
-        Value *few = build_binary(b, OP_LT, s->programs, build_index(b, FEW_PROGRAMS));
+        Value *few = build_binary(b, OP_LT, s->programs, build_index(b, few_programs(s->env)));
         s->ways = build_select(b, few, s->ways, one);
         s->single = build_binary(b, OP_EQ, s->ways, one);
     }
@@ -290,6 +305,20 @@ static void join(Split *s, Builder *b, Value *const *state, Value *const *part, 
     }
 }
 
+/// On a GPU: all parts are read as a block, and joined by a reduction.
+static bool join_at_once(Split *s, Builder *b, Value *program, Value *from, Value **state) {
+    const Type *type = result(s->loop, 0)->type;
+    Value *seen = NULL;
+    Parts parts = {.n = s->loop->n_results,
+                   .tensors = s->part,
+                   .at = part_place(b, program, from, type),
+                   .along = 1,
+                   .most = max_parts(s),
+                   .join = s->monoids ? NULL : s->loop->regions[1],
+                   .monoids = s->monoids};
+    return s->env->gpu && fold_parts(b, &parts, from, s->ways, state, &seen);
+}
+
 /// In place of the loop, in the second phase: joins the parts to its initial values, which a merge
 /// function need not see again: they are its identity, and in the first part.
 static void replace_loop(Split *s) {
@@ -304,7 +333,14 @@ static void replace_loop(Split *s) {
         Place p = part_place(&b, program, zero, result(loop, i)->type);
         state[i] = s->monoids ? operand(loop, i + 2) : load_at(&b, s->part[i], &p);
     }
-    Op *fold = build_for(&b, s->monoids ? zero : build_index(&b, 1), s->ways, 1, n, state);
+    Value *from = s->monoids ? zero : build_index(&b, 1);
+    if (join_at_once(s, &b, program, from, state)) {
+        for (int i = 0; i < n; i++) value_replace(result(loop, i), state[i]);
+        s->fold = loop->prev;
+        op_erase(loop);
+        return;
+    }
+    Op *fold = build_for(&b, from, s->ways, 1, n, state);
     Region *r = fold->regions[0];
     Value *way = region_add_arg(b.ir, r, zero->type, "way");
     for (int i = 0; i < n; i++) region_add_arg(b.ir, r, state[i]->type, NULL);
@@ -382,7 +418,7 @@ static bool is_wanted(const Split *s) {
         known &= const_int(l->lo, &lo) && const_int(l->hi, &hi);
         programs = known ? programs * (hi > lo ? ceil_div(hi - lo, l->step) : 0) : 0;
     }
-    return s->env->split > 1 || (known ? programs < FEW_PROGRAMS : !s->monoids);
+    return s->env->split > 1 || (known ? programs < few_programs(s->env) : !s->monoids);
 }
 
 static void visit(Op *phase, void *arg) {
