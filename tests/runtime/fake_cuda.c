@@ -6,6 +6,7 @@
 #include "runtime/cuda.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -61,7 +62,9 @@ struct cu_graph_ {
 static struct cu_context_ contexts[DEVICES];
 static struct cu_stream_ default_streams[DEVICES];
 static Kernel kernels[KERNELS];
-static int n_kernels, n_devices, n_allocated, n_modules, initialized, relaxed, capturing;
+static int n_kernels, n_devices, initialized;
+static _Atomic int n_allocated, n_modules, capturing;
+static _Thread_local int relaxed;
 static int capabilities[DEVICES];
 static char mistake[256], last_map[512];
 static _Thread_local struct cu_context_ *stack[DEPTH];
@@ -74,6 +77,9 @@ static struct {
     int calls, error;
 } counts[128];
 
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+
+/// Under the lock.
 static int entry_of(const char *name) {
     int i = 0;
     for (; counts[i].name[0]; i++)
@@ -91,9 +97,11 @@ static void wrong(const char *format, ...) {
 
 /// Counts the call; the error that it is to return.
 static int called(const char *name) {
+    pthread_mutex_lock(&counting);
     int i = entry_of(name), error = counts[i].error;
     counts[i].calls++;
     counts[i].error = 0;
+    pthread_mutex_unlock(&counting);
     if (!initialized && strcmp(name, "cuInit") != 0) wrong("%s before cuInit", name);
     return error;
 }
@@ -112,7 +120,9 @@ void fake_kernel(const char *name, FakeKernel *run, int n, const size_t *sizes) 
 }
 
 void fake_fail(const char *call, int error) {
+    pthread_mutex_lock(&counting);
     counts[entry_of(call)].error = error;
+    pthread_mutex_unlock(&counting);
 }
 
 const char *fake_mistake(void) {
@@ -123,7 +133,10 @@ const char *fake_mistake(void) {
 }
 
 int fake_calls(const char *call) {
-    return counts[entry_of(call)].calls;
+    pthread_mutex_lock(&counting);
+    int n = counts[entry_of(call)].calls;
+    pthread_mutex_unlock(&counting);
+    return n;
 }
 
 int fake_allocated(void) {

@@ -32,8 +32,8 @@ static struct {
 
 enum { N = 1000, THREADS = 256, LIMIT = 1 << 20 };
 
-static FakeLaunch seen_launch;
-static int launches;
+static _Thread_local FakeLaunch seen_launch;
+static _Thread_local int launches;
 
 /// y[i] = a x[i] + w[0], where w is null or a workspace.
 static void scale_kernel(const FakeLaunch *launch, void **args) {
@@ -73,9 +73,9 @@ static void report_kernel(const FakeLaunch *launch, void **args) {
 /* ---- host code ----------------------------------------------------------------------------- */
 
 enum { SCALE, FILL, CLUSTERS, REPORT };
-static int workspaces[2]; // bytes that the host code asks for, 0: none
-static float filled;
-static int64_t grid;
+static _Thread_local int workspaces[2]; // bytes that the host code asks for, 0: none
+static _Thread_local float filled;
+static _Thread_local int64_t grid;
 static tg_tensormap *map;
 static unsigned char map_bytes[2][TG_TENSORMAP_BYTES] __attribute__((aligned(64)));
 
@@ -334,6 +334,45 @@ static void many_streams(void **state) {
     assert_in_range(fake.fake_allocated() - before, RT_SPACES / 2, RT_SPACES + 1);
 }
 
+enum { LAUNCHERS = 4, ROUNDS_EACH = 300 };
+
+/// Half of the launches go to the thread's own stream, half to one that all share.
+typedef struct Launcher {
+    int number, failures;
+    void *own, *shared;
+} Launcher;
+
+static void *launch_many(void *arg) {
+    Launcher *l = arg;
+    Call c;
+    on_device(&c, 0)->n = 20;
+    workspaces[0] = 64;
+    for (int i = 0; i < ROUNDS_EACH; i++) {
+        filled = (float)(l->number * ROUNDS_EACH + i);
+        workspaces[0] += 64 * (i % 50 == 0);
+        l->failures += tg_launch_on(&scale, c.args, 3, i % 2 ? l->own : l->shared) != TG_OK;
+        for (int k = 0; k < 20; k++) l->failures += c.y[k] != 3 * c.x[k] + filled;
+    }
+    return NULL;
+}
+
+/// Launches at once on one stream do not share a workspace.
+static void several_threads(void **state) {
+    (void)state;
+    Launcher launchers[LAUNCHERS];
+    pthread_t threads[LAUNCHERS];
+    void *shared = fake.fake_stream(0);
+    for (int i = 0; i < LAUNCHERS; i++) {
+        launchers[i] = (Launcher){.number = i, .own = fake.fake_stream(0), .shared = shared};
+        assert_int_equal(pthread_create(&threads[i], NULL, launch_many, &launchers[i]), 0);
+    }
+    for (int i = 0; i < LAUNCHERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(launchers[i].failures, 0);
+    }
+    assert_null(fake.fake_mistake());
+}
+
 static void captures(void **state) {
     (void)state;
     Call c, other;
@@ -471,7 +510,7 @@ static void too_many_prints(void **state) {
 
 static int32_t call_dispatch(const tg_image *image, const tg_env *env, int32_t function,
                              int64_t programs, void *const *args) {
-    assert_ptr_equal(image->user, &launches);
+    assert_ptr_equal(image->user, map_bytes);
     assert_non_null(env->fail);
     FakeLaunch launch = {.name = image->functions[function].name, .grid = (unsigned)programs};
     (function == REPORT ? report_kernel
@@ -495,7 +534,7 @@ static tg_image called = {.kind = TG_IMAGE_CALL,
                           .sites = site_list,
                           .dispatch = call_dispatch,
                           .tensormap = call_tensormap,
-                          .user = &launches};
+                          .user = map_bytes};
 KERNEL(simulated, VARIANT(scale_entry, &called));
 KERNEL(simulated_report, VARIANT(report_entry, &called));
 KERNEL(simulated_maps, VARIANT(map_entry, &called));
@@ -674,14 +713,15 @@ int main(void) {
     fake.fake_kernel("report", report_kernel, 2, report_sizes);
 #define TEST(f) cmocka_unit_test_setup(f, reset)
     const struct CMUnitTest tests[] = {
-        TEST(launches_there),  TEST(finds_code),
-        TEST(one_device),      TEST(clusters_and_grids),
-        TEST(workspaces_last), TEST(many_streams),
-        TEST(captures),        TEST(captured_first),
-        TEST(tensor_maps),     TEST(asserts_and_prints),
-        TEST(too_many_prints), TEST(called_images),
-        TEST(errors),          TEST(load_errors),
-        TEST(devices),         TEST(warm_launch),
+        TEST(launches_there),     TEST(finds_code),
+        TEST(one_device),         TEST(clusters_and_grids),
+        TEST(workspaces_last),    TEST(many_streams),
+        TEST(several_threads),    TEST(captures),
+        TEST(captured_first),     TEST(tensor_maps),
+        TEST(asserts_and_prints), TEST(too_many_prints),
+        TEST(called_images),      TEST(errors),
+        TEST(load_errors),        TEST(devices),
+        TEST(warm_launch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
