@@ -173,7 +173,19 @@ static void check_clauses(Elab *e) {
 
 /* ---- the op -------------------------------------------------------------------------------- */
 
+/// Axes that only the instance sets.
+static void note_set_axes(Elab *e) {
+    const Inst *inst = e->kernel->inst;
+    for (int i = 0; i < inst->n_set; i++) {
+        const char *name = inst->set[i].name;
+        if (is_schedule_axis(name) &&
+            !value_of_name(e->kernel->config.n, e->kernel->config.data, name))
+            note_config(e, name, inst->set[i].value);
+    }
+}
+
 void kernel_set_config(Elab *e) {
+    note_set_axes(e);
     Text t = {.ctx = e->ctx};
     for (int i = 0; i < e->kernel->config.n; i++)
         text_add(&t, "%s%s=%lld", i ? " " : "", e->kernel->config.data[i].name,
