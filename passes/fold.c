@@ -9,7 +9,7 @@
 // More than C parts are folded C at a time. A reduction keeps the order, so f need not commute.
 #include "passes/fold.h"
 
-enum { LANES = 16384, FEWEST = 8 };
+enum { LANES = 16384, FEWEST = 32 }; // of a chunk; shorter ones are folded faster one by one
 
 typedef struct Fold {
     Builder *b;
