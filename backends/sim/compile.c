@@ -456,8 +456,8 @@ static void check_error(Gen *g, LLVMErrorRef error) {
     ice(g->ctx, (Loc){0}, "LLVM: %s", copy);
 }
 
-// The module is what a GPU gets, so little is left to gain; code generation is where the time goes.
-static const char pipeline[] = "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
+// Kernels are compiled to run once or twice: most passes take longer than they save.
+static const char pipeline[] = "function(early-cse)";
 
 static void optimize(Gen *g, LLVMTargetMachineRef machine) {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
@@ -481,7 +481,7 @@ static void release_machine(void *thing) {
     LLVMDisposeTargetMachine(thing);
 }
 
-/// Code generation without much optimisation: kernels are compiled to run once or twice.
+/// Code generation in one pass over each block.
 static LLVMTargetMachineRef host_machine(Ctx *ctx) {
     const char *cpu, *features;
     llvm_host(&cpu, &features);
@@ -489,7 +489,7 @@ static LLVMTargetMachineRef host_machine(Ctx *ctx) {
     char *triple = LLVMGetTargetMachineTriple(full);
     LLVMTargetMachineRef m =
         LLVMCreateTargetMachine(LLVMGetTargetMachineTarget(full), triple, cpu, features,
-                                LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
+                                LLVMCodeGenLevelNone, LLVMRelocPIC, LLVMCodeModelDefault);
     LLVMDisposeMessage(triple);
     if (!m) ice(ctx, (Loc){0}, "LLVM has no machine %s", cpu);
     ctx_defer(ctx, release_machine, m);

@@ -235,13 +235,15 @@ static bool both_atomic(const Look *a, const Stamp *st) {
     return a->kind & ACCESS_ATOMIC && st->site & SITE_ATOMIC;
 }
 
-/// Lanes of a warp may store the same byte by one instruction.
+/// One instruction may store the same byte twice: in the lanes of a warp, and in global memory,
+/// where a scatter may name an element more than once.
 static bool same_store(const Look *a, const Stamp *st) {
     const Sim *sim = a->sim;
-    if (!a->lane->value || st->program != sim->shadow->program || st->epoch == EPOCH_PENDING ||
-        (st->site & SITE_MASK) != (uint32_t)a->site->number || st->site & SITE_ASYNC ||
-        sim->lanes[st->actor].w != a->lane->w)
+    bool here = st->program == sim->shadow->program;
+    if (!a->lane->value || st->epoch == EPOCH_PENDING ||
+        (st->site & (SITE_MASK | SITE_ASYNC)) != (uint32_t)a->site->number)
         return false;
+    if (!a->buffer && !(here && sim->lanes[st->actor].w == a->lane->w)) return false;
     const char *base = a->buffer ? a->buffer->base : a->lane->shared;
     return base[a->offset] == a->lane->value[a->offset - a->first];
 }
