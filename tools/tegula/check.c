@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula check, tegula fmt: what is done to source files alone.
-#include "tools/tegula/cli.h"
+#include "tools/tegula/driver.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,21 +9,41 @@
 
 /* ---- check --------------------------------------------------------------------------------- */
 
+/// Each kernel of a file to code of a target, with made-up arguments. Nothing is linked or run.
+static bool check_code(Ctx *ctx, const Options *o, const Program *program, const char *path) {
+    for (int i = 0; i < fe_kernel_count(program); i++) {
+        Options *own = ctx_copy(ctx, o, sizeof *o);
+        const char **file = ctx_new(ctx, const char *);
+        *file = path;
+        own->files = (List){file, 1};
+        own->kernel = fe_kernel(program, i)->name.text;
+        Job *job = job_create(ctx, own);
+        bool ok = job && job_load(job) && job_instance(job, true) && job_elaborate(job) &&
+                  job_passes(job);
+        Code *code = ok ? build_code(&job->build, NULL, 0, false) : NULL;
+        if (!code) return false;
+        code_release(code);
+    }
+    return true;
+}
+
 int cmd_check(Ctx *ctx, const Options *o) {
     const Importer *importer = option_importer(ctx, o);
     int warnings = 0;
-    bool unread = false;
+    bool failed = false;
     for (int i = 0; i < o->files.n; i++) {
         uint16_t file = source_read(ctx, o->files.at[i]);
-        unread |= !file;
+        failed |= !file;
         if (!file) continue;
         int before = diag_errors(ctx);
         Program *program = fe_load(ctx, file, importer);
         if (diag_errors(ctx) == before) program_check(ctx, program, false);
+        if (o->target && diag_errors(ctx) == before)
+            failed |= !check_code(ctx, o, program, o->files.at[i]);
     }
     for (const Diagnostic *d = diag_first(ctx); d; d = d->next)
         warnings += d->severity == SEV_WARNING;
-    return unread || diag_errors(ctx) || (o->werror && warnings) ? EXIT_USER : EXIT_OK;
+    return failed || diag_errors(ctx) || (o->werror && warnings) ? EXIT_USER : EXIT_OK;
 }
 
 /* ---- fmt ----------------------------------------------------------------------------------- */
