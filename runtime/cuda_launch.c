@@ -188,6 +188,12 @@ static const uint8_t type_bytes[] = {
     [TG_MAP_TF32_FTZ] = 4,
 };
 
+/// The stride of dimension i in bytes. That of one element alone is never used, but looked at.
+static uint64_t map_stride(const rt_map *m, int i, uint64_t bytes) {
+    uint64_t row = ((uint64_t)m->dims[0] * bytes + 15) / 16 * 16;
+    return m->dims[i] == 1 ? row : (uint64_t)m->strides[i] * bytes;
+}
+
 /// The driver numbers swizzles 0, 32, 64, 128 from 0 on; its strides are bytes, from dimension 1.
 static cu_result encode(const rt_cuda *cu, rt_map *m) {
     static const uint32_t ones[5] = {1, 1, 1, 1, 1};
@@ -197,7 +203,7 @@ static cu_result encode(const rt_cuda *cu, rt_map *m) {
     for (int i = 0; i < m->how.rank; i++) {
         dims[i] = (uint64_t)m->dims[i];
         box[i] = (uint32_t)m->how.box[i];
-        if (i) strides[i - 1] = (uint64_t)m->strides[i] * bytes;
+        if (i) strides[i - 1] = map_stride(m, i, bytes);
     }
     int swizzle = m->how.swizzle >= 32 ? __builtin_ctz(m->how.swizzle) - 4 : 0;
     return cu->encode_tiled(m->bytes, m->how.type, m->how.rank, m->data, dims, strides, box, ones,
@@ -224,6 +230,9 @@ int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
     const rt_cuda *cu = g->device ? rt_cuda_driver() : NULL;
     if (!cu || !cu->encode_tiled || how->rank < 1 || how->rank > 5)
         return failed(g, tg_fail(TG_ERROR_UNSUPPORTED, "this driver makes no such tensor maps"));
+    // Of a tensor without elements none is copied; the driver knows no such map.
+    for (int i = 0; i < how->rank; i++)
+        if (dims[how->axes[i]] <= 0) return memset(out, 0, TG_TENSORMAP_BYTES), TG_RUN_OK;
     rt_map *m = map_place(g, how, data, dims, strides);
     if (!is_of(m, how, data, dims, strides)) {
         *m = (rt_map){.how = *how, .data = data};

@@ -3,7 +3,7 @@
 // beside the driver's own call. Ends with 77 where there is no GPU.
 #include "tests/runtime/kernels.h"
 
-#include "runtime/gpu.h"
+#include "runtime/runtime.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -199,6 +199,37 @@ static int find_graphs(void) {
     return graphs.begin && graphs.end && graphs.instantiate && graphs.launch;
 }
 
+/// Which maps the driver makes; what it says of strides of 0 is for people to know.
+static void maps(void) {
+    static const struct {
+        const char *what;
+        int64_t dims[2], strides[2];
+        bool needed;
+    } rows[] = {
+        {"rows of 64", {100, 64}, {64, 1}, true},
+        {"one row", {1, 60}, {7, 1}, true},
+        {"no row", {0, 64}, {64, 1}, true},
+        {"strided rows", {100, 64}, {640, 1}, true},
+        {"rows that overlap", {100, 64}, {8, 1}, false},
+        {"one row, repeated", {100, 64}, {0, 1}, false},
+    };
+    _Alignas(64) unsigned char out[TG_TENSORMAP_BYTES];
+    tg_tensormap how = {
+        .type = TG_MAP_F32, .rank = 2, .swizzle = 128, .axes = {1, 0}, .box = {32, 64}};
+    tg_context *context = rt_context();
+    rt_launcher *l = context ? rt_claim(context) : NULL;
+    rt_entered entered;
+    CHECK(l && rt_gpu_begin(l, &image, x_tensor.device.device_id, NULL, &entered) == TG_OK);
+    for (int i = 0; l && i < COUNT(rows); i++) {
+        bool made = !rt_env_tensormap(&l->workers[0].env, &how, (void *)(uintptr_t)x_there,
+                                      rows[i].dims, rows[i].strides, out);
+        if (rows[i].needed) CHECK(made);
+        printf("a tensor map of %s: %s\n", rows[i].what, made ? "made" : "refused");
+    }
+    if (l) rt_gpu_end(l, entered);
+    if (l) rt_give_back(l);
+}
+
 /// In the strictest mode (0, global): whatever a launch does that cannot be captured shows.
 static void captures(void) {
     cu_stream stream, other;
@@ -294,6 +325,7 @@ int main(int argc, char **argv) {
            cu->driver_version / 10 % 100);
     prepare(device);
     launches();
+    maps();
     captures();
     reports();
     times(d);

@@ -77,6 +77,7 @@ static _Thread_local int workspaces[2]; // bytes that the host code asks for, 0:
 static _Thread_local float filled;
 static _Thread_local int64_t grid;
 static tg_tensormap *map;
+static int64_t n_rows = 3;
 static unsigned char map_bytes[2][TG_TENSORMAP_BYTES] __attribute__((aligned(64)));
 
 /// The arguments as compiled host code passes them.
@@ -106,7 +107,7 @@ static int32_t cluster_entry(const tg_slot *args, const tg_env *env) {
 }
 
 static int32_t map_entry(const tg_slot *args, const tg_env *env) {
-    int64_t dims[2] = {3, args[0].tensor.shape[0] / 3}, strides[2] = {dims[1], 1};
+    int64_t dims[2] = {n_rows, args[0].tensor.shape[0] / n_rows}, strides[2] = {dims[1], 1};
     for (int i = 0; i < 2; i++) {
         int32_t status = env->tensormap(env, map, args[i].tensor.data, dims, strides, map_bytes[i]);
         if (status) return status;
@@ -445,6 +446,13 @@ static void tensor_maps(void **state) {
     void *at;
     memcpy(&at, map_bytes[1], sizeof at);
     assert_ptr_equal(at, c.x + 64);
+    c.n = 0;
+    expect_ok(tg_launch(&maps, c.args, 3));
+    n_rows = 1; // whose stride is not used
+    c.n = 5;
+    expect_ok(tg_launch(&maps, c.args, 3));
+    assert_string_equal(fake.fake_last_map(), "type 7 swizzle 3 fill 0 promotion 2: 5/32 1/3@32");
+    n_rows = 3;
     c.n = 39; // rows of 52 bytes
     expect(tg_launch(&maps, c.args, 3), TG_ERROR_INTERNAL,
            "type 7, swizzle 128, dimensions from the innermost one: 13 (stride 1, box 32), 3 "
