@@ -123,6 +123,69 @@ static void convert_far(GpuFn *f, const Conversion *c, const Op *op) {
     gpu_shared_read(f, gpu_layout(f, y), s, &c->read, base, y->type->elem, gpu_new_block(f, y));
 }
 
+/* ---- through shared memory, read by ldmatrix ----------------------------------------------- */
+
+// As in ir/layout_convert.c: slots of an instruction, and of a line of 128 bytes.
+enum { ACCESS_SLOTS = 2, LINE_SLOTS = 4, BARRIER_SLOTS = 60, MATRICES = 4, MAX_BYTES = 16 };
+
+static double write_slots(const Layout *l, const SharedLayout *s, const SharedAccess *a) {
+    int bytes = s->elem_bytes << a->vec_bits, lines = bytes > 4 ? bytes / 4 : 1;
+    int64_t accesses = layout_repeats(l) << a->n_base;
+    return (double)accesses * (ACCESS_SLOTS + LINE_SLOTS * lines * shared_conflicts(l, s, a));
+}
+
+/// An instruction reads four matrices, a line each.
+static double read_slots(const SharedMatrix *m) {
+    double instructions = (double)((int64_t)1 << m->n_base) / MATRICES;
+    return instructions * (ACCESS_SLOTS + LINE_SLOTS * MATRICES * m->conflicts);
+}
+
+/// Swizzled rows along `inner` that `to` can read as matrices: what it costs, or 0.
+static double try_rows(const Layout *from, const Layout *to, int elem_bytes, int inner, int outer,
+                       SharedLayout *s) {
+    SharedMatrix m;
+    SharedAccess a;
+    int swizzle = shared_swizzle_for(to->extents[inner] * elem_bytes);
+    if (to->extents[inner] * elem_bytes % swizzle || to->extents[outer] % 8) return 0;
+    *s = shared_swizzled(elem_bytes, to->rank, to->extents, inner, outer, swizzle);
+    if (!shared_matrix(to, s, &m)) return 0;
+    shared_access(from, s, MAX_BYTES, &a);
+    return write_slots(from, s, &a) + read_slots(&m) + BARRIER_SLOTS;
+}
+
+/// Extents are powers of two, without holes.
+static bool is_filled(const Layout *l) {
+    for (int d = 0; d < l->rank; d++)
+        if (l->odd[d] != 1 || layout_box(l, d) != l->extents[d]) return false;
+    return true;
+}
+
+/// False: another way is cheaper, or there is none by matrices.
+static bool convert_to_matrices(GpuFn *f, const Conversion *c, const Op *op) {
+    const Layout *from = gpu_layout(f, operand(op, 0)), *to = gpu_layout(f, result(op, 0));
+    Elem elem = result(op, 0)->type->elem;
+    SharedLayout s, best;
+    double least = c->cost;
+    bool found = false;
+    if (to->rank != 2 || !is_filled(from) || !is_filled(to)) return false;
+    for (int inner = 0; inner < 2; inner++) {
+        double cost = try_rows(from, to, elem_bytes(elem), inner, 1 - inner, &s);
+        if (!cost || cost >= least) continue;
+        best = s;
+        least = cost;
+        found = true;
+    }
+    if (!found) return false;
+    SharedAccess a;
+    LLVMValueRef base = gpu_shared_alloc(f, best.bytes, best.align);
+    shared_access(from, &best, MAX_BYTES, &a);
+    gpu_shared_write(f, from, &best, &a, base, elem, gpu_block(f, operand(op, 0)));
+    gpu_barrier(f);
+    if (!gpu_read_matrices(f, to, &best, base, elem, gpu_new_block(f, result(op, 0))))
+        ice(f->ctx, op->loc, "matrices that cannot be read");
+    return true;
+}
+
 void gpu_lower_convert(GpuFn *f, Op *op) {
     const Value *x = operand(op, 0), *y = result(op, 0);
     Conversion c =
@@ -131,6 +194,6 @@ void gpu_lower_convert(GpuFn *f, Op *op) {
         gpu_set_block(f, y, gpu_block(f, x));
     else if (c.kind < CONVERT_SHARED)
         convert_near(f, &c, op);
-    else
+    else if (!convert_to_matrices(f, &c, op))
         convert_far(f, &c, op);
 }

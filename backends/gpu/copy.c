@@ -122,17 +122,21 @@ static void read_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, cons
     }
 }
 
+bool gpu_read_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, LLVMValueRef base,
+                       Elem elem, LLVMValueRef *regs) {
+    Matrices x = {.pick = 0};
+    if (!find_matrices(l, s, &x)) return false;
+    read_matrices(f, l, s, &x, base, elem, regs);
+    return true;
+}
+
 void gpu_lower_buf_load(GpuFn *f, Op *op) {
     const Value *y = result(op, 0);
     const Layout *l = gpu_layout(f, y);
     SharedLayout s = shared_of(operand(op, 0)->type);
     LLVMValueRef base = gpu_buf(f, operand(op, 0)), *regs = gpu_new_block(f, y);
-    Matrices x = {.pick = 0};
     SharedAccess a;
-    if (find_matrices(l, &s, &x)) {
-        read_matrices(f, l, &s, &x, base, y->type->elem, regs);
-        return;
-    }
+    if (gpu_read_matrices(f, l, &s, base, y->type->elem, regs)) return;
     shared_access(l, &s, COPY_BYTES, &a);
     gpu_shared_read(f, l, &s, &a, base, y->type->elem, regs);
 }

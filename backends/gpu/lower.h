@@ -168,6 +168,11 @@ void gpu_shared_write(GpuFn *f, const Layout *l, const SharedLayout *s, const Sh
 void gpu_shared_read(GpuFn *f, const Layout *l, const SharedLayout *s, const SharedAccess *a,
                      LLVMValueRef base, Elem elem, LLVMValueRef *regs);
 
+/// Reads a whole block by ldmatrix (copy.c). False, and nothing done, where s is not made of its
+/// matrices.
+bool gpu_read_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, LLVMValueRef base,
+                       Elem elem, LLVMValueRef *regs);
+
 /* ---- by coordinates (shape.c) -------------------------------------------------------------- */
 // Always right, and slower than what knows both layouts.
 

@@ -101,6 +101,29 @@ static void convert_boxes(Ctx *ctx, Random *random, const char *what) {
     gpu_run(&r, 0, what);
 }
 
+/// From rows to operands of matrix instructions.
+static void convert_fragment(Ctx *ctx, Random *random, const char *what) {
+    static const FragmentRole roles[] = {FRAG_A, FRAG_B};
+    static const struct {
+        const char *name;
+        Elem elem;
+    } rows[] = {{"mma.m16n8k16", EL_F16}, {"mma.m16n8k32", EL_I8}, {"mma.m16n8k8", EL_F32}};
+    int which = random_below(random, 3), warps[2] = {1, 1};
+    const FragmentRow *row = fragment_find(rows[which].name, roles[random_below(random, 2)]);
+    int64_t extents[2] = {32 << random_below(random, 2), 32 << random_below(random, 2)};
+    warps[row->role == FRAG_B] = 2;
+    const Layout *to = layout_tile(ctx, fragment_layout(ctx, row), extents, warps);
+    const Layout *from = layout_for(ctx, random, 2, extents, 1);
+    Elem elem = rows[which].elem;
+    GpuRun r;
+    gpu_run_begin(&r, ctx, 2);
+    for (int i = 0; i < 2; i++) gpu_run_param(&r, elem, from, GPU_ANY);
+    gpu_run_load(&r, "a", 0, from);
+    gpu_run_text(&r, "%%b = convert %%a : %s\n", gpu_run_type(&r, elem, to));
+    gpu_run_store(&r, "b", 1, to);
+    gpu_run(&r, 0, what);
+}
+
 /* ---- shapes -------------------------------------------------------------------------------- */
 
 static void permute_block(Ctx *ctx, Random *random, const char *what) {
@@ -342,6 +365,7 @@ static void atomic_access(Ctx *ctx, Random *random, const char *what) {
     }
 TEST(test_convert, convert_layouts, 2 * CASES)
 TEST(test_convert_boxes, convert_boxes, CASES)
+TEST(test_convert_fragment, convert_fragment, CASES)
 TEST(test_permute, permute_block, CASES)
 TEST(test_reshape, reshape_block, CASES)
 TEST(test_cut, cut_block, CASES)
@@ -354,11 +378,17 @@ TEST(test_atomic, atomic_access, CASES)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convert), cmocka_unit_test(test_convert_boxes),
-        cmocka_unit_test(test_permute), cmocka_unit_test(test_reshape),
-        cmocka_unit_test(test_cut),     cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_loop),    cmocka_unit_test(test_window),
-        cmocka_unit_test(test_pick),    cmocka_unit_test(test_order),
+        cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_convert_boxes),
+        cmocka_unit_test(test_convert_fragment),
+        cmocka_unit_test(test_permute),
+        cmocka_unit_test(test_reshape),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_pick),
+        cmocka_unit_test(test_order),
         cmocka_unit_test(test_atomic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
