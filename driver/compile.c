@@ -87,9 +87,9 @@ static Inst *make_inst(Ctx *ctx, const Request *r, const Program *p, const FnDef
 /* ---- keys ---------------------------------------------------------------------------------- */
 
 /// Facts are listed in the order of the source, so equal ones are equal bytes.
-static Key make_key(Ctx *ctx, const char *target, const tg_variant *v) {
+static Key make_key(Ctx *ctx, const Request *r, const tg_variant *v) {
     Text t = {.ctx = ctx};
-    text_add(&t, "%s;%s;", target ? target : "", v->config);
+    text_add(&t, "%s;%s;%s;", r->target ? r->target : "", r->machine ? r->machine : "", v->config);
     text_bytes(&t, (const char *)v->facts, sizeof *v->facts * (size_t)v->n_facts);
     text_bytes(&t, (const char *)v->params, (size_t)v->n_params);
     return (Key){t.data, t.n};
@@ -127,7 +127,7 @@ static void compile(Ctx *ctx, void *arg) {
                .debug = r->debug};
     if (!build_elaborate(&b)) return;
     out->variant = build_variant(&b, TG_LEVEL_BASE, FACTS_EXACT);
-    out->key = make_key(ctx, r->target, out->variant);
+    out->key = make_key(ctx, r, out->variant);
     out->same = find_key(r, out->key);
     if (out->same >= 0 || !build_passes(&b)) return;
     out->variant = build_variant(&b, TG_LEVEL_BASE, FACTS_EXACT);

@@ -111,27 +111,41 @@ static bool is_simulated(const char *target) {
     return target && strncmp(target, "sim:", 4) == 0;
 }
 
+static bool no_aim(Ctx *ctx, Compilation *c, const char *why) {
+    const char *text = ctx_format(ctx, "the target '%s' %s", c->k->module->target, why);
+    c->answer = (Answer){.status = TG_ERROR_ARGUMENT, .message = text};
+    return false;
+}
+
+/// A GPU that has the tensors.
+static bool aim_at_gpu(Compilation *c, Request *r, char machine[16]) {
+    const char *pinned = c->k->module->target, *best = nvidia_target(c->capability, machine);
+    tg_device_info device = {.size = sizeof device};
+    r->target = pinned ? pinned : best;
+    r->machine = machine;
+    if (tg_device_describe(0, &device) == TG_OK) r->driver = device.driver;
+    if (best) return true;
+    c->answer = (Answer){.status = TG_ERROR_UNSUPPORTED,
+                         .message = "GPUs of a compute capability below 8.0 are not supported"};
+    return false;
+}
+
 /// What the code is to run on: that of the module's options, else where the tensors are. False,
 /// with an answer, where that cannot be.
 static bool aim(Ctx *ctx, Compilation *c, Request *r, char machine[16]) {
     const tg_module *m = c->k->module;
     const char *level;
-    tg_device_info device = {.size = sizeof device};
+    const Backend *b = m->target ? backend_of(m->target, &level) : NULL;
+    bool of_gpu = b && b->device && !is_simulated(m->target);
     r->codegen = m->codegen;
-    if (!c->capability) {
-        r->target = m->target ? m->target : level_name();
-        if (!r->target || backend_of(r->target, &level)) return true;
-        c->answer = (Answer){.status = TG_ERROR_ARGUMENT,
-                             .message = ctx_format(ctx, "there is no target '%s'", r->target)};
-        return false;
-    }
-    r->target = nvidia_target(c->capability, machine);
-    r->machine = machine;
-    if (tg_device_describe(0, &device) == TG_OK) r->driver = device.driver;
-    if (r->target) return true;
-    c->answer = (Answer){.status = TG_ERROR_UNSUPPORTED,
-                         .message = "GPUs of a compute capability below 8.0 are not supported"};
-    return false;
+    if (m->target && !b) return no_aim(ctx, c, "is none that there is");
+    if (of_gpu && !c->capability)
+        return no_aim(ctx, c, "takes tensors of a GPU, and these are the CPU's");
+    if (b && !of_gpu && c->capability)
+        return no_aim(ctx, c, "takes tensors of the CPU, and these are a GPU's");
+    if (c->capability) return aim_at_gpu(c, r, machine);
+    r->target = m->target ? m->target : level_name();
+    return true;
 }
 
 /// The request, from the module and the launch; inside ctx_protect.

@@ -91,6 +91,7 @@ static void link_image(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
     tg_image *image = &out->image;
     NvOutput *made = ctx_new(ctx, NvOutput);
     const char *by = NULL;
+    char *end;
     double start = seconds();
     ctx_defer(ctx, release_output, made);
     NvStatus status = nv_link(image->bytes, image->size - 1, o->machine, o->driver, made, &by);
@@ -102,6 +103,8 @@ static void link_image(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
             made->log ? made->log : "no message");
     out->times.linker = by;
     image->kind = TG_IMAGE_CUBIN;
+    image->arch = (int16_t)strtol(o->machine + 3, &end, 10);
+    image->specific = *end == 'a';
     image->bytes = ctx_copy(ctx, made->data, made->bytes);
     image->size = made->bytes;
 }
