@@ -154,6 +154,8 @@ def host_jobs(o):
     )
     run = f"LD_LIBRARY_PATH={o.root}/lib {program}"
     yield Job("host", "host-launch", ["sh", "-c", f"{build} && {run}"], {}, 60)
+    if (o.root / "tests/gpu/gpu_real").is_file():  # of a bundle: streams, graphs, errors, times
+        yield Job("host", "host-runtime", [str(o.root / "tests/gpu/gpu_real")], {}, 60)
 
 
 # ---- running them --------------------------------------------------------------------------------
