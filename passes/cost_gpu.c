@@ -21,14 +21,15 @@
 #define REST        0.1   // of the times that are not the longest: they do not hide quite
 enum {
     LATENCY = 700,      // cycles until memory answers
+    START_GROUP = 8,    // cycles of a unit before a product of a warpgroup
     STEP = 20,          // cycles to start a step of a pipeline
+    SPECIAL = 9,        // instructions of others that one of the special units takes
     JOIN = 40,          // cycles of a reduction over threads
     CTA_START = 600,    // cycles to start and end a program
     L2_CYCLE = 56,      // bytes a cycle and SM from the second cache
     SHARED_CYCLE = 128, // bytes a cycle and SM from shared memory
     WARP_ROWS = 2,      // of warps that share a product, and read what they share each
     WARP_COLUMNS = 2,
-    BASE_REGISTERS = 48, // a thread, besides blocks
     MOST_STAGES = 4,
 };
 
@@ -83,6 +84,7 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     double odd = (int64_t)columns % 64 ? ODD_COLUMNS : 1;
     w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
     bool group = u->features & GPU_WGMMA;
+    if (group) w->unit += times * rounds * START_GROUP * rows / u->m * k / u->k;
     double read_a = rows * (group ? 1 : WARP_COLUMNS), read_b = columns;
     read_b *= group ? fmax(1, rows / u->m) : WARP_ROWS;
     w->shared += times * rounds * (read_a + read_b) * k * bytes / SHARED_CYCLE;
@@ -199,8 +201,8 @@ static void add_op(Model *m, Work *w, const Op *op, double times) {
     default: break;
     }
     if (out && ty_is_block(out))
-        w->alu +=
-            times * fmin(cost_weight(op->code), 12) * (double)ty_count(out) / m->target->fma_cycle;
+        w->alu += times * fmin(cost_weight(op->code), SPECIAL) * (double)ty_count(out) /
+                  m->target->fma_cycle;
 }
 
 /// Loads of one region overlap: together they are waited for once.
@@ -218,10 +220,7 @@ static void add_region(Model *m, Work *w, const Region *r, double times) {
 /// CTAs that an SM holds at the same time.
 static double resident(const Model *m, const Op *program, Work *w) {
     const GpuTarget *t = m->target;
-    double sums, widest;
-    double threads = gpu_warps(t, program, &sums, &widest) * (double)t->lanes;
-    double registers = BASE_REGISTERS / 1.5 + 1.5 * widest / threads;
-    if (sums > 0) registers = BASE_REGISTERS + 1.1 * sums / threads;
+    double registers, threads = gpu_warps(t, program, &registers) * (double)t->lanes;
     w->spills = registers > fmin(GPU_REGISTERS_THREAD, t->registers_sm / threads);
     registers = fmin(registers, GPU_REGISTERS_THREAD);
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));

@@ -63,9 +63,8 @@ const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
 
 /* ---- warps.c, passes/cost_gpu.c ------------------------------------------------------------ */
 
-/// How many warps work best on what root holds. Also: elements of all results of products, and of
-/// the largest block.
-int gpu_warps(const GpuTarget *target, const Op *root, double *sums, double *widest);
+/// How many warps work best on what root holds, and how many registers a thread needs then.
+int gpu_warps(const GpuTarget *target, const Op *root, double *registers);
 
 /// Seconds that one launch of a kernel in `tile` IR is expected to take; dim_of as for
 /// cost_estimate (passes/passes.h).

@@ -25,7 +25,10 @@ static int log2_floor(int64_t x) {
 static bool wants_rows(const Value *v, int depth) {
     if (depth == 0) return false;
     for_each_use(u, v) {
-        const Op *op = u->user;
+        const Op *op = u->user, *outer = op->parent->parent;
+        if (op->code == OP_YIELD && outer->code == OP_IF &&
+            wants_rows(result(outer, u->index), depth - 1))
+            return true;
         if (op->code == OP_REDUCE && op_int(op, "axis", 0) == 1) return true;
         if (op->code == OP_DOT && u->index == 0) return true;
         bool same = op->n_results == 1 && result(op, 0)->type->rank == 2 &&
@@ -40,6 +43,8 @@ static bool has_rows(const Value *v, int depth) {
     const Op *op = v->def;
     if (!op || depth == 0) return false;
     if (op->code == OP_DOT) return true;
+    for (int r = 0; op->code == OP_IF && r < 2; r++)
+        if (has_rows(operand(terminator(op->regions[r]), v->index), depth - 1)) return true;
     if (!op_has(op, ELEMENTWISE) && op->code != OP_CAST && op->code != OP_SELECT) return false;
     for (int i = 0; i < op->n_operands; i++)
         if (has_rows(operand(op, i), depth - 1)) return true;

@@ -10,14 +10,18 @@ enum {
     ELEMENTS_THREAD = 16,
     ROW_WARP = 1024, // elements of a row that one warp holds
     PRODUCT_WARPS = 4,
+    BASE_REGISTERS = 48, // of a thread, besides blocks
+    BASE_FEW = 32,       // without products
 };
 
 /// Elements.
 typedef struct Sizes {
     const GpuTarget *target;
     double sums, widest; // of all results of products, of the largest block
-    bool groups;         // there are products of warpgroups
-    double reduced;      // of the largest block that is reduced, which has `rows` rows of `row`
+    double operands;     // of f32 that a warp has of right operands in registers
+    int dots;
+    bool groups;    // there are products of warpgroups
+    double reduced; // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
 } Sizes;
 
@@ -37,6 +41,10 @@ static void measure_dot(Sizes *z, const Op *op) {
                             op_str(op, "precision"));
     z->sums += (double)ty_count(result(op, 0)->type);
     z->groups |= unit && unit->features & GPU_WGMMA;
+    z->dots++;
+    const Type *b = operand(op, 1)->type;
+    double words = (double)ty_count(b) * elem_info[b->elem].bits / 32;
+    if (unit && !(unit->features & GPU_WGMMA) && words > z->operands) z->operands = words;
 }
 
 static void measure(Op *op, void *arg) {
@@ -70,20 +78,30 @@ static int most_warps(const Sizes *z) {
     return rows ? power_for(z->rows, GPU_MAX_WARPS) : GPU_MAX_WARPS;
 }
 
-int gpu_warps(const GpuTarget *target, const Op *root, double *sums, double *widest) {
-    Sizes z = {.target = target};
-    op_walk_pre((Op *)root, measure, &z);
-    *sums = z.sums;
-    *widest = z.widest;
-    double lanes = target->lanes;
-    if (z.sums == 0) return power_for(z.widest / (lanes * ELEMENTS_THREAD), most_warps(&z));
-    int least = z.groups ? PRODUCT_WARPS : power_for(z.sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
-    int fit = power_for(z.sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
+static int warps_for(const Sizes *z) {
+    double lanes = z->target->lanes;
+    if (z->sums == 0) return power_for(z->widest / (lanes * ELEMENTS_THREAD), most_warps(z));
+    int least =
+        z->groups ? PRODUCT_WARPS : power_for(z->sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
+    int fit = power_for(z->sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
     return fit > least ? fit : least;
 }
 
+int gpu_warps(const GpuTarget *target, const Op *root, double *registers) {
+    Sizes z = {.target = target};
+    op_walk_pre((Op *)root, measure, &z);
+    int warps = warps_for(&z);
+    double threads = warps * (double)target->lanes;
+    // A chain of products keeps rows in their warps, and each warp has all of the right operand.
+    double copies = z.dots > 1 || warps < 4 ? 1 : 2;
+    *registers = z.sums == 0 ? BASE_FEW + 1.5 * z.widest / threads
+                             : BASE_REGISTERS + 1.1 * z.sums / threads +
+                                   0.85 * z.operands / copies / target->lanes;
+    return warps;
+}
+
 int choose_warps(const PassEnv *env, const Op *device) {
-    double sums, widest;
+    double registers;
     if (env->warps > 0) return power_for(env->warps, GPU_MAX_WARPS);
-    return gpu_warps(env->gpu, device, &sums, &widest);
+    return gpu_warps(env->gpu, device, &registers);
 }
