@@ -96,6 +96,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(SCHEDULE),
     RUN(CANONICALIZE),
     RUN(CSE),
+    RUN(SYNC),
     RUN(ALLOC),
     RUN(GPU_VERIFY),
 };

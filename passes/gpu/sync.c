@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// sync: proves that nothing is read before it is written, or written before it was read, and says
+// what covers each hazard.
+//
+// The schedule is walked as one thread runs it: loops a few times, more often than a ring has
+// slots, with bounds that are not known taken so; scalars that number items and switch copies are
+// computed. On the way it is checked that
+//   - an item is acquired after its slot was released, waited for after it was committed, read
+//     between its wait and its release;
+//   - when an item is released no product under way reads it;
+//   - a stored buffer is stored after the products that read it have ended and all threads have
+//     met, and read after a fence and another meeting.
+// What does not hold is a bug of the compiler. A release that no acquire waits for is taken away.
+// The proof stands in the attribute `proof` of the device.
+#include "passes/gpu/async.h"
+
+#include "passes/passes.h"
+
+#include <string.h>
+
+enum { INNER_TRIPS = RING_SLOTS + 3, OUTER_TRIPS = 3, MAX_FLIGHT = 64, MAX_STEPS = 1 << 20 };
+
+/// An item of a ring, from commit to the acquire that reuses its slot.
+typedef struct Item {
+    Op *released; // by which op
+    bool committed, waited;
+} Item;
+
+typedef struct Track {
+    const Value *ring;
+    VEC(Item) items; // by number
+} Track;
+
+/// A product under way: what it reads.
+typedef struct Flight {
+    const Value *bufs[2]; // results of ring_wait or buf_alloc, or NULL
+    int64_t items[2];
+} Flight;
+
+/// A buffer of buf_alloc.
+typedef struct Store {
+    const Value *buf;
+    bool dirty, fenced, met; // stored since the last barrier; then a fence; then a barrier
+    bool read;               // since the last barrier
+} Store;
+
+typedef struct Sync {
+    Async s;
+    PtrMap known; // Value * -> Number *
+    VEC(Track) tracks;
+    VEC(Store) stores;
+    Flight flight[MAX_FLIGHT];
+    int n_flight, steps;
+    PtrMap item_of; // result of a wait -> Number *
+    PtrMap needed;  // release ops that an acquire waits for
+} Sync;
+
+typedef struct Number {
+    int64_t n;
+} Number;
+
+static _Noreturn void broken(const Sync *y, const Op *op, const char *what) {
+    ice(y->s.ctx, op->loc, "%s: %s", op_info[op->code].name, what);
+}
+
+/* ---- scalars ------------------------------------------------------------------------------- */
+
+static bool number_of(const Sync *y, const Value *v, int64_t *n) {
+    const Number *known = map_get(&y->known, v);
+    if (known) *n = known->n;
+    return known || const_int(v, n);
+}
+
+static void know(Sync *y, const Value *v, int64_t n) {
+    Number *number = ctx_new(y->s.ctx, Number);
+    number->n = n;
+    map_set(y->s.ctx, &y->known, v, number);
+}
+
+static void compute(Sync *y, const Op *op) {
+    int64_t a, b;
+    if (op->code == OP_CONST && ty_is_scalar(result(op, 0)->type)) {
+        const Attr *value = op_attr(op, "value");
+        if (value->kind != AT_FLOAT) know(y, result(op, 0), value->i);
+        return;
+    }
+    if (op->n_operands != 2 || op->n_results != 1 || !ty_is_scalar(operand(op, 0)->type) ||
+        !number_of(y, operand(op, 0), &a) || !number_of(y, operand(op, 1), &b)) {
+        for (int i = 0; i < op->n_results; i++) map_set(y->s.ctx, &y->known, result(op, i), NULL);
+        return;
+    }
+    switch (op->code) {
+    case OP_ADD: know(y, result(op, 0), a + b); break;
+    case OP_SUB: know(y, result(op, 0), a - b); break;
+    case OP_MUL: know(y, result(op, 0), a * b); break;
+    case OP_MIN: know(y, result(op, 0), a < b ? a : b); break;
+    case OP_MAX: know(y, result(op, 0), a > b ? a : b); break;
+    case OP_LT: know(y, result(op, 0), a < b); break;
+    case OP_LE: know(y, result(op, 0), a <= b); break;
+    case OP_GT: know(y, result(op, 0), a > b); break;
+    case OP_GE: know(y, result(op, 0), a >= b); break;
+    case OP_AND: know(y, result(op, 0), a & b); break;
+    default: break;
+    }
+}
+
+/* ---- rings --------------------------------------------------------------------------------- */
+
+static Track *track_of(Sync *y, const Value *ring) {
+    for (int i = 0; i < y->tracks.n; i++)
+        if (y->tracks.data[i].ring == ring) return &y->tracks.data[i];
+    Track t = {.ring = ring};
+    vec_push(y->s.ctx, &y->tracks, t);
+    return &y->tracks.data[y->tracks.n - 1];
+}
+
+static Item *item_of(Sync *y, const Op *op, int64_t *number) {
+    Track *t = track_of(y, operand(op, 0));
+    if (!number_of(y, operand(op, 1), number)) broken(y, op, "an item whose number is not known");
+    if (*number < 0) return NULL;
+    while (t->items.n <= *number) {
+        Item none = {0};
+        vec_push(y->s.ctx, &t->items, none);
+    }
+    return &t->items.data[*number];
+}
+
+/// Switched on, as far as is known.
+static bool is_on(const Sync *y, const Op *op) {
+    int64_t on;
+    return !number_of(y, operand(op, 2), &on) || on;
+}
+
+static void acquire(Sync *y, Op *op) {
+    int64_t n, slots = operand(op, 0)->type->slots;
+    if (!is_on(y, op)) return;
+    item_of(y, op, &n);
+    Track *t = track_of(y, operand(op, 0));
+    if (n < slots) return;
+    Op *released = t->items.data[n - slots].released;
+    if (!released) broken(y, op, "the slot of its item was not released");
+    map_set(y->s.ctx, &y->needed, released, released);
+}
+
+static void wait_for(Sync *y, Op *op) {
+    int64_t n;
+    Item *item = item_of(y, op, &n);
+    if (!item || !item->committed) broken(y, op, "its item was not committed");
+    item->waited = true;
+    for (int i = 0; i < op->n_results; i++) {
+        Number *number = ctx_new(y->s.ctx, Number);
+        number->n = n;
+        map_set(y->s.ctx, &y->item_of, result(op, i), number);
+    }
+}
+
+static void release(Sync *y, Op *op) {
+    int64_t n;
+    Item *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
+    if (!item) return;
+    if (!item->waited || item->released) broken(y, op, "its item is not there, or was released");
+    item->released = op;
+    for (int i = 0; i < y->n_flight; i++)
+        for (int k = 0; k < 2; k++) {
+            const Value *buf = y->flight[i].bufs[k];
+            if (buf && buf->def->code == OP_RING_WAIT && operand(buf->def, 0) == operand(op, 0) &&
+                y->flight[i].items[k] == n)
+                broken(y, op, "a product that reads its item is under way");
+        }
+}
+
+/* ---- reading and writing ------------------------------------------------------------------- */
+
+static const Value *buf_behind(const Value *v) {
+    while (v->def && v->def->code == OP_BUF_VIEW) v = operand(v->def, 0);
+    return v->type->kind == TK_BUF ? v : NULL;
+}
+
+static Store *store_of(Sync *y, const Value *buf) {
+    for (int i = 0; i < y->stores.n; i++)
+        if (y->stores.data[i].buf == buf) return &y->stores.data[i];
+    Store s = {.buf = buf};
+    vec_push(y->s.ctx, &y->stores, s);
+    return &y->stores.data[y->stores.n - 1];
+}
+
+/// `engine`: not by threads, so what threads wrote wants a fence before.
+static void read_buf(Sync *y, const Op *op, const Value *v, bool engine) {
+    const Value *buf = buf_behind(v);
+    if (!buf || !buf->def) return;
+    if (buf->def->code == OP_RING_WAIT) {
+        const Number *n = map_get(&y->item_of, buf);
+        Track *t = track_of(y, operand(buf->def, 0));
+        if (!n || t->items.data[n->n].released) broken(y, op, "it reads an item that is not there");
+        return;
+    }
+    Store *s = store_of(y, buf);
+    if (s->dirty || (engine && !s->fenced) || !s->met) broken(y, op, "it reads what others write");
+    s->read = true;
+}
+
+static void start(Sync *y, const Op *op) {
+    Flight f = {0};
+    if (y->n_flight == MAX_FLIGHT) broken(y, op, "too many products are under way");
+    for (int i = 0; i < 2; i++) {
+        read_buf(y, op, operand(op, i), true);
+        f.bufs[i] = buf_behind(operand(op, i));
+        const Number *n = f.bufs[i] ? map_get(&y->item_of, f.bufs[i]) : NULL;
+        f.items[i] = n ? n->n : -1;
+    }
+    y->flight[y->n_flight++] = f;
+}
+
+static void await(Sync *y, const Op *op) {
+    int younger = (int)op_int(op, "younger", 0);
+    if (!op->n_results || younger >= y->n_flight) return;
+    memmove(y->flight, y->flight + y->n_flight - younger, sizeof *y->flight * (size_t)younger);
+    y->n_flight = younger;
+}
+
+static void store(Sync *y, const Op *op) {
+    const Value *buf = buf_behind(operand(op, 0));
+    Store *s = store_of(y, buf);
+    if (s->read) broken(y, op, "others may still read the buffer");
+    for (int i = 0; i < y->n_flight; i++)
+        if (y->flight[i].bufs[0] == buf || y->flight[i].bufs[1] == buf)
+            broken(y, op, "a product that reads the buffer is under way");
+    *s = (Store){.buf = buf, .dirty = true};
+}
+
+static void fence(Sync *y) {
+    for (int i = 0; i < y->stores.n; i++) y->stores.data[i].fenced = true;
+}
+
+static void barrier(Sync *y) {
+    for (int i = 0; i < y->stores.n; i++) {
+        y->stores.data[i].met = true;
+        y->stores.data[i].dirty = y->stores.data[i].read = false;
+    }
+}
+
+/* ---- walking ------------------------------------------------------------------------------- */
+
+static void walk(Sync *y, Region *r);
+
+static bool holds_loop(const Region *r) {
+    for_each_op(op, r) {
+        if (op_is_loop(op)) return true;
+        for (int i = 0; i < op->n_regions; i++)
+            if (holds_loop(op->regions[i])) return true;
+    }
+    return false;
+}
+
+/// Value `to` becomes what `from` is; not known where that is not.
+static void pass_on(Sync *y, const Value *from, const Value *to) {
+    int64_t n;
+    if (number_of(y, from, &n))
+        know(y, to, n);
+    else
+        map_set(y->s.ctx, &y->known, to, NULL);
+}
+
+/// Carried numbers go round; bounds that nobody knows are such that there are a few iterations.
+static void walk_for(Sync *y, Op *op) {
+    Region *r = op->regions[0];
+    int64_t step = op_int(op, "step", 1), lo = 0, hi;
+    int64_t trips = holds_loop(r) ? OUTER_TRIPS : INNER_TRIPS;
+    if (!number_of(y, operand(op, 0), &lo)) know(y, operand(op, 0), lo = 0);
+    if (!number_of(y, operand(op, 1), &hi) || (hi - lo) / step > trips || hi <= lo)
+        know(y, operand(op, 1), hi = lo + trips * step);
+    for (int i = 0; i < op->n_results; i++) pass_on(y, operand(op, 2 + i), r->args[1 + i]);
+    for (int64_t k = lo; k < hi; k += step) {
+        know(y, r->args[0], k);
+        walk(y, r);
+        for (int i = 0; i < op->n_results; i++) pass_on(y, operand(r->last, i), r->args[1 + i]);
+    }
+    for (int i = 0; i < op->n_results; i++) pass_on(y, r->args[1 + i], result(op, i));
+}
+
+static void walk_while(Sync *y, Op *op) {
+    Region *test = op->regions[0], *body = op->regions[1];
+    for (int i = 0; i < op->n_results; i++) pass_on(y, operand(op, i), test->args[i]);
+    for (int trip = 0; trip < OUTER_TRIPS; trip++) {
+        walk(y, test);
+        for (int i = 0; i < op->n_results; i++) pass_on(y, test->args[i], body->args[i]);
+        walk(y, body);
+        for (int i = 0; i < op->n_results; i++) pass_on(y, operand(body->last, i), test->args[i]);
+    }
+    for (int i = 0; i < op->n_results; i++) pass_on(y, test->args[i], result(op, i));
+}
+
+/// Both ways, one after the other: rings of one are not those of the other. Items are numbered on
+/// from where more of them were made.
+static void walk_if(Sync *y, Op *op) {
+    for (int i = 0; i < op->n_regions; i++) walk(y, op->regions[i]);
+    for (int i = 0; i < op->n_results; i++) {
+        int64_t a, b;
+        const Value *yes = operand(op->regions[0]->last, i), *no = operand(op->regions[1]->last, i);
+        bool more = number_of(y, yes, &a) && number_of(y, no, &b) && b > a;
+        pass_on(y, more ? no : yes, result(op, i));
+    }
+}
+
+static void commit(Sync *y, Op *op) {
+    int64_t n;
+    Item *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
+    if (item) item->committed = true;
+}
+
+static void visit(Sync *y, Op *op) {
+    switch (op->code) {
+    case OP_FOR: walk_for(y, op); return;
+    case OP_WHILE: walk_while(y, op); return;
+    case OP_IF: walk_if(y, op); return;
+    case OP_RING_ACQUIRE: acquire(y, op); return;
+    case OP_RING_COMMIT: commit(y, op); return;
+    case OP_RING_WAIT: wait_for(y, op); return;
+    case OP_RING_RELEASE: release(y, op); return;
+    case OP_MMA_START: start(y, op); return;
+    case OP_AWAIT: await(y, op); return;
+    case OP_BUF_LOAD: read_buf(y, op, operand(op, 0), false); return;
+    case OP_BUF_STORE: store(y, op); return;
+    case OP_FENCE: fence(y); return;
+    case OP_BARRIER: barrier(y); return;
+    default: compute(y, op);
+    }
+    for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++) walk(y, op->regions[i]);
+}
+
+static void walk(Sync *y, Region *r) {
+    for_each_op(op, r) {
+        if (++y->steps > MAX_STEPS) return;
+        visit(y, op);
+    }
+}
+
+/* ---- the proof ----------------------------------------------------------------------------- */
+
+static void drop_release(Op *op, void *arg) {
+    Sync *y = arg;
+    if (op->code == OP_RING_RELEASE && !map_get(&y->needed, op)) op_erase(op);
+}
+
+static const char *ring_line(Sync *y, int i) {
+    const Value *ring = y->tracks.data[i].ring;
+    bool tma = op_str(ring->def, "kind")[0] == 't', reused = false;
+    for_each_use(u, ring) reused |= u->user->code == OP_RING_RELEASE;
+    return ctx_format(y->s.ctx, "ring %d: filled before read: %s; read before filled again: %s", i,
+                      tma ? "mbarrier full" : "own copies, barrier",
+                      !reused ? "never filled again"
+                      : tma   ? "mbarrier free"
+                              : "barrier of the next item");
+}
+
+static void note_proof(Sync *y) {
+    VEC(const char *) lines = {0};
+    for (int i = 0; i < y->tracks.n; i++) vec_push(y->s.ctx, &lines, ring_line(y, i));
+    for (int i = 0; i < y->stores.n; i++)
+        vec_push(y->s.ctx, &lines,
+                 ctx_format(y->s.ctx,
+                            "buffer %d: stored before read: fence, barrier; read before "
+                            "stored again: await, barrier",
+                            i));
+    if (lines.n) op_set_attr(y->s.ir, y->s.device, "proof", at_strs(y->s.ir, lines.data, lines.n));
+}
+
+void pass_sync(PassEnv *env, Op *module) {
+    if (!env->gpu) return;
+    for_each_op(op, module->regions[0]) {
+        if (op->code != OP_DEVICE || !shared_in_use(op)) continue;
+        Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op}};
+        walk(&y, op->regions[0]);
+        op_walk_post(op, drop_release, &y);
+        note_proof(&y);
+    }
+}
