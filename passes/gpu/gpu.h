@@ -61,6 +61,11 @@ const GpuUnit *gpu_unit_of(const Op *dot);
 const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
                             const char *precision);
 
+/* ---- describe.c ---------------------------------------------------------------------------- */
+
+/// Lines about each device of a module that has gone through gpu_pipeline.
+void gpu_describe(Text *out, const Op *module);
+
 /* ---- warps.c, passes/cost_gpu.c ------------------------------------------------------------ */
 
 /// How many warps work best on what root holds, and how many registers a thread needs then.

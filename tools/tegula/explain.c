@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula explain: what the compiler made of a kernel.
+#include "passes/gpu/gpu.h"
 #include "tools/tegula/driver.h"
 
 #include <inttypes.h>
@@ -111,9 +112,11 @@ static bool print_code(Job *job) {
     Code *code = build_code(&job->build, NULL, 0, false);
     if (!code) return false;
     code_release(code);
-    if (job->build.gpu)
-        printf("code for %s\n", job->target);
-    else
+    if (job->build.gpu) {
+        Text devices = {.ctx = job->ctx};
+        gpu_describe(&devices, job->build.code->module);
+        printf("devices\n%scode for %s\n", devices.data ? devices.data : "", job->target);
+    } else
         printf("code, in vectors of %d bytes\n", job->build.info.vector_bytes);
     printf("%s", notes.data ? notes.data : "");
     return true;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the passes made of the devices of a module, for people: warps, what multiplies, which blocks
+// change their layout and how.
+#include "passes/gpu/layouts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct Describe {
+    Ctx *ctx;
+    Text *out;
+} Describe;
+
+static const char *shape_of(Describe *d, const Type *t) {
+    Text text = {.ctx = d->ctx};
+    for (int i = 0; i < t->rank; i++) text_add(&text, "%s%" PRId64, i ? "x" : "", t->extents[i]);
+    text_add(&text, " of %s", elem_info[t->elem].name);
+    return text.data;
+}
+
+static void describe_product(Describe *d, const Op *op, const Type *a) {
+    const Type *c = ty_promised(result(op, 0)->type);
+    c = c ? c : result(op, 0)->type;
+    text_add(d->out, "    product %" PRId64 "x%" PRId64 "x%" PRId64 " of %s by %s\n", c->extents[0],
+             c->extents[1], a->extents[1], elem_info[a->elem].name, op_str(op, "unit"));
+}
+
+static void describe_convert(Describe *d, const Op *op) {
+    static const char *const how[] = {
+        [CONVERT_NONE] = "for nothing",
+        [CONVERT_RENAME] = "by renaming registers",
+        [CONVERT_SELECT] = "within each thread",
+        [CONVERT_SHUFFLE] = "by shuffles",
+        [CONVERT_SHARED] = "through shared memory",
+        [CONVERT_ADDRESS] = "through shared memory, by coordinates",
+    };
+    const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
+    int bits = elem_info[to->elem].bits;
+    Conversion c = layout_convert(from->layout, to->layout, bits < 8 ? 8 : bits);
+    text_add(d->out, "    a block %s changes its layout %s\n", shape_of(d, to), how[c.kind]);
+}
+
+static void describe_op(Op *op, void *arg) {
+    Describe *d = arg;
+    switch (op->code) {
+    case OP_DOT:
+    case OP_MMA_START: describe_product(d, op, operand(op, 0)->type); return;
+    case OP_CONVERT: describe_convert(d, op); return;
+    default: return;
+    }
+}
+
+void gpu_describe(Text *out, const Op *module) {
+    Describe d = {out->ctx, out};
+    for_each_op(op, module->regions[0]) {
+        if (op->code != OP_DEVICE) continue;
+        text_add(out, "  %s: %" PRId64 " warps\n", op_str(op, "name"), op_int(op, "warps", 1));
+        op_walk_pre(op, describe_op, &d);
+    }
+}
