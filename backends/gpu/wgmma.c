@@ -164,9 +164,9 @@ static int64_t part_of(const Layout *l, int d) {
 }
 
 /// The largest number of columns of an instruction that divides a warpgroup's.
-static int64_t columns_of(int64_t part) {
-    int64_t n = part < MOST_N ? part : MOST_N;
-    while (part % n != 0 || n % N_STEP != 0) n--;
+static int64_t columns_of(int64_t part, bool integers) {
+    int64_t n = part < MOST_N ? part : MOST_N, step = integers ? 2 * N_STEP : N_STEP;
+    while (part % n != 0 || n % step != 0) n--;
     return n;
 }
 
@@ -196,7 +196,7 @@ void gpu_lower_mma_start(GpuFn *f, Op *op) {
     const Type *type = ty_promised(y->type);
     int bits = elem_info[b->type->elem].bits, n = gpu_registers(y->type);
     Wgmma w = {.f = f, .op = op, .elem = b->type->elem, .d = type->layout, .k_step = 256 / bits};
-    w.n = columns_of(part_of(w.d, 1));
+    w.n = columns_of(part_of(w.d, 1), elem_is(type->elem, EC_INT));
     w.warp = gpu_uniform_warp(f);
     w.sums = ctx_array(f->ctx, LLVMValueRef, n);
     memcpy(w.sums, gpu_block(f, c), sizeof *w.sums * (size_t)n);
