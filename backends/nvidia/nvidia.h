@@ -48,6 +48,8 @@ const char *nvptx_emit(Gen *g, const NvArch *arch);
 /// Halves of words are joined by one instruction, where LLVM would take three (pack.c). LLVM's
 /// instruction combining must have run.
 void nvptx_pack(Gen *g);
+/// Loops that carry blocks keep their addresses as sums of a counter (counters.c).
+void nvptx_hide_counters(Gen *g);
 
 /* ---- nvvm.c, ptxas.c ----------------------------------------------------------------------- */
 

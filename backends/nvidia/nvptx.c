@@ -100,6 +100,7 @@ const char *nvptx_emit(Gen *g, const NvArch *arch) {
     module_verify(g);
     optimize(g, machine);
     nvptx_pack(g);
+    nvptx_hide_counters(g);
     LLVMMemoryBufferRef buffer = NULL;
     char *error = NULL;
     bool failed =

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Keeps LLVM from giving each address of a loop a register of its own. Its strength reduction does
+// that as if registers cost nothing; where a loop carries a block of accumulators they are what
+// there is least of, and ptxas does not undo it. So the counter of such a loop goes through a `mov`
+// that LLVM cannot look into (and ptxas can).
+#include <llvm-c/DebugInfo.h>
+#include <stddef.h>
+
+#include "backends/nvidia/nvidia.h"
+
+/// Words that a loop carries before it is thought to have accumulators.
+enum { FEW_WORDS = 16 };
+
+static int words_of(LLVMTypeRef t) {
+    switch (LLVMGetTypeKind(t)) {
+    case LLVMPointerTypeKind:
+    case LLVMDoubleTypeKind: return 2;
+    case LLVMIntegerTypeKind: return LLVMGetIntTypeWidth(t) == 64 ? 2 : 1;
+    case LLVMVectorTypeKind: return (int)LLVMGetVectorSize(t) * words_of(LLVMGetElementType(t));
+    case LLVMStructTypeKind: {
+        int n = 0;
+        for (unsigned i = 0; i < LLVMCountStructElementTypes(t); i++)
+            n += words_of(LLVMStructGetTypeAtIndex(t, i));
+        return n;
+    }
+    default: return 1;
+    }
+}
+
+static LLVMValueRef next_phi(LLVMValueRef inst) {
+    return inst && LLVMIsAPHINode(inst) ? inst : NULL;
+}
+
+/// What the phis of a block carry.
+static int carried_words(LLVMBasicBlockRef b) {
+    int n = 0;
+    for (LLVMValueRef i = LLVMGetFirstInstruction(b); next_phi(i); i = LLVMGetNextInstruction(i))
+        n += words_of(LLVMTypeOf(i));
+    return n;
+}
+
+static bool has_operand(LLVMValueRef v, LLVMValueRef x) {
+    return LLVMGetOperand(v, 0) == x || LLVMGetOperand(v, 1) == x;
+}
+
+/// A phi that comes back as itself and something more.
+static bool is_counter(const Gen *g, LLVMValueRef phi) {
+    LLVMTypeRef t = LLVMTypeOf(phi);
+    if (t != g->i32 && t != g->i64) return false;
+    for (unsigned i = 0; i < LLVMCountIncoming(phi); i++) {
+        LLVMValueRef v = LLVMGetIncomingValue(phi, i);
+        if (LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == LLVMAdd && has_operand(v, phi))
+            return true;
+    }
+    return false;
+}
+
+/// All uses of the phi become uses of its copy.
+static void hide(const Gen *g, LLVMValueRef phi, LLVMValueRef before) {
+    LLVMTypeRef t = LLVMTypeOf(phi), type = LLVMFunctionType(t, &t, 1, false);
+    bool wide = t == g->i64;
+    const char *text = wide ? "mov.b64 $0, $1;" : "mov.b32 $0, $1;";
+    LLVMPositionBuilderBefore(g->b, before);
+    LLVMSetCurrentDebugLocation2(g->b, NULL);
+    LLVMValueRef code = LLVMGetInlineAsm(type, text, 15, wide ? "=l,l" : "=r,r", 4, false, false,
+                                         LLVMInlineAsmDialectATT, false);
+    LLVMValueRef unset = LLVMGetUndef(t), copy = LLVMBuildCall2(g->b, type, code, &unset, 1, "");
+    LLVMReplaceAllUsesWith(phi, copy);
+    LLVMSetOperand(copy, 0, phi);
+}
+
+static void hide_counters(const Gen *g, LLVMBasicBlockRef b) {
+    LLVMValueRef first = LLVMGetFirstInstruction(b), body = first;
+    while (next_phi(body)) body = LLVMGetNextInstruction(body);
+    for (LLVMValueRef i = first; next_phi(i); i = LLVMGetNextInstruction(i))
+        if (is_counter(g, i)) hide(g, i, body);
+}
+
+void nvptx_hide_counters(Gen *g) {
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+            if (carried_words(b) > FEW_WORDS) hide_counters(g, b);
+}
