@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The simulator as a device of the runtime: an image of kind CALL.
+#include <stdlib.h>
 #include <string.h>
 
 #include "backends/sim/map.h"
@@ -106,7 +107,11 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
     SimBuffer buffers[MOST_BUFFERS];
     run.buffers = buffers;
     if (code->check) run.n_buffers = find_buffers(&code->functions[number_of], args, buffers);
-    if (sim_run(code, number_of, &run, &failure)) return 0;
+    const char *path = getenv("TG_SIM_MUTATE");
+    bool mutate = code->check && path && *path;
+    if (mutate ? sim_mutate(code, number_of, &run, path, &failure)
+               : sim_run(code, number_of, &run, &failure))
+        return 0;
     return fail(env, failure.file, failure.line, failure.column, failure.text);
 }
 

@@ -294,7 +294,9 @@ static void arrive_group(Warp *w, const SimSite *site) {
 }
 
 static bool skipped(const Sim *sim, const SimSite *site) {
-    return site->sync && sim->run->skip_site == site->sync;
+    if (!site->sync || sim->run->skip_site != site->sync) return false;
+    if (sim->run->skipped) ++*sim->run->skipped;
+    return true;
 }
 
 static void complete(Warp *w, const SimSite *site) {

@@ -116,7 +116,8 @@ static void zero_clock(const Shadow *s, Clock c) {
 void shadow_start(Sim *sim, int64_t cluster) {
     Shadow *s = sim->shadow;
     s->program = (uint32_t)cluster + 1;
-    memset(s->shared, 0, sizeof *s->shared * (size_t)(sim->shared_bytes * sim->cluster));
+    if (s->shared)
+        memset(s->shared, 0, sizeof *s->shared * (size_t)(sim->shared_bytes * sim->cluster));
     for (int i = 0; i < s->n_warps; i++) zero_clock(s, s->warps[i]);
     for (int i = 0; i < s->n_barriers; i++) zero_clock(s, s->barriers[i]);
     for (int i = 0; i < s->n_mbarriers; i++) {

@@ -39,6 +39,7 @@ typedef struct SimRun {
     const SimBuffer *buffers;
     int n_buffers;
     int skip_site;        // 1 + the number of a site of sim_sites that does nothing; 0: none
+    int64_t *skipped;     // receives how often that was reached; may be NULL
     int threads, cluster; // of a CTA, CTAs of a cluster; 0: what the kernel's attributes say
 } SimRun;
 
@@ -82,6 +83,12 @@ typedef struct SimSiteInfo {
 
 /// The i-th one; false beyond the last.
 bool sim_site(const SimImage *image, int i, SimSiteInfo *out);
+
+/// Takes away each barrier, fence and wait of the function in turn, and appends a line for each to
+/// the file `path`: noticed (a failure, or other results), unnoticed, or not reached. The buffers
+/// of `run` are all memory that matters. At last they are as after the run itself, as is `failure`.
+bool sim_mutate(const SimImage *image, int function, const SimRun *run, const char *path,
+                SimFailure *failure);
 
 /* ---- tensor maps --------------------------------------------------------------------------- */
 

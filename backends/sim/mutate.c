@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The mutation test: what happens without one barrier, fence or wait.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/sim/private.h"
+
+/* ---- memory before and after ------------------------------------------------------------------
+ */
+
+static int64_t total(const SimRun *run) {
+    int64_t n = 0;
+    for (int i = 0; i < run->n_buffers; i++) n += run->buffers[i].bytes;
+    return n;
+}
+
+/// All buffers, one behind the other; NULL where there is no memory.
+static char *save(const SimRun *run) {
+    char *copy = malloc((size_t)total(run) + 1), *to = copy;
+    for (int i = 0; copy && i < run->n_buffers; i++) {
+        memcpy(to, run->buffers[i].base, (size_t)run->buffers[i].bytes);
+        to += run->buffers[i].bytes;
+    }
+    return copy;
+}
+
+static void restore(const SimRun *run, const char *from) {
+    for (int i = 0; i < run->n_buffers; i++) {
+        memcpy((void *)(uintptr_t)run->buffers[i].base, from, (size_t)run->buffers[i].bytes);
+        from += run->buffers[i].bytes;
+    }
+}
+
+static bool same(const SimRun *run, const char *as) {
+    for (int i = 0; i < run->n_buffers; i++) {
+        if (memcmp(run->buffers[i].base, as, (size_t)run->buffers[i].bytes) != 0) return false;
+        as += run->buffers[i].bytes;
+    }
+    return true;
+}
+
+/* ---- one mutation -------------------------------------------------------------------------- */
+
+enum { SEEDS = 3 };
+
+/// "noticed: why", tried in several orders of what is random.
+static const char *try_without(const SimImage *image, int function, const SimRun *run, int site,
+                               const char *before, const char *after, SimFailure *failure) {
+    int64_t reached = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        SimRun mutant = *run;
+        mutant.skip_site = site;
+        mutant.skipped = &reached;
+        mutant.seed += seed;
+        restore(run, before);
+        if (!sim_run(image, function, &mutant, failure)) return "noticed";
+        if (!same(run, after)) {
+            snprintf(failure->text, sizeof failure->text, "other results");
+            return "noticed";
+        }
+        if (!reached) return "not reached";
+    }
+    snprintf(failure->text, sizeof failure->text, "the same results");
+    return "unnoticed";
+}
+
+static void mutate_all(const SimImage *image, int function, const SimRun *run, FILE *out,
+                       const char *before, const char *after) {
+    SimSiteInfo s;
+    for (int i = 0; sim_site(image, i, &s); i++) {
+        SimFailure failure = {.file = ""};
+        if (strcmp(s.function, image->functions[function].name) != 0) continue;
+        const char *what = try_without(image, function, run, i + 1, before, after, &failure);
+        failure.text[strcspn(failure.text, "\n")] = 0;
+        fprintf(out, "%s %s %d %s:%d:%d %s %.200s\n", what, s.function, i, s.file, s.line, s.column,
+                s.name, failure.text);
+    }
+}
+
+bool sim_mutate(const SimImage *image, int function, const SimRun *run, const char *path,
+                SimFailure *failure) {
+    char *before = save(run);
+    bool good = sim_run(image, function, run, failure);
+    char *after = save(run);
+    FILE *out = good && before && after ? fopen(path, "a") : NULL;
+    if (out) {
+        mutate_all(image, function, run, out, before, after);
+        restore(run, after);
+        fclose(out);
+    }
+    free(before);
+    free(after);
+    return good;
+}
