@@ -39,7 +39,7 @@ typedef struct Work {
     double bytes;             // between the SM and the second cache
     double waits;             // cycles in which it has nothing to do if it is alone
     double stage;             // bytes of one stage of its largest pipeline
-    bool spills;
+    double spills;            // how much slower it is for want of registers or shared memory
 } Work;
 
 typedef struct Model {
@@ -221,11 +221,12 @@ static void add_region(Model *m, Work *w, const Region *r, double times) {
 static double resident(const Model *m, const Op *program, Work *w) {
     const GpuTarget *t = m->target;
     double registers, threads = gpu_warps(t, program, &registers) * (double)t->lanes;
-    w->spills = registers > fmin(GPU_REGISTERS_THREAD, t->registers_sm / threads);
-    registers = fmin(registers, GPU_REGISTERS_THREAD);
+    double most = fmin(GPU_REGISTERS_THREAD, t->registers_sm / threads);
+    w->spills = registers > most ? SPILLS * registers / most : 1;
+    registers = fmin(registers, most);
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
     double stages = fmin(MOST_STAGES, floor(t->shared_cta / fmax(w->stage, 1)));
-    if (stages < 2) w->spills = true; // no pipeline
+    if (stages < 2) w->spills *= SPILLS; // no pipeline
     if (w->stage > 0) n = fmin(n, t->shared_sm / (stages * w->stage));
     return fmax(1, floor(fmin(n, t->ctas_sm)));
 }
@@ -247,7 +248,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     double alone = ceil(each / held) * (w.waits + CTA_START + compute);
     double read = each * w.bytes / L2_CYCLE, longest = fmax(busy, fmax(alone, read));
     double cycles = longest + REST * (busy + alone + read - longest);
-    double seconds = cycles / t->clock * (w.spills ? SPILLS : 1);
+    double seconds = cycles / t->clock * w.spills;
     double memory = fmin(m->memory, programs * w.bytes) / t->bandwidth;
     return LAUNCH + fmax(seconds, memory) + REST * fmin(seconds, memory);
 }
