@@ -28,6 +28,7 @@ typedef struct CodeOptions {
     const char *name;  // of the function in an object file; NULL: that of the kernel
     Text *notes;       // receives what `explain` says of the code, or NULL
     const char *strip; // a folder that paths in messages and debug information leave out, or NULL
+    bool quick;        // code of a CPU that is made in little time, not to be fast
     const char *codegen; // of NVIDIA code: "nvvm", "nvptx", "auto" (NULL)
     int driver;          // the CUDA version that is to read the code (12040); 0: any
     const char *machine; // "sm_90a": PTX is made machine code for it, where that can be; or NULL

@@ -94,12 +94,14 @@ static void release_code(void *code) {
 }
 
 /// Host code for this machine, with the image of the devices. Both are released where the other
-/// cannot be had.
+/// cannot be had. Host code is a few hundred instructions a launch: optimising them would take
+/// longer than all launches gain.
 static Code *build_device(Build *b, const CodeOptions *options, bool load) {
     DeviceCode device;
     CodeOptions host = *options;
     host.level = NULL;
     host.notes = NULL;
+    host.quick = true;
     host.texts = options->texts & TEXT_OBJECT;
     Code **code = ctx_new(b->ctx, Code *);
     ctx_defer(b->ctx, release_code, code);

@@ -316,14 +316,16 @@ static void compile(Ctx *ctx, void *arg) {
     Op *kernel = find_kernel(job->module, NULL);
     if (!kernel) ice(ctx, (Loc){0}, "a module for the CPU holds one kernel");
     Gen *g = start_module(job, kernel);
-    LLVMTargetMachineRef m = target_machine(ctx, job->info.arch, job->info.cpu, job->info.features);
+    bool quick = job->options->quick;
+    LLVMTargetMachineRef m = (quick ? target_machine_quick : target_machine)(
+        ctx, job->info.arch, job->info.cpu, job->info.features);
     module_target(g, m);
     Cpu *c = cpu_new(job, g, kernel);
     if (job->options->debug) debug_begin(g);
     emit_entry(c, kernel);
     debug_end(g);
     module_verify(g);
-    module_optimize(g, m);
+    if (!quick) module_optimize(g, m);
     if (job->object) {
         object_take(job->object, g, c->name);
         return;

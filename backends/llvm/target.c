@@ -185,18 +185,27 @@ static const char *triple_of(Ctx *ctx, const char *arch) {
     ice(ctx, (Loc){0}, "no architecture %s", arch);
 }
 
-LLVMTargetMachineRef target_machine(Ctx *ctx, const char *arch, const char *cpu,
-                                    const char *features) {
+static LLVMTargetMachineRef machine_of(Ctx *ctx, const char *arch, const char *cpu,
+                                       const char *features, LLVMCodeGenOptLevel level) {
     const char *triple = triple_of(ctx, arch);
     char *error = NULL;
     LLVMTargetRef target;
     check_text(ctx, LLVMGetTargetFromTriple(triple, &target, &error), error, "LLVM target");
-    LLVMTargetMachineRef m =
-        LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelAggressive,
-                                LLVMRelocPIC, LLVMCodeModelDefault);
+    LLVMTargetMachineRef m = LLVMCreateTargetMachine(target, triple, cpu, features, level,
+                                                     LLVMRelocPIC, LLVMCodeModelDefault);
     if (!m) ice(ctx, (Loc){0}, "LLVM has no machine %s", cpu);
     ctx_defer(ctx, release_machine, m);
     return m;
+}
+
+LLVMTargetMachineRef target_machine(Ctx *ctx, const char *arch, const char *cpu,
+                                    const char *features) {
+    return machine_of(ctx, arch, cpu, features, LLVMCodeGenLevelAggressive);
+}
+
+LLVMTargetMachineRef target_machine_quick(Ctx *ctx, const char *arch, const char *cpu,
+                                          const char *features) {
+    return machine_of(ctx, arch, cpu, features, LLVMCodeGenLevelNone);
 }
 
 void module_target(Gen *g, LLVMTargetMachineRef machine) {

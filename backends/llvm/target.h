@@ -9,6 +9,9 @@
 /// A target machine of an architecture, released with ctx.
 LLVMTargetMachineRef target_machine(Ctx *ctx, const char *arch, const char *cpu,
                                     const char *features);
+/// One whose code is made in little time, not to be fast.
+LLVMTargetMachineRef target_machine_quick(Ctx *ctx, const char *arch, const char *cpu,
+                                          const char *features);
 /// Gives the module the machine's triple and data layout.
 void module_target(Gen *g, LLVMTargetMachineRef machine);
 /// Verifies the module and reports what is wrong as a compiler bug.
