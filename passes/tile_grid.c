@@ -10,7 +10,7 @@
 //   on earlier indices or on tensor elements) become loops inside; when that leaves too few tasks,
 //   the first of these loops is dealt out in `ways` consecutive parts.
 // - Programs are numbered in source order, the last index fastest, so neighbours share rows. Where
-//   programs multiply matrices, the last two dimensions go in super-rows of GROUP tiles: the
+//   programs multiply matrices, the last two dimensions go in super-rows of some tiles: the
 //   operands of a super-row are used while they are in cache.
 // - A task is a run of consecutive programs, so that it has MIN_TASK to MAX_TASK seconds of work.
 //
@@ -28,7 +28,7 @@
 
 #define MIN_TASK 4e-6
 #define MAX_TASK 60e-6
-enum { GROUP = 8, TASKS_A_THREAD = 8, MAX_WAYS = 64 };
+enum { GROUP = 8, MAX_GROUP = 32, TASKS_A_THREAD = 8, MAX_WAYS = 64 };
 enum { CTAS_SM = 4, PRODUCT_CTAS_SM = 1 }; // that a resident grid starts
 
 typedef struct Nest {
@@ -137,12 +137,24 @@ static int spread_levels(Nest *nest, Level **out) {
     return n;
 }
 
-/// Splits q, a number within rows x cols tiles, into super-rows of GROUP rows, each walked column
+/// Rows of a super-row. On a GPU what its CTAs work on at the same time shall be as many rows as
+/// columns of the result: then they read least. Where a dimension is no tile of a matrix (a batch,
+/// heads), programs that differ in it share nothing, and the last index is the fastest.
+static int64_t group_of(const Nest *nest, const Level *rows, const Level *cols) {
+    const GpuTarget *gpu = nest->env->gpu;
+    if (!gpu) return GROUP;
+    if (rows->step <= 1 || cols->step <= 1) return 1;
+    int64_t group = 1, area = gpu->sms * cols->step / rows->step;
+    while ((group + 1) * (group + 1) <= area) group++;
+    return group < GROUP / 2 ? GROUP / 2 : group > MAX_GROUP ? MAX_GROUP : group;
+}
+
+/// Splits q, a number within rows x cols tiles, into super-rows of `group` rows, each walked column
 /// by column: row = first + q' % h, col = q' / h, with h = the rows of this super-row.
-static void grouped(Builder *b, Value *q, Level *rows, Level *cols) {
-    Value *size = ix_mul(b, cols->count, build_index(b, GROUP));
-    Value *first = ix_mul(b, ix_div(b, q, size), build_index(b, GROUP));
-    Value *h = ix_min(b, ix_sub(b, rows->count, first), build_index(b, GROUP));
+static void grouped(Builder *b, Value *q, int64_t group, Level *rows, Level *cols) {
+    Value *size = ix_mul(b, cols->count, build_index(b, group));
+    Value *first = ix_mul(b, ix_div(b, q, size), build_index(b, group));
+    Value *h = ix_min(b, ix_sub(b, rows->count, first), build_index(b, group));
     Value *within = ix_rem(b, q, size);
     rows->index = ix_add(b, first, ix_rem(b, within, h));
     cols->index = ix_div(b, within, h);
@@ -154,7 +166,8 @@ static void decode(Nest *nest, Builder *b, Value *program) {
     int n = spread_levels(nest, spread), i = 0;
     if (n >= 2 && multiplies(program_body(nest))) {
         Value *tiles = ix_mul(b, spread[0]->count, spread[1]->count);
-        grouped(b, n > 2 ? ix_rem(b, program, tiles) : program, spread[1], spread[0]);
+        int64_t group = group_of(nest, spread[1], spread[0]);
+        grouped(b, n > 2 ? ix_rem(b, program, tiles) : program, group, spread[1], spread[0]);
         program = n > 2 ? ix_div(b, program, tiles) : program;
         i = 2;
     }
