@@ -22,13 +22,11 @@ static bool want_result_kind(Verifier *v, const Op *op, TypeKind kind, const cha
     return t->kind == kind;
 }
 
-/// The dimension of neighbours exists; a swizzle is one of TMA's, of rows that are whole panels.
+/// A swizzle is one of TMA's. Rows take whole panels of as many bytes.
 static void verify_placing(Verifier *v, const Op *op, const Type *t) {
-    int64_t row = t->extents[t->inner] * (elem_info[t->elem].bits / 8);
-    bool ok = t->swizzle == 0 || ((t->swizzle == 32 || t->swizzle == 64 || t->swizzle == 128) &&
-                                  row % t->swizzle == 0 && !t->pad);
-    if (!ok)
-        verify_fail(v, op, type_text(v->ctx, t), "rows of whole panels of 32, 64 or 128 bytes");
+    bool panels = t->swizzle == 32 || t->swizzle == 64 || t->swizzle == 128;
+    if (t->swizzle && (!panels || t->pad))
+        verify_fail(v, op, type_text(v->ctx, t), "rows of panels of 32, 64 or 128 bytes");
 }
 
 void verify_desc(Verifier *v, const Op *op) {

@@ -103,10 +103,7 @@ void gpu_lower_ring_make(GpuFn *f, Op *op) {
 /// What TMA will have written when the item is full: boxes count as a whole, clipped or not.
 static int64_t item_bytes(const Op *acquire) {
     int64_t bytes = 0;
-    for (int i = 0; i < acquire->n_results; i++) {
-        const Type *t = result(acquire, i)->type;
-        bytes += ty_count(t) * (elem_info[t->elem].bits / 8);
-    }
+    for (int i = 0; i < acquire->n_results; i++) bytes += shared_of(result(acquire, i)->type).bytes;
     return bytes;
 }
 
