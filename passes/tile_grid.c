@@ -164,9 +164,9 @@ static void grouped(Builder *b, Value *q, int64_t group, Level *rows, Level *col
 static void decode(Nest *nest, Builder *b, Value *program) {
     Level *spread[MAX_LEVELS];
     int n = spread_levels(nest, spread), i = 0;
-    if (n >= 2 && multiplies(program_body(nest))) {
+    int64_t group = n >= 2 ? group_of(nest, spread[1], spread[0]) : 1;
+    if (group > 1 && multiplies(program_body(nest))) {
         Value *tiles = ix_mul(b, spread[0]->count, spread[1]->count);
-        int64_t group = group_of(nest, spread[1], spread[0]);
         grouped(b, n > 2 ? ix_rem(b, program, tiles) : program, group, spread[1], spread[0]);
         program = n > 2 ? ix_div(b, program, tiles) : program;
         i = 2;
