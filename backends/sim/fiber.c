@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Fibers: stacks with a guard page below, and the switch between them, which sanitizers are told
 // of.
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -180,6 +181,13 @@ void fiber_switch(Fiber *from, Fiber *to) {
 
 /* ---- stacks -------------------------------------------------------------------------------- */
 
+// Each is two mappings of the process, of which there are 65530.
+static atomic_int alive;
+
+int fibers_alive(void) {
+    return atomic_load(&alive);
+}
+
 Fiber *fiber_create(Sim *sim, size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     Fiber *f = calloc(1, sizeof *f);
@@ -196,6 +204,7 @@ Fiber *fiber_create(Sim *sim, size_t bytes) {
     f->bottom = f->memory + page;
     if (mprotect(f->memory, page, PROT_NONE) == 0 && make_context(f)) {
         stack_fresh(f);
+        atomic_fetch_add(&alive, 1);
         return f;
     }
     munmap(f->memory, bytes + page);
@@ -216,4 +225,5 @@ void fiber_destroy(Fiber *f) {
     munmap(f->memory, f->bytes + (size_t)sysconf(_SC_PAGESIZE));
     free_context(f);
     free(f);
+    atomic_fetch_sub(&alive, 1);
 }

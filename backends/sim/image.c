@@ -6,19 +6,21 @@
 #include "backends/sim/map.h"
 #include "backends/sim/private.h"
 
-/// A failure as the runtime reports them, with the position in the source. The runtime keeps the
-/// address of the site until the launch has been reported.
+/// A failure as the runtime reports them, with the position in the source. The runtime looks at the
+/// site again when the launch has ended.
 static int32_t fail(const tg_env *env, const char *file, int line, int column, const char *text) {
     static _Thread_local tg_site site;
-    site = (tg_site){.kind = TG_SITE_REQUIRE, .line = line, .column = column, .file = file};
     char braces[2 * sizeof((SimFailure){0}.text)], *to = braces;
     // `{}` in the text of a site stands for a value; there are none.
     for (const char *s = text; *s && to < braces + sizeof braces - 1; s++)
         if (!(s[0] == '}' && s > text && s[-1] == '{')) *to++ = *s;
     *to = 0;
-    site.text = braces;
+    site = (tg_site){.kind = TG_SITE_REQUIRE, .line = line, .column = column, .text = braces};
+    site.file = *file ? file : NULL;
     site.types = "";
-    return env->fail(env, &site, NULL);
+    int32_t status = env->fail(env, &site, NULL);
+    site.text = "";
+    return status;
 }
 
 /* ---- the memory of a launch ------------------------------------------------------------------ */

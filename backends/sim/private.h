@@ -183,6 +183,8 @@ struct Fiber {
 /// NULL where there is no memory. `main` is called when it is switched to first and never returns.
 Fiber *fiber_create(Sim *sim, size_t bytes);
 void fiber_destroy(Fiber *fiber);
+/// Of all machines.
+int fibers_alive(void);
 /// Forgets what ran on it: the next switch to it calls fiber_main.
 void fiber_reset(Fiber *fiber);
 void fiber_switch(Fiber *from, Fiber *to);

@@ -140,8 +140,14 @@ static Sim *take_machine(const SimImage *image, const SimFunction *function, con
     return sim ? sim : sim_create(image, function, run, threads, cluster);
 }
 
+enum { MOST_FIBERS = 8192 };
+
 static void give_machine(const SimImage *image, Sim *sim) {
     SimImage *own = (SimImage *)image;
+    if (fibers_alive() > MOST_FIBERS) {
+        sim_destroy(sim);
+        return;
+    }
     pthread_mutex_lock(&own->lock);
     sim->next = own->idle;
     own->idle = sim;
