@@ -13,6 +13,7 @@
 #include "driver/driver.h"
 
 typedef VEC(NamedValue) AotValues;
+enum { AOT_GPUS = 8 };
 
 /// What is to be built. Mistakes come back as `error`, with a `hint`, or as diagnostics.
 typedef struct Aot {
@@ -25,9 +26,13 @@ typedef struct Aot {
     const char *strip;        // folder that paths in messages leave out, or NULL
     int n_levels;
     const TargetInfo *levels[TG_LEVELS]; // in ascending order
-    AotValues set;                       // tune values that are pinned
-    AotValues given;                     // values of dims, one name as often as it has values
-    AotValues most;                      // bounds of dims: what `cover` is prepared for
+    int n_gpus;
+    TargetInfo gpus[AOT_GPUS]; // architectures that there is code for besides; their host code is
+                               // of the lowest level
+    const char *codegen;       // of their code: see CodeOptions
+    AotValues set;             // tune values that are pinned
+    AotValues given;           // values of dims, one name as often as it has values
+    AotValues most;            // bounds of dims: what `cover` is prepared for
     bool check, debug;
     /// Called before each variant is compiled.
     void (*progress)(void *user, const char *symbol, int done);

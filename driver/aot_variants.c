@@ -223,6 +223,20 @@ static bool too_many(Variants *v) {
                     MAX_FUNCTIONS);
 }
 
+/// Of a specific architecture machine code, where something makes it; else PTX, which later ones
+/// run, too.
+static bool add_image(Variants *v, Build *b, const char *entry, const CodeOptions *options) {
+    CodeOptions device = *options;
+    DeviceCode made;
+    device.level = b->level;
+    device.codegen = v->a->codegen;
+    size_t n = strlen(b->level);
+    if (b->level[n - 1] == 'a') device.machine = b->level;
+    if (!b->backend->device(b->ir, b->code->module, &device, &made)) return false;
+    object_image(v->object, entry, &made.image);
+    return true;
+}
+
 static bool add_function(Variants *v, Build *b, const TargetInfo *level, const char *config) {
     Aot *a = v->a;
     AotExport *x = v->x;
@@ -230,13 +244,14 @@ static bool add_function(Variants *v, Build *b, const TargetInfo *level, const c
     if (a->progress) a->progress(a->user, x->symbol, x->functions.n);
     AotEntry f = {.level = level, .config = config, .what = describe(v)};
     f.name = ctx_format(a->ctx, "%s.%s.%d", x->symbol, level->label, x->functions.n);
-    CodeOptions options = {.level = level->name,
+    CodeOptions options = {.level = b->gpu ? a->levels[0]->name : level->name,
                            .check = a->check,
                            .debug = a->debug,
                            .name = f.name,
                            .strip = a->strip};
     if (!build_passes(b) || !cpu_backend.add(v->object, b->ir, b->code->module, &options))
         return false;
+    if (b->gpu && !add_image(v, b, f.name, &options)) return false;
     vec_push(a->ctx, &x->functions, f);
     return true;
 }
@@ -360,10 +375,14 @@ static bool add_level(Variants *v, const TargetInfo *level) {
     return true;
 }
 
+static bool is_gpu(const Variants *v, const TargetInfo *level) {
+    return level >= v->a->gpus && level < v->a->gpus + v->a->n_gpus;
+}
+
 /// The steps of a ladder that a level is compiled for.
 static Step wanted_steps(const Variants *v, const TargetInfo *level) {
     bool spare = is_spare(v, level), main = v->layout->main;
-    bool common = spare || v->a->n_levels == 1 || level->level == TG_LEVEL_V3;
+    bool common = spare || v->a->n_levels == 1 || level->level == TG_LEVEL_V3 || is_gpu(v, level);
     if (!main && v->coarse && !common) return STEP_NONE;
     if (v->ladder.n == 0) return STEP_ANY;
     if (main && v->coarse) return spare ? STEP_LAST : STEP_THIRD;
@@ -375,6 +394,9 @@ static Step wanted_steps(const Variants *v, const TargetInfo *level) {
 static bool add_levels(Variants *v) {
     for (int i = 0; i < v->a->n_levels; i++)
         if (v->step >= wanted_steps(v, v->a->levels[i]) && !add_level(v, v->a->levels[i]))
+            return false;
+    for (int i = 0; i < v->a->n_gpus; i++)
+        if (v->step >= wanted_steps(v, &v->a->gpus[i]) && !add_level(v, &v->a->gpus[i]))
             return false;
     return true;
 }

@@ -20,6 +20,7 @@ struct Object {
     const char *arch;
     LLVMTargetMachineRef machine;
     LLVMTypeRef fact, hint, param, variant, info, kernel, arg, tensor;
+    LLVMTypeRef image, function, site;
 };
 
 LLVMContextRef object_llvm(const Object *o) {
@@ -31,6 +32,8 @@ LLVMContextRef object_llvm(const Object *o) {
 _Static_assert(sizeof(tg_fact) == 16 && sizeof(tg_hint) == 16, "as declared below");
 _Static_assert(sizeof(tg_param_info) == 16 && sizeof(tg_variant) == 72, "as declared below");
 _Static_assert(sizeof(tg_kernel_info) == 48 && sizeof(tg_kernel) == 24, "as declared below");
+
+_Static_assert(sizeof(tg_image) == 88 && sizeof(tg_device_function) == 32, "as declared below");
 
 static LLVMTypeRef structure(Object *o, const char *name, int n, LLVMTypeRef *fields) {
     LLVMTypeRef t = LLVMStructCreateNamed(o->g->llvm, name);
@@ -53,6 +56,10 @@ static void declare_types(Object *o) {
                   FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, LLVMArrayType2(i16, 3), p));
     o->info = structure(o, "tg_kernel_info", FIELDS(p, p, p, p, i32, i32, i32, i32));
     o->kernel = structure(o, "tg_kernel", FIELDS(i32, i32, p, p));
+    o->image =
+        structure(o, "tg_image", FIELDS(i32, i32, i32, i16, i16, p, p, i64, p, p, p, p, p, p));
+    o->function = structure(o, "tg_device_function", FIELDS(p, i32, i32, i32, i32, i32, i32));
+    o->site = structure(o, "tg_site", FIELDS(i32, i32, i32, i32, i32, i32, p, p, p));
     o->arg = structure(o, "tg_arg", FIELDS(i32, i64));
     // data, device, ndim and dtype as one word each, shape, strides, byte_offset
     o->tensor = structure(o, "DLTensor", FIELDS(p, i64, i64, p, p, i64));
@@ -163,6 +170,93 @@ static LLVMValueRef hints(Object *o, const tg_variant *v) {
     return array(o, o->hint, rows, v->n_hints, "hints");
 }
 
+/* ---- device code --------------------------------------------------------------------------- */
+
+static LLVMValueRef functions(Object *o, const tg_image *image) {
+    LLVMTypeRef i32 = o->g->i32;
+    LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, image->n_functions + 1);
+    for (int i = 0; i < image->n_functions; i++) {
+        const tg_device_function *f = &image->functions[i];
+        int numbers[6] = {f->threads, f->cluster, f->shared_bytes, f->n_args, f->flags, 0};
+        LLVMValueRef fields[7] = {text(o, f->name)};
+        for (int k = 0; k < 6; k++) fields[k + 1] = number(i32, numbers[k]);
+        rows[i] = LLVMConstNamedStruct(o->function, fields, 7);
+    }
+    return array(o, o->function, rows, image->n_functions, "functions");
+}
+
+static LLVMValueRef optional_text(Object *o, const char *s) {
+    return s ? text(o, s) : LLVMConstNull(o->g->ptr);
+}
+
+static LLVMValueRef sites(Object *o, const tg_image *image) {
+    LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, image->n_sites + 1);
+    for (int i = 0; i < image->n_sites; i++) {
+        const tg_site *s = image->sites[i];
+        int numbers[6] = {s->kind, s->line, s->column, s->n_values, s->n_indices, 0};
+        LLVMValueRef fields[9];
+        for (int k = 0; k < 6; k++) fields[k] = number(o->g->i32, numbers[k]);
+        fields[6] = optional_text(o, s->file);
+        fields[7] = optional_text(o, s->text);
+        fields[8] = optional_text(o, s->types);
+        rows[i] = hidden(o, LLVMConstNamedStruct(o->site, fields, 9), "site");
+    }
+    return array(o, o->g->ptr, rows, image->n_sites, "sites");
+}
+
+typedef struct AddImage {
+    Object *o;
+    const char *entry;
+    const tg_image *image;
+} AddImage;
+
+static const char *image_name(Object *o, const char *entry) {
+    return ctx_format(o->ctx, "%s.image", entry);
+}
+
+/// In writable memory: the runtime keeps there what it has loaded.
+static void add_image(Ctx *ctx, void *arg) {
+    (void)ctx;
+    const AddImage *a = arg;
+    Object *o = a->o;
+    const tg_image *i = a->image;
+    Gen *g = o->g;
+    LLVMValueRef code = LLVMConstStringInContext2(g->llvm, i->bytes, i->size, true);
+    LLVMValueRef none = LLVMConstNull(g->ptr);
+    LLVMValueRef at = hidden(o, code, "code");
+    LLVMSetAlignment(at, 16);
+    LLVMValueRef fields[] = {number(g->i32, i->kind),
+                             number(g->i32, i->n_functions),
+                             number(g->i32, i->n_sites),
+                             number(g->i16, i->arch),
+                             number(g->i16, i->specific),
+                             text(o, i->target),
+                             at,
+                             number(g->i64, (int64_t)i->size),
+                             functions(o, i),
+                             sites(o, i),
+                             none,
+                             none,
+                             none,
+                             none};
+    LLVMValueRef image = LLVMAddGlobal(g->module, o->image, image_name(o, a->entry));
+    LLVMSetInitializer(image, LLVMConstNamedStruct(o->image, fields, 14));
+    LLVMSetLinkage(image, LLVMInternalLinkage);
+    LLVMSetAlignment(image, 8);
+}
+
+void object_image(Object *o, const char *entry, const tg_image *image) {
+    AddImage a = {o, entry, image};
+    protect(o, add_image, &a);
+}
+
+static LLVMValueRef image_of(Object *o, const char *entry) {
+    LLVMValueRef image = LLVMGetNamedGlobal(o->g->module, image_name(o, entry));
+    return image ? image : LLVMConstNull(o->g->ptr);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
 static LLVMValueRef variants(Object *o, const ObjectExport *x) {
     LLVMTypeRef i16 = o->g->i16;
     int n = x->info->n_variants;
@@ -184,7 +278,7 @@ static LLVMValueRef variants(Object *o, const ObjectExport *x) {
                                  number(i16, v->n_params),
                                  number(i16, v->n_inplace),
                                  LLVMConstNull(LLVMArrayType2(i16, 3)),
-                                 LLVMConstNull(o->g->ptr)};
+                                 image_of(o, x->entries[i])};
         rows[i] = LLVMConstNamedStruct(o->variant, fields, 13);
     }
     return array(o, o->variant, rows, n, "variants");

@@ -306,7 +306,7 @@ cu_result cuCtxSynchronize(void) {
 
 /* ---- modules ------------------------------------------------------------------------------- */
 
-/// PTX is text that ends in NUL, machine code begins as ELF files do.
+/// PTX is text that ends in NUL and has a version, machine code begins as ELF files do.
 cu_result cuModuleLoadDataEx(cu_module *module, const void *image, unsigned n, int *options,
                              void **values) {
     int error = called(__func__);
@@ -314,7 +314,7 @@ cu_result cuModuleLoadDataEx(cu_module *module, const void *image, unsigned n, i
         if (options[i] == CU_JIT_ERROR_LOG && error) strcpy(values[i], "ptxas fatal: told so");
     if (error) return error;
     if (capturing && !relaxed) return NOT_PERMITTED;
-    if (memcmp(image, ".version", 8) != 0 && memcmp(image, "\177ELF", 4) != 0) return 200;
+    if (memcmp(image, "\177ELF", 4) != 0 && !strstr(image, ".version")) return 200;
     *module = calloc(1, sizeof **module);
     (*module)->device = here(__func__);
     n_modules++;

@@ -122,6 +122,24 @@ static bool take_levels(Making *m) {
     return false;
 }
 
+/// Architectures of NVIDIA's GPUs.
+static bool take_gpus(Making *m) {
+    m->a.codegen = m->o->codegen;
+    for (const char *list = m->o->gpus; list && *list;) {
+        size_t n = strcspn(list, ",");
+        const char *name = ctx_intern(m->ctx, list, n);
+        list += n + (list[n] == ',');
+        if (m->a.n_gpus < AOT_GPUS && nvidia_backend.info(name, &m->a.gpus[m->a.n_gpus])) {
+            m->a.n_gpus++;
+            continue;
+        }
+        cli_error("--gpus: there is no architecture '%s'", name);
+        cli_hint("'tegula targets' lists them");
+        return false;
+    }
+    return true;
+}
+
 static bool take_prefix(Making *m) {
     const char *s = m->a.prefix = m->o->prefix ? m->o->prefix : "";
     size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
@@ -330,7 +348,7 @@ static bool prepare(Making *m) {
             cli_error("two outputs have the name %s", paths[i]);
             return false;
         }
-    return take_target(m) && take_levels(m) && take_prefix(m) &&
+    return take_target(m) && take_levels(m) && take_gpus(m) && take_prefix(m) &&
            take_values(m, "set", &o->sets, &m->a.set, NULL) &&
            take_values(m, "given", &o->givens, &m->a.given, &m->a.most);
 }

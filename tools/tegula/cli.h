@@ -26,7 +26,7 @@ typedef struct Options {
     Command command;
     List files;
     const char *kernel, *target, *flops, *batch, *level, *dump_after;
-    const char *codegen;
+    const char *codegen, *gpus;
     const char *output, *header, *cpu_levels, *prefix, *depfile, *seconds, *json;
     List args, outs, sets, types, givens, paths, exports, dims;
     int64_t threads, repeat;
