@@ -337,6 +337,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     begin(f);
     gpu_versions(f);
     LLVMBuildRetVoid(g->b);
+    gpu_sink(f);
     f->kernel->shared_bytes = f->shared_bytes;
 }
 

@@ -203,6 +203,11 @@ void gpu_shuffle(GpuFn *f, const char *mode, LLVMValueRef by, Elem elem, int n,
 int gpu_to_words(GpuFn *f, Elem elem, int n, LLVMValueRef *const x, LLVMValueRef *words);
 void gpu_from_words(GpuFn *f, Elem elem, int n, LLVMValueRef *const words, LLVMValueRef *out);
 
+/* ---- order of instructions (sink.c) -------------------------------------------------------- */
+
+/// Moves what has no effect to where it is wanted first.
+void gpu_sink(GpuFn *f);
+
 /* ---- control flow (flow.c) ----------------------------------------------------------------- */
 
 /// A uniform branch under construction: gpu_if, ..., gpu_else, ..., gpu_end_if, then phis.

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Instructions stand where they are wanted.
+//
+// Lowering goes op by op, each over all registers of a block, so that between two ops a whole block
+// is alive, and between a load and the last op of a chain several are. Here each block of
+// instructions is put in order of demand: what has an effect keeps its order, and before it come
+// the instructions that it needs and nothing else has needed yet. So a chain of elementwise ops
+// runs register by register, and holds one register for each value of it.
+//
+// A load from memory that nobody writes brings those after it along, up to a share of the thread's
+// registers, and none of them crosses a barrier: their latency is what there is to hide.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/gpu/lower.h"
+
+enum { REGISTERS_SM = 65536, SHARE = 8 };
+
+typedef enum Mobility { FIXED, CROSSES_ALL, IS_LOAD, IS_BARRIER } Mobility;
+
+typedef VEC(LLVMValueRef) Insts;
+
+/// A block of instructions in its new order, as far as that has come.
+typedef struct Sink {
+    Ctx *ctx;
+    LLVMBuilderRef b;
+    LLVMBasicBlockRef block;
+    PtrMap waiting; // instructions of the block that have no place yet
+    Insts loads;    // those among them that are loads, in order
+    int next_load;
+    int words; // that loads may bring along
+    struct {
+        struct SinkFrame {
+            LLVMValueRef inst;
+            int next;
+        } * data;
+        int n, cap;
+    } stack;
+} Sink;
+
+static Mobility mobility_of_call(LLVMValueRef inst) {
+    size_t n;
+    Fn fn;
+    const char *name = LLVMGetValueName2(LLVMGetCalledValue(inst), &n);
+    if (strncmp(name, "llvm.", 5) == 0)
+        return strcmp(name, "llvm.assume") == 0 ? FIXED : CROSSES_ALL;
+    if (!fn_find(name, &fn)) return FIXED;
+    if (strncmp(name, "tg.load.global.nc", 17) == 0) return IS_LOAD;
+    if (fn.row->effect == FN_NONE && fn.row->scope == FN_LANE) return CROSSES_ALL;
+    return fn.row->scope >= FN_WARPGROUP ? IS_BARRIER : FIXED;
+}
+
+static bool is_invariant(LLVMValueRef load) {
+    LLVMContextRef llvm = LLVMGetTypeContext(LLVMTypeOf(load));
+    return LLVMGetMetadata(load, LLVMGetMDKindIDInContext(llvm, "invariant.load", 14)) != NULL;
+}
+
+static Mobility mobility_of(LLVMValueRef inst) {
+    switch (LLVMGetInstructionOpcode(inst)) {
+    case LLVMCall: return mobility_of_call(inst);
+    case LLVMLoad: return is_invariant(inst) ? IS_LOAD : FIXED;
+    case LLVMStore:
+    case LLVMPHI:
+    case LLVMBr:
+    case LLVMSwitch:
+    case LLVMRet: return FIXED;
+    default: return CROSSES_ALL;
+    }
+}
+
+static void append(Sink *s, LLVMValueRef inst) {
+    map_set(s->ctx, &s->waiting, inst, NULL);
+    LLVMInstructionRemoveFromParent(inst);
+    LLVMPositionBuilderAtEnd(s->b, s->block);
+    LLVMInsertIntoBuilder(s->b, inst);
+}
+
+static void enter(Sink *s, LLVMValueRef inst) {
+    vec_push(s->ctx, &s->stack, ((struct SinkFrame){inst, 0}));
+}
+
+/// inst and what it needs, deepest first.
+static void place(Sink *s, LLVMValueRef inst) {
+    int base = s->stack.n;
+    for (enter(s, inst); s->stack.n > base;) {
+        struct SinkFrame *f = &s->stack.data[s->stack.n - 1];
+        if (f->next < LLVMGetNumOperands(f->inst)) {
+            LLVMValueRef x = LLVMGetOperand(f->inst, (unsigned)f->next++);
+            if (map_get(&s->waiting, x)) enter(s, x);
+            continue;
+        }
+        inst = f->inst;
+        s->stack.n--;
+        if (map_get(&s->waiting, inst)) append(s, inst);
+    }
+}
+
+static int words_of(LLVMValueRef load) {
+    LLVMTypeRef t = LLVMTypeOf(load);
+    switch (LLVMGetTypeKind(t)) {
+    case LLVMStructTypeKind: return (int)LLVMCountStructElementTypes(t);
+    case LLVMVectorTypeKind: return (int)LLVMGetVectorSize(t);
+    default: return 1;
+    }
+}
+
+/// The waiting loads, up to so many words.
+static void place_loads(Sink *s, int words) {
+    while (s->next_load < s->loads.n && words > 0) {
+        LLVMValueRef load = s->loads.data[s->next_load++];
+        if (!map_get(&s->waiting, load)) continue;
+        words -= words_of(load);
+        place(s, load);
+    }
+}
+
+/// Whether inst needs a load that has no place yet. (It is looked for among what it needs.)
+static bool wants_load(Sink *s, LLVMValueRef inst) {
+    PtrMap seen = {0};
+    Insts todo = {0};
+    vec_push(s->ctx, &todo, inst);
+    while (todo.n) {
+        LLVMValueRef v = todo.data[--todo.n];
+        if (v != inst && mobility_of(v) == IS_LOAD) return true;
+        for (int i = 0; i < LLVMGetNumOperands(v); i++) {
+            LLVMValueRef x = LLVMGetOperand(v, (unsigned)i);
+            if (!map_get(&s->waiting, x) || map_get(&seen, x)) continue;
+            map_set(s->ctx, &seen, x, x);
+            vec_push(s->ctx, &todo, x);
+        }
+    }
+    return false;
+}
+
+static void place_root(Sink *s, LLVMValueRef inst, Mobility mobility) {
+    if (mobility == IS_BARRIER) place_loads(s, INT32_MAX);
+    if (wants_load(s, inst)) place_loads(s, s->words);
+    place(s, inst);
+}
+
+/// What other blocks need, in the order it had.
+static void place_rest(Sink *s, const Insts *all) {
+    for (int i = 0; i < all->n; i++)
+        if (map_get(&s->waiting, all->data[i])) place(s, all->data[i]);
+}
+
+static void sink_block(Sink *s) {
+    Insts all = {0};
+    LLVMValueRef end = LLVMGetBasicBlockTerminator(s->block);
+    for (LLVMValueRef i = LLVMGetFirstInstruction(s->block); i; i = LLVMGetNextInstruction(i)) {
+        vec_push(s->ctx, &all, i);
+        if (i == end || LLVMGetInstructionOpcode(i) == LLVMPHI) continue;
+        map_set(s->ctx, &s->waiting, i, i);
+        if (mobility_of(i) == IS_LOAD) vec_push(s->ctx, &s->loads, i);
+    }
+    for (int i = 0; i < all.n; i++) {
+        Mobility m = mobility_of(all.data[i]);
+        bool root = (m == FIXED || m == IS_BARRIER) && map_get(&s->waiting, all.data[i]);
+        if (root) place_root(s, all.data[i], m);
+    }
+    place_rest(s, &all);
+    if (!end) return;
+    map_set(s->ctx, &s->waiting, end, end);
+    append(s, end);
+}
+
+void gpu_sink(GpuFn *f) {
+    int words = REGISTERS_SM / f->threads / SHARE;
+    LLVMSetCurrentDebugLocation2(f->g->b, NULL);
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f->fn); b; b = LLVMGetNextBasicBlock(b)) {
+        Sink s = {.ctx = f->ctx, .b = f->g->b, .block = b, .words = words};
+        sink_block(&s);
+    }
+}
