@@ -52,7 +52,6 @@ struct Shadow {
     struct {
         Clock arrived, done;
     } * mbarriers;
-    int *store_actors; // how many each CTA has
     Buffer *buffers;
     int n_buffers;
     Cell *shared;

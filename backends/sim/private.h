@@ -299,7 +299,6 @@ typedef struct Mbarrier {
     bool fenced; // its initialisation is visible to the asynchronous proxy
     int64_t phase, expected, pending, bytes;
     const SimSite *site; // of its initialisation
-    bool read;           // somebody has waited for it or tested it in this phase
 } Mbarrier;
 
 struct Cta {
@@ -332,7 +331,6 @@ typedef struct Load {
     const SimSite *site;
     const void *map;
     uint32_t to, barrier, mask; // mask: CTAs of the cluster that receive it
-    int rank;                   // who asked
     int32_t at[5];
 } Load;
 

@@ -48,7 +48,6 @@ static void clocks_create(Sim *sim, Shadow *s) {
     s->n_mbarriers = sim->cluster * MBARRIER_ACTORS;
     s->mbarriers = sim_alloc(sim, sizeof *s->mbarriers * (size_t)s->n_mbarriers);
     s->epochs = sim_alloc(sim, sizeof *s->epochs * (size_t)s->n_actors);
-    s->store_actors = sim_alloc(sim, sizeof *s->store_actors * (size_t)sim->cluster);
 }
 
 static void free_buffers(Shadow *s) {
@@ -104,7 +103,6 @@ void shadow_destroy(Shadow *s) {
     free(s->barriers);
     free(s->mbarriers);
     free(s->epochs);
-    free(s->store_actors);
     free(s);
 }
 
@@ -127,7 +125,6 @@ void shadow_start(Sim *sim, int64_t cluster) {
     zero_clock(s, s->cluster[0]);
     zero_clock(s, s->cluster[1]);
     for (int i = 0; i < s->n_actors; i++) s->epochs[i] = 1;
-    memset(s->store_actors, 0, sizeof *s->store_actors * (size_t)sim->cluster);
     flags_start(s);
 }
 

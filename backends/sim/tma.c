@@ -174,8 +174,7 @@ void handle_tma_load(SimLane *lane, const SimSite *site, char *frame) {
     Load l = {.site = site,
               .map = OPERAND(const void *, frame, site, 0),
               .to = OPERAND(uint32_t, frame, site, 1),
-              .barrier = OPERAND(uint32_t, frame, site, 2),
-              .rank = (int)lane->rank};
+              .barrier = OPERAND(uint32_t, frame, site, 2)};
     char self[NAME_BYTES], place[PLACE_BYTES];
     lane->site = site;
     if (!OPERAND(uint8_t, frame, site, 3)) return;

@@ -58,7 +58,13 @@ static void compile(Ctx *ctx, void *arg) {
     SimKernel k = {.g = gen_create(ctx, "test")};
     LLVMTypeRef params[8];
     for (int i = 0; i < 8; i++) params[i] = LLVMPointerTypeInContext(k.g->llvm, 1);
+    params[7] = k.g->ptr;
     k.fn = LLVMAddFunction(k.g->module, "k", LLVMFunctionType(k.g->void_, params, 8, false));
+    unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
+    LLVMAddAttributeAtIndex(
+        k.fn, 8,
+        LLVMCreateTypeAttribute(k.g->llvm, byval,
+                                LLVMArrayType2(LLVMInt8TypeInContext(k.g->llvm), 128)));
     set(&k, "tg.maxntid", ctx_format(ctx, "%d,1,1", job->c->threads));
     for (unsigned i = 0; i < 8; i++) k.params[i] = LLVMGetParam(k.fn, i);
     LLVMPositionBuilderAtEnd(k.g->b, LLVMAppendBasicBlockInContext(k.g->llvm, k.fn, ""));
@@ -83,6 +89,7 @@ bool sim_case_run(const SimCase *c, SimFailure *failure) {
         if (i < c->n_buffers) values[i] = c->buffers[i].base;
         args[i] = &values[i];
     }
+    if (c->map) args[7] = (void *)(uintptr_t)c->map;
     SimRun run = {.args = args, .shared_bytes = c->shared_bytes, .seed = sim_seed()};
     if (c->check) {
         run.buffers = c->buffers;

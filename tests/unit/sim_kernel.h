@@ -6,7 +6,7 @@
 #include "backends/llvm/target.h"
 #include "backends/sim/sim.h"
 
-/// A kernel `k` of up to eight pointers to global memory.
+/// A kernel `k` of seven pointers to global memory and a tensor map.
 typedef struct SimKernel {
     Gen *g;
     LLVMValueRef fn, params[8], thread, shared, base;
@@ -18,7 +18,8 @@ typedef struct SimCase {
     int threads, n_buffers;
     int64_t shared_bytes;
     bool check;
-    SimBuffer buffers[8];
+    SimBuffer buffers[7];
+    const void *map; // or NULL
     void (*build)(SimKernel *k, const void *arg);
     const void *arg;
 } SimCase;
