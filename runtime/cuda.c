@@ -105,6 +105,9 @@ static const struct {
     const char *hint;
 } hints[] = {
     {CU_OUT_OF_MEMORY, TG_ERROR_MEMORY, "free memory of the device, or use smaller tensors"},
+    {3, TG_ERROR_UNSUPPORTED,
+     "a process that was forked after its parent used a GPU cannot use one: "
+     "start it anew (Python: multiprocessing's method spawn)"},
     {34, TG_ERROR_UNSUPPORTED, "a stub of the toolkit was loaded in place of the driver's library"},
     {46, TG_ERROR_UNSUPPORTED, "another process uses the device alone"},
     {100, TG_ERROR_UNSUPPORTED, "this machine shows no NVIDIA GPU; see CUDA_VISIBLE_DEVICES"},

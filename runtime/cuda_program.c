@@ -152,6 +152,7 @@ double tg_image_load_seconds(const tg_image *image, int device) {
     return p ? p->load_seconds : -1;
 }
 
+/// Launches do not wait, so some may still run: a caller may let go of a kernel at once.
 void tg_image_unload(tg_image *image) {
     Loaded *l = loaded_of(image);
     for (int i = 0; l && i < RT_DEVICES; i++) {
@@ -159,6 +160,7 @@ void tg_image_unload(tg_image *image) {
         rt_entered e;
         if (!p || rt_enter(rt_device_at(i), &e)) continue;
         rt_relax(&e);
+        rt_cuda_driver()->synchronize();
         unload(p);
         rt_strict(&e);
         rt_leave(e);
