@@ -42,9 +42,18 @@ LLVMValueRef gpu_image(GpuFn *f, LLVMValueRef x, const F2 *m) {
     return sum ? sum : gpu_i32(f, 0);
 }
 
+LLVMValueRef gpu_thread_number(GpuFn *f, bool ctas) {
+    Gen *g = f->g;
+    if (!ctas) return f->thread;
+    LLVMValueRef rank = gpu_call(f, "tg.cluster.rank", 0);
+    rank = LLVMBuildMul(g->b, rank, gpu_i32(f, f->threads), "");
+    return LLVMBuildOr(g->b, f->thread, rank, "");
+}
+
 LLVMValueRef gpu_parity(GpuFn *f, Bits mask) {
     LLVMBuilderRef b = f->g->b;
-    LLVMValueRef x = LLVMBuildAnd(b, f->thread, gpu_i32(f, (int64_t)mask), "");
+    LLVMValueRef x = gpu_thread_number(f, mask >= (Bits)f->threads);
+    x = LLVMBuildAnd(b, x, gpu_i32(f, (int64_t)mask), "");
     if (bit_count(mask) > 1)
         x = LLVMBuildAnd(b, gen_call1(f->g, "llvm.ctpop", x), gpu_i32(f, 1), "");
     return LLVMBuildICmp(b, LLVMIntNE, x, gpu_i32(f, 0), "");
@@ -59,15 +68,6 @@ typedef struct ThreadCoord {
     Bits reaches;       // the bits it can have
     LLVMValueRef value; // NULL: 0
 } ThreadCoord;
-
-/// Threads of a cluster are numbered through: the CTA's rank is above its warps.
-static LLVMValueRef thread_number(GpuFn *f, const Layout *l) {
-    if (!l->bits[LEVEL_CTA]) return f->thread;
-    Gen *g = f->g;
-    LLVMValueRef rank = gpu_call(f, "tg.cluster.rank", 0);
-    rank = LLVMBuildShl(g->b, rank, gpu_i32(f, l->bits[LEVEL_LANE] + l->bits[LEVEL_WARP]), "");
-    return LLVMBuildOr(g->b, f->thread, rank, "");
-}
 
 static F2 thread_map(const Layout *l, int d) {
     int first = l->bits[LEVEL_REG], base = layout_base(l, d);
@@ -86,7 +86,7 @@ static const ThreadCoord *thread_coord(GpuFn *f, const Layout *l, int d) {
     for (int j = 0; j < m.n; j++) c->reaches |= m.col[j];
     if (c->reaches) {
         LLVMBasicBlockRef back = gpu_to_head(f);
-        c->value = gpu_image(f, thread_number(f, l), &m);
+        c->value = gpu_image(f, gpu_thread_number(f, l->bits[LEVEL_CTA] > 0), &m);
         gpu_from_head(f, back);
     }
     vec_push(f->ctx, &f->coords, c);
@@ -151,6 +151,7 @@ LLVMValueRef gpu_not_hole(GpuFn *f, const Layout *l, int64_t reg) {
 LLVMValueRef gpu_owner(GpuFn *f, const Layout *l) {
     Bits copies = layout_owner(l);
     if (!copies) return NULL;
-    LLVMValueRef x = LLVMBuildAnd(f->g->b, thread_number(f, l), gpu_i32(f, (int64_t)copies), "");
+    LLVMValueRef x = LLVMBuildAnd(f->g->b, gpu_thread_number(f, l->bits[LEVEL_CTA] > 0),
+                                  gpu_i32(f, (int64_t)copies), "");
     return LLVMBuildICmp(f->g->b, LLVMIntEQ, x, gpu_i32(f, 0), "");
 }

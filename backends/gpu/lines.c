@@ -257,6 +257,34 @@ static const Layout *blocks_layout(Ctx *ctx, const Layout *l, int d, int low, in
     return layout_unique(ctx, &p);
 }
 
+/// All threads of the cluster.
+static void cluster_barrier(GpuFn *f) {
+    gpu_call(f, "tg.cluster.arrive", 0);
+    gpu_call(f, "tg.cluster.wait", 0);
+}
+
+static void store_in_cta(GpuFn *f, Elem elem, LLVMValueRef at, LLVMValueRef on, LLVMValueRef x) {
+    int bits = 8 * elem_bytes(elem);
+    x = gpu_to_bits(f, elem, x);
+    if (bits == 8) x = LLVMBuildZExt(f->g->b, x, f->g->i16, "");
+    gpu_call(f, ctx_format(f->ctx, "tg.store.cluster.b%d", bits), 3, at, on ? on : gpu_true(f), x);
+}
+
+/// Each CTA of the cluster gets all of the block.
+static void write_to_cluster(GpuFn *f, const Layout *l, const SharedLayout *s, LLVMValueRef base,
+                             Elem elem, LLVMValueRef *regs) {
+    GpuSharedMap map = gpu_shared_map(f, l, s);
+    for (int64_t r = 0; r < layout_registers(l); r++) {
+        if (gpu_always_hole(l, r)) continue;
+        LLVMValueRef at = gpu_shared_addr(f, gpu_shared_at(f, &map, base, r));
+        LLVMValueRef on = gen_and(f->g, gpu_owner(f, l), gpu_not_hole(f, l, r));
+        for (int cta = 0; cta < f->kernel->cluster; cta++) {
+            LLVMValueRef there = gpu_call(f, "tg.nv.cluster.addr", 2, at, gpu_i32(f, cta));
+            store_in_cta(f, elem, there, on, regs[r]);
+        }
+    }
+}
+
 void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const Elem *elems,
                   LLVMValueRef *const *in, LLVMValueRef **out) {
     Conversion *plan = ctx_array(f->ctx, Conversion, n);
@@ -264,9 +292,19 @@ void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const E
     for (int k = 0; k < n; k++) {
         plan[k] = layout_convert_shared(from, to, 8 * elem_bytes(elems[k]));
         base[k] = gpu_shared_alloc(f, plan[k].shared.bytes, 16);
-        gpu_shared_write(f, from, &plan[k].shared, &plan[k].write, base[k], elems[k], in[k]);
     }
-    gpu_barrier(f);
+    bool cluster = plan[0].scope == LEVEL_CTA;
+    if (cluster) cluster_barrier(f); // the others' memory is theirs until here
+    for (int k = 0; k < n; k++) {
+        if (cluster)
+            write_to_cluster(f, from, &plan[k].shared, base[k], elems[k], in[k]);
+        else
+            gpu_shared_write(f, from, &plan[k].shared, &plan[k].write, base[k], elems[k], in[k]);
+    }
+    if (cluster)
+        cluster_barrier(f);
+    else
+        gpu_barrier(f);
     for (int k = 0; k < n; k++) {
         out[k] = ctx_array(f->ctx, LLVMValueRef, layout_registers(to));
         gpu_shared_read(f, to, &plan[k].shared, &plan[k].read, base[k], elems[k], out[k]);

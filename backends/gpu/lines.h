@@ -48,7 +48,8 @@ LLVMValueRef **lines_prefixes(GpuLines *s);
 void lines_finish(GpuLines *s);
 /// reg of `kept`, the layout with extent 1 along the axis, for each register of l.
 int64_t *gpu_line_registers(GpuFn *f, const Op *op, const Layout *kept, const Layout *l);
-/// Blocks from one layout to another through shared memory, all at once.
+/// Blocks from one layout to another through shared memory, that of every CTA of a cluster where
+/// they cross CTAs; all at once.
 void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const Elem *elems,
                   LLVMValueRef *const *in, LLVMValueRef **out);
 

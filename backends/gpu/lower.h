@@ -94,6 +94,8 @@ LLVMTypeRef gpu_type(GpuFn *f, const Value *v); // of a register
 void gpu_region(GpuFn *f, const Region *r);
 /// Lowers the body of the device, once or twice (versions.c).
 void gpu_versions(GpuFn *f);
+/// CTAs that shall fit an SM; after the body is lowered (occupancy.c).
+int gpu_occupancy(GpuFn *f);
 /// Lowers a region on scalars (of reduce, scan) with args for its arguments; yields receives what
 /// it yields. May be called any number of times.
 void gpu_apply(GpuFn *f, const Region *r, LLVMValueRef *args, LLVMValueRef *yields);
@@ -125,7 +127,9 @@ LLVMValueRef gpu_not_hole(GpuFn *f, const Layout *l, int64_t reg);
 bool gpu_always_hole(const Layout *l, int64_t reg);
 /// i1: this thread owns its elements (layout_owner); NULL: every thread does.
 LLVMValueRef gpu_owner(GpuFn *f, const Layout *l);
-/// i1: parity(thread & mask) is 1.
+/// The number of the thread (i32); with `ctas` that in its cluster, a CTA's rank above its threads.
+LLVMValueRef gpu_thread_number(GpuFn *f, bool ctas);
+/// i1: parity(thread & mask) is 1, of the threads of a cluster.
 LLVMValueRef gpu_parity(GpuFn *f, Bits mask);
 
 /* ---- shared memory (shared.c) -------------------------------------------------------------- */

@@ -102,7 +102,7 @@ GpuSharedMap gpu_shared_map(GpuFn *f, const Layout *l, const SharedLayout *s) {
     }
     if (!m.linear || !m.reaches) return m;
     LLVMBasicBlockRef back = gpu_to_head(f);
-    m.thread = gpu_image(f, f->thread, &map);
+    m.thread = gpu_image(f, gpu_thread_number(f, l->bits[LEVEL_CTA] > 0), &map);
     gpu_from_head(f, back);
     return m;
 }

@@ -152,6 +152,54 @@ static void scan_affine(Ctx *ctx, Random *random, const char *what) {
     gpu_run(&r, 0, what);
 }
 
+/* ---- clusters ------------------------------------------------------------------------------ */
+
+/// Blocks in layout l next to each other along d, one in each of 2^n CTAs.
+static const Layout *over_ctas(Ctx *ctx, const Layout *l, int d, int n) {
+    Layout r = *l;
+    int row = layout_base(l, d) + l->log2[d], bits = layout_n_bits(l);
+    for (int j = 0; j < bits; j++)
+        r.col[j] = (l->col[j] & low_bits(row)) | l->col[j] >> row << row << n;
+    for (int i = 0; i < n; i++) r.col[bits + i] = bit(row + i);
+    r.bits[LEVEL_CTA] = (uint8_t)n;
+    r.log2[d] = (uint8_t)(r.log2[d] + n);
+    r.extents[d] = layout_box(&r, d) - l->extents[d] / 2;
+    return layout_unique(ctx, &r);
+}
+
+/// A line over two or four CTAs, reduced, scanned, reduced in order.
+static void cluster_lines(Ctx *ctx, Random *random, const char *what) {
+    Shape shape;
+    const Layout *l = warps_layout(ctx, random, &shape);
+    int axis = random_below(random, l->rank);
+    l = over_ctas(ctx, l, axis, 1 + random_below(random, 2));
+    const Layout *rest = layout_slice(ctx, l, axis, false);
+    const char *t = gpu_run_type(&(GpuRun){.ctx = ctx}, EL_I32, rest);
+    GpuRun r;
+    gpu_run_begin(&r, ctx, warps_of(l));
+    r.target = "sm_90a";
+    r.cluster = 1 << l->bits[LEVEL_CTA];
+    for (int i = 0; i < 3; i++) gpu_run_param(&r, EL_I32, l, GPU_ANY);
+    for (int i = 0; i < 3; i++) gpu_run_param(&r, EL_I32, rest, GPU_ANY);
+    gpu_run_load(&r, "a", 0, l);
+    gpu_run_load(&r, "b", 1, l);
+    gpu_run_text(&r, "%%c, %%d = reduce %%a, %%b [axis=%d] : %s, %s", axis, t, t);
+    affine_region(&r);
+    gpu_run_text(&r,
+                 "%%e = reduce %%a [axis=%d] : %s {(%%u: i32, %%v: i32)\n"
+                 "%%w = max %%u, %%v : i32\nyield %%w\n}\n",
+                 axis, t);
+    gpu_run_text(&r,
+                 "%%f = scan %%a [axis=%d] : %s {(%%u: i32, %%v: i32)\n"
+                 "%%w = add %%u, %%v : i32\nyield %%w\n}\n",
+                 axis, gpu_run_type(&r, EL_I32, l));
+    gpu_run_store(&r, "f", 2, l);
+    gpu_run_store(&r, "c", 3, rest);
+    gpu_run_store(&r, "d", 4, rest);
+    gpu_run_store(&r, "e", 5, rest);
+    gpu_run(&r, 0, what);
+}
+
 /* ---- sort ---------------------------------------------------------------------------------- */
 
 static void sort_pair(Ctx *ctx, Random *random, const char *what) {
@@ -380,6 +428,7 @@ TEST(reduce_known, 2 * CASES)
 TEST(reduce_affine, CASES)
 TEST(scan_sum, CASES)
 TEST(scan_affine, CASES)
+TEST(cluster_lines, CASES / 2)
 TEST(sort_pair, CASES)
 TEST(sort_groups, 1)
 TEST(gather_along, CASES)
@@ -389,14 +438,16 @@ TEST(dot_fma, CASES)
 TEST(dot_pieces, 1)
 TEST(dot_mma, CASES)
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reduce_known),     cmocka_unit_test(test_reduce_affine),
-        cmocka_unit_test(test_scan_sum),         cmocka_unit_test(test_scan_affine),
-        cmocka_unit_test(test_sort_pair),        cmocka_unit_test(test_sort_groups),
-        cmocka_unit_test(test_gather_along),     cmocka_unit_test(test_gather_pieces),
-        cmocka_unit_test(test_histogram_masked), cmocka_unit_test(test_dot_fma),
-        cmocka_unit_test(test_dot_pieces),       cmocka_unit_test(test_dot_mma),
+        cmocka_unit_test(test_reduce_known),  cmocka_unit_test(test_reduce_affine),
+        cmocka_unit_test(test_scan_sum),      cmocka_unit_test(test_scan_affine),
+        cmocka_unit_test(test_cluster_lines), cmocka_unit_test(test_sort_pair),
+        cmocka_unit_test(test_sort_groups),   cmocka_unit_test(test_gather_along),
+        cmocka_unit_test(test_gather_pieces), cmocka_unit_test(test_histogram_masked),
+        cmocka_unit_test(test_dot_fma),       cmocka_unit_test(test_dot_pieces),
+        cmocka_unit_test(test_dot_mma),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

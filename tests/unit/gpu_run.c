@@ -100,8 +100,8 @@ static char *module_text(Ir *ir, GpuRun *r) {
     text_add(&t, "dispatch %%one");
     for (int i = 0; i < r->n; i++) text_add(&t, ", %%p%d", i);
     text_add(&t, " [device=\"d\"]\nyield\n}\n");
-    text_add(&t, "device [name=\"d\", warps=%d] {(%%p: i64%s)\n%syield\n}\n}\n", r->warps,
-             params.data, r->body.data);
+    text_add(&t, "device [name=\"d\", warps=%d, cluster=%d] {(%%p: i64%s)\n%syield\n}\n}\n",
+             r->warps, r->cluster ? r->cluster : 1, params.data, r->body.data);
     return t.data;
 }
 
@@ -203,6 +203,7 @@ static void simulate(Ir *ir, Op *module, GpuRun *r, Memory *m, const char *text,
                   .seed = 1,
                   .buffers = buffers,
                   .n_buffers = r->n + 1};
+    run.grid[0] = r->cluster;
     SimFailure failure;
     if (!image) fail_with(r->ctx, what, "the simulator takes it not", text);
     bool ok = sim_run(image, 0, &run, &failure);

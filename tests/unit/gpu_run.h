@@ -19,8 +19,8 @@ typedef enum GpuData {
 /// Text of the device in the making. Parameters are tensors in row-major order.
 typedef struct GpuRun {
     Ctx *ctx;
-    Text head, body; // of the module, of the device
-    int warps, n;
+    Text head, body;       // of the module, of the device
+    int warps, cluster, n; // warps of a CTA, CTAs (0: 1), parameters
     Type params[GPU_RUN_PARAMS];
     GpuData data[GPU_RUN_PARAMS];
     const char *target;
