@@ -125,7 +125,7 @@ static void load_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, LLVM
 
 // Loads that stand near each other are made together: they share the branch between vectors and
 // single elements, and all are on their way before the first value is needed.
-enum { MAX_GROUP = 6, GROUP_WORDS = 64, GROUP_REACH = 64 };
+enum { MAX_GROUP = 6, GROUP_WORDS = 16, GROUP_REACH = 64 };
 
 /// A load under way. What control flow joins are slots: the words of vectors of small elements,
 /// else the registers.
@@ -235,16 +235,32 @@ static bool may_come_early(GpuFn *f, const Op *op) {
     return true;
 }
 
-/// The loads after op that may come with it. Nothing with an effect stands between.
+/// What is between loads that are made together: nothing with an effect, and nothing that all
+/// threads wait for, since the registers of the loads would be taken meanwhile.
+static bool may_stand_between(const Op *op) {
+    if (op->code == OP_LOAD || op_has(op, ELEMENTWISE)) return true;
+    switch (op->code) {
+    case OP_CONVERT:
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_SORT:
+    case OP_GATHER:
+    case OP_HISTOGRAM:
+    case OP_DOT: return false;
+    default: return op_has(op, PURE) && !op->n_regions;
+    }
+}
+
+/// The loads after op that may come with it.
 static int find_group(GpuFn *f, Op *op, Op **group) {
     int n = 1, words = 0, reach = GROUP_REACH;
     group[0] = op;
     for (Op *next = op->next; next && n < MAX_GROUP && reach--; next = next->next) {
-        if (!op_has(next, PURE) && next->code != OP_LOAD) break;
+        if (!may_stand_between(next)) break;
         if (!may_come_early(f, next)) continue;
         const Type *t = result(next, 0)->type;
         words += gpu_registers(t) * elem_bytes(t->elem) / 4;
-        if (words > GROUP_WORDS) break;
+        if (words > GROUP_WORDS) break; // they take registers earlier
         group[n++] = next;
     }
     return n;

@@ -338,6 +338,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     gpu_versions(f);
     LLVMBuildRetVoid(g->b);
     gpu_sink(f);
+    string_attribute(f, "tg.minctasm", ctx_format(g->ctx, "%d", gpu_occupancy(f)));
     f->kernel->shared_bytes = f->shared_bytes;
 }
 
