@@ -355,10 +355,23 @@ static Values collect(Compiler *c, LLVMValueRef fn) {
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
             LLVMOpcode code = LLVMGetInstructionOpcode(i);
-            if (code == LLVMCall || code == LLVMLoad || code == LLVMStore)
+            if (code == LLVMCall || code == LLVMLoad || code == LLVMStore || code == LLVMBr ||
+                code == LLVMSwitch)
                 vec_push(c->prepare.ctx, &all, i);
         }
     return all;
+}
+
+/// Under check lanes note their ways: those of a warp have to be the same.
+static void expand_branch(Compiler *c, LLVMValueRef branch, int number) {
+    LLVMValueRef condition = NULL;
+    if (LLVMGetInstructionOpcode(branch) == LLVMSwitch)
+        condition = LLVMGetOperand(branch, 0);
+    else if (LLVMIsConditional(branch))
+        condition = LLVMGetCondition(branch);
+    if (!condition || !c->e.image->check) return;
+    LLVMPositionBuilderBefore(c->e.g->b, branch);
+    emit_path(&c->e, condition, number);
 }
 
 static void expand_body(Compiler *c, LLVMValueRef fn) {
@@ -367,6 +380,8 @@ static void expand_body(Compiler *c, LLVMValueRef fn) {
         LLVMOpcode code = LLVMGetInstructionOpcode(all.data[i]);
         if (code == LLVMCall)
             expand_call(c, all.data[i]);
+        else if (code == LLVMBr || code == LLVMSwitch)
+            expand_branch(c, all.data[i], i);
         else
             expand_access(c, all.data[i], code == LLVMStore);
     }

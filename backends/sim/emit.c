@@ -143,6 +143,17 @@ void emit_mark(Emit *e, LLVMValueRef p, int bytes) {
     store(e, LLVMConstInt(e->g->i8, 1, false), LLVMBuildGEP2(b, e->g->i8, summary, &block, 1, ""));
 }
 
+/* ---- branches ------------------------------------------------------------------------------ */
+
+void emit_path(Emit *e, LLVMValueRef condition, int site) {
+    Gen *g = e->g;
+    LLVMValueRef at = at_offset(e, e->lane, offsetof(SimLane, path));
+    LLVMValueRef v = LLVMBuildIntCast2(g->b, condition, g->i32, false, "");
+    v = LLVMBuildAdd(g->b, v, LLVMConstInt(g->i32, 2 * (unsigned)site, false), "");
+    v = LLVMBuildXor(g->b, v, load(e, g->i32, at), "");
+    store(e, LLVMBuildMul(g->b, v, LLVMConstInt(g->i32, 0x01000193, false), ""), at);
+}
+
 /* ---- masked access to global memory ---------------------------------------------------------- */
 
 /// The address, or that of bytes of the lane's own where it is off. `value`: where the bytes of a

@@ -159,6 +159,8 @@ struct Emit {
 void emit_results(Emit *e, LLVMValueRef call, int n, LLVMValueRef *values);
 /// Code that marks bytes which the generic proxy wrote: `p` in shared memory.
 void emit_mark(Emit *e, LLVMValueRef p, int bytes);
+/// Code that notes in SimLane.path which way a branch of the site goes.
+void emit_path(Emit *e, LLVMValueRef condition, int site);
 /// A call of a function of this process.
 LLVMValueRef emit_host_call(Emit *e, void *function, LLVMTypeRef type, LLVMValueRef *args);
 LLVMValueRef emit_address(Emit *e, const void *p);
@@ -216,7 +218,8 @@ typedef struct Copies {
 struct SimLane {
     // what compiled code reads
     uint32_t thread[3], threads[3], cta[3], ctas[3];
-    uint32_t lane, warp, rank, ranks, high, pad;
+    uint32_t lane, warp, rank, ranks, high;
+    uint32_t path; // under check: what branches it took since its warp met
     char *shared;
     uint64_t spare[2]; // where a lane that is off loads from and stores to
     // what it does not
@@ -249,6 +252,7 @@ struct Warp {
     int number;                         // in the cluster
     uint32_t all, ready, arrived, done; // masks of lanes
     const SimSite *site;                // of those that arrived
+    uint32_t path;                      // SimLane.path of the first one
     char *frames[LANES];
     WaitKind wait;
     int wait_for;         // barrier number; index of the mbarrier

@@ -188,6 +188,7 @@ static void lane_start(Sim *sim, SimLane *lane) {
     lane->fiber = NULL;
     lane->site = NULL;
     lane->spins = 0;
+    lane->path = 0;
     copies_reset(&lane->copies);
     copies_reset(&lane->stores);
 }

@@ -181,11 +181,16 @@ static void give_way(SimLane *lane) {
 static void end_lane(SimLane *lane) {
     Sim *sim = lane->sim;
     Warp *w = lane->w;
-    char a[NAME_BYTES], place[PLACE_BYTES];
+    char a[NAME_BYTES], b[NAME_BYTES], place[PLACE_BYTES];
     stores_finish(lane);
     if (w->arrived)
         sim_fail(sim, SIM_DIVERGENT, w->site, "%s has ended while others of its warp wait at %s",
                  lane_name(lane, a), site_place(w->site, place));
+    if (w->done && lane->path != w->path)
+        sim_fail(sim, SIM_DIVERGENT, lane->site,
+                 "the lanes of a warp have taken different branches before their end: %s and %s",
+                 lane_name(lane, a), lane_name(&w->lanes[__builtin_ctz(w->done)], b));
+    w->path = lane->path;
     w->done |= (uint32_t)1 << lane->lane;
     lane->fiber = NULL;
     sim->live--;
@@ -256,6 +261,18 @@ static void check_arrival(Warp *w, const SimLane *lane, const SimSite *site) {
                  lane_name(&w->lanes[__builtin_ctz(w->arrived)], b), site_place(w->site, there));
 }
 
+/// Lanes that arrive at the same place may still have come by different branches.
+static void check_path(Warp *w, SimLane *lane, const SimSite *site) {
+    char a[NAME_BYTES], b[NAME_BYTES], place[PLACE_BYTES];
+    if (!w->arrived) w->path = lane->path;
+    if (lane->path != w->path)
+        sim_fail(w->cta->sim, SIM_DIVERGENT, site,
+                 "the lanes of a warp have taken different branches before %s: %s and %s",
+                 site_place(site, place), lane_name(lane, a),
+                 lane_name(&w->lanes[__builtin_ctz(w->arrived)], b));
+    lane->path = 0;
+}
+
 static void check_uniform(Warp *w, const SimSite *site, int k) {
     char a[NAME_BYTES], b[NAME_BYTES], place[PLACE_BYTES];
     int bytes =
@@ -315,6 +332,7 @@ void sim_collective(SimLane *lane, const SimSite *site, char *frame) {
     Warp *w = lane->w;
     uint32_t self = (uint32_t)1 << lane->lane;
     if (w->done || (w->arrived && w->site != site)) check_arrival(w, lane, site);
+    check_path(w, lane, site);
     w->site = lane->site = site;
     w->frames[lane->lane] = frame;
     w->arrived |= self;
