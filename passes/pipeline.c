@@ -87,6 +87,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(MASKS),
     // The matrix instructions fix the layouts of their operands, these those of the rest.
     RUN(SELECT),
+    RUN(AHEAD),
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(LAYOUTS),

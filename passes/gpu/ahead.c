@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// ahead: loops without products load the blocks of the next iteration before they use their own.
+//
+//   for %n = %lo .. %hi by s { %x = load %t, %n; body }
+//   ->
+//   %x0 = if %lo < %hi { load %t, %lo } else { 0 }
+//   for %n = %lo .. %hi by s (%x = %x0) {
+//     %m = %n + s < %hi ? %n + s : %n;  %y = load %t, %m;  body;  yield %y }
+//
+// The last iteration loads its own block once more, from the cache, so that whatever has been
+// proved of an iteration holds for what is loaded ahead. Needs loads of tensors that the loop does
+// not write, at places that follow from the loop's index, and registers for two blocks. Loops with
+// products have copies to shared memory for this (async).
+#include "passes/gpu/layouts.h"
+
+#include "passes/passes.h"
+#include "passes/util.h"
+
+enum {
+    LOOPS = 256,
+    LOADS = 8,
+    LEAST_TRIPS = 3,
+    WORDS_THREAD = 32,
+    BUSY_WARPS = 16,
+    MAX_DEPTH = 32
+};
+
+typedef struct Ahead {
+    PassEnv *env;
+    Ctx *ctx;
+    int warps;
+    int n_loops;
+    Op *loops[LOOPS];
+} Ahead;
+
+typedef struct Candidate {
+    Op *loop;
+    int n;
+    Op *loads[LOADS];
+} Candidate;
+
+/* ---- which loads --------------------------------------------------------------------------- */
+
+/// v follows from the index of the loop and from outside, without other loads.
+static bool follows(const Value *v, const Op *loop, int depth) {
+    if (!value_is_inside(v, loop)) return true;
+    if (!v->def) return v->region->parent == loop && v->index == 0;
+    if (depth == 0 || !op_has(v->def, PURE) || v->def->n_regions) return false;
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (!follows(operand(v->def, i), loop, depth - 1)) return false;
+    return true;
+}
+
+static bool may_go_ahead(const Op *op, const Op *loop) {
+    if (op->code != OP_LOAD || !result(op, 0)->type->rank || tree_writes(loop, operand(op, 0)))
+        return false;
+    for (int i = 1; i < op->n_operands; i++)
+        if (!follows(operand(op, i), loop, MAX_DEPTH)) return false;
+    return true;
+}
+
+static bool is_plain(const Region *r) {
+    for_each_op(op, r) {
+        if (op_is_loop(op) || op->code == OP_DOT) return false;
+        for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++)
+            if (!is_plain(op->regions[i])) return false;
+    }
+    return true;
+}
+
+static bool is_short(const Op *loop) {
+    int64_t lo, hi;
+    return const_int(operand(loop, 0), &lo) && const_int(operand(loop, 1), &hi) &&
+           hi - lo < LEAST_TRIPS * op_int(loop, "step", 1);
+}
+
+/// Words of a register that a thread has of the blocks; small elements take one each as well.
+static double words(const Ahead *a, const Type *t) {
+    int bits = elem_info[t->elem].bits;
+    return (double)ty_count(t) / (a->warps * a->env->gpu->lanes) * (bits > 32 ? 2 : 1);
+}
+
+static bool find_loads(const Ahead *a, Op *loop, Candidate *c) {
+    double sum = 0;
+    *c = (Candidate){.loop = loop};
+    if (loop->n_regions != 1 || is_short(loop) || !is_plain(loop->regions[0])) return false;
+    for_each_op(op, loop->regions[0]) {
+        if (!may_go_ahead(op, loop)) continue;
+        sum += words(a, result(op, 0)->type);
+        if (c->n == LOADS) return false;
+        c->loads[c->n++] = op;
+    }
+    return c->n && sum <= WORDS_THREAD;
+}
+
+/* ---- rewriting ----------------------------------------------------------------------------- */
+
+/// The load of the iteration whose index is i, at b.
+static Value *load_of(Ctx *ctx, Builder *b, const Candidate *c, int k, Value *i) {
+    Op *load = c->loads[k];
+    PtrMap map = {0};
+    map_set(ctx, &map, c->loop->regions[0]->args[0], i);
+    for (int j = 1; j < load->n_operands; j++) clone_slice(b, operand(load, j), c->loop, &map);
+    return result(op_clone(b, load, &map), 0);
+}
+
+/// Those of the first iteration, if there is one.
+static void load_first(Ahead *a, const Candidate *c, Value **first) {
+    Builder b = build_before(a->env->ir, c->loop);
+    const Type *types[LOADS];
+    Value *none[LOADS], *lo = operand(c->loop, 0), *hi = operand(c->loop, 1);
+    for (int k = 0; k < c->n; k++) types[k] = result(c->loads[k], 0)->type;
+    Value *some = build_binary(&b, OP_LT, lo, hi);
+    Op *branch = build_op(&b, OP_IF, 1, &some, c->n, types, 2);
+    Builder yes = build_at_end(b.ir, branch->regions[0], b.loc);
+    Builder no = build_at_end(b.ir, branch->regions[1], b.loc);
+    for (int k = 0; k < c->n; k++) {
+        first[k] = load_of(a->ctx, &yes, c, k, lo);
+        none[k] = build_zero(&no, types[k]);
+    }
+    build_yield(&yes, c->n, first);
+    build_yield(&no, c->n, none);
+    for (int k = 0; k < c->n; k++) first[k] = result(branch, k);
+}
+
+static void go_ahead(Ahead *a, Candidate *c) {
+    Ir *ir = a->env->ir;
+    Op *loop = c->loop;
+    Region *body = loop->regions[0];
+    Value *first[LOADS], *next[LOADS], *n = body->args[0];
+    load_first(a, c, first);
+    Builder b = build_before(ir, body->first);
+    Value *after = ix_add(&b, n, build_index(&b, op_int(loop, "step", 1)));
+    Value *more = build_binary(&b, OP_LT, after, operand(loop, 1));
+    Value *index = build_select(&b, more, after, n);
+    for (int k = 0; k < c->n; k++) next[k] = load_of(a->ctx, &b, c, k, index);
+    int old = loop->n_results;
+    const Type **types = ctx_array(a->ctx, const Type *, old + c->n);
+    for (int i = 0; i < old; i++) types[i] = result(loop, i)->type;
+    for (int k = 0; k < c->n; k++) types[old + k] = first[k]->type;
+    loop = op_with_results(ir, loop, old + c->n, types);
+    for (int k = 0; k < c->n; k++) {
+        Value *load = result(c->loads[k], 0);
+        op_add_operand(ir, loop, first[k]);
+        Value *arg = region_add_arg(ir, body, load->type, load->name);
+        op_add_operand(ir, terminator(body), next[k]);
+        value_replace(load, arg);
+        op_erase(c->loads[k]);
+    }
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+static void collect(Op *op, void *arg) {
+    Ahead *a = arg;
+    if (op->code == OP_FOR && a->n_loops < LOOPS) a->loops[a->n_loops++] = op;
+}
+
+void pass_ahead(PassEnv *env, Op *module) {
+    if (!env->gpu || env->check) return;
+    for_each_op(op, module->regions[0]) {
+        if (op->code != OP_DEVICE) continue;
+        Ahead *a = ctx_new(ir_ctx(env->ir), Ahead);
+        *a = (Ahead){.env = env, .ctx = ir_ctx(env->ir), .warps = choose_warps(env, op)};
+        op_walk_post(op, collect, a);
+        for (int i = 0; i < a->n_loops; i++) {
+            Candidate c;
+            if (find_loads(a, a->loops[i], &c)) go_ahead(a, &c);
+        }
+    }
+}
