@@ -81,7 +81,7 @@ static void fill(Mma *x, bool add) {
 /// Row and column of element e of a lane, by the manual: registers of 32 bits hold 32 / bits
 /// elements; `wide` of them make a register.
 static void place_a(const Mma *x, int lane, int e, int *row, int *col) {
-    int per = 32 / elem_info[x->a].bits, r = e / per;
+    int per = 32 / elem_info[x->a].bits, r = per ? e / per : 0;
     if (!per) { // f64: one register
         *row = lane / 4;
         *col = lane % 4;
