@@ -19,15 +19,17 @@ typedef struct Monoid {
     int64_t lines;
 } Monoid;
 
-static LLVMValueRef combine(const Monoid *m, LLVMValueRef a, LLVMValueRef b) {
-    LLVMValueRef args[2] = {a, b};
-    return gen_elementwise(m->f->g, m->code, m->elem, args);
+/// out[i] = a[i] combined with b[i].
+static void combine(const Monoid *m, int64_t n, LLVMValueRef *a, LLVMValueRef *b,
+                    LLVMValueRef *out) {
+    LLVMValueRef *args[2] = {a, b};
+    gen_elementwise_all(m->f->g, m->code, m->elem, (int)n, args, out);
 }
 
-/// Neighbours, pair by pair, until one is left: short chains.
+/// The first half with the second, until one is left: short chains, and pairs of small elements
+/// stay together.
 static LLVMValueRef fold(const Monoid *m, int64_t n, LLVMValueRef *x) {
-    for (; n > 1; n = (n + 1) / 2)
-        for (int64_t i = 0; i < n; i += 2) x[i / 2] = i + 1 < n ? combine(m, x[i], x[i + 1]) : x[i];
+    for (; n > 1; n = (n + 1) / 2) combine(m, n / 2, x, x + (n + 1) / 2, x);
     return x[0];
 }
 
@@ -91,7 +93,7 @@ static void lane_step(const Monoid *m, const LayoutStep *x, LLVMValueRef *acc) {
     for (int64_t r = layout_registers(m->layout) - 1; r >= 0; r--)
         sent[m->line[r]] = acc[m->line[r ^ (int64_t)x->reg]];
     gpu_shuffle(f, "xor", gpu_i32(f, (int64_t)x->thread), m->elem, (int)m->lines, sent, moved);
-    for (int64_t l = 0; l < m->lines; l++) acc[l] = combine(m, acc[l], moved[l]);
+    combine(m, m->lines, acc, moved, acc);
 }
 
 static void reduce_lanes(const Monoid *m, LLVMValueRef *acc) {
