@@ -24,6 +24,7 @@ enum {
     START_GROUP = 8,    // cycles of a unit before a product of a warpgroup
     STEP = 20,          // cycles to start a step of a pipeline
     SPECIAL = 9,        // instructions of others that one of the special units takes
+    AHEAD_THREAD = 16,  // elements of a thread that are loaded ahead
     JOIN = 40,          // cycles of a reduction over threads
     CTA_START = 600,    // cycles to start and end a program
     L2_CYCLE = 56,      // bytes a cycle and SM from the second cache
@@ -48,7 +49,8 @@ typedef struct Model {
     double memory; // bytes of the tensors that a phase touches
     const Value *seen[64];
     int n_seen;
-    bool piped; // in a loop whose loads are copies
+    bool piped;     // in a loop whose loads are copies
+    double threads; // of a CTA
 } Model;
 
 /* ---- ops ----------------------------------------------------------------------------------- */
@@ -149,27 +151,45 @@ static double step_wait(const Model *m, const Work *step, double bytes) {
     return STEP + fmax(0, (compute + LATENCY + bytes / L2_CYCLE) / stages - compute);
 }
 
+static void add_steps(Work *w, const Work *step, double times, double trips) {
+    w->stage = fmax(w->stage, step->stage);
+    w->unit += times * trips * step->unit;
+    w->shared += times * trips * step->shared;
+    w->alu += times * trips * step->alu;
+    w->bytes += times * trips * step->bytes;
+    w->waits += times * trips * step->waits;
+}
+
+/// The blocks that the loop loads fit into registers twice (passes/gpu/ahead.c).
+static bool runs_ahead(const Model *m, const Region *r) {
+    double elements = 0;
+    for_each_op(op, r) {
+        if (op->code == OP_FOR || op->code == OP_WHILE) return false;
+        if (op->code == OP_LOAD) elements += (double)ty_count(result(op, 0)->type);
+    }
+    return elements > 0 && elements <= AHEAD_THREAD * m->threads;
+}
+
 /// Loads of a loop with products run ahead; those of other loops are waited for in each iteration.
 static void add_loop(Model *m, Work *w, const Op *op, double times) {
     double trips = op->code == OP_WHILE ? 8 : cost_trips(&m->dims, op);
     const Region *body = op->regions[op->code == OP_WHILE];
-    if (!holds(body, OP_DOT)) {
-        add_region(m, w, body, times * trips);
-        return;
-    }
     Work step = {0};
     double bytes = loaded_bytes(body);
+    if (!holds(body, OP_DOT)) {
+        add_region(m, &step, body, 1);
+        if (runs_ahead(m, body)) step.waits -= fmin(LATENCY, busy_cycles(&step));
+        add_steps(w, &step, times, trips);
+        return;
+    }
     bool outer = m->piped;
     m->piped = true;
     add_region(m, &step, body, 1);
     m->piped = outer;
     step.waits = fmax(0, step.waits - LATENCY) + step_wait(m, &step, bytes);
-    w->stage = fmax(w->stage, fmax(bytes, step.stage));
-    w->unit += times * trips * step.unit;
-    w->shared += times * trips * step.shared;
-    w->alu += times * trips * step.alu;
-    w->bytes += times * trips * step.bytes;
-    w->waits += times * (trips * step.waits + LATENCY);
+    w->stage = fmax(w->stage, bytes);
+    add_steps(w, &step, times, trips);
+    w->waits += times * LATENCY;
 }
 
 /// The sum of a product and what it is added to: that is part of the product.
@@ -218,9 +238,9 @@ static void add_region(Model *m, Work *w, const Region *r, double times) {
 /* ---- phases -------------------------------------------------------------------------------- */
 
 /// CTAs that an SM holds at the same time.
-static double resident(const Model *m, const Op *program, Work *w) {
+static double resident(const Model *m, double registers, Work *w) {
     const GpuTarget *t = m->target;
-    double registers, threads = gpu_warps(t, program, &registers) * (double)t->lanes;
+    double threads = m->threads;
     double most = fmin(GPU_REGISTERS_THREAD, t->registers_sm / threads);
     w->spills = registers > most ? SPILLS * registers / most : 1;
     registers = fmin(registers, most);
@@ -240,10 +260,12 @@ static double phase_seconds(Model *m, const Op *phase) {
         programs *= cost_trips(&m->dims, p);
     }
     Work w = {0};
+    double registers;
+    m->threads = gpu_warps(t, p, &registers) * (double)t->lanes;
     m->memory = 0;
     m->n_seen = 0;
     add_region(m, &w, p->regions[0], 1);
-    double held = resident(m, p, &w), each = ceil(programs / t->sms);
+    double held = resident(m, registers, &w), each = ceil(programs / t->sms);
     double compute = busy_cycles(&w), busy = each * compute;
     double alone = ceil(each / held) * (w.waits + CTA_START + compute);
     double read = each * w.bytes / L2_CYCLE, longest = fmax(busy, fmax(alone, read));
