@@ -36,7 +36,7 @@ static LLVMTargetMachineRef machine_of(Ctx *ctx, const NvArch *arch) {
     check_text(ctx, failed, error);
     LLVMTargetMachineRef m =
         LLVMCreateTargetMachine(target, "nvptx64-nvidia-cuda", arch->name, arch->ptx,
-                                LLVMCodeGenLevelAggressive, LLVMRelocDefault, LLVMCodeModelDefault);
+                                LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
     if (!m) ice(ctx, (Loc){0}, "LLVM has no machine %s", arch->name);
     ctx_defer(ctx, release_machine, m);
     return m;
