@@ -33,6 +33,9 @@ expect 'cuda:1  Fake GPU 1, compute capability 8.0' "$tegula" targets
 expect 'y: f32\[1000\] = 3 3 3 3' $run --target cuda --arg 'y=full(1000,value=3)'
 expect 'ran .* on cuda' $run --target cuda:1 --arg 'y=full(1000,value=3)' --repeat 5
 expect "there is no device 2: this machine has 2 GPUs" $run --target cuda:2 --arg 'y=zeros(1000)'
+# Only elements are copied of an array that spans more than 1 GiB.
+expect 'y: f32\[3\] = 3 3 3' $tegula run "$out/k.teg" --target cuda --arg 'x=rand(3)' \
+    --arg 'y=full(3,value=3):spread(0,150000000)'
 expect "overlaps" $run --target cuda --arg 'y=same(x)[::-1]'
 expect 'cuda: .* of a copy' "$tegula" bench "$out/k.teg" --target cuda --seconds 0.01
 expect 'device code, nvptx' $run --target cuda --arg 'y=zeros(1000)' --codegen nvptx --time-passes

@@ -579,9 +579,11 @@ cu_result cuMemGetInfo_v2(size_t *left, size_t *all) {
 }
 
 static cu_result allocate(cu_pointer *at, size_t bytes) {
-    if (bytes > (size_t)1 << 30) return CU_OUT_OF_MEMORY;
+    enum { POISONED = 1 << 24 }; // of large ones the start: memory is the host's
+    if (bytes >= (size_t)1 << 31) return CU_OUT_OF_MEMORY;
     void *p = aligned_alloc(512, (bytes + 511) / 512 * 512);
-    memset(p, 0xa5, bytes);
+    if (!p) return CU_OUT_OF_MEMORY;
+    memset(p, 0xa5, bytes < POISONED ? bytes : POISONED);
     *at = (uintptr_t)p;
     n_allocated++;
     return 0;

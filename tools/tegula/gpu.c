@@ -98,16 +98,61 @@ static void add(Ctx *ctx, Mirrors *m, const Tensor *t) {
 /// Copies start where host pages do, so that alignment is alike on both sides.
 enum { PAGE = 4096 };
 
-static bool copy_there(Job *job, Mirror *m) {
+/// One way or the other.
+static cu_result copy_bytes(const Mirror *m, uintptr_t from, size_t bytes, bool there) {
     const rt_cuda *cu = rt_cuda_driver();
+    cu_pointer at = m->at + (from - m->from);
+    if (there) return cu->to_device(at, (void *)from, bytes, NULL);
+    cu_result error = cu->to_host((void *)from, at, bytes, NULL);
+    return error ? error : cu->stream_synchronize(NULL);
+}
+
+/// The elements of a tensor, a row at a time where the last axis is contiguous.
+static cu_result copy_elements(const Mirror *m, const Tensor *t, bool there) {
+    Tensor rows = *t;
+    int64_t run = 1, bits = elem_info[t->elem].bits;
+    if (t->rank && t->strides[t->rank - 1] == 1) {
+        run = t->extents[t->rank - 1];
+        rows.extents[t->rank - 1] = 1;
+    }
+    Walk w = {0};
+    cu_result error = 0;
+    for (int64_t n = run ? tensor_count(&rows) : 0; n > 0 && !error; n--, walk_next(&rows, &w))
+        error = copy_bytes(m, (uintptr_t)t->data + (uintptr_t)(w.offset * bits / 8),
+                           (size_t)(run * bits / 8), there);
+    return error;
+}
+
+/// Arrays whose elements lie far apart: what is between them is neither copied nor ever touched.
+enum { SPARSE = 1 << 30 };
+
+static bool is_sparse(const Job *job, const Mirror *m) {
+    for (int i = 0; i < job->kernel->params.n; i++)
+        if (elem_info[job->args[i].tensor.elem].bits < 8) return false;
+    return m->to - m->from > SPARSE;
+}
+
+static cu_result copy_all(const Job *job, const Mirror *m, bool there) {
+    cu_result error = 0;
+    if (!is_sparse(job, m)) return copy_bytes(m, m->from, m->to - m->from, there);
+    for (int i = 0; i < job->kernel->params.n && !error; i++) {
+        const Tensor *t = &job->args[i].tensor;
+        uintptr_t at = (uintptr_t)t->data;
+        if (job->args[i].kind == ARG_TENSOR && at >= m->from && at < m->to)
+            error = copy_elements(m, t, there);
+    }
+    return error;
+}
+
+static bool copy_there(Job *job, Mirror *m) {
     m->from = m->from / PAGE * PAGE;
     size_t bytes = m->to - m->from;
-    cu_result error = cu->allocate(&m->at, bytes);
+    cu_result error = rt_cuda_driver()->allocate(&m->at, bytes);
     if (error) {
         rt_cuda_fail("cuMemAlloc", error, "%zu bytes for arrays on device %d", bytes, job->device);
         return failed(job);
     }
-    error = cu->to_device(m->at, (void *)m->from, bytes, NULL);
+    error = copy_all(job, m, true);
     return error ? cuda_failed(job, "cuMemcpyHtoD", error) : true;
 }
 
@@ -150,13 +195,10 @@ bool gpu_upload(Job *job, int n, tg_slot *slots, const ParamUse *const *uses) {
 }
 
 bool gpu_download(Job *job) {
-    const rt_cuda *cu = rt_cuda_driver();
     const Mirrors *m = job->mirrors;
     if (tg_device_synchronize(job->device, NULL)) return failed(job);
     for (int i = 0; m && i < m->list.n; i++) {
-        const Mirror *one = &m->list.data[i];
-        cu_result error = cu->to_host((void *)one->from, one->at, one->to - one->from, NULL);
-        if (!error) error = cu->stream_synchronize(NULL);
+        cu_result error = copy_all(job, &m->list.data[i], false);
         if (error) return cuda_failed(job, "cuMemcpyDtoH", error);
     }
     return true;
