@@ -85,6 +85,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(LICM),
     RUN(OUTLINE),
     RUN(MASKS),
+    RUN(PERSIST),
     // The matrix instructions fix the layouts of their operands, these those of the rest.
     RUN(SELECT),
     RUN(AHEAD),

@@ -29,9 +29,14 @@ typedef struct Flow {
 typedef struct Schedule {
     Async s;
     VEC(Flow) flows;
+    int64_t temporary; // bytes of shared memory that lowering takes for an op, at most
 } Schedule;
 
 /* ---- finding ------------------------------------------------------------------------------- */
+
+static bool is_tma(const Flow *f) {
+    return op_str(f->make, "kind")[0] == 't';
+}
 
 static Op *user_of(const Value *ring, OpCode code) {
     for_each_use(u, ring) if (u->user->code == code) return u->user;
@@ -212,18 +217,28 @@ static int64_t convert_bytes(const Op *op) {
     return c.kind >= CONVERT_SHARED ? c.shared.bytes : 0;
 }
 
+/// The part is some of the registers.
+static bool is_cut(const Schedule *s, const Op *op) {
+    const Layout *from = operand(op, 0)->type->layout, *to = result(op, 0)->type->layout;
+    if (!from || !to) return false;
+    int64_t *regs = ctx_array(s->s.ctx, int64_t, layout_registers(to));
+    return layout_registers_from(from, to, op_attr(op, "start")->ints, regs);
+}
+
 /// Temporary shared memory that lowering takes for one op; what goes through it by elements goes in
 /// pieces.
-static void most_temporary(Op *op, void *most) {
+static void most_temporary(Op *op, void *arg) {
     enum { PIECE = 40 << 10 };
+    Schedule *s = arg;
     int64_t bytes = 0;
     switch (op->code) {
     case OP_CONVERT: bytes = convert_bytes(op); break;
     case OP_DOT:
         if (!gpu_unit_of(op)) bytes = block_bytes(operand(op, 0)) + block_bytes(operand(op, 1));
         break;
-    case OP_RESHAPE:
     case OP_SLICE:
+        if (is_cut(s, op)) break; // fallthrough
+    case OP_RESHAPE:
     case OP_CONCAT:
     case OP_SCAN:
     case OP_SORT:
@@ -234,7 +249,7 @@ static void most_temporary(Op *op, void *most) {
         break;
     default: return;
     }
-    *(int64_t *)most = max_of(*(int64_t *)most, bytes);
+    s->temporary = max_of(s->temporary, bytes);
 }
 
 /// A CTA of few warps shares its SM with another one, which works while it starts and ends: then
@@ -249,16 +264,16 @@ static int64_t room_of(const Schedule *s, int64_t each, int64_t other) {
 
 /// All rings of loops get the same number of slots: as many as fit.
 static int choose_slots(Schedule *s) {
-    int64_t temporary = 0, fixed = shared_in_use(s->s.device), each = 0;
+    int64_t fixed = shared_in_use(s->s.device), each = 0;
     Op *last = last_shared_use(s->s.device);
     for_each_op(op, s->s.device->regions[0]) {
-        op_walk_pre(op, most_temporary, &temporary);
+        op_walk_pre(op, most_temporary, s);
         if (op == last) break;
     }
     for (int i = 0; i < s->flows.n; i++) {
         each += ring_bytes(result(s->flows.data[i].make, 0)->type);
     }
-    int64_t room = room_of(s, each, temporary + SHARED_SLACK + fixed - each);
+    int64_t room = room_of(s, each, s->temporary + SHARED_SLACK + fixed - each);
     int most = s->s.env->stages ? s->s.env->stages : STAGES;
     if (most > RING_SLOTS) most = RING_SLOTS;
     if (each * most > room) most = (int)(room / each);
@@ -285,30 +300,46 @@ static int fill_ops(const Flow *f, Op **out, int room) {
 
 enum { MAX_FILL = 2 + MAX_RANK };
 
-/// Whether item n + D can be copied while item n is at hand: its coordinates rest on the index and
-/// on what the loop does not change.
-static bool is_movable(Schedule *s, const Flow *f) {
+/// Whether an item can be copied elsewhere in `root`: its coordinates rest on the loop's index, on
+/// `other` (may be NULL) and on what root does not change.
+static bool is_movable_in(Schedule *s, const Flow *f, const Op *root, Value *other) {
     Op *ops[MAX_FILL];
     PtrMap known = {0};
     int n = fill_ops(f, ops, MAX_FILL);
     Value *k = f->loop->regions[0]->args[0];
     map_set(s->s.ctx, &known, k, k);
     map_set(s->s.ctx, &known, f->number, f->number);
+    if (other) map_set(s->s.ctx, &known, other, other);
     for (int i = 0; i < n; i++)
         for (int r = 0; r < ops[i]->n_results; r++)
             map_set(s->s.ctx, &known, result(ops[i], r), result(ops[i], r));
     for (int i = 0; i < n; i++)
         for (int o = 0; o < ops[i]->n_operands; o++)
-            if (!slice_is_movable(operand(ops[i], o), f->loop, &known)) return false;
-    return true;
+            if (!slice_is_movable(operand(ops[i], o), root, &known)) return false;
+    return slice_is_movable(operand(f->loop, 0), root, &known) &&
+           slice_is_movable(operand(f->loop, 1), root, &known);
 }
 
-/// Copies the fill of item `number`, made at index k, to b; only if `on`.
-static void clone_fill(Schedule *s, Builder *b, const Flow *f, Value *k, Value *number, Value *on) {
+static bool is_movable(Schedule *s, const Flow *f) {
+    return is_movable_in(s, f, f->loop, NULL);
+}
+
+/// Where copies of a loop's items are made: at b, for the run of the loop in which `tile`, the
+/// index of the loop around it, is `at`; or (tile NULL) for this run.
+typedef struct Elsewhere {
+    Builder *b;
+    const Op *root;
+    Value *tile, *at;
+} Elsewhere;
+
+/// Copies the fill of item `number`, made at index k; only if `on`.
+static void clone_fill(Schedule *s, const Flow *f, const Elsewhere *e, Value *k, Value *number,
+                       Value *on) {
     Op *ops[MAX_FILL];
-    PtrMap map = {0};
     Ctx *ctx = s->s.ctx;
+    PtrMap map = {0};
     int n = fill_ops(f, ops, MAX_FILL);
+    if (e->tile) map_set(ctx, &map, e->tile, e->at);
     map_set(ctx, &map, f->loop->regions[0]->args[0], k);
     map_set(ctx, &map, f->number, number);
     for (int i = 0; i < n; i++)
@@ -316,10 +347,10 @@ static void clone_fill(Schedule *s, Builder *b, const Flow *f, Value *k, Value *
             Value *v = operand(ops[i], o);
             bool made = false;
             for (int j = 0; j < n; j++) made |= v->def == ops[j];
-            if (!made) map_set(ctx, &map, v, clone_slice(b, v, f->loop, &map));
+            if (!made) map_set(ctx, &map, v, clone_slice(e->b, v, e->root, &map));
         }
     map_set(ctx, &map, operand(f->acquire, 2), on);
-    for (int i = 0; i < n; i++) op_clone(b, ops[i], &map);
+    for (int i = 0; i < n; i++) op_clone(e->b, ops[i], &map);
 }
 
 static void erase_fill(const Flow *f) {
@@ -327,35 +358,72 @@ static void erase_fill(const Flow *f) {
     for (int n = fill_ops(f, ops, MAX_FILL); n > 0; n--) op_erase(ops[n - 1]);
 }
 
+/// The first D items of a run of the loop; on (NULL: always): whether there is such a run.
+static void fill_first(Schedule *s, const Flow *f, const Elsewhere *e, Value *first, Value *on) {
+    Builder *b = e->b;
+    int64_t step = op_int(f->loop, "step", 1);
+    PtrMap map = {0};
+    if (e->tile) map_set(s->s.ctx, &map, e->tile, e->at);
+    Value *lo = clone_slice(b, operand(f->loop, 0), e->root, &map);
+    Value *hi = clone_slice(b, operand(f->loop, 1), e->root, &map);
+    for (int i = 0; i < f->ahead; i++) {
+        Value *k = ix_add(b, lo, build_index(b, i * step));
+        Value *number = ix_add(b, first, build_index(b, i));
+        Value *there = build_binary(b, OP_LT, k, hi);
+        if (on) there = build_binary(b, OP_AND, on, there);
+        clone_fill(s, f, e, k, number, there);
+    }
+}
+
+/// The loop around the loop, if what the first items of its next run need is known ahead.
+static Op *tile_loop(Schedule *s, const Flow *f) {
+    Op *outer = f->loop->parent->parent;
+    bool ready = outer->code == OP_FOR && f->held && is_tma(f) &&
+                 is_movable_in(s, f, outer, outer->regions[0]->args[0]);
+    return ready ? outer : NULL;
+}
+
+/// Where a loop runs once a tile, the first items of the next tile are copied behind it, while the
+/// results of this one are stored; before it then only those of the first tile are.
+static void fill_next_tile(Schedule *s, const Flow *f, Op *outer) {
+    Ir *ir = s->s.ir;
+    Op *last = f->loop;
+    for (Op *op = last->next; op->code == OP_AWAIT || op->code == OP_RING_RELEASE ||
+                              (op_has(op, PURE) && ty_is_scalar(result(op, 0)->type));
+         op = op->next)
+        if (!op_has(op, PURE)) last = op;
+    Builder b = build_after(ir, last);
+    Value *tile = outer->regions[0]->args[0];
+    Value *next = ix_add(&b, tile, build_index(&b, op_int(outer, "step", 1)));
+    Value *more = build_binary(&b, OP_LT, next, operand(outer, 1));
+    Elsewhere e = {&b, outer, tile, next};
+    fill_first(s, f, &e, result(f->loop, f->number_slot), more);
+}
+
 /// D items before the loop, then one an iteration. A slot that a product still reads is free only
 /// after the wait for it, at the end of the iteration; one that all threads have left is free where
 /// they have met.
 static void run_ahead(Schedule *s, Flow *f) {
     Ir *ir = s->s.ir;
-    Op *loop = f->loop;
+    Op *loop = f->loop, *outer = tile_loop(s, f);
     int64_t step = op_int(loop, "step", 1);
     Builder before = build_before(ir, loop);
-    Value *lo = operand(loop, 0), *hi = operand(loop, 1);
-    Value *first = operand(loop, 2 + f->number_slot);
-    for (int i = 0; i < f->ahead; i++) {
-        Value *k = ix_add(&before, lo, build_index(&before, i * step));
-        Value *number = ix_add(&before, first, build_index(&before, i));
-        clone_fill(s, &before, f, k, number, build_binary(&before, OP_LT, k, hi));
-    }
+    Elsewhere e = {.b = &before, .root = loop};
+    Value *first = operand(loop, 2 + f->number_slot), *on = NULL;
+    if (outer) on = build_binary(&before, OP_EQ, outer->regions[0]->args[0], operand(outer, 0));
+    fill_first(s, f, &e, first, on);
+    if (outer) fill_next_tile(s, f, outer);
     Builder in =
         f->held ? build_before(ir, terminator(loop->regions[0])) : build_after(ir, f->wait);
     Value *k = ix_add(&in, loop->regions[0]->args[0], build_index(&in, f->ahead * step));
     Value *number = ix_add(&in, f->number, build_index(&in, f->ahead));
-    clone_fill(s, &in, f, k, number, build_binary(&in, OP_LT, k, hi));
+    e.b = &in;
+    clone_fill(s, f, &e, k, number, build_binary(&in, OP_LT, k, operand(loop, 1)));
     erase_fill(f);
     op_set_attr(ir, f->wait, "ahead", at_int(ir, f->ahead - 1));
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
-
-static bool is_tma(const Flow *f) {
-    return op_str(f->make, "kind")[0] == 't';
-}
 
 static void run_on_device(Schedule *s) {
     op_walk_pre(s->s.device, chain_products, NULL);

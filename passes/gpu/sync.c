@@ -95,6 +95,7 @@ static void compute(Sync *y, const Op *op) {
     case OP_MUL: know(y, result(op, 0), a * b); break;
     case OP_MIN: know(y, result(op, 0), a < b ? a : b); break;
     case OP_MAX: know(y, result(op, 0), a > b ? a : b); break;
+    case OP_EQ: know(y, result(op, 0), a == b); break;
     case OP_LT: know(y, result(op, 0), a < b); break;
     case OP_LE: know(y, result(op, 0), a <= b); break;
     case OP_GT: know(y, result(op, 0), a > b); break;

@@ -14,7 +14,7 @@ enum { EXIT_USER = 1, EXIT_USAGE = 2, EXIT_BUG = 3 };
 
 typedef struct Options {
     const char *passes, *dump_after, *file;
-    const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages;
+    const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages, *persistent;
     bool verify_each, time, locs, split, check, ops, list_passes, help;
 } Options;
 
@@ -42,6 +42,8 @@ static const struct {
     VALUE("--gpu", "NAME", gpu, "the target is this GPU (sm_80, sm_90a ...)"),
     VALUE("--warps", "N", warps, "warps of a CTA: 0 the passes' choice"),
     VALUE("--stages", "N", stages, "stages of pipelines: 0 the passes' choice"),
+    VALUE("--persistent", "N", persistent,
+          "one CTA an SM: 1 always, -1 never, 0 the passes' choice"),
     FLAG("--check", check, "compile with checks"),
     FLAG("--list-passes", list_passes, "list the passes and exit"),
     FLAG("--ops", ops, "print the reference page of ops (docs/ops.md) and exit"),
@@ -163,6 +165,7 @@ static bool optimize(Ir *ir, Op *module, const Options *o) {
                    .gpu = o->gpu ? gpu_target(o->gpu) : NULL,
                    .warps = (int)number_or(o->warps, 0),
                    .stages = (int)number_or(o->stages, 0),
+                   .persistent = (int)number_or(o->persistent, 0),
                    .check = o->check};
     if (o->gpu && !env.gpu) diag(ctx, (Loc){0}, D_IR_UNKNOWN, "GPU", o->gpu);
     for (int i = 0; i < n; i++)

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// persist: one CTA an SM works on tile after tile, so that the start of one overlaps with the end
+// of the one before (see `schedule`).
+//
+//   device { (%program, ...) body }                           dispatch %n, ... [device=...]
+//   -> device { (%program, ..., %n) for %tile = %program .. %n by 132 { body } }
+//      dispatch min(%n, 132), ..., %n
+//
+// For products of large tiles alone, of which an SM holds one at a time anyway: smaller ones share
+// an SM, and the other one works meanwhile.
+#include "passes/gpu/gpu.h"
+
+#include "passes/passes.h"
+#include "passes/util.h"
+
+#include <string.h>
+
+enum { LEAST_SUMS = 128 * 192 }; // elements of the result of a product
+
+typedef struct Search {
+    int dots, loops, others;
+    int64_t sums;
+} Search;
+
+static void look(Op *op, void *arg) {
+    Search *s = arg;
+    if (op->code == OP_DOT) {
+        s->dots++;
+        s->sums = ty_count(result(op, 0)->type);
+    }
+    s->loops += op_is_loop(op);
+    s->others += op->code == OP_IF || op->code == OP_ATOMIC || op->code == OP_PRINT;
+}
+
+/// One loop with one product of a large tile.
+static bool is_worth_it(const PassEnv *env, Op *device) {
+    Search s = {0};
+    if (env->persistent < 0 || !gpu_has(env->gpu, GPU_TMA)) return false;
+    op_walk_pre(device, look, &s);
+    return s.dots == 1 && s.loops == 1 && !s.others &&
+           (env->persistent > 0 || s.sums >= LEAST_SUMS);
+}
+
+typedef struct Find {
+    const char *name;
+    Op *found;
+    int n;
+} Find;
+
+static void find_dispatch(Op *op, void *arg) {
+    Find *f = arg;
+    if (op->code != OP_DISPATCH || strcmp(op_str(op, "device"), f->name) != 0) return;
+    f->found = op;
+    f->n++;
+}
+
+/// Whether op may stay in front of the loop: it computes the same for all tiles.
+static bool is_common(const Op *op, const Op *loop, const Value *program) {
+    if (!op_has(op, PURE) || op->n_regions) return false;
+    for (int i = 0; i < op->n_operands; i++)
+        if (operand(op, i) == program || value_is_inside(operand(op, i), loop)) return false;
+    return true;
+}
+
+/* ---- results in pieces --------------------------------------------------------------------- */
+
+// The next tile's operands are on their way while results are stored: what these go through in
+// shared memory must be small.
+enum { PIECE_BYTES = 32 << 10 };
+
+/// The part of the block from column `first` on, stored where it belongs.
+static void store_piece(Ir *ir, Op *op, const Access *a, int d, int64_t first, int64_t width) {
+    Builder b = build_before(ir, op);
+    int64_t extents[2] = {a->extents[0], width}, start[2] = {0, first};
+    const Type *type = ty_block(ir, a->value->type->elem, 2, extents);
+    Value *v = a->value, **in = ctx_array(ir_ctx(ir), Value *, op->n_operands), *count;
+    Op *part = build_op(&b, OP_SLICE, 1, &v, 1, &type, 0);
+    op_set_attr(ir, part, "start", at_ints(ir, start, 2));
+    for (int i = 0; i < op->n_operands; i++) in[i] = operand(op, i);
+    int at = a->first[d];
+    count = ix_sub(&b, in[at + 1], build_index(&b, first));
+    count = ix_min(&b, ix_max(&b, count, build_index(&b, 0)), build_index(&b, width));
+    in[1] = result(part, 0);
+    in[at] = ix_add(&b, in[at], build_index(&b, first));
+    in[at + 1] = count;
+    Op *store = build_op(&b, OP_STORE, op->n_operands, in, 0, NULL, 0);
+    SubDim subs[MAX_RANK];
+    memcpy(subs, a->subs, sizeof *subs * (size_t)a->n_subs);
+    subs[d].size = width;
+    for (int i = 0; i < op->n_attrs; i++)
+        op_set_attr(ir, store, op->attrs[i].name, op->attrs[i].value);
+    op_set_attr(ir, store, "subs", at_subs(ir, subs, a->n_subs));
+}
+
+static void split_store(Op *op, void *arg) {
+    Ir *ir = arg;
+    if (op->code != OP_STORE) return;
+    Access a = access_of(op);
+    int d = a.n_subs - 1;
+    if (a.rank != 2 || a.mask || a.pick_at >= 0 || a.axis_of[d] != 1 || a.subs[d].mul != 1) return;
+    int64_t width = a.extents[1], bits = elem_info[a.value->type->elem].bits;
+    while (a.extents[0] * width * bits / 8 > PIECE_BYTES && width % 2 == 0) width /= 2;
+    if (width == a.extents[1]) return;
+    for (int64_t first = 0; first < a.extents[1]; first += width)
+        store_piece(ir, op, &a, d, first, width);
+    op_erase(op);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------ */
+
+static void make_loop(PassEnv *env, Op *device, Op *dispatch) {
+    Ir *ir = env->ir;
+    Region *body = device->regions[0];
+    Value *program = body->args[0], *count = operand(dispatch, 0);
+    Builder host = build_before(ir, dispatch), b = build_before(ir, body->first);
+    op_add_operand(ir, dispatch, count);
+    op_set_operand(dispatch, 0, ix_min(&host, count, build_index(&host, env->gpu->sms)));
+    Value *total = region_add_arg(ir, body, count->type, "tiles");
+    Op *loop = build_for(&b, program, total, env->gpu->sms, 0, NULL);
+    Value *tile = region_add_arg(ir, loop->regions[0], program->type, "tile");
+    for (Op *op = loop->next, *next; op && !op_has(op, TERMINATOR); op = next) {
+        next = op->next;
+        if (is_common(op, loop, program))
+            op_move_before(op, loop);
+        else
+            op_move_to_end(op, loop->regions[0]);
+    }
+    Builder end = build_at_end(ir, loop->regions[0], device->loc);
+    build_yield(&end, 0, NULL);
+    value_replace(program, tile);
+    op_set_operand(loop, 0, program);
+    op_walk_post(loop, split_store, ir);
+}
+
+void pass_persist(PassEnv *env, Op *module) {
+    if (!env->gpu) return;
+    for_each_op(op, module->regions[0]) {
+        if (op->code != OP_DEVICE || !is_worth_it(env, op)) continue;
+        Find f = {.name = op_str(op, "name")};
+        op_walk_pre(module, find_dispatch, &f);
+        if (f.n == 1) make_loop(env, op, f.found);
+    }
+}
