@@ -251,6 +251,21 @@ static bool may_stand_between(const Op *op) {
     }
 }
 
+static int words_of_load(const Op *op) {
+    const Type *t = result(op, 0)->type;
+    return gpu_registers(t) * elem_bytes(t->elem) / 4;
+}
+
+int gpu_words_ahead(const Op *op) {
+    int words = 0, reach = GROUP_REACH;
+    for (const Op *next = op->next; next && reach-- && may_stand_between(next); next = next->next) {
+        if (next->code != OP_LOAD || !result(next, 0)->type->rank) continue;
+        if (words + words_of_load(next) > GROUP_WORDS) break;
+        words += words_of_load(next);
+    }
+    return words;
+}
+
 /// The loads after op that may come with it.
 static int find_group(GpuFn *f, Op *op, Op **group) {
     int n = 1, words = 0, reach = GROUP_REACH;
@@ -258,8 +273,7 @@ static int find_group(GpuFn *f, Op *op, Op **group) {
     for (Op *next = op->next; next && n < MAX_GROUP && reach--; next = next->next) {
         if (!may_stand_between(next)) break;
         if (!may_come_early(f, next)) continue;
-        const Type *t = result(next, 0)->type;
-        words += gpu_registers(t) * elem_bytes(t->elem) / 4;
+        words += words_of_load(next);
         if (words > GROUP_WORDS) break; // they take registers earlier
         group[n++] = next;
     }

@@ -5,22 +5,30 @@
 //
 // What a thread needs at least are the blocks that live across ops on which threads wait: loads,
 // reductions, conversions. Between those, elementwise code goes register by register.
-#include "backends/gpu/lower.h"
+#include "backends/gpu/access.h"
 #include "passes/gpu/gpu.h"
 
 // Addresses, masks and what a few registers of an elementwise chain take: more, where there are
-// more to go through.
-enum { OTHER_REGISTERS = 20, WORDS_A_REGISTER = 4, LEAST_REGISTERS = 32 };
+// more to go through. Threads with many words are given room: they have enough accesses under way.
+enum {
+    OTHER_REGISTERS = 20,
+    WORDS_A_REGISTER = 4,
+    LEAST_REGISTERS = 32,
+    MANY_WORDS = 32,
+    MANY_FOLDED = 8
+};
 
 typedef struct Pressure {
     int next;   // number of the next op
-    bool heavy; // products and asynchronous work: the assembler decides
+    bool heavy; // products, asynchronous work, folds of several blocks: the assembler decides
 } Pressure;
 
 static void number_op(Op *op, void *arg) {
     Pressure *p = arg;
     op->mark = p->next++;
     p->heavy |= op->code == OP_DOT || op->code == OP_SORT;
+    bool folds = (op->code == OP_REDUCE || op->code == OP_SCAN) && op->n_operands > 1;
+    p->heavy |= folds && gpu_registers(operand(op, 0)->type) > MANY_FOLDED;
     for (int i = 0; i < op->n_results; i++) p->heavy |= result(op, i)->type->kind != TK_BLOCK;
 }
 
@@ -88,6 +96,7 @@ static int most_words(const Region *r) {
     for_each_op(op, r) {
         if (!waits(op)) continue;
         int words = live_across(op), inside = 0;
+        if (op->code == OP_LOAD) words += gpu_words_ahead(op);
         for (int i = 0; i < op->n_results; i++) words += words_of(result(op, i));
         for (int i = 0; i < op->n_regions && op->code != OP_REDUCE && op->code != OP_SCAN; i++) {
             int n = most_words(op->regions[i]);
@@ -109,6 +118,7 @@ int gpu_occupancy(GpuFn *f) {
     if (p.heavy || f->kernel->faults) return 1;
     int words = most_words(f->device->regions[0]);
     int registers = words + OTHER_REGISTERS + words / WORDS_A_REGISTER;
+    if (words > MANY_WORDS) registers += words - MANY_WORDS;
     if (registers < LEAST_REGISTERS) registers = LEAST_REGISTERS;
     int ctas = t->registers_sm / (registers * f->threads);
     ctas = least(ctas, t->threads_sm / f->threads);
