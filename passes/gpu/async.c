@@ -30,6 +30,7 @@ typedef struct Feeds {
     Ops dots;
     VEC(Staged) staged;
     int n_groups;
+    VEC(const char *) notes; // which loads are copied how, and why others are not
 } Feeds;
 
 /* ---- what feeds products ------------------------------------------------------------------- */
@@ -76,6 +77,15 @@ static const Type *seen_by_dot(Async *s, const Type *buf, bool swapped) {
     return swapped ? ty_buf_permuted(s->ir, buf, (const int64_t[]){1, 0}) : buf;
 }
 
+static void note(Feeds *f, const Op *load, const char *how, const char *why) {
+    const char *name = operand(load, 0)->name;
+    const char *text = ctx_format(f->s->ctx, "%s: %s%s%s", name ? name : "an operand", how,
+                                  why ? ": " : "", why ? why : "");
+    for (int i = 0; i < f->notes.n; i++)
+        if (strcmp(f->notes.data[i], text) == 0) return;
+    vec_push(f->s->ctx, &f->notes, text);
+}
+
 /// Operand i of the dot, if it may come from a copy. Outside of loops there is nothing to overlap,
 /// and products of single warps take registers.
 static void consider(Feeds *f, Op *dot, int i) {
@@ -84,11 +94,19 @@ static void consider(Feeds *f, Op *dot, int i) {
     Op *load = load_behind(operand(dot, i), &swapped);
     Staged staged = {.load = load, .dot = dot, .group = -1};
     bool loop = dot->parent->parent->code == OP_FOR;
-    if (!load || staged_of(f, load) || !feeds_only_dots(result(load, 0))) return;
+    if (!load || staged_of(f, load)) return;
     if (!is_wgmma(dot) && !(loop && load->parent == dot->parent)) return;
-    if (!stage_load(f->s, load, &staged.how, &why)) return;
-    if (is_wgmma(dot) && !wgmma_takes(seen_by_dot(f->s, staged.how.buf, swapped), !i)) return;
-    vec_push(f->s->ctx, &f->staged, staged);
+    if (!feeds_only_dots(result(load, 0))) {
+        why = "other operations read it, too";
+    } else if (stage_load(f->s, load, &staged.how, &why)) {
+        why = "rows of its elements have to run along the sum";
+        if (!is_wgmma(dot) || wgmma_takes(seen_by_dot(f->s, staged.how.buf, swapped), !i)) {
+            note(f, load, staged.how.tma ? "copied by TMA" : "copied by cp.async", NULL);
+            vec_push(f->s->ctx, &f->staged, staged);
+            return;
+        }
+    }
+    note(f, load, "through registers", why);
 }
 
 /// Loads of one region that feed one product, by one engine, travel together.
@@ -266,6 +284,7 @@ static void run_on_device(Async *s) {
     }
     // From the last renaming back to the load.
     for (int i = 0; i < 3 && f.n_groups; i++) op_walk_post(s->device, erase_unused, NULL);
+    if (f.notes.n) op_set_attr(s->ir, s->device, "copies", at_strs(s->ir, f.notes.data, f.notes.n));
 }
 
 void pass_async(PassEnv *env, Op *module) {

@@ -50,11 +50,19 @@ static void describe_op(Op *op, void *arg) {
     }
 }
 
+/// What `async` and `sync` noted.
+static void describe_lines(Describe *d, const Op *device, const char *attr) {
+    const Attr *lines = op_attr(device, attr);
+    for (int i = 0; lines && i < lines->n; i++) text_add(d->out, "    %s\n", lines->strs[i]);
+}
+
 void gpu_describe(Text *out, const Op *module) {
     Describe d = {out->ctx, out};
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE) continue;
         text_add(out, "  %s: %" PRId64 " warps\n", op_str(op, "name"), op_int(op, "warps", 1));
         op_walk_pre(op, describe_op, &d);
+        describe_lines(&d, op, "copies");
+        describe_lines(&d, op, "proof");
     }
 }
