@@ -28,6 +28,7 @@
 
 #define MIN_TASK 4e-6
 #define MAX_TASK 60e-6
+enum { MAX_DEPTH = 16 };
 enum { GROUP = 8, MAX_GROUP = 32, TASKS_A_THREAD = 8, MAX_WAYS = 64 };
 enum { CTAS_SM = 4, PRODUCT_CTAS_SM = 1 }; // that a resident grid starts
 
@@ -160,6 +161,41 @@ static void grouped(Builder *b, Value *q, int64_t group, Level *rows, Level *col
     cols->index = ix_div(b, within, h);
 }
 
+/// How fast v changes with an index: between lo and hi, factors taken to be 1.
+typedef struct Slope {
+    int lo, hi;
+} Slope;
+
+static Slope slope_of(const Value *v, const Value *index, int depth) {
+    const Op *op = v->def;
+    Slope a = {v == index, v == index}, b = {0, 0};
+    if (v == index || !op || depth == 0) return a;
+    if (op->n_operands > 0) a = slope_of(operand(op, 0), index, depth - 1);
+    if (op->n_operands > 1) b = slope_of(operand(op, 1), index, depth - 1);
+    switch (op->code) {
+    case OP_MUL:
+    case OP_ADD: return (Slope){a.lo + b.lo, a.hi + b.hi};
+    case OP_SUB: return (Slope){a.lo - b.hi, a.hi - b.lo};
+    case OP_MIN:
+    case OP_MAX: return (Slope){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
+    case OP_DIV:
+    case OP_CAST: return a;
+    default: return (Slope){0, 0};
+    }
+}
+
+/// Programs of high indices have longer loops. They shall begin first: then the short ones fill up
+/// what is left of the last round.
+static bool grows(const Nest *nest, const Level *l) {
+    if (!nest->env->gpu) return false;
+    for_each_op(op, program_body(nest)) {
+        if (op->code != OP_FOR) continue;
+        Slope end = slope_of(operand(op, 1), level_arg(l), MAX_DEPTH);
+        if (end.lo != end.hi || end.lo) return end.lo >= 0 && end.hi > 0;
+    }
+    return false;
+}
+
 /// Program number -> which step of each free level.
 static void decode(Nest *nest, Builder *b, Value *program) {
     Level *spread[MAX_LEVELS];
@@ -174,6 +210,11 @@ static void decode(Nest *nest, Builder *b, Value *program) {
     for (; i < n; i++) {
         spread[i]->index = i + 1 < n ? ix_rem(b, program, spread[i]->count) : program;
         program = i + 1 < n ? ix_div(b, program, spread[i]->count) : program;
+    }
+    for (i = 0; i < n; i++) {
+        if (!grows(nest, spread[i])) continue;
+        Value *last = ix_sub(b, spread[i]->count, build_index(b, 1));
+        spread[i]->index = ix_sub(b, last, spread[i]->index);
     }
 }
 
