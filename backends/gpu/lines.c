@@ -51,26 +51,33 @@ int64_t *gpu_line_registers(GpuFn *f, const Op *op, const Layout *kept, const La
     return reg;
 }
 
-GpuLines *lines_begin(GpuFn *f, const Op *op, int n) {
+static GpuLines *begin_in(GpuFn *f, const Op *op, int n, const Layout *l,
+                          LLVMValueRef *const *regs) {
     GpuLines *s = ctx_new(f->ctx, GpuLines);
     if (n > GPU_TUPLE) ice(f->ctx, op->loc, "%s of more than %d blocks", op_info[op->code].name, n);
     s->f = f;
     s->op = op;
     s->n = n;
     s->monoid = n == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
-    s->layout = gpu_layout(f, operand(op, 0));
+    s->layout = l;
     s->axis = (int)op_int(op, "axis", 0);
-    s->extent = s->layout->extents[s->axis];
+    s->extent = l->extents[s->axis];
     s->reverse = op_flag(op, "reverse");
-    s->registers = layout_registers(s->layout);
-    s->plan = layout_scan(s->layout, s->axis);
+    s->registers = layout_registers(l);
+    s->plan = layout_scan(l, s->axis);
     while (s->near < s->plan.n && s->plan.steps[s->near].level <= LEVEL_LANE) s->near++;
+    s->parts = ceil_div(s->extent, INT64_C(1) << s->near);
     s->same = ctx_array(f->ctx, int64_t, s->registers);
     for (int64_t r = 0; r < s->registers; r++) s->same[r] = r;
     for (int k = 0; k < n; k++)
-        s->total[k] = ctx_copy(f->ctx, gpu_block(f, operand(op, k)),
-                               (size_t)s->registers * sizeof(LLVMValueRef));
+        s->total[k] = ctx_copy(f->ctx, regs[k], (size_t)s->registers * sizeof(LLVMValueRef));
     return s;
+}
+
+GpuLines *lines_begin(GpuFn *f, const Op *op, int n) {
+    LLVMValueRef **regs = ctx_array(f->ctx, LLVMValueRef *, n);
+    for (int k = 0; k < n; k++) regs[k] = gpu_block(f, operand(op, k));
+    return begin_in(f, op, n, gpu_layout(f, operand(op, 0)), regs);
 }
 
 /* ---- steps in a warp ----------------------------------------------------------------------- */
@@ -323,32 +330,41 @@ static void sort_parts(GpuLines *s, const Layout *l, int low, const int64_t *lin
     }
 }
 
-static void gather_parts(GpuLines *s, const Layout *kept) {
-    GpuFn *f = s->f;
-    const Layout *l = s->layout, *rest = layout_slice(f->ctx, l, s->axis, false);
+/// The registers of the totals of blocks, in blocks_layout.
+static const Layout *parts_block(GpuLines *s, LLVMValueRef **in) {
+    const Layout *l = s->layout;
     int bits[LAYOUT_MAX_BITS];
-    const Layout *from = blocks_layout(f->ctx, l, s->axis, s->near, bits);
-    const Layout *to = layout_stack(f->ctx, rest, s->axis, (int)s->parts);
-    LLVMValueRef *in[GPU_TUPLE], *out[GPU_TUPLE];
-    Elem elems[GPU_TUPLE];
-    for (int k = 0; k < s->n; k++) {
-        in[k] = ctx_array(f->ctx, LLVMValueRef, layout_registers(from));
-        elems[k] = elem_of(s, k);
-    }
+    const Layout *from = blocks_layout(s->f->ctx, l, s->axis, s->near, bits);
+    for (int k = 0; k < s->n; k++)
+        in[k] = ctx_array(s->f->ctx, LLVMValueRef, layout_registers(from));
     for (int64_t q = 0; q < layout_registers(from); q++) {
         int64_t r = q >> from->bits[LEVEL_REG] << l->bits[LEVEL_REG];
         for (int i = 0; i < from->bits[LEVEL_REG]; i++) r |= (q >> i & 1) << bits[i];
         for (int k = 0; k < s->n; k++) in[k][q] = s->total[k][r];
     }
+    return from;
+}
+
+static void take_elems(const GpuLines *s, Elem *elems) {
+    for (int k = 0; k < s->n; k++) elems[k] = elem_of(s, k);
+}
+
+static void gather_parts(GpuLines *s, const Layout *kept) {
+    GpuFn *f = s->f;
+    const Layout *rest = layout_slice(f->ctx, s->layout, s->axis, false);
+    LLVMValueRef *in[GPU_TUPLE], *out[GPU_TUPLE];
+    Elem elems[GPU_TUPLE];
+    take_elems(s, elems);
+    const Layout *from = parts_block(s, in);
+    const Layout *to = layout_stack(f->ctx, rest, s->axis, (int)s->parts);
     gpu_exchange(f, from, to, s->n, elems, in, out);
     sort_parts(s, to, 0, gpu_line_registers(f, s->op, kept, to), out);
 }
 
-void lines_finish(GpuLines *s) {
+/// After the steps in the warp.
+static void find_parts(GpuLines *s) {
     GpuFn *f = s->f;
     const Layout *kept = layout_slice(f->ctx, s->layout, s->axis, true);
-    for (int j = 0; j < s->near; j++) lines_step(s, j);
-    s->parts = ceil_div(s->extent, INT64_C(1) << s->near);
     s->lines = layout_registers(kept);
     s->line = gpu_line_registers(f, s->op, kept, s->layout);
     for (int k = 0; k < s->n; k++)
@@ -357,4 +373,79 @@ void lines_finish(GpuLines *s) {
         sort_parts(s, s->layout, s->near, s->line, s->total);
     else
         gather_parts(s, kept);
+}
+
+void lines_finish(GpuLines *s) {
+    for (int j = 0; j < s->near; j++) lines_step(s, j);
+    find_parts(s);
+}
+
+/* ---- reductions ---------------------------------------------------------------------------- */
+
+bool gpu_should_spread(const Layout *l, int64_t lines, int64_t parts) {
+    enum { FEW_PARTS = 32 };
+    return lines > 1 && lines * parts > FEW_PARTS && !l->bits[LEVEL_CTA];
+}
+
+const Layout *gpu_spread_layout(GpuFn *f, const Layout *l, int d) {
+    BlockAccess a = {.rank = l->rank,
+                     .elem_bits = 8,
+                     .extents = l->extents,
+                     .contiguous = d,
+                     .align_bytes = 1,
+                     .lane_bits = l->bits[LEVEL_LANE],
+                     .warp_bits = l->bits[LEVEL_WARP],
+                     .max_bytes = 16};
+    int64_t places = 1;
+    for (int i = 0; i < l->rank; i++) places *= layout_box(l, i);
+    while (a.align_bytes < a.max_bytes && a.align_bytes < places / f->threads) a.align_bytes *= 2;
+    return layout_blocked(f->ctx, &a);
+}
+
+/// Neighbouring parts, pair by pair.
+static void join_parts(GpuLines *s, int64_t line) {
+    for (int64_t n = s->parts; n > 1; n = (n + 1) / 2)
+        for (int64_t i = 0; i < n; i += 2) {
+            LLVMValueRef a[GPU_TUPLE], b[GPU_TUPLE];
+            int64_t at = line * s->parts;
+            take(s, s->part, at + i, a);
+            if (i + 1 < n) {
+                take(s, s->part, at + i + 1, b);
+                lines_join(s, a, b, a);
+            }
+            put(s, s->part, at + i / 2, a);
+        }
+}
+
+/// Parts go to a layout in which each line is in one warp, are reduced there, and the results go to
+/// those who want them.
+static void reduce_spread(GpuLines *s, LLVMValueRef **out) {
+    GpuFn *f = s->f;
+    LLVMValueRef *in[GPU_TUPLE], *moved[GPU_TUPLE], *reduced[GPU_TUPLE];
+    Elem elems[GPU_TUPLE];
+    take_elems(s, elems);
+    const Layout *from = parts_block(s, in), *to = gpu_spread_layout(f, from, s->axis);
+    gpu_exchange(f, from, to, s->n, elems, in, moved);
+    GpuLines *t = begin_in(f, s->op, s->n, to, moved);
+    t->spread = true;
+    lines_reduce(t, reduced);
+    gpu_exchange(f, layout_slice(f->ctx, to, s->axis, false),
+                 layout_slice(f->ctx, s->layout, s->axis, false), s->n, elems, reduced, out);
+}
+
+void lines_reduce(GpuLines *s, LLVMValueRef **out) {
+    GpuFn *f = s->f;
+    for (int j = 0; j < s->near; j++) lines_step(s, j);
+    int64_t lines = layout_registers(layout_slice(f->ctx, s->layout, s->axis, true));
+    bool far = s->near < s->plan.n && !s->spread && s->layout->rank > 1;
+    if (far && gpu_should_spread(s->layout, lines, s->parts)) {
+        reduce_spread(s, out);
+        return;
+    }
+    find_parts(s);
+    for (int k = 0; k < s->n; k++) out[k] = ctx_array(f->ctx, LLVMValueRef, s->lines);
+    for (int64_t l = 0; l < s->lines; l++) {
+        join_parts(s, l);
+        for (int k = 0; k < s->n; k++) out[k][l] = s->part[k][l * s->parts];
+    }
 }

@@ -31,6 +31,7 @@ typedef struct GpuLines {
     GpuPrefix inner, outer;
     int64_t *group; // the register that has the outer prefix; NULL: there is none yet
     int64_t *same;  // the first register of the same block
+    bool spread;    // its lines are in one warp each, as far as can be
     // After lines_finish: parts of lines, each of 2^near elements.
     int64_t parts, lines;
     int64_t *line; // of each register: its line, a register of the layout without the axis
@@ -46,6 +47,13 @@ void lines_extend_prefix(GpuLines *s, int64_t r, LLVMValueRef c, LLVMValueRef *b
 LLVMValueRef **lines_prefixes(GpuLines *s);
 /// Joins blocks up to 2^near elements, then brings all parts of the own lines to each thread.
 void lines_finish(GpuLines *s);
+/// All of a reduction: the registers of the results, in the layout without the axis.
+void lines_reduce(GpuLines *s, LLVMValueRef **out);
+/// Whether so many registers of parts from other warps are better shared out among the warps than
+/// reduced by each of them.
+bool gpu_should_spread(const Layout *l, int64_t lines, int64_t parts);
+/// Over the same threads as l, of blocks of its extents: registers and lanes along d first.
+const Layout *gpu_spread_layout(GpuFn *f, const Layout *l, int d);
 /// reg of `kept`, the layout with extent 1 along the axis, for each register of l.
 int64_t *gpu_line_registers(GpuFn *f, const Op *op, const Layout *kept, const Layout *l);
 /// Blocks from one layout to another through shared memory, that of every CTA of a cluster where

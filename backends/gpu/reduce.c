@@ -45,11 +45,11 @@ static void fold_lines(const Monoid *m, int64_t n, const int64_t *line, LLVMValu
     }
 }
 
-/// The operand with the identity in its holes.
-static LLVMValueRef *without_holes(const Monoid *m) {
+/// The registers with the identity in their holes.
+static LLVMValueRef *without_holes(const Monoid *m, LLVMValueRef *regs) {
     GpuFn *f = m->f;
     int64_t n = layout_registers(m->layout);
-    LLVMValueRef *x = ctx_copy(f->ctx, gpu_block(f, operand(m->op, 0)), (size_t)n * sizeof *x);
+    LLVMValueRef *x = ctx_copy(f->ctx, regs, (size_t)n * sizeof *x);
     LLVMValueRef none = gen_identity(f->g, m->code, m->elem);
     for (int64_t r = 0; r < n; r++) {
         LLVMValueRef inside = gpu_not_hole(f, m->layout, r);
@@ -126,62 +126,60 @@ static LLVMValueRef *partial_block(const Monoid *m, LLVMValueRef *acc) {
     return regs;
 }
 
-static void reduce_warps(const Monoid *m, LLVMValueRef *acc) {
-    if (!m->plan.partial) return;
+static void reduce_in(GpuFn *f, const Op *op, const Layout *l, LLVMValueRef *regs, bool spread,
+                      LLVMValueRef *acc);
+
+/// As reduce_spread in lines.c.
+static void share_out(const Monoid *m, LLVMValueRef *acc) {
+    GpuFn *f = m->f;
+    int d = (int)op_int(m->op, "axis", 0);
+    const Layout *from = m->plan.partial, *to = gpu_spread_layout(f, from, d);
+    const Layout *rest = layout_slice(f->ctx, to, d, false);
+    LLVMValueRef *in = partial_block(m, acc), *moved, *out;
+    LLVMValueRef *reduced = ctx_array(f->ctx, LLVMValueRef, layout_registers(rest));
+    gpu_exchange(f, from, to, 1, &m->elem, &in, &moved);
+    reduce_in(f, m->op, to, moved, true, reduced);
+    gpu_exchange(f, rest, layout_slice(f->ctx, m->layout, d, false), 1, &m->elem, &reduced, &out);
+    memcpy(acc, out, (size_t)m->lines * sizeof *acc);
+}
+
+static void reduce_warps(const Monoid *m, bool spread, LLVMValueRef *acc) {
     const Layout *to = m->plan.gathered;
+    if (!to) return;
+    int64_t parts = layout_registers(to) / m->lines;
+    if (!spread && m->layout->rank > 1 && gpu_should_spread(m->layout, m->lines, parts)) {
+        share_out(m, acc);
+        return;
+    }
     LLVMValueRef *in = partial_block(m, acc), *out;
     gpu_exchange(m->f, m->plan.partial, to, 1, &m->elem, &in, &out);
     const int64_t *line = gpu_line_registers(m->f, m->op, m->plan.result, to);
     fold_lines(m, layout_registers(to), line, out, acc);
 }
 
-static void reduce_monoid(GpuFn *f, Op *op, OpCode code) {
-    Monoid m = {.f = f, .op = op, .code = code, .elem = operand(op, 0)->type->elem};
-    m.layout = gpu_layout(f, operand(op, 0));
-    m.plan = layout_reduce(f->ctx, m.layout, (int)op_int(op, "axis", 0));
-    m.line = gpu_line_registers(f, op, m.plan.result, m.layout);
+static void reduce_in(GpuFn *f, const Op *op, const Layout *l, LLVMValueRef *regs, bool spread,
+                      LLVMValueRef *acc) {
+    Monoid m = {.f = f, .op = op, .layout = l, .code = region_monoid(op->regions[0])};
+    m.elem = operand(op, 0)->type->elem;
+    m.plan = layout_reduce(f->ctx, l, (int)op_int(op, "axis", 0));
+    m.line = gpu_line_registers(f, op, m.plan.result, l);
     m.lines = layout_registers(m.plan.result);
-    LLVMValueRef *acc = gpu_new_block(f, result(op, 0));
-    fold_lines(&m, layout_registers(m.layout), m.line, without_holes(&m), acc);
+    fold_lines(&m, layout_registers(l), m.line, without_holes(&m, regs), acc);
     reduce_lanes(&m, acc);
-    reduce_warps(&m, acc);
-}
-
-/* ---- any region ---------------------------------------------------------------------------- */
-
-/// Neighbouring parts, pair by pair.
-static void join_parts(GpuLines *s, int64_t line, LLVMValueRef *out) {
-    for (int64_t n = s->parts; n > 1; n = (n + 1) / 2)
-        for (int64_t i = 0; i < n; i += 2) {
-            LLVMValueRef a[GPU_TUPLE], b[GPU_TUPLE];
-            int64_t at = line * s->parts;
-            for (int k = 0; k < s->n; k++) {
-                a[k] = s->part[k][at + i];
-                b[k] = i + 1 < n ? s->part[k][at + i + 1] : NULL;
-            }
-            if (i + 1 < n) lines_join(s, a, b, a);
-            for (int k = 0; k < s->n; k++) s->part[k][at + i / 2] = a[k];
-        }
-    for (int k = 0; k < s->n; k++) out[k] = s->part[k][line * s->parts];
+    reduce_warps(&m, spread, acc);
 }
 
 static void reduce_ordered(GpuFn *f, Op *op) {
-    GpuLines *s = lines_begin(f, op, op->n_results);
-    LLVMValueRef **acc = ctx_array(f->ctx, LLVMValueRef *, s->n),
-                 *x = ctx_array(f->ctx, LLVMValueRef, s->n);
-    lines_finish(s);
-    for (int k = 0; k < s->n; k++) acc[k] = gpu_new_block(f, result(op, k));
-    for (int64_t l = 0; l < s->lines; l++) {
-        join_parts(s, l, x);
-        for (int k = 0; k < s->n; k++) acc[k][l] = x[k];
-    }
+    LLVMValueRef **out = ctx_array(f->ctx, LLVMValueRef *, op->n_results);
+    lines_reduce(lines_begin(f, op, op->n_results), out);
+    for (int k = 0; k < op->n_results; k++) gpu_set_block(f, result(op, k), out[k]);
 }
 
 void gpu_lower_reduce(GpuFn *f, Op *op) {
     if (op_str(op, "order")) ice(f->ctx, op->loc, "fixed-order has not run");
-    OpCode code = region_monoid(op->regions[0]);
-    if (code != OP_COUNT)
-        reduce_monoid(f, op, code);
-    else
+    const Value *x = operand(op, 0);
+    if (region_monoid(op->regions[0]) == OP_COUNT)
         reduce_ordered(f, op);
+    else
+        reduce_in(f, op, gpu_layout(f, x), gpu_block(f, x), false, gpu_new_block(f, result(op, 0)));
 }
