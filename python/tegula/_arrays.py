@@ -87,6 +87,15 @@ def _make(data, code, bits, shape, strides):
     return Held(c.DLTensor(data, _HOST, rank, dtype, array(*shape), steps, 0))
 
 
+def copy_of(t):
+    """The description of a tensor, without its address."""
+    shape = t.shape[: t.ndim]
+    strides = t.strides[: t.ndim] if t.strides else None
+    own = _make(None, t.dtype.code, t.dtype.bits, shape, strides)
+    own.tensor.device = t.device
+    return own
+
+
 def _from_interface(name, array, interface, written):
     data, read_only = interface["data"]
     if written and read_only:

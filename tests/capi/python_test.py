@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 import unittest
 
 import numpy as np
@@ -189,6 +190,119 @@ class Stream:
 
     def __init__(self, value):
         self.cuda_stream = value
+
+
+class Torch(types.ModuleType):
+    """As much of PyTorch as the package asks for, on memory of the host."""
+
+    stream = 0
+
+    class Tensor(OnGpu):
+        requires_grad = False
+
+        def __init__(self, array, device):
+            super().__init__(array, device)
+            self.dtype, self.shape = array.dtype.name, array.shape
+
+        def stride(self):
+            return tuple(s // self.array.itemsize for s in self.array.strides)
+
+        def is_neg(self):
+            return False
+
+        def data_ptr(self):
+            return self.array.ctypes.data
+
+        def __dlpack_device__(self):
+            return (2, self.device) if self.device >= 0 else (1, 0)
+
+        def __dlpack__(self, stream=None):
+            if self.device >= 0:
+                return super().__dlpack__(stream)
+            capsule = self.array.view("u1" if self.dtype == "bool" else self.dtype).__dlpack__()
+            if self.dtype == "bool":  # which NumPy's does not have
+                get = ctypes.pythonapi.PyCapsule_GetPointer
+                get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+                at = ctypes.cast(get(capsule, b"dltensor"), ctypes.POINTER(ctypes.c_uint8))
+                at[20] = 6  # the type's code
+            return capsule
+
+        def item(self):
+            return self.array.item()
+
+    def __init__(self):
+        super().__init__("torch")
+        self.cuda = self
+        self.Tensor.__module__ = "torch"
+
+    def current_stream(self, device):
+        return Stream(self.stream)
+
+
+class TorchCalls(unittest.TestCase):
+    """What is kept from call to call: nothing but what types and shapes decide."""
+
+    def setUp(self):
+        self.torch = sys.modules["torch"] = Torch()
+        self.addCleanup(sys.modules.pop, "torch")
+        self.m = tegula.source(SOURCE, "python.teg")
+
+    def on(self, device, *arrays):
+        return [self.torch.Tensor(a, device) for a in arrays]
+
+    def test_results(self):
+        for n in (5, 100, 5, 64):
+            for i in range(3):
+                x, y = np.arange(n, dtype="f4") + i, np.zeros(n, "f4")
+                self.m.scale(*self.on(-1, x, y), 2 + i)
+                np.testing.assert_array_equal(y, (2 + i) * x)
+                self.m.scale(c=0.5, y=self.on(-1, y)[0], x=self.on(-1, x)[0])
+                np.testing.assert_array_equal(y, 0.5 * x)
+        x, y = np.arange(24, dtype="f4").reshape(4, 6), np.zeros((6, 4), "f4")
+        self.m.scale(*self.on(-1, x.T, y), 2, *self.on(-1, y + 1))
+        np.testing.assert_array_equal(y, 2 * x.T + 1)
+        self.m.scale(*self.on(-1, x.T, y), 2, None)
+        np.testing.assert_array_equal(y, 2 * x.T)
+        bits, z = (np.arange(8, dtype="u2") << 7) + 0x3F80, np.zeros(8, "u2")
+        for i in range(3):
+            self.m.scale(*map(tegula.bfloat16, self.on(-1, bits, z)), 1)
+            np.testing.assert_array_equal(z, bits)
+            bits += 1
+
+    def test_numbers(self):
+        x, y = np.ones(4, "?"), np.zeros(4, "i4")
+        for big in (1 << 60, 1 << 63, (1 << 64) - 1):
+            self.m.flags(*self.on(-1, x, y), False, big)
+            np.testing.assert_array_equal(y, big >> 60)
+        with self.assertRaises(OverflowError):
+            self.m.flags(*self.on(-1, x, y), False, 1 << 64)
+        ones, z = np.ones(4, "f4"), np.zeros(4, "f4")
+        self.m.scale(*self.on(-1, ones, z), self.on(-1, np.array(3.0))[0])
+        np.testing.assert_array_equal(z, 3)
+        self.m.scale(*self.on(-1, ones, z), self.on(-1, np.array(4.0))[0])
+        np.testing.assert_array_equal(z, 4)
+        for _ in range(2):
+            with self.assertRaisesRegex(TypeError, "must be a number"):
+                self.m.scale(*self.on(-1, ones, z), "2")
+            with self.assertRaisesRegex(tegula.Error, "'y' is f32\\[3\\]"):
+                self.m.scale(*self.on(-1, ones, z[:3]), 2)
+
+    def test_streams(self):
+        if not os.environ.get("TG_CUDA_LIBRARY"):
+            self.skipTest("needs the fake driver")
+        fake = ctypes.CDLL(os.environ["TG_CUDA_LIBRARY"])
+        fake.fake_stream.restype = ctypes.c_void_p
+        fake.fake_mistake.restype = ctypes.c_char_p
+        x, y = np.ones(100, "f4"), np.zeros(100, "f4")
+        tegula.devices()  # starts the driver
+        before = fake.fake_calls(b"cuLaunchKernel")
+        for device in (0, 1, 0):
+            self.torch.stream = fake.fake_stream(device)
+            self.m.scale(*self.on(device, x, y), 2)
+        self.assertIsNone(fake.fake_mistake())  # a stream of another device would be one
+        self.m.scale.on(fake.fake_stream(1))(*self.on(1, x, y), 2)
+        self.assertIsNone(fake.fake_mistake())
+        self.assertEqual(fake.fake_calls(b"cuLaunchKernel"), before + 4)
 
 
 class Gpus(unittest.TestCase):
