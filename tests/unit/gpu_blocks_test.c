@@ -83,10 +83,7 @@ static void affine_region(GpuRun *r) {
                     "%%b2 = add %%t, %%b1 : i32\nyield %%a2, %%b2\n}\n");
 }
 
-static void reduce_affine(Ctx *ctx, Random *random, const char *what) {
-    Shape shape;
-    const Layout *l = warps_layout(ctx, random, &shape);
-    int axis = random_below(random, l->rank);
+static void reduce_affine_in(Ctx *ctx, const Layout *l, int axis, const char *what) {
     const Layout *rest = layout_slice(ctx, l, axis, false);
     GpuRun r;
     gpu_run_begin(&r, ctx, warps_of(l));
@@ -99,6 +96,33 @@ static void reduce_affine(Ctx *ctx, Random *random, const char *what) {
     affine_region(&r);
     gpu_run_store(&r, "c", 2, rest);
     gpu_run_store(&r, "d", 3, rest);
+    gpu_run(&r, 0, what);
+}
+
+static void reduce_affine(Ctx *ctx, Random *random, const char *what) {
+    Shape shape;
+    const Layout *l = warps_layout(ctx, random, &shape);
+    reduce_affine_in(ctx, l, random_below(random, l->rank), what);
+}
+
+/// So many parts of lines that the warps share them out.
+static void reduce_many(Ctx *ctx, Random *random, const char *what) {
+    (void)random;
+    const Layout *l =
+        layout_of(ctx, "[57x64; reg (0,1) (0,2) (0,4) (1,0); lane (0,8) (0,16) (0,32) (2,0) "
+                       "(4,0); warp (8,0) (16,0) (32,0)]");
+    reduce_affine_in(ctx, l, 0, what);
+    GpuRun r;
+    const Layout *rest = layout_slice(ctx, l, 0, false);
+    gpu_run_begin(&r, ctx, 8);
+    gpu_run_param(&r, EL_F32, l, GPU_SMALL);
+    gpu_run_param(&r, EL_F32, rest, GPU_SMALL);
+    gpu_run_load(&r, "a", 0, l);
+    gpu_run_text(&r,
+                 "%%b = reduce %%a [axis=0] : %s {(%%u: f32, %%v: f32)\n"
+                 "%%w = add %%u, %%v : f32\nyield %%w\n}\n",
+                 gpu_run_type(&r, EL_F32, rest));
+    gpu_run_store(&r, "b", 1, rest);
     gpu_run(&r, 0, what);
 }
 
@@ -426,6 +450,7 @@ static void dot_mma(Ctx *ctx, Random *random, const char *what) {
     }
 TEST(reduce_known, 2 * CASES)
 TEST(reduce_affine, CASES)
+TEST(reduce_many, 1)
 TEST(scan_sum, CASES)
 TEST(scan_affine, CASES)
 TEST(cluster_lines, CASES / 2)
@@ -440,13 +465,13 @@ TEST(dot_mma, CASES)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reduce_known),  cmocka_unit_test(test_reduce_affine),
-        cmocka_unit_test(test_scan_sum),      cmocka_unit_test(test_scan_affine),
-        cmocka_unit_test(test_cluster_lines), cmocka_unit_test(test_sort_pair),
-        cmocka_unit_test(test_sort_groups),   cmocka_unit_test(test_gather_along),
-        cmocka_unit_test(test_gather_pieces), cmocka_unit_test(test_histogram_masked),
-        cmocka_unit_test(test_dot_fma),       cmocka_unit_test(test_dot_pieces),
-        cmocka_unit_test(test_dot_mma),
+        cmocka_unit_test(test_reduce_known),     cmocka_unit_test(test_reduce_affine),
+        cmocka_unit_test(test_reduce_many),      cmocka_unit_test(test_scan_sum),
+        cmocka_unit_test(test_scan_affine),      cmocka_unit_test(test_cluster_lines),
+        cmocka_unit_test(test_sort_pair),        cmocka_unit_test(test_sort_groups),
+        cmocka_unit_test(test_gather_along),     cmocka_unit_test(test_gather_pieces),
+        cmocka_unit_test(test_histogram_masked), cmocka_unit_test(test_dot_fma),
+        cmocka_unit_test(test_dot_pieces),       cmocka_unit_test(test_dot_mma),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
