@@ -357,6 +357,7 @@ static Exec *const exec[OP_COUNT] = {
     [OP_BUF_VIEW] = do_buf_view,
     [OP_BUF_LOAD] = do_buf_load,
     [OP_BUF_STORE] = do_buf_store,
+    [OP_BUF_PAD] = do_buf_pad,
     [OP_SHARED_FREE] = do_nothing,
     [OP_BARRIER] = do_nothing, // one thread
     [OP_FENCE] = do_nothing,

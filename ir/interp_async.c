@@ -73,6 +73,17 @@ void do_buf_store(Interp *it, Op *op) {
     memcpy(in(op, 0)->cells, in(op, 1)->cells, (size_t)in(op, 1)->n * sizeof(Cell));
 }
 
+void do_buf_pad(Interp *it, Op *op) {
+    (void)it;
+    Reg *buf = in(op, 0);
+    const Type *t = buf->type;
+    int axis = (int)op_int(op, "axis", 0);
+    int64_t inner = 1;
+    for (int d = axis + 1; d < t->rank; d++) inner *= t->extents[d];
+    for (int64_t i = 0; i < ty_count(t); i++)
+        if (i / inner % t->extents[axis] >= in_int(op, 1)) buf->cells[i] = (Cell){0};
+}
+
 void do_mma_start(Interp *it, Op *op) {
     settle_view(it, op, 0);
     settle_view(it, op, 1);

@@ -101,6 +101,7 @@ void do_buf_alloc(Interp *it, Op *op);
 void do_buf_view(Interp *it, Op *op);
 void do_buf_load(Interp *it, Op *op);
 void do_buf_store(Interp *it, Op *op);
+void do_buf_pad(Interp *it, Op *op);
 void do_copy_async(Interp *it, Op *op);
 void do_copy_tma(Interp *it, Op *op);
 void do_copyout_tma(Interp *it, Op *op);

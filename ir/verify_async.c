@@ -66,6 +66,10 @@ void verify_buf_store(Verifier *v, const Op *op) {
         same_elements(v, op, "operand", 1, operand(op, 1)->type, operand(op, 0)->type);
 }
 
+void verify_buf_pad(Verifier *v, const Op *op) {
+    if (want_kind(v, op, 0, TK_BUF) && want_axis(v, op, operand(op, 0)->type)) want_index(v, op, 1);
+}
+
 /// (desc, buf, coordinates): each dimension of more than one element is an axis of the buffer.
 void verify_copy_tma(Verifier *v, const Op *op) {
     const Attr *axes = op_attr(op, "axes");

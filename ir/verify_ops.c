@@ -248,6 +248,7 @@ VerifyRule *const verify_rules[OP_COUNT] = {
     [OP_BUF_VIEW] = verify_buf_view,
     [OP_BUF_LOAD] = verify_buf_load,
     [OP_BUF_STORE] = verify_buf_store,
+    [OP_BUF_PAD] = verify_buf_pad,
     [OP_COPY_ASYNC] = verify_copy_async,
     [OP_COPY_TMA] = verify_copy_tma,
     [OP_COPYOUT_TMA] = verify_copy_tma,

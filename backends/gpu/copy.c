@@ -187,6 +187,50 @@ void gpu_lower_copy_async(GpuFn *f, Op *op) {
     }
 }
 
+/* ---- padding ------------------------------------------------------------------------------- */
+
+/// Zeros for one vector; along it where the axis is that of neighbours, else all or nothing of it.
+static void pad_vector(GpuFn *f, const Op *op, const Layout *l, const GpuSharedMap *m,
+                       const SharedAccess *a, int64_t reg, LLVMValueRef count) {
+    const Type *buf = operand(op, 0)->type;
+    int axis = (int)op_int(op, "axis", 0), n = 1 << a->vec_bits;
+    int step = axis == buf->inner ? 1 : n;
+    LLVMValueRef zeros[COPY_BYTES];
+    for (int j = 0; j < step; j++) zeros[j] = LLVMConstNull(gen_elem(f->g, buf->elem));
+    for (int j = 0; j < n; j += step) {
+        int64_t r = reg ^ (int64_t)sum_of(a->vec, a->vec_bits, j);
+        LLVMValueRef dead = LLVMBuildICmp(f->g->b, LLVMIntSGE, gpu_coord(f, l, r, axis), count, "");
+        LLVMValueRef p = gpu_shared_at(f, m, gpu_buf(f, operand(op, 0)), r);
+        gpu_store_shared_if(f, buf->elem, p, step, zeros, dead);
+    }
+}
+
+/// All threads know the count: where it is full nothing happens.
+void gpu_lower_buf_pad(GpuFn *f, Op *op) {
+    Gen *g = f->g;
+    const Type *buf = operand(op, 0)->type;
+    const Layout *l = pieces_of(f, buf);
+    SharedLayout s = shared_of(buf);
+    SharedAccess a;
+    LLVMValueRef count = gpu_scalar(f, operand(op, 1));
+    LLVMValueRef extent = gen_i64(g, buf->extents[op_int(op, "axis", 0)]);
+    GpuSharedMap m = gpu_shared_map(f, l, &s);
+    shared_access(l, &s, COPY_BYTES, &a);
+    GpuIf i = gpu_if(f, LLVMBuildICmp(g->b, LLVMIntSLT, count, extent, ""));
+    LLVMValueRef none = gen_i64(g, 0);
+    count =
+        LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, count, none, ""), none, count, "");
+    count = LLVMBuildTrunc(g->b, count, g->i32, "");
+    for (int64_t k = 0; k < layout_repeats(l) << a.n_base; k++)
+        pad_vector(f, op, l, &m, &a,
+                   k >> a.n_base << l->bits[LEVEL_REG] | (int64_t)sum_of(a.base, a.n_base, k),
+                   count);
+    gpu_call(f, "tg.nv.fence.proxy.async.shared", 0);
+    gpu_call(f, "tg.barrier", 0);
+    gpu_else(f, &i);
+    gpu_end_if(f, &i);
+}
+
 /* ---- TMA ----------------------------------------------------------------------------------- */
 
 enum { TMA_ARGS = 5 + 5 };

@@ -40,6 +40,7 @@ GpuLower *const gpu_lowerings[OP_COUNT] = {
     [OP_BUF_VIEW] = gpu_lower_buf_view,
     [OP_BUF_LOAD] = gpu_lower_buf_load,
     [OP_BUF_STORE] = gpu_lower_buf_store,
+    [OP_BUF_PAD] = gpu_lower_buf_pad,
     [OP_SHARED_FREE] = gpu_lower_shared_free,
     [OP_BARRIER] = gpu_lower_barrier,
     [OP_FENCE] = gpu_lower_fence,

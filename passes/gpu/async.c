@@ -178,7 +178,10 @@ static void build_ring(Feeds *f, int group) {
         commit[3 + i] = start_copy(s, &b, own[i]->load, &own[i]->how, result(acquire, i));
     build_op(&b, OP_RING_COMMIT, 3 + n, commit, 0, NULL, 0);
     Op *wait = build_op(&b, OP_RING_WAIT, 2, item, n, bufs, 0);
-    for (int i = 0; i < n; i++) own[i]->buf = result(wait, i);
+    for (int i = 0; i < n; i++) {
+        own[i]->buf = result(wait, i);
+        pad_copy(s, &b, own[i]->load, &own[i]->how, result(wait, i));
+    }
     if (last == last_load) end = b;
     build_op(&end, OP_RING_RELEASE, 3, item, 0, NULL, 0);
 }

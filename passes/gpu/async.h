@@ -26,12 +26,15 @@ typedef struct Staging {
     const Type *buf;  // where to
     const Type *desc; // of the tensor map
     const Attr *axes; // of copy_tma
+    int pads;         // dimensions whose count TMA does not know, a bit each
 } Staging;
 
 /// False: it has to go through registers; `why` says for what reason.
 bool stage_load(Async *s, const Op *load, Staging *out, const char **why);
 /// Starts the copy of the block of `load` into `buf`; a pending token.
 Value *start_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf);
+/// Sets to 0 what the copy brought and the load does not, once the buffer is full.
+void pad_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf);
 /// The parameter of the device that is the tensor map of parameter `tensor`.
 Value *desc_param(Async *s, Value *tensor, const Type *desc);
 

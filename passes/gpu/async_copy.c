@@ -3,8 +3,8 @@
 //
 // Rows of a buffer lie as in the tensor, along the dimension of stride 1, in panels of 128, 64 or
 // 32 bytes with the swizzle of that width: TMA writes, wgmma and ldmatrix read it without
-// conflicts. TMA knows the tensor's extents but no counts, so a count may only say what the extent
-// says (attribute `clip`).
+// conflicts. TMA knows the tensor's extents but no counts: where a count may say more (attribute
+// `clip`), what lies behind it is set to 0 after the copy, in the rare case that there is such.
 #include "passes/gpu/async.h"
 
 #include <string.h>
@@ -53,11 +53,13 @@ static const char *reason_against(Async *s, const Op *load, const Access *a) {
     return NULL;
 }
 
-static bool clips_everywhere(const Op *load, const Access *a) {
+/// Dimensions in which lanes may be dead that are inside the tensor.
+static int unclipped(const Op *load, const Access *a) {
     const Attr *clip = op_attr(load, "clip");
+    int dims = 0;
     for (int d = 0; d < a->n_subs; d++)
-        if (a->subs[d].kind == DIM_AXIS && !(clip && clip->ints[d])) return false;
-    return true;
+        if (a->subs[d].kind == DIM_AXIS && !(clip && clip->ints[d])) dims |= 1 << d;
+    return dims;
 }
 
 /// The widest panels that rows fill, or nearly fill: 112 elements of 16 bits are two of 128 bytes,
@@ -129,8 +131,10 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
         return false;
     }
     *out = (Staging){.buf = ty_buf(s->ir, t->elem, 2, a.extents, swizzle, inner, 0)};
-    if (gpu_has(s->target, GPU_TMA) && clips_everywhere(load, &a) && boxes_fit(&a))
+    if (gpu_has(s->target, GPU_TMA) && boxes_fit(&a)) {
         describe_tma(s, &a, out->buf, out);
+        out->pads = unclipped(load, &a);
+    }
     Value *first = sub_operand(load, &a, contiguous_dim(t), 0);
     *why = "its rows start anywhere";
     return out->tma || (gpu_has(s->target, GPU_CP_ASYNC) &&
@@ -187,6 +191,16 @@ static Value *start_plain(Async *s, Builder *b, Op *load, Value *buf) {
         if (value) op_set_attr(s->ir, op, kept[i], value);
     }
     return result(op, 0);
+}
+
+void pad_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
+    Access a = access_of(load);
+    for (int d = 0; d < a.n_subs; d++) {
+        if (!(how->pads >> d & 1)) continue;
+        Value *in[] = {buf, sub_operand(load, &a, d, 1)};
+        Op *op = build_op(b, OP_BUF_PAD, 2, in, 0, NULL, 0);
+        op_set_attr(s->ir, op, "axis", at_int(s->ir, a.axis_of[d]));
+    }
 }
 
 Value *start_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {

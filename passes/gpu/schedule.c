@@ -143,7 +143,7 @@ static void count_readers(const Value *buf, const Op *await, int *own, int *othe
             count_readers(result(op, 0), await, own, others);
         else if (op->code == OP_MMA_START && in_chain(op, await))
             ++*own;
-        else
+        else if (op->code != OP_BUF_PAD) // which comes before all readers
             ++*others;
     }
 }
