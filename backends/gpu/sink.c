@@ -104,11 +104,31 @@ static int words_of(LLVMValueRef load) {
     }
 }
 
+/// Whether inst needs something that keeps its place and has not come to it yet: an address that
+/// was read behind a barrier.
+static bool comes_later(Sink *s, LLVMValueRef inst) {
+    PtrMap seen = {0};
+    Insts todo = {0};
+    vec_push(s->ctx, &todo, inst);
+    while (todo.n) {
+        LLVMValueRef v = todo.data[--todo.n];
+        Mobility m = mobility_of(v);
+        if (m == FIXED || m == IS_BARRIER) return true;
+        for (int i = 0; i < LLVMGetNumOperands(v); i++) {
+            LLVMValueRef x = LLVMGetOperand(v, (unsigned)i);
+            if (!map_get(&s->waiting, x) || map_get(&seen, x)) continue;
+            map_set(s->ctx, &seen, x, x);
+            vec_push(s->ctx, &todo, x);
+        }
+    }
+    return false;
+}
+
 /// The waiting loads, up to so many words.
 static void place_loads(Sink *s, int words) {
     while (s->next_load < s->loads.n && words > 0) {
         LLVMValueRef load = s->loads.data[s->next_load++];
-        if (!map_get(&s->waiting, load)) continue;
+        if (!map_get(&s->waiting, load) || comes_later(s, load)) continue;
         words -= words_of(load);
         place(s, load);
     }
