@@ -68,15 +68,18 @@ static NvStatus run_nvvm(Gen *g, const NvArch *arch, const NvOptions *o, NvPtx *
                               NVVM_PTX / 10, NVVM_PTX % 10, o->driver / 1000, o->driver / 10 % 100);
         return NV_FAILED;
     }
+    if (!nvvm_available()) {
+        out->log = "libNVVM was not found: it is part of the CUDA toolkit and is looked for below "
+                   "$CUDA_HOME, by the loader and in /usr/local/cuda*; or take the code generator "
+                   "nvptx";
+        return NV_ABSENT;
+    }
+    nvptx_bound_ctas(g, arch);
     const char *text = nvvm_write(g->ctx, g->module, arch);
     NvStatus status = nvvm_compile(text, strlen(text), arch, o->quick ? 0 : 3, made);
     if (status == NV_FAILED)
         ice(g->ctx, (Loc){0}, "libNVVM: %s", made->log ? made->log : "no message");
     if (status == NV_NO_MEMORY) ctx_leave(g->ctx, CTX_NO_MEMORY);
-    if (status == NV_ABSENT)
-        out->log = "libNVVM was not found: it is part of the CUDA toolkit and is looked for below "
-                   "$CUDA_HOME, by the loader and in /usr/local/cuda*; or take the code generator "
-                   "nvptx";
     if (status == NV_OK) out->text = ctx_copy(g->ctx, made->data, made->bytes + 1);
     return status;
 }

@@ -45,9 +45,17 @@ const char *nvvm_write(Ctx *ctx, LLVMModuleRef module, const NvArch *arch);
 
 /// PTX of the expanded module by LLVM, in the arena; changes the module.
 const char *nvptx_emit(Gen *g, const NvArch *arch);
+/// nv_bound_ctas for another generator, by a copy that is optimised as nvptx_emit does.
+void nvptx_bound_ctas(Gen *g, const NvArch *arch);
 /// Halves of words are joined by one instruction, where LLVM would take three (pack.c). LLVM's
 /// instruction combining must have run.
 void nvptx_pack(Gen *g);
+/// The most registers that values of a kernel take at the same time, in the order of its
+/// instructions (pressure.c).
+int nv_pressure(Ctx *ctx, LLVMValueRef fn);
+/// Lowers "tg.minctasm" of kernels that would spill for its sake. `measured` has the same kernels,
+/// optimised.
+void nv_bound_ctas(Gen *g, LLVMModuleRef measured);
 /// Loops that carry blocks keep their addresses as sums of a counter (counters.c).
 void nvptx_hide_counters(Gen *g);
 

@@ -81,9 +81,9 @@ static void mark_kernel(const Gen *g, LLVMValueRef fn) {
 static const char pipeline[] =
     "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,early-cse<memssa>)";
 
-static void optimize(Gen *g, LLVMTargetMachineRef machine) {
+static void optimize(const Gen *g, LLVMModuleRef module, LLVMTargetMachineRef machine) {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(g->module, pipeline, machine, options);
+    LLVMErrorRef error = LLVMRunPasses(module, pipeline, machine, options);
     LLVMDisposePassBuilderOptions(options);
     if (!error) return;
     char *text = LLVMGetErrorMessage(error);
@@ -92,15 +92,27 @@ static void optimize(Gen *g, LLVMTargetMachineRef machine) {
     ice(g->ctx, (Loc){0}, "LLVM passes: %s", copy);
 }
 
+static void release_module(void *thing) {
+    LLVMDisposeModule(thing);
+}
+
+void nvptx_bound_ctas(Gen *g, const NvArch *arch) {
+    LLVMModuleRef copy = LLVMCloneModule(g->module);
+    ctx_defer(g->ctx, release_module, copy);
+    optimize(g, copy, machine_of(g->ctx, arch));
+    nv_bound_ctas(g, copy);
+}
+
 const char *nvptx_emit(Gen *g, const NvArch *arch) {
     LLVMTargetMachineRef machine = machine_of(g->ctx, arch);
-    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
-        if (!LLVMIsDeclaration(fn)) mark_kernel(g, fn);
     module_target(g, machine);
     module_verify(g);
-    optimize(g, machine);
+    optimize(g, g->module, machine);
     nvptx_pack(g);
     nvptx_hide_counters(g);
+    nv_bound_ctas(g, g->module);
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
+        if (!LLVMIsDeclaration(fn)) mark_kernel(g, fn);
     LLVMMemoryBufferRef buffer = NULL;
     char *error = NULL;
     bool failed =

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How many registers the values of a kernel take that live at the same time, in the order of its
+// instructions. A wish for CTAs side by side ("tg.minctasm") that leaves a thread fewer makes ptxas
+// spill: it is lowered to what fits.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/nvidia/nvidia.h"
+
+typedef struct Liveness {
+    Ctx *ctx;
+    PtrMap numbers; // of values, and of blocks, from 1
+    int n, words;   // values; words of a set of them
+    int *registers; // that a value takes
+    LLVMBasicBlockRef *blocks;
+    uint64_t **begin; // what lives at the beginning of a block, without its phis
+    int n_blocks;
+    uint64_t *live; // at the place at hand
+    int total;      // quarters of registers of live
+} Liveness;
+
+/// A register holds many predicates, but moving them there and back takes some.
+enum { QUARTERS = 4, PREDICATE_QUARTERS = 1 };
+
+/// In quarters of registers; a struct is taken apart at once.
+static int registers_of(LLVMTypeRef t) {
+    switch (LLVMGetTypeKind(t)) {
+    case LLVMPointerTypeKind:
+    case LLVMDoubleTypeKind: return 2 * QUARTERS;
+    case LLVMIntegerTypeKind: {
+        unsigned bits = LLVMGetIntTypeWidth(t);
+        return bits == 1 ? PREDICATE_QUARTERS : bits == 64 ? 2 * QUARTERS : QUARTERS;
+    }
+    case LLVMHalfTypeKind:
+    case LLVMFloatTypeKind: return QUARTERS;
+    case LLVMVectorTypeKind: return (int)LLVMGetVectorSize(t) * registers_of(LLVMGetElementType(t));
+    default: return 0;
+    }
+}
+
+static int number_of(const Liveness *l, const void *x) {
+    return (int)(uintptr_t)map_get(&l->numbers, x) - 1;
+}
+
+/// An address with a constant offset is part of the access.
+static LLVMValueRef base_of(LLVMValueRef x) {
+    while (LLVMIsAGetElementPtrInst(x) && LLVMIsAConstantInt(LLVMGetOperand(x, 1)))
+        x = LLVMGetOperand(x, 0);
+    return x;
+}
+
+/// What has no number, parameters and constants, takes no register.
+static void need(Liveness *l, LLVMValueRef x) {
+    int i = number_of(l, base_of(x));
+    if (i < 0 || l->live[i / 64] >> i % 64 & 1) return;
+    l->live[i / 64] |= (uint64_t)1 << i % 64;
+    l->total += l->registers[i];
+}
+
+static void define(Liveness *l, LLVMValueRef x) {
+    int i = number_of(l, x);
+    if (i < 0 || !(l->live[i / 64] >> i % 64 & 1)) return;
+    l->live[i / 64] &= ~((uint64_t)1 << i % 64);
+    l->total -= l->registers[i];
+}
+
+static void count_live(Liveness *l) {
+    l->total = 0;
+    for (int w = 0; w < l->words; w++)
+        for (uint64_t bits = l->live[w]; bits; bits &= bits - 1)
+            l->total += l->registers[64 * w + __builtin_ctzll(bits)];
+}
+
+/// What lives at the end of a block: what its successors begin with, and their phis of this edge.
+static void live_at_end(Liveness *l, LLVMBasicBlockRef b) {
+    LLVMValueRef last = LLVMGetBasicBlockTerminator(b);
+    memset(l->live, 0, sizeof *l->live * (size_t)l->words);
+    for (unsigned s = 0; s < LLVMGetNumSuccessors(last); s++) {
+        LLVMBasicBlockRef to = LLVMGetSuccessor(last, s);
+        const uint64_t *begin = l->begin[number_of(l, to)];
+        for (int w = 0; w < l->words; w++) l->live[w] |= begin[w];
+    }
+    count_live(l);
+    for (unsigned s = 0; s < LLVMGetNumSuccessors(last); s++)
+        for (LLVMValueRef i = LLVMGetFirstInstruction(LLVMGetSuccessor(last, s));
+             i && LLVMIsAPHINode(i); i = LLVMGetNextInstruction(i))
+            for (unsigned p = 0; p < LLVMCountIncoming(i); p++)
+                if (LLVMGetIncomingBlock(i, p) == b) need(l, LLVMGetIncomingValue(i, p));
+}
+
+/// Goes through a block from its end; returns the most registers in it.
+static int walk_block(Liveness *l, LLVMBasicBlockRef b) {
+    live_at_end(l, b);
+    int most = l->total;
+    for (LLVMValueRef i = LLVMGetLastInstruction(b); i; i = LLVMGetPreviousInstruction(i)) {
+        define(l, i);
+        if (LLVMIsAPHINode(i) || base_of(i) != i) continue;
+        int n = LLVMGetNumOperands(i);
+        for (int k = 0; k < n; k++) need(l, LLVMGetOperand(i, (unsigned)k));
+        if (l->total > most) most = l->total;
+    }
+    return most;
+}
+
+/// Repeats until nothing changes: loops carry what they need to their ends.
+static int solve(Liveness *l) {
+    int most = 0;
+    for (bool changed = true; changed;) {
+        changed = false;
+        most = 0;
+        for (int b = l->n_blocks - 1; b >= 0; b--) {
+            int n = walk_block(l, l->blocks[b]);
+            size_t bytes = sizeof *l->live * (size_t)l->words;
+            changed |= memcmp(l->begin[b], l->live, bytes) != 0;
+            memcpy(l->begin[b], l->live, bytes);
+            most = n > most ? n : most;
+        }
+    }
+    return most;
+}
+
+static void number(Liveness *l, LLVMValueRef fn) {
+    int blocks = (int)LLVMCountBasicBlocks(fn), values = 0;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+            values++;
+    l->words = values / 64 + 1;
+    l->registers = ctx_array(l->ctx, int, values + 1);
+    l->blocks = ctx_array(l->ctx, LLVMBasicBlockRef, blocks);
+    l->begin = ctx_array(l->ctx, uint64_t *, blocks);
+    l->live = ctx_array(l->ctx, uint64_t, l->words);
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
+        l->begin[l->n_blocks] = ctx_array(l->ctx, uint64_t, l->words);
+        l->blocks[l->n_blocks++] = b;
+        map_set(l->ctx, &l->numbers, b, (void *)(uintptr_t)l->n_blocks);
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+            l->registers[l->n++] = registers_of(LLVMTypeOf(i));
+            map_set(l->ctx, &l->numbers, i, (void *)(uintptr_t)l->n);
+        }
+    }
+}
+
+int nv_pressure(Ctx *ctx, LLVMValueRef fn) {
+    Liveness l = {.ctx = ctx};
+    number(&l, fn);
+    return (solve(&l) + QUARTERS - 1) / QUARTERS;
+}
+
+/* ---- CTAs side by side --------------------------------------------------------------------- */
+
+// What ptxas takes besides grows with the kernel; it hands out registers by eights.
+enum { SM_REGISTERS = 65536, OTHER_REGISTERS = 8, PART_FOR_OTHERS = 8, GRANULE = 8 };
+
+/// The number that a string attribute begins with; 0 where it is not there.
+static int attribute_number(LLVMValueRef fn, const char *name) {
+    unsigned n;
+    LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(
+        fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, name, (unsigned)strlen(name));
+    return a ? atoi(LLVMGetStringAttributeValue(a, &n)) : 0;
+}
+
+static void set_number(const Gen *g, LLVMValueRef fn, const char *name, int n) {
+    char *text = ctx_format(g->ctx, "%d", n);
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(g->llvm, name, (unsigned)strlen(name), text,
+                                                      (unsigned)strlen(text)));
+}
+
+void nv_bound_ctas(Gen *g, LLVMModuleRef measured) {
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn)) {
+        int ctas = attribute_number(fn, "tg.minctasm"), wish = ctas;
+        int threads = attribute_number(fn, "tg.maxntid");
+        if (LLVMIsDeclaration(fn) || ctas < 2 || threads < 1) continue;
+        const char *name = LLVMGetValueName2(fn, &(size_t){0});
+        int own = nv_pressure(g->ctx, LLVMGetNamedFunction(measured, name));
+        int needed = own + own / PART_FOR_OTHERS + OTHER_REGISTERS;
+        while (ctas > 1 && SM_REGISTERS / (ctas * threads) / GRANULE * GRANULE < needed) ctas--;
+        if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
+    }
+}
