@@ -33,14 +33,14 @@ static void exchange(Warp *w, const SimSite *site, const int *source) {
 }
 
 void handle_shuffle(Warp *w, const SimSite *site) {
-    int source[LANES], mode = site_number(site, 'm');
+    int source[LANES] = {0}, mode = site_number(site, 'm');
     for (int i = 0; i < __builtin_popcount(w->all); i++)
         source[i] = source_of(mode, i, OPERAND(int32_t, w->frames[i], site, 1));
     exchange(w, site, source);
 }
 
 void handle_shuffle_up(Warp *w, const SimSite *site) {
-    int source[LANES];
+    int source[LANES] = {0};
     for (int i = 0; i < __builtin_popcount(w->all); i++) {
         int by = OPERAND(int32_t, w->frames[i], site, 1) & 31;
         source[i] = by <= i ? i - by : i;

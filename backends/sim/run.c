@@ -100,7 +100,7 @@ static void join_cta(Sim *sim, int rank) {
 static bool allocate(Sim *sim) {
     sim->ctas = calloc((size_t)sim->cluster, sizeof *sim->ctas);
     sim->warps = calloc((size_t)sim->n_warps, sizeof *sim->warps);
-    sim->lanes = calloc((size_t)(sim->cluster * sim->threads), sizeof *sim->lanes);
+    sim->lanes = calloc((size_t)sim->cluster * (size_t)sim->threads, sizeof *sim->lanes);
     if (!sim->ctas || !sim->warps || !sim->lanes) return false;
     for (int i = 0; i < sim->cluster; i++)
         if (!(sim->ctas[i].shared = map_shared())) return false;

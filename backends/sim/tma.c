@@ -106,7 +106,7 @@ static void read_row(const Block *b, int r, char *out) {
     for (int i = 0; i < b->row_bytes; i++) out[i] = b->map->fill ? (char)nan16[i % 2] : 0;
     if (!row) return;
     if (b->map->steps[0] == 1 && first < behind)
-        memcpy(out + first * size, element(b, row, first), (size_t)((behind - first) * size));
+        memcpy(out + first * size, element(b, row, first), (size_t)(behind - first) * (size_t)size);
     for (int c = first; b->map->steps[0] > 1 && c < behind; c++)
         memcpy(out + c * size, element(b, row, c), (size_t)size);
 }
