@@ -154,19 +154,30 @@ static void one_tile(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_
         w->sums[regs[i]] = LLVMBuildExtractValue(g->b, sum, (unsigned)i, "");
 }
 
-/// Rows or columns of the result that one warpgroup has along dimension d.
-static int64_t part_of(const Layout *l, int d) {
-    int64_t part = l->extents[d];
+/// Columns next to each other that one warpgroup has.
+static int64_t run_of_columns(const Layout *l) {
+    int64_t run = l->extents[1];
     int first = layout_first(l, LEVEL_WARP);
-    for (int i = GROUP_BITS; i < l->bits[LEVEL_WARP]; i++)
-        if (l->col[first + i] & layout_dim_mask(l, d)) part /= 2;
-    return part;
+    for (int i = GROUP_BITS; i < l->bits[LEVEL_WARP]; i++) {
+        int64_t at = (int64_t)(l->col[first + i] & layout_dim_mask(l, 1)); // the lowest bits
+        if (at && at < run) run = at;
+    }
+    return run;
 }
 
-/// The largest number of columns of an instruction that divides a warpgroup's.
-static int64_t columns_of(int64_t part, bool integers) {
-    int64_t n = part < MOST_N ? part : MOST_N, step = integers ? 2 * N_STEP : N_STEP;
-    while (part % n != 0 || n % step != 0) n--;
+/// Columns run on from panel to panel only where they start with one.
+static bool fits_panels(int64_t n, int64_t total, int64_t panel) {
+    for (int64_t start = 0; panel && start < total; start += n)
+        if (start % panel != 0 && start % panel + n > panel) return false;
+    return true;
+}
+
+/// The largest number of columns of an instruction that divides those. panel: columns of a
+/// panel of B, where it has its rows along the columns of the result; else 0.
+static int64_t columns_of(const Wgmma *w, bool integers, int64_t panel) {
+    int64_t part = run_of_columns(w->d), step = integers ? 2 * N_STEP : N_STEP;
+    int64_t n = part < MOST_N ? part : MOST_N;
+    while (part % n != 0 || n % step != 0 || !fits_panels(n, w->d->extents[1], panel)) n--;
     return n;
 }
 
@@ -196,7 +207,8 @@ void gpu_lower_mma_start(GpuFn *f, Op *op) {
     const Type *type = ty_promised(y->type);
     int bits = elem_info[b->type->elem].bits, n = gpu_registers(y->type);
     Wgmma w = {.f = f, .op = op, .elem = b->type->elem, .d = type->layout, .k_step = 256 / bits};
-    w.n = columns_of(part_of(w.d, 1), elem_is(type->elem, EC_INT));
+    int64_t panel = b->type->inner == 0 ? 0 : b->type->swizzle * 8 / bits;
+    w.n = columns_of(&w, elem_is(type->elem, EC_INT), panel);
     w.warp = gpu_uniform_warp(f);
     w.sums = ctx_array(f->ctx, LLVMValueRef, n);
     memcpy(w.sums, gpu_block(f, c), sizeof *w.sums * (size_t)n);

@@ -106,7 +106,11 @@ static DotLayouts warpgroup_layouts(Layouts *s, const Op *op, const GpuUnit *uni
     m = m < bits ? m : bits;
     while (m + n < bits && (d->extents[1] >> (n + 1)) % unit->n == 0) n++;
     int both[] = {1 << m, 1 << n};
-    const Layout *tile = layout_tile(s->ctx, gpu_fragment(s->ctx, unit, FRAG_D), d->extents, both);
+    // Columns of a group lie next to each other as far as powers of two go.
+    int64_t run[] = {unit->m, (d->extents[1] & -d->extents[1]) >> n};
+    const Layout *atom = gpu_fragment(s->ctx, unit, FRAG_D);
+    if (n) atom = layout_tile(s->ctx, atom, run, NULL);
+    const Layout *tile = layout_tile(s->ctx, atom, d->extents, both);
     return (DotLayouts){NULL, NULL, over_grid(s->ctx, tile, 0, bits - m - n)};
 }
 

@@ -92,14 +92,26 @@ static void store_piece(Ir *ir, Op *op, const Access *a, int d, int64_t first, i
     op_set_attr(ir, store, "subs", at_subs(ir, subs, a->n_subs));
 }
 
+/// Columns of a piece: what registers alone make of the block. Of o * 2^v columns, o odd, these are
+/// multiples of 2^v; of 2^v columns halves.
+static int64_t piece_width(const Access *a) {
+    int64_t columns = a->extents[1], unit = columns & -columns, width = columns;
+    int64_t row = a->extents[0] * elem_info[a->value->type->elem].bits / 8;
+    while (row * width > PIECE_BYTES && width > unit) {
+        do width -= unit;
+        while (columns % width != 0);
+    }
+    while (unit == columns && row * width > PIECE_BYTES && width > 8) width /= 2;
+    return width;
+}
+
 static void split_store(Op *op, void *arg) {
     Ir *ir = arg;
     if (op->code != OP_STORE) return;
     Access a = access_of(op);
     int d = a.n_subs - 1;
     if (a.rank != 2 || a.mask || a.pick_at >= 0 || a.axis_of[d] != 1 || a.subs[d].mul != 1) return;
-    int64_t width = a.extents[1], bits = elem_info[a.value->type->elem].bits;
-    while (a.extents[0] * width * bits / 8 > PIECE_BYTES && width % 2 == 0) width /= 2;
+    int64_t width = piece_width(&a);
     if (width == a.extents[1]) return;
     for (int64_t first = 0; first < a.extents[1]; first += width)
         store_piece(ir, op, &a, d, first, width);

@@ -240,6 +240,8 @@ static void most_temporary(Op *op, void *arg) {
         if (is_cut(s, op)) break; // fallthrough
     case OP_RESHAPE:
     case OP_CONCAT:
+        for (int i = 0; i < op->n_operands; i++) bytes += block_bytes(operand(op, i));
+        break;
     case OP_SCAN:
     case OP_SORT:
     case OP_GATHER:

@@ -61,11 +61,14 @@ static void in_three(Ir *ir, Op *dot) {
     replace(dot, product(&b, a1, b1, small, "tf32"));
 }
 
-enum { GROUP_WARPS = 4 };
+// Of warps for a product; of sums that one wait for it can name, in a thread.
+enum { GROUP_WARPS = 4, MOST_WARPS = 8, MOST_SUMS = 192 };
 
 static const GpuUnit *unit_for(const PassEnv *env, const Op *dot) {
     GpuTarget t = *env->gpu;
-    if (env->warps && env->warps < GROUP_WARPS) t.features &= ~GPU_WGMMA;
+    int warps = env->warps ? env->warps : MOST_WARPS;
+    int64_t sums = ty_count(result(dot, 0)->type) / (warps * t.lanes);
+    if (warps < GROUP_WARPS || sums > MOST_SUMS) t.features &= ~GPU_WGMMA;
     return gpu_unit_for(&t, operand(dot, 0)->type, operand(dot, 1)->type, op_str(dot, "precision"));
 }
 
