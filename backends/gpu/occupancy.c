@@ -9,25 +9,28 @@
 #include "passes/gpu/gpu.h"
 
 // Addresses, masks and what a few registers of an elementwise chain take: more, where there are
-// more to go through. Threads with many words are given room: they have enough accesses under way.
+// more to go through. Threads with many words have enough accesses under way.
 enum {
-    OTHER_REGISTERS = 20,
-    WORDS_A_REGISTER = 4,
+    OTHER_REGISTERS = 16,
+    WORDS_A_REGISTER = 8,
     LEAST_REGISTERS = 32,
-    MANY_WORDS = 32,
+    MANY_WORDS = 40,
     MANY_FOLDED = 8
 };
 
 typedef struct Pressure {
     int next;   // number of the next op
-    bool heavy; // products, asynchronous work, folds of several blocks: the assembler decides
+    bool heavy; // products, asynchronous work, loops, scans, large folds: the assembler decides
+    bool meets; // threads wait for each other
 } Pressure;
 
 static void number_op(Op *op, void *arg) {
     Pressure *p = arg;
     op->mark = p->next++;
     p->heavy |= op->code == OP_DOT || op->code == OP_SORT;
-    bool folds = (op->code == OP_REDUCE || op->code == OP_SCAN) && op->n_operands > 1;
+    p->heavy |= op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_SCAN;
+    p->meets |= op->code == OP_REDUCE || op->code == OP_CONVERT;
+    bool folds = op->code == OP_REDUCE && op->n_operands > 1;
     p->heavy |= folds && gpu_registers(operand(op, 0)->type) > MANY_FOLDED;
     for (int i = 0; i < op->n_results; i++) p->heavy |= result(op, i)->type->kind != TK_BLOCK;
 }
@@ -115,10 +118,10 @@ int gpu_occupancy(GpuFn *f) {
     const GpuTarget *t = gpu_target(f->options->target);
     Pressure p = {.next = 0};
     op_walk_pre((Op *)f->device, number_op, &p);
-    if (p.heavy || f->kernel->faults) return 1;
+    if (p.heavy || !p.meets || f->kernel->faults) return 1;
     int words = most_words(f->device->regions[0]);
+    if (words > MANY_WORDS) return 1;
     int registers = words + OTHER_REGISTERS + words / WORDS_A_REGISTER;
-    if (words > MANY_WORDS) registers += words - MANY_WORDS;
     if (registers < LEAST_REGISTERS) registers = LEAST_REGISTERS;
     int ctas = t->registers_sm / (registers * f->threads);
     ctas = least(ctas, t->threads_sm / f->threads);
