@@ -417,29 +417,59 @@ static void join_parts(GpuLines *s, int64_t line) {
         }
 }
 
-/// Parts go to a layout in which each line is in one warp, are reduced there, and the results go to
-/// those who want them.
-static void reduce_spread(GpuLines *s, LLVMValueRef **out) {
+/// The blocks go to a layout in which each line is in one warp, are reduced there, and the results
+/// go to those who want them.
+static void reduce_spread(GpuLines *s, const Layout *from, LLVMValueRef *const *in,
+                          LLVMValueRef **out) {
     GpuFn *f = s->f;
-    LLVMValueRef *in[GPU_TUPLE], *moved[GPU_TUPLE], *reduced[GPU_TUPLE];
+    LLVMValueRef *moved[GPU_TUPLE], *reduced[GPU_TUPLE];
     Elem elems[GPU_TUPLE];
     take_elems(s, elems);
-    const Layout *from = parts_block(s, in), *to = gpu_spread_layout(f, from, s->axis);
+    const Layout *to = gpu_spread_layout(f, from, s->axis);
     gpu_exchange(f, from, to, s->n, elems, in, moved);
     GpuLines *t = begin_in(f, s->op, s->n, to, moved);
     t->spread = true;
+    if (from->rank == 1) {
+        lines_reduce(t, out);
+        return;
+    }
     lines_reduce(t, reduced);
     gpu_exchange(f, layout_slice(f->ctx, to, s->axis, false),
                  layout_slice(f->ctx, s->layout, s->axis, false), s->n, elems, reduced, out);
 }
 
+/// Joins that a thread makes in the steps within its warp: where lanes come before registers, it
+/// makes those for each register.
+static int64_t count_joins(const Layout *l, int d) {
+    LayoutScan plan = layout_scan(l, d);
+    int64_t blocks = layout_registers(l), joins = 0;
+    for (int j = 0; j < plan.n && plan.steps[j].level <= LEVEL_LANE; j++) {
+        if (plan.steps[j].level == LEVEL_REG) blocks /= 2;
+        joins += blocks;
+    }
+    return joins;
+}
+
+/// Moving the blocks first is less work.
+static bool is_awkward(const GpuLines *s) {
+    if (s->spread || s->layout->bits[LEVEL_CTA]) return false;
+    const Layout *to = gpu_spread_layout(s->f, s->layout, s->axis);
+    return count_joins(s->layout, s->axis) > 2 * count_joins(to, s->axis) + s->n * s->registers / 2;
+}
+
 void lines_reduce(GpuLines *s, LLVMValueRef **out) {
     GpuFn *f = s->f;
+    if (is_awkward(s)) {
+        reduce_spread(s, s->layout, s->total, out);
+        return;
+    }
     for (int j = 0; j < s->near; j++) lines_step(s, j);
     int64_t lines = layout_registers(layout_slice(f->ctx, s->layout, s->axis, true));
     bool far = s->near < s->plan.n && !s->spread && s->layout->rank > 1;
     if (far && gpu_should_spread(s->layout, lines, s->parts)) {
-        reduce_spread(s, out);
+        LLVMValueRef *in[GPU_TUPLE];
+        const Layout *from = parts_block(s, in);
+        reduce_spread(s, from, in, out);
         return;
     }
     find_parts(s);
