@@ -1,0 +1,79 @@
+"""Products in tiles of many forms, on few and many warps."""
+
+from harness import *
+
+
+def small(shape, seed, type=np.float16):
+    """Integers, of which all sums are exact."""
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(type)
+
+
+def product(a, b, **_):
+    return {"c": a.astype(np.float64) @ b.astype(np.float64)}
+
+
+for bm, bn, warps in [
+    (64, 96, 8),
+    (64, 112, 4),
+    (64, 192, 8),
+    (64, 384, 8),
+    (128, 64, 8),
+    (128, 160, 4),
+    (128, 192, 8),
+    (128, 256, 8),
+]:
+    case(
+        "products.teg",
+        "nn",
+        {"a": small((144, 200), 1), "b": small((200, 408), 2)},
+        product,
+        tune=[{"BM": bm, "BN": bn, "BK": 64, "warps": warps}],
+        name=f"products-nn-{bm}x{bn}",
+    )
+for bn, warps in [(64, 4), (96, 4), (192, 8)]:
+    case(
+        "products.teg",
+        "tt",
+        {"a": small((200, 144), 1), "b": small((208, 200), 2)},
+        lambda a, b, **_: product(a.T, b.T),
+        tune=[{"BM": 64, "BN": bn, "BK": 64, "warps": warps}],
+        name=f"products-tt-{bn}",
+    )
+for persistent in [1, -1]:
+    case(
+        "products.teg",
+        "nn",
+        {"a": small((1300, 72), 1), "b": small((72, 1100), 2)},
+        product,
+        tune=[{"BM": 64, "BN": 64, "BK": 64, "persistent": persistent}],
+        name=f"products-many-tiles-{persistent}",
+    )
+for stages in [1, 2, 3]:
+    case(
+        "products.teg",
+        "nn",
+        {"a": small((64, 520), 1), "b": small((520, 64), 2)},
+        product,
+        tune=[{"BM": 64, "BN": 64, "BK": 64, "stages": stages}],
+        name=f"products-stages-{stages}",
+    )
+for t in [np.int8, np.uint8]:
+    case(
+        "products.teg",
+        "integers",
+        {"a": small((72, 144), 1).astype(t) % 5, "b": small((104, 144), 2).astype(t) % 5},
+        lambda a, b, **_: {"c": (a.astype(np.int64) + 1) @ b.T.astype(np.int64)},
+        tune=[{"BM": 64, "BN": 64}, {"BM": 64, "BN": 96}],
+        name=f"products-integers-{t.__name__}",
+    )
+for n in [0, 100, 200]:
+    case(
+        "products.teg",
+        "two",
+        {"a": small((72, 200), 1), "b": small((80, 200), 2), "len": n},
+        lambda a, b, len, **_: {
+            "c": a[:, :len].astype(np.float64) @ b[:, :len].T.astype(np.float64),
+            "d": 2 * (a[:, :len].astype(np.float64) @ b[:, :len].T.astype(np.float64)),
+        },
+        name=f"products-two-{n}",
+    )
