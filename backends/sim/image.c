@@ -51,8 +51,10 @@ static SimBuffer tensor_span(const SimParam *p, void *const *args) {
     return (SimBuffer){data + first, behind - first, true};
 }
 
+/// The map of an empty tensor is not made, and not used.
 static SimBuffer map_span(const void *map) {
     const SimTensorMap *m = map;
+    if (m->magic != MAP_MAGIC || m->rank < 1 || m->rank > MAP_RANK) return (SimBuffer){0};
     int64_t bytes = ((int64_t)m->last[0] + 1) * m->bytes;
     for (int i = 1; i < m->rank; i++) bytes += (int64_t)m->last[i] * (int64_t)m->strides[i - 1];
     return (SimBuffer){m->base, bytes, true};
