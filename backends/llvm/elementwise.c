@@ -152,8 +152,8 @@ static LLVMValueRef remainder_(const Gen *g, const Way *w, Elem elem, const LLVM
 }
 
 /// A shift by a number that is no bit number gives 0, or the sign. (LLVM 22's NVPTX takes the
-/// pattern of a number that was limited by `select` for one instruction, and that reads the number's
-/// low 32 bits alone: hence the mask.)
+/// pattern of a number that was limited by `select` for one instruction, and that reads the low 32
+/// bits of the number alone: hence the mask.)
 static LLVMValueRef shift(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef width = int_like(a[1], (uint64_t)elem_info[elem].bits);
     LLVMValueRef most = int_like(a[1], (uint64_t)elem_info[elem].bits - 1);
