@@ -97,6 +97,7 @@ static void release_module(void *thing) {
 }
 
 void nvptx_bound_ctas(Gen *g, const NvArch *arch) {
+    if (!nv_wants_ctas(g)) return;
     LLVMModuleRef copy = LLVMCloneModule(g->module);
     ctx_defer(g->ctx, release_module, copy);
     optimize(g, copy, machine_of(g->ctx, arch));

@@ -166,6 +166,12 @@ static void set_number(const Gen *g, LLVMValueRef fn, const char *name, int n) {
                                                       (unsigned)strlen(text)));
 }
 
+bool nv_wants_ctas(const Gen *g) {
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
+        if (attribute_number(fn, "tg.minctasm") > 1) return true;
+    return false;
+}
+
 void nv_bound_ctas(Gen *g, LLVMModuleRef measured) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn)) {
         int ctas = attribute_number(fn, "tg.minctasm"), wish = ctas;
