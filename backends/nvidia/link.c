@@ -129,6 +129,13 @@ static NvStatus jit_link(const char *ptx, size_t bytes, const char *machine, NvO
     return status;
 }
 
+/// nvJitLink compiles as if functions of other modules were to be added. Where it makes calls, of a
+/// 64-bit division for one, it then waits for each wgmma to end before the next begins (C7509).
+/// ptxas and the driver, who compile whole programs, do not.
+static bool is_serialized(const NvOutput *out) {
+    return out->log && strstr(out->log, "(C75") != NULL;
+}
+
 bool nv_link_available(int driver) {
     return can_jit_link(driver);
 }
@@ -138,7 +145,10 @@ NvStatus nv_link(const char *ptx, size_t bytes, const char *machine, int driver,
     *out = (NvOutput){0};
     if (can_jit_link(driver)) {
         *by = "nvJitLink";
-        return jit_link(ptx, bytes, machine, out);
+        NvStatus status = jit_link(ptx, bytes, machine, out);
+        if (status != NV_OK || !is_serialized(out)) return status;
+        nv_output_free(out);
+        *out = (NvOutput){0};
     }
     NvArch arch = {.name = machine};
     *by = "ptxas";

@@ -8,7 +8,8 @@
 /// Whether nvJitLink is here and a driver of this CUDA version (12040; 0: any) runs what it makes.
 bool nv_link_available(int driver);
 /// PTX (with its NUL byte not counted) to a cubin for a machine ("sm_90a"). *by names who did it.
-/// NV_ABSENT: there is neither nvJitLink nor ptxas.
+/// NV_ABSENT: the driver has to do it; there is neither nvJitLink nor ptxas, or no ptxas for what
+/// nvJitLink compiles badly.
 NvStatus nv_link(const char *ptx, size_t bytes, const char *machine, int driver, NvOutput *out,
                  const char **by);
 
