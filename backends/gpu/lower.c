@@ -131,6 +131,7 @@ static void bind_tensor(GpuFn *f, const Value *v, int *next) {
     const Type *type = v->type;
     t->value = v;
     t->class = f->n_classes++;
+    t->align = type->align;
     t->data = LLVMGetParam(f->fn, (unsigned)(*next)++);
     for (int d = 0; d < type->rank; d++) t->dims[d] = known_or_param(f, type->extents[d], next);
     for (int d = 0; d < type->rank; d++) t->strides[d] = known_or_param(f, type->strides[d], next);
@@ -169,10 +170,52 @@ static void join_in_place(GpuFn *f, Op *op) {
         join_classes(f, op, r->args[pairs->ints[i]], r->args[pairs->ints[i + 1]]);
 }
 
+// The runtime's workspaces are aligned to more than any access needs.
+enum { SCRATCH_ALIGN = 16 };
+
+/// Rows of a scratch are dense: a stride that is not known is a multiple of the extents behind.
+static bool rows_are_aligned(const Type *t) {
+    int64_t bits = elem_info[t->elem].bits;
+    for (int d = t->rank - 1; d > 0; d--) {
+        if (t->extents[d] != DYNAMIC) bits *= t->extents[d];
+        if (bits % (SCRATCH_ALIGN * 8)) return false;
+    }
+    return true;
+}
+
 static void find_dispatch(Op *op, void *arg) {
     GpuFn *f = arg;
     if (op->code != OP_DISPATCH) return;
     if (strcmp(op_str(op, "device"), op_str(f->device, "name")) == 0) join_in_place(f, op);
+}
+
+/// Whether all dispatches of the device give its argument number i a scratch.
+typedef struct ScratchSearch {
+    const GpuFn *f;
+    int i;
+    bool found, other;
+} ScratchSearch;
+
+static void see_dispatch(Op *op, void *arg) {
+    ScratchSearch *s = arg;
+    if (op->code != OP_DISPATCH) return;
+    if (strcmp(op_str(op, "device"), op_str(s->f->device, "name")) != 0) return;
+    bool scratch = def_of(operand(op, s->i), OP_SCRATCH) != NULL;
+    s->found |= scratch;
+    s->other |= !scratch;
+}
+
+/// Scratches are aligned whatever their types say.
+static void align_scratches(GpuFn *f) {
+    const Region *r = f->device->regions[0];
+    Op *module = op_enclosing(f->device, OP_MODULE);
+    for (int i = 1; i < r->n_args; i++) {
+        GpuTensor *t = tensor_of(f, r->args[i]);
+        ScratchSearch s = {.f = f, .i = i};
+        if (!t || !rows_are_aligned(r->args[i]->type)) continue;
+        op_walk_pre(module, see_dispatch, &s);
+        if (s.found && !s.other && t->align < SCRATCH_ALIGN) t->align = SCRATCH_ALIGN;
+    }
 }
 
 /// A kernel may be run with one view for two parameters, of which it writes one.
@@ -186,6 +229,7 @@ static void find_classes(GpuFn *f) {
             t->written |= u && u->class == t->class && is_written(u->value);
         }
     }
+    align_scratches(f);
     gpu_order_begin(f);
 }
 

@@ -17,6 +17,7 @@ typedef struct GpuTensor {
     const Value *value;
     LLVMValueRef data;                              // ptr addrspace(1)
     LLVMValueRef dims[MAX_RANK], strides[MAX_RANK]; // i64, strides in elements
+    int align;                                      // Type.align, or what is known besides
     int class;                                      // tensors that one view may serve are one class
     bool written;                                   // this device writes a tensor of the class
 } GpuTensor;
