@@ -152,7 +152,7 @@ static LLVMValueRef remainder_(const Gen *g, const Way *w, Elem elem, const LLVM
 }
 
 /// A shift by a number that is no bit number gives 0, or the sign. (LLVM 22's NVPTX takes the
-/// pattern of a number that was limited by `select` for one instruction, and that reads the low 32
+/// pattern of a number that `select` has limited for one instruction, and that reads the low 32
 /// bits of the number alone: hence the mask.)
 static LLVMValueRef shift(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef width = int_like(a[1], (uint64_t)elem_info[elem].bits);
