@@ -130,10 +130,10 @@ static NvStatus jit_link(const char *ptx, size_t bytes, const char *machine, NvO
 }
 
 /// nvJitLink compiles as if functions of other modules were to be added. Where it makes calls, of a
-/// 64-bit division for one, it then waits for each wgmma to end before the next begins (C7509).
-/// ptxas and the driver, who compile whole programs, do not.
-static bool is_serialized(const NvOutput *out) {
-    return out->log && strstr(out->log, "(C75") != NULL;
+/// 64-bit division for one, it then waits for each wgmma to end before the next begins (C7509), and
+/// from its cache it does not even say so. ptxas and the driver compile whole programs.
+static bool is_for_whole_programs(const char *ptx) {
+    return strstr(ptx, "wgmma.mma_async") != NULL;
 }
 
 bool nv_link_available(int driver) {
@@ -143,12 +143,9 @@ bool nv_link_available(int driver) {
 NvStatus nv_link(const char *ptx, size_t bytes, const char *machine, int driver, NvOutput *out,
                  const char **by) {
     *out = (NvOutput){0};
-    if (can_jit_link(driver)) {
+    if (can_jit_link(driver) && !is_for_whole_programs(ptx)) {
         *by = "nvJitLink";
-        NvStatus status = jit_link(ptx, bytes, machine, out);
-        if (status != NV_OK || !is_serialized(out)) return status;
-        nv_output_free(out);
-        *out = (NvOutput){0};
+        return jit_link(ptx, bytes, machine, out);
     }
     NvArch arch = {.name = machine};
     *by = "ptxas";

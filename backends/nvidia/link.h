@@ -9,7 +9,7 @@
 bool nv_link_available(int driver);
 /// PTX (with its NUL byte not counted) to a cubin for a machine ("sm_90a"). *by names who did it.
 /// NV_ABSENT: the driver has to do it; there is neither nvJitLink nor ptxas, or no ptxas for what
-/// nvJitLink compiles badly.
+/// nvJitLink would compile badly.
 NvStatus nv_link(const char *ptx, size_t bytes, const char *machine, int driver, NvOutput *out,
                  const char **by);
 
