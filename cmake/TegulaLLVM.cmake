@@ -23,7 +23,8 @@ function(tegula_static name out)
     execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=lib${name}.a
                     OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
     if(NOT IS_ABSOLUTE "${path}")
-        message(FATAL_ERROR "TEGULA_STATIC_LLVM needs lib${name}.a, which was not found")
+        message(FATAL_ERROR "TEGULA_STATIC_LLVM needs lib${name}.a, which was not found: "
+                            "tools/dev/setup.sh --dev installs it")
     endif()
     set(${out} ${path} PARENT_SCOPE)
 endfunction()

@@ -6,7 +6,8 @@ set -eu
 build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev"
 tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git g++ make pkg-config"
 bench="libopenblas-dev libdnnl-dev"
-dev="clang clang-format clang-tidy libclang-rt-14-dev gdb"
+bundle="libzstd-dev zlib1g-dev zstd" # static libraries for `--target bundle`
+dev="$bundle clang clang-format clang-tidy libclang-rt-14-dev gdb"
 
 wanted="$build $tests $bench"
 [ "${1:-}" = --dev ] && wanted="$wanted $dev"
