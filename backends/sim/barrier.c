@@ -32,7 +32,7 @@ static void arrive(Warp *w, const SimSite *site, int number, int threads, bool w
     check_barrier(w, site, b, number, threads);
     b->threads = threads;
     b->site = site;
-    b->arrived += __builtin_popcount(w->all);
+    b->arrived += warp_lanes(w);
     if (waits) b->warps |= 1u << w->index;
     order_arrive(w, number);
     if (waits)

@@ -41,7 +41,7 @@ static void join_clock(const Shadow *s, Clock into, Clock from) {
 /// All that the warp did so far is ordered before what its lanes do from here on.
 static void tick(Shadow *s, Warp *w) {
     uint32_t *order = s->warps[w->number].order;
-    for (int i = 0; i < __builtin_popcount(w->all); i++) {
+    for (int i = 0; i < warp_lanes(w); i++) {
         int lane = w->lanes[i].number;
         order[lane] = s->epochs[lane]++;
     }

@@ -20,11 +20,21 @@
 /* ---- targets and functions ----------------------------------------------------------------- */
 
 static const SimTarget targets[] = {
-    {"sm_80", 80, false, false, 163 << 10}, {"sm_86", 86, false, false, 99 << 10},
-    {"sm_89", 89, false, false, 99 << 10},  {"sm_90", 90, false, true, 227 << 10},
-    {"sm_90a", 90, true, true, 227 << 10},  {"sm_100a", 100, true, true, 227 << 10},
-    {"sm_120a", 120, true, true, 99 << 10},
+    {"sm_80", 80, false, false, 32, 163 << 10}, {"sm_86", 86, false, false, 32, 99 << 10},
+    {"sm_89", 89, false, false, 32, 99 << 10},  {"sm_90", 90, false, true, 32, 227 << 10},
+    {"sm_90a", 90, true, true, 32, 227 << 10},  {"sm_100a", 100, true, true, 32, 227 << 10},
+    {"sm_120a", 120, true, true, 32, 99 << 10}, {"gfx90a", 0, false, false, 64, 64 << 10},
+    {"gfx942", 0, false, false, 64, 64 << 10},  {"gfx950", 0, false, false, 64, 160 << 10},
+    {"gfx1100", 0, false, false, 32, 64 << 10}, {"gfx1201", 0, false, false, 32, 64 << 10},
 };
+
+static bool name_in(const char *list, const char *name) {
+    for (size_t n; *list; list += n + (list[n] == '|')) {
+        n = strcspn(list, "|");
+        if (n == strlen(name) && memcmp(list, name, n) == 0) return true;
+    }
+    return false;
+}
 
 const SimTarget *sim_target(const char *name) {
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
@@ -32,7 +42,12 @@ const SimTarget *sim_target(const char *name) {
     return NULL;
 }
 
-bool sim_target_has(const SimTarget *target, const char *needs) {
+/// "gfx90a|gfx942" names all that have it; a number is NVIDIA's, whose rows for all have its first.
+bool sim_target_has(const SimTarget *target, const FnRow *row) {
+    enum { FIRST = 80 };
+    const char *needs = row->needs;
+    if (strncmp(needs, "gfx", 3) == 0) return name_in(needs, target->name);
+    if (!target->number) return atoi(needs) == FIRST && strncmp(row->name, "nv.", 3) != 0;
     bool exact = *needs == '=';
     char *end;
     int number = (int)strtol(needs + exact, &end, 10);
@@ -222,9 +237,11 @@ static void expand_call(Compiler *c, LLVMValueRef call) {
     const SimTarget *target = c->e.image->target;
     const SimOp *op = sim_op_find(fn.row->sim);
     if (!op) ice(g->ctx, (Loc){0}, "the simulator has no function %s for %s", fn.row->sim, name);
-    if (!sim_target_has(target, fn.row->needs))
-        ice(g->ctx, (Loc){0}, "%s needs sm_%s, not %s", name,
-            fn.row->needs + (*fn.row->needs == '='), target->name);
+    if (!sim_target_has(target, fn.row)) {
+        const char *needs = fn.row->needs;
+        ice(g->ctx, (Loc){0}, "%s needs %s%s, not %s", name, *needs == 'g' ? "" : "sm_",
+            needs + (*needs == '='), target->name);
+    }
     LLVMPositionBuilderBefore(g->b, call);
     SimSite *site = call_site(c, call, &fn, op);
     if (op->emit) {

@@ -15,50 +15,51 @@ void prepare_shuffle(Prepare *p, const Fn *fn, SimSite *site) {
 }
 
 /// The lane whose value lane i gets; out of range: its own.
-static int source_of(int mode, int i, int by) {
+static int source_of(int mode, int lanes, int i, int by) {
+    by &= lanes - 1;
     switch (mode) {
-    case SHUFFLE_XOR: return i ^ (by & 31);
-    case SHUFFLE_IDX: return by & 31;
-    default: return i + (by & 31) < LANES ? i + (by & 31) : i;
+    case SHUFFLE_XOR: return i ^ by;
+    case SHUFFLE_IDX: return by;
+    default: return i + by < lanes ? i + by : i;
     }
 }
 
 /// Lanes that a last, smaller warp has not give 0.
 static void exchange(Warp *w, const SimSite *site, const int *source) {
-    uint32_t values[LANES] = {0};
-    int n = __builtin_popcount(w->all);
+    uint32_t values[MOST_LANES] = {0};
+    int n = warp_lanes(w);
     for (int i = 0; i < n; i++) values[i] = OPERAND(uint32_t, w->frames[i], site, 0);
     for (int i = 0; i < n; i++) RESULT(uint32_t, w->frames[i], site) = values[source[i]];
     warp_resume(w);
 }
 
 void handle_shuffle(Warp *w, const SimSite *site) {
-    int source[LANES] = {0}, mode = site_number(site, 'm');
-    for (int i = 0; i < __builtin_popcount(w->all); i++)
-        source[i] = source_of(mode, i, OPERAND(int32_t, w->frames[i], site, 1));
+    int source[MOST_LANES] = {0}, mode = site_number(site, 'm');
+    int lanes = w->cta->sim->image->target->lanes;
+    for (int i = 0; i < warp_lanes(w); i++)
+        source[i] = source_of(mode, lanes, i, OPERAND(int32_t, w->frames[i], site, 1));
     exchange(w, site, source);
 }
 
 void handle_shuffle_up(Warp *w, const SimSite *site) {
-    int source[LANES] = {0};
-    for (int i = 0; i < __builtin_popcount(w->all); i++) {
-        int by = OPERAND(int32_t, w->frames[i], site, 1) & 31;
+    int source[MOST_LANES] = {0}, lanes = w->cta->sim->image->target->lanes;
+    for (int i = 0; i < warp_lanes(w); i++) {
+        int by = OPERAND(int32_t, w->frames[i], site, 1) & (lanes - 1);
         source[i] = by <= i ? i - by : i;
     }
     exchange(w, site, source);
 }
 
-static uint32_t ballot(const Warp *w, const SimSite *site) {
-    uint32_t bits = 0;
-    for (int i = 0; i < __builtin_popcount(w->all); i++)
-        bits |= (uint32_t)(OPERAND(uint8_t, w->frames[i], site, 0) & 1) << i;
+static uint64_t ballot(const Warp *w, const SimSite *site) {
+    uint64_t bits = 0;
+    for (int i = 0; i < warp_lanes(w); i++)
+        bits |= (uint64_t)(OPERAND(uint8_t, w->frames[i], site, 0) & 1) << i;
     return bits;
 }
 
 void handle_ballot(Warp *w, const SimSite *site) {
-    uint32_t bits = ballot(w, site);
-    for (int i = 0; i < __builtin_popcount(w->all); i++)
-        RESULT(uint32_t, w->frames[i], site) = bits;
+    uint64_t bits = ballot(w, site);
+    for (int i = 0; i < warp_lanes(w); i++) RESULT(uint32_t, w->frames[i], site) = (uint32_t)bits;
     warp_resume(w);
 }
 
@@ -68,15 +69,15 @@ void prepare_vote(Prepare *p, const Fn *fn, SimSite *site) {
 }
 
 void handle_vote(Warp *w, const SimSite *site) {
-    uint32_t bits = ballot(w, site);
+    uint64_t bits = ballot(w, site);
     bool yes = site_number(site, 'm') ? bits == w->all : bits != 0;
-    for (int i = 0; i < __builtin_popcount(w->all); i++) RESULT(uint8_t, w->frames[i], site) = yes;
+    for (int i = 0; i < warp_lanes(w); i++) RESULT(uint8_t, w->frames[i], site) = yes;
     warp_resume(w);
 }
 
 /// Any lane may be the one, but it is the same at each place.
 void handle_elect(Warp *w, const SimSite *site) {
-    int n = __builtin_popcount(w->all);
+    int n = warp_lanes(w);
     for (int i = 0; i < n; i++) RESULT(uint8_t, w->frames[i], site) = i == w->cta->sim->elected % n;
     warp_resume(w);
 }
@@ -128,7 +129,7 @@ void prepare_redux(Prepare *p, const Fn *fn, SimSite *site) {
 
 void handle_redux(Warp *w, const SimSite *site) {
     uint32_t r = OPERAND(uint32_t, w->frames[0], site, 0);
-    int n = __builtin_popcount(w->all);
+    int n = warp_lanes(w);
     for (int i = 1; i < n; i++)
         r = reductions[site_number(site, 'o')].join(r, OPERAND(uint32_t, w->frames[i], site, 0));
     for (int i = 0; i < n; i++) RESULT(uint32_t, w->frames[i], site) = r;

@@ -77,9 +77,10 @@ static char *matrix_row(Warp *w, const SimSite *site, int lane, int kind) {
 
 static void check_whole(const Warp *w, const SimSite *site) {
     char place[PLACE_BYTES];
-    if (w->all != UINT32_MAX)
-        sim_fail(w->cta->sim, SIM_MISUSE, site, "%s needs a warp of 32 lanes",
-                 site_place(site, place));
+    const Sim *sim = w->cta->sim;
+    if (warp_lanes(w) != sim->image->target->lanes)
+        sim_fail(w->cta->sim, SIM_MISUSE, site, "%s needs a warp of %d lanes",
+                 site_place(site, place), sim->image->target->lanes);
 }
 
 /// Halves of the words of lanes, to or from rows.

@@ -24,7 +24,8 @@ typedef struct Fiber Fiber;
 typedef struct Shadow Shadow;
 
 enum {
-    LANES = 32,
+    LANES = 32, // of a warp of NVIDIA's, and the fewest that any has
+    MOST_LANES = 64,
     MAX_THREADS = 1024, // of a CTA
     MAX_CLUSTER = 16,
     MAX_WARPS = MAX_CLUSTER * MAX_THREADS / LANES,
@@ -127,14 +128,14 @@ struct SimImage {
 /// What an architecture offers.
 typedef struct SimTarget {
     const char *name;
-    int number;    // 90
+    int number;    // 90; AMD's have what all architectures have: 0
     bool specific; // the a in sm_90a
     bool async;    // has an asynchronous proxy
-    int shared_max;
+    int lanes, shared_max;
 } SimTarget;
 const SimTarget *sim_target(const char *name);
-/// Whether it is enough for the column `needs` of portable.def.
-bool sim_target_has(const SimTarget *target, const char *needs);
+/// Whether it has the functions of a row of portable.def.
+bool sim_target_has(const SimTarget *target, const FnRow *row);
 
 /// Memory of the image; a compile that cannot have it leaves with NO_MEMORY.
 void *image_alloc(Ctx *ctx, size_t size);
@@ -250,16 +251,20 @@ struct Warp {
     SimLane *lanes;
     int index;                          // in the CTA
     int number;                         // in the cluster
-    uint32_t all, ready, arrived, done; // masks of lanes
+    uint64_t all, ready, arrived, done; // masks of lanes
     const SimSite *site;                // of those that arrived
     uint32_t path;                      // SimLane.path of the first one
-    char *frames[LANES];
+    char *frames[MOST_LANES];
     WaitKind wait;
     int wait_for;         // barrier number; index of the mbarrier
     int parity;           // of the phase that it waits for
     int cluster_phase;    // how often it arrived at the cluster's barrier
     bool cluster_arrived; // and did not wait yet
 };
+
+static inline int warp_lanes(const Warp *w) {
+    return __builtin_popcountll(w->all);
+}
 
 /// Elements of an operand or accumulator, row-major.
 typedef union Elements {

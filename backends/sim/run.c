@@ -53,7 +53,8 @@ static char *map_shared(void) {
 static void join_lane(Sim *sim, Cta *cta, int i) {
     const SimFunction *f = sim->function;
     SimLane *lane = &cta->lanes[i];
-    Warp *w = &cta->warps[i / LANES];
+    int lanes = sim->image->target->lanes;
+    Warp *w = &cta->warps[i / lanes];
     int x = f->threads[0], y = f->threads[1];
     if (sim->run->threads) x = sim->run->threads, y = 1;
     lane->thread[0] = (uint32_t)(i % x);
@@ -62,8 +63,8 @@ static void join_lane(Sim *sim, Cta *cta, int i) {
     lane->threads[0] = (uint32_t)x;
     lane->threads[1] = (uint32_t)y;
     lane->threads[2] = (uint32_t)(sim->threads / x / y);
-    lane->lane = (uint32_t)i % LANES;
-    lane->warp = (uint32_t)i / LANES;
+    lane->lane = (uint32_t)(i % lanes);
+    lane->warp = (uint32_t)(i / lanes);
     lane->rank = (uint32_t)cta->rank;
     lane->ranks = (uint32_t)sim->cluster;
     lane->high = (uint32_t)cta->rank << RANK_SHIFT;
@@ -72,7 +73,7 @@ static void join_lane(Sim *sim, Cta *cta, int i) {
     lane->of = cta;
     lane->w = w;
     lane->number = cta->rank * sim->threads + i;
-    w->all |= (uint32_t)1 << lane->lane;
+    w->all |= (uint64_t)1 << lane->lane;
 }
 
 static void join_cta(Sim *sim, int rank) {
@@ -87,7 +88,7 @@ static void join_cta(Sim *sim, int rank) {
         Group *g = &cta->groups[i / GROUP_WARPS];
         w->cta = cta;
         w->group = g;
-        w->lanes = cta->lanes + i * LANES;
+        w->lanes = cta->lanes + i * sim->image->target->lanes;
         w->index = i;
         w->number = rank * warps + i;
         g->cta = cta;
@@ -116,7 +117,8 @@ static Sim *sim_create(const SimImage *image, const SimFunction *function, const
     sim->run = run;
     sim->threads = threads;
     sim->cluster = cluster;
-    sim->n_warps = cluster * ((threads + LANES - 1) / LANES);
+    int lanes = image->target->lanes;
+    sim->n_warps = cluster * ((threads + lanes - 1) / lanes);
     sim->main.sim = sim;
     if (!allocate(sim)) {
         sim_destroy(sim);

@@ -81,7 +81,7 @@ _Noreturn void sim_fail(Sim *sim, SimFailureKind kind, const SimSite *site, cons
 
 /* ---- who is next --------------------------------------------------------------------------- */
 
-static void set_ready(Warp *w, uint32_t lanes) {
+static void set_ready(Warp *w, uint64_t lanes) {
     Sim *sim = w->cta->sim;
     w->ready |= lanes;
     if (w->ready) sim->ready[w->number / 64] |= (uint64_t)1 << w->number % 64;
@@ -90,10 +90,10 @@ static void set_ready(Warp *w, uint32_t lanes) {
 static SimLane *take_lane(Warp *w) {
     Sim *sim = w->cta->sim;
     // Lanes in order from a random one on.
-    unsigned turn = sim->random >> 40 & 31;
-    uint32_t turned = turn ? w->ready >> turn | w->ready << (32 - turn) : w->ready;
-    unsigned lane = ((unsigned)__builtin_ctz(turned) + turn) & 31;
-    w->ready &= ~((uint32_t)1 << lane);
+    unsigned turn = sim->random >> 40 & (MOST_LANES - 1);
+    uint64_t turned = turn ? w->ready >> turn | w->ready << (MOST_LANES - turn) : w->ready;
+    unsigned lane = ((unsigned)__builtin_ctzll(turned) + turn) & (MOST_LANES - 1);
+    w->ready &= ~((uint64_t)1 << lane);
     if (!w->ready) sim->ready[w->number / 64] &= ~((uint64_t)1 << w->number % 64);
     return &w->lanes[lane];
 }
@@ -117,7 +117,7 @@ static bool work_somewhere(Sim *sim) {
     if (load_random(sim)) return true;
     for (int i = 0; i < 4; i++) {
         Warp *w = &sim->warps[sim_random(sim) % (unsigned)sim->n_warps];
-        SimLane *lane = &w->lanes[sim_random(sim) % (unsigned)__builtin_popcount(w->all)];
+        SimLane *lane = &w->lanes[sim_random(sim) % (unsigned)warp_lanes(w)];
         if (copy_random(lane) || store_random(lane)) return true;
         if (w->group && product_random(w->group)) return true;
     }
@@ -189,9 +189,9 @@ static void end_lane(SimLane *lane) {
     if (w->done && lane->path != w->path)
         sim_fail(sim, SIM_DIVERGENT, lane->site,
                  "the lanes of a warp have taken different branches before their end: %s and %s",
-                 lane_name(lane, a), lane_name(&w->lanes[__builtin_ctz(w->done)], b));
+                 lane_name(lane, a), lane_name(&w->lanes[__builtin_ctzll(w->done)], b));
     w->path = lane->path;
-    w->done |= (uint32_t)1 << lane->lane;
+    w->done |= (uint64_t)1 << lane->lane;
     lane->fiber = NULL;
     sim->live--;
 }
@@ -227,7 +227,7 @@ void lane_yield(SimLane *lane) {
     Sim *sim = lane->sim;
     // Others first: the lane itself is ready only after one of them was chosen.
     Warp *w = pick_warp(sim);
-    set_ready(lane->w, (uint32_t)1 << lane->lane);
+    set_ready(lane->w, (uint64_t)1 << lane->lane);
     if (w) sim->warp = w;
     give_way(lane);
 }
@@ -253,12 +253,12 @@ static void check_arrival(Warp *w, const SimLane *lane, const SimSite *site) {
     char a[NAME_BYTES], b[NAME_BYTES], here[PLACE_BYTES], there[PLACE_BYTES];
     if (w->done)
         sim_fail(sim, SIM_DIVERGENT, site, "%s waits at %s, but %s has ended", lane_name(lane, a),
-                 site_place(site, here), lane_name(&w->lanes[__builtin_ctz(w->done)], b));
+                 site_place(site, here), lane_name(&w->lanes[__builtin_ctzll(w->done)], b));
     if (w->arrived && w->site != site)
         sim_fail(sim, SIM_DIVERGENT, site,
                  "the lanes of a warp are at different places: %s at %s, %s at %s",
                  lane_name(lane, a), site_place(site, here),
-                 lane_name(&w->lanes[__builtin_ctz(w->arrived)], b), site_place(w->site, there));
+                 lane_name(&w->lanes[__builtin_ctzll(w->arrived)], b), site_place(w->site, there));
 }
 
 /// Lanes that arrive at the same place may still have come by different branches.
@@ -269,7 +269,7 @@ static void check_path(Warp *w, SimLane *lane, const SimSite *site) {
         sim_fail(w->cta->sim, SIM_DIVERGENT, site,
                  "the lanes of a warp have taken different branches before %s: %s and %s",
                  site_place(site, place), lane_name(lane, a),
-                 lane_name(&w->lanes[__builtin_ctz(w->arrived)], b));
+                 lane_name(&w->lanes[__builtin_ctzll(w->arrived)], b));
     lane->path = 0;
 }
 
@@ -279,7 +279,7 @@ static void check_uniform(Warp *w, const SimSite *site, int k) {
         (k + 1 < FN_GROUPS && site->count[k + 1] ? site->at[k + 1] : site->result_at) - site->at[k];
     if (bytes > 4 * site->count[k] && bytes < 8 * site->count[k]) bytes = 4 * site->count[k];
     if (site->count[k] == 1) bytes = 4;
-    for (int i = 1; i < __builtin_popcount(w->all); i++)
+    for (int i = 1; i < warp_lanes(w); i++)
         if (memcmp(w->frames[0] + site->at[k], w->frames[i] + site->at[k], (size_t)bytes) != 0)
             sim_fail(w->cta->sim, SIM_DIVERGENT, site,
                      "operand %d of %s differs between lanes: %d for %s, %d for %s", k,
@@ -330,7 +330,7 @@ static void complete(Warp *w, const SimSite *site) {
 
 void sim_collective(SimLane *lane, const SimSite *site, char *frame) {
     Warp *w = lane->w;
-    uint32_t self = (uint32_t)1 << lane->lane;
+    uint64_t self = (uint64_t)1 << lane->lane;
     if (w->done || (w->arrived && w->site != site)) check_arrival(w, lane, site);
     check_path(w, lane, site);
     w->site = lane->site = site;
@@ -399,7 +399,8 @@ static void say_warp(Report *r, const Warp *w) {
     say(r, "\n  CTA %d of the cluster, warp %d: at %s", w->cta->rank, w->index,
         site_place(w->site, place));
     if (w->arrived)
-        say(r, ", where lanes %08x of %08x have come", w->arrived, w->all & ~w->done);
+        say(r, ", where lanes %08llx of %08llx have come", (unsigned long long)w->arrived,
+            (unsigned long long)(w->all & ~w->done));
     else
         say_wait(r, w);
 }
