@@ -241,7 +241,7 @@ static void add_region(Model *m, Work *w, const Region *r, double times) {
 static double resident(const Model *m, double registers, Work *w) {
     const GpuTarget *t = m->target;
     double threads = m->threads;
-    double most = fmin(GPU_REGISTERS_THREAD, t->registers_sm / threads);
+    double most = fmin(t->registers_thread, t->registers_sm / threads);
     w->spills = registers > most ? SPILLS * registers / most : 1;
     registers = fmin(registers, most);
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));

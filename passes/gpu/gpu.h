@@ -13,15 +13,20 @@ enum GpuFeature {
     GPU_TMA = 2,      // of whole boxes, by tensor maps; mbarriers with byte counts
     GPU_WGMMA = 4,    // asynchronous products of warpgroups
     GPU_CLUSTER = 8,  // CTAs that see each other's shared memory
+    GPU_MMA = 16,     // NVIDIA's products of warps
+    GPU_F8 = 32,      // which take the f8 types, and conversions of them
+    GPU_MFMA = 64,    // AMD's products of 64 lanes, and of 32
+    GPU_WMMA = 128,
 };
 
 /// A row of targets.def. Copy it to change what depends on the device at hand.
 typedef struct GpuTarget {
     const char *name; // "sm_90a"
-    int arch;         // 90
+    int arch;         // 90; 0x90a of gfx90a
     int lanes;        // of a warp
     int sms;
     int threads_sm, ctas_sm, registers_sm; // of an SM
+    int registers_thread;                  // the most of a thread
     int shared_sm, shared_cta;             // bytes
     int64_t l2_bytes;
     double bandwidth, clock;      // bytes, cycles a second
@@ -29,7 +34,7 @@ typedef struct GpuTarget {
     int features;
 } GpuTarget;
 
-enum { GPU_MAX_WARPS = 32, GPU_REGISTERS_THREAD = 255 };
+enum { GPU_MAX_WARPS = 32 };
 
 /// NULL where there is none of that name.
 const GpuTarget *gpu_target(const char *name);

@@ -104,7 +104,8 @@ static bool is_flat(const GpuUnit *u, const Op *dot) {
 static void select_unit(Op *op, void *arg) {
     const PassEnv *env = arg;
     if (op->code != OP_DOT || op_attr(op, "unit")) return;
-    if (is_f8(operand(op, 0)) && is_f8(operand(op, 1)) && env->gpu->arch < 89) widen(env->ir, op);
+    if (is_f8(operand(op, 0)) && is_f8(operand(op, 1)) && !gpu_has(env->gpu, GPU_F8))
+        widen(env->ir, op);
     const GpuUnit *u = unit_for(env, op);
     if (u && is_flat(u, op)) op = swapped(env->ir, op);
     op_set_attr(env->ir, op, "unit", at_str(env->ir, u ? u->name : "fma"));

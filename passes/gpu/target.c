@@ -5,8 +5,8 @@
 #include <string.h>
 
 const GpuTarget gpu_targets[] = {
-#define GPU(name_, arch_, lanes_, sms_, threads, ctas, registers, shared, shared_one, l2, gb, ghz, \
-            fma, unit, features_)                                                                  \
+#define GPU(name_, arch_, lanes_, sms_, threads, ctas, registers, most, shared, shared_one, l2,    \
+            gb, ghz, fma, unit, features_)                                                         \
     {.name = name_,                                                                                \
      .arch = arch_,                                                                                \
      .lanes = lanes_,                                                                              \
@@ -14,6 +14,7 @@ const GpuTarget gpu_targets[] = {
      .threads_sm = threads,                                                                        \
      .ctas_sm = ctas,                                                                              \
      .registers_sm = registers,                                                                    \
+     .registers_thread = most,                                                                     \
      .shared_sm = (shared) << 10,                                                                  \
      .shared_cta = (shared_one) << 10,                                                             \
      .l2_bytes = (int64_t)(l2) << 20,                                                              \
