@@ -4,6 +4,7 @@
 #ifndef BACKENDS_GPU_GPU_H
 #define BACKENDS_GPU_GPU_H
 
+#include "backends/backend.h"
 #include "backends/llvm/llvm.h"
 #include "runtime/abi.h"
 
@@ -30,5 +31,29 @@ typedef struct GpuCode {
 
 /// Makes a kernel function of each `device` in g's module. Everything is in the arena.
 GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options);
+
+/* ---- for the back ends that take it (backends/backend.h, Backend) ---------------------------- */
+
+/// What passes ask of a CPU, said of a GPU's host side, where nothing is costly.
+TargetInfo gpu_target_info(const struct GpuTarget *target, const char *arch);
+/// Backend.has_op: code of the host side has no elementwise op of its own.
+bool gpu_host_has(OpCode code, Elem elem);
+
+typedef struct GpuJob {
+    Ir *ir;
+    const Op *module;
+    const CodeOptions *options;
+    DeviceCode *out;
+} GpuJob;
+/// Backend.device: runs `compile` on the job, which it gets as its second argument, so that errors
+/// of LLVM are errors of the compilation. False with diagnostics.
+bool gpu_device(const GpuJob *job, void (*compile)(Ctx *ctx, void *job));
+
+/// The kernels as the runtime wants them.
+const tg_device_function *gpu_functions(Ctx *ctx, const GpuCode *code);
+/// The module as text, in the arena.
+const char *gpu_module_text(const Gen *g);
+/// A clock that runs evenly.
+double gpu_seconds(void);
 
 #endif

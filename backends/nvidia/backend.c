@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backends/backend.h"
 #include "backends/llvm/target.h"
@@ -13,19 +12,10 @@
 
 /* ---- targets ------------------------------------------------------------------------------- */
 
-/// What passes ask of a CPU is of the host side; nothing of it is costly.
-static bool gpu_target_info(const char *level, TargetInfo *out) {
+static bool nvidia_info(const char *level, TargetInfo *out) {
     const GpuTarget *t = level ? gpu_target(level) : NULL;
     if (!t || !nv_arch(level)) return false;
-    *out = (TargetInfo){.cpu = t->name,
-                        .features = "",
-                        .vector_bytes = 16,
-                        .vector_registers = 32,
-                        .l1_bytes = t->shared_sm,
-                        .l2_bytes = t->l2_bytes / t->sms,
-                        .name = t->name,
-                        .arch = "nvptx64",
-                        .label = t->name};
+    *out = gpu_target_info(t, "nvptx64");
     return true;
 }
 
@@ -46,19 +36,7 @@ const char *nvidia_target(int capability, char machine[16]) {
     return best->name;
 }
 
-static bool nothing_has(OpCode code, Elem elem) {
-    (void)code, (void)elem;
-    return false;
-}
-
 /* ---- compiling ----------------------------------------------------------------------------- */
-
-typedef struct Job {
-    Ir *ir;
-    const Op *module;
-    const CodeOptions *options;
-    DeviceCode *out;
-} Job;
 
 static const struct {
     const char *name;
@@ -76,12 +54,6 @@ static NvCodegen codegen_of(Ctx *ctx, const CodeOptions *o) {
     ctx_leave(ctx, CTX_ERRORS);
 }
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void release_output(void *thing) {
     nv_output_free(thing);
 }
@@ -92,10 +64,10 @@ static void link_image(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
     NvOutput *made = ctx_new(ctx, NvOutput);
     const char *by = NULL;
     char *end;
-    double start = seconds();
+    double start = gpu_seconds();
     ctx_defer(ctx, release_output, made);
     NvStatus status = nv_link(image->bytes, image->size - 1, o->machine, o->driver, made, &by);
-    out->times.link = seconds() - start;
+    out->times.link = gpu_seconds() - start;
     if (status == NV_ABSENT) return;
     if (status == NV_NO_MEMORY) ctx_leave(ctx, CTX_NO_MEMORY);
     if (status != NV_OK)
@@ -138,7 +110,7 @@ static void describe(Ctx *ctx, const CodeOptions *o, const tg_image *image) {
 }
 
 static void compile(Ctx *ctx, void *arg) {
-    const Job *job = arg;
+    const GpuJob *job = arg;
     const CodeOptions *o = job->options;
     NvDevice device;
     bool linked = o->machine && nv_link_available(o->driver);
@@ -148,9 +120,9 @@ static void compile(Ctx *ctx, void *arg) {
         .keep_llvm = o->texts & TEXT_LLVM,
         .strip = o->strip,
     };
-    double start = seconds();
+    double start = gpu_seconds();
     NvStatus status = nv_device(job->ir, job->module, &options, &device);
-    double total = seconds() - start;
+    double total = gpu_seconds() - start;
     if (status == NV_NO_MEMORY) ctx_leave(ctx, CTX_NO_MEMORY);
     if (status != NV_OK) {
         diag(ctx, (Loc){0}, D_RUN_FAILED,
@@ -168,14 +140,11 @@ static void compile(Ctx *ctx, void *arg) {
 }
 
 static bool nvidia_device(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out) {
-    Job job = {ir, module, options, out};
-    CtxStatus status = llvm_protect(ir_ctx(ir), compile, &job);
-    if (status != CTX_OK && status != CTX_ERRORS) ctx_leave(ir_ctx(ir), status);
-    return status == CTX_OK;
+    return gpu_device(&(GpuJob){ir, module, options, out}, compile);
 }
 
 const Backend nvidia_backend = {.name = "nvidia",
-                                .info = gpu_target_info,
-                                .has_op = nothing_has,
+                                .info = nvidia_info,
+                                .has_op = gpu_host_has,
                                 .device = nvidia_device,
                                 .device_has = gen_portable_has};

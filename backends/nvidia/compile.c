@@ -2,7 +2,6 @@
 // A portable module to PTX by either generator, and what ptxas says of PTX as numbers.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backends/llvm/target.h"
 #include "backends/nvidia/nvidia.h"
@@ -33,12 +32,6 @@ int nv_ptx_of_driver(int cuda) {
 enum { NVVM_PTX = 90 };
 
 /* ---- generators ---------------------------------------------------------------------------- */
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool driver_refuses(const NvOptions *o) {
     return o->driver && nv_ptx_of_driver(o->driver) < NVVM_PTX;
@@ -91,19 +84,19 @@ static void check_ptx(Ctx *ctx, const char *ptx) {
 }
 
 NvStatus nv_compile(Gen *g, const NvArch *arch, const NvOptions *o, NvPtx *out) {
-    double start = seconds();
+    double start = gpu_seconds();
     NvStatus status = NV_OK;
     *out = (NvPtx){.nvvm = by_nvvm(o)};
     module_verify(g);
     portable_check(g->ctx, g->module);
     nv_expand(g, arch);
-    out->expand_seconds = seconds() - start;
-    start = seconds();
+    out->expand_seconds = gpu_seconds() - start;
+    start = gpu_seconds();
     if (out->nvvm)
         status = run_nvvm(g, arch, o, out);
     else
         out->text = nvptx_emit(g, arch);
-    out->generate_seconds = seconds() - start;
+    out->generate_seconds = gpu_seconds() - start;
     if (status != NV_OK) return status;
     check_ptx(g->ctx, out->text);
     out->bytes = strlen(out->text);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The simulator among the back ends: "sim:sm_90a" is a GPU whose memory is the host's.
 #include <stdlib.h>
-#include <time.h>
 
 #include "backends/backend.h"
 #include "backends/gpu/gpu.h"
@@ -12,52 +11,12 @@
 static bool sim_info(const char *level, TargetInfo *out) {
     const GpuTarget *t = level && sim_target(level) ? gpu_target(level) : NULL;
     if (!t) return false;
-    *out = (TargetInfo){.cpu = t->name,
-                        .features = "",
-                        .vector_bytes = 16,
-                        .vector_registers = 32,
-                        .l1_bytes = t->shared_sm,
-                        .l2_bytes = t->l2_bytes / t->sms,
-                        .name = t->name,
-                        .arch = "sim",
-                        .label = t->name};
+    *out = gpu_target_info(t, "sim");
     return true;
 }
 
-static bool nothing_has(OpCode code, Elem elem) {
-    (void)code, (void)elem;
-    return false;
-}
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-typedef struct Job {
-    Ir *ir;
-    const Op *module;
-    const CodeOptions *options;
-    DeviceCode *out;
-} Job;
-
 static void close_image(tg_image *image) {
     sim_image_free(image->user);
-}
-
-static const tg_device_function *functions_of(Ctx *ctx, const GpuCode *code) {
-    tg_device_function *all = ctx_array(ctx, tg_device_function, code->n + 1);
-    for (int i = 0; i < code->n; i++) {
-        const GpuKernel *k = &code->kernels[i];
-        all[i] = (tg_device_function){.name = k->name,
-                                      .threads = k->threads,
-                                      .cluster = k->cluster,
-                                      .shared_bytes = (int32_t)k->shared_bytes,
-                                      .n_args = k->n_args,
-                                      .flags = k->faults ? TG_DEVICE_FAULTS : 0};
-    }
-    return all;
 }
 
 /* ---- what parameters are ------------------------------------------------------------------- */
@@ -116,21 +75,17 @@ static bool wants_check(const CodeOptions *o) {
 
 /// Positions are always kept: they are what failures name.
 static void compile(Ctx *ctx, void *arg) {
-    const Job *job = arg;
+    const GpuJob *job = arg;
     const CodeOptions *o = job->options;
     Gen *g = gen_create(ctx, "device");
     g->strip = o->strip;
     GpuOptions options = {.target = o->level, .check = o->check, .debug = true};
-    double start = seconds();
+    double start = gpu_seconds();
     const GpuCode *code = gpu_lower(g, job->ir, job->module, &options);
-    double lowered = seconds();
+    double lowered = gpu_seconds();
     *job->out = (DeviceCode){.times.lower = lowered - start, .times.generator = "the simulator"};
-    if (o->texts & TEXT_LLVM) {
-        char *text = LLVMPrintModuleToString(g->module);
-        job->out->llvm = ctx_format(ctx, "%s", text);
-        LLVMDisposeMessage(text);
-    }
-    job->out->image.functions = functions_of(ctx, code);
+    if (o->texts & TEXT_LLVM) job->out->llvm = gpu_module_text(g);
+    job->out->image.functions = gpu_functions(ctx, code);
     Made *made = ctx_new(ctx, Made);
     ctx_defer(ctx, release_made, made);
     made->image = sim_compile(g, o->level, wants_check(o));
@@ -141,18 +96,15 @@ static void compile(Ctx *ctx, void *arg) {
     job->out->image.sites = code->sites.data;
     job->out->image.n_sites = code->sites.n;
     job->out->close = close_image;
-    job->out->times.generate = seconds() - lowered;
+    job->out->times.generate = gpu_seconds() - lowered;
 }
 
 static bool sim_device(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out) {
-    Job job = {ir, module, options, out};
-    CtxStatus status = llvm_protect(ir_ctx(ir), compile, &job);
-    if (status != CTX_OK && status != CTX_ERRORS) ctx_leave(ir_ctx(ir), status);
-    return status == CTX_OK;
+    return gpu_device(&(GpuJob){ir, module, options, out}, compile);
 }
 
 const Backend sim_backend = {.name = "sim",
                              .info = sim_info,
-                             .has_op = nothing_has,
+                             .has_op = gpu_host_has,
                              .device = sim_device,
                              .device_has = gen_portable_has};
