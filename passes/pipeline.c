@@ -16,25 +16,16 @@ const Pass *pass_by_name(const char *name) {
 }
 
 #define RUN(id) &pass_table[PASS_##id]
+/// What every target begins with: all that is known of a kernel, in its simplest form, as phases.
+// Facts about indices are plainest while indices are those of the source. Warnings and the check
+// for launches in place see the programs as they were written, too. Phases are added while phases
+// are still nests of `parallel`.
+#define FRONT                                                                                      \
+    RUN(INLINE), RUN(CANONICALIZE), RUN(CSE), RUN(LICM), RUN(BOUNDS), RUN(CANONICALIZE), RUN(CSE), \
+        RUN(PADS), RUN(ALIAS), RUN(COMBINE), RUN(SPLIT), RUN(CANONICALIZE), RUN(CSE), RUN(LICM)
+
 const Pass *const cpu_pipeline[] = {
-    // One kernel, in its simplest form.
-    RUN(INLINE),
-    RUN(CANONICALIZE),
-    RUN(CSE),
-    RUN(LICM),
-    // Facts about indices are plainest while indices are those of the source. Warnings and the
-    // check for launches in place see the programs as they were written, too.
-    RUN(BOUNDS),
-    RUN(CANONICALIZE),
-    RUN(CSE),
-    RUN(PADS),
-    RUN(ALIAS),
-    // Phases are added while phases are still nests of `parallel`.
-    RUN(COMBINE),
-    RUN(SPLIT),
-    RUN(CANONICALIZE),
-    RUN(CSE),
-    RUN(LICM),
+    FRONT,
     // Loops of products leave before others are peeled, and before programs are dealt out: then
     // the cost of a program is known. What is full after peeling needs no mask: bounds again.
     RUN(CONTRACT),
@@ -54,20 +45,7 @@ const Pass *const cpu_pipeline[] = {
 const int cpu_pipeline_length = sizeof cpu_pipeline / sizeof *cpu_pipeline;
 
 const Pass *const gpu_pipeline[] = {
-    RUN(INLINE),
-    RUN(CANONICALIZE),
-    RUN(CSE),
-    RUN(LICM),
-    RUN(BOUNDS),
-    RUN(CANONICALIZE),
-    RUN(CSE),
-    RUN(PADS),
-    RUN(ALIAS),
-    RUN(COMBINE),
-    RUN(SPLIT),
-    RUN(CANONICALIZE),
-    RUN(CSE),
-    RUN(LICM),
+    FRONT,
     // Masked copies cost nothing, so nothing is peeled; loops of products stay loops.
     RUN(BOUNDS),
     RUN(CANONICALIZE),
