@@ -13,41 +13,10 @@
 
 enum { CASES = 12 };
 
-typedef void Body(Ctx *ctx, Random *random, const char *what);
-
-typedef struct Case {
-    Body *body;
-    int number;
-} Case;
-
-static void run_case(Ctx *ctx, void *arg) {
-    Case *c = arg;
-    Random random = {.state = (uint64_t)c->number * 77};
-    c->body(ctx, &random, ctx_format(ctx, "case %d", c->number));
-}
-
-static void run_cases(Body *body, int n) {
-    for (int i = 0; i < n; i++) {
-        Case c = {body, i};
-        Ctx *ctx = ctx_create(NULL);
-        CtxStatus status = llvm_protect(ctx, run_case, &c);
-        for (const Diagnostic *d = diag_first(ctx); d; d = d->next)
-            fprintf(stderr, "case %d: %s\n", i, d->text);
-        assert_int_equal(status, CTX_OK);
-        ctx_destroy(ctx);
-    }
-}
-
 /// A layout over 32 lanes and 1, 2 or 4 warps.
 static const Layout *warps_layout(Ctx *ctx, Random *random, Shape *shape) {
-    *shape = random_shape(random);
-    shape->box.bits[LEVEL_LANE] = 5;
-    shape->box.bits[LEVEL_CTA] = 0;
+    *shape = gpu_run_shape(random);
     return random_layout(ctx, random, *shape);
-}
-
-static int warps_of(const Layout *l) {
-    return 1 << l->bits[LEVEL_WARP];
 }
 
 /* ---- reductions ---------------------------------------------------------------------------- */
@@ -66,7 +35,7 @@ static void reduce_known(Ctx *ctx, Random *random, const char *what) {
     Elem elem = ops[which].elem;
     const char *e = elem_info[elem].name;
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     int x = gpu_run_param(&r, elem, l, GPU_SMALL), y = gpu_run_param(&r, elem, rest, GPU_SMALL);
     gpu_run_load(&r, "a", x, l);
     gpu_run_text(&r, "%%b = reduce %%a [axis=%d] : %s {(%%u: %s, %%v: %s)\n", axis,
@@ -86,7 +55,7 @@ static void affine_region(GpuRun *r) {
 static void reduce_affine_in(Ctx *ctx, const Layout *l, int axis, const char *what) {
     const Layout *rest = layout_slice(ctx, l, axis, false);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     for (int i = 0; i < 2; i++) gpu_run_param(&r, EL_I32, l, GPU_ANY);
     for (int i = 0; i < 2; i++) gpu_run_param(&r, EL_I32, rest, GPU_ANY);
     gpu_run_load(&r, "a", 0, l);
@@ -144,7 +113,7 @@ static void scan_sum(Ctx *ctx, Random *random, const char *what) {
     Elem elem = random_below(random, 2) ? EL_F32 : EL_I8;
     const char *e = elem_info[elem].name, *start = elem == EL_F32 ? "3.0" : "3";
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     int x = gpu_run_param(&r, elem, l, GPU_SMALL), y = gpu_run_param(&r, elem, l, GPU_SMALL);
     gpu_run_load(&r, "a", x, l);
     gpu_run_text(&r, "%%start = const [value=%s] : %s\n", start, e);
@@ -162,7 +131,7 @@ static void scan_affine(Ctx *ctx, Random *random, const char *what) {
     bool exclusive;
     const char *flags = scan_flags(random, &exclusive);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     for (int i = 0; i < 4; i++) gpu_run_param(&r, EL_I32, l, GPU_ANY);
     gpu_run_load(&r, "a", 0, l);
     gpu_run_load(&r, "b", 1, l);
@@ -200,7 +169,7 @@ static void cluster_lines(Ctx *ctx, Random *random, const char *what) {
     const Layout *rest = layout_slice(ctx, l, axis, false);
     const char *t = gpu_run_type(&(GpuRun){.ctx = ctx}, EL_I32, rest);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     r.target = "sm_90a";
     r.cluster = 1 << l->bits[LEVEL_CTA];
     for (int i = 0; i < 3; i++) gpu_run_param(&r, EL_I32, l, GPU_ANY);
@@ -234,7 +203,7 @@ static void sort_pair(Ctx *ctx, Random *random, const char *what) {
     Elem key = keys[random_below(random, 7)], value = values[random_below(random, 3)];
     GpuData data = elem_is(key, EC_FLOAT) ? GPU_SPECIAL : GPU_SMALL;
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     for (int i = 0; i < 2; i++) {
         gpu_run_param(&r, key, l, data);
         gpu_run_param(&r, value, l, GPU_ANY);
@@ -277,7 +246,7 @@ static void gather_along(Ctx *ctx, Random *random, const char *what) {
     shape.box.log2[axis] = 4;
     const Layout *to = random_layout(ctx, random, shape);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(from));
+    gpu_run_begin(&r, ctx, gpu_run_warps(from));
     gpu_run_param(&r, elem, from, GPU_SMALL);
     gpu_run_param(&r, EL_I64, to, GPU_INDEX);
     gpu_run_param(&r, elem, to, GPU_SMALL);
@@ -323,7 +292,7 @@ static void histogram_masked(Ctx *ctx, Random *random, const char *what) {
     memcpy(bins.box.bits, shape.box.bits, sizeof bins.box.bits);
     const Layout *y = random_layout(ctx, random, bins);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     gpu_run_param(&r, elem, l, GPU_INDEX);
     gpu_run_param(&r, EL_BOOL, l, GPU_ANY);
     gpu_run_param(&r, EL_I32, y, GPU_ANY);
@@ -446,7 +415,7 @@ static void dot_mma(Ctx *ctx, Random *random, const char *what) {
 #define TEST(name, n)                                                                              \
     static void test_##name(void **state) {                                                        \
         (void)state;                                                                               \
-        run_cases(name, n);                                                                        \
+        gpu_run_cases(name, n, 0);                                                                 \
     }
 TEST(reduce_known, 2 * CASES)
 TEST(reduce_affine, CASES)

@@ -13,46 +13,10 @@
 
 enum { CASES = 40 };
 
-typedef void Body(Ctx *ctx, Random *random, const char *what);
-
-typedef struct Case {
-    Body *body;
-    int number;
-} Case;
-
-static void run_case(Ctx *ctx, void *arg) {
-    Case *c = arg;
-    Random random = {.state = (uint64_t)c->number * 101 + 5};
-    c->body(ctx, &random, ctx_format(ctx, "case %d", c->number));
-}
-
-static void run_cases(Body *body, int n) {
-    for (int i = 0; i < n; i++) {
-        Case c = {body, i};
-        Ctx *ctx = ctx_create(NULL);
-        CtxStatus status = llvm_protect(ctx, run_case, &c);
-        for (const Diagnostic *d = diag_first(ctx); d; d = d->next)
-            fprintf(stderr, "case %d: %s\n", i, d->text);
-        assert_int_equal(status, CTX_OK);
-        ctx_destroy(ctx);
-    }
-}
-
 static const Elem elems[] = {EL_F32, EL_I8, EL_F16, EL_BOOL, EL_I64, EL_BF16, EL_U16, EL_F64};
 
 static Elem any_elem(Random *random) {
     return elems[random_below(random, (int)(sizeof elems / sizeof *elems))];
-}
-
-static Shape warps_shape(Random *random) {
-    Shape shape = random_shape(random);
-    shape.box.bits[LEVEL_LANE] = 5;
-    shape.box.bits[LEVEL_CTA] = 0;
-    return shape;
-}
-
-static int warps_of(const Layout *l) {
-    return 1 << l->bits[LEVEL_WARP];
 }
 
 /// A layout of these extents over as many warps, with boxes of its own.
@@ -73,12 +37,12 @@ static const Layout *layout_for(Ctx *ctx, Random *random, int rank, const int64_
 
 /// Twice, so that temporaries meet.
 static void convert_layouts(Ctx *ctx, Random *random, const char *what) {
-    Shape shape = warps_shape(random);
+    Shape shape = gpu_run_shape(random);
     const Layout *from = random_layout(ctx, random, shape);
     const Layout *to = random_layout(ctx, random, shape);
     Elem elem = any_elem(random);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(from));
+    gpu_run_begin(&r, ctx, gpu_run_warps(from));
     for (int i = 0; i < 3; i++) gpu_run_param(&r, elem, from, GPU_ANY);
     gpu_run_load(&r, "a", 0, from);
     gpu_run_text(&r, "%%b = convert %%a : %s\n", gpu_run_type(&r, elem, to));
@@ -89,11 +53,11 @@ static void convert_layouts(Ctx *ctx, Random *random, const char *what) {
 }
 
 static void convert_boxes(Ctx *ctx, Random *random, const char *what) {
-    const Layout *from = random_layout(ctx, random, warps_shape(random));
+    const Layout *from = random_layout(ctx, random, gpu_run_shape(random));
     const Layout *to = layout_for(ctx, random, from->rank, from->extents, from->bits[LEVEL_WARP]);
     Elem elem = any_elem(random);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(from));
+    gpu_run_begin(&r, ctx, gpu_run_warps(from));
     for (int i = 0; i < 2; i++) gpu_run_param(&r, elem, from, GPU_ANY);
     gpu_run_load(&r, "a", 0, from);
     gpu_run_text(&r, "%%b = convert %%a : %s\n", gpu_run_type(&r, elem, to));
@@ -127,7 +91,7 @@ static void convert_fragment(Ctx *ctx, Random *random, const char *what) {
 /* ---- shapes -------------------------------------------------------------------------------- */
 
 static void permute_block(Ctx *ctx, Random *random, const char *what) {
-    const Layout *l = random_layout(ctx, random, warps_shape(random)), *m = l, *to;
+    const Layout *l = random_layout(ctx, random, gpu_run_shape(random)), *m = l, *to;
     int perm[MAX_RANK];
     for (int d = 0; d < l->rank; d++) perm[d] = (d + 1) % l->rank;
     m = to = layout_permute(ctx, l, perm);
@@ -135,7 +99,7 @@ static void permute_block(Ctx *ctx, Random *random, const char *what) {
         to = layout_for(ctx, random, m->rank, m->extents, l->bits[LEVEL_WARP]);
     Elem elem = any_elem(random);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     gpu_run_param(&r, elem, l, GPU_ANY);
     gpu_run_param(&r, elem, m, GPU_ANY);
     gpu_run_load(&r, "a", 0, l);
@@ -147,7 +111,7 @@ static void permute_block(Ctx *ctx, Random *random, const char *what) {
 }
 
 static void reshape_block(Ctx *ctx, Random *random, const char *what) {
-    const Layout *l = random_layout(ctx, random, warps_shape(random));
+    const Layout *l = random_layout(ctx, random, gpu_run_shape(random));
     int64_t count = 1;
     for (int d = 0; d < l->rank; d++) count *= l->extents[d];
     int64_t extents[2] = {count, 1};
@@ -161,7 +125,7 @@ static void reshape_block(Ctx *ctx, Random *random, const char *what) {
         to = layout_for(ctx, random, 2, extents, l->bits[LEVEL_WARP]);
     Elem elem = any_elem(random);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     gpu_run_param(&r, elem, l, GPU_ANY);
     gpu_run_param(&r, elem, to, GPU_ANY);
     gpu_run_load(&r, "a", 0, l);
@@ -172,7 +136,7 @@ static void reshape_block(Ctx *ctx, Random *random, const char *what) {
 
 /// Cuts along one axis and puts the parts together the other way round.
 static void cut_block(Ctx *ctx, Random *random, const char *what) {
-    const Layout *l = random_layout(ctx, random, warps_shape(random)), *part[2];
+    const Layout *l = random_layout(ctx, random, gpu_run_shape(random)), *part[2];
     int axis = random_below(random, l->rank);
     int64_t extent = l->extents[axis], unit, start[2] = {0}, size[2];
     if (extent == 1) return;
@@ -183,7 +147,7 @@ static void cut_block(Ctx *ctx, Random *random, const char *what) {
     start[1] = size[0];
     Elem elem = any_elem(random);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     for (int i = 0; i < 2; i++) gpu_run_param(&r, elem, l, GPU_ANY);
     gpu_run_load(&r, "a", 0, l);
     for (int i = 0; i < 2; i++) {
@@ -200,14 +164,14 @@ static void cut_block(Ctx *ctx, Random *random, const char *what) {
 }
 
 static void broadcast_block(Ctx *ctx, Random *random, const char *what) {
-    const Layout *l = random_layout(ctx, random, warps_shape(random));
+    const Layout *l = random_layout(ctx, random, gpu_run_shape(random));
     int axis = random_below(random, l->rank);
     const Layout *from = layout_slice(ctx, l, axis, true);
     if (random_below(random, 3) == 0)
         from = layout_for(ctx, random, from->rank, from->extents, l->bits[LEVEL_WARP]);
     Elem elem = any_elem(random);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     gpu_run_param(&r, elem, from, GPU_ANY);
     gpu_run_param(&r, elem, l, GPU_ANY);
     gpu_run_load(&r, "a", 0, from);
@@ -220,10 +184,10 @@ static void broadcast_block(Ctx *ctx, Random *random, const char *what) {
 
 /// A block, a scalar and a conversion carried by loops and branches.
 static void loop_block(Ctx *ctx, Random *random, const char *what) {
-    Shape shape = warps_shape(random);
+    Shape shape = gpu_run_shape(random);
     const Layout *l = random_layout(ctx, random, shape), *m = random_layout(ctx, random, shape);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     gpu_run_param(&r, EL_I32, l, GPU_ANY);
     gpu_run_param(&r, EL_I32, l, GPU_ANY);
     gpu_run_load(&r, "a", 0, l);
@@ -253,12 +217,12 @@ static void loop_block(Ctx *ctx, Random *random, const char *what) {
 /// Windows that reach over the edges, with steps, at any start; written back through one that is
 /// masked, too.
 static void window_access(Ctx *ctx, Random *random, const char *what) {
-    const Layout *l = random_layout(ctx, random, warps_shape(random));
+    const Layout *l = random_layout(ctx, random, gpu_run_shape(random));
     bool vectors = random_below(random, 2);
     if (vectors) l = layout_for(ctx, random, l->rank, l->extents, l->bits[LEVEL_WARP]);
     Elem elem = any_elem(random);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     if (vectors) r.align = 16;
     gpu_run_param(&r, elem, l, GPU_ANY);
     gpu_run_param(&r, elem, l, GPU_ANY);
@@ -299,7 +263,7 @@ static void pick_access(Ctx *ctx, Random *random, const char *what) {
     bool masked = random_below(random, 2);
     int64_t n = l->extents[1];
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     gpu_run_param(&r, elem, l, GPU_ANY);
     gpu_run_param(&r, EL_I64, rows, GPU_INDEX);
     gpu_run_param(&r, EL_BOOL, rows, GPU_ANY);
@@ -317,10 +281,10 @@ static void pick_access(Ctx *ctx, Random *random, const char *what) {
 
 /// The block's own reversal: written rows are read by other threads.
 static void order_access(Ctx *ctx, Random *random, const char *what) {
-    Shape shape = warps_shape(random);
+    Shape shape = gpu_run_shape(random);
     const Layout *l = random_layout(ctx, random, shape), *m = random_layout(ctx, random, shape);
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     gpu_run_param(&r, EL_I32, l, GPU_ANY);
     gpu_run_load(&r, "a", 0, l);
     gpu_run_text(&r, "%%b = add %%a, %%a : %s\n", gpu_run_type(&r, EL_I32, l));
@@ -339,11 +303,11 @@ static void atomic_access(Ctx *ctx, Random *random, const char *what) {
                  {"add", EL_F16},  {"xor", EL_U16},  {"max", EL_F32}, {"xchg", EL_I32},
                  {"add", EL_F64},  {"and", EL_BOOL}, {"cas", EL_I32}, {"cas", EL_F16},
                  {"add", EL_BF16}, {"or", EL_U64}};
-    const Layout *l = random_layout(ctx, random, warps_shape(random));
+    const Layout *l = random_layout(ctx, random, gpu_run_shape(random));
     int which = random_below(random, (int)(sizeof kinds / sizeof *kinds));
     Elem elem = kinds[which].elem;
     GpuRun r;
-    gpu_run_begin(&r, ctx, warps_of(l));
+    gpu_run_begin(&r, ctx, gpu_run_warps(l));
     for (int i = 0; i < 4; i++) gpu_run_param(&r, elem, l, GPU_SMALL);
     gpu_run_load(&r, "a", 0, l);
     gpu_run_load(&r, "e", 1, l);
@@ -361,7 +325,7 @@ static void atomic_access(Ctx *ctx, Random *random, const char *what) {
 #define TEST(name, body, n)                                                                        \
     static void name(void **state) {                                                               \
         (void)state;                                                                               \
-        run_cases(body, n);                                                                        \
+        gpu_run_cases(body, n, 5);                                                                 \
     }
 TEST(test_convert, convert_layouts, 2 * CASES)
 TEST(test_convert_boxes, convert_boxes, CASES)

@@ -247,3 +247,40 @@ void gpu_run(GpuRun *r, double tolerance, const char *what) {
     simulate(ir, module, r, &got, text, what);
     compare(r, &want, &got, tolerance, what, text);
 }
+
+/* ---- random cases -------------------------------------------------------------------------- */
+
+typedef struct Case {
+    GpuBody *body;
+    int number;
+    uint64_t seed;
+} Case;
+
+static void run_case(Ctx *ctx, void *arg) {
+    const Case *c = arg;
+    Random random = {.state = c->seed};
+    c->body(ctx, &random, ctx_format(ctx, "case %d", c->number));
+}
+
+void gpu_run_cases(GpuBody *body, int n, uint64_t seed) {
+    for (int i = 0; i < n; i++) {
+        Case c = {body, i, seed + 77 * (uint64_t)i};
+        Ctx *ctx = ctx_create(NULL);
+        CtxStatus status = llvm_protect(ctx, run_case, &c);
+        for (const Diagnostic *d = diag_first(ctx); d; d = d->next)
+            fprintf(stderr, "case %d: %s\n", i, d->text);
+        assert_int_equal(status, CTX_OK);
+        ctx_destroy(ctx);
+    }
+}
+
+Shape gpu_run_shape(Random *random) {
+    Shape shape = random_shape(random);
+    shape.box.bits[LEVEL_LANE] = 5;
+    shape.box.bits[LEVEL_CTA] = 0;
+    return shape;
+}
+
+int gpu_run_warps(const Layout *l) {
+    return 1 << l->bits[LEVEL_WARP];
+}

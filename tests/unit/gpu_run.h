@@ -5,6 +5,7 @@
 #define TESTS_UNIT_GPU_RUN_H
 
 #include "ir/layout.h"
+#include "layout_random.h"
 #include "runtime/abi.h"
 
 enum { GPU_RUN_PARAMS = 8 };
@@ -43,5 +44,16 @@ void gpu_run_store(GpuRun *r, const char *name, int n, const Layout *l);
 /// Runs it both ways and fails the test, naming `what`, where an element differs by more than
 /// tolerance * (1 + its size).
 void gpu_run(GpuRun *r, double tolerance, const char *what);
+
+/* ---- random cases -------------------------------------------------------------------------- */
+
+typedef void GpuBody(Ctx *ctx, Random *random, const char *what);
+/// Runs `body` n times, each in a context of its own, with random numbers that follow from `seed`
+/// and the number of the case. Fails the test where a case ends with diagnostics.
+void gpu_run_cases(GpuBody *body, int n, uint64_t seed);
+/// A shape over 32 lanes and 1, 2 or 4 warps of one CTA.
+Shape gpu_run_shape(Random *random);
+/// The warps of such a layout.
+int gpu_run_warps(const Layout *l);
 
 #endif
