@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a launch costs beside a direct call of the same code. Prints; a slow machine is no failure.
+#include "tests/runtime/counted.h"
 #include "tests/runtime/kernels.h"
 
 #include "runtime/host.h"
@@ -9,18 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <time.h>
 
 #include <cmocka.h>
-#include <pthread.h>
 
 enum { ROUNDS = 30, LAUNCHES = 5000 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static int32_t direct_parallel(const tg_env *env, int64_t n, int64_t bytes, tg_task *task,
                                void *context) {
@@ -30,25 +23,6 @@ static int32_t direct_parallel(const tg_env *env, int64_t n, int64_t bytes, tg_t
 
 /* ---- what a launch asks of the system ------------------------------------------------------ */
 
-// The linker sends the calls of the runtime here.
-static _Atomic long calls;
-#ifdef COUNTS_CALLS
-#define COUNTED(type, name, parameters, arguments)                                                 \
-    type __real_##name parameters;                                                                 \
-    type __wrap_##name parameters;                                                                 \
-    type __wrap_##name parameters {                                                                \
-        calls++;                                                                                   \
-        return __real_##name arguments;                                                            \
-    }
-COUNTED(void *, malloc, (size_t n), (n))
-COUNTED(void *, calloc, (size_t n, size_t size), (n, size))
-COUNTED(void *, realloc, (void *old, size_t n), (old, n))
-COUNTED(void *, aligned_alloc, (size_t alignment, size_t n), (alignment, n))
-COUNTED(int, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))
-COUNTED(long, syscall, (long n, long a, long b, long c, long d, long e, long f),
-        (n, a, b, c, d, e, f))
-#endif
-
 static void asks_for_nothing(void **state) {
     (void)state;
     float x[8] = {1}, y[8];
@@ -57,14 +31,15 @@ static void asks_for_nothing(void **state) {
     DLTensor px = tg_dense(x, kDLFloat, 32, 2, shape), py = tg_dense(y, kDLFloat, 32, 2, shape);
     tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)}, packed[2] = {tg_tensor(&px), tg_tensor(&py)};
     for (int i = 0; i < 3; i++) {
-        calls = 0;
+        counted_calls = 0;
         assert_int_equal(tg_launch(&tiny, args, 2), TG_OK);
         assert_int_equal(tg_launch(&copy, packed, 2), TG_OK);
 #ifdef COUNTS_CALLS
-        assert_int_equal(i == 0, calls > 0); // the first makes the context and what it keeps
+        // The first makes the context and what it keeps.
+        assert_int_equal(i == 0, counted_calls > 0);
 #endif
     }
-    assert_int_equal(calls, 0);
+    assert_int_equal(counted_calls, 0);
 }
 
 /* ---- times --------------------------------------------------------------------------------- */
@@ -81,14 +56,14 @@ static void warm_launch(void **state) {
     double best[2] = {1e30, 1e30};
     assert_int_equal(tg_launch(&tiny, args, 2), TG_OK);
     for (int round = 0; round < ROUNDS; round++) {
-        double start = now();
+        double start = counted_now();
         for (int i = 0; i < LAUNCHES; i++) {
             tg_entry *volatile entry = tiny_entry;
             entry(slots, &env);
         }
-        double middle = now();
+        double middle = counted_now();
         for (int i = 0; i < LAUNCHES; i++) tg_launch(&tiny, args, 2);
-        double end = now();
+        double end = counted_now();
         if (middle - start < best[0]) best[0] = middle - start;
         if (end - middle < best[1]) best[1] = end - middle;
     }
@@ -105,9 +80,9 @@ static void parallel_launch(void **state) {
     tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
     double best = 1e30;
     for (int round = 0; round < ROUNDS; round++) {
-        double start = now();
+        double start = counted_now();
         for (int i = 0; i < LAUNCHES / 10; i++) tg_launch(&twice, args, 2);
-        double end = now();
+        double end = counted_now();
         if (end - start < best) best = end - start;
     }
     printf("tg_launch of %d small tasks on %d threads: %.0f ns\n", N, tg_context_threads(NULL),

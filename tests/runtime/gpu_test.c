@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Launches on GPUs, against a driver that checks what it is asked for (fake_cuda.h): kernels
 // written by hand, described to the runtime as compiled ones are.
+#include "tests/runtime/counted.h"
 #include "tests/runtime/fake_cuda.h"
 #include "tests/runtime/kernels.h"
 
@@ -639,30 +640,6 @@ static void devices(void **state) {
 
 /* ---- cost ---------------------------------------------------------------------------------- */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static _Atomic long system_calls;
-#ifdef COUNTS_CALLS
-#define COUNTED(type, name, parameters, arguments)                                                 \
-    type __real_##name parameters;                                                                 \
-    type __wrap_##name parameters;                                                                 \
-    type __wrap_##name parameters {                                                                \
-        system_calls++;                                                                            \
-        return __real_##name arguments;                                                            \
-    }
-COUNTED(void *, malloc, (size_t n), (n))
-COUNTED(void *, calloc, (size_t n, size_t size), (n, size))
-COUNTED(void *, realloc, (void *old, size_t n), (old, n))
-COUNTED(void *, aligned_alloc, (size_t alignment, size_t n), (alignment, n))
-COUNTED(int, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))
-COUNTED(long, syscall, (long n, long a, long b, long c, long d, long e, long f),
-        (n, a, b, c, d, e, f))
-#endif
-
 /// tg_launch over the driver's own call, both with this driver, which runs almost nothing.
 static void warm_launch(void **state) {
     (void)state;
@@ -683,16 +660,16 @@ static void warm_launch(void **state) {
     for (int round = 0; round < ROUNDS; round++)
         for (int way = 0; way < 3; way++) {
             workspaces[0] = way == 2 ? 64 : 0;
-            double start = now();
-            system_calls = 0;
+            double start = counted_now();
+            counted_calls = 0;
             for (int i = 0; i < LAUNCHES; i++)
                 if (way)
                     tg_launch(&scale, c.args, 3);
                 else
                     cu->launch(program->functions[SCALE], 1, 1, 1, THREADS, 1, 1, 100 << 10, NULL,
                                args, NULL);
-            assert_int_equal(system_calls, 0);
-            double ns = (now() - start) / LAUNCHES;
+            assert_int_equal(counted_calls, 0);
+            double ns = (counted_now() - start) / LAUNCHES;
             if (ns < best[way]) best[way] = ns;
         }
     rt_leave(entered);

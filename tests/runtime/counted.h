@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a launch asks of the system, and its time. Where the linker wraps these functions
+// (COUNTS_CALLS), calls of them out of the runtime come here. One file of a program includes this.
+#ifndef TESTS_RUNTIME_COUNTED_H
+#define TESTS_RUNTIME_COUNTED_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <time.h>
+
+static _Atomic long counted_calls;
+
+#ifdef COUNTS_CALLS
+#define COUNTED(type, name, parameters, arguments)                                                 \
+    type __real_##name parameters;                                                                 \
+    type __wrap_##name parameters;                                                                 \
+    type __wrap_##name parameters {                                                                \
+        counted_calls++;                                                                           \
+        return __real_##name arguments;                                                            \
+    }
+COUNTED(void *, malloc, (size_t n), (n))
+COUNTED(void *, calloc, (size_t n, size_t size), (n, size))
+COUNTED(void *, realloc, (void *old, size_t n), (old, n))
+COUNTED(void *, aligned_alloc, (size_t alignment, size_t n), (alignment, n))
+COUNTED(int, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))
+COUNTED(long, syscall, (long n, long a, long b, long c, long d, long e, long f),
+        (n, a, b, c, d, e, f))
+#endif
+
+/// Nanoseconds on a clock that runs evenly.
+static inline double counted_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+#endif
