@@ -47,6 +47,9 @@ typedef struct Fn {
 bool fn_find(const char *name, Fn *out);
 /// What <key> stands for; NULL where the name has none.
 const char *fn_capture(const Fn *fn, char key);
+/// Whether a GPU of AMD's ("gfx942") has the function: it has an amdgcn column, and its needs name
+/// the GPU, or no later architecture than NVIDIA's first.
+bool fn_amd_has(const FnRow *row, const char *gpu);
 /// All rows, in the order of the table.
 extern const FnRow fn_rows[];
 extern const int fn_row_count;

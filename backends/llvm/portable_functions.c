@@ -13,6 +13,22 @@ const FnRow fn_rows[] = {
 };
 const int fn_row_count = sizeof fn_rows / sizeof *fn_rows;
 
+/* ---- AMD's GPUs ---------------------------------------------------------------------------- */
+
+static bool name_in(const char *list, const char *name) {
+    for (size_t n; *list; list += n + (list[n] == '|')) {
+        n = strcspn(list, "|");
+        if (n == strlen(name) && memcmp(list, name, n) == 0) return true;
+    }
+    return false;
+}
+
+bool fn_amd_has(const FnRow *row, const char *gpu) {
+    enum { FIRST = 80 };
+    if (!*row->amdgcn) return false;
+    return *row->needs == 'g' ? name_in(row->needs, gpu) : atoi(row->needs) == FIRST;
+}
+
 /* ---- names --------------------------------------------------------------------------------- */
 
 const char *fn_capture(const Fn *fn, char key) {

@@ -26,6 +26,7 @@ const NvArch *nv_arch(const char *name) {
 bool nv_arch_has(const NvArch *arch, const char *needs) {
     bool exact = *needs == '=';
     char *end;
+    if (*needs == 'g') return false; // AMD's
     int number = (int)strtol(needs + exact, &end, 10);
     if (*end == 'a' && !arch->specific) return false;
     return exact ? arch->number == number : arch->number >= number;

@@ -26,7 +26,8 @@ typedef struct NvArch {
 
 /// NULL where there is no such architecture.
 const NvArch *nv_arch(const char *name);
-/// Whether it is "80", "90a" or "=90a" enough, the column `needs` of portable.def.
+/// Whether it is "80", "90a" or "=90a" enough ("gfx942" never is), the column `needs` of
+/// portable.def.
 bool nv_arch_has(const NvArch *arch, const char *needs);
 
 /* ---- expand.c ------------------------------------------------------------------------------ */

@@ -28,26 +28,16 @@ static const SimTarget targets[] = {
     {"gfx1100", 0, false, false, 32, 64 << 10}, {"gfx1201", 0, false, false, 32, 64 << 10},
 };
 
-static bool name_in(const char *list, const char *name) {
-    for (size_t n; *list; list += n + (list[n] == '|')) {
-        n = strcspn(list, "|");
-        if (n == strlen(name) && memcmp(list, name, n) == 0) return true;
-    }
-    return false;
-}
-
 const SimTarget *sim_target(const char *name) {
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
         if (strcmp(targets[i].name, name) == 0) return &targets[i];
     return NULL;
 }
 
-/// "gfx90a|gfx942" names all that have it; a number is NVIDIA's, whose rows for all have its first.
 bool sim_target_has(const SimTarget *target, const FnRow *row) {
-    enum { FIRST = 80 };
     const char *needs = row->needs;
-    if (strncmp(needs, "gfx", 3) == 0) return name_in(needs, target->name);
-    if (!target->number) return atoi(needs) == FIRST && strncmp(row->name, "nv.", 3) != 0;
+    if (!target->number) return fn_amd_has(row, target->name);
+    if (*needs == 'g') return false;
     bool exact = *needs == '=';
     char *end;
     int number = (int)strtol(needs + exact, &end, 10);
