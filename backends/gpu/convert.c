@@ -167,6 +167,7 @@ static bool convert_to_matrices(GpuFn *f, const Conversion *c, const Op *op) {
     SharedLayout s, best;
     double least = c->cost;
     bool found = false;
+    if (!gpu_has(f->target, GPU_MMA)) return false;
     if (to->rank != 2 || !is_filled(from) || !is_filled(to)) return false;
     for (int inner = 0; inner < 2; inner++) {
         double cost = try_rows(from, to, elem_bytes(elem), inner, 1 - inner, &s);

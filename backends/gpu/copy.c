@@ -125,6 +125,7 @@ static void read_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, cons
 bool gpu_read_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, LLVMValueRef base,
                        Elem elem, LLVMValueRef *regs) {
     Matrices x = {.pick = 0};
+    if (!gpu_has(f->target, GPU_MMA)) return false;
     if (!find_matrices(l, s, &x)) return false;
     read_matrices(f, l, s, &x, base, elem, regs);
     return true;
@@ -150,7 +151,7 @@ static const Layout *pieces_of(GpuFn *f, const Type *buf) {
                           .extents = buf->extents,
                           .contiguous = buf->inner,
                           .align_bytes = COPY_BYTES,
-                          .lane_bits = 5,
+                          .lane_bits = gpu_lane_bits(f->target),
                           .warp_bits = __builtin_ctz((unsigned)f->warps),
                           .max_bytes = COPY_BYTES};
     return layout_blocked(f->ctx, &access);

@@ -2,7 +2,6 @@
 // Device functions: parameters, values, and the walk over the ops.
 #include "backends/gpu/lower.h"
 #include "backends/gpu/ops.h"
-#include "passes/gpu/gpu.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -306,8 +305,8 @@ static void begin(GpuFn *f) {
     LLVMPositionBuilderAtEnd(g->b, f->entry);
     debug_location(g, f->scope, f->device->loc);
     f->thread = gpu_call(f, "tg.thread.id.x", 0);
-    f->lane = LLVMBuildAnd(g->b, f->thread, gpu_i32(f, 31), "lane");
-    f->warp = LLVMBuildLShr(g->b, f->thread, gpu_i32(f, 5), "warp");
+    f->lane = LLVMBuildAnd(g->b, f->thread, gpu_i32(f, f->target->lanes - 1), "lane");
+    f->warp = LLVMBuildLShr(g->b, f->thread, gpu_i32(f, gpu_lane_bits(f->target)), "warp");
     f->program = LLVMBuildZExt(g->b, gpu_call(f, "tg.cta.id.x", 0), g->i64, "program");
     f->shared = gpu_call(f, "tg.shared.base", 0);
     gpu_set_scalar(f, f->device->regions[0]->args[0], f->program);
@@ -371,7 +370,8 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     f->device = device;
     f->kernel = &code->kernels[code->n++];
     f->warps = (int)op_int(device, "warps", 1);
-    f->threads = 32 * f->warps;
+    f->target = gpu_target(options->target);
+    f->threads = f->target->lanes * f->warps;
     f->shared_fixed = f->shared_bytes = op_int(device, "shared", 0);
     *f->kernel = (GpuKernel){.name = symbol_of(f, op_str(device, "name")),
                              .threads = f->threads,

@@ -11,6 +11,7 @@
 #include "backends/llvm/debug.h"
 #include "backends/llvm/portable.h"
 #include "ir/layout.h"
+#include "passes/gpu/gpu.h"
 
 /// A tensor parameter: what is known of it is constant.
 typedef struct GpuTensor {
@@ -47,6 +48,7 @@ typedef struct GpuFn {
     Ctx *ctx;
     Ir *ir;
     const GpuOptions *options;
+    const GpuTarget *target;
     GpuCode *code;
     GpuKernel *kernel;
     const Op *device;
@@ -54,7 +56,7 @@ typedef struct GpuFn {
     LLVMMetadataRef scope; // of debug information, or NULL
     LLVMBasicBlockRef entry;
     int warps, threads;
-    LLVMValueRef thread, lane, warp; // i32; thread = warp * 32 + lane
+    LLVMValueRef thread, lane, warp; // i32; thread = warp * lanes of the target + lane
     LLVMValueRef uniform_warp;       // the warp, known to be uniform; where there are rings
     LLVMValueRef program;            // i64
     LLVMValueRef shared;             // ptr addrspace(3): the start of shared memory

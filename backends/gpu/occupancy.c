@@ -6,7 +6,6 @@
 // What a thread needs at least are the blocks that live across ops on which threads wait: loads,
 // reductions, conversions. Between those, elementwise code goes register by register.
 #include "backends/gpu/access.h"
-#include "passes/gpu/gpu.h"
 
 // Addresses, masks and what a few registers of an elementwise chain take: more, where there are
 // more to go through. Threads with many words have enough accesses under way.
@@ -115,7 +114,7 @@ static int least(int a, int64_t b) {
 }
 
 int gpu_occupancy(GpuFn *f) {
-    const GpuTarget *t = gpu_target(f->options->target);
+    const GpuTarget *t = f->target;
     Pressure p = {.next = 0};
     op_walk_pre((Op *)f->device, number_op, &p);
     if (p.heavy || !p.meets || f->kernel->faults) return 1;

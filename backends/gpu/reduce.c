@@ -65,6 +65,7 @@ static LLVMValueRef *without_holes(const Monoid *m, LLVMValueRef *regs) {
 
 /// The instruction that reduces integers of 32 bits over a whole warp.
 static const char *redux_name(const Monoid *m) {
+    if (!gpu_has(m->f->target, GPU_REDUX)) return NULL;
     static const char *const names[OP_COUNT] = {
         [OP_ADD] = "tg.redux.add.i32", [OP_AND] = "tg.redux.and.i32", [OP_OR] = "tg.redux.or.i32",
         [OP_XOR] = "tg.redux.xor.i32", [OP_MIN] = "tg.redux.min.i32", [OP_MAX] = "tg.redux.max.i32",
@@ -74,11 +75,12 @@ static const char *redux_name(const Monoid *m) {
     return m->elem == EL_I32 || m->elem == EL_U32 ? names[m->code] : NULL;
 }
 
-/// The lane steps are those of all 32 lanes, with the same register.
+/// The lane steps are those of all lanes, with the same register.
 static bool whole_warp(const Monoid *m, const LayoutStep *steps, int n) {
+    int bits = m->layout->bits[LEVEL_LANE];
     Bits reg = 0;
-    for (int i = 0; i < n; i++) reg |= steps[i].reg | (steps[i].thread & ~(Bits)31);
-    return n == 5 && !reg && m->layout->bits[LEVEL_LANE] == 5;
+    for (int i = 0; i < n; i++) reg |= steps[i].reg | (steps[i].thread & ~low_bits(bits));
+    return n == bits && !reg;
 }
 
 /// any and all are votes.

@@ -17,6 +17,7 @@ enum GpuFeature {
     GPU_F8 = 32,      // which take the f8 types, and conversions of them
     GPU_MFMA = 64,    // AMD's products of 64 lanes, and of 32
     GPU_WMMA = 128,
+    GPU_REDUX = 256, // reductions of integers over a warp by one instruction
 };
 
 /// A row of targets.def. Copy it to change what depends on the device at hand.
@@ -34,7 +35,7 @@ typedef struct GpuTarget {
     int features;
 } GpuTarget;
 
-enum { GPU_MAX_WARPS = 32 };
+enum { GPU_MAX_THREADS = 1024 }; // of a CTA
 
 /// NULL where there is none of that name.
 const GpuTarget *gpu_target(const char *name);
@@ -43,6 +44,9 @@ extern const GpuTarget gpu_targets[];
 
 static inline bool gpu_has(const GpuTarget *t, int features) {
     return (t->features & features) == features;
+}
+static inline int gpu_max_warps(const GpuTarget *t) {
+    return GPU_MAX_THREADS / t->lanes;
 }
 static inline int gpu_lane_bits(const GpuTarget *t) {
     return __builtin_ctz((unsigned)t->lanes);

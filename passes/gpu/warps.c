@@ -75,7 +75,8 @@ static int power_for(double warps, int most) {
 /// A row that one warp holds is reduced without the others.
 static int most_warps(const Sizes *z) {
     bool rows = z->rows >= 1 && z->row <= ROW_WARP && z->reduced >= z->widest;
-    return rows ? power_for(z->rows, GPU_MAX_WARPS) : GPU_MAX_WARPS;
+    int most = gpu_max_warps(z->target);
+    return rows ? power_for(z->rows, most) : most;
 }
 
 static int warps_for(const Sizes *z) {
@@ -102,6 +103,6 @@ int gpu_warps(const GpuTarget *target, const Op *root, double *registers) {
 
 int choose_warps(const PassEnv *env, const Op *device) {
     double registers;
-    if (env->warps > 0) return power_for(env->warps, GPU_MAX_WARPS);
+    if (env->warps > 0) return power_for(env->warps, gpu_max_warps(env->gpu));
     return gpu_warps(env->gpu, device, &registers);
 }
