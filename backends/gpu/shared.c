@@ -220,7 +220,8 @@ static int64_t access_count(const Layout *l, const SharedAccess *a) {
     return layout_repeats(l) << a->n_base;
 }
 
-/// Holes have a place where s covers the whole box.
+/// Holes have a place where s covers the whole box. There they are written, too: what is always a
+/// hole in the layout of those who write may share a vector with elements in that of those who read.
 static bool covers_box(const Layout *l, const SharedLayout *s) {
     for (int d = 0; d < l->rank; d++)
         if ((int64_t)s->count[d] << s->log2[d] < layout_box(l, d)) return false;
@@ -237,7 +238,7 @@ void gpu_shared_write(GpuFn *f, const Layout *l, const SharedLayout *s, const Sh
     for (int64_t i = 0; i < access_count(l, a); i++) {
         int64_t reg[MAX_VECTOR];
         LLVMValueRef x[MAX_VECTOR], on = owner;
-        if (!vector_registers(l, a, i, reg)) continue;
+        if (!vector_registers(l, a, i, reg) && !covered) continue;
         for (int j = 0; j < 1 << a->vec_bits; j++) x[j] = regs[reg[j]];
         if (!covered) on = gen_and(f->g, on, gpu_not_hole(f, l, reg[0]));
         gpu_store_shared_if(f, elem, gpu_shared_at(f, &m, base, reg[0]), 1 << a->vec_bits, x, on);

@@ -415,7 +415,7 @@ static void dot_mma(Ctx *ctx, Random *random, const char *what) {
 #define TEST(name, n)                                                                              \
     static void test_##name(void **state) {                                                        \
         (void)state;                                                                               \
-        gpu_run_cases(name, n, 0);                                                                 \
+        gpu_run_cases(name, n, 0, 77);                                                             \
     }
 TEST(reduce_known, 2 * CASES)
 TEST(reduce_affine, CASES)

@@ -325,9 +325,14 @@ static void atomic_access(Ctx *ctx, Random *random, const char *what) {
 #define TEST(name, body, n)                                                                        \
     static void name(void **state) {                                                               \
         (void)state;                                                                               \
-        gpu_run_cases(body, n, 5);                                                                 \
+        gpu_run_cases(body, n, 5, 101);                                                            \
     }
 TEST(test_convert, convert_layouts, 2 * CASES)
+/// A hole for those who write that shares a vector with elements for those who read.
+static void test_convert_hole(void **state) {
+    (void)state;
+    gpu_run_cases(convert_layouts, 1, 5 + 77 * 9, 0);
+}
 TEST(test_convert_boxes, convert_boxes, CASES)
 TEST(test_convert_fragment, convert_fragment, CASES)
 TEST(test_permute, permute_block, CASES)
@@ -342,17 +347,12 @@ TEST(test_atomic, atomic_access, CASES)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convert),
-        cmocka_unit_test(test_convert_boxes),
-        cmocka_unit_test(test_convert_fragment),
-        cmocka_unit_test(test_permute),
-        cmocka_unit_test(test_reshape),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_pick),
-        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_convert),       cmocka_unit_test(test_convert_hole),
+        cmocka_unit_test(test_convert_boxes), cmocka_unit_test(test_convert_fragment),
+        cmocka_unit_test(test_permute),       cmocka_unit_test(test_reshape),
+        cmocka_unit_test(test_cut),           cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_loop),          cmocka_unit_test(test_window),
+        cmocka_unit_test(test_pick),          cmocka_unit_test(test_order),
         cmocka_unit_test(test_atomic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -262,9 +262,9 @@ static void run_case(Ctx *ctx, void *arg) {
     c->body(ctx, &random, ctx_format(ctx, "case %d", c->number));
 }
 
-void gpu_run_cases(GpuBody *body, int n, uint64_t seed) {
+void gpu_run_cases(GpuBody *body, int n, uint64_t first, uint64_t step) {
     for (int i = 0; i < n; i++) {
-        Case c = {body, i, seed + 77 * (uint64_t)i};
+        Case c = {body, i, first + step * (uint64_t)i};
         Ctx *ctx = ctx_create(NULL);
         CtxStatus status = llvm_protect(ctx, run_case, &c);
         for (const Diagnostic *d = diag_first(ctx); d; d = d->next)

@@ -48,9 +48,9 @@ void gpu_run(GpuRun *r, double tolerance, const char *what);
 /* ---- random cases -------------------------------------------------------------------------- */
 
 typedef void GpuBody(Ctx *ctx, Random *random, const char *what);
-/// Runs `body` n times, each in a context of its own, with random numbers that follow from `seed`
-/// and the number of the case. Fails the test where a case ends with diagnostics.
-void gpu_run_cases(GpuBody *body, int n, uint64_t seed);
+/// Runs `body` n times, each in a context of its own, with random numbers from seed first + i *
+/// step. Fails the test where a case ends with diagnostics.
+void gpu_run_cases(GpuBody *body, int n, uint64_t first, uint64_t step);
 /// A shape over 32 lanes and 1, 2 or 4 warps of one CTA.
 Shape gpu_run_shape(Random *random);
 /// The warps of such a layout.
