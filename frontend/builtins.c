@@ -29,7 +29,7 @@ static const Builtin builtins[] = {
     {"isnan", 1, 1, "", 0, bi_classify, OP_ISNAN},
     {"isinf", 1, 1, "", 0, bi_classify, OP_ISINF},
     {"isfinite", 1, 1, "", 0, bi_classify, OP_ISFINITE},
-    {"dot", 2, 2, "precision=ieee|tf32|tf32x3", 0, bi_dot, 0},
+    {"dot", 2, 2, "precision=ieee|tf32|tf32x3|fast", 0, bi_dot, 0},
     {"gather", 2, 2, "axis", 0, bi_gather, 0},
     {"histogram", 2, 2, "", 0, bi_histogram, 0},
     // shapes

@@ -139,7 +139,7 @@ static Elem sum_elem(Elem e) {
 
 /// a <m, k> times b <k, n> fit and add up in a result of type c.
 static bool multiplies(Verifier *v, const Op *op, const Type *a, const Type *b, const Type *c) {
-    static const char *const precisions[] = {"ieee", "tf32", "tf32x3", NULL};
+    static const char *const precisions[] = {"ieee", "tf32", "tf32x3", "fast", NULL};
     bool fits = ty_is_block(a) && ty_is_block(b) && a->rank == 2 && b->rank == 2 &&
                 a->extents[1] == b->extents[0] && sum_elem(a->elem) != EL_COUNT &&
                 sum_elem(a->elem) == sum_elem(b->elem);

@@ -143,15 +143,16 @@ static void load_tiles(Product *p, const Tiles *t, bool is_a, int64_t n, const i
     }
 }
 
-/// Steps of k outermost, so that instructions next to each other do not wait for each other.
-static void all_tiles(Product *p) {
+/// Steps of k from `first` on outermost, so that instructions next to each other do not wait for
+/// each other.
+static void all_tiles(Product *p, int64_t first, int64_t end) {
     GpuFn *f = p->f;
-    int64_t *rows, *columns, depth = p->a.layout->extents[1], step = p->a.fragment->extents[1];
+    int64_t *rows, *columns, step = p->a.fragment->extents[1];
     int64_t m = starts(f, p->d.layout, 0, p->d.fragment->extents[0], &rows);
     int64_t n = starts(f, p->d.layout, 1, p->d.fragment->extents[1], &columns);
     LLVMValueRef(*a)[MOST_WORDS] = ctx_alloc(f->ctx, sizeof *a * (size_t)m);
     LLVMValueRef(*b)[MOST_WORDS] = ctx_alloc(f->ctx, sizeof *b * (size_t)n);
-    for (int64_t k = 0; k < depth; k += step) {
+    for (int64_t k = first; k < end; k += step) {
         int n_a = 0, n_b = 0;
         load_tiles(p, &p->a, true, m, rows, k, a, &n_a);
         load_tiles(p, &p->b, false, n, columns, k, b, &n_b);
@@ -163,6 +164,22 @@ static void all_tiles(Product *p) {
                 one_tile(p, rows[i], columns[j], n_a + n_b, args);
             }
     }
+}
+
+/// What each `chain` of k adds up to, from zeros, is added to the sums: those of the unit are
+/// narrow.
+static void all_chains(Product *p, int64_t chain) {
+    GpuFn *f = p->f;
+    LLVMValueRef *sums = p->d.regs, zero = gen_zero(f->g, p->d.elem, 0);
+    int64_t depth = p->a.layout->extents[1], count = layout_registers(p->d.layout);
+    for (int64_t k = 0; k < depth; k += chain) {
+        p->d.regs = ctx_array(f->ctx, LLVMValueRef, count);
+        for (int64_t r = 0; r < count; r++) p->d.regs[r] = zero;
+        all_tiles(p, k, k + chain < depth ? k + chain : depth);
+        for (int64_t r = 0; r < count; r++)
+            sums[r] = LLVMBuildFAdd(f->g->b, sums[r], p->d.regs[r], "");
+    }
+    p->d.regs = sums;
 }
 
 static const char *type_name(Elem elem) {
@@ -193,5 +210,9 @@ void gpu_matrix_dot(GpuFn *f, Op *op, const char *unit) {
         ice(f->ctx, op->loc, "the operands of %s are spread differently", unit);
     p.call = ctx_format(f->ctx, "tg.nv.%s.%s.%s.%s", name, elem_info[y->type->elem].name,
                         type_name(p.a.elem), type_name(p.b.elem));
-    all_tiles(&p);
+    int64_t chain = op_int(op, "chain", 0);
+    if (chain)
+        all_chains(&p, chain);
+    else
+        all_tiles(&p, 0, p.a.layout->extents[1]);
 }

@@ -5,11 +5,23 @@
 // along k (K-major) the atoms of 8 rows follow each other at the *stride* distance; steps of k move
 // the start within a panel of a row. In one whose rows run along m or n the atoms of 8 k follow at
 // the stride distance, and panels at the *leading* distance.
+//
+// A unit whose sums are narrow (attribute `chain`) multiplies tile by tile, from zeros for every
+// `chain` of k, and what it adds up is added to the sums in f32: such a product has ended when the
+// next op begins. Meanwhile another warpgroup's keeps the unit busy.
 #include "backends/gpu/ring.h"
 
 #include <string.h>
 
-enum { TILE_M = 64, MOST_N = 256, MOST_STEPS = 8, UNIT_LOG2 = 4, GROUP_BITS = 2, N_STEP = 8 };
+enum {
+    TILE_M = 64,
+    MOST_N = 256,
+    CHAIN_N = 128,
+    MOST_STEPS = 8,
+    UNIT_LOG2 = 4,
+    GROUP_BITS = 2,
+    N_STEP = 8
+};
 
 typedef struct Wgmma {
     GpuFn *f;
@@ -119,15 +131,22 @@ static int a_words(const Wgmma *w, const Value *a, int64_t row, int64_t k, LLVMV
 
 /* ---- instructions -------------------------------------------------------------------------- */
 
+/// The n registers go through a wait for all products but the `younger` last ones.
+static void wait_for(GpuFn *f, int younger, const char *kind, int n, LLVMValueRef *regs) {
+    const char *name = ctx_format(f->ctx, "tg.nv.wgmma.wait.%d.%sx%d", younger, kind, n);
+    LLVMValueRef x = portable_call(f->g, name, n, regs);
+    for (int i = 0; i < n; i++) regs[i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
+}
+
 static const char *elem_name(const Value *v) {
     return elem_info[v->type->elem].name;
 }
 
 enum { MOST_ARGS = 320 };
 
-/// `steps` steps of k from k on for one tile of the result.
+/// `steps` steps of k from k on for one tile of the result; add: to what is in its registers.
 static void one_tile(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_t column, int64_t k,
-                     int steps) {
+                     int steps, bool add) {
     GpuFn *f = w->f;
     Gen *g = f->g;
     LLVMValueRef args[MOST_ARGS];
@@ -143,7 +162,7 @@ static void one_tile(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_
     for (int i = 0; i < steps; i++) args[n++] = desc_at(w, b, column, k + i * w->k_step);
     registers_at(w, w->d, tile_of(w, "wgmma.m64n8", FRAG_D, TILE_M, w->n), row, column, regs);
     for (int i = 0; i < sums; i++) args[n++] = w->sums[regs[i]];
-    args[n++] = gpu_true(f);
+    args[n++] = LLVMConstInt(g->i1, add, false);
     const char *x = steps > 1 ? ctx_format(f->ctx, ".x%d", steps) : "";
     const char *name =
         ctx_format(f->ctx, "tg.nv.wgmma.m64n%dk%d.%s.%s.%s.%s%s%s%s", (int)w->n, (int)w->k_step,
@@ -172,11 +191,11 @@ static bool fits_panels(int64_t n, int64_t total, int64_t panel) {
     return true;
 }
 
-/// The largest number of columns of an instruction that divides those. panel: columns of a
-/// panel of B, where it has its rows along the columns of the result; else 0.
-static int64_t columns_of(const Wgmma *w, bool integers, int64_t panel) {
+/// The largest number of columns of an instruction, up to `most`, that divides those. panel:
+/// columns of a panel of B, where it has its rows along the columns of the result; else 0.
+static int64_t columns_of(const Wgmma *w, int64_t most, bool integers, int64_t panel) {
     int64_t part = run_of_columns(w->d), step = integers ? 2 * N_STEP : N_STEP;
-    int64_t n = part < MOST_N ? part : MOST_N;
+    int64_t n = part < most ? part : most;
     while (part % n != 0 || n % step != 0 || !fits_panels(n, w->d->extents[1], panel)) n--;
     return n;
 }
@@ -189,35 +208,82 @@ static bool has_tile(const Layout *l, int64_t row, int64_t column) {
     return thread == 0;
 }
 
+/// Steps of one statement.
+static int steps_at(int64_t at, int64_t end) {
+    int n = MOST_STEPS;
+    while (at + n > end) n /= 2;
+    return n;
+}
+
+static int64_t depth_of(const Wgmma *w) {
+    return operand(w->op, 0)->type->extents[1];
+}
+
 static void all_tiles(Wgmma *w, const Side *a, const Side *b) {
-    const Type *ta = operand(w->op, 0)->type;
-    int64_t depth = ta->extents[1], steps = depth / w->k_step, at = 0;
+    int64_t steps = depth_of(w) / w->k_step, at = 0;
+    gpu_call(w->f, "tg.nv.wgmma.fence", 0);
     while (at < steps) {
-        int n = MOST_STEPS;
-        while (at + n > steps) n /= 2;
+        int n = steps_at(at, steps);
         for (int64_t i = 0; i < w->d->extents[0]; i += TILE_M)
             for (int64_t j = 0; j < w->d->extents[1]; j += w->n)
-                if (has_tile(w->d, i, j)) one_tile(w, a, b, i, j, at * w->k_step, n);
+                if (has_tile(w->d, i, j)) one_tile(w, a, b, i, j, at * w->k_step, n, true);
         at += n;
     }
+    gpu_call(w->f, "tg.nv.wgmma.commit", 0);
 }
+
+/* ---- chains -------------------------------------------------------------------------------- */
+
+/// What the steps first .. end - 1 add up to is added to the sums of one tile.
+static void add_chain(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_t column,
+                      int64_t first, int64_t end) {
+    GpuFn *f = w->f;
+    int64_t regs[CHAIN_N / 2];
+    int n = (int)w->n / 2, steps;
+    LLVMValueRef *sums = w->sums, part[CHAIN_N / 2];
+    registers_at(w, w->d, tile_of(w, "wgmma.m64n8", FRAG_D, TILE_M, w->n), row, column, regs);
+    w->sums = ctx_array(f->ctx, LLVMValueRef, layout_registers(w->d));
+    for (int i = 0; i < n; i++) w->sums[regs[i]] = gen_zero(f->g, EL_F32, 0);
+    gpu_call(f, "tg.nv.wgmma.fence", 0);
+    for (int64_t at = first; at < end; at += steps) {
+        steps = steps_at(at, end);
+        one_tile(w, a, b, row, column, at * w->k_step, steps, at > first);
+    }
+    gpu_call(f, "tg.nv.wgmma.commit", 0);
+    for (int i = 0; i < n; i++) part[i] = w->sums[regs[i]];
+    wait_for(f, 0, "f32", n, part);
+    w->sums = sums;
+    for (int i = 0; i < n; i++) sums[regs[i]] = LLVMBuildFAdd(f->g->b, sums[regs[i]], part[i], "");
+}
+
+static void all_chains(Wgmma *w, const Side *a, const Side *b, int64_t chain) {
+    int64_t steps = depth_of(w) / w->k_step, each = chain / w->k_step;
+    for (int64_t i = 0; i < w->d->extents[0]; i += TILE_M)
+        for (int64_t j = 0; j < w->d->extents[1]; j += w->n)
+            for (int64_t at = 0; has_tile(w->d, i, j) && at < steps; at += each)
+                add_chain(w, a, b, i, j, at, at + each < steps ? at + each : steps);
+}
+
+/* ---- the op -------------------------------------------------------------------------------- */
 
 void gpu_lower_mma_start(GpuFn *f, Op *op) {
     const Value *a = operand(op, 0), *b = operand(op, 1), *c = operand(op, 2), *y = result(op, 0);
     const Type *type = ty_promised(y->type);
     int bits = elem_info[b->type->elem].bits, n = gpu_registers(y->type);
+    int64_t chain = op_int(op, "chain", 0);
     Wgmma w = {.f = f, .op = op, .elem = b->type->elem, .d = type->layout, .k_step = 256 / bits};
     int64_t panel = b->type->inner == 0 ? 0 : b->type->swizzle * 8 / bits;
-    w.n = columns_of(&w, elem_is(type->elem, EC_INT), panel);
+    w.n = columns_of(&w, chain ? CHAIN_N : MOST_N, elem_is(type->elem, EC_INT), panel);
     w.warp = gpu_uniform_warp(f);
     w.sums = ctx_array(f->ctx, LLVMValueRef, n);
     memcpy(w.sums, gpu_block(f, c), sizeof *w.sums * (size_t)n);
     Side sa = {0}, sb = side_of(&w, b, 0, 1, ".tb");
     bool from_buf = a->type->kind == TK_BUF;
     if (from_buf) sa = side_of(&w, a, 1, 0, ".ta");
-    gpu_call(f, "tg.nv.wgmma.fence", 0);
-    all_tiles(&w, from_buf ? &sa : NULL, &sb);
-    gpu_call(f, "tg.nv.wgmma.commit", 0);
+    if (chain)
+        all_chains(&w, from_buf ? &sa : NULL, &sb, chain);
+    else
+        all_tiles(&w, from_buf ? &sa : NULL, &sb);
     gpu_set_block(f, y, w.sums);
 }
 
@@ -251,10 +317,7 @@ static void wait_products(GpuFn *f, const Op *op) {
     for (int first = 0; first < total; first += n) {
         n = total - first < MOST_WAIT ? total - first : MOST_WAIT;
         if (n % WAIT_STEP) ice(f->ctx, op->loc, "%d sums of a product", n);
-        const char *name = ctx_format(f->ctx, "tg.nv.wgmma.wait.%d.%sx%d", younger, kind, n);
-        LLVMValueRef x = portable_call(f->g, name, n, flat + first);
-        for (int i = 0; i < n; i++)
-            flat[first + i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
+        wait_for(f, younger, kind, n, flat + first);
     }
     for (int i = 0; i < op->n_results; i++) {
         gpu_set_block(f, result(op, i), flat);

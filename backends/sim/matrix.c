@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Matrix instructions of a warp. Which lane holds which element comes from the table of fragments
-// that the compiler itself uses. Products are exact; their sums are rounded to f32 one by one.
+// that the compiler itself uses. Products are exact; their sums are rounded to f32 one by one, but
+// for those of f8, which are as inexact as Hopper's.
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +136,42 @@ void product_float(int m, int n, int k, const float *a, const float *b, float *d
         }
 }
 
+enum { NARROW_BITS = 13 }; // behind the leading one
+
+/// The exponent of the greatest summand: of a product that of its operands added up.
+static int greatest_exponent(int n, int k, const float *a, const float *b, float sum) {
+    int most = sum != 0 ? ilogbf(sum) : INT_MIN;
+    for (int l = 0; l < k; l++) {
+        int e = a[l] != 0 && b[l * n] != 0 ? ilogbf(a[l]) + ilogbf(b[l * n]) : INT_MIN;
+        if (e > most) most = e;
+    }
+    return most;
+}
+
+/// sum + a b. Summands lose what is below 13 bits behind the greatest one's leading bit, and so
+/// does the sum. Measured on an H200, which gives the same bits.
+static float narrow_sum(int n, int k, const float *a, const float *b, float sum) {
+    float exact = sum;
+    for (int l = 0; l < k; l++) exact += a[l] * b[l * n];
+    int most = greatest_exponent(n, k, a, b, sum), over = 0;
+    if (!isfinite(exact) || most == INT_MIN) return exact;
+    double scale = ldexp(1, NARROW_BITS - most);
+    int32_t total = (int32_t)(sum * scale);
+    for (int l = 0; l < k; l++) total += (int32_t)((double)(a[l] * b[l * n]) * scale);
+    while (abs(total) >> over >= 2 << NARROW_BITS) over++;
+    total = total / (1 << over) * (1 << over);
+    return (float)(total / scale);
+}
+
+void product_narrow(int m, int n, int k, const float *a, const float *b, float *d) {
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) d[i * n + j] = narrow_sum(n, k, a + i * k, b + j, d[i * n + j]);
+}
+
+bool is_narrow(const SimSite *site) {
+    return elem_info[site->elem[0]].bits == 8 && site->elem[2] == EL_F32;
+}
+
 void product_int(int m, int n, int k, const int32_t *a, const int32_t *b, uint32_t *d) {
     for (int i = 0; i < m; i++)
         for (int l = 0; l < k; l++) {
@@ -228,6 +266,8 @@ void handle_mma(Warp *w, const SimSite *site) {
     gather(w, site, 2, &d);
     if (elem_is(site->elem[0], EC_INT))
         product_int(16, n, k, a.i, b.i, d.u);
+    else if (is_narrow(site))
+        product_narrow(16, n, k, a.f, b.f, d.f);
     else
         product_float(16, n, k, a.f, b.f, d.f);
     scatter(w, site, &d);

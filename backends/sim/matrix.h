@@ -12,6 +12,9 @@ float matrix_float(Elem elem, uint32_t bits);
 int32_t matrix_int(Elem elem, uint32_t bits);
 /// d += a b, row-major.
 void product_float(int m, int n, int k, const float *a, const float *b, float *d);
+/// The same in an accumulator of few bits, as f8 has.
+void product_narrow(int m, int n, int k, const float *a, const float *b, float *d);
+bool is_narrow(const SimSite *site);
 void product_int(int m, int n, int k, const int32_t *a, const int32_t *b, uint32_t *d);
 
 #endif

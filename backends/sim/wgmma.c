@@ -169,6 +169,8 @@ static void multiply(Group *g, Product *p, int step, Elements a, Elements b) {
     }
     if (elem_is(site->elem[0], EC_INT))
         product_int(ROWS, n, k, a.i, b.i, p->sum.u);
+    else if (is_narrow(site))
+        product_narrow(ROWS, n, k, a.f, b.f, p->sum.f);
     else
         product_float(ROWS, n, k, a.f, b.f, p->sum.f);
     for (int i = 0; site->elem[2] == EL_F16 && i < ROWS * n; i++)

@@ -256,6 +256,7 @@ static void start_product(Feeds *f, Op *dot) {
     Value *c = dot->n_operands > 2 ? operand(dot, 2) : build_zero(&b, sum);
     Op *start = build_op(&b, OP_MMA_START, 3, (Value *[]){a, bb, c}, 1, &pending, 0);
     op_set_attr(s->ir, start, "unit", op_attr(dot, "unit"));
+    op_set_attr(s->ir, start, "chain", op_attr(dot, "chain"));
     Value *p = result(start, 0);
     Op *await = build_op(&b, OP_AWAIT, 1, &p, 1, &sum, 0);
     value_replace(result(dot, 0), result(await, 0));

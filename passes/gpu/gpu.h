@@ -62,7 +62,11 @@ typedef struct GpuUnit {
     const char *precision; // of a dot of f32; "" for all others
     int arch, features;    // that it needs
     double rate;           // share of GpuTarget.unit_cycle
+    int chain;             // of k: its sums of more are too inexact; 0: of none
 } GpuUnit;
+
+/// Of k, whose products a narrow unit adds up.
+enum { GPU_CHAIN = 128 };
 
 /// The row named by attribute `unit` of a dot; NULL: it is multiplied by fma.
 const GpuUnit *gpu_unit_of(const Op *dot);

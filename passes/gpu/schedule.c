@@ -65,18 +65,21 @@ static void collect_flow(Op *op, void *arg) {
 /// %d = await %p; mma_start ..., %d  ->  mma_start ..., %p: sums of one chain stay pending.
 static void chain_products(Op *op, void *arg) {
     (void)arg;
-    if (op->code != OP_MMA_START) return;
+    if (op->code != OP_MMA_START || op_attr(op, "chain")) return;
     Op *await = def_of(operand(op, 2), OP_AWAIT);
     if (!await || await->n_results != 1 || !value_has_one_use(result(await, 0))) return;
     Op *first = operand(await, 0)->def;
-    if (!first || first->code != OP_MMA_START || first->parent != op->parent) return;
+    if (!first || first->code != OP_MMA_START || first->parent != op->parent ||
+        op_attr(first, "chain"))
+        return;
     op_set_operand(op, 2, operand(await, 0));
     op_erase(await);
 }
 
 /// What the product reads stays as it is until the next iteration: slots of rings, and what the
-/// loop does not write. Registers do not.
+/// loop does not write. Registers do not. A product in chains has ended when it has been started.
 static bool keeps_operands(const Op *loop, const Op *start) {
+    if (op_attr(start, "chain")) return false;
     for (int i = 0; i < 2; i++) {
         Value *buf = operand(start, i);
         while (buf->def && buf->def->code == OP_BUF_VIEW) buf = operand(buf->def, 0);

@@ -6,6 +6,9 @@
 // - Few rows: (a b + c) = (b^T a^T + c^T)^T, where the instruction has more rows than columns.
 //   Permutes move nothing between threads.
 // - f8 without an instruction is exact in f16.
+// - Units whose sums are narrow (f8) get `chain`: they add up the products of so many k, the rest
+// is
+//   added in f32. precision = fast leaves all to them.
 // - tf32x3: a = a1 + a2 with a1 of tf32's 10 bits, likewise b: a1 b1 + (a1 b2 + a2 b1), as three
 //   products of tf32.
 // Where no row fits, the dot is multiplied by fma.
@@ -61,19 +64,27 @@ static void in_three(Ir *ir, Op *dot) {
     replace(dot, product(&b, a1, b1, small, "tf32"));
 }
 
-// Of warps for a product; of sums that one wait for it can name, in a thread.
-enum { GROUP_WARPS = 4, MOST_WARPS = 8, MOST_SUMS = 192 };
+// Of warps for a product; of sums that one wait for it can name, in a thread; of those that leave
+// registers for a chain of products (backends/gpu/wgmma.c).
+enum { GROUP_WARPS = 4, MOST_WARPS = 8, MOST_SUMS = 192, MOST_CHAINED = 144 };
+
+static bool is_f8(const Value *v) {
+    return v->type->elem == EL_F8E4M3 || v->type->elem == EL_F8E5M2;
+}
+
+/// Sums may be as inexact as the unit's.
+static bool is_fast(const Op *dot) {
+    const char *precision = op_str(dot, "precision");
+    return precision && strcmp(precision, "fast") == 0;
+}
 
 static const GpuUnit *unit_for(const PassEnv *env, const Op *dot) {
     GpuTarget t = *env->gpu;
     int warps = env->warps ? env->warps : MOST_WARPS;
     int64_t sums = ty_count(result(dot, 0)->type) / (warps * t.lanes);
-    if (warps < GROUP_WARPS || sums > MOST_SUMS) t.features &= ~GPU_WGMMA;
+    int most = is_f8(operand(dot, 0)) && !is_fast(dot) ? MOST_CHAINED : MOST_SUMS;
+    if (warps < GROUP_WARPS || sums > most) t.features &= ~GPU_WGMMA;
     return gpu_unit_for(&t, operand(dot, 0)->type, operand(dot, 1)->type, op_str(dot, "precision"));
-}
-
-static bool is_f8(const Value *v) {
-    return v->type->elem == EL_F8E4M3 || v->type->elem == EL_F8E5M2;
 }
 
 static void widen(Ir *ir, Op *dot) {
@@ -109,6 +120,7 @@ static void select_unit(Op *op, void *arg) {
     const GpuUnit *u = unit_for(env, op);
     if (u && is_flat(u, op)) op = swapped(env->ir, op);
     op_set_attr(env->ir, op, "unit", at_str(env->ir, u ? u->name : "fma"));
+    if (u && u->chain && !is_fast(op)) op_set_attr(env->ir, op, "chain", at_int(env->ir, u->chain));
 }
 
 /// Dots of three products become such before they are given units.

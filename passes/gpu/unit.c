@@ -5,9 +5,12 @@
 #include <string.h>
 
 static const GpuUnit units[] = {
-#define UNIT(name, m, n, k, a, b, sum, precision, arch, features, rate)                            \
-    {name, m, n, k, EL_##a, EL_##b, EL_##sum, precision, arch, features, rate},
+#define ROW(chain, name, m, n, k, a, b, sum, precision, arch, features, rate)                      \
+    {name, m, n, k, EL_##a, EL_##b, EL_##sum, precision, arch, features, rate, chain},
+#define UNIT(...)   ROW(0, __VA_ARGS__)
+#define NARROW(...) ROW(GPU_CHAIN, __VA_ARGS__)
 #include "passes/gpu/units.def"
+#undef ROW
 };
 enum { N_UNITS = sizeof units / sizeof *units };
 
@@ -30,11 +33,16 @@ static bool fits(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
     return k % u->k == 0 && 2 * m >= u->m && n >= u->n;
 }
 
+/// No operand is cut.
+static bool is_plain(const char *precision) {
+    return !precision || strcmp(precision, "fast") == 0;
+}
+
 const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
                             const char *precision) {
     for (int i = 0; i < N_UNITS; i++) {
         const GpuUnit *u = &units[i];
-        const char *wanted = a->elem == EL_F32 ? precision ? precision : "ieee" : "";
+        const char *wanted = a->elem != EL_F32 ? "" : is_plain(precision) ? "ieee" : precision;
         if (u->a == a->elem && u->b == b->elem && t->arch >= u->arch && gpu_has(t, u->features) &&
             strcmp(u->precision, wanted) == 0 &&
             fits(u, a->extents[0], b->extents[1], a->extents[1]))

@@ -155,6 +155,7 @@ NARROW = {
     "float16": lambda x: x.astype(np.float16),
     "bf16": bf16,
 }
+INEXACT = 2**15  # sums of f8, in units of the rounding of f32
 for n, (t, make) in enumerate(NARROW.items()):
     for out in ("float32", "float16", "bf16"):
         rows, columns = uniform((50,), 3, 0.5, 2), expanded(np.array(1.5, np.float32), 40)
@@ -171,9 +172,28 @@ for n, (t, make) in enumerate(NARROW.items()):
             scaled,
             out_types=narrow(out, "c"),
             length=190,
+            ulps=INEXACT if n < 2 else 4,
             scale={"c": 12.0},
             tune=SMALL if n == 0 else [{}],
             name=f"scaled_matmul_nt-{t}-{out}",
+        )
+# Units that keep 13 bits lose 1 % of 2048 summands of one sign; a chain of 128 loses 2^-11.
+for kernel, error in ("scaled_matmul_nt", 2**14), ("scaled_matmul_fast_nt", 2**21):
+    for t in ("f8e4m3", "f8e5m2"):
+        case(
+            FILE,
+            kernel,
+            {
+                "a": NARROW[t](uniform((64, 2048), 1, 0.3, 1)),
+                "b": NARROW[t](uniform((72, 2048), 2, 0.3, 1)),
+                "sa": None,
+                "sb": None,
+                "c": "zeros(64,72):f32",
+            },
+            scaled,
+            ulps=error,
+            tune=[*SMALL, {}],
+            name=f"{kernel}-{t}-one sign",
         )
 for terms, error in ((1, 2**13), (3, 16)):  # of a product, in units of the rounding of f32
     for m, k, c in [(70, 130, 90), (3, 1, 5), (1, 0, 1)]:
