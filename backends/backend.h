@@ -85,7 +85,7 @@ typedef struct Backend {
     bool (*device_has)(const struct GpuTarget *target, OpCode code, Elem elem);
 } Backend;
 
-extern const Backend cpu_backend, nvidia_backend, sim_backend;
+extern const Backend cpu_backend, nvidia_backend, amdgpu_backend, sim_backend;
 /// The back end of a target and the level of it: "cpu" or NULL, "x86-64-v3" or "cpu:v3", "sm_90a",
 /// "sim:sm_90a". NULL where there is none of that name.
 const Backend *backend_of(const char *target, const char **level);

@@ -4,7 +4,8 @@
 
 #include "backends/backend.h"
 
-const Backend *const backends[] = {&cpu_backend, &nvidia_backend, &sim_backend, NULL};
+const Backend *const backends[] = {&cpu_backend, &nvidia_backend, &amdgpu_backend, &sim_backend,
+                                   NULL};
 
 /// "sim:sm_90a": the name of the back end comes first; a level alone is the first one's that has
 /// it. A simulator is never meant by a level alone, nor a GPU by a name alone.

@@ -129,6 +129,7 @@ enum tg_image_kind {
     TG_IMAGE_PTX,   // text; the NUL byte at its end counts
     TG_IMAGE_CUBIN, // machine code
     TG_IMAGE_CALL,  // functions of this process: a simulated device, whose memory is the host's
+    TG_IMAGE_HSACO, // a code object of an AMD GPU
 };
 
 /// The device code of a variant, in writable memory.
@@ -136,7 +137,7 @@ typedef struct tg_image tg_image;
 struct tg_image {
     int32_t kind; // enum tg_image_kind
     int32_t n_functions, n_sites;
-    int16_t arch;       // 90 of sm_90a
+    int16_t arch;       // 90 of sm_90a, 0x942 of gfx942
     int16_t specific;   // 1: of sm_90a, whose code no other architecture runs
     const char *target; // "sm_90a": what it was compiled for
     const void *bytes;

@@ -60,6 +60,9 @@ LLVMTypeRef fn_type(LLVMContextRef llvm, const Fn *fn);
 /// Calls the function `name`, declaring it where it is not yet.
 LLVMValueRef portable_call(const Gen *g, const char *name, int n_args, LLVMValueRef *args);
 
+/// Puts n values in the place of a call's results and removes it, and what took its results apart.
+void portable_replace(const Gen *g, LLVMValueRef call, int n, LLVMValueRef *values);
+
 /* ---- the checker (portable.c) -------------------------------------------------------------- */
 
 /// Metadata that instructions may have besides locations: what both dialects spell alike and

@@ -195,3 +195,26 @@ LLVMValueRef portable_call(const Gen *g, const char *name, int n_args, LLVMValue
     attributes(g, call, &fn, LLVMAddCallSiteAttribute);
     return call;
 }
+
+/// Most users of several results take them apart; the others get a struct.
+static void replace_struct(const Gen *g, LLVMValueRef call, int n, LLVMValueRef *values) {
+    LLVMValueRef whole = NULL;
+    for (LLVMUseRef u = LLVMGetFirstUse(call), next; u; u = next) {
+        LLVMValueRef user = LLVMGetUser(u);
+        next = LLVMGetNextUse(u);
+        if (!LLVMIsAExtractValueInst(user)) continue;
+        LLVMReplaceAllUsesWith(user, values[*LLVMGetIndices(user)]);
+        LLVMInstructionEraseFromParent(user);
+    }
+    if (!LLVMGetFirstUse(call)) return;
+    whole = LLVMGetUndef(LLVMTypeOf(call));
+    for (int i = 0; i < n; i++)
+        whole = LLVMBuildInsertValue(g->b, whole, values[i], (unsigned)i, "");
+    LLVMReplaceAllUsesWith(call, whole);
+}
+
+void portable_replace(const Gen *g, LLVMValueRef call, int n, LLVMValueRef *values) {
+    if (n == 1) LLVMReplaceAllUsesWith(call, values[0]);
+    if (n > 1) replace_struct(g, call, n, values);
+    LLVMInstructionEraseFromParent(call);
+}

@@ -185,9 +185,8 @@ static const char *triple_of(Ctx *ctx, const char *arch) {
     ice(ctx, (Loc){0}, "no architecture %s", arch);
 }
 
-static LLVMTargetMachineRef machine_of(Ctx *ctx, const char *arch, const char *cpu,
+LLVMTargetMachineRef target_machine_of(Ctx *ctx, const char *triple, const char *cpu,
                                        const char *features, LLVMCodeGenOptLevel level) {
-    const char *triple = triple_of(ctx, arch);
     char *error = NULL;
     LLVMTargetRef target;
     check_text(ctx, LLVMGetTargetFromTriple(triple, &target, &error), error, "LLVM target");
@@ -200,12 +199,12 @@ static LLVMTargetMachineRef machine_of(Ctx *ctx, const char *arch, const char *c
 
 LLVMTargetMachineRef target_machine(Ctx *ctx, const char *arch, const char *cpu,
                                     const char *features) {
-    return machine_of(ctx, arch, cpu, features, LLVMCodeGenLevelAggressive);
+    return target_machine_of(ctx, triple_of(ctx, arch), cpu, features, LLVMCodeGenLevelAggressive);
 }
 
 LLVMTargetMachineRef target_machine_quick(Ctx *ctx, const char *arch, const char *cpu,
                                           const char *features) {
-    return machine_of(ctx, arch, cpu, features, LLVMCodeGenLevelNone);
+    return target_machine_of(ctx, triple_of(ctx, arch), cpu, features, LLVMCodeGenLevelNone);
 }
 
 void module_target(Gen *g, LLVMTargetMachineRef machine) {
@@ -232,19 +231,19 @@ static const char pipeline[] =
     "loop-mssa(loop-rotate,licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "loop-mssa(licm),simplifycfg)";
 
-static void run(Gen *g, LLVMTargetMachineRef machine, const char *passes) {
+void module_run(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes) {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(g->module, passes, machine, options);
+    LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
     LLVMDisposePassBuilderOptions(options);
-    check(g->ctx, error, "LLVM passes");
+    check(ctx, error, "LLVM passes");
 }
 
 void module_optimize(Gen *g, LLVMTargetMachineRef machine) {
-    run(g, machine, pipeline);
+    module_run(g->ctx, g->module, machine, pipeline);
 }
 
 void module_merge(Gen *g, LLVMTargetMachineRef machine) {
-    run(g, machine, "constmerge,mergefunc,globaldce");
+    module_run(g->ctx, g->module, machine, "constmerge,mergefunc,globaldce");
 }
 
 /* ---- code ---------------------------------------------------------------------------------- */
@@ -258,11 +257,27 @@ static void *copy_bytes(const void *data, size_t n) {
     return copy;
 }
 
-static void *emit_file(Gen *g, LLVMTargetMachineRef m, LLVMCodeGenFileType type, size_t *bytes) {
+static LLVMMemoryBufferRef generate(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef m,
+                                    LLVMCodeGenFileType type) {
     LLVMMemoryBufferRef buffer = NULL;
     char *error = NULL;
-    check_text(g->ctx, LLVMTargetMachineEmitToMemoryBuffer(m, g->module, type, &error, &buffer),
-               error, "LLVM code generation");
+    check_text(ctx, LLVMTargetMachineEmitToMemoryBuffer(m, module, type, &error, &buffer), error,
+               "LLVM code generation");
+    return buffer;
+}
+
+const char *module_file(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine,
+                        LLVMCodeGenFileType type, size_t *bytes) {
+    LLVMMemoryBufferRef buffer = generate(ctx, module, machine, type);
+    *bytes = LLVMGetBufferSize(buffer);
+    char *copy = ctx_alloc(ctx, *bytes + 1);
+    memcpy(copy, LLVMGetBufferStart(buffer), *bytes);
+    LLVMDisposeMemoryBuffer(buffer);
+    return copy;
+}
+
+static void *emit_file(Gen *g, LLVMTargetMachineRef m, LLVMCodeGenFileType type, size_t *bytes) {
+    LLVMMemoryBufferRef buffer = generate(g->ctx, g->module, m, type);
     *bytes = LLVMGetBufferSize(buffer);
     void *copy = copy_bytes(LLVMGetBufferStart(buffer), *bytes);
     LLVMDisposeMemoryBuffer(buffer);

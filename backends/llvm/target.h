@@ -12,10 +12,18 @@ LLVMTargetMachineRef target_machine(Ctx *ctx, const char *arch, const char *cpu,
 /// One whose code is made in little time, not to be fast.
 LLVMTargetMachineRef target_machine_quick(Ctx *ctx, const char *arch, const char *cpu,
                                           const char *features);
+/// One of any triple.
+LLVMTargetMachineRef target_machine_of(Ctx *ctx, const char *triple, const char *cpu,
+                                       const char *features, LLVMCodeGenOptLevel level);
 /// Gives the module the machine's triple and data layout.
 void module_target(Gen *g, LLVMTargetMachineRef machine);
 /// Verifies the module and reports what is wrong as a compiler bug.
 void module_verify(Gen *g);
+/// Runs passes in LLVM's words.
+void module_run(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes);
+/// The module as assembly or an object, in the arena; a NUL byte follows. It changes the module.
+const char *module_file(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine,
+                        LLVMCodeGenFileType type, size_t *bytes);
 /// The short pipeline: no vectoriser, no unroller.
 void module_optimize(Gen *g, LLVMTargetMachineRef machine);
 /// Object code, and the texts that `texts` asks for, into `code`.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // PTX through LLVM's NVPTX target.
-#include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -16,30 +14,11 @@ static void start(void) {
     LLVMInitializeNVPTXAsmPrinter();
 }
 
-static void release_machine(void *thing) {
-    LLVMDisposeTargetMachine(thing);
-}
-
-/// Ends the compilation with a message of LLVM's.
-static void check_text(Ctx *ctx, bool failed, char *text) {
-    const char *copy = text ? ctx_format(ctx, "%s", text) : "";
-    LLVMDisposeMessage(text);
-    if (failed) ice(ctx, (Loc){0}, "LLVM NVPTX: %s", copy);
-}
-
 static LLVMTargetMachineRef machine_of(Ctx *ctx, const NvArch *arch) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start);
-    char *error = NULL;
-    LLVMTargetRef target;
-    bool failed = LLVMGetTargetFromTriple("nvptx64-nvidia-cuda", &target, &error);
-    check_text(ctx, failed, error);
-    LLVMTargetMachineRef m =
-        LLVMCreateTargetMachine(target, "nvptx64-nvidia-cuda", arch->name, arch->ptx,
-                                LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
-    if (!m) ice(ctx, (Loc){0}, "LLVM has no machine %s", arch->name);
-    ctx_defer(ctx, release_machine, m);
-    return m;
+    return target_machine_of(ctx, "nvptx64-nvidia-cuda", arch->name, arch->ptx,
+                             LLVMCodeGenLevelDefault);
 }
 
 /// Our attributes and LLVM's for the same.
@@ -81,17 +60,6 @@ static void mark_kernel(const Gen *g, LLVMValueRef fn) {
 static const char pipeline[] =
     "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,early-cse<memssa>)";
 
-static void optimize(const Gen *g, LLVMModuleRef module, LLVMTargetMachineRef machine) {
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(module, pipeline, machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    if (!error) return;
-    char *text = LLVMGetErrorMessage(error);
-    const char *copy = ctx_format(g->ctx, "%s", text);
-    LLVMDisposeErrorMessage(text);
-    ice(g->ctx, (Loc){0}, "LLVM passes: %s", copy);
-}
-
 static void release_module(void *thing) {
     LLVMDisposeModule(thing);
 }
@@ -100,7 +68,7 @@ void nvptx_bound_ctas(Gen *g, const NvArch *arch) {
     if (!nv_wants_ctas(g)) return;
     LLVMModuleRef copy = LLVMCloneModule(g->module);
     ctx_defer(g->ctx, release_module, copy);
-    optimize(g, copy, machine_of(g->ctx, arch));
+    module_run(g->ctx, copy, machine_of(g->ctx, arch), pipeline);
     nv_bound_ctas(g, copy);
 }
 
@@ -108,20 +76,12 @@ const char *nvptx_emit(Gen *g, const NvArch *arch) {
     LLVMTargetMachineRef machine = machine_of(g->ctx, arch);
     module_target(g, machine);
     module_verify(g);
-    optimize(g, g->module, machine);
+    module_run(g->ctx, g->module, machine, pipeline);
     nvptx_pack(g);
     nvptx_hide_counters(g);
     nv_bound_ctas(g, g->module);
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         if (!LLVMIsDeclaration(fn)) mark_kernel(g, fn);
-    LLVMMemoryBufferRef buffer = NULL;
-    char *error = NULL;
-    bool failed =
-        LLVMTargetMachineEmitToMemoryBuffer(machine, g->module, LLVMAssemblyFile, &error, &buffer);
-    check_text(g->ctx, failed, error);
-    size_t n = LLVMGetBufferSize(buffer);
-    char *text = ctx_alloc(g->ctx, n + 1);
-    memcpy(text, LLVMGetBufferStart(buffer), n);
-    LLVMDisposeMemoryBuffer(buffer);
-    return text;
+    size_t n;
+    return module_file(g->ctx, g->module, machine, LLVMAssemblyFile, &n);
 }

@@ -216,7 +216,7 @@ static void load_results(Compiler *c, LLVMValueRef call, const Fn *fn, const Sim
             LLVMBuildLoad2(g->b, type, frame_at(c, site->result_at + i * letter_bytes(letter)), "");
         if (letter == 'b') values[i] = LLVMBuildTrunc(g->b, values[i], g->i1, "");
     }
-    emit_results(&c->e, call, fn->result.count, values);
+    portable_replace(c->e.g, call, fn->result.count, values);
 }
 
 static void expand_call(Compiler *c, LLVMValueRef call) {

@@ -31,35 +31,12 @@ static void store(Emit *e, LLVMValueRef v, LLVMValueRef p) {
     LLVMSetAlignment(LLVMBuildStore(e->g->b, v, p), 1);
 }
 
-/// Most users of several results take them apart; the others get a struct.
-static void replace_struct(Emit *e, LLVMValueRef call, int n, LLVMValueRef *values) {
-    LLVMValueRef whole = NULL;
-    for (LLVMUseRef u = LLVMGetFirstUse(call), next; u; u = next) {
-        LLVMValueRef user = LLVMGetUser(u);
-        next = LLVMGetNextUse(u);
-        if (!LLVMIsAExtractValueInst(user)) continue;
-        LLVMReplaceAllUsesWith(user, values[*LLVMGetIndices(user)]);
-        LLVMInstructionEraseFromParent(user);
-    }
-    if (!LLVMGetFirstUse(call)) return;
-    whole = LLVMGetUndef(LLVMTypeOf(call));
-    for (int i = 0; i < n; i++)
-        whole = LLVMBuildInsertValue(e->g->b, whole, values[i], (unsigned)i, "");
-    LLVMReplaceAllUsesWith(call, whole);
-}
-
-void emit_results(Emit *e, LLVMValueRef call, int n, LLVMValueRef *values) {
-    if (n == 1) LLVMReplaceAllUsesWith(call, values[0]);
-    if (n > 1) replace_struct(e, call, n, values);
-    LLVMInstructionEraseFromParent(call);
-}
-
 /* ---- where a lane is ----------------------------------------------------------------------- */
 
 /// An i32 of the lane.
 static void emit_field(Emit *e, LLVMValueRef call, size_t offset) {
     LLVMValueRef v = load(e, e->g->i32, at_offset(e, e->lane, (int64_t)offset));
-    emit_results(e, call, 1, &v);
+    portable_replace(e->g, call, 1, &v);
 }
 
 static size_t dimension(const Fn *fn) {
@@ -109,7 +86,7 @@ static LLVMValueRef shared_base(Emit *e) {
 void emit_shared_base(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
     (void)fn, (void)site;
     LLVMValueRef v = shared_base(e);
-    emit_results(e, call, 1, &v);
+    portable_replace(e->g, call, 1, &v);
 }
 
 static LLVMValueRef shared_offset_of(Emit *e, LLVMValueRef p) {
@@ -124,13 +101,13 @@ void emit_shared_addr(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
     v = LLVMBuildTrunc(e->g->b, v, e->g->i32, "");
     LLVMValueRef high = load(e, e->g->i32, at_offset(e, e->lane, offsetof(SimLane, high)));
     v = LLVMBuildAdd(e->g->b, v, high, "");
-    emit_results(e, call, 1, &v);
+    portable_replace(e->g, call, 1, &v);
 }
 
 void emit_global_addr(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
     (void)fn, (void)site;
     LLVMValueRef v = LLVMBuildPtrToInt(e->g->b, LLVMGetOperand(call, 0), e->g->i64, "");
-    emit_results(e, call, 1, &v);
+    portable_replace(e->g, call, 1, &v);
 }
 
 void emit_mark(Emit *e, LLVMValueRef p, int bytes) {
@@ -198,7 +175,7 @@ void emit_load_global(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
         if (memory != type) v = LLVMBuildZExt(e->g->b, v, type, "");
         values[i] = LLVMBuildSelect(e->g->b, on, v, LLVMGetOperand(call, 2 + (unsigned)i), "");
     }
-    emit_results(e, call, n, values);
+    portable_replace(e->g, call, n, values);
 }
 
 void emit_store_global(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
@@ -215,5 +192,5 @@ void emit_store_global(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) 
     }
     LLVMValueRef p = masked_address(e, call, site, e->frame);
     for (int i = 0; i < n; i++) store(e, values[i], at_offset(e, p, i * size));
-    emit_results(e, call, 0, NULL);
+    portable_replace(e->g, call, 0, NULL);
 }

@@ -156,8 +156,6 @@ struct Emit {
     LLVMValueRef lane; // hidden parameter
     LLVMValueRef args, frame;
 };
-/// Replaces the call by its n results; n is 0 where there is none.
-void emit_results(Emit *e, LLVMValueRef call, int n, LLVMValueRef *values);
 /// Code that marks bytes which the generic proxy wrote: `p` in shared memory.
 void emit_mark(Emit *e, LLVMValueRef p, int bytes);
 /// Code that notes in SimLane.path which way a branch of the site goes.

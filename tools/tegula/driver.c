@@ -299,6 +299,17 @@ static bool needs_gpu(const Job *job, const char *level) {
     return false;
 }
 
+/// A level that GPUs of one maker have.
+static bool needs_gpu_of(const Job *job, const char *level, const Backend *maker) {
+    const char *name;
+    if (!needs_gpu(job, level)) return false;
+    if (backend_of(job->target, &name) == maker) return true;
+    cli_error("--level %s is none of %s", level, job->target);
+    cli_hint("%s", maker == &nvidia_backend ? "it is one of NVIDIA's GPUs: sm_80, sm_90a, ..."
+                                            : "it is one of AMD's GPUs: gfx90a, gfx942, ...");
+    return false;
+}
+
 static bool emit_gpu(Job *job) {
     return needs_gpu(job, "gpu") && emit_grid(job);
 }
@@ -307,7 +318,8 @@ static bool emit_gpu(Job *job) {
 static const Code *machine_code(Job *job) {
     if (!job->build.machine) job->build.machine = job->target;
     const Code *code = compile_code(job, 0, false);
-    if (!code || code->image->kind == TG_IMAGE_CUBIN) return code;
+    if (!code || code->image->kind == TG_IMAGE_CUBIN || code->image->kind == TG_IMAGE_HSACO)
+        return code;
     cli_error("machine code of %s needs nvJitLink or ptxas of the CUDA toolkit", job->target);
     cli_hint("neither was found: set CUDA_HOME; --level ptx needs neither");
     return NULL;
@@ -340,14 +352,16 @@ static bool emit_object(Job *job) {
 }
 
 static bool emit_ptx(Job *job) {
-    const Code *code = needs_gpu(job, "ptx") ? compile_code(job, TEXT_ASM, false) : NULL;
-    if (code && code->assembly) fputs(code->assembly, stdout);
-    return code != NULL;
+    return needs_gpu_of(job, "ptx", &nvidia_backend) && emit_asm(job);
+}
+
+static bool emit_hsaco(Job *job) {
+    return needs_gpu_of(job, "hsaco", &amdgpu_backend) && emit_object(job);
 }
 
 /// By a program of the CUDA toolkit.
 static bool emit_sass(Job *job) {
-    const Code *code = needs_gpu(job, "sass") ? machine_code(job) : NULL;
+    const Code *code = needs_gpu_of(job, "sass", &nvidia_backend) ? machine_code(job) : NULL;
     char path[] = "/tmp/tegula-XXXXXX";
     int file = code ? mkstemp(path) : -1;
     if (file < 0) return false;
@@ -372,9 +386,10 @@ static const struct {
     bool needs_code;
     bool (*print)(Job *job);
 } levels[] = {
-    {"ast", false, emit_ast},  {"tile", true, emit_tile}, {"grid", true, emit_grid},
-    {"llvm", true, emit_llvm}, {"asm", true, emit_asm},   {"obj", true, emit_object},
-    {"gpu", true, emit_gpu},   {"ptx", true, emit_ptx},   {"sass", true, emit_sass},
+    {"ast", false, emit_ast},    {"tile", true, emit_tile}, {"grid", true, emit_grid},
+    {"llvm", true, emit_llvm},   {"asm", true, emit_asm},   {"obj", true, emit_object},
+    {"gpu", true, emit_gpu},     {"ptx", true, emit_ptx},   {"sass", true, emit_sass},
+    {"hsaco", true, emit_hsaco},
 };
 enum { PRINTED_LEVELS = sizeof levels / sizeof *levels };
 
@@ -393,6 +408,6 @@ int cmd_emit(Ctx *ctx, const Options *o) {
     if (close)
         cli_hint("did you mean '%s'?", close);
     else
-        cli_hint("the levels are ast, tile, grid, gpu, llvm, asm, ptx, sass and obj");
+        cli_hint("the levels are ast, tile, grid, gpu, llvm, asm, ptx, sass, hsaco and obj");
     return EXIT_USAGE;
 }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// From a portable module to a code object of an AMD GPU:
+//
+//     amd_compile         all of it:
+//     portable_check      backends/llvm/portable.h
+//     amd_expand          calls of tg.* become LLVM's, accesses get addresses the GPU likes
+//     amd_emit            the same module to assembly and a relocatable object, by LLVM
+//     amd_link            that object to a code object, which HIP loads
+#ifndef BACKENDS_AMDGPU_AMDGPU_H
+#define BACKENDS_AMDGPU_AMDGPU_H
+
+#include "backends/gpu/gpu.h"
+#include "backends/llvm/portable.h"
+#include "passes/gpu/gpu.h"
+
+/// The row of targets.def of one of AMD's GPUs, or NULL.
+const GpuTarget *amd_target(const char *name);
+/// All of it but the link, on a portable module, which it changes.
+struct AmdObject;
+void amd_compile(Gen *g, const GpuTarget *gpu, bool assembly, struct AmdObject *out);
+
+/* ---- expand.c ------------------------------------------------------------------------------ */
+
+/// A call that is being replaced: in[] and out[] are its operands and results.
+typedef struct Expand {
+    const Gen *g;
+    const GpuTarget *gpu;
+    LLVMValueRef function, call;
+    const Fn *fn;
+    unsigned n_in;
+    LLVMValueRef in[FN_OPERANDS], out[FN_OPERANDS];
+} Expand;
+
+/// What the column `amdgcn` of portable.def names.
+typedef void AmdEmit(Expand *x);
+AmdEmit amd_thread_count, amd_cta_count, amd_lane_id, amd_warp_id, amd_shared_base, amd_address;
+AmdEmit amd_load, amd_store, amd_barrier, amd_warp_sync, amd_fence, amd_trap, amd_atomic,
+    amd_atomic_cas;                                   // memory.c
+AmdEmit amd_shuffle, amd_vote, amd_ballot, amd_redux; // lanes.c
+AmdEmit amd_approx, amd_narrow, amd_widen_bf16, amd_cvt_tf32, amd_cvt_int, amd_fma_bf16,
+    amd_minmax_x2, amd_mulhi, amd_ctz; // arithmetic.c
+
+/// Replaces every target function. One that the GPU lacks is a compiler bug. Kernels have
+/// "tg.maxntid", and "tg.shared" with their bytes of shared memory.
+void amd_expand(Gen *g, const GpuTarget *gpu);
+/// The threads of a CTA of the kernel.
+int amd_threads(LLVMValueRef function);
+/// Notes the bytes of shared memory of a kernel.
+void amd_set_shared(const Gen *g, LLVMValueRef function, int64_t bytes);
+/// A number of an attribute; `otherwise` where the kernel has none of that name.
+int amd_attribute(LLVMValueRef function, const char *name, int otherwise);
+LLVMValueRef amd_i32(const Gen *g, int64_t n);
+/// An intrinsic that is not overloaded.
+LLVMValueRef amd_intrinsic(const Gen *g, const char *name, int n, ...);
+
+/* ---- emit.c -------------------------------------------------------------------------------- */
+
+typedef struct AmdObject {
+    const char *assembly; // where it was asked for, in the arena
+    const char *bytes;    // a relocatable object, in the arena
+    size_t size;
+} AmdObject;
+
+/// Code of the expanded module, which it changes.
+void amd_emit(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out);
+
+/* ---- link.c -------------------------------------------------------------------------------- */
+
+typedef enum AmdStatus { AMD_OK, AMD_ABSENT, AMD_FAILED } AmdStatus;
+
+/// A code object, in the arena.
+typedef struct AmdCode {
+    const char *bytes;
+    size_t size;
+    const char *linker; // "comgr", "lld"
+    const char *log;    // why there is none, for the user
+} AmdCode;
+
+AmdStatus amd_link(Ctx *ctx, const AmdObject *object, const GpuTarget *gpu, AmdCode *out);
+
+/* ---- uses.c -------------------------------------------------------------------------------- */
+
+/// What a kernel takes of a compute unit, and what it keeps in memory for want of registers.
+typedef struct AmdUse {
+    const char *kernel;
+    int vector, accumulators, scalar; // registers; accumulators are among `vector`
+    int scratch_bytes, shared_bytes, kernarg_bytes, lanes;
+} AmdUse;
+
+typedef struct AmdUses {
+    AmdUse *data; // as VEC
+    int n, cap;
+} AmdUses;
+
+/// Reads the metadata of an assembly text.
+void amd_read_uses(Ctx *ctx, const char *assembly, AmdUses *out);
+/// Lines about each kernel: threads, registers, shared memory, how many waves fit.
+void amd_describe(Ctx *ctx, Text *out, const GpuTarget *gpu, const GpuCode *code,
+                  const char *assembly);
+
+#endif

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Arithmetic: approximations, conversions, bf16.
+#include <string.h>
+
+#include "backends/amdgpu/amdgpu.h"
+
+static LLVMValueRef real(const Gen *g, double value) {
+    return LLVMConstReal(g->f32, value);
+}
+
+static LLVMValueRef less(const Gen *g, LLVMValueRef x, double than) {
+    return LLVMBuildFCmp(g->b, LLVMRealOLT, x, real(g, than), "");
+}
+
+/* ---- approximations ------------------------------------------------------------------------ */
+
+// The instructions take subnormal operands for 0 and give 0 for subnormal results.
+
+/// A positive operand is brought into the range by 2^24 = 2^12 2^12.
+static LLVMValueRef inverse_root(const Gen *g, LLVMValueRef v) {
+    LLVMValueRef small = less(g, v, 0x1p-126);
+    LLVMValueRef y =
+        LLVMBuildSelect(g->b, small, LLVMBuildFMul(g->b, v, real(g, 0x1p24), ""), v, "");
+    y = gen_call1(g, "llvm.amdgcn.rsq", y);
+    return LLVMBuildSelect(g->b, small, LLVMBuildFMul(g->b, y, real(g, 0x1p12), ""), y, "");
+}
+
+/// 1 - 2 / (e^2x + 1), whose error is absolute; near 0 the first terms of the series.
+static LLVMValueRef tangent(const Gen *g, LLVMValueRef v) {
+    LLVMValueRef t = LLVMBuildFMul(g->b, v, real(g, 0x1.715476p+1), "");
+    LLVMValueRef e = gen_call1(g, "llvm.amdgcn.exp2", t);
+    LLVMValueRef r = gen_call1(g, "llvm.amdgcn.rcp", LLVMBuildFAdd(g->b, e, real(g, 1), ""));
+    LLVMValueRef far = LLVMBuildFSub(g->b, real(g, 1), LLVMBuildFMul(g->b, r, real(g, 2), ""), "");
+    LLVMValueRef third = LLVMBuildFMul(g->b, LLVMBuildFMul(g->b, v, v, ""), real(g, -1.0 / 3), "");
+    LLVMValueRef near = LLVMBuildFAdd(g->b, v, LLVMBuildFMul(g->b, v, third, ""), "");
+    return LLVMBuildSelect(g->b, less(g, gen_call1(g, "llvm.fabs", v), 0.125), near, far, "");
+}
+
+/// 1 / v is subnormal from 2^126 on, and infinite for what is taken for 0.
+static LLVMValueRef reciprocal(const Gen *g, LLVMValueRef v) {
+    LLVMValueRef size = gen_call1(g, "llvm.fabs", v);
+    LLVMValueRef small = less(g, size, 0x1p-126);
+    LLVMValueRef large = LLVMBuildFCmp(g->b, LLVMRealOGT, size, real(g, 0x1p126), "");
+    LLVMValueRef scale = LLVMBuildSelect(g->b, small, real(g, 0x1p24), real(g, 1), "");
+    scale = LLVMBuildSelect(g->b, large, real(g, 0x1p-24), scale, "");
+    LLVMValueRef y = gen_call1(g, "llvm.amdgcn.rcp", LLVMBuildFMul(g->b, v, scale, ""));
+    return LLVMBuildFMul(g->b, y, scale, "");
+}
+
+void amd_approx(Expand *x) {
+    const Gen *g = x->g;
+    const char *name = fn_capture(x->fn, 'o');
+    LLVMValueRef v = x->in[0];
+    bool flush = strstr(x->fn->row->name, ".ftz") != NULL;
+    if (strcmp(name, "ex2") == 0)
+        x->out[0] = gen_call1(g, flush ? "llvm.amdgcn.exp2" : "llvm.exp2", v);
+    else if (strcmp(name, "lg2") == 0)
+        x->out[0] = gen_call1(g, "llvm.log2", v);
+    else if (strcmp(name, "rcp") == 0)
+        x->out[0] = reciprocal(g, v);
+    else if (strcmp(name, "rsqrt") == 0)
+        x->out[0] = inverse_root(g, v);
+    else
+        x->out[0] = tangent(g, v);
+}
+
+/* ---- conversions --------------------------------------------------------------------------- */
+
+static LLVMTypeRef bfloat(const Gen *g) {
+    return LLVMBFloatTypeInContext(g->llvm);
+}
+
+/// One value to bf16, or two to halves of a word, each rounded once.
+void amd_narrow(Expand *x) {
+    const Gen *g = x->g;
+    const char *to = fn_capture(x->fn, 't');
+    LLVMTypeRef type = to && strcmp(to, "f16") == 0 ? g->f16 : bfloat(g);
+    LLVMValueRef v = x->in[0];
+    if (x->n_in == 2) {
+        v = LLVMGetPoison(LLVMVectorType(g->f32, 2));
+        for (int i = 0; i < 2; i++)
+            v = LLVMBuildInsertElement(g->b, v, x->in[i], amd_i32(g, i), "");
+        type = LLVMVectorType(type, 2);
+    }
+    v = LLVMBuildFPTrunc(g->b, v, type, "");
+    x->out[0] = LLVMBuildBitCast(g->b, v, LLVMTypeOf(x->call), "");
+}
+
+/// The upper half of an f32.
+static LLVMValueRef widen(const Gen *g, LLVMValueRef half) {
+    LLVMValueRef word =
+        LLVMBuildShl(g->b, LLVMBuildZExt(g->b, half, g->i32, ""), amd_i32(g, 16), "");
+    return LLVMBuildBitCast(g->b, word, g->f32, "");
+}
+
+void amd_widen_bf16(Expand *x) {
+    x->out[0] = widen(x->g, x->in[0]);
+}
+
+/// 10 bits behind the point, ties away from 0; infinities and NaNs keep their bits.
+void amd_cvt_tf32(Expand *x) {
+    const Gen *g = x->g;
+    LLVMValueRef bits = LLVMBuildBitCast(g->b, x->in[0], g->i32, "");
+    LLVMValueRef up = LLVMBuildAdd(g->b, bits, amd_i32(g, 0x1000), "");
+    LLVMValueRef size = gen_call1(g, "llvm.fabs", x->in[0]);
+    LLVMValueRef finite =
+        LLVMBuildFCmp(g->b, LLVMRealOLT, size, LLVMConstReal(g->f32, (double)__builtin_inff()), "");
+    bits = LLVMBuildSelect(g->b, finite, up, bits, "");
+    x->out[0] = LLVMBuildAnd(g->b, bits, amd_i32(g, ~0x1fff), "");
+}
+
+void amd_cvt_int(Expand *x) {
+    LLVMTypeRef types[2] = {LLVMTypeOf(x->call), LLVMTypeOf(x->in[0])};
+    bool is_signed = *fn_capture(x->fn, 't') != 'u';
+    x->out[0] =
+        gen_intrinsic(x->g, is_signed ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, x->in);
+}
+
+/* ---- bf16 ---------------------------------------------------------------------------------- */
+
+static bool is_number(LLVMValueRef half, unsigned bits) {
+    return LLVMIsAConstantInt(half) && (LLVMConstIntGetZExtValue(half) & 0xffff) == bits;
+}
+
+/// a b + c rounded once. Of a product by 1 or of one without a sum f32 has bits enough to round
+/// twice (24 >= 2 * 8 + 2); else f64 has.
+static LLVMValueRef fma_of(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
+    enum { ONE = 0x3f80, MINUS_ONE = 0xbf80, MINUS_ZERO = 0x8000 };
+    LLVMValueRef args[3] = {widen(g, a), widen(g, b), widen(g, c)};
+    LLVMTypeRef type = g->f32;
+    if (!is_number(b, ONE) && !is_number(b, MINUS_ONE) && !is_number(c, MINUS_ZERO)) {
+        type = g->f64;
+        for (int i = 0; i < 3; i++) args[i] = LLVMBuildFPExt(g->b, args[i], type, "");
+    }
+    LLVMValueRef sum = gen_intrinsic(g, "llvm.fma", 1, &type, 3, args);
+    return LLVMBuildBitCast(g->b, LLVMBuildFPTrunc(g->b, sum, bfloat(g), ""), g->i16, "");
+}
+
+static LLVMValueRef half_of(const Gen *g, LLVMValueRef word, int i) {
+    if (i) word = LLVMBuildLShr(g->b, word, amd_i32(g, 16), "");
+    return LLVMBuildTrunc(g->b, word, g->i16, "");
+}
+
+static LLVMValueRef word_of(const Gen *g, LLVMValueRef low, LLVMValueRef high) {
+    high = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, high, g->i32, ""), amd_i32(g, 16), "");
+    return LLVMBuildOr(g->b, LLVMBuildZExt(g->b, low, g->i32, ""), high, "");
+}
+
+void amd_fma_bf16(Expand *x) {
+    const Gen *g = x->g;
+    if (LLVMTypeOf(x->call) == g->i16) {
+        x->out[0] = fma_of(g, x->in[0], x->in[1], x->in[2]);
+        return;
+    }
+    LLVMValueRef half[2];
+    for (int i = 0; i < 2; i++)
+        half[i] =
+            fma_of(g, half_of(g, x->in[0], i), half_of(g, x->in[1], i), half_of(g, x->in[2], i));
+    x->out[0] = word_of(g, half[0], half[1]);
+}
+
+/// As NVIDIA's: a NaN gives the other operand.
+void amd_minmax_x2(Expand *x) {
+    const Gen *g = x->g;
+    const char *name = *fn_capture(x->fn, 'o') == 'm' && fn_capture(x->fn, 'o')[1] == 'i'
+                           ? "llvm.minnum"
+                           : "llvm.maxnum";
+    if (strcmp(fn_capture(x->fn, 't'), "f16") == 0) {
+        LLVMTypeRef type = LLVMVectorType(g->f16, 2);
+        LLVMValueRef v = gen_call2(g, name, LLVMBuildBitCast(g->b, x->in[0], type, ""),
+                                   LLVMBuildBitCast(g->b, x->in[1], type, ""));
+        x->out[0] = LLVMBuildBitCast(g->b, v, g->i32, "");
+        return;
+    }
+    LLVMValueRef half[2];
+    for (int i = 0; i < 2; i++) {
+        LLVMValueRef v = gen_call2(g, name, widen(g, half_of(g, x->in[0], i)),
+                                   widen(g, half_of(g, x->in[1], i)));
+        half[i] = half_of(g, LLVMBuildBitCast(g->b, v, g->i32, ""), 1);
+    }
+    x->out[0] = word_of(g, half[0], half[1]);
+}
+
+/* ---- integers ------------------------------------------------------------------------------ */
+
+void amd_mulhi(Expand *x) {
+    const Gen *g = x->g;
+    LLVMTypeRef wide = LLVMIntTypeInContext(g->llvm, 128);
+    LLVMOpcode extend = *fn_capture(x->fn, 't') == 'u' ? LLVMZExt : LLVMSExt;
+    LLVMValueRef p = LLVMBuildMul(g->b, LLVMBuildCast(g->b, extend, x->in[0], wide, ""),
+                                  LLVMBuildCast(g->b, extend, x->in[1], wide, ""), "");
+    p = LLVMBuildLShr(g->b, p, LLVMConstInt(wide, 64, false), "");
+    x->out[0] = LLVMBuildTrunc(g->b, p, g->i64, "");
+}
+
+void amd_ctz(Expand *x) {
+    const Gen *g = x->g;
+    LLVMTypeRef type = LLVMTypeOf(x->in[0]);
+    LLVMValueRef args[2] = {x->in[0], LLVMConstInt(g->i1, 0, false)};
+    LLVMValueRef n = gen_intrinsic(g, "llvm.cttz", 1, &type, 2, args);
+    x->out[0] = LLVMBuildIntCast2(g->b, n, g->i32, false, "");
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// AMD's GPUs among the back ends: devices to a code object.
+#include <string.h>
+
+#include "backends/amdgpu/amdgpu.h"
+#include "backends/llvm/target.h"
+
+/* ---- targets ------------------------------------------------------------------------------- */
+
+const GpuTarget *amd_target(const char *name) {
+    return strncmp(name, "gfx", 3) == 0 ? gpu_target(name) : NULL;
+}
+
+static bool amd_info(const char *level, TargetInfo *out) {
+    const GpuTarget *t = level ? amd_target(level) : NULL;
+    if (!t) return false;
+    *out = gpu_target_info(t, "amdgcn");
+    return true;
+}
+
+/* ---- compiling ----------------------------------------------------------------------------- */
+
+void amd_compile(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out) {
+    module_verify(g);
+    portable_check(g->ctx, g->module);
+    amd_expand(g, gpu);
+    amd_emit(g, gpu, assembly, out);
+}
+
+/// Shared memory is a part of the code object, not asked for at a launch.
+static const tg_device_function *functions_of(Ctx *ctx, const GpuCode *code) {
+    tg_device_function *all = (tg_device_function *)gpu_functions(ctx, code);
+    for (int i = 0; i < code->n; i++) all[i].shared_bytes = 0;
+    return all;
+}
+
+static void note_shared(const Gen *g, const GpuCode *code) {
+    for (int i = 0; i < code->n; i++) {
+        const GpuKernel *k = &code->kernels[i];
+        if (k->shared_bytes)
+            amd_set_shared(g, LLVMGetNamedFunction(g->module, k->name), k->shared_bytes);
+    }
+}
+
+/// Texts alone need no linker.
+static void link(Ctx *ctx, const GpuJob *job, const GpuTarget *gpu, const AmdObject *object) {
+    const CodeOptions *o = job->options;
+    tg_image *image = &job->out->image;
+    AmdCode code;
+    if (o->texts && !(o->texts & TEXT_OBJECT)) return;
+    double start = gpu_seconds();
+    AmdStatus status = amd_link(ctx, object, gpu, &code);
+    job->out->times.link = gpu_seconds() - start;
+    job->out->times.linker = code.linker;
+    image->bytes = code.bytes;
+    image->size = code.size;
+    if (status == AMD_OK) return;
+    if (status == AMD_FAILED)
+        ice(ctx, (Loc){0}, "the linker refuses code for %s: %s", gpu->name,
+            code.log ? code.log : "no message");
+    diag(ctx, (Loc){0}, D_RUN_FAILED, code.log);
+    ctx_leave(ctx, CTX_ERRORS);
+}
+
+static void compile(Ctx *ctx, void *arg) {
+    const GpuJob *job = arg;
+    const CodeOptions *o = job->options;
+    const GpuTarget *gpu = amd_target(o->level);
+    if (!gpu) ice(ctx, (Loc){0}, "no GPU %s", o->level);
+    Gen *g = gen_create(ctx, "device");
+    g->strip = o->strip;
+    GpuOptions options = {.target = o->level, .check = o->check, .debug = o->debug};
+    double start = gpu_seconds();
+    const GpuCode *code = gpu_lower(g, job->ir, job->module, &options);
+    note_shared(g, code);
+    double lowered = gpu_seconds();
+    *job->out = (DeviceCode){.times.lower = lowered - start, .times.generator = "amdgpu"};
+    if (o->texts & TEXT_LLVM) job->out->llvm = gpu_module_text(g);
+    AmdObject object;
+    amd_compile(g, gpu, o->texts & TEXT_ASM || o->notes, &object);
+    job->out->times.generate = gpu_seconds() - lowered;
+    job->out->assembly = o->texts & TEXT_ASM ? object.assembly : NULL;
+    job->out->image = (tg_image){.kind = TG_IMAGE_HSACO,
+                                 .arch = (int16_t)gpu->arch,
+                                 .specific = 1,
+                                 .target = gpu->name,
+                                 .functions = functions_of(ctx, code),
+                                 .n_functions = code->n,
+                                 .sites = code->sites.data,
+                                 .n_sites = code->sites.n};
+    if (o->notes) amd_describe(ctx, o->notes, gpu, code, object.assembly);
+    link(ctx, job, gpu, &object);
+}
+
+static bool amd_device(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out) {
+    return gpu_device(&(GpuJob){ir, module, options, out}, compile);
+}
+
+const Backend amdgpu_backend = {.name = "amdgpu",
+                                .info = amd_info,
+                                .has_op = gpu_host_has,
+                                .device = amd_device,
+                                .device_has = gen_portable_has};

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Assembly and relocatable objects through LLVM's AMDGPU target.
+#include <inttypes.h>
+#include <llvm-c/Target.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "backends/amdgpu/amdgpu.h"
+#include "backends/llvm/target.h"
+
+static const char triple[] = "amdgcn-amd-amdhsa";
+
+static void start(void) {
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
+}
+
+/// RDNA has two ways to run a work-group: in one compute unit its barriers need not wait for
+/// memory.
+static LLVMTargetMachineRef machine_of(Ctx *ctx, const GpuTarget *gpu) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start);
+    const char *features = gpu->lanes == 32 ? "+wavefrontsize32,+cumode" : "";
+    return target_machine_of(ctx, triple, gpu->name, features, LLVMCodeGenLevelAggressive);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
+static void string_attribute(const Gen *g, LLVMValueRef fn, const char *name, const char *value) {
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(g->llvm, name, (unsigned)strlen(name), value,
+                                                      (unsigned)strlen(value)));
+}
+
+void amd_set_shared(const Gen *g, LLVMValueRef fn, int64_t bytes) {
+    string_attribute(g, fn, "tg.shared", ctx_format(g->ctx, "%" PRId64, bytes));
+}
+
+/// What a kernel does not ask for costs no registers; hidden arguments none are launched with.
+static const char *const unused[] = {
+    "amdgpu-no-workgroup-id-y",    "amdgpu-no-workgroup-id-z",     "amdgpu-no-workitem-id-y",
+    "amdgpu-no-workitem-id-z",     "amdgpu-no-dispatch-ptr",       "amdgpu-no-queue-ptr",
+    "amdgpu-no-dispatch-id",       "amdgpu-no-hostcall-ptr",       "amdgpu-no-heap-ptr",
+    "amdgpu-no-lds-kernel-id",     "amdgpu-no-multigrid-sync-arg", "amdgpu-no-default-queue",
+    "amdgpu-no-completion-action", "amdgpu-no-flat-scratch-init",
+};
+
+static bool calls(const Gen *g, const char *name) {
+    LLVMValueRef fn = LLVMGetNamedFunction(g->module, name);
+    return fn && LLVMGetFirstUse(fn);
+}
+
+/// Waves of a SIMD, of which a compute unit has four or two, where so many CTAs run side by side.
+static int waves_of(const GpuTarget *gpu, int threads, int ctas) {
+    int simds = gpu->lanes == 64 ? 4 : 2;
+    int waves = ctas * ((threads + gpu->lanes - 1) / gpu->lanes) / simds;
+    return waves < 1 ? 1 : waves;
+}
+
+/// Minima and maxima of signalling NaNs need no care: "amdgpu-ieee".
+static void mark_kernel(const Gen *g, const GpuTarget *gpu, LLVMValueRef fn) {
+    enum { AMDGPU_KERNEL = 91 };
+    int threads = amd_threads(fn);
+    LLVMSetFunctionCallConv(fn, AMDGPU_KERNEL);
+    const char *size = ctx_format(g->ctx, "%d,%d", threads, threads);
+    int waves = waves_of(gpu, threads, amd_attribute(fn, "tg.minctasm", 1));
+    string_attribute(g, fn, "amdgpu-flat-work-group-size", size);
+    string_attribute(g, fn, "uniform-work-group-size", "true");
+    string_attribute(g, fn, "amdgpu-waves-per-eu", ctx_format(g->ctx, "%d", waves));
+    string_attribute(g, fn, "amdgpu-ieee", "false");
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
+        string_attribute(g, fn, unused[i], "");
+    if (!calls(g, "llvm.amdgcn.implicitarg.ptr"))
+        string_attribute(g, fn, "amdgpu-no-implicitarg-ptr", "");
+}
+
+/// What links them, and drivers of these years, read version 5 of code objects.
+static void set_version(const Gen *g) {
+    static const char name[] = "amdhsa_code_object_version";
+    LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorError, name, sizeof name - 1,
+                      LLVMValueAsMetadata(amd_i32(g, 500)));
+}
+
+/* ---- code ---------------------------------------------------------------------------------- */
+
+// No pass here copies the body of a loop.
+static const char pipeline[] =
+    "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,early-cse<memssa>)";
+
+static void release_module(void *thing) {
+    LLVMDisposeModule(thing);
+}
+
+void amd_emit(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out) {
+    LLVMTargetMachineRef machine = machine_of(g->ctx, gpu);
+    *out = (AmdObject){0};
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
+        if (!LLVMIsDeclaration(fn)) mark_kernel(g, gpu, fn);
+    set_version(g);
+    module_target(g, machine);
+    module_verify(g);
+    module_run(g->ctx, g->module, machine, pipeline);
+    if (assembly) {
+        // Code generation changes the module: the text comes from a copy.
+        LLVMModuleRef copy = LLVMCloneModule(g->module);
+        ctx_defer(g->ctx, release_module, copy);
+        size_t n;
+        out->assembly = module_file(g->ctx, copy, machine, LLVMAssemblyFile, &n);
+    }
+    out->bytes = module_file(g->ctx, g->module, machine, LLVMObjectFile, &out->size);
+}

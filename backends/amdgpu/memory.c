@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Accesses of lanes that are on, atomics, barriers and fences.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/amdgpu/amdgpu.h"
+
+/* ---- lanes that are on --------------------------------------------------------------------- */
+
+/// Divides the block before the call and goes on in a block that lanes which are on pass through.
+/// The upper part is the new block: so the phis of successors name the lower part as before.
+static LLVMBasicBlockRef guard(Expand *x, LLVMValueRef on) {
+    const Gen *g = x->g;
+    LLVMBasicBlockRef low = LLVMGetInstructionParent(x->call);
+    LLVMBasicBlockRef high = LLVMInsertBasicBlockInContext(g->llvm, low, "");
+    LLVMBasicBlockRef then = LLVMInsertBasicBlockInContext(g->llvm, low, "");
+    LLVMValueRef last = LLVMGetBasicBlockTerminator(low);
+    // Without its end the block has no successors whose phis would be changed along.
+    LLVMInstructionRemoveFromParent(last);
+    LLVMReplaceAllUsesWith(LLVMBasicBlockAsValue(low), LLVMBasicBlockAsValue(high));
+    LLVMPositionBuilderAtEnd(g->b, low);
+    LLVMInsertIntoBuilder(g->b, last);
+    LLVMPositionBuilderAtEnd(g->b, high);
+    for (LLVMValueRef i; (i = LLVMGetFirstInstruction(low)) != x->call;) {
+        LLVMInstructionRemoveFromParent(i);
+        LLVMInsertIntoBuilder(g->b, i);
+    }
+    LLVMBuildCondBr(g->b, on, then, low);
+    LLVMPositionBuilderAtEnd(g->b, then);
+    return high;
+}
+
+static void end_guard(Expand *x) {
+    LLVMBuildBr(x->g->b, LLVMGetInstructionParent(x->call));
+    LLVMPositionBuilderBefore(x->g->b, x->call);
+}
+
+static bool is_always(LLVMValueRef on) {
+    return LLVMIsAConstantInt(on) && LLVMConstIntGetZExtValue(on);
+}
+
+static void set_flag(const Gen *g, LLVMValueRef inst, const char *name) {
+    unsigned kind = LLVMGetMDKindIDInContext(g->llvm, name, (unsigned)strlen(name));
+    LLVMMetadataRef none = LLVMMDNodeInContext2(g->llvm, NULL, 0);
+    LLVMSetMetadata(inst, kind, LLVMMetadataAsValue(g->llvm, none));
+}
+
+/// Data that nobody reads again goes past the caches.
+static void set_nontemporal(const Gen *g, LLVMValueRef inst) {
+    unsigned kind = LLVMGetMDKindIDInContext(g->llvm, "nontemporal", 11);
+    LLVMMetadataRef one = LLVMValueAsMetadata(amd_i32(g, 1));
+    LLVMSetMetadata(inst, kind,
+                    LLVMMetadataAsValue(g->llvm, LLVMMDNodeInContext2(g->llvm, &one, 1)));
+}
+
+/* ---- masked accesses ----------------------------------------------------------------------- */
+
+/// What memory has of one value of the row: b8 goes through 16 bits.
+static LLVMTypeRef memory_type(const Expand *x, LLVMTypeRef type) {
+    const char *width = fn_capture(x->fn, 'w');
+    return strstr(x->fn->row->name, ".b8") || (width && *width == '8') ? x->g->i8 : type;
+}
+
+static LLVMTypeRef vector_of(LLVMTypeRef type, int n) {
+    return n > 1 ? LLVMVectorType(type, (unsigned)n) : type;
+}
+
+/// 16 bytes that can be read, beside the code.
+static LLVMValueRef readable(const Gen *g) {
+    static const char name[] = "tg.nothing";
+    LLVMValueRef bytes = LLVMGetNamedGlobal(g->module, name);
+    if (bytes) return bytes;
+    LLVMTypeRef type = LLVMVectorType(g->i32, 4);
+    bytes = LLVMAddGlobalInAddressSpace(g->module, type, name, 1);
+    LLVMSetLinkage(bytes, LLVMInternalLinkage);
+    LLVMSetInitializer(bytes, LLVMConstNull(type));
+    LLVMSetGlobalConstant(bytes, true);
+    LLVMSetAlignment(bytes, 16);
+    return bytes;
+}
+
+/// A lane that is off reads what all can read: no branch keeps loads from being on their way
+/// together.
+void amd_load(Expand *x) {
+    const Gen *g = x->g;
+    int n = x->fn->result.count;
+    const char *cache = fn_capture(x->fn, 'c');
+    LLVMTypeRef type = fn_letter_type(g->llvm, x->fn->result.letter), memory = memory_type(x, type);
+    LLVMValueRef on = x->in[1], p = x->in[0];
+    if (!is_always(on)) p = LLVMBuildSelect(g->b, on, p, readable(g), "");
+    LLVMValueRef all = LLVMBuildLoad2(g->b, vector_of(memory, n), p, "");
+    LLVMSetAlignment(all, LLVMGetIntTypeWidth(memory) / 8 * (unsigned)n);
+    if (cache && strncmp(cache, ".nc", 3) == 0) set_flag(g, all, "invariant.load");
+    if (cache && strstr(cache, "no_allocate")) set_nontemporal(g, all);
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef v = n > 1 ? LLVMBuildExtractElement(g->b, all, amd_i32(g, i), "") : all;
+        if (memory != type) v = LLVMBuildZExt(g->b, v, type, "");
+        x->out[i] = LLVMBuildSelect(g->b, on, v, x->in[2 + i], "");
+    }
+}
+
+/// To global memory by pointers, to shared memory by its addresses.
+void amd_store(Expand *x) {
+    const Gen *g = x->g;
+    int n = x->fn->groups[2].count;
+    LLVMTypeRef memory = memory_type(x, LLVMTypeOf(x->in[2]));
+    LLVMValueRef all = LLVMGetPoison(vector_of(memory, n)), p = x->in[0];
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef v = x->in[2 + i];
+        if (LLVMTypeOf(v) != memory) v = LLVMBuildTrunc(g->b, v, memory, "");
+        all = n > 1 ? LLVMBuildInsertElement(g->b, all, v, amd_i32(g, i), "") : v;
+    }
+    if (LLVMGetTypeKind(LLVMTypeOf(p)) != LLVMPointerTypeKind)
+        p = LLVMBuildIntToPtr(g->b, p, LLVMPointerTypeInContext(g->llvm, 3), "");
+    bool always = is_always(x->in[1]);
+    if (!always) guard(x, x->in[1]);
+    LLVMValueRef store = LLVMBuildStore(g->b, all, p);
+    LLVMSetAlignment(store, LLVMGetIntTypeWidth(memory) / 8 * (unsigned)n);
+    const char *cache = fn_capture(x->fn, 'c');
+    if (cache && strcmp(cache, ".cs") == 0) set_nontemporal(g, store);
+    if (!always) end_guard(x);
+}
+
+/* ---- order --------------------------------------------------------------------------------- */
+
+static void fence(const Gen *g, LLVMAtomicOrdering order, const char *scope) {
+    unsigned id = LLVMGetSyncScopeID(g->llvm, scope, strlen(scope));
+    LLVMBuildFenceSyncScope(g->b, order, id, "");
+}
+
+/// With fewer than two waves LLVM drops the barrier itself.
+void amd_barrier(Expand *x) {
+    fence(x->g, LLVMAtomicOrderingRelease, "workgroup");
+    amd_intrinsic(x->g, "llvm.amdgcn.s.barrier", 0);
+    fence(x->g, LLVMAtomicOrderingAcquire, "workgroup");
+}
+
+/// A wave's accesses to shared memory happen in order; the compiler must keep it.
+void amd_warp_sync(Expand *x) {
+    fence(x->g, LLVMAtomicOrderingRelease, "wavefront");
+    amd_intrinsic(x->g, "llvm.amdgcn.wave.barrier", 0);
+    fence(x->g, LLVMAtomicOrderingAcquire, "wavefront");
+}
+
+/// NVIDIA's names of scopes and LLVM's.
+static const char *scope_of(const Expand *x) {
+    const char *name = fn_capture(x->fn, 's');
+    return strcmp(name, "cta") == 0 ? "workgroup" : strcmp(name, "gpu") == 0 ? "agent" : "";
+}
+
+void amd_fence(Expand *x) {
+    bool all = strcmp(fn_capture(x->fn, 'o'), "sc") == 0;
+    fence(x->g, all ? LLVMAtomicOrderingSequentiallyConsistent : LLVMAtomicOrderingAcquireRelease,
+          scope_of(x));
+}
+
+void amd_trap(Expand *x) {
+    guard(x, x->in[0]);
+    amd_intrinsic(x->g, "llvm.trap", 0);
+    end_guard(x);
+}
+
+/* ---- atomics ------------------------------------------------------------------------------- */
+
+static LLVMValueRef atomic_address(const Expand *x) {
+    LLVMValueRef p = x->in[0];
+    if (LLVMGetTypeKind(LLVMTypeOf(p)) == LLVMPointerTypeKind) return p;
+    return LLVMBuildIntToPtr(x->g->b, p, LLVMPointerTypeInContext(x->g->llvm, 3), "");
+}
+
+static const struct {
+    const char *name; // what PTX calls it
+    LLVMAtomicRMWBinOp op;
+} operations[] = {{"add.u", LLVMAtomicRMWBinOpAdd},  {"min.s", LLVMAtomicRMWBinOpMin},
+                  {"max.s", LLVMAtomicRMWBinOpMax},  {"min.u", LLVMAtomicRMWBinOpUMin},
+                  {"max.u", LLVMAtomicRMWBinOpUMax}, {"and.b", LLVMAtomicRMWBinOpAnd},
+                  {"or.b", LLVMAtomicRMWBinOpOr},    {"xor.b", LLVMAtomicRMWBinOpXor},
+                  {"exch.b", LLVMAtomicRMWBinOpXchg}};
+
+/// The row of floats names no operation: it adds.
+static LLVMAtomicRMWBinOp operation_of(const Expand *x) {
+    const char *name = fn_capture(x->fn, 'o');
+    if (!name) return LLVMAtomicRMWBinOpFAdd;
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+        if (strcmp(operations[i].name, name) == 0) return operations[i].op;
+    ice(x->g->ctx, (Loc){0}, "no atomic %s", name);
+}
+
+/// What an atomic gives: 0 in lanes that are off. In the block of those that are on.
+static void guarded_result(Expand *x, LLVMBasicBlockRef from, LLVMValueRef made) {
+    const Gen *g = x->g;
+    LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(made));
+    LLVMBasicBlockRef then = LLVMGetInsertBlock(g->b);
+    end_guard(x);
+    LLVMValueRef phi = LLVMBuildPhi(g->b, LLVMTypeOf(made), "");
+    LLVMAddIncoming(phi, (LLVMValueRef[]){zero, made}, (LLVMBasicBlockRef[]){from, then}, 2);
+    x->out[0] = phi;
+}
+
+// Memory of other processors is not added to: so floats are added by an instruction, not by
+// swapping until it succeeds.
+void amd_atomic(Expand *x) {
+    const Gen *g = x->g;
+    const char *scope = scope_of(x);
+    unsigned id = LLVMGetSyncScopeID(g->llvm, scope, strlen(scope));
+    LLVMAtomicRMWBinOp op = operation_of(x);
+    LLVMBasicBlockRef from = guard(x, x->in[1]);
+    LLVMValueRef made = LLVMBuildAtomicRMWSyncScope(g->b, op, atomic_address(x), x->in[2],
+                                                    LLVMAtomicOrderingMonotonic, id);
+    set_flag(g, made, "amdgpu.no.fine.grained.memory");
+    set_flag(g, made, "amdgpu.no.remote.memory");
+    if (op == LLVMAtomicRMWBinOpFAdd) set_flag(g, made, "amdgpu.ignore.denormal.mode");
+    guarded_result(x, from, made);
+}
+
+void amd_atomic_cas(Expand *x) {
+    const Gen *g = x->g;
+    const char *scope = scope_of(x);
+    unsigned id = LLVMGetSyncScopeID(g->llvm, scope, strlen(scope));
+    LLVMBasicBlockRef from = guard(x, x->in[1]);
+    LLVMValueRef pair = LLVMBuildAtomicCmpXchgSyncScope(g->b, atomic_address(x), x->in[2], x->in[3],
+                                                        LLVMAtomicOrderingMonotonic,
+                                                        LLVMAtomicOrderingMonotonic, id);
+    guarded_result(x, from, LLVMBuildExtractValue(g->b, pair, 0, ""));
+}

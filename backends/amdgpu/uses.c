@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What LLVM says of kernels in the metadata of an assembly text, as numbers.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/amdgpu/amdgpu.h"
+
+/// "    .vgpr_count:     12" is the number of `key`.
+static bool number_of(const char *line, size_t n, const char *key, int *out) {
+    while (n && (*line == ' ' || *line == '-')) line++, n--;
+    size_t len = strlen(key);
+    if (n <= len || memcmp(line, key, len) != 0 || line[len] != ':') return false;
+    *out = atoi(line + len + 1);
+    return true;
+}
+
+static const char *name_of(Ctx *ctx, const char *line, size_t n) {
+    const char *at = memmem(line, n, ".name:", 6);
+    if (!at || line[4] == ' ') return NULL; // deeper: of an argument
+    at += 6;
+    at += strspn(at, " '");
+    return ctx_intern(ctx, at, strcspn(at, "'\n"));
+}
+
+static void read_line(Ctx *ctx, const char *line, size_t n, AmdUse *use) {
+    const struct {
+        const char *key;
+        int *to;
+    } rows[] = {{".vgpr_count", &use->vector},
+                {".agpr_count", &use->accumulators},
+                {".sgpr_count", &use->scalar},
+                {".private_segment_fixed_size", &use->scratch_bytes},
+                {".group_segment_fixed_size", &use->shared_bytes},
+                {".kernarg_segment_size", &use->kernarg_bytes},
+                {".wavefront_size", &use->lanes}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (number_of(line, n, rows[i].key, rows[i].to)) return;
+    const char *name = name_of(ctx, line, n);
+    if (name) use->kernel = name;
+}
+
+/// A kernel begins with a dash in the third column, and ends where the next begins or the list.
+void amd_read_uses(Ctx *ctx, const char *assembly, AmdUses *out) {
+    *out = (AmdUses){0};
+    const char *at = strstr(assembly, "amdhsa.kernels:");
+    if (!at) return;
+    AmdUse use = {0};
+    bool any = false;
+    for (at = strchr(at, '\n'); at++; at = strchr(at, '\n')) {
+        size_t n = strcspn(at, "\n");
+        bool begins = strncmp(at, "  - ", 4) == 0;
+        if (begins || *at != ' ') {
+            if (any) vec_push(ctx, out, use);
+            use = (AmdUse){0};
+            any = begins;
+        }
+        if (*at != ' ') return;
+        read_line(ctx, at, n, &use);
+    }
+}
+
+/* ---- for people ---------------------------------------------------------------------------- */
+
+static int round_up(int n, int unit) {
+    return (n + unit - 1) / unit * unit;
+}
+
+static int least(int a, int b) {
+    return a < b ? a : b;
+}
+
+/// CTAs that a compute unit holds at the same time, and what bounds them.
+static int resident(const GpuTarget *gpu, const AmdUse *u, int threads, const char **bound) {
+    enum { UNIT = 8 }; // registers are given out by eights
+    int waves = (threads + gpu->lanes - 1) / gpu->lanes, whole = waves * gpu->lanes;
+    int n = gpu->threads_sm / whole;
+    *bound = "waves";
+    int by_registers = gpu->registers_sm / (round_up(u->vector ? u->vector : 1, UNIT) * whole);
+    if (by_registers < n) n = by_registers, *bound = "registers";
+    if (u->shared_bytes && gpu->shared_sm / u->shared_bytes < n)
+        n = gpu->shared_sm / u->shared_bytes, *bound = "shared memory";
+    if (waves > 1 && gpu->ctas_sm < n) n = gpu->ctas_sm, *bound = "barriers";
+    return n;
+}
+
+static void describe_use(Text *out, const GpuTarget *gpu, const AmdUse *u, int threads) {
+    text_add(out, ", %d vector registers", u->vector);
+    if (u->accumulators) text_add(out, " (%d of them accumulators)", u->accumulators);
+    text_add(out, ", %d scalar, ", u->scalar);
+    if (u->scratch_bytes)
+        text_add(out, "%d bytes spilled", u->scratch_bytes);
+    else
+        text_add(out, "none spilled");
+    const char *bound;
+    int most = gpu->threads_sm / gpu->lanes, n = resident(gpu, u, threads, &bound);
+    int waves = least(most, n * ((threads + gpu->lanes - 1) / gpu->lanes));
+    text_add(out, "; a compute unit holds %d: %d of %d waves, by %s", n, waves, most, bound);
+}
+
+void amd_describe(Ctx *ctx, Text *out, const GpuTarget *gpu, const GpuCode *code,
+                  const char *assembly) {
+    AmdUses uses;
+    amd_read_uses(ctx, assembly, &uses);
+    for (int i = 0; i < code->n; i++) {
+        const GpuKernel *k = &code->kernels[i];
+        text_add(out, "  %s: %d threads, %d bytes of shared memory", k->name, k->threads,
+                 (int)k->shared_bytes);
+        for (int j = 0; j < uses.n; j++)
+            if (strcmp(uses.data[j].kernel, k->name) == 0)
+                describe_use(out, gpu, &uses.data[j], k->threads);
+        text_add(out, "\n");
+    }
+}

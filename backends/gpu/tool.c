@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Programs of others: where they are, and how they run.
+#include "backends/gpu/tool.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- where they are ------------------------------------------------------------------------ */
+
+bool tool_take(const char *path, void *out) {
+    if (access(path, X_OK) != 0 || strlen(path) >= TOOL_PATH) return false;
+    memcpy(out, path, strlen(path) + 1);
+    return true;
+}
+
+bool tool_in_path(const char *name, char *out) {
+    for (const char *s = getenv("PATH"); s && *s; s += strspn(s, ":")) {
+        char path[TOOL_PATH];
+        int len = (int)strcspn(s, ":");
+        int n = snprintf(path, sizeof path, "%.*s/%s", len, s, name);
+        if (n < (int)sizeof path && tool_take(path, out)) return true;
+        s += len;
+    }
+    return false;
+}
+
+bool tool_glob(const char *pattern, bool (*visit)(const char *path, void *arg), void *arg) {
+    glob_t found;
+    bool done = false;
+    if (glob(pattern, 0, NULL, &found) != 0) return false;
+    for (size_t i = found.gl_pathc; i-- > 0 && !done;) done = visit(found.gl_pathv[i], arg);
+    globfree(&found);
+    return done;
+}
+
+/* ---- how they run -------------------------------------------------------------------------- */
+
+/// All of a file, with a NUL byte behind; NULL where it cannot be read.
+static char *read_file(const char *path, size_t *bytes) {
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    long n = fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+    char *data = n < 0 ? NULL : malloc((size_t)n + 1);
+    rewind(f);
+    if (data && fread(data, 1, (size_t)n, f) != (size_t)n) {
+        free(data);
+        data = NULL;
+    }
+    fclose(f);
+    if (!data) return NULL;
+    data[n] = 0;
+    *bytes = (size_t)n;
+    return data;
+}
+
+/// False where the disk is full, too.
+static bool write_file(const char *path, const char *data, size_t bytes) {
+    FILE *f = fopen(path, "wb");
+    if (!f) return false;
+    bool good = fwrite(data, 1, bytes, f) == bytes;
+    return fclose(f) == 0 && good;
+}
+
+/// With both outputs in the file `log`; true where it says that all is well.
+static bool spawn(const char *program, const char *const *arguments, const char *log) {
+    posix_spawn_file_actions_t actions;
+    pid_t child;
+    int status = -1;
+    if (posix_spawn_file_actions_init(&actions)) return false;
+    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    int failed = posix_spawn(&child, program, &actions, NULL, (char *const *)arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failed) return false;
+    while (waitpid(child, &status, 0) < 0) continue;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+const char tool_in[] = "in", tool_out[] = "out";
+
+/// In a folder, which is empty again afterwards.
+static void run_in(const char *folder, const char *program, const char *const *arguments,
+                   const char *bytes, size_t size, ToolOutput *out) {
+    enum { MOST = 32 };
+    char in[TOOL_PATH], made[TOOL_PATH], log[TOOL_PATH];
+    const char *all[MOST];
+    int n = 0;
+    snprintf(in, sizeof in, "%s/in", folder);
+    snprintf(made, sizeof made, "%s/out", folder);
+    snprintf(log, sizeof log, "%s/log", folder);
+    for (; arguments[n] && n < MOST - 1; n++)
+        all[n] = arguments[n] == tool_in ? in : arguments[n] == tool_out ? made : arguments[n];
+    all[n] = NULL;
+    size_t log_bytes;
+    bool good = write_file(in, bytes, size) && spawn(program, all, log);
+    out->log = read_file(log, &log_bytes);
+    if (good) out->data = read_file(made, &out->bytes);
+    unlink(in);
+    unlink(made);
+    unlink(log);
+}
+
+bool tool_run(const char *program, const char *const *arguments, const char *bytes, size_t n,
+              ToolOutput *out) {
+    char folder[TOOL_PATH / 2];
+    const char *temporary = getenv("TMPDIR");
+    *out = (ToolOutput){0};
+    snprintf(folder, sizeof folder, "%s/tegula-XXXXXX", temporary ? temporary : "/tmp");
+    if (!mkdtemp(folder)) return false;
+    run_in(folder, program, arguments, bytes, n, out);
+    rmdir(folder);
+    return out->data != NULL;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Programs of others that make bytes of bytes: assemblers, linkers.
+#ifndef BACKENDS_GPU_TOOL_H
+#define BACKENDS_GPU_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { TOOL_PATH = 4096 };
+
+/// Copies the path to `out` (TOOL_PATH bytes) if it is one of a program.
+bool tool_take(const char *path, void *out);
+/// The first program of that name in PATH.
+bool tool_in_path(const char *name, char *out);
+/// Calls visit with what a pattern of the shell matches, last name first, until it says true.
+bool tool_glob(const char *pattern, bool (*visit)(const char *path, void *arg), void *arg);
+
+/// What a program made, and what it said; both to be freed, either may be NULL. A NUL byte follows.
+typedef struct ToolOutput {
+    char *data, *log;
+    size_t bytes;
+} ToolOutput;
+
+/// Arguments that stand for the two files, which lie in a folder of their own for as long.
+extern const char tool_in[], tool_out[];
+/// Runs the program on a file with the bytes; false where it fails or makes nothing.
+bool tool_run(const char *program, const char *const *arguments, const char *bytes, size_t n,
+              ToolOutput *out);
+
+#endif

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every kernel of the standard library in its default configuration as a code object, which is read
+back: its metadata and descriptors must agree with each other and with the kernel's parameters, it must
+fit the GPU, and nothing may spill.
+
+    objects.py --tegula PATH [--targets gfx90a,gfx942] [--types f32,f16] [--kernels REGEX] [--table]
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / d) for d in ("nvidia", "amdgpu")]
+from assemble import instances  # noqa: E402
+from hsaco import Hsaco  # noqa: E402
+
+LANES = {"gfx90a": 64, "gfx942": 64, "gfx950": 64, "gfx1100": 32, "gfx1201": 32}
+SHARED = {"gfx950": 160 << 10}
+# Registers of a SIMD that its waves share (of so many lanes), and by how many they are given out.
+REGISTERS = {64: (512, 8), 32: (1536, 24)}
+BYTES = {"ptr addrspace(1)": 8, "i64": 8, "double": 8, "i32": 4, "float": 4, "half": 2, "i16": 2, "i8": 1, "i1": 1}
+SIMDS = {64: 4, 32: 2}
+SCALARS = 112
+# Kernels that still spill, and how many bytes at most. The list only ever gets shorter.
+KNOWN = {}
+
+
+def emit(tegula, target, level, path, kernel, options):
+    command = [tegula, "emit", "--target", target, "--level", level, path, "-k", kernel] + options
+    done = subprocess.run(command, capture_output=True, timeout=300)
+    if done.returncode == 0:
+        return done.stdout, None
+    lines = done.stderr.decode().strip().splitlines()
+    return None, f"exit {done.returncode}: " + (lines[0] if lines else "")
+
+
+def parameters(module):
+    """Kernel -> the types of its parameters, from the portable module."""
+    out = {}
+    for name, list_ in re.findall(r"^define void @([\w.]+)\((.*?)\) #", module, re.M):
+        out[name] = [re.sub(r" %\w+$", "", p.strip()) for p in list_.split(",")]
+    return out
+
+
+def check_arguments(kernel, types):
+    """Each argument lies where C would put it."""
+    at = 0
+    for argument, type_ in zip(kernel[".args"], types):
+        size = BYTES[type_]
+        at = (at + size - 1) // size * size
+        if (argument[".offset"], argument[".size"]) != (at, size):
+            return f"an argument at {argument['.offset']} of {argument['.size']} bytes, not {at} of {size}"
+        kind = "global_buffer" if "ptr" in type_ else "by_value"
+        if argument[".value_kind"] != kind:
+            return f"an argument is {argument['.value_kind']}, not {kind}"
+        at += size
+    if len(kernel[".args"]) != len(types):
+        return f"{len(kernel['.args'])} arguments, not {len(types)}"
+    if kernel[".kernarg_segment_size"] < at:
+        return f"{kernel['.kernarg_segment_size']} bytes of arguments, not {at}"
+    return None
+
+
+def check_fit(kernel, target):
+    lanes = LANES[target]
+    most, unit = REGISTERS[lanes]
+    if kernel[".wavefront_size"] != lanes:
+        return f"waves of {kernel['.wavefront_size']} lanes"
+    if kernel[".group_segment_fixed_size"] > SHARED.get(target, 64 << 10):
+        return f"{kernel['.group_segment_fixed_size']} bytes of shared memory"
+    waves = -(-kernel[".max_flat_workgroup_size"] // lanes)
+    held = -(-max(kernel[".vgpr_count"], 1) // unit) * unit * -(-waves // SIMDS[lanes])
+    if held > most:
+        return f"{kernel['.vgpr_count']} registers in {waves} waves"
+    if kernel[".sgpr_count"] > SCALARS:
+        return f"{kernel['.sgpr_count']} scalar registers"
+    spilled = max(kernel[".private_segment_fixed_size"], 4 * kernel[".vgpr_spill_count"])
+    if spilled > KNOWN.get(kernel[".name"], 0) or kernel[".uses_dynamic_stack"]:
+        return f"{spilled} bytes of scratch"
+    return None
+
+
+def check_descriptor(code, kernel):
+    d = code.descriptor(kernel)
+    entry = code.symbols[kernel[".name"]][0]
+    wanted = {
+        "size": 64,
+        "shared": kernel[".group_segment_fixed_size"],
+        "scratch": kernel[".private_segment_fixed_size"],
+        "kernarg": kernel[".kernarg_segment_size"],
+        "entry": entry,
+        "uses_scratch": int(kernel[".private_segment_fixed_size"] > 0),
+        "wave32": int(kernel[".wavefront_size"] == 32),
+    }
+    for key, value in wanted.items():
+        if d[key] != value:
+            return f"the descriptor has {key} {d[key]}, not {value}"
+    if entry % 256:
+        return f"the code is at {entry:#x}"
+    if 8 * (d["vgpr_blocks"] + 1) < kernel[".vgpr_count"]:
+        return f"the descriptor has registers for {8 * (d['vgpr_blocks'] + 1)} of {kernel['.vgpr_count']}"
+    if kernel.get(".agpr_count") and kernel[".vgpr_count"] < d["accumulators_at"]:
+        return "accumulators are beyond the registers"
+    return None
+
+
+def check_object(data, module, target):
+    """(problem or None, a line about it)."""
+    code = Hsaco(data)
+    declared = parameters(module)
+    if code.gpu != target or code.metadata["amdhsa.target"] != f"amdgcn-amd-amdhsa--{target}":
+        return f"code for {code.gpu}", ""
+    if set(declared) != {k[".name"] for k in code.kernels}:
+        return f"kernels {[k['.name'] for k in code.kernels]}, not {list(declared)}", ""
+    for k in code.kernels:
+        problem = (
+            check_arguments(k, declared[k[".name"]]) or check_fit(k, target) or check_descriptor(code, k)
+        )
+        if problem:
+            return f"{k['.name']}: {problem}", ""
+    uses = ((k[".vgpr_count"], k[".sgpr_count"], k[".group_segment_fixed_size"]) for k in code.kernels)
+    return None, "registers, scalars, shared: " + " ".join(str(u) for u in uses)
+
+
+def check(job):
+    args, target, (path, kernel, options) = job
+    name = " ".join([target, kernel] + [o for o in options if o != "-t"])
+    module, problem = emit(args.tegula, target, "llvm", path, kernel, options)
+    if problem:
+        return name, problem, ""
+    data, problem = emit(args.tegula, target, "hsaco", path, kernel, options)
+    if problem:
+        return name, problem, ""
+    return (name, *check_object(data, module.decode(), target))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tegula", required=True)
+    parser.add_argument("--targets", default="gfx90a,gfx942,gfx950,gfx1100,gfx1201")
+    parser.add_argument("--types", default="f32,f16")
+    parser.add_argument("--kernels", default="")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
+    args = parser.parse_args()
+    types = args.types.split(",")
+    work = [(args, t, i) for t in args.targets.split(",") for i in instances(args.kernels, types)]
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for name, problem, line in pool.map(check, work):
+            bad += problem is not None
+            if problem or args.table:
+                print(f"{name}: {problem or line}", flush=True)
+    print(f"{len(work)} code objects, {bad} bad")
+    return 1 if bad or not work else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
