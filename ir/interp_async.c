@@ -96,8 +96,9 @@ void do_copy_async(Interp *it, Op *op) {
     if (in(op, 1)->cells) read_lanes(it, op, in(op, 1), (Cell){0});
 }
 
-/// The offset in memory of element i of the buffer, or -1 outside of the tensor.
-static int64_t box_offset(const Op *op, int64_t i) {
+/// The offset in memory of element i of the buffer, or -1 outside of the tensor; coordinates are
+/// operands from `first` on.
+static int64_t box_offset(const Op *op, int first, int64_t i) {
     const Tensor *t = &in(op, 0)->tensor;
     const Type *buf = operand(op, 1)->type;
     const int64_t *axes = op_attr(op, "axes")->ints;
@@ -107,7 +108,7 @@ static int64_t box_offset(const Op *op, int64_t i) {
         i /= buf->extents[d];
     }
     for (int d = 0; d < t->rank; d++) {
-        int64_t at = in_int(op, 2 + d) + (axes[d] >= 0 ? index[axes[d]] : 0);
+        int64_t at = in_int(op, first + d) + (axes[d] >= 0 ? index[axes[d]] : 0);
         if (at < 0 || at >= t->extents[d]) return -1;
         offset += at * t->strides[d];
     }
@@ -118,17 +119,17 @@ void do_copy_tma(Interp *it, Op *op) {
     (void)it;
     Reg *buf = in(op, 1);
     for (int64_t i = 0; buf->cells && i < ty_count(buf->type); i++) {
-        int64_t at = box_offset(op, i);
+        int64_t at = box_offset(op, 2, i);
         buf->cells[i] = at < 0 ? (Cell){0} : cell_load(buf->type->elem, in(op, 0)->tensor.data, at);
     }
 }
 
 void do_copyout_tma(Interp *it, Op *op) {
     (void)it;
-    const Reg *buf = in(op, 1);
-    for (int64_t i = 0; i < ty_count(buf->type); i++) {
-        int64_t at = box_offset(op, i);
-        if (at >= 0) cell_store(buf->type->elem, in(op, 0)->tensor.data, at, buf->cells[i]);
+    const Reg *block = in(op, 2);
+    for (int64_t i = 0; i < ty_count(block->type); i++) {
+        int64_t at = box_offset(op, 3, i);
+        if (at >= 0) cell_store(block->type->elem, in(op, 0)->tensor.data, at, block->cells[i]);
     }
 }
 

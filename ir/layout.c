@@ -151,3 +151,20 @@ Bits layout_owner(const Layout *l) {
         if (!f2_add(&s, l->col[j], 0)) copies |= bit(j);
     return copies >> l->bits[LEVEL_REG];
 }
+
+bool layout_warp_boxes(const Layout *l, int64_t *box, Bits *warp) {
+    Bits own = 0, others = 0;
+    if (l->bits[LEVEL_CTA] || layout_owner(l)) return false;
+    for (int i = 0; i < layout_n_bits(l); i++) {
+        bool is_warp = i >= layout_first(l, LEVEL_WARP);
+        if (is_warp && bit_count(l->col[i]) != 1) return false;
+        *(is_warp ? &others : &own) |= l->col[i];
+    }
+    for (int d = 0; d < l->rank; d++) {
+        Bits mask = (others & layout_dim_mask(l, d)) >> layout_base(l, d);
+        if (layout_box(l, d) != l->extents[d]) return false;
+        box[d] = mask ? (int64_t)(mask & -mask) : l->extents[d];
+    }
+    *warp = others;
+    return (own & others) == 0;
+}

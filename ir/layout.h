@@ -153,6 +153,9 @@ void layout_find(const Layout *l, const int64_t *coords, int64_t *reg, int64_t *
 /// Thread bits that only number copies: each element is in exactly one thread with
 /// (thread & owner) == 0, which is the one to store it.
 Bits layout_owner(const Layout *l);
+/// What a warp has is boxes of box[d] elements a dimension, at multiples of that, and each element
+/// is in one thread: coordinates whose bits in `warp` are those of the warp. False: it is not.
+bool layout_warp_boxes(const Layout *l, int64_t *box, Bits *warp);
 
 /* ---- layout_text.c ----------------------------------------------------------------------------
  */

@@ -70,23 +70,36 @@ void verify_buf_pad(Verifier *v, const Op *op) {
     if (want_kind(v, op, 0, TK_BUF) && want_axis(v, op, operand(op, 0)->type)) want_index(v, op, 1);
 }
 
-/// (desc, buf, coordinates): each dimension of more than one element is an axis of the buffer.
-void verify_copy_tma(Verifier *v, const Op *op) {
+/// (desc, buf, ..., coordinates from operand `first` on): each dimension of more than one element
+/// is an axis of the buffer.
+static bool verify_box(Verifier *v, const Op *op, int first) {
     const Attr *axes = op_attr(op, "axes");
-    if (!want_operands(v, op, 2) || !want_kind(v, op, 0, TK_DESC) || !want_kind(v, op, 1, TK_BUF))
-        return;
+    if (!want_operands(v, op, first) || !want_kind(v, op, 0, TK_DESC) ||
+        !want_kind(v, op, 1, TK_BUF))
+        return false;
     const Type *desc = operand(op, 0)->type, *buf = operand(op, 1)->type;
-    if (!want_count(v, op, "operands", op->n_operands, 2 + desc->rank) ||
+    if (!want_count(v, op, "operands", op->n_operands, first + desc->rank) ||
         !want_count(v, op, "dimensions in axes", axes->n, desc->rank))
-        return;
+        return false;
     for (int d = 0; d < desc->rank; d++)
-        if (!want_index(v, op, 2 + d) || !want_range(v, op, "axes", axes->ints[d], -1, buf->rank) ||
+        if (!want_index(v, op, first + d) ||
+            !want_range(v, op, "axes", axes->ints[d], -1, buf->rank) ||
             (axes->ints[d] < 0 && !want_count(v, op, "elements of the box", desc->extents[d], 1)))
-            return;
-    if (desc->elem != buf->elem || desc->swizzle != buf->swizzle)
+            return false;
+    bool same = desc->elem == buf->elem && desc->swizzle == buf->swizzle;
+    if (!same)
         verify_fail(v, op, type_text(v->ctx, buf), "the element and the swizzle of the desc");
-    else
-        want_result(v, op, 0, ty_pending(v->ir, NULL));
+    return same;
+}
+
+void verify_copy_tma(Verifier *v, const Op *op) {
+    if (verify_box(v, op, 2)) want_result(v, op, 0, ty_pending(v->ir, NULL));
+}
+
+void verify_copyout_tma(Verifier *v, const Op *op) {
+    if (verify_box(v, op, 3) &&
+        same_elements(v, op, "operand", 2, operand(op, 2)->type, operand(op, 1)->type))
+        want_range(v, op, "younger", op_int(op, "younger", 0), 0, 8);
 }
 
 void verify_mma_start(Verifier *v, const Op *op) {

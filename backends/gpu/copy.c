@@ -19,8 +19,11 @@ static void set_buf(GpuFn *f, const Value *v, LLVMValueRef p) {
     gpu_set_block(f, v, cell);
 }
 
+/// Of buffers behind a `shared_free` temporaries keep clear, too.
 void gpu_lower_buf_alloc(GpuFn *f, Op *op) {
-    set_buf(f, result(op, 0), gpu_offset_by(f, f->shared, op_int(op, "offset", 0)));
+    int64_t at = op_int(op, "offset", 0), end = at + shared_of(result(op, 0)->type).bytes;
+    set_buf(f, result(op, 0), gpu_offset_by(f, f->shared, at));
+    if (end > f->shared_fixed) f->shared_fixed = end;
 }
 
 void gpu_lower_buf_view(GpuFn *f, Op *op) {
@@ -44,16 +47,19 @@ void gpu_lower_fence(GpuFn *f, Op *op) {
     gpu_call(f, "tg.nv.fence.proxy.async.shared", 0);
 }
 
-void gpu_lower_buf_store(GpuFn *f, Op *op) {
-    const Value *x = operand(op, 1);
-    SharedLayout s = shared_of(operand(op, 0)->type);
+/// What each thread has of block x, into the buffer.
+static void write_block(GpuFn *f, const Value *x, const Value *buf) {
+    SharedLayout s = shared_of(buf->type);
     SharedAccess a;
     shared_access(gpu_layout(f, x), &s, COPY_BYTES, &a);
-    gpu_shared_write(f, gpu_layout(f, x), &s, &a, gpu_buf(f, operand(op, 0)), x->type->elem,
-                     gpu_block(f, x));
+    gpu_shared_write(f, gpu_layout(f, x), &s, &a, gpu_buf(f, buf), x->type->elem, gpu_block(f, x));
 }
 
-/* ---- from buffers to fragments ------------------------------------------------------------- */
+void gpu_lower_buf_store(GpuFn *f, Op *op) {
+    write_block(f, operand(op, 1), operand(op, 0));
+}
+
+/* ---- between buffers and fragments --------------------------------------------------------- */
 
 static Bits sum_of(const Bits *x, int n, int64_t which) {
     Bits sum = 0;
@@ -62,7 +68,7 @@ static Bits sum_of(const Bits *x, int n, int64_t which) {
     return sum;
 }
 
-/// Reading by ldmatrix: offsets of a thread's row address and of registers add up by xor.
+/// By ldmatrix and stmatrix: offsets of a thread's row address and of registers add up by xor.
 typedef struct Matrices {
     SharedMatrix m;
     int pick; // matrices of one instruction: 2^pick, chosen by lane bits 3 and 4
@@ -98,20 +104,31 @@ static bool find_matrices(const Layout *l, const SharedLayout *s, Matrices *x) {
     return true;
 }
 
+/// The part of the address that a thread names, which registers change by xor.
+static LLVMValueRef named_row(GpuFn *f, const Matrices *x) {
+    LLVMBasicBlockRef back = gpu_to_head(f);
+    LLVMValueRef thread = gpu_image(f, f->thread, &x->map);
+    gpu_from_head(f, back);
+    return thread;
+}
+
+/// The address for the matrices from register `reg` on.
+static LLVMValueRef matrices_at(GpuFn *f, const Layout *l, const SharedLayout *s, LLVMValueRef base,
+                                LLVMValueRef thread, Bits reg) {
+    LLVMValueRef number = gpu_i32(f, (int64_t)offset_of(l, s, reg, 0));
+    return LLVMBuildAdd(f->g->b, base, LLVMBuildXor(f->g->b, thread, number, ""), "");
+}
+
 static void read_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, const Matrices *x,
                           LLVMValueRef base, Elem elem, LLVMValueRef *regs) {
     Gen *g = f->g;
     int n = 1 << x->pick, each = 1 << x->m.word_bits;
-    LLVMBasicBlockRef back = gpu_to_head(f);
-    LLVMValueRef thread = gpu_image(f, f->thread, &x->map);
-    gpu_from_head(f, back);
+    LLVMValueRef thread = named_row(f, x);
     base = gpu_shared_addr(f, base);
     const char *name = ctx_format(f->ctx, "tg.nv.ldmatrix.x%d%s", n, x->m.trans ? ".trans" : "");
     for (int64_t i = 0; i < (int64_t)1 << x->m.n_base; i += n) {
         Bits reg = sum_of(x->m.base, x->m.n_base, i);
-        LLVMValueRef number = gpu_i32(f, (int64_t)offset_of(l, s, reg, 0));
-        LLVMValueRef at = LLVMBuildAdd(g->b, base, LLVMBuildXor(g->b, thread, number, ""), "");
-        LLVMValueRef words = gpu_call(f, name, 1, at), out[4];
+        LLVMValueRef words = gpu_call(f, name, 1, matrices_at(f, l, s, base, thread, reg)), out[4];
         for (int k = 0; k < n; k++) {
             Bits first = reg ^ sum_of(x->m.base, x->pick, k);
             LLVMValueRef word = n > 1 ? LLVMBuildExtractValue(g->b, words, (unsigned)k, "") : words;
@@ -119,6 +136,25 @@ static void read_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, cons
             for (int j = 0; j < each; j++)
                 regs[first ^ sum_of(x->m.word, x->m.word_bits, j)] = out[j];
         }
+    }
+}
+
+static void write_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, const Matrices *x,
+                           LLVMValueRef base, Elem elem, LLVMValueRef *regs) {
+    int n = 1 << x->pick, each = 1 << x->m.word_bits;
+    LLVMValueRef thread = named_row(f, x), args[1 + 4], in[4];
+    base = gpu_shared_addr(f, base);
+    const char *name = ctx_format(f->ctx, "tg.nv.stmatrix.x%d%s", n, x->m.trans ? ".trans" : "");
+    for (int64_t i = 0; i < (int64_t)1 << x->m.n_base; i += n) {
+        Bits reg = sum_of(x->m.base, x->m.n_base, i);
+        args[0] = matrices_at(f, l, s, base, thread, reg);
+        for (int k = 0; k < n; k++) {
+            Bits first = reg ^ sum_of(x->m.base, x->pick, k);
+            for (int j = 0; j < each; j++)
+                in[j] = regs[first ^ sum_of(x->m.word, x->m.word_bits, j)];
+            gpu_to_words(f, elem, each, in, args + 1 + k);
+        }
+        portable_call(f->g, name, 1 + n, args);
     }
 }
 
@@ -236,9 +272,11 @@ void gpu_lower_buf_pad(GpuFn *f, Op *op) {
 
 enum { TMA_ARGS = 5 + 5 };
 
-/// One box: the elements of the buffer from `start` on, and coordinates in TMA's order, innermost
-/// first: the dimension of neighbours, then the others from the last to the first.
-static int box_coordinates(GpuFn *f, const Op *op, const int64_t *start, LLVMValueRef *out) {
+/// The coordinates of op, operands from `first` on, in TMA's order, innermost first: the dimension
+/// of neighbours, then the others from the last to the first. Those along axes of the buffer move
+/// on by `more` (NULL: 0).
+static int box_coordinates(GpuFn *f, const Op *op, int first, LLVMValueRef const *more,
+                           LLVMValueRef *out) {
     Gen *g = f->g;
     const Type *desc = operand(op, 0)->type;
     const int64_t *axes = op_attr(op, "axes")->ints;
@@ -246,12 +284,17 @@ static int box_coordinates(GpuFn *f, const Op *op, const int64_t *start, LLVMVal
     for (int i = -1; i < desc->rank; i++) {
         int d = i < 0 ? desc->inner : desc->rank - 1 - i;
         if (i >= 0 && d == desc->inner) continue;
-        LLVMValueRef at = gpu_scalar(f, operand(op, 2 + d));
+        LLVMValueRef at = gpu_scalar(f, operand(op, first + d));
+        LLVMValueRef step = axes[d] < 0 ? NULL : more[axes[d]];
         at = LLVMBuildTrunc(g->b, at, g->i32, "");
-        int64_t more = axes[d] < 0 ? 0 : start[axes[d]];
-        out[n++] = more ? LLVMBuildAdd(g->b, at, gpu_i32(f, more), "") : at;
+        out[n++] = step ? LLVMBuildAdd(g->b, at, step, "") : at;
     }
     return n;
+}
+
+/// Where the box begins, as numbers; NULL is 0.
+static void box_start(GpuFn *f, const Type *buf, const int64_t *start, LLVMValueRef *more) {
+    for (int d = 0; d < buf->rank; d++) more[d] = start[d] ? gpu_i32(f, start[d]) : NULL;
 }
 
 /// Extents of a box along the buffer's axes.
@@ -290,30 +333,101 @@ void gpu_lower_copy_tma(GpuFn *f, Op *op) {
         args[1] = gpu_shared_addr(f, gpu_offset_by(f, gpu_buf(f, operand(op, 1)), at));
         args[2] = r->full;
         args[3] = r->elected;
-        int n = box_coordinates(f, op, start, args + 4);
+        LLVMValueRef more[MAX_RANK];
+        box_start(f, buf, start, more);
+        int n = box_coordinates(f, op, 2, more, args + 4);
         portable_call(f->g, ctx_format(f->ctx, "tg.nv.tma.load.%dd", n), 4 + n, args);
     } while (next_box(buf, box, start));
 }
 
-/// One lane of one warp stores; the bytes are those of a fence and a barrier before.
-void gpu_lower_copyout_tma(GpuFn *f, Op *op) {
+/* ---- copies out ---------------------------------------------------------------------------- */
+
+/// The sum of numbers of the bits of the warp's number that are set (i32); NULL: all are 0.
+static LLVMValueRef sum_of_warp(GpuFn *f, int n, const int64_t *numbers) {
     Gen *g = f->g;
+    LLVMValueRef sum = NULL;
+    for (int i = 0; i < n; i++) {
+        if (!numbers[i]) continue;
+        LLVMValueRef set = LLVMBuildLShr(g->b, gpu_uniform_warp(f), gpu_i32(f, i), "");
+        set = LLVMBuildAnd(g->b, set, gpu_i32(f, 1), "");
+        set = LLVMBuildMul(g->b, set, gpu_i32(f, numbers[i]), "");
+        sum = sum ? LLVMBuildAdd(g->b, sum, set, "") : set;
+    }
+    return sum;
+}
+
+/// Where the warp's boxes lie beside those of warp 0: bytes in the buffer, and along its axes.
+typedef struct WarpPart {
+    LLVMValueRef bytes, along[MAX_RANK]; // NULL: 0
+    Bits bits;                           // of coordinates
+} WarpPart;
+
+static WarpPart warp_part(GpuFn *f, const Layout *l, const SharedLayout *s, const Op *op) {
+    WarpPart w = {0};
+    int64_t box[MAX_RANK], at[LAYOUT_MAX_BITS], along[MAX_RANK][LAYOUT_MAX_BITS];
+    int n = l->bits[LEVEL_WARP], first = l->bits[LEVEL_LANE];
+    if (!layout_warp_boxes(l, box, &w.bits)) ice(f->ctx, op->loc, "warps do not hold boxes");
+    for (int i = 0; i < n; i++) {
+        int64_t x[MAX_RANK];
+        layout_at(l, 0, (int64_t)1 << (first + i), x);
+        at[i] = shared_offset(s, x);
+        for (int d = 0; d < l->rank; d++) along[d][i] = x[d];
+    }
+    w.bytes = sum_of_warp(f, n, at);
+    for (int d = 0; d < l->rank; d++) w.along[d] = sum_of_warp(f, n, along[d]);
+    return w;
+}
+
+/// The box is one of warp 0.
+static bool is_of_first_warp(const Layout *l, Bits warp, const int64_t *start) {
+    for (int d = 0; d < l->rank; d++) {
+        Bits bits = (warp & layout_dim_mask(l, d)) >> layout_base(l, d);
+        if ((Bits)start[d] & low_bits(l->log2[d]) & bits) return false;
+    }
+    return true;
+}
+
+static LLVMValueRef plus(GpuFn *f, LLVMValueRef x, int64_t n) {
+    if (!x) return n ? gpu_i32(f, n) : NULL;
+    return n ? LLVMBuildAdd(f->g->b, x, gpu_i32(f, n), "") : x;
+}
+
+/// One lane starts the copies of its warp's boxes.
+static void start_copies_out(GpuFn *f, const Op *op, const Layout *l, const SharedLayout *s) {
     const Type *buf = operand(op, 1)->type;
-    SharedLayout s = shared_of(buf);
+    WarpPart w = warp_part(f, l, s, op);
     int64_t start[MAX_RANK] = {0}, box[MAX_RANK];
+    LLVMValueRef base = gpu_buf(f, operand(op, 1)), elected = gpu_call(f, "tg.nv.elect", 0);
+    if (w.bytes) base = gpu_offset(f, base, w.bytes);
     box_of(op, box);
-    LLVMValueRef mine = LLVMBuildICmp(g->b, LLVMIntEQ, gpu_uniform_warp(f), gpu_i32(f, 0), "");
-    GpuIf i = gpu_if(f, mine);
-    LLVMValueRef elected = gpu_call(f, "tg.nv.elect", 0);
     do {
-        LLVMValueRef args[TMA_ARGS] = {gpu_block(f, operand(op, 0))[0]};
-        int64_t at = shared_offset(&s, start);
-        args[1] = gpu_shared_addr(f, gpu_offset_by(f, gpu_buf(f, operand(op, 1)), at));
+        LLVMValueRef args[TMA_ARGS] = {gpu_block(f, operand(op, 0))[0]}, more[MAX_RANK];
+        if (!is_of_first_warp(l, w.bits, start)) continue;
+        args[1] = gpu_shared_addr(f, gpu_offset_by(f, base, shared_offset(s, start)));
         args[2] = elected;
-        int n = box_coordinates(f, op, start, args + 3);
-        portable_call(g, ctx_format(f->ctx, "tg.nv.tma.store.%dd", n), 3 + n, args);
+        for (int d = 0; d < buf->rank; d++) more[d] = plus(f, w.along[d], start[d]);
+        int n = box_coordinates(f, op, 3, more, args + 3);
+        portable_call(f->g, ctx_format(f->ctx, "tg.nv.tma.store.%dd", n), 3 + n, args);
     } while (next_box(buf, box, start));
     gpu_call(f, "tg.nv.tma.commit", 0);
-    gpu_else(f, &i);
-    gpu_end_if(f, &i);
+}
+
+/// No warp looks at another one's part of the buffer, so none waits for another.
+void gpu_lower_copyout_tma(GpuFn *f, Op *op) {
+    const Value *x = operand(op, 2);
+    const Layout *l = gpu_layout(f, x);
+    SharedLayout s = shared_of(operand(op, 1)->type);
+    Matrices m = {.pick = 0};
+    const Attr *younger = op_attr(op, "younger");
+    if (younger) {
+        gpu_call(f, ctx_format(f->ctx, "tg.nv.tma.wait.read.%d", (int)younger->i), 0);
+        gpu_warp_sync(f);
+    }
+    if (find_matrices(l, &s, &m))
+        write_matrices(f, l, &s, &m, gpu_buf(f, operand(op, 1)), x->type->elem, gpu_block(f, x));
+    else
+        write_block(f, x, operand(op, 1));
+    gpu_call(f, "tg.nv.fence.proxy.async.shared", 0);
+    gpu_warp_sync(f);
+    start_copies_out(f, op, l, &s);
 }

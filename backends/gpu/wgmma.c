@@ -326,7 +326,7 @@ static void wait_products(GpuFn *f, const Op *op) {
 }
 
 void gpu_lower_await(GpuFn *f, Op *op) {
-    if (op->n_results)
+    if (op->n_operands)
         wait_products(f, op);
     else
         gpu_call(f, "tg.nv.tma.wait.read.0", 0);

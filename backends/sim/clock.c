@@ -38,12 +38,14 @@ static void join_clock(const Shadow *s, Clock into, Clock from) {
     join(into.proxy, from.proxy, s->n_actors);
 }
 
-/// All that the warp did so far is ordered before what its lanes do from here on.
+/// All that the warp did and waited for so far is ordered before what its lanes do from here on.
 static void tick(Shadow *s, Warp *w) {
     uint32_t *order = s->warps[w->number].order;
     for (int i = 0; i < warp_lanes(w); i++) {
-        int lane = w->lanes[i].number;
+        int lane = w->lanes[i].number, stores = actor_of_stores(&w->lanes[i]);
         order[lane] = s->epochs[lane]++;
+        if ((uint32_t)w->lanes[i].waited > order[stores])
+            order[stores] = (uint32_t)w->lanes[i].waited;
     }
 }
 

@@ -231,6 +231,7 @@ struct SimLane {
     Copies copies, stores;
     const char *value; // that it stores now, or NULL
     int spins;         // failed tests of an mbarrier since the last progress
+    int waited;        // groups of its stores, the others of the warp know of when they meet
 };
 
 typedef enum WaitKind {

@@ -193,6 +193,7 @@ static void lane_start(Sim *sim, SimLane *lane) {
     lane->path = 0;
     copies_reset(&lane->copies);
     copies_reset(&lane->stores);
+    lane->waited = 0;
 }
 
 static void warp_start(Warp *w) {

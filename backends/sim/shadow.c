@@ -207,6 +207,8 @@ static bool ordered(const Look *a, const Stamp *st) {
     if (st->epoch == EPOCH_PENDING) return false;
     if (st->program != s->program) return a->buffer && flags_ordered(s, st->program);
     if (st->actor == a->lane->number && !(st->site & SITE_ASYNC)) return true;
+    if (st->actor == actor_of_stores(a->lane) && st->epoch <= (uint32_t)a->lane->waited)
+        return true;
     return s->warps[a->lane->w->number].order[st->actor] >= st->epoch;
 }
 

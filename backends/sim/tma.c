@@ -318,6 +318,7 @@ static void finish(SimLane *lane, int last, bool read_only) {
         if (c->group <= last) {
             store_read(lane, c);
             c->waited = true;
+            if (c->group >= lane->waited) lane->waited = c->group + 1;
         }
         if (c->group <= last && !read_only) {
             store_write(c);
@@ -327,7 +328,6 @@ static void finish(SimLane *lane, int last, bool read_only) {
         }
     }
     all->n = kept;
-    if (last >= 0) order_waited(lane->w, actor_of_stores(lane), (uint32_t)last + 1);
 }
 
 void handle_tma_wait(SimLane *lane, const SimSite *site, char *frame) {

@@ -2,7 +2,8 @@
 // alloc: buffers and rings get their place in shared memory.
 //
 // Those that are all in use at some time lie one after another; panels start at multiples of 1024
-// bytes, as their swizzle wants it. Behind their last use their memory is free.
+// bytes, as their swizzle wants it. Behind their last use their memory is free, and buffers made
+// there take it again.
 #include "passes/gpu/async.h"
 
 #include "passes/passes.h"
@@ -14,18 +15,21 @@ static void place(Ir *ir, Op *op, int64_t *at, int64_t bytes) {
 }
 
 static void run_on_device(PassEnv *env, Op *device) {
-    int64_t at = 0;
-    Region *body = device->regions[0];
-    for_each_op(op, body) {
+    int64_t at = 0, most = 0;
+    const Op *anew = shared_anew(device);
+    Op *last = last_shared_use(device);
+    for_each_op(op, device->regions[0]) {
+        if (op == anew) at = 0;
         if (op->code == OP_BUF_ALLOC) place(env->ir, op, &at, buf_bytes(result(op, 0)->type));
         if (op->code == OP_RING_MAKE) place(env->ir, op, &at, ring_bytes(result(op, 0)->type));
+        if (at > most) most = at;
     }
-    if (!at) return;
-    op_set_attr(env->ir, device, "shared", at_int(env->ir, at));
-    Builder b = build_after(env->ir, last_shared_use(device));
+    if (!most) return;
+    op_set_attr(env->ir, device, "shared", at_int(env->ir, most));
+    Builder b = build_after(env->ir, last);
     build_op(&b, OP_SHARED_FREE, 0, NULL, 0, NULL, 0);
-    if (at > env->gpu->shared_cta)
-        ice(ir_ctx(env->ir), device->loc, "%lld bytes of shared memory, %s has %d", (long long)at,
+    if (most > env->gpu->shared_cta)
+        ice(ir_ctx(env->ir), device->loc, "%lld bytes of shared memory, %s has %d", (long long)most,
             env->gpu->name, env->gpu->shared_cta);
 }
 

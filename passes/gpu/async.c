@@ -30,7 +30,6 @@ typedef struct Feeds {
     Ops dots;
     VEC(Staged) staged;
     int n_groups;
-    VEC(const char *) notes; // which loads are copied how, and why others are not
 } Feeds;
 
 /* ---- what feeds products ------------------------------------------------------------------- */
@@ -77,13 +76,13 @@ static const Type *seen_by_dot(Async *s, const Type *buf, bool swapped) {
     return swapped ? ty_buf_permuted(s->ir, buf, (const int64_t[]){1, 0}) : buf;
 }
 
-static void note(Feeds *f, const Op *load, const char *how, const char *why) {
-    const char *name = operand(load, 0)->name;
-    const char *text = ctx_format(f->s->ctx, "%s: %s%s%s", name ? name : "an operand", how,
+void async_note(Async *s, const Value *tensor, const char *how, const char *why) {
+    const char *name = tensor->name;
+    const char *text = ctx_format(s->ctx, "%s: %s%s%s", name ? name : "an operand", how,
                                   why ? ": " : "", why ? why : "");
-    for (int i = 0; i < f->notes.n; i++)
-        if (strcmp(f->notes.data[i], text) == 0) return;
-    vec_push(f->s->ctx, &f->notes, text);
+    for (int i = 0; i < s->notes.n; i++)
+        if (strcmp(s->notes.data[i], text) == 0) return;
+    vec_push(s->ctx, &s->notes, text);
 }
 
 /// Operand i of the dot, if it may come from a copy. Outside of loops there is nothing to overlap,
@@ -101,12 +100,13 @@ static void consider(Feeds *f, Op *dot, int i) {
     } else if (stage_load(f->s, load, &staged.how, &why)) {
         why = "rows of its elements have to run along the sum";
         if (!is_wgmma(dot) || wgmma_takes(seen_by_dot(f->s, staged.how.buf, swapped), !i)) {
-            note(f, load, staged.how.tma ? "copied by TMA" : "copied by cp.async", NULL);
+            async_note(f->s, operand(load, 0),
+                       staged.how.tma ? "copied by TMA" : "copied by cp.async", NULL);
             vec_push(f->s->ctx, &f->staged, staged);
             return;
         }
     }
-    note(f, load, "through registers", why);
+    async_note(f->s, operand(load, 0), "through registers", why);
 }
 
 /// Loads of one region that feed one product, by one engine, travel together.
@@ -288,7 +288,11 @@ static void run_on_device(Async *s) {
     }
     // From the last renaming back to the load.
     for (int i = 0; i < 3 && f.n_groups; i++) op_walk_post(s->device, erase_unused, NULL);
-    if (f.notes.n) op_set_attr(s->ir, s->device, "copies", at_strs(s->ir, f.notes.data, f.notes.n));
+    bool tma = false;
+    for (int i = 0; i < f.staged.n; i++) tma |= f.staged.data[i].how.tma;
+    if (tma) stage_stores(s); // a launch that makes tensor maps makes one more
+    if (s->notes.n)
+        op_set_attr(s->ir, s->device, "copies", at_strs(s->ir, s->notes.data, s->notes.n));
 }
 
 void pass_async(PassEnv *env, Op *module) {

@@ -15,8 +15,12 @@ typedef struct Async {
     Ctx *ctx;
     const GpuTarget *target;
     Op *module, *device;
-    PtrMap counters; // Region * -> Value *: the running number of its runs
+    PtrMap counters;         // Region * -> Value *: the running number of its runs
+    VEC(const char *) notes; // which loads and stores are copies, and why others are not
 } Async;
+
+/// Remembers how the tensor's blocks travel, and why so (NULL: no reason is given).
+void async_note(Async *s, const Value *tensor, const char *how, const char *why);
 
 /* ---- async_copy.c: loads that may be copies into buffers ------------------------------------ */
 
@@ -37,6 +41,22 @@ Value *start_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf
 void pad_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf);
 /// The parameter of the device that is the tensor map of parameter `tensor`.
 Value *desc_param(Async *s, Value *tensor, const Type *desc);
+
+/// The dimension of stride 1, or -1.
+int contiguous_dim(const Type *tensor);
+/// Why the block of a load or store may not be a copy, whatever the engine, or NULL.
+const char *reason_against_copy(Async *s, const Op *op, const Access *a);
+/// Dimensions in which lanes may be dead that are inside the tensor, a bit each.
+int unclipped(const Op *op, const Access *a);
+enum { COPY_BYTES = 16, MAX_BOX = 256, TMA_RANK = 5 };
+
+/// The kernel may be run with the tensor under another name, too, by which threads access it. What
+/// is copied from there is there before any warp uses it.
+bool has_other_name(const Async *s, const Value *tensor);
+
+/* ---- async_store.c: stores that are copies out of buffers ----------------------------------- */
+
+void stage_stores(Async *s);
 
 /* ---- async_wgmma.c: products by warpgroups -------------------------------------------------- */
 
@@ -59,10 +79,13 @@ Value *run_number(Async *s, Region *r);
 int64_t buf_bytes(const Type *buf);
 /// Of all slots, with its mbarriers.
 int64_t ring_bytes(const Type *ring);
-/// The last op of the device's own region with, or in which, buffers and rings are used, or
-/// products that read them are under way; NULL where there are none.
+/// The op of the device's own region from which on no buffer and no ring of before is used, though
+/// it makes a new one, or NULL.
+Op *shared_anew(const Op *device);
+/// The last op of the device's own region (before that one) with, or in which, buffers and rings
+/// are used, or products that read them are under way; NULL where there are none.
 Op *last_shared_use(const Op *device);
-/// What all buffers and rings of the device take, if they live at the same time.
+/// What all buffers and rings of the device (before that one) take, if they live at the same time.
 int64_t shared_in_use(const Op *device);
 
 #endif

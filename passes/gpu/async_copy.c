@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { MAX_BOX = 256, TMA_RANK = 5, COPY_BYTES = 16, MAX_DEPTH = 8 };
+enum { MAX_DEPTH = 8 };
 
 /* ---- judging ------------------------------------------------------------------------------- */
 
@@ -18,8 +18,7 @@ static bool pad_is_zero(const Op *load) {
     return a && (a->kind == AT_FLOAT ? a->f == 0 && !__builtin_signbit(a->f) : a->i == 0);
 }
 
-/// The dimension of stride 1, or -1.
-static int contiguous_dim(const Type *tensor) {
+int contiguous_dim(const Type *tensor) {
     for (int d = tensor->rank - 1; d >= 0; d--)
         if (tensor->strides[d] == 1) return d;
     return -1;
@@ -35,27 +34,27 @@ static bool strides_fit(const Type *t, int contiguous) {
     return true;
 }
 
-static const char *reason_against(Async *s, const Op *load, const Access *a) {
+const char *reason_against_copy(Async *s, const Op *op, const Access *a) {
     const Type *t = a->tensor->type;
     int c = contiguous_dim(t);
     if (a->rank != 2) return "the block has not two axes";
     if (a->pick_at >= 0 || a->mask) return "its coordinates are picked one by one";
     if (elem_info[t->elem].bits < 8 || t->elem == EL_BOOL)
         return "its elements are smaller than a byte";
-    if (!pad_is_zero(load)) return "its padding is not 0";
+    if (op->code == OP_LOAD && !pad_is_zero(op)) return "its padding is not 0";
     if (c < 0 || a->subs[c].kind != DIM_AXIS) return "its rows are not contiguous";
     if (t->align < COPY_BYTES || !strides_fit(t, c))
         return "its rows are not known to be aligned to 16 bytes";
     if (a->tensor->def || a->tensor->region->parent != s->device) return "it is no parameter";
-    if (tree_writes(s->device, a->tensor)) return "the program writes the tensor";
+    if (op->code == OP_LOAD && tree_writes(s->device, a->tensor))
+        return "the program writes the tensor";
     for (int d = 0; d < a->n_subs; d++)
         if (a->subs[d].kind == DIM_AXIS && a->subs[d].mul != 1) return "it skips elements";
     return NULL;
 }
 
-/// Dimensions in which lanes may be dead that are inside the tensor.
-static int unclipped(const Op *load, const Access *a) {
-    const Attr *clip = op_attr(load, "clip");
+int unclipped(const Op *op, const Access *a) {
+    const Attr *clip = op_attr(op, "clip");
     int dims = 0;
     for (int d = 0; d < a->n_subs; d++)
         if (a->subs[d].kind == DIM_AXIS && !(clip && clip->ints[d])) dims |= 1 << d;
@@ -121,7 +120,7 @@ static bool is_multiple(const Value *v, int64_t n, int depth) {
 
 bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
     Access a = access_of(load);
-    *why = reason_against(s, load, &a);
+    *why = reason_against_copy(s, load, &a);
     if (*why) return false;
     const Type *t = a.tensor->type;
     int inner = a.axis_of[contiguous_dim(t)];
@@ -167,6 +166,32 @@ Value *desc_param(Async *s, Value *tensor, const Type *desc) {
     Op *op = build_op(&b, OP_DESC, 1, &given, 1, &desc, 0);
     op_add_operand(s->ir, f.found, result(op, 0));
     return region_add_arg(s->ir, body, desc, tensor->name);
+}
+
+/// Device arguments that the dispatch gives parameter `given` of the kernel are accessed by
+/// threads.
+static bool is_accessed(const Async *s, const Op *dispatch, const Value *given) {
+    const Region *r = s->device->regions[0];
+    for (int i = 1; i < dispatch->n_operands; i++) {
+        if (operand(dispatch, i) != given) continue;
+        for_each_use(u, r->args[i]) {
+            if (op_is_access(u->user)) return true;
+        }
+    }
+    return false;
+}
+
+bool has_other_name(const Async *s, const Value *tensor) {
+    FindDispatch f = {.name = op_str(s->device, "name")};
+    op_walk_pre(s->module, find_dispatch, &f);
+    const Op *kernel = f.found ? op_enclosing(f.found, OP_KERNEL) : NULL;
+    const Attr *pairs = kernel ? op_attr(kernel, "inplace") : NULL;
+    for (int i = 0; pairs && i < pairs->n; i++) {
+        Value *const *args = kernel->regions[0]->args;
+        bool own = operand(f.found, tensor->index) == args[pairs->ints[i]];
+        if (own && is_accessed(s, f.found, args[pairs->ints[i ^ 1]])) return true;
+    }
+    return false;
 }
 
 static Value *start_tma(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {

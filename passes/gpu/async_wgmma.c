@@ -54,23 +54,46 @@ static void seek_use(Op *op, void *found) {
     for (int i = 0; i < op->n_results; i++) *(bool *)found |= is_shared(result(op, i));
 }
 
+static void seek_older(Op *op, void *arg) {
+    const Op **alloc = arg;
+    for (int i = 0; i < op->n_operands; i++) {
+        const Op *def = is_shared(operand(op, i)) ? operand(op, i)->def : NULL;
+        if (def && *alloc && def->parent == (*alloc)->parent && op_before(def, *alloc))
+            *alloc = NULL;
+    }
+}
+
+Op *shared_anew(const Op *device) {
+    bool older = false;
+    for_each_op(op, device->regions[0]) {
+        if (op->code == OP_BUF_ALLOC && older) {
+            const Op *alloc = op;
+            for (Op *later = op; later; later = later->next) op_walk_pre(later, seek_older, &alloc);
+            if (alloc) return op;
+        }
+        older |= op->code == OP_BUF_ALLOC || op->code == OP_RING_MAKE;
+    }
+    return NULL;
+}
+
 Op *last_shared_use(const Op *device) {
-    Op *last = NULL;
+    Op *last = NULL, *anew = shared_anew(device);
     for_each_op(op, device->regions[0]) {
         bool found = false;
+        if (op == anew) break;
         op_walk_pre(op, seek_use, &found);
         if (found) last = op;
     }
     return last;
 }
 
-static void add_bytes(Op *op, void *sum) {
-    if (op->code == OP_BUF_ALLOC) *(int64_t *)sum += buf_bytes(result(op, 0)->type);
-    if (op->code == OP_RING_MAKE) *(int64_t *)sum += ring_bytes(result(op, 0)->type);
-}
-
 int64_t shared_in_use(const Op *device) {
     int64_t sum = 0;
-    op_walk_pre((Op *)device, add_bytes, &sum);
+    const Op *anew = shared_anew(device);
+    for_each_op(op, device->regions[0]) {
+        if (op == anew) break;
+        if (op->code == OP_BUF_ALLOC) sum += buf_bytes(result(op, 0)->type);
+        if (op->code == OP_RING_MAKE) sum += ring_bytes(result(op, 0)->type);
+    }
     return sum;
 }

@@ -9,7 +9,9 @@
 //     between its wait and its release;
 //   - when an item is released no product under way reads it;
 //   - a stored buffer is stored after the products that read it have ended and all threads have
-//     met, and read after a fence and another meeting.
+//     met, and read after a fence and another meeting;
+//   - a buffer is written again after what was copied out of it has been read, and the program ends
+//     after all of that.
 // What does not hold is a bug of the compiler. A release that no acquire waits for is taken away.
 // The proof stands in the attribute `proof` of the device.
 #include "passes/gpu/async.h"
@@ -53,6 +55,9 @@ typedef struct Sync {
     int n_flight, steps;
     PtrMap item_of; // result of a wait -> Number *
     PtrMap needed;  // release ops that an acquire waits for
+    PtrMap copied;  // buffer -> Number *: the last copy out of it
+    int copies_out; // so far
+    bool unread;    // some may still have to be read
 } Sync;
 
 typedef struct Number {
@@ -214,6 +219,7 @@ static void start(Sync *y, const Op *op) {
 
 static void await(Sync *y, const Op *op) {
     int younger = (int)op_int(op, "younger", 0);
+    if (!op->n_operands) y->unread = false;
     if (!op->n_results || younger >= y->n_flight) return;
     memmove(y->flight, y->flight + y->n_flight - younger, sizeof *y->flight * (size_t)younger);
     y->n_flight = younger;
@@ -227,6 +233,22 @@ static void store(Sync *y, const Op *op) {
         if (y->flight[i].bufs[0] == buf || y->flight[i].bufs[1] == buf)
             broken(y, op, "a product that reads the buffer is under way");
     *s = (Store){.buf = buf, .dirty = true};
+}
+
+/// The buffer is used for nothing else, and what was copied out of it before has been read.
+static void copy_out(Sync *y, const Op *op) {
+    const Value *buf = operand(op, 1);
+    const Number *last = map_get(&y->copied, buf);
+    if (!def_of((Value *)buf, OP_BUF_ALLOC)) broken(y, op, "not out of a buffer of its own");
+    for_each_use(u, buf) {
+        if (u->user->code != OP_COPYOUT_TMA) broken(y, op, "others use the buffer, too");
+    }
+    if (last && (!op_attr(op, "younger") || y->copies_out - last->n - 1 < op_int(op, "younger", 0)))
+        broken(y, op, "its buffer may still have to be read");
+    Number *number = ctx_new(y->s.ctx, Number);
+    number->n = y->copies_out++;
+    map_set(y->s.ctx, &y->copied, buf, number);
+    y->unread = true;
 }
 
 static void fence(Sync *y) {
@@ -322,6 +344,7 @@ static void visit(Sync *y, Op *op) {
     case OP_AWAIT: await(y, op); return;
     case OP_BUF_LOAD: read_buf(y, op, operand(op, 0), false); return;
     case OP_BUF_STORE: store(y, op); return;
+    case OP_COPYOUT_TMA: copy_out(y, op); return;
     case OP_FENCE: fence(y); return;
     case OP_BARRIER: barrier(y); return;
     default: compute(y, op);
@@ -363,6 +386,10 @@ static void note_proof(Sync *y) {
                             "buffer %d: stored before read: fence, barrier; read before "
                             "stored again: await, barrier",
                             i));
+    if (y->copies_out)
+        vec_push(y->s.ctx, &lines,
+                 "copies out: written before copied: fence, warp; copied before written again: "
+                 "their wait, warp");
     if (lines.n) op_set_attr(y->s.ir, y->s.device, "proof", at_strs(y->s.ir, lines.data, lines.n));
 }
 
@@ -372,6 +399,7 @@ void pass_sync(PassEnv *env, Op *module) {
         if (op->code != OP_DEVICE || !shared_in_use(op)) continue;
         Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op}};
         walk(&y, op->regions[0]);
+        if (y.unread) broken(&y, op, "it ends before what is copied out has been read");
         op_walk_post(op, drop_release, &y);
         note_proof(&y);
     }

@@ -57,6 +57,24 @@ for stages in [1, 2, 3]:
         tune=[{"BM": 64, "BN": 64, "BK": 64, "stages": stages}],
         name=f"products-stages-{stages}",
     )
+# Results that are copied out: tiles beyond both ends, of several panels and odd widths.
+for bm, bn, persistent in [
+    (64, 64, -1),
+    (128, 256, 1),
+    (256, 128, 1),
+    (64, 112, -1),
+    (128, 160, 1),
+    (64, 192, -1),
+]:
+    for t in [np.float16, np.float32]:
+        case(
+            "../../stdlib/matmul.teg",
+            "matmul",
+            {"a": small((312, 72), 1, t), "b": small((72, 328), 2, t)},
+            product,
+            tune=[{"BM": bm, "BN": bn, "BK": 64, "persistent": persistent}],
+            name=f"products-out-{bm}x{bn}-{t.__name__}",
+        )
 for t in [np.int8, np.uint8]:
     case(
         "products.teg",

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Stores that go through shared memory anyway are copied out of it by TMA.
+//
+//   %y = convert %x; store %c, %y, ...
+//   -> %B = buf_alloc ...; %p = slice %x; copyout_tma %desc, %B, %p, ...; one a panel ...; await
+//
+// The block is spared the way back into registers in an order that suits memory, the addresses and
+// the masks: TMA clips at the tensor's end. It goes panel by panel through a few buffers in turn,
+// of which every warp fills its own part and copies that out, so warps do not wait for each other.
+#include "passes/gpu/async.h"
+
+#include <string.h>
+
+enum {
+    IN_FLIGHT = 32 << 10, // bytes of buffers beside rings
+    AT_END = 64 << 10,    // where the rings have been left
+    MAX_BUFS = 8,
+    ROWS_LEAST = 8, // of a box: the period of a swizzle
+};
+
+/// Buffers of one type that take turns.
+typedef struct Pool {
+    const Type *buf;
+    bool at_end;
+    int n;
+    int64_t used; // so many times
+    Value *bufs[MAX_BUFS];
+} Pool;
+
+typedef struct Stores {
+    Async *s;
+    VEC(Op *) found;
+    VEC(Pool) pools;
+} Stores;
+
+/// How a block is copied out.
+typedef struct CopyOut {
+    Value *block;
+    const Type *panel; // the part of it that goes at a time
+    const Type *buf, *desc;
+    const Attr *axes;
+} CopyOut;
+
+/* ---- judging ------------------------------------------------------------------------------- */
+
+/// The conversion through shared memory that ends in the store, or NULL.
+static Op *conversion_of(const Access *a) {
+    Op *op = def_of(a->value, OP_CONVERT);
+    if (!op || !value_has_one_use(a->value)) return NULL;
+    const Type *from = operand(op, 0)->type, *to = a->value->type;
+    Conversion c = layout_convert(from->layout, to->layout, elem_info[to->elem].bits);
+    return c.kind >= CONVERT_SHARED ? op : NULL;
+}
+
+/// The block that is worth a way through shared memory: one that goes there anyway, or of which
+/// threads do not have 16 bytes that are neighbours in memory. NULL: it is not.
+static Value *block_of(const Access *a) {
+    const Op *convert = conversion_of(a);
+    const Type *t = a->value->type;
+    if (convert) return operand(convert, 0);
+    int vector = layout_vector(t->layout, a->axis_of[contiguous_dim(a->tensor->type)], NULL);
+    return elem_info[t->elem].bits << vector < COPY_BYTES * 8 ? a->value : NULL;
+}
+
+static const Op *slice_behind(const Op *store) {
+    Value *v = operand(store, 1);
+    while (v->def && v->def->code == OP_CONVERT) v = operand(v->def, 0);
+    return def_of(v, OP_SLICE);
+}
+
+/// Two parts of one block, which are apart.
+static bool are_parts(const Op *x, const Op *y) {
+    const Op *a = slice_behind(x), *b = slice_behind(y);
+    return a && b && x->parent == y->parent && operand(a, 0) == operand(b, 0) &&
+           op_attr(a, "start") != op_attr(b, "start") && result(a, 0)->type == result(b, 0)->type;
+}
+
+/// Copies are in no order with each other and with other accesses: nothing else of the program
+/// touches the tensor, not by another name either.
+static bool has_tensor_alone(const Async *s, const Op *store) {
+    const Value *tensor = operand(store, 0);
+    for_each_use(u, tensor) {
+        const Op *op = u->user;
+        bool other = op != store && op_is_access(op) && op->code != OP_LIVE;
+        if (other && !(op->code == OP_STORE && are_parts(op, store))) return false;
+    }
+    return !has_other_name(s, tensor);
+}
+
+/// The loop over the tiles of programs (persist.c), which do not meet.
+static bool is_tile_loop(const Async *s, const Op *loop) {
+    return loop->code == OP_FOR && loop->parent == s->device->regions[0] &&
+           operand(loop, 0) == s->device->regions[0]->args[0];
+}
+
+static bool is_once(const Async *s, const Op *store) {
+    const Op *up = store->parent->parent;
+    while (up->code == OP_IF) up = up->parent->parent;
+    return up == s->device || is_tile_loop(s, up);
+}
+
+/// The op of the device's own region that holds op.
+static Op *top_of(const Async *s, Op *op) {
+    while (op->parent->parent != s->device) op = op->parent->parent;
+    return op;
+}
+
+/// By whole matrices, or by words at least without bank conflicts.
+static bool is_written_well(const Layout *l, const Type *buf) {
+    SharedLayout shared = shared_of(buf);
+    SharedMatrix m;
+    SharedAccess a;
+    if (shared_matrix(l, &shared, &m)) return m.conflicts == 1;
+    shared_access(l, &shared, COPY_BYTES, &a);
+    return shared.elem_bytes << a.vec_bits >= 4 && shared_conflicts(l, &shared, &a) == 1;
+}
+
+/* ---- choosing ------------------------------------------------------------------------------ */
+
+/// The part of `type` that is `width` wide along `inner`, as registers of the same threads.
+static const Type *part_of(Async *s, const Type *type, int inner, int64_t width) {
+    int64_t unit;
+    if (width == type->extents[inner]) return type;
+    const Layout *l = layout_extend(s->ctx, type->layout, inner, width, &unit);
+    return width % unit || layout_box(l, inner) != width ? NULL : ty_laid(s->ir, type->elem, l);
+}
+
+/// Boxes of the tensor map: what a warp has of a panel.
+static bool choose_box(Async *s, const Access *a, CopyOut *out) {
+    const Type *t = a->tensor->type, *buf = out->buf;
+    int64_t own[MAX_RANK], box[MAX_RANK], axes[MAX_RANK];
+    int64_t row = buf->swizzle / (elem_info[t->elem].bits / 8);
+    Bits warps;
+    if (!layout_warp_boxes(out->panel->layout, own, &warps) || own[buf->inner] % row ||
+        own[!buf->inner] % ROWS_LEAST)
+        return false;
+    for (int d = 0; d < t->rank; d++) {
+        int axis = a->axis_of[d];
+        axes[d] = axis;
+        box[d] = axis < 0 ? 1 : axis == buf->inner ? row : own[axis];
+        while (box[d] > MAX_BOX && box[d] % 2 == 0) box[d] /= 2;
+        if (box[d] > MAX_BOX) return false;
+    }
+    out->desc = ty_desc(s->ir, t->elem, t->rank, box, buf->swizzle, contiguous_dim(t));
+    out->axes = at_ints(s->ir, axes, t->rank);
+    return true;
+}
+
+/// A panel of `swizzle` bytes in a row, or all of a block of narrow ones.
+static bool choose_panel(Async *s, const Access *a, int swizzle, CopyOut *out) {
+    enum { NARROW = 32 };
+    const Type *type = out->block->type;
+    int inner = a->axis_of[contiguous_dim(a->tensor->type)];
+    int bytes = elem_info[type->elem].bits / 8;
+    int64_t width = swizzle > NARROW ? swizzle / bytes : type->extents[inner];
+    if (type->extents[inner] * bytes % swizzle) return false;
+    out->panel = part_of(s, type, inner, width);
+    if (!out->panel) return false;
+    out->buf = ty_buf(s->ir, type->elem, 2, out->panel->extents, swizzle, inner, 0);
+    return 2 * buf_bytes(out->buf) <= IN_FLIGHT && is_written_well(out->panel->layout, out->buf) &&
+           choose_box(s, a, out);
+}
+
+static const char *choose(Async *s, const Op *store, const Access *a, CopyOut *out) {
+    const char *why = reason_against_copy(s, store, a);
+    if (why) return why;
+    out->block = a->value->type->layout ? block_of(a) : NULL;
+    if (!out->block) return "threads have it in the order of memory";
+    if (unclipped(store, a)) return "it ends inside of the tensor";
+    if (a->n_subs > TMA_RANK) return "it has too many dimensions";
+    if (!is_once(s, store)) return "it is stored in a loop";
+    if (!has_tensor_alone(s, store)) return "the program uses the tensor elsewhere, too";
+    for (int swizzle = 128; swizzle >= 32; swizzle /= 2)
+        if (choose_panel(s, a, swizzle, out)) return NULL;
+    return "warps do not have boxes of it";
+}
+
+/* ---- building ------------------------------------------------------------------------------ */
+
+static bool is_at_end(const Async *s, Op *store) {
+    const Op *last = last_shared_use(s->device);
+    return last && op_before(last, top_of(s, store));
+}
+
+static void seek_reads(Op *op, void *found) {
+    *(bool *)found |= op->code == OP_BUF_LOAD || (op->code == OP_DOT && gpu_unit_of(op));
+}
+
+/// Lowering takes no shared memory for it.
+static bool is_quiet(const Op *op) {
+    return op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_CONST ||
+           op->code == OP_SLICE || op->code == OP_SELECT || op->code == OP_AWAIT ||
+           (op->code == OP_CONVERT && value_has_one_use(result(op, 0)) &&
+            result(op, 0)->uses->user->code == OP_STORE);
+}
+
+/// The warps of one warpgroup, who have met in the product that read the rings last.
+static bool have_met(const Async *s, const Op *top) {
+    enum { GROUP_WARPS = 4 };
+    bool reads = false;
+    op_walk_pre(s->device, seek_reads, &reads);
+    for (const Op *op = last_shared_use(s->device)->next; op != top; op = op->next)
+        reads |= !is_quiet(op);
+    return !reads && op_int(s->device, "warps", 1) <= GROUP_WARPS;
+}
+
+/// At the end buffers take the memory of the rings: first all threads have left these.
+static Pool *make_pool(Stores *x, Op *store, const CopyOut *how, int64_t panels) {
+    Async *s = x->s;
+    Pool p = {.buf = how->buf, .at_end = is_at_end(s, store)};
+    int64_t most = (p.at_end ? AT_END : IN_FLIGHT) / buf_bytes(how->buf);
+    p.n = (int)(panels < most ? panels : most);
+    if (p.n > MAX_BUFS) p.n = MAX_BUFS;
+    Op *top = top_of(s, store);
+    Builder b = build_before(s->ir, p.at_end ? top : s->device->regions[0]->first);
+    if (p.at_end && !have_met(s, top)) build_op(&b, OP_BARRIER, 0, NULL, 0, NULL, 0);
+    for (int i = 0; i < p.n; i++)
+        p.bufs[i] = result(build_op(&b, OP_BUF_ALLOC, 0, NULL, 1, &how->buf, 0), 0);
+    vec_push(s->ctx, &x->pools, p);
+    return &x->pools.data[x->pools.n - 1];
+}
+
+static Pool *pool_for(Stores *x, Op *store, const CopyOut *how, int64_t panels) {
+    for (int i = 0; i < x->pools.n; i++)
+        if (x->pools.data[i].buf == how->buf) return &x->pools.data[i];
+    return make_pool(x, store, how, panels);
+}
+
+static Value *panel_at(Async *s, Builder *b, const CopyOut *how, const int64_t *start) {
+    Value *v = how->block;
+    if (how->panel == v->type) return v;
+    Op *op = build_op(b, OP_SLICE, 1, &v, 1, &how->panel, 0);
+    op_set_attr(s->ir, op, "start", at_ints(s->ir, start, 2));
+    return result(op, 0);
+}
+
+static void copy_out(Async *s, Builder *b, const Op *store, const CopyOut *how, Pool *p,
+                     int64_t first) {
+    Access a = access_of(store);
+    int inner = how->buf->inner, n = 0;
+    int64_t start[2] = {0, 0};
+    start[inner] = first;
+    Value *operands[3 + MAX_RANK];
+    operands[n++] = desc_param(s, a.tensor, how->desc);
+    operands[n++] = p->bufs[p->used % p->n];
+    operands[n++] = panel_at(s, b, how, start);
+    for (int d = 0; d < a.n_subs; d++) {
+        Value *at = sub_operand(store, &a, d, 0);
+        operands[n++] = a.axis_of[d] == inner ? ix_add(b, at, build_index(b, first)) : at;
+    }
+    Op *op = build_op(b, OP_COPYOUT_TMA, n, operands, 0, NULL, 0);
+    op_set_attr(s->ir, op, "axes", how->axes);
+    if (!p->at_end || p->used >= p->n) op_set_attr(s->ir, op, "younger", at_int(s->ir, p->n - 1));
+    p->used++;
+}
+
+static void stage_store(Stores *x, Op *store) {
+    Async *s = x->s;
+    Access a = access_of(store);
+    CopyOut how = {0};
+    const char *why = choose(s, store, &a, &how);
+    async_note(s, a.tensor, why ? "stored by threads" : "copied out by TMA", why);
+    if (why) return;
+    int64_t width = how.panel->extents[how.buf->inner];
+    int64_t columns = how.block->type->extents[how.buf->inner];
+    Pool *p = pool_for(x, store, &how, columns / width);
+    Builder b = build_before(s->ir, store);
+    for (int64_t first = 0; first < columns; first += width) copy_out(s, &b, store, &how, p, first);
+    Op *convert = conversion_of(&a);
+    op_erase(store);
+    if (convert) op_erase(convert);
+}
+
+/* ---- the device ---------------------------------------------------------------------------- */
+
+static void collect_store(Op *op, void *arg) {
+    Stores *x = arg;
+    if (op->code == OP_STORE) vec_push(x->s->ctx, &x->found, op);
+}
+
+/// The memory of a program is its own until what it copies out has been read.
+static void await_all(Async *s) {
+    Builder b = build_before(s->ir, terminator(s->device->regions[0]));
+    build_op(&b, OP_AWAIT, 0, NULL, 0, NULL, 0);
+}
+
+void stage_stores(Async *s) {
+    Stores x = {.s = s};
+    op_walk_pre(s->device, collect_store, &x);
+    for (int i = 0; i < x.found.n; i++) stage_store(&x, x.found.data[i]);
+    if (x.pools.n) await_all(s);
+}
