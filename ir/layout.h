@@ -170,6 +170,11 @@ const Layout *layout_parse(Ctx *ctx, const char **text, const char **error);
 /* ---- layout_shape.c: layouts from layouts -----------------------------------------------------
  */
 
+/// `count` of l one after the other along d, renumbered along d: registers have its lowest bits, so
+/// that each thread's elements are runs, then come lanes. Sums along d do not mind. Each bit of l
+/// has one bit of d, or none.
+const Layout *layout_runs(Ctx *ctx, const Layout *l, int d, int64_t count);
+
 /// Dimension i of the result is dimension perm[i] of l: the layout of a permuted block, for which
 /// no element moves.
 const Layout *layout_permute(Ctx *ctx, const Layout *l, const int *perm);
@@ -400,6 +405,8 @@ extern const FragmentRow fragment_rows[];
 extern const int n_fragment_rows;
 
 const FragmentRow *fragment_find(const char *name, FragmentRole role);
+/// The row for elements of so many bits: its name may have one part more than `name`.
+const FragmentRow *fragment_of_bits(const char *name, FragmentRole role, int bits);
 /// The row's layout.
 const Layout *fragment_layout(Ctx *ctx, const FragmentRow *row);
 /// l is made of tiles of the fragment: its register and lane bits are the fragment's, and no

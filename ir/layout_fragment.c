@@ -17,6 +17,16 @@ const FragmentRow *fragment_find(const char *name, FragmentRole role) {
     return NULL;
 }
 
+const FragmentRow *fragment_of_bits(const char *name, FragmentRole role, int bits) {
+    size_t n = strlen(name);
+    for (int i = 0; i < n_fragment_rows; i++) {
+        const FragmentRow *row = &fragment_rows[i];
+        bool named = strncmp(row->name, name, n) == 0 && (!row->name[n] || row->name[n] == '.');
+        if (named && row->role == role && row->elem_bits == bits) return row;
+    }
+    return fragment_find(name, role);
+}
+
 const Layout *fragment_layout(Ctx *ctx, const FragmentRow *row) {
     const char *text = row->layout, *error;
     const Layout *l = layout_parse(ctx, &text, &error);

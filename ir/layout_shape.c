@@ -193,6 +193,24 @@ const Layout *layout_reshape(Ctx *ctx, const Layout *l, int rank, const int64_t 
     return layout_unique(ctx, &s->to);
 }
 
+/* ---- runs --------------------------------------------------------------------------------------
+ */
+
+const Layout *layout_runs(Ctx *ctx, const Layout *l, int d, int64_t count) {
+    Layout r = *l;
+    int to[LAYOUT_MAX_BITS];
+    r.extents[d] *= count;
+    repeat_registers(ctx, &r, d, count);
+    for (int i = 0; i < LAYOUT_MAX_BITS; i++) to[i] = i;
+    int next = layout_base(&r, d);
+    for (int j = 0; j < layout_n_bits(&r); j++) {
+        Bits image = r.col[j] & layout_dim_mask(&r, d);
+        if (image) to[__builtin_ctzll(image)] = next++;
+    }
+    move_rows(&r, to);
+    return layout_unique(ctx, &r);
+}
+
 /* ---- tiles ------------------------------------------------------------------------------------
  */
 

@@ -228,8 +228,8 @@ static void fma_dot(GpuFn *f, Op *op) {
 }
 
 void gpu_lower_dot(GpuFn *f, Op *op) {
-    const char *unit = op_str(op, "unit");
-    if (unit && strncmp(unit, "mma.", 4) == 0)
+    const GpuUnit *unit = gpu_unit_of(op);
+    if (unit)
         gpu_matrix_dot(f, op, unit);
     else
         fma_dot(f, op);

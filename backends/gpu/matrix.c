@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Products by matrix instructions of a warp (mma.sync): each operand is made of tiles of the
-// instruction's fragment, so the registers of one instruction are some of the block's.
+// Products by matrix instructions of a warp (mma.sync, MFMA, WMMA): each operand is made of tiles
+// of the unit's fragment, so the registers of one instruction are some of the block's. A unit of
+// several steps is as many instructions, each with its share of the words of a tile of A and of B.
 #include "backends/gpu/ops.h"
 
 #include <string.h>
@@ -17,22 +18,21 @@ typedef struct Tiles {
 typedef struct Product {
     GpuFn *f;
     const Op *op;
+    const GpuUnit *unit;
     const char *call; // the target function
     Tiles a, b, d;
 } Product;
 
 /* ---- tiles --------------------------------------------------------------------------------- */
 
-static void find_tiles(GpuFn *f, const Op *op, const char *name, FragmentRole role, const Value *v,
-                       Tiles *t) {
-    const FragmentRow *row = fragment_find(name, role);
+static void find_tiles(const Product *p, FragmentRole role, const Value *v, Tiles *t) {
+    GpuFn *f = p->f;
     t->elem = v->type->elem;
     t->layout = gpu_layout(f, v);
     t->regs = gpu_block(f, v);
-    if (!row) ice(f->ctx, op->loc, "no fragments of %s", name);
-    t->fragment = fragment_layout(f->ctx, row);
+    t->fragment = gpu_fragment(f->ctx, p->unit, role);
     if (!fragment_divides(t->fragment, t->layout, t->bits))
-        ice(f->ctx, op->loc, "an operand that is not in tiles of %s", name);
+        ice(f->ctx, p->op->loc, "an operand that is not in tiles of %s", p->unit->name);
 }
 
 /// Both layouts give each warp the same part of a dimension.
@@ -69,11 +69,14 @@ static LLVMValueRef pack_word(GpuFn *f, Elem elem, int n, LLVMValueRef *x) {
     return LLVMBuildBitCast(g->b, word, g->i32, "");
 }
 
-/// n elements as operands of an instruction, lowest first. Returns how many those are.
-static int pack_operands(GpuFn *f, Elem elem, int n, LLVMValueRef *x, LLVMValueRef *words) {
+/// n elements as operands of an instruction, lowest first. Returns how many those are. AMD's units
+/// of tf32 take f32 and round it themselves.
+static int pack_operands(const Product *p, Elem elem, int n, LLVMValueRef *x, LLVMValueRef *words) {
+    GpuFn *f = p->f;
     int bits = elem_bytes(elem) * 8;
+    bool rounds = elem == EL_F32 && !(p->unit->features & GPU_AMD);
     for (int i = 0; i < n && bits >= 32; i++)
-        words[i] = elem == EL_F32 ? gpu_call(f, "tg.cvt.tf32.f32", 1, x[i]) : x[i];
+        words[i] = rounds ? gpu_call(f, "tg.cvt.tf32.f32", 1, x[i]) : x[i];
     if (bits >= 32) return n;
     int each = 32 / bits;
     for (int i = 0; i < n; i += each) words[i / each] = pack_word(f, elem, each, x + i);
@@ -83,7 +86,9 @@ static int pack_operands(GpuFn *f, Elem elem, int n, LLVMValueRef *x, LLVMValueR
 /// Words of 32 bits with the elements of the tile whose first one stands at (row, column) in
 /// thread 0, in the order of the instruction. Returns how many they are, or 0 where the tile is
 /// another warp's.
-static int tile_words(GpuFn *f, const Tiles *t, int64_t row, int64_t column, LLVMValueRef *words) {
+static int tile_words(const Product *p, const Tiles *t, int64_t row, int64_t column,
+                      LLVMValueRef *words) {
+    GpuFn *f = p->f;
     const Layout *l = t->layout;
     int64_t at[2] = {row, column}, reg, thread;
     int n = t->fragment->bits[LEVEL_REG];
@@ -98,15 +103,17 @@ static int tile_words(GpuFn *f, const Tiles *t, int64_t row, int64_t column, LLV
         LLVMValueRef inside = gpu_not_hole(f, l, r), zero = LLVMConstNull(LLVMTypeOf(x[i]));
         if (inside) x[i] = LLVMBuildSelect(f->g->b, inside, x[i], zero, "");
     }
-    return pack_operands(f, t->elem, 1 << n, x, words);
+    return pack_operands(p, t->elem, 1 << n, x, words);
 }
 
 /* ---- instructions -------------------------------------------------------------------------- */
 
 enum { MOST_WORDS = 16 };
 
-/// The accumulators of one tile, from and to the block's registers.
-static void one_tile(Product *p, int64_t row, int64_t column, int n_args, LLVMValueRef *args) {
+/// The accumulators of one tile, from and to the block's registers: the instruction of one step,
+/// whose operands are args[0..n_args).
+static void one_tile(const Product *p, int64_t row, int64_t column, int n_args,
+                     LLVMValueRef *args) {
     const Gen *g = p->f->g;
     int64_t at[2] = {row, column}, reg[MOST_WORDS], first, thread;
     int n = 1 << p->d.fragment->bits[LEVEL_REG];
@@ -138,13 +145,26 @@ static int64_t starts(GpuFn *f, const Layout *l, int d, int64_t size, int64_t **
 static void load_tiles(Product *p, const Tiles *t, bool is_a, int64_t n, const int64_t *at,
                        int64_t k, LLVMValueRef (*words)[MOST_WORDS], int *count) {
     for (int64_t i = 0; i < n; i++) {
-        *count = tile_words(p->f, t, is_a ? at[i] : k, is_a ? k : at[i], words[i]);
+        *count = tile_words(p, t, is_a ? at[i] : k, is_a ? k : at[i], words[i]);
         if (!*count) ice(p->f->ctx, p->op->loc, "the operands of a product are spread differently");
     }
 }
 
-/// Steps of k from `first` on outermost, so that instructions next to each other do not wait for
-/// each other.
+/// One step of all tiles: instructions next to each other do not wait for each other.
+static void one_step(const Product *p, const int64_t *rows, int64_t m, const int64_t *columns,
+                     int64_t n, LLVMValueRef (*a)[MOST_WORDS], LLVMValueRef (*b)[MOST_WORDS],
+                     const int count[2], int step) {
+    int n_a = count[0] / p->unit->steps, n_b = count[1] / p->unit->steps;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            LLVMValueRef args[3 * MOST_WORDS];
+            memcpy(args, a[i] + step * n_a, sizeof *args * (size_t)n_a);
+            memcpy(args + n_a, b[j] + step * n_b, sizeof *args * (size_t)n_b);
+            one_tile(p, rows[i], columns[j], n_a + n_b, args);
+        }
+}
+
+/// Steps of k from `first` on outermost.
 static void all_tiles(Product *p, int64_t first, int64_t end) {
     GpuFn *f = p->f;
     int64_t *rows, *columns, step = p->a.fragment->extents[1];
@@ -153,16 +173,10 @@ static void all_tiles(Product *p, int64_t first, int64_t end) {
     LLVMValueRef(*a)[MOST_WORDS] = ctx_alloc(f->ctx, sizeof *a * (size_t)m);
     LLVMValueRef(*b)[MOST_WORDS] = ctx_alloc(f->ctx, sizeof *b * (size_t)n);
     for (int64_t k = first; k < end; k += step) {
-        int n_a = 0, n_b = 0;
-        load_tiles(p, &p->a, true, m, rows, k, a, &n_a);
-        load_tiles(p, &p->b, false, n, columns, k, b, &n_b);
-        for (int64_t i = 0; i < m; i++)
-            for (int64_t j = 0; j < n; j++) {
-                LLVMValueRef args[3 * MOST_WORDS];
-                memcpy(args, a[i], sizeof *args * (size_t)n_a);
-                memcpy(args + n_a, b[j], sizeof *args * (size_t)n_b);
-                one_tile(p, rows[i], columns[j], n_a + n_b, args);
-            }
+        int count[2] = {0};
+        load_tiles(p, &p->a, true, m, rows, k, a, &count[0]);
+        load_tiles(p, &p->b, false, n, columns, k, b, &count[1]);
+        for (int s = 0; s < p->unit->steps; s++) one_step(p, rows, m, columns, n, a, b, count, s);
     }
 }
 
@@ -182,34 +196,30 @@ static void all_chains(Product *p, int64_t chain) {
     p->d.regs = sums;
 }
 
-static const char *type_name(Elem elem) {
-    return elem == EL_F32 ? "tf32" : elem_info[elem].name;
+/// "f16" in "tg.nv.mma.m16n8k16.f32.f16.f16".
+static const char *type_name(const GpuUnit *unit, Elem elem) {
+    bool tf32 = strcmp(unit->precision, "tf32") == 0;
+    if (tf32) return unit->features & GPU_AMD ? "xf32" : "tf32";
+    return elem_info[elem].name;
 }
 
-/// "mma.m16n8k16.bf16": the fragments are those of "mma.m16n8k16".
-static const char *fragment_name(GpuFn *f, const char *unit) {
-    const char *shape = strchr(unit, '.');
-    const char *end = shape ? strchr(shape + 1, '.') : NULL;
-    return ctx_intern(f->ctx, unit, end ? (size_t)(end - unit) : strlen(unit));
-}
-
-void gpu_matrix_dot(GpuFn *f, Op *op, const char *unit) {
-    const char *name = fragment_name(f, unit);
+void gpu_matrix_dot(GpuFn *f, Op *op, const GpuUnit *unit) {
     Value *y = result(op, 0);
-    Product p = {.f = f, .op = op};
-    find_tiles(f, op, name, FRAG_A, operand(op, 0), &p.a);
-    find_tiles(f, op, name, FRAG_B, operand(op, 1), &p.b);
+    Product p = {.f = f, .op = op, .unit = unit};
+    find_tiles(&p, FRAG_A, operand(op, 0), &p.a);
+    find_tiles(&p, FRAG_B, operand(op, 1), &p.b);
     LLVMValueRef *sums = gpu_new_block(f, y);
     for (int r = 0; r < gpu_registers(y->type); r++)
         sums[r] = op->n_operands > 2 ? gpu_block(f, operand(op, 2))[r]
                                      : LLVMConstNull(gen_elem(f->g, y->type->elem));
-    find_tiles(f, op, name, FRAG_D, y, &p.d);
+    find_tiles(&p, FRAG_D, y, &p.d);
     p.a.padded = p.b.padded = layout_box(p.a.layout, 1) > p.a.layout->extents[1];
     if (!same_part(p.d.layout, 0, p.a.layout, 0) || !same_part(p.d.layout, 1, p.b.layout, 1) ||
         !whole_part(p.a.layout, 1) || !whole_part(p.b.layout, 0))
-        ice(f->ctx, op->loc, "the operands of %s are spread differently", unit);
-    p.call = ctx_format(f->ctx, "tg.nv.%s.%s.%s.%s", name, elem_info[y->type->elem].name,
-                        type_name(p.a.elem), type_name(p.b.elem));
+        ice(f->ctx, op->loc, "the operands of %s are spread differently", unit->name);
+    p.call = ctx_format(f->ctx, "tg.%s.%s.%s.%s.%s", unit->features & GPU_AMD ? "amd" : "nv",
+                        gpu_unit_base(f->ctx, unit), elem_info[y->type->elem].name,
+                        type_name(unit, p.a.elem), type_name(unit, p.b.elem));
     int64_t chain = op_int(op, "chain", 0);
     if (chain)
         all_chains(&p, chain);

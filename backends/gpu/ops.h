@@ -9,7 +9,7 @@ GpuLower gpu_lower_reduce, gpu_lower_scan, gpu_lower_sort, gpu_lower_gather, gpu
     gpu_lower_dot, gpu_lower_assert, gpu_lower_print;
 
 /// Products by the instruction of the row `unit`, in tiles of its fragments.
-void gpu_matrix_dot(GpuFn *f, Op *op, const char *unit);
+void gpu_matrix_dot(GpuFn *f, Op *op, const GpuUnit *unit);
 
 /// Under --check: scalar x / 0 and x % 0.
 void gpu_check_division(GpuFn *f, const Op *op);

@@ -15,7 +15,10 @@
 static void fill_fragment(Prepare *p, Fragment *f, const Layout *l) {
     f->threads = 1 << layout_thread_bits(l);
     f->elements = (int)layout_registers(l);
+    f->rows = (int)l->extents[0];
     f->columns = (int)l->extents[1];
+    Bits copies = layout_owner(l); // the highest bits of threads
+    f->owners = copies ? (int)(copies & -copies) : f->threads;
     f->at = image_alloc(p->ctx, sizeof *f->at * (size_t)(f->threads * f->elements));
     for (int t = 0; t < f->threads; t++)
         for (int e = 0; e < f->elements; e++) {
@@ -25,11 +28,9 @@ static void fill_fragment(Prepare *p, Fragment *f, const Layout *l) {
         }
 }
 
-const Fragment *fragment_of(Prepare *p, const char *name, FragmentRole role) {
+static const Fragment *fragment_of_row(Prepare *p, const FragmentRow *row, FragmentRole role) {
     for (Fragment *f = p->image->fragments; f; f = f->next)
-        if (f->role == (int)role && strcmp(f->name, name) == 0) return f;
-    const FragmentRow *row = fragment_find(name, role);
-    if (!row) ice(p->ctx, (Loc){0}, "no fragment %s", name);
+        if (f->role == (int)role && strcmp(f->name, row->name) == 0) return f;
     const Layout *l = fragment_layout(p->ctx, row);
     Fragment *f = image_alloc(p->ctx, sizeof *f);
     f->next = p->image->fragments;
@@ -40,6 +41,12 @@ const Fragment *fragment_of(Prepare *p, const char *name, FragmentRole role) {
     return f;
 }
 
+const Fragment *fragment_of(Prepare *p, const char *name, FragmentRole role) {
+    const FragmentRow *row = fragment_find(name, role);
+    if (!row) ice(p->ctx, (Loc){0}, "no fragment %s", name);
+    return fragment_of_row(p, row, role);
+}
+
 /// The i-th word between dots: "tg.nv.mma.m16n8k16.f32.f16.f16".
 static const char *word(Prepare *p, const char *name, int i) {
     while (i-- > 0) name += strcspn(name, ".") + 1;
@@ -47,7 +54,7 @@ static const char *word(Prepare *p, const char *name, int i) {
 }
 
 static Elem elem_of(Prepare *p, const char *name) {
-    Elem e = strcmp(name, "tf32") == 0 ? EL_F32 : elem_by_name(name);
+    Elem e = strcmp(name, "tf32") == 0 || strcmp(name, "xf32") == 0 ? EL_F32 : elem_by_name(name);
     if (e == EL_COUNT) ice(p->ctx, (Loc){0}, "the simulator does not know the type %s", name);
     return e;
 }
@@ -169,7 +176,8 @@ void product_narrow(int m, int n, int k, const float *a, const float *b, float *
 }
 
 bool is_narrow(const SimSite *site) {
-    return elem_info[site->elem[0]].bits == 8 && site->elem[2] == EL_F32;
+    return elem_info[site->elem[0]].bits == 8 && site->elem[2] == EL_F32 &&
+           strncmp(site->name, "tg.nv.", 6) == 0;
 }
 
 void product_int(int m, int n, int k, const int32_t *a, const int32_t *b, uint32_t *d) {
@@ -180,96 +188,119 @@ void product_int(int m, int n, int k, const int32_t *a, const int32_t *b, uint32
         }
 }
 
-/* ---- mma.sync ------------------------------------------------------------------------------ */
+/* ---- mma.sync, MFMA, WMMA ------------------------------------------------------------------- */
 
-void prepare_mma(Prepare *p, const Fn *fn, SimSite *site) {
-    const char *name = ctx_format(p->ctx, "mma.%s", word(p, site->name, 3));
-    (void)fn;
-    prepare_types(p, site);
-    site->part[0] = fragment_of(p, name, FRAG_A);
-    site->part[1] = fragment_of(p, name, FRAG_B);
-    site->part[2] = fragment_of(p, name, FRAG_D);
+static const Fragment *operand_of(Prepare *p, const char *name, FragmentRole role, Elem elem) {
+    const FragmentRow *row = fragment_of_bits(name, role, elem_info[elem].bits);
+    if (!row) ice(p->ctx, (Loc){0}, "no fragment %s", name);
+    return fragment_of_row(p, row, role);
 }
 
-enum { MMA_MOST = 16 * 32 };
+void prepare_mma(Prepare *p, const Fn *fn, SimSite *site) {
+    const char *name = ctx_format(p->ctx, "%s.%s", word(p, site->name, 2), word(p, site->name, 3));
+    (void)fn;
+    prepare_types(p, site);
+    site->number_of['x' - 'a'] =
+        strcmp(word(p, site->name, 5), "f32") == 0; // all bits of f32 count
+    site->part[0] = operand_of(p, name, FRAG_A, site->elem[0]);
+    site->part[1] = operand_of(p, name, FRAG_B, site->elem[1]);
+    site->part[2] = operand_of(p, name, FRAG_D, site->elem[2]);
+}
+
+enum { MMA_MOST = 32 * 64, MMA_MOST_F64 = 16 * 16 };
 
 typedef union Matrix {
     float f[MMA_MOST];
     int32_t i[MMA_MOST];
     uint32_t u[MMA_MOST];
+    double d[MMA_MOST_F64];
 } Matrix;
+
+static void set_element(const SimSite *site, int which, Matrix *m, int place, uint64_t bits) {
+    Elem elem = site->elem[which];
+    if (elem == EL_F64)
+        memcpy(&m->d[place], &bits, sizeof bits);
+    else if (which == 2 && elem != EL_F16)
+        m->u[place] = (uint32_t)bits;
+    else if (elem_is(elem, EC_INT))
+        m->i[place] = matrix_int(elem, (uint32_t)bits);
+    else if (elem == EL_F32 && site_number(site, 'x'))
+        m->f[place] = decode_float(elem, (uint32_t)bits);
+    else
+        m->f[place] = matrix_float(elem, (uint32_t)bits);
+}
+
+/// Lanes that hold copies of an element have to agree on it.
+static void check_copies(const Warp *w, const SimSite *site, int which, int size) {
+    const Fragment *f = site->part[which];
+    char a[NAME_BYTES], place[PLACE_BYTES];
+    for (int lane = f->owners; lane < f->threads; lane++) {
+        const char *own = w->frames[lane] + site->at[which];
+        const char *other = w->frames[lane % f->owners] + site->at[which];
+        if (memcmp(own, other, (size_t)(size * f->elements)) != 0)
+            sim_fail(w->cta->sim, SIM_MISUSE, site,
+                     "operand %d of %s: %s has to hold what lane %d has", which,
+                     site_place(site, place), lane_name(&w->lanes[lane], a), lane % f->owners);
+    }
+}
 
 /// Elements of all lanes; the bits of each are at the place of the next in the frame.
 static void gather(const Warp *w, const SimSite *site, int which, Matrix *out) {
     const Fragment *f = site->part[which];
-    Elem elem = site->elem[which];
-    int size = elem_info[elem].bits / 8;
-    for (int lane = 0; lane < LANES; lane++) {
+    int size = elem_info[site->elem[which]].bits / 8;
+    for (int lane = 0; lane < f->owners; lane++) {
         const char *at = w->frames[lane] + site->at[which];
         for (int e = 0; e < f->elements; e++, at += size) {
-            uint32_t bits = 0;
+            uint64_t bits = 0;
             memcpy(&bits, at, (size_t)size);
-            int place = f->at[lane * f->elements + e];
-            if (which == 2 && elem != EL_F16)
-                out->u[place] = bits;
-            else if (elem_is(elem, EC_INT))
-                out->i[place] = matrix_int(elem, bits);
-            else
-                out->f[place] = matrix_float(elem, bits);
+            set_element(site, which, out, f->at[lane * f->elements + e], bits);
         }
     }
+    check_copies(w, site, which, size);
 }
 
 static void scatter(Warp *w, const SimSite *site, const Matrix *d) {
     const Fragment *f = site->part[2];
-    bool half = site->elem[2] == EL_F16;
-    for (int lane = 0; lane < LANES; lane++) {
+    Elem elem = site->elem[2];
+    int size = elem_info[elem].bits / 8;
+    for (int lane = 0; lane < f->threads; lane++) {
         char *at = w->frames[lane] + site->result_at;
-        for (int e = 0; e < f->elements; e++) {
+        for (int e = 0; e < f->elements; e++, at += size) {
             int place = f->at[lane * f->elements + e];
-            uint16_t bits = half ? encode_f16(d->f[place]) : 0;
-            memcpy(at + e * (half ? 2 : 4), half ? (const void *)&bits : &d->u[place],
-                   half ? 2 : 4);
+            uint16_t half = elem == EL_F16 ? encode_f16(d->f[place]) : 0;
+            const void *from = elem == EL_F64   ? (const void *)&d->d[place]
+                               : elem == EL_F16 ? (const void *)&half
+                                                : &d->u[place];
+            memcpy(at, from, (size_t)size);
         }
     }
 }
 
-/// One element of each operand, two of the accumulator.
-static void mma_f64(Warp *w, const SimSite *site) {
-    double a[8 * 4], b[4 * 8], d[8 * 8];
-    for (int lane = 0; lane < LANES; lane++) {
-        a[site->part[0]->at[lane]] = OPERAND(double, w->frames[lane], site, 0);
-        b[site->part[1]->at[lane]] = OPERAND(double, w->frames[lane], site, 1);
-        for (int e = 0; e < 2; e++)
-            d[site->part[2]->at[2 * lane + e]] = (&OPERAND(double, w->frames[lane], site, 2))[e];
-    }
-    for (int i = 0; i < 8; i++)
-        for (int j = 0; j < 8; j++)
-            for (int l = 0; l < 4; l++)
-                d[i * 8 + j] = fma(a[i * 4 + l], b[l * 8 + j], d[i * 8 + j]);
-    for (int lane = 0; lane < LANES; lane++)
-        for (int e = 0; e < 2; e++)
-            (&RESULT(double, w->frames[lane], site))[e] = d[site->part[2]->at[2 * lane + e]];
+static void product_f64(int m, int n, int k, const double *a, const double *b, double *d) {
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++)
+            for (int l = 0; l < k; l++)
+                d[i * n + j] = fma(a[i * k + l], b[l * n + j], d[i * n + j]);
 }
 
+// Too large for the stack of a lane.
+static _Thread_local Matrix matrices[3];
+
 void handle_mma(Warp *w, const SimSite *site) {
-    Matrix a, b, d;
-    int k = site->part[0]->columns, n = site->part[2]->columns;
+    Matrix *a = &matrices[0], *b = &matrices[1], *d = &matrices[2];
+    int m = site->part[2]->rows, n = site->part[2]->columns, k = site->part[0]->columns;
     check_whole(w, site);
-    if (site->elem[0] == EL_F64) {
-        mma_f64(w, site);
-        warp_resume(w);
-        return;
-    }
-    gather(w, site, 0, &a);
-    gather(w, site, 1, &b);
-    gather(w, site, 2, &d);
-    if (elem_is(site->elem[0], EC_INT))
-        product_int(16, n, k, a.i, b.i, d.u);
+    gather(w, site, 0, a);
+    gather(w, site, 1, b);
+    gather(w, site, 2, d);
+    if (site->elem[0] == EL_F64)
+        product_f64(m, n, k, a->d, b->d, d->d);
+    else if (elem_is(site->elem[0], EC_INT))
+        product_int(m, n, k, a->i, b->i, d->u);
     else if (is_narrow(site))
-        product_narrow(16, n, k, a.f, b.f, d.f);
+        product_narrow(m, n, k, a->f, b->f, d->f);
     else
-        product_float(16, n, k, a.f, b.f, d.f);
-    scatter(w, site, &d);
+        product_float(m, n, k, a->f, b->f, d->f);
+    scatter(w, site, d);
     warp_resume(w);
 }

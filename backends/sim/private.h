@@ -68,7 +68,7 @@ const SimOp *sim_op_find(const char *name);
 typedef struct Fragment {
     struct Fragment *next;
     const char *name;
-    int role, elements, threads, columns;
+    int role, elements, threads, owners, rows, columns; // threads from owners on hold copies
     uint16_t *at;
 } Fragment;
 

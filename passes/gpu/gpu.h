@@ -5,6 +5,7 @@
 #define PASSES_GPU_GPU_H
 
 #include "ir/ir.h"
+#include "ir/layout.h"
 
 /* ---- targets (target.c) -------------------------------------------------------------------- */
 
@@ -19,6 +20,8 @@ enum GpuFeature {
     GPU_WMMA = 128,
     GPU_REDUX = 256, // reductions of integers over a warp by one instruction
 };
+
+enum { GPU_AMD = GPU_MFMA | GPU_WMMA };
 
 /// A row of targets.def. Copy it to change what depends on the device at hand.
 typedef struct GpuTarget {
@@ -56,11 +59,12 @@ static inline int gpu_lane_bits(const GpuTarget *t) {
 
 /// A row of units.def.
 typedef struct GpuUnit {
-    const char *name; // "mma.m16n8k16.f16"; its fragments are those of "mma.m16n8k16"
-    int m, n, k;
+    const char *name;   // "mma.m16n8k16.f16"; its fragments are those of "mma.m16n8k16"
+    int m, n, k, steps; // k is that of all steps, an instruction each
     Elem a, b, sum;
     const char *precision; // of a dot of f32; "" for all others
-    int arch, features;    // that it needs
+    int first, last;       // architectures that have it
+    int features;          // that it needs
     double rate;           // share of GpuTarget.unit_cycle
     int chain;             // of k: its sums of more are too inexact; 0: of none
 } GpuUnit;
@@ -70,9 +74,20 @@ enum { GPU_CHAIN = 128 };
 
 /// The row named by attribute `unit` of a dot; NULL: it is multiplied by fma.
 const GpuUnit *gpu_unit_of(const Op *dot);
-/// The row for a product of these elements, extents and precision (NULL: ieee), or NULL.
+/// The row for a product of these elements, extents and precision (NULL: ieee), or NULL. AMD's may
+/// fit the transposed product instead.
 const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
                             const char *precision);
+/// Likewise for a product in a chain of them, of AMD's units if there is one: whose tiles have at
+/// most so many rows, and (takes) which takes the result of another one as it is in registers.
+const GpuUnit *gpu_unit_in_chain(Ctx *ctx, const GpuTarget *t, const Type *a, const Type *b,
+                                 const char *precision, int64_t rows, bool takes);
+/// The unit's operands as they are fit the instruction.
+bool gpu_unit_fits(const GpuUnit *unit, int64_t m, int64_t n, int64_t k);
+/// The first two parts of its name: "mfma.32x32x8", which rows of portable.def begin with.
+const char *gpu_unit_base(Ctx *ctx, const GpuUnit *unit);
+/// The layout of one operand of all steps of the unit.
+const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role);
 
 /* ---- describe.c ---------------------------------------------------------------------------- */
 

@@ -20,52 +20,80 @@ static int log2_floor(int64_t x) {
     return x > 1 ? 63 - __builtin_clzll((uint64_t)x) : 0;
 }
 
-/// Rows of the result are joined with each other soon after: by a reduction along a row, or as the
-/// left operand of another product. Then a warp should have whole rows.
-static bool wants_rows(const Value *v, int depth) {
+/// Lines of v along `axis` are joined soon after: by a reduction, or by another product's sums.
+/// Then a warp should have whole ones.
+static bool wants_lines(const Value *v, int axis, int depth) {
     if (depth == 0) return false;
     for_each_use(u, v) {
         const Op *op = u->user, *outer = op->parent->parent;
         if (op->code == OP_YIELD && outer->code == OP_IF &&
-            wants_rows(result(outer, u->index), depth - 1))
+            wants_lines(result(outer, u->index), axis, depth - 1))
             return true;
-        if (op->code == OP_REDUCE && op_int(op, "axis", 0) == 1) return true;
-        if (op->code == OP_DOT && u->index == 0) return true;
+        if (op->code == OP_REDUCE && op_int(op, "axis", 0) == axis) return true;
+        if (op->code == OP_DOT && u->index == !axis) return true;
+        bool flips = op->code == OP_PERMUTE;
         bool same = op->n_results == 1 && result(op, 0)->type->rank == 2 &&
                     (op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_SELECT);
-        if (same && wants_rows(result(op, 0), depth - 1)) return true;
+        if ((same || flips) && result(op, 0)->type->rank == 2 &&
+            wants_lines(result(op, 0), flips ? !axis : axis, depth - 1))
+            return true;
     }
     return false;
 }
 
-/// v is computed lane by lane from the result of a product: its rows are whole there.
-static bool has_rows(const Value *v, int depth) {
+static bool is_amd(const Op *dot) {
+    const GpuUnit *unit = gpu_unit_of(dot);
+    return unit && unit->features & GPU_AMD;
+}
+
+/// v is computed lane by lane from the result of a product whose lines across `axis` are whole: its
+/// rows, but AMD's units multiply transposed.
+static bool has_lines(const Value *v, int axis, int depth) {
     const Op *op = v->def;
     if (!op || depth == 0) return false;
-    if (op->code == OP_DOT) return true;
+    if (op->code == OP_DOT) return axis == is_amd(op);
     for (int r = 0; op->code == OP_IF && r < 2; r++)
-        if (has_rows(operand(terminator(op->regions[r]), v->index), depth - 1)) return true;
-    if (!op_has(op, ELEMENTWISE) && op->code != OP_CAST && op->code != OP_SELECT) return false;
+        if (has_lines(operand(terminator(op->regions[r]), v->index), axis, depth - 1)) return true;
+    bool flips = op->code == OP_PERMUTE;
+    if (!op_has(op, ELEMENTWISE) && op->code != OP_CAST && op->code != OP_SELECT && !flips)
+        return false;
     for (int i = 0; i < op->n_operands; i++)
-        if (has_rows(operand(op, i), depth - 1)) return true;
+        if (has_lines(operand(op, i), flips ? !axis : axis, depth - 1)) return true;
     return false;
 }
 
-static bool keeps_rows(const Op *dot) {
-    return wants_rows(result(dot, 0), MAX_DEPTH) || has_rows(operand(dot, 0), MAX_DEPTH);
+bool dot_keeps_rows(const Op *dot) {
+    return wants_lines(result(dot, 0), 1, MAX_DEPTH) || dot_takes_product(dot);
+}
+
+bool dot_takes_product(const Op *dot) {
+    return has_lines(operand(dot, 0), 0, MAX_DEPTH);
+}
+
+/// Which lines of the result a warp should have whole: rows, columns, or none of them.
+typedef enum Whole { WHOLE_NONE, WHOLE_ROWS, WHOLE_COLUMNS } Whole;
+
+static Whole whole_lines(const Op *dot) {
+    const Value *y = result(dot, 0);
+    if (dot_keeps_rows(dot)) return WHOLE_ROWS;
+    // Only AMD's products take columns on from registers, as their right operand.
+    if (is_amd(dot) && (wants_lines(y, 0, MAX_DEPTH) || has_lines(operand(dot, 1), 1, MAX_DEPTH)))
+        return WHOLE_COLUMNS;
+    return WHOLE_NONE;
 }
 
 /// Of the grids with as few copies as possible the one whose warps have the squarest part: it
 /// reads least of the operands.
 static WarpGrid warp_grid(int bits, int64_t tiles_m, int64_t tiles_n, int64_t m, int64_t n,
-                          bool rows) {
+                          Whole whole) {
     WarpGrid best = {0, 0, bits};
     int64_t least = INT64_MAX;
     for (int wm = 0; wm <= bits && (wm == 0 || (int64_t)1 << wm <= tiles_m); wm++) {
         int room = log2_floor(tiles_n), wn = bits - wm < room ? bits - wm : room;
         int64_t read = (m >> wm) + (n >> wn);
         int copies = bits - wm - wn;
-        if (rows) read = wn;
+        if (whole == WHOLE_ROWS) read = wn;
+        if (whole == WHOLE_COLUMNS) read = wm;
         if (copies > best.copies || (copies == best.copies && read >= least)) continue;
         best = (WarpGrid){wm, wn, copies};
         least = read;
@@ -88,7 +116,7 @@ static DotLayouts unit_layouts(Layouts *s, const Op *op, const GpuUnit *unit) {
     const Type *a = operand(op, 0)->type, *b = operand(op, 1)->type, *d = result(op, 0)->type;
     int64_t m = d->extents[0], n = d->extents[1];
     int64_t tiles_m = (m + unit->m - 1) / unit->m, tiles_n = (n + unit->n - 1) / unit->n;
-    WarpGrid g = warp_grid(s->warp_bits, tiles_m, tiles_n, m, n, keeps_rows(op));
+    WarpGrid g = warp_grid(s->warp_bits, tiles_m, tiles_n, m, n, whole_lines(op));
     int rows[] = {1 << g.m, 1}, columns[] = {1, 1 << g.n}, both[] = {1 << g.m, 1 << g.n};
     const Layout *la = layout_tile(s->ctx, gpu_fragment(s->ctx, unit, FRAG_A), a->extents, rows);
     const Layout *lb = layout_tile(s->ctx, gpu_fragment(s->ctx, unit, FRAG_B), b->extents, columns);
@@ -123,7 +151,7 @@ static void deal(Layout *l, int *at, int *room, int d) {
 
 /// For fma: each thread has 4 x 4 elements next to each other, a warp 16 x 32; smaller blocks are
 /// dealt out as far as they go.
-static const Layout *fma_layout(Layouts *s, const Type *d, bool rows) {
+static const Layout *fma_layout(Layouts *s, const Type *d, Whole whole) {
     static const uint8_t dims[] = {1, 1, 0, 0, 1, 1, 1, 0, 0}; // 4 registers, 5 lanes
     int64_t m = d->extents[0], n = d->extents[1];
     int room[2] = {log2_floor(2 * m - 1), log2_floor(2 * n - 1)}, at = 0;
@@ -142,7 +170,7 @@ static const Layout *fma_layout(Layouts *s, const Type *d, bool rows) {
     const Layout *atom = layout_unique(s->ctx, &l);
     int64_t tiles_m = (m + l.extents[0] - 1) / l.extents[0];
     int64_t tiles_n = (n + l.extents[1] - 1) / l.extents[1];
-    WarpGrid g = warp_grid(s->warp_bits, tiles_m, tiles_n, m, n, rows);
+    WarpGrid g = warp_grid(s->warp_bits, tiles_m, tiles_n, m, n, whole);
     int both[] = {1 << g.m, 1 << g.n};
     return over_grid(s->ctx, layout_tile(s->ctx, atom, d->extents, both), 0, g.copies);
 }
@@ -151,5 +179,5 @@ DotLayouts dot_layouts(Layouts *s, const Op *op) {
     const GpuUnit *unit = gpu_unit_of(op);
     if (unit && unit->features & GPU_WGMMA) return warpgroup_layouts(s, op, unit);
     if (unit) return unit_layouts(s, op, unit);
-    return (DotLayouts){NULL, NULL, fma_layout(s, result(op, 0)->type, keeps_rows(op))};
+    return (DotLayouts){NULL, NULL, fma_layout(s, result(op, 0)->type, whole_lines(op))};
 }

@@ -49,11 +49,6 @@ double access_cost(const Op *op, const Layout *l);
 /// The layout of picks and masks for an access to a block in layout l.
 const Layout *picks_layout(Ctx *ctx, const Op *op, const Layout *l);
 
-/* ---- unit.c -------------------------------------------------------------------------------- */
-
-/// The layout of one operand of the instruction.
-const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role);
-
 /* ---- layout_dot.c -------------------------------------------------------------------------- */
 
 /// Layouts of the operands and of the result; a and b are NULL where any will do.
@@ -61,6 +56,9 @@ typedef struct DotLayouts {
     const Layout *a, *b, *d;
 } DotLayouts;
 DotLayouts dot_layouts(Layouts *s, const Op *op);
+/// Rows of the result are joined soon after, or those of A are from another product.
+bool dot_keeps_rows(const Op *dot);
+bool dot_takes_product(const Op *dot);
 
 /* ---- warps.c ------------------------------------------------------------------------------- */
 

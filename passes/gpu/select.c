@@ -9,10 +9,12 @@
 // - Units whose sums are narrow (f8) get `chain`: they add up the products of so many k, the rest
 // is
 //   added in f32. precision = fast leaves all to them.
+// - AMD's instructions give a thread runs of a column: transposed too, so that those are runs of a
+//   row, which stores like, and which the next product takes as its operand.
 // - tf32x3: a = a1 + a2 with a1 of tf32's 10 bits, likewise b: a1 b1 + (a1 b2 + a2 b1), as three
 //   products of tf32.
 // Where no row fits, the dot is multiplied by fma.
-#include "passes/gpu/gpu.h"
+#include "passes/gpu/layouts.h"
 
 #include "passes/passes.h"
 #include "passes/util.h"
@@ -21,7 +23,9 @@
 
 #define TF32_MASK 0xffffe000u
 
-static Value *transposed(Builder *b, Value *x) {
+/// Where x is computed, which may be in front of loops.
+static Value *transposed(Builder *at, Value *x) {
+    Builder own = x->def ? build_after(at->ir, x->def) : *at, *b = &own;
     int64_t perm[] = {1, 0}, extents[] = {x->type->extents[1], x->type->extents[0]};
     const Type *type = ty_block(b->ir, x->type->elem, 2, extents);
     Op *op = build_op(b, OP_PERMUTE, 1, &x, 1, &type, 0);
@@ -84,7 +88,13 @@ static const GpuUnit *unit_for(const PassEnv *env, const Op *dot) {
     int64_t sums = ty_count(result(dot, 0)->type) / (warps * t.lanes);
     int most = is_f8(operand(dot, 0)) && !is_fast(dot) ? MOST_CHAINED : MOST_SUMS;
     if (warps < GROUP_WARPS || sums > most) t.features &= ~GPU_WGMMA;
-    return gpu_unit_for(&t, operand(dot, 0)->type, operand(dot, 1)->type, op_str(dot, "precision"));
+    const Type *a = operand(dot, 0)->type, *b = operand(dot, 1)->type;
+    const char *precision = op_str(dot, "precision");
+    // Each warp shall have whole rows.
+    if (dot_keeps_rows(dot))
+        return gpu_unit_in_chain(ir_ctx(env->ir), &t, a, b, precision, a->extents[0] / GROUP_WARPS,
+                                 dot_takes_product(dot));
+    return gpu_unit_for(&t, a, b, precision);
 }
 
 static void widen(Ir *ir, Op *dot) {
@@ -106,19 +116,24 @@ static Op *swapped(Ir *ir, Op *dot) {
     return op;
 }
 
-/// The instruction would be less than full with the rows as they are.
-static bool is_flat(const GpuUnit *u, const Op *dot) {
+/// The instruction would be less than full with the rows as they are, or has runs in its columns.
+static bool is_swapped(const GpuUnit *u, const Op *dot) {
     const Type *t = result(dot, 0)->type;
+    if (u->features & GPU_AMD)
+        return gpu_unit_fits(u, t->extents[1], t->extents[0], operand(dot, 0)->type->extents[1]);
     return t->extents[0] < u->m && t->extents[1] >= u->m;
 }
 
 static void select_unit(Op *op, void *arg) {
     const PassEnv *env = arg;
     if (op->code != OP_DOT || op_attr(op, "unit")) return;
-    if (is_f8(operand(op, 0)) && is_f8(operand(op, 1)) && !gpu_has(env->gpu, GPU_F8))
-        widen(env->ir, op);
+    bool f8 = is_f8(operand(op, 0)) && is_f8(operand(op, 1));
+    if (f8 && !gpu_has(env->gpu, GPU_F8) && !unit_for(env, op)) widen(env->ir, op);
     const GpuUnit *u = unit_for(env, op);
-    if (u && is_flat(u, op)) op = swapped(env->ir, op);
+    if (u && is_swapped(u, op)) {
+        op = swapped(env->ir, op);
+        if (u->a != u->b) u = unit_for(env, op);
+    }
     op_set_attr(env->ir, op, "unit", at_str(env->ir, u ? u->name : "fma"));
     if (u && u->chain && !is_fast(op)) op_set_attr(env->ir, op, "chain", at_int(env->ir, u->chain));
 }
@@ -128,8 +143,9 @@ static void split_products(Op *op, void *arg) {
     const PassEnv *env = arg;
     const char *precision = op->code == OP_DOT ? op_str(op, "precision") : NULL;
     if (!precision || strcmp(precision, "tf32x3") != 0) return;
-    bool has = gpu_unit_for(env->gpu, operand(op, 0)->type, operand(op, 1)->type, "tf32");
-    if (has)
+    const GpuUnit *u = gpu_unit_for(env->gpu, operand(op, 0)->type, operand(op, 1)->type, "tf32");
+    bool better = gpu_unit_for(env->gpu, operand(op, 0)->type, operand(op, 1)->type, "ieee");
+    if (u && !better)
         in_three(env->ir, op);
     else
         op_set_attr(env->ir, op, "precision", NULL);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The table of matrix instructions.
-#include "passes/gpu/layouts.h"
+#include "passes/gpu/gpu.h"
 
+#include <limits.h>
 #include <string.h>
 
 static const GpuUnit units[] = {
 #define ROW(chain, name, m, n, k, a, b, sum, precision, arch, features, rate)                      \
-    {name, m, n, k, EL_##a, EL_##b, EL_##sum, precision, arch, features, rate, chain},
+    {name, m, n, k, 1, EL_##a, EL_##b, EL_##sum, precision, arch, INT_MAX, features, rate, chain},
 #define UNIT(...)   ROW(0, __VA_ARGS__)
 #define NARROW(...) ROW(GPU_CHAIN, __VA_ARGS__)
+#define AMD(name, m, n, k, steps, a, b, sum, precision, first, last, features, rate)               \
+    {name, m, n, k, steps, EL_##a, EL_##b, EL_##sum, precision, first, last, features, rate, 0},
 #include "passes/gpu/units.def"
 #undef ROW
 };
@@ -28,7 +31,7 @@ static bool fits_warpgroups(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
 }
 
 /// Rows and columns beyond the block are computed for nothing; along k they would be added up.
-static bool fits(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
+bool gpu_unit_fits(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
     if (u->features & GPU_WGMMA) return fits_warpgroups(u, m, n, k);
     return k % u->k == 0 && 2 * m >= u->m && n >= u->n;
 }
@@ -38,23 +41,64 @@ static bool is_plain(const char *precision) {
     return !precision || strcmp(precision, "fast") == 0;
 }
 
+/// f32 is at least as good as tf32 is meant to be.
+static bool is_precise(const GpuUnit *u, const char *wanted) {
+    return strcmp(u->precision, wanted) == 0 ||
+           (strcmp(u->precision, "ieee") == 0 && strcmp(wanted, "tf32") == 0);
+}
+
+static bool is_for(const GpuUnit *u, const GpuTarget *t, const Type *a, const Type *b,
+                   const char *precision) {
+    const char *wanted = a->elem != EL_F32 ? "" : is_plain(precision) ? "ieee" : precision;
+    int64_t m = a->extents[0], n = b->extents[1], k = a->extents[1];
+    bool flips = u->features & GPU_AMD;
+    return u->a == a->elem && u->b == b->elem && t->arch >= u->first && t->arch <= u->last &&
+           gpu_has(t, u->features) && is_precise(u, wanted) &&
+           (gpu_unit_fits(u, m, n, k) || (flips && gpu_unit_fits(u, n, m, k)));
+}
+
 const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
                             const char *precision) {
-    for (int i = 0; i < N_UNITS; i++) {
-        const GpuUnit *u = &units[i];
-        const char *wanted = a->elem != EL_F32 ? "" : is_plain(precision) ? "ieee" : precision;
-        if (u->a == a->elem && u->b == b->elem && t->arch >= u->arch && gpu_has(t, u->features) &&
-            strcmp(u->precision, wanted) == 0 &&
-            fits(u, a->extents[0], b->extents[1], a->extents[1]))
-            return u;
-    }
+    for (int i = 0; i < N_UNITS; i++)
+        if (is_for(&units[i], t, a, b, precision)) return &units[i];
     return NULL;
 }
 
-const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role) {
+/// Along k an operand holds in each register and lane what a result holds along its rows.
+static bool takes_results(Ctx *ctx, const GpuUnit *u) {
+    const Layout *b = gpu_fragment(ctx, u, FRAG_B), *d = gpu_fragment(ctx, u, FRAG_D);
+    Bits inside = low_bits(b->log2[0]);
+    for (int level = LEVEL_REG; level <= LEVEL_LANE; level++)
+        for (int i = 0; i < b->bits[level]; i++) {
+            Bits k = b->col[layout_first(b, (LayoutLevel)level) + i] >> layout_base(b, 0);
+            Bits row = 0;
+            if (i < d->bits[level])
+                row = d->col[layout_first(d, (LayoutLevel)level) + i] >> layout_base(d, 0);
+            if (k != (row & inside)) return false;
+        }
+    return true;
+}
+
+const GpuUnit *gpu_unit_in_chain(Ctx *ctx, const GpuTarget *t, const Type *a, const Type *b,
+                                 const char *precision, int64_t rows, bool takes) {
+    for (int i = 0; i < N_UNITS; i++)
+        if (units[i].features & GPU_AMD && is_for(&units[i], t, a, b, precision) &&
+            units[i].n <= rows && (!takes || takes_results(ctx, &units[i])))
+            return &units[i];
+    return gpu_unit_for(t, a, b, precision);
+}
+
+const char *gpu_unit_base(Ctx *ctx, const GpuUnit *unit) {
     const char *shape = strchr(unit->name, '.'), *end = strchr(shape + 1, '.');
-    const char *name = ctx_intern(ctx, unit->name, (size_t)(end - unit->name));
-    const FragmentRow *row = fragment_find(name, role);
+    return ctx_intern(ctx, unit->name, (size_t)(end - unit->name));
+}
+
+const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role) {
+    Elem elem = role == FRAG_A ? unit->a : role == FRAG_B ? unit->b : unit->sum;
+    const char *name = gpu_unit_base(ctx, unit);
+    const FragmentRow *row = fragment_of_bits(name, role, elem_info[elem].bits);
     if (!row) ice(ctx, (Loc){0}, "%s has no fragments", unit->name);
-    return fragment_layout(ctx, row);
+    const Layout *l = fragment_layout(ctx, row);
+    if (role == FRAG_D || !(unit->features & GPU_AMD)) return l;
+    return layout_runs(ctx, l, role == FRAG_A, unit->steps);
 }

@@ -123,6 +123,11 @@ static At mfma_d16(int lane, int warp, int i, int p, int q) {
     return (At){4 * (lane / 16) + i % 4, lane % 16};
 }
 
+static At mfma_d64(int lane, int warp, int i, int p, int q) {
+    (void)p, (void)q, (void)warp;
+    return (At){4 * i + lane / 16, lane % 16};
+}
+
 /// gfx11: k = 2 * GPR + bits / 16 (4 * GPR + bits / 8), in both halves of the wave.
 static At gfx11_a(int lane, int warp, int i, int p, int q) {
     (void)warp, (void)q;
@@ -191,6 +196,7 @@ static const Reference references[] = {
     {"mfma.16x16x16.i8", 64, 1, 16, 16, 16, mfma_a, mfma_b, mfma_d16, 16, 4},
     {"mfma.32x32x2", 64, 1, 32, 32, 2, mfma_a, mfma_b, mfma_d32, 32, 1},
     {"mfma.16x16x4", 64, 1, 16, 16, 4, mfma_a, mfma_b, mfma_d16, 16, 1},
+    {"mfma.16x16x4.f64", 64, 1, 16, 16, 4, mfma_a, mfma_b, mfma_d64, 16, 1},
     {"mfma.32x32x16.b8", 64, 1, 32, 32, 16, mfma_a, mfma_b, mfma_d32, 32, 8},
     {"mfma.16x16x32.b8", 64, 1, 16, 16, 32, mfma_a, mfma_b, mfma_d16, 16, 8},
     {"mfma.32x32x4.xf32", 64, 1, 32, 32, 4, mfma_a, mfma_b, mfma_d32, 32, 2},
@@ -201,10 +207,10 @@ static const Reference references[] = {
     {"mfma.16x16x64.i8", 64, 1, 16, 16, 64, mfma_a, mfma_b, mfma_d16, 16, 16},
     {"mfma.32x32x64.f8", 64, 1, 32, 32, 64, mfma_f8_a, mfma_f8_b, mfma_d32, 32, 32},
     {"mfma.16x16x128.f8", 64, 1, 16, 16, 128, mfma_f8_a, mfma_f8_b, mfma_d16, 16, 64},
-    {"wmma.gfx11.16x16x16", 32, 1, 16, 16, 16, gfx11_a, gfx11_b, gfx11_d, 2, 0},
-    {"wmma.gfx11.16x16x16.i8", 32, 1, 16, 16, 16, gfx11_a, gfx11_b, gfx11_d, 4, 0},
-    {"wmma.gfx12.16x16x16", 32, 1, 16, 16, 16, gfx12_a16, gfx12_b16, gfx12_d, 0, 0},
-    {"wmma.gfx12.16x16x16.b8", 32, 1, 16, 16, 16, gfx12_a8, gfx12_b8, gfx12_d, 0, 0},
+    {"wmma11.16x16x16", 32, 1, 16, 16, 16, gfx11_a, gfx11_b, gfx11_d, 2, 0},
+    {"wmma11.16x16x16.i8", 32, 1, 16, 16, 16, gfx11_a, gfx11_b, gfx11_d, 4, 0},
+    {"wmma12.16x16x16", 32, 1, 16, 16, 16, gfx12_a16, gfx12_b16, gfx12_d, 0, 0},
+    {"wmma12.16x16x16.b8", 32, 1, 16, 16, 16, gfx12_a8, gfx12_b8, gfx12_d, 0, 0},
 };
 
 static void check_layout(const Layout *l, const Reference *r, Formula *f, const char *what) {
@@ -369,7 +375,7 @@ static void registers_of_instructions(void **state) {
 static void copies_of_gfx11(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
-    assert_true(layout_owner(fragment(ctx, "wmma.gfx11.16x16x16", FRAG_A)) == 16);
+    assert_true(layout_owner(fragment(ctx, "wmma11.16x16x16", FRAG_A)) == 16);
     ctx_destroy(ctx);
 }
 
