@@ -34,7 +34,7 @@ tegula_pkgconfig(tegula_rt "Runs tensor kernels that were compiled ahead of time
 get_filename_component(TEGULA_LLVM_NAME ${LLVM_LIBRARY} NAME_WE)
 string(REGEX REPLACE "^lib" "" TEGULA_LLVM_NAME ${TEGULA_LLVM_NAME})
 tegula_pkgconfig(tegula "Compiles and runs tensor kernels"
-                 " -L${LLVM_LIB_DIR} -l${TEGULA_LLVM_NAME}")
+                 " -L${LLVM_LIB_DIR} -l${TEGULA_LLVM_NAME} -lsqlite3")
 
 configure_file(${CMAKE_SOURCE_DIR}/cmake/tegula-config.cmake.in
                ${CMAKE_BINARY_DIR}/gen/tegula-config.cmake @ONLY)

@@ -1,5 +1,5 @@
 # libtegula: compiler and runtime as one library, shared and static. Both show the C API alone.
-set(parts tglang tgir tgfrontend tgpasses tgbackends tgstdlib tgdriver tegula_rt)
+set(parts tglang tgir tgfrontend tgpasses tgbackends tgstdlib tgcache tgdriver tegula_rt)
 set(objects)
 foreach(part ${parts})
     list(APPEND objects $<TARGET_OBJECTS:${part}>)
@@ -7,7 +7,8 @@ endforeach()
 
 # Threads and their data outlive dlclose, as in the runtime's own library.
 add_library(tegula_shared SHARED ${objects})
-target_link_libraries(tegula_shared PRIVATE TegulaLLVM Threads::Threads ${CMAKE_DL_LIBS} m)
+target_link_libraries(tegula_shared PRIVATE TegulaLLVM TegulaSQLite Threads::Threads
+                      ${CMAKE_DL_LIBS} m)
 target_link_options(tegula_shared PRIVATE LINKER:-z,nodelete
                     LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
 set_target_properties(tegula_shared PROPERTIES OUTPUT_NAME tegula LINKER_LANGUAGE C
@@ -33,6 +34,6 @@ function(tegula_static_library target output) # parts...
     target_link_libraries(${target} PUBLIC Threads::Threads)
 endfunction()
 tegula_static_library(tegula_rt_static tegula_rt tegula_rt)
-# A program with this one links LLVM's library, too.
+# A program with this one links LLVM's library and SQLite, too.
 tegula_static_library(tegula_static tegula ${parts})
-target_link_libraries(tegula_static PUBLIC TegulaLLVM ${CMAKE_DL_LIBS} m)
+target_link_libraries(tegula_static PUBLIC TegulaLLVM TegulaSQLite ${CMAKE_DL_LIBS} m)

@@ -95,7 +95,7 @@ static Key make_key(Ctx *ctx, const Request *r, const tg_variant *v) {
     return (Key){t.data, t.n};
 }
 
-static int find_key(const Request *r, Key key) {
+int request_known(const Request *r, Key key) {
     for (int i = 0; i < r->n_known; i++)
         if (r->known[i].n == key.n && memcmp(r->known[i].bytes, key.bytes, key.n) == 0) return i;
     return -1;
@@ -128,7 +128,7 @@ static void compile(Ctx *ctx, void *arg) {
     if (!build_elaborate(&b)) return;
     out->variant = build_variant(&b, TG_LEVEL_BASE, FACTS_EXACT);
     out->key = make_key(ctx, r, out->variant);
-    out->same = find_key(r, out->key);
+    out->same = request_known(r, out->key);
     if (out->same >= 0 || !build_passes(&b)) return;
     out->variant = build_variant(&b, TG_LEVEL_BASE, FACTS_EXACT);
     out->code = build_code(&b, NULL, 0, job->load);
@@ -210,4 +210,19 @@ void request_compile(Ctx *ctx, const Request *r, bool load, Answer *out) {
     code_release(out->code);
     out->code = NULL;
     out->message = out->status == TG_ERROR_MEMORY ? "out of memory" : messages_text(ctx);
+}
+
+/// The code that comes is in the arena or belongs to the caller.
+void answer_load(Ctx *ctx, const Request *r, Answer *a) {
+    const Code *made = a->code;
+    a->code = NULL;
+    if (a->status || !made || a->same >= 0) return;
+    a->code = code_from_object(ctx, made->object, made->object_bytes, r->kernel);
+    DeviceCode device = {.image = made->image ? *made->image : (tg_image){.kind = 0}};
+    if (a->code && made->image && !code_take_image(a->code, &device)) {
+        code_release(a->code);
+        *a = (Answer){.status = TG_ERROR_MEMORY, .message = "out of memory"};
+        return;
+    }
+    if (!a->code) *a = (Answer){.status = TG_ERROR_INTERNAL, .message = messages_text(ctx)};
 }

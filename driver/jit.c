@@ -172,10 +172,10 @@ static void ask(Ctx *ctx, void *arg) {
                  .n_known = n_known,
                  .known = known};
     if (!aim(ctx, c, &r, machine)) return;
-    if (server_wanted() && !is_simulated(r.target))
-        server_compile(ctx, &r, &c->answer);
-    else
+    if (is_simulated(r.target))
         request_compile(ctx, &r, true, &c->answer);
+    else
+        cached_compile(ctx, &r, &c->answer);
 }
 
 /* ---- answers ------------------------------------------------------------------------------- */

@@ -50,6 +50,10 @@ typedef struct Answer {
 /// Compiles. Answers in the arena of ctx, which is of no other use afterwards. `load`: the code is
 /// to run in this process, else it is an object.
 void request_compile(Ctx *ctx, const Request *r, bool load, Answer *out);
+/// Which of the known codes has this key; -1: none.
+int request_known(const Request *r, Key key);
+/// Loads the object of an answer, which is not the answer's own, into this process.
+void answer_load(Ctx *ctx, const Request *r, Answer *a);
 /// All messages of ctx, as users see them; "" where there are none or no memory.
 const char *messages_text(Ctx *ctx);
 /// What `status` and the messages of ctx say to a caller of the C API.
@@ -59,10 +63,17 @@ int messages_warnings(Ctx *ctx, const char ***out);
 
 /* ---- server.c: the compiler in another process --------------------------------------------- */
 
+/// Facts and argument lists of an answer that was read speak of parameters that there are.
+bool answer_is_sound(const Request *r, const Answer *a);
 /// True where TG_COMPILE=process asks for it.
 bool server_wanted(void);
-/// The same as request_compile, with code loaded into this process.
+/// The same as request_compile; the code is an object in the arena.
 void server_compile(Ctx *ctx, const Request *r, Answer *out);
+
+/* ---- cache.c: code on disk ----------------------------------------------------------------- */
+
+/// Finds the code of a request on disk, or has it made and keeps it there. Loads it.
+void cached_compile(Ctx *ctx, const Request *r, Answer *out);
 
 /* ---- wire.c: requests and answers as bytes ------------------------------------------------- */
 

@@ -203,8 +203,7 @@ static const char *end_text(Ctx *ctx, int status) {
     return "the compiler's process ended";
 }
 
-/// Facts and argument lists must speak of parameters that there are.
-static bool is_sound(const Request *r, const Answer *a) {
+bool answer_is_sound(const Request *r, const Answer *a) {
     if (a->status) return true;
     const tg_variant *v = a->variant;
     for (int i = 0; i < v->n_params; i++)
@@ -258,7 +257,7 @@ static void exchange(Ctx *ctx, void *arg) {
     }
     double limit = timeout();
     Talk t = exchange_bytes(ctx, request, &in, seconds() + limit);
-    if (!t && wire_read_answer(ctx, in, x->out) && is_sound(x->r, x->out)) return;
+    if (!t && wire_read_answer(ctx, in, x->out) && answer_is_sound(x->r, x->out)) return;
     int status = stop(t != TALK_BROKEN);
     if (t == TALK_BROKEN && running && !x->restarted) {
         // It may have died of something else since the last request: once more, on a new one.
@@ -285,15 +284,4 @@ void server_compile(Ctx *ctx, const Request *r, Answer *out) {
     pthread_mutex_unlock(&server.lock);
     if (status != CTX_OK) *out = (Answer){.status = TG_ERROR_MEMORY, .message = "out of memory"};
     if (x.status) *out = (Answer){.status = x.status, .message = x.message};
-    const Code *made = out->code; // an object in the arena
-    out->code = NULL;
-    if (out->status || !made || out->same >= 0) return;
-    out->code = code_from_object(ctx, made->object, made->object_bytes, r->kernel);
-    DeviceCode device = {.image = made->image ? *made->image : (tg_image){.kind = 0}};
-    if (out->code && made->image && !code_take_image(out->code, &device)) {
-        code_release(out->code);
-        *out = (Answer){.status = TG_ERROR_MEMORY, .message = "out of memory"};
-        return;
-    }
-    if (!out->code) *out = (Answer){.status = TG_ERROR_INTERNAL, .message = messages_text(ctx)};
 }

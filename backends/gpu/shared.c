@@ -221,7 +221,7 @@ static int64_t access_count(const Layout *l, const SharedAccess *a) {
 }
 
 /// Holes have a place where s covers the whole box. There they are written, too: what is always a
-/// hole in the layout of those who write may share a vector with elements in that of those who read.
+/// hole for those who write may share a vector with elements for those who read.
 static bool covers_box(const Layout *l, const SharedLayout *s) {
     for (int d = 0; d < l->rank; d++)
         if ((int64_t)s->count[d] << s->log2[d] < layout_box(l, d)) return false;

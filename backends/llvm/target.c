@@ -116,6 +116,13 @@ void llvm_host(const char **cpu, const char **features) {
     *features = host.features;
 }
 
+const void *llvm_address(void) {
+    void (*function)(unsigned *, unsigned *, unsigned *) = LLVMGetVersion;
+    const void *address;
+    memcpy(&address, &function, sizeof address);
+    return address;
+}
+
 /* ---- objects of LLVM that go with a context ------------------------------------------------- */
 
 static void release_error(void *text) {

@@ -37,7 +37,11 @@ void fault_inject(Gen *g);
 /// LLVM's names of the CPU this runs on and of its features; they last as long as the process. ""
 /// and
 /// "" where there is no memory.
+/// An address inside of LLVM.
+const void *llvm_address(void);
 void llvm_host(const char **cpu, const char **features);
+/// An address inside of LLVM.
+const void *llvm_address(void);
 /// ctx_protect, in which a fatal error of LLVM is a compiler bug instead of the process's death.
 CtxStatus llvm_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg);
 

@@ -3,6 +3,7 @@
 #ifndef BACKENDS_NVIDIA_LINK_H
 #define BACKENDS_NVIDIA_LINK_H
 
+#include "backends/gpu/tool.h"
 #include "backends/nvidia/nvidia.h"
 
 /// Whether nvJitLink is here and a driver of this CUDA version (12040; 0: any) runs what it makes.
@@ -12,5 +13,9 @@ bool nv_link_available(int driver);
 /// nvJitLink would compile badly.
 NvStatus nv_link(const char *ptx, size_t bytes, const char *machine, int driver, NvOutput *out,
                  const char **by);
+
+enum { NV_TOOLS = 3 };
+/// The files of libNVVM, nvJitLink and ptxas, those that there are; how many.
+int nv_tools(int driver, char paths[NV_TOOLS][TOOL_PATH]);
 
 #endif

@@ -76,9 +76,13 @@ typedef struct NvOutput {
 void nv_output_free(NvOutput *out);
 /// Whether libNVVM is here.
 bool nvvm_available(void);
+/// Its file, where it is here.
+const char *nvvm_path(void);
 /// libNVVM: text of nvvm_write to PTX. `optimize` is 0 to 3.
 NvStatus nvvm_compile(const char *text, size_t bytes, const NvArch *arch, int optimize,
                       NvOutput *out);
+/// Where ptxas is: in $CUDA_HOME, PATH or the usual place; TOOL_PATH bytes. False: nowhere.
+bool nv_ptxas_path(char *out);
 /// ptxas: PTX to a cubin; the log has registers, spills and advice.
 NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out);
 

@@ -54,6 +54,11 @@ static void find(void) {
     nv_search(usual, load, NULL);
 }
 
+const char *nvvm_path(void) {
+    Dl_info info;
+    return dladdr(*(void **)&nvvm.nvvmCreateProgram, &info) ? info.dli_fname : NULL;
+}
+
 /// A text of the library, whose size counts the NUL byte; NULL where it is empty.
 static char *take(NvvmProgram p, int (*size)(NvvmProgram, size_t *),
                   int (*get)(NvvmProgram, char *), size_t *bytes) {

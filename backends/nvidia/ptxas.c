@@ -6,8 +6,7 @@
 #include "backends/nvidia/nvidia.h"
 #include "backends/nvidia/search.h"
 
-/// $CUDA_HOME, then PATH, then the usual place.
-static bool find_ptxas(char *out) {
+bool nv_ptxas_path(char *out) {
     static const char *const below[] = {"bin/ptxas", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/bin/ptxas", NULL};
     return nv_search(below, tool_take, out) || tool_in_path("ptxas", out) ||
@@ -19,7 +18,7 @@ NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *o
     const char *arguments[] = {"ptxas", "-v", name, tool_in, "-o", tool_out, NULL};
     ToolOutput made;
     *out = (NvOutput){0};
-    if (!find_ptxas(program)) return NV_ABSENT;
+    if (!nv_ptxas_path(program)) return NV_ABSENT;
     snprintf(name, sizeof name, "-arch=%s", arch->name);
     bool good = tool_run(program, arguments, ptx, bytes, &made);
     *out = (NvOutput){.data = made.data, .bytes = made.bytes, .log = made.log};

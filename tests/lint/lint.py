@@ -17,7 +17,8 @@ ARROWS = {
     "passes": {"passes", "ir", "lang"},
     "backends": {"backends", "passes", "ir", "lang", "runtime"},
     "runtime": {"runtime", "tegula"},
-    "driver": {"driver", "frontend", "backends", "passes", "ir", "lang", "runtime", "stdlib"},
+    "cache": {"cache"},
+    "driver": {"driver", "frontend", "backends", "passes", "ir", "lang", "runtime", "stdlib", "cache"},
     "examples": {"runtime"},
 }
 CODE = {".c", ".h", ".def", ".l", ".y"}

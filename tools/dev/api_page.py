@@ -23,6 +23,8 @@ TAIL = """## Environment
 | `TG_COMPILE_TIMEOUT` | seconds that the helper may take for one kernel; 120 |
 | `TG_CUDA_LIBRARY` | the driver of NVIDIA GPUs, in place of `libcuda.so.1`; `cuda.md` has more |
 | `TG_CODEGEN` | code generator of NVIDIA code: `nvptx`, `nvvm` or `auto` |
+| `TG_CACHE` | folder where compiled kernels are kept, or `off`; [cache.md](cache.md) |
+| `TG_CACHE_SIZE` | bytes that they may take: `512M`; 1G |
 | `TG_FAULT` | for tests: `llvm-fatal`, `abort`, `segv`, `hang` or `oom` where code is generated |"""
 SECTION = re.compile(r"/\* ---- (.*?) -+ \*/")
 SKIP = re.compile(r"^(#|extern \"C\"|__attribute__|}$)")

@@ -3,7 +3,8 @@
 # As root, or through sudo. `setup.sh --dev` adds what developers use beside them.
 set -eu
 
-build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev"
+build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev
+       libsqlite3-dev libxxhash-dev"
 tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git g++ make pkg-config"
 bench="libopenblas-dev libdnnl-dev"
 bundle="libzstd-dev zlib1g-dev zstd" # static libraries for `--target bundle`

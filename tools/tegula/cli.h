@@ -31,7 +31,8 @@ typedef struct Options {
     List args, outs, sets, types, givens, paths, exports, dims;
     int64_t threads, repeat;
     bool check, debug, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check;
-    bool werror, names, jit, verbose;
+    const char *size, *days;
+    bool werror, names, jit, verbose, all;
 } Options;
 
 /// Parses the words after the program's name. Returns -1, or an exit code where the program has
@@ -70,6 +71,7 @@ int cmd_fmt(Ctx *ctx, const Options *o);
 int cmd_targets(Ctx *ctx, const Options *o);
 int cmd_build(Ctx *ctx, const Options *o);
 int cmd_bench(Ctx *ctx, const Options *o);
+int cmd_cache(Ctx *ctx, const Options *o);
 
 /// Parses and runs one command line (without the program's name) in a context of its own; prints
 /// its diagnostics. Returns the exit code.

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What made a piece of machine code, apart from its source: for whoever keeps code and must know
+// whether it would be made again the same.
+#include <elf.h>
+#include <inttypes.h>
+#include <link.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "backends/backend.h"
+#include "backends/llvm/target.h"
+#include "backends/nvidia/link.h"
+
+/* ---- builds -------------------------------------------------------------------------------- */
+
+typedef struct Build {
+    uintptr_t address;
+    uint8_t id[64];
+    size_t n;
+} Build;
+
+/// The note that linkers put into what they make (--build-id): a hash of all of it.
+static void read_notes(Build *b, const uint8_t *at, size_t left) {
+    ElfW(Nhdr) note;
+    while (left >= sizeof note) {
+        memcpy(&note, at, sizeof note);
+        size_t name = (note.n_namesz + 3) & ~(size_t)3, desc = (note.n_descsz + 3) & ~(size_t)3;
+        if (sizeof note + name + desc > left) return;
+        const uint8_t *text = at + sizeof note, *id = text + name;
+        bool ours = note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+                    memcmp(text, "GNU", 4) == 0 && note.n_descsz <= sizeof b->id;
+        if (ours) memcpy(b->id, id, b->n = note.n_descsz);
+        at += sizeof note + name + desc;
+        left -= sizeof note + name + desc;
+    }
+}
+
+static int visit(struct dl_phdr_info *object, size_t size, void *arg) {
+    Build *b = arg;
+    bool inside = false;
+    (void)size;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+        uintptr_t start = object->dlpi_addr + p->p_vaddr;
+        inside |= p->p_type == PT_LOAD && b->address >= start && b->address - start < p->p_memsz;
+    }
+    for (int i = 0; inside && i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+        if (p->p_type == PT_NOTE)
+            read_notes(b, (const uint8_t *)(object->dlpi_addr + p->p_vaddr), p->p_memsz);
+    }
+    return inside;
+}
+
+/// Of the program or library in which the address lies. False: it does not say.
+static bool add_build(Text *t, const void *address) {
+    Build b = {.address = (uintptr_t)address};
+    dl_iterate_phdr(visit, &b);
+    for (size_t i = 0; i < b.n; i++) text_add(t, "%02x", b.id[i]);
+    text_add(t, "\n");
+    return b.n > 0;
+}
+
+/* ---- the host, and tools ------------------------------------------------------------------- */
+
+static bool add_host(Text *t) {
+    TargetInfo host;
+    if (!cpu_backend.info(NULL, &host)) return false;
+    text_add(t, "%s %s %s\n%d %d %" PRId64 " %" PRId64 "\n", host.name, host.cpu, host.features,
+             host.vector_bytes, host.vector_registers, host.l1_bytes, host.l2_bytes);
+    return true;
+}
+
+static void add_file(Text *t, const char *path) {
+    struct stat s;
+    if (stat(path, &s) != 0) return;
+    text_add(t, "%s %lld %lld.%09ld\n", path, (long long)s.st_size, (long long)s.st_mtim.tv_sec,
+             s.st_mtim.tv_nsec);
+}
+
+bool backend_identity(Text *t, const CodeOptions *options) {
+    static const char here;
+    if (!add_build(t, &here) || !add_build(t, llvm_address()) || !add_host(t)) return false;
+    char paths[NV_TOOLS][TOOL_PATH];
+    int n = options->machine || options->codegen ? nv_tools(options->driver, paths) : 0;
+    for (int i = 0; i < n; i++) add_file(t, paths[i]);
+    return true;
+}

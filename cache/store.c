@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One table of entries, each with a checksum of all that it says.
+//
+// A damaged database is never repaired and never replaced under its name, since other processes may
+// have it open: a new generation of it, with a number of its own, takes its place. Making databases
+// and replacing them happens under a lock of a file beside them, which the system releases when the
+// process ends.
+#include "cache/store.h"
+
+#include "cache/folder.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { SCHEMA = 1, APPLICATION = 0x7467756c, BUSY_MS = 5000, HOUR = 3600 };
+
+typedef enum Statement { GET, PUT, TOUCH, REMOVE, TOTAL, OLDEST, EACH, STATEMENTS } Statement;
+
+static const char *const texts[STATEMENTS] = {
+    [GET] = "SELECT kind, about, value, sum, bytes, made, used FROM entry WHERE key = ?1",
+    [PUT] = "INSERT OR REPLACE INTO entry(key, kind, about, value, sum, bytes, made, used) "
+            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [TOUCH] = "UPDATE entry SET used = ?2 WHERE key = ?1",
+    [REMOVE] = "DELETE FROM entry WHERE key = ?1",
+    [TOTAL] = "SELECT count(*), coalesce(sum(bytes), 0) FROM entry",
+    [OLDEST] = "SELECT key, bytes, used FROM entry ORDER BY used, bytes DESC",
+    [EACH] = "SELECT kind, about, value, sum, bytes, made, used, key, rowid FROM entry "
+             "ORDER BY used DESC",
+};
+
+struct Store {
+    Folder folder;
+    int generation;
+    int64_t limit;
+    sqlite3 *db;
+    sqlite3_stmt *statements[STATEMENTS];
+    char path[FOLDER_PATH];
+};
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+const char *store_status_text(StoreStatus status) {
+    switch (status) {
+    case STORE_OK: return "no error";
+    case STORE_ABSENT: return "no such entry";
+    case STORE_BUSY: return "other processes hold it";
+    case STORE_FULL: return "no space is left";
+    case STORE_MEMORY: return "out of memory";
+    default: return "it cannot be written or read";
+    }
+}
+
+static bool is_damage(int code) {
+    code &= 0xff;
+    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_FORMAT;
+}
+
+static StoreStatus status_of(int code) {
+    switch (code & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_DONE:
+    case SQLITE_ROW: return STORE_OK;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED: return STORE_BUSY;
+    case SQLITE_FULL: return STORE_FULL;
+    case SQLITE_NOMEM: return STORE_MEMORY;
+    default: return STORE_REFUSED;
+    }
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static void disconnect(Store *s) {
+    for (int i = 0; i < STATEMENTS; i++) sqlite3_finalize(s->statements[i]);
+    memset(s->statements, 0, sizeof s->statements);
+    sqlite3_close(s->db);
+    s->db = NULL;
+}
+
+static int run(Store *s, const char *sql) {
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+}
+
+static int pragma_number(Store *s, const char *sql, int *out) {
+    sqlite3_stmt *q;
+    int code = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
+    if (code) return code;
+    code = sqlite3_step(q);
+    *out = code == SQLITE_ROW ? sqlite3_column_int(q, 0) : 0;
+    sqlite3_finalize(q);
+    return code == SQLITE_ROW ? SQLITE_OK : code;
+}
+
+/// Memory that processes share is what a write-ahead log needs and a network has not.
+static int set_journal(Store *s) {
+    if (s->folder.remote) return run(s, "PRAGMA journal_mode = DELETE");
+    int code = run(s, "PRAGMA journal_mode = WAL");
+    return code ? code : run(s, "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304");
+}
+
+static int make_schema(Store *s) {
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "BEGIN IMMEDIATE;"
+             "CREATE TABLE entry(key BLOB PRIMARY KEY, kind INTEGER NOT NULL, about TEXT NOT NULL,"
+             " value BLOB NOT NULL, sum BLOB NOT NULL, bytes INTEGER NOT NULL,"
+             " made INTEGER NOT NULL, used INTEGER NOT NULL);"
+             "CREATE INDEX entry_used ON entry(used, bytes);"
+             "PRAGMA application_id = %d; PRAGMA user_version = %d;"
+             "COMMIT",
+             APPLICATION, SCHEMA);
+    return run(s, sql);
+}
+
+/// An empty database is a new one. SQLITE_SCHEMA: it is of another version, or another program's.
+static int prepare(Store *s) {
+    int version = 0, application = 0, tables = 0;
+    sqlite3_busy_timeout(s->db, BUSY_MS);
+    int code = run(s, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
+    if (!code) code = pragma_number(s, "PRAGMA user_version", &version);
+    if (!code) code = pragma_number(s, "PRAGMA application_id", &application);
+    if (!code) code = pragma_number(s, "SELECT count(*) FROM sqlite_schema", &tables);
+    if (code) return code;
+    bool fresh = !version && !application && !tables;
+    if (!fresh && (version != SCHEMA || application != APPLICATION)) return SQLITE_SCHEMA;
+    code = set_journal(s);
+    if (!code && fresh) code = make_schema(s);
+    // Of the right version without the right table: a damaged one.
+    for (int i = 0; !code && i < STATEMENTS; i++)
+        if (sqlite3_prepare_v3(s->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &s->statements[i],
+                               NULL))
+            code = sqlite3_errcode(s->db) == SQLITE_ERROR ? SQLITE_CORRUPT : sqlite3_errcode(s->db);
+    return code;
+}
+
+static int connect(Store *s) {
+    folder_file(&s->folder, s->generation, s->path);
+    int code = sqlite3_open_v2(
+        s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (!code) code = prepare(s);
+    if (code) disconnect(s);
+    return code;
+}
+
+static void say(char why[STORE_WHY], const Store *s, int code) {
+    if (code == SQLITE_SCHEMA)
+        snprintf(why, STORE_WHY, "%.400s is of another version, or not a store of Tegula's",
+                 s->path);
+    else
+        snprintf(why, STORE_WHY, "%.400s: %s", s->path, sqlite3_errstr(code));
+}
+
+/// The newest generation; one more where that one is damaged.
+static int connect_newest(Store *s) {
+    s->generation = folder_newest(&s->folder);
+    int code = connect(s);
+    if (!is_damage(code)) return code;
+    folder_discard(&s->folder, s->generation++);
+    return connect(s);
+}
+
+Store *store_open(const char *folder, int64_t limit, char why[STORE_WHY]) {
+    Store *s = calloc(1, sizeof *s);
+    if (!s) {
+        snprintf(why, STORE_WHY, "out of memory");
+        return NULL;
+    }
+    s->limit = limit;
+    if (!folder_open(&s->folder, folder, why)) {
+        free(s);
+        return NULL;
+    }
+    int lock = folder_lock(&s->folder), code = connect_newest(s);
+    folder_unlock(lock);
+    if (!code) return s;
+    say(why, s, code);
+    free(s);
+    return NULL;
+}
+
+void store_close(Store *s) {
+    if (!s) return;
+    disconnect(s);
+    free(s);
+}
+
+const char *store_path(const Store *s) {
+    return s->path;
+}
+
+/// Another generation for a damaged one, unless another process has made it already.
+static bool replace(Store *s) {
+    disconnect(s);
+    int lock = folder_lock(&s->folder), newest = folder_newest(&s->folder);
+    if (newest == s->generation)
+        folder_discard(&s->folder, s->generation++);
+    else
+        s->generation = newest;
+    int code = connect(s);
+    folder_unlock(lock);
+    return !code;
+}
+
+/* ---- statements ---------------------------------------------------------------------------- */
+
+/// Ends a statement. What it could not do because of damage is not done; the next has a new store.
+static StoreStatus end(Store *s, sqlite3_stmt *q, int code) {
+    sqlite3_reset(q);
+    sqlite3_clear_bindings(q);
+    if (!is_damage(code)) return status_of(code);
+    replace(s);
+    return STORE_ABSENT;
+}
+
+static StoreStatus run_with_key(Store *s, Statement which, StoreKey key, int64_t number) {
+    if (!s->db) return STORE_REFUSED;
+    sqlite3_stmt *q = s->statements[which];
+    sqlite3_bind_blob(q, 1, key.bytes, sizeof key.bytes, SQLITE_STATIC);
+    if (which == TOUCH) sqlite3_bind_int64(q, 2, number);
+    return end(s, q, sqlite3_step(q));
+}
+
+StoreStatus store_remove(Store *s, StoreKey key) {
+    return run_with_key(s, REMOVE, key, 0);
+}
+
+/* ---- entries ------------------------------------------------------------------------------- */
+
+StoreKey store_hash(const void *data, size_t n) {
+    XXH128_canonical_t canonical;
+    StoreKey key;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, n));
+    memcpy(key.bytes, canonical.digest, sizeof key.bytes);
+    return key;
+}
+
+/// Of all but `used`, which changes.
+static bool checksum(const StoreEntry *e, StoreKey *out) {
+    int64_t numbers[3] = {e->kind, (int64_t)e->bytes, e->made};
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) return false;
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, e->key.bytes, sizeof e->key.bytes);
+    XXH3_128bits_update(state, numbers, sizeof numbers);
+    XXH3_128bits_update(state, e->about, strlen(e->about) + 1);
+    XXH3_128bits_update(state, e->value, e->bytes);
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    XXH3_freeState(state);
+    memcpy(out->bytes, canonical.digest, sizeof out->bytes);
+    return true;
+}
+
+/// The entry in a row of GET or EACH, which lives until the statement moves on. False: it is
+/// damaged.
+static bool read_row(sqlite3_stmt *q, StoreEntry *e) {
+    StoreKey sum;
+    e->kind = (StoreKind)sqlite3_column_int(q, 0);
+    e->about = (const char *)sqlite3_column_text(q, 1);
+    e->value = sqlite3_column_blob(q, 2);
+    e->bytes = (size_t)sqlite3_column_bytes(q, 2);
+    e->made = sqlite3_column_int64(q, 5);
+    e->used = sqlite3_column_int64(q, 6);
+    const void *kept = sqlite3_column_blob(q, 3);
+    bool whole = e->about && kept && sqlite3_column_bytes(q, 3) == sizeof sum.bytes &&
+                 sqlite3_column_int64(q, 4) == (int64_t)e->bytes;
+    if (!e->value) e->value = "";
+    return whole && checksum(e, &sum) && memcmp(sum.bytes, kept, sizeof sum.bytes) == 0;
+}
+
+static bool read_key(sqlite3_stmt *q, int column, StoreKey *key) {
+    const void *bytes = sqlite3_column_blob(q, column);
+    if (!bytes || sqlite3_column_bytes(q, column) != sizeof key->bytes) return false;
+    memcpy(key->bytes, bytes, sizeof key->bytes);
+    return true;
+}
+
+/// Once an hour is enough to tell what is in use, and spares a write for each read.
+static void touch(Store *s, StoreKey key, int64_t used) {
+    int64_t now = time(NULL);
+    if (now - used >= HOUR || now < used) run_with_key(s, TOUCH, key, now);
+}
+
+StoreStatus store_get(Store *s, StoreKey key, StoreKind kind, void **value, size_t *bytes) {
+    if (!s->db) return STORE_REFUSED;
+    StoreEntry e = {.key = key};
+    sqlite3_stmt *q = s->statements[GET];
+    sqlite3_bind_blob(q, 1, key.bytes, sizeof key.bytes, SQLITE_STATIC);
+    int code = sqlite3_step(q);
+    bool found = code == SQLITE_ROW, sound = found && read_row(q, &e);
+    if (sound && e.kind == kind) {
+        *value = malloc(e.bytes + 1);
+        *bytes = e.bytes;
+        if (*value) memcpy(*value, e.value, e.bytes);
+    }
+    StoreStatus status = end(s, q, code);
+    if (status) return status;
+    if (found && !sound) store_remove(s, key);
+    if (!sound || e.kind != kind) return STORE_ABSENT;
+    if (!*value) return STORE_MEMORY;
+    touch(s, key, e.used);
+    return STORE_OK;
+}
+
+static int insert(Store *s, const StoreEntry *e, const StoreKey *sum) {
+    sqlite3_stmt *q = s->statements[PUT];
+    sqlite3_bind_blob(q, 1, e->key.bytes, sizeof e->key.bytes, SQLITE_STATIC);
+    sqlite3_bind_int(q, 2, (int)e->kind);
+    sqlite3_bind_text(q, 3, e->about, -1, SQLITE_STATIC);
+    sqlite3_bind_blob64(q, 4, e->value, e->bytes, SQLITE_STATIC);
+    sqlite3_bind_blob(q, 5, sum->bytes, sizeof sum->bytes, SQLITE_STATIC);
+    sqlite3_bind_int64(q, 6, (int64_t)e->bytes);
+    sqlite3_bind_int64(q, 7, e->made);
+    sqlite3_bind_int64(q, 8, e->used);
+    int code = sqlite3_step(q);
+    sqlite3_reset(q);
+    sqlite3_clear_bindings(q);
+    return code;
+}
+
+/// Leaves a tenth free, so that not each entry that comes throws one out.
+static StoreStatus make_room(Store *s) {
+    StoreSize size;
+    int removed;
+    if (!s->limit) return STORE_OK;
+    StoreStatus status = store_size(s, &size);
+    if (status || size.bytes <= s->limit) return status;
+    return store_prune(s, INT64_MIN, s->limit - s->limit / 10, &removed);
+}
+
+StoreStatus store_put(Store *s, const StoreEntry *entry) {
+    if (!s->db) return STORE_REFUSED;
+    StoreEntry e = *entry;
+    StoreKey sum;
+    int64_t now = time(NULL);
+    if (!e.made) e.made = now;
+    if (!e.used) e.used = now;
+    if (!checksum(&e, &sum)) return STORE_MEMORY;
+    int code = insert(s, &e, &sum);
+    if (is_damage(code)) code = replace(s) ? insert(s, &e, &sum) : SQLITE_CORRUPT;
+    if (status_of(code)) return status_of(code);
+    make_room(s); // the entry is there, whatever becomes of others
+    return STORE_OK;
+}
+
+StoreStatus store_each(Store *s, bool values, bool (*visit)(void *user, const StoreEntry *entry),
+                       void *user, int *damaged) {
+    if (!s->db) return STORE_REFUSED;
+    sqlite3_stmt *q = s->statements[EACH];
+    int code, bad = 0;
+    bool on = true;
+    while (on && (code = sqlite3_step(q)) == SQLITE_ROW) {
+        StoreEntry e;
+        bool sound = read_key(q, 7, &e.key) && read_row(q, &e);
+        bad += !sound;
+        if (!values) e.value = NULL;
+        if (sound) on = visit(user, &e);
+    }
+    if (damaged) *damaged = bad;
+    return end(s, q, on ? code : SQLITE_OK);
+}
+
+/* ---- size ---------------------------------------------------------------------------------- */
+
+StoreStatus store_size(Store *s, StoreSize *out) {
+    int pages = 0, page = 0;
+    *out = (StoreSize){0};
+    if (!s->db) return STORE_REFUSED;
+    sqlite3_stmt *q = s->statements[TOTAL];
+    int code = sqlite3_step(q);
+    if (code == SQLITE_ROW) {
+        out->entries = sqlite3_column_int(q, 0);
+        out->bytes = sqlite3_column_int64(q, 1);
+    }
+    StoreStatus status = end(s, q, code);
+    if (status || !s->db) return status;
+    pragma_number(s, "PRAGMA page_count", &pages);
+    pragma_number(s, "PRAGMA page_size", &page);
+    out->file = (int64_t)pages * page;
+    return STORE_OK;
+}
+
+/// The longest unused come first, so the walk ends with the first that stays.
+static StoreStatus remove_oldest(Store *s, int64_t before, int64_t limit, int *removed) {
+    StoreSize size;
+    StoreStatus status = store_size(s, &size);
+    while (!status && size.entries > 0) {
+        sqlite3_stmt *q = s->statements[OLDEST];
+        StoreKey key;
+        int code = sqlite3_step(q);
+        bool sound = code == SQLITE_ROW && read_key(q, 0, &key);
+        int64_t bytes = sqlite3_column_int64(q, 1), used = sqlite3_column_int64(q, 2);
+        status = end(s, q, code);
+        bool stays = used >= before && (limit < 0 || size.bytes <= limit);
+        if (status || !sound || stays) break;
+        status = store_remove(s, key);
+        size.bytes -= bytes;
+        size.entries--;
+        ++*removed;
+    }
+    return status;
+}
+
+StoreStatus store_prune(Store *s, int64_t before, int64_t limit, int *removed) {
+    *removed = 0;
+    if (!s->db) return STORE_REFUSED;
+    int code = run(s, "BEGIN IMMEDIATE");
+    if (code) return status_of(code);
+    StoreStatus status = remove_oldest(s, before, limit, removed);
+    if (!s->db || status == STORE_ABSENT) return STORE_OK; // damage: there is nothing left
+    code = run(s, status ? "ROLLBACK" : "COMMIT");
+    return status ? status : status_of(code);
+}
+
+/// Damaged rows go by their number, since their keys may be what is damaged.
+StoreStatus store_verify(Store *s, int *sound, int *damaged) {
+    *sound = *damaged = 0;
+    if (!s->db) return STORE_REFUSED;
+    sqlite3_stmt *q = s->statements[EACH];
+    int code;
+    while ((code = sqlite3_step(q)) == SQLITE_ROW) {
+        StoreEntry e;
+        char sql[64];
+        bool good = read_key(q, 7, &e.key) && read_row(q, &e);
+        *(good ? sound : damaged) += 1;
+        if (good) continue;
+        snprintf(sql, sizeof sql, "DELETE FROM entry WHERE rowid = %lld",
+                 (long long)sqlite3_column_int64(q, 8));
+        if ((code = run(s, sql))) break;
+    }
+    return end(s, q, code);
+}
+
+StoreStatus store_compact(Store *s) {
+    if (!s->db) return STORE_REFUSED;
+    int code = run(s, "VACUUM");
+    return status_of(code ? code : run(s, "PRAGMA wal_checkpoint(TRUNCATE)"));
+}
+
+/* ---- other files --------------------------------------------------------------------------- */
+
+StoreStatus store_export(Store *s, const char *path) {
+    int sound, damaged;
+    sqlite3_stmt *q;
+    StoreStatus status = store_verify(s, &sound, &damaged);
+    if (status || !s->db) return status;
+    int code = sqlite3_prepare_v2(s->db, "VACUUM INTO ?1", -1, &q, NULL);
+    if (!code) sqlite3_bind_text(q, 1, path, -1, SQLITE_STATIC);
+    if (!code) code = sqlite3_step(q);
+    sqlite3_finalize(q);
+    return status_of(code);
+}
+
+typedef struct Import {
+    Store *into;
+    int added;
+    StoreStatus status;
+} Import;
+
+static bool import_one(void *user, const StoreEntry *e) {
+    Import *i = user;
+    void *old = NULL;
+    size_t bytes;
+    StoreStatus there = store_get(i->into, e->key, e->kind, &old, &bytes);
+    free(old);
+    if (there == STORE_OK) return true;
+    i->status = store_put(i->into, e);
+    i->added += i->status == STORE_OK;
+    return i->status == STORE_OK;
+}
+
+/// The file is only read.
+StoreStatus store_import(Store *s, const char *path, int *added, int *damaged) {
+    Store from = {.folder.remote = true};
+    Import import = {.into = s};
+    int version = 0, application = 0;
+    *added = *damaged = 0;
+    int code = sqlite3_open_v2(path, &from.db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    if (!code) code = pragma_number(&from, "PRAGMA user_version", &version);
+    if (!code) code = pragma_number(&from, "PRAGMA application_id", &application);
+    if (!code && (version != SCHEMA || application != APPLICATION)) code = SQLITE_SCHEMA;
+    if (!code) code = sqlite3_prepare_v2(from.db, texts[EACH], -1, &from.statements[EACH], NULL);
+    while (!code && (code = sqlite3_step(from.statements[EACH])) == SQLITE_ROW) {
+        StoreEntry e;
+        bool sound =
+            read_key(from.statements[EACH], 7, &e.key) && read_row(from.statements[EACH], &e);
+        code = SQLITE_OK;
+        *damaged += !sound;
+        if (sound && !import_one(&import, &e)) break;
+    }
+    disconnect(&from);
+    *added = import.added;
+    return import.status ? import.status : status_of(code);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Code on disk, for later processes: answers of the compiler under a hash of all that decides them.
+// Whatever is wrong with the disk costs time, never a launch; the log says so once.
+//
+// TG_CACHE names the folder, or is `off`; else it is $XDG_CACHE_HOME/tegula or ~/.cache/tegula.
+// TG_CACHE_SIZE bounds the bytes of all entries (1G).
+#include "driver/cache.h"
+
+#include "driver/jit.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_LIMIT ((int64_t)1 << 30)
+
+/* ---- settings ------------------------------------------------------------------------------ */
+
+bool cache_is_off(void) {
+    const char *set = getenv("TG_CACHE");
+    return set && strcmp(set, "off") == 0;
+}
+
+bool cache_folder(char *out, size_t size) {
+    const char *set = getenv("TG_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (set && *set)
+        n = snprintf(out, size, "%s", set);
+    else if (xdg && *xdg == '/') // another path is to be ignored (XDG Base Directory)
+        n = snprintf(out, size, "%s/tegula", xdg);
+    else if (home && *home)
+        n = snprintf(out, size, "%s/.cache/tegula", home);
+    return n >= 0 && (size_t)n < size;
+}
+
+bool cache_read_size(const char *text, int64_t *out) {
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    double n = strtod(text, &end);
+    if (end == text || errno || !(n >= 0)) return false;
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (*end && (!unit || end[1])) return false;
+    for (int i = 0; unit && i <= unit - units; i++) n *= 1024;
+    if (n > 1e18) return false;
+    *out = (int64_t)n;
+    return true;
+}
+
+int64_t cache_limit(void) {
+    const char *set = getenv("TG_CACHE_SIZE");
+    int64_t n;
+    return set && cache_read_size(set, &n) ? n : DEFAULT_LIMIT;
+}
+
+/* ---- the store of this process ------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock;
+    Store *store;
+    bool tried, warned;
+} cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/// In the child of a fork: SQLite's connections must not be used there, nor closed.
+static void forget(void) {
+    pthread_mutex_init(&cache.lock, NULL);
+    cache.store = NULL;
+    cache.tried = false;
+}
+
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, forget);
+}
+
+static void warn(const char *why) {
+    char line[STORE_WHY + 100];
+    if (cache.warned) return;
+    cache.warned = true;
+    snprintf(line, sizeof line,
+             "warning: compiled kernels are not kept on disk: %s (TG_CACHE=FOLDER, or off)", why);
+    tg_log(line);
+}
+
+/// The store with its lock held, opened when it is first wanted; NULL, without the lock, where
+/// there is none.
+static Store *lock_store(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char folder[PATH_MAX], why[STORE_WHY];
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&cache.lock);
+    if (!cache.tried && !cache_is_off()) {
+        cache.tried = true;
+        if (!cache_folder(folder, sizeof folder))
+            warn("neither HOME nor XDG_CACHE_HOME is set");
+        else if (!(cache.store = store_open(folder, cache_limit(), why)))
+            warn(why);
+    }
+    if (!cache.store) pthread_mutex_unlock(&cache.lock);
+    return cache.store;
+}
+
+static void unlock_store(void) {
+    pthread_mutex_unlock(&cache.lock);
+}
+
+/* ---- keys ---------------------------------------------------------------------------------- */
+
+/// All that decides an answer. False where that cannot be told. Debuggers want code that they saw
+/// being made, and tests of failures a compiler that runs.
+static bool key_of(Ctx *ctx, const Request *r, StoreKey *out) {
+    if (cache_is_off() || r->debug || getenv("TG_FAULT")) return false;
+    const char *codegen = r->codegen ? r->codegen : getenv("TG_CODEGEN");
+    CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
+    Text t = {.ctx = ctx};
+    text_add(&t, "tegula 1 %s\n", codegen ? codegen : "");
+    if (!backend_identity(&t, &options)) return false;
+    Request own = *r;
+    own.n_known = 0;
+    Bytes request = wire_write_request(ctx, &own);
+    text_bytes(&t, (const char *)request.data, request.n);
+    *out = store_hash(t.data, t.n);
+    return true;
+}
+
+/* ---- finding, keeping ---------------------------------------------------------------------- */
+
+/// The bytes of an answer, in the arena.
+static bool get(Ctx *ctx, StoreKey key, Bytes *out) {
+    Store *s = lock_store();
+    void *value = NULL;
+    if (!s) return false;
+    StoreStatus status = store_get(s, key, STORE_CODE, &value, &out->n);
+    unlock_store();
+    if (status) return false;
+    ctx_defer(ctx, free, value);
+    out->data = value;
+    return true;
+}
+
+static bool find(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
+    Bytes in;
+    size_t length;
+    if (!get(ctx, key, &in) || in.n < WIRE_HEADER || !wire_read_header(in.data, &length) ||
+        length != in.n - WIRE_HEADER)
+        return false;
+    Bytes body = {in.data + WIRE_HEADER, length};
+    if (!wire_read_answer(ctx, body, out) || out->status || !answer_is_sound(r, out)) return false;
+    out->same = request_known(r, out->key); // another launch may have made it
+    return true;
+}
+
+/// "softmax for x86-64-v4, BN=1024 (softmax.teg)"
+static const char *about(Ctx *ctx, const Request *r, const Answer *a) {
+    const char *target = r->machine ? r->machine : r->target ? r->target : "this CPU";
+    const char *config = a->variant->config;
+    return ctx_format(ctx, "%s for %s%s%s (%s)", r->kernel, target, *config ? ", " : "", config,
+                      r->path);
+}
+
+static void keep(Ctx *ctx, StoreKey key, const Request *r, const Answer *a) {
+    Bytes value = wire_write_answer(ctx, a);
+    StoreEntry e = {.key = key,
+                    .kind = STORE_CODE,
+                    .about = about(ctx, r, a),
+                    .value = value.data,
+                    .bytes = value.n};
+    Store *s = lock_store();
+    if (!s) return;
+    StoreStatus status = store_put(s, &e);
+    if (status) warn(store_status_text(status));
+    unlock_store();
+}
+
+static void release_code(void *code) {
+    code_release(code);
+}
+
+/// To an object: from the other process, or made here.
+static void make(Ctx *ctx, const Request *r, Answer *out) {
+    if (server_wanted()) {
+        server_compile(ctx, r, out);
+        return;
+    }
+    request_compile(ctx, r, false, out);
+    if (out->code) ctx_defer(ctx, release_code, out->code);
+}
+
+void cached_compile(Ctx *ctx, const Request *r, Answer *out) {
+    StoreKey key;
+    bool kept = key_of(ctx, r, &key);
+    if (!kept && !server_wanted()) {
+        request_compile(ctx, r, true, out);
+        return;
+    }
+    if (!kept || !find(ctx, key, r, out)) {
+        make(ctx, r, out);
+        if (kept && !out->status && out->same < 0) keep(ctx, key, r, out);
+    }
+    answer_load(ctx, r, out);
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Where code is kept on disk (cache.c).
+#ifndef DRIVER_CACHE_H
+#define DRIVER_CACHE_H
+
+#include "cache/store.h"
+
+/// TG_CACHE=off.
+bool cache_is_off(void);
+/// The folder that the environment means. False: none.
+bool cache_folder(char *out, size_t size);
+/// Bytes that the entries may take.
+int64_t cache_limit(void);
+/// "512M", "1.5G", "4096"; false: it is none.
+bool cache_read_size(const char *text, int64_t *out);
+
+#endif

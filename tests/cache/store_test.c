@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The store: what is put is found, what is unused goes, and what is wrong with a disk is a status.
+#include "tests/cache/folders.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+/* ---- what is put --------------------------------------------------------------------------- */
+
+static void put_and_get(const char *folder) {
+    Store *s = open_store(folder, 0);
+    void *value;
+    size_t bytes;
+    for (int n = 0; n < 20; n++) assert_int_equal(get_number(s, n), 0);
+    for (int n = 0; n < 20; n++) assert_int_equal(put_number(s, n, 1, (size_t)n * 1000), STORE_OK);
+    for (int n = 0; n < 20; n++) assert_int_equal(get_number(s, n), 1);
+    assert_int_equal(put_number(s, 7, 2, 5), STORE_OK);
+    assert_int_equal(get_number(s, 7), 2);
+    assert_int_equal(store_get(s, key_number(7), STORE_TUNING, &value, &bytes), STORE_ABSENT);
+    assert_int_equal(store_remove(s, key_number(7)), STORE_OK);
+    assert_int_equal(get_number(s, 7), 0);
+    store_close(s);
+    s = open_store(folder, 0); // another process would see the same
+    for (int n = 0; n < 20; n++) assert_int_equal(get_number(s, n), n != 7);
+    store_close(s);
+}
+
+static void keeps(void **state) {
+    (void)state;
+    const char *folder = fresh_folder();
+    put_and_get(folder);
+    remove_folder(folder);
+}
+
+/// As on a network: no memory that processes share.
+static void keeps_without_log(void **state) {
+    (void)state;
+    char file[128];
+    const char *folder = fresh_folder();
+    setenv("TG_CACHE_JOURNAL", "delete", 1);
+    put_and_get(folder);
+    unsetenv("TG_CACHE_JOURNAL");
+    snprintf(file, sizeof file, "%s/kernels-1.db-wal", folder);
+    assert_int_not_equal(access(file, F_OK), 0);
+    remove_folder(folder);
+}
+
+static void is_private(void **state) {
+    (void)state;
+    struct stat st;
+    char why[STORE_WHY], path[128];
+    const char *folder = fresh_folder();
+    snprintf(path, sizeof path, "%s/a/b", folder);
+    Store *s = open_store(path, 0);
+    assert_int_equal(put_number(s, 1, 1, 100), STORE_OK);
+    assert_int_equal(stat(store_path(s), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    store_close(s);
+    assert_int_equal(chmod(path, 0770), 0);
+    assert_null(store_open(path, 0, why));
+    assert_non_null(strstr(why, "other users"));
+    remove_folder(folder);
+}
+
+/* ---- what goes ----------------------------------------------------------------------------- */
+
+static StoreStatus put_used(Store *s, int n, int64_t used, size_t bytes) {
+    void *value = calloc(1, bytes);
+    StoreEntry e = {.key = key_number(n),
+                    .kind = STORE_CODE,
+                    .about = "",
+                    .value = value,
+                    .bytes = bytes,
+                    .used = used};
+    StoreStatus status = store_put(s, &e);
+    free(value);
+    return status;
+}
+
+static bool has(Store *s, int n) {
+    void *value;
+    size_t bytes;
+    if (store_get(s, key_number(n), STORE_CODE, &value, &bytes)) return false;
+    free(value);
+    return true;
+}
+
+static void bounds_its_size(void **state) {
+    (void)state;
+    enum { LIMIT = 100000, BYTES = 1000, MANY = 300 };
+    const char *folder = fresh_folder();
+    Store *s = open_store(folder, LIMIT);
+    StoreSize size;
+    for (int n = 0; n < MANY; n++) {
+        assert_int_equal(put_used(s, n, 1000 + n, BYTES), STORE_OK);
+        assert_int_equal(store_size(s, &size), STORE_OK);
+        assert_true(size.bytes <= LIMIT);
+    }
+    assert_true(size.bytes >= LIMIT * 8 / 10);
+    assert_false(has(s, 0));
+    assert_true(has(s, MANY - 1));
+    assert_true(size.file < 2 * LIMIT);
+    store_close(s);
+    remove_folder(folder);
+}
+
+/// What is read is used: it outlives what is not.
+static void prunes(void **state) {
+    (void)state;
+    const char *folder = fresh_folder();
+    Store *s = open_store(folder, 0);
+    StoreSize size;
+    int removed;
+    for (int n = 0; n < 10; n++) assert_int_equal(put_used(s, n, 1000 + n, 100), STORE_OK);
+    assert_true(has(s, 0));
+    assert_int_equal(store_prune(s, 1004, -1, &removed), STORE_OK);
+    assert_int_equal(removed, 3);
+    assert_true(has(s, 0) && !has(s, 1) && !has(s, 3));
+    assert_int_equal(store_prune(s, INT64_MIN, 250, &removed), STORE_OK);
+    assert_int_equal(store_size(s, &size), STORE_OK);
+    assert_int_equal(size.entries, 2);
+    assert_true(has(s, 0));
+    assert_int_equal(store_prune(s, INT64_MIN, 0, &removed), STORE_OK);
+    assert_int_equal(store_size(s, &size), STORE_OK);
+    assert_int_equal(size.entries, 0);
+    assert_int_equal(store_compact(s), STORE_OK);
+    store_close(s);
+    remove_folder(folder);
+}
+
+/* ---- other files --------------------------------------------------------------------------- */
+
+static void travels(void **state) {
+    (void)state;
+    char file[128], other[128];
+    const char *folder = fresh_folder();
+    int added, damaged;
+    snprintf(file, sizeof file, "%s/out.db", folder);
+    snprintf(other, sizeof other, "%s/other", folder);
+    Store *s = open_store(folder, 0), *t = open_store(other, 0);
+    for (int n = 0; n < 5; n++) assert_int_equal(put_number(s, n, 1, 3000), STORE_OK);
+    assert_int_equal(put_number(t, 4, 2, 3000), STORE_OK);
+    assert_int_equal(store_export(s, file), STORE_OK);
+    assert_int_equal(store_import(t, file, &added, &damaged), STORE_OK);
+    assert_int_equal(added, 4);
+    assert_int_equal(damaged, 0);
+    for (int n = 0; n < 5; n++) assert_int_equal(get_number(t, n), n == 4 ? 2 : 1);
+    assert_int_equal(store_import(t, "/etc/passwd", &added, &damaged), STORE_REFUSED);
+    assert_int_equal(store_import(t, "/nowhere", &added, &damaged), STORE_REFUSED);
+    store_close(s);
+    store_close(t);
+    remove_folder(folder);
+}
+
+/* ---- what is wrong with a disk ------------------------------------------------------------- */
+
+static void change(const char *path, const char *sql) {
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void finds_damage(void **state) {
+    (void)state;
+    const char *folder = fresh_folder();
+    Store *s = open_store(folder, 0);
+    int sound, damaged;
+    for (int n = 0; n < 6; n++) assert_int_equal(put_number(s, n, 1, 50), STORE_OK);
+    change(store_path(s), "UPDATE entry SET value = zeroblob(74) WHERE about = 'number 0';"
+                          "UPDATE entry SET about = 'number 9' WHERE about = 'number 1';"
+                          "UPDATE entry SET kind = 2 WHERE about = 'number 2';"
+                          "UPDATE entry SET key = x'00' WHERE about = 'number 3'");
+    for (int n = 0; n < 6; n++) assert_int_equal(get_number(s, n), n > 3);
+    assert_int_equal(store_verify(s, &sound, &damaged), STORE_OK);
+    assert_int_equal(sound, 2);
+    assert_int_equal(damaged, 1); // the others went when they were asked for
+    assert_int_equal(store_verify(s, &sound, &damaged), STORE_OK);
+    assert_int_equal(damaged, 0);
+    store_close(s);
+    remove_folder(folder);
+}
+
+/// Another process goes on with what it has open, and both see the same in the end.
+static void replaces_ruins(void **state) {
+    (void)state;
+    const char *folder = fresh_folder();
+    Store *s = open_store(folder, 0);
+    char path[4096];
+    assert_int_equal(put_number(s, 1, 1, 100), STORE_OK);
+    snprintf(path, sizeof path, "%s", store_path(s));
+    store_close(s);
+    int fd = open(path, O_WRONLY | O_TRUNC);
+    assert_int_equal(write(fd, "these are no pages, and there are not 512 bytes", 47), 47);
+    close(fd);
+    s = open_store(folder, 0);
+    assert_int_equal(get_number(s, 1), 0);
+    assert_int_equal(put_number(s, 1, 2, 100), STORE_OK);
+    assert_int_equal(get_number(s, 1), 2);
+    assert_int_not_equal(access(path, F_OK), 0);
+    store_close(s);
+    remove_folder(folder);
+}
+
+static void refuses_others(void **state) {
+    (void)state;
+    char why[STORE_WHY];
+    const char *folder = fresh_folder();
+    Store *s = open_store(folder, 0);
+    change(store_path(s), "PRAGMA user_version = 99");
+    store_close(s);
+    assert_null(store_open(folder, 0, why));
+    assert_non_null(strstr(why, "another version"));
+    assert_null(store_open("/proc/1/tegula", 0, why));
+    assert_null(store_open("/dev/null/tegula", 0, why));
+    remove_folder(folder);
+}
+
+/// In a process that may write no file beyond 200 kB: some entries do not fit, none is torn.
+static int fill(const char *folder) {
+    struct rlimit limit = {200000, 200000};
+    Store *s = open_store(folder, 0);
+    int full = 0, kept = 0;
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
+    for (int n = 0; n < 60; n++) {
+        StoreStatus status = put_number(s, n, 1, 10000);
+        int64_t version = get_number(s, n);
+        if (status != STORE_OK) full++;
+        if (version < 0 || (status == STORE_OK) != (version == 1)) return 3;
+        kept += version == 1;
+    }
+    store_close(s);
+    return full && kept ? 0 : 4;
+}
+
+static void stands_a_full_disk(void **state) {
+    (void)state;
+    const char *folder = fresh_folder();
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) _exit(fill(folder));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    Store *s = open_store(folder, 0);
+    for (int n = 0; n < 60; n++) assert_true(get_number(s, n) >= 0);
+    assert_int_equal(put_number(s, 99, 3, 10), STORE_OK);
+    store_close(s);
+    remove_folder(folder);
+}
+
+/// Each byte of a database in turn: every entry is then as it was, or not there.
+static void stands_flips(void **state) {
+    (void)state;
+    enum { ENTRIES = 4 };
+    const char *folder = fresh_folder();
+    char path[4096], why[STORE_WHY];
+    int found = 0, missed = 0;
+    setenv("TG_CACHE_JOURNAL", "delete", 1);
+    Store *s = open_store(folder, 0);
+    for (int n = 0; n < ENTRIES; n++) put_number(s, n, 1 + n, 100 + 1500 * (size_t)n);
+    snprintf(path, sizeof path, "%s", store_path(s));
+    store_close(s);
+    FILE *f = fopen(path, "rb");
+    static uint8_t bytes[1 << 16];
+    size_t size = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    assert_in_range(size, 16384, sizeof bytes - 1);
+    for (size_t i = 0; i < size; i++) {
+        uint8_t was = bytes[i], flip = (uint8_t)(1u << i % 8 | (i % 3 ? 0 : 0x81));
+        remove_folder(folder);
+        assert_int_equal(mkdir(folder, 0700), 0);
+        bytes[i] ^= flip;
+        int fd = open(path, O_WRONLY | O_CREAT, 0600);
+        assert_int_equal(write(fd, bytes, size), (ssize_t)size);
+        close(fd);
+        bytes[i] = was;
+        s = store_open(folder, 0, why);
+        for (int n = 0; n < ENTRIES; n++) {
+            int64_t version = s ? get_number(s, n) : 0;
+            if (version != 0 && version != 1 + n)
+                fail_msg("byte %zu: version %d of %d", i, (int)version, n);
+            version ? found++ : missed++;
+        }
+        if (s && i % 16 == 0) put_number(s, 9, 9, 10); // whatever becomes of it
+        store_close(s);
+    }
+    unsetenv("TG_CACHE_JOURNAL");
+    printf("%zu bytes flipped: %d entries found as they were, %d missed\n", size, found, missed);
+    assert_true(found && missed);
+    remove_folder(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps),          cmocka_unit_test(keeps_without_log),
+        cmocka_unit_test(is_private),     cmocka_unit_test(bounds_its_size),
+        cmocka_unit_test(prunes),         cmocka_unit_test(travels),
+        cmocka_unit_test(finds_damage),   cmocka_unit_test(replaces_ruins),
+        cmocka_unit_test(refuses_others), cmocka_unit_test(stands_a_full_disk),
+        cmocka_unit_test(stands_flips),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tegula cache: what the compiler keeps on disk.
+#include "driver/cache.h"
+#include "cache/store.h"
+#include "tools/tegula/cli.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { KEY_DIGITS = 2 * sizeof(StoreKey), SHORT_DIGITS = 12 };
+
+typedef struct Cache {
+    Ctx *ctx;
+    const Options *o;
+    Store *store;
+} Cache;
+
+static const char *const kinds[] = {[STORE_CODE] = "code", [STORE_TUNING] = "tuning"};
+
+static void key_text(StoreKey key, char out[KEY_DIGITS + 1]) {
+    for (size_t i = 0; i < sizeof key.bytes; i++) snprintf(out + 2 * i, 3, "%02x", key.bytes[i]);
+}
+
+static const char *kind_name(StoreKind kind) {
+    bool known = (size_t)kind < sizeof kinds / sizeof *kinds && kinds[kind];
+    return known ? kinds[kind] : "other";
+}
+
+static int failed(const Cache *c, StoreStatus status, const char *path) {
+    cli_error("%s: %s", path ? path : store_path(c->store), store_status_text(status));
+    return EXIT_USER;
+}
+
+static const char *size_text(Ctx *ctx, int64_t bytes) {
+    static const char units[] = "KMGT";
+    double n = (double)bytes;
+    int unit = -1;
+    for (; n >= 1024 && unit < 3; unit++) n /= 1024;
+    return unit < 0 ? ctx_format(ctx, "%" PRId64 " B", bytes)
+                    : ctx_format(ctx, "%.1f %ciB", n, units[unit]);
+}
+
+static const char *age_text(Ctx *ctx, int64_t since) {
+    int64_t s = (int64_t)time(NULL) - since;
+    if (s < 120) return "now";
+    if (s < 2 * 3600) return ctx_format(ctx, "%" PRId64 " min", s / 60);
+    if (s < 2 * 86400) return ctx_format(ctx, "%" PRId64 " h", s / 3600);
+    return ctx_format(ctx, "%" PRId64 " days", s / 86400);
+}
+
+/* ---- what there is ------------------------------------------------------------------------- */
+
+static bool list_one(void *user, const StoreEntry *e) {
+    const Cache *c = user;
+    char key[KEY_DIGITS + 1];
+    key_text(e->key, key);
+    printf("%.*s  %-6s %10s  %8s  %s\n", SHORT_DIGITS, key, kind_name(e->kind),
+           size_text(c->ctx, (int64_t)e->bytes), age_text(c->ctx, e->used), e->about);
+    return true;
+}
+
+static int list(Cache *c) {
+    StoreSize size;
+    int damaged;
+    StoreStatus status = store_each(c->store, false, list_one, c, &damaged);
+    if (!status) status = store_size(c->store, &size);
+    if (status) return failed(c, status, NULL);
+    printf("%d entries, %s of at most %s, in %s\n", size.entries, size_text(c->ctx, size.bytes),
+           size_text(c->ctx, cache_limit()), store_path(c->store));
+    if (damaged) printf("%d damaged: 'tegula cache verify' removes them\n", damaged);
+    return EXIT_OK;
+}
+
+typedef struct Wanted {
+    const char *prefix;
+    int found;
+} Wanted;
+
+static void date_text(int64_t at, char out[32]) {
+    time_t t = (time_t)at;
+    struct tm local;
+    if (!localtime_r(&t, &local) || !strftime(out, 32, "%Y-%m-%d %H:%M:%S", &local)) *out = 0;
+}
+
+static bool show_one(void *user, const StoreEntry *e) {
+    Wanted *w = user;
+    char key[KEY_DIGITS + 1], made[32], used[32];
+    key_text(e->key, key);
+    if (strncmp(key, w->prefix, strlen(w->prefix)) != 0) return true;
+    date_text(e->made, made);
+    date_text(e->used, used);
+    printf("%skey    %s\nkind   %s\nabout  %s\nbytes  %zu\nmade   %s\nused   %s, or up to an hour "
+           "later\n",
+           w->found++ ? "\n" : "", key, kind_name(e->kind), e->about, e->bytes, made, used);
+    return true;
+}
+
+static int show(Cache *c, const char *prefix) {
+    Wanted w = {.prefix = prefix};
+    StoreStatus status = store_each(c->store, false, show_one, &w, NULL);
+    if (status) return failed(c, status, NULL);
+    if (w.found) return EXIT_OK;
+    cli_error("no entry has a key that begins with '%s'", prefix);
+    cli_hint("'tegula cache list' lists them");
+    return EXIT_USER;
+}
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+static int export(Cache *c, const char *path) {
+    FILE *there = fopen(path, "rb");
+    if (there) {
+        fclose(there);
+        cli_error("%s is there already", path);
+        return EXIT_USER;
+    }
+    StoreStatus status = store_export(c->store, path);
+    return status ? failed(c, status, path) : EXIT_OK;
+}
+
+static int import(Cache *c, const char *path) {
+    int added, damaged;
+    StoreStatus status = store_import(c->store, path, &added, &damaged);
+    if (status == STORE_REFUSED) {
+        cli_error("%s cannot be read, or is no export of this version", path);
+        return EXIT_USER;
+    }
+    if (status) return failed(c, status, path);
+    printf("%s: %d added", path, added);
+    if (damaged) printf(", %d damaged and left out", damaged);
+    printf("\n");
+    return EXIT_OK;
+}
+
+/* ---- removing ------------------------------------------------------------------------------ */
+
+static int bad_value(const char *option, const char *text, const char *form) {
+    cli_error("--%s %s: not %s", option, text, form);
+    return EXIT_USAGE;
+}
+
+static int prune(Cache *c) {
+    int64_t before = INT64_MIN, limit = c->o->all ? 0 : -1;
+    int removed;
+    if (!c->o->size && !c->o->days && !c->o->all) {
+        cli_error("prune: what?");
+        cli_hint("--size 512M, --days 30, or --all");
+        return EXIT_USAGE;
+    }
+    if (c->o->size && !cache_read_size(c->o->size, &limit))
+        return bad_value("size", c->o->size, "a size like 512M");
+    if (c->o->days) {
+        char *end;
+        double days = strtod(c->o->days, &end);
+        if (*end || end == c->o->days || !(days >= 0 && days < 1e6))
+            return bad_value("days", c->o->days, "a number of days");
+        before = (int64_t)time(NULL) - (int64_t)(days * 86400);
+    }
+    StoreStatus status = store_prune(c->store, before, limit, &removed);
+    if (!status) status = store_compact(c->store);
+    if (status) return failed(c, status, NULL);
+    printf("%d removed\n", removed);
+    return EXIT_OK;
+}
+
+static int verify(Cache *c) {
+    int sound, damaged;
+    StoreStatus status = store_verify(c->store, &sound, &damaged);
+    if (status) return failed(c, status, NULL);
+    printf("%d sound", sound);
+    if (damaged) printf(", %d damaged and removed", damaged);
+    printf("\n");
+    return EXIT_OK;
+}
+
+/* ---- the command --------------------------------------------------------------------------- */
+
+typedef struct Action {
+    const char *name;
+    int least, most; // operands behind it
+    int (*all)(Cache *c);
+    int (*each)(Cache *c, const char *operand);
+} Action;
+
+static const Action actions[] = {
+    {"list", 0, 0, list, NULL},      {"show", 1, 63, NULL, show},  {"export", 1, 1, NULL, export},
+    {"import", 1, 63, NULL, import}, {"prune", 0, 0, prune, NULL}, {"verify", 0, 0, verify, NULL},
+};
+enum { ACTIONS = sizeof actions / sizeof *actions };
+
+static const Action *find_action(const char *name) {
+    const char *names[ACTIONS];
+    for (int i = 0; i < ACTIONS; i++) {
+        names[i] = actions[i].name;
+        if (strcmp(name, names[i]) == 0) return &actions[i];
+    }
+    const char *close = closest_name(name, names, ACTIONS);
+    cli_error("cache: unknown action '%s'", name);
+    if (close) cli_hint("did you mean '%s'?", close);
+    if (!close) cli_hint("there are path, list, show, export, import, prune and verify");
+    return NULL;
+}
+
+static int act(Cache *c, const Action *a) {
+    int worst = EXIT_OK, n = c->o->files.n - 1;
+    if (n < a->least || n > a->most) {
+        cli_error("cache %s: %s", a->name, n < a->least ? "of what?" : "too many operands");
+        return EXIT_USAGE;
+    }
+    if (a->all) return a->all(c);
+    for (int i = 1; i <= n; i++) {
+        int code = a->each(c, c->o->files.at[i]);
+        if (code > worst) worst = code;
+    }
+    return worst;
+}
+
+int cmd_cache(Ctx *ctx, const Options *o) {
+    Cache c = {.ctx = ctx, .o = o};
+    char folder[PATH_MAX], why[STORE_WHY];
+    if (cache_is_off() || !cache_folder(folder, sizeof folder)) {
+        cli_error("nothing is kept on disk: %s",
+                  cache_is_off() ? "TG_CACHE=off" : "neither HOME nor XDG_CACHE_HOME is set");
+        cli_hint("TG_CACHE=FOLDER names a place");
+        return EXIT_USER;
+    }
+    if (strcmp(o->files.at[0], "path") == 0) {
+        printf("%s\n", folder);
+        return EXIT_OK;
+    }
+    const Action *a = find_action(o->files.at[0]);
+    if (!a) return EXIT_USAGE;
+    c.store = store_open(folder, cache_limit(), why);
+    if (!c.store) {
+        cli_error("%s", why);
+        return EXIT_USER;
+    }
+    int code = act(&c, a);
+    store_close(c.store);
+    return code;
+}
