@@ -29,8 +29,8 @@ enum BuiltinFlag {
     BF_HOST = 8,    // in `require` and outside `parallel` only
 };
 
-/// `named`: "axis reverse precision=ieee|tf32|tf32x3|fast ...": names, each with the words it takes.
-/// A word wins over a variable of that name; its Val is V_WORD.
+/// `named`: "axis reverse precision=ieee|tf32|tf32x3|fast ...": names, each with the words it
+/// takes. A word wins over a variable of that name; its Val is V_WORD.
 struct Builtin {
     const char *name;
     int min_args, max_args; // positional ones; max -1: any number
