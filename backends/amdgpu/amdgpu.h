@@ -40,6 +40,9 @@ AmdEmit amd_shuffle, amd_vote, amd_ballot, amd_redux; // lanes.c
 AmdEmit amd_approx, amd_narrow, amd_widen_bf16, amd_cvt_tf32, amd_cvt_int, amd_fma_bf16,
     amd_minmax_x2, amd_mulhi, amd_ctz; // arithmetic.c
 
+/// A product by the intrinsic: matrix.c.
+void amd_matrix(Expand *x, const char *name);
+
 /// Replaces every target function. One that the GPU lacks is a compiler bug. Kernels have
 /// "tg.maxntid", and "tg.shared" with their bytes of shared memory.
 void amd_expand(Gen *g, const GpuTarget *gpu);

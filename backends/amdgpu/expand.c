@@ -133,8 +133,11 @@ static const char *intrinsic_name(Ctx *ctx, const Fn *fn) {
 static void emit(Expand *x) {
     const char *how = x->fn->row->amdgcn;
     if (strncmp(how, "llvm.", 5) == 0) {
-        x->out[0] =
-            gen_intrinsic(x->g, intrinsic_name(x->g->ctx, x->fn), 0, NULL, (int)x->n_in, x->in);
+        const char *name = intrinsic_name(x->g->ctx, x->fn);
+        if (x->fn->result.count > 1)
+            amd_matrix(x, name);
+        else
+            x->out[0] = gen_intrinsic(x->g, name, 0, NULL, (int)x->n_in, x->in);
         return;
     }
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
