@@ -128,17 +128,20 @@ static bool key_of(Ctx *ctx, const Request *r, StoreKey *out) {
 
 /* ---- finding, keeping ---------------------------------------------------------------------- */
 
-/// The bytes of an answer, in the arena.
+static void release_value(void *at) {
+    free(*(void **)at);
+}
+
+/// The bytes of an answer, which go with ctx.
 static bool get(Ctx *ctx, StoreKey key, Bytes *out) {
+    void **value = ctx_new(ctx, void *);
+    ctx_defer(ctx, release_value, value);
     Store *s = lock_store();
-    void *value = NULL;
     if (!s) return false;
-    StoreStatus status = store_get(s, key, STORE_CODE, &value, &out->n);
+    StoreStatus status = store_get(s, key, STORE_CODE, value, &out->n);
     unlock_store();
-    if (status) return false;
-    ctx_defer(ctx, free, value);
-    out->data = value;
-    return true;
+    out->data = *value;
+    return status == STORE_OK;
 }
 
 static bool find(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
