@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// narrow: comparisons of positions in 32 bits.
+// narrow: comparisons of positions in 32 bits, and quotients of numbers of programs
+// (narrow_divide.c).
 //
 //   lt (broadcast %m + iota), (broadcast %n + reshape iota) : i64<64x64>
 //   -> %s = clamp(%m - %n) : i32
@@ -10,6 +11,7 @@
 // as the difference itself does. One axis on each side: what is computed for all lanes of the block
 // is one comparison. This needs sums that do not wrap, so scalars must stand on dims, indices of
 // loops and small constants (is_modest).
+#include "passes/gpu/narrow.h"
 #include "passes/gpu/gpu.h"
 #include "passes/passes.h"
 #include "passes/util.h"
@@ -220,5 +222,6 @@ static void narrow(Op *op, void *arg) {
 void pass_narrow(PassEnv *env, Op *module) {
     Narrow n = {.env = env};
     op_walk_post(module, narrow, &n);
+    narrow_divisions(env->ir, module);
     pass_dce(env, module);
 }

@@ -13,6 +13,7 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { LEAST_SUMS = 128 * 192 }; // elements of the result of a product
@@ -120,13 +121,21 @@ static void split_store(Op *op, void *arg) {
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
+/// One an SM; more tiles than a launch may have programs stay as many, for it to refuse: code for
+/// numbers of programs relies on that.
+static Value *programs_for(Builder *host, Value *tiles, int sms) {
+    Value *most = build_index(host, INT_MAX);
+    Value *few = ix_min(host, tiles, build_index(host, sms));
+    return build_select(host, build_binary(host, OP_GT, tiles, most), tiles, few);
+}
+
 static void make_loop(PassEnv *env, Op *device, Op *dispatch) {
     Ir *ir = env->ir;
     Region *body = device->regions[0];
     Value *program = body->args[0], *count = operand(dispatch, 0);
     Builder host = build_before(ir, dispatch), b = build_before(ir, body->first);
     op_add_operand(ir, dispatch, count);
-    op_set_operand(dispatch, 0, ix_min(&host, count, build_index(&host, env->gpu->sms)));
+    op_set_operand(dispatch, 0, programs_for(&host, count, env->gpu->sms));
     Value *total = region_add_arg(ir, body, count->type, "tiles");
     Op *loop = build_for(&b, program, total, env->gpu->sms, 0, NULL);
     Value *tile = region_add_arg(ir, loop->regions[0], program->type, "tile");

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Quotients of a program's number in 32 bits.
+//
+//   %i = div %program, %n; %j = rem %program, %n : i64
+//   -> %d = clamp(%n, -2^31 + 1, 2^31 - 1) : i32;  %p = cast %program : i32
+//      %i = cast (div %p, %d);  %j = cast (rem %p, %d)
+//
+// A launch has at most 2^31 - 1 programs (rt_env_dispatch), so numbers of programs, and quotients
+// and remainders of them, are smaller than that, whatever divides them; and a divisor beyond it may
+// as well be it: both leave a quotient of 0. GPUs divide 64 bits by some 60 instructions, and each
+// program divides its number before it can start.
+#include <limits.h>
+
+#include "passes/gpu/narrow.h"
+#include "passes/util.h"
+
+enum { MAX_DEPTH = 12 };
+
+static bool divides(const Op *op) {
+    return op && (op->code == OP_DIV || op->code == OP_REM);
+}
+
+/// Its magnitude is less than 2^31 - 1.
+static bool is_small(const Value *v, int depth) {
+    int64_t c;
+    if (const_int(v, &c)) return c > -INT_MAX && c < INT_MAX;
+    if (!v->def) return v->index == 0 && v->region->parent->code == OP_LAUNCH;
+    if (depth == 0) return false;
+    if (divides(v->def)) return is_small(operand(v->def, 0), depth - 1);
+    bool keeps = v->def->code == OP_CAST && (v->type->elem == EL_I32 || v->type->elem == EL_I64);
+    return keeps && elem_is(operand(v->def, 0)->type->elem, EC_INT) &&
+           is_small(operand(v->def, 0), depth - 1);
+}
+
+static Value *clamped(Builder *b, Value *v) {
+    v = ix_max(b, ix_min(b, v, build_index(b, INT_MAX)), build_index(b, -INT_MAX));
+    return build_cast(b, v, EL_I32);
+}
+
+static void narrow(Op *op, void *arg) {
+    if (!divides(op) || result(op, 0)->type != ty_scalar(arg, EL_I64)) return;
+    if (!is_small(operand(op, 0), MAX_DEPTH)) return;
+    Builder b = build_before(arg, op);
+    Value *x = build_cast(&b, operand(op, 0), EL_I32), *y = clamped(&b, operand(op, 1));
+    Value *v = build_cast(&b, build_binary(&b, op->code, x, y), EL_I64);
+    value_replace(result(op, 0), v);
+    op_erase(op);
+}
+
+void narrow_divisions(Ir *ir, Op *module) {
+    op_walk_pre(module, narrow, ir);
+}
