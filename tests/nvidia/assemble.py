@@ -5,7 +5,13 @@ ptxas: it must assemble, spill nothing, draw no advice of the C75xx kind (wgmma 
 no function.
 
     assemble.py --tegula PATH [--targets sm_80,sm_90a] [--codegens nvptx,nvvm] [--types f32,f16]
-                [--kernels REGEX] [--jobs N] [--table]
+                [--kernels REGEX] [--jobs N] [--table] [--rotate]
+
+Six architectures, two generators and two elements of each kernel are ten minutes of work. With
+--rotate each kernel goes through every architecture once, by generators and with elements in
+turn, so that in all of them it has met every pair of these; neighbours in a file start at different
+ones, so that each architecture sees all pairs, too. One generator's weakness shows on each
+architecture it serves, as all of them share the passes and most of the rows.
 """
 
 import argparse
@@ -76,6 +82,19 @@ def instances(pattern, types):
                 yield path, name, options
 
 
+def rotated(targets, codegens, pattern, types):
+    """(target, codegen, instance): one of each kernel for each target."""
+    kernels = {}
+    for path, name, options in instances(pattern, types):
+        kernels.setdefault((path, name), []).append(options)
+    for k, ((path, name), choices_) in enumerate(kernels.items()):
+        for t, target in enumerate(targets):
+            turn = k + t
+            codegen = codegens[turn % len(codegens)]
+            options = choices_[turn // len(codegens) % len(choices_)]
+            yield target, codegen, (path, name, options)
+
+
 def compile_ptx(tegula, target, codegen, path, kernel, options):
     command = [tegula, "emit", "--target", target, "--codegen", codegen, "--level", "ptx"]
     done = subprocess.run(
@@ -126,18 +145,25 @@ def main():
     parser.add_argument("--types", default="f32,f16")
     parser.add_argument("--kernels", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--rotate", action="store_true", help="each kernel once a target")
     parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
     args = parser.parse_args()
     args.ptxas = find_ptxas()
     if not args.ptxas:
         print("ptxas was not found: nothing is tested")
         return SKIP
-    work = [
-        (args, target, codegen, instance)
-        for target in args.targets.split(",")
-        for codegen in args.codegens.split(",")
-        for instance in instances(args.kernels, args.types.split(","))
-    ]
+    targets, codegens, types = (
+        o.split(",") for o in (args.targets, args.codegens, args.types)
+    )
+    if args.rotate:
+        work = [(args, *job) for job in rotated(targets, codegens, args.kernels, types)]
+    else:
+        work = [
+            (args, target, codegen, instance)
+            for target in targets
+            for codegen in codegens
+            for instance in instances(args.kernels, types)
+        ]
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for name, problem, registers in pool.map(check, work):
