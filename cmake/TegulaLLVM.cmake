@@ -30,7 +30,7 @@ function(tegula_static name out)
 endfunction()
 
 if(TEGULA_STATIC_LLVM)
-    execute_process(COMMAND ${LLVM_CONFIG} --link-static --libfiles x86 aarch64 nvptx orcjit
+    execute_process(COMMAND ${LLVM_CONFIG} --link-static --libfiles x86 aarch64 nvptx amdgpu orcjit
                             orcdebugging passes
                     OUTPUT_VARIABLE LLVM_ARCHIVES OUTPUT_STRIP_TRAILING_WHITESPACE
                     COMMAND_ERROR_IS_FATAL ANY)
