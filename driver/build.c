@@ -54,7 +54,8 @@ static void schedule_axes(const Build *b, PassEnv *env) {
     } axes[] = {{"split", &env->split},
                 {"warps", &env->warps},
                 {"stages", &env->stages},
-                {"persistent", &env->persistent}};
+                {"persistent", &env->persistent},
+                {"cluster", &env->cluster}};
     for (int i = 0; i < b->code->n_config; i++)
         for (size_t k = 0; k < sizeof axes / sizeof *axes; k++)
             if (strcmp(b->code->config[i].name, axes[k].name) == 0)

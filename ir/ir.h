@@ -419,6 +419,7 @@ typedef struct PassEnv {
     /// Whether the target has an instruction for a transcendental op. NULL: it has none.
     bool (*has_op)(const struct GpuTarget *gpu, OpCode code, Elem elem);
     int warps, stages; // of a CTA, of its pipelines: 0 chosen by the passes
+    int cluster;       // CTAs that a program may take: 1 one, 0 chosen by the passes
     int persistent;    // one CTA an SM for all tiles: 1 always, -1 never, 0 chosen by the passes
 } PassEnv;
 

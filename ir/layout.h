@@ -211,10 +211,12 @@ typedef struct BlockAccess {
     int lane_bits;   // 5 or 6
     int warp_bits;
     int max_bytes; // widest access of a lane: 16
+    int cta_bits;  // of a cluster
 } BlockAccess;
 
 /// A layout for it: the widest vectors that alignment allows, lanes along the contiguous
-/// dimension, warps along the slowest ones, and as few registers as possible.
+/// dimension, warps along the slowest ones, and as few registers as possible. CTAs have parts of
+/// the contiguous dimension; where it is too short for that they have copies.
 const Layout *layout_blocked(Ctx *ctx, const BlockAccess *access);
 /// log2 of the number of elements next to each other along d that are registers r, r ^ x1, ... of
 /// one thread, aligned to their number. x (may be NULL) receives the register bit of each.
@@ -237,13 +239,17 @@ typedef struct LayoutStep {
 /// warp and CTA steps: `partial` is the layout of what is there after the lane steps, with the
 /// parts (as many as there are combinations of those steps) as coordinate of the dimension;
 /// converting it to `gathered`, where each thread has all parts in registers, and adding those
-/// up ends the reduction.
+/// up ends the reduction. Where parts are in several CTAs this is better done twice: `partial` is
+/// converted to `in_cta`, where each thread has the parts of its CTA; adding those up leaves
+/// `by_cta`, whose part is the number of the CTA, to be converted to `of_ctas`.
 typedef struct LayoutReduction {
     int n;
     int n_level[N_LEVELS];
     LayoutStep steps[LAYOUT_MAX_BITS];
     const Layout *result;                 // the dimension kept with extent 1
     const Layout *partial, *gathered;     // NULL where no step leaves the warp
+    const Layout *in_cta;                 // NULL where no step or each step leaves the CTA
+    const Layout *by_cta, *of_ctas;       // NULL where no step leaves the CTA
     uint8_t partial_bit[LAYOUT_MAX_BITS]; // register bit i of `partial` is that one of the source
 } LayoutReduction;
 

@@ -7,6 +7,8 @@
 // then by warps and CTAs.
 #include "ir/layout.h"
 
+#include <string.h>
+
 /// The first `n` columns without the rows of d.
 static F2 without_dim(const Layout *l, int d, int n) {
     F2 m = {.n = n};
@@ -57,17 +59,41 @@ static const Layout *partial_layout(Ctx *ctx, const Layout *l, int d, const F2Sp
     return layout_unique(ctx, &p);
 }
 
+/// l with 2^n registers for each place of dimension d, which become its lowest bits.
+static const Layout *with_registers(Ctx *ctx, const Layout *l, int d, int n) {
+    Layout r = *l;
+    int base = layout_base(l, d), first = l->bits[LEVEL_REG], rest = layout_n_bits(l) - first;
+    r.extents[d] <<= n;
+    r.log2[d] = (uint8_t)(r.log2[d] + n);
+    r.bits[LEVEL_REG] = (uint8_t)(first + n);
+    for (int j = 0; j < first + rest; j++)
+        r.col[j] = (l->col[j] & low_bits(base)) | l->col[j] >> base << base << n;
+    memmove(r.col + first + n, r.col + first, (size_t)rest * sizeof *r.col);
+    for (int i = 0; i < n; i++) r.col[first + i] = bit(base + i);
+    return layout_unique(ctx, &r);
+}
+
+/// Parts are numbered by the steps of warps, then by those of CTAs.
+static void find_parts(Ctx *ctx, const Layout *l, int d, const F2Span *reached,
+                       LayoutReduction *r) {
+    int near = r->n_level[LEVEL_REG] + r->n_level[LEVEL_LANE];
+    int warps = r->n_level[LEVEL_WARP], ctas = r->n_level[LEVEL_CTA];
+    uint8_t kept[LAYOUT_MAX_BITS];
+    r->partial = partial_layout(ctx, l, d, reached, near, warps + ctas, r->partial_bit);
+    const Layout *rest = layout_slice(ctx, l, d, false);
+    r->gathered = layout_stack(ctx, rest, d, 1 << (warps + ctas));
+    if (!ctas) return;
+    r->by_cta = partial_layout(ctx, l, d, reached, near + warps, ctas, kept);
+    r->of_ctas = layout_stack(ctx, rest, d, 1 << ctas);
+    if (warps) r->in_cta = with_registers(ctx, r->by_cta, d, warps);
+}
+
 LayoutReduction layout_reduce(Ctx *ctx, const Layout *l, int d) {
     LayoutReduction r = {.result = layout_slice(ctx, l, d, true)};
     F2Span reached = {0}, joined = {0};
     for (int level = 0; level < N_LEVELS; level++)
         add_steps(l, d, (LayoutLevel)level, &r, &reached, &joined);
-    int near = r.n_level[LEVEL_REG] + r.n_level[LEVEL_LANE];
-    if (near < r.n) {
-        r.partial = partial_layout(ctx, l, d, &reached, near, r.n - near, r.partial_bit);
-        const Layout *rest = layout_slice(ctx, l, d, false);
-        r.gathered = layout_stack(ctx, rest, d, 1 << (r.n - near));
-    }
+    if (r.n_level[LEVEL_WARP] + r.n_level[LEVEL_CTA]) find_parts(ctx, l, d, &reached, &r);
     return r;
 }
 

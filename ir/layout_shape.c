@@ -358,14 +358,30 @@ static int vector_bits(const BlockAccess *access) {
     return n > 1 ? top_bit((Bits)n) : 0;
 }
 
-/// Hands out the rows of the box: `order` lists them, first those of the contiguous dimension.
-static void deal_rows(Ctx *ctx, Layout *l, const BlockAccess *a, const int *order, int vector) {
-    int n = layout_rows(l), at = 0;
+static int least(int a, int b) {
+    return a < b ? a : b;
+}
+
+/// The highest rows of the contiguous dimension go to the CTAs, as far as lanes and warps leave
+/// any; `order` loses them. Returns how many rows are left in it.
+static int deal_ctas(Ctx *ctx, Layout *l, const BlockAccess *a, int *order, int inner, int vector) {
+    int n = layout_rows(l), near = vector + a->lane_bits;
+    int ctas = least(a->cta_bits, least(inner - near, n - near - a->warp_bits));
+    if (ctas < 0) ctas = 0;
+    for (int i = 0; i < a->cta_bits; i++)
+        add_bit(ctx, l, LEVEL_CTA, i < ctas ? bit(order[inner - ctas + i]) : 0);
+    memmove(order + inner - ctas, order + inner, (size_t)(n - inner) * sizeof *order);
+    return n - ctas;
+}
+
+/// Hands out the rows of the box: `order` lists n of them, first those of the contiguous dimension.
+static void deal_rows(Ctx *ctx, Layout *l, const BlockAccess *a, const int *order, int n,
+                      int vector) {
+    int at = 0;
     for (; at < vector; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));
     for (int i = 0; i < a->lane_bits; i++)
         add_bit(ctx, l, LEVEL_LANE, at < n ? bit(order[at++]) : 0);
-    int warps = n - at < a->warp_bits ? n - at : a->warp_bits;
-    int last = n - warps;
+    int warps = least(n - at, a->warp_bits), last = n - warps;
     for (int i = 0; i < a->warp_bits; i++)
         add_bit(ctx, l, LEVEL_WARP, i < warps ? bit(order[last + i]) : 0);
     for (; at < last; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));
@@ -373,7 +389,8 @@ static void deal_rows(Ctx *ctx, Layout *l, const BlockAccess *a, const int *orde
 
 const Layout *layout_blocked(Ctx *ctx, const BlockAccess *a) {
     Layout l = {.rank = (uint8_t)a->rank};
-    int thread_bits = a->lane_bits + a->warp_bits, vector = vector_bits(a), n = 0;
+    int thread_bits = a->lane_bits + a->warp_bits + a->cta_bits;
+    int vector = vector_bits(a), n = 0;
     int inner = a->contiguous < 0 ? a->rank - 1 : a->contiguous;
     for (int d = 0; d < a->rank; d++) {
         l.extents[d] = a->extents[d];
@@ -387,11 +404,12 @@ const Layout *layout_blocked(Ctx *ctx, const BlockAccess *a) {
         set_box(&l, inner, v);
     choose_boxes(&l, thread_bits);
     if (a->rank && vector > l.log2[inner]) vector = l.log2[inner];
-    while (vector > 0 && layout_rows(&l) < thread_bits + vector) vector--;
+    while (vector > 0 && layout_rows(&l) < thread_bits - a->cta_bits + vector) vector--;
     int order[LAYOUT_MAX_BITS];
     for (int i = 0; a->rank && i < l.log2[inner]; i++) order[n++] = layout_base(&l, inner) + i;
     for (int d = a->rank - 1; d >= 0; d--)
         for (int i = 0; d != inner && i < l.log2[d]; i++) order[n++] = layout_base(&l, d) + i;
-    deal_rows(ctx, &l, a, order, vector);
+    n = deal_ctas(ctx, &l, a, order, a->rank ? l.log2[inner] : 0, vector);
+    deal_rows(ctx, &l, a, order, n, vector);
     return layout_unique(ctx, &l);
 }

@@ -26,6 +26,7 @@ enum {
     SPECIAL = 9,        // instructions of others that one of the special units takes
     AHEAD_THREAD = 16,  // elements of a thread that are loaded ahead
     JOIN = 40,          // cycles of a reduction over threads
+    JOIN_CTAS = 800,    // and over the CTAs of a cluster
     CTA_START = 600,    // cycles to start and end a program
     L2_CYCLE = 56,      // bytes a cycle and SM from the second cache
     SHARED_CYCLE = 128, // bytes a cycle and SM from shared memory
@@ -51,6 +52,7 @@ typedef struct Model {
     int n_seen;
     bool piped;     // in a loop whose loads are copies
     double threads; // of a CTA
+    double ctas;    // of a program
 } Model;
 
 /* ---- ops ----------------------------------------------------------------------------------- */
@@ -216,6 +218,7 @@ static void add_op(Model *m, Work *w, const Op *op, double times) {
     case OP_SCAN:
     case OP_SORT:
         w->waits += times * JOIN * (op->code == OP_SORT ? 50 : 1);
+        if (m->ctas > 1) w->waits += times * JOIN_CTAS;
         out = operand(op, 0)->type;
         break;
     default: break;
@@ -251,6 +254,14 @@ static double resident(const Model *m, double registers, Work *w) {
     return fmax(1, floor(fmin(n, t->ctas_sm)));
 }
 
+/// What one of the CTAs of a program has to do.
+static void share_work(Work *w, double ctas) {
+    w->unit /= ctas;
+    w->shared /= ctas;
+    w->alu /= ctas;
+    w->bytes /= ctas;
+}
+
 static double phase_seconds(Model *m, const Op *phase) {
     const GpuTarget *t = m->target;
     double programs = 1;
@@ -260,12 +271,15 @@ static double phase_seconds(Model *m, const Op *phase) {
         programs *= cost_trips(&m->dims, p);
     }
     Work w = {0};
-    double registers;
-    m->threads = gpu_warps(t, p, &registers) * (double)t->lanes;
+    GpuShape shape = gpu_shape(t, p, 0);
+    m->threads = shape.warps * (double)t->lanes;
+    m->ctas = shape.cluster;
     m->memory = 0;
     m->n_seen = 0;
     add_region(m, &w, p->regions[0], 1);
-    double held = resident(m, registers, &w), each = ceil(programs / t->sms);
+    share_work(&w, m->ctas);
+    programs *= m->ctas;
+    double held = resident(m, shape.registers, &w), each = ceil(programs / t->sms);
     double compute = busy_cycles(&w), busy = each * compute;
     double alone = ceil(each / held) * (w.waits + CTA_START + compute);
     double read = each * w.bytes / L2_CYCLE, longest = fmax(busy, fmax(alone, read));

@@ -56,9 +56,10 @@ struct tg_env {
     int32_t (*fail)(const tg_env *env, const tg_site *site, const uint64_t *values);
     void (*print)(const tg_env *env, const tg_site *site, const uint64_t *values);
     void *user;
-    /// Launches device function number `function` of the variant's image on a grid of `programs`
-    /// CTAs, after the launches before it; returns when it is on its way, with 0 or the status to
-    /// return. args: a pointer to the value of each parameter (tg_device_function).
+    /// Launches device function number `function` of the variant's image, a CTA or a cluster of
+    /// them for each of `programs`, after the launches before it; returns when it is on its way,
+    /// with 0 or the status to return. args: a pointer to the value of each parameter
+    /// (tg_device_function).
     int32_t (*dispatch)(const tg_env *env, int32_t function, int64_t programs, void *const *args);
     /// Fills in `out`, 128 bytes aligned to 64, for a tensor: dims and strides of each of its
     /// dimensions, in elements. 0, or the status to return.
@@ -107,8 +108,8 @@ enum tg_device_flags { TG_DEVICE_FAULTS = 1 }; // a last parameter: const tg_fau
 /// its element (bool: 1 byte); a tensor map is its 128 bytes.
 typedef struct tg_device_function {
     const char *name;
-    int32_t threads;      // of a program's CTA
-    int32_t cluster;      // CTAs of a cluster, which divides the grid; 1: none
+    int32_t threads;      // of a CTA
+    int32_t cluster;      // CTAs of a cluster, which is one program; 1: none
     int32_t shared_bytes; // dynamic shared memory of a CTA
     int32_t n_args;       // without the hidden last one
     int32_t flags, reserved;

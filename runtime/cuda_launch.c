@@ -109,36 +109,36 @@ static void *const *with_faults(rt_gpu *g, const tg_device_function *f, void *co
     return g->args;
 }
 
-static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, int64_t programs,
-                             const char *call, cu_result error) {
+static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, int64_t ctas, const char *call,
+                             cu_result error) {
     return failed(g, rt_cuda_fail(call, error,
                                   "launching '%s' (%" PRId64 " CTAs of %d threads, %d bytes of "
                                   "shared memory) on device %d (%s)",
-                                  f->name, programs, f->threads, f->shared_bytes, g->device->number,
+                                  f->name, ctas, f->threads, f->shared_bytes, g->device->number,
                                   g->device->name));
 }
 
 static int32_t launch_clusters(rt_gpu *g, const tg_device_function *f, cu_function function,
-                               uint32_t programs, void *const *args) {
+                               uint32_t ctas, void *const *args) {
     cu_attribute cluster = {.id = CU_ATTRIBUTE_CLUSTER,
                             .value.cluster = {(uint32_t)f->cluster, 1, 1}};
-    cu_launch how = {.grid = {programs, 1, 1},
+    cu_launch how = {.grid = {ctas, 1, 1},
                      .block = {(uint32_t)f->threads, 1, 1},
                      .shared_bytes = (uint32_t)f->shared_bytes,
                      .stream = g->stream,
                      .attributes = &cluster,
                      .n_attributes = 1};
     cu_result error = rt_cuda_driver()->launch_ex(&how, function, (void **)(uintptr_t)args, NULL);
-    return error ? launch_failed(g, f, programs, "cuLaunchKernelEx", error) : TG_RUN_OK;
+    return error ? launch_failed(g, f, ctas, "cuLaunchKernelEx", error) : TG_RUN_OK;
 }
 
-static int32_t launch(rt_gpu *g, const tg_device_function *f, cu_function function,
-                      uint32_t programs, void *const *args) {
-    if (f->cluster > 1) return launch_clusters(g, f, function, programs, args);
-    cu_result error = rt_cuda_driver()->launch(function, programs, 1, 1, (uint32_t)f->threads, 1, 1,
+static int32_t launch(rt_gpu *g, const tg_device_function *f, cu_function function, uint32_t ctas,
+                      void *const *args) {
+    if (f->cluster > 1) return launch_clusters(g, f, function, ctas, args);
+    cu_result error = rt_cuda_driver()->launch(function, ctas, 1, 1, (uint32_t)f->threads, 1, 1,
                                                (uint32_t)f->shared_bytes, g->stream,
                                                (void **)(uintptr_t)args, NULL);
-    return error ? launch_failed(g, f, programs, "cuLaunchKernel", error) : TG_RUN_OK;
+    return error ? launch_failed(g, f, ctas, "cuLaunchKernel", error) : TG_RUN_OK;
 }
 
 int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, void *const *args) {
@@ -148,15 +148,15 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
         return failed(g, tg_fail(TG_ERROR_INTERNAL, "there is no device function %d", function));
     if (programs <= 0) return TG_RUN_OK;
     const tg_device_function *f = &g->image->functions[function];
-    if (programs > INT_MAX)
+    if (programs > INT_MAX / f->cluster)
         return failed(g, tg_fail(TG_ERROR_UNSUPPORTED,
                                  "'%s': %" PRId64 " programs are more than a launch can have (%d); "
                                  "choose larger tiles",
-                                 f->name, programs, INT_MAX));
+                                 f->name, programs, INT_MAX / f->cluster));
     if (f->flags & TG_DEVICE_FAULTS && !(args = with_faults(g, f, args, &hidden)))
         return TG_RUN_DEVICE;
     if (!g->device) return g->image->dispatch(g->image, env, function, programs, args);
-    return launch(g, f, g->program->functions[function], (uint32_t)programs, args);
+    return launch(g, f, g->program->functions[function], (uint32_t)(programs * f->cluster), args);
 }
 
 /* ---- tensor maps --------------------------------------------------------------------------- */

@@ -164,7 +164,7 @@ static void share_results(GpuFn *f, const Value *v) {
         return;
     }
     LLVMValueRef base = gpu_shared_alloc(f, 16, 16);
-    LLVMValueRef first = LLVMBuildICmp(f->g->b, LLVMIntEQ, f->thread, gpu_i32(f, 0), "");
+    LLVMValueRef first = gpu_is_first_thread(f);
     gpu_store_shared_if(f, v->type->elem, base, 1, regs, first);
     gpu_barrier(f);
     gpu_load_vector(f, v->type->elem, base, 1, regs);

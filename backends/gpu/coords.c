@@ -43,11 +43,11 @@ LLVMValueRef gpu_image(GpuFn *f, LLVMValueRef x, const F2 *m) {
 }
 
 LLVMValueRef gpu_thread_number(GpuFn *f, bool ctas) {
-    Gen *g = f->g;
-    if (!ctas) return f->thread;
-    LLVMValueRef rank = gpu_call(f, "tg.cluster.rank", 0);
-    rank = LLVMBuildMul(g->b, rank, gpu_i32(f, f->threads), "");
-    return LLVMBuildOr(g->b, f->thread, rank, "");
+    return ctas ? f->cluster_thread : f->thread;
+}
+
+LLVMValueRef gpu_is_first_thread(GpuFn *f) {
+    return LLVMBuildICmp(f->g->b, LLVMIntEQ, f->cluster_thread, gpu_i32(f, 0), "");
 }
 
 LLVMValueRef gpu_parity(GpuFn *f, Bits mask) {

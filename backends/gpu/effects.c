@@ -58,10 +58,6 @@ static LLVMValueRef field(GpuFn *f, size_t offset) {
     return gpu_offset_by(f, f->faults, (int64_t)offset);
 }
 
-static LLVMValueRef is_thread_0(GpuFn *f) {
-    return LLVMBuildICmp(f->g->b, LLVMIntEQ, f->thread, gpu_i32(f, 0), "");
-}
-
 /// Claims the words of a record in threads that are on: their number, and i1: there is room.
 static LLVMValueRef claim(GpuFn *f, const Record *r, LLVMValueRef on) {
     LLVMValueRef words = gpu_i32(f, r->n + HEAD_WORDS);
@@ -157,7 +153,7 @@ static void store_lanes(GpuFn *f, const Record *r, const Value *v, int at, LLVMV
 
 static void store_operands(GpuFn *f, const Record *r, const Op *op, int first, LLVMValueRef ok) {
     int at = HEAD_WORDS;
-    LLVMValueRef one = gen_and(f->g, ok, is_thread_0(f));
+    LLVMValueRef one = gen_and(f->g, ok, gpu_is_first_thread(f));
     for (int i = first; i < op->n_operands; i++) {
         const Value *v = operand(op, i);
         if (v->type->rank)
@@ -168,12 +164,27 @@ static void store_operands(GpuFn *f, const Record *r, const Op *op, int first, L
     }
 }
 
+/// Does "tg.<what>" on a word of shared memory of each CTA.
+static void on_words(GpuFn *f, const char *near, const char *far, LLVMValueRef word,
+                     LLVMValueRef on, LLVMValueRef x) {
+    LLVMValueRef at = gpu_shared_addr(f, word);
+    if (f->kernel->cluster == 1) gpu_call(f, near, 3, at, on, x);
+    for (int i = 0; i < f->kernel->cluster && f->kernel->cluster > 1; i++)
+        gpu_call(f, far, 3, gpu_call(f, "tg.nv.cluster.addr", 2, at, gpu_i32(f, i)), on, x);
+}
+
+static LLVMValueRef read_word(GpuFn *f, LLVMValueRef word) {
+    LLVMValueRef x;
+    gpu_program_barrier(f);
+    gpu_load_vector(f, EL_I32, word, 1, &x);
+    return x;
+}
+
 /// One number of a thread to all.
 static LLVMValueRef from_thread_0(GpuFn *f, LLVMValueRef x) {
-    GpuFlat cell = gpu_flat_alloc(f, EL_I32, 1);
-    gpu_flat_store(f, &cell, gpu_i32(f, 0), is_thread_0(f), x);
-    gpu_barrier(f);
-    return gpu_flat_load(f, &cell, gpu_i32(f, 0));
+    LLVMValueRef word = gpu_shared_alloc_far(f, 4, 4);
+    on_words(f, "tg.store.shared.b32", "tg.store.cluster.b32", word, gpu_is_first_thread(f), x);
+    return read_word(f, word);
 }
 
 /// A record of the operands from `first` on and of further values, where c (uniform; NULL: always)
@@ -182,11 +193,11 @@ static void record_operands(GpuFn *f, const Op *op, int site, int first, LLVMVal
                             LLVMValueRef *more, bool blocks) {
     const tg_site *s = f->code->sites.data[site];
     Record r = {.site = site, .n = s->n_values};
-    LLVMValueRef one = gen_and(f->g, c, is_thread_0(f)), at = claim(f, &r, one);
+    LLVMValueRef one = gen_and(f->g, c, gpu_is_first_thread(f)), at = claim(f, &r, one);
     if (blocks) at = from_thread_0(f, at);
     LLVMValueRef ok = gen_and(f->g, c, has_room(f, &r, at));
     r.words = words_at(f, at);
-    one = gen_and(f->g, ok, is_thread_0(f));
+    one = gen_and(f->g, ok, gpu_is_first_thread(f));
     store_head(f, &r, one, s->kind != TG_SITE_PRINT);
     store_operands(f, &r, op, first, ok);
     for (int i = 0; i < n; i++)
@@ -241,13 +252,13 @@ static LLVMValueRef find_first(GpuFn *f, Lanes *s) {
     LLVMValueRef none = gpu_i32(f, -1);
     s->first = s->own;
     if (s->layout) {
-        GpuFlat cell = gpu_flat_alloc(f, EL_I32, 1);
-        gpu_flat_store(f, &cell, gpu_i32(f, 0), is_thread_0(f), none);
-        gpu_barrier(f);
-        gpu_call(f, "tg.atomic.shared.min.u32.cta", 3, gpu_shared_addr(f, cell.base),
+        LLVMValueRef word = gpu_shared_alloc_far(f, 4, 4);
+        on_words(f, "tg.store.shared.b32", "tg.store.cluster.b32", word, gpu_is_first_thread(f),
+                 none);
+        gpu_program_barrier(f);
+        on_words(f, "tg.atomic.shared.min.u32.cta", "tg.atomic.cluster.min.u32.gpu", word,
                  LLVMBuildICmp(g->b, LLVMIntNE, s->own, none, ""), s->own);
-        gpu_barrier(f);
-        s->first = gpu_flat_load(f, &cell, gpu_i32(f, 0));
+        s->first = read_word(f, word);
     }
     return LLVMBuildICmp(g->b, LLVMIntNE, s->first, none, "");
 }
@@ -292,7 +303,7 @@ void gpu_check_division(GpuFn *f, const Op *op) {
     const char types[2] = {letter(elem), 0};
     int site = add_site(f, op, TG_SITE_DIVIDE, "division of {} by 0", ctx_name(f->ctx, types), 0);
     LLVMValueRef value = message_bits(f, elem, x);
-    record_values(f, site, gen_and(f->g, bad, is_thread_0(f)), 1, &value);
+    record_values(f, site, gen_and(f->g, bad, gpu_is_first_thread(f)), 1, &value);
 }
 
 /* ---- bounds -------------------------------------------------------------------------------- */
@@ -358,7 +369,8 @@ static void check_dimension(GpuFn *f, const Op *op, const Access *a, const Layou
         wrong = LLVMBuildSelect(g->b, changed, x, wrong, "");
     }
     LLVMValueRef on = find_first(f, &s), values[2] = {wrong, dim};
-    on = gen_and(g, on, l ? LLVMBuildICmp(g->b, LLVMIntEQ, s.own, s.first, "") : is_thread_0(f));
+    on = gen_and(g, on,
+                 l ? LLVMBuildICmp(g->b, LLVMIntEQ, s.own, s.first, "") : gpu_is_first_thread(f));
     const char *name = a->tensor->name ? a->tensor->name : "a tensor";
     const char *text =
         ctx_format(f->ctx, "index {} is outside dimension %d of `%s`, which is {}", d, name);

@@ -127,8 +127,9 @@ static void bind_results(GpuFn *f, const Op *op, LLVMValueRef *flat) {
 
 /// In a loop's body any temporary of an earlier iteration may still be read.
 static GpuShared enter_loop(GpuFn *f, const Op *loop) {
+    gpu_cluster_started(f);
     GpuShared before = gpu_shared_state(f);
-    f->any_stretch = true;
+    f->any_stretch = f->any_far = true;
     gpu_order_again(f, loop);
     return before;
 }
@@ -137,7 +138,7 @@ static GpuShared enter_loop(GpuFn *f, const Op *loop) {
 static void leave_loop(GpuFn *f, const GpuShared *before) {
     if (f->uses == before->uses) {
         f->stretches.n = 0;
-        f->any_stretch = false;
+        f->any_stretch = f->any_far = false;
     }
     gpu_shared_join(f, before);
 }
@@ -191,6 +192,7 @@ void gpu_lower_while(GpuFn *f, Op *op) {
 
 void gpu_lower_if(GpuFn *f, Op *op) {
     Flat yes = {0}, no = {0};
+    gpu_cluster_started(f);
     GpuShared before = gpu_shared_state(f);
     GpuIf i = gpu_if(f, gpu_scalar(f, operand(op, 0)));
     gpu_region(f, op->regions[0]);

@@ -264,12 +264,6 @@ static const Layout *blocks_layout(Ctx *ctx, const Layout *l, int d, int low, in
     return layout_unique(ctx, &p);
 }
 
-/// All threads of the cluster.
-static void cluster_barrier(GpuFn *f) {
-    gpu_call(f, "tg.cluster.arrive", 0);
-    gpu_call(f, "tg.cluster.wait", 0);
-}
-
 static void store_in_cta(GpuFn *f, Elem elem, LLVMValueRef at, LLVMValueRef on, LLVMValueRef x) {
     int bits = 8 * elem_bytes(elem);
     x = gpu_to_bits(f, elem, x);
@@ -277,17 +271,37 @@ static void store_in_cta(GpuFn *f, Elem elem, LLVMValueRef at, LLVMValueRef on, 
     gpu_call(f, ctx_format(f->ctx, "tg.store.cluster.b%d", bits), 3, at, on ? on : gpu_true(f), x);
 }
 
+/// Who writes a block to all CTAs: of the threads that have copies of an element the first ones
+/// share the CTAs, so that each writes to every 2^bits-th from `first` on.
+typedef struct Spread {
+    int bits;
+    LLVMValueRef first, on; // i32, i1
+} Spread;
+
+static Spread spread_of(GpuFn *f, const Layout *l) {
+    LLVMBuilderRef b = f->g->b;
+    Bits copies = layout_owner(l);
+    Spread s = {.bits = 0};
+    while (s.bits < l->bits[LEVEL_CTA] && copies >> s.bits & 1) s.bits++;
+    Bits others = copies & ~low_bits(s.bits);
+    s.first = LLVMBuildAnd(b, f->thread, gpu_i32(f, (int64_t)low_bits(s.bits)), "");
+    LLVMValueRef x = LLVMBuildAnd(b, f->cluster_thread, gpu_i32(f, (int64_t)others), "");
+    if (others) s.on = LLVMBuildICmp(b, LLVMIntEQ, x, gpu_i32(f, 0), "");
+    return s;
+}
+
 /// Each CTA of the cluster gets all of the block.
 static void write_to_cluster(GpuFn *f, const Layout *l, const SharedLayout *s, LLVMValueRef base,
                              Elem elem, LLVMValueRef *regs) {
     GpuSharedMap map = gpu_shared_map(f, l, s);
+    Spread spread = spread_of(f, l);
     for (int64_t r = 0; r < layout_registers(l); r++) {
         if (gpu_always_hole(l, r)) continue;
         LLVMValueRef at = gpu_shared_addr(f, gpu_shared_at(f, &map, base, r));
-        LLVMValueRef on = gen_and(f->g, gpu_owner(f, l), gpu_not_hole(f, l, r));
-        for (int cta = 0; cta < f->kernel->cluster; cta++) {
-            LLVMValueRef there = gpu_call(f, "tg.nv.cluster.addr", 2, at, gpu_i32(f, cta));
-            store_in_cta(f, elem, there, on, regs[r]);
+        LLVMValueRef on = gen_and(f->g, spread.on, gpu_not_hole(f, l, r));
+        for (int i = 0; i < f->kernel->cluster >> spread.bits; i++) {
+            LLVMValueRef cta = gen_add(f->g, spread.first, gpu_i32(f, (int64_t)i << spread.bits));
+            store_in_cta(f, elem, gpu_call(f, "tg.nv.cluster.addr", 2, at, cta), on, regs[r]);
         }
     }
 }
@@ -296,12 +310,12 @@ void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const E
                   LLVMValueRef *const *in, LLVMValueRef **out) {
     Conversion *plan = ctx_array(f->ctx, Conversion, n);
     LLVMValueRef *base = ctx_array(f->ctx, LLVMValueRef, n);
+    bool cluster = layout_convert_shared(from, to, 8 * elem_bytes(elems[0])).scope == LEVEL_CTA;
     for (int k = 0; k < n; k++) {
         plan[k] = layout_convert_shared(from, to, 8 * elem_bytes(elems[k]));
-        base[k] = gpu_shared_alloc(f, plan[k].shared.bytes, 16);
+        base[k] = cluster ? gpu_shared_alloc_far(f, plan[k].shared.bytes, 16)
+                          : gpu_shared_alloc(f, plan[k].shared.bytes, 16);
     }
-    bool cluster = plan[0].scope == LEVEL_CTA;
-    if (cluster) cluster_barrier(f); // the others' memory is theirs until here
     for (int k = 0; k < n; k++) {
         if (cluster)
             write_to_cluster(f, from, &plan[k].shared, base[k], elems[k], in[k]);
@@ -309,7 +323,7 @@ void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const E
             gpu_shared_write(f, from, &plan[k].shared, &plan[k].write, base[k], elems[k], in[k]);
     }
     if (cluster)
-        cluster_barrier(f);
+        gpu_program_barrier(f);
     else
         gpu_barrier(f);
     for (int k = 0; k < n; k++) {

@@ -340,7 +340,7 @@ static void store_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef *x, LLVM
 LLVMValueRef gpu_access_owner(const GpuAccess *p) {
     GpuFn *f = p->f;
     if (p->layout) return gpu_owner(f, p->layout);
-    return LLVMBuildICmp(f->g->b, LLVMIntEQ, f->thread, gpu_i32(f, 0), "");
+    return gpu_is_first_thread(f);
 }
 
 static void store_registers(GpuAccess *p, int bits, void *data, LLVMValueRef *out) {

@@ -298,6 +298,18 @@ static void declare(GpuFn *f) {
     f->scope = debug_subprogram(f->g, f->fn, f->device->loc, k->name);
 }
 
+/// i32. A program is a CTA or a cluster; of the latter also the number of the thread.
+static LLVMValueRef number_of_program(GpuFn *f) {
+    const Gen *g = f->g;
+    LLVMValueRef cta = gpu_call(f, "tg.cta.id.x", 0);
+    f->cluster_thread = f->thread;
+    if (f->kernel->cluster == 1) return cta;
+    LLVMValueRef rank = gpu_call(f, "tg.cluster.rank", 0);
+    rank = LLVMBuildMul(g->b, rank, gpu_i32(f, f->threads), "");
+    f->cluster_thread = LLVMBuildOr(g->b, f->thread, rank, "");
+    return LLVMBuildUDiv(g->b, cta, gpu_i32(f, f->kernel->cluster), "");
+}
+
 static void begin(GpuFn *f) {
     Gen *g = f->g;
     f->entry = LLVMAppendBasicBlockInContext(g->llvm, f->fn, "entry");
@@ -307,7 +319,7 @@ static void begin(GpuFn *f) {
     f->thread = gpu_call(f, "tg.thread.id.x", 0);
     f->lane = LLVMBuildAnd(g->b, f->thread, gpu_i32(f, f->target->lanes - 1), "lane");
     f->warp = LLVMBuildLShr(g->b, f->thread, gpu_i32(f, gpu_lane_bits(f->target)), "warp");
-    f->program = LLVMBuildZExt(g->b, gpu_call(f, "tg.cta.id.x", 0), g->i64, "program");
+    f->program = LLVMBuildZExt(g->b, number_of_program(f), g->i64, "program");
     f->shared = gpu_call(f, "tg.shared.base", 0);
     gpu_set_scalar(f, f->device->regions[0]->args[0], f->program);
     bind_params(f);
@@ -377,6 +389,8 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
                              .threads = f->threads,
                              .cluster = (int)op_int(device, "cluster", 1),
                              .faults = has_faults(device, options)};
+    f->any_far = f->kernel->cluster > 1;
+    f->started = !f->any_far;
     declare(f);
     begin(f);
     gpu_versions(f);

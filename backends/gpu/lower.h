@@ -36,10 +36,11 @@ typedef struct GpuMultiples {
     int64_t of;
 } GpuMultiples;
 
-/// A stretch of temporary shared memory that was used since the last barrier.
+/// A stretch of temporary shared memory that was used since all threads of the program met.
 typedef struct GpuStretch {
     int64_t lo, hi;
     bool open; // of the op at hand
+    bool near; // since the last barrier of the CTA, too
 } GpuStretch;
 
 /// A function under construction.
@@ -57,6 +58,7 @@ typedef struct GpuFn {
     LLVMBasicBlockRef entry;
     int warps, threads;
     LLVMValueRef thread, lane, warp; // i32; thread = warp * lanes of the target + lane
+    LLVMValueRef cluster_thread;     // i32: above that the rank of the CTA in the cluster
     LLVMValueRef uniform_warp;       // the warp, known to be uniform; where there are rings
     LLVMValueRef program;            // i64
     LLVMValueRef shared;             // ptr addrspace(3): the start of shared memory
@@ -68,6 +70,9 @@ typedef struct GpuFn {
     int64_t shared_fixed, shared_bytes; // where temporaries start; how much is used in all
     VEC(GpuStretch) stretches;
     bool any_stretch; // all of the temporary region may be in use
+    bool any_far;     // ... by another CTA of the cluster
+    bool arrives;     // at the cluster's barrier, in the function's head
+    bool started;     // all CTAs of the cluster run
     int uses;         // of temporary shared memory so far
     // In the version of the body for bounds that are multiples of vectors (versions.c), or NULL.
     const struct GpuMultiples *multiples;
@@ -132,6 +137,8 @@ bool gpu_always_hole(const Layout *l, int64_t reg);
 LLVMValueRef gpu_owner(GpuFn *f, const Layout *l);
 /// The number of the thread (i32); with `ctas` that in its cluster, a CTA's rank above its threads.
 LLVMValueRef gpu_thread_number(GpuFn *f, bool ctas);
+/// i1: the first thread of the program.
+LLVMValueRef gpu_is_first_thread(GpuFn *f);
 /// i1: parity(thread & mask) is 1, of the threads of a cluster.
 LLVMValueRef gpu_parity(GpuFn *f, Bits mask);
 
@@ -142,8 +149,17 @@ LLVMValueRef gpu_parity(GpuFn *f, Bits mask);
 
 /// `bytes` at a multiple of `align`, as ptr addrspace(3). What it points to is undefined.
 LLVMValueRef gpu_shared_alloc(GpuFn *f, int64_t bytes, int64_t align);
+/// The same for what other CTAs of the cluster write: the same address in each of them. None of
+/// them may write before it has met the others (gpu_cluster_started, gpu_program_barrier).
+LLVMValueRef gpu_shared_alloc_far(GpuFn *f, int64_t bytes, int64_t align);
 /// All threads of the CTA; orders shared and global memory.
 void gpu_barrier(GpuFn *f);
+/// All threads of the program: of the CTA, or of the cluster.
+void gpu_program_barrier(GpuFn *f);
+/// Waits until all CTAs of the cluster run, where that was not waited for yet.
+void gpu_cluster_started(GpuFn *f);
+/// Before the function, or one of its two bodies, ends.
+void gpu_cluster_end(GpuFn *f);
 /// Orders the lanes of a warp.
 void gpu_warp_sync(GpuFn *f);
 /// The 32-bit address, for rows of portable.def.
@@ -244,7 +260,7 @@ void gpu_branch_back(GpuFn *f, LLVMBasicBlockRef head);
 /// alternatively or again.
 typedef struct GpuShared {
     VEC(GpuStretch) stretches;
-    bool any;
+    bool any, any_far;
     int uses;
     GpuOrder *order;
 } GpuShared;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Order of accesses to one tensor by the threads of a program.
 //
-// An op stands for all threads of the CTA, so what follows it in the program comes after it in all
-// of them. For tensors that the kernel writes, a barrier is needed before an access to what another
-// thread may have written, or may still have to read. None is needed where each element is touched
-// by one thread alone: all accesses have one layout without copies and one subscript, and no two
-// iterations of a loop around meet.
+// An op stands for all threads of the program, so what follows it in the program comes after it in
+// all of them. For tensors that the kernel writes, a barrier is needed before an access to what
+// another thread may have written, or may still have to read. None is needed where each element is
+// touched by one thread alone: all accesses have one layout without copies and one subscript, and
+// no two iterations of a loop around meet.
 #include <string.h>
 
 #include "backends/gpu/access.h"
@@ -101,7 +101,7 @@ void gpu_order_access(GpuFn *f, const Op *op) {
     GpuOrder *o = &f->order[gpu_tensor(f, operand(op, 0))->class];
     bool writes = op_has(op, WRITES);
     if (o->free) return;
-    if (o->since & (writes ? WAS_READ | WAS_WRITTEN : WAS_WRITTEN)) gpu_barrier(f);
+    if (o->since & (writes ? WAS_READ | WAS_WRITTEN : WAS_WRITTEN)) gpu_program_barrier(f);
     o->since |= writes ? WAS_READ | WAS_WRITTEN : WAS_READ;
 }
 

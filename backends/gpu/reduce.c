@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reductions along an axis. A known monoid (add, max, ...) commutes and has an identity, so its
-// steps are those of layout_reduce: registers, xor shuffles, parts of warps through shared memory.
+// steps are those of layout_reduce: registers, xor shuffles, parts of warps and of CTAs through
+// shared memory.
 // Any other region is joined in the order of the line (lines.c). Either way the order depends on
 // shapes and layouts alone, and all threads that have a result have the same bits.
 #include "backends/gpu/lines.h"
@@ -111,20 +112,12 @@ static void reduce_lanes(const Monoid *m, LLVMValueRef *acc) {
 
 /* ---- warps --------------------------------------------------------------------------------- */
 
-/// The registers of plan.partial.
-static LLVMValueRef *partial_block(const Monoid *m, LLVMValueRef *acc) {
-    const Layout *l = m->layout, *p = m->plan.partial;
-    int d = (int)op_int(m->op, "axis", 0);
-    int64_t inner = 1; // repeats of the dimensions behind the axis
-    for (int i = d + 1; i < l->rank; i++) inner *= l->odd[i];
-    LLVMValueRef *regs = ctx_array(m->f->ctx, LLVMValueRef, layout_registers(p));
-    for (int64_t q = 0; q < layout_registers(p); q++) {
-        int64_t repeat = q >> p->bits[LEVEL_REG];
-        repeat = repeat / inner * inner * l->odd[d] + repeat % inner;
-        int64_t r = repeat << l->bits[LEVEL_REG];
-        for (int i = 0; i < p->bits[LEVEL_REG]; i++) r |= (q >> i & 1) << m->plan.partial_bit[i];
-        regs[q] = acc[m->line[r]];
-    }
+/// The registers of `parts`, where a thread has one part of each of its lines: what is in acc.
+static LLVMValueRef *parts_block(const Monoid *m, const Layout *parts, LLVMValueRef *acc) {
+    int64_t n = layout_registers(parts);
+    const int64_t *line = gpu_line_registers(m->f, m->op, m->plan.result, parts);
+    LLVMValueRef *regs = ctx_array(m->f->ctx, LLVMValueRef, n);
+    for (int64_t r = 0; r < n; r++) regs[r] = acc[line[r]];
     return regs;
 }
 
@@ -137,7 +130,7 @@ static void share_out(const Monoid *m, LLVMValueRef *acc) {
     int d = (int)op_int(m->op, "axis", 0);
     const Layout *from = m->plan.partial, *to = gpu_spread_layout(f, from, d);
     const Layout *rest = layout_slice(f->ctx, to, d, false);
-    LLVMValueRef *in = partial_block(m, acc), *moved, *out;
+    LLVMValueRef *in = parts_block(m, from, acc), *moved, *out;
     LLVMValueRef *reduced = ctx_array(f->ctx, LLVMValueRef, layout_registers(rest));
     gpu_exchange(f, from, to, 1, &m->elem, &in, &moved);
     reduce_in(f, m->op, to, moved, true, reduced);
@@ -145,18 +138,29 @@ static void share_out(const Monoid *m, LLVMValueRef *acc) {
     memcpy(acc, out, (size_t)m->lines * sizeof *acc);
 }
 
+/// Parts of lines in one layout come to one in which each thread has them, and become one.
+static void join_parts(const Monoid *m, const Layout *from, const Layout *to, LLVMValueRef *acc) {
+    LLVMValueRef *in = parts_block(m, from, acc), *out;
+    gpu_exchange(m->f, from, to, 1, &m->elem, &in, &out);
+    const int64_t *line = gpu_line_registers(m->f, m->op, m->plan.result, to);
+    fold_lines(m, layout_registers(to), line, out, acc);
+}
+
 static void reduce_warps(const Monoid *m, bool spread, LLVMValueRef *acc) {
-    const Layout *to = m->plan.gathered;
+    const LayoutReduction *plan = &m->plan;
+    const Layout *to = plan->gathered;
     if (!to) return;
+    if (plan->by_cta) {
+        if (plan->in_cta) join_parts(m, plan->partial, plan->in_cta, acc);
+        join_parts(m, plan->by_cta, plan->of_ctas, acc);
+        return;
+    }
     int64_t parts = layout_registers(to) / m->lines;
     if (!spread && m->layout->rank > 1 && gpu_should_spread(m->layout, m->lines, parts)) {
         share_out(m, acc);
         return;
     }
-    LLVMValueRef *in = partial_block(m, acc), *out;
-    gpu_exchange(m->f, m->plan.partial, to, 1, &m->elem, &in, &out);
-    const int64_t *line = gpu_line_registers(m->f, m->op, m->plan.result, to);
-    fold_lines(m, layout_registers(to), line, out, acc);
+    join_parts(m, plan->partial, to, acc);
 }
 
 static void reduce_in(GpuFn *f, const Op *op, const Layout *l, LLVMValueRef *regs, bool spread,

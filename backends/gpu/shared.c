@@ -13,30 +13,69 @@ static int64_t round_up(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
-/// The lowest room of `bytes` that no stretch meets.
-static int64_t find_room(const GpuFn *f, int64_t bytes, int64_t align) {
+/// The lowest room of `bytes` that no stretch meets; `far`: none since the program's last barrier.
+static int64_t find_room(const GpuFn *f, int64_t bytes, int64_t align, bool far) {
     int64_t at = round_up(f->shared_fixed, align);
     for (int i = 0; i < f->stretches.n; i++) {
         const GpuStretch *s = &f->stretches.data[i];
-        if (s->lo >= at + bytes || s->hi <= at) continue;
+        if ((!s->near && !far) || s->lo >= at + bytes || s->hi <= at) continue;
         at = round_up(s->hi, align);
         i = -1;
     }
     return at;
 }
 
-/// What nobody uses any more once all threads are here.
+/// What nobody uses any more once all threads of the program are here.
 static void forget_closed(GpuFn *f) {
     int kept = 0;
     for (int i = 0; i < f->stretches.n; i++)
         if (f->stretches.data[i].open) f->stretches.data[kept++] = f->stretches.data[i];
     f->stretches.n = kept;
-    f->any_stretch = false;
+    f->any_stretch = f->any_far = false;
     gpu_order_forget(f);
+}
+
+/// Other CTAs may still be behind.
+static void forget_near(GpuFn *f) {
+    for (int i = 0; i < f->stretches.n; i++) f->stretches.data[i].near &= f->stretches.data[i].open;
+    f->any_stretch = false;
 }
 
 void gpu_barrier(GpuFn *f) {
     gpu_call(f, "tg.barrier", 0);
+    if (f->kernel->cluster > 1)
+        forget_near(f);
+    else
+        forget_closed(f);
+}
+
+/// They say so in their heads, and wait as late as that will do.
+void gpu_cluster_started(GpuFn *f) {
+    if (f->started) return;
+    if (!f->arrives) {
+        LLVMBasicBlockRef back = gpu_to_head(f);
+        gpu_call(f, "tg.cluster.arrive", 0);
+        gpu_from_head(f, back);
+        f->arrives = true;
+    }
+    gpu_call(f, "tg.cluster.wait", 0);
+    f->started = true;
+    f->any_far = false; // what was used since the start is a stretch
+}
+
+void gpu_cluster_end(GpuFn *f) {
+    if (f->arrives) gpu_cluster_started(f);
+}
+
+void gpu_program_barrier(GpuFn *f) {
+    if (f->kernel->cluster == 1) {
+        gpu_barrier(f);
+        return;
+    }
+    if (f->arrives) gpu_cluster_started(f);
+    f->started = true;
+    gpu_call(f, "tg.cluster.arrive", 0);
+    gpu_call(f, "tg.cluster.wait", 0);
     forget_closed(f);
 }
 
@@ -44,23 +83,33 @@ void gpu_warp_sync(GpuFn *f) {
     gpu_call(f, "tg.warp.sync", 0);
 }
 
-LLVMValueRef gpu_shared_alloc(GpuFn *f, int64_t bytes, int64_t align) {
-    if (f->any_stretch) gpu_barrier(f);
-    int64_t at = find_room(f, bytes, align), most = f->shared_bytes;
+static LLVMValueRef alloc(GpuFn *f, int64_t bytes, int64_t align, bool far) {
+    void (*meet)(GpuFn *) = far ? gpu_program_barrier : gpu_barrier;
+    if (far) gpu_cluster_started(f);
+    if (f->any_stretch || (far && f->any_far)) meet(f);
+    int64_t at = find_room(f, bytes, align, far), most = f->shared_bytes;
     bool grows = at + bytes > most;
     if (grows && f->stretches.n && at + bytes - f->shared_fixed > SPREAD_BYTES) {
-        gpu_barrier(f);
-        at = find_room(f, bytes, align);
+        meet(f);
+        at = find_room(f, bytes, align, far);
     }
     if (at + bytes > most) f->shared_bytes = at + bytes;
-    GpuStretch used = {.lo = at, .hi = at + bytes, .open = true};
+    GpuStretch used = {.lo = at, .hi = at + bytes, .open = true, .near = true};
     vec_push(f->ctx, &f->stretches, used);
     f->uses++;
     return gpu_offset_by(f, f->shared, at);
 }
 
+LLVMValueRef gpu_shared_alloc(GpuFn *f, int64_t bytes, int64_t align) {
+    return alloc(f, bytes, align, false);
+}
+
+LLVMValueRef gpu_shared_alloc_far(GpuFn *f, int64_t bytes, int64_t align) {
+    return alloc(f, bytes, align, true);
+}
+
 GpuShared gpu_shared_state(GpuFn *f) {
-    GpuShared s = {.any = f->any_stretch, .uses = f->uses};
+    GpuShared s = {.any = f->any_stretch, .any_far = f->any_far, .uses = f->uses};
     for (int i = 0; i < f->stretches.n; i++) vec_push(f->ctx, &s.stretches, f->stretches.data[i]);
     s.order = ctx_copy(f->ctx, f->order, (size_t)f->n_classes * sizeof *f->order);
     return s;
@@ -68,7 +117,7 @@ GpuShared gpu_shared_state(GpuFn *f) {
 
 void gpu_shared_restore(GpuFn *f, const GpuShared *s) {
     f->stretches.n = 0;
-    f->any_stretch = false;
+    f->any_stretch = f->any_far = false;
     gpu_order_forget(f);
     gpu_shared_join(f, s);
 }
@@ -76,6 +125,7 @@ void gpu_shared_restore(GpuFn *f, const GpuShared *s) {
 void gpu_shared_join(GpuFn *f, const GpuShared *s) {
     for (int i = 0; i < s->stretches.n; i++) vec_push(f->ctx, &f->stretches, s->stretches.data[i]);
     f->any_stretch |= s->any;
+    f->any_far |= s->any_far;
     for (int i = 0; i < f->n_classes; i++) f->order[i].since |= s->order[i].since;
 }
 

@@ -177,19 +177,24 @@ void gpu_versions(GpuFn *f) {
     op_walk_pre((Op *)f->device, see_op, &s);
     if (!s.leaves.n || s.heavy || s.ops > MAX_OPS || f->kernel->faults) {
         gpu_region(f, f->device->regions[0]);
+        gpu_cluster_end(f);
         return;
     }
     for (int i = 0; i < s.n_bounds; i++) see_bound(&s, s.bounds[i]);
     GpuMultiples m = {.n = s.leaves.n, .values = s.leaves.data, .of = s.vector};
     GpuShared before = gpu_shared_state(f);
+    bool started = f->started;
     PtrMap values = copy_map(f->ctx, &f->values);
     GpuIf branch = gpu_if(f, all_divide(f, &m));
     f->multiples = &m;
     gpu_region(f, f->device->regions[0]);
+    gpu_cluster_end(f);
     gpu_else(f, &branch);
     f->multiples = NULL;
     f->values = values;
+    f->started = started;
     gpu_shared_restore(f, &before);
     gpu_region(f, f->device->regions[0]);
+    gpu_cluster_end(f);
     gpu_end_if(f, &branch);
 }

@@ -97,7 +97,8 @@ static int find_buffers(const SimFunction *f, void *const *args, SimBuffer *out)
 static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t function,
                         int64_t programs, void *const *args) {
     const tg_device_function *f = &image->functions[function];
-    SimRun run = {.grid = {(int32_t)programs, 1, 1},
+    int64_t ctas = programs * f->cluster;
+    SimRun run = {.grid = {(int32_t)ctas, 1, 1},
                   .args = args,
                   .shared_bytes = f->shared_bytes,
                   .seed = sim_seed(),
@@ -105,7 +106,7 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
                   .cluster = f->cluster};
     SimFailure failure;
     if (programs <= 0) return 0;
-    if (programs > INT32_MAX) return fail(env, "", 0, 0, "a launch of more than 2^31 - 1 CTAs");
+    if (ctas > INT32_MAX) return fail(env, "", 0, 0, "a launch of more than 2^31 - 1 CTAs");
     const SimImage *code = image->user;
     int number_of = sim_find(code, f->name);
     SimBuffer buffers[MOST_BUFFERS];

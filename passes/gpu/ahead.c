@@ -161,7 +161,7 @@ void pass_ahead(PassEnv *env, Op *module) {
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE) continue;
         Ahead *a = ctx_new(ir_ctx(env->ir), Ahead);
-        *a = (Ahead){.env = env, .ctx = ir_ctx(env->ir), .warps = choose_warps(env, op)};
+        *a = (Ahead){.env = env, .ctx = ir_ctx(env->ir), .warps = choose_shape(env, op).warps};
         op_walk_post(op, collect, a);
         for (int i = 0; i < a->n_loops; i++) {
             Candidate c;

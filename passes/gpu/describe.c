@@ -60,7 +60,10 @@ void gpu_describe(Text *out, const Op *module) {
     Describe d = {out->ctx, out};
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE) continue;
-        text_add(out, "  %s: %" PRId64 " warps\n", op_str(op, "name"), op_int(op, "warps", 1));
+        text_add(out, "  %s: %" PRId64 " warps", op_str(op, "name"), op_int(op, "warps", 1));
+        if (op_int(op, "cluster", 1) > 1)
+            text_add(out, " in each of %" PRId64 " CTAs", op_int(op, "cluster", 1));
+        text_add(out, "\n");
         op_walk_pre(op, describe_op, &d);
         describe_lines(&d, op, "copies");
         describe_lines(&d, op, "proof");

@@ -38,7 +38,11 @@ typedef struct GpuTarget {
     int features;
 } GpuTarget;
 
-enum { GPU_MAX_THREADS = 1024 }; // of a CTA
+enum {
+    GPU_MAX_THREADS = 1024,   // of a CTA
+    GPU_MAX_CLUSTER = 16,     // CTAs
+    GPU_PORTABLE_CLUSTER = 8, // that every device with clusters runs
+};
 
 /// NULL where there is none of that name.
 const GpuTarget *gpu_target(const char *name);
@@ -96,8 +100,14 @@ void gpu_describe(Text *out, const Op *module);
 
 /* ---- warps.c, passes/cost_gpu.c ------------------------------------------------------------ */
 
-/// How many warps work best on what root holds, and how many registers a thread needs then.
-int gpu_warps(const GpuTarget *target, const Op *root, double *registers);
+/// How a program is spread over threads.
+typedef struct GpuShape {
+    int warps, cluster; // of a CTA, CTAs
+    double registers;   // that a thread needs
+} GpuShape;
+
+/// What works best on what root holds; `cluster` CTAs, 0: as many as work best.
+GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster);
 
 /// Seconds that one launch of a kernel in `tile` IR is expected to take; dim_of as for
 /// cost_estimate (passes/passes.h).

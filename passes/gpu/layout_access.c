@@ -14,7 +14,8 @@ const Layout *default_layout(Layouts *s, const Type *type) {
                      .align_bytes = WIDEST,
                      .lane_bits = s->lane_bits,
                      .warp_bits = s->warp_bits,
-                     .max_bytes = WIDEST};
+                     .max_bytes = WIDEST,
+                     .cta_bits = s->cta_bits};
     if (a.elem_bits < 8) a.elem_bits = 8;
     return layout_blocked(s->ctx, &a);
 }
@@ -64,6 +65,7 @@ const Layout *access_layout(Layouts *s, const Op *op) {
     b.max_bytes = WIDEST * b.elem_bits / f.widest;
     b.lane_bits = s->lane_bits;
     b.warp_bits = s->warp_bits;
+    b.cta_bits = s->cta_bits;
     return layout_blocked(s->ctx, &b);
 }
 

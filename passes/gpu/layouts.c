@@ -9,7 +9,8 @@
 // layout_infer.c finds the natural layouts. Then one walk rewrites: an op gets its natural layout,
 // and asks for each operand in the layout that it needs. A lazy value is computed there and then,
 // by copying what computes it. A value with another layout is converted, or computed again from
-// its loads where that is cheaper. What nobody asks for is dead.
+// its loads where that is cheaper. What nobody asks for is dead. A device that is to be spread over
+// a cluster is laid out on trial: cluster.c.
 #include "passes/gpu/layouts.h"
 
 #include "passes/passes.h"
@@ -336,22 +337,44 @@ static void visit_region(Layouts *s, Region *r) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-static void lay_out(PassEnv *env, Op *device) {
+static void lay_out(PassEnv *env, Op *device, GpuShape shape) {
     Layouts *s = ctx_new(ir_ctx(env->ir), Layouts);
-    int warps = choose_warps(env, device);
     *s = (Layouts){.env = env,
                    .ir = env->ir,
                    .ctx = ir_ctx(env->ir),
                    .device = device,
                    .lane_bits = gpu_lane_bits(env->gpu),
-                   .warp_bits = __builtin_ctz((unsigned)warps)};
-    op_set_attr(env->ir, device, "warps", at_int(env->ir, warps));
+                   .warp_bits = __builtin_ctz((unsigned)shape.warps),
+                   .cta_bits = __builtin_ctz((unsigned)shape.cluster)};
+    op_set_attr(env->ir, device, "warps", at_int(env->ir, shape.warps));
+    if (shape.cluster > 1) op_set_attr(env->ir, device, "cluster", at_int(env->ir, shape.cluster));
     infer_layouts(s);
     visit_region(s, device->regions[0]);
 }
 
+/// False, and nothing done, where elements would have to go from CTA to CTA.
+static bool spread_out(PassEnv *env, Op *device, GpuShape shape) {
+    PtrMap map = {0};
+    Builder b = build_before(env->ir, device);
+    Op *trial = op_clone(&b, device, &map);
+    lay_out(env, trial, shape);
+    bool good = !find_crossing(ir_ctx(env->ir), trial);
+    op_erase(good ? device : trial);
+    return good;
+}
+
+static void choose_and_lay_out(PassEnv *env, Op *device) {
+    GpuShape shape = choose_shape(env, device);
+    if (shape.cluster > 1 && spread_out(env, device, shape)) return;
+    PassEnv alone = *env;
+    alone.cluster = 1;
+    lay_out(env, device, choose_shape(&alone, device));
+}
+
 void pass_layouts(PassEnv *env, Op *module) {
     if (!env->gpu) return;
-    for_each_op(op, module->regions[0]) if (op->code == OP_DEVICE) lay_out(env, op);
+    for_each_op_safe(op, module->regions[0]) {
+        if (op->code == OP_DEVICE) choose_and_lay_out(env, op);
+    }
     pass_dce(env, module);
 }

@@ -21,7 +21,7 @@ typedef struct Layouts {
     Ir *ir;
     Ctx *ctx;
     Op *device;
-    int lane_bits, warp_bits;
+    int lane_bits, warp_bits, cta_bits;
     PtrMap natural; // Value * -> Natural *
     PtrMap made;    // Value * -> what stands for it in other layouts
     bool changed;
@@ -62,6 +62,13 @@ bool dot_takes_product(const Op *dot);
 
 /* ---- warps.c ------------------------------------------------------------------------------- */
 
-int choose_warps(const PassEnv *env, const Op *device);
+/// Warps of a CTA and CTAs of a cluster: what the schedule says, or what works best.
+GpuShape choose_shape(const PassEnv *env, const Op *device);
+
+/* ---- cluster.c ----------------------------------------------------------------------------- */
+
+/// An op of the device, whose blocks have layouts, that cannot be lowered because elements go from
+/// CTA to CTA; NULL: there is none.
+const Op *find_crossing(Ctx *ctx, const Op *device);
 
 #endif

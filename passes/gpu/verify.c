@@ -151,10 +151,16 @@ static void check_region(Check *c, const Region *r) {
     }
 }
 
+/// Of blocks with layouts.
+static void check_crossing(Check *c, const Op *device) {
+    const Op *op = diag_errors(c->s.ctx) ? NULL : find_crossing(c->s.ctx, device);
+    if (op) fail(c, op, op_info[op->code].name, "no elements that go from CTA to CTA");
+}
+
 void pass_gpu_verify(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
-        int64_t warps = op_int(op, "warps", 1);
+        int64_t warps = op_int(op, "warps", 1), cluster = op_int(op, "cluster", 1);
         if (op->code != OP_DEVICE) continue;
         Check *c = ctx_new(ir_ctx(env->ir), Check);
         c->s = (Layouts){.env = env,
@@ -162,8 +168,10 @@ void pass_gpu_verify(PassEnv *env, Op *module) {
                          .ctx = ir_ctx(env->ir),
                          .device = op,
                          .lane_bits = gpu_lane_bits(env->gpu),
-                         .warp_bits = __builtin_ctzll((Bits)warps)};
-        c->thread_bits = c->s.lane_bits + c->s.warp_bits;
+                         .warp_bits = __builtin_ctzll((Bits)warps),
+                         .cta_bits = __builtin_ctzll((Bits)cluster)};
+        c->thread_bits = c->s.lane_bits + c->s.warp_bits + c->s.cta_bits;
         check_region(c, op->regions[0]);
+        if (cluster > 1) check_crossing(c, op);
     }
 }

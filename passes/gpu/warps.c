@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // How many warps a CTA has: so many that the blocks it works on fit into their registers, and each
-// thread has enough elements for wide accesses.
+// thread has enough elements for wide accesses. Rows that one CTA cannot hold are spread over a
+// cluster of CTAs.
 #include "passes/cost.h"
 #include "passes/gpu/layouts.h"
 
@@ -8,7 +9,9 @@ enum {
     SUMS_THREAD = 144, // results of products that a thread may hold
     SUMS_LEAST = 16,   // and that are worth a warp more
     ELEMENTS_THREAD = 16,
-    ROW_WARP = 1024, // elements of a row that one warp holds
+    ROW_WARP = 1024,   // elements of a row that one warp holds
+    ROW_CTA = 32768,   // that one CTA holds
+    ROW_SHARE = 16384, // that a CTA of a cluster holds
     PRODUCT_WARPS = 4,
     BASE_REGISTERS = 48, // of a thread, besides blocks
     BASE_FEW = 32,       // without products
@@ -23,6 +26,7 @@ typedef struct Sizes {
     bool groups;    // there are products of warpgroups
     double reduced; // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
+    int cluster; // CTAs that share each block
 } Sizes;
 
 static void measure_rows(Sizes *z, const Op *op) {
@@ -80,29 +84,36 @@ static int most_warps(const Sizes *z) {
 }
 
 static int warps_for(const Sizes *z) {
-    double lanes = z->target->lanes;
-    if (z->sums == 0) return power_for(z->widest / (lanes * ELEMENTS_THREAD), most_warps(z));
+    double lanes = z->target->lanes, widest = z->widest / z->cluster;
+    if (z->sums == 0) return power_for(widest / (lanes * ELEMENTS_THREAD), most_warps(z));
     int least =
         z->groups ? PRODUCT_WARPS : power_for(z->sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
     int fit = power_for(z->sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
     return fit > least ? fit : least;
 }
 
-int gpu_warps(const GpuTarget *target, const Op *root, double *registers) {
-    Sizes z = {.target = target};
-    op_walk_pre((Op *)root, measure, &z);
-    int warps = warps_for(&z);
-    double threads = warps * (double)target->lanes;
-    // A chain of products keeps rows in their warps, and each warp has all of the right operand.
-    double copies = z.dots > 1 || warps < 4 ? 1 : 2;
-    *registers = z.sums == 0 ? BASE_FEW + 1.5 * z.widest / threads
-                             : BASE_REGISTERS + 1.1 * z.sums / threads +
-                                   0.85 * z.operands / copies / target->lanes;
-    return warps;
+static int cluster_for(const Sizes *z) {
+    bool rows = z->sums == 0 && z->row > ROW_CTA;
+    return rows ? power_for(z->row / ROW_SHARE, GPU_PORTABLE_CLUSTER) : 1;
 }
 
-int choose_warps(const PassEnv *env, const Op *device) {
-    double registers;
-    if (env->warps > 0) return power_for(env->warps, gpu_max_warps(env->gpu));
-    return gpu_warps(env->gpu, device, &registers);
+GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {
+    Sizes z = {.target = target};
+    op_walk_pre((Op *)root, measure, &z);
+    z.cluster = cluster > 0 ? power_for(cluster, GPU_MAX_CLUSTER) : cluster_for(&z);
+    if (!gpu_has(target, GPU_CLUSTER)) z.cluster = 1;
+    GpuShape s = {.warps = warps_for(&z), .cluster = z.cluster};
+    double threads = s.warps * (double)target->lanes;
+    // A chain of products keeps rows in their warps, and each warp has all of the right operand.
+    double copies = z.dots > 1 || s.warps < 4 ? 1 : 2;
+    s.registers = z.sums == 0 ? BASE_FEW + 1.5 * z.widest / z.cluster / threads
+                              : BASE_REGISTERS + 1.1 * z.sums / threads +
+                                    0.85 * z.operands / copies / target->lanes;
+    return s;
+}
+
+GpuShape choose_shape(const PassEnv *env, const Op *device) {
+    GpuShape s = gpu_shape(env->gpu, device, env->cluster);
+    if (env->warps > 0) s.warps = power_for(env->warps, gpu_max_warps(env->gpu));
+    return s;
 }

@@ -246,7 +246,8 @@ static void different_boxes(void **state) {
             Ctx *ctx = ctx_create(NULL);
             int64_t e[] = {extents[i], extents[j]};
             if (e[0] * e[1] > 8000) e[0] = 7;
-            BlockAccess row = {2, 16, e, 1, 16, 5, 2, 16}, column = {2, 32, e, 0, 4, 5, 2, 16};
+            BlockAccess row = {2, 16, e, 1, 16, 5, 2, 16, 0};
+            BlockAccess column = {2, 32, e, 0, 4, 5, 2, 16, 0};
             const Layout *mma = layout_of(ctx, "[16x8; reg (0,1) (8,0); lane (0,2) (0,4) (1,0) "
                                                "(2,0) (4,0)]");
             const Layout *l[] = {layout_blocked(ctx, &row), layout_blocked(ctx, &column),
@@ -267,6 +268,10 @@ static void gathered_parts(void **state) {
         const Layout *l = random_layout(ctx, &rnd, random_shape(&rnd));
         LayoutReduction r = layout_reduce(ctx, l, random_below(&rnd, l->rank));
         if (r.partial) check_conversion(r.partial, r.gathered, 32);
+        if (r.in_cta) check_conversion(r.partial, r.in_cta, 32);
+        if (r.by_cta) check_conversion(r.by_cta, r.of_ctas, 32);
+        assert_int_equal(r.n_level[LEVEL_CTA] > 0, r.by_cta != NULL);
+        if (r.by_cta && !r.in_cta) assert_ptr_equal(r.by_cta, r.partial);
         n += r.partial != NULL;
         ctx_destroy(ctx);
     }

@@ -353,13 +353,16 @@ static void blocked(void **state) {
             for (int bits = 8; bits <= 64; bits *= 2) {
                 int64_t e[] = {extents[i], extents[j]};
                 if (e[0] * e[1] > 65536) continue;
-                BlockAccess a = {2, bits, e, (i + j) % 3 - 1, 16, 5, i % 4, 16};
+                BlockAccess a = {2, bits, e, (i + j) % 3 - 1, 16, 5, i % 4, 16, j % 5 % 4};
                 const Layout *l = layout_blocked(ctx, &a);
                 check_vector(l, 0);
                 check_vector(l, 1);
-                // At most four times the registers that elements over threads would be.
+                // At most four times the registers that elements over the threads of a CTA would
+                // be.
                 int64_t least = ceil_div(e[0] * e[1], (int64_t)1 << layout_thread_bits(l));
-                assert_in_range(layout_registers(l), least, 4 * least);
+                int64_t near = ceil_div(e[0] * e[1], (int64_t)32 << a.warp_bits);
+                assert_int_equal(l->bits[LEVEL_CTA], a.cta_bits);
+                assert_in_range(layout_registers(l), least, 4 * near);
             }
     Random rnd = {8};
     for (int trial = 0; trial < 300; trial++) {
@@ -368,11 +371,19 @@ static void blocked(void **state) {
     }
     const Layout *turned = layout_of(ctx, "[8; reg 1 2; lane 6]"); // 2 3 0 1 in the other lane
     assert_int_equal(layout_vector(turned, 0, NULL), 1);
-    BlockAccess row = {2, 16, (int64_t[]){64, 160}, 1, 16, 5, 2, 16};
+    BlockAccess row = {2, 16, (int64_t[]){64, 160}, 1, 16, 5, 2, 16, 0};
     assert_ptr_equal(layout_blocked(ctx, &row),
                      layout_of(ctx, "[64x160; reg (0,1) (0,2) (0,4) (8,0); lane (0,8) (0,16) (1,0) "
                                     "(2,0) (4,0); warp (16,0) (32,0); repeat (1,5)]"));
-    BlockAccess column = {2, 32, (int64_t[]){128, 8}, 0, 8, 5, 2, 16};
+    BlockAccess split = {2, 16, (int64_t[]){1, 12288}, 1, 16, 5, 2, 16, 2};
+    assert_ptr_equal(layout_blocked(ctx, &split),
+                     layout_of(ctx, "[1x12288; reg (0,1) (0,2) (0,4); lane (0,8) (0,16) (0,32) "
+                                    "(0,64) (0,128); warp (0,256) (0,512); cta (0,1024) (0,2048); "
+                                    "repeat (1,3)]"));
+    BlockAccess few = {1, 32, (int64_t[]){256}, 0, 16, 5, 2, 16, 2};
+    assert_ptr_equal(layout_blocked(ctx, &few),
+                     layout_of(ctx, "[256; reg 1; lane 2 4 8 16 32; warp 64 128; cta - -]"));
+    BlockAccess column = {2, 32, (int64_t[]){128, 8}, 0, 8, 5, 2, 16, 0};
     assert_ptr_equal(
         layout_blocked(ctx, &column),
         layout_of(ctx, "[128x8; reg (1,0) (64,0) (0,1); lane (2,0) (4,0) (8,0) (16,0) (32,0)"

@@ -15,6 +15,7 @@ enum { EXIT_USER = 1, EXIT_USAGE = 2, EXIT_BUG = 3 };
 typedef struct Options {
     const char *passes, *dump_after, *file;
     const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages, *persistent;
+    const char *cluster;
     bool verify_each, time, locs, split, check, ops, list_passes, help;
 } Options;
 
@@ -41,6 +42,7 @@ static const struct {
     VALUE("--split-loops", "N", split_loops, "ways to split reduction loops: 0 the pass's choice"),
     VALUE("--gpu", "NAME", gpu, "the target is this GPU (sm_80, sm_90a ...)"),
     VALUE("--warps", "N", warps, "warps of a CTA: 0 the passes' choice"),
+    VALUE("--cluster", "N", cluster, "CTAs that a program may take: 0 the passes' choice"),
     VALUE("--stages", "N", stages, "stages of pipelines: 0 the passes' choice"),
     VALUE("--persistent", "N", persistent,
           "one CTA an SM: 1 always, -1 never, 0 the passes' choice"),
@@ -164,6 +166,7 @@ static bool optimize(Ir *ir, Op *module, const Options *o) {
                    .split = (int)number_or(o->split_loops, 0),
                    .gpu = o->gpu ? gpu_target(o->gpu) : NULL,
                    .warps = (int)number_or(o->warps, 0),
+                   .cluster = (int)number_or(o->cluster, 0),
                    .stages = (int)number_or(o->stages, 0),
                    .persistent = (int)number_or(o->persistent, 0),
                    .check = o->check};
