@@ -126,10 +126,17 @@ static void read_type(Fn *fn) {
     for (s++; *s; s += *s == ',') fn->groups[fn->n_groups++] = read_group(fn, &s);
 }
 
+/// The name begins as the pattern does, up to its first capture.
+static bool begins_like(const char *pattern, const char *name) {
+    while (*pattern && *pattern == *name) pattern++, name++;
+    return !*pattern || *pattern == '<';
+}
+
 // A linear search: some hundred rows, of which most differ in the first bytes.
 bool fn_find(const char *name, Fn *out) {
     if (strncmp(name, "tg.", 3) != 0) return false;
     for (int i = 0; i < fn_row_count; i++) {
+        if (!begins_like(fn_rows[i].name, name + 3)) continue;
         *out = (Fn){.row = &fn_rows[i]};
         if (!match(fn_rows[i].name, name + 3, out)) continue;
         read_type(out);
