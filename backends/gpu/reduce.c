@@ -138,12 +138,33 @@ static void share_out(const Monoid *m, LLVMValueRef *acc) {
     memcpy(acc, out, (size_t)m->lines * sizeof *acc);
 }
 
-/// Parts of lines in one layout come to one in which each thread has them, and become one.
+/// Lanes that would hold copies of all parts hold different ones: a thread has as many as one
+/// access brings, while the block it reduces, which is often needed again, has the other registers.
+static const Layout *parts_in_lanes(Ctx *ctx, const Layout *l) {
+    enum { ACCESS_BITS = 2 };
+    Layout to = *l;
+    int lane = layout_first(l, LEVEL_LANE), end = layout_first(l, LEVEL_WARP);
+    while (lane < end && l->col[lane]) lane++;
+    for (int reg = ACCESS_BITS; reg < l->bits[LEVEL_REG] && lane < end; reg++) {
+        to.col[lane++] = l->col[reg];
+        to.col[reg] = 0;
+        while (lane < end && l->col[lane]) lane++;
+    }
+    return layout_unique(ctx, &to);
+}
+
+/// Parts of lines in one layout come to one in which each thread has them, or each warp where it
+/// has but one line, and become one.
 static void join_parts(const Monoid *m, const Layout *from, const Layout *to, LLVMValueRef *acc) {
     LLVMValueRef *in = parts_block(m, from, acc), *out;
+    if (m->lines == 1) to = parts_in_lanes(m->f->ctx, to);
     gpu_exchange(m->f, from, to, 1, &m->elem, &in, &out);
     const int64_t *line = gpu_line_registers(m->f, m->op, m->plan.result, to);
     fold_lines(m, layout_registers(to), line, out, acc);
+    if (m->lines > 1) return;
+    LayoutReduction rest = layout_reduce(m->f->ctx, to, (int)op_int(m->op, "axis", 0));
+    for (int i = 0; i < rest.n_level[LEVEL_LANE]; i++)
+        lane_step(m, &rest.steps[rest.n_level[LEVEL_REG] + i], acc);
 }
 
 static void reduce_warps(const Monoid *m, bool spread, LLVMValueRef *acc) {
