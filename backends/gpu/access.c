@@ -161,23 +161,19 @@ static LLVMValueRef thread_offset(GpuAccess *p) {
     return sum.wide ? LLVMBuildAdd(builder(p), sum.wide, x, "") : x;
 }
 
-/// The thread's coordinate plus (or xor) the number is live: lo <= it < hi.
-static LLVMValueRef axis_live(GpuAccess *p, int d, int64_t reg, LLVMValueRef thread, bool sum) {
+/// lo <= thread + number < hi, as numbers beside what the thread has left of both bounds: registers
+/// differ in an immediate. No difference wraps, as bounds and coordinates are 0 or more.
+static LLVMValueRef axis_live(GpuAccess *p, int d, int64_t number, LLVMValueRef thread) {
     const Gen *g = p->f->g;
     const AccessDim *dim = &p->dims[d];
-    LLVMValueRef lo = dim->lo, hi = dim->hi, live = NULL, x = thread;
-    int64_t number = reg;
-    if (!sum || !thread) {
-        x = sum ? gpu_i32(p->f, number) : thread;
-        number = 0;
-    }
+    LLVMValueRef hi = dim->hi, lo = dim->lo, live = NULL, at = gpu_i32(p->f, number);
     if (hi) {
-        hi = LLVMBuildSub(g->b, hi, gpu_i32(p->f, number), "");
-        live = LLVMBuildICmp(g->b, LLVMIntSLT, x, hi, "");
+        if (thread) hi = LLVMBuildSub(g->b, hi, thread, "");
+        live = LLVMBuildICmp(g->b, LLVMIntSGT, hi, at, "");
     }
     if (lo) {
-        lo = LLVMBuildSub(g->b, lo, gpu_i32(p->f, number), "");
-        live = gen_and(g, live, LLVMBuildICmp(g->b, LLVMIntSGE, x, lo, ""));
+        if (thread) lo = LLVMBuildSub(g->b, lo, thread, "");
+        live = gen_and(g, live, LLVMBuildICmp(g->b, LLVMIntSLE, lo, at, ""));
     }
     return live;
 }
@@ -196,11 +192,11 @@ static const AxisNumber *axis_number(GpuAccess *p, int d, int64_t reg) {
     n->number = number;
     if (separates(p->layout, axis)) {
         n->offset = gen_mul(f->g, gen_i64(f->g, number), dim->bytes);
-        n->live = axis_live(p, d, number, thread, true);
+        n->live = axis_live(p, d, number, thread);
     } else {
         LLVMValueRef x = gpu_coord(f, p->layout, reg, axis);
         n->offset = gen_mul(f->g, to_i64(p, x), dim->bytes);
-        n->live = axis_live(p, d, 0, x, false);
+        n->live = axis_live(p, d, 0, x);
     }
     vec_push(f->ctx, &dim->numbers, n);
     return n;
@@ -376,6 +372,10 @@ static void prepare_dim(GpuAccess *p, int d) {
             gen_and(g, p->live, LLVMBuildICmp(g->b, LLVMIntULT, dim->at, p->tensor->dims[d], ""));
 }
 
+// Where a branch between vectors and single elements ends, all registers of the block are alive: a
+// large one is read by elements alone, where most likely they would be taken anyway.
+enum { MOST_JOINED = 4 };
+
 /// The value's type of a store or atomic, the result's of others.
 static const Type *block_type(const Op *op, const Access *a) {
     return a->value ? a->value->type : result(op, 0)->type;
@@ -415,6 +415,10 @@ GpuAccess *gpu_access_in(GpuFn *f, const Op *op, const Layout *layout) {
     else if (p->a.mask)
         p->live = gen_and(f->g, p->live, gpu_scalar(f, p->a.mask));
     if (p->vec_bits) p->whole = find_whole(p);
+    if (p->whole && f->rest && gpu_access_registers(p) > MOST_JOINED) {
+        p->whole = NULL;
+        p->vec_bits = 0;
+    }
     if (p->layout) p->thread = thread_offset(p);
     if (elem_info[p->elem].bits < 8) return p;
     p->start = p->tensor->data;

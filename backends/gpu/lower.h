@@ -76,6 +76,7 @@ typedef struct GpuFn {
     int uses;         // of temporary shared memory so far
     // In the version of the body for bounds that are multiples of vectors (versions.c), or NULL.
     const struct GpuMultiples *multiples;
+    bool rest; // in the version for all other bounds
 } GpuFn;
 
 /* ---- values (lower.c) ---------------------------------------------------------------------- */

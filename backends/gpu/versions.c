@@ -94,16 +94,46 @@ static int bound_bits(GpuFn *f, const Op *op, GpuLeaves *leaves, int *x) {
     return bits;
 }
 
-/// Positions that differ in those bits alone are all below the bound, or none is: they share the
-/// comparison of the first.
-void gpu_lower_lt(GpuFn *f, Op *op) {
+/// i32: how many positions from the thread's own on are below the bound, 0 or less for none.
+static LLVMValueRef left_below(GpuFn *f, const Value *n, LLVMValueRef thread) {
+    Gen *g = f->g;
+    LLVMValueRef x = gpu_scalar(f, n);
+    if (n->type->elem == EL_I64) {
+        x = gen_max(g, gen_min(g, x, gen_i64(g, INT32_MAX)), gen_i64(g, 0));
+        x = LLVMBuildTrunc(g->b, x, g->i32, "");
+    } else {
+        LLVMValueRef args[] = {x, gpu_i32(f, 0)};
+        x = gen_elementwise(g, OP_MAX, EL_I32, args);
+    }
+    return thread ? LLVMBuildSub(g->b, x, thread, "") : x;
+}
+
+/// Registers compare what is left with a number; in those that differ in the bits of a vector alone
+/// all positions are below the bound, or none is.
+static bool lower_bound(GpuFn *f, Op *op) {
+    const Value *positions, *n = bound_of(op, &positions);
     int x[LAYOUT_MAX_BITS], bits = bound_bits(f, op, NULL, x);
-    gpu_lower_elementwise(f, op);
-    LLVMValueRef *out = gpu_block(f, result(op, 0));
+    if (!n || (n->type->elem != EL_I32 && n->type->elem != EL_I64)) return false;
+    const Layout *l = positions->type->layout;
+    LLVMValueRef thread, left = NULL, *out;
+    int64_t number;
     Bits within = 0;
     for (int i = 0; i < bits; i++) within |= bit(x[i]);
-    for (int r = 0; bits && r < gpu_registers(result(op, 0)->type); r++)
-        out[r] = out[(Bits)r & ~within];
+    for (int r = 0; r < gpu_registers(positions->type); r++)
+        if (!gpu_coord_parts(f, l, r, 0, &thread, &number)) return false;
+    out = gpu_new_block(f, result(op, 0));
+    for (int r = 0; r < gpu_registers(positions->type); r++) {
+        gpu_coord_parts(f, l, r, 0, &thread, &number);
+        if (!left) left = left_below(f, n, thread);
+        out[r] = (Bits)r & within
+                     ? out[(Bits)r & ~within]
+                     : LLVMBuildICmp(f->g->b, LLVMIntSGT, left, gpu_i32(f, number), "");
+    }
+    return true;
+}
+
+void gpu_lower_lt(GpuFn *f, Op *op) {
+    if (!lower_bound(f, op)) gpu_lower_elementwise(f, op);
 }
 
 /* ---- the function -------------------------------------------------------------------------- */
@@ -191,6 +221,7 @@ void gpu_versions(GpuFn *f) {
     gpu_cluster_end(f);
     gpu_else(f, &branch);
     f->multiples = NULL;
+    f->rest = true;
     f->values = values;
     f->started = started;
     gpu_shared_restore(f, &before);
