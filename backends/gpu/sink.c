@@ -8,13 +8,15 @@
 // runs register by register, and holds one register for each value of it.
 //
 // A load from memory that nobody writes brings those after it along, up to a share of the thread's
-// registers, and none of them crosses a barrier: their latency is what there is to hide.
+// registers, and none of them crosses a barrier: their latency is what there is to hide. Loads of
+// what all programs read, such as the weights of rows, find it in a cache: they do cross barriers,
+// since until they are used other blocks need the registers more.
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/gpu/lower.h"
 
-enum { REGISTERS_SM = 65536, SHARE = 8 };
+enum { REGISTERS_SM = 65536, SHARE = 8, COMMON_SHARE = 32 };
 
 typedef enum Mobility { FIXED, CROSSES_ALL, IS_LOAD, IS_BARRIER } Mobility;
 
@@ -27,8 +29,8 @@ typedef struct Sink {
     LLVMBasicBlockRef block;
     PtrMap waiting; // instructions of the block that have no place yet
     Insts loads;    // those among them that are loads, in order
-    int next_load;
-    int words; // that loads may bring along
+    PtrMap own;     // loads from places that differ between programs
+    int words, few; // that loads may bring along, and loads of what all programs read
     struct {
         struct SinkFrame {
             LLVMValueRef inst;
@@ -104,19 +106,20 @@ static int words_of(LLVMValueRef load) {
     }
 }
 
-/// Whether inst needs something that keeps its place and has not come to it yet: an address that
-/// was read behind a barrier.
-static bool comes_later(Sink *s, LLVMValueRef inst) {
+typedef bool Property(Sink *s, LLVMValueRef inst);
+
+/// Whether inst, or an instruction that it needs, is so. `waiting`: those that wait alone.
+static bool any_needed(Sink *s, LLVMValueRef inst, bool waiting, Property *is) {
     PtrMap seen = {0};
     Insts todo = {0};
     vec_push(s->ctx, &todo, inst);
     while (todo.n) {
         LLVMValueRef v = todo.data[--todo.n];
-        Mobility m = mobility_of(v);
-        if (m == FIXED || m == IS_BARRIER) return true;
+        if (is(s, v)) return true;
         for (int i = 0; i < LLVMGetNumOperands(v); i++) {
             LLVMValueRef x = LLVMGetOperand(v, (unsigned)i);
-            if (!map_get(&s->waiting, x) || map_get(&seen, x)) continue;
+            if (waiting ? !map_get(&s->waiting, x) : !LLVMIsAInstruction(x)) continue;
+            if (map_get(&seen, x)) continue;
             map_set(s->ctx, &seen, x, x);
             vec_push(s->ctx, &todo, x);
         }
@@ -124,37 +127,43 @@ static bool comes_later(Sink *s, LLVMValueRef inst) {
     return false;
 }
 
-/// The waiting loads, up to so many words.
-static void place_loads(Sink *s, int words) {
-    while (s->next_load < s->loads.n && words > 0) {
-        LLVMValueRef load = s->loads.data[s->next_load++];
-        if (!map_get(&s->waiting, load) || comes_later(s, load)) continue;
+/// What needs it while it waits has to come later: an address that is read behind a barrier.
+static bool stays(Sink *s, LLVMValueRef inst) {
+    (void)s;
+    Mobility m = mobility_of(inst);
+    return m == FIXED || m == IS_BARRIER;
+}
+
+static bool is_program(Sink *s, LLVMValueRef inst) {
+    size_t n;
+    (void)s;
+    return LLVMIsACallInst(inst) &&
+           strncmp(LLVMGetValueName2(LLVMGetCalledValue(inst), &n), "tg.cta.id", 9) == 0;
+}
+
+static bool is_own_load(Sink *s, LLVMValueRef inst) {
+    return mobility_of(inst) == IS_LOAD && map_get(&s->own, inst);
+}
+
+static bool is_common_load(Sink *s, LLVMValueRef inst) {
+    return mobility_of(inst) == IS_LOAD && !map_get(&s->own, inst);
+}
+
+/// The waiting loads that are so, up to so many words.
+static void place_loads(Sink *s, int words, Property *is) {
+    for (int i = 0; i < s->loads.n && words > 0; i++) {
+        LLVMValueRef load = s->loads.data[i];
+        if (!map_get(&s->waiting, load) || !is(s, load)) continue;
+        if (any_needed(s, load, true, stays)) continue;
         words -= words_of(load);
         place(s, load);
     }
 }
 
-/// Whether inst needs a load that has no place yet. (It is looked for among what it needs.)
-static bool wants_load(Sink *s, LLVMValueRef inst) {
-    PtrMap seen = {0};
-    Insts todo = {0};
-    vec_push(s->ctx, &todo, inst);
-    while (todo.n) {
-        LLVMValueRef v = todo.data[--todo.n];
-        if (v != inst && mobility_of(v) == IS_LOAD) return true;
-        for (int i = 0; i < LLVMGetNumOperands(v); i++) {
-            LLVMValueRef x = LLVMGetOperand(v, (unsigned)i);
-            if (!map_get(&s->waiting, x) || map_get(&seen, x)) continue;
-            map_set(s->ctx, &seen, x, x);
-            vec_push(s->ctx, &todo, x);
-        }
-    }
-    return false;
-}
-
 static void place_root(Sink *s, LLVMValueRef inst, Mobility mobility) {
-    if (mobility == IS_BARRIER) place_loads(s, INT32_MAX);
-    if (wants_load(s, inst)) place_loads(s, s->words);
+    if (mobility == IS_BARRIER) place_loads(s, INT32_MAX, is_own_load);
+    if (any_needed(s, inst, true, is_own_load)) place_loads(s, s->words, is_own_load);
+    if (any_needed(s, inst, true, is_common_load)) place_loads(s, s->few, is_common_load);
     place(s, inst);
 }
 
@@ -171,7 +180,9 @@ static void sink_block(Sink *s) {
         vec_push(s->ctx, &all, i);
         if (i == end || LLVMGetInstructionOpcode(i) == LLVMPHI) continue;
         map_set(s->ctx, &s->waiting, i, i);
-        if (mobility_of(i) == IS_LOAD) vec_push(s->ctx, &s->loads, i);
+        if (mobility_of(i) != IS_LOAD) continue;
+        vec_push(s->ctx, &s->loads, i);
+        if (any_needed(s, i, false, is_program)) map_set(s->ctx, &s->own, i, i);
     }
     for (int i = 0; i < all.n; i++) {
         Mobility m = mobility_of(all.data[i]);
@@ -185,10 +196,14 @@ static void sink_block(Sink *s) {
 }
 
 void gpu_sink(GpuFn *f) {
-    int words = REGISTERS_SM / f->threads / SHARE;
+    int registers = REGISTERS_SM / f->threads;
     LLVMSetCurrentDebugLocation2(f->g->b, NULL);
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f->fn); b; b = LLVMGetNextBasicBlock(b)) {
-        Sink s = {.ctx = f->ctx, .b = f->g->b, .block = b, .words = words};
+        Sink s = {.ctx = f->ctx,
+                  .b = f->g->b,
+                  .block = b,
+                  .words = registers / SHARE,
+                  .few = registers / COMMON_SHARE};
         sink_block(&s);
     }
 }
