@@ -99,9 +99,6 @@ void gpu_access_read(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on, 
 void gpu_access_write(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on,
                       LLVMValueRef *words);
 
-/// Words of a thread that loads after this one take early: they may be made together with it.
-int gpu_words_ahead(const Op *op);
-
 /// i4 and u4 (nibbles.c).
 void gpu_load_nibbles(GpuAccess *p, LLVMValueRef pad, LLVMValueRef *out);
 void gpu_store_nibbles(GpuAccess *p, LLVMValueRef *x, LLVMValueRef owner);

@@ -256,16 +256,6 @@ static int words_of_load(const Op *op) {
     return gpu_registers(t) * elem_bytes(t->elem) / 4;
 }
 
-int gpu_words_ahead(const Op *op) {
-    int words = 0, reach = GROUP_REACH;
-    for (const Op *next = op->next; next && reach-- && may_stand_between(next); next = next->next) {
-        if (next->code != OP_LOAD || !result(next, 0)->type->rank) continue;
-        if (words + words_of_load(next) > GROUP_WORDS) break;
-        words += words_of_load(next);
-    }
-    return words;
-}
-
 /// The loads after op that may come with it.
 static int find_group(GpuFn *f, Op *op, Op **group) {
     int n = 1, words = 0, reach = GROUP_REACH;

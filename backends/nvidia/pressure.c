@@ -148,8 +148,9 @@ int nv_pressure(Ctx *ctx, LLVMValueRef fn) {
 
 /* ---- CTAs side by side --------------------------------------------------------------------- */
 
-// What ptxas takes besides grows with the kernel; it hands out registers by eights.
-enum { SM_REGISTERS = 65536, OTHER_REGISTERS = 8, PART_FOR_OTHERS = 8, GRANULE = 8 };
+// What ptxas takes besides for addresses and the like, it mostly makes up for by an order of its
+// own; it hands out registers by eights.
+enum { SM_REGISTERS = 65536, OTHER_REGISTERS = 2, GRANULE = 8 };
 
 /// The number that a string attribute begins with; 0 where it is not there.
 static int attribute_number(LLVMValueRef fn, const char *name) {
@@ -179,7 +180,7 @@ void nv_bound_ctas(Gen *g, LLVMModuleRef measured) {
         if (LLVMIsDeclaration(fn) || ctas < 2 || threads < 1) continue;
         const char *name = LLVMGetValueName2(fn, &(size_t){0});
         int own = nv_pressure(g->ctx, LLVMGetNamedFunction(measured, name));
-        int needed = own + own / PART_FOR_OTHERS + OTHER_REGISTERS;
+        int needed = own + OTHER_REGISTERS;
         while (ctas > 1 && SM_REGISTERS / (ctas * threads) / GRANULE * GRANULE < needed) ctas--;
         if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
     }
