@@ -5,10 +5,11 @@
 //   ->
 //   %x0 = if %lo < %hi { load %t, %lo } else { 0 }
 //   for %n = %lo .. %hi by s (%x = %x0) {
-//     %m = %n + s < %hi ? %n + s : %n;  %y = load %t, %m;  body;  yield %y }
+//     %more = %n + s < %hi;  %m = %more ? %n + s : %n;
+//     %y = if %more { load %t, %m } else { 0 };  body;  yield %y }
 //
-// The last iteration loads its own block once more, from the cache, so that whatever has been
-// proved of an iteration holds for what is loaded ahead. Needs loads of tensors that the loop does
+// The place is always one of an iteration, so that whatever has been proved of it holds for what is
+// loaded ahead. Needs loads of tensors that the loop does
 // not write, at places that follow from the loop's index, and registers for two blocks. Loops with
 // products have copies to shared memory for this (async).
 #include "passes/gpu/layouts.h"
@@ -104,36 +105,34 @@ static Value *load_of(Ctx *ctx, Builder *b, const Candidate *c, int k, Value *i)
     return result(op_clone(b, load, &map), 0);
 }
 
-/// Those of the first iteration, if there is one.
-static void load_first(Ahead *a, const Candidate *c, Value **first) {
-    Builder b = build_before(a->env->ir, c->loop);
+/// Those of the iteration whose index is i, where it exists.
+static void load_if(Ahead *a, const Candidate *c, Builder *b, Value *exists, Value *i,
+                    Value **out) {
     const Type *types[LOADS];
-    Value *none[LOADS], *lo = operand(c->loop, 0), *hi = operand(c->loop, 1);
+    Value *none[LOADS];
     for (int k = 0; k < c->n; k++) types[k] = result(c->loads[k], 0)->type;
-    Value *some = build_binary(&b, OP_LT, lo, hi);
-    Op *branch = build_op(&b, OP_IF, 1, &some, c->n, types, 2);
-    Builder yes = build_at_end(b.ir, branch->regions[0], b.loc);
-    Builder no = build_at_end(b.ir, branch->regions[1], b.loc);
+    Op *branch = build_op(b, OP_IF, 1, &exists, c->n, types, 2);
+    Builder yes = build_at_end(b->ir, branch->regions[0], b->loc);
+    Builder no = build_at_end(b->ir, branch->regions[1], b->loc);
     for (int k = 0; k < c->n; k++) {
-        first[k] = load_of(a->ctx, &yes, c, k, lo);
+        out[k] = load_of(a->ctx, &yes, c, k, i);
         none[k] = build_zero(&no, types[k]);
     }
-    build_yield(&yes, c->n, first);
+    build_yield(&yes, c->n, out);
     build_yield(&no, c->n, none);
-    for (int k = 0; k < c->n; k++) first[k] = result(branch, k);
+    for (int k = 0; k < c->n; k++) out[k] = result(branch, k);
 }
 
 static void go_ahead(Ahead *a, Candidate *c) {
     Ir *ir = a->env->ir;
     Op *loop = c->loop;
     Region *body = loop->regions[0];
-    Value *first[LOADS], *next[LOADS], *n = body->args[0];
-    load_first(a, c, first);
-    Builder b = build_before(ir, body->first);
+    Value *first[LOADS], *next[LOADS], *n = body->args[0], *lo = operand(loop, 0);
+    Builder before = build_before(ir, loop), b = build_before(ir, body->first);
+    load_if(a, c, &before, build_binary(&before, OP_LT, lo, operand(loop, 1)), lo, first);
     Value *after = ix_add(&b, n, build_index(&b, op_int(loop, "step", 1)));
     Value *more = build_binary(&b, OP_LT, after, operand(loop, 1));
-    Value *index = build_select(&b, more, after, n);
-    for (int k = 0; k < c->n; k++) next[k] = load_of(a->ctx, &b, c, k, index);
+    load_if(a, c, &b, more, build_select(&b, more, after, n), next);
     int old = loop->n_results;
     const Type **types = ctx_array(a->ctx, const Type *, old + c->n);
     for (int i = 0; i < old; i++) types[i] = result(loop, i)->type;
