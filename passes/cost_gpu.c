@@ -19,6 +19,7 @@
 #define LINE        128.0 // bytes in a row that are as good as any more
 #define LINE_START  16.0  // bytes that a shorter row wastes
 #define REST        0.1   // of the times that are not the longest: they do not hide quite
+#define ALONE       0.5   // ... of two of them, where an SM holds one program
 enum {
     LATENCY = 700,      // cycles until memory answers
     START_GROUP = 8,    // cycles of a unit before a product of a warpgroup
@@ -42,6 +43,7 @@ typedef struct Work {
     double waits;             // cycles in which it has nothing to do if it is alone
     double stage;             // bytes of one stage of its largest pipeline
     double spills;            // how much slower it is for want of registers or shared memory
+    bool ahead;               // it has a loop that loads for its next steps
 } Work;
 
 typedef struct Model {
@@ -160,6 +162,7 @@ static void add_steps(Work *w, const Work *step, double times, double trips) {
     w->alu += times * trips * step->alu;
     w->bytes += times * trips * step->bytes;
     w->waits += times * trips * step->waits;
+    w->ahead |= step->ahead;
 }
 
 /// The blocks that the loop loads fit into registers twice (passes/gpu/ahead.c).
@@ -180,7 +183,9 @@ static void add_loop(Model *m, Work *w, const Op *op, double times) {
     double bytes = loaded_bytes(body);
     if (!holds(body, OP_DOT)) {
         add_region(m, &step, body, 1);
-        if (runs_ahead(m, body)) step.waits -= fmin(LATENCY, busy_cycles(&step));
+        bool ahead = runs_ahead(m, body);
+        w->ahead |= ahead;
+        if (ahead) step.waits -= fmin(LATENCY, busy_cycles(&step));
         add_steps(w, &step, times, trips);
         return;
     }
@@ -190,6 +195,7 @@ static void add_loop(Model *m, Work *w, const Op *op, double times) {
     m->piped = outer;
     step.waits = fmax(0, step.waits - LATENCY) + step_wait(m, &step, bytes);
     w->stage = fmax(w->stage, bytes);
+    w->ahead = true;
     add_steps(w, &step, times, trips);
     w->waits += times * LATENCY;
 }
@@ -286,7 +292,10 @@ static double phase_seconds(Model *m, const Op *phase) {
     double cycles = longest + REST * (busy + alone + read - longest);
     double seconds = cycles / t->clock * w.spills;
     double memory = fmin(m->memory, programs * w.bytes) / t->bandwidth;
-    return LAUNCH + fmax(seconds, memory) + REST * fmin(seconds, memory);
+    // Where nothing is loaded ahead memory rests while a program computes, unless others share its
+    // SM.
+    double rest = w.ahead ? REST : fmax(REST, ALONE / held);
+    return LAUNCH + fmax(seconds, memory) + rest * fmin(seconds, memory);
 }
 
 static double host_seconds(Model *m, const Region *r) {

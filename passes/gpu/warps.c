@@ -5,24 +5,28 @@
 #include "passes/cost.h"
 #include "passes/gpu/layouts.h"
 
+#include <math.h>
+
 enum {
     SUMS_THREAD = 144, // results of products that a thread may hold
     SUMS_LEAST = 16,   // and that are worth a warp more
     ELEMENTS_THREAD = 16,
-    ROW_WARP = 1024,   // elements of a row that one warp holds
-    ROW_CTA = 32768,   // that one CTA holds
-    ROW_SHARE = 16384, // that a CTA of a cluster holds
+    ROW_BYTES_THREAD = 64, // of rows that are held: each meeting takes a thread as long
+    ROW_WARP = 1024,       // elements of a row that one warp holds
+    ROW_CTA = 32768,       // that one CTA holds
+    ROW_SHARE = 16384,     // that a CTA of a cluster holds
     PRODUCT_WARPS = 4,
     BASE_REGISTERS = 48, // of a thread, besides blocks
-    BASE_FEW = 32,       // without products
+    BASE_FEW = 24,       // without products
 };
 
 /// Elements.
 typedef struct Sizes {
     const GpuTarget *target;
     double sums, widest; // of all results of products, of the largest block
+    double moved;        // bytes of the largest load or store
     double operands;     // of f32 that a warp has of right operands in registers
-    int dots;
+    int dots, loops;
     bool groups;    // there are products of warpgroups
     double reduced; // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
@@ -57,14 +61,19 @@ static void measure(Op *op, void *arg) {
     if (cost_is_dead(op)) return;
     switch (op->code) {
     case OP_DOT: measure_dot(z, op); return;
-    case OP_STORE: t = operand(op, 1)->type; break;
+    case OP_STORE:
+        t = operand(op, 1)->type;
+        z->moved = fmax(z->moved, cost_bytes(t));
+        break;
     case OP_REDUCE: measure_rows(z, op); // fallthrough
     case OP_SCAN:
     case OP_SORT:
     case OP_HISTOGRAM:
     case OP_GATHER: t = operand(op, 0)->type; break;
-    case OP_LOAD:
+    case OP_LOAD: z->moved = fmax(z->moved, cost_bytes(t)); break;
     case OP_ATOMIC: break;
+    case OP_FOR:
+    case OP_WHILE: z->loops++; return;
     default: return;
     }
     if ((double)ty_count(t) > z->widest) z->widest = (double)ty_count(t);
@@ -85,6 +94,8 @@ static int most_warps(const Sizes *z) {
 
 static int warps_for(const Sizes *z) {
     double lanes = z->target->lanes, widest = z->widest / z->cluster;
+    if (z->sums == 0 && z->reduced > 0 && !z->loops)
+        return power_for(z->moved / z->cluster / (lanes * ROW_BYTES_THREAD), most_warps(z));
     if (z->sums == 0) return power_for(widest / (lanes * ELEMENTS_THREAD), most_warps(z));
     int least =
         z->groups ? PRODUCT_WARPS : power_for(z->sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
@@ -106,7 +117,7 @@ GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {
     double threads = s.warps * (double)target->lanes;
     // A chain of products keeps rows in their warps, and each warp has all of the right operand.
     double copies = z.dots > 1 || s.warps < 4 ? 1 : 2;
-    s.registers = z.sums == 0 ? BASE_FEW + 1.5 * z.widest / z.cluster / threads
+    s.registers = z.sums == 0 ? BASE_FEW + 1.1 * z.widest / z.cluster / threads
                               : BASE_REGISTERS + 1.1 * z.sums / threads +
                                     0.85 * z.operands / copies / target->lanes;
     return s;
