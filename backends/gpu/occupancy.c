@@ -12,14 +12,14 @@
 enum { MANY_FOLDED = 8 };
 
 typedef struct Waiting {
-    bool heavy; // products, asynchronous work, loops, scans, large folds: the assembler decides
+    bool heavy; // products, asynchronous work, scans, large folds: the assembler decides
     bool meets; // threads wait for each other
 } Waiting;
 
 static void look(Op *op, void *arg) {
     Waiting *w = arg;
     w->heavy |= op->code == OP_DOT || op->code == OP_SORT;
-    w->heavy |= op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_SCAN;
+    w->heavy |= op->code == OP_SCAN;
     w->meets |= op->code == OP_REDUCE || op->code == OP_CONVERT;
     bool folds = op->code == OP_REDUCE && op->n_operands > 1;
     w->heavy |= folds && gpu_registers(operand(op, 0)->type) > MANY_FOLDED;

@@ -51,9 +51,6 @@ void nvptx_bound_ctas(Gen *g, const NvArch *arch);
 /// Halves of words are joined by one instruction, where LLVM would take three (pack.c). LLVM's
 /// instruction combining must have run.
 void nvptx_pack(Gen *g);
-/// The most registers that values of a kernel take at the same time, in the order of its
-/// instructions (pressure.c).
-int nv_pressure(Ctx *ctx, LLVMValueRef fn);
 /// Whether a kernel has a "tg.minctasm" above 1.
 bool nv_wants_ctas(const Gen *g);
 /// Lowers "tg.minctasm" of kernels that would spill for its sake. `measured` has the same kernels,

@@ -140,17 +140,27 @@ static void number(Liveness *l, LLVMValueRef fn) {
     }
 }
 
-int nv_pressure(Ctx *ctx, LLVMValueRef fn) {
-    Liveness l = {.ctx = ctx};
-    number(&l, fn);
-    return (solve(&l) + QUARTERS - 1) / QUARTERS;
-}
-
 /* ---- CTAs side by side --------------------------------------------------------------------- */
 
 // What ptxas takes besides for addresses and the like, it mostly makes up for by an order of its
-// own; it hands out registers by eights.
-enum { SM_REGISTERS = 65536, OTHER_REGISTERS = 2, GRANULE = 8 };
+// own, but not across iterations; it hands out registers by eights.
+enum { SM_REGISTERS = 65536, OTHER_REGISTERS = 2, LOOP_REGISTERS = 8, LOOP_PART = 8, GRANULE = 8 };
+
+static bool has_loop(const Liveness *l) {
+    for (int b = 0; b < l->n_blocks; b++) {
+        LLVMValueRef last = LLVMGetBasicBlockTerminator(l->blocks[b]);
+        for (unsigned s = 0; s < LLVMGetNumSuccessors(last); s++)
+            if (number_of(l, LLVMGetSuccessor(last, s)) <= b) return true;
+    }
+    return false;
+}
+
+static int needed_registers(Ctx *ctx, LLVMValueRef fn) {
+    Liveness l = {.ctx = ctx};
+    number(&l, fn);
+    int own = (solve(&l) + QUARTERS - 1) / QUARTERS;
+    return own + OTHER_REGISTERS + (has_loop(&l) ? LOOP_REGISTERS + own / LOOP_PART : 0);
+}
 
 /// The number that a string attribute begins with; 0 where it is not there.
 static int attribute_number(LLVMValueRef fn, const char *name) {
@@ -179,8 +189,7 @@ void nv_bound_ctas(Gen *g, LLVMModuleRef measured) {
         int threads = attribute_number(fn, "tg.maxntid");
         if (LLVMIsDeclaration(fn) || ctas < 2 || threads < 1) continue;
         const char *name = LLVMGetValueName2(fn, &(size_t){0});
-        int own = nv_pressure(g->ctx, LLVMGetNamedFunction(measured, name));
-        int needed = own + OTHER_REGISTERS;
+        int needed = needed_registers(g->ctx, LLVMGetNamedFunction(measured, name));
         while (ctas > 1 && SM_REGISTERS / (ctas * threads) / GRANULE * GRANULE < needed) ctas--;
         if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
     }
