@@ -26,3 +26,9 @@ const Backend *backend_of(const char *target, const char **level) {
     *level = NULL;
     return NULL;
 }
+
+const char *device_target(int capability, char machine[16]) {
+    enum { FIRST_OF_AMD = 0x900 };
+    return capability < FIRST_OF_AMD ? nvidia_target(capability, machine)
+                                     : amdgpu_target(capability, machine);
+}

@@ -119,14 +119,16 @@ static bool no_aim(Ctx *ctx, Compilation *c, const char *why) {
 
 /// A GPU that has the tensors.
 static bool aim_at_gpu(Compilation *c, Request *r, char machine[16]) {
-    const char *pinned = c->k->module->target, *best = nvidia_target(c->capability, machine);
+    const char *pinned = c->k->module->target, *best = device_target(c->capability, machine);
     tg_device_info device = {.size = sizeof device};
     r->target = pinned ? pinned : best;
     r->machine = machine;
     if (tg_device_describe(0, &device) == TG_OK) r->driver = device.driver;
     if (best) return true;
     c->answer = (Answer){.status = TG_ERROR_UNSUPPORTED,
-                         .message = "GPUs of a compute capability below 8.0 are not supported"};
+                         .message = "this GPU is not supported: NVIDIA's are from compute "
+                                    "capability 8.0 on, AMD's are those that 'tegula targets' "
+                                    "lists"};
     return false;
 }
 

@@ -225,7 +225,7 @@ static void site(Wire *w, const tg_site **s) {
 /// Of the kinds that are bytes.
 static void image(Wire *w, tg_image *i) {
     size_t n = (size_t)i->size;
-    NUMBER(w, i->kind, TG_IMAGE_PTX, TG_IMAGE_CUBIN);
+    NUMBER(w, i->kind, TG_IMAGE_PTX, TG_IMAGE_HSACO);
     NUMBER(w, i->arch, 1, INT16_MAX);
     NUMBER(w, i->specific, 0, 1);
     needed_text(w, &i->target);
@@ -237,6 +237,7 @@ static void image(Wire *w, tg_image *i) {
     LIST(w, const tg_site *, i->sites, i->n_sites, site);
     bool text_ends = n && ((const char *)i->bytes)[n - 1] == 0;
     if (w->reading && i->kind == TG_IMAGE_PTX && !text_ends) w->bad = true;
+    if (w->reading && i->kind == TG_IMAGE_CALL) w->bad = true;
 }
 
 /// Objects travel, and images of bytes; an answer that shares code has none. An image that is read

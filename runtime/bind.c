@@ -169,11 +169,18 @@ static void add_device(rt_text *t, int device) {
 /// Tensors of one launch are on one device. Host memory that the driver made is where the others
 /// are: both sides reach it.
 static tg_status bind_device(Bind *b, int i, DLDevice at) {
-    if (at.device_type == kDLCUDAHost) return TG_OK;
-    bool gpu = at.device_type == kDLCUDA || at.device_type == kDLCUDAManaged;
+    if (at.device_type == kDLCUDAHost || at.device_type == kDLROCMHost) return TG_OK;
+    bool amd = at.device_type == kDLROCM;
+    bool gpu = amd || at.device_type == kDLCUDA || at.device_type == kDLCUDAManaged;
     if (!gpu && at.device_type != kDLCPU)
         return fail_at(b, i, TG_ERROR_ARGUMENT,
-                       " of a kind of device that is not supported: kDLCPU and kDLCUDA are");
+                       " of a kind of device that is not supported: kDLCPU, kDLCUDA and kDLROCM "
+                       "are");
+    const rt_cuda *cu = gpu ? rt_cuda_driver() : NULL;
+    if (cu && cu->maker->hip != amd)
+        return fail_at(b, i, TG_ERROR_ARGUMENT,
+                       amd ? " of an AMD GPU, and this process uses NVIDIA's (TG_GPUS)"
+                           : " of an NVIDIA GPU, and this process uses AMD's (TG_GPUS)");
     int device = gpu ? at.device_id : -1;
     if (b->on_device < 0) {
         b->on_device = i;
@@ -403,7 +410,7 @@ static tg_status wrong_count(const tg_kernel_info *info, int n) {
 static tg_status find_capability(rt_launcher *l) {
     const rt_device *d = rt_device_at(l->device);
     if (!d) return rt_cuda_driver() ? TG_ERROR_ARGUMENT : TG_ERROR_UNSUPPORTED;
-    l->capability = 10 * d->major + d->minor;
+    l->capability = d->capability;
     return TG_OK;
 }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The driver of NVIDIA GPUs as we use it: our own declarations, resolved by dlopen (cuda.c). No
-// file of a CUDA toolkit is needed to build; tests/runtime/cuda_header_test.c compares the two.
+// The driver of NVIDIA GPUs as we use it: our own declarations, resolved by dlopen (driver.c). No
+// file of a CUDA toolkit is needed to build; tests/runtime/cuda_header_test.c compares the two. The
+// runtime of AMD GPUs fills the same table (hip.h).
 #ifndef RUNTIME_CUDA_H
 #define RUNTIME_CUDA_H
 
 #include "runtime/compiler.h"
+
+#include <stdbool.h>
 
 typedef struct cu_context_ *cu_context;
 typedef struct cu_module_ *cu_module;
@@ -114,15 +117,48 @@ enum {
       (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,        \
        const uint32_t *, int, int, int, int))
 
+/// A mistake of the caller's, or of the machine, behind an error.
+typedef struct rt_hint {
+    cu_result error;
+    tg_status status;
+    const char *hint; // what to do, or NULL
+} rt_hint;
+
+/// Whose GPUs they are, in messages.
+typedef struct rt_maker {
+    const char *name;               // "NVIDIA"
+    const char *library, *variable; // its file, and the name of one that is set instead
+    const char *const *places;      // beside what the loader searches; NULL at the end
+    const char *oldest;             // release that has all that is needed
+    const char *visible;            // what may hide devices
+    const rt_hint *hints;
+    int n_hints;
+    bool hip;
+} rt_maker;
+
 typedef struct rt_cuda {
 #define X(field, symbol, needed, parameters) cu_result(*field) parameters;
     RT_CUDA_ENTRIES(X)
 #undef X
+    // Of HIP alone.
+    cu_result (*device_properties)(void *, int);
+    cu_result (*device_current)(int *);
+    cu_result (*device_set)(int);
+    const rt_maker *maker;
     int driver_version; // 13000
     int n_devices;
 } rt_cuda;
 
-/// The driver with its devices counted, or NULL: tg_last_error() says what is missing.
+extern const rt_maker rt_maker_cuda, rt_maker_hip;
+/// Finds the functions in the library: the name of one that is needed and missing, or NULL.
+const char *rt_cuda_entries(rt_cuda *cu, void *library);
+const char *rt_hip_entries(rt_cuda *cu, void *library);
+/// HIP's name of a function of CUDA's, "hipMalloc" of "cuMemAlloc".
+const char *rt_hip_name(const char *call);
+
+/// The driver with its devices counted, or NULL: tg_last_error() says what is missing. A process
+/// uses the GPUs of one maker: those of TG_GPUS (cuda, hip), or NVIDIA's, or where there are none
+/// AMD's.
 const rt_cuda *rt_cuda_driver(void);
 /// The status of a failed call, with its name, the driver's words for the error, what was being
 /// done, and what to try.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The GPUs of the machine, each with the context that all libraries of a process share.
 #include "runtime/gpu.h"
+#include "runtime/hip.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,33 +13,54 @@ static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
+/// Of both makers; 0 where one has none such.
 static const struct {
-    int attribute;
+    int cuda, hip;
     size_t at;
 } attributes[] = {
-    {CU_MAJOR, offsetof(rt_device, major)},
-    {CU_MINOR, offsetof(rt_device, minor)},
-    {CU_PROCESSORS, offsetof(rt_device, processors)},
-    {CU_SHARED_OPTIN, offsetof(rt_device, shared_bytes)},
-    {CU_L2_BYTES, offsetof(rt_device, l2_bytes)},
-    {CU_CLOCK_RATE, offsetof(rt_device, clock_khz)},
-    {CU_MEMORY_CLOCK, offsetof(rt_device, memory_khz)},
-    {CU_MEMORY_BUS, offsetof(rt_device, bus_bits)},
+    {CU_MAJOR, 0, offsetof(rt_device, major)},
+    {CU_MINOR, 0, offsetof(rt_device, minor)},
+    {CU_PROCESSORS, HIP_PROCESSORS, offsetof(rt_device, processors)},
+    {CU_SHARED_OPTIN, HIP_SHARED, offsetof(rt_device, shared_bytes)},
+    {CU_L2_BYTES, HIP_L2_BYTES, offsetof(rt_device, l2_bytes)},
+    {CU_CLOCK_RATE, HIP_CLOCK_RATE, offsetof(rt_device, clock_khz)},
+    {CU_MEMORY_CLOCK, HIP_MEMORY_CLOCK, offsetof(rt_device, memory_khz)},
+    {CU_MEMORY_BUS, HIP_MEMORY_BUS, offsetof(rt_device, bus_bits)},
 };
+
+static tg_status describe_cuda(const rt_cuda *cu, rt_device *d, cu_device device) {
+    if (cu->device_name(d->name, sizeof d->name, device)) strcpy(d->name, "unknown GPU");
+    d->capability = 10 * d->major + d->minor;
+    snprintf(d->arch, sizeof d->arch, "sm_%d", d->capability & 0xffff);
+    cu_result error = cu->retain(&d->context, device);
+    if (!error) return TG_OK;
+    return rt_cuda_fail("cuDevicePrimaryCtxRetain", error, "opening device %d (%s)", d->number,
+                        d->name);
+}
+
+/// "gfx942:sramecc+:xnack-" names the architecture, whose number is hexadecimal.
+static tg_status describe_hip(const rt_cuda *cu, rt_device *d) {
+    rt_hip_properties properties = {.name = ""};
+    cu_result error = cu->device_properties(&properties, d->number);
+    if (error) return rt_cuda_fail("hipGetDeviceProperties", error, "opening device %d", d->number);
+    snprintf(d->name, sizeof d->name, "%.*s", (int)sizeof d->name - 1, properties.name);
+    snprintf(d->arch, sizeof d->arch, "%.*s", (int)strcspn(properties.arch, ":"), properties.arch);
+    bool named = strncmp(d->arch, "gfx", 3) == 0;
+    d->capability = named ? (int)strtol(d->arch + 3, NULL, 16) : 0;
+    return TG_OK;
+}
 
 /// An attribute that a driver does not know is 0.
 static tg_status describe(const rt_cuda *cu, rt_device *d) {
     cu_device device;
+    bool hip = cu->maker->hip;
     cu_result error = cu->device(&device, d->number);
     if (error) return rt_cuda_fail("cuDeviceGet", error, "opening device %d", d->number);
-    if (cu->device_name(d->name, sizeof d->name, device)) strcpy(d->name, "unknown GPU");
-    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
-        cu->device_attribute((int *)((char *)d + attributes[i].at), attributes[i].attribute,
-                             device);
-    error = cu->retain(&d->context, device);
-    if (!error) return TG_OK;
-    return rt_cuda_fail("cuDevicePrimaryCtxRetain", error, "opening device %d (%s)", d->number,
-                        d->name);
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+        int id = hip ? attributes[i].hip : attributes[i].cuda;
+        if (id) cu->device_attribute((int *)((char *)d + attributes[i].at), id, device);
+    }
+    return hip ? describe_hip(cu, d) : describe_cuda(cu, d, device);
 }
 
 static rt_device *open_device(const rt_cuda *cu, int number) {
@@ -58,8 +80,8 @@ static rt_device *open_device(const rt_cuda *cu, int number) {
 
 static tg_status no_device(const rt_cuda *cu, int number) {
     if (cu->n_devices == 0)
-        return tg_fail(TG_ERROR_UNSUPPORTED,
-                       "the driver finds no NVIDIA GPU; CUDA_VISIBLE_DEVICES may hide them");
+        return tg_fail(TG_ERROR_UNSUPPORTED, "the driver finds no %s GPU; %s may hide them",
+                       cu->maker->name, cu->maker->visible);
     return tg_fail(TG_ERROR_ARGUMENT, "there is no device %d: this machine has %d GPU%s", number,
                    cu->n_devices, cu->n_devices == 1 ? ", number 0" : "s, from number 0 on");
 }
@@ -83,16 +105,22 @@ rt_device *rt_device_at(int number) {
     return d;
 }
 
-void rt_device_arch(const rt_device *d, char out[16]) {
-    snprintf(out, 16, "sm_%d%d", d->major & 0xff, d->minor & 0xff);
-}
-
 /* ---- the current context ------------------------------------------------------------------- */
+
+/// HIP has a device of each thread in place of contexts.
+static tg_status enter_device(const rt_cuda *cu, const rt_device *d, rt_entered *e) {
+    if (cu->device_current(&e->before) == 0 && e->before == d->number) return TG_OK;
+    cu_result error = cu->device_set(d->number);
+    if (error) return rt_cuda_fail("hipSetDevice", error, "device %d (%s)", d->number, d->name);
+    e->pushed = true;
+    return TG_OK;
+}
 
 tg_status rt_enter(const rt_device *d, rt_entered *e) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_context now = NULL;
     *e = (rt_entered){.mode = -1};
+    if (cu->maker->hip) return enter_device(cu, d, e);
     if (cu->current(&now) == 0 && now == d->context) return TG_OK;
     cu_result error = cu->push(d->context);
     if (error) return rt_cuda_fail("cuCtxPushCurrent", error, "device %d (%s)", d->number, d->name);
@@ -101,8 +129,10 @@ tg_status rt_enter(const rt_device *d, rt_entered *e) {
 }
 
 void rt_leave(rt_entered e) {
+    const rt_cuda *cu = rt_cuda_driver();
     cu_context popped;
-    if (e.pushed) rt_cuda_driver()->pop(&popped);
+    if (e.pushed && cu->maker->hip) cu->device_set(e.before);
+    if (e.pushed && !cu->maker->hip) cu->pop(&popped);
 }
 
 void rt_relax(rt_entered *e) {
@@ -130,7 +160,7 @@ tg_status tg_device_describe(int number, tg_device_info *out) {
     if (!d) return rt_cuda_driver() ? TG_ERROR_ARGUMENT : TG_ERROR_UNSUPPORTED;
     tg_device_info info = {.size = out->size,
                            .name = d->name,
-                           .capability = 10 * d->major + d->minor,
+                           .capability = d->capability,
                            .processors = d->processors,
                            .l2_bytes = d->l2_bytes,
                            .shared_bytes = d->shared_bytes,

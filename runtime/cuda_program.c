@@ -36,9 +36,10 @@ bool rt_image_runs(const tg_image *image, int capability) {
 /// With what the driver's compiler says of the code.
 static tg_status load_module(const tg_image *image, const rt_device *d, cu_module *out) {
     char log[LOG_BYTES] = "";
+    unsigned n = image->kind == TG_IMAGE_HSACO ? 0 : 2;
     int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BYTES};
     void *values[] = {log, (void *)(uintptr_t)LOG_BYTES};
-    cu_result error = rt_cuda_driver()->module_load(out, image->bytes, 2, options, values);
+    cu_result error = rt_cuda_driver()->module_load(out, image->bytes, n, options, values);
     log[LOG_BYTES - 1] = 0;
     if (!error) return TG_OK;
     return rt_cuda_fail("cuModuleLoadDataEx", error, "loading %s code for %s on device %d (%s)%s%s",

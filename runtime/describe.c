@@ -232,7 +232,8 @@ static void add_targets(rt_text *t, const rt_launcher *l, const tg_kernel_info *
 tg_status rt_no_variant(const rt_launcher *l, const tg_kernel_info *info) {
     rt_text given = {.n = 0}, made = {.n = 0};
     add_actuals(&given, l, info);
-    if (l->capability) rt_add(&given, " on an NVIDIA GPU (sm_%d)", l->capability);
+    const rt_device *d = l->capability ? rt_device_at(l->device) : NULL;
+    if (d) rt_add(&given, " on an %s GPU (%s)", rt_cuda_driver()->maker->name, d->arch);
     add_targets(&made, l, info);
     for (int v = 0; v < info->n_variants; v++)
         for (int i = 0; i < info->variants[v].n_facts; i++) {

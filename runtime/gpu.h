@@ -21,10 +21,11 @@ typedef struct rt_space rt_space;
 
 /// A GPU that the process has used; it lasts as long as the process, as its context does.
 typedef struct rt_device {
-    int number; // as the driver counts
-    char name[96];
+    int number;              // as the driver counts
+    char name[96], arch[16]; // "sm_90", "gfx942"
+    int capability;          // 90, 0x942
     int major, minor, processors, shared_bytes, l2_bytes, clock_khz, memory_khz, bus_bits;
-    cu_context context;                  // the primary one, which other libraries use, too
+    cu_context context;                  // CUDA's primary one, which other libraries use, too
     _Atomic(rt_space *) idle[RT_SPACES]; // workspaces of streams
     rt_space *captured;                  // of graphs; under `lock`
     pthread_mutex_t lock;
@@ -32,13 +33,12 @@ typedef struct rt_device {
 
 /// NULL, with tg_last_error(), where there is none.
 rt_device *rt_device_at(int number);
-/// "sm_90"
-void rt_device_arch(const rt_device *d, char out[16]);
 
 /// Makes the device's context the calling thread's until rt_leave.
 typedef struct rt_entered {
     bool pushed;
-    int mode; // of captures, before
+    int before; // HIP's device of the thread
+    int mode;   // of captures, before
 } rt_entered;
 tg_status rt_enter(const rt_device *d, rt_entered *e);
 void rt_leave(rt_entered e);
@@ -58,7 +58,7 @@ typedef struct rt_program {
 
 /// Loads the image where it is not yet. In the device's context.
 tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program **out);
-/// Whether a device of this compute capability (90) runs the image.
+/// Whether a device of this compute capability (90, 0x942) runs the image.
 bool rt_image_runs(const tg_image *image, int capability);
 
 /* ---- cuda_space.c: memory of a launch on the device ---------------------------------------- */

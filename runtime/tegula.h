@@ -144,12 +144,12 @@ typedef struct tg_kernel tg_kernel;
 /// order of the source, constants included. A first launch of a new kind compiles (modules) or
 /// fails with TG_ERROR_NOT_FOUND and what there is (objects).
 ///
-/// Tensors of a GPU (kDLCUDA; all of one device) make it a launch there, on the default stream: it
-/// returns when the work is on its way, and errors of the device show in a later call.
+/// Tensors of a GPU (kDLCUDA, kDLROCM; all of one device) make it a launch there, on the default
+/// stream: it returns when the work is on its way, and errors of the device show in a later call.
 tg_status tg_launch(tg_kernel *kernel, const tg_arg *args, int n);
-/// The same on a stream: a cudaStream_t or CUstream of the tensors' device, NULL for the default
-/// one. A stream that is being captured gets the launch into its graph. For tensors of the CPU the
-/// stream means nothing.
+/// The same on a stream: a cudaStream_t, CUstream or hipStream_t of the tensors' device, NULL for
+/// the default one. A stream that is being captured gets the launch into its graph. For tensors of
+/// the CPU the stream means nothing.
 tg_status tg_launch_on(tg_kernel *kernel, const tg_arg *args, int n, void *stream);
 /// Prepares what a launch with such arguments needs, without running it.
 tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n);
@@ -164,18 +164,18 @@ const char *tg_kernel_param(const tg_kernel *kernel, int i);
 
 /* ---- GPUs ---------------------------------------------------------------------------------- */
 
-/// How many NVIDIA GPUs the process can use; 0, with tg_last_error() saying why, where there is no
-/// driver.
+/// How many GPUs the process can use; 0, with tg_last_error() saying why, where there is no driver.
+/// They are of one maker: of TG_GPUS=cuda or hip, else NVIDIA's where there are any, else AMD's.
 int tg_device_count(void);
 
 typedef struct tg_device_info {
     size_t size;      // sizeof(tg_device_info), set by the caller
     const char *name; // "NVIDIA H200"; lasts as long as the process
-    int capability;   // 90: compute capability 9.0
-    int processors;   // SMs
+    int capability;   // 90: compute capability 9.0; of AMD's 0x942: gfx942
+    int processors;   // SMs, compute units
     int l2_bytes;
     int shared_bytes; // of one CTA at most
-    int driver;       // the CUDA version of the driver: 13000
+    int driver;       // its version: 13000 of CUDA 13.0
 } tg_device_info;
 tg_status tg_device_describe(int device, tg_device_info *out);
 /// Waits until all work of the stream is done, and reports what went wrong in it.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // AMD's GPUs among the back ends: devices to a code object.
+#include <stdio.h>
 #include <string.h>
 
 #include "backends/amdgpu/amdgpu.h"
@@ -16,6 +17,16 @@ static bool amd_info(const char *level, TargetInfo *out) {
     if (!t) return false;
     *out = gpu_target_info(t, "amdgcn");
     return true;
+}
+
+/// Code runs on the architecture that it was made for alone.
+const char *amdgpu_target(int capability, char machine[16]) {
+    for (const GpuTarget *t = gpu_targets; t->name; t++) {
+        if (t->arch != capability || !amd_target(t->name)) continue;
+        snprintf(machine, 16, "%s", t->name);
+        return t->name;
+    }
+    return NULL;
 }
 
 /* ---- compiling ----------------------------------------------------------------------------- */

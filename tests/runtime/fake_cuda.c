@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See fake_cuda.h. FAKE_CUDA_DEVICES="90,80" in the environment gives the compute capabilities of
-// the devices.
+// the devices. fake_hip.c makes the runtime of AMD GPUs of the same functions.
 #include "tests/runtime/fake_cuda.h"
 
 #include "runtime/cuda.h"
@@ -12,6 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifndef FAKE_HIP
+#define FIRST_CALL "cuInit"
+#endif
 
 enum { DEVICES = 8, KERNELS = 32, ARGS = 64, DEPTH = 16, NODES = 64, OBJECTS = 16 };
 enum { SHARED_OPTIN = 227 << 10, NOT_PERMITTED = 900 };
@@ -33,10 +37,12 @@ typedef struct Kernel {
 } Kernel;
 struct cu_module_ {
     int device;
+    void *code; // of AMD's, a copy of the image
     struct cu_function_ *functions;
 };
 struct cu_function_ {
     struct cu_function_ *next;
+    cu_module module;
     const Kernel *kernel; // NULL: it does nothing
     char name[64];
     int device, shared_bytes, large_clusters;
@@ -102,7 +108,7 @@ static int called(const char *name) {
     counts[i].calls++;
     counts[i].error = 0;
     pthread_mutex_unlock(&counting);
-    if (!initialized && strcmp(name, "cuInit") != 0) wrong("%s before cuInit", name);
+    if (!initialized && strcmp(name, FIRST_CALL) != 0) wrong("%s before " FIRST_CALL, name);
     return error;
 }
 #define CALLED()                                                                                   \
@@ -157,26 +163,29 @@ const char *fake_last_map(void) {
 #define X(field, symbol, needed, parameters) typedef cu_result field##_function parameters;
 RT_CUDA_ENTRIES(X)
 #undef X
-init_function cuInit;
-version_function cuDriverGetVersion;
+#ifndef FAKE_HIP
 error_name_function cuGetErrorName;
 error_text_function cuGetErrorString;
-device_count_function cuDeviceGetCount;
-device_function cuDeviceGet;
 device_name_function cuDeviceGetName;
 device_attribute_function cuDeviceGetAttribute;
 retain_function cuDevicePrimaryCtxRetain;
 current_function cuCtxGetCurrent;
 push_function cuCtxPushCurrent_v2;
 pop_function cuCtxPopCurrent_v2;
+function_set_function cuFuncSetAttribute;
+launch_ex_function cuLaunchKernelEx;
+encode_tiled_function cuTensorMapEncodeTiled;
+#endif
+init_function cuInit;
+version_function cuDriverGetVersion;
+device_count_function cuDeviceGetCount;
+device_function cuDeviceGet;
 synchronize_function cuCtxSynchronize;
 module_load_function cuModuleLoadDataEx;
 module_unload_function cuModuleUnload;
 module_function_function cuModuleGetFunction;
-function_set_function cuFuncSetAttribute;
 function_get_function cuFuncGetAttribute;
 launch_function cuLaunchKernel;
-launch_ex_function cuLaunchKernelEx;
 stream_create_function cuStreamCreate;
 stream_destroy_function cuStreamDestroy_v2;
 stream_synchronize_function cuStreamSynchronize;
@@ -199,15 +208,29 @@ to_device_function cuMemcpyHtoDAsync_v2;
 to_host_function cuMemcpyDtoHAsync_v2;
 on_device_function cuMemcpyDtoDAsync_v2;
 set_words_function cuMemsetD32Async;
-encode_tiled_function cuTensorMapEncodeTiled;
+
+#ifdef FAKE_HIP
+static const char variable[] = "FAKE_HIP_DEVICES", some[] = "gfx942,gfx1100";
+#else
+static const char variable[] = "FAKE_CUDA_DEVICES", some[] = "90,80";
+#endif
+
+/// "90", "gfx942"
+static int read_capability(const char **s) {
+    bool hexadecimal = strncmp(*s, "gfx", 3) == 0;
+    char *end;
+    long n = strtol(*s + (hexadecimal ? 3 : 0), &end, hexadecimal ? 16 : 10);
+    *s = end;
+    return (int)n;
+}
 
 cu_result cuInit(unsigned flags) {
     CALLED();
-    const char *s = getenv("FAKE_CUDA_DEVICES");
+    const char *s = getenv(variable);
     initialized = 1;
     if (flags) wrong("cuInit(%u)", flags);
-    for (s = s ? s : "90,80"; *s && n_devices < DEVICES; s += *s == ',') {
-        capabilities[n_devices] = (int)strtol(s, (char **)(uintptr_t)&s, 10);
+    for (s = s ? s : some; *s && n_devices < DEVICES; s += *s == ',') {
+        capabilities[n_devices] = read_capability(&s);
         contexts[n_devices].device = n_devices;
         default_streams[n_devices] =
             (struct cu_stream_){.device = n_devices, .id = (unsigned)n_devices + 1};
@@ -222,6 +245,7 @@ cu_result cuDriverGetVersion(int *version) {
     return 0;
 }
 
+#ifndef FAKE_HIP
 cu_result cuGetErrorName(cu_result error, const char **name) {
     *name = error == 2     ? "CUDA_ERROR_OUT_OF_MEMORY"
             : error == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
@@ -236,6 +260,8 @@ cu_result cuGetErrorString(cu_result error, const char **text) {
     return 0;
 }
 
+#endif
+
 cu_result cuDeviceGetCount(int *count) {
     CALLED();
     *count = n_devices;
@@ -248,6 +274,7 @@ cu_result cuDeviceGet(cu_device *device, int number) {
     return number < n_devices ? 0 : 101;
 }
 
+#ifndef FAKE_HIP
 cu_result cuDeviceGetName(char *name, int n, cu_device device) {
     CALLED();
     snprintf(name, (size_t)n, "Fake GPU %d", device - 100);
@@ -297,6 +324,7 @@ static int here(const char *call) {
     wrong("%s without a context", call);
     return -1;
 }
+#endif
 
 cu_result cuCtxSynchronize(void) {
     CALLED();
@@ -306,7 +334,29 @@ cu_result cuCtxSynchronize(void) {
 
 /* ---- modules ------------------------------------------------------------------------------- */
 
+#ifndef FAKE_HIP
 /// PTX is text that ends in NUL and has a version, machine code begins as ELF files do.
+static int check_image(const void *image, int device, void **copy) {
+    (void)device, (void)copy;
+    return memcmp(image, "\177ELF", 4) != 0 && !strstr(image, ".version") ? 200 : 0;
+}
+
+/// Kernels that no test has are not run.
+static int run_code(cu_function f, const FakeLaunch *launch, void **args) {
+    (void)f, (void)launch, (void)args;
+    return 0;
+}
+
+static void note_memory(void *p, size_t bytes) {
+    (void)p, (void)bytes;
+}
+
+static bool has_kernel(cu_module module, const char *name) {
+    (void)module, (void)name;
+    return true;
+}
+#endif
+
 cu_result cuModuleLoadDataEx(cu_module *module, const void *image, unsigned n, int *options,
                              void **values) {
     int error = called(__func__);
@@ -314,9 +364,12 @@ cu_result cuModuleLoadDataEx(cu_module *module, const void *image, unsigned n, i
         if (options[i] == CU_JIT_ERROR_LOG && error) strcpy(values[i], "ptxas fatal: told so");
     if (error) return error;
     if (capturing && !relaxed) return NOT_PERMITTED;
-    if (memcmp(image, "\177ELF", 4) != 0 && !strstr(image, ".version")) return 200;
+    void *code = NULL;
+    error = check_image(image, here(__func__), &code);
+    if (error) return error;
     *module = calloc(1, sizeof **module);
     (*module)->device = here(__func__);
+    (*module)->code = code;
     n_modules++;
     return 0;
 }
@@ -328,6 +381,7 @@ cu_result cuModuleUnload(cu_module module) {
         next = f->next;
         free(f);
     }
+    free(module->code);
     free(module);
     n_modules--;
     return 0;
@@ -336,9 +390,11 @@ cu_result cuModuleUnload(cu_module module) {
 cu_result cuModuleGetFunction(cu_function *function, cu_module module, const char *name) {
     CALLED();
     if (strncmp(name, "missing", 7) == 0) return 500;
+    if (!has_kernel(module, name)) return 500;
     cu_function f = calloc(1, sizeof *f);
     snprintf(f->name, sizeof f->name, "%s", name);
     f->device = module->device;
+    f->module = module;
     f->next = module->functions;
     module->functions = f;
     for (int i = 0; i < n_kernels; i++)
@@ -347,6 +403,7 @@ cu_result cuModuleGetFunction(cu_function *function, cu_module module, const cha
     return 0;
 }
 
+#ifndef FAKE_HIP
 cu_result cuFuncSetAttribute(cu_function function, int attribute, int value) {
     CALLED();
     if (attribute == CU_MAX_SHARED) {
@@ -359,6 +416,7 @@ cu_result cuFuncSetAttribute(cu_function function, int attribute, int value) {
     }
     return 0;
 }
+#endif
 
 cu_result cuFuncGetAttribute(int *value, int attribute, cu_function function) {
     CALLED();
@@ -402,6 +460,8 @@ static cu_result run(cu_function f, FakeLaunch launch, cu_stream stream, void **
         record(s, &launch, f, args);
     else if (f->kernel)
         f->kernel->run(&launch, args);
+    else
+        return run_code(f, &launch, args);
     return 0;
 }
 
@@ -414,6 +474,7 @@ cu_result cuLaunchKernel(cu_function f, unsigned x, unsigned y, unsigned z, unsi
                stream, args);
 }
 
+#ifndef FAKE_HIP
 cu_result cuLaunchKernelEx(const cu_launch *how, cu_function f, void **args, void **extra) {
     CALLED();
     FakeLaunch launch = {.grid = how->grid[0],
@@ -427,6 +488,7 @@ cu_result cuLaunchKernelEx(const cu_launch *how, cu_function f, void **args, voi
     }
     return run(f, launch, how->stream, args);
 }
+#endif
 
 cu_result cuStreamCreate(cu_stream *stream, unsigned flags) {
     static unsigned long long ids = 100;
@@ -586,6 +648,7 @@ static cu_result allocate(cu_pointer *at, size_t bytes) {
     memset(p, 0xa5, bytes < POISONED ? bytes : POISONED);
     *at = (uintptr_t)p;
     n_allocated++;
+    note_memory(p, bytes);
     return 0;
 }
 
@@ -599,6 +662,7 @@ cu_result cuMemAlloc_v2(cu_pointer *at, size_t bytes) {
 cu_result cuMemFree_v2(cu_pointer at) {
     CALLED();
     if (capturing && !relaxed) return NOT_PERMITTED;
+    note_memory((void *)(uintptr_t)at, 0);
     free((void *)(uintptr_t)at);
     n_allocated--;
     return 0;
@@ -613,6 +677,7 @@ cu_result cuMemAllocAsync(cu_pointer *at, size_t bytes, cu_stream stream) {
 cu_result cuMemFreeAsync(cu_pointer at, cu_stream stream) {
     CALLED();
     if (resolve(__func__, stream)->graph) wrong("cuMemFreeAsync in a capture");
+    note_memory((void *)(uintptr_t)at, 0);
     free((void *)(uintptr_t)at);
     n_allocated--;
     return 0;
@@ -646,6 +711,7 @@ cu_result cuMemsetD32Async(cu_pointer at, unsigned value, size_t n, cu_stream st
     return 0;
 }
 
+#ifndef FAKE_HIP
 /* ---- tensor maps --------------------------------------------------------------------------- */
 
 /// The rules of the driver's documentation that a caller can break.
@@ -670,3 +736,4 @@ cu_result cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *data,
     memcpy(map, &data, sizeof data);
     return 0;
 }
+#endif

@@ -280,7 +280,9 @@ static void one_device(void **state) {
     expect(tg_launch(&scale, on_device(&c, 7)->args, 3), TG_ERROR_ARGUMENT,
            "there is no device 7: this machine has 2 GPUs, from number 0 on");
     on_device(&c, 0)->tensors[0].device.device_type = kDLROCM;
-    expect(tg_launch(&scale, c.args, 3), TG_ERROR_ARGUMENT, "kDLCPU and kDLCUDA are");
+    expect(tg_launch(&scale, c.args, 3), TG_ERROR_ARGUMENT, "of an AMD GPU");
+    c.tensors[0].device.device_type = kDLMetal;
+    expect(tg_launch(&scale, c.args, 3), TG_ERROR_ARGUMENT, "kDLCPU, kDLCUDA and kDLROCM are");
 }
 
 static void clusters_and_grids(void **state) {

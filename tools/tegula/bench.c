@@ -257,7 +257,7 @@ int cmd_bench(Ctx *ctx, const Options *o) {
     Row rows[2];
     int all = machine_threads(), n = 0;
     int counts[2] = {o->threads ? (int)o->threads : 1, all};
-    bool gpu = o->target && strncmp(o->target, "cuda", 4) == 0;
+    bool gpu = o->target && gpu_device_named(o->target);
     int n_counts = o->threads || all == 1 || gpu ? 1 : 2;
     for (int i = 0; i < n_counts; i++) {
         if (!bench(ctx, o, counts[i], &rows[n])) return EXIT_USER;

@@ -122,14 +122,17 @@ static bool take_levels(Making *m) {
     return false;
 }
 
-/// Architectures of NVIDIA's GPUs.
+/// Architectures of GPUs.
 static bool take_gpus(Making *m) {
     m->a.codegen = m->o->codegen;
     for (const char *list = m->o->gpus; list && *list;) {
         size_t n = strcspn(list, ",");
         const char *name = ctx_intern(m->ctx, list, n);
         list += n + (list[n] == ',');
-        if (m->a.n_gpus < AOT_GPUS && nvidia_backend.info(name, &m->a.gpus[m->a.n_gpus])) {
+        const char *level;
+        const Backend *b = backend_of(name, &level);
+        bool known = b && b->device && b != &sim_backend;
+        if (known && m->a.n_gpus < AOT_GPUS && b->info(level, &m->a.gpus[m->a.n_gpus])) {
             m->a.n_gpus++;
             continue;
         }

@@ -2,6 +2,7 @@
 // From an instance to execution: the executors, the levels that can be printed, the pipelines.
 #include "passes/gpu/gpu.h"
 #include "runtime/compiler.h"
+#include "runtime/gpu.h"
 #include "runtime/host.h"
 #include "runtime/tegula.h"
 #include "tools/tegula/gpu.h"
@@ -189,20 +190,31 @@ static const Executor executors[] = {
 };
 static const Executor cuda_executor = {"cuda", "an NVIDIA GPU; cuda:N is number N", cuda_compile,
                                        cuda_launch, gpu_download};
+static const Executor hip_executor = {"hip", "an AMD GPU; hip:N is number N", cuda_compile,
+                                      cuda_launch, gpu_download};
 static const Executor code_executor = {"a GPU", NULL, code_only, code_only, NULL};
 enum { N_EXECUTORS = sizeof executors / sizeof *executors };
+
+static void print_devices(const Executor *e, int n) {
+    printf("  %-10s%s%s\n", e->name, e->doc, n ? "" : " (this machine shows none)");
+    for (int i = 0; i < n; i++) {
+        tg_device_info info = {.size = sizeof info};
+        if (tg_device_describe(i, &info)) continue;
+        printf("    %s:%-*d%s, ", e->name, 7 - (int)strlen(e->name), i, info.name);
+        if (e == &cuda_executor)
+            printf("compute capability %d.%d, %d SMs\n", info.capability / 10, info.capability % 10,
+                   info.processors);
+        else
+            printf("%s, %d compute units\n", rt_device_at(i)->arch, info.processors);
+    }
+}
 
 /// GPUs of this machine, then architectures whose code can be printed or simulated.
 static void print_gpus(void) {
     int n = tg_device_count();
-    printf("  %-10s%s%s\n", cuda_executor.name, cuda_executor.doc,
-           n ? "" : " (this machine shows none)");
-    for (int i = 0; i < n; i++) {
-        tg_device_info info = {.size = sizeof info};
-        if (tg_device_describe(i, &info)) continue;
-        printf("    cuda:%-3d%s, compute capability %d.%d, %d SMs\n", i, info.name,
-               info.capability / 10, info.capability % 10, info.processors);
-    }
+    bool hip = n && rt_cuda_driver()->maker->hip;
+    print_devices(&cuda_executor, hip ? 0 : n);
+    print_devices(&hip_executor, hip ? n : 0);
     printf("  code of   ");
     for (const GpuTarget *t = gpu_targets; t->name; t++)
         printf("%s%s", t->name, t[1].name ? ", " : "");
@@ -242,7 +254,7 @@ static bool passes_exist(Ctx *ctx, const char *list) {
 
 static const Executor *gpu_executor(const char *name) {
     static const Executor simulator = {"the simulator", NULL, cpu_compile, cpu_launch, NULL};
-    if (strncmp(name, "cuda", 4) == 0) return &cuda_executor;
+    if (gpu_device_named(name)) return *name == 'h' ? &hip_executor : &cuda_executor;
     return strncmp(name, "sim:", 4) == 0 ? &simulator : &code_executor;
 }
 

@@ -21,39 +21,48 @@ static bool cuda_failed(const Job *job, const char *call, cu_result error) {
 
 /* ---- targets ------------------------------------------------------------------------------- */
 
-static bool is_cuda(const char *name) {
-    return strncmp(name, "cuda", 4) == 0 && (!name[4] || name[4] == ':');
+bool gpu_device_named(const char *name) {
+    static const char *const makers[] = {"cuda", "hip"};
+    for (int i = 0; i < 2; i++) {
+        size_t n = strlen(makers[i]);
+        if (strncmp(name, makers[i], n) == 0 && (!name[n] || name[n] == ':')) return true;
+    }
+    return false;
 }
 
 bool gpu_target_is(const char *name) {
     const char *level;
-    const Backend *b = is_cuda(name) ? NULL : backend_of(name, &level);
-    return is_cuda(name) || (b && b->device);
+    const Backend *b = gpu_device_named(name) ? NULL : backend_of(name, &level);
+    return gpu_device_named(name) || (b && b->device);
 }
 
 /// The device at hand, and what code is best for it.
 static bool read_device(Job *job, const char *name) {
     char *end = NULL, machine[16];
-    long number = name[4] ? strtol(name + 5, &end, 10) : 0;
+    const char *colon = strchr(name, ':');
+    long number = colon ? strtol(colon + 1, &end, 10) : 0;
     tg_device_info info = {.size = sizeof info};
-    if (end && (end == name + 5 || *end || number < 0 || number >= RT_DEVICES)) {
-        cli_error("--target %s: expected cuda or cuda:NUMBER", name);
+    if (end && (end == colon + 1 || *end || number < 0 || number >= RT_DEVICES)) {
+        int n = (int)strcspn(name, ":");
+        cli_error("--target %s: expected %.*s or %.*s:NUMBER", name, n, name, n, name);
         return false;
     }
+    setenv("TG_GPUS", *name == 'h' ? "hip" : "cuda", 1);
     job->device = (int)number;
     if (tg_device_describe(job->device, &info)) return failed(job);
-    job->target = nvidia_target(info.capability, machine);
+    job->target = device_target(info.capability, machine);
     job->machine = ctx_format(job->ctx, "%s", machine);
     job->driver = info.driver;
     if (job->target) return true;
-    cli_error("--target %s: %s has compute capability %d.%d; 8.0 and later are supported", name,
-              info.name, info.capability / 10, info.capability % 10);
+    cli_error("--target %s: there is no code for %s (%s)", name, info.name,
+              rt_device_at(job->device)->arch);
+    cli_hint("'tegula targets' lists the architectures that there is code for");
     return false;
 }
 
 bool gpu_target_read(Job *job, const char *name) {
     job->device = -1;
-    if (is_cuda(name)) return read_device(job, name);
+    if (gpu_device_named(name)) return read_device(job, name);
     job->target = name;
     return true;
 }

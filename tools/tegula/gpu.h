@@ -10,6 +10,8 @@
 bool gpu_target_read(Job *job, const char *name);
 /// Whether it has one of the forms that are for GPUs.
 bool gpu_target_is(const char *name);
+/// Whether it is one of a device: "cuda", "hip:1".
+bool gpu_device_named(const char *name);
 
 /// Copies the arrays of the job to the device, and gives it `slots` that point there. False,
 /// reported, after errors.

@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# The command line with a runtime of AMD GPUs that checks what it is asked for (fake_hip.c). Where
+# AMDSIM names a library that simulates code objects, what they compute is checked besides.
+# Usage: cli_hip.sh TEGULA FAKE_RUNTIME
+set -eu
+tegula=$1
+export TG_HIP_LIBRARY="$2"
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+expect() { # text, then a command
+    text=$1
+    shift
+    "$@" > "$out/log" 2>&1 || true
+    if ! grep -q -e "$text" "$out/log"; then
+        echo "expected '$text' of: $*"
+        cat "$out/log"
+        exit 1
+    fi
+}
+
+cat > "$out/k.teg" << 'K'
+kernel add(x: f32[N], y: f32[N]) tune B = 64 {
+    parallel n in N by B {
+        y[n] += x[n];
+    }
+}
+K
+run="$tegula run $out/k.teg --arg x=ones(1000)"
+expect 'hip:1 *Fake GPU 1, gfx1100, 304 compute units' "$tegula" targets
+expect 'ran .* on hip' $run --target hip --arg 'y=full(1000,value=3)'
+expect 'ran .* on hip' $run --target hip:1 --arg 'y=full(1000,value=3)' --repeat 5
+expect 'there is no device 2: this machine has 2 GPUs' $run --target hip:2 --arg 'y=zeros(1000)'
+expect 'there is no code for Fake GPU 0 (gfx906)' \
+    env FAKE_HIP_DEVICES=gfx906 $run --target hip --arg 'y=zeros(1000)'
+expect 'hip:x: expected hip or hip:NUMBER' $run --target hip:x --arg 'y=zeros(1000)'
+expect 'TG_HIP_LIBRARY=/nowhere/libamdhip64.so cannot be loaded' \
+    env TG_HIP_LIBRARY=/nowhere/libamdhip64.so $run --target hip --arg 'y=zeros(1000)'
+expect 'hip: .* of a copy' "$tegula" bench "$out/k.teg" --target hip --seconds 0.01
+if [ -n "${AMDSIM:-}" ]; then
+    for device in gfx90a gfx942 gfx1100; do
+        expect 'y: f32\[1000\] = 4 4 4 4' env "FAKE_HIP_DEVICES=$device" $run --target hip \
+            --arg 'y=full(1000,value=3)'
+    done
+else
+    echo "AMDSIM names no simulator of code objects: what they compute is not checked"
+    expect 'y: f32\[1000\] = 3 3 3 3' $run --target hip --arg 'y=full(1000,value=3)'
+fi

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a runtime of AMD GPUs reads of a code object: its architecture, and how the arguments of a
+// kernel lie in memory (metadata in msgpack).
+#ifndef TESTS_RUNTIME_HSACO_H
+#define TESTS_RUNTIME_HSACO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HSACO_ARGS = 256, HSACO_ARG_BYTES = 4096 };
+
+typedef struct HsacoKernel {
+    int n_args, threads;
+    size_t arg_bytes;
+    struct {
+        size_t offset, size;
+    } args[HSACO_ARGS];
+} HsacoKernel;
+
+/// 0 where it is none.
+size_t hsaco_bytes(const void *code);
+/// 0x942; 0 of one that is not known here.
+int hsaco_arch(const void *code);
+/// False where it has no kernel of the name.
+bool hsaco_kernel(const void *code, const char *name, HsacoKernel *out);
+
+#endif
