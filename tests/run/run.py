@@ -181,11 +181,21 @@ def describe(name, got, want, bad):
            f"{got[at]!r}, expected {want[at]!r}"
 
 
+def excused(run, text):
+    """A setting that asks for more shared memory than the GPU has; an instruction that a simulator of
+    machine code does not know."""
+    return (run.setting and "choose smaller tune values" in text) or \
+        (run.target == "hip" and "not simulated" in text)
+
+
 def verdict(run, number, code, text, outputs, folder):
     if run.case.fails is not None:
         if code == 1 and run.case.fails in text:
             return ""
         return f"expected failure with '{run.case.fails}', got code {code}:\n{text}"
+    if code == 1 and excused(run, text):
+        print(f"SKIP {run.title}: {text.strip().splitlines()[0][:300]}")
+        return ""
     if code != 0:
         return f"exit code {code}:\n{text}"
     problems = [compare(run.case, name, want, folder / f"out-{number}-{name}.npy")

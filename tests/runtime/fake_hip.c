@@ -180,9 +180,10 @@ static bool find_simulator(void) {
     return true;
 }
 
-/// The arguments as the metadata lay them out.
+/// The arguments as the metadata lay them out. Scalar loads may reach beyond them, up to the next
+/// 64 bytes.
 static int simulate(cu_function f, const FakeLaunch *launch, const HsacoKernel *k, void **args) {
-    unsigned char bytes[HSACO_ARG_BYTES] = {0};
+    _Alignas(64) unsigned char bytes[HSACO_ARG_BYTES] = {0};
     uint32_t grid[3] = {launch->grid, 1, 1}, block[3] = {launch->block, 1, 1};
     const char *seed = getenv("TG_SIM_SEED");
     if (!simulator.launch) return 719;
@@ -191,8 +192,8 @@ static int simulate(cu_function f, const FakeLaunch *launch, const HsacoKernel *
     for (int i = 0; i < MEMORY; i++)
         if (memory[i].at) simulator.region((uintptr_t)memory[i].at, memory[i].bytes, 0);
     int failed = simulator.launch(f->module->code, hsaco_bytes(f->module->code), f->name, grid,
-                                  block, bytes, k->arg_bytes, launch->shared_bytes, 1,
-                                  seed ? strtoull(seed, NULL, 10) : 1);
+                                  block, bytes, (k->arg_bytes + 63) / 64 * 64, launch->shared_bytes,
+                                  1, seed ? strtoull(seed, NULL, 10) : 1);
     if (failed) snprintf(simulated, sizeof simulated, "%s", simulator.error());
     return failed ? 719 : 0;
 }

@@ -71,18 +71,41 @@ static bool take_values(Making *m, const char *option, const List *list, AotValu
     return true;
 }
 
-static bool take_target(Making *m) {
+static bool add_gpu(Making *m, const char *name) {
+    const char *level;
+    const Backend *b = backend_of(name, &level);
+    bool known = b && b->device && b != &sim_backend;
+    if (!known || m->a.n_gpus >= AOT_GPUS) return false;
+    return b->info(level, &m->a.gpus[m->a.n_gpus]) && ++m->a.n_gpus;
+}
+
+static bool add_target(Making *m, const char *name) {
     static const char *const names[] = {"cpu", "x86-64", "aarch64"};
-    const char *name = m->o->target ? m->o->target : "cpu";
-    m->a.arch = strcmp(name, "cpu") == 0 ? cpu_host_arch() : name;
-    if (cpu_level(m->a.arch, 0)) return true;
+    const char *arch = strcmp(name, "cpu") == 0 ? cpu_host_arch() : name;
+    if (cpu_level(arch, 0)) {
+        m->a.arch = arch;
+        return true;
+    }
+    if (add_gpu(m, name)) return true;
     cli_error("unknown target '%s'", name);
     const char *close = closest_name(name, names, 3);
     if (close)
         cli_hint("did you mean '%s'?", close);
     else
-        cli_hint("objects are made for cpu, x86-64 and aarch64");
+        cli_hint(
+            "objects are made for cpu, x86-64 or aarch64, and GPUs that 'tegula targets' lists");
     return false;
+}
+
+/// "cpu,gfx942": one CPU, this machine's where none is named, and any GPUs.
+static bool take_targets(Making *m) {
+    m->a.arch = cpu_host_arch();
+    for (const char *list = m->o->target; list && *list;) {
+        size_t n = strcspn(list, ",");
+        if (!add_target(m, ctx_intern(m->ctx, list, n))) return false;
+        list += n + (list[n] == ',');
+    }
+    return true;
 }
 
 static bool unknown_level(const Making *m, const char *name) {
@@ -129,13 +152,7 @@ static bool take_gpus(Making *m) {
         size_t n = strcspn(list, ",");
         const char *name = ctx_intern(m->ctx, list, n);
         list += n + (list[n] == ',');
-        const char *level;
-        const Backend *b = backend_of(name, &level);
-        bool known = b && b->device && b != &sim_backend;
-        if (known && m->a.n_gpus < AOT_GPUS && b->info(level, &m->a.gpus[m->a.n_gpus])) {
-            m->a.n_gpus++;
-            continue;
-        }
+        if (add_gpu(m, name)) continue;
         cli_error("--gpus: there is no architecture '%s'", name);
         cli_hint("'tegula targets' lists them");
         return false;
@@ -351,7 +368,7 @@ static bool prepare(Making *m) {
             cli_error("two outputs have the name %s", paths[i]);
             return false;
         }
-    return take_target(m) && take_levels(m) && take_gpus(m) && take_prefix(m) &&
+    return take_targets(m) && take_levels(m) && take_gpus(m) && take_prefix(m) &&
            take_values(m, "set", &o->sets, &m->a.set, NULL) &&
            take_values(m, "given", &o->givens, &m->a.given, &m->a.most);
 }
