@@ -140,20 +140,24 @@ static LLVMValueRef exp2_(const Gen *g, const Way *w, Elem elem, const LLVMValue
     return power_of_2(g, elem, a[0]);
 }
 
-// e^x = 2^t (1 + r ln 2), where t = x log2(e) rounded and r is what that lost. Beyond the range of
-// results r is large, or no number; for narrow types it does not matter.
+// e^x = 2^n 2^f with x log2(e) = n + f. n is from -126 to 127, so that 2^n is a normal number and
+// results beyond that are f's; else f is from 0 to 1, where the instruction is best. n + 127 stands
+// in the low bits of its sum with a number whose last bit is 1.
 static LLVMValueRef exp_(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
-    LLVMValueRef high = real_like(a[0], 0x1.715476p+0), low = real_like(a[0], 0x1.4ae0cp-26);
-    LLVMValueRef t = LLVMBuildFMul(g->b, a[0], high, "");
-    LLVMValueRef y = power_of_2(g, elem, t);
+    enum { LEAST = -126, MOST = 127, BIAS = 127, MANTISSA = 23 };
+    LLVMValueRef x = a[0], high = real_like(x, 0x1.715476p+0), low = real_like(x, 0x1.4ae0cp-26);
     (void)w;
-    if (elem != EL_F32) return y;
-    LLVMValueRef r = fma_of(g, a[0], low, fma_of(g, a[0], high, LLVMBuildFNeg(g->b, t, "")));
-    LLVMValueRef small =
-        LLVMBuildFCmp(g->b, LLVMRealOLT, gen_call1(g, "llvm.fabs", r), real_like(r, 1), "");
-    r = LLVMBuildSelect(g->b, small, r, real_like(r, 0), "");
-    LLVMValueRef more = fma_of(g, r, real_like(r, 0x1.62e43p-1), real_like(r, 1));
-    return LLVMBuildFMul(g->b, y, more, "");
+    if (elem != EL_F32) return power_of_2(g, elem, LLVMBuildFMul(g->b, x, high, ""));
+    LLVMValueRef big = real_like(x, 0x1.8p+23 + BIAS), n = fma_of(g, x, high, real_like(x, -0.5));
+    n = gen_call2(g, "llvm.maxnum", n, real_like(x, LEAST));
+    n = gen_call2(g, "llvm.minnum", n, real_like(x, MOST));
+    LLVMValueRef sum = LLVMBuildFAdd(g->b, n, big, "");
+    LLVMValueRef bits = LLVMBuildBitCast(g->b, sum, g->i32, "");
+    LLVMValueRef scale = LLVMBuildShl(g->b, bits, int_like(bits, MANTISSA), "");
+    n = LLVMBuildFSub(g->b, big, sum, ""); // -n
+    LLVMValueRef f = fma_of(g, x, low, fma_of(g, x, high, n));
+    LLVMValueRef y = call1(g, "tg.ex2.approx.ftz", f);
+    return LLVMBuildFMul(g->b, y, LLVMBuildBitCast(g->b, scale, LLVMTypeOf(x), ""), "");
 }
 
 // One step of Newton: y + y / 2 (1 - x y y). Where x y is no number, y is the result.

@@ -276,7 +276,7 @@ static const struct {
     double f32, narrow;
 } bounds[] = {
     {OP_EXP2, 4, 0.51},
-    {OP_EXP, 5, 0.51},
+    {OP_EXP, 4, 0.51},
     {OP_RSQRT, 1.1, 0.51},
     {OP_TANH, 0, 0.63},
 };
