@@ -81,13 +81,22 @@ static void access_tensor(SimLane *lane, const SimSite *site, const Block *b, in
     }
 }
 
-static const SimTensorMap *check_map(SimLane *lane, const SimSite *site, const void *map) {
+/// `at`: where the block starts. An H200 stops with an illegal instruction where rows in a swizzle
+/// of 128 bytes start between multiples of 16.
+static const SimTensorMap *check_map(SimLane *lane, const SimSite *site, const void *map,
+                                     const int32_t *at) {
     char self[NAME_BYTES], place[PLACE_BYTES];
     const SimTensorMap *m = map;
-    if (m->magic != MAP_MAGIC || m->rank != site_number(site, 'r'))
+    const char *wrong = NULL;
+    if (m->magic != MAP_MAGIC)
+        wrong = "no tensor map";
+    else if (m->rank != site_number(site, 'r'))
+        wrong = "a tensor map of another rank";
+    else if (m->swizzle && (int64_t)at[0] * m->bytes % 16)
+        wrong = "rows that start at no multiple of 16 bytes";
+    if (wrong)
         sim_fail(lane->sim, SIM_MISUSE, site, "%s of %s: %s", site_place(site, place),
-                 lane_name(lane, self),
-                 m->magic != MAP_MAGIC ? "no tensor map" : "a tensor map of another rank");
+                 lane_name(lane, self), wrong);
     return m;
 }
 
@@ -181,7 +190,7 @@ void handle_tma_load(SimLane *lane, const SimSite *site, char *frame) {
     l.mask =
         site_number(site, 'u') ? OPERAND(uint16_t, frame, site, 5) : 1u << (l.to >> RANK_SHIFT);
     memcpy(l.at, frame + site->at[4], sizeof *l.at * (size_t)site_number(site, 'r'));
-    check_map(lane, site, l.map);
+    check_map(lane, site, l.map, l.at);
     if (!l.mask || l.mask >> sim->cluster)
         sim_fail(sim, SIM_MISUSE, site, "%s of %s: the mask of CTAs is %#x in a cluster of %d",
                  site_place(site, place), lane_name(lane, self), l.mask, sim->cluster);
@@ -284,7 +293,7 @@ static void start_store(SimLane *lane, const SimSite *site, char *frame, int kin
     lane->site = site;
     if (!OPERAND(uint8_t, frame, site, 2)) return;
     memcpy(c.at, frame + site->at[3], sizeof *c.at * (size_t)site_number(site, 'r'));
-    check_map(lane, site, c.p);
+    check_map(lane, site, c.p, c.at);
     Block b = block_of(c.p, c.at);
     c.bytes = b.rows * b.row_bytes;
     Cta *cta = shared_find(lane, site, c.to, c.bytes, 128);

@@ -130,14 +130,16 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
         return false;
     }
     *out = (Staging){.buf = ty_buf(s->ir, t->elem, 2, a.extents, swizzle, inner, 0)};
+    Value *first = sub_operand(load, &a, contiguous_dim(t), 0);
+    if (!is_multiple(first, COPY_BYTES / (elem_info[t->elem].bits / 8), MAX_DEPTH)) {
+        *why = "its rows start anywhere, not at multiples of 16 bytes";
+        return false;
+    }
     if (gpu_has(s->target, GPU_TMA) && boxes_fit(&a)) {
         describe_tma(s, &a, out->buf, out);
         out->pads = unclipped(load, &a);
     }
-    Value *first = sub_operand(load, &a, contiguous_dim(t), 0);
-    *why = "its rows start anywhere";
-    return out->tma || (gpu_has(s->target, GPU_CP_ASYNC) &&
-                        is_multiple(first, COPY_BYTES / (elem_info[t->elem].bits / 8), MAX_DEPTH));
+    return out->tma || gpu_has(s->target, GPU_CP_ASYNC);
 }
 
 /* ---- starting ------------------------------------------------------------------------------ */

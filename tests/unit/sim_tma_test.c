@@ -160,6 +160,7 @@ static Block random_block(int rank, bool steps) {
         if (i == 0 && b.box[0] < 8 * b.steps[0]) b.box[0] = 8 * b.steps[0];
         b.at[i] = random_to(2) ? random_to((int)b.dims[i] + 4) - 2 : 0;
     }
+    if (b.swizzle) b.at[0] = 8 * (b.at[0] / 8 - random_to(2)); // of 16 bytes
     return b;
 }
 
