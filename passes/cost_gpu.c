@@ -60,10 +60,8 @@ typedef struct Model {
 /* ---- ops ----------------------------------------------------------------------------------- */
 
 static const GpuUnit *unit_of(const Model *m, const Op *dot) {
-    const char *precision = op_str(dot, "precision");
-    bool three = precision && strcmp(precision, "tf32x3") == 0;
     return gpu_unit_for(m->target, operand(dot, 0)->type, operand(dot, 1)->type,
-                        three ? "tf32" : precision);
+                        op_str(dot, "precision"));
 }
 
 static double padded(int64_t extent, int64_t unit) {
@@ -74,10 +72,9 @@ static double padded(int64_t extent, int64_t unit) {
 static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     const Type *a = operand(op, 0)->type, *d = result(op, 0)->type;
     const GpuUnit *u = unit_of(m, op);
-    const char *precision = op_str(op, "precision");
     double rows = (double)d->extents[0], columns = (double)d->extents[1];
     double k = (double)a->extents[1], bytes = elem_info[a->elem].bits / 8.0;
-    double rounds = u && precision && strcmp(precision, "tf32x3") == 0 ? 3 : 1;
+    double rounds = u && gpu_in_three(op_str(op, "precision")) ? 3 : 1;
     if (!u) {
         w->alu += times * rows * columns * k / m->target->fma_cycle;
         w->shared += times * rows * columns * k * bytes / 4 / SHARED_CYCLE;

@@ -23,9 +23,11 @@ static LLVMValueRef byte_array(const Gen *g, const uint8_t *x, int n) {
 }
 
 /// The constant tg_tensormap: the dimension of neighbours first, then the others from the last one.
-static LLVMValueRef how_to_map(Emit *e, const Type *t) {
+static LLVMValueRef how_to_map(Emit *e, const Op *op) {
     Gen *g = e->g;
-    uint8_t head[4] = {map_types[t->elem], (uint8_t)t->rank, (uint8_t)t->swizzle, 0}, axes[8] = {0};
+    const Type *t = result(op, 0)->type;
+    uint8_t type = op_attr(op, "round") ? TG_MAP_TF32 : map_types[t->elem];
+    uint8_t head[4] = {type, (uint8_t)t->rank, (uint8_t)t->swizzle, 0}, axes[8] = {0};
     LLVMValueRef box[5];
     int n = 0;
     for (int d = t->rank; d >= 0; d--) {
@@ -72,8 +74,8 @@ void lower_desc(Emit *e, Op *op) {
     LLVMValueRef strides = stack_slots(e, t->rank);
     LLVMSetAlignment(map, MAP_ALIGN);
     LLVMValueRef some = store_shape(e, operand(op, 0), dims, strides);
-    LLVMValueRef args[6] = {e->env, how_to_map(e, t), emit_tensor(e, operand(op, 0))->data,
-                            dims,   strides,          map};
+    LLVMValueRef args[6] = {e->env, how_to_map(e, op), emit_tensor(e, operand(op, 0))->data,
+                            dims,   strides,           map};
     LLVMBasicBlockRef make = emit_block(e, "map"), on = emit_block(e, "mapped");
     LLVMBuildCondBr(g->b, some, make, on);
     LLVMPositionBuilderAtEnd(g->b, make);

@@ -139,7 +139,7 @@ static void wait_for(GpuFn *f, int younger, const char *kind, int n, LLVMValueRe
 }
 
 static const char *elem_name(const Value *v) {
-    return elem_info[v->type->elem].name;
+    return v->type->elem == EL_F32 ? "tf32" : elem_info[v->type->elem].name;
 }
 
 enum { MOST_ARGS = 320 };

@@ -6,6 +6,7 @@
 
 #include "backends/sim/map.h"
 #include "backends/sim/shadow.h"
+#include "runtime/abi.h"
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
@@ -106,6 +107,16 @@ static uint32_t offset_of(uint32_t address) {
 
 /* ---- loads --------------------------------------------------------------------------------- */
 
+/// To nearest, ties to even: the bits that an H200 gives.
+static uint32_t to_tf32(uint32_t u) {
+    if ((u & 0x7f800000) == 0x7f800000) return u;
+    return (u + 0xfff + (u >> 13 & 1)) & 0xffffe000;
+}
+
+static bool rounds(const SimTensorMap *m) {
+    return m->type == TG_MAP_TF32 || m->type == TG_MAP_TF32_FTZ;
+}
+
 /// A row of the block as it comes: elements outside are 0 or NaN.
 static void read_row(const Block *b, int r, char *out) {
     static const uint8_t nan16[] = {0xff, 0x7f};
@@ -118,6 +129,12 @@ static void read_row(const Block *b, int r, char *out) {
         memcpy(out + first * size, element(b, row, first), (size_t)(behind - first) * (size_t)size);
     for (int c = first; b->map->steps[0] > 1 && c < behind; c++)
         memcpy(out + c * size, element(b, row, c), (size_t)size);
+    for (int c = first; rounds(b->map) && c < behind; c++) {
+        uint32_t bits;
+        memcpy(&bits, out + c * size, sizeof bits);
+        bits = to_tf32(bits);
+        memcpy(out + c * size, &bits, sizeof bits);
+    }
 }
 
 /// 16 bytes that come by the asynchronous proxy and that whoever waits for them sees.

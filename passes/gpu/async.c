@@ -48,8 +48,7 @@ static bool is_renaming(const Op *op) {
     return op && (op->code == OP_CONVERT || op->code == OP_PERMUTE);
 }
 
-/// The load behind operand v, or NULL; *swapped: with its axes exchanged.
-static Op *load_behind(Value *v, bool *swapped) {
+Op *load_behind(const Value *v, bool *swapped) {
     *swapped = false;
     for (; is_renaming(v->def); v = operand(v->def, 0))
         if (v->def->code == OP_PERMUTE) *swapped ^= op_attr(v->def, "perm")->ints[0] == 1;
@@ -85,6 +84,13 @@ void async_note(Async *s, const Value *tensor, const char *how, const char *why)
     vec_push(s->ctx, &s->notes, text);
 }
 
+/// Why a product of f32 is one of single warps though there are warpgroups, or NULL.
+static const char *against_wgmma(Feeds *f, const Op *dot, const Type *buf, int k_axis) {
+    bool could = buf->elem == EL_F32 && !is_wgmma(dot) && gpu_has(f->s->target, GPU_WGMMA);
+    return could && !wgmma_takes(buf, k_axis) ? "for wgmma its rows would have to run along the sum"
+                                              : NULL;
+}
+
 /// Operand i of the dot, if it may come from a copy. Outside of loops there is nothing to overlap,
 /// and products of single warps take registers.
 static void consider(Feeds *f, Op *dot, int i) {
@@ -99,9 +105,11 @@ static void consider(Feeds *f, Op *dot, int i) {
         why = "other operations read it, too";
     } else if (stage_load(f->s, load, &staged.how, &why)) {
         why = "rows of its elements have to run along the sum";
-        if (!is_wgmma(dot) || wgmma_takes(seen_by_dot(f->s, staged.how.buf, swapped), !i)) {
+        const Type *buf = seen_by_dot(f->s, staged.how.buf, swapped);
+        if (!is_wgmma(dot) || wgmma_takes(buf, !i)) {
             async_note(f->s, operand(load, 0),
-                       staged.how.tma ? "copied by TMA" : "copied by cp.async", NULL);
+                       staged.how.tma ? "copied by TMA" : "copied by cp.async",
+                       against_wgmma(f, dot, buf, !i));
             vec_push(f->s->ctx, &f->staged, staged);
             return;
         }

@@ -39,8 +39,14 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why);
 Value *start_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf);
 /// Sets to 0 what the copy brought and the load does not, once the buffer is full.
 void pad_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf);
-/// The parameter of the device that is the tensor map of parameter `tensor`.
-Value *desc_param(Async *s, Value *tensor, const Type *desc);
+/// The parameter of the device that is the tensor map of parameter `tensor`; round: what copies by
+/// it round to, or NULL.
+Value *desc_param(Async *s, Value *tensor, const Type *desc, const char *round);
+
+/* ---- async.c ------------------------------------------------------------------------------- */
+
+/// The load behind operand v, or NULL; *swapped: with its axes exchanged.
+Op *load_behind(const Value *v, bool *swapped);
 
 /// The dimension of stride 1, or -1.
 int contiguous_dim(const Type *tensor);

@@ -34,6 +34,28 @@ static bool strides_fit(const Type *t, int contiguous) {
     return true;
 }
 
+/// n divides v.
+static bool is_multiple(const Value *v, int64_t n, int depth) {
+    int64_t c;
+    if (const_int(v, &c)) return c % n == 0;
+    if (!depth) return false;
+    if (!v->def) {
+        const Op *loop = v->region->parent;
+        return loop->code == OP_FOR && v->index == 0 && op_int(loop, "step", 1) % n == 0 &&
+               is_multiple(operand(loop, 0), n, depth - 1);
+    }
+    bool x = v->def->n_operands == 2 && is_multiple(operand(v->def, 0), n, depth - 1);
+    bool y = v->def->n_operands == 2 && is_multiple(operand(v->def, 1), n, depth - 1);
+    switch (v->def->code) {
+    case OP_MUL: return x || y;
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MIN:
+    case OP_MAX: return x && y;
+    default: return false;
+    }
+}
+
 const char *reason_against_copy(Async *s, const Op *op, const Access *a) {
     const Type *t = a->tensor->type;
     int c = contiguous_dim(t);
@@ -45,6 +67,8 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a) {
     if (c < 0 || a->subs[c].kind != DIM_AXIS) return "its rows are not contiguous";
     if (t->align < COPY_BYTES || !strides_fit(t, c))
         return "its rows are not known to be aligned to 16 bytes";
+    if (!is_multiple(sub_operand(op, a, c, 0), COPY_BYTES * 8 / elem_info[t->elem].bits, MAX_DEPTH))
+        return "its rows start anywhere, not at multiples of 16 bytes";
     if (a->tensor->def || a->tensor->region->parent != s->device) return "it is no parameter";
     if (op->code == OP_LOAD && tree_writes(s->device, a->tensor))
         return "the program writes the tensor";
@@ -96,28 +120,6 @@ static bool boxes_fit(const Access *a) {
     return a->n_subs <= TMA_RANK;
 }
 
-/// n divides v.
-static bool is_multiple(const Value *v, int64_t n, int depth) {
-    int64_t c;
-    if (const_int(v, &c)) return c % n == 0;
-    if (!depth) return false;
-    if (!v->def) {
-        const Op *loop = v->region->parent;
-        return loop->code == OP_FOR && v->index == 0 && op_int(loop, "step", 1) % n == 0 &&
-               is_multiple(operand(loop, 0), n, depth - 1);
-    }
-    bool x = v->def->n_operands == 2 && is_multiple(operand(v->def, 0), n, depth - 1);
-    bool y = v->def->n_operands == 2 && is_multiple(operand(v->def, 1), n, depth - 1);
-    switch (v->def->code) {
-    case OP_MUL: return x || y;
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MIN:
-    case OP_MAX: return x && y;
-    default: return false;
-    }
-}
-
 bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
     Access a = access_of(load);
     *why = reason_against_copy(s, load, &a);
@@ -130,11 +132,6 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
         return false;
     }
     *out = (Staging){.buf = ty_buf(s->ir, t->elem, 2, a.extents, swizzle, inner, 0)};
-    Value *first = sub_operand(load, &a, contiguous_dim(t), 0);
-    if (!is_multiple(first, COPY_BYTES / (elem_info[t->elem].bits / 8), MAX_DEPTH)) {
-        *why = "its rows start anywhere, not at multiples of 16 bytes";
-        return false;
-    }
     if (gpu_has(s->target, GPU_TMA) && boxes_fit(&a)) {
         describe_tma(s, &a, out->buf, out);
         out->pads = unclipped(load, &a);
@@ -154,7 +151,7 @@ static void find_dispatch(Op *op, void *arg) {
     if (op->code == OP_DISPATCH && strcmp(op_str(op, "device"), f->name) == 0) f->found = op;
 }
 
-Value *desc_param(Async *s, Value *tensor, const Type *desc) {
+Value *desc_param(Async *s, Value *tensor, const Type *desc, const char *round) {
     FindDispatch f = {.name = op_str(s->device, "name")};
     op_walk_pre(s->module, find_dispatch, &f);
     if (!f.found) ice(s->ctx, s->device->loc, "nothing dispatches %s", f.name);
@@ -162,10 +159,13 @@ Value *desc_param(Async *s, Value *tensor, const Type *desc) {
     Value *given = operand(f.found, tensor->index);
     for (int i = 1; i < body->n_args; i++) {
         Op *def = operand(f.found, i)->def;
-        if (body->args[i]->type == desc && def && operand(def, 0) == given) return body->args[i];
+        if (body->args[i]->type == desc && def && operand(def, 0) == given &&
+            (round != NULL) == (op_attr(def, "round") != NULL))
+            return body->args[i];
     }
     Builder b = build_before(s->ir, f.found);
     Op *op = build_op(&b, OP_DESC, 1, &given, 1, &desc, 0);
+    if (round) op_set_attr(s->ir, op, "round", at_str(s->ir, round));
     op_add_operand(s->ir, f.found, result(op, 0));
     return region_add_arg(s->ir, body, desc, tensor->name);
 }
@@ -196,9 +196,11 @@ bool has_other_name(const Async *s, const Value *tensor) {
     return false;
 }
 
+/// Products of f32 on matrix units are all of tf32.
 static Value *start_tma(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
     Access a = access_of(load);
-    Value *operands[2 + MAX_RANK] = {desc_param(s, a.tensor, how->desc), buf};
+    const char *round = buf->type->elem == EL_F32 ? ctx_intern(s->ctx, "tf32", 4) : NULL;
+    Value *operands[2 + MAX_RANK] = {desc_param(s, a.tensor, how->desc, round), buf};
     for (int d = 0; d < a.n_subs; d++) operands[2 + d] = sub_operand(load, &a, d, 0);
     const Type *token = ty_pending(s->ir, NULL);
     Op *op = build_op(b, OP_COPY_TMA, 2 + a.n_subs, operands, 1, &token, 0);

@@ -241,7 +241,7 @@ static void copy_out(Async *s, Builder *b, const Op *store, const CopyOut *how, 
     int64_t start[2] = {0, 0};
     start[inner] = first;
     Value *operands[3 + MAX_RANK];
-    operands[n++] = desc_param(s, a.tensor, how->desc);
+    operands[n++] = desc_param(s, a.tensor, how->desc, NULL);
     operands[n++] = p->bufs[p->used % p->n];
     operands[n++] = panel_at(s, b, how, start);
     for (int d = 0; d < a.n_subs; d++) {

@@ -78,6 +78,8 @@ enum { GPU_CHAIN = 128 };
 
 /// The row named by attribute `unit` of a dot; NULL: it is multiplied by fma.
 const GpuUnit *gpu_unit_of(const Op *dot);
+/// The precision is that of three products, whose operands are computed in registers.
+bool gpu_in_three(const char *precision);
 /// The row for a product of these elements, extents and precision (NULL: ieee), or NULL. AMD's may
 /// fit the transposed product instead.
 const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,

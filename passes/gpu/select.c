@@ -11,9 +11,10 @@
 //   added in f32. precision = fast leaves all to them.
 // - AMD's instructions give a thread runs of a column: transposed too, so that those are runs of a
 //   row, which stores like, and which the next product takes as its operand.
-// - tf32x3: a = a1 + a2 with a1 of tf32's 10 bits, likewise b: a1 b1 + (a1 b2 + a2 b1), as three
-//   products of tf32.
+// - tf32x3: a = a1 + a2 with a1 rounded to tf32's 10 bits, likewise b: a1 b1 + (a1 b2 + a2 b1), in
+//   three products of tf32.
 // Where no row fits, the dot is multiplied by fma.
+#include "passes/gpu/async.h"
 #include "passes/gpu/layouts.h"
 
 #include "passes/passes.h"
@@ -22,6 +23,7 @@
 #include <string.h>
 
 #define TF32_MASK 0xffffe000u
+#define TF32_HALF 0x1000u
 
 /// Where x is computed, which may be in front of loops.
 static Value *transposed(Builder *at, Value *x) {
@@ -40,14 +42,16 @@ static Value *product(Builder *b, Value *x, Value *y, Value *c, const char *prec
     return result(op, 0);
 }
 
-/// Its part that tf32 holds exactly, and the rest (0 where x is no finite number).
+/// x rounded to tf32, so that what the product of two rests would add is 2^-22 and of either sign,
+/// and the rest (0 where that is no finite number).
 static Value *head_of(Builder *b, Value *x, Value **rest) {
     const Type *bits = ty_with_elem(b->ir, x->type, EL_U32);
-    Value *mask = build_int(b, bits, TF32_MASK);
+    Value *mask = build_int(b, bits, TF32_MASK), *half = build_int(b, bits, TF32_HALF);
     Value *raw = result(build_op(b, OP_BITCAST, 1, &x, 1, &bits, 0), 0);
-    Value *cut = build_binary(b, OP_AND, raw, mask);
-    Value *head = result(build_op(b, OP_BITCAST, 1, &cut, 1, &x->type, 0), 0);
-    Value *finite = build_unary(b, OP_ISFINITE, x);
+    Value *cut = build_binary(b, OP_AND, build_binary(b, OP_ADD, raw, half), mask);
+    Value *near = result(build_op(b, OP_BITCAST, 1, &cut, 1, &x->type, 0), 0);
+    Value *head = build_select(b, build_unary(b, OP_ISFINITE, x), near, x);
+    Value *finite = build_unary(b, OP_ISFINITE, head);
     *rest = build_select(b, finite, build_binary(b, OP_SUB, x, head), build_float(b, x->type, 0));
     return head;
 }
@@ -57,15 +61,16 @@ static void replace(Op *dot, Value *with) {
     op_erase(dot);
 }
 
-/// The small products are added up first.
+/// The small products are added up first, and the sum so far in f32 last: units cut their sums, so
+/// that a long sum in them would lose a bit a step.
 static void in_three(Ir *ir, Op *dot) {
     Builder b = build_before(ir, dot);
     Value *a2, *b2, *a1 = head_of(&b, operand(dot, 0), &a2),
                     *b1 = head_of(&b, operand(dot, 1), &b2);
     const Type *t = result(dot, 0)->type;
-    Value *c = dot->n_operands > 2 ? operand(dot, 2) : build_float(&b, t, 0);
-    Value *small = product(&b, a2, b1, product(&b, a1, b2, c, "tf32"), "tf32");
-    replace(dot, product(&b, a1, b1, small, "tf32"));
+    Value *small = product(&b, a1, b2, build_float(&b, t, 0), "tf32");
+    Value *sum = product(&b, a1, b1, product(&b, a2, b1, small, "tf32"), "tf32");
+    replace(dot, dot->n_operands > 2 ? build_binary(&b, OP_ADD, operand(dot, 2), sum) : sum);
 }
 
 // Of warps for a product; of sums that one wait for it can name, in a thread; of those that leave
@@ -82,12 +87,33 @@ static bool is_fast(const Op *dot) {
     return precision && strcmp(precision, "fast") == 0;
 }
 
-static const GpuUnit *unit_for(const PassEnv *env, const Op *dot) {
+/// The operand is a block that TMA copies into rows along k, and nobody else reads.
+static bool comes_by_tma(const PassEnv *env, Op *dot, int i) {
+    bool swapped;
+    const char *why;
+    Staging how;
+    Op *device = dot, *load = load_behind(operand(dot, i), &swapped);
+    while (device->code != OP_DEVICE) device = device->parent->parent;
+    Async s = {.env = (PassEnv *)env, .ir = env->ir, .ctx = ir_ctx(env->ir), .target = env->gpu};
+    s.module = device->parent->parent;
+    s.device = device;
+    return load && value_has_one_use(result(load, 0)) && stage_load(&s, load, &how, &why) &&
+           how.tma && how.buf->inner == (swapped ? i : !i);
+}
+
+/// Warpgroups take f32 from shared memory and cut it to tf32; only TMA rounds it before.
+static bool rounds_on_the_way(const PassEnv *env, Op *dot) {
+    return operand(dot, 0)->type->elem != EL_F32 ||
+           (comes_by_tma(env, dot, 0) && comes_by_tma(env, dot, 1));
+}
+
+static const GpuUnit *unit_for(const PassEnv *env, Op *dot) {
     GpuTarget t = *env->gpu;
     int warps = env->warps ? env->warps : MOST_WARPS;
     int64_t sums = ty_count(result(dot, 0)->type) / (warps * t.lanes);
     int most = is_f8(operand(dot, 0)) && !is_fast(dot) ? MOST_CHAINED : MOST_SUMS;
-    if (warps < GROUP_WARPS || sums > most) t.features &= ~GPU_WGMMA;
+    if (warps < GROUP_WARPS || sums > most || !rounds_on_the_way(env, dot))
+        t.features &= ~GPU_WGMMA;
     const Type *a = operand(dot, 0)->type, *b = operand(dot, 1)->type;
     const char *precision = op_str(dot, "precision");
     // Each warp shall have whole rows.
@@ -141,11 +167,10 @@ static void select_unit(Op *op, void *arg) {
 /// Dots of three products become such before they are given units.
 static void split_products(Op *op, void *arg) {
     const PassEnv *env = arg;
-    const char *precision = op->code == OP_DOT ? op_str(op, "precision") : NULL;
-    if (!precision || strcmp(precision, "tf32x3") != 0) return;
-    const GpuUnit *u = gpu_unit_for(env->gpu, operand(op, 0)->type, operand(op, 1)->type, "tf32");
-    bool better = gpu_unit_for(env->gpu, operand(op, 0)->type, operand(op, 1)->type, "ieee");
-    if (u && !better)
+    if (op->code != OP_DOT || !gpu_in_three(op_str(op, "precision"))) return;
+    const Type *a = operand(op, 0)->type, *b = operand(op, 1)->type;
+    bool better = gpu_unit_for(env->gpu, a, b, "ieee");
+    if (gpu_unit_for(env->gpu, a, b, "tf32x3") && !better)
         in_three(env->ir, op);
     else
         op_set_attr(env->ir, op, "precision", NULL);

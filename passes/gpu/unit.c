@@ -36,6 +36,10 @@ bool gpu_unit_fits(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
     return k % u->k == 0 && 2 * m >= u->m && n >= u->n;
 }
 
+bool gpu_in_three(const char *precision) {
+    return precision && strcmp(precision, "tf32x3") == 0;
+}
+
 /// No operand is cut.
 static bool is_plain(const char *precision) {
     return !precision || strcmp(precision, "fast") == 0;
@@ -49,7 +53,10 @@ static bool is_precise(const GpuUnit *u, const char *wanted) {
 
 static bool is_for(const GpuUnit *u, const GpuTarget *t, const Type *a, const Type *b,
                    const char *precision) {
-    const char *wanted = a->elem != EL_F32 ? "" : is_plain(precision) ? "ieee" : precision;
+    bool three = gpu_in_three(precision);
+    const char *wanted = three ? "tf32" : is_plain(precision) ? "ieee" : precision;
+    if (a->elem != EL_F32) wanted = "";
+    if (three && u->features & GPU_WGMMA) return false;
     int64_t m = a->extents[0], n = b->extents[1], k = a->extents[1];
     bool flips = u->features & GPU_AMD;
     return u->a == a->elem && u->b == b->elem && t->arch >= u->first && t->arch <= u->last &&
