@@ -12,19 +12,13 @@
 // loaded ahead. Needs loads of tensors that the loop does
 // not write, at places that follow from the loop's index, and registers for two blocks. Loops with
 // products have copies to shared memory for this (async).
+#include "passes/gpu/async.h"
 #include "passes/gpu/layouts.h"
 
 #include "passes/passes.h"
 #include "passes/util.h"
 
-enum {
-    LOOPS = 256,
-    LOADS = 8,
-    LEAST_TRIPS = 3,
-    WORDS_THREAD = 32,
-    BUSY_WARPS = 16,
-    MAX_DEPTH = 32
-};
+enum { LOOPS = 256, LEAST_TRIPS = 3, WORDS_THREAD = 32, BUSY_WARPS = 16, MAX_DEPTH = 32 };
 
 typedef struct Ahead {
     PassEnv *env;
@@ -37,7 +31,7 @@ typedef struct Ahead {
 typedef struct Candidate {
     Op *loop;
     int n;
-    Op *loads[LOADS];
+    Op *loads[LOADS_AHEAD];
 } Candidate;
 
 /* ---- which loads --------------------------------------------------------------------------- */
@@ -52,7 +46,7 @@ static bool follows(const Value *v, const Op *loop, int depth) {
     return true;
 }
 
-static bool may_go_ahead(const Op *op, const Op *loop) {
+bool load_may_go_ahead(const Op *op, const Op *loop) {
     if (op->code != OP_LOAD || !result(op, 0)->type->rank || tree_writes(loop, operand(op, 0)))
         return false;
     for (int i = 1; i < op->n_operands; i++)
@@ -86,9 +80,9 @@ static bool find_loads(const Ahead *a, Op *loop, Candidate *c) {
     *c = (Candidate){.loop = loop};
     if (loop->n_regions != 1 || is_short(loop) || !is_plain(loop->regions[0])) return false;
     for_each_op(op, loop->regions[0]) {
-        if (!may_go_ahead(op, loop)) continue;
+        if (!load_may_go_ahead(op, loop)) continue;
         sum += words(a, result(op, 0)->type);
-        if (c->n == LOADS) return false;
+        if (c->n == LOADS_AHEAD) return false;
         c->loads[c->n++] = op;
     }
     return c->n && sum <= WORDS_THREAD;
@@ -96,43 +90,47 @@ static bool find_loads(const Ahead *a, Op *loop, Candidate *c) {
 
 /* ---- rewriting ----------------------------------------------------------------------------- */
 
-/// The load of the iteration whose index is i, at b.
-static Value *load_of(Ctx *ctx, Builder *b, const Candidate *c, int k, Value *i) {
-    Op *load = c->loads[k];
+Value *load_of_iteration(Ctx *ctx, Builder *b, const Op *loop, Op *load, Value *i) {
     PtrMap map = {0};
-    map_set(ctx, &map, c->loop->regions[0]->args[0], i);
-    for (int j = 1; j < load->n_operands; j++) clone_slice(b, operand(load, j), c->loop, &map);
+    map_set(ctx, &map, loop->regions[0]->args[0], i);
+    for (int j = 1; j < load->n_operands; j++) clone_slice(b, operand(load, j), loop, &map);
     return result(op_clone(b, load, &map), 0);
 }
 
-/// Those of the iteration whose index is i, where it exists.
-static void load_if(Ahead *a, const Candidate *c, Builder *b, Value *exists, Value *i,
-                    Value **out) {
-    const Type *types[LOADS];
-    Value *none[LOADS];
-    for (int k = 0; k < c->n; k++) types[k] = result(c->loads[k], 0)->type;
-    Op *branch = build_op(b, OP_IF, 1, &exists, c->n, types, 2);
+void load_iteration_if(Ctx *ctx, Builder *b, Op *loop, int n, Op *const *loads, Value *exists,
+                       Value *i, Value **out) {
+    const Type *types[LOADS_AHEAD];
+    Value *none[LOADS_AHEAD];
+    for (int k = 0; k < n; k++) types[k] = result(loads[k], 0)->type;
+    Op *branch = build_op(b, OP_IF, 1, &exists, n, types, 2);
     Builder yes = build_at_end(b->ir, branch->regions[0], b->loc);
     Builder no = build_at_end(b->ir, branch->regions[1], b->loc);
-    for (int k = 0; k < c->n; k++) {
-        out[k] = load_of(a->ctx, &yes, c, k, i);
+    for (int k = 0; k < n; k++) {
+        out[k] = load_of_iteration(ctx, &yes, loop, loads[k], i);
         none[k] = build_zero(&no, types[k]);
     }
-    build_yield(&yes, c->n, out);
-    build_yield(&no, c->n, none);
-    for (int k = 0; k < c->n; k++) out[k] = result(branch, k);
+    build_yield(&yes, n, out);
+    build_yield(&no, n, none);
+    for (int k = 0; k < n; k++) out[k] = result(branch, k);
+}
+
+Value *next_iteration(Builder *b, const Op *loop, Value **exists) {
+    Value *n = loop->regions[0]->args[0];
+    Value *after = ix_add(b, n, build_index(b, op_int(loop, "step", 1)));
+    *exists = build_binary(b, OP_LT, after, operand(loop, 1));
+    return build_select(b, *exists, after, n);
 }
 
 static void go_ahead(Ahead *a, Candidate *c) {
     Ir *ir = a->env->ir;
     Op *loop = c->loop;
     Region *body = loop->regions[0];
-    Value *first[LOADS], *next[LOADS], *n = body->args[0], *lo = operand(loop, 0);
+    Value *first[LOADS_AHEAD], *next[LOADS_AHEAD], *lo = operand(loop, 0), *more;
     Builder before = build_before(ir, loop), b = build_before(ir, body->first);
-    load_if(a, c, &before, build_binary(&before, OP_LT, lo, operand(loop, 1)), lo, first);
-    Value *after = ix_add(&b, n, build_index(&b, op_int(loop, "step", 1)));
-    Value *more = build_binary(&b, OP_LT, after, operand(loop, 1));
-    load_if(a, c, &b, more, build_select(&b, more, after, n), next);
+    Value *some = build_binary(&before, OP_LT, lo, operand(loop, 1));
+    load_iteration_if(a->ctx, &before, loop, c->n, c->loads, some, lo, first);
+    Value *index = next_iteration(&b, loop, &more);
+    load_iteration_if(a->ctx, &b, loop, c->n, c->loads, more, index, next);
     int old = loop->n_results;
     const Type **types = ctx_array(a->ctx, const Type *, old + c->n);
     for (int i = 0; i < old; i++) types[i] = result(loop, i)->type;

@@ -21,6 +21,7 @@ typedef struct Staged {
     Staging how;
     Value *buf; // its buffer in the ring, full
     int group;
+    const Type *ahead; // it goes through registers, into a buffer of this type; or NULL
 } Staged;
 
 typedef VEC(Op *) Ops;
@@ -114,13 +115,18 @@ static void consider(Feeds *f, Op *dot, int i) {
             return;
         }
     }
-    async_note(f->s, operand(load, 0), "through registers", why);
+    if (feeds_only_dots(result(load, 0)))
+        staged.ahead = ahead_buf(f->s, load, dot->parent->parent, i ? swapped : !swapped);
+    if (staged.ahead) vec_push(f->s->ctx, &f->staged, staged);
+    async_note(f->s, operand(load, 0),
+               staged.ahead ? "through registers, an iteration ahead" : "through registers", why);
 }
 
 /// Loads of one region that feed one product, by one engine, travel together.
 static void group_feeds(Feeds *f) {
     for (int i = 0; i < f->staged.n; i++) {
         Staged *x = &f->staged.data[i];
+        if (x->ahead) continue;
         for (int j = 0; j < i && x->group < 0; j++) {
             const Staged *y = &f->staged.data[j];
             if (y->dot == x->dot && y->load->parent == x->load->parent && y->how.tma == x->how.tma)
@@ -192,6 +198,29 @@ static void build_ring(Feeds *f, int group) {
     }
     if (last == last_load) end = b;
     build_op(&end, OP_RING_RELEASE, 3, item, 0, NULL, 0);
+}
+
+/* ---- loads ahead --------------------------------------------------------------------------- */
+
+/// Those of one loop have one pair of barriers.
+static void load_all_ahead(Feeds *f, int first) {
+    Op *loads[LOADS_AHEAD], *loop = f->staged.data[first].load->parent->parent;
+    const Type *types[LOADS_AHEAD];
+    Value *bufs[LOADS_AHEAD];
+    int n = 0, which[LOADS_AHEAD];
+    for (int i = first; i < f->staged.n && n < LOADS_AHEAD; i++) {
+        const Staged *x = &f->staged.data[i];
+        if (!x->ahead || x->load->parent->parent != loop) continue;
+        loads[n] = x->load;
+        types[n] = x->ahead;
+        which[n++] = i;
+    }
+    bool good = load_ahead(f->s, loop, n, loads, types, bufs);
+    for (int i = 0; i < n; i++) {
+        Staged *x = &f->staged.data[which[i]];
+        x->ahead = NULL;
+        x->buf = good ? bufs[i] : NULL;
+    }
 }
 
 /* ---- products ------------------------------------------------------------------------------ */
@@ -286,6 +315,8 @@ static void run_on_device(Async *s) {
         for (int o = 0; o < 2; o++) consider(&f, f.dots.data[i], o);
     group_feeds(&f);
     for (int g = 0; g < f.n_groups; g++) build_ring(&f, g);
+    for (int i = 0; i < f.staged.n; i++)
+        if (f.staged.data[i].ahead) load_all_ahead(&f, i);
     for (int i = 0; i < f.dots.n; i++) {
         if (is_wgmma(f.dots.data[i])) {
             start_product(&f, f.dots.data[i]);
@@ -295,7 +326,7 @@ static void run_on_device(Async *s) {
         }
     }
     // From the last renaming back to the load.
-    for (int i = 0; i < 3 && f.n_groups; i++) op_walk_post(s->device, erase_unused, NULL);
+    for (int i = 0; i < 3 && f.staged.n; i++) op_walk_post(s->device, erase_unused, NULL);
     bool tma = false;
     for (int i = 0; i < f.staged.n; i++) tma |= f.staged.data[i].how.tma;
     if (tma) stage_stores(s); // a launch that makes tensor maps makes one more

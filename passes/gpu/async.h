@@ -94,4 +94,29 @@ Op *last_shared_use(const Op *device);
 /// What all buffers and rings of the device (before that one) take, if they live at the same time.
 int64_t shared_in_use(const Op *device);
 
+/// What lowering takes of it besides, at most, for an op in root (temporary.c).
+int64_t temporary_bytes(Ctx *ctx, Op *root);
+
+/* ---- ahead.c, async_ahead.c: loads an iteration ahead ---------------------------------------- */
+
+enum { LOADS_AHEAD = 8 };
+
+/// The load's places follow from the loop's index, and the loop does not write the tensor.
+bool load_may_go_ahead(const Op *load, const Op *loop);
+/// The load of the iteration of index i, at b.
+Value *load_of_iteration(Ctx *ctx, Builder *b, const Op *loop, Op *load, Value *i);
+/// Those of the iteration of index i, if it exists; else zeros.
+void load_iteration_if(Ctx *ctx, Builder *b, Op *loop, int n, Op *const *loads, Value *exists,
+                       Value *i, Value **out);
+/// The index of the iteration after this one, or this one's in the last; b is in the loop.
+Value *next_iteration(Builder *b, const Op *loop, Value **exists);
+
+/// A buffer in which the load's block may stand between iterations, rows of it along k_axis; NULL:
+/// there is none.
+const Type *ahead_buf(Async *s, const Op *load, const Op *loop, int k_axis);
+/// Makes buffers of these types that hold the blocks of the loads throughout the loop's body; what
+/// the next iteration wants is loaded at its start and stored at its end. False: there is no room.
+bool load_ahead(Async *s, Op *loop, int n, Op *const *loads, const Type *const *types,
+                Value **bufs);
+
 #endif

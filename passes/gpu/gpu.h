@@ -52,6 +52,9 @@ extern const GpuTarget gpu_targets[];
 static inline bool gpu_has(const GpuTarget *t, int features) {
     return (t->features & features) == features;
 }
+static inline bool gpu_has_any(const GpuTarget *t, int features) {
+    return t->features & features;
+}
 static inline int gpu_max_warps(const GpuTarget *t) {
     return GPU_MAX_THREADS / t->lanes;
 }

@@ -209,54 +209,6 @@ static int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-static int64_t block_bytes(const Value *v) {
-    return ty_is_block(v->type) ? ty_count(v->type) * ((elem_info[v->type->elem].bits + 7) / 8) : 0;
-}
-
-static int64_t convert_bytes(const Op *op) {
-    const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
-    if (!from->layout || !to->layout) return 0;
-    Conversion c = layout_convert(from->layout, to->layout, elem_info[to->elem].bits);
-    return c.kind >= CONVERT_SHARED ? c.shared.bytes : 0;
-}
-
-/// The part is some of the registers.
-static bool is_cut(const Schedule *s, const Op *op) {
-    const Layout *from = operand(op, 0)->type->layout, *to = result(op, 0)->type->layout;
-    if (!from || !to) return false;
-    int64_t *regs = ctx_array(s->s.ctx, int64_t, layout_registers(to));
-    return layout_registers_from(from, to, op_attr(op, "start")->ints, regs);
-}
-
-/// Temporary shared memory that lowering takes for one op; what goes through it by elements goes in
-/// pieces.
-static void most_temporary(Op *op, void *arg) {
-    enum { PIECE = 40 << 10 };
-    Schedule *s = arg;
-    int64_t bytes = 0;
-    switch (op->code) {
-    case OP_CONVERT: bytes = convert_bytes(op); break;
-    case OP_DOT:
-        if (!gpu_unit_of(op)) bytes = block_bytes(operand(op, 0)) + block_bytes(operand(op, 1));
-        break;
-    case OP_SLICE:
-        if (is_cut(s, op)) break; // fallthrough
-    case OP_RESHAPE:
-    case OP_CONCAT:
-        for (int i = 0; i < op->n_operands; i++) bytes += block_bytes(operand(op, i));
-        break;
-    case OP_SCAN:
-    case OP_SORT:
-    case OP_GATHER:
-    case OP_HISTOGRAM:
-        for (int i = 0; i < op->n_operands; i++) bytes += block_bytes(operand(op, i));
-        bytes = bytes < PIECE ? bytes : PIECE;
-        break;
-    default: return;
-    }
-    s->temporary = max_of(s->temporary, bytes);
-}
-
 /// A CTA of few warps shares its SM with another one, which works while it starts and ends: then
 /// half of the memory is for it, if that is still enough to run ahead.
 static int64_t room_of(const Schedule *s, int64_t each, int64_t other) {
@@ -272,7 +224,7 @@ static int choose_slots(Schedule *s) {
     int64_t fixed = shared_in_use(s->s.device), each = 0;
     Op *last = last_shared_use(s->s.device);
     for_each_op(op, s->s.device->regions[0]) {
-        op_walk_pre(op, most_temporary, s);
+        s->temporary = max_of(s->temporary, temporary_bytes(s->s.ctx, op));
         if (op == last) break;
     }
     for (int i = 0; i < s->flows.n; i++) {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How much shared memory lowering takes besides buffers and rings.
+#include "passes/gpu/async.h"
+
+static int64_t block_bytes(const Value *v) {
+    return ty_is_block(v->type) ? ty_count(v->type) * ((elem_info[v->type->elem].bits + 7) / 8) : 0;
+}
+
+static int64_t convert_bytes(const Op *op) {
+    const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
+    if (!from->layout || !to->layout) return 0;
+    Conversion c = layout_convert(from->layout, to->layout, elem_info[to->elem].bits);
+    return c.kind >= CONVERT_SHARED ? c.shared.bytes : 0;
+}
+
+/// The part is some of the registers.
+static bool is_cut(Ctx *ctx, const Op *op) {
+    const Layout *from = operand(op, 0)->type->layout, *to = result(op, 0)->type->layout;
+    if (!from || !to) return false;
+    int64_t *regs = ctx_array(ctx, int64_t, layout_registers(to));
+    return layout_registers_from(from, to, op_attr(op, "start")->ints, regs);
+}
+
+typedef struct Most {
+    Ctx *ctx;
+    int64_t bytes;
+} Most;
+
+/// Temporary shared memory that lowering takes for one op; what goes through it by elements goes in
+/// pieces.
+static void most_temporary(Op *op, void *arg) {
+    enum { PIECE = 40 << 10 };
+    Most *m = arg;
+    int64_t bytes = 0;
+    switch (op->code) {
+    case OP_CONVERT: bytes = convert_bytes(op); break;
+    case OP_DOT:
+        if (!gpu_unit_of(op)) bytes = block_bytes(operand(op, 0)) + block_bytes(operand(op, 1));
+        break;
+    case OP_SLICE:
+        if (is_cut(m->ctx, op)) break; // fallthrough
+    case OP_RESHAPE:
+    case OP_CONCAT:
+        for (int i = 0; i < op->n_operands; i++) bytes += block_bytes(operand(op, i));
+        break;
+    case OP_SCAN:
+    case OP_SORT:
+    case OP_GATHER:
+    case OP_HISTOGRAM:
+        for (int i = 0; i < op->n_operands; i++) bytes += block_bytes(operand(op, i));
+        bytes = bytes < PIECE ? bytes : PIECE;
+        break;
+    default: return;
+    }
+    if (bytes > m->bytes) m->bytes = bytes;
+}
+
+int64_t temporary_bytes(Ctx *ctx, Op *root) {
+    Most m = {.ctx = ctx};
+    op_walk_pre(root, most_temporary, &m);
+    return m.bytes;
+}
