@@ -21,6 +21,13 @@ void amd_compile(Gen *g, const GpuTarget *gpu, bool assembly, struct AmdObject *
 
 /* ---- expand.c ------------------------------------------------------------------------------ */
 
+/// A vector of accumulators, by `count` insertelement instructions.
+typedef struct AmdSum {
+    LLVMValueRef vector;
+    int count;
+} AmdSum;
+enum { AMD_SUMS = 16 };
+
 /// A call that is being replaced: in[] and out[] are its operands and results.
 typedef struct Expand {
     const Gen *g;
@@ -29,6 +36,7 @@ typedef struct Expand {
     const Fn *fn;
     unsigned n_in;
     LLVMValueRef in[FN_OPERANDS], out[FN_OPERANDS];
+    VEC(AmdSum) sums; // of the function's products
 } Expand;
 
 /// What the column `amdgcn` of portable.def names.
@@ -42,6 +50,8 @@ AmdEmit amd_approx, amd_narrow, amd_widen_bf16, amd_cvt_tf32, amd_cvt_int, amd_f
 
 /// A product by the intrinsic: matrix.c.
 void amd_matrix(Expand *x, const char *name);
+/// Accumulators that loops carry register by register are carried as one value.
+void amd_join_accumulators(Expand *x);
 
 /// Replaces every target function. One that the GPU lacks is a compiler bug. Kernels have
 /// "tg.maxntid", and "tg.shared" with their bytes of shared memory.

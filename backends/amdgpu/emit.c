@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Assembly and relocatable objects through LLVM's AMDGPU target.
 #include <inttypes.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <pthread.h>
 #include <string.h>
@@ -15,6 +16,9 @@ static void start(void) {
     LLVMInitializeAMDGPUTarget();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUAsmPrinter();
+    // Vectors of accumulators go around loops as one value (matrix.c).
+    static const char *const options[] = {"tegula", "-amdgpu-codegenprepare-break-large-phis=0"};
+    LLVMParseCommandLineOptions(2, options, NULL);
 }
 
 /// RDNA has two ways to run a work-group: in one compute unit its barriers need not wait for
@@ -87,7 +91,8 @@ static void set_version(const Gen *g) {
 
 // No pass here copies the body of a loop.
 static const char pipeline[] =
-    "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,early-cse<memssa>)";
+    "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate),"
+    "early-cse<memssa>)";
 
 static void release_module(void *thing) {
     LLVMDisposeModule(thing);

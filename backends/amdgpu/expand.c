@@ -172,6 +172,7 @@ static void expand_function(Expand *x) {
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
             if (LLVMGetInstructionOpcode(i) == LLVMCall) vec_push(x->g->ctx, &calls, i);
     for (int i = 0; i < calls.n; i++) expand_call(x, calls.data[i]);
+    amd_join_accumulators(x);
 }
 
 void amd_expand(Gen *g, const GpuTarget *gpu) {

@@ -64,9 +64,92 @@ static LLVMValueRef call_mfma(const Expand *x, const char *name) {
     return gen_intrinsic(x->g, name, 0, NULL, 6, args);
 }
 
+/* ---- accumulators around loops --------------------------------------------------------------- */
+
+// A block's registers are carried as scalars, which LLVM would copy to and from the accumulators of
+// an instruction in every iteration: it wants one value for them all.
+
+static bool is_phi_of(LLVMValueRef v, LLVMBasicBlockRef b) {
+    return LLVMIsAPHINode(v) && LLVMGetInstructionParent(v) == b;
+}
+
+/// The vector whose elements, in order, are what comes in at the i-th edge.
+static LLVMValueRef incoming_vector(const Gen *g, const LLVMValueRef *phis, int n, unsigned edge) {
+    LLVMValueRef first = LLVMGetIncomingValue(phis[0], edge), from = NULL;
+    if (LLVMIsAExtractElementInst(first)) from = LLVMGetOperand(first, 0);
+    for (int i = 0; i < n && from; i++) {
+        LLVMValueRef v = LLVMGetIncomingValue(phis[i], edge);
+        bool same = LLVMIsAExtractElementInst(v) && LLVMGetOperand(v, 0) == from &&
+                    LLVMIsAConstantInt(LLVMGetOperand(v, 1)) &&
+                    LLVMConstIntGetZExtValue(LLVMGetOperand(v, 1)) == (unsigned)i;
+        if (!same) from = NULL;
+    }
+    LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(first), (unsigned)n);
+    if (from && LLVMTypeOf(from) == type) return from;
+    LLVMPositionBuilderBefore(g->b,
+                              LLVMGetBasicBlockTerminator(LLVMGetIncomingBlock(phis[0], edge)));
+    LLVMValueRef all = LLVMGetUndef(type);
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef v = LLVMGetIncomingValue(phis[i], edge);
+        all = LLVMBuildInsertElement(g->b, all, v, amd_i32(g, i), "");
+    }
+    return all;
+}
+
+static LLVMValueRef first_behind_phis(LLVMBasicBlockRef b) {
+    LLVMValueRef i = LLVMGetFirstInstruction(b);
+    while (LLVMIsAPHINode(i)) i = LLVMGetNextInstruction(i);
+    return i;
+}
+
+/// One phi for those of one block that are the accumulators of an instruction.
+static void join_phis(const Gen *g, const LLVMValueRef *phis, int n) {
+    LLVMBasicBlockRef block = LLVMGetInstructionParent(phis[0]);
+    LLVMPositionBuilderBefore(g->b, phis[0]);
+    LLVMValueRef all = LLVMBuildPhi(g->b, LLVMVectorType(LLVMTypeOf(phis[0]), (unsigned)n), "acc");
+    LLVMPositionBuilderBefore(g->b, first_behind_phis(block));
+    for (int i = 0; i < n; i++)
+        LLVMReplaceAllUsesWith(phis[i], LLVMBuildExtractElement(g->b, all, amd_i32(g, i), ""));
+    for (unsigned edge = 0; edge < LLVMCountIncoming(phis[0]); edge++) {
+        LLVMValueRef v = incoming_vector(g, phis, n, edge);
+        LLVMBasicBlockRef from = LLVMGetIncomingBlock(phis[0], edge);
+        LLVMAddIncoming(all, &v, &from, 1);
+    }
+    for (int i = 0; i < n; i++) LLVMInstructionEraseFromParent(phis[i]);
+}
+
+void amd_join_accumulators(Expand *x) {
+    for (int k = 0; k < x->sums.n; k++) {
+        const AmdSum *s = &x->sums.data[k];
+        LLVMValueRef elements[AMD_SUMS];
+        LLVMValueRef chain = s->vector;
+        for (int i = s->count - 1; i >= 0; i--) {
+            elements[i] = LLVMGetOperand(chain, 1);
+            chain = LLVMGetOperand(chain, 0);
+        }
+        bool phis = LLVMIsAPHINode(elements[0]);
+        for (int i = 0; i < s->count && phis; i++)
+            phis = is_phi_of(elements[i], LLVMGetInstructionParent(elements[0]));
+        if (phis) join_phis(x->g, elements, s->count);
+    }
+    x->sums.n = 0;
+}
+
+/* ---- instructions --------------------------------------------------------------------------- */
+
+/// Notes the accumulators, which join_group has put together.
+static void note_sum(Expand *x, LLVMValueRef c, int count) {
+    while (LLVMIsABitCastInst(c)) c = LLVMGetOperand(c, 0);
+    AmdSum s = {c, count};
+    if (LLVMIsAInsertElementInst(c)) vec_push(x->g->ctx, &x->sums, s);
+}
+
 void amd_matrix(Expand *x, const char *name) {
     const Gen *g = x->g;
-    LLVMValueRef sum = strstr(name, ".wmma.") ? call_wmma(x, name) : call_mfma(x, name);
+    bool wmma = strstr(name, ".wmma.") != NULL;
+    LLVMValueRef sum = wmma ? call_wmma(x, name) : call_mfma(x, name);
+    int at = strstr(name, ".iu8") ? 4 : 2; // of the sum among the operands
+    note_sum(x, LLVMGetOperand(sum, (unsigned)at), x->fn->result.count);
     for (int i = 0; i < x->fn->result.count; i++)
         x->out[i] = LLVMBuildExtractElement(g->b, sum, amd_i32(g, i), "");
 }

@@ -128,8 +128,10 @@ static void fence(const Gen *g, LLVMAtomicOrdering order, const char *scope) {
     LLVMBuildFenceSyncScope(g->b, order, id, "");
 }
 
-/// With fewer than two waves LLVM drops the barrier itself.
+/// With fewer than two waves LLVM drops the barrier itself. Its scheduler moves nothing over it:
+/// the products before it are what hides the latency of loads that are waited for behind it.
 void amd_barrier(Expand *x) {
+    amd_intrinsic(x->g, "llvm.amdgcn.sched.barrier", 1, amd_i32(x->g, 0));
     fence(x->g, LLVMAtomicOrderingRelease, "workgroup");
     amd_intrinsic(x->g, "llvm.amdgcn.s.barrier", 0);
     fence(x->g, LLVMAtomicOrderingAcquire, "workgroup");

@@ -160,8 +160,13 @@ static void add_leaves(Survey *s, const GpuLeaves *found, int64_t vector) {
 static void see_op(Op *op, void *arg) {
     Survey *s = arg;
     s->ops++;
-    s->heavy |= op->code == OP_DOT || op->code == OP_SORT;
-    for (int i = 0; i < op->n_results; i++) s->heavy |= result(op, i)->type->kind != TK_BLOCK;
+    // Where nothing else copies, products rest on loads.
+    bool copies = gpu_has(s->f->target, GPU_CP_ASYNC);
+    s->heavy |= (op->code == OP_DOT && copies) || op->code == OP_SORT;
+    for (int i = 0; i < op->n_results; i++) {
+        TypeKind kind = result(op, i)->type->kind;
+        s->heavy |= kind != TK_BLOCK && (copies || kind != TK_BUF);
+    }
     if (op->code == OP_LT && s->n_bounds < MAX_SEEN) s->bounds[s->n_bounds++] = op;
     if (op->code != OP_LOAD && op->code != OP_STORE) return;
     GpuAccess p = gpu_access_plan(s->f, op);
