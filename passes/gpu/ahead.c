@@ -99,7 +99,7 @@ Value *load_of_iteration(Ctx *ctx, Builder *b, const Op *loop, Op *load, Value *
 
 void load_iteration_if(Ctx *ctx, Builder *b, Op *loop, int n, Op *const *loads, Value *exists,
                        Value *i, Value **out) {
-    const Type *types[LOADS_AHEAD];
+    const Type *types[LOADS_AHEAD] = {0};
     Value *none[LOADS_AHEAD];
     for (int k = 0; k < n; k++) types[k] = result(loads[k], 0)->type;
     Op *branch = build_op(b, OP_IF, 1, &exists, n, types, 2);
