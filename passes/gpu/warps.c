@@ -47,8 +47,9 @@ static void measure_dot(Sizes *z, const Op *op) {
     if (!op_attr(op, "unit"))
         unit = gpu_unit_for(z->target, operand(op, 0)->type, operand(op, 1)->type,
                             op_str(op, "precision"));
-    int parts =
-        gpu_in_three(op_str(op, "precision")) ? 2 : 1; // the sums, and what is added to them
+    // What is added to the sums has registers, too.
+    bool chained = unit && unit->chain && !(unit->features & GPU_WGMMA);
+    int parts = chained || gpu_in_three(op_str(op, "precision")) ? 2 : 1;
     z->sums += parts * (double)ty_count(result(op, 0)->type);
     z->groups |= unit && unit->features & GPU_WGMMA;
     z->dots++;
