@@ -66,6 +66,12 @@ LLVMValueRef amd_i32(const Gen *g, int64_t n);
 /// An intrinsic that is not overloaded.
 LLVMValueRef amd_intrinsic(const Gen *g, const char *name, int n, ...);
 
+/* ---- uniform.c ----------------------------------------------------------------------------- */
+
+/// Makes branches scalar whose conditions LLVM would take for different between lanes. Of a
+/// portable module.
+void amd_make_uniform(Gen *g, LLVMValueRef function);
+
 /* ---- emit.c -------------------------------------------------------------------------------- */
 
 typedef struct AmdObject {

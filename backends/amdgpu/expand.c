@@ -181,6 +181,7 @@ void amd_expand(Gen *g, const GpuTarget *gpu) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn)) {
         if (LLVMIsDeclaration(fn)) continue;
         x->function = fn;
+        amd_make_uniform(g, fn);
         expand_function(x);
     }
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module), next; fn; fn = next) {
