@@ -94,7 +94,8 @@ static void compile(Ctx *ctx, void *arg) {
     if (!gpu) ice(ctx, (Loc){0}, "no GPU %s", o->level);
     Gen *g = gen_create(ctx, "device");
     g->strip = o->strip;
-    GpuOptions options = {.target = o->level, .check = o->check, .debug = o->debug};
+    GpuOptions options = {
+        .target = o->level, .check = o->check, .debug = o->debug, .notes = o->notes};
     double start = gpu_seconds();
     const GpuCode *code = gpu_lower(g, job->ir, job->module, &options);
     check_shared(ctx, gpu, code);

@@ -22,7 +22,7 @@ static void set_buf(GpuFn *f, const Value *v, LLVMValueRef p) {
 /// Of buffers behind a `shared_free` temporaries keep clear, too.
 void gpu_lower_buf_alloc(GpuFn *f, Op *op) {
     int64_t at = op_int(op, "offset", 0), end = at + shared_of(result(op, 0)->type).bytes;
-    set_buf(f, result(op, 0), gpu_offset_by(f, f->shared, at));
+    set_buf(f, result(op, 0), gpu_room_at(f, gpu_room(f, "buffer", at, end), at));
     if (end > f->shared_fixed) f->shared_fixed = end;
 }
 
@@ -263,7 +263,7 @@ void gpu_lower_buf_pad(GpuFn *f, Op *op) {
                    k >> a.n_base << l->bits[LEVEL_REG] | (int64_t)sum_of(a.base, a.n_base, k),
                    count);
     gpu_call(f, "tg.nv.fence.proxy.async.shared", 0);
-    gpu_call(f, "tg.barrier", 0);
+    gpu_barrier_here(f);
     gpu_else(f, &i);
     gpu_end_if(f, &i);
 }

@@ -84,6 +84,7 @@ GpuLoop gpu_loop(GpuFn *f, LLVMValueRef lo, LLVMValueRef hi, int64_t step, int n
     l.exit = new_block(f, "done");
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, l.index, hi, ""), l.body, l.exit);
     LLVMPositionBuilderAtEnd(g->b, l.body);
+    f->loops++;
     return l;
 }
 
@@ -96,6 +97,7 @@ void gpu_loop_end(GpuFn *f, GpuLoop *l, LLVMValueRef *const next) {
     LLVMAddIncoming(l->index, &index, &from, 1);
     for (int i = 0; i < l->n; i++) LLVMAddIncoming(l->phi[i], (LLVMValueRef *)&next[i], &from, 1);
     LLVMPositionBuilderAtEnd(g->b, l->exit);
+    f->loops--;
 }
 
 /* ---- the ops ------------------------------------------------------------------------------- */
@@ -171,6 +173,7 @@ void gpu_lower_while(GpuFn *f, Op *op) {
     LLVMBuildBr(g->b, head);
     LLVMPositionBuilderAtEnd(g->b, head);
     for (int i = 0; i < init.n; i++) phi[i] = phi_from(f, init.data[i], from);
+    f->loops++;
     bind_args(f, op->regions[0], 0, phi);
     gpu_region(f, op->regions[0]);
     LLVMValueRef go_on = gpu_scalar(f, operand(op->regions[0]->last, 0));
@@ -185,6 +188,7 @@ void gpu_lower_while(GpuFn *f, Op *op) {
     gpu_branch_back(f, head);
     for (int i = 0; i < init.n; i++) LLVMAddIncoming(phi[i], &next.data[i], &from, 1);
     LLVMPositionBuilderAtEnd(g->b, exit);
+    f->loops--;
     gpu_shared_join(f, &at_exit);
     leave_loop(f, &before);
     bind_results(f, op, phi);

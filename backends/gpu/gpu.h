@@ -12,6 +12,7 @@ typedef struct GpuOptions {
     const char *target; // "sm_90a"
     bool check;         // --check
     bool debug;         // debug information
+    Text *notes;        // gets what barriers are for, a line each; or NULL
 } GpuOptions;
 
 /// What a launch must know of a kernel function; runtime/abi.h, tg_device_function.

@@ -331,6 +331,7 @@ void gpu_region(GpuFn *f, const Region *r) {
     for_each_op(op, r) {
         if (op_has(op, TERMINATOR)) break;
         debug_location(f->g, f->scope, op->loc);
+        f->loc = op->loc;
         GpuLower *lower = gpu_lowerings[op->code];
         if (!lower && op_has(op, ELEMENTWISE)) lower = gpu_lower_elementwise;
         if (!lower) ice(f->ctx, op->loc, "%s in device code", op_info[op->code].name);
@@ -395,6 +396,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     begin(f);
     gpu_versions(f);
     LLVMBuildRetVoid(g->b);
+    gpu_hazards(f);
     gpu_sink(f);
     string_attribute(f, "tg.minctasm", ctx_format(g->ctx, "%d", gpu_occupancy(f)));
     f->kernel->shared_bytes = f->shared_bytes;

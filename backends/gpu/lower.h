@@ -36,6 +36,19 @@ typedef struct GpuMultiples {
     int64_t of;
 } GpuMultiples;
 
+/// A part of shared memory with one use.
+typedef struct GpuRoom {
+    const char *what;
+    int64_t lo, hi;
+} GpuRoom;
+
+/// A barrier, and how many loops are around it.
+typedef struct GpuBarrier {
+    LLVMValueRef call;
+    Loc loc; // of the op
+    int loops;
+} GpuBarrier;
+
 /// A stretch of temporary shared memory that was used since all threads of the program met.
 typedef struct GpuStretch {
     int64_t lo, hi;
@@ -69,11 +82,16 @@ typedef struct GpuFn {
     GpuOrder *order;                    // of each class
     int64_t shared_fixed, shared_bytes; // where temporaries start; how much is used in all
     VEC(GpuStretch) stretches;
-    bool any_stretch; // all of the temporary region may be in use
-    bool any_far;     // ... by another CTA of the cluster
-    bool arrives;     // at the cluster's barrier, in the function's head
-    bool started;     // all CTAs of the cluster run
-    int uses;         // of temporary shared memory so far
+    bool any_stretch;         // all of the temporary region may be in use
+    bool any_far;             // ... by another CTA of the cluster
+    bool arrives;             // at the cluster's barrier, in the function's head
+    bool started;             // all CTAs of the cluster run
+    int uses;                 // of temporary shared memory so far
+    PtrMap rooms;             // addresses in shared memory that others are made from, GpuRoom *
+    VEC(LLVMValueRef) starts; // those of byte 0
+    VEC(GpuBarrier) barriers;
+    int loops; // around the op at hand
+    Loc loc;   // its place
     // In the version of the body for bounds that are multiples of vectors (versions.c), or NULL.
     const struct GpuMultiples *multiples;
     bool rest; // in the version for all other bounds
@@ -161,6 +179,12 @@ void gpu_program_barrier(GpuFn *f);
 void gpu_cluster_started(GpuFn *f);
 /// Before the function, or one of its two bodies, ends.
 void gpu_cluster_end(GpuFn *f);
+/// The same on one of several ways that control takes: others may not have come by.
+void gpu_barrier_here(GpuFn *f);
+/// Bytes lo .. hi - 1. Whatever is accessed in them has an address made from that of the room.
+const GpuRoom *gpu_room(GpuFn *f, const char *what, int64_t lo, int64_t hi);
+/// The address of byte `at`, as ptr addrspace(3).
+LLVMValueRef gpu_room_at(GpuFn *f, const GpuRoom *room, int64_t at);
 /// Orders the lanes of a warp.
 void gpu_warp_sync(GpuFn *f);
 /// The 32-bit address, for rows of portable.def.
@@ -227,10 +251,18 @@ void gpu_shuffle(GpuFn *f, const char *mode, LLVMValueRef by, Elem elem, int n,
 int gpu_to_words(GpuFn *f, Elem elem, int n, LLVMValueRef *const x, LLVMValueRef *words);
 void gpu_from_words(GpuFn *f, Elem elem, int n, LLVMValueRef *const words, LLVMValueRef *out);
 
+/* ---- barriers that order nothing (hazards.c) ----------------------------------------------- */
+
+/// Takes out barriers without which nothing can go wrong, once the function is complete. Says in
+/// the notes what the others are for.
+void gpu_hazards(GpuFn *f);
+
 /* ---- order of instructions (sink.c) -------------------------------------------------------- */
 
 /// Moves what has no effect to where it is wanted first.
 void gpu_sink(GpuFn *f);
+/// A load of what nobody writes.
+bool gpu_is_invariant(LLVMValueRef load);
 
 /* ---- control flow (flow.c) ----------------------------------------------------------------- */
 
@@ -278,6 +310,8 @@ void gpu_shared_join(GpuFn *f, const GpuShared *s);
 void gpu_order_begin(GpuFn *f);
 /// All threads have met at a barrier.
 void gpu_order_forget(GpuFn *f);
+/// Accesses to the tensor need no barriers.
+bool gpu_order_is_free(const GpuFn *f, const GpuTensor *t);
 /// The loop is about to begin: iterations before this one may have done what is in it.
 void gpu_order_again(GpuFn *f, const Op *loop);
 

@@ -4,11 +4,14 @@
 // An op stands for all threads of the program, so what follows it in the program comes after it in
 // all of them. For tensors that the kernel writes, a barrier is needed before an access to what
 // another thread may have written, or may still have to read. None is needed where each element is
-// touched by one thread alone: all accesses have one layout without copies and one subscript, and
-// no two iterations of a loop around meet.
+// touched by one thread alone. For that all accesses must have one layout (without copies, if there
+// are loads: one thread stores), and either each begins where a block of its size does, so that an
+// element has its place in a block, or all have one subscript, and no two iterations of a loop
+// around meet.
 #include <string.h>
 
 #include "backends/gpu/access.h"
+#include "backends/gpu/divisor.h"
 
 enum { WAS_READ = 1, WAS_WRITTEN = 2 };
 
@@ -53,11 +56,26 @@ static const Layout *layout_of(const Op *op, const Access *a) {
     return t->layout;
 }
 
+/// One layout, and the same axes of one size.
+static bool same_places(const Op *x, const Access *a, const Op *y, const Access *b) {
+    return op_attr(x, "subs") == op_attr(y, "subs") && layout_of(x, a) == layout_of(y, b);
+}
+
 static bool same_subscript(const Op *x, const Access *a, const Op *y, const Access *b) {
-    if (op_attr(x, "subs") != op_attr(y, "subs") || layout_of(x, a) != layout_of(y, b))
-        return false;
     for (int d = 0; d < a->n_subs; d++)
         if (sub_operand(x, a, d, 0) != sub_operand(y, b, d, 0)) return false;
+    return true;
+}
+
+/// The access begins a multiple of its size from element 0 along each axis: then the coordinates of
+/// an element along the axes say which thread has it.
+static bool is_aligned(const Op *op, const Access *a) {
+    for (int d = 0; d < a->n_subs; d++) {
+        const SubDim *s = &a->subs[d];
+        const Value *at = sub_operand(op, a, d, 0);
+        if (s->kind != DIM_AXIS) continue;
+        if (s->mul != 1 || gpu_divisor(at) % s->size) return false;
+    }
     return true;
 }
 
@@ -65,7 +83,7 @@ typedef struct Class {
     const GpuFn *f;
     int number;
     const Op *first; // the first access found
-    bool apart, written;
+    bool alone, aligned, apart, copied, read, written;
 } Class;
 
 static void see_access(Op *op, void *arg) {
@@ -74,20 +92,24 @@ static void see_access(Op *op, void *arg) {
     Access a = access_of(op);
     if (gpu_tensor((GpuFn *)c->f, a.tensor)->class != c->number) return;
     const Layout *l = layout_of(op, &a);
-    bool scalar = !l && op->code == OP_LOAD;
-    c->written |= op_has(op, WRITES);
-    c->apart &= !scalar && a.pick_at < 0 && !(l && layout_owner(l)) && op->code != OP_ATOMIC;
-    c->apart = c->apart && loops_apart(op, &a, c->f->device);
     if (!c->first) c->first = op;
     Access b = access_of(c->first);
-    c->apart = c->apart && same_subscript(op, &a, c->first, &b);
+    c->written |= op_has(op, WRITES);
+    c->read |= op->code != OP_STORE;
+    c->copied |= !l || layout_owner(l);
+    c->alone &= a.pick_at < 0 && op->code != OP_ATOMIC;
+    c->alone = c->alone && same_places(op, &a, c->first, &b);
+    c->aligned = c->aligned && is_aligned(op, &a);
+    c->apart = c->apart && c->alone && same_subscript(op, &a, c->first, &b);
+    c->apart = c->apart && loops_apart(op, &a, c->f->device);
 }
 
 /// Accesses of class `number` need no barriers. A scalar is stored by one thread and loaded by all.
 static bool needs_no_order(const GpuFn *f, int number) {
-    Class c = {.f = f, .number = number, .apart = true};
+    Class c = {.f = f, .number = number, .alone = true, .aligned = true, .apart = true};
     op_walk_pre((Op *)f->device, see_access, &c);
-    return c.apart || !c.written;
+    bool one_thread = c.alone && !(c.copied && c.read) && (c.aligned || c.apart);
+    return one_thread || !c.written;
 }
 
 /* ---- barriers ------------------------------------------------------------------------------ */
@@ -103,6 +125,10 @@ void gpu_order_access(GpuFn *f, const Op *op) {
     if (o->free) return;
     if (o->since & (writes ? WAS_READ | WAS_WRITTEN : WAS_WRITTEN)) gpu_program_barrier(f);
     o->since |= writes ? WAS_READ | WAS_WRITTEN : WAS_READ;
+}
+
+bool gpu_order_is_free(const GpuFn *f, const GpuTensor *t) {
+    return f->order[t->class].free;
 }
 
 void gpu_order_forget(GpuFn *f) {

@@ -43,7 +43,7 @@ static void slot_of(GpuFn *f, const GpuRing *r, const Value *n, LLVMValueRef *sl
 /// The address of a slot's mbarrier, `full` (0) or `free` (1).
 static LLVMValueRef mbarrier(GpuFn *f, const GpuRing *r, LLVMValueRef slot, int which) {
     int64_t first = r->at + r->type->slots * (r->slot_bytes + which * MBARRIER_BYTES);
-    LLVMValueRef p = gpu_offset_by(f, f->shared, first);
+    LLVMValueRef p = gpu_room_at(f, r->mbarriers, first);
     return gpu_shared_addr(
         f, gpu_offset(f, p, LLVMBuildMul(f->g->b, slot, gpu_i32(f, MBARRIER_BYTES), "")));
 }
@@ -56,7 +56,7 @@ static void bind_buffers(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Op
     LLVMValueRef start = LLVMBuildMul(f->g->b, slot, gpu_i32(f, r->slot_bytes), "");
     for (int i = 0; i < op->n_results; i++) {
         LLVMValueRef *p = ctx_array(f->ctx, LLVMValueRef, 1);
-        *p = gpu_offset(f, gpu_offset_by(f, f->shared, r->at + r->part[i]), start);
+        *p = gpu_offset(f, gpu_room_at(f, r->items, r->at + r->part[i]), start);
         gpu_set_block(f, result(op, i), p);
     }
 }
@@ -90,6 +90,9 @@ void gpu_lower_ring_make(GpuFn *f, Op *op) {
         r->part[i] = r->slot_bytes;
         r->slot_bytes += round_up(shared_of(r->type->parts[i]).bytes, SLOT_ALIGN);
     }
+    int64_t slots = r->type->slots, end = r->at + slots * r->slot_bytes;
+    r->items = gpu_room(f, "ring", r->at, end);
+    r->mbarriers = gpu_room(f, "mbarriers", end, end + slots * 2 * MBARRIER_BYTES);
     map_set(f->ctx, &f->values, result(op, 0), r);
     if (!r->tma) return;
     init_mbarriers(f, r);

@@ -10,6 +10,7 @@
 typedef struct GpuRing {
     const Type *type;
     int64_t at, slot_bytes;
+    const GpuRoom *items, *mbarriers;
     int64_t part[MAX_RANK]; // of each buffer in a slot
     bool tma;
     // Between acquire and commit of an item:

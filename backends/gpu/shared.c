@@ -41,8 +41,13 @@ static void forget_near(GpuFn *f) {
     f->any_stretch = false;
 }
 
+void gpu_barrier_here(GpuFn *f) {
+    GpuBarrier b = {.call = gpu_call(f, "tg.barrier", 0), .loc = f->loc, .loops = f->loops};
+    vec_push(f->ctx, &f->barriers, b);
+}
+
 void gpu_barrier(GpuFn *f) {
-    gpu_call(f, "tg.barrier", 0);
+    gpu_barrier_here(f);
     if (f->kernel->cluster > 1)
         forget_near(f);
     else
@@ -97,7 +102,7 @@ static LLVMValueRef alloc(GpuFn *f, int64_t bytes, int64_t align, bool far) {
     GpuStretch used = {.lo = at, .hi = at + bytes, .open = true, .near = true};
     vec_push(f->ctx, &f->stretches, used);
     f->uses++;
-    return gpu_offset_by(f, f->shared, at);
+    return gpu_room_at(f, gpu_room(f, "temporary", at, at + bytes), at);
 }
 
 LLVMValueRef gpu_shared_alloc(GpuFn *f, int64_t bytes, int64_t align) {

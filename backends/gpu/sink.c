@@ -52,7 +52,7 @@ static Mobility mobility_of_call(LLVMValueRef inst) {
     return fn.row->scope >= FN_WARPGROUP ? IS_BARRIER : FIXED;
 }
 
-static bool is_invariant(LLVMValueRef load) {
+bool gpu_is_invariant(LLVMValueRef load) {
     LLVMContextRef llvm = LLVMGetTypeContext(LLVMTypeOf(load));
     return LLVMGetMetadata(load, LLVMGetMDKindIDInContext(llvm, "invariant.load", 14)) != NULL;
 }
@@ -60,7 +60,7 @@ static bool is_invariant(LLVMValueRef load) {
 static Mobility mobility_of(LLVMValueRef inst) {
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMCall: return mobility_of_call(inst);
-    case LLVMLoad: return is_invariant(inst) ? IS_LOAD : FIXED;
+    case LLVMLoad: return gpu_is_invariant(inst) ? IS_LOAD : FIXED;
     case LLVMStore:
     case LLVMPHI:
     case LLVMBr:

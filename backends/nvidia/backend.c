@@ -115,7 +115,7 @@ static void compile(Ctx *ctx, void *arg) {
     NvDevice device;
     bool linked = o->machine && nv_link_available(o->driver);
     NvDeviceOptions options = {
-        .gpu = {.target = o->level, .check = o->check, .debug = o->debug},
+        .gpu = {.target = o->level, .check = o->check, .debug = o->debug, .notes = o->notes},
         .compile = {.codegen = codegen_of(ctx, o), .driver = linked ? 0 : o->driver},
         .keep_llvm = o->texts & TEXT_LLVM,
         .strip = o->strip,

@@ -79,7 +79,7 @@ static void compile(Ctx *ctx, void *arg) {
     const CodeOptions *o = job->options;
     Gen *g = gen_create(ctx, "device");
     g->strip = o->strip;
-    GpuOptions options = {.target = o->level, .check = o->check, .debug = true};
+    GpuOptions options = {.target = o->level, .check = o->check, .debug = true, .notes = o->notes};
     double start = gpu_seconds();
     const GpuCode *code = gpu_lower(g, job->ir, job->module, &options);
     double lowered = gpu_seconds();

@@ -11,7 +11,8 @@
 //   - a stored buffer is stored after the products that read it have ended and all threads have
 //     met, and read after a fence and another meeting;
 //   - a buffer is written again after what was copied out of it has been read, and the program ends
-//     after all of that.
+//     after all of that;
+//   - what was copied into rings has been waited for where their memory is free for others.
 // What does not hold is a bug of the compiler. A release that no acquire waits for is taken away.
 // The proof stands in the attribute `proof` of the device.
 #include "passes/gpu/async.h"
@@ -55,6 +56,7 @@ typedef struct Sync {
     int n_flight, steps;
     PtrMap item_of; // result of a wait -> Number *
     PtrMap needed;  // release ops that an acquire waits for
+    const Op *anew; // where memory is given out again
     PtrMap copied;  // buffer -> Number *: the last copy out of it
     int copies_out; // so far
     bool unread;    // some may still have to be read
@@ -172,6 +174,15 @@ static void release(Sync *y, Op *op) {
             if (buf && buf->def->code == OP_RING_WAIT && operand(buf->def, 0) == operand(op, 0) &&
                 y->flight[i].items[k] == n)
                 broken(y, op, "a product that reads its item is under way");
+        }
+}
+
+/// The memory of rings is about to be somebody else's: copies under way would land in that.
+static void all_copied(const Sync *y, const Op *op) {
+    for (int i = 0; i < y->tracks.n; i++)
+        for (int n = 0; n < y->tracks.data[i].items.n; n++) {
+            const Item *item = &y->tracks.data[i].items.data[n];
+            if (item->committed && !item->waited) broken(y, op, "an item was not waited for");
         }
 }
 
@@ -355,6 +366,7 @@ static void visit(Sync *y, Op *op) {
 static void walk(Sync *y, Region *r) {
     for_each_op(op, r) {
         if (++y->steps > MAX_STEPS) return;
+        if (op == y->anew) all_copied(y, op);
         visit(y, op);
     }
 }
