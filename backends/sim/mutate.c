@@ -65,16 +65,31 @@ static const char *try_without(const SimImage *image, int function, const SimRun
     return "unnoticed";
 }
 
+/// Of its places: tells versions of one function apart.
+static uint32_t digest(const SimImage *image, const char *function) {
+    uint32_t hash = 2166136261u;
+    SimSiteInfo s;
+    for (int i = 0; sim_site(image, i, &s); i++) {
+        char text[128];
+        if (strcmp(s.function, function) != 0) continue;
+        snprintf(text, sizeof text, "%d:%d %s;", s.line, s.column, s.name);
+        for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
+    }
+    return hash;
+}
+
 static void mutate_all(const SimImage *image, int function, const SimRun *run, FILE *out,
                        const char *before, const char *after) {
+    const char *name = image->functions[function].name;
+    uint32_t version = digest(image, name);
     SimSiteInfo s;
     for (int i = 0; sim_site(image, i, &s); i++) {
         SimFailure failure = {.file = ""};
-        if (strcmp(s.function, image->functions[function].name) != 0) continue;
+        if (strcmp(s.function, name) != 0) continue;
         const char *what = try_without(image, function, run, i + 1, before, after, &failure);
         failure.text[strcspn(failure.text, "\n")] = 0;
-        fprintf(out, "%s %s %d %s:%d:%d %s %.200s\n", what, s.function, i, s.file, s.line, s.column,
-                s.name, failure.text);
+        fprintf(out, "%s %s.%08x %d %s:%d:%d %s %.200s\n", what, s.function, version, i, s.file,
+                s.line, s.column, s.name, failure.text);
     }
 }
 

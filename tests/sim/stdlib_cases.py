@@ -1,0 +1,181 @@
+"""Small launches of all kernels of the standard library, for the mutation test.
+
+Loops go round more than once, outputs share the memory of inputs where the kernel allows it, and
+there are more columns than a warp has lanes, so that what barriers are for does happen.
+"""
+import pathlib
+import re
+
+STDLIB = pathlib.Path(__file__).resolve().parent.parent.parent / "stdlib"
+CASES = []  # (file, kernel, words: NAME=SPEC of arguments, words: NAME=VALUE that are set)
+
+
+def case(file, kernel, args, sets=""):
+    CASES.append((file, kernel, args.split(), sets.split()))
+
+
+def missing():
+    """Kernels of the library that have no case."""
+    have = {(f, k) for f, k, _, _ in CASES}
+    found = set()
+    for path in STDLIB.glob("*.teg"):
+        for name in re.findall(r"^kernel (\w+)", path.read_text(), re.M):
+            found.add((path.stem, name))
+    return sorted(found - have)
+
+
+# ---- attention ---------------------------------------------------------------------------------
+
+HEADS = "q=randn(1,2,{0},{1}){t} k=randn(1,1,{2},{1},seed=2){t} v=randn(1,1,{2},{1},seed=3){t} mask=none "
+for t, sets in ((":f32", "BM=16 BN=32"), (":f16", "BM=64 BN=64"), (":f16", "BM=128 BN=64 warps=8")):
+    heads = HEADS.format(70, 32 if t == ":f32" else 64, 140, t=t)
+    case("attention", "attention", heads + "lse=zeros(1,2,70) scale=0.125 causal=true", sets)
+case("attention", "attention",
+     HEADS.format(20, 32, 0, t=":f32") + "o=same(q) lse=zeros(1,2,20) scale=0.125 causal=false",
+     "BM=16 BN=32")
+case("attention", "attention_decode",
+     "q=randn(1,4,32) k=randn(1,2,150,32) v=randn(1,2,150,32) len=full(1,value=150):i32 scale=0.2",
+     "BN=64")
+case("attention", "attention_backward",
+     HEADS.format(40, 16, 70, t=":f32") + "o=randn(1,2,40,16,seed=5) lse=randn(1,2,40) "
+     "dout=randn(1,2,40,16,seed=6) scale=0.25 causal=false", "BM=16 BN=32")
+
+# ---- convolutions ------------------------------------------------------------------------------
+
+case("conv", "conv1d", "x=randn(1,20,70):f16 w=randn(5,20,3):f16 bias=none y=zeros(1,5,70):f16 "
+     "act=0 sx=1 px=1 dx=1", "BF=16 BM=64 BK=16")
+case("conv", "conv2d", "x=randn(1,9,9,11) w=randn(5,9,3,3) bias=none y=zeros(1,5,9,11) act=0 sy=1 "
+     "sx=1 py=1 px=1 dy=1 dx=1", "BF=16 BM=64 BK=8")
+case("conv", "conv3d", "x=randn(1,9,5,6,7) w=randn(5,9,3,3,3) bias=none y=zeros(1,5,5,6,7) act=0 "
+     "sz=1 sy=1 sx=1 pz=1 py=1 px=1 dz=1 dy=1 dx=1")
+case("conv", "depthwise_conv2d", "x=randn(1,2,9,40) w=randn(2,3,3) bias=none y=zeros(1,2,9,40) "
+     "act=0 sy=1 sx=1 py=1 px=1 dy=1 dx=1")
+case("conv", "conv_transpose1d", "x=randn(1,20,40) w=randn(20,5,4) y=zeros(1,5,80) sx=2 px=1 dx=1",
+     "BF=16 BM=64 BK=16")
+
+# ---- elementwise -------------------------------------------------------------------------------
+
+for name in ("relu silu gelu gelu_tanh sigmoid tanh softplus selu hardswish mish exp log sqrt rsqrt "
+             "sin cos erf abs").split():
+    case("elementwise", "map_" + name, "x=rand(300,lo=1,hi=2) y=same(x)")
+case("elementwise", "map_leaky_relu", "x=randn(300) slope=0.1 y=same(x)")
+case("elementwise", "map_elu", "x=randn(300) a=0.5 y=same(x)")
+case("elementwise", "map_clamp", "x=randn(300) low=-1 high=1 y=same(x)")
+case("elementwise", "map_convert", "x=randn(300) y=zeros(300):f16")
+for name in "add sub mul div min max pow".split():
+    case("elementwise", "zip_" + name, "a=rand(300,lo=1,hi=2) b=rand(300,lo=1,hi=2) y=same(b)")
+case("elementwise", "zip_where", "c=rand(300):bool a=randn(300) b=randn(300) y=same(a)")
+case("elementwise", "zip_fma", "a=randn(300) b=randn(300) c=randn(300) y=same(a)")
+case("elementwise", "zip_axpby", "a=randn(300) b=randn(300) alpha=2 beta=3 y=same(a)")
+case("elementwise", "bias_act", "x=randn(9,300) bias=randn(300) act=0 y=same(x)")
+case("elementwise", "zip_glu", "a=randn(300) b=randn(300) act=0 y=same(a)")
+case("elementwise", "dropout", "x=randn(300) p=0.5 seed=3 y=same(x)")
+
+# ---- embeddings --------------------------------------------------------------------------------
+
+case("embedding", "embedding", "ids=rand(30,hi=9):i32 w=randn(10,70)")
+case("embedding", "embedding_backward", "ids=rand(30,hi=9):i32 dy=randn(30,70) dw=zeros(10,70)")
+case("embedding", "embedding_bag", "ids=rand(30,hi=9):i32 off=iota(5):i32 w=randn(10,70) mean=true")
+case("embedding", "rope_table", "base=10000.0 start=0 cos_=zeros(30,32) sin_=zeros(30,32)")
+for name in ("rope_half", "rope_pairs"):
+    for t, e in ((":f32", 32), (":f16", 64)):
+        case("embedding", name, f"x=randn(1,5,6,{2 * e}){t} cos_=randn(5,{e}) sin_=randn(5,{e}) y=zeros(1,5,6,{2 * e}){t}")
+
+# ---- layouts -----------------------------------------------------------------------------------
+
+case("layout", "copy", "x=randn(300) y=zeros(300)")
+case("layout", "fill", "y=zeros(300) value=2.5")
+case("layout", "transpose", "x=randn(2,70,90)")
+case("layout", "copy_permuted", "x=randn(2,70,90):permute(0,2,1) y=zeros(2,90,70)")
+case("layout", "swap_middle", "x=randn(2,9,10,70)")
+case("layout", "concat_last", "p=randn(5,70) q=randn(5,30) y=zeros(5,100)")
+case("layout", "split_last", "x=randn(5,100) p=zeros(5,70) q=zeros(5,30)")
+case("layout", "concat_middle", "p=randn(2,5,70) q=randn(2,9,70) y=zeros(2,14,70)")
+case("layout", "split_middle", "x=randn(2,14,70) p=zeros(2,5,70) q=zeros(2,9,70)")
+
+# ---- losses ------------------------------------------------------------------------------------
+
+LABELS = "label=rand(9,hi=9):i32 ignore=3 "
+for name, n in (("cross_entropy", 700), ("cross_entropy_long", 2500)):
+    case("loss", name, f"x=randn(9,{n}) {LABELS} lse=zeros(9) loss=full(value=0) count=full(value=0)")
+case("loss", "cross_entropy_backward", f"x=randn(9,700) {LABELS} lse=randn(9) dloss=full(value=1) "
+     "count=full(value=9) dx=same(x)")
+for name, first in (("mse", "x"), ("smooth_l1", "x"), ("bce", "p"), ("bce_with_logits", "x")):
+    beta = " beta=0.75" if name == "smooth_l1" else ""
+    case("loss", name, f"{first}=rand(5000,lo=0.1,hi=0.9) t=rand(5000) loss=full(value=0){beta}")
+
+# ---- products ----------------------------------------------------------------------------------
+
+SIZES = ((":f32", 70, 150, 90, "BM=64 BN=64 BK=64"), (":f16", 70, 150, 90, "BM=16 BN=16 BK=128"),
+         (":f16", 128, 520, 128, "BM=128 BN=128 BK=64 warps=8"))
+for t, m, k, n, sets in SIZES:
+    for letters in ("", "_nt", "_tn", "_tt"):
+        a = f"a=randn({k},{m}){t}" if letters[1:2] == "t" else f"a=randn({m},{k}){t}"
+        b = f"b=randn({n},{k}){t}" if letters[2:] == "t" else f"b=randn({k},{n}){t}"
+        case("matmul", "matmul" + letters, f"{a} {b}", sets)
+    tile = "BM=64 BN=64 BK=64" if m < 128 else "BM=128 BN=128 BK=64 warps=8"
+    case("matmul", "batch_matmul", f"a=randn(2,{m},{k}){t} b=randn(2,{k},{n}){t}", tile)
+    case("matmul", "linear", f"x=randn({m},{k}){t} w=randn({n},{k}){t} bias=randn({n}){t} scale=1 "
+         f"residual=randn({m},{n}){t} y=zeros({m},{n}){t} act=0", sets)
+    case("matmul", "linear_glu", f"x=randn({m},{k}){t} g=randn({n},{k}){t} u=randn({n},{k}){t} act=0",
+         tile)
+case("matmul", "matmul", "a=randn(64,520):f16 b=randn(520,64):f16", "BM=64 BN=64 BK=64")
+case("matmul", "matmul_tf32_nt", "a=randn(70,150) b=randn(90,150) terms=1", "BM=64 BN=64 BK=64")
+case("matmul", "matmul_tf32_nt", "a=randn(64,160) b=randn(64,160) terms=3", "BM=64 BN=64 BK=32")
+for k in (160, 150):
+    for name in ("scaled_matmul_nt", "scaled_matmul_fast_nt"):
+        case("matmul", name, f"a=randn(70,{k}):f8e4m3 b=randn(90,{k}):f8e4m3 "
+             "sa=randn(70) sb=randn(90) c=zeros(70,90):f16", "BM=64 BN=64 BK=64")
+case("matmul", "matvec", "a=randn(20,2500) x=randn(2500)", "BM=1 BK=1024")
+
+# ---- norms -------------------------------------------------------------------------------------
+
+ROWS = "x=randn(5,{0}) g=randn({0}) "
+case("norm", "layer_norm", ROWS.format(1500) + "h=randn(1500) eps=0.1 mean=zeros(5) rstd=zeros(5) y=same(x)")
+case("norm", "layer_norm_long", ROWS.format(2500) + "h=randn(2500) eps=0.1 y=same(x)", "BN=1024")
+case("norm", "rms_norm", ROWS.format(1500) + "eps=0.1 rstd=zeros(5) y=same(x)")
+case("norm", "rms_norm_long", ROWS.format(2500) + "eps=0.1 y=same(x)", "BN=1024")
+case("norm", "add_rms_norm", ROWS.format(1500) + "residual=randn(5,1500) eps=0.1 total=same(residual) y=same(x)")
+case("norm", "layer_norm_backward", "x=randn(9,700) dy=randn(9,700) g=randn(700) mean=randn(9) rstd=randn(9)")
+case("norm", "rms_norm_backward", "x=randn(9,700) dy=randn(9,700) g=randn(700) rstd=randn(9)")
+case("norm", "batch_norm_train", "x=randn(3,4,150) g=randn(4) h=randn(4) eps=0.1 mean=zeros(4) var_=zeros(4)", "BP=64")
+case("norm", "batch_norm", "x=randn(3,4,150) mean=randn(4) var_=rand(4) g=randn(4) h=randn(4) eps=0.1 y=same(x)", "BP=64")
+case("norm", "group_norm", "x=randn(3,4,150) g=randn(4) h=randn(4) groups=2 eps=0.1", "BP=64")
+case("norm", "instance_norm", "x=randn(3,4,150) g=randn(4) h=randn(4) eps=0.1")
+
+# ---- pools -------------------------------------------------------------------------------------
+
+case("pool", "max_pool1d", "x=randn(2,3,40) y=zeros(2,3,20) at=zeros(2,3,20):i64 S=2 sx=2 px=0 dx=1")
+case("pool", "max_pool2d", "x=randn(2,3,13,40) y=zeros(2,3,6,20) at=none R=3 S=2 sy=2 sx=2 py=0 "
+     "px=0 dy=1 dx=1")
+case("pool", "avg_pool1d", "x=randn(2,3,40) y=zeros(2,3,20) S=2 sx=2 px=0 padded=true")
+case("pool", "avg_pool2d", "x=randn(2,3,13,40) y=zeros(2,3,6,20) R=3 S=2 sy=2 sx=2 py=0 px=0 padded=true")
+
+# ---- reductions --------------------------------------------------------------------------------
+
+for name in "sum mean prod max min norm".split():
+    case("reduce", name + "_last", "x=randn(9,2500)", "BR=1 BN=1024")
+    case("reduce", name + "_axis", "x=randn(2,150,70)", "BN=64 BB=32")
+    case("reduce", name + "_all", "x=randn(9000)", "BN=512")
+case("reduce", "var_last", "x=randn(9,2500) mean=zeros(9) correction=1", "BR=1 BN=1024")
+case("reduce", "var_axis", "x=randn(2,150,70) mean=zeros(2,70) correction=1", "BN=64 BB=32")
+for name in ("argmax", "argmin"):
+    case("reduce", name + "_last", "x=randn(9,5000)", "BR=1 BN=2048")
+    case("reduce", name + "_axis", "x=randn(2,150,70)")
+
+# ---- scans, rows, sorts ------------------------------------------------------------------------
+
+for name in ("cumsum", "cumprod"):
+    case("scan", name + "_last", "x=randn(5,2500) y=same(x)", "BR=1 BN=1024")
+    case("scan", name + "_axis", "x=randn(2,150,70) y=same(x)")
+    case("scan", name + "_long", "x=randn(9000) y=same(x)")
+for name in ("softmax", "log_softmax"):
+    case("softmax", name, "x=randn(9,1500) y=same(x)", "BR=1")
+    case("softmax", name + "_long", "x=randn(3,5000) y=same(x)", "BN=1024")
+    case("softmax", name + "_backward", "y=randn(9,1500) dy=randn(9,1500) dx=same(dy)", "BR=1")
+case("sort", "sort_last", "x=randn(5,300) at=zeros(5,300):i64 descending=false y=same(x)", "BR=1")
+case("sort", "sort_last", "x=randn(5,300) at=none descending=true y=same(x)", "BR=4")
+case("sort", "topk_last", "x=randn(9,170) y=zeros(9,5) at=zeros(9,5):i64")
+case("sort", "one_hot", "ids=rand(40,hi=9):i32 y=zeros(40,70)")
+case("sort", "bincount", "x=rand(9000,hi=9):i32 count=zeros(300):i32", "B=4096")
+case("sort", "histogram_bins", "x=randn(9000) count=zeros(300):i32 low=-2 high=2", "B=4096")
