@@ -25,8 +25,7 @@ static LLVMValueRef binary(const Gen *g, const Way *w, Elem elem, const LLVMValu
 /// a * b + c may become one fma; nothing else about floats may change.
 static LLVMValueRef fbinary(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef v = binary(g, w, elem, a);
-    bool may = !g->portable || g->contract;
-    if (may && LLVMIsAInstruction(v) && elem_computes_in(elem) == elem)
+    if (LLVMIsAInstruction(v) && elem_computes_in(elem) == elem)
         LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
     return v;
 }
@@ -308,6 +307,8 @@ void gen_elementwise_all(const Gen *g, OpCode code, Elem elem, int n, LLVMValueR
 }
 
 LLVMValueRef gen_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) {
+    LLVMValueRef one = g->portable ? portable_select(g, c, x, y) : NULL;
+    if (one) return one;
     return x == y ? x : LLVMBuildSelect(g->b, c, x, y, "");
 }
 

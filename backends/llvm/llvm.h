@@ -24,10 +24,9 @@ typedef struct Gen {
     // What the target lacks an instruction for: f16 <-> f32, rounding to integers, f32 fma. LLVM
     // would call a library, and code refers to no symbol; f64 fma alone does, to libm's.
     bool soft_half, soft_round, soft_fma;
-    // A portable module: arithmetic is of scalars and of portable.h's constructs alone; a * b + c
-    // may become one fma where `contract` says so; the target converts from and to the f8 types;
-    // with `flush` what exp and exp2 give below 2^-126 is 0, which saves three instructions.
-    bool portable, contract, f8, flush;
+    // A portable module: arithmetic is of scalars and of portable.h's constructs alone; the target
+    // converts from and to the f8 types.
+    bool portable, f8;
     const char *strip; // a folder that paths leave out, or NULL
 } Gen;
 

@@ -5,6 +5,8 @@
 #include "backends/llvm/portable.h"
 #include "backends/llvm/ways.h"
 
+#include <string.h>
+
 static LLVMValueRef call1(const Gen *g, const char *name, LLVMValueRef x) {
     return portable_call(g, name, 1, &x);
 }
@@ -129,10 +131,29 @@ static int significant(Elem elem) {
     }
 }
 
+#define EX2       "tg.ex2.approx"
+#define EX2_LEAST (-126) // of arguments whose power is a normal number
+
 // Results below 2^-126 are too small for f16 and f8 anyway.
 static LLVMValueRef power_of_2(const Gen *g, Elem elem, LLVMValueRef x) {
-    bool tiny = !g->flush && (elem == EL_F32 || elem == EL_BF16);
-    return call1(g, tiny ? "tg.ex2.approx" : "tg.ex2.approx.ftz", x);
+    bool tiny = elem == EL_F32 || elem == EL_BF16;
+    return call1(g, tiny ? EX2 : EX2 ".ftz", x);
+}
+
+static bool is_real(LLVMValueRef v, double x) {
+    LLVMBool lost;
+    return LLVMIsAConstantFP(v) && LLVMConstRealGetDouble(v, &lost) == x;
+}
+
+// x < -126 ? 0 : 2^x is what the instruction gives that flushes; the other one takes three more.
+LLVMValueRef portable_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) {
+    if (!LLVMIsACallInst(y) || !LLVMIsAFCmpInst(c) || LLVMGetFCmpPredicate(c) != LLVMRealOLT ||
+        !LLVMIsAConstantFP(x) || !LLVMIsNull(x))
+        return NULL;
+    LLVMValueRef of = LLVMGetOperand(y, 0);
+    const char *name = LLVMGetValueName(LLVMGetCalledValue(y));
+    bool tiny = LLVMGetOperand(c, 0) == of && is_real(LLVMGetOperand(c, 1), EX2_LEAST);
+    return tiny && strcmp(name, EX2) == 0 ? call1(g, EX2 ".ftz", of) : NULL;
 }
 
 static LLVMValueRef exp2_(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {

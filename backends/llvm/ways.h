@@ -30,6 +30,8 @@ const Way *portable_way(OpCode code, Elem elem);
 /// The same where it takes operands as they are in registers, not widened.
 const Way *portable_narrow_way(OpCode code, Elem elem);
 /// Truncates and saturates to an integer of at least 8 bits; `from` is f32 or f64, NaN gives 0.
+/// c ? x : y where one instruction gives it; else NULL.
+LLVMValueRef portable_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef portable_to_int(const Gen *g, Elem from, Elem to, LLVMValueRef v);
 /// f32 to bf16, or to an f8 type that the target converts to; f8e4m3 to f32 where it does.
 LLVMValueRef portable_to_bf16(const Gen *g, LLVMValueRef v);

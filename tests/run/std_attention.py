@@ -89,6 +89,9 @@ check(
     "float32",
     "unseen",
 )
+for scale in (-0.5, 0.0):  # the least score first, and all alike
+    args = {s: data((1, 2, 70, 32), n, "float16") for n, s in enumerate("qkv")}
+    check(args | {"scale": scale, "causal": True, "lse": True}, "float16", f"scale{scale}")
 case(
     FILE,
     "attention",
@@ -128,6 +131,17 @@ for n, t in enumerate(TYPES):
         tune=[{"BN": 64}, {"BN": 128}],
         name=f"decode-{t}",
     )
+case(
+    FILE,
+    "attention_decode",
+    {s: data((1, 2, 40, 16), n, "float16") for n, s in enumerate("kv")}
+    | {"q": data((1, 2, 16), 5, "float16"), "len": np.array([33], np.int32), "scale": -0.25},
+    decode,
+    length=56,
+    ulps=ROUNDING["float16"],
+    scale={"o": 4.0},
+    name="decode-negative",
+)
 
 
 def spread_heads(x, h):
