@@ -53,6 +53,7 @@ typedef struct Model {
     const Value *seen[64];
     int n_seen;
     bool piped;     // in a loop whose loads are copies
+    bool chain;     // one product is made of another
     double threads; // of a CTA
     double ctas;    // of a program
 } Model;
@@ -252,7 +253,8 @@ static double resident(const Model *m, double registers, Work *w) {
     registers = fmin(registers, most);
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
     double stages = fmin(MOST_STAGES, floor(t->shared_cta / fmax(w->stage, 1)));
-    if (stages < 2) w->spills *= SPILLS; // no pipeline
+    if (stages < 2) w->spills *= SPILLS;    // no pipeline
+    if (m->chain) stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
     if (w->stage > 0) n = fmin(n, t->shared_sm / (stages * w->stage));
     return fmax(1, floor(fmin(n, t->ctas_sm)));
 }
@@ -277,6 +279,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     GpuShape shape = gpu_shape(t, p, 0);
     m->threads = shape.warps * (double)t->lanes;
     m->ctas = shape.cluster;
+    m->chain = shape.chain;
     m->memory = 0;
     m->n_seen = 0;
     add_region(m, &w, p->regions[0], 1);

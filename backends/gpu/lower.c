@@ -407,7 +407,6 @@ GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options) 
     int n = 0;
     g->portable = true;
     g->f8 = gpu_has(gpu_target(options->target), GPU_F8);
-    g->contract = true;
     if (options->debug) debug_begin(g);
     for_each_op(op, module->regions[0]) {
         n += op->code == OP_DEVICE;

@@ -109,10 +109,13 @@ void gpu_describe(Text *out, const Op *module);
 typedef struct GpuShape {
     int warps, cluster; // of a CTA, CTAs
     double registers;   // that a thread needs
+    bool chain;         // one product is made of another
 } GpuShape;
 
 /// What works best on what root holds; `cluster` CTAs, 0: as many as work best.
 GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster);
+/// That of a device, which has its warps.
+GpuShape gpu_shape_of(const GpuTarget *target, const Op *device);
 
 /// Seconds that one launch of a kernel in `tile` IR is expected to take; dim_of as for
 /// cost_estimate (passes/passes.h).

@@ -60,6 +60,18 @@ static void collect_flow(Op *op, void *arg) {
     vec_push(s->s.ctx, &s->flows, f);
 }
 
+/// Those of one loop in the order in which it waits for them.
+static void order_flows(Schedule *s) {
+    Flow *f = s->flows.data;
+    for (int i = 1; i < s->flows.n; i++)
+        for (int k = i; k > 0 && f[k].loop == f[k - 1].loop && op_before(f[k].wait, f[k - 1].wait);
+             k--) {
+            Flow other = f[k];
+            f[k] = f[k - 1];
+            f[k - 1] = other;
+        }
+}
+
 /* ---- products that run on ------------------------------------------------------------------ */
 
 /// %d = await %p; mma_start ..., %d  ->  mma_start ..., %p: sums of one chain stay pending.
@@ -209,14 +221,30 @@ static int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/// A CTA of few warps shares its SM with another one, which works while it starts and ends: then
-/// half of the memory is for it, if that is still enough to run ahead.
-static int64_t room_of(const Schedule *s, int64_t each, int64_t other) {
-    enum { FEW_WARPS = 4, SLOTS_LEAST = 3, CTA_BYTES = 1024 };
+/// CTAs that registers let an SM hold, where they are what overlaps: one works while another
+/// starts, ends, or computes between two products. A chain of products has work enough a step that
+/// two slots serve.
+static int64_t side_by_side(const Schedule *s, int *least) {
+    enum { FEW_WARPS = 4, SLOTS_LEAST = 3, CHAIN_SLOTS = 2 };
     const GpuTarget *t = s->s.target;
-    int64_t half = t->shared_sm / 2 - CTA_BYTES - other, whole = t->shared_cta - other;
-    bool few = op_int(s->s.device, "warps", 1) <= FEW_WARPS && !s->s.env->stages;
-    return few && half >= SLOTS_LEAST * each ? half : whole;
+    GpuShape shape = gpu_shape_of(t, s->s.device);
+    bool tma = gpu_has(t, GPU_TMA); // another engine keeps a slot longer
+    *least = shape.chain && tma ? CHAIN_SLOTS : SLOTS_LEAST;
+    double of_cta = shape.registers * shape.warps * t->lanes;
+    if (shape.chain) return max_of(1, (int64_t)(t->registers_sm / of_cta));
+    return shape.warps <= FEW_WARPS ? 2 : 1;
+}
+
+/// Bytes for the rings of a CTA: its part of an SM's memory, if that is still enough to run ahead.
+static int64_t room_of(const Schedule *s, int64_t each, int64_t other) {
+    enum { CTA_BYTES = 1024 };
+    const GpuTarget *t = s->s.target;
+    int least;
+    for (int64_t n = s->s.env->stages ? 1 : side_by_side(s, &least); n > 1; n--) {
+        int64_t part = t->shared_sm / n - CTA_BYTES - other;
+        if (part >= least * each) return part;
+    }
+    return t->shared_cta - other;
 }
 
 /// All rings of loops get the same number of slots: as many as fit.
@@ -315,21 +343,20 @@ static void erase_fill(const Flow *f) {
     for (int n = fill_ops(f, ops, MAX_FILL); n > 0; n--) op_erase(ops[n - 1]);
 }
 
-/// The first D items of a run of the loop; on (NULL: always): whether there is such a run.
-static void fill_first(Schedule *s, const Flow *f, const Elsewhere *e, Value *first, Value *on) {
+/// Item i of a run of the loop, counted from `first`; on (NULL: always): whether there is such a
+/// run.
+static void fill_item(Schedule *s, const Flow *f, const Elsewhere *e, int i, Value *first,
+                      Value *on) {
     Builder *b = e->b;
-    int64_t step = op_int(f->loop, "step", 1);
     PtrMap map = {0};
     if (e->tile) map_set(s->s.ctx, &map, e->tile, e->at);
     Value *lo = clone_slice(b, operand(f->loop, 0), e->root, &map);
     Value *hi = clone_slice(b, operand(f->loop, 1), e->root, &map);
-    for (int i = 0; i < f->ahead; i++) {
-        Value *k = ix_add(b, lo, build_index(b, i * step));
-        Value *number = ix_add(b, first, build_index(b, i));
-        Value *there = build_binary(b, OP_LT, k, hi);
-        if (on) there = build_binary(b, OP_AND, on, there);
-        clone_fill(s, f, e, k, number, there);
-    }
+    Value *k = ix_add(b, lo, build_index(b, i * op_int(f->loop, "step", 1)));
+    Value *number = ix_add(b, first, build_index(b, i));
+    Value *there = build_binary(b, OP_LT, k, hi);
+    if (on) there = build_binary(b, OP_AND, on, there);
+    clone_fill(s, f, e, k, number, there);
 }
 
 /// The loop around the loop, if what the first items of its next run need is known ahead.
@@ -354,27 +381,39 @@ static void fill_next_tile(Schedule *s, const Flow *f, Op *outer) {
     Value *next = ix_add(&b, tile, build_index(&b, op_int(outer, "step", 1)));
     Value *more = build_binary(&b, OP_LT, next, operand(outer, 1));
     Elsewhere e = {&b, outer, tile, next};
-    fill_first(s, f, &e, result(f->loop, f->number_slot), more);
+    for (int i = 0; i < f->ahead; i++)
+        fill_item(s, f, &e, i, result(f->loop, f->number_slot), more);
 }
 
-/// D items before the loop, then one an iteration. A slot that a product still reads is free only
-/// after the wait for it, at the end of the iteration; one that all threads have left is free where
-/// they have met.
+/// Item i, if that is one of those that are copied before the loop.
+static void fill_before(Schedule *s, const Flow *f, int i) {
+    Op *outer = tile_loop(s, f);
+    Builder before = build_before(s->s.ir, f->loop);
+    Elsewhere e = {.b = &before, .root = f->loop};
+    Value *on = NULL;
+    if (i >= f->ahead) return;
+    if (outer) on = build_binary(&before, OP_EQ, outer->regions[0]->args[0], operand(outer, 0));
+    fill_item(s, f, &e, i, operand(f->loop, 2 + f->number_slot), on);
+}
+
+/// The first items of all rings, in the order in which the loops wait for them.
+static void fill_all_before(Schedule *s) {
+    for (int i = 0; i < RING_SLOTS; i++)
+        for (int k = 0; k < s->flows.n; k++) fill_before(s, &s->flows.data[k], i);
+}
+
+/// One item an iteration. A slot that a product still reads is free only after the wait for it, at
+/// the end of the iteration; one that all threads have left is free where they have met.
 static void run_ahead(Schedule *s, Flow *f) {
     Ir *ir = s->s.ir;
     Op *loop = f->loop, *outer = tile_loop(s, f);
     int64_t step = op_int(loop, "step", 1);
-    Builder before = build_before(ir, loop);
-    Elsewhere e = {.b = &before, .root = loop};
-    Value *first = operand(loop, 2 + f->number_slot), *on = NULL;
-    if (outer) on = build_binary(&before, OP_EQ, outer->regions[0]->args[0], operand(outer, 0));
-    fill_first(s, f, &e, first, on);
     if (outer) fill_next_tile(s, f, outer);
     Builder in =
         f->held ? build_before(ir, terminator(loop->regions[0])) : build_after(ir, f->wait);
+    Elsewhere e = {.b = &in, .root = loop};
     Value *k = ix_add(&in, loop->regions[0]->args[0], build_index(&in, f->ahead * step));
     Value *number = ix_add(&in, f->number, build_index(&in, f->ahead));
-    e.b = &in;
     clone_fill(s, f, &e, k, number, build_binary(&in, OP_LT, k, operand(loop, 1)));
     erase_fill(f);
     op_set_attr(ir, f->wait, "ahead", at_int(ir, f->ahead - 1));
@@ -385,6 +424,7 @@ static void run_ahead(Schedule *s, Flow *f) {
 static void run_on_device(Schedule *s) {
     op_walk_pre(s->s.device, chain_products, NULL);
     op_walk_pre(s->s.device, collect_flow, s);
+    order_flows(s);
     if (!s->flows.n) return;
     int slots = choose_slots(s);
     for (int i = 0; i < s->flows.n; i++) {
@@ -401,10 +441,11 @@ static void run_on_device(Schedule *s) {
         Flow *f = &s->flows.data[i];
         // Without mbarriers a slot that a running product reads is free an iteration later.
         if (!is_tma(f) && !f->held && is_movable(s, f)) f->ahead = slots - 1;
-        if (f->ahead < 1) continue;
-        set_slots(s, f, slots);
-        run_ahead(s, f);
+        if (f->ahead > 0) set_slots(s, f, slots);
     }
+    fill_all_before(s);
+    for (int i = 0; i < s->flows.n; i++)
+        if (s->flows.data[i].ahead > 0) run_ahead(s, &s->flows.data[i]);
 }
 
 void pass_schedule(PassEnv *env, Op *module) {

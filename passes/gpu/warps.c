@@ -16,6 +16,7 @@ enum {
     ROW_CTA = 32768,       // that one CTA holds
     ROW_SHARE = 16384,     // that a CTA of a cluster holds
     PRODUCT_WARPS = 4,
+    GROUP_ROWS = 64,     // of a product by one warpgroup
     BASE_REGISTERS = 48, // of a thread, besides blocks
     BASE_FEW = 24,       // without products
 };
@@ -42,6 +43,12 @@ static void measure_rows(Sizes *z, const Op *op) {
     z->rows = n / row;
 }
 
+/// A product of which dots are one: not one that goes on from another one's sums.
+static bool begins_product(const Op *op) {
+    const Op *sum = operand(op, 2)->def;
+    return !sum || (sum->code != OP_MMA_START && sum->code != OP_AWAIT);
+}
+
 static void measure_dot(Sizes *z, const Op *op) {
     const GpuUnit *unit = gpu_unit_of(op);
     if (!op_attr(op, "unit"))
@@ -50,7 +57,8 @@ static void measure_dot(Sizes *z, const Op *op) {
     // What is added to the sums has registers, too.
     bool chained = unit && unit->chain && !(unit->features & GPU_WGMMA);
     int parts = chained || gpu_in_three(op_str(op, "precision")) ? 2 : 1;
-    z->sums += parts * (double)ty_count(result(op, 0)->type);
+    const Type *sum = result(op, 0)->type;
+    z->sums += parts * (double)ty_count(sum->kind == TK_PENDING ? ty_promised(sum) : sum);
     z->groups |= unit && unit->features & GPU_WGMMA;
     z->dots++;
     const Type *b = operand(op, 1)->type;
@@ -64,6 +72,9 @@ static void measure(Op *op, void *arg) {
     if (cost_is_dead(op)) return;
     switch (op->code) {
     case OP_DOT: measure_dot(z, op); return;
+    case OP_MMA_START:
+        if (begins_product(op)) measure_dot(z, op);
+        return;
     case OP_STORE:
         t = operand(op, 1)->type;
         z->moved = fmax(z->moved, cost_bytes(t));
@@ -95,13 +106,21 @@ static int most_warps(const Sizes *z) {
     return rows ? power_for(z->rows, most) : most;
 }
 
+/// Products of warpgroups want one at least. Where rows are reduced between two products, as many
+/// as share the rows: what one of them reduces, another one multiplies.
+static int least_for_products(const Sizes *z) {
+    double lanes = z->target->lanes;
+    if (!z->groups) return power_for(z->sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
+    double groups = z->dots > 1 ? fmax(1, z->rows / GROUP_ROWS) : 1;
+    return power_for(groups * PRODUCT_WARPS, 2 * PRODUCT_WARPS);
+}
+
 static int warps_for(const Sizes *z) {
     double lanes = z->target->lanes, widest = z->widest / z->cluster;
     if (z->sums == 0 && z->reduced > 0 && !z->loops)
         return power_for(z->moved / z->cluster / (lanes * ROW_BYTES_THREAD), most_warps(z));
     if (z->sums == 0) return power_for(widest / (lanes * ELEMENTS_THREAD), most_warps(z));
-    int least =
-        z->groups ? PRODUCT_WARPS : power_for(z->sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
+    int least = least_for_products(z);
     int fit = power_for(z->sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
     return fit > least ? fit : least;
 }
@@ -111,18 +130,29 @@ static int cluster_for(const Sizes *z) {
     return rows ? power_for(z->row / ROW_SHARE, GPU_PORTABLE_CLUSTER) : 1;
 }
 
+static double registers_for(const Sizes *z, int warps) {
+    double lanes = z->target->lanes, threads = warps * lanes;
+    if (z->sums == 0) return BASE_FEW + 1.1 * z->widest / z->cluster / threads;
+    // A chain of products keeps rows in their warps, and each warp has all of the right operand.
+    double copies = z->dots > 1 || warps < 4 ? 1 : 2;
+    return BASE_REGISTERS + 1.1 * z->sums / threads + 0.85 * z->operands / copies / lanes;
+}
+
 GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {
     Sizes z = {.target = target};
     op_walk_pre((Op *)root, measure, &z);
     z.cluster = cluster > 0 ? power_for(cluster, GPU_MAX_CLUSTER) : cluster_for(&z);
     if (!gpu_has(target, GPU_CLUSTER)) z.cluster = 1;
-    GpuShape s = {.warps = warps_for(&z), .cluster = z.cluster};
-    double threads = s.warps * (double)target->lanes;
-    // A chain of products keeps rows in their warps, and each warp has all of the right operand.
-    double copies = z.dots > 1 || s.warps < 4 ? 1 : 2;
-    s.registers = z.sums == 0 ? BASE_FEW + 1.1 * z.widest / z.cluster / threads
-                              : BASE_REGISTERS + 1.1 * z.sums / threads +
-                                    0.85 * z.operands / copies / target->lanes;
+    GpuShape s = {.warps = warps_for(&z), .cluster = z.cluster, .chain = z.dots > 1};
+    s.registers = registers_for(&z, s.warps);
+    return s;
+}
+
+GpuShape gpu_shape_of(const GpuTarget *target, const Op *device) {
+    Sizes z = {.target = target, .cluster = (int)op_int(device, "cluster", 1)};
+    op_walk_pre((Op *)device, measure, &z);
+    GpuShape s = {(int)op_int(device, "warps", 1), z.cluster, 0, z.dots > 1};
+    s.registers = registers_for(&z, s.warps);
     return s;
 }
 
