@@ -42,6 +42,7 @@ typedef struct Work {
     double bytes;             // between the SM and the second cache
     double waits;             // cycles in which it has nothing to do if it is alone
     double stage;             // bytes of one stage of its largest pipeline
+    double kept;              // of blocks that are loaded once: operands of products, perhaps
     double spills;            // how much slower it is for want of registers or shared memory
     bool ahead;               // it has a loop that loads for its next steps
 } Work;
@@ -214,7 +215,10 @@ static void add_op(Model *m, Work *w, const Op *op, double times) {
         add_region(m, w, op->regions[1], times / 2);
         return;
     case OP_DOT: add_dot(m, w, op, times); return;
-    case OP_LOAD: add_access(m, w, op, out, times); return;
+    case OP_LOAD:
+        add_access(m, w, op, out, times);
+        if (!m->piped && out->rank == 2) w->kept += times * cost_bytes(out);
+        return;
     case OP_STORE:
     case OP_ATOMIC:
     case OP_COMBINE: add_access(m, w, op, access_of(op).value->type, times); return;
@@ -255,7 +259,8 @@ static double resident(const Model *m, double registers, Work *w) {
     double stages = fmin(MOST_STAGES, floor(t->shared_cta / fmax(w->stage, 1)));
     if (stages < 2) w->spills *= SPILLS;    // no pipeline
     if (m->chain) stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
-    if (w->stage > 0) n = fmin(n, t->shared_sm / (stages * w->stage));
+    double shared = stages * w->stage + (m->chain ? w->kept : 0);
+    if (w->stage > 0) n = fmin(n, t->shared_sm / shared);
     return fmax(1, floor(fmin(n, t->ctas_sm)));
 }
 
