@@ -127,6 +127,21 @@ static void bind_results(GpuFn *f, const Op *op, LLVMValueRef *flat) {
     for (int i = 0; i < op->n_results; i++) flat += bind_flat(f, result(op, i), flat);
 }
 
+static void see_join(Op *op, void *arg) {
+    *(bool *)arg |= op->code == OP_REDUCE || op->code == OP_SCAN;
+}
+
+/// Where CTAs of a cluster write into each other's memory, they say at the start of each iteration
+/// that they are done with the one before, and wait for it as late as that will do.
+static void announce(GpuFn *f, const Op *loop) {
+    bool joins = false;
+    op_walk_pre((Op *)loop, see_join, &joins);
+    if (f->kernel->cluster == 1 || !joins) return;
+    gpu_call(f, "tg.cluster.arrive", 0);
+    f->announced = true;
+    f->started = false;
+}
+
 /// In a loop's body any temporary of an earlier iteration may still be read.
 static GpuShared enter_loop(GpuFn *f, const Op *loop) {
     gpu_cluster_started(f);
@@ -156,7 +171,9 @@ void gpu_lower_for(GpuFn *f, Op *op) {
                          op_int(op, "step", 1), init.n, init.data);
     gpu_set_scalar(f, r->args[0], l.index);
     bind_args(f, r, 1, l.phi);
+    announce(f, op);
     gpu_region(f, r);
+    gpu_cluster_end(f);
     flatten(f, r->last, 0, op->n_results, &next);
     gpu_loop_end(f, &l, next.data);
     leave_loop(f, &before);

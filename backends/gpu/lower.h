@@ -85,7 +85,8 @@ typedef struct GpuFn {
     bool any_stretch;         // all of the temporary region may be in use
     bool any_far;             // ... by another CTA of the cluster
     bool arrives;             // at the cluster's barrier, in the function's head
-    bool started;             // all CTAs of the cluster run
+    bool announced;           // ... in the loop at hand, instead
+    bool started;             // all CTAs of the cluster run, or are done with the iteration before
     int uses;                 // of temporary shared memory so far
     PtrMap rooms;             // addresses in shared memory that others are made from, GpuRoom *
     VEC(LLVMValueRef) starts; // those of byte 0

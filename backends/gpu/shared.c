@@ -54,10 +54,10 @@ void gpu_barrier(GpuFn *f) {
         forget_closed(f);
 }
 
-/// They say so in their heads, and wait as late as that will do.
+/// They say so in their heads, and wait as late as that will do. In a loop that is said again.
 void gpu_cluster_started(GpuFn *f) {
     if (f->started) return;
-    if (!f->arrives) {
+    if (!f->arrives && !f->announced) {
         LLVMBasicBlockRef back = gpu_to_head(f);
         gpu_call(f, "tg.cluster.arrive", 0);
         gpu_from_head(f, back);
@@ -65,11 +65,12 @@ void gpu_cluster_started(GpuFn *f) {
     }
     gpu_call(f, "tg.cluster.wait", 0);
     f->started = true;
+    f->announced = false;
     f->any_far = false; // what was used since the start is a stretch
 }
 
 void gpu_cluster_end(GpuFn *f) {
-    if (f->arrives) gpu_cluster_started(f);
+    if (f->arrives || f->announced) gpu_cluster_started(f);
 }
 
 void gpu_program_barrier(GpuFn *f) {
@@ -77,7 +78,7 @@ void gpu_program_barrier(GpuFn *f) {
         gpu_barrier(f);
         return;
     }
-    if (f->arrives) gpu_cluster_started(f);
+    gpu_cluster_end(f);
     f->started = true;
     gpu_call(f, "tg.cluster.arrive", 0);
     gpu_call(f, "tg.cluster.wait", 0);

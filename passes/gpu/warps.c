@@ -11,6 +11,7 @@ enum {
     SUMS_THREAD = 144, // results of products that a thread may hold
     SUMS_LEAST = 16,   // and that are worth a warp more
     ELEMENTS_THREAD = 16,
+    ELEMENTS_CLUSTER = 32, // of threads of clusters, whose barriers cost more
     ROW_BYTES_THREAD = 64, // of rows that are held: each meeting takes a thread as long
     ROW_WARP = 1024,       // elements of a row that one warp holds
     ROW_CTA = 32768,       // that one CTA holds
@@ -117,8 +118,10 @@ static int least_for_products(const Sizes *z) {
 
 static int warps_for(const Sizes *z) {
     double lanes = z->target->lanes, widest = z->widest / z->cluster;
+    if (z->sums == 0 && z->cluster > 1)
+        return power_for(widest / (lanes * ELEMENTS_CLUSTER), gpu_max_warps(z->target));
     if (z->sums == 0 && z->reduced > 0 && !z->loops)
-        return power_for(z->moved / z->cluster / (lanes * ROW_BYTES_THREAD), most_warps(z));
+        return power_for(z->moved / (lanes * ROW_BYTES_THREAD), most_warps(z));
     if (z->sums == 0) return power_for(widest / (lanes * ELEMENTS_THREAD), most_warps(z));
     int least = least_for_products(z);
     int fit = power_for(z->sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
@@ -158,6 +161,9 @@ GpuShape gpu_shape_of(const GpuTarget *target, const Op *device) {
 
 GpuShape choose_shape(const PassEnv *env, const Op *device) {
     GpuShape s = gpu_shape(env->gpu, device, env->cluster);
-    if (env->warps > 0) s.warps = power_for(env->warps, gpu_max_warps(env->gpu));
+    if (env->warps <= 0) return s;
+    int warps = power_for(env->warps, gpu_max_warps(env->gpu));
+    s.registers = BASE_FEW + (s.registers - BASE_FEW) * s.warps / warps;
+    s.warps = warps;
     return s;
 }

@@ -83,8 +83,9 @@ def layer_norm(x, g, h, eps, **_):
     return {"y": (x - u) * s * g + h, "mean": u[:, 0], "rstd": s[:, 0]}
 
 
-def rms_norm(x, g, eps, **_):
-    return {"y": x / np.sqrt((x * x).mean(1, keepdims=True) + eps) * g}
+def rms_norm(x, g, eps, rstd=None, **_):
+    s = 1 / np.sqrt((x * x).mean(1, keepdims=True) + eps)
+    return {"y": x * s * g} | ({} if rstd is None else {"rstd": s[:, 0]})
 
 
 def norm_backward(x, dy, g, rstd, **_):
@@ -124,6 +125,13 @@ for k, (n, t) in enumerate([(1000, "bf16"), (3000, "float32"), (1536, "float16")
     loss = "../../stdlib/loss.teg"
     args["lse"] = np.zeros(3, np.float32)
     case(loss, "cross_entropy", args, cross_entropy, name=f"cross_entropy-{n}", **more)
+for r in (70, 100):  # the largest clusters
+    x, g = rows((r, 1100), 4, "float32"), rows((1100,), 7, "float32")
+    more = {"length": 1100, "ulps": 32, "tune": [{"BR": 1, "cluster": 16, "warps": 2}]}
+    case("../../stdlib/softmax.teg", "softmax", {"x": x}, softmax, name=f"softmax-{r}x1100", **more)
+    args = {"x": x, "g": g, "eps": EPS, "rstd": np.zeros(r, np.float32)}
+    more["scale"] = {"y": 8.0, "rstd": 2.0}
+    case(norm, "rms_norm", args, rms_norm, name=f"rms_norm-{r}x1100", **more)
 x, dy, g = normal((5, 700), 1), normal((5, 700), 2), normal((700,), 3)
 case(
     "../../stdlib/norm.teg",
