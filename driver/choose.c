@@ -25,6 +25,11 @@ static int64_t dim_of(void *user, int argument, int axis) {
     return build_extent(b, param, axis);
 }
 
+void build_describe_cost(Build *b, Text *out) {
+    const Op *kernel = find_kernel(b->code->module, b->code->name);
+    if (b->gpu) gpu_cost_describe(out, kernel, b->gpu, dim_of, b);
+}
+
 static void estimate(Ctx *ctx, void *arg) {
     Trial *t = arg;
     Build *b = t->build;

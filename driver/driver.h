@@ -88,6 +88,8 @@ int machine_threads(void);
 
 /// Sets b->inst->set to the setting that the cost model expects to be fastest.
 void build_choose(Build *b);
+/// Of a GPU, after build_elaborate: what the cost model sees, a line a phase.
+void build_describe_cost(Build *b, Text *out);
 /// Multiplications and additions of the products of one launch, after build_elaborate.
 double build_products(Build *b);
 

@@ -39,6 +39,7 @@ enum {
 /// One program, or one run of a region.
 typedef struct Work {
     double unit, shared, alu; // cycles of an SM
+    double flops;             // of products
     double bytes;             // between the SM and the second cache
     double waits;             // cycles in which it has nothing to do if it is alone
     double stage;             // bytes of one stage of its largest pipeline
@@ -57,6 +58,7 @@ typedef struct Model {
     bool chain;     // one product is made of another
     double threads; // of a CTA
     double ctas;    // of a program
+    Text *out;      // what people are told, or NULL
 } Model;
 
 /* ---- ops ----------------------------------------------------------------------------------- */
@@ -77,6 +79,7 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     double rows = (double)d->extents[0], columns = (double)d->extents[1];
     double k = (double)a->extents[1], bytes = elem_info[a->elem].bits / 8.0;
     double rounds = u && gpu_in_three(op_str(op, "precision")) ? 3 : 1;
+    w->flops += 2 * times * rows * columns * k;
     if (!u) {
         w->alu += times * rows * columns * k / m->target->fma_cycle;
         w->shared += times * rows * columns * k * bytes / 4 / SHARED_CYCLE;
@@ -157,6 +160,7 @@ static double step_wait(const Model *m, const Work *step, double bytes) {
 static void add_steps(Work *w, const Work *step, double times, double trips) {
     w->stage = fmax(w->stage, step->stage);
     w->unit += times * trips * step->unit;
+    w->flops += times * trips * step->flops;
     w->shared += times * trips * step->shared;
     w->alu += times * trips * step->alu;
     w->bytes += times * trips * step->bytes;
@@ -266,10 +270,26 @@ static double resident(const Model *m, double registers, Work *w) {
 
 /// What one of the CTAs of a program has to do.
 static void share_work(Work *w, double ctas) {
+    w->flops /= ctas;
     w->unit /= ctas;
     w->shared /= ctas;
     w->alu /= ctas;
     w->bytes /= ctas;
+}
+
+/// Of one phase: what it moves and multiplies, and how near the model sees it to the roof, which is
+/// the longer one of memory's time and of the matrix units' time at their peaks.
+static void describe_phase(const Model *m, const Work *w, double programs, double seconds) {
+    const GpuTarget *t = m->target;
+    double bytes = fmin(m->memory, programs * w->bytes), flops = programs * w->flops;
+    double memory = bytes / t->bandwidth, products = programs * w->unit / t->sms / t->clock;
+    text_add(m->out, "  %.0f programs move %.3g MB", programs, bytes * 1e-6);
+    if (flops > 0)
+        text_add(m->out, " and multiply %.3g GFLOP, %.3g FLOP a byte", flops * 1e-9,
+                 flops / fmax(bytes, 1));
+    text_add(m->out, ": %.3g us where the roof, %s, has %.3g us (%.0f%%)\n", seconds * 1e6,
+             products > memory ? "that of products" : "that of memory",
+             fmax(memory, products) * 1e6, 100 * fmax(memory, products) / seconds);
 }
 
 static double phase_seconds(Model *m, const Op *phase) {
@@ -300,7 +320,9 @@ static double phase_seconds(Model *m, const Op *phase) {
     // Where nothing is loaded ahead memory rests while a program computes, unless others share its
     // SM.
     double rest = w.ahead ? REST : fmax(REST, ALONE / held);
-    return LAUNCH + fmax(seconds, memory) + rest * fmin(seconds, memory);
+    double all = LAUNCH + fmax(seconds, memory) + rest * fmin(seconds, memory);
+    if (m->out) describe_phase(m, &w, programs, all);
+    return all;
 }
 
 static double host_seconds(Model *m, const Region *r) {
@@ -321,4 +343,10 @@ double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                          int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
     Model m = {.target = target, .dims = {dim_of, user}};
     return host_seconds(&m, kernel->regions[0]);
+}
+
+void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
+                       int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
+    Model m = {.target = target, .dims = {dim_of, user}, .out = out};
+    host_seconds(&m, kernel->regions[0]);
 }

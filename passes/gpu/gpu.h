@@ -121,5 +121,8 @@ GpuShape gpu_shape_of(const GpuTarget *target, const Op *device);
 /// cost_estimate (passes/passes.h).
 double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                          int64_t (*dim_of)(void *user, int parameter, int axis), void *user);
+/// A line about each phase: what it moves and multiplies, the roof, what the model expects.
+void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
+                       int64_t (*dim_of)(void *user, int parameter, int axis), void *user);
 
 #endif

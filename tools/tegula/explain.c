@@ -135,10 +135,14 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     if (configs.n > 1) printf("  one of %d settings that the kernel allows\n", configs.n);
     print_values("dims compiled in as constants:", job->build.code->n_specialised,
                  job->build.code->specialised);
+    Text cost = {.ctx = ctx};
+    build_describe_cost(&job->build, &cost);
     if (!job_passes(job)) return EXIT_USER;
     print_structure(job);
     op_walk_pre(job->build.code->module, print_tasks, NULL);
     printf("accesses\n");
     op_walk_pre(job->build.code->module, print_access, NULL);
-    return print_code(job) ? EXIT_OK : EXIT_USER;
+    if (!print_code(job)) return EXIT_USER;
+    if (cost.n) printf("the cost model for these dims (no measurement)\n%s", cost.data);
+    return EXIT_OK;
 }
