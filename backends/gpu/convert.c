@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `convert`: carries out the plan of layout_convert.
-#include "backends/gpu/lower.h"
+#include "backends/gpu/flat.h"
 
 #include <string.h>
 
@@ -117,6 +117,11 @@ static void wait_for(GpuFn *f, const Op *op, LayoutLevel scope) {
 static void convert_far(GpuFn *f, const Conversion *c, const Op *op) {
     const Value *x = operand(op, 0), *y = result(op, 0);
     const SharedLayout *s = &c->shared;
+    if (s->bytes > gpu_shared_room(f) && c->scope != LEVEL_CTA) {
+        gpu_move_in_pieces(f, gpu_layout(f, x), gpu_layout(f, y), x->type->elem, gpu_block(f, x),
+                           gpu_new_block(f, y));
+        return;
+    }
     LLVMValueRef base = gpu_shared_alloc(f, s->bytes, s->align);
     gpu_shared_write(f, gpu_layout(f, x), s, &c->write, base, x->type->elem, gpu_block(f, x));
     wait_for(f, op, c->scope);

@@ -188,7 +188,10 @@ static void choose_room(Dot *s) {
     while (bytes << s->vec > ACCESS_BYTES || s->n & ((1 << s->vec) - 1)) s->vec--;
     s->pitch_b = round_up(s->n, s->step);
     int64_t whole = round_up(s->k, s->step);
-    s->piece = DOT_BYTES / bytes / (s->m + s->pitch_b) / 16 * 16;
+    int64_t pads = bytes * (s->m * s->step + 2 * s->f->threads),
+            most = gpu_shared_room(s->f) - pads;
+    most = most < DOT_BYTES ? most : DOT_BYTES;
+    s->piece = most / bytes / (s->m + s->pitch_b) / 16 * 16;
     if (s->piece < 16) s->piece = 16;
     if (s->piece > whole) s->piece = whole;
     s->pitch_a = s->piece + s->step;

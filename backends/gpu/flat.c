@@ -95,3 +95,33 @@ void gpu_pieces_end(GpuFn *f, GpuPieces *p, LLVMValueRef *next) {
     gpu_loop_end(f, &p->loop, next);
     p->carried = p->loop.phi;
 }
+
+/// Row by row, each element written by one thread and read by whoever wants it.
+void gpu_move_in_pieces(GpuFn *f, const Layout *from, const Layout *to, Elem elem,
+                        LLVMValueRef *const in, LLVMValueRef *out) {
+    int64_t strides[MAX_RANK], count = 1, piece = GPU_PIECE_BYTES / elem_bytes(elem);
+    int n = (int)layout_registers(to);
+    for (int d = 0; d < from->rank; d++) count *= from->extents[d];
+    gpu_row_major(from->rank, from->extents, strides);
+    for (int r = 0; r < n; r++) out[r] = LLVMConstNull(LLVMTypeOf(in[0]));
+    GpuFlat flat = gpu_flat_alloc(f, elem, count < piece ? count : piece);
+    GpuPieces p = gpu_pieces(f, count, piece, n, out);
+    LLVMValueRef *next = ctx_copy(f->ctx, p.carried, (size_t)n * sizeof *next);
+    for (int64_t r = 0; r < layout_registers(from); r++) {
+        if (gpu_always_hole(from, r)) continue;
+        LLVMValueRef on = gpu_writes(f, from, r);
+        LLVMValueRef at = gpu_in_piece(f, &p, gpu_flat(f, from, r, strides), &on);
+        gpu_flat_store(f, &flat, at, on, in[r]);
+    }
+    gpu_barrier(f);
+    for (int r = 0; r < n; r++) {
+        if (gpu_always_hole(to, r)) continue;
+        LLVMValueRef on = gpu_not_hole(f, to, r);
+        LLVMValueRef at = gpu_in_piece(f, &p, gpu_flat(f, to, r, strides), &on);
+        if (on) at = LLVMBuildSelect(f->g->b, on, at, gpu_i32(f, 0), "");
+        LLVMValueRef x = gpu_flat_load(f, &flat, at);
+        next[r] = on ? LLVMBuildSelect(f->g->b, on, x, next[r], "") : x;
+    }
+    gpu_pieces_end(f, &p, next);
+    memcpy(out, p.carried, (size_t)n * sizeof *out);
+}

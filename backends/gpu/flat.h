@@ -41,4 +41,8 @@ GpuPieces gpu_pieces(GpuFn *f, int64_t count, int64_t size, int n, LLVMValueRef 
 LLVMValueRef gpu_in_piece(GpuFn *f, const GpuPieces *p, LLVMValueRef at, LLVMValueRef *on);
 void gpu_pieces_end(GpuFn *f, GpuPieces *p, LLVMValueRef *next);
 
+/// A block from one layout to another, piece by piece.
+void gpu_move_in_pieces(GpuFn *f, const Layout *from, const Layout *to, Elem elem,
+                        LLVMValueRef *const in, LLVMValueRef *out);
+
 #endif

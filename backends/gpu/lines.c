@@ -7,6 +7,7 @@
 // blocks is never empty where the upper one is not. Steps that would leave the warp are not taken;
 // then each thread gets the totals of all parts of its lines, through shared memory.
 #include "backends/gpu/lines.h"
+#include "backends/gpu/flat.h"
 
 /* ---- tuples -------------------------------------------------------------------------------- */
 
@@ -306,8 +307,8 @@ static void write_to_cluster(GpuFn *f, const Layout *l, const SharedLayout *s, L
     }
 }
 
-void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const Elem *elems,
-                  LLVMValueRef *const *in, LLVMValueRef **out) {
+static void exchange_some(GpuFn *f, const Layout *from, const Layout *to, int n, const Elem *elems,
+                          LLVMValueRef *const *in, LLVMValueRef **out) {
     Conversion *plan = ctx_array(f->ctx, Conversion, n);
     LLVMValueRef *base = ctx_array(f->ctx, LLVMValueRef, n);
     bool cluster = layout_convert_shared(from, to, 8 * elem_bytes(elems[0])).scope == LEVEL_CTA;
@@ -329,6 +330,27 @@ void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const E
     for (int k = 0; k < n; k++) {
         out[k] = ctx_array(f->ctx, LLVMValueRef, layout_registers(to));
         gpu_shared_read(f, to, &plan[k].shared, &plan[k].read, base[k], elems[k], out[k]);
+    }
+}
+
+/// Where there is no room for all of them at once, they go one after the other.
+void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const Elem *elems,
+                  LLVMValueRef *const *in, LLVMValueRef **out) {
+    int64_t bytes = 0;
+    for (int k = 0; k < n; k++)
+        bytes += layout_convert_shared(from, to, 8 * elem_bytes(elems[k])).shared.bytes;
+    int64_t room = gpu_shared_room(f);
+    int each = bytes <= room ? n : 1;
+    for (int k = 0; k < n; k += each) {
+        int before = f->stretches.n;
+        Conversion c = layout_convert_shared(from, to, 8 * elem_bytes(elems[k]));
+        if (c.shared.bytes > room && c.scope != LEVEL_CTA) {
+            out[k] = ctx_array(f->ctx, LLVMValueRef, layout_registers(to));
+            gpu_move_in_pieces(f, from, to, elems[k], in[k], out[k]);
+        } else {
+            exchange_some(f, from, to, each, elems + k, in + k, out + k);
+        }
+        if (each < n) gpu_shared_close(f, before);
     }
 }
 

@@ -106,6 +106,19 @@ static LLVMValueRef alloc(GpuFn *f, int64_t bytes, int64_t align, bool far) {
     return gpu_room_at(f, gpu_room(f, "temporary", at, at + bytes), at);
 }
 
+void gpu_shared_close(GpuFn *f, int n) {
+    for (int i = n; i < f->stretches.n; i++) f->stretches.data[i].open = false;
+}
+
+int64_t gpu_shared_room(const GpuFn *f) {
+    enum { SMALL = 1024 }; // what comes between
+    int64_t used = f->shared_fixed;
+    for (int i = 0; i < f->stretches.n; i++)
+        if (f->stretches.data[i].open && f->stretches.data[i].hi > used)
+            used = f->stretches.data[i].hi;
+    return f->target->shared_cta - used - SMALL;
+}
+
 LLVMValueRef gpu_shared_alloc(GpuFn *f, int64_t bytes, int64_t align) {
     return alloc(f, bytes, align, false);
 }
