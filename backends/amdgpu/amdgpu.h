@@ -36,7 +36,8 @@ typedef struct Expand {
     const Fn *fn;
     unsigned n_in;
     LLVMValueRef in[FN_OPERANDS], out[FN_OPERANDS];
-    VEC(AmdSum) sums; // of the function's products
+    VEC(AmdSum) sums;           // of the function's products
+    LLVMBasicBlockRef products; // where the last one stood
 } Expand;
 
 /// What the column `amdgcn` of portable.def names.

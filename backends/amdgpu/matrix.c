@@ -144,8 +144,24 @@ static void note_sum(Expand *x, LLVMValueRef c, int count) {
     if (LLVMIsAInsertElementInst(c)) vec_push(x->g->ctx, &x->sums, s);
 }
 
+static bool reads_shared(LLVMValueRef i) {
+    return LLVMIsALoadInst(i) && LLVMGetPointerAddressSpace(LLVMTypeOf(LLVMGetOperand(i, 0))) == 3;
+}
+
+/// Loads that lowering has put at the start of a block with products, for later ones, stay before
+/// those and what they read from shared memory.
+static void keep_loads(Expand *x) {
+    x->products = LLVMGetInstructionParent(x->call);
+    LLVMValueRef i = LLVMGetFirstInstruction(x->products);
+    while (i != x->call && !reads_shared(i)) i = LLVMGetNextInstruction(i);
+    LLVMPositionBuilderBefore(x->g->b, i);
+    amd_intrinsic(x->g, "llvm.amdgcn.sched.barrier", 1, amd_i32(x->g, 0));
+    LLVMPositionBuilderBefore(x->g->b, x->call);
+}
+
 void amd_matrix(Expand *x, const char *name) {
     const Gen *g = x->g;
+    if (LLVMGetInstructionParent(x->call) != x->products) keep_loads(x);
     bool wmma = strstr(name, ".wmma.") != NULL;
     LLVMValueRef sum = wmma ? call_wmma(x, name) : call_mfma(x, name);
     int at = strstr(name, ".iu8") ? 4 : 2; // of the sum among the operands

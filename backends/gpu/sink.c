@@ -160,6 +160,12 @@ static void place_loads(Sink *s, int words, Property *is) {
     }
 }
 
+static bool is_amd_product(LLVMValueRef inst) {
+    size_t n;
+    return LLVMIsACallInst(inst) &&
+           strncmp(LLVMGetValueName2(LLVMGetCalledValue(inst), &n), "tg.amd.", 7) == 0;
+}
+
 static void place_root(Sink *s, LLVMValueRef inst, Mobility mobility) {
     if (mobility == IS_BARRIER) place_loads(s, INT32_MAX, is_own_load);
     if (any_needed(s, inst, true, is_own_load)) place_loads(s, s->words, is_own_load);
@@ -175,15 +181,19 @@ static void place_rest(Sink *s, const Insts *all) {
 
 static void sink_block(Sink *s) {
     Insts all = {0};
+    bool products = false;
     LLVMValueRef end = LLVMGetBasicBlockTerminator(s->block);
     for (LLVMValueRef i = LLVMGetFirstInstruction(s->block); i; i = LLVMGetNextInstruction(i)) {
         vec_push(s->ctx, &all, i);
         if (i == end || LLVMGetInstructionOpcode(i) == LLVMPHI) continue;
         map_set(s->ctx, &s->waiting, i, i);
+        products |= is_amd_product(i);
         if (mobility_of(i) != IS_LOAD) continue;
         vec_push(s->ctx, &s->loads, i);
         if (any_needed(s, i, false, is_program)) map_set(s->ctx, &s->own, i, i);
     }
+    // What products of the next iteration want comes through registers: it is under way meanwhile.
+    if (products) place_loads(s, INT32_MAX, is_own_load);
     for (int i = 0; i < all.n; i++) {
         Mobility m = mobility_of(all.data[i]);
         bool root = (m == FIXED || m == IS_BARRIER) && map_get(&s->waiting, all.data[i]);

@@ -211,8 +211,12 @@ def chosen(o, targets):
         for c in cases:
             kernels.setdefault((c.file, c.kernel), []).append(c)
         cases = [c for k in kernels.values() for c in k[:: -(-len(k) // o.each)]]
-    runs = [Run(c, s, t) for c in cases for t in targets for s in (c.tune[:1] if o.each else c.tune)
-            if not c.targets or t in c.targets]
+    turn, turns = map(int, o.turn.split("/"))
+    runs = []
+    for number, c in enumerate(cases):
+        first = (turn - 1 + number) % turns
+        settings = c.tune[:1] if o.each else c.tune[first % len(c.tune)::turns]
+        runs += [Run(c, s, t) for t in targets for s in settings if not c.targets or t in c.targets]
     part, parts = map(int, o.part.split("/"))
     return [r for r in runs if o.k in r.title][part - 1 :: parts]
 
@@ -230,6 +234,8 @@ def main():
     p.add_argument("-k", default="", help="only cases whose title holds this text")
     p.add_argument("--limit", type=float, default=60, help="seconds that one run may take")
     p.add_argument("--part", default="1/1", metavar="I/N", help="every Nth run, from the Ith on")
+    p.add_argument("--turn", default="1/1", metavar="I/N",
+                   help="of each case every Nth setting, one at least; the Ith turn of N that take all")
     p.add_argument("--each", type=int, help="so many cases of each kernel, spread over its list")
     p.add_argument("files", nargs="+")
     o = p.parse_args()
