@@ -45,7 +45,7 @@ static double value_of(Elem e, const void *p, int64_t i) {
 typedef struct Mma {
     char name[SIM_NAME];
     Elem a, b, d;
-    int m, n, k;
+    int m, n, k, lanes;
     int va[MOST], vb[MOST], vc[MOST]; // row-major
     double want[MOST];
 } Mma;
@@ -59,7 +59,8 @@ static const char *part(const char *name, int i, char *out) {
 static Elem type_of(const char *name, int i) {
     char text[SIM_NAME];
     part(name, i, text);
-    Elem e = strcmp(text, "tf32") == 0 ? EL_F32 : elem_by_name(text);
+    bool f32 = strcmp(text, "tf32") == 0 || strcmp(text, "xf32") == 0;
+    Elem e = f32 ? EL_F32 : elem_by_name(text);
     assert_int_not_equal(e, EL_COUNT);
     return e;
 }
@@ -105,10 +106,10 @@ static void place_d(const Mma *x, int lane, int e, int *row, int *col) {
 
 typedef void Place(const Mma *x, int lane, int e, int *row, int *col);
 
-static int store_fragments(const Mma *x, Elem elem, const int *values, int rows, int cols,
+/// `each` elements of every lane.
+static int store_fragments(const Mma *x, Elem elem, const int *values, int each, int cols,
                            Place *place, void *out) {
-    int each = rows * cols / 32;
-    for (int lane = 0; lane < 32; lane++)
+    for (int lane = 0; lane < x->lanes; lane++)
         for (int e = 0; e < each; e++) {
             int r, c;
             place(x, lane, e, &r, &c);
@@ -126,7 +127,7 @@ typedef struct MmaBuild {
 
 static void build_mma(SimKernel *k, const void *arg) {
     const MmaBuild *b = arg;
-    LLVMValueRef args[16];
+    LLVMValueRef args[48];
     int n = 0;
     for (int i = 0; i < b->fn.n_groups; i++) {
         LLVMTypeRef t = fn_letter_type(k->g->llvm, b->fn.groups[i].letter);
@@ -142,20 +143,18 @@ static void build_mma(SimKernel *k, const void *arg) {
                   sim_add(k, sim_mul(k, k->thread, b->bytes[2]), j * size));
 }
 
-static void test_mma(const char *name) {
-    static Mma x;
-    static char a[8192], b[8192], c[8192], d[8192];
-    char shape[SIM_NAME];
-    snprintf(x.name, sizeof x.name, "%s", name);
-    assert_int_equal(sscanf(part(name, 3, shape), "m%dn%dk%d", &x.m, &x.n, &x.k), 3);
-    x.d = type_of(name, 4), x.a = type_of(name, 5), x.b = type_of(name, 6);
-    fill(&x, true);
-    MmaBuild build = {.x = &x};
-    assert_true(fn_find(name, &build.fn));
-    build.bytes[0] = store_fragments(&x, x.a, x.va, x.m, x.k, place_a, a);
-    build.bytes[1] = store_fragments(&x, x.b, x.vb, x.k, x.n, place_b, b);
-    build.bytes[2] = store_fragments(&x, x.d, x.vc, x.m, x.n, place_d, c);
-    SimCase run = {.target = "sm_90a", .threads = 32, .n_buffers = 4, .check = true};
+/// The three operands, with so many elements of A and B in a lane, are placed by the manual's
+/// formulas.
+static void run_mma(Mma *x, const char *target, int each_a, int each_b, Place *const *place) {
+    static char a[16384], b[16384], c[16384], d[16384];
+    int each_d = x->m * x->n / x->lanes;
+    MmaBuild build = {.x = x};
+    fill(x, true);
+    assert_true(fn_find(x->name, &build.fn));
+    build.bytes[0] = store_fragments(x, x->a, x->va, each_a, x->k, place[0], a);
+    build.bytes[1] = store_fragments(x, x->b, x->vb, each_b, x->n, place[1], b);
+    build.bytes[2] = store_fragments(x, x->d, x->vc, each_d, x->n, place[2], c);
+    SimCase run = {.target = target, .threads = x->lanes, .n_buffers = 4, .check = true};
     run.buffers[0] = (SimBuffer){a, sizeof a, true};
     run.buffers[1] = (SimBuffer){b, sizeof b, true};
     run.buffers[2] = (SimBuffer){c, sizeof c, true};
@@ -163,15 +162,111 @@ static void test_mma(const char *name) {
     run.build = build_mma;
     run.arg = &build;
     SimFailure f;
-    if (!sim_case_run(&run, &f)) fail_msg("%s: %s", name, f.text);
-    for (int lane = 0, each = x.m * x.n / 32; lane < 32; lane++)
-        for (int e = 0; e < each; e++) {
+    if (!sim_case_run(&run, &f)) fail_msg("%s: %s", x->name, f.text);
+    for (int lane = 0; lane < x->lanes; lane++)
+        for (int e = 0; e < each_d; e++) {
             int r, col;
-            place_d(&x, lane, e, &r, &col);
-            double got = value_of(x.d, d, lane * each + e);
-            if (got != x.want[r * x.n + col])
-                fail_msg("%s: (%d, %d) is %g, not %g", name, r, col, got, x.want[r * x.n + col]);
+            place[2](x, lane, e, &r, &col);
+            double got = value_of(x->d, d, lane * each_d + e);
+            if (got != x->want[r * x->n + col])
+                fail_msg("%s: (%d, %d) is %g, not %g", x->name, r, col, got,
+                         x->want[r * x->n + col]);
         }
+}
+
+static void name_mma(Mma *x, const char *name, const char *shape) {
+    char text[SIM_NAME];
+    snprintf(x->name, sizeof x->name, "%s", name);
+    assert_int_equal(sscanf(part(name, 3, text), shape, &x->m, &x->n, &x->k), 3);
+    x->d = type_of(name, 4), x->a = type_of(name, 5), x->b = type_of(name, 6);
+}
+
+static void test_mma(const char *name) {
+    static Mma x;
+    static Place *const places[] = {place_a, place_b, place_d};
+    name_mma(&x, name, "m%dn%dk%d");
+    x.lanes = 32;
+    run_mma(&x, "sm_90a", x.m * x.k / 32, x.k * x.n / 32, places);
+}
+
+/* ---- MFMA, WMMA: AMD's matrix instruction calculator -------------------------------------------
+ */
+
+// A lane has one row of A, and a run of k where lanes beyond the rows have the next ones.
+static void mfma_a(const Mma *x, int lane, int e, int *row, int *col) {
+    *row = lane % x->m;
+    *col = lane / x->m * (x->m * x->k / 64) + e;
+}
+
+static void mfma_b(const Mma *x, int lane, int e, int *row, int *col) {
+    mfma_a(x, lane, e, col, row);
+}
+
+// Four rows in a run; of f64 one.
+static void mfma_d(const Mma *x, int lane, int e, int *row, int *col) {
+    int run = x->d == EL_F64 ? 1 : 4, groups = 64 / x->n;
+    *row = e / run * run * groups + lane / x->n * run + e % run;
+    *col = lane % x->n;
+}
+
+// Both halves of a wave have all of k.
+static void wmma11_a(const Mma *x, int lane, int e, int *row, int *col) {
+    (void)x;
+    *row = lane % 16;
+    *col = e;
+}
+
+static void wmma11_b(const Mma *x, int lane, int e, int *row, int *col) {
+    wmma11_a(x, lane, e, col, row);
+}
+
+static void wmma11_d(const Mma *x, int lane, int e, int *row, int *col) {
+    (void)x;
+    *row = 2 * e + lane / 16;
+    *col = lane % 16;
+}
+
+static void wmma12_a(const Mma *x, int lane, int e, int *row, int *col) {
+    int run = elem_info[x->a].bits == 8 ? 8 : 4;
+    *row = lane % 16;
+    *col = e / run * 8 + lane / 16 * run + e % run;
+}
+
+static void wmma12_b(const Mma *x, int lane, int e, int *row, int *col) {
+    wmma12_a(x, lane, e, col, row);
+}
+
+static void wmma12_d(const Mma *x, int lane, int e, int *row, int *col) {
+    (void)x;
+    *row = 8 * (lane / 16) + e;
+    *col = lane % 16;
+}
+
+static const struct {
+    const char *prefix;
+    int lanes, copies; // how many lanes hold each element of A and of B
+    Place *places[3];
+} kinds[] = {{"tg.amd.mfma.", 64, 1, {mfma_a, mfma_b, mfma_d}},
+             {"tg.amd.wmma11.", 32, 2, {wmma11_a, wmma11_b, wmma11_d}},
+             {"tg.amd.wmma12.", 32, 1, {wmma12_a, wmma12_b, wmma12_d}}};
+
+/// For each GPU that has it.
+static void test_amd(const char *name) {
+    static Mma x;
+    Fn fn;
+    name_mma(&x, name, "%dx%dx%d");
+    assert_true(fn_find(name, &fn));
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strncmp(name, kinds[i].prefix, strlen(kinds[i].prefix)) != 0) continue;
+        x.lanes = kinds[i].lanes;
+        int each = kinds[i].copies * x.m * x.k / x.lanes;
+        for (const char *at = fn.row->needs; *at;
+             at += at[strcspn(at, "|")] ? strcspn(at, "|") + 1 : strcspn(at, "|")) {
+            char target[16];
+            snprintf(target, sizeof target, "%.*s", (int)strcspn(at, "|"), at);
+            run_mma(&x, target, each, each, kinds[i].places);
+        }
+    }
 }
 
 /// Calls use() for each choice of each capture of the rows whose name begins so.
@@ -190,6 +285,11 @@ static int each_row(const char *prefix, void (*use)(const char *name)) {
 static void mma(void **unused) {
     (void)unused;
     assert_true(each_row("nv.mma.", test_mma) > 8);
+}
+
+static void amd(void **unused) {
+    (void)unused;
+    assert_true(each_row("amd.", test_amd) > 24);
 }
 
 /* ---- wgmma --------------------------------------------------------------------------------- */
@@ -381,6 +481,7 @@ static void wgmma(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(mma), cmocka_unit_test(wgmma)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(mma), cmocka_unit_test(amd),
+                                       cmocka_unit_test(wgmma)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
