@@ -486,9 +486,18 @@ static int64_t count_joins(const Layout *l, int d) {
     return joins;
 }
 
+/// Whether all of the blocks have room in shared memory, rows padded, beside what lies there.
+static bool has_room(const GpuLines *s) {
+    enum { PADS = 16 }; // a part of each row that its pad takes at most
+    int64_t bytes = 0;
+    for (int k = 0; k < s->n; k++) bytes += elem_bytes(elem_of(s, k));
+    for (int d = 0; d < s->layout->rank; d++) bytes *= s->layout->extents[d];
+    return s->f->shared_fixed + bytes + bytes / PADS <= s->f->target->shared_cta;
+}
+
 /// Moving the blocks first is less work.
 static bool is_awkward(const GpuLines *s) {
-    if (s->spread || s->layout->bits[LEVEL_CTA]) return false;
+    if (s->spread || s->layout->bits[LEVEL_CTA] || !has_room(s)) return false;
     const Layout *to = gpu_spread_layout(s->f, s->layout, s->axis);
     return count_joins(s->layout, s->axis) > 2 * count_joins(to, s->axis) + s->n * s->registers / 2;
 }
