@@ -342,7 +342,7 @@ void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const E
     int64_t room = gpu_shared_room(f);
     int each = bytes <= room ? n : 1;
     for (int k = 0; k < n; k += each) {
-        int before = f->stretches.n;
+        int before = gpu_shared_open(f);
         Conversion c = layout_convert_shared(from, to, 8 * elem_bytes(elems[k]));
         if (c.shared.bytes > room && c.scope != LEVEL_CTA) {
             out[k] = ctx_array(f->ctx, LLVMValueRef, layout_registers(to));

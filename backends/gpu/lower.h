@@ -172,7 +172,8 @@ LLVMValueRef gpu_shared_alloc(GpuFn *f, int64_t bytes, int64_t align);
 /// The same for what other CTAs of the cluster write: the same address in each of them. None of
 /// them may write before it has met the others (gpu_cluster_started, gpu_program_barrier).
 LLVMValueRef gpu_shared_alloc_far(GpuFn *f, int64_t bytes, int64_t align);
-/// The op at hand no longer wants what it took beyond the first n stretches.
+/// How many stretches the op at hand has; it wants the first n of them alone.
+int gpu_shared_open(const GpuFn *f);
 void gpu_shared_close(GpuFn *f, int n);
 /// How many bytes temporaries may have in all.
 int64_t gpu_shared_room(const GpuFn *f);

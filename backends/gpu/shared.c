@@ -106,8 +106,15 @@ static LLVMValueRef alloc(GpuFn *f, int64_t bytes, int64_t align, bool far) {
     return gpu_room_at(f, gpu_room(f, "temporary", at, at + bytes), at);
 }
 
+int gpu_shared_open(const GpuFn *f) {
+    int n = 0;
+    for (int i = 0; i < f->stretches.n; i++) n += f->stretches.data[i].open;
+    return n;
+}
+
 void gpu_shared_close(GpuFn *f, int n) {
-    for (int i = n; i < f->stretches.n; i++) f->stretches.data[i].open = false;
+    for (int i = 0; i < f->stretches.n; i++)
+        if (f->stretches.data[i].open && n-- <= 0) f->stretches.data[i].open = false;
 }
 
 int64_t gpu_shared_room(const GpuFn *f) {
