@@ -84,6 +84,11 @@ typedef struct AmdObject {
 /// Code of the expanded module, which it changes.
 void amd_emit(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out);
 
+/* ---- scratch.c ----------------------------------------------------------------------------- */
+
+/// Whether the kernel keeps registers in memory.
+bool amd_has_scratch(Ctx *ctx, const AmdObject *object, const char *kernel);
+
 /* ---- link.c -------------------------------------------------------------------------------- */
 
 typedef enum AmdStatus { AMD_OK, AMD_ABSENT, AMD_FAILED } AmdStatus;

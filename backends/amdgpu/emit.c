@@ -10,6 +10,7 @@
 #include "backends/llvm/target.h"
 
 static const char triple[] = "amdgcn-amd-amdhsa";
+static const char waves_per_simd[] = "amdgpu-waves-per-eu";
 
 static void start(void) {
     LLVMInitializeAMDGPUTargetInfo();
@@ -72,7 +73,7 @@ static void mark_kernel(const Gen *g, const GpuTarget *gpu, LLVMValueRef fn) {
     int waves = waves_of(gpu, threads, amd_attribute(fn, "tg.minctasm", 1));
     string_attribute(g, fn, "amdgpu-flat-work-group-size", size);
     string_attribute(g, fn, "uniform-work-group-size", "true");
-    string_attribute(g, fn, "amdgpu-waves-per-eu", ctx_format(g->ctx, "%d", waves));
+    string_attribute(g, fn, waves_per_simd, ctx_format(g->ctx, "%d", waves));
     string_attribute(g, fn, "amdgpu-ieee", "false");
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         string_attribute(g, fn, unused[i], "");
@@ -98,6 +99,26 @@ static void release_module(void *thing) {
     LLVMDisposeModule(thing);
 }
 
+/// Code generation changes the module: what is made comes from a copy.
+static const char *generate(Gen *g, LLVMTargetMachineRef machine, LLVMCodeGenFileType type,
+                            size_t *size) {
+    LLVMModuleRef copy = LLVMCloneModule(g->module);
+    ctx_defer(g->ctx, release_module, copy);
+    return module_file(g->ctx, copy, machine, type, size);
+}
+
+/// Kernels that spill for the sake of waves side by side do without those. Whether there are any.
+static bool give_way(Gen *g, const AmdObject *object) {
+    bool any = false;
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn)) {
+        if (LLVMIsDeclaration(fn) || amd_attribute(fn, waves_per_simd, 1) <= 1) continue;
+        if (!amd_has_scratch(g->ctx, object, LLVMGetValueName2(fn, &(size_t){0}))) continue;
+        string_attribute(g, fn, waves_per_simd, "1");
+        any = true;
+    }
+    return any;
+}
+
 void amd_emit(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out) {
     LLVMTargetMachineRef machine = machine_of(g->ctx, gpu);
     *out = (AmdObject){0};
@@ -107,12 +128,8 @@ void amd_emit(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out) {
     module_target(g, machine);
     module_verify(g);
     module_run(g->ctx, g->module, machine, pipeline);
-    if (assembly) {
-        // Code generation changes the module: the text comes from a copy.
-        LLVMModuleRef copy = LLVMCloneModule(g->module);
-        ctx_defer(g->ctx, release_module, copy);
-        size_t n;
-        out->assembly = module_file(g->ctx, copy, machine, LLVMAssemblyFile, &n);
-    }
-    out->bytes = module_file(g->ctx, g->module, machine, LLVMObjectFile, &out->size);
+    do out->bytes = generate(g, machine, LLVMObjectFile, &out->size);
+    while (give_way(g, out));
+    size_t n;
+    if (assembly) out->assembly = generate(g, machine, LLVMAssemblyFile, &n);
 }
