@@ -31,6 +31,7 @@ struct rt_space {
     _Atomic int held; // 1: there is a graph with it
 };
 
+/// Not of a stream that is being captured: drivers from 580 on end the capture at the question.
 static uint64_t stream_number(cu_stream stream) {
     unsigned long long id;
     const rt_cuda *cu = rt_cuda_driver();
@@ -174,7 +175,7 @@ static rt_space *find_captured(rt_device *d, uint64_t id, uint64_t capture) {
 
 static tg_status claim_captured(rt_device *d, cu_stream stream, uint64_t capture, cu_graph graph,
                                 rt_space **out) {
-    uint64_t id = stream_number(stream);
+    uint64_t id = (uintptr_t)stream; // which outlives its capture
     tg_status status = TG_OK;
     pthread_mutex_lock(&d->lock);
     rt_space *s = find_captured(d, id, capture);

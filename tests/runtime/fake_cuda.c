@@ -512,7 +512,12 @@ cu_result cuStreamSynchronize(cu_stream stream) {
 
 cu_result cuStreamGetId(cu_stream stream, unsigned long long *id) {
     CALLED();
-    *id = resolve(__func__, stream)->id;
+    cu_stream s = resolve(__func__, stream);
+    if (s->graph) { // drivers from 580 on
+        wrong("cuStreamGetId: the stream is being captured, which this ends");
+        return NOT_PERMITTED;
+    }
+    *id = s->id;
     return 0;
 }
 
