@@ -523,12 +523,20 @@ static ResultNames parse_results(Parser *p) {
     return names;
 }
 
+/// Names at the cursor that '=' follows: the results of the next op, as operands have none there.
+static bool at_results(const Parser *p) {
+    Parser ahead = *p;
+    do {
+        if (!accept(&ahead, '%')) return false;
+        ahead.at += word_len(&ahead);
+    } while (accept(&ahead, ','));
+    return at_char(&ahead, '=');
+}
+
 /// Ops are made before their operands are read, so that names resolve to values at once.
 static void parse_operands(Parser *p, Op *op) {
     VEC(Value *) values = {0};
-    const OpInfo *info = &op_info[op->code];
-    bool alone = info->n_operands == 0 && info->n_results == 0; // the name begins the next op
-    if (alone || !at_char(p, '%')) return;
+    if (!at_char(p, '%') || at_results(p)) return;
     do vec_push(p->ctx, &values, need_value(p));
     while (accept(p, ','));
     op_set_operands(p->ir, op, values.n, values.data);
