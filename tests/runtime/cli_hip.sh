@@ -6,27 +6,8 @@
 set -eu
 tegula=$1
 export TG_HIP_LIBRARY="$2"
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+. "$(dirname "$0")/cli_gpu.sh"
 
-expect() { # text, then a command
-    text=$1
-    shift
-    "$@" > "$out/log" 2>&1 || true
-    if ! grep -q -e "$text" "$out/log"; then
-        echo "expected '$text' of: $*"
-        cat "$out/log"
-        exit 1
-    fi
-}
-
-cat > "$out/k.teg" << 'K'
-kernel add(x: f32[N], y: f32[N]) tune B = 64 {
-    parallel n in N by B {
-        y[n] += x[n];
-    }
-}
-K
 run="$tegula run $out/k.teg --arg x=ones(1000)"
 expect 'hip:1 *Fake GPU 1, gfx1100, 304 compute units' "$tegula" targets
 expect 'ran .* on hip' $run --target hip --arg 'y=full(1000,value=3)'

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Sourced by the tests of the command line with drivers that are not real: a folder $out with a kernel
+# $out/k.teg, and `expect`.
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+expect() { # text, then a command
+    text=$1
+    shift
+    "$@" > "$out/log" 2>&1 || true
+    if ! grep -q -e "$text" "$out/log"; then
+        echo "expected '$text' of: $*"
+        cat "$out/log"
+        exit 1
+    fi
+}
+
+cat > "$out/k.teg" << 'K'
+kernel add(x: f32[N], y: f32[N]) tune B = 64 {
+    parallel n in N by B {
+        y[n] += x[n];
+    }
+}
+K
