@@ -379,6 +379,23 @@ static void copies_of_gfx11(void **state) {
     ctx_destroy(ctx);
 }
 
+/// Two instructions of 8 that share runs of k hold what gfx950's one of 16 does; where lanes had a
+/// part of k between a thread's, they have the parts behind them.
+static void runs_of_k(void **state) {
+    Ctx *ctx = ctx_create(NULL);
+    (void)state;
+    for (int role = FRAG_A; role <= FRAG_B; role++) {
+        const Layout *eight = fragment(ctx, "mfma.32x32x8", (FragmentRole)role);
+        assert_ptr_equal(layout_runs(ctx, eight, role == FRAG_A, 2),
+                         fragment(ctx, "mfma.32x32x16", (FragmentRole)role));
+        assert_ptr_equal(layout_runs(ctx, eight, role == FRAG_A, 1), eight);
+        const Layout *gfx12 = fragment(ctx, "wmma12.16x16x16", (FragmentRole)role);
+        assert_ptr_equal(layout_runs(ctx, gfx12, role == FRAG_A, 1),
+                         fragment(ctx, "wmma12.16x16x16.b8", (FragmentRole)role));
+    }
+    ctx_destroy(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row),
@@ -387,6 +404,7 @@ int main(void) {
         cmocka_unit_test(divided),
         cmocka_unit_test(registers_of_instructions),
         cmocka_unit_test(copies_of_gfx11),
+        cmocka_unit_test(runs_of_k),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
