@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Sourced by the tests of the command line with drivers that are not real: a folder $out with a kernel
-# $out/k.teg, and `expect`.
+# Sourced by the tests of the command line with drivers that are not real: a folder $out with a
+# kernel $out/k.teg, and `expect`.
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
