@@ -84,14 +84,14 @@ static LLVMValueRef readable(const Gen *g) {
 void amd_load(Expand *x) {
     const Gen *g = x->g;
     int n = x->fn->result.count;
-    const char *cache = fn_capture(x->fn, 'c');
+    const char *cache = fn_capture(x->fn, 'c'), *read_only = fn_capture(x->fn, 'r');
     LLVMTypeRef type = fn_letter_type(g->llvm, x->fn->result.letter), memory = memory_type(x, type);
     LLVMValueRef on = x->in[1], p = x->in[0];
     if (!is_always(on)) p = LLVMBuildSelect(g->b, on, p, readable(g), "");
     LLVMValueRef all = LLVMBuildLoad2(g->b, vector_of(memory, n), p, "");
     LLVMSetAlignment(all, LLVMGetIntTypeWidth(memory) / 8 * (unsigned)n);
-    if (cache && strncmp(cache, ".nc", 3) == 0) set_flag(g, all, "invariant.load");
-    if (cache && strstr(cache, "no_allocate")) set_nontemporal(g, all);
+    if (read_only && *read_only) set_flag(g, all, "invariant.load");
+    if (cache && *cache) set_nontemporal(g, all);
     for (int i = 0; i < n; i++) {
         LLVMValueRef v = n > 1 ? LLVMBuildExtractElement(g->b, all, amd_i32(g, i), "") : all;
         if (memory != type) v = LLVMBuildZExt(g->b, v, type, "");

@@ -42,19 +42,21 @@ static LLVMValueRef narrow(const Gen *g, LLVMValueRef x, LLVMTypeRef type) {
 
 /* ---- loads --------------------------------------------------------------------------------- */
 
-// What a subscript's `cache` says, as the capture of the rows load.global; the first is for
-// tensors of which it says nothing.
+// What a subscript's `cache` says, as the rows load.global have it.
 static const struct CacheWord {
     const char *word, *row;
-} cache_words[] = {{"all", ".nc"}, {"none", ".stream"}, {"first", ".first"}, {"last", ".last"}};
+} cache_words[] = {{"none", ".stream"}, {"first", ".first"}, {"last", ".last"}};
 
-/// Read-only caches do not see what this kernel writes.
 static const char *cache_row(const GpuAccess *p) {
     const char *word = op_str(p->op, "cache");
-    if (p->tensor->written) return "";
     for (size_t i = 0; word && i < sizeof cache_words / sizeof *cache_words; i++)
         if (strcmp(word, cache_words[i].word) == 0) return cache_words[i].row;
-    return cache_words[0].row;
+    return "";
+}
+
+/// Read-only caches do not see what this kernel writes.
+static const char *coherence(const GpuAccess *p) {
+    return p->tensor->written ? "" : ".nc";
 }
 
 /// Memory that is never written while the kernel runs may be read at any time, and more than once.
@@ -79,14 +81,16 @@ void gpu_access_read(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on, 
                      LLVMValueRef *words) {
     GpuFn *f = p->f;
     Gen *g = f->g;
-    if (!on) {
+    const char *cache = cache_row(p);
+    if (!on && !*cache) {
         read_plain(p, at, bytes, words);
         return;
     }
     Form form = form_of(g, bytes);
-    LLVMValueRef args[2 + MAX_WORDS] = {at, on};
+    LLVMValueRef args[2 + MAX_WORDS] = {at, on ? on : gpu_true(f)};
     for (int i = 0; i < form.n; i++) args[2 + i] = narrow(g, pad, form.type);
-    const char *name = ctx_format(f->ctx, "tg.load.global%s.%s", cache_row(p), form.suffix);
+    const char *name =
+        ctx_format(f->ctx, "tg.load.global%s%s.%s", coherence(p), cache, form.suffix);
     LLVMValueRef x = portable_call(g, name, 2 + form.n, args);
     if (form.n == 1) words[0] = widen(g, x);
     for (int i = 0; i < form.n && form.n > 1; i++)
