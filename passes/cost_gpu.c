@@ -262,6 +262,7 @@ static double resident(const Model *m, double registers, Work *w) {
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
     double stages = fmin(MOST_STAGES, floor(t->shared_cta / fmax(w->stage, 1)));
     if (stages < 2) w->spills *= SPILLS;    // no pipeline
+    if (stages < 1) w->spills *= SPILLS;    // nor a buffer: operands go through registers
     if (m->chain) stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
     double shared = stages * w->stage + (m->chain ? w->kept : 0);
     if (w->stage > 0) n = fmin(n, t->shared_sm / shared);

@@ -372,6 +372,15 @@ static bool has_faults(const Op *device, const GpuOptions *options) {
     return s.found;
 }
 
+/// Rings take what is left; what is too much is in the blocks that the kernel names.
+static void check_shared(const GpuFn *f) {
+    if (f->shared_bytes <= f->target->shared_cta) return;
+    diag(f->ctx, f->device->loc, D_SHARED_MEMORY, (long long)f->shared_bytes, f->target->name,
+         f->target->shared_cta);
+    diag_hint(f->ctx, "choose smaller tiles (--set), or a narrower element type");
+    ctx_leave(f->ctx, CTX_ERRORS);
+}
+
 static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *options,
                          GpuCode *code) {
     GpuFn *f = ctx_new(g->ctx, GpuFn);
@@ -400,6 +409,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     gpu_sink(f);
     string_attribute(f, "tg.minctasm", ctx_format(g->ctx, "%d", gpu_occupancy(f)));
     f->kernel->shared_bytes = f->shared_bytes;
+    check_shared(f);
 }
 
 GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options) {

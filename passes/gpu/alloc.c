@@ -28,9 +28,6 @@ static void run_on_device(PassEnv *env, Op *device) {
     op_set_attr(env->ir, device, "shared", at_int(env->ir, most));
     Builder b = build_after(env->ir, last);
     build_op(&b, OP_SHARED_FREE, 0, NULL, 0, NULL, 0);
-    if (most > env->gpu->shared_cta)
-        ice(ir_ctx(env->ir), device->loc, "%lld bytes of shared memory, %s has %d", (long long)most,
-            env->gpu->name, env->gpu->shared_cta);
 }
 
 void pass_alloc(PassEnv *env, Op *module) {

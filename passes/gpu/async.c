@@ -19,7 +19,8 @@
 typedef struct Staged {
     Op *load, *dot; // the first product that it feeds
     Staging how;
-    Value *buf; // its buffer in the ring, full
+    const char *why; // what else is to be said of it, or NULL
+    Value *buf;      // its buffer in the ring, full
     int group;
     const Type *ahead; // it goes through registers, into a buffer of this type; or NULL
 } Staged;
@@ -108,9 +109,7 @@ static void consider(Feeds *f, Op *dot, int i) {
         why = "rows of its elements have to run along the sum";
         const Type *buf = seen_by_dot(f->s, staged.how.buf, swapped);
         if (!is_wgmma(dot) || wgmma_takes(buf, !i)) {
-            async_note(f->s, operand(load, 0),
-                       staged.how.tma ? "copied by TMA" : "copied by cp.async",
-                       against_wgmma(f, dot, buf, !i));
+            staged.why = against_wgmma(f, dot, buf, !i);
             vec_push(f->s->ctx, &f->staged, staged);
             return;
         }
@@ -120,6 +119,49 @@ static void consider(Feeds *f, Op *dot, int i) {
     if (staged.ahead) vec_push(f->s->ctx, &f->staged, staged);
     async_note(f->s, operand(load, 0),
                staged.ahead ? "through registers, an iteration ahead" : "through registers", why);
+}
+
+/// The place of the largest block that need not come from a buffer, or -1.
+static int largest_copy(const Feeds *f) {
+    int found = -1;
+    int64_t most = 0;
+    for (int i = 0; i < f->staged.n; i++) {
+        const Staged *x = &f->staged.data[i];
+        if (x->ahead || is_wgmma(x->dot) || buf_bytes(x->how.buf) <= most) continue;
+        most = buf_bytes(x->how.buf);
+        found = i;
+    }
+    return found;
+}
+
+/// A slot of each ring fits into shared memory beside what lowering takes there.
+static bool copies_fit(const Feeds *f) {
+    Async *s = f->s;
+    PtrMap copied = {0};
+    int64_t bytes = SHARED_SLACK + shared_in_use(s->device);
+    for (int i = 0; i < f->staged.n; i++) {
+        const Staged *x = &f->staged.data[i];
+        if (x->ahead) continue;
+        bytes += buf_bytes(x->how.buf);
+        map_set(s->ctx, &copied, x->load, x->load);
+    }
+    return bytes + temporary_bytes(s->ctx, s->device, &copied) <= s->target->shared_cta;
+}
+
+/// What finds no room goes through registers, the largest blocks first.
+static void make_room(Feeds *f) {
+    for (int at; !copies_fit(f) && (at = largest_copy(f)) >= 0;) {
+        async_note(f->s, operand(f->staged.data[at].load, 0), "through registers",
+                   "shared memory has no room for it");
+        f->staged.n--;
+        for (int i = at; i < f->staged.n; i++) f->staged.data[i] = f->staged.data[i + 1];
+    }
+    for (int i = 0; i < f->staged.n; i++) {
+        const Staged *x = &f->staged.data[i];
+        if (!x->ahead)
+            async_note(f->s, operand(x->load, 0),
+                       x->how.tma ? "copied by TMA" : "copied by cp.async", x->why);
+    }
 }
 
 /// Loads of one region that feed one product, by one engine, travel together.
@@ -313,6 +355,7 @@ static void run_on_device(Async *s) {
     op_walk_pre(s->device, collect_dot, &f);
     for (int i = 0; i < f.dots.n; i++)
         for (int o = 0; o < 2; o++) consider(&f, f.dots.data[i], o);
+    make_room(&f);
     group_feeds(&f);
     for (int g = 0; g < f.n_groups; g++) build_ring(&f, g);
     for (int i = 0; i < f.staged.n; i++)

@@ -94,8 +94,10 @@ Op *last_shared_use(const Op *device);
 /// What all buffers and rings of the device (before that one) take, if they live at the same time.
 int64_t shared_in_use(const Op *device);
 
-/// What lowering takes of it besides, at most, for an op in root (temporary.c).
-int64_t temporary_bytes(Ctx *ctx, Op *root);
+/// What lowering takes of it besides, at most, for an op in root (temporary.c). Blocks of the loads
+/// in `copied` (NULL: none) come from buffers.
+int64_t temporary_bytes(Ctx *ctx, Op *root, const PtrMap *copied);
+enum { SHARED_SLACK = 2048 }; // for what is not counted: mbarriers, gaps, small temporaries
 
 /* ---- ahead.c, async_ahead.c: loads an iteration ahead ---------------------------------------- */
 

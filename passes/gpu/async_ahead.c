@@ -28,7 +28,7 @@ const Type *ahead_buf(Async *s, const Op *load, const Op *loop, int k_axis) {
 }
 
 static bool has_room(Async *s, Op *loop, int n, const Type *const *types) {
-    int64_t bytes = shared_in_use(s->device) + temporary_bytes(s->ctx, loop);
+    int64_t bytes = shared_in_use(s->device) + temporary_bytes(s->ctx, loop, NULL);
     for (int i = 0; i < n; i++) bytes += buf_bytes(types[i]);
     return bytes <= s->target->shared_cta;
 }

@@ -15,7 +15,7 @@
 
 #include "passes/passes.h"
 
-enum { STAGES = 4, SHARED_SLACK = 2048 };
+enum { STAGES = 4 };
 
 /// One ring of a loop.
 typedef struct Flow {
@@ -252,7 +252,7 @@ static int choose_slots(Schedule *s) {
     int64_t fixed = shared_in_use(s->s.device), each = 0;
     Op *last = last_shared_use(s->s.device);
     for_each_op(op, s->s.device->regions[0]) {
-        s->temporary = max_of(s->temporary, temporary_bytes(s->s.ctx, op));
+        s->temporary = max_of(s->temporary, temporary_bytes(s->s.ctx, op, NULL));
         if (op == last) break;
     }
     for (int i = 0; i < s->flows.n; i++) {

@@ -23,8 +23,15 @@ static bool is_cut(Ctx *ctx, const Op *op) {
 
 typedef struct Most {
     Ctx *ctx;
+    const PtrMap *copied;
     int64_t bytes;
 } Most;
+
+static bool comes_from_buffer(const Most *m, const Op *convert) {
+    bool swapped;
+    const Op *load = m->copied ? load_behind(result(convert, 0), &swapped) : NULL;
+    return load && map_get(m->copied, load);
+}
 
 /// Temporary shared memory that lowering takes for one op; what goes through it by elements goes in
 /// pieces.
@@ -33,7 +40,9 @@ static void most_temporary(Op *op, void *arg) {
     Most *m = arg;
     int64_t bytes = 0;
     switch (op->code) {
-    case OP_CONVERT: bytes = convert_bytes(op); break;
+    case OP_CONVERT:
+        if (!comes_from_buffer(m, op)) bytes = convert_bytes(op);
+        break;
     case OP_DOT:
         if (!gpu_unit_of(op)) bytes = block_bytes(operand(op, 0)) + block_bytes(operand(op, 1));
         break;
@@ -55,8 +64,8 @@ static void most_temporary(Op *op, void *arg) {
     if (bytes > m->bytes) m->bytes = bytes;
 }
 
-int64_t temporary_bytes(Ctx *ctx, Op *root) {
-    Most m = {.ctx = ctx};
+int64_t temporary_bytes(Ctx *ctx, Op *root, const PtrMap *copied) {
+    Most m = {.ctx = ctx, .copied = copied};
     op_walk_pre(root, most_temporary, &m);
     return m.bytes;
 }
