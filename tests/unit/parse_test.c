@@ -238,14 +238,15 @@ static void is_formatted(const char *text, size_t len) {
     ctx_destroy(ctx);
 }
 
-/// Blanks become line ends, but not on lines with comments.
+/// Blanks become line ends, but not on lines with comments or texts.
 static void survives_other_layouts(const char *text, size_t len) {
     char *other = malloc(len + 1);
     memcpy(other, text, len);
     other[len] = 0;
     for (char *line = other, *end; line < other + len; line = end + 1) {
         end = strchr(line, '\n');
-        if (strstr(line, "//") && strstr(line, "//") < end) continue;
+        size_t n = (size_t)(end - line);
+        if (memmem(line, n, "//", 2) || memchr(line, '"', n)) continue;
         for (char *s = line; s < end; s++)
             if (*s == ' ') *s = '\n';
     }
