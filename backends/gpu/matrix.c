@@ -69,14 +69,20 @@ static LLVMValueRef pack_word(GpuFn *f, Elem elem, int n, LLVMValueRef *x) {
     return LLVMBuildBitCast(g->b, word, g->i32, "");
 }
 
-/// n elements as operands of an instruction, lowest first. Returns how many those are. AMD's units
-/// of tf32 take f32 and round it themselves.
+/// Units of tf32 take f32 and leave out what is behind its first 11 bits.
+static bool is_tf32(const GpuUnit *unit) {
+    return strcmp(unit->precision, "tf32") == 0;
+}
+
+/// n elements as operands of an instruction, lowest first. Returns how many those are.
 static int pack_operands(const Product *p, Elem elem, int n, LLVMValueRef *x, LLVMValueRef *words) {
     GpuFn *f = p->f;
     int bits = elem_bytes(elem) * 8;
-    bool rounds = elem == EL_F32 && !(p->unit->features & GPU_AMD);
-    for (int i = 0; i < n && bits >= 32; i++)
+    bool rounds = elem == EL_F32 && is_tf32(p->unit), floats = p->unit->features & GPU_AMD;
+    for (int i = 0; i < n && bits >= 32; i++) {
         words[i] = rounds ? gpu_call(f, "tg.cvt.tf32.f32", 1, x[i]) : x[i];
+        if (rounds && floats) words[i] = LLVMBuildBitCast(f->g->b, words[i], f->g->f32, "");
+    }
     if (bits >= 32) return n;
     int each = 32 / bits;
     for (int i = 0; i < n; i += each) words[i / each] = pack_word(f, elem, each, x + i);
@@ -198,8 +204,7 @@ static void all_chains(Product *p, int64_t chain) {
 
 /// "f16" in "tg.nv.mma.m16n8k16.f32.f16.f16".
 static const char *type_name(const GpuUnit *unit, Elem elem) {
-    bool tf32 = strcmp(unit->precision, "tf32") == 0;
-    if (tf32) return unit->features & GPU_AMD ? "xf32" : "tf32";
+    if (is_tf32(unit)) return unit->features & GPU_AMD ? "xf32" : "tf32";
     return elem_info[elem].name;
 }
 
