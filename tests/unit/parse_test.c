@@ -238,17 +238,19 @@ static void is_formatted(const char *text, size_t len) {
     ctx_destroy(ctx);
 }
 
-/// Blanks become line ends, but not on lines with comments or texts.
+/// Blanks become line ends, but not in texts, nor on lines with comments.
 static void survives_other_layouts(const char *text, size_t len) {
     char *other = malloc(len + 1);
     memcpy(other, text, len);
     other[len] = 0;
     for (char *line = other, *end; line < other + len; line = end + 1) {
         end = strchr(line, '\n');
-        size_t n = (size_t)(end - line);
-        if (memmem(line, n, "//", 2) || memchr(line, '"', n)) continue;
-        for (char *s = line; s < end; s++)
-            if (*s == ' ') *s = '\n';
+        if (memmem(line, (size_t)(end - line), "//", 2)) continue;
+        bool quoted = false;
+        for (char *s = line; s < end; s++) {
+            quoted ^= *s == '"';
+            if (*s == ' ' && !quoted) *s = '\n';
+        }
     }
     check_format(other, len);
     free(other);
