@@ -127,6 +127,15 @@ typedef struct Row {
     bool (*make)(Case *c, const struct Row *row);
 } Row;
 
+/// oneDNN multiplies bf16 on CPUs with AVX-512 alone (its developer guide, "Data Types").
+static const Peer *peer_of(const Row *r) {
+    bool can = r->type != TYPE_BF16 || r->peer != &peer_dnnl_matmul;
+#ifdef __x86_64__
+    can |= __builtin_cpu_supports("avx512bw");
+#endif
+    return can ? r->peer : NULL;
+}
+
 static void set_shape(Case *c, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -313,7 +322,7 @@ static Case *make_case(const Row *r) {
     snprintf(c->name, sizeof c->name, "%s%s%s", r->name, plain ? "" : "-", plain ? "" : type);
     snprintf(c->source, sizeof c->source, "%s/%s", BENCH_ROOT, r->source);
     c->kernel = r->kernel;
-    c->peer = r->peer;
+    c->peer = peer_of(r);
     memcpy(c->dims, r->dims, sizeof c->dims);
     if (r->make(c, r)) {
         c->bytes = bytes_of(c);

@@ -116,10 +116,7 @@ static void alternate(Case *c, double seconds, Side *a, Side *b) {
 /// Without a peer, the time of copying half as many bytes, read and written once.
 static bool measure(Case *c, int threads, double seconds, Result *out) {
     *out = (Result){.c = c, .threads = threads};
-    if (c->peer && !c->peer->setup(c, threads)) { // bf16 on a CPU without it
-        printf("%s %s: %s cannot do this here\n", c->name, c->shape, c->peer->name);
-        c->peer = NULL;
-    }
+    if (c->peer && !c->peer->setup(c, threads)) return fail(c, c->peer->name, "cannot do this");
     if (!ours_run(c)) return fail(c, "launch", tg_last_error());
     if (c->peer) c->peer->run(c);
     if (c->peer && c->peer->finish) c->peer->finish(c);
