@@ -8,7 +8,6 @@ fit the GPU, and nothing may spill.
 """
 
 import argparse
-import concurrent.futures
 import os
 import pathlib
 import re
@@ -17,7 +16,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / d) for d in ("nvidia", "amdgpu")]
-from assemble import instances  # noqa: E402
+from assemble import instances, report  # noqa: E402
 from hsaco import Hsaco  # noqa: E402
 
 LANES = {"gfx90a": 64, "gfx942": 64, "gfx950": 64, "gfx1100": 32, "gfx1201": 32}
@@ -159,14 +158,7 @@ def main():
     args = parser.parse_args()
     types = args.types.split(",")
     work = [(args, t, i) for t in args.targets.split(",") for i in instances(args.kernels, types)]
-    bad = 0
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for name, problem, line in pool.map(check, work):
-            bad += problem is not None
-            if problem or args.table:
-                print(f"{name}: {problem or line}", flush=True)
-    print(f"{len(work)} code objects, {bad} bad")
-    return 1 if bad or not work else 0
+    return report(check, work, args, "code objects")
 
 
 if __name__ == "__main__":

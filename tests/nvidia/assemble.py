@@ -136,7 +136,20 @@ def check(arguments):
         problem = "calls a function"
     elif ptx:
         problem, registers = assemble(args.ptxas, target, kernel, ptx)
-    return name, problem, registers
+    return name, problem, f"{registers} registers"
+
+
+def report(check_one, work, args, what):
+    """Prints the name and the problem of each job that has one (--table: what is said of the others,
+    too). The exit code."""
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for name, problem, line in pool.map(check_one, work):
+            bad += problem is not None
+            if problem or args.table:
+                print(f"{name}: {problem or line}", flush=True)
+    print(f"{len(work)} {what}, {bad} bad")
+    return 1 if bad or not work else 0
 
 
 def main():
@@ -166,14 +179,7 @@ def main():
             for codegen in codegens
             for instance in instances(args.kernels, types)
         ]
-    bad = 0
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for name, problem, registers in pool.map(check, work):
-            bad += problem is not None
-            if problem or args.table:
-                print(f"{name}: {problem or f'{registers} registers'}", flush=True)
-    print(f"{len(work)} kernels, {bad} bad")
-    return 1 if bad or not work else 0
+    return report(check, work, args, "kernels")
 
 
 if __name__ == "__main__":
