@@ -82,7 +82,9 @@ bool backend_identity(Text *t, const CodeOptions *options) {
     static const char here;
     if (!add_build(t, &here) || !add_build(t, llvm_address()) || !add_host(t)) return false;
     char paths[NV_TOOLS][TOOL_PATH];
-    int n = options->machine || options->codegen ? nv_tools(options->driver, paths) : 0;
+    // Loading a library takes longer than finding code on disk: those alone that take part.
+    bool nvvm = options->codegen && strcmp(options->codegen, "nvvm") == 0;
+    int n = nv_tools(nvvm, options->machine != NULL, options->driver, paths);
     for (int i = 0; i < n; i++) add_file(t, paths[i]);
     return true;
 }

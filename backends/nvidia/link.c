@@ -152,14 +152,14 @@ NvStatus nv_link(const char *ptx, size_t bytes, const char *machine, int driver,
     return nv_ptxas(ptx, bytes, &arch, out);
 }
 
-int nv_tools(int driver, char paths[NV_TOOLS][TOOL_PATH]) {
+int nv_tools(bool nvvm, bool link, int driver, char paths[NV_TOOLS][TOOL_PATH]) {
     Dl_info info;
-    const char *found[NV_TOOLS] = {nvvm_available() ? nvvm_path() : NULL};
+    const char *found[NV_TOOLS] = {nvvm && nvvm_available() ? nvvm_path() : NULL};
     char ptxas[TOOL_PATH];
     int n = 0;
-    if (can_jit_link(driver) && dladdr(*(void **)&linker.nvJitLinkCreate, &info))
+    if (link && can_jit_link(driver) && dladdr(*(void **)&linker.nvJitLinkCreate, &info))
         found[1] = info.dli_fname;
-    if (nv_ptxas_path(ptxas)) found[2] = ptxas;
+    if (link && nv_ptxas_path(ptxas)) found[2] = ptxas;
     for (int i = 0; i < NV_TOOLS; i++)
         if (found[i] && *found[i]) snprintf(paths[n++], TOOL_PATH, "%s", found[i]);
     return n;

@@ -15,7 +15,8 @@ NvStatus nv_link(const char *ptx, size_t bytes, const char *machine, int driver,
                  const char **by);
 
 enum { NV_TOOLS = 3 };
-/// The files of libNVVM, nvJitLink and ptxas, those that there are; how many.
-int nv_tools(int driver, char paths[NV_TOOLS][TOOL_PATH]);
+/// The files of libNVVM (with `nvvm`), nvJitLink and ptxas (with `link`), those that there are; how
+/// many.
+int nv_tools(bool nvvm, bool link, int driver, char paths[NV_TOOLS][TOOL_PATH]);
 
 #endif
