@@ -80,6 +80,13 @@ void folder_file(const Folder *f, int generation, char out[FOLDER_PATH]) {
     snprintf(out, FOLDER_PATH, "%s/%s%d%s", f->path, stem, generation, ending);
 }
 
+/// Private to the user. False: it cannot be made.
+static bool make_file(const char *path) {
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
 /// The N of "kernels-N.db", or 0.
 static int number_of(const char *name) {
     char *end;
@@ -99,8 +106,7 @@ int folder_newest(const Folder *f) {
     if (d) closedir(d);
     if (newest) return newest;
     folder_file(f, 1, path);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0) close(fd);
+    make_file(path);
     return 1;
 }
 
@@ -109,9 +115,7 @@ void folder_discard(const Folder *f, int generation) {
     static const char *const tails[] = {"", "-wal", "-shm", "-journal"};
     char path[FOLDER_PATH], file[FOLDER_PATH + 16];
     folder_file(f, generation + 1, path);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return;
-    close(fd);
+    if (!make_file(path)) return;
     folder_file(f, generation, path);
     for (int i = 0; i < 4; i++) {
         snprintf(file, sizeof file, "%s%s", path, tails[i]);

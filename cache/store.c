@@ -478,7 +478,7 @@ static bool import_one(void *user, const StoreEntry *e) {
 
 /// The file is only read.
 StoreStatus store_import(Store *s, const char *path, int *added, int *damaged) {
-    Store from = {.folder.remote = true};
+    Store from = {.limit = 0};
     Import import = {.into = s};
     int version = 0, application = 0;
     *added = *damaged = 0;
