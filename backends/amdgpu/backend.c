@@ -53,20 +53,6 @@ static void note_shared(const Gen *g, const GpuCode *code) {
     }
 }
 
-/// What tune values ask for may be more than there is.
-static void check_shared(Ctx *ctx, const GpuTarget *gpu, const GpuCode *code) {
-    for (int i = 0; i < code->n; i++) {
-        const GpuKernel *k = &code->kernels[i];
-        if (k->shared_bytes <= gpu->shared_cta) continue;
-        diag(ctx, (Loc){0}, D_RUN_FAILED,
-             ctx_format(ctx,
-                        "'%s' needs %d bytes of shared memory for a CTA, %s has %d: choose smaller "
-                        "tune values",
-                        k->name, (int)k->shared_bytes, gpu->name, gpu->shared_cta));
-        ctx_leave(ctx, CTX_ERRORS);
-    }
-}
-
 /// Texts alone need no linker.
 static void link(Ctx *ctx, const GpuJob *job, const GpuTarget *gpu, const AmdObject *object) {
     const CodeOptions *o = job->options;
@@ -98,7 +84,6 @@ static void compile(Ctx *ctx, void *arg) {
         .target = o->level, .check = o->check, .debug = o->debug, .notes = o->notes};
     double start = gpu_seconds();
     const GpuCode *code = gpu_lower(g, job->ir, job->module, &options);
-    check_shared(ctx, gpu, code);
     note_shared(g, code);
     double lowered = gpu_seconds();
     *job->out = (DeviceCode){.times.lower = lowered - start, .times.generator = "amdgpu"};

@@ -184,7 +184,7 @@ def describe(name, got, want, bad):
 def excused(run, text):
     """Of a simulator of machine code, which runs all settings: one that asks for more shared memory than
     the GPU has, an instruction that it does not know."""
-    large = run.setting and "choose smaller tune values" in text
+    large = run.setting and "choose smaller tiles" in text
     return run.target == "hip" and (large or "not simulated" in text)
 
 
