@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tuning: which setting of a kernel is fastest on this machine for the arguments at hand. See
+// docs/tuning.md.
+//
+//     tune_request      candidates (tune_space) are compiled by helper processes (peer.h), checked
+//                       and timed in one worker process, raced (runtime/race.h); the winner is kept
+//     tune_find         what the store has of it
+//
+// Nothing of a candidate runs in the caller's process, nor on the caller's memory.
+#ifndef DRIVER_TUNE_H
+#define DRIVER_TUNE_H
+
+#include "driver/jit.h"
+
+#include <stdatomic.h>
+
+typedef enum TuneMode { TUNE_OFF, TUNE_BLOCK, TUNE_BACKGROUND, TUNE_EXHAUSTIVE } TuneMode;
+/// "off", "block", "background", "exhaustive". False: none of them.
+bool tune_mode_of(const char *text, TuneMode *out);
+const char *tune_mode_name(TuneMode mode);
+
+typedef enum TuneVerdict {
+    TUNE_PRUNED,      // the model, or the resources of the target, ruled it out
+    TUNE_NOT_REACHED, // the budget ended before
+    TUNE_REFUSED,     // it does not compile
+    TUNE_CRASHED,     // the compiler's process or the worker ended
+    TUNE_HUNG,        // likewise, after its time
+    TUNE_FAILED,      // the launch failed
+    TUNE_WRONG,       // the result is wrong
+    TUNE_SLOWER,
+    TUNE_TIE, // as fast as the winner, as far as can be measured
+    TUNE_WON,
+    TUNE_VERDICTS
+} TuneVerdict;
+const char *tune_verdict_name(TuneVerdict v);
+
+/// One candidate's story, as reports tell it.
+typedef struct TuneTrial {
+    const char *config; // "BM=64 BN=128 warps=8", as --set takes it
+    const char *why;    // of the verdict, one line: "shared memory: 262144 of 232448 bytes"
+    TuneVerdict verdict;
+    bool standard;             // the configuration without tuning
+    double predicted;          // seconds by the model; negative: none
+    double compiled;           // seconds it took; negative: it was not
+    double seconds, low, high; // median of a launch as deployed and its 95 % interval; negative:
+                               // not measured
+    int launches, registers, spills, shared_bytes; // -1: not known
+} TuneTrial;
+
+typedef struct TuneResult {
+    const char *kernel, *target, *device;
+    const char *shape;  // "M=4096 N=4096 K=4096"
+    const char *config; // the winner
+    double seconds;     // of the winner
+    double standard;    // of the configuration without tuning
+    double roof;        // modelled
+    double spent, budget;
+    double flops, bytes;
+    int n_trials, n_space; // space: settings that there are, pruned ones included
+    const TuneTrial *trials;
+} TuneResult;
+
+/// Where a search stands.
+typedef struct TuneProgress {
+    int compiled, measured, candidates;
+    double best, standard, spent, budget; // seconds; best, standard 0: not yet
+    const char *config;                   // of the best
+} TuneProgress;
+
+typedef struct TuneOptions {
+    TuneMode mode;  // BLOCK or EXHAUSTIVE; BACKGROUND: at low priority
+    double budget;  // seconds; 0: TG_TUNE_BUDGET_MS or a default by the mode
+    int helpers;    // processes that compile; 0: by the cores there are
+    int candidates; // the most that are compiled; 0: by the mode
+    int device;     // of a GPU
+    uint64_t seed;  // of random data
+    bool again;     // tune even if the store has a result
+    bool forget;    // do not keep the result
+    /// The tensors of the launch, one a parameter, or NULL: those of integers and bools are copied,
+    /// since they may be indices; those that are one view here are one buffer there. Others are
+    /// only looked at for that. In the memory of `device`.
+    const DLTensor *const *tensors;
+    void (*progress)(void *user, const TuneProgress *p); // from the calling thread, or NULL
+    void *user;
+    const atomic_bool *stop; // set: end soon, with the best so far; or NULL
+} TuneOptions;
+
+/// Tunes one kernel for the arguments of a request, whose `set` pins what is not to be tuned. In
+/// the arena of ctx. TG_OK with the best so far when the budget ends; a failure, with *out as far
+/// as it is known and a message in ctx's diagnostics or tg_last_error(), where not even the
+/// standard configuration works.
+tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out);
+
+/// What the store says for this request, by shape or else by the bucket of its shape; false:
+/// nothing. n_trials is 0 where only the winner is known.
+bool tune_find(Ctx *ctx, const Request *r, int device, TuneResult *out);
+
+/* ---- tune_space.c: candidates ---------------------------------------------------------------- */
+
+typedef struct TuneCandidate {
+    const char *config; // of all values, those of `set` and schedule axes
+    int n_set;
+    const NamedValue *set;
+    double predicted; // seconds; negative: none
+    const char *why;  // it is pruned; NULL: it is a candidate
+    bool standard;
+} TuneCandidate;
+
+typedef struct TuneSpace {
+    int n, n_all;      // candidates and pruned ones that are listed; all that there are
+    TuneCandidate *at; // the standard one first, then by what the model predicts
+    const char *shape;
+    double roof, flops, bytes;
+} TuneSpace;
+
+/// The settings that a request leaves open, times the axes of its target's schedule. False, after
+/// errors, diagnosed.
+bool tune_space(Ctx *ctx, const Request *r, int device, TuneSpace *out);
+
+#endif
