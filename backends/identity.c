@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "backends/amdgpu/amdgpu.h"
 #include "backends/backend.h"
 #include "backends/llvm/target.h"
 #include "backends/nvidia/link.h"
@@ -78,13 +79,21 @@ static void add_file(Text *t, const char *path) {
              s.st_mtim.tv_nsec);
 }
 
+/// Those that take part. Loading a library takes longer than finding code on disk.
+static void add_tools(Text *t, const CodeOptions *options) {
+    enum { MOST = (int)NV_TOOLS > (int)AMD_TOOLS ? (int)NV_TOOLS : (int)AMD_TOOLS };
+    char paths[MOST][TOOL_PATH];
+    const char *machine = options->machine;
+    bool nvvm = options->codegen && strcmp(options->codegen, "nvvm") == 0;
+    int n = machine && amd_target(machine)
+                ? amd_tools(paths)
+                : nv_tools(nvvm, machine != NULL, options->driver, paths);
+    for (int i = 0; i < n; i++) add_file(t, paths[i]);
+}
+
 bool backend_identity(Text *t, const CodeOptions *options) {
     static const char here;
     if (!add_build(t, &here) || !add_build(t, llvm_address()) || !add_host(t)) return false;
-    char paths[NV_TOOLS][TOOL_PATH];
-    // Loading a library takes longer than finding code on disk: those alone that take part.
-    bool nvvm = options->codegen && strcmp(options->codegen, "nvvm") == 0;
-    int n = nv_tools(nvvm, options->machine != NULL, options->driver, paths);
-    for (int i = 0; i < n; i++) add_file(t, paths[i]);
+    add_tools(t, options);
     return true;
 }

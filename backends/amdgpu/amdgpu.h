@@ -10,6 +10,7 @@
 #define BACKENDS_AMDGPU_AMDGPU_H
 
 #include "backends/gpu/gpu.h"
+#include "backends/gpu/tool.h"
 #include "backends/llvm/portable.h"
 #include "passes/gpu/gpu.h"
 
@@ -102,6 +103,10 @@ typedef struct AmdCode {
 } AmdCode;
 
 AmdStatus amd_link(Ctx *ctx, const AmdObject *object, const GpuTarget *gpu, AmdCode *out);
+
+enum { AMD_TOOLS = 4 };
+/// The files of comgr, those first that are tried first, and of lld; how many. Loads none.
+int amd_tools(char paths[AMD_TOOLS][TOOL_PATH]);
 
 /* ---- uses.c -------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/amdgpu/amdgpu.h"
 #include "backends/gpu/tool.h"
@@ -67,21 +68,32 @@ static bool load(const char *path, void *arg) {
     return true;
 }
 
-/// TG_COMGR ("" for none), $ROCM_PATH, the loader's own search, the usual place.
-static void find(void) {
+/// Calls visit with the libraries that there are until it says true: TG_COMGR ("" for none), alone
+/// where it is set; $ROCM_PATH, the loader's folders, the usual places. Not by the loader, which
+/// says what file it took when it has loaded it: that takes longer than finding code on disk.
+static void visit_comgr(ToolVisit *visit, void *arg) {
     static const char *const names[] = {"libamd_comgr.so.3", "libamd_comgr.so.2"};
+    static const char *const usual[] = {
+        "/opt/rocm*/lib/libamd_comgr.so.[23]", "/usr/local/lib/libamd_comgr.so.[23]",
+        "/usr/lib64/libamd_comgr.so.[23]", "/usr/lib/*-linux-gnu/libamd_comgr.so.[23]",
+        "/usr/lib/libamd_comgr.so.[23]"};
     const char *set = getenv("TG_COMGR"), *rocm = getenv("ROCM_PATH");
     if (set) {
-        if (*set) load(set, NULL);
+        if (*set) visit(set, arg);
         return;
     }
     char path[TOOL_PATH];
-    if (rocm && snprintf(path, sizeof path, "%s/lib/libamd_comgr.so", rocm) < (int)sizeof path &&
-        load(path, NULL))
+    if (rocm && snprintf(path, sizeof path, "%s/lib", rocm) < (int)sizeof path &&
+        tool_in_folders(path, "libamd_comgr.so", visit, arg))
         return;
     for (int i = 0; i < 2; i++)
-        if (load(names[i], NULL)) return;
-    tool_glob("/opt/rocm*/lib/libamd_comgr.so.[23]", load, NULL);
+        if (tool_in_folders(getenv("LD_LIBRARY_PATH"), names[i], visit, arg)) return;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (tool_glob(usual[i], visit, arg)) return;
+}
+
+static void find(void) {
+    visit_comgr(load, NULL);
 }
 
 /// Releases before the GPU do not know it.
@@ -178,6 +190,24 @@ static bool by_lld(Ctx *ctx, const char *program, const AmdObject *object, AmdCo
 }
 
 /* ---- both ---------------------------------------------------------------------------------- */
+
+typedef struct Paths {
+    char (*data)[TOOL_PATH];
+    int n;
+} Paths;
+
+static bool note_path(const char *path, void *arg) {
+    Paths *p = arg;
+    if (access(path, R_OK) != 0) return false;
+    snprintf(p->data[p->n++], TOOL_PATH, "%s", path);
+    return p->n == AMD_TOOLS - 1;
+}
+
+int amd_tools(char paths[AMD_TOOLS][TOOL_PATH]) {
+    Paths p = {.data = paths};
+    visit_comgr(note_path, &p);
+    return p.n + find_lld(paths[p.n]);
+}
 
 AmdStatus amd_link(Ctx *ctx, const AmdObject *object, const GpuTarget *gpu, AmdCode *out) {
     char program[TOOL_PATH];

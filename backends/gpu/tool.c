@@ -21,18 +21,22 @@ bool tool_take(const char *path, void *out) {
     return true;
 }
 
-bool tool_in_path(const char *name, char *out) {
-    for (const char *s = getenv("PATH"); s && *s; s += strspn(s, ":")) {
+bool tool_in_folders(const char *folders, const char *name, ToolVisit *visit, void *arg) {
+    for (const char *s = folders; s && *s; s += strspn(s, ":")) {
         char path[TOOL_PATH];
         int len = (int)strcspn(s, ":");
         int n = snprintf(path, sizeof path, "%.*s/%s", len, s, name);
-        if (n < (int)sizeof path && tool_take(path, out)) return true;
+        if (n < (int)sizeof path && visit(path, arg)) return true;
         s += len;
     }
     return false;
 }
 
-bool tool_glob(const char *pattern, bool (*visit)(const char *path, void *arg), void *arg) {
+bool tool_in_path(const char *name, char *out) {
+    return tool_in_folders(getenv("PATH"), name, tool_take, out);
+}
+
+bool tool_glob(const char *pattern, ToolVisit *visit, void *arg) {
     glob_t found;
     bool done = false;
     if (glob(pattern, 0, NULL, &found) != 0) return false;

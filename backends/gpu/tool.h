@@ -8,12 +8,16 @@
 
 enum { TOOL_PATH = 4096 };
 
+/// True: it is the one, look no further.
+typedef bool ToolVisit(const char *path, void *arg);
 /// Copies the path to `out` (TOOL_PATH bytes) if it is one of a program.
-bool tool_take(const char *path, void *out);
+ToolVisit tool_take;
+/// Calls visit with a name in each of some folders (a:b:c, or NULL) until it says true.
+bool tool_in_folders(const char *folders, const char *name, ToolVisit *visit, void *arg);
 /// The first program of that name in PATH.
 bool tool_in_path(const char *name, char *out);
 /// Calls visit with what a pattern of the shell matches, last name first, until it says true.
-bool tool_glob(const char *pattern, bool (*visit)(const char *path, void *arg), void *arg);
+bool tool_glob(const char *pattern, ToolVisit *visit, void *arg);
 
 /// What a program made, and what it said; both to be freed, either may be NULL. A NUL byte follows.
 typedef struct ToolOutput {
