@@ -147,8 +147,9 @@ static bool get(Ctx *ctx, StoreKey key, Bytes *out) {
 static bool find(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
     Bytes in;
     size_t length;
-    if (!get(ctx, key, &in) || in.n < WIRE_HEADER || !wire_read_header(in.data, &length) ||
-        length != in.n - WIRE_HEADER)
+    WireKind kind;
+    if (!get(ctx, key, &in) || in.n < WIRE_HEADER || !wire_read_header(in.data, &kind, &length) ||
+        kind != WIRE_ANSWER || length != in.n - WIRE_HEADER)
         return false;
     Bytes body = {in.data + WIRE_HEADER, length};
     if (!wire_read_answer(ctx, body, out) || out->status || !answer_is_sound(r, out)) return false;

@@ -84,10 +84,17 @@ typedef struct Bytes {
 
 /// With a header: what it is, the version, the length of the rest.
 enum { WIRE_HEADER = 16 };
+typedef enum WireKind {
+    WIRE_REQUEST = 'Q',
+    WIRE_ANSWER = 'A',
+    WIRE_OPEN = 'O',   // to a worker (driver/worker.h): the arguments
+    WIRE_TRY = 'T',    // code for them
+    WIRE_REPORT = 'R', // what it said of the last
+} WireKind;
 Bytes wire_write_request(Ctx *ctx, const Request *r);
 Bytes wire_write_answer(Ctx *ctx, const Answer *a);
-/// The length that a header announces; false where it is not one of ours.
-bool wire_read_header(const uint8_t header[WIRE_HEADER], size_t *length);
+/// What a header announces; false where it is not one of ours.
+bool wire_read_header(const uint8_t header[WIRE_HEADER], WireKind *kind, size_t *length);
 /// Of the bytes behind the header. False where they are malformed.
 bool wire_read_request(Ctx *ctx, Bytes in, Request *r);
 /// The code of the answer is an object.

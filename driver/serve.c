@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The compiler's end of TG_COMPILE=process: requests in, answers out.
+// The other end of peer.h: requests in, answers out.
 #include "driver/jit.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /// False at the end of the input.
@@ -57,14 +60,36 @@ static bool answer(int out, Bytes in) {
     return s.ok;
 }
 
+/// Whoever waits for an answer is gone: nothing that still goes on here is of use, however long it
+/// would take.
+static void *watch(void *arg) {
+    struct pollfd p = {.fd = *(int *)arg};
+    while (poll(&p, 1, -1) <= 0) continue;
+    _exit(0);
+}
+
+/// Of a pair of sockets. A file or a pipe may be at its end before its requests are answered.
+static void watch_socket(int *fd) {
+    struct stat what;
+    pthread_t thread;
+    if (fstat(*fd, &what) == 0 && S_ISSOCK(what.st_mode) &&
+        pthread_create(&thread, NULL, watch, fd) == 0)
+        pthread_detach(thread);
+}
+
 bool serve(int in, int out) {
     uint8_t header[WIRE_HEADER];
+    static int watched;
     bool ok = true;
+    watched = in;
+    watch_socket(&watched);
     while (ok && read_all(in, header, sizeof header)) {
         Bytes body = {0};
-        if (!wire_read_header(header, &body.n)) return false;
+        WireKind kind;
+        if (!wire_read_header(header, &kind, &body.n)) return false;
         body.data = malloc(body.n + 1);
-        ok = body.data && read_all(in, body.data, body.n) && answer(out, body);
+        ok = body.data && read_all(in, body.data, body.n) && kind == WIRE_REQUEST &&
+             answer(out, body);
         free(body.data);
     }
     return ok;

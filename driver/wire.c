@@ -2,7 +2,7 @@
 // Requests and answers as bytes: a header, then the fields of the structure in order. One function
 // for each structure both writes and reads it, so the two cannot differ.
 //
-//     header   "TGLA", version and kind, length of the rest (8 bytes)
+//     header   "TGL" and its kind, version, length of the rest (8 bytes)
 //     number   8 bytes of this machine: both ends are one installation on one machine
 //     bytes    their number, then they, and 0 to 7 bytes up to a multiple of 8
 //
@@ -12,8 +12,8 @@
 
 #include "driver/jit.h"
 
-enum { WIRE_VERSION = 2 };
-static const char magic[4] = "TGLA";
+enum { WIRE_VERSION = 3 };
+static const char magic[3] = "TGL", kinds[] = "QAOTR";
 #define MAX_LENGTH ((size_t)256 << 20)
 enum { MAX_TEXTS = 1 << 14, MAX_ITEMS = 1 << 15 };
 
@@ -278,10 +278,11 @@ static void answer(Wire *w, Answer *a) {
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-static Bytes finish(Wire *w) {
+static Bytes finish(Wire *w, WireKind kind) {
     uint64_t length = w->out.n - WIRE_HEADER;
     uint32_t version = WIRE_VERSION | TG_ABI << 16;
     memcpy(w->out.data, magic, sizeof magic);
+    w->out.data[sizeof magic] = (char)kind;
     memcpy(w->out.data + 4, &version, sizeof version);
     memcpy(w->out.data + 8, &length, sizeof length);
     return (Bytes){(uint8_t *)w->out.data, w->out.n};
@@ -298,23 +299,25 @@ Bytes wire_write_request(Ctx *ctx, const Request *r) {
     Wire w = writer(ctx);
     Request copy = *r;
     request(&w, &copy);
-    return finish(&w);
+    return finish(&w, WIRE_REQUEST);
 }
 
 Bytes wire_write_answer(Ctx *ctx, const Answer *a) {
     Wire w = writer(ctx);
     Answer copy = *a;
     answer(&w, &copy);
-    return finish(&w);
+    return finish(&w, WIRE_ANSWER);
 }
 
-bool wire_read_header(const uint8_t header[WIRE_HEADER], size_t *length) {
+bool wire_read_header(const uint8_t header[WIRE_HEADER], WireKind *kind, size_t *length) {
     uint32_t version;
     uint64_t n;
     memcpy(&version, header + 4, sizeof version);
     memcpy(&n, header + 8, sizeof n);
     *length = (size_t)n;
-    return memcmp(header, magic, sizeof magic) == 0 && version == (WIRE_VERSION | TG_ABI << 16) &&
+    *kind = (WireKind)header[sizeof magic];
+    return memcmp(header, magic, sizeof magic) == 0 && header[sizeof magic] &&
+           strchr(kinds, header[sizeof magic]) && version == (WIRE_VERSION | TG_ABI << 16) &&
            n <= MAX_LENGTH;
 }
 

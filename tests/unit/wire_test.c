@@ -86,7 +86,8 @@ static Answer sample_answer(void) {
 
 static Bytes body(Bytes message) {
     size_t length;
-    assert_true(wire_read_header(message.data, &length));
+    WireKind kind;
+    assert_true(wire_read_header(message.data, &kind, &length));
     assert_int_equal(length, message.n - WIRE_HEADER);
     return (Bytes){message.data + WIRE_HEADER, length};
 }
@@ -180,13 +181,16 @@ static void headers(Ctx *ctx, void *arg) {
     Request r = sample_request();
     Bytes b = wire_write_request(ctx, &r);
     size_t length;
+    WireKind kind;
+    assert_true(wire_read_header(b.data, &kind, &length));
+    assert_int_equal(kind, WIRE_REQUEST);
     for (int i = 0; i < 8; i++) {
         b.data[i] ^= 1;
-        assert_false(wire_read_header(b.data, &length));
+        assert_false(wire_read_header(b.data, &kind, &length));
         b.data[i] ^= 1;
     }
     b.data[15] = 1; // a length beyond any sense
-    assert_false(wire_read_header(b.data, &length));
+    assert_false(wire_read_header(b.data, &kind, &length));
 }
 
 static void in_context(void (*test)(Ctx *ctx, void *arg)) {

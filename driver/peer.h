@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Other processes that work for this one: `tegula --serve` at the other end of a pair of sockets.
+// Whatever happens to one, the caller gets a status; no call blocks beyond its time.
+#ifndef DRIVER_PEER_H
+#define DRIVER_PEER_H
+
+#include "driver/jit.h"
+
+#include <sys/types.h>
+
+/// {.fd = -1}: none. Used by one thread at a time, at one address.
+typedef struct Peer {
+    pid_t owner; // the process that started it: a forked child starts its own
+    pid_t pid;   // 0: none
+    int fd;
+    struct Peer *next; // of those that run (peer.c)
+} Peer;
+
+bool peer_runs(const Peer *p);
+/// Starts the program unless it runs. 0 or an errno; the program that was tried is in *program. It
+/// is found by TG_SERVER, beside this library, or in PATH.
+int peer_start(Ctx *ctx, Peer *p, const char **program);
+/// Closes the connection and waits for the process, which ends by that or is made to. What ended it
+/// is the status of waitpid, or -1 where it is not known.
+int peer_stop(Peer *p, bool kill_it);
+/// What became of the process, as waitpid tells it: "ended with exit code 1".
+const char *peer_end_text(Ctx *ctx, int status);
+
+typedef enum Talk { TALK_OK, TALK_BROKEN, TALK_LATE, TALK_FOREIGN } Talk;
+
+/// Until `end`, of seconds_of_peers().
+Talk peer_send(const Peer *p, Bytes message, double end);
+/// Reads the body of a message of this kind into the arena. TALK_FOREIGN: of another kind.
+Talk peer_receive(Ctx *ctx, const Peer *p, WireKind kind, Bytes *body, double end);
+double peer_seconds(void);
+
+#endif
