@@ -139,7 +139,12 @@ typedef struct Look {
     const Buffer *buffer;  // NULL: shared memory
     int64_t offset, first; // of the byte; of the first one of the access
     int kind, actor;
+    int stores; // actor_of_stores(lane)
     uint32_t epoch;
+    // Bytes of one access mostly have the same past: that of the byte before, what became of it,
+    // and whether that holds for whatever is written.
+    Cell past, became;
+    bool same;
 } Look;
 
 static const char *memory_name(const Look *a, char *out) {
@@ -207,8 +212,7 @@ static bool ordered(const Look *a, const Stamp *st) {
     if (st->epoch == EPOCH_PENDING) return false;
     if (st->program != s->program) return a->buffer && flags_ordered(s, st->program);
     if (st->actor == a->lane->number && !(st->site & SITE_ASYNC)) return true;
-    if (st->actor == actor_of_stores(a->lane) && st->epoch <= (uint32_t)a->lane->waited)
-        return true;
+    if (st->actor == a->stores && st->epoch <= (uint32_t)a->lane->waited) return true;
     return s->warps[a->lane->w->number].order[st->actor] >= st->epoch;
 }
 
@@ -250,10 +254,19 @@ static bool same_store(const Look *a, const Stamp *st) {
 
 static void access_byte(Look *a, Cell *c) {
     a->cell = c;
+    if (a->same && memcmp(c, &a->past, sizeof *c) == 0) {
+        *c = a->became;
+        return;
+    }
+    a->past = *c;
+    a->same = true;
     bool reads = a->kind & ACCESS_READ, writes = a->kind & ACCESS_WRITE;
     if (reads && c->write.epoch == 0 && !(a->buffer && a->buffer->initialised)) unwritten(a);
     if (!both_atomic(a, &c->write)) {
-        if (!ordered(a, &c->write) && !same_store(a, &c->write)) race(a, true);
+        if (!ordered(a, &c->write)) {
+            if (!same_store(a, &c->write)) race(a, true);
+            a->same = false;
+        }
         if (a->kind & ACCESS_ASYNC && !fenced(a, &c->write)) stale(a);
     }
     if (writes && !both_atomic(a, &c->read) && !ordered(a, &c->read)) race(a, false);
@@ -264,6 +277,7 @@ static void access_byte(Look *a, Cell *c) {
         c->read = (Stamp){0};
         if (reads) stamp(a, &c->read);
     }
+    a->became = *c;
 }
 
 /* ---- accesses ------------------------------------------------------------------------------ */
@@ -274,6 +288,7 @@ void access_shared(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset
     Shadow *s = sim->shadow;
     if (!s) return;
     Look a = {.sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor};
+    a.stores = actor_of_stores(lane);
     a.epoch = epoch;
     a.first = offset;
     Cell *cells = s->shared + cta->rank * s->shared_bytes;
@@ -341,6 +356,7 @@ void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes,
     Buffer *r = buffer_of(s, first, bytes);
     if (!r) outside(lane, site, first, bytes);
     Look a = {.sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor, .buffer = r};
+    a.stores = actor_of_stores(lane);
     a.epoch = epoch;
     a.first = first - r->base;
     for (int i = 0; i < bytes; i++) {
