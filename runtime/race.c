@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Races. A *time* here is one number of a candidate and a heat: the median of the launches there,
+// over the *level* of the heat, which is how much slower than usual those were that were known
+// before. Medians and counts are all the statistics there are: nothing has to be normal.
+#include "runtime/race.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    HEAT = 16,      // most candidates in one
+    WINDOW = 128,   // times kept of a candidate; heats of a runoff
+    FIRST_RUNG = 3, // times before the first halving
+    LAST_RUNG = 24, // no halving waits for more
+    FINALISTS = 4,  // beside the default
+    SOUND = 10,     // times from which on an interval says something
+    SAMPLES = 64,   // of one turn
+};
+
+static const double CLOSE = 0.01, TIE = 0.003, TURN_SECONDS = 0.002;
+static const double MARGIN = 1.3; // of what we think that time suffices for
+
+typedef struct Runner {
+    bool there, alive, beaten;
+    int n, launches;        // times of this phase; launches of all
+    double predicted, cost; // seconds of a launch; of a turn on the caller's clock
+    double middle;          // median of the times
+    double times[WINDOW];   // time i stands at i % WINDOW
+    uint32_t heats[WINDOW]; // of which heat it is
+} Runner;
+
+struct rt_race {
+    rt_race_options options;
+    bool closed, runoff, over, turned; // turned: a turn is under way
+    int rung;                          // times that all need before half of them leave
+    uint32_t heat, runoff_from;        // number of the current one, of the first of the runoff
+    int n_members, at;                 // of the heat; the member whose turn it is
+    int pivot;                         // the leader when the heat began, or -1
+    int members[HEAT];
+    double seconds[HEAT]; // 0: not measured
+    double turn_began;
+    Runner runners[];
+};
+
+size_t rt_race_bytes(int capacity) {
+    return sizeof(rt_race) + sizeof(Runner) * (size_t)capacity;
+}
+
+rt_race *rt_race_start(void *memory, const rt_race_options *options) {
+    rt_race *r = memory;
+    memset(r, 0, rt_race_bytes(options->capacity));
+    r->options = *options;
+    if (!(r->options.close > 0)) r->options.close = CLOSE;
+    r->rung = FIRST_RUNG;
+    r->pivot = -1;
+    return r;
+}
+
+static bool is_id(const rt_race *r, int id) {
+    return id >= 0 && id < r->options.capacity;
+}
+
+bool rt_race_add(rt_race *r, int id, double predicted) {
+    if (!is_id(r, id) || r->runners[id].there || r->runoff || r->over) return false;
+    r->runners[id] = (Runner){.there = true, .alive = true, .predicted = predicted};
+    return true;
+}
+
+void rt_race_close(rt_race *r) {
+    r->closed = true;
+}
+
+/* ---- statistics ---------------------------------------------------------------------------- */
+
+static void sort(double *x, int n) {
+    for (int i = 1; i < n; i++) {
+        double v = x[i];
+        int j = i;
+        for (; j > 0 && x[j - 1] > v; j--) x[j] = x[j - 1];
+        x[j] = v;
+    }
+}
+
+/// Sorts.
+static double median(double *x, int n) {
+    sort(x, n);
+    return (x[(n - 1) / 2] + x[n / 2]) / 2;
+}
+
+static int kept(const Runner *c) {
+    return c->n < WINDOW ? c->n : WINDOW;
+}
+
+/// Times of a over those of b in the heats that both were in, in ascending order.
+static int ratios(const Runner *a, const Runner *b, double out[WINDOW]) {
+    int n = 0;
+    for (int i = a->n - kept(a), j = b->n - kept(b); i < a->n && j < b->n;) {
+        int64_t way = (int64_t)a->heats[i % WINDOW] - (int64_t)b->heats[j % WINDOW];
+        if (!way) out[n++] = a->times[i % WINDOW] / b->times[j % WINDOW];
+        i += way <= 0;
+        j += way >= 0;
+    }
+    sort(out, n);
+    return n;
+}
+
+/// How many of n numbers lie outside of an interval of the median at each end, at most, for the
+/// median to be below it, or above it, with a chance of `tail`: a sum of binomials. 0: there is no
+/// such interval.
+static int outside(int n, double tail) {
+    double term = 1, sum = 0;
+    for (int i = 0; i < n; i++) term /= 2;
+    for (int k = 0; k < n; k++) {
+        sum += term;
+        if (sum > tail) return k;
+        term *= (double)(n - k) / (k + 1);
+    }
+    return 0;
+}
+
+static const double ONE_IN_1000 = 0.001, ONE_IN_200 = 0.005, ONE_IN_40 = 0.025;
+
+/// The least part by which a is slower than b, beyond chance; negative: it is not. With few heats
+/// it must have been slower in each of them, and by more than machines do that are said to be
+/// quiet.
+static double surely_slower(const Runner *a, const Runner *b, bool at_the_end) {
+    static const double early[SOUND] = {0, 1, 0.3, 0.12, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01};
+    static const double late[SOUND] = {0, 0.05, 0.02, 0.01, 0.01, 0.01, 0.01, 0.01, 0.005, 0.005};
+    double x[WINDOW];
+    int n = ratios(a, b, x);
+    if (n == 0) return at_the_end && b->n ? a->middle / b->middle - 1 - late[1] : -1;
+    if (n < SOUND) return x[0] - 1 - (at_the_end ? late : early)[n];
+    return x[outside(n, ONE_IN_1000) - 1] - 1;
+}
+
+/// The largest part by which a may be slower than b.
+static double perhaps_slower(const Runner *a, const Runner *b) {
+    double x[WINDOW];
+    int n = ratios(a, b, x);
+    return n < SOUND ? 1 : x[n - outside(n, ONE_IN_200)] - 1;
+}
+
+/* ---- the order ----------------------------------------------------------------------------- */
+
+static int leader(const rt_race *r) {
+    int best = -1;
+    for (int i = 0; i < r->options.capacity; i++) {
+        const Runner *c = &r->runners[i];
+        if (!c->alive || !c->n) continue;
+        if (best < 0 || c->middle < r->runners[best].middle) best = i;
+    }
+    return best;
+}
+
+static int count_alive(const rt_race *r) {
+    int n = 0;
+    for (int i = 0; i < r->options.capacity; i++) n += r->runners[i].alive;
+    return n;
+}
+
+/// The first one that is as good as the leader: the default where it is not shown to be slower.
+int rt_race_winner(const rt_race *r) {
+    int best = leader(r);
+    if (best < 0) return r->options.capacity && r->runners[0].alive ? 0 : -1;
+    const Runner *l = &r->runners[best];
+    for (int i = 0; i < best; i++) {
+        const Runner *c = &r->runners[i];
+        if (!c->alive || !c->n) continue;
+        if (i == 0 && surely_slower(c, l, true) <= 0) return i;
+        if (c->middle <= l->middle * (1 + TIE)) return i;
+    }
+    return best;
+}
+
+rt_race_figures rt_race_figures_of(const rt_race *r, int id) {
+    if (!is_id(r, id) || !r->runners[id].there) return (rt_race_figures){0};
+    const Runner *c = &r->runners[id];
+    rt_race_figures f = {.seconds = c->middle, .launches = c->launches, .beaten = c->beaten};
+    double x[WINDOW];
+    int n = kept(c);
+    if (!n) return f;
+    memcpy(x, c->times, sizeof *x * (size_t)n);
+    sort(x, n);
+    int k = outside(n, ONE_IN_40);
+    f.low = x[k ? k - 1 : 0];
+    f.high = x[k ? n - k : n - 1];
+    return f;
+}
+
+/* ---- heats --------------------------------------------------------------------------------- */
+
+/// Whom to measure first: those who were measured least, and of those the most promising.
+static bool comes_before(const rt_race *r, int a, int b) {
+    const Runner *x = &r->runners[a], *y = &r->runners[b];
+    if (x->n != y->n) return x->n < y->n;
+    double p = x->n ? x->middle : x->predicted, q = y->n ? y->middle : y->predicted;
+    return p != q ? p < q : a < b;
+}
+
+/// Among the members, in that order, from place `from` on.
+static void enter(rt_race *r, int id, int from) {
+    int at = r->n_members;
+    if (at < HEAT)
+        r->n_members++;
+    else if (!comes_before(r, id, r->members[--at]))
+        return;
+    for (; at > from && comes_before(r, id, r->members[at - 1]); at--)
+        r->members[at] = r->members[at - 1];
+    r->members[at] = id;
+}
+
+/// A leader alone would tell nothing of how fast the machine is.
+static void add_companion(rt_race *r, int alone) {
+    int best = -1;
+    for (int i = 0; i < r->options.capacity; i++) {
+        const Runner *c = &r->runners[i];
+        if (i == alone || !c->alive || !c->n) continue;
+        if (best < 0 || c->middle < r->runners[best].middle) best = i;
+    }
+    if (best >= 0) r->members[r->n_members++] = best;
+}
+
+/// A heat of those who have fewer than `wanted` times, and of the leader. Every other one is run
+/// from its end, so that what grows or falls evenly does so for all.
+static void draw_heat(rt_race *r, int wanted) {
+    r->pivot = leader(r);
+    r->n_members = r->at = 0;
+    if (r->pivot >= 0) r->members[r->n_members++] = r->pivot;
+    for (int i = 0; i < r->options.capacity; i++)
+        if (i != r->pivot && r->runners[i].alive && r->runners[i].n < wanted)
+            enter(r, i, r->pivot >= 0);
+    if (r->n_members == 1) add_companion(r, r->members[0]);
+    memset(r->seconds, 0, sizeof r->seconds);
+    if (++r->heat % 2) return;
+    for (int i = 0, j = r->n_members - 1; i < j; i++, j--) {
+        int id = r->members[i];
+        r->members[i] = r->members[j];
+        r->members[j] = id;
+    }
+}
+
+/// How much slower than usual the machine was in this heat: of one who was alone nobody can tell.
+static double level_of(const rt_race *r) {
+    double x[HEAT];
+    int n = 0;
+    for (int i = 0; i < r->n_members; i++) {
+        const Runner *c = &r->runners[r->members[i]];
+        if (r->seconds[i] > 0 && c->n) x[n++] = r->seconds[i] / c->middle;
+    }
+    return r->n_members > 1 && n ? median(x, n) : 1;
+}
+
+static void note_time(Runner *c, double time, uint32_t heat) {
+    double x[WINDOW];
+    c->times[c->n % WINDOW] = time;
+    c->heats[c->n % WINDOW] = heat;
+    c->n++;
+    memcpy(x, c->times, sizeof *x * (size_t)kept(c));
+    c->middle = median(x, kept(c));
+}
+
+/// Those who were shown to be slower than the one that led before the heat leave. That one was not
+/// chosen by its luck in this heat.
+static void end_heat(rt_race *r) {
+    double level = level_of(r);
+    if (r->runoff && r->heat == r->runoff_from)
+        for (int i = 0; i < r->options.capacity; i++) r->runners[i].n *= !r->runners[i].alive;
+    for (int i = 0; i < r->n_members; i++)
+        if (r->seconds[i] > 0)
+            note_time(&r->runners[r->members[i]], r->seconds[i] / level, r->heat);
+    int pivot = r->pivot >= 0 && r->runners[r->pivot].alive ? r->pivot : leader(r);
+    for (int i = 0; i < r->n_members && pivot >= 0; i++) {
+        Runner *c = &r->runners[r->members[i]];
+        if (r->members[i] == pivot || surely_slower(c, &r->runners[pivot], false) <= 0) continue;
+        c->alive = false;
+        c->beaten = true;
+    }
+    r->n_members = r->at = 0;
+}
+
+/* ---- phases -------------------------------------------------------------------------------- */
+
+/// The n best of those alive stay, and the default.
+static void keep_best(rt_race *r, int n) {
+    for (int alive = count_alive(r) - r->runners[0].alive; alive > n; alive--) {
+        int worst = -1;
+        for (int i = 1; i < r->options.capacity; i++) {
+            const Runner *c = &r->runners[i], *w = worst < 0 ? NULL : &r->runners[worst];
+            if (!c->alive) continue;
+            if (!w || (w->n && (!c->n || c->middle >= w->middle))) worst = i;
+        }
+        r->runners[worst].alive = false;
+    }
+}
+
+/// What was measured before counts until there is something newer: there may be no time for that.
+static void begin_runoff(rt_race *r) {
+    keep_best(r, FINALISTS);
+    r->runoff = true;
+    r->runoff_from = r->heat + 1;
+    r->n_members = r->at = 0;
+}
+
+/// The winner is as good as anybody may be.
+static bool is_settled(const rt_race *r) {
+    int winner = rt_race_winner(r);
+    for (int i = 0; i < r->options.capacity; i++)
+        if (i != winner && r->runners[i].alive &&
+            perhaps_slower(&r->runners[winner], &r->runners[i]) > r->options.close)
+            return false;
+    return true;
+}
+
+/// What a heat of all those alive takes.
+static double heat_cost(const rt_race *r) {
+    double sum = 0;
+    int best = leader(r);
+    for (int i = 0; i < r->options.capacity; i++) {
+        const Runner *c = &r->runners[i];
+        if (c->alive) sum += c->cost > 0 ? c->cost : best >= 0 ? r->runners[best].cost : 0;
+    }
+    return sum;
+}
+
+/// When the runoff has to begin: there is time for as many heats as say something, of those who
+/// would be in it, if they are as fast as the leader.
+static double last_call(const rt_race *r) {
+    int best = leader(r), n = count_alive(r);
+    int finalists = n < FINALISTS + 1 ? n : FINALISTS + 1;
+    double cost = best >= 0 ? r->runners[best].cost : 0;
+    return r->options.deadline - SOUND * finalists * cost * MARGIN;
+}
+
+static bool is_late(const rt_race *r, double now) {
+    return r->options.deadline > 0 && now >= last_call(r);
+}
+
+static bool has_all(const rt_race *r, int wanted) {
+    for (int i = 0; i < r->options.capacity; i++)
+        if (r->runners[i].alive && r->runners[i].n < wanted) return false;
+    return true;
+}
+
+/// Draws the next heat of the first phase, or begins the runoff. False: there is nothing to do
+/// before more candidates come.
+static bool advance(rt_race *r) {
+    while (has_all(r, r->rung)) {
+        if (!r->closed) return false;
+        int alive = count_alive(r);
+        if (alive <= FINALISTS + 1) {
+            begin_runoff(r);
+            r->over = alive <= 1;
+            return true;
+        }
+        keep_best(r, alive / 2);
+        if (r->rung < LAST_RUNG) r->rung *= 2;
+    }
+    draw_heat(r, r->rung);
+    return true;
+}
+
+static void advance_runoff(rt_race *r, double now) {
+    int alive = count_alive(r), n = (int)(r->heat + 1 - r->runoff_from);
+    bool late = r->options.deadline > 0 && now + heat_cost(r) * MARGIN >= r->options.deadline;
+    r->over = alive <= 1 || n >= WINDOW || late || (n >= SOUND && is_settled(r));
+    if (!r->over) draw_heat(r, WINDOW + 1);
+}
+
+/* ---- turns --------------------------------------------------------------------------------- */
+
+/// An odd number, so that a median is one of them. Launches of long kernels are exact by
+/// themselves.
+static int launches_of(const Runner *c) {
+    double t = c->middle > 0 ? c->middle : c->predicted;
+    if (t > 10 * TURN_SECONDS) return 1;
+    int n = c->middle > 0 && t * 15 < TURN_SECONDS ? 15 : t > 0 ? (int)(TURN_SECONDS / t) | 1 : 3;
+    return n < 3 || c->middle <= 0 ? 3 : n;
+}
+
+/// Passes over members who dropped out; at the end of the heat draws the next one.
+static bool find_turn(rt_race *r, double now) {
+    for (;;) {
+        while (r->at < r->n_members && !r->runners[r->members[r->at]].alive) r->at++;
+        if (!r->runoff && is_late(r, now)) {
+            end_heat(r);
+            begin_runoff(r);
+        } else if (r->at < r->n_members) {
+            return true;
+        } else if (r->n_members) {
+            end_heat(r);
+        }
+        if (r->runoff)
+            advance_runoff(r, now);
+        else if (!advance(r))
+            return false;
+        if (r->over) return true;
+    }
+}
+
+rt_race_turn rt_race_step(rt_race *r, double now) {
+    if (!r->over && !find_turn(r, now))
+        return (rt_race_turn){
+            .kind = RT_RACE_WAIT, .id = -1, .until = r->options.deadline > 0 ? last_call(r) : 0};
+    if (r->over) return (rt_race_turn){.kind = RT_RACE_OVER, .id = -1};
+    int id = r->members[r->at];
+    r->turned = true;
+    r->turn_began = now;
+    return (rt_race_turn){.kind = RT_RACE_MEASURE,
+                          .id = id,
+                          .launches = launches_of(&r->runners[id]),
+                          .runoff = r->runoff};
+}
+
+void rt_race_report(rt_race *r, int id, const double *seconds, int n, double now) {
+    double x[SAMPLES];
+    if (!r->turned || r->at >= r->n_members || r->members[r->at] != id) return;
+    r->turned = false;
+    bool fine = n > 0;
+    if (n > SAMPLES) n = SAMPLES;
+    for (int i = 0; i < n; i++) {
+        x[i] = seconds[i];
+        fine = fine && x[i] > 0 && x[i] < 1e9;
+    }
+    if (!fine) {
+        rt_race_drop(r, id);
+        return;
+    }
+    Runner *c = &r->runners[id];
+    c->launches += n;
+    c->cost = now > r->turn_began ? now - r->turn_began : 0;
+    r->seconds[r->at++] = median(x, n);
+}
+
+void rt_race_drop(rt_race *r, int id) {
+    if (!is_id(r, id) || !r->runners[id].alive) return;
+    r->runners[id].alive = false;
+    r->turned = false;
+}
