@@ -11,8 +11,7 @@ int machine_threads(void) {
     return n > 0 ? (int)n : 1;
 }
 
-/// False, diagnosed, where there is no such target.
-static bool find_target(Build *b) {
+bool build_target(Build *b) {
     b->backend = backend_of(b->target, &b->level);
     if (!b->backend || !b->backend->info(b->level, &b->info)) {
         diag(b->ctx, (Loc){0}, D_INTERNAL, "there is no such target");
@@ -24,7 +23,7 @@ static bool find_target(Build *b) {
 }
 
 bool build_elaborate(Build *b) {
-    if (!find_target(b)) return false;
+    if (!build_target(b)) return false;
     build_choose(b);
     b->ir = ir_create(b->ctx);
     b->code = fe_elaborate(b->ir, b->program, b->inst);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The default setting of a kernel's tune values: the one that the cost model expects to be fastest
-// for the arguments at hand.
+// Settings of a kernel's tune values, ranked by the cost model for the arguments at hand. The
+// default is the first.
 #include <string.h>
 
-#include "driver/driver.h"
-#include "passes/gpu/gpu.h"
+#include "driver/choose.h"
 
 // Elaborating a setting costs a fraction of a millisecond. Of more than MAX_TRIED settings those
 // are tried that differ from the best one so far in one value, for so many rounds.
@@ -14,7 +13,7 @@ enum { MAX_SETTINGS = 1024, MAX_TRIED = 128, ROUNDS = 4 };
 /// elaborate is no candidate rather than an error.
 typedef struct Trial {
     Build *build;
-    double seconds; // negative: not a candidate
+    RankedSetting *setting;
 } Trial;
 
 static int64_t dim_of(void *user, int argument, int axis) {
@@ -38,12 +37,12 @@ static void estimate(Ctx *ctx, void *arg) {
     if (!b->code || !b->code->module) return;
     const Op *kernel = find_kernel(b->code->module, b->code->name);
     if (b->gpu) {
-        t->seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b);
+        t->setting->seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &t->setting->needs);
         return;
     }
     Machine machine = {b->threads ? b->threads : machine_threads(), b->info.l1_bytes,
                        b->info.l2_bytes, b->info.vector_bytes};
-    t->seconds = cost_estimate(kernel, &machine, dim_of, b);
+    t->setting->seconds = cost_estimate(kernel, &machine, dim_of, b);
 }
 
 /// The setting agrees with every pinned value.
@@ -69,25 +68,31 @@ typedef struct Search {
     Build *build;
     int n_set;
     const NamedValue *set; // pinned
-    Configs open;
-    bool *tried;
-    const Config *best;
-    double least;
+    RankedSettings *open;  // in the order of the source
+    int best;
 } Search;
+
+/// Why it does not elaborate, in one line.
+static const char *first_message(Ctx *ctx, DiagMark mark) {
+    for (const Diagnostic *d = mark.last ? mark.last->next : diag_first(ctx); d; d = d->next)
+        if (d->severity == SEV_ERROR) return ctx_format(ctx, "%s", d->text);
+    return "it cannot be elaborated";
+}
 
 static void try_setting(Search *s, int i) {
     Build *b = s->build;
-    Trial t = {.build = b, .seconds = -1};
-    if (s->tried[i]) return;
-    s->tried[i] = true;
+    RankedSetting *at = &s->open->data[i];
+    Trial t = {b, at};
+    if (at->tried) return;
+    at->tried = true;
     DiagMark mark = diag_mark(b->ctx);
-    take(b, s->n_set, s->set, &s->open.data[i]);
+    take(b, s->n_set, s->set, &at->config);
     CtxStatus status = ctx_protect(b->ctx, estimate, &t);
     if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(b->ctx, status);
+    if (at->seconds < 0) at->why = first_message(b->ctx, mark);
     diag_rewind(b->ctx, mark);
-    if (t.seconds < 0 || (s->least >= 0 && t.seconds >= s->least)) return;
-    s->least = t.seconds;
-    s->best = &s->open.data[i];
+    double least = s->open->data[s->best].seconds;
+    if (at->seconds >= 0 && (least < 0 || at->seconds < least)) s->best = i;
 }
 
 /// In how many values two settings differ.
@@ -100,23 +105,49 @@ static int distance(const Config *a, const Config *b) {
     return n;
 }
 
-void build_choose(Build *b) {
+/// The settings that the instance leaves open. Without pinned values there may be none.
+static void list_settings(Search *s) {
+    Build *b = s->build;
     Configs all = {0};
-    Search s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .least = -1};
     fe_configs(b->ctx, b->program, b->inst, MAX_SETTINGS, &all);
-    for (int i = 0; i < all.n; i++)
-        if (is_allowed(&all.data[i], s.n_set, s.set)) vec_push(b->ctx, &s.open, all.data[i]);
-    b->n_settings = s.open.n;
-    if (s.open.n < 2) return;
-    s.tried = ctx_array(b->ctx, bool, s.open.n);
-    s.best = &s.open.data[0];
-    for (int round = 0; round < ROUNDS; round++) {
-        const Config from = *s.best;
-        for (int i = 0; i < s.open.n; i++)
-            if (s.open.n <= MAX_TRIED || distance(&from, &s.open.data[i]) <= 1) try_setting(&s, i);
+    for (int i = 0; i < all.n; i++) {
+        RankedSetting one = {.config = all.data[i], .seconds = -1};
+        if (is_allowed(&all.data[i], s->n_set, s->set)) vec_push(b->ctx, s->open, one);
     }
+    b->n_settings = s->open->n;
+}
+
+/// Tries all, or the best one and its neighbours.
+static void search(Search *s, int most) {
+    RankedSettings *open = s->open;
+    for (int round = 0; round < ROUNDS; round++) {
+        const Config from = open->data[s->best].config;
+        for (int i = 0; i < open->n; i++)
+            if (open->n <= most || distance(&from, &open->data[i].config) <= 1) try_setting(s, i);
+    }
+}
+
+void build_choose(Build *b) {
+    RankedSettings open = {0};
+    Search s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = &open};
+    list_settings(&s);
+    if (open.n < 2) return;
+    search(&s, MAX_TRIED);
     b->code = NULL;
-    take(b, s.n_set, s.set, s.best);
+    take(b, s.n_set, s.set, &open.data[s.best].config);
+}
+
+int build_settings(Build *b, RankedSettings *out) {
+    Search s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = out};
+    list_settings(&s);
+    if (!out->n) return -1;
+    search(&s, MAX_TRIED);
+    int best = s.best;
+    for (int i = 0; i < out->n; i++) try_setting(&s, i);
+    b->code = NULL;
+    b->inst->n_set = s.n_set;
+    b->inst->set = ctx_copy(b->ctx, s.set, sizeof *s.set * (size_t)(s.n_set + 1));
+    return best;
 }
 
 double build_products(Build *b) {

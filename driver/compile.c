@@ -103,29 +103,35 @@ int request_known(const Request *r, Key key) {
 
 /* ---- compiling ----------------------------------------------------------------------------- */
 
+bool request_build(Ctx *ctx, const Request *r, Build *out) {
+    Sources *sources = ctx_new(ctx, Sources);
+    *sources = (Sources){r->n_paths, r->paths, true, r->n_texts, r->texts};
+    uint16_t file = source_find(ctx, sources, r->path);
+    if (!file) ice(ctx, (Loc){0}, "there is no text of '%s'", r->path);
+    Program *p = fe_load(ctx, file, source_importer(ctx, sources));
+    const FnDef *f = fe_find_kernel(p, r->kernel);
+    if (diag_errors(ctx)) return false;
+    if (!f) ice(ctx, (Loc){0}, "there is no kernel '%s'", r->kernel);
+    *out = (Build){.ctx = ctx,
+                   .program = p,
+                   .inst = make_inst(ctx, r, p, f),
+                   .target = r->target,
+                   .codegen = r->codegen,
+                   .machine = r->machine,
+                   .driver = r->driver,
+                   .threads = r->threads,
+                   .debug = r->debug};
+    return true;
+}
+
 /// Stops after elaboration where there is code for its facts: passes and code generation are nearly
 /// all of the time.
 static void compile(Ctx *ctx, void *arg) {
     const Job *job = arg;
     const Request *r = job->r;
     Answer *out = job->out;
-    Sources sources = {r->n_paths, r->paths, true, r->n_texts, r->texts};
-    uint16_t file = source_find(ctx, &sources, r->path);
-    if (!file) ice(ctx, (Loc){0}, "there is no text of '%s'", r->path);
-    Program *p = fe_load(ctx, file, source_importer(ctx, &sources));
-    const FnDef *f = fe_find_kernel(p, r->kernel);
-    if (diag_errors(ctx)) return;
-    if (!f) ice(ctx, (Loc){0}, "there is no kernel '%s'", r->kernel);
-    Build b = {.ctx = ctx,
-               .program = p,
-               .inst = make_inst(ctx, r, p, f),
-               .target = r->target,
-               .codegen = r->codegen,
-               .machine = r->machine,
-               .driver = r->driver,
-               .threads = r->threads,
-               .debug = r->debug};
-    if (!build_elaborate(&b)) return;
+    Build b;
+    if (!request_build(ctx, r, &b) || !build_elaborate(&b)) return;
     out->variant = build_variant(&b, TG_LEVEL_BASE, FACTS_EXACT);
     out->key = make_key(ctx, r, out->variant);
     out->same = request_known(r, out->key);

@@ -68,6 +68,8 @@ typedef struct Build {
     const struct GpuTarget *gpu; // NULL: a CPU
 } Build;
 
+/// Finds the back end of the target. False, diagnosed, where there is none.
+bool build_target(Build *b);
 /// Settles the tune values that inst->set leaves open by the cost model, for the extents that the
 /// instance knows, and elaborates. False after errors, diagnosed.
 bool build_elaborate(Build *b);

@@ -50,6 +50,8 @@ typedef struct Answer {
 /// Compiles. Answers in the arena of ctx, which is of no other use afterwards. `load`: the code is
 /// to run in this process, else it is an object.
 void request_compile(Ctx *ctx, const Request *r, bool load, Answer *out);
+/// The instance that a request asks for. False after errors in the source, diagnosed.
+bool request_build(Ctx *ctx, const Request *r, Build *out);
 /// Which of the known codes has this key; -1: none.
 int request_known(const Request *r, Key key);
 /// Loads the object of an answer, which is not the answer's own, into this process.

@@ -115,6 +115,6 @@ typedef struct TuneSpace {
 
 /// The settings that a request leaves open, times the axes of its target's schedule. False, after
 /// errors, diagnosed.
-bool tune_space(Ctx *ctx, const Request *r, int device, TuneSpace *out);
+bool tune_space(Ctx *ctx, const Request *r, TuneSpace *out);
 
 #endif

@@ -59,6 +59,7 @@ typedef struct Model {
     double threads; // of a CTA
     double ctas;    // of a program
     Text *out;      // what people are told, or NULL
+    GpuNeeds needs; // of the phases so far
 } Model;
 
 /* ---- ops ----------------------------------------------------------------------------------- */
@@ -293,6 +294,22 @@ static void describe_phase(const Model *m, const Work *w, double programs, doubl
              fmax(memory, products) * 1e6, 100 * fmax(memory, products) / seconds);
 }
 
+/// The phase that comes nearest to a limit counts, or goes beyond it most.
+static void note_needs(Model *m, const GpuShape *shape, const Work *w, const Region *body) {
+    const GpuTarget *t = m->target;
+    GpuNeeds *n = &m->needs;
+    double most = fmin(t->registers_thread, t->registers_sm / m->threads);
+    if (!n->most_registers || shape->registers / most > n->registers / n->most_registers) {
+        n->registers = shape->registers;
+        n->most_registers = most;
+    }
+    n->stage_bytes = fmax(n->stage_bytes, w->stage);
+    n->most_bytes = t->shared_cta;
+    if (shape->warps > n->warps) n->warps = shape->warps;
+    n->products |= w->flops > 0;
+    n->loops |= holds(body, OP_FOR);
+}
+
 static double phase_seconds(Model *m, const Op *phase) {
     const GpuTarget *t = m->target;
     double programs = 1;
@@ -309,6 +326,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     m->memory = 0;
     m->n_seen = 0;
     add_region(m, &w, p->regions[0], 1);
+    note_needs(m, &shape, &w, p->regions[0]);
     share_work(&w, m->ctas);
     programs *= m->ctas;
     double held = resident(m, shape.registers, &w), each = ceil(programs / t->sms);
@@ -341,9 +359,12 @@ static double host_seconds(Model *m, const Region *r) {
 }
 
 double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
-                         int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
+                         int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
+                         GpuNeeds *needs) {
     Model m = {.target = target, .dims = {dim_of, user}};
-    return host_seconds(&m, kernel->regions[0]);
+    double seconds = host_seconds(&m, kernel->regions[0]);
+    if (needs) *needs = m.needs;
+    return seconds;
 }
 
 void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,

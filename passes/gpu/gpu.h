@@ -117,10 +117,19 @@ GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster);
 /// That of a device, which has its warps.
 GpuShape gpu_shape_of(const GpuTarget *target, const Op *device);
 
+/// What the hungriest phase of a kernel is expected to need, beside what there is.
+typedef struct GpuNeeds {
+    double registers, most_registers; // of a thread
+    double stage_bytes, most_bytes;   // of shared memory: one stage of a pipeline, a CTA's
+    int warps;                        // of a CTA, by themselves
+    bool products, loops;             // there are such
+} GpuNeeds;
+
 /// Seconds that one launch of a kernel in `tile` IR is expected to take; dim_of as for
-/// cost_estimate (passes/passes.h).
+/// cost_estimate (passes/passes.h). needs may be NULL.
 double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
-                         int64_t (*dim_of)(void *user, int parameter, int axis), void *user);
+                         int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
+                         GpuNeeds *needs);
 /// A line about each phase: what it moves and multiplies, the roof, what the model expects.
 void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
                        int64_t (*dim_of)(void *user, int parameter, int axis), void *user);

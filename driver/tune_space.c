@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What there is to try: settings of the tune values, times axes of the target's schedule.
+//
+//     settings     all that the kernel allows, ranked by the cost model (choose.c)
+//     axes         warps, stages, persistent, cluster, split: what the passes choose, and values
+//                  near it, for the settings that the model likes
+//
+// The model does not know what an axis does, so a candidate that differs from the passes' choice in
+// one of them stands behind its setting, in two of them further behind. Candidates are numbered in
+// this order, whatever is measured: equal ones are then told apart in every search alike.
+#include "driver/tune.h"
+
+#include "driver/choose.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WITH_AXES = 24,   // settings that are tried with other values of an axis
+    WITH_TWO = 6,     // and of two
+    MAX_LISTED = 500, // candidates
+    MAX_AXES = 8,
+    MAX_VALUES = 6,
+};
+#define BEHIND   1.04 // how much longer a candidate is taken to be for each axis
+#define HOPELESS 12.0 // times the best one's time, by the model
+#define SPILLING 1.4  // times the registers that there are
+
+typedef struct Axis {
+    const char *name;
+    int n;
+    int64_t values[MAX_VALUES]; // besides the passes' choice
+} Axis;
+
+typedef VEC(TuneCandidate) Candidates;
+
+typedef struct Make {
+    Ctx *ctx;
+    const Request *r;
+    Build *b;
+    RankedSettings settings;
+    int standard; // among the settings
+    int n_axes;
+    Axis axes[MAX_AXES];
+    double best; // predicted
+    Candidates out;
+} Make;
+
+/* ---- texts --------------------------------------------------------------------------------- */
+
+static const char *config_text(Ctx *ctx, int n, const NamedValue *set) {
+    Text t = {.ctx = ctx};
+    for (int i = 0; i < n; i++)
+        text_add(&t, "%s%s=%lld", i ? " " : "", set[i].name, (long long)set[i].value);
+    return t.data ? t.data : "";
+}
+
+/// "M=4096 N=4096": the dims of the kernel, as the arguments have them.
+static const char *shape_text(const Build *b) {
+    Text t = {.ctx = b->ctx};
+    for (int i = 0; i < b->code->n_dims; i++) {
+        const DimUse *u = &b->code->dims[i];
+        int64_t extent = build_extent(b, u->param, u->axis);
+        if (extent >= 0) text_add(&t, "%s%s=%lld", t.n ? " " : "", u->name, (long long)extent);
+    }
+    return t.data ? t.data : "";
+}
+
+/* ---- axes ---------------------------------------------------------------------------------- */
+
+static bool is_pinned(const Make *m, const char *name) {
+    return value_of_name(m->r->n_set, m->r->set, name) != NULL;
+}
+
+static void add_axis(Make *m, const char *name, int n, const int64_t *values) {
+    if (is_pinned(m, name) || m->n_axes == MAX_AXES) return;
+    Axis *a = &m->axes[m->n_axes++];
+    *a = (Axis){.name = name, .n = n};
+    memcpy(a->values, values, sizeof *values * (size_t)n);
+}
+
+/// Those that may matter to what the kernel does.
+static void find_axes(Make *m, const GpuNeeds *needs) {
+    static const int64_t ways[] = {1, 2, 4, 8}, stages[] = {2, 3, 4, 5}, either[] = {-1, 1},
+                         clusters[] = {1, 2, 4};
+    const GpuTarget *gpu = m->b->gpu;
+    if (!gpu) {
+        add_axis(m, "split", 3, ways);
+        return;
+    }
+    static const int64_t factors[] = {-2, 2}; // of the passes' choice: see axis_value
+    add_axis(m, "warps", 2, factors);
+    if (needs->products && needs->loops) add_axis(m, "stages", 4, stages);
+    if (needs->products && gpu_has(gpu, GPU_TMA)) add_axis(m, "persistent", 2, either);
+    if (!needs->products && gpu_has(gpu, GPU_CLUSTER)) add_axis(m, "cluster", 3, clusters);
+    if (needs->loops) add_axis(m, "split", 4, ways);
+}
+
+/// Warps are halves and doubles of what the passes would take. 0: there is no such value.
+static int64_t axis_value(const Make *m, const Axis *a, int i, const RankedSetting *s) {
+    if (strcmp(a->name, "warps") != 0) return a->values[i];
+    int64_t warps = a->values[i] < 0 ? s->needs.warps / 2 : s->needs.warps * a->values[i];
+    return warps <= gpu_max_warps(m->b->gpu) ? warps : 0;
+}
+
+/* ---- candidates ---------------------------------------------------------------------------- */
+
+/// Why it is not worth a compilation; NULL: it may be.
+static const char *reason(const Make *m, const RankedSetting *s) {
+    const GpuNeeds *n = &s->needs;
+    if (s->seconds < 0) return s->why;
+    if (n->stage_bytes > n->most_bytes && n->products)
+        return ctx_format(m->ctx, "shared memory: %.0f of %.0f bytes for one stage", n->stage_bytes,
+                          n->most_bytes);
+    if (n->registers > SPILLING * n->most_registers)
+        return ctx_format(m->ctx, "registers: %.0f of %.0f a thread", n->registers,
+                          n->most_registers);
+    if (s->seconds > HOPELESS * m->best)
+        return ctx_format(m->ctx, "the model: %.3g us where %.3g us are expected of another",
+                          s->seconds * 1e6, m->best * 1e6);
+    return NULL;
+}
+
+static void add(Make *m, const RankedSetting *s, int n_more, const NamedValue *more,
+                bool standard) {
+    int n = m->r->n_set + s->config.n + n_more, at = 0;
+    NamedValue *set = ctx_array(m->ctx, NamedValue, n + 1);
+    for (int i = 0; i < m->r->n_set; i++) set[at++] = m->r->set[i];
+    for (int i = 0; i < s->config.n; i++)
+        if (!is_pinned(m, s->config.values[i].name)) set[at++] = s->config.values[i];
+    for (int i = 0; i < n_more; i++) set[at++] = more[i];
+    TuneCandidate c = {.config = config_text(m->ctx, at, set),
+                       .n_set = at,
+                       .set = set,
+                       .predicted = s->seconds < 0 ? -1 : s->seconds * pow(BEHIND, n_more),
+                       .why = standard ? NULL : reason(m, s),
+                       .standard = standard};
+    vec_push(m->ctx, &m->out, c);
+}
+
+static void add_with_axes(Make *m, const RankedSetting *s, int depth, int first, NamedValue *more,
+                          int n) {
+    if (n) add(m, s, n, more, false);
+    if (n == depth) return;
+    for (int a = first; a < m->n_axes; a++)
+        for (int i = 0; i < m->axes[a].n; i++) {
+            int64_t value = axis_value(m, &m->axes[a], i, s);
+            more[n] = (NamedValue){m->axes[a].name, value};
+            if (value) add_with_axes(m, s, depth, a + 1, more, n + 1);
+        }
+}
+
+static int by_seconds(const void *a, const void *b) {
+    const RankedSetting *x = *(const RankedSetting *const *)a,
+                        *y = *(const RankedSetting *const *)b;
+    double s = x->seconds < 0 ? INFINITY : x->seconds, t = y->seconds < 0 ? INFINITY : y->seconds;
+    if (s != t) return s < t ? -1 : 1;
+    return (x > y) - (x < y); // the order of the source
+}
+
+static int by_rank(const void *a, const void *b) {
+    const TuneCandidate *x = a, *y = b;
+    if (x->standard != y->standard) return x->standard ? -1 : 1;
+    if (!x->why != !y->why) return x->why ? 1 : -1;
+    double s = x->predicted < 0 ? INFINITY : x->predicted;
+    double t = y->predicted < 0 ? INFINITY : y->predicted;
+    if (s != t) return s < t ? -1 : 1;
+    return strcmp(x->config, y->config);
+}
+
+/// How many settings with all values of all axes there are.
+static int count_all(const Make *m) {
+    double n = fmax(1, m->settings.n);
+    for (int a = 0; a < m->n_axes; a++) n *= 1 + m->axes[a].n;
+    return (int)fmin(n, 1e9);
+}
+
+static void list(Make *m) {
+    RankedSetting pinned = {.seconds = -1}; // no choice is left, or none that the kernel lists
+    int n = m->settings.n;
+    if (m->standard < 0) {
+        add(m, &pinned, 0, NULL, true);
+        return;
+    }
+    const RankedSetting **ranked = ctx_array(m->ctx, const RankedSetting *, n + 1);
+    for (int i = 0; i < n; i++) ranked[i] = &m->settings.data[i];
+    qsort(ranked, (size_t)n, sizeof *ranked, by_seconds);
+    m->best = ranked[0]->seconds;
+    find_axes(m, &m->settings.data[m->standard].needs);
+    NamedValue more[MAX_AXES];
+    for (int i = 0; i < n; i++) {
+        add(m, ranked[i], 0, NULL, ranked[i] == &m->settings.data[m->standard]);
+        if (ranked[i]->seconds < 0 || i >= WITH_AXES) continue;
+        add_with_axes(m, ranked[i], i < WITH_TWO ? 2 : 1, 0, more, 0);
+    }
+    qsort(m->out.data, (size_t)m->out.n, sizeof *m->out.data, by_rank);
+}
+
+/* ---- the space ----------------------------------------------------------------------------- */
+
+/// Each argument once: what a launch must move at least.
+static double argument_bytes(const Request *r) {
+    double sum = 0;
+    for (int i = 0; i < r->n_args; i++) {
+        double n = r->args[i].null ? 0 : r->args[i].bits / 8.0;
+        for (int d = 0; d < r->args[i].rank; d++) n *= (double)r->args[i].shape[d];
+        if (r->args[i].rank) sum += n;
+    }
+    return sum;
+}
+
+/// What one launch has to do, whatever the setting: after elaboration with the standard one.
+static void measure(Make *m, TuneSpace *out) {
+    const TuneCandidate *c = &m->out.data[0];
+    m->b->inst->set = ctx_copy(m->ctx, c->set, sizeof *c->set * (size_t)(c->n_set + 1));
+    m->b->inst->n_set = c->n_set;
+    if (!build_elaborate(m->b)) return;
+    out->shape = shape_text(m->b);
+    out->flops = build_products(m->b);
+    out->bytes = argument_bytes(m->r);
+    out->roof =
+        m->b->gpu
+            ? fmax(out->bytes / m->b->gpu->bandwidth,
+                   out->flops / (2 * m->b->gpu->unit_cycle * m->b->gpu->clock * m->b->gpu->sms))
+            : 0;
+}
+
+bool tune_space(Ctx *ctx, const Request *r, TuneSpace *out) {
+    Build b;
+    Make m = {.ctx = ctx, .r = r, .b = &b};
+    *out = (TuneSpace){.shape = ""};
+    if (!request_build(ctx, r, &b) || !build_target(&b)) return false;
+    m.standard = build_settings(&b, &m.settings);
+    list(&m);
+    out->n_all = count_all(&m);
+    out->n = m.out.n < MAX_LISTED ? m.out.n : MAX_LISTED;
+    out->at = m.out.data;
+    measure(&m, out);
+    return !diag_errors(ctx);
+}

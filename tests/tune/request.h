@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Requests for kernels of one source, as launches make them.
+#ifndef TESTS_TUNE_REQUEST_H
+#define TESTS_TUNE_REQUEST_H
+
+#include "driver/tune.h"
+
+/// A product, rows that are normalised, indices, and a kernel without choices.
+extern const char source[];
+
+enum { MATMUL_ARGS = 3 };
+
+/// c = a b in f32 for a target, dense arguments.
+Request matmul_request(Ctx *ctx, const char *target, int64_t m, int64_t n, int64_t k);
+/// y = softmax(x) of rows.
+Request softmax_request(Ctx *ctx, const char *target, int64_t rows, int64_t row);
+/// Any kernel of the source: dense f32 tensors of these shapes.
+Request request_for(Ctx *ctx, const char *kernel, const char *target, int n, const int *ranks,
+                    const int64_t (*shapes)[4]);
+/// "warps" of a candidate's values, or -1.
+int64_t value_in(const TuneCandidate *c, const char *name);
+
+#endif

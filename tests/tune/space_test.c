@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a search has to choose from: the default first, no candidate twice, what cannot work said
+// to be so and why.
+#include "tests/tune/request.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void in_context(void (*test)(Ctx *ctx, void *arg)) {
+    Ctx *ctx = ctx_create(NULL);
+    assert_int_equal(ctx_protect(ctx, test, NULL), CTX_OK);
+    assert_int_equal(diag_errors(ctx), 0);
+    ctx_destroy(ctx);
+}
+
+static void check_order(const TuneSpace *s) {
+    assert_true(s->at[0].standard);
+    assert_null(s->at[0].why);
+    for (int i = 1; i < s->n; i++) {
+        const TuneCandidate *a = &s->at[i - 1], *b = &s->at[i];
+        assert_false(b->standard);
+        if (i > 1) assert_true(!!a->why <= !!b->why);
+        if (i > 1 && !a->why && !b->why) assert_true(a->predicted <= b->predicted);
+        for (int j = 0; j < i; j++) assert_string_not_equal(s->at[j].config, b->config);
+    }
+}
+
+/// The default is the setting that a launch takes without tuning.
+static void default_first(Ctx *ctx, void *arg) {
+    static const char *const targets[] = {"v3", "sm_90a", "sm_80", "gfx942"};
+    (void)arg;
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        Request r = matmul_request(ctx, targets[i], 512, 512, 512);
+        TuneSpace s;
+        Build b;
+        assert_true(tune_space(ctx, &r, &s));
+        assert_true(s.n > 8 && s.n_all >= s.n);
+        check_order(&s);
+        assert_true(request_build(ctx, &r, &b) && build_elaborate(&b));
+        for (int k = 0; k < b.code->n_config; k++)
+            assert_int_equal(value_in(&s.at[0], b.code->config[k].name), b.code->config[k].value);
+        assert_string_equal(s.shape, "M=512 K=512 N=512");
+        assert_true(s.flops == 2.0 * 512 * 512 * 512);
+        assert_true(s.bytes == 3.0 * 4 * 512 * 512);
+    }
+}
+
+/// What is pinned is in every candidate; axes go with the settings that the model likes.
+static void pinned(Ctx *ctx, void *arg) {
+    (void)arg;
+    const NamedValue set[] = {{"BK", 64}, {"stages", 3}};
+    Request r = matmul_request(ctx, "sm_90a", 512, 512, 512);
+    TuneSpace s;
+    bool warps = false;
+    r.n_set = 2;
+    r.set = set;
+    assert_true(tune_space(ctx, &r, &s));
+    check_order(&s);
+    for (int i = 0; i < s.n; i++) {
+        assert_int_equal(value_in(&s.at[i], "BK"), 64);
+        assert_int_equal(value_in(&s.at[i], "stages"), 3);
+        warps |= value_in(&s.at[i], "warps") > 0;
+    }
+    assert_true(warps);
+}
+
+/// A row too long for the registers of a CTA's threads is not compiled to find that out.
+static void reasons(Ctx *ctx, void *arg) {
+    (void)arg;
+    Request r = softmax_request(ctx, "sm_80", 256, 20000);
+    TuneSpace s;
+    int n = 0;
+    assert_true(tune_space(ctx, &r, &s));
+    for (int i = 0; i < s.n; i++) {
+        if (!s.at[i].why) continue;
+        assert_true(s.at[i].why[0]);
+        n++;
+    }
+    assert_true(n > 0);
+}
+
+static void nothing_to_choose(Ctx *ctx, void *arg) {
+    (void)arg;
+    const int64_t shapes[2][4] = {{1000}, {1000}};
+    Request r = request_for(ctx, "plain", "v3", 2, (const int[]){1, 1}, shapes);
+    TuneSpace s;
+    assert_true(tune_space(ctx, &r, &s));
+    check_order(&s);
+}
+
+/// The same request, the same numbers: ties are decided by them.
+static void repeatable(Ctx *ctx, void *arg) {
+    (void)arg;
+    Request r = matmul_request(ctx, "sm_90a", 4096, 4096, 512);
+    TuneSpace s, t;
+    assert_true(tune_space(ctx, &r, &s) && tune_space(ctx, &r, &t));
+    assert_int_equal(s.n, t.n);
+    for (int i = 0; i < s.n; i++) assert_string_equal(s.at[i].config, t.at[i].config);
+}
+
+static void test_default_first(void **state) {
+    (void)state;
+    in_context(default_first);
+}
+static void test_pinned(void **state) {
+    (void)state;
+    in_context(pinned);
+}
+static void test_reasons(void **state) {
+    (void)state;
+    in_context(reasons);
+}
+static void test_nothing_to_choose(void **state) {
+    (void)state;
+    in_context(nothing_to_choose);
+}
+static void test_repeatable(void **state) {
+    (void)state;
+    in_context(repeatable);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_default_first), cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_reasons),       cmocka_unit_test(test_nothing_to_choose),
+        cmocka_unit_test(test_repeatable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
