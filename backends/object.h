@@ -4,7 +4,7 @@
 //
 //     object_create
 //     cpu_backend.add      for each variant: its code, an internal function
-//     object_image         of a GPU: what that function launches
+//     object_image         of a GPU: what such a function launches; one may go with several images
 //     object_export        for each kernel and element types: data and C function
 //     object_finish        machine code and texts
 #ifndef BACKENDS_OBJECT_H
@@ -62,15 +62,16 @@ typedef struct ObjectExport {
     const char *symbol;         // of the C function
     const char *kernel_symbol;  // of the tg_kernel
     const tg_kernel_info *info; // entries of variants are NULL here, and named below
-    const char *const *entries;
-    const CFunction *function; // NULL: none
+    const char *const *entries; // host code of each variant
+    const char *const *images;  // what that launches; NULL: the variant runs on the CPU
+    const CFunction *function;  // NULL: none
 } ObjectExport;
 
 /// An empty object for an architecture. `name` stands in it where a file name is wanted.
 Object *object_create(Ctx *ctx, const char *arch, const char *name);
 void object_export(Object *o, const ObjectExport *x);
-/// Device code of the variant whose host code is the function `entry`: before object_export.
-void object_image(Object *o, const char *entry, const tg_image *image);
+/// Device code that variants name: before object_export.
+void object_image(Object *o, const char *name, const tg_image *image);
 /// Machine code, and the texts of `texts`, released with the context; nothing is added any more.
 Code *object_finish(Object *o, int texts);
 /// Bytes of code in functions whose name is `prefix` or begins with it and a dot.

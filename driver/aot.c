@@ -131,9 +131,27 @@ static bool build_export(Aot *a, Object *object, AotExport *x) {
                         .kernel_symbol = x->kernel_symbol,
                         .info = x->info,
                         .entries = x->entries.data,
+                        .images = x->images.data,
                         .function = x->function};
     object_export(object, &out);
     return true;
+}
+
+/// Where the driver has to compile what the object could have as machine code.
+static void note_ptx(Aot *a) {
+    for (int i = 0; i < a->exports.n; i++) {
+        const AotExport *x = a->exports.data[i];
+        for (int k = 0; k < x->functions.n; k++) {
+            const AotEntry *f = &x->functions.data[k];
+            if (!f->ptx) continue;
+            a->note = ctx_format(a->ctx,
+                                 "%s%sno machine code was made for %s, since neither nvJitLink nor "
+                                 "ptxas of the CUDA toolkit is here that can: the object has PTX, "
+                                 "which the driver compiles when it loads it",
+                                 a->note ? a->note : "", a->note ? "; " : "", f->level->name);
+            return;
+        }
+    }
 }
 
 Code *aot_build(Aot *a, int texts) {
@@ -143,6 +161,7 @@ Code *aot_build(Aot *a, int texts) {
     Object *object = object_create(a->ctx, a->arch, a->name);
     for (int i = 0; i < a->exports.n; i++)
         if (!build_export(a, object, a->exports.data[i])) return NULL;
+    note_ptx(a);
     Code *code = object_finish(object, texts);
     for (int i = 0; i < a->exports.n; i++) {
         AotExport *x = a->exports.data[i];

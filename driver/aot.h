@@ -49,7 +49,10 @@ typedef struct AotEntry {
     const char *name;
     const TargetInfo *level;
     const char *config, *what; // tune values; "D=64 causal=0, rows contiguous"
-    int64_t bytes;
+    const char *images[2];     // of a GPU: what may serve this host code
+    int n_images;
+    bool ptx; // nothing made machine code of it
+    int64_t bytes, image_bytes;
 } AotEntry;
 
 typedef struct AotExport {
@@ -61,6 +64,7 @@ typedef struct AotExport {
     tg_kernel_info *info;
     VEC(tg_variant) variants;
     VEC(const char *) entries; // of variants
+    VEC(const char *) images;  // NULL: of the CPU
     VEC(AotEntry) functions;
     AotValues given; // the values of each name that code was made for
     AotValues most;  // the greatest extents that `cover` was prepared for

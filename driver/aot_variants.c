@@ -3,7 +3,8 @@
 //
 //     nulls      which optional tensors are not there         all combinations
 //     given      values of dims and constants                 all combinations of the lists
-//     layout     contiguous rows with packs of one axis       the main one
+//     layout     contiguous rows with packs of one axis       the main one; of GPUs also where
+//                                                             rows begin at 16 bytes
 //                strided, packs of 2 or 3 axes                for all other launches
 //     ladder     what cover(N) holds                          steps up to N's bound
 //     level      of the CPU                                   where it makes a difference
@@ -15,6 +16,7 @@
 
 #include "driver/aot.h"
 #include "frontend/program.h"
+#include "passes/gpu/gpu.h"
 
 enum {
     MAX_FUNCTIONS = 1024, // of one export
@@ -23,20 +25,21 @@ enum {
     MAX_PACK = 3,
     MANY_CASES = 4, // combinations of given values and nulls
 };
-static const int64_t sizes[] = {32, 256, 2048};
-enum { SIZES = sizeof sizes / sizeof *sizes, MIDDLE = 1 };
+enum { SIZES = 3, MIDDLE = 1 };
+static const int64_t sizes[SIZES] = {32, 256, 2048}, gpu_sizes[SIZES] = {64, 512, 4096};
 
-typedef struct Layout {
-    bool main, strided;
+typedef struct Arrangement {
+    bool main, strided, aligned;
     int pack; // axes of packs that stay apart
     const char *what;
-} Layout;
-static const Layout layouts[] = {
-    {true, false, 1, "contiguous rows"},
-    {false, false, 2, "contiguous rows, packs of 2"},
-    {false, true, 1, "any strides"},
-    {false, true, 2, "any strides, packs of 2"},
-    {false, true, MAX_PACK, "any strides, packs of 3"},
+} Arrangement;
+static const Arrangement layouts[] = {
+    {true, false, true, 1, "contiguous rows of 16 bytes"}, // GPUs copy them as they are
+    {true, false, false, 1, "contiguous rows"},
+    {false, false, false, 2, "contiguous rows, packs of 2"},
+    {false, true, false, 1, "any strides"},
+    {false, true, false, 2, "any strides, packs of 2"},
+    {false, true, false, MAX_PACK, "any strides, packs of 3"},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
@@ -59,7 +62,7 @@ typedef struct Variants {
     bool packs, coarse; // coarse: so many cases that each gets little
     unsigned nulls;
     AotValues values; // of given names
-    const Layout *layout;
+    const Arrangement *layout;
     AotValues ladder; // greatest values of dims under cover
     Step step;        // of the ladder's values, the least
     int64_t size;     // of dims that nothing else says
@@ -120,6 +123,7 @@ static bool shape_tensor(Variants *v, const Param *param, ParamInst *p) {
         }
     }
     p->known_shape = true;
+    p->align = v->layout->aligned ? TENSOR_ALIGN : 0;
     set_strides(v, p, pack_at);
     return true;
 }
@@ -223,17 +227,45 @@ static bool too_many(Variants *v) {
                     MAX_FUNCTIONS);
 }
 
-/// Of a specific architecture machine code, where something makes it; else PTX, which later ones
-/// run, too.
-static bool add_image(Variants *v, Build *b, const char *entry, const CodeOptions *options) {
+static bool is_specific(const TargetInfo *gpu) {
+    return gpu->name[strlen(gpu->name) - 1] == 'a';
+}
+
+/// Devices that no machine code of the object is for compile PTX: that of the last architecture of
+/// each generation, unless it is a specific one, whose PTX nothing else runs.
+static bool wants_ptx(const Aot *a, const TargetInfo *gpu) {
+    int arch = gpu_target(gpu->name)->arch;
+    for (int i = 0; i < a->n_gpus; i++) {
+        const GpuTarget *other = gpu_target(a->gpus[i].name);
+        bool covers = other->arch > arch && other->arch / 10 == arch / 10;
+        if (covers && a->gpus[i].arch == gpu->arch && !is_specific(&a->gpus[i])) return false;
+    }
+    return !is_specific(gpu);
+}
+
+static void take_image(Variants *v, AotEntry *f, const tg_image *image) {
+    f->images[f->n_images] = ctx_format(v->a->ctx, "%s.image%d", f->name, f->n_images);
+    f->image_bytes += (int64_t)image->size;
+    object_image(v->object, f->images[f->n_images++], image);
+}
+
+/// Machine code, where something makes it, and PTX for other devices.
+static bool add_images(Variants *v, Build *b, const TargetInfo *gpu, const CodeOptions *options,
+                       AotEntry *f) {
     CodeOptions device = *options;
     DeviceCode made;
-    device.level = b->level;
+    device.level = device.machine = b->level;
     device.codegen = v->a->codegen;
-    size_t n = strlen(b->level);
-    if (b->level[n - 1] == 'a') device.machine = b->level;
+    device.texts = TEXT_ASM;
     if (!b->backend->device(b->ir, b->code->module, &device, &made)) return false;
-    object_image(v->object, entry, &made.image);
+    take_image(v, f, &made.image);
+    f->ptx = made.image.kind == TG_IMAGE_PTX;
+    if (made.image.kind != TG_IMAGE_CUBIN || !wants_ptx(v->a, gpu)) return true;
+    tg_image ptx = made.image;
+    ptx.kind = TG_IMAGE_PTX;
+    ptx.bytes = made.assembly;
+    ptx.size = strlen(made.assembly) + 1;
+    take_image(v, f, &ptx);
     return true;
 }
 
@@ -251,7 +283,7 @@ static bool add_function(Variants *v, Build *b, const TargetInfo *level, const c
                            .strip = a->strip};
     if (!build_passes(b) || !cpu_backend.add(v->object, b->ir, b->code->module, &options))
         return false;
-    if (b->gpu && !add_image(v, b, f.name, &options)) return false;
+    if (b->gpu && !add_images(v, b, level, &options, &f)) return false;
     vec_push(a->ctx, &x->functions, f);
     return true;
 }
@@ -259,9 +291,13 @@ static bool add_function(Variants *v, Build *b, const TargetInfo *level, const c
 /// The rows of one level that differ in tune values alone.
 typedef struct Settings {
     tg_variant rows[SIZES];
-    const char *entries[SIZES];
+    int functions[SIZES]; // of the export
     int n;
 } Settings;
+
+static bool is_gpu(const Variants *v, const TargetInfo *level) {
+    return level >= v->a->gpus && level < v->a->gpus + v->a->n_gpus;
+}
 
 /// The lowest level of several is there so that the object runs everywhere, not to be fast.
 static bool is_spare(const Variants *v, const TargetInfo *level) {
@@ -300,11 +336,11 @@ static bool add_setting(Variants *v, const TargetInfo *level, Settings *s) {
     if (same == s->n) {
         if (!add_function(v, &b, level, ctx_format(v->a->ctx, "%s", row->config))) return false;
         row = build_variant(&b, level->level, FACTS_NECESSARY); // passes found in-place pairs
-        s->entries[s->n] = v->x->functions.data[v->x->functions.n - 1].name;
+        s->functions[s->n] = v->x->functions.n - 1;
     } else {
         row->inplace = s->rows[same].inplace; // only passes find them
         row->n_inplace = s->rows[same].n_inplace;
-        s->entries[s->n] = s->entries[same];
+        s->functions[s->n] = s->functions[same];
     }
     ladder_hints(v, b.code, row);
     s->rows[s->n++] = kept(v->a->ctx, row);
@@ -333,7 +369,7 @@ static void compile_level(Ctx *ctx, void *arg) {
     for (int i = 0; i < SIZES; i++) {
         bool one = !v->layout->main || v->coarse || is_spare(v, l->target);
         if (one && i != MIDDLE) continue;
-        v->size = sizes[i];
+        v->size = is_gpu(v, l->target) ? gpu_sizes[i] : sizes[i];
         if (!add_setting(v, l->target, &l->settings)) return;
     }
     l->ok = true;
@@ -361,22 +397,25 @@ static bool compile_apart(Level *l) {
     return l->ok;
 }
 
+/// A row for each image of its function.
+static void add_row(Variants *v, const tg_variant *row, int function) {
+    const AotEntry *f = &v->x->functions.data[function];
+    for (int i = 0; i < (f->n_images ? f->n_images : 1); i++) {
+        vec_push(v->a->ctx, &v->x->variants, *row);
+        vec_push(v->a->ctx, &v->x->entries, f->name);
+        vec_push(v->a->ctx, &v->x->images, f->images[i]);
+    }
+}
+
 /// Where all sizes want one setting, one row says so.
 static bool add_level(Variants *v, const TargetInfo *level) {
     Level l = {.v = v, .target = level};
     if (!compile_apart(&l)) return false;
     const Settings *s = &l.settings;
     bool same = true;
-    for (int i = 1; i < s->n; i++) same &= s->entries[i] == s->entries[0];
-    for (int i = 0; i < (same && s->n ? 1 : s->n); i++) {
-        vec_push(v->a->ctx, &v->x->variants, s->rows[i]);
-        vec_push(v->a->ctx, &v->x->entries, s->entries[i]);
-    }
+    for (int i = 1; i < s->n; i++) same &= s->functions[i] == s->functions[0];
+    for (int i = 0; i < (same && s->n ? 1 : s->n); i++) add_row(v, &s->rows[i], s->functions[i]);
     return true;
-}
-
-static bool is_gpu(const Variants *v, const TargetInfo *level) {
-    return level >= v->a->gpus && level < v->a->gpus + v->a->n_gpus;
 }
 
 /// The steps of a ladder that a level is compiled for.
@@ -392,7 +431,7 @@ static Step wanted_steps(const Variants *v, const TargetInfo *level) {
 }
 
 static bool add_levels(Variants *v) {
-    for (int i = 0; i < v->a->n_levels; i++)
+    for (int i = 0; i < v->a->n_levels && !v->layout->aligned; i++)
         if (v->step >= wanted_steps(v, v->a->levels[i]) && !add_level(v, v->a->levels[i]))
             return false;
     for (int i = 0; i < v->a->n_gpus; i++)
@@ -462,6 +501,7 @@ static bool add_layouts(Variants *v) {
     for (int i = 0; i < LAYOUTS; i++) {
         v->layout = &layouts[i];
         if (v->layout->pack > 1 && !v->packs) continue;
+        if (v->layout->aligned && v->a->n_gpus == 0) continue;
         if (!add_layout(v)) return false;
     }
     return true;

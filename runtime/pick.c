@@ -226,11 +226,12 @@ typedef struct Best {
     int64_t distance;
 } Best;
 
-static int arch_of(const tg_variant *v) {
-    return v->image ? v->image->arch : 0;
+/// The latest architecture first; of one, machine code before what the driver has to compile.
+static int image_rank(const tg_variant *v) {
+    return v->image ? 2 * v->image->arch + (v->image->kind != TG_IMAGE_PTX) : 0;
 }
 
-/// See tg_hint for the order; of images the one of the latest architecture comes first.
+/// See tg_hint for the order; of images the best comes first.
 static Best rank(List *list, const rt_launcher *l) {
     Best best = {-1, 0};
     const tg_variant *b = NULL;
@@ -239,11 +240,11 @@ static Best rank(List *list, const rt_launcher *l) {
         const tg_variant *v = list->at[i];
         if (!is_right(l, v)) continue;
         int64_t d = distance(l, v);
-        bool better = !b                         ? true
-                      : arch_of(v) != arch_of(b) ? arch_of(v) > arch_of(b)
-                      : v->level != b->level     ? v->level > b->level
-                      : v->n_facts != b->n_facts ? v->n_facts > b->n_facts
-                                                 : d < best.distance;
+        bool better = !b                               ? true
+                      : image_rank(v) != image_rank(b) ? image_rank(v) > image_rank(b)
+                      : v->level != b->level           ? v->level > b->level
+                      : v->n_facts != b->n_facts       ? v->n_facts > b->n_facts
+                                                       : d < best.distance;
         if (!better) continue;
         best = (Best){i, d};
         b = v;

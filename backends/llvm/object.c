@@ -206,13 +206,9 @@ static LLVMValueRef sites(Object *o, const tg_image *image) {
 
 typedef struct AddImage {
     Object *o;
-    const char *entry;
+    const char *name;
     const tg_image *image;
 } AddImage;
-
-static const char *image_name(Object *o, const char *entry) {
-    return ctx_format(o->ctx, "%s.image", entry);
-}
 
 /// In writable memory: the runtime keeps there what it has loaded.
 static void add_image(Ctx *ctx, void *arg) {
@@ -239,20 +235,22 @@ static void add_image(Ctx *ctx, void *arg) {
                              none,
                              none,
                              none};
-    LLVMValueRef image = LLVMAddGlobal(g->module, o->image, image_name(o, a->entry));
+    LLVMValueRef image = LLVMAddGlobal(g->module, o->image, a->name);
     LLVMSetInitializer(image, LLVMConstNamedStruct(o->image, fields, 14));
     LLVMSetLinkage(image, LLVMInternalLinkage);
     LLVMSetAlignment(image, 8);
 }
 
-void object_image(Object *o, const char *entry, const tg_image *image) {
-    AddImage a = {o, entry, image};
+void object_image(Object *o, const char *name, const tg_image *image) {
+    AddImage a = {o, name, image};
     protect(o, add_image, &a);
 }
 
-static LLVMValueRef image_of(Object *o, const char *entry) {
-    LLVMValueRef image = LLVMGetNamedGlobal(o->g->module, image_name(o, entry));
-    return image ? image : LLVMConstNull(o->g->ptr);
+static LLVMValueRef image_of(Object *o, const char *name) {
+    if (!name) return LLVMConstNull(o->g->ptr);
+    LLVMValueRef image = LLVMGetNamedGlobal(o->g->module, name);
+    if (!image) ice(o->ctx, (Loc){0}, "no image %s", name);
+    return image;
 }
 
 /* ---- kernels ------------------------------------------------------------------------------- */
@@ -278,7 +276,7 @@ static LLVMValueRef variants(Object *o, const ObjectExport *x) {
                                  number(i16, v->n_params),
                                  number(i16, v->n_inplace),
                                  LLVMConstNull(LLVMArrayType2(i16, 3)),
-                                 image_of(o, x->entries[i])};
+                                 image_of(o, x->images[i])};
         rows[i] = LLVMConstNamedStruct(o->variant, fields, 13);
     }
     return array(o, o->variant, rows, n, "variants");

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // ptxas, a program of the CUDA toolkit: PTX to a cubin, with what it says of registers and spills.
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "backends/gpu/tool.h"
 #include "backends/nvidia/nvidia.h"
 #include "backends/nvidia/search.h"
 
+/// TG_PTXAS, else $CUDA_HOME, PATH, the usual place.
 bool nv_ptxas_path(char *out) {
     static const char *const below[] = {"bin/ptxas", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/bin/ptxas", NULL};
+    const char *set = getenv("TG_PTXAS");
+    if (set && *set) return tool_take(set, out);
     return nv_search(below, tool_take, out) || tool_in_path("ptxas", out) ||
            nv_search(usual, tool_take, out);
 }

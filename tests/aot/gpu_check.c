@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // An object with code for GPUs, the runtime alone, and a driver that checks what it is asked for
 // (tests/runtime/fake_cuda.c): each device gets its code, the CPU its own.
+// Usage: check KIND...   of the code that devices 0, 1, ... are to get: "PTX", "machine code"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,10 @@ static void scale(const FakeLaunch *launch, void **args) {
     for (long long i = 0; i < *(long long *)args[1]; i++) y[i] = a * x[i];
 }
 
-static int check(int device) {
-    static float x[N], y[N];
+/// `at`: where x begins, in elements. Rows of 16 bytes and others have code of their own.
+static int check(int device, int at) {
+    static _Alignas(16) float all[N + 4], y[N];
+    float *x = all + at;
     int64_t n = N, wrong = 0;
     DLTensor tx = tg_dense(x, kDLFloat, 32, 1, &n), ty = tg_dense(y, kDLFloat, 32, 1, &n);
     for (int i = 0; i < N; i++) x[i] = (float)(i + device);
@@ -38,16 +41,25 @@ static int check(int device) {
     return wrong != 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     static const size_t sizes[] = {8, 8, 8, 8, 4};
     void *library = dlopen(getenv("TG_CUDA_LIBRARY"), RTLD_NOW);
     void (*add_kernel)(const char *, FakeKernel *, int, const size_t *);
-    const char *(*mistake)(void);
+    const char *(*mistake)(void), *(*last_image)(void);
     if (!library) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
     *(void **)&add_kernel = dlsym(library, "fake_kernel");
     *(void **)&mistake = dlsym(library, "fake_mistake");
     add_kernel("scale", scale, 5, sizes);
-    int failures = check(-1) + check(0) + check(1) + check(0);
+    *(void **)&last_image = dlsym(library, "fake_last_image");
+    int failures = check(-1, 0);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < argc - 1; i++) {
+            failures += check(i, round);
+            if (strcmp(last_image(), argv[i + 1]) == 0) continue;
+            fprintf(stderr, "device %d has %s, not %s\n", i, last_image(), argv[i + 1]);
+            failures++;
+        }
+    for (int i = 0; i < argc - 1; i++) failures += check(i, 0); // loaded before
     const char *text = mistake();
     if (text) fprintf(stderr, "%s\n", text);
     return failures || text;

@@ -73,6 +73,7 @@ static _Atomic int n_allocated, n_modules, capturing;
 static _Thread_local int relaxed;
 static int capabilities[DEVICES];
 static char mistake[256], last_map[512];
+static const char *last_image;
 static _Thread_local struct cu_context_ *stack[DEPTH];
 static _Thread_local int depth;
 
@@ -151,6 +152,10 @@ int fake_allocated(void) {
 
 int fake_modules(void) {
     return n_modules;
+}
+
+const char *fake_last_image(void) {
+    return last_image;
 }
 
 const char *fake_last_map(void) {
@@ -371,6 +376,7 @@ cu_result cuModuleLoadDataEx(cu_module *module, const void *image, unsigned n, i
     (*module)->device = here(__func__);
     (*module)->code = code;
     n_modules++;
+    last_image = memcmp(image, "\177ELF", 4) == 0 ? "machine code" : "PTX";
     return 0;
 }
 

@@ -31,6 +31,8 @@ typedef void FakeKernel(const FakeLaunch *launch, void **args);
     /* Pieces of device memory that are not freed; loaded modules. */                              \
     X(int, fake_allocated, (void))                                                                 \
     X(int, fake_modules, (void))                                                                   \
+    /* What the last module was loaded from: "PTX" or "machine code". */                           \
+    X(const char *, fake_last_image, (void))                                                       \
     /* A new stream of a device. */                                                                \
     X(void *, fake_stream, (int device))                                                           \
     /* Capturing: a graph that can be replayed and dropped. */                                     \

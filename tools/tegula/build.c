@@ -322,9 +322,10 @@ static void print_variants(const Making *m) {
         printf("%s: %d functions, %d variants\n", x->symbol, x->functions.n, x->variants.n);
         for (int k = 0; k < x->functions.n; k++) {
             const AotEntry *f = &x->functions.data[k];
-            printf("  %-5s %8" PRId64 " bytes  %s%s%s\n", f->level->label, f->bytes, f->what,
-                   *f->config ? ": " : "", f->config);
-            total += f->bytes;
+            printf("  %-6s %8" PRId64 " bytes  %s%s%s%s%s\n", f->level->label,
+                   f->bytes + f->image_bytes, f->what, *f->config ? ": " : "", f->config,
+                   f->ptx ? "; PTX" : "", f->n_images > 1 ? "; machine code and PTX" : "");
+            total += f->bytes + f->image_bytes;
         }
     }
     printf("%" PRId64 " bytes of code, %zu of object\n", total, m->code->object_bytes);
