@@ -123,18 +123,32 @@ void amd_store(Expand *x) {
 
 /* ---- order --------------------------------------------------------------------------------- */
 
-static void fence(const Gen *g, LLVMAtomicOrdering order, const char *scope) {
+static LLVMValueRef fence(const Gen *g, LLVMAtomicOrdering order, const char *scope) {
     unsigned id = LLVMGetSyncScopeID(g->llvm, scope, strlen(scope));
-    LLVMBuildFenceSyncScope(g->b, order, id, "");
+    return LLVMBuildFenceSyncScope(g->b, order, id, "");
+}
+
+static LLVMMetadataRef text_node(const Gen *g, const char *text) {
+    return LLVMMDStringInContext2(g->llvm, text, strlen(text));
+}
+
+/// The fence is one of shared memory: accesses to global memory may go on behind it.
+static void set_local(const Gen *g, LLVMValueRef fence) {
+    LLVMMetadataRef tag[2] = {text_node(g, "amdgpu-synchronize-as"), text_node(g, "local")};
+    LLVMMetadataRef node = LLVMMDNodeInContext2(g->llvm, tag, 2);
+    LLVMSetMetadata(fence, LLVMGetMDKindIDInContext(g->llvm, "mmra", 4),
+                    LLVMMetadataAsValue(g->llvm, node));
 }
 
 /// With fewer than two waves LLVM drops the barrier itself. Its scheduler moves nothing over it:
 /// the products before it are what hides the latency of loads that are waited for behind it.
 void amd_barrier(Expand *x) {
+    bool local = strcmp(x->fn->row->name, "barrier.shared") == 0;
     amd_intrinsic(x->g, "llvm.amdgcn.sched.barrier", 1, amd_i32(x->g, 0));
-    fence(x->g, LLVMAtomicOrderingRelease, "workgroup");
+    LLVMValueRef before = fence(x->g, LLVMAtomicOrderingRelease, "workgroup");
     amd_intrinsic(x->g, "llvm.amdgcn.s.barrier", 0);
-    fence(x->g, LLVMAtomicOrderingAcquire, "workgroup");
+    LLVMValueRef after = fence(x->g, LLVMAtomicOrderingAcquire, "workgroup");
+    if (local) set_local(x->g, before), set_local(x->g, after);
 }
 
 /// A wave's accesses to shared memory happen in order; the compiler must keep it.

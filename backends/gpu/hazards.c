@@ -9,6 +9,9 @@
 //
 // CTAs of a cluster tell each other through mbarriers what their barriers have ordered. There all
 // stay.
+//
+// On AMD's GPUs a barrier that orders shared memory alone says so: it waits for no access to global
+// memory.
 #include <string.h>
 
 #include "backends/gpu/hazards.h"
@@ -25,6 +28,7 @@ typedef struct Block {
 typedef struct Barrier {
     GpuBarrier made;
     bool gone;
+    bool local; // of shared memory alone: touches of tensors go past it
     TouchSet before, after;
 } Barrier;
 
@@ -35,6 +39,7 @@ typedef struct Hazards {
     Block *blocks;
     VEC(Barrier) barriers;
     TouchSet *conflicts; // of each touch
+    TouchSet global;     // touches that may be of tensors
 } Hazards;
 
 static bool add_all(TouchSet *to, const TouchSet *from) {
@@ -89,10 +94,12 @@ static void read_function(Hazards *h) {
 static void find_conflicts(Hazards *h) {
     int n = h->t.all.n;
     h->conflicts = ctx_array(h->ctx, TouchSet, n + 1);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        const Touch *t = &h->t.all.data[i];
+        if (t->global || t->everything) touch_set(&h->global, i);
         for (int k = 0; k < n; k++)
-            if (touch_conflict(&h->t.all.data[i], &h->t.all.data[k]))
-                touch_set(&h->conflicts[i], k);
+            if (touch_conflict(t, &h->t.all.data[k])) touch_set(&h->conflicts[i], k);
+    }
 }
 
 /* ---- flow ---------------------------------------------------------------------------------- */
@@ -106,10 +113,13 @@ static void flow(Hazards *h, const Step *s, bool forward, TouchSet *touched, Tou
         for (int i = 0; forward && i < MAX_TOUCHES / 64; i++)
             touched->words[i] &= ~h->t.later[s->n].words[i];
         return;
-    case STEP_BARRIER:
+    case STEP_BARRIER: {
+        const Barrier *b = &h->barriers.data[s->n];
         at_barrier[s->n] = *touched;
-        if (!h->barriers.data[s->n].gone) *touched = (TouchSet){0};
+        for (int i = 0; !b->gone && i < MAX_TOUCHES / 64; i++)
+            touched->words[i] &= b->local ? h->global.words[i] : 0;
         return;
+    }
     }
 }
 
@@ -186,6 +196,30 @@ static void remove_idle(Hazards *h) {
     }
 }
 
+static bool orders_tensors(const Hazards *h, const Barrier *b) {
+    for (int i = 0, k = 0; next_hazard(h, b, &i, &k); k++)
+        if (touch_in(&h->global, i) || touch_in(&h->global, k)) return true;
+    return false;
+}
+
+static void make_local(const Hazards *h, Barrier *b) {
+    LLVMPositionBuilderBefore(h->t.f->g->b, b->made.call);
+    portable_call(h->t.f->g, "tg.barrier.shared", 0, NULL);
+    LLVMInstructionEraseFromParent(b->made.call);
+}
+
+/// Of the barriers between two touches of a tensor all order them. Other CTAs may be told by a
+/// fence of one thread what all have done, so with fences no barrier is of shared memory alone.
+static void find_local(Hazards *h) {
+    if (!gpu_has_any(h->t.f->target, GPU_AMD) || h->t.fences) return;
+    for (int i = 0; i < h->barriers.n; i++) h->barriers.data[i].local = true;
+    flow_all(h);
+    for (int i = 0; i < h->barriers.n; i++) {
+        Barrier *b = &h->barriers.data[i];
+        if (!b->gone && !orders_tensors(h, b)) make_local(h, b);
+    }
+}
+
 /* ---- notes --------------------------------------------------------------------------------- */
 
 static const char *touch_name(const Hazards *h, const Touch *t) {
@@ -230,6 +264,7 @@ void gpu_hazards(GpuFn *f) {
         find_conflicts(&h);
         flow_all(&h);
         remove_idle(&h);
+        find_local(&h);
     }
     for (int i = 0; f->options->notes && i < h.barriers.n; i++)
         if (!h.barriers.data[i].gone) note_barrier(&h, &h.barriers.data[i], f->options->notes);

@@ -52,6 +52,7 @@ typedef struct Touches {
     PtrMap rooms; // of addresses, GpuRoom *
     PtrMap roles; // of functions
     TouchSet later[N_LATER];
+    bool fences; // there are fences between CTAs
 } Touches;
 
 /// Adds the steps of an instruction. A barrier's number is the caller's to fill in.

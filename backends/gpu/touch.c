@@ -26,6 +26,7 @@ typedef enum Role {
     ROLE_ENDS,       // waits for all of it
     ROLE_ADDRESS,    // made from its first operand
     ROLE_BARRIER,
+    ROLE_FENCE,
     ROLE_ANYTHING
 } Role;
 
@@ -61,7 +62,7 @@ static const FnRole fn_roles[] = {
     {"tg.nv.wgmma.", ROLE_NONE, 0},
     {"tg.nv.fence.", ROLE_NONE, 0},
     {"tg.nv.setmaxnreg.", ROLE_NONE, 0},
-    {"tg.fence.", ROLE_NONE, 0},
+    {"tg.fence.", ROLE_FENCE, 0},
     {"tg.trap", ROLE_NONE, 0},
     {"tg.warp.sync", ROLE_NONE, 0},
     {"tg.cluster.", ROLE_NONE, 0},
@@ -276,6 +277,7 @@ static void step_of_call(Touches *t, LLVMValueRef call, Steps *out) {
         return;
     }
     case ROLE_BARRIER: vec_push(t->f->ctx, out, ((Step){STEP_BARRIER, 0})); return;
+    case ROLE_FENCE: t->fences = true; return;
     case ROLE_ANYTHING: add_touch(t, &anything, out); return;
     }
 }

@@ -25,7 +25,10 @@ static void check_barrier(Warp *w, const SimSite *site, const Barrier *b, int nu
                  lane_name(&w->lanes[0], a), site_place(site, here), site_place(b->site, there));
 }
 
-static void arrive(Warp *w, const SimSite *site, int number, int threads, bool waits) {
+typedef enum Meeting { ARRIVES, MEETS, MEETS_SHARED } Meeting;
+
+static void arrive(Warp *w, const SimSite *site, int number, int threads, Meeting how) {
+    bool waits = how != ARRIVES;
     Cta *cta = w->cta;
     Barrier *b = &cta->barriers[number];
     char a[NAME_BYTES], here[PLACE_BYTES];
@@ -44,21 +47,25 @@ static void arrive(Warp *w, const SimSite *site, int number, int threads, bool w
                  "%s at %s is one more than the %d threads of barrier %d",
                  lane_name(&w->lanes[0], a), site_place(site, here), threads, number);
     if (b->arrived < threads) return;
-    order_barrier(cta, number, b->warps);
+    order_barrier(cta, number, b->warps, how == MEETS_SHARED);
     for (uint32_t all = b->warps; all; all &= all - 1) warp_resume(&cta->warps[__builtin_ctz(all)]);
     *b = (Barrier){0};
 }
 
 void handle_barrier(Warp *w, const SimSite *site) {
-    arrive(w, site, 0, w->cta->sim->threads, true);
+    arrive(w, site, 0, w->cta->sim->threads, MEETS);
+}
+
+void handle_barrier_shared(Warp *w, const SimSite *site) {
+    arrive(w, site, 0, w->cta->sim->threads, MEETS_SHARED);
 }
 
 void handle_barrier_named(Warp *w, const SimSite *site) {
-    arrive(w, site, site_number(site, 'i'), site_number(site, 'n'), true);
+    arrive(w, site, site_number(site, 'i'), site_number(site, 'n'), MEETS);
 }
 
 void handle_barrier_arrive(Warp *w, const SimSite *site) {
-    arrive(w, site, site_number(site, 'i'), site_number(site, 'n'), false);
+    arrive(w, site, site_number(site, 'i'), site_number(site, 'n'), ARRIVES);
 }
 
 void handle_warp_sync(Warp *w, const SimSite *site) {

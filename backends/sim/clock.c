@@ -33,19 +33,28 @@ static void join(uint32_t *into, const uint32_t *from, int n) {
         if (from[i] > into[i]) into[i] = from[i];
 }
 
-static void join_clock(const Shadow *s, Clock into, Clock from) {
+static void join_shared(const Shadow *s, Clock into, Clock from) {
     join(into.order, from.order, s->n_actors);
     join(into.proxy, from.proxy, s->n_actors);
 }
 
+static void join_clock(const Shadow *s, Clock into, Clock from) {
+    join_shared(s, into, from);
+    join(into.global, from.global, s->n_actors);
+}
+
+static void set_epoch(Clock c, int actor, uint32_t epoch) {
+    c.order[actor] = c.global[actor] = epoch;
+}
+
 /// All that the warp did and waited for so far is ordered before what its lanes do from here on.
 static void tick(Shadow *s, Warp *w) {
-    uint32_t *order = s->warps[w->number].order;
+    Clock c = s->warps[w->number];
     for (int i = 0; i < warp_lanes(w); i++) {
         int lane = w->lanes[i].number, stores = actor_of_stores(&w->lanes[i]);
-        order[lane] = s->epochs[lane]++;
-        if ((uint32_t)w->lanes[i].waited > order[stores])
-            order[stores] = (uint32_t)w->lanes[i].waited;
+        set_epoch(c, lane, s->epochs[lane]++);
+        if ((uint32_t)w->lanes[i].waited > c.order[stores])
+            set_epoch(c, stores, (uint32_t)w->lanes[i].waited);
     }
 }
 
@@ -65,12 +74,17 @@ void order_arrive(Warp *w, int barrier) {
     join_clock(s, *barrier_clock(s, w->cta, barrier), s->warps[w->number]);
 }
 
-void order_barrier(Cta *cta, int barrier, uint32_t waiting) {
+void order_barrier(Cta *cta, int barrier, uint32_t waiting, bool shared) {
     Shadow *s = cta->sim->shadow;
     if (!s) return;
     Clock *c = barrier_clock(s, cta, barrier);
-    for (; waiting; waiting &= waiting - 1)
-        join_clock(s, s->warps[cta->warps[__builtin_ctz(waiting)].number], *c);
+    for (; waiting; waiting &= waiting - 1) {
+        Clock warp = s->warps[cta->warps[__builtin_ctz(waiting)].number];
+        if (shared)
+            join_shared(s, warp, *c);
+        else
+            join_clock(s, warp, *c);
+    }
 }
 
 void order_cluster_arrive(Warp *w) {
@@ -91,7 +105,8 @@ void order_cluster_wait(Warp *w) {
 
 static Clock new_clock(Sim *sim) {
     size_t bytes = sizeof(uint32_t) * (size_t)sim->shadow->n_actors;
-    Clock c = {sim_alloc(sim, bytes), NULL};
+    Clock c = {.order = sim_alloc(sim, bytes)};
+    c.global = sim_alloc(sim, bytes);
     c.proxy = sim_alloc(sim, bytes);
     return c;
 }
@@ -111,14 +126,14 @@ void order_mbarrier_arrive(SimLane *lane, Cta *cta, int index) {
     if (!s) return;
     Clock c = s->mbarriers[mbarrier_number(s, cta, index)].arrived;
     join_clock(s, c, s->warps[lane->w->number]);
-    c.order[lane->number] = s->epochs[lane->number]++;
+    set_epoch(c, lane->number, s->epochs[lane->number]++);
 }
 
 void order_mbarrier_phase(Cta *cta, int index, int64_t phase) {
     Shadow *s = cta->sim->shadow;
     if (!s) return;
     int i = mbarrier_number(s, cta, index);
-    s->mbarriers[i].arrived.order[actor_of_mbarrier(cta, index)] = (uint32_t)phase + 1;
+    set_epoch(s->mbarriers[i].arrived, actor_of_mbarrier(cta, index), (uint32_t)phase + 1);
     join_clock(s, s->mbarriers[i].done, s->mbarriers[i].arrived);
 }
 
@@ -131,8 +146,8 @@ void order_mbarrier_wait(Warp *w, Cta *cta, int index) {
 void order_waited(Warp *w, int actor, uint32_t epoch) {
     Shadow *s = w->cta->sim->shadow;
     if (!s) return;
-    uint32_t *at = &s->warps[w->number].order[actor];
-    if (epoch > *at) *at = epoch;
+    Clock c = s->warps[w->number];
+    if (epoch > c.order[actor]) set_epoch(c, actor, epoch);
 }
 
 /// The asynchronous proxy sees what is ordered before the fence.

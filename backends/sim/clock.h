@@ -24,9 +24,10 @@ typedef struct Cell {
     Stamp write, read;
 } Cell;
 
-/// Epochs of all actors: ordered before; and of those, seen by the asynchronous proxy.
+/// Epochs of all actors: whose accesses are ordered before, those to shared and those to global
+/// memory; and of those to shared memory, seen by the asynchronous proxy.
 typedef struct Clock {
-    uint32_t *order, *proxy;
+    uint32_t *order, *global, *proxy;
 } Clock;
 
 /// A buffer of the launch.

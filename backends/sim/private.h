@@ -449,8 +449,8 @@ static inline float decode_bf16(uint16_t bits) {
 /// From the bits of an element, f16, bf16, f32 (of which tf32 is a part), f8.
 float decode_float(Elem elem, uint32_t bits);
 // barrier.c
-WarpHandler handle_barrier, handle_barrier_named, handle_barrier_arrive, handle_warp_sync,
-    handle_cluster_arrive, handle_cluster_wait;
+WarpHandler handle_barrier, handle_barrier_shared, handle_barrier_named, handle_barrier_arrive,
+    handle_warp_sync, handle_cluster_arrive, handle_cluster_wait;
 LaneHandler handle_fence, handle_fence_proxy, handle_fence_mbarrier_init, handle_trap;
 GroupHandler handle_setmaxnreg;
 void registers_start(Cta *cta);

@@ -31,9 +31,8 @@ static void buffers_create(Sim *sim, Shadow *s) {
 }
 
 static Clock new_clock(Sim *sim, const Shadow *s) {
-    Clock c = {sim_alloc(sim, sizeof *c.order * (size_t)s->n_actors),
-               sim_alloc(sim, sizeof *c.order * (size_t)s->n_actors)};
-    return c;
+    size_t bytes = sizeof(uint32_t) * (size_t)s->n_actors;
+    return (Clock){sim_alloc(sim, bytes), sim_alloc(sim, bytes), sim_alloc(sim, bytes)};
 }
 
 static void clocks_create(Sim *sim, Shadow *s) {
@@ -83,6 +82,7 @@ Shadow *shadow_create(Sim *sim, Shadow *old) {
 
 static void free_clock(Clock c) {
     free(c.order);
+    free(c.global);
     free(c.proxy);
 }
 
@@ -108,6 +108,7 @@ void shadow_destroy(Shadow *s) {
 
 static void zero_clock(const Shadow *s, Clock c) {
     if (c.order) memset(c.order, 0, sizeof *c.order * (size_t)s->n_actors);
+    if (c.global) memset(c.global, 0, sizeof *c.global * (size_t)s->n_actors);
     if (c.proxy) memset(c.proxy, 0, sizeof *c.proxy * (size_t)s->n_actors);
 }
 
@@ -213,7 +214,8 @@ static bool ordered(const Look *a, const Stamp *st) {
     if (st->program != s->program) return a->buffer && flags_ordered(s, st->program);
     if (st->actor == a->lane->number && !(st->site & SITE_ASYNC)) return true;
     if (st->actor == a->stores && st->epoch <= (uint32_t)a->lane->waited) return true;
-    return s->warps[a->lane->w->number].order[st->actor] >= st->epoch;
+    const Clock *c = &s->warps[a->lane->w->number];
+    return (a->buffer ? c->global : c->order)[st->actor] >= st->epoch;
 }
 
 static bool fenced(const Look *a, const Stamp *st) {

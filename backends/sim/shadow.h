@@ -32,8 +32,8 @@ int actor_of_stores(SimLane *lane);
 
 /// Lanes of the warp have met.
 void order_warp(Warp *warp);
-/// Warps of `mask` have met at a barrier; those of `from` only arrived.
-void order_barrier(Cta *cta, int barrier, uint32_t waiting);
+/// Warps of `waiting` have met at a barrier; `shared`: one of shared memory alone.
+void order_barrier(Cta *cta, int barrier, uint32_t waiting, bool shared);
 void order_arrive(Warp *warp, int barrier);
 void order_cluster_arrive(Warp *warp);
 void order_cluster_wait(Warp *warp);
