@@ -2,6 +2,7 @@
 // The part of the C API that needs the compiler: modules from sources.
 #include "driver/module.h"
 
+#include "driver/tuned.h"
 #include "frontend/program.h"
 
 #include <errno.h>
@@ -80,23 +81,6 @@ static int split(Ctx *ctx, const char *text, const char *separators, const char 
     return n;
 }
 
-/// "BM=64 BN=32": NULL where it is well formed, else the part that is not.
-static const char *read_settings(tg_module *m, const char *text) {
-    const char **parts;
-    int n = split(m->ctx, text, " ,\t\n", &parts);
-    m->set = ctx_array(m->ctx, NamedValue, n + 1);
-    for (int i = 0; i < n; i++) {
-        const char *equals = strchr(parts[i], '=');
-        char *end;
-        errno = 0;
-        long long v = equals ? strtoll(equals + 1, &end, 0) : 0;
-        if (!equals || equals == parts[i] || end == equals + 1 || *end || errno) return parts[i];
-        const char *name = ctx_intern(m->ctx, parts[i], (size_t)(equals - parts[i]));
-        m->set[m->n_set++] = (NamedValue){name, v};
-    }
-    return NULL;
-}
-
 /* ---- loading ------------------------------------------------------------------------------- */
 
 /// What a module is made of, while it is being made.
@@ -143,7 +127,8 @@ static void load(Ctx *ctx, void *arg) {
     m->target = copied(ctx, l->options.target);
     m->codegen = copied(ctx, l->options.codegen);
     m->n_paths = split(ctx, l->options.paths, ":", &m->paths);
-    l->bad_setting = read_settings(m, l->options.settings);
+    const char *settings = l->options.settings ? l->options.settings : "";
+    l->bad_setting = values_read(ctx, settings, &m->n_set, &m->set);
     if (l->bad_setting) return;
     Sources sources = {.n_paths = m->n_paths, .paths = m->paths};
     // "-" is standard input for tools; here it is a file like any other.
