@@ -18,8 +18,7 @@ static tg_status report(const rt_launcher *l, const tg_kernel_info *info) {
                    (int)site->column, f->text);
 }
 
-static tg_status run(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v,
-                     void *stream) {
+tg_status rt_run(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v, void *stream) {
     for (int i = 0; i < v->n_params; i++) l->slots[i] = slot_of(&l->actuals[v->params[i]]);
     l->gpu.status = TG_OK;
     int failed = rt_launcher_run(l, v->entry, l->slots, v->image, l->device, stream);
@@ -47,7 +46,7 @@ static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, i
     if (!status) status = rt_pick(kernel, l, &v);
     if (!status) status = rt_check_overlaps(l, kernel->info, v);
     if (status) return status;
-    return wish.runs ? run(l, kernel->info, v, wish.stream) : prepare(l, v);
+    return wish.runs ? rt_run(l, kernel->info, v, wish.stream) : prepare(l, v);
 }
 
 static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n, Wish wish) {

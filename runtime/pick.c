@@ -105,6 +105,10 @@ static bool is_right(const rt_launcher *l, const tg_variant *v) {
     return true;
 }
 
+bool rt_serves(const rt_launcher *l, const tg_variant *v) {
+    return v->level <= (int)tg_cpu_level() && is_right(l, v);
+}
+
 /// log2 in units of 1 / LOG2_ONE, straight between powers of two; of what is below 1 that of 1.
 static int64_t log2_of(int64_t x) {
     if (x <= 1) return 0;
@@ -275,7 +279,7 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
     for (int i = 0; i < info->n_params; i++) fill_actual(&actuals[i], &l->actuals[i]);
     tg_status status = s->compiler->compile(s->user, l->capability, actuals, info->n_params, &v);
     if (status) return status;
-    if (!is_right(l, v) || v->level > (int)tg_cpu_level())
+    if (!rt_serves(l, v))
         return tg_fail(TG_ERROR_INTERNAL,
                        "%s: the code made for these arguments is not right for "
                        "them: please report this",

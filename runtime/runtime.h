@@ -129,6 +129,14 @@ uint64_t rt_float_bits(int code, int bits, double x);
 
 /// The variant for the launcher's arguments; compiles where there is none and a compiler.
 tg_status rt_pick(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out);
+/// Whether the variant is right for the launcher's arguments, and the CPU runs it.
+bool rt_serves(const rt_launcher *launcher, const tg_variant *variant);
+
+/* ---- kernel.c: launches -------------------------------------------------------------------- */
+
+/// Runs a variant on the arguments that are bound; a GPU's on a stream of its device.
+tg_status rt_run(rt_launcher *launcher, const tg_kernel_info *info, const tg_variant *variant,
+                 void *stream);
 
 /* ---- describe.c: texts --------------------------------------------------------------------- */
 

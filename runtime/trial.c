@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Trials: the reference, checks, times.
+#include "runtime/trial.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { F32_BITS = 24, STENCIL = 1000003 }; // a prime number: no tile has such a stride
+
+/// What a buffer holds after a run: of the reference for each fill, and of the variant at hand.
+typedef struct Results {
+    char *reference[RT_FILLS], *seen;
+    rt_bound bound;
+} Results;
+
+struct rt_trial {
+    rt_trial_options options;
+    tg_options hooks;
+    rt_launcher *launcher;
+    rt_place place;
+    int n_buffers;
+    rt_buffer buffers[TG_MAX_PARAMS];
+    Results results[TG_MAX_PARAMS]; // of each buffer that is written
+    bool ready;                     // there is a reference
+    bool reads;                     // what it writes: its results depend on the fill
+    bool wavers;                    // its results differ from run to run: sums in any order
+    bool mild;                      // kind of the random numbers
+    tg_arg args[TG_MAX_PARAMS];
+    DLTensor tensors[TG_MAX_PARAMS];
+    int64_t dims[TG_MAX_PARAMS][2][TG_MAX_RANK];
+};
+
+static const double MOST_UNFINITE = 1.0 / 64;
+
+static tg_status no_memory(void) {
+    return tg_fail(TG_ERROR_MEMORY, "out of memory");
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+/// Tensors that span the same bytes are one view: rt_check_overlaps sees to the rest.
+static int buffer_like(const rt_trial *t, const rt_actual *a) {
+    for (int i = 0; i < t->n_buffers; i++) {
+        const rt_actual *b = &t->launcher->actuals[t->buffers[i].param];
+        if (b->from == a->from && b->to == a->to && b->code == a->code && b->bits == a->bits &&
+            a->to > a->from)
+            return i;
+    }
+    return -1;
+}
+
+/// Floats are random. Others are copies and, as the second fill, those with their lowest bit
+/// turned: an index then is off by one, which guard zones have room for.
+static tg_status make_stencils(rt_trial *t, rt_buffer *b) {
+    bool random = rt_is_float(b->code);
+    size_t size = b->bits < 8 ? 1 : b->bits / 8u;
+    size_t n = random && b->n > STENCIL ? STENCIL : b->n;
+    b->period = n ? n * size : 1;
+    const void *given = t->options.contents ? t->options.contents[b->param] : NULL;
+    for (int fill = 0; fill < (b->written ? RT_FILLS : 1); fill++) {
+        char *s = b->stencils[fill];
+        if (!s) s = b->stencils[fill] = rt_allocate(&t->hooks, b->period);
+        if (!s) return no_memory();
+        uint64_t seed = t->options.seed * 131 + (uint64_t)(b->param * RT_FILLS + fill);
+        if (random)
+            rt_random_floats(s, n, b->code, b->bits, t->mild, seed);
+        else if (given)
+            memcpy(s, given, n * size);
+        else
+            memset(s, 0, n * size);
+        for (size_t i = 0; !random && fill && i < n * size; i += size) s[i] ^= b->bits < 8 ? 17 : 1;
+    }
+    return TG_OK;
+}
+
+static tg_status add_buffer(rt_trial *t, int param, bool written) {
+    const rt_actual *a = &t->launcher->actuals[param];
+    int i = buffer_like(t, a);
+    if (i >= 0) {
+        t->buffers[i].written |= written;
+        return TG_OK;
+    }
+    rt_buffer *b = &t->buffers[t->n_buffers++];
+    *b = (rt_buffer){.param = param, .code = a->code, .bits = a->bits, .written = written};
+    b->bytes = a->to - a->from;
+    b->n = b->bytes / (b->bits < 8 ? 1 : b->bits / 8u);
+    return rt_buffer_open(&t->place, b, a->from);
+}
+
+static void make_argument(rt_trial *t, int i) {
+    const rt_actual *a = &t->launcher->actuals[i];
+    const tg_arg *given = &t->options.args[i];
+    t->args[i] = *given;
+    if (given->kind != TG_ARG_TENSOR || !given->as.tensor) return;
+    DLTensor *own = &t->tensors[i];
+    *own = *given->as.tensor;
+    own->shape = t->dims[i][0];
+    own->strides = t->dims[i][1];
+    own->byte_offset = 0;
+    size_t rank = (size_t)own->ndim;
+    if (rank) memcpy(own->shape, given->as.tensor->shape, sizeof *own->shape * rank);
+    if (rank) memcpy(own->strides, a->given_strides, sizeof *own->strides * rank);
+    int b = buffer_like(t, a);
+    if (b >= 0) own->data = t->buffers[b].span + ((uintptr_t)a->data - a->from);
+    t->args[i].as.tensor = own;
+}
+
+/// Binds the caller's arguments, then, to the same effect, those made here.
+static tg_status make_arguments(rt_trial *t) {
+    const rt_trial_options *o = &t->options;
+    tg_status status = rt_bind(t->launcher, o->info, o->args, o->n);
+    if (!status) status = rt_place_open(&t->place, &t->hooks, t->launcher->device, o->flush);
+    // Those that are written come first: a buffer has the name of what is written there.
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < o->n && !status; i++) {
+            bool written = o->info->params[i].flags & TG_PARAM_WRITTEN;
+            if (t->launcher->actuals[i].tensor && written == (pass == 0))
+                status = add_buffer(t, i, written);
+        }
+    for (int i = 0; i < t->n_buffers && !status; i++) status = make_stencils(t, &t->buffers[i]);
+    for (int i = 0; i < o->n && !status; i++) make_argument(t, i);
+    for (int i = 0; i < t->n_buffers && !status; i++)
+        status = rt_buffer_fill(&t->place, &t->buffers[i], 0);
+    return status ? status : rt_bind(t->launcher, o->info, t->args, o->n);
+}
+
+tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out) {
+    tg_context *c = rt_context();
+    rt_trial *t = c ? rt_allocate(&c->hooks, sizeof *t) : NULL;
+    *out = NULL;
+    if (!t) return no_memory();
+    memset(t, 0, sizeof *t);
+    t->options = *options;
+    t->hooks = c->hooks;
+    t->launcher = rt_claim(c);
+    tg_status status = t->launcher ? make_arguments(t) : no_memory();
+    if (status)
+        rt_trial_close(t);
+    else
+        *out = t;
+    return status;
+}
+
+void rt_trial_close(rt_trial *t) {
+    if (!t) return;
+    rt_place_wait(&t->place);
+    for (int i = 0; i < t->n_buffers; i++) {
+        size_t bytes = t->buffers[i].bytes;
+        for (int fill = 0; fill < RT_FILLS; fill++)
+            rt_release(&t->hooks, t->results[i].reference[fill], bytes);
+        rt_release(&t->hooks, t->results[i].seen, bytes);
+        rt_buffer_close(&t->place, &t->buffers[i]);
+    }
+    rt_place_close(&t->place);
+    if (t->launcher) rt_give_back(t->launcher);
+    tg_options hooks = t->hooks;
+    rt_release(&hooks, t, sizeof *t);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static tg_status refill(rt_trial *t, int fill, bool inputs) {
+    tg_status status = TG_OK;
+    for (int i = 0; i < t->n_buffers && !status; i++)
+        if (inputs || t->buffers[i].written)
+            status = rt_buffer_fill(&t->place, &t->buffers[i], fill);
+    return status;
+}
+
+/// What a wrong variant may have written is none of the next one's.
+static void restore(rt_trial *t) {
+    for (int i = 0; i < t->n_buffers; i++) {
+        if (rt_buffer_clear(&t->place, &t->buffers[i])) return;
+        if (rt_buffer_fill(&t->place, &t->buffers[i], 0)) return;
+    }
+}
+
+/// One launch on a fill, to its end.
+static tg_status run(rt_trial *t, const tg_variant *v, int fill, double *seconds) {
+    double took = 0;
+    tg_status status = refill(t, fill, false);
+    if (!status) status = rt_place_begin(&t->place);
+    if (!status) status = rt_run(t->launcher, t->options.info, v, t->place.stream);
+    if (!status) status = rt_place_end(&t->place, &took);
+    if (!status && (*seconds <= 0 || took < *seconds)) *seconds = took;
+    return status;
+}
+
+static tg_status keep(rt_trial *t, int i, char **out) {
+    const rt_buffer *b = &t->buffers[i];
+    const char *now;
+    if (!*out) *out = rt_allocate(&t->hooks, b->bytes ? b->bytes : 1);
+    if (!*out) return no_memory();
+    tg_status status = rt_buffer_fetch(&t->place, b, &now);
+    if (!status && b->bytes) memcpy(*out, now, b->bytes);
+    return status;
+}
+
+static tg_status keep_all(rt_trial *t, int fill) {
+    tg_status status = TG_OK;
+    for (int i = 0; i < t->n_buffers && !status; i++) {
+        Results *r = &t->results[i];
+        if (t->buffers[i].written)
+            status = keep(t, i, fill < RT_FILLS ? &r->reference[fill] : &r->seen);
+    }
+    return status;
+}
+
+/* ---- the reference --------------------------------------------------------------------------- */
+
+/// 2^-bits, the unit roundoff.
+static double unit(int bits) {
+    return 1.0 / (double)((uint64_t)1 << bits);
+}
+
+static int64_t largest_extent(const rt_trial *t) {
+    int64_t most = 1;
+    for (int i = 0; i < t->options.n; i++) {
+        const rt_actual *a = &t->launcher->actuals[i];
+        for (int d = 0; a->tensor && d < a->rank; d++)
+            if (a->shape[d] > most) most = a->shape[d];
+    }
+    return most;
+}
+
+static int narrowest(const rt_trial *t) {
+    int bits = F32_BITS;
+    for (int i = 0; i < t->n_buffers; i++) {
+        const rt_buffer *b = &t->buffers[i];
+        int own = rt_is_float(b->code) ? rt_significand(b->code, b->bits) : bits;
+        if (own < bits) bits = own;
+    }
+    return bits;
+}
+
+/// Two orders of a sum of n random terms differ by some sqrt(n) roundings of its own size; what is
+/// rounded on the way by one. A dozen standard deviations for all of what may come together, and
+/// an element that is rounded to the other side.
+static rt_bound bound_of(const rt_trial *t, const rt_buffer *b, double scale) {
+    const rt_trial_options *o = &t->options;
+    if (o->exact || !rt_is_float(b->code)) return (rt_bound){0};
+    int64_t terms = o->terms ? o->terms : largest_extent(t);
+    double roots = 1;
+    while (roots * roots < (double)terms) roots *= 1.25;
+    double way = unit(o->way_bits ? o->way_bits : narrowest(t));
+    double sum = unit(o->sum_bits ? o->sum_bits : F32_BITS) * roots;
+    double both = 12 * (way + sum), own = unit(rt_significand(b->code, b->bits));
+    return (rt_bound){.relative = both + 2.5 * own, .absolute = both * scale};
+}
+
+/// Sets bounds; the share of elements that are not finite.
+static double measure_reference(rt_trial *t) {
+    size_t unfinite = 0, all = 0;
+    for (int i = 0; i < t->n_buffers; i++) {
+        const rt_buffer *b = &t->buffers[i];
+        size_t bad = 0;
+        double scale = 0;
+        if (!b->written) continue;
+        if (rt_is_float(b->code) && b->n) scale = rt_scale(b, t->results[i].reference[0], &bad);
+        t->results[i].bound = bound_of(t, b, scale);
+        unfinite += bad;
+        all += b->n;
+    }
+    return all ? (double)unfinite / (double)all : 0;
+}
+
+/// Two runs on one fill tell whether results waver, one on the other whether they depend on it.
+static tg_status run_reference(rt_trial *t, const tg_variant *v, double *seconds) {
+    tg_status status = refill(t, 0, true);
+    for (int fill = 0; fill < RT_FILLS && !status; fill++) {
+        status = run(t, v, fill, seconds);
+        if (!status) status = keep_all(t, fill);
+    }
+    if (!status) status = run(t, v, 0, seconds);
+    if (!status) status = keep_all(t, RT_FILLS);
+    t->wavers = t->reads = false;
+    for (int i = 0; i < t->n_buffers && !status; i++) {
+        const rt_buffer *b = &t->buffers[i];
+        const Results *r = &t->results[i];
+        if (!b->written || !b->bytes) continue;
+        t->wavers |= memcmp(r->seen, r->reference[0], b->bytes) != 0;
+        t->reads |= rt_buffer_differs(b, r->reference[0], r->reference[1], 0, 1);
+    }
+    return status;
+}
+
+/// Where numbers of both signs lead to infinities and NaNs, or to a failed assert, numbers of one
+/// sign may not.
+static tg_status make_reference(rt_trial *t, const tg_variant *v, double *seconds) {
+    tg_status status = TG_OK;
+    for (int round = 0; round < 2; round++) {
+        t->mild = round > 0;
+        status = TG_OK;
+        for (int i = 0; i < t->n_buffers && !status; i++) status = make_stencils(t, &t->buffers[i]);
+        if (!status) status = run_reference(t, v, seconds);
+        if (status && (status != TG_ERROR_CONTRACT || t->mild)) return status;
+        if (!status && (measure_reference(t) <= MOST_UNFINITE || t->mild)) break;
+    }
+    t->ready = true;
+    return TG_OK;
+}
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+typedef enum Look {
+    LOOK_KEEP,  // the run that others are compared with
+    LOOK_OTHER, // on the other fill
+    LOOK_AGAIN, // on the same one
+} Look;
+
+static const char *name_of(const rt_trial *t, const rt_buffer *b) {
+    return t->options.info->params[b->param].name;
+}
+
+static rt_difference compare(const rt_buffer *b, const Results *r, const char *now, int fill) {
+    if (rt_is_float(b->code) && r->bound.relative > 0)
+        return rt_compare(now, r->reference[fill], b->n, b->code, b->bits, r->bound);
+    return rt_compare_bytes(now, r->reference[fill], b->n, b->bits < 8 ? 1 : b->bits / 8u);
+}
+
+/// Compares what a buffer holds with the reference, and with what the variant made of it before.
+static rt_verdict look(rt_trial *t, int i, int fill, Look how) {
+    const rt_buffer *b = &t->buffers[i];
+    Results *r = &t->results[i];
+    const char *now;
+    if (rt_buffer_fetch(&t->place, b, &now)) return RT_FAILED;
+    rt_difference d = compare(b, r, now, fill);
+    if (d.count) {
+        tg_fail(TG_ERROR_INTERNAL,
+                "'%s' is wrong in %zu of %zu places, first in place %zu: %g instead of %g",
+                name_of(t, b), d.count, b->n, d.first, d.got, d.want);
+        return RT_WRONG;
+    }
+    bool other =
+        !t->wavers && how == LOOK_OTHER && !t->reads && rt_buffer_differs(b, r->seen, now, 0, fill);
+    bool again = !t->wavers && how == LOOK_AGAIN && memcmp(r->seen, now, b->bytes) != 0;
+    if (how == LOOK_KEEP && b->bytes) memcpy(r->seen, now, b->bytes);
+    if (!other && !again) return RT_RIGHT;
+    tg_fail(TG_ERROR_INTERNAL, "'%s' differs from run to run", name_of(t, b));
+    return RT_WRONG;
+}
+
+static rt_verdict look_around(rt_trial *t, const rt_buffer *b) {
+    int64_t at;
+    const char *now;
+    if (rt_buffer_guards(&t->place, b, &at)) return RT_FAILED;
+    if (at) {
+        tg_fail(TG_ERROR_INTERNAL, "memory %s '%s' was written, %" PRId64 " bytes from it",
+                at < 0 ? "before" : "behind", name_of(t, b), at < 0 ? -at : at - 1);
+        return RT_WRONG;
+    }
+    if (b->written) return RT_RIGHT;
+    if (rt_buffer_fetch(&t->place, b, &now)) return RT_FAILED;
+    if (rt_buffer_is_fill(b, now, 0)) return RT_RIGHT;
+    tg_fail(TG_ERROR_INTERNAL, "'%s' is only read, and was written", name_of(t, b));
+    return RT_WRONG;
+}
+
+static rt_verdict judge_run(rt_trial *t, const tg_variant *v, int fill, Look how, double *seconds) {
+    if (run(t, v, fill, seconds)) return RT_FAILED;
+    rt_verdict verdict = RT_RIGHT;
+    for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT; i++)
+        if (t->buffers[i].written) verdict = look(t, i, fill, how);
+    for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT; i++)
+        verdict = look_around(t, &t->buffers[i]);
+    return verdict;
+}
+
+/// The reference is judged, too: that it writes where it may not would be in all later runs.
+rt_verdict rt_trial_check(rt_trial *t, const tg_variant *v, double *seconds) {
+    *seconds = 0;
+    if (!rt_serves(t->launcher, v)) {
+        tg_fail(TG_ERROR_NOT_FOUND, "%s: the variant is not for such arguments",
+                t->options.info->name);
+        return RT_FAILED;
+    }
+    if (rt_check_overlaps(t->launcher, t->options.info, v)) return RT_FAILED;
+    if (!t->ready && make_reference(t, v, seconds)) return RT_FAILED;
+    rt_verdict verdict = judge_run(t, v, 0, LOOK_KEEP, seconds);
+    if (verdict == RT_RIGHT) verdict = judge_run(t, v, 1, LOOK_OTHER, seconds);
+    if (verdict == RT_RIGHT && t->reads) verdict = judge_run(t, v, 0, LOOK_AGAIN, seconds);
+    if (verdict != RT_RIGHT) restore(t);
+    return verdict;
+}
+
+tg_status rt_trial_time(rt_trial *t, const tg_variant *v, int n, double *seconds) {
+    tg_status status = TG_OK;
+    for (int i = 0; i < n && !status; i++) {
+        if (t->reads) status = refill(t, 0, false);
+        if (!status) status = rt_place_flush(&t->place);
+        if (!status) status = rt_place_begin(&t->place);
+        if (!status) status = rt_run(t->launcher, t->options.info, v, t->place.stream);
+        if (!status) status = rt_place_end(&t->place, &seconds[i]);
+    }
+    return status;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Trials: variants of one kernel run on arguments that are made for it, checked and timed.
+//
+// Nothing of the caller's is written, and only integers of it are read. Tensors have the shapes,
+// strides, types and the alignment of a launch's; floats are random, integers and bools copies,
+// since they may be indices. Tensors that are one view in the launch are one buffer here. Each
+// buffer lies between guard zones.
+//
+// The first variant that is checked is the reference. Each variant runs on two fills of what it
+// writes, in which no element is equal, so that what it leaves out is found whatever was there
+// before. Its results are compared with the reference's within a bound for other orders of
+// rounding, guard zones with what they held, and two runs with each other, bit by bit.
+#ifndef RUNTIME_TRIAL_H
+#define RUNTIME_TRIAL_H
+
+#include "runtime/runtime.h"
+
+typedef struct rt_trial rt_trial;
+
+typedef struct rt_trial_options {
+    const tg_kernel_info *info;
+    /// Those of a launch. Addresses say how they are aligned and which are one view; nothing is
+    /// read there.
+    const tg_arg *args;
+    int n;
+    /// Of each tensor of integers or bools the bytes from its lowest element to its highest, in
+    /// the host's memory; NULL, all or one: zeros.
+    const void *const *contents;
+    uint64_t seed;
+    /// What bounds the difference of two right results. Of significands, the hidden bit included
+    /// (f16: 11): the narrowest that values on the way are rounded to, and that of sums; how many
+    /// values a sum has at most. 0: the narrowest of the parameters, f32, the largest extent.
+    int way_bits, sum_bits;
+    int64_t terms;
+    bool exact;   // no arithmetic on floats: results must have the same bits
+    size_t flush; // bytes to write before each timed launch on the CPU; 0: caches stay warm
+} rt_trial_options;
+
+/// Fails through tg_last_error().
+tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out);
+void rt_trial_close(rt_trial *trial);
+
+typedef enum rt_verdict { RT_RIGHT, RT_WRONG, RT_FAILED } rt_verdict;
+
+/// Runs a variant and judges it; tg_last_error() says why it is not right. seconds: the least that
+/// a run took, by the clock of the host. FAILED: its launch did not succeed, or it is not for such
+/// arguments.
+rt_verdict rt_trial_check(rt_trial *trial, const tg_variant *variant, double *seconds);
+
+/// The seconds of each of n launches, caches flushed, what it reads and writes restored before
+/// each; on a GPU by its own clock.
+tg_status rt_trial_time(rt_trial *trial, const tg_variant *variant, int n, double *seconds);
+
+/* ---- trial_data.c: values -------------------------------------------------------------------- */
+
+/// Random values of a float type: normal, or (mild) of [0.25, 1).
+void rt_random_floats(void *out, size_t n, int code, int bits, bool mild, uint64_t seed);
+bool rt_is_float(int code);
+/// Bits of the significand, the hidden one included: 11 of f16.
+int rt_significand(int code, int bits);
+
+/// How far from the reference a right result may be: relative * |reference| + absolute.
+typedef struct rt_bound {
+    double relative, absolute;
+} rt_bound;
+
+typedef struct rt_difference {
+    size_t count, first; // elements beyond the bound; the first of them
+    double got, want, most;
+} rt_difference;
+
+rt_difference rt_compare(const void *x, const void *reference, size_t n, int code, int bits,
+                         rt_bound bound);
+/// Elements of `size` bytes that are equal or not; of different ones d.got has the first byte.
+rt_difference rt_compare_bytes(const void *x, const void *reference, size_t n, size_t size);
+
+/* ---- trial_memory.c: buffers ----------------------------------------------------------------- */
+
+enum { RT_FILLS = 2 };
+
+/// The memory of one tensor, or of several that are one view, between guard zones.
+typedef struct rt_buffer {
+    int param; // the first one; of those that are written the first such
+    uint8_t code, bits;
+    bool written;
+    size_t n, bytes;   // elements and bytes of the span; of 4 bits a byte counts as one element
+    char *base, *span; // what was taken; the lowest element
+    size_t room;       // of base
+    char *stencils[RT_FILLS]; // of the host: what a fill repeats; those that are read have one
+    size_t period;            // bytes of a stencil
+} rt_buffer;
+
+/// Where the buffers are.
+typedef struct rt_place {
+    tg_options hooks;
+    rt_device *device; // NULL: the host
+    cu_stream stream;
+    cu_event events[2];
+    cu_pointer flush; // memory of the device
+    char *scratch;    // of the host
+    size_t scratch_bytes, flush_bytes;
+    double began; // the time of the host
+} rt_place;
+
+/// device: -1, the host. rt_place_close also after a failure.
+tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t flush_bytes);
+void rt_place_close(rt_place *p);
+/// Takes memory for b->bytes, whose lowest address is as far from multiples of 256 as `like` is.
+tg_status rt_buffer_open(rt_place *p, rt_buffer *b, uintptr_t like);
+void rt_buffer_close(rt_place *p, rt_buffer *b);
+/// Sets all of it, guard zones included, to what those hold.
+tg_status rt_buffer_clear(rt_place *p, const rt_buffer *b);
+tg_status rt_buffer_fill(rt_place *p, const rt_buffer *b, int fill);
+/// The elements as they are now: in place, or a copy that lasts until the next call.
+tg_status rt_buffer_fetch(rt_place *p, const rt_buffer *b, const char **out);
+/// 0: the guard zones are as they were; else the byte, before (negative) or behind the span.
+tg_status rt_buffer_guards(rt_place *p, const rt_buffer *b, int64_t *out);
+/// Whether x is what the fill made of it.
+bool rt_buffer_is_fill(const rt_buffer *b, const char *x, int fill);
+/// Some element of x and y differs, and not because nothing was written there.
+bool rt_buffer_differs(const rt_buffer *b, const char *x, const char *y, int fill_x, int fill_y);
+/// Of floats: the root of the mean square of those finite elements of x that are not those of fill
+/// 0, and how many elements are not finite.
+double rt_scale(const rt_buffer *b, const char *x, size_t *unfinite);
+/// Empties caches, before a launch that is timed.
+tg_status rt_place_flush(rt_place *p);
+tg_status rt_place_wait(rt_place *p);
+tg_status rt_place_begin(rt_place *p);                // the time of what follows
+tg_status rt_place_end(rt_place *p, double *seconds); // waits
+
+#endif

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Values of trials: random ones, and how far results are from each other.
+#include "runtime/trial.h"
+
+#include <string.h>
+
+enum { CHUNK = 512, KINDS = 4096 };
+
+bool rt_is_float(int code) {
+    return code == kDLFloat || code == kDLBfloat || code == kDLFloat8_e4m3fn ||
+           code == kDLFloat8_e5m2;
+}
+
+int rt_significand(int code, int bits) {
+    if (code == kDLFloat8_e4m3fn) return 4;
+    if (code == kDLFloat8_e5m2) return 3;
+    if (code == kDLBfloat) return 8;
+    return bits == 16 ? 11 : bits == 32 ? 24 : 53;
+}
+
+/* ---- random ones ----------------------------------------------------------------------------- */
+
+static uint64_t next_random(uint64_t *state) {
+    uint64_t x = *state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/// The sum of four numbers below 2^16 has about the shape of a normal distribution.
+static double random_value(uint64_t *state, bool mild) {
+    uint64_t x = next_random(state);
+    if (mild) return 0.25 + 0.75 * (double)(x >> 32) / 4294967296.0;
+    double sum = 0;
+    for (int i = 0; i < 4; i++) sum += (double)(x >> 16 * i & 0xffff) - 32767.5;
+    return sum / (65536.0 * 0.57735);
+}
+
+/// Conversion costs more than a random number, so some thousand values are converted, and each
+/// element is one of them.
+void rt_random_floats(void *out, size_t n, int code, int bits, bool mild, uint64_t seed) {
+    uint64_t kinds[KINDS], state = seed;
+    size_t bytes = (size_t)bits / 8;
+    for (int i = 0; i < KINDS; i++)
+        kinds[i] = rt_float_bits(code, bits, random_value(&state, mild));
+    char *at = out;
+    for (size_t i = 0; i < n; i++, at += bytes)
+        memcpy(at, &kinds[next_random(&state) % KINDS], bytes);
+}
+
+/* ---- as doubles ------------------------------------------------------------------------------ */
+
+static float float_of_bits(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/// A float of fewer bits: its exponent and mantissa moved to their places, and the product sets the
+/// bias right, subnormals included. `all` is the exponent of infinities and NaNs, or 256: none.
+static double narrow(uint32_t x, int bits, int mantissa, uint32_t all, float factor) {
+    uint32_t sign = x >> (bits - 1), rest = x & ((1u << (bits - 1)) - 1);
+    float f = float_of_bits(rest << (23 - mantissa)) * factor;
+    if (rest >> mantissa == all) f = float_of_bits(0x7f800000u | rest << (23 - mantissa));
+    return sign ? -(double)f : (double)f;
+}
+
+static double e4m3(uint32_t x) {
+    return (x & 0x7f) == 0x7f ? (double)float_of_bits(0x7fc00000u) : narrow(x, 8, 3, 256, 0x1p120F);
+}
+
+static void widen(double *out, const void *from, size_t n, int code, int bits) {
+    const uint8_t *b = from;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half;
+        float single;
+        if (bits == 64) {
+            memcpy(&out[i], b + 8 * i, 8);
+        } else if (bits == 32) {
+            memcpy(&single, b + 4 * i, 4);
+            out[i] = (double)single;
+        } else if (bits == 16) {
+            memcpy(&half, b + 2 * i, 2);
+            out[i] = code == kDLBfloat ? (double)float_of_bits((uint32_t)half << 16)
+                                       : narrow(half, 16, 10, 31, 0x1p112F);
+        } else {
+            out[i] = code == kDLFloat8_e4m3fn ? e4m3(b[i]) : narrow(b[i], 8, 2, 31, 0x1p112F);
+        }
+    }
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/// By Newton; the runtime needs no libm. Above the root from the first step on.
+static double root(double x) {
+    if (!(x > 0)) return 0;
+    double y = x > 1 ? x : 1;
+    for (double next; (next = (y + x / y) / 2) < y;) y = next;
+    return y;
+}
+
+static bool is_finite(double x) {
+    return x - x == 0;
+}
+
+double rt_scale(const rt_buffer *f, const char *x, size_t *unfinite) {
+    double a[CHUNK], b[CHUNK], sum = 0;
+    size_t bytes = f->bits / 8u, period = f->period / bytes, used = 0;
+    *unfinite = 0;
+    for (size_t from = 0, in = 0, m; from < f->n; from += m, in = (in + m) % period) {
+        m = f->n - from < CHUNK ? f->n - from : CHUNK;
+        if (m > period - in) m = period - in;
+        widen(a, x + from * bytes, m, f->code, f->bits);
+        widen(b, f->stencils[0] + in * bytes, m, f->code, f->bits);
+        for (size_t i = 0; i < m; i++) {
+            *unfinite += !is_finite(a[i]);
+            if (!is_finite(a[i]) || a[i] == b[i]) continue;
+            // What a square would take beyond the doubles is as good as that.
+            double v = a[i] > 1e150 || a[i] < -1e150 ? 1e150 : a[i];
+            sum += v * v;
+            used++;
+        }
+    }
+    return used ? root(sum / (double)used) : 0;
+}
+
+/// Equal ones, infinities included, and NaNs both. A bound that is not finite is none.
+static bool is_near(double got, double want, double bound) {
+    if (got == want || (got != got && want != want)) return true;
+    double way = got > want ? got - want : want - got;
+    return is_finite(way) && way <= bound;
+}
+
+static void note(rt_difference *d, size_t at, double got, double want) {
+    double way = got > want ? got - want : want - got;
+    if (!d->count++) {
+        d->first = at;
+        d->got = got;
+        d->want = want;
+    }
+    if (way > d->most) d->most = way;
+}
+
+rt_difference rt_compare(const void *x, const void *reference, size_t n, int code, int bits,
+                         rt_bound bound) {
+    double a[CHUNK], b[CHUNK];
+    size_t bytes = (size_t)bits / 8;
+    rt_difference d = {0};
+    for (size_t from = 0; from < n; from += CHUNK) {
+        size_t m = n - from < CHUNK ? n - from : CHUNK, at = from * bytes;
+        if (memcmp((const char *)x + at, (const char *)reference + at, m * bytes) == 0) continue;
+        widen(a, (const char *)x + at, m, code, bits);
+        widen(b, (const char *)reference + at, m, code, bits);
+        for (size_t i = 0; i < m; i++) {
+            double size = b[i] < 0 ? -b[i] : b[i];
+            if (!is_near(a[i], b[i], bound.absolute + bound.relative * size))
+                note(&d, from + i, a[i], b[i]);
+        }
+    }
+    return d;
+}
+
+rt_difference rt_compare_bytes(const void *x, const void *reference, size_t n, size_t size) {
+    const char *a = x, *b = reference;
+    rt_difference d = {0};
+    if (memcmp(a, b, n * size) == 0) return d;
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(a + i * size, b + i * size, size) != 0) note(&d, i, a[i * size], b[i * size]);
+    return d;
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The buffers of trials, on the host or on a GPU: fills, guard zones, caches, clocks.
+//
+// A fill is a stencil repeated to the end of the buffer. On a GPU the stencil is copied there once
+// a fill, and then what is there already.
+#include "runtime/trial.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { GUARD = 64 << 10, GUARD_BYTE = 0xc3, GRAIN = 256, NON_BLOCKING = 1 };
+
+static tg_status no_memory(void) {
+    return tg_fail(TG_ERROR_MEMORY, "out of memory");
+}
+
+static tg_status device_failed(const rt_place *p, const char *call, cu_result error) {
+    return rt_cuda_fail(call, error, "in a trial on device %d (%s)", p->device->number,
+                        p->device->name);
+}
+
+/// Makes a call in the device's context; a status.
+#define CALL(p, name, call)                                                                        \
+    do {                                                                                           \
+        rt_entered entered;                                                                        \
+        tg_status status_ = rt_enter((p)->device, &entered);                                       \
+        if (status_) return status_;                                                               \
+        cu_result error_ = rt_cuda_driver()->call;                                                 \
+        rt_leave(entered);                                                                         \
+        if (error_) return device_failed(p, name, error_);                                         \
+    } while (0)
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t flush_bytes) {
+    *p = (rt_place){.hooks = *hooks, .flush_bytes = flush_bytes};
+    if (device < 0) {
+        if (!flush_bytes) return TG_OK;
+        p->scratch = rt_allocate(hooks, flush_bytes);
+        p->scratch_bytes = flush_bytes;
+        return p->scratch ? TG_OK : no_memory();
+    }
+    p->device = rt_device_at(device);
+    if (!p->device) return TG_ERROR_UNSUPPORTED;
+    // More than twice the cache, and long enough for the host to be ahead of the device.
+    size_t l2 = (size_t)p->device->l2_bytes;
+    p->flush_bytes = l2 > (32 << 20) ? 4 * l2 : 128 << 20;
+    CALL(p, "cuStreamCreate", stream_create(&p->stream, NON_BLOCKING));
+    for (int i = 0; i < 2; i++) CALL(p, "cuEventCreate", event_create(&p->events[i], 0));
+    CALL(p, "cuMemAlloc", allocate(&p->flush, p->flush_bytes));
+    return TG_OK;
+}
+
+void rt_place_close(rt_place *p) {
+    const rt_cuda *cu = p->device ? rt_cuda_driver() : NULL;
+    rt_entered entered;
+    rt_release(&p->hooks, p->scratch, p->scratch_bytes);
+    if (!cu || rt_enter(p->device, &entered)) return;
+    for (int i = 0; i < 2; i++)
+        if (p->events[i]) cu->event_destroy(p->events[i]);
+    if (p->stream) cu->stream_destroy(p->stream);
+    if (p->flush) cu->release(p->flush);
+    rt_leave(entered);
+}
+
+static char *scratch_of(rt_place *p, size_t bytes) {
+    if (p->scratch_bytes >= bytes) return p->scratch;
+    rt_release(&p->hooks, p->scratch, p->scratch_bytes);
+    p->scratch = rt_allocate(&p->hooks, bytes);
+    p->scratch_bytes = p->scratch ? bytes : 0;
+    return p->scratch;
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+static cu_pointer on_device(const char *at) {
+    return (cu_pointer)(uintptr_t)at;
+}
+
+tg_status rt_buffer_open(rt_place *p, rt_buffer *b, uintptr_t like) {
+    size_t lead = like % GRAIN;
+    if (b->bytes > SIZE_MAX / 2 - 3 * GUARD) return no_memory();
+    b->room = (GUARD + lead + b->bytes + GUARD + 3 * GRAIN) / GRAIN * GRAIN;
+    if (p->device) {
+        cu_pointer at = 0;
+        CALL(p, "cuMemAlloc", allocate(&at, b->room));
+        b->base = (char *)(uintptr_t)at;
+        b->span = b->base + GUARD + lead;
+        return rt_buffer_clear(p, b);
+    }
+    b->base = rt_allocate(&p->hooks, b->room);
+    if (!b->base) return no_memory();
+    size_t off = (uintptr_t)b->base % GRAIN;
+    b->span = b->base + GUARD + (lead + GRAIN - off) % GRAIN;
+    return rt_buffer_clear(p, b);
+}
+
+tg_status rt_buffer_clear(rt_place *p, const rt_buffer *b) {
+    uint32_t word = GUARD_BYTE * 0x01010101u;
+    if (p->device)
+        CALL(p, "cuMemsetD32Async", set_words(on_device(b->base), word, b->room / 4, p->stream));
+    else
+        memset(b->base, GUARD_BYTE, b->room);
+    return TG_OK;
+}
+
+void rt_buffer_close(rt_place *p, rt_buffer *b) {
+    rt_entered entered;
+    for (int i = 0; i < RT_FILLS; i++) rt_release(&p->hooks, b->stencils[i], b->period);
+    if (!p->device) {
+        rt_release(&p->hooks, b->base, b->room);
+    } else if (b->base && rt_enter(p->device, &entered) == TG_OK) {
+        rt_cuda_driver()->release(on_device(b->base));
+        rt_leave(entered);
+    }
+    b->base = NULL;
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/// The next piece is as long as what is there, so each copy doubles it.
+tg_status rt_buffer_fill(rt_place *p, const rt_buffer *b, int fill) {
+    const char *stencil = b->stencils[fill < RT_FILLS && b->stencils[fill] ? fill : 0];
+    size_t done = least(b->period, b->bytes);
+    if (!b->bytes) return TG_OK;
+    if (p->device)
+        CALL(p, "cuMemcpyHtoDAsync", to_device(on_device(b->span), stencil, done, p->stream));
+    else
+        memcpy(b->span, stencil, done);
+    for (size_t m; done < b->bytes; done += m) {
+        m = least(done, b->bytes - done);
+        if (p->device)
+            CALL(p, "cuMemcpyDtoDAsync",
+                 on_device(on_device(b->span) + done, on_device(b->span), m, p->stream));
+        else
+            memcpy(b->span + done, b->span, m);
+    }
+    return TG_OK;
+}
+
+static tg_status fetch(rt_place *p, const char *from, size_t bytes, const char **out) {
+    *out = from;
+    if (!p->device || !bytes) return TG_OK;
+    char *to = scratch_of(p, bytes);
+    if (!to) return no_memory();
+    CALL(p, "cuMemcpyDtoHAsync", to_host(to, on_device(from), bytes, p->stream));
+    *out = to;
+    return rt_place_wait(p);
+}
+
+tg_status rt_buffer_fetch(rt_place *p, const rt_buffer *b, const char **out) {
+    return fetch(p, b->span, b->bytes, out);
+}
+
+/// The first byte of n that is not a guard's; n: there is none.
+static size_t find_foreign(const char *x, size_t n) {
+    size_t i = 0;
+    while (i < n && (unsigned char)x[i] == GUARD_BYTE) i++;
+    return i;
+}
+
+tg_status rt_buffer_guards(rt_place *p, const rt_buffer *b, int64_t *out) {
+    const char *x;
+    const char *behind = b->span + b->bytes;
+    size_t before = (size_t)(b->span - b->base), after = b->room - before - b->bytes;
+    *out = 0;
+    tg_status status = fetch(p, b->base, before, &x);
+    size_t at = status ? before : find_foreign(x, before);
+    if (at < before) *out = (int64_t)at - (int64_t)before;
+    if (status || *out) return status;
+    status = fetch(p, behind, after, &x);
+    at = status ? after : find_foreign(x, after);
+    if (at < after) *out = (int64_t)at + 1;
+    return status;
+}
+
+bool rt_buffer_is_fill(const rt_buffer *b, const char *x, int fill) {
+    const char *stencil = b->stencils[fill] ? b->stencils[fill] : b->stencils[0];
+    for (size_t at = 0; at < b->bytes; at += b->period)
+        if (memcmp(x + at, stencil, least(b->period, b->bytes - at)) != 0) return false;
+    return true;
+}
+
+bool rt_buffer_differs(const rt_buffer *b, const char *x, const char *y, int fill_x, int fill_y) {
+    size_t size = b->bits < 8 ? 1 : b->bits / 8u;
+    if (memcmp(x, y, b->bytes) == 0) return false;
+    for (size_t at = 0, in = 0; at < b->bytes; at += size, in += size) {
+        if (in >= b->period) in = 0;
+        if (memcmp(x + at, y + at, size) == 0) continue;
+        if (memcmp(x + at, b->stencils[fill_x] + in, size) != 0 ||
+            memcmp(y + at, b->stencils[fill_y] + in, size) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- caches and clocks ----------------------------------------------------------------------- */
+
+tg_status rt_place_flush(rt_place *p) {
+    static _Atomic unsigned char round;
+    if (p->device)
+        CALL(p, "cuMemsetD32Async", set_words(p->flush, 0, p->flush_bytes / 4, p->stream));
+    else if (p->flush_bytes)
+        memset(p->scratch, ++round, p->flush_bytes);
+    return TG_OK;
+}
+
+tg_status rt_place_wait(rt_place *p) {
+    if (p->device) CALL(p, "cuStreamSynchronize", stream_synchronize(p->stream));
+    return TG_OK;
+}
+
+static double host_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+tg_status rt_place_begin(rt_place *p) {
+    if (p->device)
+        CALL(p, "cuEventRecord", event_record(p->events[0], p->stream));
+    else
+        p->began = host_now();
+    return TG_OK;
+}
+
+tg_status rt_place_end(rt_place *p, double *seconds) {
+    float milliseconds = 0;
+    if (!p->device) {
+        *seconds = host_now() - p->began;
+        return TG_OK;
+    }
+    CALL(p, "cuEventRecord", event_record(p->events[1], p->stream));
+    CALL(p, "cuEventSynchronize", event_synchronize(p->events[1]));
+    CALL(p, "cuEventElapsedTime", event_elapsed(&milliseconds, p->events[0], p->events[1]));
+    *seconds = (double)milliseconds * 1e-3;
+    return TG_OK;
+}
