@@ -69,13 +69,22 @@ static int least(int a, int b) {
     return a < b ? a : b;
 }
 
-/// CTAs that a compute unit holds at the same time, and what bounds them.
+/// CTAs of so many waves on SIMDs that hold `held` waves each.
+static int ctas_of(int waves, int simds, int held) {
+    if (waves <= simds) return held * simds / waves;
+    return held / ((waves + simds - 1) / simds);
+}
+
+/// CTAs that a compute unit holds at the same time, and what bounds them. A wave's registers are
+/// all of one SIMD.
 static int resident(const GpuTarget *gpu, const AmdUse *u, int threads, const char **bound) {
-    enum { UNIT = 8 }; // registers are given out by eights
-    int waves = (threads + gpu->lanes - 1) / gpu->lanes, whole = waves * gpu->lanes;
-    int n = gpu->threads_sm / whole;
+    bool cdna = gpu->lanes == 64;
+    int simds = cdna ? 4 : 2, unit = cdna ? 8 : 24; // by how many registers are given out
+    int waves = (threads + gpu->lanes - 1) / gpu->lanes;
+    int given = round_up(u->vector ? u->vector : 1, unit), all = gpu->lanes * simds;
+    int n = ctas_of(waves, simds, gpu->threads_sm / all);
     *bound = "waves";
-    int by_registers = gpu->registers_sm / (round_up(u->vector ? u->vector : 1, UNIT) * whole);
+    int by_registers = ctas_of(waves, simds, gpu->registers_sm / all / given);
     if (by_registers < n) n = by_registers, *bound = "registers";
     if (u->shared_bytes && gpu->shared_sm / u->shared_bytes < n)
         n = gpu->shared_sm / u->shared_bytes, *bound = "shared memory";
