@@ -7,6 +7,7 @@
 
 #include "runtime/gpu.h"
 #include "runtime/host.h"
+#include "runtime/trial.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -691,6 +692,54 @@ static bool open_fake(void) {
     return fake.fake_last_map != NULL;
 }
 
+/* ---- trials -------------------------------------------------------------------------------- */
+
+/// Scales by twice as much; what it leaves out, and what it writes behind.
+static int64_t left_out, too_far;
+static int32_t short_entry(const tg_slot *args, const tg_env *env) {
+    int64_t n = args[0].tensor.shape[0] - left_out + too_far;
+    tg_slot own[3] = {args[0], args[1], args[2]};
+    own[0].tensor.shape = &n;
+    return scale_entry(own, env);
+}
+
+/// On memory of the device: the caller's is neither read nor written, and all is given back.
+static void trials(void **state) {
+    (void)state;
+    static const tg_variant right = VARIANT(scale_entry, &for_80),
+                            cut = VARIANT(short_entry, &for_80),
+                            other = VARIANT(scale_entry, &for_90a);
+    Call c, same;
+    double seconds, times[3];
+    rt_trial *t;
+    int allocated = fake.fake_allocated();
+    rt_trial_options o = {.info = &scale_info, .args = on_device(&c, 1)->args, .n = 3, .seed = 1};
+    memcpy(&same, &c, sizeof c);
+    expect_ok(rt_trial_open(&o, &t));
+    assert_true(fake.fake_allocated() > allocated);
+    assert_int_equal(rt_trial_check(t, &right, &seconds), RT_RIGHT);
+    assert_int_equal(seen_launch.device, 1);
+    assert_int_equal(rt_trial_check(t, &cut, &seconds), RT_RIGHT);
+    left_out = 1;
+    assert_int_equal(rt_trial_check(t, &cut, &seconds), RT_WRONG);
+    expect(TG_OK, TG_OK, "'y' is wrong in 1 of 1000 places, first in place 999");
+    left_out = 0, too_far = 1;
+    assert_int_equal(rt_trial_check(t, &cut, &seconds), RT_WRONG);
+    expect(TG_OK, TG_OK, "memory behind 'y' was written, 0 bytes from it");
+    assert_int_equal(rt_trial_check(t, &other, &seconds), RT_FAILED);
+    expect(TG_OK, TG_OK, "not for such arguments");
+    fake.fake_fail("cuLaunchKernel", 719);
+    assert_int_equal(rt_trial_check(t, &right, &seconds), RT_FAILED);
+    assert_int_equal(rt_trial_check(t, &right, &seconds), RT_RIGHT);
+    int flushes = fake.fake_calls("cuMemsetD32Async");
+    expect_ok(rt_trial_time(t, &right, 3, times));
+    assert_int_equal(fake.fake_calls("cuMemsetD32Async"), flushes + 3);
+    rt_trial_close(t);
+    assert_int_equal(fake.fake_allocated(), allocated);
+    assert_memory_equal(&c, &same, sizeof c);
+    assert_null(fake.fake_mistake());
+}
+
 int main(void) {
     static const size_t scale_sizes[] = {8, 8, 8, 4, 8}, report_sizes[] = {8, 8};
     if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
@@ -708,7 +757,7 @@ int main(void) {
         TEST(asserts_and_prints), TEST(too_many_prints),
         TEST(called_images),      TEST(errors),
         TEST(load_errors),        TEST(devices),
-        TEST(warm_launch),
+        TEST(warm_launch),        TEST(trials),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
