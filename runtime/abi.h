@@ -198,7 +198,7 @@ typedef struct tg_fact {
 
 /// Of variants that are right, the runtime takes one of the highest level that the CPU has, of
 /// those one with the most facts, and of those the one whose hints are nearest: the least sum of
-/// |log2(extent) - log2(hint)|.
+/// |log2(extent) - log2(hint)|. Of two that are as near a tuned one, the later of two such.
 typedef struct tg_hint {
     uint8_t param, axis, reserved[6];
     int64_t extent;
@@ -218,7 +218,9 @@ typedef struct tg_variant {
     const uint8_t *params;
     const uint8_t *inplace; // pairs of parameters that may be one view
     const char *config;     // "BM=64 BN=32": the tune values, for people
-    int16_t level, n_facts, n_hints, n_params, n_inplace, reserved[3];
+    int16_t level, n_facts, n_hints, n_params, n_inplace;
+    int16_t tuned; // 1: found by measuring, for the extents that the hints name
+    int16_t reserved[2];
     tg_image *image; // what `entry` launches; NULL: the variant runs on the CPU
 } tg_variant;
 

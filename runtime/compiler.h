@@ -32,6 +32,9 @@ typedef struct tg_compiler {
 /// Makes a kernel whose missing variants `compiler` makes; info, compiler and user outlive it.
 tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg_compiler *compiler,
                          void *user);
+/// Adds a variant, which stays valid as long as the kernel; while others launch it. From now on
+/// launches take it where it comes first (tg_hint): a tuned one in place of what it was tuned from.
+tg_status tg_kernel_adopt(tg_kernel *kernel, const tg_variant *variant);
 /// Frees what launches left in it.
 void tg_kernel_close(tg_kernel *kernel);
 

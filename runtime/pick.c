@@ -3,7 +3,8 @@
 //
 // Launches read the list of variants without a lock: it grows at its end only, and a longer one
 // replaces it by an atomic pointer. Ranking all variants takes longer than a small kernel, so a
-// memo keeps, under a hash of all that the choice depends on, which one it was. The facts of what
+// memo keeps, under a hash of all that the choice depends on, which one it was, until a tuned one
+// comes. The facts of what
 // the memo says are looked at again: that a hash meets another may cost speed, never a result.
 #include "runtime/runtime.h"
 
@@ -235,7 +236,13 @@ static int image_rank(const tg_variant *v) {
     return v->image ? 2 * v->image->arch + (v->image->kind != TG_IMAGE_PTX) : 0;
 }
 
-/// See tg_hint for the order; of images the best comes first.
+/// The order but for distances and tuning: positive where v comes first, 0 where both are alike.
+static int precedence(const tg_variant *v, const tg_variant *b) {
+    int images = image_rank(v) - image_rank(b), levels = v->level - b->level;
+    return images ? images : levels ? levels : v->n_facts - b->n_facts;
+}
+
+/// See tg_hint for the order.
 static Best rank(List *list, const rt_launcher *l) {
     Best best = {-1, 0};
     const tg_variant *b = NULL;
@@ -244,12 +251,10 @@ static Best rank(List *list, const rt_launcher *l) {
         const tg_variant *v = list->at[i];
         if (!is_right(l, v)) continue;
         int64_t d = distance(l, v);
-        bool better = !b                               ? true
-                      : image_rank(v) != image_rank(b) ? image_rank(v) > image_rank(b)
-                      : v->level != b->level           ? v->level > b->level
-                      : v->n_facts != b->n_facts       ? v->n_facts > b->n_facts
-                                                       : d < best.distance;
-        if (!better) continue;
+        int first = b ? precedence(v, b) : 1;
+        bool nearer =
+            d != best.distance ? d < best.distance : b && v->tuned && v->tuned >= b->tuned;
+        if (first < 0 || (first == 0 && !nearer)) continue;
         best = (Best){i, d};
         b = v;
     }
@@ -304,6 +309,23 @@ static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_ker
     return best.number < 0 ? status : TG_OK;
 }
 
+/// Launches that are choosing meanwhile see that the list has grown (rt_pick).
+tg_status tg_kernel_adopt(tg_kernel *kernel, const tg_variant *variant) {
+    rt_state *s = state_of(kernel);
+    bool added = false;
+    if (s) {
+        pthread_mutex_lock(&s->compiling);
+        added = add_variant(s, variant);
+        pthread_mutex_unlock(&s->compiling);
+        for (int i = 0; i < MEMO; i++) atomic_store(&s->memo[i], 0);
+    }
+    return added ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
+}
+
+static int variants_of(rt_state *s) {
+    return atomic_load(&atomic_load(&s->list)->n);
+}
+
 static tg_status choose(rt_state *s, const rt_launcher *l, const tg_kernel_info *info, int *out) {
     List *list = atomic_load(&s->list);
     Best best = rank(list, l);
@@ -324,11 +346,14 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
         *out = atomic_load_explicit(&s->list, memory_order_acquire)->at[number];
         if (is_right(l, *out)) return TG_OK;
     }
+    int before = variants_of(s);
     tg_status status = choose(s, l, kernel->info, &number);
     if (status) return status;
     *out = atomic_load(&s->list)->at[number];
-    if (number < 0xffff)
-        atomic_store_explicit(memo, hash >> 16 << 16 | (uint64_t)(number + 1),
-                              memory_order_release);
+    if (number >= 0xffff) return TG_OK;
+    // A variant that was adopted meanwhile may be the better one: what stands here was chosen
+    // without it, and was perhaps written after it made all memos empty.
+    atomic_store(memo, hash >> 16 << 16 | (uint64_t)(number + 1));
+    if (variants_of(s) != before) atomic_store(memo, 0);
     return TG_OK;
 }

@@ -4,6 +4,8 @@
 
 #include "runtime/compiler.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -247,6 +249,84 @@ static void compiler_fails(void **state) {
     tg_kernel_close(&kernel);
 }
 
+/* ---- tuned variants ------------------------------------------------------------------------ */
+
+/// A tuned one takes the place of its like at its extents, where launches are remembered, too; the
+/// later of two wins; it is no better elsewhere, nor than one with more facts.
+static void tuned_ones(void **state) {
+    (void)state;
+    static const tg_hint rows_64[] = {{0, 0, {0}, 64}};
+    Compiler c = {0};
+    tg_kernel kernel;
+    const tg_variant *made = attend.info->variants;
+    assert_int_equal(tg_kernel_open(&kernel, attend.info, &compiler, &c), TG_OK);
+    tg_variant tuned[3] = {made[2], made[1], made[0]};
+    for (int i = 0; i < 3; i++) {
+        tuned[i].hints = rows_64;
+        tuned[i].n_hints = 1;
+        tuned[i].tuned = 1;
+    }
+    static const int wanted[4] = {1, 2, 1, 1};
+    for (int k = 0; k < 4; k++) {
+        for (int round = 0; round < 2; round++) {
+            assert_int_equal(run(&kernel, 32, 64, 64, 0, NULL), TG_OK);
+            assert_int_equal(seen.variant, wanted[k]);
+            assert_int_equal(run(&kernel, 32, 16, 64, 0, NULL), TG_OK);
+            assert_int_equal(seen.variant, 1);
+            assert_int_equal(run(&kernel, 32, 4096, 64, 0, NULL), TG_OK);
+            assert_int_equal(seen.variant, 2);
+        }
+        if (k < 3) assert_int_equal(tg_kernel_adopt(&kernel, &tuned[k]), TG_OK);
+    }
+    tg_kernel_close(&kernel);
+}
+
+enum { LAUNCHERS = 16, ADOPTIONS = 300 };
+static tg_kernel swapped;
+static _Atomic int adopted; // number of the last one; -1: all are
+static tg_variant adoptions[ADOPTIONS];
+
+/// Launches until all variants are there.
+static void *keep_launching(void *arg) {
+    int64_t n = 16 + 16 * (int64_t)(uintptr_t)arg % 64;
+    int bad = 0;
+    for (bool last = false; !last;) {
+        int before = adopted;
+        last = before == ADOPTIONS;
+        bad += run(&swapped, 32, n, 64, 0, NULL) != TG_OK;
+        bad += seen.variant != 1 && seen.variant != 2;
+        if (last) bad += seen.variant != 1 + ADOPTIONS % 2;
+    }
+    return (void *)(uintptr_t)bad;
+}
+
+/// Launches on many threads while variants are swapped in: each runs one or the other, and after
+/// the last swap all run the last.
+static void swapped_while_launched(void **state) {
+    (void)state;
+    Compiler c = {0};
+    pthread_t threads[LAUNCHERS];
+    const tg_variant *made = attend.info->variants;
+    assert_int_equal(tg_kernel_open(&swapped, attend.info, &compiler, &c), TG_OK);
+    for (int i = 0; i < LAUNCHERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, keep_launching, (void *)(uintptr_t)i),
+                         0);
+    for (int i = 0; i < ADOPTIONS; i++) {
+        adoptions[i] = made[1 + (i + 1) % 2];
+        adoptions[i].n_hints = 0; // as near as can be
+        adoptions[i].tuned = 1;
+        assert_int_equal(tg_kernel_adopt(&swapped, &adoptions[i]), TG_OK);
+        adopted = i + 1;
+        if (i % 16 == 0) sched_yield();
+    }
+    for (int i = 0; i < LAUNCHERS; i++) {
+        void *bad;
+        pthread_join(threads[i], &bad);
+        assert_null(bad);
+    }
+    tg_kernel_close(&swapped);
+}
+
 int main(int argc, char **argv) {
     (void)argv;
     if (argc > 1) return exit_with_variant();
@@ -256,6 +336,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(open_types),    cmocka_unit_test(not_found),
         cmocka_unit_test(levels),        cmocka_unit_test(compiles_once),
         cmocka_unit_test(far_extents),   cmocka_unit_test(compiler_fails),
+        cmocka_unit_test(tuned_ones),    cmocka_unit_test(swapped_while_launched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
