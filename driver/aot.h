@@ -11,6 +11,7 @@
 
 #include "backends/object.h"
 #include "driver/driver.h"
+#include "driver/tuned.h"
 
 typedef VEC(NamedValue) AotValues;
 enum { AOT_GPUS = 8 };
@@ -33,6 +34,10 @@ typedef struct Aot {
     AotValues set;             // tune values that are pinned
     AotValues given;           // values of dims, one name as often as it has values
     AotValues most;            // bounds of dims: what `cover` is prepared for
+    int n_variants;            // settings for each size, the best by the cost model; 0 is 1
+    const Tuned *tuned;        // settings for the shapes of a file, or NULL
+    int n_tuned;               // how often an entry of it was for what was compiled
+    const TunedEntry *stale;   // one that could not be compiled, or NULL
     bool check, debug;
     /// Called before each variant is compiled.
     void (*progress)(void *user, const char *symbol, int done);

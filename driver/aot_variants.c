@@ -8,13 +8,16 @@
 //                strided, packs of 2 or 3 axes                for all other launches
 //     ladder     what cover(N) holds                          steps up to N's bound
 //     level      of the CPU                                   where it makes a difference
-//     setting    of tune values                               by the cost model, for three sizes
+//     setting    of tune values                               by the cost model, for three sizes;
+//                                                             more of them if asked; what tuning
+//                                                             found
 //
 // Nothing here is known of a launch but what a variant's facts will demand; extents are made up.
 #include <inttypes.h>
 #include <string.h>
 
 #include "driver/aot.h"
+#include "driver/tune.h"
 #include "frontend/program.h"
 #include "passes/gpu/gpu.h"
 
@@ -65,6 +68,7 @@ typedef struct Variants {
     const Arrangement *layout;
     AotValues ladder; // greatest values of dims under cover
     Step step;        // of the ladder's values, the least
+    AotValues shape;  // of an entry of the tuned file
     int64_t size;     // of dims that nothing else says
 } Variants;
 
@@ -78,6 +82,7 @@ static bool value_of(void *user, const char *name, int64_t *out) {
     const Variants *v = user;
     const NamedValue *known = find(&v->values, name);
     if (!known) known = find(&v->ladder, name);
+    if (!known) known = find(&v->shape, name);
     *out = known ? known->value : v->size;
     return true;
 }
@@ -249,29 +254,31 @@ static void take_image(Variants *v, AotEntry *f, const tg_image *image) {
     object_image(v->object, f->images[f->n_images++], image);
 }
 
-/// Machine code, where something makes it, and PTX for other devices.
-static bool add_images(Variants *v, Build *b, const TargetInfo *gpu, const CodeOptions *options,
-                       AotEntry *f) {
+/// Machine code, where something made it, and PTX for other devices.
+static void take_images(Variants *v, const TargetInfo *gpu, const DeviceCode *made, AotEntry *f) {
+    tg_image ptx = made->image;
+    take_image(v, f, &made->image);
+    f->ptx = made->image.kind == TG_IMAGE_PTX;
+    if (made->image.kind != TG_IMAGE_CUBIN || !wants_ptx(v->a, gpu)) return;
+    ptx.kind = TG_IMAGE_PTX;
+    ptx.bytes = made->assembly;
+    ptx.size = strlen(made->assembly) + 1;
+    take_image(v, f, &ptx);
+}
+
+static bool make_images(const Variants *v, Build *b, const CodeOptions *options, DeviceCode *out) {
     CodeOptions device = *options;
-    DeviceCode made;
     device.level = device.machine = b->level;
     device.codegen = v->a->codegen;
     device.texts = TEXT_ASM;
-    if (!b->backend->device(b->ir, b->code->module, &device, &made)) return false;
-    take_image(v, f, &made.image);
-    f->ptx = made.image.kind == TG_IMAGE_PTX;
-    if (made.image.kind != TG_IMAGE_CUBIN || !wants_ptx(v->a, gpu)) return true;
-    tg_image ptx = made.image;
-    ptx.kind = TG_IMAGE_PTX;
-    ptx.bytes = made.assembly;
-    ptx.size = strlen(made.assembly) + 1;
-    take_image(v, f, &ptx);
-    return true;
+    return b->backend->device(b->ir, b->code->module, &device, out);
 }
 
+/// Nothing is added to the object where something fails.
 static bool add_function(Variants *v, Build *b, const TargetInfo *level, const char *config) {
     Aot *a = v->a;
     AotExport *x = v->x;
+    DeviceCode made;
     if (x->functions.n == MAX_FUNCTIONS) return too_many(v);
     if (a->progress) a->progress(a->user, x->symbol, x->functions.n);
     AotEntry f = {.level = level, .config = config, .what = describe(v)};
@@ -281,19 +288,20 @@ static bool add_function(Variants *v, Build *b, const TargetInfo *level, const c
                            .debug = a->debug,
                            .name = f.name,
                            .strip = a->strip};
-    if (!build_passes(b) || !cpu_backend.add(v->object, b->ir, b->code->module, &options))
+    if (!build_passes(b) || (b->gpu && !make_images(v, b, &options, &made)) ||
+        !cpu_backend.add(v->object, b->ir, b->code->module, &options))
         return false;
-    if (b->gpu && !add_images(v, b, level, &options, &f)) return false;
+    if (b->gpu) take_images(v, level, &made, &f);
     vec_push(a->ctx, &x->functions, f);
     return true;
 }
 
 /// The rows of one level that differ in tune values alone.
-typedef struct Settings {
-    tg_variant rows[SIZES];
-    int functions[SIZES]; // of the export
-    int n;
-} Settings;
+typedef struct Row {
+    tg_variant variant;
+    int function; // of the export
+} Row;
+typedef VEC(Row) Rows;
 
 static bool is_gpu(const Variants *v, const TargetInfo *level) {
     return level >= v->a->gpus && level < v->a->gpus + v->a->n_gpus;
@@ -302,6 +310,18 @@ static bool is_gpu(const Variants *v, const TargetInfo *level) {
 /// The lowest level of several is there so that the object runs everywhere, not to be fast.
 static bool is_spare(const Variants *v, const TargetInfo *level) {
     return v->a->n_levels > 1 && level == v->a->levels[0];
+}
+
+/// The steps of a ladder that a level is compiled for.
+static Step wanted_steps(const Variants *v, const TargetInfo *level) {
+    bool spare = is_spare(v, level), main = v->layout->main;
+    bool common = spare || v->a->n_levels == 1 || level->level == TG_LEVEL_V3 || is_gpu(v, level);
+    if (!main && v->coarse && !common) return STEP_NONE;
+    if (v->ladder.n == 0) return STEP_ANY;
+    if (main && v->coarse) return spare ? STEP_LAST : STEP_THIRD;
+    if (main) return spare ? STEP_THIRD : STEP_ANY;
+    if (v->coarse || spare) return common ? STEP_LAST : STEP_NONE;
+    return common ? STEP_THIRD : STEP_NONE;
 }
 
 /// A copy that outlives the context in which the variant was compiled.
@@ -315,42 +335,161 @@ static tg_variant kept(Ctx *ctx, const tg_variant *v) {
     return out;
 }
 
-/// The setting for one size: a function of its own where no other size has it.
-static bool add_setting(Variants *v, const TargetInfo *level, Settings *s) {
-    Inst *inst = instance(v);
-    if (!inst) return true;
-    Build b = {.ctx = v->ctx,
-               .program = v->program,
-               .inst = inst,
-               .target = level->name,
-               .threads = AOT_THREADS,
-               .debug = v->a->debug};
-    if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
+/// The level AMX would say nothing new of a kernel without products for tiles.
+static bool is_superfluous(const Variants *v, const TargetInfo *level, const Build *b) {
     bool tiles = false, v4 = v->a->n_levels > 1 && level->level == TG_LEVEL_AMX &&
                              v->a->levels[v->a->n_levels - 2]->level == TG_LEVEL_V4;
-    op_walk_pre(b.code->module, uses_tiles, &tiles);
-    if (v4 && !tiles) return true;
+    if (v4) op_walk_pre(b->code->module, uses_tiles, &tiles);
+    return v4 && !tiles;
+}
+
+static Build build_for(const Variants *v, const TargetInfo *level, Inst *inst) {
+    return (Build){.ctx = v->ctx,
+                   .program = v->program,
+                   .inst = inst,
+                   .target = level->name,
+                   .threads = AOT_THREADS,
+                   .debug = v->a->debug};
+}
+
+/// Why a row has its setting.
+typedef enum Reason {
+    DEFAULT, // the cost model's choice: what it had to choose from says whether there are hints
+    CHOSEN,  // one of several
+    TUNED,   // it was measured
+} Reason;
+
+/// One row: a function of its own where no other row has its setting.
+static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason why, Rows *rows) {
+    Build b = build_for(v, level, inst);
+    if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
+    if (is_superfluous(v, level, &b)) return true;
+    if (why != DEFAULT) b.n_settings = 2; // so that hints say for which extents
     tg_variant *row = build_variant(&b, level->level, FACTS_NECESSARY);
-    int same = 0;
-    while (same < s->n && strcmp(s->rows[same].config, row->config) != 0) same++;
-    if (same == s->n) {
+    int same = 0, function;
+    while (same < rows->n && strcmp(rows->data[same].variant.config, row->config) != 0) same++;
+    if (same == rows->n) {
         if (!add_function(v, &b, level, ctx_format(v->a->ctx, "%s", row->config))) return false;
         row = build_variant(&b, level->level, FACTS_NECESSARY); // passes found in-place pairs
-        s->functions[s->n] = v->x->functions.n - 1;
+        function = v->x->functions.n - 1;
     } else {
-        row->inplace = s->rows[same].inplace; // only passes find them
-        row->n_inplace = s->rows[same].n_inplace;
-        s->functions[s->n] = s->functions[same];
+        const Row *first = &rows->data[same];
+        row->inplace = first->variant.inplace; // only passes find them
+        row->n_inplace = first->variant.n_inplace;
+        function = first->function;
     }
     ladder_hints(v, b.code, row);
-    s->rows[s->n++] = kept(v->a->ctx, row);
+    row->tuned = why == TUNED;
+    Row out = {kept(v->a->ctx, row), function};
+    vec_push(v->a->ctx, rows, out);
     return true;
 }
+
+/* ---- settings beside the default ------------------------------------------------------------ */
+
+typedef struct Attempt {
+    Variants *v;
+    const TargetInfo *level;
+    Inst *inst;
+    Reason why;
+    Rows *rows;
+    bool ok;
+} Attempt;
+
+static void attempt(Ctx *ctx, void *arg) {
+    (void)ctx;
+    Attempt *a = arg;
+    a->ok = add_setting(a->v, a->level, a->inst, a->why, a->rows);
+}
+
+/// A setting that nobody needs: where it cannot be compiled, it is no error. False then.
+static bool try_setting(Variants *v, const TargetInfo *level, int n, const NamedValue *set,
+                        Reason why, Rows *rows) {
+    Attempt a = {.v = v, .level = level, .inst = instance(v), .why = why, .rows = rows};
+    if (!a.inst) return true;
+    NamedValue *all = ctx_array(v->ctx, NamedValue, a.inst->n_set + n + 1);
+    int n_all = a.inst->n_set;
+    memcpy(all, a.inst->set, sizeof *all * (size_t)n_all);
+    for (int i = 0; i < n; i++)
+        if (!value_of_name(a.inst->n_set, a.inst->set, set[i].name)) all[n_all++] = set[i];
+    a.inst->set = all;
+    a.inst->n_set = n_all;
+    DiagMark mark = diag_mark(v->ctx);
+    CtxStatus status = ctx_protect(v->ctx, attempt, &a);
+    if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(v->ctx, status);
+    diag_rewind(v->ctx, mark);
+    return a.ok;
+}
+
+/// The next best settings by the cost model, for tuning among them where the object runs.
+static bool add_candidates(Variants *v, const TargetInfo *level, Rows *rows) {
+    Inst *inst = instance(v);
+    TuneSpace space;
+    if (!inst) return true;
+    Build b = build_for(v, level, inst);
+    if (!build_target(&b)) return false;
+    tune_candidates(&b, &space);
+    int left = v->a->n_variants - 1;
+    for (int i = 1; i < space.n && left > 0 && !v->a->error; i++)
+        if (!space.at[i].why)
+            left -= try_setting(v, level, space.at[i].n_set, space.at[i].set, CHOSEN, rows);
+    return !v->a->error;
+}
+
+/// Code of a step of a ladder is for extents above that of the step before.
+static bool is_on_step(const Variants *v, const TargetInfo *level, const NamedValue *dim) {
+    const NamedValue *most = find(&v->ladder, dim->name);
+    Step steps = wanted_steps(v, level);
+    if (!most || dim->value > most->value) return !most;
+    return steps == STEP_LAST || most->value <= 32 ||
+           dim->value > most->value / (steps == STEP_ANY ? 2 : 8);
+}
+
+/// What was measured with AMX's tiles serves the level below it, too, where a kernel has none.
+static bool is_of_level(const Variants *v, const TunedEntry *e, const TargetInfo *level) {
+    const TargetInfo *next = is_gpu(v, level) ? NULL : cpu_level(level->arch, level->level + 1);
+    if (strcmp(e->target, level->name) == 0) return true;
+    return next && next->level == TG_LEVEL_AMX && strcmp(e->target, next->name) == 0;
+}
+
+/// Reads the entry's shape; false where it is of other dims than what is compiled.
+static bool take_shape(Variants *v, const TunedEntry *e, const TargetInfo *level) {
+    NamedValue *values;
+    int n;
+    if (values_read(v->ctx, e->shape, &n, &values)) return false;
+    for (int i = 0; i < n; i++) {
+        const NamedValue *given = find(&v->values, values[i].name);
+        if (given ? given->value != values[i].value : !is_on_step(v, level, &values[i]))
+            return false;
+    }
+    v->shape = (AotValues){.data = values, .n = n};
+    return true;
+}
+
+/// Rows for the shapes that were tuned.
+static void add_tuned(Variants *v, const TargetInfo *level, Rows *rows) {
+    Aot *a = v->a;
+    const char *kernel = tuned_kernel(a->ctx, v->x->kernel, v->x->types);
+    for (int i = 0; i < (a->tuned ? a->tuned->n : 0) && !a->error; i++) {
+        const TunedEntry *e = &a->tuned->data[i];
+        NamedValue *set;
+        int n;
+        if (strcmp(e->kernel, kernel) != 0 || !is_of_level(v, e, level) ||
+            !take_shape(v, e, level) || values_read(v->ctx, e->config, &n, &set))
+            continue;
+        a->n_tuned++;
+        if (!try_setting(v, level, n, set, TUNED, rows)) a->stale = e;
+    }
+    v->shape = (AotValues){0};
+}
+
+/* ---- levels --------------------------------------------------------------------------------- */
 
 typedef struct Level {
     Variants *v;
     const TargetInfo *target;
-    Settings settings;
+    Rows rows;
+    bool same; // all sizes want one setting, and there are no others
     bool ok;
 } Level;
 
@@ -366,13 +505,21 @@ static void compile_level(Ctx *ctx, void *arg) {
     file = ctx_add_source(ctx, ctx_source_path(v->a->ctx, file), text, n);
     v->program = fe_load(ctx, file, v->a->importer);
     v->kernel = fe_find_kernel(v->program, v->x->kernel->name.text);
+    Rows *rows = &l->rows;
+    bool one = !v->layout->main || v->coarse || is_spare(v, l->target);
+    if (v->layout->main) add_tuned(v, l->target, rows);
+    int first = rows->n;
+    Reason why = first > 0 || v->a->n_variants > 1 ? CHOSEN : DEFAULT;
     for (int i = 0; i < SIZES; i++) {
-        bool one = !v->layout->main || v->coarse || is_spare(v, l->target);
         if (one && i != MIDDLE) continue;
         v->size = is_gpu(v, l->target) ? gpu_sizes[i] : sizes[i];
-        if (!add_setting(v, l->target, &l->settings)) return;
+        Inst *inst = instance(v);
+        if (inst && !add_setting(v, l->target, inst, why, rows)) return;
+        if (!one && v->a->n_variants > 1 && !add_candidates(v, l->target, rows)) return;
     }
-    l->ok = true;
+    l->same = why == DEFAULT;
+    for (int i = 1; i < rows->n; i++) l->same &= rows->data[i].function == rows->data[0].function;
+    l->ok = !v->a->error;
 }
 
 static void release_child(void *thing) {
@@ -397,37 +544,21 @@ static bool compile_apart(Level *l) {
     return l->ok;
 }
 
-/// A row for each image of its function.
-static void add_row(Variants *v, const tg_variant *row, int function) {
-    const AotEntry *f = &v->x->functions.data[function];
+/// A variant for each image of its function.
+static void add_row(Variants *v, const Row *row) {
+    const AotEntry *f = &v->x->functions.data[row->function];
     for (int i = 0; i < (f->n_images ? f->n_images : 1); i++) {
-        vec_push(v->a->ctx, &v->x->variants, *row);
+        vec_push(v->a->ctx, &v->x->variants, row->variant);
         vec_push(v->a->ctx, &v->x->entries, f->name);
         vec_push(v->a->ctx, &v->x->images, f->images[i]);
     }
 }
 
-/// Where all sizes want one setting, one row says so.
 static bool add_level(Variants *v, const TargetInfo *level) {
     Level l = {.v = v, .target = level};
     if (!compile_apart(&l)) return false;
-    const Settings *s = &l.settings;
-    bool same = true;
-    for (int i = 1; i < s->n; i++) same &= s->functions[i] == s->functions[0];
-    for (int i = 0; i < (same && s->n ? 1 : s->n); i++) add_row(v, &s->rows[i], s->functions[i]);
+    for (int i = 0; i < (l.same && l.rows.n ? 1 : l.rows.n); i++) add_row(v, &l.rows.data[i]);
     return true;
-}
-
-/// The steps of a ladder that a level is compiled for.
-static Step wanted_steps(const Variants *v, const TargetInfo *level) {
-    bool spare = is_spare(v, level), main = v->layout->main;
-    bool common = spare || v->a->n_levels == 1 || level->level == TG_LEVEL_V3 || is_gpu(v, level);
-    if (!main && v->coarse && !common) return STEP_NONE;
-    if (v->ladder.n == 0) return STEP_ANY;
-    if (main && v->coarse) return spare ? STEP_LAST : STEP_THIRD;
-    if (main) return spare ? STEP_THIRD : STEP_ANY;
-    if (v->coarse || spare) return common ? STEP_LAST : STEP_NONE;
-    return common ? STEP_THIRD : STEP_NONE;
 }
 
 static bool add_levels(Variants *v) {

@@ -37,6 +37,8 @@ uint16_t source_find(Ctx *ctx, const Sources *sources, const char *path);
 /// Of imports: beside the importing file first, so that a library works wherever it is put. The
 /// importer and `sources` are kept by the program that is loaded with it.
 Importer *source_importer(Ctx *ctx, const Sources *sources);
+/// All sources of a program but those of the library, which every compilation has; how many.
+int program_texts(Ctx *ctx, const Program *p, SourceText **out);
 
 /* ---- check.c ------------------------------------------------------------------------------- */
 

@@ -93,16 +93,6 @@ typedef struct Load {
     int error; // errno of a file that cannot be read
 } Load;
 
-/// All sources but those of the library, which every compilation has.
-static void keep_texts(tg_module *m, const Program *p) {
-    m->texts = ctx_array(m->ctx, SourceText, ctx_source_count(m->ctx) + 1);
-    for (uint16_t f = 1; f <= ctx_source_count(m->ctx); f++) {
-        SourceText t = {.path = ctx_source_path(m->ctx, f)};
-        t.text = ctx_source_text(m->ctx, f, &t.length);
-        if (!program_is_library(p, f)) m->texts[m->n_texts++] = t;
-    }
-}
-
 /// What launches check their arguments against: it comes from the source alone.
 static void make_kernels(tg_module *m, const Program *p) {
     int n = fe_kernel_count(p);
@@ -140,7 +130,7 @@ static void load(Ctx *ctx, void *arg) {
     m->path = ctx_source_path(ctx, file);
     Program *p = fe_load(ctx, file, source_importer(ctx, &sources));
     if (diag_errors(ctx) || !program_check(ctx, p, true)) return;
-    keep_texts(m, p);
+    m->n_texts = program_texts(ctx, p, &m->texts);
     make_kernels(m, p);
 }
 

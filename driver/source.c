@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "frontend/program.h"
 #include "stdlib/embedded.h"
 
 enum { MAX_BYTES = 16 << 20 };
@@ -83,4 +84,15 @@ static uint16_t find_import(void *user, Ctx *ctx, const char *path, const char *
 Importer *source_importer(Ctx *ctx, const Sources *sources) {
     Importer importer = {find_import, (void *)sources};
     return ctx_copy(ctx, &importer, sizeof importer);
+}
+
+int program_texts(Ctx *ctx, const Program *p, SourceText **out) {
+    int n = 0;
+    *out = ctx_array(ctx, SourceText, ctx_source_count(ctx) + 1);
+    for (uint16_t f = 1; f <= ctx_source_count(ctx); f++) {
+        SourceText t = {.path = ctx_source_path(ctx, f)};
+        t.text = ctx_source_text(ctx, f, &t.length);
+        if (!program_is_library(p, f)) (*out)[n++] = t;
+    }
+    return n;
 }

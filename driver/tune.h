@@ -116,5 +116,7 @@ typedef struct TuneSpace {
 /// The settings that a request leaves open, times the axes of its target's schedule. False, after
 /// errors, diagnosed.
 bool tune_space(Ctx *ctx, const Request *r, TuneSpace *out);
+/// The candidates alone, of an instance whose `set` pins values, after build_target.
+void tune_candidates(Build *b, TuneSpace *out);
 
 #endif

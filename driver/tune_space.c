@@ -37,7 +37,8 @@ typedef VEC(TuneCandidate) Candidates;
 
 typedef struct Make {
     Ctx *ctx;
-    const Request *r;
+    int n_set; // pinned
+    const NamedValue *set;
     Build *b;
     RankedSettings settings;
     int standard; // among the settings
@@ -70,7 +71,7 @@ static const char *shape_text(const Build *b) {
 /* ---- axes ---------------------------------------------------------------------------------- */
 
 static bool is_pinned(const Make *m, const char *name) {
-    return value_of_name(m->r->n_set, m->r->set, name) != NULL;
+    return value_of_name(m->n_set, m->set, name) != NULL;
 }
 
 static void add_axis(Make *m, const char *name, int n, const int64_t *values) {
@@ -124,9 +125,9 @@ static const char *reason(const Make *m, const RankedSetting *s) {
 
 static void add(Make *m, const RankedSetting *s, int n_more, const NamedValue *more,
                 bool standard) {
-    int n = m->r->n_set + s->config.n + n_more, at = 0;
+    int n = m->n_set + s->config.n + n_more, at = 0;
     NamedValue *set = ctx_array(m->ctx, NamedValue, n + 1);
-    for (int i = 0; i < m->r->n_set; i++) set[at++] = m->r->set[i];
+    for (int i = 0; i < m->n_set; i++) set[at++] = m->set[i];
     for (int i = 0; i < s->config.n; i++)
         if (!is_pinned(m, s->config.values[i].name)) set[at++] = s->config.values[i];
     for (int i = 0; i < n_more; i++) set[at++] = more[i];
@@ -210,32 +211,35 @@ static double argument_bytes(const Request *r) {
     return sum;
 }
 
+void tune_candidates(Build *b, TuneSpace *out) {
+    Make m = {.ctx = b->ctx, .b = b};
+    m.standard = build_settings(b, &m.settings);
+    m.n_set = b->inst->n_set;
+    m.set = b->inst->set;
+    list(&m);
+    *out = (TuneSpace){.shape = "", .n_all = count_all(&m), .n = m.out.n, .at = m.out.data};
+    if (out->n > MAX_LISTED) out->n = MAX_LISTED;
+}
+
 /// What one launch has to do, whatever the setting: after elaboration with the standard one.
-static void measure(Make *m, TuneSpace *out) {
-    const TuneCandidate *c = &m->out.data[0];
-    m->b->inst->set = ctx_copy(m->ctx, c->set, sizeof *c->set * (size_t)(c->n_set + 1));
-    m->b->inst->n_set = c->n_set;
-    if (!build_elaborate(m->b)) return;
-    out->shape = shape_text(m->b);
-    out->flops = build_products(m->b);
-    out->bytes = argument_bytes(m->r);
-    out->roof =
-        m->b->gpu
-            ? fmax(out->bytes / m->b->gpu->bandwidth,
-                   out->flops / (2 * m->b->gpu->unit_cycle * m->b->gpu->clock * m->b->gpu->sms))
-            : 0;
+static void measure(Build *b, const Request *r, TuneSpace *out) {
+    const TuneCandidate *c = &out->at[0];
+    b->inst->set = ctx_copy(b->ctx, c->set, sizeof *c->set * (size_t)(c->n_set + 1));
+    b->inst->n_set = c->n_set;
+    if (!build_elaborate(b)) return;
+    out->shape = shape_text(b);
+    out->flops = build_products(b);
+    out->bytes = argument_bytes(r);
+    out->roof = b->gpu ? fmax(out->bytes / b->gpu->bandwidth,
+                              out->flops / (2 * b->gpu->unit_cycle * b->gpu->clock * b->gpu->sms))
+                       : 0;
 }
 
 bool tune_space(Ctx *ctx, const Request *r, TuneSpace *out) {
     Build b;
-    Make m = {.ctx = ctx, .r = r, .b = &b};
     *out = (TuneSpace){.shape = ""};
     if (!request_build(ctx, r, &b) || !build_target(&b)) return false;
-    m.standard = build_settings(&b, &m.settings);
-    list(&m);
-    out->n_all = count_all(&m);
-    out->n = m.out.n < MAX_LISTED ? m.out.n : MAX_LISTED;
-    out->at = m.out.data;
-    measure(&m, out);
+    tune_candidates(&b, out);
+    measure(&b, r, out);
     return !diag_errors(ctx);
 }

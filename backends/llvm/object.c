@@ -53,7 +53,7 @@ static void declare_types(Object *o) {
     o->param = structure(o, "tg_param_info", FIELDS(p, i8, i8, i8, i8, i8, i8, i8, i8));
     o->variant =
         structure(o, "tg_variant",
-                  FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, LLVMArrayType2(i16, 3), p));
+                  FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, i16, LLVMArrayType2(i16, 2), p));
     o->info = structure(o, "tg_kernel_info", FIELDS(p, p, p, p, i32, i32, i32, i32));
     o->kernel = structure(o, "tg_kernel", FIELDS(i32, i32, p, p));
     o->image =
@@ -275,9 +275,10 @@ static LLVMValueRef variants(Object *o, const ObjectExport *x) {
                                  number(i16, v->n_hints),
                                  number(i16, v->n_params),
                                  number(i16, v->n_inplace),
-                                 LLVMConstNull(LLVMArrayType2(i16, 3)),
+                                 number(i16, v->tuned),
+                                 LLVMConstNull(LLVMArrayType2(i16, 2)),
                                  image_of(o, x->images[i])};
-        rows[i] = LLVMConstNamedStruct(o->variant, fields, 13);
+        rows[i] = LLVMConstNamedStruct(o->variant, fields, 14);
     }
     return array(o, o->variant, rows, n, "variants");
 }

@@ -170,28 +170,16 @@ static bool take_prefix(Making *m) {
 
 /* ---- kinds of output ----------------------------------------------------------------------- */
 
-/// Written to a temporary file beside it, so that it is never half written.
-static bool write_file(Making *m, const char *path, const void *data, size_t bytes) {
-    const char *temporary = ctx_format(m->ctx, "%s.tmp%ld", path, (long)getpid());
-    FILE *f = fopen(temporary, "wb");
-    bool ok = f && fwrite(data, 1, bytes, f) == bytes;
-    if (f && fclose(f) != 0) ok = false;
-    if (ok && rename(temporary, path) == 0) return true;
-    cli_error("cannot write %s: %s", path, strerror(errno));
-    if (f) remove(temporary);
-    return false;
-}
-
 static bool write_object(Making *m, const char *path) {
-    return write_file(m, path, m->code->object, m->code->object_bytes);
+    return file_write(m->ctx, path, m->code->object, m->code->object_bytes);
 }
 
 static bool write_assembly(Making *m, const char *path) {
-    return write_file(m, path, m->code->assembly, strlen(m->code->assembly));
+    return file_write(m->ctx, path, m->code->assembly, strlen(m->code->assembly));
 }
 
 static bool write_llvm(Making *m, const char *path) {
-    return write_file(m, path, m->code->llvm, strlen(m->code->llvm));
+    return file_write(m->ctx, path, m->code->llvm, strlen(m->code->llvm));
 }
 
 static bool write_archive(Making *m, const char *path) {
@@ -204,7 +192,7 @@ static bool write_archive(Making *m, const char *path) {
     size_t bytes;
     const char *member = ctx_format(m->ctx, "%s.o", m->a.name);
     const void *data = aot_archive(m->ctx, member, m->code, n, symbols, &bytes);
-    return write_file(m, path, data, bytes);
+    return file_write(m->ctx, path, data, bytes);
 }
 
 /// Runs a program and waits; its exit code, or -1 where it could not be started.
@@ -293,12 +281,12 @@ static bool write_depfile(Making *m) {
             text_add(&t, *c == ' ' || *c == '#' ? "\\%c" : *c == '$' ? "$%c" : "%c", *c);
     }
     text_add(&t, "\n");
-    return write_file(m, m->o->depfile, t.data, t.n);
+    return file_write(m->ctx, m->o->depfile, t.data, t.n);
 }
 
 static bool write_header(Making *m) {
     const char *text = aot_header(&m->a, m->o->header, m->o->jit);
-    return write_file(m, m->o->header, text, strlen(text));
+    return file_write(m->ctx, m->o->header, text, strlen(text));
 }
 
 /* ---- reports ------------------------------------------------------------------------------- */
@@ -381,6 +369,33 @@ static const char *export_list(const Making *m) {
     return t.data;
 }
 
+/// Settings that were measured.
+static bool take_tuned(Making *m) {
+    const char *path = m->o->tuned, *error;
+    Tuned *all = ctx_new(m->ctx, Tuned);
+    m->a.n_variants = (int)m->o->variants;
+    if (!path) return true;
+    uint16_t file = source_read(m->ctx, path);
+    size_t n;
+    const char *text = file ? ctx_source_text(m->ctx, file, &n) : NULL;
+    m->a.tuned = all;
+    if (!file || tuned_read(m->ctx, text, n, all, &error)) return file != 0;
+    cli_error("%s: %s", path, error);
+    return false;
+}
+
+/// What of them the object has not.
+static void note_tuned(const Making *m) {
+    const Aot *a = &m->a;
+    if (a->tuned && !a->n_tuned)
+        fprintf(stderr, "tegula: note: %s: no entry is for these kernels, targets and values\n",
+                m->o->tuned);
+    if (a->stale)
+        fprintf(stderr,
+                "tegula: note: %s: '%s' of %s cannot be compiled any more, and was left out\n",
+                m->o->tuned, a->stale->config, a->stale->kernel);
+}
+
 static bool load(Making *m) {
     uint16_t file = source_read(m->ctx, m->o->files.at[0]);
     if (!file) return false;
@@ -408,6 +423,7 @@ static bool make(Making *m) {
     end_progress(m);
     if (m->o->output && !kind->write(m, m->o->output)) return false;
     if (!write_companions(m)) return false;
+    note_tuned(m);
     if (m->a.note && !m->o->jit) fprintf(stderr, "tegula: note: %s\n", m->a.note);
     if (m->o->verbose && m->code) print_variants(m);
     return true;
@@ -420,5 +436,5 @@ int cmd_build(Ctx *ctx, const Options *o) {
     if (isatty(STDERR_FILENO)) m->a.progress = show_progress;
     name_object(m);
     if (!prepare(m)) return EXIT_USAGE;
-    return load(m) && make(m) ? EXIT_OK : EXIT_USER;
+    return load(m) && take_tuned(m) && make(m) ? EXIT_OK : EXIT_USER;
 }

@@ -32,6 +32,8 @@ typedef struct Options {
     int64_t threads, repeat;
     bool check, debug, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check;
     const char *size, *days;
+    const char *tuned;
+    int64_t variants;
     bool werror, names, jit, verbose, all;
 } Options;
 
@@ -59,6 +61,10 @@ bool cli_colour(int fd);
 uint16_t source_read(Ctx *ctx, const char *path);
 /// Finds imported files beside the importing one, then in the folders of --path.
 const Importer *option_importer(Ctx *ctx, const Options *o);
+
+/// Writes a temporary file beside it and renames that, so that it is never half written. False,
+/// reported, where that fails.
+bool file_write(Ctx *ctx, const char *path, const void *data, size_t bytes);
 
 /* ---- commands ------------------------------------------------------------------------------ */
 // Each returns an exit code. They run inside ctx_protect.
