@@ -132,24 +132,32 @@ static void release_value(void *at) {
     free(*(void **)at);
 }
 
-/// The bytes of an answer, which go with ctx.
-static bool get(Ctx *ctx, StoreKey key, Bytes *out) {
+bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, Bytes *out) {
     void **value = ctx_new(ctx, void *);
     ctx_defer(ctx, release_value, value);
     Store *s = lock_store();
     if (!s) return false;
-    StoreStatus status = store_get(s, key, STORE_CODE, value, &out->n);
+    StoreStatus status = store_get(s, key, kind, value, &out->n);
     unlock_store();
     out->data = *value;
     return status == STORE_OK;
+}
+
+void cache_put(const StoreEntry *e) {
+    Store *s = lock_store();
+    if (!s) return;
+    StoreStatus status = store_put(s, e);
+    if (status) warn(store_status_text(status));
+    unlock_store();
 }
 
 static bool find(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
     Bytes in;
     size_t length;
     WireKind kind;
-    if (!get(ctx, key, &in) || in.n < WIRE_HEADER || !wire_read_header(in.data, &kind, &length) ||
-        kind != WIRE_ANSWER || length != in.n - WIRE_HEADER)
+    if (!cache_get(ctx, key, STORE_CODE, &in) || in.n < WIRE_HEADER ||
+        !wire_read_header(in.data, &kind, &length) || kind != WIRE_ANSWER ||
+        length != in.n - WIRE_HEADER)
         return false;
     Bytes body = {in.data + WIRE_HEADER, length};
     if (!wire_read_answer(ctx, body, out) || out->status || !answer_is_sound(r, out)) return false;
@@ -172,11 +180,7 @@ static void keep(Ctx *ctx, StoreKey key, const Request *r, const Answer *a) {
                     .about = about(ctx, r, a),
                     .value = value.data,
                     .bytes = value.n};
-    Store *s = lock_store();
-    if (!s) return;
-    StoreStatus status = store_put(s, &e);
-    if (status) warn(store_status_text(status));
-    unlock_store();
+    cache_put(&e);
 }
 
 static void release_code(void *code) {

@@ -4,6 +4,7 @@
 #define DRIVER_CACHE_H
 
 #include "cache/store.h"
+#include "driver/jit.h"
 
 /// TG_CACHE=off.
 bool cache_is_off(void);
@@ -13,5 +14,9 @@ bool cache_folder(char *out, size_t size);
 int64_t cache_limit(void);
 /// "512M", "1.5G", "4096"; false: it is none.
 bool cache_read_size(const char *text, int64_t *out);
+/// The value of an entry, which goes with ctx. False: there is none.
+bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, Bytes *out);
+/// Keeps an entry, where there is a store.
+void cache_put(const StoreEntry *entry);
 
 #endif

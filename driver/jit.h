@@ -91,7 +91,8 @@ typedef enum WireKind {
     WIRE_ANSWER = 'A',
     WIRE_OPEN = 'O',   // to a worker (driver/worker.h): the arguments
     WIRE_TRY = 'T',    // code for them
-    WIRE_REPORT = 'R', // what it said of the last
+    WIRE_REPORT = 'R', // what it says of the last
+    WIRE_RESULT = 'S', // of a search, in the store
 } WireKind;
 Bytes wire_write_request(Ctx *ctx, const Request *r);
 Bytes wire_write_answer(Ctx *ctx, const Answer *a);

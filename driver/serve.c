@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The other end of peer.h: requests in, answers out.
-#include "driver/jit.h"
+#include "driver/fault.h"
+#include "driver/worker.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -33,31 +34,51 @@ static bool write_all(int fd, const uint8_t *from, size_t n) {
 }
 
 typedef struct Service {
+    Worker **worker; // made when one is asked for
+    WireKind kind;
     Bytes in;
     int out;
     bool ok;
 } Service;
 
-static void reply(Ctx *ctx, void *arg) {
-    Service *s = arg;
+static void send(Service *s, Bytes out) {
+    s->ok = write_all(s->out, out.data, out.n);
+}
+
+static void compile(Ctx *ctx, Service *s) {
     Request r;
     Answer a;
     if (!wire_read_request(ctx, s->in, &r)) return;
-    request_compile(ctx, &r, false, &a);
+    if (fault_compile(&r))
+        request_compile(ctx, &r, false, &a);
+    else
+        a = (Answer){.status = TG_ERROR_INTERNAL, .message = "an injected fault", .same = -1};
     if (a.code) ctx_defer(ctx, (void (*)(void *))code_release, a.code);
-    Bytes out = wire_write_answer(ctx, &a);
-    s->ok = write_all(s->out, out.data, out.n) && a.status != TG_ERROR_MEMORY;
+    send(s, wire_write_answer(ctx, &a));
+    s->ok &= a.status != TG_ERROR_MEMORY;
+}
+
+static void reply(Ctx *ctx, void *arg) {
+    Service *s = arg;
+    Bytes report;
+    if (s->kind == WIRE_REQUEST) {
+        compile(ctx, s);
+        return;
+    }
+    if (!*s->worker) *s->worker = worker_create();
+    if (!*s->worker) ctx_leave(ctx, CTX_NO_MEMORY);
+    if (worker_answer(*s->worker, ctx, s->kind, s->in, &report)) send(s, report);
 }
 
 /// Each request in a context of its own. Out of memory: the process ends and gives back what it
 /// has, which the other end understands.
-static bool answer(int out, Bytes in) {
+static bool answer(Service *s) {
     Ctx *ctx = ctx_create(NULL);
     if (!ctx) return false;
-    Service s = {in, out, false};
-    ctx_protect(ctx, reply, &s);
+    s->ok = false;
+    ctx_protect(ctx, reply, s);
     ctx_destroy(ctx);
-    return s.ok;
+    return s->ok;
 }
 
 /// Whoever waits for an answer is gone: nothing that still goes on here is of use, however long it
@@ -80,17 +101,18 @@ static void watch_socket(int *fd) {
 bool serve(int in, int out) {
     uint8_t header[WIRE_HEADER];
     static int watched;
+    Worker *worker = NULL;
+    Service s = {.worker = &worker, .out = out};
     bool ok = true;
     watched = in;
     watch_socket(&watched);
     while (ok && read_all(in, header, sizeof header)) {
-        Bytes body = {0};
-        WireKind kind;
-        if (!wire_read_header(header, &kind, &body.n)) return false;
-        body.data = malloc(body.n + 1);
-        ok = body.data && read_all(in, body.data, body.n) && kind == WIRE_REQUEST &&
-             answer(out, body);
-        free(body.data);
+        ok = wire_read_header(header, &s.kind, &s.in.n);
+        if (!ok) break;
+        s.in.data = malloc(s.in.n + 1);
+        ok = s.in.data && read_all(in, s.in.data, s.in.n) && answer(&s);
+        free(s.in.data);
     }
+    worker_destroy(worker);
     return ok;
 }

@@ -10,19 +10,11 @@
 // their NUL, kinds against enums. A reader that finds a mistake reads zeroes from there on.
 #include <string.h>
 
-#include "driver/jit.h"
+#include "driver/wire.h"
 
 enum { WIRE_VERSION = 3 };
-static const char magic[3] = "TGL", kinds[] = "QAOTR";
+static const char magic[3] = "TGL", kinds[] = "QAOTRS";
 #define MAX_LENGTH ((size_t)256 << 20)
-enum { MAX_TEXTS = 1 << 14, MAX_ITEMS = 1 << 15 };
-
-typedef struct Wire {
-    Ctx *ctx;
-    bool reading, bad;
-    Text out;
-    Bytes in; // what is left
-} Wire;
 
 /* ---- numbers, bytes ------------------------------------------------------------------------ */
 
@@ -38,7 +30,7 @@ static const uint8_t *take(Wire *w, size_t n) {
     return at;
 }
 
-static int64_t number(Wire *w, int64_t v) {
+int64_t wire_number(Wire *w, int64_t v) {
     if (!w->reading) {
         text_bytes(&w->out, (const char *)&v, sizeof v);
         return v;
@@ -50,19 +42,15 @@ static int64_t number(Wire *w, int64_t v) {
 }
 
 /// A number from least to most.
-static int64_t bounded(Wire *w, int64_t v, int64_t least, int64_t most) {
-    v = number(w, v);
+int64_t wire_bounded(Wire *w, int64_t v, int64_t least, int64_t most) {
+    v = wire_number(w, v);
     if (v >= least && v <= most) return v;
     w->bad = true;
     return least;
 }
 
-#define NUMBER(w, field, least, most) ((field) = bounded((w), (int64_t)(field), (least), (most)))
-#define COUNT(w, field)               ((field) = (int)bounded((w), (field), 0, MAX_ITEMS))
-#define FLAG(w, field)                ((field) = bounded((w), (field), 0, 1) != 0)
-
 /// n items of `size` bytes at *data; copies of the input are aligned.
-static void items(Wire *w, const void **data, size_t n, size_t size) {
+void wire_items(Wire *w, const void **data, size_t n, size_t size) {
     static const char zeroes[8];
     size_t bytes = n * size, rest = (8 - bytes % 8) % 8;
     if (!w->reading) {
@@ -72,29 +60,22 @@ static void items(Wire *w, const void **data, size_t n, size_t size) {
     }
     const uint8_t *at = take(w, bytes + rest);
     *data = at ? ctx_copy(w->ctx, at, bytes) : NULL;
-    if (!at) *data = ctx_alloc(w->ctx, n < MAX_ITEMS ? bytes : 0);
+    if (!at) *data = ctx_alloc(w->ctx, n < WIRE_ITEMS ? bytes : 0);
 }
-#define ITEMS(w, field, n)                                                                         \
-    do {                                                                                           \
-        const void *items_ = (field);                                                              \
-        items((w), &items_, (size_t)(n), sizeof *(field));                                         \
-        (field) = items_;                                                                          \
-    } while (0)
-
-static void bytes(Wire *w, const void **data, size_t *n) {
-    *n = (size_t)bounded(w, (int64_t)*n, 0, (int64_t)MAX_LENGTH);
+void wire_bytes(Wire *w, const void **data, size_t *n) {
+    *n = (size_t)wire_bounded(w, (int64_t)*n, 0, (int64_t)MAX_LENGTH);
     if (w->reading && *n > w->in.n) {
         w->bad = true;
         *n = 0;
     }
-    items(w, data, *n, 1);
+    wire_items(w, data, *n, 1);
 }
 
 /// NULL stays NULL; a text that is read ends in NUL and holds no other.
-static void text(Wire *w, const char **s) {
+void wire_text(Wire *w, const char **s) {
     size_t n = *s ? strlen(*s) + 1 : 0;
     const void *data = *s;
-    bytes(w, &data, &n);
+    wire_bytes(w, &data, &n);
     if (!w->reading) return;
     *s = NULL;
     if (n == 0 || !data) return;
@@ -105,8 +86,8 @@ static void text(Wire *w, const char **s) {
         w->bad = true;
 }
 
-static void needed_text(Wire *w, const char **s) {
-    text(w, s);
+void wire_needed_text(Wire *w, const char **s) {
+    wire_text(w, s);
     if (*s) return;
     w->bad = true;
     *s = "";
@@ -115,34 +96,22 @@ static void needed_text(Wire *w, const char **s) {
 /* ---- structures ---------------------------------------------------------------------------- */
 
 /// Room for n items that are read: not more than the bytes that are left could hold.
-static void *room(Wire *w, int n, size_t size) {
+void *wire_room(Wire *w, int n, size_t size) {
     if (!w->reading) return NULL;
     if ((size_t)n > w->in.n / 8) w->bad = true;
     return ctx_alloc(w->ctx, w->bad ? 0 : (size_t)n * size);
 }
 
-/// n structures of `type` at `array`, each by field(w, &item). What is written is not touched.
-#define LIST(w, type, array, n, field)                                                             \
-    do {                                                                                           \
-        type *read_ = room((w), (n), sizeof(type));                                                \
-        for (int i_ = 0; i_ < (n) && !(w)->bad; i_++) {                                            \
-            type one_ = (w)->reading ? read_[i_] : (array)[i_];                                    \
-            field((w), &one_);                                                                     \
-            if ((w)->reading) read_[i_] = one_;                                                    \
-        }                                                                                          \
-        if ((w)->reading) (array) = read_;                                                         \
-    } while (0)
-
 static void source_text(Wire *w, SourceText *t) {
     const void *data = t->text;
-    needed_text(w, &t->path);
-    bytes(w, &data, &t->length);
+    wire_needed_text(w, &t->path);
+    wire_bytes(w, &data, &t->length);
     t->text = data;
 }
 
 static void named_value(Wire *w, NamedValue *v) {
-    needed_text(w, &v->name);
-    v->value = number(w, v->value);
+    wire_needed_text(w, &v->name);
+    v->value = wire_number(w, v->value);
 }
 
 /// A negative extent would not pass the runtime, either.
@@ -152,32 +121,32 @@ static void actual(Wire *w, tg_actual *a) {
     NUMBER(w, a->bits, 0, 255);
     NUMBER(w, a->rank, 0, TG_MAX_RANK);
     NUMBER(w, a->aligned, 0, 1);
-    a->value = number(w, a->value);
+    a->value = wire_number(w, a->value);
     ITEMS(w, a->shape, a->rank);
     ITEMS(w, a->strides, a->rank);
     for (int i = 0; w->reading && !w->bad && i < a->rank; i++) w->bad |= a->shape[i] < 0;
 }
 
 static void key(Wire *w, Key *k) {
-    bytes(w, &k->bytes, &k->n);
+    wire_bytes(w, &k->bytes, &k->n);
 }
 
-static void request(Wire *w, Request *r) {
-    needed_text(w, &r->path);
+void wire_request(Wire *w, Request *r) {
+    wire_needed_text(w, &r->path);
     COUNT(w, r->n_texts);
     LIST(w, SourceText, r->texts, r->n_texts, source_text);
     COUNT(w, r->n_paths);
-    LIST(w, const char *, r->paths, r->n_paths, needed_text);
-    needed_text(w, &r->kernel);
+    LIST(w, const char *, r->paths, r->n_paths, wire_needed_text);
+    wire_needed_text(w, &r->kernel);
     COUNT(w, r->n_set);
     LIST(w, NamedValue, r->set, r->n_set, named_value);
     FLAG(w, r->check);
     FLAG(w, r->debug);
-    r->threads = (int)bounded(w, r->threads, 0, INT32_MAX);
-    text(w, &r->target);
-    text(w, &r->codegen);
-    text(w, &r->machine);
-    r->driver = (int)bounded(w, r->driver, 0, INT32_MAX);
+    r->threads = (int)wire_bounded(w, r->threads, 0, INT32_MAX);
+    wire_text(w, &r->target);
+    wire_text(w, &r->codegen);
+    wire_text(w, &r->machine);
+    r->driver = (int)wire_bounded(w, r->driver, 0, INT32_MAX);
     COUNT(w, r->n_args);
     LIST(w, tg_actual, r->args, r->n_args, actual);
     COUNT(w, r->n_known);
@@ -191,7 +160,7 @@ static void variant(Wire *w, tg_variant *v) {
     NUMBER(w, v->n_hints, 0, INT16_MAX);
     NUMBER(w, v->n_params, 0, TG_MAX_PARAMS);
     NUMBER(w, v->n_inplace, 0, INT16_MAX / 2);
-    needed_text(w, &v->config);
+    wire_needed_text(w, &v->config);
     ITEMS(w, v->facts, v->n_facts);
     ITEMS(w, v->hints, v->n_hints);
     ITEMS(w, v->params, v->n_params);
@@ -200,11 +169,11 @@ static void variant(Wire *w, tg_variant *v) {
 }
 
 static void device_function(Wire *w, tg_device_function *f) {
-    needed_text(w, &f->name);
+    wire_needed_text(w, &f->name);
     NUMBER(w, f->threads, 1, 1024);
     NUMBER(w, f->cluster, 1, 64);
     NUMBER(w, f->shared_bytes, 0, INT32_MAX);
-    NUMBER(w, f->n_args, 0, MAX_ITEMS);
+    NUMBER(w, f->n_args, 0, WIRE_ITEMS);
     NUMBER(w, f->flags, 0, TG_DEVICE_FAULTS);
 }
 
@@ -214,11 +183,11 @@ static void site(Wire *w, const tg_site **s) {
     NUMBER(w, copy.kind, TG_SITE_REQUIRE, TG_SITE_PRINT);
     NUMBER(w, copy.line, 0, INT32_MAX);
     NUMBER(w, copy.column, 0, INT32_MAX);
-    NUMBER(w, copy.n_values, 0, MAX_ITEMS);
+    NUMBER(w, copy.n_values, 0, WIRE_ITEMS);
     NUMBER(w, copy.n_indices, 0, copy.n_values);
-    text(w, &copy.file);
-    needed_text(w, &copy.text);
-    text(w, &copy.types);
+    wire_text(w, &copy.file);
+    wire_needed_text(w, &copy.text);
+    wire_text(w, &copy.types);
     if (w->reading) *s = ctx_copy(w->ctx, &copy, sizeof copy);
 }
 
@@ -228,8 +197,8 @@ static void image(Wire *w, tg_image *i) {
     NUMBER(w, i->kind, TG_IMAGE_PTX, TG_IMAGE_HSACO);
     NUMBER(w, i->arch, 1, INT16_MAX);
     NUMBER(w, i->specific, 0, 1);
-    needed_text(w, &i->target);
-    bytes(w, &i->bytes, &n);
+    wire_needed_text(w, &i->target);
+    wire_bytes(w, &i->bytes, &n);
     i->size = n;
     COUNT(w, i->n_functions);
     LIST(w, tg_device_function, i->functions, i->n_functions, device_function);
@@ -247,7 +216,7 @@ static void code(Wire *w, Code **c) {
     size_t n = *c ? (*c)->object_bytes : 0;
     bool has_image = *c && (*c)->image;
     tg_image i = {.size = 0};
-    bytes(w, &object, &n);
+    wire_bytes(w, &object, &n);
     FLAG(w, has_image);
     if (has_image && !w->reading) i = *(*c)->image;
     if (has_image) image(w, &i);
@@ -259,10 +228,10 @@ static void code(Wire *w, Code **c) {
 
 static void answer(Wire *w, Answer *a) {
     NUMBER(w, a->status, TG_OK, TG_ERROR_INTERNAL);
-    text(w, &a->message);
+    wire_text(w, &a->message);
     COUNT(w, a->n_warnings);
-    LIST(w, const char *, a->warnings, a->n_warnings, needed_text);
-    a->same = (int)bounded(w, a->same, -1, MAX_ITEMS);
+    LIST(w, const char *, a->warnings, a->n_warnings, wire_needed_text);
+    a->same = (int)wire_bounded(w, a->same, -1, WIRE_ITEMS);
     if (a->status) {
         if (w->reading && !a->message) w->bad = true;
         return;
@@ -278,7 +247,7 @@ static void answer(Wire *w, Answer *a) {
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-static Bytes finish(Wire *w, WireKind kind) {
+Bytes wire_finish(Wire *w, WireKind kind) {
     uint64_t length = w->out.n - WIRE_HEADER;
     uint32_t version = WIRE_VERSION | TG_ABI << 16;
     memcpy(w->out.data, magic, sizeof magic);
@@ -288,7 +257,7 @@ static Bytes finish(Wire *w, WireKind kind) {
     return (Bytes){(uint8_t *)w->out.data, w->out.n};
 }
 
-static Wire writer(Ctx *ctx) {
+Wire wire_writer(Ctx *ctx) {
     static const char header[WIRE_HEADER];
     Wire w = {.ctx = ctx, .out = {.ctx = ctx}};
     text_bytes(&w.out, header, sizeof header);
@@ -296,17 +265,17 @@ static Wire writer(Ctx *ctx) {
 }
 
 Bytes wire_write_request(Ctx *ctx, const Request *r) {
-    Wire w = writer(ctx);
+    Wire w = wire_writer(ctx);
     Request copy = *r;
-    request(&w, &copy);
-    return finish(&w, WIRE_REQUEST);
+    wire_request(&w, &copy);
+    return wire_finish(&w, WIRE_REQUEST);
 }
 
 Bytes wire_write_answer(Ctx *ctx, const Answer *a) {
-    Wire w = writer(ctx);
+    Wire w = wire_writer(ctx);
     Answer copy = *a;
     answer(&w, &copy);
-    return finish(&w, WIRE_ANSWER);
+    return wire_finish(&w, WIRE_ANSWER);
 }
 
 bool wire_read_header(const uint8_t header[WIRE_HEADER], WireKind *kind, size_t *length) {
@@ -322,15 +291,15 @@ bool wire_read_header(const uint8_t header[WIRE_HEADER], WireKind *kind, size_t 
 }
 
 bool wire_read_request(Ctx *ctx, Bytes in, Request *r) {
-    Wire w = {.ctx = ctx, .reading = true, .in = in};
+    Wire w = wire_reader(ctx, in);
     *r = (Request){0};
-    request(&w, r);
-    return !w.bad && w.in.n == 0;
+    wire_request(&w, r);
+    return wire_is_done(&w);
 }
 
 bool wire_read_answer(Ctx *ctx, Bytes in, Answer *a) {
-    Wire w = {.ctx = ctx, .reading = true, .in = in};
+    Wire w = wire_reader(ctx, in);
     *a = (Answer){0};
     answer(&w, a);
-    return !w.bad && w.in.n == 0;
+    return wire_is_done(&w);
 }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See fault.h. One variant of a process can have a fault of launches at a time.
+#include "driver/fault.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/// Whether TG_FAULT has `kind` for these values.
+static bool is_wanted(const char *kind, const char *config) {
+    const char *at = getenv("TG_FAULT");
+    size_t n = strlen(kind);
+    for (; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        char text[64];
+        if (strncmp(at, kind, n) != 0 || at[n] != '@') continue;
+        size_t length = strcspn(at + n + 1, ",");
+        snprintf(text, sizeof text, "%.*s", (int)(length < 63 ? length : 63), at + n + 1);
+        if (strstr(config, text)) return true;
+    }
+    return false;
+}
+
+static void wait_for_ever(void) {
+    for (;;) sleep(1);
+}
+
+bool fault_compile(const Request *r) {
+    char config[512] = " ";
+    if (!getenv("TG_FAULT")) return true;
+    for (int i = 0; i < r->n_set; i++) {
+        size_t n = strlen(config);
+        snprintf(config + n, sizeof config - n, "%s=%lld ", r->set[i].name,
+                 (long long)r->set[i].value);
+    }
+    if (is_wanted("compile-crash", config)) raise(SIGSEGV);
+    if (is_wanted("compile-hang", config)) wait_for_ever();
+    return !is_wanted("compile-error", config);
+}
+
+/* ---- launches ------------------------------------------------------------------------------ */
+
+static struct {
+    tg_entry *entry;
+    int last, calls; // number of the last argument
+} real;
+
+static int32_t crash(const tg_slot *args, const tg_env *env) {
+    (void)args;
+    (void)env;
+    raise(SIGSEGV);
+    return 1;
+}
+
+static int32_t hang(const tg_slot *args, const tg_env *env) {
+    (void)args;
+    (void)env;
+    wait_for_ever();
+    return 1;
+}
+
+static int32_t launch(const tg_slot *args, const tg_env *env) {
+    (void)args;
+    return env->fail(env, NULL, NULL);
+}
+
+/// One byte of the last argument, which kernels of the tests write.
+static int32_t wrong(const tg_slot *args, const tg_env *env) {
+    int32_t status = real.entry(args, env);
+    ((uint8_t *)args[real.last].tensor.data)[3] ^= 0x41;
+    return status;
+}
+
+/// Wrong from the second run on.
+static int32_t flaky(const tg_slot *args, const tg_env *env) {
+    return real.calls++ ? wrong(args, env) : real.entry(args, env);
+}
+
+void fault_run(tg_variant *v) {
+    static const struct {
+        const char *name;
+        tg_entry *entry;
+    } faults[] = {
+        {"crash", crash}, {"hang", hang}, {"launch", launch}, {"wrong", wrong}, {"flaky", flaky}};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (!is_wanted(faults[i].name, v->config)) continue;
+        real.entry = v->entry;
+        real.last = v->n_params - 1;
+        real.calls = 0;
+        v->entry = faults[i].entry;
+    }
+}

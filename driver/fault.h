@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What goes wrong with candidates, brought about on purpose: TG_FAULT in the environment, a list of
+// KIND@TEXT, one comma between two. It happens to code whose tune values have the text ("BM=32").
+//
+//     compile-crash, compile-hang, compile-error   where it is compiled
+//     crash, hang, launch, wrong, flaky            where it is launched
+#ifndef DRIVER_FAULT_H
+#define DRIVER_FAULT_H
+
+#include "driver/jit.h"
+
+/// Before a request is compiled in another process. False: it is to fail.
+bool fault_compile(const Request *r);
+/// Of code that is to be tried: its entry may become one that fails.
+void fault_run(tg_variant *variant);
+
+#endif

@@ -1,0 +1,655 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The search: candidates are compiled by helpers, checked and timed by a worker, raced here.
+//
+//     waiting --compile--> compiled --check--> racing --> won, tie, slower
+//        |                    |                  |
+//        not reached          refused, crashed, hung, failed, wrong
+//
+// On a GPU all of that goes on at once. On a CPU the helpers rest while something is timed: they
+// would take the cores that the kernel is to have.
+//
+// Which candidate is next: the model's expectation, corrected by how wrong it was about the nearest
+// candidate that was measured.
+#include "driver/tune.h"
+
+#include "cache/store.h"
+#include "driver/tune_crew.h"
+#include "driver/tune_store.h"
+#include "runtime/race.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BATCH = 6,      // candidates that a CPU compiles before it times them, for each helper
+    ENOUGH = 12,    // measured, before the search may end by itself
+    CHECK_RUNS = 6, // launches of a check, at most
+    MOST_DEFAULT = 120,
+    MOST_EXHAUSTIVE = 500,
+};
+#define FEED_SHARE      0.6  // of the budget, after which no more candidates are begun
+#define HOPE            1.4  // times the best one's time: what is expected to be slower is left out
+#define FAR_SLOWER      3.0  // by the check's own time: it need not race
+#define HOST_NOISE      2e-3 // seconds by which that time may be too long
+#define SAME_CODE       1.5  // how much less is expected of a value that changed nothing elsewhere
+#define STUCK_FACTOR    3    // times the longest compilation: others do not wait for it any more
+#define STUCK_LEAST     0.2
+#define LAUNCH_LEAST    0.1  // seconds until a launch counts as hung, or
+#define LAUNCH_FACTOR   10   // times the best one's time
+#define CHECK_RATE      2e8  // bytes a second that are filled and compared
+#define START_SECONDS   20.0 // of a worker, until its device can be used
+#define COMPILE_LEAST   1.0
+#define COMPILE_FACTOR  10
+#define DEFAULT_BUDGET  10.0
+#define UNKNOWN_COMPILE 120.0
+
+typedef enum State { WAITING, COMPILING, COMPILED, RACING, DONE } State;
+
+typedef struct Runner {
+    State state;
+    Bytes answer;   // the body of the compiler's
+    StoreKey code;  // a hash of the code
+    int loaded;     // of which worker, by its number
+    bool same;      // as another one
+    double began;   // to be compiled
+    double checked; // seconds of a launch in the check; 0: not yet
+    TuneTrial trial;
+} Runner;
+
+typedef struct Search {
+    Ctx *ctx;
+    const Request *r;
+    TuneOptions o;
+    TuneSpace space;
+    Runner *runners;
+    Crew *crew;
+    rt_race *race;
+    bool exclusive;    // compiling and timing take turns
+    bool measuring;    // then: whose turn it is
+    int batch;         // compilations left of this turn
+    int begun, most;   // compilations, the most
+    int measured;      // checked
+    int worker;        // its number; 0: none yet
+    bool ready;        // the worker has the arguments
+    bool referenced;   // and the standard result
+    int turn;          // what the worker does: a candidate, -1 opening
+    rt_race_turn heat; // of that candidate, when it is timed
+    bool timing;
+    bool closed, over;
+    Bytes open;                       // the message
+    double start, end, longest, best; // best: seconds of the fastest so far, 0: none
+    const char *lost;                 // why there is no result
+} Search;
+
+static double now(const Search *s) {
+    return peer_seconds() - s->start;
+}
+
+/* ---- verdicts ------------------------------------------------------------------------------ */
+
+static void judge(Search *s, int id, TuneVerdict verdict, const char *why) {
+    Runner *u = &s->runners[id];
+    u->state = DONE;
+    u->trial.verdict = verdict;
+    u->trial.why = why;
+    if (s->race) rt_race_drop(s->race, id);
+    if (id == 0 && verdict != TUNE_SLOWER) {
+        s->lost = why;
+        s->over = true;
+    }
+}
+
+static void progress(Search *s) {
+    if (!s->o.progress) return;
+    TuneProgress p = {.candidates = s->most, .spent = now(s), .budget = s->o.budget};
+    for (int i = 0; i < s->space.n; i++) {
+        p.compiled += s->runners[i].trial.compiled >= 0;
+        p.measured += s->runners[i].checked > 0;
+    }
+    int best = s->race ? rt_race_winner(s->race) : -1;
+    p.best = best >= 0 ? rt_race_figures_of(s->race, best).seconds : 0;
+    p.standard = s->race ? rt_race_figures_of(s->race, 0).seconds : 0;
+    p.config = best >= 0 ? s->runners[best].trial.config : "";
+    s->o.progress(s->o.user, &p);
+}
+
+/* ---- what to compile next ------------------------------------------------------------------ */
+
+/// In how many values two candidates differ.
+static int distance(const TuneCandidate *a, const TuneCandidate *b) {
+    int n = a->n_set > b->n_set ? a->n_set : b->n_set;
+    for (int i = 0; i < a->n_set; i++) {
+        const NamedValue *v = value_of_name(b->n_set, b->set, a->set[i].name);
+        n -= v && v->value == a->set[i].value;
+    }
+    return n;
+}
+
+/// Seconds of a launch as far as they are known.
+static double seconds_of(const Search *s, int id) {
+    rt_race_figures f = rt_race_figures_of(s->race, id);
+    return f.seconds > 0 ? f.seconds : s->runners[id].checked;
+}
+
+/// A value beyond those of a setting made the same code elsewhere as the setting without it.
+static bool is_idle(const Search *s, int id) {
+    const TuneCandidate *c = &s->space.at[id], *first = &s->space.at[0];
+    for (int i = first->n_set; i < c->n_set; i++)
+        for (int k = 0; k < s->space.n; k++) {
+            const TuneCandidate *other = &s->space.at[k];
+            const NamedValue *last = &other->set[other->n_set - 1];
+            if (s->runners[k].same && other->n_set == first->n_set + 1 &&
+                last->value == c->set[i].value && strcmp(last->name, c->set[i].name) == 0)
+                return true;
+        }
+    return false;
+}
+
+/// What the model says, times how wrong it was about the nearest candidate that was measured.
+static double expected(const Search *s, int id) {
+    const TuneCandidate *c = &s->space.at[id];
+    int nearest = INT32_MAX;
+    double ratio = 1;
+    for (int i = 0; i < s->space.n; i++) {
+        double seconds = seconds_of(s, i), predicted = s->space.at[i].predicted;
+        if (seconds <= 0 || predicted <= 0) continue;
+        int d = distance(c, &s->space.at[i]);
+        if (d > nearest || (d == nearest && seconds / predicted >= ratio)) continue;
+        nearest = d;
+        ratio = seconds / predicted;
+    }
+    return c->predicted > 0 ? c->predicted * ratio * (is_idle(s, id) ? SAME_CODE : 1) : 0;
+}
+
+/// -1: none is worth it, or the time is up.
+static int next_candidate(const Search *s) {
+    int best = -1;
+    double least = 0;
+    bool exhaustive = s->o.mode == TUNE_EXHAUSTIVE;
+    if (s->closed || s->begun >= s->most) return -1;
+    if (s->begun > 0 && now(s) > (exhaustive ? 0.9 : FEED_SHARE) * s->o.budget) return -1;
+    for (int i = 0; i < s->space.n; i++) {
+        if (s->runners[i].state != WAITING) continue;
+        double e = exhaustive || i == 0 ? i : expected(s, i);
+        if (best >= 0 && e >= least) continue;
+        best = i;
+        least = e;
+    }
+    bool hopeless = !exhaustive && s->measured >= ENOUGH && s->best > 0 && least > HOPE * s->best;
+    return hopeless ? -1 : best;
+}
+
+/* ---- compiling ----------------------------------------------------------------------------- */
+
+static double compile_seconds(const Search *s) {
+    if (s->longest <= 0) return UNKNOWN_COMPILE;
+    return fmax(COMPILE_LEAST, COMPILE_FACTOR * s->longest);
+}
+
+static bool begin_compile(Search *s, Hand *h, int id) {
+    const TuneCandidate *c = &s->space.at[id];
+    Request r = *s->r;
+    r.n_set = c->n_set;
+    r.set = c->set;
+    r.n_known = 0;
+    int error =
+        crew_ask(s->crew, h, id, wire_write_request(s->ctx, &r), WIRE_ANSWER, compile_seconds(s));
+    s->begun++;
+    s->batch--;
+    s->runners[id].state = COMPILING;
+    s->runners[id].began = now(s);
+    if (error)
+        judge(s, id, TUNE_CRASHED,
+              ctx_format(s->ctx,
+                         "a helper cannot be started: %s; set TG_SERVER to the program "
+                         "'tegula'",
+                         strerror(error)));
+    return !error;
+}
+
+/// Gives idle helpers the most promising candidates. The standard one goes first: without it there
+/// is nothing to check others against.
+static void feed(Search *s) {
+    if (s->over || (s->exclusive && (s->measuring || s->batch <= 0))) return;
+    for (int i = 0; i < s->crew->n; i++) {
+        Hand *h = &s->crew->helpers[i];
+        if (h->busy || (s->exclusive && s->batch <= 0)) continue;
+        int id = next_candidate(s);
+        if (id < 0 || !begin_compile(s, h, id)) return;
+    }
+}
+
+/// Another candidate with the same code, byte for byte, that stands for both; -1: none.
+static int same_code(const Search *s, int id) {
+    for (int i = 0; i < s->space.n; i++)
+        if (i != id && s->runners[i].answer.n && !s->runners[i].same &&
+            memcmp(&s->runners[i].code, &s->runners[id].code, sizeof(StoreKey)) == 0)
+            return i;
+    return -1;
+}
+
+/// Of two that are the same the first one stays, unless the other one was measured already.
+static void join(Search *s, int a, int b) {
+    int stays = s->runners[b].state == RACING || (b < a && s->runners[b].state != DONE) ? b : a;
+    int goes = stays == a ? b : a;
+    s->runners[goes].same = true;
+    judge(s, goes, TUNE_TIE,
+          ctx_format(s->ctx, "the same code as %s", s->runners[stays].trial.config));
+}
+
+static StoreKey hash_code(Ctx *ctx, const Code *c) {
+    Text t = {.ctx = ctx};
+    text_bytes(&t, c->object, c->object_bytes);
+    if (c->image) text_bytes(&t, c->image->bytes, c->image->size);
+    return store_hash(t.data, t.n);
+}
+
+static void take_answer(Search *s, int id, const CrewEvent *e) {
+    Runner *u = &s->runners[id];
+    Answer a;
+    u->trial.compiled = e->seconds;
+    s->longest = fmax(s->longest, e->seconds);
+    if (!wire_read_answer(s->ctx, e->body, &a) || !answer_is_sound(s->r, &a)) {
+        judge(s, id, TUNE_CRASHED, "the compiler's process is not of this version");
+        return;
+    }
+    if (a.status) {
+        judge(s, id, TUNE_REFUSED,
+              ctx_format(s->ctx, "%.*s", (int)strcspn(a.message, "\n"), a.message));
+        return;
+    }
+    u->code = hash_code(s->ctx, a.code);
+    int same = same_code(s, id);
+    u->answer = e->body;
+    u->state = COMPILED;
+    if (same >= 0) join(s, id, same);
+}
+
+static void compiled(Search *s, const CrewEvent *e) {
+    int id = e->hand->id;
+    if (e->talk == TALK_OK) {
+        take_answer(s, id, e);
+    } else if (e->talk == TALK_LATE) {
+        judge(s, id, TUNE_HUNG,
+              ctx_format(s->ctx, "the compiler took more than %.2g s", e->seconds));
+    } else {
+        judge(s, id, TUNE_CRASHED, ctx_format(s->ctx, "the compiler %s", e->why));
+    }
+}
+
+/* ---- the worker ---------------------------------------------------------------------------- */
+
+/// How long so many launches may take.
+static double launch_seconds(const Search *s, int launches) {
+    if (s->best <= 0) return fmax(10, s->o.budget);
+    return launches * fmax(LAUNCH_LEAST, LAUNCH_FACTOR * s->best) + 1;
+}
+
+static void worker_failed(Search *s, int error) {
+    s->lost = ctx_format(s->ctx,
+                         "the worker cannot be started: %s; set TG_SERVER to the program "
+                         "'tegula'",
+                         strerror(error));
+    s->over = true;
+}
+
+static void ask_worker(Search *s, int id, Bytes message, double seconds) {
+    s->turn = id;
+    int error = crew_ask(s->crew, &s->crew->worker, id, message, WIRE_REPORT, seconds);
+    if (error) worker_failed(s, error);
+}
+
+static void open_worker(Search *s) {
+    s->worker++;
+    s->ready = s->referenced = false;
+    ask_worker(s, -1, s->open, START_SECONDS + 2 * s->space.bytes / CHECK_RATE);
+}
+
+/// launches 0: checks.
+static void try_code(Search *s, int id, int launches) {
+    Runner *u = &s->runners[id];
+    WorkTry t = {.id = id, .launches = launches};
+    if (u->loaded != s->worker) t.answer = u->answer;
+    u->loaded = s->worker;
+    s->timing = launches > 0;
+    double more = 1 + s->space.bytes / CHECK_RATE;
+    ask_worker(s, id, work_write_try(s->ctx, &t),
+               launch_seconds(s, launches ? launches : CHECK_RUNS) + more);
+}
+
+/// A compiled candidate that was not checked yet; -1: none.
+static int unchecked(const Search *s) {
+    for (int i = 0; i < s->space.n; i++)
+        if (s->runners[i].state == COMPILED) return i;
+    return -1;
+}
+
+/// A helper is at work, and not for so long that nobody should wait for it.
+static bool is_compiling(const Search *s) {
+    double least = fmax(STUCK_LEAST, STUCK_FACTOR * s->longest), t = peer_seconds();
+    for (int i = 0; i < s->crew->n; i++) {
+        const Hand *h = &s->crew->helpers[i];
+        if (h->busy && (s->longest <= 0 || t - h->began < least)) return true;
+    }
+    return false;
+}
+
+/// No more will come: the race may end.
+static void close_race(Search *s) {
+    if (s->closed) return;
+    if (is_compiling(s) || unchecked(s) >= 0 || next_candidate(s) >= 0) return;
+    s->closed = true;
+    rt_race_close(s->race);
+}
+
+/// The next step of the race; false: it waits for candidates.
+static bool step_race(Search *s) {
+    close_race(s);
+    s->heat = rt_race_step(s->race, now(s));
+    if (s->heat.kind == RT_RACE_OVER) s->over = true;
+    if (s->heat.kind != RT_RACE_MEASURE) return false;
+    try_code(s, s->heat.id, s->heat.launches);
+    return true;
+}
+
+/// Something to do for the worker, if there is something. The standard result comes first: all
+/// others are checked against it.
+static void drive(Search *s) {
+    if (s->over || s->crew->worker.busy) return;
+    if (!s->ready) {
+        if (s->worker == 0) open_worker(s);
+        return;
+    }
+    if (!s->referenced) {
+        if (s->runners[0].state >= COMPILED) try_code(s, 0, 0);
+        return;
+    }
+    if (s->exclusive && is_compiling(s)) return;
+    if (s->exclusive && !s->measuring && s->batch > 0 && next_candidate(s) >= 0) return;
+    s->measuring = s->exclusive;
+    int id = unchecked(s);
+    if (id >= 0) {
+        try_code(s, id, 0);
+    } else if (!step_race(s) && s->exclusive && !s->over) {
+        s->measuring = false;
+        s->batch = BATCH * s->crew->n;
+    }
+}
+
+/// The worker ended, or had to: the next one has to have the arguments and the standard result.
+static void lost_worker(Search *s, const CrewEvent *e) {
+    bool late = e->talk == TALK_LATE;
+    if (s->turn < 0) {
+        s->lost = late ? "the worker did not start" : ctx_format(s->ctx, "the worker %s", e->why);
+        s->over = true;
+        return;
+    }
+    judge(s, s->turn, late ? TUNE_HUNG : TUNE_CRASHED,
+          late ? ctx_format(s->ctx, "no result after %.2g s", e->seconds)
+               : ctx_format(s->ctx, "the launch's process %s", e->why));
+    if (!s->over) open_worker(s);
+}
+
+static void take_check(Search *s, int id, const WorkReport *report) {
+    Runner *u = &s->runners[id];
+    double seconds = report->n ? report->seconds[0] : 0;
+    bool again = id == 0 && u->state != COMPILED; // by another worker
+    s->referenced |= id == 0;
+    if (again) return;
+    s->measured++;
+    u->checked = seconds;
+    u->trial.registers = report->registers;
+    u->trial.spills = report->spills;
+    u->trial.shared_bytes = report->shared_bytes;
+    if (id > 0 && s->best > 0 && seconds > FAR_SLOWER * s->best + HOST_NOISE) {
+        u->trial.launches = 1;
+        u->trial.seconds = u->trial.low = u->trial.high = seconds;
+        judge(s, id, TUNE_SLOWER,
+              ctx_format(s->ctx, "%.3g us where %.3g us were seen", seconds * 1e6, s->best * 1e6));
+        return;
+    }
+    if (s->best <= 0 || seconds < s->best) s->best = seconds;
+    u->state = RACING;
+    if (!rt_race_add(s->race, id, u->trial.predicted > 0 ? u->trial.predicted : 0))
+        judge(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
+}
+
+static void take_times(Search *s, int id, const WorkReport *report) {
+    rt_race_report(s->race, id, report->seconds, report->n, now(s));
+    double seconds = rt_race_figures_of(s->race, id).seconds;
+    if (seconds > 0 && (s->best <= 0 || seconds < s->best)) s->best = seconds;
+}
+
+static void worked(Search *s, const CrewEvent *e) {
+    WorkReport report;
+    if (e->talk != TALK_OK) {
+        lost_worker(s, e);
+        return;
+    }
+    if (!work_read_report(s->ctx, e->body, &report)) {
+        s->lost = "the worker is not of this version";
+        s->over = true;
+    } else if (s->turn < 0) {
+        s->ready = report.ok;
+        s->lost = report.ok ? NULL : report.why;
+        s->over |= !report.ok;
+    } else if (!report.ok) {
+        judge(s, s->turn, report.verdict, report.why);
+    } else if (s->timing) {
+        take_times(s, s->turn, &report);
+    } else {
+        take_check(s, s->turn, &report);
+    }
+}
+
+/* ---- the search ---------------------------------------------------------------------------- */
+
+static bool is_stopped(const Search *s) {
+    return s->o.stop && atomic_load(s->o.stop);
+}
+
+/// Until the race is over, or the time.
+static void run(Search *s) {
+    while (!s->over && !is_stopped(s) && now(s) < s->o.budget) {
+        feed(s);
+        drive(s);
+        if (s->over) break;
+        double until = fmin(s->end, peer_seconds() + 0.1);
+        CrewEvent e = crew_wait(s->crew, until);
+        if (e.hand == &s->crew->worker)
+            worked(s, &e);
+        else if (e.hand)
+            compiled(s, &e);
+        progress(s);
+    }
+    crew_stop(s->crew);
+}
+
+static bool has_contents(const tg_actual *a) {
+    return a->code == kDLInt || a->code == kDLUInt || a->code == kDLBool;
+}
+
+/// The bytes of a tensor in the host's memory, from its lowest element to its highest.
+static Bytes contents_of(Ctx *ctx, const DLTensor *t, const tg_actual *a, int64_t *address) {
+    int64_t first = 0, last = 0;
+    char *data = (char *)t->data + t->byte_offset;
+    *address = (int64_t)(uintptr_t)data;
+    for (int i = 0; i < a->rank; i++) {
+        if (a->shape[i] == 0) return (Bytes){0};
+        int64_t way = (a->shape[i] - 1) * a->strides[i];
+        *(way < 0 ? &first : &last) += way;
+    }
+    if (!has_contents(a) || !data) return (Bytes){0};
+    int64_t from = first * a->bits / 8, to = (last * a->bits + a->bits + 7) / 8;
+    Bytes out = {.n = (size_t)(to - from)};
+    out.data = ctx_alloc(ctx, out.n + 1);
+    bool there = t->device.device_type == kDLCPU;
+    if (there) memcpy(out.data, data + from, out.n);
+    return there || tune_copy(t, data + from, out.n, out.data) ? out : (Bytes){0};
+}
+
+/// The launch as a worker is to have it. Without tensors all are aligned as they were said to be,
+/// and none is a view of another.
+static Bytes open_message(Search *s) {
+    WorkData *data = ctx_array(s->ctx, WorkData, s->r->n_args + 1);
+    WorkOpen open = {.request = *s->r,
+                     .device = s->o.device,
+                     .seed = s->o.seed,
+                     .n = s->r->n_args,
+                     .data = data};
+    open.request.n_known = 0;
+    int64_t apart = 1;
+    for (int i = 0; i < open.n; i++) {
+        const tg_actual *a = &s->r->args[i];
+        const DLTensor *t = s->o.tensors ? s->o.tensors[i] : NULL;
+        data[i].address = (apart++ << 44) + (a->aligned ? 0 : (a->bits + 7) / 8);
+        if (t && !a->null) data[i].contents = contents_of(s->ctx, t, a, &data[i].address);
+    }
+    return work_write_open(s->ctx, &open);
+}
+
+static void list_runners(Search *s) {
+    s->runners = ctx_array(s->ctx, Runner, s->space.n + 1);
+    for (int i = 0; i < s->space.n; i++) {
+        const TuneCandidate *c = &s->space.at[i];
+        Runner *u = &s->runners[i];
+        *u = (Runner){.trial = {.config = c->config,
+                                .why = c->why,
+                                .standard = c->standard,
+                                .predicted = c->predicted,
+                                .compiled = -1,
+                                .seconds = -1,
+                                .low = -1,
+                                .high = -1,
+                                .registers = -1,
+                                .spills = -1,
+                                .shared_bytes = -1}};
+        u->trial.verdict = c->why ? TUNE_PRUNED : TUNE_NOT_REACHED;
+        if (c->why) u->state = DONE;
+    }
+}
+
+static bool prepare(Search *s) {
+    int cores = machine_threads();
+    const char *level;
+    const Backend *b = backend_of(s->r->target, &level);
+    s->exclusive = !b || !b->device;
+    s->end = s->start + s->o.budget;
+    s->turn = -1;
+    if (s->exclusive) s->o.device = -1;
+    if (s->o.helpers <= 0) s->o.helpers = cores < 16 ? cores : 16;
+    s->crew = crew_create(s->ctx, s->o.helpers);
+    s->batch = BATCH * s->crew->n;
+    s->open = open_message(s);
+    drive(s); // the worker starts while the space is made
+    if (s->over || !tune_space(s->ctx, s->r, &s->space)) return false;
+    bool exhaustive = s->o.mode == TUNE_EXHAUSTIVE;
+    s->most = s->o.candidates > 0 ? s->o.candidates : exhaustive ? MOST_EXHAUSTIVE : MOST_DEFAULT;
+    if (s->most > s->space.n) s->most = s->space.n;
+    list_runners(s);
+    rt_race_options race = {.capacity = s->space.n, .deadline = 0.98 * s->o.budget};
+    s->race = rt_race_start(ctx_alloc(s->ctx, rt_race_bytes(s->space.n)), &race);
+    return true;
+}
+
+static void finish_trial(Search *s, int i, int winner) {
+    Runner *u = &s->runners[i];
+    TuneTrial *t = &u->trial;
+    rt_race_figures f = rt_race_figures_of(s->race, i);
+    if (f.launches > 0) {
+        t->launches = f.launches;
+        t->seconds = f.seconds;
+        t->low = f.low;
+        t->high = f.high;
+    } else if (u->checked > 0)
+        t->seconds = t->low = t->high = u->checked;
+    if (u->state == COMPILING && now(s) - u->began > fmax(COMPILE_LEAST, 4 * s->longest))
+        t->verdict = TUNE_HUNG;
+    if (u->state == COMPILING)
+        t->why = "the time was up while it was compiled";
+    else if (u->state == COMPILED)
+        t->why = "the time was up before it was checked";
+    if (u->state != RACING) return;
+    t->verdict = i == winner                                                    ? TUNE_WON
+                 : f.launches == 0                                              ? TUNE_NOT_REACHED
+                 : f.beaten || f.low > rt_race_figures_of(s->race, winner).high ? TUNE_SLOWER
+                                                                                : TUNE_TIE;
+}
+
+static void finish(Search *s, TuneResult *out) {
+    int winner = s->race ? rt_race_winner(s->race) : -1;
+    bool works = s->runners && s->runners[0].checked > 0;
+    if (winner < 0 && works) winner = 0;
+    TuneTrial *trials = ctx_array(s->ctx, TuneTrial, s->space.n + 1);
+    for (int i = 0; s->runners && i < s->space.n; i++) {
+        finish_trial(s, i, winner);
+        trials[i] = s->runners[i].trial;
+    }
+    out->trials = trials;
+    out->n_trials = s->runners ? s->space.n : 0;
+    out->n_space = s->space.n_all;
+    out->shape = s->space.shape ? s->space.shape : "";
+    out->roof = s->space.roof;
+    out->flops = s->space.flops;
+    out->bytes = s->space.bytes;
+    out->spent = now(s);
+    out->config = winner >= 0 ? trials[winner].config : "";
+    out->seconds = winner >= 0 ? seconds_of(s, winner) : -1;
+    out->standard = works ? seconds_of(s, 0) : -1;
+}
+
+static double budget_of(const TuneOptions *o) {
+    const char *set = getenv("TG_TUNE_BUDGET_MS");
+    double ms = set ? strtod(set, NULL) : 0;
+    if (o->budget > 0) return o->budget;
+    if (ms > 0) return ms / 1e3;
+    return o->mode == TUNE_EXHAUSTIVE ? 1e9 : DEFAULT_BUDGET;
+}
+
+tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out) {
+    Search s = {.ctx = ctx, .r = r, .o = *options, .start = peer_seconds()};
+    s.o.budget = budget_of(options);
+    if (!s.o.again && tune_find(ctx, r, s.o.device, out)) return TG_OK;
+    *out = (TuneResult){.kernel = r->kernel,
+                        .target = r->machine  ? r->machine
+                                  : r->target ? r->target
+                                              : "cpu",
+                        .device = tune_device(ctx, r, s.o.device),
+                        .shape = "",
+                        .config = "",
+                        .seconds = -1,
+                        .standard = -1,
+                        .budget = s.o.budget};
+    if (prepare(&s)) run(&s);
+    crew_stop(s.crew);
+    finish(&s, out);
+    if (diag_errors(ctx)) return messages_status(ctx, CTX_OK);
+    if (out->standard < 0 && !is_stopped(&s))
+        return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': %s", r->kernel,
+                       s.lost ? s.lost : "the time was up before the first result");
+    bool enough = out->standard > 0 && !is_stopped(&s);
+    if (enough && !s.o.forget) tune_keep(ctx, r, s.o.device, out);
+    return TG_OK;
+}
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+static const char *const modes[] = {"off", "block", "background", "exhaustive"};
+
+const char *tune_mode_name(TuneMode mode) {
+    return modes[mode];
+}
+
+bool tune_mode_of(const char *text, TuneMode *out) {
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(text, modes[i]) == 0) return *out = (TuneMode)i, true;
+    return false;
+}
+
+const char *tune_verdict_name(TuneVerdict v) {
+    static const char *const names[TUNE_VERDICTS] = {"pruned", "not reached", "refused", "crashed",
+                                                     "hung",   "failed",      "wrong",   "slower",
+                                                     "tie",    "won"};
+    return names[v];
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See tune_crew.h.
+#include "driver/tune_crew.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+
+enum { MESSAGE_SECONDS = 5 }; // for the bytes of one message, once they come
+
+static void stop(void *crew) {
+    crew_stop(crew);
+}
+
+Crew *crew_create(Ctx *ctx, int helpers) {
+    Crew *c = ctx_new(ctx, Crew);
+    *c = (Crew){.ctx = ctx, .n = helpers < CREW_MAX ? helpers : CREW_MAX};
+    c->worker.peer.fd = -1;
+    for (int i = 0; i < c->n; i++) c->helpers[i].peer.fd = -1;
+    ctx_defer(ctx, stop, c);
+    return c;
+}
+
+void crew_dismiss(Hand *h) {
+    peer_stop(&h->peer, true);
+    h->busy = false;
+}
+
+void crew_stop(Crew *c) {
+    for (int i = 0; i < c->n; i++) crew_dismiss(&c->helpers[i]);
+    crew_dismiss(&c->worker);
+}
+
+/// A process that has ended since its last answer is started again.
+int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double seconds) {
+    const char *program;
+    Talk t = TALK_BROKEN;
+    int error = 0;
+    for (int i = 0; i < 2 && t && !error; i++) {
+        error = peer_start(c->ctx, &h->peer, &program);
+        if (error) break;
+        h->began = peer_seconds();
+        t = peer_send(&h->peer, message, h->began + MESSAGE_SECONDS);
+        if (t) crew_dismiss(h);
+    }
+    if (error) return error;
+    if (t) return EPIPE;
+    h->busy = true;
+    h->id = id;
+    h->limit = h->began + seconds;
+    h->wants = wants;
+    return 0;
+}
+
+static Hand *hand_at(Crew *c, int i) {
+    return i < c->n ? &c->helpers[i] : &c->worker;
+}
+
+bool crew_is_busy(const Crew *c) {
+    bool busy = c->worker.busy;
+    for (int i = 0; i < c->n; i++) busy |= c->helpers[i].busy;
+    return busy;
+}
+
+/// The answer of a hand whose socket can be read.
+static CrewEvent receive(Crew *c, Hand *h) {
+    double now = peer_seconds();
+    CrewEvent e = {.hand = h, .seconds = now - h->began};
+    e.talk = peer_receive(c->ctx, &h->peer, h->wants, &e.body, now + MESSAGE_SECONDS);
+    h->busy = false;
+    if (e.talk == TALK_OK) return e;
+    int status = peer_stop(&h->peer, e.talk != TALK_BROKEN);
+    e.why = peer_end_text(c->ctx, status);
+    return e;
+}
+
+static CrewEvent late(Hand *h) {
+    CrewEvent e = {.hand = h, .talk = TALK_LATE, .seconds = peer_seconds() - h->began};
+    crew_dismiss(h);
+    return e;
+}
+
+CrewEvent crew_wait(Crew *c, double end) {
+    for (;;) {
+        struct pollfd fds[CREW_MAX + 1];
+        Hand *hands[CREW_MAX + 1];
+        int n = 0;
+        double now = peer_seconds(), until = end;
+        for (int i = 0; i <= c->n; i++) {
+            Hand *h = hand_at(c, i);
+            if (!h->busy) continue;
+            if (h->limit <= now) return late(h);
+            until = fmin(until, h->limit);
+            hands[n] = h;
+            fds[n++] = (struct pollfd){.fd = h->peer.fd, .events = POLLIN};
+        }
+        if (end <= now && n == 0) return (CrewEvent){0};
+        double left = fmin(fmax(until - now, 0), 3600);
+        int got = poll(fds, (nfds_t)n, (int)ceil(left * 1e3));
+        for (int i = 0; i < n && got > 0; i++)
+            if (fds[i].revents) return receive(c, hands[i]);
+        if (got == 0 && end <= peer_seconds()) return (CrewEvent){0};
+    }
+}

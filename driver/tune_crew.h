@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The processes of a search: helpers that compile, a worker in which candidates run. All are
+// waited for at once (tune_crew.c).
+#ifndef DRIVER_TUNE_CREW_H
+#define DRIVER_TUNE_CREW_H
+
+#include "driver/peer.h"
+#include "driver/worker.h"
+
+enum { CREW_MAX = 64 };
+
+typedef struct Hand {
+    Peer peer;
+    bool busy;
+    int id;              // what it works on, the caller's number
+    double began, limit; // of peer_seconds()
+    WireKind wants;      // of the answer
+} Hand;
+
+typedef struct Crew {
+    Ctx *ctx;
+    int n; // helpers
+    Hand helpers[CREW_MAX], worker;
+} Crew;
+
+/// Started when they are first used; ended with ctx at the latest.
+Crew *crew_create(Ctx *ctx, int helpers);
+void crew_stop(Crew *c);
+
+/// Gives a hand that is not busy something to do. 0 or an errno.
+int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double seconds);
+
+typedef struct CrewEvent {
+    Hand *hand; // NULL: the time is up
+    Talk talk;  // OK: the body of the answer; LATE, BROKEN: the process is gone
+    Bytes body;
+    const char *why; // of BROKEN: "was ended by signal 11 (Segmentation fault)"
+    double seconds;  // that it took
+} CrewEvent;
+/// The next answer, or the end of a hand; until `end`.
+CrewEvent crew_wait(Crew *c, double end);
+bool crew_is_busy(const Crew *c);
+/// Ends what a hand does.
+void crew_dismiss(Hand *h);
+
+#endif

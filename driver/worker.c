@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See worker.h. One launch is open at a time; code is kept until the process ends.
+#include "driver/worker.h"
+
+#include "driver/fault.h"
+#include "driver/internal.h"
+#include "frontend/program.h"
+#include "runtime/gpu.h"
+#include "runtime/trial.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CODES = 1024 };
+
+/// Code of a candidate, in a context of its own.
+typedef struct Loaded {
+    Ctx *ctx; // NULL: none
+    Code *code;
+    tg_variant variant;
+} Loaded;
+
+struct Worker {
+    Ctx *ctx;   // of the open launch
+    Bytes open; // its message: what it points to stays
+    WorkOpen what;
+    tg_context *threads;
+    const tg_kernel_info *info;
+    rt_trial *trial;
+    Loaded codes[MAX_CODES];
+};
+
+Worker *worker_create(void) {
+    return calloc(1, sizeof(Worker));
+}
+
+static void unload(Loaded *l) {
+    if (l->code && l->code->image) tg_image_unload(l->code->image);
+    code_release(l->code);
+    if (l->ctx) ctx_destroy(l->ctx);
+    *l = (Loaded){0};
+}
+
+static void close_launch(Worker *w) {
+    for (int i = 0; i < MAX_CODES; i++) unload(&w->codes[i]);
+    if (w->trial) rt_trial_close(w->trial);
+    w->trial = NULL;
+    tg_context_use(NULL);
+    if (w->threads) tg_context_destroy(w->threads);
+    w->threads = NULL;
+    if (w->ctx) ctx_destroy(w->ctx);
+    w->ctx = NULL;
+    w->info = NULL;
+}
+
+void worker_destroy(Worker *w) {
+    if (!w) return;
+    close_launch(w);
+    free(w);
+}
+
+/* ---- reports ------------------------------------------------------------------------------- */
+
+static WorkReport refused(TuneVerdict verdict, const char *why) {
+    return (WorkReport){
+        .verdict = verdict, .why = why, .registers = -1, .spills = -1, .shared_bytes = -1};
+}
+
+static WorkReport failed(Ctx *ctx, TuneVerdict verdict) {
+    return refused(verdict, ctx_format(ctx, "%s", tg_last_error()));
+}
+
+/* ---- what bounds the difference of right results ------------------------------------------------
+ */
+
+typedef struct Precision {
+    int way;         // significant bits of the narrowest float on the way
+    bool arithmetic; // there is some
+} Precision;
+
+static void note_op(Op *op, void *arg) {
+    Precision *p = arg;
+    const char *precision = op->code == OP_DOT ? op_str(op, "precision") : NULL;
+    bool computes = op_has(op, ELEMENTWISE) || op->code == OP_DOT || op->code == OP_REDUCE ||
+                    op->code == OP_SCAN || op->code == OP_ATOMIC || op->code == OP_COMBINE;
+    for (int i = 0; i < op->n_operands + op->n_results; i++) {
+        const Value *v = i < op->n_operands ? operand(op, i) : result(op, i - op->n_operands);
+        if (!ty_is_block(v->type) || !elem_is(v->type->elem, EC_FLOAT)) continue;
+        uint8_t code, bits;
+        elem_dlpack(v->type->elem, &code, &bits);
+        int significand = rt_significand(code, bits);
+        if (significand < p->way) p->way = significand;
+        p->arithmetic |= computes && op->code != OP_SELECT && op->code != OP_CAST;
+    }
+    if (precision && strcmp(precision, "tf32") == 0 && p->way > 11) p->way = 11;
+}
+
+/// Of the standard setting: others differ in tiles, not in types.
+static bool find_precision(Build *b, Precision *out) {
+    if (!build_elaborate(b)) return false;
+    *out = (Precision){.way = 53};
+    op_walk_pre(b->code->module, note_op, out);
+    return true;
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+/// The value of a finite float from the bits of its type.
+static double float_value(uint64_t bits, int code, int n) {
+    double x;
+    int mantissa = rt_significand(code, n) - 1, exponent = n - 1 - mantissa;
+    if (n == 64) return memcpy(&x, &bits, sizeof x), x;
+    uint64_t fraction = bits & ((1u << mantissa) - 1);
+    int e = (int)(bits >> mantissa & ((1u << exponent) - 1)), bias = (1 << (exponent - 1)) - 1;
+    if (e) fraction |= 1u << mantissa;
+    x = ldexp((double)fraction, (e ? e : 1) - bias - mantissa);
+    return bits >> (n - 1) & 1 ? -x : x;
+}
+
+static tg_arg scalar_of(const tg_param_info *p, const tg_actual *a) {
+    int code = p->bits ? p->code : a->code, bits = p->bits ? p->bits : a->bits;
+    if (!rt_is_float(code)) return tg_int(a->value);
+    return tg_float(float_value((uint64_t)a->value, code, bits));
+}
+
+static const DLTensor *tensor_of(Worker *w, int i) {
+    const tg_actual *a = &w->what.request.args[i];
+    DLTensor *t = ctx_new(w->ctx, DLTensor);
+    *t = (DLTensor){
+        .data = (void *)(uintptr_t)w->what.data[i].address,
+        .device = {w->what.device < 0 ? kDLCPU : kDLCUDA, w->what.device < 0 ? 0 : w->what.device},
+        .ndim = a->rank,
+        .dtype = {a->code, a->bits, 1},
+        .shape = (int64_t *)(uintptr_t)a->shape,
+        .strides = (int64_t *)(uintptr_t)a->strides};
+    return t;
+}
+
+static tg_arg *make_args(Worker *w) {
+    const Request *r = &w->what.request;
+    tg_arg *args = ctx_array(w->ctx, tg_arg, r->n_args + 1);
+    for (int i = 0; i < r->n_args; i++) {
+        const tg_param_info *p = &w->info->params[i];
+        bool tensor = p->kind == TG_PARAM_TENSOR;
+        args[i] = !tensor           ? scalar_of(p, &r->args[i])
+                  : r->args[i].null ? tg_none()
+                                    : tg_tensor(tensor_of(w, i));
+    }
+    return args;
+}
+
+typedef struct Job {
+    Worker *w;
+    Bytes body;
+    const WorkTry *what;
+    Loaded *loaded;
+    WorkReport *report; // in the arena that it is written in
+} Job;
+
+static void open_launch(Ctx *ctx, void *arg) {
+    Job *job = arg;
+    Worker *w = job->w;
+    Build b;
+    Precision precision;
+    const Request *r = &w->what.request;
+    if (!work_read_open(ctx, job->body, &w->what)) ctx_leave(ctx, CTX_ERRORS);
+    if (!request_build(ctx, r, &b) || !find_precision(&b, &precision)) return;
+    w->info = kernel_info(ctx, b.program, b.inst->kernel);
+    if (w->info->n_params != r->n_args) ctx_leave(ctx, CTX_ERRORS);
+    const void **contents = ctx_array(ctx, const void *, r->n_args + 1);
+    for (int i = 0; i < r->n_args; i++)
+        contents[i] = w->what.data[i].contents.n ? w->what.data[i].contents.data : NULL;
+    rt_trial_options options = {.info = w->info,
+                                .args = make_args(w),
+                                .n = r->n_args,
+                                .contents = contents,
+                                .seed = w->what.seed,
+                                .way_bits = precision.way,
+                                .exact = !precision.arithmetic};
+    tg_options threads = {.size = sizeof threads, .threads = r->threads};
+    if (tg_context_create(&threads, &w->threads)) return;
+    tg_context_use(w->threads);
+    if (rt_trial_open(&options, &w->trial)) return;
+    job->report->ok = true;
+}
+
+static WorkReport open_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
+    WorkReport report = refused(TUNE_FAILED, NULL);
+    close_launch(w);
+    w->ctx = ctx_create(NULL);
+    if (!w->ctx) return refused(TUNE_FAILED, "out of memory");
+    Job job = {.w = w, .body = body, .report = &report};
+    CtxStatus status = ctx_protect(w->ctx, open_launch, &job);
+    *sound = status != CTX_ERRORS;
+    const char *said = messages_text(w->ctx);
+    if (!report.ok) report.why = ctx_format(ctx, "%s", *said ? said : tg_last_error());
+    return report;
+}
+
+/* ---- code ---------------------------------------------------------------------------------- */
+
+static void load_code(Ctx *ctx, void *arg) {
+    Job *job = arg;
+    const Request *r = &job->w->what.request;
+    Answer a;
+    if (!wire_read_answer(ctx, job->what->answer, &a) || a.status || !answer_is_sound(r, &a))
+        ctx_leave(ctx, CTX_ERRORS);
+    answer_load(ctx, r, &a);
+    if (a.status) return;
+    job->loaded->code = a.code;
+    job->loaded->variant = *a.variant;
+    job->loaded->variant.entry = a.code->entry;
+    job->loaded->variant.image = a.code->image;
+    fault_run(&job->loaded->variant);
+}
+
+/// False, with *report, where the code cannot be loaded.
+static bool load(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) {
+    Loaded *l = &w->codes[t->id];
+    unload(l);
+    l->ctx = ctx_create(NULL);
+    Job job = {.w = w, .what = t, .loaded = l};
+    if (l->ctx && ctx_protect(l->ctx, load_code, &job) == CTX_OK && l->code) return true;
+    *report = refused(TUNE_FAILED,
+                      l->ctx ? ctx_format(ctx, "%s", messages_text(l->ctx)) : "out of memory");
+    unload(l);
+    return false;
+}
+
+/// What the driver says of the functions; the worst of them counts.
+static void describe_image(const Worker *w, const tg_image *image, WorkReport *report) {
+    const rt_cuda *cu = image && image->kind != TG_IMAGE_CALL ? rt_cuda_driver() : NULL;
+    const rt_device *d = cu ? rt_device_at(w->what.device) : NULL;
+    const rt_program *p = NULL;
+    rt_entered entered;
+    if (!d) return;
+    if (rt_enter(d, &entered) == TG_OK && !rt_program_get((tg_image *)(uintptr_t)image, d, &p)) {
+        for (int i = 0; i < image->n_functions; i++) {
+            int registers = 0, local = 0, shared = image->functions[i].shared_bytes;
+            if (cu->function_get(&registers, CU_REGISTERS, p->functions[i]) ||
+                cu->function_get(&local, CU_LOCAL_BYTES, p->functions[i]))
+                continue;
+            if (registers > report->registers) report->registers = registers;
+            if (local > report->spills) report->spills = local;
+            if (shared > report->shared_bytes) report->shared_bytes = shared;
+        }
+    }
+    rt_leave(entered);
+}
+
+static WorkReport check(Worker *w, Ctx *ctx, const WorkTry *t) {
+    const tg_variant *v = &w->codes[t->id].variant;
+    double *seconds = ctx_new(ctx, double);
+    rt_verdict verdict = rt_trial_check(w->trial, v, seconds);
+    if (verdict == RT_WRONG) return failed(ctx, TUNE_WRONG);
+    if (verdict == RT_FAILED) return failed(ctx, TUNE_FAILED);
+    WorkReport report = refused(TUNE_SLOWER, NULL);
+    report.ok = true;
+    report.n = 1;
+    report.seconds = seconds;
+    describe_image(w, v->image, &report);
+    return report;
+}
+
+static WorkReport measure(Worker *w, Ctx *ctx, const WorkTry *t) {
+    double *seconds = ctx_array(ctx, double, t->launches + 1);
+    if (rt_trial_time(w->trial, &w->codes[t->id].variant, t->launches, seconds))
+        return failed(ctx, TUNE_FAILED);
+    WorkReport report = refused(TUNE_SLOWER, NULL);
+    report.ok = true;
+    report.n = t->launches;
+    report.seconds = seconds;
+    return report;
+}
+
+static WorkReport try_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
+    WorkTry t;
+    WorkReport report;
+    *sound = work_read_try(ctx, body, &t) && t.id < MAX_CODES && w->trial;
+    if (!*sound) return refused(TUNE_FAILED, "");
+    if (t.answer.n && !load(w, ctx, &t, &report)) return report;
+    *sound = w->codes[t.id].code != NULL;
+    if (!*sound) return refused(TUNE_FAILED, "");
+    return t.launches ? measure(w, ctx, &t) : check(w, ctx, &t);
+}
+
+bool worker_answer(Worker *w, Ctx *ctx, WireKind kind, Bytes body, Bytes *report) {
+    bool sound = false;
+    WorkReport r =
+        kind == WIRE_OPEN ? open_report(w, ctx, body, &sound) : try_report(w, ctx, body, &sound);
+    if (!sound) return false;
+    *report = work_write_report(ctx, &r);
+    return true;
+}

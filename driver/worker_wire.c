@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What goes to a worker and back, and what is kept of a search, as bytes.
+#include "driver/wire.h"
+#include "driver/worker.h"
+
+#include <string.h>
+
+/// The bits of a double are a number.
+static void real(Wire *w, double *x) {
+    int64_t bits;
+    memcpy(&bits, x, sizeof bits);
+    bits = wire_number(w, bits);
+    memcpy(x, &bits, sizeof bits);
+    if (w->reading && *x != *x) w->bad = true;
+}
+
+static void raw(Wire *w, Bytes *b) {
+    const void *data = b->data;
+    wire_bytes(w, &data, &b->n);
+    b->data = (uint8_t *)(uintptr_t)data;
+}
+
+static void work_data(Wire *w, WorkData *d) {
+    d->address = wire_number(w, d->address);
+    raw(w, &d->contents);
+}
+
+static void work_open(Wire *w, WorkOpen *o) {
+    wire_request(w, &o->request);
+    NUMBER(w, o->device, -1, 1024);
+    o->seed = (uint64_t)wire_number(w, (int64_t)o->seed);
+    NUMBER(w, o->n, 0, TG_MAX_PARAMS);
+    LIST(w, WorkData, o->data, o->n, work_data);
+    if (w->reading && o->n != o->request.n_args) w->bad = true;
+}
+
+static void work_try(Wire *w, WorkTry *t) {
+    NUMBER(w, t->id, 0, WIRE_ITEMS);
+    NUMBER(w, t->launches, 0, WIRE_ITEMS);
+    raw(w, &t->answer);
+}
+
+static void work_report(Wire *w, WorkReport *r) {
+    FLAG(w, r->ok);
+    NUMBER(w, r->verdict, 0, TUNE_VERDICTS - 1);
+    wire_text(w, &r->why);
+    COUNT(w, r->n);
+    ITEMS(w, r->seconds, r->n);
+    NUMBER(w, r->registers, -1, INT32_MAX);
+    NUMBER(w, r->spills, -1, INT32_MAX);
+    NUMBER(w, r->shared_bytes, -1, INT32_MAX);
+    if (w->reading && !r->ok && !r->why) w->bad = true;
+}
+
+static void trial(Wire *w, TuneTrial *t) {
+    wire_needed_text(w, &t->config);
+    wire_text(w, &t->why);
+    NUMBER(w, t->verdict, 0, TUNE_VERDICTS - 1);
+    FLAG(w, t->standard);
+    real(w, &t->predicted);
+    real(w, &t->compiled);
+    real(w, &t->seconds);
+    real(w, &t->low);
+    real(w, &t->high);
+    NUMBER(w, t->launches, -1, INT32_MAX);
+    NUMBER(w, t->registers, -1, INT32_MAX);
+    NUMBER(w, t->spills, -1, INT32_MAX);
+    NUMBER(w, t->shared_bytes, -1, INT32_MAX);
+}
+
+static void tune_result(Wire *w, TuneResult *r) {
+    wire_needed_text(w, &r->kernel);
+    wire_needed_text(w, &r->target);
+    wire_needed_text(w, &r->device);
+    wire_needed_text(w, &r->shape);
+    wire_needed_text(w, &r->config);
+    real(w, &r->seconds);
+    real(w, &r->standard);
+    real(w, &r->roof);
+    real(w, &r->spent);
+    real(w, &r->budget);
+    real(w, &r->flops);
+    real(w, &r->bytes);
+    COUNT(w, r->n_trials);
+    NUMBER(w, r->n_space, 0, INT32_MAX);
+    LIST(w, TuneTrial, r->trials, r->n_trials, trial);
+}
+
+#define MESSAGE(name, type, kind, field)                                                           \
+    Bytes work_write_##name(Ctx *ctx, const type *x) {                                             \
+        Wire w = wire_writer(ctx);                                                                 \
+        type copy = *x;                                                                            \
+        field(&w, &copy);                                                                          \
+        return wire_finish(&w, kind);                                                              \
+    }                                                                                              \
+    bool work_read_##name(Ctx *ctx, Bytes in, type *x) {                                           \
+        Wire w = wire_reader(ctx, in);                                                             \
+        *x = (type){0};                                                                            \
+        field(&w, x);                                                                              \
+        return wire_is_done(&w);                                                                   \
+    }
+
+MESSAGE(open, WorkOpen, WIRE_OPEN, work_open)
+MESSAGE(try, WorkTry, WIRE_TRY, work_try)
+MESSAGE(report, WorkReport, WIRE_REPORT, work_report)
+MESSAGE(result, TuneResult, WIRE_RESULT, tune_result)

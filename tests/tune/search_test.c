@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Searches on this CPU from end to end: what they find, what they say of what went wrong, how long
+// they take.
+#include "tests/tune/request.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void in_context(void (*test)(Ctx *ctx, void *arg)) {
+    Ctx *ctx = ctx_create(NULL);
+    assert_int_equal(ctx_protect(ctx, test, NULL), CTX_OK);
+    ctx_destroy(ctx);
+    unsetenv("TG_FAULT");
+}
+
+static TuneResult search(Ctx *ctx, const Request *r, double budget) {
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = budget, .seed = 1, .device = -1};
+    TuneResult result;
+    tg_status status = tune_request(ctx, r, &o, &result);
+    if (status) printf("%s\n", tg_last_error());
+    assert_int_equal(status, TG_OK);
+    if (getenv("TG_TEST_VERBOSE"))
+        for (int i = 0; i < result.n_trials; i++) {
+            const TuneTrial *t = &result.trials[i];
+            printf("%-12s %-24s predicted %8.1f us, %8.1f us [%8.1f %8.1f] of %3d, compiled %.3f: "
+                   "%s\n",
+                   tune_verdict_name(t->verdict), t->config, t->predicted * 1e6, t->seconds * 1e6,
+                   t->low * 1e6, t->high * 1e6, t->launches, t->compiled, t->why ? t->why : "");
+        }
+    return result;
+}
+
+static const TuneTrial *trial_of(const TuneResult *r, const char *text) {
+    for (int i = 0; i < r->n_trials; i++)
+        if (strstr(r->trials[i].config, text)) return &r->trials[i];
+    return NULL;
+}
+
+static void check_result(const TuneResult *r) {
+    int won = 0;
+    assert_true(r->n_trials > 1 && r->n_space >= r->n_trials);
+    assert_true(r->trials[0].standard);
+    assert_true(r->seconds > 0 && r->standard > 0);
+    for (int i = 0; i < r->n_trials; i++) {
+        const TuneTrial *t = &r->trials[i];
+        won += t->verdict == TUNE_WON;
+        if (t->verdict == TUNE_WON) assert_string_equal(t->config, r->config);
+        if (t->verdict == TUNE_PRUNED || t->verdict == TUNE_WRONG) assert_non_null(t->why);
+        if (t->seconds > 0) assert_true(t->low <= t->seconds && t->seconds <= t->high);
+    }
+    assert_int_equal(won, 1);
+}
+
+static void finds_a_winner(Ctx *ctx, void *arg) {
+    (void)arg;
+    Request r = matmul_request(ctx, NULL, 160, 160, 160);
+    TuneResult t = search(ctx, &r, 10);
+    check_result(&t);
+    assert_true(t.seconds <= 1.02 * t.standard);
+    assert_string_equal(t.shape, "M=160 K=160 N=160");
+}
+
+static void keeps_to_its_budget(Ctx *ctx, void *arg) {
+    (void)arg;
+    Request r = matmul_request(ctx, NULL, 640, 640, 640);
+    TuneResult t = search(ctx, &r, 3);
+    check_result(&t);
+    assert_true(t.spent < 1.05 * 3);
+}
+
+/// One candidate of each kind goes wrong; each is named, another one wins.
+static void survives(Ctx *ctx, void *arg) {
+    const struct {
+        const char *fault, *config;
+        TuneVerdict verdict;
+        const char *why;
+    } *row = arg, rows[] = {
+                      {"compile-crash@BR=4", "BR=4", TUNE_CRASHED, "signal 11"},
+                      {"compile-hang@BR=4", "BR=4", TUNE_HUNG, ""},
+                      {"compile-error@BR=4", "BR=4", TUNE_REFUSED, "injected"},
+                      {"crash@BR=4", "BR=4", TUNE_CRASHED, "signal 11"},
+                      {"hang@BR=4", "BR=4", TUNE_HUNG, "no result after"},
+                      {"launch@BR=4", "BR=4", TUNE_FAILED, ""},
+                      {"wrong@BR=4", "BR=4", TUNE_WRONG, "y"},
+                      {"flaky@BR=4", "BR=4", TUNE_WRONG, ""},
+                  };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        row = &rows[i];
+        setenv("TG_FAULT", row->fault, 1);
+        Request r = softmax_request(ctx, NULL, 64, 100);
+        // The standard setting is another one.
+        TuneSpace space;
+        assert_true(tune_space(ctx, &r, &space));
+        assert_null(strstr(space.at[0].config, row->config));
+        TuneResult t = search(ctx, &r, 10);
+        const TuneTrial *bad = trial_of(&t, row->config);
+        assert_non_null(bad);
+        if (bad->verdict != row->verdict || !bad->why || !strstr(bad->why, row->why))
+            printf("%s: %s: %s\n", row->fault, tune_verdict_name(bad->verdict),
+                   bad->why ? bad->why : "");
+        assert_int_equal(bad->verdict, row->verdict);
+        assert_non_null(strstr(bad->why, row->why));
+        check_result(&t);
+        assert_null(strstr(t.config, row->config));
+    }
+}
+
+/// Where the standard setting does not work there is nothing to check others against.
+static void standard_fails(Ctx *ctx, void *arg) {
+    (void)arg;
+    Request r = softmax_request(ctx, NULL, 64, 100);
+    TuneSpace space;
+    TuneResult t;
+    assert_true(tune_space(ctx, &r, &space));
+    setenv("TG_FAULT", ctx_format(ctx, "launch@%s", strstr(space.at[0].config, "BR=")), 1);
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 3, .device = -1};
+    assert_int_equal(tune_request(ctx, &r, &o, &t), TG_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(tg_last_error(), "softmax"));
+}
+
+static void stops(Ctx *ctx, void *arg) {
+    (void)arg;
+    atomic_bool stop;
+    atomic_init(&stop, true);
+    Request r = matmul_request(ctx, NULL, 640, 640, 640);
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 30, .device = -1, .stop = &stop};
+    TuneResult t;
+    assert_int_equal(tune_request(ctx, &r, &o, &t), TG_OK);
+    assert_true(t.spent < 2);
+}
+
+static void test_winner(void **state) {
+    (void)state;
+    in_context(finds_a_winner);
+}
+static void test_budget(void **state) {
+    (void)state;
+    in_context(keeps_to_its_budget);
+}
+static void test_survives(void **state) {
+    (void)state;
+    in_context(survives);
+}
+static void test_standard_fails(void **state) {
+    (void)state;
+    in_context(standard_fails);
+}
+static void test_stops(void **state) {
+    (void)state;
+    in_context(stops);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_winner),   cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_survives), cmocka_unit_test(test_standard_fails),
+        cmocka_unit_test(test_stops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
