@@ -7,6 +7,8 @@
 #include "runtime/abi.h"
 #include "runtime/tegula.h"
 
+#include <stdbool.h>
+
 /// An argument of the launch that needs code: packs not merged, strides never NULL for a tensor.
 typedef struct tg_actual {
     uint8_t null;       // an optional tensor that is not there
@@ -14,19 +16,28 @@ typedef struct tg_actual {
     int8_t rank;
     const int64_t *shape, *strides;
     uint8_t aligned; // 16 bytes divide the address and each stride but 1; none is negative
-    int64_t value; // of an integer, bool or const parameter
+    int64_t value; // of an integer, bool or const parameter; of a float its bits
+    const DLTensor *tensor; // the caller's, or NULL
 } tg_actual;
+
+/// A launch that needs code.
+typedef struct tg_wanted {
+    int capability; // of the GPU that has the tensors (90; 0x942 of gfx942), 0: the CPU has them
+    int device;     // its number, or -1
+    void *stream;   // of the launch there
+    bool captured;  // it is recorded, not run: nothing may wait for the device
+    int n;
+    const tg_actual *args; // one a parameter
+} tg_wanted;
 
 #if defined(__GNUC__)
 #pragma GCC visibility push(default)
 #endif
 
 typedef struct tg_compiler {
-    /// Makes a variant that is right for these arguments, one a parameter, with hints for their
-    /// extents. It stays valid as long as the kernel. Fails through tg_fail. capability: of the
-    /// NVIDIA GPU it is for (90), or 0 for the CPU.
-    tg_status (*compile)(void *user, int capability, const tg_actual *args, int n,
-                         const tg_variant **out);
+    /// Makes a variant that is right for these arguments, with hints for their extents. It stays
+    /// valid as long as the kernel. Fails through tg_fail.
+    tg_status (*compile)(void *user, const tg_wanted *wanted, const tg_variant **out);
 } tg_compiler;
 
 /// Makes a kernel whose missing variants `compiler` makes; info, compiler and user outlive it.

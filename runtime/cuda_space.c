@@ -242,6 +242,18 @@ static cu_result capture_of(cu_stream stream, unsigned long long *capture, cu_gr
     return error;
 }
 
+/// Where it cannot be told, it may be.
+bool rt_is_captured(int device, void *stream) {
+    const rt_device *d = device < 0 ? NULL : rt_device_at(device);
+    unsigned long long capture = 1;
+    cu_graph graph;
+    rt_entered entered;
+    if (!d) return false;
+    if (rt_enter(d, &entered) == TG_OK && capture_of(stream, &capture, &graph)) capture = 1;
+    rt_leave(entered);
+    return capture != 0;
+}
+
 tg_status rt_space_claim(rt_device *d, cu_stream stream, rt_space **out) {
     unsigned long long capture = 0;
     cu_graph graph = NULL;

@@ -67,6 +67,8 @@ bool rt_image_runs(const tg_image *image, int capability);
 /// the other, so they share it. While a launch has it no other one does.
 tg_status rt_space_claim(rt_device *d, cu_stream stream, rt_space **out);
 void rt_space_give_back(rt_space *s);
+/// Whether launches on the stream are recorded; of the CPU (device -1) none is.
+bool rt_is_captured(int device, void *stream);
 /// The n-th call of a launch takes the n-th piece of memory. 0, with tg_last_error(): none is left.
 cu_pointer rt_space_take(rt_space *s, size_t bytes);
 /// The buffer of asserts and prints: RT_FAULT_BYTES; 0 where there is none, or a capture.

@@ -43,6 +43,7 @@ typedef struct Wish {
 static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n, Wish wish) {
     const tg_variant *v;
     tg_status status = rt_bind(l, kernel->info, args, n);
+    l->gpu.stream = wish.stream;
     if (!status) status = rt_pick(kernel, l, &v);
     if (!status) status = rt_check_overlaps(l, kernel->info, v);
     if (status) return status;

@@ -271,6 +271,7 @@ static void fill_actual(tg_actual *out, const rt_actual *a) {
     *out = (tg_actual){.null = a->null, .code = a->code, .bits = a->bits, .value = a->value};
     if (!a->tensor) return;
     out->value = 0;
+    out->tensor = a->tensor;
     out->rank = (int8_t)a->tensor->ndim;
     out->shape = a->tensor->shape;
     out->strides = a->given_strides;
@@ -282,7 +283,13 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
     tg_actual actuals[TG_MAX_PARAMS];
     const tg_variant *v = NULL;
     for (int i = 0; i < info->n_params; i++) fill_actual(&actuals[i], &l->actuals[i]);
-    tg_status status = s->compiler->compile(s->user, l->capability, actuals, info->n_params, &v);
+    tg_wanted wanted = {.capability = l->capability,
+                        .device = l->device,
+                        .stream = l->gpu.stream,
+                        .captured = rt_is_captured(l->device, l->gpu.stream),
+                        .n = info->n_params,
+                        .args = actuals};
+    tg_status status = s->compiler->compile(s->user, &wanted, &v);
     if (status) return status;
     if (!rt_serves(l, v))
         return tg_fail(TG_ERROR_INTERNAL,

@@ -231,9 +231,8 @@ static int32_t nothing(const tg_slot *args, const tg_env *env) {
 }
 
 /// One call at a time, and one alone where all want the same.
-static tg_status compile(void *user, int capability, const tg_actual *args, int n,
-                         const tg_variant **out) {
-    (void)capability, (void)args, (void)n;
+static tg_status compile(void *user, const tg_wanted *wanted, const tg_variant **out) {
+    (void)wanted;
     ++*(int *)user;
     shared_variant = (tg_variant){.entry = nothing};
     *out = &shared_variant;

@@ -171,12 +171,13 @@ static int32_t compiled(const tg_slot *args, const tg_env *env) {
 }
 
 /// Makes code for one type, one D, and hints for N.
-static tg_status compile(void *user, int capability, const tg_actual *args, int n,
-                         const tg_variant **out) {
-    assert_int_equal(capability, 0);
+static tg_status compile(void *user, const tg_wanted *wanted, const tg_variant **out) {
+    const tg_actual *args = wanted->args;
+    assert_int_equal(wanted->capability, 0);
+    assert_false(wanted->captured);
     Compiler *c = user;
     int i = c->calls++;
-    memcpy(c->actuals, args, sizeof *args * (size_t)n);
+    memcpy(c->actuals, args, sizeof *args * (size_t)wanted->n);
     if (c->status) return tg_fail(c->status, "does not compile");
     c->facts[i][0] = (tg_fact){TG_FACT_TYPE, 0, 0, 0, 0, args[0].code << 8 | args[0].bits};
     c->facts[i][1] = (tg_fact){TG_FACT_EXTENT, 0, 1, 0, 0, args[0].shape[1] + c->wrong};
