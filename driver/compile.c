@@ -120,6 +120,7 @@ bool request_build(Ctx *ctx, const Request *r, Build *out) {
                    .machine = r->machine,
                    .driver = r->driver,
                    .threads = r->threads,
+                   .tuned = r->tuned,
                    .debug = r->debug};
     return true;
 }

@@ -57,6 +57,7 @@ typedef struct Build {
     const char *codegen, *machine; // of device code, as CodeOptions has them
     int driver;                    // likewise
     int threads;                   // of the machine that launches will run on; 0: those of this one
+    bool tuned;                    // the values of inst->set were found for these extents
     bool debug;                    // debug information
     Text *notes;                   // receives what `explain` says of the code, or NULL
     PassOptions passes;            // what run_passes is to show; seconds may be NULL

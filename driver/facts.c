@@ -143,7 +143,7 @@ static void align_fact(Describe *d, int argument) {
 
 /// Extents say which code is best only where there was a choice.
 static void hints(Describe *d) {
-    if (d->b->n_settings < 2) return;
+    if (d->b->n_settings < 2 && !d->b->tuned) return;
     for (int i = 0; i < d->b->code->n_dims; i++) {
         const DimUse *u = &d->b->code->dims[i];
         int64_t extent = build_extent(d->b, u->param, u->axis);

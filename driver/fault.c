@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /// Whether TG_FAULT has `kind` for these values.
@@ -72,6 +73,13 @@ static int32_t wrong(const tg_slot *args, const tg_env *env) {
     return status;
 }
 
+/// Some milliseconds more.
+static int32_t slow(const tg_slot *args, const tg_env *env) {
+    struct timespec t = {0, 5000000};
+    nanosleep(&t, NULL);
+    return real.entry(args, env);
+}
+
 /// Wrong from the second run on.
 static int32_t flaky(const tg_slot *args, const tg_env *env) {
     return real.calls++ ? wrong(args, env) : real.entry(args, env);
@@ -81,8 +89,8 @@ void fault_run(tg_variant *v) {
     static const struct {
         const char *name;
         tg_entry *entry;
-    } faults[] = {
-        {"crash", crash}, {"hang", hang}, {"launch", launch}, {"wrong", wrong}, {"flaky", flaky}};
+    } faults[] = {{"crash", crash}, {"hang", hang}, {"launch", launch},
+                  {"wrong", wrong}, {"slow", slow}, {"flaky", flaky}};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         if (!is_wanted(faults[i].name, v->config)) continue;
         real.entry = v->entry;

@@ -100,10 +100,10 @@ static const Made *made_at(const ModuleKernel *k, int i) {
 
 typedef struct Compilation {
     ModuleKernel *k;
-    int capability; // of a GPU, or 0
-    const tg_actual *args;
-    int n;
+    const tg_wanted *wanted;
+    const char *config; // what tuning has found; NULL: not known here
     Answer answer;
+    bool tuned; // the answer is of that
 } Compilation;
 
 /// Code of a simulator is functions of this process.
@@ -119,11 +119,12 @@ static bool no_aim(Ctx *ctx, Compilation *c, const char *why) {
 
 /// A GPU that has the tensors.
 static bool aim_at_gpu(Compilation *c, Request *r, char machine[16]) {
-    const char *pinned = c->k->module->target, *best = device_target(c->capability, machine);
+    const char *pinned = c->k->module->target;
+    const char *best = device_target(c->wanted->capability, machine);
     tg_device_info device = {.size = sizeof device};
     r->target = pinned ? pinned : best;
     r->machine = machine;
-    if (tg_device_describe(0, &device) == TG_OK) r->driver = device.driver;
+    if (tg_device_describe(c->wanted->device, &device) == TG_OK) r->driver = device.driver;
     if (best) return true;
     c->answer = (Answer){.status = TG_ERROR_UNSUPPORTED,
                          .message = "this GPU is not supported: NVIDIA's are from compute "
@@ -141,11 +142,11 @@ static bool aim(Ctx *ctx, Compilation *c, Request *r, char machine[16]) {
     bool of_gpu = b && b->device && !is_simulated(m->target);
     r->codegen = m->codegen;
     if (m->target && !b) return no_aim(ctx, c, "is none that there is");
-    if (of_gpu && !c->capability)
+    if (of_gpu && !c->wanted->capability)
         return no_aim(ctx, c, "takes tensors of a GPU, and these are the CPU's");
-    if (b && !of_gpu && c->capability)
+    if (b && !of_gpu && c->wanted->capability)
         return no_aim(ctx, c, "takes tensors of the CPU, and these are a GPU's");
-    if (c->capability) return aim_at_gpu(c, r, machine);
+    if (c->wanted->capability) return aim_at_gpu(c, r, machine);
     r->target = m->target ? m->target : level_name();
     return true;
 }
@@ -169,15 +170,23 @@ static void ask(Ctx *ctx, void *arg) {
                  .check = m->check,
                  .debug = m->debug,
                  .threads = tg_context_threads(m->context),
-                 .n_args = c->n,
-                 .args = c->args,
+                 .n_args = c->wanted->n,
+                 .args = c->wanted->args,
                  .n_known = n_known,
                  .known = known};
     if (!aim(ctx, c, &r, machine)) return;
-    if (is_simulated(r.target))
+    if (is_simulated(r.target)) {
         request_compile(ctx, &r, true, &c->answer);
-    else
-        cached_compile(ctx, &r, &c->answer);
+        return;
+    }
+    Request settled = r;
+    c->tuned =
+        c->config ? tune_set(ctx, c->config, &settled) : jit_settle(ctx, c->k, c->wanted, &settled);
+    if (c->tuned) cached_compile(ctx, &settled, &c->answer);
+    if (c->tuned && !c->answer.status) return;
+    // What was found for shapes like these may be nothing for this one.
+    c->tuned = false;
+    cached_compile(ctx, &r, &c->answer);
 }
 
 /* ---- answers ------------------------------------------------------------------------------- */
@@ -204,7 +213,8 @@ static tg_status refuse(const ModuleKernel *k, const Answer *a) {
 }
 
 /// Puts the answer among what the kernel has: entries stay where they are until the module goes.
-static tg_status keep(ModuleKernel *k, const Answer *a, const tg_variant **out) {
+static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **out) {
+    const Answer *a = &c->answer;
     Made *m = made_new(a);
     if (!m) {
         code_release(a->code);
@@ -215,19 +225,19 @@ static tg_status keep(ModuleKernel *k, const Answer *a, const tg_variant **out) 
     else
         m->variant.entry = a->code->entry, m->variant.image = a->code->image;
     m->code = a->code;
+    m->variant.tuned = c->tuned;
     m->next = k->made;
     k->made = m;
     *out = &m->variant;
     return TG_OK;
 }
 
-/// With the module's lock held and its context current.
-static tg_status compile(ModuleKernel *k, int capability, const tg_actual *args, int n,
+/// With the module's lock held and its context current. config: see Compilation.
+static tg_status compile(ModuleKernel *k, const tg_wanted *wanted, const char *config,
                          const tg_variant **out) {
     Ctx *ctx = ctx_create(&module_allocator);
     if (!ctx) return tg_fail(TG_ERROR_MEMORY, "module '%s': out of memory", k->module->path);
-    Compilation c = {
-        .k = k, .capability = capability, .args = args, .n = n, .answer = {.same = -1}};
+    Compilation c = {.k = k, .wanted = wanted, .config = config, .answer = {.same = -1}};
     CtxStatus status = ctx_protect(ctx, ask, &c);
     tg_status result;
     if (status == CTX_NO_MEMORY && !c.answer.status) c.answer.status = TG_ERROR_MEMORY;
@@ -235,21 +245,24 @@ static tg_status compile(ModuleKernel *k, int capability, const tg_actual *args,
         result = refuse(k, &c.answer);
     } else {
         log_warnings(k->module, &c.answer);
-        result = keep(k, &c.answer, out);
+        result = keep(k, &c, out);
     }
     ctx_destroy(ctx);
     return result;
 }
 
-static tg_status compile_for(void *user, int capability, const tg_actual *args, int n,
-                             const tg_variant **out) {
-    ModuleKernel *k = user;
+tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const char *config,
+                      const tg_variant **out) {
     tg_context *before = tg_context_use(k->module->context);
     pthread_mutex_lock(&k->module->lock);
-    tg_status status = compile(k, capability, args, n, out);
+    tg_status status = compile(k, wanted, config, out);
     pthread_mutex_unlock(&k->module->lock);
     tg_context_use(before);
     return status;
+}
+
+static tg_status compile_for(void *user, const tg_wanted *wanted, const tg_variant **out) {
+    return jit_compile(user, wanted, NULL, out);
 }
 
 const tg_compiler jit_compiler = {compile_for};

@@ -23,6 +23,7 @@ typedef struct Request {
     const char *kernel;
     int n_set;
     const NamedValue *set; // pinned tune values
+    bool tuned;            // the values of `set` were found for these arguments
     bool check, debug;
     int threads;
     const char *target;            // as Build has it, like the next three

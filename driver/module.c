@@ -81,6 +81,13 @@ static int split(Ctx *ctx, const char *text, const char *separators, const char 
     return n;
 }
 
+/// The option, or TG_TUNE; the text where it is none of them.
+static const char *read_mode(tg_module *m, const char *text) {
+    m->tune = TUNE_BACKGROUND;
+    if (!text || !*text) text = getenv("TG_TUNE");
+    return text && *text && !tune_mode_of(text, &m->tune) ? text : NULL;
+}
+
 /* ---- loading ------------------------------------------------------------------------------- */
 
 /// What a module is made of, while it is being made.
@@ -89,7 +96,7 @@ typedef struct Load {
     tg_module_options options;
     const char *path, *text; // text NULL: path is a file
     size_t length;
-    const char *bad_setting;
+    const char *bad_setting, *bad_mode;
     int error; // errno of a file that cannot be read
 } Load;
 
@@ -116,10 +123,12 @@ static void load(Ctx *ctx, void *arg) {
     m->debug = l->options.debug != 0;
     m->target = copied(ctx, l->options.target);
     m->codegen = copied(ctx, l->options.codegen);
+    l->bad_mode = read_mode(m, l->options.tune);
+    m->tune_budget = l->options.tune_budget_ms / 1e3;
     m->n_paths = split(ctx, l->options.paths, ":", &m->paths);
     const char *settings = l->options.settings ? l->options.settings : "";
     l->bad_setting = values_read(ctx, settings, &m->n_set, &m->set);
-    if (l->bad_setting) return;
+    if (l->bad_setting || l->bad_mode) return;
     Sources sources = {.n_paths = m->n_paths, .paths = m->paths};
     // "-" is standard input for tools; here it is a file like any other.
     const char *path = !l->text && strcmp(l->path, "-") == 0 ? "./-" : l->path;
@@ -147,6 +156,9 @@ static void list_warnings(Ctx *ctx, void *arg) {
 /// Why there is no module, or TG_OK.
 static tg_status load_status(Ctx *ctx, CtxStatus status, const Load *l) {
     if (status == CTX_NO_MEMORY) return tg_fail(TG_ERROR_MEMORY, "%s: out of memory", l->path);
+    if (l->bad_mode)
+        return tg_fail(TG_ERROR_ARGUMENT,
+                       "tuning: '%s' is none of off, block, background, exhaustive", l->bad_mode);
     if (l->bad_setting)
         return tg_fail(TG_ERROR_ARGUMENT, "settings: '%s' is not of the form NAME=INTEGER",
                        l->bad_setting);
@@ -231,6 +243,7 @@ tg_status tg_module_from_file(const char *path, const tg_module_options *options
 
 void tg_module_destroy(tg_module *m) {
     if (!m) return;
+    later_cancel(m);
     tg_context *before = tg_context_use(m->context);
     close_kernels(m);
     pthread_mutex_destroy(&m->lock);

@@ -3,7 +3,7 @@
 #ifndef DRIVER_MODULE_H
 #define DRIVER_MODULE_H
 
-#include "driver/jit.h"
+#include "driver/tune.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,6 +31,8 @@ struct tg_module {
     NamedValue *set;
     bool check, debug;
     const char *target, *codegen; // of the module's options, or NULL
+    TuneMode tune;
+    double tune_budget; // seconds; 0: the mode's
     ModuleKernel *kernels;
     pthread_mutex_t lock; // one compilation at a time
     int n_warned;
@@ -43,7 +45,26 @@ extern const Allocator module_allocator;
 void module_warn(tg_module *m, const char *text);
 
 extern const tg_compiler jit_compiler; // its user is a ModuleKernel
+/// Makes code for a launch. config: what tuning found for it; NULL: what is found now, if anything.
+tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const char *config,
+                      const tg_variant **out);
 /// Frees a list of what was made, with the module's context current.
 void made_release(Made *m);
+
+/* ---- jit_tune.c: what tuning has to do with a launch ------------------------------------------
+ */
+
+/// Puts into the request what tuning found for it, after a search if the mode is one that waits.
+/// False: nothing is known. A launch that is captured never waits for a search.
+bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *wanted, Request *r);
+
+/* ---- tune_later.c: searches in the background -------------------------------------------------
+ */
+
+/// Remembers that a launch could be tuned; a search begins when the process has lived for a while
+/// and the kernel was launched often. `r` is copied.
+void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r);
+/// Ends what goes on for a module, before it goes.
+void later_cancel(const tg_module *m);
 
 #endif

@@ -466,29 +466,6 @@ static void run(Search *s) {
     crew_stop(s->crew);
 }
 
-static bool has_contents(const tg_actual *a) {
-    return a->code == kDLInt || a->code == kDLUInt || a->code == kDLBool;
-}
-
-/// The bytes of a tensor in the host's memory, from its lowest element to its highest.
-static Bytes contents_of(Ctx *ctx, const DLTensor *t, const tg_actual *a, int64_t *address) {
-    int64_t first = 0, last = 0;
-    char *data = (char *)t->data + t->byte_offset;
-    *address = (int64_t)(uintptr_t)data;
-    for (int i = 0; i < a->rank; i++) {
-        if (a->shape[i] == 0) return (Bytes){0};
-        int64_t way = (a->shape[i] - 1) * a->strides[i];
-        *(way < 0 ? &first : &last) += way;
-    }
-    if (!has_contents(a) || !data) return (Bytes){0};
-    int64_t from = first * a->bits / 8, to = (last * a->bits + a->bits + 7) / 8;
-    Bytes out = {.n = (size_t)(to - from)};
-    out.data = ctx_alloc(ctx, out.n + 1);
-    bool there = t->device.device_type == kDLCPU;
-    if (there) memcpy(out.data, data + from, out.n);
-    return there || tune_copy(t, data + from, out.n, out.data) ? out : (Bytes){0};
-}
-
 /// The launch as a worker is to have it. Without tensors all are aligned as they were said to be,
 /// and none is a view of another.
 static Bytes open_message(Search *s) {
@@ -499,12 +476,16 @@ static Bytes open_message(Search *s) {
                      .n = s->r->n_args,
                      .data = data};
     open.request.n_known = 0;
-    int64_t apart = 1;
+    int64_t apart = 1, first;
     for (int i = 0; i < open.n; i++) {
         const tg_actual *a = &s->r->args[i];
         const DLTensor *t = s->o.tensors ? s->o.tensors[i] : NULL;
         data[i].address = (apart++ << 44) + (a->aligned ? 0 : (a->bits + 7) / 8);
-        if (t && !a->null) data[i].contents = contents_of(s->ctx, t, a, &data[i].address);
+        if (t && !a->null && s->o.contents) {
+            data[i].address = (int64_t)(uintptr_t)t->data;
+            data[i].contents = s->o.contents[i];
+        } else if (t && !a->null)
+            tune_contents(s->ctx, t, a, SIZE_MAX, &data[i].contents, &data[i].address, &first);
     }
     return work_write_open(s->ctx, &open);
 }

@@ -31,15 +31,35 @@ const char *tune_device(Ctx *ctx, const Request *r, int device) {
                       d->memory_khz / 1000, d->bus_bits);
 }
 
-bool tune_copy(const DLTensor *t, const void *from, size_t bytes, void *to) {
+static bool copy_from(const DLTensor *t, const void *from, size_t bytes, void *to) {
+    if (t->device.device_type == kDLCPU) return memcpy(to, from, bytes), true;
     const rt_device *d = rt_device_at(t->device.device_id);
     rt_entered e;
-    if (!d || rt_enter(d, &e)) return false;
+    if (!d) return false;
+    if (rt_enter(d, &e)) return rt_leave(e), false;
     const rt_cuda *cu = rt_cuda_driver();
-    rt_relax(&e);
     bool ok =
         !cu->to_host(to, (cu_pointer)(uintptr_t)from, bytes, NULL) && !cu->stream_synchronize(NULL);
-    rt_strict(&e);
     rt_leave(e);
     return ok;
+}
+
+bool tune_contents(Ctx *ctx, const DLTensor *t, const tg_actual *a, size_t most, Bytes *out,
+                   int64_t *address, int64_t *first) {
+    int64_t least = 0, last = 0;
+    char *data = (char *)t->data + t->byte_offset;
+    bool wanted = a->code == kDLInt || a->code == kDLUInt || a->code == kDLBool;
+    *address = (int64_t)(uintptr_t)data;
+    *out = (Bytes){0};
+    for (int i = 0; i < a->rank; i++) {
+        if (a->shape[i] == 0) return true;
+        int64_t way = (a->shape[i] - 1) * a->strides[i];
+        *(way < 0 ? &least : &last) += way;
+    }
+    if (!wanted || !data) return true;
+    *first = least * a->bits / 8;
+    out->n = (size_t)((last * a->bits + a->bits + 7) / 8 - *first);
+    if (out->n > most) return false;
+    out->data = ctx_alloc(ctx, out->n + 1);
+    return copy_from(t, data + *first, out->n, out->data);
 }

@@ -11,6 +11,7 @@
 
 #include "driver/cache.h"
 #include "driver/tune_store.h"
+#include "driver/tuned.h"
 #include "driver/worker.h"
 
 #include <stdlib.h>
@@ -93,4 +94,14 @@ void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result)
             .kind = STORE_TUNING, .about = about, .value = value.data, .bytes = value.n};
         if (key_of(ctx, r, device, bucket != 0, &e.key)) cache_put(&e);
     }
+}
+
+bool tune_set(Ctx *ctx, const char *config, Request *r) {
+    int n;
+    NamedValue *set;
+    if (!*config || values_read(ctx, config, &n, &set)) return false;
+    r->set = set;
+    r->n_set = n;
+    r->tuned = true;
+    return true;
 }

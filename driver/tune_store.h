@@ -7,8 +7,6 @@
 
 /// The machine that a request is for, in words that no other one has.
 const char *tune_device(Ctx *ctx, const Request *r, int device);
-/// Copies bytes of a tensor from the memory of its device, and waits for them.
-bool tune_copy(const DLTensor *t, const void *from, size_t bytes, void *to);
 /// Keeps what a search found, for tune_find.
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result);
 

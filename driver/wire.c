@@ -12,7 +12,7 @@
 
 #include "driver/wire.h"
 
-enum { WIRE_VERSION = 3 };
+enum { WIRE_VERSION = 4 };
 static const char magic[3] = "TGL", kinds[] = "QAOTRS";
 #define MAX_LENGTH ((size_t)256 << 20)
 
@@ -140,6 +140,7 @@ void wire_request(Wire *w, Request *r) {
     wire_needed_text(w, &r->kernel);
     COUNT(w, r->n_set);
     LIST(w, NamedValue, r->set, r->n_set, named_value);
+    FLAG(w, r->tuned);
     FLAG(w, r->check);
     FLAG(w, r->debug);
     r->threads = (int)wire_bounded(w, r->threads, 0, INT32_MAX);

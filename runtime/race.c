@@ -260,7 +260,8 @@ static void note_time(Runner *c, double time, uint32_t heat) {
 }
 
 /// Those who were shown to be slower than the one that led before the heat leave. That one was not
-/// chosen by its luck in this heat.
+/// chosen by its luck in this heat. The default, which the others are compared with in the end,
+/// does not leave for one heat's bad luck.
 static void end_heat(rt_race *r) {
     double level = level_of(r);
     if (r->runoff && r->heat == r->runoff_from)
@@ -271,6 +272,7 @@ static void end_heat(rt_race *r) {
     int pivot = r->pivot >= 0 && r->runners[r->pivot].alive ? r->pivot : leader(r);
     for (int i = 0; i < r->n_members && pivot >= 0; i++) {
         Runner *c = &r->runners[r->members[i]];
+        if (r->members[i] == 0 && c->n < FIRST_RUNG) continue;
         if (r->members[i] == pivot || surely_slower(c, &r->runners[pivot], false) <= 0) continue;
         c->alive = false;
         c->beaten = true;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What tuning has to do with a launch that needs code: what was found before is taken, a search is
+// begun now, or remembered for later.
+#include "driver/module.h"
+
+#include <stdio.h>
+
+typedef struct Job {
+    const Request *r;
+    const TuneOptions *options;
+    TuneResult result;
+    tg_status status;
+} Job;
+
+static void search(Ctx *ctx, void *arg) {
+    Job *job = arg;
+    job->status = tune_request(ctx, job->r, job->options, &job->result);
+    if (job->status && diag_errors(ctx)) tg_fail(job->status, "%s", messages_text(ctx));
+}
+
+static const DLTensor **tensors_of(Ctx *ctx, const tg_wanted *w) {
+    const DLTensor **out = ctx_array(ctx, const DLTensor *, w->n + 1);
+    for (int i = 0; i < w->n; i++) out[i] = w->args[i].tensor;
+    return out;
+}
+
+/// "tuned matmul M=64 N=64: BM=32, 12.1 us instead of 14.0 us, in 2.1 s"
+static void log_result(const TuneResult *t) {
+    char line[512];
+    snprintf(line, sizeof line, "tuned %s %s: %s, %.4g us instead of %.4g us, in %.2g s", t->kernel,
+             t->shape, *t->config ? t->config : "nothing to choose", t->seconds * 1e6,
+             t->standard * 1e6, t->spent);
+    tg_log(line);
+}
+
+static void log_failure(void) {
+    char line[512];
+    snprintf(line, sizeof line, "warning: not tuned: %s", tg_last_error());
+    tg_log(line);
+}
+
+/// In a context of its own: what went wrong with candidates is no mistake of the launch.
+static bool search_now(Ctx *ctx, const tg_module *m, const tg_wanted *w, Request *r) {
+    TuneOptions options = {.mode = m->tune,
+                           .budget = m->tune_budget,
+                           .device = w->device,
+                           .tensors = tensors_of(ctx, w)};
+    Job job = {.r = r, .options = &options, .status = TG_ERROR_MEMORY};
+    Ctx *own = ctx_create(&module_allocator);
+    bool found = false;
+    if (own && ctx_protect(own, search, &job) == CTX_OK && !job.status) {
+        log_result(&job.result);
+        found = tune_set(ctx, ctx_format(ctx, "%s", job.result.config), r);
+    } else {
+        log_failure();
+    }
+    if (own) ctx_destroy(own);
+    return found;
+}
+
+bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r) {
+    const tg_module *m = k->module;
+    TuneResult found;
+    if (m->tune == TUNE_OFF) return false;
+    if (tune_find(ctx, r, w->device, &found)) return tune_set(ctx, found.config, r);
+    if (m->tune != TUNE_BACKGROUND && !w->captured) return search_now(ctx, m, w, r);
+    later_add(k, w, r);
+    return false;
+}

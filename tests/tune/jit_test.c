@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launches that tune: what blocks, what goes on in the background, what later processes find, what
+// another machine does not.
+#include "tests/tune/request.h"
+
+#include "driver/module.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 48, ROW = 100, WAIT_MS = 60000 };
+
+static struct {
+    char text[1 << 14];
+    pthread_mutex_t lock;
+} said = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void note(void *user, const char *line) {
+    (void)user;
+    pthread_mutex_lock(&said.lock);
+    size_t n = strlen(said.text);
+    snprintf(said.text + n, sizeof said.text - n, "%s\n", line);
+    pthread_mutex_unlock(&said.lock);
+}
+
+static bool was_said(const char *text) {
+    pthread_mutex_lock(&said.lock);
+    bool found = strstr(said.text, text) != NULL;
+    pthread_mutex_unlock(&said.lock);
+    return found;
+}
+
+typedef struct Setup {
+    tg_context *context;
+    tg_module *module;
+    tg_kernel *kernel;
+    float x[ROWS * ROW], y[ROWS * ROW];
+} Setup;
+
+static void begin(Setup *s, const char *mode, int budget_ms) {
+    tg_options hooks = {.size = sizeof hooks, .threads = 2, .log = note};
+    tg_module_options options = {.size = sizeof options, .tune = mode, .tune_budget_ms = budget_ms};
+    said.text[0] = 0;
+    assert_int_equal(tg_context_create(&hooks, &s->context), TG_OK);
+    tg_context_use(s->context);
+    if (tg_module_from_source(source, strlen(source), "test.teg", &options, &s->module))
+        fail_msg("%s", tg_last_error());
+    assert_int_equal(tg_module_kernel(s->module, "softmax", &s->kernel), TG_OK);
+    for (int i = 0; i < ROWS * ROW; i++) s->x[i] = (float)(i % 7);
+}
+
+static void end(Setup *s) {
+    tg_module_destroy(s->module);
+    tg_context_use(NULL);
+    tg_context_destroy(s->context);
+}
+
+static void launch(Setup *s) {
+    const int64_t shape[2] = {ROWS, ROW};
+    DLTensor x = tg_dense(s->x, kDLFloat, 32, 2, shape), y = tg_dense(s->y, kDLFloat, 32, 2, shape);
+    tg_arg args[2] = {tg_tensor(&x), tg_tensor(&y)};
+    memset(s->y, 0, sizeof s->y);
+    if (tg_launch(s->kernel, args, 2)) fail_msg("%s", tg_last_error());
+    float sum = 0;
+    for (int i = 0; i < ROW; i++) sum += s->y[i];
+    assert_true(sum > 0.999F && sum < 1.001F);
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/// The first launch waits; the next process finds the result and does not.
+static void blocks(void **state) {
+    (void)state;
+    Setup s;
+    begin(&s, "block", 8000);
+    launch(&s);
+    if (!was_said("tuned softmax R=48 N=100: BR=")) fail_msg("%s", said.text);
+    launch(&s);
+    end(&s);
+    begin(&s, "block", 8000);
+    double start = seconds();
+    launch(&s);
+    assert_true(seconds() - start < 8);
+    assert_false(was_said("tuned"));
+    end(&s);
+}
+
+/// Fewer threads, or a lower level of the CPU, are another machine.
+static void not_elsewhere(void **state) {
+    (void)state;
+    Ctx *ctx = ctx_create(NULL);
+    Request r = softmax_request(ctx, "v3", ROWS, ROW);
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 8, .device = -1};
+    TuneResult found, other;
+    assert_false(tune_find(ctx, &r, -1, &found));
+    assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK);
+    assert_true(tune_find(ctx, &r, -1, &other));
+    assert_string_equal(found.config, other.config);
+    assert_int_equal(found.n_trials, other.n_trials);
+    r.target = "base";
+    assert_false(tune_find(ctx, &r, -1, &other));
+    r.target = "v3";
+    r.threads = 1;
+    assert_false(tune_find(ctx, &r, -1, &other));
+    // A shape of the same bucket is served by it, one of another is not.
+    r = softmax_request(ctx, "v3", ROWS - 2, ROW + 10);
+    assert_true(tune_find(ctx, &r, -1, &other));
+    assert_string_equal(found.config, other.config);
+    r = softmax_request(ctx, "v3", ROWS, 4 * ROW);
+    assert_false(tune_find(ctx, &r, -1, &other));
+    ctx_destroy(ctx);
+}
+
+/// The search begins when the kernel is in use, and changes nothing but the speed of launches.
+static void in_the_background(void **state) {
+    (void)state;
+    Setup s;
+    setenv("TG_CACHE", "off", 1);
+    // The standard setting is made slow, so that another one wins.
+    setenv("TG_FAULT", "slow@BR=16", 1);
+    begin(&s, "background", 10000);
+    double start = seconds();
+    bool swapped = false;
+    while (!swapped && (seconds() - start) * 1e3 < WAIT_MS) {
+        struct timespec t = {0, 20000000};
+        launch(&s);
+        nanosleep(&t, NULL);
+        swapped = was_said("in the background: BR=");
+    }
+    if (!swapped) fail_msg("said: %s", said.text);
+    for (int i = 0; i < 10; i++) launch(&s);
+    end(&s);
+    unsetenv("TG_FAULT");
+}
+
+/// A module that goes ends its search, wherever that is.
+static void cancelled(void **state) {
+    (void)state;
+    Setup s;
+    setenv("TG_CACHE", "off", 1);
+    for (int wait_ms = 0; wait_ms <= 4000; wait_ms += 1000) {
+        begin(&s, "background", 20000);
+        for (int i = 0; i < 30; i++) launch(&s);
+        struct timespec t = {wait_ms / 1000, 0};
+        nanosleep(&t, NULL);
+        double start = seconds();
+        end(&s);
+        assert_true(seconds() - start < 3);
+    }
+}
+
+static void off(void **state) {
+    (void)state;
+    Setup s;
+    setenv("TG_CACHE", "off", 1);
+    begin(&s, "off", 0);
+    for (int i = 0; i < 40; i++) launch(&s);
+    assert_false(was_said("tuned"));
+    end(&s);
+    tg_module_options options = {.size = sizeof options, .tune = "fast"};
+    tg_module *m;
+    assert_int_equal(tg_module_from_source(source, strlen(source), "test.teg", &options, &m),
+                     TG_ERROR_ARGUMENT);
+    assert_non_null(strstr(tg_last_error(), "'fast'"));
+}
+
+static int new_cache(void **state) {
+    (void)state;
+    static char folder[256];
+    snprintf(folder, sizeof folder, "%s/tune-XXXXXX", TEST_OUT);
+    if (!mkdtemp(folder)) return -1;
+    setenv("TG_CACHE", folder, 1);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(blocks, new_cache),
+        cmocka_unit_test_setup(not_elsewhere, new_cache),
+        cmocka_unit_test(in_the_background),
+        cmocka_unit_test(cancelled),
+        cmocka_unit_test(off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
