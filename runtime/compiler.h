@@ -46,6 +46,8 @@ tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg
 /// Adds a variant, which stays valid as long as the kernel; while others launch it. From now on
 /// launches take it where it comes first (tg_hint): a tuned one in place of what it was tuned from.
 tg_status tg_kernel_adopt(tg_kernel *kernel, const tg_variant *variant);
+/// How often it was launched, about, up to some hundreds; of kernels that were opened.
+int tg_kernel_launches(const tg_kernel *kernel);
 /// Frees what launches left in it.
 void tg_kernel_close(tg_kernel *kernel);
 

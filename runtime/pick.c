@@ -17,7 +17,7 @@ typedef struct List {
     const tg_variant *at[]; // that this CPU runs
 } List;
 
-enum { MEMO = 16, FIRST_CAPACITY = 8 };
+enum { MEMO = 16, FIRST_CAPACITY = 8, MANY = 1000 };
 
 /// In bits of log2: extents further from all hints than this get code of their own.
 enum { LOG2_ONE = 1024, FAR = 3 * LOG2_ONE };
@@ -30,6 +30,7 @@ typedef struct rt_state {
     _Atomic(List *) list;
     // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
     _Atomic uint64_t memo[MEMO];
+    _Atomic int launches; // up to MANY: two threads that count at once may count one
     pthread_mutex_t compiling;
 } rt_state;
 
@@ -342,9 +343,21 @@ static tg_status choose(rt_state *s, const rt_launcher *l, const tg_kernel_info 
     return best.number < 0 ? rt_no_variant(l, info) : TG_OK;
 }
 
+/// Where nobody counts on it, and once there were many, launches only read.
+static void count_launch(rt_state *s) {
+    int n = s->compiler ? atomic_load_explicit(&s->launches, memory_order_relaxed) : MANY;
+    if (n < MANY) atomic_store_explicit(&s->launches, n + 1, memory_order_relaxed);
+}
+
+int tg_kernel_launches(const tg_kernel *kernel) {
+    rt_state *s = kernel->state;
+    return s ? atomic_load_explicit(&s->launches, memory_order_relaxed) : 0;
+}
+
 tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out) {
     rt_state *s = state_of(kernel);
     if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    count_launch(s);
     uint64_t hash = hash_arguments(l, kernel->info);
     _Atomic uint64_t *memo = &s->memo[hash % MEMO];
     uint64_t known = atomic_load_explicit(memo, memory_order_acquire);
