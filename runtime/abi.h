@@ -198,7 +198,8 @@ typedef struct tg_fact {
 
 /// Of variants that are right, the runtime takes one of the highest level that the CPU has, of
 /// those one with the most facts, and of those the one whose hints are nearest: the least sum of
-/// |log2(extent) - log2(hint)|. Of two that are as near a tuned one, the later of two such.
+/// |log2(extent) - log2(hint)|. Tuned ones whose sum is at most 1/2 come before others, the later
+/// of two that are as near.
 typedef struct tg_hint {
     uint8_t param, axis, reserved[6];
     int64_t extent;

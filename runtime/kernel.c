@@ -42,9 +42,11 @@ typedef struct Wish {
 
 static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n, Wish wish) {
     const tg_variant *v;
+    bool chosen = false;
     tg_status status = rt_bind(l, kernel->info, args, n);
     l->gpu.stream = wish.stream;
-    if (!status) status = rt_pick(kernel, l, &v);
+    if (!status) status = rt_pick(kernel, l, &v, &chosen);
+    if (!status && chosen && rt_tune(kernel, l, args, n)) status = rt_pick(kernel, l, &v, NULL);
     if (!status) status = rt_check_overlaps(l, kernel->info, v);
     if (status) return status;
     return wish.runs ? rt_run(l, kernel->info, v, wish.stream) : prepare(l, v);

@@ -17,10 +17,21 @@ typedef struct List {
     const tg_variant *at[]; // that this CPU runs
 } List;
 
+/// A variant tuned here: an object's, with the extents it was tuned for as hints.
+typedef struct Tuned {
+    struct Tuned *next;
+    size_t bytes;
+    tg_variant variant;
+    tg_hint hints[];
+} Tuned;
+
 enum { MEMO = 16, FIRST_CAPACITY = 8, MANY = 1000 };
 
 /// In bits of log2: extents further from all hints than this get code of their own.
 enum { LOG2_ONE = 1024, FAR = 3 * LOG2_ONE };
+
+/// What extents may differ by, all together, for a tuned variant to serve them.
+enum { BUCKET = LOG2_ONE / 2 };
 
 /// What the runtime knows of a kernel.
 typedef struct rt_state {
@@ -28,6 +39,8 @@ typedef struct rt_state {
     const tg_compiler *compiler;
     void *user;
     _Atomic(List *) list;
+    Tuned *tuned;            // under `compiling`
+    _Atomic uintptr_t tuner; // 0: nobody tunes (rt_tune)
     // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
     _Atomic uint64_t memo[MEMO];
     _Atomic int launches; // up to MANY: two threads that count at once may count one
@@ -169,6 +182,10 @@ static void state_free(rt_state *s) {
         older = list->older;
         rt_release(&hooks, list, list_bytes(list->capacity));
     }
+    for (Tuned *t = s->tuned, *next; t; t = next) {
+        next = t->next;
+        rt_release(&hooks, t, t->bytes);
+    }
     pthread_mutex_destroy(&s->compiling);
     rt_release(&hooks, s, sizeof *s);
 }
@@ -228,8 +245,8 @@ static rt_state *state_of(tg_kernel *kernel) {
 /* ---- choosing ------------------------------------------------------------------------------ */
 
 typedef struct Best {
-    int number; // of the variant; -1: none
-    int64_t distance;
+    int number;       // of the variant; -1: none
+    int64_t distance; // negative: it was tuned for such extents
 } Best;
 
 /// The latest architecture first; of one, machine code before what the driver has to compile.
@@ -243,18 +260,19 @@ static int precedence(const tg_variant *v, const tg_variant *b) {
     return images ? images : levels ? levels : v->n_facts - b->n_facts;
 }
 
-/// See tg_hint for the order.
-static Best rank(List *list, const rt_launcher *l) {
+/// See tg_hint for the order. tuned: those, too.
+static Best rank(List *list, const rt_launcher *l, bool tuned) {
     Best best = {-1, 0};
     const tg_variant *b = NULL;
     int n = atomic_load(&list->n);
     for (int i = 0; i < n; i++) {
         const tg_variant *v = list->at[i];
-        if (!is_right(l, v)) continue;
+        if ((v->tuned && !tuned) || !is_right(l, v)) continue;
         int64_t d = distance(l, v);
         int first = b ? precedence(v, b) : 1;
-        bool nearer =
-            d != best.distance ? d < best.distance : b && v->tuned && v->tuned >= b->tuned;
+        // Those that were tuned for about these extents are nearer than any other.
+        if (v->tuned && d <= BUCKET) d -= BUCKET + 1;
+        bool nearer = d < best.distance || (d == best.distance && v->tuned);
         if (first < 0 || (first == 0 && !nearer)) continue;
         best = (Best){i, d};
         b = v;
@@ -305,11 +323,11 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
 static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
                                  int *out) {
     pthread_mutex_lock(&s->compiling);
-    Best best = rank(atomic_load(&s->list), l);
+    Best best = rank(atomic_load(&s->list), l, true);
     tg_status status = TG_OK;
     if (best.number < 0 || is_far(atomic_load(&s->list), best)) {
         status = compile(s, l, info);
-        Best made = rank(atomic_load(&s->list), l);
+        Best made = rank(atomic_load(&s->list), l, true);
         if (made.number >= 0) best = made;
     }
     pthread_mutex_unlock(&s->compiling);
@@ -317,16 +335,23 @@ static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_ker
     return best.number < 0 ? status : TG_OK;
 }
 
-/// Launches that are choosing meanwhile see that the list has grown (rt_pick).
+static void forget(rt_state *s) {
+    for (int i = 0; i < MEMO; i++) atomic_store(&s->memo[i], 0);
+}
+
+/// Under the lock. Launches that are choosing meanwhile see that the list has grown (rt_pick).
+static bool adopt(rt_state *s, const tg_variant *variant) {
+    bool added = add_variant(s, variant);
+    forget(s);
+    return added;
+}
+
 tg_status tg_kernel_adopt(tg_kernel *kernel, const tg_variant *variant) {
     rt_state *s = state_of(kernel);
-    bool added = false;
-    if (s) {
-        pthread_mutex_lock(&s->compiling);
-        added = add_variant(s, variant);
-        pthread_mutex_unlock(&s->compiling);
-        for (int i = 0; i < MEMO; i++) atomic_store(&s->memo[i], 0);
-    }
+    if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    pthread_mutex_lock(&s->compiling);
+    bool added = adopt(s, variant);
+    pthread_mutex_unlock(&s->compiling);
     return added ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
@@ -336,7 +361,7 @@ static int variants_of(rt_state *s) {
 
 static tg_status choose(rt_state *s, const rt_launcher *l, const tg_kernel_info *info, int *out) {
     List *list = atomic_load(&s->list);
-    Best best = rank(list, l);
+    Best best = rank(list, l, true);
     *out = best.number;
     if (s->compiler && (best.number < 0 || is_far(list, best)))
         return rank_or_compile(s, l, info, out);
@@ -354,7 +379,7 @@ int tg_kernel_launches(const tg_kernel *kernel) {
     return s ? atomic_load_explicit(&s->launches, memory_order_relaxed) : 0;
 }
 
-tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out) {
+tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out, bool *chosen) {
     rt_state *s = state_of(kernel);
     if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     count_launch(s);
@@ -366,6 +391,7 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
         *out = atomic_load_explicit(&s->list, memory_order_acquire)->at[number];
         if (is_right(l, *out)) return TG_OK;
     }
+    if (chosen) *chosen = true;
     int before = variants_of(s);
     tg_status status = choose(s, l, kernel->info, &number);
     if (status) return status;
@@ -376,4 +402,58 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
     atomic_store(memo, hash >> 16 << 16 | (uint64_t)(number + 1));
     if (variants_of(s) != before) atomic_store(memo, 0);
     return TG_OK;
+}
+
+/* ---- tuning among what there is ------------------------------------------------------------ */
+
+static bool is_listed(const tg_variant *const *list, int n, const tg_variant *v) {
+    for (int i = 0; i < n; i++)
+        if (list[i]->entry == v->entry && list[i]->image == v->image) return true;
+    return false;
+}
+
+int rt_alternatives(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out, int most) {
+    rt_state *s = state_of(kernel);
+    if (!s || s->compiler) return 0;
+    List *list = atomic_load(&s->list);
+    Best best = rank(list, l, true);
+    if (best.number < 0 || best.distance < 0) return 0;
+    const tg_variant *first = list->at[rank(list, l, false).number];
+    int n = 1, all = atomic_load(&list->n);
+    out[0] = first;
+    for (int i = 0; i < all && n < most; i++) {
+        const tg_variant *v = list->at[i];
+        if (!v->tuned && precedence(v, first) == 0 && is_right(l, v) && !is_listed(out, n, v))
+            out[n++] = v;
+    }
+    return n > 1 ? n : 0;
+}
+
+tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, const tg_hint *hints,
+                         int n) {
+    rt_state *s = state_of(kernel);
+    size_t bytes = sizeof(Tuned) + sizeof *hints * (size_t)n;
+    Tuned *t = s ? rt_allocate(&s->hooks, bytes) : NULL;
+    if (!t) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    *t = (Tuned){.bytes = bytes, .variant = *variant};
+    if (n) memcpy(t->hints, hints, sizeof *hints * (size_t)n);
+    t->variant.hints = t->hints;
+    t->variant.n_hints = (int16_t)n;
+    t->variant.tuned = 1;
+    pthread_mutex_lock(&s->compiling);
+    t->next = s->tuned;
+    s->tuned = t;
+    bool added = adopt(s, &t->variant);
+    pthread_mutex_unlock(&s->compiling);
+    return added ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
+}
+
+void rt_forget(tg_kernel *kernel) {
+    rt_state *s = state_of(kernel);
+    if (s) forget(s);
+}
+
+_Atomic uintptr_t *rt_tuner_of(tg_kernel *kernel) {
+    rt_state *s = state_of(kernel);
+    return s ? &s->tuner : NULL;
 }

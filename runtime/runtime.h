@@ -127,10 +127,37 @@ uint64_t rt_float_bits(int code, int bits, double x);
 
 /* ---- pick.c: variants ---------------------------------------------------------------------- */
 
-/// The variant for the launcher's arguments; compiles where there is none and a compiler.
-tg_status rt_pick(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out);
+/// The variant for the launcher's arguments; compiles where there is none and a compiler. chosen
+/// becomes true where it was not the one that was remembered; it may be NULL.
+tg_status rt_pick(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out,
+                  bool *chosen);
 /// Whether the variant is right for the launcher's arguments, and the CPU runs it.
 bool rt_serves(const rt_launcher *launcher, const tg_variant *variant);
+
+/// The variants of an object among which tuning may choose for the launcher's arguments, what
+/// launches take now first. 0: it has been tuned for such extents, or there is but one.
+int rt_alternatives(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out,
+                    int most);
+/// From now on launches with such extents take the variant; it and the hints are copied.
+tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, const tg_hint *hints, int n);
+/// The next launches choose anew.
+void rt_forget(tg_kernel *kernel);
+/// What rt_tune keeps of a kernel; NULL: no memory.
+_Atomic uintptr_t *rt_tuner_of(tg_kernel *kernel);
+
+/* ---- tune.c: objects that are tuned where they run ------------------------------------------ */
+
+/// After a choice that was not remembered, before the launch: true where it may be another one now.
+/// Never while the stream is being captured: a later launch will do it.
+bool rt_tune(tg_kernel *kernel, const rt_launcher *launcher, const tg_arg *args, int n);
+
+/* ---- tune_file.c: what was found, on disk --------------------------------------------------- */
+
+/// Adopts what is known of the kernel on this device (a GPU's number, or -1).
+void rt_tune_load(tg_kernel *kernel, int device, int threads);
+/// Keeps one more result: the variant is one of the kernel's own. Fails silently: it is a cache.
+void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_variant *variant,
+                  const tg_hint *hints, int n);
 
 /* ---- kernel.c: launches -------------------------------------------------------------------- */
 

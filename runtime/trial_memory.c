@@ -10,6 +10,8 @@
 
 enum { GUARD = 64 << 10, GUARD_BYTE = 0xc3, GRAIN = 256, NON_BLOCKING = 1 };
 
+static const double EVENT_TICK = 5e-7; // what is shorter may seem to take no time
+
 static tg_status no_memory(void) {
     return tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
@@ -235,6 +237,6 @@ tg_status rt_place_end(rt_place *p, double *seconds) {
     CALL(p, "cuEventRecord", event_record(p->events[1], p->stream));
     CALL(p, "cuEventSynchronize", event_synchronize(p->events[1]));
     CALL(p, "cuEventElapsedTime", event_elapsed(&milliseconds, p->events[0], p->events[1]));
-    *seconds = (double)milliseconds * 1e-3;
+    *seconds = milliseconds > 0 ? (double)milliseconds * 1e-3 : EVENT_TICK / 2;
     return TG_OK;
 }

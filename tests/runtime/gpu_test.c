@@ -703,6 +703,8 @@ static int32_t short_entry(const tg_slot *args, const tg_env *env) {
     return scale_entry(own, env);
 }
 
+KERNEL(twofold, VARIANT(scale_entry, &for_80), VARIANT(short_entry, &for_80));
+
 /// On memory of the device: the caller's is neither read nor written, and all is given back.
 static void trials(void **state) {
     (void)state;
@@ -740,6 +742,29 @@ static void trials(void **state) {
     assert_null(fake.fake_mistake());
 }
 
+/// An object of two variants: tuned at its first launch that is not captured.
+static void tunes(void **state) {
+    (void)state;
+    static Call c;
+    void *stream = fake.fake_stream(1);
+    setenv("TG_TUNE", "block", 1);
+    setenv("TG_CACHE", "off", 1);
+    left_out = too_far = 0;
+    launches = 0;
+    fake.fake_capture(stream);
+    expect_ok(tg_launch_on(&twofold, on_device(&c, 1)->args, 3, stream));
+    void *graph = fake.fake_capture_end(stream);
+    assert_int_equal(launches, 0);
+    expect_ok(tg_launch_on(&twofold, c.args, 3, stream));
+    assert_true(launches > 12);
+    expect_scaled(&c, 0);
+    launches = 0;
+    expect_ok(tg_launch_on(&twofold, c.args, 3, stream));
+    assert_int_equal(launches, 1);
+    fake.fake_drop(graph);
+    unsetenv("TG_TUNE");
+}
+
 int main(void) {
     static const size_t scale_sizes[] = {8, 8, 8, 4, 8}, report_sizes[] = {8, 8};
     if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
@@ -749,15 +774,25 @@ int main(void) {
     fake.fake_kernel("report", report_kernel, 2, report_sizes);
 #define TEST(f) cmocka_unit_test_setup(f, reset)
     const struct CMUnitTest tests[] = {
-        TEST(launches_there),     TEST(finds_code),
-        TEST(one_device),         TEST(clusters_and_grids),
-        TEST(workspaces_last),    TEST(many_streams),
-        TEST(several_threads),    TEST(captures),
-        TEST(captured_first),     TEST(tensor_maps),
-        TEST(asserts_and_prints), TEST(too_many_prints),
-        TEST(called_images),      TEST(errors),
-        TEST(load_errors),        TEST(devices),
-        TEST(warm_launch),        TEST(trials),
+        TEST(launches_there),
+        TEST(finds_code),
+        TEST(one_device),
+        TEST(clusters_and_grids),
+        TEST(workspaces_last),
+        TEST(many_streams),
+        TEST(several_threads),
+        TEST(captures),
+        TEST(captured_first),
+        TEST(tensor_maps),
+        TEST(asserts_and_prints),
+        TEST(too_many_prints),
+        TEST(called_images),
+        TEST(errors),
+        TEST(load_errors),
+        TEST(devices),
+        TEST(warm_launch),
+        TEST(trials),
+        TEST(tunes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,7 +219,7 @@ static const tg_variant *variant_of(Bench *b, const char *setting, tg_module **m
         tg_module_kernel(*module, b->c->kernel, &k))
         fail_msg("%s", tg_last_error());
     rt_launcher *l = rt_claim(rt_context());
-    if (rt_bind(l, k->info, b->args, b->c->n) || rt_pick(k, l, &v))
+    if (rt_bind(l, k->info, b->args, b->c->n) || rt_pick(k, l, &v, NULL))
         fail_msg("%s %s: %s", b->c->kernel, setting, tg_last_error());
     rt_give_back(l);
     b->info = k->info;

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Results of tuning objects, on disk: a small file of text for each kernel and device, a line for
+// each launch that was tuned. Its name is a hash of all that a result depends on: the kernel and
+// its code, the device, driver and threads. A line has a check sum, and one that is damaged is
+// none. A longer file replaces the old one by renaming, so readers see one or the other; of two
+// processes that write at once one loses its line, and tunes again some day.
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+enum { MOST_BYTES = 1 << 16, MOST_HINTS = 64, PATH = 1024, CODE = 256, PAGE = 4096 };
+
+/* ---- what a result depends on ---------------------------------------------------------------- */
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n) {
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i++) hash = (hash ^ p[i]) * 0x100000001b3u;
+    return (hash ^ n) * 0x9e3779b97f4a7c15u;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text) {
+    return hash_bytes(hash, text ? text : "", text ? strlen(text) : 0);
+}
+
+/// The start of its code, as far as the page that has it is surely there.
+static uint64_t hash_code(uint64_t hash, const tg_variant *v) {
+    uintptr_t at = (uintptr_t)v->entry, left = PAGE - at % PAGE;
+    if (v->image) hash = hash_bytes(hash, v->image->bytes, (size_t)v->image->size);
+    return hash_bytes(hash, (const void *)at, left < CODE ? left : CODE);
+}
+
+static uint64_t hash_kernel(const tg_kernel_info *info) {
+    uint64_t hash = hash_text(TG_ABI, info->signature);
+    for (int i = 0; i < info->n_variants; i++) {
+        const tg_variant *v = &info->variants[i];
+        hash = hash_text(hash, v->config);
+        hash = hash_bytes(hash, v->facts, sizeof *v->facts * (size_t)v->n_facts);
+        hash = hash_code(hash, v);
+    }
+    return hash;
+}
+
+static uint64_t hash_cpu(uint64_t hash, int threads) {
+    int what[2] = {threads, (int)tg_cpu_level()};
+#if defined(__x86_64__)
+    unsigned r[4] = {0};
+    for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; leaf++)
+        if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3])) hash = hash_bytes(hash, r, sizeof r);
+    if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3])) hash = hash_bytes(hash, r, sizeof *r);
+#else
+    char text[64] = "";
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "r");
+    if (f && fgets(text, sizeof text, f)) hash = hash_text(hash, text);
+    if (f) fclose(f);
+#endif
+    return hash_bytes(hash, what, sizeof what);
+}
+
+static uint64_t hash_device(uint64_t hash, int device, int threads) {
+    const rt_device *d = device >= 0 ? rt_device_at(device) : NULL;
+    if (!d) return hash_cpu(hash, threads);
+    int what[] = {d->capability, d->processors, d->shared_bytes, d->l2_bytes,
+                  d->clock_khz,  d->memory_khz, d->bus_bits,     rt_cuda_driver()->driver_version};
+    return hash_bytes(hash_text(hash, d->name), what, sizeof what);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static const char *folder(char out[PATH]) {
+    const char *set = getenv("TG_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (set && *set)
+        n = strcmp(set, "off") == 0 ? -1 : snprintf(out, PATH, "%s", set);
+    else if (xdg && *xdg)
+        n = snprintf(out, PATH, "%s/tegula", xdg);
+    else if (home && *home)
+        n = snprintf(out, PATH, "%s/.cache/tegula", home);
+    return n > 0 && n < PATH - 64 ? out : NULL;
+}
+
+/// False: nothing is kept.
+static bool path_of(const tg_kernel_info *info, int device, int threads, char out[PATH]) {
+    if (!folder(out)) return false;
+    size_t n = strlen(out);
+    uint64_t hash = hash_device(hash_kernel(info), device, threads);
+    return snprintf(out + n, PATH - n, "/tuned-%016" PRIx64, hash) > 0;
+}
+
+static size_t read_file(const char *path, char *out) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    ssize_t got = 0;
+    if (fd < 0) return 0;
+    while (n < MOST_BYTES && (got = read(fd, out + n, MOST_BYTES - n)) > 0) n += (size_t)got;
+    close(fd);
+    return got < 0 ? 0 : n;
+}
+
+static bool write_file(const char *path, const char *data, size_t n) {
+    char other[PATH + 32];
+    snprintf(other, sizeof other, "%s.%ld", path, (long)getpid());
+    int fd = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return false;
+    bool ok = true;
+    for (size_t at = 0; at < n && ok;) {
+        ssize_t put = write(fd, data + at, n - at);
+        ok = put > 0;
+        at += ok ? (size_t)put : 0;
+    }
+    ok = close(fd) == 0 && ok && rename(other, path) == 0;
+    if (!ok) unlink(other);
+    return ok;
+}
+
+/// Each folder of the path that is not there.
+static void make_folders(char *path) {
+    for (char *p = path + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        int made = mkdir(path, 0700);
+        *p = '/';
+        if (made && errno != EEXIST) return;
+    }
+}
+
+/* ---- lines: check sum, variant, then param.axis=extent ----------------------------------------
+ */
+
+static uint64_t sum_of(const char *text, size_t n) {
+    return hash_bytes(1, text, n);
+}
+
+static size_t write_line(char *out, size_t room, int variant, const tg_hint *hints, int n) {
+    char text[32 * (MOST_HINTS + 1)];
+    size_t at = (size_t)snprintf(text, sizeof text, "%d", variant);
+    for (int i = 0; i < n; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, " %d.%d=%" PRId64, hints[i].param,
+                               hints[i].axis, hints[i].extent);
+    int all = snprintf(out, room, "%016" PRIx64 " %s\n", sum_of(text, at), text);
+    return all > 0 && (size_t)all < room ? (size_t)all : 0;
+}
+
+/// The number of the variant and its hints; -1: a line that is damaged, or of another version.
+static int read_line(const char *line, size_t n, tg_hint *hints, int *n_hints) {
+    char text[32 * (MOST_HINTS + 2)], *at, *end;
+    if (n < 18 || n >= sizeof text) return -1;
+    memcpy(text, line, n);
+    text[n] = 0;
+    if (strtoull(text, &at, 16) != sum_of(text + 17, n - 17) || at != text + 16) return -1;
+    long variant = strtol(text + 17, &at, 10);
+    for (*n_hints = 0; *at == ' ' && *n_hints < MOST_HINTS; at = end) {
+        long param = strtol(at + 1, &end, 10), axis = strtol(end + 1, &end, 10);
+        long long extent = strtoll(end + 1, &end, 10);
+        if (param < 0 || param >= TG_MAX_PARAMS || axis < 0 || axis >= TG_MAX_RANK) return -1;
+        hints[(*n_hints)++] =
+            (tg_hint){.param = (uint8_t)param, .axis = (uint8_t)axis, .extent = extent};
+    }
+    return *at ? -1 : (int)variant;
+}
+
+void rt_tune_load(tg_kernel *kernel, int device, int threads) {
+    char path[PATH];
+    tg_hint hints[MOST_HINTS];
+    char *data = malloc(MOST_BYTES);
+    if (!data || !path_of(kernel->info, device, threads, path)) {
+        free(data);
+        return;
+    }
+    size_t n = read_file(path, data);
+    for (size_t at = 0; at < n;) {
+        const char *end = memchr(data + at, '\n', n - at);
+        int n_hints, length = end ? (int)(end - data - (ptrdiff_t)at) : (int)(n - at);
+        int variant = end ? read_line(data + at, (size_t)length, hints, &n_hints) : -1;
+        if (variant >= 0 && variant < kernel->info->n_variants)
+            rt_adopt_tuned(kernel, &kernel->info->variants[variant], hints, n_hints);
+        at += (size_t)length + 1;
+    }
+    free(data);
+}
+
+void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_variant *variant,
+                  const tg_hint *hints, int n) {
+    char path[PATH];
+    char *data = malloc(MOST_BYTES);
+    if (data && path_of(kernel->info, device, threads, path)) {
+        size_t used = read_file(path, data);
+        while (used && data[used - 1] != '\n') used--; // half a line
+        int number = (int)(variant - kernel->info->variants);
+        used += write_line(data + used, MOST_BYTES - used, number, hints, n);
+        make_folders(path);
+        write_file(path, data, used);
+    }
+    free(data);
+}

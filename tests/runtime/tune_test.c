@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Objects that are tuned where they run: which variant is taken then, what is kept of that, and
+// that no caller sees more of it than time.
+#include "tests/runtime/kernels.h"
+
+#include "runtime/compiler.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { N = 4096, VARIANTS = 5 };
+enum { USUAL, SLOW, FAST, WRONG, FAILS };
+
+/* ---- a kernel: y[i] += x[i], in ways that take more and less time ------------------------------
+ */
+
+static _Atomic int runs[VARIANTS];
+
+static int32_t add(const tg_slot *args, int variant, int times) {
+    const float *x = args[0].tensor.data;
+    float *y = args[1].tensor.data;
+    int64_t n = args[0].tensor.shape[0];
+    volatile float sink = 0;
+    for (int t = 1; t < times; t++)
+        for (int64_t i = 0; i < n; i++) sink = sink + x[i];
+    for (int64_t i = 0; i < n; i++) y[i] += x[i];
+    seen.variant = variant;
+    runs[variant]++;
+    return 0;
+}
+
+static int32_t add_usual(const tg_slot *args, const tg_env *env) {
+    (void)env;
+    return add(args, USUAL, 3);
+}
+static int32_t add_slow(const tg_slot *args, const tg_env *env) {
+    (void)env;
+    return add(args, SLOW, 5);
+}
+static int32_t add_fast(const tg_slot *args, const tg_env *env) {
+    (void)env;
+    return add(args, FAST, 1);
+}
+/// The fastest: the last element is left out.
+static int32_t add_wrong(const tg_slot *args, const tg_env *env) {
+    tg_slot own[2] = {args[0], args[1]};
+    int64_t n = args[0].tensor.shape[0] - 1;
+    (void)env;
+    own[0].tensor.shape = &n;
+    return add(own, WRONG, 1);
+}
+static int32_t add_fails(const tg_slot *args, const tg_env *env) {
+    static const tg_site site = {.kind = TG_SITE_ASSERT, .text = "no", .types = ""};
+    (void)args;
+    runs[FAILS]++;
+    return (env->fail)(env, &site, NULL);
+}
+
+static const tg_fact dense[] = {{TG_FACT_STRIDE, 0, 0, 0, 0, 1}, {TG_FACT_STRIDE, 1, 0, 0, 0, 1}};
+static const tg_hint hints[] = {{0, 0, {0}, 4096}, {0, 0, {0}, 64}, {0, 0, {0}, 65536}};
+static const uint8_t two[] = {0, 1};
+#define VARIANT(fn, text, hint)                                                                    \
+    {                                                                                              \
+        .entry = fn, .facts = dense, .n_facts = 2, .hints = hint, .n_hints = 1, .params = two,     \
+        .n_params = 2, .config = text                                                              \
+    }
+static const tg_variant variants[VARIANTS] = {
+    VARIANT(add_usual, "B=1", hints), VARIANT(add_slow, "B=2", hints + 1),
+    VARIANT(add_fast, "B=3", hints + 2), VARIANT(add_wrong, "B=4", hints + 2),
+    VARIANT(add_fails, "B=5", hints + 2)};
+static const tg_param_info params[] = {
+    {"x", TG_PARAM_TENSOR, 0, kDLFloat, 32, -1, 1, -1, 0},
+    {"y", TG_PARAM_TENSOR, TG_PARAM_WRITTEN, kDLFloat, 32, -1, 1, -1, 0},
+};
+static const tg_kernel_info info = {
+    "add", "kernel add(x: f32[N], y: f32[N])", params, variants, 2, 0, VARIANTS, 0};
+
+/// As in a process that has just begun.
+static tg_kernel fresh(void) {
+    return (tg_kernel){.abi = TG_ABI, .info = &info};
+}
+
+/// Launches and looks at the result, and at what lies around it.
+static int launch(tg_kernel *k, int64_t n) {
+    static float x[N + 2], y[N + 2];
+    for (int i = 0; i < N + 2; i++) x[i] = (float)i, y[i] = 1;
+    DLTensor tx = row(x + 1, &n), ty = row(y + 1, &n);
+    tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
+    seen.variant = -1;
+    if (tg_launch(k, args, 2)) fail_msg("%s", tg_last_error());
+    for (int i = 0; i < N + 2; i++) {
+        assert_true(x[i] == (float)i);
+        assert_true(y[i] == (i >= 1 && i <= n ? (float)i + 1 : 1));
+    }
+    return seen.variant;
+}
+
+static int all_runs(void) {
+    int n = 0;
+    for (int i = 0; i < VARIANTS; i++) n += runs[i];
+    return n;
+}
+
+/* ---- folders -----------------------------------------------------------------------------------
+ */
+
+static char cache[] = "/tmp/tegula-tune-XXXXXX", folder[64];
+
+static int in_cache(char names[8][400]) {
+    DIR *d = opendir(folder);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d)) && n < 8;)
+        if (e->d_name[0] != '.') snprintf(names[n++], 400, "%s/%s", folder, e->d_name);
+    if (d) closedir(d);
+    return n;
+}
+
+static void empty_cache(void) {
+    char names[8][400];
+    for (int i = 0, n = in_cache(names); i < n; i++) unlink(names[i]);
+}
+
+static int begin(void **state) {
+    (void)state;
+    empty_cache();
+    setenv("TG_TUNE", "block", 1);
+    setenv("TG_CACHE", folder, 1);
+    setenv("TG_TUNE_BUDGET_MS", "5000", 1);
+    return 0;
+}
+
+/* ---- tests -------------------------------------------------------------------------------------
+ */
+
+static void off_by_default(void **state) {
+    (void)state;
+    static const char *const modes[] = {NULL, "off", "background", "nonsense"};
+    for (int i = 0; i < 4; i++) {
+        tg_kernel k = fresh();
+        unsetenv("TG_TUNE");
+        if (modes[i]) setenv("TG_TUNE", modes[i], 1);
+        int before = all_runs();
+        assert_int_equal(launch(&k, N), USUAL);
+        assert_int_equal(all_runs(), before + 1);
+        tg_kernel_close(&k);
+    }
+    assert_int_equal(in_cache((char[8][400]){{0}}), 0);
+}
+
+/// The fastest right one is found at the first launch; later ones, and those of like extents, run
+/// it at once. Another size is tuned for itself.
+static void finds_the_fastest(void **state) {
+    (void)state;
+    tg_kernel k = fresh();
+    int wrong = runs[WRONG], fails = runs[FAILS];
+    assert_int_equal(launch(&k, N), FAST);
+    assert_true(runs[WRONG] > wrong && runs[FAILS] > fails); // they were tried
+    int before = all_runs();
+    assert_int_equal(launch(&k, N), FAST);
+    assert_int_equal(launch(&k, N - 100), FAST);
+    assert_int_equal(all_runs(), before + 2);
+    assert_int_equal(launch(&k, 1000), FAST);
+    assert_true(all_runs() > before + 10);
+    tg_kernel_close(&k);
+}
+
+/// Another process finds what this one found; one with other threads does not take it.
+static void kept_on_disk(void **state) {
+    (void)state;
+    tg_kernel k = fresh(), other = fresh(), threads = fresh();
+    char names[8][400];
+    assert_int_equal(launch(&k, N), FAST);
+    assert_int_equal(launch(&k, 64), FAST);
+    assert_int_equal(in_cache(names), 1);
+    int before = all_runs();
+    assert_int_equal(launch(&other, N), FAST);
+    assert_int_equal(launch(&other, 64), FAST);
+    assert_int_equal(all_runs(), before + 2);
+    tg_options options = {.size = sizeof options, .threads = tg_context_threads(NULL) + 1};
+    tg_context *c;
+    assert_int_equal(tg_context_create(&options, &c), TG_OK);
+    tg_context_use(c);
+    assert_int_equal(launch(&threads, N), FAST);
+    assert_true(all_runs() > before + 20);
+    tg_context_use(NULL);
+    tg_context_destroy(c);
+    assert_int_equal(in_cache(names), 2);
+    tg_kernel_close(&k);
+    tg_kernel_close(&other);
+    tg_kernel_close(&threads);
+}
+
+static size_t slurp(const char *path, char *out, size_t room) {
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(out, 1, room, f);
+    fclose(f);
+    return n;
+}
+
+static void spit(const char *path, const char *data, size_t n) {
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    fclose(f);
+}
+
+/// A byte that is not what it was makes its line none: the launch is tuned again, or, with tuning
+/// given up for want of time, runs what the object says. Results are right in any case.
+static void damaged_files(void **state) {
+    (void)state;
+    char names[8][400], data[4096], bad[4096];
+    tg_kernel k = fresh();
+    assert_int_equal(launch(&k, N), FAST);
+    tg_kernel_close(&k);
+    assert_int_equal(in_cache(names), 1);
+    size_t n = slurp(names[0], data, sizeof data);
+    assert_true(n > 20 && n < 200);
+    setenv("TG_TUNE_BUDGET_MS", "0.001", 1);
+    for (size_t at = 0; at < n; at++)
+        for (int how = 0; how < 2; how++) {
+            memcpy(bad, data, n);
+            bad[at] ^= how ? 4 : 1;
+            spit(names[0], bad, how == 1 && at % 2 ? at : n);
+            k = fresh();
+            int variant = launch(&k, N);
+            assert_true(variant == USUAL || variant == FAST);
+            tg_kernel_close(&k);
+        }
+    setenv("TG_TUNE_BUDGET_MS", "5000", 1);
+    spit(names[0], data, n - 1); // without its end
+    k = fresh();
+    assert_int_equal(launch(&k, N), FAST);
+    tg_kernel_close(&k);
+    k = fresh();
+    int before = all_runs();
+    assert_int_equal(launch(&k, N), FAST); // and repaired
+    assert_int_equal(all_runs(), before + 1);
+    tg_kernel_close(&k);
+}
+
+static void no_folder(void **state) {
+    (void)state;
+    static const char *const places[] = {"off", "/proc/none/such", "/dev/null"};
+    for (int i = 0; i < 3; i++) {
+        tg_kernel k = fresh();
+        setenv("TG_CACHE", places[i], 1);
+        assert_int_equal(launch(&k, N), FAST);
+        tg_kernel_close(&k);
+    }
+    assert_int_equal(in_cache((char[8][400]){{0}}), 0);
+}
+
+/// Launches of other threads do not wait for the one that tunes.
+static tg_kernel shared;
+static void *launch_often(void *arg) {
+    float x[64] = {1}, y[64] = {0};
+    int64_t n = 64;
+    DLTensor tx = row(x, &n), ty = row(y, &n);
+    tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
+    long bad = 0;
+    (void)arg;
+    for (int i = 1; i <= 500; i++)
+        bad += tg_launch(&shared, args, 2) != TG_OK || y[0] != (float)i || seen.variant >= WRONG;
+    return (void *)bad;
+}
+
+static void many_threads(void **state) {
+    (void)state;
+    pthread_t threads[16];
+    shared = fresh();
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, launch_often, NULL), 0);
+    for (int i = 0; i < 16; i++) {
+        void *bad;
+        pthread_join(threads[i], &bad);
+        assert_null(bad);
+    }
+    assert_int_equal(launch(&shared, 64), FAST);
+    tg_kernel_close(&shared);
+}
+
+int main(void) {
+    if (!mkdtemp(cache)) return 1;
+    snprintf(folder, sizeof folder, "%s/deep/er", cache);
+#define TEST(f) cmocka_unit_test_setup(f, begin)
+    const struct CMUnitTest tests[] = {
+        TEST(off_by_default), TEST(finds_the_fastest), TEST(kept_on_disk),
+        TEST(damaged_files),  TEST(no_folder),         TEST(many_threads),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    empty_cache();
+    for (char *end; rmdir(folder) == 0 && (end = strrchr(folder, '/')) > folder + 4;) *end = 0;
+    return failed;
+}
