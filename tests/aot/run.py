@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -135,6 +136,22 @@ class Test:
         kernels = "nothing,add_bias,seeded"
         object_ = self.build("kernels.o", "--levels", "base,v3", "--export", kernels)
         print(run([self.link("cc", "-std=c11", "-O2", OVERHEAD, object_, self.rt)]).strip())
+
+    def form_tunes(self):
+        """The program tunes itself while it checks every result; the next process finds what it needs."""
+        options = ["--levels", "base,v3", "--variants", "3"]
+        program = self.link_c(self.build("kernels.o", *options))
+        cache = self.path("cache")
+        env = {"TG_TUNE": "block", "TG_TUNE_BUDGET_MS": "30", "TG_CACHE": cache}
+        took = []
+        for _ in range(2):
+            begin = time.monotonic()
+            run([program], env)
+            took.append(time.monotonic() - begin)
+        files = os.listdir(cache)
+        print("%d kernels tuned in %.2f s, again in %.2f s" % (len(files), took[0], took[1]))
+        if not files or any(not name.startswith("tuned-") for name in files):
+            raise Failure("files of the cache: %s" % files)
 
     def form_prefix(self):
         """Symbols with a prefix, one export, the rest of a program unchanged."""
