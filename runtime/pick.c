@@ -418,7 +418,9 @@ int rt_alternatives(tg_kernel *kernel, const rt_launcher *l, const tg_variant **
     List *list = atomic_load(&s->list);
     Best best = rank(list, l, true);
     if (best.number < 0 || best.distance < 0) return 0;
-    const tg_variant *first = list->at[rank(list, l, false).number];
+    Best usual = rank(list, l, false);
+    if (usual.number < 0) return 0;
+    const tg_variant *first = list->at[usual.number];
     int n = 1, all = atomic_load(&list->n);
     out[0] = first;
     for (int i = 0; i < all && n < most; i++) {

@@ -51,9 +51,9 @@ static void declare_types(Object *o) {
     o->fact = structure(o, "tg_fact", FIELDS(i8, i8, i8, i8, i32, i64));
     o->hint = structure(o, "tg_hint", FIELDS(i8, i8, LLVMArrayType2(i8, 6), i64));
     o->param = structure(o, "tg_param_info", FIELDS(p, i8, i8, i8, i8, i8, i8, i8, i8));
-    o->variant =
-        structure(o, "tg_variant",
-                  FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, i16, LLVMArrayType2(i16, 2), p));
+    o->variant = structure(
+        o, "tg_variant",
+        FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, i16, LLVMArrayType2(i16, 2), p));
     o->info = structure(o, "tg_kernel_info", FIELDS(p, p, p, p, i32, i32, i32, i32));
     o->kernel = structure(o, "tg_kernel", FIELDS(i32, i32, p, p));
     o->image =
