@@ -212,6 +212,9 @@ typedef struct BlockAccess {
     int warp_bits;
     int max_bytes; // widest access of a lane: 16
     int cta_bits;  // of a cluster
+    // Where a thread has registers for more, it has so many bytes of neighbours along this
+    // dimension.
+    int pack, pack_bytes;
 } BlockAccess;
 
 /// A layout for it: the widest vectors that alignment allows, lanes along the contiguous

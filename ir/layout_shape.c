@@ -374,11 +374,27 @@ static int deal_ctas(Ctx *ctx, Layout *l, const BlockAccess *a, int *order, int 
     return n - ctas;
 }
 
+/// Puts the lowest rows of the dimension that is packed behind those of the vector, where registers
+/// are left for them. Returns how many rows registers have first.
+static int pack_rows(const Layout *l, const BlockAccess *a, int *order, int n, int vector) {
+    if (!a->pack_bytes || (a->pack == a->contiguous && vector)) return vector;
+    int wanted = top_bit((Bits)(a->pack_bytes * 8 / a->elem_bits) | 1),
+        base = layout_base(l, a->pack);
+    wanted = least(least(wanted, l->log2[a->pack]), n - vector - a->lane_bits - a->warp_bits);
+    for (int i = 0; i < wanted; i++) {
+        int at = vector + i;
+        while (order[at] != base + i) at++;
+        for (; at > vector + i; at--) order[at] = order[at - 1];
+        order[at] = base + i;
+    }
+    return wanted > 0 ? vector + wanted : vector;
+}
+
 /// Hands out the rows of the box: `order` lists n of them, first those of the contiguous dimension.
 static void deal_rows(Ctx *ctx, Layout *l, const BlockAccess *a, const int *order, int n,
-                      int vector) {
+                      int first) {
     int at = 0;
-    for (; at < vector; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));
+    for (; at < first; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));
     for (int i = 0; i < a->lane_bits; i++)
         add_bit(ctx, l, LEVEL_LANE, at < n ? bit(order[at++]) : 0);
     int warps = least(n - at, a->warp_bits), last = n - warps;
@@ -410,6 +426,6 @@ const Layout *layout_blocked(Ctx *ctx, const BlockAccess *a) {
     for (int d = a->rank - 1; d >= 0; d--)
         for (int i = 0; d != inner && i < l.log2[d]; i++) order[n++] = layout_base(&l, d) + i;
     n = deal_ctas(ctx, &l, a, order, a->rank ? l.log2[inner] : 0, vector);
-    deal_rows(ctx, &l, a, order, n, vector);
+    deal_rows(ctx, &l, a, order, n, pack_rows(&l, a, order, n, vector));
     return layout_unique(ctx, &l);
 }

@@ -93,6 +93,20 @@ static const char *against_wgmma(Feeds *f, const Op *dot, const Type *buf, int k
                                               : NULL;
 }
 
+/// The axis of the load along which those products sum that read most of it: rows of a buffer lie
+/// along it.
+static int summed_axis(const Feeds *f, const Op *load) {
+    int64_t registers[2] = {0};
+    for (int k = 0; k < f->dots.n; k++)
+        for (int i = 0; i < 2; i++) {
+            bool swapped;
+            const Value *x = operand(f->dots.data[k], i);
+            if (load_behind(x, &swapped) == load && x->type->layout)
+                registers[i ? swapped : !swapped] += layout_registers(x->type->layout);
+        }
+    return registers[1] > registers[0];
+}
+
 /// Operand i of the dot, if it may come from a copy. Outside of loops there is nothing to overlap,
 /// and products of single warps take registers.
 static void consider(Feeds *f, Op *dot, int i) {
@@ -115,7 +129,7 @@ static void consider(Feeds *f, Op *dot, int i) {
         }
     }
     if (feeds_only_dots(result(load, 0)))
-        staged.ahead = ahead_buf(f->s, load, dot->parent->parent, i ? swapped : !swapped);
+        staged.ahead = ahead_buf(f->s, load, dot->parent->parent, summed_axis(f, load));
     if (staged.ahead) vec_push(f->s->ctx, &f->staged, staged);
     async_note(f->s, operand(load, 0),
                staged.ahead ? "through registers, an iteration ahead" : "through registers", why);

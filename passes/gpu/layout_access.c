@@ -57,9 +57,32 @@ static void find_widest(Op *op, void *arg) {
     if (same && bits > f->widest) f->widest = bits;
 }
 
+/// The axis along which products sum what v goes to, where that is operands of AMD's units alone,
+/// or -1. Their rows in shared memory lie along it.
+static int summed_axis(const Value *v) {
+    int axis = -1;
+    if (v->type->rank != 2) return -1;
+    for_each_use(u, v) {
+        const Op *op = u->user;
+        const GpuUnit *unit = op->code == OP_DOT ? gpu_unit_of(op) : NULL;
+        int found = -1;
+        if (unit && unit->features & GPU_AMD && u->index < 2) found = !u->index;
+        if (op->code == OP_CAST) found = summed_axis(result(op, 0));
+        if (op->code == OP_PERMUTE) {
+            found = summed_axis(result(op, 0));
+            if (found >= 0) found = (int)op_attr(op, "perm")->ints[found];
+        }
+        if (found < 0 || (axis >= 0 && axis != found)) return -1;
+        axis = found;
+    }
+    return axis;
+}
+
 const Layout *access_layout(Layouts *s, const Op *op) {
     Access a = access_of(op);
     BlockAccess b = describe(&a);
+    int summed = op->code == OP_LOAD ? summed_axis(result(op, 0)) : -1;
+    if (summed >= 0) b.pack = summed, b.pack_bytes = WIDEST;
     Family f = {&a, b.contiguous, b.elem_bits};
     op_walk_pre(s->device, find_widest, &f);
     b.max_bytes = WIDEST * b.elem_bits / f.widest;

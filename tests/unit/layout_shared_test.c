@@ -128,7 +128,7 @@ static void epilogue(void **state) {
     const Layout *atom = fragment_layout(ctx, fragment_find("wgmma.m64n8", FRAG_D));
     for (int i = 0; i < 6; i++) {
         int64_t e[] = {64, n[i]};
-        BlockAccess access = {2, 16, e, 1, 16, 5, 2, 16, 0};
+        BlockAccess access = {2, 16, e, 1, 16, 5, 2, 16, 0, 0, 0};
         const Layout *d = layout_tile(ctx, atom, e, NULL), *out = layout_blocked(ctx, &access);
         Conversion c = layout_convert(d, out, 16);
         if (!layout_same_box(d, out)) continue;
