@@ -39,6 +39,8 @@ typedef struct Expand {
     LLVMValueRef in[FN_OPERANDS], out[FN_OPERANDS];
     VEC(AmdSum) sums;           // of the function's products
     LLVMBasicBlockRef products; // where the last one stood
+    LLVMBasicBlockRef loads;    // where the last masked load stood
+    int together;               // of those, since LLVM had to stop
 } Expand;
 
 /// What the column `amdgcn` of portable.def names.

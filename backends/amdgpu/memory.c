@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Accesses of lanes that are on, atomics, barriers and fences.
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,29 +66,61 @@ static LLVMTypeRef vector_of(LLVMTypeRef type, int n) {
     return n > 1 ? LLVMVectorType(type, (unsigned)n) : type;
 }
 
-/// 16 bytes of 0 that can be read, beside the code.
-static LLVMValueRef readable(const Gen *g) {
-    static const char name[] = "tg.nothing";
+/// The pattern of 64 bits that values of this type repeat in memory; false: they are not constants
+/// that are alike.
+static bool repeated(LLVMValueRef *values, int n, LLVMTypeRef memory, uint64_t *pattern) {
+    unsigned width = LLVMGetIntTypeWidth(memory);
+    uint64_t mask = width < 64 ? ((uint64_t)1 << width) - 1 : UINT64_MAX, all = 0;
+    for (int i = 0; i < n; i++) {
+        if (values[i] != values[0] || !LLVMIsAConstantInt(values[i])) return false;
+        all = LLVMConstIntGetZExtValue(values[i]) & mask;
+    }
+    for (*pattern = all; width < 64; width *= 2) *pattern |= *pattern << width;
+    return true;
+}
+
+/// 16 bytes of a pattern that can be read, beside the code.
+static LLVMValueRef readable(const Gen *g, uint64_t pattern) {
+    const char *name = ctx_format(g->ctx, "tg.pad.%" PRIx64, pattern);
     LLVMValueRef bytes = LLVMGetNamedGlobal(g->module, name);
     if (bytes) return bytes;
-    LLVMTypeRef type = LLVMVectorType(g->i32, 4);
-    bytes = LLVMAddGlobalInAddressSpace(g->module, type, name, 1);
+    LLVMValueRef twice[2] = {LLVMConstInt(g->i64, pattern, false),
+                             LLVMConstInt(g->i64, pattern, false)};
+    bytes = LLVMAddGlobalInAddressSpace(g->module, LLVMVectorType(g->i64, 2), name, 1);
     LLVMSetLinkage(bytes, LLVMInternalLinkage);
-    LLVMSetInitializer(bytes, LLVMConstNull(type));
+    LLVMSetInitializer(bytes, LLVMConstVector(twice, 2));
     LLVMSetGlobalConstant(bytes, true);
     LLVMSetAlignment(bytes, 16);
     return bytes;
 }
 
+/// LLVM would make the addresses of all loads of a block before it starts the first of them, two
+/// registers each. It gets so many at a time.
+static void bound_addresses(Expand *x) {
+    enum { TOGETHER = 16 };
+    LLVMBasicBlockRef block = LLVMGetInstructionParent(x->call);
+    if (block != x->loads) x->together = 0;
+    x->loads = block;
+    if (x->together++ < TOGETHER) return;
+    amd_intrinsic(x->g, "llvm.amdgcn.sched.barrier", 1, amd_i32(x->g, 0));
+    x->together = 1;
+}
+
 /// A lane that is off reads what all can read: no branch keeps loads from being on their way
-/// together.
+/// together. A pad that is a constant is what it reads; another one is chosen afterwards, by a
+/// select that waits for the load where it stands.
 void amd_load(Expand *x) {
     const Gen *g = x->g;
     int n = x->fn->result.count;
     const char *cache = fn_capture(x->fn, 'c'), *read_only = fn_capture(x->fn, 'r');
     LLVMTypeRef type = fn_letter_type(g->llvm, x->fn->result.letter), memory = memory_type(x, type);
     LLVMValueRef on = x->in[1], p = x->in[0];
-    if (!is_always(on)) p = LLVMBuildSelect(g->b, on, p, readable(g), "");
+    uint64_t pattern = 0;
+    bool chosen = !is_always(on) && !repeated(x->in + 2, n, memory, &pattern);
+    if (!is_always(on)) {
+        bound_addresses(x);
+        p = LLVMBuildSelect(g->b, on, p, readable(g, pattern), "");
+    }
     LLVMValueRef all = LLVMBuildLoad2(g->b, vector_of(memory, n), p, "");
     LLVMSetAlignment(all, LLVMGetIntTypeWidth(memory) / 8 * (unsigned)n);
     if (read_only && *read_only) set_flag(g, all, "invariant.load");
@@ -95,9 +128,7 @@ void amd_load(Expand *x) {
     for (int i = 0; i < n; i++) {
         LLVMValueRef v = n > 1 ? LLVMBuildExtractElement(g->b, all, amd_i32(g, i), "") : all;
         if (memory != type) v = LLVMBuildZExt(g->b, v, type, "");
-        // What is read instead is 0 already: a select would wait for the load where it stands.
-        bool same = is_always(on) || LLVMIsNull(x->in[2 + i]);
-        x->out[i] = same ? v : LLVMBuildSelect(g->b, on, v, x->in[2 + i], "");
+        x->out[i] = chosen ? LLVMBuildSelect(g->b, on, v, x->in[2 + i], "") : v;
     }
 }
 

@@ -26,18 +26,6 @@ REGISTERS = {64: (512, 8), 32: (1536, 24)}
 BYTES = {"ptr addrspace(1)": 8, "i64": 8, "double": 8, "i32": 4, "float": 4, "half": 2, "i16": 2, "i8": 1, "i1": 1}
 SIMDS = {64: 4, 32: 2}
 SCALARS = 112
-# Kernels that still spill, and how many bytes at most, all but one on gfx1100, where loads that are on their
-# way during products leave too few registers. The list only ever gets shorter.
-KNOWN = {
-    "attention_backward_2": 12,
-    "layer_norm_long_1": 68,
-    "linear": 140,
-    "linear_glu": 120,
-    "matmul": 12,
-    "matmul_nt": 16,
-    "matmul_tt": 120,
-    "scaled_matmul_nt": 44,
-}
 
 
 def emit(tegula, target, level, path, kernel, options):
@@ -90,7 +78,7 @@ def check_fit(kernel, target):
     if kernel[".sgpr_count"] > SCALARS:
         return f"{kernel['.sgpr_count']} scalar registers"
     spilled = max(kernel[".private_segment_fixed_size"], 4 * kernel[".vgpr_spill_count"])
-    if spilled > KNOWN.get(kernel[".name"], 0) or kernel[".uses_dynamic_stack"]:
+    if spilled or kernel[".uses_dynamic_stack"]:
         return f"{spilled} bytes of scratch"
     return None
 
