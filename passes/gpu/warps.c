@@ -20,6 +20,8 @@ enum {
     GROUP_ROWS = 64,     // of a product by one warpgroup
     BASE_REGISTERS = 48, // of a thread, besides blocks
     BASE_FEW = 24,       // without products
+    BASE_AMD = 80,       // with AMD's products: addresses and fragments of the next ones, too
+    UNIT_ROWS = 16,      // of a chain of products by one warp, at least
 };
 
 /// Elements.
@@ -28,6 +30,7 @@ typedef struct Sizes {
     double sums, widest; // of all results of products, of the largest block
     double moved;        // bytes of the largest load or store
     double operands;     // of f32 that a warp has of right operands in registers
+    double held, staged; // of f32, of operands of AMD's: that stay in registers, that pass through
     int dots, loops;
     bool groups;    // there are products of warpgroups
     double reduced; // of the largest block that is reduced, which has `rows` rows of `row`
@@ -50,6 +53,30 @@ static bool begins_product(const Op *op) {
     return !sum || (sum->code != OP_MMA_START && sum->code != OP_AWAIT);
 }
 
+/// A load where the product is, perhaps of another type or turned.
+static bool is_loaded_beside(const Value *v, const Op *dot) {
+    while (v->def &&
+           (v->def->code == OP_PERMUTE || v->def->code == OP_CAST || v->def->code == OP_CONVERT))
+        v = operand(v->def, 0);
+    return v->def && v->def->parent == dot->parent &&
+           (v->def->code == OP_LOAD || v->def->code == OP_BUF_LOAD);
+}
+
+/// What AMD's products read of blocks that are loaded in their loop comes from shared memory, where
+/// it goes through registers; other operands are there all the time. Both halves of a wave of gfx11
+/// have the same of an operand.
+static void measure_operands(Sizes *z, const Op *op, const GpuUnit *unit) {
+    bool twice = unit->features & GPU_WMMA && unit->last == 0x1100;
+    for (int i = 0; i < 2; i++) {
+        const Type *t = operand(op, i)->type;
+        double words = (double)ty_count(t) * elem_info[t->elem].bits / 32;
+        if (is_loaded_beside(operand(op, i), op))
+            z->staged += words;
+        else
+            z->held += twice ? 2 * words : words;
+    }
+}
+
 static void measure_dot(Sizes *z, const Op *op) {
     const GpuUnit *unit = gpu_unit_of(op);
     if (!op_attr(op, "unit"))
@@ -65,6 +92,7 @@ static void measure_dot(Sizes *z, const Op *op) {
     const Type *b = operand(op, 1)->type;
     double words = (double)ty_count(b) * elem_info[b->elem].bits / 32;
     if (unit && !(unit->features & GPU_WGMMA) && words > z->operands) z->operands = words;
+    if (unit && unit->features & GPU_AMD) measure_operands(z, op, unit);
 }
 
 static void measure(Op *op, void *arg) {
@@ -116,6 +144,20 @@ static int least_for_products(const Sizes *z) {
     return power_for(groups * PRODUCT_WARPS, 2 * PRODUCT_WARPS);
 }
 
+/// Warps that share a chain of products have what is held of rows of their own, as far as those go.
+static double registers_of_amd(const Sizes *z, int warps) {
+    double lanes = z->target->lanes, share = warps;
+    if (z->dots > 1 && z->rows >= 1) share = fmin(warps, fmax(1, z->rows / UNIT_ROWS));
+    return BASE_AMD + z->held / (share * lanes) + (z->sums + z->staged) / (warps * lanes);
+}
+
+/// More warps than these where a thread has too few registers for its share.
+static int fit_amd(const Sizes *z, int warps) {
+    while (warps < 2 * PRODUCT_WARPS && registers_of_amd(z, warps) > z->target->registers_thread)
+        warps *= 2;
+    return warps;
+}
+
 static int warps_for(const Sizes *z) {
     double lanes = z->target->lanes, widest = z->widest / z->cluster;
     if (z->sums == 0 && z->cluster > 1)
@@ -125,7 +167,8 @@ static int warps_for(const Sizes *z) {
     if (z->sums == 0) return power_for(widest / (lanes * ELEMENTS_THREAD), most_warps(z));
     int least = least_for_products(z);
     int fit = power_for(z->sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
-    return fit > least ? fit : least;
+    int warps = fit > least ? fit : least;
+    return gpu_has_any(z->target, GPU_AMD) ? fit_amd(z, warps) : warps;
 }
 
 static int cluster_for(const Sizes *z) {
@@ -136,6 +179,7 @@ static int cluster_for(const Sizes *z) {
 static double registers_for(const Sizes *z, int warps) {
     double lanes = z->target->lanes, threads = warps * lanes;
     if (z->sums == 0) return BASE_FEW + 1.1 * z->widest / z->cluster / threads;
+    if (gpu_has_any(z->target, GPU_AMD)) return registers_of_amd(z, warps);
     // A chain of products keeps rows in their warps, and each warp has all of the right operand.
     double copies = z->dots > 1 || warps < 4 ? 1 : 2;
     return BASE_REGISTERS + 1.1 * z->sums / threads + 0.85 * z->operands / copies / lanes;
