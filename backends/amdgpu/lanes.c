@@ -19,12 +19,81 @@ static LLVMValueRef lane_of(Expand *x) {
     return lane;
 }
 
+/* ---- lanes whose numbers differ in the same bits ------------------------------------------- */
+
+// Vector instructions read from other lanes of a row of 16 on their way (DPP), RDNA's from the row
+// beside it, too. What shared memory's crossbar does takes as long as an access to it.
+
+enum {
+    ROW = 16,
+    ROW_ROR = 0x120, // by the number in the low bits
+    ROW_MIRROR = 0x140,
+    ROW_HALF_MIRROR = 0x141,
+    ROW_XMASK = 0x160, // of RDNA
+    CROSSBAR = 32,     // lanes
+};
+
+static LLVMValueRef by_dpp(const Expand *x, LLVMValueRef v, int control) {
+    const Gen *g = x->g;
+    LLVMValueRef all = amd_i32(g, 15), yes = LLVMConstInt(g->i1, 1, false);
+    LLVMValueRef args[] = {LLVMGetPoison(g->i32), v, amd_i32(g, control), all, all, yes};
+    return gen_intrinsic(g, "llvm.amdgcn.update.dpp", 1, (LLVMTypeRef[]){g->i32}, 6, args);
+}
+
+/// Of four lanes each; two bits say where a lane reads.
+static LLVMValueRef in_quad(const Expand *x, LLVMValueRef v, int mask) {
+    int control = 0;
+    for (int i = 0; i < 4; i++) control |= (i ^ mask) << 2 * i;
+    return mask ? by_dpp(x, v, control) : v;
+}
+
+/// Mirrors and a rotation by half a row are xors by 7, 15 and 8.
+static LLVMValueRef in_row(const Expand *x, LLVMValueRef v, int mask) {
+    if (x->gpu->lanes == 32) return by_dpp(x, v, ROW_XMASK | mask);
+    switch (mask >> 2) {
+    case 0: return in_quad(x, v, mask);
+    case 1: return in_quad(x, by_dpp(x, v, ROW_HALF_MIRROR), mask ^ 7);
+    case 2: return in_quad(x, by_dpp(x, v, ROW_ROR | 8), mask ^ 8);
+    default: return in_quad(x, by_dpp(x, v, ROW_MIRROR), mask ^ 15);
+    }
+}
+
+/// The lane reads from the other row of a pair; four bits say where.
+static LLVMValueRef across_rows(const Expand *x, LLVMValueRef v, int mask) {
+    const Gen *g = x->g;
+    uint64_t from = 0;
+    for (int i = 0; i < ROW; i++) from |= (uint64_t)(i ^ (mask & (ROW - 1))) << 4 * i;
+    LLVMValueRef low = amd_i32(g, (int64_t)(from & UINT32_MAX)),
+                 high = amd_i32(g, (int64_t)(from >> 32));
+    LLVMValueRef no = LLVMConstInt(g->i1, 0, false);
+    LLVMValueRef args[] = {LLVMGetPoison(g->i32), v, low, high, no, no};
+    return gen_intrinsic(g, "llvm.amdgcn.permlanex16", 1, (LLVMTypeRef[]){g->i32}, 6, args);
+}
+
+static LLVMValueRef value_across(Expand *x, LLVMValueRef v, int mask) {
+    const Gen *g = x->g;
+    if (mask == 0) return v;
+    if (mask < ROW) return in_row(x, v, mask);
+    if (x->gpu->lanes == 32) return across_rows(x, v, mask);
+    if (mask < CROSSBAR) // lane & 31 ^ mask
+        return amd_intrinsic(g, "llvm.amdgcn.ds.swizzle", 2, v,
+                             amd_i32(g, mask << 10 | (CROSSBAR - 1)));
+    return value_of_lane(x, v, LLVMBuildXor(g->b, lane_of(x), amd_i32(g, mask), ""));
+}
+
+/* ---- what kernels call --------------------------------------------------------------------- */
+
 /// A lane beyond the wave's end gives a lane its own value.
 void amd_shuffle(Expand *x) {
     const Gen *g = x->g;
     const char *mode = fn_capture(x->fn, 'm');
-    LLVMValueRef last = amd_i32(g, x->gpu->lanes - 1), lane = lane_of(x), from;
+    LLVMValueRef last = amd_i32(g, x->gpu->lanes - 1), from;
     LLVMValueRef by = LLVMBuildAnd(g->b, x->in[1], last, "");
+    if (mode && strcmp(mode, "bfly") == 0 && LLVMIsAConstantInt(by)) {
+        x->out[0] = value_across(x, x->in[0], (int)LLVMConstIntGetZExtValue(by));
+        return;
+    }
+    LLVMValueRef lane = lane_of(x);
     if (!mode) { // up
         LLVMValueRef inside = LLVMBuildICmp(g->b, LLVMIntUGE, lane, by, "");
         from = LLVMBuildSelect(g->b, inside, LLVMBuildSub(g->b, lane, by, ""), lane, "");
@@ -75,10 +144,7 @@ static LLVMValueRef join(Expand *x, LLVMValueRef a, LLVMValueRef b) {
 }
 
 void amd_redux(Expand *x) {
-    LLVMValueRef v = x->in[0], lane = lane_of(x);
-    for (int by = 1; by < x->gpu->lanes; by *= 2) {
-        LLVMValueRef from = LLVMBuildXor(x->g->b, lane, amd_i32(x->g, by), "");
-        v = join(x, v, value_of_lane(x, v, from));
-    }
+    LLVMValueRef v = x->in[0];
+    for (int by = 1; by < x->gpu->lanes; by *= 2) v = join(x, v, value_across(x, v, by));
     x->out[0] = v;
 }
