@@ -125,6 +125,8 @@ typedef struct TuneSpace {
 /// The settings that a request leaves open, times the axes of its target's schedule. False, after
 /// errors, diagnosed.
 bool tune_space(Ctx *ctx, const Request *r, TuneSpace *out);
+/// "M=4096 N=4096": the dims of the kernel, as the arguments have them; after build_elaborate.
+const char *tune_shape(const Build *b);
 /// The candidates alone, of an instance whose `set` pins values, after build_target.
 void tune_candidates(Build *b, TuneSpace *out);
 

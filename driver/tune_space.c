@@ -57,8 +57,7 @@ static const char *config_text(Ctx *ctx, int n, const NamedValue *set) {
     return t.data ? t.data : "";
 }
 
-/// "M=4096 N=4096": the dims of the kernel, as the arguments have them.
-static const char *shape_text(const Build *b) {
+const char *tune_shape(const Build *b) {
     Text t = {.ctx = b->ctx};
     for (int i = 0; i < b->code->n_dims; i++) {
         const DimUse *u = &b->code->dims[i];
@@ -227,7 +226,7 @@ static void measure(Build *b, const Request *r, TuneSpace *out) {
     b->inst->set = ctx_copy(b->ctx, c->set, sizeof *c->set * (size_t)(c->n_set + 1));
     b->inst->n_set = c->n_set;
     if (!build_elaborate(b)) return;
-    out->shape = shape_text(b);
+    out->shape = tune_shape(b);
     out->flops = build_products(b);
     out->bytes = argument_bytes(r);
     out->roof = b->gpu ? fmax(out->bytes / b->gpu->bandwidth,

@@ -19,6 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 KERNELS = os.path.join(HERE, "kernels.teg")
 CHECK = os.path.join(HERE, "check.c")
 OVERHEAD = os.path.join(HERE, "overhead.c")
+ALONE = os.path.join(HERE, "alone.c")
 INCLUDE = os.path.join(ROOT, "runtime")
 WARNINGS = ["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 SYSTEM = ["-lm", "-lpthread"]
@@ -131,10 +132,29 @@ class Test:
         options = ["--levels", "v3", "--debug", "--check"]
         run([self.link_c(self.build("kernels.o", *options))])
 
+    def form_alone(self):
+        """Code for CPUs and GPUs in one object, run where there is nothing to compile with, nor a
+        path to find it: what the program maps is itself and the C library."""
+        gpus = ["--gpus", "sm_80,sm_90a,gfx942", "--export", "softmax<f32>,matmul<f32>"]
+        program = self.link("cc", "-std=c11", ALONE, self.build("kernels.o", *gpus), self.rt, "-ldl")
+        empty = self.path("empty")
+        os.makedirs(empty)
+        for level in ["base", "v3", "v4", "amx"]:
+            env = {"PATH": empty, "TG_LEVEL": level, "TG_CUDA_LIBRARY": empty + "/libcuda.so.1"}
+            done = subprocess.run([program], env=env, cwd=empty, capture_output=True, text=True)
+            if done.returncode:
+                raise Failure("alone, at %s: %s" % (level, done.stderr))
+            allowed = ("ld-linux", "ld-musl", "libc.", "libm.", "libpthread.", "libdl.", "libc-")
+            for path in set(done.stdout.split()) - {os.path.realpath(program)}:
+                if not os.path.basename(path).startswith(allowed):
+                    raise Failure("the program maps %s" % path)
+        print("%d bytes of object" % os.path.getsize(self.path("kernels.o")))
+
     def form_overhead(self):
         """The time of a call of a tiny kernel; the program prints it."""
         kernels = "nothing,add_bias,seeded"
-        object_ = self.build("kernels.o", "--levels", "base,v3", "--export", kernels)
+        options = ["--levels", "base,v3", "--variants", "4", "--export", kernels]
+        object_ = self.build("kernels.o", *options)
         print(run([self.link("cc", "-std=c11", "-O2", OVERHEAD, object_, self.rt)]).strip())
 
     def form_tunes(self):

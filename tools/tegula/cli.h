@@ -32,8 +32,9 @@ typedef struct Options {
     int64_t threads, repeat;
     bool check, debug, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check;
     const char *size, *days;
-    const char *tuned;
+    const char *shapes, *mode, *budget, *report, *jsonl, *tuned;
     int64_t variants;
+    bool merge, again;
     bool werror, names, jit, verbose, all;
 } Options;
 
@@ -78,6 +79,7 @@ int cmd_targets(Ctx *ctx, const Options *o);
 int cmd_build(Ctx *ctx, const Options *o);
 int cmd_bench(Ctx *ctx, const Options *o);
 int cmd_cache(Ctx *ctx, const Options *o);
+int cmd_tune(Ctx *ctx, const Options *o);
 
 /// Parses and runs one command line (without the program's name) in a context of its own; prints
 /// its diagnostics. Returns the exit code.

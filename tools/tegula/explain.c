@@ -2,9 +2,12 @@
 // tegula explain: what the compiler made of a kernel.
 #include "passes/gpu/gpu.h"
 #include "tools/tegula/driver.h"
+#include "tools/tegula/measure.h"
+#include "tools/tegula/tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_CONFIGS = 4096 };
@@ -122,17 +125,51 @@ static bool print_code(Job *job) {
     return true;
 }
 
+/* ---- which setting ------------------------------------------------------------------------- */
+
+typedef enum Decision { NOT_ASKED, BY_MODEL, BY_TUNING } Decision;
+
+/// Takes the setting that a launch would take. What was tuned is a matter of shapes, so all of them
+/// must be known; TG_TUNE=off looks at nothing.
+static Decision choose(Job *job, TuneResult *out) {
+    const DLTensor **tensors;
+    const char *mode = getenv("TG_TUNE");
+    TuneMode off;
+    Request r;
+    if (mode && tune_mode_of(mode, &off) && off == TUNE_OFF) return NOT_ASKED;
+    if (!job_request(job, &r, &tensors)) return NOT_ASKED;
+    if (!tune_find(job->ctx, &r, job->device, out) || !tune_set(job->ctx, out->config, &r))
+        return BY_MODEL;
+    job->inst->n_set = r.n_set; // pinned values are among them: they were when it was tuned
+    job->inst->set = ctx_copy(job->ctx, r.set, sizeof *r.set * (size_t)(r.n_set + 1));
+    return BY_TUNING;
+}
+
+static void print_choice(Job *job, Decision choice, const TuneResult *tuned, int n_settings) {
+    Ctx *ctx = job->ctx;
+    if (choice == BY_TUNING) {
+        bool same = strcmp(tuned->shape, tune_shape(&job->build)) == 0;
+        printf("  tuned on %s for %s: %s, %s\n", tuned->device, same ? "this shape" : tuned->shape,
+               time_text(ctx, tuned->seconds), tune_gain(ctx, tuned));
+    } else if (choice == BY_MODEL && n_settings > 1) {
+        printf("  by the cost model: nothing near this shape was tuned here\n");
+    }
+}
+
 /// Arguments may be left out: defaults stand in, as in `emit`.
 int cmd_explain(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, o);
-    bool ok = job && job_load(job) && job_instance(job, true) && job_elaborate(job);
-    if (!ok) return EXIT_USER;
+    TuneResult result;
+    bool ok = job && job_load(job) && job_instance(job, true);
+    Decision choice = ok ? choose(job, &result) : NOT_ASKED;
+    if (!ok || !job_elaborate(job)) return EXIT_USER;
     Configs configs = {0};
     fe_configs(ctx, job->program, job->inst, MAX_CONFIGS, &configs);
     printf("%s on %s\n", job_title(job), job->target ? job->target : job->executor->name);
     print_params(job);
     print_values("tuning:", job->build.code->n_config, job->build.code->config);
     if (configs.n > 1) printf("  one of %d settings that the kernel allows\n", configs.n);
+    print_choice(job, choice, &result, configs.n);
     print_values("dims compiled in as constants:", job->build.code->n_specialised,
                  job->build.code->specialised);
     Text cost = {.ctx = ctx};

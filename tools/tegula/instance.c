@@ -297,22 +297,11 @@ static void assume_rows(Job *job) {
     }
 }
 
-/// Rows start where vectors of 16 bytes do, one behind the other.
-static bool is_aligned(const Tensor *t) {
-    uint64_t bits = (uint64_t)(uintptr_t)t->data * 8, each = (uint64_t)elem_info[t->elem].bits;
-    for (int d = 0; d < t->rank; d++)
-        if (t->extents[d] > 1 && t->strides[d] < 0)
-            return false;
-        else if (t->extents[d] > 1 && t->strides[d] != 1)
-            bits |= (uint64_t)t->strides[d] * each;
-    return bits % (8 * TENSOR_ALIGN) == 0;
-}
-
 static void describe_tensor(ParamInst *p, const Tensor *t) {
     *p = (ParamInst){.elem = t->elem, .known_shape = true, .known_strides = true, .rank = t->rank};
     memcpy(p->extents, t->extents, sizeof p->extents);
     memcpy(p->strides, t->strides, sizeof p->strides);
-    p->align = is_aligned(t) ? TENSOR_ALIGN : 0;
+    p->align = tensor_is_aligned(t) ? TENSOR_ALIGN : 0;
 }
 
 /// Copies what is known of the arguments to the instance.

@@ -35,6 +35,10 @@ bool job_elaborate(Job *job);
 /// "matmul<f32> M=512 N=512 K=512": the kernel, its element types and dims.
 const char *job_title(Job *job);
 
+/// Adds to the options an argument for every parameter that has none: dense tensors of `data`
+/// ("rand", "zeros") with the dims of --dim, scalars of 1 (complete.c).
+bool job_complete(Job *job, Options *o, const char *data);
+
 /* ---- shapes.c: dims of tensors -------------------------------------------------------------- */
 
 /// What names stand for: dims, packs, const and integer parameters, tune values.

@@ -18,6 +18,8 @@ typedef struct Argument {
 /* ---- tensors.c ----------------------------------------------------------------------------- */
 
 int64_t tensor_count(const Tensor *t);
+/// Rows start where vectors of 16 bytes do, one behind the other.
+bool tensor_is_aligned(const Tensor *t);
 /// The bytes it spans, from its lowest to behind its highest element; false for none (bind.c).
 bool tensor_span(const Tensor *t, uintptr_t *lo, uintptr_t *hi);
 /// Row-major, zeroed, owned by the context. With `guard` the byte behind it is inaccessible.

@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# tegula tune: lists of shapes, the files it writes, what `explain` and `build` make of them, and
+# what it says of mistakes. Which setting wins is not tested here.
+# Usage: command.sh TEGULA
+set -eu
+tegula=$1
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+cd "$out"
+export TG_CACHE="$out/cache"
+unset TG_TUNE
+cat > k.teg << 'K'
+kernel scale<T: float>(x: T[..R, N], at: i32[N]?, y: T[..R, N], a: f32) tune BN = 64 | 256 {
+    parallel r in R, n in N by BN {
+        var v = a * (x[r, n] as f32);
+        if at { v += at[n] as f32; }
+        y[r, n] = v as T;
+    }
+}
+K
+fail() {
+    echo "$@" >&2
+    cat log >&2
+    exit 1
+}
+has() { # FILE TEXT...
+    file=$1
+    shift
+    for text; do grep -q -e "$text" "$file" || fail "no '$text' in $file"; done
+}
+refuses() { # TEXT COMMAND...
+    text=$1
+    shift
+    if "$@" > log 2>&1; then fail "$* did not fail"; fi
+    grep -q -e "$text" log || fail "no '$text'"
+}
+
+tune="$tegula tune k.teg --budget 4"
+$tune --dim R=8 --dim 'N=256|1000' -o tuned.json --report page.html --jsonl trials > log 2> err
+if [ -s err ]; then fail "something was said to what is no terminal: $(cat err)"; fi
+has log 'scale<f32> .*N=256' 'scale<f32> .*N=1000' 'best: BN=' 'the default'
+[ "$(grep -c '"kernel": "scale<f32>"' tuned.json)" = 2 ] || fail "$(cat tuned.json)"
+has page.html '<svg' 'N=1000' 'BN=64'
+[ "$(grep -c '^{.*"verdict": "won".*}$' trials)" = 2 ] || fail "$(cat trials)"
+
+# What was found is kept for launches, and `explain` says so.
+"$tegula" explain k.teg --arg x='zeros(8,1000)' --arg a=1 > log
+has log 'tuned on .* for this shape'
+"$tegula" explain k.teg --arg x='zeros(9000,1)' --arg a=1 > log
+has log 'by the cost model: nothing near this shape was tuned here'
+TG_TUNE=off "$tegula" explain k.teg --arg x='zeros(8,1000)' --arg a=1 > log
+if grep -q 'tuned' log; then fail "TG_TUNE=off looks at what was tuned"; fi
+
+# Other shapes are added to the file, with other types and arguments; a file of shapes.
+printf '# two shapes\nR=4 N=64\n\nR=2 N=128 # the second\n' > shapes
+$tune --type T=f16 --shapes shapes -o tuned.json > log
+$tune --arg x='zeros(4,32):f16' --arg at='ones(32):i32' --arg a=2 -o tuned.json > log
+[ "$(grep -c '"kernel": "scale<f16>"' tuned.json)" = 3 ] || fail "$(cat tuned.json)"
+has tuned.json 'scale<f16>' 'scale<f32>'
+"$tegula" tune --merge tuned.json tuned.json -o sum.json
+cmp tuned.json sum.json
+"$tegula" build k.teg -o k.o --tuned sum.json --export 'scale<f32>,scale<f16>' 2> log
+if grep -q 'no entry' log; then fail "the file is of no use"; fi
+
+refuses 'Q=4: kernel .scale. has no such dim' $tune --dim Q=4
+refuses 'expected NAME=EXTENT or NAME=A|B' $tune --dim R
+refuses 'expected NAME=EXTENT or NAME=A|B' $tune --dim 'R=4|'
+refuses 'there are block and exhaustive' $tune --mode fast
+refuses 'expected seconds' "$tegula" tune k.teg --budget -1
+printf 'R=4 N\n' > shapes
+refuses "shapes:1: 'N' is not of the form" $tune --shapes shapes
+: > shapes
+refuses 'no shape is in it' $tune --shapes shapes
+refuses 'takes one file' "$tegula" tune k.teg k.teg
+refuses 'needs -o' "$tegula" tune --merge tuned.json
+printf '{}' > other.json
+refuses "no file of 'tegula tune'" "$tegula" tune --merge other.json -o sum.json

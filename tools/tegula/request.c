@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The launch of a command line as the just-in-time compiler asks for it.
+#include "runtime/tegula.h"
+#include "tools/tegula/job.h"
+#include "tools/tegula/tune.h"
+
+static const DLTensor *tensor_of(Ctx *ctx, Argument *a, tg_actual *out) {
+    elem_dlpack(a->tensor.elem, &out->code, &out->bits);
+    DLTensor *t = ctx_new(ctx, DLTensor);
+    *t = tg_dense(a->tensor.data, (DLDataTypeCode)out->code, out->bits, a->tensor.rank,
+                  a->tensor.extents);
+    t->strides = a->tensor.strides;
+    out->rank = (int8_t)a->tensor.rank;
+    out->shape = t->shape;
+    out->strides = t->strides;
+    return t;
+}
+
+/// What no option gives: a tensor is null where it may be, else its rows stand behind each other,
+/// of the shape that follows from the others; of a float nobody asks the value. False where that
+/// does not do.
+static bool infer(Job *job, const Dimensions *dims, int i, Argument *out) {
+    const Param *p = &job->kernel->params.at[i];
+    const char *unknown;
+    Tensor *t = &out->tensor;
+    out->kind = p->optional ? ARG_NULL : ARG_TENSOR;
+    if (p->optional) return true;
+    t->elem = job->inst->params[i].elem;
+    if (!param_is_tensor(p) && t->elem < EL_COUNT && elem_is(t->elem, EC_FLOAT))
+        return out->kind = ARG_SCALAR, true;
+    if (!param_is_tensor(p) || !dims_extents(dims, p->type, &t->rank, t->extents, &unknown))
+        return false;
+    int64_t stride = 1;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        t->strides[d] = stride;
+        stride *= t->extents[d];
+    }
+    return true;
+}
+
+bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
+    const Options *o = job->o;
+    int n = job->kernel->params.n;
+    SourceText *texts;
+    tg_actual *args = ctx_array(job->ctx, tg_actual, n + 1);
+    Dimensions dims = job_dims(job);
+    *tensors = ctx_array(job->ctx, const DLTensor *, n + 1);
+    for (int i = 0; i < n; i++) {
+        Argument *a = ctx_copy(job->ctx, &job->args[i], sizeof *a);
+        const ParamInst *p = &job->inst->params[i];
+        if (a->kind == ARG_MISSING && !infer(job, &dims, i, a)) return false;
+        args[i].null = a->kind == ARG_NULL;
+        args[i].value = p->known_value ? p->value : 0;
+        args[i].aligned = a->kind == ARG_TENSOR && tensor_is_aligned(&a->tensor);
+        if (a->kind == ARG_TENSOR)
+            (*tensors)[i] = tensor_of(job->ctx, a, &args[i]);
+        else if (p->elem < EL_COUNT)
+            elem_dlpack(p->elem, &args[i].code, &args[i].bits);
+    }
+    *out = (Request){.path = ctx_source_path(job->ctx, job->file),
+                     .n_texts = program_texts(job->ctx, job->program, &texts),
+                     .n_paths = o->paths.n,
+                     .paths = o->paths.at,
+                     .kernel = job->kernel->name.text,
+                     .n_set = job->inst->n_set,
+                     .set = job->inst->set,
+                     .threads = o->threads ? (int)o->threads : machine_threads(),
+                     .target = job->target,
+                     .codegen = o->codegen,
+                     .machine = job->machine,
+                     .driver = job->driver,
+                     .n_args = n,
+                     .args = args};
+    out->texts = texts;
+    return true;
+}

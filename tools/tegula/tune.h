@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What tuning did, for people: lines on the terminal, a page, a line of JSON a trial.
+#ifndef TOOLS_TEGULA_TUNE_H
+#define TOOLS_TEGULA_TUNE_H
+
+#include "driver/tune.h"
+
+/// One search of a command.
+typedef struct Tuning {
+    const char *title; // "matmul<f16> M=512 N=512 K=512"
+    TuneResult result;
+} Tuning;
+
+struct Job;
+/// What a launch of the job asks for, and its tensors, one a parameter: the same words as those of
+/// a program, so that either finds what was kept for the other. False where shapes are not known.
+bool job_request(struct Job *job, Request *out, const DLTensor ***tensors);
+
+/// How the trials ended: "2 as fast, 31 slower, 1 wrong result, 480 pruned".
+const char *tune_counts(Ctx *ctx, const TuneResult *r);
+/// Trials that were measured, the fastest first, then the others in their order.
+const TuneTrial **tune_sorted(Ctx *ctx, const TuneResult *r, int *n_measured);
+/// "1.27 times as fast as the default", "the default is best"
+const char *tune_gain(Ctx *ctx, const TuneResult *r);
+
+/// Adds the report of one search: the winner, then the `most` best trials as a table, then those
+/// that ended badly.
+void tune_text(Text *t, const Tuning *tuning, int most);
+/// Adds a line of JSON for each trial.
+void tune_lines(Text *t, const Tuning *tuning);
+/// A page of HTML that needs no other file and no script.
+const char *tune_page(Ctx *ctx, int n, const Tuning *tunings);
+
+#endif
