@@ -21,6 +21,7 @@ typedef enum TouchKind {
 typedef struct Touch {
     TouchKind kind;
     bool global, everything;
+    bool early; // of an element that the program writes later, if at all
     int64_t lo, hi;
     const GpuRoom *room; // of shared memory, where it is known
 } Touch;

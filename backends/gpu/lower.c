@@ -223,6 +223,7 @@ static void find_classes(GpuFn *f) {
     op_walk_pre((Op *)op_enclosing(f->device, OP_MODULE), find_dispatch, f);
     for (int i = 1; i < r->n_args; i++) {
         GpuTensor *t = tensor_of(f, r->args[i]);
+        if (t) t->stored = is_written(t->value);
         for (int j = 1; t && j < r->n_args; j++) {
             const GpuTensor *u = tensor_of(f, r->args[j]);
             t->written |= u && u->class == t->class && is_written(u->value);

@@ -21,6 +21,7 @@ typedef struct GpuTensor {
     int align;                                      // Type.align, or what is known besides
     int class;                                      // tensors that one view may serve are one class
     bool written;                                   // this device writes a tensor of the class
+    bool stored;                                    // ... this one, by its own name
 } GpuTensor;
 
 /// What happened to the tensors of a class since the last barrier (order.c).

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Order of accesses to one tensor by the threads of a program.
 //
+// A tensor that is only read may be the very view of one that is written: then a program reads an
+// element before it writes it (passes/alias.c), and a load waits for no store.
+//
 // An op stands for all threads of the program, so what follows it in the program comes after it in
 // all of them. For tensors that the kernel writes, a barrier is needed before an access to what
 // another thread may have written, or may still have to read. None is needed where each element is
@@ -122,8 +125,10 @@ void gpu_order_begin(GpuFn *f) {
 void gpu_order_access(GpuFn *f, const Op *op) {
     GpuOrder *o = &f->order[gpu_tensor(f, operand(op, 0))->class];
     bool writes = op_has(op, WRITES);
+    int against = writes ? WAS_READ | WAS_WRITTEN : WAS_WRITTEN;
     if (o->free) return;
-    if (o->since & (writes ? WAS_READ | WAS_WRITTEN : WAS_WRITTEN)) gpu_program_barrier(f);
+    if (!gpu_tensor(f, operand(op, 0))->stored) against = 0; // read before written, if at all
+    if (o->since & against) gpu_program_barrier(f);
     o->since |= writes ? WAS_READ | WAS_WRITTEN : WAS_READ;
 }
 

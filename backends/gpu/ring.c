@@ -3,7 +3,8 @@
 //
 // Item n is in slot n mod S, for the (n div S)-th time. Filled by TMA: `full` completes when the
 // item's bytes are there, `free` when every warp has released it; a wait names the parity of the
-// phase that has to be over. One warp waits for free slots and one of its lanes starts the copies.
+// phase that has to be over. One warp waits for free slots and one of its lanes starts the copies;
+// of those that are free anyway it need not.
 // Filled by cp.async: every thread waits for its own copies, then all meet; a slot is free when all
 // have met after its last use.
 #include "backends/gpu/ring.h"
@@ -118,8 +119,10 @@ static void acquire_tma(GpuFn *f, GpuRing *r, const Op *op) {
     r->branch = true;
     r->on = gpu_if(f, LLVMBuildAnd(g->b, mine, on, ""));
     slot_of(f, r, operand(op, 1), &slot, &turn);
-    LLVMValueRef before = LLVMBuildXor(g->b, parity_of(f, turn), gpu_i32(f, 1), "");
-    gpu_call(f, "tg.nv.mbarrier.wait", 2, mbarrier(f, r, slot, 1), before);
+    if (!op_flag(op, "free")) {
+        LLVMValueRef before = LLVMBuildXor(g->b, parity_of(f, turn), gpu_i32(f, 1), "");
+        gpu_call(f, "tg.nv.mbarrier.wait", 2, mbarrier(f, r, slot, 1), before);
+    }
     r->elected = gpu_call(f, "tg.nv.elect", 0);
     r->full = mbarrier(f, r, slot, 0);
     gpu_call(f, "tg.nv.mbarrier.expect_tx", 3, r->full, r->elected, gpu_i32(f, item_bytes(op)));
@@ -128,7 +131,8 @@ static void acquire_tma(GpuFn *f, GpuRing *r, const Op *op) {
 
 static void acquire_async(GpuFn *f, GpuRing *r, const Op *op) {
     LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
-    if (r->type->slots == 1) gpu_barrier(f); // nothing runs ahead: the last item was just read
+    if (r->type->slots == 1 && !op_flag(op, "free"))
+        gpu_barrier(f); // nothing runs ahead: the last item was just read
     r->branch = !LLVMIsAConstantInt(on);
     if (r->branch) r->on = gpu_if(f, on);
     slot_of(f, r, operand(op, 1), &slot, &turn);

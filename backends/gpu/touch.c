@@ -169,6 +169,7 @@ static bool is_shared(const Touch *t) {
 // Rooms overlap a ring's only where the pass `sync` has found all of its copies waited for.
 bool touch_conflict(const Touch *a, const Touch *b) {
     if (a->everything || b->everything) return true;
+    if (b->early) return false;
     if (a->global != b->global || a->lo >= b->hi || b->lo >= a->hi) return false;
     if (is_read(a) && is_read(b)) return false;
     if (a->kind == b->kind && is_shared(a)) return false;
@@ -181,7 +182,8 @@ static int number_of(Touches *t, const Touch *touch) {
     for (int i = 0; i < t->all.n; i++) {
         const Touch *x = &t->all.data[i];
         if (x->kind == touch->kind && x->global == touch->global && is_same(x->room, touch->room) &&
-            x->lo == touch->lo && x->hi == touch->hi && x->everything == touch->everything)
+            x->lo == touch->lo && x->hi == touch->hi && x->everything == touch->everything &&
+            x->early == touch->early)
             return i;
     }
     if (t->all.n == MAX_TOUCHES) return MAX_TOUCHES - 1; // the last one: everything
@@ -218,6 +220,7 @@ static void touch_global(Touches *t, LLVMValueRef p, TouchKind kind, Steps *out)
     Touch touch = {.kind = kind, .global = true, .hi = INT64_MAX};
     if (known && (!tensor || gpu_order_is_free(t->f, tensor))) return;
     if (tensor) touch.lo = tensor->class, touch.hi = touch.lo + 1;
+    if (tensor) touch.early = !tensor->stored;
     add_touch(t, &touch, out);
 }
 

@@ -325,8 +325,20 @@ static void wait_products(GpuFn *f, const Op *op) {
     }
 }
 
+/// Chains have been waited for, one after another.
+static bool all_in_chains(const Op *op) {
+    for (int i = 0; i < op->n_operands; i++) {
+        const Op *start = def_of(operand(op, i), OP_MMA_START);
+        if (!start || !op_int(start, "chain", 0)) return false;
+    }
+    return true;
+}
+
 void gpu_lower_await(GpuFn *f, Op *op) {
-    if (op->n_operands)
+    if (op->n_operands && all_in_chains(op))
+        for (int i = 0; i < op->n_results; i++)
+            gpu_set_block(f, result(op, i), gpu_block(f, operand(op, i)));
+    else if (op->n_operands)
         wait_products(f, op);
     else
         gpu_call(f, "tg.nv.tma.wait.read.0", 0);

@@ -13,20 +13,28 @@
 //   - a buffer is written again after what was copied out of it has been read, and the program ends
 //     after all of that;
 //   - what was copied into rings has been waited for where their memory is free for others.
-// What does not hold is a bug of the compiler. A release that no acquire waits for is taken away.
-// The proof stands in the attribute `proof` of the device.
+// What does not hold is a bug of the compiler. An acquire is marked `free` if its slot is so
+// without a wait: no item had it before, or only products of the one warpgroup have read it, which
+// have ended in all of its warps when the producer's has waited for them. A release that no acquire
+// waits for is taken away. The proof stands in the attribute `proof` of the device.
 #include "passes/gpu/async.h"
 
 #include "passes/passes.h"
 
 #include <string.h>
 
-enum { INNER_TRIPS = RING_SLOTS + 3, OUTER_TRIPS = 3, MAX_FLIGHT = 64, MAX_STEPS = 1 << 20 };
+enum {
+    GROUP_WARPS = 4,
+    INNER_TRIPS = RING_SLOTS + 3,
+    OUTER_TRIPS = 3,
+    MAX_FLIGHT = 64,
+    MAX_STEPS = 1 << 20
+};
 
 /// An item of a ring, from commit to the acquire that reuses its slot.
 typedef struct Item {
     Op *released; // by which op
-    bool committed, waited;
+    bool acquired, committed, waited;
 } Item;
 
 typedef struct Track {
@@ -139,14 +147,42 @@ static bool is_on(const Sync *y, const Op *op) {
     return !number_of(y, operand(op, 2), &on) || on;
 }
 
+static bool is_tma(const Value *ring) {
+    return op_str(ring->def, "kind")[0] == 't';
+}
+
+/// Nobody else reads the buffer.
+static bool only_products_read(const Value *buf) {
+    for_each_use(u, buf) {
+        if (u->user->code == OP_BUF_VIEW ? !only_products_read(result(u->user, 0))
+                                         : u->user->code != OP_MMA_START)
+            return false;
+    }
+    return true;
+}
+
+/// Items are read by products of the only warpgroup: once one of its warps has waited for them, all
+/// of them are done.
+static bool ends_with_products(const Sync *y, const Value *ring) {
+    if (!is_tma(ring) || op_int(y->s.device, "warps", 0) != GROUP_WARPS) return false;
+    for_each_use(u, ring) {
+        if (u->user->code != OP_RING_WAIT) continue;
+        for (int i = 0; i < u->user->n_results; i++)
+            if (!only_products_read(result(u->user, i))) return false;
+    }
+    return true;
+}
+
 static void acquire(Sync *y, Op *op) {
     int64_t n, slots = operand(op, 0)->type->slots;
     if (!is_on(y, op)) return;
-    item_of(y, op, &n);
+    Item *item = item_of(y, op, &n);
+    if (item) item->acquired = true;
     Track *t = track_of(y, operand(op, 0));
     if (n < slots) return;
     Op *released = t->items.data[n - slots].released;
     if (!released) broken(y, op, "the slot of its item was not released");
+    if (ends_with_products(y, operand(op, 0))) return;
     map_set(y->s.ctx, &y->needed, released, released);
 }
 
@@ -378,15 +414,29 @@ static void drop_release(Op *op, void *arg) {
     if (op->code == OP_RING_RELEASE && !map_get(&y->needed, op)) op_erase(op);
 }
 
+static void mark_free(Op *op, void *arg) {
+    const Sync *y = arg;
+    int64_t n;
+    if (op->code != OP_RING_ACQUIRE) return;
+    bool fresh = const_int(operand(op, 1), &n) && n < operand(op, 0)->type->slots;
+    if (fresh || ends_with_products(y, operand(op, 0)))
+        op_set_attr(y->s.ir, op, "free", at_bool(y->s.ir, true));
+}
+
+/// What is between the reads of an item and the next one in its slot.
+static const char *reuse_of(const Track *t) {
+    bool reused = false, released = false;
+    for (int i = t->ring->type->slots; i < t->items.n; i++) reused |= t->items.data[i].acquired;
+    for_each_use(u, t->ring) released |= u->user->code == OP_RING_RELEASE;
+    if (!reused) return "never filled again";
+    if (!is_tma(t->ring)) return "barrier of the next item";
+    return released ? "mbarrier free" : "await of the products";
+}
+
 static const char *ring_line(Sync *y, int i) {
-    const Value *ring = y->tracks.data[i].ring;
-    bool tma = op_str(ring->def, "kind")[0] == 't', reused = false;
-    for_each_use(u, ring) reused |= u->user->code == OP_RING_RELEASE;
+    const Track *t = &y->tracks.data[i];
     return ctx_format(y->s.ctx, "ring %d: filled before read: %s; read before filled again: %s", i,
-                      tma ? "mbarrier full" : "own copies, barrier",
-                      !reused ? "never filled again"
-                      : tma   ? "mbarrier free"
-                              : "barrier of the next item");
+                      is_tma(t->ring) ? "mbarrier full" : "own copies, barrier", reuse_of(t));
 }
 
 static void note_proof(Sync *y) {
@@ -413,6 +463,7 @@ void pass_sync(PassEnv *env, Op *module) {
         walk(&y, op->regions[0]);
         if (y.unread) broken(&y, op, "it ends before what is copied out has been read");
         op_walk_post(op, drop_release, &y);
+        op_walk_post(op, mark_free, &y);
         note_proof(&y);
     }
 }
