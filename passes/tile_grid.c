@@ -222,7 +222,7 @@ static void decode(Nest *nest, Builder *b, Value *program) {
 static Value *loop_over(Nest *nest, Builder *b, const Level *l, Value *way) {
     Value *lo = l->lo, *hi = l->hi;
     if (!way) {
-        Op *loop = build_for(b, lo, hi, l->step, 0, NULL);
+        Op *loop = build_programs(b, lo, hi, l->step, 0, NULL);
         b->region = loop->regions[0];
         return region_add_arg(b->ir, loop->regions[0], lo->type, level_arg(l)->name);
     }
@@ -230,7 +230,7 @@ static Value *loop_over(Nest *nest, Builder *b, const Level *l, Value *way) {
     Value *part = ix_ceildiv(b, trips, nest->ways);
     Value *from = ix_mul(b, way, part);
     Value *to = ix_min(b, ix_add(b, from, part), trips);
-    Op *loop = build_for(b, from, to, 1, 0, NULL);
+    Op *loop = build_programs(b, from, to, 1, 0, NULL);
     b->region = loop->regions[0];
     Value *t = region_add_arg(b->ir, loop->regions[0], lo->type, NULL);
     return ix_add(b, lo, ix_mul(b, t, build_index(b, l->step)));
@@ -277,7 +277,7 @@ static void emit_task(Nest *nest, Builder *b, Value *task) {
     if (nest->run) {
         Value *from = ix_mul(b, program, nest->run);
         Value *to = ix_min(b, ix_add(b, from, nest->run), nest->programs);
-        Op *loop = build_for(b, from, to, 1, 0, NULL);
+        Op *loop = build_programs(b, from, to, 1, 0, NULL);
         b->region = loop->regions[0];
         program = region_add_arg(b->ir, b->region, task->type, "program");
     }
@@ -326,7 +326,7 @@ static void walk(Nest *nest, Builder *b, Level *l, Value **skip, PtrMap *map) {
     bounds_here(nest, b, l, map);
     l->walked = l->lo;
     if (l->step) {
-        Op *loop = build_for(b, l->lo, l->hi, l->step, 1, skip);
+        Op *loop = build_programs(b, l->lo, l->hi, l->step, 1, skip);
         b->region = loop->regions[0];
         l->walked = region_add_arg(b->ir, b->region, l->lo->type, level_arg(l)->name);
         *skip = region_add_arg(b->ir, b->region, l->lo->type, "skip");
@@ -350,7 +350,7 @@ static Value *count_tiles(Nest *nest, Builder *b, PtrMap *map) {
 static Value *emit_tiles(Nest *nest, Builder *b, Value *tiles, Value *skip, Value *ctas) {
     Value *left = ix_max(b, ix_sub(b, tiles, skip), build_index(b, 0));
     Value *mine = ix_ceildiv(b, left, ctas);
-    Op *loop = build_for(b, build_index(b, 0), mine, 1, 0, NULL);
+    Op *loop = build_programs(b, build_index(b, 0), mine, 1, 0, NULL);
     Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
     Value *i = region_add_arg(b->ir, in.region, skip->type, "tile");
     decode(nest, &in, ix_add(&in, skip, ix_mul(&in, i, ctas)));

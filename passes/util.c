@@ -379,6 +379,12 @@ Op *build_for(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *cons
     return op;
 }
 
+Op *build_programs(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *const *inits) {
+    Op *op = build_for(b, lo, hi, step, n, inits);
+    op_set_attr(b->ir, op, "programs", at_bool(b->ir, true));
+    return op;
+}
+
 Value *open_parallel(Builder *b, Value *lo, Value *hi, int64_t step, const char *name) {
     Op *op = build_op(b, OP_PARALLEL, 2, (Value *[]){lo, hi}, 0, NULL, 1);
     op_set_attr(b->ir, op, "step", at_int(b->ir, step));

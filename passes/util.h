@@ -100,6 +100,8 @@ Value *ix_ceildiv(Builder *b, Value *x, Value *y);
 Value *trip_count(Builder *b, Value *lo, Value *hi, int64_t step);
 /// A `for`, empty; region arguments and terminator are the caller's.
 Op *build_for(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *const *inits);
+/// One whose iterations are programs of their own: nothing orders them.
+Op *build_programs(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *const *inits);
 /// A `parallel` at b; b goes on inside it. Returns the index.
 Value *open_parallel(Builder *b, Value *lo, Value *hi, int64_t step, const char *name);
 /// Ends the regions from b's outwards, up to `home`, and goes on there at its end.

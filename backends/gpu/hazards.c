@@ -113,6 +113,9 @@ static void flow(Hazards *h, const Step *s, bool forward, TouchSet *touched, Tou
         for (int i = 0; forward && i < MAX_TOUCHES / 64; i++)
             touched->words[i] &= ~h->t.later[s->n].words[i];
         return;
+    case STEP_MEET:
+        for (int i = 0; i < MAX_TOUCHES / 64; i++) touched->words[i] &= h->global.words[i];
+        return;
     case STEP_BARRIER: {
         const Barrier *b = &h->barriers.data[s->n];
         at_barrier[s->n] = *touched;

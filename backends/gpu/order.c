@@ -10,7 +10,9 @@
 // touched by one thread alone. For that all accesses must have one layout (without copies, if there
 // are loads: one thread stores), and either each begins where a block of its size does, so that an
 // element has its place in a block, or all have one subscript, and no two iterations of a loop
-// around meet.
+// around meet. Nor is one needed between accesses of which one ends before the other one starts, or
+// which take turns. Iterations that are programs of their own never do: nothing orders programs, so
+// none may touch what another one writes.
 #include <string.h>
 
 #include "backends/gpu/access.h"
@@ -46,12 +48,20 @@ static bool iterations_apart(const Op *op, const Access *a, const Op *loop) {
     return false;
 }
 
+static bool is_loop(const Op *op) {
+    return (op->code == OP_FOR || op->code == OP_WHILE) && !op_flag(op, "programs");
+}
+
 static bool loops_apart(const Op *op, const Access *a, const Op *device) {
-    for (const Op *up = op->parent->parent; up && up != device; up = up->parent->parent) {
-        bool loop = up->code == OP_FOR || up->code == OP_WHILE;
-        if (loop && !iterations_apart(op, a, up)) return false;
-    }
+    for (const Op *up = op->parent->parent; up && up != device; up = up->parent->parent)
+        if (is_loop(up) && !iterations_apart(op, a, up)) return false;
     return true;
+}
+
+static bool in_loop(const Op *op, const Op *device) {
+    for (op = op->parent->parent; op && op != device; op = op->parent->parent)
+        if (is_loop(op)) return true;
+    return false;
 }
 
 static const Layout *layout_of(const Op *op, const Access *a) {
@@ -82,37 +92,103 @@ static bool is_aligned(const Op *op, const Access *a) {
     return true;
 }
 
+/// Each element is touched by one thread: it stores or, if nobody has a copy, loads it.
+static bool one_thread(const Op *x, const Access *a, const Op *y, const Access *b,
+                       const Op *device) {
+    const Layout *l = layout_of(x, a);
+    bool copied = !l || layout_owner(l), loads = x->code != OP_STORE || y->code != OP_STORE;
+    if (!same_places(x, a, y, b) || a->pick_at >= 0 || b->pick_at >= 0 || (copied && loads))
+        return false;
+    if (x->code == OP_ATOMIC || y->code == OP_ATOMIC) return false;
+    return (is_aligned(x, a) && is_aligned(y, b)) ||
+           (same_subscript(x, a, y, b) && loops_apart(x, a, device) && loops_apart(y, b, device));
+}
+
+/* ---- accesses that never meet -------------------------------------------------------------- */
+
+/// What is added to x to make v; NULL: nothing is.
+static const Value *added_to(const Value *x, const Value *v) {
+    const Op *op = def_of((Value *)v, OP_ADD);
+    if (!op) return NULL;
+    return operand(op, 0) == x ? operand(op, 1) : operand(op, 1) == x ? operand(op, 0) : NULL;
+}
+
+/// How far y is from x.
+static bool distance(const Value *x, const Value *y, int64_t *n) {
+    int64_t m;
+    const Value *more = added_to(x, y), *less = added_to(y, x);
+    if (more && const_int(more, n)) return true;
+    if (less && const_int(less, &m)) return *n = -m, true;
+    if (!const_int(x, &m) || !const_int(y, n)) return false;
+    return *n -= m, true;
+}
+
+/// count <= end - start
+static bool counts_up_to(const Value *count, const Value *end, const Value *start) {
+    const Op *op = count->def;
+    if (op && op->code == OP_MIN)
+        return counts_up_to(operand(op, 0), end, start) || counts_up_to(operand(op, 1), end, start);
+    return op && op->code == OP_SUB && operand(op, 0) == end && operand(op, 1) == start;
+}
+
+/// x ends, along axis d, before y starts: at D, where y starts at x's start + D. Where x touches
+/// anything its start is inside of the tensor.
+static bool ends_before(const Op *x, const Access *a, const Op *y, const Access *b, int d) {
+    const Value *start = sub_operand(x, a, d, 0);
+    const Value *end = added_to(start, sub_operand(y, b, d, 0));
+    const Attr *inside = op_attr(x, "inside");
+    return end && inside && inside->ints[d] && counts_up_to(sub_operand(x, a, d, 1), end, start);
+}
+
+static bool axes_apart(const Op *x, const Access *a, const Op *y, const Access *b, int d) {
+    const SubDim *p = &a->subs[d], *q = &b->subs[d];
+    int64_t n, mul = p->mul;
+    bool known = distance(sub_operand(x, a, d, 0), sub_operand(y, b, d, 0), &n);
+    if (p->kind != q->kind || p->kind == DIM_PICK) return false;
+    if (p->kind == DIM_AT) return known && n;
+    if (q->mul != mul || mul < 1) return false;
+    if (known && (n % mul || n >= p->size * mul || -n >= q->size * mul)) return true;
+    return mul == 1 && (ends_before(x, a, y, b, d) || ends_before(y, b, x, a, d));
+}
+
+/// In one program no element is one of both.
+static bool never_meet(const Op *x, const Access *a, const Op *y, const Access *b,
+                       const Op *device) {
+    if (in_loop(x, device) || in_loop(y, device)) return false;
+    for (int d = 0; d < a->n_subs; d++)
+        if (axes_apart(x, a, y, b, d)) return true;
+    return false;
+}
+
+/* ---- classes ------------------------------------------------------------------------------- */
+
 typedef struct Class {
     const GpuFn *f;
     int number;
-    const Op *first; // the first access found
-    bool alone, aligned, apart, copied, read, written;
+    VEC(const Op *) accesses;
 } Class;
 
 static void see_access(Op *op, void *arg) {
     Class *c = arg;
     if (!op_is_access(op) || op->code == OP_LIVE) return;
-    Access a = access_of(op);
-    if (gpu_tensor((GpuFn *)c->f, a.tensor)->class != c->number) return;
-    const Layout *l = layout_of(op, &a);
-    if (!c->first) c->first = op;
-    Access b = access_of(c->first);
-    c->written |= op_has(op, WRITES);
-    c->read |= op->code != OP_STORE;
-    c->copied |= !l || layout_owner(l);
-    c->alone &= a.pick_at < 0 && op->code != OP_ATOMIC;
-    c->alone = c->alone && same_places(op, &a, c->first, &b);
-    c->aligned = c->aligned && is_aligned(op, &a);
-    c->apart = c->apart && c->alone && same_subscript(op, &a, c->first, &b);
-    c->apart = c->apart && loops_apart(op, &a, c->f->device);
+    if (gpu_tensor((GpuFn *)c->f, access_of(op).tensor)->class == c->number)
+        vec_push(c->f->ctx, &c->accesses, op);
+}
+
+static bool pair_needs_order(const Class *c, const Op *x, const Op *y) {
+    if (!op_has(x, WRITES) && !op_has(y, WRITES)) return false;
+    Access a = access_of(x), b = access_of(y);
+    return !one_thread(x, &a, y, &b, c->f->device) && !never_meet(x, &a, y, &b, c->f->device);
 }
 
 /// Accesses of class `number` need no barriers. A scalar is stored by one thread and loaded by all.
 static bool needs_no_order(const GpuFn *f, int number) {
-    Class c = {.f = f, .number = number, .alone = true, .aligned = true, .apart = true};
+    Class c = {.f = f, .number = number};
     op_walk_pre((Op *)f->device, see_access, &c);
-    bool one_thread = c.alone && !(c.copied && c.read) && (c.aligned || c.apart);
-    return one_thread || !c.written;
+    for (int i = 0; i < c.accesses.n; i++)
+        for (int k = i; k < c.accesses.n; k++)
+            if (pair_needs_order(&c, c.accesses.data[i], c.accesses.data[k])) return false;
+    return true;
 }
 
 /* ---- barriers ------------------------------------------------------------------------------ */
@@ -148,5 +224,6 @@ static void see_in_loop(Op *op, void *arg) {
 }
 
 void gpu_order_again(GpuFn *f, const Op *loop) {
+    if (op_flag(loop, "programs")) return;
     op_walk_pre((Op *)loop, see_in_loop, f);
 }

@@ -24,6 +24,7 @@ typedef enum Role {
     ROLE_MULTIPLIES, // what descriptors name
     ROLE_WAITS,      // for what Later stands for
     ROLE_ENDS,       // waits for all of it
+    ROLE_MEETS,      // the lanes of a warp
     ROLE_ADDRESS,    // made from its first operand
     ROLE_BARRIER,
     ROLE_FENCE,
@@ -64,7 +65,7 @@ static const FnRole fn_roles[] = {
     {"tg.nv.setmaxnreg.", ROLE_NONE, 0},
     {"tg.fence.", ROLE_FENCE, 0},
     {"tg.trap", ROLE_NONE, 0},
-    {"tg.warp.sync", ROLE_NONE, 0},
+    {"tg.warp.sync", ROLE_MEETS, 0},
     {"tg.cluster.", ROLE_NONE, 0},
     {"llvm.", ROLE_NONE, 0},
 };
@@ -279,6 +280,9 @@ static void step_of_call(Touches *t, LLVMValueRef call, Steps *out) {
         vec_push(t->f->ctx, out, ((Step){over ? STEP_OVER : STEP_LATER, (int)r->later}));
         return;
     }
+    case ROLE_MEETS:
+        if (t->f->warps == 1) vec_push(t->f->ctx, out, ((Step){STEP_MEET, 0}));
+        return;
     case ROLE_BARRIER: vec_push(t->f->ctx, out, ((Step){STEP_BARRIER, 0})); return;
     case ROLE_FENCE: t->fences = true; return;
     case ROLE_ANYTHING: add_touch(t, &anything, out); return;

@@ -137,7 +137,7 @@ static void make_loop(PassEnv *env, Op *device, Op *dispatch) {
     op_add_operand(ir, dispatch, count);
     op_set_operand(dispatch, 0, programs_for(&host, count, env->gpu->sms));
     Value *total = region_add_arg(ir, body, count->type, "tiles");
-    Op *loop = build_for(&b, program, total, env->gpu->sms, 0, NULL);
+    Op *loop = build_programs(&b, program, total, env->gpu->sms, 0, NULL);
     Value *tile = region_add_arg(ir, loop->regions[0], program->type, "tile");
     for (Op *op = loop->next, *next; op && !op_has(op, TERMINATOR); op = next) {
         next = op->next;
