@@ -151,12 +151,11 @@ static bool is_tma(const Value *ring) {
     return op_str(ring->def, "kind")[0] == 't';
 }
 
-/// Nobody else reads the buffer.
+/// Nobody else reads the buffer. What threads pad it with is there before products begin.
 static bool only_products_read(const Value *buf) {
     for_each_use(u, buf) {
-        if (u->user->code == OP_BUF_VIEW ? !only_products_read(result(u->user, 0))
-                                         : u->user->code != OP_MMA_START)
-            return false;
+        bool view = u->user->code == OP_BUF_VIEW && only_products_read(result(u->user, 0));
+        if (!view && u->user->code != OP_MMA_START && u->user->code != OP_BUF_PAD) return false;
     }
     return true;
 }

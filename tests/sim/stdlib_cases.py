@@ -33,9 +33,17 @@ for t, sets in ((":f32", "BM=16 BN=32"), (":f16", "BM=64 BN=64"), (":f16", "BM=1
 case("attention", "attention",
      HEADS.format(20, 32, 0, t=":f32") + "o=same(q) lse=zeros(1,2,20) scale=0.125 causal=false",
      "BM=16 BN=32")
+# Not causal: parts of three blocks of keys. So many programs that none is cut in parts: results are
+# copied out.
+case("attention", "attention", HEADS.format(70, 32, 140, t=":f32") +
+     "lse=zeros(1,2,70) scale=0.125 causal=false", "BM=16 BN=32 split=2")
+for rows, keys, warps in ((64, 200, 4), (128, 330, 8)):
+    case("attention", "attention", f"q=randn(64,2,{rows},64):f16 k=randn(64,1,{keys},64):f16 "
+         f"v=randn(64,1,{keys},64):f16 mask=none lse=zeros(64,2,{rows}) scale=0.125 causal=true",
+         f"BM={rows} BN=64 warps={warps}")
 case("attention", "attention_decode",
      "q=randn(1,4,32) k=randn(1,2,150,32) v=randn(1,2,150,32) len=full(1,value=150):i32 scale=0.2",
-     "BN=64")
+     "BN=64 split=2")
 case("attention", "attention_backward",
      HEADS.format(40, 16, 70, t=":f32") + "o=randn(1,2,40,16,seed=5) lse=randn(1,2,40) "
      "dout=randn(1,2,40,16,seed=6) scale=0.25 causal=false", "BM=16 BN=32")
@@ -122,7 +130,7 @@ for t, m, k, n, sets in SIZES:
 case("matmul", "matmul", "a=randn(64,520):f16 b=randn(520,64):f16", "BM=64 BN=64 BK=64")
 case("matmul", "matmul_tf32_nt", "a=randn(70,150) b=randn(90,150) terms=1", "BM=64 BN=64 BK=64")
 case("matmul", "matmul_tf32_nt", "a=randn(64,160) b=randn(64,160) terms=3", "BM=64 BN=64 BK=32")
-for k in (160, 150):
+for k in (160, 400, 150):
     for name in ("scaled_matmul_nt", "scaled_matmul_fast_nt"):
         case("matmul", name, f"a=randn(70,{k}):f8e4m3 b=randn(90,{k}):f8e4m3 "
              "sa=randn(70) sb=randn(90) c=zeros(70,90):f16", "BM=64 BN=64 BK=64")
@@ -175,6 +183,7 @@ for name in ("softmax", "log_softmax"):
     case("softmax", name + "_backward", "y=randn(9,1500) dy=randn(9,1500) dx=same(dy)", "BR=1")
 case("sort", "sort_last", "x=randn(5,300) at=zeros(5,300):i64 descending=false y=same(x)", "BR=1")
 case("sort", "sort_last", "x=randn(5,300) at=none descending=true y=same(x)", "BR=4")
+case("sort", "sort_last", "x=randn(5,300):f16 at=zeros(5,300):i64 descending=false y=same(x)", "BR=1")
 case("sort", "topk_last", "x=randn(9,170) y=zeros(9,5) at=zeros(9,5):i64")
 case("sort", "one_hot", "ids=rand(40,hi=9):i32 y=zeros(40,70)")
 case("sort", "bincount", "x=rand(9000,hi=9):i32 count=zeros(300):i32", "B=4096")
