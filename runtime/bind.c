@@ -348,6 +348,16 @@ static bool fits(int code, int bits, int64_t v) {
     return v >= -((int64_t)1 << (bits - 1)) && v < (int64_t)1 << (bits - 1);
 }
 
+bool rt_number(int code, int bits, const tg_arg *arg, int64_t *out) {
+    bool whole = arg->kind == TG_ARG_INT;
+    if (is_integer(code)) {
+        *out = arg->as.i;
+        return whole && fits(code, bits, arg->as.i);
+    }
+    *out = (int64_t)rt_float_bits(code, bits, whole ? (double)arg->as.i : arg->as.f);
+    return true;
+}
+
 static tg_status wrong_number(const Bind *b, int i, const rt_actual *a) {
     rt_text t = {.n = 0};
     add_subject(&t, b, i);
@@ -386,14 +396,7 @@ static tg_status bind_scalar(Bind *b, int i) {
         return fail_at(b, i, TG_ERROR_ARGUMENT,
                        arg->as.tensor ? "; it must be a number" : " must be a number");
     scalar_type(b, i, a);
-    bool whole = arg->kind == TG_ARG_INT;
-    if (!is_integer(a->code)) {
-        a->value = (int64_t)rt_float_bits(a->code, a->bits, whole ? (double)arg->as.i : arg->as.f);
-        return TG_OK;
-    }
-    if (!whole || !fits(a->code, a->bits, arg->as.i)) return wrong_number(b, i, a);
-    a->value = arg->as.i;
-    return TG_OK;
+    return rt_number(a->code, a->bits, arg, &a->value) ? TG_OK : wrong_number(b, i, a);
 }
 
 /* ---- all of it ----------------------------------------------------------------------------- */

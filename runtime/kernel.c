@@ -18,11 +18,16 @@ static tg_status report(const rt_launcher *l, const tg_kernel_info *info) {
                    (int)site->column, f->text);
 }
 
+tg_status rt_run_slots(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v,
+                       const tg_slot *slots, void *stream) {
+    l->gpu.status = TG_OK;
+    int failed = rt_launcher_run(l, v->entry, slots, v->image, l->device, stream);
+    return failed ? report(l, info) : TG_OK;
+}
+
 tg_status rt_run(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v, void *stream) {
     for (int i = 0; i < v->n_params; i++) l->slots[i] = slot_of(&l->actuals[v->params[i]]);
-    l->gpu.status = TG_OK;
-    int failed = rt_launcher_run(l, v->entry, l->slots, v->image, l->device, stream);
-    return failed ? report(l, info) : TG_OK;
+    return rt_run_slots(l, info, v, l->slots, stream);
 }
 
 /// Loads the code of a GPU, which its first launch would do.
@@ -43,13 +48,16 @@ typedef struct Wish {
 static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n, Wish wish) {
     const tg_variant *v;
     bool chosen = false;
+    uint64_t epoch = rt_epoch(kernel);
     tg_status status = rt_bind(l, kernel->info, args, n);
     l->gpu.stream = wish.stream;
     if (!status) status = rt_pick(kernel, l, &v, &chosen);
     if (!status && chosen && rt_tune(kernel, l, args, n)) status = rt_pick(kernel, l, &v, NULL);
     if (!status) status = rt_check_overlaps(l, kernel->info, v);
     if (status) return status;
-    return wish.runs ? rt_run(l, kernel->info, v, wish.stream) : prepare(l, v);
+    if (!wish.runs) return prepare(l, v);
+    rt_remember(l, kernel, v, args, n, epoch);
+    return rt_run(l, kernel->info, v, wish.stream);
 }
 
 static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n, Wish wish) {
@@ -62,7 +70,9 @@ static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n,
     tg_context *c = rt_context();
     rt_launcher *l = c ? rt_claim(c) : NULL;
     if (!l) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    tg_status status = launch(kernel, l, args, n, wish);
+    const rt_call *call = wish.runs ? rt_again(l, kernel, args, n) : NULL;
+    tg_status status =
+        call ? rt_run_again(l, kernel->info, call, wish.stream) : launch(kernel, l, args, n, wish);
     rt_give_back(l);
     return status;
 }

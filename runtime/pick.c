@@ -43,7 +43,8 @@ typedef struct rt_state {
     _Atomic uintptr_t tuner; // 0: nobody tunes (rt_tune)
     // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
     _Atomic uint64_t memo[MEMO];
-    _Atomic int launches; // up to MANY: two threads that count at once may count one
+    _Atomic uint64_t epoch; // a number that no state had before; a new one ends all memory
+    _Atomic int launches;   // up to MANY: two threads that count at once may count one
     pthread_mutex_t compiling;
 } rt_state;
 
@@ -190,11 +191,18 @@ static void state_free(rt_state *s) {
     rt_release(&hooks, s, sizeof *s);
 }
 
+/// Of no two states, as one may be where another was.
+static uint64_t next_epoch(void) {
+    static _Atomic uint64_t epochs;
+    return atomic_fetch_add(&epochs, 1) + 1;
+}
+
 static rt_state *state_new(const tg_options *hooks, const tg_kernel_info *info) {
     rt_state *s = rt_allocate(hooks, sizeof *s);
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
     s->hooks = *hooks;
+    atomic_init(&s->epoch, next_epoch());
     pthread_mutex_init(&s->compiling, NULL);
     int n = info->n_variants > FIRST_CAPACITY ? info->n_variants : FIRST_CAPACITY;
     List *list = list_new(hooks, n, NULL);
@@ -336,6 +344,7 @@ static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_ker
 }
 
 static void forget(rt_state *s) {
+    atomic_store(&s->epoch, next_epoch());
     for (int i = 0; i < MEMO; i++) atomic_store(&s->memo[i], 0);
 }
 
@@ -377,6 +386,15 @@ static void count_launch(rt_state *s) {
 int tg_kernel_launches(const tg_kernel *kernel) {
     rt_state *s = kernel->state;
     return s ? atomic_load_explicit(&s->launches, memory_order_relaxed) : 0;
+}
+
+uint64_t rt_epoch(tg_kernel *kernel) {
+    rt_state *s = state_of(kernel);
+    return s ? atomic_load_explicit(&s->epoch, memory_order_acquire) : 0;
+}
+
+void rt_count(const tg_kernel *kernel) {
+    count_launch(kernel->state);
 }
 
 tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out, bool *chosen) {

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_IDLE = 64 };
+enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_IDLE = 64, RT_CALLS = 32 };
 
 /* ---- pool.c: threads ----------------------------------------------------------------------- */
 
@@ -65,6 +65,7 @@ struct rt_launcher {
     int device;                     // number of the GPU that has the tensors, -1: the CPU
     int capability;                 // of it: 90; 0: the CPU
     rt_actual actuals[TG_MAX_PARAMS];
+    struct rt_call *calls[RT_CALLS]; // by kernel: the last one of each
     rt_gpu gpu;
     tg_slot slots[TG_MAX_PARAMS];
     rt_worker workers[]; // 0: the host side of the kernel; 1 .. threads: its tasks
@@ -120,6 +121,9 @@ tg_status rt_bind(rt_launcher *launcher, const tg_kernel_info *info, const tg_ar
 tg_status rt_check_overlaps(const rt_launcher *launcher, const tg_kernel_info *info,
                             const tg_variant *variant);
 
+/// The bits that code of this type gets for a number; false: an integer that does not fit.
+bool rt_number(int code, int bits, const tg_arg *arg, int64_t *out);
+
 /* ---- float.c ------------------------------------------------------------------------------- */
 
 /// The bits of x in a float type of DLPack, to nearest.
@@ -140,6 +144,10 @@ int rt_alternatives(tg_kernel *kernel, const rt_launcher *launcher, const tg_var
                     int most);
 /// From now on launches with such extents take the variant; it and the hints are copied.
 tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, const tg_hint *hints, int n);
+/// Changes where what a launch was to run may be another one now; no two kernels have the same.
+uint64_t rt_epoch(tg_kernel *kernel);
+/// One more launch of a kernel that was not picked for (tg_kernel_launches).
+void rt_count(const tg_kernel *kernel);
 /// The next launches choose anew.
 void rt_forget(tg_kernel *kernel);
 /// What rt_tune keeps of a kernel; NULL: no memory.
@@ -164,6 +172,25 @@ void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_var
 /// Runs a variant on the arguments that are bound; a GPU's on a stream of its device.
 tg_status rt_run(rt_launcher *launcher, const tg_kernel_info *info, const tg_variant *variant,
                  void *stream);
+
+/// The same with the arguments that its code takes.
+tg_status rt_run_slots(rt_launcher *launcher, const tg_kernel_info *info, const tg_variant *variant,
+                       const tg_slot *slots, void *stream);
+
+/* ---- again.c: launches like one before ------------------------------------------------------ */
+
+typedef struct rt_call rt_call;
+
+/// What an equal launch before, of the same launcher, was bound to, with the data, and the numbers,
+/// of this one; NULL where there is none. Such arguments need no further checks.
+const rt_call *rt_again(rt_launcher *launcher, tg_kernel *kernel, const tg_arg *args, int n);
+tg_status rt_run_again(rt_launcher *launcher, const tg_kernel_info *info, const rt_call *call,
+                       void *stream);
+/// The launch that was bound and picked for last is one to come again. No memory: it is not kept.
+/// epoch: from before it was picked for.
+void rt_remember(rt_launcher *launcher, const tg_kernel *kernel, const tg_variant *variant,
+                 const tg_arg *args, int n, uint64_t epoch);
+void rt_forget_calls(rt_launcher *launcher);
 
 /* ---- describe.c: texts --------------------------------------------------------------------- */
 

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launches like one before.
+//
+// Binding arguments and finding their variant takes longer than a small kernel. Most launches are
+// of arguments that differ from those of a launch before in their addresses and numbers alone.
+// Each launcher keeps, for each kernel, the last launch that was one of such: what the arguments
+// were like, and what the code got for them. A launch that is the same in all that binding and
+// facts look at takes that, with its own addresses in it. All else goes the long way, errors too.
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+/// An argument.
+typedef struct Known {
+    int32_t kind; // of tg_arg
+    int32_t rank;
+    int8_t slot; // among those of the code, or -1
+    bool null, has_strides, written, is_empty, is_constant;
+    uint8_t code, bits;            // of a number
+    uint32_t type;                 // of a tensor: the bytes of its DLDataType
+    uint64_t device;               // of its DLDevice
+    int64_t value;                 // of a number, as the caller gave it: the bytes of a double, too
+    uintptr_t data;                // of the last launch
+    uintptr_t low, high;           // what it spans, from its data
+    uint64_t one;                  // other arguments that may be the same view: they were
+    int64_t dims[2][TG_MAX_RANK];  // shape and strides as given
+    int64_t bound[2][TG_MAX_RANK]; // as the code gets them
+} Known;
+
+struct rt_call {
+    const tg_kernel *kernel;
+    const tg_variant *variant;
+    uint64_t epoch;
+    int n, room; // arguments; for how many there is memory
+    int device;
+    uint64_t tensors; // which arguments are
+    uint64_t written;
+    tg_slot slots[TG_MAX_PARAMS];
+    Known known[];
+};
+
+static rt_call **place_of(rt_launcher *l, const tg_kernel *kernel) {
+    return &l->calls[(uintptr_t)kernel * 0x9e3779b97f4a7c15u >> 59];
+}
+_Static_assert(RT_CALLS == 32, "59 bits are shifted out");
+
+static uint32_t type_of(const DLTensor *t) {
+    uint32_t type;
+    memcpy(&type, &t->dtype, sizeof type);
+    return type;
+}
+_Static_assert(sizeof(DLDataType) == sizeof(uint32_t), "a type is compared as one number");
+
+static uint64_t device_of(const DLTensor *t) {
+    uint64_t device;
+    memcpy(&device, &t->device, sizeof device);
+    return device;
+}
+_Static_assert(sizeof(DLDevice) == sizeof(uint64_t), "so is a device");
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+static size_t call_bytes(int n) {
+    return sizeof(rt_call) + sizeof(Known) * (size_t)n;
+}
+
+void rt_forget_calls(rt_launcher *l) {
+    for (int i = 0; i < RT_CALLS; i++)
+        if (l->calls[i]) rt_release(&l->context->hooks, l->calls[i], call_bytes(l->calls[i]->room));
+}
+
+static rt_call *call_for(rt_launcher *l, const tg_kernel *kernel, int n) {
+    rt_call **place = place_of(l, kernel), *c = *place;
+    if (c && c->room >= n) return c;
+    if (c) rt_release(&l->context->hooks, c, call_bytes(c->room));
+    c = *place = rt_allocate(&l->context->hooks, call_bytes(n));
+    if (c) c->room = n;
+    return c;
+}
+
+static void know_tensor(Known *k, const rt_actual *a, const DLTensor *t) {
+    size_t given = sizeof(int64_t) * (size_t)t->ndim, bound = sizeof(int64_t) * (size_t)a->rank;
+    k->rank = t->ndim;
+    k->has_strides = t->strides != NULL;
+    k->type = type_of(t);
+    k->device = device_of(t);
+    k->data = (uintptr_t)a->data;
+    k->is_empty = a->from == a->to;
+    k->low = a->from - k->data;
+    k->high = a->to - k->data;
+    if (given) memcpy(k->dims[0], t->shape, given);
+    if (given && t->strides) memcpy(k->dims[1], t->strides, given);
+    if (bound) memcpy(k->bound[0], a->shape, bound);
+    if (bound) memcpy(k->bound[1], a->strides, bound);
+}
+
+static void know(rt_call *c, const rt_launcher *l, int i, const tg_arg *arg) {
+    const rt_actual *a = &l->actuals[i];
+    const tg_param_info *p = &c->kernel->info->params[i];
+    Known *k = &c->known[i];
+    k->kind = (int32_t)arg->kind;
+    k->slot = -1;
+    k->null = a->null;
+    k->is_constant = p->kind == TG_PARAM_CONST;
+    k->code = a->code;
+    k->bits = a->bits;
+    k->value = arg->as.i;
+    k->written = p->flags & TG_PARAM_WRITTEN;
+    k->one = 0;
+    if (!a->tensor) return;
+    know_tensor(k, a, a->tensor);
+    c->tensors |= (uint64_t)1 << i;
+    if (k->written) c->written |= (uint64_t)1 << i;
+}
+
+static bool meet(const Known *x, const Known *y) {
+    return x->data + x->low < y->data + y->high && y->data + y->low < x->data + x->high;
+}
+
+/// It passed rt_check_overlaps: what meets is one view.
+static void know_views(rt_call *c) {
+    for (int i = 0; i < c->n; i++)
+        for (int j = 0; j < c->n; j++)
+            if (i != j && c->written >> i & 1 && c->tensors >> j & 1 &&
+                meet(&c->known[i], &c->known[j]))
+                c->known[i].one |= (uint64_t)1 << j;
+}
+
+void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, const tg_arg *args,
+                 int n, uint64_t epoch) {
+    rt_call *c = epoch ? call_for(l, kernel, n) : NULL;
+    if (!c) return;
+    c->kernel = kernel;
+    c->variant = v;
+    c->epoch = epoch;
+    c->n = n;
+    c->device = l->device;
+    c->tensors = c->written = 0;
+    for (int i = 0; i < n; i++) know(c, l, i, &args[i]);
+    know_views(c);
+    for (int s = 0; s < v->n_params; s++) {
+        Known *k = &c->known[v->params[s]];
+        k->slot = (int8_t)s;
+        if (l->actuals[v->params[s]].tensor)
+            c->slots[s] = (tg_slot){.tensor = {NULL, k->bound[0], k->bound[1]}};
+        else
+            c->slots[s].bits = (uint64_t)l->actuals[v->params[s]].value;
+    }
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+static bool same_dims(const int64_t *x, const int64_t *y, int n) {
+    for (int i = 0; i < n; i++)
+        if (x[i] != y[i]) return false;
+    return true;
+}
+
+/// Facts look at the address modulo 16.
+static bool take_tensor(rt_call *c, Known *k, const DLTensor *t) {
+    if (!t || k->null) return !t && k->null;
+    uintptr_t data = t->data ? (uintptr_t)t->data + t->byte_offset : 0;
+    if (t->ndim != k->rank || type_of(t) != k->type || device_of(t) != k->device ||
+        !t->strides == k->has_strides || (data ^ k->data) % 16 || (!data && !k->is_empty))
+        return false;
+    if (k->rank && (!t->shape || !same_dims(t->shape, k->dims[0], k->rank))) return false;
+    if (k->has_strides && !same_dims(t->strides, k->dims[1], k->rank)) return false;
+    k->data = data;
+    if (k->slot >= 0) c->slots[k->slot].tensor.data = (void *)data;
+    return true;
+}
+
+static bool take_number(rt_call *c, Known *k, const tg_arg *arg) {
+    int64_t value;
+    if (arg->as.i == k->value) return true;
+    if (k->is_constant || !rt_number(k->code, k->bits, arg, &value)) return false;
+    k->value = arg->as.i;
+    if (k->slot >= 0) c->slots[k->slot].bits = (uint64_t)value;
+    return true;
+}
+
+static bool views_are_apart(const rt_call *c) {
+    for (uint64_t left = c->written; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        const Known *k = &c->known[i];
+        for (uint64_t others = c->tensors & ~(left & -left); others; others &= others - 1) {
+            int j = __builtin_ctzll(others);
+            const Known *o = &c->known[j];
+            if (meet(k, o) && !(k->one >> j & 1 && k->data == o->data)) return false;
+        }
+    }
+    return true;
+}
+
+const rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
+    rt_call *c = *place_of(l, kernel);
+    if (!c || c->kernel != kernel || c->n != n || !args || c->epoch != rt_epoch(kernel))
+        return NULL;
+    for (int i = 0; i < n; i++) {
+        Known *k = &c->known[i];
+        if ((int32_t)args[i].kind != k->kind) return NULL;
+        if (k->kind == TG_ARG_TENSOR ? !take_tensor(c, k, args[i].as.tensor)
+                                     : !take_number(c, k, &args[i]))
+            return NULL;
+    }
+    return views_are_apart(c) ? c : NULL;
+}
+
+tg_status rt_run_again(rt_launcher *l, const tg_kernel_info *info, const rt_call *c, void *stream) {
+    l->device = c->device;
+    rt_count(c->kernel);
+    return rt_run_slots(l, info, c->variant, c->slots, stream);
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launches like one before: whatever is different from the last launch, a context that remembers it
+// does what one does that has never launched anything.
+#include "tests/runtime/kernels.h"
+
+#include "runtime/compiler.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROUNDS = 30000, MOST = 6 };
+
+static float memory[4][4096];
+static uint64_t seed = 1;
+
+static int draw(int n) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (int)((seed >> 33) % (uint64_t)n);
+}
+
+/* ---- what is launched ------------------------------------------------------------------------ */
+
+/// Arguments with all that they point to.
+typedef struct Call {
+    int n;
+    DLTensor tensors[MOST];
+    int64_t shapes[MOST][3], strides[MOST][3];
+    bool strided[MOST], there[MOST], number[MOST];
+    tg_arg args[MOST];
+} Call;
+
+/// Pointers into the call itself, which is copied.
+static void link(Call *c) {
+    for (int i = 0; i < c->n; i++) {
+        if (c->number[i]) continue;
+        c->tensors[i].shape = c->shapes[i];
+        c->tensors[i].strides = c->strided[i] ? c->strides[i] : NULL;
+        c->args[i] = c->there[i] ? tg_tensor(&c->tensors[i]) : tg_none();
+    }
+}
+
+static void set_tensor(Call *c, int i, int rank) {
+    c->there[i] = true;
+    c->tensors[i] = tg_dense(memory[i % 4], kDLFloat, 32, rank, NULL);
+}
+
+/// attend(q: T[N, D], bias?: T[D], o: T[N, D], causal: const bool, scale: T, k: i8)
+static void begin_attend(Call *c) {
+    *c = (Call){.n = 6};
+    set_tensor(c, 0, 2);
+    set_tensor(c, 1, 1);
+    set_tensor(c, 2, 2);
+    for (int i = 0; i < 3; i++) {
+        c->shapes[i][0] = i == 1 ? 64 : 16;
+        c->shapes[i][1] = 64;
+        c->strides[i][0] = i == 1 ? 1 : 64;
+        c->strides[i][1] = 1;
+    }
+    for (int i = 3; i < 6; i++) c->number[i] = true;
+    c->args[3] = tg_int(0);
+    c->args[4] = tg_float(0.5);
+    c->args[5] = tg_int(3);
+    c->there[1] = false;
+}
+
+/// copy(x: f32[..R], y: f32[..R])
+static void begin_copy(Call *c) {
+    *c = (Call){.n = 2};
+    for (int i = 0; i < 2; i++) {
+        set_tensor(c, i, 2);
+        c->shapes[i][0] = 4;
+        c->shapes[i][1] = c->strides[i][0] = 8;
+        c->strides[i][1] = 1;
+    }
+}
+
+static void change_tensor(Call *c, int i) {
+    static const int64_t extents[] = {16, 64, 128, 1, 0, 15, -1}, steps[] = {1, 64, 128, 0, 70, -1};
+    DLTensor *t = &c->tensors[i];
+    switch (draw(12)) {
+    case 0: c->shapes[i][draw(2)] = extents[draw(7)]; break;
+    case 1: c->strides[i][draw(2)] = steps[draw(6)]; break;
+    case 2: c->strided[i] = !c->strided[i]; break;
+    case 3: c->there[i] = !c->there[i]; break;
+    case 4: t->dtype.bits = draw(2) ? 16 : 32; break;
+    case 5: t->dtype.code = draw(3) ? kDLFloat : kDLInt; break;
+    case 6: t->dtype.lanes = (uint16_t)(1 + draw(8) / 7); break;
+    case 7: t->ndim = 1 + draw(3); break;
+    case 8: t->data = draw(4) ? memory[draw(4)] : NULL; break;
+    case 9: t->byte_offset = (uint64_t)(4 * draw(6)); break;
+    case 10: t->device.device_type = draw(4) ? kDLCPU : kDLCUDA; break;
+    default: t->device.device_id = draw(8) / 7;
+    }
+}
+
+static void change(Call *c) {
+    int i = draw(c->n);
+    if (!c->number[i])
+        change_tensor(c, i);
+    else if (draw(2))
+        c->args[i] = tg_int(draw(600) - 300);
+    else if (draw(2))
+        c->args[i] = tg_int(draw(2));
+    else
+        c->args[i] = tg_float(draw(100) / 8.0);
+}
+
+/// Of the same kind as the launch before.
+static void move(Call *c) {
+    for (int i = 0; i < c->n; i++)
+        if (!c->number[i] && c->tensors[i].data && draw(2))
+            c->tensors[i].data = memory[i % 4] + 16 * draw(8);
+    if (c->n == 6) c->args[5] = tg_int(draw(100));
+    // In place, or nearly so.
+    if (c->n == 2 && c->tensors[0].data && draw(3) == 0)
+        c->tensors[1].data = (float *)c->tensors[0].data + 16 * (draw(4) / 3);
+}
+
+/* ---- what came of it ---------------------------------------------------------------------------
+ */
+
+typedef struct Outcome {
+    tg_status status;
+    char text[400];
+    Seen seen;
+} Outcome;
+
+static void launch(tg_kernel *k, Call *c, Outcome *o) {
+    memset(o, 0, sizeof *o);
+    memset(&seen, 0, sizeof seen);
+    seen.variant = -1;
+    link(c);
+    o->status = tg_launch(k, c->args, c->n);
+    if (o->status) snprintf(o->text, sizeof o->text, "%s", tg_last_error());
+    o->seen = seen;
+    // What shapes say was kept; where they stand is nobody's business.
+    for (int i = 0; i < 8; i++)
+        if (seen.slots[i].tensor.shape && i < 3)
+            o->seen.slots[i].tensor.shape = o->seen.slots[i].tensor.strides = NULL;
+}
+
+static void compare(const Outcome *a, const Outcome *b, int round) {
+    if (a->status != b->status || strcmp(a->text, b->text) != 0)
+        fail_msg("round %d: '%s' and, the first time, '%s'", round, a->text, b->text);
+    assert_int_equal(a->seen.variant, b->seen.variant);
+    assert_memory_equal(&a->seen, &b->seen, sizeof a->seen);
+}
+
+static void as_the_first_time(void **state) {
+    (void)state;
+    static tg_kernel *const kernels[] = {&attend, &copy};
+    static Call calls[2];
+    tg_options options = {.size = sizeof options, .threads = 1};
+    int fine = 0, bad = 0;
+    begin_attend(&calls[0]);
+    begin_copy(&calls[1]);
+    for (int round = 0; round < ROUNDS; round++) {
+        int which = draw(2);
+        Call *c = &calls[which], before = *c;
+        Outcome warm, cold;
+        tg_context *context;
+        if (draw(5) < 2)
+            change(c);
+        else
+            move(c);
+        launch(kernels[which], c, &warm);
+        assert_int_equal(tg_context_create(&options, &context), TG_OK);
+        tg_context_use(context);
+        launch(kernels[which], c, &cold);
+        tg_context_use(NULL);
+        tg_context_destroy(context);
+        compare(&warm, &cold, round);
+        *(warm.status ? &bad : &fine) += 1;
+        // Most changes are refused: from there one comes back.
+        if (warm.status && draw(3)) *c = before;
+        if (draw(50) == 0) which ? begin_copy(c) : begin_attend(c);
+    }
+    print_message("%d launches, %d refused\n", fine, bad);
+    assert_true(fine > ROUNDS / 4 && bad > ROUNDS / 20);
+}
+
+/* ---- what is remembered
+ * -------------------------------------------------------------------------- */
+
+static int32_t first_entry(const tg_slot *args, const tg_env *env) {
+    (void)args, (void)env;
+    seen.variant = 1;
+    return 0;
+}
+static int32_t second_entry(const tg_slot *args, const tg_env *env) {
+    (void)args, (void)env;
+    seen.variant = 2;
+    return 0;
+}
+
+/// A kernel where another one was, and a variant that was adopted.
+static void other_kernels(void **state) {
+    (void)state;
+    float x[8] = {1}, y[8];
+    int64_t n = 8;
+    DLTensor tx = row(x, &n), ty = row(y, &n);
+    tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
+    tg_variant variants[2] = {tiny.info->variants[0], tiny.info->variants[0]};
+    tg_kernel_info info = *tiny.info;
+    tg_kernel kernel;
+    info.n_variants = 1;
+    for (int i = 0; i < 6; i++) {
+        variants[0].entry = i % 2 ? first_entry : second_entry;
+        info.variants = variants;
+        kernel = (tg_kernel){.abi = TG_ABI, .info = &info};
+        for (int k = 0; k < 3; k++) {
+            seen.variant = 0;
+            assert_int_equal(tg_launch(&kernel, args, 2), TG_OK);
+            assert_int_equal(seen.variant, i % 2 ? 1 : 2);
+        }
+        variants[1].entry = i % 2 ? second_entry : first_entry;
+        variants[1].tuned = 1;
+        assert_int_equal(tg_kernel_adopt(&kernel, &variants[1]), TG_OK);
+        assert_int_equal(tg_launch(&kernel, args, 2), TG_OK);
+        assert_int_equal(seen.variant, i % 2 ? 2 : 1);
+        tg_kernel_close(&kernel);
+    }
+}
+
+/// Facts look at addresses, too.
+static void alignment(void **state) {
+    (void)state;
+    static const tg_fact aligned[] = {{TG_FACT_ALIGN, 0, 0, 0, 0, 1}};
+    _Alignas(64) float x[16] = {1}, y[16];
+    int64_t n = 8;
+    DLTensor tx = row(x, &n), ty = row(y, &n);
+    tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
+    tg_variant variants[2] = {tiny.info->variants[0], tiny.info->variants[0]};
+    tg_kernel_info info = *tiny.info;
+    tg_kernel kernel = {.abi = TG_ABI, .info = &info};
+    variants[0].facts = aligned;
+    variants[0].n_facts = 1;
+    variants[0].entry = first_entry;
+    variants[1].n_facts = 0;
+    variants[1].entry = second_entry;
+    info.variants = variants;
+    info.n_variants = 2;
+    for (int i = 0; i < 24; i++) {
+        tx.data = x + i / 3 % 8;
+        assert_int_equal(tg_launch(&kernel, args, 2), TG_OK);
+        assert_int_equal(seen.variant, i / 3 % 4 ? 2 : 1);
+    }
+    tg_kernel_close(&kernel);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_first_time),
+                                       cmocka_unit_test(other_kernels),
+                                       cmocka_unit_test(alignment)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
