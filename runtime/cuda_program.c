@@ -9,6 +9,7 @@
 
 /// What image->state points to.
 typedef struct Loaded {
+    _Atomic bool refused; // by the driver: see rt_image_refuse
     _Atomic(rt_program *) on[RT_DEVICES];
 } Loaded;
 
@@ -24,9 +25,19 @@ static double seconds_now(void) {
 
 /* ---- which device runs what ---------------------------------------------------------------- */
 
+static Loaded *loaded_of(const tg_image *image) {
+    return __atomic_load_n((void *const *)&image->state, __ATOMIC_ACQUIRE);
+}
+
+void rt_image_refuse(tg_image *image, bool refused) {
+    Loaded *l = loaded_of(image);
+    if (l) atomic_store(&l->refused, refused);
+}
+
 /// PTX is compiled for later devices, machine code runs on those of one major version.
 bool rt_image_runs(const tg_image *image, int capability) {
-    if (image->kind == TG_IMAGE_CALL) return false;
+    const Loaded *l = loaded_of(image);
+    if (image->kind == TG_IMAGE_CALL || (l && atomic_load(&l->refused))) return false;
     if (image->specific || capability < image->arch) return image->arch == capability;
     return image->kind == TG_IMAGE_PTX || image->arch / 10 == capability / 10;
 }
@@ -116,10 +127,6 @@ static tg_status load_relaxed(tg_image *image, const rt_device *d, rt_program **
     tg_status status = load(image, d, out);
     rt_strict(&e);
     return status;
-}
-
-static Loaded *loaded_of(const tg_image *image) {
-    return __atomic_load_n((void *const *)&image->state, __ATOMIC_ACQUIRE);
 }
 
 tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program **out) {

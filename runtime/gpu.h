@@ -60,6 +60,8 @@ typedef struct rt_program {
 tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program **out);
 /// Whether a device of this compute capability (90, 0x942) runs the image.
 bool rt_image_runs(const tg_image *image, int capability);
+/// The driver does not take the image, of which a launch failed to be loaded: none is to run it.
+void rt_image_refuse(tg_image *image, bool refused);
 
 /* ---- cuda_space.c: memory of a launch on the device ---------------------------------------- */
 

@@ -34,9 +34,28 @@ tg_status rt_run(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v
 static tg_status prepare(rt_launcher *l, const tg_variant *v) {
     rt_entered entered;
     if (!v->image) return TG_OK;
-    tg_status status = rt_gpu_begin(l, v->image, l->device, NULL, &entered);
+    tg_status status = rt_gpu_begin(l, v->image, l->device, l->gpu.stream, &entered);
     rt_gpu_end(l, entered);
     return status;
+}
+
+/// A driver may be older than machine code that is right for its device: PTX of the same kernel, or
+/// code for an earlier architecture, then serves.
+static tg_status pick_loadable(tg_kernel *kernel, rt_launcher *l, const tg_variant **v,
+                               bool *chosen) {
+    const tg_kernel_info *info = kernel->info;
+    tg_status status = rt_pick(kernel, l, v, chosen);
+    bool several = info->n_variants > 1; // of an object
+    if (status || !*chosen || !(*v)->image || !several) return status;
+    while ((status = prepare(l, *v)) == TG_ERROR_UNSUPPORTED) {
+        const tg_variant *failed = *v;
+        rt_image_refuse(failed->image, true);
+        if (rt_pick(kernel, l, v, NULL) == TG_OK) continue;
+        rt_image_refuse(failed->image, false);
+        status = prepare(l, failed); // for what it says
+        break;
+    }
+    return status ? tg_fail(status, "%s: %s", info->name, tg_last_error()) : TG_OK;
 }
 
 /// What a launch is to do once its arguments are bound.
@@ -51,7 +70,7 @@ static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, i
     uint64_t epoch = rt_epoch(kernel);
     tg_status status = rt_bind(l, kernel->info, args, n);
     l->gpu.stream = wish.stream;
-    if (!status) status = rt_pick(kernel, l, &v, &chosen);
+    if (!status) status = pick_loadable(kernel, l, &v, &chosen);
     if (!status && chosen && rt_tune(kernel, l, args, n)) status = rt_pick(kernel, l, &v, NULL);
     if (!status) status = rt_check_overlaps(l, kernel->info, v);
     if (status) return status;

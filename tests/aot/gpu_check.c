@@ -2,6 +2,7 @@
 // An object with code for GPUs, the runtime alone, and a driver that checks what it is asked for
 // (tests/runtime/fake_cuda.c): each device gets its code, the CPU its own.
 // Usage: check KIND...   of the code that devices 0, 1, ... are to get: "PTX", "machine code"
+// With REFUSE=209 the driver fails so when it first loads something.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,12 +52,18 @@ int main(int argc, char **argv) {
     *(void **)&mistake = dlsym(library, "fake_mistake");
     add_kernel("scale", scale, 5, sizes);
     *(void **)&last_image = dlsym(library, "fake_last_image");
+    if (getenv("REFUSE")) {
+        void (*fail)(const char *, int);
+        *(void **)&fail = dlsym(library, "fake_fail");
+        fail("cuModuleLoadDataEx", atoi(getenv("REFUSE")));
+    }
     int failures = check(-1, 0);
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < argc - 1; i++) {
             failures += check(i, round);
-            if (strcmp(last_image(), argv[i + 1]) == 0) continue;
-            fprintf(stderr, "device %d has %s, not %s\n", i, last_image(), argv[i + 1]);
+            const char *image = last_image() ? last_image() : "nothing";
+            if (strcmp(image, argv[i + 1]) == 0) continue;
+            fprintf(stderr, "device %d has %s, not %s\n", i, image, argv[i + 1]);
             failures++;
         }
     for (int i = 0; i < argc - 1; i++) failures += check(i, 0); // loaded before

@@ -340,9 +340,11 @@ cu_result cuCtxSynchronize(void) {
 /* ---- modules ------------------------------------------------------------------------------- */
 
 #ifndef FAKE_HIP
-/// PTX is text that ends in NUL and has a version, machine code begins as ELF files do.
+/// PTX is text that ends in NUL and has a version, machine code begins as ELF files do. With
+/// FAKE_CUDA_OLD the driver is older than any machine code.
 static int check_image(const void *image, int device, void **copy) {
     (void)device, (void)copy;
+    if (getenv("FAKE_CUDA_OLD") && memcmp(image, "\177ELF", 4) == 0) return 209;
     return memcmp(image, "\177ELF", 4) != 0 && !strstr(image, ".version") ? 200 : 0;
 }
 
