@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The search: candidates are compiled by helpers, checked and timed by a worker, raced here.
 //
-//     waiting --compile--> compiled --check--> racing --> won, tie, slower
-//        |                    |                  |
-//        not reached          refused, crashed, hung, failed, wrong
+//     waiting --compile--> compiled --glance--> racing --> won, tie, slower
+//        |                    |                   |  ^
+//        not reached          refused, crashed,   check: wrong
+//                             hung, failed
+//
+// A glance is a few launches, which tell most candidates from those that matter. A check compares
+// results, which takes longer than many launches; it is for those that may win: before a candidate
+// that looks as fast as the best one is in the race, and before a runoff has its times.
 //
 // On a GPU all of that goes on at once. On a CPU the helpers rest while something is timed: they
 // would take the cores that the kernel is to have.
 //
-// Which candidate is next: the model's expectation, corrected by how wrong it was about the nearest
-// candidate that was measured.
+// Which candidate is next: the one of which most is expected (tune_expect.c).
 #include "driver/tune.h"
 
-#include "cache/store.h"
-#include "driver/tune_crew.h"
+#include "driver/tune_search.h"
 #include "driver/tune_store.h"
-#include "runtime/race.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,62 +27,27 @@ enum {
     BATCH = 6,      // candidates that a CPU compiles before it times them, for each helper
     ENOUGH = 12,    // measured, before the search may end by itself
     CHECK_RUNS = 6, // launches of a check, at most
+    GLANCE = 3,     // launches; an odd number
+    FINALISTS = 4,  // that may have to be checked at the end
     MOST_DEFAULT = 120,
     MOST_EXHAUSTIVE = 500,
 };
 #define FEED_SHARE      0.6  // of the budget, after which no more candidates are begun
 #define HOPE            1.4  // times the best one's time: what is expected to be slower is left out
-#define FAR_SLOWER      3.0  // by the check's own time: it need not race
-#define HOST_NOISE      2e-3 // seconds by which that time may be too long
-#define SAME_CODE       1.5  // how much less is expected of a value that changed nothing elsewhere
+#define FAR_SLOWER      1.5  // by a glance: it need not race
+#define HOST_NOISE      2e-3 // seconds by which a glance on a CPU may be too long
+#define PROMISING       1.03 // by a glance: it is checked before it races
 #define STUCK_FACTOR    3    // times the longest compilation: others do not wait for it any more
 #define STUCK_LEAST     0.2
 #define LAUNCH_LEAST    0.1  // seconds until a launch counts as hung, or
 #define LAUNCH_FACTOR   10   // times the best one's time
-#define CHECK_RATE      2e8  // bytes a second that are filled and compared
+#define CHECK_RATE      2e8  // bytes a second that are filled and compared, at least
+#define CHECK_USUAL     6e8  // usually
 #define START_SECONDS   20.0 // of a worker, until its device can be used
 #define COMPILE_LEAST   1.0
 #define COMPILE_FACTOR  10
 #define DEFAULT_BUDGET  10.0
 #define UNKNOWN_COMPILE 120.0
-
-typedef enum State { WAITING, COMPILING, COMPILED, RACING, DONE } State;
-
-typedef struct Runner {
-    State state;
-    Bytes answer;   // the body of the compiler's
-    StoreKey code;  // a hash of the code
-    int loaded;     // of which worker, by its number
-    bool same;      // as another one
-    double began;   // to be compiled
-    double checked; // seconds of a launch in the check; 0: not yet
-    TuneTrial trial;
-} Runner;
-
-typedef struct Search {
-    Ctx *ctx;
-    const Request *r;
-    TuneOptions o;
-    TuneSpace space;
-    Runner *runners;
-    Crew *crew;
-    rt_race *race;
-    bool exclusive;    // compiling and timing take turns
-    bool measuring;    // then: whose turn it is
-    int batch;         // compilations left of this turn
-    int begun, most;   // compilations, the most
-    int measured;      // checked
-    int worker;        // its number; 0: none yet
-    bool ready;        // the worker has the arguments
-    bool referenced;   // and the standard result
-    int turn;          // what the worker does: a candidate, -1 opening
-    rt_race_turn heat; // of that candidate, when it is timed
-    bool timing;
-    bool closed, over;
-    Bytes open;                       // the message
-    double start, end, longest, best; // best: seconds of the fastest so far, 0: none
-    const char *lost;                 // why there is no result
-} Search;
 
 static double now(const Search *s) {
     return peer_seconds() - s->start;
@@ -91,6 +58,8 @@ static double now(const Search *s) {
 static void judge(Search *s, int id, TuneVerdict verdict, const char *why) {
     Runner *u = &s->runners[id];
     u->state = DONE;
+    if (s->check == id) s->check = -1;
+    if (s->kept && s->heat.id == id) s->kept = false;
     u->trial.verdict = verdict;
     u->trial.why = why;
     if (s->race) rt_race_drop(s->race, id);
@@ -105,7 +74,7 @@ static void progress(Search *s) {
     TuneProgress p = {.candidates = s->most, .spent = now(s), .budget = s->o.budget};
     for (int i = 0; i < s->space.n; i++) {
         p.compiled += s->runners[i].trial.compiled >= 0;
-        p.measured += s->runners[i].checked > 0;
+        p.measured += s->runners[i].glance > 0;
     }
     int best = s->race ? rt_race_winner(s->race) : -1;
     p.best = best >= 0 ? rt_race_figures_of(s->race, best).seconds : 0;
@@ -116,62 +85,16 @@ static void progress(Search *s) {
 
 /* ---- what to compile next ------------------------------------------------------------------ */
 
-/// In how many values two candidates differ.
-static int distance(const TuneCandidate *a, const TuneCandidate *b) {
-    int n = a->n_set > b->n_set ? a->n_set : b->n_set;
-    for (int i = 0; i < a->n_set; i++) {
-        const NamedValue *v = value_of_name(b->n_set, b->set, a->set[i].name);
-        n -= v && v->value == a->set[i].value;
-    }
-    return n;
-}
-
-/// Seconds of a launch as far as they are known.
-static double seconds_of(const Search *s, int id) {
-    rt_race_figures f = rt_race_figures_of(s->race, id);
-    return f.seconds > 0 ? f.seconds : s->runners[id].checked;
-}
-
-/// A value beyond those of a setting made the same code elsewhere as the setting without it.
-static bool is_idle(const Search *s, int id) {
-    const TuneCandidate *c = &s->space.at[id], *first = &s->space.at[0];
-    for (int i = first->n_set; i < c->n_set; i++)
-        for (int k = 0; k < s->space.n; k++) {
-            const TuneCandidate *other = &s->space.at[k];
-            const NamedValue *last = &other->set[other->n_set - 1];
-            if (s->runners[k].same && other->n_set == first->n_set + 1 &&
-                last->value == c->set[i].value && strcmp(last->name, c->set[i].name) == 0)
-                return true;
-        }
-    return false;
-}
-
-/// What the model says, times how wrong it was about the nearest candidate that was measured.
-static double expected(const Search *s, int id) {
-    const TuneCandidate *c = &s->space.at[id];
-    int nearest = INT32_MAX;
-    double ratio = 1;
-    for (int i = 0; i < s->space.n; i++) {
-        double seconds = seconds_of(s, i), predicted = s->space.at[i].predicted;
-        if (seconds <= 0 || predicted <= 0) continue;
-        int d = distance(c, &s->space.at[i]);
-        if (d > nearest || (d == nearest && seconds / predicted >= ratio)) continue;
-        nearest = d;
-        ratio = seconds / predicted;
-    }
-    return c->predicted > 0 ? c->predicted * ratio * (is_idle(s, id) ? SAME_CODE : 1) : 0;
-}
-
 /// -1: none is worth it, or the time is up.
 static int next_candidate(const Search *s) {
     int best = -1;
     double least = 0;
     bool exhaustive = s->o.mode == TUNE_EXHAUSTIVE;
     if (s->closed || s->begun >= s->most) return -1;
-    if (s->begun > 0 && now(s) > (exhaustive ? 0.9 : FEED_SHARE) * s->o.budget) return -1;
+    if (s->begun > 0 && now(s) > (exhaustive ? 0.9 : FEED_SHARE) * s->deadline) return -1;
     for (int i = 0; i < s->space.n; i++) {
         if (s->runners[i].state != WAITING) continue;
-        double e = exhaustive || i == 0 ? i : expected(s, i);
+        double e = exhaustive || i == 0 ? i : expect_seconds(s, i);
         if (best >= 0 && e >= least) continue;
         best = i;
         least = e;
@@ -318,10 +241,10 @@ static void try_code(Search *s, int id, int launches) {
                launch_seconds(s, launches ? launches : CHECK_RUNS) + more);
 }
 
-/// A compiled candidate that was not checked yet; -1: none.
-static int unchecked(const Search *s) {
+/// A compiled candidate that nobody has looked at yet; -1: none.
+static int unseen(const Search *s) {
     for (int i = 0; i < s->space.n; i++)
-        if (s->runners[i].state == COMPILED) return i;
+        if (s->runners[i].state == COMPILED && s->runners[i].glance <= 0) return i;
     return -1;
 }
 
@@ -338,18 +261,21 @@ static bool is_compiling(const Search *s) {
 /// No more will come: the race may end.
 static void close_race(Search *s) {
     if (s->closed) return;
-    if (is_compiling(s) || unchecked(s) >= 0 || next_candidate(s) >= 0) return;
+    if (is_compiling(s) || unseen(s) >= 0 || next_candidate(s) >= 0) return;
     s->closed = true;
     rt_race_close(s->race);
 }
 
-/// The next step of the race; false: it waits for candidates.
+/// The next step of the race; false: it waits for candidates. Nobody who was not checked has times
+/// in the runoff: the turn is kept until the check is done.
 static bool step_race(Search *s) {
     close_race(s);
-    s->heat = rt_race_step(s->race, now(s));
+    if (!s->kept) s->heat = rt_race_step(s->race, now(s));
+    s->kept = false;
     if (s->heat.kind == RT_RACE_OVER) s->over = true;
     if (s->heat.kind != RT_RACE_MEASURE) return false;
-    try_code(s, s->heat.id, s->heat.launches);
+    s->kept = s->heat.runoff && !s->runners[s->heat.id].checked;
+    try_code(s, s->heat.id, s->kept ? 0 : s->heat.launches);
     return true;
 }
 
@@ -368,9 +294,11 @@ static void drive(Search *s) {
     if (s->exclusive && is_compiling(s)) return;
     if (s->exclusive && !s->measuring && s->batch > 0 && next_candidate(s) >= 0) return;
     s->measuring = s->exclusive;
-    int id = unchecked(s);
-    if (id >= 0) {
-        try_code(s, id, 0);
+    int id = unseen(s);
+    if (s->check >= 0) {
+        try_code(s, s->check, 0);
+    } else if (id >= 0) {
+        try_code(s, id, GLANCE);
     } else if (!step_race(s) && s->exclusive && !s->over) {
         s->measuring = false;
         s->batch = BATCH * s->crew->n;
@@ -391,34 +319,60 @@ static void lost_worker(Search *s, const CrewEvent *e) {
     if (!s->over) open_worker(s);
 }
 
-static void take_check(Search *s, int id, const WorkReport *report) {
+/// The race has to end early enough for its finalists to be checked.
+static void start_race(Search *s, double check_seconds) {
+    double all = 0.98 * s->o.budget;
+    s->deadline = fmax(0.5 * all, all - FINALISTS * check_seconds);
+    rt_race_options race = {.capacity = s->space.n, .deadline = s->deadline};
+    s->race = rt_race_start(s->race_memory, &race);
+}
+
+static void enter_race(Search *s, int id) {
     Runner *u = &s->runners[id];
-    double seconds = report->n ? report->seconds[0] : 0;
-    bool again = id == 0 && u->state != COMPILED; // by another worker
-    s->referenced |= id == 0;
-    if (again) return;
-    s->measured++;
-    u->checked = seconds;
-    u->trial.registers = report->registers;
-    u->trial.spills = report->spills;
-    u->trial.shared_bytes = report->shared_bytes;
-    if (id > 0 && s->best > 0 && seconds > FAR_SLOWER * s->best + HOST_NOISE) {
-        u->trial.launches = 1;
-        u->trial.seconds = u->trial.low = u->trial.high = seconds;
-        judge(s, id, TUNE_SLOWER,
-              ctx_format(s->ctx, "%.3g us where %.3g us were seen", seconds * 1e6, s->best * 1e6));
-        return;
-    }
-    if (s->best <= 0 || seconds < s->best) s->best = seconds;
+    if (u->checked && (s->best <= 0 || u->glance < s->best)) s->best = u->glance;
     u->state = RACING;
-    if (!rt_race_add(s->race, id, u->trial.predicted > 0 ? u->trial.predicted : 0))
+    if (!rt_race_add(s->race, id, u->glance))
         judge(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
 }
 
+/// The standard candidate is checked before it is glanced at, others after it. Its first check, in
+/// which it runs twice as often, tells how long others take; nobody is in the race by then.
+static void take_check(Search *s, int id, const WorkReport *report, double seconds) {
+    Runner *u = &s->runners[id];
+    if (id == 0 && !u->checked) start_race(s, seconds / 2);
+    s->check = -1;
+    s->referenced |= id == 0;
+    u->checked = true;
+    u->trial.registers = report->registers;
+    u->trial.spills = report->spills;
+    u->trial.shared_bytes = report->shared_bytes;
+    if (u->state == COMPILED && u->glance > 0) enter_race(s, id);
+}
+
+static void take_glance(Search *s, int id, const WorkReport *report) {
+    Runner *u = &s->runners[id];
+    double least = report->n ? report->seconds[0] : 0;
+    for (int i = 1; i < report->n; i++) least = fmin(least, report->seconds[i]);
+    u->glance = least;
+    s->measured++;
+    if (id > 0 && s->best > 0 && least > FAR_SLOWER * s->best + (s->exclusive ? HOST_NOISE : 0)) {
+        u->trial.launches = report->n;
+        judge(s, id, TUNE_SLOWER,
+              ctx_format(s->ctx, "%.4g us where %.4g us were seen", least * 1e6, s->best * 1e6));
+    } else if (!u->checked && least < PROMISING * s->best) {
+        s->check = id;
+    } else {
+        enter_race(s, id);
+    }
+}
+
+/// Who leads is checked, or others would be compared with something that is perhaps wrong.
 static void take_times(Search *s, int id, const WorkReport *report) {
     rt_race_report(s->race, id, report->seconds, report->n, now(s));
+    int leader = rt_race_winner(s->race);
     double seconds = rt_race_figures_of(s->race, id).seconds;
-    if (seconds > 0 && (s->best <= 0 || seconds < s->best)) s->best = seconds;
+    if (leader >= 0 && !s->runners[leader].checked) s->check = leader;
+    if (s->runners[id].checked && seconds > 0 && seconds < s->best) s->best = seconds;
 }
 
 static void worked(Search *s, const CrewEvent *e) {
@@ -436,10 +390,12 @@ static void worked(Search *s, const CrewEvent *e) {
         s->over |= !report.ok;
     } else if (!report.ok) {
         judge(s, s->turn, report.verdict, report.why);
+    } else if (s->timing && s->runners[s->turn].state == COMPILED) {
+        take_glance(s, s->turn, &report);
     } else if (s->timing) {
         take_times(s, s->turn, &report);
     } else {
-        take_check(s, s->turn, &report);
+        take_check(s, s->turn, &report, e->seconds);
     }
 }
 
@@ -517,7 +473,7 @@ static bool prepare(Search *s) {
     const Backend *b = backend_of(s->r->target, &level);
     s->exclusive = !b || !b->device;
     s->end = s->start + s->o.budget;
-    s->turn = -1;
+    s->turn = s->check = -1;
     if (s->exclusive) s->o.device = -1;
     if (s->o.helpers <= 0) s->o.helpers = cores < 16 ? cores : 16;
     s->crew = crew_create(s->ctx, s->o.helpers);
@@ -529,8 +485,9 @@ static bool prepare(Search *s) {
     s->most = s->o.candidates > 0 ? s->o.candidates : exhaustive ? MOST_EXHAUSTIVE : MOST_DEFAULT;
     if (s->most > s->space.n) s->most = s->space.n;
     list_runners(s);
-    rt_race_options race = {.capacity = s->space.n, .deadline = 0.98 * s->o.budget};
-    s->race = rt_race_start(ctx_alloc(s->ctx, rt_race_bytes(s->space.n)), &race);
+    expect_prepare(s);
+    s->race_memory = ctx_alloc(s->ctx, rt_race_bytes(s->space.n));
+    start_race(s, s->space.bytes / CHECK_USUAL);
     return true;
 }
 
@@ -543,25 +500,35 @@ static void finish_trial(Search *s, int i, int winner) {
         t->seconds = f.seconds;
         t->low = f.low;
         t->high = f.high;
-    } else if (u->checked > 0)
-        t->seconds = t->low = t->high = u->checked;
+    } else if (u->glance > 0) {
+        t->seconds = t->low = t->high = u->glance;
+    }
     if (u->state == COMPILING && now(s) - u->began > fmax(COMPILE_LEAST, 4 * s->longest))
         t->verdict = TUNE_HUNG;
     if (u->state == COMPILING)
         t->why = "the time was up while it was compiled";
     else if (u->state == COMPILED)
-        t->why = "the time was up before it was checked";
-    if (u->state != RACING) return;
-    t->verdict = i == winner                                                    ? TUNE_WON
-                 : f.launches == 0                                              ? TUNE_NOT_REACHED
-                 : f.beaten || f.low > rt_race_figures_of(s->race, winner).high ? TUNE_SLOWER
-                                                                                : TUNE_TIE;
+        t->why = "the time was up before it was measured";
+    if (i == winner) t->verdict = TUNE_WON;
+    if (i == winner || u->state != RACING || t->why) return;
+    rt_race_figures best = rt_race_figures_of(s->race, winner);
+    bool slower = f.beaten || f.low > best.high;
+    t->verdict = f.launches == 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
+}
+
+/// The best one whose result was seen to be right; -1: not even the standard one.
+static int right_winner(const Search *s) {
+    int winner = s->race ? rt_race_winner(s->race) : -1;
+    for (; winner >= 0 && !s->runners[winner].checked; winner = rt_race_winner(s->race)) {
+        s->runners[winner].trial.why = "the time was up before it was checked";
+        rt_race_drop(s->race, winner);
+    }
+    return winner < 0 && s->runners && s->runners[0].checked ? 0 : winner;
 }
 
 static void finish(Search *s, TuneResult *out) {
-    int winner = s->race ? rt_race_winner(s->race) : -1;
-    bool works = s->runners && s->runners[0].checked > 0;
-    if (winner < 0 && works) winner = 0;
+    int winner = right_winner(s);
+    bool works = winner >= 0 && s->runners[0].checked && expect_known(s, 0) > 0;
     TuneTrial *trials = ctx_array(s->ctx, TuneTrial, s->space.n + 1);
     for (int i = 0; s->runners && i < s->space.n; i++) {
         finish_trial(s, i, winner);
@@ -576,8 +543,8 @@ static void finish(Search *s, TuneResult *out) {
     out->bytes = s->space.bytes;
     out->spent = now(s);
     out->config = winner >= 0 ? trials[winner].config : "";
-    out->seconds = winner >= 0 ? seconds_of(s, winner) : -1;
-    out->standard = works ? seconds_of(s, 0) : -1;
+    out->seconds = winner >= 0 ? expect_known(s, winner) : -1;
+    out->standard = works ? expect_known(s, 0) : -1;
 }
 
 static double budget_of(const TuneOptions *o) {

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How good and how quick tuning is: searches of 2 s and 10 s, and the setting without tuning, beside
+the best of an exhaustive search.
+
+    python3 bench/tune.py [--target cpu|cuda] [--only TEXT] [--repeats N] [--exhaustive S] [--out FILE]
+
+What a search chose is judged by the time that the exhaustive search measured for that setting, so
+that all are measured alike. `spread` is that of the choices of repeated searches. With --triton a
+product of 48 settings is tuned by Triton, too, with nothing in its cache.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+PRODUCTS = {
+    "cpu": [(128, 128, 128), (512, 512, 512), (1000, 333, 777), (1, 2048, 2048), (1024, 64, 1024)],
+    "cuda": [
+        (4096, 4096, 4096),
+        (8192, 8192, 8192),
+        (8192, 8192, 1024),
+        (1024, 1024, 1024),
+        (16, 8192, 8192),
+        (128, 14336, 4096),
+        (512, 512, 8192),
+        (2048, 2048, 2048),
+        (4096, 256, 4096),
+        (256, 256, 256),
+        (3000, 3000, 3000),
+        (64, 28672, 4096),
+    ],
+}
+
+
+def cases(target):
+    """Name and arguments of `tegula tune` of each."""
+    real = "f32" if target == "cpu" else "f16"
+    out = []
+    for m, n, k in PRODUCTS[target]:
+        dims = ["-d", f"M={m}", "-d", f"N={n}", "-d", f"K={k}"]
+        out.append((f"matmul {m}x{n}x{k}", ["matmul.teg", "-k", "matmul", "-t", f"T={real}"] + dims))
+    def add(name, file, kernel, arguments):
+        out.append((name, [file, "-k", kernel] + [x for a in arguments for x in ("-a", a)]))
+
+    rows = [(1024, 1024), (333, 1000)] if target == "cpu" else [(8192, 1024), (4096, 8192)]
+    for r, n in rows:
+        x, none = f"x=zeros({r},{n}):{real}", ["mean=none", "rstd=none", "eps=0.00001"]
+        add(f"softmax {r}x{n}", "softmax.teg", "softmax", [x])
+        scale = [f"{name}=zeros({n}):{real}" for name in "gh"]
+        add(f"layer_norm {r}x{n}", "norm.teg", "layer_norm", [x, *scale, *none])
+        out[-1][1].extend(["-t", "S=f32"])
+    b, h, s, d = (1, 2, 512, 64) if target == "cpu" else (4, 32, 4096, 128)
+    qkv = [f"{name}=zeros({b},{h},{s},{d}):{real}" for name in "qkv"]
+    add(f"attention {b}x{h}x{s}x{d}", "attention.teg", "attention",
+        [*qkv, "mask=none", "lse=none", "scale=0.125", "causal=0"])
+    out[-1][1].extend(["-t", "U=f32"])
+    b = 1 if target == "cpu" else 32
+    image = [f"x=zeros({b},64,56,56):{real}", f"w=zeros(64,64,3,3):{real}", "bias=none",
+             f"y=zeros({b},64,56,56):{real}"]
+    ones = [f"{name}=1" for name in ("sy", "sx", "py", "px", "dy", "dx")]
+    add(f"conv2d {b}x64x56x56 3x3", "conv.teg", "conv2d", [*image, *ones, "act=0"])
+    return out
+
+
+class Search:
+    """One run of `tegula tune`: its trials, its winner, how long it took."""
+
+    def __init__(self, options, arguments, mode, budget):
+        with tempfile.TemporaryDirectory() as folder:
+            lines = os.path.join(folder, "trials.jsonl")
+            file = os.path.join(options.library, arguments[0])
+            command = [options.tegula, "tune", file, *arguments[1:], "--mode", mode, "--again",
+                       "--budget", str(budget), "--jsonl", lines]
+            if options.target != "cpu":
+                command += ["--target", options.target]
+            start = time.monotonic()
+            run = subprocess.run(command, env=os.environ | {"TG_CACHE": "off"}, text=True,
+                                 capture_output=True, check=False)
+            self.wall = time.monotonic() - start
+            self.text = run.stdout + run.stderr
+            if run.returncode:
+                raise RuntimeError(f"{' '.join(command)}\n{self.text}")
+            with open(lines, encoding="utf-8") as f:
+                self.trials = [json.loads(line) for line in f]
+        self.winner = next(t for t in self.trials if t["verdict"] == "won")
+        self.standard = next(t for t in self.trials if t["default"])
+
+    def seconds(self, config):
+        """Of a setting here; of one with the code of another, that one's."""
+        for t in self.trials:
+            if t["config"] != config:
+                continue
+            if t["seconds"]:
+                return t["seconds"]
+            if t["why"].startswith("the same code as "):
+                return self.seconds(t["why"][len("the same code as "):])
+        return None
+
+    def count(self, verdict):
+        return sum(t["verdict"] == verdict for t in self.trials)
+
+
+def measure(options, name, arguments):
+    best = Search(options, arguments, "exhaustive", options.exhaustive)
+    fastest = best.winner["seconds"]
+    row = {
+        "case": name,
+        "best": best.winner["config"],
+        "us": fastest * 1e6,
+        "candidates": len(best.trials),
+        "measured": sum(bool(t["seconds"]) for t in best.trials),
+        "exhaustive_s": best.wall,
+        "default": fastest / best.standard["seconds"],
+        "bad": {v: best.count(v) for v in ("refused", "crashed", "hung", "failed", "wrong")},
+        "why": [f"{t['config']}: {t['why']}" for t in best.trials
+                if t["verdict"] in ("refused", "crashed", "hung", "failed", "wrong")][:8],
+    }
+    for budget in options.budgets:
+        found = []
+        for _ in range(options.repeats):
+            s = Search(options, arguments, "block", budget)
+            t = best.seconds(s.winner["config"])
+            found.append((fastest / t if t else None, s.winner["config"], s.wall,
+                          sum(bool(u["seconds"]) for u in s.trials), s.winner["seconds"],
+                          s.standard["seconds"]))
+        ratios = [f[0] for f in found if f[0]]
+        row[f"{budget:g}s"] = {
+            "least": min(ratios, default=None),
+            "spread": max(ratios) / min(ratios) - 1 if ratios else None,
+            "wall": max(f[2] for f in found),
+            "measured": [f[3] for f in found],
+            "configs": [f[1] for f in found],
+            "of_default": [f[4] / f[5] if f[5] else None for f in found],
+        }
+    return row
+
+
+def show(row, budgets):
+    bad = ", ".join(f"{n} {v}" for v, n in row["bad"].items() if n)
+    print(f"{row['case']}: {row['us']:.1f} us ({row['best']}), {row['measured']} of "
+          f"{row['candidates']} in {row['exhaustive_s']:.1f} s{'; ' + bad if bad else ''}; default "
+          f"{row['default']:.3f}", flush=True)
+    for line in row["why"]:
+        print(f"    {line}")
+    for b in budgets:
+        r = row[f"{b:g}s"]
+        least = "unknown" if r["least"] is None else f"{r['least']:.3f}"
+        print(f"    {b:g} s: {least}, spread {100 * (r['spread'] or 0):.1f} %, wall "
+              f"{r['wall']:.2f} s, {r['measured']} measured: {r['configs']}", flush=True)
+
+
+def triton(settings):
+    """Seconds of a first launch of a product that Triton tunes."""
+    import torch
+    import triton as t
+    import triton.language as tl
+
+    os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
+
+    @t.autotune(
+        configs=[t.Config({"BM": bm, "BN": bn, "BK": bk}, num_warps=w, num_stages=s)
+                 for bm in (64, 128) for bn in (64, 128, 256) for bk in (32, 64)
+                 for w in (4, 8) for s in (3, 4)][:settings],
+        key=["M", "N", "K"],
+    )
+    @t.jit
+    def product(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+        i = tl.program_id(0) * BM + tl.arange(0, BM)
+        j = tl.program_id(1) * BN + tl.arange(0, BN)
+        k = tl.arange(0, BK)
+        acc = tl.zeros((BM, BN), tl.float32)
+        for at in range(0, K, BK):
+            x = tl.load(a + i[:, None] * K + (at + k)[None, :])
+            y = tl.load(b + (at + k)[:, None] * N + j[None, :])
+            acc = tl.dot(x, y, acc)
+        tl.store(c + i[:, None] * N + j[None, :], acc.to(tl.float16))
+
+    n = 4096
+    a = torch.randn(n, n, device="cuda", dtype=torch.float16)
+    c = torch.empty_like(a)
+    start = time.monotonic()
+    product[lambda m: (n // m["BM"], n // m["BN"])](a, a, c, n, n, n)
+    torch.cuda.synchronize()
+    return time.monotonic() - start
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", default="cpu")
+    parser.add_argument("--tegula", default=os.path.join(ROOT, "build", "bin", "tegula"))
+    parser.add_argument("--library", default=os.path.join(ROOT, "stdlib"))
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--budgets", type=lambda s: [float(x) for x in s.split(",")],
+                        default=[2.0, 10.0])
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--exhaustive", type=float, default=120)
+    parser.add_argument("--total", type=float, default=1e9, help="seconds after which no case begins")
+    parser.add_argument("--triton", action="store_true")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    rows, start = [], time.monotonic()
+    if options.triton:
+        print(f"Triton, 48 settings of 4096x4096x4096: {triton(48):.1f} s", flush=True)
+    for name, arguments in cases(options.target.split(":")[0]):
+        if options.only and not any(o in name for o in options.only):
+            continue
+        if time.monotonic() - start > options.total:
+            print(f"{name}: not reached", flush=True)
+            continue
+        try:
+            rows.append(measure(options, name, arguments))
+            show(rows[-1], options.budgets)
+        except (RuntimeError, StopIteration) as error:
+            print(f"{name}: {error}", flush=True)
+        if options.out:
+            with open(options.out, "w", encoding="utf-8") as f:
+                json.dump(rows, f, indent=1)
+    return 0 if rows else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a candidate is expected to take, from the model and from what was measured:
+//
+//     the model's seconds for its setting
+//     x how wrong the model was about the nearest setting that was measured
+//     x for each value of an axis, what that value did where it was measured with and without
+#include "driver/tune_search.h"
+
+#include <math.h>
+#include <string.h>
+
+#define UNTRIED   1.04 // of a value of an axis
+#define IDLE      1.5  // of one that made the same code as without it
+#define UNRELATED 1.15 // where two settings differ in everything, the model's error tells less
+
+static int count_extra(const Search *s, int id) {
+    return s->space.at[id].n_set - s->space.at[0].n_set;
+}
+
+/// In how many values two settings differ, axes apart.
+static int distance(const Search *s, int a, int b) {
+    const TuneCandidate *x = &s->space.at[a], *y = &s->space.at[b];
+    int n = s->space.at[0].n_set, differ = 0;
+    for (int i = 0; i < n; i++) differ += x->set[i].value != y->set[i].value;
+    return differ;
+}
+
+void expect_prepare(Search *s) {
+    for (int i = 0; i < s->space.n; i++) {
+        s->runners[i].base = -1;
+        for (int k = 0; k < s->space.n && s->runners[i].base < 0; k++)
+            if (count_extra(s, k) == 0 && distance(s, i, k) == 0) s->runners[i].base = k;
+    }
+}
+
+double expect_known(const Search *s, int id) {
+    rt_race_figures f = rt_race_figures_of(s->race, id);
+    return f.seconds > 0 ? f.seconds : s->runners[id].glance;
+}
+
+/// How wrong the model was about the nearest settings; of equally near ones the least wrong counts.
+static double setting_ratio(const Search *s, int id) {
+    int nearest = INT32_MAX;
+    double ratio = 1;
+    for (int i = 0; i < s->space.n; i++) {
+        double seconds = expect_known(s, i), predicted = s->space.at[i].predicted;
+        if (count_extra(s, i) || seconds <= 0 || predicted <= 0) continue;
+        int d = distance(s, id, i);
+        if (d > nearest || (d == nearest && seconds / predicted >= ratio)) continue;
+        nearest = d;
+        ratio = seconds / predicted;
+    }
+    return nearest == s->space.at[0].n_set && nearest > 1 ? ratio * UNRELATED : ratio;
+}
+
+/// What a value of an axis did at its best: the least factor of all that were measured.
+static double axis_factor(const Search *s, const NamedValue *value) {
+    double least = 0;
+    for (int i = 0; i < s->space.n; i++) {
+        const TuneCandidate *c = &s->space.at[i];
+        int base = s->runners[i].base;
+        if (count_extra(s, i) != 1 || base < 0) continue;
+        const NamedValue *own = &c->set[c->n_set - 1];
+        if (own->value != value->value || strcmp(own->name, value->name) != 0) continue;
+        double with = expect_known(s, i), without = expect_known(s, base);
+        double factor = s->runners[i].same ? IDLE : without > 0 ? with / without : 0;
+        if (factor > 0 && (least <= 0 || factor < least)) least = factor;
+    }
+    return least > 0 ? least : UNTRIED;
+}
+
+double expect_seconds(const Search *s, int id) {
+    const TuneCandidate *c = &s->space.at[id];
+    int base = s->runners[id].base;
+    double predicted = base >= 0 ? s->space.at[base].predicted : c->predicted;
+    double known = base >= 0 ? expect_known(s, base) : 0;
+    double seconds = known > 0 ? known : predicted * setting_ratio(s, id);
+    if (seconds <= 0) return 0;
+    for (int i = s->space.at[0].n_set; i < c->n_set; i++) seconds *= axis_factor(s, &c->set[i]);
+    return seconds;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The state of a search, as its files share it.
+#ifndef DRIVER_TUNE_SEARCH_H
+#define DRIVER_TUNE_SEARCH_H
+
+#include "cache/store.h"
+#include "driver/tune_crew.h"
+#include "runtime/race.h"
+
+/// COMPILED: to be glanced at, or to be checked.
+typedef enum State { WAITING, COMPILING, COMPILED, RACING, DONE } State;
+
+typedef struct Runner {
+    State state;
+    Bytes answer;  // the body of the compiler's
+    StoreKey code; // a hash of the code
+    int loaded;    // of which worker, by its number
+    bool same;     // as another one
+    double began;  // to be compiled
+    double glance; // the least seconds of the first launches; 0: none yet
+    bool checked;  // its result is right
+    int base;      // the candidate of the same setting without values of axes
+    TuneTrial trial;
+} Runner;
+
+typedef struct Search {
+    Ctx *ctx;
+    const Request *r;
+    TuneOptions o;
+    TuneSpace space;
+    Runner *runners;
+    Crew *crew;
+    rt_race *race;
+    void *race_memory;
+    bool exclusive;    // compiling and timing take turns
+    bool measuring;    // then: whose turn it is
+    int batch;         // compilations left of this turn
+    int begun, most;   // compilations, the most
+    int measured;      // glanced at
+    int check;         // to be checked next; -1: none
+    int worker;        // its number; 0: none yet
+    bool ready;        // the worker has the arguments
+    bool referenced;   // and the standard result
+    int turn;          // what the worker does: a candidate, -1 opening
+    rt_race_turn heat; // of that candidate, when it is timed
+    bool timing;
+    bool kept;       // the turn of the race waits for a check
+    double deadline; // of the race, in seconds from the start
+    bool closed, over;
+    Bytes open;                       // the message
+    double start, end, longest, best; // best: seconds of the fastest right one so far, 0: none
+    const char *lost;                 // why there is no result
+} Search;
+
+/* ---- tune_expect.c -------------------------------------------------------------------------- */
+
+/// Finds the base of each candidate.
+void expect_prepare(Search *s);
+/// Seconds of a launch as far as they are known; 0: not at all.
+double expect_known(const Search *s, int id);
+/// Seconds that a candidate is expected to take; 0 where the model has none for it.
+double expect_seconds(const Search *s, int id);
+
+#endif
