@@ -211,7 +211,7 @@ static void copy(Ctx *ctx, void *arg) {
     Copy *c = arg;
     const tg_wanted *w = c->wanted;
     Debt *d = c->debt = ctx_new(ctx, Debt);
-    size_t room = MOST_CONTENTS;
+    size_t room = w->captured ? 0 : MOST_CONTENTS; // nothing is copied in a capture
     tg_actual *args = ctx_copy(ctx, w->args, sizeof *args * (size_t)w->n);
     d->tensors = ctx_array(ctx, const DLTensor *, w->n + 1);
     d->contents = ctx_array(ctx, Bytes, w->n + 1);
@@ -240,7 +240,7 @@ void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r) {
     pthread_mutex_lock(&later.lock);
     bool wants = later.n < MOST_DEBTS && !is_known(hash);
     pthread_mutex_unlock(&later.lock);
-    Ctx *ctx = wants && !wanted->captured ? ctx_create(NULL) : NULL;
+    Ctx *ctx = wants ? ctx_create(NULL) : NULL;
     Copy c = {.wanted = wanted, .r = r};
     if (!ctx) return;
     if (ctx_protect(ctx, copy, &c) != CTX_OK || !c.done) {

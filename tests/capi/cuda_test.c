@@ -123,6 +123,40 @@ static void simulated(void **state) {
     }
 }
 
+static char said[4096];
+
+static void note(void *user, const char *line) {
+    (void)user;
+    size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+
+/// A launch that is recorded waits for no search, in whatever mode; another one does. (What comes
+/// of that search is of no use here: the driver runs nothing.)
+static void never_tuned_in_a_capture(void **state) {
+    (void)state;
+    Call c;
+    tg_module *module;
+    tg_context *context;
+    tg_options hooks = {.size = sizeof hooks, .log = note};
+    tg_module_options options = {.size = sizeof options, .tune = "block", .tune_budget_ms = 1000};
+    assert_int_equal(tg_context_create(&hooks, &context), TG_OK);
+    tg_context_use(context);
+    for (int captured = 1; captured >= 0; captured--) {
+        tg_kernel *kernel = open_module(&options, &module);
+        void *stream = fake.fake_stream(0);
+        said[0] = 0;
+        if (captured) fake.fake_capture(stream);
+        expect_ok(tg_launch_on(kernel, on_device(&c, 0)->args, 3, stream));
+        if (captured) fake.fake_drop(fake.fake_capture_end(stream));
+        assert_int_equal(strstr(said, "tuned") != NULL, !captured);
+        tg_module_destroy(module);
+    }
+    tg_context_use(NULL);
+    tg_context_destroy(context);
+    assert_null(fake.fake_mistake());
+}
+
 static void no_target(void **state) {
     (void)state;
     Call c;
@@ -168,7 +202,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_process),      cmocka_unit_test(in_another_process),
         cmocka_unit_test(code_generators), cmocka_unit_test(simulated),
-        cmocka_unit_test(no_target),       cmocka_unit_test(pinned_target),
+        cmocka_unit_test(no_target),       cmocka_unit_test(never_tuned_in_a_capture),
+        cmocka_unit_test(pinned_target),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "tests/tune/request.h"
 
 #include "driver/module.h"
+#include "driver/tune_store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -123,6 +124,29 @@ static void not_elsewhere(void **state) {
     ctx_destroy(ctx);
 }
 
+/// Two GPUs of one process: what was found on one is nothing to the other, nor to a driver of
+/// another version. (The driver is a library of the tests; nothing is launched.)
+static void not_on_another_gpu(void **state) {
+    (void)state;
+    Ctx *ctx = ctx_create(NULL);
+    Request r = softmax_request(ctx, "sm_80", ROWS, ROW);
+    TuneResult other, found = {.kernel = "softmax",
+                               .target = "sm_80",
+                               .device = "made up",
+                               .shape = "R=48 N=100",
+                               .config = "BR=4 warps=2",
+                               .seconds = 1e-5,
+                               .standard = 2e-5};
+    r.driver = 13000;
+    tune_keep(ctx, &r, 0, &found);
+    assert_true(tune_find(ctx, &r, 0, &other));
+    assert_string_equal(other.config, "BR=4 warps=2");
+    assert_false(tune_find(ctx, &r, 1, &other));
+    r.driver = 12080;
+    assert_false(tune_find(ctx, &r, 0, &other));
+    ctx_destroy(ctx);
+}
+
 /// So that another one wins.
 static void make_standard_slow(void) {
     char fault[64];
@@ -200,6 +224,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(blocks, new_cache),
         cmocka_unit_test_setup(not_elsewhere, new_cache),
+        cmocka_unit_test_setup(not_on_another_gpu, new_cache),
         cmocka_unit_test(in_the_background),
         cmocka_unit_test(cancelled),
         cmocka_unit_test(off),
