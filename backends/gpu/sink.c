@@ -149,8 +149,20 @@ static bool is_common_load(Sink *s, LLVMValueRef inst) {
     return mobility_of(inst) == IS_LOAD && !map_get(&s->own, inst);
 }
 
-/// The waiting loads that are so, up to so many words.
+/// Something that waits still needs it.
+static bool is_wanted(const Sink *s, LLVMValueRef inst) {
+    for (LLVMUseRef u = LLVMGetFirstUse(inst); u; u = LLVMGetNextUse(u))
+        if (map_get(&s->waiting, LLVMGetUser(u))) return true;
+    return false;
+}
+
+/// The waiting loads that are so, until so many words are on their way.
 static void place_loads(Sink *s, int words, Property *is) {
+    for (int i = 0; i < s->loads.n; i++) {
+        LLVMValueRef load = s->loads.data[i];
+        if (!map_get(&s->waiting, load) && is(s, load) && is_wanted(s, load))
+            words -= words_of(load);
+    }
     for (int i = 0; i < s->loads.n && words > 0; i++) {
         LLVMValueRef load = s->loads.data[i];
         if (!map_get(&s->waiting, load) || !is(s, load)) continue;

@@ -42,9 +42,11 @@ static int number_of(const Liveness *l, const void *x) {
     return (int)(uintptr_t)map_get(&l->numbers, x) - 1;
 }
 
-/// An address with a constant offset is part of the access.
+/// An address with a constant offset is part of the access, and a comparison with a constant is
+/// made again where it is used: what lives is what is compared.
 static LLVMValueRef base_of(LLVMValueRef x) {
-    while (LLVMIsAGetElementPtrInst(x) && LLVMIsAConstantInt(LLVMGetOperand(x, 1)))
+    while ((LLVMIsAGetElementPtrInst(x) || LLVMIsAICmpInst(x)) &&
+           LLVMIsAConstantInt(LLVMGetOperand(x, 1)))
         x = LLVMGetOperand(x, 0);
     return x;
 }
