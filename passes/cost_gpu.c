@@ -18,8 +18,10 @@
 #define OVERLAP     0.3   // of the shorter of products and arithmetic: what does not hide
 #define LINE        128.0 // bytes in a row that are as good as any more
 #define LINE_START  16.0  // bytes that a shorter row wastes
+#define LONG_RUN    32768 // bytes that a program reads in a row before it waits
+#define SHORT_RUNS  0.022 // of memory's time that runs half as long cost
 #define REST        0.1   // of the times that are not the longest: they do not hide quite
-#define ALONE       0.5   // ... of two of them, where an SM holds one program
+#define ALONE       0.4   // ... of two of them, where an SM holds one program
 enum {
     LATENCY = 700,      // cycles until memory answers
     START_GROUP = 8,    // cycles of a unit before a product of a warpgroup
@@ -51,10 +53,12 @@ typedef struct Work {
 typedef struct Model {
     const GpuTarget *target;
     CostDims dims;
-    double memory; // bytes of the tensors that a phase touches
+    double memory;   // bytes of the tensors that a phase touches
+    double searched; // the same, as many as memory could bring from long rows meanwhile
     const Value *seen[64];
     int n_seen;
     bool piped;     // in a loop whose loads are copies
+    bool looped;    // in a loop that reads alone
     bool chain;     // one product is made of another
     double threads; // of a CTA
     double ctas;    // of a program
@@ -99,32 +103,52 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     w->shared += times * rounds * (read_a + read_b) * k * bytes / SHARED_CYCLE;
 }
 
+static double extent_of(const Model *m, const Value *tensor, int d) {
+    int64_t extent = tensor->type->extents[d];
+    if (extent == DYNAMIC && !tensor->def && m->dims.dim_of)
+        extent = m->dims.dim_of(m->dims.user, tensor->index, d);
+    return extent > 0 ? (double)extent : 1;
+}
+
+/// Bytes of a block that lie in a row; `along`: the dimension, if there is one.
+static double run_bytes(const Access *a, int *along) {
+    double run = 1;
+    for (int d = 0; d < a->n_subs; d++) {
+        if (a->subs[d].kind != DIM_AXIS || a->tensor->type->strides[d] != 1) continue;
+        run *= (double)a->subs[d].size;
+        *along = d;
+    }
+    return run * elem_info[a->tensor->type->elem].bits / 8.0;
+}
+
 /// How much more is moved than asked for where rows of a block are short in memory.
-static double run_waste(const Access *a) {
-    double run = elem_info[a->tensor->type->elem].bits / 8.0;
-    for (int d = 0; d < a->n_subs; d++)
-        if (a->subs[d].kind == DIM_AXIS && a->tensor->type->strides[d] == 1)
-            run *= (double)a->subs[d].size;
+static double run_waste(double run) {
     return run >= LINE ? 1 : 1 + LINE_START / run - LINE_START / LINE;
+}
+
+/// How much longer memory takes where a loop comes back to the same row for what lies next.
+static double run_search(const Model *m, const Access *a, double run, int along) {
+    if (!m->looped || m->piped || along < 0) return 1;
+    double row = extent_of(m, a->tensor, along) * elem_info[a->tensor->type->elem].bits / 8.0;
+    double least = fmin(run, row);
+    return 1 + SHORT_RUNS * fmax(0, log2(fmin(LONG_RUN, row) / least));
 }
 
 /// Each tensor comes from memory once; all else is read again from the second cache.
 static void add_access(Model *m, Work *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
-    double waste = run_waste(&a), all = waste * elem_info[t->elem].bits / 8.0;
+    int along = -1;
+    double run = run_bytes(&a, &along), waste = run_waste(run);
+    double all = waste * elem_info[t->elem].bits / 8.0;
     w->bytes += times * waste * cost_bytes(t);
     double instructions = a.pick_at >= 0 ? 8 : m->piped ? 0 : 0.5; // for each element
     w->alu += times * (double)ty_count(t) / m->target->fma_cycle * instructions;
     for (int i = 0; i < m->n_seen; i++)
         if (m->seen[i] == a.tensor) return;
     if (m->n_seen < (int)(sizeof m->seen / sizeof *m->seen)) m->seen[m->n_seen++] = a.tensor;
-    for (int d = 0; d < a.tensor->type->rank; d++) {
-        int64_t extent = a.tensor->type->extents[d];
-        if (extent == DYNAMIC && !a.tensor->def && m->dims.dim_of)
-            extent = m->dims.dim_of(m->dims.user, a.tensor->index, d);
-        all *= extent > 0 ? (double)extent : 1;
-    }
+    for (int d = 0; d < a.tensor->type->rank; d++) all *= extent_of(m, a.tensor, d);
     m->memory += all;
+    m->searched += all * run_search(m, &a, run, along);
 }
 
 static void add_region(Model *m, Work *w, const Region *r, double times);
@@ -186,7 +210,10 @@ static void add_loop(Model *m, Work *w, const Op *op, double times) {
     Work step = {0};
     double bytes = loaded_bytes(body);
     if (!holds(body, OP_DOT)) {
+        bool outer = m->looped;
+        m->looped = !holds(body, OP_STORE);
         add_region(m, &step, body, 1);
+        m->looped = outer;
         bool ahead = runs_ahead(m, body);
         w->ahead |= ahead;
         if (ahead) step.waits -= fmin(LATENCY, busy_cycles(&step));
@@ -323,7 +350,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     m->threads = shape.warps * (double)t->lanes;
     m->ctas = shape.cluster;
     m->chain = shape.chain;
-    m->memory = 0;
+    m->memory = m->searched = 0;
     m->n_seen = 0;
     add_region(m, &w, p->regions[0], 1);
     note_needs(m, &shape, &w, p->regions[0]);
@@ -336,6 +363,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     double cycles = longest + REST * (busy + alone + read - longest);
     double seconds = cycles / t->clock * w.spills;
     double memory = fmin(m->memory, programs * w.bytes) / t->bandwidth;
+    memory *= m->searched / fmax(m->memory, 1);
     // Where nothing is loaded ahead memory rests while a program computes, unless others share its
     // SM.
     double rest = w.ahead ? REST : fmax(REST, ALONE / held);

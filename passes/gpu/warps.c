@@ -12,7 +12,8 @@ enum {
     SUMS_LEAST = 16,   // and that are worth a warp more
     ELEMENTS_THREAD = 16,
     ELEMENTS_CLUSTER = 32, // of threads of clusters, whose barriers cost more
-    ROW_BYTES_THREAD = 64, // of rows that are held: each meeting takes a thread as long
+    ROW_BYTES = 64,        // of what is reduced, a thread: each meeting takes it as long
+    ROW_ELEMENTS = 32,     // ... at most
     ROW_WARP = 1024,       // elements of a row that one warp holds
     ROW_CTA = 32768,       // that one CTA holds
     ROW_SHARE = 16384,     // that a CTA of a cluster holds
@@ -31,7 +32,7 @@ typedef struct Sizes {
     double moved;        // bytes of the largest load or store
     double operands;     // of f32 that a warp has of right operands in registers
     double held, staged; // of f32, of operands of AMD's: that stay in registers, that pass through
-    int dots, loops;
+    int dots;
     bool groups;    // there are products of warpgroups
     double reduced; // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
@@ -115,8 +116,6 @@ static void measure(Op *op, void *arg) {
     case OP_GATHER: t = operand(op, 0)->type; break;
     case OP_LOAD: z->moved = fmax(z->moved, cost_bytes(t)); break;
     case OP_ATOMIC: break;
-    case OP_FOR:
-    case OP_WHILE: z->loops++; return;
     default: return;
     }
     if ((double)ty_count(t) > z->widest) z->widest = (double)ty_count(t);
@@ -158,12 +157,25 @@ static int fit_amd(const Sizes *z, int warps) {
     return warps;
 }
 
+/// The warps that hold what is reduced in so many bytes and elements of a thread.
+static double warps_holding(const Sizes *z, double bytes, double elements) {
+    return fmax(z->moved / bytes, z->widest / elements) / z->target->lanes;
+}
+
+/// The largest CTA has an SM for itself, and half of its threads have as many registers: where
+/// those hold the row, fewer of them meet.
+static int warps_for_rows(const Sizes *z) {
+    int largest = gpu_max_warps(z->target);
+    int warps = power_for(warps_holding(z, ROW_BYTES, ROW_ELEMENTS), most_warps(z));
+    double alone = warps_holding(z, 2 * ROW_BYTES, 2 * ROW_ELEMENTS);
+    return warps == largest && alone <= largest / 2 ? largest / 2 : warps;
+}
+
 static int warps_for(const Sizes *z) {
     double lanes = z->target->lanes, widest = z->widest / z->cluster;
     if (z->sums == 0 && z->cluster > 1)
         return power_for(widest / (lanes * ELEMENTS_CLUSTER), gpu_max_warps(z->target));
-    if (z->sums == 0 && z->reduced > 0 && !z->loops)
-        return power_for(z->moved / (lanes * ROW_BYTES_THREAD), most_warps(z));
+    if (z->sums == 0 && z->reduced > 0) return warps_for_rows(z);
     if (z->sums == 0) return power_for(widest / (lanes * ELEMENTS_THREAD), most_warps(z));
     int least = least_for_products(z);
     int fit = power_for(z->sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
