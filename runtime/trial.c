@@ -361,7 +361,8 @@ static rt_verdict judge_run(rt_trial *t, const tg_variant *v, int fill, Look how
     rt_verdict verdict = RT_RIGHT;
     for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT; i++)
         if (t->buffers[i].written) verdict = look(t, i, fill, how);
-    for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT; i++)
+    // What is written beyond a buffer stays there, so that the last run shows it of both.
+    for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT && how != LOOK_KEEP; i++)
         verdict = look_around(t, &t->buffers[i]);
     return verdict;
 }

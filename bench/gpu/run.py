@@ -73,6 +73,7 @@ def tutorial(folder):
 
 
 def environment(o):
+    os.environ.setdefault("TG_TUNE", "off")  # a search in the background would be measured, too
     import torch
 
     import cases

@@ -183,7 +183,7 @@ def run_job(o, job, deadline):
             job.command,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **job.environment},
+            env={"TG_TUNE": "off", **os.environ, **job.environment},
             start_new_session=True,
         )
         try:
