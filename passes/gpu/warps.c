@@ -36,6 +36,7 @@ typedef struct Sizes {
     bool groups;    // there are products of warpgroups
     double reduced; // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
+    bool joins;  // reductions of several blocks at once: each element takes more registers
     int cluster; // CTAs that share each block
 } Sizes;
 
@@ -109,7 +110,7 @@ static void measure(Op *op, void *arg) {
         t = operand(op, 1)->type;
         z->moved = fmax(z->moved, cost_bytes(t));
         break;
-    case OP_REDUCE: measure_rows(z, op); // fallthrough
+    case OP_REDUCE: z->joins |= op->n_operands > 1; measure_rows(z, op); // fallthrough
     case OP_SCAN:
     case OP_SORT:
     case OP_HISTOGRAM:
@@ -168,7 +169,7 @@ static int warps_for_rows(const Sizes *z) {
     int largest = gpu_max_warps(z->target);
     int warps = power_for(warps_holding(z, ROW_BYTES, ROW_ELEMENTS), most_warps(z));
     double alone = warps_holding(z, 2 * ROW_BYTES, 2 * ROW_ELEMENTS);
-    return warps == largest && alone <= largest / 2 ? largest / 2 : warps;
+    return warps == largest && !z->joins && alone <= largest / 2 ? largest / 2 : warps;
 }
 
 static int warps_for(const Sizes *z) {
