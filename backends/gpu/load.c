@@ -98,7 +98,7 @@ void gpu_access_read(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on, 
 }
 
 /// The pad in all elements of a word; of elements wider than a word its two words are not alike, so
-/// those are chosen afterwards.
+/// those are chosen afterwards, where they are not 0.
 static LLVMValueRef pad_word(const GpuAccess *p, LLVMValueRef pad) {
     LLVMValueRef same[4] = {pad, pad, pad, pad}, word;
     int each = 4 / elem_bytes(p->elem);
@@ -121,7 +121,8 @@ static void load_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, LLVM
     int bytes = elem_bytes(p->elem) * n;
     gpu_access_read(p, at, bytes, on, pad_word(p, pad), words);
     gpu_from_words(f, p->elem, n, words, out);
-    for (int i = 0; i < n && on && elem_bytes(p->elem) == 8; i++)
+    bool chosen = on && elem_bytes(p->elem) == 8 && !LLVMIsNull(pad);
+    for (int i = 0; i < n && chosen; i++)
         out[i] = LLVMBuildSelect(g->b, on, out[i], pad, "");
 }
 
