@@ -133,6 +133,7 @@ tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out) {
     t->options = *options;
     t->hooks = c->hooks;
     t->launcher = rt_claim(c);
+    if (t->launcher) t->launcher->print = NULL; // nobody waits for what is printed here
     tg_status status = t->launcher ? make_arguments(t) : no_memory();
     if (status)
         rt_trial_close(t);
@@ -152,7 +153,10 @@ void rt_trial_close(rt_trial *t) {
         rt_buffer_close(&t->place, &t->buffers[i]);
     }
     rt_place_close(&t->place);
-    if (t->launcher) rt_give_back(t->launcher);
+    if (t->launcher) {
+        t->launcher->print = t->hooks.print;
+        rt_give_back(t->launcher);
+    }
     tg_options hooks = t->hooks;
     rt_release(&hooks, t, sizeof *t);
 }

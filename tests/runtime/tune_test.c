@@ -29,7 +29,9 @@ enum { USUAL, SLOW, FAST, WRONG, FAILS };
 
 static _Atomic int runs[VARIANTS];
 
-static int32_t add(const tg_slot *args, int variant, int times) {
+static const tg_site says = {.kind = TG_SITE_PRINT, .text = "added\n", .types = ""};
+
+static int32_t add(const tg_slot *args, const tg_env *env, int variant, int times) {
     const float *x = args[0].tensor.data;
     float *y = args[1].tensor.data;
     int64_t n = args[0].tensor.shape[0];
@@ -39,28 +41,25 @@ static int32_t add(const tg_slot *args, int variant, int times) {
     for (int64_t i = 0; i < n; i++) y[i] += x[i];
     seen.variant = variant;
     runs[variant]++;
+    env->print(env, &says, NULL);
     return 0;
 }
 
 static int32_t add_usual(const tg_slot *args, const tg_env *env) {
-    (void)env;
-    return add(args, USUAL, 3);
+    return add(args, env, USUAL, 3);
 }
 static int32_t add_slow(const tg_slot *args, const tg_env *env) {
-    (void)env;
-    return add(args, SLOW, 5);
+    return add(args, env, SLOW, 5);
 }
 static int32_t add_fast(const tg_slot *args, const tg_env *env) {
-    (void)env;
-    return add(args, FAST, 1);
+    return add(args, env, FAST, 1);
 }
 /// The fastest: the last element is left out.
 static int32_t add_wrong(const tg_slot *args, const tg_env *env) {
     tg_slot own[2] = {args[0], args[1]};
     int64_t n = args[0].tensor.shape[0] - 1;
-    (void)env;
     own[0].tensor.shape = &n;
-    return add(own, WRONG, 1);
+    return add(own, env, WRONG, 1);
 }
 static int32_t add_fails(const tg_slot *args, const tg_env *env) {
     static const tg_site site = {.kind = TG_SITE_ASSERT, .text = "no", .types = ""};
@@ -174,6 +173,29 @@ static void finds_the_fastest(void **state) {
     assert_int_equal(all_runs(), before + 2);
     assert_int_equal(launch(&k, 1000), FAST);
     assert_true(all_runs() > before + 10);
+    tg_kernel_close(&k);
+}
+
+static _Atomic int printed;
+static void count_print(void *user, const char *text) {
+    (void)user, (void)text;
+    printed++;
+}
+
+/// What kernels print while they are tried is not the program's.
+static void prints_once(void **state) {
+    (void)state;
+    tg_options options = {.size = sizeof options, .threads = 1, .print = count_print};
+    tg_kernel k = fresh();
+    tg_context *c;
+    assert_int_equal(tg_context_create(&options, &c), TG_OK);
+    tg_context_use(c);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(launch(&k, N), FAST);
+        assert_int_equal(printed, i);
+    }
+    tg_context_use(NULL);
+    tg_context_destroy(c);
     tg_kernel_close(&k);
 }
 
@@ -298,8 +320,8 @@ int main(void) {
     snprintf(folder, sizeof folder, "%s/deep/er", cache);
 #define TEST(f) cmocka_unit_test_setup(f, begin)
     const struct CMUnitTest tests[] = {
-        TEST(off_by_default), TEST(finds_the_fastest), TEST(kept_on_disk),
-        TEST(damaged_files),  TEST(no_folder),         TEST(many_threads),
+        TEST(prints_once),   TEST(off_by_default), TEST(finds_the_fastest), TEST(kept_on_disk),
+        TEST(damaged_files), TEST(no_folder),      TEST(many_threads),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     empty_cache();
