@@ -29,8 +29,8 @@ typedef struct Touch {
 enum { MAX_TOUCHES = 256 };
 
 /// Asynchronous work goes on for a while: it touches again where somebody waits for it. Products of
-/// the only warpgroup are over then (STEP_OVER), in all of its warps. Where a CTA is one warp, for its
-/// shared memory it is enough that the lanes meet (STEP_MEET).
+/// the only warpgroup are over then (STEP_OVER), in all of its warps. Where a CTA is one warp, for
+/// its shared memory it is enough that the lanes meet (STEP_MEET).
 typedef enum Later { LATER_COPIES, LATER_STORES, LATER_PRODUCTS, N_LATER } Later;
 
 typedef enum StepKind { STEP_TOUCH, STEP_LATER, STEP_OVER, STEP_MEET, STEP_BARRIER } StepKind;
