@@ -15,15 +15,21 @@ static bool is_gpu(const Request *r) {
     return b && b->device && !is_simulated(r);
 }
 
+static const char *cpu_text(Ctx *ctx, const Request *r) {
+    char name[TG_CPU_NAME];
+    const char *level = "CPU";
+    TargetInfo info = {.name = level};
+    const Backend *b = backend_of(r->target, &level);
+    const TargetInfo *host = cpu_level(cpu_host_arch(), (int)tg_cpu_level());
+    tg_cpu_name(name);
+    if (b && r->target) b->info(level, &info);
+    if (!r->target && host) info.name = host->name;
+    return ctx_format(ctx, "%s, %s, %d threads", name, info.name, r->threads);
+}
+
 const char *tune_device(Ctx *ctx, const Request *r, int device) {
-    if (!is_gpu(r)) {
-        const Backend *b;
-        const char *level;
-        TargetInfo info = {.name = "CPU"};
-        if ((b = backend_of(r->target, &level))) b->info(level, &info);
-        return ctx_format(ctx, "%s%s, %d threads", is_simulated(r) ? "simulated " : "", info.name,
-                          r->threads);
-    }
+    if (is_simulated(r)) return ctx_format(ctx, "simulated %s", r->target);
+    if (!is_gpu(r)) return cpu_text(ctx, r);
     const rt_device *d = rt_device_at(device);
     if (!d) return "no device";
     return ctx_format(ctx, "%s, %s, %d SMs, %d MHz, L2 %d KiB, memory %d MHz x %d bits", d->name,

@@ -69,6 +69,9 @@ void tg_log(const char *line);
 /// The highest level that this CPU and its operating system offer.
 /// TG_LEVEL=base|v3|v4|amx in the environment caps it.
 enum tg_level tg_cpu_level(void);
+/// The CPU in its maker's words: "Intel(R) Xeon(R) Platinum 8481C".
+enum { TG_CPU_NAME = 49 };
+void tg_cpu_name(char out[TG_CPU_NAME]);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -44,6 +44,10 @@ has log 'scale<f32> .*N=256' 'scale<f32> .*N=1000' 'best: BN=' 'the default'
 has page.html '<svg' 'N=1000' 'BN=64'
 [ "$(grep -c '^{.*"verdict": "won".*}$' trials)" = 2 ] || fail "$(cat trials)"
 
+# A second time it is known, with all trials.
+$tune --dim R=8 --dim N=256 --jsonl again > log
+has log 'found before; --again searches anew'
+[ "$(grep -c . again)" = "$(grep -c 'shape": "R=8 N=256"' trials)" ] || fail "trials are lost"
 # What was found is kept for launches, and `explain` says so.
 "$tegula" explain k.teg --arg x='zeros(8,1000)' --arg a=1 > log
 has log 'tuned on .* for this shape'
@@ -66,6 +70,8 @@ if grep -q 'no entry' log; then fail "the file is of no use"; fi
 refuses 'Q=4: kernel .scale. has no such dim' $tune --dim Q=4
 refuses 'expected NAME=EXTENT or NAME=A|B' $tune --dim R
 refuses 'expected NAME=EXTENT or NAME=A|B' $tune --dim 'R=4|'
+refuses '--target interp: times are those of cpu' $tune --target interp
+refuses '--target sim:sm_90a: times are those of cpu' $tune --target sim:sm_90a
 refuses 'there are block and exhaustive' $tune --mode fast
 refuses 'expected seconds' "$tegula" tune k.teg --budget -1
 printf 'R=4 N\n' > shapes

@@ -159,6 +159,14 @@ static TunedEntry entry_of(Job *job, const TuneResult *r) {
                         .standard = rounded(r->standard)};
 }
 
+/// Machines that run code, not what prints or simulates it.
+static bool can_measure(const Job *job) {
+    bool cpu = strcmp(job->executor->name, "cpu") == 0;
+    if (cpu || job->device >= 0) return true;
+    cli_error("--target %s: times are those of cpu, cuda or hip", job->o->target);
+    return false;
+}
+
 /// In a context of its own: messages about one shape are not those of the next.
 static void search(Ctx *ctx, void *arg) {
     Search *s = arg;
@@ -166,7 +174,8 @@ static void search(Ctx *ctx, void *arg) {
     o->dims = s->shape;
     Job *job = job_create(ctx, o);
     // Floats are the tuner's: what is in them here is never read.
-    if (!job || !job_load(job) || !job_complete(job, o, "zeros") || !job_instance(job, false))
+    if (!job || !can_measure(job) || !job_load(job) || !job_complete(job, o, "zeros") ||
+        !job_instance(job, false))
         return;
     const DLTensor **tensors;
     Request r;
@@ -180,11 +189,14 @@ static void search(Ctx *ctx, void *arg) {
                            .user = s,
                            .stop = &stop};
     s->title = job_title(job);
+    s->tuning.known = !o->again && tune_find(ctx, &r, job->device, &s->tuning.result);
     tg_status status = tune_request(ctx, &r, &options, &s->tuning.result);
     if (s->c->terminal) fprintf(stderr, "\r\033[K");
     s->tuning.title = s->title;
     if (status && !diag_errors(ctx)) cli_error("%s: %s", s->title, tg_last_error());
-    if (status) return;
+    if (!status && !(s->tuning.result.seconds > 0))
+        cli_error("%s: stopped before the first result", s->title);
+    if (status || !(s->tuning.result.seconds > 0)) return;
     s->entry = entry_of(job, &s->tuning.result);
     s->ok = true;
 }

@@ -9,6 +9,7 @@
 typedef struct Tuning {
     const char *title; // "matmul<f16> M=512 N=512 K=512"
     TuneResult result;
+    bool known; // from a search before
 } Tuning;
 
 struct Job;

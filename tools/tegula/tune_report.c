@@ -60,6 +60,11 @@ static const char *measured_text(Ctx *ctx, const TuneTrial *t) {
     return ctx_format(ctx, "%s +- %.2g %%", time_text(ctx, t->seconds), spread);
 }
 
+/// The passes' own choices need no words.
+static const char *config_of(const TuneTrial *t) {
+    return *t->config ? t->config : "-";
+}
+
 static int longest_config(const TuneTrial *const *trials, int n) {
     int most = (int)strlen("setting");
     for (int i = 0; i < n; i++)
@@ -72,7 +77,7 @@ static void add_rows(Text *t, const TuneTrial *const *trials, int n) {
     text_add(t, "  %-*s  %-20s %-9s result\n", width, "setting", "measured", "model");
     for (int i = 0; i < n; i++) {
         const TuneTrial *x = trials[i];
-        text_add(t, "  %-*s  %-20s %-9s %s%s%s%s\n", width, x->config, measured_text(t->ctx, x),
+        text_add(t, "  %-*s  %-20s %-9s %s%s%s%s\n", width, config_of(x), measured_text(t->ctx, x),
                  time_or_none(t->ctx, x->predicted), tune_verdict_name(x->verdict),
                  x->why && *x->why ? ": " : "", x->why ? x->why : "",
                  x->standard ? " (the default)" : "");
@@ -93,6 +98,7 @@ void tune_text(Text *t, const Tuning *tuning, int most) {
              *r->config ? r->config : "no setting", time_text(ctx, r->seconds), tune_gain(ctx, r));
     if (r->roof > 0 && r->seconds > 0)
         text_add(t, ", %.0f %% of the roof", 100 * r->roof / r->seconds);
+    if (tuning->known) text_add(t, "\n  found before; --again searches anew");
     text_add(t, "\n  %d of %d settings in %s of %s: %s\n", n, r->n_space, time_text(ctx, r->spent),
              time_text(ctx, r->budget), tune_counts(ctx, r));
     if (n < most) most = n;
