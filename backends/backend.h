@@ -95,6 +95,8 @@ const char *device_target(int capability, char machine[16]);
 /// The same of a maker's GPUs.
 const char *nvidia_target(int capability, char machine[16]);
 const char *amdgpu_target(int capability, char machine[16]);
+/// Whether libNVVM is here and its code can be run by a driver of this CUDA version.
+bool nvidia_takes_nvvm(int driver);
 /// "x86-64" or "aarch64": what this process runs on.
 const char *cpu_host_arch(void);
 /// Level i of an architecture, lowest first; NULL beyond the last.

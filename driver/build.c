@@ -116,6 +116,12 @@ static Code *build_device(Build *b, const CodeOptions *options, bool load) {
     return made;
 }
 
+const char *build_codegen(int n, const NamedValue *set, const char *otherwise) {
+    static const char *const names[] = {"nvptx", "nvvm"};
+    const NamedValue *v = value_of_name(n, set, "generator");
+    return v && v->value >= 1 && v->value <= 2 ? names[v->value - 1] : otherwise;
+}
+
 Code *build_code(Build *b, const char *name, int texts, bool load) {
     CodeOptions options = {.level = b->level,
                            .check = b->inst->check,
@@ -123,7 +129,7 @@ Code *build_code(Build *b, const char *name, int texts, bool load) {
                            .texts = texts,
                            .notes = b->notes,
                            .name = name,
-                           .codegen = b->codegen,
+                           .codegen = build_codegen(b->inst->n_set, b->inst->set, b->codegen),
                            .driver = b->driver,
                            .machine = b->machine};
     if (b->backend->device) return build_device(b, &options, load);

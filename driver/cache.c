@@ -113,7 +113,8 @@ static void unlock_store(void) {
 /// being made, and tests of failures a compiler that runs.
 static bool key_of(Ctx *ctx, const Request *r, StoreKey *out) {
     if (cache_is_off() || r->debug || getenv("TG_FAULT")) return false;
-    const char *codegen = r->codegen ? r->codegen : getenv("TG_CODEGEN");
+    const char *wanted = r->codegen ? r->codegen : getenv("TG_CODEGEN");
+    const char *codegen = build_codegen(r->n_set, r->set, wanted);
     CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
     Text t = {.ctx = ctx};
     text_add(&t, "tegula 1 %s\n", codegen ? codegen : "");

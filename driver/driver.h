@@ -86,6 +86,8 @@ bool build_passes(Build *b);
 /// image. `name`: of the function in an object; NULL: the kernel's. NULL after errors. The caller
 /// releases it.
 Code *build_code(Build *b, const char *name, int texts, bool load);
+/// The code generator that values of the schedule ask for: `generator` 1 is nvptx, 2 nvvm.
+const char *build_codegen(int n, const NamedValue *set, const char *otherwise);
 /// The threads of this machine that the process may use.
 int machine_threads(void);
 

@@ -11,6 +11,7 @@
 
 #define UNTRIED   1.04 // of a value of an axis
 #define IDLE      1.5  // of one that made the same code as without it
+#define BAD       3.0  // of one that did not work elsewhere
 #define UNRELATED 1.15 // where two settings differ in everything, the model's error tells less
 
 static int count_extra(const Search *s, int id) {
@@ -53,6 +54,11 @@ static double setting_ratio(const Search *s, int id) {
     return nearest == s->space.at[0].n_set && nearest > 1 ? ratio * UNRELATED : ratio;
 }
 
+static bool is_bad(const Search *s, int id) {
+    const Runner *u = &s->runners[id];
+    return u->state == DONE && u->trial.verdict >= TUNE_REFUSED && u->trial.verdict <= TUNE_WRONG;
+}
+
 /// What a value of an axis did at its best: the least factor of all that were measured.
 static double axis_factor(const Search *s, const NamedValue *value) {
     double least = 0;
@@ -63,7 +69,10 @@ static double axis_factor(const Search *s, const NamedValue *value) {
         const NamedValue *own = &c->set[c->n_set - 1];
         if (own->value != value->value || strcmp(own->name, value->name) != 0) continue;
         double with = expect_known(s, i), without = expect_known(s, base);
-        double factor = s->runners[i].same ? IDLE : without > 0 ? with / without : 0;
+        double factor = s->runners[i].same ? IDLE
+                        : is_bad(s, i)     ? BAD
+                        : without > 0      ? with / without
+                                           : 0;
         if (factor > 0 && (least <= 0 || factor < least)) least = factor;
     }
     return least > 0 ? least : UNTRIED;

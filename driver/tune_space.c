@@ -80,15 +80,23 @@ static void add_axis(Make *m, const char *name, int n, const int64_t *values) {
     memcpy(a->values, values, sizeof *values * (size_t)n);
 }
 
+/// libNVVM is here, beside LLVM's generator, and the driver is known to take what it writes.
+static bool has_two_generators(const Make *m) {
+    const Build *b = m->b;
+    bool open = !b->codegen && !getenv("TG_CODEGEN") && b->backend == &nvidia_backend;
+    return open && b->driver > 0 && nvidia_takes_nvvm(b->driver);
+}
+
 /// Those that may matter to what the kernel does.
 static void find_axes(Make *m, const GpuNeeds *needs) {
     static const int64_t ways[] = {1, 2, 4, 8}, stages[] = {2, 3, 4, 5}, either[] = {-1, 1},
-                         clusters[] = {1, 2, 4};
+                         generators[] = {2}, clusters[] = {1, 2, 4};
     const GpuTarget *gpu = m->b->gpu;
     if (!gpu) {
         add_axis(m, "split", 3, ways);
         return;
     }
+    if (has_two_generators(m)) add_axis(m, "generator", 1, generators);
     static const int64_t factors[] = {-2, 2}; // of the passes' choice: see axis_value
     add_axis(m, "warps", 2, factors);
     if (needs->products && needs->loops) add_axis(m, "stages", 4, stages);

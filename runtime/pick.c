@@ -288,10 +288,11 @@ static Best rank(List *list, const rt_launcher *l, bool tuned) {
     return best;
 }
 
-/// Whether the compiler could do better: tune values are what hints decide.
+/// Whether the compiler could do better: tune values are what hints decide. What was measured for
+/// some extents tells less of others than the cost model does.
 static bool is_far(const List *list, Best best) {
-    const char *config = list->at[best.number]->config;
-    return best.distance > FAR && config && *config;
+    const tg_variant *v = list->at[best.number];
+    return best.distance > (v->tuned ? LOG2_ONE : FAR) && v->config && *v->config;
 }
 
 static void fill_actual(tg_actual *out, const rt_actual *a) {

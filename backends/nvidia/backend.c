@@ -36,6 +36,10 @@ const char *nvidia_target(int capability, char machine[16]) {
     return best->name;
 }
 
+bool nvidia_takes_nvvm(int driver) {
+    return nvvm_available() && (nv_link_available(driver) || nv_ptx_of_driver(driver) >= 90);
+}
+
 /* ---- compiling ----------------------------------------------------------------------------- */
 
 static const struct {

@@ -68,6 +68,20 @@ static void pinned(Ctx *ctx, void *arg) {
     assert_true(warps);
 }
 
+/// Of a driver that is known to take its code, where libNVVM is here: the other code generator.
+static void generators(Ctx *ctx, void *arg) {
+    (void)arg;
+    for (int driver = 0; driver <= 13000; driver += 13000) {
+        Request r = matmul_request(ctx, "sm_90a", 512, 512, 512);
+        TuneSpace s;
+        bool second = false;
+        r.driver = driver;
+        assert_true(tune_space(ctx, &r, &s));
+        for (int i = 0; i < s.n; i++) second |= value_in(&s.at[i], "generator") == 2;
+        assert_int_equal(second, driver && nvidia_takes_nvvm(driver));
+    }
+}
+
 /// A row too long for the registers of a CTA's threads is not compiled to find that out.
 static void reasons(Ctx *ctx, void *arg) {
     (void)arg;
@@ -110,6 +124,10 @@ static void test_pinned(void **state) {
     (void)state;
     in_context(pinned);
 }
+static void test_generators(void **state) {
+    (void)state;
+    in_context(generators);
+}
 static void test_reasons(void **state) {
     (void)state;
     in_context(reasons);
@@ -127,7 +145,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_default_first), cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_reasons),       cmocka_unit_test(test_nothing_to_choose),
-        cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_generators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
