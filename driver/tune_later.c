@@ -12,6 +12,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -45,6 +46,7 @@ static struct {
     Debt *paying;
     atomic_bool stop; // that one
     bool running;     // the thread is there
+    bool ended;       // the process exits: no more debts
     double born;      // the first debt
 } later = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
@@ -57,8 +59,35 @@ static void forget(void) {
     later.running = false;
 }
 
+/// With the lock held: drops the debts of a module, or all, and stops paying one of them.
+static void drop(const tg_module *m) {
+    for (Debt **at = &later.first; *at;) {
+        Debt *d = *at;
+        if (m && d->k->module != m) {
+            at = &d->next;
+            continue;
+        }
+        *at = d->next;
+        later.n--;
+        ctx_destroy(d->ctx);
+    }
+    while (later.paying && (!m || later.paying->k->module == m)) {
+        atomic_store(&later.stop, true);
+        pthread_cond_wait(&later.idle, &later.lock);
+    }
+}
+
+/// Libraries are about to take down what the thread uses.
+static void at_exit(void) {
+    pthread_mutex_lock(&later.lock);
+    later.ended = true;
+    drop(NULL);
+    pthread_mutex_unlock(&later.lock);
+}
+
 static void watch_forks(void) {
     pthread_atfork(NULL, NULL, forget);
+    atexit(at_exit);
 }
 
 /* ---- paying -------------------------------------------------------------------------------- */
@@ -238,7 +267,7 @@ void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r) {
     uint64_t hash = hash_of(k, wanted);
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&later.lock);
-    bool wants = later.n < MOST_DEBTS && !is_known(hash);
+    bool wants = !later.ended && later.n < MOST_DEBTS && !is_known(hash);
     pthread_mutex_unlock(&later.lock);
     Ctx *ctx = wants ? ctx_create(NULL) : NULL;
     Copy c = {.wanted = wanted, .r = r};
@@ -250,28 +279,19 @@ void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r) {
     c.debt->k = k;
     c.debt->hash = hash;
     pthread_mutex_lock(&later.lock);
-    c.debt->next = later.first;
-    later.first = c.debt;
-    later.n++;
-    start();
+    bool ended = later.ended;
+    if (!ended) {
+        c.debt->next = later.first;
+        later.first = c.debt;
+        later.n++;
+        start();
+    }
     pthread_mutex_unlock(&later.lock);
+    if (ended) ctx_destroy(ctx);
 }
 
 void later_cancel(const tg_module *m) {
     pthread_mutex_lock(&later.lock);
-    for (Debt **at = &later.first; *at;) {
-        Debt *d = *at;
-        if (d->k->module != m) {
-            at = &d->next;
-            continue;
-        }
-        *at = d->next;
-        later.n--;
-        ctx_destroy(d->ctx);
-    }
-    while (later.paying && later.paying->k->module == m) {
-        atomic_store(&later.stop, true);
-        pthread_cond_wait(&later.idle, &later.lock);
-    }
+    drop(m);
     pthread_mutex_unlock(&later.lock);
 }

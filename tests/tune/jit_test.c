@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -196,6 +197,27 @@ static void cancelled(void **state) {
     }
 }
 
+/// A process that exits in the middle of a search, its modules and all.
+static void exits(void **state) {
+    (void)state;
+    setenv("TG_CACHE", "off", 1);
+    for (int wait_ms = 2000; wait_ms <= 3500; wait_ms += 500) {
+        int status;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            Setup s;
+            struct timespec t = {wait_ms / 1000, wait_ms % 1000 * 1000000};
+            begin(&s, "background", 20000);
+            for (int i = 0; i < 30; i++) launch(&s);
+            nanosleep(&t, NULL);
+            exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 static void off(void **state) {
     (void)state;
     Setup s;
@@ -227,6 +249,7 @@ int main(void) {
         cmocka_unit_test_setup(not_on_another_gpu, new_cache),
         cmocka_unit_test(in_the_background),
         cmocka_unit_test(cancelled),
+        cmocka_unit_test(exits),
         cmocka_unit_test(off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
