@@ -4,8 +4,10 @@ the best of an exhaustive search.
 
     python3 bench/tune.py [--target cpu|cuda] [--only TEXT] [--repeats N] [--exhaustive S] [--out FILE]
 
-What a search chose is judged by the time that the exhaustive search measured for that setting, so
-that all are measured alike. `spread` is that of the choices of repeated searches. With --triton a
+What a search chose is judged by the time that the exhaustive search measured for that setting on a
+GPU. On a CPU, whose clock and neighbours change from minute to minute, all that were chosen are
+measured again, in turns, and the least time of each counts. `spread` is that of the choices of
+repeated searches. With --triton a
 product of 48 settings is tuned by Triton, too, with nothing in its cache.
 """
 
@@ -106,6 +108,37 @@ class Search:
         return sum(t["verdict"] == verdict for t in self.trials)
 
 
+def again(options, arguments, configs, rounds=5):
+    """Seconds of each setting on all threads, the least of so many turns."""
+    file, least = os.path.join(options.library, arguments[0]), {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "bench.json")
+        for config in configs * rounds:
+            sets = [x for value in config.split() for x in ("-s", value)]
+            command = [options.tegula, "bench", file, *arguments[1:], *sets, "--seconds", "0.2",
+                       "--json", path]
+            subprocess.run(command, env=os.environ | {"TG_CACHE": "off"}, capture_output=True,
+                           check=True)
+            with open(path, encoding="utf-8") as f:
+                seconds = json.load(f)[-1]["seconds"]
+            least[config] = min(seconds, least.get(config, seconds))
+    return least
+
+
+def judge(options, arguments, best, row):
+    """Measures what was chosen alike, and the ratios with that."""
+    found = [row[f"{b:g}s"] for b in options.budgets]
+    standard = best.standard["config"]
+    configs = {best.winner["config"], standard, *(c for r in found for c in r["configs"])}
+    least = again(options, arguments, sorted(configs))
+    fastest = min(least.values())
+    row["us"], row["default"] = fastest * 1e6, fastest / least[standard]
+    row["best"] = min(least, key=least.get)
+    for r in found:
+        ratios = [fastest / least[c] for c in r["configs"]]
+        r["least"], r["spread"] = min(ratios), max(ratios) / min(ratios) - 1
+
+
 def measure(options, name, arguments):
     best = Search(options, arguments, "exhaustive", options.exhaustive)
     fastest = best.winner["seconds"]
@@ -138,6 +171,8 @@ def measure(options, name, arguments):
             "configs": [f[1] for f in found],
             "of_default": [f[4] / f[5] if f[5] else None for f in found],
         }
+    if options.target == "cpu":
+        judge(options, arguments, best, row)
     return row
 
 
