@@ -113,6 +113,8 @@ enum {
     X(to_host, "cuMemcpyDtoHAsync_v2", 1, (void *, cu_pointer, size_t, cu_stream))                 \
     X(on_device, "cuMemcpyDtoDAsync_v2", 1, (cu_pointer, cu_pointer, size_t, cu_stream))           \
     X(set_words, "cuMemsetD32Async", 1, (cu_pointer, unsigned, size_t, cu_stream))                 \
+    X(pin, "cuMemHostRegister_v2", 0, (void *, size_t, unsigned))                                  \
+    X(unpin, "cuMemHostUnregister", 0, (void *))                                                   \
     X(encode_tiled, "cuTensorMapEncodeTiled", 0,                                                   \
       (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,        \
        const uint32_t *, int, int, int, int))

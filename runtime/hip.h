@@ -46,7 +46,9 @@
     X(to_device, "hipMemcpyHtoDAsync", 1)                                                          \
     X(to_host, "hipMemcpyDtoHAsync", 1)                                                            \
     X(on_device, "hipMemcpyDtoDAsync", 1)                                                          \
-    X(set_words, "hipMemsetD32Async", 1)
+    X(set_words, "hipMemsetD32Async", 1)                                                           \
+    X(pin, "hipHostRegister", 0)                                                                   \
+    X(unpin, "hipHostUnregister", 0)
 
 /// What hipGetDevicePropertiesR0600 fills in (releases 6 and later), as far as we look.
 typedef struct rt_hip_properties {

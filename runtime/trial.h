@@ -98,6 +98,7 @@ typedef struct rt_place {
     cu_event events[2];
     cu_pointer flush; // memory of the device
     char *scratch;    // of the host
+    bool pinned;      // scratch is: copies of it are several times as fast
     size_t scratch_bytes, flush_bytes;
     double began; // the time of the host
 } rt_place;

@@ -53,10 +53,30 @@ tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t
     return TG_OK;
 }
 
+static void release_scratch(rt_place *p) {
+    rt_entered entered;
+    if (p->pinned && rt_enter(p->device, &entered) == TG_OK) {
+        rt_cuda_driver()->unpin(p->scratch);
+        rt_leave(entered);
+    }
+    rt_release(&p->hooks, p->scratch, p->scratch_bytes);
+    p->scratch = NULL;
+    p->pinned = false;
+}
+
+/// Where it cannot be pinned, copies are slower.
+static void pin_scratch(rt_place *p) {
+    const rt_cuda *cu = p->device ? rt_cuda_driver() : NULL;
+    rt_entered entered;
+    if (!p->scratch || !cu || !cu->pin || !cu->unpin || rt_enter(p->device, &entered)) return;
+    p->pinned = cu->pin(p->scratch, p->scratch_bytes, 0) == 0;
+    rt_leave(entered);
+}
+
 void rt_place_close(rt_place *p) {
     const rt_cuda *cu = p->device ? rt_cuda_driver() : NULL;
     rt_entered entered;
-    rt_release(&p->hooks, p->scratch, p->scratch_bytes);
+    release_scratch(p);
     if (!cu || rt_enter(p->device, &entered)) return;
     for (int i = 0; i < 2; i++)
         if (p->events[i]) cu->event_destroy(p->events[i]);
@@ -67,9 +87,10 @@ void rt_place_close(rt_place *p) {
 
 static char *scratch_of(rt_place *p, size_t bytes) {
     if (p->scratch_bytes >= bytes) return p->scratch;
-    rt_release(&p->hooks, p->scratch, p->scratch_bytes);
+    release_scratch(p);
     p->scratch = rt_allocate(&p->hooks, bytes);
     p->scratch_bytes = p->scratch ? bytes : 0;
+    pin_scratch(p);
     return p->scratch;
 }
 

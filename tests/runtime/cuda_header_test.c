@@ -61,6 +61,8 @@ int main(int argc, char **argv) {
     cuMemcpyHtoDAsync(n, p, n, p);
     cuMemcpyDtoHAsync(p, n, n, p);
     cuMemsetD32Async(n, 0, n, p);
+    cuMemHostRegister(p, n, 0);
+    cuMemHostUnregister(p);
     return cuTensorMapEncodeTiled(p, (CUtensorMapDataType)i, 2, p, p, p, p, p,
                                   (CUtensorMapInterleave)i, (CUtensorMapSwizzle)i,
                                   (CUtensorMapL2promotion)i, (CUtensorMapFloatOOBfill)i);

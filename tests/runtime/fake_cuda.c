@@ -213,6 +213,8 @@ to_device_function cuMemcpyHtoDAsync_v2;
 to_host_function cuMemcpyDtoHAsync_v2;
 on_device_function cuMemcpyDtoDAsync_v2;
 set_words_function cuMemsetD32Async;
+pin_function cuMemHostRegister_v2;
+unpin_function cuMemHostUnregister;
 
 #ifdef FAKE_HIP
 static const char variable[] = "FAKE_HIP_DEVICES", some[] = "gfx942,gfx1100";
@@ -714,6 +716,22 @@ cu_result cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_
     CALLED();
     resolve(__func__, stream);
     memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+/// What stays pinned counts as memory that was not given back.
+cu_result cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
+    CALLED();
+    here(__func__);
+    if (!at || !bytes || flags) wrong("%s(%p, %zu, %u)", __func__, at, bytes, flags);
+    n_allocated++;
+    return 0;
+}
+
+cu_result cuMemHostUnregister(void *at) {
+    CALLED();
+    if (!at) wrong("%s(NULL)", __func__);
+    n_allocated--;
     return 0;
 }
 

@@ -37,6 +37,8 @@
 #define cuMemcpyDtoHAsync_v2              hipMemcpyDtoHAsync
 #define cuMemcpyDtoDAsync_v2              hipMemcpyDtoDAsync
 #define cuMemsetD32Async                  hipMemsetD32Async
+#define cuMemHostRegister_v2              hipHostRegister
+#define cuMemHostUnregister               hipHostUnregister
 
 #include "runtime/hip.h"
 
