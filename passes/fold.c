@@ -9,7 +9,10 @@
 // More than C parts are folded C at a time. A reduction keeps the order, so f need not commute.
 #include "passes/fold.h"
 
-enum { LANES = 16384, FEWEST = 32 }; // of a chunk; shorter ones are folded faster one by one
+// Lanes of the chunks of all tensors. A thread holds some of a chunk and as many of the next one:
+// chunks for the largest CTA, whose threads have the fewest registers, would spill. Shorter ones
+// than the fewest are folded faster one by one.
+enum { LANES = 8192, FEWEST = 32, LANES_FEWEST = 16384 };
 
 typedef struct Fold {
     Builder *b;
@@ -177,13 +180,18 @@ static void fold_chunks(Fold *f, Value *from, Value *end, Value **state, Value *
     if (*seen) *seen = result(loop, n);
 }
 
+static bool fits(const Fold *f, int64_t chunk) {
+    int64_t lanes = chunk * ty_count(f->shape);
+    return chunk > FEWEST ? lanes * f->p->n <= LANES : lanes <= LANES_FEWEST;
+}
+
 bool fold_parts(Builder *b, const Parts *p, Value *from, Value *end, Value **state, Value **seen) {
     Fold f = {b, p, ir_ctx(b->ir), 1, state[0]->type};
     if (!p->monoids && !maps_lanes(p->join)) return false;
     for (int i = 1; i < p->n; i++)
         if (!ty_same_shape(state[i]->type, f.shape)) return false;
     if (f.shape->rank == MAX_RANK) return false;
-    while (f.chunk < p->most && 2 * f.chunk * ty_count(f.shape) <= LANES) f.chunk *= 2;
+    while (f.chunk < p->most && fits(&f, 2 * f.chunk)) f.chunk *= 2;
     if (f.chunk < FEWEST) return false;
     if (f.chunk < p->most)
         fold_chunks(&f, from, end, state, seen);

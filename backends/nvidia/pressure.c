@@ -145,23 +145,41 @@ static void number(Liveness *l, LLVMValueRef fn) {
 /* ---- CTAs side by side --------------------------------------------------------------------- */
 
 // What ptxas takes besides for addresses and the like, it mostly makes up for by an order of its
-// own, but not across iterations; it hands out registers by eights.
-enum { SM_REGISTERS = 65536, OTHER_REGISTERS = 2, LOOP_REGISTERS = 8, LOOP_PART = 8, GRANULE = 8 };
+// own, but not across iterations. Loops with long chains of arithmetic, such as logarithms, it
+// works on by several elements at once: each has intermediate values.
+enum { OTHER_REGISTERS = 2, LOOP_REGISTERS = 8, LOOP_PART = 8, CHAIN_PART = 2, CHAIN = 16 };
+// A quarter of an SM has a quarter of its registers and of its warps; they come by eights.
+enum { SM_REGISTERS = 65536, SM_QUARTERS = 4, WARP = 32, GRANULE = 8 };
 
-static bool has_loop(const Liveness *l) {
+/// Of a thread, where so many CTAs lie on an SM: its fullest quarter decides.
+static int registers_beside(int ctas, int threads) {
+    int warps = ctas * ((threads + WARP - 1) / WARP);
+    int quarter = (warps + SM_QUARTERS - 1) / SM_QUARTERS;
+    return SM_REGISTERS / (SM_QUARTERS * quarter * WARP) / GRANULE * GRANULE;
+}
+
+/// How many instructions the longest block has that ends an iteration; 0 without loops.
+static int longest_iteration(const Liveness *l) {
+    int longest = 0;
     for (int b = 0; b < l->n_blocks; b++) {
         LLVMValueRef last = LLVMGetBasicBlockTerminator(l->blocks[b]);
+        bool back = false;
         for (unsigned s = 0; s < LLVMGetNumSuccessors(last); s++)
-            if (number_of(l, LLVMGetSuccessor(last, s)) <= b) return true;
+            back |= number_of(l, LLVMGetSuccessor(last, s)) <= b;
+        int n =
+            back ? number_of(l, last) - number_of(l, LLVMGetFirstInstruction(l->blocks[b])) + 1 : 0;
+        longest = n > longest ? n : longest;
     }
-    return false;
+    return longest;
 }
 
 static int needed_registers(Ctx *ctx, LLVMValueRef fn) {
     Liveness l = {.ctx = ctx};
     number(&l, fn);
-    int own = (solve(&l) + QUARTERS - 1) / QUARTERS;
-    return own + OTHER_REGISTERS + (has_loop(&l) ? LOOP_REGISTERS + own / LOOP_PART : 0);
+    int own = (solve(&l) + QUARTERS - 1) / QUARTERS, iteration = longest_iteration(&l);
+    if (!iteration) return own + OTHER_REGISTERS;
+    int part = iteration > CHAIN * own ? CHAIN_PART : LOOP_PART;
+    return own + OTHER_REGISTERS + LOOP_REGISTERS + own / part;
 }
 
 /// The number that a string attribute begins with; 0 where it is not there.
@@ -192,7 +210,7 @@ void nv_bound_ctas(Gen *g, LLVMModuleRef measured) {
         if (LLVMIsDeclaration(fn) || ctas < 2 || threads < 1) continue;
         const char *name = LLVMGetValueName2(fn, &(size_t){0});
         int needed = needed_registers(g->ctx, LLVMGetNamedFunction(measured, name));
-        while (ctas > 1 && SM_REGISTERS / (ctas * threads) / GRANULE * GRANULE < needed) ctas--;
+        while (ctas > 1 && registers_beside(ctas, threads) < needed) ctas--;
         if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
     }
 }

@@ -31,17 +31,12 @@ CLASSES = {
     "int": ["i32"],
     "any": ["f32", "f16", "bf16", "i32"],
 }
-# Kernels that spill, and how many bytes at most. Joins of many parts by 1024 threads, which have 64
-# registers each: argmax_axis, argmin_axis, histogram_bins, layer_norm_backward. Loops whose wish for
-# CTAs side by side leaves too few: bce, bce_with_logits, rms_norm_backward. None belongs here.
+# Kernels that spill, and how many bytes at most. Their loops wish for CTAs side by side, and from
+# sm_100 on ptxas takes more registers for what libNVVM made of them than the values that live. None
+# belongs here.
 KNOWN = {
-    "argmax_axis": 256,
-    "argmin_axis": 256,
-    "bce": 72,
-    "bce_with_logits": 64,
-    "histogram_bins": 56,
-    "layer_norm_backward": 96,
-    "rms_norm_backward": 96,
+    "layer_norm_backward": 24,
+    "rms_norm_backward": 128,
 }
 SKIP = 77
 

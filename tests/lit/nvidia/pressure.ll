@@ -6,6 +6,11 @@
 ; CHECK: minnctapersm 16
 ; CHECK-LABEL: entry many(
 ; CHECK: minnctapersm {{[789]$}}
+;
+; A quarter of an SM has a quarter of the registers: of 25 warps one quarter has 7, which leaves each
+; thread 72.
+; CHECK-LABEL: entry warp(
+; CHECK: minnctapersm 24
 
 define void @few(ptr addrspace(1) %p) #0 {
   %q0 = getelementptr i8, ptr addrspace(1) %p, i64 0
@@ -230,4 +235,63 @@ define void @many(ptr addrspace(1) %p) #0 {
   store float %w47, ptr addrspace(1) %q47, align 4
   ret void
 }
+
+define void @warp(ptr addrspace(1) %p) #1 {
+  %q0 = getelementptr i8, ptr addrspace(1) %p, i64 0
+  %v0 = load <4 x float>, ptr addrspace(1) %q0, align 16
+  %q1 = getelementptr i8, ptr addrspace(1) %p, i64 16
+  %v1 = load <4 x float>, ptr addrspace(1) %q1, align 16
+  %q2 = getelementptr i8, ptr addrspace(1) %p, i64 32
+  %v2 = load <4 x float>, ptr addrspace(1) %q2, align 16
+  %q3 = getelementptr i8, ptr addrspace(1) %p, i64 48
+  %v3 = load <4 x float>, ptr addrspace(1) %q3, align 16
+  %q4 = getelementptr i8, ptr addrspace(1) %p, i64 64
+  %v4 = load <4 x float>, ptr addrspace(1) %q4, align 16
+  %q5 = getelementptr i8, ptr addrspace(1) %p, i64 80
+  %v5 = load <4 x float>, ptr addrspace(1) %q5, align 16
+  %q6 = getelementptr i8, ptr addrspace(1) %p, i64 96
+  %v6 = load <4 x float>, ptr addrspace(1) %q6, align 16
+  %q7 = getelementptr i8, ptr addrspace(1) %p, i64 112
+  %v7 = load <4 x float>, ptr addrspace(1) %q7, align 16
+  %q8 = getelementptr i8, ptr addrspace(1) %p, i64 128
+  %v8 = load <4 x float>, ptr addrspace(1) %q8, align 16
+  %q9 = getelementptr i8, ptr addrspace(1) %p, i64 144
+  %v9 = load <4 x float>, ptr addrspace(1) %q9, align 16
+  %q10 = getelementptr i8, ptr addrspace(1) %p, i64 160
+  %v10 = load <4 x float>, ptr addrspace(1) %q10, align 16
+  %q11 = getelementptr i8, ptr addrspace(1) %p, i64 176
+  %v11 = load <4 x float>, ptr addrspace(1) %q11, align 16
+  %q12 = getelementptr i8, ptr addrspace(1) %p, i64 192
+  %v12 = load <4 x float>, ptr addrspace(1) %q12, align 16
+  %q13 = getelementptr i8, ptr addrspace(1) %p, i64 208
+  %v13 = load <4 x float>, ptr addrspace(1) %q13, align 16
+  %q14 = getelementptr i8, ptr addrspace(1) %p, i64 224
+  %v14 = load <4 x float>, ptr addrspace(1) %q14, align 16
+  %q15 = getelementptr i8, ptr addrspace(1) %p, i64 240
+  %v15 = load <4 x float>, ptr addrspace(1) %q15, align 16
+  %q16 = getelementptr i8, ptr addrspace(1) %p, i64 256
+  %v16 = load <4 x float>, ptr addrspace(1) %q16, align 16
+  %q17 = getelementptr i8, ptr addrspace(1) %p, i64 272
+  %v17 = load <4 x float>, ptr addrspace(1) %q17, align 16
+  store <4 x float> %v17, ptr addrspace(1) %q0, align 16
+  store <4 x float> %v16, ptr addrspace(1) %q1, align 16
+  store <4 x float> %v15, ptr addrspace(1) %q2, align 16
+  store <4 x float> %v14, ptr addrspace(1) %q3, align 16
+  store <4 x float> %v13, ptr addrspace(1) %q4, align 16
+  store <4 x float> %v12, ptr addrspace(1) %q5, align 16
+  store <4 x float> %v11, ptr addrspace(1) %q6, align 16
+  store <4 x float> %v10, ptr addrspace(1) %q7, align 16
+  store <4 x float> %v9, ptr addrspace(1) %q8, align 16
+  store <4 x float> %v8, ptr addrspace(1) %q9, align 16
+  store <4 x float> %v7, ptr addrspace(1) %q10, align 16
+  store <4 x float> %v6, ptr addrspace(1) %q11, align 16
+  store <4 x float> %v5, ptr addrspace(1) %q12, align 16
+  store <4 x float> %v4, ptr addrspace(1) %q13, align 16
+  store <4 x float> %v3, ptr addrspace(1) %q14, align 16
+  store <4 x float> %v2, ptr addrspace(1) %q15, align 16
+  store <4 x float> %v1, ptr addrspace(1) %q16, align 16
+  store <4 x float> %v0, ptr addrspace(1) %q17, align 16
+  ret void
+}
 attributes #0 = { nounwind "tg.maxntid"="128,1,1" "tg.minctasm"="16" }
+attributes #1 = { nounwind "tg.maxntid"="32,1,1" "tg.minctasm"="25" }
