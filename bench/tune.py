@@ -228,7 +228,8 @@ def triton(settings):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", default="cpu")
-    parser.add_argument("--tegula", default=os.path.join(ROOT, "build", "bin", "tegula"))
+    places = [os.path.join(ROOT, *p, "tegula") for p in (["build", "bin"], ["bin"])]
+    parser.add_argument("--tegula", default=next(filter(os.path.exists, places), "tegula"))
     parser.add_argument("--library", default=os.path.join(ROOT, "stdlib"))
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--budgets", type=lambda s: [float(x) for x in s.split(",")],

@@ -21,6 +21,7 @@ foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu examples)
         file(COPY ${SOURCE}/${tree} DESTINATION ${above} PATTERN "__pycache__" EXCLUDE)
     endif()
 endforeach()
+file(COPY ${SOURCE}/bench/tune.py DESTINATION ${root}/bench)
 file(COPY ${build}/tests/runtime/gpu_real DESTINATION ${root}/tests/gpu)
 file(COPY ${SOURCE}/LICENSE ${SOURCE}/README.md DESTINATION ${root})
 

@@ -29,8 +29,9 @@ enum {
     CHECK_RUNS = 6, // launches of a check, at most
     GLANCE = 3,     // launches; an odd number
     FINALISTS = 4,  // that may have to be checked at the end
-    MOST_DEFAULT = 120,
-    MOST_EXHAUSTIVE = 500,
+    CANDIDATES = 120,       // that are compiled at most,
+    CANDIDATES_SECOND = 30, // or so many for each second of the budget,
+    MOST_CANDIDATES = 500,  // but no more than these
 };
 #define FEED_SHARE      0.6  // of the budget, after which no more candidates are begun
 #define HOPE            1.4  // times the best one's time: what is expected to be slower is left out
@@ -467,6 +468,12 @@ static void list_runners(Search *s) {
     }
 }
 
+static int most_candidates(const TuneOptions *o) {
+    if (o->candidates > 0) return o->candidates;
+    if (o->mode == TUNE_EXHAUSTIVE) return MOST_CANDIDATES;
+    return (int)fmin(fmax(CANDIDATES, CANDIDATES_SECOND * o->budget), MOST_CANDIDATES);
+}
+
 static bool prepare(Search *s) {
     int cores = machine_threads();
     const char *level;
@@ -481,8 +488,7 @@ static bool prepare(Search *s) {
     s->open = open_message(s);
     drive(s); // the worker starts while the space is made
     if (s->over || !tune_space(s->ctx, s->r, &s->space)) return false;
-    bool exhaustive = s->o.mode == TUNE_EXHAUSTIVE;
-    s->most = s->o.candidates > 0 ? s->o.candidates : exhaustive ? MOST_EXHAUSTIVE : MOST_DEFAULT;
+    s->most = most_candidates(&s->o);
     if (s->most > s->space.n) s->most = s->space.n;
     list_runners(s);
     expect_prepare(s);
