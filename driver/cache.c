@@ -25,18 +25,6 @@ bool cache_is_off(void) {
     return set && strcmp(set, "off") == 0;
 }
 
-bool cache_folder(char *out, size_t size) {
-    const char *set = getenv("TG_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (set && *set)
-        n = snprintf(out, size, "%s", set);
-    else if (xdg && *xdg == '/') // another path is to be ignored (XDG Base Directory)
-        n = snprintf(out, size, "%s/tegula", xdg);
-    else if (home && *home)
-        n = snprintf(out, size, "%s/.cache/tegula", home);
-    return n >= 0 && (size_t)n < size;
-}
-
 bool cache_read_size(const char *text, int64_t *out) {
     static const char units[] = "KMGT";
     char *end;
@@ -94,7 +82,7 @@ static Store *lock_store(void) {
     pthread_mutex_lock(&cache.lock);
     if (!cache.tried && !cache_is_off()) {
         cache.tried = true;
-        if (!cache_folder(folder, sizeof folder))
+        if (!tg_cache_folder(folder, sizeof folder))
             warn("neither HOME nor XDG_CACHE_HOME is set");
         else if (!(cache.store = store_open(folder, cache_limit(), why)))
             warn(why);
@@ -133,15 +121,21 @@ static void release_value(void *at) {
     free(*(void **)at);
 }
 
-bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, Bytes *out) {
+bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, WireKind message, Bytes *body) {
     void **value = ctx_new(ctx, void *);
+    size_t n = 0, length;
+    WireKind found;
     ctx_defer(ctx, release_value, value);
     Store *s = lock_store();
     if (!s) return false;
-    StoreStatus status = store_get(s, key, kind, value, &out->n);
+    StoreStatus status = store_get(s, key, kind, value, &n);
     unlock_store();
-    out->data = *value;
-    return status == STORE_OK;
+    const uint8_t *data = *value;
+    if (status || n < WIRE_HEADER || !wire_read_header(data, &found, &length) || found != message ||
+        length != n - WIRE_HEADER)
+        return false;
+    *body = (Bytes){(uint8_t *)*value + WIRE_HEADER, length};
+    return true;
 }
 
 void cache_put(const StoreEntry *e) {
@@ -153,14 +147,8 @@ void cache_put(const StoreEntry *e) {
 }
 
 static bool find(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
-    Bytes in;
-    size_t length;
-    WireKind kind;
-    if (!cache_get(ctx, key, STORE_CODE, &in) || in.n < WIRE_HEADER ||
-        !wire_read_header(in.data, &kind, &length) || kind != WIRE_ANSWER ||
-        length != in.n - WIRE_HEADER)
-        return false;
-    Bytes body = {in.data + WIRE_HEADER, length};
+    Bytes body;
+    if (!cache_get(ctx, key, STORE_CODE, WIRE_ANSWER, &body)) return false;
     if (!wire_read_answer(ctx, body, out) || out->status || !answer_is_sound(r, out)) return false;
     out->same = request_known(r, out->key); // another launch may have made it
     return true;

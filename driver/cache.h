@@ -8,14 +8,12 @@
 
 /// TG_CACHE=off.
 bool cache_is_off(void);
-/// The folder that the environment means. False: none.
-bool cache_folder(char *out, size_t size);
 /// Bytes that the entries may take.
 int64_t cache_limit(void);
 /// "512M", "1.5G", "4096"; false: it is none.
 bool cache_read_size(const char *text, int64_t *out);
-/// The value of an entry, which goes with ctx. False: there is none.
-bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, Bytes *out);
+/// The body of a message that is kept, which goes with ctx. False: there is none of that kind.
+bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, WireKind message, Bytes *body);
 /// Keeps an entry, where there is a store.
 void cache_put(const StoreEntry *entry);
 

@@ -41,14 +41,16 @@ static void add_argument(Text *t, const tg_param_info *p, const tg_actual *a, bo
     text_add(t, "\n");
 }
 
-/// False where it cannot be told, or results are not kept.
-static bool key_of(Ctx *ctx, const Request *r, int device, bool bucket, StoreKey *out) {
+enum { KEYS = 2 }; // of the shape, of its bucket
+
+/// False where they cannot be told, or results are not kept. The keys differ at the end alone.
+static bool keys_of(Ctx *ctx, const Request *r, int device, StoreKey out[KEYS]) {
     const char *codegen = r->codegen ? r->codegen : getenv("TG_CODEGEN");
     CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
     Text t = {.ctx = ctx};
     Build b;
     if (cache_is_off() || r->debug) return false;
-    text_add(&t, "tuning 1 %s %s\n", bucket ? "bucket" : "shape", codegen ? codegen : "");
+    text_add(&t, "tuning 2 %s\n", codegen ? codegen : "");
     if (!backend_identity(&t, &options) || !request_build(ctx, r, &b)) return false;
     const tg_kernel_info *info = kernel_info(ctx, b.program, b.inst->kernel);
     if (info->n_params != r->n_args) return false;
@@ -58,30 +60,27 @@ static bool key_of(Ctx *ctx, const Request *r, int device, bool bucket, StoreKey
     code.n_known = code.n_args = 0;
     Bytes request = wire_write_request(ctx, &code);
     text_bytes(&t, (const char *)request.data, request.n);
-    for (int i = 0; i < r->n_args; i++) add_argument(&t, &info->params[i], &r->args[i], bucket);
-    *out = store_hash(t.data, t.n);
+    for (int bucket = 0; bucket < KEYS; bucket++) {
+        Text own = {.ctx = ctx};
+        text_bytes(&own, t.data, t.n);
+        text_add(&own, "%s\n", bucket ? "bucket" : "shape");
+        for (int i = 0; i < r->n_args; i++)
+            add_argument(&own, &info->params[i], &r->args[i], bucket);
+        out[bucket] = store_hash(own.data, own.n);
+    }
     return true;
 }
 
 /* ---- finding, keeping ---------------------------------------------------------------------- */
 
-static bool find(Ctx *ctx, StoreKey key, TuneResult *out) {
-    Bytes in;
-    WireKind kind;
-    size_t length;
-    if (!cache_get(ctx, key, STORE_TUNING, &in) || in.n < WIRE_HEADER ||
-        !wire_read_header(in.data, &kind, &length) || kind != WIRE_RESULT ||
-        length != in.n - WIRE_HEADER)
-        return false;
-    return work_read_result(ctx, (Bytes){in.data + WIRE_HEADER, length}, out);
-}
-
 bool tune_find(Ctx *ctx, const Request *r, int device, TuneResult *out) {
-    for (int bucket = 0; bucket < 2; bucket++) {
-        StoreKey key;
-        if (!key_of(ctx, r, device, bucket != 0, &key)) return false;
-        if (find(ctx, key, out)) return true;
-    }
+    StoreKey keys[KEYS];
+    Bytes body;
+    if (!keys_of(ctx, r, device, keys)) return false;
+    for (int i = 0; i < KEYS; i++)
+        if (cache_get(ctx, keys[i], STORE_TUNING, WIRE_RESULT, &body) &&
+            work_read_result(ctx, body, out))
+            return true;
     return false;
 }
 
@@ -89,11 +88,14 @@ void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result)
     Bytes value = work_write_result(ctx, result);
     const char *about = ctx_format(ctx, "%s %s on %s: %s (%s)", r->kernel, result->shape,
                                    result->device, result->config, r->path);
-    for (int bucket = 0; bucket < 2; bucket++) {
-        StoreEntry e = {
-            .kind = STORE_TUNING, .about = about, .value = value.data, .bytes = value.n};
-        if (key_of(ctx, r, device, bucket != 0, &e.key)) cache_put(&e);
-    }
+    StoreKey keys[KEYS];
+    if (!keys_of(ctx, r, device, keys)) return;
+    for (int i = 0; i < KEYS; i++)
+        cache_put(&(StoreEntry){.key = keys[i],
+                                .kind = STORE_TUNING,
+                                .about = about,
+                                .value = value.data,
+                                .bytes = value.n});
 }
 
 bool tune_set(Ctx *ctx, const char *config, Request *r) {

@@ -69,6 +69,9 @@ void tg_log(const char *line);
 /// The highest level that this CPU and its operating system offer.
 /// TG_LEVEL=base|v3|v4|amx in the environment caps it.
 enum tg_level tg_cpu_level(void);
+/// Where kernels and results are kept: TG_CACHE, else what XDG_CACHE_HOME or HOME say. False: there
+/// is no such folder, or TG_CACHE is `off`.
+bool tg_cache_folder(char *out, size_t size);
 /// The CPU in its maker's words: "Intel(R) Xeon(R) Platinum 8481C".
 enum { TG_CPU_NAME = 49 };
 void tg_cpu_name(char out[TG_CPU_NAME]);

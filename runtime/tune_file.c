@@ -4,6 +4,7 @@
 // its code, the device, driver and threads. A line has a check sum, and one that is damaged is
 // none. A longer file replaces the old one by renaming, so readers see one or the other; of two
 // processes that write at once one loses its line, and tunes again some day.
+#include "runtime/compiler.h"
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -54,8 +55,9 @@ static uint64_t hash_cpu(uint64_t hash, int threads) {
     int what[2] = {threads, (int)tg_cpu_level()};
 #if defined(__x86_64__)
     unsigned r[4] = {0};
-    for (unsigned leaf = 0x80000002u; leaf <= 0x80000004u; leaf++)
-        if (__get_cpuid(leaf, &r[0], &r[1], &r[2], &r[3])) hash = hash_bytes(hash, r, sizeof r);
+    char name[TG_CPU_NAME];
+    tg_cpu_name(name);
+    hash = hash_text(hash, name);
     if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3])) hash = hash_bytes(hash, r, sizeof *r);
 #else
     char text[64] = "";
@@ -76,21 +78,21 @@ static uint64_t hash_device(uint64_t hash, int device, int threads) {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static const char *folder(char out[PATH]) {
+bool tg_cache_folder(char *out, size_t size) {
     const char *set = getenv("TG_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int n = -1;
     if (set && *set)
-        n = strcmp(set, "off") == 0 ? -1 : snprintf(out, PATH, "%s", set);
-    else if (xdg && *xdg)
-        n = snprintf(out, PATH, "%s/tegula", xdg);
+        n = strcmp(set, "off") == 0 ? -1 : snprintf(out, size, "%s", set);
+    else if (xdg && *xdg == '/') // another path is to be ignored (XDG Base Directory)
+        n = snprintf(out, size, "%s/tegula", xdg);
     else if (home && *home)
-        n = snprintf(out, PATH, "%s/.cache/tegula", home);
-    return n > 0 && n < PATH - 64 ? out : NULL;
+        n = snprintf(out, size, "%s/.cache/tegula", home);
+    return n >= 0 && (size_t)n < size;
 }
 
 /// False: nothing is kept.
 static bool path_of(const tg_kernel_info *info, int device, int threads, char out[PATH]) {
-    if (!folder(out)) return false;
+    if (!tg_cache_folder(out, PATH - 64)) return false;
     size_t n = strlen(out);
     uint64_t hash = hash_device(hash_kernel(info), device, threads);
     return snprintf(out + n, PATH - n, "/tuned-%016" PRIx64, hash) > 0;

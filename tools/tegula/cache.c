@@ -2,6 +2,7 @@
 // tegula cache: what the compiler keeps on disk.
 #include "driver/cache.h"
 #include "cache/store.h"
+#include "runtime/compiler.h"
 #include "tools/tegula/cli.h"
 
 #include <inttypes.h>
@@ -222,7 +223,7 @@ static int act(Cache *c, const Action *a) {
 int cmd_cache(Ctx *ctx, const Options *o) {
     Cache c = {.ctx = ctx, .o = o};
     char folder[PATH_MAX], why[STORE_WHY];
-    if (cache_is_off() || !cache_folder(folder, sizeof folder)) {
+    if (cache_is_off() || !tg_cache_folder(folder, sizeof folder)) {
         cli_error("nothing is kept on disk: %s",
                   cache_is_off() ? "TG_CACHE=off" : "neither HOME nor XDG_CACHE_HOME is set");
         cli_hint("TG_CACHE=FOLDER names a place");
