@@ -126,6 +126,8 @@ double rt_scale(const rt_buffer *b, const char *x, size_t *unfinite);
 /// Empties caches, before a launch that is timed.
 tg_status rt_place_flush(rt_place *p);
 tg_status rt_place_wait(rt_place *p);
+/// Of a clock that never goes back.
+double rt_seconds(void);
 tg_status rt_place_begin(rt_place *p);                // the time of what follows
 tg_status rt_place_end(rt_place *p, double *seconds); // waits
 

@@ -235,7 +235,7 @@ tg_status rt_place_wait(rt_place *p) {
     return TG_OK;
 }
 
-static double host_now(void) {
+double rt_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
@@ -245,14 +245,14 @@ tg_status rt_place_begin(rt_place *p) {
     if (p->device)
         CALL(p, "cuEventRecord", event_record(p->events[0], p->stream));
     else
-        p->began = host_now();
+        p->began = rt_seconds();
     return TG_OK;
 }
 
 tg_status rt_place_end(rt_place *p, double *seconds) {
     float milliseconds = 0;
     if (!p->device) {
-        *seconds = host_now() - p->began;
+        *seconds = rt_seconds() - p->began;
         return TG_OK;
     }
     CALL(p, "cuEventRecord", event_record(p->events[1], p->stream));

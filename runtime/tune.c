@@ -14,16 +14,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST_VARIANTS = 64, MOST_HINTS = 64, SAMPLES = 64, LOADED = 1, TUNING = 2, GAVE_UP = 4 };
 static const double BUDGET = 2, CHECKS = 0.5; // seconds; the part of them that checks may take
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /// Seconds; 0: without end; negative: tuning is off.
 static double budget(void) {
@@ -101,7 +94,7 @@ typedef struct Search {
 static bool check_all(Search *s) {
     for (int i = 0; i < s->n; i++) {
         double seconds;
-        if (i && s->budget > 0 && now() > s->began + s->budget * CHECKS) break;
+        if (i && s->budget > 0 && rt_seconds() > s->began + s->budget * CHECKS) break;
         if (rt_trial_check(s->trial, s->variants[i], &seconds) == RT_RIGHT)
             rt_race_add(s->race, i, seconds);
         else if (i == 0)
@@ -114,13 +107,13 @@ static bool check_all(Search *s) {
 static int run_race(Search *s) {
     double x[SAMPLES];
     for (;;) {
-        rt_race_turn turn = rt_race_step(s->race, now());
+        rt_race_turn turn = rt_race_step(s->race, rt_seconds());
         if (turn.kind != RT_RACE_MEASURE) return rt_race_winner(s->race);
         int n = turn.launches < SAMPLES ? turn.launches : SAMPLES;
         if (rt_trial_time(s->trial, s->variants[turn.id], n, x))
             rt_race_drop(s->race, turn.id);
         else
-            rt_race_report(s->race, turn.id, x, n, now());
+            rt_race_report(s->race, turn.id, x, n, rt_seconds());
     }
 }
 
@@ -130,7 +123,7 @@ static void say(const tg_kernel_info *info, const Search *s, int winner) {
     rt_add(&t, "tuned '%s': %s, %.3g us a launch (%.3g us without tuning), %d variants, %.2f s",
            info->name, config && *config ? config : "as it was",
            rt_race_figures_of(s->race, winner).seconds * 1e6,
-           rt_race_figures_of(s->race, 0).seconds * 1e6, s->n, now() - s->began);
+           rt_race_figures_of(s->race, 0).seconds * 1e6, s->n, rt_seconds() - s->began);
     tg_log(t.data);
 }
 
@@ -175,7 +168,7 @@ static bool tune(tg_kernel *kernel, Search *s, const rt_launcher *l, const tg_ar
 }
 
 bool rt_tune(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
-    Search s = {.began = now(), .budget = budget()};
+    Search s = {.began = rt_seconds(), .budget = budget()};
     if (s.budget < 0 || !rt_alternatives(kernel, l, s.variants, MOST_VARIANTS)) return false;
     _Atomic uintptr_t *state = rt_tuner_of(kernel);
     uintptr_t before =
