@@ -201,12 +201,19 @@ TypeExpr *new_block_type(Parser *p, Loc loc, Name elem, Exprs extents) {
     return t;
 }
 
+/// A symmetric tensor has the rank as its first dimension.
+static Dims behind_rank(Parser *p, Expr *ranks, Dims dims) {
+    Dim *at = ctx_array(p->ctx, Dim, dims.n + 1);
+    at[0] = (Dim){.expr = ranks};
+    if (dims.n) memcpy(at + 1, dims.at, sizeof *at * (size_t)dims.n);
+    return (Dims){.n = dims.n + 1, .at = at};
+}
+
 TypeExpr *new_tensor_type(Parser *p, Loc loc, Name elem, Expr *ranks, Dims dims) {
     TypeExpr *t = new_type(p, TY_TENSOR, loc, elem);
     t->sym = ranks != NULL;
-    t->ranks = ranks;
-    t->dims = dims;
-    over_expr(p, &t->depth, loc, ranks);
+    t->dims = ranks ? behind_rank(p, ranks, dims) : dims;
+    dims = t->dims;
     int packs = 0;
     for (int i = 0; i < dims.n; i++) {
         over_expr(p, &t->depth, loc, dims.at[i].expr);

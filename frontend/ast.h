@@ -189,11 +189,10 @@ struct TypeExpr {
         TY_TUPLE,  // (parts), two or more
     } kind;
     uint16_t depth;
-    bool sym; // TENSOR: `sym elem[ranks][dims]`
+    bool sym; // TENSOR: `sym elem[dims 0][dims 1...]`
     Loc loc;
     Name elem;
     Exprs extents;
-    Expr *ranks;
     Dims dims;
     TypeExprs parts;
 };

@@ -190,22 +190,19 @@ void ast_print_expr(Text *out, const Expr *e) {
 }
 
 void ast_print_type(Text *out, const TypeExpr *t) {
-    if (t->sym) {
-        text_add(out, "sym %s[", t->elem.text);
-        ast_print_expr(out, t->ranks);
-        text_add(out, "][");
-    } else if (t->kind == TY_TUPLE) {
+    if (t->kind == TY_TUPLE) {
         text_add(out, "(");
     } else {
-        text_add(out, "%s%s", t->elem.text,
+        text_add(out, "%s%s%s", t->sym ? "sym " : "", t->elem.text,
                  t->kind == TY_BLOCK    ? "<"
                  : t->kind == TY_TENSOR ? "["
                                         : "");
     }
     print_list(out, t->extents, ", ");
     for (int i = 0; i < t->dims.n; i++) {
-        text_add(out, "%s%s", i ? ", " : "", t->dims.at[i].pack ? ".." : "");
+        text_add(out, "%s%s", i <= t->sym ? "" : ", ", t->dims.at[i].pack ? ".." : "");
         ast_print_expr(out, t->dims.at[i].expr);
+        if (i == 0 && t->sym) text_add(out, "][");
     }
     for (int i = 0; i < t->parts.n; i++) {
         text_add(out, "%s", i ? ", " : "");

@@ -63,6 +63,22 @@ static const Builtin builtins[] = {
     {"atomic_cas", 3, 3, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_atomic, EC_NUM},
     {"assert", 2, -1, "", BF_EFFECT, bi_assert, 0},
     {"print", 1, -1, "", BF_EFFECT, bi_print, 0},
+    // several ranks: OpenSHMEM's
+    {"my_pe", 0, 0, "", 0, bi_my_pe, 0},
+    {"n_pes", 0, 0, "", 0, bi_n_pes, 0},
+    {"put", 2, 2, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_put, 0},
+    {"put_nbi", 2, 2, "", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_put, 0},
+    {"get", 1, 1, "", BF_PLACE | BF_PROGRAM, bi_get, 0},
+    {"get_nbi", 1, 1, "", BF_PLACE | BF_PROGRAM, bi_get, 0},
+    {"put_signal", 4, 4, "op=set|add", BF_EFFECT | BF_PLACE | BF_SIGNAL | BF_PROGRAM, bi_put_signal,
+     0},
+    {"put_signal_nbi", 4, 4, "op=set|add", BF_EFFECT | BF_PLACE | BF_SIGNAL | BF_PROGRAM,
+     bi_put_signal, 0},
+    {"signal_op", 2, 2, "op=set|add", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_signal_op, 0},
+    {"signal_wait_until", 3, 3, "peer", BF_EFFECT | BF_PLACE | BF_PROGRAM, bi_signal_wait, 0},
+    {"fence", 0, 0, "", BF_EFFECT | BF_PROGRAM, bi_fence, 0},
+    {"quiet", 0, 0, "", BF_EFFECT | BF_PROGRAM, bi_fence, 1},
+    {"barrier_all", 0, 0, "", BF_EFFECT | BF_HOST, bi_barrier_all, 0},
 #define EW(id, name, n, classes, traits, s, u, f, doc) {name, n, n, "", 0, bi_elementwise, OP_##id},
 #include "lang/elementwise.def"
 };

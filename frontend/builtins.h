@@ -27,6 +27,7 @@ enum BuiltinFlag {
     BF_PLACE = 2,   // argument 0 is a place (or a tuple of them): given as exprs[0], not evaluated
     BF_PROGRAM = 4, // inside `parallel` only
     BF_HOST = 8,    // in `require` and outside `parallel` only
+    BF_SIGNAL = 16, // argument 2 is a place, too
 };
 
 /// `named`: "axis reverse precision=ieee|tf32|tf32x3|fast ...": names, each with the words it

@@ -94,6 +94,8 @@ struct Tensor {
     int n_dims;
     TensorDim dims[MAX_RANK];
     ParamUse *use; // where reads and writes are recorded, or NULL (scratch)
+    bool sym;      // symmetric: dims[0] is the rank
+    Value *shard;  // of a symmetric one: the rank whose shard this is; dims are those of the shard
 };
 
 static inline Val val_error(void) {
@@ -333,6 +335,8 @@ typedef struct Place {
 /// The place an expression `t[...]` names; reports others. False after an error.
 bool el_place(Elab *e, const Expr *x, const char *what, Place *out);
 bool el_place_of(Elab *e, const Expr *x, Val base, const char *what, Place *out);
+/// `a[r]` of a symmetric tensor: the shard of rank r, a tensor to be subscripted or passed on.
+Val el_shard(Elab *e, const Expr *x, const Tensor *t);
 Val el_load(Elab *e, Loc loc, const Place *p);
 void el_store(Elab *e, Loc loc, const Place *p, Val v);
 /// The `live` op of a place: which lanes exist; in the shape of p->type. NULL for one element.
@@ -391,8 +395,22 @@ void el_for(Elab *e, const Stmt *s);
 void el_while(Elab *e, const Stmt *s);
 void el_parallel(Elab *e, const Stmt *s);
 
-/// Reports stores of one phase that several programs certainly make to one element (elab_race.c).
+/// Reports stores of one phase that several programs, or the same program of several ranks,
+/// certainly make to one element (elab_race.c).
 void el_check_races(Elab *e, const Op *phase);
+
+/* ---- several ranks (elab_comm.c) ----------------------------------------------------------- */
+
+/// Whether the kernel at hand has symmetric parameters; reports at loc that `what` needs them.
+bool el_has_ranks(Elab *e, Loc loc, const char *what);
+Value *el_rank(const Elab *e);  // the own rank
+Value *el_ranks(const Elab *e); // how many there are
+Value *el_control(Elab *e);     // the control block
+/// Whether all ranks have the same value of a `dim` op.
+bool el_common_dim(const Elab *e, const Op *dim);
+/// Makes the kernel at hand a collective launch: its begin, its end, and a barrier before each
+/// phase that touches what other ranks touched since the last one.
+void el_collective(Elab *e, Op *kernel);
 
 /* ---- kernels (elab_kernel.c) --------------------------------------------------------------- */
 

@@ -48,14 +48,23 @@ void el_scratch(Elab *e, const Stmt *s) {
     bool ok = t->elem != EL_COUNT;
     if (e->in_program || e->frame || !e->kernel)
         ok = (el_fail(e, s->loc, D_SCRATCH_INSIDE), false);
-    else if (type->kind != TY_TENSOR || type->sym || type->dims.n > MAX_RANK)
+    else if (type->kind != TY_TENSOR || type->dims.n > MAX_RANK)
         ok = (el_fail(e, type->loc, D_SCRATCH_TYPE), false);
-    if (ok && scratch_dims(e, type, t, dims, extents)) {
+    else if (type->sym)
+        ok = el_has_ranks(e, type->loc, "symmetric scratch");
+    ok = ok && scratch_dims(e, type, t, dims, extents);
+    if (ok && type->sym)
+        ok = el_check_equal(e, type->loc, "the number of ranks", val_ir(el_ranks(e)),
+                            t->dims[0].extent);
+    t->sym = type->sym;
+    if (ok) {
         scratch_strides(t->n_dims, extents, strides);
+        if (type->sym) strides[0] = DYNAMIC;
         const Type *tensor = ty_tensor(e->ir, t->elem, t->n_dims, extents, strides);
         e->b.loc = el_loc(e, s->loc);
         Op *op = build_op(&e->b, OP_SCRATCH, t->n_dims, dims, 1, &tensor, 0);
         op_set_attr(e->ir, op, "name", at_str(e->ir, name.text));
+        if (type->sym) op_set_attr(e->ir, op, "sym", at_bool(e->ir, true));
         t->v = result(op, 0);
         t->v->name = name.text;
         scope_bind(e, name, BIND_LET, val_tensor(t));
@@ -70,10 +79,10 @@ void el_scratch(Elab *e, const Stmt *s) {
 static bool describe_tensor(Elab *e, Loc loc, const Param *p, Val v, ParamInst *out) {
     *out = (ParamInst){.elem = EL_COUNT, .null = v.kind == V_ABSENT};
     if (v.kind == V_ABSENT && p->optional) return true;
-    if (v.kind != V_TENSOR) {
+    if (v.kind != V_TENSOR || v.tensor->sym != p->type->sym || v.tensor->shard) {
         if (v.kind != V_ERROR)
-            el_fail(e, loc, D_TYPE_MISMATCH, ctx_format(e->ctx, "'%s'", p->name.text), "a tensor",
-                    val_text(e, v));
+            el_fail(e, loc, D_TYPE_MISMATCH, ctx_format(e->ctx, "'%s'", p->name.text),
+                    p->type->sym ? "a symmetric tensor" : "a tensor", val_text(e, v));
         return false;
     }
     const Type *t = v.tensor->v->type;
@@ -251,8 +260,7 @@ Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst) {
     e.check = inst->check;
     if (!kernel_elaborate(&e, k, f->name.text)) {
         out->n_specialised = k->fixed.n;
-        for (int i = 0; i < k->dims.n; i++)
-            out->n_specialised += k->dims.data[i]->most < INT64_MAX;
+        for (int i = 0; i < k->dims.n; i++) out->n_specialised += k->dims.data[i]->most < INT64_MAX;
         return out;
     }
     drop_unused(&e, k);

@@ -68,6 +68,7 @@ static Val member_expr(Elab *e, const Expr *x) {
 static Val subscript_expr(Elab *e, const Expr *x) {
     Val base = el_expr(e, x->subscript.base);
     if (base.kind != V_TENSOR && base.kind != V_ABSENT) return el_block_subscript(e, x, base);
+    if (base.kind == V_TENSOR && base.tensor->sym) return el_shard(e, x, base.tensor);
     Place p;
     return el_place_of(e, x, base, "a subscript", &p) ? el_load(e, x->loc, &p) : val_error();
 }
@@ -197,7 +198,7 @@ static Val call_builtin(Elab *e, const Expr *x, const Builtin *f, bool effect_ok
     if (!builtin_allowed(e, x->loc, f, n, effect_ok)) return val_error();
     bool ok = named_args(e, f, args, named, named_locs);
     for (int i = 0; i < n; i++) {
-        bool place = i == 0 && (f->flags & BF_PLACE);
+        bool place = (i == 0 && (f->flags & BF_PLACE)) || (i == 2 && (f->flags & BF_SIGNAL));
         values[i] = place ? val_void() : el_expr(e, exprs[i]);
         ok &= values[i].kind != V_ERROR;
     }

@@ -125,7 +125,7 @@ static Val bad_argument(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
 /// The fn sees the tensor with the dims of its own type: a pack may take several of the
 /// caller's.
 static Val bind_tensor(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
-    if (v.kind != V_TENSOR) return bad_argument(e, b, type, v);
+    if (v.kind != V_TENSOR || v.tensor->sym != type->sym) return bad_argument(e, b, type, v);
     Elem elem = el_bind_elem(e, b->f, type->elem, v.tensor->elem, b->loc);
     if (elem == EL_COUNT) return val_error();
     if (elem != v.tensor->elem)

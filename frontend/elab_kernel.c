@@ -13,8 +13,9 @@
 /* ---- choices ------------------------------------------------------------------------------- */
 
 // The compiler's own axes, which `schedule` pins and --set may, too.
-static const char *const schedule_axes[] = {"warps",      "stages",  "persistent", "order", "split",
-                                            "specialise", "cluster", "generator",  NULL};
+static const char *const schedule_axes[] = {"warps",     "stages", "persistent", "order",
+                                            "grain",     "split",  "specialise", "cluster",
+                                            "generator", "plan",   "chunks",     NULL};
 
 static bool is_schedule_axis(const char *name) {
     for (int i = 0; schedule_axes[i]; i++)
@@ -67,7 +68,9 @@ static void read_schedule(Elab *e, const Choice *c) {
     }
     const Expr *x = c->alternatives.at[0];
     const NamedValue *set = inst_set(e->kernel->inst, c->name.text);
-    Val v = x->kind == EX_NAME ? val_void() : el_expr(e, x);
+    bool names_plan = x->kind == EX_NAME && strcmp(c->name.text, "plan") == 0;
+    Val v = x->kind != EX_NAME ? el_expr(e, x) : val_void();
+    if (names_plan) v = val_int(plan_by_name(x->name));
     if (set || (v.kind == V_CONST && v.c.type != CK_FLOAT))
         note_config(e, c->name.text, set ? set->value : v.c.i);
 }
@@ -197,7 +200,13 @@ static void set_kernel_attrs(Elab *e, const char *name) {
     Kernel *k = e->kernel;
     const Region *r = k->op->regions[0];
     const char **params = ctx_array(e->ctx, const char *, r->n_args);
+    VEC(int64_t) sym = {0};
     for (int i = 0; i < r->n_args; i++) params[i] = r->args[i]->name;
+    for (int i = 0; i < k->def->params.n; i++) {
+        const Tensor *t = k->params[i].tensor;
+        if (t && t->sym) vec_push(e->ctx, &sym, (int64_t)t->v->index);
+    }
+    if (sym.n) op_set_attr(e->ir, k->op, "sym", at_ints(e->ir, sym.data, sym.n));
     op_set_attr(e->ir, k->op, "name", at_str(e->ir, name));
     op_set_attr(e->ir, k->op, "params", at_strs(e->ir, params, r->n_args));
     if (k->def->doc) op_set_attr(e->ir, k->op, "doc", at_str(e->ir, k->def->doc));
@@ -219,6 +228,7 @@ static bool elaborate_once(Elab *e, const char *name) {
         el_block(e, k->def->body);
         build_yield(&e->b, 0, NULL);
         kernel_check_written(e);
+        if (k->rank && !el_failed(e)) el_collective(e, k->op);
         op_erase(k->mark);
     }
     scope_pop(e);
@@ -275,6 +285,18 @@ static KDim *dim_of_op(const Elab *e, const Op *dim) {
         if (k->params[i].tensor && k->params[i].tensor->v == tensor)
             return k->params[i].axis_dim[axis];
     return NULL;
+}
+
+/// A shard has the same shape on all ranks, and so has what is checked against it.
+bool el_common_dim(const Elab *e, const Op *dim) {
+    const Kernel *k = e->kernel;
+    const KDim *d = dim_of_op(e, dim);
+    if (value_is_sym(operand(dim, 0))) return true;
+    for (int i = 0; d && i < k->def->params.n; i++)
+        for (int a = 0; a < k->params[i].n_axes; a++)
+            if (k->params[i].axis_dim[a] == d && k->params[i].tensor && k->params[i].tensor->sym)
+                return true;
+    return false;
 }
 
 bool el_known_dim(Elab *e, const Op *dim, bool specialise, int64_t *out) {

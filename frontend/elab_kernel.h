@@ -15,7 +15,7 @@ typedef struct KDim {
     int64_t plus;    // whose extent is this much more: `E + 1` binds E where nothing else does
     bool known;      // its value is known when compiling
     int64_t value;
-    bool fixed; // it is a constant of this instance
+    bool fixed;          // it is a constant of this instance
     int64_t least, most; // extents of the axis that this instance is right for
     Val val;
 } KDim;
@@ -46,9 +46,12 @@ typedef VEC(const char *) NameList;
 struct Kernel {
     const FnDef *def;
     const Inst *inst;
-    Kernel *outer; // the kernel that calls this one
-    bool called;   // by another kernel: its tensors come as they are, packs are not merged
-    Op *op, *mark; // launch checks go before the mark
+    Kernel *outer;  // the kernel that calls this one
+    bool called;    // by another kernel: its tensors come as they are, packs are not merged
+    Op *op, *mark;  // launch checks go before the mark
+    Value *rank;    // the own rank; NULL: no parameter is symmetric
+    Value *ranks;   // how many there are
+    Value *control; // what waits look at; NULL: nothing waits
     KParam *params;
     ParamUse *uses;
     VEC(KDim *) dims;

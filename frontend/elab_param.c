@@ -84,10 +84,6 @@ static bool read_param(Elab *e, KParam *kp) {
         el_fail(e, p->loc, D_KERNEL_PARAM, p->name.text);
         return false;
     }
-    if (t->sym) {
-        el_fail(e, t->loc, D_NO_SYM, p->name.text);
-        return false;
-    }
     if (p->optional && t->kind != TY_TENSOR) {
         el_fail(e, p->loc, D_OPTIONAL_SCALAR, p->name.text);
         return false;
@@ -346,11 +342,15 @@ static int64_t static_extent(Elab *e, const KParam *kp, int axis) {
 static void set_tensor_type(Elab *e, KParam *kp) {
     int64_t extents[MAX_RANK], strides[MAX_RANK];
     for (int i = 0; i < kp->n_axes; i++) {
+        bool known = kp->strides[i] == 0 || kp->strides[i] == 1;
+        bool shards = i == 0 && kp->tensor->sym; // as far apart as the runtime puts them
         extents[i] = static_extent(e, kp, i);
-        strides[i] = kp->strides[i] == 0 || kp->strides[i] == 1 ? kp->strides[i] : DYNAMIC;
+        strides[i] = known && !shards ? kp->strides[i] : DYNAMIC;
     }
     const Type *type = ty_tensor(e->ir, kp->elem, kp->n_axes, extents, strides);
-    kp->tensor->v->type = ty_aligned(e->ir, type, kp->inst->align);
+    type = ty_aligned(e->ir, type, kp->inst->align);
+    bool near = kp->inst->near && !kp->tensor->sym;
+    kp->tensor->v->type = near ? ty_near(e->ir, type) : type;
 }
 
 static Value *axis_op(Elab *e, OpCode code, Value *tensor, int axis) {
@@ -500,6 +500,32 @@ static void check_alignment(Elab *e, const KParam *kp) {
                    0, NULL);
 }
 
+/// The last element ends before the span; none lies before element 0.
+static void check_span(Elab *e, const KParam *kp) {
+    const Type *t = kp->tensor->v->type;
+    int64_t span = (int64_t)1 << TENSOR_SPAN_LOG2;
+    if (!t->near) return;
+    e->b.loc = kp->p->loc;
+    Value *last = build_index(&e->b, 0), *forward = NULL, *none = build_index(&e->b, 0);
+    for (int i = 0; i < t->rank; i++) {
+        Value *stride = kernel_passed(e, OP_STRIDE, kp->tensor->v, i);
+        Value *more = kernel_passed(e, OP_DIM, kp->tensor->v, i);
+        more = build_binary(&e->b, OP_SUB, more, build_index(&e->b, 1));
+        more = build_binary(&e->b, OP_MAX, more, none);
+        Value *part = build_binary(&e->b, OP_MUL, more, stride);
+        Value *ahead = build_binary(&e->b, OP_GE, part, none);
+        last = build_binary(&e->b, OP_ADD, last, part);
+        forward = forward ? build_binary(&e->b, OP_AND, forward, ahead) : ahead;
+    }
+    Value *most = build_index(&e->b, span * 8 / elem_info[t->elem].bits - 1);
+    Value *ok = build_binary(&e->b, OP_LT, last, most);
+    if (forward) ok = build_binary(&e->b, OP_AND, ok, forward);
+    kernel_require(e, kp->p->loc, ok,
+                   ctx_format(e->ctx, "compiled for '%s' of fewer than %lld bytes",
+                              kp->p->name.text, (long long)span),
+                   0, NULL);
+}
+
 /// Elements of a written tensor lie apart: no stride is 0 over an extent above 1. A stride of 0 is
 /// part of the tensor's type, so code that has no such check is never run on one.
 static void check_written_axis(Elab *e, const KParam *kp, int axis) {
@@ -598,7 +624,22 @@ static void add_arg(Elab *e, KParam *kp) {
     Tensor *t = ctx_new(e->ctx, Tensor);
     *t = (Tensor){.name = kp->p->name.text, .v = v, .elem = kp->elem, .use = kp->use};
     t->n_dims = kp->p->type->dims.n;
+    t->sym = kp->p->type->sym;
     kp->tensor = t;
+}
+
+/// The rank and the number of ranks, where there are symmetric tensors.
+static void read_ranks(Elab *e) {
+    Kernel *k = e->kernel;
+    const Type *index = ty_scalar(e->ir, EL_I64);
+    k->rank = k->ranks = k->control = NULL;
+    for (int i = 0; i < k->def->params.n && !k->rank; i++) {
+        const Tensor *t = k->params[i].tensor;
+        if (!t || !t->sym) continue;
+        k->rank = result(build_op(&e->b, OP_RANK, 0, NULL, 1, &index, 0), 0);
+        k->rank->name = "rank";
+        k->ranks = el_tensor_dim(e, t, 0);
+    }
 }
 
 /// See the head of this file for the order of things.
@@ -615,6 +656,7 @@ bool kernel_params(Elab *e) {
     for (int i = 0; i < n; i++)
         if (k->params[i].tensor) set_tensor_type(e, &k->params[i]);
     read_dims(e);
+    read_ranks(e);
     for (int i = 0; i < n; i++) bind_param(e, &k->params[i]);
     for (int i = 0; i < n; i++) {
         for (int a = 0; a < k->params[i].n_axes; a++) {
@@ -622,6 +664,7 @@ bool kernel_params(Elab *e) {
             check_stride(e, &k->params[i], a);
         }
         if (k->params[i].tensor) check_alignment(e, &k->params[i]);
+        if (k->params[i].tensor) check_span(e, &k->params[i]);
     }
     return !el_failed(e);
 }

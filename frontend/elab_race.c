@@ -2,6 +2,8 @@
 // Provable races: a store of a phase that does not depend on one of the phase's indices, neither in
 // its place nor in whether it is done. All programs along that index write the same elements then.
 //
+// Ranks race in the same way: a store to a shard that does not depend on the rank.
+//
 // Only what is certain is reported: loop-carried values, loads after writes and results of
 // atomics count as depending on everything.
 #include "frontend/elab.h"
@@ -60,26 +62,38 @@ static bool at_most_one_program(const Op *grid) {
     return known && hi - lo <= step;
 }
 
+static const char *name_of(const Value *v) {
+    return v->name ? v->name : "?";
+}
+
+/// Whether the place of an access, or whether it happens, depends on the index.
+static bool place_depends(Race *r, const Op *op) {
+    Access a = access_of(op);
+    for (int i = a.n_subs ? a.first[0] : op->n_operands; i < op->n_operands; i++)
+        if (depends(r, operand(op, i))) return true;
+    return (a.mask && depends(r, a.mask)) || guarded(r, op);
+}
+
 /// The value does not matter: the same element written twice is the mistake, also with one
-/// value.
+/// value. What a rank contributes to an element of a shard is one value, too.
 static void check_store(Op *op, void *arg) {
     Race *r = arg;
-    if (op->code != OP_STORE) return;
-    Access a = access_of(op);
-    for (int i = 0; i < op->n_operands; i++) {
-        const Value *v = operand(op, i);
-        if (v != a.value && v != a.tensor && depends(r, v)) return;
-    }
-    if (guarded(r, op)) return;
-    const char *index = r->grid->regions[0]->args[0]->name;
-    diag(r->e->ctx, op->loc, D_RACE, index ? index : "?");
-    diag_note(r->e->ctx, r->grid->loc, "this grid has a program for each '%s'",
-              index ? index : "?");
-    diag_hint(r->e->ctx, "join the values with 'combine', or use an 'atomic_' function");
+    bool twice = op->code == OP_COMBINE && value_is_sym(operand(op, 0));
+    if ((op->code != OP_STORE && !twice) || place_depends(r, op)) return;
+    const char *index = name_of(r->grid->regions[0]->args[0]);
+    if (twice)
+        diag(r->e->ctx, op->loc, D_COMBINE_TWICE, index, name_of(operand(op, 0)));
+    else
+        diag(r->e->ctx, op->loc, D_RACE, index);
+    diag_note(r->e->ctx, r->grid->loc, "this grid has a program for each '%s'", index);
+    if (twice)
+        diag_hint(r->e->ctx, "add up what a rank contributes in one program, then combine it");
+    else
+        diag_hint(r->e->ctx, "join the values with 'combine', or use an 'atomic_' function");
 }
 
 /// Each level of the grid on its own: a store may depend on m and still forget n.
-void el_check_races(Elab *e, const Op *phase) {
+static void check_levels(Elab *e, const Op *phase) {
     for (const Op *grid = phase; grid && grid->code == OP_PARALLEL;) {
         Race r = {.e = e, .grid = grid};
         if (!at_most_one_program(grid)) op_walk_pre((Op *)grid, check_store, &r);
@@ -87,4 +101,79 @@ void el_check_races(Elab *e, const Op *phase) {
         for_each_op(op, grid->regions[0]) if (op->code == OP_PARALLEL) inner = op;
         grid = inner;
     }
+}
+
+/* ---- races between ranks ------------------------------------------------------------------- */
+
+/// Every rank runs the whole grid: the rank is one more index of it. Ranks have their own ordinary
+/// tensors and scalars, so what is read from those may differ.
+static bool rank_decides(const Elab *e, const Value *v, int budget) {
+    if (budget == 0 || (!v->def && v->region->parent->code == OP_KERNEL)) return true;
+    const Op *op = v->def;
+    if (!op) {
+        const Op *owner = v->region->parent;
+        bool index = (owner->code == OP_FOR || owner->code == OP_PARALLEL) && v->index == 0;
+        return !index || rank_decides(e, operand(owner, 0), budget - 1) ||
+               rank_decides(e, operand(owner, 1), budget - 1);
+    }
+    if (op->code == OP_DIM) return !el_common_dim(e, op);
+    if (op->code == OP_RANK || !op_has(op, PURE) || op->n_regions) return true;
+    for (int i = 0; i < op->n_operands; i++)
+        if (rank_decides(e, operand(op, i), budget - 1)) return true;
+    return false;
+}
+
+enum { DEPTH = 16 };
+
+static bool rank_guards(const Elab *e, const Op *op, const Op *phase) {
+    for (const Op *at = op; at != phase; at = at->parent->parent) {
+        const Op *owner = at->parent->parent;
+        int n = owner->code == OP_IF ? 1 : 2;
+        for (int i = 0; i < n && owner->code != OP_WHILE; i++)
+            if (rank_decides(e, operand(owner, i), DEPTH)) return true;
+        if (owner->code == OP_WHILE) return true;
+    }
+    return false;
+}
+
+typedef struct Phase {
+    Elab *e;
+    const Op *op;
+    const Value *combined; // the tensor in question
+} Phase;
+
+static void check_ranks(Op *op, void *arg) {
+    const Phase *p = arg;
+    if (op->code != OP_STORE || !value_is_sym(operand(op, 0))) return;
+    if (operand(op, 0)->type->extents[0] == 1) return; // there is one rank
+    Access a = access_of(op);
+    for (int i = a.first[0]; i < op->n_operands; i++)
+        if (rank_decides(p->e, operand(op, i), DEPTH)) return;
+    if (rank_guards(p->e, op, p->op)) return;
+    diag(p->e->ctx, op->loc, D_RANKS_RACE, name_of(operand(op, 0)));
+    diag_hint(p->e->ctx,
+              "every rank runs the whole grid: 'combine' joins what they have; "
+              "%s[rank][...] is the own shard",
+              name_of(operand(op, 0)));
+}
+
+static void check_read(Op *op, void *arg) {
+    const Phase *p = arg;
+    if (op->code != OP_LOAD || operand(op, 0) != p->combined) return;
+    diag(p->e->ctx, op->loc, D_COMBINE_READ, name_of(p->combined));
+    diag_hint(p->e->ctx, "it is complete when the phase has ended: read it in another 'parallel'");
+}
+
+static void check_combined(Op *op, void *arg) {
+    Phase p = *(const Phase *)arg;
+    p.combined = op->code == OP_COMBINE ? operand(op, 0) : NULL;
+    if (p.combined && value_is_sym(p.combined)) op_walk_pre((Op *)p.op, check_read, &p);
+}
+
+void el_check_races(Elab *e, const Op *phase) {
+    check_levels(e, phase);
+    if (!el_rank(e)) return;
+    Phase p = {.e = e, .op = phase};
+    op_walk_pre((Op *)phase, check_combined, &p);
+    op_walk_pre((Op *)phase, check_ranks, &p);
 }

@@ -3,6 +3,8 @@
 // then an element type. Hiding a local is reported by names.c; here an inner name simply wins.
 #include "frontend/elab.h"
 
+#include <string.h>
+
 void scope_push(Elab *e) {
     Scope *s = ctx_new(e->ctx, Scope);
     s->outer = e->scope;
@@ -69,6 +71,7 @@ Val el_name(Elab *e, const char *name, Loc loc) {
     const Binding *b = scope_find(e, name);
     if (b) return b->val;
     const Item *item = program_find(e->program, name, loc.file);
+    if (!item && el_rank(e) && strcmp(name, "rank") == 0) return val_ir(el_rank(e));
     if (item && item->kind == IT_CONST) return constant_value(e, item);
     if (item) return (Val){.kind = V_FN, .fn = {.def = item->fn}};
     const Builtin *builtin = builtin_by_name(name);

@@ -238,6 +238,7 @@ static void add_dim(Elab *e, Loc loc, Place *p, const Entry *entry) {
 static void finish_place(Elab *e, Loc loc, const Entries *s, Place *p) {
     Val picks[MAX_RANK];
     int n = 0;
+    if (p->tensor->shard) add_sub(p, DIM_AT, p->tensor->shard, NULL, NULL);
     for (int i = 0; i < s->n; i++) {
         if (s->at[i].kind == E_NEW) continue;
         if (s->at[i].kind == E_PICK) picks[n++] = s->at[i].v;
@@ -258,11 +259,37 @@ static bool place_of_tensor(Elab *e, const Expr *x, const Tensor *t, Place *p) {
     return true;
 }
 
+/// All kernels see all shards; the rank stands in a bracket of its own, so that no subscript
+/// reaches the next shard.
+Val el_shard(Elab *e, const Expr *x, const Tensor *t) {
+    const Subs *subs = &x->subscript.subs;
+    Val r = subs->n == 1 && subs->at[0].kind == SUB_EXPR ? el_expr(e, subs->at[0].lo) : val_void();
+    if (r.kind == V_ERROR) return r;
+    if (!val_is_scalar(r) && r.kind != V_CONST) {
+        el_fail(e, x->loc, D_SHARD, t->name);
+        diag_hint(e->ctx, "write %s[r][...] for the shard of rank r, %s[rank][...] for the own one",
+                  t->name, t->name);
+        return val_error();
+    }
+    Tensor *shard = ctx_copy(e->ctx, t, sizeof *t);
+    shard->sym = false;
+    shard->shard = el_index(e, subs->at[0].loc, r, "a rank");
+    shard->n_dims--;
+    memmove(shard->dims, shard->dims + 1, sizeof *shard->dims * (size_t)shard->n_dims);
+    return shard->shard ? val_tensor(shard) : val_error();
+}
+
 /// Outside `parallel` there are no elements: the host reads dims and scalars only.
 bool el_place_of(Elab *e, const Expr *x, Val base, const char *what, Place *out) {
     if (base.kind == V_TENSOR && !e->in_program) {
         el_fail(e, x->loc, D_TENSOR_OUTSIDE, base.tensor->name);
         diag_hint(e->ctx, "programs read and write: parallel i in N by 256 { ... }");
+        return false;
+    }
+    if (base.kind == V_TENSOR && base.tensor->sym) {
+        // a[r] alone is no element, and neither is a[m, k]
+        if (el_shard(e, x, base.tensor).kind == V_TENSOR)
+            el_fail(e, x->loc, D_SHARD_PLACE, base.tensor->name);
         return false;
     }
     if (base.kind == V_TENSOR) return place_of_tensor(e, x, base.tensor, out);

@@ -47,6 +47,7 @@ typedef struct ParamInst {
     int64_t strides[MAX_RANK]; // where known_strides
     bool known_strides;
     int align;        // TENSOR: the code may rely on this alignment (TENSOR_ALIGN); 0: on none
+    bool near;        // TENSOR: ... and on Type.near
     bool known_value; // SCALAR of integer type or CONST
     int64_t value;
 } ParamInst;

@@ -209,7 +209,6 @@ static void expr(Checker *c, const Expr *x) {
 /// Calls visit on the dims and extents of a type, and on its elements.
 static void type_uses(Checker *c, const TypeExpr *t) {
     if (t->kind != TY_TUPLE) elem(c, t->elem);
-    if (t->ranks) expr(c, t->ranks);
     for (int i = 0; i < t->extents.n; i++) expr(c, t->extents.at[i]);
     for (int i = 0; i < t->dims.n; i++) expr(c, t->dims.at[i].expr);
     for (int i = 0; i < t->parts.n; i++) type_uses(c, t->parts.at[i]);
@@ -223,7 +222,6 @@ static void bind_name(Checker *c, const Expr *x) {
 
 /// Declares the dims that a parameter's type binds.
 static void type_binds(Checker *c, const TypeExpr *t) {
-    if (t->ranks) bind_name(c, t->ranks);
     for (int i = 0; i < t->extents.n; i++) bind_name(c, t->extents.at[i]);
     for (int i = 0; i < t->dims.n; i++) bind_name(c, t->dims.at[i].expr);
     for (int i = 0; i < t->parts.n; i++) type_binds(c, t->parts.at[i]);

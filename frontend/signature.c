@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { DEFAULT_DIM = 64 };
+enum { DEFAULT_DIM = 64, DEFAULT_RANKS = 2 };
 
 /* ---- constants outside a kernel ------------------------------------------------------------ */
 
@@ -73,7 +73,8 @@ static void dim_values(const Program *p, const FnDef *f, NamedValues *out) {
         for (int k = 0; k < param->type->dims.n; k++) {
             const Expr *x = param->type->dims.at[k].expr;
             if (x->kind == EX_NAME && !is_constant_name(p, x))
-                add_value(p->ctx, out, x->name, DEFAULT_DIM);
+                add_value(p->ctx, out, x->name,
+                          k == 0 && param->type->sym ? DEFAULT_RANKS : DEFAULT_DIM);
         }
     }
 }

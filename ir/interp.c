@@ -212,20 +212,25 @@ static void run_programs(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step
         run_program(it, op, lo + at * step);
 }
 
+enum { COMBINES = 1, COMBINES_SHARDS = 2 };
+
 static void seek_combine(Op *op, void *found) {
-    *(bool *)found |= op->code == OP_COMBINE;
+    if (op->code == OP_COMBINE)
+        *(int *)found |= COMBINES | (value_is_sym(operand(op, 0)) ? COMBINES_SHARDS : 0);
 }
 
 static void run_phase(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step) {
-    bool outer = !it->in_phase, ordered = false;
-    op_walk_pre(op, seek_combine, &ordered);
+    bool outer = !it->in_phase;
+    int found = 0;
+    op_walk_pre(op, seek_combine, &found);
     it->in_phase = true;
-    run_programs(it, op, lo, n, step, ordered);
+    run_programs(it, op, lo, n, step, found != 0);
     if (!outer) return;
     it->in_phase = false;
     it->program = 0;
     memset(&it->writers, 0, sizeof it->writers);
     finish_folds(it);
+    if (found & COMBINES_SHARDS) finish_shard_folds(it, op);
 }
 
 static void do_parallel(Interp *it, Op *op) {
@@ -289,7 +294,10 @@ static void do_assert(Interp *it, Op *op) {
 }
 
 static void do_print(Interp *it, Op *op) {
-    if (it->options.print) it->options.print(it->options.user, filled_text(it, op, 0));
+    if (!it->options.print) return;
+    const char *text = filled_text(it, op, 0);
+    if (has_company(it)) text = ctx_format(it->ctx, "rank %d: %s", it->rank, text);
+    it->options.print(it->options.user, text);
 }
 
 static void do_call(Interp *it, Op *op) {
@@ -344,6 +352,17 @@ static Exec *const exec[OP_COUNT] = {
     [OP_ATOMIC] = do_atomic,
     [OP_COMBINE] = do_combine,
     [OP_SCRATCH] = do_scratch,
+    [OP_RANK] = do_rank,
+    [OP_COMM_BEGIN] = do_comm_begin,
+    [OP_COMM_BARRIER] = do_comm_barrier,
+    [OP_COMM_END] = do_comm_end,
+    [OP_COMM_GATHER] = do_comm_gather,
+    [OP_COMM_SCATTER] = do_comm_scatter,
+    [OP_COMM_SIGNALS] = do_comm_signals,
+    [OP_COMM_CONTROL] = do_comm_control,
+    [OP_SIGNAL_WAIT] = do_signal_wait,
+    [OP_SIGNAL_SET] = do_signal_set,
+    [OP_COMM_FENCE] = do_nothing, // what is written is there
     [OP_REQUIRE] = do_require,
     [OP_ASSERT] = do_assert,
     [OP_PRINT] = do_print,
@@ -352,6 +371,7 @@ static Exec *const exec[OP_COUNT] = {
     [OP_CONTRACT] = do_contract,
     // Layouts say where elements are, not which.
     [OP_CONVERT] = do_reshape,
+    [OP_RENEW] = do_reshape,
     [OP_DESC] = do_desc,
     [OP_BUF_ALLOC] = do_buf_alloc,
     [OP_BUF_VIEW] = do_buf_view,
@@ -389,39 +409,19 @@ void run_region(Interp *it, Region *r) {
     for_each_op(op, r) run_op(it, op);
 }
 
-typedef struct Launch {
-    Interp *it;
-    const char *kernel;
-    int n;
-    const InterpArg *args;
-} Launch;
-
-static void launch(Ctx *ctx, void *arg) {
-    Launch *l = arg;
-    Interp *it = l->it;
-    Op *kernel = find_kernel(it->module, l->kernel);
-    if (!kernel) ice(ctx, (Loc){0}, "no kernel %s to run", l->kernel ? l->kernel : "");
+void interp_launch(Interp *it, int n, const InterpArg *args) {
+    Op *kernel = find_kernel(it->module, it->kernel);
+    if (!kernel) ice(it->ctx, (Loc){0}, "no kernel %s to run", it->kernel ? it->kernel : "");
     for_each_op(k, it->module->regions[0]) if (k != kernel && k->code != OP_FUNC)
         op_walk_pre(k, plan_op, it);
     op_walk_pre(kernel, plan_op, it);
     Region *body = kernel->regions[0];
-    if (body->n_args != l->n)
-        ice(ctx, kernel->loc, "kernel has %d parameters, not %d", body->n_args, l->n);
-    for (int i = 0; i < l->n; i++) {
+    if (body->n_args != n)
+        ice(it->ctx, kernel->loc, "kernel has %d parameters, not %d", body->n_args, n);
+    for (int i = 0; i < n; i++) {
         Reg *r = plan_of(kernel)->args[0][i];
-        r->tensor = l->args[i].tensor;
-        if (r->n) r->cells[0] = l->args[i].scalar;
+        r->tensor = args[i].tensor;
+        if (r->n) r->cells[0] = args[i].scalar;
     }
     run_region(it, body);
-}
-
-bool interp_run(Ir *ir, Op *module, const char *kernel, int n_args, const InterpArg *args,
-                const InterpOptions *options) {
-    Interp it = {.ir = ir, .ctx = ir_ctx(ir), .module = module};
-    if (options) it.options = *options;
-    it.random = it.options.seed;
-    Launch l = {&it, kernel, n_args, args};
-    CtxStatus status = ctx_protect(it.ctx, launch, &l);
-    if (status == CTX_NO_MEMORY) ctx_leave(it.ctx, status); // the context is of no use any more
-    return status == CTX_OK;
 }

@@ -35,4 +35,9 @@ typedef struct InterpOptions {
 bool interp_run(Ir *ir, Op *module, const char *kernel, int n_args, const InterpArg *args,
                 const InterpOptions *options);
 
+/// Likewise one launch of several ranks: args[r] are those of rank r; symmetric tensors have all
+/// shards and are the same for all. What ranks print is headed by their numbers.
+bool interp_run_ranks(Ir *ir, Op *module, const char *kernel, int ranks, int n_args,
+                      const InterpArg *const *args, const InterpOptions *options);
+
 #endif

@@ -26,6 +26,8 @@ typedef struct Plan {
 /// All contributions of one phase to one element (or tuple of elements).
 typedef struct Fold {
     Op *op;
+    const void *key; // the address of the (first) element
+    int64_t program; // that began it
     int64_t at[MAX_RANK];
     Cell *value; // in the types of the region's arguments
 } Fold;
@@ -43,6 +45,15 @@ typedef struct Interp {
     PtrMap writers;  // element address -> program + 1, this phase; --check
     PtrMap fold_of;  // element address -> Fold
     VEC(Fold *) folds;
+    const char *kernel;
+    /* of several ranks */
+    struct World *world;
+    int rank, meetings, n_shared;
+    bool begun, ended;
+    const char *waits;    // for what
+    PtrMap shard_fold_of; // like fold_of, for what goes to shards
+    VEC(Fold *) shard_folds;
+    VEC(Op *) scatters; // that have not sent everything
 } Interp;
 
 static inline Plan *plan_of(const Op *op) {
@@ -72,6 +83,29 @@ uint64_t next_random(Interp *it);
 /// The run ends: what the user did wrong, at the op.
 _Noreturn void run_error(Interp *it, const Op *op, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/// Runs the kernel of `it` in its own context, which catches what goes wrong.
+void interp_launch(Interp *it, int n, const InterpArg *args);
+
+/* interp_comm.c: several ranks */
+void do_rank(Interp *it, Op *op);
+void do_comm_begin(Interp *it, Op *op);
+void do_comm_barrier(Interp *it, Op *op);
+void do_comm_end(Interp *it, Op *op);
+void do_comm_gather(Interp *it, Op *op);
+void do_comm_scatter(Interp *it, Op *op);
+void do_comm_signals(Interp *it, Op *op);
+void do_comm_control(Interp *it, Op *op);
+void do_signal_wait(Interp *it, Op *op);
+void do_signal_set(Interp *it, Op *op);
+/// Whether there are other ranks.
+bool has_company(const Interp *it);
+/// Under --check: another rank may not have written this element since ranks have met.
+void check_rank_race(Interp *it, const Op *op, const void *element);
+/// Memory of the launch that all ranks see, filled when it is made.
+void *shared_memory(Interp *it, const Op *op, int64_t bytes, int fill);
+/// Writes what the ranks have contributed to shards in a phase, when all have come to its end.
+void finish_shard_folds(Interp *it, Op *phase);
 
 /* interp_block.c: ops on whole blocks */
 void do_elementwise(Interp *it, Op *op);
@@ -127,5 +161,10 @@ void do_scratch(Interp *it, Op *op);
 void read_lanes(Interp *it, Op *op, Reg *to, Cell pad);
 /// Writes what the phase's combines have gathered.
 void finish_folds(Interp *it);
+/// acc = f(acc, v), f being the function of a combine.
+void fold_in(Interp *it, Op *op, Cell *acc, const Cell *v);
+/// keep = true: the old value is the leftmost operand.
+void start_from_old(Fold *f);
+void store_fold(const Fold *f);
 
 #endif

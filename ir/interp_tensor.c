@@ -32,9 +32,14 @@ void do_scratch(Interp *it, Op *op) {
             run_error(it, op, "scratch of dimension %d x %lld is too large", d,
                       (long long)t->extents[d]);
     }
+    enum { UNDEFINED = 0xA5 }; // let it show
     size_t bytes = (size_t)n * 8;
+    if (op_flag(op, "sym")) {
+        t->data = shared_memory(it, op, (int64_t)bytes, UNDEFINED);
+        return;
+    }
     t->data = ctx_alloc(it->ctx, bytes);
-    memset(t->data, 0xA5, bytes); // undefined content: let it show
+    memset(t->data, UNDEFINED, bytes);
 }
 
 /* ---- lanes of an access -------------------------------------------------------------------- */
@@ -147,6 +152,7 @@ static const void *address(const Tensor *t, int64_t offset) {
 static void check_race(Interp *it, const Lane *l) {
     if (!it->options.check || !it->in_phase || elem_info[l->tensor->elem].bits < 8) return;
     const void *key = address(l->tensor, l->offset);
+    if (has_company(it) && value_is_sym(l->a->tensor)) check_rank_race(it, l->op, key);
     int64_t before = (int64_t)(intptr_t)map_get(&it->writers, key);
     if (before && before != it->program + 1)
         run_error(it, l->op,
@@ -203,7 +209,7 @@ static Elem fold_elem(const Op *op, int i) {
     return op->regions[0]->args[i]->type->elem;
 }
 
-static void fold_in(Interp *it, Op *op, Cell *acc, const Cell *v) {
+void fold_in(Interp *it, Op *op, Cell *acc, const Cell *v) {
     int n = (int)op_int(op, "n", 1);
     Reg **args = plan_of(op)->args[0];
     for (int i = 0; i < n; i++) {
@@ -214,13 +220,18 @@ static void fold_in(Interp *it, Op *op, Cell *acc, const Cell *v) {
     for (int i = 0; i < n; i++) acc[i] = yielded(op->regions[0], i)->cells[0];
 }
 
-static Fold *new_fold(Interp *it, Op *op, const Lane *l, const void *key) {
+static Fold *new_fold(Interp *it, Op *op, const Lane *l, const void *key, bool shard) {
     Fold *f = ctx_new(it->ctx, Fold);
     f->op = op;
+    f->key = key;
+    f->program = it->program;
     memcpy(f->at, l->at, sizeof f->at);
     f->value = ctx_array(it->ctx, Cell, op_int(op, "n", 1));
-    map_set(it->ctx, &it->fold_of, key, f);
-    vec_push(it->ctx, &it->folds, f);
+    map_set(it->ctx, shard ? &it->shard_fold_of : &it->fold_of, key, f);
+    if (shard)
+        vec_push(it->ctx, &it->shard_folds, f);
+    else
+        vec_push(it->ctx, &it->folds, f);
     return f;
 }
 
@@ -231,8 +242,7 @@ static int64_t target_offset(const Fold *f, const Tensor *t) {
     return offset;
 }
 
-/// keep = true: the old value is the leftmost operand.
-static void start_from_old(Fold *f) {
+void start_from_old(Fold *f) {
     for (int i = 0; i < (int)op_int(f->op, "n", 1); i++) {
         const Tensor *t = &in(f->op, i)->tensor;
         Cell old = cell_load(t->elem, t->data, target_offset(f, t));
@@ -240,9 +250,18 @@ static void start_from_old(Fold *f) {
     }
 }
 
+/// A rank contributes one value to an element of a shard.
+static void check_share(Interp *it, const Op *op, const Fold *f, bool shard) {
+    const char *name = operand(op, 0)->name;
+    if (shard && it->options.check && f->program != it->program)
+        run_error(it, op, "two programs of a rank contribute to the same element of `%s`",
+                  name ? name : "a tensor");
+}
+
 void do_combine(Interp *it, Op *op) {
     int n = (int)op_int(op, "n", 1);
     Cell *v = ctx_array(it->ctx, Cell, n);
+    bool shard = value_is_sym(operand(op, 0));
     for_each_lane(it, l, op) {
         if (!l.live) continue;
         for (int i = 0; i < n; i++) {
@@ -250,13 +269,14 @@ void do_combine(Interp *it, Op *op) {
             v[i] = cell_cast(x->type->elem, fold_elem(op, i), x->cells[l.lane]);
         }
         const void *key = address(l.tensor, l.offset);
-        Fold *f = map_get(&it->fold_of, key);
+        Fold *f = map_get(shard ? &it->shard_fold_of : &it->fold_of, key);
         if (f) {
+            check_share(it, op, f, shard);
             fold_in(it, op, f->value, v);
             continue;
         }
-        f = new_fold(it, op, &l, key);
-        if (op_flag(op, "keep")) {
+        f = new_fold(it, op, &l, key, shard);
+        if (op_flag(op, "keep") && !shard) {
             start_from_old(f);
             fold_in(it, op, f->value, v);
         } else {
@@ -265,15 +285,16 @@ void do_combine(Interp *it, Op *op) {
     }
 }
 
-void finish_folds(Interp *it) {
-    for (int k = 0; k < it->folds.n; k++) {
-        Fold *f = it->folds.data[k];
-        for (int i = 0; i < (int)op_int(f->op, "n", 1); i++) {
-            const Tensor *t = &in(f->op, i)->tensor;
-            cell_store(t->elem, t->data, target_offset(f, t),
-                       cell_cast(fold_elem(f->op, i), t->elem, f->value[i]));
-        }
+void store_fold(const Fold *f) {
+    for (int i = 0; i < (int)op_int(f->op, "n", 1); i++) {
+        const Tensor *t = &in(f->op, i)->tensor;
+        cell_store(t->elem, t->data, target_offset(f, t),
+                   cell_cast(fold_elem(f->op, i), t->elem, f->value[i]));
     }
+}
+
+void finish_folds(Interp *it) {
+    for (int k = 0; k < it->folds.n; k++) store_fold(it->folds.data[k]);
     it->folds.n = 0;
     memset(&it->fold_of, 0, sizeof it->fold_of);
 }

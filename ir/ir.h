@@ -41,11 +41,11 @@ typedef enum TypeKind {
 #define DYNAMIC INT64_MIN
 
 /// Text form: `f32`, `f32<64x32>`, `tensor<f32, ?x64, [?, 1]>`, `tensor<f32>` (rank 0). Strides
-/// count elements and are left out of the text where all are DYNAMIC; `tensor<..., align 16>`. A
-/// block in a GPU's registers says where its elements are: `f32[64x32; reg (0,1) ...; lane ...;
-/// warp ...]` (ir/layout.h). `buf<f16, 128x64, swizzle 128, inner 1>`, `buf<f16, 128x64, pad 16>`,
-/// `ring<4, buf<...>, ...>`, `pending<f32[...]>`, `pending<>`, `desc<f16, 1x128x64, swizzle 128,
-/// inner 2>`.
+/// count elements and are left out of the text where all are DYNAMIC; `tensor<..., align 16,
+/// near>`. A block in a GPU's registers says where its elements are: `f32[64x32; reg (0,1) ...;
+/// lane ...; warp ...]` (ir/layout.h). `buf<f16, 128x64, swizzle 128, inner 1>`, `buf<f16, 128x64,
+/// pad 16>`, `ring<4, buf<...>, ...>`, `pending<f32[...]>`, `pending<>`, `desc<f16, 1x128x64,
+/// swizzle 128, inner 2>`.
 struct Type {
     TypeKind kind;
     Elem elem;
@@ -57,6 +57,8 @@ struct Type {
                                  // `pad` bytes longer); the dimension of neighbours in memory
     int align;                   // tensors: bytes that divide the address of element 0 and each
                                  // stride that is DYNAMIC; none is negative. 0: not known
+    bool near;                   // tensors: all elements end before byte 2^31 from element 0 on,
+                                 // and no stride is negative; false: not known
     int slots, n_parts;          // rings, pending
     const Type *const *parts;    // buffers of a ring; the block that is pending
 };
@@ -67,6 +69,9 @@ const Type *ty_block(Ir *ir, Elem elem, int rank, const int64_t *extents);
 const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const int64_t *strides);
 /// The tensor with that alignment.
 const Type *ty_aligned(Ir *ir, const Type *tensor, int bytes);
+/// The tensor whose elements are all near element 0.
+enum { TENSOR_SPAN_LOG2 = 31 };
+const Type *ty_near(Ir *ir, const Type *tensor);
 /// A block whose extents are those of the layout.
 const Type *ty_laid(Ir *ir, Elem elem, const struct Layout *layout);
 /// inner: the dimension that is contiguous in memory; pad: of plain buffers.
@@ -353,6 +358,8 @@ static inline Value *sub_operand(const Op *op, const Access *a, int dim, int whi
 /// If the region computes one known function of its arguments (first half a, second half b),
 /// the elementwise op that does it (ADD, MUL, MIN, MAX, AND, OR, XOR), else OP_COUNT.
 OpCode region_monoid(const Region *r);
+/// Whether a tensor is symmetric: its first dimension is the rank.
+bool value_is_sym(const Value *v);
 /// The kernel of that name in the module, or the only one where name is NULL; else NULL.
 Op *find_kernel(const Op *module, const char *name);
 Op *find_func(const Op *module, const char *name);
@@ -420,7 +427,11 @@ typedef struct PassEnv {
     bool (*has_op)(const struct GpuTarget *gpu, OpCode code, Elem elem);
     int warps, stages; // of a CTA, of its pipelines: 0 chosen by the passes
     int cluster;       // CTAs that a program may take: 1 one, 0 chosen by the passes
+    int plan;          // of transfers between ranks, PlanId
+    int chunks;        // that a shard is transferred in; 0: chosen by the pass
     int persistent;    // one CTA an SM for all tiles: 1 always, -1 never, 0 chosen by the passes
+    int order;         // of tiles: 1 by rows, n by super-rows of n, negative by columns, 0 chosen
+    int grain;         // programs that a task of a CPU runs; 0 chosen by the passes
 } PassEnv;
 
 typedef struct Pass {

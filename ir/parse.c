@@ -249,26 +249,39 @@ static void parse_strides(Parser *p, int rank, int64_t *strides) {
     need(p, ']');
 }
 
+/// What is known of a tensor besides its extents: the word at hand, and those after it.
+static const Type *parse_known(Parser *p, const Type *t) {
+    do {
+        if (accept_word(p, "align"))
+            t = ty_aligned(p->ir, t, need_small(p, "bytes", 256));
+        else if (accept_word(p, "near"))
+            t = ty_near(p->ir, t);
+        else
+            fail(p, "strides, align or near");
+    } while (accept(p, ','));
+    return t;
+}
+
 /// After `tensor`.
 static const Type *parse_tensor(Parser *p) {
     int64_t extents[MAX_RANK], strides[MAX_RANK];
-    int rank = 0, align = 0;
-    bool more, strided = false;
+    int rank = 0;
+    bool strided = false;
     need(p, '<');
     Elem e = need_elem(p);
-    more = accept(p, ',');
-    if (more && !accept_word(p, "align")) {
+    bool more = accept(p, ',');
+    skip(p);
+    if (more && !(*p->at >= 'a' && *p->at <= 'z')) {
         rank = parse_extents(p, extents, false);
         more = accept(p, ',');
         strided = more && accept(p, '[');
         if (strided) parse_strides(p, rank, strides);
         if (strided) more = accept(p, ',');
-        if (more && !accept_word(p, "align")) fail(p, "strides or align");
     }
-    if (more) align = need_small(p, "bytes", 256);
-    need(p, '>');
     const Type *t = ty_tensor(p->ir, e, rank, extents, strided ? strides : NULL);
-    return align ? ty_aligned(p->ir, t, align) : t;
+    if (more) t = parse_known(p, t);
+    need(p, '>');
+    return t;
 }
 
 static const Layout *parse_layout(Parser *p) {

@@ -44,6 +44,7 @@ static void print_tensor(Text *out, const Type *t) {
         text_add(out, "]");
     }
     if (t->align) text_add(out, ", align %d", t->align);
+    if (t->near) text_add(out, ", near");
     text_add(out, ">");
 }
 

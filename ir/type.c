@@ -24,9 +24,10 @@ static int64_t parts_key(Ir *ir, const Type *t) {
 
 /// The one Type equal to t, found by its spelling as integers.
 static const Type *unique(Ir *ir, const Type *t) {
-    int64_t key[10 + 2 * MAX_RANK] = {t->kind,  t->elem, t->rank,  (intptr_t)t->layout, t->swizzle,
-                                      t->inner, t->pad,  t->slots, parts_key(ir, t),    t->align};
-    int n = 10;
+    int64_t key[11 + 2 * MAX_RANK] = {t->kind,          t->elem,  t->rank, (intptr_t)t->layout,
+                                      t->swizzle,       t->inner, t->pad,  t->slots,
+                                      parts_key(ir, t), t->align, t->near};
+    int n = 11;
     for (int i = 0; i < t->rank; i++) key[n++] = t->extents[i];
     for (int i = 0; t->kind == TK_TENSOR && i < t->rank; i++) key[n++] = t->strides[i];
     const char *bytes = ctx_intern(ir->ctx, (const char *)key, (size_t)n * sizeof *key);
@@ -61,6 +62,12 @@ const Type *ty_laid(Ir *ir, Elem elem, const Layout *layout) {
 const Type *ty_aligned(Ir *ir, const Type *tensor, int bytes) {
     Type t = *tensor;
     t.align = bytes;
+    return unique(ir, &t);
+}
+
+const Type *ty_near(Ir *ir, const Type *tensor) {
+    Type t = *tensor;
+    t.near = true;
     return unique(ir, &t);
 }
 

@@ -63,17 +63,19 @@ const Type **result_types(Verifier *v, const Op *op, int room);
 /// n types twice in a row: the arguments of a function that joins two states.
 const Type **types_twice(Verifier *v, int n, const Type *const *types);
 
-/* ---- verify_blocks.c, verify_async.c, verify_tensors.c ------------------------------------- */
+/* ---- verify_blocks.c, verify_async.c, verify_tensors.c, verify_comm.c ---------------------- */
 
 VerifyRule verify_const, verify_iota, verify_broadcast, verify_reshape, verify_permute,
     verify_slice, verify_concat, verify_cast, verify_bitcast, verify_select, verify_convert,
-    verify_dot, verify_contract, verify_reduce, verify_scan, verify_sort, verify_histogram,
-    verify_gather;
+    verify_renew, verify_dot, verify_contract, verify_reduce, verify_scan, verify_sort,
+    verify_histogram, verify_gather;
 VerifyRule verify_desc, verify_buf_alloc, verify_buf_view, verify_buf_load, verify_buf_store,
     verify_buf_pad, verify_copy_async, verify_copy_tma, verify_copyout_tma, verify_mma_start,
     verify_settled, verify_await, verify_ring_make, verify_ring_acquire, verify_ring_commit,
     verify_ring_wait, verify_ring_release;
 VerifyRule verify_align, verify_dim, verify_load, verify_live, verify_store, verify_atomic,
     verify_combine, verify_scratch;
+VerifyRule verify_rank, verify_comm, verify_comm_gather, verify_comm_scatter, verify_comm_signals,
+    verify_comm_control, verify_signal_wait, verify_signal_set;
 
 #endif

@@ -121,6 +121,11 @@ void verify_convert(Verifier *v, const Op *op) {
                   ty_plain(v->ir, operand(op, 0)->type));
 }
 
+void verify_renew(Verifier *v, const Op *op) {
+    const Type *t = operand(op, 0)->type;
+    if (want_kind(v, op, 0, TK_BLOCK)) want_type(v, op, "result", 0, result(op, 0)->type, t);
+}
+
 void verify_select(Verifier *v, const Op *op) {
     const Type *t = result(op, 0)->type;
     if (want_block_result(v, op) && want_operand(v, op, 0, ty_with_elem(v->ir, t, EL_BOOL)) &&

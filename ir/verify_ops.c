@@ -27,8 +27,26 @@ static void want_memory_args(Verifier *v, const Op *op) {
                         "parameter %d to be a tensor or a scalar", i + 1);
 }
 
+/// In ascending order, each a tensor that has a dimension for the rank.
+static void want_sym_args(Verifier *v, const Op *op) {
+    const Attr *sym = op_attr(op, "sym");
+    const Region *r = op->regions[0];
+    int64_t least = 0;
+    for (int i = 0; sym && i < sym->n; i++) {
+        int64_t at = sym->ints[i];
+        if (!want_range(v, op, "symmetric parameter", at, least, r->n_args)) return;
+        const Type *t = r->args[at]->type;
+        if (t->kind != TK_TENSOR || t->rank == 0)
+            verify_fail(v, op, type_text(v->ctx, t),
+                        "symmetric parameter %lld to be a tensor with a dimension for the rank",
+                        (long long)at);
+        least = at + 1;
+    }
+}
+
 static void verify_kernel(Verifier *v, const Op *op) {
     want_memory_args(v, op);
+    want_sym_args(v, op);
     want_no_yields(v, op);
 }
 
@@ -238,10 +256,21 @@ VerifyRule *const verify_rules[OP_COUNT] = {
     [OP_REQUIRE] = verify_require,
     [OP_ASSERT] = verify_assert,
     [OP_PRINT] = verify_print,
+    [OP_RANK] = verify_rank,
+    [OP_COMM_BEGIN] = verify_comm,
+    [OP_COMM_BARRIER] = verify_comm,
+    [OP_COMM_END] = verify_comm,
+    [OP_COMM_GATHER] = verify_comm_gather,
+    [OP_COMM_SCATTER] = verify_comm_scatter,
+    [OP_COMM_SIGNALS] = verify_comm_signals,
+    [OP_COMM_CONTROL] = verify_comm_control,
+    [OP_SIGNAL_WAIT] = verify_signal_wait,
+    [OP_SIGNAL_SET] = verify_signal_set,
     [OP_LAUNCH] = verify_launch,
     [OP_DEVICE] = verify_device,
     [OP_DISPATCH] = verify_dispatch,
     [OP_CONVERT] = verify_convert,
+    [OP_RENEW] = verify_renew,
     [OP_CONTRACT] = verify_contract,
     [OP_DESC] = verify_desc,
     [OP_BUF_ALLOC] = verify_buf_alloc,

@@ -155,4 +155,6 @@ void verify_scratch(Verifier *v, const Op *op) {
         verify_fail(v, op, type_text(v->ctx, t), "a tensor result");
     else if (want_count(v, op, "dimensions", op->n_operands, t->rank))
         for (int i = 0; i < t->rank; i++) want_index(v, op, i);
+    if (op_flag(op, "sym") && op->n_operands == 0)
+        verify_fail(v, op, "none", "a dimension for the rank");
 }

@@ -101,6 +101,15 @@ OpCode region_monoid(const Region *r) {
     return straight || swapped ? op->code : OP_COUNT;
 }
 
+bool value_is_sym(const Value *v) {
+    if (v->def) return v->def->code == OP_COMM_SIGNALS || op_flag(v->def, "sym");
+    const Attr *sym =
+        v->region->parent->code == OP_KERNEL ? op_attr(v->region->parent, "sym") : NULL;
+    for (int i = 0; sym && i < sym->n; i++)
+        if (sym->ints[i] == v->index) return true;
+    return false;
+}
+
 /// The op of this code and name in the module; the only one of the code where name is NULL.
 static Op *find_named(const Op *module, OpCode code, const char *name) {
     Op *found = NULL;

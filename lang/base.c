@@ -261,3 +261,20 @@ Elem elem_by_name(const char *name) {
     while (e < EL_COUNT && strcmp(elem_info[e].name, name) != 0) e++;
     return (Elem)e;
 }
+
+/* ---- plans --------------------------------------------------------------------------------- */
+
+static const char *const plans[] = {
+#define PLAN(id, name, reads, adds) [PLAN_##id] = name,
+#include "lang/plans.def"
+};
+
+const char *plan_name(int64_t plan) {
+    return plan > PLAN_CHOSEN && plan < PLAN_COUNT ? plans[plan] : NULL;
+}
+
+PlanId plan_by_name(const char *name) {
+    for (int i = PLAN_CHOSEN + 1; i < PLAN_COUNT; i++)
+        if (strcmp(plans[i], name) == 0) return (PlanId)i;
+    return PLAN_CHOSEN;
+}

@@ -190,4 +190,18 @@ static inline int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
+/* ---- plans of transfers between ranks (plans.def) ------------------------------------------- */
+
+typedef enum PlanId {
+    PLAN_CHOSEN, // by the passes
+#define PLAN(id, name, reads, adds) PLAN_##id,
+#include "lang/plans.def"
+    PLAN_COUNT
+} PlanId;
+
+/// NULL where no plan has the number.
+const char *plan_name(int64_t plan);
+/// PLAN_CHOSEN where there is no such name.
+PlanId plan_by_name(const char *name);
+
 #endif
