@@ -48,10 +48,16 @@ typedef void AmdEmit(Expand *x);
 AmdEmit amd_thread_count, amd_cta_count, amd_lane_id, amd_warp_id, amd_shared_base, amd_address;
 AmdEmit amd_load, amd_store, amd_barrier, amd_warp_sync, amd_fence, amd_trap, amd_atomic,
     amd_atomic_cas;                                   // memory.c
+AmdEmit amd_signal, amd_wait_word;                    // signals.c
+AmdEmit amd_load_buffer, amd_store_buffer;            // buffer.c
 AmdEmit amd_shuffle, amd_vote, amd_ballot, amd_redux; // lanes.c
 AmdEmit amd_approx, amd_narrow, amd_widen_bf16, amd_cvt_tf32, amd_cvt_int, amd_fma_bf16,
     amd_minmax_x2, amd_mulhi, amd_ctz; // arithmetic.c
 
+/// Divides the block before the call and goes on in a block that lanes which are on pass through:
+/// memory.c. Returns the block before.
+LLVMBasicBlockRef amd_guard(Expand *x, LLVMValueRef on);
+void amd_end_guard(Expand *x);
 /// A product by the intrinsic: matrix.c.
 void amd_matrix(Expand *x, const char *name);
 /// Accumulators that loops carry register by register are carried as one value.
@@ -67,6 +73,8 @@ void amd_set_shared(const Gen *g, LLVMValueRef function, int64_t bytes);
 /// A number of an attribute; `otherwise` where the kernel has none of that name.
 int amd_attribute(LLVMValueRef function, const char *name, int otherwise);
 LLVMValueRef amd_i32(const Gen *g, int64_t n);
+/// Metadata that says something by being there.
+void amd_set_flag(const Gen *g, LLVMValueRef inst, const char *name);
 /// An intrinsic that is not overloaded.
 LLVMValueRef amd_intrinsic(const Gen *g, const char *name, int n, ...);
 

@@ -8,9 +8,8 @@
 
 /* ---- lanes that are on --------------------------------------------------------------------- */
 
-/// Divides the block before the call and goes on in a block that lanes which are on pass through.
-/// The upper part is the new block: so the phis of successors name the lower part as before.
-static LLVMBasicBlockRef guard(Expand *x, LLVMValueRef on) {
+// The upper part is the new block: so the phis of successors name the lower part as before.
+LLVMBasicBlockRef amd_guard(Expand *x, LLVMValueRef on) {
     const Gen *g = x->g;
     LLVMBasicBlockRef low = LLVMGetInstructionParent(x->call);
     LLVMBasicBlockRef high = LLVMInsertBasicBlockInContext(g->llvm, low, "");
@@ -31,7 +30,7 @@ static LLVMBasicBlockRef guard(Expand *x, LLVMValueRef on) {
     return high;
 }
 
-static void end_guard(Expand *x) {
+void amd_end_guard(Expand *x) {
     LLVMBuildBr(x->g->b, LLVMGetInstructionParent(x->call));
     LLVMPositionBuilderBefore(x->g->b, x->call);
 }
@@ -40,7 +39,7 @@ static bool is_always(LLVMValueRef on) {
     return LLVMIsAConstantInt(on) && LLVMConstIntGetZExtValue(on);
 }
 
-static void set_flag(const Gen *g, LLVMValueRef inst, const char *name) {
+void amd_set_flag(const Gen *g, LLVMValueRef inst, const char *name) {
     unsigned kind = LLVMGetMDKindIDInContext(g->llvm, name, (unsigned)strlen(name));
     LLVMMetadataRef none = LLVMMDNodeInContext2(g->llvm, NULL, 0);
     LLVMSetMetadata(inst, kind, LLVMMetadataAsValue(g->llvm, none));
@@ -123,7 +122,7 @@ void amd_load(Expand *x) {
     }
     LLVMValueRef all = LLVMBuildLoad2(g->b, vector_of(memory, n), p, "");
     LLVMSetAlignment(all, LLVMGetIntTypeWidth(memory) / 8 * (unsigned)n);
-    if (read_only && *read_only) set_flag(g, all, "invariant.load");
+    if (read_only && *read_only) amd_set_flag(g, all, "invariant.load");
     if (cache && *cache) set_nontemporal(g, all);
     for (int i = 0; i < n; i++) {
         LLVMValueRef v = n > 1 ? LLVMBuildExtractElement(g->b, all, amd_i32(g, i), "") : all;
@@ -146,12 +145,12 @@ void amd_store(Expand *x) {
     if (LLVMGetTypeKind(LLVMTypeOf(p)) != LLVMPointerTypeKind)
         p = LLVMBuildIntToPtr(g->b, p, LLVMPointerTypeInContext(g->llvm, 3), "");
     bool always = is_always(x->in[1]);
-    if (!always) guard(x, x->in[1]);
+    if (!always) amd_guard(x, x->in[1]);
     LLVMValueRef store = LLVMBuildStore(g->b, all, p);
     LLVMSetAlignment(store, LLVMGetIntTypeWidth(memory) / 8 * (unsigned)n);
     const char *cache = fn_capture(x->fn, 'c');
     if (cache && strcmp(cache, ".cs") == 0) set_nontemporal(g, store);
-    if (!always) end_guard(x);
+    if (!always) amd_end_guard(x);
 }
 
 /* ---- order --------------------------------------------------------------------------------- */
@@ -204,9 +203,9 @@ void amd_fence(Expand *x) {
 }
 
 void amd_trap(Expand *x) {
-    guard(x, x->in[0]);
+    amd_guard(x, x->in[0]);
     amd_intrinsic(x->g, "llvm.trap", 0);
-    end_guard(x);
+    amd_end_guard(x);
 }
 
 /* ---- atomics ------------------------------------------------------------------------------- */
@@ -240,7 +239,7 @@ static void guarded_result(Expand *x, LLVMBasicBlockRef from, LLVMValueRef made)
     const Gen *g = x->g;
     LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(made));
     LLVMBasicBlockRef then = LLVMGetInsertBlock(g->b);
-    end_guard(x);
+    amd_end_guard(x);
     LLVMValueRef phi = LLVMBuildPhi(g->b, LLVMTypeOf(made), "");
     LLVMAddIncoming(phi, (LLVMValueRef[]){zero, made}, (LLVMBasicBlockRef[]){from, then}, 2);
     x->out[0] = phi;
@@ -253,12 +252,12 @@ void amd_atomic(Expand *x) {
     const char *scope = scope_of(x);
     unsigned id = LLVMGetSyncScopeID(g->llvm, scope, strlen(scope));
     LLVMAtomicRMWBinOp op = operation_of(x);
-    LLVMBasicBlockRef from = guard(x, x->in[1]);
+    LLVMBasicBlockRef from = amd_guard(x, x->in[1]);
     LLVMValueRef made = LLVMBuildAtomicRMWSyncScope(g->b, op, atomic_address(x), x->in[2],
                                                     LLVMAtomicOrderingMonotonic, id);
-    set_flag(g, made, "amdgpu.no.fine.grained.memory");
-    set_flag(g, made, "amdgpu.no.remote.memory");
-    if (op == LLVMAtomicRMWBinOpFAdd) set_flag(g, made, "amdgpu.ignore.denormal.mode");
+    amd_set_flag(g, made, "amdgpu.no.fine.grained.memory");
+    amd_set_flag(g, made, "amdgpu.no.remote.memory");
+    if (op == LLVMAtomicRMWBinOpFAdd) amd_set_flag(g, made, "amdgpu.ignore.denormal.mode");
     guarded_result(x, from, made);
 }
 
@@ -266,7 +265,7 @@ void amd_atomic_cas(Expand *x) {
     const Gen *g = x->g;
     const char *scope = scope_of(x);
     unsigned id = LLVMGetSyncScopeID(g->llvm, scope, strlen(scope));
-    LLVMBasicBlockRef from = guard(x, x->in[1]);
+    LLVMBasicBlockRef from = amd_guard(x, x->in[1]);
     LLVMValueRef pair = LLVMBuildAtomicCmpXchgSyncScope(g->b, atomic_address(x), x->in[2], x->in[3],
                                                         LLVMAtomicOrderingMonotonic,
                                                         LLVMAtomicOrderingMonotonic, id);

@@ -28,3 +28,18 @@ else
     echo "AMDSIM names no simulator of code objects: what they compute is not checked"
     expect 'y: f32\[1000\] = 3 3 3 3' $run --target hip --arg 'y=full(1000,value=3)'
 fi
+
+# A search: arguments on the device, checks and times of all candidates, one worker at a time.
+cat > "$out/tune.teg" << 'K'
+kernel twice(x: f32[R, N], y: f32[R, N]) tune BR = 1 | 4, BN = 64 | 256 {
+    parallel r in R by BR, n in N by BN { y[r, n] = 2 * x[r, n]; }
+}
+K
+export TG_CACHE=off FAKE_CUDA_CLOCK=1
+tune="$tegula tune $out/tune.teg --target hip --dim R=8 --dim N=300 --budget 20"
+expect 'twice R=8 N=300 on Fake GPU 0, gfx942, 304 SMs' $tune --jsonl "$out/trials"
+for verdict in refused crashed hung failed wrong 'not reached'; do
+    if grep "\"verdict\": \"$verdict\"" "$out/trials"; then exit 1; fi
+done
+[ "$(grep -c '"seconds": [0-9]' "$out/trials")" -ge 4 ]
+grep -q '"verdict": "won"' "$out/trials"
