@@ -84,6 +84,7 @@ bool may_be_in_place(Ctx *ctx, Op *kernel, const Value *written, const Value *re
     if (written == read || written->type->elem != read->type->elem ||
         written->type->rank != read->type->rank)
         return false;
+    if (value_is_sym(written) || value_is_sym(read)) return false; // other ranks use it, too
     Accesses to = {.ctx = ctx, .tensor = written}, from = {.ctx = ctx, .tensor = read};
     op_walk_pre(kernel, find, &to);
     op_walk_pre(kernel, find, &from);

@@ -38,9 +38,9 @@ static bool depends_on_folded(const Combining *c, const Value *v) {
     return false;
 }
 
-/// One dimension of the place moves with the index, by at least its own size, and with nothing
-/// that is folded.
-static bool told_apart(const Combining *c, const Op *op, const Level *l) {
+// One dimension of the place moves with the index, by at least its own size, and with nothing that
+// is folded.
+bool combine_tells_apart(const Combining *c, const Op *op, const Level *l) {
     Access a = access_of(op);
     if (l->step == 0) return true; // there is one index only
     for (int d = 0; d < a.n_subs; d++) {
@@ -61,7 +61,7 @@ static void choose_kept(Combining *c) {
         changed = false;
         for (int i = 0; i < c->n_levels; i++)
             for (int k = 0; k < c->ops.n && c->level[i].kept; k++)
-                if (!told_apart(c, c->ops.data[k], &c->level[i])) {
+                if (!combine_tells_apart(c, c->ops.data[k], &c->level[i])) {
                     c->level[i].kept = false;
                     changed = true;
                 }

@@ -39,6 +39,8 @@ static inline int64_t combine_max_groups(const PassEnv *env) {
 
 /* ---- combine.c ----------------------------------------------------------------------------- */
 
+/// Programs that differ in the index of level l contribute to different elements.
+bool combine_tells_apart(const Combining *c, const Op *op, const Level *l);
 /// f(state, value), or value where `fresh` (NULL: never; a scalar or a block of bool).
 void combine_fold(Builder *b, const Op *op, Value *const *state, Value *const *values, Value *fresh,
                   Value **out);

@@ -8,18 +8,20 @@
 #include "passes/cost.h"
 #include "passes/gpu/gpu.h"
 #include "passes/internal.h"
+#include "passes/util.h"
 
 #include <math.h>
 #include <string.h>
 
-#define LAUNCH      3e-6 // seconds to start and end a phase
-#define ODD_COLUMNS 1.04
+#define LAUNCH      3e-6  // seconds to start and end a phase
+#define ODD_COLUMNS 1.04  // swizzles narrower than 128 bytes
+#define ODD_ROWS    1.4   // ... of operands whose rows are not along the sum
 #define SPILLS      4.0   // how much slower a program is that does not fit into registers
 #define OVERLAP     0.3   // of the shorter of products and arithmetic: what does not hide
 #define LINE        128.0 // bytes in a row that are as good as any more
 #define LINE_START  16.0  // bytes that a shorter row wastes
 #define LONG_RUN    32768 // bytes that a program reads in a row before it waits
-#define SHORT_RUNS  0.022 // of memory's time that runs half as long cost
+#define SHORT_RUNS  0.06  // of memory's time that runs half as long cost
 #define REST        0.1   // of the times that are not the longest: they do not hide quite
 #define ALONE       0.4   // ... of two of them, where an SM holds one program
 enum {
@@ -32,10 +34,12 @@ enum {
     JOIN_CTAS = 800,    // and over the CTAs of a cluster
     CTA_START = 600,    // cycles to start and end a program
     L2_CYCLE = 56,      // bytes a cycle and SM from the second cache
+    SHARED_REST = 1024, // bytes of shared memory besides pipelines
     SHARED_CYCLE = 128, // bytes a cycle and SM from shared memory
     WARP_ROWS = 2,      // of warps that share a product, and read what they share each
     WARP_COLUMNS = 2,
     MOST_STAGES = 4,
+    ALONE_STAGES = 6, // of a CTA that has an SM for itself
 };
 
 /// One program, or one run of a region.
@@ -60,6 +64,7 @@ typedef struct Model {
     bool piped;     // in a loop whose loads are copies
     bool looped;    // in a loop that reads alone
     bool chain;     // one product is made of another
+    bool alone;     // a CTA has an SM for itself
     double threads; // of a CTA
     double ctas;    // of a program
     Text *out;      // what people are told, or NULL
@@ -93,10 +98,11 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     bool swap = rows < u->m && columns >= u->m;
     rows = padded((int64_t)rows, swap ? u->n : u->m);
     columns = padded((int64_t)columns, swap ? u->m : u->n);
-    // Swizzles narrower than 128 bytes, rows of tensors that start in the middle of a sector.
-    double odd = (int64_t)columns % 64 ? ODD_COLUMNS : 1;
+    const Op *b = operand(op, 1)->def;
+    bool along = b && b->code == OP_PERMUTE, group = u->features & GPU_WGMMA;
+    double odd = (int64_t)columns % 64 == 0 ? 1 : along || swap ? ODD_COLUMNS : ODD_ROWS;
+    if (group && k * bytes < LINE) odd = ODD_ROWS;
     w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
-    bool group = u->features & GPU_WGMMA;
     if (group) w->unit += times * rounds * START_GROUP * rows / u->m * k / u->k;
     double read_a = rows * (group ? 1 : WARP_COLUMNS), read_b = columns;
     read_b *= group ? fmax(1, rows / u->m) : WARP_ROWS;
@@ -169,15 +175,29 @@ static double loaded_bytes(const Region *r) {
     return sum;
 }
 
+static bool gathers(const Region *r) {
+    for_each_op(op, r) {
+        if (op->code == OP_LOAD && access_of(op).pick_at >= 0) return true;
+        if (op_is_loop(op) && gathers(op->regions[op->n_regions - 1])) return true;
+    }
+    return false;
+}
+
 static double busy_cycles(const Work *w) {
     double products = fmax(w->unit, w->shared);
     return fmax(products, w->alu) + OVERLAP * fmin(products, w->alu);
 }
 
+/// Slots of a pipeline that has so many bytes a step.
+static double stages_for(const Model *m, double bytes) {
+    double most = m->alone && !m->chain ? ALONE_STAGES : MOST_STAGES;
+    return fmin(most, floor((m->target->shared_cta - SHARED_REST) / fmax(bytes, 1)));
+}
+
 /// One step of a pipeline: a slot is free again when its step has been computed, and full when
 /// memory has answered and its bytes have come.
 static double step_wait(const Model *m, const Work *step, double bytes) {
-    double stages = fmax(1, fmin(MOST_STAGES, floor(m->target->shared_cta / fmax(bytes, 1))));
+    double stages = fmax(1, stages_for(m, bytes));
     double compute = busy_cycles(step);
     return STEP + fmax(0, (compute + LATENCY + bytes / L2_CYCLE) / stages - compute);
 }
@@ -224,7 +244,8 @@ static void add_loop(Model *m, Work *w, const Op *op, double times) {
     m->piped = true;
     add_region(m, &step, body, 1);
     m->piped = outer;
-    step.waits = fmax(0, step.waits - LATENCY) + step_wait(m, &step, bytes);
+    // What is gathered goes through registers: each step waits for it.
+    if (!gathers(body)) step.waits = fmax(0, step.waits - LATENCY) + step_wait(m, &step, bytes);
     w->stage = fmax(w->stage, bytes);
     w->ahead = true;
     add_steps(w, &step, times, trips);
@@ -288,7 +309,7 @@ static double resident(const Model *m, double registers, Work *w) {
     w->spills = registers > most ? SPILLS * registers / most : 1;
     registers = fmin(registers, most);
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
-    double stages = fmin(MOST_STAGES, floor(t->shared_cta / fmax(w->stage, 1)));
+    double stages = stages_for(m, w->stage);
     if (stages < 2) w->spills *= SPILLS;    // no pipeline
     if (stages < 1) w->spills *= SPILLS;    // nor a buffer: operands go through registers
     if (m->chain) stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
@@ -335,6 +356,8 @@ static void note_needs(Model *m, const GpuShape *shape, const Work *w, const Reg
     if (shape->warps > n->warps) n->warps = shape->warps;
     n->products |= w->flops > 0;
     n->loops |= holds(body, OP_FOR);
+    bool deep = w->stage > 0 && stages_for(m, w->stage) > MOST_STAGES;
+    if (deep) n->slots = (int)stages_for(m, w->stage);
 }
 
 static double phase_seconds(Model *m, const Op *phase) {
@@ -350,6 +373,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     m->threads = shape.warps * (double)t->lanes;
     m->ctas = shape.cluster;
     m->chain = shape.chain;
+    m->alone = programs * shape.cluster <= t->sms;
     m->memory = m->searched = 0;
     m->n_seen = 0;
     add_region(m, &w, p->regions[0], 1);

@@ -26,6 +26,14 @@ extern const int cpu_pipeline_length;
 extern const Pass *const gpu_pipeline[];
 extern const int gpu_pipeline_length;
 
+/* ---- comm_overlap.c ------------------------------------------------------------------------- */
+
+/// A transfer between ranks, as a kernel's attribute `moves` has them one behind the other:
+/// of which argument, whether it is of adds, by which PlanId, in how many chunks (0: by bytes).
+enum { MOVE_ARGUMENT, MOVE_ADDS, MOVE_PLAN, MOVE_CHUNKS, MOVE_FIELDS };
+/// Chunks of a shard of so many bytes where nobody chose.
+int64_t comm_chunks(int64_t bytes);
+
 /* ---- cost.c -------------------------------------------------------------------------------- */
 
 /// What the cost model knows of a machine.

@@ -55,8 +55,15 @@ Linear linear_without(Linear a, int i) {
 
 /* ---- values to forms ----------------------------------------------------------------------- */
 
+/// A gathered view has the extents of the tensor.
+static const Value *extents_of(const Value *tensor) {
+    const Op *gather = def_of(tensor, OP_COMM_GATHER);
+    return gather && tensor == result(gather, 0) ? operand(gather, 0) : tensor;
+}
+
 /// One atom an extent: `dim` ops of one tensor and axis are the same value.
 static const Value *extent_atom(Ranges *r, const Value *tensor, int axis, const Value *dim) {
+    tensor = extents_of(tensor);
     for (int i = 0; i < r->extents.n; i++)
         if (r->extents.data[i].tensor == tensor && r->extents.data[i].axis == axis)
             return r->extents.data[i].atom;

@@ -11,8 +11,12 @@
 //   the first of these loops is dealt out in `ways` consecutive parts.
 // - Programs are numbered in source order, the last index fastest, so neighbours share rows. Where
 //   programs multiply matrices, the last two dimensions go in super-rows of some tiles: the
-//   operands of a super-row are used while they are in cache.
-// - A task is a run of consecutive programs, so that it has MIN_TASK to MAX_TASK seconds of work.
+//   operands of a super-row are used while they are in cache. The axis `order` says how high these
+//   are (1: row by row), or, below 0, how wide super-columns are; it also holds where nothing is
+//   multiplied.
+// - A task is a run of consecutive programs, so that it has MIN_TASK to MAX_TASK seconds of work,
+// or
+//   as many programs as the axis `grain` says.
 //
 // On a GPU a task is a CTA and runs one program. Where bounds are known on the device only, as many
 // CTAs as it holds at once walk the dimensions on which those bounds depend; of the tiles found on
@@ -38,6 +42,7 @@ typedef struct Nest {
     int n;
     Level level[MAX_LEVELS];
     Value *programs, *run, *ways; // run, ways: NULL for 1
+    int64_t order;                // of tiles; 0: there are none
 } Nest;
 
 Op *inner_parallel(const Op *parallel) {
@@ -87,6 +92,10 @@ static bool multiplies(const Region *r) {
 
 /// Programs a task: enough for MIN_TASK, at most MAX_TASK, between them the tasks' number decides.
 static void choose_run(Nest *nest, Builder *b) {
+    if (nest->env->grain > 0) {
+        nest->run = nest->env->grain > 1 ? build_index(b, nest->env->grain) : NULL;
+        return;
+    }
     double weight = program_seconds(program_body(nest), nest->env);
     int64_t least = (int64_t)(MIN_TASK / weight) + 1, most = (int64_t)(MAX_TASK / weight) + 1;
     // Neighbours that multiply share an operand, which the target may keep packed.
@@ -150,6 +159,13 @@ static int64_t group_of(const Nest *nest, const Level *rows, const Level *cols) 
     return group < GROUP / 2 ? GROUP / 2 : group > MAX_GROUP ? MAX_GROUP : group;
 }
 
+/// Rows of a super-row, or, below 0, columns of a super-column.
+static int64_t order_of(const Nest *nest, Level *const *spread, int n) {
+    if (n < 2) return 1;
+    if (nest->env->order) return nest->env->order;
+    return multiplies(program_body(nest)) ? group_of(nest, spread[1], spread[0]) : 1;
+}
+
 /// Splits q, a number within rows x cols tiles, into super-rows of `group` rows, each walked column
 /// by column: row = first + q' % h, col = q' / h, with h = the rows of this super-row.
 static void grouped(Builder *b, Value *q, int64_t group, Level *rows, Level *cols) {
@@ -200,10 +216,12 @@ static bool grows(const Nest *nest, const Level *l) {
 static void decode(Nest *nest, Builder *b, Value *program) {
     Level *spread[MAX_LEVELS];
     int n = spread_levels(nest, spread), i = 0;
-    int64_t group = n >= 2 ? group_of(nest, spread[1], spread[0]) : 1;
-    if (group > 1 && multiplies(program_body(nest))) {
+    int64_t order = order_of(nest, spread, n);
+    nest->order = n >= 2 ? order : 0;
+    if (order != 1) {
         Value *tiles = ix_mul(b, spread[0]->count, spread[1]->count);
-        grouped(b, n > 2 ? ix_rem(b, program, tiles) : program, group, spread[1], spread[0]);
+        Value *tile = n > 2 ? ix_rem(b, program, tiles) : program;
+        grouped(b, tile, order < 0 ? -order : order, spread[order > 0], spread[order < 0]);
         program = n > 2 ? ix_div(b, program, tiles) : program;
         i = 2;
     }
@@ -377,6 +395,19 @@ static void emit_resident(Nest *nest, Builder *b, const bool *walks, Value *task
     }
 }
 
+/// How programs are numbered and dealt out, where there is something to be said of it.
+static const char *order_text(const Nest *nest) {
+    Text t = {.ctx = ir_ctx(nest->env->ir)};
+    int64_t order = nest->order;
+    if (order > 1)
+        text_add(&t, "super-rows of %lld", (long long)order);
+    else if (order < 0)
+        text_add(&t, "super-columns of %lld", (long long)-order);
+    if (nest->env->grain > 0 && !nest->env->gpu)
+        text_add(&t, "%stasks of %d", t.n ? ", " : "", nest->env->grain);
+    return t.data;
+}
+
 /* ---- phases -------------------------------------------------------------------------------- */
 
 static void lower_phase(PassEnv *env, Op *phase) {
@@ -398,6 +429,8 @@ static void lower_phase(PassEnv *env, Op *phase) {
     else
         emit_task(&nest, &b, task);
     build_yield(&b, 0, NULL);
+    const char *order = order_text(&nest);
+    if (order) op_set_attr(env->ir, launch, "order", at_str(env->ir, order));
     op_erase(phase);
 }
 

@@ -46,13 +46,43 @@ bool op_is_load(const Op *op) {
     return op->code == OP_LOAD;
 }
 
+/// After it, what other ranks wrote may be seen in any tensor.
+static bool meets_ranks(const Op *op) {
+    switch (op->code) {
+    case OP_COMM_BEGIN:
+    case OP_COMM_BARRIER:
+    case OP_COMM_END:
+    case OP_COMM_SCATTER:
+    case OP_SIGNAL_WAIT: return true;
+    default: return false;
+    }
+}
+
 /// A store or atomic writes its first operand, a combine its first n, a call or dispatch any.
 static bool writes_directly(const Op *op, const Value *t) {
     if (!op_writes(op)) return false;
+    if (op->code == OP_SIGNAL_WAIT && t == operand(op, 1)) return false; // the epoch stays
+    if (meets_ranks(op)) return true;
     bool any = op->code == OP_CALL || op->code == OP_DISPATCH;
     int n = any ? op->n_operands : op->code == OP_COMBINE ? (int)op_int(op, "n", 1) : 1;
     for (int i = 0; i < n && i < op->n_operands; i++)
         if (operand(op, i) == t) return true;
+    return false;
+}
+
+bool tree_waits(const Op *op) {
+    if (op->code == OP_SIGNAL_WAIT) return true;
+    for (int i = 0; i < op->n_regions; i++) for_each_op(inner, op->regions[i]) {
+            if (tree_waits(inner)) return true;
+        }
+    return false;
+}
+
+bool tree_stores(const Op *op, const Value *t) {
+    if (!meets_ranks(op) && writes_directly(op, t)) return true;
+    for (int i = 0; i < op->n_regions; i++) for_each_op(inner, op->regions[i]) {
+            if (tree_stores(inner, t)) return true;
+        }
     return false;
 }
 

@@ -20,6 +20,10 @@ bool tree_only_reads(const Op *op);
 /// op, or anything inside it, may write elements of tensor t. Distinct tensor values never overlap
 /// where that matters: see alias.c.
 bool tree_writes(const Op *op, const Value *t);
+/// The same without what other ranks write, which is seen behind a wait for their signals.
+bool tree_stores(const Op *op, const Value *t);
+/// Something in op waits for a signal.
+bool tree_waits(const Op *op);
 /// op itself writes memory (not what it holds).
 bool op_writes(const Op *op);
 /// The same under IR-wide effects: true where op may be moved or repeated freely as long as the

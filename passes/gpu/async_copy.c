@@ -70,8 +70,10 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a) {
     if (!is_multiple(sub_operand(op, a, c, 0), COPY_BYTES * 8 / elem_info[t->elem].bits, MAX_DEPTH))
         return "its rows start anywhere, not at multiples of 16 bytes";
     if (a->tensor->def || a->tensor->region->parent != s->device) return "it is no parameter";
-    if (op->code == OP_LOAD && tree_writes(s->device, a->tensor))
+    if (op->code == OP_LOAD && tree_stores(s->device, a->tensor))
         return "the program writes the tensor";
+    const Op *loop = op_enclosing(op, OP_FOR); // copies may go ahead of its iterations
+    if (op->code == OP_LOAD && loop && tree_waits(loop)) return "its loop waits for signals";
     for (int d = 0; d < a->n_subs; d++)
         if (a->subs[d].kind == DIM_AXIS && a->subs[d].mul != 1) return "it skips elements";
     return NULL;

@@ -18,7 +18,8 @@ enum GpuFeature {
     GPU_F8 = 32,      // which take the f8 types, and conversions of them
     GPU_MFMA = 64,    // AMD's products of 64 lanes, and of 32
     GPU_WMMA = 128,
-    GPU_REDUX = 256, // reductions of integers over a warp by one instruction
+    GPU_REDUX = 256,   // reductions of integers over a warp by one instruction
+    GPU_BUFFERS = 512, // accesses by an offset of 32 bits that hardware checks against a bound
 };
 
 enum { GPU_AMD = GPU_MFMA | GPU_WMMA };
@@ -123,6 +124,7 @@ typedef struct GpuNeeds {
     double stage_bytes, most_bytes;   // of shared memory: one stage of a pipeline, a CTA's
     int warps;                        // of a CTA, by themselves
     bool products, loops;             // there are such
+    int slots; // of its pipelines, where each CTA has an SM for itself; 0: as the passes have it
 } GpuNeeds;
 
 /// Seconds that one launch of a kernel in `tile` IR is expected to take; dim_of as for

@@ -317,9 +317,8 @@ static void visit_op(Layouts *s, Op *op) {
     }
     const Layout *l = op->n_results ? natural_of(s, result(op, 0)).layout : NULL;
     if (op->code == OP_HISTOGRAM || !op->n_results) { // histogram, assert, print
-        need_any(s, op, 0);
-        for (int i = 1; i < op->n_operands; i++)
-            if (op->code == OP_HISTOGRAM)
+        for (int i = 0; i < op->n_operands; i++)
+            if (op->code == OP_HISTOGRAM && i > 0)
                 need_operand(s, op, i, operand(op, 0)->type->layout);
             else
                 need_any(s, op, i);

@@ -7,7 +7,8 @@
 //      dispatch min(%n, 132), ..., %n
 //
 // For products of large tiles alone, of which an SM holds one at a time anyway: smaller ones share
-// an SM, and the other one works meanwhile.
+// an SM, and the other one works meanwhile. Nor where tiles are stored at other ranks and
+// signalled: the store over the link is waited for, and another CTA begins meanwhile.
 #include "passes/gpu/gpu.h"
 
 #include "passes/passes.h"
@@ -19,7 +20,7 @@
 enum { LEAST_SUMS = 128 * 192 }; // elements of the result of a product
 
 typedef struct Search {
-    int dots, loops, others;
+    int dots, loops, others, signals;
     int64_t sums;
 } Search;
 
@@ -30,6 +31,7 @@ static void look(Op *op, void *arg) {
         s->sums = ty_count(result(op, 0)->type);
     }
     s->loops += op_is_loop(op);
+    s->signals += op->code == OP_SIGNAL_SET;
     s->others += op->code == OP_IF || op->code == OP_ATOMIC || op->code == OP_PRINT;
 }
 
@@ -39,7 +41,7 @@ static bool is_worth_it(const PassEnv *env, Op *device) {
     if (env->persistent < 0 || !gpu_has(env->gpu, GPU_TMA)) return false;
     op_walk_pre(device, look, &s);
     return s.dots == 1 && s.loops == 1 && !s.others &&
-           (env->persistent > 0 || s.sums >= LEAST_SUMS);
+           (env->persistent > 0 || (s.sums >= LEAST_SUMS && !s.signals));
 }
 
 typedef struct Find {
@@ -57,7 +59,9 @@ static void find_dispatch(Op *op, void *arg) {
 
 /// Whether op may stay in front of the loop: it computes the same for all tiles.
 static bool is_common(const Op *op, const Op *loop, const Value *program) {
-    if (!op_has(op, PURE) || op->n_regions) return false;
+    bool reads = op_is_load(op) && ty_is_scalar(result(op, 0)->type) &&
+                 !tree_writes(op_enclosing(op, OP_DEVICE), operand(op, 0));
+    if ((!op_has(op, PURE) && !reads) || op->n_regions) return false;
     for (int i = 0; i < op->n_operands; i++)
         if (operand(op, i) == program || value_is_inside(operand(op, i), loop)) return false;
     return true;

@@ -30,6 +30,7 @@ typedef struct Schedule {
     Async s;
     VEC(Flow) flows;
     int64_t temporary; // bytes of shared memory that lowering takes for an op, at most
+    Op *moved;         // behind a loop: waits for the signals of the next tile
 } Schedule;
 
 /* ---- finding ------------------------------------------------------------------------------- */
@@ -359,12 +360,70 @@ static void fill_item(Schedule *s, const Flow *f, const Elsewhere *e, int i, Val
     clone_fill(s, f, e, k, number, there);
 }
 
+/* ---- waits of tiles ------------------------------------------------------------------------ */
+
+// What a tile waits for before its first copies is waited for where they are made.
+
+/// The wait's operands are known ahead of the run of `outer` that it belongs to. The epoch may have
+/// been read in it.
+static bool wait_is_movable(Schedule *s, const Op *wait, const Op *outer) {
+    PtrMap known = {0};
+    Value *tile = outer->regions[0]->args[0];
+    map_set(s->s.ctx, &known, tile, tile);
+    for (int i = 0; i < wait->n_operands; i++)
+        if (!slice_is_movable(operand(wait, i), outer, &known)) return false;
+    return op_flag(wait, "once");
+}
+
+static bool waits_are_movable(Schedule *s, const Op *outer, const Op *loop) {
+    for_each_op(op, outer->regions[0]) {
+        bool first = op->code == OP_SIGNAL_WAIT && op_before(op, loop);
+        if (first ? !wait_is_movable(s, op, outer) : tree_waits(op)) return false;
+    }
+    return true;
+}
+
+/// An empty `if`; *in goes on inside of it.
+static Op *open_if(Builder *b, Value *c, Builder *in) {
+    Op *op = build_op(b, OP_IF, 1, &c, 0, NULL, 2);
+    *in = build_at_end(b->ir, op->regions[1], b->loc);
+    build_yield(in, 0, NULL);
+    *in = build_at_end(b->ir, op->regions[0], b->loc);
+    return op;
+}
+
+/// Behind b the waits of the next tile, if there is `more`; those in the tile stay for the first.
+static void move_waits(Schedule *s, Builder *b, Op *outer, const Op *loop, Value *next,
+                       Value *more) {
+    Ir *ir = s->s.ir;
+    VEC(Op *) waits = {0};
+    Value *tile = outer->regions[0]->args[0];
+    for_each_op(op, outer->regions[0]) {
+        if (op->code == OP_SIGNAL_WAIT && op_before(op, loop)) vec_push(s->s.ctx, &waits, op);
+    }
+    if (!waits.n) return;
+    Builder here = build_before(ir, waits.data[waits.n - 1]), then, again;
+    s->moved = open_if(b, more, &then);
+    open_if(&here, build_binary(&here, OP_EQ, tile, operand(outer, 0)), &again);
+    PtrMap map = {0};
+    map_set(s->s.ctx, &map, tile, next);
+    for (int i = 0; i < waits.n; i++) {
+        for (int k = 0; k < waits.data[i]->n_operands; k++)
+            clone_slice(&then, operand(waits.data[i], k), outer, &map);
+        op_clone(&then, waits.data[i], &map);
+        op_move_to_end(waits.data[i], again.region);
+    }
+    build_yield(&then, 0, NULL);
+    build_yield(&again, 0, NULL);
+}
+
 /// The loop around the loop, if what the first items of its next run need is known ahead.
 static Op *tile_loop(Schedule *s, const Flow *f) {
     Op *outer = f->loop->parent->parent;
     bool ready = outer->code == OP_FOR && f->held && is_tma(f) &&
                  is_movable_in(s, f, outer, outer->regions[0]->args[0]);
-    return ready ? outer : NULL;
+    if (ready && s->moved && op_is_inside(s->moved, outer)) return outer;
+    return ready && waits_are_movable(s, outer, f->loop) ? outer : NULL;
 }
 
 /// Where a loop runs once a tile, the first items of the next tile are copied behind it, while the
@@ -376,10 +435,12 @@ static void fill_next_tile(Schedule *s, const Flow *f, Op *outer) {
                               (op_has(op, PURE) && ty_is_scalar(result(op, 0)->type));
          op = op->next)
         if (!op_has(op, PURE)) last = op;
-    Builder b = build_after(ir, last);
+    bool moved = s->moved && s->moved->parent == outer->regions[0];
+    Builder b = build_after(ir, moved ? s->moved : last);
     Value *tile = outer->regions[0]->args[0];
     Value *next = ix_add(&b, tile, build_index(&b, op_int(outer, "step", 1)));
     Value *more = build_binary(&b, OP_LT, next, operand(outer, 1));
+    if (!moved) move_waits(s, &b, outer, f->loop, next, more);
     Elsewhere e = {&b, outer, tile, next};
     for (int i = 0; i < f->ahead; i++)
         fill_item(s, f, &e, i, result(f->loop, f->number_slot), more);

@@ -132,6 +132,7 @@ static void check_layouts(Check *c, const Op *op) {
         return;
     case OP_GATHER: want(c, op, operand(op, 1), l); return;
     case OP_CAST:
+    case OP_RENEW:
     case OP_BITCAST:
     case OP_SELECT: check_alike(c, op, l); return;
     default:

@@ -21,9 +21,14 @@ enum {
     GROUP_ROWS = 64,     // of a product by one warpgroup
     BASE_REGISTERS = 48, // of a thread, besides blocks
     BASE_FEW = 24,       // without products
+    BASE_CHAIN = 8,      // of warpgroups' products of products
+    PICK_WARPS = 4,      // that share positions from data, of which each takes so many registers
+    MASK_REGISTERS = 16, // more where each of its elements has a mask
     BASE_AMD = 80,       // with AMD's products: addresses and fragments of the next ones, too
     UNIT_ROWS = 16,      // of a chain of products by one warp, at least
 };
+
+#define PICK_REGISTERS 1.75
 
 /// Elements.
 typedef struct Sizes {
@@ -36,8 +41,13 @@ typedef struct Sizes {
     bool groups;    // there are products of warpgroups
     double reduced; // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
-    bool joins;  // reductions of several blocks at once: each element takes more registers
-    int cluster; // CTAs that share each block
+    bool masks;    // elements of what is reduced are compared with each other's places
+    double stored; // of the largest store
+    double picked; // positions along which a load gathers
+    int meetings;  // reductions
+    bool lines;    // what is reduced is rows, not one block of elements
+    bool joins;    // reductions of several blocks at once: each element takes more registers
+    int cluster;   // CTAs that share each block
 } Sizes;
 
 static void measure_rows(Sizes *z, const Op *op) {
@@ -45,6 +55,7 @@ static void measure_rows(Sizes *z, const Op *op) {
     double n = (double)ty_count(t), row = (double)t->extents[op_int(op, "axis", 0)];
     if (n <= z->reduced) return;
     z->reduced = n;
+    z->lines = t->rank > 1;
     z->row = row;
     z->rows = n / row;
 }
@@ -97,10 +108,27 @@ static void measure_dot(Sizes *z, const Op *op) {
     if (unit && unit->features & GPU_AMD) measure_operands(z, op, unit);
 }
 
+/// Compares places along one axis with places along another one.
+static bool is_mask(const Op *op) {
+    const Type *t = op->n_results ? result(op, 0)->type : NULL;
+    return op_has(op, COMPARES) && t->rank == 2 && t->extents[0] > 1 && t->extents[1] > 1 &&
+           elem_is(operand(op, 0)->type->elem, EC_INT);
+}
+
+/// Along which the load gathers.
+static double positions(const Op *load) {
+    Access a = access_of(load);
+    double n = a.pick_at >= 0 ? 1 : 0;
+    for (int i = 0; a.pick_at >= 0 && i < a.pick_rank; i++)
+        n *= (double)result(load, 0)->type->extents[a.pick_at + i];
+    return n;
+}
+
 static void measure(Op *op, void *arg) {
     Sizes *z = arg;
     const Type *t = op->n_results ? result(op, 0)->type : NULL;
     if (cost_is_dead(op)) return;
+    z->masks |= is_mask(op);
     switch (op->code) {
     case OP_DOT: measure_dot(z, op); return;
     case OP_MMA_START:
@@ -109,13 +137,20 @@ static void measure(Op *op, void *arg) {
     case OP_STORE:
         t = operand(op, 1)->type;
         z->moved = fmax(z->moved, cost_bytes(t));
+        z->stored = fmax(z->stored, (double)ty_count(t));
         break;
-    case OP_REDUCE: z->joins |= op->n_operands > 1; measure_rows(z, op); // fallthrough
+    case OP_REDUCE:
+        z->meetings++;
+        z->joins |= op->n_operands > 1;
+        measure_rows(z, op); // fallthrough
     case OP_SCAN:
     case OP_SORT:
     case OP_HISTOGRAM:
     case OP_GATHER: t = operand(op, 0)->type; break;
-    case OP_LOAD: z->moved = fmax(z->moved, cost_bytes(t)); break;
+    case OP_LOAD:
+        z->moved = fmax(z->moved, cost_bytes(t));
+        z->picked = fmax(z->picked, positions(op));
+        break;
     case OP_ATOMIC: break;
     default: return;
     }
@@ -167,7 +202,9 @@ static double warps_holding(const Sizes *z, double bytes, double elements) {
 /// those hold the row, fewer of them meet.
 static int warps_for_rows(const Sizes *z) {
     int largest = gpu_max_warps(z->target);
-    int warps = power_for(warps_holding(z, ROW_BYTES, ROW_ELEMENTS), most_warps(z));
+    // Where little is done with a row, more threads have more of it on the way.
+    int share = z->meetings == 1 && z->lines && z->rows == 1 && z->stored < z->reduced ? 2 : 1;
+    int warps = power_for(warps_holding(z, ROW_BYTES, ROW_ELEMENTS) * share, most_warps(z));
     double alone = warps_holding(z, 2 * ROW_BYTES, 2 * ROW_ELEMENTS);
     return warps == largest && !z->joins && alone <= largest / 2 ? largest / 2 : warps;
 }
@@ -193,9 +230,14 @@ static double registers_for(const Sizes *z, int warps) {
     double lanes = z->target->lanes, threads = warps * lanes;
     if (z->sums == 0) return BASE_FEW + 1.1 * z->widest / z->cluster / threads;
     if (gpu_has_any(z->target, GPU_AMD)) return registers_of_amd(z, warps);
+    // Of warpgroups' chains what is reduced is there once more, as the next operand and half of it.
+    if (z->groups && z->dots == 2 && z->rows >= 1)
+        return BASE_CHAIN + (z->sums + 0.75 * z->reduced) / threads +
+               (z->masks ? MASK_REGISTERS : 0);
     // A chain of products keeps rows in their warps, and each warp has all of the right operand.
     double copies = z->dots > 1 || warps < 4 ? 1 : 2;
-    return BASE_REGISTERS + 1.1 * z->sums / threads + 0.85 * z->operands / copies / lanes;
+    double picks = PICK_REGISTERS * z->picked * PICK_WARPS / warps;
+    return BASE_REGISTERS + 1.1 * z->sums / threads + 0.85 * z->operands / copies / lanes + picks;
 }
 
 GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {

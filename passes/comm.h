@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Shared by the parts of comm-overlap: comm_overlap.c finds and decides, comm_gather.c moves remote
+// reads, comm_stage.c remote adds.
+#ifndef PASSES_COMM_H
+#define PASSES_COMM_H
+
+#include "passes/internal.h"
+#include "passes/util.h"
+
+typedef struct Comm {
+    PassEnv *env;
+    Ir *ir;
+    Ctx *ctx;
+    Op *kernel, *begin;
+    Value *rank, *control;
+    bool remote; // programs touch other ranks' shards where they stand
+    PlanId plan;
+    int chunks;              // 0: by their bytes
+    VEC(int64_t) moves;      // MOVE_FIELDS of each transfer
+    VEC(const char *) notes; // for people: what was found, and what became of it
+} Comm;
+
+/// All reads of one symmetric tensor.
+typedef struct CommReads {
+    Value *tensor;
+    VEC(Op *) loads;     // all of them, those of the own shard, too
+    bool remote;         // some are of other ranks' shards
+    const char *against; // why the shards cannot be brought here before programs read them, or NULL
+    const char *chunked; // why only as a whole, or NULL
+} CommReads;
+
+/// Notes what was found of `what`.
+#define comm_note(c, ...) vec_push((c)->ctx, &(c)->notes, ctx_format((c)->ctx, __VA_ARGS__))
+/// Notes a transfer of the tensor.
+void comm_move(Comm *c, const Value *tensor, bool adds, PlanId plan);
+const char *comm_name(const Value *tensor);
+/// Where host code of the launch goes: at the end of what stands there already.
+Builder comm_host(Comm *c);
+/// dim of a tensor at b.
+Value *comm_dim(Builder *b, Value *tensor, int axis);
+/// The control block.
+Value *comm_control(Comm *c);
+/// The epoch of this launch, in a program.
+Value *comm_epoch(Comm *c, Builder *b);
+/// The rank is the own one.
+bool comm_is_own(const Value *rank);
+/// The level whose index is v, if it goes through all ranks one by one; NULL where it does not.
+Level *comm_rank_level(const Comm *c, Level *level, int n, const Value *v);
+/// Programs of the level go through the ranks from rank + first on.
+void comm_rotate(Comm *c, const Level *l, int first);
+/// words[coordinates] >= epoch, at b; text has {} for the peer and for the last coordinate.
+void comm_wait(Comm *c, Builder *b, Value *words, Value *epoch, Value *peer, int n,
+               Value *const *coordinates, const char *text);
+
+/* ---- comm_gather.c ------------------------------------------------------------------------- */
+
+void comm_find_reads(Comm *c, CommReads *r);
+void comm_gather(Comm *c, CommReads *r);
+
+/* ---- comm_stage.c -------------------------------------------------------------------------- */
+
+/// The op contributes to shards of other ranks.
+bool comm_is_add(const Op *op);
+void comm_stage(Comm *c, Op *add);
+
+#endif

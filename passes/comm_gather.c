@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Remote reads: all ranks' shards of a tensor come here, whole or chunk by chunk, and programs read
+// the gathered view.
+//
+// That is legal where no rank writes the tensor in this kernel (all ranks run the same one), and
+// chunk by chunk where a program knows when it starts which rank's rows it will read: they have to
+// follow from its indices alone. It then waits once for each chunk of them, before anything else,
+// so never in a loop. A chunk is a multiple of what a program reads, so mostly it is one wait.
+#include "passes/comm.h"
+#include "passes/passes.h"
+
+/* ---- what is read -------------------------------------------------------------------------- */
+
+typedef struct Search {
+    Comm *c;
+    CommReads *r;
+} Search;
+
+static void see_access(Op *op, void *arg) {
+    Search *s = arg;
+    if (!op_is_access(op) || operand(op, 0) != s->r->tensor) return;
+    if (op->code != OP_LOAD && op->code != OP_LIVE) s->r->against = "the kernel writes it";
+    vec_push(s->c->ctx, &s->r->loads, op);
+}
+
+/// The indices of a phase are known where its programs start.
+static void know_levels(Ctx *ctx, const Op *phase, PtrMap *known) {
+    for (const Op *p = phase; p; p = inner_parallel(p)) {
+        Value *index = p->regions[0]->args[0];
+        map_set(ctx, known, index, index);
+    }
+}
+
+static Op *phase_of(const Op *op) {
+    Op *phase = op_enclosing(op, OP_PARALLEL);
+    for (Op *up = phase; up; up = op_enclosing(up, OP_PARALLEL)) phase = up;
+    return phase;
+}
+
+/// Rows that an entry of a subscript names, first and last; false where only the loop knows.
+static bool rows_are_known(Comm *c, const Op *load, const Access *a) {
+    const Op *phase = phase_of(load);
+    PtrMap known = {0};
+    know_levels(c->ctx, phase, &known);
+    return a->subs[1].kind != DIM_PICK &&
+           slice_is_movable(sub_operand(load, a, 1, 0), phase, &known);
+}
+
+static void judge_load(Comm *c, CommReads *r, const Op *load) {
+    Access a = access_of(load);
+    const Op *phase = phase_of(load);
+    if (!phase) {
+        r->against = "host code reads it";
+    } else if (a.subs[0].kind != DIM_AT) {
+        r->chunked = "one access reads from several ranks";
+    } else {
+        PtrMap known = {0};
+        know_levels(c->ctx, phase, &known);
+        if (!slice_is_movable(sub_operand(load, &a, 0, 0), phase, &known))
+            r->chunked = "which rank is read is known inside of a loop only";
+    }
+    bool own = a.subs[0].kind == DIM_AT && comm_is_own(sub_operand(load, &a, 0, 0));
+    r->remote |= !own;
+}
+
+/// Rows lie one behind the other, each in one piece.
+static const char *reason_against_rows(const Type *t) {
+    if (t->rank < 2) return "a shard has no rows";
+    if (t->strides[t->rank - 1] != 1) return "its rows are not known to be contiguous";
+    return NULL;
+}
+
+void comm_find_reads(Comm *c, CommReads *r) {
+    Search s = {c, r};
+    op_walk_pre(c->kernel, see_access, &s);
+    for (int i = 0; i < r->loads.n; i++) judge_load(c, r, r->loads.data[i]);
+    if (!r->against) r->against = reason_against_rows(r->tensor->type);
+}
+
+/* ---- chunks -------------------------------------------------------------------------------- */
+
+/// The level whose programs read rows from its index on, no more than its step; NULL: others do.
+static const Level *rows_level(const Op *load, const Access *a, const Level *level, int n) {
+    const SubDim *sub = &a->subs[1];
+    int64_t reach = sub->kind == DIM_AT ? 1 : (sub->size - 1) * sub->mul + 1;
+    for (int i = 0; i < n && sub->kind != DIM_PICK; i++)
+        if (sub_operand(load, a, 1, 0) == level_arg(&level[i]) && is_const_int(level[i].lo, 0) &&
+            reach <= level[i].step)
+            return &level[i];
+    return NULL;
+}
+
+/// Rows that all programs read in whole multiples of; 1 where there is no such number.
+static int64_t row_unit(Comm *c, const CommReads *r) {
+    int64_t unit = 1;
+    for (int i = 0; i < r->loads.n; i++) {
+        const Op *load = r->loads.data[i];
+        Level level[MAX_LEVELS];
+        Access a = access_of(load);
+        int n = read_levels(c->ctx, phase_of(load), level);
+        const Level *l = rows_level(load, &a, level, n);
+        if (l && l->step > unit) unit = l->step;
+    }
+    return unit;
+}
+
+// A chunk costs 3.5 us beside its bytes, of which the link moves some 370 a ns: it shall take
+// longer.
+enum { MOST_CHUNKS = 8, CHUNK_BYTES = 6 << 20 };
+
+int64_t comm_chunks(int64_t bytes) {
+    int64_t n = bytes / CHUNK_BYTES;
+    return n < 1 ? 1 : n > MOST_CHUNKS ? MOST_CHUNKS : n;
+}
+
+/// Rows that are worth a chunk of their own.
+static Value *worthwhile_rows(Builder *b, Value *tensor) {
+    Value *bytes = build_index(b, (elem_info[tensor->type->elem].bits + 7) / 8);
+    for (int d = 2; d < tensor->type->rank; d++)
+        bytes = ix_mul(b, bytes, ix_max(b, comm_dim(b, tensor, d), build_index(b, 1)));
+    return ix_ceildiv(b, build_index(b, CHUNK_BYTES), bytes);
+}
+
+static Value *chunk_rows(Comm *c, Builder *b, const CommReads *r, bool whole) {
+    Value *one = build_index(b, 1), *rows = ix_max(b, comm_dim(b, r->tensor, 1), one);
+    if (whole) return rows;
+    Value *unit = build_index(b, row_unit(c, r));
+    Value *each = ix_ceildiv(b, rows, build_index(b, c->chunks ? c->chunks : MOST_CHUNKS));
+    if (!c->chunks) each = ix_max(b, each, worthwhile_rows(b, r->tensor));
+    return ix_mul(b, ix_ceildiv(b, each, unit), unit);
+}
+
+/* ---- waits --------------------------------------------------------------------------------- */
+
+/// A gathered tensor in the making.
+typedef struct Gathered {
+    Comm *c;
+    const CommReads *r;
+    Value *view, *flags, *chunk;
+    bool whole; // one chunk a shard
+    const char *text;
+} Gathered;
+
+/// Chunks of rank `peer` that hold rows from..to.
+static void wait_for_rows(const Gathered *g, Builder *b, Value *peer, Value *from, Value *to) {
+    Value *first = ix_div(b, from, g->chunk);
+    Value *end = ix_add(b, ix_div(b, to, g->chunk), build_index(b, 1)),
+          *epoch = comm_epoch(g->c, b);
+    Op *loop = build_for(b, first, end, 1, 0, NULL);
+    Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
+    Value *at[2] = {peer, region_add_arg(b->ir, in.region, first->type, "chunk")};
+    comm_wait(g->c, &in, g->flags, epoch, peer, 2, at, g->text);
+    build_yield(&in, 0, NULL);
+}
+
+static void wait_for_one(const Gathered *g, Builder *b, Value *peer, Value *row) {
+    Value *at[2] = {peer, row ? ix_div(b, row, g->chunk) : build_index(b, 0)};
+    comm_wait(g->c, b, g->flags, comm_epoch(g->c, b), peer, 2, at, g->text);
+}
+
+/// What a load waits for, at b where its program starts.
+static void wait_for_load(const Gathered *g, Builder *b, const Op *load, const Level *level,
+                          int n) {
+    Access a = access_of(load);
+    const Op *phase = level[0].op;
+    PtrMap map = {0};
+    know_levels(g->c->ctx, phase, &map);
+    Value *peer = clone_slice(b, sub_operand(load, &a, 0, 0), phase, &map);
+    Value *last =
+        ix_sub(b, ix_max(b, comm_dim(b, g->view, 1), build_index(b, 1)), build_index(b, 1));
+    if (g->whole) {
+        wait_for_one(g, b, peer, NULL);
+    } else if (!rows_are_known(g->c, load, &a)) {
+        wait_for_rows(g, b, peer, build_index(b, 0), last);
+    } else {
+        Value *row = clone_slice(b, sub_operand(load, &a, 1, 0), phase, &map);
+        const SubDim *sub = &a.subs[1];
+        if (rows_level(load, &a, level, n)) {
+            wait_for_one(g, b, peer, row);
+            return;
+        }
+        int64_t reach = sub->kind == DIM_AT ? 0 : (sub->size - 1) * sub->mul;
+        Value *from = ix_max(b, row, build_index(b, 0));
+        Value *to = ix_min(b, ix_add(b, row, build_index(b, reach)), last);
+        wait_for_rows(g, b, peer, from, to);
+    }
+}
+
+static bool same_wait(const Op *x, const Op *y) {
+    Access a = access_of(x), b = access_of(y);
+    if (sub_operand(x, &a, 0, 0) != sub_operand(y, &b, 0, 0) || a.subs[1].kind != b.subs[1].kind)
+        return false;
+    return a.subs[1].size == b.subs[1].size && a.subs[1].mul == b.subs[1].mul &&
+           sub_operand(x, &a, 1, 0) == sub_operand(y, &b, 1, 0);
+}
+
+/// The own shard is there.
+static bool needs_wait(const Gathered *g, int i) {
+    const Op *load = g->r->loads.data[i];
+    Access a = access_of(load);
+    if (load->code != OP_LOAD || comm_is_own(sub_operand(load, &a, 0, 0))) return false;
+    for (int k = 0; k < i; k++) {
+        const Op *other = g->r->loads.data[k];
+        if (other->code == OP_LOAD && phase_of(other) == phase_of(load) && same_wait(other, load))
+            return false;
+    }
+    return true;
+}
+
+static void wait_in_program(const Gathered *g, const Op *load) {
+    Level level[MAX_LEVELS];
+    int n = read_levels(g->c->ctx, phase_of(load), level);
+    Region *body = level[n - 1].op->regions[0];
+    Builder b = build_before(g->c->ir, body->first);
+    wait_for_load(g, &b, load, level, n);
+}
+
+/// Programs of the own shard go first, others follow as their shards come.
+static void rotate(const Gathered *g, const Op *load) {
+    Level level[MAX_LEVELS];
+    Access a = access_of(load);
+    int n = read_levels(g->c->ctx, phase_of(load), level);
+    const Level *l = comm_rank_level(g->c, level, n, sub_operand(load, &a, 0, 0));
+    if (l) comm_rotate(g->c, l, 0);
+}
+
+/* ---- the transfer -------------------------------------------------------------------------- */
+
+static Op *build_gather(Comm *c, Builder *b, const CommReads *r, PlanId plan, Value *chunk) {
+    const Type *flags = ty_tensor(c->ir, EL_I64, 2, NULL, (int64_t[]){DYNAMIC, 1});
+    const Type *types[2] = {r->tensor->type, flags};
+    Op *op = build_op(b, OP_COMM_GATHER, 2, (Value *[]){r->tensor, chunk}, 2, types, 0);
+    op_set_attr(c->ir, op, "how", at_str(c->ir, plan_name(plan)));
+    op_set_attr(c->ir, op, "name", at_str(c->ir, comm_name(r->tensor)));
+    result(op, 0)->name = r->tensor->name;
+    result(op, 1)->name = "flags";
+    return op;
+}
+
+void comm_gather(Comm *c, CommReads *r) {
+    PlanId plan = r->chunked ? PLAN_BEFORE : c->plan;
+    bool whole = plan == PLAN_BEFORE || c->chunks == 1;
+    Builder b = comm_host(c);
+    Gathered g = {.c = c, .r = r, .whole = whole};
+    g.chunk = chunk_rows(c, &b, r, whole);
+    Op *op = build_gather(c, &b, r, plan, g.chunk);
+    g.view = result(op, 0);
+    g.flags = result(op, 1);
+    g.text = ctx_format(c->ctx, "rank {}'s chunk {} of '%s'", comm_name(r->tensor));
+    comm_move(c, r->tensor, false, plan);
+    if (plan == PLAN_BEFORE) {
+        comm_note(c, "%s: all shards are copied before programs start%s%s", comm_name(r->tensor),
+                  r->chunked ? ": " : "", r->chunked ? r->chunked : "");
+    } else {
+        comm_control(c);
+        for (int i = 0; i < r->loads.n; i++)
+            if (needs_wait(&g, i)) {
+                rotate(&g, r->loads.data[i]);
+                wait_in_program(&g, r->loads.data[i]);
+            }
+        comm_note(c, "%s: copy engines %s it in %s, programs wait for theirs", comm_name(r->tensor),
+                  plan_name(plan),
+                  c->chunks ? ctx_format(c->ctx, "%d chunks", c->chunks)
+                            : "up to 8 chunks of 6 MiB or more");
+    }
+    for (int i = 0; i < r->loads.n; i++) op_set_operand(r->loads.data[i], 0, g.view);
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// comm-overlap: reads of other ranks' shards, and contributions to them, become transfers that run
+// beside the programs.
+//
+//   comm_begin [wait=true]
+//   parallel r, m, n { ... load %a[r, m, k] ... }
+//   ->
+//   comm_begin; %view, %flags = comm_gather %a, %chunk
+//   parallel r', m, n { r = (r' + rank) % W; signal_wait %flags[r, m / chunk] >= epoch;
+//                       ... load %view[r, m, k] ... }
+//
+// What may be done is decided by analysis (comm_gather.c, comm_stage.c), what is done by
+// PassEnv.plan and .chunks. A plan that is not legal for a tensor gives way to `direct`: programs
+// reach over the link where they stand.
+#include "passes/comm.h"
+#include "passes/passes.h"
+
+#include <string.h>
+
+/* ---- what all parts need ------------------------------------------------------------------- */
+
+const char *comm_name(const Value *tensor) {
+    return tensor->name ? tensor->name : "a tensor";
+}
+
+void comm_move(Comm *c, const Value *tensor, bool adds, PlanId plan) {
+    const int64_t fields[MOVE_FIELDS] = {tensor->index, adds, plan, c->chunks};
+    for (int i = 0; i < MOVE_FIELDS && !tensor->def; i++) vec_push(c->ctx, &c->moves, fields[i]);
+}
+
+Builder comm_host(Comm *c) {
+    Op *at = c->begin->next;
+    while (at->code == OP_COMM_CONTROL || at->code == OP_COMM_GATHER || op_has(at, PURE))
+        at = at->next;
+    return build_before(c->ir, at);
+}
+
+Value *comm_dim(Builder *b, Value *tensor, int axis) {
+    const Type *type = ty_scalar(b->ir, EL_I64);
+    if (tensor->type->extents[axis] != DYNAMIC) return build_index(b, tensor->type->extents[axis]);
+    Op *dim = build_op(b, OP_DIM, 1, &tensor, 1, &type, 0);
+    op_set_attr(b->ir, dim, "axis", at_int(b->ir, axis));
+    return result(dim, 0);
+}
+
+Value *comm_control(Comm *c) {
+    if (c->control) return c->control;
+    const Type *words = ty_tensor(c->ir, EL_I64, 1, (int64_t[]){8}, (int64_t[]){1});
+    Builder b = build_after(c->ir, c->begin);
+    c->control = result(build_op(&b, OP_COMM_CONTROL, 0, NULL, 1, &words, 0), 0);
+    c->control->name = "control";
+    return c->control;
+}
+
+Value *comm_epoch(Comm *c, Builder *b) {
+    Place p = {0};
+    place_add_at(&p, build_index(b, 0));
+    return load_at(b, comm_control(c), &p);
+}
+
+bool comm_is_own(const Value *rank) {
+    return def_of(rank, OP_RANK) != NULL;
+}
+
+static bool is_rank_extent(const Value *v) {
+    const Op *dim = def_of(v, OP_DIM);
+    return dim && op_int(dim, "axis", -1) == 0 && value_is_sym(operand(dim, 0));
+}
+
+/// The launch requires that v is equal to an extent of the dimension of ranks.
+static bool is_required(const Value *v) {
+    for_each_use(u, v) {
+        const Op *eq = u->user;
+        if (eq->code != OP_EQ || !is_rank_extent(operand(eq, !u->index))) continue;
+        for_each_use(r, result(eq, 0)) {
+            if (r->user->code == OP_REQUIRE && r->index == 0) return true;
+        }
+    }
+    return false;
+}
+
+/// v is the number of ranks.
+static bool counts_ranks(const Comm *c, const Value *v) {
+    int64_t n;
+    const Attr *sym = op_attr(c->kernel, "sym");
+    for (int i = 0; const_int(v, &n) && i < sym->n; i++)
+        if (c->kernel->regions[0]->args[sym->ints[i]]->type->extents[0] == n) return true;
+    return is_rank_extent(v) || is_required(v);
+}
+
+Level *comm_rank_level(const Comm *c, Level *level, int n, const Value *v) {
+    for (int i = 0; i < n; i++)
+        if (level_arg(&level[i]) == v && level[i].step == 1 && is_const_int(level[i].lo, 0) &&
+            counts_ranks(c, level[i].hi))
+            return &level[i];
+    return NULL;
+}
+
+void comm_rotate(Comm *c, const Level *l, int first) {
+    Builder b = build_before(c->ir, l->op->regions[0]->first);
+    Value *i = level_arg(l), *from = c->rank;
+    if (first) from = ix_add(&b, from, build_index(&b, first));
+    Value *sum = ix_add(&b, i, from), *r = ix_rem(&b, sum, l->hi);
+    r->name = i->name;
+    value_replace(i, r);
+    op_set_operand(sum->def, 0, i);
+}
+
+void comm_wait(Comm *c, Builder *b, Value *words, Value *epoch, Value *peer, int n,
+               Value *const *coordinates, const char *text) {
+    Value *in[4 + MAX_RANK] = {words, comm_control(c), epoch, peer};
+    memcpy(in + 4, coordinates, sizeof *in * (size_t)n);
+    Op *wait = build_op(b, OP_SIGNAL_WAIT, 4 + n, in, 0, NULL, 0);
+    op_set_attr(c->ir, wait, "compare", at_str(c->ir, "ge"));
+    op_set_attr(c->ir, wait, "text", at_str(c->ir, text));
+    op_set_attr(c->ir, wait, "once", at_bool(c->ir, true));
+}
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+static void find_ops(Op *op, void *arg) {
+    Comm *c = arg;
+    if (op->code == OP_COMM_BEGIN) c->begin = op;
+    if (op->code == OP_RANK) c->rank = result(op, 0);
+    if (op->code == OP_COMM_CONTROL) c->control = result(op, 0);
+}
+
+/// Stores, atomics and signals to others happen where they stand, and need them to have come.
+static void find_remote(Op *op, void *arg) {
+    Comm *c = arg;
+    bool writes = op->code == OP_STORE || op->code == OP_ATOMIC;
+    if (op->code == OP_SIGNAL_SET) c->remote = true;
+    if (!writes || !value_is_sym(operand(op, 0))) return;
+    Access a = access_of(op);
+    c->remote |= a.subs[0].kind != DIM_AT || !comm_is_own(sub_operand(op, &a, 0, 0));
+}
+
+typedef struct Adds {
+    Ctx *ctx;
+    VEC(Op *) ops;
+} Adds;
+
+static void find_add(Op *op, void *arg) {
+    Adds *a = arg;
+    if (op->code == OP_COMBINE && comm_is_add(op)) vec_push(a->ctx, &a->ops, op);
+}
+
+/* ---- deciding ------------------------------------------------------------------------------ */
+
+static void choose_plan(Comm *c) {
+    c->plan = c->env->gpu ? PLAN_PUSH : PLAN_DIRECT;
+    if (c->env->plan != PLAN_CHOSEN) c->plan = (PlanId)c->env->plan;
+    c->chunks = c->env->chunks > 0 ? c->env->chunks : 0;
+}
+
+static void move_reads(Comm *c, Value *tensor) {
+    CommReads r = {.tensor = tensor};
+    comm_find_reads(c, &r);
+    if (!r.remote) return;
+    if (c->plan == PLAN_DIRECT || r.against) {
+        c->remote = true;
+        comm_note(c, "%s: read where it lies%s%s", comm_name(tensor), r.against ? ": " : "",
+                  r.against ? r.against : "");
+        return;
+    }
+    comm_gather(c, &r);
+}
+
+static void overlap(PassEnv *env, Op *kernel) {
+    const Attr *sym = op_attr(kernel, "sym");
+    Comm c = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .kernel = kernel};
+    Adds adds = {.ctx = c.ctx};
+    op_walk_pre(kernel, find_ops, &c);
+    if (!sym || !c.begin) return;
+    if (!c.rank) {
+        Builder b = build_before(c.ir, c.begin);
+        const Type *type = ty_scalar(c.ir, EL_I64);
+        c.rank = result(build_op(&b, OP_RANK, 0, NULL, 1, &type, 0), 0);
+    }
+    choose_plan(&c);
+    op_walk_pre(kernel, find_remote, &c);
+    op_walk_pre(kernel, find_add, &adds);
+    for (int i = 0; i < adds.ops.n; i++) comm_stage(&c, adds.ops.data[i]);
+    for (int i = 0; i < sym->n; i++) move_reads(&c, kernel->regions[0]->args[sym->ints[i]]);
+    op_set_attr(c.ir, c.begin, "wait", c.remote ? at_bool(c.ir, true) : NULL);
+    if (c.moves.n) op_set_attr(c.ir, kernel, "moves", at_ints(c.ir, c.moves.data, c.moves.n));
+    if (c.notes.n) op_set_attr(c.ir, kernel, "comm", at_strs(c.ir, c.notes.data, c.notes.n));
+}
+
+void pass_comm_overlap(PassEnv *env, Op *module) {
+    for_each_kernel(kernel, module) overlap(env, kernel);
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Remote adds: what ranks contribute to each other's shards is staged and folded by the owner.
+//
+//   parallel r, m, n { combine %c[r, m, n], %v }
+//   ->
+//   parallel r', m, n { r = (r' + rank + 1) % W; store %stage[r, rank, m, n], %v
+//                       signal_set %flags[r, rank, tile] }
+//   parallel m, n { for s in W { signal_wait %flags[rank, s, tile] }
+//                   for s in W { sum = f(sum, %stage[rank, s, m, n]) }; store %c[rank, m, n], sum }
+//
+// Each rank has a slot for each source, so nobody waits to be allowed to send, and the owner folds
+// them in the order of the ranks. A flag is of one program: its part is folded as soon as all ranks
+// have sent it. That is legal where each element gets one contribution a rank: the program's
+// indices tell elements apart, and every program contributes, once. `before`, which overlaps
+// nothing, keeps all parts here until the phase has ended; then copy engines send them.
+#include "passes/combine.h"
+#include "passes/comm.h"
+
+#include <string.h>
+
+enum { MAX_ADDED = 8, PART_ELEMENTS = 4096 };
+
+/// A combine that is taken apart.
+typedef struct Stage {
+    Comm *c;
+    Op *add, *phase;
+    Access a;
+    int n, n_levels, rank_level; // tensors, dimensions of the phase, which of them is the rank
+    Level level[MAX_LEVELS];
+    Value *ranks, *tiles;
+    Value *stage[MAX_ADDED], *local[MAX_ADDED], *flags;
+    bool whole; // not overlapped
+    int split;  // the dimension that the owner's programs share out, or -1
+    int64_t parts;
+} Stage;
+
+bool comm_is_add(const Op *op) {
+    Access a = access_of(op);
+    return value_is_sym(operand(op, 0)) &&
+           (a.subs[0].kind != DIM_AT || !comm_is_own(sub_operand(op, &a, 0, 0)));
+}
+
+/* ---- legality ------------------------------------------------------------------------------ */
+
+typedef struct Others {
+    const Op *add;
+    bool found;
+} Others;
+
+static void find_other(Op *op, void *arg) {
+    Others *o = arg;
+    if (op == o->add || !op_is_access(op) || op->code == OP_LIVE) return;
+    for (int i = 0; i < (int)op_int(o->add, "n", 1); i++)
+        o->found |= operand(op, 0) == operand(o->add, i);
+}
+
+/// The bounds of level i follow from the rank alone.
+static bool bounds_are_known(const Stage *s, int i) {
+    PtrMap known = {0};
+    Value *rank = level_arg(&s->level[s->rank_level]);
+    map_set(s->c->ctx, &known, rank, rank);
+    return slice_is_movable(s->level[i].lo, s->phase, &known) &&
+           slice_is_movable(s->level[i].hi, s->phase, &known);
+}
+
+static bool place_is_known(const Stage *s) {
+    PtrMap known = {0};
+    for (int i = 0; i < s->n_levels; i++) {
+        Value *index = level_arg(&s->level[i]);
+        map_set(s->c->ctx, &known, index, index);
+    }
+    Place p = place_of(s->add);
+    for (int i = 0; i < p.n_operands; i++)
+        if (!slice_is_movable(p.operands[i], s->phase, &known)) return false;
+    return true;
+}
+
+/// The index that does not tell elements apart, or NULL.
+static const Level *loose_level(Stage *s) {
+    Combining *all = ctx_new(s->c->ctx, Combining);
+    all->n_levels = s->n_levels;
+    memcpy(all->level, s->level, sizeof *s->level * (size_t)s->n_levels);
+    for (int i = 0; i < s->n_levels; i++) all->level[i].kept = true;
+    for (int i = 0; i < s->n_levels; i++)
+        if (i != s->rank_level && !combine_tells_apart(all, s->add, &s->level[i]))
+            return &s->level[i];
+    return NULL;
+}
+
+/// Why its contributions cannot be staged; NULL: they can.
+static const char *reason_against(Stage *s) {
+    Others others = {.add = s->add};
+    if (s->n > MAX_ADDED) return "it folds too many tensors at once";
+    if (s->a.subs[0].kind != DIM_AT || s->rank_level < 0)
+        return "the rank it goes to is no index of 'parallel' over all ranks";
+    if (s->add->parent != s->level[s->n_levels - 1].op->regions[0])
+        return "it stands in a loop or a branch, so programs may contribute twice or not at all";
+    if (s->a.pick_at >= 0) return "its elements are picked one by one";
+    for (int i = 0; i < s->n_levels; i++)
+        if (!s->level[i].free && !bounds_are_known(s, i))
+            return "the bounds of its indices rest on more than the rank";
+    if (!place_is_known(s)) return "its place does not follow from the indices of 'parallel'";
+    const Level *loose = loose_level(s);
+    if (loose) {
+        const char *name = op_str(loose->op, "name");
+        return ctx_format(s->c->ctx, "programs that differ in '%s' contribute to the same elements",
+                          name ? name : "an index");
+    }
+    op_walk_pre(s->phase, find_other, &others);
+    return others.found ? "the phase reads or writes it otherwise, too" : NULL;
+}
+
+/* ---- host side ----------------------------------------------------------------------------- */
+
+/// A dense tensor of these dims and then those of a shard of tensor i, in the type on the wire.
+static Value *new_scratch(Stage *s, Builder *b, int i, int n, Value *const *first,
+                          const char *name) {
+    Value *tensor = operand(s->add, i), *dims[MAX_RANK];
+    const Type *t = tensor->type, *wire = operand(s->add, s->n + i)->type;
+    int64_t extents[MAX_RANK], strides[MAX_RANK];
+    int rank = n + t->rank - 1;
+    for (int d = 0; d < rank; d++) {
+        int of = d - n + 1;
+        dims[d] = d < n ? first[d] : comm_dim(b, tensor, of);
+        extents[d] = d < n ? DYNAMIC : t->extents[of];
+        strides[d] = d + 1 < rank ? DYNAMIC : 1;
+    }
+    const Type *type = ty_tensor(b->ir, wire->elem, rank, extents, strides);
+    if (elem_info[wire->elem].bits >= elem_info[t->elem].bits && t->align)
+        type = ty_aligned(b->ir, type, t->align);
+    Op *op = build_op(b, OP_SCRATCH, rank, dims, 1, &type, 0);
+    op_set_attr(b->ir, op, "name", at_str(b->ir, name));
+    if (n == 2) op_set_attr(b->ir, op, "sym", at_bool(b->ir, true));
+    result(op, 0)->name = name;
+    return result(op, 0);
+}
+
+static Value *new_words(Stage *s, Builder *b, Value *each) {
+    const Type *type = ty_tensor(b->ir, EL_I64, 3, NULL, (int64_t[]){DYNAMIC, DYNAMIC, 1});
+    Op *op = build_op(b, OP_COMM_SIGNALS, 2, (Value *[]){s->ranks, each}, 1, &type, 0);
+    op_set_attr(b->ir, op, "name", at_str(b->ir, comm_name(operand(s->add, 0))));
+    result(op, 0)->name = "flags";
+    return result(op, 0);
+}
+
+/// The bounds of level i, at b, for programs whose parts go to rank `to`.
+static void bounds_for(const Stage *s, Builder *b, int i, Value *to, Value **lo, Value **hi) {
+    const Level *l = &s->level[i];
+    PtrMap map = {0};
+    map_set(s->c->ctx, &map, level_arg(&s->level[s->rank_level]), to);
+    *lo = clone_slice(b, l->lo, s->phase, &map);
+    *hi = clone_slice(b, l->hi, s->phase, &map);
+}
+
+static Value *count_for(const Stage *s, Builder *b, int i, Value *to) {
+    Value *lo, *hi;
+    bounds_for(s, b, i, to, &lo, &hi);
+    return trip_count(b, lo, hi, s->level[i].step);
+}
+
+static Value *tiles_for(const Stage *s, Builder *b, Value *to) {
+    Value *tiles = build_index(b, 1);
+    for (int i = 0; i < s->n_levels; i++)
+        if (i != s->rank_level) tiles = ix_mul(b, tiles, count_for(s, b, i, to));
+    return tiles;
+}
+
+/// Programs whose parts go to one rank: the most of all ranks.
+static Value *most_tiles(const Stage *s, Builder *b) {
+    bool free = true;
+    for (int i = 0; i < s->n_levels; i++) free &= s->level[i].free;
+    if (free) return tiles_for(s, b, s->c->rank);
+    Value *none = build_index(b, 0);
+    Op *loop = build_for(b, none, s->ranks, 1, 1, &none);
+    Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
+    Value *to = region_add_arg(b->ir, in.region, none->type, "to");
+    Value *most = region_add_arg(b->ir, in.region, none->type, "most");
+    most = ix_max(&in, most, tiles_for(s, &in, to));
+    build_yield(&in, 1, &most);
+    return result(loop, 0);
+}
+
+static void make_memory(Stage *s) {
+    Builder b = build_before(s->c->ir, s->phase);
+    s->ranks = s->level[s->rank_level].hi;
+    s->tiles = most_tiles(s, &b);
+    Value *both[2] = {s->ranks, s->ranks};
+    for (int i = 0; i < s->n; i++) {
+        s->stage[i] = new_scratch(s, &b, i, 2, both, "stage");
+        if (s->whole) s->local[i] = new_scratch(s, &b, i, 1, both, "local");
+    }
+    s->flags = new_words(s, &b, s->whole ? build_index(&b, s->n) : s->tiles);
+}
+
+/* ---- who contributes ----------------------------------------------------------------------- */
+
+/// The number of the program among those whose parts go to rank `to`, by its indices.
+static Value *tile_number(const Stage *s, Builder *b, Value *const *index, Value *to) {
+    Value *number = NULL;
+    for (int i = 0; i < s->n_levels; i++) {
+        const Level *l = &s->level[i];
+        if (i == s->rank_level) continue;
+        Value *lo, *hi;
+        bounds_for(s, b, i, to, &lo, &hi);
+        Value *at = l->step ? ix_div(b, ix_sub(b, index[i], lo), build_index(b, l->step))
+                            : build_index(b, 0);
+        number = number ? ix_add(b, ix_mul(b, number, count_for(s, b, i, to)), at) : at;
+    }
+    return number ? number : build_index(b, 0);
+}
+
+/// Behind `first`, the place in a shard.
+static Place place_behind(const Place *rest, int n, Value *const *first) {
+    Place p = {0}, shard = *rest;
+    for (int i = 0; i < n; i++) place_add_at(&p, first[i]);
+    shard.n--;
+    shard.n_operands--; // the rank is one coordinate
+    memmove(shard.dims, rest->dims + 1, sizeof *rest->dims * (size_t)shard.n);
+    memmove(shard.operands, rest->operands + 1, sizeof *rest->operands * (size_t)shard.n_operands);
+    place_append(&p, &shard);
+    return p;
+}
+
+static void send(Stage *s) {
+    Builder b = build_before(s->c->ir, s->add);
+    Place rest = place_of(s->add);
+    Value *to = rest.operands[0], *first[2] = {to, s->c->rank}, *index[MAX_LEVELS];
+    Place p = place_behind(&rest, s->whole ? 1 : 2, first);
+    for (int i = 0; i < s->n; i++)
+        store_at(&b, s->whole ? s->local[i] : s->stage[i], operand(s->add, s->n + i), &p, NULL);
+    if (s->whole) return;
+    for (int i = 0; i < s->n_levels; i++) index[i] = level_arg(&s->level[i]);
+    Value *epoch = comm_epoch(s->c, &b);
+    Value *in[5] = {s->flags, epoch, to, s->c->rank, tile_number(s, &b, index, to)};
+    Op *set = build_op(&b, OP_SIGNAL_SET, 5, in, 0, NULL, 0);
+    op_set_attr(s->c->ir, set, "op", at_str(s->c->ir, "set"));
+}
+
+/// After the phase copy engines send what is not for the own rank.
+static void scatter(Stage *s, Builder *b) {
+    Ir *ir = s->c->ir;
+    const Type *words = ty_tensor(ir, EL_I64, 2, NULL, (int64_t[]){DYNAMIC, 1});
+    const Type *flags = ty_tensor(ir, EL_I64, 3, NULL, (int64_t[]){DYNAMIC, DYNAMIC, 1});
+    Value *dims[2] = {s->ranks, build_index(b, 1)};
+    for (int i = 0; i < s->n; i++) {
+        Value *done = result(build_op(b, OP_SCRATCH, 2, dims, 1, &words, 0), 0);
+        Value *up = s->flags;
+        if (i) up = result(build_op(b, OP_COMM_SIGNALS, 2, dims, 1, &flags, 0), 0);
+        Value *rows = ix_max(b, comm_dim(b, s->local[i], 1), build_index(b, 1));
+        Value *in[5] = {s->local[i], s->stage[i], done, up, rows};
+        Op *op = build_op(b, OP_COMM_SCATTER, 5, in, 0, NULL, 0);
+        op_set_attr(ir, op, "how", at_str(ir, "before"));
+        op_set_attr(ir, op, "name", at_str(ir, comm_name(operand(s->add, i))));
+    }
+}
+
+/* ---- who owns ------------------------------------------------------------------------------ */
+
+/// The owner reads all slots and computes next to nothing: its programs are smaller. They share out
+/// the first axis that is large enough.
+static void choose_parts(Stage *s) {
+    int64_t elements = 1;
+    s->split = -1;
+    s->parts = 1;
+    for (int d = 0; d < s->a.rank; d++) elements *= s->a.extents[d];
+    for (int d = 1; d < s->a.n_subs && s->split < 0 && s->c->env->gpu; d++)
+        if (s->a.subs[d].kind == DIM_AXIS && s->a.subs[d].size > 1) s->split = d;
+    while (s->split >= 0 && elements / s->parts > PART_ELEMENTS &&
+           s->a.subs[s->split].size % (2 * s->parts) == 0)
+        s->parts *= 2;
+}
+
+/// Where the owner's program reads and writes: the place of the contribution, or its part.
+static Place owned_place(const Stage *s, Builder *b, Value *const *index, Value *part) {
+    PtrMap map = {0};
+    for (int i = 0; i < s->n_levels; i++)
+        map_set(s->c->ctx, &map, level_arg(&s->level[i]), index[i]);
+    Place p = place_of(s->add);
+    for (int i = 0; i < p.n_operands; i++)
+        p.operands[i] = clone_slice(b, p.operands[i], s->phase, &map);
+    if (!part) return p;
+    SubDim *sub = &p.dims[s->split];
+    int at = 0;
+    for (int d = 0; d < s->split; d++) at += p.dims[d].kind == DIM_AXIS ? 2 : 1;
+    sub->size /= s->parts;
+    Value *size = build_index(b, sub->size), *skipped = ix_mul(b, part, size);
+    p.operands[at] = ix_add(b, p.operands[at], ix_mul(b, skipped, build_index(b, sub->mul)));
+    Value *left = ix_max(b, ix_sub(b, p.operands[at + 1], skipped), build_index(b, 0));
+    p.operands[at + 1] = ix_min(b, left, size);
+    return p;
+}
+
+/// Slot `source` of tensor i. The own part has not been sent where copy engines send.
+static Value *read_slot(const Stage *s, Builder *b, int i, const Place *at, Value *source) {
+    Value *first[2] = {s->c->rank, source};
+    Place slot = place_behind(at, 2, first), own = place_behind(at, 1, first);
+    if (!s->whole) return load_at(b, s->stage[i], &slot);
+    Value *is_own = build_binary(b, OP_EQ, source, s->c->rank);
+    const Type *type = place_type(b->ir, s->stage[i]->type->elem, &slot);
+    Op *choice = build_op(b, OP_IF, 1, &is_own, 1, &type, 2);
+    for (int k = 0; k < 2; k++) {
+        Builder in = build_at_end(b->ir, choice->regions[k], b->loc);
+        Value *v = k ? load_at(&in, s->stage[i], &slot) : load_at(&in, s->local[i], &own);
+        build_yield(&in, 1, &v);
+    }
+    return result(choice, 0);
+}
+
+static void read_slots(const Stage *s, Builder *b, const Place *at, Value *source, Value **out) {
+    for (int i = 0; i < s->n; i++) {
+        Elem elem = s->add->regions[0]->args[i]->type->elem;
+        out[i] = build_cast(b, read_slot(s, b, i, at, source), elem);
+    }
+}
+
+static void wait_for_slots(const Stage *s, Builder *b, Value *number) {
+    const char *text =
+        ctx_format(s->c->ctx, "rank {}'s part {} of '%s'", comm_name(operand(s->add, 0)));
+    Value *epoch = comm_epoch(s->c, b);
+    Op *loop = build_for(b, build_index(b, 0), s->ranks, 1, 0, NULL);
+    Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
+    Value *source = region_add_arg(b->ir, in.region, s->ranks->type, "source"), *word = source;
+    if (s->whole) { // outside of the words nobody waits
+        Value *own = build_binary(&in, OP_EQ, source, s->c->rank);
+        word = build_select(&in, own, build_index(&in, -1), source);
+    }
+    Value *at[3] = {s->c->rank, word, number};
+    comm_wait(s->c, &in, s->flags, epoch, source, 3, at, text);
+    build_yield(&in, 0, NULL);
+}
+
+/// In the order of the ranks; with `keep` what is there comes before them.
+static void fold_slots(const Stage *s, Builder *b, const Place *at) {
+    Value *state[MAX_ADDED], *values[MAX_ADDED];
+    Place owned = place_behind(at, 1, &s->c->rank);
+    read_slots(s, b, at, build_index(b, 0), state);
+    for (int i = 0; i < s->n && op_flag(s->add, "keep"); i++) values[i] = state[i];
+    if (op_flag(s->add, "keep")) {
+        for (int i = 0; i < s->n; i++)
+            state[i] = build_cast(b, load_at(b, operand(s->add, i), &owned), state[i]->type->elem);
+        combine_fold(b, s->add, state, values, NULL, state);
+    }
+    Op *loop = build_for(b, build_index(b, 1), s->ranks, 1, s->n, state);
+    Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
+    Value *source = region_add_arg(b->ir, in.region, s->ranks->type, "source");
+    for (int i = 0; i < s->n; i++)
+        state[i] = region_add_arg(b->ir, in.region, result(loop, i)->type, "sum");
+    read_slots(s, &in, at, source, values);
+    combine_fold(&in, s->add, state, values, NULL, state);
+    build_yield(&in, s->n, state);
+    for (int i = 0; i < s->n; i++) {
+        Value *v = build_cast(b, result(loop, i), operand(s->add, i)->type->elem);
+        store_at(b, operand(s->add, i), v, &owned, NULL);
+    }
+}
+
+static void fold(Stage *s) {
+    Builder b = build_after(s->c->ir, s->phase);
+    Region *home = b.region;
+    Value *index[MAX_LEVELS], *lo[MAX_LEVELS], *hi[MAX_LEVELS], *part = NULL;
+    if (s->whole) scatter(s, &b);
+    choose_parts(s);
+    for (int i = 0; i < s->n_levels; i++) bounds_for(s, &b, i, s->c->rank, &lo[i], &hi[i]);
+    for (int i = 0; i < s->n_levels; i++) {
+        const Level *l = &s->level[i];
+        index[i] = s->c->rank;
+        if (i != s->rank_level)
+            index[i] = open_parallel(&b, lo[i], hi[i], l->step, op_str(l->op, "name"));
+    }
+    if (s->parts > 1)
+        part = open_parallel(&b, build_index(&b, 0), build_index(&b, s->parts), 1, "part");
+    Value *number = s->whole ? build_index(&b, 0) : tile_number(s, &b, index, s->c->rank);
+    wait_for_slots(s, &b, number);
+    Place at = owned_place(s, &b, index, part);
+    fold_slots(s, &b, &at);
+    close_regions(&b, home);
+}
+
+/* ---- the op -------------------------------------------------------------------------------- */
+
+void comm_stage(Comm *c, Op *add) {
+    Stage *s = ctx_new(c->ctx, Stage);
+    *s = (Stage){.c = c, .add = add, .a = access_of(add), .n = (int)op_int(add, "n", 1)};
+    for (Op *up = op_enclosing(add, OP_PARALLEL); up; up = op_enclosing(up, OP_PARALLEL))
+        s->phase = up;
+    hoist_bounds(s->phase);
+    s->n_levels = read_levels(c->ctx, s->phase, s->level);
+    Level *ranks = comm_rank_level(c, s->level, s->n_levels, sub_operand(add, &s->a, 0, 0));
+    s->rank_level = ranks ? (int)(ranks - s->level) : -1;
+    const char *name = comm_name(operand(add, 0)), *why = reason_against(s);
+    if (why) {
+        diag(c->ctx, add->loc, D_COMM_ADD, name, why);
+        return;
+    }
+    s->whole = c->plan == PLAN_BEFORE;
+    comm_control(c);
+    make_memory(s);
+    fold(s);
+    send(s);
+    if (!s->whole) comm_rotate(c, ranks, 1);
+    for (int i = 0; i < s->n; i++)
+        comm_move(c, operand(add, i), true, s->whole ? PLAN_BEFORE : PLAN_DIRECT);
+    op_erase(add);
+    comm_note(c,
+              s->whole ? "%s: parts are sent when all are there, then folded"
+                       : "%s: programs store into the owner's stage, a flag each; the owner folds",
+              name);
+}

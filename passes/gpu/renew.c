@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// renew: rows wait for reductions in as few registers as they came in.
+//
+//   %v = cast %x : bf16 -> f32;  %s = reduce %v;  use %v, %s
+//   ->
+//   %x0 = renew %x [pack];  %v = cast %x0;  %s = reduce %v
+//   %x1 = renew %x0;  %v1 = cast %x1;  use %v1, %s
+//
+// While the threads of a CTA wait for each other, all that is used on both sides lives. Where that
+// is computed from narrower elements by a few ops, these are done again behind the reduction. An
+// assembler would see that both are the same and keep the first: `renew` hides it. It costs half an
+// instruction an element, so it is done where one CTA fills an SM and two would fit without the
+// wide elements: then memory works for one while the other one waits.
+#include "passes/gpu/gpu.h"
+#include "passes/gpu/layouts.h"
+
+#include "passes/passes.h"
+#include "passes/util.h"
+
+enum {
+    OTHER_REGISTERS = 28, // of a thread, besides rows
+    MOST_OPS = 6,         // that are done again
+    NARROW_BITS = 16,
+    MOST_VALUES = 16, // that live at a reduction
+};
+
+typedef struct Renew {
+    PassEnv *env;
+    Ctx *ctx;
+    Op *device;
+    PtrMap heavy; // values -> themselves, or the pass
+} Renew;
+
+/* ---- what takes registers ------------------------------------------------------------------ */
+
+static bool is_lanewise(const Op *op) {
+    return op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST ||
+           op->code == OP_SELECT;
+}
+
+static bool is_heavy(Renew *s, Value *v);
+
+/// Numbers of lanes, masks of them and what is broadcast are made where they are used.
+static bool find_heavy(Renew *s, const Value *v) {
+    const Op *op = v->def;
+    if (!op || !v->type->layout) return false;
+    if (op->code == OP_CONST || op->code == OP_IOTA || op->code == OP_BROADCAST) return false;
+    if (!is_lanewise(op) && op->code != OP_RESHAPE) return true;
+    for (int i = 0; i < op->n_operands; i++)
+        if (is_heavy(s, operand(op, i))) return true;
+    return false;
+}
+
+static bool is_heavy(Renew *s, Value *v) {
+    void *known = map_get(&s->heavy, v);
+    if (known) return known == v;
+    bool yes = find_heavy(s, v);
+    map_set(s->ctx, &s->heavy, v, yes ? (void *)v : (void *)s);
+    return yes;
+}
+
+static double words(const Value *v) {
+    return (double)layout_registers(v->type->layout) * elem_info[v->type->elem].bits / 32;
+}
+
+/* ---- what lives at a reduction ------------------------------------------------------------- */
+
+typedef struct Living {
+    Value *value, *root; // what it is computed of again, or NULL
+} Living;
+
+/// The one narrow block that v is computed from by at most *ops ops; NULL: there is none.
+static Value *root_of(Renew *s, Value *v, int *ops) {
+    Value *root = NULL;
+    if (elem_info[v->type->elem].bits <= NARROW_BITS && v->type->elem != EL_BOOL) return v;
+    if (!is_lanewise(v->def) || --*ops < 0) return NULL;
+    for (int i = 0; i < v->def->n_operands; i++) {
+        Value *x = operand(v->def, i);
+        if (!is_heavy(s, x)) continue;
+        Value *of = root_of(s, x, ops);
+        if (!of || (root && of != root)) return NULL;
+        root = of;
+    }
+    return root;
+}
+
+static bool is_used_behind(const Value *v, const Op *meet) {
+    for_each_use(u, v) if (op_before(meet, u->user)) return true;
+    return false;
+}
+
+/// The heavy values that are used on both sides of `meet`; -1: too many.
+static int living_at(Renew *s, const Op *meet, Living *out) {
+    int n = 0;
+    for_each_op(op, s->device->regions[0]) {
+        if (op == meet) break;
+        for (int i = 0; i < op->n_results; i++) {
+            Value *v = result(op, i);
+            if (!is_heavy(s, v) || !is_used_behind(v, meet)) continue;
+            if (n == MOST_VALUES) return -1;
+            int ops = MOST_OPS;
+            out[n++] = (Living){v, root_of(s, v, &ops)};
+        }
+    }
+    return n;
+}
+
+/// Words of a thread that live at `meet`, and that would.
+static void count(Renew *s, const Op *meet, double *before, double *after) {
+    Living l[MOST_VALUES];
+    int n = living_at(s, meet, l);
+    double now = 0, then = 0;
+    for (int i = 0; i < n; i++) {
+        Value *rest = l[i].root ? l[i].root : l[i].value;
+        bool first = true;
+        for (int k = 0; k < i; k++) first &= (l[k].root ? l[k].root : l[k].value) != rest;
+        now += words(l[i].value);
+        if (first) then += words(rest);
+    }
+    *before = now > *before ? now : *before;
+    *after = then > *after ? then : *after;
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+/// Reductions, where the threads of a CTA meet, between straight code.
+static bool is_straight(const Op *device) {
+    for_each_op(op, device->regions[0]) if (op->n_regions && op->code != OP_REDUCE) return false;
+    return true;
+}
+
+static bool is_worth_it(Renew *s) {
+    const GpuTarget *t = s->env->gpu;
+    double before = 0, after = 0;
+    int threads = (int)op_int(s->device, "warps", 1) * t->lanes;
+    for_each_op(op, s->device->regions[0]) if (op->code == OP_REDUCE) count(s, op, &before, &after);
+    double each = (double)t->registers_sm / threads;
+    return (int)(each / (OTHER_REGISTERS + before)) < 2 &&
+           (int)(each / (OTHER_REGISTERS + after)) >= 2;
+}
+
+static Value *renewed(Renew *s, Builder *b, Value *x, bool pack) {
+    Op *op = build_op(b, OP_RENEW, 1, &x, 1, &x->type, 0);
+    if (pack) op_set_attr(s->env->ir, op, "pack", at_bool(s->env->ir, true));
+    map_set(s->ctx, &s->heavy, result(op, 0), result(op, 0));
+    return result(op, 0);
+}
+
+/// v from the blocks in `map`.
+static Value *again(Renew *s, Builder *b, Value *v, PtrMap *map) {
+    Value *copy = map_get(map, v);
+    if (copy || !is_heavy(s, v)) return copy ? copy : v;
+    for (int i = 0; i < v->def->n_operands; i++) again(s, b, operand(v->def, i), map);
+    copy = result(op_clone(b, v->def, map), 0);
+    map_set(s->ctx, &s->heavy, copy, copy);
+    return copy;
+}
+
+static void replace_behind(Value *v, const Op *made, Value *with) {
+    for (Use *u = v->uses, *next; u; u = next) {
+        next = u->next;
+        if (op_before(made, u->user)) op_set_operand(u->user, u->index, with);
+    }
+}
+
+/// What lives at `meet` is computed again behind it.
+static void renew_at(Renew *s, Op *meet) {
+    Living l[MOST_VALUES];
+    PtrMap map = {0};
+    int n = living_at(s, meet, l);
+    Builder b = build_before(s->env->ir, meet->next);
+    for (int i = 0; i < n; i++) {
+        if (!l[i].root || map_get(&map, l[i].root)) continue;
+        map_set(s->ctx, &map, l[i].root, renewed(s, &b, l[i].root, false));
+    }
+    Value *with[MOST_VALUES];
+    for (int i = 0; i < n; i++) with[i] = l[i].root ? again(s, &b, l[i].value, &map) : NULL;
+    const Op *last = b.before->prev;
+    for (int i = 0; i < n; i++)
+        if (with[i]) replace_behind(l[i].value, last, with[i]);
+}
+
+/// A load by single elements is joined to words at once.
+static void pack(Renew *s, Value *x) {
+    if (x->def->code != OP_LOAD) return;
+    Builder b = build_before(s->env->ir, x->def->next);
+    Value *packed = renewed(s, &b, x, true);
+    replace_behind(x, packed->def, packed);
+}
+
+static void pack_roots(Renew *s, const Op *meet) {
+    Living l[MOST_VALUES];
+    int n = living_at(s, meet, l);
+    for (int i = 0; i < n; i++)
+        if (l[i].root) pack(s, l[i].root);
+}
+
+void pass_renew(PassEnv *env, Op *module) {
+    if (!env->gpu || gpu_has_any(env->gpu, GPU_AMD)) return;
+    for_each_op(op, module->regions[0]) {
+        if (op->code != OP_DEVICE || !is_straight(op)) continue;
+        Renew *s = ctx_new(ir_ctx(env->ir), Renew);
+        *s = (Renew){.env = env, .ctx = ir_ctx(env->ir), .device = op};
+        if (!is_worth_it(s)) continue;
+        for_each_op(meet, op->regions[0]) if (meet->code == OP_REDUCE) pack_roots(s, meet);
+        for_each_op(meet, op->regions[0]) if (meet->code == OP_REDUCE) renew_at(s, meet);
+    }
+}
