@@ -17,6 +17,7 @@ _Static_assert(offsetof(tg_env, workspace) == ENV_WORKSPACE * sizeof(void *) &&
                    offsetof(tg_env, print) == ENV_PRINT * sizeof(void *) &&
                    offsetof(tg_env, dispatch) == ENV_DISPATCH * sizeof(void *) &&
                    offsetof(tg_env, tensormap) == ENV_TENSORMAP * sizeof(void *) &&
+                   offsetof(tg_env, comm) == ENV_COMM * sizeof(void *) &&
                    sizeof(tg_env) == ENV_FIELDS * sizeof(void *),
                "the functions of tg_env stand in the order of ENV_*");
 _Static_assert(sizeof(tg_slot) == 24 && sizeof(tg_site) == 48, "as declared below");

@@ -33,8 +33,8 @@ static LLVMValueRef string(Emit *e, const char *s) {
     return s ? LLVMBuildGlobalStringPtr(e->g->b, s, "text") : LLVMConstNull(e->g->ptr);
 }
 
-static LLVMValueRef site(Emit *e, const Op *op, int kind, const char *text, const char *types,
-                         int n_indices) {
+LLVMValueRef make_site(Emit *e, const Op *op, int kind, const char *text, const char *types,
+                       int n_indices) {
     Gen *g = e->g;
     int n = 0;
     for (const char *t = types; t && *t; t++) n += *t != '[' && *t != ']' && *t != '+';
@@ -141,7 +141,7 @@ void lower_require(Emit *e, Op *op) {
     int mark = memo_mark(e);
     Values v = {0};
     const char *types = message_values(e, op, 1, &v);
-    fail(e, site(e, op, TG_SITE_REQUIRE, op_str(op, "text"), types, 0), &v);
+    fail(e, make_site(e, op, TG_SITE_REQUIRE, op_str(op, "text"), types, 0), &v);
     memo_forget(e, mark);
     LLVMPositionBuilderAtEnd(e->g->b, on);
 }
@@ -149,7 +149,7 @@ void lower_require(Emit *e, Op *op) {
 void lower_print(Emit *e, Op *op) {
     Values v = {0};
     const char *types = message_values(e, op, 0, &v);
-    LLVMValueRef args[3] = {e->env, site(e, op, TG_SITE_PRINT, op_str(op, "text"), types, 0),
+    LLVMValueRef args[3] = {e->env, make_site(e, op, TG_SITE_PRINT, op_str(op, "text"), types, 0),
                             stored_values(e, &v)};
     env_call(e, ENV_PRINT, 3, args);
 }
@@ -185,7 +185,7 @@ static void fail_assert(Emit *e, const Op *op, LLVMValueRef bad, const Place *p)
         vec_push(e->ctx, &v, d == p->axis ? gen_add(e->g, p->at[d], lane) : p->at[d]);
         text_add(&types, "d");
     }
-    fail(e, site(e, op, TG_SITE_ASSERT, op_str(op, "text"), types.data, p->rank), &v);
+    fail(e, make_site(e, op, TG_SITE_ASSERT, op_str(op, "text"), types.data, p->rank), &v);
 }
 
 void assert_lanes(Emit *e, Op *op, const Place *p) {
@@ -223,7 +223,7 @@ void check_division(Emit *e, const Op *op) {
     Values v = {0};
     vec_push(e->ctx, &v, message_bits(e, elem, x));
     const char types[2] = {letter(elem), 0};
-    fail(e, site(e, op, TG_SITE_DIVIDE, "division of {} by 0", types, 0), &v);
+    fail(e, make_site(e, op, TG_SITE_DIVIDE, "division of {} by 0", types, 0), &v);
     LLVMPositionBuilderAtEnd(e->g->b, on);
 }
 
@@ -267,7 +267,7 @@ static void check_dimension(Emit *e, const Prepared *p, int d, LLVMValueRef vali
     const char *name = p->a.tensor->name;
     const char *text = ctx_format(e->ctx, "index {} is outside dimension %d of `%s`, which is {}",
                                   d, name ? name : "a tensor");
-    fail(e, site(e, p->op, TG_SITE_BOUNDS, text, "dd", 0), &v);
+    fail(e, make_site(e, p->op, TG_SITE_BOUNDS, text, "dd", 0), &v);
     LLVMPositionBuilderAtEnd(g->b, on);
 }
 
@@ -288,25 +288,36 @@ static LLVMValueRef times(Emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef 
     return LLVMBuildExtractValue(g->b, pair, 0, "");
 }
 
-void lower_scratch(Emit *e, Op *op) {
+LLVMValueRef dense_tensor(Emit *e, const Op *op, TensorRef *t, int first) {
     Gen *g = e->g;
     const Type *type = result(op, 0)->type;
-    TensorRef *t = ctx_new(e->ctx, TensorRef);
     LLVMValueRef n = gen_i64(g, 1), overflow = LLVMConstInt(g->i1, 0, false);
-    for (int d = type->rank - 1; d >= 0; d--) {
-        t->dims[d] = gen_max(g, emit_scalar(e, operand(op, d)), gen_i64(g, 0));
+    for (int d = type->rank - 1; d >= first; d--) {
+        int from = d - (type->rank - op->n_operands);
+        t->dims[d] = gen_max(g, emit_scalar(e, operand(op, from)), gen_i64(g, 0));
         t->strides[d] = n;
         n = times(e, n, t->dims[d], &overflow);
     }
     n = times(e, n, gen_i64(g, elem_bytes(type->elem)), &overflow);
-    LLVMValueRef args[2] = {e->env, n};
-    n = LLVMBuildSelect(g->b, overflow, gen_i64(g, INT64_MAX), n, "");
-    args[1] = n;
-    t->data = env_call(e, ENV_WORKSPACE, 2, args);
     t->id = e->cpu->next_scope++;
+    return LLVMBuildSelect(g->b, overflow, gen_i64(g, INT64_MAX), n, "");
+}
+
+void fail_if_null(Emit *e, LLVMValueRef p) {
     LLVMBasicBlockRef on =
-        begin_failure(e, LLVMBuildICmp(g->b, LLVMIntEQ, t->data, LLVMConstNull(g->ptr), ""));
-    fail(e, LLVMConstNull(g->ptr), &(Values){0});
-    LLVMPositionBuilderAtEnd(g->b, on);
+        begin_failure(e, LLVMBuildICmp(e->g->b, LLVMIntEQ, p, LLVMConstNull(e->g->ptr), ""));
+    fail(e, LLVMConstNull(e->g->ptr), &(Values){0});
+    LLVMPositionBuilderAtEnd(e->g->b, on);
+}
+
+void lower_scratch(Emit *e, Op *op) {
+    TensorRef *t = ctx_new(e->ctx, TensorRef);
+    if (op_flag(op, "sym")) {
+        lower_sym_scratch(e, op);
+        return;
+    }
+    LLVMValueRef args[2] = {e->env, dense_tensor(e, op, t, 0)};
+    t->data = env_call(e, ENV_WORKSPACE, 2, args);
+    fail_if_null(e, t->data);
     bind_tensor(e, result(op, 0), t);
 }

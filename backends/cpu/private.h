@@ -170,11 +170,20 @@ enum {
     ENV_USER, // no function
     ENV_DISPATCH,
     ENV_TENSORMAP,
+    ENV_COMM, // no function: a tg_comm_calls
     ENV_FIELDS
 };
 LLVMValueRef env_call(Emit *e, int index, int n, LLVMValueRef *args);
 /// n times 8 bytes of the function's stack frame.
 LLVMValueRef stack_slots(Emit *e, int n);
+/// A place that can fail or print (tg_site), as data of the module.
+LLVMValueRef make_site(Emit *e, const Op *op, int kind, const char *text, const char *types,
+                       int n_indices);
+/// Fills in dims and dense strides of the result's dimensions from `first` on, whose extents are
+/// the op's last operands; returns their bytes.
+LLVMValueRef dense_tensor(Emit *e, const Op *op, TensorRef *t, int first);
+/// Returns from the function, for want of memory, where p is null.
+void fail_if_null(Emit *e, LLVMValueRef p);
 /// Returns status from the function unless it is 0.
 void return_if_failed(Emit *e, LLVMValueRef status);
 /// --check: fails where a lane's valid coordinate lies outside the tensor.
@@ -354,6 +363,9 @@ void emit_simple(Emit *e, Op *op);
 typedef void Lower(Emit *e, Op *op);
 Lower lower_for, lower_while, lower_if, lower_concat;          // flow.c
 Lower lower_print, lower_assert, lower_require, lower_scratch; // effects.c
+Lower lower_rank, lower_comm_launch, lower_comm_fence, lower_comm_gather, lower_comm_scatter,
+    lower_comm_signals, lower_comm_control, lower_signal_wait, lower_signal_set,
+    lower_sym_scratch; // comm.c
 Lower lower_launch;                                            // compile.c
 Lower lower_dispatch, lower_desc;                              // dispatch.c, desc.c
 

@@ -14,6 +14,8 @@ typedef struct AxisNumber {
     LLVMValueRef offset, live;
 } AxisNumber;
 
+#define ALL (~(Bits)0) // dimensions
+
 static LLVMBuilderRef builder(const GpuAccess *p) {
     return p->f->g->b;
 }
@@ -151,11 +153,11 @@ static void add_thread(GpuAccess *p, int d, ThreadSum *sum) {
     sum->wide = sum->wide ? LLVMBuildAdd(g->b, sum->wide, part, "") : part;
 }
 
-/// The part of the thread in all axes.
-static LLVMValueRef thread_offset(GpuAccess *p) {
+/// The part of the thread in those dimensions that are axes.
+static LLVMValueRef thread_offset(GpuAccess *p, Bits dims) {
     ThreadSum sum = {0};
     for (int d = 0; d < p->a.n_subs; d++)
-        if (p->a.subs[d].kind == DIM_AXIS) add_thread(p, d, &sum);
+        if (p->a.subs[d].kind == DIM_AXIS && dims >> d & 1) add_thread(p, d, &sum);
     if (!sum.narrow) return sum.wide;
     LLVMValueRef x = to_i64(p, sum.narrow);
     return sum.wide ? LLVMBuildAdd(builder(p), sum.wide, x, "") : x;
@@ -419,7 +421,7 @@ GpuAccess *gpu_access_in(GpuFn *f, const Op *op, const Layout *layout) {
         p->whole = NULL;
         p->vec_bits = 0;
     }
-    if (p->layout) p->thread = thread_offset(p);
+    if (p->layout) p->thread = thread_offset(p, ALL);
     if (elem_info[p->elem].bits < 8) return p;
     p->start = p->tensor->data;
     if (p->thread) p->start = gpu_offset(f, p->start, p->thread);
@@ -427,10 +429,11 @@ GpuAccess *gpu_access_in(GpuFn *f, const Op *op, const Layout *layout) {
     return p;
 }
 
-/// What the register alone adds.
-static LLVMValueRef register_offset(GpuAccess *p, int64_t reg) {
+/// What the register alone adds along dimensions.
+static LLVMValueRef register_offset(GpuAccess *p, int64_t reg, Bits dims) {
     LLVMValueRef sum = gen_i64(p->f->g, 0);
     for (int d = 0; d < p->a.n_subs; d++) {
+        if (!(dims >> d & 1)) continue;
         if (p->a.subs[d].kind == DIM_AXIS)
             sum = gen_add(p->f->g, sum, axis_number(p, d, reg)->offset);
         else if (p->a.subs[d].kind == DIM_PICK)
@@ -440,25 +443,40 @@ static LLVMValueRef register_offset(GpuAccess *p, int64_t reg) {
 }
 
 LLVMValueRef gpu_access_offset(GpuAccess *p, int64_t reg) {
-    LLVMValueRef sum = gen_add(p->f->g, p->uniform, register_offset(p, reg));
+    LLVMValueRef sum = gen_add(p->f->g, p->uniform, register_offset(p, reg, ALL));
     return p->thread ? gen_add(p->f->g, p->thread, sum) : sum;
 }
 
+LLVMValueRef gpu_access_offset_along(GpuAccess *p, int64_t reg, Bits dims) {
+    LLVMValueRef thread = thread_offset(p, dims), sum = register_offset(p, reg, dims);
+    return thread ? gen_add(p->f->g, thread, sum) : sum;
+}
+
 LLVMValueRef gpu_access_address(GpuAccess *p, int64_t reg) {
-    return gpu_offset(p->f, p->start, register_offset(p, reg));
+    return gpu_offset(p->f, p->start, register_offset(p, reg, ALL));
+}
+
+LLVMValueRef gpu_access_live_along(GpuAccess *p, int64_t reg, Bits dims) {
+    LLVMValueRef live = NULL;
+    for (int d = 0; d < p->a.n_subs; d++) {
+        if (!(dims >> d & 1)) continue;
+        if (p->a.subs[d].kind == DIM_AXIS)
+            live = gen_and(p->f->g, live, axis_number(p, d, reg)->live);
+        else if (p->a.subs[d].kind == DIM_PICK)
+            live = gen_and(p->f->g, live, pick_number(p, d, reg)->live);
+    }
+    return live;
+}
+
+LLVMValueRef gpu_access_live_besides(GpuAccess *p, int64_t reg, Bits dims) {
+    const Gen *g = p->f->g;
+    LLVMValueRef live = gen_and(g, p->live, gpu_access_live_along(p, reg, ~dims));
+    if (p->masks) live = gen_and(g, live, p->masks[reg]);
+    return gen_and(g, live, pick_not_hole(p, reg));
 }
 
 LLVMValueRef gpu_access_live(GpuAccess *p, int64_t reg) {
-    const Gen *g = p->f->g;
-    LLVMValueRef live = p->live;
-    for (int d = 0; d < p->a.n_subs; d++) {
-        if (p->a.subs[d].kind == DIM_AXIS)
-            live = gen_and(g, live, axis_number(p, d, reg)->live);
-        else if (p->a.subs[d].kind == DIM_PICK)
-            live = gen_and(g, live, pick_number(p, d, reg)->live);
-    }
-    if (p->masks) live = gen_and(g, live, p->masks[reg]);
-    return gen_and(g, live, pick_not_hole(p, reg));
+    return gpu_access_live_besides(p, reg, 0);
 }
 
 LLVMValueRef gpu_access_coordinate(GpuAccess *p, int d, int64_t reg) {

@@ -61,6 +61,11 @@ LLVMValueRef gpu_access_offset(GpuAccess *p, int64_t reg);
 LLVMValueRef gpu_access_address(GpuAccess *p, int64_t reg);
 /// i1, or NULL where the lane is always live. Holes are dead.
 LLVMValueRef gpu_access_live(GpuAccess *p, int64_t reg);
+/// The two halves of that: what is live along some of the dimensions, and everything else.
+LLVMValueRef gpu_access_live_along(GpuAccess *p, int64_t reg, Bits dims);
+LLVMValueRef gpu_access_live_besides(GpuAccess *p, int64_t reg, Bits dims);
+/// What the thread and the register add to the offset along some of the dimensions (i64).
+LLVMValueRef gpu_access_offset_along(GpuAccess *p, int64_t reg, Bits dims);
 /// The coordinate (i64) along dimension d of the tensor.
 LLVMValueRef gpu_access_coordinate(GpuAccess *p, int d, int64_t reg);
 /// The register is a hole in every thread.
@@ -98,6 +103,15 @@ void gpu_access_read(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on, 
                      LLVMValueRef *words);
 void gpu_access_write(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on,
                       LLVMValueRef *words);
+
+/// The access may go by offsets of 32 bits that hardware checks (near.c): by two parts of i32,
+/// whose saturating sum is the register's offset, beyond gpu_access_bound where it is not live or
+/// the thread no owner (NULL: all are).
+bool gpu_access_is_near(const GpuAccess *p);
+void gpu_access_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef owner,
+                     LLVMValueRef part[2]);
+/// i32: the bytes of the tensor, or INT32_MAX.
+LLVMValueRef gpu_access_bound(const GpuAccess *p);
 
 /// i4 and u4 (nibbles.c).
 void gpu_load_nibbles(GpuAccess *p, LLVMValueRef pad, LLVMValueRef *out);

@@ -29,9 +29,8 @@ static int count_letters(const char *types) {
     return n;
 }
 
-/// Its number.
-static int add_site(GpuFn *f, const Op *op, int kind, const char *text, const char *types,
-                    int n_indices) {
+int gpu_add_site(GpuFn *f, const Op *op, int kind, const char *text, const char *types,
+                 int n_indices) {
     tg_site *s = ctx_new(f->ctx, tg_site);
     s->kind = kind;
     s->line = (int32_t)op->loc.line;
@@ -207,7 +206,7 @@ static void record_operands(GpuFn *f, const Op *op, int site, int first, LLVMVal
 void gpu_lower_print(GpuFn *f, Op *op) {
     bool blocks = false;
     const char *types = value_types(f, op, 0, &blocks);
-    int site = add_site(f, op, TG_SITE_PRINT, op_str(op, "text"), types, 0);
+    int site = gpu_add_site(f, op, TG_SITE_PRINT, op_str(op, "text"), types, 0);
     record_operands(f, op, site, 0, NULL, 0, NULL, blocks);
 }
 
@@ -287,7 +286,7 @@ void gpu_lower_assert(GpuFn *f, Op *op) {
     Text types = {.ctx = f->ctx};
     text_add(&types, "%s", value_types(f, op, 1, &blocks));
     for (int d = 0; d < n; d++) text_add(&types, "d");
-    int site = add_site(f, op, TG_SITE_ASSERT, op_str(op, "text"), types.data, n);
+    int site = gpu_add_site(f, op, TG_SITE_ASSERT, op_str(op, "text"), types.data, n);
     record_operands(f, op, site, 1, bad, n, indices, blocks);
 }
 
@@ -301,7 +300,8 @@ void gpu_check_division(GpuFn *f, const Op *op) {
     LLVMValueRef bad = LLVMBuildICmp(f->g->b, LLVMIntEQ, y, LLVMConstNull(LLVMTypeOf(y)), "");
     if (LLVMIsAConstantInt(bad) && !LLVMConstIntGetZExtValue(bad)) return;
     const char types[2] = {letter(elem), 0};
-    int site = add_site(f, op, TG_SITE_DIVIDE, "division of {} by 0", ctx_name(f->ctx, types), 0);
+    int site =
+        gpu_add_site(f, op, TG_SITE_DIVIDE, "division of {} by 0", ctx_name(f->ctx, types), 0);
     LLVMValueRef value = message_bits(f, elem, x);
     record_values(f, site, gen_and(f->g, bad, gpu_is_first_thread(f)), 1, &value);
 }
@@ -374,7 +374,7 @@ static void check_dimension(GpuFn *f, const Op *op, const Access *a, const Layou
     const char *name = a->tensor->name ? a->tensor->name : "a tensor";
     const char *text =
         ctx_format(f->ctx, "index {} is outside dimension %d of `%s`, which is {}", d, name);
-    record_values(f, add_site(f, op, TG_SITE_BOUNDS, text, "dd", 0), on, 2, values);
+    record_values(f, gpu_add_site(f, op, TG_SITE_BOUNDS, text, "dd", 0), on, 2, values);
 }
 
 void gpu_check_access(GpuFn *f, const Op *op) {

@@ -4,8 +4,9 @@
 // Ops are lowered one at a time, and wait at a barrier where an op before may still be using what
 // they are about to use. Whether one did is only known of the whole function. So here is found, for
 // each barrier, what may have been touched since one before it and what may be touched until one
-// after it. If no touch of the first kind conflicts with one of the second, nothing needs it. What
-// is left are barriers of which each orders something that no other one does: its hazards.
+// after it. If no touch of the first kind conflicts with one of the second, nothing needs it,
+// unless what it orders is for other programs (`kept`). What is left are barriers of which each
+// orders something that no other one does: its hazards.
 //
 // CTAs of a cluster tell each other through mbarriers what their barriers have ordered. There all
 // stay.
@@ -184,7 +185,7 @@ static Barrier *find_idle(Hazards *h) {
     Barrier *found = NULL;
     for (int i = 0; i < h->barriers.n; i++) {
         Barrier *b = &h->barriers.data[i];
-        if (b->gone || orders_something(h, b)) continue;
+        if (b->gone || b->made.kept || orders_something(h, b)) continue;
         if (!found || b->made.loops >= found->made.loops) found = b;
     }
     return found;
@@ -215,11 +216,13 @@ static void make_local(const Hazards *h, Barrier *b) {
 /// fence of one thread what all have done, so with fences no barrier is of shared memory alone.
 static void find_local(Hazards *h) {
     if (!gpu_has_any(h->t.f->target, GPU_AMD) || h->t.fences) return;
-    for (int i = 0; i < h->barriers.n; i++) h->barriers.data[i].local = true;
+    for (int i = 0; i < h->barriers.n; i++) {
+        h->barriers.data[i].local = !h->barriers.data[i].made.kept;
+    }
     flow_all(h);
     for (int i = 0; i < h->barriers.n; i++) {
         Barrier *b = &h->barriers.data[i];
-        if (!b->gone && !orders_tensors(h, b)) make_local(h, b);
+        if (!b->gone && !b->made.kept && !orders_tensors(h, b)) make_local(h, b);
     }
 }
 
@@ -236,8 +239,8 @@ static void note_barrier(const Hazards *h, const Barrier *b, Text *out) {
     static const char *const done[] = {"read",    "multiplied", "written",
                                        "updated", "signalled",  "copied"};
     const char *place = ctx_format(h->ctx, "%u:%u", b->made.loc.line, b->made.loc.col);
-    text_add(out, "  %-8sbarrier:", place);
-    int n = 0;
+    text_add(out, "  %-8sbarrier:%s", place, b->made.kept ? " all written before a signal" : "");
+    int n = b->made.kept;
     for (int i = 0, k = 0; next_hazard(h, b, &i, &k); k++) {
         const Touch *x = &h->t.all.data[i], *y = &h->t.all.data[k];
         const char *first = touch_name(h, x), *then = touch_name(h, y);

@@ -72,3 +72,44 @@ void gpu_shuffle(GpuFn *f, const char *mode, LLVMValueRef by, Elem elem, int n,
     for (int i = 0; i < n_words; i++) words[i] = gpu_call(f, name, 2, words[i], by);
     gpu_from_words(f, elem, n, words, out);
 }
+
+/* ---- words that nobody knows --------------------------------------------------------------- */
+
+static bool is_op(LLVMValueRef v, LLVMOpcode code) {
+    return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == code;
+}
+
+/// The word of which x is the part from bit `at` on; NULL: it is not known to be one.
+static LLVMValueRef word_around(LLVMValueRef x, unsigned at) {
+    if (is_op(x, LLVMBitCast)) x = LLVMGetOperand(x, 0);
+    if (!is_op(x, LLVMTrunc)) return NULL;
+    LLVMValueRef word = LLVMGetOperand(x, 0);
+    if (!at) return word;
+    LLVMValueRef by = is_op(word, LLVMLShr) ? LLVMGetOperand(word, 1) : NULL;
+    bool there = by && LLVMIsAConstantInt(by) && LLVMConstIntGetZExtValue(by) == at;
+    return there ? LLVMGetOperand(word, 0) : NULL;
+}
+
+/// The n elements are those of a word.
+static bool is_word(Elem elem, int n, LLVMValueRef *const x) {
+    int bits = elem_bytes(elem) * 8;
+    LLVMValueRef word = word_around(x[0], 0);
+    for (int i = 1; i < n; i++)
+        if (!word || word_around(x[i], (unsigned)(i * bits)) != word) return false;
+    return n * bits == 32;
+}
+
+void gpu_lower_renew(GpuFn *f, Op *op) {
+    const Value *v = result(op, 0);
+    Elem elem = v->type->elem;
+    LLVMValueRef *x = gpu_block(f, operand(op, 0)), *out = gpu_new_block(f, v);
+    int n = (int)gpu_registers(v->type), each = 4 / elem_bytes(elem);
+    if (!each) each = 1;
+    for (int r = 0; r < n; r += each) {
+        LLVMValueRef words[2];
+        int m = n - r < each ? n - r : each, n_words = gpu_to_words(f, elem, m, x + r, words);
+        bool known = op_flag(op, "pack") && is_word(elem, m, x + r);
+        for (int i = 0; i < n_words && !known; i++) words[i] = gpu_call(f, "tg.renew", 1, words[i]);
+        gpu_from_words(f, elem, m, words, out + r);
+    }
+}

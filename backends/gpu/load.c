@@ -107,10 +107,29 @@ static LLVMValueRef pad_word(const GpuAccess *p, LLVMValueRef pad) {
     return word;
 }
 
+/// By a buffer's bound. What is beyond it reads 0.
+static void read_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef *words) {
+    GpuFn *f = p->f;
+    Form form = form_of(f->g, bytes);
+    LLVMValueRef args[4] = {p->tensor->data, gpu_access_bound(p)};
+    gpu_access_near(p, reg, bytes, NULL, args + 2);
+    const char *name = ctx_format(f->ctx, "tg.load.buffer%s.%s", coherence(p), form.suffix);
+    LLVMValueRef x = portable_call(f->g, name, 4, args);
+    if (form.n == 1) words[0] = widen(f->g, x);
+    for (int i = 0; i < form.n && form.n > 1; i++)
+        words[i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
+}
+
 static void load_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, LLVMValueRef *out) {
     GpuFn *f = p->f;
     Gen *g = f->g;
-    LLVMValueRef on = gpu_access_live(p, reg), at = gpu_access_address(p, reg), words[MAX_WORDS];
+    LLVMValueRef words[MAX_WORDS];
+    if (LLVMIsNull(pad) && !*cache_row(p) && gpu_access_is_near(p)) {
+        read_near(p, reg, elem_bytes(p->elem) * n, words);
+        gpu_from_words(f, p->elem, n, words, out);
+        return;
+    }
+    LLVMValueRef on = gpu_access_live(p, reg), at = gpu_access_address(p, reg);
     if (n == 1 && !on) {
         LLVMValueRef x = LLVMBuildLoad2(g->b, gen_mem_elem(g, p->elem), at, "");
         LLVMSetAlignment(x, (unsigned)elem_bytes(p->elem));
@@ -122,8 +141,7 @@ static void load_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, LLVM
     gpu_access_read(p, at, bytes, on, pad_word(p, pad), words);
     gpu_from_words(f, p->elem, n, words, out);
     bool chosen = on && elem_bytes(p->elem) == 8 && !LLVMIsNull(pad);
-    for (int i = 0; i < n && chosen; i++)
-        out[i] = LLVMBuildSelect(g->b, on, out[i], pad, "");
+    for (int i = 0; i < n && chosen; i++) out[i] = LLVMBuildSelect(g->b, on, out[i], pad, "");
 }
 
 /* ---- several loads ------------------------------------------------------------------------- */
@@ -319,10 +337,27 @@ void gpu_access_write(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on,
     portable_call(g, name, 2 + form.n, args);
 }
 
+/// What is beyond the bound is not written.
+static void write_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef owner,
+                       LLVMValueRef *words) {
+    GpuFn *f = p->f;
+    Form form = form_of(f->g, bytes);
+    LLVMValueRef args[4 + MAX_WORDS] = {p->tensor->data, gpu_access_bound(p)};
+    gpu_access_near(p, reg, bytes, owner, args + 2);
+    for (int i = 0; i < form.n; i++) args[4 + i] = narrow(f->g, words[i], form.type);
+    const char *name = ctx_format(f->ctx, "tg.store.buffer.%s", form.suffix);
+    portable_call(f->g, name, 4 + form.n, args);
+}
+
 static void store_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef *x, LLVMValueRef owner) {
     Gen *g = p->f->g;
-    LLVMValueRef on = gen_and(g, gpu_access_live(p, reg), owner), words[MAX_WORDS];
-    LLVMValueRef at = gpu_access_address(p, reg);
+    LLVMValueRef words[MAX_WORDS];
+    if (gpu_access_is_near(p)) {
+        gpu_to_words(p->f, p->elem, n, x, words);
+        write_near(p, reg, elem_bytes(p->elem) * n, owner, words);
+        return;
+    }
+    LLVMValueRef on = gen_and(g, gpu_access_live(p, reg), owner), at = gpu_access_address(p, reg);
     if (n == 1 && !on) {
         LLVMValueRef s = LLVMBuildStore(g->b, gen_to_memory(g, p->elem, x[0]), at);
         LLVMSetAlignment(s, (unsigned)elem_bytes(p->elem));

@@ -217,13 +217,21 @@ static void align_scratches(GpuFn *f) {
     }
 }
 
-/// A kernel may be run with one view for two parameters, of which it writes one.
+static void find_wait(Op *op, void *found) {
+    *(bool *)found |= op->code == OP_SIGNAL_WAIT;
+}
+
+/// A kernel may be run with one view for two parameters, of which it writes one. What a program
+/// waits for is written while it runs.
 static void find_classes(GpuFn *f) {
     const Region *r = f->device->regions[0];
+    bool waits = false;
+    op_walk_pre((Op *)(uintptr_t)f->device, find_wait, &waits);
     op_walk_pre((Op *)op_enclosing(f->device, OP_MODULE), find_dispatch, f);
     for (int i = 1; i < r->n_args; i++) {
         GpuTensor *t = tensor_of(f, r->args[i]);
         if (t) t->stored = is_written(t->value);
+        if (t) t->written = waits;
         for (int j = 1; t && j < r->n_args; j++) {
             const GpuTensor *u = tensor_of(f, r->args[j]);
             t->written |= u && u->class == t->class && is_written(u->value);

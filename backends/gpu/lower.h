@@ -18,6 +18,7 @@ typedef struct GpuTensor {
     const Value *value;
     LLVMValueRef data;                              // ptr addrspace(1)
     LLVMValueRef dims[MAX_RANK], strides[MAX_RANK]; // i64, strides in elements
+    LLVMValueRef bytes;                             // from the first byte to the end, once known
     int align;                                      // Type.align, or what is known besides
     int class;                                      // tensors that one view may serve are one class
     bool written;                                   // this device writes a tensor of the class
@@ -48,6 +49,7 @@ typedef struct GpuBarrier {
     LLVMValueRef call;
     Loc loc; // of the op
     int loops;
+    bool kept; // it orders what others than this program's threads see
 } GpuBarrier;
 
 /// A stretch of temporary shared memory that was used since all threads of the program met.
@@ -92,8 +94,9 @@ typedef struct GpuFn {
     PtrMap rooms;             // addresses in shared memory that others are made from, GpuRoom *
     VEC(LLVMValueRef) starts; // those of byte 0
     VEC(GpuBarrier) barriers;
-    int loops; // around the op at hand
-    Loc loc;   // its place
+    int loops;              // around the op at hand
+    Loc loc;                // its place
+    bool has_loops, looked; // at all (near.c), once that was looked for
     // In the version of the body for bounds that are multiples of vectors (versions.c), or NULL.
     const struct GpuMultiples *multiples;
     bool rest; // in the version for all other bounds
@@ -328,6 +331,6 @@ GpuLower gpu_lower_const, gpu_lower_iota, gpu_lower_broadcast, gpu_lower_reshape
     gpu_lower_slice, gpu_lower_concat, gpu_lower_cast, gpu_lower_bitcast, gpu_lower_select,
     gpu_lower_elementwise, gpu_lower_lt, gpu_lower_for, gpu_lower_while, gpu_lower_if,
     gpu_lower_dim, gpu_lower_stride, gpu_lower_align, gpu_lower_convert, gpu_lower_load,
-    gpu_lower_live, gpu_lower_store, gpu_lower_atomic;
+    gpu_lower_live, gpu_lower_store, gpu_lower_atomic, gpu_lower_renew;
 
 #endif

@@ -7,19 +7,26 @@
 // other rows have to use it meanwhile. So such kernels wish for all that the SM holds, and the code
 // generator, which sees how many values live at the same time, takes back what would spill.
 #include "backends/gpu/ops.h"
+#include "passes/cost.h"
 #include "passes/gpu/gpu.h"
 
-enum { MANY_FOLDED = 8 };
+#include <math.h>
+
+// More rows than these under way bring nothing, and cost a few per cent.
+enum { MANY_FOLDED = 8, ROWS_BYTES = 64 << 10, ROWS_LEAST = 3 };
 
 typedef struct Waiting {
     bool heavy; // products, asynchronous work, scans, large folds: the assembler decides
     bool meets; // threads wait for each other
+    double row; // bytes of the largest load
 } Waiting;
 
 static void look(Op *op, void *arg) {
     Waiting *w = arg;
     w->heavy |= op->code == OP_DOT || op->code == OP_SORT;
     w->heavy |= op->code == OP_SCAN;
+    if (op->code == OP_LOAD && result(op, 0)->type->rank)
+        w->row = fmax(w->row, cost_bytes(result(op, 0)->type));
     w->meets |= op->code == OP_REDUCE || op->code == OP_CONVERT;
     bool folds = op->code == OP_REDUCE && op->n_operands > 1;
     w->heavy |= folds && gpu_registers(operand(op, 0)->type) > MANY_FOLDED;
@@ -36,6 +43,7 @@ int gpu_occupancy(GpuFn *f) {
     op_walk_pre((Op *)f->device, look, &w);
     if (w.heavy || !w.meets || f->kernel->faults) return 1;
     int ctas = least(t->ctas_sm, t->threads_sm / f->threads);
+    if (w.row > 0) ctas = least(ctas, (int64_t)fmax(ROWS_LEAST, ROWS_BYTES / w.row));
     if (f->shared_bytes) ctas = least(ctas, t->shared_sm / f->shared_bytes);
     return ctas > 1 ? ctas : 1;
 }

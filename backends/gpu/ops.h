@@ -6,7 +6,13 @@
 #include "backends/gpu/lower.h"
 
 GpuLower gpu_lower_reduce, gpu_lower_scan, gpu_lower_sort, gpu_lower_gather, gpu_lower_histogram,
-    gpu_lower_dot, gpu_lower_assert, gpu_lower_print;
+    gpu_lower_dot, gpu_lower_assert, gpu_lower_print, gpu_lower_signal_wait, gpu_lower_signal_set,
+    gpu_lower_comm_fence;
+
+/// A place that can fail or print; its number. kind: enum tg_site_kind; text and types as in
+/// tg_site.
+int gpu_add_site(GpuFn *f, const Op *op, int kind, const char *text, const char *types,
+                 int n_indices);
 
 /// Products by the instruction of the row `unit`, in tiles of its fragments.
 void gpu_matrix_dot(GpuFn *f, Op *op, const GpuUnit *unit);

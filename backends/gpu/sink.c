@@ -48,6 +48,7 @@ static Mobility mobility_of_call(LLVMValueRef inst) {
         return strcmp(name, "llvm.assume") == 0 ? FIXED : CROSSES_ALL;
     if (!fn_find(name, &fn)) return FIXED;
     if (strncmp(name, "tg.load.global.nc", 17) == 0) return IS_LOAD;
+    if (strncmp(name, "tg.load.buffer.nc", 17) == 0) return IS_LOAD;
     if (fn.row->effect == FN_NONE && fn.row->scope == FN_LANE) return CROSSES_ALL;
     return fn.row->scope >= FN_WARPGROUP ? IS_BARRIER : FIXED;
 }
@@ -97,6 +98,12 @@ static void place(Sink *s, LLVMValueRef inst) {
     }
 }
 
+static bool is_call_of(LLVMValueRef inst, const char *prefix) {
+    size_t n;
+    return LLVMIsACallInst(inst) &&
+           strncmp(LLVMGetValueName2(LLVMGetCalledValue(inst), &n), prefix, strlen(prefix)) == 0;
+}
+
 static int words_of(LLVMValueRef load) {
     LLVMTypeRef t = LLVMTypeOf(load);
     switch (LLVMGetTypeKind(t)) {
@@ -135,10 +142,8 @@ static bool stays(Sink *s, LLVMValueRef inst) {
 }
 
 static bool is_program(Sink *s, LLVMValueRef inst) {
-    size_t n;
     (void)s;
-    return LLVMIsACallInst(inst) &&
-           strncmp(LLVMGetValueName2(LLVMGetCalledValue(inst), &n), "tg.cta.id", 9) == 0;
+    return is_call_of(inst, "tg.cta.id");
 }
 
 static bool is_own_load(Sink *s, LLVMValueRef inst) {
@@ -147,6 +152,22 @@ static bool is_own_load(Sink *s, LLVMValueRef inst) {
 
 static bool is_common_load(Sink *s, LLVMValueRef inst) {
     return mobility_of(inst) == IS_LOAD && !map_get(&s->own, inst);
+}
+
+static bool is_load(Sink *s, LLVMValueRef inst) {
+    return stays(s, inst) || mobility_of(inst) == IS_LOAD;
+}
+
+/// Once the elements of a word have been loaded they are joined: a register instead of several.
+static void place_word(Sink *s, LLVMValueRef load) {
+    LLVMValueRef v = load;
+    while (v && !is_call_of(v, "tg.renew")) {
+        LLVMUseRef u = LLVMGetFirstUse(v);
+        bool part = u && !LLVMGetNextUse(u) && map_get(&s->waiting, LLVMGetUser(u));
+        v = part && words_of(load) == 1 ? LLVMGetUser(u) : NULL;
+        if (v && LLVMIsAPHINode(v)) return;
+    }
+    if (v && !any_needed(s, v, true, is_load)) place(s, v);
 }
 
 /// Something that waits still needs it.
@@ -169,13 +190,8 @@ static void place_loads(Sink *s, int words, Property *is) {
         if (any_needed(s, load, true, stays)) continue;
         words -= words_of(load);
         place(s, load);
+        place_word(s, load);
     }
-}
-
-static bool is_amd_product(LLVMValueRef inst) {
-    size_t n;
-    return LLVMIsACallInst(inst) &&
-           strncmp(LLVMGetValueName2(LLVMGetCalledValue(inst), &n), "tg.amd.", 7) == 0;
 }
 
 static void place_root(Sink *s, LLVMValueRef inst, Mobility mobility) {
@@ -183,6 +199,7 @@ static void place_root(Sink *s, LLVMValueRef inst, Mobility mobility) {
     if (any_needed(s, inst, true, is_own_load)) place_loads(s, s->words, is_own_load);
     if (any_needed(s, inst, true, is_common_load)) place_loads(s, s->few, is_common_load);
     place(s, inst);
+    if (is_call_of(inst, "tg.load.global")) place_word(s, inst);
 }
 
 /// What other blocks need, in the order it had.
@@ -199,7 +216,7 @@ static void sink_block(Sink *s) {
         vec_push(s->ctx, &all, i);
         if (i == end || LLVMGetInstructionOpcode(i) == LLVMPHI) continue;
         map_set(s->ctx, &s->waiting, i, i);
-        products |= is_amd_product(i);
+        products |= is_call_of(i, "tg.amd.");
         if (mobility_of(i) != IS_LOAD) continue;
         vec_push(s->ctx, &s->loads, i);
         if (any_needed(s, i, false, is_program)) map_set(s->ctx, &s->own, i, i);

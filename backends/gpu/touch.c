@@ -42,6 +42,7 @@ static const FnRole fn_roles[] = {
     {"tg.shared.addr", ROLE_ADDRESS, 0},
     {"tg.nv.cluster.addr", ROLE_ADDRESS, 0},
     {"tg.load.global.nc", ROLE_NONE, 0}, // nobody writes that
+    {"tg.load.buffer.nc", ROLE_NONE, 0},
     {"tg.load.", ROLE_READS, 0},
     {"tg.store.", ROLE_WRITES, 0},
     {"tg.atomic.", ROLE_UPDATES, 0},

@@ -146,8 +146,16 @@ static void number(Liveness *l, LLVMValueRef fn) {
 
 // What ptxas takes besides for addresses and the like, it mostly makes up for by an order of its
 // own, but not across iterations. Loops with long chains of arithmetic, such as logarithms, it
-// works on by several elements at once: each has intermediate values.
-enum { OTHER_REGISTERS = 2, LOOP_REGISTERS = 8, LOOP_PART = 8, CHAIN_PART = 2, CHAIN = 16 };
+// works on by several elements at once: each has intermediate values. Of another generator's loops
+// the order is not the one that is measured.
+enum {
+    OTHER_REGISTERS = 2,
+    LOOP_REGISTERS = 8,
+    LOOP_PART = 8,
+    CHAIN_PART = 2,
+    CHAIN = 16,
+    OTHER_PART = 2
+};
 // A quarter of an SM has a quarter of its registers and of its warps; they come by eights.
 enum { SM_REGISTERS = 65536, SM_QUARTERS = 4, WARP = 32, GRANULE = 8 };
 
@@ -173,13 +181,14 @@ static int longest_iteration(const Liveness *l) {
     return longest;
 }
 
-static int needed_registers(Ctx *ctx, LLVMValueRef fn) {
+static int needed_registers(Ctx *ctx, LLVMValueRef fn, bool other) {
     Liveness l = {.ctx = ctx};
     number(&l, fn);
     int own = (solve(&l) + QUARTERS - 1) / QUARTERS, iteration = longest_iteration(&l);
     if (!iteration) return own + OTHER_REGISTERS;
     int part = iteration > CHAIN * own ? CHAIN_PART : LOOP_PART;
-    return own + OTHER_REGISTERS + LOOP_REGISTERS + own / part;
+    int more = other ? own / OTHER_PART : 0;
+    return own + OTHER_REGISTERS + LOOP_REGISTERS + own / part + more;
 }
 
 /// The number that a string attribute begins with; 0 where it is not there.
@@ -209,7 +218,8 @@ void nv_bound_ctas(Gen *g, LLVMModuleRef measured) {
         int threads = attribute_number(fn, "tg.maxntid");
         if (LLVMIsDeclaration(fn) || ctas < 2 || threads < 1) continue;
         const char *name = LLVMGetValueName2(fn, &(size_t){0});
-        int needed = needed_registers(g->ctx, LLVMGetNamedFunction(measured, name));
+        int needed =
+            needed_registers(g->ctx, LLVMGetNamedFunction(measured, name), measured != g->module);
         while (ctas > 1 && registers_beside(ctas, threads) < needed) ctas--;
         if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
     }

@@ -239,6 +239,11 @@ void handle_ctz(SimLane *lane, const SimSite *site, char *frame) {
     RESULT(int32_t, frame, site) = x ? __builtin_ctzll(x) : 8 * site->bytes;
 }
 
+void handle_renew(SimLane *lane, const SimSite *site, char *frame) {
+    (void)lane;
+    RESULT(uint32_t, frame, site) = OPERAND(uint32_t, frame, site, 0);
+}
+
 /// No cache, nothing to say to it.
 void handle_policy(SimLane *lane, const SimSite *site, char *frame) {
     (void)lane;

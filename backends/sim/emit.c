@@ -131,25 +131,51 @@ void emit_path(Emit *e, LLVMValueRef condition, int site) {
     store(e, LLVMBuildMul(g->b, v, LLVMConstInt(g->i32, 0x01000193, false), ""), at);
 }
 
-/* ---- masked access to global memory ---------------------------------------------------------- */
+/* ---- accesses to global memory --------------------------------------------------------------- */
+
+/// Where a lane's access goes, if it is on.
+typedef struct Place {
+    LLVMValueRef p, on;
+} Place;
+
+/// Operands are the address and whether the lane is on.
+static Place masked_place(Emit *e, LLVMValueRef call) {
+    LLVMValueRef p = LLVMBuildAddrSpaceCast(e->g->b, LLVMGetOperand(call, 0), e->g->ptr, "");
+    return (Place){p, LLVMGetOperand(call, 1)};
+}
+
+/// Operands are a tensor's data and bytes, and two parts of the offset.
+static Place buffer_place(Emit *e, LLVMValueRef call, const SimSite *site) {
+    Gen *g = e->g;
+    LLVMValueRef data = LLVMBuildAddrSpaceCast(g->b, LLVMGetOperand(call, 0), g->ptr, "");
+    LLVMValueRef bytes = LLVMGetOperand(call, 1);
+    LLVMValueRef parts[] = {LLVMGetOperand(call, 2), LLVMGetOperand(call, 3)};
+    LLVMValueRef at = gen_intrinsic(g, "llvm.uadd.sat", 1, &g->i32, 2, parts);
+    LLVMValueRef on = LLVMBuildICmp(g->b, LLVMIntULT, at, bytes, "");
+    if (e->image->check) {
+        LLVMTypeRef types[] = {g->ptr, g->ptr, g->ptr, g->i32, g->i32};
+        LLVMValueRef args[] = {e->lane, emit_address(e, site), data, bytes, at};
+        void *check = (void *)(uintptr_t)sim_check_buffer;
+        emit_host_call(e, check, LLVMFunctionType(g->void_, types, 5, false), args);
+    }
+    at = LLVMBuildZExt(g->b, at, g->i64, "");
+    return (Place){LLVMBuildGEP2(g->b, g->i8, data, &at, 1, ""), on};
+}
 
 /// The address, or that of bytes of the lane's own where it is off. `value`: where the bytes of a
 /// store are.
-static LLVMValueRef masked_address(Emit *e, LLVMValueRef call, const SimSite *site,
-                                   LLVMValueRef value) {
+static LLVMValueRef checked_address(Emit *e, const SimSite *site, Place to, LLVMValueRef value) {
     Gen *g = e->g;
-    LLVMValueRef p = LLVMBuildAddrSpaceCast(g->b, LLVMGetOperand(call, 0), g->ptr, "");
-    LLVMValueRef on = LLVMGetOperand(call, 1);
     if (e->image->check) {
         LLVMTypeRef types[] = {g->ptr, g->ptr, g->ptr, g->ptr, g->i32};
         // C's bool fills its register.
-        LLVMValueRef whole = LLVMBuildZExt(g->b, on, g->i32, "");
-        LLVMValueRef args[] = {e->lane, emit_address(e, site), p, value, whole};
+        LLVMValueRef whole = LLVMBuildZExt(g->b, to.on, g->i32, "");
+        LLVMValueRef args[] = {e->lane, emit_address(e, site), to.p, value, whole};
         void *check = (void *)(uintptr_t)sim_check_masked;
         emit_host_call(e, check, LLVMFunctionType(g->void_, types, 5, false), args);
     }
     LLVMValueRef spare = at_offset(e, e->lane, offsetof(SimLane, spare));
-    return LLVMBuildSelect(g->b, on, p, spare, "");
+    return LLVMBuildSelect(g->b, to.on, to.p, spare, "");
 }
 
 /// What memory has of a value of the row: b8 goes through 16 bits.
@@ -163,34 +189,56 @@ static int type_bytes(LLVMTypeRef type) {
     return (int)LLVMGetIntTypeWidth(type) / 8;
 }
 
-void emit_load_global(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
-    LLVMValueRef values[4], on = LLVMGetOperand(call, 1);
+/// pad: the first of the operands that a lane which is off gets; 0: it gets zeros.
+static void emit_load(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site, unsigned pad) {
+    LLVMValueRef values[4];
     LLVMTypeRef type = fn_letter_type(e->g->llvm, fn->result.letter);
     LLVMTypeRef memory = memory_type(e, fn, type);
     int n = fn->result.count, size = type_bytes(memory);
     site->bytes = n * size;
-    LLVMValueRef p = masked_address(e, call, site, LLVMConstNull(e->g->ptr));
+    Place from = pad ? masked_place(e, call) : buffer_place(e, call, site);
+    LLVMValueRef p = checked_address(e, site, from, LLVMConstNull(e->g->ptr));
     for (int i = 0; i < n; i++) {
         LLVMValueRef v = load(e, memory, at_offset(e, p, i * size));
+        LLVMValueRef off = pad ? LLVMGetOperand(call, pad + (unsigned)i) : LLVMConstNull(type);
         if (memory != type) v = LLVMBuildZExt(e->g->b, v, type, "");
-        values[i] = LLVMBuildSelect(e->g->b, on, v, LLVMGetOperand(call, 2 + (unsigned)i), "");
+        values[i] = LLVMBuildSelect(e->g->b, from.on, v, off, "");
     }
     portable_replace(e->g, call, n, values);
 }
 
-void emit_store_global(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
+/// group: that of the values.
+static void emit_store(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site, int group) {
     LLVMValueRef values[4];
-    LLVMTypeRef memory = memory_type(e, fn, LLVMTypeOf(LLVMGetOperand(call, 2)));
-    int n = fn->groups[2].count, size = type_bytes(memory);
+    int n = fn->groups[group].count, first = (int)LLVMGetNumArgOperands(call) - n;
+    LLVMTypeRef memory = memory_type(e, fn, LLVMTypeOf(LLVMGetOperand(call, (unsigned)first)));
+    int size = type_bytes(memory);
     site->bytes = n * size;
     site->is_store = true;
     for (int i = 0; i < n; i++) {
-        values[i] = LLVMGetOperand(call, 2 + (unsigned)i);
+        values[i] = LLVMGetOperand(call, (unsigned)(first + i));
         if (LLVMTypeOf(values[i]) != memory)
             values[i] = LLVMBuildTrunc(e->g->b, values[i], memory, "");
         if (e->image->check) store(e, values[i], at_offset(e, e->frame, i * size));
     }
-    LLVMValueRef p = masked_address(e, call, site, e->frame);
+    Place to = group == 2 ? masked_place(e, call) : buffer_place(e, call, site);
+    LLVMValueRef p = checked_address(e, site, to, e->frame);
     for (int i = 0; i < n; i++) store(e, values[i], at_offset(e, p, i * size));
     portable_replace(e->g, call, 0, NULL);
+}
+
+void emit_load_global(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
+    emit_load(e, call, fn, site, 2);
+}
+
+void emit_store_global(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
+    emit_store(e, call, fn, site, 2);
+}
+
+void emit_load_buffer(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
+    emit_load(e, call, fn, site, 0);
+}
+
+void emit_store_buffer(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
+    emit_store(e, call, fn, site, 3);
 }

@@ -94,6 +94,21 @@ static int find_buffers(const SimFunction *f, void *const *args, SimBuffer *out)
 /* ---- what the runtime calls --------------------------------------------------------------------
  */
 
+/// A launch of several ranks, and how its waits ended.
+typedef struct Ranks {
+    const tg_env *env;
+    const tg_image *image;
+    int32_t status;
+} Ranks;
+
+static int32_t wait_for_rank(void *user, int64_t site, const int64_t *word, int compare,
+                             int64_t value, int64_t peer, int64_t number) {
+    Ranks *r = user;
+    const tg_site *what = r->image->sites[site];
+    r->status = r->env->comm->wait(r->env, what, word, compare, value, peer, number);
+    return r->status;
+}
+
 static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t function,
                         int64_t programs, void *const *args) {
     const tg_device_function *f = &image->functions[function];
@@ -104,8 +119,10 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
                   .seed = sim_seed(),
                   .threads = f->threads,
                   .cluster = f->cluster};
+    Ranks ranks = {env, image, 0};
     SimFailure failure;
     if (programs <= 0) return 0;
+    if (env->comm) run.wait = wait_for_rank, run.user = &ranks;
     if (ctas > INT32_MAX) return fail(env, "", 0, 0, "a launch of more than 2^31 - 1 CTAs");
     const SimImage *code = image->user;
     int number_of = sim_find(code, f->name);
@@ -117,6 +134,7 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
     if (mutate ? sim_mutate(code, number_of, &run, path, &failure)
                : sim_run(code, number_of, &run, &failure))
         return 0;
+    if (ranks.status) return ranks.status;
     return fail(env, failure.file, failure.line, failure.column, failure.text);
 }
 

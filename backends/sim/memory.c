@@ -86,6 +86,18 @@ void sim_check_masked(SimLane *lane, const SimSite *site, const void *p, const v
     if (on) sim_check_access(lane, site, p, value);
 }
 
+void sim_check_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes,
+                      uint32_t at) {
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    lane->site = site;
+    if (at >= bytes) return;
+    if (bytes - at < (uint32_t)site->bytes)
+        sim_fail(lane->sim, SIM_BOUNDS, site,
+                 "cut by the bound: %s of %s is at offset %u of a buffer of %u bytes",
+                 site_place(site, place), lane_name(lane, self), at, bytes);
+    access_buffer(lane, site, data, bytes);
+}
+
 void sim_check_shared(SimLane *lane, const SimSite *site, const char *p, const void *value) {
     int64_t offset = p - lane->shared;
     char self[NAME_BYTES], place[PLACE_BYTES];

@@ -165,7 +165,7 @@ LLVMValueRef emit_host_call(Emit *e, void *function, LLVMTypeRef type, LLVMValue
 LLVMValueRef emit_address(Emit *e, const void *p);
 EmitCall emit_thread_id, emit_thread_count, emit_cta_id, emit_cta_count, emit_lane_id, emit_warp_id,
     emit_cluster_rank, emit_cluster_count, emit_shared_base, emit_shared_addr, emit_global_addr,
-    emit_load_global, emit_store_global, emit_nothing;
+    emit_load_global, emit_store_global, emit_load_buffer, emit_store_buffer, emit_nothing;
 
 /// Cuts basic blocks that LLVM would take long over (split.c).
 void sim_split_blocks(Gen *g);
@@ -417,9 +417,14 @@ void shared_mark(Cta *cta, uint32_t offset, int bytes);
 void proxy_fence(Cta *cta);
 LaneHandler handle_atomic, handle_atomic_cas, handle_store_shared, handle_load_shared,
     handle_cluster_addr, handle_st_async;
+LaneHandler handle_signal, handle_wait_word;
+PrepareSite prepare_signal, prepare_wait_word;
 PrepareSite prepare_atomic, prepare_shared, prepare_st_async;
 /// Under check: before a load, or a store of what `value` points to.
 void sim_check_access(SimLane *lane, const SimSite *site, const void *p, const void *value);
+/// What begins within the bytes of a buffer ends there, and they are a tensor's.
+void sim_check_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes,
+                      uint32_t at);
 void sim_check_masked(SimLane *lane, const SimSite *site, const void *p, const void *value,
                       int32_t on);
 void sim_check_shared(SimLane *lane, const SimSite *site, const char *p, const void *value);
@@ -433,7 +438,7 @@ PrepareSite prepare_shuffle, prepare_vote, prepare_redux;
 // arithmetic.c
 LaneHandler handle_approx, handle_cvt_bf16, handle_cvt_f32_bf16, handle_cvt_x2, handle_cvt_tf32,
     handle_cvt_f8x2, handle_cvt_f16x2_f8x2, handle_cvt_int, handle_fma_bf16, handle_minmax_x2,
-    handle_mulhi, handle_ctz, handle_policy;
+    handle_mulhi, handle_ctz, handle_renew, handle_policy;
 PrepareSite prepare_approx, prepare_cvt, prepare_int, prepare_minmax;
 float decode_f16(uint16_t bits);
 uint16_t encode_f16(float x);

@@ -331,6 +331,16 @@ static _Noreturn void outside(SimLane *lane, const SimSite *site, const char *p,
              (long long)nearest, which);
 }
 
+void access_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes) {
+    char self[NAME_BYTES], here[PLACE_BYTES];
+    Shadow *s = lane->sim->shadow;
+    if (bytes == INT32_MAX) return; // no bound: each access is looked at alone
+    if (!s || !s->n_buffers || (bytes <= INT32_MAX && buffer_of(s, data, (int)bytes))) return;
+    sim_fail(lane->sim, SIM_BOUNDS, site,
+             "a bound beyond its tensor: %s of %s may access %u bytes from %p on",
+             site_place(site, here), lane_name(lane, self), bytes, (const void *)data);
+}
+
 static Cell *cell_of(Sim *sim, Buffer *b, int64_t offset) {
     Cell **block = &b->blocks[offset / CELLS];
     if (!*block) *block = sim_alloc(sim, sizeof **block * CELLS);

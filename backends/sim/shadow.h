@@ -61,6 +61,8 @@ typedef enum AccessKind {
 /// By the lane itself (actor NO_ACTOR), or in the lane's name by an actor in an epoch of its own.
 void access_shared(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset, int bytes,
                    int kind, int actor, uint32_t epoch);
+/// So many bytes lie within one tensor.
+void access_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes);
 void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes, int kind,
                    int actor, uint32_t epoch);
 /// The lane waited for its copy.

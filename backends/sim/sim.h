@@ -41,6 +41,11 @@ typedef struct SimRun {
     int skip_site;        // 1 + the number of a site of sim_sites that does nothing; 0: none
     int64_t *skipped;     // receives how often that was reached; may be NULL
     int threads, cluster; // of a CTA, CTAs of a cluster; 0: what the kernel's attributes say
+    /// Waits for a word of other ranks (tg_comm_calls.wait; the site by its number). A status that
+    /// is not 0 ends the run. NULL: the control block says how long to wait.
+    int32_t (*wait)(void *user, int64_t site, const int64_t *word, int compare, int64_t value,
+                    int64_t peer, int64_t number);
+    void *user;
 } SimRun;
 
 typedef enum SimFailureKind {

@@ -214,6 +214,15 @@ static void loop_block(Ctx *ctx, Random *random, const char *what) {
 
 /* ---- accesses ------------------------------------------------------------------------------ */
 
+/// By offsets that hardware checks, or by addresses: those read 0, these what the pad is.
+static const char *any_pad(GpuRun *r, Random *random, Elem elem) {
+    r->near = random_below(random, 2);
+    if (r->near) r->target = "gfx1100";
+    if (r->near && random_below(random, 4))
+        return elem == EL_BOOL ? "false" : elem_is(elem, EC_FLOAT) ? "0.0" : "0";
+    return elem == EL_BOOL ? "true" : elem_is(elem, EC_FLOAT) ? "1.5" : "7";
+}
+
 /// Windows that reach over the edges, with steps, at any start; written back through one that is
 /// masked, too.
 static void window_access(Ctx *ctx, Random *random, const char *what) {
@@ -226,7 +235,7 @@ static void window_access(Ctx *ctx, Random *random, const char *what) {
     if (vectors) r.align = 16;
     gpu_run_param(&r, elem, l, GPU_ANY);
     gpu_run_param(&r, elem, l, GPU_ANY);
-    const char *pad = elem == EL_BOOL ? "true" : elem_is(elem, EC_FLOAT) ? "1.5" : "7";
+    const char *pad = any_pad(&r, random, elem);
     gpu_run_text(&r, "%%pad = const [value=%s] : %s\n", pad, elem_info[elem].name);
     char subs[200] = "", operands[200] = "";
     for (int d = 0; d < l->rank; d++) {
@@ -270,7 +279,7 @@ static void pick_access(Ctx *ctx, Random *random, const char *what) {
     gpu_run_param(&r, elem, l, GPU_ANY);
     gpu_run_load(&r, "i", 1, rows);
     gpu_run_load(&r, "m", 2, rows);
-    const char *pad = elem == EL_BOOL ? "true" : elem_is(elem, EC_FLOAT) ? "1.5" : "7";
+    const char *pad = any_pad(&r, random, elem);
     gpu_run_text(&r, "%%pad = const [value=%s] : %s\n%%n = const [value=%d] : i64\n", pad,
                  elem_info[elem].name, (int)n);
     gpu_run_text(&r, "%%a = load %%p0, %%pad, %%i, %%zero, %%n%s [subs=(pick, axis %d)] : %s\n",

@@ -88,7 +88,8 @@ static void add_params(Ir *ir, GpuRun *r, Text *out) {
         const Type *t = &r->params[i];
         text_add(out, ", %%p%d: ", i);
         const Type *type = ty_tensor(ir, t->elem, t->rank, t->extents, t->strides);
-        ir_print_type(out, ty_aligned(ir, type, r->align));
+        type = ty_aligned(ir, type, r->align);
+        ir_print_type(out, r->near ? ty_near(ir, type) : type);
     }
 }
 

@@ -26,6 +26,7 @@ typedef struct GpuRun {
     GpuData data[GPU_RUN_PARAMS];
     const char *target;
     int align; // of the tensors' types
+    bool near; // likewise
     bool check;
     // After gpu_run, where the device records faults: tg_faults and its words.
     uint64_t *faults;

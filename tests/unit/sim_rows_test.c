@@ -228,10 +228,73 @@ static void integers(void **state) {
     }
 }
 
+/* ---- buffers ------------------------------------------------------------------------------- */
+
+/// A lane's access at offsets[2 * thread] + offsets[2 * thread + 1] of a buffer of so many bytes.
+typedef struct BufferCase {
+    int64_t bytes;
+    bool store;
+} BufferCase;
+
+static void build_buffer(SimKernel *k, const void *arg) {
+    const BufferCase *c = arg;
+    LLVMValueRef args[5] = {k->params[0], sim_i32(k, c->bytes)};
+    LLVMValueRef at = sim_mul(k, k->thread, 8);
+    args[2] = sim_load(k, k->g->i32, k->params[1], at);
+    args[3] = sim_load(k, k->g->i32, k->params[1], sim_add(k, at, 4));
+    args[4] = k->thread;
+    if (c->store) {
+        sim_call(k, "tg.store.buffer.b32", 5, args);
+        return;
+    }
+    LLVMValueRef v = sim_call(k, "tg.load.buffer.nc.b32", 4, args);
+    sim_store(k, v, k->params[2], sim_mul(k, k->thread, 4));
+}
+
+enum { BUFFER_WORDS = 16, BUFFER_LANES = 32 };
+
+static bool run_buffer(const BufferCase *how, uint32_t *data, const uint32_t *offsets,
+                       uint32_t *out, SimFailure *f) {
+    SimCase c = {.target = "gfx1100", .threads = BUFFER_LANES, .n_buffers = 3, .check = true};
+    c.buffers[0] = (SimBuffer){data, BUFFER_WORDS * sizeof *data, true};
+    c.buffers[1] = (SimBuffer){offsets, 2 * BUFFER_LANES * sizeof *offsets, true};
+    c.buffers[2] = (SimBuffer){out, BUFFER_LANES * sizeof *out, false};
+    c.build = build_buffer;
+    c.arg = how;
+    return sim_case_run(&c, f);
+}
+
+/// What begins behind the bound reads 0 and is not written, also where the parts' sum is more than
+/// 32 bits hold; what the bound cuts, and a bound behind the tensor, are bugs.
+static void buffer_bounds(void **state) {
+    static uint32_t data[BUFFER_WORDS], offsets[2 * BUFFER_LANES], out[BUFFER_LANES];
+    const uint32_t far = 0x80000000;
+    BufferCase all = {sizeof data, false}, write = {sizeof data - 8, true}, cut = {6, false},
+               beyond = {sizeof data + 4, false};
+    SimFailure f;
+    (void)state;
+    for (uint32_t i = 0; i < BUFFER_LANES; i++) {
+        bool live = i < BUFFER_WORDS;
+        offsets[2 * i] = live ? i : i % 3 == 0 ? sizeof data : i % 3 == 1 ? far : far + 4 * i;
+        offsets[2 * i + 1] = live ? 3 * i : i % 3 == 0 ? 4 * i : i % 3 == 1 ? far : UINT32_MAX - i;
+    }
+    for (uint32_t i = 0; i < BUFFER_WORDS; i++) data[i] = 100 + i;
+    if (!run_buffer(&all, data, offsets, out, &f)) fail_msg("%s", f.text);
+    for (uint32_t i = 0; i < BUFFER_LANES; i++)
+        assert_int_equal(out[i], i < BUFFER_WORDS ? 100 + i : 0);
+    if (!run_buffer(&write, data, offsets, out, &f)) fail_msg("%s", f.text);
+    for (uint32_t i = 0; i < BUFFER_WORDS; i++)
+        assert_int_equal(data[i], i < BUFFER_WORDS - 2 ? i : 100 + i);
+    assert_false(run_buffer(&cut, data, offsets, out, &f));
+    assert_non_null(strstr(f.text, "cut by the bound"));
+    assert_false(run_buffer(&beyond, data, offsets, out, &f));
+    assert_non_null(strstr(f.text, "a bound beyond its tensor"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_rows), cmocka_unit_test(narrow),   cmocka_unit_test(widen),
-        cmocka_unit_test(tf32),     cmocka_unit_test(integers),
+        cmocka_unit_test(tf32),     cmocka_unit_test(integers), cmocka_unit_test(buffer_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { MOST_ARGS = 12, MOST_SETTINGS = 8, INJECTIONS = 1200 };
+enum { MOST_ARGS = 12, MOST_SETTINGS = 8, INJECTIONS = 1800, LOOKS = 2048 };
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
@@ -264,7 +264,8 @@ static int close_benches(void **state) {
     return 0;
 }
 
-static rt_trial *trial_of(const Bench *b, uint64_t seed) {
+/// looks: bytes of a tensor that checks look at.
+static rt_trial *trial_of(const Bench *b, uint64_t seed, size_t looks) {
     rt_trial *t = NULL;
     rt_trial_options o = {.info = b->info,
                           .args = b->args,
@@ -272,7 +273,8 @@ static rt_trial *trial_of(const Bench *b, uint64_t seed) {
                           .contents = (const void *const *)b->contents,
                           .seed = seed,
                           .way_bits = b->c->way_bits,
-                          .exact = b->c->exact};
+                          .exact = b->c->exact,
+                          .looks = looks};
     if (rt_trial_open(&o, &t)) fail_msg("%s", tg_last_error());
     return t;
 }
@@ -286,7 +288,7 @@ static void honest_are_admitted(void **state) {
         for (int type = 0; type < TYPES; type++) {
             const Bench *b = bench_of(i, type);
             for (int first = 0; first < b->n; first++) {
-                rt_trial *t = trial_of(b, (uint64_t)(first + 1));
+                rt_trial *t = trial_of(b, (uint64_t)(first + 1), first % 2 ? LOOKS : 0);
                 for (int k = 0; k < b->n; k++, n++) {
                     double seconds, times[3];
                     const tg_variant *v = b->variants[(first + k) % b->n];
@@ -294,6 +296,9 @@ static void honest_are_admitted(void **state) {
                         fail_msg("%s %s %s: %s", b->c->kernel, types[type].name, v->config,
                                  tg_last_error());
                     assert_true(seconds > 0);
+                    if (rt_trial_confirm(t, v) != RT_RIGHT)
+                        fail_msg("%s %s %s: %s", b->c->kernel, types[type].name, v->config,
+                                 tg_last_error());
                     assert_int_equal(rt_trial_time(t, v, 3, times), TG_OK);
                     for (int s = 0; s < 3; s++) assert_true(times[s] > 0 && times[s] < 10);
                 }
@@ -485,13 +490,14 @@ static bool is_possible(BugKind kind) {
 
 static void no_bug_is_admitted(void **state) {
     (void)state;
-    int count[BUGS] = {0}, all = 0;
+    int count[BUGS] = {0}, all = 0, late = 0;
     uint64_t seed = 1;
     for (int round = 0; all < INJECTIONS; round++)
         for (int i = 0; i < CASES; i++) {
             const Bench *b = bench_of(i, round % TYPES);
             double seconds;
-            rt_trial *t = trial_of(b, seed);
+            size_t looks = round % 2 ? LOOKS : 0;
+            rt_trial *t = trial_of(b, seed, looks);
             assert_int_equal(rt_trial_check(t, b->variants[0], &seconds), RT_RIGHT);
             for (int k = 0; k < 6 * BUGS; k++, seed++) {
                 const tg_variant *v = b->variants[k % b->n];
@@ -501,6 +507,12 @@ static void no_bug_is_admitted(void **state) {
                 tg_variant wrong = *v;
                 wrong.entry = run_buggy;
                 rt_verdict verdict = rt_trial_check(t, &wrong, &seconds);
+                bool missed = looks && verdict == RT_RIGHT;
+                if (missed) {
+                    bug.happened = false;
+                    verdict = rt_trial_confirm(t, &wrong);
+                    late += bug.happened && verdict == RT_WRONG;
+                }
                 if (!bug.happened) continue;
                 if (verdict != RT_WRONG)
                     fail_msg("%s %s %s: '%s' was admitted (%d)", b->c->kernel, types[b->type].name,
@@ -514,10 +526,11 @@ static void no_bug_is_admitted(void **state) {
             }
             rt_trial_close(t);
         }
-    print_message("%d injected:", all);
+    print_message("%d injected, %d of which where checks do not look:", all, late);
     for (int i = 0; i < BUGS; i++) print_message(" %d %s,", count[i], bug_names[i]);
     print_message(" none admitted\n");
     for (int i = 0; i < BUGS; i++) assert_true(count[i] >= 50);
+    assert_true(late >= 20);
 }
 
 int main(void) {

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Several ranks: transfers, symmetric memory and signals are calls of tg_env's `comm`. What such a
+// call takes and gives lies on the stack, as the structs of runtime/abi.h.
+#include "backends/cpu/private.h"
+#include "runtime/abi.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+static LLVMValueRef i32_of(const Gen *g, int64_t n) {
+    return LLVMConstInt(g->i32, (uint64_t)n, true);
+}
+
+/// The member of tg_comm_calls at `offset`.
+static LLVMValueRef comm_member(Emit *e, LLVMTypeRef type, size_t offset) {
+    Gen *g = e->g;
+    LLVMValueRef at = LLVMBuildStructGEP2(g->b, e->cpu->env, e->env, ENV_COMM, "");
+    LLVMValueRef comm = LLVMBuildLoad2(g->b, g->ptr, at, "");
+    return LLVMBuildLoad2(g->b, type, gen_offset(g, comm, gen_i64(g, (int64_t)offset)), "");
+}
+
+enum { MAX_ARGS = 8 };
+
+/// Calls the member with the environment and n more arguments.
+static LLVMValueRef comm_call(Emit *e, size_t offset, LLVMTypeRef gives, int n, ...) {
+    LLVMValueRef args[MAX_ARGS] = {e->env};
+    LLVMTypeRef types[MAX_ARGS] = {e->g->ptr};
+    va_list ap;
+    va_start(ap, n);
+    for (int i = 1; i <= n; i++) {
+        args[i] = va_arg(ap, LLVMValueRef);
+        types[i] = LLVMTypeOf(args[i]);
+    }
+    va_end(ap);
+    LLVMTypeRef type = LLVMFunctionType(gives, types, (unsigned)n + 1, false);
+    LLVMValueRef function = comm_member(e, e->g->ptr, offset);
+    return LLVMBuildCall2(e->g->b, type, function, args, (unsigned)n + 1, "");
+}
+
+void lower_rank(Emit *e, Op *op) {
+    LLVMValueRef rank = comm_member(e, e->g->i32, offsetof(tg_comm_calls, rank));
+    bind_scalar(e, result(op, 0), LLVMBuildSExt(e->g->b, rank, e->g->i64, ""));
+}
+
+void lower_comm_launch(Emit *e, Op *op) {
+    const Gen *g = e->g;
+    LLVMValueRef status;
+    if (op->code == OP_COMM_BEGIN)
+        status =
+            comm_call(e, offsetof(tg_comm_calls, begin), g->i32, 1, i32_of(g, op_flag(op, "wait")));
+    else if (op->code == OP_COMM_END)
+        status = comm_call(e, offsetof(tg_comm_calls, end), g->i32, 0);
+    else
+        status = comm_call(e, offsetof(tg_comm_calls, barrier), g->i32, 0);
+    return_if_failed(e, status);
+}
+
+void lower_comm_fence(Emit *e, Op *op) {
+    LLVMValueRef quiet = i32_of(e->g, op_flag(op, "quiet"));
+    return_if_failed(e, comm_call(e, offsetof(tg_comm_calls, fence), e->g->i32, 1, quiet));
+}
+
+/* ---- structs on the stack ------------------------------------------------------------------ */
+
+typedef struct Record {
+    Emit *e;
+    LLVMValueRef at;
+} Record;
+
+static Record new_record(Emit *e, size_t bytes) {
+    return (Record){e, stack_slots(e, (int)((bytes + 7) / 8))};
+}
+
+static LLVMValueRef member(const Record *r, size_t offset) {
+    return gen_offset(r->e->g, r->at, gen_i64(r->e->g, (int64_t)offset));
+}
+
+static void put(const Record *r, size_t offset, LLVMValueRef x) {
+    LLVMBuildStore(r->e->g->b, x, member(r, offset));
+}
+
+static LLVMValueRef take(const Record *r, size_t offset, LLVMTypeRef type) {
+    return LLVMBuildLoad2(r->e->g->b, type, member(r, offset), "");
+}
+
+static LLVMValueRef name_of(Emit *e, const Op *op) {
+    const char *name = op_str(op, "name");
+    return LLVMBuildGlobalStringPtr(e->g->b, name ? name : "a tensor", "name");
+}
+
+static int how_of(const Op *op) {
+    const char *how = op_str(op, "how");
+    if (how && strcmp(how, "pull") == 0) return TG_GATHER_PULL;
+    return how && strcmp(how, "push") == 0 ? TG_GATHER_PUSH : TG_GATHER_BEFORE;
+}
+
+/* ---- tensors ------------------------------------------------------------------------------- */
+
+static LLVMValueRef times_elem(Emit *e, const Type *t, LLVMValueRef n) {
+    return gen_mul(e->g, n, gen_i64(e->g, elem_bytes(t->elem)));
+}
+
+/// How the rows of a tensor lie whose dimension `first` counts them: those behind it are a row.
+typedef struct Rows {
+    LLVMValueRef rows, bytes, pitch;
+} Rows;
+
+static Rows rows_of(Emit *e, const Value *v, int first) {
+    Gen *g = e->g;
+    const TensorRef *t = emit_tensor(e, v);
+    LLVMValueRef span = gen_i64(g, 1);
+    for (int d = first + 1; d < v->type->rank; d++) {
+        LLVMValueRef last = LLVMBuildSub(g->b, t->dims[d], gen_i64(g, 1), "");
+        span = gen_add(g, span, gen_mul(g, last, t->strides[d]));
+    }
+    span = gen_max(g, span, gen_i64(g, 0));
+    return (Rows){t->dims[first], times_elem(e, v->type, span),
+                  times_elem(e, v->type, t->strides[first])};
+}
+
+/// What lies from rank to rank, in elements.
+static LLVMValueRef lead_elements(Emit *e, const Type *t, LLVMValueRef lead) {
+    return LLVMBuildSDiv(e->g->b, lead, gen_i64(e->g, elem_bytes(t->elem)), "");
+}
+
+static TensorRef *new_tensor(Emit *e, LLVMValueRef data) {
+    TensorRef *t = ctx_new(e->ctx, TensorRef);
+    t->data = data;
+    t->id = e->cpu->next_scope++;
+    return t;
+}
+
+/// The gathered view has the strides of a shard.
+static void bind_view(Emit *e, const Op *op, const Record *r) {
+    const TensorRef *of = emit_tensor(e, operand(op, 0));
+    const Value *v = result(op, 0);
+    TensorRef *view = new_tensor(e, take(r, offsetof(tg_gather, view), e->g->ptr));
+    memcpy(view->dims, of->dims, sizeof of->dims);
+    memcpy(view->strides, of->strides, sizeof of->strides);
+    view->strides[0] = lead_elements(e, v->type, take(r, offsetof(tg_gather, slot), e->g->i64));
+    bind_tensor(e, v, view);
+}
+
+static void bind_flags(Emit *e, const Op *op, const Record *r, LLVMValueRef rows,
+                       LLVMValueRef chunk) {
+    Gen *g = e->g;
+    TensorRef *flags = new_tensor(e, take(r, offsetof(tg_gather, flags), g->ptr));
+    LLVMValueRef more = LLVMBuildSub(g->b, chunk, gen_i64(g, 1), "");
+    flags->dims[0] = emit_tensor(e, operand(op, 0))->dims[0];
+    flags->dims[1] = LLVMBuildSDiv(g->b, gen_add(g, rows, more), chunk, "");
+    flags->strides[0] = flags->dims[1];
+    flags->strides[1] = gen_i64(g, 1);
+    bind_tensor(e, result(op, 1), flags);
+}
+
+void lower_comm_gather(Emit *e, Op *op) {
+    Gen *g = e->g;
+    const Type *type = operand(op, 0)->type;
+    const TensorRef *t = emit_tensor(e, operand(op, 0));
+    Rows rows = rows_of(e, operand(op, 0), 1);
+    LLVMValueRef chunk = gen_max(g, emit_scalar(e, operand(op, 1)), gen_i64(g, 1));
+    Record r = new_record(e, sizeof(tg_gather));
+    put(&r, offsetof(tg_gather, data), t->data);
+    put(&r, offsetof(tg_gather, lead), times_elem(e, type, t->strides[0]));
+    put(&r, offsetof(tg_gather, rows), rows.rows);
+    put(&r, offsetof(tg_gather, row_bytes), rows.bytes);
+    put(&r, offsetof(tg_gather, pitch), rows.pitch);
+    put(&r, offsetof(tg_gather, chunk_rows), chunk);
+    put(&r, offsetof(tg_gather, name), name_of(e, op));
+    put(&r, offsetof(tg_gather, how), i32_of(g, how_of(op)));
+    return_if_failed(e, comm_call(e, offsetof(tg_comm_calls, gather), g->i32, 1, r.at));
+    bind_view(e, op, &r);
+    bind_flags(e, op, &r, rows.rows, chunk);
+}
+
+void lower_comm_scatter(Emit *e, Op *op) {
+    enum { LOCAL, STAGE, DONE, FLAGS, CHUNK };
+    Gen *g = e->g;
+    const TensorRef *local = emit_tensor(e, operand(op, LOCAL));
+    const TensorRef *stage = emit_tensor(e, operand(op, STAGE));
+    const TensorRef *flags = emit_tensor(e, operand(op, FLAGS));
+    const Type *type = operand(op, LOCAL)->type;
+    Rows rows = rows_of(e, operand(op, LOCAL), 1);
+    Record r = new_record(e, sizeof(tg_scatter));
+    put(&r, offsetof(tg_scatter, local), local->data);
+    put(&r, offsetof(tg_scatter, stage), stage->data);
+    put(&r, offsetof(tg_scatter, part), times_elem(e, type, local->strides[0]));
+    put(&r, offsetof(tg_scatter, lead), times_elem(e, type, stage->strides[0]));
+    put(&r, offsetof(tg_scatter, rows), rows.rows);
+    put(&r, offsetof(tg_scatter, row_bytes), rows.bytes);
+    put(&r, offsetof(tg_scatter, pitch), rows.pitch);
+    put(&r, offsetof(tg_scatter, chunk_rows),
+        gen_max(g, emit_scalar(e, operand(op, CHUNK)), gen_i64(g, 1)));
+    put(&r, offsetof(tg_scatter, done), emit_tensor(e, operand(op, DONE))->data);
+    put(&r, offsetof(tg_scatter, flags), flags->data);
+    put(&r, offsetof(tg_scatter, flags_lead), gen_mul(g, flags->strides[0], gen_i64(g, 8)));
+    put(&r, offsetof(tg_scatter, name), name_of(e, op));
+    put(&r, offsetof(tg_scatter, how), i32_of(g, how_of(op)));
+    return_if_failed(e, comm_call(e, offsetof(tg_comm_calls, scatter), g->i32, 1, r.at));
+}
+
+/* ---- symmetric memory of a launch ---------------------------------------------------------- */
+
+/// A tensor whose dimensions behind the rank are dense: `amount` bytes or words a rank.
+static void bind_symmetric(Emit *e, const Op *op, TensorRef *t, size_t call, LLVMValueRef amount) {
+    Gen *g = e->g;
+    LLVMValueRef lead = stack_slots(e, 1);
+    LLVMValueRef size = comm_member(e, g->i32, offsetof(tg_comm_calls, size));
+    t->data = comm_call(e, call, g->ptr, 2, amount, lead);
+    fail_if_null(e, t->data);
+    t->dims[0] = LLVMBuildSExt(g->b, size, g->i64, "");
+    t->strides[0] = lead_elements(e, result(op, 0)->type, LLVMBuildLoad2(g->b, g->i64, lead, ""));
+    bind_tensor(e, result(op, 0), t);
+}
+
+void lower_sym_scratch(Emit *e, Op *op) {
+    TensorRef *t = ctx_new(e->ctx, TensorRef);
+    LLVMValueRef bytes = dense_tensor(e, op, t, 1);
+    bind_symmetric(e, op, t, offsetof(tg_comm_calls, workspace), bytes);
+}
+
+void lower_comm_signals(Emit *e, Op *op) {
+    TensorRef *t = ctx_new(e->ctx, TensorRef);
+    LLVMValueRef bytes = dense_tensor(e, op, t, 1);
+    LLVMValueRef words = LLVMBuildLShr(e->g->b, bytes, gen_i64(e->g, 3), "");
+    bind_symmetric(e, op, t, offsetof(tg_comm_calls, signals), words);
+}
+
+void lower_comm_control(Emit *e, Op *op) {
+    const Gen *g = e->g;
+    TensorRef *t = new_tensor(e, comm_call(e, offsetof(tg_comm_calls, control), g->ptr, 0));
+    fail_if_null(e, t->data);
+    t->dims[0] = gen_i64(g, TG_CONTROL_WORDS);
+    t->strides[0] = gen_i64(g, 1);
+    bind_tensor(e, result(op, 0), t);
+}
+
+/* ---- signals ------------------------------------------------------------------------------- */
+
+/// The address of a word by the coordinates from operand `first` on. The code that follows, up to
+/// end_word, runs only where there is such a word.
+static LLVMValueRef begin_word(Emit *e, const Op *op, int first, LLVMBasicBlockRef *on) {
+    Gen *g = e->g;
+    const TensorRef *t = emit_tensor(e, operand(op, 0));
+    LLVMValueRef offset = gen_i64(g, 0), inside = NULL;
+    for (int d = 0; d < operand(op, 0)->type->rank; d++) {
+        LLVMValueRef x = emit_scalar(e, operand(op, first + d));
+        inside = gen_and(g, inside, LLVMBuildICmp(g->b, LLVMIntULT, x, t->dims[d], ""));
+        offset = gen_add(g, offset, gen_mul(g, x, t->strides[d]));
+    }
+    LLVMBasicBlockRef there = emit_block(e, "word");
+    *on = emit_block(e, "on");
+    LLVMBuildCondBr(g->b, inside, there, *on);
+    LLVMPositionBuilderAtEnd(g->b, there);
+    return gen_offset(g, t->data, gen_mul(g, offset, gen_i64(g, 8)));
+}
+
+static void end_word(Emit *e, LLVMBasicBlockRef on) {
+    LLVMBuildBr(e->g->b, on);
+    LLVMPositionBuilderAtEnd(e->g->b, on);
+}
+
+static int compare_of(const Op *op) {
+    static const char *const names[] = {"eq", "ne", "gt", "ge", "lt", "le"};
+    const char *name = op_str(op, "compare");
+    for (int i = 0; name && i < (int)(sizeof names / sizeof *names); i++)
+        if (strcmp(name, names[i]) == 0) return i;
+    return TG_CMP_GE;
+}
+
+void lower_signal_wait(Emit *e, Op *op) {
+    enum { VALUE = 2, PEER, FIRST };
+    const Gen *g = e->g;
+    const char *text = op_str(op, "text");
+    LLVMValueRef value = emit_scalar(e, operand(op, VALUE)),
+                 peer = emit_scalar(e, operand(op, PEER));
+    LLVMValueRef number = emit_scalar(e, operand(op, op->n_operands - 1));
+    LLVMValueRef where =
+        make_site(e, op, TG_SITE_WAIT, text ? text : "rank {}'s signal {}", "dd", 0);
+    LLVMBasicBlockRef on;
+    LLVMValueRef word = begin_word(e, op, FIRST, &on);
+    return_if_failed(e, comm_call(e, offsetof(tg_comm_calls, wait), g->i32, 6, where, word,
+                                  i32_of(g, compare_of(op)), value, peer, number));
+    end_word(e, on);
+}
+
+void lower_signal_set(Emit *e, Op *op) {
+    enum { VALUE = 1, FIRST };
+    const Gen *g = e->g;
+    const char *how = op_str(op, "op");
+    int adds = how && strcmp(how, "add") == 0 ? TG_SIGNAL_ADD : TG_SIGNAL_SET;
+    LLVMValueRef value = emit_scalar(e, operand(op, VALUE));
+    LLVMBasicBlockRef on;
+    LLVMValueRef word = begin_word(e, op, FIRST, &on);
+    return_if_failed(
+        e, comm_call(e, offsetof(tg_comm_calls, signal), g->i32, 3, word, i32_of(g, adds), value));
+    end_word(e, on);
+}

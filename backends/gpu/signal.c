@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Words that programs of other ranks raise and wait for.
+//
+// Every thread waits by itself: so each of them acquires what was written before, and nobody has to
+// meet. A word is raised by one thread behind a barrier that stays: what it orders is read by
+// others. Copy engines see what was waited for through a fence, and have to be done with what they
+// write before a word is raised.
+#include "backends/gpu/access.h"
+#include "backends/gpu/ops.h"
+#include "runtime/abi.h"
+
+/// A word by the coordinates from operand `first` on; *on: there is such a word.
+static LLVMValueRef word_at(GpuFn *f, const Op *op, int first, LLVMValueRef *on) {
+    const Gen *g = f->g;
+    const GpuTensor *t = gpu_tensor(f, operand(op, 0));
+    LLVMValueRef offset = gen_i64(g, 0);
+    for (int d = 0; d < operand(op, 0)->type->rank; d++) {
+        LLVMValueRef x = gpu_scalar(f, operand(op, first + d));
+        *on = gen_and(g, *on, LLVMBuildICmp(g->b, LLVMIntULT, x, t->dims[d], ""));
+        offset = gen_add(g, offset, gen_mul(g, x, t->strides[d]));
+    }
+    return gpu_offset(f, t->data, gen_mul(g, offset, gen_i64(g, 8)));
+}
+
+static int wait_site(GpuFn *f, const Op *op) {
+    const char *text = op_str(op, "text");
+    return gpu_add_site(f, op, TG_SITE_WAIT, text ? text : "rank {}'s signal {}", "dd", 0);
+}
+
+void gpu_lower_signal_wait(GpuFn *f, Op *op) {
+    enum { CONTROL = 1, VALUE, PEER, FIRST };
+    LLVMValueRef on = NULL, word = word_at(f, op, FIRST, &on);
+    const char *compare = op_str(op, "compare");
+    const char *name = ctx_format(f->ctx, "tg.wait.%s", compare ? compare : "ge");
+    gpu_call(f, name, 7, word, on, gpu_scalar(f, operand(op, VALUE)),
+             gpu_tensor(f, operand(op, CONTROL))->data, gen_i64(f->g, wait_site(f, op)),
+             gpu_scalar(f, operand(op, PEER)), gpu_scalar(f, operand(op, op->n_operands - 1)));
+    if (gpu_has(f->target, GPU_TMA)) gpu_call(f, "tg.nv.fence.proxy.async.global", 0);
+}
+
+static void find_copyout(Op *op, void *found) {
+    *(bool *)found |= op->code == OP_COPYOUT_TMA;
+}
+
+/// This thread's writes are there for who meets it.
+static void settle_writes(GpuFn *f) {
+    bool copies = false;
+    op_walk_pre((Op *)(uintptr_t)f->device, find_copyout, &copies);
+    if (copies) gpu_call(f, "tg.nv.tma.wait.0", 0);
+    // One wave's release waits for its own writes alone.
+    if (gpu_has_any(f->target, GPU_AMD)) gpu_call(f, "tg.fence.acq_rel.sys", 0);
+}
+
+void gpu_lower_signal_set(GpuFn *f, Op *op) {
+    enum { VALUE = 1, FIRST };
+    LLVMValueRef on = gpu_is_first_thread(f), word = word_at(f, op, FIRST, &on);
+    const char *how = op_str(op, "op");
+    settle_writes(f);
+    gpu_program_barrier(f);
+    f->barriers.data[f->barriers.n - 1].kept = true;
+    gpu_call(f, ctx_format(f->ctx, "tg.signal.%s", how ? how : "set"), 3, word, on,
+             gpu_scalar(f, operand(op, VALUE)));
+}
+
+/// Each thread's writes to a rank go in order.
+void gpu_lower_comm_fence(GpuFn *f, Op *op) {
+    if (op_flag(op, "quiet")) settle_writes(f);
+    gpu_call(f, "tg.fence.acq_rel.sys", 0);
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Words that other ranks write: these are other threads or processes of this machine, so a wait
+// looks at its word again and again, and lets the other lanes of its CTA go on meanwhile: one of
+// them may have to raise what the other rank waits for. A launch's programs run one after the other
+// here: one that waits for a later program of the same launch waits in vain.
+#include <string.h>
+#include <time.h>
+
+#include "backends/sim/shadow.h"
+#include "runtime/abi.h"
+
+enum { TURNS = 32 };
+
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void nap(void) {
+    static const struct timespec t = {.tv_nsec = 20000};
+    nanosleep(&t, NULL);
+}
+
+/// As the runtime waits: it moves what the ranks send meanwhile.
+static void wait_outside(SimLane *lane, const SimSite *site, char *frame, const int64_t *word) {
+    const SimRun *run = lane->sim->run;
+    int64_t numbers[3];
+    for (int i = 0; i < 3; i++) numbers[i] = OPERAND(int64_t, frame, site, 4 + i);
+    if (run->wait(run->user, numbers[0], word, site_number(site, 'o'),
+                  OPERAND(int64_t, frame, site, 2), numbers[1], numbers[2]))
+        sim_fail(lane->sim, SIM_DEADLOCK, site, "a wait for another rank has failed");
+}
+
+/// The word at the address in operand 0, checked.
+static int64_t *word_of(SimLane *lane, const SimSite *site, char *frame, int kind) {
+    void *p = OPERAND(char *, frame, site, 0);
+    lane->site = site;
+    access_global(lane, site, p, 8, kind | ACCESS_ATOMIC, NO_ACTOR, 0);
+    return p;
+}
+
+void prepare_signal(Prepare *p, const Fn *fn, SimSite *site) {
+    (void)p;
+    site->bytes = 8;
+    site->is_atomic = true;
+    site->number_of['o' - 'a'] =
+        strcmp(fn->row->name, "signal.add") == 0 ? TG_SIGNAL_ADD : TG_SIGNAL_SET;
+}
+
+void handle_signal(SimLane *lane, const SimSite *site, char *frame) {
+    if (!OPERAND(uint8_t, frame, site, 1)) return;
+    int64_t *word = word_of(lane, site, frame, ACCESS_READ | ACCESS_WRITE);
+    int64_t value = OPERAND(int64_t, frame, site, 2);
+    order_fence(lane);
+    order_atomic(lane, word);
+    if (site_number(site, 'o') == TG_SIGNAL_ADD)
+        __atomic_fetch_add(word, value, __ATOMIC_RELEASE);
+    else
+        __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+void prepare_wait_word(Prepare *p, const Fn *fn, SimSite *site) {
+    static const char *const names[] = {"eq", "ne", "gt", "ge", "lt", "le"};
+    const char *name = fn_capture(fn, 'c');
+    (void)p;
+    site->bytes = 8;
+    site->is_atomic = true;
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (strcmp(name, names[i]) == 0) site->number_of['o' - 'a'] = i;
+}
+
+static int64_t read_word(const int64_t *p) {
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+static void note_failure(const SimSite *site, char *frame, int64_t *control) {
+    int64_t none = 0;
+    if (!__atomic_compare_exchange_n(&control[TG_CONTROL_FAILED], &none, 1, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
+        return;
+    for (int i = 0; i < 3; i++)
+        __atomic_store_n(&control[TG_CONTROL_SITE + i], OPERAND(int64_t, frame, site, 4 + i),
+                         __ATOMIC_RELAXED);
+}
+
+void handle_wait_word(SimLane *lane, const SimSite *site, char *frame) {
+    if (!OPERAND(uint8_t, frame, site, 1)) return;
+    const int64_t *word = word_of(lane, site, frame, ACCESS_READ);
+    int64_t value = OPERAND(int64_t, frame, site, 2), begin = now();
+    int64_t *control = (int64_t *)(void *)OPERAND(char *, frame, site, 3);
+    int compare = site_number(site, 'o');
+    // Other lanes of the program may be those who raise the word: they get a few turns.
+    for (int i = 0; i < TURNS && !tg_comm_holds(read_word(word), compare, value); i++) {
+        load_random(lane->sim);
+        lane_yield(lane);
+    }
+    if (lane->sim->run->wait && !tg_comm_holds(read_word(word), compare, value))
+        wait_outside(lane, site, frame, word);
+    while (!tg_comm_holds(read_word(word), compare, value)) {
+        if (read_word(&control[TG_CONTROL_GIVE_UP]) || read_word(&control[TG_CONTROL_FAILED]))
+            return;
+        if (now() - begin >= read_word(&control[TG_CONTROL_LIMIT])) {
+            note_failure(site, frame, control);
+            return;
+        }
+        load_random(lane->sim);
+        lane_yield(lane);
+        nap();
+    }
+    order_fence(lane);
+    order_atomic(lane, word);
+}

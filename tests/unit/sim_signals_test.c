@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Words that other ranks write, on the simulator: who waits for what, and what a wait that lasts
+// too long leaves in the control block.
+#include "sim_kernel.h"
+
+#include "runtime/abi.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { THREADS = 64, WORDS = 4, SITE = 3, PEER = 5, NUMBER = 7 };
+
+/// A wait by all threads for words[0], then lane numbers go to words[1] (set by one lane, the last)
+/// and words[2] (added by all).
+static void build_wait(SimKernel *k, const void *compare) {
+    const Gen *g = k->g;
+    char name[32] = "tg.wait.";
+    strcat(name, compare);
+    LLVMValueRef yes = LLVMConstInt(g->i1, 1, false), word = k->params[0];
+    LLVMValueRef wait[7] = {word,
+                            yes,
+                            gen_i64(g, 9),
+                            k->params[1],
+                            gen_i64(g, SITE),
+                            gen_i64(g, PEER),
+                            gen_i64(g, NUMBER)};
+    sim_call(k, name, 7, wait);
+    LLVMValueRef wide = LLVMBuildZExt(g->b, k->thread, g->i64, "");
+    LLVMValueRef last = LLVMBuildICmp(g->b, LLVMIntEQ, k->thread, sim_i32(k, THREADS - 1), "");
+    LLVMValueRef set[3] = {gen_offset(g, word, gen_i64(g, 8)), last, wide};
+    sim_call(k, "tg.signal.set", 3, set);
+    LLVMValueRef add[3] = {gen_offset(g, word, gen_i64(g, 16)), yes, wide};
+    sim_call(k, "tg.signal.add", 3, add);
+}
+
+static void run_wait(const char *target, const char *compare, int64_t *words, int64_t *control) {
+    SimCase c = {.target = target, .threads = THREADS, .n_buffers = 2};
+    SimFailure f;
+    c.buffers[0] = (SimBuffer){words, WORDS * 8, true};
+    c.buffers[1] = (SimBuffer){control, TG_CONTROL_WORDS * 8, true};
+    c.build = build_wait;
+    c.arg = compare;
+    if (!sim_case_run(&c, &f)) fail_msg("%s", f.text);
+}
+
+static const char *const targets[] = {"sm_80", "sm_90a", "gfx942"};
+
+static void goes_on(void **state) {
+    static const struct {
+        const char *compare;
+        int64_t word;
+    } cases[] = {{"eq", 9}, {"ne", 8}, {"gt", 10}, {"ge", 9}, {"lt", -1}, {"le", 9}};
+    (void)state;
+    for (size_t i = 0; i < 18; i++) {
+        int64_t words[WORDS] = {cases[i % 6].word, -1, 100}, control[TG_CONTROL_WORDS] = {0};
+        run_wait(targets[i / 6], cases[i % 6].compare, words, control);
+        assert_int_equal(control[TG_CONTROL_FAILED], 0);
+        assert_int_equal(words[1], THREADS - 1);
+        assert_int_equal(words[2], 100 + THREADS * (THREADS - 1)); // it is run twice
+    }
+}
+
+static void lasts_too_long(void **state) {
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        int64_t words[WORDS] = {8}, control[TG_CONTROL_WORDS] = {0, 1000000};
+        run_wait(targets[i], "ge", words, control);
+        assert_int_equal(control[TG_CONTROL_FAILED], 1);
+        assert_int_equal(control[TG_CONTROL_SITE], SITE);
+        assert_int_equal(control[TG_CONTROL_PEER], PEER);
+        assert_int_equal(control[TG_CONTROL_NUMBER], NUMBER);
+        assert_int_equal(control[TG_CONTROL_GIVE_UP], 0);
+    }
+}
+
+/// Nobody waits where another rank has failed.
+static void gives_up(void **state) {
+    int64_t words[WORDS] = {8}, control[TG_CONTROL_WORDS] = {0, INT64_MAX, 2};
+    (void)state;
+    run_wait("sm_90a", "ge", words, control);
+    assert_int_equal(control[TG_CONTROL_FAILED], 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goes_on),
+        cmocka_unit_test(lasts_too_long),
+        cmocka_unit_test(gives_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
