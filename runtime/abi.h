@@ -4,6 +4,7 @@
 #ifndef RUNTIME_ABI_H
 #define RUNTIME_ABI_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// An argument of a kernel. A tensor: strides count elements and are never NULL. A null optional
@@ -33,10 +34,12 @@ enum tg_site_kind {
     TG_SITE_BOUNDS,
     TG_SITE_DIVIDE,
     TG_SITE_PRINT,
+    TG_SITE_WAIT, // for a signal: its values are the peer and the word's number
 };
 
 typedef struct tg_env tg_env;
-typedef struct tg_tensormap tg_tensormap; // below, like all of GPUs
+typedef struct tg_tensormap tg_tensormap;   // below, like all of GPUs
+typedef struct tg_comm_calls tg_comm_calls; // below, like all of several ranks
 
 /// One task of a launch. `arena` is this thread's memory, aligned to 64 bytes. Returns 0 or what
 /// `fail` returned.
@@ -65,6 +68,8 @@ struct tg_env {
     /// dimensions, in elements. 0, or the status to return.
     int32_t (*tensormap)(const tg_env *env, const tg_tensormap *how, void *data,
                          const int64_t *dims, const int64_t *strides, void *out);
+    /// Of a launch with symmetric tensors; else NULL.
+    const tg_comm_calls *comm;
 };
 
 /// A compiled kernel.
@@ -155,6 +160,107 @@ struct tg_image {
     void *state; // the runtime's; NULL before the first use
 };
 
+/* ---- several ranks --------------------------------------------------------------------------- */
+// Kernels with symmetric tensors (docs/communication.md). A symmetric tensor has the rank as its
+// first dimension; its slot holds the direct view: the address of rank 0's shard, and the distance
+// from rank to rank as stride 0. Memory of other ranks that is not mapped has such addresses, too;
+// only the calls below may be given them. Where the launch is a GPU's, what they do is ordered on
+// its stream, and they return at once.
+
+enum tg_gather_how { TG_GATHER_BEFORE, TG_GATHER_PULL, TG_GATHER_PUSH };
+
+/// Brings all ranks' shards of a tensor here. A shard is `rows` rows of `row_bytes`, `pitch` bytes
+/// apart; a chunk is `chunk_rows` of them, the last one what is left.
+typedef struct tg_gather {
+    void *data;   // the direct view
+    int64_t lead; // bytes from rank to rank
+    int64_t rows, row_bytes, pitch, chunk_rows;
+    const char *name; // of the parameter, for messages
+    int32_t how, reserved;
+    // What the call fills in:
+    void *view;   // the gathered view
+    int64_t slot; // bytes from rank to rank
+    void *flags; // int64_t [W][chunks]: the epoch, when that chunk is here; of the own rank at once
+} tg_gather;
+
+/// Sends partial results: of `local`, W parts as they lie in a shard's stage, part r of another
+/// rank goes to slot `rank` of its stage, a chunk when done[r][chunk] holds the epoch (how: PUSH;
+/// called before the launch that raises them) or all after what was launched before (BEFORE); then
+/// flags[r][rank][chunk] becomes the epoch. The own part is read where it is: neither slot nor
+/// flags `rank` of the own stage are written.
+typedef struct tg_scatter {
+    void *local;        // part r at local + r * part
+    void *stage;        // direct view of the stage: slot s of rank r at stage + r * lead + s * part
+    int64_t part, lead; // bytes
+    int64_t rows, row_bytes, pitch, chunk_rows;
+    int64_t
+        *done; // [W][chunks], symmetric memory of this rank; words of other epochs may be cleared
+    int64_t *flags; // direct view: rank r's [W][chunks] are flags_lead bytes after rank r - 1's
+    int64_t flags_lead;
+    const char *name;
+    int32_t how, reserved;
+} tg_scatter;
+
+/// Words of the control block. Device code whose wait ends without success makes FAILED 1 by a
+/// compare-and-swap from 0; who did so writes what follows it; the launch's end tells the others
+/// and the host. Waits end at once where GIVE_UP or FAILED is not 0.
+enum tg_control {
+    TG_CONTROL_EPOCH,
+    TG_CONTROL_LIMIT,   // how long waits last, in ns
+    TG_CONTROL_GIVE_UP, // not 0: rank GIVE_UP - 1 has failed
+    TG_CONTROL_FAILED,
+    TG_CONTROL_SITE, // number of the wait's site in the image
+    TG_CONTROL_PEER, // its values
+    TG_CONTROL_NUMBER,
+    TG_CONTROL_LAUNCH, // the runtime's
+    TG_CONTROL_WORDS
+};
+
+enum tg_comm_compare { TG_CMP_EQ, TG_CMP_NE, TG_CMP_GT, TG_CMP_GE, TG_CMP_LT, TG_CMP_LE };
+static inline int tg_comm_holds(int64_t x, int compare, int64_t y) {
+    switch (compare) {
+    case TG_CMP_EQ: return x == y;
+    case TG_CMP_NE: return x != y;
+    case TG_CMP_GT: return x > y;
+    case TG_CMP_GE: return x >= y;
+    case TG_CMP_LT: return x < y;
+    default: return x <= y;
+    }
+}
+enum tg_comm_signal { TG_SIGNAL_SET, TG_SIGNAL_ADD };
+
+/// Every call that can fail returns 0 or the status to return; it has recorded the failure.
+struct tg_comm_calls {
+    int32_t rank, size;
+    /// The launch begins. wait: until all ranks have come.
+    int32_t (*begin)(const tg_env *env, int32_t wait);
+    int32_t (*barrier)(const tg_env *env);
+    /// The launch ends: transfers are over, no rank uses this one's shards any more.
+    int32_t (*end)(const tg_env *env);
+    int32_t (*gather)(const tg_env *env, tg_gather *g);
+    int32_t (*scatter)(const tg_env *env, const tg_scatter *s);
+    /// Symmetric memory of this launch: the n-th call of a launch returns the same on every rank, a
+    /// direct view of `bytes` a rank, `*lead` bytes apart. NULL: none is left, and that is
+    /// recorded.
+    void *(*workspace)(const tg_env *env, int64_t bytes, int64_t *lead);
+    /// Likewise words of 8 bytes which were 0 at first and are of this kernel's launches alone.
+    void *(*signals)(const tg_env *env, int64_t words, int64_t *lead);
+    /// int64_t [8], enum tg_control.
+    void *(*control)(const tg_env *env);
+    /* For code of the CPU, from any of its threads: */
+    /// Until *word compares with value; site says what for, with two values: the peer and the
+    /// word's number.
+    int32_t (*wait)(const tg_env *env, const tg_site *site, const int64_t *word, int32_t compare,
+                    int64_t value, int64_t peer, int64_t number);
+    /// What this thread wrote before is seen by who sees the word. The word may be another rank's.
+    int32_t (*signal)(const tg_env *env, int64_t *word, int32_t how, int64_t value);
+    /// fence: puts before it to one rank arrive before puts after it. quiet: all have arrived.
+    int32_t (*fence)(const tg_env *env, int32_t quiet);
+    /// Bytes from or to a direct view, where it is not mapped.
+    int32_t (*get)(const tg_env *env, void *to, const void *from, int64_t bytes);
+    int32_t (*put)(const tg_env *env, void *to, const void *from, int64_t bytes);
+};
+
 /* ---- kernels as data ----------------------------------------------------------------------- */
 // An object file that `tegula build` made, and the just-in-time compiler, describe a kernel to the
 // runtime by the same constant data. The runtime binds the arguments, picks a variant, runs it.
@@ -162,7 +268,13 @@ struct tg_image {
 enum { TG_ABI = 2, TG_MAX_RANK = 8, TG_MAX_PARAMS = 64 };
 
 enum tg_param_kind { TG_PARAM_TENSOR, TG_PARAM_SCALAR, TG_PARAM_CONST };
-enum tg_param_flags { TG_PARAM_OPTIONAL = 1, TG_PARAM_WRITTEN = 2, TG_PARAM_BOOL = 4 };
+enum tg_param_flags {
+    TG_PARAM_OPTIONAL = 1,
+    TG_PARAM_WRITTEN = 2,
+    TG_PARAM_BOOL = 4,
+    TG_PARAM_SYM =
+        8, // symmetric: `rank` and axes count the dimension of ranks, which the runtime adds
+};
 
 /// A parameter as the source declares it. Types are DLPack's (code, bits); bits 0: that of the type
 /// parameter `type`, which the arguments settle.
@@ -189,7 +301,22 @@ enum tg_fact_kind {
     TG_FACT_MOST,    // the extent of axis is at most value
     TG_FACT_STRIDED, // the stride of axis is neither 0 nor 1
     TG_FACT_ALIGN,   // 16 bytes divide the address and each stride but 1 (value 1) or do not (0)
+    TG_FACT_NEAR,    // tg_is_near (value 1) or not (0)
 };
+
+/// All elements end before byte TG_SPAN from element 0 on, and none lies before it.
+#define TG_SPAN ((int64_t)1 << 31)
+static inline bool tg_is_near(int rank, const int64_t *shape, const int64_t *strides, int bits) {
+    int64_t last = 0, elements = TG_SPAN * 8 / bits;
+    for (int d = 0; d < rank; d++) {
+        if (shape[d] <= 1) continue;
+        int64_t more = shape[d] - 1;
+        if (strides[d] < 0 || (strides[d] > 0 && more > elements / strides[d])) return false;
+        last += more * strides[d];
+    }
+    return last + 1 < elements;
+}
+
 typedef struct tg_fact {
     uint8_t kind, param, axis, reserved;
     int32_t reserved2;

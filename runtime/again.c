@@ -6,6 +6,7 @@
 // Each launcher keeps, for each kernel, the last launch that was one of such: what the arguments
 // were like, and what the code got for them. A launch that is the same in all that binding and
 // facts look at takes that, with its own addresses in it. All else goes the long way, errors too.
+#include "runtime/comm.h"
 #include "runtime/runtime.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ typedef struct Known {
     int32_t kind; // of tg_arg
     int32_t rank;
     int8_t slot; // among those of the code, or -1
-    bool null, has_strides, written, is_empty, is_constant;
+    bool null, has_strides, written, is_empty, is_constant, is_symmetric;
     uint8_t code, bits;            // of a number
     uint32_t type;                 // of a tensor: the bytes of its DLDataType
     uint64_t device;               // of its DLDevice
@@ -33,6 +34,7 @@ struct rt_call {
     uint64_t epoch;
     int n, room; // arguments; for how many there is memory
     int device;
+    tg_comm *comm;    // of a collective launch
     uint64_t tensors; // which arguments are
     uint64_t written;
     tg_slot slots[TG_MAX_PARAMS];
@@ -84,7 +86,7 @@ static void know_tensor(Known *k, const rt_actual *a, const DLTensor *t) {
     k->has_strides = t->strides != NULL;
     k->type = type_of(t);
     k->device = device_of(t);
-    k->data = (uintptr_t)a->data;
+    k->data = (uintptr_t)a->own;
     k->is_empty = a->from == a->to;
     k->low = a->from - k->data;
     k->high = a->to - k->data;
@@ -106,6 +108,7 @@ static void know(rt_call *c, const rt_launcher *l, int i, const tg_arg *arg) {
     k->bits = a->bits;
     k->value = arg->as.i;
     k->written = p->flags & TG_PARAM_WRITTEN;
+    k->is_symmetric = p->flags & TG_PARAM_SYM;
     k->one = 0;
     if (!a->tensor) return;
     know_tensor(k, a, a->tensor);
@@ -135,6 +138,7 @@ void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, c
     c->epoch = epoch;
     c->n = n;
     c->device = l->device;
+    c->comm = l->comm;
     c->tensors = c->written = 0;
     for (int i = 0; i < n; i++) know(c, l, i, &args[i]);
     know_views(c);
@@ -156,6 +160,18 @@ static bool same_dims(const int64_t *x, const int64_t *y, int n) {
     return true;
 }
 
+/// What code gets for the address: of a symmetric tensor rank 0's, as far from the next one's as
+/// before. False: it is not such memory, or otherwise.
+static bool find_data(const rt_call *c, const Known *k, uintptr_t data, void **out) {
+    rt_shard shard;
+    *out = (void *)data;
+    if (!k->is_symmetric) return true;
+    if (!rt_sym_find(c->comm, (const void *)data, &shard)) return false;
+    *out = shard.direct;
+    return k->high <= (uintptr_t)shard.left && -(int64_t)k->low <= shard.before &&
+           shard.lead * 8 / k->bits == k->bound[1][0];
+}
+
 /// Facts look at the address modulo 16.
 static bool take_tensor(rt_call *c, Known *k, const DLTensor *t) {
     if (!t || k->null) return !t && k->null;
@@ -165,8 +181,10 @@ static bool take_tensor(rt_call *c, Known *k, const DLTensor *t) {
         return false;
     if (k->rank && (!t->shape || !same_dims(t->shape, k->dims[0], k->rank))) return false;
     if (k->has_strides && !same_dims(t->strides, k->dims[1], k->rank)) return false;
+    void *found;
+    if (!find_data(c, k, data, &found)) return false;
     k->data = data;
-    if (k->slot >= 0) c->slots[k->slot].tensor.data = (void *)data;
+    if (k->slot >= 0) c->slots[k->slot].tensor.data = found;
     return true;
 }
 
@@ -194,7 +212,8 @@ static bool views_are_apart(const rt_call *c) {
 
 const rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
     rt_call *c = *place_of(l, kernel);
-    if (!c || c->kernel != kernel || c->n != n || !args || c->epoch != rt_epoch(kernel))
+    if (!c || c->kernel != kernel || c->n != n || !args || c->epoch != rt_epoch(kernel) ||
+        c->comm != l->comm)
         return NULL;
     for (int i = 0; i < n; i++) {
         Known *k = &c->known[i];
@@ -209,5 +228,6 @@ const rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, i
 tg_status rt_run_again(rt_launcher *l, const tg_kernel_info *info, const rt_call *c, void *stream) {
     l->device = c->device;
     rt_count(c->kernel);
+    if (l->comm) rt_comm_announce(l, info->name, info->signature, c->variant->config);
     return rt_run_slots(l, info, c->variant, c->slots, stream);
 }

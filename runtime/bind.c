@@ -2,6 +2,7 @@
 // The arguments of a launch: checked against the parameters, type parameters settled, packs merged.
 //
 // Tensors come first, since they settle type parameters, and scalars are converted to their types.
+#include "runtime/comm.h"
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
@@ -82,16 +83,21 @@ static tg_status bind_type(Bind *b, int i, rt_actual *a, DLDataType type) {
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
+static int is_symmetric(const tg_param_info *p) {
+    return (p->flags & TG_PARAM_SYM) != 0;
+}
+
 static tg_status wrong_rank(const Bind *b, int i) {
     const tg_param_info *p = &b->info->params[i];
     rt_text t = {.n = 0};
     add_subject(&t, b, i);
     int rank = b->args[i].as.tensor->ndim;
-    if (rank > TG_MAX_RANK)
-        rt_add(&t, "; more than %d dims are not supported", TG_MAX_RANK);
+    if (rank > TG_MAX_RANK - is_symmetric(p))
+        rt_add(&t, "; more than %d dims are not supported", TG_MAX_RANK - is_symmetric(p));
     else
         rt_add(&t, ": it has %d dim%s and must have %s%d", rank, rank == 1 ? "" : "s",
-               p->pack_at < 0 ? "" : "at least ", p->rank);
+               p->pack_at < 0 ? "" : "at least ", p->rank - is_symmetric(p));
+    if (is_symmetric(p)) rt_add(&t, ", as it is the own shard of all ranks'");
     return tg_fail(TG_ERROR_ARGUMENT, "%s", t.data);
 }
 
@@ -149,13 +155,45 @@ static tg_status bind_view(Bind *b, int i, rt_actual *a) {
     a->strides = t->ndim && t->strides ? t->strides : a->dense;
     if (!t->strides && !dense_strides(a))
         return fail_at(b, i, TG_ERROR_ARGUMENT, ": it is larger than memory");
+    a->given_rank = a->rank;
+    a->given_shape = a->shape;
     a->given_strides = a->strides;
     a->groups = 1;
     tg_status status = check_extents(b, i, a);
     if (status) return status;
-    a->data = t->data ? (char *)t->data + t->byte_offset : NULL;
+    a->own = a->data = t->data ? (char *)t->data + t->byte_offset : NULL;
     if (!span(a)) return fail_at(b, i, TG_ERROR_ARGUMENT, ": it is larger than memory");
     if (!a->data && a->from != a->to) return fail_at(b, i, TG_ERROR_ARGUMENT, ": its data is NULL");
+    return TG_OK;
+}
+
+/// The own shard becomes the direct view of all ranks' (docs/communication.md): one more dimension
+/// in front. What the tensor spans are the bytes of the own shard: all ranks pass the same view.
+static tg_status bind_ranks(Bind *b, int i, rt_actual *a) {
+    const tg_comm *c = b->l->context->comm;
+    rt_shard shard;
+    if (!c)
+        return fail_at(b, i, TG_ERROR_CONTRACT,
+                       " and the parameter is symmetric (sym): this context is no rank; "
+                       "tg_comm_create and tg_context_set_comm make it one, `tegula run --ranks N` "
+                       "starts several");
+    if (!rt_sym_find(c, a->own, &shard))
+        return fail_at(b, i, TG_ERROR_ARGUMENT,
+                       " and is not in symmetric memory of this context's ranks: tg_sym_alloc "
+                       "makes such tensors");
+    if (a->from != a->to && (a->from < (uintptr_t)a->own - (uintptr_t)shard.before ||
+                             a->to > (uintptr_t)a->own + (uintptr_t)shard.left))
+        return fail_at(b, i, TG_ERROR_ARGUMENT, " and leaves its symmetric tensor");
+    a->data = shard.direct;
+    a->symmetric[0][0] = c->size;
+    a->symmetric[1][0] = shard.lead * 8 / a->bits;
+    if (a->rank) {
+        memcpy(&a->symmetric[0][1], a->shape, sizeof *a->shape * (size_t)a->rank);
+        memcpy(&a->symmetric[1][1], a->strides, sizeof *a->strides * (size_t)a->rank);
+    }
+    a->given_rank = ++a->rank;
+    a->given_shape = a->shape = a->symmetric[0];
+    a->given_strides = a->strides = a->symmetric[1];
     return TG_OK;
 }
 
@@ -209,12 +247,14 @@ static tg_status bind_tensor(Bind *b, int i) {
         return p->flags & TG_PARAM_OPTIONAL
                    ? TG_OK
                    : fail_at(b, i, TG_ERROR_ARGUMENT, " is not optional; it must be a tensor");
-    if (t->ndim < 0 || t->ndim > TG_MAX_RANK ||
-        (p->pack_at < 0 ? t->ndim != p->rank : t->ndim < p->rank))
+    int rank = p->rank - is_symmetric(p); // of what the caller gives
+    if (t->ndim < 0 || t->ndim > TG_MAX_RANK - is_symmetric(p) ||
+        (p->pack_at < 0 ? t->ndim != rank : t->ndim < rank))
         return wrong_rank(b, i);
     tg_status status = bind_device(b, i, t->device);
     if (!status) status = bind_type(b, i, a, t->dtype);
-    return status ? status : bind_view(b, i, a);
+    if (!status) status = bind_view(b, i, a);
+    return status || !is_symmetric(p) ? status : bind_ranks(b, i, a);
 }
 
 /* ---- packs --------------------------------------------------------------------------------- */
@@ -227,7 +267,7 @@ typedef struct Pack {
 } Pack;
 
 static int pack_axes(const Bind *b, int i) {
-    return b->l->actuals[i].tensor->ndim - b->info->params[i].rank;
+    return b->l->actuals[i].given_rank - b->info->params[i].rank;
 }
 
 /// Whether axes x and y > x of each tensor can be walked with one stride, all between being of

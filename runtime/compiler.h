@@ -15,8 +15,8 @@ typedef struct tg_actual {
     uint8_t code, bits; // DLPack's type of a tensor or scalar
     int8_t rank;
     const int64_t *shape, *strides;
-    uint8_t aligned; // 16 bytes divide the address and each stride but 1; none is negative
-    int64_t value; // of an integer, bool or const parameter; of a float its bits
+    uint8_t aligned;        // 16 bytes divide the address and each stride but 1; none is negative
+    int64_t value;          // of an integer, bool or const parameter; of a float its bits
     const DLTensor *tensor; // the caller's, or NULL
 } tg_actual;
 
@@ -27,7 +27,9 @@ typedef struct tg_wanted {
     void *stream;   // of the launch there
     bool captured;  // it is recorded, not run: nothing may wait for the device
     int n;
-    const tg_actual *args; // one a parameter
+    const tg_actual *args; // one a parameter; symmetric ones with the dimension of ranks
+    bool collective;       // all ranks are to run the same: nothing is run to be measured
+    const char *config;    // tg_variant.config that rank 0 chose; NULL: it is open
 } tg_wanted;
 
 #if defined(__GNUC__)

@@ -91,6 +91,7 @@ tg_status tg_context_create(const tg_options *options, tg_context **out) {
     c->hooks = hooks;
     int cores = rt_cores();
     c->threads = hooks.threads ? hooks.threads : cores > RT_MAX_THREADS ? RT_MAX_THREADS : cores;
+    c->active = c->threads;
     if (!hooks.parallel) c->pool = rt_pool_create(&hooks, c->threads);
     if (!hooks.parallel && !c->pool) {
         rt_release(&hooks, c, sizeof *c);

@@ -17,7 +17,7 @@ typedef struct cu_event_ *cu_event;
 typedef struct cu_graph_ *cu_graph;
 typedef struct cu_object_ *cu_object;
 typedef int cu_result, cu_device;
-typedef unsigned long long cu_pointer;
+typedef unsigned long long cu_pointer, cu_handle;
 
 /// One attribute of a launch: 8 bytes, then a union of 64.
 typedef struct cu_attribute {
@@ -34,6 +34,35 @@ typedef struct cu_launch {
     cu_attribute *attributes;
     uint32_t n_attributes;
 } cu_launch;
+
+/// Where memory is made: on a device, so that other processes can map it.
+typedef struct cu_place {
+    int type, number;
+} cu_place;
+typedef struct cu_memory {
+    int type, handles;
+    cu_place place;
+    void *windows;
+    unsigned char flags[8];
+} cu_memory;
+typedef struct cu_access {
+    cu_place place;
+    int flags;
+} cu_access;
+
+/// A copy of rows.
+typedef struct cu_side {
+    size_t x, y;
+    int type;
+    void *host;
+    cu_pointer at;
+    void *array;
+    size_t pitch;
+} cu_side;
+typedef struct cu_rows {
+    cu_side from, to;
+    size_t bytes, rows;
+} cu_rows;
 
 // Numbers of the driver's enums that we pass or understand.
 enum {
@@ -58,6 +87,16 @@ enum {
     CU_NO_DESTRUCTOR_SYNC = 1,   // of a user object
     CU_MOVE = 1,                 // its reference
     CU_MAP_PROMOTION = 2,        // of a tensor map: 128 bytes
+    CU_PINNED = 1,               // memory: its type
+    CU_FILE_DESCRIPTOR = 1,      //   what others map it by
+    CU_ON_DEVICE = 1,            //   the type of its place
+    CU_READ_WRITE = 3,           //   who maps it may
+    CU_DEVICE_MEMORY = 2,        // a side of a copy of rows
+    CU_HOST_PORTABLE = 1,        // host memory of all contexts
+    CU_HOST_MAPPED = 2,          //   which devices see
+    CU_NON_BLOCKING = 1,         // a stream that the default one does not wait for
+    CU_NO_TIMING = 2,            // an event
+    CU_WAIT_AT_LEAST = 0,        // a stream's wait for a word
     CU_PORTABLE_CLUSTER = 8,     // most CTAs without CU_LARGE_CLUSTERS
     CU_DEFAULT_SHARED = 48 << 10 // most bytes without CU_MAX_SHARED
 };
@@ -99,6 +138,10 @@ enum {
     X(object_create, "cuUserObjectCreate", 0,                                                      \
       (cu_object *, void *, void (*)(void *), unsigned, unsigned))                                 \
     X(graph_retain, "cuGraphRetainUserObject", 0, (cu_graph, cu_object, unsigned, unsigned))       \
+    X(stream_priorities, "cuCtxGetStreamPriorityRange", 0, (int *, int *))                         \
+    X(stream_create_first, "cuStreamCreateWithPriority", 0, (cu_stream *, unsigned, int))          \
+    X(stream_wait, "cuStreamWaitEvent", 0, (cu_stream, cu_event, unsigned))                        \
+    X(stream_wait_value, "cuStreamWaitValue64_v2", 0, (cu_stream, cu_pointer, uint64_t, unsigned)) \
     X(event_create, "cuEventCreate", 1, (cu_event *, unsigned))                                    \
     X(event_destroy, "cuEventDestroy_v2", 1, (cu_event))                                           \
     X(event_record, "cuEventRecord", 1, (cu_event, cu_stream))                                     \
@@ -115,6 +158,25 @@ enum {
     X(set_words, "cuMemsetD32Async", 1, (cu_pointer, unsigned, size_t, cu_stream))                 \
     X(pin, "cuMemHostRegister_v2", 0, (void *, size_t, unsigned))                                  \
     X(unpin, "cuMemHostUnregister", 0, (void *))                                                   \
+    X(rows, "cuMemcpy2DAsync_v2", 0, (const cu_rows *, cu_stream))                                 \
+    X(host_allocate, "cuMemHostAlloc", 0, (void **, size_t, unsigned))                             \
+    X(host_release, "cuMemFreeHost", 0, (void *))                                                  \
+    X(can_access, "cuDeviceCanAccessPeer", 0, (int *, cu_device, cu_device))                       \
+    X(memory_grain, "cuMemGetAllocationGranularity", 0, (size_t *, const cu_memory *, int))        \
+    X(memory_create, "cuMemCreate", 0,                                                             \
+      (cu_handle *, size_t, const cu_memory *, unsigned long long))                                \
+    X(memory_release, "cuMemRelease", 0, (cu_handle))                                              \
+    X(memory_of, "cuMemRetainAllocationHandle", 0, (cu_handle *, void *))                          \
+    X(memory_range, "cuMemGetAddressRange_v2", 0, (cu_pointer *, size_t *, cu_pointer))            \
+    X(memory_export, "cuMemExportToShareableHandle", 0,                                            \
+      (void *, cu_handle, int, unsigned long long))                                                \
+    X(memory_import, "cuMemImportFromShareableHandle", 0, (cu_handle *, void *, int))              \
+    X(reserve, "cuMemAddressReserve", 0,                                                           \
+      (cu_pointer *, size_t, size_t, cu_pointer, unsigned long long))                              \
+    X(unreserve, "cuMemAddressFree", 0, (cu_pointer, size_t))                                      \
+    X(map, "cuMemMap", 0, (cu_pointer, size_t, size_t, cu_handle, unsigned long long))             \
+    X(unmap, "cuMemUnmap", 0, (cu_pointer, size_t))                                                \
+    X(set_access, "cuMemSetAccess", 0, (cu_pointer, size_t, const cu_access *, size_t))            \
     X(encode_tiled, "cuTensorMapEncodeTiled", 0,                                                   \
       (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,        \
        const uint32_t *, int, int, int, int))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The GPUs of the machine, each with the context that all libraries of a process share.
-#include "runtime/gpu.h"
+#include "runtime/comm_cuda.h"
 #include "runtime/hip.h"
 
 #include <inttypes.h>
@@ -180,5 +180,5 @@ tg_status tg_device_synchronize(int number, void *stream) {
         status = rt_cuda_fail("cuStreamSynchronize", error, "waiting for device %d (%s)", d->number,
                               d->name);
     rt_leave(e);
-    return status;
+    return status ? status : rt_cuda_comm_check_device(number);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the host code of a GPU kernel asks for: launches, tensor maps, workspaces; and what asserts
 // and prints of its device code have written.
+#include "runtime/comm_cuda.h"
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
@@ -25,6 +26,7 @@ tg_status rt_gpu_begin(rt_launcher *l, tg_image *image, int device, void *stream
     g->space = NULL;
     g->status = TG_OK;
     g->faults = false;
+    g->comm = NULL;
     if (image->kind == TG_IMAGE_CALL) return TG_OK;
     g->device = rt_device_at(device);
     if (!g->device) return TG_ERROR_UNSUPPORTED;
@@ -41,16 +43,10 @@ void rt_gpu_end(rt_launcher *l, rt_entered entered) {
     rt_leave(entered);
 }
 
-/// Keeps what tg_last_error() says for the end of the launch.
-static int32_t failed(rt_gpu *g, tg_status status) {
-    g->status = status;
-    return TG_RUN_DEVICE;
-}
-
 static rt_space *space_of(rt_gpu *g) {
     if (!g->space) {
         tg_status status = rt_space_claim(g->device, g->stream, &g->space);
-        if (status) failed(g, status);
+        if (status) rt_gpu_failed(g, status);
     }
     return g->space;
 }
@@ -59,7 +55,7 @@ void *rt_gpu_workspace(rt_launcher *l, int64_t bytes) {
     rt_gpu *g = &l->gpu;
     if (bytes < 0 || !space_of(g)) return NULL;
     cu_pointer at = rt_space_take(g->space, (size_t)bytes);
-    if (!at) failed(g, TG_ERROR_MEMORY);
+    if (!at) rt_gpu_failed(g, TG_ERROR_MEMORY);
     return (void *)(uintptr_t)at;
 }
 
@@ -71,14 +67,14 @@ static cu_pointer faults_of(rt_gpu *g) {
     rt_space *s = space_of(g);
     cu_pointer at = s ? rt_space_faults(s) : 0;
     if (!at) {
-        if (!g->status) failed(g, TG_ERROR_UNSUPPORTED);
+        if (!g->status) rt_gpu_failed(g, TG_ERROR_UNSUPPORTED);
         return 0;
     }
     if (g->faults) return at;
     tg_faults head = {.capacity = RT_FAULT_WORDS};
     cu_result error = rt_cuda_driver()->to_device(at, &head, sizeof head, g->stream);
     if (error) {
-        failed(g, rt_cuda_fail("cuMemcpyHtoDAsync", error, "preparing asserts and prints"));
+        rt_gpu_failed(g, rt_cuda_fail("cuMemcpyHtoDAsync", error, "preparing asserts and prints"));
         return 0;
     }
     g->faults = true;
@@ -88,7 +84,7 @@ static cu_pointer faults_of(rt_gpu *g) {
 static tg_faults *called_faults_of(rt_gpu *g) {
     if (!g->called_faults) g->called_faults = malloc(RT_FAULT_BYTES);
     if (!g->called_faults) {
-        failed(g, tg_fail(TG_ERROR_MEMORY, "out of memory"));
+        rt_gpu_failed(g, tg_fail(TG_ERROR_MEMORY, "out of memory"));
         return NULL;
     }
     if (!g->faults) *g->called_faults = (tg_faults){.capacity = RT_FAULT_WORDS};
@@ -111,11 +107,12 @@ static void *const *with_faults(rt_gpu *g, const tg_device_function *f, void *co
 
 static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, int64_t ctas, const char *call,
                              cu_result error) {
-    return failed(g, rt_cuda_fail(call, error,
-                                  "launching '%s' (%" PRId64 " CTAs of %d threads, %d bytes of "
-                                  "shared memory) on device %d (%s)",
-                                  f->name, ctas, f->threads, f->shared_bytes, g->device->number,
-                                  g->device->name));
+    return rt_gpu_failed(g,
+                         rt_cuda_fail(call, error,
+                                      "launching '%s' (%" PRId64 " CTAs of %d threads, %d bytes of "
+                                      "shared memory) on device %d (%s)",
+                                      f->name, ctas, f->threads, f->shared_bytes, g->device->number,
+                                      g->device->name));
 }
 
 static int32_t launch_clusters(rt_gpu *g, const tg_device_function *f, cu_function function,
@@ -145,17 +142,23 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
     rt_gpu *g = &launcher_of(env)->gpu;
     void *hidden;
     if (!g->image || function < 0 || function >= g->image->n_functions)
-        return failed(g, tg_fail(TG_ERROR_INTERNAL, "there is no device function %d", function));
+        return rt_gpu_failed(
+            g, tg_fail(TG_ERROR_INTERNAL, "there is no device function %d", function));
     if (programs <= 0) return TG_RUN_OK;
     const tg_device_function *f = &g->image->functions[function];
     if (programs > INT_MAX / f->cluster)
-        return failed(g, tg_fail(TG_ERROR_UNSUPPORTED,
-                                 "'%s': %" PRId64 " programs are more than a launch can have (%d); "
-                                 "choose larger tiles",
-                                 f->name, programs, INT_MAX / f->cluster));
+        return rt_gpu_failed(g, tg_fail(TG_ERROR_UNSUPPORTED,
+                                        "'%s': %" PRId64
+                                        " programs are more than a launch can have (%d); "
+                                        "choose larger tiles",
+                                        f->name, programs, INT_MAX / f->cluster));
     if (f->flags & TG_DEVICE_FAULTS && !(args = with_faults(g, f, args, &hidden)))
         return TG_RUN_DEVICE;
-    if (!g->device) return g->image->dispatch(g->image, env, function, programs, args);
+    if (!g->device) {
+        int32_t status = g->image->dispatch(g->image, env, function, programs, args);
+        return status || !env->comm ? status : rt_comm_after_call(env, g->image);
+    }
+    if (g->comm && rt_cuda_comm_flush(g->comm, g)) return TG_RUN_DEVICE;
     return launch(g, f, g->program->functions[function], (uint32_t)(programs * f->cluster), args);
 }
 
@@ -216,10 +219,11 @@ static int32_t map_failed(rt_gpu *g, const rt_map *m, cu_result error) {
     for (int i = 0; i < m->how.rank; i++)
         rt_add(&t, "%s%" PRId64 " (stride %" PRId64 ", box %d)", i ? ", " : "", m->dims[i],
                m->strides[i], m->how.box[i]);
-    return failed(g, rt_cuda_fail("cuTensorMapEncodeTiled", error,
-                                  "a map of a tensor at %p, type %d, swizzle %d, dimensions from "
-                                  "the innermost one: %s",
-                                  m->data, m->how.type, m->how.swizzle, t.data));
+    return rt_gpu_failed(
+        g, rt_cuda_fail("cuTensorMapEncodeTiled", error,
+                        "a map of a tensor at %p, type %d, swizzle %d, dimensions from "
+                        "the innermost one: %s",
+                        m->data, m->how.type, m->how.swizzle, t.data));
 }
 
 int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
@@ -229,7 +233,8 @@ int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
         return g->image->tensormap(g->image, env, how, data, dims, strides, out);
     const rt_cuda *cu = g->device ? rt_cuda_driver() : NULL;
     if (!cu || !cu->encode_tiled || how->rank < 1 || how->rank > 5)
-        return failed(g, tg_fail(TG_ERROR_UNSUPPORTED, "this driver makes no such tensor maps"));
+        return rt_gpu_failed(
+            g, tg_fail(TG_ERROR_UNSUPPORTED, "this driver makes no such tensor maps"));
     // Of a tensor without elements none is copied; the driver knows no such map.
     for (int i = 0; i < how->rank; i++)
         if (dims[how->axes[i]] <= 0) return memset(out, 0, TG_TENSORMAP_BYTES), TG_RUN_OK;
@@ -302,8 +307,9 @@ static int32_t report(rt_launcher *l, const tg_faults *f) {
     free(records);
     if (f->used > RT_FAULT_WORDS) tg_log("the launch printed more than its buffer holds");
     if (f->failed && !status)
-        status = failed(&l->gpu, tg_fail(TG_ERROR_CONTRACT,
-                                         "an assert failed, behind more prints than are kept"));
+        status =
+            rt_gpu_failed(&l->gpu, tg_fail(TG_ERROR_CONTRACT,
+                                           "an assert failed, behind more prints than are kept"));
     return status;
 }
 
@@ -320,9 +326,9 @@ static int32_t read_faults(rt_launcher *l, tg_faults *to) {
         if (!error) error = cu->stream_synchronize(g->stream);
     }
     if (!error) return TG_RUN_OK;
-    return failed(g, rt_cuda_fail("cuMemcpyDtoHAsync", error,
-                                  "reading what device %d (%s) asserted and printed",
-                                  g->device->number, g->device->name));
+    return rt_gpu_failed(g, rt_cuda_fail("cuMemcpyDtoHAsync", error,
+                                         "reading what device %d (%s) asserted and printed",
+                                         g->device->number, g->device->name));
 }
 
 int32_t rt_gpu_faults(rt_launcher *l) {
@@ -330,7 +336,7 @@ int32_t rt_gpu_faults(rt_launcher *l) {
     if (!g->faults) return TG_RUN_OK;
     if (!g->device) return g->called_faults->used ? report(l, g->called_faults) : TG_RUN_OK;
     tg_faults *copy = malloc(RT_FAULT_BYTES);
-    if (!copy) return failed(g, tg_fail(TG_ERROR_MEMORY, "out of memory"));
+    if (!copy) return rt_gpu_failed(g, tg_fail(TG_ERROR_MEMORY, "out of memory"));
     int32_t status = read_faults(l, copy);
     if (!status && copy->used) status = report(l, copy);
     free(copy);

@@ -139,6 +139,7 @@ static void add_topic(rt_text *t, const tg_kernel_info *info, const tg_variant *
     case TG_FACT_VALUE: rt_add(t, "%s", info->params[f->param].name); return;
     case TG_FACT_PACK: rt_add(t, "axes of '%s'", info->params[f->param].name); return;
     case TG_FACT_ALIGN: rt_add(t, "alignment of '%s'", info->params[f->param].name); return;
+    case TG_FACT_NEAR: rt_add(t, "bytes of '%s'", info->params[f->param].name); return;
     case TG_FACT_STRIDE:
     case TG_FACT_STRIDED:
         rt_add(t, "stride of ");
@@ -158,6 +159,8 @@ static void add_value(rt_text *t, const tg_fact *f) {
         rt_add(t, "other");
     else if (f->kind == TG_FACT_ALIGN)
         rt_add(t, f->value ? "16 bytes" : "other");
+    else if (f->kind == TG_FACT_NEAR)
+        rt_add(t, f->value ? "below 2 GiB" : "2 GiB or more");
     else
         rt_add(t, "%" PRId64, f->value);
 }

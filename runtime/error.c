@@ -92,6 +92,7 @@ const char *tg_status_name(tg_status status) {
         [TG_ERROR_MEMORY] = "TG_ERROR_MEMORY",
         [TG_ERROR_UNSUPPORTED] = "TG_ERROR_UNSUPPORTED",
         [TG_ERROR_INTERNAL] = "TG_ERROR_INTERNAL",
+        [TG_ERROR_RANK] = "TG_ERROR_RANK",
     };
     size_t i = (size_t)status;
     return i < sizeof names / sizeof *names ? names[i] : "unknown status";

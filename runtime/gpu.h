@@ -8,6 +8,7 @@
 #define RUNTIME_GPU_H
 
 #include "runtime/cuda.h"
+#include "runtime/host.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@
 enum { RT_DEVICES = 64, RT_SPACES = 64, RT_MAPS = 16, RT_DEVICE_ARGS = 512 };
 
 typedef struct rt_space rt_space;
+typedef struct rt_cuda_comm rt_cuda_comm;
 
 /* ---- cuda_device.c ------------------------------------------------------------------------- */
 
@@ -96,8 +98,15 @@ typedef struct rt_gpu {
     tg_status status;         // of what failed here; tg_last_error() has the text
     bool faults;              // a function was launched that may write them
     tg_faults *called_faults; // of called images; kept
+    rt_cuda_comm *comm;       // of a collective launch that has begun, else NULL
     void *args[RT_DEVICE_ARGS];
     rt_map maps[RT_MAPS];
 } rt_gpu;
+
+/// Keeps what tg_last_error() says for the end of the launch.
+static inline int32_t rt_gpu_failed(rt_gpu *g, tg_status status) {
+    g->status = status;
+    return TG_RUN_DEVICE;
+}
 
 #endif

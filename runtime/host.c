@@ -109,7 +109,9 @@ static void work(void *job, int index) {
     for (;;) {
         int64_t task = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
         if (task >= atomic_load_explicit(&p->failed, memory_order_relaxed)) break;
-        int32_t status = p->task(&w->env, p->context, task, w->arena);
+        int32_t status = p->launcher->comm
+                             ? rt_comm_task(&w->env, p->task, p->context, task, w->arena)
+                             : p->task(&w->env, p->context, task, w->arena);
         if (status) note_failure(p, task, status, &w->failure);
     }
 }
@@ -129,7 +131,8 @@ static void run_phase(Phase *p, int workers) {
 /// A phase of one task is a call.
 static int32_t run_one(rt_launcher *l, tg_task *task, void *context) {
     rt_worker *w = &l->workers[1];
-    int32_t status = task(&w->env, context, 0, w->arena);
+    int32_t status = l->comm ? rt_comm_task(&w->env, task, context, 0, w->arena)
+                             : task(&w->env, context, 0, w->arena);
     if (status) l->workers[0].failure = w->failure;
     return status;
 }
@@ -138,7 +141,7 @@ static int32_t env_parallel_for(const tg_env *env, int64_t n, int64_t arena_byte
                                 void *context) {
     rt_launcher *l = ((rt_worker *)env->user)->launcher;
     if (n <= 0) return TG_RUN_OK;
-    int workers = n < l->context->threads ? (int)n : l->context->threads;
+    int workers = n < l->context->active ? (int)n : l->context->active;
     for (int i = 1; i <= workers; i++)
         if (!env_arena(&l->workers[i].env, arena_bytes)) return env_fail(env, NULL, NULL);
     if (n == 1) return run_one(l, task, context);
@@ -237,6 +240,12 @@ int tg_host_threads(const tg_host *h) {
     return tg_context_threads(h->context);
 }
 
+static tg_failure last_failure(void) {
+    tg_failure failure = {.site = NULL};
+    snprintf(failure.text, sizeof failure.text, "%s", tg_last_error());
+    return failure;
+}
+
 int tg_host_run_on(tg_host *h, tg_entry *entry, const tg_slot *args, tg_image *image, int device,
                    void *stream, tg_print *print, void *user, tg_failure *failure) {
     rt_launcher *l = rt_claim(h->context);
@@ -248,8 +257,7 @@ int tg_host_run_on(tg_host *h, tg_entry *entry, const tg_slot *args, tg_image *i
     l->print_user = user;
     int status = rt_launcher_run(l, entry, args, image, device, stream);
     if (status && l->gpu.status) {
-        *failure = (tg_failure){.site = NULL};
-        snprintf(failure->text, sizeof failure->text, "%s", tg_last_error());
+        *failure = last_failure();
     } else if (status) {
         *failure = l->workers[0].failure;
     }
@@ -261,4 +269,38 @@ int tg_host_run_on(tg_host *h, tg_entry *entry, const tg_slot *args, tg_image *i
 int tg_host_run(tg_host *h, tg_entry *entry, const tg_slot *args, tg_print *print, void *user,
                 tg_failure *failure) {
     return tg_host_run_on(h, entry, args, NULL, -1, NULL, print, user, failure);
+}
+
+/* ---- several ranks ------------------------------------------------------------------------- */
+
+void tg_host_join(tg_host *h, tg_comm *comm) {
+    (void)tg_context_set_comm(h->context, comm);
+}
+
+static int run_entered(rt_launcher *l, const char *name, tg_entry *entry, const tg_slot *args,
+                       tg_image *image, tg_failure *failure) {
+    rt_comm_announce(l, name, "", NULL);
+    int status = rt_launcher_run(l, entry, args, image, -1, NULL);
+    if (!status) return TG_RUN_OK;
+    *failure = l->workers[0].failure;
+    tg_fail(TG_ERROR_CONTRACT, "%s", failure->text); // for the other ranks
+    return status;
+}
+
+int tg_host_run_ranks(tg_host *h, const char *name, tg_entry *entry, const tg_slot *args,
+                      tg_image *image, tg_print *print, void *user, tg_failure *failure) {
+    rt_launcher *l = rt_claim(h->context);
+    if (!l) {
+        *failure = (tg_failure){.text = "out of memory"};
+        return TG_RUN_NO_MEMORY;
+    }
+    l->print = print;
+    l->print_user = user;
+    int status = TG_RUN_FAILED;
+    tg_status entered = rt_comm_enter(l, name, "");
+    if (entered) *failure = last_failure();
+    if (!entered) status = run_entered(l, name, entry, args, image, failure);
+    if (!entered) rt_comm_leave(l, status ? TG_ERROR_CONTRACT : TG_OK);
+    rt_give_back(l);
+    return status;
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/abi.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /// A context for those who bind the arguments of compiled code themselves. Any number of threads
@@ -38,6 +39,38 @@ int tg_host_run(tg_host *host, tg_entry *entry, const tg_slot *args, tg_print *p
 /// and stream mean nothing where the image is called.
 int tg_host_run_on(tg_host *host, tg_entry *entry, const tg_slot *args, tg_image *image, int device,
                    void *stream, tg_print *print, void *user, tg_failure *failure);
+
+/* ---- several ranks --------------------------------------------------------------------------- */
+
+struct tg_comm;
+/// Launches of the host are those of a rank from now on.
+void tg_host_join(tg_host *host, struct tg_comm *comm);
+/// A collective launch of one of the CPU, by name.
+int tg_host_run_ranks(tg_host *host, const char *name, tg_entry *entry, const tg_slot *args,
+                      tg_image *image, tg_print *print, void *user, tg_failure *failure);
+/// The direct view (abi.h) of a place in the own shard of a symmetric tensor, and bytes from rank
+/// to rank. NULL: it is none.
+void *tg_host_direct(const struct tg_comm *comm, const void *own, int64_t *lead);
+/// Bytes of another rank's symmetric memory, by their place in the own one; false, with
+/// tg_last_error(): they cannot be had.
+bool tg_host_read(struct tg_comm *comm, int rank, const void *own, void *to, size_t bytes);
+
+/// What a rank's threads did in launches of the CPU, on CLOCK_MONOTONIC, in ns.
+enum tg_event_kind { TG_EVENT_TASK, TG_EVENT_COPY, TG_EVENT_WAIT, TG_EVENT_MEET, TG_EVENTS };
+typedef struct tg_event {
+    int64_t from, to;
+    int32_t kind, thread;
+    int64_t peer,
+        number; // of a task its number; of a copy and a wait the other rank, and the chunk
+} tg_event;
+typedef struct tg_trace {
+    tg_event *events;
+    size_t capacity, n; // n counts those that have no room, too
+} tg_trace;
+/// Which part of launches is done, so that each can be timed alone; results then mean nothing.
+enum tg_part { TG_PART_ALL, TG_PART_TRANSFERS, TG_PART_PROGRAMS };
+/// trace NULL: nothing is noted.
+void tg_host_profile(struct tg_comm *comm, enum tg_part part, tg_trace *trace);
 
 /* ---- text.c -------------------------------------------------------------------------------- */
 

@@ -13,9 +13,9 @@ static tg_status report(const rt_launcher *l, const tg_kernel_info *info) {
     const tg_site *site = f->site;
     if (l->gpu.status) return tg_fail(l->gpu.status, "%s: %s", info->name, tg_last_error());
     if (!site) return tg_fail(TG_ERROR_MEMORY, "%s: %s", info->name, f->text);
-    if (!site->file) return tg_fail(TG_ERROR_CONTRACT, "%s: %s", info->name, f->text);
-    return tg_fail(TG_ERROR_CONTRACT, "%s:%d:%d: %s", site->file, (int)site->line,
-                   (int)site->column, f->text);
+    tg_status status = site->kind == TG_SITE_WAIT ? TG_ERROR_RANK : TG_ERROR_CONTRACT;
+    if (!site->file) return tg_fail(status, "%s: %s", info->name, f->text);
+    return tg_fail(status, "%s:%d:%d: %s", site->file, (int)site->line, (int)site->column, f->text);
 }
 
 tg_status rt_run_slots(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v,
@@ -70,13 +70,22 @@ static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, i
     uint64_t epoch = rt_epoch(kernel);
     tg_status status = rt_bind(l, kernel->info, args, n);
     l->gpu.stream = wish.stream;
-    if (!status) status = pick_loadable(kernel, l, &v, &chosen);
+    if (!status && l->comm) status = rt_comm_agree(l, kernel, &v);
+    if (!status && !l->comm) status = pick_loadable(kernel, l, &v, &chosen);
     if (!status && chosen && rt_tune(kernel, l, args, n)) status = rt_pick(kernel, l, &v, NULL);
     if (!status) status = rt_check_overlaps(l, kernel->info, v);
     if (status) return status;
     if (!wish.runs) return prepare(l, v);
     rt_remember(l, kernel, v, args, n, epoch);
+    if (l->comm) rt_comm_announce(l, kernel->info->name, kernel->info->signature, v->config);
     return rt_run(l, kernel->info, v, wish.stream);
+}
+
+static tg_status launch_or_again(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n,
+                                 Wish wish) {
+    const rt_call *call = wish.runs ? rt_again(l, kernel, args, n) : NULL;
+    return call ? rt_run_again(l, kernel->info, call, wish.stream)
+                : launch(kernel, l, args, n, wish);
 }
 
 static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n, Wish wish) {
@@ -89,9 +98,11 @@ static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n,
     tg_context *c = rt_context();
     rt_launcher *l = c ? rt_claim(c) : NULL;
     if (!l) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    const rt_call *call = wish.runs ? rt_again(l, kernel, args, n) : NULL;
+    bool collective = c->comm && wish.runs && rt_is_collective(kernel->info);
     tg_status status =
-        call ? rt_run_again(l, kernel->info, call, wish.stream) : launch(kernel, l, args, n, wish);
+        collective ? rt_comm_enter(l, kernel->info->name, kernel->info->signature) : TG_OK;
+    if (!status) status = launch_or_again(kernel, l, args, n, wish);
+    if (l->comm) status = rt_comm_leave(l, status);
     rt_give_back(l);
     return status;
 }

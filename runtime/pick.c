@@ -44,13 +44,14 @@ typedef struct rt_state {
     // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
     _Atomic uint64_t memo[MEMO];
     _Atomic uint64_t epoch; // a number that no state had before; a new one ends all memory
+    uint64_t number;        // the first one
     _Atomic int launches;   // up to MANY: two threads that count at once may count one
     pthread_mutex_t compiling;
 } rt_state;
 
 /* ---- what the choice depends on ------------------------------------------------------------ */
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
+uint64_t rt_mix(uint64_t hash, uint64_t value) {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 29;
 }
@@ -67,23 +68,28 @@ static bool is_aligned(const rt_actual *a) {
     return bits % (16 * 8) == 0;
 }
 
+static bool is_near(const rt_actual *a) {
+    return tg_is_near(a->rank, a->shape, a->strides, a->bits);
+}
+
 /// Of numbers constants alone: no fact is about others, and a seed or a step that differs from
 /// launch to launch must not end the memory of what was chosen.
-static uint64_t hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
+uint64_t rt_hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
     uint64_t hash = (uint64_t)l->capability;
-    for (int i = 0; i < info->n_types; i++) hash = mix(hash, l->types[i]);
+    for (int i = 0; i < info->n_types; i++) hash = rt_mix(hash, l->types[i]);
     for (int i = 0; i < info->n_params; i++) {
         const rt_actual *a = &l->actuals[i];
         bool constant = info->params[i].kind == TG_PARAM_CONST;
         uint64_t value = a->tensor ? (uint64_t)a->rank : constant ? (uint64_t)a->value : 0;
-        hash = mix(hash, value + a->null + (a->tensor && is_aligned(a) ? 1u << 16 : 0));
+        hash = rt_mix(hash, value + a->null + (a->tensor && is_aligned(a) ? 1u << 16 : 0) +
+                                (a->tensor && is_near(a) ? 1u << 17 : 0));
         for (int d = 0; a->tensor && d < a->rank; d++) {
-            hash = mix(hash, (uint64_t)a->shape[d]);
+            hash = rt_mix(hash, (uint64_t)a->shape[d]);
             // Facts tell strides of 0, of 1 and others apart.
             if (a->strides[d] == 0 || a->strides[d] == 1) hash += 1 + (uint64_t)a->strides[d];
         }
     }
-    return mix(hash, 0);
+    return rt_mix(hash, 0);
 }
 
 static bool holds(const rt_launcher *l, const tg_fact *f) {
@@ -94,6 +100,7 @@ static bool holds(const rt_launcher *l, const tg_fact *f) {
     case TG_FACT_TYPE: return !l->types[f->param] || l->types[f->param] == f->value;
     case TG_FACT_PACK: return !a->null && a->groups == f->value;
     case TG_FACT_ALIGN: return !a->null && is_aligned(a) == (f->value != 0);
+    case TG_FACT_NEAR: return !a->null && is_near(a) == (f->value != 0);
     default: break;
     }
     if (a->null || f->axis >= a->rank) return false;
@@ -202,7 +209,8 @@ static rt_state *state_new(const tg_options *hooks, const tg_kernel_info *info) 
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
     s->hooks = *hooks;
-    atomic_init(&s->epoch, next_epoch());
+    s->number = next_epoch();
+    atomic_init(&s->epoch, s->number);
     pthread_mutex_init(&s->compiling, NULL);
     int n = info->n_variants > FIRST_CAPACITY ? info->n_variants : FIRST_CAPACITY;
     List *list = list_new(hooks, n, NULL);
@@ -300,14 +308,15 @@ static void fill_actual(tg_actual *out, const rt_actual *a) {
     if (!a->tensor) return;
     out->value = 0;
     out->tensor = a->tensor;
-    out->rank = (int8_t)a->tensor->ndim;
-    out->shape = a->tensor->shape;
+    out->rank = (int8_t)a->given_rank;
+    out->shape = a->given_shape;
     out->strides = a->given_strides;
     out->aligned = is_aligned(a);
 }
 
 /// Under the lock. What another thread had compiled meanwhile was seen.
-static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info) {
+static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
+                         const char *config) {
     tg_actual actuals[TG_MAX_PARAMS];
     const tg_variant *v = NULL;
     for (int i = 0; i < info->n_params; i++) fill_actual(&actuals[i], &l->actuals[i]);
@@ -316,7 +325,9 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
                         .stream = l->gpu.stream,
                         .captured = rt_is_captured(l->device, l->gpu.stream),
                         .n = info->n_params,
-                        .args = actuals};
+                        .args = actuals,
+                        .collective = rt_is_collective(info),
+                        .config = config};
     tg_status status = s->compiler->compile(s->user, &wanted, &v);
     if (status) return status;
     if (!rt_serves(l, v))
@@ -335,7 +346,7 @@ static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_ker
     Best best = rank(atomic_load(&s->list), l, true);
     tg_status status = TG_OK;
     if (best.number < 0 || is_far(atomic_load(&s->list), best)) {
-        status = compile(s, l, info);
+        status = compile(s, l, info, NULL);
         Best made = rank(atomic_load(&s->list), l, true);
         if (made.number >= 0) best = made;
     }
@@ -402,7 +413,7 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
     rt_state *s = state_of(kernel);
     if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     count_launch(s);
-    uint64_t hash = hash_arguments(l, kernel->info);
+    uint64_t hash = rt_hash_arguments(l, kernel->info);
     _Atomic uint64_t *memo = &s->memo[hash % MEMO];
     uint64_t known = atomic_load_explicit(memo, memory_order_acquire);
     int number = (int)(known & 0xffff) - 1;
@@ -421,6 +432,43 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
     atomic_store(memo, hash >> 16 << 16 | (uint64_t)(number + 1));
     if (variants_of(s) != before) atomic_store(memo, 0);
     return TG_OK;
+}
+
+/* ---- what another rank chose --------------------------------------------------------------- */
+
+static const tg_variant *find_config(rt_state *s, const rt_launcher *l, const char *config) {
+    List *list = atomic_load(&s->list);
+    int n = atomic_load(&list->n);
+    for (int i = n - 1; i >= 0; i--)
+        if (strcmp(list->at[i]->config ? list->at[i]->config : "", config) == 0 &&
+            is_right(l, list->at[i]))
+            return list->at[i];
+    return NULL;
+}
+
+uint64_t rt_state_number(tg_kernel *kernel) {
+    const rt_state *s = state_of(kernel);
+    return s ? s->number : 0;
+}
+
+tg_status rt_pick_as(tg_kernel *kernel, const rt_launcher *l, const char *config,
+                     const tg_variant **out) {
+    if (!config) return rt_pick(kernel, l, out, NULL);
+    rt_state *s = state_of(kernel);
+    if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    count_launch(s);
+    tg_status status = TG_OK;
+    pthread_mutex_lock(&s->compiling);
+    *out = find_config(s, l, config);
+    if (!*out && s->compiler) {
+        status = compile(s, l, kernel->info, config);
+        if (!status) *out = find_config(s, l, config);
+    }
+    pthread_mutex_unlock(&s->compiling);
+    if (status || *out) return status;
+    return tg_fail(TG_ERROR_NOT_FOUND,
+                   "%s: rank 0 runs it with '%s', for which this rank has no code",
+                   kernel->info->name, config);
 }
 
 /* ---- tuning among what there is ------------------------------------------------------------ */

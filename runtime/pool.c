@@ -46,7 +46,7 @@ static void futex(_Atomic uint32_t *word, int op, uint32_t value) {
     syscall(SYS_futex, word, op, value, NULL, NULL, 0);
 }
 
-static void pause_briefly(void) {
+void rt_pause_briefly(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -54,7 +54,7 @@ static void pause_briefly(void) {
 #endif
 }
 
-static int64_t now_ns(void) {
+int64_t rt_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -63,13 +63,13 @@ static int64_t now_ns(void) {
 /// Waits until *word is not `seen`; *sleepers counts those for whom that takes a wake-up call.
 static void wait_for_change(const rt_pool *p, _Atomic uint32_t *word, uint32_t seen,
                             _Atomic uint32_t *sleepers) {
-    int64_t end = p->watch_ns ? now_ns() + p->watch_ns : 0;
+    int64_t end = p->watch_ns ? rt_now_ns() + p->watch_ns : 0;
     do {
         for (int i = 0; i < 64; i++) {
             if (atomic_load(word) != seen) return;
-            pause_briefly();
+            rt_pause_briefly();
         }
-    } while (end && now_ns() < end);
+    } while (end && rt_now_ns() < end);
     atomic_fetch_add(sleepers, 1);
     while (atomic_load(word) == seen) futex(word, FUTEX_WAIT_PRIVATE, seen);
     atomic_fetch_sub(sleepers, 1);

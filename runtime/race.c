@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Races. A *time* here is one number of a candidate and a heat: the median of the launches there,
-// over the *level* of the heat, which is how much slower than usual those were that were known
-// before. Medians and counts are all the statistics there are: nothing has to be normal.
+// over the *level* of the heat, which is how much slower the default was there than in its first
+// heat. It is in each heat for that: the leader would not do, since who leads was lucky, is slower
+// the next time, and all who are new would look faster than they are, heat after heat. Medians and
+// counts are all the statistics there are: nothing has to be normal.
 #include "runtime/race.h"
 
 #include <stdint.h>
@@ -19,6 +21,7 @@ enum {
 
 static const double CLOSE = 0.01, TIE = 0.003, TURN_SECONDS = 0.002;
 static const double MARGIN = 1.3; // of what we think that time suffices for
+static const double FAR = 1.0;    // by which part the default is slower where it is of no use
 
 typedef struct Runner {
     bool there, alive, beaten;
@@ -36,6 +39,9 @@ struct rt_race {
     uint32_t heat, runoff_from;        // number of the current one, of the first of the runoff
     int n_members, at;                 // of the heat; the member whose turn it is
     int pivot;                         // the leader when the heat began, or -1
+    double unit;                       // of times: seconds of the default in its first heat, or 0
+    int n_defaults;                    // heats of the default since then
+    double defaults[WINDOW];           // its seconds there; of heat i at i % WINDOW
     int members[HEAT];
     double seconds[HEAT]; // 0: not measured
     double turn_began;
@@ -140,6 +146,15 @@ static double perhaps_slower(const Runner *a, const Runner *b) {
     return n < SOUND ? 1 : x[n - outside(n, ONE_IN_200)] - 1;
 }
 
+/// What a time has to be multiplied by for seconds on a usual day.
+static double scale_of(const rt_race *r) {
+    double x[WINDOW];
+    int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
+    if (!n) return 1;
+    memcpy(x, r->defaults, sizeof *x * (size_t)n);
+    return median(x, n) / r->unit;
+}
+
 /* ---- the order ----------------------------------------------------------------------------- */
 
 static int leader(const rt_race *r) {
@@ -175,15 +190,20 @@ int rt_race_winner(const rt_race *r) {
 rt_race_figures rt_race_figures_of(const rt_race *r, int id) {
     if (!is_id(r, id) || !r->runners[id].there) return (rt_race_figures){0};
     const Runner *c = &r->runners[id];
-    rt_race_figures f = {.seconds = c->middle, .launches = c->launches, .beaten = c->beaten};
-    double x[WINDOW];
+    double x[WINDOW], scale = scale_of(r);
+    rt_race_figures f = {
+        .seconds = c->middle * scale, .launches = c->launches, .beaten = c->beaten};
     int n = kept(c);
     if (!n) return f;
-    memcpy(x, c->times, sizeof *x * (size_t)n);
+    // The times of the default are one: what they are measured in.
+    bool unit = id == 0 && r->n_defaults > 0;
+    if (unit) n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
+    memcpy(x, unit ? r->defaults : c->times, sizeof *x * (size_t)n);
     sort(x, n);
     int k = outside(n, ONE_IN_40);
-    f.low = x[k ? k - 1 : 0];
-    f.high = x[k ? n - k : n - 1];
+    if (unit) scale = 1;
+    f.low = x[k ? k - 1 : 0] * scale;
+    f.high = x[k ? n - k : n - 1] * scale;
     return f;
 }
 
@@ -220,15 +240,17 @@ static void add_companion(rt_race *r, int alone) {
     if (best >= 0) r->members[r->n_members++] = best;
 }
 
-/// A heat of those who have fewer than `wanted` times, and of the leader. Every other one is run
-/// from its end, so that what grows or falls evenly does so for all.
+/// A heat of those who have fewer than `wanted` times, the leader and the default. Every other one
+/// is run from its end, so that what grows or falls evenly does so for all.
 static void draw_heat(rt_race *r, int wanted) {
+    int fixed = 0;
     r->pivot = leader(r);
-    r->n_members = r->at = 0;
-    if (r->pivot >= 0) r->members[r->n_members++] = r->pivot;
-    for (int i = 0; i < r->options.capacity; i++)
-        if (i != r->pivot && r->runners[i].alive && r->runners[i].n < wanted)
-            enter(r, i, r->pivot >= 0);
+    if (r->pivot >= 0) r->members[fixed++] = r->pivot;
+    if (r->pivot != 0 && r->options.capacity && r->runners[0].alive) r->members[fixed++] = 0;
+    r->n_members = fixed;
+    r->at = 0;
+    for (int i = 1; i < r->options.capacity; i++)
+        if (i != r->pivot && r->runners[i].alive && r->runners[i].n < wanted) enter(r, i, fixed);
     if (r->n_members == 1) add_companion(r, r->members[0]);
     memset(r->seconds, 0, sizeof r->seconds);
     if (++r->heat % 2) return;
@@ -239,12 +261,23 @@ static void draw_heat(rt_race *r, int wanted) {
     }
 }
 
-/// How much slower than usual the machine was in this heat: of one who was alone nobody can tell.
-static double level_of(const rt_race *r) {
+/// Notes the default's seconds, as the unit of all times where they are the first.
+static void note_default(rt_race *r, double seconds) {
+    if (!r->n_defaults) r->unit = seconds;
+    r->defaults[r->n_defaults++ % WINDOW] = seconds;
+}
+
+/// How much slower than in its first heat the default was in this one. Where there is no default,
+/// how much slower than usual those were who are known: of one who was alone nobody can tell.
+static double level_of(rt_race *r) {
     double x[HEAT];
     int n = 0;
     for (int i = 0; i < r->n_members; i++) {
         const Runner *c = &r->runners[r->members[i]];
+        if (r->members[i] == 0 && r->seconds[i] > 0) {
+            note_default(r, r->seconds[i]);
+            return r->seconds[i] / r->unit;
+        }
         if (r->seconds[i] > 0 && c->n) x[n++] = r->seconds[i] / c->middle;
     }
     return r->n_members > 1 && n ? median(x, n) : 1;
@@ -261,7 +294,7 @@ static void note_time(Runner *c, double time, uint32_t heat) {
 
 /// Those who were shown to be slower than the one that led before the heat leave. That one was not
 /// chosen by its luck in this heat. The default, which the others are compared with in the end,
-/// does not leave for one heat's bad luck.
+/// leaves only where it is of no use.
 static void end_heat(rt_race *r) {
     double level = level_of(r);
     if (r->runoff && r->heat == r->runoff_from)
@@ -272,8 +305,10 @@ static void end_heat(rt_race *r) {
     int pivot = r->pivot >= 0 && r->runners[r->pivot].alive ? r->pivot : leader(r);
     for (int i = 0; i < r->n_members && pivot >= 0; i++) {
         Runner *c = &r->runners[r->members[i]];
+        double least = r->members[i] == 0 ? FAR : 0;
         if (r->members[i] == 0 && c->n < FIRST_RUNG) continue;
-        if (r->members[i] == pivot || surely_slower(c, &r->runners[pivot], false) <= 0) continue;
+        if (r->members[i] == pivot || surely_slower(c, &r->runners[pivot], false) <= least)
+            continue;
         c->alive = false;
         c->beaten = true;
     }

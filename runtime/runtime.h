@@ -27,6 +27,9 @@ void rt_pool_destroy(rt_pool *pool, const tg_options *hooks);
 bool rt_pool_run(rt_pool *pool, int workers, rt_work *work, void *job);
 /// The cores that this process may use.
 int rt_cores(void);
+/// Between two looks at a word that another thread is to change.
+void rt_pause_briefly(void);
+int64_t rt_now_ns(void);
 
 /* ---- host.c: one launch at a time runs on a launcher --------------------------------------- */
 
@@ -43,14 +46,17 @@ typedef struct rt_worker {
 /// An argument as code takes it. Strides and extents are those after packs were merged.
 typedef struct rt_actual {
     const DLTensor *tensor; // NULL: none, or no tensor at all
-    void *data;
+    void *data;             // of a symmetric tensor rank 0's; `own` is what the caller gave
+    const void *own;
     const int64_t *shape, *strides;
-    const int64_t *given_strides; // as the caller's axes are
-    uintptr_t from, to;           // the bytes that the tensor spans; equal where there are none
-    int64_t value;                // of an integer; of a float its bits
-    int32_t rank, groups;         // groups: axes left of the pack
+    // As the caller's axes are, behind that of ranks.
+    const int64_t *given_shape, *given_strides;
+    int given_rank;
+    uintptr_t from, to;   // the bytes that the tensor spans; equal where there are none
+    int64_t value;        // of an integer; of a float its bits
+    int32_t rank, groups; // groups: axes left of the pack
     uint8_t null, code, bits;
-    int64_t dense[TG_MAX_RANK], merged[2][TG_MAX_RANK];
+    int64_t dense[TG_MAX_RANK], merged[2][TG_MAX_RANK], symmetric[2][TG_MAX_RANK];
 } rt_actual;
 
 typedef struct rt_block rt_block;
@@ -64,6 +70,7 @@ struct rt_launcher {
     uint16_t types[TG_MAX_PARAMS];  // of the type parameters: code << 8 | bits; 0: open
     int device;                     // number of the GPU that has the tensors, -1: the CPU
     int capability;                 // of it: 90; 0: the CPU
+    tg_comm *comm;                  // of a collective launch; else NULL
     rt_actual actuals[TG_MAX_PARAMS];
     struct rt_call *calls[RT_CALLS]; // by kernel: the last one of each
     rt_gpu gpu;
@@ -97,6 +104,8 @@ int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
 struct tg_context {
     tg_options hooks; // allocate and release are always there
     int threads;
+    int active;    // of those, how many work for a launch
+    tg_comm *comm; // whose launches are this rank's; NULL: there are no ranks
     rt_pool *pool;
     pthread_mutex_t printing;
     _Atomic(rt_launcher *) idle[RT_IDLE];
@@ -131,10 +140,19 @@ uint64_t rt_float_bits(int code, int bits, double x);
 
 /* ---- pick.c: variants ---------------------------------------------------------------------- */
 
+/// One more value in a hash.
+uint64_t rt_mix(uint64_t hash, uint64_t value);
 /// The variant for the launcher's arguments; compiles where there is none and a compiler. chosen
 /// becomes true where it was not the one that was remembered; it may be NULL.
 tg_status rt_pick(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out,
                   bool *chosen);
+/// The one of a config (tg_variant.config) that another rank chose; NULL: what rt_pick says.
+tg_status rt_pick_as(tg_kernel *kernel, const rt_launcher *launcher, const char *config,
+                     const tg_variant **out);
+/// A hash of all that decides which variant a launch takes.
+uint64_t rt_hash_arguments(const rt_launcher *launcher, const tg_kernel_info *info);
+/// What no other kernel of this process has, or had where this one is; 0: no memory.
+uint64_t rt_state_number(tg_kernel *kernel);
 /// Whether the variant is right for the launcher's arguments, and the CPU runs it.
 bool rt_serves(const rt_launcher *launcher, const tg_variant *variant);
 
@@ -161,11 +179,31 @@ bool rt_tune(tg_kernel *kernel, const rt_launcher *launcher, const tg_arg *args,
 
 /* ---- tune_file.c: what was found, on disk --------------------------------------------------- */
 
+/// text may be NULL.
+uint64_t rt_hash_text(uint64_t hash, const char *text);
+
 /// Adopts what is known of the kernel on this device (a GPU's number, or -1).
 void rt_tune_load(tg_kernel *kernel, int device, int threads);
 /// Keeps one more result: the variant is one of the kernel's own. Fails silently: it is a cache.
 void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_variant *variant,
                   const tg_hint *hints, int n);
+
+/* ---- comm_launch.c, comm_host.c: launches of several ranks ----------------------------------- */
+
+/// Whether the kernel has symmetric parameters.
+bool rt_is_collective(const tg_kernel_info *info);
+/// A launch of one on a context with ranks begins: l->comm is set until rt_comm_leave, which tells
+/// the others of a failure and returns it. Where it fails there is nothing to leave.
+tg_status rt_comm_enter(rt_launcher *l, const char *name, const char *signature);
+tg_status rt_comm_leave(rt_launcher *l, tg_status status);
+/// The variant that all ranks run for the launcher's arguments.
+tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **out);
+/// Tells the others that this rank has come, before the code runs.
+void rt_comm_announce(rt_launcher *l, const char *name, const char *signature, const char *config);
+/// A task of a collective launch, and what is to be done between two of them.
+int32_t rt_comm_task(const tg_env *env, tg_task *task, void *context, int64_t number, void *arena);
+/// After a device function that was called: whether it gave up a wait.
+int32_t rt_comm_after_call(const tg_env *env, const tg_image *image);
 
 /* ---- kernel.c: launches -------------------------------------------------------------------- */
 

@@ -32,7 +32,8 @@ typedef enum tg_status {
     TG_ERROR_NOT_FOUND = 4,   // no such kernel, file or variant
     TG_ERROR_MEMORY = 5,      // out of memory
     TG_ERROR_UNSUPPORTED = 6, // this build or this machine cannot do it
-    TG_ERROR_INTERNAL = 7     // a mistake in Tegula, or a fatal error of LLVM
+    TG_ERROR_INTERNAL = 7,    // a mistake in Tegula, or a fatal error of LLVM
+    TG_ERROR_RANK = 8         // another rank failed, has died or did not come
 } tg_status;
 
 /// "TG_OK", ...
@@ -180,6 +181,46 @@ typedef struct tg_device_info {
 tg_status tg_device_describe(int device, tg_device_info *out);
 /// Waits until all work of the stream is done, and reports what went wrong in it.
 tg_status tg_device_synchronize(int device, void *stream);
+
+/* ---- several ranks -------------------------------------------------------------------------- */
+
+/// One rank's end of a group whose members launch the same kernels in the same order, each with its
+/// own context. Kernels with symmetric tensors (`sym`) run on contexts that have one.
+typedef struct tg_comm tg_comm;
+
+typedef struct tg_comm_options {
+    size_t size; // sizeof(tg_comm_options)
+    /// "threads", "processes", "openshmem", "nvshmem"; NULL: TG_COMM, else openshmem where oshrun
+    /// started the process, else processes where TG_RANK and TG_RANKS are set.
+    const char *engine;
+    const char *meet; // where ranks meet: any name for threads, a path for processes; NULL: TG_MEET
+    int rank, ranks;  // of threads and processes; -1 and 0: TG_RANK, TG_RANKS
+    int device;       // GPU whose memory is shared; -1: the CPU's
+    size_t heap;      // bytes of symmetric memory a rank; 0: TG_COMM_HEAP, else 1 GiB
+    int timeout_ms;   // of every wait; 0: TG_COMM_TIMEOUT_MS, else 30000
+} tg_comm_options;
+
+/// Collective: returns when all ranks have come.
+tg_status tg_comm_create(const tg_comm_options *options, tg_comm **out);
+/// Collective. No kernel may be running.
+void tg_comm_destroy(tg_comm *comm);
+int tg_comm_rank(const tg_comm *comm);
+int tg_comm_ranks(const tg_comm *comm);
+/// Launches on the context are those of this rank from now on; NULL: of none.
+tg_status tg_context_set_comm(tg_context *context, tg_comm *comm);
+/// Waits until all ranks have come and what was launched before has run.
+tg_status tg_comm_barrier(tg_comm *comm);
+
+enum tg_sym_flags {
+    TG_SYM_LEAN = 1 // without room for the other ranks' shards: kernels read them in place
+};
+/// Collective: a dense tensor in symmetric memory, zero at first; every rank gives the same type
+/// and shape. out: the own shard; its shape is kept until tg_sym_free. Views into it are symmetric,
+/// too, if every rank passes the same one.
+tg_status tg_sym_alloc(tg_comm *comm, DLDataType type, int rank, const int64_t *shape, int flags,
+                       DLTensor *out);
+/// Collective.
+tg_status tg_sym_free(tg_comm *comm, const DLTensor *tensor);
 
 /* ---- modules: libtegula alone -------------------------------------------------------------- */
 

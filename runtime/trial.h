@@ -10,6 +10,13 @@
 // writes, in which no element is equal, so that what it leaves out is found whatever was there
 // before. Its results are compared with the reference's within a bound for other orders of
 // rounding, guard zones with what they held, and two runs with each other, bit by bit.
+//
+// Of large tensors a check looks at pieces, ends included: what all of them take to come back from
+// a device and to be compared would be most of a search. What wins is confirmed: all of it is
+// looked at.
+//
+// GPU kernels of few bytes that take a few ticks of the device's clock are timed by several
+// launches, the first one on cold caches and the others on what the one before left there.
 #ifndef RUNTIME_TRIAL_H
 #define RUNTIME_TRIAL_H
 
@@ -34,6 +41,7 @@ typedef struct rt_trial_options {
     int64_t terms;
     bool exact;   // no arithmetic on floats: results must have the same bits
     size_t flush; // bytes to write before each timed launch on the CPU; 0: caches stay warm
+    size_t looks; // bytes of a tensor that a check looks at; 0: 8 MiB
 } rt_trial_options;
 
 /// Fails through tg_last_error().
@@ -46,6 +54,10 @@ typedef enum rt_verdict { RT_RIGHT, RT_WRONG, RT_FAILED } rt_verdict;
 /// a run took, by the clock of the host. FAILED: its launch did not succeed, or it is not for such
 /// arguments.
 rt_verdict rt_trial_check(rt_trial *trial, const tg_variant *variant, double *seconds);
+
+/// Runs the reference and a variant that was right, looks at all of what checks look at pieces of,
+/// and judges it likewise. Right at once where checks look at everything.
+rt_verdict rt_trial_confirm(rt_trial *trial, const tg_variant *variant);
 
 /// The seconds of each of n launches, caches flushed, what it reads and writes restored before
 /// each; on a GPU by its own clock.
@@ -88,6 +100,7 @@ typedef struct rt_buffer {
     size_t room;       // of base
     char *stencils[RT_FILLS]; // of the host: what a fill repeats; those that are read have one
     size_t period;            // bytes of a stencil
+    size_t piece, pieces;     // what is looked at: so many bytes, so often; pieces 1: all of it
 } rt_buffer;
 
 /// Where the buffers are.
@@ -100,11 +113,13 @@ typedef struct rt_place {
     char *scratch;    // of the host
     bool pinned;      // scratch is: copies of it are several times as fast
     size_t scratch_bytes, flush_bytes;
+    size_t looks; // bytes of a buffer that are looked at, about
     double began; // the time of the host
 } rt_place;
 
 /// device: -1, the host. rt_place_close also after a failure.
-tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t flush_bytes);
+tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t flush_bytes,
+                        size_t looks);
 void rt_place_close(rt_place *p);
 /// Takes memory for b->bytes, whose lowest address is as far from multiples of 256 as `like` is.
 tg_status rt_buffer_open(rt_place *p, rt_buffer *b, uintptr_t like);
@@ -112,7 +127,14 @@ void rt_buffer_close(rt_place *p, rt_buffer *b);
 /// Sets all of it, guard zones included, to what those hold.
 tg_status rt_buffer_clear(rt_place *p, const rt_buffer *b);
 tg_status rt_buffer_fill(rt_place *p, const rt_buffer *b, int fill);
-/// The elements as they are now: in place, or a copy that lasts until the next call.
+/// Bytes of all pieces; where a piece begins, from the span. The first and the last byte of the
+/// span are of pieces, the others lie anywhere between.
+size_t rt_buffer_looked(const rt_buffer *b);
+size_t rt_buffer_piece(const rt_buffer *b, size_t i);
+/// The same buffer, all of which is looked at.
+rt_buffer rt_buffer_whole(const rt_buffer *b);
+/// The pieces as they are now, one behind the other: in place, or a copy that lasts until the next
+/// call. So are the elements that the functions below are given.
 tg_status rt_buffer_fetch(rt_place *p, const rt_buffer *b, const char **out);
 /// 0: the guard zones are as they were; else the byte, before (negative) or behind the span.
 tg_status rt_buffer_guards(rt_place *p, const rt_buffer *b, int64_t *out);

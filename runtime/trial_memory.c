@@ -9,6 +9,7 @@
 #include <time.h>
 
 enum { GUARD = 64 << 10, GUARD_BYTE = 0xc3, GRAIN = 256, NON_BLOCKING = 1 };
+enum { LOOKS = 8 << 20, PIECES = 128, LEAST_PIECE = 16 }; // of a buffer of no less than two LOOKS
 
 static const double EVENT_TICK = 5e-7; // what is shorter may seem to take no time
 
@@ -34,8 +35,9 @@ static tg_status device_failed(const rt_place *p, const char *call, cu_result er
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t flush_bytes) {
-    *p = (rt_place){.hooks = *hooks, .flush_bytes = flush_bytes};
+tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t flush_bytes,
+                        size_t looks) {
+    *p = (rt_place){.hooks = *hooks, .flush_bytes = flush_bytes, .looks = looks ? looks : LOOKS};
     if (device < 0) {
         if (!flush_bytes) return TG_OK;
         p->scratch = rt_allocate(hooks, flush_bytes);
@@ -100,9 +102,38 @@ static cu_pointer on_device(const char *at) {
     return (cu_pointer)(uintptr_t)at;
 }
 
+static void choose_pieces(rt_buffer *b, size_t looks) {
+    b->piece = b->bytes;
+    b->pieces = 1;
+    if (b->bytes / 2 < looks || looks / PIECES < LEAST_PIECE) return;
+    b->pieces = PIECES;
+    b->piece = looks / PIECES / LEAST_PIECE * LEAST_PIECE;
+}
+
+size_t rt_buffer_looked(const rt_buffer *b) {
+    return b->piece * b->pieces;
+}
+
+/// Each lies somewhere in its part of the span, so that no pattern of tiles is always missed.
+size_t rt_buffer_piece(const rt_buffer *b, size_t i) {
+    if (i == 0) return 0;
+    if (i == b->pieces - 1) return b->bytes - b->piece;
+    size_t part = b->bytes / b->pieces, room = part - b->piece + 1;
+    uint64_t x = (i + b->bytes) * 0x9e3779b97f4a7c15u;
+    return (i * part + (size_t)((x ^ x >> 31) % room)) / LEAST_PIECE * LEAST_PIECE;
+}
+
+rt_buffer rt_buffer_whole(const rt_buffer *b) {
+    rt_buffer whole = *b;
+    whole.piece = b->bytes;
+    whole.pieces = 1;
+    return whole;
+}
+
 tg_status rt_buffer_open(rt_place *p, rt_buffer *b, uintptr_t like) {
     size_t lead = like % GRAIN;
     if (b->bytes > SIZE_MAX / 2 - 3 * GUARD) return no_memory();
+    choose_pieces(b, p->looks);
     b->room = (GUARD + lead + b->bytes + GUARD + 3 * GRAIN) / GRAIN * GRAIN;
     if (p->device) {
         cu_pointer at = 0;
@@ -163,18 +194,35 @@ tg_status rt_buffer_fill(rt_place *p, const rt_buffer *b, int fill) {
     return TG_OK;
 }
 
+/// A copy to `to`, which is there after rt_place_wait.
+static tg_status copy_out(rt_place *p, const char *from, size_t bytes, char *to) {
+    if (p->device)
+        CALL(p, "cuMemcpyDtoHAsync", to_host(to, on_device(from), bytes, p->stream));
+    else
+        memcpy(to, from, bytes);
+    return TG_OK;
+}
+
 static tg_status fetch(rt_place *p, const char *from, size_t bytes, const char **out) {
     *out = from;
     if (!p->device || !bytes) return TG_OK;
     char *to = scratch_of(p, bytes);
     if (!to) return no_memory();
-    CALL(p, "cuMemcpyDtoHAsync", to_host(to, on_device(from), bytes, p->stream));
     *out = to;
-    return rt_place_wait(p);
+    tg_status status = copy_out(p, from, bytes, to);
+    return status ? status : rt_place_wait(p);
 }
 
 tg_status rt_buffer_fetch(rt_place *p, const rt_buffer *b, const char **out) {
-    return fetch(p, b->span, b->bytes, out);
+    if (b->pieces == 1) return fetch(p, b->span, b->bytes, out);
+    char *to = scratch_of(p, rt_buffer_looked(b));
+    if (!to) return no_memory();
+    *out = to;
+    for (size_t i = 0; i < b->pieces; i++, to += b->piece) {
+        tg_status status = copy_out(p, b->span + rt_buffer_piece(b, i), b->piece, to);
+        if (status) return status;
+    }
+    return rt_place_wait(p);
 }
 
 /// The first byte of n that is not a guard's; n: there is none.
@@ -199,23 +247,42 @@ tg_status rt_buffer_guards(rt_place *p, const rt_buffer *b, int64_t *out) {
     return status;
 }
 
-bool rt_buffer_is_fill(const rt_buffer *b, const char *x, int fill) {
-    const char *stencil = b->stencils[fill] ? b->stencils[fill] : b->stencils[0];
-    for (size_t at = 0; at < b->bytes; at += b->period)
-        if (memcmp(x + at, stencil, least(b->period, b->bytes - at)) != 0) return false;
+/// `m` bytes x of a piece of fill `stencil`, of which the first one is number `at` of the span.
+static bool is_stencil(const rt_buffer *b, const char *x, size_t at, size_t m,
+                       const char *stencil) {
+    for (size_t done = 0, n; done < m; done += n) {
+        size_t in = (at + done) % b->period;
+        n = least(b->period - in, m - done);
+        if (memcmp(x + done, stencil + in, n) != 0) return false;
+    }
     return true;
 }
 
-bool rt_buffer_differs(const rt_buffer *b, const char *x, const char *y, int fill_x, int fill_y) {
+bool rt_buffer_is_fill(const rt_buffer *b, const char *x, int fill) {
+    const char *stencil = b->stencils[fill] ? b->stencils[fill] : b->stencils[0];
+    for (size_t i = 0; i < b->pieces; i++)
+        if (!is_stencil(b, x + i * b->piece, rt_buffer_piece(b, i), b->piece, stencil))
+            return false;
+    return true;
+}
+
+static bool piece_differs(const rt_buffer *b, size_t begins, const char *x, const char *y,
+                          int fill_x, int fill_y) {
     size_t size = b->bits < 8 ? 1 : b->bits / 8u;
-    if (memcmp(x, y, b->bytes) == 0) return false;
-    for (size_t at = 0, in = 0; at < b->bytes; at += size, in += size) {
+    if (memcmp(x, y, b->piece) == 0) return false;
+    for (size_t at = 0, in = begins % b->period; at < b->piece; at += size, in += size) {
         if (in >= b->period) in = 0;
         if (memcmp(x + at, y + at, size) == 0) continue;
         if (memcmp(x + at, b->stencils[fill_x] + in, size) != 0 ||
             memcmp(y + at, b->stencils[fill_y] + in, size) != 0)
             return true;
     }
+    return false;
+}
+
+bool rt_buffer_differs(const rt_buffer *b, const char *x, const char *y, int fill_x, int fill_y) {
+    for (size_t i = 0; i < b->pieces; i++, x += b->piece, y += b->piece)
+        if (piece_differs(b, rt_buffer_piece(b, i), x, y, fill_x, fill_y)) return true;
     return false;
 }
 

@@ -104,11 +104,21 @@ static bool check_all(Search *s) {
     return true;
 }
 
+/// The best one that is right where checks did not look, too.
+static int confirmed_winner(Search *s) {
+    for (;;) {
+        int winner = rt_race_winner(s->race);
+        if (winner <= 0 || rt_trial_confirm(s->trial, s->variants[winner]) == RT_RIGHT)
+            return winner;
+        rt_race_drop(s->race, winner);
+    }
+}
+
 static int run_race(Search *s) {
     double x[SAMPLES];
     for (;;) {
         rt_race_turn turn = rt_race_step(s->race, rt_seconds());
-        if (turn.kind != RT_RACE_MEASURE) return rt_race_winner(s->race);
+        if (turn.kind != RT_RACE_MEASURE) return confirmed_winner(s);
         int n = turn.launches < SAMPLES ? turn.launches : SAMPLES;
         if (rt_trial_time(s->trial, s->variants[turn.id], n, x))
             rt_race_drop(s->race, turn.id);

@@ -29,7 +29,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n) {
     return (hash ^ n) * 0x9e3779b97f4a7c15u;
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text) {
+uint64_t rt_hash_text(uint64_t hash, const char *text) {
     return hash_bytes(hash, text ? text : "", text ? strlen(text) : 0);
 }
 
@@ -41,10 +41,10 @@ static uint64_t hash_code(uint64_t hash, const tg_variant *v) {
 }
 
 static uint64_t hash_kernel(const tg_kernel_info *info) {
-    uint64_t hash = hash_text(TG_ABI, info->signature);
+    uint64_t hash = rt_hash_text(TG_ABI, info->signature);
     for (int i = 0; i < info->n_variants; i++) {
         const tg_variant *v = &info->variants[i];
-        hash = hash_text(hash, v->config);
+        hash = rt_hash_text(hash, v->config);
         hash = hash_bytes(hash, v->facts, sizeof *v->facts * (size_t)v->n_facts);
         hash = hash_code(hash, v);
     }
@@ -57,12 +57,12 @@ static uint64_t hash_cpu(uint64_t hash, int threads) {
     unsigned r[4] = {0};
     char name[TG_CPU_NAME];
     tg_cpu_name(name);
-    hash = hash_text(hash, name);
+    hash = rt_hash_text(hash, name);
     if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3])) hash = hash_bytes(hash, r, sizeof *r);
 #else
     char text[64] = "";
     FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "r");
-    if (f && fgets(text, sizeof text, f)) hash = hash_text(hash, text);
+    if (f && fgets(text, sizeof text, f)) hash = rt_hash_text(hash, text);
     if (f) fclose(f);
 #endif
     return hash_bytes(hash, what, sizeof what);
@@ -73,7 +73,7 @@ static uint64_t hash_device(uint64_t hash, int device, int threads) {
     if (!d) return hash_cpu(hash, threads);
     int what[] = {d->capability, d->processors, d->shared_bytes, d->l2_bytes,
                   d->clock_khz,  d->memory_khz, d->bus_bits,     rt_cuda_driver()->driver_version};
-    return hash_bytes(hash_text(hash, d->name), what, sizeof what);
+    return hash_bytes(rt_hash_text(hash, d->name), what, sizeof what);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */

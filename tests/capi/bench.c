@@ -32,8 +32,7 @@ static tg_kernel *kernel;
 static DLTensor tensors[TENSORS];
 static tg_arg args[8];
 
-/* ---- the two ways, of i
- * -------------------------------------------------------------------------- */
+/* ---- the two ways, of i ---------------------------------------------------------------------- */
 
 __attribute__((noinline)) static int scale(const float *x, float *y, int64_t n, float c) {
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * c;

@@ -186,8 +186,7 @@ static void as_the_first_time(void **state) {
     assert_true(fine > ROUNDS / 4 && bad > ROUNDS / 20);
 }
 
-/* ---- what is remembered
- * -------------------------------------------------------------------------- */
+/* ---- what is remembered ---------------------------------------------------------------------- */
 
 static int32_t first_entry(const tg_slot *args, const tg_env *env) {
     (void)args, (void)env;
@@ -229,35 +228,70 @@ static void other_kernels(void **state) {
     }
 }
 
+/// Two variants of a kernel, the first of them for those launches of which the fact is true.
+typedef struct Choice {
+    tg_variant variants[2];
+    tg_kernel_info info;
+    tg_kernel kernel;
+} Choice;
+
+static void choose_by(Choice *c, const tg_fact *fact) {
+    *c = (Choice){.variants = {tiny.info->variants[0], tiny.info->variants[0]}, .info = *tiny.info};
+    c->kernel = (tg_kernel){.abi = TG_ABI, .info = &c->info};
+    c->variants[0].facts = fact;
+    c->variants[0].n_facts = 1;
+    c->variants[0].entry = first_entry;
+    c->variants[1].n_facts = 0;
+    c->variants[1].entry = second_entry;
+    c->info.variants = c->variants;
+    c->info.n_variants = 2;
+}
+
 /// Facts look at addresses, too.
 static void alignment(void **state) {
     (void)state;
-    static const tg_fact aligned[] = {{TG_FACT_ALIGN, 0, 0, 0, 0, 1}};
+    static const tg_fact aligned = {TG_FACT_ALIGN, 0, 0, 0, 0, 1};
     _Alignas(64) float x[16] = {1}, y[16];
     int64_t n = 8;
     DLTensor tx = row(x, &n), ty = row(y, &n);
     tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
-    tg_variant variants[2] = {tiny.info->variants[0], tiny.info->variants[0]};
-    tg_kernel_info info = *tiny.info;
-    tg_kernel kernel = {.abi = TG_ABI, .info = &info};
-    variants[0].facts = aligned;
-    variants[0].n_facts = 1;
-    variants[0].entry = first_entry;
-    variants[1].n_facts = 0;
-    variants[1].entry = second_entry;
-    info.variants = variants;
-    info.n_variants = 2;
+    Choice c;
+    choose_by(&c, &aligned);
     for (int i = 0; i < 24; i++) {
         tx.data = x + i / 3 % 8;
-        assert_int_equal(tg_launch(&kernel, args, 2), TG_OK);
+        assert_int_equal(tg_launch(&c.kernel, args, 2), TG_OK);
         assert_int_equal(seen.variant, i / 3 % 4 ? 2 : 1);
     }
-    tg_kernel_close(&kernel);
+    tg_kernel_close(&c.kernel);
+}
+
+/// ... and at where the last element ends, which no launch of another tensor may hide.
+static void span(void **state) {
+    (void)state;
+    static const tg_fact near = {TG_FACT_NEAR, 0, 0, 0, 0, 1};
+    // 7 of the second one and an element end at byte 2^31 - 12, of the third one at 2^31 + 16.
+    static const struct {
+        int64_t stride;
+        int variant;
+    } rows[] = {{1, 1}, {76695844, 1}, {76695845, 2}, {1 << 30, 2}, {0, 1}, {1 << 20, 1}};
+    float both[32] = {1}, *y = both, *x = both + 16; // nothing behind x
+    int64_t n = 8, stride;
+    DLTensor tx = row(x, &n), ty = row(y, &n);
+    tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
+    Choice c;
+    choose_by(&c, &near);
+    tx.strides = &stride;
+    for (size_t i = 0; i < 3 * sizeof rows / sizeof *rows; i++) {
+        stride = rows[i / 3].stride;
+        assert_int_equal(tg_launch(&c.kernel, args, 2), TG_OK);
+        assert_int_equal(seen.variant, rows[i / 3].variant);
+    }
+    tg_kernel_close(&c.kernel);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_first_time),
-                                       cmocka_unit_test(other_kernels),
-                                       cmocka_unit_test(alignment)};
+                                       cmocka_unit_test(other_kernels), cmocka_unit_test(alignment),
+                                       cmocka_unit_test(span)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See fake_cuda.h. FAKE_CUDA_DEVICES="90,80" in the environment gives the compute capabilities of
-// the devices. fake_hip.c makes the runtime of AMD GPUs of the same functions.
+// See fake_cuda.h. FAKE_CUDA_DEVICES="90,80x40" in the environment gives the compute capabilities
+// of the devices, and how many processors they have. fake_hip.c makes the runtime of AMD GPUs of
+// the same functions.
+//
+// With FAKE_CUDA_CLOCK events tell how long launches would take: a CTA has its part of WORK seconds
+// to do and takes CTA_SECONDS beside, and a processor runs one CTA at a time.
 #include "tests/runtime/fake_cuda.h"
 
 #include "runtime/cuda.h"
@@ -12,22 +16,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #ifndef FAKE_HIP
 #define FIRST_CALL "cuInit"
 #endif
 
-enum { DEVICES = 8, KERNELS = 32, ARGS = 64, DEPTH = 16, NODES = 64, OBJECTS = 16 };
-enum { SHARED_OPTIN = 227 << 10, NOT_PERMITTED = 900 };
+enum { DEVICES = 8, KERNELS = 32, ARGS = 64, DEPTH = 16, OBJECTS = 16, JOURNAL = 1 << 14 };
+enum { SHARED_OPTIN = 227 << 10, NOT_PERMITTED = 900, PROCESSORS = 132 };
+enum { CACHE_WORDS = 16 << 20 };
+#define WORK        3.2e-3
+#define CTA_SECONDS 8e-6
 
 struct cu_context_ {
     int device;
 };
 struct cu_stream_ {
-    int device;
+    int device, number;             // number: of the device's, from 1; the default one 0
     unsigned long long id, capture; // capture 0: none
     struct cu_graph_ *graph;
+    struct Op *waiting, **last; // behind one that waits
+    int forked;              // by a capture of another stream: 1, with work that was not joined: 2
     struct cu_stream_ *next; // of those that tests made, which last
+    struct cu_stream_ *next_waiting;
 };
 typedef struct Kernel {
     char name[64];
@@ -49,20 +61,13 @@ struct cu_function_ {
 };
 struct cu_event_ {
     double at;
+    unsigned long long recorded, reached; // numbers of its records
+    cu_stream by;
+    struct cu_graph_ *graph; // of the capture that recorded it
 };
 struct cu_object_ {
     void (*destroy)(void *);
     void *data;
-};
-typedef struct Node {
-    FakeLaunch launch;
-    struct cu_function_ *function;
-    void *args[ARGS];
-} Node;
-struct cu_graph_ {
-    int n_nodes, n_objects;
-    Node nodes[NODES];
-    struct cu_object_ objects[OBJECTS];
 };
 
 static struct cu_context_ contexts[DEVICES];
@@ -71,7 +76,8 @@ static Kernel kernels[KERNELS];
 static int n_kernels, n_devices, initialized;
 static _Atomic int n_allocated, n_modules, capturing;
 static _Thread_local int relaxed;
-static int capabilities[DEVICES];
+static int capabilities[DEVICES], processors[DEVICES];
+static double device_clock; // in milliseconds
 static char mistake[256], last_map[512];
 static const char *last_image;
 static _Thread_local struct cu_context_ *stack[DEPTH];
@@ -199,6 +205,26 @@ stream_capture_function cuStreamGetCaptureInfo_v2;
 capture_mode_function cuThreadExchangeStreamCaptureMode;
 object_create_function cuUserObjectCreate;
 graph_retain_function cuGraphRetainUserObject;
+#ifndef FAKE_HIP
+stream_priorities_function cuCtxGetStreamPriorityRange;
+stream_create_first_function cuStreamCreateWithPriority;
+stream_wait_function cuStreamWaitEvent;
+stream_wait_value_function cuStreamWaitValue64_v2;
+rows_function cuMemcpy2DAsync_v2;
+host_allocate_function cuMemHostAlloc;
+host_release_function cuMemFreeHost;
+can_access_function cuDeviceCanAccessPeer;
+memory_grain_function cuMemGetAllocationGranularity;
+memory_create_function cuMemCreate;
+memory_release_function cuMemRelease;
+memory_export_function cuMemExportToShareableHandle;
+memory_import_function cuMemImportFromShareableHandle;
+reserve_function cuMemAddressReserve;
+unreserve_function cuMemAddressFree;
+map_function cuMemMap;
+unmap_function cuMemUnmap;
+set_access_function cuMemSetAccess;
+#endif
 event_create_function cuEventCreate;
 event_destroy_function cuEventDestroy_v2;
 event_record_function cuEventRecord;
@@ -231,6 +257,14 @@ static int read_capability(const char **s) {
     return (int)n;
 }
 
+/// Behind an 'x'.
+static int read_number(const char **s) {
+    char *end;
+    long n = strtol(*s + 1, &end, 10);
+    *s = end;
+    return (int)n;
+}
+
 cu_result cuInit(unsigned flags) {
     CALLED();
     const char *s = getenv(variable);
@@ -238,6 +272,7 @@ cu_result cuInit(unsigned flags) {
     if (flags) wrong("cuInit(%u)", flags);
     for (s = s ? s : some; *s && n_devices < DEVICES; s += *s == ',') {
         capabilities[n_devices] = read_capability(&s);
+        processors[n_devices] = *s == 'x' ? read_number(&s) : PROCESSORS;
         contexts[n_devices].device = n_devices;
         default_streams[n_devices] =
             (struct cu_stream_){.device = n_devices, .id = (unsigned)n_devices + 1};
@@ -293,7 +328,7 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device device) {
     int capability = capabilities[device - 100];
     *value = attribute == CU_MAJOR          ? capability / 10
              : attribute == CU_MINOR        ? capability % 10
-             : attribute == CU_PROCESSORS   ? 132
+             : attribute == CU_PROCESSORS   ? processors[device - 100]
              : attribute == CU_SHARED_OPTIN ? SHARED_OPTIN
              : attribute == CU_L2_BYTES     ? 50 << 20
                                             : 1;
@@ -435,216 +470,7 @@ cu_result cuFuncGetAttribute(int *value, int attribute, cu_function function) {
     return 0;
 }
 
-/* ---- streams, launches --------------------------------------------------------------------- */
-
-static cu_stream resolve(const char *call, cu_stream stream) {
-    int device = here(call);
-    if (!stream) return &default_streams[device < 0 ? 0 : device];
-    if (stream->device != device) wrong("%s: a stream of another device", call);
-    return stream;
-}
-
-static void record(cu_stream stream, const FakeLaunch *launch, cu_function f, void **args) {
-    struct cu_graph_ *g = stream->graph;
-    Node *n = &g->nodes[g->n_nodes++];
-    n->launch = *launch;
-    n->function = f;
-    for (int i = 0; f->kernel && i < f->kernel->n; i++) {
-        n->args[i] = malloc(f->kernel->sizes[i]);
-        memcpy(n->args[i], args[i], f->kernel->sizes[i]);
-    }
-}
-
-static cu_result run(cu_function f, FakeLaunch launch, cu_stream stream, void **args) {
-    int most = f->shared_bytes ? f->shared_bytes : CU_DEFAULT_SHARED;
-    launch.name = f->name;
-    launch.device = f->device;
-    launch.stream = stream;
-    if (!launch.grid || !launch.block || launch.block > 1024) return 1;
-    if (launch.shared_bytes > (unsigned)most) return 1;
-    if (launch.cluster == 0 || launch.grid % launch.cluster) return 912;
-    if (launch.cluster > CU_PORTABLE_CLUSTER && !f->large_clusters) return 912;
-    cu_stream s = resolve("a launch", stream);
-    if (s->device != f->device) wrong("a function of another device is launched");
-    if (s->graph)
-        record(s, &launch, f, args);
-    else if (f->kernel)
-        f->kernel->run(&launch, args);
-    else
-        return run_code(f, &launch, args);
-    return 0;
-}
-
-cu_result cuLaunchKernel(cu_function f, unsigned x, unsigned y, unsigned z, unsigned bx,
-                         unsigned by, unsigned bz, unsigned shared, cu_stream stream, void **args,
-                         void **extra) {
-    CALLED();
-    if (y != 1 || z != 1 || by != 1 || bz != 1 || extra) wrong("cuLaunchKernel: other dimensions");
-    return run(f, (FakeLaunch){.grid = x, .block = bx, .shared_bytes = shared, .cluster = 1},
-               stream, args);
-}
-
-#ifndef FAKE_HIP
-cu_result cuLaunchKernelEx(const cu_launch *how, cu_function f, void **args, void **extra) {
-    CALLED();
-    FakeLaunch launch = {.grid = how->grid[0],
-                         .block = how->block[0],
-                         .shared_bytes = how->shared_bytes,
-                         .cluster = 1};
-    if (extra || how->grid[1] != 1 || how->grid[2] != 1) wrong("cuLaunchKernelEx: dimensions");
-    for (unsigned i = 0; i < how->n_attributes; i++) {
-        if (how->attributes[i].id != CU_ATTRIBUTE_CLUSTER) wrong("cuLaunchKernelEx: attribute");
-        launch.cluster = how->attributes[i].value.cluster[0];
-    }
-    return run(f, launch, how->stream, args);
-}
-#endif
-
-cu_result cuStreamCreate(cu_stream *stream, unsigned flags) {
-    static unsigned long long ids = 100;
-    CALLED();
-    (void)flags;
-    *stream = calloc(1, sizeof **stream);
-    **stream = (struct cu_stream_){.device = here(__func__), .id = ids++};
-    return 0;
-}
-
-cu_result cuStreamDestroy_v2(cu_stream stream) {
-    CALLED();
-    free(stream);
-    return 0;
-}
-
-cu_result cuStreamSynchronize(cu_stream stream) {
-    CALLED();
-    return resolve(__func__, stream)->graph ? NOT_PERMITTED : 0;
-}
-
-cu_result cuStreamGetId(cu_stream stream, unsigned long long *id) {
-    CALLED();
-    cu_stream s = resolve(__func__, stream);
-    if (s->graph) { // drivers from 580 on
-        wrong("cuStreamGetId: the stream is being captured, which this ends");
-        return NOT_PERMITTED;
-    }
-    *id = s->id;
-    return 0;
-}
-
-void *fake_stream(int device) {
-    static cu_stream made;
-    cu_stream s;
-    stack[depth++] = &contexts[device];
-    cuStreamCreate(&s, 0);
-    depth--;
-    s->next = made;
-    return made = s;
-}
-
-/* ---- captures ------------------------------------------------------------------------------ */
-
-void fake_capture(void *stream) {
-    static unsigned long long ids = 1;
-    cu_stream s = stream;
-    s->graph = calloc(1, sizeof *s->graph);
-    s->capture = ids++;
-    capturing++;
-}
-
-void *fake_capture_end(void *stream) {
-    cu_stream s = stream;
-    struct cu_graph_ *g = s->graph;
-    s->graph = NULL;
-    s->capture = 0;
-    capturing--;
-    return g;
-}
-
-void fake_replay(void *graph) {
-    struct cu_graph_ *g = graph;
-    for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i].function->kernel)
-            g->nodes[i].function->kernel->run(&g->nodes[i].launch, g->nodes[i].args);
-}
-
-void fake_drop(void *graph) {
-    struct cu_graph_ *g = graph;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < ARGS; k++) free(g->nodes[i].args[k]);
-    for (int i = 0; i < g->n_objects; i++) g->objects[i].destroy(g->objects[i].data);
-    free(g);
-}
-
-cu_result cuStreamGetCaptureInfo_v2(cu_stream stream, int *state, unsigned long long *id,
-                                    cu_graph *graph, const void **nodes, size_t *n) {
-    CALLED();
-    cu_stream s = resolve(__func__, stream);
-    if (nodes || n) wrong("cuStreamGetCaptureInfo: more is asked for");
-    *state = s->graph ? 1 : 0;
-    *id = s->capture;
-    *graph = s->graph;
-    return 0;
-}
-
-cu_result cuThreadExchangeStreamCaptureMode(int *mode) {
-    CALLED();
-    int before = relaxed ? CU_CAPTURE_RELAXED : 0;
-    relaxed = *mode == CU_CAPTURE_RELAXED;
-    *mode = before;
-    return 0;
-}
-
-cu_result cuUserObjectCreate(cu_object *object, void *data, void (*destroy)(void *), unsigned n,
-                             unsigned flags) {
-    static struct cu_object_ last;
-    CALLED();
-    if (n != 1 || flags != CU_NO_DESTRUCTOR_SYNC) wrong("cuUserObjectCreate");
-    last = (struct cu_object_){destroy, data};
-    *object = &last;
-    return 0;
-}
-
-cu_result cuGraphRetainUserObject(cu_graph graph, cu_object object, unsigned n, unsigned flags) {
-    CALLED();
-    if (n != 1 || flags != CU_MOVE) wrong("cuGraphRetainUserObject");
-    graph->objects[graph->n_objects++] = *object;
-    return 0;
-}
-
-/* ---- events -------------------------------------------------------------------------------- */
-
-cu_result cuEventCreate(cu_event *event, unsigned flags) {
-    CALLED();
-    (void)flags;
-    *event = calloc(1, sizeof **event);
-    return 0;
-}
-
-cu_result cuEventDestroy_v2(cu_event event) {
-    CALLED();
-    free(event);
-    return 0;
-}
-
-cu_result cuEventRecord(cu_event event, cu_stream stream) {
-    static double now;
-    CALLED();
-    resolve(__func__, stream);
-    event->at = now += 0.25;
-    return 0;
-}
-
-cu_result cuEventSynchronize(cu_event event) {
-    CALLED();
-    (void)event;
-    return 0;
-}
-
-cu_result cuEventElapsedTime(float *milliseconds, cu_event from, cu_event to) {
-    CALLED();
-    *milliseconds = (float)(to->at - from->at);
-    return 0;
-}
+#include "tests/runtime/fake_streams.h"
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
@@ -686,7 +512,9 @@ cu_result cuMemFree_v2(cu_pointer at) {
 cu_result cuMemAllocAsync(cu_pointer *at, size_t bytes, cu_stream stream) {
     CALLED();
     if (resolve(__func__, stream)->graph) wrong("cuMemAllocAsync in a capture");
-    return allocate(at, bytes);
+    cu_result error = allocate(at, bytes);
+    if (!error) note_pooled(*at, bytes);
+    return error;
 }
 
 cu_result cuMemFreeAsync(cu_pointer at, cu_stream stream) {
@@ -695,27 +523,6 @@ cu_result cuMemFreeAsync(cu_pointer at, cu_stream stream) {
     note_memory((void *)(uintptr_t)at, 0);
     free((void *)(uintptr_t)at);
     n_allocated--;
-    return 0;
-}
-
-cu_result cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, cu_stream stream) {
-    CALLED();
-    resolve(__func__, stream);
-    memcpy((void *)(uintptr_t)to, from, bytes);
-    return 0;
-}
-
-cu_result cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_stream stream) {
-    CALLED();
-    resolve(__func__, stream);
-    memcpy(to, (void *)(uintptr_t)from, bytes);
-    return 0;
-}
-
-cu_result cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_stream stream) {
-    CALLED();
-    resolve(__func__, stream);
-    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return 0;
 }
 
@@ -735,14 +542,123 @@ cu_result cuMemHostUnregister(void *at) {
     return 0;
 }
 
-cu_result cuMemsetD32Async(cu_pointer at, unsigned value, size_t n, cu_stream stream) {
+#ifndef FAKE_HIP
+/* ---- memory that others map ------------------------------------------------------------------ */
+
+// A handle is a descriptor of memory that processes share, plus 1; what was reserved is mapped with
+// no access before cuMemSetAccess.
+
+enum { GRAIN = 2 << 20 };
+
+cu_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags) {
     CALLED();
-    resolve(__func__, stream);
-    for (size_t i = 0; i < n; i++) ((unsigned *)(uintptr_t)at)[i] = value;
+    if (flags != (CU_HOST_PORTABLE | CU_HOST_MAPPED)) wrong("cuMemHostAlloc: %u", flags);
+    *at = calloc(1, bytes);
+    n_allocated++;
+    return *at ? 0 : CU_OUT_OF_MEMORY;
+}
+
+cu_result cuMemFreeHost(void *at) {
+    CALLED();
+    free(at);
+    n_allocated--;
     return 0;
 }
 
-#ifndef FAKE_HIP
+cu_result cuDeviceCanAccessPeer(int *can, cu_device from, cu_device to) {
+    CALLED();
+    (void)from, (void)to;
+    *can = 1;
+    return 0;
+}
+
+static bool is_ours(const cu_memory *m) {
+    return m->type == CU_PINNED && m->handles == CU_FILE_DESCRIPTOR &&
+           m->place.type == CU_ON_DEVICE && m->place.number < n_devices;
+}
+
+cu_result cuMemGetAllocationGranularity(size_t *grain, const cu_memory *memory, int option) {
+    CALLED();
+    if (!is_ours(memory) || option) wrong("cuMemGetAllocationGranularity");
+    *grain = GRAIN;
+    return 0;
+}
+
+cu_result cuMemCreate(cu_handle *handle, size_t bytes, const cu_memory *memory,
+                      unsigned long long flags) {
+    CALLED();
+    if (!is_ours(memory) || flags || bytes % GRAIN) return 1;
+    int fd = memfd_create("fake", 0);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes)) return CU_OUT_OF_MEMORY;
+    *handle = (cu_handle)fd + 1;
+    n_allocated++;
+    return 0;
+}
+
+cu_result cuMemRelease(cu_handle handle) {
+    CALLED();
+    n_allocated--;
+    return close((int)handle - 1) ? 1 : 0;
+}
+
+cu_result cuMemExportToShareableHandle(void *out, cu_handle handle, int type,
+                                       unsigned long long flags) {
+    CALLED();
+    if (type != CU_FILE_DESCRIPTOR || flags) return 1;
+    *(int *)out = dup((int)handle - 1);
+    return 0;
+}
+
+cu_result cuMemImportFromShareableHandle(cu_handle *handle, void *from, int type) {
+    CALLED();
+    if (type != CU_FILE_DESCRIPTOR) return 1;
+    int fd = dup((int)(intptr_t)from);
+    if (fd < 0) return 1;
+    *handle = (cu_handle)fd + 1;
+    n_allocated++;
+    return 0;
+}
+
+cu_result cuMemAddressReserve(cu_pointer *at, size_t bytes, size_t align, cu_pointer wish,
+                              unsigned long long flags) {
+    CALLED();
+    if (align || wish || flags || bytes % GRAIN) return 1;
+    void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return CU_OUT_OF_MEMORY;
+    *at = (uintptr_t)p;
+    n_allocated++;
+    return 0;
+}
+
+cu_result cuMemAddressFree(cu_pointer at, size_t bytes) {
+    CALLED();
+    n_allocated--;
+    return munmap((void *)(uintptr_t)at, bytes) ? 1 : 0;
+}
+
+cu_result cuMemMap(cu_pointer at, size_t bytes, size_t offset, cu_handle handle,
+                   unsigned long long flags) {
+    CALLED();
+    if (offset || flags || bytes % GRAIN) return 1;
+    void *p = (void *)(uintptr_t)at;
+    n_allocated++;
+    return mmap(p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, (int)handle - 1, 0) == p ? 0 : 1;
+}
+
+cu_result cuMemUnmap(cu_pointer at, size_t bytes) {
+    CALLED();
+    void *p = (void *)(uintptr_t)at;
+    n_allocated--;
+    return mmap(p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p ? 0 : 1;
+}
+
+cu_result cuMemSetAccess(cu_pointer at, size_t bytes, const cu_access *access, size_t n) {
+    CALLED();
+    if (n != 1 || access->flags != CU_READ_WRITE || access->place.type != CU_ON_DEVICE) return 1;
+    if (access->place.number != here(__func__)) wrong("cuMemSetAccess: another device");
+    return mprotect((void *)(uintptr_t)at, bytes, PROT_READ | PROT_WRITE) ? 1 : 0;
+}
+
 /* ---- tensor maps --------------------------------------------------------------------------- */
 
 /// The rules of the driver's documentation that a caller can break.

@@ -40,6 +40,9 @@ typedef void FakeKernel(const FakeLaunch *launch, void **args);
     X(void *, fake_capture_end, (void *stream))                                                    \
     X(void, fake_replay, (void *graph))                                                            \
     X(void, fake_drop, (void *graph))                                                              \
+    /* What the streams of a device were given since the last question, a line each: the stream's  \
+     * number, what. */                                                                            \
+    X(const char *, fake_journal, (int device))                                                    \
     /* The arguments of the last cuTensorMapEncodeTiled, in words. */                              \
     X(const char *, fake_last_map, (void))
 

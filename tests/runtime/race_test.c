@@ -85,15 +85,16 @@ static double next_arrival(const World *w) {
     return next;
 }
 
-static Outcome run(World *w) {
+/// A race to its end.
+static rt_race *race_of(World *w, int *turns) {
     rt_race *race = rt_race_start(malloc(rt_race_bytes(MOST)),
                                   &(rt_race_options){.capacity = MOST, .deadline = w->deadline});
-    Outcome o = {0};
     bool closed = false;
-    for (;; o.turns++) {
+    for (int n = 0;; n++) {
         arrive(w, race, &closed);
         rt_race_turn turn = rt_race_step(race, w->now);
-        if (turn.kind == RT_RACE_OVER) break;
+        if (turns) *turns = n;
+        if (turn.kind == RT_RACE_OVER) return race;
         if (turn.kind == RT_RACE_WAIT) {
             assert_false(closed);
             double next = next_arrival(w);
@@ -109,8 +110,13 @@ static Outcome run(World *w) {
         }
         for (int i = 0; i < turn.launches; i++) samples[i] = launch(w, turn.id);
         rt_race_report(race, turn.id, samples, turn.launches, w->now);
-        assert_true(o.turns < 1000000);
+        assert_true(n < 1000000);
     }
+}
+
+static Outcome run(World *w) {
+    Outcome o = {0};
+    rt_race *race = race_of(w, &o.turns);
     o.winner = rt_race_winner(race);
     o.spent = w->now;
     free(race);
@@ -262,6 +268,41 @@ static void scales(void **state) {
     all_machines("1 us to 10 ms", scales_setup, 99, 0);
 }
 
+/* ---- figures ------------------------------------------------------------------------------- */
+
+/// How far off the middle one of the figures of a race is, where candidates come one by one.
+static double bias_of(const Machine *machine, uint64_t seed) {
+    World w = {.machine = machine, .seed = seed * 7919, .n = 150, .deadline = 60};
+    for (int i = 0; i < w.n; i++) {
+        w.truth[i] = 5e-5 * (1 + 0.2 * uniform(&w));
+        w.arrival[i] = 0.01 * i;
+    }
+    rt_race *race = race_of(&w, NULL);
+    double ratios[MOST];
+    int n = 0;
+    for (int i = 0; i < w.n; i++) {
+        double x = rt_race_figures_of(race, i).seconds / w.truth[i];
+        int at = n++;
+        for (; at > 0 && ratios[at - 1] > x; at--) ratios[at] = ratios[at - 1];
+        ratios[at] = x;
+    }
+    free(race);
+    return ratios[n / 2] - 1;
+}
+
+/// What is reported of candidates that met in no heat can be compared, and is what they take.
+static void figures(void **state) {
+    (void)state;
+    static const Machine shaky = {.noise = 0.08, .outliers = 0.1, .overhead = 1e-4};
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        double quiet_bias = bias_of(&quiet, seed), shaky_bias = bias_of(&shaky, seed);
+        print_message("figures are off by %.2f %% and %.2f %%\n", 100 * quiet_bias,
+                      100 * shaky_bias);
+        assert_true(quiet_bias > -0.01 && quiet_bias < 0.01);
+        assert_true(shaky_bias > -0.05 && shaky_bias < 0.05);
+    }
+}
+
 /* ---- budgets ------------------------------------------------------------------------------- */
 
 /// Half a second for 40 candidates, of which some come too late.
@@ -376,7 +417,7 @@ int main(void) {
         cmocka_unit_test(one_better), cmocka_unit_test(best_default), cmocka_unit_test(late),
         cmocka_unit_test(dropouts),   cmocka_unit_test(scales),       cmocka_unit_test(hurried),
         cmocka_unit_test(starved),    cmocka_unit_test(nobody),       cmocka_unit_test(alone),
-        cmocka_unit_test(no_time),    cmocka_unit_test(odd_reports),
+        cmocka_unit_test(no_time),    cmocka_unit_test(odd_reports),  cmocka_unit_test(figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

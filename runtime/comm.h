@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Several ranks (docs/communication.md): what the files of the runtime share.
+//
+// An engine knows how ranks meet, maps host memory of all of them, and moves bytes where it could
+// not map it. All else is done here, by words and small messages in that memory: every rank writes
+// into places of its own in the others' memory, and waits for words in its own memory alone, so
+// that an engine with nothing but puts serves as well as one that maps everything.
+#ifndef RUNTIME_COMM_H
+#define RUNTIME_COMM_H
+
+#include "runtime/compiler.h"
+#include "runtime/host.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { RT_COMM_RANKS = 64, RT_COMM_NAME = 64, RT_COMM_CONFIG = 160, RT_COMM_TEXT = 512 };
+
+/// Memory of all ranks: that of rank r begins at flat + r * stride. Where the others' is not mapped
+/// those are names alone, which rt_comm_put and the like understand.
+typedef struct rt_heap {
+    char *flat;
+    char *own; // this rank's; flat + rank * stride where mapped
+    size_t stride, bytes;
+    bool mapped;
+} rt_heap;
+
+static inline size_t rt_round_up(size_t n, size_t grain) {
+    return (n + grain - 1) / grain * grain;
+}
+
+/* ---- engines: how ranks meet ----------------------------------------------------------------- */
+
+/// comm_threads.c, comm_processes.c, comm_shmem.c. Functions fail through tg_fail.
+typedef struct rt_engine {
+    const char *name;
+    /// Collective: meets the others, fills in rank, size, local (ranks of this host) and `host`, of
+    /// `bytes` a rank, zero at first. On failure nothing is left.
+    tg_status (*create)(tg_comm *c, const tg_comm_options *options, size_t bytes);
+    /// After a last meeting; what others have mapped stays theirs.
+    void (*destroy)(tg_comm *c);
+    /// Collective: `all` gets a descriptor of what each rank's `fd` is, to be closed; in one
+    /// process numbers that are its own. NULL: descriptors cannot be passed.
+    tg_status (*pass)(tg_comm *c, int fd, int *all);
+    /// A rank whose process has died, or -1. NULL: nobody can tell.
+    int (*dead)(tg_comm *c);
+    /* Of host memory that is not mapped; NULL where it always is: */
+    tg_status (*put)(tg_comm *c, int rank, size_t at, const void *from, size_t bytes);
+    tg_status (*get)(tg_comm *c, int rank, size_t at, void *to, size_t bytes);
+    /// A word, behind all puts of this thread to that rank.
+    tg_status (*set)(tg_comm *c, int rank, size_t at, int64_t value);
+    tg_status (*add)(tg_comm *c, int rank, size_t at, int64_t value);
+    /// All puts have arrived.
+    tg_status (*quiet)(tg_comm *c);
+    /// Called while this rank waits; NULL: not needed.
+    void (*progress)(tg_comm *c);
+} rt_engine;
+
+extern const rt_engine rt_engine_threads, rt_engine_processes, rt_engine_shmem;
+
+/// Before a library of OpenSHMEM is loaded (comm_shmem_end.c).
+bool rt_shmem_hide_data(void);
+
+/* ---- memory of symmetric tensors ------------------------------------------------------------- */
+
+/// The host's (comm_host.c) or that of a GPU (comm_cuda.c), which meets through an engine's.
+typedef struct rt_memory {
+    /// Collective: fills in `heap`, of at least `bytes` a rank, zero at first.
+    tg_status (*create)(tg_comm *c, size_t bytes);
+    void (*destroy)(tg_comm *c);
+    /// Own memory becomes zero before it returns.
+    tg_status (*clear)(tg_comm *c, void *own, size_t bytes);
+    /// What this rank has launched has run.
+    tg_status (*settle)(tg_comm *c);
+    /// All but rank and size.
+    const tg_comm_calls *calls;
+} rt_memory;
+
+extern const rt_memory rt_memory_host, rt_memory_cuda, rt_memory_nvshmem;
+
+/* ---- a rank's end ---------------------------------------------------------------------------- */
+
+/// What a rank tells another of its launch; number is written last.
+typedef struct rt_line {
+    _Atomic int64_t number;        // of the launch, from 1
+    uint64_t kernel, plan, layout; // hashes: what, how, of all that was allocated before
+    char name[RT_COMM_NAME];
+    char config[RT_COMM_CONFIG]; // tune values and axes
+} rt_line;
+
+/// What a rank has written into another one's memory.
+typedef struct rt_from {
+    _Alignas(64) _Atomic int64_t message; // number of the last one
+    _Atomic int64_t entered, failed;      // the last launches that began and that failed there
+    _Atomic int64_t barrier, done;        // the last ones it has come to
+    _Atomic int64_t lost;                 // 1 + a rank that it has seen to be dead
+    char text[RT_COMM_TEXT];              // why that launch failed
+    rt_line lines[2];                     // of even and odd launches
+    _Alignas(64) unsigned char messages[2][1024];
+} rt_from;
+
+/// At the beginning of every rank's host memory.
+typedef struct rt_control {
+    _Alignas(64) int64_t words[TG_CONTROL_WORDS]; // of launches of the CPU
+    rt_from from[RT_COMM_RANKS];
+} rt_control;
+
+typedef struct rt_sym rt_sym;           // comm_heap.c
+typedef struct rt_agreed rt_agreed;     // comm_launch.c
+typedef struct rt_transfer rt_transfer; // comm_host.c
+
+enum { RT_COMM_PIECES = 64 };
+
+struct tg_comm {
+    const rt_engine *engine;
+    const rt_memory *memory;
+    void *engine_state, *memory_state;
+    int rank, size, local, device;
+    int64_t timeout_ns;
+    rt_heap host;         // of the engine; begins with rt_control
+    rt_heap heap;         // where symmetric tensors are
+    rt_control *control;  // this rank's
+    tg_comm_calls calls;  // of memory, with rank and size
+    pthread_mutex_t lock; // one collective call of this rank at a time
+    rt_sym *sym;
+    _Atomic int lost; // 1 + a rank that has died; 0: none
+    int64_t messages; // number of the last one
+    /* Of launches: */
+    int64_t launches; // number of the last one
+    rt_line line;     // of it
+    rt_agreed *agreed;
+    bool recovers;             // a launch has failed: the next one begins when all have come
+    _Atomic bool told;         // it failed because another rank did
+    _Atomic uint64_t compared; // ranks whose line is known to be as the own one
+    int n_workspaces, n_signals;
+    struct {
+        size_t at;
+        int64_t bytes;
+    } workspaces[RT_COMM_PIECES];
+    bool keeps; // graphs have addresses of what is outgrown: it is not given back
+    rt_transfer *transfers;
+    int64_t barriers; // of this launch
+    tg_trace *trace;  // NULL: nothing is noted
+    enum tg_part part;
+};
+
+/* ---- comm_meet.c: meeting -------------------------------------------------------------------- */
+
+/// Collective: all[r] is what rank r gave, of `bytes` each. Fails when the time is over or a rank
+/// has died; `what` ("tg_sym_alloc") stands in the message.
+tg_status rt_comm_allgather(tg_comm *c, const char *what, const void *mine, size_t bytes,
+                            void *all);
+/// Collective: returns when all have come.
+tg_status rt_comm_meet(tg_comm *c, const char *what);
+/// Collective, also where a rank fails: TG_OK if all came with TG_OK; others learn of a failure
+/// here and not by a time limit.
+tg_status rt_comm_agree_that(tg_comm *c, const char *what, tg_status status);
+/// How long somebody has waited; zero at first.
+typedef struct rt_patience {
+    int64_t since; // of now_ns
+    int turns;
+} rt_patience;
+/// Whoever waits for other ranks calls it again and again: engines move on, other threads get the
+/// core, and now and then it looks who has died. False: the time is over, or a rank has died.
+bool rt_comm_patience(tg_comm *c, rt_patience *p);
+/// Looks whether a rank has died; `lost` says which.
+bool rt_comm_is_lost(tg_comm *c);
+/// What made patience end, as a failure: "tg_sym_alloc: rank 1 waited 30 s for rank 0".
+tg_status rt_comm_gave_up(const tg_comm *c, const char *what, int peer);
+/// Writes into places of the own control block's image at another rank; `place` is in the own one.
+void rt_comm_tell(tg_comm *c, int rank, void *place, const void *from, size_t bytes);
+/// A word there, behind what was told before.
+void rt_comm_set(tg_comm *c, int rank, _Atomic int64_t *place, int64_t value);
+
+/* ---- comm.c, comm_heap.c --------------------------------------------------------------------- */
+
+/// tg_comm_create by an engine; nothing of the options is left open.
+tg_status rt_comm_open(const rt_engine *engine, const rt_memory *memory,
+                       const tg_comm_options *options, tg_comm **out);
+/// Whether the options say which rank of how many meets where.
+tg_status rt_comm_place(const tg_comm_options *options);
+/// Where symmetric tensors are, in DLPack's words.
+DLDevice rt_comm_device(const tg_comm *c);
+
+tg_status rt_sym_create(tg_comm *c);
+void rt_sym_destroy(tg_comm *c);
+/// A hash of all that was allocated and freed.
+uint64_t rt_sym_layout(const tg_comm *c);
+
+/// A place in a symmetric tensor.
+typedef struct rt_shard {
+    void *own;      // in this rank's shard
+    void *direct;   // in rank 0's
+    int64_t lead;   // bytes from rank to rank
+    void *gathered; // in the own heap, where rank 0's shard has room; NULL: none has (TG_SYM_LEAN)
+    int64_t slot;   // bytes from rank to rank there
+    int64_t before, left; // bytes of the shard before and from there on
+} rt_shard;
+/// The tensor whose own shard has the address; false: there is none.
+bool rt_sym_find(const tg_comm *c, const void *own, rt_shard *out);
+/// The same by an address in rank 0's shard.
+bool rt_sym_find_direct(const tg_comm *c, const void *direct, rt_shard *out);
+
+/// Offset of memory on every rank, the same where all ranks do the same in the same order.
+/// SIZE_MAX, with tg_last_error(): none is left.
+size_t rt_heap_take(tg_comm *c, size_t bytes);
+void rt_heap_give_back(tg_comm *c, size_t at);
+/// Offset of words that are 0 and that nobody has had before; they are never given back.
+size_t rt_heap_words(tg_comm *c, int64_t words);
+
+/// Offsets of what the next call of tg_comm_calls.workspace and signals in a launch returns. Memory
+/// that is too small is given back when what uses it has run.
+size_t rt_comm_workspace(tg_comm *c, int64_t bytes);
+size_t rt_comm_signals(tg_comm *c, int64_t words);
+/// The direct view of a place, and how far ranks are apart; NULL for SIZE_MAX.
+void *rt_comm_direct(const tg_comm *c, size_t at, int64_t *lead);
+
+/* ---- comm_launch.c: launches ----------------------------------------------------------------- */
+
+/// Whether rank r has come to this launch.
+bool rt_comm_has_come(tg_comm *c, int rank);
+/// What a rank that has come says: an error where it is not what this one does.
+tg_status rt_comm_compare(tg_comm *c, int rank);
+/// Waits for it, and compares.
+tg_status rt_comm_await(tg_comm *c, int rank);
+/// Like rt_comm_patience; false where another rank's part of this launch has failed, too.
+bool rt_comm_go_on(tg_comm *c, rt_patience *p);
+/// Why that ended, as a failure; `what` is what this rank waited for.
+tg_status rt_comm_stopped(tg_comm *c, const char *what);
+void rt_comm_forget(tg_comm *c);
+
+/* ---- comm_host.c ----------------------------------------------------------------------------- */
+
+/// What compiled code of the CPU calls.
+extern const tg_comm_calls rt_host_calls;
+
+#endif

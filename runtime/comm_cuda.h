@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks with an NVIDIA GPU each, on one host (docs/communication.md): what the files comm_cuda*.c
+// share.
+//
+// Every rank maps the memory of all of them side by side. What a launch asks for becomes steps, by
+// a small kernel of the runtime's own, and copies by the copy engines on a side stream for each
+// peer. Nothing of it is known to the host alone, so a graph can record it: epochs and counters are
+// words in device memory.
+#ifndef RUNTIME_COMM_CUDA_H
+#define RUNTIME_COMM_CUDA_H
+
+#include "runtime/comm.h"
+#include "runtime/gpu.h"
+
+/* ---- comm_cuda_step.c: the kernel ------------------------------------------------------------ */
+
+/// Words of 8 bytes behind the heap of each rank. The control block is what compiled code sees.
+typedef struct rt_cuda_words {
+    int64_t control[TG_CONTROL_WORDS];
+    int64_t count; // of meetings so far
+    int64_t room[7];
+    int64_t came[RT_COMM_RANKS]; // rank r writes its count here in place r
+} rt_cuda_words;
+
+enum rt_step_flags {
+    RT_STEP_EPOCH = 1,  // a launch begins
+    RT_STEP_SIGNAL = 2, // this rank has come: the others are told
+    RT_STEP_WAIT = 4,   // until all have come
+};
+enum { RT_FILLS = 4 };
+
+/// The parameter of the kernel: what to do, in this order: the epoch, fills, signal, wait. At last
+/// a failure is told to the others and to the host.
+typedef struct rt_step {
+    cu_pointer own, others; // the words of this rank and of rank 0
+    uint64_t stride;
+    cu_pointer record; // the host's copy of the control block of a failed launch
+    uint32_t rank, ranks, flags, launch;
+    struct {
+        cu_pointer at;
+        uint32_t words, epoch; // epoch 1: they become the epoch; 0: zero
+    } fills[RT_FILLS];
+} rt_step;
+
+tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *function);
+
+/* ---- comm_cuda.c: memory, and what went wrong ------------------------------------------------ */
+
+enum { RT_CUDA_KERNELS = 256 };
+
+typedef struct rt_cuda_comm rt_cuda_comm;
+struct rt_cuda_comm {
+    tg_comm *comm;
+    rt_device *device;
+    cu_pointer reserved; // all ranks' pieces side by side
+    size_t stride;       // bytes of a piece
+    size_t offset;       // of the heap in a piece
+    cu_pointer flat;     // the heap of rank 0
+    void *library_heap;  // NVSHMEM's; NULL: the piece is the runtime's
+    int mapped;          // ranks whose memory is, from rank 0 on
+    cu_handle handles[RT_COMM_RANKS];
+    rt_cuda_words *words; // offset in the flat mapping: rank 0's
+    int64_t *record;      // enum tg_control; host memory that the device writes
+    cu_module module;
+    cu_function step;
+    cu_stream own;                  // for what is no launch
+    cu_stream sides[RT_COMM_RANKS]; // one a peer
+    cu_event forked, ended, joined[RT_COMM_RANKS];
+    // Of the launch:
+    cu_stream stream;
+    rt_step pending; // steps that the stream has not got yet
+    int fills;
+    bool has_pending, waited, captured;
+    bool busy[RT_COMM_RANKS]; // the side has work of this launch
+    struct {
+        cu_pointer at;
+        uint32_t words;
+    } done[RT_FILLS]; // words that sides wait for
+    int n_done;
+    // Of all launches:
+    cu_stream last; // the stream of the last one, where `ended` is recorded
+    bool any;       // there was one, not captured
+    const tg_image *kernels[RT_CUDA_KERNELS]; // by TG_CONTROL_LAUNCH
+    int n_kernels;
+    // The thread that looks who has died:
+    pthread_t watch;
+    pthread_mutex_t watching;
+    pthread_cond_t over;
+    bool watched, ends;
+    rt_cuda_comm *next; // of the process
+};
+
+/// Fails where a launch before has failed, here or elsewhere.
+tg_status rt_cuda_comm_check(rt_cuda_comm *g);
+/// The same for all of a device.
+tg_status rt_cuda_comm_check_device(int device);
+
+/* ---- comm_nvshmem.c: the heap is NVSHMEM's --------------------------------------------------- */
+
+/// Collective, after the device was entered: starts the library and takes the heap from it.
+tg_status rt_nvshmem_start(tg_comm *c, size_t bytes, void **heap);
+void rt_nvshmem_end(void *heap);
+
+/* ---- comm_cuda_calls.c: what compiled code calls --------------------------------------------- */
+
+extern const tg_comm_calls rt_cuda_comm_calls;
+/// Gives the stream the steps that it has not got yet; a tg_run_status.
+int32_t rt_cuda_comm_flush(rt_cuda_comm *g, rt_gpu *gpu);
+
+#endif

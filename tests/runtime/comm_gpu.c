@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks with a GPU each: as threads of this process, then as processes of this host. Runs on the
+// GPUs that are there, and on those of the stand-in driver (fake_cuda.h). Ends with 77 where there
+// are not two.
+//
+// comm_gpu [--launches N] [--time] [--nvshmem]; of a rank that is a process: --rank R --ranks W
+// --meet PATH.
+#include "tests/runtime/comm_kernels.h"
+
+#include "runtime/runtime.h"
+
+#include <dlfcn.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static _Atomic int failures;
+static const rt_cuda *cu;
+static int launches = 5;
+static bool timed, nvshmem;
+
+#define CHECK(what)                                                                                \
+    do {                                                                                           \
+        if (what) break;                                                                           \
+        failures++;                                                                                \
+        printf("FAIL line %d: %s (%s)\n", __LINE__, #what, tg_last_error());                       \
+        fflush(stdout);                                                                            \
+    } while (0)
+
+/* ---- graphs: the real driver's or the stand-in's --------------------------------------------- */
+
+static struct {
+#define X(result, name, parameters) result(*name) parameters;
+    FAKE_ENTRIES(X)
+#undef X
+} fake;
+static struct {
+    cu_result (*begin)(cu_stream, int), (*end)(cu_stream, void **);
+    cu_result (*instantiate)(void **, void *, unsigned long long);
+    cu_result (*launch)(void *, cu_stream), (*drop)(void *), (*drop_exec)(void *);
+} graphs;
+
+static void find_driver(void) {
+    const char *set = getenv("TG_CUDA_LIBRARY");
+    void *library = dlopen(set && *set ? set : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return;
+#define X(result, name, parameters) *(void **)&fake.name = dlsym(library, #name);
+    FAKE_ENTRIES(X)
+#undef X
+    if (fake.fake_kernel) add_fake_kernels(fake.fake_kernel);
+    *(void **)&graphs.begin = dlsym(library, "cuStreamBeginCapture_v2");
+    *(void **)&graphs.end = dlsym(library, "cuStreamEndCapture");
+    *(void **)&graphs.instantiate = dlsym(library, "cuGraphInstantiateWithFlags");
+    *(void **)&graphs.launch = dlsym(library, "cuGraphLaunch");
+    *(void **)&graphs.drop = dlsym(library, "cuGraphDestroy");
+    *(void **)&graphs.drop_exec = dlsym(library, "cuGraphExecDestroy");
+}
+
+/* ---- a rank ---------------------------------------------------------------------------------- */
+
+typedef struct Rank {
+    const char *engine, *meet;
+    int rank, ranks, device;
+    tg_context *context;
+    tg_comm *comm;
+    cu_stream stream;
+    cu_pointer counted; // how much was wrong
+    DLTensor bad, a, wide;
+    uint32_t seed;
+} Rank;
+
+static DLTensor on_device(const Rank *r, void *data, const int64_t *shape, int rank) {
+    DLTensor t = tg_dense(data, kDLUInt, 32, rank, shape);
+    t.device = (DLDevice){kDLCUDA, r->device};
+    return t;
+}
+
+static bool launch(Rank *r, tg_kernel *kernel, const DLTensor *a, int how, int chunk) {
+    tg_arg args[] = {tg_tensor(a), tg_tensor(&r->bad), tg_int(r->seed), tg_int(how), tg_int(chunk)};
+    return tg_launch_on(kernel, args, 5, r->stream) == TG_OK;
+}
+
+static bool make(Rank *r, const DLTensor *a) {
+    tg_arg args[] = {tg_tensor(a), tg_int(++r->seed), tg_int(r->rank)};
+    return tg_launch_on(&kernel_make, args, 3, r->stream) == TG_OK;
+}
+
+/// How many elements were wrong since the last question.
+static uint32_t wrong(Rank *r) {
+    uint32_t n = 1;
+    CHECK(tg_device_synchronize(r->device, r->stream) == TG_OK);
+    CHECK(cu->to_host(&n, r->counted, sizeof n, r->stream) == 0);
+    CHECK(cu->stream_synchronize(r->stream) == 0);
+    CHECK(cu->set_words(r->counted, 0, 1, r->stream) == 0);
+    return n;
+}
+
+static void transfers(Rank *r, const DLTensor *a) {
+    static const int hows[] = {TG_GATHER_PULL, TG_GATHER_PUSH, TG_GATHER_BEFORE};
+    static const int chunks[] = {300, 64, 150, 299};
+    for (int h = 0; h < 3; h++)
+        for (int c = 0; c < 4; c++) {
+            bool ran = true;
+            for (int i = 0; i < launches && ran; i++)
+                ran = make(r, a) && launch(r, &kernel_collect, a, hows[h], chunks[c]);
+            CHECK(ran);
+            CHECK(wrong(r) == 0);
+            for (int i = 0; i < launches && ran && hows[h] != TG_GATHER_PULL; i++) {
+                r->seed++;
+                ran = launch(r, &kernel_spread, a, hows[h], chunks[c]);
+            }
+            CHECK(ran);
+            CHECK(wrong(r) == 0);
+        }
+}
+
+/// Two launches of each kind, with different contents.
+static void record(Rank *r) {
+    for (int i = 0; i < 2; i++) {
+        CHECK(make(r, &r->a) && launch(r, &kernel_collect, &r->a, TG_GATHER_PULL, 100));
+        CHECK(make(r, &r->a) && launch(r, &kernel_collect, &r->a, TG_GATHER_PUSH, 64));
+        CHECK(launch(r, &kernel_spread, &r->a, TG_GATHER_PUSH, 150));
+        CHECK(launch(r, &kernel_spread, &r->a, TG_GATHER_BEFORE, 300));
+    }
+}
+
+static void replays(Rank *r) {
+    void *graph = NULL, *exec = NULL;
+    if (fake.fake_capture) {
+        fake.fake_capture(r->stream);
+        record(r);
+        graph = fake.fake_capture_end(r->stream);
+        for (int i = 0; i < launches; i++) {
+            fake.fake_replay(graph);
+            CHECK(launch(r, &kernel_collect, &r->a, TG_GATHER_PUSH, 300)); // not of the graph
+        }
+        CHECK(wrong(r) == 0);
+        fake.fake_drop(graph);
+        return;
+    }
+    if (!graphs.begin) return;
+    CHECK(graphs.begin(r->stream, 1) == 0);
+    record(r);
+    CHECK(graphs.end(r->stream, &graph) == 0 && graph);
+    if (!graph) return;
+    CHECK(graphs.instantiate(&exec, graph, 0) == 0 && exec);
+    for (int i = 0; i < launches; i++) {
+        CHECK(graphs.launch(exec, r->stream) == 0);
+        CHECK(launch(r, &kernel_collect, &r->a, TG_GATHER_PUSH, 300));
+    }
+    CHECK(wrong(r) == 0);
+    graphs.drop_exec(exec);
+    graphs.drop(graph);
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/// What one launch gave to the streams: L the launch's, S sides. Numbers of streams differ between
+/// runs, letters and what follows them do not.
+static const char *given(Rank *r, tg_kernel *kernel, int how, int chunk) {
+    static _Thread_local char out[4096];
+    int own = -1;
+    out[0] = 0;
+    fake.fake_journal(r->device);
+    CHECK(launch(r, kernel, &r->a, how, chunk));
+    char *rest = NULL;
+    char *text = strdup(fake.fake_journal(r->device));
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *what = strchr(line, ' ') + 1;
+        int stream = atoi(line);
+        if (own < 0) own = stream; // the first is the launch's
+        if (strncmp(what, "wait for a", 10) != 0 && strncmp(what, "wait", 4) == 0)
+            what = (char *)(uintptr_t)(atoi(what + 9) == own ? "wait for L" : "wait for S");
+        size_t n = strlen(out);
+        snprintf(out + n, sizeof out - n, "%c %s\n", stream == own ? 'L' : 'S', what);
+    }
+    free(text);
+    return out;
+}
+
+/// Everything that a launch waits for is submitted before it; chunks come before their flags; the
+/// sides are joined before the last meeting.
+static void order(Rank *r) {
+    static const char pull[] = "L tg_comm_step\nL record\nS wait for L\n"
+                               "S copy 1 x 600000\nS copy 1 x 8\nS copy 1 x 600000\nS copy 1 x 8\n"
+                               "L take\nS record\nL wait for S\nL tg_comm_step\nL record\n";
+    static const char spread[] =
+        "L tg_comm_step\nL record\nS wait for L\n"
+        "S wait for a word\nS copy 1 x 600000\nS copy 1 x 8\n"
+        "S wait for a word\nS copy 1 x 600000\nS copy 1 x 8\n"
+        "L give\nL fold\nL tg_comm_step\nS record\nL wait for S\nL tg_comm_step\nL record\n";
+    static const char before[] =
+        "L tg_comm_step\nL record\nS wait for L\nS copy 1 x 1200000\nS record\n"
+        "L wait for S\nL take\nL tg_comm_step\nL record\n";
+    if (!fake.fake_journal || r->ranks != 2) return;
+    CHECK(make(r, &r->a) && launch(r, &kernel_spread, &r->a, TG_GATHER_PUSH, 150));
+    CHECK(strcmp(given(r, &kernel_collect, TG_GATHER_PULL, 150), pull) == 0);
+    CHECK(strcmp(given(r, &kernel_collect, TG_GATHER_PUSH, 150), pull) == 0);
+    CHECK(strcmp(given(r, &kernel_collect, TG_GATHER_BEFORE, 300), before) == 0);
+    CHECK(strcmp(given(r, &kernel_spread, TG_GATHER_PUSH, 150), spread) == 0);
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+/// Microseconds of a launch in a graph of `n` of them.
+static double graph_time(Rank *r, tg_kernel *kernel, const DLTensor *a, int how, int chunk, int n) {
+    cu_event from, to;
+    float ms = 0, best = 1e9f;
+    void *graph = NULL, *exec = NULL;
+    CHECK(cu->event_create(&from, 0) == 0 && cu->event_create(&to, 0) == 0);
+    CHECK(launch(r, kernel, a, how, chunk));
+    CHECK(tg_comm_barrier(r->comm) == TG_OK);
+    CHECK(graphs.begin(r->stream, 1) == 0);
+    for (int i = 0; i < n; i++) CHECK(launch(r, kernel, a, how, chunk));
+    CHECK(graphs.end(r->stream, &graph) == 0 && graph);
+    CHECK(graphs.instantiate(&exec, graph, 0) == 0 && exec);
+    for (int i = 0; i < 5; i++) {
+        CHECK(tg_comm_barrier(r->comm) == TG_OK);
+        cu->event_record(from, r->stream);
+        CHECK(graphs.launch(exec, r->stream) == 0);
+        cu->event_record(to, r->stream);
+        CHECK(tg_device_synchronize(r->device, r->stream) == TG_OK);
+        cu->event_elapsed(&ms, from, to);
+        if (ms < best) best = ms;
+    }
+    graphs.drop_exec(exec);
+    graphs.drop(graph);
+    return best * 1e3 / n;
+}
+
+static void times(Rank *r) {
+    static const char *const hows[] = {"before", "pull", "push"};
+    double us = graph_time(r, &kernel_come, &r->a, 0, 1, 50);
+    if (r->rank == 0) printf("%s: launch with two meetings %.2f us\n", r->engine, us);
+    for (int mib = 1; mib <= 256; mib *= 4) {
+        int64_t shape[2] = {(int64_t)mib * 512 / r->ranks, 512}; // rows of 2 KiB
+        DLTensor t;
+        CHECK(tg_sym_alloc(r->comm, r->a.dtype, 2, shape, 0, &t) == TG_OK);
+        for (int how = 0; how < 3; how++)
+            for (int chunks = 1; chunks <= 8; chunks *= 8) {
+                CHECK(make(r, &t));
+                us = graph_time(r, &kernel_collect, &t, how, (int)shape[0] / chunks, 10);
+                double gb = (double)mib * 1048576 * (r->ranks - 1) / r->ranks / us * 1e-3;
+                if (r->rank == 0)
+                    printf("%s: gather %d MiB in all, %s, %d chunks: %.2f us, %.1f GB/s\n",
+                           r->engine, mib, hows[how], chunks, us, gb);
+            }
+        CHECK(wrong(r) == 0);
+        CHECK(tg_sym_free(r->comm, &t) == TG_OK);
+    }
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/// The last rank does not come; the others say so, and go on saying it.
+static void absent(Rank *r) {
+    if (r->rank == r->ranks - 1) return;
+    CHECK(launch(r, &kernel_come, &r->a, 0, 1));
+    CHECK(tg_device_synchronize(r->device, r->stream) != TG_OK);
+    char want[64];
+    snprintf(want, sizeof want, "rank %d waited", r->rank);
+    CHECK(strstr(tg_last_error(), want) || strstr(tg_last_error(), "has failed") ||
+          strstr(tg_last_error(), "has died")); // a process that left
+    if (r->rank == 0) printf("%s: absent rank: %s\n", r->engine, tg_last_error());
+    CHECK(!launch(r, &kernel_come, &r->a, 0, 1));
+}
+
+/* ---- all of a rank --------------------------------------------------------------------------- */
+
+static bool open_comm(Rank *r, int timeout_ms) {
+    tg_comm_options options = {.size = sizeof options,
+                               .engine = r->engine,
+                               .meet = r->meet,
+                               .rank = r->rank,
+                               .ranks = r->ranks,
+                               .device = r->device,
+                               .heap = timed ? (size_t)1 << 30 : (size_t)64 << 20,
+                               .timeout_ms = timeout_ms};
+    CHECK(tg_comm_create(&options, &r->comm) == TG_OK);
+    return r->comm && tg_context_set_comm(r->context, r->comm) == TG_OK;
+}
+
+static void close_comm(Rank *r) {
+    tg_context_set_comm(r->context, NULL);
+    tg_comm_destroy(r->comm);
+    r->comm = NULL;
+}
+
+static void work(Rank *r) {
+    static const int64_t shape[2] = {300, 1000}, one[1] = {1}, narrow[2] = {300, 900};
+    static int64_t strides[2] = {1000, 1};
+    r->bad = on_device(r, (void *)(uintptr_t)r->counted, one, 1);
+    CHECK(tg_sym_alloc(r->comm, r->bad.dtype, 2, shape, 0, &r->a) == TG_OK);
+    DLTensor view = r->a;
+    view.shape = (int64_t *)(uintptr_t)narrow;
+    view.strides = strides;
+    view.byte_offset = 64 * 4;
+    transfers(r, &r->a);
+    transfers(r, &view);
+    order(r);
+    replays(r);
+    if (timed && graphs.begin) times(r);
+    CHECK(tg_sym_free(r->comm, &r->a) == TG_OK);
+}
+
+static void *rank_main(void *state) {
+    Rank *r = state;
+    rt_device *d = rt_device_at(r->device);
+    rt_entered e;
+    tg_options options = {.size = sizeof options, .threads = 1};
+    CHECK(d && rt_enter(d, &e) == TG_OK);
+    CHECK(tg_context_create(&options, &r->context) == TG_OK);
+    tg_context_use(r->context);
+    CHECK(cu->stream_create(&r->stream, CU_NON_BLOCKING) == 0);
+    CHECK(cu->allocate(&r->counted, 4) == 0 && cu->set_words(r->counted, 0, 1, r->stream) == 0);
+    if (open_comm(r, 20000)) {
+        work(r);
+        close_comm(r);
+    }
+    char meet[256];
+    snprintf(meet, sizeof meet, "%s-short", r->meet);
+    r->meet = meet;
+    if (!nvshmem && open_comm(r, 1000)) { // the library starts once
+        static const int64_t shape[2] = {3, 4};
+        CHECK(tg_sym_alloc(r->comm, r->bad.dtype, 2, shape, 0, &r->a) == TG_OK);
+        absent(r);
+        close_comm(r);
+    }
+    cu->release(r->counted);
+    cu->stream_destroy(r->stream);
+    tg_context_use(NULL);
+    tg_context_destroy(r->context);
+    rt_leave(e);
+    return NULL;
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+static void as_threads(int ranks) {
+    pthread_t threads[8];
+    Rank all[8];
+    for (int i = 0; i < ranks; i++) {
+        all[i] =
+            (Rank){.engine = "threads", .meet = "comm_gpu", .rank = i, .ranks = ranks, .device = i};
+        CHECK(pthread_create(&threads[i], NULL, rank_main, &all[i]) == 0);
+    }
+    for (int i = 0; i < ranks; i++) pthread_join(threads[i], NULL);
+}
+
+static void as_processes(const char *program, int ranks) {
+    pid_t pids[8];
+    char numbers[3][16], meet[64];
+    snprintf(meet, sizeof meet, "/tmp/comm_gpu.%d", (int)getpid());
+    for (int i = 0; i < ranks; i++) {
+        snprintf(numbers[0], 16, "%d", i);
+        snprintf(numbers[1], 16, "%d", ranks);
+        snprintf(numbers[2], 16, "%d", launches);
+        char *args[] = {(char *)(uintptr_t)program,
+                        (char *)(uintptr_t) "--rank",
+                        numbers[0],
+                        (char *)(uintptr_t) "--ranks",
+                        numbers[1],
+                        (char *)(uintptr_t) "--launches",
+                        numbers[2],
+                        (char *)(uintptr_t) "--meet",
+                        meet,
+                        (char *)(uintptr_t)(nvshmem ? "--nvshmem"
+                                            : timed ? "--time"
+                                                    : NULL),
+                        NULL};
+        CHECK(posix_spawn(&pids[i], program, NULL, NULL, args, environ) == 0);
+    }
+    for (int i = 0; i < ranks; i++) {
+        int status = 1;
+        waitpid(pids[i], &status, 0);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+int main(int argc, char **argv) {
+    Rank own = {.engine = "processes", .rank = -1};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--time") == 0) timed = true;
+        if (strcmp(argv[i], "--nvshmem") == 0) nvshmem = true;
+        if (strcmp(argv[i], "--rank") == 0) own.rank = own.device = atoi(value);
+        if (strcmp(argv[i], "--ranks") == 0) own.ranks = atoi(value);
+        if (strcmp(argv[i], "--launches") == 0) launches = atoi(value);
+        if (strcmp(argv[i], "--meet") == 0) own.meet = value;
+    }
+    int devices = tg_device_count();
+    if (devices < 2) {
+        printf("skipped: %d GPUs; ranks with GPUs need two\n", devices);
+        return 77;
+    }
+    cu = rt_cuda_driver();
+    find_driver();
+    if (nvshmem) own.engine = "nvshmem";
+    if (own.rank >= 0) {
+        rank_main(&own);
+    } else {
+        int ranks = devices < 4 ? devices : 4;
+        if (!nvshmem) as_threads(2);
+        if (!nvshmem && ranks > 2) as_threads(ranks);
+        as_processes(argv[0], ranks);
+    }
+    const char *mistake = fake.fake_mistake ? fake.fake_mistake() : NULL;
+    if (mistake) printf("FAIL: the driver was asked for what is wrong: %s\n", mistake);
+    if (own.rank < 0) printf("%d failures\n", failures + (mistake != NULL));
+    return failures || mistake ? 1 : 0;
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernels of several ranks, written by hand: PTX for devices, C for the stand-in driver, and the
+// host code that a compiler would make.
+//
+// Element i of what rank r has at launch `seed` is known to all, so every kernel checks what it
+// reads and counts what is wrong.
+#ifndef TESTS_RUNTIME_COMM_KERNELS_H
+#define TESTS_RUNTIME_COMM_KERNELS_H
+
+#include "tests/runtime/fake_cuda.h"
+
+#include "runtime/tegula.h"
+
+#include <stdint.h>
+
+/// make(a, seed): the own shard.
+extern tg_kernel kernel_make;
+/// collect(a, bad, seed, how, chunk): gathers a and checks it; how: enum tg_gather_how.
+extern tg_kernel kernel_collect;
+/// spread(a, bad, seed, how, chunk): each rank sends parts of the size of a to the others, who
+/// check them; how: PUSH, BEFORE.
+extern tg_kernel kernel_spread;
+/// come(a): a launch that waits for all at its start.
+extern tg_kernel kernel_come;
+
+/// Tells the stand-in driver of the kernels.
+void add_fake_kernels(void (*add)(const char *name, FakeKernel *run, int n, const size_t *sizes));
+
+#endif

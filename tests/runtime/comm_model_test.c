@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A model checker: ranks as fibers of one thread, whose every access to another rank's memory is a
+// step that the checker orders. It runs the runtime's own code and kernels through an engine of its
+// own, in all orders (of states that it has seen before one only), and finds ranks that wait for
+// ever, signals that are lost, chunks that are read before they came or overwritten before they
+// were read. Then it breaks the protocol in one place at a time, and has to find that.
+#include "tests/runtime/ranks.h"
+
+#include "runtime/comm.h"
+#include "runtime/runtime.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <ucontext.h>
+
+enum {
+    MOST = 4,
+    STACK = 1 << 18,
+    HEAP = 1 << 16,
+    DEPTH = 1 << 12,
+    SEEN = 1 << 22,
+    K = 2,
+    ANY = 1000
+};
+
+/// What is broken.
+typedef enum Break {
+    NOTHING,
+    LOSE_FLAG, // signal number `which` of those that are not the runtime's own
+    LOSE_DONE, // a rank's word of the end, to another one
+    LATE_DATA, // a signal overtakes the put before it
+    NO_WAIT,   // programs do not wait for their chunks
+    NO_END,    // a launch ends without the others
+    BREAKS
+} Break;
+
+typedef struct Fiber {
+    ucontext_t context;
+    char *stack;
+    tg_context *current;
+    bool ended, passed;
+    int64_t saw; // the number of changes when it found nothing to do; -1: it can go on
+    int steps;
+} Fiber;
+
+/// A place where several fibers could go on.
+typedef struct Choice {
+    unsigned open; // those that have not been tried
+    int taken;
+} Choice;
+
+static struct {
+    int size, running;
+    Fiber fibers[MOST];
+    ucontext_t scheduler;
+    char *memory;
+    size_t bytes; // of a rank
+    int64_t changes;
+    int entered, finished; // ranks: launches are between
+    bool aborts;
+    int preemptions, most_preemptions;
+    Choice path[DEPTH];
+    int depth, length; // of this run, of the path
+    uint64_t *seen;
+    long states, runs;
+    /* what is broken */
+    Break broken;
+    int which, flags, dones;
+    struct Late {
+        void *to;
+        size_t bytes;
+        char data[256];
+    } late[MOST];
+    tg_comm *comms[MOST];
+    /* what the ranks do */
+    tg_kernel *kernel;
+    int64_t rows, chunk, how;
+    int launches;
+} m;
+
+/* ---- fibers ---------------------------------------------------------------------------------- */
+
+static void leave(void) {
+    Fiber *f = &m.fibers[m.running];
+    f->current = tg_context_use(NULL);
+    swapcontext(&f->context, &m.scheduler);
+    tg_context_use(f->current);
+}
+
+/// Before a step that others may see.
+static void step(void) {
+    Fiber *f = &m.fibers[m.running];
+    f->steps++;
+    f->saw = -1;
+    leave();
+    m.changes++;
+}
+
+static char *at_rank(int rank, size_t at) {
+    return m.memory + (size_t)rank * m.bytes + at;
+}
+
+/// The put that was held back arrives.
+static void arrive(int rank) {
+    struct Late *l = &m.late[rank];
+    if (l->bytes) memcpy(l->to, l->data, l->bytes);
+    l->bytes = 0;
+}
+
+static tg_status put(tg_comm *c, int rank, size_t at, const void *from, size_t bytes) {
+    struct Late *l = &m.late[c->rank];
+    step();
+    arrive(c->rank);
+    if (m.broken != LATE_DATA || at < sizeof(rt_control) || bytes > sizeof l->data) {
+        memcpy(at_rank(rank, at), from, bytes);
+        return TG_OK;
+    }
+    *l = (struct Late){.to = at_rank(rank, at), .bytes = bytes};
+    memcpy(l->data, from, bytes);
+    return TG_OK;
+}
+
+static tg_status get(tg_comm *c, int rank, size_t at, void *to, size_t bytes) {
+    (void)c;
+    step();
+    memcpy(to, at_rank(rank, at), bytes);
+    return TG_OK;
+}
+
+static bool is_lost(size_t at) {
+    if (at >= sizeof(rt_control)) return m.flags++ == m.which && m.broken == LOSE_FLAG;
+    size_t in = (at - offsetof(rt_control, from)) % sizeof(rt_from);
+    if (in != offsetof(rt_from, done)) return false;
+    return m.dones++ == m.which && m.broken == LOSE_DONE;
+}
+
+static tg_status set(tg_comm *c, int rank, size_t at, int64_t value) {
+    step();
+    if (!is_lost(at)) memcpy(at_rank(rank, at), &value, sizeof value);
+    // It has overtaken the data: they come a step later.
+    if (m.late[c->rank].bytes) {
+        step();
+        arrive(c->rank);
+    }
+    return TG_OK;
+}
+
+static tg_status add(tg_comm *c, int rank, size_t at, int64_t value) {
+    int64_t before;
+    step();
+    memcpy(&before, at_rank(rank, at), sizeof before);
+    before += value;
+    memcpy(at_rank(rank, at), &before, sizeof before);
+    (void)c;
+    return TG_OK;
+}
+
+static tg_status quiet(tg_comm *c) {
+    (void)c;
+    return TG_OK;
+}
+
+/// A rank that waits goes on when anything has changed.
+static void progress(tg_comm *c) {
+    if (m.aborts) atomic_store(&c->lost, 1);
+    if (m.aborts) return;
+    m.fibers[m.running].saw = m.changes;
+    leave();
+}
+
+static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
+    c->rank = o->rank;
+    c->size = c->local = o->ranks;
+    m.bytes = bytes;
+    c->host = (rt_heap){.flat = m.memory,
+                        .own = at_rank(o->rank, 0),
+                        .stride = bytes,
+                        .bytes = bytes,
+                        .mapped = false};
+    return TG_OK;
+}
+
+static void destroy(tg_comm *c) {
+    (void)c;
+}
+
+static const rt_engine engine = {.name = "model",
+                                 .create = create,
+                                 .destroy = destroy,
+                                 .put = put,
+                                 .get = get,
+                                 .set = set,
+                                 .add = add,
+                                 .quiet = quiet,
+                                 .progress = progress};
+
+/* ---- what ranks do --------------------------------------------------------------------------- */
+
+static int32_t no_wait(const tg_env *env, const tg_site *site, const int64_t *word, int32_t how,
+                       int64_t value, int64_t peer, int64_t number) {
+    (void)env, (void)site, (void)word, (void)how, (void)value, (void)peer, (void)number;
+    return 0;
+}
+
+static int32_t no_end(const tg_env *env) {
+    (void)env;
+    return 0;
+}
+
+static float value(int rank, int64_t i, int launch) {
+    return (float)(rank * 100 + launch * 10 + 1) + (float)i;
+}
+
+/// Launches with other data each time, and what was read is poison afterwards.
+static bool launch_all(tg_comm *c) {
+    bool gathers = m.kernel == &gathered;
+    int64_t part[2] = {m.rows, K}, all[2] = {m.rows * m.size, K}, n = m.rows * K;
+    float data[16 * MOST];
+    DLTensor sym, own = tg_dense(data, kDLFloat, 32, 2, all);
+    if (tg_sym_alloc(c, (DLDataType){kDLFloat, 32, 1}, 2, part, 0, &sym)) return false;
+    tg_arg args[4] = {tg_tensor(gathers ? &sym : &own), tg_tensor(gathers ? &own : &sym),
+                      tg_int(m.how), tg_int(m.chunk)};
+    float *shard = sym.data;
+    m.entered++;
+    for (int t = 0; t < m.launches; t++) {
+        for (int64_t i = 0; i < n && gathers; i++) shard[i] = value(c->rank, i, t);
+        for (int64_t i = 0; i < n * m.size; i++) data[i] = gathers ? -1 : value(c->rank, i, t);
+        if (tg_launch(m.kernel, args, 4)) return false;
+        for (int64_t i = 0; i < n && gathers; i++) shard[i] = -2;
+        for (int64_t i = 0; i < n * m.size && gathers; i++)
+            if (data[i] != 2 * value((int)(i / n), i % n, t)) return false;
+        for (int64_t i = 0; i < n && !gathers; i++) {
+            float sum = 0;
+            for (int r = 0; r < m.size; r++) sum += value(r, c->rank * n + i, t);
+            if (shard[i] != sum) return false;
+        }
+    }
+    return true;
+}
+
+static void fiber_main(int rank) {
+    tg_comm_options options = {.size = sizeof options,
+                               .rank = rank,
+                               .ranks = m.size,
+                               .device = -1,
+                               .heap = HEAP,
+                               .timeout_ms = 1000000};
+    tg_options one = {.size = sizeof one, .threads = 1};
+    tg_context *context;
+    tg_comm *c;
+    Fiber *f = &m.fibers[rank];
+    if (!tg_context_create(&one, &context) &&
+        !rt_comm_open(&engine, &rt_memory_host, &options, &c)) {
+        m.comms[rank] = c;
+        if (m.broken == NO_WAIT) c->calls.wait = no_wait;
+        if (m.broken == NO_END) c->calls.end = no_end;
+        tg_context_set_comm(context, c);
+        tg_context_use(context);
+        f->passed = launch_all(c);
+        tg_context_use(NULL);
+        m.finished++;
+        tg_context_destroy(context);
+        tg_comm_destroy(c);
+    }
+    f->ended = true;
+    for (;;) leave();
+}
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
+    const unsigned char *p = bytes;
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        h = rt_mix(h, word);
+    }
+    while (n--) h = rt_mix(h, *p++);
+    return h;
+}
+
+/// Fibers are as their steps and what they have read made them; what they read is in the memory, of
+/// which chunks of an earlier launch do not differ between orders.
+static uint64_t hash_state(unsigned rest) {
+    const size_t data = (sizeof(rt_control) + 0xffff) / 0x10000 * 0x10000;
+    uint64_t h = rest;
+    for (int r = 0; r < m.size; r++) {
+        h = rt_mix(h, (uint64_t)m.fibers[r].steps);
+        h = hash_bytes(h, at_rank(r, 0), offsetof(rt_control, from[m.size]));
+        h = hash_bytes(h, at_rank(r, data), 2048);
+        h = hash_bytes(h, at_rank(r, data + HEAP - HEAP / 64), HEAP / 64);
+        h = rt_mix(h, m.late[r].bytes);
+    }
+    return h ? h : 1;
+}
+
+/// False: it was there.
+static bool add_state(uint64_t h) {
+    size_t i = h % SEEN;
+    while (m.seen[i] && m.seen[i] != h) i = (i + 1) % SEEN;
+    bool fresh = !m.seen[i];
+    m.seen[i] = h;
+    m.states += fresh;
+    return fresh;
+}
+
+static unsigned ready_fibers(void) {
+    unsigned ready = 0;
+    for (int r = 0; r < m.size; r++)
+        if (!m.fibers[r].ended && m.fibers[r].saw != m.changes) ready |= 1u << r;
+    return ready;
+}
+
+static int first_of(unsigned fibers) {
+    return __builtin_ctz(fibers);
+}
+
+/// Who goes on: as the path says, behind its end the one that ran, and a choice is noted. Where the
+/// state was seen before, the rest of the run is not looked at.
+static int choose(unsigned ready, bool *looks) {
+    bool can_stay = ready >> m.running & 1;
+    int stay = can_stay ? m.running : first_of(ready);
+    if (!*looks || !m.entered || m.finished == m.size) return stay;
+    if (m.depth == m.length) {
+        bool bounded = m.most_preemptions < ANY; // then it is part of what can follow
+        unsigned rest = ready | (unsigned)stay << 8 | (bounded ? (unsigned)m.preemptions << 16 : 0);
+        if (m.length == DEPTH || !add_state(hash_state(rest))) {
+            *looks = false;
+            return stay;
+        }
+        unsigned others = ready & ~(1u << stay);
+        if (can_stay && m.preemptions == m.most_preemptions) others = 0;
+        m.path[m.length++] = (Choice){others, stay};
+    }
+    int taken = m.path[m.depth++].taken;
+    m.preemptions += can_stay && taken != stay;
+    return taken;
+}
+
+static void start(int rank) {
+    Fiber *f = &m.fibers[rank];
+    char *stack = f->stack ? f->stack : malloc(STACK);
+    *f = (Fiber){.stack = stack, .saw = -1};
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = stack;
+    f->context.uc_stack.ss_size = STACK;
+    makecontext(&f->context, (void (*)(void))fiber_main, 1, rank);
+}
+
+/// One order to its end. False: something was wrong in it.
+static bool run(void) {
+    bool looks = true, right = true;
+    memset(m.memory, 0, (size_t)m.size * (HEAP + (sizeof(rt_control) + 0xffff)));
+    m.changes = m.depth = m.preemptions = m.running = m.flags = m.dones = 0;
+    m.entered = m.finished = 0;
+    m.aborts = false;
+    memset(m.late, 0, sizeof m.late);
+    for (int r = 0; r < m.size; r++) start(r);
+    m.runs++;
+    for (int left = m.size; left;) {
+        unsigned ready = ready_fibers();
+        if (!ready) { // all wait: they are sent home
+            right = false;
+            m.aborts = true;
+            for (int r = 0; r < m.size; r++) m.fibers[r].saw = -1;
+            continue;
+        }
+        m.running = choose(ready, &looks);
+        Fiber *f = &m.fibers[m.running];
+        swapcontext(&m.scheduler, &f->context);
+        left -= f->ended;
+        right &= !f->ended || f->passed;
+    }
+    return right;
+}
+
+/// The next order: the last choice that leaves one is another one. False: there is none.
+static bool next_path(void) {
+    while (m.length) {
+        Choice *c = &m.path[m.length - 1];
+        if (c->open) {
+            c->taken = first_of(c->open);
+            c->open &= c->open - 1;
+            return true;
+        }
+        m.length--;
+    }
+    return false;
+}
+
+/// All orders, or those to the first that is wrong.
+static bool explore(int size, tg_kernel *kernel, int64_t how, int64_t rows, int64_t chunk,
+                    int launches, int most_preemptions) {
+    m.size = size;
+    m.kernel = kernel;
+    m.how = how;
+    m.rows = rows;
+    m.chunk = chunk;
+    m.launches = launches;
+    m.most_preemptions = most_preemptions;
+    m.length = 0;
+    m.states = m.runs = 0;
+    memset(m.seen, 0, sizeof *m.seen * SEEN);
+    bool right;
+    do right = run();
+    while (right && next_path() && m.states < SEEN / 2);
+    assert_true(m.states < SEEN / 2);
+    return right;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+typedef struct Protocol {
+    const char *name;
+    tg_kernel *kernel;
+    int64_t how;
+} Protocol;
+
+static const Protocol protocols[] = {
+    {"gather before", &gathered, TG_GATHER_BEFORE},  {"gather by pulls", &gathered, TG_GATHER_PULL},
+    {"gather by pushes", &gathered, TG_GATHER_PUSH}, {"scatter before", &reduced, TG_GATHER_BEFORE},
+    {"scatter by pushes", &reduced, TG_GATHER_PUSH},
+};
+enum { PROTOCOLS = sizeof protocols / sizeof *protocols };
+
+static int setup(void **state) {
+    (void)state;
+    m.memory = aligned_alloc(64, MOST * (HEAP + (size_t)(1 << 20)));
+    m.seen = malloc(sizeof *m.seen * SEEN);
+    return !m.memory || !m.seen;
+}
+
+static void expect_right(const Protocol *p, int size, int64_t rows, int launches, int preemptions) {
+    m.broken = NOTHING;
+    bool right = explore(size, p->kernel, p->how, rows, 1, launches, preemptions);
+    fprintf(stderr, "%s, %d ranks: %ld states, %ld orders\n", p->name, size, m.states, m.runs);
+    assert_true(right);
+}
+
+/// Two ranks in all orders; more with a bound on how often a rank that could go on does not.
+static void all_orders(void **state) {
+    (void)state;
+    for (int i = 0; i < PROTOCOLS; i++) {
+        expect_right(&protocols[i], 2, 2, 2, ANY);
+        expect_right(&protocols[i], 3, 1, 2, 2);
+        expect_right(&protocols[i], 4, 1, 1, 1);
+    }
+}
+
+static bool is_caught(const Protocol *p, Break broken, int which) {
+    m.broken = broken;
+    m.which = which;
+    bool right = explore(2, p->kernel, p->how, 2, 1, 2, ANY);
+    if (right) fprintf(stderr, "%s: break %d, number %d is not found\n", p->name, broken, which);
+    return !right;
+}
+
+/// Every signal that goes to another rank, lost alone.
+static void lost_signals(void **state) {
+    (void)state;
+    for (int i = 0; i < PROTOCOLS; i++) {
+        expect_right(&protocols[i], 2, 2, 2, 0);
+        int flags = m.flags, dones = m.dones;
+        assert_int_equal(dones, 4);
+        for (int f = 0; f < flags; f++) assert_true(is_caught(&protocols[i], LOSE_FLAG, f));
+        for (int d = 0; d < dones; d++) assert_true(is_caught(&protocols[i], LOSE_DONE, d));
+    }
+}
+
+/// What orders data: signals behind them, waits before them, ends between two launches. Where all
+/// is copied before programs start, it is the copying that waits.
+static void lost_order(void **state) {
+    (void)state;
+    for (int i = 0; i < PROTOCOLS; i++) {
+        const Protocol *p = &protocols[i];
+        bool pushes = (p->kernel == &reduced || p->how == TG_GATHER_PUSH);
+        if (pushes) assert_true(is_caught(p, LATE_DATA, 0));
+        if (pushes || p->how == TG_GATHER_PULL) assert_true(is_caught(p, NO_WAIT, 0));
+        assert_true(is_caught(p, NO_END, 0));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_orders),
+        cmocka_unit_test(lost_signals),
+        cmocka_unit_test(lost_order),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

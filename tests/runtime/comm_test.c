@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks as threads and as processes: meeting, symmetric memory, launches, failures.
+#include "tests/runtime/ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const engines[] = {"threads", "processes"};
+
+static void on_all(int timeout_ms, rank_body *body, void *arg) {
+    for (int e = 0; e < 2; e++)
+        for (int n = 1; n <= 4; n++) assert_true(on_ranks(engines[e], n, timeout_ms, body, arg));
+}
+
+static const DLDataType f32 = {kDLFloat, 32, 1}, f16 = {kDLFloat, 16, 1};
+
+static bool says(const char *text) {
+    if (strstr(tg_last_error(), text)) return true;
+    fprintf(stderr, "'%s' does not say '%s'\n", tg_last_error(), text);
+    return false;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static bool allocates(tg_comm *c, void *arg) {
+    int64_t shape[2] = {3, 5};
+    DLTensor a, b, d;
+    (void)arg;
+    CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &a) == TG_OK);
+    CHECK(tg_sym_alloc(c, f16, 1, shape, TG_SYM_LEAN, &b) == TG_OK);
+    CHECK(a.ndim == 2 && a.shape[0] == 3 && a.shape[1] == 5 && a.dtype.bits == 32);
+    for (int i = 0; i < 15; i++) {
+        CHECK(((float *)a.data)[i] == 0);
+        ((float *)a.data)[i] = 1;
+    }
+    CHECK(tg_sym_free(c, &a) == TG_OK);
+    // What was in use is zero again.
+    CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &d) == TG_OK);
+    for (int i = 0; i < 15; i++) CHECK(((float *)d.data)[i] == 0);
+    CHECK(tg_sym_free(c, &b) == TG_OK && tg_sym_free(c, &d) == TG_OK);
+    CHECK(tg_sym_free(c, &d) == TG_ERROR_ARGUMENT);
+    shape[0] = 1 << 20;
+    CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &a) == TG_ERROR_MEMORY && says("TG_COMM_HEAP"));
+    CHECK(tg_comm_barrier(c) == TG_OK);
+    return true;
+}
+
+static bool differs(tg_comm *c, void *arg) {
+    int64_t shape[1] = {4 + (tg_comm_rank(c) == 1)};
+    DLTensor a;
+    (void)arg;
+    if (tg_comm_ranks(c) < 2) return true;
+    CHECK(tg_sym_alloc(c, f32, 1, shape, 0, &a) == TG_ERROR_CONTRACT);
+    CHECK(says("rank 0 asks for f32[4], rank 1 for f32[5]"));
+    shape[0] = 4;
+    CHECK(tg_sym_alloc(c, tg_comm_rank(c) ? f32 : f16, 1, shape, 0, &a) == TG_ERROR_CONTRACT);
+    CHECK(says("rank 0 asks for f16[4], rank 1 for f32[4]"));
+    CHECK(tg_sym_alloc(c, f32, 1, shape, 0, &a) == TG_OK);
+    return true;
+}
+
+static void memory(void **state) {
+    (void)state;
+    on_all(0, allocates, NULL);
+    on_all(0, differs, NULL);
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+enum { K = 5 };
+static const int64_t rows_of[] = {1, 7, 8};
+
+/// What rank r has at index i in a round.
+static float value(int rank, int64_t i, int round) {
+    return (float)(rank * 1000 + round * 10) + (float)(i % 97);
+}
+
+typedef struct Round {
+    int64_t rows, how, chunk;
+    int rounds, lean, straggler;
+} Round;
+
+static void straggle(const Round *r, int rank, int round) {
+    if (r->straggler && round % 2 + 1 == rank)
+        nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+}
+
+static bool gathers(tg_comm *c, void *arg) {
+    const Round *round = arg;
+    int w = tg_comm_ranks(c), me = tg_comm_rank(c);
+    int64_t shape[2] = {round->rows, K}, all[2] = {round->rows * w, K}, n = shape[0] * K;
+    float *out = malloc(sizeof *out * (size_t)(n * w));
+    DLTensor a, o = tg_dense(out, kDLFloat, 32, 2, all);
+    CHECK(tg_sym_alloc(c, f32, 2, shape, round->lean ? TG_SYM_LEAN : 0, &a) == TG_OK);
+    tg_arg args[4] = {tg_tensor(&a), tg_tensor(&o), tg_int(round->how), tg_int(round->chunk)};
+    for (int t = 0; t < round->rounds; t++) {
+        for (int64_t i = 0; i < n; i++) ((float *)a.data)[i] = value(me, i, t);
+        for (int64_t i = 0; i < n * w; i++) out[i] = -1;
+        straggle(round, me, t);
+        CHECK(tg_launch(&gathered, args, 4) == TG_OK);
+        for (int64_t i = 0; i < n; i++) ((float *)a.data)[i] = -2; // poison
+        for (int64_t i = 0; i < n * w; i++) CHECK(out[i] == 2 * value((int)(i / n), i % n, t));
+    }
+    free(out);
+    return tg_sym_free(c, &a) == TG_OK;
+}
+
+static bool reduces(tg_comm *c, void *arg) {
+    const Round *round = arg;
+    int w = tg_comm_ranks(c), me = tg_comm_rank(c);
+    int64_t shape[2] = {round->rows, K}, all[2] = {round->rows * w, K}, n = shape[0] * K;
+    float *x = malloc(sizeof *x * (size_t)(n * w));
+    DLTensor sum, given = tg_dense(x, kDLFloat, 32, 2, all);
+    CHECK(tg_sym_alloc(c, f32, 2, shape, round->lean ? TG_SYM_LEAN : 0, &sum) == TG_OK);
+    tg_arg args[4] = {tg_tensor(&given), tg_tensor(&sum), tg_int(round->how), tg_int(round->chunk)};
+    for (int t = 0; t < round->rounds; t++) {
+        for (int64_t i = 0; i < n * w; i++) x[i] = value(me, i, t) / 3;
+        for (int64_t i = 0; i < n; i++) ((float *)sum.data)[i] = -1;
+        straggle(round, me, t);
+        CHECK(tg_launch(&reduced, args, 4) == TG_OK);
+        for (int64_t i = 0; i < n; i++) {
+            float want = 0;
+            for (int r = 0; r < w; r++) want = value(r, me * n + i, t) / 3 + want;
+            CHECK(((float *)sum.data)[i] == want);
+        }
+    }
+    free(x);
+    return tg_sym_free(c, &sum) == TG_OK;
+}
+
+/// Every plan, whole chunks and what is left of one, with room for gathered shards and without.
+static void plans(void **state) {
+    (void)state;
+    for (int how = TG_GATHER_BEFORE; how <= HOW_DIRECT; how++)
+        for (int rows = 0; rows < 3; rows++)
+            for (int lean = 0; lean < 2; lean++) {
+                Round r = {rows_of[rows], how, 1 + rows * 2, 3, lean, 0};
+                on_all(0, gathers, &r);
+                if (how == TG_GATHER_BEFORE || how == TG_GATHER_PUSH) on_all(0, reduces, &r);
+            }
+}
+
+/// A rank that is late changes nothing, nor do many launches with other contents.
+static void stress(void **state) {
+    (void)state;
+    for (int how = TG_GATHER_BEFORE; how <= HOW_DIRECT; how++) {
+        Round late = {8, how, 3, 6, 0, 1}, many = {7, how, 2, 1000, 0, 0};
+        assert_true(on_ranks("threads", 4, 0, gathers, &late));
+        assert_true(on_ranks("processes", 2, 0, gathers, &many));
+        if (how != TG_GATHER_BEFORE && how != TG_GATHER_PUSH) continue;
+        assert_true(on_ranks("processes", 4, 0, reduces, &late));
+        assert_true(on_ranks("threads", 2, 0, reduces, &many));
+    }
+}
+
+static bool turns(tg_comm *c, void *arg) {
+    int64_t n = 9;
+    DLTensor a;
+    (void)arg;
+    CHECK(tg_sym_alloc(c, f32, 1, &n, TG_SYM_LEAN, &a) == TG_OK);
+    tg_arg args[2] = {tg_tensor(&a), tg_int(50)};
+    for (int i = 0; i < 3; i++) CHECK(tg_launch(&turned, args, 2) == TG_OK);
+    return true;
+}
+
+static void barriers(void **state) {
+    (void)state;
+    on_all(0, turns, NULL);
+}
+
+/// All ranks are: one hears it from another one where that was first.
+static bool refused(tg_status status, const char *text) {
+    return (status == TG_ERROR_ARGUMENT || status == TG_ERROR_RANK) && says(text);
+}
+
+/// Views into a shard: a launch like the one before goes the short way, and must see where it is.
+static bool views(tg_comm *c, void *arg) {
+    int64_t shape[2] = {8, K}, part[2] = {2, K}, all[2];
+    int w = tg_comm_ranks(c), me = tg_comm_rank(c);
+    float out[2 * K * 16];
+    DLTensor a, o = tg_dense(out, kDLFloat, 32, 2, all), view;
+    (void)arg;
+    all[0] = 2 * w, all[1] = K;
+    CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &a) == TG_OK);
+    for (int i = 0; i < 8 * K; i++) ((float *)a.data)[i] = value(me, i, 0);
+    view = a;
+    view.shape = part;
+    tg_arg args[4] = {tg_tensor(&view), tg_tensor(&o), tg_int(TG_GATHER_PULL), tg_int(1)};
+    for (int at = 0; at < 8; at += 2) {
+        view.byte_offset = (uint64_t)(at * K) * sizeof(float);
+        CHECK(tg_launch(&gathered, args, 4) == TG_OK);
+        for (int i = 0; i < 2 * K * w; i++)
+            CHECK(out[i] == 2 * value(i / (2 * K), i % (2 * K) + at * K, 0));
+    }
+    view.byte_offset = 7 * K * sizeof(float); // its second row is not in the shard
+    CHECK(refused(tg_launch(&gathered, args, 4), "leaves its symmetric"));
+    return true;
+}
+
+/// No context with ranks, no symmetric memory, one dimension too many.
+static bool refuses(tg_comm *c, void *arg) {
+    int64_t shape[2] = {2, K};
+    float x[2 * K * 16];
+    DLTensor a, o = tg_dense(x, kDLFloat, 32, 2, shape), deep;
+    (void)arg;
+    CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &a) == TG_OK);
+    tg_arg args[4] = {tg_tensor(&o), tg_tensor(&a), tg_int(0), tg_int(1)};
+    CHECK(refused(tg_launch(&gathered, args, 4), "tg_sym_alloc"));
+    deep = a;
+    deep.ndim = 3;
+    deep.shape = (int64_t[]){1, 2, K};
+    args[0] = tg_tensor(&deep);
+    CHECK(refused(tg_launch(&gathered, args, 4), "must have 2"));
+    tg_context *mine = tg_context_use(NULL);
+    args[0] = tg_tensor(&a);
+    args[1] = tg_tensor(&o);
+    CHECK(tg_launch(&gathered, args, 4) == TG_ERROR_CONTRACT && says("tg_context_set_comm"));
+    tg_context_use(mine);
+    return true;
+}
+
+static void arguments(void **state) {
+    (void)state;
+    on_all(0, views, NULL);
+    on_all(0, refuses, NULL);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static bool one_fails(tg_comm *c, void *arg) {
+    int64_t n = 4;
+    int w = tg_comm_ranks(c), me = tg_comm_rank(c);
+    DLTensor a;
+    (void)arg;
+    CHECK(tg_sym_alloc(c, f32, 1, &n, 0, &a) == TG_OK);
+    for (int i = 0; i < 20; i++) {
+        tg_arg args[2] = {tg_tensor(&a), tg_int(w - 1)}, good[2] = {tg_tensor(&a), tg_int(2)};
+        tg_status status = tg_launch(&picky, args, 2);
+        CHECK(status == (me == w - 1 ? TG_ERROR_CONTRACT : TG_ERROR_RANK));
+        char text[96];
+        snprintf(text, sizeof text, "picky.teg:3:5: rank %d does not like it", w - 1);
+        CHECK(says(text));
+        // The ranks go on with the next launch.
+        CHECK(tg_launch(&turned, good, 2) == TG_OK);
+    }
+    return true;
+}
+
+/// All hear of both kernels.
+static bool two_kernels(tg_comm *c, void *arg) {
+    int64_t n = 4;
+    DLTensor a;
+    (void)arg;
+    if (tg_comm_ranks(c) == 1) return true;
+    CHECK(tg_sym_alloc(c, f32, 1, &n, 0, &a) == TG_OK);
+    tg_arg args[2] = {tg_tensor(&a), tg_int(9)};
+    for (int i = 0; i < 3; i++) {
+        tg_status status = tg_launch(tg_comm_rank(c) ? &turned : &picky, args, 2);
+        CHECK(status == TG_ERROR_CONTRACT || status == TG_ERROR_RANK);
+        CHECK(says("rank 0 launches 'picky' and rank ") && says("'turned'"));
+    }
+    CHECK(tg_launch(&turned, args, 2) == TG_OK);
+    return true;
+}
+
+/// A rank that does not come.
+static bool one_is_away(tg_comm *c, void *arg) {
+    int64_t n = 4;
+    DLTensor a;
+    (void)arg;
+    if (tg_comm_ranks(c) == 1) return true;
+    CHECK(tg_sym_alloc(c, f32, 1, &n, 0, &a) == TG_OK);
+    tg_arg args[2] = {tg_tensor(&a), tg_int(2)};
+    if (tg_comm_rank(c) != 1) {
+        CHECK(tg_launch(&turned, args, 2) == TG_ERROR_RANK);
+        CHECK(says("waited 0.3 s for rank 1"));
+    } else {
+        nanosleep(&(struct timespec){.tv_nsec = 700000000}, NULL);
+    }
+    return true;
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/// Rank 1 is killed; nobody waits for the time limit.
+static bool one_dies(tg_comm *c, void *arg) {
+    int64_t n = 4;
+    DLTensor a;
+    (void)arg;
+    CHECK(tg_sym_alloc(c, f32, 1, &n, 0, &a) == TG_OK);
+    tg_arg args[2] = {tg_tensor(&a), tg_int(2)};
+    CHECK(tg_launch(&turned, args, 2) == TG_OK);
+    if (tg_comm_rank(c) == 1) raise(SIGKILL);
+    double start = now();
+    CHECK(tg_launch(&turned, args, 2) == TG_ERROR_RANK && says("process of rank 1 has ended"));
+    CHECK(now() - start < 2);
+    CHECK(tg_launch(&turned, args, 2) == TG_ERROR_RANK && says("has ended"));
+    ((bool *)arg)[tg_comm_rank(c)] = true;
+    return true;
+}
+
+static void failures(void **state) {
+    (void)state;
+    on_all(0, one_fails, NULL);
+    on_all(0, two_kernels, NULL);
+    for (int e = 0; e < 2; e++) assert_true(on_ranks(engines[e], 3, 300, one_is_away, NULL));
+}
+
+static void death(void **state) {
+    (void)state;
+    bool *passed = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (int n = 2; n <= 4; n++) {
+        memset(passed, 0, 4096);
+        assert_false(on_ranks("processes", n, 0, one_dies, passed));
+        for (int r = 0; r < n; r++) assert_int_equal(passed[r], r != 1);
+    }
+    munmap(passed, 4096);
+}
+
+/* ---- ranks that oshrun started --------------------------------------------------------------- */
+
+/// Memory that is not mapped has no direct view.
+static bool all_bodies(tg_comm *c, void *arg) {
+    bool mapped = !getenv("TG_OPENSHMEM_PUTS");
+    (void)arg;
+    CHECK(differs(c, NULL));
+    for (int how = TG_GATHER_BEFORE; how <= (mapped ? HOW_DIRECT : TG_GATHER_PUSH); how++)
+        for (int rows = 0; rows < 3; rows++) {
+            Round r = {rows_of[rows], how, 1 + rows * 2, 40, rows == 1, rows == 2};
+            CHECK(gathers(c, &r));
+            if (how == TG_GATHER_BEFORE || how == TG_GATHER_PUSH) CHECK(reduces(c, &r));
+        }
+    return !mapped || (turns(c, NULL) && views(c, NULL) && one_fails(c, NULL));
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2) return on_this_rank(argv[1], all_bodies, NULL) ? 0 : 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory),   cmocka_unit_test(plans),     cmocka_unit_test(stress),
+        cmocka_unit_test(barriers), cmocka_unit_test(arguments), cmocka_unit_test(failures),
+        cmocka_unit_test(death),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

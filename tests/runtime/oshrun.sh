@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# oshrun.sh N PROGRAM...: N ranks of OpenSHMEM; 77 where it is not installed.
+if ! command -v oshrun >/dev/null; then
+    echo "oshrun is not there: tools/dev/setup.sh --dev installs openmpi-bin, libopenmpi-dev"
+    exit 77
+fi
+ranks=$1
+shift
+root=
+[ "$(id -u)" = 0 ] && root=--allow-run-as-root
+exec oshrun $root --oversubscribe -n "$ranks" "$@"
