@@ -9,20 +9,21 @@ endmacro()
 run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE} -B ${build} -DCMAKE_BUILD_TYPE=Release
     -DCMAKE_C_COMPILER=${COMPILER} -DTEGULA_STATIC_LLVM=ON -DCMAKE_INSTALL_LIBDIR=lib)
 run(${CMAKE_COMMAND} --build ${build} --target tegula tegula-opt tegula_shared tegula_static
-    tegula_rt_shared tegula_rt_static gpu_real)
+    tegula_rt_shared tegula_rt_static gpu_real comm_gpu)
 file(REMOVE_RECURSE ${root})
 run(${CMAKE_COMMAND} --install ${build} --prefix ${root} --strip)
 file(REMOVE ${root}/bin/tegula-opt) # a tool of those who work on the compiler
 
 # Tests and benchmarks find all they need relative to themselves.
-foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu examples)
+foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu bench/comm examples)
     if(EXISTS ${SOURCE}/${tree})
         get_filename_component(above ${root}/${tree} DIRECTORY)
         file(COPY ${SOURCE}/${tree} DESTINATION ${above} PATTERN "__pycache__" EXCLUDE)
     endif()
 endforeach()
 file(COPY ${SOURCE}/bench/tune.py DESTINATION ${root}/bench)
-file(COPY ${build}/tests/runtime/gpu_real DESTINATION ${root}/tests/gpu)
+file(COPY ${build}/tests/runtime/gpu_real ${build}/tests/runtime/comm_gpu
+     DESTINATION ${root}/tests/gpu)
 file(COPY ${SOURCE}/LICENSE ${SOURCE}/README.md DESTINATION ${root})
 
 # Nothing but the C library may be asked for.

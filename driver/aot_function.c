@@ -229,6 +229,10 @@ static int text_terms(const CExpr *e) {
 
 static bool add_tensor(Aot *a, FunctionBuilder *b, int i) {
     const Param *p = &b->x->kernel->params.at[i];
+    if (param_is_tensor(p) && p->type->sym) {
+        b->x->why = ctx_format(a->ctx, "'%s' is symmetric memory", p->name.text);
+        return false;
+    }
     Reader r = {.ctx = a->ctx, .program = a->program, .find = find_argument, .user = b};
     CParam out = {
         .arg = i, .optional = p->optional, .rank = param_is_tensor(p) ? p->type->dims.n : 0};

@@ -129,6 +129,7 @@ static bool shape_tensor(Variants *v, const Param *param, ParamInst *p) {
     }
     p->known_shape = true;
     p->align = v->layout->aligned ? TENSOR_ALIGN : 0;
+    p->near = v->layout->aligned; // what is larger gets code that needs to know neither
     set_strides(v, p, pack_at);
     return true;
 }

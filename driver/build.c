@@ -11,6 +11,11 @@ int machine_threads(void) {
     return n > 0 ? (int)n : 1;
 }
 
+/// Code for other GPUs and for CPUs has addresses of 64 bits in any case.
+static bool uses_near(const Build *b) {
+    return b->gpu && gpu_has(b->gpu, GPU_BUFFERS);
+}
+
 bool build_target(Build *b) {
     b->backend = backend_of(b->target, &b->level);
     if (!b->backend || !b->backend->info(b->level, &b->info)) {
@@ -18,7 +23,11 @@ bool build_target(Build *b) {
         return false;
     }
     b->gpu = b->backend->device ? gpu_target(b->level) : NULL;
-    for (int i = 0; i < b->inst->n_params && !b->gpu; i++) b->inst->params[i].align = 0;
+    for (int i = 0; i < b->inst->n_params; i++) {
+        ParamInst *p = &b->inst->params[i];
+        if (!b->gpu) p->align = 0;
+        if (!uses_near(b)) p->near = false;
+    }
     return true;
 }
 
@@ -50,11 +59,10 @@ static void schedule_axes(const Build *b, PassEnv *env) {
     const struct {
         const char *name;
         int *to;
-    } axes[] = {{"split", &env->split},
-                {"warps", &env->warps},
-                {"stages", &env->stages},
-                {"persistent", &env->persistent},
-                {"cluster", &env->cluster}};
+    } axes[] = {
+        {"split", &env->split},           {"warps", &env->warps},     {"stages", &env->stages},
+        {"persistent", &env->persistent}, {"cluster", &env->cluster}, {"order", &env->order},
+        {"grain", &env->grain},           {"plan", &env->plan},       {"chunks", &env->chunks}};
     for (int i = 0; i < b->code->n_config; i++)
         for (size_t k = 0; k < sizeof axes / sizeof *axes; k++)
             if (strcmp(b->code->config[i].name, axes[k].name) == 0)

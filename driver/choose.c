@@ -29,6 +29,11 @@ void build_describe_cost(Build *b, Text *out) {
     if (b->gpu) gpu_cost_describe(out, kernel, b->gpu, dim_of, b);
 }
 
+double build_cost(Build *b) {
+    const Op *kernel = find_kernel(b->code->module, b->code->name);
+    return b->gpu ? gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL) : 0;
+}
+
 static void estimate(Ctx *ctx, void *arg) {
     Trial *t = arg;
     Build *b = t->build;
@@ -43,6 +48,7 @@ static void estimate(Ctx *ctx, void *arg) {
     Machine machine = {b->threads ? b->threads : machine_threads(), b->info.l1_bytes,
                        b->info.l2_bytes, b->info.vector_bytes};
     t->setting->seconds = cost_estimate(kernel, &machine, dim_of, b);
+    t->setting->needs.products = cost_products(kernel, dim_of, b) > 0;
 }
 
 /// The setting agrees with every pinned value.
@@ -79,6 +85,14 @@ static const char *first_message(Ctx *ctx, DiagMark mark) {
     return "it cannot be elaborated";
 }
 
+/// What the model would have of the schedule becomes part of the setting.
+static void pin(Ctx *ctx, Config *c, const char *name, int64_t value) {
+    NamedValue *values = ctx_array(ctx, NamedValue, c->n + 1);
+    memcpy(values, c->values, sizeof *values * (size_t)c->n);
+    values[c->n++] = (NamedValue){name, value};
+    c->values = values;
+}
+
 static void try_setting(Search *s, int i) {
     Build *b = s->build;
     RankedSetting *at = &s->open->data[i];
@@ -91,6 +105,8 @@ static void try_setting(Search *s, int i) {
     if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(b->ctx, status);
     if (at->seconds < 0) at->why = first_message(b->ctx, mark);
     diag_rewind(b->ctx, mark);
+    if (at->needs.slots && !value_of_name(s->n_set, s->set, "stages"))
+        pin(b->ctx, &at->config, "stages", at->needs.slots);
     double least = s->open->data[s->best].seconds;
     if (at->seconds >= 0 && (least < 0 || at->seconds < least)) s->best = i;
 }

@@ -11,7 +11,7 @@ typedef struct RankedSetting {
     Config config;
     double seconds;  // negative: it does not elaborate
     const char *why; // then
-    GpuNeeds needs;  // of a GPU
+    GpuNeeds needs;  // of a GPU; of a CPU `products` alone
     bool tried;
 } RankedSetting;
 typedef VEC(RankedSetting) RankedSettings;

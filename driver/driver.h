@@ -97,6 +97,8 @@ int machine_threads(void);
 void build_choose(Build *b);
 /// Of a GPU, after build_elaborate: what the cost model sees, a line a phase.
 void build_describe_cost(Build *b, Text *out);
+/// Likewise: seconds of one launch; 0 where there is no model.
+double build_cost(Build *b);
 /// Multiplications and additions of the products of one launch, after build_elaborate.
 double build_products(Build *b);
 

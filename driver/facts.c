@@ -8,6 +8,7 @@
 //     stride        1 or 0 is in the type      TG_FACT_STRIDE
 //                   neither                    TG_FACT_STRIDED, where exact
 //     alignment     16 is in the type          TG_FACT_ALIGN    (and its absence, where exact)
+//     near          that is in the type        TG_FACT_NEAR     (likewise)
 //     pack          two axes were left         TG_FACT_PACK
 //     null, const                              TG_FACT_NULL, TG_FACT_VALUE
 //
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "passes/gpu/gpu.h"
 
 typedef struct Describe {
     const Build *b;
@@ -130,13 +132,18 @@ static void stride_facts(Describe *d, int argument) {
     }
 }
 
-/// Code for GPUs alone makes use of it.
-static void align_fact(Describe *d, int argument) {
+_Static_assert(TG_SPAN == (int64_t)1 << TENSOR_SPAN_LOG2, "what is near is so on both sides");
+
+/// Code for GPUs alone makes use of these.
+static void address_facts(Describe *d, int argument) {
     int i;
     const ParamUse *use = build_argument(d->b, argument, &i);
     const Type *t = kernel_of(d->b)->regions[0]->args[argument]->type;
     if (use->kind == PARAM_TENSOR && (t->align || (d->b->gpu && d->options == FACTS_EXACT)))
         add_fact(d, TG_FACT_ALIGN, i, 0, t->align != 0);
+    bool far = d->options == FACTS_EXACT && d->b->gpu && gpu_has(d->b->gpu, GPU_BUFFERS) &&
+               !d->b->inst->params[i].near;
+    if (use->kind == PARAM_TENSOR && (t->near || far)) add_fact(d, TG_FACT_NEAR, i, 0, t->near);
 }
 
 /* ---- hints, arguments ---------------------------------------------------------------------- */
@@ -181,7 +188,7 @@ tg_variant *build_variant(const Build *b, int level, enum FactOptions options) {
     int n = build_arguments(b);
     for (int k = 0; k < n; k++) {
         stride_facts(&d, k);
-        align_fact(&d, k);
+        address_facts(&d, k);
     }
     hints(&d);
     arguments(&d);

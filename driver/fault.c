@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See fault.h. One variant of a process can have a fault of launches at a time.
+// See fault.h. One variant of a process can have each fault of launches at a time.
 #include "driver/fault.h"
 
 #include <signal.h>
@@ -42,10 +42,13 @@ bool fault_compile(const Request *r) {
 
 /* ---- launches ------------------------------------------------------------------------------ */
 
-static struct {
+typedef enum Fault { CRASH, HANG, LAUNCH, WRONG, INSIDE, SLOW, FLAKY, FAULTS } Fault;
+
+/// The code with each of them.
+static struct Real {
     tg_entry *entry;
     int last, calls; // number of the last argument
-} real;
+} reals[FAULTS];
 
 static int32_t crash(const tg_slot *args, const tg_env *env) {
     (void)args;
@@ -67,35 +70,47 @@ static int32_t launch(const tg_slot *args, const tg_env *env) {
 }
 
 /// One byte of the last argument, which kernels of the tests write.
-static int32_t wrong(const tg_slot *args, const tg_env *env) {
-    int32_t status = real.entry(args, env);
-    ((uint8_t *)args[real.last].tensor.data)[3] ^= 0x41;
+static int32_t spoil(const struct Real *real, size_t at, const tg_slot *args, const tg_env *env) {
+    int32_t status = real->entry(args, env);
+    ((uint8_t *)args[real->last].tensor.data)[at] ^= 0x41;
     return status;
+}
+
+static int32_t wrong(const tg_slot *args, const tg_env *env) {
+    return spoil(&reals[WRONG], 3, args, env);
+}
+
+/// Far from both ends of a matrix, of elements of four bytes.
+static int32_t inside(const tg_slot *args, const tg_env *env) {
+    const struct Real *real = &reals[INSIDE];
+    const int64_t *shape = args[real->last].tensor.shape;
+    return spoil(real, (size_t)(shape[0] * shape[1]) / 3 * 4 + 3, args, env);
 }
 
 /// Some milliseconds more.
 static int32_t slow(const tg_slot *args, const tg_env *env) {
-    struct timespec t = {0, 5000000};
+    struct timespec t = {0, 25000000};
     nanosleep(&t, NULL);
-    return real.entry(args, env);
+    return reals[SLOW].entry(args, env);
 }
 
 /// Wrong from the second run on.
 static int32_t flaky(const tg_slot *args, const tg_env *env) {
-    return real.calls++ ? wrong(args, env) : real.entry(args, env);
+    struct Real *real = &reals[FLAKY];
+    return real->calls++ ? spoil(real, 3, args, env) : real->entry(args, env);
 }
 
 void fault_run(tg_variant *v) {
     static const struct {
         const char *name;
         tg_entry *entry;
-    } faults[] = {{"crash", crash}, {"hang", hang}, {"launch", launch},
-                  {"wrong", wrong}, {"slow", slow}, {"flaky", flaky}};
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    } faults[FAULTS] = {
+        [CRASH] = {"crash", crash}, [HANG] = {"hang", hang},       [LAUNCH] = {"launch", launch},
+        [WRONG] = {"wrong", wrong}, [INSIDE] = {"inside", inside}, [SLOW] = {"slow", slow},
+        [FLAKY] = {"flaky", flaky}};
+    for (int i = 0; i < FAULTS; i++) {
         if (!is_wanted(faults[i].name, v->config)) continue;
-        real.entry = v->entry;
-        real.last = v->n_params - 1;
-        real.calls = 0;
+        reals[i] = (struct Real){.entry = v->entry, .last = v->n_params - 1};
         v->entry = faults[i].entry;
     }
 }

@@ -3,7 +3,7 @@
 // KIND@TEXT, one comma between two. It happens to code whose tune values have the text ("BM=32").
 //
 //     compile-crash, compile-hang, compile-error   where it is compiled
-//     crash, hang, launch, wrong, flaky, slow      where it is launched
+//     crash, hang, launch, wrong, inside, flaky, slow      where it is launched
 #ifndef DRIVER_FAULT_H
 #define DRIVER_FAULT_H
 

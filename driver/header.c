@@ -162,6 +162,7 @@ static void describe_param(Header *h, const AotExport *x, int i) {
         bool written = x->info->params[i].flags & TG_PARAM_WRITTEN;
         text_add(&t, "%s%s, %s", dims_text(h, p->type), p->optional ? " or NULL" : "",
                  written ? "written" : "read");
+        if (p->type->sym) text_add(&t, "; symmetric: the own shard, without [W]");
         if (elem_info[aot_elem(x, i)].bits == 4) text_add(&t, ", two a byte, low half first");
     } else if (c_types[aot_elem(x, i)].bits_of) {
         text_add(&t, ", passed as float");

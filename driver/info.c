@@ -80,6 +80,7 @@ static void param_info(const FnDef *f, const Param *p, bool written, tg_param_in
                 : param_is_tensor(p) ? TG_PARAM_TENSOR
                                      : TG_PARAM_SCALAR;
     if (p->optional) out->flags |= TG_PARAM_OPTIONAL;
+    if (param_is_tensor(p) && p->type->sym) out->flags |= TG_PARAM_SYM;
     if (param_is_tensor(p)) {
         out->rank = (int8_t)(p->type->dims.n - (pack != NULL));
         if (written) out->flags |= TG_PARAM_WRITTEN;

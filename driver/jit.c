@@ -225,7 +225,7 @@ static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **
     else
         m->variant.entry = a->code->entry, m->variant.image = a->code->image;
     m->code = a->code;
-    m->variant.tuned = c->tuned;
+    m->variant.tuned = c->tuned && !c->wanted->config;
     m->next = k->made;
     k->made = m;
     *out = &m->variant;
@@ -262,7 +262,7 @@ tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const char *conf
 }
 
 static tg_status compile_for(void *user, const tg_wanted *wanted, const tg_variant **out) {
-    return jit_compile(user, wanted, NULL, out);
+    return jit_compile(user, wanted, wanted->config, out);
 }
 
 const tg_compiler jit_compiler = {compile_for};

@@ -5,6 +5,9 @@
 
 #include <stdio.h>
 
+#define FIRST_LINE 0.5 // seconds until a launch that waits says why
+#define NEXT_LINE  2.0
+
 typedef struct Job {
     const Request *r;
     const TuneOptions *options;
@@ -33,6 +36,24 @@ static void log_result(const TuneResult *t) {
     tg_log(line);
 }
 
+typedef struct Waiting {
+    const char *kernel;
+    double next; // line
+} Waiting;
+
+/// "tuning matmul: 34 of 300 candidates, best BM=64 BN=64 at 12.1 us, 6.2 s left"
+static void log_progress(void *user, const TuneProgress *p) {
+    Waiting *w = user;
+    char line[512], best[320] = "", left[32] = "";
+    if (p->spent < w->next) return;
+    w->next = p->spent + NEXT_LINE;
+    if (p->best > 0) snprintf(best, sizeof best, ", best %s at %.4g us", p->config, p->best * 1e6);
+    if (p->budget < 1e6) snprintf(left, sizeof left, ", %.2g s left", p->budget - p->spent);
+    snprintf(line, sizeof line, "tuning %s: %d of %d candidates%s%s", w->kernel, p->measured,
+             p->candidates, best, left);
+    tg_log(line);
+}
+
 static void log_failure(void) {
     char line[512];
     snprintf(line, sizeof line, "warning: not tuned: %s", tg_last_error());
@@ -41,9 +62,12 @@ static void log_failure(void) {
 
 /// In a context of its own: what went wrong with candidates is no mistake of the launch.
 static bool search_now(Ctx *ctx, const tg_module *m, const tg_wanted *w, Request *r) {
+    Waiting waiting = {.kernel = r->kernel, .next = FIRST_LINE};
     TuneOptions options = {.mode = m->tune,
                            .budget = m->tune_budget,
                            .device = w->device,
+                           .progress = log_progress,
+                           .user = &waiting,
                            .tensors = tensors_of(ctx, w)};
     Job job = {.r = r, .options = &options, .status = TG_ERROR_MEMORY};
     Ctx *own = ctx_create(&module_allocator);
@@ -63,6 +87,7 @@ bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r) {
     TuneResult found;
     if (m->tune == TUNE_OFF) return false;
     if (tune_find(ctx, r, w->device, &found)) return tune_set(ctx, found.config, r);
+    if (w->collective) return false;
     if (m->tune != TUNE_BACKGROUND && !w->captured) return search_now(ctx, m, w, r);
     later_add(k, w, r);
     return false;

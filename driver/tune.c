@@ -8,12 +8,15 @@
 //
 // A glance is a few launches, which tell most candidates from those that matter. A check compares
 // results, which takes longer than many launches; it is for those that may win: before a candidate
-// that looks as fast as the best one is in the race, and before a runoff has its times.
+// that looks as fast as the best one is in the race, and before a runoff has its times. A check
+// looks at pieces of large results; at the end the winner's are looked at whole.
 //
 // On a GPU all of that goes on at once. On a CPU the helpers rest while something is timed: they
 // would take the cores that the kernel is to have.
 //
-// Which candidate is next: the one of which most is expected (tune_expect.c).
+// Which candidate is next: the one of which most is expected (tune_expect.c). At first whatever may
+// be of use is compiled, towards the end only what is expected to be close to the best one, and
+// what differs from that in one value.
 #include "driver/tune.h"
 
 #include "driver/tune_search.h"
@@ -24,17 +27,19 @@
 #include <string.h>
 
 enum {
-    BATCH = 6,      // candidates that a CPU compiles before it times them, for each helper
-    ENOUGH = 12,    // measured, before the search may end by itself
-    CHECK_RUNS = 6, // launches of a check, at most
-    GLANCE = 3,     // launches; an odd number
-    FINALISTS = 4,  // that may have to be checked at the end
+    BATCH = 6,              // candidates that a CPU compiles before it times them, for each helper
+    ENOUGH = 12,            // measured, before the search may end by itself
+    CHECK_RUNS = 6,         // launches of a check, at most
+    GLANCE = 3,             // launches; an odd number
+    FINALISTS = 4,          // that may have to be checked at the end
     CANDIDATES = 120,       // that are compiled at most,
     CANDIDATES_SECOND = 30, // or so many for each second of the budget,
     MOST_CANDIDATES = 500,  // but no more than these
 };
-#define FEED_SHARE      0.6  // of the budget, after which no more candidates are begun
+#define FEED_SHARE      0.6  // of the budget, in which candidates are begun
+#define RACE_SHARE      0.15 // of the budget, that the race is to have without new ones
 #define HOPE            1.4  // times the best one's time: what is expected to be slower is left out
+#define EARLY_HOPE      3.0  // likewise, at the beginning
 #define FAR_SLOWER      1.5  // by a glance: it need not race
 #define HOST_NOISE      2e-3 // seconds by which a glance on a CPU may be too long
 #define PROMISING       1.03 // by a glance: it is checked before it races
@@ -43,7 +48,8 @@ enum {
 #define LAUNCH_LEAST    0.1  // seconds until a launch counts as hung, or
 #define LAUNCH_FACTOR   10   // times the best one's time
 #define CHECK_RATE      2e8  // bytes a second that are filled and compared, at least
-#define CHECK_USUAL     6e8  // usually
+#define CONFIRM_RATE    2e9  // likewise, where all of it is
+#define LATE            1.03 // of the budget, when the last look at the winner has to be done
 #define START_SECONDS   20.0 // of a worker, until its device can be used
 #define COMPILE_LEAST   1.0
 #define COMPILE_FACTOR  10
@@ -52,6 +58,12 @@ enum {
 
 static double now(const Search *s) {
     return peer_seconds() - s->start;
+}
+
+/// Its result was seen to be right, all of it unless it is the standard one, which others are
+/// compared with.
+static bool is_right(const Runner *u, int id) {
+    return u->checked && (u->confirmed || id == 0);
 }
 
 /* ---- verdicts ------------------------------------------------------------------------------ */
@@ -86,22 +98,50 @@ static void progress(Search *s) {
 
 /* ---- what to compile next ------------------------------------------------------------------ */
 
+/// When the last candidates are begun: those that are compiled after it are of no use.
+static double feed_end(const Search *s) {
+    if (s->o.mode == TUNE_EXHAUSTIVE) return 0.9 * s->deadline;
+    double mean = s->n_compiled ? s->compile_sum / s->n_compiled : s->deadline;
+    return fmax(FEED_SHARE * s->deadline, (1 - RACE_SHARE) * s->deadline - 2 * mean);
+}
+
+/// Times the best one's time: what is expected to take longer is not worth it now. Searches in the
+/// background leave the rest of their time to the program.
+static double hope(const Search *s) {
+    if (s->o.mode == TUNE_BACKGROUND) return HOPE;
+    return HOPE + (EARLY_HOPE - HOPE) * fmax(0, 1 - now(s) / feed_end(s));
+}
+
+static bool is_waiting(const Search *s, int id) {
+    return s->runners[id].state == WAITING;
+}
+
+/// What differs from the best one in one value; -1: all of that was tried.
+static int next_neighbour(const Search *s) {
+    int best = rt_race_winner(s->race);
+    for (int i = 0; i < s->space.n && best >= 0; i++)
+        if (is_waiting(s, i) && count_differences(&s->space.at[i], &s->space.at[best]) == 1)
+            return i;
+    return -1;
+}
+
 /// -1: none is worth it, or the time is up.
 static int next_candidate(const Search *s) {
     int best = -1;
     double least = 0;
     bool exhaustive = s->o.mode == TUNE_EXHAUSTIVE;
     if (s->closed || s->begun >= s->most) return -1;
-    if (s->begun > 0 && now(s) > (exhaustive ? 0.9 : FEED_SHARE) * s->deadline) return -1;
+    if (s->begun > 0 && now(s) > feed_end(s)) return -1;
     for (int i = 0; i < s->space.n; i++) {
-        if (s->runners[i].state != WAITING) continue;
+        if (!is_waiting(s, i)) continue;
         double e = exhaustive || i == 0 ? i : expect_seconds(s, i);
         if (best >= 0 && e >= least) continue;
         best = i;
         least = e;
     }
-    bool hopeless = !exhaustive && s->measured >= ENOUGH && s->best > 0 && least > HOPE * s->best;
-    return hopeless ? -1 : best;
+    if (exhaustive || s->measured < ENOUGH || s->best <= 0 || least <= hope(s) * s->best)
+        return best;
+    return next_neighbour(s);
 }
 
 /* ---- compiling ----------------------------------------------------------------------------- */
@@ -153,13 +193,17 @@ static int same_code(const Search *s, int id) {
     return -1;
 }
 
-/// Of two that are the same the first one stays, unless the other one was measured already.
-static void join(Search *s, int a, int b) {
-    int stays = s->runners[b].state == RACING || (b < a && s->runners[b].state != DONE) ? b : a;
-    int goes = stays == a ? b : a;
+/// Of two that are the same the first one stays, or the one that was looked at already: what is
+/// known of that is known of both.
+static void join(Search *s, int late, int early) {
+    const Runner *known = &s->runners[early];
+    bool looked_at = known->state == RACING || known->state == DONE;
+    int stays = looked_at || early < late ? early : late, goes = stays == late ? early : late;
+    bool bad = known->state == DONE && known->trial.verdict < TUNE_SLOWER;
+    const char *why = ctx_format(s->ctx, "the same code as %s%s%s", s->runners[stays].trial.config,
+                                 bad ? ": " : "", bad ? known->trial.why : "");
     s->runners[goes].same = true;
-    judge(s, goes, TUNE_TIE,
-          ctx_format(s->ctx, "the same code as %s", s->runners[stays].trial.config));
+    judge(s, goes, bad ? known->trial.verdict : TUNE_TIE, why);
 }
 
 static StoreKey hash_code(Ctx *ctx, const Code *c) {
@@ -173,6 +217,8 @@ static void take_answer(Search *s, int id, const CrewEvent *e) {
     Runner *u = &s->runners[id];
     Answer a;
     u->trial.compiled = e->seconds;
+    s->compile_sum += e->seconds;
+    s->n_compiled++;
     s->longest = fmax(s->longest, e->seconds);
     if (!wire_read_answer(s->ctx, e->body, &a) || !answer_is_sound(s->r, &a)) {
         judge(s, id, TUNE_CRASHED, "the compiler's process is not of this version");
@@ -230,16 +276,16 @@ static void open_worker(Search *s) {
     ask_worker(s, -1, s->open, START_SECONDS + 2 * s->space.bytes / CHECK_RATE);
 }
 
-/// launches 0: checks.
+/// launches: or WORK_CHECK, WORK_CONFIRM.
 static void try_code(Search *s, int id, int launches) {
     Runner *u = &s->runners[id];
     WorkTry t = {.id = id, .launches = launches};
     if (u->loaded != s->worker) t.answer = u->answer;
     u->loaded = s->worker;
-    s->timing = launches > 0;
+    s->asked = launches;
     double more = 1 + s->space.bytes / CHECK_RATE;
     ask_worker(s, id, work_write_try(s->ctx, &t),
-               launch_seconds(s, launches ? launches : CHECK_RUNS) + more);
+               launch_seconds(s, launches > 0 ? launches : CHECK_RUNS) + more);
 }
 
 /// A compiled candidate that nobody has looked at yet; -1: none.
@@ -267,16 +313,25 @@ static void close_race(Search *s) {
     rt_race_close(s->race);
 }
 
+/// The race is over: its winner is looked at whole, and where that is wrong the next one.
+static bool settle(Search *s) {
+    int winner = rt_race_winner(s->race);
+    Runner *u = winner < 0 ? NULL : &s->runners[winner];
+    s->over = !u || is_right(u, winner);
+    if (!s->over) try_code(s, winner, u->checked ? WORK_CONFIRM : WORK_CHECK);
+    return true;
+}
+
 /// The next step of the race; false: it waits for candidates. Nobody who was not checked has times
 /// in the runoff: the turn is kept until the check is done.
 static bool step_race(Search *s) {
     close_race(s);
     if (!s->kept) s->heat = rt_race_step(s->race, now(s));
     s->kept = false;
-    if (s->heat.kind == RT_RACE_OVER) s->over = true;
+    if (s->heat.kind == RT_RACE_OVER) return settle(s);
     if (s->heat.kind != RT_RACE_MEASURE) return false;
     s->kept = s->heat.runoff && !s->runners[s->heat.id].checked;
-    try_code(s, s->heat.id, s->kept ? 0 : s->heat.launches);
+    try_code(s, s->heat.id, s->kept ? WORK_CHECK : s->heat.launches);
     return true;
 }
 
@@ -289,7 +344,7 @@ static void drive(Search *s) {
         return;
     }
     if (!s->referenced) {
-        if (s->runners[0].state >= COMPILED) try_code(s, 0, 0);
+        if (s->runners[0].state >= COMPILED) try_code(s, 0, WORK_CHECK);
         return;
     }
     if (s->exclusive && is_compiling(s)) return;
@@ -297,7 +352,7 @@ static void drive(Search *s) {
     s->measuring = s->exclusive;
     int id = unseen(s);
     if (s->check >= 0) {
-        try_code(s, s->check, 0);
+        try_code(s, s->check, WORK_CHECK);
     } else if (id >= 0) {
         try_code(s, id, GLANCE);
     } else if (!step_race(s) && s->exclusive && !s->over) {
@@ -322,8 +377,8 @@ static void lost_worker(Search *s, const CrewEvent *e) {
 
 /// The race has to end early enough for its finalists to be checked.
 static void start_race(Search *s, double check_seconds) {
-    double all = 0.98 * s->o.budget;
-    s->deadline = fmax(0.5 * all, all - FINALISTS * check_seconds);
+    double all = 0.98 * s->o.budget, confirmed = all - s->space.bytes / CONFIRM_RATE;
+    s->deadline = fmax(0.5 * all, confirmed - FINALISTS * check_seconds);
     rt_race_options race = {.capacity = s->space.n, .deadline = s->deadline};
     s->race = rt_race_start(s->race_memory, &race);
 }
@@ -391,9 +446,11 @@ static void worked(Search *s, const CrewEvent *e) {
         s->over |= !report.ok;
     } else if (!report.ok) {
         judge(s, s->turn, report.verdict, report.why);
-    } else if (s->timing && s->runners[s->turn].state == COMPILED) {
+    } else if (s->asked == WORK_CONFIRM) {
+        s->runners[s->turn].confirmed = true;
+    } else if (s->asked > 0 && s->runners[s->turn].state == COMPILED) {
         take_glance(s, s->turn, &report);
-    } else if (s->timing) {
+    } else if (s->asked > 0) {
         take_times(s, s->turn, &report);
     } else {
         take_check(s, s->turn, &report, e->seconds);
@@ -406,13 +463,18 @@ static bool is_stopped(const Search *s) {
     return s->o.stop && atomic_load(s->o.stop);
 }
 
+static bool is_confirming(const Search *s) {
+    return s->crew->worker.busy && s->turn >= 0 && s->asked == WORK_CONFIRM;
+}
+
 /// Until the race is over, or the time.
 static void run(Search *s) {
-    while (!s->over && !is_stopped(s) && now(s) < s->o.budget) {
+    while (!s->over && !is_stopped(s) && now(s) < (is_confirming(s) ? LATE : 1) * s->o.budget) {
         feed(s);
         drive(s);
         if (s->over) break;
-        double until = fmin(s->end, peer_seconds() + 0.1);
+        double until =
+            fmin(is_confirming(s) ? s->start + LATE * s->o.budget : s->end, peer_seconds() + 0.1);
         CrewEvent e = crew_wait(s->crew, until);
         if (e.hand == &s->crew->worker)
             worked(s, &e);
@@ -445,6 +507,20 @@ static Bytes open_message(Search *s) {
             tune_contents(s->ctx, t, a, SIZE_MAX, &data[i].contents, &data[i].address, &first);
     }
     return work_write_open(s->ctx, &open);
+}
+
+/// Leaves the standard candidate and those asked for. False: one of these is none.
+static bool keep_among(Search *s) {
+    for (int i = 1; i < s->space.n; i++)
+        if (s->o.n_among && !s->space.at[i].why) s->space.at[i].why = "not asked for";
+    for (int k = 0; k < s->o.n_among; k++) {
+        int i = 0;
+        while (i < s->space.n && strcmp(s->space.at[i].config, s->o.among[k]) != 0) i++;
+        if (i == s->space.n) s->lost = ctx_format(s->ctx, "'%s' is no candidate", s->o.among[k]);
+        if (i == s->space.n) return false;
+        s->space.at[i].why = NULL;
+    }
+    return true;
 }
 
 static void list_runners(Search *s) {
@@ -488,12 +564,13 @@ static bool prepare(Search *s) {
     s->open = open_message(s);
     drive(s); // the worker starts while the space is made
     if (s->over || !tune_space(s->ctx, s->r, &s->space)) return false;
+    if (!keep_among(s)) return false;
     s->most = most_candidates(&s->o);
     if (s->most > s->space.n) s->most = s->space.n;
     list_runners(s);
     expect_prepare(s);
     s->race_memory = ctx_alloc(s->ctx, rt_race_bytes(s->space.n));
-    start_race(s, s->space.bytes / CHECK_USUAL);
+    start_race(s, 0);
     return true;
 }
 
@@ -525,7 +602,8 @@ static void finish_trial(Search *s, int i, int winner) {
 /// The best one whose result was seen to be right; -1: not even the standard one.
 static int right_winner(const Search *s) {
     int winner = s->race ? rt_race_winner(s->race) : -1;
-    for (; winner >= 0 && !s->runners[winner].checked; winner = rt_race_winner(s->race)) {
+    for (; winner >= 0 && !is_right(&s->runners[winner], winner);
+         winner = rt_race_winner(s->race)) {
         s->runners[winner].trial.why = "the time was up before it was checked";
         rt_race_drop(s->race, winner);
     }

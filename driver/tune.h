@@ -68,14 +68,16 @@ typedef struct TuneProgress {
 } TuneProgress;
 
 typedef struct TuneOptions {
-    TuneMode mode;  // BLOCK or EXHAUSTIVE; BACKGROUND: at low priority
-    double budget;  // seconds; 0: TG_TUNE_BUDGET_MS or a default by the mode
-    int helpers;    // processes that compile; 0: by the cores there are
-    int candidates; // the most that are compiled; 0: by the mode
-    int device;     // of a GPU
-    uint64_t seed;  // of random data
-    bool again;     // tune even if the store has a result
-    bool forget;    // do not keep the result
+    TuneMode mode;            // BLOCK or EXHAUSTIVE; BACKGROUND: at low priority
+    double budget;            // seconds; 0: TG_TUNE_BUDGET_MS or a default by the mode
+    int helpers;              // processes that compile; 0: by the cores there are
+    int candidates;           // the most that are compiled; 0: by the mode
+    int device;               // of a GPU
+    uint64_t seed;            // of random data
+    bool again;               // tune even if the store has a result
+    int n_among;              // 0: all candidates are tried, else these beside the default
+    const char *const *among; // as `config` of candidates
+    bool forget;              // do not keep the result
     /// The tensors of the launch, one a parameter, or NULL: those of integers and bools are copied,
     /// since they may be indices; those that are one view here are one buffer there. Others are
     /// only looked at for that. In the memory of `device`.

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define UNTRIED   1.04 // of a value of an axis
+#define UNTRIED   1.10 // of a value of an axis: settings that the model likes come before it
 #define IDLE      1.5  // of one that made the same code as without it
 #define BAD       3.0  // of one that did not work elsewhere
 #define UNRELATED 1.15 // where two settings differ in everything, the model's error tells less

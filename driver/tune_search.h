@@ -12,14 +12,15 @@ typedef enum State { WAITING, COMPILING, COMPILED, RACING, DONE } State;
 
 typedef struct Runner {
     State state;
-    Bytes answer;  // the body of the compiler's
-    StoreKey code; // a hash of the code
-    int loaded;    // of which worker, by its number
-    bool same;     // as another one
-    double began;  // to be compiled
-    double glance; // the least seconds of the first launches; 0: none yet
-    bool checked;  // its result is right
-    int base;      // the candidate of the same setting without values of axes
+    Bytes answer;   // the body of the compiler's
+    StoreKey code;  // a hash of the code
+    int loaded;     // of which worker, by its number
+    bool same;      // as another one
+    double began;   // to be compiled
+    double glance;  // the least seconds of the first launches; 0: none yet
+    bool checked;   // its result is right
+    bool confirmed; // all of it
+    int base;       // the candidate of the same setting without values of axes
     TuneTrial trial;
 } Runner;
 
@@ -32,25 +33,32 @@ typedef struct Search {
     Crew *crew;
     rt_race *race;
     void *race_memory;
-    bool exclusive;    // compiling and timing take turns
-    bool measuring;    // then: whose turn it is
-    int batch;         // compilations left of this turn
-    int begun, most;   // compilations, the most
-    int measured;      // glanced at
+    bool exclusive;  // compiling and timing take turns
+    bool measuring;  // then: whose turn it is
+    int batch;       // compilations left of this turn
+    int begun, most; // compilations, the most
+    int measured;    // glanced at
+    int n_compiled;  // and how long that took
+    double compile_sum;
     int check;         // to be checked next; -1: none
     int worker;        // its number; 0: none yet
     bool ready;        // the worker has the arguments
     bool referenced;   // and the standard result
     int turn;          // what the worker does: a candidate, -1 opening
     rt_race_turn heat; // of that candidate, when it is timed
-    bool timing;
-    bool kept;       // the turn of the race waits for a check
-    double deadline; // of the race, in seconds from the start
+    int asked;         // of the worker: launches, or WORK_CHECK, WORK_CONFIRM
+    bool kept;         // the turn of the race waits for a check
+    double deadline;   // of the race, in seconds from the start
     bool closed, over;
     Bytes open;                       // the message
     double start, end, longest, best; // best: seconds of the fastest right one so far, 0: none
     const char *lost;                 // why there is no result
 } Search;
+
+/* ---- tune_space.c ---------------------------------------------------------------------------- */
+
+/// Names of which two candidates have different values, or only one has a value.
+int count_differences(const TuneCandidate *a, const TuneCandidate *b);
 
 /* ---- tune_expect.c -------------------------------------------------------------------------- */
 

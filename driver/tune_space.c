@@ -3,7 +3,8 @@
 //
 //     settings     all that the kernel allows, ranked by the cost model (choose.c)
 //     axes         warps, stages, persistent, cluster, split: what the passes choose, and values
-//                  near it, for the settings that the model likes
+//                  near it, for the settings that the model likes; order, grain: for a few of them,
+//                  and not together with others
 //
 // The model does not know what an axis does, so a candidate that differs from the passes' choice in
 // one of them stands behind its setting, in two of them further behind. Candidates are numbered in
@@ -11,6 +12,7 @@
 #include "driver/tune.h"
 
 #include "driver/choose.h"
+#include "driver/tune_search.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,12 +20,13 @@
 
 enum {
     WITH_AXES = 24,   // settings that are tried with other values of an axis
-    WITH_TWO = 6,     // and of two
+    WITH_TWO = 4,     // and of two
+    WITH_LONE = 6,    // with values of axes that go with no others
     MAX_LISTED = 500, // candidates
     MAX_AXES = 8,
     MAX_VALUES = 6,
 };
-#define BEHIND   1.04 // how much longer a candidate is taken to be for each axis
+#define BEHIND   1.10 // how much longer a candidate is taken to be for each axis
 #define HOPELESS 12.0 // times the best one's time, by the model
 #define SPILLING 1.4  // times the registers that there are
 
@@ -31,6 +34,7 @@ typedef struct Axis {
     const char *name;
     int n;
     int64_t values[MAX_VALUES]; // besides the passes' choice
+    bool lone;                  // tried with no other axis
 } Axis;
 
 typedef VEC(TuneCandidate) Candidates;
@@ -67,6 +71,19 @@ const char *tune_shape(const Build *b) {
     return t.data ? t.data : "";
 }
 
+static int count_missing(const TuneCandidate *a, const TuneCandidate *b, bool other_values) {
+    int n = 0;
+    for (int i = 0; i < a->n_set; i++) {
+        const NamedValue *v = value_of_name(b->n_set, b->set, a->set[i].name);
+        n += !v || (other_values && v->value != a->set[i].value);
+    }
+    return n;
+}
+
+int count_differences(const TuneCandidate *a, const TuneCandidate *b) {
+    return count_missing(a, b, true) + count_missing(b, a, false);
+}
+
 /* ---- axes ---------------------------------------------------------------------------------- */
 
 static bool is_pinned(const Make *m, const char *name) {
@@ -80,6 +97,12 @@ static void add_axis(Make *m, const char *name, int n, const int64_t *values) {
     memcpy(a->values, values, sizeof *values * (size_t)n);
 }
 
+static void add_lone_axis(Make *m, const char *name, int n, const int64_t *values) {
+    int before = m->n_axes;
+    add_axis(m, name, n, values);
+    if (m->n_axes > before) m->axes[before].lone = true;
+}
+
 /// libNVVM is here, beside LLVM's generator, and the driver is known to take what it writes.
 static bool has_two_generators(const Make *m) {
     const Build *b = m->b;
@@ -91,9 +114,12 @@ static bool has_two_generators(const Make *m) {
 static void find_axes(Make *m, const GpuNeeds *needs) {
     static const int64_t ways[] = {1, 2, 4, 8}, stages[] = {2, 3, 4, 5}, either[] = {-1, 1},
                          generators[] = {2}, clusters[] = {1, 2, 4};
+    static const int64_t orders[] = {1, 4, 16, -8}, grains[] = {1, 4, 16, 64};
     const GpuTarget *gpu = m->b->gpu;
+    if (needs->products) add_lone_axis(m, "order", 4, orders);
     if (!gpu) {
         add_axis(m, "split", 3, ways);
+        add_lone_axis(m, "grain", 4, grains);
         return;
     }
     if (has_two_generators(m)) add_axis(m, "generator", 1, generators);
@@ -147,16 +173,27 @@ static void add(Make *m, const RankedSetting *s, int n_more, const NamedValue *m
     vec_push(m->ctx, &m->out, c);
 }
 
+static bool has_value(const RankedSetting *s, const char *name) {
+    return value_of_name(s->config.n, s->config.values, name) != NULL;
+}
+
 static void add_with_axes(Make *m, const RankedSetting *s, int depth, int first, NamedValue *more,
                           int n) {
     if (n) add(m, s, n, more, false);
     if (n == depth) return;
     for (int a = first; a < m->n_axes; a++)
-        for (int i = 0; i < m->axes[a].n; i++) {
+        for (int i = 0; i < m->axes[a].n && !m->axes[a].lone && !has_value(s, m->axes[a].name);
+             i++) {
             int64_t value = axis_value(m, &m->axes[a], i, s);
             more[n] = (NamedValue){m->axes[a].name, value};
             if (value) add_with_axes(m, s, depth, a + 1, more, n + 1);
         }
+}
+
+static void add_with_lone_axes(Make *m, const RankedSetting *s) {
+    for (int a = 0; a < m->n_axes; a++)
+        for (int i = 0; i < m->axes[a].n && m->axes[a].lone; i++)
+            add(m, s, 1, &(NamedValue){m->axes[a].name, m->axes[a].values[i]}, false);
 }
 
 static int by_seconds(const void *a, const void *b) {
@@ -201,6 +238,7 @@ static void list(Make *m) {
         add(m, ranked[i], 0, NULL, ranked[i] == &m->settings.data[m->standard]);
         if (ranked[i]->seconds < 0 || i >= WITH_AXES) continue;
         add_with_axes(m, ranked[i], i < WITH_TWO ? 2 : 1, 0, more, 0);
+        if (i < WITH_LONE) add_with_lone_axes(m, ranked[i]);
     }
     qsort(m->out.data, (size_t)m->out.n, sizeof *m->out.data, by_rank);
 }

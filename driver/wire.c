@@ -181,7 +181,7 @@ static void device_function(Wire *w, tg_device_function *f) {
 static void site(Wire *w, const tg_site **s) {
     tg_site copy = {0};
     if (!w->reading) copy = **s;
-    NUMBER(w, copy.kind, TG_SITE_REQUIRE, TG_SITE_PRINT);
+    NUMBER(w, copy.kind, TG_SITE_REQUIRE, TG_SITE_WAIT);
     NUMBER(w, copy.line, 0, INT32_MAX);
     NUMBER(w, copy.column, 0, INT32_MAX);
     NUMBER(w, copy.n_values, 0, WIRE_ITEMS);

@@ -124,16 +124,22 @@ static tg_arg scalar_of(const tg_param_info *p, const tg_actual *a) {
     return tg_float(float_value((uint64_t)a->value, code, bits));
 }
 
+/// Where tensors of the open launch are. A process uses the GPUs of one maker.
+static DLDevice place_of(const Worker *w) {
+    const rt_cuda *cu = w->what.device < 0 ? NULL : rt_cuda_driver();
+    if (w->what.device < 0) return (DLDevice){kDLCPU, 0};
+    return (DLDevice){cu && cu->maker->hip ? kDLROCM : kDLCUDA, w->what.device};
+}
+
 static const DLTensor *tensor_of(Worker *w, int i) {
     const tg_actual *a = &w->what.request.args[i];
     DLTensor *t = ctx_new(w->ctx, DLTensor);
-    *t = (DLTensor){
-        .data = (void *)(uintptr_t)w->what.data[i].address,
-        .device = {w->what.device < 0 ? kDLCPU : kDLCUDA, w->what.device < 0 ? 0 : w->what.device},
-        .ndim = a->rank,
-        .dtype = {a->code, a->bits, 1},
-        .shape = (int64_t *)(uintptr_t)a->shape,
-        .strides = (int64_t *)(uintptr_t)a->strides};
+    *t = (DLTensor){.data = (void *)(uintptr_t)w->what.data[i].address,
+                    .device = place_of(w),
+                    .ndim = a->rank,
+                    .dtype = {a->code, a->bits, 1},
+                    .shape = (int64_t *)(uintptr_t)a->shape,
+                    .strides = (int64_t *)(uintptr_t)a->strides};
     return t;
 }
 
@@ -252,7 +258,8 @@ static void describe_image(const Worker *w, const tg_image *image, WorkReport *r
 static WorkReport check(Worker *w, Ctx *ctx, const WorkTry *t) {
     const tg_variant *v = &w->codes[t->id].variant;
     double *seconds = ctx_new(ctx, double);
-    rt_verdict verdict = rt_trial_check(w->trial, v, seconds);
+    rt_verdict verdict = t->launches == WORK_CONFIRM ? rt_trial_confirm(w->trial, v)
+                                                     : rt_trial_check(w->trial, v, seconds);
     if (verdict == RT_WRONG) return failed(ctx, TUNE_WRONG);
     if (verdict == RT_FAILED) return failed(ctx, TUNE_FAILED);
     WorkReport report = refused(TUNE_SLOWER, NULL);
@@ -282,7 +289,7 @@ static WorkReport try_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
     if (t.answer.n && !load(w, ctx, &t, &report)) return report;
     *sound = w->codes[t.id].code != NULL;
     if (!*sound) return refused(TUNE_FAILED, "");
-    return t.launches ? measure(w, ctx, &t) : check(w, ctx, &t);
+    return t.launches > 0 ? measure(w, ctx, &t) : check(w, ctx, &t);
 }
 
 bool worker_answer(Worker *w, Ctx *ctx, WireKind kind, Bytes body, Bytes *report) {

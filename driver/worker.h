@@ -25,9 +25,10 @@ typedef struct WorkOpen {
 } WorkOpen;
 
 /// The first one that is checked is what all others are checked against.
+enum { WORK_CHECK = 0, WORK_CONFIRM = -1 }; // confirming: all that a check looks at pieces of
 typedef struct WorkTry {
     int id;
-    int launches; // to be timed; 0: to be checked
+    int launches; // to be timed; or WORK_CHECK, WORK_CONFIRM
     Bytes answer; // the body of the compiler's answer; none: code `id` is there
 } WorkTry;
 

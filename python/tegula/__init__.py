@@ -29,10 +29,12 @@ from ._arrays import (
     tensor,
     uint4,
 )
+from ._comm import Comm
 from ._library import Error
 
 __version__ = "0.1.0"
 __all__ = [
+    "Comm",
     "Context",
     "Error",
     "Kernel",

@@ -23,6 +23,7 @@ STATUS = (
     "TG_ERROR_MEMORY",
     "TG_ERROR_UNSUPPORTED",
     "TG_ERROR_INTERNAL",
+    "TG_ERROR_RANK",
 )
 
 
@@ -80,6 +81,21 @@ class DeviceInfo(ctypes.Structure):
         ("driver", c_int),
     ]
 
+
+class CommOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("engine", c_char_p),
+        ("meet", c_char_p),
+        ("rank", c_int),
+        ("ranks", c_int),
+        ("device", c_int),
+        ("heap", c_size_t),
+        ("timeout_ms", c_int),
+    ]
+
+
+SYM_LEAN = 1
 
 ALLOCATE = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t)
 RELEASE = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
@@ -183,6 +199,16 @@ launch_on = _declare("tg_launch_on", c_int, KernelPointer, POINTER(Arg), c_int, 
 device_count = _declare("tg_device_count", c_int)
 device_describe = _declare("tg_device_describe", c_int, c_int, POINTER(DeviceInfo))
 device_synchronize = _declare("tg_device_synchronize", c_int, c_int, c_void_p)
+comm_create = _declare("tg_comm_create", c_int, POINTER(CommOptions), POINTER(c_void_p))
+comm_destroy = _declare("tg_comm_destroy", None, c_void_p)
+comm_rank = _declare("tg_comm_rank", c_int, c_void_p)
+comm_ranks = _declare("tg_comm_ranks", c_int, c_void_p)
+comm_barrier = _declare("tg_comm_barrier", c_int, c_void_p)
+context_set_comm = _declare("tg_context_set_comm", c_int, c_void_p, c_void_p)
+sym_alloc = _declare(
+    "tg_sym_alloc", c_int, c_void_p, DLDataType, c_int, POINTER(c_int64), c_int, POINTER(DLTensor)
+)
+sym_free = _declare("tg_sym_free", c_int, c_void_p, POINTER(DLTensor))
 prepare = _declare("tg_prepare", c_int, KernelPointer, POINTER(Arg), c_int)
 module_from_source = _declare(
     "tg_module_from_source",

@@ -89,6 +89,7 @@ static void blocks(void **state) {
     begin(&s, "block", 8000);
     launch(&s);
     if (!was_said("tuned softmax R=48 N=100: BR=")) fail_msg("%s", said.text);
+    if (!was_said("tuning softmax: ") || !was_said(" s left")) fail_msg("%s", said.text);
     launch(&s);
     end(&s);
     begin(&s, "block", 8000);

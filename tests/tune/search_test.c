@@ -111,6 +111,33 @@ static void survives(Ctx *ctx, void *arg) {
     }
 }
 
+/// A large result is looked at in pieces: what is wrong between them is found before it wins.
+static void confirms(Ctx *ctx, void *arg) {
+    (void)arg;
+    Request r = softmax_request(ctx, NULL, 6000, 1000);
+    TuneSpace space;
+    assert_true(tune_space(ctx, &r, &space));
+    const char *standard = strstr(space.at[0].config, "BR="), *other = "BR=4";
+    assert_string_not_equal(standard, other);
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 10, .device = -1, .n_among = 1, .among = &other};
+    for (int wrong = 0; wrong < 2; wrong++) {
+        const char *more = wrong ? ctx_format(ctx, ",inside@%s", other) : "";
+        setenv("TG_FAULT", ctx_format(ctx, "slow@%s%s", standard, more), 1);
+        TuneResult t;
+        assert_int_equal(tune_request(ctx, &r, &o, &t), TG_OK);
+        check_result(&t);
+        const TuneTrial *last = trial_of(&t, other);
+        assert_string_equal(t.config, wrong ? space.at[0].config : other);
+        assert_true(last->launches > 3);
+        if (wrong) assert_int_equal(last->verdict, TUNE_WRONG);
+    }
+    const char *none = "BR=3";
+    o.among = &none;
+    TuneResult t;
+    assert_int_equal(tune_request(ctx, &r, &o, &t), TG_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(tg_last_error(), "BR=3"));
+}
+
 /// Where the standard setting does not work there is nothing to check others against.
 static void standard_fails(Ctx *ctx, void *arg) {
     (void)arg;
@@ -147,6 +174,10 @@ static void test_survives(void **state) {
     (void)state;
     in_context(survives);
 }
+static void test_confirms(void **state) {
+    (void)state;
+    in_context(confirms);
+}
 static void test_standard_fails(void **state) {
     (void)state;
     in_context(standard_fails);
@@ -160,7 +191,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_winner),   cmocka_unit_test(test_budget),
         cmocka_unit_test(test_survives), cmocka_unit_test(test_standard_fails),
-        cmocka_unit_test(test_stops),
+        cmocka_unit_test(test_stops),    cmocka_unit_test(test_confirms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,28 @@ static void pinned(Ctx *ctx, void *arg) {
     assert_true(warps);
 }
 
+/// How tiles are numbered, and how many a task takes: with nothing else but a setting.
+static void numbering(Ctx *ctx, void *arg) {
+    static const char *const targets[] = {"v3", "sm_90a", "gfx942"};
+    (void)arg;
+    for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
+        Request r = matmul_request(ctx, targets[t], 2048, 2048, 512);
+        TuneSpace s;
+        int orders = 0, grains = 0;
+        assert_true(tune_space(ctx, &r, &s));
+        for (int i = 0; i < s.n; i++) {
+            bool order = value_in(&s.at[i], "order") != -1, grain = value_in(&s.at[i], "grain") > 0;
+            orders += order;
+            grains += grain;
+            if (order || grain) assert_int_equal(s.at[i].n_set, s.at[0].n_set + 1);
+        }
+        assert_true(orders >= 12 && (t == 0) == (grains > 0));
+        r = softmax_request(ctx, targets[t], 256, 100);
+        assert_true(tune_space(ctx, &r, &s));
+        for (int i = 0; i < s.n; i++) assert_int_equal(value_in(&s.at[i], "order"), -1);
+    }
+}
+
 /// Of a driver that is known to take its code, where libNVVM is here: the other code generator.
 static void generators(Ctx *ctx, void *arg) {
     (void)arg;
@@ -124,6 +146,10 @@ static void test_pinned(void **state) {
     (void)state;
     in_context(pinned);
 }
+static void test_numbering(void **state) {
+    (void)state;
+    in_context(numbering);
+}
 static void test_generators(void **state) {
     (void)state;
     in_context(generators);
@@ -146,6 +172,7 @@ int main(void) {
         cmocka_unit_test(test_default_first), cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_reasons),       cmocka_unit_test(test_nothing_to_choose),
         cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_generators),
+        cmocka_unit_test(test_numbering),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

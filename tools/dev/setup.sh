@@ -7,11 +7,12 @@ build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22
        libsqlite3-dev libxxhash-dev"
 tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git g++ make pkg-config"
 amdgpu="lld-22 libamd-comgr-dev" # linkers of code objects
+comm="libopenmpi-dev openmpi-bin" # ranks of OpenSHMEM
 bench="libopenblas-dev libdnnl-dev"
 bundle="libzstd-dev zlib1g-dev zstd" # static libraries for `--target bundle`
 dev="$bundle clang clang-format clang-tidy libclang-rt-14-dev gdb"
 
-wanted="$build $tests $amdgpu $bench"
+wanted="$build $tests $amdgpu $comm $bench"
 [ "${1:-}" = --dev ] && wanted="$wanted $dev"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -14,8 +14,9 @@ enum { EXIT_USER = 1, EXIT_USAGE = 2, EXIT_BUG = 3 };
 
 typedef struct Options {
     const char *passes, *dump_after, *file;
-    const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages, *persistent;
-    const char *cluster;
+    const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages, *persistent,
+        *order, *grain;
+    const char *cluster, *plan, *chunks;
     bool verify_each, time, locs, split, check, ops, list_passes, help;
 } Options;
 
@@ -44,8 +45,12 @@ static const struct {
     VALUE("--warps", "N", warps, "warps of a CTA: 0 the passes' choice"),
     VALUE("--cluster", "N", cluster, "CTAs that a program may take: 0 the passes' choice"),
     VALUE("--stages", "N", stages, "stages of pipelines: 0 the passes' choice"),
+    VALUE("--plan", "NAME", plan, "of transfers between ranks: direct, before, pull, push"),
+    VALUE("--chunks", "N", chunks, "that a shard is transferred in: 0 the pass's choice"),
     VALUE("--persistent", "N", persistent,
           "one CTA an SM: 1 always, -1 never, 0 the passes' choice"),
+    VALUE("--order", "N", order, "super-rows (below 0: columns) of tiles: 0 the passes' choice"),
+    VALUE("--grain", "N", grain, "programs that a task of a CPU runs: 0 the passes' choice"),
     FLAG("--check", check, "compile with checks"),
     FLAG("--list-passes", list_passes, "list the passes and exit"),
     FLAG("--ops", ops, "print the reference page of ops (docs/ops.md) and exit"),
@@ -167,8 +172,12 @@ static bool optimize(Ir *ir, Op *module, const Options *o) {
                    .gpu = o->gpu ? gpu_target(o->gpu) : NULL,
                    .warps = (int)number_or(o->warps, 0),
                    .cluster = (int)number_or(o->cluster, 0),
+                   .plan = o->plan ? (int)plan_by_name(o->plan) : PLAN_CHOSEN,
+                   .chunks = (int)number_or(o->chunks, 0),
                    .stages = (int)number_or(o->stages, 0),
                    .persistent = (int)number_or(o->persistent, 0),
+                   .order = (int)number_or(o->order, 0),
+                   .grain = (int)number_or(o->grain, 0),
                    .check = o->check};
     if (o->gpu && !env.gpu) diag(ctx, (Loc){0}, D_IR_UNKNOWN, "GPU", o->gpu);
     for (int i = 0; i < n; i++)

@@ -9,6 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/// How far a search is that a launch waits for, and warnings.
+static void print_log(void *user, const char *line) {
+    (void)user;
+    fprintf(stderr, "tegula: %s\n", line);
+}
 
 static void print_text(void *user, const char *text) {
     (void)user;
@@ -27,7 +34,10 @@ static bool use_context(const Options *o) {
     tg_context_use(NULL);
     tg_context_destroy(context);
     threads = o->threads;
-    tg_options options = {.size = sizeof options, .threads = (int)o->threads, .print = print_text};
+    tg_options options = {.size = sizeof options,
+                          .threads = (int)o->threads,
+                          .log = isatty(STDERR_FILENO) ? print_log : NULL,
+                          .print = print_text};
     if (tg_context_create(&options, &context)) return false;
     tg_context_use(context);
     return true;
@@ -45,7 +55,11 @@ static const char *settings(Job *job) {
     for (int i = 0; i < job->o->sets.n; i++) {
         const char *name, *value = args_pair(job->ctx, "set", job->o->sets.at[i], &name);
         bool is_true = strcmp(value, "true") == 0, is_false = strcmp(value, "false") == 0;
-        text_add(&t, " %s=%s", name, is_true ? "1" : is_false ? "0" : value);
+        PlanId plan = strcmp(name, "plan") == 0 ? plan_by_name(value) : PLAN_CHOSEN;
+        if (plan)
+            text_add(&t, " plan=%d", (int)plan);
+        else
+            text_add(&t, " %s=%s", name, is_true ? "1" : is_false ? "0" : value);
     }
     return t.data;
 }

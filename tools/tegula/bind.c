@@ -31,6 +31,10 @@ static Tensor merge_pack(const Tensor *t, const ParamUse *use) {
 }
 
 Bound job_bind(Job *job) {
+    return job_bind_rank(job, 0);
+}
+
+Bound job_bind_rank(Job *job, int64_t rank) {
     int n = build_arguments(&job->build), i;
     Bound b = {.n = n,
                .uses = ctx_array(job->ctx, const ParamUse *, n + 1),
@@ -38,8 +42,9 @@ Bound job_bind(Job *job) {
     for (int k = 0; k < n; k++) {
         b.uses[k] = build_argument(&job->build, k, &i);
         b.args[k].scalar = job->args[i].scalar;
-        if (job->args[i].kind == ARG_TENSOR)
-            b.args[k].tensor = merge_pack(&job->args[i].tensor, b.uses[k]);
+        if (job->args[i].kind != ARG_TENSOR) continue;
+        Tensor t = job_tensor(job, i, rank);
+        b.args[k].tensor = merge_pack(&t, b.uses[k]);
     }
     return b;
 }

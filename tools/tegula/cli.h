@@ -28,10 +28,10 @@ typedef struct Options {
     const char *kernel, *target, *flops, *batch, *level, *dump_after;
     const char *codegen, *gpus;
     const char *output, *header, *cpu_levels, *prefix, *depfile, *seconds, *json;
-    List args, outs, sets, types, givens, paths, exports, dims;
-    int64_t threads, repeat;
+    List args, outs, sets, types, givens, paths, exports, dims, among;
+    int64_t threads, repeat, ranks;
     bool check, debug, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check;
-    const char *size, *days;
+    const char *size, *days, *comm;
     const char *shapes, *mode, *budget, *report, *jsonl, *tuned;
     int64_t variants;
     bool merge, again;
@@ -78,6 +78,7 @@ int cmd_fmt(Ctx *ctx, const Options *o);
 int cmd_targets(Ctx *ctx, const Options *o);
 int cmd_build(Ctx *ctx, const Options *o);
 int cmd_bench(Ctx *ctx, const Options *o);
+int cmd_profile(Ctx *ctx, const Options *o);
 int cmd_cache(Ctx *ctx, const Options *o);
 int cmd_tune(Ctx *ctx, const Options *o);
 

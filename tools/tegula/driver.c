@@ -58,12 +58,18 @@ static bool interp_compile(Job *job) {
 enum { CHECK_SEED = 20260229 };
 
 static bool interp_launch(Job *job) {
-    Bound bound = job_bind(job);
+    int ranks = job->ranks ? (int)job->ranks : 1, n = 0;
+    const InterpArg **args = ctx_array(job->ctx, const InterpArg *, ranks);
+    for (int r = 0; r < ranks; r++) {
+        Bound bound = job_bind_rank(job, r);
+        args[r] = bound.args;
+        n = bound.n;
+    }
     // Checked runs take programs in a random order, the same one each time.
     InterpOptions options = {
         .check = job->o->check, .seed = job->o->check ? CHECK_SEED : 0, .print = print_text};
     const Elaborated *code = job->build.code;
-    return interp_run(job->build.ir, code->module, code->name, bound.n, bound.args, &options);
+    return interp_run_ranks(job->build.ir, code->module, code->name, ranks, n, args, &options);
 }
 
 /* ---- the CPU ------------------------------------------------------------------------------- */
@@ -129,8 +135,14 @@ static tg_slot slot_of(InterpArg *arg, const ParamUse *use) {
     return (tg_slot){.tensor = {t->data, t->extents, t->strides}};
 }
 
+static bool launch_ranks(Job *job) {
+    tg_failure failure;
+    return crew_launch(job, &failure) || report_failure(job, &failure);
+}
+
 /// The simulator, too: its images are called.
 static bool cpu_launch(Job *job) {
+    if (job->ranks && job->device < 0) return launch_ranks(job);
     Bound bound = job_bind(job);
     tg_slot *slots = ctx_array(job->ctx, tg_slot, bound.n + 1);
     for (int i = 0; i < bound.n; i++) slots[i] = slot_of(&bound.args[i], bound.uses[i]);
@@ -184,7 +196,7 @@ static bool code_only(Job *job) {
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static const Executor executors[] = {
-    {"cpu", "this machine, by LLVM, on all cores", cpu_compile, cpu_launch, NULL},
+    {"cpu", "this machine, by LLVM, on all cores", cpu_compile, cpu_launch, crew_finish},
     {"interp", "the reference interpreter: slow and exact", interp_compile, interp_launch, NULL},
     {"api", NULL, api_compile, api_launch, NULL},
 };
@@ -253,7 +265,7 @@ static bool passes_exist(Ctx *ctx, const char *list) {
 }
 
 static const Executor *gpu_executor(const char *name) {
-    static const Executor simulator = {"the simulator", NULL, cpu_compile, cpu_launch, NULL};
+    static const Executor simulator = {"the simulator", NULL, cpu_compile, cpu_launch, crew_finish};
     if (gpu_device_named(name)) return *name == 'h' ? &hip_executor : &cuda_executor;
     return strncmp(name, "sim:", 4) == 0 ? &simulator : &code_executor;
 }

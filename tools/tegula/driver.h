@@ -3,6 +3,7 @@
 #ifndef TOOLS_TEGULA_DRIVER_H
 #define TOOLS_TEGULA_DRIVER_H
 
+#include "runtime/host.h"
 #include "tools/tegula/job.h"
 
 /// Something that runs kernels.
@@ -34,6 +35,17 @@ typedef struct Bound {
     InterpArg *args;
 } Bound;
 Bound job_bind(Job *job);
+/// Those of one of several ranks; symmetric tensors with all shards.
+Bound job_bind_rank(Job *job, int64_t rank);
+/* crew.c: launches of several ranks on CPUs */
+bool crew_launch(Job *job, tg_failure *failure);
+/// Ranks that are here, after a launch.
+int crew_ranks(const Job *job);
+/// What launches do from now on; traces: one a rank, or NULL.
+void crew_profile(Job *job, enum tg_part part, tg_trace *traces);
+/// Brings what they wrote to the arguments.
+bool crew_finish(Job *job);
+
 /// Refuses tensors that overlap one that the kernel writes; after compile.
 bool job_check_overlaps(Job *job);
 

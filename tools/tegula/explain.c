@@ -105,7 +105,10 @@ static void print_access(Op *op, void *arg) {
 static void print_tasks(Op *op, void *arg) {
     (void)arg;
     const char *programs = op->code == OP_LAUNCH ? op_str(op, "programs") : NULL;
-    if (programs) printf("  launch at line %u: %s\n", op->loc.line, programs);
+    const char *order = programs ? op_str(op, "order") : NULL;
+    if (programs)
+        printf("  launch at line %u: %s%s%s\n", op->loc.line, programs, order ? ", " : "",
+               order ? order : "");
 }
 
 /// Loop nests and products, in the order of the code: what stands in one line is one pass.
@@ -115,6 +118,7 @@ static bool print_code(Job *job) {
     Code *code = build_code(&job->build, NULL, 0, false);
     if (!code) return false;
     code_release(code);
+    explain_ranks(job);
     if (job->build.gpu) {
         Text devices = {.ctx = job->ctx};
         gpu_describe(&devices, job->build.code->module);
@@ -174,6 +178,7 @@ int cmd_explain(Ctx *ctx, const Options *o) {
                  job->build.code->specialised);
     Text cost = {.ctx = ctx};
     build_describe_cost(&job->build, &cost);
+    double seconds = cost.n ? build_cost(&job->build) : 0;
     if (!job_passes(job)) return EXIT_USER;
     print_structure(job);
     op_walk_pre(job->build.code->module, print_tasks, NULL);
@@ -181,5 +186,6 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     op_walk_pre(job->build.code->module, print_access, NULL);
     if (!print_code(job)) return EXIT_USER;
     if (cost.n) printf("the cost model for these dims (no measurement)\n%s", cost.data);
+    explain_timeline(job, seconds);
     return EXIT_OK;
 }

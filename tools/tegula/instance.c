@@ -86,7 +86,10 @@ static bool take_values(Job *job, const char *option, const List *list, int *n, 
         errno = 0;
         int64_t v = strtoll(text, &end, 0);
         bool is_true = strcmp(text, "true") == 0, is_false = strcmp(text, "false") == 0;
-        if (!is_true && !is_false && (end == text || *end || errno)) {
+        PlanId plan = strcmp(name, "plan") == 0 ? plan_by_name(text) : PLAN_CHOSEN;
+        if (plan) {
+            v = plan;
+        } else if (!is_true && !is_false && (end == text || *end || errno)) {
             cli_error("--%s %s: '%s' is not an integer", option, list->at[i], text);
             return false;
         }
@@ -211,6 +214,11 @@ static Dimensions chosen_dims(Job *job) {
                 dims_bind(job->ctx, &dims, param(job, i)->type, &job->args[i].tensor, sums);
     for (int i = 0; i < job->inst->n_set; i++)
         dims_set(job->ctx, &dims, job->inst->set[i].name, job->inst->set[i].value);
+    for (int i = 0; job->ranks && i < job->kernel->params.n; i++) {
+        const TypeExpr *t = param(job, i)->type;
+        if (is_tensor(job, i) && t->sym && t->dims.at[0].expr->kind == EX_NAME)
+            dims_set(job->ctx, &dims, t->dims.at[0].expr->name, job->ranks);
+    }
     return dims;
 }
 
@@ -294,6 +302,7 @@ static void assume_rows(Job *job) {
         }
         p->known_strides = !pack && dims->n > 0;
         p->align = TENSOR_ALIGN;
+        p->near = true;
     }
 }
 
@@ -302,6 +311,7 @@ static void describe_tensor(ParamInst *p, const Tensor *t) {
     memcpy(p->extents, t->extents, sizeof p->extents);
     memcpy(p->strides, t->strides, sizeof p->strides);
     p->align = tensor_is_aligned(t) ? TENSOR_ALIGN : 0;
+    p->near = tg_is_near(t->rank, t->extents, t->strides, elem_info[t->elem].bits);
 }
 
 /// Copies what is known of the arguments to the instance.
@@ -313,6 +323,10 @@ static void describe_arguments(Job *job, const Types *types) {
         if (declared != EL_COUNT) p->elem = declared;
         p->null = a->kind == ARG_NULL;
         if (a->kind == ARG_TENSOR) describe_tensor(p, &a->tensor);
+        for (int64_t r = 1; a->dealt && r < job->ranks; r++) {
+            Tensor t = job_tensor(job, i, r);
+            if (!tensor_is_aligned(&t)) p->align = 0; // one code for all ranks
+        }
         Elem e = scalar_elem(job, types, i);
         if (a->kind == ARG_SCALAR && e < EL_COUNT && !elem_is(e, EC_FLOAT)) {
             p->known_value = true;
@@ -342,7 +356,7 @@ bool job_instance(Job *job, bool partial) {
     inst->tentative = partial;
     if (!take_values(job, "set", &job->o->sets, &inst->n_set, &inst->set)) return false;
     if (!take_values(job, "given", &job->o->givens, &inst->n_dims, &inst->dims)) return false;
-    if (!take_types(job, &types) || !make_arguments(job, &types)) return false;
+    if (!take_types(job, &types) || !make_arguments(job, &types) || !job_deal(job)) return false;
     describe_arguments(job, &types);
     if (partial) {
         add_default_dims(job, n_defaults, defaults);

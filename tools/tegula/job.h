@@ -16,7 +16,10 @@ typedef struct Job {
     Program *program;
     const FnDef *kernel;
     Inst *inst;
-    Argument *args; // one a parameter
+    Argument *args;    // one a parameter
+    int64_t ranks;     // 0: the kernel has no symmetric tensors
+    struct Crew *crew; // of them (crew.c), or NULL
+    bool silent;       // another process writes the results
     Build build;
     const char *target, *machine; // as Build has them; NULL: this CPU
     int driver, device;           // of a GPU: the CUDA version of its driver, its number
@@ -34,6 +37,29 @@ bool job_instance(Job *job, bool partial);
 bool job_elaborate(Job *job);
 /// "matmul<f32> M=512 N=512 K=512": the kernel, its element types and dims.
 const char *job_title(Job *job);
+
+/* ---- ranks.c ------------------------------------------------------------------------------- */
+
+enum { MAX_RANKS = 64 };
+/// Finds how many ranks there are, and gives each its part of the tensors that have one for each.
+bool job_deal(Job *job);
+/// After elaboration: each rank gets a copy of what it writes.
+bool job_spread(Job *job);
+/// Argument i of a rank, a tensor; symmetric ones are the same for all.
+Tensor job_tensor(const Job *job, int i, int64_t rank);
+
+/// The tensor of rank r, of one that has the ranks in front.
+Tensor tensor_part(const Tensor *all, int64_t r);
+
+/* ---- explain_ranks.c ------------------------------------------------------------------------- */
+
+/// How ranks come by what others have: what comm-overlap noted.
+void explain_ranks(const Job *job);
+/// When what is moved and what is computed, by the cost model, whose time for a launch is given;
+/// nothing where nothing is moved or dims are open.
+void explain_timeline(const Job *job, double seconds);
+
+/* ---- complete.c ---------------------------------------------------------------------------- */
 
 /// Adds to the options an argument for every parameter that has none: dense tensors of `data`
 /// ("rand", "zeros") with the dims of --dim, scalars of 1 (complete.c).

@@ -20,7 +20,7 @@ static bool write_out(Job *job, const char *out) {
         const Argument *a = &job->args[i];
         if (strcmp(job->kernel->params.at[i].name.text, name) != 0) continue;
         if (a->kind == ARG_TENSOR)
-            return tensor_write(job->ctx, path, base ? &a->whole : &a->tensor);
+            return tensor_write(job->ctx, path, base ? &a->whole : a->dealt ? &a->all : &a->tensor);
         cli_error("--out %s: '%s' is no tensor here", out, name);
         return false;
     }
@@ -49,7 +49,8 @@ static bool finish_outputs(Job *job) {
     if (job->o->quiet || job->o->outs.n) return true;
     for (int i = 0; i < job->build.code->n_params; i++)
         if (job->build.code->params[i].written && job->args[i].kind == ARG_TENSOR)
-            show_tensor(job, job->kernel->params.at[i].name.text, &job->args[i].tensor);
+            show_tensor(job, job->kernel->params.at[i].name.text,
+                        job->args[i].dealt ? &job->args[i].all : &job->args[i].tensor);
     return true;
 }
 
@@ -130,8 +131,8 @@ int cmd_run(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, o);
     double seconds;
     bool ok = job && job_load(job) && job_instance(job, false) && job_elaborate(job) &&
-              job->executor->compile(job) && job_check_overlaps(job) && run_timed(job, &seconds) &&
-              (!job->executor->finish || job->executor->finish(job)) && finish_outputs(job) &&
-              report_times(job, seconds);
+              job_spread(job) && job->executor->compile(job) && job_check_overlaps(job) &&
+              run_timed(job, &seconds) && (!job->executor->finish || job->executor->finish(job)) &&
+              (job->silent || (finish_outputs(job) && report_times(job, seconds)));
     return ok ? EXIT_OK : EXIT_USER;
 }

@@ -11,7 +11,9 @@ typedef struct Argument {
     enum { ARG_MISSING, ARG_NULL, ARG_SCALAR, ARG_TENSOR } kind;
     const char *spec; // for messages
     Cell scalar;      // of the element the parameter declares
-    Tensor tensor;    // what the kernel sees
+    Tensor tensor;    // what the kernel sees; of several ranks: what rank 0 sees
+    bool dealt;       // ranks see different ones:
+    Tensor all;       // all of them, the rank in front
     Tensor whole;     // the memory behind it
 } Argument;
 

@@ -183,13 +183,16 @@ static void search(Ctx *ctx, void *arg) {
     TuneOptions options = {.mode = s->c->mode,
                            .budget = s->c->budget,
                            .device = job->device,
-                           .again = o->again,
+                           .again = o->again || o->among.n,
+                           .forget = o->among.n > 0,
+                           .n_among = o->among.n,
+                           .among = o->among.at,
                            .tensors = tensors,
                            .progress = s->c->terminal ? show_progress : NULL,
                            .user = s,
                            .stop = &stop};
     s->title = job_title(job);
-    s->tuning.known = !o->again && tune_find(ctx, &r, job->device, &s->tuning.result);
+    s->tuning.known = !options.again && tune_find(ctx, &r, job->device, &s->tuning.result);
     tg_status status = tune_request(ctx, &r, &options, &s->tuning.result);
     if (s->c->terminal) fprintf(stderr, "\r\033[K");
     s->tuning.title = s->title;

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Several ranks: symmetric arrays for kernels with `sym` parameters (docs/communication.md).
+
+    comm = tegula.Comm("processes", meet="/tmp/here", rank=rank, ranks=2, device=rank)
+    a = comm.empty((1024, 4096), "f16")   # every rank, with the same shape
+    ag_gemm(a, b, c)
+"""
+
+import ctypes
+
+from . import _library as c
+from ._arrays import BFLOAT, BOOL, E4M3, E5M2, FLOAT, INT, UINT
+
+# Names of element types -> DLPack's code and bits, the array interface's text.
+_TYPES = {"bool": (BOOL, 8, "|b1"), "i8": (INT, 8, "|i1"), "u8": (UINT, 8, "|u1")}
+_TYPES.update({f"i{n}": (INT, n, f"<i{n // 8}") for n in (16, 32, 64)})
+_TYPES.update({f"u{n}": (UINT, n, f"<u{n // 8}") for n in (16, 32, 64)})
+_TYPES.update({f"f{n}": (FLOAT, n, f"<f{n // 8}") for n in (16, 32, 64)})
+_TYPES.update({"bf16": (BFLOAT, 16, "<i2"), "f8e4m3": (E4M3, 8, "|i1"), "f8e5m2": (E5M2, 8, "|i1")})
+
+
+class Symmetric:
+    """The own shard. PyTorch, CuPy and NumPy make arrays of it without a copy (torch.as_tensor,
+    cupy.asarray, numpy.asarray); those of bf16 and f8 have integers of the same size, to be viewed
+    as what they are."""
+
+    def __init__(self, comm, shape, dtype, lean):
+        if dtype not in _TYPES:
+            raise TypeError(f"no element type '{dtype}'; there are {', '.join(_TYPES)}")
+        code, bits, typestr = _TYPES[dtype]
+        self.comm, self.shape, self.dtype = comm, tuple(shape), dtype
+        extents = (ctypes.c_int64 * max(len(self.shape), 1))(*self.shape)
+        kind = c.DLDataType(code, bits, 1)
+        self._tensor = c.DLTensor()
+        flags = c.SYM_LEAN if lean else 0
+        out = ctypes.byref(self._tensor)
+        c.check(c.sym_alloc(comm._handle, kind, len(self.shape), extents, flags, out))
+        interface = {
+            "data": (self._tensor.data + self._tensor.byte_offset, False),
+            "shape": self.shape,
+            "strides": None,
+            "typestr": typestr,
+            "version": 3,
+        }
+        name = "__cuda_array_interface__" if comm.device >= 0 else "__array_interface__"
+        setattr(self, name, interface)
+
+    def free(self):
+        """Collective. No array made of it may be used any more."""
+        c.check(c.sym_free(self.comm._handle, ctypes.byref(self._tensor)))
+
+
+class Comm:
+    """A rank's end of a group; its launches, on the current context, are those of this rank.
+
+    engine, meet, rank and ranks: TG_COMM, TG_MEET, TG_RANK and TG_RANKS where they are left out.
+    device: the GPU whose memory is shared; -1: the CPU's. Collective.
+    """
+
+    def __init__(self, engine=None, meet=None, rank=-1, ranks=0, device=-1, heap=0, timeout_ms=0):
+        options = c.CommOptions(
+            ctypes.sizeof(c.CommOptions),
+            engine.encode() if engine else None,
+            meet.encode() if meet else None,
+            rank,
+            ranks,
+            device,
+            heap,
+            timeout_ms,
+        )
+        handle = ctypes.c_void_p()
+        c.check(c.comm_create(ctypes.byref(options), ctypes.byref(handle)))
+        self._handle, self.device = handle.value, device
+        c.check(c.context_set_comm(None, self._handle))
+
+    @property
+    def rank(self):
+        return c.comm_rank(self._handle)
+
+    @property
+    def ranks(self):
+        return c.comm_ranks(self._handle)
+
+    def empty(self, shape, dtype, lean=False):
+        """A symmetric array, zero at first. Collective."""
+        return Symmetric(self, shape, dtype, lean)
+
+    def barrier(self):
+        """Waits until all ranks have come and what was launched before has run."""
+        c.check(c.comm_barrier(self._handle))
+
+    def close(self):
+        """Collective."""
+        if self._handle:
+            c.check(c.context_set_comm(None, None))
+            c.comm_destroy(self._handle)
+        self._handle = None

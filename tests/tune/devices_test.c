@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Two GPUs of one architecture that differ in their processors alone: each has a best setting of
+// its own, which the other one does not take, and with which it would be slower. The devices are
+// the stand-in driver's (tests/runtime/fake_cuda.c): its clock knows waves of CTAs, and nothing is
+// computed.
+#include "tests/tune/request.h"
+
+#include "driver/tune_store.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { GPUS = 2 };
+
+static double seconds_of(const TuneResult *t, const char *config) {
+    for (int i = 0; i < t->n_trials; i++)
+        if (strcmp(t->trials[i].config, config) == 0) return t->trials[i].seconds;
+    return -1;
+}
+
+/// Of what is as good as something else, only one value: what is left differs in tiles.
+static Request request_of(Ctx *ctx) {
+    static const NamedValue pinned[] = {{"BK", 32},   {"warps", 4},       {"stages", 2},
+                                        {"split", 1}, {"persistent", -1}, {"generator", 1},
+                                        {"order", 1}};
+    Request r = matmul_request(ctx, "sm_90a", 512, 512, 512);
+    r.driver = 13000;
+    r.n_set = sizeof pinned / sizeof *pinned;
+    r.set = pinned;
+    return r;
+}
+
+static void tune_both(Ctx *ctx, void *arg) {
+    TuneResult found[GPUS], other;
+    Request r = request_of(ctx);
+    (void)arg;
+    for (int d = 0; d < GPUS; d++) {
+        TuneOptions o = {.mode = TUNE_EXHAUSTIVE, .device = d, .helpers = 2};
+        for (int e = d; e < GPUS; e++) assert_false(tune_find(ctx, &r, e, &other));
+        if (tune_request(ctx, &r, &o, &found[d])) fail_msg("%s", tg_last_error());
+        printf("%s: %s, %.4g us\n", found[d].device, found[d].config, found[d].seconds * 1e6);
+    }
+    assert_string_not_equal(found[0].config, found[1].config);
+    for (int d = 0; d < GPUS; d++) {
+        assert_true(tune_find(ctx, &r, d, &other));
+        assert_string_equal(other.config, found[d].config);
+        double own = seconds_of(&found[d], found[d].config);
+        double foreign = seconds_of(&found[d], found[!d].config);
+        printf("%s: the other one's takes %.2f times as long\n", other.device, foreign / own);
+        assert_true(own > 0 && foreign >= 1.07 * own);
+    }
+}
+
+static void test_devices(void **state) {
+    (void)state;
+    static char folder[256];
+    Ctx *ctx = ctx_create(NULL);
+    snprintf(folder, sizeof folder, "%s/devices-XXXXXX", TEST_OUT);
+    assert_non_null(mkdtemp(folder));
+    setenv("TG_CACHE", folder, 1);
+    setenv("FAKE_CUDA_DEVICES", "90x132,90x33", 1);
+    setenv("FAKE_CUDA_CLOCK", "1", 1);
+    assert_int_equal(ctx_protect(ctx, tune_both, NULL), CTX_OK);
+    assert_int_equal(diag_errors(ctx), 0);
+    ctx_destroy(ctx);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

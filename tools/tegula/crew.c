@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launches of several ranks on CPUs: all of them as threads of this process, or one of them where
+// --comm says that the others are other processes.
+//
+// Symmetric tensors are in symmetric memory from the first launch on, with strides as given; what
+// ranks write comes back at the end, to rank 0 where it is not here already.
+#include "runtime/tegula.h"
+#include "tools/tegula/driver.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/// A symmetric tensor of a rank: the bytes that its shard spans.
+typedef struct Shard {
+    DLTensor memory;
+    char *own; // where the first byte of the span is
+    size_t bytes;
+} Shard;
+
+typedef struct Rank {
+    struct Crew *crew;
+    int number;
+    tg_comm *comm;
+    tg_host *host;
+    Bound bound;
+    tg_slot *slots;
+    Shard *shards; // of arguments; bytes SIZE_MAX: symmetric, and not placed yet
+    int64_t (*strides)[MAX_RANK];
+    int status;
+    tg_failure failure;
+    pthread_t thread;
+} Rank;
+
+typedef struct Crew {
+    Job *job;
+    int size, first, n; // ranks; the first one that is here, and how many are
+    Rank *ranks;        // those
+} Crew;
+
+/* ---- a rank, in a thread of its own ---------------------------------------------------------- */
+
+static bool fail(Rank *r) {
+    r->failure = (tg_failure){.site = NULL};
+    snprintf(r->failure.text, sizeof r->failure.text, "%s", tg_last_error());
+    r->status = TG_RUN_FAILED;
+    return false;
+}
+
+/// One shard of argument k into symmetric memory, as far into a line as rank 0's was.
+static bool place_shard(Rank *r, int k) {
+    enum { LINE = 64 };
+    Shard *s = &r->shards[k];
+    const Tensor *all = &r->bound.args[k].tensor;
+    Tensor part = tensor_part(all, r->number), first = tensor_part(all, 0);
+    uintptr_t lo, hi;
+    int64_t lead, bytes;
+    if (!tensor_span(&first, &lo, &hi)) lo = (uintptr_t)first.data;
+    size_t into = lo % LINE;
+    if (!tensor_span(&part, &lo, &hi)) lo = hi = (uintptr_t)part.data;
+    bytes = (int64_t)(hi - lo + into);
+    DLDataType u8 = {kDLUInt, 8, 1};
+    if (tg_sym_alloc(r->comm, u8, 1, &bytes, 0, &s->memory)) return fail(r);
+    s->own = (char *)s->memory.data + into;
+    s->bytes = hi - lo;
+    memcpy(s->own, (const void *)lo, s->bytes);
+    const char *direct = tg_host_direct(r->comm, s->memory.data, &lead);
+    memcpy(r->strides[k], all->strides, sizeof all->strides);
+    r->strides[k][0] = lead * 8 / elem_info[all->elem].bits;
+    r->slots[k].tensor.data = (void *)(uintptr_t)(direct + into + ((uintptr_t)part.data - lo));
+    r->slots[k].tensor.strides = r->strides[k];
+    return true;
+}
+
+static bool set_up(Rank *r) {
+    const Crew *crew = r->crew;
+    const Options *o = crew->job->o;
+    char meet[64];
+    snprintf(meet, sizeof meet, "tegula-run-%d", (int)getpid());
+    tg_comm_options options = {.size = sizeof options,
+                               .engine = o->comm ? o->comm : "threads",
+                               .meet = o->comm ? NULL : meet,
+                               .rank = o->comm ? -1 : r->number,
+                               .ranks = o->comm ? 0 : crew->size,
+                               .device = -1};
+    if (!r->comm && tg_comm_create(&options, &r->comm)) return fail(r);
+    int64_t threads = o->threads ? o->threads : machine_threads() / crew->size;
+    r->host = tg_host_create(threads > 0 ? (int)threads : 1);
+    if (!r->host) return fail(r);
+    tg_host_join(r->host, r->comm);
+    for (int k = 0; k < r->bound.n; k++)
+        if (r->shards[k].bytes == SIZE_MAX && !place_shard(r, k)) return false;
+    return true;
+}
+
+static void print_text(void *user, const char *text) {
+    const Rank *r = user;
+    printf("rank %d: %s\n", r->number, text);
+}
+
+static void *run_rank(void *arg) {
+    Rank *r = arg;
+    const Code *code = r->crew->job->compiled;
+    r->status = TG_RUN_OK;
+    if (!r->host && !set_up(r)) return NULL;
+    r->status = tg_host_run_ranks(r->host, r->crew->job->kernel->name.text, code->entry, r->slots,
+                                  code->image, print_text, r, &r->failure);
+    return NULL;
+}
+
+static void *end_rank(void *arg) {
+    Rank *r = arg;
+    tg_host_destroy(r->host);
+    tg_comm_destroy(r->comm);
+    return NULL;
+}
+
+/// Ranks wait for each other, so each needs a thread.
+static bool run_all(Crew *crew, void *(*body)(void *)) {
+    int n = 0;
+    while (n < crew->n && pthread_create(&crew->ranks[n].thread, NULL, body, &crew->ranks[n]) == 0)
+        n++;
+    for (int i = 0; i < n; i++) pthread_join(crew->ranks[i].thread, NULL);
+    if (n < crew->n) cli_error("no threads for %d ranks", crew->n);
+    return n == crew->n;
+}
+
+/* ---- the crew -------------------------------------------------------------------------------- */
+
+static tg_slot slot_of(InterpArg *arg, const ParamUse *use) {
+    if (use->kind != PARAM_TENSOR) return (tg_slot){.bits = cell_bits(use->elem, arg->scalar)};
+    Tensor *t = &arg->tensor;
+    return (tg_slot){.tensor = {t->data, t->extents, t->strides}};
+}
+
+/// The parameter of argument k.
+static int param_of(const Job *job, int k) {
+    int i;
+    build_argument(&job->build, k, &i);
+    return i;
+}
+
+static bool is_symmetric(const Job *job, int k) {
+    const Param *p = &job->kernel->params.at[param_of(job, k)];
+    return param_is_tensor(p) && p->type->sym;
+}
+
+static void prepare(Rank *r, Crew *crew, int number) {
+    Job *job = crew->job;
+    r->crew = crew;
+    r->number = number;
+    r->bound = job_bind_rank(job, number);
+    r->slots = ctx_array(job->ctx, tg_slot, r->bound.n + 1);
+    r->shards = ctx_array(job->ctx, Shard, r->bound.n + 1);
+    r->strides = ctx_alloc(job->ctx, sizeof *r->strides * (size_t)(r->bound.n + 1));
+    for (int k = 0; k < r->bound.n; k++) {
+        r->slots[k] = slot_of(&r->bound.args[k], r->bound.uses[k]);
+        if (is_symmetric(job, k)) r->shards[k].bytes = SIZE_MAX;
+    }
+}
+
+static void release(void *arg) {
+    run_all(arg, end_rank);
+}
+
+/// Of other processes: this one's rank.
+static bool join(Crew *crew, tg_comm **comm) {
+    tg_comm_options options = {
+        .size = sizeof options, .engine = crew->job->o->comm, .rank = -1, .device = -1};
+    if (tg_comm_create(&options, comm)) {
+        cli_error("%s", tg_last_error());
+        return false;
+    }
+    if (tg_comm_ranks(*comm) == crew->size) return true;
+    cli_error("the arguments are those of %d ranks, and %d have met", crew->size,
+              tg_comm_ranks(*comm));
+    tg_comm_destroy(*comm);
+    return false;
+}
+
+static Crew *crew_of(Job *job) {
+    if (job->crew) return job->crew;
+    tg_comm *comm = NULL;
+    Crew *crew = ctx_new(job->ctx, Crew);
+    *crew = (Crew){.job = job, .size = (int)job->ranks, .n = (int)job->ranks};
+    if (job->o->comm) {
+        if (!join(crew, &comm)) return NULL;
+        crew->first = tg_comm_rank(comm);
+        crew->n = 1;
+        job->silent = crew->first > 0;
+    }
+    crew->ranks = ctx_array(job->ctx, Rank, crew->n);
+    for (int i = 0; i < crew->n; i++) prepare(&crew->ranks[i], crew, crew->first + i);
+    crew->ranks[0].comm = comm;
+    ctx_defer(job->ctx, release, crew);
+    return job->crew = crew;
+}
+
+/// The rank whose failure is to be told: others say that it failed.
+static Rank *first_failed(const Crew *crew) {
+    Rank *first = NULL;
+    for (int i = 0; i < crew->n; i++) {
+        Rank *r = &crew->ranks[i];
+        if (!r->status) continue;
+        bool own = r->failure.site && r->failure.site->kind != TG_SITE_WAIT;
+        if (!first || own) first = r;
+        if (own) break;
+    }
+    return first;
+}
+
+bool crew_launch(Job *job, tg_failure *failure) {
+    Crew *crew = crew_of(job);
+    *failure = (tg_failure){.text = "the ranks did not run"};
+    if (!crew || !run_all(crew, run_rank)) return false;
+    const Rank *failed = first_failed(crew);
+    if (failed) *failure = failed->failure;
+    return !failed;
+}
+
+/* ---- profiles -------------------------------------------------------------------------------- */
+
+int crew_ranks(const Job *job) {
+    return job->crew ? job->crew->n : 0;
+}
+
+void crew_profile(Job *job, enum tg_part part, tg_trace *traces) {
+    for (int i = 0; i < crew_ranks(job); i++)
+        if (job->crew->ranks[i].comm)
+            tg_host_profile(job->crew->ranks[i].comm, part, traces ? &traces[i] : NULL);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/// The elements of `part` from rank `from`, which has its span at `own` in symmetric memory.
+static bool fetch(const Rank *r, int from, const void *own, Tensor part) {
+    uintptr_t lo, hi;
+    if (!tensor_span(&part, &lo, &hi)) return true;
+    char *bytes = malloc(hi - lo);
+    bool ok = bytes && tg_host_read(r->comm, from, own, bytes, hi - lo);
+    Tensor read = part;
+    read.data = bytes + ((uintptr_t)part.data - lo);
+    if (ok) tensor_copy(&part, &read);
+    free(bytes);
+    return ok;
+}
+
+/// What other processes have written into tensors of their own.
+static bool fetch_dealt(Rank *r, const Argument *a) {
+    uintptr_t lo, hi;
+    Tensor own = tensor_part(&a->all, r->number);
+    DLTensor box;
+    DLDataType u8 = {kDLUInt, 8, 1};
+    if (!tensor_span(&own, &lo, &hi)) return true;
+    int64_t bytes = (int64_t)(hi - lo);
+    if (tg_sym_alloc(r->comm, u8, 1, &bytes, TG_SYM_LEAN, &box)) return false;
+    memcpy(box.data, (const void *)lo, (size_t)bytes);
+    bool ok = tg_comm_barrier(r->comm) == TG_OK;
+    for (int from = 1; from < r->crew->size && r->number == 0 && ok; from++)
+        ok = fetch(r, from, box.data, tensor_part(&a->all, from));
+    return tg_sym_free(r->comm, &box) == TG_OK && ok;
+}
+
+/// What was written, at rank 0 or here.
+bool crew_finish(Job *job) {
+    Crew *crew = job->crew;
+    bool ok = true;
+    if (!crew) return true;
+    Rank *r = &crew->ranks[0];
+    for (int k = 0; k < r->bound.n && ok; k++) {
+        Argument *a = &job->args[param_of(job, k)];
+        if (!r->bound.uses[k]->written || a->kind != ARG_TENSOR) continue;
+        if (!is_symmetric(job, k) && crew->n == 1 && a->dealt) ok = fetch_dealt(r, a);
+        for (int from = 0; is_symmetric(job, k) && from < crew->size && ok; from++)
+            ok = fetch(r, from, r->shards[k].own, tensor_part(&r->bound.args[k].tensor, from));
+    }
+    if (crew->n == 1 && ok) ok = tg_comm_barrier(r->comm) == TG_OK;
+    if (!ok) cli_error("%s", tg_last_error());
+    return ok;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tegula profile: what ranks and their threads do when, as a trace that Perfetto shows, and how
+// much of the transfers is behind the programs.
+//
+// All ranks are here, on one clock. Transfers and programs are timed alone, too: with programs left
+// out, and with chunks that count as copied.
+#include "tools/tegula/driver.h"
+#include "tools/tegula/measure.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVENTS = 1 << 16, DEFAULT_LAUNCHES = 9 };
+
+/// The median of some launches after one that warms up.
+static bool time_part(Job *job, enum tg_part part, double *seconds) {
+    int n = job->o->repeat ? (int)job->o->repeat : DEFAULT_LAUNCHES;
+    double *times = ctx_array(job->ctx, double, n);
+    crew_profile(job, part, NULL);
+    for (int i = -1; i < n; i++) {
+        double start = seconds_now();
+        if (!job->executor->launch(job)) return false;
+        if (i >= 0) times[i] = seconds_now() - start;
+    }
+    *seconds = median_of(times, n);
+    return true;
+}
+
+static void write_event(FILE *f, int rank, const tg_event *e, int64_t start) {
+    static const char *const names[TG_EVENTS] = {"program", "copy", "wait", "meet"};
+    fprintf(f,
+            ",\n{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"name\": "
+            "\"%s\", \"args\": {\"%s\": %" PRId64 ", \"number\": %" PRId64 "}}",
+            rank, (int)e->thread, (double)(e->from - start) * 1e-3,
+            (double)(e->to - e->from) * 1e-3, names[e->kind],
+            e->kind == TG_EVENT_TASK ? "rank" : "peer", e->peer, e->number);
+}
+
+static int64_t earliest(const tg_trace *traces, int ranks) {
+    int64_t start = INT64_MAX;
+    for (int r = 0; r < ranks; r++)
+        for (size_t i = 0; i < traces[r].n; i++)
+            if (traces[r].events[i].from < start) start = traces[r].events[i].from;
+    return start;
+}
+
+/// Trace events in JSON: a process is a rank, times are in microseconds.
+static bool write_trace(const Job *job, const tg_trace *traces, int ranks) {
+    const char *path = job->o->output ? job->o->output : "trace.json";
+    FILE *f = fopen(path, "w");
+    int64_t start = earliest(traces, ranks);
+    if (f) fprintf(f, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [");
+    for (int r = 0; r < ranks && f; r++) {
+        fprintf(f,
+                "%s\n{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": "
+                "\"rank %d\"}}",
+                r ? "," : "", r, r);
+        for (size_t i = 0; i < traces[r].n; i++) write_event(f, r, &traces[r].events[i], start);
+    }
+    if (f) fprintf(f, "\n]}\n");
+    bool ok = f && !ferror(f);
+    if ((f && fclose(f) != 0) || !ok) {
+        cli_error("cannot write '%s'", path);
+        return false;
+    }
+    printf("%s: one launch of %d ranks; ui.perfetto.dev shows it\n", path, ranks);
+    return true;
+}
+
+/// What a launch did; *copies: whether anything was copied but by programs.
+static bool trace_one(Job *job, bool *copies) {
+    int ranks = crew_ranks(job);
+    tg_trace *traces = ctx_array(job->ctx, tg_trace, ranks);
+    for (int r = 0; r < ranks; r++)
+        traces[r] = (tg_trace){ctx_array(job->ctx, tg_event, EVENTS), EVENTS, 0};
+    crew_profile(job, TG_PART_ALL, traces);
+    bool ok = job->executor->launch(job);
+    crew_profile(job, TG_PART_ALL, NULL);
+    for (int r = 0; r < ranks; r++)
+        if (traces[r].n > EVENTS) {
+            cli_hint("rank %d did %zu things, of which %d are in the trace", r, traces[r].n,
+                     EVENTS);
+            traces[r].n = EVENTS;
+        }
+    for (int r = 0; r < ranks; r++)
+        for (size_t i = 0; i < traces[r].n; i++)
+            *copies |= traces[r].events[i].kind == TG_EVENT_COPY;
+    return ok && write_trace(job, traces, ranks);
+}
+
+/// What transfers and programs take together less than one after the other, of what could be saved.
+/// Programs that reach into the others' memory themselves leave nothing to time alone.
+static void report(Job *job, const double *seconds, bool copies) {
+    double all = seconds[TG_PART_ALL], transfers = seconds[TG_PART_TRANSFERS];
+    double programs = seconds[TG_PART_PROGRAMS];
+    double least = transfers < programs ? transfers : programs;
+    printf("%s: %s a launch", job_title(job), time_text(job->ctx, all));
+    if (!copies) printf("; nothing is copied but by programs\n");
+    if (!copies) return;
+    printf("; programs alone %s", time_text(job->ctx, programs));
+    printf(", transfers alone %s", time_text(job->ctx, transfers));
+    printf(", overlap %.0f %%\n", 100 * (transfers + programs - all) / least);
+}
+
+static bool profile(Job *job) {
+    double seconds[3];
+    if (!job->executor->launch(job)) return false;
+    if (!crew_ranks(job)) {
+        cli_error("kernel '%s' does not run on several ranks of CPUs here", job->kernel->name.text);
+        cli_hint("it needs symmetric tensors, and a target that is a CPU");
+        return false;
+    }
+    for (int part = TG_PART_ALL; part <= TG_PART_PROGRAMS; part++)
+        if (!time_part(job, (enum tg_part)part, &seconds[part])) return false;
+    bool copies = false;
+    if (!trace_one(job, &copies)) return false;
+    report(job, seconds, copies);
+    return true;
+}
+
+int cmd_profile(Ctx *ctx, const Options *o) {
+    Job *job = job_create(ctx, o);
+    bool ok = job && job_load(job) && job_instance(job, false) && job_elaborate(job) &&
+              job_spread(job) && job->executor->compile(job) && job_check_overlaps(job) &&
+              profile(job);
+    return ok ? EXIT_OK : EXIT_USER;
+}
