@@ -15,7 +15,7 @@ PAGE = ROOT / "docs/stdlib.md"
 MARKER = "<!-- below: written by tests/doc/stdlib.py -->\n"
 FILES = (
     "activation elementwise softmax norm reduce scan matmul attention conv pool loss embedding "
-    "layout sort"
+    "layout sort comm"
 ).split()
 ITEM = re.compile(
     r"((?:^///[^\n]*\n)*)^(kernel|fn) (\w+)(<.*?>(?=\())?\((.*?)\)(?::[^{]*)?\s", re.M | re.S

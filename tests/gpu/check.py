@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every run test on a GPU, by both code generators, and the library's kernels under the sanitizer.
 
-    tests/gpu/check.py --root BUNDLE --out DIR [--budget 480] [--stages smoke,host,run,sanitize]
+    tests/gpu/check.py --root BUNDLE --out DIR [--budget 480] [--stages smoke,host,ranks,run,sanitize]
 
 The case files are cut into parts that run side by side; one that crashes or hangs stops no other. When
 the budget is spent what runs is ended and what is left is listed. DIR gets summary.md, summary.json
@@ -55,7 +55,7 @@ def options():
     p.add_argument("--out", required=True)
     p.add_argument("--target", default="cuda")
     p.add_argument("--codegens", default="nvptx,nvvm", help="code generators, with commas")
-    p.add_argument("--stages", default="smoke,host,run,sanitize")
+    p.add_argument("--stages", default="smoke,host,ranks,run,sanitize")
     p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--budget", type=float, default=480, help="seconds for everything")
     p.add_argument("--limit", type=float, default=20, help="seconds for one run")
@@ -156,6 +156,15 @@ def host_jobs(o):
     yield Job("host", "host-launch", ["sh", "-c", f"{build} && {run}"], {}, 60)
     if (o.root / "tests/gpu/gpu_real").is_file():  # of a bundle: streams, graphs, errors, times
         yield Job("host", "host-runtime", [str(o.root / "tests/gpu/gpu_real")], {}, 60)
+
+
+def ranks_jobs(o):
+    """Ranks with a GPU each, where there are several."""
+    if len(device().splitlines()) < 2:
+        return
+    if (o.root / "tests/gpu/comm_gpu").is_file():
+        yield Job("ranks", "ranks-runtime", [str(o.root / "tests/gpu/comm_gpu")], {}, 60)
+    yield Job("ranks", "ranks-kernels", [sys.executable, str(o.root / "tests/gpu/ranks.py")], {}, 180)
 
 
 # ---- running them --------------------------------------------------------------------------------
@@ -301,6 +310,9 @@ def stages(o, deadline):
     if "host" in wanted:
         alone = argparse.Namespace(**{**vars(o), "jobs": 1})
         done += run_all(alone, list(host_jobs(o)), deadline)
+    if "ranks" in wanted:
+        alone = argparse.Namespace(**{**vars(o), "jobs": 1})
+        done += run_all(alone, list(ranks_jobs(o)), deadline)
     if "run" in wanted:
         # The sanitizer gets a third of the time.
         until = deadline - (o.budget / 3 if "sanitize" in wanted and o.sanitizer else 0)

@@ -186,7 +186,7 @@ class Case:
 
 
 def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=None, tune=({},),
-         types=None, targets=None, fails=None, flags=(), out_types=None, computes=None):
+         types=None, targets=None, fails=None, flags=(), out_types=None, computes=None, ranks=None):
     """Registers a run of `kernel` of `file` on every executor, once for each setting in tune.
 
     args       parameter -> array, Data (bf16(...), sliced(...), ...), number, None or "spec"
@@ -195,12 +195,14 @@ def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=
     ulps       slack of the other arithmetic, in units of the accumulator's rounding error
     scale      output -> magnitude of the terms summed (default: the largest |reference|)
     out_types  output -> "bf16" ...: how to read an output whose type NumPy lacks
+    ranks      how many there are; arguments and results have what each rank has, the rank in front
     computes   the type of the arithmetic: "float32", "float16" (default: float32, in f64 float64)
     fails      the run must end with this text in its message
     """
     import sys
     caller = pathlib.Path(sys._getframe(1).f_code.co_filename).parent
     path = next((d / file for d in (caller, KERNELS) if (d / file).exists()), caller / file)
+    flags = [*flags, "--ranks", str(ranks)] if ranks else flags
     CASES.append(Case(name or f"{kernel}-{len(CASES)}", path, kernel, args, expect, length, ulps,
                       scale or {}, list(tune), types or {}, targets, fails, tuple(flags),
                       out_types or {}, computes))

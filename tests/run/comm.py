@@ -1,0 +1,102 @@
+"""Several ranks: symmetric tensors have all shards, other tensors what each rank has."""
+from harness import *
+
+TARGETS = ["interp", "cpu", "sim:sm_80", "sim:sm_90a", "sim:gfx90a", "sim:gfx942", "sim:gfx1100"]
+
+
+def ranks(file, kernel, args, expect=None, n=None, targets=None, **how):
+    case(file, kernel, args, expect, ranks=n, targets=targets or TARGETS, **how)
+
+
+def gather(a, **_):
+    return {"c": np.stack([a] * len(a))}
+
+
+for w in 1, 2, 3, 4:
+    ranks("comm.teg", "gather", {"a": normal((w, 37, 11), seed=w)}, gather)
+ranks("comm.teg", "gather", {"a": integers((3, 5, 9), 1, -100, 100, np.int8)}, gather)
+ranks("comm.teg", "gather", {"a": bf16(normal((2, 5, 9), seed=2))}, gather, out_types={"c": "bf16"})
+ranks("comm.teg", "gather", {"a": sliced(normal((4, 20, 9), seed=3), "[::2, ::3, ::-1]")}, gather)
+
+
+def sums(a, **_):
+    return {"c": a.sum(0)}
+
+
+for w in 1, 2, 3, 4:
+    ranks("comm.teg", "sums", {"a": normal((w, w, 37), seed=w)}, sums, w, length=w)
+ranks("comm.teg", "sums", {"a": bf16(normal((4, 4, 37), seed=5))}, sums, 4, length=4, out_types={"c": "bf16"})
+ranks("comm.teg", "sums_wide", {"a": normal((4, 4, 37), seed=6)}, sums, 4, length=4, out_types={"c": "bf16"})
+ranks("comm.teg", "sums_kept", {"a": normal((3, 3, 37), seed=7), "c": normal((3, 37), seed=8)},
+      lambda a, c: {"c": c + a.sum(0)}, length=4)
+# In f32 in the order of ranks, exactly: 1 is lost in the first order alone.
+BIG = np.float32(2.0 ** 25)
+ranks("comm.teg", "sums", {"a": np.array([[[1], [BIG]], [[BIG], [-BIG]], [[-BIG], [1]]], np.float32)[:, [0, 1, 1]]},
+      {"c": np.array([[0.0], [1.0], [1.0]])}, 3, ulps=0, length=0)
+
+
+def best(a, **_):
+    return {"top": a.max(0), "who": a.argmax(0)}
+
+
+ranks("comm.teg", "best", {"a": normal((4, 4, 33), seed=9)}, best, 4)
+
+
+def exchange(x, **_):
+    return {"y": np.swapaxes(x, 0, 1)}
+
+
+for w in 1, 2, 3, 4:
+    ranks("comm.teg", "exchange", {"x": normal((w, w, 21), seed=w)}, exchange, w)
+
+
+def ring(x, steps, **_):
+    w = len(x)
+    return {"y": np.roll(x, -steps, 0) + steps * (steps + 1) / 2}
+
+
+for w, steps in (1, 2), (2, 1), (3, 4), (4, 3):
+    ranks("comm.teg", "ring", {"x": integers((w, 33), 1, -9, 9).astype(np.float32), "steps": steps}, ring, w)
+# Given once, each rank has the same.
+ranks("comm.teg", "ring", {"x": np.arange(33, dtype=np.float32), "steps": 1},
+      lambda x, steps: {"y": np.stack([x + 1] * 2)}, 2)
+
+
+def through_scratch(x, like):
+    return {"y": 2 * np.stack([x] * len(x)) + like[:, None, :1]}
+
+
+ranks("comm.teg", "through_scratch", {"x": normal((3, 20), seed=1), "like": normal((3, 2), seed=2)},
+      through_scratch)
+ranks("comm.teg", "calls", {"x": normal((3, 20), seed=1)}, lambda x: {"y": np.stack([x] * 3)}, 3)
+
+
+def totals(t):
+    w = len(t)
+    return {"y": np.where(np.eye(w) == 1, -1, t.sum(1)[None, :])}
+
+
+ranks("comm.teg", "totals", {"t": normal((4, 50), seed=3)}, totals, length=50)
+
+
+def votes(choice, **_):
+    return {"counts": np.bincount(choice.ravel(), minlength=len(choice)).reshape(-1, 1)}
+
+
+ranks("comm.teg", "votes", {"choice": integers((4, 30), 1, 0, 4, np.int64)}, votes, 4)
+ranks("comm.teg", "votes", {"choice": integers((2, 30), 1, -3, 2, np.int64)},
+      lambda choice: {"counts": [[(choice == r).sum()] for r in (0, 1)]}, 2)
+
+for w in 1, 2, 3, 4:
+    ranks("comm.teg", "signals", {"x": normal((w, w, 21), seed=w), "epoch": 1},
+          lambda x, epoch: exchange(x), w)
+ranks("comm.teg", "token", {}, {"y": [[106], [100], [101], [103]]}, 4)
+ranks("comm.teg", "token", {}, {"y": [[101], [100]]}, 2)
+ranks("comm.teg", "stuck", {}, n=2, flags=["--check"], targets=["interp"],
+      fails="no rank can go on: rank 0 waits for rank 1 to raise signal 0 of 's', rank 1 waits for rank 0")
+ranks("comm.teg", "chosen", {"to": np.array([[2], [0], [1]])}, {"t": [[1], [2], [0]]}, 3, flags=["--check"])
+ranks("comm.teg", "chosen", {"to": np.array([[2], [0], [2]])}, n=3, flags=["--check"], targets=["interp"],
+      fails="rank 0: rank 2 has written the same element of `t`")
+ranks("comm.teg", "hosts", {}, {"y": [[3], [2], [1]]}, 3)
+# What only runs find.
+ranks("comm.teg", "gather", {"a": normal((2, 5, 9), seed=1)}, n=3, fails="'a' has shards of 2 ranks, there are 3")
