@@ -4,11 +4,10 @@ the best of an exhaustive search.
 
     python3 bench/tune.py [--target cpu|cuda] [--only TEXT] [--repeats N] [--exhaustive S] [--out FILE]
 
-What a search chose is judged by the time that the exhaustive search measured for that setting on a
-GPU. On a CPU, whose clock and neighbours change from minute to minute, all that were chosen are
-measured again, in turns, and the least time of each counts. `spread` is that of the choices of
-repeated searches. With --triton a
-product of 48 settings is tuned by Triton, too, with nothing in its cache.
+All that was chosen is measured again, in turns, by a race of these settings alone: what searches
+report was measured at other times. `spread` is that of the choices of repeated searches. With
+--triton a product of 48 settings is tuned by Triton, too, with nothing in its cache. --trials keeps
+what the exhaustive searches reported.
 """
 
 import argparse
@@ -73,12 +72,13 @@ def cases(target):
 class Search:
     """One run of `tegula tune`: its trials, its winner, how long it took."""
 
-    def __init__(self, options, arguments, mode, budget):
+    def __init__(self, options, arguments, mode, budget, among=()):
         with tempfile.TemporaryDirectory() as folder:
             lines = os.path.join(folder, "trials.jsonl")
             file = os.path.join(options.library, arguments[0])
             command = [options.tegula, "tune", file, *arguments[1:], "--mode", mode, "--again",
                        "--budget", str(budget), "--jsonl", lines]
+            command += [x for config in among for x in ("--among", config)]
             if options.target != "cpu":
                 command += ["--target", options.target]
             start = time.monotonic()
@@ -108,48 +108,30 @@ class Search:
         return sum(t["verdict"] == verdict for t in self.trials)
 
 
-def again(options, arguments, configs, rounds=5):
-    """Seconds of each setting on all threads, the least of so many turns."""
-    file, least = os.path.join(options.library, arguments[0]), {}
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "bench.json")
-        for config in configs * rounds:
-            sets = [x for value in config.split() for x in ("-s", value)]
-            command = [options.tegula, "bench", file, *arguments[1:], *sets, "--seconds", "0.2",
-                       "--json", path]
-            subprocess.run(command, env=os.environ | {"TG_CACHE": "off"}, capture_output=True,
-                           check=True)
-            with open(path, encoding="utf-8") as f:
-                seconds = json.load(f)[-1]["seconds"]
-            least[config] = min(seconds, least.get(config, seconds))
-    return least
-
-
 def judge(options, arguments, best, row):
-    """Measures what was chosen alike, and the ratios with that."""
+    """Ratios by times that were measured alike."""
     found = [row[f"{b:g}s"] for b in options.budgets]
-    standard = best.standard["config"]
-    configs = {best.winner["config"], standard, *(c for r in found for c in r["configs"])}
-    least = again(options, arguments, sorted(configs))
-    fastest = min(least.values())
-    row["us"], row["default"] = fastest * 1e6, fastest / least[standard]
-    row["best"] = min(least, key=least.get)
+    configs = {best.winner["config"], *(c for r in found for c in r["configs"])}
+    race = Search(options, arguments, "exhaustive", options.exhaustive, sorted(configs))
+    seconds = {c: race.seconds(c) for c in configs | {race.standard["config"]}}
+    fastest = min(seconds.values())
+    row["us"], row["default"] = fastest * 1e6, fastest / race.standard["seconds"]
+    row["best"] = min(seconds, key=seconds.get)
     for r in found:
-        ratios = [fastest / least[c] for c in r["configs"]]
+        ratios = [fastest / seconds[c] for c in r["configs"]]
         r["least"], r["spread"] = min(ratios), max(ratios) / min(ratios) - 1
 
 
 def measure(options, name, arguments):
     best = Search(options, arguments, "exhaustive", options.exhaustive)
-    fastest = best.winner["seconds"]
+    if options.trials:
+        with open(options.trials, "a", encoding="utf-8") as f:
+            f.writelines(json.dumps(t | {"case": name}) + "\n" for t in best.trials)
     row = {
         "case": name,
-        "best": best.winner["config"],
-        "us": fastest * 1e6,
         "candidates": len(best.trials),
         "measured": sum(bool(t["seconds"]) for t in best.trials),
         "exhaustive_s": best.wall,
-        "default": fastest / best.standard["seconds"],
         "bad": {v: best.count(v) for v in ("refused", "crashed", "hung", "failed", "wrong")},
         "why": [f"{t['config']}: {t['why']}" for t in best.trials
                 if t["verdict"] in ("refused", "crashed", "hung", "failed", "wrong")][:8],
@@ -158,21 +140,13 @@ def measure(options, name, arguments):
         found = []
         for _ in range(options.repeats):
             s = Search(options, arguments, "block", budget)
-            t = best.seconds(s.winner["config"])
-            found.append((fastest / t if t else None, s.winner["config"], s.wall,
-                          sum(bool(u["seconds"]) for u in s.trials), s.winner["seconds"],
-                          s.standard["seconds"]))
-        ratios = [f[0] for f in found if f[0]]
+            found.append(s)
         row[f"{budget:g}s"] = {
-            "least": min(ratios, default=None),
-            "spread": max(ratios) / min(ratios) - 1 if ratios else None,
-            "wall": max(f[2] for f in found),
-            "measured": [f[3] for f in found],
-            "configs": [f[1] for f in found],
-            "of_default": [f[4] / f[5] if f[5] else None for f in found],
+            "wall": max(s.wall for s in found),
+            "measured": [sum(bool(t["seconds"]) for t in s.trials) for s in found],
+            "configs": [s.winner["config"] for s in found],
         }
-    if options.target == "cpu":
-        judge(options, arguments, best, row)
+    judge(options, arguments, best, row)
     return row
 
 
@@ -185,8 +159,7 @@ def show(row, budgets):
         print(f"    {line}")
     for b in budgets:
         r = row[f"{b:g}s"]
-        least = "unknown" if r["least"] is None else f"{r['least']:.3f}"
-        print(f"    {b:g} s: {least}, spread {100 * (r['spread'] or 0):.1f} %, wall "
+        print(f"    {b:g} s: {r['least']:.3f}, spread {100 * r['spread']:.1f} %, wall "
               f"{r['wall']:.2f} s, {r['measured']} measured: {r['configs']}", flush=True)
 
 
@@ -238,6 +211,7 @@ def main():
     parser.add_argument("--exhaustive", type=float, default=120)
     parser.add_argument("--total", type=float, default=1e9, help="seconds after which no case begins")
     parser.add_argument("--triton", action="store_true")
+    parser.add_argument("--trials", help="adds a line of JSON for each candidate to this file")
     parser.add_argument("--out")
     options = parser.parse_args()
     rows, start = [], time.monotonic()

@@ -1,0 +1,439 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Communication with work behind it, on the GPUs of one host: Tegula beside NCCL and cuBLAS.
+
+    bench/comm/run.py --out DIR                               everything
+    bench/comm/run.py --only 'AG M8192' --arms tegula,sequential --out DIR
+    bench/comm/run.py --only 'AG M8192' --set 'plan=3 chunks=4' --set 'plan=4' --out DIR
+
+A process a GPU. Arms: cublas and product (the product alone, theirs and ours), nccl (the transfer
+alone), sequential (the two, one after the other), async-tp (PyTorch's), tegula. What can be
+captured is timed as a CUDA graph. Before each run the L2 is flushed and all ranks meet; a run takes
+as long as on its slowest rank; the median of the runs counts. Every arm is checked against f64
+before and after, on other data. Writes DIR/comm.json and prints a table. NVLink multicast is off for all.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import socket
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+ARMS = "cublas,nccl,product,sequential,async-tp,tegula"
+FLUSH_BYTES = 256 << 20
+QUIET = {
+    "NCCL_NVLS_ENABLE": "0",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "NVSHMEM_DISABLE_NVLS": "1",
+}
+
+
+def options():
+    p = argparse.ArgumentParser(formatter_class=argparse.RawTextHelpFormatter, description=__doc__)
+    p.add_argument("--ranks", type=int, default=2)
+    p.add_argument("--only", action="append", default=[], help="cases whose name holds this text")
+    p.add_argument("--arms", default=ARMS, help=f"whom to measure: {ARMS}")
+    p.add_argument("--set", action="append", default=[], dest="settings", help="of Tegula's kernels")
+    p.add_argument("--file", default="std/comm.teg", help="where Tegula's kernels are")
+    p.add_argument("--runs", type=int, default=50)
+    p.add_argument("--total", type=float, default=0, help="seconds after which no case is begun")
+    p.add_argument("--tune", default="off", help="Tegula's tuning: off, block, exhaustive")
+    p.add_argument("--out", default=".", help="folder of the results")
+    p.add_argument("--list", action="store_true", help="names of the cases")
+    return p
+
+
+# ---- cases ---------------------------------------------------------------------------------------
+
+
+def cases():
+    """(kind, name, M, N, K): of AG the rows of A are dealt out, of RS the columns; of transfers
+    alone M is their size in MiB."""
+    out = []
+    for m in (8192, 2048, 512, 16384):
+        for n, k in ((2048, 8192), (6144, 4096), (14336, 4096)):
+            out.append(("AG", f"AG M{m} N{n} K{k}", m, n, k))
+        for n, k in ((8192, 2048), (4096, 4096), (4096, 7168)):
+            out.append(("RS", f"RS M{m} N{n} K{k}", m, n, k))
+    for mib in (1, 16, 64, 256):
+        out.append(("gather", f"all_gather {mib} MiB", mib, 0, 0))
+        out.append(("scatter", f"reduce_scatter {mib} MiB", mib, 0, 0))
+    return out
+
+
+def chosen(o):
+    return [c for c in cases() if not o.only or any(text in c[1] for text in o.only)]
+
+
+# ---- a rank --------------------------------------------------------------------------------------
+
+
+class Rank:
+    """What all cases of a process share."""
+
+    def __init__(self, rank, o, port, meet):
+        import torch
+        import torch.distributed as dist
+
+        self.torch, self.dist, self.o = torch, dist, o
+        self.rank, self.ranks = rank, o.ranks
+        torch.cuda.set_device(rank)
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        self.device = torch.device("cuda", rank)
+        dist.init_process_group("nccl", rank=rank, world_size=o.ranks, device_id=self.device)
+        self.flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=self.device)
+        self.one = torch.zeros(1, device=self.device)
+        self.stream = torch.cuda.Stream()
+        torch.cuda.set_stream(self.stream)
+        self.arms = o.arms.split(",")
+        self.tegula = self.comm = None
+        if "tegula" in self.arms:
+            self.start_tegula(meet)
+
+    def start_tegula(self, meet):
+        sys.path.insert(0, str(ROOT / "python"))
+        bundled = ROOT / "lib/libtegula.so"
+        if bundled.is_file():
+            os.environ.setdefault("TEGULA_LIBRARY", str(bundled))
+        os.environ["TG_TUNE"] = self.o.tune
+        import tegula
+
+        self.tegula = tegula
+        self.comm = tegula.Comm(
+            "processes", meet, self.rank, self.ranks, self.rank, heap=4 << 30, timeout_ms=20000
+        )
+
+    def say(self, *text):
+        if self.rank == 0:
+            print(*text, flush=True)
+
+    def random(self, shape, seed, scale=1.0):
+        """Different on every rank."""
+        g = self.torch.Generator(device=self.device).manual_seed(seed * 1000 + self.rank)
+        x = self.torch.randn(shape, generator=g, device=self.device) * scale
+        return x.to(self.torch.bfloat16)
+
+    def symmetric(self, shape):
+        """A symmetric tensor of bf16: (what frees it, PyTorch's tensor)."""
+        s = self.comm.empty(shape, "bf16")
+        return s, self.torch.as_tensor(s, device=self.device).view(self.torch.bfloat16)
+
+    # ---- times
+
+    def captured(self, run):
+        """The run as a graph, or as it is where it cannot be captured."""
+        torch = self.torch
+        for _ in range(3):
+            run()
+        torch.cuda.synchronize()
+        self.dist.barrier()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
+            run()
+        torch.cuda.synchronize()
+        self.dist.barrier()
+        return graph.replay
+
+    def time(self, run):
+        """Median over the runs of the slowest rank's milliseconds."""
+        torch, dist = self.torch, self.dist
+        pairs = []
+        for _ in range(self.o.runs + 5):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            self.flush.zero_()
+            dist.all_reduce(self.one)  # in the order of the stream: all have come
+            begin.record()
+            run()
+            end.record()
+            pairs.append((begin, end))
+        torch.cuda.synchronize()
+        times = torch.tensor([b.elapsed_time(e) for b, e in pairs[5:]], device=self.device)
+        dist.all_reduce(times, op=dist.ReduceOp.MAX)
+        return times.median().item()
+
+    def worst(self, value):
+        t = self.torch.tensor([value], dtype=self.torch.float64, device=self.device)
+        self.dist.all_reduce(t, op=self.dist.ReduceOp.MAX)
+        return t.item()
+
+
+# ---- problems ------------------------------------------------------------------------------------
+
+
+class Problem:
+    """Inputs of a seed, the result in f64, and arms: name -> (run, the tensor it fills)."""
+
+    def __init__(self, r, case):
+        self.r, self.kind, self.name = r, case[0], case[1]
+        self.held, self.arms, self.parts = [], {}, {}
+        getattr(self, "make_" + self.kind.lower())(*case[2:])
+
+    def empty(self, *shape):
+        return self.r.torch.empty(shape, dtype=self.r.torch.bfloat16, device=self.r.device)
+
+    def shard(self, shape):
+        """Symmetric where Tegula takes part."""
+        if not self.r.comm:
+            return self.empty(*shape)
+        s, t = self.r.symmetric(shape)
+        self.held.append(s)
+        return t
+
+    def kernels(self, name):
+        """Tegula's kernel with each of the settings."""
+        for text in self.r.o.settings or [""]:
+            module = self.r.tegula.load(self.r.o.file, settings=text or None)
+            yield text, getattr(module, name)
+
+    def product(self, a, b, c):
+        """Our own product alone."""
+        if "product" in self.r.arms and self.r.tegula:
+            kernel = self.r.tegula.load("std/matmul.teg").matmul
+            self.parts["product"] = lambda: kernel(a, b, c)
+
+    def make_ag(self, m, n, k):
+        r, torch, dist = self.r, self.r.torch, self.r.dist
+        a, b, c = self.shard((m // r.ranks, k)), self.empty(k, n), self.empty(m, n)
+        full = self.empty(m, k)
+        group = dist.group.WORLD.group_name
+        self.result = c
+
+        def fill(seed):
+            a.copy_(r.random(a.shape, seed))
+            b.copy_(r.random(b.shape, seed + 7, k**-0.5))
+            dist.all_gather_into_tensor(full, a)
+            c.fill_(math.nan)
+
+        def product():
+            return full.double() @ b.double()
+
+        def sequential():
+            dist.all_gather_into_tensor(full, a)
+            torch.mm(full, b, out=c)
+
+        def async_tp():
+            _, (out,) = torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group)
+            c.copy_(out)
+
+        self.fill, self.reference = fill, product
+        self.parts["nccl"] = lambda: dist.all_gather_into_tensor(full, a)
+        self.parts["cublas"] = lambda: torch.mm(full, b, out=c)
+        self.product(full, b, c)
+        self.arms["sequential"] = sequential
+        self.arms["async-tp"] = async_tp
+        self.timed = {
+            "async-tp": lambda: torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group)
+        }
+        if r.comm:
+            rows = c.view(r.ranks, -1, n)
+            for text, kernel in self.kernels("ag_gemm"):
+                self.arms[f"tegula {text}".strip()] = lambda k=kernel: k(a, b, rows)
+
+    def make_rs(self, m, n, k):
+        r, torch, dist = self.r, self.r.torch, self.r.dist
+        a, b, c = self.empty(m, k), self.empty(k, n), self.shard((m // r.ranks, n))
+        full = self.empty(m, n)
+        group = dist.group.WORLD.group_name
+        self.result = c
+
+        def fill(seed):
+            a.copy_(r.random(a.shape, seed))
+            b.copy_(r.random(b.shape, seed + 7, k**-0.5))
+            c.fill_(math.nan)
+
+        def reduced():
+            part = a.double() @ b.double()
+            out = torch.empty((m // r.ranks, n), dtype=torch.float64, device=r.device)
+            dist.reduce_scatter_tensor(out, part)
+            return out
+
+        def sequential():
+            torch.mm(a, b, out=full)
+            dist.reduce_scatter_tensor(c, full)
+
+        def async_tp():
+            c.copy_(torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, group))
+
+        self.fill, self.reference = fill, reduced
+        self.parts["nccl"] = lambda: dist.reduce_scatter_tensor(c, full)
+        self.parts["cublas"] = lambda: torch.mm(a, b, out=full)
+        self.product(a, b, full)
+        self.arms["sequential"] = sequential
+        self.arms["async-tp"] = async_tp
+        self.timed = {
+            "async-tp": lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(
+                a, b, "sum", 0, group
+            )
+        }
+        if r.comm:
+            for text, kernel in self.kernels("gemm_rs"):
+                self.arms[f"tegula {text}".strip()] = lambda k=kernel: k(a, b, c)
+
+    def make_gather(self, mib, *_):
+        r, dist = self.r, self.r.dist
+        rows = mib * 1024 * 1024 // 4096 // r.ranks  # of 4 KiB
+        a, full = self.shard((rows, 2048)), self.empty(r.ranks * rows, 2048)
+        want = self.empty(r.ranks * rows, 2048)
+        parts = full.view(r.ranks, rows, 2048)
+        self.result = full
+
+        def fill(seed):
+            a.copy_(r.random(a.shape, seed))
+            dist.all_gather_into_tensor(want, a)
+            full.fill_(math.nan)
+
+        self.fill, self.reference = fill, lambda: want.double()
+        self.parts, self.timed = {}, {}
+        self.arms["nccl"] = lambda: dist.all_gather_into_tensor(full, a)
+        if r.comm:
+            for text, kernel in self.kernels("all_gather"):
+                self.arms[f"tegula {text}".strip()] = lambda k=kernel: k(a, parts)
+
+    def make_scatter(self, mib, *_):
+        r, torch, dist = self.r, self.r.torch, self.r.dist
+        rows = mib * 1024 * 1024 // 4096 // r.ranks
+        a, c = self.shard((r.ranks * rows, 2048)), self.empty(rows, 2048)
+        parts = a.view(r.ranks, rows, 2048)
+        self.result = c
+
+        def fill(seed):
+            a.copy_(r.random(a.shape, seed))
+            c.fill_(math.nan)
+
+        def reduced():
+            out = torch.empty(c.shape, dtype=torch.float64, device=r.device)
+            dist.reduce_scatter_tensor(out, a.double())
+            return out
+
+        self.fill, self.reference = fill, reduced
+        self.parts, self.timed = {}, {}
+        self.arms["nccl"] = lambda: dist.reduce_scatter_tensor(c, a)
+        if r.comm:
+            for text, kernel in self.kernels("reduce_scatter"):
+                self.arms[f"tegula {text}".strip()] = lambda k=kernel: k(parts, c)
+
+    def error(self, run, seed):
+        """Relative to the size of the result, on the worst rank."""
+        self.fill(seed)
+        run()
+        self.r.torch.cuda.synchronize()
+        want, got = self.reference(), self.result.double()
+        error = (got - want).norm() / want.norm()
+        return self.r.worst(error.item() if error.isfinite() else math.inf)
+
+    def free(self):
+        for s in self.held:
+            s.free()
+
+
+def wanted(r, arm):
+    return arm.split()[0] in r.arms or (arm == "nccl" and "sequential" in r.arms)
+
+
+def measure_arm(r, problem, arm, run, checks):
+    row = {"arm": arm}
+    if checks:
+        row["error"] = problem.error(run, 1)
+        row["error"] = max(row["error"], problem.error(run, 2))
+    run = problem.timed.get(arm, run)
+    try:
+        timed, row["graph"] = r.captured(run), True
+    except Exception as error:  # what cannot be captured
+        if arm.startswith("tegula"):
+            raise
+        timed, row["graph"] = run, False
+        row["why"] = str(error)[:80]
+        r.torch.cuda.synchronize()
+    row["ms"] = r.time(timed)
+    if checks:
+        problem.fill(3)
+        row["error"] = max(row["error"], problem.error(lambda: timed(), 4))
+    return row
+
+
+def measure(r, case):
+    """All arms of a case; one that fails, fails on all ranks alike."""
+    problem = Problem(r, case)
+    rows = []
+    arms = [(a, f, False) for a, f in problem.parts.items()]
+    arms += [(a, f, a != "async-tp") for a, f in problem.arms.items()]
+    for arm, run, checks in arms:
+        if not wanted(r, arm):
+            continue
+        try:
+            row = measure_arm(r, problem, arm, run, checks)
+        except Exception as error:
+            row = {"arm": arm, "failed": f"{type(error).__name__}: {error}"[:300]}
+        rows.append(row)
+        shown = row.get("failed") or f"{row['ms']:.4f} ms  error {row.get('error', 0):.1e}"
+        r.say(f"{case[1]:26} {arm:32} {shown}" + ("" if row.get("graph", 1) else "  (no graph)"))
+    problem.free()
+    return {"name": case[1], "rows": rows}
+
+
+def work(rank, o, port, meet):
+    start = time.monotonic()
+    r = Rank(rank, o, port, meet)
+    if "async-tp" in r.arms:
+        import torch.distributed._symmetric_memory as symmetric
+
+        symmetric.enable_symm_mem_for_group(r.dist.group.WORLD.group_name)
+    records = []
+    for case in chosen(o):
+        late = r.worst(time.monotonic() - start) > o.total > 0
+        if late:
+            break
+        records.append(measure(r, case))
+        if rank == 0:
+            path = pathlib.Path(o.out, "comm.json")
+            path.write_text(json.dumps({"ranks": o.ranks, "cases": records}, indent=1))
+    if rank == 0:
+        table(records)
+    if r.comm:
+        r.comm.close()
+    r.dist.destroy_process_group()
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+
+def table(records):
+    print(f"\n{'case':26}{'nccl':>9}{'cublas':>9}{'product':>9}{'seq.':>9}{'async':>9}{'ours':>9}"
+          f"{'gain':>7}{'ideal':>7}{'of it':>7}  plan")  # fmt: skip
+    for record in records:
+        ms = {row["arm"]: row["ms"] for row in record["rows"] if "ms" in row}
+        ours = [(t, arm) for arm, t in ms.items() if arm.startswith("tegula")]
+        best, arm = min(ours) if ours else (math.nan, "")
+        comm, work_, seq = (ms.get(k, math.nan) for k in ("nccl", "cublas", "sequential"))
+        ideal = (comm + work_) / max(comm, work_) if work_ == work_ else math.nan
+        seq = seq if seq == seq else comm
+        gain = seq / best
+        own, theirs = (ms.get(k, math.nan) for k in ("product", "async-tp"))
+        columns = (comm, work_, own, seq, theirs, best)
+        print(f"{record['name']:26}" + "".join(f"{x:9.4f}" for x in columns)
+              + f"{gain:7.2f}{ideal:7.2f}{gain / ideal:7.2f}  {arm[7:]}")  # fmt: skip
+
+
+def main():
+    o = options().parse_args()
+    if o.list:
+        print("\n".join(c[1] for c in chosen(o)))
+        return
+    os.environ.update(QUIET)
+    pathlib.Path(o.out).mkdir(parents=True, exist_ok=True)
+    import torch.multiprocessing
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    meet = f"/tmp/tegula-bench-comm-{os.getpid()}"
+    torch.multiprocessing.spawn(work, args=(o, port, meet), nprocs=o.ranks)
+
+
+if __name__ == "__main__":
+    main()
