@@ -74,7 +74,8 @@ static void keeps_to_its_budget(Ctx *ctx, void *arg) {
     assert_true(t.spent < 1.05 * 3);
 }
 
-/// One candidate of each kind goes wrong; each is named, another one wins.
+/// One candidate of each kind goes wrong; each is named, another one wins. (One with wrong results
+/// is named where it is fast enough to be looked at: confirms.)
 static void survives(Ctx *ctx, void *arg) {
     const struct {
         const char *fault, *config;
@@ -87,8 +88,6 @@ static void survives(Ctx *ctx, void *arg) {
                       {"crash@BR=4", "BR=4", TUNE_CRASHED, "signal 11"},
                       {"hang@BR=4", "BR=4", TUNE_HUNG, "no result after"},
                       {"launch@BR=4", "BR=4", TUNE_FAILED, ""},
-                      {"wrong@BR=4", "BR=4", TUNE_WRONG, "y"},
-                      {"flaky@BR=4", "BR=4", TUNE_WRONG, ""},
                   };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         row = &rows[i];
@@ -111,7 +110,9 @@ static void survives(Ctx *ctx, void *arg) {
     }
 }
 
-/// A large result is looked at in pieces: what is wrong between them is found before it wins.
+/// A large result is looked at in pieces, and a first run may be right where later ones are not:
+/// what is wrong is found before it wins. The standard setting is slow, so that the other one
+/// would.
 static void confirms(Ctx *ctx, void *arg) {
     (void)arg;
     Request r = softmax_request(ctx, NULL, 6000, 1000);
@@ -120,16 +121,22 @@ static void confirms(Ctx *ctx, void *arg) {
     const char *standard = strstr(space.at[0].config, "BR="), *other = "BR=4";
     assert_string_not_equal(standard, other);
     TuneOptions o = {.mode = TUNE_BLOCK, .budget = 10, .device = -1, .n_among = 1, .among = &other};
-    for (int wrong = 0; wrong < 2; wrong++) {
-        const char *more = wrong ? ctx_format(ctx, ",inside@%s", other) : "";
+    const struct {
+        const char *name, *why;
+        int launches; // at least, before it was found
+    } faults[] = {{NULL, "", 4}, {"inside", "y", 4}, {"wrong", "y", 0}, {"flaky", "", 0}};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        const char *more = faults[i].name ? ctx_format(ctx, ",%s@%s", faults[i].name, other) : "";
         setenv("TG_FAULT", ctx_format(ctx, "slow@%s%s", standard, more), 1);
         TuneResult t;
         assert_int_equal(tune_request(ctx, &r, &o, &t), TG_OK);
         check_result(&t);
         const TuneTrial *last = trial_of(&t, other);
-        assert_string_equal(t.config, wrong ? space.at[0].config : other);
-        assert_true(last->launches > 3);
-        if (wrong) assert_int_equal(last->verdict, TUNE_WRONG);
+        assert_string_equal(t.config, faults[i].name ? space.at[0].config : other);
+        assert_true(last->launches >= faults[i].launches);
+        if (!faults[i].name) continue;
+        assert_int_equal(last->verdict, TUNE_WRONG);
+        assert_non_null(strstr(last->why, faults[i].why));
     }
     const char *none = "BR=3";
     o.among = &none;
