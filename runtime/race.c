@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Races. A *time* here is one number of a candidate and a heat: the median of the launches there,
 // over the *level* of the heat, which is how much slower the default was there than in its first
-// heat. It is in each heat for that: the leader would not do, since who leads was lucky, is slower
+// heats. It is in each heat for that: the leader would not do, since who leads was lucky, is slower
 // the next time, and all who are new would look faster than they are, heat after heat. Medians and
 // counts are all the statistics there are: nothing has to be normal.
+//
+// A *hiccup* is a turn in which all launches are long, say since a core was away. Where the default
+// has one, the level of the heat is what those say who were measured before. Nobody leaves, nor
+// wins over the default, by a single heat.
 #include "runtime/race.h"
 
 #include <stdint.h>
@@ -22,11 +26,14 @@ enum {
 static const double CLOSE = 0.01, TIE = 0.003, TURN_SECONDS = 0.002;
 static const double MARGIN = 1.3; // of what we think that time suffices for
 static const double FAR = 1.0;    // by which part the default is slower where it is of no use
+static const double HICCUP = 2;   // times as slow as the others have become
 
 typedef struct Runner {
     bool there, alive, beaten;
-    int n, launches;        // times of this phase; launches of all
-    double predicted, cost; // seconds of a launch; of a turn on the caller's clock
+    int n, launches;        // times that count; launches of all
+    double least, most;     // seconds of its turns
+    double predicted;       // seconds of a launch
+    double cost, last_cost; // of a turn on the caller's clock, the least of two; of the last one
     double middle;          // median of the times
     double times[WINDOW];   // time i stands at i % WINDOW
     uint32_t heats[WINDOW]; // of which heat it is
@@ -39,8 +46,8 @@ struct rt_race {
     uint32_t heat, runoff_from;        // number of the current one, of the first of the runoff
     int n_members, at;                 // of the heat; the member whose turn it is
     int pivot;                         // the leader when the heat began, or -1
-    double unit;                       // of times: seconds of the default in its first heat, or 0
-    int n_defaults;                    // heats of the default since then
+    double unit;                       // of times: least seconds of the default's first heats, or 0
+    int n_defaults;                    // heats of the default
     double defaults[WINDOW];           // its seconds there; of heat i at i % WINDOW
     int members[HEAT];
     double seconds[HEAT]; // 0: not measured
@@ -130,11 +137,11 @@ static const double ONE_IN_1000 = 0.001, ONE_IN_200 = 0.005, ONE_IN_40 = 0.025;
 /// it must have been slower in each of them, and by more than machines do that are said to be
 /// quiet.
 static double surely_slower(const Runner *a, const Runner *b, bool at_the_end) {
-    static const double early[SOUND] = {0, 1, 0.3, 0.12, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01};
-    static const double late[SOUND] = {0, 0.05, 0.02, 0.01, 0.01, 0.01, 0.01, 0.01, 0.005, 0.005};
+    static const double early[SOUND] = {0, 1e9, 0.3, 0.12, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01};
+    static const double late[SOUND] = {0, 1e9, 0.15, 0.05, 0.03, 0.02, 0.015, 0.01, 0.005, 0.005};
     double x[WINDOW];
     int n = ratios(a, b, x);
-    if (n == 0) return at_the_end && b->n ? a->middle / b->middle - 1 - late[1] : -1;
+    if (n == 0) return -1;
     if (n < SOUND) return x[0] - 1 - (at_the_end ? late : early)[n];
     return x[outside(n, ONE_IN_1000) - 1] - 1;
 }
@@ -173,11 +180,13 @@ static int count_alive(const rt_race *r) {
     return n;
 }
 
-/// The first one that is as good as the leader: the default where it is not shown to be slower.
+/// The first one that is as good as the leader: the default where it is not shown to be slower. It
+/// comes back where those that it lost to were lost themselves.
 int rt_race_winner(const rt_race *r) {
     int best = leader(r);
     if (best < 0) return r->options.capacity && r->runners[0].alive ? 0 : -1;
     const Runner *l = &r->runners[best];
+    if (r->runners[0].beaten && r->unit < l->middle) return 0;
     for (int i = 0; i < best; i++) {
         const Runner *c = &r->runners[i];
         if (!c->alive || !c->n) continue;
@@ -187,23 +196,26 @@ int rt_race_winner(const rt_race *r) {
     return best;
 }
 
+/// Of one that was measured in few heats the levels of these may say little.
+static double as_measured(const Runner *c, double seconds) {
+    return seconds < c->least ? c->least : seconds > c->most ? c->most : seconds;
+}
+
 rt_race_figures rt_race_figures_of(const rt_race *r, int id) {
     if (!is_id(r, id) || !r->runners[id].there) return (rt_race_figures){0};
     const Runner *c = &r->runners[id];
-    double x[WINDOW], scale = scale_of(r);
-    rt_race_figures f = {
-        .seconds = c->middle * scale, .launches = c->launches, .beaten = c->beaten};
-    int n = kept(c);
-    if (!n) return f;
+    double x[WINDOW];
+    rt_race_figures f = {.launches = c->launches, .beaten = c->beaten};
     // The times of the default are one: what they are measured in.
     bool unit = id == 0 && r->n_defaults > 0;
-    if (unit) n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
+    int all = unit ? r->n_defaults : c->n, n = all < WINDOW ? all : WINDOW;
+    if (!n) return f;
+    double scale = unit ? 1 : scale_of(r);
     memcpy(x, unit ? r->defaults : c->times, sizeof *x * (size_t)n);
-    sort(x, n);
+    f.seconds = as_measured(c, median(x, n) * scale);
     int k = outside(n, ONE_IN_40);
-    if (unit) scale = 1;
-    f.low = x[k ? k - 1 : 0] * scale;
-    f.high = x[k ? n - k : n - 1] * scale;
+    f.low = as_measured(c, x[k ? k - 1 : 0] * scale);
+    f.high = as_measured(c, x[k ? n - k : n - 1] * scale);
     return f;
 }
 
@@ -261,26 +273,31 @@ static void draw_heat(rt_race *r, int wanted) {
     }
 }
 
-/// Notes the default's seconds, as the unit of all times where they are the first.
+/// Notes the default's seconds; the least of the first heats are the unit of all times.
 static void note_default(rt_race *r, double seconds) {
-    if (!r->n_defaults) r->unit = seconds;
+    if (!r->n_defaults || (r->n_defaults < FIRST_RUNG && seconds < r->unit)) r->unit = seconds;
     r->defaults[r->n_defaults++ % WINDOW] = seconds;
 }
 
-/// How much slower than in its first heat the default was in this one. Where there is no default,
-/// how much slower than usual those were who are known: of one who was alone nobody can tell.
+/// How much slower than in its first heats the default was in this one. Where there is no default,
+/// or it had a hiccup, how much slower than usual those were who are known: of one who was alone
+/// nobody can tell.
 static double level_of(rt_race *r) {
-    double x[HEAT];
+    double x[HEAT], own = 0;
     int n = 0;
     for (int i = 0; i < r->n_members; i++) {
         const Runner *c = &r->runners[r->members[i]];
-        if (r->members[i] == 0 && r->seconds[i] > 0) {
+        if (!(r->seconds[i] > 0)) continue;
+        if (r->members[i] == 0) {
             note_default(r, r->seconds[i]);
-            return r->seconds[i] / r->unit;
+            own = r->seconds[i] / r->unit;
+        } else if (c->n) {
+            x[n++] = r->seconds[i] / c->middle;
         }
-        if (r->seconds[i] > 0 && c->n) x[n++] = r->seconds[i] / c->middle;
     }
-    return r->n_members > 1 && n ? median(x, n) : 1;
+    double others = n ? median(x, n) : 0;
+    if (own > 0) return n && own > HICCUP * others ? others : own;
+    return r->n_members > 1 && n ? others : 1;
 }
 
 static void note_time(Runner *c, double time, uint32_t heat) {
@@ -292,25 +309,46 @@ static void note_time(Runner *c, double time, uint32_t heat) {
     c->middle = median(x, kept(c));
 }
 
+/// Drops the times of heats before that one.
+static void forget(Runner *c, uint32_t before) {
+    int first = c->n - kept(c), n = 0;
+    double times[WINDOW];
+    uint32_t heats[WINDOW];
+    for (int i = first; i < c->n; i++) {
+        if (c->heats[i % WINDOW] < before) continue;
+        times[n] = c->times[i % WINDOW];
+        heats[n++] = c->heats[i % WINDOW];
+    }
+    memcpy(c->times, times, sizeof *times * (size_t)n);
+    memcpy(c->heats, heats, sizeof *heats * (size_t)n);
+    c->n = n;
+}
+
+/// The default, which the others are compared with in the end, leaves only where it is of no use,
+/// beyond the doubt of a few hiccups.
+static bool has_lost(const rt_race *r, int id, int pivot) {
+    double x[WINDOW];
+    const Runner *c = &r->runners[id], *best = &r->runners[pivot];
+    if (id == pivot) return false;
+    if (id == 0 && ratios(c, best, x) < 2 * FIRST_RUNG) return false;
+    return surely_slower(c, best, false) > (id == 0 ? FAR : 0);
+}
+
 /// Those who were shown to be slower than the one that led before the heat leave. That one was not
-/// chosen by its luck in this heat. The default, which the others are compared with in the end,
-/// leaves only where it is of no use.
+/// chosen by its luck in this heat.
 static void end_heat(rt_race *r) {
     double level = level_of(r);
-    if (r->runoff && r->heat == r->runoff_from)
-        for (int i = 0; i < r->options.capacity; i++) r->runners[i].n *= !r->runners[i].alive;
+    if (r->runoff && r->heat + 1 == r->runoff_from + FIRST_RUNG)
+        for (int i = 0; i < r->options.capacity; i++)
+            if (r->runners[i].alive) forget(&r->runners[i], r->runoff_from);
     for (int i = 0; i < r->n_members; i++)
         if (r->seconds[i] > 0)
             note_time(&r->runners[r->members[i]], r->seconds[i] / level, r->heat);
     int pivot = r->pivot >= 0 && r->runners[r->pivot].alive ? r->pivot : leader(r);
     for (int i = 0; i < r->n_members && pivot >= 0; i++) {
-        Runner *c = &r->runners[r->members[i]];
-        double least = r->members[i] == 0 ? FAR : 0;
-        if (r->members[i] == 0 && c->n < FIRST_RUNG) continue;
-        if (r->members[i] == pivot || surely_slower(c, &r->runners[pivot], false) <= least)
-            continue;
-        c->alive = false;
-        c->beaten = true;
+        if (!has_lost(r, r->members[i], pivot)) continue;
+        r->runners[r->members[i]].alive = false;
+        r->runners[r->members[i]].beaten = true;
     }
     r->n_members = r->at = 0;
 }
@@ -330,7 +368,8 @@ static void keep_best(rt_race *r, int n) {
     }
 }
 
-/// What was measured before counts until there is something newer: there may be no time for that.
+/// What was measured before counts until there are a few newer heats: there may be no time for
+/// these.
 static void begin_runoff(rt_race *r) {
     keep_best(r, FINALISTS);
     r->runoff = true;
@@ -434,6 +473,13 @@ static bool find_turn(rt_race *r, double now) {
     }
 }
 
+/// A hiccup says nothing of what the next turn takes.
+static void note_cost(Runner *c, double cost) {
+    double least = cost < c->last_cost ? cost : c->last_cost;
+    c->cost = cost <= 0 ? 0 : c->last_cost > 0 ? least : cost;
+    c->last_cost = cost;
+}
+
 rt_race_turn rt_race_step(rt_race *r, double now) {
     if (!r->over && !find_turn(r, now))
         return (rt_race_turn){
@@ -463,9 +509,12 @@ void rt_race_report(rt_race *r, int id, const double *seconds, int n, double now
         return;
     }
     Runner *c = &r->runners[id];
+    double time = median(x, n);
+    if (!c->launches || time < c->least) c->least = time;
+    if (time > c->most) c->most = time;
     c->launches += n;
-    c->cost = now > r->turn_began ? now - r->turn_began : 0;
-    r->seconds[r->at++] = median(x, n);
+    note_cost(c, now - r->turn_began);
+    r->seconds[r->at++] = time;
 }
 
 void rt_race_drop(rt_race *r, int id) {
