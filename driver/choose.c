@@ -41,6 +41,7 @@ static void estimate(Ctx *ctx, void *arg) {
     b->code = fe_elaborate(b->ir, b->program, b->inst);
     if (!b->code || !b->code->module) return;
     const Op *kernel = find_kernel(b->code->module, b->code->name);
+    t->setting->grid = cost_grid(kernel, dim_of, b);
     if (b->gpu) {
         t->setting->seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &t->setting->needs);
         return;

@@ -12,6 +12,7 @@ typedef struct RankedSetting {
     double seconds;  // negative: it does not elaborate
     const char *why; // then
     GpuNeeds needs;  // of a GPU; of a CPU `products` alone
+    GridNeeds grid;
     bool tried;
 } RankedSetting;
 typedef VEC(RankedSetting) RankedSettings;

@@ -117,8 +117,8 @@ static void find_axes(Make *m, const GpuNeeds *needs) {
     static const int64_t orders[] = {1, 4, 16, -8}, grains[] = {1, 4, 16, 64};
     const GpuTarget *gpu = m->b->gpu;
     if (needs->products) add_lone_axis(m, "order", 4, orders);
+    add_axis(m, "split", gpu ? 4 : 3, ways);
     if (!gpu) {
-        add_axis(m, "split", 3, ways);
         add_lone_axis(m, "grain", 4, grains);
         return;
     }
@@ -128,14 +128,36 @@ static void find_axes(Make *m, const GpuNeeds *needs) {
     if (needs->products && needs->loops) add_axis(m, "stages", 4, stages);
     if (needs->products && gpu_has(gpu, GPU_TMA)) add_axis(m, "persistent", 2, either);
     if (!needs->products && gpu_has(gpu, GPU_CLUSTER)) add_axis(m, "cluster", 3, clusters);
-    if (needs->loops) add_axis(m, "split", 4, ways);
 }
 
-/// Warps are halves and doubles of what the passes would take. 0: there is no such value.
+/// How tiles are numbered: super-rows that are as high as the grid are one, super-columns as wide
+/// are rows.
+static double numbering(int64_t order, const GridNeeds *g) {
+    if (order > 0) return fmin((double)order, g->rows);
+    return (double)-order < g->cols ? (double)order : 1;
+}
+
+/// How an axis' value acts on a grid: two values that act alike make the same of it. 0: it does
+/// nothing that is worth a trial.
+static double effect(const Make *m, const char *axis, int64_t value, const GridNeeds *g) {
+    bool few = m->b->gpu || g->programs < FEW_PROGRAMS;
+    if (strcmp(axis, "grain") == 0) return g->programs > 1 ? fmin((double)value, g->programs) : 0;
+    if (strcmp(axis, "order") == 0) return g->rows > 1 && g->cols > 1 ? numbering(value, g) : 0;
+    if (strcmp(axis, "split") != 0) return (double)value;
+    return g->loops && (value == 1 ? g->splits : few) ? (double)value : 0;
+}
+
+/// The value of an axis for a setting; warps are halves and doubles of what the passes would take.
+/// 0: there is no such value, or it does what one before it does.
 static int64_t axis_value(const Make *m, const Axis *a, int i, const RankedSetting *s) {
-    if (strcmp(a->name, "warps") != 0) return a->values[i];
-    int64_t warps = a->values[i] < 0 ? s->needs.warps / 2 : s->needs.warps * a->values[i];
-    return warps <= gpu_max_warps(m->b->gpu) ? warps : 0;
+    if (strcmp(a->name, "warps") == 0) {
+        int64_t warps = a->values[i] < 0 ? s->needs.warps / 2 : s->needs.warps * a->values[i];
+        return warps <= gpu_max_warps(m->b->gpu) ? warps : 0;
+    }
+    double own = effect(m, a->name, a->values[i], &s->grid);
+    for (int k = 0; k < i; k++)
+        if (effect(m, a->name, a->values[k], &s->grid) == own) return 0;
+    return own != 0 ? a->values[i] : 0;
 }
 
 /* ---- candidates ---------------------------------------------------------------------------- */
@@ -192,8 +214,10 @@ static void add_with_axes(Make *m, const RankedSetting *s, int depth, int first,
 
 static void add_with_lone_axes(Make *m, const RankedSetting *s) {
     for (int a = 0; a < m->n_axes; a++)
-        for (int i = 0; i < m->axes[a].n && m->axes[a].lone; i++)
-            add(m, s, 1, &(NamedValue){m->axes[a].name, m->axes[a].values[i]}, false);
+        for (int i = 0; i < m->axes[a].n && m->axes[a].lone; i++) {
+            NamedValue one = {m->axes[a].name, axis_value(m, &m->axes[a], i, s)};
+            if (one.value) add(m, s, 1, &one, false);
+        }
 }
 
 static int by_seconds(const void *a, const void *b) {

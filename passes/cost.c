@@ -92,6 +92,11 @@ double cost_parts(const CostDims *m, const Op *op) {
     return hi <= lo ? 0 : (double)(hi - lo) / (double)step;
 }
 
+bool cost_is_known(const CostDims *m, const Op *op) {
+    int64_t lo, hi;
+    return known(m, operand(op, 0), &lo, 0) && known(m, operand(op, 1), &hi, 0);
+}
+
 double cost_trips(const CostDims *m, const Op *op) {
     return ceil(cost_parts(m, op));
 }

@@ -14,7 +14,9 @@ typedef struct CostDims {
 /// Iterations of a for, parallel or contract, the last one counted for what it has of a step; a few
 /// where the dims do not decide it.
 double cost_parts(const CostDims *dims, const Op *op);
-/// The same, the last one counted as a whole.
+/// Whether the dims decide it.
+bool cost_is_known(const CostDims *dims, const Op *op);
+/// The same as cost_parts, the last one counted as a whole.
 double cost_trips(const CostDims *dims, const Op *op);
 double cost_bytes(const Type *block);
 /// Instructions that a lane's result takes, roughly.

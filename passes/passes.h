@@ -53,4 +53,18 @@ double cost_estimate(const Op *kernel, const Machine *machine,
 double cost_products(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
                      void *user);
 
+/* ---- cost_grid.c --------------------------------------------------------------------------- */
+
+/// Of the largest phases of a launch; what is not known is infinite.
+typedef struct GridNeeds {
+    double programs;   // tiles
+    double rows, cols; // of the grid that `order` numbers; 1: there is no such choice
+    bool loops;        // that may be split, as far as they show
+    bool splits;       // the passes split some by themselves
+} GridNeeds;
+GridNeeds cost_grid(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
+                    void *user);
+/// A phase of fewer programs than that leaves threads of a CPU without work.
+enum { FEW_PROGRAMS = 32 };
+
 #endif

@@ -21,7 +21,7 @@
 #include "passes/range.h"
 #include "passes/util.h"
 
-enum { FEW_PROGRAMS = 32, MAX_PARTS = 64, MIN_TRIPS = 4, PART_TRIPS = 16 };
+enum { MAX_PARTS = 64, MIN_TRIPS = 4, PART_TRIPS = 16 };
 enum { FEW_PROGRAMS_GPU = 128, PROGRAMS_GPU = 1024, MAX_PARTS_GPU = 1024, JOINED_ONE_BY_ONE = 64 };
 #define MIN_SECONDS 20e-6 // of a loop that is worth a phase
 

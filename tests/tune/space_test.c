@@ -90,6 +90,47 @@ static void numbering(Ctx *ctx, void *arg) {
     }
 }
 
+static int count_values(const TuneSpace *s, const char *setting, const char *axis, int64_t value) {
+    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        n += strstr(s->at[i].config, setting) && value_in(&s->at[i], axis) == value;
+    return n;
+}
+
+/// What an axis could not change is not offered: the parts of loops that are none, tasks of more
+/// programs than there are, the numbers of a grid of one row.
+static void no_effect(Ctx *ctx, void *arg) {
+    static const int64_t splits[] = {1, 2, 4, 8}, grains[] = {1, 4, 16, 64};
+    static const int64_t orders[] = {1, 4, 16, -8};
+    (void)arg;
+    TuneSpace s;
+    Request r = softmax_request(ctx, "v3", 48, 100); // 12 programs of BR=4, 3 of 16
+    assert_true(tune_space(ctx, &r, &s));
+    for (int i = 0; i < 4; i++) assert_int_equal(count_values(&s, "", "split", splits[i]), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(count_values(&s, "BR=1 ", "grain", grains[i]), 1);
+        assert_int_equal(count_values(&s, "BR=4 ", "grain", grains[i]), i < 3);
+        assert_int_equal(count_values(&s, "BR=16 ", "grain", grains[i]), i < 2);
+    }
+    // Of few programs the loop may go in parts; nothing splits it otherwise.
+    r = matmul_request(ctx, "v3", 64, 128, 4096);
+    assert_true(tune_space(ctx, &r, &s));
+    assert_int_equal(count_values(&s, "", "split", 1), 0);
+    assert_true(count_values(&s, "", "split", 2) > 0 && count_values(&s, "", "split", 4) > 0);
+    for (int i = 0; i < 4; i++) // one row, or one column
+        assert_int_equal(count_values(&s, "BM=64 ", "order", orders[i]), 0);
+    r = matmul_request(ctx, "v3", 8192, 8192, 512);
+    assert_true(tune_space(ctx, &r, &s));
+    for (int i = 0; i < 4; i++) assert_int_equal(count_values(&s, "", "split", splits[i]), 0);
+    for (int i = 0; i < 4; i++) assert_true(count_values(&s, "", "order", orders[i]) > 0);
+    // Four rows are one super-row whether it may have 4 or 16; four columns are no super-column.
+    r = matmul_request(ctx, "v3", 256, 256, 512);
+    assert_true(tune_space(ctx, &r, &s));
+    assert_true(count_values(&s, "BM=64 BN=64 ", "order", 4) > 0);
+    assert_int_equal(count_values(&s, "BM=64 BN=64 ", "order", 16), 0);
+    assert_int_equal(count_values(&s, "BM=64 BN=64 ", "order", -8), 0);
+}
+
 /// Of a driver that is known to take its code, where libNVVM is here: the other code generator.
 static void generators(Ctx *ctx, void *arg) {
     (void)arg;
@@ -146,6 +187,10 @@ static void test_pinned(void **state) {
     (void)state;
     in_context(pinned);
 }
+static void test_no_effect(void **state) {
+    (void)state;
+    in_context(no_effect);
+}
 static void test_numbering(void **state) {
     (void)state;
     in_context(numbering);
@@ -172,7 +217,7 @@ int main(void) {
         cmocka_unit_test(test_default_first), cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_reasons),       cmocka_unit_test(test_nothing_to_choose),
         cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_generators),
-        cmocka_unit_test(test_numbering),
+        cmocka_unit_test(test_numbering),     cmocka_unit_test(test_no_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
