@@ -11,9 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { MOST_SHAPES = 10000, ROWS = 8 }; // of a table on the terminal
+#define NO_BUDGET 1e6                   // seconds: longer ones are none
 
 typedef VEC(List) Shapes; // each a list of "M=512"
 
@@ -120,14 +122,24 @@ typedef struct Search {
     bool ok;
 } Search;
 
+/// Columns of the terminal that errors go to.
+static int columns(void) {
+    struct winsize w;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col : 80;
+}
+
+/// One line, which a wrapped one would not be: rewritten in place.
 static void show_progress(void *user, const TuneProgress *p) {
     const Search *s = user;
+    Text t = {.ctx = s->c->ctx};
     double left = p->budget - p->spent;
-    fprintf(stderr, "\r\033[K%s: %d of %d candidates", s->title, p->measured, p->candidates);
-    if (p->best > 0) fprintf(stderr, ", best %s", time_text(s->c->ctx, p->best));
+    text_add(&t, "%d of %d candidates", p->measured, p->candidates);
+    if (p->budget < NO_BUDGET) text_add(&t, ", %.0f s left", left > 0 ? left : 0);
+    if (p->best > 0) text_add(&t, ", best %s", time_text(s->c->ctx, p->best));
     if (p->best > 0 && p->standard > 0)
-        fprintf(stderr, " (%.2f times as fast as the default)", p->standard / p->best);
-    fprintf(stderr, ", %.0f s left", left > 0 ? left : 0);
+        text_add(&t, " (%.2f times as fast as the default)", p->standard / p->best);
+    text_add(&t, " %s", s->title);
+    fprintf(stderr, "\r\033[K%.*s", columns() - 1, t.data);
     fflush(stderr);
 }
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What `tegula tune` shows on a terminal while it searches: one line, rewritten in place, with the
+candidates so far, the best time and the time left; nothing of it stays.
+
+    progress.py TEGULA
+"""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+
+COLUMNS = 72
+KERNEL = """
+kernel scale(x: f32[R, N], y: f32[R, N]) tune BN = 64 | 128 | 256 | 512, BR = 1 | 2 | 4 {
+    parallel r in R by BR, n in N by BN { y[r, n] = 2 * x[r, n]; }
+}
+"""
+
+
+def on_terminal(command, folder):
+    """What the command says to a terminal, and to a pipe behind its standard output."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    with tempfile.TemporaryFile("w+") as out:
+        run = subprocess.Popen(command, cwd=folder, stdout=out, stderr=slave, stdin=slave,
+                               env=os.environ | {"TG_CACHE": "off"})
+        os.close(slave)
+        said = b""
+        while True:
+            try:
+                part = os.read(master, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            said += part
+        assert run.wait() == 0, said.decode()
+        out.seek(0)
+        return said.decode(), out.read()
+
+
+def lines_of(said):
+    """Each state of the line; the last one is empty."""
+    parts = said.split("\r\x1b[K")
+    assert parts[0] == "" and parts[-1] == "", "something else is written to the terminal: " + said
+    assert "\n" not in said, "the line is not rewritten in place: " + said
+    for part in parts:
+        assert len(part) < COLUMNS, f"'{part}' is wider than the terminal"
+    return parts[1:-1]
+
+
+def check(tegula, folder, options, has_end):
+    command = [tegula, "tune", "k.teg", "-d", "R=64", "-d", "N=2048", *options]
+    said, out = on_terminal(command, folder)
+    assert "best: B" in out and "\x1b" not in out, out
+    found = []
+    for line in lines_of(said):
+        m = re.match(r"(\d+) of (\d+) candidates(?:, (\d+) s left)?(?:, best ([\d.]+) [mu]?s)?", line)
+        assert m, f"'{line}'"
+        found.append((int(m[1]), int(m[2]), m[4] and float(m[4]), m[3] and int(m[3])))
+    assert len(found) > 3, found
+    assert all(a[0] <= b[0] for a, b in zip(found, found[1:])), "candidates get fewer"
+    assert found[-1][0] >= 2 and found[-1][0] <= found[-1][1]
+    assert found[-1][2] and found[-1][2] > 0, "no best time: " + said
+    if has_end:
+        left = [f[3] for f in found]
+        assert None not in left and left == sorted(left, reverse=True), left
+    else:
+        assert all(f[3] is None for f in found), "a search without an end has no time left: " + said
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "k.teg"), "w", encoding="utf-8") as f:
+            f.write(KERNEL)
+        check(sys.argv[1], folder, ["--budget", "4"], True)
+        check(sys.argv[1], folder, ["--mode", "exhaustive", "--set", "BR=1"], False)
+
+
+main()
