@@ -234,6 +234,7 @@ static void send(Stage *s) {
     Value *in[5] = {s->flags, epoch, to, s->c->rank, tile_number(s, &b, index, to)};
     Op *set = build_op(&b, OP_SIGNAL_SET, 5, in, 0, NULL, 0);
     op_set_attr(s->c->ir, set, "op", at_str(s->c->ir, "set"));
+    op_set_attr(s->c->ir, set, "late", at_bool(s->c->ir, true));
 }
 
 /// After the phase copy engines send what is not for the own rank.

@@ -13,6 +13,7 @@
 
 enum {
     IN_FLIGHT = 32 << 10, // bytes of buffers beside rings
+    FAR = 64 << 10,       // ... of stores that go over a link, which is slower than memory
     AT_END = 64 << 10,    // where the rings have been left
     MAX_BUFS = 8,
     ROWS_LEAST = 8, // of a box: the period of a swizzle
@@ -27,19 +28,21 @@ typedef struct Pool {
     Value *bufs[MAX_BUFS];
 } Pool;
 
-typedef struct Stores {
-    Async *s;
-    VEC(Op *) found;
-    VEC(Pool) pools;
-} Stores;
-
 /// How a block is copied out.
 typedef struct CopyOut {
+    Op *store;
     Value *block;
     const Type *panel; // the part of it that goes at a time
     const Type *buf, *desc;
     const Attr *axes;
 } CopyOut;
+
+typedef struct Stores {
+    Async *s;
+    VEC(Op *) found;
+    VEC(CopyOut) chosen;
+    VEC(Pool) pools;
+} Stores;
 
 /* ---- judging ------------------------------------------------------------------------------- */
 
@@ -204,14 +207,41 @@ static bool have_met(const Async *s, const Op *top) {
     return !reads && op_int(s->device, "warps", 1) <= GROUP_WARPS;
 }
 
+static void seek_signal(Op *op, void *found) {
+    *(bool *)found |= op->code == OP_SIGNAL_SET;
+}
+
+/// Bytes of buffers beside rings, whose slots may be fewer for it unless their number is given.
+static int64_t room_beside(const Async *s) {
+    bool far = false;
+    if (!s->env->stages) op_walk_pre(s->device, seek_signal, &far);
+    return far ? FAR : IN_FLIGHT;
+}
+
+static int64_t panels_of(const CopyOut *how) {
+    int inner = how->buf->inner;
+    return how->block->type->extents[inner] / how->panel->extents[inner];
+}
+
+/// Of the store, and of those of the same block behind it.
+static int64_t panels_together(const Stores *x, const CopyOut *how) {
+    int64_t n = panels_of(how);
+    for (int i = 0; i < x->chosen.n; i++) {
+        const CopyOut *other = &x->chosen.data[i];
+        if (other->buf == how->buf && are_parts(other->store, how->store)) n += panels_of(other);
+    }
+    return n;
+}
+
 /// At the end buffers take the memory of the rings: first all threads have left these.
-static Pool *make_pool(Stores *x, Op *store, const CopyOut *how, int64_t panels) {
+static Pool *make_pool(Stores *x, const CopyOut *how) {
     Async *s = x->s;
-    Pool p = {.buf = how->buf, .at_end = is_at_end(s, store)};
-    int64_t most = (p.at_end ? AT_END : IN_FLIGHT) / buf_bytes(how->buf);
+    Pool p = {.buf = how->buf, .at_end = is_at_end(s, how->store)};
+    int64_t most = (p.at_end ? AT_END : room_beside(s)) / buf_bytes(how->buf);
+    int64_t panels = panels_together(x, how);
     p.n = (int)(panels < most ? panels : most);
     if (p.n > MAX_BUFS) p.n = MAX_BUFS;
-    Op *top = top_of(s, store);
+    Op *top = top_of(s, how->store);
     Builder b = build_before(s->ir, p.at_end ? top : s->device->regions[0]->first);
     if (p.at_end && !have_met(s, top)) build_op(&b, OP_BARRIER, 0, NULL, 0, NULL, 0);
     for (int i = 0; i < p.n; i++)
@@ -220,10 +250,10 @@ static Pool *make_pool(Stores *x, Op *store, const CopyOut *how, int64_t panels)
     return &x->pools.data[x->pools.n - 1];
 }
 
-static Pool *pool_for(Stores *x, Op *store, const CopyOut *how, int64_t panels) {
+static Pool *pool_for(Stores *x, const CopyOut *how) {
     for (int i = 0; i < x->pools.n; i++)
         if (x->pools.data[i].buf == how->buf) return &x->pools.data[i];
-    return make_pool(x, store, how, panels);
+    return make_pool(x, how);
 }
 
 static Value *panel_at(Async *s, Builder *b, const CopyOut *how, const int64_t *start) {
@@ -234,8 +264,8 @@ static Value *panel_at(Async *s, Builder *b, const CopyOut *how, const int64_t *
     return result(op, 0);
 }
 
-static void copy_out(Async *s, Builder *b, const Op *store, const CopyOut *how, Pool *p,
-                     int64_t first) {
+static void copy_out(Async *s, Builder *b, const CopyOut *how, Pool *p, int64_t first) {
+    const Op *store = how->store;
     Access a = access_of(store);
     int inner = how->buf->inner, n = 0;
     int64_t start[2] = {0, 0};
@@ -254,20 +284,24 @@ static void copy_out(Async *s, Builder *b, const Op *store, const CopyOut *how, 
     p->used++;
 }
 
-static void stage_store(Stores *x, Op *store) {
+static void judge_store(Stores *x, Op *store) {
     Async *s = x->s;
     Access a = access_of(store);
-    CopyOut how = {0};
+    CopyOut how = {.store = store};
     const char *why = choose(s, store, &a, &how);
     async_note(s, a.tensor, why ? "stored by threads" : "copied out by TMA", why);
-    if (why) return;
-    int64_t width = how.panel->extents[how.buf->inner];
-    int64_t columns = how.block->type->extents[how.buf->inner];
-    Pool *p = pool_for(x, store, &how, columns / width);
-    Builder b = build_before(s->ir, store);
-    for (int64_t first = 0; first < columns; first += width) copy_out(s, &b, store, &how, p, first);
+    if (!why) vec_push(s->ctx, &x->chosen, how);
+}
+
+static void stage_store(Stores *x, const CopyOut *how) {
+    Pool *p = pool_for(x, how);
+    Access a = access_of(how->store);
+    Builder b = build_before(x->s->ir, how->store);
+    int inner = how->buf->inner;
+    for (int64_t i = 0; i < panels_of(how); i++)
+        copy_out(x->s, &b, how, p, i * how->panel->extents[inner]);
     Op *convert = conversion_of(&a);
-    op_erase(store);
+    op_erase(how->store);
     if (convert) op_erase(convert);
 }
 
@@ -287,6 +321,7 @@ static void await_all(Async *s) {
 void stage_stores(Async *s) {
     Stores x = {.s = s};
     op_walk_pre(s->device, collect_store, &x);
-    for (int i = 0; i < x.found.n; i++) stage_store(&x, x.found.data[i]);
+    for (int i = 0; i < x.found.n; i++) judge_store(&x, x.found.data[i]);
+    for (int i = 0; i < x.chosen.n; i++) stage_store(&x, &x.chosen.data[i]);
     if (x.pools.n) await_all(s);
 }

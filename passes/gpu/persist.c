@@ -7,8 +7,16 @@
 //      dispatch min(%n, 132), ..., %n
 //
 // For products of large tiles alone, of which an SM holds one at a time anyway: smaller ones share
-// an SM, and the other one works meanwhile. Nor where tiles are stored at other ranks and
-// signalled: the store over the link is waited for, and another CTA begins meanwhile.
+// an SM, and the other one works meanwhile.
+//
+// A tile that is stored at another rank is signalled when it is there, which takes a while. Nobody
+// of this phase waits for such a signal (`late`), so it is raised behind the products of the next
+// tile, whose results have yet to be stored:
+//
+//   for %tile { dot; store %stage, ...; signal_set %flags, ..., %r, %part [late=true] }
+//   -> %r', %part' = for %tile (%q = -1, %was = -1) {
+//        dot; signal_set %flags, ..., %q, %was; store %stage, ...; yield %r, %part }
+//      signal_set %flags, ..., %r', %part'
 #include "passes/gpu/gpu.h"
 
 #include "passes/passes.h"
@@ -20,7 +28,7 @@
 enum { LEAST_SUMS = 128 * 192 }; // elements of the result of a product
 
 typedef struct Search {
-    int dots, loops, others, signals;
+    int dots, loops, others, prompt;
     int64_t sums;
 } Search;
 
@@ -31,17 +39,18 @@ static void look(Op *op, void *arg) {
         s->sums = ty_count(result(op, 0)->type);
     }
     s->loops += op_is_loop(op);
-    s->signals += op->code == OP_SIGNAL_SET;
+    s->prompt += op->code == OP_SIGNAL_SET && !op_flag(op, "late");
     s->others += op->code == OP_IF || op->code == OP_ATOMIC || op->code == OP_PRINT;
 }
 
-/// One loop with one product of a large tile.
+/// One loop with one product of a large tile. A signal that others wait for meanwhile holds a
+/// CTA up until the store over the link has arrived: another one begins then.
 static bool is_worth_it(const PassEnv *env, Op *device) {
     Search s = {0};
     if (env->persistent < 0 || !gpu_has(env->gpu, GPU_TMA)) return false;
     op_walk_pre(device, look, &s);
     return s.dots == 1 && s.loops == 1 && !s.others &&
-           (env->persistent > 0 || (s.sums >= LEAST_SUMS && !s.signals));
+           (env->persistent > 0 || (s.sums >= LEAST_SUMS && !s.prompt));
 }
 
 typedef struct Find {
@@ -123,7 +132,61 @@ static void split_store(Op *op, void *arg) {
     op_erase(op);
 }
 
+/* ---- signals of the tile before ------------------------------------------------------------ */
+
+enum { SIGNAL_VALUE = 1, SIGNAL_FIRST = 2 }; // operands: then coordinates
+
+static Op *late_signal(Op *device) {
+    for_each_op(op, device->regions[0]) {
+        if (op->code == OP_SIGNAL_SET && op_flag(op, "late")) return op;
+    }
+    return NULL;
+}
+
+/// The ops of the region that write tensors begin here.
+static Op *first_write(const Region *r) {
+    for_each_op(op,
+                r) if (op_is_access(op) && op->code != OP_LOAD && op->code != OP_LIVE) return op;
+    return NULL;
+}
+
+/// The loop, whose iterations raise the signal of the one before. Outside of its words nothing is
+/// raised: before the first tile the coordinates are -1.
+static Op *carry_signal(Ir *ir, Op *loop, Op *set) {
+    Region *body = loop->regions[0];
+    const Type *types[MAX_RANK];
+    Value *now[MAX_RANK], *last[SIGNAL_FIRST + MAX_RANK];
+    int n = set->n_operands - SIGNAL_FIRST;
+    for (int i = 0; i < n; i++) {
+        now[i] = operand(set, SIGNAL_FIRST + i);
+        types[i] = now[i]->type;
+    }
+    loop = op_with_results(ir, loop, n, types);
+    Builder before = build_before(ir, loop);
+    for (int i = 0; i < set->n_operands; i++) last[i] = operand(set, i);
+    for (int i = 0; i < n; i++) {
+        op_add_operand(ir, loop, build_index(&before, -1));
+        op_set_operand(set, SIGNAL_FIRST + i, region_add_arg(ir, body, types[i], now[i]->name));
+        op_add_operand(ir, terminator(body), now[i]);
+        last[SIGNAL_FIRST + i] = result(loop, i);
+    }
+    op_move_before(set, first_write(body));
+    Builder after = build_after(ir, loop);
+    Op *end = build_op(&after, OP_SIGNAL_SET, set->n_operands, last, 0, NULL, 0);
+    for (int i = 0; i < set->n_attrs; i++)
+        op_set_attr(ir, end, set->attrs[i].name, set->attrs[i].value);
+    return loop;
+}
+
 /* ---- the loop ------------------------------------------------------------------------------ */
+
+/// Where CTAs send tiles to the ranks in turn, each shall have tiles for all of them: their number
+/// has no factor in common with a number of ranks.
+static int programs_a_round(const PassEnv *env, Op *device) {
+    int n = env->gpu->sms;
+    while (late_signal(device) && n > 1 && (n % 2 == 0 || n % 3 == 0)) n--;
+    return n;
+}
 
 /// One an SM; more tiles than a launch may have programs stay as many, for it to refuse: code for
 /// numbers of programs relies on that.
@@ -137,11 +200,13 @@ static void make_loop(PassEnv *env, Op *device, Op *dispatch) {
     Ir *ir = env->ir;
     Region *body = device->regions[0];
     Value *program = body->args[0], *count = operand(dispatch, 0);
+    int round = programs_a_round(env, device);
+    Op *set = late_signal(device);
     Builder host = build_before(ir, dispatch), b = build_before(ir, body->first);
     op_add_operand(ir, dispatch, count);
-    op_set_operand(dispatch, 0, programs_for(&host, count, env->gpu->sms));
+    op_set_operand(dispatch, 0, programs_for(&host, count, round));
     Value *total = region_add_arg(ir, body, count->type, "tiles");
-    Op *loop = build_programs(&b, program, total, env->gpu->sms, 0, NULL);
+    Op *loop = build_programs(&b, program, total, round, 0, NULL);
     Value *tile = region_add_arg(ir, loop->regions[0], program->type, "tile");
     for (Op *op = loop->next, *next; op && !op_has(op, TERMINATOR); op = next) {
         next = op->next;
@@ -154,6 +219,7 @@ static void make_loop(PassEnv *env, Op *device, Op *dispatch) {
     build_yield(&end, 0, NULL);
     value_replace(program, tile);
     op_set_operand(loop, 0, program);
+    if (set) loop = carry_signal(ir, loop, set);
     op_walk_post(loop, split_store, ir);
 }
 

@@ -6,8 +6,8 @@ TARGETS = ["interp", "cpu", "sim:sm_80", "sim:sm_90a", "sim:gfx90a", "sim:gfx942
 WORLDS = (1, 2, 3, 4)
 
 
-def ranks(kernel, w, args, expect, **how):
-    case(FILE, kernel, args, expect, ranks=w, targets=TARGETS, name=f"{kernel}-{w}-{len(CASES)}", **how)
+def ranks(kernel, w, args, expect, only=TARGETS, **how):
+    case(FILE, kernel, args, expect, ranks=w, targets=only, name=f"{kernel}-{w}-{len(CASES)}", **how)
 
 
 def typed(x, t):
@@ -95,6 +95,14 @@ for w, m, k, n in (2, 70, 48, 40), (3, 33, 64, 24):
     ranks("gemm_rs", w, {"a": a, "b": b, "c": c},
           lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, length=k * w, scale={"c": 4.0},
           tune=PLANS)
+
+# CTAs that work on tile after tile raise the signal of one behind the products of the next one.
+MANY = [{"BM": 64, "BN": 16, "BK": 32, "persistent": 1, "stages": n} for n in (0, 4)]
+for w, m, k, n in (2, 150, 40, 1000), (3, 70, 64, 1096):
+    a, b, c = typed(normal((w, w * m, k), 3), "float16"), typed(normal((w, k, n), 2), "float16"), np.zeros((w, m, n), "float16")
+    ranks("gemm_rs", w, {"a": a, "b": b, "c": c},
+          lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, length=w, computes="float16",
+          tune=MANY, only=["sim:sm_90a"])
 
 # ---- experts
 
