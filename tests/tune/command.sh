@@ -68,6 +68,23 @@ cmp tuned.json sum.json
 if grep -q 'no entry' log; then fail "the file is of no use"; fi
 
 refuses 'Q=4: kernel .scale. has no such dim' $tune --dim Q=4
+# Dims that a tensor has by --arg are its; others, of tensors that nobody gave, may be listed.
+cat > mm.teg << 'K'
+kernel mm(a: f32[M, K], b: f32[K, N], c: f32[M, N]) tune B = 16 | 32 {
+    parallel m in M by B, n in N by B {
+        var s: f32<B, B> = 0;
+        for k in K by 32 { s += dot(a[m, k], b[k, n]); }
+        c[m, n] = s;
+    }
+}
+K
+mm="$tegula tune mm.teg --budget 2 --arg a=zeros(48,64)"
+$mm --dim 'N=32|64' --dim M=48 > log
+has log 'mm M=48 K=64 N=32' 'mm M=48 K=64 N=64'
+refuses '--dim M=49: M is 48' $mm --dim N=32 --dim M=49
+refuses 'leave out --dim, or the --arg of tensors that have K' $mm --dim N=32 --dim 'K=64|65'
+refuses 'N is not known' $mm
+refuses '--dim N=3: N is 2' $tune --dim N=2 --dim N=3
 refuses 'expected NAME=EXTENT or NAME=A|B' $tune --dim R
 refuses 'expected NAME=EXTENT or NAME=A|B' $tune --dim 'R=4|'
 refuses '--target interp: times are those of cpu' $tune --target interp

@@ -10,16 +10,16 @@
 
 enum { DEFAULT_EXTENT = 1024, MOST_ELEMENTS = 1 << 25 };
 
-/// A value of --dim, for a name that the kernel's tensors have.
-static bool take_dim(Job *job, const char *option, Dimensions *dims) {
-    const char *name, *text = args_pair(job->ctx, "dim", option, &name);
-    if (!text) return false;
+/// The extent in "NAME=EXTENT", for a name that the kernel's tensors have; -1: none, reported.
+static int64_t read_dim(Job *job, const char *option, const char **name) {
+    const char *text = args_pair(job->ctx, "dim", option, name);
+    if (!text) return -1;
     char *end;
     errno = 0;
     long long extent = strtoll(text, &end, 0);
     if (errno || end == text || *end || extent < 0) {
         cli_error("--dim %s: expected NAME=EXTENT", option);
-        return false;
+        return -1;
     }
     Aot a = {.ctx = job->ctx, .program = job->program};
     AotNames names = {0};
@@ -27,12 +27,33 @@ static bool take_dim(Job *job, const char *option, Dimensions *dims) {
     Text all = {.ctx = job->ctx};
     for (int i = 0; i < names.n; i++) {
         text_add(&all, "%s%s", i ? ", " : "", names.data[i]);
-        if (strcmp(names.data[i], name) == 0) dims_set(job->ctx, dims, name, extent);
+        if (strcmp(names.data[i], *name) == 0) return extent;
     }
-    if (dims_find(dims, name)) return true;
     cli_error("--dim %s: kernel '%s' has no such dim", option, job->kernel->name.text);
     cli_hint("its dims are %s", all.n ? all.data : "none");
-    return false;
+    return -1;
+}
+
+static int64_t extent_of(const Dimension *d) {
+    int64_t n = d->pack < 0 ? d->value : 1;
+    for (int i = 0; i < d->pack; i++) n *= d->extents[i];
+    return n;
+}
+
+bool job_take_dims(Job *job, Dimensions *dims) {
+    for (int i = 0; i < job->o->dims.n; i++) {
+        const char *option = job->o->dims.at[i], *name;
+        int64_t extent = read_dim(job, option, &name);
+        const Dimension *known = extent < 0 ? NULL : dims_find(dims, name);
+        if (extent < 0) return false;
+        if (!known) dims_set(job->ctx, dims, name, extent);
+        if (!known || extent_of(known) == extent) continue;
+        cli_error("--dim %s: %s is %" PRId64 " by what was said before", option, name,
+                  extent_of(known));
+        cli_hint("leave out --dim, or the --arg of tensors that have %s", name);
+        return false;
+    }
+    return true;
 }
 
 /// A pack is one dim of the extent that its name was given.
@@ -47,8 +68,7 @@ static void make_pack(Dimensions *dims, const char *name) {
 
 /// Values of --dim, then the default for every other name of a tensor's dims.
 static bool choose_dims(Job *job, int64_t otherwise, Dimensions *dims) {
-    for (int i = 0; i < job->o->dims.n; i++)
-        if (!take_dim(job, job->o->dims.at[i], dims)) return false;
+    if (!job_take_dims(job, dims)) return false;
     for (int i = 0; i < job->kernel->params.n; i++) {
         const Param *p = &job->kernel->params.at[i];
         const TypeExpr *t = p->type;
@@ -123,7 +143,8 @@ bool job_complete(Job *job, Options *o, const char *data) {
     const char **all = ctx_array(job->ctx, const char *, o->args.n + job->kernel->params.n);
     if (o->args.n) memcpy(all, o->args.at, sizeof *all * (size_t)o->args.n);
     int n = o->args.n;
-    // What --arg says of dims counts for the others, too: they are left to follow from it.
+    // What --arg says of dims counts for the others, too: they are left to follow from it, and from
+    // --dim.
     bool follow = gives_tensor(job);
     for (int i = 0; i < job->kernel->params.n; i++) {
         const Param *p = &job->kernel->params.at[i];

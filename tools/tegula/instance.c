@@ -270,6 +270,7 @@ static bool infer_tensor(Job *job, const Types *types, const Dimensions *dims, i
 /// Optional tensors that nobody mentions are null; others become zeroes of the shape that follows.
 static bool infer_arguments(Job *job, const Types *types) {
     Dimensions dims = job_dims(job);
+    if (!job_take_dims(job, &dims)) return false;
     for (int i = 0; i < job->kernel->params.n; i++) {
         const Param *p = param(job, i);
         if (job->args[i].kind != ARG_MISSING) continue;

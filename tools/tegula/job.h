@@ -86,7 +86,9 @@ bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64
                   const char **unknown);
 /// Integer arithmetic over names, as dims are written. False, with the name, where it fails.
 bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown);
-/// Everything the job's parameters and options bind.
+/// Everything the job's parameters and options bind, but for --dim.
 Dimensions job_dims(Job *job);
+/// Adds the values of --dim. False, reported: a name has another value, or is none.
+bool job_take_dims(Job *job, Dimensions *dims);
 
 #endif
