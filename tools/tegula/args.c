@@ -66,6 +66,7 @@ static const char ARGUMENTS[] =
     "\n"
     "  --arg x='rand(128,256):bf16' --arg w='@w.npy[::2]:transpose' --arg n=3\n"
     "\n"
+    "A symmetric tensor is given as all shards: rand(2,128,64) is [128, 64] of two ranks.\n"
     "Outputs need no argument where their dims and type follow from the inputs.\n";
 
 static void help_command(Command c) {

@@ -12,6 +12,17 @@ static const TypeExpr *sym_type(const Job *job, int i) {
     return param_is_tensor(p) && p->type->sym ? p->type : NULL;
 }
 
+static bool bad_shards(const Job *job, const char *name, int64_t shards) {
+    if (shards > MAX_RANKS)
+        cli_error("'%s' has shards of %" PRId64 " ranks, there are at most %d", name, shards,
+                  MAX_RANKS);
+    else
+        cli_error("'%s' has shards of %" PRId64 " ranks, there are %" PRId64, name, shards,
+                  job->ranks);
+    cli_hint("the argument is all shards, rank by rank: its first extent is their number");
+    return false;
+}
+
 /// --ranks, or what the symmetric tensors have; 0: the kernel has none.
 static bool count_ranks(Job *job) {
     int n = job->kernel->params.n, of_ranks = 0;
@@ -21,12 +32,10 @@ static bool count_ranks(Job *job) {
         if (!sym_type(job, i)) continue;
         of_ranks++;
         if (a->kind != ARG_TENSOR || a->tensor.rank == 0) continue;
-        if (job->ranks && job->ranks != a->tensor.extents[0]) {
-            cli_error("'%s' has shards of %" PRId64 " ranks, there are %" PRId64,
-                      job->kernel->params.at[i].name.text, a->tensor.extents[0], job->ranks);
-            return false;
-        }
-        job->ranks = a->tensor.extents[0];
+        int64_t shards = a->tensor.extents[0];
+        if (shards > MAX_RANKS || (job->ranks && job->ranks != shards))
+            return bad_shards(job, job->kernel->params.at[i].name.text, shards);
+        job->ranks = shards;
     }
     if (of_ranks && job->ranks == 0) job->ranks = 1;
     bool ok = of_ranks || !job->o->ranks;
