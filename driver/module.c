@@ -160,7 +160,7 @@ static tg_status load_status(Ctx *ctx, CtxStatus status, const Load *l) {
         return tg_fail(TG_ERROR_ARGUMENT,
                        "tuning: '%s' is none of off, block, background, exhaustive", l->bad_mode);
     if (l->bad_setting)
-        return tg_fail(TG_ERROR_ARGUMENT, "settings: '%s' is not of the form NAME=INTEGER",
+        return tg_fail(TG_ERROR_ARGUMENT, "settings: '%s' is not of the form NAME=VALUE",
                        l->bad_setting);
     if (l->error)
         return tg_fail(l->error == ENOMEM ? TG_ERROR_MEMORY : TG_ERROR_NOT_FOUND,

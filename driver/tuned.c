@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "driver/tuned.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "driver/json.h"
@@ -46,11 +44,10 @@ const char *values_read(Ctx *ctx, const char *text, int *n, NamedValue **out) {
     while (*(text += strspn(text, separators))) {
         size_t length = strcspn(text, separators);
         const char *part = ctx_intern(ctx, text, length), *equals = strchr(part, '=');
-        char *end = NULL;
-        errno = 0;
-        long long v = equals ? strtoll(equals + 1, &end, 0) : 0;
-        if (!equals || equals == part || end == equals + 1 || *end || errno) return part;
+        int64_t v;
+        if (!equals || equals == part) return part;
         const char *name = ctx_intern(ctx, part, (size_t)(equals - part));
+        if (!setting_value(name, equals + 1, strlen(equals + 1), &v)) return part;
         (*out)[(*n)++] = (NamedValue){name, v};
         text += length;
     }

@@ -56,23 +56,42 @@ static void bind_choice(Elab *e, const Choice *c) {
     if (v.kind == V_CONST) note_config(e, c->name.text, v.c.i);
 }
 
-/// An axis of the compiler; words such as `order = rows` stand for themselves.
+static void no_axis(Elab *e, Name name) {
+    int n = 0;
+    while (schedule_axes[n]) n++;
+    el_fail(e, name.loc, D_NO_SCHEDULE, name.text);
+    const char *close = closest_name(name.text, schedule_axes, n);
+    if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
+}
+
+static const char *plan_names(Elab *e) {
+    Text t = {.ctx = e->ctx};
+    for (int p = PLAN_CHOSEN + 1; p < PLAN_COUNT; p++)
+        text_add(&t, "%s%s", t.data ? ", " : "", plan_name(p));
+    return t.data;
+}
+
+/// A value of an axis of the compiler: a constant, or the name of a plan.
+static bool axis_value(Elab *e, const char *axis, const Expr *x, int64_t *out) {
+    bool word = x->kind == EX_NAME && strcmp(axis, "plan") == 0;
+    Val v = word ? val_int(plan_by_name(x->name)) : el_expr(e, x);
+    bool constant = v.kind == V_CONST && v.c.type != CK_FLOAT;
+    if (constant) *out = v.c.i;
+    if (constant && !(word && *out == PLAN_CHOSEN)) return true;
+    if (word)
+        el_fail(e, x->loc, D_OPTION_WORD, axis, plan_names(e));
+    else if (v.kind != V_ERROR)
+        el_fail(e, x->loc, D_NOT_CONSTANT, "an axis of the compiler", val_text(e, v));
+    return false;
+}
+
 static void read_schedule(Elab *e, const Choice *c) {
-    if (!is_schedule_axis(c->name.text)) {
-        el_fail(e, c->name.loc, D_NO_SCHEDULE, c->name.text);
-        int n = 0;
-        while (schedule_axes[n]) n++;
-        const char *close = closest_name(c->name.text, schedule_axes, n);
-        if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
-        return;
-    }
-    const Expr *x = c->alternatives.at[0];
     const NamedValue *set = inst_set(e->kernel->inst, c->name.text);
-    bool names_plan = x->kind == EX_NAME && strcmp(c->name.text, "plan") == 0;
-    Val v = x->kind != EX_NAME ? el_expr(e, x) : val_void();
-    if (names_plan) v = val_int(plan_by_name(x->name));
-    if (set || (v.kind == V_CONST && v.c.type != CK_FLOAT))
-        note_config(e, c->name.text, set ? set->value : v.c.i);
+    int64_t value;
+    if (!is_schedule_axis(c->name.text))
+        no_axis(e, c->name);
+    else if (axis_value(e, c->name.text, c->alternatives.at[0], &value))
+        note_config(e, c->name.text, set ? set->value : value);
 }
 
 static void hint_choices(Elab *e, const FnDef *f) {

@@ -2,6 +2,7 @@
 // The compile context: arena, interned strings, vectors, text, maps.
 #include "lang/context.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,4 +278,18 @@ PlanId plan_by_name(const char *name) {
     for (int i = PLAN_CHOSEN + 1; i < PLAN_COUNT; i++)
         if (strcmp(plans[i], name) == 0) return (PlanId)i;
     return PLAN_CHOSEN;
+}
+
+bool setting_value(const char *name, const char *text, size_t n, int64_t *out) {
+    char word[32], *end;
+    if (n == 0 || n >= sizeof word) return false;
+    memcpy(word, text, n);
+    word[n] = 0;
+    bool yes = strcmp(word, "true") == 0;
+    PlanId plan = strcmp(name, "plan") == 0 ? plan_by_name(word) : PLAN_CHOSEN;
+    *out = plan ? plan : yes;
+    if (plan || yes || strcmp(word, "false") == 0) return true;
+    errno = 0;
+    *out = strtoll(word, &end, 0);
+    return end != word && !*end && !errno;
 }

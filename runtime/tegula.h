@@ -231,7 +231,7 @@ typedef struct tg_module tg_module;
 typedef struct tg_module_options {
     size_t size;          // sizeof(tg_module_options)
     const char *paths;    // where imports are looked for, separated by ':'; NULL: beside the file
-    const char *settings; // tune values and schedule axes to pin, "BM=64 BN=32"; NULL: chosen
+    const char *settings; // tune values and schedule axes to pin, "BM=64 plan=pull"; NULL: chosen
     int check;            // bounds, asserts and divisions are checked, as by --check
     int debug;            // debug information
     const char *target;   // NULL: that of the tensors; "sim:sm_90a" simulates one on the CPU

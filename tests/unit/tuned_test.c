@@ -174,10 +174,12 @@ static void test_values(void **state) {
     assert_int_equal(n, 3);
     assert_string_equal(v[1].name, "BN");
     assert_true(v[0].value == 64 && v[1].value == -3 && v[2].value == 16);
+    assert_null(values_read(*state, "plan=push causal=true all=false", &n, &v));
+    assert_true(n == 3 && v[0].value == PLAN_PUSH && v[1].value == 1 && v[2].value == 0);
     assert_null(values_read(*state, "", &n, &v));
     assert_int_equal(n, 0);
-    static const char *const bad[] = {"BM",   "=3", "BM=", "BM=3x", "BM=99999999999999999999",
-                                      "a=1 b"};
+    static const char *const bad[] = {
+        "BM", "=3", "BM=", "BM=3x", "BM=99999999999999999999", "a=1 b", "BM=push", "plan=pul"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_non_null(values_read(*state, bad[i], &n, &v));
 }

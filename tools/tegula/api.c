@@ -49,21 +49,6 @@ static const char *joined(Ctx *ctx, const List *list, const char *separator) {
     return t.data;
 }
 
-/// The options that were numbers for the other executors are a text here.
-static const char *settings(Job *job) {
-    Text t = {.ctx = job->ctx};
-    for (int i = 0; i < job->o->sets.n; i++) {
-        const char *name, *value = args_pair(job->ctx, "set", job->o->sets.at[i], &name);
-        bool is_true = strcmp(value, "true") == 0, is_false = strcmp(value, "false") == 0;
-        PlanId plan = strcmp(name, "plan") == 0 ? plan_by_name(value) : PLAN_CHOSEN;
-        if (plan)
-            text_add(&t, " plan=%d", (int)plan);
-        else
-            text_add(&t, " %s=%s", name, is_true ? "1" : is_false ? "0" : value);
-    }
-    return t.data;
-}
-
 static bool failed(void) {
     cli_error("%s", tg_last_error());
     return false;
@@ -74,7 +59,7 @@ bool api_compile(Job *job) {
     const char *text = ctx_source_text(job->ctx, job->file, &length);
     tg_module_options options = {.size = sizeof options,
                                  .paths = joined(job->ctx, &job->o->paths, ":"),
-                                 .settings = settings(job),
+                                 .settings = joined(job->ctx, &job->o->sets, " "),
                                  .check = job->o->check,
                                  .debug = job->o->debug};
     tg_module *module;

@@ -29,19 +29,6 @@ static const char *base_name(const char *path) {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static bool take_number(const char *text, const char *end, int64_t *out) {
-    size_t n = (size_t)(end - text);
-    bool yes = n == 4 && strncmp(text, "true", 4) == 0;
-    if (yes || (n == 5 && strncmp(text, "false", 5) == 0)) {
-        *out = yes;
-        return true;
-    }
-    char *stop;
-    errno = 0;
-    *out = strtoll(text, &stop, 0);
-    return n > 0 && stop == end && !errno;
-}
-
 static bool bad_value(const char *option, const char *text, const char *form) {
     cli_error("--%s %s: expected %s", option, text, form);
     return false;
@@ -60,7 +47,8 @@ static bool take_values(Making *m, const char *option, const List *list, AotValu
         const char *at = text + n + 1 + bound;
         for (;;) {
             const char *end = at + strcspn(at, "|,");
-            if (!take_number(at, end, &v.value)) return bad_value(option, text, form);
+            if (!setting_value(v.name, at, (size_t)(end - at), &v.value))
+                return bad_value(option, text, form);
             if (bound && v.value < 1) return bad_value(option, text, "a bound of at least 1");
             vec_push(m->ctx, bound ? most : out, v);
             if (!*end) break;

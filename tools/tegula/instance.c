@@ -4,7 +4,6 @@
 
 #include "frontend/program.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,25 +74,19 @@ static bool no_such_param(Job *job, const char *option, const char *name) {
     return false;
 }
 
-/// Reads `NAME=INTEGER` options into a list of values; true and false are 1 and 0.
+/// Reads `NAME=VALUE` options into a list of values.
 static bool take_values(Job *job, const char *option, const List *list, int *n, NamedValue **out) {
     *out = ctx_array(job->ctx, NamedValue, list->n + 1);
     *n = 0;
     for (int i = 0; i < list->n; i++) {
         const char *name, *text = args_pair(job->ctx, option, list->at[i], &name);
         if (!text) return false;
-        char *end;
-        errno = 0;
-        int64_t v = strtoll(text, &end, 0);
-        bool is_true = strcmp(text, "true") == 0, is_false = strcmp(text, "false") == 0;
-        PlanId plan = strcmp(name, "plan") == 0 ? plan_by_name(text) : PLAN_CHOSEN;
-        if (plan) {
-            v = plan;
-        } else if (!is_true && !is_false && (end == text || *end || errno)) {
+        int64_t v;
+        if (!setting_value(name, text, strlen(text), &v)) {
             cli_error("--%s %s: '%s' is not an integer", option, list->at[i], text);
             return false;
         }
-        (*out)[(*n)++] = (NamedValue){name, is_true ? 1 : is_false ? 0 : v};
+        (*out)[(*n)++] = (NamedValue){name, v};
     }
     return true;
 }
