@@ -26,7 +26,7 @@ enum BuiltinFlag {
     BF_EFFECT = 1,  // stands alone as a statement or as a whole right side
     BF_PLACE = 2,   // argument 0 is a place (or a tuple of them): given as exprs[0], not evaluated
     BF_PROGRAM = 4, // inside `parallel` only
-    BF_HOST = 8,    // in `require` and outside `parallel` only
+    BF_HOST = 8,    // outside `parallel` only, as in `require`
     BF_SIGNAL = 16, // argument 2 is a place, too
 };
 
@@ -35,6 +35,7 @@ enum BuiltinFlag {
 struct Builtin {
     const char *name;
     int min_args, max_args; // positional ones; max -1: any number
+    const char *args;       // what they are, for messages; "" for an elementwise op
     const char *named;
     int flags;
     Val (*apply)(Elab *e, const Call *call);

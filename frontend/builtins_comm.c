@@ -87,6 +87,11 @@ static const char *comparison(Val v) {
 Val bi_signal_wait(Elab *e, const Call *call) {
     Place p;
     if (!word_place(e, call, 0, &p)) return val_error();
+    if (!def_of(p.tensor->shard, OP_RANK)) {
+        el_fail(e, call->locs[0], D_WAIT_PLACE);
+        diag_hint(e->ctx, "%s[rank][...] is raised by who is waited for", p.tensor->name);
+        return val_error();
+    }
     const char *compare = comparison(call->args[1]);
     if (!compare) return el_fail(e, call->locs[1], D_SIGNAL_COMPARE, val_text(e, call->args[1]));
     Val peer = val_is(call->named[0], V_ABSENT) ? val_int(-1) : call->named[0];

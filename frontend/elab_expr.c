@@ -168,6 +168,11 @@ static bool named_args(Elab *e, const Builtin *f, const Args *args, Val *named, 
     return ok;
 }
 
+static void bad_count(Elab *e, Loc loc, const Builtin *f, int n) {
+    el_fail(e, loc, D_ARGUMENT_COUNT, f->name, f->min_args, n);
+    if (*f->args) diag_hint(e->ctx, "%s(%s)", f->name, f->args);
+}
+
 /// Effects are ordered by statements, so a call that has one is a statement of its own.
 static bool builtin_allowed(Elab *e, Loc loc, const Builtin *f, int n, bool effect_ok) {
     if ((f->flags & BF_EFFECT) && !effect_ok)
@@ -177,7 +182,7 @@ static bool builtin_allowed(Elab *e, Loc loc, const Builtin *f, int n, bool effe
     else if ((f->flags & BF_HOST) && e->in_program)
         el_fail(e, loc, D_NEEDS_HOST, f->name);
     else if (n < f->min_args || (f->max_args >= 0 && n > f->max_args))
-        el_fail(e, loc, D_ARGUMENT_COUNT, f->name, f->min_args, n);
+        bad_count(e, loc, f, n);
     else
         return true;
     return false;

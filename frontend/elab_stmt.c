@@ -100,8 +100,7 @@ Val el_assign(Elab *e, Loc loc, Val old, Val v, const char *name) {
     // `var a = 0;` is an i64, which is seldom meant where a float comes later.
     const Type *t = val_type(v);
     if (t && elem_is(t->elem, EC_FLOAT) && elem_is(old.ir.v->type->elem, EC_INT))
-        diag_hint(e->ctx, "or say its type where it begins: 'var a: %s = 0;'",
-                  elem_info[t->elem].name);
+        diag_hint(e->ctx, "say its type where it begins: 'var a: %s = 0;'", type_words(e, t));
     return old;
 }
 
@@ -115,6 +114,9 @@ static Binding *variable(Elab *e, const Expr *place) {
     }
     el_fail(e, place->loc, D_NOT_A_VARIABLE, place->name);
     if (b && b->kind == BIND_LET) diag_note(e->ctx, b->loc, "declare it with 'var' to change it");
+    if (b && b->kind == BIND_PARAM)
+        diag_hint(e->ctx, "a result is a tensor: '%s: f32[]' is one number, written '%s[] = ...'",
+                  place->name, place->name);
     return NULL;
 }
 
@@ -124,6 +126,23 @@ static void assign_name(Elab *e, const Expr *place, BinaryOp op, Val v) {
     if (op != BI_NONE) v = el_binary(e, place->loc, op, b->val, v);
     b->val = el_assign(e, place->loc, b->val, v, ctx_format(e->ctx, "'%s'", place->name));
     if (b->val.kind == V_IR && b->val.ir.v->def && !b->val.ir.v->name) b->val.ir.v->name = b->name;
+}
+
+/// Whether v is read from memory; casts and arithmetic change nothing about that.
+static bool from_data(const Value *v, int budget) {
+    if (!v->def || !budget) return false;
+    if (v->def->code == OP_LOAD) return true;
+    for (int i = 0; op_has(v->def, PURE) && i < v->def->n_operands; i++)
+        if (from_data(operand(v->def, i), budget - 1)) return true;
+    return false;
+}
+
+/// Whether the lanes of a block stand at positions read from memory, which may repeat.
+static bool place_from_data(const Place *p) {
+    enum { DEPTH = 8 };
+    for (int i = 0; p->has_picks && i < p->n_operands; i++)
+        if (ty_is_block(p->operands[i]->type) && from_data(p->operands[i], DEPTH)) return true;
+    return false;
 }
 
 /// The subscript is evaluated once for `c[i] += v`: one place is read and written.
@@ -137,6 +156,11 @@ static void assign_element(Elab *e, const Expr *place, BinaryOp op, const Expr *
     Place p;
     if (!el_place_of(e, place, base, "the left side", &p)) return;
     if (value) v = el_effect_expr(e, value);
+    if ((op == BI_ADD || op == BI_SUB) && place_from_data(&p)) {
+        diag(e->ctx, el_loc(e, place->loc), D_LOST_SUMS, p.tensor->name);
+        diag_hint(e->ctx, "atomic_add(%s[...], v) adds all; where none repeat, write x = x + v",
+                  p.tensor->name);
+    }
     if (op != BI_NONE) v = el_binary(e, place->loc, op, el_load(e, place->loc, &p), v);
     if (v.kind != V_ERROR) el_store(e, place->loc, &p, v);
 }

@@ -267,8 +267,12 @@ Val el_shard(Elab *e, const Expr *x, const Tensor *t) {
     if (r.kind == V_ERROR) return r;
     if (!val_is_scalar(r) && r.kind != V_CONST) {
         el_fail(e, x->loc, D_SHARD, t->name);
-        diag_hint(e->ctx, "write %s[r][...] for the shard of rank r, %s[rank][...] for the own one",
-                  t->name, t->name);
+        if (r.kind == V_RANGE)
+            diag_hint(e->ctx, "a rank is one integer: that of a loop without `by`");
+        else
+            diag_hint(e->ctx,
+                      "write %s[r][...] for the shard of rank r, %s[rank][...] for the own one",
+                      t->name, t->name);
         return val_error();
     }
     Tensor *shard = ctx_copy(e->ctx, t, sizeof *t);

@@ -145,7 +145,10 @@ bool el_const_adapts(Elab *e, Loc loc, Val v, Elem elem) {
     if (const_fits(v, elem)) return true;
     el_fail(e, loc, D_CONST_DOES_NOT_FIT, val_text(e, v), elem_info[elem].name);
     if (v.c.type == CK_FLOAT && elem_is(elem, EC_INT))
-        diag_hint(e->ctx, "write '... as %s' to round towards 0", elem_info[elem].name);
+        diag_hint(
+            e->ctx,
+            "write '... as %s' to round towards 0, or convert what stands beside it: 'as f32'",
+            elem_info[elem].name);
     return false;
 }
 
@@ -174,7 +177,9 @@ Val el_value(Elab *e, Loc loc, Val v) {
     if (v.kind == V_CHOICE) return el_adapt(e, loc, v, el_default_elem(v));
     el_fail(e, loc, D_NOT_A_VALUE, val_text(e, v));
     if (v.kind == V_RANGE) diag_hint(e->ctx, "index(r) is the block of its positions");
-    if (v.kind == V_TENSOR) diag_hint(e->ctx, "read it with a subscript: %s[...]", v.tensor->name);
+    if (v.kind == V_TENSOR)
+        diag_hint(e->ctx, "read it with a subscript: %s%s", v.tensor->name,
+                  v.tensor->n_dims ? "[...]" : "[]");
     return val_error();
 }
 

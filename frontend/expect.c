@@ -308,7 +308,14 @@ static const Habit habits[] = {
      .want = "':'",
      .top = '(',
      .hint = "the name comes first: `n: i64`, `x: f32[N]`"},
-    {.last = "]", .found = "[", .hint = "the dimensions stand in one bracket: `f32[M, N]`"},
+    {.last = "]",
+     .found = "[",
+     .hint = "the dimensions stand in one bracket: `f32[M, N]`; memory of W ranks is "
+             "`sym f32[W][M, N]`"},
+    {.last = "]",
+     .found = ", ) ?",
+     .want = "'['",
+     .hint = "the number of ranks stands in a bracket of its own: `sym f32[W][M, N]`"},
 };
 
 static const char ctypes[] =

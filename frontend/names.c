@@ -14,6 +14,8 @@ typedef struct Local {
     Name name;
     LocalKind kind;
     bool used;
+    const TypeExpr *type; // of a parameter, or NULL
+    const char *span;     // the dim that a range covers, or NULL
 } Local;
 
 typedef struct Checker {
@@ -31,9 +33,9 @@ static Local *find(Checker *c, const char *name) {
     return NULL;
 }
 
-/// `_` is a name for what is not wanted: it may stand again and again.
-static void declare(Checker *c, Name name, LocalKind kind) {
-    if (strcmp(name.text, "_") == 0) return;
+/// `_` is a name for what is not wanted: it may stand again and again. NULL for it.
+static Local *declare(Checker *c, Name name, LocalKind kind) {
+    if (strcmp(name.text, "_") == 0) return NULL;
     const Local *hidden = find(c, name.text);
     if (hidden) {
         diag(c->ctx, name.loc, D_HIDES, name.text);
@@ -41,6 +43,7 @@ static void declare(Checker *c, Name name, LocalKind kind) {
     }
     Local local = {.name = name, .kind = kind, .used = name.text[0] == '_'};
     vec_push(c->ctx, &c->locals, local);
+    return &c->locals.data[c->locals.n - 1];
 }
 
 /// Ends the scope that began when there were `mark` names.
@@ -83,6 +86,16 @@ static const struct {
     {"load", "reading is `x[i, j]`, for elements outside `x[i, j, pad = 0]`"},
     {"store", "writing is `y[i, j] = v;`"},
     {"program_id tid threadIdx blockIdx", "the place of a program is the index of `parallel`"},
+    {"plus", "write `add`"},
+    {"times", "write `mul`"},
+    {"rank", "kernels with symmetric tensors have a rank: `a: sym f32[W][M]`"},
+    {"my_rank rank_id", "the own rank is `rank`"},
+    {"world_size num_ranks n_ranks", "the number of ranks is W in `a: sym f32[W][M]`"},
+    {"shmem_put shmem_put_nbi shmem_putmem", "write `put(a[r][i], v)`"},
+    {"shmem_get shmem_get_nbi shmem_getmem", "write `get(a[r][i])`, or `a[r][i]`"},
+    {"shmem_signal_wait_until", "write `signal_wait_until(s[rank][i], ge, x)`"},
+    {"shmem_my_pe shmem_n_pes shmem_fence shmem_quiet shmem_barrier_all",
+     "OpenSHMEM's functions have no prefix here"},
 };
 
 static bool has_word(const char *words, const char *name) {
@@ -130,8 +143,44 @@ static void call(Checker *c, const Expr *x) {
         (x->call.args.at[i].name.text ? option : expr)(c, x->call.args.at[i].value);
 }
 
+/// The dim that entry i is a whole range over, or NULL; *index is the range's name.
+static const char *entry_span(Checker *c, const Subs *subs, int i, const char **index) {
+    const Sub *sub = &subs->at[i];
+    const Local *l =
+        sub->kind == SUB_EXPR && sub->lo->kind == EX_NAME ? find(c, sub->lo->name) : NULL;
+    if (l) *index = l->name.text;
+    return l ? l->span : NULL;
+}
+
+static bool is_dim(const Dims *dims, int i, const char *name) {
+    const Expr *x = dims->at[i].expr;
+    return name && x->kind == EX_NAME && x->name == name;
+}
+
+/// x[n, m] of `x: f32[M, N]` reads a tile of another place, and does not turn it round.
+static void check_order(Checker *c, const Expr *x) {
+    const Expr *base = x->subscript.base;
+    const Subs *subs = &x->subscript.subs;
+    int sym = base->kind == EX_SUBSCRIPT; // a[r][...]
+    if (sym) base = base->subscript.base;
+    const Local *t = base->kind == EX_NAME ? find(c, base->name) : NULL;
+    if (!t || !t->type || t->type->sym != sym || t->type->dims.n != subs->n + sym) return;
+    for (int i = 0; i < subs->n; i++)
+        for (int k = i + 1; k < subs->n; k++) {
+            const char *a, *b, *first = entry_span(c, subs, i, &a);
+            const char *second = first ? entry_span(c, subs, k, &b) : NULL;
+            if (first == second || !is_dim(&t->type->dims, k + sym, first) ||
+                !is_dim(&t->type->dims, i + sym, second))
+                continue;
+            diag(c->ctx, x->loc, D_SWAPPED, a, first, b, second, t->name.text);
+            diag_hint(c->ctx, "a block is turned round by trans(...), not by its subscripts");
+            return;
+        }
+}
+
 static void subscript(Checker *c, const Expr *x) {
     expr(c, x->subscript.base);
+    check_order(c, x);
     for (int i = 0; i < x->subscript.subs.n; i++) {
         const Sub *sub = &x->subscript.subs.at[i];
         if (sub->lo) (sub->kind == SUB_NAMED ? option : expr)(c, sub->lo);
@@ -240,11 +289,24 @@ static void type_binds_sums(Checker *c, const TypeExpr *t) {
 
 static void stmt(Checker *c, const Stmt *s);
 
+static const char *name_in(const Expr *x) {
+    return x->kind == EX_NAME ? x->name : NULL;
+}
+
+/// N of `cover(N)`, or NULL.
+static const char *covered(const Expr *x) {
+    bool call = x && x->kind == EX_CALL && x->call.callee->kind == EX_NAME && x->call.args.n == 1;
+    bool cover = call && strcmp(x->call.callee->name, "cover") == 0;
+    return cover ? name_in(x->call.args.at[0].value) : NULL;
+}
+
 static void bind(Checker *c, const Stmt *s) {
     if (s->bind.value) expr(c, s->bind.value);
     if (s->bind.type) type_uses(c, s->bind.type);
-    for (int i = 0; i < s->bind.names.n; i++)
-        declare(c, s->bind.names.at[i], s->bind.pattern ? LOCAL_QUIET : LOCAL_VARIABLE);
+    for (int i = 0; i < s->bind.names.n; i++) {
+        Local *l = declare(c, s->bind.names.at[i], s->bind.pattern ? LOCAL_QUIET : LOCAL_VARIABLE);
+        if (l && !s->bind.pattern) l->span = covered(s->bind.value);
+    }
 }
 
 /// Assigning a variable is no use of it; its name must be known all the same.
@@ -263,7 +325,8 @@ static void grid(Checker *c, const Stmt *s) {
         if (loop->lo) expr(c, loop->lo);
         expr(c, loop->hi);
         if (loop->step) expr(c, loop->step);
-        declare(c, loop->index, LOCAL_QUIET);
+        Local *l = declare(c, loop->index, LOCAL_QUIET);
+        if (l && !loop->lo) l->span = name_in(loop->hi);
     }
     if (s->kind == ST_FOR && s->grid.merge.text) use(c, s->grid.merge.text, s->grid.merge.loc);
     stmt(c, s->grid.body);
@@ -326,8 +389,9 @@ static void generics(Checker *c, const FnDef *f) {
 
 static void params(Checker *c, const FnDef *f) {
     for (int i = 0; i < f->params.n; i++) {
-        declare(c, f->params.at[i].name, LOCAL_PARAM);
         const TypeExpr *t = f->params.at[i].type;
+        Local *l = declare(c, f->params.at[i].name, LOCAL_PARAM);
+        if (l) l->type = t;
         c->ranks |= t && t->sym;
     }
     for (int i = 0; i < f->params.n; i++)

@@ -62,15 +62,20 @@ static void add_indices(Out *o, const tg_site *site, const char *types, const ui
     if (site->n_indices) add(o, "]");
 }
 
-/// A {} without a value stays as it is: the text is the user's.
+/// A {} without a value stays as it is: the text is the user's. A wait may not know for whom.
 void tg_site_text(char *out, size_t size, const tg_site *site, const uint64_t *values) {
     Out o = {out, size, 0};
     out[0] = 0;
     const char *types = site->types ? site->types : "";
+    bool nobody = site->kind == TG_SITE_WAIT && *types && (int64_t)values[0] < 0;
     if (site->kind == TG_SITE_ASSERT) add(&o, "assertion failed: ");
     for (const char *s = site->text ? site->text : ""; *s; s++) {
         if (s[0] == '{' && s[1] == '}' && *types) {
-            add_item(&o, &types, &values);
+            if (nobody)
+                add(&o, "?"), types++, values++;
+            else
+                add_item(&o, &types, &values);
+            nobody = false;
             s++;
         } else {
             add(&o, "%c", *s);
