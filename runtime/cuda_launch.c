@@ -138,6 +138,13 @@ static int32_t launch(rt_gpu *g, const tg_device_function *f, cu_function functi
     return error ? launch_failed(g, f, ctas, "cuLaunchKernel", error) : TG_RUN_OK;
 }
 
+/// HIP counts the threads of a launch in 32 bits.
+static int64_t most_programs(const rt_gpu *g, const tg_device_function *f) {
+    bool hip = g->device && rt_cuda_driver()->maker->hip;
+    int64_t most = INT_MAX / f->cluster;
+    return hip && UINT32_MAX / f->threads < most ? UINT32_MAX / f->threads : most;
+}
+
 int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, void *const *args) {
     rt_gpu *g = &launcher_of(env)->gpu;
     void *hidden;
@@ -146,12 +153,13 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
             g, tg_fail(TG_ERROR_INTERNAL, "there is no device function %d", function));
     if (programs <= 0) return TG_RUN_OK;
     const tg_device_function *f = &g->image->functions[function];
-    if (programs > INT_MAX / f->cluster)
+    int64_t most = most_programs(g, f);
+    if (programs > most)
         return rt_gpu_failed(g, tg_fail(TG_ERROR_UNSUPPORTED,
                                         "'%s': %" PRId64
-                                        " programs are more than a launch can have (%d); "
+                                        " programs are more than a launch can have (%" PRId64 "); "
                                         "choose larger tiles",
-                                        f->name, programs, INT_MAX / f->cluster));
+                                        f->name, programs, most));
     if (f->flags & TG_DEVICE_FAULTS && !(args = with_faults(g, f, args, &hidden)))
         return TG_RUN_DEVICE;
     if (!g->device) {

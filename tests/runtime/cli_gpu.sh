@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Sourced by the tests of the command line with drivers that are not real: a folder $out with a
 # kernel $out/k.teg, and `expect`.
+export FAKE_STRICT=1
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 

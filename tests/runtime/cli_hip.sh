@@ -18,6 +18,15 @@ expect 'there is no code for Fake GPU 0 (gfx906)' \
 expect 'hip:x: expected hip or hip:NUMBER' $run --target hip:x --arg 'y=zeros(1000)'
 expect 'TG_HIP_LIBRARY=/nowhere/libamdhip64.so cannot be loaded' \
     env TG_HIP_LIBRARY=/nowhere/libamdhip64.so $run --target hip --arg 'y=zeros(1000)'
+# HIP counts the threads of a launch in 32 bits.
+cat > "$out/many.teg" << 'K'
+kernel total(x: f32[N], y: f32[1]) {
+    parallel n in N { atomic_add(y[0], x[n]); }
+}
+K
+expect '268435456 programs are more than a launch can have ([0-9]*); choose larger tiles' \
+    "$tegula" run "$out/many.teg" --target hip --arg 'x=ones(1)[0]:expand(268435456,0)' \
+    --arg 'y=zeros(1)'
 expect 'hip: .* of a copy' "$tegula" bench "$out/k.teg" --target hip --seconds 0.01
 if [ -n "${AMDSIM:-}" ]; then
     for device in gfx90a gfx942 gfx1100; do

@@ -5,6 +5,8 @@
 //
 // With FAKE_CUDA_CLOCK events tell how long launches would take: a CTA has its part of WORK seconds
 // to do and takes CTA_SECONDS beside, and a processor runs one CTA at a time.
+//
+// With FAKE_STRICT a mistake ends the process: of programs that ask for none.
 #include "tests/runtime/fake_cuda.h"
 
 #include "runtime/cuda.h"
@@ -20,7 +22,8 @@
 #include <unistd.h>
 
 #ifndef FAKE_HIP
-#define FIRST_CALL "cuInit"
+#define FIRST_CALL   "cuInit"
+#define MOST_THREADS UINT64_MAX // of a launch
 #endif
 
 enum { DEVICES = 8, KERNELS = 32, ARGS = 64, DEPTH = 16, OBJECTS = 16, JOURNAL = 1 << 14 };
@@ -64,6 +67,7 @@ struct cu_event_ {
     unsigned long long recorded, reached; // numbers of its records
     cu_stream by;
     struct cu_graph_ *graph; // of the capture that recorded it
+    bool timed;
 };
 struct cu_object_ {
     void (*destroy)(void *);
@@ -106,6 +110,9 @@ static void wrong(const char *format, ...) {
     va_start(ap, format);
     if (!mistake[0]) vsnprintf(mistake, sizeof mistake, format, ap);
     va_end(ap);
+    if (!getenv("FAKE_STRICT")) return;
+    fprintf(stderr, "the stand-in of the driver: %s\n", mistake);
+    _exit(70);
 }
 
 /// Counts the call; the error that it is to return.
@@ -465,7 +472,9 @@ cu_result cuFuncSetAttribute(cu_function function, int attribute, int value) {
 
 cu_result cuFuncGetAttribute(int *value, int attribute, cu_function function) {
     CALLED();
-    (void)attribute, (void)function;
+    if (attribute != CU_REGISTERS && attribute != CU_LOCAL_BYTES)
+        wrong("cuFuncGetAttribute: %d", attribute);
+    if (!function) return 400;
     *value = 0;
     return 0;
 }
@@ -483,6 +492,7 @@ cu_result cuMemGetInfo_v2(size_t *left, size_t *all) {
 
 static cu_result allocate(cu_pointer *at, size_t bytes) {
     enum { POISONED = 1 << 24 }; // of large ones the start: memory is the host's
+    if (!bytes) return 1;
     if (bytes >= (size_t)1 << 31) return CU_OUT_OF_MEMORY;
     void *p = aligned_alloc(512, (bytes + 511) / 512 * 512);
     if (!p) return CU_OUT_OF_MEMORY;

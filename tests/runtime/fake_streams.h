@@ -208,6 +208,7 @@ static cu_result run(cu_function f, FakeLaunch launch, cu_stream stream, void **
     launch.device = f->device;
     launch.stream = stream;
     if (!launch.grid || !launch.block || launch.block > 1024) return 1;
+    if ((uint64_t)launch.grid * launch.block > MOST_THREADS) return 1;
     if (launch.shared_bytes > (unsigned)most) return 1;
     if (launch.cluster == 0 || launch.grid % launch.cluster) return 912;
     if (launch.cluster > CU_PORTABLE_CLUSTER && !f->large_clusters) return 912;
@@ -248,6 +249,7 @@ cu_result cuLaunchKernelEx(const cu_launch *how, cu_function f, void **args, voi
 cu_result cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, cu_stream stream) {
     CALLED();
     resolve(__func__, stream);
+    if (!to || !from) return 1;
     memcpy((void *)(uintptr_t)to, from, bytes);
     return 0;
 }
@@ -255,12 +257,14 @@ cu_result cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, cu
 cu_result cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_stream stream) {
     CALLED();
     resolve(__func__, stream);
+    if (!to || !from) return 1;
     memcpy(to, (void *)(uintptr_t)from, bytes);
     return 0;
 }
 
 cu_result cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_stream stream) {
     CALLED();
+    if (!to || !from) return 1;
     return submit(
         &(Op){.kind = OP_COPY,
               .stream = resolve(__func__, stream),
@@ -269,6 +273,7 @@ cu_result cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_
 
 cu_result cuMemsetD32Async(cu_pointer at, unsigned value, size_t n, cu_stream stream) {
     CALLED();
+    if (!at || at % 4) return 1;
     return submit(&(Op){
         .kind = OP_SET, .stream = resolve(__func__, stream), .at = at, .value = value, .n = n});
 }
@@ -291,14 +296,15 @@ cu_result cuStreamCreate(cu_stream *stream, unsigned flags) {
     static _Atomic int numbers[DEVICES];
     CALLED();
     int device = here(__func__);
+    if (flags & ~(unsigned)CU_NON_BLOCKING) return 1;
     *stream = calloc(1, sizeof **stream);
     **stream = (struct cu_stream_){.device = device, .id = ids++, .number = ++numbers[device]};
-    (void)flags;
     return 0;
 }
 
 cu_result cuStreamDestroy_v2(cu_stream stream) {
     CALLED();
+    if (!stream) return 400;
     if (stream->waiting) wrong("a stream is destroyed that waits");
     free(stream);
     return 0;
@@ -445,13 +451,15 @@ cu_result cuGraphRetainUserObject(cu_graph graph, cu_object object, unsigned n, 
 
 cu_result cuEventCreate(cu_event *event, unsigned flags) {
     CALLED();
-    (void)flags;
+    if (flags & ~(unsigned)CU_NO_TIMING) return 1;
     *event = calloc(1, sizeof **event);
+    (*event)->timed = !flags;
     return 0;
 }
 
 cu_result cuEventDestroy_v2(cu_event event) {
     CALLED();
+    if (!event) return 400;
     free(event);
     return 0;
 }
@@ -490,12 +498,15 @@ cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
 
 cu_result cuEventSynchronize(cu_event event) {
     CALLED();
-    (void)event;
+    if (!event) return 400;
+    if (!event->by) wrong("an event is waited for that was not recorded");
     return 0;
 }
 
 cu_result cuEventElapsedTime(float *milliseconds, cu_event from, cu_event to) {
     CALLED();
+    if (!from || !to || !from->timed || !to->timed) return 400;
+    if (!from->by || !to->by) return 400; // not recorded
     *milliseconds = (float)(to->at - from->at);
     return 0;
 }
