@@ -7,6 +7,7 @@ hand has failed and a new process goes on with the next.
 import argparse
 import math
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -189,18 +190,44 @@ def excused(run, text):
 
 
 def verdict(run, number, code, text, outputs, folder):
+    """What is wrong with a run, '' where nothing is, None where it was excused."""
     if run.case.fails is not None:
         if code == 1 and run.case.fails in text:
             return ""
         return f"expected failure with '{run.case.fails}', got code {code}:\n{text}"
     if code == 1 and excused(run, text):
         print(f"SKIP {run.title}: {text.strip().splitlines()[0][:300]}")
-        return ""
+        return None
     if code != 0:
         return f"exit code {code}:\n{text}"
     problems = [compare(run.case, name, want, folder / f"out-{number}-{name}.npy")
                 for name, want in outputs.items()]
     return "\n".join(p for p in problems if p)
+
+
+def each_settings(case):
+    """The compiler's own choice, and the first one that is listed: small tiles, so loops go round."""
+    return [{}] + [s for s in case.tune[:1] if s]
+
+
+def uncovered(files, targets, passed):
+    """Kernels of the files without a run that passed, and those whose cases are for other targets alone."""
+    names = {(p.resolve(), n) for p in map(pathlib.Path, files)
+             for n in re.findall(r"^kernel (\w+)", p.read_text(), re.M)}
+    names -= {(r.case.file.resolve(), r.case.kernel) for r in passed if r.case.fails is None}
+    here = {(c.file.resolve(), c.kernel) for c in harness.CASES if not c.targets or {*c.targets} & {*targets}}
+    other = {(c.file.resolve(), c.kernel) for c in harness.CASES} - here
+    return sorted(names - other), sorted(names & other)
+
+
+def report_uncovered(files, targets, passed):
+    """Whether each kernel has passed somewhere; says which have not."""
+    missing, other = ([f"{p.stem}.{n}" for p, n in k] for k in uncovered(files, targets, passed))
+    if other:
+        print(f"not of {', '.join(targets)}, but of other targets: {', '.join(other)}")
+    if missing:
+        print(f"FAIL no run that passed: {', '.join(missing)}")
+    return not missing
 
 
 def chosen(o, targets):
@@ -215,7 +242,7 @@ def chosen(o, targets):
     runs = []
     for number, c in enumerate(cases):
         first = (turn - 1 + number) % turns
-        settings = c.tune[:1] if o.each else c.tune[first % len(c.tune)::turns]
+        settings = each_settings(c) if o.each else c.tune[first % len(c.tune)::turns]
         runs += [Run(c, s, t) for t in targets for s in settings if not c.targets or t in c.targets]
     part, parts = map(int, o.part.split("/"))
     return [r for r in runs if o.k in r.title][part - 1 :: parts]
@@ -236,7 +263,9 @@ def main():
     p.add_argument("--part", default="1/1", metavar="I/N", help="every Nth run, from the Ith on")
     p.add_argument("--turn", default="1/1", metavar="I/N",
                    help="of each case every Nth setting, one at least; the Ith turn of N that take all")
-    p.add_argument("--each", type=int, help="so many cases of each kernel, spread over its list")
+    p.add_argument("--each", type=int,
+                   help="so many cases of each kernel, spread over its list, with the default and the first setting")
+    p.add_argument("--covers", nargs="*", default=[], metavar="K.teg", help="each of its kernels must have a run")
     p.add_argument("files", nargs="+")
     o = p.parse_args()
 
@@ -248,19 +277,22 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tegula-run-"))
     references = {id(r.case): expected(r.case) for r in runs}
     lines = [command(r, n, folder, references[id(r.case)]) for n, r in enumerate(runs)]
-    failed = 0
+    failed, passed = 0, []
     for n, (code, text) in enumerate(run_batch(o.tegula, lines, folder, o.limit)):
         wrong = verdict(runs[n], n, code, text, references[id(runs[n].case)], folder)
-        if wrong:
+        if wrong == "":
+            passed.append(runs[n])
+        elif wrong:
             failed += 1
             print(f"FAIL {runs[n].title}\n  tegula run {lines[n]}\n  " + wrong.replace("\n", "\n  "))
     if o.keep:
         print(f"kept {folder}")
     else:
         shutil.rmtree(folder)
-    print(f"{len(runs) - failed} of {len(runs)} runs passed on {', '.join(targets) or 'no target'}")
+    print(f"{len(passed)} of {len(runs)} runs passed on {', '.join(targets) or 'no target'}")
+    covered = report_uncovered(o.covers, targets, passed)
     meant = o.k or o.each or any(not c.targets for c in harness.CASES)  # some are of other targets alone
-    return 1 if failed or (meant and not runs) else 0
+    return 1 if failed or not covered or (meant and not runs) else 0
 
 
 sys.exit(main())
