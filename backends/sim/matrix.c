@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Matrix instructions of a warp. Which lane holds which element comes from the table of fragments
 // that the compiler itself uses. Products are exact; their sums are rounded to f32 one by one, but
-// for those of f8, which are as inexact as Hopper's.
+// for those of f8, which are as inexact as Hopper's. Subnormal numbers are flushed where the GPU
+// does.
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "backends/sim/matrix.h"
 #include "backends/sim/shadow.h"
+#include "passes/gpu/gpu.h"
 
 /* ---- fragments ----------------------------------------------------------------------------- */
 
@@ -202,9 +204,16 @@ void prepare_mma(Prepare *p, const Fn *fn, SimSite *site) {
     prepare_types(p, site);
     site->number_of['x' - 'a'] =
         strcmp(word(p, site->name, 5), "f32") == 0; // all bits of f32 count
+    site->number_of['z' - 'a'] = gpu_has(gpu_target(p->image->target->name), GPU_FLUSH) &&
+                                 elem_info[site->elem[0]].bits == 16;
     site->part[0] = operand_of(p, name, FRAG_A, site->elem[0]);
     site->part[1] = operand_of(p, name, FRAG_B, site->elem[1]);
     site->part[2] = operand_of(p, name, FRAG_D, site->elem[2]);
+}
+
+static float flushed(float x, Elem elem) {
+    float least = elem == EL_F16 ? 0x1p-14f : 0x1p-126f;
+    return fabsf(x) < least ? copysignf(0, x) : x;
 }
 
 enum { MMA_MOST = 32 * 64, MMA_MOST_F64 = 16 * 16 };
@@ -228,6 +237,7 @@ static void set_element(const SimSite *site, int which, Matrix *m, int place, ui
         m->f[place] = decode_float(elem, (uint32_t)bits);
     else
         m->f[place] = matrix_float(elem, (uint32_t)bits);
+    if (site_number(site, 'z')) m->f[place] = flushed(m->f[place], elem);
 }
 
 /// Lanes that hold copies of an element have to agree on it.
@@ -301,6 +311,7 @@ void handle_mma(Warp *w, const SimSite *site) {
         product_narrow(m, n, k, a->f, b->f, d->f);
     else
         product_float(m, n, k, a->f, b->f, d->f);
+    for (int i = 0; i < m * n && site_number(site, 'z'); i++) d->f[i] = flushed(d->f[i], EL_F32);
     scatter(w, site, d);
     warp_resume(w);
 }

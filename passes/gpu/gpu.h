@@ -20,6 +20,7 @@ enum GpuFeature {
     GPU_WMMA = 128,
     GPU_REDUX = 256,   // reductions of integers over a warp by one instruction
     GPU_BUFFERS = 512, // accesses by an offset of 32 bits that hardware checks against a bound
+    GPU_FLUSH = 1024, // products of f16 and bf16 take subnormal numbers for 0, and give it for them
 };
 
 enum { GPU_AMD = GPU_MFMA | GPU_WMMA };

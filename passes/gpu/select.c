@@ -123,9 +123,14 @@ static const GpuUnit *unit_for(const PassEnv *env, Op *dot) {
     return gpu_unit_for(&t, a, b, precision);
 }
 
-static void widen(Ir *ir, Op *dot) {
-    Builder b = build_before(ir, dot);
-    for (int i = 0; i < 2; i++) op_set_operand(dot, i, build_cast(&b, operand(dot, i), EL_F16));
+/// To f16, which has all values of f8. Subnormal ones of f8e5m2 are subnormal there, too, and
+/// numbers like all others in bf16.
+static void widen(const PassEnv *env, Op *dot) {
+    Builder b = build_before(env->ir, dot);
+    bool small =
+        operand(dot, 0)->type->elem == EL_F8E5M2 || operand(dot, 1)->type->elem == EL_F8E5M2;
+    Elem to = small && gpu_has(env->gpu, GPU_FLUSH) ? EL_BF16 : EL_F16;
+    for (int i = 0; i < 2; i++) op_set_operand(dot, i, build_cast(&b, operand(dot, i), to));
 }
 
 /// The product of the transposed operands, in which rows are columns.
@@ -154,7 +159,7 @@ static void select_unit(Op *op, void *arg) {
     const PassEnv *env = arg;
     if (op->code != OP_DOT || op_attr(op, "unit")) return;
     bool f8 = is_f8(operand(op, 0)) && is_f8(operand(op, 1));
-    if (f8 && !gpu_has(env->gpu, GPU_F8) && !unit_for(env, op)) widen(env->ir, op);
+    if (f8 && !gpu_has(env->gpu, GPU_F8) && !unit_for(env, op)) widen(env, op);
     const GpuUnit *u = unit_for(env, op);
     if (u && is_swapped(u, op)) {
         op = swapped(env->ir, op);
