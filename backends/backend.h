@@ -89,6 +89,8 @@ extern const Backend cpu_backend, nvidia_backend, amdgpu_backend, sim_backend;
 /// The back end of a target and the level of it: "cpu" or NULL, "x86-64-v3" or "cpu:v3", "sm_90a",
 /// "sim:sm_90a". NULL where there is none of that name.
 const Backend *backend_of(const char *target, const char **level);
+/// A target whose device is functions of this process: "sim:sm_90a". NULL is none.
+bool is_simulated(const char *target);
 /// The architecture whose code is best for a GPU of a compute capability (90; 0x942 of gfx942), and
 /// the name of the device's own machine code. NULL where none is for it.
 const char *device_target(int capability, char machine[16]);

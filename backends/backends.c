@@ -32,3 +32,7 @@ const char *device_target(int capability, char machine[16]) {
     return capability < FIRST_OF_AMD ? nvidia_target(capability, machine)
                                      : amdgpu_target(capability, machine);
 }
+
+bool is_simulated(const char *target) {
+    return target && strncmp(target, "sim:", 4) == 0;
+}

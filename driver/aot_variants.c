@@ -18,6 +18,7 @@
 
 #include "driver/aot.h"
 #include "driver/tune.h"
+#include "driver/tune_store.h"
 #include "frontend/program.h"
 #include "passes/gpu/gpu.h"
 
@@ -361,7 +362,8 @@ typedef enum Reason {
 } Reason;
 
 /// One row: a function of its own where no other row has its setting.
-static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason why, Rows *rows) {
+static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason why,
+                        uint32_t device, Rows *rows) {
     Build b = build_for(v, level, inst);
     if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
     if (is_superfluous(v, level, &b)) return true;
@@ -381,6 +383,7 @@ static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason
     }
     ladder_hints(v, b.code, row);
     row->tuned = why == TUNED;
+    row->device = device;
     Row out = {kept(v->a->ctx, row), function};
     vec_push(v->a->ctx, rows, out);
     return true;
@@ -393,6 +396,7 @@ typedef struct Attempt {
     const TargetInfo *level;
     Inst *inst;
     Reason why;
+    uint32_t device; // of a row that was tuned
     Rows *rows;
     bool ok;
 } Attempt;
@@ -400,13 +404,14 @@ typedef struct Attempt {
 static void attempt(Ctx *ctx, void *arg) {
     (void)ctx;
     Attempt *a = arg;
-    a->ok = add_setting(a->v, a->level, a->inst, a->why, a->rows);
+    a->ok = add_setting(a->v, a->level, a->inst, a->why, a->device, a->rows);
 }
 
 /// A setting that nobody needs: where it cannot be compiled, it is no error. False then.
 static bool try_setting(Variants *v, const TargetInfo *level, int n, const NamedValue *set,
-                        Reason why, Rows *rows) {
-    Attempt a = {.v = v, .level = level, .inst = instance(v), .why = why, .rows = rows};
+                        Reason why, uint32_t device, Rows *rows) {
+    Attempt a = {
+        .v = v, .level = level, .inst = instance(v), .why = why, .device = device, .rows = rows};
     if (!a.inst) return true;
     NamedValue *all = ctx_array(v->ctx, NamedValue, a.inst->n_set + n + 1);
     int n_all = a.inst->n_set;
@@ -433,7 +438,7 @@ static bool add_candidates(Variants *v, const TargetInfo *level, Rows *rows) {
     int left = v->a->n_variants - 1;
     for (int i = 1; i < space.n && left > 0 && !v->a->error; i++)
         if (!space.at[i].why)
-            left -= try_setting(v, level, space.at[i].n_set, space.at[i].set, CHOSEN, rows);
+            left -= try_setting(v, level, space.at[i].n_set, space.at[i].set, CHOSEN, 0, rows);
     return !v->a->error;
 }
 
@@ -479,7 +484,8 @@ static void add_tuned(Variants *v, const TargetInfo *level, Rows *rows) {
             !take_shape(v, e, level) || values_read(v->ctx, e->config, &n, &set))
             continue;
         a->n_tuned++;
-        if (!try_setting(v, level, n, set, TUNED, rows)) a->stale = e;
+        uint32_t device = tune_device_hash(v->ctx, e->device, !is_gpu(v, level));
+        if (!try_setting(v, level, n, set, TUNED, device, rows)) a->stale = e;
     }
     v->shape = (AotValues){0};
 }
@@ -515,7 +521,7 @@ static void compile_level(Ctx *ctx, void *arg) {
         if (one && i != MIDDLE) continue;
         v->size = is_gpu(v, l->target) ? gpu_sizes[i] : sizes[i];
         Inst *inst = instance(v);
-        if (inst && !add_setting(v, l->target, inst, why, rows)) return;
+        if (inst && !add_setting(v, l->target, inst, why, 0, rows)) return;
         if (!one && v->a->n_variants > 1 && !add_candidates(v, l->target, rows)) return;
     }
     l->same = why == DEFAULT;

@@ -78,11 +78,10 @@ static void share(Made *m, const Made *first) {
 /// Code is for this very CPU, unless TG_LEVEL or the operating system leave less of it: the latter
 /// must allow the tiles of AMX.
 static const char *level_name(void) {
-    static const char *const names[TG_LEVELS] = {"base", "v3", "v4", "amx"};
     TargetInfo host;
     enum tg_level level = tg_cpu_level();
     bool tiles = cpu_backend.info(NULL, &host) && strstr(host.features, "+amx-tile") != NULL;
-    return getenv("TG_LEVEL") || (tiles && level < TG_LEVEL_AMX) ? names[level] : NULL;
+    return getenv("TG_LEVEL") || (tiles && level < TG_LEVEL_AMX) ? tg_level_name(level) : NULL;
 }
 
 /// The list of a kernel is short: a compilation takes a million times longer than a walk of it.
@@ -105,11 +104,6 @@ typedef struct Compilation {
     Answer answer;
     bool tuned; // the answer is of that
 } Compilation;
-
-/// Code of a simulator is functions of this process.
-static bool is_simulated(const char *target) {
-    return target && strncmp(target, "sim:", 4) == 0;
-}
 
 static bool no_aim(Ctx *ctx, Compilation *c, const char *why) {
     const char *text = ctx_format(ctx, "the target '%s' %s", c->k->module->target, why);
@@ -226,6 +220,7 @@ static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **
         m->variant.entry = a->code->entry, m->variant.image = a->code->image;
     m->code = a->code;
     m->variant.tuned = c->tuned && !c->wanted->config;
+    if (m->variant.tuned) m->variant.device = c->wanted->home;
     m->next = k->made;
     k->made = m;
     *out = &m->variant;

@@ -5,49 +5,37 @@
 
 #include <string.h>
 
-static bool is_simulated(const Request *r) {
-    return r->target && strncmp(r->target, "sim:", 4) == 0;
-}
-
 static bool is_gpu(const Request *r) {
     const char *level;
     const Backend *b = backend_of(r->target, &level);
-    return b && b->device && !is_simulated(r);
+    return b && b->device && !is_simulated(r->target);
 }
 
-static const char *cpu_text(Ctx *ctx, const Request *r) {
-    char name[TG_CPU_NAME];
-    const char *level = "CPU";
-    TargetInfo info = {.name = level};
+/// The level that code of the request is for.
+static const char *level_of(const Request *r) {
+    const char *level;
+    TargetInfo info = {.label = "CPU"};
     const Backend *b = backend_of(r->target, &level);
-    const TargetInfo *host = cpu_level(cpu_host_arch(), (int)tg_cpu_level());
-    tg_cpu_name(name);
     if (b && r->target) b->info(level, &info);
-    if (!r->target && host) info.name = host->name;
-    return ctx_format(ctx, "%s, %s, %d threads", name, info.name, r->threads);
+    return r->target ? info.label : tg_level_name(tg_cpu_level());
 }
 
 const char *tune_device(Ctx *ctx, const Request *r, int device) {
-    if (is_simulated(r)) return ctx_format(ctx, "simulated %s", r->target);
-    if (!is_gpu(r)) return cpu_text(ctx, r);
-    const rt_device *d = rt_device_at(device);
-    if (!d) return "no device";
-    return ctx_format(ctx, "%s, %s, %d SMs, %d MHz, L2 %d KiB, memory %d MHz x %d bits", d->name,
-                      d->arch, d->processors, d->clock_khz / 1000, d->l2_bytes >> 10,
-                      d->memory_khz / 1000, d->bus_bits);
+    char text[TG_DEVICE_TEXT];
+    if (is_simulated(r->target)) return ctx_format(ctx, "simulated %s", r->target);
+    tg_device_text(is_gpu(r) ? device : -1, r->threads, text);
+    return is_gpu(r) ? ctx_format(ctx, "%s", text) : ctx_format(ctx, "%s, %s", text, level_of(r));
+}
+
+uint32_t tune_device_hash(Ctx *ctx, const char *text, bool cpu) {
+    const char *comma = cpu ? strrchr(text, ',') : NULL;
+    if (strcmp(text, "any") == 0) return 0;
+    return tg_device_hash(comma ? ctx_format(ctx, "%.*s", (int)(comma - text), text) : text);
 }
 
 static bool copy_from(const DLTensor *t, const void *from, size_t bytes, void *to) {
     if (t->device.device_type == kDLCPU) return memcpy(to, from, bytes), true;
-    const rt_device *d = rt_device_at(t->device.device_id);
-    rt_entered e;
-    if (!d) return false;
-    if (rt_enter(d, &e)) return rt_leave(e), false;
-    const rt_cuda *cu = rt_cuda_driver();
-    bool ok =
-        !cu->to_host(to, (cu_pointer)(uintptr_t)from, bytes, NULL) && !cu->stream_synchronize(NULL);
-    rt_leave(e);
-    return ok;
+    return rt_copy_from_device(t->device.device_id, NULL, (uintptr_t)from, bytes, to);
 }
 
 bool tune_contents(Ctx *ctx, const DLTensor *t, const tg_actual *a, size_t most, Bytes *out,

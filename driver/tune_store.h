@@ -5,8 +5,11 @@
 
 #include "driver/tune.h"
 
-/// The machine that a request is for, in words that no other one has.
+/// The machine that a request is for, in words that no other one has: those of the runtime and, of
+/// a CPU, the level.
 const char *tune_device(Ctx *ctx, const Request *r, int device);
+/// For tg_variant.device, of such words; "any": 0.
+uint32_t tune_device_hash(Ctx *ctx, const char *text, bool cpu);
 /// Keeps what a search found, for tune_find.
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result);
 

@@ -326,7 +326,7 @@ typedef struct tg_fact {
 /// Of variants that are right, the runtime takes one of the highest level that the CPU has, of
 /// those one with the most facts, and of those the one whose hints are nearest: the least sum of
 /// |log2(extent) - log2(hint)|. Tuned ones whose sum is at most 1/2 come before others, the later
-/// of two that are as near.
+/// of two that are as near; what was tuned on another device is not looked at.
 typedef struct tg_hint {
     uint8_t param, axis, reserved[6];
     int64_t extent;
@@ -347,8 +347,8 @@ typedef struct tg_variant {
     const uint8_t *inplace; // pairs of parameters that may be one view
     const char *config;     // "BM=64 BN=32": the tune values, for people
     int16_t level, n_facts, n_hints, n_params, n_inplace;
-    int16_t tuned; // 1: found by measuring, for the extents that the hints name
-    int16_t reserved[2];
+    int16_t tuned;   // 1: found by measuring, for the extents that the hints name
+    uint32_t device; // of a tuned one: where it was measured (tg_device_hash); 0: it is for any
     tg_image *image; // what `entry` launches; NULL: the variant runs on the CPU
 } tg_variant;
 

@@ -25,6 +25,7 @@ typedef struct tg_wanted {
     int capability; // of the GPU that has the tensors (90; 0x942 of gfx942), 0: the CPU has them
     int device;     // its number, or -1
     void *stream;   // of the launch there
+    uint32_t home;  // of what is tuned for this launch: tg_variant.device
     bool captured;  // it is recorded, not run: nothing may wait for the device
     int n;
     const tg_actual *args; // one a parameter; symmetric ones with the dimension of ranks
@@ -74,9 +75,17 @@ enum tg_level tg_cpu_level(void);
 /// Where kernels and results are kept: TG_CACHE, else what XDG_CACHE_HOME or HOME say. False: there
 /// is no such folder, or TG_CACHE is `off`.
 bool tg_cache_folder(char *out, size_t size);
+/// "base", "v3", "v4", "amx": as TG_LEVEL has it.
+const char *tg_level_name(enum tg_level level);
 /// The CPU in its maker's words: "Intel(R) Xeon(R) Platinum 8481C".
 enum { TG_CPU_NAME = 49 };
 void tg_cpu_name(char out[TG_CPU_NAME]);
+/// A device in words that no other one has, as far as speed goes: of a GPU its name, processors,
+/// clocks, caches; of the CPU (-1) its name and model, and how many threads there are.
+enum { TG_DEVICE_TEXT = 256 };
+void tg_device_text(int device, int threads, char out[TG_DEVICE_TEXT]);
+/// Of such words: tg_variant.device. Never 0.
+uint32_t tg_device_hash(const char *text);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -182,3 +182,14 @@ tg_status tg_device_synchronize(int number, void *stream) {
     rt_leave(e);
     return status ? status : rt_cuda_comm_check_device(number);
 }
+
+bool rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t bytes, void *to) {
+    const rt_device *d = rt_device_at(number);
+    rt_entered e;
+    if (!d) return false;
+    if (rt_enter(d, &e)) return rt_leave(e), false;
+    const rt_cuda *cu = rt_cuda_driver();
+    bool ok = !cu->to_host(to, from, bytes, stream) && !cu->stream_synchronize(stream);
+    rt_leave(e);
+    return ok;
+}

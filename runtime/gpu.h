@@ -44,6 +44,8 @@ typedef struct rt_entered {
 } rt_entered;
 tg_status rt_enter(const rt_device *d, rt_entered *e);
 void rt_leave(rt_entered e);
+/// Copies bytes of the device to the host, in the order of the stream, and waits. False: no copy.
+bool rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t bytes, void *to);
 /// Lets this thread do what a capture on another stream forbids (allocate, load), until
 /// rt_strict.
 void rt_relax(rt_entered *e);

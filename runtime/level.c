@@ -103,12 +103,16 @@ void tg_cpu_name(char out[TG_CPU_NAME]) {
     out[n] = 0;
 }
 
+const char *tg_level_name(enum tg_level level) {
+    static const char *const names[TG_LEVELS] = {"base", "v3", "v4", "amx"};
+    return names[level];
+}
+
 /// TG_LEVEL=base|v3|v4|amx caps the level.
 static int allowed_level(void) {
-    static const char *const names[TG_LEVELS] = {"base", "v3", "v4", "amx"};
     const char *cap = getenv("TG_LEVEL");
     for (int i = 0; cap && i < TG_LEVELS; i++)
-        if (strcmp(cap, names[i]) == 0) return i;
+        if (strcmp(cap, tg_level_name((enum tg_level)i)) == 0) return i;
     return TG_LEVELS - 1;
 }
 

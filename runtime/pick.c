@@ -75,7 +75,9 @@ static bool is_near(const rt_actual *a) {
 /// Of numbers constants alone: no fact is about others, and a seed or a step that differs from
 /// launch to launch must not end the memory of what was chosen.
 uint64_t rt_hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
-    uint64_t hash = (uint64_t)l->capability;
+    // What was tuned is for one device of several that are alike, and for so many threads.
+    uint64_t hash =
+        rt_mix((uint64_t)l->capability << 32 | (uint32_t)l->context->threads, (uint64_t)l->device);
     for (int i = 0; i < info->n_types; i++) hash = rt_mix(hash, l->types[i]);
     for (int i = 0; i < info->n_params; i++) {
         const rt_actual *a = &l->actuals[i];
@@ -276,14 +278,23 @@ static int precedence(const tg_variant *v, const tg_variant *b) {
     return images ? images : levels ? levels : v->n_facts - b->n_facts;
 }
 
+/// Whether a variant was tuned on the launcher's device, or is for any. here: what that is, or 0
+/// where nobody asked yet.
+static bool is_at_home(const rt_launcher *l, const tg_variant *v, uint32_t *here) {
+    if (!v->device) return true;
+    if (!*here) *here = rt_device_hash(l->device, l->context->threads);
+    return v->device == *here;
+}
+
 /// See tg_hint for the order. tuned: those, too.
 static Best rank(List *list, const rt_launcher *l, bool tuned) {
     Best best = {-1, 0};
     const tg_variant *b = NULL;
+    uint32_t here = 0;
     int n = atomic_load(&list->n);
     for (int i = 0; i < n; i++) {
         const tg_variant *v = list->at[i];
-        if ((v->tuned && !tuned) || !is_right(l, v)) continue;
+        if ((v->tuned && !tuned) || !is_right(l, v) || !is_at_home(l, v, &here)) continue;
         int64_t d = distance(l, v);
         int first = b ? precedence(v, b) : 1;
         // Those that were tuned for about these extents are nearer than any other.
@@ -323,6 +334,7 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
     tg_wanted wanted = {.capability = l->capability,
                         .device = l->device,
                         .stream = l->gpu.stream,
+                        .home = rt_device_hash(l->device, l->context->threads),
                         .captured = rt_is_captured(l->device, l->gpu.stream),
                         .n = info->n_params,
                         .args = actuals,
@@ -498,8 +510,8 @@ int rt_alternatives(tg_kernel *kernel, const rt_launcher *l, const tg_variant **
     return n > 1 ? n : 0;
 }
 
-tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, const tg_hint *hints,
-                         int n) {
+tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, uint32_t device,
+                         const tg_hint *hints, int n) {
     rt_state *s = state_of(kernel);
     size_t bytes = sizeof(Tuned) + sizeof *hints * (size_t)n;
     Tuned *t = s ? rt_allocate(&s->hooks, bytes) : NULL;
@@ -509,6 +521,7 @@ tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, const tg_
     t->variant.hints = t->hints;
     t->variant.n_hints = (int16_t)n;
     t->variant.tuned = 1;
+    t->variant.device = device;
     pthread_mutex_lock(&s->compiling);
     t->next = s->tuned;
     s->tuned = t;

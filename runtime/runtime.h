@@ -160,8 +160,10 @@ bool rt_serves(const rt_launcher *launcher, const tg_variant *variant);
 /// launches take now first. 0: it has been tuned for such extents, or there is but one.
 int rt_alternatives(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out,
                     int most);
-/// From now on launches with such extents take the variant; it and the hints are copied.
-tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, const tg_hint *hints, int n);
+/// From now on launches with such extents on the device (tg_variant.device) take the variant; it
+/// and the hints are copied.
+tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, uint32_t device,
+                         const tg_hint *hints, int n);
 /// Changes where what a launch was to run may be another one now; no two kernels have the same.
 uint64_t rt_epoch(tg_kernel *kernel);
 /// One more launch of a kernel that was not picked for (tg_kernel_launches).
@@ -170,6 +172,11 @@ void rt_count(const tg_kernel *kernel);
 void rt_forget(tg_kernel *kernel);
 /// What rt_tune keeps of a kernel; NULL: no memory.
 _Atomic uintptr_t *rt_tuner_of(tg_kernel *kernel);
+
+/* ---- identity.c ------------------------------------------------------------------------------ */
+
+/// tg_variant.device of what is tuned on a GPU, or on the CPU (-1) by so many threads.
+uint32_t rt_device_hash(int device, int threads);
 
 /* ---- tune.c: objects that are tuned where they run ------------------------------------------ */
 

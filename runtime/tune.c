@@ -41,18 +41,6 @@ static void contents_close(Contents *c, int n) {
     for (int i = 0; i < n; i++) rt_release(&c->hooks, c->copies[i], c->bytes[i]);
 }
 
-/// In the order of the caller's stream.
-static bool copy_of_device(const rt_actual *a, int device, cu_stream stream, void *to) {
-    const rt_cuda *cu = rt_cuda_driver();
-    const rt_device *d = rt_device_at(device);
-    rt_entered entered;
-    if (!cu || !d || rt_enter(d, &entered)) return false;
-    cu_result error = cu->to_host(to, a->from, a->to - a->from, stream);
-    if (!error) error = cu->stream_synchronize(stream);
-    rt_leave(entered);
-    return !error;
-}
-
 static bool contents_open(Contents *c, const rt_launcher *l, int n) {
     c->hooks = l->context->hooks;
     for (int i = 0; i < n; i++) {
@@ -62,7 +50,9 @@ static bool contents_open(Contents *c, const rt_launcher *l, int n) {
         if (l->device < 0) continue;
         c->bytes[i] = a->to - a->from;
         c->of[i] = c->copies[i] = rt_allocate(&c->hooks, c->bytes[i]);
-        if (!c->of[i] || !copy_of_device(a, l->device, l->gpu.stream, c->copies[i])) return false;
+        if (!c->of[i] ||
+            !rt_copy_from_device(l->device, l->gpu.stream, a->from, c->bytes[i], c->copies[i]))
+            return false;
     }
     return true;
 }
@@ -172,7 +162,8 @@ static bool tune(tg_kernel *kernel, Search *s, const rt_launcher *l, const tg_ar
     contents_close(&contents, n);
     if (winner < 0) return false;
     const tg_variant *v = s->variants[winner];
-    if (rt_adopt_tuned(kernel, v, hints, n_hints)) return false;
+    if (rt_adopt_tuned(kernel, v, rt_device_hash(l->device, l->context->threads), hints, n_hints))
+        return false;
     rt_tune_save(kernel, l->device, l->context->threads, v, hints, n_hints);
     return true;
 }

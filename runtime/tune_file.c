@@ -15,9 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 enum { MOST_BYTES = 1 << 16, MOST_HINTS = 64, PATH = 1024, CODE = 256, PAGE = 4096 };
 
@@ -51,29 +48,11 @@ static uint64_t hash_kernel(const tg_kernel_info *info) {
     return hash;
 }
 
-static uint64_t hash_cpu(uint64_t hash, int threads) {
-    int what[2] = {threads, (int)tg_cpu_level()};
-#if defined(__x86_64__)
-    unsigned r[4] = {0};
-    char name[TG_CPU_NAME];
-    tg_cpu_name(name);
-    hash = rt_hash_text(hash, name);
-    if (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3])) hash = hash_bytes(hash, r, sizeof *r);
-#else
-    char text[64] = "";
-    FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "r");
-    if (f && fgets(text, sizeof text, f)) hash = rt_hash_text(hash, text);
-    if (f) fclose(f);
-#endif
-    return hash_bytes(hash, what, sizeof what);
-}
-
 static uint64_t hash_device(uint64_t hash, int device, int threads) {
-    const rt_device *d = device >= 0 ? rt_device_at(device) : NULL;
-    if (!d) return hash_cpu(hash, threads);
-    int what[] = {d->capability, d->processors, d->shared_bytes, d->l2_bytes,
-                  d->clock_khz,  d->memory_khz, d->bus_bits,     rt_cuda_driver()->driver_version};
-    return hash_bytes(rt_hash_text(hash, d->name), what, sizeof what);
+    int what = device >= 0 ? rt_cuda_driver()->driver_version : (int)tg_cpu_level();
+    char text[TG_DEVICE_TEXT];
+    tg_device_text(device, threads, text);
+    return hash_bytes(rt_hash_text(hash, text), &what, sizeof what);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -178,12 +157,13 @@ void rt_tune_load(tg_kernel *kernel, int device, int threads) {
         return;
     }
     size_t n = read_file(path, data);
+    uint32_t here = rt_device_hash(device, threads);
     for (size_t at = 0; at < n;) {
         const char *end = memchr(data + at, '\n', n - at);
         int n_hints, length = end ? (int)(end - data - (ptrdiff_t)at) : (int)(n - at);
         int variant = end ? read_line(data + at, (size_t)length, hints, &n_hints) : -1;
         if (variant >= 0 && variant < kernel->info->n_variants)
-            rt_adopt_tuned(kernel, &kernel->info->variants[variant], hints, n_hints);
+            rt_adopt_tuned(kernel, &kernel->info->variants[variant], here, hints, n_hints);
         at += (size_t)length + 1;
     }
     free(data);

@@ -51,9 +51,8 @@ static void declare_types(Object *o) {
     o->fact = structure(o, "tg_fact", FIELDS(i8, i8, i8, i8, i32, i64));
     o->hint = structure(o, "tg_hint", FIELDS(i8, i8, LLVMArrayType2(i8, 6), i64));
     o->param = structure(o, "tg_param_info", FIELDS(p, i8, i8, i8, i8, i8, i8, i8, i8));
-    o->variant = structure(
-        o, "tg_variant",
-        FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, i16, LLVMArrayType2(i16, 2), p));
+    o->variant =
+        structure(o, "tg_variant", FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, i16, i32, p));
     o->info = structure(o, "tg_kernel_info", FIELDS(p, p, p, p, i32, i32, i32, i32));
     o->kernel = structure(o, "tg_kernel", FIELDS(i32, i32, p, p));
     o->image =
@@ -276,7 +275,7 @@ static LLVMValueRef variants(Object *o, const ObjectExport *x) {
                                  number(i16, v->n_params),
                                  number(i16, v->n_inplace),
                                  number(i16, v->tuned),
-                                 LLVMConstNull(LLVMArrayType2(i16, 2)),
+                                 number(o->g->i32, v->device),
                                  image_of(o, x->images[i])};
         rows[i] = LLVMConstNamedStruct(o->variant, fields, 14);
     }

@@ -36,8 +36,9 @@ int main(int argc, char **argv) {
     printf("%d\n", (int)y[0]);
 }
 K
+device=any
 entry() { # TARGET SHAPE CONFIG
-    printf '{"kernel": "which", "target": "%s", "device": "x", "shape": "%s", "config": "%s"}' "$@"
+    printf '{"kernel": "which", "target": "%s", "shape": "%s", "config": "%s", "device": "%s"}' "$@" "$device"
 }
 tuned() { # TARGET: tuned.json
     printf '{"tegula_tuned": 1, "entries": [%s,\n%s,\n%s]}\n' "$(entry "$1" 'M=100 N=1000' "$2")" \
@@ -58,6 +59,7 @@ expect() { # VALUE COMMAND...
 
 build --levels base,v3
 first=$(./main 100 1000) far=$(./main 8 100000)
+v3_default=$(TG_LEVEL=v3 ./main 100 1000)
 base=$(TG_LEVEL=base ./main 100 1000) base_far=$(TG_LEVEL=base ./main 8 100000)
 # Two tiles that are not the default's at either shape.
 other=512 another=64
@@ -75,7 +77,27 @@ else
     expect "$other" env TG_LEVEL=v3 ./main 90 1100
     expect "$another" env TG_LEVEL=v3 ./main 8 100000
 fi
+# What was measured on another device is not taken, on this one it is, whatever else is in the file.
+"$tegula" tune which.teg -k which -d M=4 -d N=64 --budget 1 -o own.json > log
+own=$(sed -n 's/.*"device": "\([^"]*\)".*/\1/p' own.json)
+[ -n "$own" ] || { cat own.json; exit 1; }
+device='Other CPU (0), 3 threads, v3'
+foreign=$(entry x86-64-v3 'M=100 N=1000' "BM=1 BN=$other")
+device=$own
+mine=$(entry x86-64-v3 'M=100 N=1000' "BM=2 BN=$another")
+for all in "$foreign" "$foreign, $mine" "$mine, $foreign"; do
+    printf '{"tegula_tuned": 1, "entries": [%s]}\n' "$all" > tuned.json
+    build --levels base,v3 --tuned tuned.json
+    if [ "$v3" = "$first" ] && ! grep -q avx2 /proc/cpuinfo; then continue; fi
+    case $all in
+    *"$own"*) expect "$another" env TG_LEVEL=v3 ./main 100 1000 ;;
+    *) expect "$v3_default" env TG_LEVEL=v3 ./main 100 1000 ;;
+    esac
+done
+device=any
 # What was measured on one level says nothing of another.
+tuned x86-64-v3 "BM=1 BN=$other" "BM=2 BN=$another"
+build --levels base,v3 --tuned tuned.json
 expect "$base" env TG_LEVEL=base ./main 100 1000
 expect "$base_far" env TG_LEVEL=base ./main 8 100000
 
@@ -101,7 +123,7 @@ expect "$first" ./main 100 1000
 expect "$far" ./main 8 100000
 
 # Of a ladder of cover, a setting stands on the step that its extent needs.
-printf '{"tegula_tuned": 1, "entries": [{"kernel": "bounded", "target": "x86-64-v3", "device": "x",
+printf '{"tegula_tuned": 1, "entries": [{"kernel": "bounded", "target": "x86-64-v3", "device": "any",
 "shape": "N=100", "config": "B=512"}]}' > tuned.json
 "$tegula" build which.teg -o bounded.o --export bounded --levels v3 --tuned tuned.json -v > log
 if [ "$(grep -c 'B=512' log)" != 1 ] || ! grep -q 'N<=128, contiguous rows: B=512' log; then

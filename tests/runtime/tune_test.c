@@ -217,6 +217,12 @@ static void kept_on_disk(void **state) {
     tg_context_use(c);
     assert_int_equal(launch(&threads, N), FAST);
     assert_true(all_runs() > before + 20);
+    // Nor does this one, in a context of other threads.
+    before = all_runs();
+    setenv("TG_TUNE", "off", 1);
+    assert_int_equal(launch(&k, N), USUAL);
+    setenv("TG_TUNE", "block", 1);
+    assert_int_equal(all_runs(), before + 1);
     tg_context_use(NULL);
     tg_context_destroy(c);
     assert_int_equal(in_cache(names), 2);

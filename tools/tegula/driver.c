@@ -267,7 +267,7 @@ static bool passes_exist(Ctx *ctx, const char *list) {
 static const Executor *gpu_executor(const char *name) {
     static const Executor simulator = {"the simulator", NULL, cpu_compile, cpu_launch, crew_finish};
     if (gpu_device_named(name)) return *name == 'h' ? &hip_executor : &cuda_executor;
-    return strncmp(name, "sim:", 4) == 0 ? &simulator : &code_executor;
+    return is_simulated(name) ? &simulator : &code_executor;
 }
 
 Job *job_create(Ctx *ctx, const Options *o) {
