@@ -38,7 +38,8 @@ int main(int argc, char **argv) {
 K
 device=any
 entry() { # TARGET SHAPE CONFIG
-    printf '{"kernel": "which", "target": "%s", "shape": "%s", "config": "%s", "device": "%s"}' "$@" "$device"
+    printf '{"kernel": "which", "target": "%s", "shape": "%s", "config": "%s", "device": "%s"}' \
+        "$@" "$device"
 }
 tuned() { # TARGET: tuned.json
     printf '{"tegula_tuned": 1, "entries": [%s,\n%s,\n%s]}\n' "$(entry "$1" 'M=100 N=1000' "$2")" \
@@ -123,8 +124,8 @@ expect "$first" ./main 100 1000
 expect "$far" ./main 8 100000
 
 # Of a ladder of cover, a setting stands on the step that its extent needs.
-printf '{"tegula_tuned": 1, "entries": [{"kernel": "bounded", "target": "x86-64-v3", "device": "any",
-"shape": "N=100", "config": "B=512"}]}' > tuned.json
+printf '{"tegula_tuned": 1, "entries": [{"kernel": "bounded", "target": "x86-64-v3",
+"device": "any", "shape": "N=100", "config": "B=512"}]}' > tuned.json
 "$tegula" build which.teg -o bounded.o --export bounded --levels v3 --tuned tuned.json -v > log
 if [ "$(grep -c 'B=512' log)" != 1 ] || ! grep -q 'N<=128, contiguous rows: B=512' log; then
     cat log
