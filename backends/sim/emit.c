@@ -144,13 +144,19 @@ static Place masked_place(Emit *e, LLVMValueRef call) {
     return (Place){p, LLVMGetOperand(call, 1)};
 }
 
+/// a + b of 32 bits, or the greatest number where that is less.
+static LLVMValueRef add_to_most(Gen *g, LLVMValueRef a, LLVMValueRef b) {
+    LLVMValueRef sum = LLVMBuildAdd(g->b, a, b, "");
+    LLVMValueRef over = LLVMBuildICmp(g->b, LLVMIntULT, sum, a, "");
+    return LLVMBuildSelect(g->b, over, LLVMConstAllOnes(g->i32), sum, "");
+}
+
 /// Operands are a tensor's data and bytes, and two parts of the offset.
 static Place buffer_place(Emit *e, LLVMValueRef call, const SimSite *site) {
     Gen *g = e->g;
     LLVMValueRef data = LLVMBuildAddrSpaceCast(g->b, LLVMGetOperand(call, 0), g->ptr, "");
     LLVMValueRef bytes = LLVMGetOperand(call, 1);
-    LLVMValueRef parts[] = {LLVMGetOperand(call, 2), LLVMGetOperand(call, 3)};
-    LLVMValueRef at = gen_intrinsic(g, "llvm.uadd.sat", 1, &g->i32, 2, parts);
+    LLVMValueRef at = add_to_most(g, LLVMGetOperand(call, 2), LLVMGetOperand(call, 3));
     LLVMValueRef on = LLVMBuildICmp(g->b, LLVMIntULT, at, bytes, "");
     if (e->image->check) {
         LLVMTypeRef types[] = {g->ptr, g->ptr, g->ptr, g->i32, g->i32};

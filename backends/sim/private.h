@@ -167,6 +167,8 @@ EmitCall emit_thread_id, emit_thread_count, emit_cta_id, emit_cta_count, emit_la
     emit_cluster_rank, emit_cluster_count, emit_shared_base, emit_shared_addr, emit_global_addr,
     emit_load_global, emit_store_global, emit_load_buffer, emit_store_buffer, emit_nothing;
 
+/// What quick instruction selection does not know, in other words (quick.c).
+void sim_quick_forms(Gen *g);
 /// Cuts basic blocks that LLVM would take long over (split.c).
 void sim_split_blocks(Gen *g);
 
