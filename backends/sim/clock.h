@@ -14,14 +14,14 @@ enum {
 };
 #define EPOCH_PENDING UINT32_MAX
 
-/// Who accessed a byte last. epoch 0: nobody.
+/// Who accessed something, when and where. Epoch 0: nobody.
 typedef struct Stamp {
-    uint32_t epoch, site, program;
-    uint16_t actor, reserved;
+    uint32_t epoch, site, program, actor;
 } Stamp;
 
+/// The last accesses to a byte, as numbers of stamps; 0: there was none.
 typedef struct Cell {
-    Stamp write, read;
+    uint32_t write, read;
 } Cell;
 
 /// Epochs of all actors: whose accesses are ordered before, those to shared and those to global
@@ -57,6 +57,10 @@ struct Shadow {
     int n_buffers;
     Cell *shared;
     int64_t shared_bytes;
+    // All accesses that cells know of, and some that they have forgotten (sweep_stamps).
+    Stamp *stamps;
+    uint32_t n_stamps, cap_stamps, most_stamps;
+    uint32_t *recent; // the last stamp of each actor
     // Programs whose accesses are ordered before this one's, through flags in global memory.
     Flag *flags;
     int n_flags, cap_flags;

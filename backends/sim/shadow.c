@@ -8,6 +8,9 @@
 
 /* ---- machines ------------------------------------------------------------------------------ */
 
+// How many stamps there is room for at first, and how many are made before the first sweep.
+enum { FIRST_STAMPS = 1 << 10, SWEEP_STAMPS = 1 << 18 };
+
 static Buffer *add_buffer(Sim *sim, Shadow *s, const char *base, int64_t bytes, bool initialised) {
     Buffer *r = &s->buffers[s->n_buffers++];
     *r = (Buffer){.base = base, .bytes = bytes, .initialised = initialised};
@@ -47,6 +50,9 @@ static void clocks_create(Sim *sim, Shadow *s) {
     s->n_mbarriers = sim->cluster * MBARRIER_ACTORS;
     s->mbarriers = sim_alloc(sim, sizeof *s->mbarriers * (size_t)s->n_mbarriers);
     s->epochs = sim_alloc(sim, sizeof *s->epochs * (size_t)s->n_actors);
+    s->recent = sim_alloc(sim, sizeof *s->recent * (size_t)s->n_actors);
+    s->cap_stamps = FIRST_STAMPS;
+    s->stamps = sim_alloc(sim, sizeof *s->stamps * s->cap_stamps);
 }
 
 static void free_buffers(Shadow *s) {
@@ -77,6 +83,8 @@ Shadow *shadow_create(Sim *sim, Shadow *old) {
         s->shared = sim_alloc(sim, sizeof *s->shared * (size_t)(sim->shared_bytes * sim->cluster));
         s->shared_bytes = sim->shared_bytes;
     }
+    s->n_stamps = 1;
+    s->most_stamps = SWEEP_STAMPS;
     return s;
 }
 
@@ -103,6 +111,8 @@ void shadow_destroy(Shadow *s) {
     free(s->barriers);
     free(s->mbarriers);
     free(s->epochs);
+    free(s->recent);
+    free(s->stamps);
     free(s);
 }
 
@@ -126,6 +136,7 @@ void shadow_start(Sim *sim, int64_t cluster) {
     zero_clock(s, s->cluster[0]);
     zero_clock(s, s->cluster[1]);
     for (int i = 0; i < s->n_actors; i++) s->epochs[i] = 1;
+    memset(s->recent, 0, sizeof *s->recent * (size_t)s->n_actors);
     flags_start(s);
 }
 
@@ -136,16 +147,12 @@ typedef struct Look {
     Sim *sim;
     SimLane *lane;
     const SimSite *site;
-    const Cell *cell;
     const Buffer *buffer;  // NULL: shared memory
     int64_t offset, first; // of the byte; of the first one of the access
     int kind, actor;
     int stores; // actor_of_stores(lane)
     uint32_t epoch;
-    // Bytes of one access mostly have the same past: that of the byte before, what became of it,
-    // and whether that holds for whatever is written.
-    Cell past, became;
-    bool same;
+    uint32_t stamp; // of the access itself, 0 before it is made
 } Look;
 
 static const char *memory_name(const Look *a, char *out) {
@@ -172,29 +179,27 @@ static const SimSite *site_of(const Look *a, uint32_t number) {
     return a->sim->image->sites[number & SITE_MASK];
 }
 
-static _Noreturn void race(const Look *a, bool with_write) {
+static _Noreturn void race(const Look *a, const Stamp *st, bool with_write) {
     char where[NAME_BYTES], self[NAME_BYTES], other[NAME_BYTES], here[PLACE_BYTES],
         there[PLACE_BYTES];
-    const Cell *c = a->cell;
-    const Stamp *st = with_write ? &c->write : &c->read;
     const SimSite *before = site_of(a, st->site);
     bool pending = st->epoch == EPOCH_PENDING;
     sim_fail(a->sim, pending ? SIM_PENDING : SIM_RACE, a->site,
              "%s: %s %s by %s at %s, and %s by %s at %s%s", pending ? "not waited for" : "race",
              memory_name(a, where), a->kind & ACCESS_WRITE ? "is written" : "is read",
              lane_name(a->lane, self), site_place(a->site, here), with_write ? "written" : "read",
-             actor_name(a, st->actor, st->program, other), site_place(before, there),
+             actor_name(a, (int)st->actor, st->program, other), site_place(before, there),
              pending ? ", which has not finished" : ", with nothing that orders them");
 }
 
-static _Noreturn void stale(const Look *a) {
+static _Noreturn void stale(const Look *a, const Stamp *st) {
     char where[NAME_BYTES], here[PLACE_BYTES], there[PLACE_BYTES], other[NAME_BYTES];
     sim_fail(a->sim, SIM_PROXY, a->site,
              "no proxy fence: %s is used by the asynchronous proxy at %s, and was written by %s "
              "at %s",
              memory_name(a, where), site_place(a->site, here),
-             actor_name(a, a->cell->write.actor, a->cell->write.program, other),
-             site_place(site_of(a, a->cell->write.site), there));
+             actor_name(a, (int)st->actor, st->program, other),
+             site_place(site_of(a, st->site), there));
 }
 
 static _Noreturn void unwritten(const Look *a) {
@@ -202,6 +207,72 @@ static _Noreturn void unwritten(const Look *a) {
     sim_fail(a->sim, SIM_UNINITIALISED, a->site,
              "%s is read by %s at %s, but nobody has written it so far", memory_name(a, where),
              lane_name(a->lane, self), site_place(a->site, here));
+}
+
+/* ---- stamps -------------------------------------------------------------------------------- */
+
+/// The new number of a stamp that a cell knows of.
+static uint32_t keep_stamp(Shadow *s, uint32_t *number, Stamp *kept, uint32_t stamp) {
+    if (stamp && !number[stamp]) {
+        number[stamp] = s->n_stamps;
+        kept[s->n_stamps++] = s->stamps[stamp];
+    }
+    return number[stamp];
+}
+
+static void keep_cells(Shadow *s, uint32_t *number, Stamp *kept, Cell *cells, int64_t n) {
+    for (int64_t i = 0; cells && i < n; i++) {
+        cells[i].write = keep_stamp(s, number, kept, cells[i].write);
+        cells[i].read = keep_stamp(s, number, kept, cells[i].read);
+    }
+}
+
+/// Where there are many stamps: forgets those that no cell knows of.
+static void sweep_stamps(Sim *sim, Shadow *s) {
+    if (s->n_stamps < s->most_stamps) return;
+    uint32_t *number = sim_alloc(sim, sizeof *number * s->n_stamps);
+    Stamp *kept = calloc(s->cap_stamps, sizeof *kept);
+    if (!kept) {
+        free(number);
+        sim_fail(sim, SIM_NO_MEMORY, NULL, "out of memory");
+    }
+    s->n_stamps = 1;
+    keep_cells(s, number, kept, s->shared, s->shared_bytes * sim->cluster);
+    for (int i = 0; i < s->n_buffers; i++)
+        for (int64_t k = 0; k <= s->buffers[i].bytes / CELLS; k++)
+            keep_cells(s, number, kept, s->buffers[i].blocks[k], CELLS);
+    free(number);
+    free(s->stamps);
+    s->stamps = kept;
+    memset(s->recent, 0, sizeof *s->recent * (size_t)s->n_actors);
+    if (s->n_stamps > s->most_stamps / 2) s->most_stamps = 2 * s->n_stamps;
+}
+
+static uint32_t add_stamp(Sim *sim, Shadow *s, Stamp stamp) {
+    if (s->n_stamps == s->cap_stamps) {
+        Stamp *more = realloc(s->stamps, sizeof *more * 2 * s->cap_stamps);
+        if (!more) sim_fail(sim, SIM_NO_MEMORY, NULL, "out of memory");
+        s->stamps = more;
+        s->cap_stamps *= 2;
+    }
+    s->stamps[s->n_stamps] = stamp;
+    return s->n_stamps++;
+}
+
+/// That of the access.
+static uint32_t stamp(Look *a) {
+    Shadow *s = a->sim->shadow;
+    if (a->stamp) return a->stamp;
+    uint32_t actor = (uint32_t)(a->actor == NO_ACTOR ? a->lane->number : a->actor);
+    Stamp st = {.actor = actor, .program = s->program, .site = (uint32_t)a->site->number};
+    st.epoch = a->kind & ACCESS_PENDING ? EPOCH_PENDING
+               : a->actor == NO_ACTOR   ? s->epochs[actor]
+                                        : a->epoch;
+    if (a->kind & ACCESS_ASYNC) st.site |= SITE_ASYNC;
+    if (a->kind & ACCESS_ATOMIC) st.site |= SITE_ATOMIC;
+    uint32_t *recent = &s->recent[actor];
+    if (memcmp(&s->stamps[*recent], &st, sizeof st) != 0) *recent = add_stamp(a->sim, s, st);
+    return a->stamp = *recent;
 }
 
 /* ---- one byte ------------------------------------------------------------------------------ */
@@ -212,8 +283,8 @@ static bool ordered(const Look *a, const Stamp *st) {
     if (st->epoch == 0) return true;
     if (st->epoch == EPOCH_PENDING) return false;
     if (st->program != s->program) return a->buffer && flags_ordered(s, st->program);
-    if (st->actor == a->lane->number && !(st->site & SITE_ASYNC)) return true;
-    if (st->actor == a->stores && st->epoch <= (uint32_t)a->lane->waited) return true;
+    if ((int)st->actor == a->lane->number && !(st->site & SITE_ASYNC)) return true;
+    if ((int)st->actor == a->stores && st->epoch <= (uint32_t)a->lane->waited) return true;
     const Clock *c = &s->warps[a->lane->w->number];
     return (a->buffer ? c->global : c->order)[st->actor] >= st->epoch;
 }
@@ -222,18 +293,6 @@ static bool fenced(const Look *a, const Stamp *st) {
     const Shadow *s = a->sim->shadow;
     if (st->epoch == 0 || st->program != s->program || st->site & SITE_ASYNC) return true;
     return s->warps[a->lane->w->number].proxy[st->actor] >= st->epoch;
-}
-
-static void stamp(const Look *a, Stamp *st) {
-    Shadow *s = a->sim->shadow;
-    int actor = a->actor == NO_ACTOR ? a->lane->number : a->actor;
-    st->actor = (uint16_t)actor;
-    st->epoch = a->kind & ACCESS_PENDING ? EPOCH_PENDING
-                : a->actor == NO_ACTOR   ? s->epochs[actor]
-                                         : a->epoch;
-    st->site = (uint32_t)a->site->number | (a->kind & ACCESS_ASYNC ? SITE_ASYNC : 0) |
-               (a->kind & ACCESS_ATOMIC ? SITE_ATOMIC : 0);
-    st->program = s->program;
 }
 
 /// Atomics do not race with each other.
@@ -254,32 +313,39 @@ static bool same_store(const Look *a, const Stamp *st) {
     return base[a->offset] == a->lane->value[a->offset - a->first];
 }
 
-static void access_byte(Look *a, Cell *c) {
-    a->cell = c;
-    if (a->same && memcmp(c, &a->past, sizeof *c) == 0) {
-        *c = a->became;
-        return;
-    }
-    a->past = *c;
-    a->same = true;
+/// What the access makes of the past of a byte. `same`: bytes with that past become the same,
+/// whatever is written.
+static Cell access_byte(Look *a, Cell past, bool *same) {
+    const Stamp *write = &a->sim->shadow->stamps[past.write];
+    const Stamp *read = &a->sim->shadow->stamps[past.read];
     bool reads = a->kind & ACCESS_READ, writes = a->kind & ACCESS_WRITE;
-    if (reads && c->write.epoch == 0 && !(a->buffer && a->buffer->initialised)) unwritten(a);
-    if (!both_atomic(a, &c->write)) {
-        if (!ordered(a, &c->write)) {
-            if (!same_store(a, &c->write)) race(a, true);
-            a->same = false;
+    *same = true;
+    if (reads && write->epoch == 0 && !(a->buffer && a->buffer->initialised)) unwritten(a);
+    if (!both_atomic(a, write)) {
+        if (!ordered(a, write)) {
+            if (!same_store(a, write)) race(a, write, true);
+            *same = false;
         }
-        if (a->kind & ACCESS_ASYNC && !fenced(a, &c->write)) stale(a);
+        if (a->kind & ACCESS_ASYNC && !fenced(a, write)) stale(a, write);
     }
-    if (writes && !both_atomic(a, &c->read) && !ordered(a, &c->read)) race(a, false);
+    if (writes && !both_atomic(a, read) && !ordered(a, read)) race(a, read, false);
+    if (writes) return (Cell){stamp(a), reads ? stamp(a) : 0};
     // One reader is remembered: one that nothing orders before this one stays, by chance.
-    if (reads && (ordered(a, &c->read) || sim_random(a->sim) & 1)) stamp(a, &c->read);
-    if (writes) {
-        stamp(a, &c->write);
-        c->read = (Stamp){0};
-        if (reads) stamp(a, &c->read);
+    if (ordered(a, read) || sim_random(a->sim) & 1) past.read = stamp(a);
+    return past;
+}
+
+/// Bytes of one access mostly have the same past.
+static void access_cells(Look *a, Cell *cells, int n) {
+    for (int i = 0; i < n;) {
+        bool same;
+        Cell past = cells[i];
+        Cell now = access_byte(a, past, &same);
+        do {
+            cells[i++] = now;
+            a->offset++;
+        } while (same && i < n && cells[i].write == past.write && cells[i].read == past.read);
     }
-    a->became = *c;
 }
 
 /* ---- accesses ------------------------------------------------------------------------------ */
@@ -292,12 +358,9 @@ void access_shared(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset
     Look a = {.sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor};
     a.stores = actor_of_stores(lane);
     a.epoch = epoch;
-    a.first = offset;
-    Cell *cells = s->shared + cta->rank * s->shared_bytes;
-    for (int i = 0; i < bytes; i++) {
-        a.offset = offset + i;
-        access_byte(&a, &cells[a.offset]);
-    }
+    a.first = a.offset = offset;
+    sweep_stamps(sim, s);
+    access_cells(&a, s->shared + cta->rank * s->shared_bytes + offset, bytes);
 }
 
 /// The last region that begins at p or before.
@@ -341,9 +404,11 @@ void access_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_
              site_place(site, here), lane_name(lane, self), bytes, (const void *)data);
 }
 
-static Cell *cell_of(Sim *sim, Buffer *b, int64_t offset) {
+/// Cells from a byte of the buffer on, and how many of them there are in one piece.
+static Cell *cells_of(Sim *sim, Buffer *b, int64_t offset, int *n) {
     Cell **block = &b->blocks[offset / CELLS];
     if (!*block) *block = sim_alloc(sim, sizeof **block * CELLS);
+    *n = CELLS - (int)(offset % CELLS);
     return &(*block)[offset % CELLS];
 }
 
@@ -370,18 +435,30 @@ void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes,
     Look a = {.sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor, .buffer = r};
     a.stores = actor_of_stores(lane);
     a.epoch = epoch;
-    a.first = first - r->base;
-    for (int i = 0; i < bytes; i++) {
-        a.offset = a.first + i;
-        access_byte(&a, cell_of(sim, r, a.offset));
+    a.first = a.offset = first - r->base;
+    sweep_stamps(sim, s);
+    for (int64_t end = a.first + bytes; a.offset < end;) {
+        int n;
+        Cell *cells = cells_of(sim, r, a.offset, &n);
+        access_cells(&a, cells, end - a.offset < n ? (int)(end - a.offset) : n);
     }
 }
 
 void access_finished(SimLane *lane, Cta *cta, uint32_t offset, int bytes) {
-    Shadow *s = lane->sim->shadow;
+    Sim *sim = lane->sim;
+    Shadow *s = sim->shadow;
     if (!s) return;
+    sweep_stamps(sim, s);
     Cell *cells = s->shared + cta->rank * s->shared_bytes + offset;
-    for (int i = 0; i < bytes; i++)
-        if (cells[i].write.epoch == EPOCH_PENDING && cells[i].write.actor == lane->number)
-            cells[i].write.epoch = s->epochs[lane->number];
+    uint32_t pending = 0, finished = 0;
+    for (int i = 0; i < bytes; i++) {
+        Stamp st = s->stamps[cells[i].write];
+        if (st.epoch != EPOCH_PENDING || (int)st.actor != lane->number) continue;
+        if (cells[i].write != pending) {
+            pending = cells[i].write;
+            st.epoch = s->epochs[lane->number];
+            finished = add_stamp(sim, s, st);
+        }
+        cells[i].write = finished;
+    }
 }

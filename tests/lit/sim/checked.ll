@@ -23,6 +23,11 @@
 ; NOFENCE: race: {{.*}} by another program
 ; RUN: not %sim run --check --kernel misaligned --shared 256 %s | FileCheck %s --check-prefix=ALIGN
 ; ALIGN: misaligned: a store of 4 bytes {{.*}} of thread 0
+; More accesses than are kept: those that matter still are after the others were forgotten.
+; RUN: %sim run --check --kernel many --shared 256 %s out:i32[64]=0 i32=20000 i32=0 | FileCheck %s --check-prefix=MANY
+; MANY: 0: 20000 20000 {{.*}} 20000{{$}}
+; RUN: not %sim run --check --kernel many --shared 256 %s out:i32[64]=0 i32=200000 i32=63 | FileCheck %s --check-prefix=MANYRACE
+; MANYRACE: k.teg:41:5: race: byte {{[0-9]+}} of shared memory is written by thread {{.*}} at a store of 4 bytes (k.teg:41:5), and written by thread {{.*}} at a store of 4 bytes (k.teg:40:5), with nothing that orders them
 
 declare i32 @tg.thread.id.x() #0
 declare i32 @tg.cta.id.x() #0
@@ -116,6 +121,33 @@ define void @flags(ptr addrspace(1) %out, ptr addrspace(1) %count) #4 {
   ret void
 }
 
+; A word for each thread, one way or the other; then many accesses to words of global memory; then the
+; thread's word again, or its neighbour's.
+define void @many(ptr addrspace(1) %out, i32 %n, i32 %next) #3 !dbg !23 {
+  %s = call ptr addrspace(3) @tg.shared.base()
+  %t = call i32 @tg.thread.id.x()
+  %o = shl i32 %t, 2
+  %p = getelementptr i8, ptr addrspace(3) %s, i32 %o
+  store i32 7, ptr addrspace(3) %p, align 4, !dbg !16
+  %g = getelementptr i8, ptr addrspace(1) %out, i32 %o
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %0 ], [ %j, %loop ]
+  %v = load i32, ptr addrspace(1) %g, align 4
+  %w = add i32 %v, 1
+  store i32 %w, ptr addrspace(1) %g, align 4
+  %j = add i32 %i, 1
+  %more = icmp slt i32 %j, %n
+  br i1 %more, label %loop, label %end
+end:
+  %u = add i32 %t, %next
+  %m = and i32 %u, 63
+  %q = shl i32 %m, 2
+  %r = getelementptr i8, ptr addrspace(3) %s, i32 %q
+  store i32 %u, ptr addrspace(3) %r, align 4, !dbg !17
+  ret void
+}
+
 define void @misaligned() #4 {
   %s = call ptr addrspace(3) @tg.shared.base()
   %p = getelementptr i8, ptr addrspace(3) %s, i32 2
@@ -142,6 +174,9 @@ attributes #4 = { "tg.maxntid"="1,1,1" }
 !13 = !DILocation(line: 20, column: 5, scope: !21)
 !14 = !DILocation(line: 30, column: 5, scope: !22)
 !15 = !DILocation(line: 31, column: 5, scope: !22)
+!16 = !DILocation(line: 40, column: 5, scope: !23)
+!17 = !DILocation(line: 41, column: 5, scope: !23)
 !20 = distinct !DISubprogram(name: "warp", file: !1, line: 3, type: !4, unit: !0, spFlags: DISPFlagDefinition)
 !21 = distinct !DISubprogram(name: "unwritten", file: !1, line: 3, type: !4, unit: !0, spFlags: DISPFlagDefinition)
 !22 = distinct !DISubprogram(name: "outside", file: !1, line: 3, type: !4, unit: !0, spFlags: DISPFlagDefinition)
+!23 = distinct !DISubprogram(name: "many", file: !1, line: 3, type: !4, unit: !0, spFlags: DISPFlagDefinition)
