@@ -24,9 +24,37 @@ static int64_t dim_of(void *user, int argument, int axis) {
     return build_extent(b, param, axis);
 }
 
+/// Whether the extents of all tensors are known.
+static bool has_extents(Build *b) {
+    int param;
+    for (int i = 0; i < build_arguments(b); i++) {
+        const ParamUse *use = build_argument(b, i, &param);
+        for (int axis = 0; use->kind == PARAM_TENSOR && axis < use->rank; axis++)
+            if (dim_of(b, i, axis) < 0) return false;
+    }
+    return true;
+}
+
+/// The device and its peaks, by data sheets.
+static void describe_peaks(Text *out, const GpuTarget *t) {
+    const char *unit = gpu_has_any(t, GPU_AMD) ? "compute units" : "SMs";
+    double cycles = 2e-12 * t->sms * t->clock;
+    text_add(out,
+             "  assumed of %s: %d %s at %.2f GHz, %.4g TFLOP/s of 16-bit products, %.3g of f32, "
+             "%.4g GB/s\n",
+             t->name, t->sms, unit, t->clock * 1e-9, cycles * t->unit_cycle, cycles * t->fma_cycle,
+             t->bandwidth * 1e-9);
+}
+
 void build_describe_cost(Build *b, Text *out) {
     const Op *kernel = find_kernel(b->code->module, b->code->name);
-    if (b->gpu) gpu_cost_describe(out, kernel, b->gpu, dim_of, b);
+    if (!b->gpu) return;
+    if (!has_extents(b)) {
+        text_add(out, "  dims are not known: --arg gives tensors that have them\n");
+        return;
+    }
+    gpu_cost_describe(out, kernel, b->gpu, dim_of, b);
+    describe_peaks(out, b->gpu);
 }
 
 double build_cost(Build *b) {

@@ -95,7 +95,7 @@ int machine_threads(void);
 
 /// Sets b->inst->set to the setting that the cost model expects to be fastest.
 void build_choose(Build *b);
-/// Of a GPU, after build_elaborate: what the cost model sees, a line a phase.
+/// Of a GPU, after build_elaborate: what the cost model sees, a line a phase, and what it assumes.
 void build_describe_cost(Build *b, Text *out);
 /// Likewise: seconds of one launch; 0 where there is no model.
 double build_cost(Build *b);

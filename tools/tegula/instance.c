@@ -282,12 +282,27 @@ static bool infer_arguments(Job *job, const Types *types) {
 
 /* ---- the instance -------------------------------------------------------------------------- */
 
-/// Of a tensor that no --arg gave nothing is known but that its rows are contiguous, as they are in
-/// nearly every call.
-static void assume_rows(Job *job) {
+static void describe_tensor(ParamInst *p, const Tensor *t) {
+    *p = (ParamInst){.elem = t->elem, .known_shape = true, .known_strides = true, .rank = t->rank};
+    memcpy(p->extents, t->extents, sizeof p->extents);
+    memcpy(p->strides, t->strides, sizeof p->strides);
+    p->align = tensor_is_aligned(t) ? TENSOR_ALIGN : 0;
+    p->near = tg_is_near(t->rank, t->extents, t->strides, elem_info[t->elem].bits);
+}
+
+/// Of a tensor that no --arg gave nothing is known but the shape, where it follows from the others,
+/// and that its rows are contiguous, as they are in nearly every call.
+static void assume_rows(Job *job, const Dimensions *known) {
     for (int i = 0; i < job->kernel->params.n; i++) {
         ParamInst *p = &job->inst->params[i];
+        Tensor whole = {.elem = p->elem};
         if (!is_tensor(job, i) || job->args[i].kind != ARG_MISSING) continue;
+        bool follows = !param(job, i)->optional && p->elem < EL_COUNT &&
+                       dims_tensor(known, param(job, i)->type, &whole);
+        if (follows) {
+            describe_tensor(p, &whole);
+            continue;
+        }
         const Dims *dims = &param(job, i)->type->dims;
         bool pack = false;
         for (int d = 0; d < dims->n; d++) {
@@ -298,14 +313,6 @@ static void assume_rows(Job *job) {
         p->align = TENSOR_ALIGN;
         p->near = true;
     }
-}
-
-static void describe_tensor(ParamInst *p, const Tensor *t) {
-    *p = (ParamInst){.elem = t->elem, .known_shape = true, .known_strides = true, .rank = t->rank};
-    memcpy(p->extents, t->extents, sizeof p->extents);
-    memcpy(p->strides, t->strides, sizeof p->strides);
-    p->align = tensor_is_aligned(t) ? TENSOR_ALIGN : 0;
-    p->near = tg_is_near(t->rank, t->extents, t->strides, elem_info[t->elem].bits);
 }
 
 /// Copies what is known of the arguments to the instance.
@@ -353,8 +360,9 @@ bool job_instance(Job *job, bool partial) {
     if (!take_types(job, &types) || !make_arguments(job, &types) || !job_deal(job)) return false;
     describe_arguments(job, &types);
     if (partial) {
+        Dimensions known = job_dims(job);
         add_default_dims(job, n_defaults, defaults);
-        assume_rows(job);
+        assume_rows(job, &known);
     } else if (!infer_arguments(job, &types)) {
         return false;
     }

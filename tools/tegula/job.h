@@ -32,7 +32,7 @@ typedef struct Job {
 /// Reads the file and finds the kernel.
 bool job_load(Job *job);
 /// Makes the arguments of --arg, infers those of outputs, and the instance they ask for. With
-/// `partial`, arguments may be missing: what they would say is left to defaults.
+/// `partial`, arguments may be missing: what neither they nor the others say is left to defaults.
 bool job_instance(Job *job, bool partial);
 bool job_elaborate(Job *job);
 /// "matmul<f32> M=512 N=512 K=512": the kernel, its element types and dims.
@@ -84,6 +84,8 @@ void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t
 /// follow from dims.
 bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64_t *extents,
                   const char **unknown);
+/// Those and the strides of rows that stand behind each other.
+bool dims_tensor(const Dimensions *dims, const TypeExpr *type, Tensor *t);
 /// Integer arithmetic over names, as dims are written. False, with the name, where it fails.
 bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown);
 /// Everything the job's parameters and options bind, but for --dim.

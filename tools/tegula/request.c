@@ -21,21 +21,13 @@ static const DLTensor *tensor_of(Ctx *ctx, Argument *a, tg_actual *out) {
 /// does not do.
 static bool infer(Job *job, const Dimensions *dims, int i, Argument *out) {
     const Param *p = &job->kernel->params.at[i];
-    const char *unknown;
     Tensor *t = &out->tensor;
     out->kind = p->optional ? ARG_NULL : ARG_TENSOR;
     if (p->optional) return true;
     t->elem = job->inst->params[i].elem;
     if (!param_is_tensor(p) && t->elem < EL_COUNT && elem_is(t->elem, EC_FLOAT))
         return out->kind = ARG_SCALAR, true;
-    if (!param_is_tensor(p) || !dims_extents(dims, p->type, &t->rank, t->extents, &unknown))
-        return false;
-    int64_t stride = 1;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        t->strides[d] = stride;
-        stride *= t->extents[d];
-    }
-    return true;
+    return param_is_tensor(p) && dims_tensor(dims, p->type, t);
 }
 
 bool job_request(Job *job, Request *out, const DLTensor ***tensors) {

@@ -129,3 +129,14 @@ bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64
     }
     return true;
 }
+
+bool dims_tensor(const Dimensions *dims, const TypeExpr *type, Tensor *t) {
+    const char *unknown;
+    int64_t stride = 1;
+    if (!dims_extents(dims, type, &t->rank, t->extents, &unknown)) return false;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        t->strides[d] = stride;
+        stride *= t->extents[d];
+    }
+    return true;
+}
