@@ -3,8 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "driver/driver.h"
-#include "passes/gpu/gpu.h"
+#include "driver/choose.h"
 
 int machine_threads(void) {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
@@ -31,12 +30,16 @@ bool build_target(Build *b) {
     return true;
 }
 
-bool build_elaborate(Build *b) {
-    if (!build_target(b)) return false;
-    build_choose(b);
+static bool elaborate(Build *b) {
     b->ir = ir_create(b->ctx);
     b->code = fe_elaborate(b->ir, b->program, b->inst);
     return b->code && b->code->module && !diag_errors(b->ctx);
+}
+
+bool build_elaborate(Build *b) {
+    if (!build_target(b)) return false;
+    build_choose(b);
+    return elaborate(b) && (!build_choose_plan(b) || elaborate(b));
 }
 
 /// Looks for ops that the target leaves to the library of elementary functions.

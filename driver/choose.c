@@ -62,6 +62,57 @@ double build_cost(Build *b) {
     return b->gpu ? gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL) : 0;
 }
 
+/* ---- transfers between ranks --------------------------------------------------------------- */
+
+static int pinned(const Build *b, const char *name) {
+    const NamedValue *v = value_of_name(b->inst->n_set, b->inst->set, name);
+    return v ? (int)v->value : 0;
+}
+
+int build_works(Build *b, CommWork out[COMM_TENSORS]) {
+    Op *kernel = find_kernel(b->code->module, b->code->name);
+    CostDims dims = {dim_of, b};
+    if (!b->gpu || !op_attr(kernel, "sym")) return 0;
+    return comm_works(b->ir, kernel, b->gpu, &dims, build_cost(b), out);
+}
+
+/// Of the plans that are left open.
+static int open_prices(Build *b, CommPrice out[COMM_PRICES]) {
+    CommWork works[COMM_TENSORS];
+    int n = build_works(b, works);
+    return comm_prices(works, n, pinned(b, "plan"), pinned(b, "chunks"), out);
+}
+
+/// Seconds of the launch with the plan that would be chosen.
+static double with_transfers(Build *b, double seconds) {
+    CommPrice prices[COMM_PRICES];
+    int n = open_prices(b, prices);
+    return n ? comm_best(prices, n)->seconds : seconds;
+}
+
+/// A copy of the values that are set, with one more.
+static void set_value(Build *b, const char *name, int value) {
+    Inst *inst = b->inst;
+    NamedValue *set = ctx_array(b->ctx, NamedValue, inst->n_set + 1);
+    if (inst->n_set) memcpy(set, inst->set, sizeof *set * (size_t)inst->n_set);
+    set[inst->n_set++] = (NamedValue){name, value};
+    inst->set = set;
+}
+
+bool build_choose_plan(Build *b) {
+    CommPrice prices[COMM_PRICES];
+    int n = open_prices(b, prices);
+    const CommPrice *best = comm_best(prices, n);
+    if (!best) return false;
+    bool plan = !pinned(b, "plan"), chunks = best->chunks && !pinned(b, "chunks");
+    if (plan) set_value(b, "plan", best->plan);
+    if (chunks) set_value(b, "chunks", best->chunks);
+    if (b->n_settings < 2) b->n_settings = 2; // so that hints say for which extents
+    return plan || chunks;
+}
+
+/* ---- settings ------------------------------------------------------------------------------ */
+
 static void estimate(Ctx *ctx, void *arg) {
     Trial *t = arg;
     Build *b = t->build;
@@ -71,7 +122,8 @@ static void estimate(Ctx *ctx, void *arg) {
     const Op *kernel = find_kernel(b->code->module, b->code->name);
     t->setting->grid = cost_grid(kernel, dim_of, b);
     if (b->gpu) {
-        t->setting->seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &t->setting->needs);
+        double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &t->setting->needs);
+        t->setting->seconds = with_transfers(b, seconds);
         return;
     }
     Machine machine = {b->threads ? b->threads : machine_threads(), b->info.l1_bytes,

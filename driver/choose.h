@@ -4,6 +4,7 @@
 #define DRIVER_CHOOSE_H
 
 #include "driver/driver.h"
+#include "passes/comm_cost.h"
 #include "passes/gpu/gpu.h"
 
 /// A setting of the tune values, and what the cost model expects of it.
@@ -20,5 +21,11 @@ typedef VEC(RankedSetting) RankedSettings;
 /// All settings that b->inst->set leaves open, in the order of the source, after build_target;
 /// which of them is build_choose's, -1: there is no choice.
 int build_settings(Build *b, RankedSettings *out);
+
+/// What a launch of the kernel as elaborated moves between ranks (comm_works).
+int build_works(Build *b, CommWork out[COMM_TENSORS]);
+/// Sets plan and chunks where the caller left them open; false: nothing is chosen. The kernel is to
+/// be elaborated again.
+bool build_choose_plan(Build *b);
 
 #endif

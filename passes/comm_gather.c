@@ -260,7 +260,7 @@ void comm_gather(Comm *c, CommReads *r) {
             }
         comm_note(c, "%s: copy engines %s it in %s, programs wait for theirs", comm_name(r->tensor),
                   plan_name(plan),
-                  c->chunks ? ctx_format(c->ctx, "%d chunks", c->chunks)
+                  c->chunks ? ctx_format(c->ctx, "%d chunk%s", c->chunks, c->chunks > 1 ? "s" : "")
                             : "up to 8 chunks of 6 MiB or more");
     }
     for (int i = 0; i < r->loads.n; i++) op_set_operand(r->loads.data[i], 0, g.view);

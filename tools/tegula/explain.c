@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula explain: what the compiler made of a kernel.
-#include "passes/gpu/gpu.h"
+#include "driver/choose.h"
 #include "tools/tegula/driver.h"
 #include "tools/tegula/measure.h"
 #include "tools/tegula/tune.h"
@@ -178,7 +178,8 @@ int cmd_explain(Ctx *ctx, const Options *o) {
                  job->build.code->specialised);
     Text cost = {.ctx = ctx};
     build_describe_cost(&job->build, &cost);
-    double seconds = cost.n ? build_cost(&job->build) : 0;
+    CommWork works[COMM_TENSORS];
+    int n_works = build_works(&job->build, works);
     if (!job_passes(job)) return EXIT_USER;
     print_structure(job);
     op_walk_pre(job->build.code->module, print_tasks, NULL);
@@ -186,6 +187,6 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     op_walk_pre(job->build.code->module, print_access, NULL);
     if (!print_code(job)) return EXIT_USER;
     if (cost.n) printf("the cost model for these dims (no measurement)\n%s", cost.data);
-    explain_timeline(job, seconds);
+    explain_timeline(job, works, n_works);
     return EXIT_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef TOOLS_TEGULA_JOB_H
 #define TOOLS_TEGULA_JOB_H
 
+#include "passes/comm_cost.h"
 #include "tools/tegula/tensors.h"
 
 typedef struct Executor Executor;
@@ -57,7 +58,7 @@ Tensor tensor_part(const Tensor *all, int64_t r);
 void explain_ranks(const Job *job);
 /// When what is moved and what is computed, by the cost model, whose time for a launch is given;
 /// nothing where nothing is moved or dims are open.
-void explain_timeline(const Job *job, double seconds);
+void explain_timeline(const Job *job, const CommWork *works, int n);
 
 /* ---- complete.c ---------------------------------------------------------------------------- */
 
