@@ -26,6 +26,14 @@ typedef struct Made {
     struct Made *next;
 } Made;
 
+/// What it costs to convert from a layout.
+typedef struct Move {
+    const Layout *to;
+    int bits; // of an element
+    double cost;
+    struct Move *next;
+} Move;
+
 /* ---- costs --------------------------------------------------------------------------------- */
 
 /// Instructions for one register of the result, roughly.
@@ -54,11 +62,19 @@ static double lazy_weight(const Layouts *s, const Value *v, int depth) {
     return sum;
 }
 
-/// The value is there, or can be made by renaming registers.
-static double convert_slots(const Value *v, const Layout *from, const Layout *to) {
+/// Of converting the value, which is there. The same two layouts are asked for often, and to look
+/// for a layout between them takes long.
+static double convert_slots(Layouts *s, const Value *v, const Layout *from, const Layout *to) {
     if (from == to) return 0;
     int bits = elem_info[v->type->elem].bits;
-    return layout_convert(from, to, bits < 8 ? 8 : bits).cost;
+    if (bits < 8) bits = 8;
+    Move *first = map_get(&s->moves, from);
+    for (const Move *m = first; m; m = m->next)
+        if (m->to == to && m->bits == bits) return m->cost;
+    Move *m = ctx_new(s->ctx, Move);
+    *m = (Move){to, bits, layout_convert(from, to, bits).cost, first};
+    map_set(s->ctx, &s->moves, from, m);
+    return m->cost;
 }
 
 static double cost_in(Layouts *s, const Value *v, const Layout *l, int depth);
@@ -89,7 +105,7 @@ static bool can_be_again(const Op *op, int depth) {
 static double cost_in(Layouts *s, const Value *v, const Layout *l, int depth) {
     Natural n = natural_of(s, v);
     if (n.layout == l || !v->type->rank) return 0;
-    double best = n.layout ? convert_slots(v, n.layout, l) : NEVER;
+    double best = n.layout ? convert_slots(s, v, n.layout, l) : NEVER;
     if (best > 0 && can_be_again(v->def, depth)) {
         double again = again_cost(s, v->def, l, depth);
         if (again < best) best = again;
@@ -171,7 +187,7 @@ static Value *need(Layouts *s, Value *v, const Layout *l, Op *user) {
     bool cheap = !natural && lazy_weight(s, v, MAX_DEPTH) <= CHEAP;
     Value *made = find_made(s, v, l, user, cheap);
     if (made) return made;
-    double move = natural ? convert_slots(v, natural, l) : NEVER;
+    double move = natural ? convert_slots(s, v, natural, l) : NEVER;
     bool anew = !natural || (move > 0 && can_be_again(v->def, MAX_DEPTH) &&
                              again_cost(s, v->def, l, MAX_DEPTH) < move);
     // Loads must not move; what is cheap is made where it is used, to live shortly.

@@ -24,6 +24,7 @@ typedef struct Layouts {
     int lane_bits, warp_bits, cta_bits;
     PtrMap natural; // Value * -> Natural *
     PtrMap made;    // Value * -> what stands for it in other layouts
+    PtrMap moves;   // Layout * -> what conversions from it cost
     bool changed;
     bool fixed_loads; // while operands of products are made: their loads stay as they are
 } Layouts;
