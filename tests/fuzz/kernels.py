@@ -48,6 +48,16 @@ NUMPY = {
     "u32": np.uint32,
 }
 FLOATS = list(EXACT)
+BOTH = """fn both(a, b) {
+    let (p, q) = a;
+    let (r, s) = b;
+    return (p + r, max(q, s));
+}
+fn second(t) {
+    let (p, q) = t;
+    return p + q;
+}
+"""
 
 
 class X:
@@ -68,8 +78,16 @@ class Generator:
         self.outs = {}  # tensor -> (elem, exact)
         self.count = 0
         self.indent = 2
+        self.flags = []  # of the command line
+        self.uses_both = False
 
     # ---- pieces
+
+    def begin(self):
+        """The ranges of a phase."""
+        self.lines, self.scope = [], []
+        self.ranges = {"BM": "m", "BN": "n", "16": "whole"}
+        self.emit("let whole = range(0, K, 16);")
 
     def name(self, stem):
         self.count += 1
@@ -98,7 +116,7 @@ class Generator:
         return t
 
     def dim_of(self, extent):
-        return {"BM": "M", "BN": "N", "BK": "K"}[extent]
+        return {"BM": "M", "BN": "N", "BK": "K", "16": "K"}[extent]
 
     def sub(self, extent):
         """A subscript along the range of an extent: shifted, strided or gathered."""
@@ -119,16 +137,24 @@ class Generator:
             ]
         )
 
+    def subs(self, shape):
+        """One for each extent. Integer blocks are joint: they broadcast to the shape wanted."""
+        subs = [self.sub(e) for e in shape]
+        blocks = [i for i, s in enumerate(subs) if "index" in s]
+        if len(blocks) > 2 or blocks == [0, 2]:
+            return [self.ranges[e] for e in shape]
+        if len(blocks) == 2:
+            subs[blocks[0]] = f"({subs[blocks[0]]})[:, None]"
+            subs[blocks[1]] = f"({subs[blocks[1]]})[None, :]"
+        return subs
+
     def load(self, shape, elem):
         dims = tuple(self.dim_of(e) for e in shape)
-        subs = [self.sub(e) for e in shape]
-        if sum("index" in s for s in subs) == 2:
-            # two integer blocks are joint: make them broadcast to the shape wanted
-            subs = [f"({subs[0]})[:, None]", f"({subs[1]})[None, :]"]
-        if self.r.random() < 0.25:  # a dimension more, dropped by a scalar
+        subs = self.subs(shape)
+        if not shape or self.r.random() < 0.25:  # a dimension more, dropped by a scalar
             extra = self.r.choice(["M", "N"])
             dims += (extra,)
-            subs.append(self.r.choice(["0", f"{extra} - 1", f"{extra}", "1"]))
+            subs.append(self.r.choice(["0", f"{extra} - 1", f"{extra}", "1", "m.tile", "n.start"]))
         t = self.tensor(elem, dims)
         pad = self.r.choice(["", "", ", pad = 1", ", pad = 2"]) if subs else ""
         return X(f"{t}[{', '.join(subs)}{pad}]", elem, shape, 5)
@@ -145,6 +171,8 @@ class Generator:
         if not shape:
             if elem in INTS and elem == "i64" and self.r.random() < 0.5:
                 return X(self.r.choice(["m.start", "m.tile", "M", "n.end"]), "i64", (), 300)
+            if self.r.random() < 0.3:
+                return self.load(shape, elem)
             v = self.r.randint(0, 4)
             return X(f"({v} as {elem})", elem, (), v)
         if elem == "i64" and len(shape) == 1 and self.r.random() < 0.4:
@@ -204,26 +232,59 @@ class Generator:
             x = X(f"min(max({x.text}, {low}), 6 as {source})", source, shape, 6)
         return X(f"({x.text} as {elem})", elem, shape, x.bound)
 
+    def small(self, shape, elem, depth):
+        """By way of a float of 8 bits, which holds the integers up to 8."""
+        if elem not in EXACT:
+            return self.leaf(shape, elem)
+        x, f8 = self.expr(shape, elem, depth - 1), self.r.choice(["f8e4m3", "f8e5m2"])
+        low = f"min(max({x.text}, -7 as {elem}), 7 as {elem})"
+        return X(f"(({low} as {f8}) as {elem})", elem, shape, 8)
+
     def expand(self, shape, elem, depth):
-        axis = self.r.randrange(2)
-        x = self.expr((shape[axis],), elem, depth - 1)
-        return X(
-            f"({x.text})[:, None]" if axis == 0 else f"({x.text})[None, :]", elem, shape, x.bound
-        )
+        """A block of one axis less, broadcast along the axis that is missing."""
+        axis = self.r.randrange(len(shape))
+        x = self.expr(shape[:axis] + shape[axis + 1 :], elem, depth - 1)
+        subs = ", ".join("None" if i == axis else ":" for i in range(len(shape)))
+        return X(f"broadcast(({x.text})[{subs}], {', '.join(shape)})", elem, shape, x.bound)
 
     def permuted(self, shape, elem, depth):
-        x = self.expr(shape[::-1], elem, depth - 1)
-        return X(f"trans({x.text})", elem, shape, x.bound)
+        if len(shape) == 2 and self.r.random() < 0.7:
+            x = self.expr(shape[::-1], elem, depth - 1)
+            return X(f"trans({x.text})", elem, shape, x.bound)
+        order = self.r.sample(range(len(shape)), len(shape))  # axis i of the result is order[i] of x
+        inner = [None] * len(shape)
+        for i, a in enumerate(order):
+            inner[a] = shape[i]
+        x = self.expr(tuple(inner), elem, depth - 1)
+        return X(f"permute({x.text}, {', '.join(map(str, order))})", elem, shape, x.bound)
+
+    def reshaped(self, shape, elem, depth):
+        """To one axis, turned or joined with itself there, and back."""
+        x, n = self.expr(shape, elem, depth - 1), " * ".join(shape)
+        flat = f"reshape(broadcast({x.text}, {', '.join(shape)}), {n})"
+        how = self.r.choice(["flip", "roll", "plain", "slice"])
+        if how == "flip":
+            flat = f"flip({flat}, 0)"
+        elif how == "roll":
+            flat = f"roll({flat}, {self.r.randint(0, 5)}, 0)"
+        elif how == "slice":
+            flat = f"concat({flat}, {flat}, axis = 0)[1 .. {n} + 1]"
+        return X(f"reshape({flat}, {', '.join(shape)})", elem, shape, x.bound)
 
     def reduced(self, shape, elem, depth):
         """A reduction of one axis more."""
         extra = self.r.choice([e for e in self.ranges if e not in shape] or [None])
-        if extra is None:
+        if extra is None or (extra == "16" and len(shape) == 2):
             return self.leaf(shape, elem)
         axis = self.r.randrange(len(shape) + 1)
         whole = shape[:axis] + (extra,) + shape[axis:]
         x = self.expr(whole, elem, depth - 1)
-        kind = self.r.choice(["sum", "min", "max", "argmax", "any"])
+        kind = self.r.choice(["sum", "min", "max", "argmax", "both"])
+        if kind == "both" and (elem in INTS or x.bound * 64 <= EXACT[elem]):
+            y = self.expr(whole, elem, depth - 1)
+            pair = f"({x.text}, {y.text})"
+            self.uses_both = True
+            return X(f"second(reduce({pair}, both, axis = {axis}))", elem, shape, y.bound + x.bound * 64)
         if kind == "sum" and (elem in INTS or x.bound * 64 <= EXACT[elem]):
             return X(f"sum({x.text}, axis = {axis})", elem, shape, x.bound * 64)
         if kind == "argmax" and elem == "i64":
@@ -245,21 +306,34 @@ class Generator:
             x.bound,
         )
 
+    def operand(self, shape, elem):
+        """Of a product: as it is, turned round, or computed."""
+        if self.r.random() < 0.3:
+            x = self.load(shape[::-1], elem)
+            return f"trans({x.text})"
+        x = self.load(shape, elem)
+        if self.r.random() < 0.25:
+            return f"max({x.text}, {self.r.choice([0, 1])} as {elem})"
+        if self.r.random() < 0.15 and elem in EXACT:
+            return f"({self.load(shape, 'i8').text} as {elem})"
+        return x.text
+
     def dotted(self, shape, elem, depth):
-        k = self.r.choice(["BK", "BM", "BN"])
-        if k not in self.ranges:
-            k = "BM"
+        k = "BK" if "BK" in self.ranges else "16"
         source = {
-            "f32": self.r.choice(["f32", "f16", "bf16"]),
+            "f32": self.r.choice(["f32", "f16", "bf16", "f16", "bf16"]),
             "f64": "f64",
             "i32": self.r.choice(["i8", "u8"]),
         }.get(elem)
-        if source is None:
+        if source is None or "BK" in shape or shape[0] == shape[1]:
             return self.leaf(shape, elem)
-        a, b = self.load((shape[0], k), source), self.load((k, shape[1]), source)
-        if shape[0] == k or shape[1] == k:
-            return self.leaf(shape, elem)
-        return X(f"dot({a.text}, {b.text})", elem, shape, 25 * 64)
+        a, b = self.operand((shape[0], k), source), self.operand((k, shape[1]), source)
+        x = X(f"dot({a}, {b})", elem, shape, 25 * 64)
+        if depth > 1 and elem == "f32" and self.r.random() < 0.3:  # of a product, rounded
+            low = f"(min(max({x.text}, -7.0), 7.0) as {source})"
+            far = self.operand((shape[1], shape[1]), source)
+            return X(f"dot({low}, {far})", elem, shape, 35 * 64)
+        return x
 
     def gathered(self, shape, elem, depth):
         x, i = self.expr(shape, elem, depth - 1), self.expr(shape, "i64", depth - 1)
@@ -273,9 +347,13 @@ class Generator:
         forms = [self.leaf, self.binary, self.binary, self.unary, self.select, self.cast]
         if len(shape) == 2:
             forms += [self.expand, self.expand, self.permuted, self.dotted, self.dotted]
+        if len(shape) == 3:
+            forms += [self.expand, self.permuted]
         if shape:
-            forms += [self.scanned, self.gathered]
-        if len(shape) < 2:
+            forms += [self.scanned, self.gathered, self.small]
+        if shape and len(shape) < 3:
+            forms += [self.reshaped]
+        if len(shape) < 2 or (len(shape) == 2 and "BK" in self.ranges):
             forms += [self.reduced]
         f = self.r.choice(forms)
         return self.clamp(f(shape, elem) if f == self.leaf else f(shape, elem, depth))
@@ -308,7 +386,9 @@ class Generator:
         self.emit(f"var {v}: {declared} = {start.text};")
         by = self.r.random() < 0.7
         if by:
-            span = self.r.choice(["K", "K", "1 .. K", "0 .. min(K, m.end)"])
+            span = self.r.choice(["K", "K", "K", "1 .. K", "0 .. min(K, m.end)", "data", "data"])
+            if span == "data":
+                span = f"{self.load((), 'i32').text}{self.r.choice(['', ' * 4', ' .. K'])}"
             self.emit(f"for {k} in {span} by BK {{")
             self.ranges["BK"] = k
         else:
@@ -319,7 +399,7 @@ class Generator:
             self.scope.append(X(k, "i64", (), 300))
         if self.r.random() < 0.3:
             self.let()
-        if elem == "f32" and len(shape) == 2 and by and self.r.random() < 0.6:
+        if elem in ("f32", "i32", "f64") and len(shape) == 2 and by and self.r.random() < 0.7:
             x = self.dotted(shape, elem, 1)
         else:
             x = self.expr(shape, elem, self.r.randint(1, 2))
@@ -334,6 +414,29 @@ class Generator:
         self.emit("}")
         self.ranges.pop("BK", None)
         self.scope.append(X(v, elem, shape, bound))
+
+    def merged(self):
+        """A loop that may be split, whose state is joined by a function of the file."""
+        elem = self.r.choice(["f32", "f64", "i32", "i64"])
+        shape = self.r.choice([("BM",), ("BN",), ("BM", "BN"), ()])
+        p, q, k = self.name("p"), self.name("q"), self.name("k")
+        declared = f"{elem}<{', '.join(shape)}>" if shape else elem
+        self.emit(f"var {p}: {declared} = 0; var {q}: {declared} = -inf;")
+        self.emit(f"for {k} in {self.r.choice(['K', 'K', '2 .. K'])} by BK merge both {{")
+        self.ranges["BK"] = k
+        self.indent += 1
+        x, y = self.load((*shape, "BK"), elem), self.load((*shape, "BK"), elem)
+        lanes = ", ".join(["None"] * len(shape) + [":"])
+        v = f"(valid({k})[{lanes}] ? {y.text} : -inf)" if shape else f"(valid({k}) ? {y.text} : -inf)"
+        axis = len(shape)
+        self.emit(f"({p}, {q}) = both(({p}, {q}), (sum({x.text}, axis = {axis}), max({v}, axis = {axis})));")
+        self.indent -= 1
+        self.emit("}")
+        self.ranges.pop("BK")
+        self.uses_both = True
+        self.scope.append(X(p, elem, shape, 1000))
+        self.emit(f"let {p}m = max({q}, -9 as {elem});")
+        self.scope.append(X(f"{p}m", elem, shape, 9))
 
     def branch(self):
         shape, elem = self.shape(), self.elem()
@@ -397,6 +500,19 @@ class Generator:
         else:
             self.emit(f"combine({o}[{self.ranges[e]}], {x.text}, add);")
 
+    def scratch(self):
+        """A phase before that fills a tensor of the launch, and a store of what is read of it."""
+        elem, lines = self.r.choice(["f32", "i32", "f16"]), self.lines
+        self.begin()
+        x = self.expr(("BM", "BN"), elem, self.r.randint(0, 2))
+        self.emit(f"s[m, n] = {x.text};")
+        before, self.lines = self.lines, lines
+        o, subs = self.out(elem, ("M", "N")), ", ".join(self.subs(("BM", "BN")))
+        self.emit(f"{o}[m, n] = s[{subs}];")
+        return "\n".join(
+            [f"    scratch s: {elem}[M, N];", "    parallel m in M by BM, n in N by BN {", *before, "    }\n"]
+        )
+
     def source(self):
         r = self.r
         self.dims = {
@@ -409,21 +525,29 @@ class Generator:
             "BN": r.sample([1, 4, 5, 8, 16, 24, 32], 2),
             "BK": r.sample([1, 4, 8, 16], 2),
         }
-        self.ranges = {"BM": "m", "BN": "n"}
+        if r.random() < 0.4:  # products of tiles that matrix units take
+            self.dims = {"M": r.randint(1, 150), "N": r.randint(1, 100), "K": r.randint(1, 80)}
+            tunes = {
+                "BM": r.sample([16, 32, 64, 128], 2),
+                "BN": r.sample([8, 16, 32, 64], 2),
+                "BK": r.sample([8, 16, 32, 64], 2),
+            }
+        self.begin()
         anchor = self.tensor("f32", ("M", "N", "K"))
         self.emit(f"let first = {anchor}[m, n, 0];")
         self.scope.append(X("first", "f32", ("BM", "BN"), 5))
         for _ in range(r.randint(1, 5)):
-            r.choice([self.let, self.let, self.loop, self.loop, self.branch, self.spin])()
+            r.choice([self.let, self.let, self.loop, self.loop, self.merged, self.branch, self.spin])()
         for _ in range(r.randint(1, 2)):
             self.store()
         if r.random() < 0.4:
             self.contribute()
+        head = self.scratch() if r.random() < 0.3 else ""
         body = "\n".join(self.lines)
         clauses = ", ".join(f"{k} = {' | '.join(map(str, v))}" for k, v in tunes.items())
         text = (
-            f"kernel fuzz({', '.join(self.params)})\ntune {clauses}\n{{\n"
-            f"    parallel m in M by BM, n in N by BN {{\n{body}\n    }}\n}}\n"
+            f"{BOTH * self.uses_both}kernel fuzz({', '.join(self.params)})\ntune {clauses}\n{{\n"
+            f"{head}    parallel m in M by BM, n in N by BN {{\n{body}\n    }}\n}}\n"
         )
         settings = [{k: v[i] for k, v in tunes.items()} for i in (0, 1)]
         return text, settings
@@ -432,12 +556,12 @@ class Generator:
 # ---- running -------------------------------------------------------------------------------------
 
 
-def write_program(seed, folder):
-    g = Generator(seed)
+def write_program(make, seed, folder):
+    g = make(seed)
     text, settings = g.source()
     file = folder / f"{seed}.teg"
     file.write_text(text)
-    args = []
+    args = list(g.flags)
     for name, a in g.arrays.items():
         if isinstance(a, str):
             args += ["--arg", f"{name}={a}"]
@@ -501,10 +625,10 @@ def differ(a, b, elem, exact):
     return f"{int((~same).sum())} of {same.size} differ, first {list(map(int, at))}: {a[at]!r} and {b[at]!r}"
 
 
-def check_chunk(o, seeds, folder):
+def check_chunk(o, make, seeds, folder):
     programs, lines = [], []
     for seed in seeds:
-        g, file, args, settings = write_program(seed, folder)
+        g, file, args, settings = write_program(make, seed, folder)
         programs.append((seed, g, file, len(lines), settings))
         for n, s in enumerate(settings):
             for target in ["interp"] + o.target:
@@ -543,7 +667,7 @@ def check_chunk(o, seeds, folder):
     return bad
 
 
-def main():
+def main(make=Generator):
     p = argparse.ArgumentParser()
     p.add_argument("--tegula", required=True)
     p.add_argument("--count", type=int, default=100)
@@ -557,7 +681,7 @@ def main():
     bad = done = 0
     while done < o.count and bad < o.stop:
         n = min(25, o.count - done)
-        bad += check_chunk(o, range(o.seed + done, o.seed + done + n), folder)
+        bad += check_chunk(o, make, range(o.seed + done, o.seed + done + n), folder)
         done += n
         if sys.stderr.isatty():
             print(f"\r{done} programs, {bad} failures", end="", file=sys.stderr, flush=True)
