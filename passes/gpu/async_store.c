@@ -233,6 +233,15 @@ static int64_t panels_together(const Stores *x, const CopyOut *how) {
     return n;
 }
 
+/// Buffers of a loop take turns: an iteration begins with the first of them.
+static int buffers_in_turn(const Stores *x, const CopyOut *how, int n) {
+    int64_t panels = 0;
+    for (int i = 0; i < x->chosen.n; i++)
+        if (x->chosen.data[i].buf == how->buf) panels += panels_of(&x->chosen.data[i]);
+    while (panels % n) n--;
+    return n;
+}
+
 /// At the end buffers take the memory of the rings: first all threads have left these.
 static Pool *make_pool(Stores *x, const CopyOut *how) {
     Async *s = x->s;
@@ -241,6 +250,7 @@ static Pool *make_pool(Stores *x, const CopyOut *how) {
     int64_t panels = panels_together(x, how);
     p.n = (int)(panels < most ? panels : most);
     if (p.n > MAX_BUFS) p.n = MAX_BUFS;
+    if (!p.at_end) p.n = buffers_in_turn(x, how, p.n);
     Op *top = top_of(s, how->store);
     Builder b = build_before(s->ir, p.at_end ? top : s->device->regions[0]->first);
     if (p.at_end && !have_met(s, top)) build_op(&b, OP_BARRIER, 0, NULL, 0, NULL, 0);

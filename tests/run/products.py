@@ -65,6 +65,7 @@ for bm, bn, persistent in [
     (64, 112, -1),
     (128, 160, 1),
     (64, 192, -1),
+    (128, 192, 1),
 ]:
     for t in [np.float16, np.float32]:
         case(
