@@ -20,6 +20,7 @@
 #define OVERLAP     0.3   // of the shorter of products and arithmetic: what does not hide
 #define LINE        128.0 // bytes in a row that are as good as any more
 #define LINE_START  16.0  // bytes that a shorter row wastes
+#define SPLIT       0.5   // of a line that lies in two of memory's: what it costs more
 #define LONG_RUN    32768 // bytes that a program reads in a row before it waits
 #define SHORT_RUNS  0.06  // of memory's time that runs half as long cost
 #define REST        0.1   // of the times that are not the longest: they do not hide quite
@@ -38,7 +39,6 @@ enum {
     SHARED_CYCLE = 128, // bytes a cycle and SM from shared memory
     WARP_ROWS = 2,      // of warps that share a product, and read what they share each
     WARP_COLUMNS = 2,
-    MOST_STAGES = 4,
     ALONE_STAGES = 6, // of a CTA that has an SM for itself
 };
 
@@ -52,6 +52,7 @@ typedef struct Work {
     double kept;              // of blocks that are loaded once: operands of products, perhaps
     double spills;            // how much slower it is for want of registers or shared memory
     bool ahead;               // it has a loop that loads for its next steps
+    bool late;                // its products run into the next step, with the slots that they read
 } Work;
 
 typedef struct Model {
@@ -63,8 +64,8 @@ typedef struct Model {
     int n_seen;
     bool piped;     // in a loop whose loads are copies
     bool looped;    // in a loop that reads alone
-    bool chain;     // one product is made of another
     bool alone;     // a CTA has an SM for itself
+    GpuShape shape; // of a CTA
     double threads; // of a CTA
     double ctas;    // of a program
     Text *out;      // what people are told, or NULL
@@ -100,6 +101,7 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     columns = padded((int64_t)columns, swap ? u->m : u->n);
     const Op *b = operand(op, 1)->def;
     bool along = b && b->code == OP_PERMUTE, group = u->features & GPU_WGMMA;
+    w->late |= group && !u->chain;
     double odd = (int64_t)columns % 64 == 0 ? 1 : along || swap ? ODD_COLUMNS : ODD_ROWS;
     if (group && k * bytes < LINE) odd = ODD_ROWS;
     w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
@@ -132,6 +134,16 @@ static double run_waste(double run) {
     return run >= LINE ? 1 : 1 + LINE_START / run - LINE_START / LINE;
 }
 
+/// How much more the second cache has to do where rows do not begin with its lines: copies ask for
+/// a line of a block at a time, others for a row. Of AMD's this was not measured.
+static double split_waste(const Model *m, const Access *a, double run, int along) {
+    int bits = elem_info[a->tensor->type->elem].bits;
+    if (along < 0 || a->n_subs < 2 || gpu_has_any(m->target, GPU_AMD)) return 1;
+    double row = extent_of(m, a->tensor, along) * bits / 8.0;
+    double piece = m->piped ? fmin(run, LINE) : run;
+    return fmod(row, LINE) == 0 ? 1 : 1 + SPLIT * (LINE - bits / 8.0) / piece;
+}
+
 /// How much longer memory takes where a loop comes back to the same row for what lies next.
 static double run_search(const Model *m, const Access *a, double run, int along) {
     if (!m->looped || m->piped || along < 0) return 1;
@@ -146,7 +158,7 @@ static void add_access(Model *m, Work *w, const Op *op, const Type *t, double ti
     int along = -1;
     double run = run_bytes(&a, &along), waste = run_waste(run);
     double all = waste * elem_info[t->elem].bits / 8.0;
-    w->bytes += times * waste * cost_bytes(t);
+    w->bytes += times * waste * split_waste(m, &a, run, along) * cost_bytes(t);
     double instructions = a.pick_at >= 0 ? 8 : m->piped ? 0 : 0.5; // for each element
     w->alu += times * (double)ty_count(t) / m->target->fma_cycle * instructions;
     for (int i = 0; i < m->n_seen; i++)
@@ -188,18 +200,23 @@ static double busy_cycles(const Work *w) {
     return fmax(products, w->alu) + OVERLAP * fmin(products, w->alu);
 }
 
-/// Slots of a pipeline that has so many bytes a step.
-static double stages_for(const Model *m, double bytes) {
-    double most = m->alone && !m->chain ? ALONE_STAGES : MOST_STAGES;
-    return fmin(most, floor((m->target->shared_cta - SHARED_REST) / fmax(bytes, 1)));
+/// Slots of a pipeline of w that has so many bytes a step, as `schedule` has them.
+static double stages_for(const Model *m, const Work *w, double bytes) {
+    double room = m->target->shared_cta - SHARED_REST, most = GPU_RING_SLOTS;
+    if (m->alone && !m->shape.chain) most = ALONE_STAGES;
+    bool rings = w->unit > 0 && gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA);
+    if (rings && !m->shape.chain && !m->alone)
+        room = (double)gpu_ring_room(m->target, &m->shape, false, (int64_t)bytes, SHARED_REST);
+    return fmin(most, floor(room / fmax(bytes, 1)));
 }
 
-/// One step of a pipeline: a slot is free again when its step has been computed, and full when
-/// memory has answered and its bytes have come.
+/// One step of a pipeline: a slot is full when memory has answered and its bytes have come, and
+/// free again when its step has been computed, or the next one. (128 x 256 x 64 by wgmma: 1.12
+/// times as long with three slots as with four.)
 static double step_wait(const Model *m, const Work *step, double bytes) {
-    double stages = fmax(1, stages_for(m, bytes));
-    double compute = busy_cycles(step);
-    return STEP + fmax(0, (compute + LATENCY + bytes / L2_CYCLE) / stages - compute);
+    double stages = fmax(1, stages_for(m, step, bytes)), compute = busy_cycles(step);
+    double held = compute * (step->late && !m->shape.chain ? 2 : 1);
+    return STEP + fmax(0, (held + LATENCY + bytes / L2_CYCLE) / stages - compute);
 }
 
 static void add_steps(Work *w, const Work *step, double times, double trips) {
@@ -309,11 +326,11 @@ static double resident(const Model *m, double registers, Work *w) {
     w->spills = registers > most ? SPILLS * registers / most : 1;
     registers = fmin(registers, most);
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
-    double stages = stages_for(m, w->stage);
-    if (stages < 2) w->spills *= SPILLS;    // no pipeline
-    if (stages < 1) w->spills *= SPILLS;    // nor a buffer: operands go through registers
-    if (m->chain) stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
-    double shared = stages * w->stage + (m->chain ? w->kept : 0);
+    double stages = stages_for(m, w, w->stage);
+    if (stages < 2) w->spills *= SPILLS;          // no pipeline
+    if (stages < 1) w->spills *= SPILLS;          // nor a buffer: operands go through registers
+    if (m->shape.chain) stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
+    double shared = stages * w->stage + (m->shape.chain ? w->kept : 0);
     if (w->stage > 0) n = fmin(n, t->shared_sm / shared);
     return fmax(1, floor(fmin(n, t->ctas_sm)));
 }
@@ -356,8 +373,8 @@ static void note_needs(Model *m, const GpuShape *shape, const Work *w, const Reg
     if (shape->warps > n->warps) n->warps = shape->warps;
     n->products |= w->flops > 0;
     n->loops |= holds(body, OP_FOR);
-    bool deep = w->stage > 0 && stages_for(m, w->stage) > MOST_STAGES;
-    if (deep) n->slots = (int)stages_for(m, w->stage);
+    bool deep = w->stage > 0 && stages_for(m, w, w->stage) > GPU_RING_SLOTS;
+    if (deep) n->slots = (int)stages_for(m, w, w->stage);
 }
 
 static double phase_seconds(Model *m, const Op *phase) {
@@ -370,9 +387,9 @@ static double phase_seconds(Model *m, const Op *phase) {
     }
     Work w = {0};
     GpuShape shape = gpu_shape(t, p, 0);
+    m->shape = shape;
     m->threads = shape.warps * (double)t->lanes;
     m->ctas = shape.cluster;
-    m->chain = shape.chain;
     m->alone = programs * shape.cluster <= t->sms;
     m->memory = m->searched = 0;
     m->n_seen = 0;
@@ -381,8 +398,9 @@ static double phase_seconds(Model *m, const Op *phase) {
     share_work(&w, m->ctas);
     programs *= m->ctas;
     double held = resident(m, shape.registers, &w), each = ceil(programs / t->sms);
-    double compute = busy_cycles(&w), busy = each * compute;
-    double alone = ceil(each / held) * (w.waits + CTA_START + compute);
+    double compute = busy_cycles(&w), busy = each * compute, start = LATENCY + CTA_START;
+    double rounds = ceil(each / held), starts = gpu_persists(t, p) ? 1 : rounds;
+    double alone = rounds * (w.waits - LATENCY + compute) + starts * start;
     double read = each * w.bytes / L2_CYCLE, longest = fmax(busy, fmax(alone, read));
     double cycles = longest + REST * (busy + alone + read - longest);
     double seconds = cycles / t->clock * w.spills;

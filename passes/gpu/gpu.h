@@ -119,6 +119,15 @@ GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster);
 /// That of a device, which has its warps.
 GpuShape gpu_shape_of(const GpuTarget *target, const Op *device);
 
+enum { GPU_RING_SLOTS = 4 }; // at most, where nobody says how many
+/// Bytes for the rings of a CTA: its part of an SM's memory, if that is still enough to run ahead.
+/// One slot of all rings takes `each`, anything else `other`; alone: it has the SM for itself.
+int64_t gpu_ring_room(const GpuTarget *t, const GpuShape *shape, bool alone, int64_t each,
+                      int64_t other);
+
+/// Whether CTAs go from tile to tile (persist.c) of what root holds, if nobody says.
+bool gpu_persists(const GpuTarget *t, const Op *root);
+
 /// What the hungriest phase of a kernel is expected to need, beside what there is.
 typedef struct GpuNeeds {
     double registers, most_registers; // of a thread

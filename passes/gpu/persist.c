@@ -17,6 +17,7 @@
 //   -> %r', %part' = for %tile (%q = -1, %was = -1) {
 //        dot; signal_set %flags, ..., %q, %was; store %stage, ...; yield %r, %part }
 //      signal_set %flags, ..., %r', %part'
+#include "passes/cost.h"
 #include "passes/gpu/gpu.h"
 
 #include "passes/passes.h"
@@ -34,6 +35,7 @@ typedef struct Search {
 
 static void look(Op *op, void *arg) {
     Search *s = arg;
+    if (cost_is_dead(op)) return;
     if (op->code == OP_DOT) {
         s->dots++;
         s->sums = ty_count(result(op, 0)->type);
@@ -43,14 +45,22 @@ static void look(Op *op, void *arg) {
     s->others += op->code == OP_IF || op->code == OP_ATOMIC || op->code == OP_PRINT;
 }
 
-/// One loop with one product of a large tile. A signal that others wait for meanwhile holds a
-/// CTA up until the store over the link has arrived: another one begins then.
-static bool is_worth_it(const PassEnv *env, Op *device) {
+/// One loop with one product. A signal that others wait for meanwhile holds a CTA up until the
+/// store over the link has arrived: another one begins then.
+static bool may_persist(const GpuTarget *t, const Op *root, bool always) {
     Search s = {0};
-    if (env->persistent < 0 || !gpu_has(env->gpu, GPU_TMA)) return false;
-    op_walk_pre(device, look, &s);
+    if (!gpu_has(t, GPU_TMA)) return false;
+    op_walk_pre((Op *)root, look, &s);
     return s.dots == 1 && s.loops == 1 && !s.others &&
-           (env->persistent > 0 || (s.sums >= LEAST_SUMS && !s.prompt));
+           (always || (s.sums >= LEAST_SUMS && !s.prompt));
+}
+
+bool gpu_persists(const GpuTarget *t, const Op *root) {
+    return may_persist(t, root, false);
+}
+
+static bool is_worth_it(const PassEnv *env, const Op *device) {
+    return env->persistent >= 0 && may_persist(env->gpu, device, env->persistent > 0);
 }
 
 typedef struct Find {

@@ -15,8 +15,6 @@
 
 #include "passes/passes.h"
 
-enum { STAGES = 4 };
-
 /// One ring of a loop.
 typedef struct Flow {
     Op *loop, *make, *acquire, *commit, *wait, *release;
@@ -222,32 +220,6 @@ static int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/// CTAs that registers let an SM hold, where they are what overlaps: one works while another
-/// starts, ends, or computes between two products. A chain of products has work enough a step that
-/// two slots serve.
-static int64_t side_by_side(const Schedule *s, int *least) {
-    enum { FEW_WARPS = 4, SLOTS_LEAST = 3, CHAIN_SLOTS = 2 };
-    const GpuTarget *t = s->s.target;
-    GpuShape shape = gpu_shape_of(t, s->s.device);
-    bool tma = gpu_has(t, GPU_TMA); // another engine keeps a slot longer
-    *least = shape.chain && tma ? CHAIN_SLOTS : SLOTS_LEAST;
-    double of_cta = shape.registers * shape.warps * t->lanes;
-    if (shape.chain) return max_of(1, (int64_t)(t->registers_sm / of_cta));
-    return shape.warps <= FEW_WARPS ? 2 : 1;
-}
-
-/// Bytes for the rings of a CTA: its part of an SM's memory, if that is still enough to run ahead.
-static int64_t room_of(const Schedule *s, int64_t each, int64_t other) {
-    enum { CTA_BYTES = 1024 };
-    const GpuTarget *t = s->s.target;
-    int least;
-    for (int64_t n = s->s.env->stages ? 1 : side_by_side(s, &least); n > 1; n--) {
-        int64_t part = t->shared_sm / n - CTA_BYTES - other;
-        if (part >= least * each) return part;
-    }
-    return t->shared_cta - other;
-}
-
 /// All rings of loops get the same number of slots: as many as fit.
 static int choose_slots(Schedule *s) {
     int64_t fixed = shared_in_use(s->s.device), each = 0;
@@ -259,8 +231,10 @@ static int choose_slots(Schedule *s) {
     for (int i = 0; i < s->flows.n; i++) {
         each += ring_bytes(result(s->flows.data[i].make, 0)->type);
     }
-    int64_t room = room_of(s, each, s->temporary + SHARED_SLACK + fixed - each);
-    int most = s->s.env->stages ? s->s.env->stages : STAGES;
+    GpuShape shape = gpu_shape_of(s->s.target, s->s.device);
+    int64_t other = s->temporary + SHARED_SLACK + fixed - each;
+    int64_t room = gpu_ring_room(s->s.target, &shape, s->s.env->stages > 0, each, other);
+    int most = s->s.env->stages ? s->s.env->stages : GPU_RING_SLOTS;
     if (most > RING_SLOTS) most = RING_SLOTS;
     if (each * most > room) most = (int)(room / each);
     return most < 1 ? 1 : most;

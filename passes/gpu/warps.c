@@ -258,6 +258,29 @@ GpuShape gpu_shape_of(const GpuTarget *target, const Op *device) {
     return s;
 }
 
+/// CTAs that registers let an SM hold, where they are what overlaps: one works while another
+/// starts, ends, or computes between two products. A chain of products has work enough a step that
+/// two slots serve.
+static int64_t side_by_side(const GpuTarget *t, const GpuShape *shape, int *least) {
+    enum { FEW_WARPS = 4, SLOTS_LEAST = 3, CHAIN_SLOTS = 2 };
+    bool tma = gpu_has(t, GPU_TMA); // another engine keeps a slot longer
+    *least = shape->chain && tma ? CHAIN_SLOTS : SLOTS_LEAST;
+    double of_cta = shape->registers * shape->warps * t->lanes;
+    if (shape->chain) return (int64_t)fmax(1, t->registers_sm / of_cta);
+    return shape->warps <= FEW_WARPS ? 2 : 1;
+}
+
+int64_t gpu_ring_room(const GpuTarget *t, const GpuShape *shape, bool alone, int64_t each,
+                      int64_t other) {
+    enum { CTA_BYTES = 1024 };
+    int least;
+    for (int64_t n = alone ? 1 : side_by_side(t, shape, &least); n > 1; n--) {
+        int64_t part = t->shared_sm / n - CTA_BYTES - other;
+        if (part >= least * each) return part;
+    }
+    return t->shared_cta - other;
+}
+
 GpuShape choose_shape(const PassEnv *env, const Op *device) {
     GpuShape s = gpu_shape(env->gpu, device, env->cluster);
     if (env->warps <= 0) return s;
