@@ -164,7 +164,7 @@ def ranks_jobs(o):
         return
     if (o.root / "tests/gpu/comm_gpu").is_file():
         yield Job("ranks", "ranks-runtime", [str(o.root / "tests/gpu/comm_gpu")], {}, 60)
-    yield Job("ranks", "ranks-kernels", [sys.executable, str(o.root / "tests/gpu/ranks.py")], {}, 180)
+    yield Job("ranks", "ranks-kernels", [sys.executable, str(o.root / "tests/gpu/ranks.py"), "--times"], {}, 180)
 
 
 # ---- running them --------------------------------------------------------------------------------

@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""std/comm.teg over the GPUs of one host, a process each, against PyTorch in f64.
+"""std/comm.teg over the GPUs of one host, a process each, against NumPy in f64.
 
     tests/gpu/ranks.py [--ranks 2] [--plans ',plan=3 chunks=4'] [--launches 1000] [--only ag_gemm]
+    tests/gpu/ranks.py --target sim:sm_90a            ranks of the simulator, smaller, without graphs
 
-Every kernel with every plan: ragged extents, outputs poisoned before each run; then many launches on
-changing data, with ranks that come late, whose results must have the same bits each time; a graph that
-is replayed; a rank that dies. Needs PyTorch.
+Every kernel with every plan: ragged extents, outputs poisoned before each run; experts and a cache
+spread over ranks; then many launches on changing data, with ranks that come late, whose results must
+have the same bits each time; a graph that is replayed; a rank that dies. Needs NumPy, on GPUs PyTorch.
 """
 
 import argparse
-import math
 import os
 import pathlib
 import signal
 import sys
 import time
+
+import numpy as np
+
+import ranks_memory
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -25,53 +29,74 @@ LIMITS = {"f32": 1e-5, "bf16": 1e-2, "f16": 2e-3}
 def options():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--ranks", type=int, default=2)
-    p.add_argument("--plans", default=",plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4", help="settings, with commas")
-    p.add_argument("--launches", type=int, default=1000)
+    p.add_argument("--plans", default=None,
+                   help="settings, with commas; default: what is chosen, and each plan (one without GPUs)")
+    p.add_argument("--launches", type=int, default=0, help="of a stress test (1000; 100 without GPUs)")
     p.add_argument("--only", default="", help="checks whose name holds this text")
     p.add_argument("--seconds", type=float, default=120, help="after which no check is begun")
-    return p.parse_args()
+    p.add_argument("--target", default="", help="without GPUs: cpu, sim:sm_90a, ...")
+    p.add_argument("--times", action="store_true", help="print what each check took")
+    o = p.parse_args()
+    o.launches = o.launches or (100 if o.target else 1000)
+    if o.plans is None:
+        o.plans = ",plan=4 chunks=4" if o.target else ",plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4"
+    return o
 
 
 class Rank:
     def __init__(self, rank, o, meet, timeout_ms=20000):
-        import torch
-
         sys.path.insert(0, str(ROOT / "python"))
         import tegula
 
-        self.torch, self.tegula, self.o, self.rank, self.ranks = torch, tegula, o, rank, o.ranks
-        torch.cuda.set_device(rank)
-        self.device = torch.device("cuda", rank)
-        self.comm = tegula.Comm(
-            "processes", meet, rank, o.ranks, rank, heap=1 << 30, timeout_ms=timeout_ms
-        )
-        self.types = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-        self.modules, self.failures, self.runs = {}, [], 0
+        self.tegula, self.o, self.rank, self.ranks = tegula, o, rank, o.ranks
+        self.memory = (ranks_memory.Host if o.target else ranks_memory.Gpu)(tegula, rank)
+        heap = 64 << 20 if o.target else 1 << 30
+        self.comm = tegula.Comm("processes", meet, rank, o.ranks, self.memory.device, heap=heap, timeout_ms=timeout_ms)
+        self.target = None if o.target in ("", "cpu") else o.target
+        self.modules, self.failures, self.runs, self.held = {}, [], 0, []
 
-    def kernel(self, name, plan):
+    def kernel(self, name, plan=""):
         if plan not in self.modules:
-            self.modules[plan] = self.tegula.load("std/comm.teg", settings=plan or None)
+            self.modules[plan] = self.tegula.load("std/comm.teg", settings=plan or None, target=self.target)
         return self.modules[plan][name]
 
-    def everywhere(self, shape, seed, dtype="f32"):
-        """What all ranks have, [W, ...]: every rank makes all of it."""
-        g = self.torch.Generator(device="cpu").manual_seed(seed)
-        x = self.torch.randn((self.ranks, *shape), generator=g)
-        return x.to(self.types[dtype]).to(self.device)
+    def everywhere(self, shape, seed, dtype="f32", scale=1.0):
+        """What all ranks have, [W, ...], as dtype rounds it: every rank makes all of it."""
+        x = np.random.default_rng(seed).standard_normal((self.ranks, *shape)) * scale
+        return ranks_memory.decode(ranks_memory.encode(x, dtype), dtype)
+
+    def put(self, values, dtype="f32"):
+        return Array(self.memory, self.memory.put(values, dtype), dtype)
 
     def empty(self, shape, dtype="f32"):
-        x = self.torch.empty(shape, dtype=self.types[dtype], device=self.device)
-        return x.fill_(math.nan)
+        x = self.put(np.zeros(shape), dtype)
+        return x.poison()
 
-    def symmetric(self, shape, dtype="f32"):
-        """(what frees it, PyTorch's view)."""
+    def symmetric(self, shape, dtype="f32", values=None):
+        """Freed behind the check."""
         s = self.comm.empty(shape, dtype)
-        return s, self.torch.as_tensor(s, device=self.device).view(self.types[dtype])
+        self.held.append(s)
+        x = Array(self.memory, self.memory.shard(s, dtype), dtype)
+        return x.poison() if values is None else x.fill(self.put(values, dtype))
 
-    def expect(self, what, got, want, dtype):
-        error = (got.double() - want.double()).norm() / want.double().norm().clamp(min=1e-30)
-        good = bool(got.isfinite().all()) and error.item() <= LIMITS[dtype]
-        self.note(good, f"{what}: relative error {error.item():.1e}")
+    def launch(self, name, plan, *arguments):
+        self.kernel(name, plan)(*(a.argument if isinstance(a, Array) else a for a in arguments))
+
+    def free(self):
+        self.memory.settle()
+        for s in self.held:
+            s.free()
+        self.held = []
+
+    def expect(self, what, got, want):
+        """got: an array; within the rounding of its type."""
+        found = got.read()
+        error = np.linalg.norm(found - want) / max(np.linalg.norm(want), 1e-30)
+        self.note(bool(np.isfinite(found).all()) and error <= LIMITS[got.dtype], f"{what}: relative error {error:.1e}")
+
+    def expect_same(self, what, got, want):
+        wrong = int((got.read() != want).sum())
+        self.note(wrong == 0, f"{what}: {wrong} of {np.size(want)} differ")
 
     def note(self, good, text):
         self.runs += 1
@@ -80,81 +105,157 @@ class Rank:
             print(f"FAIL rank {self.rank}: {text}", flush=True)
 
 
-# ---- kernels -------------------------------------------------------------------------------------
+class Array:
+    """Of one element type, where the kernels run."""
+
+    def __init__(self, memory, x, dtype):
+        self.memory, self.x, self.dtype = memory, x, dtype
+
+    @property
+    def argument(self):
+        return self.memory.argument(self.x, self.dtype)
+
+    def read(self):
+        self.memory.settle()
+        return self.memory.get(self.x, self.dtype)
+
+    def fill(self, other):
+        self.memory.fill(self.x, other.x)
+        return self
+
+    def poison(self):
+        self.memory.poison(self.x, self.dtype)
+        return self
+
+    def copy(self):
+        return Array(self.memory, self.memory.copy(self.x), self.dtype)
+
+
+# ---- collectives and products --------------------------------------------------------------------
 # Each: (rank, plan, dtype, extents) -> launches the kernel on poisoned results, and compares.
 
 
 def all_gather(r, plan, dtype, n, k):
     every = r.everywhere((n, k), 1, dtype)
-    s, a = r.symmetric((n, k), dtype)
-    a.copy_(every[r.rank])
     c = r.empty((r.ranks, n, k), dtype)
-    r.kernel("all_gather", plan)(a, c)
-    r.expect(f"all_gather {plan} {dtype} {n}x{k}", c, every, dtype)
-    return s
+    r.launch("all_gather", plan, r.symmetric((n, k), dtype, every[r.rank]), c)
+    r.expect_same(f"all_gather {plan} {dtype} {n}x{k}", c, every)
+
+
+def in_order(parts, dtype):
+    """Ranks in order, in f32, rounded once: the same bits."""
+    sum_ = parts[0].astype(np.float32)
+    for part in parts[1:]:
+        sum_ = sum_ + part.astype(np.float32)
+    return ranks_memory.decode(ranks_memory.encode(sum_, dtype), dtype)
 
 
 def summed(name):
     def check(r, plan, dtype, n, k):
         part = name == "reduce_scatter"
-        shape = (r.ranks, n, k) if part else (n, k)
-        every = r.everywhere(shape, 2, dtype)
-        s, a = r.symmetric(shape, dtype)
-        a.copy_(every[r.rank])
+        every = r.everywhere((r.ranks, n, k) if part else (n, k), 2, dtype)
         c = r.empty((n, k), dtype)
-        r.kernel(name, plan)(a, c)
-        # Ranks in order, in f32, rounded once: the same bits.
-        want = every[0].float()
-        for q in range(1, r.ranks):
-            want = want + every[q].float()
-        want = (want[r.rank] if part else want).to(r.types[dtype])
-        r.torch.cuda.synchronize()
-        good = r.torch.equal(c, want)
-        r.note(good, f"{name} {plan} {dtype} {n}x{k}: not the bits of a sum in order")
-        return s
+        r.launch(name, plan, r.symmetric(every.shape[1:], dtype, every[r.rank]), c)
+        want = in_order(every[:, r.rank] if part else every, dtype)
+        r.expect_same(f"{name} {plan} {dtype} {n}x{k}", c, want)
 
     return check
 
 
 def all_to_all(r, plan, dtype, n, k):
     every = r.everywhere((r.ranks, n, k), 3, dtype)
-    s, a = r.symmetric((r.ranks, n, k), dtype)
-    a.copy_(every[r.rank])
     c = r.empty((r.ranks, n, k), dtype)
-    r.kernel("all_to_all", plan)(a, c)
-    r.expect(f"all_to_all {plan} {dtype} {n}x{k}", c, every[:, r.rank], dtype)
-    return s
+    r.launch("all_to_all", plan, r.symmetric(every.shape[1:], dtype, every[r.rank]), c)
+    r.expect_same(f"all_to_all {plan} {dtype} {n}x{k}", c, every[:, r.rank])
 
 
 def ag_gemm(r, plan, dtype, m, n, k):
     every = r.everywhere((m, k), 4, dtype)
-    b = r.everywhere((k, n), 5, dtype)[r.rank] * k**-0.5
-    s, a = r.symmetric((m, k), dtype)
-    a.copy_(every[r.rank])
-    c = r.empty((r.ranks * m, n), dtype)
-    r.kernel("ag_gemm", plan)(a, b, c.view(r.ranks, m, n))
-    want = every.reshape(-1, k).double() @ b.double()
-    r.expect(f"ag_gemm {plan} {dtype} {m}x{n}x{k}", c, want, dtype)
-    return s
+    b = r.everywhere((k, n), 5, dtype, k**-0.5)[r.rank]
+    c = r.empty((r.ranks, m, n), dtype)
+    r.launch("ag_gemm", plan, r.symmetric((m, k), dtype, every[r.rank]), r.put(b, dtype), c)
+    r.expect(f"ag_gemm {plan} {dtype} {m}x{n}x{k}", c, every @ b)
 
 
 def product_sum(name):
     def check(r, plan, dtype, m, n, k):
-        rows = m if name == "gemm_ar" else r.ranks * m
-        a = r.everywhere((rows, k), 6, dtype)
-        b = r.everywhere((k, n), 7, dtype) * k**-0.5
-        s, c = r.symmetric((m, n), dtype)
-        c.fill_(math.nan)
-        r.torch.cuda.synchronize()
+        a = r.everywhere((m if name == "gemm_ar" else r.ranks * m, k), 6, dtype)
+        b = r.everywhere((k, n), 7, dtype, k**-0.5)
+        c = r.symmetric((m, n), dtype)
         r.comm.barrier()
-        r.kernel(name, plan)(a[r.rank], b[r.rank], c)
-        want = (a.double() @ b.double()).sum(0)
+        r.launch(name, plan, r.put(a[r.rank], dtype), r.put(b[r.rank], dtype), c)
+        want = (a @ b).sum(0)
         if name == "gemm_rs":
             want = want[r.rank * m : (r.rank + 1) * m]
-        r.expect(f"{name} {plan} {dtype} {m}x{n}x{k}", c, want, dtype)
-        return s
+        r.expect(f"{name} {plan} {dtype} {m}x{n}x{k}", c, want)
 
     return check
+
+
+# ---- experts, caches, rows that differ in number -------------------------------------------------
+
+
+def all_to_all_uneven(r, plan, dtype, most, k):
+    w = r.ranks
+    counts = np.random.default_rng(8).integers(0, most, (w, w))
+    counts[0, 0] = 0
+    every = r.everywhere((counts.sum(1).max() + 1, k), 9, dtype)
+    rows = counts[:, r.rank]
+    c, off = r.empty((rows.sum() + 2, k), dtype), r.empty((w + 1,), "i32")
+    r.launch("all_to_all_uneven", plan, r.symmetric(every.shape[1:], dtype, every[r.rank]),
+             r.symmetric((w,), "i32", counts[r.rank]), c, off)  # fmt: skip
+    want = [every[s, counts[s, : r.rank].sum() :][: rows[s]] for s in range(w)]
+    r.expect_same(f"off of all_to_all_uneven {plan} {dtype}", off, np.concatenate([[0], rows.cumsum()]))
+    wrong = (c.read()[: rows.sum()] != np.concatenate(want)).sum()
+    r.note(wrong == 0, f"all_to_all_uneven {plan} {dtype} {most}x{k}: {wrong} differ")
+
+
+def moe(r, plan, dtype, m, choices, each, k):
+    """Dispatch, experts that multiply by their number, combine: each row comes back, weighted."""
+    w = r.ranks
+    g = np.random.default_rng(10)
+    experts = g.integers(-1, w * each, (w, m, choices))
+    weights = g.uniform(size=(w, m, choices)).astype(np.float32).astype(np.float64)
+    x = r.everywhere((m, k), 11, dtype)
+    recv, counts = r.symmetric((w * m * choices, k), dtype), r.symmetric((w * each,), "i32")
+    place, off = r.empty((m, choices), "i32"), r.empty((each + 1,), "i32")
+    which = r.put(experts[r.rank], "i32")
+    r.comm.barrier()
+    r.launch("moe_dispatch", plan, r.put(x[r.rank], dtype), which, counts, recv, place, off)
+    begin, rows = off.read(), recv.read()
+    mine = [(e, q, i) for e in range(r.rank * each, (r.rank + 1) * each) for q in range(w)
+            for i in range(m) for c in range(choices) if experts[q, i, c] == e]  # fmt: skip
+    want = np.array([x[q, i] for _, q, i in mine]).reshape(-1, k)
+    good = begin[-1] == len(mine) and (rows[: len(mine)] == want).all()
+    r.note(bool(good), f"moe_dispatch {plan} {dtype} {m}x{choices}: rows differ")
+    done = np.zeros(rows.shape)
+    for l in range(each):
+        done[begin[l] : begin[l + 1]] = rows[begin[l] : begin[l + 1]] * (r.rank * each + l + 1)
+    y, c = r.symmetric(rows.shape, dtype, done), r.empty((m, k), dtype)
+    r.comm.barrier()
+    r.launch("moe_combine", plan, y, which, place, r.put(weights[r.rank]), c, each)
+    factor = (weights * (experts + 1) * (experts >= 0)).sum(2)[r.rank]
+    r.expect(f"moe_combine {plan} {dtype} {m}x{choices}", c, factor[:, None] * x[r.rank])
+
+
+def flash_decode(r, plan, dtype, b, h, g, n, d):
+    w = r.ranks
+    q = r.everywhere((b, h, d), 12, dtype)[0]
+    k, v = (r.everywhere((b, g, n, d), seed, dtype) for seed in (13, 14))
+    lens = np.random.default_rng(15).integers(0, n + 1, (w, b))
+    lens[-1, 0], lens[0] = 0, n
+    part, stat, o = r.symmetric((b, h, d)), r.symmetric((b, h, 2)), r.empty((b, h, d), dtype)
+    r.launch("flash_decode", plan, r.put(q, dtype), r.put(k[r.rank], dtype), r.put(v[r.rank], dtype),
+             r.put(lens[r.rank], "i32"), part, stat, o, 0.25)  # fmt: skip
+    want = np.zeros((b, h, d))
+    for i in range(b):
+        for j in range(h):
+            at = j // (h // g)
+            keys, values = (np.concatenate([t[s, i, at, : lens[s, i]] for s in range(w)]) for t in (k, v))
+            p = keys @ q[i, j] * 0.25
+            p = np.exp(p - p.max())
+            want[i, j] = p @ values / p.sum()
+    r.expect(f"flash_decode {plan} {dtype} {b}x{h}x{n}", o, want)
 
 
 TRANSFERS = [(1, 8), (77, 130), (512, 1024)]
@@ -165,83 +266,83 @@ KERNELS = {
     "all_reduce": (summed("all_reduce"), TRANSFERS),
     "all_reduce_two_shot": (summed("all_reduce_two_shot"), TRANSFERS),
     "all_to_all": (all_to_all, TRANSFERS),
+    "all_to_all_uneven": (all_to_all_uneven, [(40, 130), (300, 512)]),
     "ag_gemm": (ag_gemm, PRODUCTS),
     "gemm_rs": (product_sum("gemm_rs"), PRODUCTS),
     "gemm_ar": (product_sum("gemm_ar"), PRODUCTS),
+    "moe": (moe, [(37, 2, 3, 300), (512, 4, 8, 1024)]),
+    "flash_decode": (flash_decode, [(2, 4, 2, 150, 16), (4, 8, 2, 2048, 128)]),
 }
 
 
 def kernels(r, plan, name):
+    """bf16 with all extents, f32 with two; small ones where no GPU runs them."""
     check, extents = KERNELS[name]
-    for dtype in ("f32", "bf16"):
-        for e in extents:
-            s = check(r, plan, dtype, *e)
-            r.torch.cuda.synchronize()
-            s.free()
+    extents = [e for e in extents if not r.o.target or max(e) <= 300]
+    for dtype, some in ("bf16", extents), ("f32", extents[:2]):
+        for e in some:
+            check(r, plan, dtype, *e)
+            r.free()
 
 
 # ---- many launches -------------------------------------------------------------------------------
 
 
 def problem(r, name, sets):
-    """(run of set i, its result): inputs of several sets, of which the symmetric one is filled by
-    the run itself."""
-    m, n, k = 384, 512, 512
+    """(what a run fills, with what of each set, arguments, result)."""
+    m, n, k = (70, 96, 64) if r.o.target else (383, 512, 512)
+    b = r.put(r.everywhere((k, n), 5, "bf16")[r.rank], "bf16")
+    rows = m if name == "ag_gemm" else r.ranks * m
+    data = [r.put(r.everywhere((rows, k), 10 + i, "bf16")[r.rank], "bf16") for i in range(sets)]
     if name == "ag_gemm":
-        s, a = r.symmetric((m, k), "bf16")
-        data = [r.everywhere((m, k), 10 + i, "bf16")[r.rank] for i in range(sets)]
-        b = r.everywhere((k, n), 5, "bf16")[r.rank]
-        c = r.empty((r.ranks, m, n), "bf16")
-        return s, a, data, (a, b, c), c
-    s, c = r.symmetric((m, n), "bf16")
-    a = r.empty((r.ranks * m, k), "bf16")
-    data = [r.everywhere(a.shape, 10 + i, "bf16")[r.rank] for i in range(sets)]
-    b = r.everywhere((k, n), 5, "bf16")[r.rank]
-    return s, a, data, (a, b, c), c
+        a, c = r.symmetric((m, k), "bf16"), r.empty((r.ranks, m, n), "bf16")
+    else:
+        a, c = r.empty((rows, k), "bf16"), r.symmetric((m, n), "bf16")
+    return a, data, (a, b, c), c
 
 
 def stress(r, plan, name):
     """Inputs change from launch to launch, results are poisoned, ranks come late: the bits of a set
     are those of its first launch."""
-    torch, sets = r.torch, 4
-    s, a, data, arguments, c = problem(r, name, sets)
-    kernel = r.kernel(name, plan)
-    first, wrong = [], torch.zeros((), dtype=torch.int64, device=r.device)
+    sets = 4
+    a, data, arguments, c = problem(r, name, sets)
+    first, wrong = [], r.memory.counter()
     for i in range(r.o.launches):
-        a.copy_(data[i % sets])
-        c.fill_(math.nan)
+        a.fill(data[i % sets])
+        c.poison()
         if (i * 7 + r.rank * 5) % 11 == 0:
-            torch.cuda._sleep(2000 * (i % 50))
-        kernel(*arguments)
+            r.memory.late(i % 50)
+        r.launch(name, plan, *arguments)
         if i < sets:
-            first.append(c.clone())
-        wrong += (c != first[i % sets]).any()
-    torch.cuda.synchronize()
-    r.note(wrong.item() == 0, f"stress {name} {plan}: {wrong.item()} of {r.o.launches} differ")
-    replay(r, plan, name, kernel, a, data, arguments, c, first)
-    s.free()
+            first.append(c.copy())
+        r.memory.count(wrong, c.x, first[i % sets].x)
+    r.memory.settle()
+    r.note(int(wrong) == 0, f"stress {name} {plan}: {int(wrong)} of {r.o.launches} differ")
+    if r.memory.graphs:
+        replay(r, plan, name, a, data, arguments, c, first)
+    r.free()
 
 
-def replay(r, plan, name, kernel, a, data, arguments, c, first):
+def replay(r, plan, name, a, data, arguments, c, first):
     """Two launches on different data in a graph."""
-    torch = r.torch
-    results = [torch.empty_like(c) for _ in range(2)]
-    torch.cuda.synchronize()
+    torch = r.memory.torch
+    results = [c.copy() for _ in range(2)]
+    r.memory.settle()
     r.comm.barrier()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         for i in range(2):
-            a.copy_(data[i])
-            c.fill_(math.nan)
-            kernel(*arguments)
-            results[i].copy_(c)
-    wrong = torch.zeros((), dtype=torch.int64, device=r.device)
+            a.fill(data[i])
+            c.poison()
+            r.launch(name, plan, *arguments)
+            results[i].fill(c)
+    wrong = r.memory.counter()
     for _ in range(100):
         graph.replay()
         for i in range(2):
-            wrong += (results[i] != first[i]).any()
-    torch.cuda.synchronize()
-    r.note(wrong.item() == 0, f"graph {name} {plan}: {wrong.item()} of 200 results differ")
+            r.memory.count(wrong, results[i].x, first[i].x)
+    r.memory.settle()
+    r.note(int(wrong) == 0, f"graph {name} {plan}: {int(wrong)} of 200 results differ")
 
 
 # ---- a rank that dies ----------------------------------------------------------------------------
@@ -250,17 +351,17 @@ def replay(r, plan, name, kernel, a, data, arguments, c, first):
 def dying(rank, o, meet):
     """The last rank is killed while others wait for it: they say so within two seconds."""
     r = Rank(rank, o, meet, timeout_ms=30000)
-    s, a = r.symmetric((64, 64), "f32")
-    b, c = r.empty((64, 64)), r.empty((o.ranks, 64, 64))
-    r.kernel("ag_gemm", "")(a, b, c)
-    r.torch.cuda.synchronize()
+    a, b, c = r.symmetric((64, 64)), r.empty((64, 64)), r.empty((o.ranks, 64, 64))
+    r.launch("ag_gemm", "", a, b, c)
+    r.memory.settle()
     r.comm.barrier()
     if rank == o.ranks - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     started, text = time.monotonic(), ""
     try:
-        r.kernel("ag_gemm", "")(a, b, c)
-        r.tegula.synchronize(rank, r.torch.cuda.current_stream())
+        r.launch("ag_gemm", "", a, b, c)
+        if r.memory.graphs:
+            r.tegula.synchronize(rank, r.memory.torch.cuda.current_stream())
     except r.tegula.Error as error:
         text = str(error)
     took = time.monotonic() - started
@@ -273,26 +374,32 @@ def dying(rank, o, meet):
 # ---- all of it -----------------------------------------------------------------------------------
 
 
-def work(rank, o, meet):
-    r = Rank(rank, o, meet)
-    started = time.monotonic()
-    late = r.torch.zeros(1, device=r.device)
-    checks = [(kernels, n) for n in KERNELS] + [(stress, n) for n in ("ag_gemm", "gemm_rs")]
-    s, vote = r.symmetric((1,), "f32")
+def checks(r):
+    """All that is asked for, until the ranks together have no time left."""
+    o, started = r.o, time.monotonic()
+    s, late = r.comm.empty((1,), "f32"), r.empty((1,))
+    vote = Array(r.memory, r.memory.shard(s, "f32"), "f32")
     for plan in o.plans.split(","):
-        for check, name in checks:
+        for check, name in [(kernels, n) for n in KERNELS] + [(stress, n) for n in ("ag_gemm", "gemm_rs")]:
             if o.only not in f"{check.__name__} {name}":
                 continue
-            vote.fill_(time.monotonic() - started)
-            r.kernel("all_reduce", "")(vote, late)
-            if late.item() > o.seconds * o.ranks:
-                r.note(False, "out of time")
-                break
+            vote.fill(r.put([time.monotonic() - started]))
+            r.launch("all_reduce", "", vote, late)
+            if late.read()[0] > o.seconds * o.ranks:
+                return r.note(False, "out of time")
+            began = time.monotonic()
             try:
                 check(r, plan, name)
             except Exception as error:
                 r.note(False, f"{check.__name__} {name} {plan}: {type(error).__name__}: {error}"[:500])
+            if o.times and r.rank == 0:
+                print(f"{time.monotonic() - began:6.2f} s  {check.__name__} {name} {plan}", flush=True)
     s.free()
+
+
+def work(rank, o, meet):
+    r = Rank(rank, o, meet)
+    checks(r)
     r.comm.close()
     if rank == 0:
         print(f"{r.runs - len(r.failures)} of {r.runs} runs passed", flush=True)
