@@ -64,7 +64,5 @@ bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *wanted, Request *r);
 /// Remembers that a launch could be tuned; a search begins when the process has lived for a while
 /// and the kernel was launched often. `r` is copied.
 void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r);
-/// Ends what goes on for a module, before it goes.
-void later_cancel(const tg_module *m);
 
 #endif

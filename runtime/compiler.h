@@ -7,6 +7,7 @@
 #include "runtime/abi.h"
 #include "runtime/tegula.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /// An argument of the launch that needs code: packs not merged, strides never NULL for a tensor.
@@ -53,6 +54,26 @@ tg_status tg_kernel_adopt(tg_kernel *kernel, const tg_variant *variant);
 int tg_kernel_launches(const tg_kernel *kernel);
 /// Frees what launches left in it.
 void tg_kernel_close(tg_kernel *kernel);
+
+/// Tuning that a launch left for later (later.c): paid by a thread of low priority when the process
+/// has lived two seconds and the kernel was launched twenty times. Owned by who adds it until then.
+typedef struct tg_debt tg_debt;
+struct tg_debt {
+    tg_debt *next;
+    const tg_kernel *kernel;
+    const void *owner; // who has to be there while it is paid
+    uint64_t hash;     // of what it is: there is one of a kind
+    /// In that thread; soon after *stop is set it returns.
+    void (*pay)(tg_debt *debt, const atomic_bool *stop);
+    void (*release)(tg_debt *debt);
+};
+enum { TG_DEBT_CONTENTS = 64 << 20 }; // bytes of integers that a debt may have copies of
+/// False: there is such a debt, there are too many, or the process exits.
+bool tg_debt_wanted(uint64_t hash);
+/// Releases it sooner or later.
+void tg_debt_add(tg_debt *debt);
+/// Drops all debts of an owner; where one of them is being paid, stops and waits for that.
+void tg_debts_cancel(const void *owner);
 
 /// What the driver took to load the image on a device; of PTX, to compile it. Negative where it is
 /// not there.

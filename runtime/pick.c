@@ -241,6 +241,7 @@ tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg
 }
 
 void tg_kernel_close(tg_kernel *kernel) {
+    tg_debts_cancel(kernel);
     if (kernel->state) state_free(kernel->state);
     kernel->state = NULL;
 }
@@ -401,14 +402,14 @@ static tg_status choose(rt_state *s, const rt_launcher *l, const tg_kernel_info 
     return best.number < 0 ? rt_no_variant(l, info) : TG_OK;
 }
 
-/// Where nobody counts on it, and once there were many, launches only read.
+/// Once there were many, launches only read.
 static void count_launch(rt_state *s) {
-    int n = s->compiler ? atomic_load_explicit(&s->launches, memory_order_relaxed) : MANY;
+    int n = atomic_load_explicit(&s->launches, memory_order_relaxed);
     if (n < MANY) atomic_store_explicit(&s->launches, n + 1, memory_order_relaxed);
 }
 
 int tg_kernel_launches(const tg_kernel *kernel) {
-    rt_state *s = kernel->state;
+    rt_state *s = __atomic_load_n(&kernel->state, __ATOMIC_ACQUIRE);
     return s ? atomic_load_explicit(&s->launches, memory_order_relaxed) : 0;
 }
 

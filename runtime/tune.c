@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tuning where there is no compiler: which of an object's variants is the fastest for the arguments
-// of a launch. They are raced in this process, on arguments of their own (trial.h), and the
-// caller's launch follows.
+// of a launch. They are raced in this process, on arguments of their own (trial.h).
 //
 //     TG_TUNE            block: tune before the first launch of new extents; exhaustive: however
-//                        long it takes; else launches take what the object says
+//                        long it takes; background: later, in a thread of low priority
+//                        (later.c); else launches take what the object says
 //     TG_TUNE_BUDGET_MS  of one kernel and its extents; 2000
 //     TG_CACHE           the folder where results are kept, or off
 //
@@ -18,18 +18,28 @@
 enum { MOST_VARIANTS = 64, MOST_HINTS = 64, SAMPLES = 64, LOADED = 1, TUNING = 2, GAVE_UP = 4 };
 static const double BUDGET = 2, CHECKS = 0.5; // seconds; the part of them that checks may take
 
-/// Seconds; 0: without end; negative: tuning is off.
-static double budget(void) {
-    const char *mode = getenv("TG_TUNE"), *ms = getenv("TG_TUNE_BUDGET_MS");
-    if (mode && strcmp(mode, "exhaustive") == 0) return 0;
-    if (!mode || strcmp(mode, "block") != 0) return -1;
+typedef enum Mode { OFF, BLOCK, EXHAUSTIVE, BACKGROUND } Mode;
+
+static Mode mode_now(void) {
+    const char *mode = getenv("TG_TUNE");
+    if (!mode) return OFF;
+    return strcmp(mode, "block") == 0        ? BLOCK
+           : strcmp(mode, "exhaustive") == 0 ? EXHAUSTIVE
+           : strcmp(mode, "background") == 0 ? BACKGROUND
+                                             : OFF;
+}
+
+/// Seconds; 0: without end.
+static double budget(Mode mode) {
+    const char *ms = getenv("TG_TUNE_BUDGET_MS");
     double seconds = ms ? strtod(ms, NULL) / 1000 : BUDGET;
+    if (mode == EXHAUSTIVE) return 0;
     return seconds > 0 ? seconds : BUDGET;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/// Copies of tensors of integers and bools that are on a device.
+/// What tensors of integers and bools hold: in the host's memory, or copies.
 typedef struct Contents {
     tg_options hooks;
     const void *of[TG_MAX_PARAMS];
@@ -41,18 +51,25 @@ static void contents_close(Contents *c, int n) {
     for (int i = 0; i < n; i++) rt_release(&c->hooks, c->copies[i], c->bytes[i]);
 }
 
-static bool contents_open(Contents *c, const rt_launcher *l, int n) {
-    c->hooks = l->context->hooks;
+static bool copy_content(const rt_launcher *l, const rt_actual *a, size_t bytes, void *to) {
+    if (l->device < 0) return memcpy(to, (const void *)a->from, bytes), true;
+    return rt_copy_from_device(l->device, l->gpu.stream, a->from, bytes, to);
+}
+
+/// lasts: they are needed when the launch is over. False: they cannot be had, or are more than
+/// `most` bytes.
+static bool contents_open(Contents *c, const rt_launcher *l, int n, bool lasts, size_t most) {
     for (int i = 0; i < n; i++) {
         const rt_actual *a = &l->actuals[i];
-        if (!a->tensor || rt_is_float(a->code) || a->to == a->from) continue;
+        size_t bytes = a->to - a->from;
+        if (!a->tensor || rt_is_float(a->code) || !bytes) continue;
         c->of[i] = (const void *)a->from;
-        if (l->device < 0) continue;
-        c->bytes[i] = a->to - a->from;
-        c->of[i] = c->copies[i] = rt_allocate(&c->hooks, c->bytes[i]);
-        if (!c->of[i] ||
-            !rt_copy_from_device(l->device, l->gpu.stream, a->from, c->bytes[i], c->copies[i]))
-            return false;
+        if (l->device < 0 && !lasts) continue;
+        if (bytes > most) return false;
+        most -= bytes;
+        c->bytes[i] = bytes;
+        c->of[i] = c->copies[i] = rt_allocate(&c->hooks, bytes);
+        if (!c->of[i] || !copy_content(l, a, bytes, c->copies[i])) return false;
     }
     return true;
 }
@@ -78,12 +95,18 @@ typedef struct Search {
     const tg_variant *variants[MOST_VARIANTS];
     int n;
     double began, budget;
+    const atomic_bool *stop; // set: end soon, without a winner; or NULL
 } Search;
+
+static bool is_stopped(const Search *s) {
+    return s->stop && atomic_load(s->stop);
+}
 
 /// The first one is the reference: where it is not right, nothing can be said of the others.
 static bool check_all(Search *s) {
     for (int i = 0; i < s->n; i++) {
         double seconds;
+        if (is_stopped(s)) return false;
         if (i && s->budget > 0 && rt_seconds() > s->began + s->budget * CHECKS) break;
         if (rt_trial_check(s->trial, s->variants[i], &seconds) == RT_RIGHT)
             rt_race_add(s->race, i, seconds);
@@ -106,7 +129,7 @@ static int confirmed_winner(Search *s) {
 
 static int run_race(Search *s) {
     double x[SAMPLES];
-    for (;;) {
+    while (!is_stopped(s)) {
         rt_race_turn turn = rt_race_step(s->race, rt_seconds());
         if (turn.kind != RT_RACE_MEASURE) return confirmed_winner(s);
         int n = turn.launches < SAMPLES ? turn.launches : SAMPLES;
@@ -115,6 +138,7 @@ static int run_race(Search *s) {
         else
             rt_race_report(s->race, turn.id, x, n, rt_seconds());
     }
+    return -1;
 }
 
 static void say(const tg_kernel_info *info, const Search *s, int winner) {
@@ -143,34 +167,126 @@ static int search(Search *s, const rt_trial_options *o, const tg_options *hooks)
     return winner;
 }
 
-/// One thread tunes a kernel at a time; others take meanwhile what there is. What could not be
-/// tuned once is left alone.
-static bool tune(tg_kernel *kernel, Search *s, const rt_launcher *l, const tg_arg *args, int n) {
-    Contents contents = {0};
+/// Races the variants on arguments like these, bound by the launcher; what wins is adopted and
+/// kept.
+static bool tune(tg_kernel *kernel, Search *s, const rt_launcher *l, const tg_arg *args, int n,
+                 const void *const *contents) {
     tg_hint hints[MOST_HINTS];
-    int winner = -1, n_hints = hints_of(l, n, hints);
-    const tg_options *hooks = &l->context->hooks;
-    if (contents_open(&contents, l, n)) {
-        rt_trial_options o = {.info = kernel->info,
-                              .args = args,
-                              .n = n,
-                              .contents = contents.of,
-                              .seed = 1,
-                              .flush = 0};
-        winner = search(s, &o, hooks);
-    }
-    contents_close(&contents, n);
+    int n_hints = hints_of(l, n, hints);
+    rt_trial_options o = {
+        .info = kernel->info, .args = args, .n = n, .contents = contents, .seed = 1, .flush = 0};
+    int winner = search(s, &o, &l->context->hooks);
     if (winner < 0) return false;
     const tg_variant *v = s->variants[winner];
-    if (rt_adopt_tuned(kernel, v, rt_device_hash(l->device, l->context->threads), hints, n_hints))
-        return false;
+    uint32_t device = rt_device_hash(l->device, l->context->threads);
+    if (rt_adopt_tuned(kernel, v, device, hints, n_hints)) return false;
     rt_tune_save(kernel, l->device, l->context->threads, v, hints, n_hints);
     return true;
 }
 
+/// What could not be tuned once is left alone.
+static void give_up(tg_kernel *kernel) {
+    atomic_fetch_or(rt_tuner_of(kernel), GAVE_UP);
+}
+
+static bool tune_now(tg_kernel *kernel, Search *s, const rt_launcher *l, const tg_arg *args,
+                     int n) {
+    Contents contents = {.hooks = l->context->hooks};
+    bool found =
+        contents_open(&contents, l, n, false, SIZE_MAX) && tune(kernel, s, l, args, n, contents.of);
+    contents_close(&contents, n);
+    if (!found) give_up(kernel);
+    return found;
+}
+
+/* ---- later ----------------------------------------------------------------------------------- */
+
+/// A launch as its search needs it. Addresses of tensors say how they are aligned and which are one
+/// view; nothing is read there.
+typedef struct Debt {
+    tg_debt base;
+    tg_options hooks;
+    tg_kernel *kernel;
+    int threads, n;
+    tg_arg args[TG_MAX_PARAMS];
+    DLTensor tensors[TG_MAX_PARAMS];
+    int64_t dims[TG_MAX_PARAMS][2][TG_MAX_RANK];
+    Contents contents;
+} Debt;
+
+static void release_debt(tg_debt *debt) {
+    Debt *d = (Debt *)debt;
+    tg_options hooks = d->hooks;
+    contents_close(&d->contents, d->n);
+    rt_release(&hooks, d, sizeof *d);
+}
+
+static void pay_bound(Debt *d, rt_launcher *l, const atomic_bool *stop) {
+    Search s = {.began = rt_seconds(), .budget = budget(BACKGROUND), .stop = stop};
+    if (rt_bind(l, d->kernel->info, d->args, d->n)) return;
+    s.n = rt_alternatives(d->kernel, l, s.variants, MOST_VARIANTS);
+    if (s.n && !tune(d->kernel, &s, l, d->args, d->n, d->contents.of) && !is_stopped(&s))
+        give_up(d->kernel);
+}
+
+/// On threads of its own, as many as the launch had, which have this one's priority.
+static void pay(tg_debt *debt, const atomic_bool *stop) {
+    Debt *d = (Debt *)debt;
+    tg_options options = {.size = sizeof options, .threads = d->threads};
+    tg_context *c;
+    if (tg_context_create(&options, &c)) return;
+    tg_context *before = tg_context_use(c);
+    rt_launcher *l = rt_claim(c);
+    if (l) {
+        pay_bound(d, l, stop);
+        rt_give_back(l);
+    }
+    tg_context_use(before);
+    tg_context_destroy(c);
+}
+
+static void copy_arguments(Debt *d, const rt_launcher *l, const tg_arg *args, int n) {
+    memcpy(d->args, args, sizeof *args * (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const rt_actual *a = &l->actuals[i];
+        if (args[i].kind != TG_ARG_TENSOR || !args[i].as.tensor) continue;
+        DLTensor *t = &d->tensors[i];
+        *t = *args[i].as.tensor;
+        size_t bytes = sizeof(int64_t) * (size_t)t->ndim;
+        if (bytes) memcpy(d->dims[i][0], t->shape, bytes);
+        if (bytes) memcpy(d->dims[i][1], a->given_strides, bytes);
+        t->shape = d->dims[i][0];
+        t->strides = d->dims[i][1];
+        d->args[i].as.tensor = t;
+    }
+}
+
+static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
+    uint64_t hash = rt_mix(rt_hash_arguments(l, kernel->info), (uintptr_t)kernel);
+    tg_options hooks = rt_default_hooks(); // the launch's context may go
+    Debt *d = tg_debt_wanted(hash) ? rt_allocate(&hooks, sizeof *d) : NULL;
+    if (!d) return;
+    memset(d, 0, sizeof *d);
+    d->base = (tg_debt){
+        .kernel = kernel, .owner = kernel, .hash = hash, .pay = pay, .release = release_debt};
+    d->hooks = d->contents.hooks = hooks;
+    d->kernel = kernel;
+    d->threads = l->context->threads;
+    d->n = n;
+    copy_arguments(d, l, args, n);
+    if (contents_open(&d->contents, l, n, true, TG_DEBT_CONTENTS))
+        tg_debt_add(&d->base);
+    else
+        release_debt(&d->base);
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/// One thread tunes a kernel at a time; others take meanwhile what there is.
 bool rt_tune(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
-    Search s = {.began = rt_seconds(), .budget = budget()};
-    if (s.budget < 0 || !rt_alternatives(kernel, l, s.variants, MOST_VARIANTS)) return false;
+    Mode mode = mode_now();
+    Search s = {.began = rt_seconds(), .budget = budget(mode)};
+    if (mode == OFF || !rt_alternatives(kernel, l, s.variants, MOST_VARIANTS)) return false;
     _Atomic uintptr_t *state = rt_tuner_of(kernel);
     uintptr_t before =
         rt_is_captured(l->device, l->gpu.stream) ? TUNING : atomic_fetch_or(state, TUNING);
@@ -185,10 +301,10 @@ bool rt_tune(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n)
         changed = true;
     }
     s.n = before & GAVE_UP ? 0 : rt_alternatives(kernel, l, s.variants, MOST_VARIANTS);
-    if (s.n && tune(kernel, &s, l, args, n))
-        changed = true;
+    if (s.n && mode == BACKGROUND)
+        tune_later(kernel, l, args, n);
     else if (s.n)
-        atomic_fetch_or(state, GAVE_UP);
+        changed |= tune_now(kernel, &s, l, args, n);
     atomic_fetch_and(state, ~(uintptr_t)TUNING);
     return changed;
 }

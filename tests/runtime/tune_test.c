@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -321,13 +323,122 @@ static void many_threads(void **state) {
     tg_kernel_close(&shared);
 }
 
+/* ---- in the background -------------------------------------------------------------------------
+ */
+
+static void wait_ms(int ms) {
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+static _Atomic bool enough;
+static _Atomic int fast_ones;
+
+/// Sums, so that a launch that was left out, or that ran twice, is seen.
+static void *launch_until(void *arg) {
+    float x[64], y[64] = {0};
+    int64_t n = 64;
+    DLTensor tx = row(x, &n), ty = row(y, &n);
+    tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
+    long bad = 0, launches = 0;
+    (void)arg;
+    for (int i = 0; i < 64; i++) x[i] = 1;
+    for (bool seen_fast = false; !enough; launches++) {
+        bad += tg_launch(&shared, args, 2) != TG_OK || y[0] != (float)(launches % (1 << 22) + 1);
+        bad += seen.variant >= WRONG;
+        if (seen.variant == FAST && !seen_fast) fast_ones++;
+        seen_fast |= seen.variant == FAST;
+        if (y[0] == (float)(1 << 22)) memset(y, 0, sizeof y);
+        if (launches % 64 == 0) wait_ms(1);
+    }
+    return (void *)bad;
+}
+
+/// Launches go on while the search does, and all of them find what it found. Other processes do,
+/// too.
+static void later_on(void **state) {
+    enum { THREADS = 6, MOST_MS = 60000 };
+    pthread_t threads[THREADS];
+    char names[8][400];
+    (void)state;
+    setenv("TG_TUNE", "background", 1);
+    shared = fresh();
+    enough = false;
+    fast_ones = 0;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, launch_until, NULL), 0);
+    for (int ms = 0; fast_ones < THREADS && ms < MOST_MS; ms += 10) wait_ms(10);
+    enough = true;
+    for (int i = 0; i < THREADS; i++) {
+        void *bad;
+        pthread_join(threads[i], &bad);
+        assert_null(bad);
+    }
+    assert_int_equal(fast_ones, THREADS);
+    assert_int_equal(in_cache(names), 1);
+    tg_kernel_close(&shared);
+    tg_kernel other = fresh();
+    assert_int_equal(launch(&other, 64), FAST);
+    tg_kernel_close(&other);
+}
+
+/// What is launched a few times is not worth a search.
+static void not_for_a_few(void **state) {
+    (void)state;
+    setenv("TG_TUNE", "background", 1);
+    tg_kernel k = fresh();
+    for (int i = 0; i < 15; i++) assert_int_equal(launch(&k, N), USUAL);
+    int before = all_runs();
+    wait_ms(3000);
+    assert_int_equal(all_runs(), before);
+    tg_kernel_close(&k);
+}
+
+/// Wherever the search is when its kernel is closed, or the process exits, it ends.
+static void ends_with_the_kernel(void **state) {
+    (void)state;
+    setenv("TG_TUNE", "background", 1);
+    for (int ms = 0; ms <= 2000; ms += 100) {
+        tg_kernel k = fresh();
+        for (int i = 0; i < 30; i++) assert_int_equal(launch(&k, N), USUAL);
+        wait_ms(ms % 500); // the process is old enough: searches begin within 100 ms
+        tg_kernel_close(&k);
+        int before = all_runs();
+        wait_ms(20);
+        assert_int_equal(all_runs(), before);
+        empty_cache();
+    }
+}
+
+static void ends_with_the_process(void **state) {
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); // it forbids threads after a fork
+#endif
+    int status;
+    setenv("TG_TUNE", "background", 1);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        static tg_kernel k;
+        k = fresh();
+        for (int i = 0; i < 30; i++) launch(&k, N);
+        wait_ms(2300);
+        exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
     if (!mkdtemp(cache)) return 1;
     snprintf(folder, sizeof folder, "%s/deep/er", cache);
 #define TEST(f) cmocka_unit_test_setup(f, begin)
     const struct CMUnitTest tests[] = {
-        TEST(prints_once),   TEST(off_by_default), TEST(finds_the_fastest), TEST(kept_on_disk),
-        TEST(damaged_files), TEST(no_folder),      TEST(many_threads),
+        TEST(prints_once),          TEST(off_by_default),        TEST(finds_the_fastest),
+        TEST(kept_on_disk),         TEST(damaged_files),         TEST(no_folder),
+        TEST(many_threads),         TEST(not_for_a_few),         TEST(later_on),
+        TEST(ends_with_the_kernel), TEST(ends_with_the_process),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     empty_cache();
