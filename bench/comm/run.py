@@ -51,15 +51,21 @@ def options():
 # ---- cases ---------------------------------------------------------------------------------------
 
 
-def cases():
+# (N, K) of the products, by ranks: models of 8 to 70 billion parameters, sharded so many times.
+SHAPES = {
+    2: (((2048, 8192), (6144, 4096), (14336, 4096)), ((8192, 2048), (4096, 4096), (4096, 7168))),
+    4: (((6144, 4096), (10240, 8192), (11008, 4096)), ((8192, 8192), (4096, 4096), (8192, 7168))),
+}
+
+
+def cases(ranks):
     """(kind, name, M, N, K): of AG the rows of A are dealt out, of RS the columns; of transfers
     alone M is their size in MiB."""
     out = []
+    gathers, scatters = SHAPES.get(ranks, SHAPES[4])
     for m in (8192, 2048, 512, 16384):
-        for n, k in ((2048, 8192), (6144, 4096), (14336, 4096)):
-            out.append(("AG", f"AG M{m} N{n} K{k}", m, n, k))
-        for n, k in ((8192, 2048), (4096, 4096), (4096, 7168)):
-            out.append(("RS", f"RS M{m} N{n} K{k}", m, n, k))
+        out += [("AG", f"AG M{m} N{n} K{k}", m, n, k) for n, k in gathers]
+        out += [("RS", f"RS M{m} N{n} K{k}", m, n, k) for n, k in scatters]
     for mib in (1, 16, 64, 256):
         out.append(("gather", f"all_gather {mib} MiB", mib, 0, 0))
         out.append(("scatter", f"reduce_scatter {mib} MiB", mib, 0, 0))
@@ -67,7 +73,7 @@ def cases():
 
 
 def chosen(o):
-    return [c for c in cases() if not o.only or any(text in c[1] for text in o.only)]
+    return [c for c in cases(o.ranks) if not o.only or any(text in c[1] for text in o.only)]
 
 
 # ---- a rank --------------------------------------------------------------------------------------
@@ -197,82 +203,65 @@ class Problem:
             self.parts["product"] = lambda: kernel(a, b, c)
 
     def make_ag(self, m, n, k):
-        r, torch, dist = self.r, self.r.torch, self.r.dist
-        a, b, c = self.shard((m // r.ranks, k)), self.empty(k, n), self.empty(m, n)
-        full = self.empty(m, k)
-        group = dist.group.WORLD.group_name
-        self.result = c
-
-        def fill(seed):
-            a.copy_(r.random(a.shape, seed))
-            b.copy_(r.random(b.shape, seed + 7, k**-0.5))
-            dist.all_gather_into_tensor(full, a)
-            c.fill_(math.nan)
-
-        def product():
-            return full.double() @ b.double()
-
-        def sequential():
-            dist.all_gather_into_tensor(full, a)
-            torch.mm(full, b, out=c)
-
-        def async_tp():
-            _, (out,) = torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group)
-            c.copy_(out)
-
-        self.fill, self.reference = fill, product
-        self.parts["nccl"] = lambda: dist.all_gather_into_tensor(full, a)
-        self.parts["cublas"] = lambda: torch.mm(full, b, out=c)
-        self.product(full, b, c)
-        self.arms["sequential"] = sequential
-        self.arms["async-tp"] = async_tp
-        self.timed = {
-            "async-tp": lambda: torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group)
-        }
-        if r.comm:
-            rows = c.view(r.ranks, -1, n)
-            for text, kernel in self.kernels("ag_gemm"):
-                self.arms[f"tegula {text}".strip()] = lambda k=kernel: k(a, b, rows)
+        self.make_product("ag_gemm", m, n, k)
 
     def make_rs(self, m, n, k):
+        self.make_product("gemm_rs", m, n, k)
+
+    def make_product(self, name, m, n, k):
+        """Of all ranks' rows of A, or the sum over all ranks' columns of it, by rows."""
         r, torch, dist = self.r, self.r.torch, self.r.dist
-        a, b, c = self.empty(m, k), self.empty(k, n), self.shard((m // r.ranks, n))
-        full = self.empty(m, n)
+        gathers, own = name == "ag_gemm", m // r.ranks
+        a = self.shard((own, k)) if gathers else self.empty(m, k)
+        b = self.empty(k, n)
+        c = self.empty(m, n) if gathers else self.shard((own, n))
+        full = self.empty(m, k if gathers else n)  # what the transfer alone ends or begins with
+        left, out = (full, c) if gathers else (a, full)
         group = dist.group.WORLD.group_name
         self.result = c
+
+        def transfer():
+            if gathers:
+                dist.all_gather_into_tensor(full, a)
+            else:
+                dist.reduce_scatter_tensor(c, full)
+
+        def product():
+            torch.mm(left, b, out=out)
+
+        def sequential():
+            for step in (transfer, product) if gathers else (product, transfer):
+                step()
+
+        def async_tp():
+            if gathers:
+                return torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group)[1][0]
+            return torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, group)
 
         def fill(seed):
             a.copy_(r.random(a.shape, seed))
             b.copy_(r.random(b.shape, seed + 7, k**-0.5))
+            if gathers:
+                transfer()
             c.fill_(math.nan)
 
-        def reduced():
-            part = a.double() @ b.double()
-            out = torch.empty((m // r.ranks, n), dtype=torch.float64, device=r.device)
-            dist.reduce_scatter_tensor(out, part)
-            return out
+        def reference():
+            want = left.double() @ b.double()
+            if gathers:
+                return want
+            part = torch.empty((own, n), dtype=torch.float64, device=r.device)
+            dist.reduce_scatter_tensor(part, want)
+            return part
 
-        def sequential():
-            torch.mm(a, b, out=full)
-            dist.reduce_scatter_tensor(c, full)
-
-        def async_tp():
-            c.copy_(torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, group))
-
-        self.fill, self.reference = fill, reduced
-        self.parts["nccl"] = lambda: dist.reduce_scatter_tensor(c, full)
-        self.parts["cublas"] = lambda: torch.mm(a, b, out=full)
-        self.product(a, b, full)
-        self.arms["sequential"] = sequential
-        self.arms["async-tp"] = async_tp
-        self.timed = {
-            "async-tp": lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(
-                a, b, "sum", 0, group
-            )
-        }
+        self.fill, self.reference = fill, reference
+        self.parts = {"nccl": transfer, "cublas": product}
+        self.product(left, b, out)
+        self.arms = {"sequential": sequential, "async-tp": lambda: c.copy_(async_tp())}
+        self.timed = {"async-tp": async_tp}
         if r.comm:
-            for text, kernel in self.kernels("gemm_rs"):
-                self.arms[f"tegula {text}".strip()] = lambda k=kernel: k(a, b, c)
+            result = c.view(r.ranks, -1, n) if gathers else c
+            for text, kernel in self.kernels(name):
+                self.arms[f"tegula {text}".strip()] = lambda k=kernel: k(a, b, result)
 
     def make_gather(self, mib, *_):
         r, dist = self.r, self.r.dist
