@@ -90,7 +90,17 @@ static const Level *rows_level(const Op *load, const Access *a, const Level *lev
     return NULL;
 }
 
-/// Rows that all programs read in whole multiples of; 1 where there is no such number.
+/// Or MORE_ROWS, where no chunk shall end inside of a shard.
+static int64_t common_multiple(int64_t a, int64_t b) {
+    const int64_t MORE_ROWS = (int64_t)1 << 40;
+    int64_t x = a, y = b, product;
+    for (int64_t rest; y; x = y, y = rest) rest = x % y;
+    bool large = __builtin_mul_overflow(a / x, b, &product) || product > MORE_ROWS;
+    return large ? MORE_ROWS : product;
+}
+
+/// The least number of rows that is a multiple of what each program reads that waits for one chunk:
+/// tiles of 24 and of 16 rows both end where a chunk of 48 does.
 static int64_t row_unit(Comm *c, const CommReads *r) {
     int64_t unit = 1;
     for (int i = 0; i < r->loads.n; i++) {
@@ -99,7 +109,7 @@ static int64_t row_unit(Comm *c, const CommReads *r) {
         Access a = access_of(load);
         int n = read_levels(c->ctx, phase_of(load), level);
         const Level *l = rows_level(load, &a, level, n);
-        if (l && l->step > unit) unit = l->step;
+        if (l) unit = common_multiple(unit, l->step);
     }
     return unit;
 }

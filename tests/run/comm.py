@@ -100,3 +100,25 @@ ranks("comm.teg", "chosen", {"to": np.array([[2], [0], [2]])}, n=3, flags=["--ch
 ranks("comm.teg", "hosts", {}, {"y": [[3], [2], [1]]}, 3)
 # What only runs find.
 ranks("comm.teg", "gather", {"a": normal((2, 5, 9), seed=1)}, n=3, fails="'a' has shards of 2 ranks, there are 3")
+
+
+def same(a, **_):
+    return {"x": np.stack([a] * len(a)), "y": np.stack([a] * len(a))}
+
+
+for plan in "before", "pull", "push":
+    ranks("comm.teg", "heights", {"a": normal((2, 96, 3), seed=31)}, same,
+          flags=["--set", f"plan={plan}", "--set", "chunks=4"])
+
+
+def turned(x, steps, **_):
+    y = x
+    for i in range(steps):
+        c = np.stack([(y + i % 3).sum(0)] * len(x))
+        y = c / len(x)
+    return {"c": c, "y": y}
+
+
+for plan in "direct", "before":
+    ranks("comm.teg", "turns", {"x": normal((2, 40), seed=32), "steps": 70}, turned, 2, length=8,
+          flags=["--set", f"plan={plan}"])
