@@ -180,15 +180,28 @@ static Value *most_tiles(const Stage *s, Builder *b) {
     return result(loop, 0);
 }
 
+/// Where room for parts is made: ahead of the host's loops, each turn of which uses it again. The
+/// barrier before the phase says that all have folded what was there.
+static Op *before_loops(const Stage *s) {
+    Op *at = s->phase;
+    for (int i = 0; i < s->n; i++)
+        if (operand(s->add, i)->def) return at; // room of the launch, made in the loop perhaps
+    for (Op *up = at->parent->parent; up->code != OP_KERNEL; up = up->parent->parent)
+        if (up->code == OP_FOR || up->code == OP_WHILE) at = up;
+    return at;
+}
+
+/// Words are new in each turn: one that was raised stays so until the launch ends.
 static void make_memory(Stage *s) {
-    Builder b = build_before(s->c->ir, s->phase);
-    s->ranks = s->level[s->rank_level].hi;
-    s->tiles = most_tiles(s, &b);
-    Value *both[2] = {s->ranks, s->ranks};
+    Builder b = build_before(s->c->ir, before_loops(s));
+    Value *ranks = comm_dim(&b, operand(s->add, 0), 0), *both[2] = {ranks, ranks};
     for (int i = 0; i < s->n; i++) {
         s->stage[i] = new_scratch(s, &b, i, 2, both, "stage");
         if (s->whole) s->local[i] = new_scratch(s, &b, i, 1, both, "local");
     }
+    b = build_before(s->c->ir, s->phase);
+    s->ranks = s->level[s->rank_level].hi;
+    s->tiles = most_tiles(s, &b);
     s->flags = new_words(s, &b, s->whole ? build_index(&b, s->n) : s->tiles);
 }
 

@@ -86,13 +86,17 @@ static void note(rt_sym *s, uint64_t kind, uint64_t what) {
     s->layout = rt_mix(rt_mix(s->layout, kind), what);
 }
 
-static tg_status none_left(const tg_comm *c, size_t bytes) {
-    size_t used = 0;
-    for (const Block *b = c->sym->blocks; b; b = b->next) used += b->bytes;
+static tg_status none_left(size_t bytes, const char *what, size_t used, size_t all) {
     return tg_fail(TG_ERROR_MEMORY,
-                   "%zu bytes of symmetric memory: %zu of %zu MiB of the heap are in use; "
+                   "%zu bytes of %s: %zu of %zu KiB of the heap's are in use; "
                    "tg_comm_options.heap or TG_COMM_HEAP make it larger",
-                   bytes, used >> 20, c->heap.bytes >> 20);
+                   bytes, what, used >> 10, all >> 10);
+}
+
+static size_t in_use(const rt_sym *s) {
+    size_t used = 0;
+    for (const Block *b = s->blocks; b; b = b->next) used += b->bytes;
+    return used;
 }
 
 /// The first gap that is large enough.
@@ -105,7 +109,7 @@ static Block *take(tg_comm *c, size_t bytes) {
         at = (*place)->at + (*place)->bytes;
     note(s, 1, bytes);
     if ((!*place && s->end - at < room) || !(b = rt_allocate(&s->hooks, sizeof *b))) {
-        none_left(c, bytes);
+        none_left(bytes, "symmetric memory", in_use(s), s->end);
         return NULL;
     }
     *b = (Block){.next = *place, .at = at, .bytes = room};
@@ -137,7 +141,8 @@ size_t rt_heap_words(tg_comm *c, int64_t words) {
     size_t left = (c->heap.bytes - s->words) / sizeof(int64_t), at = s->words;
     note(s, 3, (uint64_t)words);
     if (words < 0 || (uint64_t)words > left) {
-        none_left(c, (size_t)words * sizeof(int64_t));
+        none_left((size_t)words * sizeof(int64_t), "signals", s->words - s->end,
+                  c->heap.bytes - s->end);
         return SIZE_MAX;
     }
     // A line of the cache each, so that two kernels share none.

@@ -343,18 +343,24 @@ static int32_t host_end(const tg_env *env) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/// Compiled code reports that there is no memory; what kind of it is missing is said here.
+static void *found_or_failed(const tg_env *env, void *memory) {
+    if (memory) return memory;
+    fail_as(env, NULL, TG_ERROR_MEMORY);
+    ((rt_worker *)env->user)->told = true;
+    return NULL;
+}
+
 static void *host_workspace(const tg_env *env, int64_t bytes, int64_t *lead) {
     tg_comm *c = comm_of(env);
     void *direct = rt_comm_direct(c, rt_comm_workspace(c, bytes), lead);
-    if (!direct) fail_as(env, NULL, TG_ERROR_MEMORY);
-    return direct;
+    return found_or_failed(env, direct);
 }
 
 static void *host_signals(const tg_env *env, int64_t words, int64_t *lead) {
     tg_comm *c = comm_of(env);
     void *direct = rt_comm_direct(c, rt_comm_signals(c, words), lead);
-    if (!direct) fail_as(env, NULL, TG_ERROR_MEMORY);
-    return direct;
+    return found_or_failed(env, direct);
 }
 
 static void *host_control(const tg_env *env) {

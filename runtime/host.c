@@ -25,7 +25,8 @@ static int32_t env_fail(const tg_env *env, const tg_site *site, const uint64_t *
     rt_worker *w = env->user;
     w->failure.site = site;
     if (!site) {
-        strcpy(w->failure.text, "out of memory");
+        if (!w->told) strcpy(w->failure.text, "out of memory");
+        w->told = false;
         return TG_RUN_NO_MEMORY;
     }
     tg_site_text(w->failure.text, sizeof w->failure.text, site, values);

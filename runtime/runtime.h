@@ -41,6 +41,7 @@ typedef struct rt_worker {
     void *arena;
     int64_t arena_bytes;
     tg_failure failure;
+    bool told; // its text says already which memory is missing
 } rt_worker;
 
 /// An argument as code takes it. Strides and extents are those after packs were merged.
