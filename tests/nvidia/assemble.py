@@ -5,7 +5,7 @@ ptxas: it must assemble, spill nothing, draw no advice of the C75xx kind (wgmma 
 no function.
 
     assemble.py --tegula PATH [--targets sm_80,sm_90a] [--codegens nvptx,nvvm] [--types f32,f16]
-                [--kernels REGEX] [--jobs N] [--table] [--rotate]
+                [--kernels REGEX] [--jobs N] [--part I/N] [--table] [--rotate]
 
 Six architectures, two generators and two elements of each kernel are ten minutes of work. With
 --rotate each kernel goes through every architecture once, by generators and with elements in
@@ -150,6 +150,7 @@ def main():
     parser.add_argument("--types", default="f32,f16")
     parser.add_argument("--kernels", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--part", default="1/1", metavar="I/N", help="every Nth kernel, from the Ith on")
     parser.add_argument("--rotate", action="store_true", help="each kernel once a target")
     parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
     args = parser.parse_args()
@@ -169,7 +170,8 @@ def main():
             for codegen in codegens
             for instance in instances(args.kernels, types)
         ]
-    return report(check, work, args, "kernels")
+    part, parts = map(int, args.part.split("/"))
+    return report(check, work[part - 1 :: parts], args, "kernels")
 
 
 if __name__ == "__main__":
