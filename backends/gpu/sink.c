@@ -208,9 +208,18 @@ static void place_rest(Sink *s, const Insts *all) {
         if (map_get(&s->waiting, all->data[i])) place(s, all->data[i]);
 }
 
+/// What nobody needs goes: it would stand at the end, and what it needs would live so long.
+static void drop_dead(LLVMBasicBlockRef block) {
+    for (LLVMValueRef i = LLVMGetLastInstruction(block), before; i; i = before) {
+        before = LLVMGetPreviousInstruction(i);
+        if (!LLVMGetFirstUse(i) && mobility_of(i) == CROSSES_ALL) LLVMInstructionEraseFromParent(i);
+    }
+}
+
 static void sink_block(Sink *s) {
     Insts all = {0};
     bool products = false;
+    drop_dead(s->block);
     LLVMValueRef end = LLVMGetBasicBlockTerminator(s->block);
     for (LLVMValueRef i = LLVMGetFirstInstruction(s->block); i; i = LLVMGetNextInstruction(i)) {
         vec_push(s->ctx, &all, i);

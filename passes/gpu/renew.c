@@ -69,15 +69,29 @@ typedef struct Living {
     Value *value, *root; // what it is computed of again, or NULL
 } Living;
 
-/// The one narrow block that v is computed from by at most *ops ops; NULL: there is none.
-static Value *root_of(Renew *s, Value *v, int *ops) {
+/// Ops that are done again, each once.
+typedef struct Chain {
+    const Value *seen[MOST_OPS];
+    int n;
+} Chain;
+
+static bool is_counted(Chain *c, const Value *v) {
+    for (int i = 0; i < c->n; i++)
+        if (c->seen[i] == v) return true;
+    if (c->n == MOST_OPS) return false;
+    c->seen[c->n++] = v;
+    return true;
+}
+
+/// The one narrow block that v is computed from by a few ops; NULL: there is none.
+static Value *root_of(Renew *s, Value *v, Chain *c) {
     Value *root = NULL;
     if (elem_info[v->type->elem].bits <= NARROW_BITS && v->type->elem != EL_BOOL) return v;
-    if (!is_lanewise(v->def) || --*ops < 0) return NULL;
+    if (!is_lanewise(v->def) || !is_counted(c, v)) return NULL;
     for (int i = 0; i < v->def->n_operands; i++) {
         Value *x = operand(v->def, i);
         if (!is_heavy(s, x)) continue;
-        Value *of = root_of(s, x, ops);
+        Value *of = root_of(s, x, c);
         if (!of || (root && of != root)) return NULL;
         root = of;
     }
@@ -98,8 +112,8 @@ static int living_at(Renew *s, const Op *meet, Living *out) {
             Value *v = result(op, i);
             if (!is_heavy(s, v) || !is_used_behind(v, meet)) continue;
             if (n == MOST_VALUES) return -1;
-            int ops = MOST_OPS;
-            out[n++] = (Living){v, root_of(s, v, &ops)};
+            Chain c = {.n = 0};
+            out[n++] = (Living){v, root_of(s, v, &c)};
         }
     }
     return n;
