@@ -30,6 +30,7 @@ typedef struct Rank {
     Shard *shards; // of arguments; bytes SIZE_MAX: symmetric, and not placed yet
     int64_t (*strides)[MAX_RANK];
     int status;
+    double seconds; // of the last launch
     tg_failure failure;
     pthread_t thread;
 } Rank;
@@ -38,6 +39,7 @@ typedef struct Crew {
     Job *job;
     int size, first, n; // ranks; the first one that is here, and how many are
     Rank *ranks;        // those
+    bool together;      // launches begin when all have come
 } Crew;
 
 /* ---- a rank, in a thread of its own ---------------------------------------------------------- */
@@ -105,8 +107,12 @@ static void *run_rank(void *arg) {
     const Code *code = r->crew->job->compiled;
     r->status = TG_RUN_OK;
     if (!r->host && !set_up(r)) return NULL;
+    if (r->crew->together && tg_comm_barrier(r->comm)) fail(r);
+    if (r->status) return NULL;
+    double start = seconds_now();
     r->status = tg_host_run_ranks(r->host, r->crew->job->kernel->name.text, code->entry, r->slots,
                                   code->image, print_text, r, &r->failure);
+    r->seconds = seconds_now() - start;
     return NULL;
 }
 
@@ -227,9 +233,53 @@ int crew_ranks(const Job *job) {
 }
 
 void crew_profile(Job *job, enum tg_part part, tg_trace *traces) {
+    if (job->crew) job->crew->together = true;
     for (int i = 0; i < crew_ranks(job); i++)
         if (job->crew->ranks[i].comm)
             tg_host_profile(job->crew->ranks[i].comm, part, traces ? &traces[i] : NULL);
+}
+
+double crew_seconds(const Job *job) {
+    double most = 0;
+    for (int i = 0; i < crew_ranks(job); i++)
+        if (job->crew->ranks[i].seconds > most) most = job->crew->ranks[i].seconds;
+    return most;
+}
+
+static size_t trace_bytes(const tg_trace *t) {
+    return (t->n < t->capacity ? t->n : t->capacity) * sizeof *t->events;
+}
+
+/// What another rank has in `box`: how many events there are, and then those that had room.
+static bool read_trace(Rank *r, int from, const char *box, tg_trace *t) {
+    const char *events = box + sizeof t->n;
+    return tg_host_read(r->comm, from, box, &t->n, sizeof t->n) &&
+           tg_host_read(r->comm, from, events, t->events, trace_bytes(t));
+}
+
+tg_trace *crew_traces(Job *job, tg_trace *here) {
+    Crew *crew = job->crew;
+    Rank *r = &crew->ranks[0];
+    if (crew->n == crew->size) return here;
+    tg_trace *all = ctx_array(job->ctx, tg_trace, crew->size);
+    int64_t bytes = (int64_t)(sizeof here->n + here->capacity * sizeof *here->events);
+    DLDataType u8 = {kDLUInt, 8, 1};
+    DLTensor box;
+    bool ok = tg_sym_alloc(r->comm, u8, 1, &bytes, TG_SYM_LEAN, &box) == TG_OK;
+    if (ok) {
+        memcpy(box.data, &here->n, sizeof here->n);
+        memcpy((char *)box.data + sizeof here->n, here->events, trace_bytes(here));
+        ok = tg_comm_barrier(r->comm) == TG_OK;
+    }
+    for (int from = 0; from < crew->size && r->number == 0 && ok; from++) {
+        all[from] = *here;
+        if (from != r->number)
+            all[from].events = ctx_array(job->ctx, tg_event, (int)here->capacity);
+        ok = from == r->number || read_trace(r, from, box.data, &all[from]);
+    }
+    ok = ok && tg_sym_free(r->comm, &box) == TG_OK;
+    if (!ok) cli_error("%s", tg_last_error());
+    return ok ? all : NULL;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

@@ -41,8 +41,14 @@ Bound job_bind_rank(Job *job, int64_t rank);
 bool crew_launch(Job *job, tg_failure *failure);
 /// Ranks that are here, after a launch.
 int crew_ranks(const Job *job);
-/// What launches do from now on; traces: one a rank, or NULL.
+/// What launches do from now on, all ranks beginning together; traces: one a rank that is here, or
+/// NULL.
 void crew_profile(Job *job, enum tg_part part, tg_trace *traces);
+/// How long the last launch took on the slowest of the ranks that are here; each waits for all.
+double crew_seconds(const Job *job);
+/// Collective: the traces of all ranks, at rank 0; NULL, reported: they cannot be had. Those of
+/// ranks that are here are given.
+tg_trace *crew_traces(Job *job, tg_trace *here);
 /// Brings what they wrote to the arguments.
 bool crew_finish(Job *job);
 

@@ -2,8 +2,9 @@
 // tegula profile: what ranks and their threads do when, as a trace that Perfetto shows, and how
 // much of the transfers is behind the programs.
 //
-// All ranks are here, on one clock. Transfers and programs are timed alone, too: with programs left
-// out, and with chunks that count as copied.
+// Ranks are threads of this process, or (--comm) processes of one host, whose rank 0 writes the
+// trace: all of them read one clock. Transfers and programs are timed alone, too: with programs
+// left out, and with chunks that count as copied.
 #include "tools/tegula/driver.h"
 #include "tools/tegula/measure.h"
 
@@ -14,17 +15,21 @@
 
 enum { EVENTS = 1 << 16, DEFAULT_LAUNCHES = 9 };
 
-/// The median of some launches after one that warms up.
-static bool time_part(Job *job, enum tg_part part, double *seconds) {
+/// Seconds of some launches, after one that warms up.
+typedef struct Times {
+    double median, spread; // half of the launches are within so much
+} Times;
+
+static bool time_part(Job *job, enum tg_part part, Times *out) {
     int n = job->o->repeat ? (int)job->o->repeat : DEFAULT_LAUNCHES;
     double *times = ctx_array(job->ctx, double, n);
     crew_profile(job, part, NULL);
     for (int i = -1; i < n; i++) {
-        double start = seconds_now();
         if (!job->executor->launch(job)) return false;
-        if (i >= 0) times[i] = seconds_now() - start;
+        if (i >= 0) times[i] = crew_seconds(job);
     }
-    *seconds = median_of(times, n);
+    out->median = median_of(times, n); // they are sorted now
+    out->spread = times[n - 1 - n / 4] - times[n / 4];
     return true;
 }
 
@@ -71,13 +76,15 @@ static bool write_trace(const Job *job, const tg_trace *traces, int ranks) {
 
 /// What a launch did; *copies: whether anything was copied but by programs.
 static bool trace_one(Job *job, bool *copies) {
-    int ranks = crew_ranks(job);
-    tg_trace *traces = ctx_array(job->ctx, tg_trace, ranks);
-    for (int r = 0; r < ranks; r++)
+    int here = crew_ranks(job), ranks = (int)job->ranks;
+    tg_trace *traces = ctx_array(job->ctx, tg_trace, here);
+    for (int r = 0; r < here; r++)
         traces[r] = (tg_trace){ctx_array(job->ctx, tg_event, EVENTS), EVENTS, 0};
     crew_profile(job, TG_PART_ALL, traces);
     bool ok = job->executor->launch(job);
     crew_profile(job, TG_PART_ALL, NULL);
+    if (!ok || !(traces = crew_traces(job, traces))) return false;
+    if (job->silent) return true;
     for (int r = 0; r < ranks; r++)
         if (traces[r].n > EVENTS) {
             cli_hint("rank %d did %zu things, of which %d are in the trace", r, traces[r].n,
@@ -87,25 +94,44 @@ static bool trace_one(Job *job, bool *copies) {
     for (int r = 0; r < ranks; r++)
         for (size_t i = 0; i < traces[r].n; i++)
             *copies |= traces[r].events[i].kind == TG_EVENT_COPY;
-    return ok && write_trace(job, traces, ranks);
+    return write_trace(job, traces, ranks);
 }
 
-/// What transfers and programs take together less than one after the other, of what could be saved.
+/// Overlap efficiency: what transfers and programs take together less than one after the other, of
+/// what could be saved at most, which is the shorter one. That says nothing where the shorter one
+/// takes next to nothing, or less than launches differ by.
+static void report_overlap(Job *job, const Times *all, const Times *transfers,
+                           const Times *programs) {
+    enum { NOTHING = 100 }; // of which a part of a launch is nothing
+    bool fewer = transfers->median < programs->median;
+    double least = fewer ? transfers->median : programs->median;
+    double saved = transfers->median + programs->median - all->median;
+    if (least * NOTHING < all->median)
+        printf(", nothing to hide: %s take less than 1 %% of a launch\n",
+               fewer ? "transfers" : "programs");
+    else if (least < all->spread)
+        printf(", overlap not to be told: launches differ by %s\n",
+               time_text(job->ctx, all->spread));
+    else
+        printf(", overlap %.0f %% (+-%.0f)\n", 100 * saved / least, 50 * all->spread / least);
+}
+
 /// Programs that reach into the others' memory themselves leave nothing to time alone.
-static void report(Job *job, const double *seconds, bool copies) {
-    double all = seconds[TG_PART_ALL], transfers = seconds[TG_PART_TRANSFERS];
-    double programs = seconds[TG_PART_PROGRAMS];
-    double least = transfers < programs ? transfers : programs;
-    printf("%s: %s a launch", job_title(job), time_text(job->ctx, all));
-    if (!copies) printf("; nothing is copied but by programs\n");
-    if (!copies) return;
-    printf("; programs alone %s", time_text(job->ctx, programs));
-    printf(", transfers alone %s", time_text(job->ctx, transfers));
-    printf(", overlap %.0f %%\n", 100 * (transfers + programs - all) / least);
+static void report(Job *job, const Times *times, bool copies) {
+    const Times *all = &times[TG_PART_ALL], *transfers = &times[TG_PART_TRANSFERS];
+    const Times *programs = &times[TG_PART_PROGRAMS];
+    printf("%s: %s a launch", job_title(job), time_text(job->ctx, all->median));
+    if (!copies) {
+        printf("; nothing is copied but by programs\n");
+        return;
+    }
+    printf("; programs alone %s", time_text(job->ctx, programs->median));
+    printf(", transfers alone %s", time_text(job->ctx, transfers->median));
+    report_overlap(job, all, transfers, programs);
 }
 
 static bool profile(Job *job) {
-    double seconds[3];
+    Times times[TG_PART_PROGRAMS + 1];
     if (!job->executor->launch(job)) return false;
     if (!crew_ranks(job)) {
         cli_error("kernel '%s' does not run on several ranks of CPUs here", job->kernel->name.text);
@@ -113,10 +139,10 @@ static bool profile(Job *job) {
         return false;
     }
     for (int part = TG_PART_ALL; part <= TG_PART_PROGRAMS; part++)
-        if (!time_part(job, (enum tg_part)part, &seconds[part])) return false;
+        if (!time_part(job, (enum tg_part)part, &times[part])) return false;
     bool copies = false;
     if (!trace_one(job, &copies)) return false;
-    report(job, seconds, copies);
+    if (!job->silent) report(job, times, copies);
     return true;
 }
 

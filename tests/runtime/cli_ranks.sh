@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# cli_ranks.sh TEGULA: `run` and `profile` where ranks are processes, and where oshrun started them.
+set -eu
+tegula=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+cat >gather.teg <<'END'
+kernel gather(a: sym f32[W][M, K], c: f32[W, M, K]) {
+    parallel r in W, m in M by 16, k in K by 32 { c[r, m, k] = a[r][m, k]; }
+}
+END
+
+die() {
+    echo "$1" >&2
+    cat out 2>/dev/null >&2
+    exit 1
+}
+
+# ranks ENGINE ARGUMENTS...: three of them; what rank 0 and the others say is in `out`.
+ranks() {
+    engine=$1
+    shift
+    if [ "$engine" = openshmem ]; then
+        "$here/oshrun.sh" 3 "$tegula" "$@" --comm openshmem >out 2>&1 ||
+            die "$*: failed under oshrun"
+        return
+    fi
+    export TG_RANKS=3 TG_MEET="$work/meet"
+    for rank in 1 2; do
+        TG_RANK=$rank "$tegula" "$@" --comm processes >"out$rank" 2>&1 &
+    done
+    TG_RANK=0 "$tegula" "$@" --comm processes >out 2>&1 || die "$*: rank 0 failed"
+    unset TG_RANKS TG_MEET
+    wait
+    cat out1 out2 >>out
+}
+
+engines=processes
+command -v oshrun >/dev/null && engines="$engines openshmem"
+for engine in $engines; do
+    # A trace of all ranks on one clock, written and told once.
+    ranks $engine profile gather.teg --arg 'a=rand(3,100,30)' -r 3 -o $engine.json -j 1 \
+        --set plan=pull --set chunks=2
+    [ "$(grep -c 'one launch of 3 ranks' out)" = 1 ] || die "$engine: the trace is not told of once"
+    grep -q "programs alone .*transfers alone " out || die "$engine: copies are not timed alone"
+    python3 - $engine.json <<'END' || die "$engine: the trace is wrong"
+import json, sys
+events = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
+for rank in 0, 1, 2:
+    own = [e for e in events if e["pid"] == rank]
+    assert sum(e["name"] == "program" for e in own) > 0, rank
+    copied = {(e["args"]["peer"], e["args"]["number"]) for e in own if e["name"] == "copy"}
+    wanted = {(peer, chunk) for peer in (0, 1, 2) if peer != rank for chunk in (0, 1)}
+    assert copied == wanted, (rank, copied)
+assert min(e["ts"] for e in events) == 0 and max(e["ts"] + e["dur"] for e in events) < 60e6
+# No rank ends before all have begun to meet at the end.
+meets = [[e for e in events if e["pid"] == r and e["name"] == "meet"][-1] for r in (0, 1, 2)]
+assert max(e["ts"] for e in meets) <= min(e["ts"] + e["dur"] for e in meets) + 1
+END
+    # Nothing but programs copies.
+    ranks $engine profile gather.teg --arg 'a=rand(3,100,30)' -r 3 -o $engine.json -j 1 \
+        --set plan=direct
+    grep -q 'nothing is copied but by programs' out || die "$engine: plan=direct copies"
+done
+
+# Where others' memory is not mapped, shards that are read are pulled; what else reaches for it is
+# refused.
+if [ "$engines" != processes ]; then
+    export TG_OPENSHMEM_PUTS=1
+    ranks openshmem run gather.teg --arg 'a=rand(3,100,30)' --out c=puts.npy
+    "$tegula" run gather.teg --arg 'a=rand(3,100,30)' --out c=threads.npy >/dev/null
+    comm=$here/../../stdlib/comm.teg
+    unmapped="access other ranks' memory where it lies, which 'openshmem' does not map here"
+    cmp puts.npy threads.npy || die "other results without mapped memory"
+    "$here/oshrun.sh" 3 "$tegula" run "$comm" -k all_reduce --comm openshmem --type T=f32 \
+        --arg 'a=rand(3,100)' >out 2>&1 && die "all_reduce reads memory that is not mapped"
+    grep -q "$unmapped" out || die "no word of memory that is not mapped"
+    ranks openshmem run "$comm" -k all_reduce --type T=f32 --arg 'a=rand(3,100)' --set plan=before
+    unset TG_OPENSHMEM_PUTS
+fi
+
+# Transfers that take next to nothing beside the programs leave nothing to hide.
+cat >long.teg <<'END'
+kernel long(a: sym f32[W][M, K], c: f32[W, M, K]) {
+    parallel r in W, m in M by 16, k in K by 32 {
+        var x = a[r][m, k];
+        for i in 3000 { x = sin(x + a[r][m, k]); }
+        c[r, m, k] = x;
+    }
+}
+END
+"$tegula" profile long.teg --ranks 2 --arg 'a=rand(2,64,32)' -r 3 -o long.json -j 1 \
+    --set plan=pull --set chunks=1 >out 2>&1 || die "long: failed"
+grep -q 'nothing to hide: transfers take less than 1 % of a launch' out ||
+    die "there is something to hide"
+echo PASS
