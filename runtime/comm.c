@@ -84,6 +84,12 @@ tg_status rt_comm_place(const tg_comm_options *o) {
     return TG_OK;
 }
 
+tg_status rt_comm_nobody_came(const tg_comm_options *o, int missing) {
+    return tg_fail(TG_ERROR_RANK,
+                   "tg_comm_create: rank %d waited %g s at '%s' for rank %d, which did not come",
+                   o->rank, o->timeout_ms / 1e3, o->meet, missing);
+}
+
 /// How ranks meet, and the memory of those with a GPU.
 typedef struct Kind {
     const char *name;

@@ -164,6 +164,10 @@ typedef struct rt_patience {
 /// Whoever waits for other ranks calls it again and again: engines move on, other threads get the
 /// core, and now and then it looks who has died. False: the time is over, or a rank has died.
 bool rt_comm_patience(tg_comm *c, rt_patience *p);
+/// A condition whose waits end by rt_now_ns, a clock that nobody sets.
+void rt_comm_condition(pthread_cond_t *condition);
+/// pthread_cond_wait, but no longer than to `end` of rt_now_ns: then false.
+bool rt_comm_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t end);
 /// Looks whether a rank has died; `lost` says which.
 bool rt_comm_is_lost(tg_comm *c);
 /// What made patience end, as a failure: "tg_sym_alloc: rank 1 waited 30 s for rank 0".
@@ -180,6 +184,8 @@ tg_status rt_comm_open(const rt_engine *engine, const rt_memory *memory,
                        const tg_comm_options *options, tg_comm **out);
 /// Whether the options say which rank of how many meets where.
 tg_status rt_comm_place(const tg_comm_options *options);
+/// A rank that did not come to where others meet, as a failure.
+tg_status rt_comm_nobody_came(const tg_comm_options *options, int missing);
 /// Where symmetric tensors are, in DLPack's words.
 DLDevice rt_comm_device(const tg_comm *c);
 

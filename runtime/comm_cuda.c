@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;
@@ -293,15 +292,11 @@ static void give_up(rt_cuda_comm *g, int by) {
 
 /// Whoever waits for the device cannot look who has died.
 static void *watch(void *state) {
+    enum { LOOK_NS = 250000000 };
     rt_cuda_comm *g = state;
     pthread_mutex_lock(&g->watching);
     while (!g->ends) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 250000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&g->over, &g->watching, &until);
+        (void)rt_comm_wait_until(&g->over, &g->watching, rt_now_ns() + LOOK_NS);
         if (g->ends || !rt_comm_is_lost(g->comm)) continue;
         give_up(g, atomic_load(&g->comm->lost) - 1);
         break;
@@ -407,7 +402,7 @@ static tg_status create(tg_comm *c, size_t bytes) {
         return status;
     }
     pthread_mutex_init(&g->watching, NULL);
-    pthread_cond_init(&g->over, NULL);
+    rt_comm_condition(&g->over);
     g->watched = c->engine->dead && pthread_create(&g->watch, NULL, watch, g) == 0;
     c->memory_state = g;
     enlist(g);

@@ -3,6 +3,7 @@
 #include "runtime/comm.h"
 #include "runtime/runtime.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,20 @@ tg_status rt_comm_gave_up(const tg_comm *c, const char *what, int peer) {
                    "%s: rank %d waited %g s for rank %d, which did not come; TG_COMM_TIMEOUT_MS "
                    "says how long ranks wait",
                    what, c->rank, (double)c->timeout_ns / 1e9, peer);
+}
+
+void rt_comm_condition(pthread_cond_t *condition) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+bool rt_comm_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t end) {
+    enum { SECOND = 1000000000 };
+    struct timespec until = {.tv_sec = end / SECOND, .tv_nsec = end % SECOND};
+    return pthread_cond_timedwait(condition, lock, &until) != ETIMEDOUT;
 }
 
 bool rt_comm_is_lost(tg_comm *c) {

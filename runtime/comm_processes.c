@@ -94,12 +94,6 @@ static tg_status system_error(const tg_comm_options *o, const char *doing) {
                    o->meet, strerror(errno));
 }
 
-static tg_status nobody_came(const tg_comm_options *o, int missing) {
-    return tg_fail(TG_ERROR_RANK,
-                   "tg_comm_create: rank %d waited %g s at '%s' for rank %d, which did not come",
-                   o->rank, o->timeout_ms / 1e3, o->meet, missing);
-}
-
 static tg_status address_of(const tg_comm_options *o, struct sockaddr_un *a) {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (strlen(o->meet) >= sizeof a->sun_path)
@@ -159,7 +153,7 @@ static tg_status connect_at(const tg_comm_options *o, int *out) {
             return system_error(o, "connecting");
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     } while (rt_now_ns() < end);
-    return nobody_came(o, 0);
+    return rt_comm_nobody_came(o, 0);
 }
 
 static bool judge(const Hello *h, const Hello *own, const Processes *p, char *text, size_t size) {
@@ -183,7 +177,7 @@ static tg_status welcome(Processes *p, const tg_comm_options *o, int listener, c
                          char *text, size_t size) {
     int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC), missing = 1;
     while (missing < p->n && p->sockets[missing] >= 0) missing++;
-    if (s < 0) return nobody_came(o, missing);
+    if (s < 0) return rt_comm_nobody_came(o, missing);
     limit(s, o);
     Hello h;
     int file = -1;
@@ -236,7 +230,7 @@ static tg_status meet_first(Processes *p, const tg_comm_options *o, const Hello 
     int *own = &p->files[o->rank], files[RT_COMM_RANKS];
     tg_status status = connect_at(o, &p->sockets[0]);
     if (status) return status;
-    if (!send_all(p->sockets[0], hello, sizeof *hello, own, 1)) return nobody_came(o, 0);
+    if (!send_all(p->sockets[0], hello, sizeof *hello, own, 1)) return rt_comm_nobody_came(o, 0);
     if (receive_all(p->sockets[0], &answer, sizeof answer, files, p->n)) {
         p->copy = files[o->rank];
         files[o->rank] = *own;
@@ -244,7 +238,7 @@ static tg_status meet_first(Processes *p, const tg_comm_options *o, const Hello 
         return TG_OK;
     }
     return answer.text[0] ? tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", answer.text)
-                          : nobody_came(o, 0);
+                          : rt_comm_nobody_came(o, 0);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /// Threads that have met, or wait for the last of them.
@@ -25,13 +24,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/// On a clock that nobody sets.
 static void start(void) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&came, &attributes);
-    pthread_condattr_destroy(&attributes);
+    rt_comm_condition(&came);
 }
 
 static void unlink_group(Group *g) {
@@ -102,21 +96,15 @@ static Group *join_group(const tg_comm_options *o, size_t bytes) {
 }
 
 static tg_status wait_for_all(Group *g, const tg_comm_options *o) {
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += o->timeout_ms / 1000;
-    end.tv_nsec += o->timeout_ms % 1000 * 1000000L;
-    if (end.tv_nsec >= 1000000000L) end.tv_sec++, end.tv_nsec -= 1000000000L;
+    int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
     while (g->came < g->ranks)
-        if (pthread_cond_timedwait(&came, &lock, &end) == ETIMEDOUT) break;
+        if (!rt_comm_wait_until(&came, &lock, end)) break;
     if (g->came == g->ranks) return TG_OK;
     int missing = 0;
     while (g->here >> missing & 1) missing++;
     g->here &= ~((uint64_t)1 << o->rank);
     g->came--;
-    return tg_fail(TG_ERROR_RANK,
-                   "tg_comm_create: rank %d waited %g s at '%s' for rank %d, which did not come",
-                   o->rank, o->timeout_ms / 1e3, o->meet, missing);
+    return rt_comm_nobody_came(o, missing);
 }
 
 static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
