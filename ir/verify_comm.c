@@ -30,7 +30,7 @@ static bool are_words(Verifier *v, const Op *op, const char *what, const Type *t
 }
 
 static bool says_how(Verifier *v, const Op *op, bool pulls) {
-    static const char *const all[] = {"before", "push", "pull", NULL};
+    static const char *const all[] = {"before", "push", "pull", "direct", NULL};
     static const char *const pushes[] = {"before", "push", NULL};
     return want_one_of(v, op, "how", pulls ? all : pushes);
 }

@@ -13,7 +13,8 @@ typedef struct Comm {
     Ctx *ctx;
     Op *kernel, *begin;
     Value *rank, *control;
-    bool remote; // programs touch other ranks' shards where they stand
+    bool remote;  // programs touch other ranks' shards where they stand, and wait for all to come
+    bool reaches; // they, or another part of the launch, access those by their addresses
     PlanId plan;
     int chunks;              // 0: by their bytes
     VEC(int64_t) moves;      // MOVE_FIELDS of each transfer

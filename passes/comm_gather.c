@@ -247,31 +247,40 @@ static Op *build_gather(Comm *c, Builder *b, const CommReads *r, PlanId plan, Va
     return op;
 }
 
+/// What became of the tensor, for people.
+static void note_gather(Comm *c, const CommReads *r, PlanId plan) {
+    const char *name = comm_name(r->tensor);
+    if (plan == PLAN_BEFORE)
+        comm_note(c, "%s: all shards are copied before programs start%s%s", name,
+                  r->chunked ? ": " : "", r->chunked ? r->chunked : "");
+    else if (plan == PLAN_DIRECT)
+        comm_note(c, "%s: read where it lies, programs wait for their rank to come", name);
+    else
+        comm_note(c, "%s: copy engines %s it in %s, programs wait for theirs", name,
+                  plan_name(plan),
+                  c->chunks ? ctx_format(c->ctx, "%d chunk%s", c->chunks, c->chunks > 1 ? "s" : "")
+                            : "up to 8 chunks of 6 MiB or more");
+}
+
 void comm_gather(Comm *c, CommReads *r) {
     PlanId plan = r->chunked ? PLAN_BEFORE : c->plan;
-    bool whole = plan == PLAN_BEFORE || c->chunks == 1;
+    bool whole = plan == PLAN_BEFORE || plan == PLAN_DIRECT || c->chunks == 1;
     Builder b = comm_host(c);
     Gathered g = {.c = c, .r = r, .whole = whole};
     g.chunk = chunk_rows(c, &b, r, whole);
     Op *op = build_gather(c, &b, r, plan, g.chunk);
     g.view = result(op, 0);
     g.flags = result(op, 1);
-    g.text = ctx_format(c->ctx, "rank {}'s chunk {} of '%s'", comm_name(r->tensor));
-    comm_move(c, r->tensor, false, plan);
-    if (plan == PLAN_BEFORE) {
-        comm_note(c, "%s: all shards are copied before programs start%s%s", comm_name(r->tensor),
-                  r->chunked ? ": " : "", r->chunked ? r->chunked : "");
-    } else {
-        comm_control(c);
-        for (int i = 0; i < r->loads.n; i++)
-            if (needs_wait(&g, i)) {
-                rotate(&g, r->loads.data[i]);
-                wait_in_program(&g, r->loads.data[i]);
-            }
-        comm_note(c, "%s: copy engines %s it in %s, programs wait for theirs", comm_name(r->tensor),
-                  plan_name(plan),
-                  c->chunks ? ctx_format(c->ctx, "%d chunk%s", c->chunks, c->chunks > 1 ? "s" : "")
-                            : "up to 8 chunks of 6 MiB or more");
-    }
+    g.text = ctx_format(
+        c->ctx, plan == PLAN_DIRECT ? "rank {} to come with '%s'" : "rank {}'s chunk {} of '%s'",
+        comm_name(r->tensor));
+    if (plan != PLAN_DIRECT) comm_move(c, r->tensor, false, plan);
+    note_gather(c, r, plan);
+    if (plan != PLAN_BEFORE) comm_control(c);
+    for (int i = 0; i < r->loads.n && plan != PLAN_BEFORE; i++)
+        if (needs_wait(&g, i)) {
+            rotate(&g, r->loads.data[i]);
+            wait_in_program(&g, r->loads.data[i]);
+        }
     for (int i = 0; i < r->loads.n; i++) op_set_operand(r->loads.data[i], 0, g.view);
 }

@@ -125,14 +125,24 @@ static void find_ops(Op *op, void *arg) {
     if (op->code == OP_COMM_CONTROL) c->control = result(op, 0);
 }
 
+/// An access that may be to another rank's shard.
+static bool is_elsewhere(const Op *access) {
+    if (!value_is_sym(operand(access, 0))) return false;
+    Access a = access_of(access);
+    return a.subs[0].kind != DIM_AT || !comm_is_own(sub_operand(access, &a, 0, 0));
+}
+
 /// Stores, atomics and signals to others happen where they stand, and need them to have come.
 static void find_remote(Op *op, void *arg) {
     Comm *c = arg;
     bool writes = op->code == OP_STORE || op->code == OP_ATOMIC;
-    if (op->code == OP_SIGNAL_SET) c->remote = true;
-    if (!writes || !value_is_sym(operand(op, 0))) return;
-    Access a = access_of(op);
-    c->remote |= a.subs[0].kind != DIM_AT || !comm_is_own(sub_operand(op, &a, 0, 0));
+    c->remote |= op->code == OP_SIGNAL_SET || (writes && is_elsewhere(op));
+}
+
+/// Of what has become of the kernel: accesses by addresses in other ranks' memory.
+static void find_reach(Op *op, void *arg) {
+    Comm *c = arg;
+    c->reaches |= op_is_access(op) && op->code != OP_LIVE && is_elsewhere(op);
 }
 
 typedef struct Adds {
@@ -157,7 +167,9 @@ static void move_reads(Comm *c, Value *tensor) {
     CommReads r = {.tensor = tensor};
     comm_find_reads(c, &r);
     if (!r.remote) return;
-    if (c->plan == PLAN_DIRECT || r.against) {
+    // The engines of GPUs tell a program of no single rank's coming.
+    bool comes = !c->env->gpu && !r.chunked;
+    if (r.against || (c->plan == PLAN_DIRECT && !comes)) {
         c->remote = true;
         comm_note(c, "%s: read where it lies%s%s", comm_name(tensor), r.against ? ": " : "",
                   r.against ? r.against : "");
@@ -182,7 +194,9 @@ static void overlap(PassEnv *env, Op *kernel) {
     op_walk_pre(kernel, find_add, &adds);
     for (int i = 0; i < adds.ops.n; i++) comm_stage(&c, adds.ops.data[i]);
     for (int i = 0; i < sym->n; i++) move_reads(&c, kernel->regions[0]->args[sym->ints[i]]);
+    if (!env->gpu) op_walk_pre(kernel, find_reach, &c);
     op_set_attr(c.ir, c.begin, "wait", c.remote ? at_bool(c.ir, true) : NULL);
+    op_set_attr(c.ir, c.begin, "reaches", c.reaches ? at_bool(c.ir, true) : NULL);
     if (c.moves.n) op_set_attr(c.ir, kernel, "moves", at_ints(c.ir, c.moves.data, c.moves.n));
     if (c.notes.n) op_set_attr(c.ir, kernel, "comm", at_strs(c.ir, c.notes.data, c.notes.n));
 }

@@ -167,7 +167,16 @@ struct tg_image {
 // only the calls below may be given them. Where the launch is a GPU's, what they do is ordered on
 // its stream, and they return at once.
 
-enum tg_gather_how { TG_GATHER_BEFORE, TG_GATHER_PULL, TG_GATHER_PUSH };
+enum tg_gather_how {
+    TG_GATHER_BEFORE,
+    TG_GATHER_PULL,
+    TG_GATHER_PUSH,
+    TG_GATHER_DIRECT // of CPUs: the direct view, if it is mapped, else as PULL
+};
+
+/// WAITS: until all ranks have come; REACHES (code of CPUs): programs access other ranks' memory
+/// where it lies, so it has to be mapped.
+enum tg_begin { TG_BEGIN_WAITS = 1, TG_BEGIN_REACHES = 2 };
 
 /// Brings all ranks' shards of a tensor here. A shard is `rows` rows of `row_bytes`, `pitch` bytes
 /// apart; a chunk is `chunk_rows` of them, the last one what is left.
@@ -232,8 +241,8 @@ enum tg_comm_signal { TG_SIGNAL_SET, TG_SIGNAL_ADD };
 /// Every call that can fail returns 0 or the status to return; it has recorded the failure.
 struct tg_comm_calls {
     int32_t rank, size;
-    /// The launch begins. wait: until all ranks have come.
-    int32_t (*begin)(const tg_env *env, int32_t wait);
+    /// The launch begins; how: enum tg_begin.
+    int32_t (*begin)(const tg_env *env, int32_t how);
     int32_t (*barrier)(const tg_env *env);
     /// The launch ends: transfers are over, no rank uses this one's shards any more.
     int32_t (*end)(const tg_env *env);

@@ -23,6 +23,7 @@ struct rt_transfer {
     _Atomic int64_t left;         // chunks that are not there
     _Atomic unsigned char *taken; // [W][chunks]
     bool whole;                   // the own part, too
+    bool direct;                  // nothing moves: it is read where it lies, when its rank has come
 };
 
 static tg_comm *comm_of(const tg_env *env) {
@@ -143,6 +144,7 @@ static tg_status raise_flag(tg_comm *c, rt_transfer *t, int rank, int64_t chunk)
 static tg_status move_chunk(const tg_env *env, rt_transfer *t, int rank, int64_t chunk) {
     tg_comm *c = comm_of(env);
     int64_t row = chunk * t->chunk_rows, rows = t->rows - row, from = since(c);
+    if (t->direct) return raise_flag(c, t, rank, chunk);
     if (rows > t->chunk_rows) rows = t->chunk_rows;
     tg_status status = move_rows(c, t, rank, row, rows);
     note(env, TG_EVENT_COPY, from, rank, chunk);
@@ -284,20 +286,26 @@ static tg_status await_launches(tg_comm *c) {
     return status;
 }
 
-static int32_t host_begin(const tg_env *env, int32_t wait) {
+static int32_t host_begin(const tg_env *env, int32_t how) {
     tg_comm *c = comm_of(env);
     tg_status status = TG_OK;
     c->transfers = NULL;
     c->barriers = 0;
-    if (wait) status = await_launches(c);
+    if (how & TG_BEGIN_REACHES && !c->host.mapped)
+        status = tg_fail(TG_ERROR_UNSUPPORTED,
+                         "its programs access other ranks' memory where it lies, which '%s' does "
+                         "not map here; with the setting plan=before it is copied, if they only "
+                         "read it or combine into it",
+                         c->engine->name);
+    if (!status && how & TG_BEGIN_WAITS) status = await_launches(c);
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }
 
 static int32_t host_barrier(const tg_env *env) {
-    enum { MANY = 1 << 16 };
+    enum { BITS = 31 }; // for barriers of a launch: loops of the host may hold some
     tg_comm *c = comm_of(env);
     rt_control *k = c->control;
-    int64_t number = c->launches * MANY + ++c->barriers;
+    int64_t number = (c->launches << BITS) + ++c->barriers;
     tg_status status = c->engine->quiet && !c->host.mapped ? c->engine->quiet(c) : TG_OK;
     if (!status) set_all(c, &k->from[c->rank].barrier, number);
     if (!status)
@@ -426,12 +434,14 @@ static int32_t move_all(const tg_env *env, rt_transfer *t) {
     return failed;
 }
 
-/// Where shards are to lie side by side: in the slots of the tensor, else in memory of this launch.
+/// Where shards are to lie side by side: in the slots of the tensor, else in memory of this launch;
+/// read directly, they stay where they are.
 static bool find_view(const tg_env *env, tg_gather *g, const rt_shard *shard) {
     tg_comm *c = comm_of(env);
     enum { GRAIN = 256 };
-    g->view = shard->gathered;
-    g->slot = shard->slot;
+    bool direct = g->how == TG_GATHER_DIRECT && c->host.mapped;
+    g->view = direct ? g->data : shard->gathered;
+    g->slot = direct ? g->lead : shard->slot;
     if (g->view) return true;
     g->slot = (int64_t)rt_round_up((size_t)(g->rows * g->pitch), GRAIN);
     g->view = env->workspace(env, g->slot * c->size);
@@ -475,7 +485,8 @@ static int32_t host_gather(const tg_env *env, tg_gather *g) {
     t->name = g->name;
     t->row_bytes = g->row_bytes;
     t->pitch = g->pitch;
-    t->whole = !shard.gathered;
+    t->direct = g->how == TG_GATHER_DIRECT && c->host.mapped;
+    t->whole = !shard.gathered && !t->direct;
     bool pushes = g->how == TG_GATHER_PUSH && shard.gathered;
     if (pushes)
         aim_push(c, t, &shard, flags);

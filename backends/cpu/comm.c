@@ -48,9 +48,10 @@ void lower_rank(Emit *e, Op *op) {
 void lower_comm_launch(Emit *e, Op *op) {
     const Gen *g = e->g;
     LLVMValueRef status;
+    int how = (op_flag(op, "wait") ? TG_BEGIN_WAITS : 0) |
+              (op_flag(op, "reaches") ? TG_BEGIN_REACHES : 0);
     if (op->code == OP_COMM_BEGIN)
-        status =
-            comm_call(e, offsetof(tg_comm_calls, begin), g->i32, 1, i32_of(g, op_flag(op, "wait")));
+        status = comm_call(e, offsetof(tg_comm_calls, begin), g->i32, 1, i32_of(g, how));
     else if (op->code == OP_COMM_END)
         status = comm_call(e, offsetof(tg_comm_calls, end), g->i32, 0);
     else
@@ -93,8 +94,13 @@ static LLVMValueRef name_of(Emit *e, const Op *op) {
 
 static int how_of(const Op *op) {
     const char *how = op_str(op, "how");
-    if (how && strcmp(how, "pull") == 0) return TG_GATHER_PULL;
-    return how && strcmp(how, "push") == 0 ? TG_GATHER_PUSH : TG_GATHER_BEFORE;
+    static const char *const names[] = {[TG_GATHER_BEFORE] = "before",
+                                        [TG_GATHER_PULL] = "pull",
+                                        [TG_GATHER_PUSH] = "push",
+                                        [TG_GATHER_DIRECT] = "direct"};
+    for (int i = 0; how && i < (int)(sizeof names / sizeof *names); i++)
+        if (strcmp(how, names[i]) == 0) return i;
+    return TG_GATHER_BEFORE;
 }
 
 /* ---- tensors ------------------------------------------------------------------------------- */

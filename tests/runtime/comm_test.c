@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/compiler.h"
+
 #include <cmocka.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -142,7 +145,7 @@ static bool reduces(tg_comm *c, void *arg) {
 /// Every plan, whole chunks and what is left of one, with room for gathered shards and without.
 static void plans(void **state) {
     (void)state;
-    for (int how = TG_GATHER_BEFORE; how <= HOW_DIRECT; how++)
+    for (int how = TG_GATHER_BEFORE; how <= HOW_ALL; how++)
         for (int rows = 0; rows < 3; rows++)
             for (int lean = 0; lean < 2; lean++) {
                 Round r = {rows_of[rows], how, 1 + rows * 2, 3, lean, 0};
@@ -154,7 +157,7 @@ static void plans(void **state) {
 /// A rank that is late changes nothing, nor do many launches with other contents.
 static void stress(void **state) {
     (void)state;
-    for (int how = TG_GATHER_BEFORE; how <= HOW_DIRECT; how++) {
+    for (int how = TG_GATHER_BEFORE; how <= HOW_ALL; how++) {
         Round late = {8, how, 3, 6, 0, 1}, many = {7, how, 2, 1000, 0, 0};
         assert_true(on_ranks("threads", 4, 0, gathers, &late));
         assert_true(on_ranks("processes", 2, 0, gathers, &many));
@@ -234,6 +237,122 @@ static void arguments(void **state) {
     (void)state;
     on_all(0, views, NULL);
     on_all(0, refuses, NULL);
+}
+
+/* ---- agreement ------------------------------------------------------------------------------- */
+
+/// voted(a: sym f32[W][N]) has two variants, which say in the own shard which of them ran.
+static int32_t vote(const tg_slot *args, const tg_env *env, int variant) {
+    int64_t lead = args[0].tensor.strides[0] * env->comm->rank;
+    ((float *)args[0].tensor.data)[lead] = (float)variant;
+    int32_t failed = env->comm->begin(env, TG_BEGIN_WAITS);
+    return failed ? failed : env->comm->end(env);
+}
+
+static int32_t vote_0(const tg_slot *args, const tg_env *env) {
+    return vote(args, env, 0);
+}
+static int32_t vote_1(const tg_slot *args, const tg_env *env) {
+    return vote(args, env, 1);
+}
+
+static const tg_param_info vote_params[] = {
+    {"a", TG_PARAM_TENSOR, TG_PARAM_SYM | TG_PARAM_WRITTEN, kDLFloat, 32, -1, 2, -1, 0}};
+static const uint8_t vote_order[] = {0};
+#define VOTE(number, is_tuned)                                                                     \
+    {                                                                                              \
+        .entry = vote_##number, .params = vote_order, .n_params = 1, .config = "way=" #number,     \
+        .tuned = (is_tuned)                                                                        \
+    }
+static const tg_variant votes[] = {VOTE(0, 0), VOTE(1, 0)}, tuned[] = {VOTE(0, 1), VOTE(1, 1)};
+static const tg_kernel_info vote_info = {
+    "voted", "kernel voted(a: sym f32[W][N])", vote_params, votes, 1, 0, 2, 0};
+
+/// The ranks have found different variants fastest: all run what rank 0 has found, also when one
+/// of them finds another one later.
+static bool agrees(tg_comm *c, void *arg) {
+    int first = *(int *)arg, rank = tg_comm_rank(c);
+    int64_t n = 4;
+    DLTensor a;
+    tg_kernel voted;
+    CHECK(tg_sym_alloc(c, f32, 1, &n, 0, &a) == TG_OK);
+    tg_arg args[1] = {tg_tensor(&a)};
+    CHECK(tg_kernel_open(&voted, &vote_info, NULL, NULL) == TG_OK);
+    CHECK(tg_kernel_adopt(&voted, &tuned[rank ? !first : first]) == TG_OK);
+    for (int i = 0; i < 4; i++) {
+        ((float *)a.data)[0] = -1;
+        CHECK(tg_launch(&voted, args, 1) == TG_OK);
+        CHECK(((float *)a.data)[0] == (float)first);
+        if (i == 1 && rank == 1) CHECK(tg_kernel_adopt(&voted, &tuned[!first]) == TG_OK);
+    }
+    tg_kernel_close(&voted);
+    return tg_sym_free(c, &a) == TG_OK;
+}
+
+static void agreement(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) on_all(0, agrees, &first);
+}
+
+/* ---- one launch at a time -------------------------------------------------------------------- */
+
+/// Two threads of rank 0 launch on one communicator.
+typedef struct Two {
+    _Atomic int refused; // of rank 0's launches
+} Two;
+
+typedef struct Second {
+    tg_comm *comm;
+    DLTensor *a;
+    Two *two;
+    bool passed;
+} Second;
+
+/// One of the two is in its launch, and waits for rank 1, until the other one has been refused.
+static bool launch_or_be_refused(DLTensor *a, Two *two) {
+    tg_arg args[2] = {tg_tensor(a), tg_int(2)};
+    tg_status status = tg_launch(&turned, args, 2);
+    if (status == TG_OK) return true;
+    CHECK(status == TG_ERROR_CONTRACT && says("turned: rank 0 is in another collective call"));
+    two->refused++;
+    return true;
+}
+
+static void *second_thread(void *arg) {
+    Second *s = arg;
+    tg_context *context;
+    s->passed = tg_context_create(NULL, &context) == TG_OK &&
+                tg_context_set_comm(context, s->comm) == TG_OK;
+    tg_context_use(context);
+    s->passed = s->passed && launch_or_be_refused(s->a, s->two);
+    tg_context_use(NULL);
+    tg_context_destroy(context);
+    return NULL;
+}
+
+static bool launches_twice(tg_comm *c, void *arg) {
+    Two *two = arg;
+    int64_t n = 4;
+    DLTensor a;
+    pthread_t id;
+    CHECK(tg_sym_alloc(c, f32, 1, &n, 0, &a) == TG_OK);
+    if (tg_comm_rank(c)) {
+        for (int i = 0; i < 20000 && !two->refused; i++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        return launch_or_be_refused(&a, two);
+    }
+    Second second = {c, &a, two, false};
+    CHECK(pthread_create(&id, NULL, second_thread, &second) == 0);
+    bool passed = launch_or_be_refused(&a, two);
+    pthread_join(id, NULL);
+    CHECK(two->refused == 1);
+    return passed && second.passed;
+}
+
+static void one_at_a_time(void **state) {
+    (void)state;
+    Two two = {0};
+    assert_true(on_ranks("threads", 2, 0, launches_twice, &two));
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -339,12 +458,13 @@ static bool all_bodies(tg_comm *c, void *arg) {
     bool mapped = !getenv("TG_OPENSHMEM_PUTS");
     (void)arg;
     CHECK(differs(c, NULL));
-    for (int how = TG_GATHER_BEFORE; how <= (mapped ? HOW_DIRECT : TG_GATHER_PUSH); how++)
+    for (int how = TG_GATHER_BEFORE; how <= (mapped ? HOW_ALL : TG_GATHER_DIRECT); how++)
         for (int rows = 0; rows < 3; rows++) {
             Round r = {rows_of[rows], how, 1 + rows * 2, 40, rows == 1, rows == 2};
             CHECK(gathers(c, &r));
             if (how == TG_GATHER_BEFORE || how == TG_GATHER_PUSH) CHECK(reduces(c, &r));
         }
+    for (int first = 0; first < 2; first++) CHECK(agrees(c, &first));
     return !mapped || (turns(c, NULL) && views(c, NULL) && one_fails(c, NULL));
 }
 
@@ -353,7 +473,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory),   cmocka_unit_test(plans),     cmocka_unit_test(stress),
         cmocka_unit_test(barriers), cmocka_unit_test(arguments), cmocka_unit_test(failures),
-        cmocka_unit_test(death),
+        cmocka_unit_test(death),    cmocka_unit_test(agreement), cmocka_unit_test(one_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,9 +158,9 @@ static int32_t gathered_entry(const tg_slot *args, const tg_env *env) {
               .view = g.data,
               .lead = g.lead,
               .out = args[1].tensor.data};
-    int32_t failed = env->comm->begin(env, how == HOW_DIRECT);
-    if (!failed && how != HOW_DIRECT) failed = env->comm->gather(env, &g);
-    if (how != HOW_DIRECT) w.view = g.view, w.lead = g.slot, w.flags = g.flags;
+    int32_t failed = env->comm->begin(env, how == HOW_ALL ? TG_BEGIN_WAITS : 0);
+    if (!failed && how != HOW_ALL) failed = env->comm->gather(env, &g);
+    if (how != HOW_ALL) w.view = g.view, w.lead = g.slot, w.flags = g.flags;
     int64_t tasks = w.chunks * env->comm->size;
     if (!failed) failed = env->parallel_for(env, tasks, 64, gathered_task, &w);
     return failed ? failed : env->comm->end(env);
@@ -264,7 +264,7 @@ static int32_t turned_entry(const tg_slot *args, const tg_env *env) {
         (float *)(void *)((char *)args[0].tensor.data + (comm->rank + 1) % comm->size * lead);
     const float *own = own_of(env, args[0].tensor.data, lead);
     int before = (comm->rank + comm->size - 1) % comm->size;
-    int32_t failed = comm->begin(env, 1);
+    int32_t failed = comm->begin(env, TG_BEGIN_WAITS);
     for (int64_t s = 0; s < steps && !failed; s++) {
         for (int64_t i = 0; i < n; i++) next[i] = (float)(comm->rank + s);
         failed = comm->barrier(env);

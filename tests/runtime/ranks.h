@@ -26,7 +26,8 @@ bool on_this_rank(const char *engine, rank_body *body, void *arg);
 bool check_failed(const char *file, int line, const char *condition);
 
 /// gathered(a: sym f32[W][M, K], out: f32[W * M, K], how: i64, chunk: i64): out = 2 a, of all
-/// ranks; how: enum tg_gather_how, and DIRECT; chunk: rows.
+/// ranks; how: enum tg_gather_how, and ALL, which reads directly when all have come;
+/// chunk: rows.
 extern tg_kernel gathered;
 /// reduced(x: f32[W * M, K], c: sym f32[W][M, K], how: i64, chunk: i64): what all ranks have for
 /// rank r, summed in the order of ranks, is c[r].
@@ -37,6 +38,6 @@ extern tg_kernel turned;
 /// picky(a: sym f32[W][N], rank: i64): rank `rank` fails a require, before or (late) after it has
 /// begun; another one waits for it.
 extern tg_kernel picky;
-enum { HOW_DIRECT = 3 };
+enum { HOW_ALL = TG_GATHER_DIRECT + 1 };
 
 #endif
