@@ -320,7 +320,8 @@ def _options(paths, settings, check, debug, target, codegen):
         paths = [paths]
     joined = ":".join(os.fspath(p) for p in paths) if paths else None
     if isinstance(settings, dict):
-        settings = " ".join(f"{name}={int(value)}" for name, value in settings.items())
+        values = {name: v if isinstance(v, str) else int(v) for name, v in settings.items()}
+        settings = " ".join(f"{name}={value}" for name, value in values.items())
     return c.ModuleOptions(
         ctypes.sizeof(c.ModuleOptions),
         os.fsencode(joined) if joined else None,
@@ -336,9 +337,9 @@ def load(path, paths=None, settings=None, check=False, debug=False, target=None,
     """The module of a file; "std/NAME.teg" is one of the library.
 
     paths: folders in which imports are looked for, after the file's own. settings: tune values to
-    pin, {"BM": 64}. check: indices, asserts and divisions are checked at each launch. target:
-    "sim:sm_90a" runs on a simulated GPU; without, code is for where the arrays are. codegen: of
-    NVIDIA code, "nvvm", "nvptx" or "auto".
+    pin, {"BM": 64, "plan": "pull"}. check: indices, asserts and divisions are checked at each
+    launch. target: "sim:sm_90a" runs on a simulated GPU; without, code is for where the arrays are.
+    codegen: of NVIDIA code, "nvvm", "nvptx" or "auto".
     """
     options = _options(paths, settings, check, debug, target, codegen)
     handle = ctypes.c_void_p()

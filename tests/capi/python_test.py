@@ -428,6 +428,10 @@ class Modules(unittest.TestCase):
         x, y = np.ones(100, "f4"), np.empty(100, "f4")
         tegula.source(SOURCE, settings={"B": 256}, check=True, debug=True).scale(x, y, 5)
         np.testing.assert_array_equal(y, 5)
+        with self.assertRaisesRegex(tegula.Error, "plan=no"):
+            tegula.source(SOURCE, settings={"B": 256, "plan": "no"})
+        tegula.source(SOURCE, settings={"B": 256, "plan": "pull"}).scale(x, y, 6)
+        np.testing.assert_array_equal(y, 6)
 
     def test_context(self):
         said = []
