@@ -1,7 +1,9 @@
 """Every elementwise op on every element type it takes: awkward extents, special values."""
 
 import atexit
+import math
 import pathlib
+import re
 import shutil
 import tempfile
 
@@ -177,6 +179,13 @@ BINARY = [
     ("hypot", "hypot(a[n], b[n])", np.hypot),
     ("fmod", "fmod(a[n], b[n])", np.fmod),
     ("rem", "a[n] % b[n]", np.fmod),
+    (
+        "remainder",
+        "remainder(a[n], b[n])",
+        lambda a, b: np.vectorize(
+            lambda x, y: np.nan if y == 0 or np.isinf(x) else math.remainder(x, y), otypes=[float]
+        )(a, b),
+    ),
     ("pow", "pow(abs(a[n]), b[n])", lambda a, b: np.abs(a) ** b),
     (
         "fdim",
@@ -378,3 +387,18 @@ for source in list(FLOATS) + list(INTS):
             ulps=2,
             scale={"y": 300.0} if target in NARROW else {},
         )
+
+
+# ---- all rows: the names of what was made above
+
+
+def has_case(name):
+    return any(c.name.startswith(name + "-") for c in CASES)
+
+
+COMPARES = dict(zip(("eq", "ne", "lt", "le", "gt", "ge"), (f"compare{k}" for k in range(6))))
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "lang" / "elementwise.def"
+ROWS = re.findall(r'^EW\(\w+, "(\w+)"', TABLE.read_text(), re.M)
+MISSING = [r for r in ROWS if not has_case(COMPARES.get(r, r))]
+if MISSING or len(ROWS) < 60:
+    raise SystemExit(f"rows of elementwise.def without a case: {MISSING}")
