@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The simulator as a device of the runtime: an image of kind CALL.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backends/sim/map.h"
 #include "backends/sim/private.h"
@@ -109,6 +111,24 @@ static int32_t wait_for_rank(void *user, int64_t site, const int64_t *word, int 
     return r->status;
 }
 
+/// The mutation test of several ranks: one site does nothing at any of them, and one of them
+/// (TG_SIM_LATE) is late.
+static bool run_ranks(const SimImage *code, int function, SimRun *run, const tg_env *env,
+                      SimFailure *failure) {
+    static const struct timespec late_by = {.tv_nsec = 40000000};
+    const char *log = getenv("TG_SIM_MUTATE"), *late = getenv("TG_SIM_LATE");
+    int64_t skipped = 0;
+    run->skip_site = sim_skipped_site(code, function);
+    run->skipped = &skipped;
+    if (late && *late && atoi(late) == env->comm->rank) nanosleep(&late_by, NULL);
+    if (log && *log && env->comm->rank == 0) sim_list_sites(code, function, log);
+    bool good = sim_run(code, function, run, failure);
+    FILE *out = skipped && log && *log ? fopen(log, "a") : NULL;
+    if (out) fprintf(out, "reached\n");
+    if (out) fclose(out);
+    return good;
+}
+
 static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t function,
                         int64_t programs, void *const *args) {
     const tg_device_function *f = &image->functions[function];
@@ -131,8 +151,9 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
     if (code->check) run.n_buffers = find_buffers(&code->functions[number_of], args, buffers);
     const char *path = getenv("TG_SIM_MUTATE");
     bool mutate = code->check && path && *path;
-    if (mutate ? sim_mutate(code, number_of, &run, path, &failure)
-               : sim_run(code, number_of, &run, &failure))
+    if (env->comm ? run_ranks(code, number_of, &run, env, &failure)
+        : mutate  ? sim_mutate(code, number_of, &run, path, &failure)
+                  : sim_run(code, number_of, &run, &failure))
         return 0;
     if (ranks.status) return ranks.status;
     return fail(env, failure.file, failure.line, failure.column, failure.text);

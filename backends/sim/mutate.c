@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The mutation test: what happens without one barrier, fence or wait.
+// The mutation test: what happens without one barrier, fence, wait or signal.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +76,25 @@ static uint32_t digest(const SimImage *image, const char *function) {
         for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
     }
     return hash;
+}
+
+void sim_list_sites(const SimImage *image, int function, const char *path) {
+    const char *name = image->functions[function].name;
+    uint32_t version = digest(image, name);
+    FILE *out = fopen(path, "a");
+    SimSiteInfo s;
+    for (int i = 0; out && sim_site(image, i, &s); i++)
+        if (strcmp(s.function, name) == 0)
+            fprintf(out, "site %s.%08x %d %s:%d:%d %s\n", s.function, version, i, s.file, s.line,
+                    s.column, s.name);
+    if (out) fclose(out);
+}
+
+int sim_skipped_site(const SimImage *image, int function) {
+    const char *name = image->functions[function].name, *text = getenv("TG_SIM_SKIP");
+    size_t n = strlen(name);
+    if (!text || strncmp(text, name, n) != 0 || text[n] != ':') return 0;
+    return atoi(text + n + 1) + 1;
 }
 
 static void mutate_all(const SimImage *image, int function, const SimRun *run, FILE *out,

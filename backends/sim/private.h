@@ -47,7 +47,7 @@ typedef void PrepareSite(Prepare *p, const Fn *fn, SimSite *site);
 typedef struct Emit Emit;
 typedef void EmitCall(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site);
 
-typedef enum SyncKind { SYNC_NONE, SYNC_BARRIER, SYNC_FENCE, SYNC_WAIT } SyncKind;
+typedef enum SyncKind { SYNC_NONE, SYNC_BARRIER, SYNC_FENCE, SYNC_WAIT, SYNC_SIGNAL } SyncKind;
 
 /// A row of functions.def: exactly one of emit, lane, warp, group is there.
 typedef struct SimOp {

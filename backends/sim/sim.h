@@ -79,7 +79,7 @@ uint64_t sim_seed(void);
 
 /* ---- sites --------------------------------------------------------------------------------- */
 
-/// A barrier, fence or wait in the code: what a mutation test takes away.
+/// A barrier, fence, wait or signal in the code: what a mutation test takes away.
 typedef struct SimSiteInfo {
     int number; // for SimRun.skip_site
     const char *function, *name, *file;
@@ -94,6 +94,13 @@ bool sim_site(const SimImage *image, int i, SimSiteInfo *out);
 /// of `run` are all memory that matters. At last they are as after the run itself, as is `failure`.
 bool sim_mutate(const SimImage *image, int function, const SimRun *run, const char *path,
                 SimFailure *failure);
+
+/// Where ranks launch together, each mutation is a run of its own, of all of them. Lists the sites
+/// of the function in the file `path`, as sim_mutate does: "site".
+void sim_list_sites(const SimImage *image, int function, const char *path);
+/// SimRun.skip_site of the function by TG_SIM_SKIP=FUNCTION:NUMBER, with the numbers of those
+/// lists.
+int sim_skipped_site(const SimImage *image, int function);
 
 /* ---- tensor maps --------------------------------------------------------------------------- */
 

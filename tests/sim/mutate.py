@@ -1,13 +1,16 @@
-"""The mutation test: kernels run by the simulator without one barrier, fence or wait at a time.
+"""The mutation test: kernels run by the simulator without one barrier, fence, wait or signal at a time.
 
-Usage: mutate.py --tegula PROGRAM [--target sim:sm_90a] [-k TEXT] [--least PERCENT]
-Runs the cases of stdlib_cases.py. A barrier, fence or wait is noticed if its absence leads to a
+Usage: mutate.py --tegula PROGRAM [--target sim:sm_90a] [-k TEXT] [--least PERCENT] [--ranks]
+Runs the cases of stdlib_cases.py. A barrier, fence, wait or signal is noticed if its absence leads to a
 failure or to other results. Prints those that are not, and the share of those that are.
+--ranks: kernels of several ranks, each mutation a launch of its own, with each rank late in turn.
 """
 import argparse
 import collections
+import concurrent.futures
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -49,6 +52,61 @@ def run(o, folder):
     return failed, log.read_text().splitlines() if log.exists() else []
 
 
+RANKS, SECONDS, SEEDS = 2, 2, 3  # how many ranks, how long they wait, tries of a mutation
+
+
+def try_ranks(o, case, folder, skip="", seed=1):
+    """A launch of one case: (whether it failed, its results, the log)."""
+    kernel, args, sets, outs = case
+    log = folder / "log"
+    log.unlink(missing_ok=True)
+    words = [o.tegula, "run", str(stdlib_cases.STDLIB / "comm.teg"), "--kernel", kernel, "--target", o.target,
+             "--ranks", str(RANKS), "--quiet"]
+    for option, values in (("--arg", args), ("--set", sets), ("--out", [f"{x}={folder / x}.npy" for x in outs])):
+        for x in values:
+            words += [option, x]
+    env = dict(os.environ, TG_SIM_CHECK="1", TG_SIM_MUTATE=str(log), TG_SIM_SKIP=skip, TG_SIM_SEED=str(seed),
+               TG_SIM_LATE=str(seed % RANKS) if skip else "",
+               TG_COMM_TIMEOUT_MS=str(SECONDS * 1000))
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
+    results = b"" if done.returncode else b"".join((folder / f"{x}.npy").read_bytes() for x in outs)
+    return done, results, log.read_text().splitlines() if log.exists() else []
+
+
+def mutate_ranks(o, case, folder):
+    """Lines as a launch of one rank logs them."""
+    folder.mkdir()
+    done, right, log = try_ranks(o, case, folder)
+    if done.returncode:
+        return [f"failed {case[0]}: {done.stderr}"]
+    lines = []
+    for site in dict.fromkeys(x for x in log if x.startswith("site ")):
+        _, function, number, *rest = site.split(" ")
+        if not re.search(o.only, rest[1]):
+            continue
+        what = "not reached"
+        for seed in range(1, SEEDS + 1):  # with the next rank late
+            skip = f"{function.rpartition('.')[0]}:{number}"
+            done, results, log = try_ranks(o, case, folder, skip, seed)
+            if done.returncode or results != right:
+                what = "noticed"
+                break
+            if "reached" in log:
+                what = "unnoticed"
+        lines.append(" ".join([what, function, number, *rest]))
+    return lines
+
+
+def run_ranks(o, folder):
+    cases = [c for c in stdlib_cases.RANKS if o.k in c[0]]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        all_ = pool.map(lambda i: mutate_ranks(o, cases[i], folder / str(i)), range(len(cases)))
+        log = [line for lines_ in all_ for line in lines_]
+    failed = [x for x in log if x.startswith("failed ")]
+    print("\n".join(failed), end="\n" if failed else "")
+    return bool(failed), log
+
+
 def outcomes(log):
     """What became of each place: (version of a function, number) to outcomes, and what it is."""
     places, names = collections.defaultdict(set), {}
@@ -66,10 +124,12 @@ def main():
     p.add_argument("--tegula", required=True)
     p.add_argument("--target", default="sim:sm_90a")
     p.add_argument("-k", default="", help="only kernels whose name holds this text")
+    p.add_argument("--ranks", action="store_true", help="kernels of several ranks")
+    p.add_argument("--only", default="", help="with --ranks: names of functions, a regular expression")
     p.add_argument("--least", type=float, default=0.0, help="fail below this share, in percent")
     o = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        failed, log = run(o, pathlib.Path(folder))
+        failed, log = (run_ranks if o.ranks else run)(o, pathlib.Path(folder))
     for file, kernel in stdlib_cases.missing():
         failed = True
         print(f"no case of {file}.{kernel}")
@@ -79,7 +139,7 @@ def main():
     for k in sorted(tried - noticed):
         print("unnoticed:", *k, names[k])
     share = 100 * len(noticed) / max(len(tried), 1)
-    print(f"{len(noticed)} of {len(tried)} barriers, fences and waits are noticed: {share:.1f} %")
+    print(f"{len(noticed)} of {len(tried)} barriers, fences, waits and signals are noticed: {share:.1f} %")
     return failed or share < o.least
 
 

@@ -14,6 +14,13 @@ def case(file, kernel, args, sets=""):
     CASES.append((file, kernel, args.split(), sets.split()))
 
 
+RANKS = []  # of two ranks: (kernel of comm.teg, words: arguments, words: settings, what it writes)
+
+
+def ranks(kernel, args, outs, sets=""):
+    RANKS.append((kernel, args.split(), sets.split(), outs.split()))
+
+
 def missing():
     """Kernels of the library that have no case; those of several ranks are not launched here."""
     have = {(f, k) for f, k, _, _ in CASES}
@@ -190,3 +197,26 @@ case("sort", "topk_last", "x=randn(9,170) y=zeros(9,5) at=zeros(9,5):i64")
 case("sort", "one_hot", "ids=rand(40,hi=9):i32 y=zeros(40,70)")
 case("sort", "bincount", "x=rand(9000,hi=9):i32 count=zeros(300):i32", "B=4096")
 case("sort", "histogram_bins", "x=randn(9000) count=zeros(300):i32 low=-2 high=2", "B=4096")
+
+# ---- several ranks -----------------------------------------------------------------------------
+
+# As many steps as stages of the pipelines and more, and parts of tiles.
+TILES = "BM=64 BN=64 BK=32 "
+for plan in "direct", "before", "pull", "push":
+    plan = f"plan={plan} chunks=2"
+    ranks("all_gather", "a=randn(2,600)", "c", "BN=256 " + plan)
+    ranks("ag_gemm", "a=randn(2,140,300):f16 b=randn(2,300,90,seed=2):f16", "c", TILES + plan)
+    ranks("gemm_rs", "a=randn(2,280,300):f16 b=randn(2,300,90,seed=2):f16 c=zeros(2,140,90):f16", "c", TILES + plan)
+ranks("reduce_scatter", "a=randn(2,2,600)", "c", "BN=256")
+ranks("all_reduce_two_shot", "a=randn(2,600)", "c", "BN=256")
+ranks("gemm_ar", "a=randn(2,140,300):f16 b=randn(2,300,90,seed=2):f16 c=zeros(2,140,90):f16", "c", TILES)
+ranks("all_to_all", "a=randn(2,2,600)", "c", "BN=256")
+for plan in "push", "pull":
+    ranks("all_to_all_uneven", "a=randn(2,20,130) counts=rand(2,2,lo=1,hi=9):i32 c=zeros(2,20,130) off=zeros(2,3):i32",
+          "c off", f"BM=8 BK=128 plan={plan}")
+ranks("moe_dispatch", "x=randn(2,37,70) experts=rand(2,37,2,lo=0,hi=3):i32 counts=zeros(2,4):i32 recv=zeros(2,148,70) "
+      "place=zeros(2,37,2):i32 off=zeros(2,3):i32", "recv place off", "B=32 BK=256")
+ranks("moe_combine", "y=randn(2,60,70) experts=rand(2,30,2,lo=0,hi=3):i32 place=rand(2,30,2,lo=0,hi=59):i32 "
+      "weights=rand(2,30,2) each=2 c=zeros(2,30,70)", "c", "BK=256")
+ranks("flash_decode", "q=randn(2,1,4,16) k=randn(2,1,2,150,16,seed=2) v=randn(2,1,2,150,16,seed=3) "
+      "len=rand(2,1,lo=130,hi=150):i32 part=zeros(2,1,4,16) stat=zeros(2,1,4,2) o=zeros(2,1,4,16) scale=0.25", "o", "BN=64")
