@@ -188,28 +188,77 @@ int fibers_alive(void) {
     return atomic_load(&alive);
 }
 
-Fiber *fiber_create(Sim *sim, size_t bytes) {
+// Stacks of former machines, for as many threads as a CTA has: to map new ones takes as long as
+// many a launch.
+enum { MOST_KEPT = MAX_THREADS, STACK_STEP = 64 << 10 };
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static Fiber *kept;
+static int n_kept;
+
+static Fiber *take_kept(size_t bytes) {
+    pthread_mutex_lock(&kept_lock);
+    Fiber **at = &kept;
+    while (*at && (*at)->bytes < bytes) at = &(*at)->next;
+    Fiber *f = *at;
+    if (f) {
+        *at = f->next;
+        n_kept--;
+    }
+    pthread_mutex_unlock(&kept_lock);
+    return f;
+}
+
+static bool keep(Fiber *f) {
+    pthread_mutex_lock(&kept_lock);
+    bool room = n_kept < MOST_KEPT;
+    if (room) {
+        f->next = kept;
+        kept = f;
+        n_kept++;
+    }
+    pthread_mutex_unlock(&kept_lock);
+    return room;
+}
+
+static void unmap(Fiber *f) {
+    munmap(f->memory, f->bytes + (size_t)sysconf(_SC_PAGESIZE));
+    free_context(f);
+    free(f);
+}
+
+static Fiber *map_stack(size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     Fiber *f = calloc(1, sizeof *f);
     if (!f) return NULL;
-    bytes = (bytes + page - 1) / page * page;
     f->memory = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (f->memory == MAP_FAILED) {
         free(f);
         return NULL;
     }
-    f->sim = sim;
     f->bytes = bytes;
     f->bottom = f->memory + page;
-    if (mprotect(f->memory, page, PROT_NONE) == 0 && make_context(f)) {
-        stack_fresh(f);
+    if (mprotect(f->memory, page, PROT_NONE) == 0) {
         atomic_fetch_add(&alive, 1);
         return f;
     }
-    munmap(f->memory, bytes + page);
-    free_context(f);
-    free(f);
+    unmap(f);
+    return NULL;
+}
+
+Fiber *fiber_create(Sim *sim, size_t bytes) {
+    bytes = (bytes + STACK_STEP - 1) / STACK_STEP * STACK_STEP;
+    Fiber *f = take_kept(bytes);
+    if (!f) f = map_stack(bytes);
+    if (!f) return NULL;
+    f->sim = sim;
+    f->next = NULL;
+    f->lane = NULL;
+    if (make_context(f)) {
+        stack_fresh(f);
+        return f;
+    }
+    fiber_destroy(f);
     return NULL;
 }
 
@@ -223,10 +272,10 @@ void fiber_destroy(Fiber *f) {
 #ifdef WITH_ASAN
     __asan_unpoison_memory_region(f->bottom, f->bytes);
 #elif defined(WITH_TSAN)
-    __tsan_destroy_fiber(f->sanitizer);
+    if (f->sanitizer) __tsan_destroy_fiber(f->sanitizer);
+    f->sanitizer = NULL;
 #endif
-    munmap(f->memory, f->bytes + (size_t)sysconf(_SC_PAGESIZE));
-    free_context(f);
-    free(f);
+    if (keep(f)) return;
     atomic_fetch_sub(&alive, 1);
+    unmap(f);
 }

@@ -254,17 +254,26 @@ static void check_copies(const Warp *w, const SimSite *site, int which, int size
     }
 }
 
+static uint64_t bits_at(const char *p, int bytes) {
+    uint64_t bits = 0;
+    switch (bytes) { // a copy of so many bytes is one instruction
+    case 1: memcpy(&bits, p, 1); break;
+    case 2: memcpy(&bits, p, 2); break;
+    case 4: memcpy(&bits, p, 4); break;
+    default: memcpy(&bits, p, 8);
+    }
+    return bits;
+}
+
 /// Elements of all lanes; the bits of each are at the place of the next in the frame.
 static void gather(const Warp *w, const SimSite *site, int which, Matrix *out) {
     const Fragment *f = site->part[which];
     int size = elem_info[site->elem[which]].bits / 8;
     for (int lane = 0; lane < f->owners; lane++) {
         const char *at = w->frames[lane] + site->at[which];
-        for (int e = 0; e < f->elements; e++, at += size) {
-            uint64_t bits = 0;
-            memcpy(&bits, at, (size_t)size);
-            set_element(site, which, out, f->at[lane * f->elements + e], bits);
-        }
+        const uint16_t *places = &f->at[lane * f->elements];
+        for (int e = 0; e < f->elements; e++, at += size)
+            set_element(site, which, out, places[e], bits_at(at, size));
     }
     check_copies(w, site, which, size);
 }
