@@ -215,7 +215,7 @@ static bool shard_bytes(const Asked *a, size_t *out) {
     uint64_t count = 1;
     for (int d = 0; d < a->rank; d++)
         if (__builtin_mul_overflow(count, (uint64_t)a->shape[d], &count)) return false;
-    if (count > SIZE_MAX / 64) return false;
+    if (count > SIZE_MAX / 256) return false; // more than bits can have
     *out = (size_t)((count * a->bits + 7) / 8);
     return true;
 }
@@ -331,14 +331,17 @@ tg_status tg_sym_alloc(tg_comm *c, DLDataType type, int rank, const int64_t *sha
 
 /* ---- finding them ---------------------------------------------------------------------------- */
 
-/// The tensor with the place, which is one of slot `part`, and how far into its shard it is.
+/// The tensor with the place, which is one of slot `part`, and how far into its shard it is. The
+/// end of a shard belongs to it, too, unless another one begins there.
 static const Block *block_at(const tg_comm *c, size_t at, int part, size_t *inside) {
-    for (const Block *b = c->sym->blocks; b; b = b->next) {
-        if (!b->tensor || at < b->at) continue;
-        *inside = at - b->at - (size_t)part * b->tensor->slot;
-        if (at - b->at >= (size_t)part * b->tensor->slot && *inside <= b->tensor->bytes) return b;
+    const Block *found = NULL;
+    for (const Block *b = c->sym->blocks; b && b->at <= at; b = b->next) {
+        size_t before = b->tensor ? (size_t)part * b->tensor->slot : 0;
+        if (!b->tensor || at - b->at < before || at - b->at - before > b->tensor->bytes) continue;
+        *inside = at - b->at - before;
+        found = b;
     }
-    return NULL;
+    return found;
 }
 
 static void fill(const tg_comm *c, const Block *b, size_t inside, rt_shard *out) {

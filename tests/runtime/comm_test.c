@@ -59,6 +59,20 @@ static bool allocates(tg_comm *c, void *arg) {
     return true;
 }
 
+/// Shards that end where another tensor's begins.
+static bool neighbours(tg_comm *c, void *arg) {
+    int64_t n = 64;
+    int flags = *(int *)arg;
+    DLTensor a[3];
+    for (int i = 0; i < 3; i++) CHECK(tg_sym_alloc(c, f32, 1, &n, flags, &a[i]) == TG_OK);
+    for (int i = 0; i < 3; i++) {
+        tg_arg args[2] = {tg_tensor(&a[i]), tg_int(1)};
+        CHECK(tg_launch(&turned, args, 2) == TG_OK);
+    }
+    for (int i = 2; i >= 0; i--) CHECK(tg_sym_free(c, &a[i]) == TG_OK);
+    return true;
+}
+
 static bool differs(tg_comm *c, void *arg) {
     int64_t shape[1] = {4 + (tg_comm_rank(c) == 1)};
     DLTensor a;
@@ -76,6 +90,7 @@ static bool differs(tg_comm *c, void *arg) {
 static void memory(void **state) {
     (void)state;
     on_all(0, allocates, NULL);
+    for (int flags = 0; flags <= TG_SYM_LEAN; flags += TG_SYM_LEAN) on_all(0, neighbours, &flags);
     on_all(0, differs, NULL);
 }
 
