@@ -154,7 +154,8 @@ class Generator:
         if not shape or self.r.random() < 0.25:  # a dimension more, dropped by a scalar
             extra = self.r.choice(["M", "N"])
             dims += (extra,)
-            subs.append(self.r.choice(["0", f"{extra} - 1", f"{extra}", "1", "m.tile", "n.start"]))
+            near = self.r.choice(list(self.ranges.values()))
+            subs.append(self.r.choice(["0", f"{extra} - 1", f"{extra}", "1", f"{near}.start"]))
         t = self.tensor(elem, dims)
         pad = self.r.choice(["", "", ", pad = 1", ", pad = 2"]) if subs else ""
         return X(f"{t}[{', '.join(subs)}{pad}]", elem, shape, 5)
@@ -170,7 +171,8 @@ class Generator:
             return self.r.choice(near)
         if not shape:
             if elem in INTS and elem == "i64" and self.r.random() < 0.5:
-                return X(self.r.choice(["m.start", "m.tile", "M", "n.end"]), "i64", (), 300)
+                near = self.r.choice(list(self.ranges.values()))
+                return X(self.r.choice([f"{near}.start", f"{near}.end", "M"]), "i64", (), 300)
             if self.r.random() < 0.3:
                 return self.load(shape, elem)
             v = self.r.randint(0, 4)

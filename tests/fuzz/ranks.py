@@ -44,7 +44,14 @@ class Ranks(Generator):
             self.arrays[t] = f"zeros({','.join(map(str, shape))}):{elem}"
             self.outs[t] = (elem, True)
         else:
-            self.arrays[t] = self.data(elem, shape, 0 if elem.startswith("u") else -4, 5)
+            lo, axis = 0 if elem.startswith("u") else -4, self.r.randrange(2 * len(shape))
+            if 0 < axis < len(shape) and elem != "bf16":  # shards with gaps, or turned round
+                how = self.r.choice(["::2", "::-1"])
+                shape[axis] *= 2 if how == "::2" else 1
+                spec = [":"] * axis + [how]
+                self.arrays[t] = harness.sliced(self.data(elem, shape, lo, 5), f"[{', '.join(spec)}]")
+            else:
+                self.arrays[t] = self.data(elem, shape, lo, 5)
         return t
 
     def some_rank(self):
