@@ -53,6 +53,11 @@ static bool allocates(tg_comm *c, void *arg) {
     for (int i = 0; i < 15; i++) CHECK(((float *)d.data)[i] == 0);
     CHECK(tg_sym_free(c, &b) == TG_OK && tg_sym_free(c, &d) == TG_OK);
     CHECK(tg_sym_free(c, &d) == TG_ERROR_ARGUMENT);
+    CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &d) == TG_OK);
+    DLTensor part = d;
+    part.data = (float *)d.data + 1;
+    CHECK(tg_sym_free(c, &part) == TG_ERROR_ARGUMENT && says("a view"));
+    CHECK(tg_sym_free(c, &d) == TG_OK);
     shape[0] = 1 << 20;
     CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &a) == TG_ERROR_MEMORY && says("TG_COMM_HEAP"));
     CHECK(tg_comm_barrier(c) == TG_OK);
@@ -117,9 +122,11 @@ static void straggle(const Round *r, int rank, int round) {
 static bool gathers(tg_comm *c, void *arg) {
     const Round *round = arg;
     int w = tg_comm_ranks(c), me = tg_comm_rank(c);
-    int64_t shape[2] = {round->rows, K}, all[2] = {round->rows * w, K}, n = shape[0] * K;
+    int64_t shape[2] = {round->rows, K}, all[2] = {round->rows * w, K}, n = shape[0] * K, full = 64;
     float *out = malloc(sizeof *out * (size_t)(n * w));
-    DLTensor a, o = tg_dense(out, kDLFloat, 32, 2, all);
+    DLTensor a, o = tg_dense(out, kDLFloat, 32, 2, all), before;
+    // What fills its room to the last byte lies right before the tensor.
+    CHECK(tg_sym_alloc(c, f32, 1, &full, TG_SYM_LEAN, &before) == TG_OK);
     CHECK(tg_sym_alloc(c, f32, 2, shape, round->lean ? TG_SYM_LEAN : 0, &a) == TG_OK);
     tg_arg args[4] = {tg_tensor(&a), tg_tensor(&o), tg_int(round->how), tg_int(round->chunk)};
     for (int t = 0; t < round->rounds; t++) {
@@ -131,7 +138,7 @@ static bool gathers(tg_comm *c, void *arg) {
         for (int64_t i = 0; i < n * w; i++) CHECK(out[i] == 2 * value((int)(i / n), i % n, t));
     }
     free(out);
-    return tg_sym_free(c, &a) == TG_OK;
+    return tg_sym_free(c, &a) == TG_OK && tg_sym_free(c, &before) == TG_OK;
 }
 
 static bool reduces(tg_comm *c, void *arg) {
