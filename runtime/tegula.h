@@ -68,7 +68,7 @@ typedef struct tg_options {
     void (*parallel)(void *user, size_t n, void (*task)(void *arg, size_t i), void *arg);
 } tg_options;
 
-/// options NULL: all defaults.
+/// options NULL: all defaults. TG_ERROR_ARGUMENT of a wrong `size` or number of threads.
 tg_status tg_context_create(const tg_options *options, tg_context **out);
 /// No kernel may run on it, modules made with it must be gone, and no other thread may have it as
 /// its current one.
@@ -147,12 +147,17 @@ typedef struct tg_kernel tg_kernel;
 ///
 /// Tensors of a GPU (kDLCUDA, kDLROCM; all of one device) make it a launch there, on the default
 /// stream: it returns when the work is on its way, and errors of the device show in a later call.
+///
+/// Kernels with symmetric tensors are launched by all ranks together (tg_context_set_comm).
+/// TG_ERROR_RANK: another rank failed, did not come, or died; TG_ERROR_CONTRACT: it launches
+/// something else. The group can be used again after a launch that failed, unless a rank has died.
 tg_status tg_launch(tg_kernel *kernel, const tg_arg *args, int n);
 /// The same on a stream: a cudaStream_t, CUstream or hipStream_t of the tensors' device, NULL for
 /// the default one. A stream that is being captured gets the launch into its graph. For tensors of
 /// the CPU the stream means nothing.
 tg_status tg_launch_on(tg_kernel *kernel, const tg_arg *args, int n, void *stream);
-/// Prepares what a launch with such arguments needs, without running it.
+/// Prepares what a launch with such arguments needs, without running it: compiles, loads the code
+/// on the device, and with tuning that blocks searches. Fails as the launch would.
 tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n);
 
 /// The name in the source. (Of a NULL kernel these four say "", 0 and NULL.)
@@ -178,8 +183,10 @@ typedef struct tg_device_info {
     int shared_bytes; // of one CTA at most
     int driver;       // its version: 13000 of CUDA 13.0
 } tg_device_info;
+/// TG_ERROR_ARGUMENT: there is no such device; TG_ERROR_UNSUPPORTED: no driver.
 tg_status tg_device_describe(int device, tg_device_info *out);
-/// Waits until all work of the stream is done, and reports what went wrong in it.
+/// Waits until all work of the stream is done, and reports what went wrong in it; TG_ERROR_RANK of
+/// a wait for another rank.
 tg_status tg_device_synchronize(int device, void *stream);
 
 /* ---- several ranks -------------------------------------------------------------------------- */
@@ -200,15 +207,23 @@ typedef struct tg_comm_options {
     int timeout_ms;   // of every wait; 0: TG_COMM_TIMEOUT_MS, else 30000
 } tg_comm_options;
 
-/// Collective: returns when all ranks have come.
+/// Collective: returns when all ranks have come. options NULL: all from the environment.
+/// TG_ERROR_ARGUMENT of wrong options, TG_ERROR_CONTRACT where ranks give different ones,
+/// TG_ERROR_UNSUPPORTED where the engine's library or the GPU is missing, TG_ERROR_RANK where a
+/// rank does not come in time. Collective calls of one group come one at a time, in the same order
+/// on all ranks; launches of kernels with symmetric tensors are among them.
 tg_status tg_comm_create(const tg_comm_options *options, tg_comm **out);
-/// Collective. No kernel may be running.
+/// Collective. No kernel may be running, and no context may have it any more. NULL is allowed, and
+/// a group of which a rank has died.
 void tg_comm_destroy(tg_comm *comm);
 int tg_comm_rank(const tg_comm *comm);
 int tg_comm_ranks(const tg_comm *comm);
-/// Launches on the context are those of this rank from now on; NULL: of none.
+/// Launches on the context are those of this rank from now on; comm NULL: of none. context NULL:
+/// the calling thread's current one. A context that was not told its threads takes its rank's part
+/// of the cores. No kernel may be running on it.
 tg_status tg_context_set_comm(tg_context *context, tg_comm *comm);
-/// Waits until all ranks have come and what was launched before has run.
+/// Collective: waits until all ranks have come and what was launched before has run.
+/// TG_ERROR_RANK: one did not come in time, has failed or has died.
 tg_status tg_comm_barrier(tg_comm *comm);
 
 enum tg_sym_flags {
@@ -216,10 +231,11 @@ enum tg_sym_flags {
 };
 /// Collective: a dense tensor in symmetric memory, zero at first; every rank gives the same type
 /// and shape. out: the own shard; its shape is kept until tg_sym_free. Views into it are symmetric,
-/// too, if every rank passes the same one.
+/// too, if every rank passes the same one. TG_ERROR_MEMORY where the heap has no room on some rank,
+/// TG_ERROR_CONTRACT where ranks ask for different tensors.
 tg_status tg_sym_alloc(tg_comm *comm, DLDataType type, int rank, const int64_t *shape, int flags,
                        DLTensor *out);
-/// Collective.
+/// Collective. Work that uses it must be done. TG_ERROR_ARGUMENT: it is no tensor of tg_sym_alloc.
 tg_status tg_sym_free(tg_comm *comm, const DLTensor *tensor);
 
 /* ---- modules: libtegula alone -------------------------------------------------------------- */
