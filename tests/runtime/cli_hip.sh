@@ -15,6 +15,12 @@ expect 'ran .* on hip' $run --target hip:1 --arg 'y=full(1000,value=3)' --repeat
 expect 'there is no device 2: this machine has 2 GPUs' $run --target hip:2 --arg 'y=zeros(1000)'
 expect 'there is no code for Fake GPU 0 (gfx906)' \
     env FAKE_HIP_DEVICES=gfx906 $run --target hip --arg 'y=zeros(1000)'
+expect 'this machine shows no AMD GPU; see HIP_VISIBLE_DEVICES' \
+    env FAKE_HIP_DEVICES= $run --target hip --arg 'y=zeros(1000)'
+expect 'the driver is too old; ROCm 6 or later is needed' \
+    env TG_HIP_LIBRARY=libm.so.6 $run --target hip --arg 'y=zeros(1000)'
+expect '--target hip runs on the GPU of this machine, --target sim:gfx942 on a simulated one' \
+    $run --target gfx942 --arg 'y=zeros(1000)'
 expect 'hip:x: expected hip or hip:NUMBER' $run --target hip:x --arg 'y=zeros(1000)'
 expect 'TG_HIP_LIBRARY=/nowhere/libamdhip64.so cannot be loaded' \
     env TG_HIP_LIBRARY=/nowhere/libamdhip64.so $run --target hip --arg 'y=zeros(1000)'

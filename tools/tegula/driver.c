@@ -188,8 +188,9 @@ bool job_launch_only(Job *job) {
 
 static bool code_only(Job *job) {
     cli_error("--target %s: code for that GPU can be printed, not run", job->o->target);
-    cli_hint("--target cuda runs on the GPU of this machine, --target sim:%s on a simulated one",
-             job->o->target);
+    const char *maker = strncmp(job->o->target, "gfx", 3) == 0 ? "hip" : "cuda";
+    cli_hint("--target %s runs on the GPU of this machine, --target sim:%s on a simulated one",
+             maker, job->o->target);
     return false;
 }
 
