@@ -16,6 +16,7 @@ typedef struct Comm {
     bool remote;  // programs touch other ranks' shards where they stand, and wait for all to come
     bool reaches; // they, or another part of the launch, access those by their addresses
     PlanId plan;
+    bool sums;               // what is added is added in place, in no order
     int chunks;              // 0: by their bytes
     VEC(int64_t) moves;      // MOVE_FIELDS of each transfer
     VEC(const char *) notes; // for people: what was found, and what became of it

@@ -19,8 +19,10 @@ typedef struct Search {
 static void see_access(Op *op, void *arg) {
     Search *s = arg;
     if (!op_is_access(op) || operand(op, 0) != s->r->tensor) return;
-    if (op->code != OP_LOAD && op->code != OP_LIVE) s->r->against = "the kernel writes it";
-    vec_push(s->c->ctx, &s->r->loads, op);
+    if (op->code == OP_LOAD || op->code == OP_LIVE)
+        vec_push(s->c->ctx, &s->r->loads, op);
+    else
+        s->r->against = "the kernel writes it";
 }
 
 /// The indices of a phase are known where its programs start.

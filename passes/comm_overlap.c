@@ -133,10 +133,13 @@ static bool is_elsewhere(const Op *access) {
 }
 
 /// Stores, atomics and signals to others happen where they stand, and need them to have come.
+/// Atomics on what all ranks may touch are atomic for all of them.
 static void find_remote(Op *op, void *arg) {
     Comm *c = arg;
     bool writes = op->code == OP_STORE || op->code == OP_ATOMIC;
     c->remote |= op->code == OP_SIGNAL_SET || (writes && is_elsewhere(op));
+    if (op->code == OP_ATOMIC && value_is_sym(operand(op, 0)))
+        op_set_attr(c->ir, op, "system", at_bool(c->ir, true));
 }
 
 /// Of what has become of the kernel: accesses by addresses in other ranks' memory.
@@ -160,6 +163,8 @@ static void find_add(Op *op, void *arg) {
 static void choose_plan(Comm *c) {
     c->plan = c->env->gpu ? PLAN_PUSH : PLAN_DIRECT;
     if (c->env->plan != PLAN_CHOSEN) c->plan = (PlanId)c->env->plan;
+    c->sums = c->plan == PLAN_ADD;
+    if (c->sums) c->plan = PLAN_DIRECT;
     c->chunks = c->env->chunks > 0 ? c->env->chunks : 0;
 }
 

@@ -13,6 +13,11 @@
 // have sent it. That is legal where each element gets one contribution a rank: the program's
 // indices tell elements apart, and every program contributes, once. `before`, which overlaps
 // nothing, keeps all parts here until the phase has ended; then copy engines send them.
+//
+// Who asks for the plan `add` gives up the order of the ranks, and rounding once, for less to move:
+//
+//   parallel own m, n { store %c[rank, m, n], 0 }; comm_barrier
+//   parallel r', m, n { atomic add %c[r, m, n], %v [system=true] }
 #include "passes/combine.h"
 #include "passes/comm.h"
 
@@ -368,26 +373,69 @@ static void fold_slots(const Stage *s, Builder *b, const Place *at) {
     }
 }
 
-static void fold(Stage *s) {
-    Builder b = build_after(s->c->ir, s->phase);
-    Region *home = b.region;
-    Value *index[MAX_LEVELS], *lo[MAX_LEVELS], *hi[MAX_LEVELS], *part = NULL;
-    if (s->whole) scatter(s, &b);
+/// A phase over the own shard, which b then is inside of; the place of a program.
+static Place open_owned(Stage *s, Builder *b, Value **index) {
+    Value *lo[MAX_LEVELS], *hi[MAX_LEVELS], *part = NULL;
     choose_parts(s);
-    for (int i = 0; i < s->n_levels; i++) bounds_for(s, &b, i, s->c->rank, &lo[i], &hi[i]);
+    for (int i = 0; i < s->n_levels; i++) bounds_for(s, b, i, s->c->rank, &lo[i], &hi[i]);
     for (int i = 0; i < s->n_levels; i++) {
         const Level *l = &s->level[i];
         index[i] = s->c->rank;
         if (i != s->rank_level)
-            index[i] = open_parallel(&b, lo[i], hi[i], l->step, op_str(l->op, "name"));
+            index[i] = open_parallel(b, lo[i], hi[i], l->step, op_str(l->op, "name"));
     }
     if (s->parts > 1)
-        part = open_parallel(&b, build_index(&b, 0), build_index(&b, s->parts), 1, "part");
+        part = open_parallel(b, build_index(b, 0), build_index(b, s->parts), 1, "part");
+    return owned_place(s, b, index, part);
+}
+
+static void fold(Stage *s) {
+    Builder b = build_after(s->c->ir, s->phase);
+    Region *home = b.region;
+    Value *index[MAX_LEVELS];
+    if (s->whole) scatter(s, &b);
+    Place at = open_owned(s, &b, index);
     Value *number = s->whole ? build_index(&b, 0) : tile_number(s, &b, index, s->c->rank);
     wait_for_slots(s, &b, number);
-    Place at = owned_place(s, &b, index, part);
     fold_slots(s, &b, &at);
     close_regions(&b, home);
+}
+
+/* ---- sums in no order ---------------------------------------------------------------------- */
+
+/// One sum, so that atomics can take it.
+static bool is_sum(const Stage *s) {
+    const Region *r = s->add->regions[0];
+    const Op *add = def_of(operand(terminator(r), 0), OP_ADD);
+    return s->n == 1 && add && r->first == add && operand(add, 0)->region == r &&
+           operand(add, 1)->region == r && operand(add, 0) != operand(add, 1);
+}
+
+/// The own shard is 0 before anybody adds to it.
+static void clear_owned(Stage *s) {
+    Builder b = build_before(s->c->ir, s->phase);
+    Region *home = b.region;
+    Value *index[MAX_LEVELS], *tensor = operand(s->add, 0);
+    Place at = open_owned(s, &b, index), owned = place_behind(&at, 1, &s->c->rank);
+    Value *zero = build_zero(&b, place_type(b.ir, tensor->type->elem, &owned));
+    store_at(&b, tensor, zero, &owned, NULL);
+    close_regions(&b, home);
+    b = build_before(s->c->ir, s->phase);
+    build_op(&b, OP_COMM_BARRIER, 0, NULL, 0, NULL, 0);
+}
+
+static void add_in_place(Stage *s) {
+    Value *tensor = operand(s->add, 0);
+    Builder b = build_before(s->c->ir, s->add);
+    Place p = place_of(s->add);
+    if (!op_flag(s->add, "keep")) clear_owned(s);
+    s->c->remote |= op_flag(s->add, "keep");
+    Value *v = build_cast(&b, operand(s->add, 1), tensor->type->elem);
+    Op *op = atomic_add_at(&b, tensor, v, &p);
+    op_set_attr(s->c->ir, op, "system", at_bool(s->c->ir, true));
+    comm_rotate(s->c, &s->level[s->rank_level], 1);
+    op_erase(s->add);
+    comm_note(s->c, "%s: programs add to the owner's shard, in no order", comm_name(tensor));
 }
 
 /* ---- the op -------------------------------------------------------------------------------- */
@@ -404,6 +452,10 @@ void comm_stage(Comm *c, Op *add) {
     const char *name = comm_name(operand(add, 0)), *why = reason_against(s);
     if (why) {
         diag(c->ctx, add->loc, D_COMM_ADD, name, why);
+        return;
+    }
+    if (c->sums && is_sum(s)) {
+        add_in_place(s);
         return;
     }
     s->whole = c->plan == PLAN_BEFORE;

@@ -294,6 +294,12 @@ void store_at(Builder *b, Value *tensor, Value *v, const Place *p, Value *mask) 
     build_access(b, OP_STORE, tensor, v, p, mask, 0, NULL);
 }
 
+Op *atomic_add_at(Builder *b, Value *tensor, Value *v, const Place *p) {
+    Op *op = build_access(b, OP_ATOMIC, tensor, v, p, NULL, 1, v->type);
+    op_set_attr(b->ir, op, "op", at_str(b->ir, "add"));
+    return op;
+}
+
 Value *build_zero(Builder *b, const Type *type) {
     return build_const(b, type, at_int(b->ir, 0));
 }

@@ -22,6 +22,7 @@ typedef struct Atomic {
     GpuFn *f;
     const struct AtomicKind *kind;
     Elem elem;
+    const char *scope;            // "gpu" or "sys"
     LLVMValueRef at, on;          // of the element
     LLVMValueRef value, expected; // expected: of cas
 } Atomic;
@@ -38,7 +39,7 @@ static LLVMValueRef bits_of(const Atomic *a, LLVMValueRef x) {
 }
 
 static LLVMValueRef call_row(const Atomic *a, const char *form, LLVMValueRef at, LLVMValueRef x) {
-    const char *name = ctx_format(a->f->ctx, "tg.atomic.global.%s.gpu", form);
+    const char *name = ctx_format(a->f->ctx, "tg.atomic.global.%s.%s", form, a->scope);
     return gpu_call(a->f, name, 3, at, a->on, x);
 }
 
@@ -124,7 +125,7 @@ static LLVMValueRef by_swapping(const Atomic *a) {
     GpuFn *f = a->f;
     Gen *g = f->g;
     Word w = word_of(a);
-    const char *swap = ctx_format(f->ctx, "tg.atomic.global.cas.i%d.gpu", w.bits);
+    const char *swap = ctx_format(f->ctx, "tg.atomic.global.cas.i%d.%s", w.bits, a->scope);
     LLVMValueRef first =
         call_row(a, w.bits == 64 ? "or.i64" : "or.i32", w.at, LLVMConstNull(w.type));
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->b);
@@ -177,6 +178,7 @@ void gpu_lower_atomic(GpuFn *f, Op *op) {
     LLVMValueRef owner = gpu_access_owner(p), *values = gpu_block(f, p->a.value);
     LLVMValueRef *out = gpu_new_block(f, result(op, 0)), *expected = NULL;
     Atomic a = {.f = f, .kind = find_kind(f, op), .elem = p->elem};
+    a.scope = op_flag(op, "system") ? "sys" : "gpu";
     if (strcmp(a.kind->name, "cas") == 0) expected = gpu_block(f, operand(op, 2));
     for (int r = 0; r < gpu_access_registers(p); r++) {
         out[r] = LLVMConstNull(gen_elem(f->g, p->elem));

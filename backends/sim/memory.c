@@ -259,8 +259,16 @@ void handle_atomic_cas(SimLane *lane, const SimSite *site, char *frame) {
         char *p = atomic_address(lane, site, frame);
         memcpy(&expected, frame + site->at[2], (size_t)site->bytes);
         memcpy(&wanted, frame + site->at[3], (size_t)site->bytes);
-        memcpy(&old, p, (size_t)site->bytes);
-        if (old == expected) memcpy(p, &wanted, (size_t)site->bytes);
+        old = expected;
+        if (site->bytes == 8) {
+            __atomic_compare_exchange_n((uint64_t *)(void *)p, &old, wanted, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        } else {
+            uint32_t seen = (uint32_t)expected;
+            __atomic_compare_exchange_n((uint32_t *)(void *)p, &seen, (uint32_t)wanted, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+            old = seen;
+        }
     }
     give(site, frame, old);
 }

@@ -86,7 +86,7 @@ for w in WORLDS:
               tune=TILES)
 
 # Each plan of transfers, and several numbers of chunks.
-PLANS = [dict(TILES[0], plan=p, chunks=n) for p, n in ((1, 1), (2, 1), (3, 2), (3, 5), (4, 1), (4, 3))]
+PLANS = [dict(TILES[0], plan=p, chunks=n) for p, n in ((1, 1), (2, 1), (3, 2), (3, 5), (4, 1), (4, 3), (5, 1))]
 for w, m, k, n in (2, 70, 48, 40), (3, 33, 64, 24):
     a, b = normal((w, m, k), 1), normal((w, k, n), 2)
     ranks("ag_gemm", w, {"a": a, "b": b}, lambda a, b: {"c": a[None] @ b[:, None]}, length=k, scale={"c": 4.0},
