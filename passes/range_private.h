@@ -15,6 +15,14 @@ typedef struct Extent {
     int axis;
 } Extent;
 
+/// A form that a proof came to and could not prove.
+typedef struct Failure {
+    Linear form;
+    int depth, steps; // steps: that the search took
+    int proof;        // number of the proof
+} Failure;
+enum { FAILURES = 128 };
+
 struct Ranges {
     Ir *ir;
     Ctx *ctx;
@@ -25,6 +33,8 @@ struct Ranges {
     PtrMap divisors;    // atom -> a number that divides it
     PtrMap intervals;   // atom -> its Interval, once known
     int steps;          // left for the proof at hand
+    int proof;          // its number
+    Failure failed[FAILURES];
 };
 
 /// lo <= x <= hi; the ends of int64_t stand for "open".

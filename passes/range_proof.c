@@ -131,19 +131,52 @@ static void sort_terms(Linear *form) {
         }
 }
 
+/// Where a failure with the form would be.
+static Failure *failure_of(Ranges *r, const Linear *form, int depth) {
+    uint64_t h = (uint64_t)form->constant + (uint64_t)depth;
+    for (int i = 0; i < form->n; i++) {
+        h = (h ^ (uintptr_t)form->terms[i].atom) * 0x9e3779b97f4a7c15u;
+        h = (h ^ (uint64_t)form->terms[i].factor) * 0x9e3779b97f4a7c15u;
+    }
+    return &r->failed[(h * 0x9e3779b97f4a7c15u >> 32) % FAILURES];
+}
+
+static bool same_form(const Linear *a, const Linear *b) {
+    if (a->constant != b->constant || a->n != b->n) return false;
+    for (int i = 0; i < a->n; i++)
+        if (a->terms[i].atom != b->terms[i].atom || a->terms[i].factor != b->terms[i].factor)
+            return false;
+    return true;
+}
+
+static bool searched(Ranges *r, const Linear *form, int depth) {
+    for (int i = 0; i < form->n; i++)
+        if (by_definition(r, form, i, depth)) return true;
+    if (by_facts(r, form, depth)) return true;
+    for (int i = 0; i < form->n && form->n > 1; i++)
+        if (by_interval(r, form, i, depth)) return true;
+    return false;
+}
+
+// Facts are taken off in any order, so a search comes to most forms many times. What it would take
+// to fail once more counts as taken: what is proved does not depend on what is remembered.
 static bool proved(Ranges *r, Linear form, int depth) {
     if (form.bad || depth > PROOF_DEPTH || r->steps-- <= 0) return false;
     if (linear_interval(r, form, 0).lo >= 0) return true;
     sort_terms(&form);
-    for (int i = 0; i < form.n; i++)
-        if (by_definition(r, &form, i, depth)) return true;
-    if (by_facts(r, &form, depth)) return true;
-    for (int i = 0; i < form.n && form.n > 1; i++)
-        if (by_interval(r, &form, i, depth)) return true;
+    Failure *f = failure_of(r, &form, depth);
+    if (f->proof == r->proof && f->depth == depth && same_form(&f->form, &form)) {
+        r->steps -= f->steps;
+        return false;
+    }
+    int before = r->steps;
+    if (searched(r, &form, depth)) return true;
+    *f = (Failure){form, depth, before - r->steps, r->proof};
     return false;
 }
 
 bool prove_nonnegative(Ranges *r, Linear form) {
     r->steps = PROOF_STEPS;
+    r->proof++;
     return proved(r, form, 0);
 }
