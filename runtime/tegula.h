@@ -240,7 +240,8 @@ tg_status tg_sym_free(tg_comm *comm, const DLTensor *tensor);
 
 /* ---- modules: libtegula alone -------------------------------------------------------------- */
 
-/// The kernels of one source file and of what it imports.
+/// The kernels of one source file. Those that it imports can be called by them, and launched from a
+/// module of their own file.
 typedef struct tg_module tg_module;
 
 /// How a module is compiled.
