@@ -8,6 +8,12 @@ All that was chosen is measured again, in turns, by a race of these settings alo
 report was measured at other times. `spread` is that of the choices of repeated searches. With
 --triton a product of 48 settings is tuned by Triton, too, with nothing in its cache. --trials keeps
 what the exhaustive searches reported.
+
+    python3 bench/tune.py --record FOLDER     one exhaustive search of each case that FOLDER has not
+    python3 bench/tune.py --replay FOLDER     searches in a world where settings take what is recorded
+
+A replay needs no quiet machine: nothing is compiled or launched, the clock is made up
+(tests/tune/replay.c). Its figures are those of what the search decides; `spread` is that of 20 searches.
 """
 
 import argparse
@@ -176,6 +182,46 @@ def show(row, budgets):
               f"{r['wall']:.2f} s, {r['measured']} measured: {r['configs']}", flush=True)
 
 
+def name_of(options, name, end):
+    return os.path.join(options.record or options.replay, name.replace(" ", "_") + end)
+
+
+def record(options, name, arguments):
+    """Trials of an exhaustive search, with the seconds that each took to compile."""
+    if os.path.exists(name_of(options, name, ".jsonl")):
+        return
+    best = Search(options, arguments, "exhaustive", options.exhaustive)
+    with open(name_of(options, name, ".jsonl"), "w", encoding="utf-8") as f:
+        f.writelines(json.dumps(t) + "\n" for t in best.trials)
+    print(f"{name}: {sum(bool(t['seconds']) for t in best.trials)} of {len(best.trials)}", flush=True)
+
+
+def replay(options, name, arguments):
+    """The least quality of searches with other noise, and the spread of what they chose."""
+    recorded = Search.__new__(Search)
+    with open(name_of(options, name, ".jsonl"), encoding="utf-8") as f:
+        recorded.trials = [json.loads(line) for line in f]
+    seconds = {t["config"]: recorded.seconds(t["config"]) for t in recorded.trials}
+    seconds = {c: s for c, s in seconds.items() if s}
+    times = name_of(options, name, ".times")
+    with open(times, "w", encoding="utf-8") as f:
+        for t in recorded.trials:
+            if t["config"] in seconds:
+                compiled = (t["compiled"] or 0.1) * options.compile
+                f.write(f"{seconds[t['config']]} {compiled} {t['config']}\n")
+    best, line = min(seconds.values()), f"{name}:"
+    for budget in options.budgets:
+        found = []
+        for seed in range(1, 21):
+            os.environ |= {"TG_REPLAY": times, "TG_REPLAY_SEED": str(seed)}
+            s = Search(options, arguments, "block", budget)
+            found.append(best / seconds[s.winner["config"]])
+        seen = sum(bool(t["seconds"]) for t in s.trials)
+        line += (f" {budget:g} s: {min(found):.3f}, spread {100 * (max(found) / min(found) - 1):.1f} %,"
+                 f" {seen} measured;")
+    print(line, f"default {best / seconds[s.standard['config']]:.3f}", flush=True)
+
+
 def triton(settings):
     """Seconds of a first launch of a product that Triton tunes."""
     import torch
@@ -225,8 +271,13 @@ def main():
     parser.add_argument("--total", type=float, default=1e9, help="seconds after which no case begins")
     parser.add_argument("--triton", action="store_true")
     parser.add_argument("--trials", help="adds a line of JSON for each candidate to this file")
+    parser.add_argument("--record", metavar="FOLDER")
+    parser.add_argument("--replay", metavar="FOLDER")
+    parser.add_argument("--compile", type=float, default=1, help="of recorded seconds, in replays")
     parser.add_argument("--out")
     options = parser.parse_args()
+    if options.replay:
+        options.tegula = os.path.join(ROOT, "build", "tests", "tune", "tune_replay")
     rows, start = [], time.monotonic()
     if options.triton:
         print(f"Triton, 48 settings of 4096x4096x4096: {triton(48):.1f} s", flush=True)
@@ -235,6 +286,10 @@ def main():
             continue
         if time.monotonic() - start > options.total:
             print(f"{name}: not reached", flush=True)
+            continue
+        if options.record or options.replay:
+            (record if options.record else replay)(options, name, arguments)
+            rows.append(name)
             continue
         try:
             rows.append(measure(options, name, arguments))

@@ -36,6 +36,7 @@ enum {
     CANDIDATES_SECOND = 30, // or so many for each second of the budget,
     MOST_CANDIDATES = 500,  // but no more than these
 };
+#define BATCH_SHARE     0.15 // of the budget, that compiling a batch may take
 #define FEED_SHARE      0.6  // of the budget, in which candidates are begun
 #define RACE_SHARE      0.15 // of the budget, that the race is to have without new ones
 #define HOPE            1.4  // times the best one's time: what is expected to be slower is left out
@@ -335,6 +336,14 @@ static bool step_race(Search *s) {
     return true;
 }
 
+/// Candidates that a CPU compiles before it times them. Of those that take long so many that there
+/// is time for a few batches: what one teaches is to choose the next one.
+static int batch_size(const Search *s) {
+    double mean = s->n_compiled ? s->compile_sum / s->n_compiled : 0;
+    double fit = mean > 0 ? BATCH_SHARE * s->deadline * s->crew->n / mean : BATCH;
+    return (int)fmin(fmax(fit, s->crew->n), BATCH * s->crew->n);
+}
+
 /// Something to do for the worker, if there is something. The standard result comes first: all
 /// others are checked against it.
 static void drive(Search *s) {
@@ -357,7 +366,7 @@ static void drive(Search *s) {
         try_code(s, id, GLANCE);
     } else if (!step_race(s) && s->exclusive && !s->over) {
         s->measuring = false;
-        s->batch = BATCH * s->crew->n;
+        s->batch = batch_size(s);
     }
 }
 
@@ -560,7 +569,7 @@ static bool prepare(Search *s) {
     if (s->exclusive) s->o.device = -1;
     if (s->o.helpers <= 0) s->o.helpers = cores < 16 ? cores : 16;
     s->crew = crew_create(s->ctx, s->o.helpers);
-    s->batch = BATCH * s->crew->n;
+    s->batch = batch_size(s);
     s->open = open_message(s);
     drive(s); // the worker starts while the space is made
     if (s->over || !tune_space(s->ctx, s->r, &s->space)) return false;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define UNTRIED   1.10 // of a value of an axis: settings that the model likes come before it
+#define GRAIN     1.02 // likewise, of `grain`, which the model knows least of
 #define IDLE      1.5  // of one that made the same code as without it
 #define BAD       3.0  // of one that did not work elsewhere
 #define UNRELATED 1.15 // where two settings differ in everything, the model's error tells less
@@ -75,7 +76,8 @@ static double axis_factor(const Search *s, const NamedValue *value) {
                                            : 0;
         if (factor > 0 && (least <= 0 || factor < least)) least = factor;
     }
-    return least > 0 ? least : UNTRIED;
+    double untried = strcmp(value->name, "grain") == 0 ? GRAIN : UNTRIED;
+    return least > 0 ? least : untried;
 }
 
 double expect_seconds(const Search *s, int id) {

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The command line of `tegula`, whose searches compile and launch nothing: what settings take is
+// read from a file, the clock is one that is made up. Shows what a search chooses, apart from what
+// the machine at hand does to it (bench/tune.py --replay).
+//
+//     TG_REPLAY        lines "SECONDS COMPILE-SECONDS CONFIG"; others do not compile
+//     TG_REPLAY_NOISE  of a launch, standard deviation over its time (0.02); a twentieth of the
+//                      launches take up to twice as long
+//     TG_REPLAY_SEED   of that
+#include "driver/tune_crew.h"
+#include "tools/tegula/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define START   0.05   // seconds until a process has started
+#define MESSAGE 2e-4   // to a process and back
+#define FILL    1.5e-4 // of a launch's arguments
+#define CHECK   5e-3
+
+double __wrap_peer_seconds(void);
+
+typedef struct Line {
+    double seconds, compile;
+    char config[200];
+} Line;
+
+static struct {
+    double now, noise;
+    uint64_t seed;
+    int n;
+    Line lines[2000];
+    double done[CREW_MAX + 1]; // when a hand answers; the last one is the worker
+    bool started[CREW_MAX + 1];
+    Bytes bodies[CREW_MAX + 1];
+    int line_of[2000]; // of a candidate, by the id that the worker was given
+} world = {.noise = 0.02, .seed = 1};
+
+double __wrap_peer_seconds(void) {
+    return world.now;
+}
+
+static double uniform(void) {
+    world.seed = world.seed * 6364136223846793005u + 1442695040888963407u;
+    return (double)(world.seed >> 11) / (double)(1ull << 53);
+}
+
+static double launch(int line) {
+    double sum = -6;
+    for (int i = 0; i < 12; i++) sum += uniform();
+    double t = world.lines[line].seconds * (1 + world.noise * sum);
+    return uniform() < 0.05 ? t * (1 + uniform()) : t;
+}
+
+static int line_of(const char *config) {
+    for (int i = 0; i < world.n; i++)
+        if (strcmp(world.lines[i].config, config) == 0) return i;
+    return -1;
+}
+
+static Bytes body_of(Bytes message) {
+    return (Bytes){message.data + WIRE_HEADER, message.n - WIRE_HEADER};
+}
+
+/* ---- what the hands would do ----------------------------------------------------------------- */
+
+/// Code whose bytes are the setting's number.
+static Bytes compile(Ctx *ctx, Bytes message, double *seconds) {
+    Request r;
+    Text t = {.ctx = ctx};
+    wire_read_request(ctx, body_of(message), &r);
+    for (int i = 0; i < r.n_set; i++)
+        text_add(&t, "%s%s=%lld", i ? " " : "", r.set[i].name, (long long)r.set[i].value);
+    int line = line_of(t.data ? t.data : "");
+    tg_variant v = {.config = t.data ? t.data : ""};
+    Code code = {.object = &line, .object_bytes = sizeof line};
+    Answer a = {.same = -1, .variant = &v, .code = &code, .key = {"k", 1}};
+    if (line < 0) a = (Answer){.status = TG_ERROR_UNSUPPORTED, .message = "not in the file"};
+    *seconds = line < 0 ? 1e-3 : world.lines[line].compile;
+    return wire_write_answer(ctx, &a);
+}
+
+static int line_in(Ctx *ctx, Bytes answer) {
+    Answer a;
+    int line = 0;
+    wire_read_answer(ctx, answer, &a);
+    memcpy(&line, a.code->object, sizeof line);
+    return line;
+}
+
+static Bytes work(Ctx *ctx, Bytes message, bool opens, double *seconds) {
+    WorkTry t = {0};
+    double x[64];
+    WorkReport r = {.ok = true, .registers = -1, .spills = -1, .shared_bytes = -1, .seconds = x};
+    *seconds = START;
+    if (!opens) {
+        work_read_try(ctx, body_of(message), &t);
+        if (t.answer.n) world.line_of[t.id] = line_in(ctx, t.answer);
+        r.n = t.launches > 0 ? t.launches : 1;
+        *seconds = t.launches > 0 ? 0 : CHECK + 5 * world.lines[world.line_of[t.id]].seconds;
+    }
+    for (int i = 0; i < r.n; i++) *seconds += FILL + (x[i] = launch(world.line_of[t.id]));
+    return work_write_report(ctx, &r);
+}
+
+/* ---- the crew -------------------------------------------------------------------------------- */
+
+Crew *crew_create(Ctx *ctx, int helpers) {
+    Crew *c = ctx_new(ctx, Crew);
+    *c = (Crew){.ctx = ctx, .n = helpers < CREW_MAX ? helpers : CREW_MAX};
+    return c;
+}
+
+void crew_dismiss(Hand *h) {
+    h->busy = false;
+}
+
+void crew_stop(Crew *c) {
+    for (int i = 0; i < c->n; i++) crew_dismiss(&c->helpers[i]);
+    crew_dismiss(&c->worker);
+}
+
+static Hand *hand_at(Crew *c, int i) {
+    return i < c->n ? &c->helpers[i] : &c->worker;
+}
+
+int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double seconds) {
+    int i = h == &c->worker ? c->n : (int)(h - c->helpers);
+    double takes;
+    h->busy = true;
+    h->id = id;
+    h->began = world.now;
+    h->limit = world.now + seconds;
+    h->wants = wants;
+    world.bodies[i] =
+        i < c->n ? compile(c->ctx, message, &takes) : work(c->ctx, message, id < 0, &takes);
+    world.done[i] = world.now + takes + MESSAGE + (world.started[i] ? 0 : START);
+    world.started[i] = true;
+    return 0;
+}
+
+bool crew_is_busy(const Crew *c) {
+    bool busy = c->worker.busy;
+    for (int i = 0; i < c->n; i++) busy |= c->helpers[i].busy;
+    return busy;
+}
+
+CrewEvent crew_wait(Crew *c, double end) {
+    int first = -1;
+    for (int i = 0; i <= c->n; i++)
+        if (hand_at(c, i)->busy && (first < 0 || world.done[i] < world.done[first])) first = i;
+    if (first < 0 || world.done[first] > end) {
+        world.now = end > world.now ? end : world.now + 1e-3;
+        return (CrewEvent){0};
+    }
+    Hand *h = hand_at(c, first);
+    if (world.done[first] > world.now) world.now = world.done[first];
+    h->busy = false;
+    return (CrewEvent){
+        .hand = h, .body = body_of(world.bodies[first]), .seconds = world.now - h->began};
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static bool read_lines(const char *path) {
+    FILE *f = path ? fopen(path, "r") : NULL;
+    if (!f) return false;
+    for (Line *l = world.lines; world.n < 2000; l++, world.n++)
+        if (fscanf(f, "%lf %lf %199[^\n]", &l->seconds, &l->compile, l->config) != 3) break;
+    fclose(f);
+    return world.n > 0;
+}
+
+int main(int argc, char **argv) {
+    const char *noise = getenv("TG_REPLAY_NOISE"), *seed = getenv("TG_REPLAY_SEED");
+    if (noise) world.noise = strtod(noise, NULL);
+    if (seed) world.seed = strtoull(seed, NULL, 10) * 7919;
+    if (!read_lines(getenv("TG_REPLAY"))) {
+        fprintf(stderr, "TG_REPLAY: no file of times\n");
+        return 2;
+    }
+    return cli_main(argc - 1, argv + 1);
+}
