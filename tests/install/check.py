@@ -131,6 +131,14 @@ def check_jit(t):
         raise Failed(out)
 
 
+def check_ranks(t):
+    folder = t.copy("examples/ranks")
+    t.run(["cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "main.c", "-o", "ranks", *t.flags("tegula")], folder)
+    out = t.run(["./ranks", "gather.teg", "3"], folder)
+    if out.count("0 of 3000 elements are wrong") != 3:
+        raise Failed(out)
+
+
 def check_static(t):
     """A program of one file, an object and the static runtime."""
     folder = t.work / "static"
@@ -184,6 +192,7 @@ CHECKS = [
     check_files,
     check_static,
     check_docs,
+    check_ranks,
     check_makefile,
     check_cmake,
     check_cmake_mistakes,
