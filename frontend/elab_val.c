@@ -13,6 +13,7 @@
 #include "ir/eval.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- making -------------------------------------------------------------------------------- */
 
@@ -37,8 +38,11 @@ Val val_tuple(Elab *e, int n, const Val *at) {
 /// Constants show their value: it is often the whole explanation.
 static const char *const_text(Elab *e, Val v) {
     if (v.c.type == CK_BOOL) return v.c.i ? "true" : "false";
-    if (v.c.type == CK_FLOAT)
-        return ctx_format(e->ctx, "the constant %s", cell_text(e->ctx, EL_F64, (Cell){.f = v.c.f}));
+    if (v.c.type == CK_FLOAT) { // 2.0, as the source writes it: 2 is an integer
+        const char *text = cell_text(e->ctx, EL_F64, (Cell){.f = v.c.f});
+        bool whole = text[strspn(text, "-0123456789")] == 0;
+        return ctx_format(e->ctx, "the constant %s%s", text, whole ? ".0" : "");
+    }
     return ctx_format(e->ctx, v.c.wide ? "the constant %llu" : "the constant %lld",
                       (unsigned long long)v.c.i);
 }
