@@ -12,12 +12,14 @@
 //     met, and read after a fence and another meeting;
 //   - a buffer is written again after what was copied out of it has been read, and the program ends
 //     after all of that;
-//   - what was copied into rings has been waited for where their memory is free for others.
+//   - what was copied into rings has been waited for where their memory is free for others;
+//   - behind what is sent to other ranks a signal is raised (sending.c).
 // What does not hold is a bug of the compiler. An acquire is marked `free` if its slot is so
 // without a wait: no item had it before, or only products of the one warpgroup have read it, which
 // have ended in all of its warps when the producer's has waited for them. A release that no acquire
 // waits for is taken away. The proof stands in the attribute `proof` of the device.
 #include "passes/gpu/async.h"
+#include "passes/gpu/sending.h"
 
 #include "passes/passes.h"
 
@@ -68,6 +70,7 @@ typedef struct Sync {
     PtrMap copied;  // buffer -> Number *: the last copy out of it
     int copies_out; // so far
     bool unread;    // some may still have to be read
+    Sending sending;
 } Sync;
 
 typedef struct Number {
@@ -324,6 +327,7 @@ static bool holds_loop(const Region *r) {
 /// Value `to` becomes what `from` is; not known where that is not.
 static void pass_on(Sync *y, const Value *from, const Value *to) {
     int64_t n;
+    sending_pass(&y->sending, from, to);
     if (number_of(y, from, &n))
         know(y, to, n);
     else
@@ -341,6 +345,7 @@ static void walk_for(Sync *y, Op *op) {
     for (int i = 0; i < op->n_results; i++) pass_on(y, operand(op, 2 + i), r->args[1 + i]);
     for (int64_t k = lo; k < hi; k += step) {
         know(y, r->args[0], k);
+        y->sending.tile += op_flag(op, "programs");
         walk(y, r);
         for (int i = 0; i < op->n_results; i++) pass_on(y, operand(r->last, i), r->args[1 + i]);
     }
@@ -378,6 +383,7 @@ static void commit(Sync *y, Op *op) {
 }
 
 static void visit(Sync *y, Op *op) {
+    sending_visit(&y->sending, op);
     switch (op->code) {
     case OP_FOR: walk_for(y, op); return;
     case OP_WHILE: walk_while(y, op); return;
@@ -451,6 +457,11 @@ static void note_proof(Sync *y) {
         vec_push(y->s.ctx, &lines,
                  "copies out: written before copied: fence, warp; copied before written again: "
                  "their wait, warp");
+    if (y->sending.signals && !y->sending.not_in_order)
+        vec_push(
+            y->s.ctx, &lines,
+            "parts sent: there before their signal: wait of the copies, barrier; each signalled "
+            "before the next is sent or the program ends");
     if (lines.n) op_set_attr(y->s.ir, y->s.device, "proof", at_strs(y->s.ir, lines.data, lines.n));
 }
 
@@ -459,8 +470,13 @@ void pass_sync(PassEnv *env, Op *module) {
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE || !shared_in_use(op)) continue;
         Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op}};
+        sending_begin(&y.sending, y.s.ctx, module, op);
         walk(&y, op->regions[0]);
         if (y.unread) broken(&y, op, "it ends before what is copied out has been read");
+        if (y.sending.lost)
+            broken(&y, y.sending.lost, "what the tile before has sent is not signalled");
+        if (y.sending.signals && y.sending.sent)
+            broken(&y, y.sending.sent, "the program ends before a signal for what it sends");
         op_walk_post(op, drop_release, &y);
         op_walk_post(op, mark_free, &y);
         note_proof(&y);
