@@ -8,6 +8,9 @@ tegula=$1
 export TG_CUDA_LIBRARY="$2"
 . "$(dirname "$0")/cli_gpu.sh"
 
+expect '--target cuda: a kernel of ranks is not launched on GPUs from the command line' \
+    "$tegula" run "$out/ranks.teg" --target cuda --ranks 2 --arg 'a=ones(2,10)'
+
 run="$tegula run $out/k.teg --arg x=rand(1000)"
 expect 'cuda:1  Fake GPU 1, compute capability 8.0' "$tegula" targets
 # Nothing runs, so y comes back as it went.

@@ -23,3 +23,9 @@ kernel add(x: f32[N], y: f32[N]) tune B = 64 {
     }
 }
 K
+
+cat > "$out/ranks.teg" << 'K'
+kernel gather(a: sym f32[W][N], c: f32[W, N]) tune B = 64 {
+    parallel r in W, n in N by B { c[r, n] = a[r][n]; }
+}
+K

@@ -8,6 +8,9 @@ tegula=$1
 export TG_HIP_LIBRARY="$2"
 . "$(dirname "$0")/cli_gpu.sh"
 
+expect '--target hip: a kernel of ranks is not launched on GPUs from the command line' \
+    "$tegula" run "$out/ranks.teg" --target hip --ranks 2 --arg 'a=ones(2,10)'
+
 run="$tegula run $out/k.teg --arg x=ones(1000)"
 expect 'hip:1 *Fake GPU 1, gfx1100, 304 compute units' "$tegula" targets
 expect 'ran .* on hip' $run --target hip --arg 'y=full(1000,value=3)'

@@ -165,8 +165,17 @@ static void unload_image(void *image) {
     tg_image_unload(image);
 }
 
+static bool ranks_elsewhere(Job *job) {
+    cli_error("--target %s: a kernel of ranks is not launched on GPUs from the command line",
+              job->o->target);
+    cli_hint("a program does it (tg_launch with a communicator); --target sim:%s has ranks, too",
+             job->target);
+    return false;
+}
+
 /// The image is unloaded before the code goes.
 static bool cuda_compile(Job *job) {
+    if (job->ranks) return ranks_elsewhere(job);
     Code *code = compile_code(job, 0, true);
     if (!code) return false;
     ctx_defer(job->ctx, unload_image, code->image);
