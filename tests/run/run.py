@@ -259,7 +259,8 @@ def main():
     p.add_argument("--target", action="append")
     p.add_argument("--keep", action="store_true", help="keep the scratch folder and name it")
     p.add_argument("-k", default="", help="only cases whose title holds this text")
-    p.add_argument("--limit", type=float, default=60, help="seconds that one run may take")
+    p.add_argument("--limit", type=float, default=300,
+                   help="seconds after which a run hangs: many, since machines are busy")
     p.add_argument("--part", default="1/1", metavar="I/N", help="every Nth run, from the Ith on")
     p.add_argument("--turn", default="1/1", metavar="I/N",
                    help="of each case every Nth setting, one at least; the Ith turn of N that take all")
