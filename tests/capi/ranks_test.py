@@ -85,7 +85,7 @@ def on_threads(ranks):
     def body(rank):
         try:
             with tegula.Context(threads=1):
-                comm = tegula.Comm("threads", meet="ranks_test", rank=rank, ranks=ranks, timeout_ms=20000)
+                comm = tegula.Comm("threads", meet="ranks_test", rank=rank, ranks=ranks, timeout_ms=120000)
                 Rank(comm, ranks).all()
                 comm.close()
         except BaseException as e:
@@ -101,7 +101,7 @@ def on_threads(ranks):
 
 
 def until_death(rank, ranks, meet, queue):
-    comm = tegula.Comm("processes", meet=meet, rank=rank, ranks=ranks, timeout_ms=60000)
+    comm = tegula.Comm("processes", meet=meet, rank=rank, ranks=ranks, timeout_ms=120000)
     r = Rank(comm, ranks)
     for i in range(5):
         r.launch("pull", inputs(rank, ranks, i))
@@ -131,7 +131,7 @@ def death(ranks):
 def main():
     what = sys.argv[1]
     if what == "openshmem":
-        comm = tegula.Comm("openshmem", timeout_ms=20000)
+        comm = tegula.Comm("openshmem", timeout_ms=120000)
         Rank(comm, comm.ranks).all()
         comm.close()
     elif what == "threads":
