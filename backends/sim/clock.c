@@ -150,6 +150,11 @@ void order_waited(Warp *w, int actor, uint32_t epoch) {
     if (epoch > c.order[actor]) set_epoch(c, actor, epoch);
 }
 
+void order_outside(SimLane *lane) {
+    Shadow *s = lane->sim->shadow;
+    if (s) s->waits[lane->number] = ++s->epochs[lane->number];
+}
+
 /// The asynchronous proxy sees what is ordered before the fence.
 void order_proxy_fence(SimLane *lane) {
     Shadow *s = lane->sim->shadow;

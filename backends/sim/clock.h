@@ -49,6 +49,7 @@ struct Shadow {
     int n_actors, n_warps, n_barriers, n_mbarriers;
     uint32_t program; // 1 + the number of the cluster
     uint32_t *epochs;
+    uint32_t *waits; // of each actor, the epoch of its last wait for another rank
     Clock *warps, *barriers, cluster[2]; // of the cluster: arrived, done
     struct {
         Clock arrived, done;

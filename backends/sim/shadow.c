@@ -50,6 +50,7 @@ static void clocks_create(Sim *sim, Shadow *s) {
     s->n_mbarriers = sim->cluster * MBARRIER_ACTORS;
     s->mbarriers = sim_alloc(sim, sizeof *s->mbarriers * (size_t)s->n_mbarriers);
     s->epochs = sim_alloc(sim, sizeof *s->epochs * (size_t)s->n_actors);
+    s->waits = sim_alloc(sim, sizeof *s->waits * (size_t)s->n_actors);
     s->recent = sim_alloc(sim, sizeof *s->recent * (size_t)s->n_actors);
     s->cap_stamps = FIRST_STAMPS;
     s->stamps = sim_alloc(sim, sizeof *s->stamps * s->cap_stamps);
@@ -111,6 +112,7 @@ void shadow_destroy(Shadow *s) {
     free(s->barriers);
     free(s->mbarriers);
     free(s->epochs);
+    free(s->waits);
     free(s->recent);
     free(s->stamps);
     free(s);
@@ -136,6 +138,7 @@ void shadow_start(Sim *sim, int64_t cluster) {
     zero_clock(s, s->cluster[0]);
     zero_clock(s, s->cluster[1]);
     for (int i = 0; i < s->n_actors; i++) s->epochs[i] = 1;
+    memset(s->waits, 0, sizeof *s->waits * (size_t)s->n_actors);
     memset(s->recent, 0, sizeof *s->recent * (size_t)s->n_actors);
     flags_start(s);
 }
@@ -200,6 +203,21 @@ static _Noreturn void stale(const Look *a, const Stamp *st) {
              memory_name(a, where), site_place(a->site, here),
              actor_name(a, (int)st->actor, st->program, other),
              site_place(site_of(a, st->site), there));
+}
+
+void check_outside(SimLane *lane, const SimSite *site) {
+    Shadow *s = lane->sim->shadow;
+    char self[NAME_BYTES], here[PLACE_BYTES];
+    if (!s) return;
+    const Clock *c = &s->warps[lane->w->number];
+    for (int i = 0; i < s->n_actors; i++) {
+        bool before = i == lane->number || c->order[i] >= s->waits[i];
+        if (s->waits[i] && before && c->proxy[i] < s->waits[i])
+            sim_fail(lane->sim, SIM_PROXY, site,
+                     "no proxy fence: %s of %s reads by the asynchronous proxy, after a wait for "
+                     "what another rank wrote",
+                     site_place(site, here), lane_name(lane, self));
+    }
 }
 
 static _Noreturn void unwritten(const Look *a) {

@@ -44,6 +44,8 @@ void order_mbarrier_wait(Warp *warp, Cta *cta, int index);
 /// The warp has waited for epochs up to `epoch` of the actor.
 void order_waited(Warp *warp, int actor, uint32_t epoch);
 void order_proxy_fence(SimLane *lane);
+/// The lane has waited for a word of another rank: what that one wrote before is there.
+void order_outside(SimLane *lane);
 void order_fence(SimLane *lane);
 /// The lane reads and writes the flag at p with an atomic.
 void order_atomic(SimLane *lane, const void *p);
@@ -65,6 +67,9 @@ void access_shared(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset
 void access_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes);
 void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes, int kind,
                    int actor, uint32_t epoch);
+/// Of the asynchronous proxy: it sees what other ranks wrote before the waits that are ordered
+/// before the access. (Their accesses have no stamps here.)
+void check_outside(SimLane *lane, const SimSite *site);
 /// The lane waited for its copy.
 void access_finished(SimLane *lane, Cta *cta, uint32_t offset, int bytes);
 

@@ -110,4 +110,5 @@ void handle_wait_word(SimLane *lane, const SimSite *site, char *frame) {
     }
     order_fence(lane);
     order_atomic(lane, word);
+    order_outside(lane);
 }

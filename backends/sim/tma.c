@@ -214,6 +214,7 @@ void handle_tma_load(SimLane *lane, const SimSite *site, char *frame) {
     Block b = block_of(l.map, l.at);
     for (int rank = 0; rank < sim->cluster; rank++)
         if (l.mask >> rank & 1) check_receiver(lane, site, &l, &b, rank);
+    check_outside(lane, site);
     access_tensor(lane, site, &b, ACCESS_READ);
     if (sim->n_loads == sim->cap_loads)
         sim->loads = sim_grow(sim, sim->loads, &sim->cap_loads, sizeof *sim->loads);

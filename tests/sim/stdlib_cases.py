@@ -205,11 +205,11 @@ TILES = "BM=64 BN=64 BK=32 "
 for plan in "direct", "before", "pull", "push":
     plan = f"plan={plan} chunks=2"
     ranks("all_gather", "a=randn(2,600)", "c", "BN=256 " + plan)
-    ranks("ag_gemm", "a=randn(2,140,300):f16 b=randn(2,300,90,seed=2):f16", "c", TILES + plan)
-    ranks("gemm_rs", "a=randn(2,280,300):f16 b=randn(2,300,90,seed=2):f16 c=zeros(2,140,90):f16", "c", TILES + plan)
+    ranks("ag_gemm", "a=randn(2,140,304):f16 b=randn(2,304,96,seed=2):f16", "c", TILES + plan)
+    ranks("gemm_rs", "a=randn(2,280,304):f16 b=randn(2,304,96,seed=2):f16 c=zeros(2,140,96):f16", "c", TILES + plan)
 ranks("reduce_scatter", "a=randn(2,2,600)", "c", "BN=256")
 ranks("all_reduce_two_shot", "a=randn(2,600)", "c", "BN=256")
-ranks("gemm_ar", "a=randn(2,140,300):f16 b=randn(2,300,90,seed=2):f16 c=zeros(2,140,90):f16", "c", TILES)
+ranks("gemm_ar", "a=randn(2,140,304):f16 b=randn(2,304,96,seed=2):f16 c=zeros(2,140,96):f16", "c", TILES)
 ranks("all_to_all", "a=randn(2,2,600)", "c", "BN=256")
 for plan in "push", "pull":
     ranks("all_to_all_uneven", "a=randn(2,20,130) counts=rand(2,2,lo=1,hi=9):i32 c=zeros(2,20,130) off=zeros(2,3):i32",
