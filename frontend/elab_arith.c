@@ -230,6 +230,19 @@ static Val build_elementwise(Elab *e, OpCode op, int n, const Val *v) {
     return val_ir_valid(r, keeps ? el_join_valid(e, n, v) : NULL);
 }
 
+/// A comparison of typed constants is known, too: `(1.001 as T) == 1`.
+static bool compares_constants(OpCode op, int n, const Val *v, Val *out) {
+    Cell cells[3];
+    if (!op_has(&(Op){.code = op}, COMPARES)) return false;
+    for (int i = 0; i < n; i++) {
+        const Attr *a = const_of(v[i].ir.v);
+        if (!a || !ty_is_scalar(v[i].ir.v->type)) return false;
+        cells[i] = cell_of_attr(v[i].ir.v->type->elem, a);
+    }
+    *out = val_bool(eval_elementwise(op, v[0].ir.v->type->elem, cells).u);
+    return true;
+}
+
 Val el_elementwise(Elab *e, Loc loc, OpCode op, const char *what, int n, const Val *args) {
     Val v[3];
     for (int i = 0; i < n; i++) {
@@ -247,7 +260,8 @@ Val el_elementwise(Elab *e, Loc loc, OpCode op, const char *what, int n, const V
         return val_error();
     }
     if (!el_unify_shapes(e, loc, what, n, v)) return val_error();
-    return build_elementwise(e, op, n, v);
+    Val known;
+    return compares_constants(op, n, v, &known) ? known : build_elementwise(e, op, n, v);
 }
 
 /* ---- operators ----------------------------------------------------------------------------- */

@@ -9,8 +9,8 @@
 // While the threads of a CTA wait for each other, all that is used on both sides lives. Where that
 // is computed from narrower elements by a few ops, these are done again behind the reduction. An
 // assembler would see that both are the same and keep the first: `renew` hides it. It costs half an
-// instruction an element, so it is done where one CTA fills an SM and two would fit without the
-// wide elements: then memory works for one while the other one waits.
+// instruction an element, so it is done where without the wide elements a CTA fits that did not, or
+// two do: then memory works for one while the other one waits.
 #include "passes/gpu/gpu.h"
 #include "passes/gpu/layouts.h"
 
@@ -149,8 +149,8 @@ static bool is_worth_it(Renew *s) {
     int threads = (int)op_int(s->device, "warps", 1) * t->lanes;
     for_each_op(op, s->device->regions[0]) if (op->code == OP_REDUCE) count(s, op, &before, &after);
     double each = (double)t->registers_sm / threads;
-    return (int)(each / (OTHER_REGISTERS + before)) < 2 &&
-           (int)(each / (OTHER_REGISTERS + after)) >= 2;
+    int beside = (int)(each / (OTHER_REGISTERS + before));
+    return beside < 2 && (int)(each / (OTHER_REGISTERS + after)) > beside;
 }
 
 static Value *renewed(Renew *s, Builder *b, Value *x, bool pack) {
