@@ -44,7 +44,8 @@ typedef enum TypeKind {
 /// count elements and are left out of the text where all are DYNAMIC; `tensor<..., align 16,
 /// near>`. A block in a GPU's registers says where its elements are: `f32[64x32; reg (0,1) ...;
 /// lane ...; warp ...]` (ir/layout.h). `buf<f16, 128x64, swizzle 128, inner 1>`, `buf<f16, 128x64,
-/// pad 16>`, `ring<4, buf<...>, ...>`, `pending<f32[...]>`, `pending<>`, `desc<f16, 1x128x64,
+/// pad 16>`, `buf<f16, [128x64; reg ...]>` (of which element 0 stands where register 0 does),
+/// `ring<4, buf<...>, ...>`, `pending<f32[...]>`, `pending<>`, `desc<f16, 1x128x64,
 /// swizzle 128, inner 2>`.
 struct Type {
     TypeKind kind;
@@ -52,7 +53,7 @@ struct Type {
     int rank;
     int64_t extents[MAX_RANK];
     int64_t strides[MAX_RANK];   // tensors only
-    const struct Layout *layout; // blocks of rank 1 and more on the gpu level, else NULL
+    const struct Layout *layout; // blocks of rank 1 and more on the gpu level and of some buffers
     int swizzle, inner, pad;     // buffers, descs: bytes of a row's panel (0: plain rows, each
                                  // `pad` bytes longer); the dimension of neighbours in memory
     int align;                   // tensors: bytes that divide the address of element 0 and each
@@ -77,6 +78,9 @@ const Type *ty_laid(Ir *ir, Elem elem, const struct Layout *layout);
 /// inner: the dimension that is contiguous in memory; pad: of plain buffers.
 const Type *ty_buf(Ir *ir, Elem elem, int rank, const int64_t *extents, int swizzle, int inner,
                    int pad);
+/// A buffer whose elements lie as the registers of `layout`, which has no threads; repeats along
+/// `inner` are next to each other.
+const Type *ty_buf_laid(Ir *ir, Elem elem, const struct Layout *layout, int inner);
 /// The buffer whose dimension i is dimension perm[i] of t: the same bytes.
 const Type *ty_buf_permuted(Ir *ir, const Type *t, const int64_t *perm);
 const Type *ty_desc(Ir *ir, Elem elem, int rank, const int64_t *box, int swizzle, int inner);

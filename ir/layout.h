@@ -311,14 +311,44 @@ void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, Shared
 /// The offset of the part of an image of l (a sum of columns) that lies in the atom of s. False:
 /// that is not all of the image.
 bool shared_image(const Layout *l, const SharedLayout *s, Bits image, Bits *offset);
+/// The layout as one of registers: register e is the element at e times the element's size, where
+/// repeats of dimension `inner` are next to each other. Counts become odd.
+const Layout *shared_registers(Ctx *ctx, const SharedLayout *s);
+
+/* ---- layout_banks.c ---------------------------------------------------------------------------
+ */
+
+/// Whose shared memory: 32 banks of 4 bytes that serve as many lanes in order as take 128 bytes, or
+/// AMD's, which read 16 bytes a lane in phases of other lanes.
+typedef enum SharedBanks { BANKS_IN_ORDER, BANKS_GFX9, BANKS_GFX950 } SharedBanks;
+
+/// The lanes of an access that are served together: sums of `lanes`, and the cosets of those.
+typedef struct SharedPhase {
+    int line_log2; // bytes that a phase takes from all banks
+    F2 lanes;
+} SharedPhase;
+
+/// Of accesses of 2^bytes_log2 bytes a lane.
+SharedPhase shared_phase(SharedBanks banks, bool reads, int lane_bits, int bytes_log2);
 /// How many times the shared memory is used by one access of a warp, over the fewest that its
 /// bytes need (1 is free of bank conflicts): from the ranks of two matrices where l and s are
 /// linear, else by counting.
-int shared_conflicts(const Layout *l, const SharedLayout *s, const SharedAccess *a);
-int shared_conflicts_counted(const Layout *l, const SharedLayout *s, const SharedAccess *a);
-/// A layout of the box of `from` and `to` (the same) through which elements go from the one to
-/// the other with the widest vectors on both sides and no bank conflicts.
-SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes);
+int shared_conflicts(const Layout *l, const SharedLayout *s, const SharedAccess *a,
+                     SharedBanks banks, bool reads);
+int shared_conflicts_counted(const Layout *l, const SharedLayout *s, const SharedAccess *a,
+                             SharedBanks banks, bool reads);
+/// Issue slots of a warp, roughly, for all accesses of a thread.
+double shared_cost(const Layout *l, const SharedLayout *s, const SharedAccess *a, SharedBanks banks,
+                   bool reads);
+
+/* ---- layout_between.c -------------------------------------------------------------------------
+ */
+
+/// A layout of the box of `from` through which elements go to `to` with the widest
+/// vectors on both sides and few bank conflicts: none where both have one box. operand: vectors are
+/// runs of what `to` takes, whose registers have to be side by side.
+SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes,
+                            SharedBanks banks, bool operand);
 
 /* ---- layout_matrix.c: ldmatrix and stmatrix ---------------------------------------------------
  */

@@ -151,7 +151,7 @@ bool convert_stays(const Conversion *c, const Layout *to, int64_t round) {
 
 // Slots of an instruction of a warp: a shuffle and a line of shared memory take a quarter and an
 // eighth of the rate of arithmetic; a barrier waits.
-enum { SELECT_COST = 1, SHUFFLE_COST = 4, LINE_COST = 4, ACCESS_COST = 2 };
+enum { SELECT_COST = 1, SHUFFLE_COST = 4 };
 static const int barrier_cost[N_LEVELS] = {0, 30, 60, 400};
 
 static void exchange_cost(Conversion *c, const Exchange *x, int elem_bits) {
@@ -235,22 +235,14 @@ static LayoutLevel crossed_level(const Layout *a, const Layout *b) {
     return (LayoutLevel)level;
 }
 
-static double access_cost(const Layout *l, const SharedLayout *s, const SharedAccess *a,
-                          int conflicts) {
-    int bytes = s->elem_bytes << a->vec_bits;
-    int64_t accesses = layout_repeats(l) << a->n_base;
-    int lines = bytes > 4 ? bytes / 4 : 1;
-    return (double)accesses * (ACCESS_COST + LINE_COST * lines * conflicts);
-}
-
 static void finish_shared(Conversion *c, const Layout *from, const Layout *to) {
     shared_access(from, &c->shared, 16, &c->write);
     shared_access(to, &c->shared, 16, &c->read);
-    c->write_conflicts = shared_conflicts(from, &c->shared, &c->write);
-    c->read_conflicts = shared_conflicts(to, &c->shared, &c->read);
+    c->write_conflicts = shared_conflicts(from, &c->shared, &c->write, BANKS_IN_ORDER, false);
+    c->read_conflicts = shared_conflicts(to, &c->shared, &c->read, BANKS_IN_ORDER, true);
     c->owner = layout_owner(from);
-    c->cost = access_cost(from, &c->shared, &c->write, c->write_conflicts) +
-              access_cost(to, &c->shared, &c->read, c->read_conflicts) + barrier_cost[c->scope];
+    c->cost = shared_cost(from, &c->shared, &c->write, BANKS_IN_ORDER, false) +
+              shared_cost(to, &c->shared, &c->read, BANKS_IN_ORDER, true) + barrier_cost[c->scope];
 }
 
 /// By coordinates: rows padded by what gives the fewest conflicts.
@@ -271,7 +263,7 @@ Conversion layout_convert_shared(const Layout *from, const Layout *to, int elem_
     if (!layout_same_box(from, to)) return convert_address(from, to, bytes);
     Conversion c = {.kind = CONVERT_SHARED, .scope = crossed_level(from, to)};
     if (c.scope == LEVEL_REG) c.scope = LEVEL_LANE;
-    c.shared = shared_between(from, to, bytes);
+    c.shared = shared_between(from, to, bytes, BANKS_IN_ORDER, false);
     finish_shared(&c, from, to);
     return c;
 }

@@ -312,7 +312,7 @@ int layout_vector(const Layout *l, int d, int *x) {
 /* ---- blocked layouts --------------------------------------------------------------------------
  */
 
-enum { SECTOR_BYTES = 32, MAX_BOX_LOG2 = 30 };
+enum { SECTOR_BYTES = 32, LINE_BYTES = 128, NEAR_LANES = 3, MAX_BOX_LOG2 = 30 };
 
 /// The box of extent e with at least 2^v places of 2^v: o = ceil(e / 2^v) with its twos taken out.
 static void set_box(Layout *l, int d, int v) {
@@ -374,20 +374,29 @@ static int deal_ctas(Ctx *ctx, Layout *l, const BlockAccess *a, int *order, int 
     return n - ctas;
 }
 
+/// Moves `row` to place `at`, before where it is.
+static void move_row(int *order, int row, int at) {
+    int i = at;
+    while (order[i] != row) i++;
+    for (; i > at; i--) order[i] = order[i - 1];
+    order[at] = row;
+}
+
 /// Puts the lowest rows of the dimension that is packed behind those of the vector, where registers
-/// are left for them. Returns how many rows registers have first.
+/// are left for them. What is left of the run that is packed comes behind 8 lanes: so many runs are
+/// in one line of shared memory, whose banks the lanes next to each other then fill. Returns how
+/// many rows registers have first.
 static int pack_rows(const Layout *l, const BlockAccess *a, int *order, int n, int vector) {
     if (!a->pack_bytes || (a->pack == a->contiguous && vector)) return vector;
-    int wanted = top_bit((Bits)(a->pack_bytes * 8 / a->elem_bits) | 1),
-        base = layout_base(l, a->pack);
-    wanted = least(least(wanted, l->log2[a->pack]), n - vector - a->lane_bits - a->warp_bits);
-    for (int i = 0; i < wanted; i++) {
-        int at = vector + i;
-        while (order[at] != base + i) at++;
-        for (; at > vector + i; at--) order[at] = order[at - 1];
-        order[at] = base + i;
-    }
-    return wanted > 0 ? vector + wanted : vector;
+    int run = least(top_bit((Bits)(a->pack_bytes * 8 / a->elem_bits) | 1), l->log2[a->pack]);
+    int base = layout_base(l, a->pack),
+        wanted = least(run, n - vector - a->lane_bits - a->warp_bits);
+    if (wanted < 0) wanted = 0;
+    for (int i = 0; i < wanted; i++) move_row(order, base + i, vector + i);
+    int near = vector + NEAR_LANES, inner = a->contiguous;
+    if (inner >= 0 && inner != a->pack && near <= l->log2[inner])
+        for (int i = wanted; i < run; i++) move_row(order, base + i, near + i);
+    return vector + wanted;
 }
 
 /// Hands out the rows of the box: `order` lists n of them, first those of the contiguous dimension.
@@ -412,15 +421,21 @@ const Layout *layout_blocked(Ctx *ctx, const BlockAccess *a) {
         l.extents[d] = a->extents[d];
         set_box(&l, d, 0);
     }
-    // A row of a tile is at least a sector of memory and a vector, unless the block is smaller.
-    int row =
-        a->elem_bits < SECTOR_BYTES * 8 ? top_bit((Bits)(SECTOR_BYTES * 8 / a->elem_bits)) : 0;
+    // A row of a tile is at least a sector of memory (where threads turn it, a line) and a vector,
+    // unless the block is smaller.
+    bool turns = a->pack_bytes && a->pack != a->contiguous;
+    int least_row = turns ? LINE_BYTES * 8 : SECTOR_BYTES * 8;
+    int row = a->elem_bits < least_row ? top_bit((Bits)(least_row / a->elem_bits)) : 0;
     row = row > vector ? row : vector;
     for (int v = 0; a->contiguous >= 0 && l.odd[inner] > 1 && l.log2[inner] < row; v++)
         set_box(&l, inner, v);
     choose_boxes(&l, thread_bits);
     if (a->rank && vector > l.log2[inner]) vector = l.log2[inner];
     while (vector > 0 && layout_rows(&l) < thread_bits - a->cta_bits + vector) vector--;
+    // Threads that turn have whole words across vectors.
+    int word =
+        turns && a->elem_bits < 32 ? least(top_bit((Bits)(32 / a->elem_bits)), l.log2[a->pack]) : 0;
+    while (vector > word && layout_rows(&l) < thread_bits - a->cta_bits + vector + word) vector--;
     int order[LAYOUT_MAX_BITS];
     for (int i = 0; a->rank && i < l.log2[inner]; i++) order[n++] = layout_base(&l, inner) + i;
     for (int d = a->rank - 1; d >= 0; d--)

@@ -299,18 +299,22 @@ static const Type *parse_placed(Parser *p, bool buf) {
     need(p, '<');
     Elem e = need_elem(p);
     need(p, ',');
-    int rank = parse_extents(p, extents, true), swizzle = 0, inner = rank - 1, pad = 0;
+    const Layout *l = buf && at_char(p, '[') ? parse_layout(p) : NULL;
+    int rank = l ? l->rank : parse_extents(p, extents, true);
+    int swizzle = 0, inner = rank - 1, pad = 0;
     while (accept(p, ',')) {
-        if (accept_word(p, "swizzle"))
+        if (!l && accept_word(p, "swizzle"))
             swizzle = need_small(p, "bytes", 128);
         else if (accept_word(p, "inner"))
             inner = need_small(p, "a dimension", rank - 1);
-        else if (buf && accept_word(p, "pad"))
+        else if (buf && !l && accept_word(p, "pad"))
             pad = need_small(p, "bytes", 128);
         else
-            fail(p, buf ? "swizzle, inner or pad" : "swizzle or inner");
+            fail(p, l ? "inner" : buf ? "swizzle, inner or pad" : "swizzle or inner");
     }
     need(p, '>');
+    if (l && layout_thread_bits(l)) fail(p, "a layout of registers alone");
+    if (l) return ty_buf_laid(p->ir, e, l, inner);
     return buf ? ty_buf(p->ir, e, rank, extents, swizzle, inner, pad)
                : ty_desc(p->ir, e, rank, extents, swizzle, inner);
 }

@@ -51,7 +51,10 @@ static void print_tensor(Text *out, const Type *t) {
 /// Buffers and descs.
 static void print_placed(Text *out, const Type *t) {
     text_add(out, "%s<%s, ", t->kind == TK_BUF ? "buf" : "desc", elem_info[t->elem].name);
-    print_extents(out, t);
+    if (t->layout)
+        layout_print(out, t->layout);
+    else
+        print_extents(out, t);
     if (t->swizzle) text_add(out, ", swizzle %d", t->swizzle);
     if (t->swizzle || t->inner != t->rank - 1) text_add(out, ", inner %d", t->inner);
     if (t->pad) text_add(out, ", pad %d", t->pad);

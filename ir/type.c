@@ -102,13 +102,22 @@ const Type *ty_buf(Ir *ir, Elem elem, int rank, const int64_t *extents, int swiz
     return placed(ir, t, extents, swizzle, inner);
 }
 
+const Type *ty_buf_laid(Ir *ir, Elem elem, const Layout *layout, int inner) {
+    Type t = make(ir, TK_BUF, elem, layout->rank);
+    t.layout = layout;
+    return placed(ir, t, layout->extents, 0, inner);
+}
+
 const Type *ty_buf_permuted(Ir *ir, const Type *t, const int64_t *perm) {
     int64_t extents[MAX_RANK];
-    int inner = t->inner;
+    int inner = t->inner, order[MAX_RANK];
     for (int i = 0; i < t->rank; i++) {
         extents[i] = t->extents[perm[i]];
+        order[i] = (int)perm[i];
         if (perm[i] == t->inner) inner = i;
     }
+    if (t->layout)
+        return ty_buf_laid(ir, t->elem, layout_permute(ir->ctx, t->layout, order), inner);
     return ty_buf(ir, t->elem, t->rank, extents, t->swizzle, inner, t->pad);
 }
 

@@ -130,14 +130,8 @@ static void convert_far(GpuFn *f, const Conversion *c, const Op *op) {
 
 /* ---- through shared memory, read by ldmatrix ----------------------------------------------- */
 
-// As in ir/layout_convert.c: slots of an instruction, and of a line of 128 bytes.
+// As of shared_cost: slots of an instruction, and of a line of 128 bytes.
 enum { ACCESS_SLOTS = 2, LINE_SLOTS = 4, BARRIER_SLOTS = 60, MATRICES = 4, MAX_BYTES = 16 };
-
-static double write_slots(const Layout *l, const SharedLayout *s, const SharedAccess *a) {
-    int bytes = s->elem_bytes << a->vec_bits, lines = bytes > 4 ? bytes / 4 : 1;
-    int64_t accesses = layout_repeats(l) << a->n_base;
-    return (double)accesses * (ACCESS_SLOTS + LINE_SLOTS * lines * shared_conflicts(l, s, a));
-}
 
 /// An instruction reads four matrices, a line each.
 static double read_slots(const SharedMatrix *m) {
@@ -155,7 +149,7 @@ static double try_rows(const Layout *from, const Layout *to, int elem_bytes, int
     *s = shared_swizzled(elem_bytes, to->rank, to->extents, inner, outer, swizzle);
     if (!shared_matrix(to, s, &m)) return 0;
     shared_access(from, s, MAX_BYTES, &a);
-    return write_slots(from, s, &a) + read_slots(&m) + BARRIER_SLOTS;
+    return shared_cost(from, s, &a, BANKS_IN_ORDER, false) + read_slots(&m) + BARRIER_SLOTS;
 }
 
 /// Extents are powers of two, without holes.

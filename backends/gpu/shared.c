@@ -169,11 +169,20 @@ LLVMValueRef gpu_offset_by(GpuFn *f, LLVMValueRef p, int64_t bytes) {
     return gen_offset(f->g, p, gen_i64(f->g, bytes));
 }
 
+/// Where s is one atom long, what lies beyond is holes: they have the places of elements, without
+/// the bits that lead out.
+static Bits wrapped(const Layout *l, const SharedLayout *s, Bits image) {
+    for (int d = 0; d < s->rank; d++)
+        if (s->count[d] == 1)
+            image &= ~(layout_dim_mask(l, d) & ~(low_bits(s->log2[d]) << layout_base(l, d)));
+    return image;
+}
+
 GpuSharedMap gpu_shared_map(GpuFn *f, const Layout *l, const SharedLayout *s) {
     GpuSharedMap m = {.layout = l, .shared = s, .linear = true};
     F2 map = {.n = layout_thread_bits(l)};
     for (int j = 0; j < map.n; j++) {
-        m.linear &= shared_image(l, s, l->col[l->bits[LEVEL_REG] + j], &map.col[j]);
+        m.linear &= shared_image(l, s, wrapped(l, s, l->col[l->bits[LEVEL_REG] + j]), &map.col[j]);
         m.reaches |= map.col[j];
     }
     if (!m.linear || !m.reaches) return m;
@@ -221,12 +230,11 @@ LLVMValueRef gpu_shared_at(GpuFn *f, const GpuSharedMap *m, LLVMValueRef base, i
     if (!m->linear) return gpu_offset(f, base, offset_by_coordinates(f, m->layout, m->shared, reg));
     int64_t x[MAX_RANK];
     layout_at(m->layout, reg, 0, x);
-    int64_t number = shared_offset(m->shared, x), low = offset_in_atom(m->shared, x);
+    int64_t number = shared_offset(m->shared, x);
+    int64_t met = offset_in_atom(m->shared, x) & (int64_t)m->reaches;
     LLVMValueRef thread = m->thread;
-    if ((Bits)low & m->reaches) {
-        thread = LLVMBuildXor(f->g->b, thread, gpu_i32(f, low), "");
-        number -= low;
-    }
+    if (met) thread = LLVMBuildXor(f->g->b, thread, gpu_i32(f, met), "");
+    number -= met; // what no thread reaches adds up: a number of the access
     if (thread) base = gpu_offset(f, base, thread);
     return gpu_offset_by(f, base, number);
 }
@@ -304,6 +312,13 @@ static bool covers_box(const Layout *l, const SharedLayout *s) {
     return true;
 }
 
+/// All places are in the memory, those of holes, too.
+static bool stays_inside(const Layout *l, const SharedLayout *s) {
+    for (int d = 0; d < l->rank; d++)
+        if (s->count[d] > 1 && (int64_t)s->count[d] << s->log2[d] < layout_box(l, d)) return false;
+    return true;
+}
+
 enum { MAX_VECTOR = 16 };
 
 void gpu_shared_write(GpuFn *f, const Layout *l, const SharedLayout *s, const SharedAccess *a,
@@ -331,14 +346,14 @@ static LLVMValueRef readable(GpuFn *f, const Layout *l, int64_t reg, LLVMValueRe
 void gpu_shared_read(GpuFn *f, const Layout *l, const SharedLayout *s, const SharedAccess *a,
                      LLVMValueRef base, Elem elem, LLVMValueRef *regs) {
     GpuSharedMap m = gpu_shared_map(f, l, s);
-    bool covered = covers_box(l, s);
+    bool inside = stays_inside(l, s);
     for (int64_t i = 0; i < access_count(l, a); i++) {
         int64_t reg[MAX_VECTOR];
         LLVMValueRef x[MAX_VECTOR];
         bool some = vector_registers(l, a, i, reg);
         if (some) {
             LLVMValueRef p = gpu_shared_at(f, &m, base, reg[0]);
-            if (!covered) p = readable(f, l, reg[0], p, base);
+            if (!inside) p = readable(f, l, reg[0], p, base);
             gpu_load_vector(f, elem, p, 1 << a->vec_bits, x);
         }
         for (int j = 0; j < 1 << a->vec_bits; j++)

@@ -93,18 +93,49 @@ static const char *against_wgmma(Feeds *f, const Op *dot, const Type *buf, int k
                                               : NULL;
 }
 
-/// The axis of the load along which those products sum that read most of it: rows of a buffer lie
-/// along it.
-static int summed_axis(const Feeds *f, const Op *load) {
-    int64_t registers[2] = {0};
-    for (int k = 0; k < f->dots.n; k++)
-        for (int i = 0; i < 2; i++) {
-            bool swapped;
-            const Value *x = operand(f->dots.data[k], i);
-            if (load_behind(x, &swapped) == load && x->type->layout)
-                registers[i ? swapped : !swapped] += layout_registers(x->type->layout);
-        }
-    return registers[1] > registers[0];
+/// The layout, in axes of the load, of an operand that it feeds, or NULL.
+static const Layout *read_layout(const Feeds *f, const Op *load, int dot, int i) {
+    bool swapped;
+    const Value *x = operand(f->dots.data[dot], i);
+    if (load_behind(x, &swapped) != load || !x->type->layout) return NULL;
+    return swapped ? layout_permute(f->s->ctx, x->type->layout, (int[]){1, 0}) : x->type->layout;
+}
+
+/// The layout in which products read most of the load: its buffer is made for that.
+static const Layout *main_reader(const Feeds *f, const Op *load) {
+    const Layout *found = NULL;
+    int64_t most = 0;
+    for (int k = 0; k < 2 * f->dots.n; k++) {
+        const Layout *l = read_layout(f, load, k / 2, k % 2);
+        int64_t sum = 0;
+        for (int j = 0; l && j < 2 * f->dots.n; j++)
+            if (read_layout(f, load, j / 2, j % 2) == l) sum += layout_registers(l);
+        if (sum <= most) continue;
+        most = sum;
+        found = l;
+    }
+    return found;
+}
+
+static int conflicts_of(const Async *s, const Layout *l, const Type *buf, bool reads) {
+    SharedLayout shared = shared_of(buf);
+    SharedAccess a;
+    shared_access(l, &shared, COPY_BYTES, &a);
+    return shared_conflicts(l, &shared, &a, gpu_banks(s->target), reads);
+}
+
+/// What is to be said of the banks that lanes meet in when the load's block goes to buf and to
+/// products, or NULL.
+static const char *bank_conflicts(const Feeds *f, const Op *load, const Type *buf) {
+    int writes = conflicts_of(f->s, result(load, 0)->type->layout, buf, false), reads = 1;
+    for (int k = 0; k < 2 * f->dots.n; k++) {
+        const Layout *l = read_layout(f, load, k / 2, k % 2);
+        int n = l ? conflicts_of(f->s, l, buf, true) : 1;
+        if (n > reads) reads = n;
+    }
+    if (writes * reads == 1) return NULL;
+    return ctx_format(f->s->ctx, "bank conflicts, %d-fold in writes and %d-fold in reads", writes,
+                      reads);
 }
 
 /// Operand i of the dot, if it may come from a copy. Outside of loops there is nothing to overlap,
@@ -129,8 +160,11 @@ static void consider(Feeds *f, Op *dot, int i) {
         }
     }
     if (feeds_only_dots(result(load, 0)))
-        staged.ahead = ahead_buf(f->s, load, dot->parent->parent, summed_axis(f, load));
-    if (staged.ahead) vec_push(f->s->ctx, &f->staged, staged);
+        staged.ahead = ahead_buf(f->s, load, dot->parent->parent, main_reader(f, load));
+    if (staged.ahead) {
+        vec_push(f->s->ctx, &f->staged, staged);
+        why = bank_conflicts(f, load, staged.ahead);
+    }
     async_note(f->s, operand(load, 0),
                staged.ahead ? "through registers, an iteration ahead" : "through registers", why);
 }

@@ -113,9 +113,9 @@ void load_iteration_if(Ctx *ctx, Builder *b, Op *loop, int n, Op *const *loads, 
 /// The index of the iteration after this one, or this one's in the last; b is in the loop.
 Value *next_iteration(Builder *b, const Op *loop, Value **exists);
 
-/// A buffer in which the load's block may stand between iterations, rows of it along k_axis; NULL:
-/// there is none.
-const Type *ahead_buf(Async *s, const Op *load, const Op *loop, int k_axis);
+/// A buffer in which the load's block may stand between iterations, so that `reader` takes it from
+/// there well; NULL: there is none.
+const Type *ahead_buf(Async *s, const Op *load, const Op *loop, const Layout *reader);
 /// Makes buffers of these types that hold the blocks of the loads throughout the loop's body; what
 /// the next iteration wants is loaded at its start and stored at its end. False: there is no room.
 bool load_ahead(Async *s, Op *loop, int n, Op *const *loads, const Type *const *types,

@@ -11,20 +11,22 @@
 // Loads are under way while products run, and nothing waits for them but the store behind those.
 #include "passes/gpu/async.h"
 
-static bool is_buf(const Type *t, int inner) {
-    enum { ROWS = 8, LEAST_SWIZZLE = 32 };
+/// Extents with so many twos that threads get vectors.
+static bool has_rows(const Type *t, int inner) {
+    enum { ROWS = 8, LEAST_BYTES = 32 };
     int64_t bytes = t->extents[inner] * elem_info[t->elem].bits / 8;
-    return shared_swizzle_for(bytes) >= LEAST_SWIZZLE && t->extents[!inner] % ROWS == 0;
+    return bytes % LEAST_BYTES == 0 && t->extents[!inner] % ROWS == 0;
 }
 
-const Type *ahead_buf(Async *s, const Op *load, const Op *loop, int k_axis) {
+const Type *ahead_buf(Async *s, const Op *load, const Op *loop, const Layout *reader) {
     const Type *t = result(load, 0)->type;
     if (!gpu_has_any(s->target, GPU_AMD) || s->env->check || loop->code != OP_FOR) return NULL;
     if (t->rank != 2 || elem_info[t->elem].bits < 8 || !load_may_go_ahead(load, loop)) return NULL;
-    int inner = is_buf(t, k_axis) ? k_axis : !k_axis;
-    if (!is_buf(t, inner)) return NULL;
-    int swizzle = shared_swizzle_for(t->extents[inner] * elem_info[t->elem].bits / 8);
-    return ty_buf(s->ir, t->elem, 2, t->extents, swizzle, inner, 0);
+    if (!reader || !t->layout) return NULL;
+    if (!has_rows(t, 0) && !has_rows(t, 1)) return NULL;
+    SharedLayout shared =
+        shared_between(t->layout, reader, elem_info[t->elem].bits / 8, gpu_banks(s->target), true);
+    return ty_buf_laid(s->ir, t->elem, shared_registers(s->ctx, &shared), 1);
 }
 
 static bool has_room(Async *s, Op *loop, int n, const Type *const *types) {

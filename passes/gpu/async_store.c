@@ -115,7 +115,8 @@ static bool is_written_well(const Layout *l, const Type *buf) {
     SharedAccess a;
     if (shared_matrix(l, &shared, &m)) return m.conflicts == 1;
     shared_access(l, &shared, COPY_BYTES, &a);
-    return shared.elem_bytes << a.vec_bits >= 4 && shared_conflicts(l, &shared, &a) == 1;
+    return shared.elem_bytes << a.vec_bits >= 4 &&
+           shared_conflicts(l, &shared, &a, BANKS_IN_ORDER, false) == 1;
 }
 
 /* ---- choosing ------------------------------------------------------------------------------ */

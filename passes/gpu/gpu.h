@@ -21,6 +21,7 @@ enum GpuFeature {
     GPU_REDUX = 256,   // reductions of integers over a warp by one instruction
     GPU_BUFFERS = 512, // accesses by an offset of 32 bits that hardware checks against a bound
     GPU_FLUSH = 1024, // products of f16 and bf16 take subnormal numbers for 0, and give it for them
+    GPU_READS_256 = 2048, // shared memory is read 256 bytes at a time
 };
 
 enum { GPU_AMD = GPU_MFMA | GPU_WMMA };
@@ -56,6 +57,10 @@ static inline bool gpu_has(const GpuTarget *t, int features) {
 }
 static inline bool gpu_has_any(const GpuTarget *t, int features) {
     return t->features & features;
+}
+static inline SharedBanks gpu_banks(const GpuTarget *t) {
+    if (!gpu_has(t, GPU_MFMA)) return BANKS_IN_ORDER;
+    return gpu_has(t, GPU_READS_256) ? BANKS_GFX950 : BANKS_GFX9;
 }
 static inline int gpu_max_warps(const GpuTarget *t) {
     return GPU_MAX_THREADS / t->lanes;

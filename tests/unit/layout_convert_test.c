@@ -148,8 +148,10 @@ static void run_shared(const Conversion *c, const Layout *a, const Layout *b, Re
     for (int64_t i = 0; i < m.n; i++) m.value[i] = m.writer[i] = UNKNOWN;
     run_access(a, &c->shared, &c->write, from, &m, c->owner, true, c->scope);
     run_access(b, &c->shared, &c->read, to, &m, 0, false, c->scope);
-    assert_int_equal(c->write_conflicts, shared_conflicts_counted(a, &c->shared, &c->write));
-    assert_int_equal(c->read_conflicts, shared_conflicts_counted(b, &c->shared, &c->read));
+    assert_int_equal(c->write_conflicts,
+                     shared_conflicts_counted(a, &c->shared, &c->write, BANKS_IN_ORDER, true));
+    assert_int_equal(c->read_conflicts,
+                     shared_conflicts_counted(b, &c->shared, &c->read, BANKS_IN_ORDER, true));
     free(m.value);
     free(m.writer);
 }

@@ -88,16 +88,16 @@ static void known_conflicts(void **state) {
         SharedLayout s = shared_swizzled(2, 2, l->extents, 1, 0, swizzle[i]);
         shared_access(l, &s, 16, &a);
         assert_int_equal(a.vec_bits, 3);
-        assert_int_equal(shared_conflicts(l, &s, &a), conflicts[i]);
-        assert_int_equal(shared_conflicts_counted(l, &s, &a), conflicts[i]);
+        assert_int_equal(shared_conflicts(l, &s, &a, BANKS_IN_ORDER, true), conflicts[i]);
+        assert_int_equal(shared_conflicts_counted(l, &s, &a, BANKS_IN_ORDER, true), conflicts[i]);
     }
     SharedLayout plain = shared_plain(2, 2, l->extents, 0);
     shared_access(l, &plain, 16, &a);
     assert_int_equal(a.vec_bits, 3);
-    assert_int_equal(shared_conflicts(l, &plain, &a), 8);
+    assert_int_equal(shared_conflicts(l, &plain, &a, BANKS_IN_ORDER, true), 8);
     plain = shared_plain(2, 2, l->extents, 16);
     shared_access(l, &plain, 16, &a);
-    assert_int_equal(shared_conflicts(l, &plain, &a), 1);
+    assert_int_equal(shared_conflicts(l, &plain, &a, BANKS_IN_ORDER, true), 1);
     plain = shared_plain(2, 2, l->extents, 4); // rows at odd words: no wide vectors
     shared_access(l, &plain, 16, &a);
     assert_int_equal(a.vec_bits, 1);
@@ -115,8 +115,9 @@ static void transposition(void **state) {
     assert_int_equal(c.kind, CONVERT_SHARED);
     assert_int_equal(c.scope, LEVEL_WARP);
     assert_int_equal(c.shared.bytes, 4096);
-    assert_int_equal(shared_conflicts_counted(rows, &c.shared, &c.write), 1);
-    assert_int_equal(shared_conflicts_counted(columns, &c.shared, &c.read), 1);
+    assert_int_equal(shared_conflicts_counted(rows, &c.shared, &c.write, BANKS_IN_ORDER, true), 1);
+    assert_int_equal(shared_conflicts_counted(columns, &c.shared, &c.read, BANKS_IN_ORDER, true),
+                     1);
     ctx_destroy(ctx);
 }
 
@@ -147,10 +148,11 @@ static void epilogue(void **state) {
 static void random_conflicts(void **state) {
     (void)state;
     Random rnd = {21};
-    for (int trial = 0; trial < 600; trial++) {
+    for (int trial = 0; trial < 900; trial++) {
+        SharedBanks banks = (SharedBanks)(trial / 3 % 3);
         Ctx *ctx = ctx_create(NULL);
         Shape shape = random_shape(&rnd);
-        shape.box.bits[LEVEL_LANE] = (uint8_t)(5 + trial % 2);
+        shape.box.bits[LEVEL_LANE] = (uint8_t)(banks ? 6 : 5 + trial % 2);
         const Layout *l = random_layout(ctx, &rnd, shape);
         int elem = 1 << random_below(&rnd, 4);
         SharedLayout s = shared_plain(elem, l->rank, l->extents, 4 * random_below(&rnd, 5));
@@ -161,13 +163,91 @@ static void random_conflicts(void **state) {
         for (int d = 0; d < l->rank; d++) holes |= layout_box(l, d) != l->extents[d];
         SharedAccess a;
         shared_access(l, &s, 16, &a);
-        int ranks = shared_conflicts(l, &s, &a), counted = shared_conflicts_counted(l, &s, &a);
+        int ranks = shared_conflicts(l, &s, &a, banks, trial % 2);
+        int counted = shared_conflicts_counted(l, &s, &a, banks, trial % 2);
         if (holes)
             assert_true(counted <= ranks);
         else
             assert_int_equal(counted, ranks);
         ctx_destroy(ctx);
     }
+}
+
+/* ---- buffers of AMD's products ----------------------------------------------------------------
+ */
+
+/// What each lane of a wave reads at a time, by the published tables: group i of `groups`.
+static void phases_of_waves(void **state) {
+    (void)state;
+    static const int gfx9[] = {0, 20}, gfx950[] = {0, 12, 20, 24};
+    for (int banks = BANKS_GFX9; banks <= BANKS_GFX950; banks++) {
+        bool wide = banks == BANKS_GFX950;
+        const int *starts = wide ? gfx950 : gfx9;
+        SharedPhase p = shared_phase((SharedBanks)banks, true, 6, 4);
+        assert_int_equal(p.line_log2, wide ? 8 : 7);
+        assert_int_equal(1 << p.lanes.n, wide ? 16 : 8);
+        for (int i = 0; i < 1 << p.lanes.n; i++) {
+            int lane = (int)f2_apply(&p.lanes, (Bits)i), found = 0;
+            for (int k = 0; k < (wide ? 4 : 2); k++)
+                found += lane >= starts[k] && lane < starts[k] + 4;
+            assert_int_equal(found, 1);
+        }
+        p = shared_phase((SharedBanks)banks, false, 6, 4);
+        assert_int_equal(p.lanes.n, 3);
+        assert_int_equal(p.lanes.col[2], 4);
+    }
+}
+
+/// Both sides counted lane by lane, and that offsets of the type's layout are a permutation.
+static void check_buffer(Ctx *ctx, const Layout *from, const Layout *to, SharedBanks banks,
+                         bool turned) {
+    SharedLayout s = shared_between(from, to, 2, banks, true);
+    SharedAccess writes, reads;
+    shared_access(from, &s, 16, &writes);
+    shared_access(to, &s, 16, &reads);
+    assert_int_equal(reads.vec_bits, 3);
+    assert_true(turned ? writes.vec_bits >= 1 : writes.vec_bits == 3);
+    assert_int_equal(shared_conflicts_counted(from, &s, &writes, banks, false), 1);
+    assert_int_equal(shared_conflicts_counted(to, &s, &reads, banks, true), 1);
+    const Layout *r = shared_registers(ctx, &s);
+    for (int64_t i = 0; i < layout_registers(r); i++) {
+        int64_t x[MAX_RANK];
+        layout_at(r, i, 0, x);
+        assert_int_equal(shared_offset(&s, x), 2 * i);
+    }
+    if (!turned)
+        return; // rows with the swizzle of TMA: threads that turn write into the same banks
+    s = shared_swizzled(2, 2, from->extents, 1, 0, shared_swizzle_for(from->extents[1] * 2));
+    shared_access(from, &s, 16, &writes);
+    assert_true(shared_conflicts_counted(from, &s, &writes, banks, false) >= 4);
+}
+
+/// Operands of 16 bits, rows x k, as they come from memory along k, or across it and turned.
+static void buffers_of_products(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int lanes, steps;
+        SharedBanks banks;
+    } units[] = {
+        {"mfma.32x32x8", 6, 2, BANKS_GFX9},        {"mfma.16x16x16", 6, 2, BANKS_GFX9},
+        {"mfma.32x32x16", 6, 1, BANKS_GFX950},     {"mfma.16x16x32", 6, 1, BANKS_GFX950},
+        {"wmma11.16x16x16", 5, 1, BANKS_IN_ORDER}, {"wmma12.16x16x16", 5, 1, BANKS_IN_ORDER}};
+    static const int64_t rows[] = {64, 128, 256}, depths[] = {32, 64, 128};
+    Ctx *ctx = ctx_create(NULL);
+    for (int i = 0; i < 6 * 3 * 3 * 2; i++) {
+        int u = i / 18, turned = i % 2, warps = 2;
+        int64_t e[] = {rows[i / 6 % 3], depths[i / 2 % 3]};
+        const Layout *atom = fragment_layout(ctx, fragment_find(units[u].name, FRAG_A));
+        atom = layout_runs(ctx, atom, 1, units[u].steps);
+        if (e[1] % atom->extents[1]) continue;
+        Layout to = *layout_tile(ctx, atom, e, (int[]){2, 1});
+        to.bits[LEVEL_WARP]++; // copies
+        BlockAccess access = {2, 16, e, !turned, 16, units[u].lanes, warps, 16, 0, 1, 16};
+        check_buffer(ctx, layout_blocked(ctx, &access), layout_unique(ctx, &to), units[u].banks,
+                     turned);
+    }
+    ctx_destroy(ctx);
 }
 
 /* ---- ldmatrix ---------------------------------------------------------------------------------
@@ -276,6 +356,8 @@ int main(void) {
         cmocka_unit_test(transposition),
         cmocka_unit_test(epilogue),
         cmocka_unit_test(random_conflicts),
+        cmocka_unit_test(phases_of_waves),
+        cmocka_unit_test(buffers_of_products),
         cmocka_unit_test(matrices_of_operands),
         cmocka_unit_test(no_matrices),
     };
