@@ -97,7 +97,7 @@ void amd_widen_bf16(Expand *x) {
     x->out[0] = widen(x->g, x->in[0]);
 }
 
-/// 10 bits behind the point, ties away from 0; infinities and NaNs keep their bits.
+/// 10 bits behind the point, ties away from 0; of a NaN one that is left of them is set.
 void amd_cvt_tf32(Expand *x) {
     const Gen *g = x->g;
     LLVMValueRef bits = LLVMBuildBitCast(g->b, x->in[0], g->i32, "");
@@ -105,7 +105,9 @@ void amd_cvt_tf32(Expand *x) {
     LLVMValueRef size = gen_call1(g, "llvm.fabs", x->in[0]);
     LLVMValueRef finite =
         LLVMBuildFCmp(g->b, LLVMRealOLT, size, LLVMConstReal(g->f32, (double)__builtin_inff()), "");
-    bits = LLVMBuildSelect(g->b, finite, up, bits, "");
+    LLVMValueRef nan = LLVMBuildFCmp(g->b, LLVMRealUNO, size, size, "");
+    LLVMValueRef quiet = LLVMBuildOr(g->b, bits, amd_i32(g, 0x400000), "");
+    bits = LLVMBuildSelect(g->b, finite, up, LLVMBuildSelect(g->b, nan, quiet, bits, ""), "");
     x->out[0] = LLVMBuildAnd(g->b, bits, amd_i32(g, ~0x1fff), "");
 }
 

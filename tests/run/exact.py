@@ -155,3 +155,9 @@ for t in FORMATS_ALL:
 x, z = np.array([0, 0, 1, 1] * 9, np.bool_), np.array([0, 1, 0, 1] * 9, np.bool_)
 case("exact.teg", "of_bools", {"x": x, "z": z}, {"y": np.stack([x & z, x | z, x ^ z, ~x, x == z, x != z])},
      tune=[{"B": 16}, {"B": 256}])
+# NaNs whose bits are all among those that tf32 has not.
+a, b = np.ones((16, 64), np.float32), np.ones((32, 64), np.float32)
+a.view(np.uint32)[3, 5], a.view(np.uint32)[7, 0], a[4, 0] = 0x7F800001, 0xFF801FFF, np.inf
+want = np.full((16, 32), 64.0)
+want[[3, 7]], want[4] = np.nan, np.inf
+case("exact.teg", "products", {"a": a, "b": b}, {"c": want}, tune=[{"BN": 16}, {"BN": 32}])
