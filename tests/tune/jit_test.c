@@ -82,10 +82,23 @@ static double seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/// So that another one wins, and a search takes longer than it takes to say so.
+static void make_standard_slow(void) {
+    char fault[64];
+    Ctx *ctx = ctx_create(NULL);
+    Request r = softmax_request(ctx, NULL, ROWS, ROW);
+    TuneSpace space;
+    assert_true(tune_space(ctx, &r, &space));
+    snprintf(fault, sizeof fault, "slow@%s", strstr(space.at[0].config, "BR="));
+    setenv("TG_FAULT", fault, 1);
+    ctx_destroy(ctx);
+}
+
 /// The first launch waits; the next process finds the result and does not.
 static void blocks(void **state) {
     (void)state;
     Setup s;
+    make_standard_slow();
     begin(&s, "block", 8000);
     launch(&s);
     if (!was_said("tuned softmax R=48 N=100: BR=")) fail_msg("%s", said.text);
@@ -98,6 +111,7 @@ static void blocks(void **state) {
     assert_true(seconds() - start < 8);
     assert_false(was_said("tuned"));
     end(&s);
+    unsetenv("TG_FAULT");
 }
 
 /// Fewer threads, or a lower level of the CPU, are another machine.
@@ -146,18 +160,6 @@ static void not_on_another_gpu(void **state) {
     assert_false(tune_find(ctx, &r, 1, &other));
     r.driver = 12080;
     assert_false(tune_find(ctx, &r, 0, &other));
-    ctx_destroy(ctx);
-}
-
-/// So that another one wins.
-static void make_standard_slow(void) {
-    char fault[64];
-    Ctx *ctx = ctx_create(NULL);
-    Request r = softmax_request(ctx, NULL, ROWS, ROW);
-    TuneSpace space;
-    assert_true(tune_space(ctx, &r, &space));
-    snprintf(fault, sizeof fault, "slow@%s", strstr(space.at[0].config, "BR="));
-    setenv("TG_FAULT", fault, 1);
     ctx_destroy(ctx);
 }
 
