@@ -230,6 +230,8 @@ LLVMValueRef gpu_shared_at(GpuFn *f, const GpuSharedMap *m, LLVMValueRef base, i
     if (!m->linear) return gpu_offset(f, base, offset_by_coordinates(f, m->layout, m->shared, reg));
     int64_t x[MAX_RANK];
     layout_at(m->layout, reg, 0, x);
+    for (int d = 0; d < m->shared->rank; d++) // as wrapped() has it of threads
+        if (m->shared->count[d] == 1) x[d] &= (int64_t)low_bits(m->shared->log2[d]);
     int64_t number = shared_offset(m->shared, x);
     int64_t met = offset_in_atom(m->shared, x) & (int64_t)m->reaches;
     LLVMValueRef thread = m->thread;
