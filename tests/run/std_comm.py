@@ -141,7 +141,7 @@ for w in WORLDS:
         x = normal((w, m, k), 2)
         recv, off = np.zeros((w, w * m * c, k), np.float32), np.zeros((w, each + 1), np.int32)
         ranks("moe_dispatch", w, {"x": x, "experts": experts, "recv": recv, "off": off}, dispatch,
-              tune=[{"B": 32, "BK": 256}])
+              tune=[{"B": 16, "BK": 256}])
         _, place, _ = sent(x, experts, recv, w, each)
         y, weights = normal(recv.shape, 3), uniform((w, m, c), 4)
         ranks("moe_combine", w, {"y": y, "experts": experts, "place": place.astype(np.int32), "weights": weights,

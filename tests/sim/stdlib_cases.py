@@ -215,7 +215,7 @@ for plan in "push", "pull":
     ranks("all_to_all_uneven", "a=randn(2,20,130) counts=rand(2,2,lo=1,hi=9):i32 c=zeros(2,20,130) off=zeros(2,3):i32",
           "c off", f"BM=8 BK=128 plan={plan}")
 ranks("moe_dispatch", "x=randn(2,37,70) experts=rand(2,37,2,lo=0,hi=3):i32 counts=zeros(2,4):i32 recv=zeros(2,148,70) "
-      "place=zeros(2,37,2):i32 off=zeros(2,3):i32", "recv place off", "B=32 BK=256")
+      "place=zeros(2,37,2):i32 off=zeros(2,3):i32", "recv place off", "B=16 BK=256")
 ranks("moe_combine", "y=randn(2,60,70) experts=rand(2,30,2,lo=0,hi=3):i32 place=rand(2,30,2,lo=0,hi=59):i32 "
       "weights=rand(2,30,2) each=2 c=zeros(2,30,70)", "c", "BK=256")
 ranks("flash_decode", "q=randn(2,1,4,16) k=randn(2,1,2,150,16,seed=2) v=randn(2,1,2,150,16,seed=3) "
