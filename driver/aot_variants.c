@@ -272,7 +272,7 @@ static bool make_images(const Variants *v, Build *b, const CodeOptions *options,
     CodeOptions device = *options;
     device.level = device.machine = b->level;
     device.codegen = v->a->codegen;
-    device.texts = TEXT_ASM;
+    device.texts = TEXT_ASM | TEXT_OBJECT;
     return b->backend->device(b->ir, b->code->module, &device, out);
 }
 

@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Usage: hip.sh TEGULA LIBTEGULA_RT.a FAKE_HIP SOURCE_ROOT
+# Code objects stand in the object that `build` makes, one of each GPU, and are launched from there.
+set -eu
+tegula=$1 runtime=$2 root=$4
+export TG_HIP_LIBRARY="$3" TG_GPUS=hip TG_CACHE=off
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+cd "$out"
+cat > scale.teg << 'K'
+kernel scale<T: float>(x: T[N], y: T[N], a: f32) tune B = 256 {
+    parallel n in N by B {
+        y[n] = (a * (x[n] as f32)) as T;
+    }
+}
+K
+build() {
+    "$tegula" build scale.teg -o scale.o --header scale.h --export 'scale<f32>' --levels base "$@"
+}
+build --gpus gfx942,gfx1100
+cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -I "$root/runtime" -I . "$root/tests/aot/hip_check.c" \
+    scale.o "$runtime" -lpthread -ldl -lm -o check
+FAKE_HIP_DEVICES=gfx942 ./check
+FAKE_HIP_DEVICES=gfx1100 ./check
+# Code of another GPU is not for this one.
+if FAKE_HIP_DEVICES=gfx90a ./check 2> log; then exit 1; fi
+grep -q gfx90a log
+
+# Without a linker there is no code object, and no object.
+rm scale.o
+if TG_COMGR= TG_LLD= PATH="$(dirname "$(command -v rm)")/none" "$tegula" build scale.teg -o scale.o \
+    --gpus gfx942 2> log; then exit 1; fi
+grep -q lld log
+test ! -e scale.o
