@@ -211,7 +211,36 @@ static void write_label(Writer *w, LLVMBasicBlockRef b) {
     w->out = whole;
 }
 
+/// Products are on their way in the function.
+static bool has_wgmma(LLVMValueRef fn) {
+    size_t n;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+            LLVMValueRef callee = LLVMIsACallInst(i) ? LLVMGetCalledValue(i) : NULL;
+            if (callee && LLVMIsAInlineAsm(callee) &&
+                strstr(LLVMGetInlineAsmAsmString(callee, &n), "wgmma.mma_async"))
+                return true;
+        }
+    return false;
+}
+
+/// A branch back goes there.
+static bool begins_loop(LLVMBasicBlockRef b) {
+    for (LLVMUseRef u = LLVMGetFirstUse(LLVMBasicBlockAsValue(b)); u; u = LLVMGetNextUse(u)) {
+        LLVMValueRef user = LLVMGetUser(u);
+        unsigned loop = LLVMGetMDKindIDInContext(LLVMGetValueContext(user), "llvm.loop", 9);
+        if (LLVMGetMetadata(user, loop)) return true;
+    }
+    return false;
+}
+
+// libNVVM would test a loop at its end and once before it. Then accumulators are what the loop left
+// or zeros, at a place where products are still on their way, and ptxas runs all of them one by one
+// (C7515). A head that stands once stays the only test.
+static const char once[] = "  call void asm sideeffect \"\", \"\"() #4\n";
+
 static void write_body(Writer *w, LLVMValueRef fn) {
+    bool wgmma = has_wgmma(fn);
     text_add(&w->out, "\ndefine void ");
     write_value(w, fn);
     text_add(&w->out, "(");
@@ -225,8 +254,11 @@ static void write_body(Writer *w, LLVMValueRef fn) {
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
         write_label(w, b);
         if (b == LLVMGetFirstBasicBlock(fn)) write_byval_casts(w, fn);
-        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+        bool stays = wgmma && begins_loop(b);
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+            if (stays && LLVMIsATerminatorInst(i)) text_add(&w->out, "%s", once);
             write_instruction(w, i);
+        }
     }
     text_add(&w->out, "}\n");
 }
@@ -256,7 +288,8 @@ static const char header[] =
 static const char attributes[] = "\nattributes #0 = { nounwind }\n"
                                  "attributes #1 = { convergent nounwind }\n"
                                  "attributes #2 = { nounwind readnone }\n"
-                                 "attributes #3 = { convergent nounwind readnone }\n";
+                                 "attributes #3 = { convergent nounwind readnone }\n"
+                                 "attributes #4 = { convergent noduplicate nounwind }\n";
 
 const char *nvvm_write(Ctx *ctx, LLVMModuleRef module, const NvArch *arch) {
     Writer w = {.ctx = ctx,
