@@ -16,11 +16,12 @@ kernel scale<T: float>(x: T[N], y: T[N], a: f32) tune B = 256 {
 }
 K
 build() {
-    "$tegula" build scale.teg -o scale.o --header scale.h --export 'scale<f32>' --levels base "$@"
+    "$tegula" build scale.teg -o scale.o --header scale.h --export 'scale<f32>' \
+        --levels base "$@"
 }
 build --gpus gfx942,gfx1100
-cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -I "$root/runtime" -I . "$root/tests/aot/hip_check.c" \
-    scale.o "$runtime" -lpthread -ldl -lm -o check
+cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -I "$root/runtime" -I . \
+    "$root/tests/aot/hip_check.c" scale.o "$runtime" -lpthread -ldl -lm -o check
 FAKE_HIP_DEVICES=gfx942 ./check
 FAKE_HIP_DEVICES=gfx1100 ./check
 # Code of another GPU is not for this one.
@@ -29,7 +30,7 @@ grep -q gfx90a log
 
 # Without a linker there is no code object, and no object.
 rm scale.o
-if TG_COMGR= TG_LLD= PATH="$(dirname "$(command -v rm)")/none" "$tegula" build scale.teg -o scale.o \
-    --gpus gfx942 2> log; then exit 1; fi
+export TG_COMGR= TG_LLD=
+if PATH=/nowhere "$tegula" build scale.teg -o scale.o --gpus gfx942 2> log; then exit 1; fi
 grep -q lld log
 test ! -e scale.o
