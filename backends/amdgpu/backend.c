@@ -66,10 +66,10 @@ static void link(Ctx *ctx, const GpuJob *job, const GpuTarget *gpu, const AmdObj
     image->bytes = code.bytes;
     image->size = code.size;
     if (status == AMD_OK) return;
-    if (status == AMD_FAILED)
-        ice(ctx, (Loc){0}, "the linker refuses code for %s: %s", gpu->name,
-            code.log ? code.log : "no message");
+    if (status == AMD_FAILED) code.log = ctx_format(ctx, "no code for %s: %s", gpu->name, code.log);
     diag(ctx, (Loc){0}, D_RUN_FAILED, code.log);
+    if (status == AMD_FAILED)
+        diag_hint(ctx, "TG_LLD names another ld.lld (of LLVM 22), TG_COMGR another libamd_comgr");
     ctx_leave(ctx, CTX_ERRORS);
 }
 

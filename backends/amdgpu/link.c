@@ -12,6 +12,13 @@
 #include "backends/amdgpu/amdgpu.h"
 #include "backends/gpu/tool.h"
 
+/// What a linker says that made nothing.
+static const char *refusal(Ctx *ctx, const char *linker, const char *end, const char *log) {
+    int n = log ? (int)strlen(log) : 0;
+    while (n > 0 && log[n - 1] == '\n') n--;
+    return ctx_format(ctx, "%s: %s%s%.*s", linker, end, n ? ": " : "", n, n ? log : "");
+}
+
 /* ---- comgr --------------------------------------------------------------------------------- */
 
 /// What comgr hands out: a number.
@@ -184,8 +191,10 @@ static bool by_lld(Ctx *ctx, const char *program, const AmdObject *object, AmdCo
     bool ok = tool_run(program, arguments, object->bytes, object->size, &made);
     if (made.data) ctx_defer(ctx, release_bytes, made.data);
     if (made.log) ctx_defer(ctx, release_bytes, made.log);
-    out->log = made.log;
-    if (ok) *out = (AmdCode){.bytes = made.data, .size = made.bytes, .linker = "lld"};
+    if (ok)
+        *out = (AmdCode){.bytes = made.data, .size = made.bytes, .linker = "lld"};
+    else
+        out->log = refusal(ctx, program, made.end, made.log);
     return ok;
 }
 
@@ -219,7 +228,10 @@ AmdStatus amd_link(Ctx *ctx, const AmdObject *object, const GpuTarget *gpu, AmdC
         return AMD_OK;
     }
     if (find_lld(program)) return by_lld(ctx, program, object, out) ? AMD_OK : AMD_FAILED;
-    if (known) return AMD_FAILED;
+    if (known) {
+        out->log = refusal(ctx, "libamd_comgr", "no code object", out->log);
+        return AMD_FAILED;
+    }
     out->log = ctx_format(ctx,
                           "no linker for %s: libamd_comgr of ROCm (TG_COMGR, $ROCM_PATH)%s or "
                           "ld.lld of LLVM (TG_LLD, PATH) is needed",

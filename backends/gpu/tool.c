@@ -2,6 +2,7 @@
 // Programs of others: where they are, and how they run.
 #include "backends/gpu/tool.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <spawn.h>
@@ -73,22 +74,45 @@ static bool write_file(const char *path, const char *data, size_t bytes) {
     return fclose(f) == 0 && good;
 }
 
-/// With both outputs in the file `log`; true where it says that all is well.
-static bool spawn(const char *program, const char *const *arguments, const char *log) {
-    posix_spawn_file_actions_t actions;
-    pid_t child;
-    int status = -1;
-    if (posix_spawn_file_actions_init(&actions)) return false;
-    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    int failed = posix_spawn(&child, program, &actions, NULL, (char *const *)arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (failed) return false;
-    while (waitpid(child, &status, 0) < 0) continue;
+/// Notes how the program ended, in words. Whether it says that all is well.
+static bool ended(int status, ToolOutput *out) {
+    size_t n = sizeof out->end;
+    if (WIFSIGNALED(status))
+        snprintf(out->end, n, "ended by signal %d, %s", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(out->end, n, "exit status %d", WEXITSTATUS(status));
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// With both outputs in the file `log`; true where it says that all is well.
+static bool spawn(const char *program, const char *const *arguments, const char *log,
+                  ToolOutput *out) {
+    posix_spawn_file_actions_t actions;
+    pid_t child;
+    int status = -1;
+    int failed = posix_spawn_file_actions_init(&actions);
+    if (!failed) {
+        posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        posix_spawn_file_actions_adddup2(&actions, 1, 2);
+        failed = posix_spawn(&child, program, &actions, NULL, (char *const *)arguments, environ);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    if (failed) {
+        snprintf(out->end, sizeof out->end, "not started: %s", strerror(failed));
+        return false;
+    }
+    while (waitpid(child, &status, 0) < 0) continue;
+    return ended(status, out);
+}
+
 const char tool_in[] = "in", tool_out[] = "out";
+
+/// Why a file or a folder cannot be made.
+static void note_errno(ToolOutput *out, const char *path) {
+    const char *why = strerror(errno);
+    snprintf(out->end, sizeof out->end, "%.60s: %.60s", path, why);
+}
 
 /// In a folder, which is empty again afterwards.
 static void run_in(const char *folder, const char *program, const char *const *arguments,
@@ -104,9 +128,12 @@ static void run_in(const char *folder, const char *program, const char *const *a
         all[n] = arguments[n] == tool_in ? in : arguments[n] == tool_out ? made : arguments[n];
     all[n] = NULL;
     size_t log_bytes;
-    bool good = write_file(in, bytes, size) && spawn(program, all, log);
+    bool written = write_file(in, bytes, size);
+    bool good = written && spawn(program, all, log, out);
+    if (!written) note_errno(out, in);
     out->log = read_file(log, &log_bytes);
     if (good) out->data = read_file(made, &out->bytes);
+    if (good && !out->data) note_errno(out, "success, but its file");
     unlink(in);
     unlink(made);
     unlink(log);
@@ -118,7 +145,7 @@ bool tool_run(const char *program, const char *const *arguments, const char *byt
     const char *temporary = getenv("TMPDIR");
     *out = (ToolOutput){0};
     snprintf(folder, sizeof folder, "%s/tegula-XXXXXX", temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder)) return false;
+    if (!mkdtemp(folder)) return note_errno(out, folder), false;
     run_in(folder, program, arguments, bytes, n, out);
     rmdir(folder);
     return out->data != NULL;

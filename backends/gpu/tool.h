@@ -23,6 +23,7 @@ bool tool_glob(const char *pattern, ToolVisit *visit, void *arg);
 typedef struct ToolOutput {
     char *data, *log;
     size_t bytes;
+    char end[128]; // how it ended, as in "exit status 1"
 } ToolOutput;
 
 /// Arguments that stand for the two files, which lie in a folder of their own for as long.
