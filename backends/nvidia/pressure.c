@@ -12,6 +12,7 @@ typedef struct Liveness {
     PtrMap numbers; // of values, and of blocks, from 1
     int n, words;   // values; words of a set of them
     int *registers; // that a value takes
+    bool doubles;   // it computes in f64
     LLVMBasicBlockRef *blocks;
     uint64_t **begin; // what lives at the beginning of a block, without its phis
     int n_blocks;
@@ -137,6 +138,7 @@ static void number(Liveness *l, LLVMValueRef fn) {
         map_set(l->ctx, &l->numbers, b, (void *)(uintptr_t)l->n_blocks);
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
             l->registers[l->n++] = registers_of(LLVMTypeOf(i));
+            l->doubles |= LLVMGetTypeKind(LLVMTypeOf(i)) == LLVMDoubleTypeKind;
             map_set(l->ctx, &l->numbers, i, (void *)(uintptr_t)l->n);
         }
     }
@@ -146,13 +148,14 @@ static void number(Liveness *l, LLVMValueRef fn) {
 
 // What ptxas takes besides for addresses and the like, it mostly makes up for by an order of its
 // own, but not across iterations. Loops with long chains of arithmetic, such as logarithms, it
-// works on by several elements at once: each has intermediate values. Of another generator's loops
-// the order is not the one that is measured.
+// works on by several elements at once: each has intermediate values. So has arithmetic in f64. Of
+// another generator's loops the order is not the one that is measured.
 enum {
     OTHER_REGISTERS = 2,
     LOOP_REGISTERS = 8,
     LOOP_PART = 8,
     CHAIN_PART = 2,
+    DOUBLE_PART = 1,
     CHAIN = 16,
     OTHER_PART = 2
 };
@@ -185,8 +188,9 @@ static int needed_registers(Ctx *ctx, LLVMValueRef fn, bool other) {
     Liveness l = {.ctx = ctx};
     number(&l, fn);
     int own = (solve(&l) + QUARTERS - 1) / QUARTERS, iteration = longest_iteration(&l);
-    if (!iteration) return own + OTHER_REGISTERS;
+    if (!iteration && !l.doubles) return own + OTHER_REGISTERS;
     int part = iteration > CHAIN * own ? CHAIN_PART : LOOP_PART;
+    if (l.doubles) part = DOUBLE_PART;
     int more = other ? own / OTHER_PART : 0;
     return own + OTHER_REGISTERS + LOOP_REGISTERS + own / part + more;
 }

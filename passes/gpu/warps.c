@@ -14,7 +14,7 @@ enum {
     ELEMENTS_CLUSTER = 32, // of threads of clusters, whose barriers cost more
     ROW_BYTES = 64,        // of what is reduced, a thread: each meeting takes it as long
     ROW_ELEMENTS = 32,     // ... at most
-    ROW_WARP = 1024,       // elements of a row that one warp holds
+    ROW_WARP = 1024,       // of a row that one warp holds
     ROW_CTA = 32768,       // that one CTA holds
     ROW_SHARE = 16384,     // that a CTA of a cluster holds
     PRODUCT_WARPS = 4,
@@ -29,8 +29,9 @@ enum {
 };
 
 #define PICK_REGISTERS 1.75
+#define WIDE_SUM       2.5 // registers of a sum of f64, whose operands are as wide
 
-/// Elements.
+/// Registers of all threads where not said otherwise: an element of up to 32 bits takes one.
 typedef struct Sizes {
     const GpuTarget *target;
     double sums, widest; // of all results of products, of the largest block
@@ -50,9 +51,18 @@ typedef struct Sizes {
     int cluster;   // CTAs that share each block
 } Sizes;
 
+static int registers_each(const Type *t) {
+    return elem_info[t->elem].bits > 32 ? 2 : 1;
+}
+
+static double registers_in(const Type *t) {
+    return (double)ty_count(t) * registers_each(t);
+}
+
 static void measure_rows(Sizes *z, const Op *op) {
     const Type *t = operand(op, 0)->type;
-    double n = (double)ty_count(t), row = (double)t->extents[op_int(op, "axis", 0)];
+    double n = registers_in(t);
+    double row = (double)t->extents[op_int(op, "axis", 0)] * registers_each(t);
     if (n <= z->reduced) return;
     z->reduced = n;
     z->lines = t->rank > 1;
@@ -99,7 +109,9 @@ static void measure_dot(Sizes *z, const Op *op) {
     bool chained = unit && unit->chain && !(unit->features & GPU_WGMMA);
     int parts = chained || gpu_in_three(op_str(op, "precision")) ? 2 : 1;
     const Type *sum = result(op, 0)->type;
-    z->sums += parts * (double)ty_count(sum->kind == TK_PENDING ? ty_promised(sum) : sum);
+    if (sum->kind == TK_PENDING) sum = ty_promised(sum);
+    double each = registers_each(sum) > 1 ? WIDE_SUM : 1;
+    z->sums += parts * each * (double)ty_count(sum);
     z->groups |= unit && unit->features & GPU_WGMMA;
     z->dots++;
     const Type *b = operand(op, 1)->type;
@@ -137,7 +149,7 @@ static void measure(Op *op, void *arg) {
     case OP_STORE:
         t = operand(op, 1)->type;
         z->moved = fmax(z->moved, cost_bytes(t));
-        z->stored = fmax(z->stored, (double)ty_count(t));
+        z->stored = fmax(z->stored, registers_in(t));
         break;
     case OP_REDUCE:
         z->meetings++;
@@ -154,7 +166,7 @@ static void measure(Op *op, void *arg) {
     case OP_ATOMIC: break;
     default: return;
     }
-    if ((double)ty_count(t) > z->widest) z->widest = (double)ty_count(t);
+    if (registers_in(t) > z->widest) z->widest = registers_in(t);
 }
 
 static int power_for(double warps, int most) {

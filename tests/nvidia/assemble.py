@@ -42,6 +42,9 @@ ROWS = {
 KNOWN = {
     ("layer_norm", "x=zeros(64,32768):bf16"): 40,
     ("layer_norm", "x=zeros(64,32768):f16"): 40,
+    ("argmax_axis", "T=f64"): 264,
+    ("argmin_axis", "T=f64"): 264,
+    ("attention_decode", "T=f64"): 24,
 }
 SKIP = 77
 
