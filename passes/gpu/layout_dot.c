@@ -126,10 +126,11 @@ static DotLayouts unit_layouts(Layouts *s, const Op *op, const GpuUnit *unit) {
                         over_grid(s->ctx, ld, 0, g.copies)};
 }
 
-/// Warpgroups take 64 rows each, then share columns; their operands come from buffers.
+/// Warpgroups take 64 rows each, as many as the others, then share columns; their operands come
+/// from buffers, behind whose end there is nothing to multiply.
 static DotLayouts warpgroup_layouts(Layouts *s, const Op *op, const GpuUnit *unit) {
     const Type *d = result(op, 0)->type;
-    int bits = s->warp_bits - 2, m = log2_floor(d->extents[0] / unit->m), n = 0;
+    int bits = s->warp_bits - 2, m = __builtin_ctzll((uint64_t)(d->extents[0] / unit->m)), n = 0;
     if (bits < 0) ice(s->ctx, op->loc, "a product of warpgroups on %d warps", 1 << s->warp_bits);
     m = m < bits ? m : bits;
     while (m + n < bits && (d->extents[1] >> (n + 1)) % unit->n == 0) n++;
