@@ -455,6 +455,8 @@ static void worked(Search *s, const CrewEvent *e) {
         s->over |= !report.ok;
     } else if (!report.ok) {
         judge(s, s->turn, report.verdict, report.why);
+        if (report.lost) crew_dismiss(&s->crew->worker);
+        if (report.lost && !s->over) open_worker(s);
     } else if (s->asked == WORK_CONFIRM) {
         s->runners[s->turn].confirmed = true;
     } else if (s->asked > 0 && s->runners[s->turn].state == COMPILED) {

@@ -71,6 +71,12 @@ static WorkReport failed(Ctx *ctx, TuneVerdict verdict) {
     return refused(verdict, ctx_format(ctx, "%s", tg_last_error()));
 }
 
+static WorkReport launch_failed(const Worker *w, Ctx *ctx) {
+    WorkReport report = failed(ctx, TUNE_FAILED);
+    report.lost = rt_trial_is_lost(w->trial);
+    return report;
+}
+
 /* ---- what bounds the difference of right results ------------------------------------------------
  */
 
@@ -261,7 +267,7 @@ static WorkReport check(Worker *w, Ctx *ctx, const WorkTry *t) {
     rt_verdict verdict = t->launches == WORK_CONFIRM ? rt_trial_confirm(w->trial, v)
                                                      : rt_trial_check(w->trial, v, seconds);
     if (verdict == RT_WRONG) return failed(ctx, TUNE_WRONG);
-    if (verdict == RT_FAILED) return failed(ctx, TUNE_FAILED);
+    if (verdict == RT_FAILED) return launch_failed(w, ctx);
     WorkReport report = refused(TUNE_SLOWER, NULL);
     report.ok = true;
     report.n = 1;
@@ -273,7 +279,7 @@ static WorkReport check(Worker *w, Ctx *ctx, const WorkTry *t) {
 static WorkReport measure(Worker *w, Ctx *ctx, const WorkTry *t) {
     double *seconds = ctx_array(ctx, double, t->launches + 1);
     if (rt_trial_time(w->trial, &w->codes[t->id].variant, t->launches, seconds))
-        return failed(ctx, TUNE_FAILED);
+        return launch_failed(w, ctx);
     WorkReport report = refused(TUNE_SLOWER, NULL);
     report.ok = true;
     report.n = t->launches;

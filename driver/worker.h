@@ -36,6 +36,7 @@ typedef struct WorkReport {
     bool ok;
     TuneVerdict verdict; // unless ok
     const char *why;     //
+    bool lost;           // the process is of no use any more: its device cannot be used
     int n;
     const double *seconds;               // of each launch
     int registers, spills, shared_bytes; // -1: not known

@@ -44,6 +44,7 @@ static void work_report(Wire *w, WorkReport *r) {
     FLAG(w, r->ok);
     NUMBER(w, r->verdict, 0, TUNE_VERDICTS - 1);
     wire_text(w, &r->why);
+    FLAG(w, r->lost);
     COUNT(w, r->n);
     ITEMS(w, r->seconds, r->n);
     NUMBER(w, r->registers, -1, INT32_MAX);

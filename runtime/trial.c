@@ -168,6 +168,10 @@ void rt_trial_close(rt_trial *t) {
     rt_release(&hooks, t, sizeof *t);
 }
 
+bool rt_trial_is_lost(rt_trial *t) {
+    return rt_place_wait(&t->place) != TG_OK;
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 static tg_status refill(rt_trial *t, int fill, bool inputs) {

@@ -59,6 +59,9 @@ rt_verdict rt_trial_check(rt_trial *trial, const tg_variant *variant, double *se
 /// and judges it likewise. Right at once where checks look at everything.
 rt_verdict rt_trial_confirm(rt_trial *trial, const tg_variant *variant);
 
+/// The device is of no use any more to this process: a launch did something that it may not.
+bool rt_trial_is_lost(rt_trial *trial);
+
 /// The seconds of each of n launches, caches flushed, what it reads and writes restored before
 /// each; on a GPU by its own clock.
 tg_status rt_trial_time(rt_trial *trial, const tg_variant *variant, int n, double *seconds);

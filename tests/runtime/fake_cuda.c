@@ -6,6 +6,9 @@
 // With FAKE_CUDA_CLOCK events tell how long launches would take: a CTA has its part of WORK seconds
 // to do and takes CTA_SECONDS beside, and a processor runs one CTA at a time.
 //
+// With FAKE_CUDA_ILLEGAL=N a launch of N CTAs is one that reads where it may not: all calls fail
+// from then on.
+//
 // With FAKE_STRICT a mistake ends the process: of programs that ask for none.
 #include "tests/runtime/fake_cuda.h"
 
@@ -27,7 +30,7 @@
 #endif
 
 enum { DEVICES = 8, KERNELS = 32, ARGS = 64, DEPTH = 16, OBJECTS = 16, JOURNAL = 1 << 14 };
-enum { SHARED_OPTIN = 227 << 10, NOT_PERMITTED = 900, PROCESSORS = 132 };
+enum { SHARED_OPTIN = 227 << 10, NOT_PERMITTED = 900, ILLEGAL_ADDRESS = 700, PROCESSORS = 132 };
 enum { CACHE_WORDS = 16 << 20 };
 #define WORK        3.2e-3
 #define CTA_SECONDS 8e-6
@@ -79,6 +82,7 @@ static struct cu_stream_ default_streams[DEVICES];
 static Kernel kernels[KERNELS];
 static int n_kernels, n_devices, initialized;
 static _Atomic int n_allocated, n_modules, capturing;
+static _Atomic bool lost; // to all calls
 static _Thread_local int relaxed;
 static int capabilities[DEVICES], processors[DEVICES];
 static double device_clock; // in milliseconds
@@ -122,6 +126,7 @@ static int called(const char *name) {
     counts[i].calls++;
     counts[i].error = 0;
     pthread_mutex_unlock(&counting);
+    if (lost) error = ILLEGAL_ADDRESS;
     if (!initialized && strcmp(name, FIRST_CALL) != 0) wrong("%s before " FIRST_CALL, name);
     return error;
 }
@@ -394,7 +399,9 @@ static int check_image(const void *image, int device, void **copy) {
 
 /// Kernels that no test has are not run.
 static int run_code(cu_function f, const FakeLaunch *launch, void **args) {
-    (void)f, (void)launch, (void)args;
+    const char *illegal = getenv("FAKE_CUDA_ILLEGAL");
+    (void)f, (void)args;
+    lost |= illegal && launch->grid == strtoul(illegal, NULL, 10);
     return 0;
 }
 

@@ -57,8 +57,33 @@ static void tune_both(Ctx *ctx, void *arg) {
     }
 }
 
-static void test_devices(void **state) {
-    (void)state;
+/// A launch that does what it may not takes the device from its process: that setting is out, the
+/// others are measured by another process.
+static void one_breaks_the_device(Ctx *ctx, void *arg) {
+    TuneResult found;
+    Request r = request_of(ctx);
+    TuneOptions o = {.mode = TUNE_EXHAUSTIVE, .helpers = 2, .forget = true, .again = true};
+    int bad = 0, good = 0;
+    (void)arg;
+    setenv("FAKE_CUDA_ILLEGAL", "32", 1); // of 512 x 512: BM * BN = 8192
+    if (tune_request(ctx, &r, &o, &found)) fail_msg("%s", tg_last_error());
+    unsetenv("FAKE_CUDA_ILLEGAL");
+    for (int i = 0; i < found.n_trials; i++) {
+        const TuneTrial *t = &found.trials[i];
+        bool breaks = strstr(t->config, "BM=64 BN=128") || strstr(t->config, "BM=128 BN=64");
+        if (t->verdict == TUNE_PRUNED) continue;
+        if (breaks != (t->verdict == TUNE_FAILED))
+            fail_msg("%s: %s, %s", t->config, tune_verdict_name(t->verdict), t->why ? t->why : "");
+        if (breaks) assert_non_null(strstr(t->why, "illegal memory access"));
+        if (!breaks) assert_true(t->seconds > 0);
+        bad += breaks;
+        good += !breaks;
+    }
+    assert_int_equal(bad, 2);
+    assert_true(good > 2);
+}
+
+static void on_devices(void (*test)(Ctx *ctx, void *arg)) {
     static char folder[256];
     Ctx *ctx = ctx_create(NULL);
     snprintf(folder, sizeof folder, "%s/devices-XXXXXX", TEST_OUT);
@@ -66,12 +91,23 @@ static void test_devices(void **state) {
     setenv("TG_CACHE", folder, 1);
     setenv("FAKE_CUDA_DEVICES", "90x132,90x33", 1);
     setenv("FAKE_CUDA_CLOCK", "1", 1);
-    assert_int_equal(ctx_protect(ctx, tune_both, NULL), CTX_OK);
+    assert_int_equal(ctx_protect(ctx, test, NULL), CTX_OK);
     assert_int_equal(diag_errors(ctx), 0);
     ctx_destroy(ctx);
 }
 
+static void test_devices(void **state) {
+    (void)state;
+    on_devices(tune_both);
+}
+
+static void test_one_breaks_the_device(void **state) {
+    (void)state;
+    on_devices(one_breaks_the_device);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
+                                       cmocka_unit_test(test_one_breaks_the_device)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
