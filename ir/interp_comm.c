@@ -172,16 +172,13 @@ void do_rank(Interp *it, Op *op) {
     out(op, 0)->cells[0].i = it->rank;
 }
 
-/// One launch: its epoch is 1.
 void do_comm_control(Interp *it, Op *op) {
-    int64_t *words = ctx_array(it->ctx, int64_t, 8);
-    words[0] = 1;
-    out(op, 0)->tensor = words_of(words, 1, (int64_t[]){8});
+    if (!it->control) it->control = ctx_array(it->ctx, int64_t, 8);
+    it->control[0] = it->epoch;
+    out(op, 0)->tensor = words_of(it->control, 1, (int64_t[]){8});
 }
 
 /* ---- transfers ----------------------------------------------------------------------------- */
-
-enum { EPOCH = 1 };
 
 /// Element offset of a coordinate in the first `n` dimensions.
 static int64_t offset_of(const Tensor *t, int n, const int64_t *at) {
@@ -227,7 +224,7 @@ void do_comm_gather(Interp *it, Op *op) {
     view->data = ctx_alloc(it->ctx, (size_t)(n * 8));
     copy_part(view, 0, 0, t, 0, 0);
     int64_t *flags = ctx_array(it->ctx, int64_t, it->world->n * chunks);
-    for (int64_t i = 0; i < it->world->n * chunks; i++) flags[i] = EPOCH;
+    for (int64_t i = 0; i < it->world->n * chunks; i++) flags[i] = it->epoch;
     out(op, 1)->tensor = words_of(flags, 2, (int64_t[]){it->world->n, chunks});
 }
 
@@ -254,11 +251,11 @@ static bool push_chunks(Interp *it, Op *op) {
     for (int64_t r = 0; r < it->world->n; r++)
         for (int64_t c = 0; c < all && r != it->rank; c++) {
             int64_t *flag = word_of(&in(op, 3)->tensor, 3, (int64_t[]){r, it->rank, c});
-            bool ready = before || *word_of(done, 2, (int64_t[]){r, c}) == EPOCH;
+            bool ready = before || *word_of(done, 2, (int64_t[]){r, c}) == it->epoch;
             complete &= ready;
-            if (!ready || *flag == EPOCH) continue;
+            if (!ready || *flag == it->epoch) continue;
             send_rows(it, op, r, c * each, rows - c * each < each ? rows - c * each : each);
-            *flag = EPOCH;
+            *flag = it->epoch;
         }
     return complete;
 }
@@ -280,6 +277,8 @@ void do_comm_begin(Interp *it, Op *op) {
 
 void do_comm_barrier(Interp *it, Op *op) {
     meet(it, op, "barrier");
+    it->epoch++;
+    if (it->control) it->control[0] = it->epoch;
 }
 
 void do_comm_end(Interp *it, Op *op) {
@@ -496,6 +495,7 @@ bool interp_run_ranks(Ir *ir, Op *module, const char *kernel, int ranks, int n_a
         if (!own) ctx_leave(ctx, CTX_NO_MEMORY);
         if (own != ctx) ctx_defer(ctx, release_context, own);
         *it = (Interp){.ir = ir, .ctx = own, .world = w, .rank = r, .kernel = kernel};
+        it->epoch = (int64_t)1 << EPOCH_BITS;
         it->module = ranks == 1 ? module : module_copy(ir, module);
         if (options) it->options = *options;
         it->random = it->options.seed;

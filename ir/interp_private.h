@@ -49,6 +49,8 @@ typedef struct Interp {
     /* of several ranks */
     struct World *world;
     int rank, meetings, n_shared;
+    int64_t epoch;    // of several ranks
+    int64_t *control; // the control block, which holds it; NULL: nobody has asked
     bool begun, ended;
     const char *waits;    // for what
     PtrMap shard_fold_of; // like fold_of, for what goes to shards

@@ -190,7 +190,10 @@ static inline int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-/* ---- plans of transfers between ranks (plans.def) ------------------------------------------- */
+/* ---- several ranks: epochs, plans of transfers (plans.def) ---------------------------------- */
+
+/// An epoch is (number of the launch << EPOCH_BITS) + barriers of it so far.
+enum { EPOCH_BITS = 31 };
 
 typedef enum PlanId {
     PLAN_CHOSEN, // by the passes

@@ -18,6 +18,7 @@ typedef struct Comm {
     PlanId plan;
     bool sums;               // what is added is added in place, in no order
     int chunks;              // 0: by their bytes
+    int signals;             // requests for words so far
     VEC(int64_t) moves;      // MOVE_FIELDS of each transfer
     VEC(const char *) notes; // for people: what was found, and what became of it
 } Comm;
@@ -42,8 +43,10 @@ Builder comm_host(Comm *c);
 Value *comm_dim(Builder *b, Value *tensor, int axis);
 /// The control block.
 Value *comm_control(Comm *c);
-/// The epoch of this launch, in a program.
+/// The epoch, in a program: other than before the last barrier.
 Value *comm_epoch(Comm *c, Builder *b);
+/// The epoch that this launch began with, in a program.
+Value *comm_first_epoch(Comm *c, Builder *b);
 /// The rank is the own one.
 bool comm_is_own(const Value *rank);
 /// The level whose index is v, if it goes through all ranks one by one; NULL where it does not.

@@ -157,7 +157,7 @@ typedef struct Gathered {
 static void wait_for_rows(const Gathered *g, Builder *b, Value *peer, Value *from, Value *to) {
     Value *first = ix_div(b, from, g->chunk);
     Value *end = ix_add(b, ix_div(b, to, g->chunk), build_index(b, 1)),
-          *epoch = comm_epoch(g->c, b);
+          *epoch = comm_first_epoch(g->c, b);
     Op *loop = build_for(b, first, end, 1, 0, NULL);
     Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
     Value *at[2] = {peer, region_add_arg(b->ir, in.region, first->type, "chunk")};
@@ -167,7 +167,7 @@ static void wait_for_rows(const Gathered *g, Builder *b, Value *peer, Value *fro
 
 static void wait_for_one(const Gathered *g, Builder *b, Value *peer, Value *row) {
     Value *at[2] = {peer, row ? ix_div(b, row, g->chunk) : build_index(b, 0)};
-    comm_wait(g->c, b, g->flags, comm_epoch(g->c, b), peer, 2, at, g->text);
+    comm_wait(g->c, b, g->flags, comm_first_epoch(g->c, b), peer, 2, at, g->text);
 }
 
 /// What a load waits for, at b where its program starts.

@@ -58,6 +58,11 @@ Value *comm_epoch(Comm *c, Builder *b) {
     return load_at(b, comm_control(c), &p);
 }
 
+Value *comm_first_epoch(Comm *c, Builder *b) {
+    Value *barriers = build_index(b, -((int64_t)1 << EPOCH_BITS));
+    return build_binary(b, OP_AND, comm_epoch(c, b), barriers);
+}
+
 bool comm_is_own(const Value *rank) {
     return def_of(rank, OP_RANK) != NULL;
 }

@@ -143,6 +143,7 @@ static Value *new_scratch(Stage *s, Builder *b, int i, int n, Value *const *firs
 static Value *new_words(Stage *s, Builder *b, Value *each) {
     const Type *type = ty_tensor(b->ir, EL_I64, 3, NULL, (int64_t[]){DYNAMIC, DYNAMIC, 1});
     Op *op = build_op(b, OP_COMM_SIGNALS, 2, (Value *[]){s->ranks, each}, 1, &type, 0);
+    op_set_attr(b->ir, op, "number", at_int(b->ir, s->c->signals++));
     op_set_attr(b->ir, op, "name", at_str(b->ir, comm_name(operand(s->add, 0))));
     result(op, 0)->name = "flags";
     return result(op, 0);
@@ -196,7 +197,8 @@ static Op *before_loops(const Stage *s) {
     return at;
 }
 
-/// Words are new in each turn: one that was raised stays so until the launch ends.
+/// Words are raised to the epoch, which the barrier before the phase made another one: those of the
+/// turn before mean nothing.
 static void make_memory(Stage *s) {
     Builder b = build_before(s->c->ir, before_loops(s));
     Value *ranks = comm_dim(&b, operand(s->add, 0), 0), *both[2] = {ranks, ranks};
@@ -207,7 +209,7 @@ static void make_memory(Stage *s) {
     b = build_before(s->c->ir, s->phase);
     s->ranks = s->level[s->rank_level].hi;
     s->tiles = most_tiles(s, &b);
-    s->flags = new_words(s, &b, s->whole ? build_index(&b, s->n) : s->tiles);
+    s->flags = new_words(s, &b, s->whole ? build_index(&b, 1) : s->tiles);
 }
 
 /* ---- who contributes ----------------------------------------------------------------------- */
@@ -255,16 +257,15 @@ static void send(Stage *s) {
     op_set_attr(s->c->ir, set, "late", at_bool(s->c->ir, true));
 }
 
-/// After the phase copy engines send what is not for the own rank.
+/// After the phase copy engines send what is not for the own rank, one tensor after the other: the
+/// flags of the last one say that all is there.
 static void scatter(Stage *s, Builder *b) {
     Ir *ir = s->c->ir;
     const Type *words = ty_tensor(ir, EL_I64, 2, NULL, (int64_t[]){DYNAMIC, 1});
-    const Type *flags = ty_tensor(ir, EL_I64, 3, NULL, (int64_t[]){DYNAMIC, DYNAMIC, 1});
     Value *dims[2] = {s->ranks, build_index(b, 1)};
     for (int i = 0; i < s->n; i++) {
         Value *done = result(build_op(b, OP_SCRATCH, 2, dims, 1, &words, 0), 0);
-        Value *up = s->flags;
-        if (i) up = result(build_op(b, OP_COMM_SIGNALS, 2, dims, 1, &flags, 0), 0);
+        Value *up = i < s->n - 1 ? new_words(s, b, dims[1]) : s->flags;
         Value *rows = ix_max(b, comm_dim(b, s->local[i], 1), build_index(b, 1));
         Value *in[5] = {s->local[i], s->stage[i], done, up, rows};
         Op *op = build_op(b, OP_COMM_SCATTER, 5, in, 0, NULL, 0);

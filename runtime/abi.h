@@ -214,7 +214,7 @@ typedef struct tg_scatter {
 /// compare-and-swap from 0; who did so writes what follows it; the launch's end tells the others
 /// and the host. Waits end at once where GIVE_UP or FAILED is not 0.
 enum tg_control {
-    TG_CONTROL_EPOCH,
+    TG_CONTROL_EPOCH,   // (number of the launch << TG_EPOCH_BITS) + barriers of it so far
     TG_CONTROL_LIMIT,   // how long waits last, in ns
     TG_CONTROL_GIVE_UP, // not 0: rank GIVE_UP - 1 has failed
     TG_CONTROL_FAILED,
@@ -224,6 +224,8 @@ enum tg_control {
     TG_CONTROL_LAUNCH, // the runtime's
     TG_CONTROL_WORDS
 };
+
+enum { TG_EPOCH_BITS = 31 };
 
 enum tg_comm_compare { TG_CMP_EQ, TG_CMP_NE, TG_CMP_GT, TG_CMP_GE, TG_CMP_LT, TG_CMP_LE };
 static inline int tg_comm_holds(int64_t x, int compare, int64_t y) {
@@ -252,8 +254,9 @@ struct tg_comm_calls {
     /// direct view of `bytes` a rank, `*lead` bytes apart. NULL: none is left, and that is
     /// recorded.
     void *(*workspace)(const tg_env *env, int64_t bytes, int64_t *lead);
-    /// Likewise words of 8 bytes which were 0 at first and are of this kernel's launches alone.
-    void *(*signals)(const tg_env *env, int64_t words, int64_t *lead);
+    /// Likewise words of 8 bytes which were 0 at first and are of this kernel's launches alone: the
+    /// same for every call with that number (from 0 on), if not for more words than before.
+    void *(*signals)(const tg_env *env, int32_t number, int64_t words, int64_t *lead);
     /// int64_t [8], enum tg_control.
     void *(*control)(const tg_env *env);
     /* For code of the CPU, from any of its threads: */
@@ -274,7 +277,7 @@ struct tg_comm_calls {
 // An object file that `tegula build` made, and the just-in-time compiler, describe a kernel to the
 // runtime by the same constant data. The runtime binds the arguments, picks a variant, runs it.
 
-enum { TG_ABI = 2, TG_MAX_RANK = 8, TG_MAX_PARAMS = 64 };
+enum { TG_ABI = 3, TG_MAX_RANK = 8, TG_MAX_PARAMS = 64 };
 
 enum tg_param_kind { TG_PARAM_TENSOR, TG_PARAM_SCALAR, TG_PARAM_CONST };
 enum tg_param_flags {

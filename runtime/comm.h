@@ -130,18 +130,18 @@ struct tg_comm {
     int64_t launches; // number of the last one
     rt_line line;     // of it
     rt_agreed *agreed;
-    bool recovers;             // a launch has failed: the next one begins when all have come
-    _Atomic bool told;         // it failed because another rank did
-    _Atomic uint64_t compared; // ranks whose line is known to be as the own one
-    int n_workspaces, n_signals;
+    bool recovers;               // a launch has failed: the next one begins when all have come
+    _Atomic bool told;           // it failed because another rank did
+    _Atomic uint64_t compared;   // ranks whose line is known to be as the own one
+    int n_workspaces, n_gathers; // of this launch
     struct {
         size_t at;
         int64_t bytes;
     } workspaces[RT_COMM_PIECES];
     bool keeps; // graphs have addresses of what is outgrown: it is not given back
     rt_transfer *transfers;
-    int64_t barriers; // of this launch
-    tg_trace *trace;  // NULL: nothing is noted
+    int64_t epoch;   // of this launch, and of its barriers so far
+    tg_trace *trace; // NULL: nothing is noted
     enum tg_part part;
 };
 
@@ -215,10 +215,13 @@ void rt_heap_give_back(tg_comm *c, size_t at);
 /// Offset of words that are 0 and that nobody has had before; they are never given back.
 size_t rt_heap_words(tg_comm *c, int64_t words);
 
-/// Offsets of what the next call of tg_comm_calls.workspace and signals in a launch returns. Memory
-/// that is too small is given back when what uses it has run.
+/// Offset of what the next call of tg_comm_calls.workspace in a launch returns. Memory that is too
+/// small is given back when what uses it has run.
 size_t rt_comm_workspace(tg_comm *c, int64_t bytes);
-size_t rt_comm_signals(tg_comm *c, int64_t words);
+/// Offset of the kernel's words of that number.
+size_t rt_comm_signals(tg_comm *c, int number, int64_t words);
+/// Of the flags of the next gather in a launch.
+size_t rt_comm_flags(tg_comm *c, int64_t words);
 /// The direct view of a place, and how far ranks are apart; NULL for SIZE_MAX.
 void *rt_comm_direct(const tg_comm *c, size_t at, int64_t *lead);
 

@@ -26,11 +26,12 @@ enum rt_step_flags {
     RT_STEP_EPOCH = 1,  // a launch begins
     RT_STEP_SIGNAL = 2, // this rank has come: the others are told
     RT_STEP_WAIT = 4,   // until all have come
+    RT_STEP_TURN = 8,   // a barrier: from now on the epoch is one more
 };
 enum { RT_FILLS = 4 };
 
-/// The parameter of the kernel: what to do, in this order: the epoch, fills, signal, wait. At last
-/// a failure is told to the others and to the host.
+/// The parameter of the kernel: what to do, in this order: the epoch, fills, signal, wait, turn. At
+/// last a failure is told to the others and to the host.
 typedef struct rt_step {
     cu_pointer own, others; // the words of this rank and of rank 0
     uint64_t stride;

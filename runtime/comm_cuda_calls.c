@@ -83,8 +83,8 @@ static tg_status add_fill(rt_cuda_comm *g, cu_pointer at, int64_t words, bool ep
     return status;
 }
 
-static tg_status meet(rt_cuda_comm *g) {
-    return add_step(g, RT_STEP_SIGNAL | RT_STEP_WAIT);
+static tg_status meet(rt_cuda_comm *g, uint32_t flags) {
+    return add_step(g, RT_STEP_SIGNAL | RT_STEP_WAIT | flags);
 }
 
 /* ---- side streams ---------------------------------------------------------------------------- */
@@ -167,9 +167,9 @@ static void *workspace(const tg_env *env, int64_t bytes, int64_t *lead) {
     return direct;
 }
 
-static void *signals(const tg_env *env, int64_t words, int64_t *lead) {
+static void *signals(const tg_env *env, int32_t number, int64_t words, int64_t *lead) {
     tg_comm *c = comm_of(env);
-    void *direct = rt_comm_direct(c, rt_comm_signals(c, words), lead);
+    void *direct = rt_comm_direct(c, rt_comm_signals(c, number, words), lead);
     if (!direct) failed(env, TG_ERROR_MEMORY);
     return direct;
 }
@@ -213,12 +213,12 @@ static int32_t begin(const tg_env *env, int32_t wait) {
     g->pending = (rt_step){.launch = number_of(g, gpu->image)};
     status = follow_last(g);
     if (!status) status = add_step(g, RT_STEP_EPOCH);
-    if (!status && wait) status = meet(g);
+    if (!status && wait) status = meet(g, 0);
     return failed(env, status);
 }
 
 static int32_t barrier(const tg_env *env) {
-    return failed(env, meet(state_of(env)));
+    return failed(env, meet(state_of(env), RT_STEP_TURN));
 }
 
 /// Sides that wait for words which no program has raised, because it has given up, go on.
@@ -233,7 +233,7 @@ static int32_t end(const tg_env *env) {
     rt_cuda_comm *g = state_of(env);
     tg_status status = g->n_done ? raise_done(g) : TG_OK;
     if (!status) status = join_sides(g);
-    if (!status) status = meet(g);
+    if (!status) status = meet(g, 0);
     if (!status) status = flush(g);
     launcher_of(env)->gpu.comm = NULL;
     if (!status && !g->captured) {
@@ -272,7 +272,7 @@ static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer) {
 static tg_status gather_all(rt_cuda_comm *g, const tg_gather *how) {
     int size = g->comm->size, me = g->comm->rank;
     tg_status status = TG_OK;
-    if (how->how != TG_GATHER_PUSH && !g->waited) status = meet(g);
+    if (how->how != TG_GATHER_PUSH && !g->waited) status = meet(g, 0);
     if (!status) status = fork_sides(g);
     for (int i = 1; i < size && !status; i++) status = gather_peer(g, how, (me + i) % size);
     if (!status && how->how == TG_GATHER_BEFORE) status = join_sides(g);
@@ -288,7 +288,7 @@ static int32_t gather(const tg_env *env, tg_gather *how) {
                                    "'%s' has no room for the shards of other ranks: allocate it "
                                    "without TG_SYM_LEAN",
                                    how->name));
-    size_t at = rt_comm_signals(g->comm, chunks * g->comm->size);
+    size_t at = rt_comm_flags(g->comm, chunks * g->comm->size);
     if (at == SIZE_MAX) return failed(env, TG_ERROR_MEMORY);
     cu_pointer own = g->flat + g->stride * (size_t)g->comm->rank;
     how->view = shard.gathered;
@@ -349,6 +349,8 @@ static int32_t scatter(const tg_env *env, const tg_scatter *how) {
     tg_status status = how->how == TG_GATHER_PUSH ? watch_done(g, how) : TG_OK;
     if (!status) status = fork_sides(g);
     for (int i = 1; i < size && !status; i++) status = scatter_peer(g, how, (me + i) % size);
+    // The epoch is copied before a barrier makes it another one.
+    if (!status && how->how == TG_GATHER_BEFORE) status = join_sides(g);
     return failed(env, status);
 }
 

@@ -16,7 +16,7 @@ _Static_assert(offsetof(rt_step, rank) == 32 && offsetof(rt_step, fills) == 48, 
 _Static_assert(offsetof(rt_cuda_words, count) == 64 && offsetof(rt_cuda_words, came) == 128, "");
 _Static_assert(TG_CONTROL_LIMIT == 1 && TG_CONTROL_GIVE_UP == 2 && TG_CONTROL_FAILED == 3 &&
                    TG_CONTROL_SITE == 4 && TG_CONTROL_PEER == 5 && TG_CONTROL_NUMBER == 6 &&
-                   TG_CONTROL_LAUNCH == 7,
+                   TG_CONTROL_LAUNCH == 7 && TG_EPOCH_BITS == 31,
                "words of 8 bytes in the text below");
 
 #define FILL(n, at, words, epoch)                                                                  \
@@ -65,7 +65,9 @@ static const char counts[] =
     "and.b32 %k, %flags, 1;\n"
     "setp.eq.u32 %p, %k, 0;\n"
     "@%p bra OLD;\n"
+    "shr.u64 %epoch, %epoch, 31;\n"
     "add.u64 %epoch, %epoch, 1;\n"
+    "shl.b64 %epoch, %epoch, 31;\n"
     "cvt.u64.u32 %wide, %launch;\n"
     "st.relaxed.sys.global.u64 [%own], %epoch;\n"
     "st.relaxed.sys.global.u64 [%own + 56], %wide;\n"
@@ -131,6 +133,14 @@ static const char meets[] =
     "st.relaxed.sys.global.u64 [%own + 48], %count;\n"
     "CAME:\n"
     "bar.sync 0;\n"
+    "and.b32 %k, %flags, 8;\n"
+    "setp.eq.u32 %p, %k, 0;\n"
+    "@%p bra TURNED;\n"
+    "setp.ne.u32 %p, %thread, 0;\n"
+    "@%p bra TURNED;\n"
+    "add.u64 %a, %epoch, 1;\n"
+    "st.relaxed.sys.global.u64 [%own], %a;\n"
+    "TURNED:\n"
     // A failure of this rank is told to all, one that came from another to the host alone.
     "ld.relaxed.sys.global.u64 %up, [%own + 16];\n"
     "ld.relaxed.sys.global.u64 %failed, [%own + 24];\n"

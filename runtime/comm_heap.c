@@ -24,12 +24,12 @@ typedef struct Tensor {
     int64_t shape[TG_MAX_RANK];
 } Tensor;
 
-/// Words of a kernel, found again by its n-th call of so many.
+/// Words of a kernel, found again by their number.
 typedef struct Signals {
     struct Signals *next;
     uint64_t kernel;
     int64_t words;
-    int number;
+    int number; // < 0: of a gather
     size_t at;
 } Signals;
 
@@ -136,11 +136,15 @@ void rt_heap_give_back(tg_comm *c, size_t at) {
     }
 }
 
+static int64_t words_left(const tg_comm *c) {
+    return (int64_t)((c->heap.bytes - c->sym->words) / sizeof(int64_t));
+}
+
 size_t rt_heap_words(tg_comm *c, int64_t words) {
     rt_sym *s = c->sym;
-    size_t left = (c->heap.bytes - s->words) / sizeof(int64_t), at = s->words;
+    size_t at = s->words;
     note(s, 3, (uint64_t)words);
-    if (words < 0 || (uint64_t)words > left) {
+    if (words < 0 || words > words_left(c)) {
         none_left((size_t)words * sizeof(int64_t), "signals", s->words - s->end,
                   c->heap.bytes - s->end);
         return SIZE_MAX;
@@ -170,21 +174,35 @@ size_t rt_comm_workspace(tg_comm *c, int64_t bytes) {
     return *at;
 }
 
-size_t rt_comm_signals(tg_comm *c, int64_t words) {
+/// NULL, with tg_last_error(): no memory.
+static Signals *signals_of(tg_comm *c, int number) {
     rt_sym *s = c->sym;
-    int number = c->n_signals++;
-    for (const Signals *g = s->signals; g; g = g->next)
-        if (g->kernel == c->line.kernel && g->number == number && g->words == words) return g->at;
+    for (Signals *g = s->signals; g; g = g->next)
+        if (g->kernel == c->line.kernel && g->number == number) return g;
     Signals *g = rt_allocate(&s->hooks, sizeof *g);
-    size_t at = g ? rt_heap_words(c, words) : SIZE_MAX;
-    if (at == SIZE_MAX) {
-        if (!g) tg_fail(TG_ERROR_MEMORY, "out of memory");
-        rt_release(&s->hooks, g, sizeof *g);
-        return SIZE_MAX;
+    if (!g) {
+        tg_fail(TG_ERROR_MEMORY, "out of memory");
+        return NULL;
     }
-    *g = (Signals){s->signals, c->line.kernel, words, number, at};
-    s->signals = g;
-    return at;
+    *g = (Signals){.next = s->signals, .kernel = c->line.kernel, .number = number};
+    return s->signals = g;
+}
+
+/// Who asks for more and more gets twice as many each time, if there are: what is outgrown is lost.
+size_t rt_comm_signals(tg_comm *c, int number, int64_t words) {
+    Signals *g = signals_of(c, number);
+    if (!g) return SIZE_MAX;
+    if (words <= g->words) return g->at;
+    int64_t twice = 2 * g->words;
+    int64_t n = words < twice && twice <= words_left(c) ? twice : words;
+    size_t at = rt_heap_words(c, n);
+    if (at == SIZE_MAX) return SIZE_MAX;
+    g->words = n;
+    return g->at = at;
+}
+
+size_t rt_comm_flags(tg_comm *c, int64_t words) {
+    return rt_comm_signals(c, -++c->n_gathers, words);
 }
 
 void *rt_comm_direct(const tg_comm *c, size_t at, int64_t *lead) {

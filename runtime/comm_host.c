@@ -20,6 +20,7 @@ struct rt_transfer {
     char *from, *to, *flags; // of rank 0's part; the next rank's is a lead away
     int64_t from_lead, to_lead, flags_lead;
     const int64_t *done;          // [W][chunks] becomes the epoch; NULL: all is there
+    int64_t epoch;                // when it began
     _Atomic int64_t left;         // chunks that are not there
     _Atomic unsigned char *taken; // [W][chunks]
     bool whole;                   // the own part, too
@@ -136,7 +137,7 @@ static tg_status move_rows(tg_comm *c, const rt_transfer *t, int rank, int64_t r
 
 static tg_status raise_flag(tg_comm *c, rt_transfer *t, int rank, int64_t chunk) {
     void *flag = t->flags + rank * t->flags_lead + chunk * (int64_t)sizeof(int64_t);
-    tg_status status = raise_word(c, flag, TG_SIGNAL_SET, c->launches);
+    tg_status status = raise_word(c, flag, TG_SIGNAL_SET, t->epoch);
     atomic_fetch_sub_explicit(&t->left, 1, memory_order_release);
     return status;
 }
@@ -153,7 +154,7 @@ static tg_status move_chunk(const tg_env *env, rt_transfer *t, int rank, int64_t
 
 static bool is_done(const tg_comm *c, const rt_transfer *t, int64_t place) {
     return !t->done || c->part == TG_PART_TRANSFERS ||
-           __atomic_load_n(&t->done[place], __ATOMIC_ACQUIRE) == c->launches;
+           __atomic_load_n(&t->done[place], __ATOMIC_ACQUIRE) == t->epoch;
 }
 
 /// Pushes a chunk that is complete; the rank after this one first. False: there was none.
@@ -290,7 +291,6 @@ static int32_t host_begin(const tg_env *env, int32_t how) {
     tg_comm *c = comm_of(env);
     tg_status status = TG_OK;
     c->transfers = NULL;
-    c->barriers = 0;
     if (how & TG_BEGIN_REACHES && !c->host.mapped)
         status = tg_fail(TG_ERROR_UNSUPPORTED,
                          "its programs access other ranks' memory where it lies, which '%s' does "
@@ -302,14 +302,14 @@ static int32_t host_begin(const tg_env *env, int32_t how) {
 }
 
 static int32_t host_barrier(const tg_env *env) {
-    enum { BITS = 31 }; // for barriers of a launch: loops of the host may hold some
     tg_comm *c = comm_of(env);
     rt_control *k = c->control;
-    int64_t number = (c->launches << BITS) + ++c->barriers;
+    int64_t number = c->epoch + 1;
     tg_status status = c->engine->quiet && !c->host.mapped ? c->engine->quiet(c) : TG_OK;
     if (!status) set_all(c, &k->from[c->rank].barrier, number);
     if (!status)
         status = await_all(env, offsetof(rt_from, barrier), number, "at a barrier between phases");
+    k->words[TG_CONTROL_EPOCH] = c->epoch = number;
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }
 
@@ -365,9 +365,9 @@ static void *host_workspace(const tg_env *env, int64_t bytes, int64_t *lead) {
     return found_or_failed(env, direct);
 }
 
-static void *host_signals(const tg_env *env, int64_t words, int64_t *lead) {
+static void *host_signals(const tg_env *env, int32_t number, int64_t words, int64_t *lead) {
     tg_comm *c = comm_of(env);
-    void *direct = rt_comm_direct(c, rt_comm_signals(c, words), lead);
+    void *direct = rt_comm_direct(c, rt_comm_signals(c, number, words), lead);
     return found_or_failed(env, direct);
 }
 
@@ -392,6 +392,7 @@ static rt_transfer *transfer_new(const tg_env *env, int64_t rows, int64_t chunk_
     t->rows = rows;
     t->chunk_rows = chunk_rows;
     t->chunks = chunks;
+    t->epoch = c->epoch;
     atomic_init(&t->left, chunks * (c->size - 1));
     return t;
 }
@@ -474,7 +475,7 @@ static int32_t host_gather(const tg_env *env, tg_gather *g) {
     rt_shard shard;
     rt_transfer *t = transfer_new(env, g->rows, g->chunk_rows);
     if (!t) return TG_RUN_NO_MEMORY;
-    size_t flags = rt_comm_signals(c, t->chunks * c->size);
+    size_t flags = rt_comm_flags(c, t->chunks * c->size);
     if (flags == SIZE_MAX) return fail_as(env, NULL, TG_ERROR_MEMORY);
     if (!rt_sym_find_direct(c, g->data, &shard))
         return fail_as(env, NULL,
@@ -493,8 +494,7 @@ static int32_t host_gather(const tg_env *env, tg_gather *g) {
     else
         aim_pull(t, g, own_flags);
     for (int64_t k = 0; k < t->chunks && !t->whole; k++)
-        __atomic_store_n((int64_t *)g->flags + place_in(t, c->rank, k), c->launches,
-                         __ATOMIC_RELEASE);
+        __atomic_store_n((int64_t *)g->flags + place_in(t, c->rank, k), c->epoch, __ATOMIC_RELEASE);
     if (g->how != TG_GATHER_BEFORE) {
         start(c, t);
         return TG_RUN_OK;

@@ -178,7 +178,7 @@ tg_status rt_comm_enter(rt_launcher *l, const char *name, const char *signature)
         return status;
     }
     c->compared = 0;
-    c->n_workspaces = c->n_signals = 0;
+    c->n_workspaces = c->n_gathers = 0;
     l->comm = c;
     for (int i = 0; i <= l->context->threads; i++) l->workers[i].env.comm = &c->calls;
     write_line(c, name, signature, NULL);
@@ -249,7 +249,8 @@ void rt_comm_announce(rt_launcher *l, const char *name, const char *signature, c
     write_line(c, name, signature, config ? config : "");
     int64_t *words = c->control->words;
     memset(words, 0, sizeof c->control->words);
-    words[TG_CONTROL_EPOCH] = words[TG_CONTROL_LAUNCH] = c->launches;
+    words[TG_CONTROL_EPOCH] = c->epoch = c->launches << TG_EPOCH_BITS;
+    words[TG_CONTROL_LAUNCH] = c->launches;
     words[TG_CONTROL_LIMIT] = c->timeout_ns;
     tell_all(c);
 }

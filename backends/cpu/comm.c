@@ -22,6 +22,7 @@ static LLVMValueRef comm_member(Emit *e, LLVMTypeRef type, size_t offset) {
     return LLVMBuildLoad2(g->b, type, gen_offset(g, comm, gen_i64(g, (int64_t)offset)), "");
 }
 
+_Static_assert((int)EPOCH_BITS == (int)TG_EPOCH_BITS, "what epochs are");
 enum { MAX_ARGS = 8 };
 
 /// Calls the member with the environment and n more arguments.
@@ -210,13 +211,14 @@ void lower_comm_scatter(Emit *e, Op *op) {
 
 /* ---- symmetric memory of a launch ---------------------------------------------------------- */
 
-/// A tensor whose dimensions behind the rank are dense: `amount` bytes or words a rank.
-static void bind_symmetric(Emit *e, const Op *op, TensorRef *t, size_t call, LLVMValueRef amount) {
+/// A tensor whose dimensions behind the rank are dense; lead: where it lies what is from rank to
+/// rank.
+static void bind_symmetric(Emit *e, const Op *op, TensorRef *t, LLVMValueRef data,
+                           LLVMValueRef lead) {
     Gen *g = e->g;
-    LLVMValueRef lead = stack_slots(e, 1);
     LLVMValueRef size = comm_member(e, g->i32, offsetof(tg_comm_calls, size));
-    t->data = comm_call(e, call, g->ptr, 2, amount, lead);
-    fail_if_null(e, t->data);
+    t->data = data;
+    fail_if_null(e, data);
     t->dims[0] = LLVMBuildSExt(g->b, size, g->i64, "");
     t->strides[0] = lead_elements(e, result(op, 0)->type, LLVMBuildLoad2(g->b, g->i64, lead, ""));
     bind_tensor(e, result(op, 0), t);
@@ -224,15 +226,19 @@ static void bind_symmetric(Emit *e, const Op *op, TensorRef *t, size_t call, LLV
 
 void lower_sym_scratch(Emit *e, Op *op) {
     TensorRef *t = ctx_new(e->ctx, TensorRef);
-    LLVMValueRef bytes = dense_tensor(e, op, t, 1);
-    bind_symmetric(e, op, t, offsetof(tg_comm_calls, workspace), bytes);
+    LLVMValueRef bytes = dense_tensor(e, op, t, 1), lead = stack_slots(e, 1);
+    size_t call = offsetof(tg_comm_calls, workspace);
+    bind_symmetric(e, op, t, comm_call(e, call, e->g->ptr, 2, bytes, lead), lead);
 }
 
 void lower_comm_signals(Emit *e, Op *op) {
     TensorRef *t = ctx_new(e->ctx, TensorRef);
-    LLVMValueRef bytes = dense_tensor(e, op, t, 1);
-    LLVMValueRef words = LLVMBuildLShr(e->g->b, bytes, gen_i64(e->g, 3), "");
-    bind_symmetric(e, op, t, offsetof(tg_comm_calls, signals), words);
+    const Gen *g = e->g;
+    LLVMValueRef bytes = dense_tensor(e, op, t, 1), lead = stack_slots(e, 1);
+    LLVMValueRef words = LLVMBuildLShr(g->b, bytes, gen_i64(g, 3), "");
+    LLVMValueRef number = i32_of(g, op_int(op, "number", 0));
+    size_t call = offsetof(tg_comm_calls, signals);
+    bind_symmetric(e, op, t, comm_call(e, call, g->ptr, 3, number, words, lead), lead);
 }
 
 void lower_comm_control(Emit *e, Op *op) {

@@ -119,6 +119,18 @@ def turned(x, steps, **_):
     return {"c": c, "y": y}
 
 
+def grown(x, steps, **_):
+    y, c = x.copy(), np.zeros_like(x)
+    for i in range(steps):
+        n = 16 * (i + 1)
+        c[:, :n] = (y[:, :n] + i % 3).sum(0)
+        y[:, :n] = c[:, :n] / len(x)
+    return {"c": c, "y": y}
+
+
 for plan in "direct", "before":
     ranks("comm.teg", "turns", {"x": normal((2, 40), seed=32), "steps": 70}, turned, 2, length=8,
           flags=["--set", f"plan={plan}"])
+    ranks("comm.teg", "grows", {"x": normal((3, 90), seed=33), "steps": 6}, grown, 3, length=8,
+          flags=["--set", f"plan={plan}"])
+    ranks("comm.teg", "best", {"a": normal((4, 4, 33), seed=9)}, best, 4, flags=["--set", f"plan={plan}"])

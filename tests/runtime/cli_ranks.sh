@@ -83,12 +83,17 @@ if [ "$engines" != processes ]; then
     unset TG_OPENSHMEM_PUTS
 fi
 
+# Turns of a loop use the same signals again: a heap whose words are enough for one is enough for all.
+TG_COMM_HEAP=50000000 "$tegula" run "$here/../run/comm.teg" -k turns --ranks 2 \
+    --arg 'x=ones(100000)' --arg 'c=zeros(2,100000)' --arg steps=200 >out 2>&1 || die "turns: failed"
+grep -q 'c: f32\[2, 100000\] = 400 400' out || die "turns: wrong sums"
+
 # Transfers that take next to nothing beside the programs leave nothing to hide.
 cat >long.teg <<'END'
 kernel long(a: sym f32[W][M, K], c: f32[W, M, K]) {
     parallel r in W, m in M by 16, k in K by 32 {
         var x = a[r][m, k];
-        for i in 10000 { x = sin(x + a[r][m, k]); }
+        for i in 40000 { x = sin(x + a[r][m, k]); }
         c[r, m, k] = x;
     }
 }

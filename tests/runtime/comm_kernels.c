@@ -322,7 +322,8 @@ static void step_kernel(const FakeLaunch *launch, void **args) {
     int64_t *record = (int64_t *)(uintptr_t)s->record, *control = own->control;
     (void)launch;
     if (s->flags & RT_STEP_EPOCH) {
-        __atomic_store_n(&control[TG_CONTROL_EPOCH], control[TG_CONTROL_EPOCH] + 1,
+        int64_t launches = control[TG_CONTROL_EPOCH] >> TG_EPOCH_BITS;
+        __atomic_store_n(&control[TG_CONTROL_EPOCH], (launches + 1) << TG_EPOCH_BITS,
                          __ATOMIC_RELEASE);
         control[TG_CONTROL_LAUNCH] = s->launch;
     }
@@ -337,6 +338,9 @@ static void step_kernel(const FakeLaunch *launch, void **args) {
     }
     for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_WAIT; r++)
         wait_for(control, &own->came[r], own->count, -1, r, own->count);
+    if (s->flags & RT_STEP_TURN)
+        __atomic_store_n(&control[TG_CONTROL_EPOCH], control[TG_CONTROL_EPOCH] + 1,
+                         __ATOMIC_RELEASE);
     int64_t up = __atomic_load_n(&control[TG_CONTROL_GIVE_UP], __ATOMIC_ACQUIRE);
     if (control[TG_CONTROL_FAILED]) up = s->rank + 1;
     if (!up) return;
@@ -439,9 +443,9 @@ static int32_t spread_entry(const tg_slot *args, const tg_env *env) {
     if (status) return status;
     s.local = env->workspace(env, part * h.ranks);
     s.stage = h.comm->workspace(env, part * h.ranks, &s.lead);
-    s.flags = h.comm->signals(env, (int64_t)h.chunks * h.ranks, &s.flags_lead);
+    s.flags = h.comm->signals(env, 0, (int64_t)h.chunks * h.ranks, &s.flags_lead);
     int64_t lead = 0;
-    s.done = h.comm->signals(env, (int64_t)h.chunks * h.ranks, &lead);
+    s.done = h.comm->signals(env, 1, (int64_t)h.chunks * h.ranks, &lead);
     if (s.done) s.done += lead / 8 * h.me;
     if (!s.local || !s.done || !s.stage || !s.flags) return env->fail(env, NULL, NULL);
     char *stage = (char *)s.stage + s.lead * h.me, *flags = (char *)s.flags + s.flags_lead * h.me;

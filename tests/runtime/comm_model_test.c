@@ -35,9 +35,12 @@ typedef enum Break {
     NOTHING,
     LOSE_FLAG, // signal number `which` of those that are not the runtime's own
     LOSE_DONE, // a rank's word of the end, to another one
+    LOSE_TURN, // of a barrier
     LATE_DATA, // a signal overtakes the put before it
     NO_WAIT,   // programs do not wait for their chunks
     NO_END,    // a launch ends without the others
+    NO_TURN,   // a barrier does not wait
+    SAME_TURN, // nor is the epoch another one behind it
     BREAKS
 } Break;
 
@@ -72,7 +75,7 @@ static struct {
     long states, runs;
     /* what is broken */
     Break broken;
-    int which, flags, dones;
+    int which, flags, dones, turns;
     struct Late {
         void *to;
         size_t bytes;
@@ -137,6 +140,7 @@ static tg_status get(tg_comm *c, int rank, size_t at, void *to, size_t bytes) {
 static bool is_lost(size_t at) {
     if (at >= sizeof(rt_control)) return m.flags++ == m.which && m.broken == LOSE_FLAG;
     size_t in = (at - offsetof(rt_control, from)) % sizeof(rt_from);
+    if (in == offsetof(rt_from, barrier)) return m.turns++ == m.which && m.broken == LOSE_TURN;
     if (in != offsetof(rt_from, done)) return false;
     return m.dones++ == m.which && m.broken == LOSE_DONE;
 }
@@ -214,6 +218,22 @@ static int32_t no_end(const tg_env *env) {
     return 0;
 }
 
+/// The epoch is what it should be, but no rank has waited for another.
+static int32_t no_turn(const tg_env *env) {
+    (void)env;
+    tg_comm *c = m.comms[m.running];
+    c->control->words[TG_CONTROL_EPOCH] = ++c->epoch;
+    return 0;
+}
+
+/// What programs see of the epoch does not change.
+static int32_t same_turn(const tg_env *env) {
+    int64_t *words = m.comms[m.running]->control->words, epoch = words[TG_CONTROL_EPOCH];
+    int32_t failed = rt_host_calls.barrier(env);
+    words[TG_CONTROL_EPOCH] = epoch;
+    return failed;
+}
+
 static float value(int rank, int64_t i, int launch) {
     return (float)(rank * 100 + launch * 10 + 1) + (float)i;
 }
@@ -238,7 +258,9 @@ static bool launch_all(tg_comm *c) {
             if (data[i] != 2 * value((int)(i / n), i % n, t)) return false;
         for (int64_t i = 0; i < n && !gathers; i++) {
             float sum = 0;
-            for (int r = 0; r < m.size; r++) sum += value(r, c->rank * n + i, t);
+            int64_t turns = m.kernel == &folded ? m.how : 1;
+            for (int64_t k = 0; k < turns * m.size; k++)
+                sum += value((int)(k % m.size), c->rank * n + i, t) + (float)(k / m.size);
             if (shard[i] != sum) return false;
         }
     }
@@ -261,6 +283,8 @@ static void fiber_main(int rank) {
         m.comms[rank] = c;
         if (m.broken == NO_WAIT) c->calls.wait = no_wait;
         if (m.broken == NO_END) c->calls.end = no_end;
+        if (m.broken == NO_TURN) c->calls.barrier = no_turn;
+        if (m.broken == SAME_TURN) c->calls.barrier = same_turn;
         tg_context_set_comm(context, c);
         tg_context_use(context);
         f->passed = launch_all(c);
@@ -358,7 +382,7 @@ static void start(int rank) {
 static bool run(void) {
     bool looks = true, right = true;
     memset(m.memory, 0, (size_t)m.size * (HEAP + (sizeof(rt_control) + 0xffff)));
-    m.changes = m.depth = m.preemptions = m.running = m.flags = m.dones = 0;
+    m.changes = m.depth = m.preemptions = m.running = m.flags = m.dones = m.turns = 0;
     m.entered = m.finished = 0;
     m.aborts = false;
     memset(m.late, 0, sizeof m.late);
@@ -420,7 +444,7 @@ static bool explore(int size, tg_kernel *kernel, int64_t how, int64_t rows, int6
 typedef struct Protocol {
     const char *name;
     tg_kernel *kernel;
-    int64_t how;
+    int64_t how; // of `folded` the number of turns
 } Protocol;
 
 static const Protocol protocols[] = {
@@ -430,6 +454,7 @@ static const Protocol protocols[] = {
     {"read directly", &gathered, TG_GATHER_DIRECT},
     {"scatter before", &reduced, TG_GATHER_BEFORE},
     {"scatter by pushes", &reduced, TG_GATHER_PUSH},
+    {"sums in two turns", &folded, 2},
 };
 enum { PROTOCOLS = sizeof protocols / sizeof *protocols };
 
@@ -470,10 +495,12 @@ static void lost_signals(void **state) {
     (void)state;
     for (int i = 0; i < PROTOCOLS; i++) {
         expect_right(&protocols[i], 2, 2, 2, 0);
-        int flags = m.flags, dones = m.dones;
+        int flags = m.flags, dones = m.dones, turns = m.turns;
         assert_int_equal(dones, 4);
+        assert_int_equal(turns, protocols[i].kernel == &folded ? 4 : 0);
         for (int f = 0; f < flags; f++) assert_true(is_caught(&protocols[i], LOSE_FLAG, f));
         for (int d = 0; d < dones; d++) assert_true(is_caught(&protocols[i], LOSE_DONE, d));
+        for (int t = 0; t < turns; t++) assert_true(is_caught(&protocols[i], LOSE_TURN, t));
     }
 }
 
@@ -483,9 +510,12 @@ static void lost_order(void **state) {
     (void)state;
     for (int i = 0; i < PROTOCOLS; i++) {
         const Protocol *p = &protocols[i];
-        bool pushes = (p->kernel == &reduced || p->how == TG_GATHER_PUSH);
+        bool turns = p->kernel == &folded;
+        bool pushes = (turns || p->kernel == &reduced || p->how == TG_GATHER_PUSH);
         if (pushes) assert_true(is_caught(p, LATE_DATA, 0));
-        if (p->how != TG_GATHER_BEFORE) assert_true(is_caught(p, NO_WAIT, 0));
+        if (turns || p->how != TG_GATHER_BEFORE) assert_true(is_caught(p, NO_WAIT, 0));
+        if (turns) assert_true(is_caught(p, NO_TURN, 0));
+        if (turns) assert_true(is_caught(p, SAME_TURN, 0));
         assert_true(is_caught(p, NO_END, 0));
     }
 }

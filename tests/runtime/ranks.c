@@ -214,8 +214,8 @@ static int32_t reduced_entry(const tg_slot *args, const tg_env *env) {
     int32_t failed = comm->begin(env, 0);
     if (failed) return failed;
     char *stage = comm->workspace(env, part * comm->size, &stage_lead);
-    char *flags = comm->signals(env, words, &flags_lead);
-    char *done = comm->signals(env, words, &unused);
+    char *flags = comm->signals(env, 0, words, &flags_lead);
+    char *done = comm->signals(env, 1, words, &unused);
     float *local = env->workspace(env, part * comm->size);
     if (!stage || !flags || !done || !local) return 1;
     tg_scatter s = {.local = local,
@@ -248,6 +248,72 @@ static int32_t reduced_entry(const tg_slot *args, const tg_env *env) {
     if (!failed) failed = env->parallel_for(env, words, 64, partial_task, &w);
     if (!failed && how != TG_GATHER_PUSH) failed = comm->scatter(env, &s);
     if (!failed) failed = env->parallel_for(env, chunks, 64, fold_task, &w);
+    return failed ? failed : comm->end(env);
+}
+
+/* ---- folded ---------------------------------------------------------------------------------- */
+
+typedef struct Turn {
+    const tg_env *env;
+    const float *x;
+    float *c;
+    char *stage, *flags; // of rank 0; the next one's is a lead away
+    int64_t turn, part, words, stage_lead, flags_lead;
+} Turn;
+
+/// The own part of chunk `chunk` of every rank, those of others first, into their stages.
+static int32_t send_parts(const Turn *t, int64_t chunk, int64_t at, int64_t n) {
+    const tg_comm_calls *comm = t->env->comm;
+    int64_t epoch = *(int64_t *)comm->control(t->env);
+    int32_t failed = 0;
+    for (int64_t i = 1; i <= comm->size && !failed; i++) {
+        int64_t r = (comm->rank + i) % comm->size, first = r * t->part + at;
+        float values[64];
+        for (int64_t k = 0; k < n; k++) values[k] = t->x[first + k] + (float)t->turn;
+        int64_t place = (comm->rank * t->part + at) * (int64_t)sizeof(float);
+        int64_t word = (comm->rank * t->words + chunk) * (int64_t)sizeof(int64_t);
+        failed = comm->put(t->env, t->stage + r * t->stage_lead + place, values,
+                           n * (int64_t)sizeof(float));
+        void *flag = t->flags + r * t->flags_lead + word;
+        if (!failed) failed = comm->signal(t->env, flag, TG_SIGNAL_SET, epoch);
+    }
+    return failed;
+}
+
+static int32_t fold_parts(const Turn *t, int64_t chunk, int64_t at, int64_t n) {
+    const tg_comm_calls *comm = t->env->comm;
+    int64_t epoch = *(int64_t *)comm->control(t->env);
+    const float *stage = own_of(t->env, t->stage, t->stage_lead);
+    const int64_t *flags = own_of(t->env, t->flags, t->flags_lead);
+    int32_t failed = 0;
+    for (int64_t r = 0; r < comm->size && !failed; r++) {
+        failed = comm->wait(t->env, &chunk_site, &flags[r * t->words + chunk], TG_CMP_GE, epoch, r,
+                            chunk);
+        for (int64_t k = at; k < at + n && !failed; k++)
+            t->c[k] = (r || t->turn ? t->c[k] : 0) + stage[r * t->part + k];
+    }
+    return failed;
+}
+
+static int32_t folded_entry(const tg_slot *args, const tg_env *env) {
+    const tg_comm_calls *comm = env->comm;
+    const int64_t *shape = args[1].tensor.shape;
+    int64_t turns = (int64_t)args[2].bits, each = (int64_t)args[3].bits * shape[2];
+    int64_t part = shape[1] * shape[2], words = (part + each - 1) / each;
+    float *c = own_of(env, args[1].tensor.data, args[1].tensor.strides[0] * (int64_t)sizeof(float));
+    Turn t = {.env = env, .x = args[0].tensor.data, .c = c, .part = part, .words = words};
+    int32_t failed = comm->begin(env, 0);
+    if (!failed)
+        t.stage = comm->workspace(env, part * comm->size * (int64_t)sizeof(float), &t.stage_lead);
+    for (; t.turn < turns && !failed; t.turn++) {
+        if (t.turn) failed = comm->barrier(env);
+        t.flags = comm->signals(env, 0, words * comm->size, &t.flags_lead);
+        if (!failed && (!t.stage || !t.flags)) return 1;
+        for (int64_t at = 0; at < part && !failed; at += each)
+            failed = send_parts(&t, at / each, at, part - at < each ? part - at : each);
+        for (int64_t at = 0; at < part && !failed; at += each)
+            failed = fold_parts(&t, at / each, at, part - at < each ? part - at : each);
+    }
     return failed ? failed : comm->end(env);
 }
 
@@ -314,6 +380,9 @@ KERNEL(gathered, "kernel gathered(a: sym f32[W][M, K], out: f32[W * M, K], how: 
        NUMBER("chunk"));
 KERNEL(reduced, "kernel reduced(x: f32[W * M, K], c: sym f32[W][M, K], how: i64, chunk: i64)", 4,
        TENSOR("x", 0, 2), TENSOR("c", TG_PARAM_SYM | TG_PARAM_WRITTEN, 3), NUMBER("how"),
+       NUMBER("chunk"));
+KERNEL(folded, "kernel folded(x: f32[W * M, K], c: sym f32[W][M, K], turns: i64, chunk: i64)", 4,
+       TENSOR("x", 0, 2), TENSOR("c", TG_PARAM_SYM | TG_PARAM_WRITTEN, 3), NUMBER("turns"),
        NUMBER("chunk"));
 KERNEL(turned, "kernel turned(a: sym f32[W][N], steps: i64)", 2,
        TENSOR("a", TG_PARAM_SYM | TG_PARAM_WRITTEN, 2), NUMBER("steps"));

@@ -32,6 +32,10 @@ extern tg_kernel gathered;
 /// reduced(x: f32[W * M, K], c: sym f32[W][M, K], how: i64, chunk: i64): what all ranks have for
 /// rank r, summed in the order of ranks, is c[r].
 extern tg_kernel reduced;
+/// folded(x: f32[W * M, K], c: sym f32[W][M, K], turns: i64, chunk: i64): as a kernel with
+/// `combine` in a loop does it: each turn sends x + turn into the owners' stage, a signal each, by
+/// the same words, and c[r] becomes the sum of all turns.
+extern tg_kernel folded;
 /// turned(a: sym f32[W][N], steps: i64): every rank writes its number + step into the next one's
 /// shard, and after a barrier reads its own; fails (assert) where that is not of the one before.
 extern tg_kernel turned;

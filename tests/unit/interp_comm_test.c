@@ -113,7 +113,7 @@ static void gathers(void **state) {
     "    comm_begin [wait=true]\n    %control = comm_control : tensor<i64, 8>\n"                   \
     "    %3 = const [value=3] : i64\n"                                                             \
     "    %stage = scratch %W, %W, %M, %2 [sym=true] : tensor<f32, ?x?x?x?>\n"                      \
-    "    %flags = comm_signals %W, %3 : tensor<i64, ?x?x?>\n"                                      \
+    "    %flags = comm_signals %W, %3 [number=0] : tensor<i64, ?x?x?>\n"                           \
     "    comm_scatter %x, %stage, %done, %flags, %2 [how=\"push\", name=\"x\"]\n" raise            \
     "    parallel %0, %M [step=1] {(%m: i64)\n"                                                    \
     "      %c = div %m, %2 : i64\n"                                                                \
@@ -134,7 +134,8 @@ static void scatters(void **state) {
     (void)state;
     static const char body[] = SCATTER("    parallel %0, %W [step=1] {(%r: i64)\n"
                                        "      parallel %0, %3 [step=1] {(%c: i64)\n"
-                                       "        signal_set %done, %1, %r, %c\n"
+                                       "        %epoch = load %control, %0, %0 [subs=(at)] : i64\n"
+                                       "        signal_set %done, %epoch, %r, %c\n"
                                        "        yield\n      }\n      yield\n    }\n");
     static Launch l;
     for (int ranks = 1; ranks <= MOST; ranks++)
