@@ -83,9 +83,10 @@ if [ "$engines" != processes ]; then
     unset TG_OPENSHMEM_PUTS
 fi
 
-# Turns of a loop use the same signals again: a heap whose words are enough for one is enough for all.
+# Turns of a loop use the same signals again: a heap that has words for one is enough for all.
 TG_COMM_HEAP=50000000 "$tegula" run "$here/../run/comm.teg" -k turns --ranks 2 \
-    --arg 'x=ones(100000)' --arg 'c=zeros(2,100000)' --arg steps=200 >out 2>&1 || die "turns: failed"
+    --arg 'x=ones(100000)' --arg 'c=zeros(2,100000)' --arg steps=200 >out 2>&1 ||
+    die "turns: failed"
 grep -q 'c: f32\[2, 100000\] = 400 400' out || die "turns: wrong sums"
 
 # Transfers that take next to nothing beside the programs leave nothing to hide.
