@@ -7,6 +7,7 @@
 // write before a word is raised.
 #include "backends/gpu/access.h"
 #include "backends/gpu/ops.h"
+#include "passes/util.h"
 #include "runtime/abi.h"
 
 /// A word by the coordinates from operand `first` on; *on: there is such a word.
@@ -22,6 +23,30 @@ static LLVMValueRef word_at(GpuFn *f, const Op *op, int first, LLVMValueRef *on)
     return gpu_offset(f, t->data, gen_mul(g, offset, gen_i64(g, 8)));
 }
 
+static void find_copyout(Op *op, void *found) {
+    *(bool *)found |= op->code == OP_COPYOUT_TMA;
+}
+
+static void find_copy(Op *op, void *found) {
+    *(bool *)found |= op->code == OP_COPY_TMA || op->code == OP_COPYOUT_TMA;
+}
+
+static bool holds(const Op *op, void (*find)(Op *op, void *found)) {
+    bool found = false;
+    op_walk_pre((Op *)(uintptr_t)op, find, &found);
+    return found;
+}
+
+/// A copy engine may work after op: in what stands behind it, or in the next iteration around it.
+static bool copies_follow(const GpuFn *f, const Op *op) {
+    for (; op != f->device; op = op->parent->parent) {
+        if (op_is_loop(op) && holds(op, find_copy)) return true;
+        for (const Op *next = op->next; next; next = next->next)
+            if (holds(next, find_copy)) return true;
+    }
+    return false;
+}
+
 static int wait_site(GpuFn *f, const Op *op) {
     const char *text = op_str(op, "text");
     return gpu_add_site(f, op, TG_SITE_WAIT, text ? text : "rank {}'s signal {}", "dd", 0);
@@ -35,18 +60,12 @@ void gpu_lower_signal_wait(GpuFn *f, Op *op) {
     gpu_call(f, name, 7, word, on, gpu_scalar(f, operand(op, VALUE)),
              gpu_tensor(f, operand(op, CONTROL))->data, gen_i64(f->g, wait_site(f, op)),
              gpu_scalar(f, operand(op, PEER)), gpu_scalar(f, operand(op, op->n_operands - 1)));
-    if (gpu_has(f->target, GPU_TMA)) gpu_call(f, "tg.nv.fence.proxy.async.global", 0);
-}
-
-static void find_copyout(Op *op, void *found) {
-    *(bool *)found |= op->code == OP_COPYOUT_TMA;
+    if (copies_follow(f, op)) gpu_call(f, "tg.nv.fence.proxy.async.global", 0);
 }
 
 /// This thread's writes are there for who meets it.
 static void settle_writes(GpuFn *f) {
-    bool copies = false;
-    op_walk_pre((Op *)(uintptr_t)f->device, find_copyout, &copies);
-    if (copies) gpu_call(f, "tg.nv.tma.wait.0", 0);
+    if (holds(f->device, find_copyout)) gpu_call(f, "tg.nv.tma.wait.0", 0);
     // One wave's release waits for its own writes alone.
     if (gpu_has_any(f->target, GPU_AMD)) gpu_call(f, "tg.fence.acq_rel.sys", 0);
 }
