@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define UNTRIED   1.10 // of a value of an axis: settings that the model likes come before it
-#define GRAIN     1.02 // likewise, of `grain`, which the model knows least of
+#define UNKNOWN   1.02 // likewise, of `grain` and a CPU's `split`, which the model knows least of
 #define IDLE      1.5  // of one that made the same code as without it
 #define BAD       3.0  // of one that did not work elsewhere
 #define UNRELATED 1.15 // where two settings differ in everything, the model's error tells less
@@ -76,7 +76,9 @@ static double axis_factor(const Search *s, const NamedValue *value) {
                                            : 0;
         if (factor > 0 && (least <= 0 || factor < least)) least = factor;
     }
-    double untried = strcmp(value->name, "grain") == 0 ? GRAIN : UNTRIED;
+    bool unknown =
+        strcmp(value->name, "grain") == 0 || (s->exclusive && strcmp(value->name, "split") == 0);
+    double untried = unknown ? UNKNOWN : UNTRIED;
     return least > 0 ? least : untried;
 }
 
