@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Settings of a kernel's tune values, ranked by the cost model for the arguments at hand. The
-// default is the first.
+// Settings of a kernel's tune values, and of the axes that it narrows, ranked by the cost model for
+// the arguments at hand. The default is the first.
 #include <string.h>
 
 #include "driver/choose.h"
@@ -186,7 +186,8 @@ static void try_setting(Search *s, int i) {
     if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(b->ctx, status);
     if (at->seconds < 0) at->why = first_message(b->ctx, mark);
     diag_rewind(b->ctx, mark);
-    if (at->needs.slots && !value_of_name(s->n_set, s->set, "stages"))
+    if (at->needs.slots && !value_of_name(s->n_set, s->set, "stages") &&
+        !value_of_name(at->config.n, at->config.values, "stages"))
         pin(b->ctx, &at->config, "stages", at->needs.slots);
     double least = s->open->data[s->best].seconds;
     if (at->seconds >= 0 && (least < 0 || at->seconds < least)) s->best = i;

@@ -214,7 +214,8 @@ static void add_with_axes(Make *m, const RankedSetting *s, int depth, int first,
 
 static void add_with_lone_axes(Make *m, const RankedSetting *s) {
     for (int a = 0; a < m->n_axes; a++)
-        for (int i = 0; i < m->axes[a].n && m->axes[a].lone; i++) {
+        for (int i = 0; i < m->axes[a].n && m->axes[a].lone && !has_value(s, m->axes[a].name);
+             i++) {
             NamedValue one = {m->axes[a].name, axis_value(m, &m->axes[a], i, s)};
             if (one.value) add(m, s, 1, &one, false);
         }

@@ -29,13 +29,24 @@ static void note_config(Elab *e, const char *name, int64_t v) {
     vec_push(e->ctx, &e->kernel->config, value);
 }
 
+bool axis_plan(const char *axis, const Expr *x, int64_t *out) {
+    bool word = x->kind == EX_NAME && strcmp(axis, "plan") == 0;
+    if (word) *out = plan_by_name(x->name);
+    return word;
+}
+
 /// Any value may be pinned; one that the kernel does not list is probably a slip.
 static void check_listed(Elab *e, const Choice *c, int64_t value) {
     Text all = {.ctx = e->ctx};
     for (int i = 0; i < c->alternatives.n; i++) {
-        Val v = el_expr(e, c->alternatives.at[i]);
-        if (v.kind != V_CONST || v.c.type == CK_FLOAT || v.c.i == value) return;
-        text_add(&all, "%s%lld", i ? " | " : "", (long long)v.c.i);
+        int64_t listed;
+        if (!axis_plan(c->name.text, c->alternatives.at[i], &listed)) {
+            Val v = el_expr(e, c->alternatives.at[i]);
+            if (v.kind != V_CONST || v.c.type == CK_FLOAT) return;
+            listed = v.c.i;
+        }
+        if (listed == value) return;
+        text_add(&all, "%s%lld", i ? " | " : "", (long long)listed);
     }
     diag(e->ctx, c->name.loc, D_TUNE_VALUE, (long long)value, c->name.text);
     diag_hint(e->ctx, "the kernel lists %s", all.data);
@@ -73,8 +84,9 @@ static const char *plan_names(Elab *e) {
 
 /// A value of an axis of the compiler: a constant, or the name of a plan.
 static bool axis_value(Elab *e, const char *axis, const Expr *x, int64_t *out) {
-    bool word = x->kind == EX_NAME && strcmp(axis, "plan") == 0;
-    Val v = word ? val_int(plan_by_name(x->name)) : el_expr(e, x);
+    int64_t plan;
+    bool word = axis_plan(axis, x, &plan);
+    Val v = word ? val_int(plan) : el_expr(e, x);
     bool constant = v.kind == V_CONST && v.c.type != CK_FLOAT;
     if (constant) *out = v.c.i;
     if (constant && !(word && *out == PLAN_CHOSEN)) return true;
@@ -85,13 +97,19 @@ static bool axis_value(Elab *e, const char *axis, const Expr *x, int64_t *out) {
     return false;
 }
 
+/// The value of an axis: what the instance sets, else the first alternative. All alternatives are
+/// looked at: searches try them.
 static void read_schedule(Elab *e, const Choice *c) {
     const NamedValue *set = inst_set(e->kernel->inst, c->name.text);
-    int64_t value;
-    if (!is_schedule_axis(c->name.text))
-        no_axis(e, c->name);
-    else if (axis_value(e, c->name.text, c->alternatives.at[0], &value))
-        note_config(e, c->name.text, set ? set->value : value);
+    int64_t first = 0, value;
+    bool right = is_schedule_axis(c->name.text);
+    if (!right) no_axis(e, c->name);
+    for (int i = 0; i < c->alternatives.n && is_schedule_axis(c->name.text); i++) {
+        right &= axis_value(e, c->name.text, c->alternatives.at[i], &value);
+        if (i == 0 && right) first = value;
+    }
+    if (right && set && c->alternatives.n > 1) check_listed(e, c, set->value);
+    if (right) note_config(e, c->name.text, set ? set->value : first);
 }
 
 static void hint_choices(Elab *e, const FnDef *f) {

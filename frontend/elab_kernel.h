@@ -80,4 +80,8 @@ Value *kernel_passed(Elab *e, OpCode op, Value *tensor, int axis);
 bool kernel_elaborate(Elab *e, Kernel *k, const char *name);
 void kernel_set_config(Elab *e);
 
+/// The plan that an alternative of the axis `plan` names. False: it is another axis, or an
+/// expression; *out is PLAN_CHOSEN where there is no such plan.
+bool axis_plan(const char *axis, const Expr *x, int64_t *out);
+
 #endif

@@ -78,8 +78,8 @@ typedef struct Inst {
 /// `given` values, 64 for other dims that must be constant; tune values from fe_tune_default.
 Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel);
 
-/// The tune space: every combination that satisfies `where`, at most `max`. The first one takes
-/// the first alternatives.
+/// The tune space: every combination of tune values that satisfies `where` and of the axes that
+/// `schedule` pins or narrows and the instance does not set, at most `max`. The first one takes the first alternatives.
 typedef struct Config {
     int n;
     NamedValue *values;

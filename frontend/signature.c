@@ -105,11 +105,17 @@ Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel) {
 
 /* ---- the tune space ------------------------------------------------------------------------ */
 
+/// Of a tune value, or of an axis of the compiler that `schedule` pins or narrows.
+typedef struct Open {
+    const Choice *choice;
+    bool axis;
+} Open;
+
 typedef struct Space {
     Elab *e;
     const FnDef *f;
     int max;
-    VEC(const Choice *) choices;
+    VEC(Open) choices;
     NamedValue *values; // one a choice, as far as chosen
     Configs *out;
 } Space;
@@ -133,13 +139,14 @@ static void choose(Space *s, int i) {
         vec_push(s->e->ctx, s->out, config);
         return;
     }
-    const Choice *c = s->choices.data[i];
+    const Choice *c = s->choices.data[i].choice;
     for (int k = 0; k < c->alternatives.n; k++) {
+        const Expr *x = c->alternatives.at[k];
         s->values[i].name = c->name.text;
-        if (!constant(s->e, c->alternatives.at[k], &s->values[i].value)) continue;
-        Val v = el_expr(s->e, c->alternatives.at[k]);
+        bool plan = s->choices.data[i].axis && axis_plan(c->name.text, x, &s->values[i].value);
+        if (!plan && !constant(s->e, x, &s->values[i].value)) continue;
         scope_push(s->e);
-        scope_bind(s->e, c->name, BIND_TUNE, v);
+        if (!s->choices.data[i].axis) scope_bind(s->e, c->name, BIND_TUNE, el_expr(s->e, x));
         choose(s, i + 1);
         scope_pop(s->e);
     }
@@ -172,9 +179,12 @@ void fe_configs(Ctx *ctx, const Program *p, const Inst *inst, int max, Configs *
     Space s = {.e = &e, .f = inst->kernel, .max = max, .out = out};
     bind_known(&e, inst);
     for (int i = 0; i < s.f->clauses.n; i++)
-        for (int c = 0; c < s.f->clauses.at[i].choices.n; c++)
-            if (s.f->clauses.at[i].kind == CL_TUNE)
-                vec_push(ctx, &s.choices, &s.f->clauses.at[i].choices.at[c]);
+        for (int c = 0; c < s.f->clauses.at[i].choices.n; c++) {
+            const Clause *clause = &s.f->clauses.at[i];
+            Open open = {&clause->choices.at[c], clause->kind == CL_SCHEDULE};
+            bool pinned = open.axis && inst_set(inst, open.choice->name.text);
+            if ((open.axis && !pinned) || clause->kind == CL_TUNE) vec_push(ctx, &s.choices, open);
+        }
     s.values = ctx_array(ctx, NamedValue, s.choices.n);
     choose(&s, 0);
 }

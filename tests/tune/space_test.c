@@ -68,6 +68,35 @@ static void pinned(Ctx *ctx, void *arg) {
     assert_true(warps);
 }
 
+/// What `schedule` lists is all that is tried of an axis, in every combination; the first values
+/// are those of launches that nobody tuned. A value that is set takes the list's place.
+static void narrowed(Ctx *ctx, void *arg) {
+    const NamedValue set[] = {{"warps", 16}};
+    Request r = matmul_request(ctx, "sm_90a", 512, 512, 512);
+    TuneSpace s;
+    int seen[2][2][2] = {0}; // of BM, warps, stages
+    (void)arg;
+    r.kernel = "narrowed";
+    assert_true(tune_space(ctx, &r, &s));
+    check_order(&s);
+    assert_int_equal(value_in(&s.at[0], "warps"), 8);
+    assert_int_equal(value_in(&s.at[0], "stages"), value_in(&s.at[0], "BM") / 32);
+    for (int i = 0; i < s.n; i++) {
+        int64_t bm = value_in(&s.at[i], "BM"), warps = value_in(&s.at[i], "warps");
+        int64_t stages = value_in(&s.at[i], "stages");
+        assert_true((warps == 8 || warps == 4) && (stages == bm / 32 || stages == 3));
+        assert_int_equal(value_in(&s.at[i], "order"), 4);
+        assert_int_equal(value_in(&s.at[i], "split"), 1);
+        seen[bm == 64][warps == 8][stages == 3]++;
+    }
+    for (int i = 0; i < 8; i++) assert_true(seen[i >> 2][i >> 1 & 1][i & 1] > 0);
+    r.n_set = 1;
+    r.set = set;
+    assert_true(tune_space(ctx, &r, &s));
+    assert_true(s.n > 2);
+    for (int i = 0; i < s.n; i++) assert_int_equal(value_in(&s.at[i], "warps"), 16);
+}
+
 /// How tiles are numbered, and how many a task takes: with nothing else but a setting.
 static void numbering(Ctx *ctx, void *arg) {
     static const char *const targets[] = {"v3", "sm_90a", "gfx942"};
@@ -199,6 +228,10 @@ static void test_generators(void **state) {
     (void)state;
     in_context(generators);
 }
+static void test_narrowed(void **state) {
+    (void)state;
+    in_context(narrowed);
+}
 static void test_reasons(void **state) {
     (void)state;
     in_context(reasons);
@@ -218,6 +251,7 @@ int main(void) {
         cmocka_unit_test(test_reasons),       cmocka_unit_test(test_nothing_to_choose),
         cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_generators),
         cmocka_unit_test(test_numbering),     cmocka_unit_test(test_no_effect),
+        cmocka_unit_test(test_narrowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

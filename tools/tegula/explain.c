@@ -165,10 +165,10 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, o);
     TuneResult result;
     bool ok = job && job_load(job) && job_instance(job, true);
+    Configs configs = {0};
+    if (ok) fe_configs(ctx, job->program, job->inst, MAX_CONFIGS, &configs);
     Decision choice = ok ? choose(job, &result) : NOT_ASKED;
     if (!ok || !job_elaborate(job)) return EXIT_USER;
-    Configs configs = {0};
-    fe_configs(ctx, job->program, job->inst, MAX_CONFIGS, &configs);
     printf("%s on %s\n", job_title(job), job->target ? job->target : job->executor->name);
     print_params(job);
     print_values("tuning:", job->build.code->n_config, job->build.code->config);
