@@ -1,6 +1,6 @@
 """The mutation test: kernels run by the simulator without one barrier, fence, wait or signal at a time.
 
-Usage: mutate.py --tegula PROGRAM [--target sim:sm_90a] [-k TEXT] [--least PERCENT] [--ranks]
+Usage: mutate.py --tegula PROGRAM [--target sim:sm_90a] [-k TEXT] [--part I/N] [--least PERCENT] [--ranks]
 Runs the cases of stdlib_cases.py. A barrier, fence, wait or signal is noticed if its absence leads to a
 failure or to other results. Prints those that are not, and the share of those that are.
 --ranks: kernels of several ranks, each mutation a launch of its own, with each rank late in turn.
@@ -20,9 +20,19 @@ sys.dont_write_bytecode = True
 import stdlib_cases  # noqa: E402
 
 
+def cases(o):
+    """Every Nth, from the Ith on. What has the same settings stays together: a place counts as noticed
+    if one case of its version does."""
+    part, parts = map(int, o.part.split("/"))
+    groups = collections.defaultdict(list)
+    for case in stdlib_cases.CASES:
+        groups[case[0], case[1], *case[3]].append(case)
+    return [case for group in list(groups.values())[part - 1::parts] for case in group]
+
+
 def lines(o):
     """Of `tegula run --batch`."""
-    for file, kernel, args, sets in stdlib_cases.CASES:
+    for file, kernel, args, sets in cases(o):
         words = [str(stdlib_cases.STDLIB / (file + ".teg")), "--kernel", kernel, "--target", o.target,
                  "--quiet"]
         for arg in args:
@@ -124,6 +134,7 @@ def main():
     p.add_argument("--tegula", required=True)
     p.add_argument("--target", default="sim:sm_90a")
     p.add_argument("-k", default="", help="only kernels whose name holds this text")
+    p.add_argument("--part", default="1/1", metavar="I/N", help="every Nth case, from the Ith on")
     p.add_argument("--ranks", action="store_true", help="kernels of several ranks")
     p.add_argument("--only", default="", help="with --ranks: names of functions, a regular expression")
     p.add_argument("--least", type=float, default=0.0, help="fail below this share, in percent")

@@ -42,14 +42,14 @@ for t, sets in ((":f32", "BM=16 BN=32"), (":f16", "BM=64 BN=64"), (":f16", "BM=1
 case("attention", "attention",
      HEADS.format(20, 32, 0, t=":f32") + "o=same(q) lse=zeros(1,2,20) scale=0.125 causal=false",
      "BM=16 BN=32")
-# Not causal: parts of three blocks of keys. So many programs that none is cut in parts: results are
-# copied out.
-case("attention", "attention", HEADS.format(70, 32, 140, t=":f32") +
-     "lse=zeros(1,2,70) scale=0.125 causal=false", "BM=16 BN=32 split=2")
+# So many programs that none is cut in parts: results are copied out.
 for rows, keys, warps in ((64, 200, 4), (128, 330, 8)):
     case("attention", "attention", f"q=randn(64,2,{rows},64):f16 k=randn(64,1,{keys},64):f16 "
          f"v=randn(64,1,{keys},64):f16 mask=none lse=zeros(64,2,{rows}) scale=0.125 causal=true",
          f"BM={rows} BN=64 warps={warps}")
+# Not causal: parts of three blocks of keys.
+case("attention", "attention", HEADS.format(70, 32, 140, t=":f32") +
+     "lse=zeros(1,2,70) scale=0.125 causal=false", "BM=16 BN=32 split=2")
 case("attention", "attention_decode",
      "q=randn(1,4,32) k=randn(1,2,150,32) v=randn(1,2,150,32) len=full(1,value=150):i32 scale=0.2",
      "BN=64 split=2")
