@@ -71,8 +71,20 @@ static uint64_t trailing_zeros(Elem e, uint64_t a) {
     return a ? U(__builtin_ctzll(a)) : U(width(e));
 }
 
+// The product of two f32 is exact in f64, and what its sum with c loses is a number of f64 (Knuth).
+double fma_to_odd(double a, double b, double c) {
+    double product = a * b, sum = product + c, part = sum - product;
+    double lost = (product - (sum - part)) + (c - part);
+    uint64_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    if (!(lost != 0) || !isfinite(sum) || bits & 1) return sum;
+    return nextafter(sum, lost > 0 ? INFINITY : -INFINITY);
+}
+
+/// Of narrower types, for the rounding that follows.
 static double fma_at(Elem e, double a, double b, double c) {
-    return e == EL_F32 ? (double)fmaf((float)a, (float)b, (float)c) : fma(a, b, c);
+    if (e == EL_F64) return fma(a, b, c);
+    return e == EL_F32 ? (double)fmaf((float)a, (float)b, (float)c) : fma_to_odd(a, b, c);
 }
 
 static double ldexp_at(double a, double b) {

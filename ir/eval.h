@@ -18,6 +18,9 @@ typedef Cell EvalFn(Elem e, Cell a, Cell b, Cell c);
 /// The function of an elementwise op on operands of class `cls`, or NULL. Its result is not yet
 /// wrapped: pass it through cell_wrap (COMPARES: it is 0 or 1).
 EvalFn *eval_function(OpCode op, ElemClass cls);
+/// a b + c of operands that are exact in f32, rounded to odd: rounding that to a format of at most
+/// 51 bits is the same as rounding the exact sum (Boldo and Melquiond).
+double fma_to_odd(double a, double b, double c);
 /// One lane of an elementwise op on operands of element e; wrapped.
 Cell eval_elementwise(OpCode op, Elem e, const Cell *args);
 

@@ -125,16 +125,14 @@ static bool is_number(LLVMValueRef half, unsigned bits) {
 }
 
 /// a b + c rounded once. Of a product by 1 or of one without a sum f32 has bits enough to round
-/// twice (24 >= 2 * 8 + 2); else f64 has.
+/// twice (24 >= 2 * 8 + 2); no type has for all sums.
 static LLVMValueRef fma_of(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
     enum { ONE = 0x3f80, MINUS_ONE = 0xbf80, MINUS_ZERO = 0x8000 };
     LLVMValueRef args[3] = {widen(g, a), widen(g, b), widen(g, c)};
+    bool one = is_number(b, ONE) || is_number(b, MINUS_ONE) || is_number(c, MINUS_ZERO);
     LLVMTypeRef type = g->f32;
-    if (!is_number(b, ONE) && !is_number(b, MINUS_ONE) && !is_number(c, MINUS_ZERO)) {
-        type = g->f64;
-        for (int i = 0; i < 3; i++) args[i] = LLVMBuildFPExt(g->b, args[i], type, "");
-    }
-    LLVMValueRef sum = gen_intrinsic(g, "llvm.fma", 1, &type, 3, args);
+    LLVMValueRef sum = one ? gen_intrinsic(g, "llvm.fma", 1, &type, 3, args)
+                           : gen_fma_to_odd(g, args[0], args[1], args[2]);
     return LLVMBuildBitCast(g->b, LLVMBuildFPTrunc(g->b, sum, bfloat(g), ""), g->i16, "");
 }
 

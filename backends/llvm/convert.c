@@ -27,9 +27,8 @@ static LLVMValueRef is_nan(const Gen *g, LLVMValueRef v) {
 
 /* ---- f64 to f32 for a second rounding ------------------------------------------------------ */
 
-/// f64 to f32, rounded to odd: truncated, with the last bit set where anything was lost. Rounding
-/// the result to a format of at most 22 significant bits is then the same as rounding v itself.
-static LLVMValueRef f64_to_f32_odd(const Gen *g, LLVMValueRef v) {
+// Truncated, with the last bit set where anything was lost.
+LLVMValueRef gen_f64_to_odd(const Gen *g, LLVMValueRef v) {
     LLVMValueRef f = LLVMBuildFPTrunc(g->b, v, like(g->f32, v), "");
     LLVMValueRef back = LLVMBuildFPExt(g->b, f, like(g->f64, v), "");
     LLVMValueRef larger = LLVMBuildFCmp(g->b, LLVMRealOGT, gen_call1(g, "llvm.fabs", back),
@@ -168,7 +167,7 @@ static LLVMValueRef float_to_float(const Gen *g, Elem from, Elem to, LLVMValueRe
     v = gen_widen(g, from, v);
     if (to == EL_F64) return from == EL_F64 ? v : LLVMBuildFPExt(g->b, v, like(g->f64, v), "");
     if (from != EL_F64) return v;
-    return to == EL_F32 ? LLVMBuildFPTrunc(g->b, v, like(g->f32, v), "") : f64_to_f32_odd(g, v);
+    return to == EL_F32 ? LLVMBuildFPTrunc(g->b, v, like(g->f32, v), "") : gen_f64_to_odd(g, v);
 }
 
 // Integers of up to 24 bits are exact in f32, others go by f64 to a small float.

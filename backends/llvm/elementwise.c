@@ -63,7 +63,10 @@ static LLVMValueRef rounding(const Gen *g, const Way *w, Elem elem, const LLVMVa
     return g->soft_round ? soft_round(g, (OpCode)w->code, a[0]) : gen_call1(g, w->name, a[0]);
 }
 
+/// In f32 a sum of narrower operands would be rounded twice.
 static LLVMValueRef fused(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    if (elem != elem_computes_in(elem))
+        return gen_f64_to_odd(g, gen_fma_to_odd(g, a[0], a[1], a[2]));
     bool soft = g->soft_fma && elem != EL_F64;
     return soft ? soft_fma(g, a[0], a[1], a[2]) : intrinsic3(g, w, elem, a);
 }

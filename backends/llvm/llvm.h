@@ -110,6 +110,11 @@ Elem elem_computes_in(Elem elem);
 void gen_cast_all(const Gen *g, Elem from, Elem to, int n, const LLVMValueRef *in,
                   LLVMValueRef *out);
 void gen_narrow_all(const Gen *g, Elem elem, int n, const LLVMValueRef *in, LLVMValueRef *out);
+/// f64 to f32, rounded to odd: rounding that to a format of at most 22 significant bits is the same
+/// as rounding v itself.
+LLVMValueRef gen_f64_to_odd(const Gen *g, LLVMValueRef v);
+/// The sum a b + c of f32 operands in f64, rounded to odd: so with any format of at most 51 bits.
+LLVMValueRef gen_fma_to_odd(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 /// f16 by integer arithmetic, for targets without instructions (soft.c).
 LLVMValueRef soft_half_widen(const Gen *g, LLVMValueRef v);
 LLVMValueRef soft_half_narrow(const Gen *g, LLVMValueRef v);

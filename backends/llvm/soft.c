@@ -111,9 +111,9 @@ LLVMValueRef soft_round(const Gen *g, OpCode code, LLVMValueRef v) {
 /* ---- fma ----------------------------------------------------------------------------------- */
 
 // The product is exact in f64. Where the sum is not, its last bit is made odd in the direction of
-// what was lost (Boldo and Melquiond), so that rounding it to f32 is the same as rounding the exact
-// sum. An infinite or NaN sum has a NaN error and stays.
-LLVMValueRef soft_fma(const Gen *g, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {
+// what was lost (Boldo and Melquiond), so that rounding it to fewer bits is the same as rounding
+// the exact sum. An infinite or NaN sum has a NaN error and stays.
+LLVMValueRef gen_fma_to_odd(const Gen *g, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {
     LLVMBuilderRef b = g->b;
     LLVMTypeRef wide = like(g->f64, x), bits = like(g->i64, x);
     LLVMValueRef p =
@@ -132,5 +132,9 @@ LLVMValueRef soft_fma(const Gen *g, LLVMValueRef x, LLVMValueRef y, LLVMValueRef
         LLVMBuildSelect(b, apart, LLVMBuildSub(b, n, one, ""), LLVMBuildAdd(b, n, one, ""), "");
     LLVMValueRef inexact = LLVMBuildFCmp(b, LLVMRealONE, lost, zero, "");
     n = LLVMBuildSelect(b, LLVMBuildAnd(b, inexact, even, ""), odd, n, "");
-    return LLVMBuildFPTrunc(b, LLVMBuildBitCast(b, n, wide, ""), LLVMTypeOf(x), "");
+    return LLVMBuildBitCast(b, n, wide, "");
+}
+
+LLVMValueRef soft_fma(const Gen *g, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {
+    return LLVMBuildFPTrunc(g->b, gen_fma_to_odd(g, x, y, z), LLVMTypeOf(x), "");
 }

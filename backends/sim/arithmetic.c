@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backends/sim/private.h"
+#include "ir/eval.h"
 
 static inline uint32_t bits_of(float x) {
     uint32_t u;
@@ -269,7 +270,7 @@ void handle_fma_bf16(SimLane *lane, const SimSite *site, char *frame) {
         for (int k = 0; k < 3; k++)
             v[k] = (double)decode_bf16(((uint16_t *)(void *)(frame + site->at[k]))[i]);
         ((uint16_t *)(void *)(frame + site->result_at))[i] =
-            encode_bf16(round_to_odd(fma(v[0], v[1], v[2])));
+            encode_bf16(round_to_odd(fma_to_odd(v[0], v[1], v[2])));
     }
 }
 

@@ -112,6 +112,29 @@ def after(a, b, t):
     return table[at] if table[at] != 0 else math.copysign(0.0, a)
 
 
+def nearly_ties(t):
+    """(a, b, c) whose a b + c is close to the middle between two numbers of the type, nearer than a rounding on the
+    way there could tell; and those of which the product alone is beyond the type."""
+    f = FORMATS_ALL[t]
+    low, tiny = 2.0 ** (1 - f.bias), 2.0 ** (1 - f.bias - f.mantissa)
+    half = 2.0 ** -(f.mantissa + 1)
+    out = []
+    for j in range(1, f.mantissa + 1):
+        up, down = 1 + 2.0**-j, 1 - 2.0**-j
+        # The product is a tie but for its sum with a little.
+        for c in (tiny, low, 2.0 ** (-f.bias // 2), 2.0 ** -(f.mantissa + 4)):
+            out += [(up, 1 + half / 2.0**-j, c), (up, 1 + half / 2.0**-j, -c)]
+        # Half of the sum's last place, less the last bit of the product.
+        for c in (1.0, 1 + 2 * half, 1.5, 2 - 2 * half):
+            out += [(up, down * half, c), (up, -down * half, c)]
+        out += [(low * up, down * half, c) for c in (tiny, 3 * tiny, -tiny, 0.0, low)]
+        out += [(low * up, down, c) for c in (1.0, half, low, -low)]
+    h = (f.bias + 1) // 2
+    out += [(2.0**h, 2.0 ** (f.bias + 1 - h), c) for c in (-f.greatest, f.greatest, -f.greatest / 2)]
+    v = np.array(out)
+    return np.concatenate([v, v * (1, -1, -1)]).T
+
+
 TWO = [natively(f) for f in (np.add, np.subtract, np.multiply, np.fmod)]
 DIVIDE = natively(np.divide)
 # A code object rounds a subnormal quotient twice, by the manual's description of v_div_fmas.
@@ -145,6 +168,9 @@ for t in FORMATS_ALL:
     c = np.resize(np.roll(s, 5), len(a))
     case("exact.teg", "of_two", {"x": stored(t, a), "z": stored(t, b), "w": stored(t, c), "y": f"zeros(9,{len(a)}):{name}"},
          of_two(t, a, b, c), name=f"of_two-{t}", tune=[{"B": 256}, {"B": 16}])
+    near = [np.array([rounded(float(x), t) for x in v]) for v in nearly_ties(t)]
+    case("exact.teg", "fused", dict(zip("xzw", (stored(t, v) for v in near)), y=f"zeros({len(near[0])}):{name}"),
+         {"y": codes(t, [sum_of_product(*v, t) for v in zip(*near)])}, name=f"fused-{t}", tune=[{"B": 256}, {"B": 16}])
     q = DIVIDE(a, b, t)
     subnormal = (q != 0) & (np.abs(q) <= 2.0 ** (1 - FORMATS_ALL[t].bias))
     for which, targets in ((~subnormal, None), (subnormal, BUT_CODE_OBJECTS)):
