@@ -215,6 +215,7 @@ typedef struct BlockAccess {
     // Where a thread has registers for more, it has so many bytes of neighbours along this
     // dimension.
     int pack, pack_bytes;
+    bool whole; // vectors have all of max_bytes, though threads may be left without one
 } BlockAccess;
 
 /// A layout for it: the widest vectors that alignment allows, lanes along the contiguous
@@ -347,8 +348,8 @@ double shared_cost(const Layout *l, const SharedLayout *s, const SharedAccess *a
 /// A layout of the box of `from` through which elements go to `to` with the widest
 /// vectors on both sides and few bank conflicts: none where both have one box. operand: vectors are
 /// runs of what `to` takes, whose registers have to be side by side.
-SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes,
-                            SharedBanks banks, bool operand);
+SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes, SharedBanks banks,
+                            bool operand);
 
 /* ---- layout_matrix.c: ldmatrix and stmatrix ---------------------------------------------------
  */

@@ -412,6 +412,11 @@ static void deal_rows(Ctx *ctx, Layout *l, const BlockAccess *a, const int *orde
     for (; at < last; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));
 }
 
+/// Some threads, which may not be, have none of the runs of 2^rows registers.
+static bool leaves_idle(const Layout *l, const BlockAccess *a, int rows) {
+    return !a->whole && layout_rows(l) < a->lane_bits + a->warp_bits + rows;
+}
+
 const Layout *layout_blocked(Ctx *ctx, const BlockAccess *a) {
     Layout l = {.rank = (uint8_t)a->rank};
     int thread_bits = a->lane_bits + a->warp_bits + a->cta_bits;
@@ -429,13 +434,13 @@ const Layout *layout_blocked(Ctx *ctx, const BlockAccess *a) {
     row = row > vector ? row : vector;
     for (int v = 0; a->contiguous >= 0 && l.odd[inner] > 1 && l.log2[inner] < row; v++)
         set_box(&l, inner, v);
-    choose_boxes(&l, thread_bits);
+    choose_boxes(&l, thread_bits + (a->whole ? vector : 0));
     if (a->rank && vector > l.log2[inner]) vector = l.log2[inner];
-    while (vector > 0 && layout_rows(&l) < thread_bits - a->cta_bits + vector) vector--;
+    while (vector > 0 && leaves_idle(&l, a, vector)) vector--;
     // Threads that turn have whole words across vectors.
     int word =
         turns && a->elem_bits < 32 ? least(top_bit((Bits)(32 / a->elem_bits)), l.log2[a->pack]) : 0;
-    while (vector > word && layout_rows(&l) < thread_bits - a->cta_bits + vector + word) vector--;
+    while (vector > word && leaves_idle(&l, a, vector + word)) vector--;
     int order[LAYOUT_MAX_BITS];
     for (int i = 0; a->rank && i < l.log2[inner]; i++) order[n++] = layout_base(&l, inner) + i;
     for (int d = a->rank - 1; d >= 0; d--)

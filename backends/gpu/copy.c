@@ -180,7 +180,7 @@ void gpu_lower_buf_load(GpuFn *f, Op *op) {
 
 /* ---- cp.async ------------------------------------------------------------------------------ */
 
-/// How the threads share the 16-byte pieces of a buffer.
+/// How the threads share the 16-byte pieces of a buffer. Some may have copies, or holes.
 static const Layout *pieces_of(GpuFn *f, const Type *buf) {
     BlockAccess access = {.rank = buf->rank,
                           .elem_bits = elem_info[buf->elem].bits,
@@ -189,7 +189,8 @@ static const Layout *pieces_of(GpuFn *f, const Type *buf) {
                           .align_bytes = COPY_BYTES,
                           .lane_bits = gpu_lane_bits(f->target),
                           .warp_bits = __builtin_ctz((unsigned)f->warps),
-                          .max_bytes = COPY_BYTES};
+                          .max_bytes = COPY_BYTES,
+                          .whole = true};
     return layout_blocked(f->ctx, &access);
 }
 
@@ -214,13 +215,18 @@ void gpu_lower_copy_async(GpuFn *f, Op *op) {
     SharedAccess a;
     GpuAccess *p = gpu_access_in(f, op, l);
     GpuSharedMap m = gpu_shared_map(f, l, &s);
+    LLVMValueRef owner = gpu_owner(f, l);
     shared_access(l, &s, COPY_BYTES, &a);
-    int bytes = (elem_info[buf->elem].bits / 8) << a.vec_bits;
-    const char *name = ctx_format(f->ctx, "tg.nv.cp.async.%d", bytes);
+    if (elem_info[buf->elem].bits / 8 << a.vec_bits != COPY_BYTES)
+        ice(f->ctx, op->loc, "pieces of a buffer that are not 16 bytes");
     for (int64_t i = 0; i < layout_repeats(l) << a.n_base; i++) {
         int64_t reg = i >> a.n_base << l->bits[LEVEL_REG] | (int64_t)sum_of(a.base, a.n_base, i);
+        if (gpu_always_hole(l, reg)) continue;
         LLVMValueRef to = gpu_shared_addr(f, gpu_shared_at(f, &m, gpu_buf(f, operand(op, 1)), reg));
-        gpu_call(f, name, 3, to, gpu_access_address(p, reg), live_bytes(p, &a, reg));
+        LLVMValueRef on = gen_and(f->g, owner, gpu_not_hole(f, l, reg));
+        if (!on) on = LLVMConstInt(f->g->i1, 1, false);
+        gpu_call(f, "tg.nv.cp.async.16", 4, to, gpu_access_address(p, reg), live_bytes(p, &a, reg),
+                 on);
     }
 }
 
@@ -238,7 +244,8 @@ static void pad_vector(GpuFn *f, const Op *op, const Layout *l, const GpuSharedM
         int64_t r = reg ^ (int64_t)sum_of(a->vec, a->vec_bits, j);
         LLVMValueRef dead = LLVMBuildICmp(f->g->b, LLVMIntSGE, gpu_coord(f, l, r, axis), count, "");
         LLVMValueRef p = gpu_shared_at(f, m, gpu_buf(f, operand(op, 0)), r);
-        gpu_store_shared_if(f, buf->elem, p, step, zeros, dead);
+        LLVMValueRef on = gen_and(f->g, dead, gpu_not_hole(f, l, r));
+        gpu_store_shared_if(f, buf->elem, p, step, zeros, on);
     }
 }
 

@@ -43,6 +43,21 @@ for bn, warps in [(64, 4), (96, 4), (192, 8)]:
         tune=[{"BM": 64, "BN": bn, "BK": 64, "warps": warps}],
         name=f"products-tt-{bn}",
     )
+# Tiles smaller than an atom of shared memory, and tiles of which there are fewer pieces of 16 bytes,
+# or other numbers of them, than threads.
+TILES = [(4, 8, 4, 1), (8, 8, 8, 1), (8, 8, 16, 4), (24, 8, 16, 4), (24, 8, 48, 8), (40, 8, 16, 8), (40, 48, 48, 8)]
+for bm, bn, bk, warps in TILES:
+    tune = [{"BM": bm, "BN": bn, "BK": bk, "warps": warps}]
+    a, b = small((56, 136), 1), small((136, 72), 2)
+    case("products.teg", "nn", {"a": a, "b": b}, product, tune=tune, name=f"products-nn-{bm}x{bn}x{bk}")
+    case(
+        "products.teg",
+        "tt",
+        {"a": np.ascontiguousarray(a.T), "b": np.ascontiguousarray(b.T)},
+        lambda a, b, **_: product(a.T, b.T),
+        tune=tune,
+        name=f"products-tt-{bm}x{bn}x{bk}",
+    )
 for persistent in [1, -1]:
     case(
         "products.teg",

@@ -129,7 +129,7 @@ static void epilogue(void **state) {
     const Layout *atom = fragment_layout(ctx, fragment_find("wgmma.m64n8", FRAG_D));
     for (int i = 0; i < 6; i++) {
         int64_t e[] = {64, n[i]};
-        BlockAccess access = {2, 16, e, 1, 16, 5, 2, 16, 0, 0, 0};
+        BlockAccess access = {2, 16, e, 1, 16, 5, 2, 16, 0, 0, 0, false};
         const Layout *d = layout_tile(ctx, atom, e, NULL), *out = layout_blocked(ctx, &access);
         Conversion c = layout_convert(d, out, 16);
         if (!layout_same_box(d, out)) continue;
@@ -243,7 +243,7 @@ static void buffers_of_products(void **state) {
         if (e[1] % atom->extents[1]) continue;
         Layout to = *layout_tile(ctx, atom, e, (int[]){2, 1});
         to.bits[LEVEL_WARP]++; // copies
-        BlockAccess access = {2, 16, e, !turned, 16, units[u].lanes, warps, 16, 0, 1, 16};
+        BlockAccess access = {2, 16, e, !turned, 16, units[u].lanes, warps, 16, 0, 1, 16, false};
         check_buffer(ctx, layout_blocked(ctx, &access), layout_unique(ctx, &to), units[u].banks,
                      turned);
     }

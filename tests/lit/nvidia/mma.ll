@@ -28,7 +28,7 @@
 declare i32 @tg.lane.id() #0
 declare ptr addrspace(3) @tg.shared.base() #0
 declare i32 @tg.shared.addr(ptr addrspace(3)) #0
-declare void @tg.nv.cp.async.16(i32, ptr addrspace(1), i32) #0
+declare void @tg.nv.cp.async.16(i32, ptr addrspace(1), i32, i1) #0
 declare void @tg.nv.cp.async.commit() #0
 declare void @tg.nv.cp.async.wait.1() #0
 declare void @tg.warp.sync() #1
@@ -74,8 +74,8 @@ entry:
   %ldb = add i32 %ldb1, 512
   %scrap = add i32 %base, 1536
   %tob2 = select i1 %isb, i32 %tob, i32 %scrap
-  call void @tg.nv.cp.async.16(i32 %to, ptr addrspace(1) %pa, i32 16)
-  call void @tg.nv.cp.async.16(i32 %tob2, ptr addrspace(1) %pb, i32 %fromb)
+  call void @tg.nv.cp.async.16(i32 %to, ptr addrspace(1) %pa, i32 16, i1 true)
+  call void @tg.nv.cp.async.16(i32 %tob2, ptr addrspace(1) %pb, i32 %fromb, i1 true)
   call void @tg.nv.cp.async.commit()
   br label %loop
 
@@ -97,8 +97,8 @@ loop:
   %qb = getelementptr i8, ptr addrspace(1) %pb, i32 %step
   %n16 = select i1 %more, i32 16, i32 0
   %nb16 = select i1 %more, i32 %fromb, i32 0
-  call void @tg.nv.cp.async.16(i32 %na, ptr addrspace(1) %qa, i32 %n16)
-  call void @tg.nv.cp.async.16(i32 %nb, ptr addrspace(1) %qb, i32 %nb16)
+  call void @tg.nv.cp.async.16(i32 %na, ptr addrspace(1) %qa, i32 %n16, i1 true)
+  call void @tg.nv.cp.async.16(i32 %nb, ptr addrspace(1) %qb, i32 %nb16, i1 true)
   call void @tg.nv.cp.async.commit()
   call void @tg.nv.cp.async.wait.1()
   call void @tg.warp.sync() #1

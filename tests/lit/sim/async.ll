@@ -68,7 +68,7 @@ declare ptr addrspace(3) @tg.shared.base() #0
 declare i32 @tg.shared.addr(ptr addrspace(3)) #0
 declare i32 @tg.nv.cluster.addr(i32, i32) #0
 declare void @tg.store.cluster.b32(i32, i1, i32) #0
-declare void @tg.nv.cp.async.16(i32, ptr addrspace(1), i32) #0
+declare void @tg.nv.cp.async.16(i32, ptr addrspace(1), i32, i1) #0
 declare void @tg.nv.cp.async.commit() #0
 declare void @tg.nv.cp.async.wait.0() #0
 declare void @tg.nv.fence.proxy.async.shared() #0
@@ -90,7 +90,7 @@ define void @staged(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   %o = shl i32 %t, 4
   %g = getelementptr i8, ptr addrspace(1) %in, i32 %o
   %a = add i32 %base, %o
-  call void @tg.nv.cp.async.16(i32 %a, ptr addrspace(1) %g, i32 16)
+  call void @tg.nv.cp.async.16(i32 %a, ptr addrspace(1) %g, i32 16, i1 true)
   call void @tg.nv.cp.async.commit()
   call void @tg.nv.cp.async.wait.0()
   call void @tg.barrier() #1
