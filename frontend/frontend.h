@@ -79,7 +79,8 @@ typedef struct Inst {
 Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel);
 
 /// The tune space: every combination of tune values that satisfies `where` and of the axes that
-/// `schedule` pins or narrows and the instance does not set, at most `max`. The first one takes the first alternatives.
+/// `schedule` pins or narrows and the instance does not set, at most `max`. The first one takes the
+/// first alternatives.
 typedef struct Config {
     int n;
     NamedValue *values;
