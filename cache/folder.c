@@ -140,3 +140,27 @@ int folder_lock(const Folder *f) {
 void folder_unlock(int lock) {
     if (lock >= 0) close(lock);
 }
+
+/// A lock of one byte, of the open file, which is another one for each claim.
+int folder_claim(const Folder *f, uint64_t number, int *claim) {
+    char path[FOLDER_PATH];
+    struct flock byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    byte.l_start = (off_t)(number >> 2);
+    *claim = -1;
+    if (f->remote) return ENOLCK;
+    snprintf(path, sizeof path, "%s/claims", f->path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return errno;
+    int error = fcntl(fd, F_OFD_SETLK, &byte) == 0 ? 0 : errno == EACCES ? EAGAIN : errno;
+    if (error) close(fd);
+    if (!error) *claim = fd;
+    return error;
+}
+
+/// The lock goes even where a child of a fork has the file open, too.
+void folder_release(int claim) {
+    struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+    if (claim < 0) return;
+    fcntl(claim, F_OFD_SETLK, &all);
+    close(claim);
+}

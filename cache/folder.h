@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { FOLDER_PATH = 4096 };
 
@@ -25,5 +26,9 @@ void folder_discard(const Folder *f, int generation);
 /// Waits for the folder's lock, not for ever: -1 where it is not to be had, as on some networks.
 int folder_lock(const Folder *f);
 void folder_unlock(int lock);
+/// Claims a number, of 62 bits: whoever else does so is told until the claim is closed or its
+/// process has ended. 0, EAGAIN where another one has it, or an errno where there are no claims.
+int folder_claim(const Folder *f, uint64_t number, int *claim);
+void folder_release(int claim);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "cache/folder.h"
 
+#include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,6 +194,17 @@ void store_close(Store *s) {
 
 const char *store_path(const Store *s) {
     return s->path;
+}
+
+StoreStatus store_claim(const Store *s, StoreKey key, int *claim) {
+    uint64_t number;
+    memcpy(&number, key.bytes, sizeof number);
+    int error = folder_claim(&s->folder, number, claim);
+    return error == EAGAIN ? STORE_BUSY : error ? STORE_REFUSED : STORE_OK;
+}
+
+void store_release(int claim) {
+    folder_release(claim);
 }
 
 /// Another generation for a damaged one, unless another process has made it already.

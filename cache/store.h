@@ -58,6 +58,13 @@ StoreStatus store_get(Store *s, StoreKey key, StoreKind kind, void **value, size
 StoreStatus store_put(Store *s, const StoreEntry *entry);
 StoreStatus store_remove(Store *s, StoreKey key);
 
+/// Claims a key, whether or not there is an entry: one claim of a key is open at a time, of all
+/// processes and threads, until it is released or its process ends. STORE_BUSY: another one is.
+/// STORE_REFUSED: there are no claims in this folder.
+StoreStatus store_claim(const Store *s, StoreKey key, int *claim);
+/// -1: none.
+void store_release(int claim);
+
 /// All sound entries, the last used first, values included where `values`. `visit` returns false to
 /// stop. `damaged` counts the others, or is NULL.
 StoreStatus store_each(Store *s, bool values, bool (*visit)(void *user, const StoreEntry *entry),

@@ -146,6 +146,19 @@ void cache_put(const StoreEntry *e) {
     unlock_store();
 }
 
+bool cache_claim(StoreKey key, int *claim) {
+    Store *s = lock_store();
+    *claim = -1;
+    if (!s) return true;
+    StoreStatus status = store_claim(s, key, claim);
+    unlock_store();
+    return status != STORE_BUSY;
+}
+
+void cache_release(int claim) {
+    store_release(claim);
+}
+
 static bool find(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
     Bytes body;
     if (!cache_get(ctx, key, STORE_CODE, WIRE_ANSWER, &body)) return false;

@@ -14,6 +14,10 @@ int64_t cache_limit(void);
 bool cache_read_size(const char *text, int64_t *out);
 /// The body of a message that is kept, which goes with ctx. False: there is none of that kind.
 bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, WireKind message, Bytes *body);
+/// Claims a key, for cache_release. False: another process, or thread, has it. *claim is -1 where
+/// there are no claims.
+bool cache_claim(StoreKey key, int *claim);
+void cache_release(int claim);
 /// Keeps an entry, where there is a store.
 void cache_put(const StoreEntry *entry);
 

@@ -49,8 +49,11 @@ static void log_progress(void *user, const TuneProgress *p) {
     w->next = p->spent + NEXT_LINE;
     if (p->best > 0) snprintf(best, sizeof best, ", best %s at %.4g us", p->config, p->best * 1e6);
     if (p->budget < 1e6) snprintf(left, sizeof left, ", %.2g s left", p->budget - p->spent);
-    snprintf(line, sizeof line, "tuning %s: %d of %d candidates%s%s", w->kernel, p->measured,
-             p->candidates, best, left);
+    if (p->waits)
+        snprintf(line, sizeof line, "tuning %s: another process does so%s", w->kernel, left);
+    else
+        snprintf(line, sizeof line, "tuning %s: %d of %d candidates%s%s", w->kernel, p->measured,
+                 p->candidates, best, left);
     tg_log(line);
 }
 

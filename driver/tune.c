@@ -19,18 +19,21 @@
 // what differs from that in one value.
 #include "driver/tune.h"
 
+#include "driver/cache.h"
 #include "driver/tune_search.h"
 #include "driver/tune_store.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     BATCH = 6,              // candidates that a CPU compiles before it times them, for each helper
     ENOUGH = 12,            // measured, before the search may end by itself
     CHECK_RUNS = 6,         // launches of a check, at most
     GLANCE = 3,             // launches; an odd number
+    CLAIM_WAIT = 20000000,  // nanoseconds until another process' claim is looked at again
     FINALISTS = 4,          // that may have to be checked at the end
     CANDIDATES = 120,       // that are compiled at most,
     CANDIDATES_SECOND = 30, // or so many for each second of the budget,
@@ -650,8 +653,52 @@ static double budget_of(const TuneOptions *o) {
     return o->mode == TUNE_EXHAUSTIVE ? 1e9 : DEFAULT_BUDGET;
 }
 
+static tg_status search(Search *s, TuneResult *out) {
+    const char *kernel = s->r->kernel;
+    if (prepare(s)) run(s);
+    crew_stop(s->crew);
+    finish(s, out);
+    if (diag_errors(s->ctx)) return messages_status(s->ctx, CTX_OK);
+    if (out->standard < 0 && !is_stopped(s))
+        return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': %s", kernel,
+                       s->lost ? s->lost : "the time was up before the first result");
+    bool enough = out->standard > 0 && !is_stopped(s);
+    if (enough && !s->o.forget) tune_keep(s->ctx, s->r, s->o.device, out);
+    return TG_OK;
+}
+
+/* ---- one search at a time ------------------------------------------------------------------ */
+
+typedef enum Turn { TURN_OURS, TURN_FOUND, TURN_STOPPED, TURN_OVER } Turn;
+
+static void release_claim(void *at) {
+    int *claim = at;
+    cache_release(*claim);
+    *claim = -1;
+}
+
+/// Waits for others that search for the same. FOUND: one of them has a result; OVER: the time is.
+static Turn take_turn(Search *s, int *claim, TuneResult *out) {
+    TuneProgress p = {.waits = true, .budget = s->o.budget};
+    TuneResult found;
+    StoreKey key;
+    if (s->o.again || s->o.forget || !tune_claim_key(s->ctx, s->r, s->o.device, &key))
+        return TURN_OURS;
+    for (; !cache_claim(key, claim); p.spent = now(s)) {
+        if (is_stopped(s)) return TURN_STOPPED;
+        if (p.spent > s->o.budget) return TURN_OVER;
+        if (s->o.progress) s->o.progress(s->o.user, &p);
+        nanosleep(&(struct timespec){.tv_nsec = CLAIM_WAIT}, NULL);
+    }
+    if (!tune_find(s->ctx, s->r, s->o.device, &found)) return TURN_OURS;
+    *out = found;
+    return TURN_FOUND;
+}
+
 tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out) {
     Search s = {.ctx = ctx, .r = r, .o = *options, .start = peer_seconds()};
+    int *claim = ctx_new(ctx, int);
+    tg_status status = TG_OK;
     s.o.budget = budget_of(options);
     if (!s.o.again && tune_find(ctx, r, s.o.device, out)) return TG_OK;
     *out = (TuneResult){.kernel = r->kernel,
@@ -664,16 +711,15 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
                         .seconds = -1,
                         .standard = -1,
                         .budget = s.o.budget};
-    if (prepare(&s)) run(&s);
-    crew_stop(s.crew);
-    finish(&s, out);
-    if (diag_errors(ctx)) return messages_status(ctx, CTX_OK);
-    if (out->standard < 0 && !is_stopped(&s))
-        return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': %s", r->kernel,
-                       s.lost ? s.lost : "the time was up before the first result");
-    bool enough = out->standard > 0 && !is_stopped(&s);
-    if (enough && !s.o.forget) tune_keep(ctx, r, s.o.device, out);
-    return TG_OK;
+    *claim = -1;
+    ctx_defer(ctx, release_claim, claim);
+    Turn turn = take_turn(&s, claim, out);
+    if (turn == TURN_OURS) status = search(&s, out);
+    release_claim(claim);
+    if (turn == TURN_OVER)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "another process tunes '%s', for more than %.3g s",
+                       r->kernel, s.o.budget);
+    return status;
 }
 
 /* ---- names --------------------------------------------------------------------------------- */

@@ -56,12 +56,14 @@ typedef struct TuneResult {
     double roof;        // modelled
     double spent, budget;
     double flops, bytes;
+    bool known;            // it was found before, or by another process meanwhile
     int n_trials, n_space; // space: settings that there are, pruned ones included
     const TuneTrial *trials;
 } TuneResult;
 
 /// Where a search stands.
 typedef struct TuneProgress {
+    bool waits; // for another process that tunes the same; all but spent and budget is 0
     int compiled, measured, candidates;
     double best, standard, spent, budget; // seconds; best, standard 0: not yet
     const char *config;                   // of the best
@@ -88,10 +90,11 @@ typedef struct TuneOptions {
     const atomic_bool *stop; // set: end soon, with the best so far; or NULL
 } TuneOptions;
 
-/// Tunes one kernel for the arguments of a request, whose `set` pins what is not to be tuned. In
-/// the arena of ctx. TG_OK with the best so far when the budget ends; a failure, with *out as far
-/// as it is known and a message in ctx's diagnostics or tg_last_error(), where not even the
-/// standard configuration works.
+/// Tunes one kernel for the arguments of a request, whose `set` pins what is not to be tuned. Of
+/// processes that share a store one does so at a time: others wait, and take what it finds, as far
+/// as their budgets go. In the arena of ctx. TG_OK with the best so far when the budget ends; a
+/// failure, with *out as far as it is known and a message in ctx's diagnostics or tg_last_error(),
+/// where not even the standard configuration works.
 tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out);
 
 /// What the store says for this request, by shape or else by the bucket of its shape; false:

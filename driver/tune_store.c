@@ -80,8 +80,15 @@ bool tune_find(Ctx *ctx, const Request *r, int device, TuneResult *out) {
     for (int i = 0; i < KEYS; i++)
         if (cache_get(ctx, keys[i], STORE_TUNING, WIRE_RESULT, &body) &&
             work_read_result(ctx, body, out))
-            return true;
+            return out->known = true;
     return false;
+}
+
+bool tune_claim_key(Ctx *ctx, const Request *r, int device, StoreKey *out) {
+    StoreKey keys[KEYS];
+    bool known = keys_of(ctx, r, device, keys);
+    if (known) *out = keys[0];
+    return known;
 }
 
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result) {

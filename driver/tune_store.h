@@ -3,6 +3,7 @@
 #ifndef DRIVER_TUNE_STORE_H
 #define DRIVER_TUNE_STORE_H
 
+#include "cache/store.h"
 #include "driver/tune.h"
 
 /// The machine that a request is for, in words that no other one has: those of the runtime and, of
@@ -10,6 +11,9 @@
 const char *tune_device(Ctx *ctx, const Request *r, int device);
 /// For tg_variant.device, of such words; "any": 0.
 uint32_t tune_device_hash(Ctx *ctx, const char *text, bool cpu);
+/// What a search of this request is claimed by, of all processes that share the store. False: its
+/// result is not kept.
+bool tune_claim_key(Ctx *ctx, const Request *r, int device, StoreKey *out);
 /// Keeps what a search found, for tune_find.
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result);
 

@@ -133,7 +133,10 @@ static void show_progress(void *user, const TuneProgress *p) {
     const Search *s = user;
     Text t = {.ctx = s->c->ctx};
     double left = p->budget - p->spent;
-    text_add(&t, "%d of %d candidates", p->measured, p->candidates);
+    if (p->waits)
+        text_add(&t, "another process tunes the same");
+    else
+        text_add(&t, "%d of %d candidates", p->measured, p->candidates);
     if (p->budget < NO_BUDGET) text_add(&t, ", %.0f s left", left > 0 ? left : 0);
     if (p->best > 0) text_add(&t, ", best %s", time_text(s->c->ctx, p->best));
     if (p->best > 0 && p->standard > 0)
@@ -204,10 +207,10 @@ static void search(Ctx *ctx, void *arg) {
                            .user = s,
                            .stop = &stop};
     s->title = job_title(job);
-    s->tuning.known = !options.again && tune_find(ctx, &r, job->device, &s->tuning.result);
     tg_status status = tune_request(ctx, &r, &options, &s->tuning.result);
     if (s->c->terminal) fprintf(stderr, "\r\033[K");
     s->tuning.title = s->title;
+    s->tuning.known = s->tuning.result.known;
     if (status && !diag_errors(ctx)) cli_error("%s: %s", s->title, tg_last_error());
     if (!status && !(s->tuning.result.seconds > 0))
         cli_error("%s: stopped before the first result", s->title);

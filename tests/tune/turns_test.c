@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Searches for the same thing at the same time: one process does it, the others take what it
+// found, go on where it died, and do not wait beyond their budgets.
+#include "tests/tune/request.h"
+
+#include "driver/cache.h"
+#include "driver/tune_store.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const TuneResult made_up = {.kernel = "softmax",
+                                   .target = "cpu",
+                                   .device = "made up",
+                                   .shape = "R=48 N=100",
+                                   .config = "BR=4",
+                                   .seconds = 1e-5,
+                                   .standard = 2e-5};
+
+static void doze(double seconds) {
+    struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
+/// Of another shape, which is no neighbour, for each test: all have one store.
+static Ctx *begin(Request *r, int row) {
+    Ctx *ctx = ctx_create(NULL);
+    *r = softmax_request(ctx, NULL, 48, row);
+    return ctx;
+}
+
+static void note_wait(void *user, const TuneProgress *p) {
+    *(int *)user += p->waits;
+}
+
+/// Another process has the claim, from before this returns.
+static pid_t claim_elsewhere(Ctx *ctx, const Request *r) {
+    int ready[2], claim;
+    char byte = 0;
+    StoreKey key;
+    assert_int_equal(pipe(ready), 0);
+    assert_true(tune_claim_key(ctx, r, -1, &key));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        byte = (char)cache_claim(key, &claim);
+        if (write(ready[1], &byte, 1) == 1) pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 1);
+    close(ready[0]);
+    close(ready[1]);
+    assert_false(cache_claim(key, &claim));
+    return child;
+}
+
+static void end_process(pid_t p) {
+    kill(p, SIGKILL);
+    waitpid(p, NULL, 0);
+}
+
+/// Who waits in vain goes on without a result, after its budget and not before.
+static void test_in_vain(void **state) {
+    Request r;
+    Ctx *ctx = begin(&r, 20);
+    TuneResult found;
+    int waits = 0;
+    (void)state;
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 0.3, .device = -1};
+    o.progress = note_wait;
+    o.user = &waits;
+    pid_t other = claim_elsewhere(ctx, &r);
+    assert_int_equal(tune_request(ctx, &r, &o, &found), TG_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(tg_last_error(), "another process tunes 'softmax'"));
+    assert_true(waits > 3);
+    atomic_bool stop = true;
+    o.stop = &stop;
+    o.budget = 1000;
+    assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK); // at once
+    assert_string_equal(found.config, "");
+    end_process(other);
+    ctx_destroy(ctx);
+}
+
+/// Its result is kept first, then the claim goes.
+static void *finish_later(void *arg) {
+    Request *r = arg;
+    Ctx *ctx = ctx_create(NULL);
+    StoreKey key;
+    int claim;
+    if (!tune_claim_key(ctx, r, -1, &key) || !cache_claim(key, &claim)) return NULL;
+    doze(0.5);
+    tune_keep(ctx, r, -1, &made_up);
+    cache_release(claim);
+    ctx_destroy(ctx);
+    return NULL;
+}
+
+/// Threads of one process are others to each other, too.
+static void test_takes_what_another_finds(void **state) {
+    Request r, theirs;
+    Ctx *ctx = begin(&r, 300);
+    pthread_t other;
+    TuneResult found;
+    int claim, waits = 0;
+    StoreKey key;
+    (void)state;
+    TuneOptions o = {.mode = TUNE_BACKGROUND, .budget = 60, .device = -1};
+    o.progress = note_wait;
+    o.user = &waits;
+    theirs = r;
+    assert_true(tune_claim_key(ctx, &r, -1, &key));
+    assert_int_equal(pthread_create(&other, NULL, finish_later, &theirs), 0);
+    while (cache_claim(key, &claim)) cache_release(claim), doze(0.001);
+    assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK);
+    pthread_join(other, NULL);
+    assert_true(found.known && waits > 0);
+    assert_string_equal(found.config, made_up.config);
+    assert_true(cache_claim(key, &claim)); // nobody has it any more
+    cache_release(claim);
+    ctx_destroy(ctx);
+}
+
+/// Who tunes and dies leaves nothing behind: another one does it.
+static void test_another_dies(void **state) {
+    Request r;
+    Ctx *ctx = begin(&r, 1000);
+    TuneResult found;
+    (void)state;
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 8, .device = -1};
+    end_process(claim_elsewhere(ctx, &r));
+    assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK);
+    assert_true(!found.known && found.n_trials > 1 && found.seconds > 0);
+    ctx_destroy(ctx);
+}
+
+/// Of processes that begin together one searches, and all have its result.
+static void test_together(void **state) {
+    enum { PROCESSES = 6 };
+    Request r;
+    Ctx *ctx = begin(&r, 100);
+    int results[2], searched = 0;
+    char config[PROCESSES][65];
+    (void)state;
+    assert_int_equal(pipe(results), 0);
+    for (int i = 0; i < PROCESSES; i++) {
+        if (fork()) continue;
+        char line[65] = {0};
+        TuneResult found;
+        TuneOptions o = {.mode = TUNE_BLOCK, .budget = 20, .helpers = 1, .device = -1};
+        bool ok = tune_request(ctx, &r, &o, &found) == TG_OK;
+        snprintf(line, sizeof line, "%d%s", ok && found.known, ok ? found.config : "failed");
+        _exit(write(results[1], line, sizeof line) != sizeof line);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        assert_int_equal(read(results[0], config[i], sizeof config[i]), sizeof config[i]);
+        searched += config[i][0] == '0';
+        assert_string_equal(config[i] + 1, config[0] + 1);
+        assert_non_null(strstr(config[i], "BR="));
+    }
+    assert_int_equal(searched, 1);
+    while (wait(NULL) > 0) continue;
+    close(results[0]);
+    close(results[1]);
+    ctx_destroy(ctx);
+}
+
+int main(void) {
+    static char folder[256];
+    snprintf(folder, sizeof folder, "%s/turns-XXXXXX", TEST_OUT);
+    if (!mkdtemp(folder)) return 1;
+    setenv("TG_CACHE", folder, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_together),
+        cmocka_unit_test(test_in_vain),
+        cmocka_unit_test(test_takes_what_another_finds),
+        cmocka_unit_test(test_another_dies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
