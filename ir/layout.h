@@ -275,7 +275,8 @@ LayoutScan layout_scan(const Layout *l, int d);
 
 /// Where elements stand: an atom of 2^log2[d] elements a dimension, in which coordinate bits map
 /// to bits of the byte offset by a matrix (its xor is the swizzle), and count[d] atoms along d at
-/// a distance of stride[d] bytes.
+/// a distance of stride[d] bytes. What lies beyond a memory of one atom along d is holes of the
+/// blocks there: they have the places of elements, without the bits that lead out.
 typedef struct SharedLayout {
     int rank, elem_bytes, align; // the start address is a multiple of align
     int64_t extents[MAX_RANK];
@@ -309,9 +310,12 @@ typedef struct SharedAccess {
 
 /// The widest vectors of at most max_bytes that l offers for s.
 void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, SharedAccess *a);
-/// The offset of the part of an image of l (a sum of columns) that lies in the atom of s. False:
-/// that is not all of the image.
-bool shared_image(const Layout *l, const SharedLayout *s, Bits image, Bits *offset);
+/// Where an image of l (a sum of columns) leads: from an atom to a place in it, in part to holes
+/// beyond a memory of one atom, in part to other atoms.
+typedef enum SharedReach { REACH_ATOM, REACH_HOLES, REACH_BEYOND } SharedReach;
+
+/// offset: that of the part which lies in the atom of s; of all but REACH_BEYOND it is linear.
+SharedReach shared_image(const Layout *l, const SharedLayout *s, Bits image, Bits *offset);
 /// The layout as one of registers: register e is the element at e times the element's size, where
 /// repeats of dimension `inner` are next to each other. Counts become odd.
 const Layout *shared_registers(Ctx *ctx, const SharedLayout *s);

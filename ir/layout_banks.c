@@ -58,7 +58,7 @@ int shared_conflicts(const Layout *l, const SharedLayout *s, const SharedAccess 
     SharedPhase p = shared_phase(banks, reads, lanes, n);
     F2 offsets = {.n = lanes};
     for (int j = 0; j < lanes; j++)
-        if (!shared_image(l, s, l->col[l->bits[LEVEL_REG] + j], &offsets.col[j]))
+        if (shared_image(l, s, l->col[l->bits[LEVEL_REG] + j], &offsets.col[j]) != REACH_ATOM)
             return shared_conflicts_counted(l, s, a, banks, reads);
     F2 all = f2_compose(&offsets, &p.lanes), met = all;
     for (int j = 0; j < all.n; j++) {

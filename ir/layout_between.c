@@ -171,7 +171,7 @@ static Side side_of(const Layout *l, const SharedLayout *atom, bool reads) {
     Side r = {.lane_bits = l->bits[LEVEL_LANE], .reads = reads};
     for (int j = 0; j < layout_n_bits(l); j++) {
         Bits at;
-        bool inside = shared_image(l, atom, l->col[j], &at);
+        bool inside = shared_image(l, atom, l->col[j], &at) == REACH_ATOM;
         if (j >= l->bits[LEVEL_REG])
             r.threads.col[r.threads.n++] = at;
         else if (inside)

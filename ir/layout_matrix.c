@@ -18,7 +18,7 @@ typedef struct Offsets {
 static Offsets offsets_of(const Layout *l, const SharedLayout *s) {
     Offsets o = {.l = l, .of = {.n = layout_n_bits(l)}};
     for (int j = 0; j < o.of.n; j++)
-        if (shared_image(l, s, l->col[j], &o.of.col[j])) o.inside |= bit(j);
+        if (shared_image(l, s, l->col[j], &o.of.col[j]) == REACH_ATOM) o.inside |= bit(j);
     return o;
 }
 

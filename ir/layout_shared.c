@@ -18,7 +18,7 @@ int64_t shared_offset(const SharedLayout *s, const int64_t *coords) {
     int64_t offset = 0;
     for (int d = 0; d < s->rank; d++) {
         low = low << s->log2[d] | ((Bits)coords[d] & low_bits(s->log2[d]));
-        offset += (coords[d] >> s->log2[d]) * s->stride[d];
+        if (s->count[d] > 1) offset += (coords[d] >> s->log2[d]) * s->stride[d];
     }
     return offset + (int64_t)f2_apply(&s->map, low);
 }
@@ -82,15 +82,17 @@ int shared_swizzle_for(int64_t row_bytes) {
 /* ---- vectors ----------------------------------------------------------------------------------
  */
 
-bool shared_image(const Layout *l, const SharedLayout *s, Bits image, Bits *offset) {
-    Bits low = 0, beyond = 0;
+SharedReach shared_image(const Layout *l, const SharedLayout *s, Bits image, Bits *offset) {
+    SharedReach reach = REACH_ATOM;
+    Bits low = 0;
     for (int d = 0; d < l->rank; d++) {
         Bits x = image >> layout_base(l, d) & low_bits(l->log2[d]);
-        beyond |= x >> s->log2[d];
+        SharedReach out = s->count[d] == 1 ? REACH_HOLES : REACH_BEYOND;
+        if (x >> s->log2[d] && reach < out) reach = out;
         low = low << s->log2[d] | (x & low_bits(s->log2[d]));
     }
     *offset = f2_apply(&s->map, low);
-    return !beyond;
+    return reach;
 }
 
 /// log2 of the widest vectors that strides allow: each starts at a multiple of its size.
@@ -109,7 +111,7 @@ void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, Shared
     Bits of_threads = 0, offset;
     F2Span span = {0}, used = {0};
     for (int j = 0; j < layout_n_bits(l); j++) {
-        bool inside = shared_image(l, s, l->col[j], &offset);
+        bool inside = shared_image(l, s, l->col[j], &offset) == REACH_ATOM;
         if (j < l->bits[LEVEL_REG])
             f2_add(&span, inside ? offset : offset | bit(F2_MAX - 1 - j), bit(j));
         else

@@ -169,20 +169,12 @@ LLVMValueRef gpu_offset_by(GpuFn *f, LLVMValueRef p, int64_t bytes) {
     return gen_offset(f->g, p, gen_i64(f->g, bytes));
 }
 
-/// Where s is one atom long, what lies beyond is holes: they have the places of elements, without
-/// the bits that lead out.
-static Bits wrapped(const Layout *l, const SharedLayout *s, Bits image) {
-    for (int d = 0; d < s->rank; d++)
-        if (s->count[d] == 1)
-            image &= ~(layout_dim_mask(l, d) & ~(low_bits(s->log2[d]) << layout_base(l, d)));
-    return image;
-}
-
 GpuSharedMap gpu_shared_map(GpuFn *f, const Layout *l, const SharedLayout *s) {
     GpuSharedMap m = {.layout = l, .shared = s, .linear = true};
     F2 map = {.n = layout_thread_bits(l)};
     for (int j = 0; j < map.n; j++) {
-        m.linear &= shared_image(l, s, wrapped(l, s, l->col[l->bits[LEVEL_REG] + j]), &map.col[j]);
+        Bits image = l->col[l->bits[LEVEL_REG] + j];
+        m.linear &= shared_image(l, s, image, &map.col[j]) != REACH_BEYOND;
         m.reaches |= map.col[j];
     }
     if (!m.linear || !m.reaches) return m;
@@ -211,7 +203,7 @@ static LLVMValueRef offset_by_coordinates(GpuFn *f, const Layout *l, const Share
         LLVMValueRef x = gpu_coord(f, l, reg, d);
         LLVMValueRef in = LLVMBuildAnd(g->b, x, gpu_i32(f, (int64_t)low_bits(m.n)), "");
         if (m.n) low = LLVMBuildXor(g->b, low, gpu_image(f, in, &m), "");
-        if (s->count[d] <= 1) continue;
+        if (s->count[d] == 1) continue;
         x = LLVMBuildLShr(g->b, x, gpu_i32(f, s->log2[d]), "");
         high = gen_add(g, high, gen_mul(g, x, gpu_i32(f, s->stride[d])));
     }
@@ -230,8 +222,6 @@ LLVMValueRef gpu_shared_at(GpuFn *f, const GpuSharedMap *m, LLVMValueRef base, i
     if (!m->linear) return gpu_offset(f, base, offset_by_coordinates(f, m->layout, m->shared, reg));
     int64_t x[MAX_RANK];
     layout_at(m->layout, reg, 0, x);
-    for (int d = 0; d < m->shared->rank; d++) // as wrapped() has it of threads
-        if (m->shared->count[d] == 1) x[d] &= (int64_t)low_bits(m->shared->log2[d]);
     int64_t number = shared_offset(m->shared, x);
     int64_t met = offset_in_atom(m->shared, x) & (int64_t)m->reaches;
     LLVMValueRef thread = m->thread;

@@ -45,7 +45,8 @@ for bn, warps in [(64, 4), (96, 4), (192, 8)]:
     )
 # Tiles smaller than an atom of shared memory, and tiles of which there are fewer pieces of 16 bytes,
 # or other numbers of them, than threads.
-TILES = [(4, 8, 4, 1), (8, 8, 8, 1), (8, 8, 16, 4), (24, 8, 16, 4), (24, 8, 48, 8), (40, 8, 16, 8), (40, 48, 48, 8)]
+TILES = [(4, 8, 4, 1), (8, 8, 8, 1), (8, 8, 16, 4), (8, 48, 16, 4), (24, 8, 16, 4), (24, 8, 48, 8),
+         (40, 8, 16, 8), (40, 48, 48, 8)]
 for bm, bn, bk, warps in TILES:
     tune = [{"BM": bm, "BN": bn, "BK": bk, "warps": warps}]
     a, b = small((56, 136), 1), small((136, 72), 2)

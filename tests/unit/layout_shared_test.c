@@ -47,6 +47,42 @@ static void swizzles(void **state) {
                 check_swizzled(elem, outer[i / 6], inner[i % 6], swizzle, i % 2);
 }
 
+/// Operands of 16 rows whose block has 4 or 8 of them, in one atom: what is beyond has the places
+/// of elements, images add up to them. In two atoms it has its own, outside.
+static void holes_beyond_one_atom(void **state) {
+    (void)state;
+    Ctx *ctx = ctx_create(NULL);
+    static const char *const text[] = {
+        "[4x16; reg (0,1) (8,0) (0,8); lane (0,2) (0,4) (1,0) (2,0) (4,0)]",
+        "[8x16; reg (0,1) (0,8); lane (0,2) (0,4) (1,0) (2,0) (8,2); warp (4,0)]",
+        "[24x16; reg (0,1) (0,8) (16,0); lane (0,2) (0,4) (1,0) (2,0) (4,0); warp (8,0)]"};
+    for (int i = 0; i < 3; i++) {
+        const Layout *l = layout_of(ctx, text[i]);
+        SharedLayout s = shared_swizzled(2, 2, l->extents, 1, 0, 32);
+        SharedReach widest = REACH_ATOM;
+        for (int64_t reg = 0; reg < layout_registers(l); reg++)
+            for (int64_t t = 0; t < (int64_t)1 << layout_thread_bits(l); t++) {
+                int64_t x[MAX_RANK];
+                Bits sum = 0, bits = (Bits)reg | (Bits)t << l->bits[LEVEL_REG];
+                layout_at(l, reg, t, x);
+                for (int j = 0; j < layout_n_bits(l); j++) {
+                    Bits offset;
+                    if (!(bits >> j & 1)) continue;
+                    SharedReach reach = shared_image(l, &s, l->col[j], &offset);
+                    if (reach > widest) widest = reach;
+                    sum ^= offset;
+                }
+                if (i == 2) continue;
+                assert_int_equal(shared_offset(&s, x), sum);
+                assert_in_range(sum, 0, s.bytes - 2);
+            }
+        assert_int_equal(widest, i < 2 ? REACH_HOLES : REACH_BEYOND);
+    }
+    SharedLayout s = shared_swizzled(2, 2, (int64_t[]){24, 16}, 1, 0, 32);
+    assert_int_equal(shared_offset(&s, (int64_t[]){24, 0}), s.bytes);
+    ctx_destroy(ctx);
+}
+
 /// K-major bf16 tiles of wgmma: R/8 repeats without waste; a k16 step is 32 bytes further, the next
 /// panel R rows of 128 bytes. MN-major: the widest swizzle whose panels fill the row.
 static void tiles_of_wgmma(void **state) {
@@ -351,6 +387,7 @@ static void no_matrices(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(swizzles),
+        cmocka_unit_test(holes_beyond_one_atom),
         cmocka_unit_test(tiles_of_wgmma),
         cmocka_unit_test(known_conflicts),
         cmocka_unit_test(transposition),
