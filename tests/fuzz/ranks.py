@@ -4,9 +4,11 @@ Usage: ranks.py --tegula PROGRAM [--count N] [--seed S] [--target cpu] [--keep]
 
 As kernels.py, with one to four phases. Each fills a tensor of its own (the own shard, a part of all
 shards, sums over ranks, atomics, puts behind signals) or an output, from what the phases before it
-and the caller left in the shards of all ranks. Settings take turns among the plans of transfers.
+and the caller left in the shards of all ranks; tiles of two phases may differ in height. Settings
+take turns among the plans of transfers.
 """
 
+import re
 import sys
 
 import kernels
@@ -136,7 +138,9 @@ class Ranks(Generator):
         if self.grid:
             loops.insert(self.r.randint(0, 2), "r in W")
         self.shards += filled
-        return [f"    parallel {', '.join(loops)} {{", *self.lines, "    }"]
+        lines = [f"    parallel {', '.join(loops)} {{", *self.lines, "    }"]
+        # Tiles of this phase are of another height than those of others.
+        return [re.sub(r"\bBM\b", "BH", x) for x in lines] if self.r.random() < 0.4 else lines
 
     def swap(self):
         """One program sends a row to another rank, raises its signal and waits for its own."""
@@ -166,7 +170,7 @@ class Ranks(Generator):
         self.dims = {"M": r.choice([1, 3, 8, 17, 33]), "N": r.choice([1, 2, 8, 19, 32])}
         self.dims |= {"K": r.choice([1, 7, 16]), "W": r.choice([1, 2, 2, 3, 4]), "One": 1}
         tunes = {"BM": r.sample([1, 2, 3, 4, 8, 16], 2), "BN": r.sample([1, 4, 5, 8, 16, 32], 2)}
-        tunes["BK"] = r.sample([1, 4, 8, 16], 2)
+        tunes |= {"BK": r.sample([1, 4, 8, 16], 2), "BH": r.sample([1, 2, 3, 4, 6, 8, 16], 2)}
         self.sym("first", "f32", ("M", "N", "K"))  # names all dims
         self.tensor("f32", ("One",))
         kinds = [self.own, self.part, self.sums, self.sums, self.counts]
