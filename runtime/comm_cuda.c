@@ -366,7 +366,8 @@ static tg_status create_in(rt_cuda_comm *g, size_t bytes) {
     tg_comm *c = g->comm;
     tg_status status = TG_OK;
     if (c->memory == &rt_memory_nvshmem)
-        status = rt_nvshmem_start(c, bytes + sizeof(rt_cuda_words), &g->library_heap);
+        status = rt_comm_agree_that(
+            c, "NVSHMEM", rt_nvshmem_start(c, bytes + sizeof(rt_cuda_words), &g->library_heap));
     if (!status) status = share(g, bytes);
     if (status) return status;
     status = rt_comm_agree_that(c, "symmetric memory of GPUs", begin(g, bytes));

@@ -2,52 +2,18 @@
 // NVSHMEM as the owner of symmetric memory: its library is found when it is asked for. Ranks meet
 // as processes do; the library's own meeting begins with an identity that rank 0 tells the others.
 // On one host its heap is mapped side by side like any other, so launches are those of
-// comm_cuda_calls.c.
-//
-// Our own declarations, of version 3 (include/host/nvshmemx_api.h of its package); no multicast.
+// comm_cuda_calls.c. There is no multicast.
 #include "runtime/comm_cuda.h"
+#include "runtime/nvshmem.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Identity {
-    int version;
-    char internal[124];
-} Identity;
-typedef struct Place { // who takes part
-    int version;
-    Identity *id;
-    int rank, ranks;
-} Place;
-typedef struct Attributes {
-    int version;
-    void *mpi;
-    struct {
-        int version;
-        Place place;
-        char room[96];
-    } args;
-} Attributes;
-_Static_assert(sizeof(Identity) == 128 && sizeof(Place) == 24 && sizeof(Attributes) == 144, "");
-enum { VERSION_1 = 1 << 16, WITH_IDENTITY = 1 << 3 };
-
-/* X(field, symbol, result, parameters) */
-#define ENTRIES(X)                                                                                 \
-    X(identify, "nvshmemx_get_uniqueid", int, (Identity *))                                        \
-    X(set_place, "nvshmemx_set_attr_uniqueid_args", int,                                           \
-      (int, int, const Identity *, Attributes *))                                                  \
-    X(start, "nvshmemx_hostlib_init_attr", int, (unsigned, Attributes *))                          \
-    X(end, "nvshmemx_hostlib_finalize", void, (void))                                              \
-    X(allocate, "nvshmem_malloc", void *, (size_t))                                                \
-    X(release, "nvshmem_free", void, (void *))                                                     \
-    X(rank, "nvshmem_my_pe", int, (void))                                                          \
-    X(mapped, "nvshmem_ptr", void *, (const void *, int))
-
 static struct {
 #define X(field, symbol, result, parameters) result(*field) parameters;
-    ENTRIES(X)
+    NV_ENTRIES(X)
 #undef X
 } nvshmem;
 
@@ -63,9 +29,9 @@ static tg_status load(void) {
                        dlerror(), name);
     const char *missing = NULL;
 #define X(field, symbol, result, parameters)                                                       \
-    *(void **)&nvshmem.field = dlsym(library, symbol);                                             \
-    if (!nvshmem.field) missing = symbol;
-    ENTRIES(X)
+    *(void **)&nvshmem.field = dlsym(library, #symbol);                                            \
+    if (!nvshmem.field) missing = #symbol;
+    NV_ENTRIES(X)
 #undef X
     if (!missing) return TG_OK;
     return tg_fail(TG_ERROR_UNSUPPORTED, "%s has no %s: version 3 is needed", file, missing);
@@ -87,12 +53,12 @@ static void set_defaults(size_t bytes) {
     setenv("NVSHMEM_REMOTE_TRANSPORT", "none", 0);
 }
 
-static tg_status join(tg_comm *c, Identity *all) {
-    Attributes a = {.version = VERSION_1 + sizeof a};
-    a.args.version = VERSION_1 + sizeof a.args;
-    a.args.place.version = VERSION_1 + sizeof a.args.place;
+static tg_status join(tg_comm *c, nv_identity *all) {
+    nv_attributes a = {.version = NV_VERSION_1 + sizeof a};
+    a.args.version = NV_VERSION_1 + sizeof a.args;
+    a.args.place.version = NV_VERSION_1 + sizeof a.args.place;
     int error = nvshmem.set_place(c->rank, c->size, &all[0], &a);
-    if (!error) error = nvshmem.start(WITH_IDENTITY, &a);
+    if (!error) error = nvshmem.start(NV_WITH_IDENTITY, &a);
     if (error) return tg_fail(TG_ERROR_UNSUPPORTED, "NVSHMEM does not start: error %d", error);
     if (nvshmem.rank() == c->rank) return TG_OK;
     return tg_fail(TG_ERROR_INTERNAL, "rank %d is number %d of NVSHMEM", c->rank, nvshmem.rank());
@@ -110,7 +76,7 @@ static tg_status check_mapped(const tg_comm *c, const void *heap) {
 }
 
 tg_status rt_nvshmem_start(tg_comm *c, size_t bytes, void **heap) {
-    Identity own = {.version = VERSION_1 + sizeof own}, all[RT_COMM_RANKS];
+    nv_identity own = {.version = NV_VERSION_1 + sizeof own}, all[RT_COMM_RANKS];
     tg_status status = load();
     if (!status) {
         set_defaults(bytes);

@@ -8,6 +8,7 @@
 Every kernel with every plan: ragged extents, outputs poisoned before each run; experts and a cache
 spread over ranks; then many launches on changing data, with ranks that come late, whose results must
 have the same bits each time; a graph that is replayed; a rank that dies. Needs NumPy, on GPUs PyTorch.
+Where there are fewer GPUs than ranks, these share them: their kernels take turns, so all is right but slow.
 """
 
 import argparse
@@ -361,7 +362,7 @@ def dying(rank, o, meet):
     try:
         r.launch("ag_gemm", "", a, b, c)
         if r.memory.graphs:
-            r.tegula.synchronize(rank, r.memory.torch.cuda.current_stream())
+            r.tegula.synchronize(r.memory.device, r.memory.torch.cuda.current_stream())
     except r.tegula.Error as error:
         text = str(error)
     took = time.monotonic() - started

@@ -73,10 +73,10 @@ class Gpu:
     def __init__(self, tegula, rank):
         import torch
 
-        torch.cuda.set_device(rank)
+        self.device = rank % torch.cuda.device_count()
+        torch.cuda.set_device(self.device)
         self.torch, self.tegula, self.rank = torch, tegula, rank
-        self.device = rank
-        self.where = torch.device("cuda", rank)
+        self.where = torch.device("cuda", self.device)
         self.types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
                       "i32": torch.int32}  # fmt: skip
 

@@ -3,8 +3,8 @@
 // GPUs that are there, and on those of the stand-in driver (fake_cuda.h). Ends with 77 where there
 // are not two.
 //
-// comm_gpu [--launches N] [--time] [--nvshmem]; of a rank that is a process: --rank R --ranks W
-// --meet PATH.
+// comm_gpu [--launches N] [--time] [--nvshmem] [--share W]; of a rank that is a process: --rank R
+// --ranks W --meet PATH. --share: W ranks, processes alone, share the GPUs that are there.
 #include "tests/runtime/comm_kernels.h"
 
 #include "runtime/runtime.h"
@@ -23,6 +23,7 @@ extern char **environ;
 static _Atomic int failures;
 static const rt_cuda *cu;
 static int launches = 5;
+static int share; // ranks that share GPUs
 static bool timed, nvshmem;
 
 #define CHECK(what)                                                                                \
@@ -355,12 +356,13 @@ static void as_threads(int ranks) {
 
 static void as_processes(const char *program, int ranks) {
     pid_t pids[8];
-    char numbers[3][16], meet[64];
+    char numbers[4][16], meet[64];
     snprintf(meet, sizeof meet, "/tmp/comm_gpu.%d", (int)getpid());
     for (int i = 0; i < ranks; i++) {
         snprintf(numbers[0], 16, "%d", i);
         snprintf(numbers[1], 16, "%d", ranks);
         snprintf(numbers[2], 16, "%d", launches);
+        snprintf(numbers[3], 16, "%d", share);
         char *args[] = {(char *)(uintptr_t)program,
                         (char *)(uintptr_t) "--rank",
                         numbers[0],
@@ -368,6 +370,8 @@ static void as_processes(const char *program, int ranks) {
                         numbers[1],
                         (char *)(uintptr_t) "--launches",
                         numbers[2],
+                        (char *)(uintptr_t) "--share",
+                        numbers[3],
                         (char *)(uintptr_t) "--meet",
                         meet,
                         (char *)(uintptr_t)(nvshmem ? "--nvshmem"
@@ -389,13 +393,14 @@ int main(int argc, char **argv) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--time") == 0) timed = true;
         if (strcmp(argv[i], "--nvshmem") == 0) nvshmem = true;
-        if (strcmp(argv[i], "--rank") == 0) own.rank = own.device = atoi(value);
+        if (strcmp(argv[i], "--rank") == 0) own.rank = atoi(value);
         if (strcmp(argv[i], "--ranks") == 0) own.ranks = atoi(value);
         if (strcmp(argv[i], "--launches") == 0) launches = atoi(value);
         if (strcmp(argv[i], "--meet") == 0) own.meet = value;
+        if (strcmp(argv[i], "--share") == 0) share = atoi(value);
     }
     int devices = tg_device_count();
-    if (devices < 2) {
+    if (devices < 1 || (devices < 2 && !share)) {
         printf("skipped: %d GPUs; ranks with GPUs need two\n", devices);
         return 77;
     }
@@ -403,11 +408,12 @@ int main(int argc, char **argv) {
     find_driver();
     if (nvshmem) own.engine = "nvshmem";
     if (own.rank >= 0) {
+        own.device = own.rank % devices;
         rank_main(&own);
     } else {
-        int ranks = devices < 4 ? devices : 4;
-        if (!nvshmem) as_threads(2);
-        if (!nvshmem && ranks > 2) as_threads(ranks);
+        int ranks = share ? share : devices < 4 ? devices : 4;
+        if (!nvshmem && !share) as_threads(2);
+        if (!nvshmem && !share && ranks > 2) as_threads(ranks);
         as_processes(argv[0], ranks);
     }
     const char *mistake = fake.fake_mistake ? fake.fake_mistake() : NULL;

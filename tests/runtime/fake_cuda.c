@@ -236,6 +236,9 @@ unreserve_function cuMemAddressFree;
 map_function cuMemMap;
 unmap_function cuMemUnmap;
 set_access_function cuMemSetAccess;
+memory_of_function cuMemRetainAllocationHandle;
+memory_range_function cuMemGetAddressRange_v2;
+cu_result cuCtxGetDevice(cu_device *device); // for fake_nvshmem.c
 #endif
 event_create_function cuEventCreate;
 event_destroy_function cuEventDestroy_v2;
@@ -653,12 +656,65 @@ cu_result cuMemAddressFree(cu_pointer at, size_t bytes) {
     return munmap((void *)(uintptr_t)at, bytes) ? 1 : 0;
 }
 
+enum { MAPPINGS = 64 };
+static struct {
+    cu_pointer at;
+    size_t bytes; // 0: free
+    cu_handle handle;
+} mappings[MAPPINGS]; // under `counting`
+
+static void note_mapping(cu_pointer at, size_t bytes, cu_handle handle) {
+    pthread_mutex_lock(&counting);
+    int i = 0;
+    while (i < MAPPINGS && (bytes ? mappings[i].bytes != 0 : mappings[i].at != at)) i++;
+    if (i < MAPPINGS) {
+        mappings[i].at = bytes ? at : 0;
+        mappings[i].bytes = bytes;
+        mappings[i].handle = handle;
+    }
+    pthread_mutex_unlock(&counting);
+    if (i == MAPPINGS) wrong("a mapping of %zu bytes: %d are there, or it is not", bytes, MAPPINGS);
+}
+
+/// Which mapping has the address, or -1.
+static int mapping_at(cu_pointer at) {
+    pthread_mutex_lock(&counting);
+    int i = MAPPINGS - 1;
+    while (i >= 0 && (at < mappings[i].at || at - mappings[i].at >= mappings[i].bytes)) i--;
+    pthread_mutex_unlock(&counting);
+    return i;
+}
+
+cu_result cuMemRetainAllocationHandle(cu_handle *handle, void *at) {
+    CALLED();
+    int i = mapping_at((uintptr_t)at);
+    return i < 0 ? 1
+                 : cuMemImportFromShareableHandle(
+                       handle, (void *)(uintptr_t)(mappings[i].handle - 1), CU_FILE_DESCRIPTOR);
+}
+
+cu_result cuMemGetAddressRange_v2(cu_pointer *from, size_t *bytes, cu_pointer at) {
+    CALLED();
+    int i = mapping_at(at);
+    if (i < 0) return 1;
+    *from = mappings[i].at;
+    *bytes = mappings[i].bytes;
+    return 0;
+}
+
+cu_result cuCtxGetDevice(cu_device *device) {
+    CALLED();
+    *device = here(__func__);
+    return 0;
+}
+
 cu_result cuMemMap(cu_pointer at, size_t bytes, size_t offset, cu_handle handle,
                    unsigned long long flags) {
     CALLED();
     if (offset || flags || bytes % GRAIN) return 1;
     void *p = (void *)(uintptr_t)at;
     n_allocated++;
+    note_mapping(at, bytes, handle);
     return mmap(p, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, (int)handle - 1, 0) == p ? 0 : 1;
 }
 
@@ -666,6 +722,7 @@ cu_result cuMemUnmap(cu_pointer at, size_t bytes) {
     CALLED();
     void *p = (void *)(uintptr_t)at;
     n_allocated--;
+    note_mapping(at, 0, 0);
     return mmap(p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p ? 0 : 1;
 }
 
