@@ -145,6 +145,33 @@ static bool aim(Ctx *ctx, Compilation *c, Request *r, char machine[16]) {
     return true;
 }
 
+/// The launch is of ranks of the CPU, and nobody has said how transfers are made.
+static bool plans_are_open(const Compilation *c) {
+    const tg_module *m = c->k->module;
+    for (int i = 0; i < m->n_set; i++)
+        if (strcmp(m->set[i].name, "plan") == 0) return false;
+    return c->wanted->collective && !c->wanted->capability;
+}
+
+/// Where other ranks' memory is not mapped nothing is accessed where it lies.
+static void set_plan(Ctx *ctx, const Compilation *c, Request *r) {
+    if (!plans_are_open(c) || !c->wanted->unmapped) return;
+    NamedValue *set = ctx_array(ctx, NamedValue, r->n_set + 1);
+    if (r->n_set) memcpy(set, r->set, sizeof *set * (size_t)r->n_set);
+    set[r->n_set++] = (NamedValue){"plan", PLAN_COPIES};
+    r->set = set;
+}
+
+/// So the code that is made serves one kind of ranks alone.
+static void add_fact(Ctx *ctx, Compilation *c) {
+    tg_variant *v = ctx_copy(ctx, c->answer.variant, sizeof *v);
+    tg_fact *facts = ctx_array(ctx, tg_fact, v->n_facts + 1);
+    if (v->n_facts) memcpy(facts, v->facts, sizeof *facts * (size_t)v->n_facts);
+    facts[v->n_facts++] = (tg_fact){.kind = TG_FACT_MAPPED, .value = !c->wanted->unmapped};
+    v->facts = facts;
+    c->answer.variant = v;
+}
+
 /// The request, from the module and the launch; inside ctx_protect.
 static void ask(Ctx *ctx, void *arg) {
     Compilation *c = arg;
@@ -169,6 +196,7 @@ static void ask(Ctx *ctx, void *arg) {
                  .n_known = n_known,
                  .known = known};
     if (!aim(ctx, c, &r, machine)) return;
+    set_plan(ctx, c, &r);
     if (is_simulated(r.target)) {
         request_compile(ctx, &r, true, &c->answer);
         return;
@@ -240,6 +268,7 @@ static tg_status compile(ModuleKernel *k, const tg_wanted *wanted, const char *c
         result = refuse(k, &c.answer);
     } else {
         log_warnings(k->module, &c.answer);
+        if (plans_are_open(&c)) add_fact(ctx, &c);
         result = keep(k, &c, out);
     }
     ctx_destroy(ctx);

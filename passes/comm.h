@@ -16,10 +16,11 @@ typedef struct Comm {
     bool remote;  // programs touch other ranks' shards where they stand, and wait for all to come
     bool reaches; // they, or another part of the launch, access those by their addresses
     PlanId plan;
-    bool sums;               // what is added is added in place, in no order
-    int chunks;              // 0: by their bytes
-    int signals;             // requests for words so far
-    VEC(int64_t) moves;      // MOVE_FIELDS of each transfer
+    bool sums;          // what is added is added in place, in no order
+    bool copies;        // nothing is accessed where it lies: it is sent when programs have ended
+    int chunks;         // 0: by their bytes
+    int signals;        // requests for words so far
+    VEC(int64_t) moves; // MOVE_FIELDS of each transfer
     VEC(const char *) notes; // for people: what was found, and what became of it
 } Comm;
 

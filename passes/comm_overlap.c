@@ -170,6 +170,8 @@ static void choose_plan(Comm *c) {
     if (c->env->plan != PLAN_CHOSEN) c->plan = (PlanId)c->env->plan;
     c->sums = c->plan == PLAN_ADD;
     if (c->sums) c->plan = PLAN_DIRECT;
+    c->copies = c->plan == PLAN_COPIES;
+    if (c->copies) c->plan = PLAN_PULL;
     c->chunks = c->env->chunks > 0 ? c->env->chunks : 0;
 }
 

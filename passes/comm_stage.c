@@ -459,7 +459,7 @@ void comm_stage(Comm *c, Op *add) {
         add_in_place(s);
         return;
     }
-    s->whole = c->plan == PLAN_BEFORE;
+    s->whole = c->plan == PLAN_BEFORE || c->copies;
     comm_control(c);
     make_memory(s);
     fold(s);

@@ -314,6 +314,7 @@ enum tg_fact_kind {
     TG_FACT_STRIDED, // the stride of axis is neither 0 nor 1
     TG_FACT_ALIGN,   // 16 bytes divide the address and each stride but 1 (value 1) or do not (0)
     TG_FACT_NEAR,    // tg_is_near (value 1) or not (0)
+    TG_FACT_MAPPED,  // of no parameter: other ranks' memory is mapped (value 1) or not (0)
 };
 
 /// All elements end before byte TG_SPAN from element 0 on, and none lies before it.

@@ -413,6 +413,10 @@ void *tg_host_direct(const tg_comm *c, const void *own, int64_t *lead) {
     return shard.direct;
 }
 
+bool tg_host_mapped(const tg_comm *c) {
+    return c->heap.mapped;
+}
+
 bool tg_host_read(tg_comm *c, int rank, const void *own, void *to, size_t bytes) {
     int64_t lead;
     const char *direct = tg_host_direct(c, own, &lead);

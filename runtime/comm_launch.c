@@ -134,6 +134,10 @@ tg_status rt_comm_await(tg_comm *c, int rank) {
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
+bool rt_comm_is_mapped(const tg_comm *c) {
+    return !c || c->heap.mapped;
+}
+
 bool rt_is_collective(const tg_kernel_info *info) {
     for (int i = 0; i < info->n_params; i++)
         if (info->params[i].flags & TG_PARAM_SYM) return true;

@@ -31,6 +31,7 @@ typedef struct tg_wanted {
     int n;
     const tg_actual *args; // one a parameter; symmetric ones with the dimension of ranks
     bool collective;       // all ranks are to run the same: nothing is run to be measured
+    bool unmapped;         // the memory of other ranks cannot be accessed where it lies
     const char *config;    // tg_variant.config that rank 0 chose; NULL: it is open
 } tg_wanted;
 

@@ -134,6 +134,7 @@ static int groups_of(const tg_variant *v, int param) {
 static void add_topic(rt_text *t, const tg_kernel_info *info, const tg_variant *v,
                       const tg_fact *f) {
     switch (f->kind) {
+    case TG_FACT_MAPPED: rt_add(t, "other ranks' memory mapped"); return;
     case TG_FACT_TYPE: rt_add_generic(t, info, f->param); return;
     case TG_FACT_NULL:
     case TG_FACT_VALUE: rt_add(t, "%s", info->params[f->param].name); return;

@@ -51,6 +51,8 @@ int tg_host_run_ranks(tg_host *host, const char *name, tg_entry *entry, const tg
 /// The direct view (abi.h) of a place in the own shard of a symmetric tensor, and bytes from rank
 /// to rank. NULL: it is none.
 void *tg_host_direct(const struct tg_comm *comm, const void *own, int64_t *lead);
+/// Whether programs can access other ranks' memory where it lies.
+bool tg_host_mapped(const struct tg_comm *comm);
 /// Bytes of another rank's symmetric memory, by their place in the own one; false, with
 /// tg_last_error(): they cannot be had.
 bool tg_host_read(struct tg_comm *comm, int rank, const void *own, void *to, size_t bytes);

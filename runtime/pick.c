@@ -78,6 +78,7 @@ uint64_t rt_hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
     // What was tuned is for one device of several that are alike, and for so many threads.
     uint64_t hash =
         rt_mix((uint64_t)l->capability << 32 | (uint32_t)l->context->threads, (uint64_t)l->device);
+    if (!rt_comm_is_mapped(l->comm)) hash = rt_mix(hash, 1);
     for (int i = 0; i < info->n_types; i++) hash = rt_mix(hash, l->types[i]);
     for (int i = 0; i < info->n_params; i++) {
         const rt_actual *a = &l->actuals[i];
@@ -97,6 +98,7 @@ uint64_t rt_hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
 static bool holds(const rt_launcher *l, const tg_fact *f) {
     const rt_actual *a = &l->actuals[f->param];
     switch (f->kind) {
+    case TG_FACT_MAPPED: return rt_comm_is_mapped(l->comm) == (f->value != 0);
     case TG_FACT_NULL: return a->null == (f->value != 0);
     case TG_FACT_VALUE: return a->value == f->value;
     case TG_FACT_TYPE: return !l->types[f->param] || l->types[f->param] == f->value;
@@ -340,6 +342,7 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
                         .n = info->n_params,
                         .args = actuals,
                         .collective = rt_is_collective(info),
+                        .unmapped = !rt_comm_is_mapped(l->comm),
                         .config = config};
     tg_status status = s->compiler->compile(s->user, &wanted, &v);
     if (status) return status;

@@ -200,6 +200,8 @@ void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_var
 
 /// Whether the kernel has symmetric parameters.
 bool rt_is_collective(const tg_kernel_info *info);
+/// Whether a launch accesses other ranks' memory where it lies; NULL: it has none.
+bool rt_comm_is_mapped(const tg_comm *c);
 /// A launch of one on a context with ranks begins: l->comm is set until rt_comm_leave, which tells
 /// the others of a failure and returns it. Where it fails there is nothing to leave.
 tg_status rt_comm_enter(rt_launcher *l, const char *name, const char *signature);

@@ -22,7 +22,7 @@ step() {
 }
 
 gpus=$("$python" -c 'import torch; print(torch.cuda.device_count())')
-comm_gpu=$root/bin/comm_gpu
+comm_gpu=$root/tests/gpu/comm_gpu
 [ -x "$comm_gpu" ] || comm_gpu=$root/build/tests/runtime/comm_gpu
 nvshmem=$("$python" -c 'import nvidia.nvshmem as n; print(list(n.__path__)[0])' 2>/dev/null) &&
     export TG_NVSHMEM_LIBRARY="$nvshmem/lib/libnvshmem_host.so.3"

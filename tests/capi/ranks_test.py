@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiled kernels on several ranks of CPUs, again and again: ranks_test.py threads | death | openshmem.
+"""Compiled kernels on several ranks of CPUs, again and again: ranks_test.py threads | death | openshmem | chosen.
 
 gemm_rs (which combines) and ag_gemm, with rows that no tile divides, in every plan. Inputs change from launch to
 launch and are poisoned after it, results before it; a rank is late now and then. Sums of small integers are exact,
 so each result is compared bit by bit; those of other numbers must have the same bits in all launches and plans.
-openshmem: this process is one of those that oshrun started. death: a process ends in the middle.
+openshmem: this process is one of those that oshrun started. death: a process ends in the middle. chosen: as openshmem, with
+the plan that is chosen where nobody names one.
 """
 import multiprocessing
 import os
@@ -45,6 +46,7 @@ class Rank:
         self.modules = {
             p: tegula.load("std/comm.teg", settings={"BM": 16, "BN": 16, "BK": 32, "plan": p, "chunks": 2}) for p in PLANS
         }
+        self.modules["chosen"] = tegula.load("std/comm.teg", settings={"BM": 16, "BN": 16, "BK": 32})
 
     def launch(self, plan, values):
         self.a[:], self.b[:], self.shard[:] = values
@@ -130,9 +132,10 @@ def death(ranks):
 
 def main():
     what = sys.argv[1]
-    if what == "openshmem":
+    if what in ("openshmem", "chosen"):
         comm = tegula.Comm("openshmem", timeout_ms=120000)
-        Rank(comm, comm.ranks).all()
+        rank = Rank(comm, comm.ranks)
+        rank.changing("chosen") if what == "chosen" else rank.all()
         comm.close()
     elif what == "threads":
         for ranks in 2, 3:

@@ -67,8 +67,7 @@ END
     grep -q 'nothing is copied but by programs' out || die "$engine: plan=direct copies"
 done
 
-# Where others' memory is not mapped, shards that are read are pulled; what else reaches for it is
-# refused.
+# Where others' memory is not mapped, it is copied, unless a plan is asked for that reaches for it.
 if [ "$engines" != processes ]; then
     export TG_OPENSHMEM_PUTS=1
     ranks openshmem run gather.teg --arg 'a=rand(3,100,30)' --out c=puts.npy
@@ -77,9 +76,17 @@ if [ "$engines" != processes ]; then
     unmapped="access other ranks' memory where it lies, which 'openshmem' does not map here"
     cmp puts.npy threads.npy || die "other results without mapped memory"
     "$here/oshrun.sh" 3 "$tegula" run "$comm" -k all_reduce --comm openshmem --type T=f32 \
-        --arg 'a=rand(3,100)' >out 2>&1 && die "all_reduce reads memory that is not mapped"
+        --arg 'a=rand(3,100)' --set plan=direct >out 2>&1 &&
+        die "all_reduce reads memory that is not mapped"
     grep -q "$unmapped" out || die "no word of memory that is not mapped"
-    ranks openshmem run "$comm" -k all_reduce --type T=f32 --arg 'a=rand(3,100)' --set plan=before
+    same() {
+        ranks openshmem run "$comm" --type T=f32 "$@" --out c=puts.npy
+        "$tegula" run "$comm" --type T=f32 "$@" --out c=threads.npy >/dev/null
+        cmp puts.npy threads.npy || die "$*: other results without mapped memory"
+    }
+    same -k all_reduce --arg 'a=rand(3,100)'
+    same -k reduce_scatter --arg 'a=rand(3,3,100)'
+    same -k gemm_rs --arg 'a=rand(60,32)' --arg 'b=rand(32,16)' --arg 'c=zeros(3,20,16)'
     unset TG_OPENSHMEM_PUTS
 fi
 

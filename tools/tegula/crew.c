@@ -171,35 +171,52 @@ static void release(void *arg) {
     run_all(arg, end_rank);
 }
 
-/// Of other processes: this one's rank.
-static bool join(Crew *crew, tg_comm **comm) {
+static void leave(void *arg) {
+    Job *job = arg;
+    tg_comm_destroy(job->comm);
+}
+
+/// Nothing is accessed where it lies.
+static void set_copies(Job *job) {
+    Inst *inst = job->inst;
+    NamedValue *set = ctx_array(job->ctx, NamedValue, inst->n_set + 1);
+    for (int i = 0; i < inst->n_set; i++) {
+        set[i] = inst->set[i];
+        if (strcmp(set[i].name, "plan") == 0) return;
+    }
+    set[inst->n_set++] = (NamedValue){"plan", PLAN_COPIES};
+    inst->set = set;
+}
+
+bool crew_meet(Job *job) {
     tg_comm_options options = {
-        .size = sizeof options, .engine = crew->job->o->comm, .rank = -1, .device = -1};
-    if (tg_comm_create(&options, comm)) {
+        .size = sizeof options, .engine = job->o->comm, .rank = -1, .device = -1};
+    if (!job->o->comm || !job->ranks) return true;
+    if (tg_comm_create(&options, &job->comm)) {
         cli_error("%s", tg_last_error());
         return false;
     }
-    if (tg_comm_ranks(*comm) == crew->size) return true;
-    cli_error("the arguments are those of %d ranks, and %d have met", crew->size,
-              tg_comm_ranks(*comm));
-    tg_comm_destroy(*comm);
+    ctx_defer(job->ctx, leave, job);
+    if (!tg_host_mapped(job->comm)) set_copies(job);
+    if (tg_comm_ranks(job->comm) == job->ranks) return true;
+    cli_error("the arguments are those of %d ranks, and %d have met", (int)job->ranks,
+              tg_comm_ranks(job->comm));
     return false;
 }
 
 static Crew *crew_of(Job *job) {
     if (job->crew) return job->crew;
-    tg_comm *comm = NULL;
     Crew *crew = ctx_new(job->ctx, Crew);
     *crew = (Crew){.job = job, .size = (int)job->ranks, .n = (int)job->ranks};
-    if (job->o->comm) {
-        if (!join(crew, &comm)) return NULL;
-        crew->first = tg_comm_rank(comm);
+    if (job->comm) {
+        crew->first = tg_comm_rank(job->comm);
         crew->n = 1;
         job->silent = crew->first > 0;
     }
     crew->ranks = ctx_array(job->ctx, Rank, crew->n);
     for (int i = 0; i < crew->n; i++) prepare(&crew->ranks[i], crew, crew->first + i);
-    crew->ranks[0].comm = comm;
+    crew->ranks[0].comm = job->comm;
+    job->comm = NULL;
     ctx_defer(job->ctx, release, crew);
     return job->crew = crew;
 }
@@ -220,7 +237,7 @@ static Rank *first_failed(const Crew *crew) {
 bool crew_launch(Job *job, tg_failure *failure) {
     Crew *crew = crew_of(job);
     *failure = (tg_failure){.text = "the ranks did not run"};
-    if (!crew || !run_all(crew, run_rank)) return false;
+    if (!run_all(crew, run_rank)) return false;
     const Rank *failed = first_failed(crew);
     if (failed) *failure = failed->failure;
     return !failed;

@@ -38,6 +38,9 @@ Bound job_bind(Job *job);
 /// Those of one of several ranks; symmetric tensors with all shards.
 Bound job_bind_rank(Job *job, int64_t rank);
 /* crew.c: launches of several ranks on CPUs */
+/// Of ranks that are processes: meets the others, before anything is compiled. Where their memory
+/// is not mapped, transfers are copies unless the user has said how they are made.
+bool crew_meet(Job *job);
 bool crew_launch(Job *job, tg_failure *failure);
 /// Ranks that are here, after a launch.
 int crew_ranks(const Job *job);

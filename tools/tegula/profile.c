@@ -151,8 +151,8 @@ static bool profile(Job *job) {
 
 int cmd_profile(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, o);
-    bool ok = job && job_load(job) && job_instance(job, false) && job_elaborate(job) &&
-              job_spread(job) && job->executor->compile(job) && job_check_overlaps(job) &&
-              profile(job);
+    bool ok = job && job_load(job) && job_instance(job, false) && crew_meet(job) &&
+              job_elaborate(job) && job_spread(job) && job->executor->compile(job) &&
+              job_check_overlaps(job) && profile(job);
     return ok ? EXIT_OK : EXIT_USER;
 }

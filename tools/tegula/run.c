@@ -130,9 +130,10 @@ int cmd_run(Ctx *ctx, const Options *o) {
     if (o->level) return cmd_emit(ctx, o);
     Job *job = job_create(ctx, o);
     double seconds;
-    bool ok = job && job_load(job) && job_instance(job, false) && job_elaborate(job) &&
-              job_spread(job) && job->executor->compile(job) && job_check_overlaps(job) &&
-              run_timed(job, &seconds) && (!job->executor->finish || job->executor->finish(job)) &&
+    bool ok = job && job_load(job) && job_instance(job, false) && crew_meet(job) &&
+              job_elaborate(job) && job_spread(job) && job->executor->compile(job) &&
+              job_check_overlaps(job) && run_timed(job, &seconds) &&
+              (!job->executor->finish || job->executor->finish(job)) &&
               (job->silent || (finish_outputs(job) && report_times(job, seconds)));
     return ok ? EXIT_OK : EXIT_USER;
 }
