@@ -169,7 +169,6 @@ static Kernel *callee_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args, 
     Inst *inst = ctx_new(e->ctx, Inst);
     int n = f->params.n;
     *inst = (Inst){.kernel = f, .n_params = n, .params = ctx_array(e->ctx, ParamInst, n)};
-    inst->specialise_all = e->kernel->inst->specialise_all;
     inst->check = e->check;
     for (int i = 0; i < n; i++)
         if (!describe_arg(e, loc, &f->params.at[i], args[i], &inst->params[i], operands))

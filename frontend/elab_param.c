@@ -241,10 +241,20 @@ static bool in_given(const FnDef *f, const char *name) {
     return false;
 }
 
+/// The axis `specialise`, of the kernel or of one that calls it: all dims are constants.
+static bool is_specialised(const Kernel *k) {
+    for (; k; k = k->outer) {
+        const NamedValue *v = value_of_name(k->config.n, k->config.data, "specialise");
+        if (!v) v = inst_set(k->inst, "specialise");
+        if (v && v->value > 0) return true;
+    }
+    return false;
+}
+
 /// A dim whose value is not known cannot be a constant; el_const_int reports where it must be.
 static bool is_fixed(const Kernel *k, const KDim *d) {
     if (!d->known) return false;
-    if (k->inst->specialise_all || in_given(k->def, d->name)) return true;
+    if (is_specialised(k) || in_given(k->def, d->name)) return true;
     for (int i = 0; i < k->fixed.n; i++)
         if (k->fixed.data[i] == d->name) return true;
     return false;

@@ -68,10 +68,9 @@ typedef struct Inst {
     int n_set;
     NamedValue *set; // tune values, and schedule axes such as `split`
     int n_dims;
-    NamedValue *dims;    // dims (or generics' alternatives) fixed by hand: `--given D=64`
-    bool specialise_all; // treat every known dim as constant (otherwise only where needed)
-    bool check;          // keep asserts
-    bool tentative;      // values are made up: that conditions fail with them says nothing
+    NamedValue *dims; // dims (or generics' alternatives) fixed by hand: `--given D=64`
+    bool check;       // keep asserts
+    bool tentative;   // values are made up: that conditions fail with them says nothing
 } Inst;
 
 /// An instance with defaults for whatever is not known: first alternative of each constraint, the

@@ -97,6 +97,30 @@ static void narrowed(Ctx *ctx, void *arg) {
     for (int i = 0; i < s.n; i++) assert_int_equal(value_in(&s.at[i], "warps"), 16);
 }
 
+/// `specialise` makes constants of all dims, whoever asks for it; searches do not.
+static void specialised(Ctx *ctx, void *arg) {
+    const NamedValue set[] = {{"specialise", 1}};
+    const int ranks[] = {1, 1};
+    const int64_t shapes[][4] = {{100}, {100}};
+    Request r = matmul_request(ctx, "v3", 96, 80, 72),
+            x = request_for(ctx, "exact", "v3", 2, ranks, shapes);
+    Build b;
+    TuneSpace s;
+    (void)arg;
+    assert_true(request_build(ctx, &r, &b) && build_elaborate(&b));
+    assert_int_equal(b.code->n_specialised, 0);
+    assert_true(tune_space(ctx, &r, &s));
+    for (int i = 0; i < s.n; i++) assert_int_equal(value_in(&s.at[i], "specialise"), -1);
+    r.n_set = 1;
+    r.set = set;
+    assert_true(request_build(ctx, &r, &b) && build_elaborate(&b));
+    assert_int_equal(b.code->n_specialised, 3);
+    for (int i = 0; i < b.code->n_dims; i++)
+        assert_int_equal(b.code->dims[i].least, b.code->dims[i].most);
+    assert_true(request_build(ctx, &x, &b) && build_elaborate(&b));
+    assert_int_equal(b.code->n_specialised, 1);
+}
+
 /// How tiles are numbered, and how many a task takes: with nothing else but a setting.
 static void numbering(Ctx *ctx, void *arg) {
     static const char *const targets[] = {"v3", "sm_90a", "gfx942"};
@@ -232,6 +256,10 @@ static void test_narrowed(void **state) {
     (void)state;
     in_context(narrowed);
 }
+static void test_specialised(void **state) {
+    (void)state;
+    in_context(specialised);
+}
 static void test_reasons(void **state) {
     (void)state;
     in_context(reasons);
@@ -251,7 +279,7 @@ int main(void) {
         cmocka_unit_test(test_reasons),       cmocka_unit_test(test_nothing_to_choose),
         cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_generators),
         cmocka_unit_test(test_numbering),     cmocka_unit_test(test_no_effect),
-        cmocka_unit_test(test_narrowed),
+        cmocka_unit_test(test_specialised),   cmocka_unit_test(test_narrowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
