@@ -30,7 +30,7 @@ struct cu_graph_ {
     Op *ops, **last;
     struct cu_object_ objects[OBJECTS];
     cu_stream sides[ARGS]; // streams that joined
-    int n_sides;
+    int n_sides, users;    // users: the graph, and what was instantiated of it
 };
 
 static char journals[DEVICES][JOURNAL];
@@ -376,6 +376,7 @@ void fake_capture(void *stream) {
     static _Atomic unsigned long long ids = 1;
     cu_stream s = stream;
     s->graph = calloc(1, sizeof *s->graph);
+    s->graph->users = 1;
     s->graph->last = &s->graph->ops;
     s->capture = ids++;
     capturing++;
@@ -403,6 +404,7 @@ void fake_replay(void *graph) {
 
 void fake_drop(void *graph) {
     struct cu_graph_ *g = graph;
+    if (--g->users) return;
     for (Op *op = g->ops, *next; op; op = next) {
         next = op->next;
         drop(op);
@@ -410,6 +412,60 @@ void fake_drop(void *graph) {
     for (int i = 0; i < g->n_objects; i++) g->objects[i].destroy(g->objects[i].data);
     free(g);
 }
+
+#ifndef FAKE_HIP
+/* What programs call, by the same means. */
+cu_result cuStreamBeginCapture_v2(cu_stream stream, int mode);
+cu_result cuStreamEndCapture(cu_stream stream, cu_graph *graph);
+cu_result cuGraphInstantiateWithFlags(cu_graph *ready, cu_graph graph, unsigned long long flags);
+cu_result cuGraphLaunch(cu_graph ready, cu_stream stream);
+cu_result cuGraphExecDestroy(cu_graph ready);
+cu_result cuGraphDestroy(cu_graph graph);
+
+cu_result cuStreamBeginCapture_v2(cu_stream stream, int mode) {
+    CALLED();
+    cu_stream s = resolve(__func__, stream);
+    if (mode < 0 || mode > 2) return 1;
+    if (s->graph) return 901;
+    fake_capture(s);
+    return 0;
+}
+
+cu_result cuStreamEndCapture(cu_stream stream, cu_graph *graph) {
+    CALLED();
+    cu_stream s = resolve(__func__, stream);
+    if (!s->graph) return 901;
+    *graph = fake_capture_end(s);
+    return 0;
+}
+
+cu_result cuGraphInstantiateWithFlags(cu_graph *ready, cu_graph graph, unsigned long long flags) {
+    CALLED();
+    if (flags) return 1;
+    graph->users++;
+    *ready = graph;
+    return 0;
+}
+
+cu_result cuGraphLaunch(cu_graph ready, cu_stream stream) {
+    CALLED();
+    resolve(__func__, stream);
+    fake_replay(ready);
+    return 0;
+}
+
+cu_result cuGraphExecDestroy(cu_graph ready) {
+    CALLED();
+    fake_drop(ready);
+    return 0;
+}
+
+cu_result cuGraphDestroy(cu_graph graph) {
+    CALLED();
+    fake_drop(graph);
+    return 0;
+}
+#endif
 
 cu_result cuStreamGetCaptureInfo_v2(cu_stream stream, int *state, unsigned long long *id,
                                     cu_graph *graph, const void **nodes, size_t *n) {
