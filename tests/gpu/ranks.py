@@ -57,9 +57,10 @@ class Rank:
         self.modules, self.failures, self.runs, self.held = {}, [], 0, []
 
     def kernel(self, name, plan=""):
-        if plan not in self.modules:
-            self.modules[plan] = self.tegula.load("std/comm.teg", settings=plan or None, target=self.target)
-        return self.modules[plan][name]
+        file = "std/comm.teg" if name in STANDARD else ROOT / "tests/run/comm.teg"
+        if (file, plan) not in self.modules:
+            self.modules[file, plan] = self.tegula.load(file, settings=plan or None, target=self.target)
+        return self.modules[file, plan][name]
 
     def everywhere(self, shape, seed, dtype="f32", scale=1.0):
         """What all ranks have, [W, ...], as dtype rounds it: every rank makes all of it."""
@@ -259,6 +260,21 @@ def flash_decode(r, plan, dtype, b, h, g, n, d):
     r.expect(f"flash_decode {plan} {dtype} {b}x{h}x{n}", o, want)
 
 
+def turns(r, plan, dtype, n, steps):
+    """A sum over ranks in each turn of a loop of the host, with more and more programs (f32 alone)."""
+    every = r.everywhere((n,), 16)
+    c, y = r.symmetric((n,)), r.empty((n,))
+    r.comm.barrier()
+    r.launch("grows", plan, r.put(every[r.rank]), c, y, steps)
+    want, sums = every.copy(), np.zeros(n)
+    for i in range(steps):
+        m = 16 * (i + 1)
+        sums[:m] = (want[:, :m] + i % 3).sum(0)
+        want[:, :m] = sums[:m] / r.ranks
+    r.expect(f"turns {plan} {n}x{steps}", c, sums)
+    r.expect(f"turns {plan} {n}x{steps}", y, want[r.rank])
+
+
 TRANSFERS = [(1, 8), (77, 130), (512, 1024)]
 PRODUCTS = [(1, 64, 64), (77, 192, 128), (512, 512, 1024), (1023, 256, 512)]
 KERNELS = {
@@ -273,7 +289,9 @@ KERNELS = {
     "gemm_ar": (product_sum("gemm_ar"), PRODUCTS),
     "moe": (moe, [(37, 2, 3, 300), (512, 4, 8, 1024)]),
     "flash_decode": (flash_decode, [(2, 4, 2, 150, 16), (4, 8, 2, 2048, 128)]),
+    "turns": (turns, [(90, 6), (1500, 100)]),
 }
+STANDARD = {*KERNELS, "moe_dispatch", "moe_combine"} - {"turns"}
 
 
 def kernels(r, plan, name):
