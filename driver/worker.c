@@ -5,10 +5,10 @@
 #include "driver/fault.h"
 #include "driver/internal.h"
 #include "frontend/program.h"
+#include "ir/eval.h"
 #include "runtime/gpu.h"
 #include "runtime/trial.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,22 +112,10 @@ static bool find_precision(Build *b, Precision *out) {
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-/// The value of a finite float from the bits of its type.
-static double float_value(uint64_t bits, int code, int n) {
-    double x;
-    int mantissa = rt_significand(code, n) - 1, exponent = n - 1 - mantissa;
-    if (n == 64) return memcpy(&x, &bits, sizeof x), x;
-    uint64_t fraction = bits & ((1u << mantissa) - 1);
-    int e = (int)(bits >> mantissa & ((1u << exponent) - 1)), bias = (1 << (exponent - 1)) - 1;
-    if (e) fraction |= 1u << mantissa;
-    x = ldexp((double)fraction, (e ? e : 1) - bias - mantissa);
-    return bits >> (n - 1) & 1 ? -x : x;
-}
-
 static tg_arg scalar_of(const tg_param_info *p, const tg_actual *a) {
     int code = p->bits ? p->code : a->code, bits = p->bits ? p->bits : a->bits;
     if (!rt_is_float(code)) return tg_int(a->value);
-    return tg_float(float_value((uint64_t)a->value, code, bits));
+    return tg_float(cell_load(elem_of_dlpack((uint8_t)code, (uint8_t)bits), &a->value, 0).f);
 }
 
 /// Where tensors of the open launch are. A process uses the GPUs of one maker.

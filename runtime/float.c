@@ -47,14 +47,25 @@ static uint64_t encode(const Format *f, uint64_t x) {
     return sign | code;
 }
 
+/// NULL: f32 or f64.
+static const Format *format_of(int code, int bits) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].code == code && formats[i].bits == bits) return &formats[i];
+    return NULL;
+}
+
+int rt_significand(int code, int bits) {
+    const Format *f = format_of(code, bits);
+    return f ? f->mantissa + 1 : bits == 32 ? 24 : F64_MANTISSA + 1;
+}
+
 uint64_t rt_float_bits(int code, int bits, double x) {
+    const Format *f = format_of(code, bits);
     uint64_t wide;
     uint32_t narrow;
     float single = (float)x;
     memcpy(&wide, &x, sizeof wide);
     memcpy(&narrow, &single, sizeof narrow);
     if (code == kDLFloat && bits == 32) return narrow;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (formats[i].code == code && formats[i].bits == bits) return encode(&formats[i], wide);
-    return wide;
+    return f ? encode(f, wide) : wide;
 }

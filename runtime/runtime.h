@@ -138,6 +138,8 @@ bool rt_number(int code, int bits, const tg_arg *arg, int64_t *out);
 
 /// The bits of x in a float type of DLPack, to nearest.
 uint64_t rt_float_bits(int code, int bits, double x);
+/// Bits of its significand, the hidden one included: 11 of f16.
+int rt_significand(int code, int bits);
 
 /* ---- pick.c: variants ---------------------------------------------------------------------- */
 

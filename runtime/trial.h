@@ -71,8 +71,6 @@ tg_status rt_trial_time(rt_trial *trial, const tg_variant *variant, int n, doubl
 /// Random values of a float type: normal, or (mild) of [0.25, 1).
 void rt_random_floats(void *out, size_t n, int code, int bits, bool mild, uint64_t seed);
 bool rt_is_float(int code);
-/// Bits of the significand, the hidden one included: 11 of f16.
-int rt_significand(int code, int bits);
 
 /// How far from the reference a right result may be: relative * |reference| + absolute.
 typedef struct rt_bound {

@@ -11,13 +11,6 @@ bool rt_is_float(int code) {
            code == kDLFloat8_e5m2;
 }
 
-int rt_significand(int code, int bits) {
-    if (code == kDLFloat8_e4m3fn) return 4;
-    if (code == kDLFloat8_e5m2) return 3;
-    if (code == kDLBfloat) return 8;
-    return bits == 16 ? 11 : bits == 32 ? 24 : 53;
-}
-
 /* ---- random ones ----------------------------------------------------------------------------- */
 
 static uint64_t next_random(uint64_t *state) {
