@@ -83,6 +83,8 @@ LLVMValueRef amd_intrinsic(const Gen *g, const char *name, int n, ...);
 /// Makes branches scalar whose conditions LLVM would take for different between lanes. Of a
 /// portable module.
 void amd_make_uniform(Gen *g, LLVMValueRef function);
+/// Gives branches conditions that nothing else has. The last change before code is generated.
+void amd_part_branches(Gen *g, LLVMValueRef function);
 
 /* ---- emit.c -------------------------------------------------------------------------------- */
 

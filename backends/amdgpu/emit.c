@@ -128,6 +128,8 @@ void amd_emit(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out) {
     module_target(g, machine);
     module_verify(g);
     module_run(g->ctx, g->module, machine, pipeline);
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
+        if (!LLVMIsDeclaration(fn)) amd_part_branches(g, fn);
     do out->bytes = generate(g, machine, LLVMObjectFile, &out->size);
     while (give_way(g, out));
     size_t n;

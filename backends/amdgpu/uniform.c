@@ -3,6 +3,10 @@
 // came through lanes or memory. Those conditions are read from the first lane: then branches are
 // scalar, loops carry no masks of lanes, and the masks that LLVM 22 reuses behind a loop
 // (llvm-project #195270) are never those of lanes that left it early.
+//
+// A branch by a vector comparison whose mask is put into the scalar condition as well, for a
+// select, loses that condition in LLVM 22 where both take it from one instruction (#215745). Such a
+// branch gets an instruction of its own.
 #include <string.h>
 
 #include "backends/amdgpu/amdgpu.h"
@@ -86,4 +90,51 @@ void amd_make_uniform(Gen *g, LLVMValueRef function) {
     spread(&s);
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
         make_scalar(&s, LLVMGetBasicBlockTerminator(b));
+}
+
+/* ---- branches by what selects ask for, too ------------------------------------------------- */
+
+/// Two comparisons, minima or maxima of the same two values may become one instruction.
+static bool same_operands(LLVMValueRef a, LLVMValueRef b) {
+    bool call = LLVMIsACallInst(b) != NULL;
+    if (!call && !LLVMIsAICmpInst(b) && !LLVMIsAFCmpInst(b)) return false;
+    if (call && LLVMGetNumArgOperands(b) != 2) return false;
+    LLVMValueRef x = LLVMGetOperand(a, 0), y = LLVMGetOperand(a, 1);
+    LLVMValueRef u = LLVMGetOperand(b, 0), v = LLVMGetOperand(b, 1);
+    return (x == u && y == v) || (x == v && y == u);
+}
+
+/// Whether a condition, or one that may become the same, is used by more than one instruction.
+static bool is_shared(LLVMValueRef c) {
+    if (!LLVMIsAInstruction(c) || LLVMIsAPHINode(c)) return false;
+    if (LLVMGetNextUse(LLVMGetFirstUse(c))) return true;
+    if (!LLVMIsAICmpInst(c) && !LLVMIsAFCmpInst(c)) return false;
+    LLVMValueRef x = LLVMGetOperand(c, LLVMIsConstant(LLVMGetOperand(c, 0)) ? 1 : 0);
+    for (LLVMUseRef u = LLVMGetFirstUse(x); u; u = LLVMGetNextUse(u))
+        if (LLVMGetUser(u) != c && same_operands(c, LLVMGetUser(u))) return true;
+    return false;
+}
+
+/// False, but LLVM does not know it.
+static LLVMValueRef opaque_false(Gen *g, LLVMValueRef function) {
+    LLVMTypeRef type = LLVMFunctionType(g->i32, &g->i32, 1, false);
+    LLVMValueRef same =
+        LLVMGetInlineAsm(type, "", 0, "=s,0", 4, false, false, LLVMInlineAsmDialectATT, false);
+    LLVMPositionBuilderBefore(g->b, LLVMGetBasicBlockTerminator(LLVMGetEntryBasicBlock(function)));
+    LLVMValueRef zero = amd_i32(g, 0), call = LLVMBuildCall2(g->b, type, same, &zero, 1, "");
+    return LLVMBuildICmp(g->b, LLVMIntNE, call, zero, "");
+}
+
+void amd_part_branches(Gen *g, LLVMValueRef function) {
+    LLVMValueRef no = NULL;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b)) {
+        LLVMValueRef branch = LLVMGetBasicBlockTerminator(b);
+        if (LLVMGetInstructionOpcode(branch) != LLVMBr || !LLVMIsConditional(branch)) continue;
+        LLVMValueRef c = LLVMGetCondition(branch);
+        if (!is_shared(c)) continue;
+        if (!no) no = opaque_false(g, function);
+        LLVMPositionBuilderBefore(g->b, branch);
+        // No edge tells what an operand of an exclusive or is.
+        LLVMSetCondition(branch, LLVMBuildXor(g->b, c, no, ""));
+    }
 }

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""No mask that a branch hangs on is one whose instruction also sets the condition of a select: LLVM 22 drops that
+instruction where both are near (llvm-project #215745). The library's loops of products, whose clipped addresses ask
+what the loop's end asks.
+
+    branches.py --tegula PATH [--targets gfx90a,gfx942] [--types f16] [--kernels REGEX] [--table]
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import sys
+
+sys.dont_write_bytecode = True
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / d) for d in ("nvidia", "amdgpu")]
+from assemble import instances, report  # noqa: E402
+from objects import emit  # noqa: E402
+
+# Scalar instructions that leave the condition alone; the others set it.
+KEEPS = re.compile(r"s_(mov|cmov|cselect|load|buffer|store|wait|barrier|nop|cbranch|branch|mul|pack|sext|brev|ff1|flbit|"
+                   r"ctz|clz|bfm|mem|getreg|setreg|bitset|delay|sleep|set|clause|endpgm|trap|sendmsg|getpc|swap|"
+                   r"(add|sub)_nc)")
+MASK = re.compile(r"s_and_b(32|64) (vcc(_lo)?), .*\bexec")
+
+
+def shared(assembly):
+    """The lines of branches by a mask that selects have the condition of."""
+    found, condition, selects = [], False, False
+    for number, line in enumerate(assembly.splitlines(), 1):
+        text = line.split(";")[0].strip()
+        if line and not line[0].isspace():
+            condition = selects = False
+        elif MASK.match(text):
+            condition, selects = True, False
+        elif text.startswith("s_cselect"):
+            selects |= condition
+        elif text.startswith("s_cbranch_vcc"):
+            if selects:
+                found.append(number)
+        elif re.match(r"\w+ vcc", text):
+            condition = selects = False
+        elif text.startswith("s_") and not KEEPS.match(text):
+            condition = False
+    return found
+
+
+TEXT = """f:
+\tv_cmp_lt_i64_e32 vcc, s[4:5], v[2:3]
+\ts_and_b64 {mask}, vcc, exec
+\ts_cselect_b32 s1, s5, s3
+\t{between}
+\ts_cbranch_vccnz .LBB0_1
+"""
+assert shared(TEXT.format(mask="vcc", between="s_add_u32 s4, s4, 64")) == [6]
+assert shared(TEXT.format(mask="s[0:1]", between="s_and_b64 vcc, exec, s[0:1]")) == []
+assert shared(TEXT.format(mask="vcc", between="v_cmp_lt_i64_e32 vcc, s[4:5], v[0:1]")) == []
+
+
+def check(job):
+    args, target, (path, kernel, options) = job
+    name = " ".join([target, kernel] + [o for o in options if o != "-t"])
+    assembly, problem = emit(args.tegula, target, "asm", path, kernel, options)
+    if problem:
+        return name, problem, ""
+    lines = shared(assembly.decode())
+    return name, f"branches of lines {lines} share masks with selects" if lines else None, ""
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tegula", required=True)
+    parser.add_argument("--targets", default="gfx90a,gfx942,gfx950,gfx1100,gfx1201")
+    parser.add_argument("--types", default="f16")
+    parser.add_argument("--kernels", default="matmul|linear|conv1d|attention_backward")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
+    args = parser.parse_args()
+    kernels = list(instances(args.kernels, args.types.split(",")))
+    return report(check, [(args, t, i) for t in args.targets.split(",") for i in kernels], args, "kernels")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
