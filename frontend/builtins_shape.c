@@ -232,8 +232,12 @@ Val bi_dot(Elab *e, const Call *call) {
         if (x[i]->type->rank != 2) return bad_argument(e, call, i, wanted);
     }
     const Type *a = x[0]->type, *b = x[1]->type;
-    if (a->elem != b->elem)
-        return el_fail(e, call->loc, D_DOT_ELEMS, elem_info[a->elem].name, elem_info[b->elem].name);
+    if (a->elem != b->elem) {
+        Val v =
+            el_fail(e, call->loc, D_DOT_ELEMS, elem_info[a->elem].name, elem_info[b->elem].name);
+        diag_hint(e->ctx, "convert one of them: 'as %s'", elem_info[a->elem].name);
+        return v;
+    }
     if (dot_elem(a->elem) == EL_COUNT)
         return bad_argument(e, call, 0, "of floats or 8-bit integers");
     if (a->extents[1] != b->extents[0]) {

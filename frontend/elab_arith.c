@@ -257,6 +257,8 @@ Val el_elementwise(Elab *e, Loc loc, OpCode op, const char *what, int n, const V
         el_fail(e, loc, D_BAD_OPERAND, what, val_text(e, v[0]), "", "");
         if (elem_is(elem, EC_INT) && (op_info[op].classes & EC_FLOAT))
             diag_hint(e->ctx, "convert it with 'as f32'");
+        else if (elem_is(elem, EC_FLOAT) && (op_info[op].classes & EC_INT))
+            diag_hint(e->ctx, "it is for integers: convert with 'as i32'");
         return val_error();
     }
     if (!el_unify_shapes(e, loc, what, n, v)) return val_error();

@@ -46,9 +46,11 @@ void el_scratch(Elab *e, const Stmt *s) {
     Value *dims[MAX_RANK];
     int64_t extents[MAX_RANK], strides[MAX_RANK];
     bool ok = t->elem != EL_COUNT;
-    if (e->in_program || e->frame || !e->kernel)
+    if (e->in_program || e->frame || !e->kernel) {
         ok = (el_fail(e, s->loc, D_SCRATCH_INSIDE), false);
-    else if (type->kind != TY_TENSOR || type->dims.n > MAX_RANK)
+        if (e->in_program)
+            diag_hint(e->ctx, "a program keeps blocks in variables: `var t: f32<64> = 0;`");
+    } else if (type->kind != TY_TENSOR || type->dims.n > MAX_RANK)
         ok = (el_fail(e, type->loc, D_SCRATCH_TYPE), false);
     else if (type->sym)
         ok = el_has_ranks(e, type->loc, "symmetric scratch");

@@ -23,6 +23,27 @@ static bool is_schedule_axis(const char *name) {
     return false;
 }
 
+// Axes with numbers that mean nothing: counts, and those that are powers of two up to `most`. 0 is
+// the compiler's choice.
+static const struct {
+    const char *name;
+    int64_t most; // 0: any
+} counts[] = {{"warps", 32}, {"cluster", 16}, {"stages", 0}, {"split", 0}, {"chunks", 0}};
+
+/// Whether the axis may have the value; else says so at loc.
+static bool axis_takes(Elab *e, const char *axis, int64_t v, Loc loc) {
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        int64_t most = counts[i].most;
+        if (strcmp(counts[i].name, axis) != 0) continue;
+        if (v >= 0 && (!most || (v <= most && (v & (v - 1)) == 0))) continue;
+        const char *what =
+            most ? ctx_format(e->ctx, "a power of two from 1 to %d", (int)most) : "1 or more";
+        el_fail(e, loc, D_AXIS_VALUE, axis, what, (long long)v);
+        return false;
+    }
+    return true;
+}
+
 /// What was chosen, for `explain` and the keys of tuning.
 static void note_config(Elab *e, const char *name, int64_t v) {
     NamedValue value = {name, v};
@@ -89,7 +110,7 @@ static bool axis_value(Elab *e, const char *axis, const Expr *x, int64_t *out) {
     Val v = word ? val_int(plan) : el_expr(e, x);
     bool constant = v.kind == V_CONST && v.c.type != CK_FLOAT;
     if (constant) *out = v.c.i;
-    if (constant && !(word && *out == PLAN_CHOSEN)) return true;
+    if (constant && !(word && *out == PLAN_CHOSEN)) return axis_takes(e, axis, *out, x->loc);
     if (word)
         el_fail(e, x->loc, D_OPTION_WORD, axis, plan_names(e));
     else if (v.kind != V_ERROR)
@@ -135,7 +156,11 @@ static void check_settings(Elab *e) {
     const Kernel *k = e->kernel;
     for (int i = 0; i < k->inst->n_set; i++) {
         const char *name = k->inst->set[i].name;
-        if (find_choice(k->def, name) || is_schedule_axis(name)) continue;
+        if (find_choice(k->def, name)) continue;
+        if (is_schedule_axis(name)) {
+            axis_takes(e, name, k->inst->set[i].value, k->def->name.loc);
+            continue;
+        }
         el_fail(e, k->def->name.loc, D_NO_TUNE, k->def->name.text, name);
         hint_choices(e, k->def);
     }
@@ -199,6 +224,8 @@ static void check_condition(Elab *e, const Expr *x) {
                        0, NULL);
     else
         el_fail(e, x->loc, D_CONDITION, val_text(e, v));
+    if (v.kind == V_IR && elem_is(v.ir.v->type->elem, EC_INT))
+        diag_hint(e->ctx, "compare it: '%s == 0'", expr_text(e, x));
 }
 
 static void check_clauses(Elab *e) {

@@ -225,6 +225,9 @@ static bool assigns_outside(Elab *e, const Stmt *s) {
 void el_parallel(Elab *e, const Stmt *s) {
     if (e->in_program || e->frame || !e->kernel) {
         el_fail(e, s->loc, D_PARALLEL_INSIDE);
+        if (e->in_program)
+            diag_hint(e->ctx, "one header takes all indices, `parallel i in M, j in N { ... }`; "
+                              "`for` makes a loop of a program");
         return;
     }
     if (assigns_outside(e, s)) return;

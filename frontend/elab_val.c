@@ -353,5 +353,6 @@ bool el_axis(Elab *e, Loc loc, Val v, int rank, int64_t *out) {
     if (*out < 0) *out += rank;
     if (*out >= 0 && *out < rank) return true;
     el_fail(e, loc, D_BAD_AXIS, (long long)(*out < rank ? *out - rank : *out), rank);
+    if (rank) diag_hint(e->ctx, "axes are numbered from 0; -1 is the last one");
     return false;
 }

@@ -209,8 +209,10 @@ void hint_elem(Ctx *ctx, const char *name) {
         if (strcmp(name, other_names[i].theirs) == 0) meant = other_names[i].ours;
     if (!meant) meant = closest_name(name, all, EL_COUNT);
     if (is_list(name))
-        diag_hint(ctx, "'%s' stands for several types: write <T: %s> after the name, and T here",
-                  name, name);
+        diag_hint(ctx,
+                  "'%s' stands for several types: write one, such as %s, or <T: %s> after the name "
+                  "and T here",
+                  name, strcmp(name, "int") == 0 ? "i64" : "f32", name);
     else if (name[0] >= 'A' && name[0] <= 'Z')
         diag_hint(ctx, "a type parameter is declared after the name: <%s: float>", name);
     else if (meant)
