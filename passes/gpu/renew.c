@@ -194,19 +194,25 @@ static void renew_at(Renew *s, Op *meet) {
         if (with[i]) replace_behind(l[i].value, last, with[i]);
 }
 
-/// A load by single elements is joined to words at once.
-static void pack(Renew *s, Value *x) {
-    if (x->def->code != OP_LOAD) return;
-    Builder b = build_before(s->env->ir, x->def->next);
-    Value *packed = renewed(s, &b, x, true);
-    replace_behind(x, packed->def, packed);
+/// A load by single elements is joined to words at once, and so are those that x is made of.
+static void pack(Renew *s, Value *x, Chain *c) {
+    if (x->def->code == OP_LOAD && elem_info[x->type->elem].bits <= NARROW_BITS) {
+        Builder b = build_before(s->env->ir, x->def->next);
+        Value *packed = renewed(s, &b, x, true);
+        replace_behind(x, packed->def, packed);
+    } else if (is_lanewise(x->def) && is_counted(c, x)) {
+        for (int i = 0; i < x->def->n_operands; i++)
+            if (is_heavy(s, operand(x->def, i))) pack(s, operand(x->def, i), c);
+    }
 }
 
 static void pack_roots(Renew *s, const Op *meet) {
     Living l[MOST_VALUES];
     int n = living_at(s, meet, l);
-    for (int i = 0; i < n; i++)
-        if (l[i].root) pack(s, l[i].root);
+    for (int i = 0; i < n; i++) {
+        Chain c = {.n = 0};
+        if (l[i].root) pack(s, l[i].root, &c);
+    }
 }
 
 void pass_renew(PassEnv *env, Op *module) {

@@ -15,7 +15,7 @@ enum {
     ROW_BYTES = 64,        // of what is reduced, a thread: each meeting takes it as long
     ROW_ELEMENTS = 32,     // ... at most
     ROW_WARP = 1024,       // of a row that one warp holds
-    ROW_CTA = 32768,       // that one CTA holds
+    ROW_CTA = 32768,       // that one CTA holds, or words of several of them
     ROW_SHARE = 16384,     // that a CTA of a cluster holds
     PRODUCT_WARPS = 4,
     GROUP_ROWS = 64,     // of a product by one warpgroup
@@ -43,6 +43,7 @@ typedef struct Sizes {
     double reduced; // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
     bool masks;    // elements of what is reduced are compared with each other's places
+    double across; // words that are loaded before a meeting and live on behind it
     double stored; // of the largest store
     double picked; // positions along which a load gathers
     int meetings;  // reductions
@@ -136,6 +137,34 @@ static double positions(const Op *load) {
     return n;
 }
 
+/// v, or what a few ops make of it in its lanes, is used behind op, which is in the same region.
+static bool lives_behind(const Value *v, const Op *op, int depth) {
+    for_each_use(u, v) {
+        const Op *user = u->user;
+        while (user && user->parent != op->parent)
+            user = user->parent ? user->parent->parent : NULL;
+        if (!user || user == op) continue;
+        if (op_before(op, user)) return true;
+        bool same = op_has(user, ELEMENTWISE) || user->code == OP_CAST || user->code == OP_SELECT;
+        if (depth && same && lives_behind(result(user, 0), op, depth - 1)) return true;
+    }
+    return false;
+}
+
+/// Words of the blocks as large as what is reduced that are loaded before and live on behind it.
+static double words_across(const Op *reduce) {
+    enum { FEW_OPS = 5 };
+    int64_t least = ty_count(operand(reduce, 0)->type);
+    double words = 0;
+    for (const Op *op = reduce->prev; op; op = op->prev) {
+        if (op->code != OP_LOAD || cost_is_dead(op)) continue;
+        const Type *t = result(op, 0)->type;
+        if (ty_count(t) >= least && lives_behind(result(op, 0), reduce, FEW_OPS))
+            words += (double)ty_count(t) * elem_info[t->elem].bits / 32;
+    }
+    return words;
+}
+
 static void measure(Op *op, void *arg) {
     Sizes *z = arg;
     const Type *t = op->n_results ? result(op, 0)->type : NULL;
@@ -154,7 +183,8 @@ static void measure(Op *op, void *arg) {
     case OP_REDUCE:
         z->meetings++;
         z->joins |= op->n_operands > 1;
-        measure_rows(z, op); // fallthrough
+        measure_rows(z, op);
+        z->across = fmax(z->across, words_across(op)); // fallthrough
     case OP_SCAN:
     case OP_SORT:
     case OP_HISTOGRAM:
@@ -234,8 +264,9 @@ static int warps_for(const Sizes *z) {
 }
 
 static int cluster_for(const Sizes *z) {
-    bool rows = z->sums == 0 && z->row > ROW_CTA;
-    return rows ? power_for(z->row / ROW_SHARE, GPU_PORTABLE_CLUSTER) : 1;
+    double row = z->rows == 1 ? fmax(z->row, z->across) : z->row;
+    bool spread = z->sums == 0 && row > ROW_CTA;
+    return spread ? power_for(row / ROW_SHARE, GPU_PORTABLE_CLUSTER) : 1;
 }
 
 static double registers_for(const Sizes *z, int warps) {

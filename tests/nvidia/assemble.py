@@ -42,6 +42,7 @@ ROWS = {
 KNOWN = {
     ("layer_norm", "x=zeros(64,32768):bf16"): 40,
     ("layer_norm", "x=zeros(64,32768):f16"): 40,
+    ("layer_norm", "x=zeros(64,32768):f32"): 16,
     ("argmax_axis", "T=f64"): 264,
     ("argmin_axis", "T=f64"): 264,
     ("attention_decode", "T=f64"): 24,
@@ -88,9 +89,9 @@ def instances(pattern, types):
 
 
 def long_rows():
-    """(file, kernel, options) of rows of 32768 of 16 bits."""
+    """(file, kernel, options) of rows of 32768."""
     for (file, kernel), arguments in ROWS.items():
-        for t in ("bf16", "f16"):
+        for t in ("bf16", "f16", "f32"):
             shapes = {"X": f"zeros(64,32768):{t}", "W": f"zeros(32768):{t}"}
             given = [a.split("=") for a in arguments]
             options = [o for n, v in given for o in ("--arg", f"{n}={shapes.get(v, v)}")]
