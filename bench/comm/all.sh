@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# all.sh FOLDER: all that needs several GPUs, in one go: tests of ranks, figures beside NCCL and
-# cuBLAS and PyTorch's async-TP, and the runtime alone, for 2 and for 4 of them. On one GPU a trial:
-# ranks that share it, and one rank through every arm of the benchmark; its times mean nothing.
+# all.sh FOLDER [RANKS...]: all that needs several GPUs, in one go: tests of ranks, figures beside
+# NCCL and cuBLAS and PyTorch's async-TP, and the runtime alone, for 2 and for 4 of them or as
+# asked, 5 minutes each. On one GPU a trial: ranks that share it, and one rank through every arm of
+# the benchmark; its times mean nothing.
 #
 # What each step said is in FOLDER/STEP.txt, figures in FOLDER/w2 and w4. Ends with 0 if all passed.
 set -u
@@ -10,6 +11,8 @@ out=$(mkdir -p "$1" && cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
 python=${PYTHON:-python3}
 failed=0
+shift
+wanted=${*:-2 4}
 
 # step NAME SECONDS COMMAND...
 step() {
@@ -41,7 +44,7 @@ fi
 
 step runtime 60 "$comm_gpu" --time
 step nvshmem 40 "$comm_gpu" --nvshmem
-for ranks in 2 4; do
+for ranks in $wanted; do
     [ "$gpus" -ge $ranks ] || continue
     step tests$ranks 130 "$python" "$root/tests/gpu/ranks.py" --ranks $ranks --times
     step bench$ranks 300 "$python" "$root/bench/comm/run.py" --ranks $ranks --total 270 \

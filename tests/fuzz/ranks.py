@@ -4,8 +4,8 @@ Usage: ranks.py --tegula PROGRAM [--count N] [--seed S] [--target cpu] [--keep]
 
 As kernels.py, with one to four phases. Each fills a tensor of its own (the own shard, a part of all
 shards, sums over ranks, atomics, puts behind signals) or an output, from what the phases before it
-and the caller left in the shards of all ranks; tiles of two phases may differ in height. Settings
-take turns among the plans of transfers.
+and the caller left in the shards of all ranks; some in turns of a loop; tiles of two phases may
+differ in height. Settings take turns among the plans of transfers.
 """
 
 import re
@@ -140,7 +140,13 @@ class Ranks(Generator):
         self.shards += filled
         lines = [f"    parallel {', '.join(loops)} {{", *self.lines, "    }"]
         # Tiles of this phase are of another height than those of others.
-        return [re.sub(r"\bBM\b", "BH", x) for x in lines] if self.r.random() < 0.4 else lines
+        if self.r.random() < 0.4:
+            lines = [re.sub(r"\bBM\b", "BH", x) for x in lines]
+        # What does not add to what was there may as well be done again and again.
+        again = fill in (self.own, self.part, self.sums) and "keep" not in lines[-2]
+        if again and self.r.random() < 0.3:
+            lines = [f"    for turn in {self.r.randint(1, 4)} {{", *lines, "    }"]
+        return lines
 
     def swap(self):
         """One program sends a row to another rank, raises its signal and waits for its own."""
@@ -187,7 +193,7 @@ class Ranks(Generator):
         settings = [{k: v[i] for k, v in tunes.items()} for i in (0, 1)]
         for s in settings:
             if r.random() < 0.8:
-                s["plan"] = r.choice(["direct", "before", "pull", "push"])
+                s["plan"] = r.choice(["direct", "before", "pull", "push", "copies"])
             if r.random() < 0.5:
                 s["chunks"] = r.randint(1, 3)
         self.flags = ["--ranks", str(self.dims["W"])]

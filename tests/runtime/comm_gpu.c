@@ -313,7 +313,7 @@ static void work(Rank *r) {
 static void *rank_main(void *state) {
     Rank *r = state;
     rt_device *d = rt_device_at(r->device);
-    rt_entered e;
+    rt_entered e = {0};
     tg_options options = {.size = sizeof options, .threads = 1};
     CHECK(d && rt_enter(d, &e) == TG_OK);
     CHECK(tg_context_create(&options, &r->context) == TG_OK);
