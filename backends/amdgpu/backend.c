@@ -88,8 +88,10 @@ static void compile(Ctx *ctx, void *arg) {
     double lowered = gpu_seconds();
     *job->out = (DeviceCode){.times.lower = lowered - start, .times.generator = "amdgpu"};
     if (o->texts & TEXT_LLVM) job->out->llvm = gpu_module_text(g);
-    AmdObject object;
-    amd_compile(g, gpu, o->texts & TEXT_ASM || o->notes, &object);
+    AmdObject object = {0};
+    // Of the portable module nobody needs the code.
+    if (o->texts != TEXT_LLVM || o->notes)
+        amd_compile(g, gpu, o->texts & TEXT_ASM || o->notes, &object);
     job->out->times.generate = gpu_seconds() - lowered;
     job->out->assembly = o->texts & TEXT_ASM ? object.assembly : NULL;
     job->out->image = (tg_image){.kind = TG_IMAGE_HSACO,

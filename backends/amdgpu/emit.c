@@ -11,6 +11,7 @@
 
 static const char triple[] = "amdgcn-amd-amdhsa";
 static const char waves_per_simd[] = "amdgpu-waves-per-eu";
+static const char scheduler[] = "amdgpu-sched-strategy";
 
 static void start(void) {
     LLVMInitializeAMDGPUTargetInfo();
@@ -107,15 +108,33 @@ static const char *generate(Gen *g, LLVMTargetMachineRef machine, LLVMCodeGenFil
     return module_file(g->ctx, copy, machine, type, size);
 }
 
-/// Kernels that spill for the sake of waves side by side do without those. Whether there are any.
-static bool give_way(Gen *g, const AmdObject *object) {
-    bool any = false;
-    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn)) {
-        if (LLVMIsDeclaration(fn) || amd_attribute(fn, waves_per_simd, 1) <= 1) continue;
-        if (!amd_has_scratch(g->ctx, object, LLVMGetValueName2(fn, &(size_t){0}))) continue;
+static bool is_scheduled(LLVMValueRef fn, const char *how) {
+    LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(
+        fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, scheduler, sizeof scheduler - 1);
+    return a && strcmp(LLVMGetStringAttributeValue(a, &(unsigned){0}), how) == 0;
+}
+
+/// Another way for a kernel that has scratch: without waves side by side for whose sake it spills,
+/// then by LLVM's other scheduler, since scratch is reserved for scalars, too, that need none in
+/// the end; where that does not serve, by the first one. False where nothing is left.
+static bool other_way(const Gen *g, LLVMValueRef fn) {
+    static const char first[] = "max-occupancy", other[] = "max-ilp";
+    if (amd_attribute(fn, waves_per_simd, 1) > 1)
         string_attribute(g, fn, waves_per_simd, "1");
-        any = true;
-    }
+    else if (is_scheduled(fn, first))
+        return false;
+    else
+        string_attribute(g, fn, scheduler, is_scheduled(fn, other) ? first : other);
+    return true;
+}
+
+/// Whether any kernel has scratch and is to be made another way.
+static bool give_way(const Gen *g, const AmdObject *object) {
+    bool any = false;
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
+        if (!LLVMIsDeclaration(fn) &&
+            amd_has_scratch(g->ctx, object, LLVMGetValueName2(fn, &(size_t){0})))
+            any |= other_way(g, fn);
     return any;
 }
 

@@ -15,6 +15,7 @@ enum {
     ROW_BYTES = 64,        // of what is reduced, a thread: each meeting takes it as long
     ROW_ELEMENTS = 32,     // ... at most
     ROW_WARP = 1024,       // of a row that one warp holds
+    ROW_WORDS = 96,        // ... and words of a lane's of all rows that are reduced together
     ROW_CTA = 32768,       // that one CTA holds, or words of several of them
     ROW_SHARE = 16384,     // that a CTA of a cluster holds
     PRODUCT_WARPS = 4,
@@ -25,6 +26,7 @@ enum {
     PICK_WARPS = 4,      // that share positions from data, of which each takes so many registers
     MASK_REGISTERS = 16, // more where each of its elements has a mask
     BASE_AMD = 80,       // with AMD's products: addresses and fragments of the next ones, too
+    FRAGMENTS = 16,      // more of those with WMMA's and with multiply-adds
     UNIT_ROWS = 16,      // of a chain of products by one warp, at least
 };
 
@@ -36,12 +38,14 @@ typedef struct Sizes {
     const GpuTarget *target;
     double sums, widest; // of all results of products, of the largest block
     double moved;        // bytes of the largest load or store
-    double operands;     // of f32 that a warp has of right operands in registers
-    double held, staged; // of f32, of operands of AMD's: that stay in registers, that pass through
+    double operands;     // words that a warp has of right operands in registers
+    double held, staged; // words of operands of AMD's: that stay in registers, that pass through
     int dots;
-    bool groups;    // there are products of warpgroups
-    double reduced; // of the largest block that is reduced, which has `rows` rows of `row`
+    bool groups;      // there are products of warpgroups
+    double fragments; // registers of AMD's products for what they take at once, besides the base
+    double reduced;   // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
+    double words;  // of what is reduced together with it
     bool masks;    // elements of what is reduced are compared with each other's places
     double across; // words that are loaded before a meeting and live on behind it
     double stored; // of the largest store
@@ -60,6 +64,19 @@ static double registers_in(const Type *t) {
     return (double)ty_count(t) * registers_each(t);
 }
 
+/// Registers of elements that lie packed; bools have none.
+static double words_of(const Type *t) {
+    return t->elem == EL_BOOL ? 0 : (double)ty_count(t) * elem_info[t->elem].bits / 32;
+}
+
+/// ... of a block that AMD's products have: its extents are those of a layout, powers of two.
+static double held_words(const Type *t) {
+    double words = words_of(t);
+    for (int d = 0; d < t->rank; d++)
+        words *= exp2(ceil(log2((double)t->extents[d]))) / (double)t->extents[d];
+    return words;
+}
+
 static void measure_rows(Sizes *z, const Op *op) {
     const Type *t = operand(op, 0)->type;
     double n = registers_in(t);
@@ -69,6 +86,8 @@ static void measure_rows(Sizes *z, const Op *op) {
     z->lines = t->rank > 1;
     z->row = row;
     z->rows = n / row;
+    z->words = 0;
+    for (int i = 0; i < op->n_operands; i++) z->words += words_of(operand(op, i)->type);
 }
 
 /// A product of which dots are one: not one that goes on from another one's sums.
@@ -90,10 +109,10 @@ static bool is_loaded_beside(const Value *v, const Op *dot) {
 /// it goes through registers; other operands are there all the time. Both halves of a wave of gfx11
 /// have the same of an operand.
 static void measure_operands(Sizes *z, const Op *op, const GpuUnit *unit) {
-    bool twice = unit->features & GPU_WMMA && unit->last == 0x1100;
+    bool wmma = unit && unit->features & GPU_WMMA, twice = wmma && unit->last == 0x1100;
+    if (!unit || wmma) z->fragments = fmax(z->fragments, twice ? 2 * FRAGMENTS : FRAGMENTS);
     for (int i = 0; i < 2; i++) {
-        const Type *t = operand(op, i)->type;
-        double words = (double)ty_count(t) * elem_info[t->elem].bits / 32;
+        double words = held_words(operand(op, i)->type);
         if (is_loaded_beside(operand(op, i), op))
             z->staged += words;
         else
@@ -111,14 +130,14 @@ static void measure_dot(Sizes *z, const Op *op) {
     int parts = chained || gpu_in_three(op_str(op, "precision")) ? 2 : 1;
     const Type *sum = result(op, 0)->type;
     if (sum->kind == TK_PENDING) sum = ty_promised(sum);
+    bool amd = gpu_has_any(z->target, GPU_AMD);
     double each = registers_each(sum) > 1 ? WIDE_SUM : 1;
-    z->sums += parts * each * (double)ty_count(sum);
+    z->sums += parts * (amd ? held_words(sum) : each * (double)ty_count(sum));
     z->groups |= unit && unit->features & GPU_WGMMA;
     z->dots++;
-    const Type *b = operand(op, 1)->type;
-    double words = (double)ty_count(b) * elem_info[b->elem].bits / 32;
+    double words = words_of(operand(op, 1)->type);
     if (unit && !(unit->features & GPU_WGMMA) && words > z->operands) z->operands = words;
-    if (unit && unit->features & GPU_AMD) measure_operands(z, op, unit);
+    if (amd) measure_operands(z, op, unit);
 }
 
 /// Compares places along one axis with places along another one.
@@ -207,7 +226,8 @@ static int power_for(double warps, int most) {
 
 /// A row that one warp holds is reduced without the others.
 static int most_warps(const Sizes *z) {
-    bool rows = z->rows >= 1 && z->row <= ROW_WARP && z->reduced >= z->widest;
+    bool rows = z->rows >= 1 && z->row <= ROW_WARP && z->reduced >= z->widest &&
+                z->words <= z->rows * z->target->lanes * ROW_WORDS;
     int most = gpu_max_warps(z->target);
     return rows ? power_for(z->rows, most) : most;
 }
@@ -225,7 +245,8 @@ static int least_for_products(const Sizes *z) {
 static double registers_of_amd(const Sizes *z, int warps) {
     double lanes = z->target->lanes, share = warps;
     if (z->dots > 1 && z->rows >= 1) share = fmin(warps, fmax(1, z->rows / UNIT_ROWS));
-    return BASE_AMD + z->held / (share * lanes) + (z->sums + z->staged) / (warps * lanes);
+    return BASE_AMD + z->fragments + z->held / (share * lanes) +
+           (z->sums + z->staged) / (warps * lanes);
 }
 
 /// More warps than these where a thread has too few registers for its share.

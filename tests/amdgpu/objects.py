@@ -5,6 +5,10 @@ back: its metadata and descriptors must agree with each other and with the kerne
 fit the GPU, and nothing may spill.
 
     objects.py --tegula PATH [--targets gfx90a,gfx942] [--types f32,f16] [--kernels REGEX] [--table]
+               [--rotate]
+
+With --rotate each element of a kernel is compiled for one GPU of CDNA and one of RDNA, another one
+for each of its elements and for its neighbours in the file; without, for all targets.
 """
 
 import argparse
@@ -26,6 +30,11 @@ REGISTERS = {64: (512, 8), 32: (1536, 24)}
 BYTES = {"ptr addrspace(1)": 8, "i64": 8, "double": 8, "i32": 4, "float": 4, "half": 2, "i16": 2, "i8": 1, "i1": 1}
 SIMDS = {64: 4, 32: 2}
 SCALARS = 112
+
+
+FAMILIES = (("gfx90a", "gfx942", "gfx950"), ("gfx1100", "gfx1201"))
+# What kernels are about that have no f16, too.
+TYPES = "f16,f32,bf16,f64,i32,i64,i8,u8,f8e4m3,f8e5m2"
 
 
 def emit(tegula, target, level, path, kernel, options):
@@ -125,6 +134,18 @@ def check_object(data, module, target):
     return None, "registers, scalars, shared: " + " ".join(str(u) for u in uses)
 
 
+def rotated(targets, pattern, types):
+    """(target, instance): of each instance one of each family, if it is among the targets."""
+    places = {}
+    for instance in instances(pattern, types):
+        turns = places.setdefault(instance[:2], [len(places), 0])
+        for family in FAMILIES:
+            target = family[sum(turns) % len(family)]
+            if target in targets:
+                yield target, instance
+        turns[1] += 1
+
+
 def check(job):
     args, target, (path, kernel, options) = job
     name = " ".join([target, kernel] + [o for o in options if o != "-t"])
@@ -141,13 +162,17 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tegula", required=True)
     parser.add_argument("--targets", default="gfx90a,gfx942,gfx950,gfx1100,gfx1201")
-    parser.add_argument("--types", default="f32,f16")
+    parser.add_argument("--types", default=TYPES)
     parser.add_argument("--kernels", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--rotate", action="store_true", help="each element for two of the GPUs")
     parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
     args = parser.parse_args()
-    types = args.types.split(",")
-    work = [(args, t, i) for t in args.targets.split(",") for i in instances(args.kernels, types)]
+    types, targets = args.types.split(","), args.targets.split(",")
+    if args.rotate:
+        work = [(args, *job) for job in rotated(targets, args.kernels, types)]
+    else:
+        work = [(args, t, i) for t in targets for i in instances(args.kernels, types)]
     return report(check, work, args, "code objects")
 
 

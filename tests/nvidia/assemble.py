@@ -29,7 +29,7 @@ KERNEL = re.compile(r"^kernel (\w+)(?:<([^>]*)>)?", re.M)
 CLASSES = {
     "float": ["f32", "f16", "bf16", "f64"],
     "int": ["i32"],
-    "any": ["f32", "f16", "bf16", "i32"],
+    "any": ["f32", "f16", "bf16", "i32", "f64", "i64", "u8"],
 }
 # Kernels of rows that fill registers, and their arguments: X a tensor of rows, W of one row.
 ROWS = {
