@@ -86,6 +86,11 @@ void amd_make_uniform(Gen *g, LLVMValueRef function);
 /// Gives branches conditions that nothing else has. The last change before code is generated.
 void amd_part_branches(Gen *g, LLVMValueRef function);
 
+/* ---- words.c ------------------------------------------------------------------------------- */
+
+/// Words that are put together of their own parts. Of a portable module.
+void amd_join_words(const Gen *g, LLVMValueRef function);
+
 /* ---- emit.c -------------------------------------------------------------------------------- */
 
 typedef struct AmdObject {

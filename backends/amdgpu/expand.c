@@ -186,6 +186,7 @@ void amd_expand(Gen *g, const GpuTarget *gpu) {
         if (LLVMIsDeclaration(fn)) continue;
         x->function = fn;
         amd_make_uniform(g, fn);
+        amd_join_words(g, fn);
         expand_function(x);
     }
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module), next; fn; fn = next) {
