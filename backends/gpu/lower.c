@@ -425,7 +425,9 @@ GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options) 
     GpuCode *code = ctx_new(g->ctx, GpuCode);
     int n = 0;
     g->portable = true;
-    g->f8 = gpu_has(gpu_target(options->target), GPU_F8);
+    const GpuTarget *target = gpu_target(options->target);
+    g->f8 = gpu_has(target, GPU_F8);
+    g->pairs = gpu_has(target, GPU_PAIRS);
     if (options->debug) debug_begin(g);
     for_each_op(op, module->regions[0]) {
         n += op->code == OP_DEVICE;

@@ -25,8 +25,8 @@ typedef struct Gen {
     // would call a library, and code refers to no symbol; f64 fma alone does, to libm's.
     bool soft_half, soft_round, soft_fma;
     // A portable module: arithmetic is of scalars and of portable.h's constructs alone; the target
-    // converts from and to the f8 types.
-    bool portable, f8;
+    // converts from and to the f8 types, and adds and multiplies pairs of f32.
+    bool portable, f8, pairs;
     const char *strip; // a folder that paths leave out, or NULL
 } Gen;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arithmetic of portable modules on two registers of a block at once: GPUs have instructions for
-// pairs of 16-bit floats, and conversions give and take pairs. A pair is an i32, or an i16 of two
-// f8, with the first in its lower half; it is taken apart at once, since blocks are scalars. Where
-// its halves come together again, the code for that goes.
+// pairs of 16-bit floats, some for pairs of f32, and conversions give and take pairs. A pair is an
+// i32, or an i16 of two f8, with the first in its lower half; of f32 it is a vector. It is taken
+// apart at once, since blocks are scalars. Where its halves come together again, the code for that
+// goes.
 #include "backends/llvm/portable.h"
 #include "backends/llvm/ways.h"
 
@@ -79,6 +80,44 @@ static LLVMValueRef sign_bits(const Gen *g, const PairWay *w, LLVMValueRef *a) {
                            : LLVMBuildAnd(g->b, a[0], int_of(g->i32, 0x7fff7fffu), "");
 }
 
+/* ---- pairs of f32 -------------------------------------------------------------------------- */
+
+/// Whether v is element i of a pair, which it stores.
+static bool is_element(const Gen *g, LLVMValueRef v, uint64_t i, LLVMValueRef *pair) {
+    if (!LLVMIsAExtractElementInst(v)) return false;
+    *pair = LLVMGetOperand(v, 0);
+    LLVMValueRef at = LLVMGetOperand(v, 1);
+    return LLVMTypeOf(*pair) == LLVMVectorType(g->f32, 2) && LLVMIsAConstantInt(at) &&
+           LLVMConstIntGetZExtValue(at) == i;
+}
+
+static LLVMValueRef pair_of(const Gen *g, LLVMValueRef lo, LLVMValueRef hi) {
+    LLVMValueRef x[2] = {lo, hi}, a, b;
+    if (is_element(g, lo, 0, &a) && is_element(g, hi, 1, &b) && a == b) return a;
+    if (LLVMIsConstant(lo) && LLVMIsConstant(hi)) return LLVMConstVector(x, 2);
+    LLVMValueRef v = LLVMGetUndef(LLVMVectorType(g->f32, 2));
+    for (int i = 0; i < 2; i++)
+        v = LLVMBuildInsertElement(g->b, v, x[i], int_of(g->i32, (uint64_t)i), "");
+    return v;
+}
+
+/// By the way of one element, whose instructions are the same for vectors.
+static void pair_f32(const Gen *g, OpCode code, LLVMValueRef *const *args, int at,
+                     LLVMValueRef out[2]) {
+    LLVMValueRef x[3];
+    for (int k = 0; k < op_info[code].n_operands; k++)
+        x[k] = pair_of(g, args[k][at], args[k][at + 1]);
+    LLVMValueRef v = gen_elementwise(g, code, EL_F32, x);
+    for (int i = 0; i < 2; i++)
+        out[i] = LLVMBuildExtractElement(g->b, v, int_of(g->i32, (uint64_t)i), "");
+}
+
+static bool has_pair_f32(const Gen *g, OpCode code) {
+    return g->pairs && (code == OP_ADD || code == OP_SUB || code == OP_MUL || code == OP_FMA);
+}
+
+/* ---- pairs of 16 bits ---------------------------------------------------------------------- */
+
 /// Bits as two halves; of constants a constant, not an expression.
 static LLVMValueRef halves_of(const Gen *g, LLVMValueRef bits) {
     LLVMValueRef x[2];
@@ -127,11 +166,15 @@ static const PairWay *find(const Gen *g, OpCode code, Elem elem) {
 }
 
 bool portable_has_pair(const Gen *g, OpCode code, Elem elem) {
-    return find(g, code, elem) != NULL;
+    return elem == EL_F32 ? has_pair_f32(g, code) : find(g, code, elem) != NULL;
 }
 
 void portable_pair(const Gen *g, OpCode code, Elem elem, LLVMValueRef *const *args, int at,
                    LLVMValueRef out[2]) {
+    if (elem == EL_F32) {
+        pair_f32(g, code, args, at, out);
+        return;
+    }
     const PairWay *w = find(g, code, elem);
     LLVMValueRef pairs[3];
     for (int k = 0; k < op_info[code].n_operands; k++)

@@ -41,7 +41,7 @@ LLVMValueRef portable_from_f8(const Gen *g, Elem from, LLVMValueRef v);
 /* ---- two registers at once (portable_pairs.c): false where there is no such instruction ---------
  */
 
-/// Whether portable_pair works on two f16 or bf16.
+/// Whether portable_pair works on two of them.
 bool portable_has_pair(const Gen *g, OpCode code, Elem elem);
 /// The op on args[k][at] and args[k][at + 1], of which it does.
 void portable_pair(const Gen *g, OpCode code, Elem elem, LLVMValueRef *const *args, int at,

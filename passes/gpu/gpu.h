@@ -22,6 +22,7 @@ enum GpuFeature {
     GPU_BUFFERS = 512, // accesses by an offset of 32 bits that hardware checks against a bound
     GPU_FLUSH = 1024, // products of f16 and bf16 take subnormal numbers for 0, and give it for them
     GPU_READS_256 = 2048, // shared memory is read 256 bytes at a time
+    GPU_PAIRS = 4096,     // two f32 are added and multiplied at once
 };
 
 enum { GPU_AMD = GPU_MFMA | GPU_WMMA };
