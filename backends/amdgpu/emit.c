@@ -115,17 +115,19 @@ static bool is_scheduled(LLVMValueRef fn, const char *how) {
 }
 
 /// Another way for a kernel that has scratch: without waves side by side for whose sake it spills,
-/// then by LLVM's other scheduler, since scratch is reserved for scalars, too, that need none in
-/// the end; where that does not serve, by the first one. False where nothing is left.
+/// then by LLVM's other schedulers, since scratch is reserved for scalars, too, that need none in
+/// the end; where they do not serve, by the usual one. False where nothing is left.
 static bool other_way(const Gen *g, LLVMValueRef fn) {
-    static const char first[] = "max-occupancy", other[] = "max-ilp";
-    if (amd_attribute(fn, waves_per_simd, 1) > 1)
+    static const char *const others[] = {"max-ilp", "iterative-minreg", "max-occupancy"};
+    enum { OTHERS = sizeof others / sizeof *others };
+    if (amd_attribute(fn, waves_per_simd, 1) > 1) {
         string_attribute(g, fn, waves_per_simd, "1");
-    else if (is_scheduled(fn, first))
-        return false;
-    else
-        string_attribute(g, fn, scheduler, is_scheduled(fn, other) ? first : other);
-    return true;
+        return true;
+    }
+    int tried = OTHERS;
+    while (tried > 0 && !is_scheduled(fn, others[tried - 1])) tried--;
+    if (tried < OTHERS) string_attribute(g, fn, scheduler, others[tried]);
+    return tried < OTHERS;
 }
 
 /// Whether any kernel has scratch and is to be made another way.
