@@ -148,10 +148,19 @@ LLVMValueRef gpu_not_hole(GpuFn *f, const Layout *l, int64_t reg) {
     return good;
 }
 
-LLVMValueRef gpu_owner(GpuFn *f, const Layout *l) {
-    Bits copies = layout_owner(l);
+/// i1: the bits of the thread's number that tell copies apart are 0; NULL: there are no copies.
+static LLVMValueRef is_first(GpuFn *f, Bits copies, bool ctas) {
     if (!copies) return NULL;
-    LLVMValueRef x = LLVMBuildAnd(f->g->b, gpu_thread_number(f, l->bits[LEVEL_CTA] > 0),
-                                  gpu_i32(f, (int64_t)copies), "");
+    LLVMValueRef x =
+        LLVMBuildAnd(f->g->b, gpu_thread_number(f, ctas), gpu_i32(f, (int64_t)copies), "");
     return LLVMBuildICmp(f->g->b, LLVMIntEQ, x, gpu_i32(f, 0), "");
+}
+
+LLVMValueRef gpu_owner(GpuFn *f, const Layout *l) {
+    return is_first(f, layout_owner(l), l->bits[LEVEL_CTA] > 0);
+}
+
+LLVMValueRef gpu_cta_owner(GpuFn *f, const Layout *l) {
+    int threads = l->bits[LEVEL_LANE] + l->bits[LEVEL_WARP];
+    return is_first(f, layout_owner(l) & low_bits(threads), false);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Buffers in shared memory, and what copies between them and global memory.
 #include "backends/gpu/access.h"
+#include "backends/gpu/flat.h"
 #include "backends/gpu/ring.h"
 
 #include <string.h>
@@ -215,7 +216,6 @@ void gpu_lower_copy_async(GpuFn *f, Op *op) {
     SharedAccess a;
     GpuAccess *p = gpu_access_in(f, op, l);
     GpuSharedMap m = gpu_shared_map(f, l, &s);
-    LLVMValueRef owner = gpu_owner(f, l);
     shared_access(l, &s, COPY_BYTES, &a);
     if (elem_info[buf->elem].bits / 8 << a.vec_bits != COPY_BYTES)
         ice(f->ctx, op->loc, "pieces of a buffer that are not 16 bytes");
@@ -223,7 +223,7 @@ void gpu_lower_copy_async(GpuFn *f, Op *op) {
         int64_t reg = i >> a.n_base << l->bits[LEVEL_REG] | (int64_t)sum_of(a.base, a.n_base, i);
         if (gpu_always_hole(l, reg)) continue;
         LLVMValueRef to = gpu_shared_addr(f, gpu_shared_at(f, &m, gpu_buf(f, operand(op, 1)), reg));
-        LLVMValueRef on = gen_and(f->g, owner, gpu_not_hole(f, l, reg));
+        LLVMValueRef on = gpu_writes(f, l, reg);
         if (!on) on = LLVMConstInt(f->g->i1, 1, false);
         gpu_call(f, "tg.nv.cp.async.16", 4, to, gpu_access_address(p, reg), live_bytes(p, &a, reg),
                  on);
@@ -244,7 +244,7 @@ static void pad_vector(GpuFn *f, const Op *op, const Layout *l, const GpuSharedM
         int64_t r = reg ^ (int64_t)sum_of(a->vec, a->vec_bits, j);
         LLVMValueRef dead = LLVMBuildICmp(f->g->b, LLVMIntSGE, gpu_coord(f, l, r, axis), count, "");
         LLVMValueRef p = gpu_shared_at(f, m, gpu_buf(f, operand(op, 0)), r);
-        LLVMValueRef on = gen_and(f->g, dead, gpu_not_hole(f, l, r));
+        LLVMValueRef on = gen_and(f->g, dead, gpu_writes(f, l, r));
         gpu_store_shared_if(f, buf->elem, p, step, zeros, on);
     }
 }

@@ -133,6 +133,11 @@ static const char *value_types(GpuFn *f, const Op *op, int first, bool *blocks) 
     return types.data;
 }
 
+/// i1: of all threads that have the element this is the one to tell of it; NULL: it is alone.
+static LLVMValueRef reports(GpuFn *f, const Layout *l, int64_t reg) {
+    return gen_and(f->g, gpu_owner(f, l), gpu_not_hole(f, l, reg));
+}
+
 /// Lanes 0 .. 15 of a block, by the threads that have them, to words from `at` on.
 static void store_lanes(GpuFn *f, const Record *r, const Value *v, int at, LLVMValueRef ok) {
     const Gen *g = f->g;
@@ -144,7 +149,7 @@ static void store_lanes(GpuFn *f, const Record *r, const Value *v, int at, LLVMV
         LLVMValueRef lane = gpu_flat(f, l, reg, strides);
         LLVMValueRef on = LLVMBuildICmp(g->b, LLVMIntULT, lane, shown, "");
         if (LLVMIsAConstantInt(on) && !LLVMConstIntGetZExtValue(on)) continue;
-        on = gen_and(g, gen_and(g, on, gpu_writes(f, l, reg)), ok);
+        on = gen_and(g, gen_and(g, on, reports(f, l, reg)), ok);
         LLVMValueRef x = message_bits(f, v->type->elem, gpu_block(f, v)[reg]);
         store_word(f, r, gen_add(g, lane, gpu_i32(f, at)), on, x);
     }
@@ -238,7 +243,7 @@ static LLVMValueRef lane_number(GpuFn *f, const Lanes *s, int64_t reg) {
 /// Bad lanes of register reg.
 static void note_bad(GpuFn *f, Lanes *s, int64_t reg, LLVMValueRef bad) {
     const Gen *g = f->g;
-    if (s->layout) bad = gen_and(g, bad, gpu_writes(f, s->layout, reg));
+    if (s->layout) bad = gen_and(g, bad, reports(f, s->layout, reg));
     LLVMValueRef lane = lane_number(f, s, reg);
     LLVMValueRef less = LLVMBuildICmp(g->b, LLVMIntULT, lane, s->own, "");
     s->own = LLVMBuildSelect(g->b, LLVMBuildAnd(g->b, bad, less, ""), lane, s->own, "");

@@ -21,7 +21,7 @@ LLVMValueRef gpu_flat(GpuFn *f, const Layout *l, int64_t reg, const int64_t *str
 }
 
 LLVMValueRef gpu_writes(GpuFn *f, const Layout *l, int64_t reg) {
-    return gen_and(f->g, gpu_owner(f, l), gpu_not_hole(f, l, reg));
+    return gen_and(f->g, gpu_cta_owner(f, l), gpu_not_hole(f, l, reg));
 }
 
 /* ---- elements ------------------------------------------------------------------------------ */
@@ -96,6 +96,15 @@ void gpu_pieces_end(GpuFn *f, GpuPieces *p, LLVMValueRef *next) {
     p->carried = p->loop.phi;
 }
 
+/// Threads without an element in a piece read the first place, where a CTA of a cluster, which has
+/// but some of the elements, may have written nothing.
+static void write_first(GpuFn *f, const GpuFlat *flat) {
+    LLVMValueRef zero = gpu_i32(f, 0),
+                 first = LLVMBuildICmp(f->g->b, LLVMIntEQ, f->thread, zero, "");
+    gpu_flat_store(f, flat, zero, first, gen_zero(f->g, flat->elem, 0));
+    gpu_barrier(f);
+}
+
 /// Row by row, each element written by one thread and read by whoever wants it.
 void gpu_move_in_pieces(GpuFn *f, const Layout *from, const Layout *to, Elem elem,
                         LLVMValueRef *const in, LLVMValueRef *out) {
@@ -105,6 +114,7 @@ void gpu_move_in_pieces(GpuFn *f, const Layout *from, const Layout *to, Elem ele
     gpu_row_major(from->rank, from->extents, strides);
     for (int r = 0; r < n; r++) out[r] = LLVMConstNull(LLVMTypeOf(in[0]));
     GpuFlat flat = gpu_flat_alloc(f, elem, count < piece ? count : piece);
+    if (f->kernel->cluster > 1) write_first(f, &flat);
     GpuPieces p = gpu_pieces(f, count, piece, n, out);
     LLVMValueRef *next = ctx_copy(f->ctx, p.carried, (size_t)n * sizeof *next);
     for (int64_t r = 0; r < layout_registers(from); r++) {

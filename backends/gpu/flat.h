@@ -10,7 +10,8 @@ enum { GPU_PIECE_BYTES = 32768 };
 
 /// The sum over d of coordinate d * strides[d] (i32) for the element of register reg.
 LLVMValueRef gpu_flat(GpuFn *f, const Layout *l, int64_t reg, const int64_t *strides);
-/// i1: this thread is the one to write the element of the register; NULL: it is in every case.
+/// i1: this thread of its CTA is the one to write the element of the register to shared memory;
+/// NULL: it is in every case.
 LLVMValueRef gpu_writes(GpuFn *f, const Layout *l, int64_t reg);
 
 /// `count` elements of shared memory.

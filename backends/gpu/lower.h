@@ -159,6 +159,8 @@ LLVMValueRef gpu_not_hole(GpuFn *f, const Layout *l, int64_t reg);
 bool gpu_always_hole(const Layout *l, int64_t reg);
 /// i1: this thread owns its elements (layout_owner); NULL: every thread does.
 LLVMValueRef gpu_owner(GpuFn *f, const Layout *l);
+/// The same in each CTA of a cluster: who writes to its shared memory, which others do not.
+LLVMValueRef gpu_cta_owner(GpuFn *f, const Layout *l);
 /// The number of the thread (i32); with `ctas` that in its cluster, a CTA's rank above its threads.
 LLVMValueRef gpu_thread_number(GpuFn *f, bool ctas);
 /// i1: the first thread of the program.

@@ -40,7 +40,7 @@ LLVMValueRef gpu_element(GpuFn *f, Elem elem, LLVMValueRef base, LLVMValueRef in
 void gpu_put(GpuFn *f, const Value *v, LLVMValueRef base, const int64_t *strides, int64_t start) {
     const Layout *l = gpu_layout(f, v);
     Elem elem = v->type->elem;
-    LLVMValueRef *regs = gpu_block(f, v), owner = gpu_owner(f, l);
+    LLVMValueRef *regs = gpu_block(f, v), owner = gpu_cta_owner(f, l);
     for (int r = 0; r < gpu_registers(v->type); r++) {
         if (gpu_always_hole(l, r)) continue;
         LLVMValueRef on = gen_and(f->g, owner, gpu_not_hole(f, l, r));

@@ -316,7 +316,7 @@ enum { MAX_VECTOR = 16 };
 void gpu_shared_write(GpuFn *f, const Layout *l, const SharedLayout *s, const SharedAccess *a,
                       LLVMValueRef base, Elem elem, LLVMValueRef *regs) {
     GpuSharedMap m = gpu_shared_map(f, l, s);
-    LLVMValueRef owner = gpu_owner(f, l);
+    LLVMValueRef owner = gpu_cta_owner(f, l);
     bool covered = covers_box(l, s);
     for (int64_t i = 0; i < access_count(l, a); i++) {
         int64_t reg[MAX_VECTOR];
