@@ -84,13 +84,13 @@ static LLVMValueRef words_at(GpuFn *f, LLVMValueRef at) {
     return gpu_offset(f, field(f, sizeof(tg_faults)), bytes);
 }
 
-/// The head, and that there is a failure.
+/// The head, and that there is a failure: an atomic, as any number of programs may fail at once.
 static void store_head(GpuFn *f, const Record *r, LLVMValueRef on, bool fails) {
     int64_t head = r->site | (int64_t)r->n << 32;
     store_word(f, r, gpu_i32(f, 0), on, gen_i64(f->g, head));
     store_word(f, r, gpu_i32(f, 1), on, f->program);
     if (fails)
-        gpu_call(f, "tg.store.global.b32", 3, field(f, offsetof(tg_faults, failed)), on,
+        gpu_call(f, "tg.atomic.global.or.i32.gpu", 3, field(f, offsetof(tg_faults, failed)), on,
                  gpu_i32(f, 1));
 }
 
