@@ -193,18 +193,32 @@ static bool is_text(const Call *call, int i) {
     return call->exprs && call->exprs[i]->kind == EX_STRING;
 }
 
-/// The text with {} for each value among arguments from..n; the values go to `out`.
+/// Adds a text in quotes; the number of its {}.
+static int add_text(const Expr *x, Text *text) {
+    int places = 0;
+    for (size_t i = 0; i + 1 < x->string.len; i++)
+        if (x->string.text[i] == '{' && x->string.text[i + 1] == '}') places++;
+    text_bytes(text, x->string.text, x->string.len);
+    return places;
+}
+
+/// Arguments from..n as one text; the values go to `out`. A value takes the first {} before it that
+/// is free, otherwise it is appended.
 static bool add_texts(Elab *e, const Call *call, int from, Text *text, Values *out) {
+    int places = 0; // that are free
     for (int i = from; i < call->n; i++) {
-        if (i > from) text_add(text, " ");
         if (is_text(call, i)) {
-            text_bytes(text, call->exprs[i]->string.text, call->exprs[i]->string.len);
+            if (i > from) text_add(text, " ");
+            places += add_text(call->exprs[i], text);
             continue;
         }
         Val v = el_value(e, call->locs[i], call->args[i]);
         Value *x = val_is(v, V_ERROR) ? NULL : el_typed(e, call->locs[i], v, EL_COUNT);
         if (!x) return false;
-        text_add(text, "{}");
+        if (places)
+            places--;
+        else
+            text_add(text, i > from ? " {}" : "{}");
         vec_push(e->ctx, out, x);
     }
     return true;

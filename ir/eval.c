@@ -317,6 +317,7 @@ bool cell_equal(Elem e, Cell a, Cell b) {
 
 char *cell_text(Ctx *ctx, Elem e, Cell c) {
     if (e == EL_BOOL) return ctx_format(ctx, "%s", c.u ? "true" : "false");
+    if (elem_is(e, EC_FLOAT) && isnan(c.f)) return ctx_format(ctx, "nan"); // of either sign
     if (elem_is(e, EC_FLOAT)) return ctx_format(ctx, "%.*g", e == EL_F64 ? 17 : 9, c.f);
     return elem_is(e, EC_SINT) ? ctx_format(ctx, "%lld", (long long)c.i)
                                : ctx_format(ctx, "%llu", (unsigned long long)c.u);

@@ -18,8 +18,8 @@ typedef union tg_slot {
 } tg_slot;
 
 /// Where compiled code can fail or print, and with what text. `{}` in the text stands for the next
-/// value; types has a letter for each value: b bool, d signed, u unsigned, f double (its bits);
-/// [dd] is a block of two, [dd+] the first two lanes of a longer one.
+/// value; types has a letter for each value: b bool, d signed, u unsigned, f a float and g an f64
+/// (the bits of a double); [dd] is a block of two, [dd+] the first two lanes of a longer one.
 typedef struct tg_site {
     int32_t kind; // enum tg_site_kind
     int32_t line, column;

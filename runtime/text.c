@@ -3,6 +3,7 @@
 #include "runtime/host.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,8 @@ static void add(Out *o, const char *fmt, ...) {
     if (n > 0) o->n += (size_t)n < o->size - o->n ? (size_t)n : o->size - o->n - 1;
 }
 
-/// The letters are those of tg_site; floats have the digits that tell any two f32 apart.
+/// The letters are those of tg_site; floats have the digits that tell any two f32 apart,
+/// those of f64 any two f64.
 static void add_value(Out *o, char type, uint64_t bits) {
     double f;
     memcpy(&f, &bits, sizeof f);
@@ -29,7 +31,11 @@ static void add_value(Out *o, char type, uint64_t bits) {
     case 'b': add(o, "%s", bits ? "true" : "false"); break;
     case 'd': add(o, "%" PRId64, (int64_t)bits); break;
     case 'u': add(o, "%" PRIu64, bits); break;
-    default: add(o, "%.9g", f);
+    default:
+        if (isnan(f))
+            add(o, "nan"); // of either sign
+        else
+            add(o, "%.*g", type == 'g' ? 17 : 9, f);
     }
 }
 
@@ -67,10 +73,11 @@ void tg_site_text(char *out, size_t size, const tg_site *site, const uint64_t *v
     Out o = {out, size, 0};
     out[0] = 0;
     const char *types = site->types ? site->types : "";
+    const char *indices = types + strlen(types) - site->n_indices; // these fill no {}
     bool nobody = site->kind == TG_SITE_WAIT && *types && (int64_t)values[0] < 0;
     if (site->kind == TG_SITE_ASSERT) add(&o, "assertion failed: ");
     for (const char *s = site->text ? site->text : ""; *s; s++) {
-        if (s[0] == '{' && s[1] == '}' && *types) {
+        if (s[0] == '{' && s[1] == '}' && types < indices) {
             if (nobody)
                 add(&o, "?"), types++, values++;
             else

@@ -57,7 +57,7 @@ static char letter(Elem elem) {
     case EC_BOOL: return 'b';
     case EC_SINT: return 'd';
     case EC_UINT: return 'u';
-    default: return 'f';
+    default: return elem == EL_F64 ? 'g' : 'f';
     }
 }
 

@@ -135,6 +135,7 @@ static void texts(void **state) {
         {{.text = "{} {} {} {}", .types = "bduf"}, "true -1 18446744073709551615 0.5"},
         {{.text = "x = {}!", .types = "[dd+]"}, "x = [1, -1, ...]!"},
         {{.text = "{} and {}", .types = "d"}, "1 and {}"},
+        {{.text = "{} and {}", .types = "dd", .n_indices = 1}, "1 and {} at [-1]"},
         {{.text = "nothing"}, "nothing"},
     };
     const uint64_t values[4] = {1, UINT64_MAX, UINT64_MAX, bits};
