@@ -18,7 +18,16 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
-enum { LOOPS = 256, LEAST_TRIPS = 3, WORDS_THREAD = 32, BUSY_WARPS = 16, MAX_DEPTH = 32 };
+#include <math.h>
+
+enum {
+    LOOPS = 256,
+    LEAST_TRIPS = 3,
+    WORDS_THREAD = 32,
+    OTHER_REGISTERS = 24, // of a thread, besides blocks
+    BUSY_WARPS = 16,
+    MAX_DEPTH = 32,
+};
 
 typedef struct Ahead {
     PassEnv *env;
@@ -75,6 +84,16 @@ static double words(const Ahead *a, const Type *t) {
     return (double)ty_count(t) / (a->warps * a->env->gpu->lanes) * (bits > 32 ? 2 : 1);
 }
 
+/// Words that a thread has registers for twice, besides what the loop carries.
+static double room(const Ahead *a, const Op *loop) {
+    const GpuTarget *t = a->env->gpu;
+    double each = fmin(t->registers_thread, (double)t->registers_sm / (a->warps * t->lanes));
+    double carried = OTHER_REGISTERS;
+    for (int i = 0; i < loop->n_results; i++)
+        if (ty_is_block(result(loop, i)->type)) carried += words(a, result(loop, i)->type);
+    return fmin(WORDS_THREAD, (each - carried) / 2);
+}
+
 static bool find_loads(const Ahead *a, Op *loop, Candidate *c) {
     double sum = 0;
     *c = (Candidate){.loop = loop};
@@ -85,7 +104,7 @@ static bool find_loads(const Ahead *a, Op *loop, Candidate *c) {
         if (c->n == LOADS_AHEAD) return false;
         c->loads[c->n++] = op;
     }
-    return c->n && sum <= WORDS_THREAD;
+    return c->n && sum <= room(a, loop);
 }
 
 /* ---- rewriting ----------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ enum {
     BASE_CHAIN = 8,      // of warpgroups' products of products
     PICK_WARPS = 4,      // that share positions from data, of which each takes so many registers
     MASK_REGISTERS = 16, // more where each of its elements has a mask
+    SPLIT_WORDS = 3,     // of an element as it was loaded and in two parts
     BASE_AMD = 80,       // with AMD's products: addresses and fragments of the next ones, too
     FRAGMENTS = 16,      // more of those with WMMA's and with multiply-adds
     UNIT_ROWS = 16,      // of a chain of products by one warp, at least
@@ -39,6 +40,7 @@ typedef struct Sizes {
     double sums, widest; // of all results of products, of the largest block
     double moved;        // bytes of the largest load or store
     double operands;     // words that a warp has of right operands in registers
+    double split;        // words of operands that products take in two parts
     double held, staged; // words of operands of AMD's: that stay in registers, that pass through
     int dots;
     bool groups;      // there are products of warpgroups
@@ -127,7 +129,8 @@ static void measure_dot(Sizes *z, const Op *op) {
                             op_str(op, "precision"));
     // What is added to the sums has registers, too.
     bool chained = unit && unit->chain && !(unit->features & GPU_WGMMA);
-    int parts = chained || gpu_in_three(op_str(op, "precision")) ? 2 : 1;
+    bool three = gpu_in_three(op_str(op, "precision"));
+    int parts = chained || three ? 2 : 1;
     const Type *sum = result(op, 0)->type;
     if (sum->kind == TK_PENDING) sum = ty_promised(sum);
     bool amd = gpu_has_any(z->target, GPU_AMD);
@@ -136,7 +139,10 @@ static void measure_dot(Sizes *z, const Op *op) {
     z->groups |= unit && unit->features & GPU_WGMMA;
     z->dots++;
     double words = words_of(operand(op, 1)->type);
-    if (unit && !(unit->features & GPU_WGMMA) && words > z->operands) z->operands = words;
+    if (three)
+        z->split += words_of(operand(op, 0)->type) + words;
+    else if (unit && !(unit->features & GPU_WGMMA) && words > z->operands)
+        z->operands = words;
     if (amd) measure_operands(z, op, unit);
 }
 
@@ -301,7 +307,8 @@ static double registers_for(const Sizes *z, int warps) {
     // A chain of products keeps rows in their warps, and each warp has all of the right operand.
     double copies = z->dots > 1 || warps < 4 ? 1 : 2;
     double picks = PICK_REGISTERS * z->picked * PICK_WARPS / warps;
-    return BASE_REGISTERS + 1.1 * z->sums / threads + 0.85 * z->operands / copies / lanes + picks;
+    double operands = 0.85 * z->operands / copies / lanes + SPLIT_WORDS * z->split / threads;
+    return BASE_REGISTERS + 1.1 * z->sums / threads + operands + picks;
 }
 
 GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {
