@@ -5,13 +5,14 @@ ptxas: it must assemble, spill nothing, draw no advice of the C75xx kind (wgmma 
 no function.
 
     assemble.py --tegula PATH [--targets sm_80,sm_90a] [--codegens nvptx,nvvm] [--types f32,f16]
-                [--kernels REGEX] [--jobs N] [--part I/N] [--table] [--rotate]
+                [--kernels REGEX] [--jobs N] [--part I/N] [--table] [--rotate] [--large]
 
 Six architectures, two generators and two elements of each kernel are ten minutes of work. With
 --rotate each kernel goes through every architecture once, by generators and with elements in
 turn, so that in all of them it has met every pair of these; neighbours in a file start at different
 ones, so that each architecture sees all pairs, too. One generator's weakness shows on each
-architecture it serves, as all of them share the passes and most of the rows.
+architecture it serves, as all of them share the passes and most of the rows. Without arguments the
+cost model takes the smallest tiles: --large takes kernels with arguments of bench/gpu's sizes.
 """
 
 import argparse
@@ -31,21 +32,73 @@ CLASSES = {
     "int": ["i32"],
     "any": ["f32", "f16", "bf16", "i32", "f64", "i64", "u8"],
 }
-# Kernels of rows that fill registers, and their arguments: X a tensor of rows, W of one row.
-ROWS = {
-    ("softmax", "softmax"): ["x=X"],
-    ("softmax", "softmax_backward"): ["y=X", "dy=X", "dx=X"],
-    ("norm", "rms_norm"): ["x=X", "g=W", "rstd=none"],
-    ("norm", "layer_norm"): ["x=X", "g=W", "h=W", "mean=none", "rstd=none"],
+# Arguments as large as in bench/gpu, for which the cost model takes other tiles than for none: file,
+# kernel, arguments (an array without an element has the type's), types. Rows of 32768 fill the
+# registers.
+SQUARE = {"a": "zeros(4096,4096)", "b": "zeros(4096,4096)"}
+ROWS = {"x": "zeros(8192,8192)"}
+FULL = {n: "zeros(64,32768)" for n in ("x", "y", "dy", "dx")}
+HEADS = {n: "zeros(4,32,4096,128)" for n in "qkv"}
+ATTENTION = HEADS | {"mask": "none", "lse": "none", "scale": "0.1"}
+NORM = ROWS | {"g": "zeros(8192)", "eps": "1e-5"}
+FULL_NORM = {"x": FULL["x"], "g": "zeros(32768)", "rstd": "none"}
+BACKWARD = {
+    "mask": "none",
+    "o": HEADS["q"],
+    "dout": HEADS["q"],
+    "lse": "zeros(4,32,4096):f32",
+    "scale": "0.1",
+    "causal": "true",
 }
-# Kernels that spill, an argument of theirs, and how many bytes at most: none belongs here.
+LOSS = {"x": "zeros(8192,32000)", "label": "zeros(8192):i64", "ignore": "-100", "lse": "none"}
+WIDE = {"a": "zeros(16,8192)", "b": "zeros(8192,8192)"}
+MLP = {"a": "zeros(128,4096)", "b": "zeros(4096,14336)"}
+SCALED = SQUARE | {"sa": "none", "sb": "none", "c": "zeros(4096,4096):bf16"}
+LARGE = [
+    ("matmul", "matmul", SQUARE, ("bf16", "f16", "f32", "f8e4m3")),
+    ("matmul", "matmul_nt", SQUARE, ("bf16", "f16")),
+    ("matmul", "matmul", WIDE, ("bf16",)),
+    ("matmul", "matmul", MLP, ("bf16",)),
+    ("matmul", "matmul_tf32_nt", SQUARE | {"terms": "1"}, ("f32",)),
+    ("matmul", "matmul_tf32_nt", SQUARE | {"terms": "3"}, ("f32",)),
+    ("matmul", "scaled_matmul_nt", SCALED, ("f8e4m3",)),
+    ("attention", "attention", ATTENTION | {"causal": "true"}, ("f16", "bf16")),
+    ("attention", "attention", ATTENTION | {"causal": "false"}, ("f16",)),
+    ("attention", "attention_backward", HEADS | BACKWARD, ("f16",)),
+    ("softmax", "softmax", ROWS, ("bf16", "f32")),
+    ("softmax", "softmax", {"x": "zeros(2048,131072)"}, ("bf16", "f32")),
+    ("softmax", "softmax_long", {"x": "zeros(2048,131072)"}, ("bf16", "f32")),
+    ("norm", "layer_norm", NORM | {"h": "zeros(8192)", "mean": "none", "rstd": "none"}, ("bf16", "f32")),
+    ("norm", "rms_norm", NORM | {"rstd": "none"}, ("bf16", "f32")),
+    ("reduce", "sum_last", ROWS, ("bf16", "f32")),
+    ("reduce", "sum_axis", {"x": "zeros(1,8192,8192)"}, ("bf16", "f32")),
+    ("scan", "cumsum_last", ROWS, ("bf16", "f32")),
+    ("reduce", "argmax_last", ROWS, ("bf16", "f32")),
+    ("loss", "cross_entropy_long", LOSS, ("bf16",)),
+    ("softmax", "softmax", {"x": FULL["x"]}, ("bf16", "f16", "f32")),
+    ("softmax", "softmax_backward", {n: FULL[n] for n in ("y", "dy", "dx")}, ("bf16", "f16", "f32")),
+    ("norm", "rms_norm", FULL_NORM, ("bf16", "f16", "f32")),
+    ("norm", "layer_norm", FULL_NORM | {"h": "zeros(32768)", "mean": "none"}, ("bf16", "f16", "f32")),
+]
+# What spills, by words of its name, and how many bytes at most: none belongs here.
 KNOWN = {
-    ("layer_norm", "x=zeros(64,32768):bf16"): 40,
-    ("layer_norm", "x=zeros(64,32768):f16"): 40,
-    ("layer_norm", "x=zeros(64,32768):f32"): 16,
-    ("argmax_axis", "T=f64"): 264,
-    ("argmin_axis", "T=f64"): 264,
-    ("attention_decode", "T=f64"): 24,
+    "layer_norm x=zeros(64,32768):bf16": 40,
+    "layer_norm x=zeros(64,32768):f16": 40,
+    "layer_norm x=zeros(64,32768):f32": 16,
+    "argmax_axis T=f64": 264,
+    "argmin_axis T=f64": 264,
+    "attention_decode T=f64": 24,
+    "nvvm matmul a=zeros(4096,4096):f8e4m3": 220,
+    "nvvm scaled_matmul_nt a=zeros(4096,4096):f8e4m3": 192,
+    "sm_90a nvvm softmax x=zeros(2048,131072):f32": 24,
+    "sm_80 nvptx attention_backward q=zeros(4,32,4096,128):f16": 24,
+    "sm_80 nvptx layer_norm x=zeros(8192,8192):f32": 32,
+    "sm_80 nvvm layer_norm x=zeros(64,32768):f32": 24,
+    "sm_100a nvvm rms_norm x=zeros(64,32768):bf16": 20,
+    # Rows that a CTA has no registers for, where there are no clusters.
+    "sm_80 softmax x=zeros(2048,131072):f32": 7452,
+    "sm_80 softmax x=zeros(2048,131072):bf16": 5096,
+    "sm_80 nvvm softmax_backward y=zeros(64,32768):f32": 412,
 }
 SKIP = 77
 
@@ -88,14 +141,14 @@ def instances(pattern, types):
                 yield path, name, options
 
 
-def long_rows():
-    """(file, kernel, options) of rows of 32768."""
-    for (file, kernel), arguments in ROWS.items():
-        for t in ("bf16", "f16", "f32"):
-            shapes = {"X": f"zeros(64,32768):{t}", "W": f"zeros(32768):{t}"}
-            given = [a.split("=") for a in arguments]
-            options = [o for n, v in given for o in ("--arg", f"{n}={shapes.get(v, v)}")]
-            options += ["-t", "S=f32"] if file == "norm" else []
+def large(pattern):
+    """(file, kernel, options) of the kernels with large arguments."""
+    for file, kernel, arguments, types in LARGE:
+        for t in types if re.search(pattern, kernel) else ():
+            options = ["-t", "S=f32"] if file == "norm" else []
+            for name, value in arguments.items():
+                typed = value.startswith("zeros") and ":" not in value
+                options += ["--arg", f"{name}={value}" + (f":{t}" if typed else "")]
             yield os.path.join(ROOT, "stdlib", file + ".teg"), kernel, options
 
 
@@ -150,7 +203,7 @@ def check(arguments):
     if ptx and ".extern .func" in ptx:
         problem = "calls a function"
     elif ptx:
-        room = max(KNOWN.get((kernel, o), 0) for o in options + [None])
+        room = max([n for words, n in KNOWN.items() if set(words.split()) <= set(name.split())] + [0])
         problem, registers = assemble(args.ptxas, target, room, ptx)
     return name, problem, f"{registers} registers"
 
@@ -178,7 +231,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--part", default="1/1", metavar="I/N", help="every Nth kernel, from the Ith on")
     parser.add_argument("--rotate", action="store_true", help="each kernel once a target")
-    parser.add_argument("--rows", action="store_true", help="kernels of long rows, with these rows")
+    parser.add_argument("--large", action="store_true", help="kernels with large arguments")
     parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
     args = parser.parse_args()
     args.ptxas = find_ptxas()
@@ -188,8 +241,14 @@ def main():
     targets, codegens, types = (
         o.split(",") for o in (args.targets, args.codegens, args.types)
     )
-    if args.rows:
-        work = [(args, t, c, i) for t in targets for c in codegens for i in long_rows()]
+    if args.large and args.rotate:
+        work = [
+            (args, target, codegens[(i + t) % len(codegens)], instance)
+            for i, instance in enumerate(large(args.kernels))
+            for t, target in enumerate(targets)
+        ]
+    elif args.large:
+        work = [(args, t, c, i) for t in targets for c in codegens for i in large(args.kernels)]
     elif args.rotate:
         work = [(args, *job) for job in rotated(targets, codegens, args.kernels, types)]
     else:
