@@ -11,6 +11,7 @@
 
 #include "driver/aot.h"
 #include "tools/tegula/cli.h"
+#include "tools/tegula/gpu.h"
 
 extern char **environ;
 
@@ -76,9 +77,11 @@ static bool add_target(Making *m, const char *name) {
     }
     if (add_gpu(m, name)) return true;
     cli_error("unknown target '%s'", name);
-    const char *close = closest_name(name, names, 3);
+    const char *hint = gpu_target_hint(m->ctx, name), *close = closest_name(name, names, 3);
     if (close)
         cli_hint("did you mean '%s'?", close);
+    else if (hint)
+        cli_hint("%s", hint);
     else
         cli_hint(
             "objects are made for cpu, x86-64 or aarch64, and GPUs that 'tegula targets' lists");

@@ -299,8 +299,11 @@ Job *job_create(Ctx *ctx, const Options *o) {
         return gpu_target_read(job, name) ? job : NULL;
     }
     cli_error("unknown target '%s'", name);
-    const char *close = closest_name(name, names, N_EXECUTORS);
-    if (close) cli_hint("did you mean '%s'?", close);
+    const char *hint = gpu_target_hint(ctx, name), *close = closest_name(name, names, N_EXECUTORS);
+    if (close)
+        cli_hint("did you mean '%s'?", close);
+    else if (hint)
+        cli_hint("%s", hint);
     cli_hint("'tegula targets' lists them");
     return NULL;
 }

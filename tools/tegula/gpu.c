@@ -5,6 +5,7 @@
 #include "runtime/gpu.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,46 @@ bool gpu_target_is(const char *name) {
     const char *level;
     const Backend *b = gpu_device_named(name) ? NULL : backend_of(name, &level);
     return gpu_device_named(name) || (b && b->device);
+}
+
+static const GpuTarget *oldest_of_nvidia(void) {
+    const GpuTarget *oldest = NULL;
+    for (const GpuTarget *t = gpu_targets; t->name; t++)
+        if (strncmp(t->name, "sm_", 3) == 0 && (!oldest || t->arch < oldest->arch)) oldest = t;
+    return oldest;
+}
+
+/// The one whose name differs in the last letter alone, or the nearest spelling; NULL: none.
+static const char *nearest_target(const char *name) {
+    enum { GPU_TARGETS = 32 };
+    const char *names[GPU_TARGETS];
+    int n = 0;
+    for (const GpuTarget *t = gpu_targets; t->name && n < GPU_TARGETS; t++) {
+        size_t length = strlen(t->name);
+        if (strlen(name) == length && strncmp(t->name, name, length - 1) == 0) return t->name;
+        names[n++] = t->name;
+    }
+    return closest_name(name, names, n);
+}
+
+const char *gpu_target_hint(Ctx *ctx, const char *name) {
+    const char *colon = strchr(name, ':'), *level = colon ? colon + 1 : name;
+    int maker = (int)(level - name); // "sim:"
+    const char *best = NULL;
+    if (strncmp(level, "sm_", 3) == 0 && level[3] >= '0' && level[3] <= '9') {
+        char machine[16];
+        long number = strtol(level + 3, NULL, 10);
+        if (number < oldest_of_nvidia()->arch)
+            return ctx_format(ctx, "the oldest GPU of NVIDIA that there is code for is '%.*s%s'",
+                              maker, name, oldest_of_nvidia()->name);
+        if (number <= INT_MAX) best = nvidia_target((int)number, machine);
+        if (best && gpu_target(best)->arch != number)
+            return ctx_format(ctx, "the nearest that there is code for is '%.*s%s'", maker, name,
+                              best);
+    } else {
+        best = nearest_target(level);
+    }
+    return best ? ctx_format(ctx, "did you mean '%.*s%s'?", maker, name, best) : NULL;
 }
 
 /// The device at hand, and what code is best for it.

@@ -12,6 +12,8 @@ bool gpu_target_read(Job *job, const char *name);
 bool gpu_target_is(const char *name);
 /// Whether it is one of a device: "cuda", "hip:1".
 bool gpu_device_named(const char *name);
+/// Of an unknown target, "sm_90" or "sim:gfx940": the line that tells which one is meant, or NULL.
+const char *gpu_target_hint(Ctx *ctx, const char *name);
 
 /// Copies the arrays of the job to the device, and gives it `slots` that point there. False,
 /// reported, after errors.
