@@ -6,7 +6,9 @@
 
 The case files are cut into parts that run side by side; one that crashes or hangs stops no other. When
 the budget is spent what runs is ended and what is left is listed. DIR gets summary.md, summary.json
-and logs.tar.gz. Exit code 0: everything ran and passed.
+and logs.tar.gz. Exit code 0: everything ran and passed; 77: all that ran did, but the sanitizer's stage
+was asked for and there is no compute-sanitizer; 1: something failed, or a log of the sanitizer has no
+summary, so that nobody knows.
 """
 
 import argparse
@@ -27,7 +29,8 @@ import time
 TOOLS = ("memcheck", "racecheck", "synccheck")
 PASSED = re.compile(r"^(\d+) of (\d+) runs passed", re.M)
 FAILED = re.compile(r"^FAIL (.*)$", re.M)
-FOUND = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard")
+FOUND = re.compile(r"^=+ (?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)", re.M)
+SKIPPED = 77  # exit code, as of autotools and ctest
 PART_BYTES = 2000  # of a case file: about so much goes into one part
 
 
@@ -102,7 +105,8 @@ def run_jobs(o):
 
 
 def wrapper(o, tool, folder):
-    """A program that is tegula under a tool of the sanitizer: run.py takes it for tegula."""
+    """A program that is tegula under a tool of the sanitizer: run.py takes it for tegula. What the tool
+    finds is in its log alone: an exit code would be taken for one of a case that is to fail."""
     path = pathlib.Path(folder, f"tegula-{tool}")
     log = pathlib.Path(o.logs, f"{tool}-%p.log")
     path.write_text(
@@ -238,18 +242,46 @@ def run_all(o, jobs, deadline):
 # ---- what came out -------------------------------------------------------------------------------
 
 
-def findings(o):
-    """tool -> (errors, logs that have some)"""
+@dataclasses.dataclass
+class Findings:
+    """Of a tool of the sanitizer, in the logs of its processes."""
+
+    logs: int = 0
+    errors: int = 0
+    where: list = dataclasses.field(default_factory=list)  # logs with errors
+    cut: list = dataclasses.field(default_factory=list)  # logs without a summary: nobody knows
+
+    def clean(self):
+        return self.logs > 0 and not self.errors and not self.cut
+
+    def __str__(self):
+        text = f"{self.errors} errors in {self.logs} logs"
+        text += f": {', '.join(self.where[:8])}" if self.where else ""
+        if self.cut:
+            text += f"; FAILED: {len(self.cut)} without a summary: {', '.join(self.cut[:8])}"
+        return text if self.logs else "FAILED: it wrote no log"
+
+
+def findings(o, jobs):
+    """tool -> Findings, of the tools that were begun."""
     out = {}
     for tool in TOOLS:
-        errors, where = 0, []
-        for path in sorted(pathlib.Path(o.logs).glob(f"{tool}-*.log")):
-            n = sum(int(a or b) for a, b in FOUND.findall(path.read_text(errors="replace")))
-            errors += n
-            where += [path.name] if n else []
-        if list(pathlib.Path(o.logs).glob(f"{tool}-std_*.log")):
-            out[tool] = errors, where
+        if not any(j.group == tool for j in jobs):
+            continue
+        found = out[tool] = Findings()
+        for path in sorted(pathlib.Path(o.logs).glob(f"{tool}-[0-9]*.log")):
+            summaries = FOUND.findall(path.read_text(errors="replace"))
+            errors = sum(int(a or b) for a, b in summaries)
+            found.logs += 1
+            found.errors += errors
+            found.where += [path.name] if errors else []
+            found.cut += [] if summaries else [path.name]
     return out
+
+
+def unsanitized(o):
+    """Whether the stage of the sanitizer was asked for and cannot be."""
+    return "sanitize" in o.stages.split(",") and not o.sanitizer
 
 
 def row(group, jobs):
@@ -271,10 +303,9 @@ def summary(o, jobs, seconds):
     for j in jobs:
         groups.setdefault(j.group, []).append(j)
     lines += [row(g, js) for g, js in groups.items()]
-    for tool, (errors, where) in findings(o).items():
-        lines.append(
-            f"\n{tool}: {errors} errors" + (f" in {', '.join(where[:8])}" if where else "")
-        )
+    lines += [f"\n{tool}: {found}" for tool, found in findings(o, jobs).items()]
+    if unsanitized(o):
+        lines.append("\nsanitize: skipped: no compute-sanitizer")
     for j in groups.get("host", []):
         path = pathlib.Path(o.logs, j.name + ".log")
         said = path.read_text(errors="replace").strip().split("\n")[1:] if path.exists() else []
@@ -333,9 +364,11 @@ def main():
         jobs = stages(o, started + o.budget)
         text = summary(o, jobs, time.monotonic() - started)
         save(o, jobs, text)
-        bad = any(errors for errors, _ in findings(o).values())
+        bad = not all(found.clean() for found in findings(o, jobs).values())
     print(text)
-    return 1 if bad or any(j.state != "passed" for j in jobs) else 0
+    if bad or not jobs or any(j.state != "passed" for j in jobs):
+        return 1
+    return SKIPPED if unsanitized(o) else 0
 
 
 if __name__ == "__main__":
