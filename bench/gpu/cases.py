@@ -34,8 +34,9 @@ class Env:
         x = torch.randn(shape, generator=g, device=self.device, dtype=torch.float32)
         return (x * scale).to(dtype)
 
-    def ours(self, file, kernel, arguments, name="tegula"):
-        """A contender a setting. arguments(inputs, outputs) are those of the kernel, by name."""
+    def ours(self, file, kernel, arguments, name="tegula", **more):
+        """A contender a setting. arguments(inputs, outputs) are those of the kernel, by name; more is
+        of Contender."""
         if self.tegula is None or "tegula" not in self.peers:
             return []
         out = []
@@ -46,14 +47,16 @@ class Env:
                 run = caller(module[kernel], arguments)
             except Exception as error:
                 run = failing(error)
-            out.append(Contender(f"{name}[{text}]" if text else name, run, ours=True))
+            label = f"{name}[{text}]" if text else name
+            out.append(Contender(label, run, ours=True, **more))
         return out
 
-    def peer(self, name, run, note=""):
+    def peer(self, name, run, note="", makes=()):
         """A contender, where its kind (the first word of its name) was asked for."""
-        return [Contender(name, run, note=note)] if name.split()[0] in self.peers else []
+        asked = name.split()[0] in self.peers
+        return [Contender(name, run, note=note, makes=makes)] if asked else []
 
-    def compiled(self, run):
+    def compiled(self, run, makes=()):
         """torch.compile of run(inputs)."""
         if "compile" not in self.peers:
             return []
@@ -65,7 +68,7 @@ class Env:
                 state.append(torch.compile(run, dynamic=False))
             return state[0](i)
 
-        return [Contender("compile", call)]
+        return [Contender("compile", call, makes=makes)]
 
 
 def caller(kernel, arguments):
@@ -117,10 +120,10 @@ def matmul(env, dtype, m, n, k, transposed):
         )
         + env.peer("cublas", cublas)
         + (env.peer("triton", triton) if dtype != "f32" else []),
+        plain=cublas,
         limit=LIMITS[dtype],
         flops=2 * m * n * k,
         bytes=t.itemsize * (m * n + m * k + n * k),
-        plain="cublas",
     )
 
 
@@ -148,10 +151,10 @@ def tf32(env, m, n, k):
             lambda i, o: {"a": i["a"], "b": i["b"], "c": o["c"], "terms": 1},
         )
         + env.peer("cublas", cublas),
+        plain=cublas,
         limit=LIMITS["tf32"],
         flops=2 * m * n * k,
         bytes=4 * (m * n + m * k + n * k),
-        plain="cublas",
     )
 
 
@@ -192,10 +195,10 @@ def fp8(env, m, n, k):
         contenders=env.ours("matmul", "scaled_matmul_nt", arguments)
         + env.peer("cublas", cublas(False), "accumulates in f32")
         + env.peer("cublas fast", cublas(True), "accumulates in fewer bits"),
+        plain=cublas(False),
         limit=LIMITS["fp8"],
         flops=2 * m * n * k,
         bytes=2 * m * n + m * k + n * k,
-        plain="cublas",
     )
 
 
@@ -240,6 +243,16 @@ def f64_gradients(q, k, v, dout, scale, causal):
     return {n: t.view(b, h, s, d) for n, t in zip(("dq", "dk", "dv"), out)}
 
 
+def flash(q, k, v, causal):
+    """torch's FlashAttention with the log-sum-exp that it makes for the gradients."""
+    aten = torch.ops.aten
+    if q.device.type == "cpu":
+        o, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal)
+    else:
+        o, lse = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)[:2]
+    return {"o": o, "lse": lse}
+
+
 def sdpa(env, name, backend, causal):
     """torch's attention by one of its back ends."""
 
@@ -250,7 +263,7 @@ def sdpa(env, name, backend, causal):
             q, k, v = (i[n] for n in "qkv")
             return {"o": F.scaled_dot_product_attention(q, k, v, is_causal=causal)}
 
-    return env.peer(name, run)
+    return env.peer(name, run, makes=("o",))
 
 
 def attention_inputs(env, b, h, s, d):
@@ -277,30 +290,32 @@ def attention(env, b, h, s, d, causal):
             return {"o": env.tutorials.attention(i["q"], i["k"], i["v"], causal, scale, False)}
 
     def arguments(i, o):
-        return {n: i[n] for n in "qkv"} | {
-            "mask": None,
-            "o": o["o"],
-            "lse": None,
-            "scale": scale,
-            "causal": causal,
-        }
+        more = {"mask": None, "scale": scale, "causal": causal}
+        return {n: i[n] for n in "qkv"} | more | {"o": o["o"], "lse": None}
 
-    contenders = env.ours("attention", "attention", arguments)
+    def with_lse(i, o):
+        return arguments(i, o) | {"lse": o["lse"]}
+
+    def reference(i):
+        return dict(zip(("o", "lse"), f64_attention(i["q"], i["k"], i["v"], scale, causal)))
+
+    contenders = env.ours("attention", "attention", arguments, makes=("o",))
+    contenders += env.ours("attention", "attention", with_lse, "tegula lse", timed=False)
     contenders += sdpa(env, "cudnn", "CUDNN_ATTENTION", causal)
     contenders += sdpa(env, "flash", "FLASH_ATTENTION", causal)
     contenders += sdpa(env, "math", "MATH", causal) if env.device.type == "cpu" else []
-    contenders += env.peer("triton", triton)
-    contenders += env.peer("triton tutorial", tutorial) if env.tutorials else []
+    contenders += env.peer("triton", triton, makes=("o",))
+    contenders += env.peer("triton tutorial", tutorial, makes=("o",)) if env.tutorials else []
     return Problem(
         key=f"attention f16 B{b} H{h} S{s} D{d} {'causal' if causal else 'full'}",
         inputs=attention_inputs(env, b, h, s, d),
-        outputs=lambda i: {"o": ((b, h, s, d), torch.float16)},
-        reference=lambda i: {"o": f64_attention(i["q"], i["k"], i["v"], scale, causal)[0]},
+        outputs=lambda i: {"o": ((b, h, s, d), torch.float16), "lse": ((b, h, s), torch.float32)},
+        reference=reference,
         contenders=contenders,
-        limit=LIMITS["f16"],
+        plain=lambda i, o: flash(i["q"], i["k"], i["v"], causal),
+        limit={"o": LIMITS["f16"], "lse": LIMITS["f32"]},
         flops=4 * b * h * s * s * d * (0.5 if causal else 1),
         bytes=8 * b * h * s * d,
-        plain="flash",
     )
 
 
@@ -337,6 +352,7 @@ def attention_backward(env, b, h, s, d, causal):
         return run
 
     shape = ((b, h, s, d), torch.float16)
+    by_flash = torch_backward("FLASH_ATTENTION")
     return Problem(
         key=f"attention backward f16 B{b} H{h} S{s} D{d} {'causal' if causal else 'full'}",
         inputs=inputs,
@@ -344,11 +360,11 @@ def attention_backward(env, b, h, s, d, causal):
         reference=lambda i: f64_gradients(i["q"], i["k"], i["v"], i["dout"], scale, causal),
         contenders=env.ours("attention", "attention_backward", arguments)
         + env.peer("cudnn", torch_backward("CUDNN_ATTENTION"))
-        + env.peer("flash", torch_backward("FLASH_ATTENTION")),
+        + env.peer("flash", by_flash),
+        plain=by_flash,
         limit=2 * LIMITS["f16"],
         flops=10 * b * h * s * s * d * (0.5 if causal else 1),
         bytes=18 * b * h * s * d,
-        plain="flash",
     )
 
 
@@ -371,9 +387,9 @@ def row_problem(env, op, dtype, m, n, outputs, reference, run, ours, passes, wei
         outputs=lambda i: outputs(m, n, t),
         reference=reference,
         contenders=ours + env.peer("eager", lambda i, o: run(i)) + env.compiled(run),
+        plain=lambda i, o: run(i),
         limit=LIMITS[dtype],
         bytes=passes * m * n * t.itemsize,
-        plain="eager",
     )
 
 
@@ -466,6 +482,7 @@ def argmax(env, dtype, m, n):
     ours = env.ours("reduce", "argmax_last", lambda i, o: {"x": i["x"], "y": o["at"]})
     shape = lambda m, n, t: {"at": ((m,), torch.int64)}
     p = row_problem(env, "argmax", dtype, m, n, shape, None, run, ours, 1)
+    p.limit = 0
     p.reference = lambda i: {"greatest": i["x"].double().amax(-1)}
     p.view = lambda i, out: {
         "greatest": i["x"]
@@ -487,28 +504,29 @@ def cross_entropy(env, m, n):
     def run(i):
         return {"loss": F.cross_entropy(i["x"], i["label"])}
 
-    def arguments(i, o):
-        return {
-            "x": i["x"],
-            "label": i["label"],
-            "loss": o["loss"],
-            "count": o["count"],
-            "lse": None,
-            "ignore": -100,
-        }
+    def all_of(x, label):
+        """The terms are what the loss, a single number whose error may be small by chance, is judged by."""
+        terms = F.cross_entropy(x, label, reduction="none")
+        count = (label != -100).sum().to(x.dtype)
+        return {"loss": terms.mean(), "count": count, "terms": terms}
 
+    def arguments(i, o):
+        return i | o | {"lse": None, "ignore": -100}
+
+    eager = env.peer("eager", lambda i, o: run(i), makes=("loss",))
     return Problem(
         key=f"cross_entropy bf16 {m}x{n}",
         inputs=inputs,
         outputs=lambda i: {"loss": ((), torch.float32), "count": ((), torch.float32)},
-        reference=lambda i: {"loss": F.cross_entropy(i["x"].double(), i["label"])},
+        reference=lambda i: all_of(i["x"].double(), i["label"]),
         contenders=env.ours("loss", "cross_entropy_long", arguments)
         + env.ours("loss", "cross_entropy", arguments, "tegula_row")
-        + env.peer("eager", lambda i, o: run(i))
-        + env.compiled(run),
-        limit=LIMITS["bf16"],
+        + eager
+        + env.compiled(run, makes=("loss",)),
+        plain=lambda i, o: all_of(i["x"].float(), i["label"]),
+        limit={"loss": LIMITS["f32"], "count": 0},
         bytes=m * n * 2,
-        plain="eager",
+        measured_by={"loss": "terms"},
     )
 
 
@@ -527,6 +545,7 @@ def copy_roof(env):
         outputs=lambda i: {"y": ((n,), torch.float32)},
         reference=lambda i: {"y": i["x"].double()},
         contenders=[Contender("copy", run)],
+        plain=run,
         limit=0,
         bytes=8 * n,
     )

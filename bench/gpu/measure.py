@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Times and correctness of contenders that do the same work on a device.
 
-Outputs are poisoned and fenced before every checked run, compared with a reference in f64, checked
-again on other data after the timing. Times are of device events around one run behind a flushed L2,
-contenders alternate, inputs rotate.
+Outputs are poisoned and fenced before every checked run and every block of timed ones, compared with a
+reference in f64, and checked after the timing: what the last timed run left, and a run on other data.
+Times are of device events around one run behind a flushed L2, contenders alternate, inputs rotate.
 """
 
+import ctypes
 import dataclasses
+import functools
 import math
 import statistics
 import time
 
 import torch
 
+SETS = 3  # of inputs, which rotate
+MOST_BYTES = 8e9  # of all sets of a case; larger cases have fewer
+RUNS = 30  # of a contender at least
 GUARD = 1024  # elements before and behind an output that nobody may write
 FLUSH_BYTES = 512 << 20  # several times the L2 of any GPU; long enough for the host to be ahead
 
 # ||out - reference|| / ||reference|| of honest arithmetic, by what it computes in.
 LIMITS = {"f32": 1e-5, "tf32": 5e-4, "f16": 1e-3, "bf16": 1e-2, "fp8": 1e-2}
+NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
 @dataclasses.dataclass
@@ -28,6 +34,8 @@ class Contender:
     run: object
     ours: bool = False
     note: str = ""
+    makes: tuple = ()  # the outputs that it computes, where those are not all
+    timed: bool = True
 
 
 @dataclasses.dataclass
@@ -39,11 +47,16 @@ class Problem:
     outputs: object  # inputs -> name -> (shape, dtype)
     reference: object  # inputs -> name -> f64 or integer tensor
     contenders: list
-    limit: float
+    plain: object  # as Contender.run: its greatest error is the measure of ours
+    limit: object  # of the relative error: a number, or output -> number
     flops: float = 0
     bytes: float = 0
-    plain: str = ""  # the contender whose greatest error is the measure of the others'
+    measured_by: dict = dataclasses.field(default_factory=dict)  # output -> plain's output instead
     view: object = None  # inputs, results -> what is compared, where that is not the results
+
+    def compared(self, want):
+        """Names of the outputs that a contender must have right, of those of the reference."""
+        return [n for n in want if n not in self.measured_by.values()]
 
 
 # ---- outputs -------------------------------------------------------------------------------------
@@ -106,40 +119,70 @@ def errors(got, want):
     return float(d.norm() / size) if float(size) else float(d.norm()), float(d.abs().max()), ""
 
 
-def run_checked(problem, contender, inputs, fenced):
-    """Poisons, runs, waits; the results by name."""
-    fenced.poison()
-    out = contender.run(inputs, fenced.tensors)
-    synchronize(next(iter(inputs.values())).device)
-    out = {**fenced.tensors, **(out or {})}
+def results(problem, inputs, fenced, returned):
+    """What is compared, by name."""
+    out = {**fenced.tensors, **(returned or {})}
     return problem.view(inputs, out) if problem.view else out
 
 
-def check(problem, contender, inputs, fenced, want, plain):
-    """(text of what is wrong or '', relative error); plain: greatest errors that are excused."""
-    got = run_checked(problem, contender, inputs, fenced)
+def run_checked(problem, run, inputs, fenced):
+    """Poisons, runs, waits; the results by name."""
+    fenced.poison()
+    returned = run(inputs, fenced.tensors)
+    synchronize(next(iter(inputs.values())).device)
+    return results(problem, inputs, fenced, returned)
+
+
+def limit_of(problem, name, got, fenced):
+    """Of an output's relative error; a peer may return a type narrower than that of the output."""
+    limit = problem.limit[name] if isinstance(problem.limit, dict) else problem.limit
+    asked = fenced.tensors.get(name)
+    narrower = asked is not None and got.element_size() < asked.element_size()
+    return max(limit, LIMITS[NAMES[got.dtype]]) if narrower else limit
+
+
+def compare(problem, contender, got, fenced, expected):
+    """(text of what is wrong or '', relative error) of results; expected: Expected.of."""
+    want, excused = expected
     worst = 0.0
-    for name, w in want.items():
-        relative, greatest, text = errors(got[name], w)
+    for name in contender.makes or problem.compared(want):
+        relative, greatest, text = errors(got[name], want[name])
         worst = max(worst, relative)
-        if not text and not relative <= problem.limit:
-            text = f"relative error {relative:.1e}, limit {problem.limit:.1e}"
-        allowed = 3 * plain.get(name, math.inf) + 1e-30
-        if not text and contender.ours and greatest > allowed:
-            text = f"an element is off by {greatest:.1e}, plain arithmetic by {plain[name]:.1e}"
+        limit = limit_of(problem, name, got[name], fenced)
+        if not text and not relative <= limit:
+            text = f"relative error {relative:.1e}, limit {limit:.1e}"
+        plain = excused[problem.measured_by.get(name, name)]
+        if not text and contender.ours and not greatest <= 3 * plain + 1e-30:
+            text = f"an element is off by {greatest:.1e}, plain arithmetic by {plain:.1e}"
         if text:
             return f"{name}: {text}", worst
     where = fenced.trespassed()
     return (f"wrote beside {where}" if where else ""), worst
 
 
-def greatest_errors(problem, inputs, fenced, want):
-    """The greatest error of each output of the plain contender, rounding of the result included."""
-    for c in problem.contenders:
-        if c.name == problem.plain:
-            got = run_checked(problem, c, inputs, fenced)
-            return {n: errors(got[n], w)[1] + rounding(got[n], w) for n, w in want.items()}
-    return {}
+class Expected:
+    """Of a set of inputs: the reference, and the greatest error of each output of plain arithmetic."""
+
+    def __init__(self, problem, sets, device):
+        self.problem, self.sets, self.device = problem, sets, device
+        self.known = {}
+
+    def of(self, k):
+        if k not in self.known:
+            inputs = self.sets[k]
+            want = self.problem.reference(inputs)
+            fenced = Fenced(self.problem.outputs(inputs), self.device)
+            got = run_checked(self.problem, self.problem.plain, inputs, fenced)
+            self.known[k] = want, {n: self.greatest(n, got[n], w) for n, w in want.items()}
+        return self.known[k]
+
+    @staticmethod
+    def greatest(name, got, want):
+        """Rounding of the result included."""
+        _, greatest, text = errors(got, want)
+        if text:
+            raise ArithmeticError(f"plain arithmetic has no right {name}: {text}")
+        return greatest + rounding(got, want)
 
 
 def rounding(tensor, want):
@@ -156,50 +199,93 @@ def synchronize(device):
         torch.cuda.synchronize(device)
 
 
-class Clock:
-    """Device time of one run behind a flushed L2, in ms; the host's clock where there is no GPU."""
+@functools.cache
+def driver():
+    return ctypes.CDLL("libcuda.so.1")
 
-    def __init__(self, device):
-        self.device = device
+
+def reset_persisting():
+    """Waits for the device, then makes lines that kernels asked the L2 to keep (evict_last) like all
+    others: a write of other memory may leave them otherwise. RuntimeError where the driver cannot."""
+    torch.cuda.synchronize()  # the context is this thread's after it, too
+    code = driver().cuCtxResetPersistingL2Cache()
+    if code:
+        raise RuntimeError(f"cuCtxResetPersistingL2Cache: error {code}; --flush plain does without")
+
+
+class Clock:
+    """Device time of one run behind a flushed L2, in ms; the host's clock where there is no GPU.
+
+    Plain: a write of FLUSH_BYTES empties the L2, and all contenders of a round read the same inputs.
+    Else lines that are kept become as others before it, and each run reads other inputs than the last.
+    """
+
+    def __init__(self, device, plain=False):
+        self.device, self.plain = device, plain
         self.buffer = torch.empty(
             FLUSH_BYTES if device.type == "cuda" else 1 << 20, dtype=torch.uint8, device=device
         )
 
-    def start(self, run):
-        """Enqueues a run; what `finish` makes a time of, and the host's time for it in us."""
+    def turn(self, round, place, contenders):
+        """Which inputs the run at a place of a round has, to be taken modulo the number of sets."""
+        return round if self.plain else round * contenders + place
+
+    def flush(self):
+        if self.device.type == "cuda" and not self.plain:
+            reset_persisting()
+            self.buffer.fill_(2)  # the host has time again to be ahead
         self.buffer.fill_(1)
+
+    def start(self, run):
+        """Enqueues a run: what `finish` makes a time of, the host's time for it in us, its result."""
+        self.flush()
         if self.device.type != "cuda":
             t = time.perf_counter()
-            run()
+            result = run()
             t = time.perf_counter() - t
-            return t * 1e3, t * 1e6
+            return t * 1e3, t * 1e6, result
         a, b = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         a.record()
         t = time.perf_counter()
-        run()
+        result = run()
         host = time.perf_counter() - t
         b.record()
-        return (a, b), host * 1e6
+        return (a, b), host * 1e6, result
 
     def finish(self, pending):
         synchronize(self.device)
         return [p if isinstance(p, float) else p[0].elapsed_time(p[1]) for p in pending]
 
 
+@dataclasses.dataclass
+class Block:
+    """Runs of contenders in turn. The last one of each: `left`, name -> (number of inputs, returned)."""
+
+    pending: dict
+    host: dict
+    left: dict
+
+
 def one_block(clock, contenders, sets, fenced, rounds, first):
-    """name -> (times in ms, host times in us) of `rounds` runs each, in an order that rotates."""
-    pending = {c.name: [] for c in contenders}
-    host = {c.name: [] for c in contenders}
+    """`rounds` runs of each contender, in an order that rotates, into poisoned outputs."""
+    block = Block({c.name: [] for c in contenders}, {c.name: [] for c in contenders}, {})
+    for c in contenders:
+        fenced[c.name].poison()
     for r in range(rounds):
-        k = (r + first) % len(contenders)
-        for c in contenders[k:] + contenders[:k]:
-            inputs = sets[r % len(sets)]
-            p, h = clock.start(lambda: c.run(inputs, fenced.tensors))
-            pending[c.name].append(p)
-            host[c.name].append(h)
+        at = (r + first) % len(contenders)
+        for place, c in enumerate(contenders[at:] + contenders[:at]):
+            k = clock.turn(r, place, len(contenders)) % len(sets)
+            p, h, result = clock.start(lambda: c.run(sets[k], fenced[c.name].tensors))
+            block.pending[c.name].append(p)
+            block.host[c.name].append(h)
+            if r == rounds - 1:
+                block.left[c.name] = k, result
+            del result
         if r % 8 == 7:
             synchronize(clock.device)
-    return {n: (clock.finish(pending[n]), host[n]) for n in pending}
+    for name, pending in block.pending.items():
+        block.pending[name] = clock.finish(pending)
+    return block
 
 
 def percentile(values, p):
@@ -208,28 +294,38 @@ def percentile(values, p):
 
 
 def time_all(clock, contenders, sets, fenced, seconds, blocks=3):
-    """name -> figures. As many rounds as `seconds` allow, 5 to 100 a block."""
+    """(name -> figures, what the last runs left). As many rounds as `seconds` allow, at least RUNS and
+    at most 300 in all."""
+    for inputs in sets:
+        for c in contenders:
+            c.run(inputs, fenced[c.name].tensors)
+    synchronize(clock.device)
     t = time.perf_counter()
-    for _ in range(2):
-        one_block(clock, contenders, sets, fenced, 1, 0)
-    round_s = (time.perf_counter() - t) / 2
-    rounds = max(5, min(100, int(seconds / blocks / max(round_s, 1e-6))))
-    parts = [one_block(clock, contenders, sets, fenced, rounds, b) for b in range(blocks)]
-    out = {}
-    for c in contenders:
-        medians = [statistics.median(p[c.name][0]) for p in parts]
-        times = [t for p in parts for t in p[c.name][0]]
-        ms = statistics.median(times)
-        out[c.name] = {
-            "ms": ms,
-            "blocks_ms": medians,
-            "spread": (max(medians) - min(medians)) / ms if ms else 0.0,
-            "p10_ms": percentile(times, 0.1),
-            "p90_ms": percentile(times, 0.9),
-            "runs": len(times),
-            "host_us": statistics.median(h for p in parts for h in p[c.name][1]),
-        }
-    return out
+    one_block(clock, contenders, sets, fenced, 1, 0)
+    round_s = time.perf_counter() - t
+    least = -(-RUNS // blocks)
+    rounds = max(least, min(100, int(seconds / blocks / max(round_s, 1e-6))))
+    parts = []
+    for b in range(blocks):
+        if parts:
+            parts[-1].left.clear()  # frees it
+        parts.append(one_block(clock, contenders, sets, fenced, rounds, b))
+    return {c.name: figures(c.name, parts) for c in contenders}, parts[-1].left
+
+
+def figures(name, parts):
+    medians = [statistics.median(p.pending[name]) for p in parts]
+    times = [t for p in parts for t in p.pending[name]]
+    ms = statistics.median(times)
+    return {
+        "ms": ms,
+        "blocks_ms": medians,
+        "spread": (max(medians) - min(medians)) / ms if ms else 0.0,
+        "p10_ms": percentile(times, 0.1),
+        "p90_ms": percentile(times, 0.9),
+        "runs": len(times),
+        "host_us": statistics.median(h for p in parts for h in p.host[name]),
+    }
 
 
 # ---- a case --------------------------------------------------------------------------------------
@@ -240,14 +336,15 @@ def text_of(error):
     return f"{type(error).__name__}: " + " | ".join(lines[:3])[:300]
 
 
-def usable(problem, sets, fenced, want, plain):
+def usable(problem, sets, fenced, expected):
     """The contenders that compute what they should, and rows that say why others do not."""
     good, rows = [], {}
     for c in problem.contenders:
         row = rows[c.name] = {"ours": c.ours, "note": c.note}
         t = time.perf_counter()
         try:
-            wrong, row["error"] = check(problem, c, sets[0], fenced, want, plain)
+            got = run_checked(problem, c.run, sets[0], fenced[c.name])
+            wrong, row["error"] = compare(problem, c, got, fenced[c.name], expected.of(0))
         except Exception as error:  # a contender that is missing or broken stops no other
             wrong = text_of(error)
         row["first_s"] = time.perf_counter() - t
@@ -258,27 +355,52 @@ def usable(problem, sets, fenced, want, plain):
     return good, rows
 
 
-def run_problem(problem, device, seconds, n_sets=3):
-    """The record of a case: its key, what was asked, a row a contender."""
-    sets = [problem.inputs(seed) for seed in range(n_sets)]
-    fenced = Fenced(problem.outputs(sets[0]), device)
-    want = problem.reference(sets[0])
-    plain = {}
-    try:
-        plain = greatest_errors(problem, sets[0], fenced, want)
-    except Exception:  # its own row will say so
-        pass
-    good, rows = usable(problem, sets, fenced, want, plain)
-    if good and seconds > 0:
-        clock = Clock(device)
-        for name, figures in time_all(clock, good, sets, fenced, seconds).items():
-            rows[name].update(figures)
-            rows[name]["tflops"] = problem.flops / figures["ms"] / 1e9
-            rows[name]["gbs"] = problem.bytes / figures["ms"] / 1e6
-        last = sets[-1]
-        want = problem.reference(last)
-        for c in good:
-            wrong, _ = check(problem, c, last, fenced, want, {})
+def check_left(problem, contenders, sets, fenced, expected, left):
+    """name -> what is wrong with the results of the last timed run, where something is."""
+    found = {}
+    for c in contenders:
+        k, returned = left[c.name]
+        got = results(problem, sets[k], fenced[c.name], returned)
+        wrong, _ = compare(problem, c, got, fenced[c.name], expected.of(k))
+        if wrong:
+            found[c.name] = "the last timed run: " + wrong
+    return found
+
+
+def sets_of(problem):
+    first = problem.inputs(0)
+    size = sum(t.element_size() * t.numel() for t in first.values())
+    return [first] + [problem.inputs(k) for k in range(1, max(2, min(SETS, int(MOST_BYTES // size))))]
+
+
+def run_problem(problem, device, seconds, plain_flush=False):
+    """The record of a case: its key, what was asked, a row a contender. Raises where there is no
+    reference or no plain arithmetic to compare with."""
+    sets = sets_of(problem)
+    fenced = {c.name: Fenced(problem.outputs(sets[0]), device) for c in problem.contenders}
+    expected = Expected(problem, sets, device)
+    expected.of(0)
+    good, rows = usable(problem, sets, fenced, expected)
+    timed = [c for c in good if c.timed]
+    if timed and seconds > 0:
+        clock = Clock(device, plain_flush)
+        times, left = time_all(clock, timed, sets, fenced, seconds)
+        for name, row in times.items():
+            rows[name].update(row)
+            rows[name]["tflops"] = problem.flops / row["ms"] / 1e9
+            rows[name]["gbs"] = problem.bytes / row["ms"] / 1e6
+        found = check_left(problem, timed, sets, fenced, expected, left)
+        for c in timed:
+            got = run_checked(problem, c.run, sets[-1], fenced[c.name])
+            wrong, _ = compare(problem, c, got, fenced[c.name], expected.of(len(sets) - 1))
             if wrong:
-                rows[c.name]["failed"] = "after timing: " + wrong
-    return {"key": problem.key, "flops": problem.flops, "bytes": problem.bytes, "rows": rows}
+                found.setdefault(c.name, "after timing: " + wrong)
+        for name, wrong in found.items():
+            rows[name]["failed"] = wrong
+    return {
+        "key": problem.key,
+        "flops": problem.flops,
+        "bytes": problem.bytes,
+        "sets": len(sets),
+        "rows": rows,
+    }

@@ -13,6 +13,7 @@ See README.md beside this file.
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import queue
@@ -23,6 +24,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+HOST_AHEAD_US = 200  # for which the device empties the L2, at least
 PEERS = "tegula,cublas,cudnn,flash,eager,compile,triton"
 
 
@@ -43,6 +45,13 @@ def options():
     p.add_argument("--seconds", type=float, default=None, help="time spent measuring a case")
     p.add_argument("--limit", type=float, default=90, help="seconds after which a case is given up")
     p.add_argument("--total", type=float, default=0, help="seconds after which no case is begun")
+    p.add_argument(
+        "--flush",
+        choices=("full", "plain"),
+        default="full",
+        help="what empties the L2: a write with lines that kernels keep released before it and other\n"
+        "inputs for each run (full), or the write alone",
+    )
     p.add_argument("--out", default=".", help="folder of the results")
     p.add_argument(
         "--tutorials",
@@ -106,13 +115,14 @@ def work(o):
 
     env = environment(o)
     makers = {name: make for group in cases.groups().values() for name, make in group}
-    print(json.dumps({"ready": machine(o, torch)}), file=out, flush=True)
+    print(json.dumps({"ready": machine(o, torch, measure)}), file=out, flush=True)
     for line in sys.stdin:
         name = line.strip()
         t = time.perf_counter()
         try:
             with torch.no_grad() if "backward" not in name else torch.enable_grad():
-                record = measure.run_problem(makers[name](env), env.device, o.seconds)
+                plain = o.flush == "plain"
+                record = measure.run_problem(makers[name](env), env.device, o.seconds, plain)
         except Exception as error:
             record = {"key": name, "failed": measure.text_of(error), "rows": {}}
         record |= {"name": name, "took_s": time.perf_counter() - t, "dead": not usable(env, torch)}
@@ -130,12 +140,22 @@ def usable(env, torch):
         return False
 
 
-def machine(o, torch):
-    about = {"torch": torch.__version__, "device": o.device}
+def machine(o, torch, measure):
+    """What the figures depend on. Raises where the L2 cannot be emptied as asked."""
+    about = {"torch": torch.__version__, "device": o.device, "flush": "none: not a GPU"}
     if o.device == "cuda":
         p = torch.cuda.get_device_properties(0)
         about |= {"device": p.name, "sms": p.multi_processor_count, "l2": p.L2_cache_size}
         about["clocks"] = clocks()
+        about["flush"] = f"{measure.FLUSH_BYTES >> 20} MiB written before each run"
+        if o.flush == "full":
+            measure.reset_persisting()
+            about["flush"] += (
+                "; lines kept in the L2 (evict_last) released before it; "
+                f"each run reads another of {measure.SETS} sets of inputs than the last"
+            )
+        else:
+            about["flush"] += "; kept lines are not released, contenders of a round share inputs"
     return about
 
 
@@ -218,7 +238,9 @@ def measure_all(o, names, arguments):
             ready = worker.answer(120)
             if isinstance(ready, str):
                 sys.exit(f"the worker did not start: {ready}")
-            about = about or ready["ready"]
+            if not about:
+                about = ready["ready"]
+                print("\n".join(header(about)), flush=True)
         record = worker.ask(name, o.limit)
         if isinstance(record, str):
             record = {"name": name, "key": name, "failed": record, "rows": {}}
@@ -240,6 +262,11 @@ def save(o, about, records):
 
 
 # ---- the table -----------------------------------------------------------------------------------
+
+
+def header(about):
+    """What was measured on, and how the L2 was emptied."""
+    return [f"{about['device']}, torch {about['torch']}", f"flush: {about['flush']}"]
 
 
 def one_line(record):
@@ -277,16 +304,17 @@ def ratios(record):
     }
 
 
+def roof_of(records):
+    """GB/s of the copy, 0 where it was not measured."""
+    for r in records:
+        if r["key"].startswith("roof"):
+            return r["rows"].get("copy", {}).get("gbs", 0)
+    return 0
+
+
 def table(records):
     """Lines: a case each with ours, the peers' ratios, and remarks; the worst first."""
-    roof = next(
-        (
-            r["rows"]["copy"]["gbs"]
-            for r in records
-            if r["key"].startswith("roof") and "gbs" in r["rows"].get("copy", {})
-        ),
-        0,
-    )
+    roof = roof_of(records)
     lines = []
     for record in records:
         if record["key"].startswith("roof"):
@@ -296,15 +324,53 @@ def table(records):
         worst = min((v for v, _ in found.values()), default=0.0)
         cells = [f"{peer} {v:.2f} (+-{100 * s:.0f} %)" for peer, (v, s) in sorted(found.items())]
         row = record["rows"].get(name, {})
-        rate = ""
-        if name:
-            rate = f"{row['tflops']:.0f} TFLOP/s" if record["flops"] else f"{row['gbs']:.0f} GB/s"
+        ours = f"{name} {ms:.4f} ms {rate(record, row, roof)}" if name else "-"
         remarks = remarks_of(record, row, found, roof)
-        ours = f"{name} {ms:.4f} ms {rate}" if name else "-"
         lines.append((worst, f"| {record['key']} | {ours} | {', '.join(cells)} | {remarks} |"))
     lines.sort(key=lambda line: line[0])
     head = ["| case | ours | peer's time / ours | remarks |", "|---|---|---|---|"]
     return head + [text for _, text in lines]
+
+
+def rate(record, row, roof):
+    if record["flops"]:
+        return f"{row['tflops']:.0f} TFLOP/s"
+    share = f", {100 * row['gbs'] / roof:.0f} % of the copy" if roof else ""
+    return f"{row['gbs']:.0f} GB/s{share}"
+
+
+def geomean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def groups_by_name():
+    import cases
+
+    return {name: group for group, named in cases.groups().items() for name, _ in named}
+
+
+def geomeans(records, group_of):
+    """Lines: a group each with the geometric means of its ratios, of the fastest peers first."""
+    roof, groups = roof_of(records), {}
+    for r in records:
+        groups.setdefault(group_of[r["name"]], []).append(r)
+    lines = ["| group | cases | peer's time / ours, geometric mean | of the copy |", "|---|---|---|---|"]
+    for group, members in groups.items():
+        peers, shares = {}, []
+        for r in members:
+            found = {peer: v for peer, (v, _) in ratios(r).items()}
+            for peer, v in found.items() | ({("fastest", min(found.values()))} if found else set()):
+                peers.setdefault(peer, []).append(v)
+            name, _ = best(r["rows"], True)
+            if name and roof and not r["flops"]:
+                shares.append(r["rows"][name]["gbs"] / roof)
+        if not peers:
+            continue
+        order = sorted(peers, key=lambda p: (p != "fastest", p))
+        cells = ", ".join(f"{p} {geomean(peers[p]):.3f} ({len(peers[p])})" for p in order)
+        share = f"{100 * geomean(shares):.0f} %" if shares else ""
+        lines.append(f"| {group} | {len(members)} | {cells} | {share} |")
+    return lines
 
 
 def remarks_of(record, row, found, roof):
@@ -314,17 +380,23 @@ def remarks_of(record, row, found, roof):
         out.append("faster than a copy: wrong?")
     if any(v > 1.5 and p.startswith(("cublas", "cudnn")) for p, (v, _) in found.items()):
         out.append("far above a library: check it")
-    if row.get("host_us", 0) > 1e3 * row.get("ms", 1e9) and row.get("host_us", 0) > 60:
-        out.append(f"the host took {row['host_us']:.0f} us")
+    for n, r in record["rows"].items():
+        if r.get("host_us", 0) > HOST_AHEAD_US:
+            out.append(f"{n}: the host took {r['host_us']:.0f} us")
     return "; ".join(out).replace("|", "\\|")
 
 
-def summary(records):
-    failed = [
+def failures(records):
+    """Keys of the cases that failed, or in which something of ours did."""
+    return [
         r["key"]
         for r in records
         if "failed" in r or any("failed" in row for row in r["rows"].values() if row["ours"])
     ]
+
+
+def summary(records):
+    failed = failures(records)
     measured = [r for r in records if ratios(r)]
     return f"{len(measured)} cases compared, {len(failed)} failed" + (
         ": " + ", ".join(failed) if failed else ""
@@ -345,11 +417,11 @@ def main():
     about, records = measure_all(o, names, sys.argv[1:])
     about["clocks after"] = clocks() if o.device == "cuda" else ""
     save(o, about, records)
-    lines = table(records)
+    lines = header(about) + ["", *table(records), "", *geomeans(records, groups_by_name())]
     pathlib.Path(o.out, "gpu.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
     print(summary(records))
-    return 1 if any("failed" in r for r in records) else 0
+    return 1 if failures(records) else 0
 
 
 if __name__ == "__main__":
