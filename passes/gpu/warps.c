@@ -251,14 +251,13 @@ static int least_for_products(const Sizes *z) {
 static double registers_of_amd(const Sizes *z, int warps) {
     double lanes = z->target->lanes, share = warps;
     if (z->dots > 1 && z->rows >= 1) share = fmin(warps, fmax(1, z->rows / UNIT_ROWS));
-    return BASE_AMD + z->fragments + z->held / (share * lanes) +
-           (z->sums + z->staged) / (warps * lanes);
+    return BASE_AMD + z->held / (share * lanes) + (z->sums + z->staged) / (warps * lanes);
 }
 
 /// More warps than these where a thread has too few registers for its share.
 static int fit_amd(const Sizes *z, int warps) {
-    while (warps < 2 * PRODUCT_WARPS && registers_of_amd(z, warps) > z->target->registers_thread)
-        warps *= 2;
+    double most = z->target->registers_thread - z->fragments;
+    while (warps < 2 * PRODUCT_WARPS && registers_of_amd(z, warps) > most) warps *= 2;
     return warps;
 }
 

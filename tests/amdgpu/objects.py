@@ -135,15 +135,16 @@ def check_object(data, module, target):
 
 
 def rotated(targets, pattern, types):
-    """(target, instance): of each instance one of each family, if it is among the targets."""
-    places = {}
+    """(target, instance): of each kernel every instance on one of each family, and one on every GPU."""
+    kernels = {}
     for instance in instances(pattern, types):
-        turns = places.setdefault(instance[:2], [len(places), 0])
+        kernels.setdefault(instance[:2], []).append(instance)
+    for k, versions in enumerate(kernels.values()):
         for family in FAMILIES:
-            target = family[sum(turns) % len(family)]
-            if target in targets:
-                yield target, instance
-        turns[1] += 1
+            for turn in range(max(len(versions), len(family))):
+                target = family[(k + turn) % len(family)]
+                if target in targets:
+                    yield target, versions[turn % len(versions)]
 
 
 def check(job):
@@ -165,7 +166,7 @@ def main():
     parser.add_argument("--types", default=TYPES)
     parser.add_argument("--kernels", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--rotate", action="store_true", help="each element for two of the GPUs")
+    parser.add_argument("--rotate", action="store_true", help="each element for two of the GPUs, each kernel for all")
     parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
     args = parser.parse_args()
     types, targets = args.types.split(","), args.targets.split(",")
