@@ -347,6 +347,7 @@ void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const E
         if (c.shared.bytes > room && c.scope != LEVEL_CTA) {
             out[k] = ctx_array(f->ctx, LLVMValueRef, layout_registers(to));
             gpu_move_in_pieces(f, from, to, elems[k], in[k], out[k]);
+            gpu_shared_close(f, before);
         } else {
             exchange_some(f, from, to, each, elems + k, in + k, out + k);
         }
