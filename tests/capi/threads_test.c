@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 8, LAUNCHES = 60, N = 600 };
+enum { THREADS = 16, LAUNCHES = 60, N = 600 };
 
 static const char source[] = "kernel twice(x: f32[N], y: f32[N]) tune B = 16 | 64 | 256 {\n"
                              "    parallel n in N by B { y[n] = 2 * x[n]; }\n"

@@ -182,7 +182,7 @@ static void bad_options(void **state) {
 
 /* ---- threads ------------------------------------------------------------------------------- */
 
-enum { THREADS = 8, LAUNCHES = 200 };
+enum { THREADS = 16, LAUNCHES = 200 };
 static char failed; // its address is what threads that fail return
 
 static void *launch_often(void *context) {
