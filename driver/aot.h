@@ -16,6 +16,10 @@
 typedef VEC(NamedValue) AotValues;
 enum { AOT_GPUS = 8 };
 
+/// Of an entry of a tuned file: for other kernels, targets or given values; for extents that the
+/// object does not have; in it.
+typedef enum TunedUse { TUNED_FOREIGN, TUNED_BEYOND, TUNED_TAKEN } TunedUse;
+
 /// What is to be built. Mistakes come back as `error`, with a `hint`, or as diagnostics.
 typedef struct Aot {
     Ctx *ctx;
@@ -36,7 +40,7 @@ typedef struct Aot {
     AotValues most;            // bounds of dims: what `cover` is prepared for
     int n_variants;            // settings for each size, the best by the cost model; 0 is 1
     const Tuned *tuned;        // settings for the shapes of a file, or NULL
-    int n_tuned;               // how often an entry of it was for what was compiled
+    TunedUse *tuned_use;       // of each of its entries
     const TunedEntry *stale;   // one that could not be compiled, or NULL
     bool check, debug;
     /// Called before each variant is compiled.

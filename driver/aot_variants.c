@@ -458,32 +458,37 @@ static bool is_of_level(const Variants *v, const TunedEntry *e, const TargetInfo
     return next && next->level == TG_LEVEL_AMX && strcmp(e->target, next->name) == 0;
 }
 
-/// Reads the entry's shape; false where it is of other dims than what is compiled.
-static bool take_shape(Variants *v, const TunedEntry *e, const TargetInfo *level) {
+/// Reads the entry's shape. FOREIGN: it has other given values than what is compiled; BEYOND: it is
+/// for another step of a ladder, or for none.
+static TunedUse take_shape(Variants *v, const TunedEntry *e, const TargetInfo *level) {
+    TunedUse use = TUNED_TAKEN;
     NamedValue *values;
     int n;
-    if (values_read(v->ctx, e->shape, &n, &values)) return false;
+    if (values_read(v->ctx, e->shape, &n, &values)) return TUNED_FOREIGN;
     for (int i = 0; i < n; i++) {
         const NamedValue *given = find(&v->values, values[i].name);
-        if (given ? given->value != values[i].value : !is_on_step(v, level, &values[i]))
-            return false;
+        if (given && given->value != values[i].value) return TUNED_FOREIGN;
+        if (!given && !is_on_step(v, level, &values[i])) use = TUNED_BEYOND;
     }
-    v->shape = (AotValues){.data = values, .n = n};
-    return true;
+    if (use == TUNED_TAKEN) v->shape = (AotValues){.data = values, .n = n};
+    return use;
+}
+
+static bool is_of_export(const Variants *v, const TunedEntry *e) {
+    return strcmp(e->kernel, tuned_kernel(v->a->ctx, v->x->kernel, v->x->types)) == 0;
 }
 
 /// Rows for the shapes that were tuned.
 static void add_tuned(Variants *v, const TargetInfo *level, Rows *rows) {
     Aot *a = v->a;
-    const char *kernel = tuned_kernel(a->ctx, v->x->kernel, v->x->types);
     for (int i = 0; i < (a->tuned ? a->tuned->n : 0) && !a->error; i++) {
         const TunedEntry *e = &a->tuned->data[i];
         NamedValue *set;
         int n;
-        if (strcmp(e->kernel, kernel) != 0 || !is_of_level(v, e, level) ||
-            !take_shape(v, e, level) || values_read(v->ctx, e->config, &n, &set))
-            continue;
-        a->n_tuned++;
+        if (!is_of_export(v, e) || !is_of_level(v, e, level)) continue;
+        TunedUse use = take_shape(v, e, level);
+        if (use > a->tuned_use[i]) a->tuned_use[i] = use;
+        if (use != TUNED_TAKEN || values_read(v->ctx, e->config, &n, &set)) continue;
         uint32_t device = tune_device_hash(v->ctx, e->device, !is_gpu(v, level));
         if (!try_setting(v, level, n, set, TUNED, device, rows)) a->stale = e;
     }
@@ -580,14 +585,34 @@ static bool add_levels(Variants *v) {
 
 /* ---- ladders ------------------------------------------------------------------------------- */
 
+/// The greatest extent of a dim that was tuned for on a target of the object; 0: none.
+static int64_t tuned_extent(const Variants *v, const char *name) {
+    const Aot *a = v->a;
+    int64_t most = 0;
+    for (int i = 0; i < (a->tuned ? a->tuned->n : 0); i++) {
+        const TunedEntry *e = &a->tuned->data[i];
+        bool wanted = false;
+        NamedValue *values;
+        int n;
+        for (int k = 0; k < a->n_levels; k++) wanted |= is_of_level(v, e, a->levels[k]);
+        for (int k = 0; k < a->n_gpus; k++) wanted |= is_of_level(v, e, &a->gpus[k]);
+        if (!wanted || !is_of_export(v, e) || values_read(a->ctx, e->shape, &n, &values)) continue;
+        const NamedValue *own = value_of_name(n, values, name);
+        if (own && own->value > most) most = own->value;
+    }
+    return most;
+}
+
+/// What is said to be the most, or else what is usual, and more where that was tuned for.
 static const NamedValue *bound_of(Variants *v, const char *name) {
     const NamedValue *bound = find(&v->x->most, name);
     if (bound) return bound;
     bound = find(&v->a->most, name);
-    NamedValue value = {name, bound ? bound->value : COVERED};
+    int64_t tuned = tuned_extent(v, name);
+    NamedValue value = {name, bound ? bound->value : tuned > COVERED ? tuned : COVERED};
     if (!bound) {
-        const char *text =
-            ctx_format(v->a->ctx, "'%s' up to %d is covered in %s", name, COVERED, v->x->symbol);
+        const char *text = ctx_format(v->a->ctx, "'%s' up to %" PRId64 " is covered in %s", name,
+                                      value.value, v->x->symbol);
         v->a->note = v->a->note ? ctx_format(v->a->ctx, "%s; %s", v->a->note, text) : text;
     }
     vec_push(v->a->ctx, &v->x->most, value);

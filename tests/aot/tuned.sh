@@ -131,3 +131,28 @@ if [ "$(grep -c 'B=512' log)" != 1 ] || ! grep -q 'N<=128, contiguous rows: B=51
     cat log
     exit 1
 fi
+
+# Steps go up to what was tuned for. Where there are fewer by --given, what is beyond is named.
+cat > long.teg << 'K'
+kernel long_rows(x: f32[N], y: i32[N]) tune B = 64 | 128 | 256 {
+    parallel r in 1 {
+        let n = cover(N);
+        let s = sum(x[n, pad = 0]);
+        for k in N by B { y[k] = B + ((s - s) as i32); }
+    }
+}
+K
+printf '{"tegula_tuned": 1, "entries": [{"kernel": "long_rows", "target": "x86-64-v3",
+"device": "any", "shape": "N=8192", "config": "B=256"}]}' > tuned.json
+build_long() {
+    "$tegula" build long.teg -o long.o --export long_rows --levels v3 --tuned tuned.json "$@" \
+        > log 2> notes
+}
+build_long -v
+grep -q "'N' up to 8192 is covered in long_rows" notes
+if ! grep -q 'N<=8192, contiguous rows: B=256' log; then cat log notes; exit 1; fi
+build_long --given 'N<=4096'
+if ! grep -q "'N=8192' is beyond the extents of long_rows in this object" notes; then
+    cat notes
+    exit 1
+fi

@@ -370,15 +370,29 @@ static bool take_tuned(Making *m) {
     size_t n;
     const char *text = file ? ctx_source_text(m->ctx, file, &n) : NULL;
     m->a.tuned = all;
-    if (!file || tuned_read(m->ctx, text, n, all, &error)) return file != 0;
-    cli_error("%s: %s", path, error);
-    return false;
+    if (!file) return false;
+    if (!tuned_read(m->ctx, text, n, all, &error)) {
+        cli_error("%s: %s", path, error);
+        return false;
+    }
+    m->a.tuned_use = ctx_array(m->ctx, TunedUse, all->n + 1);
+    return true;
 }
 
 /// What of them the object has not.
 static void note_tuned(const Making *m) {
     const Aot *a = &m->a;
-    if (a->tuned && !a->n_tuned)
+    bool any = false;
+    for (int i = 0; i < (a->tuned ? a->tuned->n : 0); i++) {
+        const TunedEntry *e = &a->tuned->data[i];
+        any |= a->tuned_use[i] != TUNED_FOREIGN;
+        if (a->tuned_use[i] == TUNED_BEYOND)
+            fprintf(stderr,
+                    "tegula: note: %s: '%s' is beyond the extents of %s in this object, and was "
+                    "left out\n",
+                    m->o->tuned, e->shape, e->kernel);
+    }
+    if (a->tuned && !any)
         fprintf(stderr, "tegula: note: %s: no entry is for these kernels, targets and values\n",
                 m->o->tuned);
     if (a->stale)
