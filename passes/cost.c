@@ -167,15 +167,6 @@ static void add_access(const Model *m, Work *w, const Op *op, const Type *t, dou
 
 static void add_region(const Model *m, Work *w, const Region *r, double times);
 
-/// Along the lanes, each result is folded from a vector, step after step.
-static void add_reduction(const Model *m, Work *w, const Op *op, double times) {
-    const Type *x = operand(op, 0)->type;
-    bool lanes = op_int(op, "axis", 0) == x->rank - 1;
-    double folds = lanes ? (double)ty_count(result(op, 0)->type) : 0.25;
-    w->vector_ops += times * (vectors(m, x) + FOLD * folds);
-    w->again = true;
-}
-
 /// Nothing comes of the op: the kernel is not optimised yet, and `wide` in it asks for types by
 /// ops whose values nobody wants.
 static bool is_dead(const Op *op, int depth) {
@@ -187,6 +178,29 @@ static bool is_dead(const Op *op, int depth) {
 
 bool cost_is_dead(const Op *op) {
     return is_dead(op, 0);
+}
+
+/// Loaded, worked on and folded in one go: nobody else wants any of it.
+static bool is_passed_once(const Value *v, int depth) {
+    int uses = 0;
+    for_each_use(u, v) uses += !is_dead(u->user, 0);
+    if (!v->def || uses > 1 || depth == MAX_DEPTH) return false;
+    if (v->def->code == OP_LOAD) return true;
+    if (!op_has(v->def, PURE) || v->def->n_regions) return false;
+    for (int i = 0; i < v->def->n_operands; i++) {
+        const Value *x = operand(v->def, i);
+        if (x->type->rank && !is_passed_once(x, depth + 1)) return false;
+    }
+    return true;
+}
+
+/// Along the lanes, each result is folded from a vector, step after step.
+static void add_reduction(const Model *m, Work *w, const Op *op, double times) {
+    const Value *x = operand(op, 0);
+    bool lanes = op_int(op, "axis", 0) == x->type->rank - 1;
+    double folds = lanes ? (double)ty_count(result(op, 0)->type) : 0.25;
+    w->vector_ops += times * (vectors(m, x->type) + FOLD * folds);
+    w->again |= !is_passed_once(x, 0);
 }
 
 static void add_op(const Model *m, Work *w, const Op *op, double times) {

@@ -22,6 +22,7 @@ def matrix(shape, seed, t):
 
 
 SMALL = [{"BM": 64, "BN": 64, "BK": 64}]
+ROWS = {"nn": [{}, {"BM": 1, "BN": 64, "BK": 32}], "nt": [{}, {"BM": 1, "BN": 16, "BK": 64}]}
 SHAPES = [(100, 77, 130), (1, 1, 1), (65, 300, 3), (5, 0, 7), (0, 4, 4), (1, 129, 200)]
 for n, (m, k, c) in enumerate(SHAPES):
     for t in TYPES if n == 0 else (TYPES[n % 4], TYPES[(n + 1) % 4]):
@@ -38,7 +39,7 @@ for n, (m, k, c) in enumerate(SHAPES):
                 out_types=narrow(t, "c"),
                 length=k,
                 scale={"c": 4.0},
-                tune=SMALL if n == 0 else [{}],
+                tune=SMALL if n == 0 else ROWS.get(letters, [{}]) if m < 8 else [{}],
                 name=f"matmul-{letters}-{m}x{k}x{c}-{t}",
             )
 for t in TYPES:
