@@ -52,7 +52,7 @@ static tg_status read_environment(tg_comm_options *o) {
 }
 
 static tg_status read_options(const tg_comm_options *options, tg_comm_options *o) {
-    *o = (tg_comm_options){.rank = -1, .device = -1};
+    *o = (tg_comm_options){.rank = -1, .device = TG_COMM_CPU};
     if (options) {
         if (options->size < offsetof(tg_comm_options, heap))
             return tg_fail(TG_ERROR_ARGUMENT,
@@ -148,11 +148,13 @@ const rt_memory rt_memory_host = {.create = host_create,
 
 /// With the engine's help: all but what an engine does.
 static tg_status start(tg_comm *c, const tg_comm_options *o, size_t heap) {
-    bool host = o->device < 0;
+    bool host = o->device == TG_COMM_CPU;
     size_t bytes = rt_round_up(sizeof(rt_control), heap_grain) + (host ? heap : 0);
     tg_status status = c->engine->create(c, o, bytes);
     if (status) return status;
     c->control = (rt_control *)(void *)c->host.own;
+    int gpus = o->device == TG_COMM_GPU ? tg_device_count() : 0;
+    if (o->device == TG_COMM_GPU) c->device = gpus > 0 ? c->rank % gpus : 0;
     status = c->memory->create(c, heap);
     if (!status) {
         status = rt_sym_create(c);
@@ -193,10 +195,13 @@ tg_status tg_comm_create(const tg_comm_options *options, tg_comm **out) {
     tg_status status = read_options(options, &o);
     const Kind *kind = status ? NULL : kind_of(o.engine);
     if (!kind) return TG_ERROR_ARGUMENT;
-    if (kind->device == &rt_memory_nvshmem && o.device < 0)
+    if (o.device < TG_COMM_GPU)
+        return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: there is no device %d", o.device);
+    if (kind->device == &rt_memory_nvshmem && o.device == TG_COMM_CPU)
         return tg_fail(TG_ERROR_ARGUMENT,
                        "tg_comm_create: ranks of nvshmem have a GPU each; `device` says which");
-    return rt_comm_open(kind->engine, o.device < 0 ? &rt_memory_host : kind->device, &o, out);
+    return rt_comm_open(kind->engine, o.device == TG_COMM_CPU ? &rt_memory_host : kind->device, &o,
+                        out);
 }
 
 /// A rank that cannot wait for the others leaves them: what they have mapped stays.

@@ -73,6 +73,13 @@ typedef struct rt_memory {
     tg_status (*clear)(tg_comm *c, void *own, size_t bytes);
     /// What this rank has launched has run.
     tg_status (*settle)(tg_comm *c);
+    /// Bytes between the host's memory and heaps that are none; NULL: they are the host's.
+    tg_status (*copy)(tg_comm *c, void *to, const void *from, size_t bytes, bool out);
+    /// c->part and c->trace are others from now on. What was noted in `before` is there when it
+    /// returns; NULL: it is at once.
+    tg_status (*profile)(tg_comm *c, tg_trace *before);
+    /// tg_host_seconds; NULL: nobody but the caller's clock knows.
+    double (*seconds)(tg_comm *c);
     /// All but rank and size.
     const tg_comm_calls *calls;
 } rt_memory;

@@ -218,6 +218,19 @@ static tg_status clear(tg_comm *c, void *own, size_t bytes) {
     return status;
 }
 
+static tg_status copy(tg_comm *c, void *to, const void *from, size_t bytes, bool out) {
+    rt_cuda_comm *g = c->memory_state;
+    const rt_cuda *cu = rt_cuda_driver();
+    rt_entered e;
+    tg_status status = rt_enter(g->device, &e);
+    if (status) return status;
+    cu_result error = out ? cu->to_host(to, (uintptr_t)from, bytes, g->own)
+                          : cu->to_device((uintptr_t)to, from, bytes, g->own);
+    if (!error) error = cu->stream_synchronize(g->own);
+    rt_leave(e);
+    return error ? fail_memory(g, out ? "cuMemcpyDtoH" : "cuMemcpyHtoD", error) : TG_OK;
+}
+
 static tg_status settle(tg_comm *c) {
     rt_cuda_comm *g = c->memory_state;
     rt_entered e;
@@ -338,6 +351,7 @@ static void free_all(rt_cuda_comm *g) {
     rt_entered e;
     if (rt_enter(g->device, &e) == TG_OK) {
         rt_relax(&e);
+        rt_cuda_profile_free(g);
         release(g);
         unmap(g);
         if (g->library_heap) rt_nvshmem_end(g->library_heap);
@@ -424,6 +438,9 @@ const rt_memory rt_memory_cuda = {.create = create,
                                   .destroy = destroy,
                                   .clear = clear,
                                   .settle = settle,
+                                  .copy = copy,
+                                  .profile = rt_cuda_profile,
+                                  .seconds = rt_cuda_seconds,
                                   .calls = &rt_cuda_comm_calls};
 
 /// The same with a heap of NVSHMEM's.
@@ -431,4 +448,7 @@ const rt_memory rt_memory_nvshmem = {.create = create,
                                      .destroy = destroy,
                                      .clear = clear,
                                      .settle = settle,
+                                     .copy = copy,
+                                     .profile = rt_cuda_profile,
+                                     .seconds = rt_cuda_seconds,
                                      .calls = &rt_cuda_comm_calls};

@@ -18,7 +18,8 @@
 typedef struct rt_cuda_words {
     int64_t control[TG_CONTROL_WORDS];
     int64_t count; // of meetings so far
-    int64_t room[7];
+    int64_t held;  // launches that may begin (comm_cuda_profile.c)
+    int64_t room[6];
     int64_t came[RT_COMM_RANKS]; // rank r writes its count here in place r
 } rt_cuda_words;
 
@@ -49,7 +50,7 @@ tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *funct
 
 enum { RT_CUDA_KERNELS = 256 };
 
-typedef struct rt_cuda_comm rt_cuda_comm;
+typedef struct rt_timeline rt_timeline;
 struct rt_cuda_comm {
     tg_comm *comm;
     rt_device *device;
@@ -88,13 +89,31 @@ struct rt_cuda_comm {
     pthread_mutex_t watching;
     pthread_cond_t over;
     bool watched, ends;
-    rt_cuda_comm *next; // of the process
+    rt_timeline *profile; // NULL: nothing is timed
+    rt_cuda_comm *next;   // of the process
 };
 
 /// Fails where a launch before has failed, here or elsewhere.
 tg_status rt_cuda_comm_check(rt_cuda_comm *g);
 /// The same for all of a device.
 tg_status rt_cuda_comm_check_device(int device);
+
+/* ---- comm_cuda_profile.c: what launches do when ---------------------------------------------- */
+
+/// rt_memory's.
+tg_status rt_cuda_profile(tg_comm *c, tg_trace *before);
+double rt_cuda_seconds(tg_comm *c);
+/// In the device's context.
+void rt_cuda_profile_free(rt_cuda_comm *g);
+/// The stream of the launch goes on when rt_cuda_release was called.
+tg_status rt_cuda_hold(rt_cuda_comm *g);
+tg_status rt_cuda_release(rt_cuda_comm *g);
+/// The time of the launch runs from here, or to here.
+tg_status rt_cuda_stamp(rt_cuda_comm *g, bool ends);
+/// What a stream is given between the two is noted, where a trace is taken. One at a time.
+void rt_cuda_note_begin(rt_cuda_comm *g, cu_stream stream);
+void rt_cuda_note_end(rt_cuda_comm *g, cu_stream stream, enum tg_event_kind kind, int64_t peer,
+                      int64_t number);
 
 /* ---- comm_nvshmem.c: the heap is NVSHMEM's --------------------------------------------------- */
 
@@ -105,7 +124,10 @@ void rt_nvshmem_end(void *heap);
 /* ---- comm_cuda_calls.c: what compiled code calls --------------------------------------------- */
 
 extern const tg_comm_calls rt_cuda_comm_calls;
-/// Gives the stream the steps that it has not got yet; a tg_run_status.
-int32_t rt_cuda_comm_flush(rt_cuda_comm *g, rt_gpu *gpu);
+/// Before programs are launched: gives the stream the steps that it has not got yet. *runs: whether
+/// programs are to be launched at all. A tg_run_status.
+int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs);
+/// They have been.
+void rt_cuda_comm_after(rt_cuda_comm *g, int function);
 
 #endif

@@ -52,14 +52,23 @@ static tg_status flush(rt_cuda_comm *g) {
     g->has_pending = false;
     g->pending = (rt_step){.launch = step.launch};
     g->fills = 0;
+    bool meets = step.flags & RT_STEP_WAIT;
+    if (meets) rt_cuda_note_begin(g, g->stream);
     cu_result error =
         rt_cuda_driver()->launch(g->step, 1, 1, 1, 128, 1, 1, 0, g->stream, args, NULL);
+    if (meets) rt_cuda_note_end(g, g->stream, TG_EVENT_MEET, -1, g->comm->launches);
     return error ? driver_failed("cuLaunchKernel", error, "a step") : TG_OK;
 }
 
-int32_t rt_cuda_comm_flush(rt_cuda_comm *g, rt_gpu *gpu) {
+int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs) {
     tg_status status = flush(g);
+    *runs = g->comm->part != TG_PART_TRANSFERS;
+    if (!status && *runs) rt_cuda_note_begin(g, g->stream);
     return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
+}
+
+void rt_cuda_comm_after(rt_cuda_comm *g, int function) {
+    rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
 }
 
 /// A wait comes after all that one step does, so nothing is added behind it.
@@ -150,6 +159,16 @@ static tg_status copy_rows(cu_pointer to, cu_pointer from, Rows r, cu_stream str
     return error ? driver_failed("cuMemcpy2DAsync", error, "a copy of rows") : TG_OK;
 }
 
+/// From or to a peer, on its side.
+static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows rows, int peer,
+                            int64_t chunk) {
+    if (g->comm->part == TG_PART_PROGRAMS) return TG_OK;
+    rt_cuda_note_begin(g, g->sides[peer]);
+    tg_status status = copy_rows(to, from, rows, g->sides[peer]);
+    rt_cuda_note_end(g, g->sides[peer], TG_EVENT_COPY, peer, chunk);
+    return status;
+}
+
 /// The flag of a chunk, behind it: the epoch of `of`, which is the own one or, where the flag is in
 /// the own memory, the peer's, who is in the same launch.
 static tg_status copy_epoch(const rt_cuda_comm *g, cu_pointer flag, int of, cu_stream stream) {
@@ -197,6 +216,15 @@ static tg_status follow_last(rt_cuda_comm *g) {
     return error ? driver_failed("cuStreamWaitEvent", error, "an order of launches") : TG_OK;
 }
 
+/// A launch that is timed: all ranks have given all of it to their streams when it begins.
+static tg_status begin_together(rt_cuda_comm *g) {
+    tg_status status = rt_cuda_hold(g);
+    if (!status) status = meet(g, 0);
+    if (!status) status = flush(g);
+    g->waited = false;
+    return status ? status : rt_cuda_stamp(g, false);
+}
+
 static int32_t begin(const tg_env *env, int32_t wait) {
     rt_cuda_comm *g = state_of(env);
     rt_gpu *gpu = &launcher_of(env)->gpu;
@@ -212,6 +240,7 @@ static int32_t begin(const tg_env *env, int32_t wait) {
     memset(g->busy, 0, sizeof g->busy);
     g->pending = (rt_step){.launch = number_of(g, gpu->image)};
     status = follow_last(g);
+    if (!status && g->profile && !g->captured) status = begin_together(g);
     if (!status) status = add_step(g, RT_STEP_EPOCH);
     if (!status && wait) status = meet(g, 0);
     return failed(env, status);
@@ -235,6 +264,8 @@ static int32_t end(const tg_env *env) {
     if (!status) status = join_sides(g);
     if (!status) status = meet(g, 0);
     if (!status) status = flush(g);
+    if (!status && g->profile && !g->captured) status = rt_cuda_stamp(g, true);
+    if (g->profile && !g->captured) (void)rt_cuda_release(g);
     launcher_of(env)->gpu.comm = NULL;
     if (!status && !g->captured) {
         cu_result error = rt_cuda_driver()->event_record(g->ended, g->stream);
@@ -260,7 +291,7 @@ static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer) {
     tg_status status = TG_OK;
     for (int64_t c = 0; c < chunks && !status; c++) {
         Rows rows = rows_of(how->rows, how->row_bytes, how->pitch, how->chunk_rows, c);
-        status = copy_rows(to, from, rows, g->sides[peer]);
+        status = copy_chunk(g, to, from, rows, peer, c);
         if (!status && how->how != TG_GATHER_BEFORE)
             status = copy_epoch(g, flags + (cu_pointer)(8 * c), shard, g->sides[peer]);
     }
@@ -317,7 +348,7 @@ static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) 
         if (how->how == TG_GATHER_PUSH)
             error = cu->stream_wait_value(side, word, 1, CU_WAIT_AT_LEAST);
         if (error) return driver_failed("cuStreamWaitValue64", error, "a wait for a chunk");
-        status = copy_rows(to, from, rows, side);
+        status = copy_chunk(g, to, from, rows, peer, c);
         if (!status) status = copy_epoch(g, flags + (cu_pointer)(8 * (chunks * me + c)), me, side);
     }
     return status;
@@ -359,8 +390,10 @@ static int32_t scatter(const tg_env *env, const tg_scatter *how) {
 static int32_t move(const tg_env *env, void *to, const void *from, int64_t bytes) {
     rt_cuda_comm *g = state_of(env);
     tg_status status = flush(g);
+    rt_cuda_note_begin(g, g->stream);
     if (!status)
         status = copy_rows((uintptr_t)to, (uintptr_t)from, (Rows){0, 1, bytes, bytes}, g->stream);
+    rt_cuda_note_end(g, g->stream, TG_EVENT_COPY, -1, 0);
     return failed(env, status);
 }
 

@@ -425,6 +425,18 @@ bool tg_host_read(tg_comm *c, int rank, const void *own, void *to, size_t bytes)
         size_t at = (size_t)(direct + rank * lead - c->host.flat) % c->host.stride;
         return c->engine->get(c, rank, at, to, bytes) == TG_OK;
     }
-    memcpy(to, rank == c->rank ? own : direct + rank * lead, bytes);
+    const void *from = rank == c->rank ? own : direct + rank * lead;
+    if (c->memory->copy) return c->memory->copy(c, to, from, bytes, true) == TG_OK;
+    memcpy(to, from, bytes);
     return true;
+}
+
+bool tg_host_write(tg_comm *c, void *own, const void *from, size_t bytes) {
+    if (c->memory->copy) return c->memory->copy(c, own, from, bytes, false) == TG_OK;
+    memcpy(own, from, bytes);
+    return true;
+}
+
+int tg_host_device(const tg_comm *c) {
+    return c->device;
 }

@@ -87,9 +87,15 @@ static tg_status raise_word(tg_comm *c, void *direct, int how, int64_t value) {
 
 /* ---- what is noted --------------------------------------------------------------------------- */
 
-void tg_host_profile(tg_comm *c, enum tg_part part, tg_trace *trace) {
+bool tg_host_profile(tg_comm *c, enum tg_part part, tg_trace *trace) {
+    tg_trace *before = c->trace;
     c->part = part;
     c->trace = trace;
+    return !c->memory->profile || c->memory->profile(c, before) == TG_OK;
+}
+
+double tg_host_seconds(tg_comm *c) {
+    return c->memory->seconds ? c->memory->seconds(c) : -1;
 }
 
 static int64_t since(const tg_comm *c) {
@@ -241,7 +247,8 @@ static int32_t host_wait(const tg_env *env, const tg_site *site, const int64_t *
     return status ? fail_as(env, site, status) : TG_RUN_OK;
 }
 
-int32_t rt_comm_after_call(const tg_env *env, const tg_image *image) {
+/// Why a wait of called code failed.
+static int32_t check_call(const tg_env *env, const tg_image *image) {
     tg_comm *c = comm_of(env);
     const int64_t *words = c->control->words;
     if (!words[TG_CONTROL_FAILED]) return TG_RUN_OK;
@@ -252,6 +259,16 @@ int32_t rt_comm_after_call(const tg_env *env, const tg_image *image) {
                                 (uint64_t)words[TG_CONTROL_NUMBER]};
     if (site) tg_site_text(what, sizeof what, site, values);
     return fail_as(env, site, rt_comm_stopped(c, what));
+}
+
+int32_t rt_comm_call(const tg_env *env, tg_image *image, int32_t function, int64_t programs,
+                     void *const *args) {
+    const tg_comm *c = comm_of(env);
+    if (c->part == TG_PART_TRANSFERS) return TG_RUN_OK;
+    int64_t from = since(c);
+    int32_t failed = image->dispatch(image, env, function, programs, args);
+    note(env, TG_EVENT_TASK, from, c->rank, function);
+    return failed ? failed : check_call(env, image);
 }
 
 /// Until all ranks have written at least that in places of their own here.

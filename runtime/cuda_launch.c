@@ -38,6 +38,8 @@ void rt_gpu_end(rt_launcher *l, rt_entered entered) {
     rt_gpu *g = &l->gpu;
     if (g->space) rt_space_give_back(g->space);
     g->space = NULL;
+    if (g->comm) (void)rt_cuda_release(g->comm); // it began, and failed
+    g->comm = NULL;
     g->image = NULL;
     g->device = NULL;
     rt_leave(entered);
@@ -162,12 +164,15 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
                                         f->name, programs, most));
     if (f->flags & TG_DEVICE_FAULTS && !(args = with_faults(g, f, args, &hidden)))
         return TG_RUN_DEVICE;
-    if (!g->device) {
-        int32_t status = g->image->dispatch(g->image, env, function, programs, args);
-        return status || !env->comm ? status : rt_comm_after_call(env, g->image);
-    }
-    if (g->comm && rt_cuda_comm_flush(g->comm, g)) return TG_RUN_DEVICE;
-    return launch(g, f, g->program->functions[function], (uint32_t)(programs * f->cluster), args);
+    if (!g->device && env->comm) return rt_comm_call(env, g->image, function, programs, args);
+    if (!g->device) return g->image->dispatch(g->image, env, function, programs, args);
+    bool runs = true;
+    if (g->comm && rt_cuda_comm_before(g->comm, g, &runs)) return TG_RUN_DEVICE;
+    if (!runs) return TG_RUN_OK;
+    uint32_t ctas = (uint32_t)(programs * f->cluster);
+    int32_t status = launch(g, f, g->program->functions[function], ctas, args);
+    if (g->comm) rt_cuda_comm_after(g->comm, function);
+    return status;
 }
 
 /* ---- tensor maps --------------------------------------------------------------------------- */

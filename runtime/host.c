@@ -279,17 +279,19 @@ void tg_host_join(tg_host *h, tg_comm *comm) {
 }
 
 static int run_entered(rt_launcher *l, const char *name, tg_entry *entry, const tg_slot *args,
-                       tg_image *image, tg_failure *failure) {
+                       tg_image *image, int device, void *stream, tg_failure *failure) {
     rt_comm_announce(l, name, "", NULL);
-    int status = rt_launcher_run(l, entry, args, image, -1, NULL);
+    int status = rt_launcher_run(l, entry, args, image, device, stream);
     if (!status) return TG_RUN_OK;
-    *failure = l->workers[0].failure;
+    *failure = l->gpu.status ? last_failure() : l->workers[0].failure;
+    l->gpu.status = TG_OK;
     tg_fail(TG_ERROR_CONTRACT, "%s", failure->text); // for the other ranks
     return status;
 }
 
 int tg_host_run_ranks(tg_host *h, const char *name, tg_entry *entry, const tg_slot *args,
-                      tg_image *image, tg_print *print, void *user, tg_failure *failure) {
+                      tg_image *image, int device, void *stream, tg_print *print, void *user,
+                      tg_failure *failure) {
     rt_launcher *l = rt_claim(h->context);
     if (!l) {
         *failure = (tg_failure){.text = "out of memory"};
@@ -300,7 +302,7 @@ int tg_host_run_ranks(tg_host *h, const char *name, tg_entry *entry, const tg_sl
     int status = TG_RUN_FAILED;
     tg_status entered = rt_comm_enter(l, name, "");
     if (entered) *failure = last_failure();
-    if (!entered) status = run_entered(l, name, entry, args, image, failure);
+    if (!entered) status = run_entered(l, name, entry, args, image, device, stream, failure);
     if (!entered) rt_comm_leave(l, status ? TG_ERROR_CONTRACT : TG_OK);
     rt_give_back(l);
     return status;

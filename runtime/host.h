@@ -45,9 +45,10 @@ int tg_host_run_on(tg_host *host, tg_entry *entry, const tg_slot *args, tg_image
 struct tg_comm;
 /// Launches of the host are those of a rank from now on.
 void tg_host_join(tg_host *host, struct tg_comm *comm);
-/// A collective launch of one of the CPU, by name.
+/// A collective launch by name; device and stream as tg_host_run_on has them.
 int tg_host_run_ranks(tg_host *host, const char *name, tg_entry *entry, const tg_slot *args,
-                      tg_image *image, tg_print *print, void *user, tg_failure *failure);
+                      tg_image *image, int device, void *stream, tg_print *print, void *user,
+                      tg_failure *failure);
 /// The direct view (abi.h) of a place in the own shard of a symmetric tensor, and bytes from rank
 /// to rank. NULL: it is none.
 void *tg_host_direct(const struct tg_comm *comm, const void *own, int64_t *lead);
@@ -56,8 +57,13 @@ bool tg_host_mapped(const struct tg_comm *comm);
 /// Bytes of another rank's symmetric memory, by their place in the own one; false, with
 /// tg_last_error(): they cannot be had.
 bool tg_host_read(struct tg_comm *comm, int rank, const void *own, void *to, size_t bytes);
+/// Bytes of the host into the own shard; false, with tg_last_error().
+bool tg_host_write(struct tg_comm *comm, void *own, const void *from, size_t bytes);
+/// The number of the rank's GPU, or -1.
+int tg_host_device(const struct tg_comm *comm);
 
-/// What a rank's threads did in launches of the CPU, on CLOCK_MONOTONIC, in ns.
+/// What a rank's threads, or the streams of its GPU (0: that of the launch, 1 + R: copies from and
+/// to rank R), did in launches, on CLOCK_MONOTONIC, in ns.
 enum tg_event_kind { TG_EVENT_TASK, TG_EVENT_COPY, TG_EVENT_WAIT, TG_EVENT_MEET, TG_EVENTS };
 typedef struct tg_event {
     int64_t from, to;
@@ -68,11 +74,17 @@ typedef struct tg_event {
 typedef struct tg_trace {
     tg_event *events;
     size_t capacity, n; // n counts those that have no room, too
+    int64_t error_ns;   // of the clock of a GPU; 0: there is none
 } tg_trace;
 /// Which part of launches is done, so that each can be timed alone; results then mean nothing.
 enum tg_part { TG_PART_ALL, TG_PART_TRANSFERS, TG_PART_PROGRAMS };
-/// trace NULL: nothing is noted.
-void tg_host_profile(struct tg_comm *comm, enum tg_part part, tg_trace *trace);
+/// trace NULL: nothing is noted any more, and what was is in the trace before. On GPUs launches
+/// begin on all ranks at once from then on, when they have been given to their streams.
+/// Collective; false, with tg_last_error().
+bool tg_host_profile(struct tg_comm *comm, enum tg_part part, tg_trace *trace);
+/// Of the last launch since then by the clock of the rank's GPU, for which it waits; negative: it
+/// was the CPU's, or there is none.
+double tg_host_seconds(struct tg_comm *comm);
 
 /* ---- text.c -------------------------------------------------------------------------------- */
 

@@ -214,8 +214,9 @@ tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **ou
 void rt_comm_announce(rt_launcher *l, const char *name, const char *signature, const char *config);
 /// A task of a collective launch, and what is to be done between two of them.
 int32_t rt_comm_task(const tg_env *env, tg_task *task, void *context, int64_t number, void *arena);
-/// After a device function that was called: whether it gave up a wait.
-int32_t rt_comm_after_call(const tg_env *env, const tg_image *image);
+/// A device function of one that is called, not launched.
+int32_t rt_comm_call(const tg_env *env, tg_image *image, int32_t function, int64_t programs,
+                     void *const *args);
 
 /* ---- kernel.c: launches -------------------------------------------------------------------- */
 

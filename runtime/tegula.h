@@ -195,6 +195,11 @@ tg_status tg_device_synchronize(int device, void *stream);
 /// own context. Kernels with symmetric tensors (`sym`) run on contexts that have one.
 typedef struct tg_comm tg_comm;
 
+enum tg_comm_device {
+    TG_COMM_CPU = -1,
+    TG_COMM_GPU = -2 // that of the rank's number; where there are fewer, ranks share them in turn
+};
+
 typedef struct tg_comm_options {
     size_t size; // sizeof(tg_comm_options)
     /// "threads", "processes", "openshmem", "nvshmem"; NULL: TG_COMM, else openshmem where oshrun
@@ -202,7 +207,7 @@ typedef struct tg_comm_options {
     const char *engine;
     const char *meet; // where ranks meet: any name for threads, a path for processes; NULL: TG_MEET
     int rank, ranks;  // of threads and processes; -1 and 0: TG_RANK, TG_RANKS
-    int device;       // GPU whose memory is shared; -1: the CPU's
+    int device;       // GPU whose memory is shared, or one of tg_comm_device
     size_t heap;      // bytes of symmetric memory a rank; 0: TG_COMM_HEAP, else 1 GiB
     int timeout_ms;   // of every wait; 0: TG_COMM_TIMEOUT_MS, else 30000
 } tg_comm_options;

@@ -7,20 +7,24 @@
 
 Every kernel with every plan: ragged extents, outputs poisoned before each run; experts and a cache
 spread over ranks; then many launches on changing data, with ranks that come late, whose results must
-have the same bits each time; a graph that is replayed; a rank that dies. Needs NumPy, on GPUs PyTorch.
+have the same bits each time; a graph that is replayed; a rank that dies; a trace of all ranks. Needs NumPy, on GPUs PyTorch.
 Where there are fewer GPUs than ranks, these share them: their kernels take turns, so all is right but slow.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
 
 import ranks_memory
+import ranks_trace
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -390,6 +394,33 @@ def dying(rank, o, meet):
     os._exit(0 if good else 1)
 
 
+# ---- a trace ---------------------------------------------------------------------------------------
+
+
+def profiled(o, meet):
+    """`tegula profile` over ranks that are processes: what is wrong with what it says and writes."""
+    places = [ROOT / "bin/tegula", ROOT / "build/bin/tegula"]
+    tegula = next((p for p in places if p.is_file()), None)
+    if not tegula:
+        return ["the command tegula is neither of " + ", ".join(map(str, places))]
+    m = 128 if o.target else 8192
+    with tempfile.TemporaryDirectory() as folder:
+        trace = pathlib.Path(folder, "trace.json")
+        command = [tegula, "profile", ROOT / "stdlib/comm.teg", "-k", "ag_gemm", "--comm", "processes", "--type", "T=f16",
+                   "--target", o.target or "cuda", "-r", "3", "-o", trace, "--set", "plan=pull", "--set", "chunks=2",
+                   "-a", f"a=randn({o.ranks},{m},64)", "-a", "b=randn(64,256)"]  # fmt: skip
+        ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  env=os.environ | {"TG_RANK": str(i), "TG_RANKS": str(o.ranks), "TG_MEET": meet})
+                 for i in range(o.ranks)]  # fmt: skip
+        said = [p.communicate()[0] for p in ranks]
+        if any(p.returncode for p in ranks):
+            return said
+        print(said[0], end="", flush=True)
+        wrong = [] if "transfers alone" in said[0] else ["no word of transfers alone"]
+        with open(trace) as f:
+            return wrong + ranks_trace.check([e for e in json.load(f)["traceEvents"] if e["ph"] == "X"], o.ranks, 2)
+
+
 # ---- all of it -----------------------------------------------------------------------------------
 
 
@@ -448,6 +479,10 @@ def main():
     codes = together(work, o, meet)
     if not o.only or "dying" in o.only:
         codes += together(dying, o, meet + "-dying")[:-1]
+    if not o.only or "profile" in o.only:
+        wrong = profiled(o, meet + "-profile")
+        codes.append(1 if wrong else 0)
+        print("\n".join(f"FAIL profile: {text}" for text in wrong), flush=True)
     sys.exit(1 if any(codes) else 0)
 
 

@@ -8,8 +8,29 @@ tegula=$1
 export TG_CUDA_LIBRARY="$2"
 . "$(dirname "$0")/cli_gpu.sh"
 
-expect '--target cuda: a kernel of ranks is not launched on GPUs from the command line' \
-    "$tegula" run "$out/ranks.teg" --target cuda --ranks 2 --arg 'a=ones(2,10)'
+expect '--target cuda: 3 ranks in one process need a GPU each, and there are 2' \
+    "$tegula" run "$out/ranks.teg" --target cuda --arg 'a=ones(3,10)'
+expect 'ran .* on cuda' "$tegula" run "$out/ranks.teg" --target cuda \
+    --arg 'a=ones(2,10)'
+
+# Ranks with a GPU each, as threads; as processes, three of which share one: a trace on one clock.
+profile="$tegula profile $out/ranks.teg --target cuda -r 3 --set plan=pull --set chunks=2"
+here=$(cd "$(dirname "$0")" && pwd)
+expect 'programs alone .*transfers alone ' env FAKE_CUDA_CLOCK=host $profile \
+    -o "$out/threads.json" --arg 'a=rand(2,100)'
+grep -q 'clocks of the GPUs agree within' "$out/log"
+python3 "$here/../gpu/ranks_trace.py" "$out/threads.json" 2 2 --apart
+grep -q '"name": "copies, rank 1"' "$out/threads.json"
+export TG_RANKS=3 TG_MEET="$out/meet" FAKE_CUDA_DEVICES=90
+for rank in 1 2; do
+    TG_RANK=$rank FAKE_CUDA_CLOCK=host $profile --comm processes --arg 'a=rand(3,100)' \
+        >"$out/log$rank" 2>&1 &
+done
+expect 'programs alone .*transfers alone ' env TG_RANK=0 FAKE_CUDA_CLOCK=host $profile \
+    --comm processes -o "$out/processes.json" --arg 'a=rand(3,100)'
+wait
+unset TG_RANKS TG_MEET FAKE_CUDA_DEVICES
+python3 "$here/../gpu/ranks_trace.py" "$out/processes.json" 3 2 --apart
 
 run="$tegula run $out/k.teg --arg x=rand(1000)"
 expect 'cuda:1  Fake GPU 1, compute capability 8.0' "$tegula" targets

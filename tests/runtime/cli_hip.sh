@@ -8,7 +8,7 @@ tegula=$1
 export TG_HIP_LIBRARY="$2"
 . "$(dirname "$0")/cli_gpu.sh"
 
-expect '--target hip: a kernel of ranks is not launched on GPUs from the command line' \
+expect 'ranks with AMD GPUs are not supported yet' \
     "$tegula" run "$out/ranks.teg" --target hip --ranks 2 --arg 'a=ones(2,10)'
 
 run="$tegula run $out/k.teg --arg x=ones(1000)"

@@ -14,6 +14,12 @@ kernel gather(a: sym f32[W][M, K], c: f32[W, M, K]) {
 }
 END
 
+cat >send.teg <<'END'
+kernel send(x: f32[K], c: sym f32[W][W, K]) {
+    parallel r in W, k in K by 32 { c[r][rank, k] = x[k]; }
+}
+END
+
 die() {
     echo "$1" >&2
     cat out 2>/dev/null >&2
@@ -47,24 +53,15 @@ for engine in $engines; do
         --set plan=pull --set chunks=2
     [ "$(grep -c 'one launch of 3 ranks' out)" = 1 ] || die "$engine: the trace is not told of once"
     grep -q "programs alone .*transfers alone " out || die "$engine: copies are not timed alone"
-    python3 - $engine.json <<'END' || die "$engine: the trace is wrong"
-import json, sys
-events = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
-for rank in 0, 1, 2:
-    own = [e for e in events if e["pid"] == rank]
-    assert sum(e["name"] == "program" for e in own) > 0, rank
-    copied = {(e["args"]["peer"], e["args"]["number"]) for e in own if e["name"] == "copy"}
-    wanted = {(peer, chunk) for peer in (0, 1, 2) if peer != rank for chunk in (0, 1)}
-    assert copied == wanted, (rank, copied)
-assert min(e["ts"] for e in events) == 0 and max(e["ts"] + e["dur"] for e in events) < 60e6
-# No rank ends before all have begun to meet at the end.
-meets = [[e for e in events if e["pid"] == r and e["name"] == "meet"][-1] for r in (0, 1, 2)]
-assert max(e["ts"] for e in meets) <= min(e["ts"] + e["dur"] for e in meets) + 1
-END
-    # Nothing but programs copies.
+    python3 "$here/../gpu/ranks_trace.py" $engine.json 3 2 || die "$engine: the trace is wrong"
+    # Where programs read themselves, both parts are timed alone by another plan.
     ranks $engine profile gather.teg --arg 'a=rand(3,100,30)' -r 3 -o $engine.json -j 1 \
         --set plan=direct
-    grep -q 'nothing is copied but by programs' out || die "$engine: plan=direct copies"
+    grep -q 'by plan=before programs alone .*transfers alone ' out || die "$engine: no plan=before"
+    # By no plan is anything copied but by programs.
+    ranks $engine profile send.teg --arg 'x=rand(100)' --arg 'c=zeros(3,3,100)' -r 3 \
+        -o $engine.json -j 1
+    grep -q 'nothing is copied but by programs' out || die "$engine: stores are copies"
 done
 
 # Where others' memory is not mapped, it is copied, unless a plan is asked for that reaches for it.

@@ -7,8 +7,21 @@
 #ifndef TESTS_RUNTIME_FAKE_STREAMS_H
 #define TESTS_RUNTIME_FAKE_STREAMS_H
 
+/// Of launches and what they cost; "host": events have the time at which they passed.
 static bool has_clock(void) {
-    return getenv("FAKE_CUDA_CLOCK") != NULL;
+    const char *clock = getenv("FAKE_CUDA_CLOCK");
+    return clock && strcmp(clock, "host") != 0;
+}
+
+static bool has_host_clock(void) {
+    const char *clock = getenv("FAKE_CUDA_CLOCK");
+    return clock && strcmp(clock, "host") == 0;
+}
+
+static double host_milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
 enum OpKind { OP_LAUNCH, OP_COPY, OP_SET, OP_RECORD, OP_WAIT, OP_WAIT_VALUE };
@@ -117,7 +130,10 @@ static cu_result execute(Op *op) {
         for (uint64_t i = 0; i < op->n; i++)
             ((unsigned *)(uintptr_t)op->at)[i] = (unsigned)op->value;
         return 0;
-    case OP_RECORD: op->event->reached = op->number; return 0;
+    case OP_RECORD:
+        if (has_host_clock()) op->event->at = host_milliseconds();
+        op->event->reached = op->number;
+        return 0;
     case OP_WAIT:
     case OP_WAIT_VALUE: return 0;
     }

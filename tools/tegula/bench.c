@@ -15,7 +15,7 @@ enum { MAX_SAMPLES = 1000, LEAST_SAMPLES = 7 };
 
 /// Median seconds of a launch; samples are batches of a millisecond or more.
 static bool time_launches(Job *job, double seconds, double *out) {
-    if (job->device >= 0) return gpu_time(job, job_launch_only, seconds, out);
+    if (job->device >= 0 && !job->ranks) return gpu_time(job, job_launch_only, seconds, out);
     static double samples[MAX_SAMPLES];
     if (!job->executor->launch(job)) return false;
     double start = seconds_now();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches of several ranks on CPUs: all of them as threads of this process, or one of them where
-// --comm says that the others are other processes.
+// Launches of several ranks, on CPUs or a GPU each: all of them as threads of this process, or one
+// of them where --comm says that the others are other processes, which may share GPUs, too.
 //
 // Symmetric tensors are in symmetric memory from the first launch on, with strides as given; what
 // ranks write comes back at the end, to rank 0 where it is not here already.
+#include "runtime/gpu.h"
 #include "runtime/tegula.h"
 #include "tools/tegula/driver.h"
+#include "tools/tegula/gpu.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -25,6 +27,9 @@ typedef struct Rank {
     int number;
     tg_comm *comm;
     tg_host *host;
+    int device; // -1: the CPU
+    cu_stream stream;
+    Mirrors *mirrors; // arguments that are not symmetric, on a GPU
     Bound bound;
     tg_slot *slots;
     Shard *shards; // of arguments; bytes SIZE_MAX: symmetric, and not placed yet
@@ -67,13 +72,25 @@ static bool place_shard(Rank *r, int k) {
     if (tg_sym_alloc(r->comm, u8, 1, &bytes, 0, &s->memory)) return fail(r);
     s->own = (char *)s->memory.data + into;
     s->bytes = hi - lo;
-    memcpy(s->own, (const void *)lo, s->bytes);
+    if (!tg_host_write(r->comm, s->own, (const void *)lo, s->bytes)) return fail(r);
     const char *direct = tg_host_direct(r->comm, s->memory.data, &lead);
     memcpy(r->strides[k], all->strides, sizeof all->strides);
     r->strides[k][0] = lead * 8 / elem_info[all->elem].bits;
     r->slots[k].tensor.data = (void *)(uintptr_t)(direct + into + ((uintptr_t)part.data - lo));
     r->slots[k].tensor.strides = r->strides[k];
     return true;
+}
+
+/// Launches of ranks that share a process do not wait for each other on the host.
+static bool make_stream(Rank *r) {
+    rt_entered e;
+    const rt_device *d = rt_device_at(r->device);
+    if (!d || rt_enter(d, &e)) return fail(r);
+    cu_result error = rt_cuda_driver()->stream_create(&r->stream, CU_NON_BLOCKING);
+    rt_leave(e);
+    if (!error) return true;
+    rt_cuda_fail("cuStreamCreate", error, "device %d", r->device);
+    return fail(r);
 }
 
 static bool set_up(Rank *r) {
@@ -86,7 +103,7 @@ static bool set_up(Rank *r) {
                                .meet = o->comm ? NULL : meet,
                                .rank = o->comm ? -1 : r->number,
                                .ranks = o->comm ? 0 : crew->size,
-                               .device = -1};
+                               .device = r->device};
     if (!r->comm && tg_comm_create(&options, &r->comm)) return fail(r);
     int64_t threads = o->threads ? o->threads : machine_threads() / crew->size;
     r->host = tg_host_create(threads > 0 ? (int)threads : 1);
@@ -94,7 +111,7 @@ static bool set_up(Rank *r) {
     tg_host_join(r->host, r->comm);
     for (int k = 0; k < r->bound.n; k++)
         if (r->shards[k].bytes == SIZE_MAX && !place_shard(r, k)) return false;
-    return true;
+    return r->device < 0 || make_stream(r);
 }
 
 static void print_text(void *user, const char *text) {
@@ -111,15 +128,22 @@ static void *run_rank(void *arg) {
     if (r->status) return NULL;
     double start = seconds_now();
     r->status = tg_host_run_ranks(r->host, r->crew->job->kernel->name.text, code->entry, r->slots,
-                                  code->image, print_text, r, &r->failure);
-    r->seconds = seconds_now() - start;
+                                  code->image, r->device, r->stream, print_text, r, &r->failure);
+    if (!r->status && r->device >= 0 && tg_device_synchronize(r->device, r->stream)) fail(r);
+    r->seconds = r->crew->together ? tg_host_seconds(r->comm) : -1;
+    if (r->seconds < 0) r->seconds = seconds_now() - start;
     return NULL;
 }
 
 static void *end_rank(void *arg) {
     Rank *r = arg;
+    rt_entered e;
     tg_host_destroy(r->host);
     tg_comm_destroy(r->comm);
+    if (r->stream && rt_enter(rt_device_at(r->device), &e) == TG_OK) {
+        rt_cuda_driver()->stream_destroy(r->stream);
+        rt_leave(e);
+    }
     return NULL;
 }
 
@@ -153,9 +177,24 @@ static bool is_symmetric(const Job *job, int k) {
     return param_is_tensor(p) && p->type->sym;
 }
 
-static void prepare(Rank *r, Crew *crew, int number) {
+/// Arguments that are not symmetric go to the rank's GPU.
+static bool upload(Rank *r) {
+    Job *job = r->crew->job;
+    r->mirrors = gpu_mirrors(job, r->device);
+    for (int k = 0; k < r->bound.n && r->mirrors; k++)
+        if (r->bound.uses[k]->kind == PARAM_TENSOR && !is_symmetric(job, k))
+            gpu_mirror(r->mirrors, &r->bound.args[k].tensor);
+    if (!r->mirrors || !gpu_copy_there(r->mirrors)) return false;
+    for (int k = 0; k < r->bound.n; k++)
+        if (r->bound.uses[k]->kind == PARAM_TENSOR && !is_symmetric(job, k))
+            r->slots[k].tensor.data = gpu_address(r->mirrors, r->slots[k].tensor.data);
+    return true;
+}
+
+static bool prepare(Rank *r, Crew *crew, int number) {
     Job *job = crew->job;
     r->crew = crew;
+    r->device = job->device < 0 ? -1 : job->comm ? tg_host_device(job->comm) : job->device + number;
     r->number = number;
     r->bound = job_bind_rank(job, number);
     r->slots = ctx_array(job->ctx, tg_slot, r->bound.n + 1);
@@ -165,6 +204,7 @@ static void prepare(Rank *r, Crew *crew, int number) {
         r->slots[k] = slot_of(&r->bound.args[k], r->bound.uses[k]);
         if (is_symmetric(job, k)) r->shards[k].bytes = SIZE_MAX;
     }
+    return r->device < 0 || upload(r);
 }
 
 static void release(void *arg) {
@@ -176,28 +216,34 @@ static void leave(void *arg) {
     tg_comm_destroy(job->comm);
 }
 
-/// Nothing is accessed where it lies.
-static void set_copies(Job *job) {
-    Inst *inst = job->inst;
-    NamedValue *set = ctx_array(job->ctx, NamedValue, inst->n_set + 1);
-    for (int i = 0; i < inst->n_set; i++) {
-        set[i] = inst->set[i];
-        if (strcmp(set[i].name, "plan") == 0) return;
-    }
-    set[inst->n_set++] = (NamedValue){"plan", PLAN_COPIES};
-    inst->set = set;
+static NamedValue *find_plan(const Inst *inst) {
+    for (int i = 0; i < inst->n_set; i++)
+        if (strcmp(inst->set[i].name, "plan") == 0) return &inst->set[i];
+    return NULL;
+}
+
+void crew_set_plan(Job *job, int64_t plan) {
+    Inst *inst = ctx_new(job->ctx, Inst);
+    *inst = *job->inst;
+    inst->set = ctx_array(job->ctx, NamedValue, inst->n_set + 1);
+    for (int i = 0; i < inst->n_set; i++) inst->set[i] = job->inst->set[i];
+    NamedValue *at = find_plan(inst);
+    *(at ? at : &inst->set[inst->n_set++]) = (NamedValue){"plan", plan};
+    job->inst = inst;
 }
 
 bool crew_meet(Job *job) {
-    tg_comm_options options = {
-        .size = sizeof options, .engine = job->o->comm, .rank = -1, .device = -1};
+    tg_comm_options options = {.size = sizeof options,
+                               .engine = job->o->comm,
+                               .rank = -1,
+                               .device = job->device < 0 ? TG_COMM_CPU : TG_COMM_GPU};
     if (!job->o->comm || !job->ranks) return true;
     if (tg_comm_create(&options, &job->comm)) {
         cli_error("%s", tg_last_error());
         return false;
     }
     ctx_defer(job->ctx, leave, job);
-    if (!tg_host_mapped(job->comm)) set_copies(job);
+    if (!tg_host_mapped(job->comm) && !find_plan(job->inst)) crew_set_plan(job, PLAN_COPIES);
     if (tg_comm_ranks(job->comm) == job->ranks) return true;
     cli_error("the arguments are those of %d ranks, and %d have met", (int)job->ranks,
               tg_comm_ranks(job->comm));
@@ -214,7 +260,9 @@ static Crew *crew_of(Job *job) {
         job->silent = crew->first > 0;
     }
     crew->ranks = ctx_array(job->ctx, Rank, crew->n);
-    for (int i = 0; i < crew->n; i++) prepare(&crew->ranks[i], crew, crew->first + i);
+    bool ok = true;
+    for (int i = 0; i < crew->n && ok; i++) ok = prepare(&crew->ranks[i], crew, crew->first + i);
+    if (!ok) return NULL;
     crew->ranks[0].comm = job->comm;
     job->comm = NULL;
     ctx_defer(job->ctx, release, crew);
@@ -237,7 +285,7 @@ static Rank *first_failed(const Crew *crew) {
 bool crew_launch(Job *job, tg_failure *failure) {
     Crew *crew = crew_of(job);
     *failure = (tg_failure){.text = "the ranks did not run"};
-    if (!run_all(crew, run_rank)) return false;
+    if (!crew || !run_all(crew, run_rank)) return false;
     const Rank *failed = first_failed(crew);
     if (failed) *failure = failed->failure;
     return !failed;
@@ -249,11 +297,15 @@ int crew_ranks(const Job *job) {
     return job->crew ? job->crew->n : 0;
 }
 
-void crew_profile(Job *job, enum tg_part part, tg_trace *traces) {
+bool crew_profile(Job *job, enum tg_part part, tg_trace *traces) {
+    bool ok = true;
     if (job->crew) job->crew->together = true;
-    for (int i = 0; i < crew_ranks(job); i++)
-        if (job->crew->ranks[i].comm)
-            tg_host_profile(job->crew->ranks[i].comm, part, traces ? &traces[i] : NULL);
+    for (int i = 0; i < crew_ranks(job) && ok; i++) {
+        tg_comm *comm = job->crew->ranks[i].comm;
+        ok = !comm || tg_host_profile(comm, part, traces ? &traces[i] : NULL);
+    }
+    if (!ok) cli_error("%s", tg_last_error());
+    return ok;
 }
 
 double crew_seconds(const Job *job) {
@@ -267,11 +319,12 @@ static size_t trace_bytes(const tg_trace *t) {
     return (t->n < t->capacity ? t->n : t->capacity) * sizeof *t->events;
 }
 
-/// What another rank has in `box`: how many events there are, and then those that had room.
+/// What another rank has in `box`: its trace, and then the events that had room.
 static bool read_trace(Rank *r, int from, const char *box, tg_trace *t) {
-    const char *events = box + sizeof t->n;
-    return tg_host_read(r->comm, from, box, &t->n, sizeof t->n) &&
-           tg_host_read(r->comm, from, events, t->events, trace_bytes(t));
+    tg_event *events = t->events;
+    bool ok = tg_host_read(r->comm, from, box, t, sizeof *t);
+    t->events = events;
+    return ok && tg_host_read(r->comm, from, box + sizeof *t, events, trace_bytes(t));
 }
 
 tg_trace *crew_traces(Job *job, tg_trace *here) {
@@ -279,14 +332,15 @@ tg_trace *crew_traces(Job *job, tg_trace *here) {
     Rank *r = &crew->ranks[0];
     if (crew->n == crew->size) return here;
     tg_trace *all = ctx_array(job->ctx, tg_trace, crew->size);
-    int64_t bytes = (int64_t)(sizeof here->n + here->capacity * sizeof *here->events);
+    int64_t bytes = (int64_t)(sizeof *here + here->capacity * sizeof *here->events);
     DLDataType u8 = {kDLUInt, 8, 1};
     DLTensor box;
     bool ok = tg_sym_alloc(r->comm, u8, 1, &bytes, TG_SYM_LEAN, &box) == TG_OK;
     if (ok) {
-        memcpy(box.data, &here->n, sizeof here->n);
-        memcpy((char *)box.data + sizeof here->n, here->events, trace_bytes(here));
-        ok = tg_comm_barrier(r->comm) == TG_OK;
+        char *events = (char *)box.data + sizeof *here;
+        ok = tg_host_write(r->comm, box.data, here, sizeof *here) &&
+             tg_host_write(r->comm, events, here->events, trace_bytes(here)) &&
+             tg_comm_barrier(r->comm) == TG_OK;
     }
     for (int from = 0; from < crew->size && r->number == 0 && ok; from++) {
         all[from] = *here;
@@ -323,8 +377,8 @@ static bool fetch_dealt(Rank *r, const Argument *a) {
     if (!tensor_span(&own, &lo, &hi)) return true;
     int64_t bytes = (int64_t)(hi - lo);
     if (tg_sym_alloc(r->comm, u8, 1, &bytes, TG_SYM_LEAN, &box)) return false;
-    memcpy(box.data, (const void *)lo, (size_t)bytes);
-    bool ok = tg_comm_barrier(r->comm) == TG_OK;
+    bool ok = tg_host_write(r->comm, box.data, (const void *)lo, (size_t)bytes) &&
+              tg_comm_barrier(r->comm) == TG_OK;
     for (int from = 1; from < r->crew->size && r->number == 0 && ok; from++)
         ok = fetch(r, from, box.data, tensor_part(&a->all, from));
     return tg_sym_free(r->comm, &box) == TG_OK && ok;
@@ -336,6 +390,8 @@ bool crew_finish(Job *job) {
     bool ok = true;
     if (!crew) return true;
     Rank *r = &crew->ranks[0];
+    for (int i = 0; i < crew->n && ok; i++)
+        ok = !crew->ranks[i].mirrors || gpu_copy_back(crew->ranks[i].mirrors);
     for (int k = 0; k < r->bound.n && ok; k++) {
         Argument *a = &job->args[param_of(job, k)];
         if (!r->bound.uses[k]->written || a->kind != ARG_TENSOR) continue;

@@ -142,7 +142,7 @@ static bool launch_ranks(Job *job) {
 
 /// The simulator, too: its images are called.
 static bool cpu_launch(Job *job) {
-    if (job->ranks && job->device < 0) return launch_ranks(job);
+    if (job->ranks) return launch_ranks(job);
     Bound bound = job_bind(job);
     tg_slot *slots = ctx_array(job->ctx, tg_slot, bound.n + 1);
     for (int i = 0; i < bound.n; i++) slots[i] = slot_of(&bound.args[i], bound.uses[i]);
@@ -165,17 +165,23 @@ static void unload_image(void *image) {
     tg_image_unload(image);
 }
 
-static bool ranks_elsewhere(Job *job) {
-    cli_error("--target %s: a kernel of ranks is not launched on GPUs from the command line",
-              job->o->target);
-    cli_hint("a program does it (tg_launch with a communicator); --target sim:%s has ranks, too",
-             job->target);
+/// Ranks of one process have a GPU each: programs of one would wait for programs of another that
+/// find no room.
+static bool has_gpus(const Job *job) {
+    int n = tg_device_count();
+    if (job->o->comm || job->device + job->ranks <= n) return true;
+    cli_error("--target %s: %d ranks in one process need a GPU each, and there are %d",
+              job->o->target, (int)job->ranks, n);
+    cli_hint(
+        "ranks that are processes share GPUs: run it with --comm processes once for each, with "
+        "TG_RANK, TG_RANKS and TG_MEET set; --target sim:%s has ranks, too",
+        job->target);
     return false;
 }
 
 /// The image is unloaded before the code goes.
 static bool cuda_compile(Job *job) {
-    if (job->ranks) return ranks_elsewhere(job);
+    if (job->ranks && !has_gpus(job)) return false;
     Code *code = compile_code(job, 0, true);
     if (!code) return false;
     ctx_defer(job->ctx, unload_image, code->image);
@@ -183,10 +189,10 @@ static bool cuda_compile(Job *job) {
     return true;
 }
 
-/// Waits for the device, so that what went wrong there belongs to this launch.
+/// Waits for the device, as ranks have done, so that what went wrong there belongs to this launch.
 static bool cuda_launch(Job *job) {
     if (!cpu_launch(job)) return false;
-    if (tg_device_synchronize(job->device, NULL) == TG_OK) return true;
+    if (job->ranks || tg_device_synchronize(job->device, NULL) == TG_OK) return true;
     cli_error("%s", tg_last_error());
     return false;
 }
@@ -210,10 +216,14 @@ static const Executor executors[] = {
     {"interp", "the reference interpreter: slow and exact", interp_compile, interp_launch, NULL},
     {"api", NULL, api_compile, api_launch, NULL},
 };
+static bool cuda_finish(Job *job) {
+    return job->ranks ? crew_finish(job) : gpu_download(job);
+}
+
 static const Executor cuda_executor = {"cuda", "an NVIDIA GPU; cuda:N is number N", cuda_compile,
-                                       cuda_launch, gpu_download};
+                                       cuda_launch, cuda_finish};
 static const Executor hip_executor = {"hip", "an AMD GPU; hip:N is number N", cuda_compile,
-                                      cuda_launch, gpu_download};
+                                      cuda_launch, cuda_finish};
 static const Executor code_executor = {"a GPU", NULL, code_only, code_only, NULL};
 enum { N_EXECUTORS = sizeof executors / sizeof *executors };
 

@@ -37,16 +37,18 @@ typedef struct Bound {
 Bound job_bind(Job *job);
 /// Those of one of several ranks; symmetric tensors with all shards.
 Bound job_bind_rank(Job *job, int64_t rank);
-/* crew.c: launches of several ranks on CPUs */
+/* crew.c: launches of several ranks */
 /// Of ranks that are processes: meets the others, before anything is compiled. Where their memory
 /// is not mapped, transfers are copies unless the user has said how they are made.
 bool crew_meet(Job *job);
+/// The instance is that of this plan, before it is elaborated.
+void crew_set_plan(Job *job, int64_t plan);
 bool crew_launch(Job *job, tg_failure *failure);
 /// Ranks that are here, after a launch.
 int crew_ranks(const Job *job);
 /// What launches do from now on, all ranks beginning together; traces: one a rank that is here, or
-/// NULL.
-void crew_profile(Job *job, enum tg_part part, tg_trace *traces);
+/// NULL. False, reported, after errors.
+bool crew_profile(Job *job, enum tg_part part, tg_trace *traces);
 /// How long the last launch took on the slowest of the ranks that are here; each waits for all.
 double crew_seconds(const Job *job);
 /// Collective: the traces of all ranks, at rank 0; NULL, reported: they cannot be had. Those of

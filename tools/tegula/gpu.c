@@ -116,22 +116,34 @@ typedef struct Mirror {
     cu_pointer at;
 } Mirror;
 
-typedef struct Mirrors {
+struct Mirrors {
+    Job *job;
     const rt_device *device;
+    VEC(Tensor) tensors;
     VEC(Mirror) list;
-} Mirrors;
+};
 
 static void release(void *thing) {
-    const Mirrors *m = *(Mirrors **)thing;
+    const Mirrors *m = thing;
     rt_entered e;
-    if (!m || rt_enter(m->device, &e)) return;
+    if (rt_enter(m->device, &e)) return;
     for (int i = 0; i < m->list.n; i++)
         if (m->list.data[i].at) rt_cuda_driver()->release(m->list.data[i].at);
     rt_leave(e);
 }
 
+Mirrors *gpu_mirrors(Job *job, int device) {
+    const rt_device *d = rt_device_at(device);
+    Mirrors *m = ctx_new(job->ctx, Mirrors);
+    *m = (Mirrors){.job = job, .device = d};
+    if (!d) return failed(job), NULL;
+    ctx_defer(job->ctx, release, m);
+    return m;
+}
+
 /// Makes the bytes of a tensor part of one mirror, which joins those that they overlap.
-static void add(Ctx *ctx, Mirrors *m, const Tensor *t) {
+static void add(Mirrors *m, const Tensor *t) {
+    Ctx *ctx = m->job->ctx;
     Mirror own = {0};
     if (!tensor_span(t, &own.from, &own.to)) return;
     for (int i = 0; i < m->list.n; i++) {
@@ -143,6 +155,11 @@ static void add(Ctx *ctx, Mirrors *m, const Tensor *t) {
         i = -1; // it may now reach others
     }
     vec_push(ctx, &m->list, own);
+}
+
+void gpu_mirror(Mirrors *m, const Tensor *t) {
+    vec_push(m->job->ctx, &m->tensors, *t);
+    add(m, t);
 }
 
 /// Copies start where host pages do, so that alignment is alike on both sides.
@@ -176,37 +193,57 @@ static cu_result copy_elements(const Mirror *m, const Tensor *t, bool there) {
 /// Arrays whose elements lie far apart: what is between them is neither copied nor ever touched.
 enum { SPARSE = 1 << 30 };
 
-static bool is_sparse(const Job *job, const Mirror *m) {
-    for (int i = 0; i < job->kernel->params.n; i++)
-        if (elem_info[job->args[i].tensor.elem].bits < 8) return false;
+static bool is_sparse(const Mirrors *all, const Mirror *m) {
+    for (int i = 0; i < all->tensors.n; i++)
+        if (elem_info[all->tensors.data[i].elem].bits < 8) return false;
     return m->to - m->from > SPARSE;
 }
 
-static cu_result copy_all(const Job *job, const Mirror *m, bool there) {
+static cu_result copy_all(const Mirrors *all, const Mirror *m, bool there) {
     cu_result error = 0;
-    if (!is_sparse(job, m)) return copy_bytes(m, m->from, m->to - m->from, there);
-    for (int i = 0; i < job->kernel->params.n && !error; i++) {
-        const Tensor *t = &job->args[i].tensor;
+    if (!is_sparse(all, m)) return copy_bytes(m, m->from, m->to - m->from, there);
+    for (int i = 0; i < all->tensors.n && !error; i++) {
+        const Tensor *t = &all->tensors.data[i];
         uintptr_t at = (uintptr_t)t->data;
-        if (job->args[i].kind == ARG_TENSOR && at >= m->from && at < m->to)
-            error = copy_elements(m, t, there);
+        if (at >= m->from && at < m->to) error = copy_elements(m, t, there);
     }
     return error;
 }
 
-static bool copy_there(Job *job, Mirror *m) {
+static bool copy_there(const Mirrors *all, Mirror *m) {
+    const Job *job = all->job;
     m->from = m->from / PAGE * PAGE;
     size_t bytes = m->to - m->from;
     cu_result error = rt_cuda_driver()->allocate(&m->at, bytes);
     if (error) {
-        rt_cuda_fail("cuMemAlloc", error, "%zu bytes for arrays on device %d", bytes, job->device);
+        rt_cuda_fail("cuMemAlloc", error, "%zu bytes for arrays on device %d", bytes,
+                     all->device->number);
         return failed(job);
     }
-    error = copy_all(job, m, true);
+    error = copy_all(all, m, true);
+    if (!error) error = rt_cuda_driver()->stream_synchronize(NULL);
     return error ? cuda_failed(job, "cuMemcpyHtoD", error) : true;
 }
 
-static void *device_address(const Mirrors *m, const void *host) {
+bool gpu_copy_there(Mirrors *m) {
+    rt_entered e;
+    bool ok = rt_enter(m->device, &e) == TG_OK;
+    if (!ok) return failed(m->job);
+    for (int i = 0; i < m->list.n && ok; i++) ok = copy_there(m, &m->list.data[i]);
+    rt_leave(e);
+    return ok;
+}
+
+bool gpu_copy_back(const Mirrors *m) {
+    rt_entered e;
+    cu_result error = 0;
+    if (rt_enter(m->device, &e)) return failed(m->job);
+    for (int i = 0; i < m->list.n && !error; i++) error = copy_all(m, &m->list.data[i], false);
+    rt_leave(e);
+    return error ? cuda_failed(m->job, "cuMemcpyDtoH", error) : true;
+}
+
+void *gpu_address(const Mirrors *m, const void *host) {
     uintptr_t at = (uintptr_t)host;
     for (int i = 0; i < m->list.n; i++) {
         const Mirror *one = &m->list.data[i];
@@ -218,40 +255,28 @@ static void *device_address(const Mirrors *m, const void *host) {
 /// The device's context stays this thread's: the program has no other.
 static Mirrors *make_mirrors(Job *job) {
     rt_entered e;
-    Mirrors **place = ctx_new(job->ctx, Mirrors *), *m = ctx_new(job->ctx, Mirrors);
-    m->device = rt_device_at(job->device);
-    if (!m->device || rt_enter(m->device, &e)) {
-        failed(job);
-        return NULL;
-    }
+    Mirrors *m = gpu_mirrors(job, job->device);
+    if (!m) return NULL;
+    if (rt_enter(m->device, &e)) return failed(job), NULL;
     for (int i = 0; i < job->kernel->params.n; i++) {
         if (job->args[i].kind != ARG_TENSOR) continue;
-        add(job->ctx, m, &job->args[i].whole);
-        add(job->ctx, m, &job->args[i].tensor);
+        add(m, &job->args[i].whole);
+        gpu_mirror(m, &job->args[i].tensor);
     }
-    *place = m;
-    ctx_defer(job->ctx, release, place);
-    for (int i = 0; i < m->list.n; i++)
-        if (!copy_there(job, &m->list.data[i])) return NULL;
-    return m;
+    return gpu_copy_there(m) ? m : NULL;
 }
 
 bool gpu_upload(Job *job, int n, tg_slot *slots, const ParamUse *const *uses) {
     if (!job->mirrors) job->mirrors = make_mirrors(job);
     for (int i = 0; i < n && job->mirrors; i++)
         if (uses[i]->kind == PARAM_TENSOR)
-            slots[i].tensor.data = device_address(job->mirrors, slots[i].tensor.data);
+            slots[i].tensor.data = gpu_address(job->mirrors, slots[i].tensor.data);
     return job->mirrors != NULL;
 }
 
 bool gpu_download(Job *job) {
-    const Mirrors *m = job->mirrors;
     if (tg_device_synchronize(job->device, NULL)) return failed(job);
-    for (int i = 0; m && i < m->list.n; i++) {
-        cu_result error = copy_all(job, &m->list.data[i], false);
-        if (error) return cuda_failed(job, "cuMemcpyDtoH", error);
-    }
-    return true;
+    return !job->mirrors || gpu_copy_back(job->mirrors);
 }
 
 /* ---- times --------------------------------------------------------------------------------- */

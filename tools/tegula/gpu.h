@@ -15,6 +15,18 @@ bool gpu_device_named(const char *name);
 /// Of an unknown target, "sm_90" or "sim:gfx940": the line that tells which one is meant, or NULL.
 const char *gpu_target_hint(Ctx *ctx, const char *name);
 
+/// Arrays of the host and their copies on a device, released with the job's context. NULL,
+/// reported, where there is no such device.
+typedef struct Mirrors Mirrors;
+Mirrors *gpu_mirrors(Job *job, int device);
+/// The bytes of the tensor are among them; before they are copied.
+void gpu_mirror(Mirrors *mirrors, const Tensor *tensor);
+/// False, reported, after errors.
+bool gpu_copy_there(Mirrors *mirrors);
+bool gpu_copy_back(const Mirrors *mirrors);
+/// Where a byte of the host is there; NULL: it is in none of them.
+void *gpu_address(const Mirrors *mirrors, const void *host);
+
 /// Copies the arrays of the job to the device, and gives it `slots` that point there. False,
 /// reported, after errors.
 bool gpu_upload(Job *job, int n, tg_slot *slots, const ParamUse *const *uses);

@@ -3,8 +3,8 @@
 // much of the transfers is behind the programs.
 //
 // Ranks are threads of this process, or (--comm) processes of one host, whose rank 0 writes the
-// trace: all of them read one clock. Transfers and programs are timed alone, too: with programs
-// left out, and with chunks that count as copied.
+// trace: all of them read one clock, on which that of a GPU is brought. Transfers and programs are
+// timed alone, too: with programs left out, and with chunks that count as copied.
 #include "tools/tegula/driver.h"
 #include "tools/tegula/measure.h"
 
@@ -24,7 +24,7 @@ typedef struct Times {
 static bool time_part(Job *job, enum tg_part part, Times *out) {
     int n = job->o->repeat ? (int)job->o->repeat : DEFAULT_LAUNCHES;
     double *times = ctx_array(job->ctx, double, n);
-    crew_profile(job, part, NULL);
+    if (!crew_profile(job, part, NULL)) return false;
     for (int i = -1; i < n; i++) {
         if (!job->executor->launch(job)) return false;
         if (i >= 0) times[i] = crew_seconds(job);
@@ -53,6 +53,19 @@ static int64_t earliest(const tg_trace *traces, int ranks) {
     return start;
 }
 
+/// The streams of a GPU, as runtime/host.h numbers them.
+static void name_streams(FILE *f, int rank, int ranks) {
+    for (int t = 0; t <= ranks; t++) {
+        if (t == rank + 1) continue;
+        fprintf(f, ",\n{\"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"name\": \"thread_name\", ", rank,
+                t);
+        fprintf(f,
+                t ? "\"args\": {\"name\": \"copies, rank %d\"}}"
+                  : "\"args\": {\"name\": \"launch\"}}",
+                t - 1);
+    }
+}
+
 /// Trace events in JSON: a process is a rank, times are in microseconds.
 static bool write_trace(const Job *job, const tg_trace *traces, int ranks) {
     const char *path = job->o->output ? job->o->output : "trace.json";
@@ -64,6 +77,7 @@ static bool write_trace(const Job *job, const tg_trace *traces, int ranks) {
                 "%s\n{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": "
                 "\"rank %d\"}}",
                 r ? "," : "", r, r);
+        if (job->device >= 0) name_streams(f, r, ranks);
         for (size_t i = 0; i < traces[r].n; i++) write_event(f, r, &traces[r].events[i], start);
     }
     if (f) fprintf(f, "\n]}\n");
@@ -73,19 +87,39 @@ static bool write_trace(const Job *job, const tg_trace *traces, int ranks) {
         return false;
     }
     printf("%s: one launch of %d ranks; ui.perfetto.dev shows it\n", path, ranks);
+    int64_t error = 0;
+    for (int r = 0; r < ranks; r++)
+        if (traces[r].error_ns > error) error = traces[r].error_ns;
+    if (error)
+        printf("clocks of the GPUs agree within %s\n", time_text(job->ctx, 2e-9 * (double)error));
     return true;
 }
 
-/// What a launch did; *copies: whether anything was copied but by programs.
-static bool trace_one(Job *job, bool *copies) {
-    int here = crew_ranks(job), ranks = (int)job->ranks;
+/// Of the ranks that are here, what a launch did. NULL: it failed.
+static tg_trace *trace_here(Job *job) {
+    int here = crew_ranks(job);
     tg_trace *traces = ctx_array(job->ctx, tg_trace, here);
     for (int r = 0; r < here; r++)
-        traces[r] = (tg_trace){ctx_array(job->ctx, tg_event, EVENTS), EVENTS, 0};
-    crew_profile(job, TG_PART_ALL, traces);
-    bool ok = job->executor->launch(job);
-    crew_profile(job, TG_PART_ALL, NULL);
-    if (!ok || !(traces = crew_traces(job, traces))) return false;
+        traces[r] = (tg_trace){.events = ctx_array(job->ctx, tg_event, EVENTS), .capacity = EVENTS};
+    bool ok = crew_profile(job, TG_PART_ALL, traces) && job->executor->launch(job) &&
+              crew_profile(job, TG_PART_ALL, NULL);
+    return ok ? traces : NULL;
+}
+
+/// Whether anything was copied but by programs.
+static bool has_copies(const tg_trace *t) {
+    bool copies = false;
+    for (size_t i = 0; i < t->n && i < t->capacity; i++)
+        copies |= t->events[i].kind == TG_EVENT_COPY;
+    return copies;
+}
+
+/// What a launch did, into a file.
+static bool trace_one(Job *job, bool *copies) {
+    int ranks = (int)job->ranks;
+    tg_trace *traces = trace_here(job);
+    if (traces) *copies = has_copies(traces);
+    if (!traces || !(traces = crew_traces(job, traces))) return false;
     if (job->silent) return true;
     for (int r = 0; r < ranks; r++)
         if (traces[r].n > EVENTS) {
@@ -93,9 +127,6 @@ static bool trace_one(Job *job, bool *copies) {
                      EVENTS);
             traces[r].n = EVENTS;
         }
-    for (int r = 0; r < ranks; r++)
-        for (size_t i = 0; i < traces[r].n; i++)
-            *copies |= traces[r].events[i].kind == TG_EVENT_COPY;
     return write_trace(job, traces, ranks);
 }
 
@@ -119,34 +150,51 @@ static void report_overlap(Job *job, const Times *all, const Times *transfers,
         printf(", overlap %.0f %% (+-%.0f)\n", 100 * saved / least, 50 * all->spread / least);
 }
 
-/// Programs that reach into the others' memory themselves leave nothing to time alone.
-static void report(Job *job, const Times *times, bool copies) {
+static void report(Job *job, const Times *times, bool copies, bool apart) {
     const Times *all = &times[TG_PART_ALL], *transfers = &times[TG_PART_TRANSFERS];
     const Times *programs = &times[TG_PART_PROGRAMS];
     printf("%s: %s a launch", job_title(job), time_text(job->ctx, all->median));
-    if (!copies) {
+    if (!copies && !apart) {
         printf("; nothing is copied but by programs\n");
         return;
     }
-    printf("; programs alone %s", time_text(job->ctx, programs->median));
+    printf("; %sprograms alone %s", copies ? "" : "by plan=before ",
+           time_text(job->ctx, programs->median));
     printf(", transfers alone %s", time_text(job->ctx, transfers->median));
     report_overlap(job, all, transfers, programs);
 }
 
+static bool time_parts(Job *job, Times *times) {
+    return time_part(job, TG_PART_TRANSFERS, &times[TG_PART_TRANSFERS]) &&
+           time_part(job, TG_PART_PROGRAMS, &times[TG_PART_PROGRAMS]);
+}
+
+/// Programs that reach into the others' memory themselves leave nothing to time alone. The plan
+/// that does one after the other has both parts, if it copies. *found: whether it does.
+static bool time_apart(Job *job, Times *times, bool *found) {
+    Job before = *job;
+    crew_set_plan(&before, PLAN_BEFORE);
+    if (!job_elaborate(&before) || !job->executor->compile(&before)) return false;
+    job->compiled = before.compiled;
+    const tg_trace *trace =
+        crew_profile(job, TG_PART_ALL, NULL) && job->executor->launch(job) ? trace_here(job) : NULL;
+    *found = trace && has_copies(trace);
+    return trace && (!*found || time_parts(job, times));
+}
+
 static bool profile(Job *job) {
     Times times[TG_PART_PROGRAMS + 1];
+    bool copies = false, apart = false;
     if (!job->executor->launch(job)) return false;
     if (!crew_ranks(job)) {
-        cli_error("kernel '%s' does not run on several ranks of CPUs here", job->kernel->name.text);
-        cli_hint("it needs symmetric tensors, and a target that is a CPU");
+        cli_error("kernel '%s' does not run on several ranks here", job->kernel->name.text);
+        cli_hint("it needs symmetric tensors, and a target that is a CPU or a GPU");
         return false;
     }
-    for (int part = TG_PART_ALL; part <= TG_PART_PROGRAMS; part++)
-        if (!time_part(job, (enum tg_part)part, &times[part])) return false;
-    bool copies = false;
-    if (!trace_one(job, &copies)) return false;
-    if (!job->silent) report(job, times, copies);
-    return true;
+    bool ok = time_part(job, TG_PART_ALL, &times[TG_PART_ALL]) && trace_one(job, &copies);
+    if (ok) ok = copies ? time_parts(job, times) : time_apart(job, times, &apart);
+    if (ok && !job->silent) report(job, times, copies, apart);
+    return ok;
 }
 
 int cmd_profile(Ctx *ctx, const Options *o) {
