@@ -234,16 +234,17 @@ static void all_tiles(Wgmma *w, const Side *a, const Side *b) {
 
 /* ---- chains -------------------------------------------------------------------------------- */
 
-/// What the steps first .. end - 1 add up to is added to the sums of one tile.
+/// What the steps first .. end - 1 add up to is added to the sums of one tile. part: the registers
+/// that they are added up in, which hold anything before.
 static void add_chain(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_t column,
-                      int64_t first, int64_t end) {
+                      int64_t first, int64_t end, LLVMValueRef *part) {
     GpuFn *f = w->f;
     int64_t regs[CHAIN_N / 2];
     int n = (int)w->n / 2, steps;
-    LLVMValueRef *sums = w->sums, part[CHAIN_N / 2];
+    LLVMValueRef *sums = w->sums;
     registers_at(w, w->d, tile_of(w, "wgmma.m64n8", FRAG_D, TILE_M, w->n), row, column, regs);
     w->sums = ctx_array(f->ctx, LLVMValueRef, layout_registers(w->d));
-    for (int i = 0; i < n; i++) w->sums[regs[i]] = gen_zero(f->g, EL_F32, 0);
+    for (int i = 0; i < n; i++) w->sums[regs[i]] = part[i];
     gpu_call(f, "tg.nv.wgmma.fence", 0);
     for (int64_t at = first; at < end; at += steps) {
         steps = steps_at(at, end);
@@ -256,12 +257,16 @@ static void add_chain(Wgmma *w, const Side *a, const Side *b, int64_t row, int64
     for (int i = 0; i < n; i++) sums[regs[i]] = LLVMBuildFAdd(f->g->b, sums[regs[i]], part[i], "");
 }
 
+/// A chain begins with the registers of the one before it, though it does not read them: with zeros
+/// of its own libNVVM's code has both chains beside the sums, and spills.
 static void all_chains(Wgmma *w, const Side *a, const Side *b, int64_t chain) {
     int64_t steps = depth_of(w) / w->k_step, each = chain / w->k_step;
+    LLVMValueRef part[CHAIN_N / 2];
+    for (int i = 0; i < CHAIN_N / 2; i++) part[i] = gen_zero(w->f->g, EL_F32, 0);
     for (int64_t i = 0; i < w->d->extents[0]; i += TILE_M)
         for (int64_t j = 0; j < w->d->extents[1]; j += w->n)
             for (int64_t at = 0; has_tile(w->d, i, j) && at < steps; at += each)
-                add_chain(w, a, b, i, j, at, at + each < steps ? at + each : steps);
+                add_chain(w, a, b, i, j, at, at + each < steps ? at + each : steps, part);
 }
 
 /* ---- the op -------------------------------------------------------------------------------- */
