@@ -419,9 +419,12 @@ void lines_finish(GpuLines *s) {
 
 /* ---- reductions ---------------------------------------------------------------------------- */
 
-bool gpu_should_spread(const Layout *l, int64_t lines, int64_t parts) {
-    enum { FEW_PARTS = 32 };
-    return lines > 1 && lines * parts > FEW_PARTS && !l->bits[LEVEL_CTA];
+bool gpu_should_spread(const Op *op, int n, const Layout *l, int64_t lines, int64_t parts) {
+    enum { FEW_PARTS = 32, FEW_WORDS = 64, WORD = 4 };
+    int64_t words = 0;
+    for (int k = 0; k < n; k++) words += ceil_div(elem_bytes(operand(op, k)->type->elem), WORD);
+    bool few = lines * parts <= FEW_PARTS && lines * parts * words <= FEW_WORDS;
+    return lines > 1 && !few && !l->bits[LEVEL_CTA];
 }
 
 const Layout *gpu_spread_layout(GpuFn *f, const Layout *l, int d) {
@@ -512,7 +515,7 @@ void lines_reduce(GpuLines *s, LLVMValueRef **out) {
     for (int j = 0; j < s->near; j++) lines_step(s, j);
     int64_t lines = layout_registers(layout_slice(f->ctx, s->layout, s->axis, true));
     bool far = s->near < s->plan.n && !s->spread && s->layout->rank > 1;
-    if (far && gpu_should_spread(s->layout, lines, s->parts)) {
+    if (far && gpu_should_spread(s->op, s->n, s->layout, lines, s->parts)) {
         LLVMValueRef *in[GPU_TUPLE];
         const Layout *from = parts_block(s, in);
         reduce_spread(s, from, in, out);

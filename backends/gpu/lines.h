@@ -49,9 +49,9 @@ LLVMValueRef **lines_prefixes(GpuLines *s);
 void lines_finish(GpuLines *s);
 /// All of a reduction: the registers of the results, in the layout without the axis.
 void lines_reduce(GpuLines *s, LLVMValueRef **out);
-/// Whether so many registers of parts from other warps are better shared out among the warps than
-/// reduced by each of them.
-bool gpu_should_spread(const Layout *l, int64_t lines, int64_t parts);
+/// Whether so many parts of op's n blocks from other warps are better shared out among the warps
+/// than reduced by each of them.
+bool gpu_should_spread(const Op *op, int n, const Layout *l, int64_t lines, int64_t parts);
 /// Over the same threads as l, of blocks of its extents: registers and lanes along d first.
 const Layout *gpu_spread_layout(GpuFn *f, const Layout *l, int d);
 /// reg of `kept`, the layout with extent 1 along the axis, for each register of l.

@@ -177,7 +177,7 @@ static void reduce_warps(const Monoid *m, bool spread, LLVMValueRef *acc) {
         return;
     }
     int64_t parts = layout_registers(to) / m->lines;
-    if (!spread && m->layout->rank > 1 && gpu_should_spread(m->layout, m->lines, parts)) {
+    if (!spread && m->layout->rank > 1 && gpu_should_spread(m->op, 1, m->layout, m->lines, parts)) {
         share_out(m, acc);
         return;
     }
