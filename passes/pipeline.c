@@ -67,6 +67,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(PERSIST),
     // The matrix instructions fix the layouts of their operands, these those of the rest.
     RUN(SELECT),
+    RUN(STRIP),
     RUN(AHEAD),
     RUN(CANONICALIZE),
     RUN(CSE),

@@ -63,6 +63,9 @@ void gpu_describe(Text *out, const Op *module) {
         text_add(out, "  %s: %" PRId64 " warps", op_str(op, "name"), op_int(op, "warps", 1));
         if (op_int(op, "cluster", 1) > 1)
             text_add(out, " in each of %" PRId64 " CTAs", op_int(op, "cluster", 1));
+        if (op_int(op, "strip", 0))
+            text_add(out, ", rows in strips of %" PRId64 ": registers do not hold them",
+                     op_int(op, "strip", 0));
         if (op_str(op, "order")) text_add(out, ", programs in %s", op_str(op, "order"));
         text_add(out, "\n");
         op_walk_pre(op, describe_op, &d);

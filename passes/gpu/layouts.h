@@ -65,6 +65,8 @@ bool dot_takes_product(const Op *dot);
 
 /// Warps of a CTA and CTAs of a cluster: what the schedule says, or what works best.
 GpuShape choose_shape(const PassEnv *env, const Op *device);
+/// The CTA, or the cluster, has registers for what lives while it waits for reductions of rows.
+bool gpu_holds_rows(const PassEnv *env, const Op *device);
 
 /* ---- cluster.c ----------------------------------------------------------------------------- */
 

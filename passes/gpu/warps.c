@@ -328,6 +328,15 @@ GpuShape gpu_shape_of(const GpuTarget *target, const Op *device) {
     return s;
 }
 
+bool gpu_holds_rows(const PassEnv *env, const Op *device) {
+    const GpuTarget *t = env->gpu;
+    Sizes z = {.target = t};
+    op_walk_pre((Op *)device, measure, &z);
+    int ctas = !gpu_has(t, GPU_CLUSTER) ? 1 : env->cluster > 0 ? env->cluster : cluster_for(&z);
+    double each = fmin(t->registers_thread, (double)t->registers_sm / GPU_MAX_THREADS);
+    return z.sums > 0 || z.across / ctas <= (each - BASE_FEW) * GPU_MAX_THREADS;
+}
+
 /// CTAs that registers let an SM hold, where they are what overlaps: one works while another
 /// starts, ends, or computes between two products. A chain of products has work enough a step that
 /// two slots serve.

@@ -91,10 +91,6 @@ KNOWN = {
     "sm_80 nvptx layer_norm x=zeros(8192,8192):f32": 32,
     "sm_80 nvvm layer_norm x=zeros(64,32768):f32": 24,
     "sm_100a nvvm rms_norm x=zeros(64,32768):bf16": 20,
-    # Rows that a CTA has no registers for, where there are no clusters.
-    "sm_80 softmax x=zeros(2048,131072):f32": 7452,
-    "sm_80 softmax x=zeros(2048,131072):bf16": 5096,
-    "sm_80 nvvm softmax_backward y=zeros(64,32768):f32": 412,
 }
 SKIP = 77
 

@@ -1,0 +1,44 @@
+"""Rows that the registers of a CTA do not hold, where no cluster shares them: taken apart, or not."""
+
+from harness import *
+
+FILE = "strips.teg"
+N = 100003
+
+
+def centred(x, d, **_):
+    h = x.astype(np.float64) + d
+    y = h - h.mean(1, keepdims=True)
+    return {"h": h, "y": y, "top": y.max(1)}
+
+
+def weighed(x, **_):
+    i = np.arange(x.shape[1])
+    return {
+        "s": ((x > 3) * i).sum(1).astype(np.int32),
+        "y": np.where(i % 7 == 0, x, 0) - x.min(1, keepdims=True),
+    }
+
+
+def shifted(x, **_):
+    y = x.copy()
+    y[:, 1:] = (x - x.max(1, keepdims=True))[:, :-1]
+    return {"y": y}
+
+
+def mirrored(x, **_):
+    return {"y": x[:, ::-1] - x.max(1, keepdims=True)}
+
+
+x, d = normal((2, N), 1), normal((2, N), 2)
+close = {"length": N, "ulps": 32, "scale": {"y": 8.0, "top": 8.0}}
+case(FILE, "centred", {"x": x, "d": d}, centred, name="centred", **close)
+case(FILE, "centred", {"x": x, "d": d, "h": "same(x)"}, centred, name="centred-h", **close)
+case(FILE, "centred", {"x": x, "d": d, "y": "same(d)"}, centred, name="centred-y", **close)
+case(FILE, "centred", {"x": bf16(x), "d": bf16(d)}, centred, name="centred-bf16",
+     out_types={"h": "bf16", "y": "bf16"}, **close)
+whole = integers((2, N), 3, -9, 10).astype(np.float32)
+case(FILE, "weighed", {"x": whole}, weighed, name="weighed")
+case(FILE, "weighed", {"x": whole, "y": "same(x)"}, weighed, name="weighed-inplace")
+case(FILE, "shifted", {"x": whole, "y": "same(x)"}, shifted, name="shifted-inplace")
+case(FILE, "mirrored", {"x": whole}, mirrored, name="mirrored")
