@@ -19,6 +19,7 @@
 #define L2_BANDWIDTH  40e9
 #define RAM_BANDWIDTH 10e9
 #define ROW_START     4    // vector instructions
+#define FAR_ROW       40   // likewise, of rows in memory, one below the other
 #define LAUNCH        4e-6 // seconds to start and end a phase
 #define TASK          2e-7 // seconds to hand out a task
 #define PROGRAM       2e-8 // seconds to start one of a task's many programs
@@ -29,6 +30,7 @@ typedef struct Work {
     double vector_ops;  // native vector instructions
     double product_ops; // fused multiply-adds of native vectors
     double bytes;       // moved between memory and registers
+    double far_rows;    // that are begun one after another, none of them long
     bool again;         // blocks are passed over more than once
     double widest;      // bytes of the largest set of blocks alive in one iteration, roughly
 } Work;
@@ -157,12 +159,28 @@ static void add_product(const Model *m, Work *w, const Type *a, const Type *c, d
     w->bytes += times * (cost_bytes(c) / 8); // a strip of the loop stays in registers
 }
 
+/// Each iteration of a loop reads other rows than the one before, and all of them the same columns.
+static bool is_down_rows(const Op *op, const Access *a) {
+    const Op *loop = op_enclosing(op, OP_FOR);
+    const Value *index = loop ? loop->regions[0]->args[0] : NULL;
+    int last = result(op, 0)->type->rank - 1;
+    bool down = false;
+    for (int d = 0; loop && d < a->n_subs; d++) {
+        if (a->subs[d].kind != DIM_AXIS || sub_operand(op, a, d, 0) != index) continue;
+        if (a->axis_of[d] == last) return false;
+        down = true;
+    }
+    return down;
+}
+
 static void add_access(const Model *m, Work *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
     double gather = a.pick_at >= 0 ? 6 : 1;
     w->bytes += times * cost_bytes(t);
     w->vector_ops += times * gather * fmax(vectors(m, t), 1);
     w->widest = fmax(w->widest, cost_bytes(t));
+    if (op->code == OP_LOAD && is_down_rows(op, &a))
+        w->far_rows += times * (double)(ty_count(t) / t->extents[t->rank - 1]);
 }
 
 static void add_region(const Model *m, Work *w, const Region *r, double times);
@@ -247,7 +265,8 @@ static double pass_bandwidth(const Model *m, const Work *w) {
 
 static double seconds(const Model *m, const Work *w) {
     double compute = w->vector_ops / CLOCK + w->product_ops / (1.6 * CLOCK);
-    if (w->product_ops == 0) return compute + w->bytes / pass_bandwidth(m, w) + 1e-9;
+    if (w->product_ops == 0)
+        return compute + w->far_rows * FAR_ROW / CLOCK + w->bytes / pass_bandwidth(m, w) + 1e-9;
     double bandwidth = w->widest <= (double)m->machine.l1_bytes   ? L1_BANDWIDTH
                        : w->widest <= (double)m->machine.l2_bytes ? L2_BANDWIDTH
                                                                   : RAM_BANDWIDTH;
