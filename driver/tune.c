@@ -234,6 +234,8 @@ static void take_answer(Search *s, int id, const CrewEvent *e) {
         return;
     }
     u->code = hash_code(s->ctx, a.code);
+    memcpy(&u->trial.code, u->code.bytes, sizeof u->trial.code);
+    if (earlier_has_code(s, id)) return;
     int same = same_code(s, id);
     u->answer = e->body;
     u->state = COMPILED;
@@ -556,6 +558,7 @@ static void list_runners(Search *s) {
         u->trial.verdict = c->why ? TUNE_PRUNED : TUNE_NOT_REACHED;
         if (c->why) u->state = DONE;
     }
+    earlier_list(s);
 }
 
 static int most_candidates(const TuneOptions *o) {
@@ -592,14 +595,20 @@ static void finish_trial(Search *s, int i, int winner) {
     Runner *u = &s->runners[i];
     TuneTrial *t = &u->trial;
     rt_race_figures f = rt_race_figures_of(s->race, i);
-    if (f.launches > 0) {
+    if (f.seconds > 0) { // of a heat that came to its end
         t->launches = f.launches;
         t->seconds = f.seconds;
         t->low = f.low;
         t->high = f.high;
     } else if (u->glance > 0) {
         t->seconds = t->low = t->high = u->glance;
+    } else if (u->before > 0) {
+        double scale = earlier_seconds(s, i) / u->before;
+        t->seconds *= scale;
+        t->low *= scale;
+        t->high *= scale;
     }
+    t->earlier = t->earlier && f.seconds <= 0 && u->glance <= 0;
     if (u->state == COMPILING && now(s) - u->began > fmax(COMPILE_LEAST, 4 * s->longest))
         t->verdict = TUNE_HUNG;
     if (u->state == COMPILING)
@@ -610,7 +619,7 @@ static void finish_trial(Search *s, int i, int winner) {
     if (i == winner || u->state != RACING || t->why) return;
     rt_race_figures best = rt_race_figures_of(s->race, winner);
     bool slower = f.beaten || f.low > best.high;
-    t->verdict = f.launches == 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
+    t->verdict = f.seconds <= 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
 }
 
 /// The best one whose result was seen to be right; -1: not even the standard one.
@@ -680,7 +689,6 @@ static void release_claim(void *at) {
 /// Waits for others that search for the same. FOUND: one of them has a result; OVER: the time is.
 static Turn take_turn(Search *s, int *claim, TuneResult *out) {
     TuneProgress p = {.waits = true, .budget = s->o.budget};
-    TuneResult found;
     StoreKey key;
     if (s->o.again || s->o.forget || !tune_claim_key(s->ctx, s->r, s->o.device, &key))
         return TURN_OURS;
@@ -690,9 +698,8 @@ static Turn take_turn(Search *s, int *claim, TuneResult *out) {
         if (s->o.progress) s->o.progress(s->o.user, &p);
         nanosleep(&(struct timespec){.tv_nsec = CLAIM_WAIT}, NULL);
     }
-    if (!tune_find(s->ctx, s->r, s->o.device, &found)) return TURN_OURS;
-    *out = found;
-    return TURN_FOUND;
+    earlier_load(s);
+    return earlier_knows(s, out) ? TURN_FOUND : TURN_OURS;
 }
 
 tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out) {
@@ -700,7 +707,8 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
     int *claim = ctx_new(ctx, int);
     tg_status status = TG_OK;
     s.o.budget = budget_of(options);
-    if (!s.o.again && tune_find(ctx, r, s.o.device, out)) return TG_OK;
+    earlier_load(&s);
+    if (earlier_knows(&s, out)) return TG_OK;
     *out = (TuneResult){.kernel = r->kernel,
                         .target = r->machine  ? r->machine
                                   : r->target ? r->target

@@ -45,6 +45,8 @@ typedef struct TuneTrial {
     double seconds, low, high; // median of a launch as deployed and its 95 % interval; negative:
                                // not measured
     int launches, registers, spills, shared_bytes; // -1: not known
+    uint64_t code;                                 // hash of the code; 0: there is none
+    bool earlier; // an earlier search measured it, in which the default was as fast as in this one
 } TuneTrial;
 
 typedef struct TuneResult {
@@ -57,6 +59,7 @@ typedef struct TuneResult {
     double spent, budget;
     double flops, bytes;
     bool known;            // it was found before, or by another process meanwhile
+    uint64_t source;       // hash of the sources, and of all that makes code of them
     int n_trials, n_space; // space: settings that there are, pruned ones included
     const TuneTrial *trials;
 } TuneResult;
@@ -76,7 +79,8 @@ typedef struct TuneOptions {
     int candidates;           // the most that are compiled; 0: by the mode
     int device;               // of a GPU
     uint64_t seed;            // of random data
-    bool again;               // tune even if the store has a result
+    bool again;               // tune even if the store has a result, and measure all of it
+    bool further;             // only this shape's result is one, and of no smaller budget
     int n_among;              // 0: all candidates are tried, else these beside the default
     const char *const *among; // as `config` of candidates
     bool forget;              // do not keep the result

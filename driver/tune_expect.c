@@ -37,7 +37,8 @@ void expect_prepare(Search *s) {
 
 double expect_known(const Search *s, int id) {
     rt_race_figures f = rt_race_figures_of(s->race, id);
-    return f.seconds > 0 ? f.seconds : s->runners[id].glance;
+    const Runner *u = &s->runners[id];
+    return f.seconds > 0 ? f.seconds : u->glance > 0 ? u->glance : earlier_seconds(s, id);
 }
 
 /// How wrong the model was about the nearest settings; of equally near ones the least wrong counts.
@@ -85,6 +86,7 @@ static double axis_factor(const Search *s, const NamedValue *value) {
 double expect_seconds(const Search *s, int id) {
     const TuneCandidate *c = &s->space.at[id];
     int base = s->runners[id].base;
+    if (s->runners[id].before > 0) return earlier_seconds(s, id);
     double predicted = base >= 0 ? s->space.at[base].predicted : c->predicted;
     double known = base >= 0 ? expect_known(s, base) : 0;
     double seconds = known > 0 ? known : predicted * setting_ratio(s, id);

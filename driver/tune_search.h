@@ -18,6 +18,7 @@ typedef struct Runner {
     bool same;      // as another one
     double began;   // to be compiled
     double glance;  // the least seconds of the first launches; 0: none yet
+    double before;  // seconds by an earlier search, 0: it did not measure it
     bool checked;   // its result is right
     bool confirmed; // all of it
     int base;       // the candidate of the same setting without values of axes
@@ -50,6 +51,8 @@ typedef struct Search {
     bool kept;         // the turn of the race waits for a check
     double deadline;   // of the race, in seconds from the start
     bool closed, over;
+    TuneResult earlier; // of a search before
+    bool has_earlier, same_source;
     Bytes open;                       // the message
     double start, end, longest, best; // best: seconds of the fastest right one so far, 0: none
     const char *lost;                 // why there is no result
@@ -59,6 +62,19 @@ typedef struct Search {
 
 /// Names of which two candidates have different values, or only one has a value.
 int count_differences(const TuneCandidate *a, const TuneCandidate *b);
+
+/* ---- tune_earlier.c -------------------------------------------------------------------------- */
+
+void earlier_load(Search *s);
+/// What is known already, so that there is nothing to search for. Launches take what was found for
+/// shapes near theirs, too; the command has each searched for as long as it was asked to.
+bool earlier_knows(const Search *s, TuneResult *out);
+/// Of the same sources: what need not be compiled again is done.
+void earlier_list(Search *s);
+/// Of changed ones: a candidate that was compiled is what it was, and need not be measured again.
+bool earlier_has_code(Search *s, int id);
+/// Seconds of a launch now, by what was measured before; 0: nothing was.
+double earlier_seconds(const Search *s, int id);
 
 /* ---- tune_expect.c -------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Results of searches on disk, under two keys: of the shape, and of its bucket. Both have all that
-// decides which setting is fastest, so that no result is ever taken on another machine.
+// Results of searches on disk, under three keys: of the shape, of its bucket, and of the shape
+// whatever the sources are. They have all that decides which setting is fastest, so that no result
+// is ever taken on another machine. Of the last one code that is the same byte for byte is taken.
 //
 //     code       sources, kernel, pinned values, builds of the compiler and of LLVM, the tools
 //     machine    the CPU with its level and the threads; or of a GPU name, SMs, second cache,
@@ -41,64 +42,94 @@ static void add_argument(Text *t, const tg_param_info *p, const tg_actual *a, bo
     text_add(t, "\n");
 }
 
-enum { KEYS = 2 }; // of the shape, of its bucket
+/// Of the result for the shape and its bucket; of what was measured for the shape.
+typedef struct Keys {
+    StoreKey shape, bucket, trials;
+    uint64_t source;
+} Keys;
 
-/// False where they cannot be told, or results are not kept. The keys differ at the end alone.
-static bool keys_of(Ctx *ctx, const Request *r, int device, StoreKey out[KEYS]) {
+static StoreKey key_of(Ctx *ctx, const Text *machine, const char *what, const tg_kernel_info *info,
+                       const Request *r, bool bucket) {
+    Text t = {.ctx = ctx};
+    text_bytes(&t, machine->data, machine->n);
+    text_add(&t, "%s\n", what);
+    for (int i = 0; i < r->n_args; i++) add_argument(&t, &info->params[i], &r->args[i], bucket);
+    return store_hash(t.data, t.n);
+}
+
+/// What the code is made of, as a message; with sources, or without.
+static void add_code(Text *t, const Request *r, bool sources) {
+    Request code = *r;
+    code.n_known = code.n_args = 0;
+    if (!sources) code.n_texts = 0;
+    Bytes request = wire_write_request(t->ctx, &code);
+    text_bytes(t, (const char *)request.data, request.n);
+}
+
+/// False where they cannot be told, or results are not kept.
+static bool keys_of(Ctx *ctx, const Request *r, int device, Keys *out) {
     const char *codegen = r->codegen ? r->codegen : getenv("TG_CODEGEN");
     CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
     Text t = {.ctx = ctx};
     Build b;
     if (cache_is_off() || r->debug) return false;
-    text_add(&t, "tuning 2 %s\n", codegen ? codegen : "");
+    text_add(&t, "tuning 3 %s\n", codegen ? codegen : "");
     if (!backend_identity(&t, &options) || !request_build(ctx, r, &b)) return false;
     const tg_kernel_info *info = kernel_info(ctx, b.program, b.inst->kernel);
     if (info->n_params != r->n_args) return false;
     text_add(&t, "%s\n%s\n%d %d\n", tune_device(ctx, r, device), r->target ? r->target : "",
              r->threads, r->driver);
-    Request code = *r;
-    code.n_known = code.n_args = 0;
-    Bytes request = wire_write_request(ctx, &code);
-    text_bytes(&t, (const char *)request.data, request.n);
-    for (int bucket = 0; bucket < KEYS; bucket++) {
-        Text own = {.ctx = ctx};
-        text_bytes(&own, t.data, t.n);
-        text_add(&own, "%s\n", bucket ? "bucket" : "shape");
-        for (int i = 0; i < r->n_args; i++)
-            add_argument(&own, &info->params[i], &r->args[i], bucket);
-        out[bucket] = store_hash(own.data, own.n);
-    }
+    Text any = {.ctx = ctx};
+    text_bytes(&any, t.data, t.n);
+    add_code(&any, r, false);
+    add_code(&t, r, true);
+    StoreKey source = store_hash(t.data, t.n);
+    memcpy(&out->source, source.bytes, sizeof out->source);
+    out->shape = key_of(ctx, &t, "shape", info, r, false);
+    out->bucket = key_of(ctx, &t, "bucket", info, r, true);
+    out->trials = key_of(ctx, &any, "trials", info, r, false);
     return true;
 }
 
 /* ---- finding, keeping ---------------------------------------------------------------------- */
 
-bool tune_find(Ctx *ctx, const Request *r, int device, TuneResult *out) {
-    StoreKey keys[KEYS];
+static bool find(Ctx *ctx, StoreKey key, TuneResult *out) {
     Bytes body;
-    if (!keys_of(ctx, r, device, keys)) return false;
-    for (int i = 0; i < KEYS; i++)
-        if (cache_get(ctx, keys[i], STORE_TUNING, WIRE_RESULT, &body) &&
-            work_read_result(ctx, body, out))
-            return out->known = true;
-    return false;
+    return cache_get(ctx, key, STORE_TUNING, WIRE_RESULT, &body) &&
+           work_read_result(ctx, body, out);
+}
+
+bool tune_find(Ctx *ctx, const Request *r, int device, TuneResult *out) {
+    Keys keys;
+    if (!keys_of(ctx, r, device, &keys)) return false;
+    return out->known = find(ctx, keys.shape, out) || find(ctx, keys.bucket, out);
+}
+
+bool tune_earlier(Ctx *ctx, const Request *r, int device, TuneResult *out, uint64_t *source) {
+    Keys keys;
+    if (!keys_of(ctx, r, device, &keys)) return false;
+    *source = keys.source;
+    return find(ctx, keys.trials, out);
 }
 
 bool tune_claim_key(Ctx *ctx, const Request *r, int device, StoreKey *out) {
-    StoreKey keys[KEYS];
-    bool known = keys_of(ctx, r, device, keys);
-    if (known) *out = keys[0];
+    Keys keys;
+    bool known = keys_of(ctx, r, device, &keys);
+    if (known) *out = keys.shape;
     return known;
 }
 
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result) {
-    Bytes value = work_write_result(ctx, result);
+    TuneResult kept = *result;
+    Keys keys;
+    if (!keys_of(ctx, r, device, &keys)) return;
+    kept.source = keys.source;
+    Bytes value = work_write_result(ctx, &kept);
     const char *about = ctx_format(ctx, "%s %s on %s: %s (%s)", r->kernel, result->shape,
                                    result->device, result->config, r->path);
-    StoreKey keys[KEYS];
-    if (!keys_of(ctx, r, device, keys)) return;
-    for (int i = 0; i < KEYS; i++)
-        cache_put(&(StoreEntry){.key = keys[i],
+    const StoreKey all[] = {keys.trials, keys.bucket, keys.shape};
+    for (int i = 0; i < 3; i++)
+        cache_put(&(StoreEntry){.key = all[i],
                                 .kind = STORE_TUNING,
                                 .about = about,
                                 .value = value.data,

@@ -14,7 +14,10 @@ uint32_t tune_device_hash(Ctx *ctx, const char *text, bool cpu);
 /// What a search of this request is claimed by, of all processes that share the store. False: its
 /// result is not kept.
 bool tune_claim_key(Ctx *ctx, const Request *r, int device, StoreKey *out);
-/// Keeps what a search found, for tune_find.
+/// What an earlier search of this very shape found, of these sources or of older ones; `source` of
+/// the request, too. False: nothing is known.
+bool tune_earlier(Ctx *ctx, const Request *r, int device, TuneResult *out, uint64_t *source);
+/// Keeps what a search found, for tune_find and tune_earlier.
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result);
 
 #endif

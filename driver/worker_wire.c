@@ -67,6 +67,8 @@ static void trial(Wire *w, TuneTrial *t) {
     NUMBER(w, t->registers, -1, INT32_MAX);
     NUMBER(w, t->spills, -1, INT32_MAX);
     NUMBER(w, t->shared_bytes, -1, INT32_MAX);
+    t->code = (uint64_t)wire_number(w, (int64_t)t->code);
+    FLAG(w, t->earlier);
 }
 
 static void tune_result(Wire *w, TuneResult *r) {
@@ -82,6 +84,7 @@ static void tune_result(Wire *w, TuneResult *r) {
     real(w, &r->budget);
     real(w, &r->flops);
     real(w, &r->bytes);
+    r->source = (uint64_t)wire_number(w, (int64_t)r->source);
     COUNT(w, r->n_trials);
     NUMBER(w, r->n_space, 0, INT32_MAX);
     LIST(w, TuneTrial, r->trials, r->n_trials, trial);

@@ -56,6 +56,11 @@ has log 'by the cost model: nothing near this shape was tuned here'
 TG_TUNE=off "$tegula" explain k.teg --arg x='zeros(8,1000)' --arg a=1 > log
 if grep -q 'tuned' log; then fail "TG_TUNE=off looks at what was tuned"; fi
 
+# A shape near one that was tuned is searched for itself.
+$tune --dim R=8 --dim 'N=500|512|524' -o near.json > log
+if grep -q 'found before' log; then fail "the result of another shape"; fi
+[ "$(grep -c '"kernel": "scale<f32>"' near.json)" = 3 ] || fail "$(cat near.json)"
+
 # Other shapes are added to the file, with other types and arguments; a file of shapes.
 printf '# two shapes\nR=4 N=64\n\nR=2 N=128 # the second\n' > shapes
 $tune --type T=f16 --shapes shapes -o tuned.json > log

@@ -2,7 +2,8 @@
 """What searches decide, in worlds that are made up (replay.c): each setting takes what the model
 says of it times factors that the model does not know, one for each of its values. Launches are
 noisy, compilations take a twentieth of a second. Searches of 10 s find what is as good as the best
-setting, whatever the noise, those of 2 s nearly so, and none is worse than the default.
+setting, whatever the noise, those of 2 s nearly so, and none is worse than the default. What one
+search measured the next one does not, be it for more time or of a kernel with one more value.
 
     replay.py TEGULA TUNE_REPLAY
 """
@@ -30,11 +31,12 @@ tune BM = 16 | 32 | 64 | 128, BN = 32 | 64 | 128, BK = 32 | 64 | 128 where BM * 
 WORLDS, SEEDS = 4, 5
 
 
-def search(program, folder, budget, **world):
+def search(program, folder, budget, *more, **world):
     """The trials of a search."""
     out = os.path.join(folder, "trials")
     dims = [x for d in ("M=512", "N=512", "K=512") for x in ("-d", d)]
-    subprocess.run([program, "tune", "k.teg", *dims, "--again", "--budget", str(budget), "--jsonl", out],
+    subprocess.run([program, "tune", "k.teg", *dims, *(more or ["--again"]), "--budget", str(budget),
+                    "--jsonl", out],
                    cwd=folder, env=os.environ | {"TG_CACHE": "off"} | world, check=True,
                    stdout=subprocess.DEVNULL)
     with open(out, encoding="utf-8") as f:
@@ -58,19 +60,67 @@ def make_world(trials, number):
     return seconds
 
 
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def measured(trials):
+    """Settings that this search measured, and those that one before did."""
+    own = {t["config"] for t in trials if t["seconds"] and not t["earlier"]}
+    return own, {t["config"] for t in trials if t["seconds"] and t["earlier"]}
+
+
+def goes_on(tegula, program, folder):
+    """Searches with a store."""
+    kernel, times = os.path.join(folder, "k.teg"), os.path.join(folder, "times")
+    larger = KERNEL.replace("BK = 32 | 64 | 128", "BK = 32 | 64 | 128 | 256")
+    write(kernel, larger)
+    seconds = make_world(search(tegula, folder, 1.5), 7)
+    write(times, "".join(f"{s} 0.05 {config}\n" for config, s in seconds.items()))
+    store = {"TG_CACHE": os.path.join(folder, "store"), "TG_REPLAY": times}
+
+    def losers(trials):
+        return {t["config"] for t in trials if t["verdict"] == "slower" and not t["default"]}
+
+    def next_search(budget, trials):
+        """Of what was slower nothing is measured again."""
+        slower = losers(trials)
+        found = search(program, folder, budget, "--mode", "block", **store)
+        own, earlier = measured(found)
+        assert not own & slower, own & slower
+        return found, own, earlier
+
+    write(kernel, KERNEL)
+    first, own, earlier = next_search(1, [])
+    assert own and not earlier
+    second, own, earlier = next_search(6, first)
+    assert own and earlier, "nothing was taken, or nothing was added"
+    known = search(program, folder, 6, "--mode", "block", **store)
+    assert known == second, "what is known is searched for again"
+    won = {t["config"] for t in second if t["verdict"] in ("won", "tie")}
+    slower = losers(second)
+    for text in (larger, KERNEL):
+        write(kernel, text)
+        edited, own, earlier = next_search(6, second)
+        assert slower & earlier, "nothing was taken of the kernel before"
+        new = {c for c in own if "BK=256" in c}
+        assert bool(new) == (text == larger), new
+        print(f"{len(earlier)} settings known, {len(new)} new, {len(own & won)} raced again")
+
+
 def main():
     tegula, program = sys.argv[1:]
     quality = {2: [], 10: []}
     with tempfile.TemporaryDirectory() as folder:
-        with open(os.path.join(folder, "k.teg"), "w", encoding="utf-8") as f:
-            f.write(KERNEL)
+        goes_on(tegula, program, folder)
+        write(os.path.join(folder, "k.teg"), KERNEL)
         listed = search(tegula, folder, 1.5)
         default = next(t["config"] for t in listed if t["default"])
         for number in range(WORLDS):
             seconds = make_world(listed, number)
             times = os.path.join(folder, "times")
-            with open(times, "w", encoding="utf-8") as f:
-                f.writelines(f"{s} 0.05 {config}\n" for config, s in seconds.items())
+            write(times, "".join(f"{s} 0.05 {config}\n" for config, s in seconds.items()))
             best = min(seconds.values())
             for budget, all_found in quality.items():
                 found = []

@@ -199,6 +199,7 @@ static void search(Ctx *ctx, void *arg) {
                            .budget = s->c->budget,
                            .device = job->device,
                            .again = o->again || o->among.n,
+                           .further = true,
                            .forget = o->among.n > 0,
                            .n_among = o->among.n,
                            .among = o->among.at,

@@ -99,8 +99,11 @@ void tune_text(Text *t, const Tuning *tuning, int most) {
     if (r->roof > 0 && r->seconds > 0)
         text_add(t, ", %.0f %% of the roof", 100 * r->roof / r->seconds);
     if (tuning->known) text_add(t, "\n  found before; --again searches anew");
+    int earlier = 0;
+    for (int i = 0; i < r->n_trials; i++) earlier += r->trials[i].earlier;
     text_add(t, "\n  %d of %d settings in %s of %s: %s\n", n, r->n_space, time_text(ctx, r->spent),
              time_text(ctx, r->budget), tune_counts(ctx, r));
+    if (earlier) text_add(t, "  %d of them by an earlier search\n", earlier);
     if (n < most) most = n;
     if (most) add_rows(t, trials, most);
     if (most < n) text_add(t, "  ... and %d that took longer\n", n - most);
@@ -144,6 +147,7 @@ void tune_lines(Text *t, const Tuning *tuning) {
         add_number(t, "seconds", x->seconds);
         add_number(t, "low", x->low);
         add_number(t, "high", x->high);
+        text_add(t, ", \"earlier\": %s", x->earlier ? "true" : "false");
         add_number(t, "launches", x->launches);
         add_number(t, "registers", x->registers);
         add_number(t, "spills", x->spills);
