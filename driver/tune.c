@@ -53,6 +53,7 @@ enum {
 #define LAUNCH_FACTOR   10   // times the best one's time
 #define CHECK_RATE      2e8  // bytes a second that are filled and compared, at least
 #define CONFIRM_RATE    2e9  // likewise, where all of it is
+#define WARM_SHARE      0.01 // of the budget, that the winner on warm caches is to have
 #define LATE            1.03 // of the budget, when the last look at the winner has to be done
 #define START_SECONDS   20.0 // of a worker, until its device can be used
 #define COMPILE_LEAST   1.0
@@ -64,10 +65,11 @@ static double now(const Search *s) {
     return peer_seconds() - s->start;
 }
 
-/// Its result was seen to be right, all of it unless it is the standard one, which others are
-/// compared with.
-static bool is_right(const Runner *u, int id) {
-    return u->checked && (u->confirmed || id == 0);
+/// It may win: its result was seen to be right, all of it, and it is not slower than the standard
+/// one in any way that was looked at. That one is what others are compared with.
+static bool is_fit(const Search *s, int id) {
+    const Runner *u = &s->runners[id];
+    return u->checked && (id == 0 || (u->confirmed && (u->warm || s->exclusive)));
 }
 
 /* ---- verdicts ------------------------------------------------------------------------------ */
@@ -282,7 +284,7 @@ static void open_worker(Search *s) {
     ask_worker(s, -1, s->open, START_SECONDS + 2 * s->space.bytes / CHECK_RATE);
 }
 
-/// launches: or WORK_CHECK, WORK_CONFIRM.
+/// launches: or WORK_CHECK, WORK_CONFIRM, WORK_WARM.
 static void try_code(Search *s, int id, int launches) {
     Runner *u = &s->runners[id];
     WorkTry t = {.id = id, .launches = launches};
@@ -319,12 +321,14 @@ static void close_race(Search *s) {
     rt_race_close(s->race);
 }
 
-/// The race is over: its winner is looked at whole, and where that is wrong the next one.
+/// The race is over: its winner is looked at whole, and raced by caches are warm; where it fails
+/// the next one is.
 static bool settle(Search *s) {
     int winner = rt_race_winner(s->race);
     Runner *u = winner < 0 ? NULL : &s->runners[winner];
-    s->over = !u || is_right(u, winner);
-    if (!s->over) try_code(s, winner, u->checked ? WORK_CONFIRM : WORK_CHECK);
+    s->over = !u || is_fit(s, winner);
+    if (!s->over)
+        try_code(s, winner, !u->checked ? WORK_CHECK : !u->confirmed ? WORK_CONFIRM : WORK_WARM);
     return true;
 }
 
@@ -392,6 +396,7 @@ static void lost_worker(Search *s, const CrewEvent *e) {
 /// The race has to end early enough for its finalists to be checked.
 static void start_race(Search *s, double check_seconds) {
     double all = 0.98 * s->o.budget, confirmed = all - s->space.bytes / CONFIRM_RATE;
+    if (!s->exclusive) confirmed -= WARM_SHARE * s->o.budget;
     s->deadline = fmax(0.5 * all, confirmed - FINALISTS * check_seconds);
     rt_race_options race = {.capacity = s->space.n, .deadline = s->deadline};
     s->race = rt_race_start(s->race_memory, &race);
@@ -445,6 +450,15 @@ static void take_times(Search *s, int id, const WorkReport *report) {
     if (s->runners[id].checked && seconds > 0 && seconds < s->best) s->best = seconds;
 }
 
+/// Times of the race are those behind empty caches, which few programs have.
+static void take_warm(Search *s, int id, double times) {
+    s->runners[id].warm = times <= 1 + RT_RACE_CLOSE;
+    if (!s->runners[id].warm)
+        judge(s, id, TUNE_SLOWER,
+              ctx_format(s->ctx, "with warm caches it takes %.3g times as long as the default",
+                         times));
+}
+
 static void worked(Search *s, const CrewEvent *e) {
     WorkReport report;
     if (e->talk != TALK_OK) {
@@ -464,6 +478,8 @@ static void worked(Search *s, const CrewEvent *e) {
         if (report.lost && !s->over) open_worker(s);
     } else if (s->asked == WORK_CONFIRM) {
         s->runners[s->turn].confirmed = true;
+    } else if (s->asked == WORK_WARM) {
+        take_warm(s, s->turn, report.n ? report.seconds[0] : 1);
     } else if (s->asked > 0 && s->runners[s->turn].state == COMPILED) {
         take_glance(s, s->turn, &report);
     } else if (s->asked > 0) {
@@ -480,7 +496,7 @@ static bool is_stopped(const Search *s) {
 }
 
 static bool is_confirming(const Search *s) {
-    return s->crew->worker.busy && s->turn >= 0 && s->asked == WORK_CONFIRM;
+    return s->crew->worker.busy && s->turn >= 0 && s->asked < WORK_CHECK;
 }
 
 /// Until the race is over, or the time.
@@ -625,8 +641,7 @@ static void finish_trial(Search *s, int i, int winner) {
 /// The best one whose result was seen to be right; -1: not even the standard one.
 static int right_winner(const Search *s) {
     int winner = s->race ? rt_race_winner(s->race) : -1;
-    for (; winner >= 0 && !is_right(&s->runners[winner], winner);
-         winner = rt_race_winner(s->race)) {
+    for (; winner >= 0 && !is_fit(s, winner); winner = rt_race_winner(s->race)) {
         s->runners[winner].trial.why = "the time was up before it was checked";
         rt_race_drop(s->race, winner);
     }

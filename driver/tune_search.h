@@ -21,6 +21,7 @@ typedef struct Runner {
     double before;  // seconds by an earlier search, 0: it did not measure it
     bool checked;   // its result is right
     bool confirmed; // all of it
+    bool warm;      // on warm caches it is not slower than the standard one
     int base;       // the candidate of the same setting without values of axes
     TuneTrial trial;
 } Runner;
@@ -47,7 +48,7 @@ typedef struct Search {
     bool referenced;   // and the standard result
     int turn;          // what the worker does: a candidate, -1 opening
     rt_race_turn heat; // of that candidate, when it is timed
-    int asked;         // of the worker: launches, or WORK_CHECK, WORK_CONFIRM
+    int asked;         // of the worker: launches, or WORK_CHECK, WORK_CONFIRM, WORK_WARM
     bool kept;         // the turn of the race waits for a check
     double deadline;   // of the race, in seconds from the start
     bool closed, over;

@@ -265,12 +265,15 @@ static WorkReport check(Worker *w, Ctx *ctx, const WorkTry *t) {
 }
 
 static WorkReport measure(Worker *w, Ctx *ctx, const WorkTry *t) {
-    double *seconds = ctx_array(ctx, double, t->launches + 1);
-    if (rt_trial_time(w->trial, &w->codes[t->id].variant, t->launches, seconds))
-        return launch_failed(w, ctx);
+    const tg_variant *v = &w->codes[t->id].variant;
+    int n = t->launches > 0 ? t->launches : 1;
+    double *seconds = ctx_array(ctx, double, n + 1);
+    tg_status status = t->launches > 0 ? rt_trial_time(w->trial, v, n, seconds)
+                                       : rt_trial_warm(w->trial, v, seconds);
+    if (status) return launch_failed(w, ctx);
     WorkReport report = refused(TUNE_SLOWER, NULL);
     report.ok = true;
-    report.n = t->launches;
+    report.n = n;
     report.seconds = seconds;
     return report;
 }
@@ -283,7 +286,8 @@ static WorkReport try_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
     if (t.answer.n && !load(w, ctx, &t, &report)) return report;
     *sound = w->codes[t.id].code != NULL;
     if (!*sound) return refused(TUNE_FAILED, "");
-    return t.launches > 0 ? measure(w, ctx, &t) : check(w, ctx, &t);
+    bool checks = t.launches == WORK_CHECK || t.launches == WORK_CONFIRM;
+    return checks ? check(w, ctx, &t) : measure(w, ctx, &t);
 }
 
 bool worker_answer(Worker *w, Ctx *ctx, WireKind kind, Bytes body, Bytes *report) {

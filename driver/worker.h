@@ -25,10 +25,14 @@ typedef struct WorkOpen {
 } WorkOpen;
 
 /// The first one that is checked is what all others are checked against.
-enum { WORK_CHECK = 0, WORK_CONFIRM = -1 }; // confirming: all that a check looks at pieces of
+enum {
+    WORK_CHECK = 0,
+    WORK_CONFIRM = -1, // all that a check looks at pieces of
+    WORK_WARM = -2,    // how many times as long as that first one's launches its own take, warm
+};
 typedef struct WorkTry {
     int id;
-    int launches; // to be timed; or WORK_CHECK, WORK_CONFIRM
+    int launches; // to be timed; or WORK_CHECK, WORK_CONFIRM, WORK_WARM
     Bytes answer; // the body of the compiler's answer; none: code `id` is there
 } WorkTry;
 
@@ -38,7 +42,7 @@ typedef struct WorkReport {
     const char *why;     //
     bool lost;           // the process is of no use any more: its device cannot be used
     int n;
-    const double *seconds;               // of each launch
+    const double *seconds;               // of each launch; of WORK_WARM one number, not seconds
     int registers, spills, shared_bytes; // -1: not known
 } WorkReport;
 

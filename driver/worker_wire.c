@@ -36,7 +36,7 @@ static void work_open(Wire *w, WorkOpen *o) {
 
 static void work_try(Wire *w, WorkTry *t) {
     NUMBER(w, t->id, 0, WIRE_ITEMS);
-    NUMBER(w, t->launches, WORK_CONFIRM, WIRE_ITEMS);
+    NUMBER(w, t->launches, WORK_WARM, WIRE_ITEMS);
     raw(w, &t->answer);
 }
 

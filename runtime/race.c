@@ -23,7 +23,7 @@ enum {
     SAMPLES = 64,   // of one turn
 };
 
-static const double CLOSE = 0.01, TIE = 0.003, TURN_SECONDS = 0.002;
+static const double TIE = 0.003, TURN_SECONDS = 0.002;
 static const double MARGIN = 1.3; // of what we think that time suffices for
 static const double FAR = 1.0;    // by which part the default is slower where it is of no use
 static const double HICCUP = 2;   // times as slow as the others have become
@@ -63,7 +63,7 @@ rt_race *rt_race_start(void *memory, const rt_race_options *options) {
     rt_race *r = memory;
     memset(r, 0, rt_race_bytes(options->capacity));
     r->options = *options;
-    if (!(r->options.close > 0)) r->options.close = CLOSE;
+    if (!(r->options.close > 0)) r->options.close = RT_RACE_CLOSE;
     r->rung = FIRST_RUNG;
     r->pivot = -1;
     return r;

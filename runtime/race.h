@@ -21,7 +21,7 @@ typedef struct rt_race rt_race;
 
 typedef struct rt_race_options {
     int capacity;    // ids are below it
-    double close;    // times of which one is at most this part longer are equal; 0: 0.01
+    double close;    // times of which one is at most this part longer are equal; 0: RT_RACE_CLOSE
     double deadline; // on the caller's clock, in seconds; 0: none
 } rt_race_options;
 
@@ -35,6 +35,9 @@ rt_race *rt_race_start(void *memory, const rt_race_options *options);
 bool rt_race_add(rt_race *race, int id, double predicted);
 /// No more will come.
 void rt_race_close(rt_race *race);
+
+/// Times of which one is at most this part longer are equal, where nobody says otherwise.
+#define RT_RACE_CLOSE 0.01
 
 typedef enum rt_race_kind {
     RT_RACE_MEASURE, // turn.id, turn.launches times; rt_race_report or rt_race_drop follows

@@ -7,7 +7,8 @@
 
 enum { F32_BITS = 24, STENCIL = 1000003 }; // a prime number: no tile has such a stride
 // Launches of a batch are queued while the caches are flushed, which takes about as long.
-enum { BATCH = 12, FEW_BYTES = 8 << 20 };
+enum { BATCH = 12, FEW_BYTES = 8 << 20, WARM_ROUNDS = 7, WARM_BATCH = 3 };
+#define LONG_LAUNCHES 5e-3             // seconds of two
 static const double FEW_TICKS = 12e-6; // seconds
 
 /// What a buffer holds after a run: of the reference for each fill, and of the variant at hand.
@@ -464,14 +465,20 @@ static bool is_exact(const rt_trial *t, double seconds) {
     return !t->place.device || t->reads || bytes > FEW_BYTES || seconds > FEW_TICKS;
 }
 
-/// The seconds of a launch: the mean of a batch of them.
-static tg_status time_batch(rt_trial *t, const tg_variant *v, int n, double *seconds) {
+static tg_status launch(rt_trial *t, const tg_variant *v, int n) {
     tg_status status = TG_OK;
-    if (t->reads) status = refill(t, 0, false);
-    if (!status) status = rt_place_flush(&t->place);
-    if (!status) status = rt_place_begin(&t->place);
     for (int i = 0; i < n && !status; i++)
         status = rt_run(t->launcher, t->options.info, v, t->place.stream);
+    return status;
+}
+
+/// The seconds of a launch: the mean of a batch of them, behind empty caches, or another launch.
+static tg_status time_batch(rt_trial *t, const tg_variant *v, int n, bool warm, double *seconds) {
+    tg_status status = TG_OK;
+    if (t->reads) status = refill(t, 0, false);
+    if (!status) status = warm ? launch(t, v, 1) : rt_place_flush(&t->place);
+    if (!status) status = rt_place_begin(&t->place);
+    if (!status) status = launch(t, v, n);
     if (!status) status = rt_place_end(&t->place, seconds);
     *seconds /= n;
     return status;
@@ -483,7 +490,7 @@ static tg_status choose_batch(rt_trial *t) {
     t->batch = 1;
     for (int i = 0; i < 3; i++) {
         double seconds = 0;
-        tg_status status = time_batch(t, t->reference, 1, &seconds);
+        tg_status status = time_batch(t, t->reference, 1, false, &seconds);
         if (status) return status;
         if (i == 0 || seconds < least) least = seconds;
     }
@@ -495,6 +502,28 @@ tg_status rt_trial_time(rt_trial *t, const tg_variant *v, int n, double *seconds
     tg_status status = TG_OK;
     if (!t->batch && t->reference) status = choose_batch(t);
     for (int i = 0; i < n && !status; i++)
-        status = time_batch(t, v, t->batch ? t->batch : 1, &seconds[i]);
+        status = time_batch(t, v, t->batch ? t->batch : 1, false, &seconds[i]);
     return status;
+}
+
+/// The median of what one takes over what the other takes just before or after it. Long launches
+/// are exact by themselves.
+tg_status rt_trial_warm(rt_trial *t, const tg_variant *v, double *times) {
+    double ratios[WARM_ROUNDS];
+    int rounds = WARM_ROUNDS, n = t->batch > WARM_BATCH ? t->batch : WARM_BATCH, i = 0;
+    *times = 1;
+    if (!t->place.device || !t->reference) return TG_OK;
+    for (; i < rounds; i++) {
+        double own = 0, other = 0;
+        const tg_variant *first = i % 2 ? v : t->reference, *second = i % 2 ? t->reference : v;
+        tg_status status = time_batch(t, first, n, true, i % 2 ? &own : &other);
+        if (!status) status = time_batch(t, second, n, true, i % 2 ? &other : &own);
+        if (status) return status;
+        int at = i;
+        for (; at > 0 && ratios[at - 1] > own / other; at--) ratios[at] = ratios[at - 1];
+        ratios[at] = own / other;
+        if (own + other > LONG_LAUNCHES) rounds = WARM_ROUNDS / 2, n = 1;
+    }
+    *times = ratios[i / 2];
+    return TG_OK;
 }

@@ -66,6 +66,11 @@ bool rt_trial_is_lost(rt_trial *trial);
 /// each; on a GPU by its own clock.
 tg_status rt_trial_time(rt_trial *trial, const tg_variant *variant, int n, double *seconds);
 
+/// How many times as long as the reference's a variant's launches take with caches as launches one
+/// after another leave them: more than rt_trial_time says of some. 1 on the CPU, where all times
+/// are such.
+tg_status rt_trial_warm(rt_trial *trial, const tg_variant *variant, double *times);
+
 /* ---- trial_data.c: values -------------------------------------------------------------------- */
 
 /// Random values of a float type: normal, or (mild) of [0.25, 1).

@@ -6,6 +6,9 @@
 // With FAKE_CUDA_CLOCK events tell how long launches would take: a CTA has its part of WORK seconds
 // to do and takes CTA_SECONDS beside, and a processor runs one CTA at a time.
 //
+// With FAKE_CUDA_WARM=N a launch of N CTAs takes three times as long unless the caches were emptied
+// before it.
+//
 // With FAKE_CUDA_ILLEGAL=N a launch of N CTAs is one that reads where it may not: all calls fail
 // from then on.
 //
@@ -86,6 +89,7 @@ static _Atomic bool lost; // to all calls
 static _Thread_local int relaxed;
 static int capabilities[DEVICES], processors[DEVICES];
 static double device_clock; // in milliseconds
+static bool emptied;        // caches, since the last launch
 static char mistake[256], last_map[512];
 static const char *last_image;
 static _Thread_local struct cu_context_ *stack[DEPTH];

@@ -126,7 +126,7 @@ static cu_result execute(Op *op) {
         return 0;
     case OP_COPY: copy_rows(&op->rows); return 0;
     case OP_SET:
-        if (has_clock() && op->n > CACHE_WORDS) return 0; // that empties caches: nobody reads it
+        if (has_clock() && op->n > CACHE_WORDS) return emptied = true, 0; // caches: nobody reads it
         for (uint64_t i = 0; i < op->n; i++)
             ((unsigned *)(uintptr_t)op->at)[i] = (unsigned)op->value;
         return 0;
@@ -214,8 +214,11 @@ static cu_result submit(const Op *given) {
 /* ---- launches, copies ------------------------------------------------------------------------ */
 
 static void pass_time(const FakeLaunch *launch) {
+    const char *late = getenv("FAKE_CUDA_WARM");
     unsigned n = (unsigned)processors[launch->device], waves = (launch->grid + n - 1) / n;
-    if (has_clock()) device_clock += 1e3 * waves * (WORK / launch->grid + CTA_SECONDS);
+    double times = !emptied && late && launch->grid == strtoul(late, NULL, 10) ? 3 : 1;
+    if (has_clock()) device_clock += 1e3 * times * waves * (WORK / launch->grid + CTA_SECONDS);
+    emptied = false;
 }
 
 static cu_result run(cu_function f, FakeLaunch launch, cu_stream stream, void **args) {

@@ -83,6 +83,33 @@ static void one_breaks_the_device(Ctx *ctx, void *arg) {
     assert_true(good > 2);
 }
 
+/// What is fastest behind empty caches, and three times as slow in a row, does not win; it is told
+/// why.
+static void slow_in_a_row(Ctx *ctx, void *arg) {
+    TuneResult cold, found;
+    Request r = request_of(ctx);
+    TuneOptions o = {.mode = TUNE_EXHAUSTIVE, .helpers = 2, .forget = true, .again = true};
+    TuneTrial slow = {0};
+    (void)arg;
+    if (tune_request(ctx, &r, &o, &cold)) fail_msg("%s", tg_last_error());
+    assert_true(cold.seconds < cold.standard);
+    int bm = 0, bn = 0;
+    assert_int_equal(sscanf(cold.config,
+                            "BK=32 warps=4 stages=2 split=1 persistent=-1 generator=1 "
+                            "order=1 BM=%d BN=%d",
+                            &bm, &bn),
+                     2);
+    setenv("FAKE_CUDA_WARM", ctx_format(ctx, "%d", 512 / bm * (512 / bn)), 1);
+    if (tune_request(ctx, &r, &o, &found)) fail_msg("%s", tg_last_error());
+    unsetenv("FAKE_CUDA_WARM");
+    for (int i = 0; i < found.n_trials; i++)
+        if (strcmp(found.trials[i].config, cold.config) == 0) slow = found.trials[i];
+    assert_string_not_equal(found.config, cold.config);
+    assert_int_equal(slow.verdict, TUNE_SLOWER);
+    assert_non_null(strstr(slow.why, "with warm caches it takes"));
+    assert_true(slow.seconds < found.seconds);
+}
+
 static void on_devices(void (*test)(Ctx *ctx, void *arg)) {
     static char folder[256];
     Ctx *ctx = ctx_create(NULL);
@@ -106,8 +133,14 @@ static void test_one_breaks_the_device(void **state) {
     on_devices(one_breaks_the_device);
 }
 
+static void test_slow_in_a_row(void **state) {
+    (void)state;
+    on_devices(slow_in_a_row);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
-                                       cmocka_unit_test(test_one_breaks_the_device)};
+                                       cmocka_unit_test(test_one_breaks_the_device),
+                                       cmocka_unit_test(test_slow_in_a_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
