@@ -312,7 +312,7 @@ enum tg_fact_kind {
     TG_FACT_LEAST,   // the extent of axis is at least value
     TG_FACT_MOST,    // the extent of axis is at most value
     TG_FACT_STRIDED, // the stride of axis is neither 0 nor 1
-    TG_FACT_ALIGN,   // 16 bytes divide the address and each stride but 1 (value 1) or do not (0)
+    TG_FACT_ALIGN,   // tg_misalignment says TG_ALIGNED (value 1) or why not (0)
     TG_FACT_NEAR,    // tg_is_near (value 1) or not (0)
     TG_FACT_MAPPED,  // of no parameter: other ranks' memory is mapped (value 1) or not (0)
 };
@@ -328,6 +328,27 @@ static inline bool tg_is_near(int rank, const int64_t *shape, const int64_t *str
         last += more * strides[d];
     }
     return last + 1 < elements;
+}
+
+/// What keeps copies of 16 bytes from starting at multiples of 16 bytes of a tensor's rows.
+typedef enum tg_misaligned {
+    TG_ALIGNED,
+    TG_OFF_START,  // the address is no multiple of 16
+    TG_OFF_STRIDE, // the stride of an axis is none, nor 1
+    TG_BACKWARDS   // it is negative
+} tg_misaligned;
+
+/// *axis: whose stride it is. Axes of one element have none.
+static inline tg_misaligned tg_misalignment(const void *data, int rank, const int64_t *shape,
+                                            const int64_t *strides, int bits, int *axis) {
+    enum { UNIT = 16 };
+    for (int d = 0; d < rank; d++) {
+        *axis = d;
+        if (shape[d] <= 1 || strides[d] == 1) continue;
+        if (strides[d] < 0) return TG_BACKWARDS;
+        if ((uint64_t)strides[d] * (uint64_t)bits % (8 * UNIT)) return TG_OFF_STRIDE;
+    }
+    return (uintptr_t)data % UNIT ? TG_OFF_START : TG_ALIGNED;
 }
 
 typedef struct tg_fact {

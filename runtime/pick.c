@@ -56,16 +56,9 @@ uint64_t rt_mix(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
-/// 16 bytes divide the address and each stride but 1, and none is negative. Axes of one element
-/// have no stride.
 static bool is_aligned(const rt_actual *a) {
-    uint64_t bits = (uint64_t)(uintptr_t)a->data * 8;
-    for (int d = 0; d < a->rank; d++)
-        if (a->shape[d] > 1 && a->strides[d] < 0)
-            return false;
-        else if (a->shape[d] > 1 && a->strides[d] != 1)
-            bits |= (uint64_t)a->strides[d] * a->bits;
-    return bits % (16 * 8) == 0;
+    int axis;
+    return !tg_misalignment(a->data, a->rank, a->shape, a->strides, a->bits, &axis);
 }
 
 static bool is_near(const rt_actual *a) {

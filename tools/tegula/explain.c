@@ -27,6 +27,22 @@ static const char *access_text(const ParamUse *use) {
                                        : "scalar";
 }
 
+/// Why a GPU's code reads single elements of it: no TMA, no cp.async, no words of 16 bytes.
+static void print_misalignment(const Tensor *t) {
+    int axis;
+    tg_misaligned why = tensor_misalignment(t, &axis);
+    int64_t bits = elem_info[t->elem].bits;
+    int64_t bytes = why == TG_OFF_STRIDE || why == TG_BACKWARDS ? t->strides[axis] * bits / 8 : 0;
+    int at = (int)((uintptr_t)t->data % TENSOR_ALIGN);
+    if (why == TG_OFF_START)
+        printf(", starts %d bytes behind a multiple of %d", at, TENSOR_ALIGN);
+    else if (why == TG_OFF_STRIDE)
+        printf(", axis %d goes by %" PRId64 " bytes, no multiple of %d", axis, bytes, TENSOR_ALIGN);
+    else if (why == TG_BACKWARDS)
+        printf(", axis %d runs backwards (%" PRId64 " bytes)", axis, bytes);
+    if (why) printf(": by single elements");
+}
+
 /// What the kernel does with each parameter, and how packs were merged for these strides.
 static void print_params(const Job *job) {
     printf("parameters\n");
@@ -39,6 +55,8 @@ static void print_params(const Job *job) {
         printf(" %s", access_text(use));
         if (use->pack_at >= 0)
             printf(", ..pack of %d axes merged to %d", use->pack_given, use->pack_rank);
+        if (job->build.gpu && job->args[i].kind == ARG_TENSOR)
+            print_misalignment(&job->args[i].tensor);
         printf("\n");
     }
 }
@@ -78,7 +96,7 @@ static void print_structure(Job *job) {
 
 /// One access: how each dimension is kept inside, and how memory is walked along the last axis.
 static void print_access(Op *op, void *arg) {
-    (void)arg;
+    const Job *job = arg;
     if (op->code != OP_LOAD && op->code != OP_STORE) return;
     static const char *const proofs[] = {"checked lane by lane", "inside, the last tile masked",
                                          "inside"};
@@ -97,7 +115,9 @@ static void print_access(Op *op, void *arg) {
     else if (a.subs[last].kind == DIM_PICK)
         printf("; gathered by index blocks\n");
     else if (t->strides[last] == 1 && a.subs[last].mul == 1)
-        printf("; contiguous vectors\n");
+        printf("; contiguous%s\n", !job->build.gpu || t->align >= TENSOR_ALIGN
+                                       ? " vectors"
+                                       : ", not aligned: element by element");
     else
         printf("; strided: every element is fetched alone\n");
 }
@@ -184,7 +204,7 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     print_structure(job);
     op_walk_pre(job->build.code->module, print_tasks, NULL);
     printf("accesses\n");
-    op_walk_pre(job->build.code->module, print_access, NULL);
+    op_walk_pre(job->build.code->module, print_access, job);
     if (!print_code(job)) return EXIT_USER;
     if (cost.n) printf("the cost model for these dims (no measurement)\n%s", cost.data);
     explain_timeline(job, works, n_works);

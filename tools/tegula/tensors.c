@@ -40,14 +40,12 @@ int64_t tensor_count(const Tensor *t) {
     return n;
 }
 
+tg_misaligned tensor_misalignment(const Tensor *t, int *axis) {
+    return tg_misalignment(t->data, t->rank, t->extents, t->strides, elem_info[t->elem].bits, axis);
+}
+
 bool tensor_is_aligned(const Tensor *t) {
-    uint64_t bits = (uint64_t)(uintptr_t)t->data * 8, each = (uint64_t)elem_info[t->elem].bits;
-    for (int d = 0; d < t->rank; d++)
-        if (t->extents[d] > 1 && t->strides[d] < 0)
-            return false;
-        else if (t->extents[d] > 1 && t->strides[d] != 1)
-            bits |= (uint64_t)t->strides[d] * each;
-    return bits % (8 * TENSOR_ALIGN) == 0;
+    return !tensor_misalignment(t, &(int){0});
 }
 
 /// Memory that holds elements 0 .. last; false where that is more than an address can say.

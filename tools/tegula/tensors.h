@@ -4,6 +4,7 @@
 #define TOOLS_TEGULA_TENSORS_H
 
 #include "ir/interp.h"
+#include "runtime/abi.h"
 #include "tools/tegula/cli.h"
 
 /// An argument as given: a scalar, a tensor, or null.
@@ -22,6 +23,8 @@ typedef struct Argument {
 int64_t tensor_count(const Tensor *t);
 /// Rows start where vectors of 16 bytes do, one behind the other.
 bool tensor_is_aligned(const Tensor *t);
+/// Why they do not, and in which axis.
+tg_misaligned tensor_misalignment(const Tensor *t, int *axis);
 /// The bytes it spans, from its lowest to behind its highest element; false for none (bind.c).
 bool tensor_span(const Tensor *t, uintptr_t *lo, uintptr_t *hi);
 /// Row-major, zeroed, owned by the context. With `guard` the byte behind it is inaccessible.
