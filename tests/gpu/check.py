@@ -45,7 +45,7 @@ class Job:
     limit: float
     weight: float = 0
     seconds: float = 0
-    state: str = "not run"  # or passed, failed, took too long, out of time
+    state: str = "not run"  # or passed, failed, no runs, took too long, out of time
     passed: int = 0
     total: int = 0
     failures: list = dataclasses.field(default_factory=list)
@@ -210,7 +210,9 @@ def run_job(o, job, deadline):
     for passed, total in PASSED.findall(text):
         job.passed, job.total = int(passed), int(total)
     job.failures = FAILED.findall(text)
-    if job.state == "failed" and not job.failures:
+    if job.state == "failed" and not job.failures and PASSED.search(text) and not job.total:
+        job.state = "no runs"  # all of the file's are for other targets
+    elif job.state == "failed" and not job.failures:
         job.failures = text.strip().split("\n")[-3:]
 
 
@@ -277,6 +279,12 @@ def findings(o, jobs):
             found.where += [path.name] if errors else []
             found.cut += [] if summaries else [path.name]
     return out
+
+
+def nothing_ran(jobs):
+    """Whether a group of jobs has no runs, or there are no jobs."""
+    ran = {j.group for j in jobs if j.state != "no runs"}
+    return not jobs or any(j.group not in ran for j in jobs)
 
 
 def unsanitized(o):
@@ -366,7 +374,7 @@ def main():
         save(o, jobs, text)
         bad = not all(found.clean() for found in findings(o, jobs).values())
     print(text)
-    if bad or not jobs or any(j.state != "passed" for j in jobs):
+    if bad or nothing_ran(jobs) or any(j.state not in ("passed", "no runs") for j in jobs):
         return 1
     return SKIPPED if unsanitized(o) else 0
 

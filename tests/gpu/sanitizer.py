@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """check.py with tools of the sanitizer that find something, find nothing, are cut short, write no log or
-are not there: its exit code and its summary say which. Runs on the CPU.
+are not there, and with files that have no runs: its exit code and its summary say which. Runs on the CPU.
 
     tests/gpu/sanitizer.py --tegula BIN
 """
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 
 # As compute-sanitizer is called: --tool T --log-file F-%p.log --error-exitcode 0 PROGRAM ARGUMENTS
 TOOL = """#!/bin/sh
@@ -28,17 +29,32 @@ racecheck) echo "========= RACECHECK SUMMARY: {n} hazards displayed ({n} errors,
 esac >> "$log"
 """
 
-# what the tool says, or None where there is none -> exit code, text of the summary
+# what the tool says, or None where there is none; case files -> exit code, text of the summary
 EXPECTED = [
-    (SUMMARY.format(n=0), 0, "racecheck: 0 errors in"),
-    (SUMMARY.format(n=2), 1, "memcheck: 2 errors in 1 logs: memcheck-"),
-    (BANNER, 1, "synccheck: 0 errors in 1 logs; FAILED: 1 without a summary: synccheck-"),
-    ("", 1, "memcheck: FAILED: it wrote no log"),
-    (None, 77, "sanitize: skipped: no compute-sanitizer"),
+    (SUMMARY.format(n=0), "std_sort", 0, "racecheck: 0 errors in"),
+    (SUMMARY.format(n=2), "std_sort", 1, "memcheck: 2 errors in 1 logs: memcheck-"),
+    (BANNER, "std_sort", 1, "synccheck: 0 errors in 1 logs; FAILED: 1 without a summary: synccheck-"),
+    ("", "std_sort", 1, "memcheck: FAILED: it wrote no log"),
+    (None, "std_sort", 77, "sanitize: skipped: no compute-sanitizer"),
+    (SUMMARY.format(n=0), "std_", 0, "memcheck-std_none: no runs"),
+    (SUMMARY.format(n=0), "std_none", 1, "memcheck-std_none: no runs"),
 ]
+# All of its cases are for another target.
+NONE = 'from harness import *\ncase("none.teg", "none", {}, None, targets=["cuda"])\n'
 
 
-def run(program, folder, say):
+def tree(folder):
+    """A root of check.py with two case files."""
+    cases = folder / "tests/run"
+    cases.mkdir(parents=True)
+    (folder / "stdlib").symlink_to(ROOT / "stdlib")
+    for name in ("run.py", "harness.py", "std_sort.py"):
+        (cases / name).symlink_to(ROOT / "tests/run" / name)
+    (cases / "std_none.py").write_text(NONE)
+    return folder
+
+
+def run(program, folder, say, files):
     """(exit code, summary) of check.py."""
     tool = folder / "tool"
     stages = ["--stages", "run,sanitize", "--sanitizer", ""]
@@ -46,8 +62,8 @@ def run(program, folder, say):
         tool.write_text(TOOL.format(say=say))
         tool.chmod(0o755)
         stages = ["--stages", "sanitize", "--sanitizer", str(tool)]
-    command = [sys.executable, str(HERE / "check.py"), "--root", str(HERE.parent.parent)]
-    command += ["--tegula", program, "--target", "cpu", "--codegens", "nvptx", "--files", "std_sort"]
+    command = [sys.executable, str(HERE / "check.py"), "--root", str(tree(folder / "root"))]
+    command += ["--tegula", program, "--target", "cpu", "--codegens", "nvptx", "--files", files]
     command += ["--each", "1", "--jobs", "2", "--out", str(folder / "out"), *stages]
     done = subprocess.run(command, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
@@ -58,9 +74,9 @@ def main():
     parser.add_argument("--tegula", required=True)
     o = parser.parse_args()
     wrong = 0
-    for say, code, text in EXPECTED:
+    for say, files, code, text in EXPECTED:
         with tempfile.TemporaryDirectory(prefix="tegula-sanitizer-") as folder:
-            got, said = run(o.tegula, pathlib.Path(folder), say)
+            got, said = run(o.tegula, pathlib.Path(folder), say, files)
         if got != code or text not in said:
             wrong += 1
             print(f"expected exit code {code} and '{text}', got {got}:\n{said}")
