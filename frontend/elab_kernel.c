@@ -32,6 +32,10 @@ static const struct {
 
 /// Whether the axis may have the value; else says so at loc.
 static bool axis_takes(Elab *e, const char *axis, int64_t v, Loc loc) {
+    if (strcmp(axis, "plan") == 0 && v != PLAN_CHOSEN && !plan_name(v)) {
+        el_fail(e, loc, D_OPTION_WORD, axis, plan_names(e->ctx));
+        return false;
+    }
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         int64_t most = counts[i].most;
         if (strcmp(counts[i].name, axis) != 0) continue;
@@ -96,13 +100,6 @@ static void no_axis(Elab *e, Name name) {
     if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
 }
 
-static const char *plan_names(Elab *e) {
-    Text t = {.ctx = e->ctx};
-    for (int p = PLAN_CHOSEN + 1; p < PLAN_COUNT; p++)
-        text_add(&t, "%s%s", t.data ? ", " : "", plan_name(p));
-    return t.data;
-}
-
 /// A value of an axis of the compiler: a constant, or the name of a plan.
 static bool axis_value(Elab *e, const char *axis, const Expr *x, int64_t *out) {
     int64_t plan;
@@ -112,7 +109,7 @@ static bool axis_value(Elab *e, const char *axis, const Expr *x, int64_t *out) {
     if (constant) *out = v.c.i;
     if (constant && !(word && *out == PLAN_CHOSEN)) return axis_takes(e, axis, *out, x->loc);
     if (word)
-        el_fail(e, x->loc, D_OPTION_WORD, axis, plan_names(e));
+        el_fail(e, x->loc, D_OPTION_WORD, axis, plan_names(e->ctx));
     else if (v.kind != V_ERROR)
         el_fail(e, x->loc, D_NOT_CONSTANT, "an axis of the compiler", val_text(e, v));
     return false;

@@ -280,6 +280,13 @@ PlanId plan_by_name(const char *name) {
     return PLAN_CHOSEN;
 }
 
+const char *plan_names(Ctx *ctx) {
+    Text t = {.ctx = ctx};
+    for (int p = PLAN_CHOSEN + 1; p < PLAN_COUNT; p++)
+        text_add(&t, "%s%s", t.data ? ", " : "", plan_name(p));
+    return t.data;
+}
+
 bool setting_value(const char *name, const char *text, size_t n, int64_t *out) {
     char word[32], *end;
     if (n == 0 || n >= sizeof word) return false;

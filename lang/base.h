@@ -206,6 +206,8 @@ typedef enum PlanId {
 const char *plan_name(int64_t plan);
 /// PLAN_CHOSEN where there is no such name.
 PlanId plan_by_name(const char *name);
+/// All of them: "direct, before, ...".
+const char *plan_names(Ctx *ctx);
 /// The value that the first n bytes of text give the setting or axis `name`: an integer, true,
 /// false, or the name of a plan. False where it is none.
 bool setting_value(const char *name, const char *text, size_t n, int64_t *out);

@@ -92,8 +92,10 @@ extern const rt_memory rt_memory_host, rt_memory_cuda, rt_memory_nvshmem;
 typedef struct rt_line {
     _Atomic int64_t number;        // of the launch, from 1
     uint64_t kernel, plan, layout; // hashes: what, how, of all that was allocated before
+    uint64_t shards;               // of the symmetric arguments: what they are and where
     char name[RT_COMM_NAME];
     char config[RT_COMM_CONFIG]; // tune values and axes
+    char passed[RT_COMM_CONFIG]; // the shards: "a: f32[4] at byte 0; c: f32[8] at byte 256; "
 } rt_line;
 
 /// What a rank has written into another one's memory.

@@ -287,20 +287,26 @@ tg_status rt_cuda_comm_check_device(int device) {
     return status;
 }
 
-/// Waits on the device end: by a copy, which needs no processor of it.
-static void give_up(rt_cuda_comm *g, int by) {
+/// Waits on the devices of ranks from .. to end: by copies, which need no processor of them.
+static void give_up(rt_cuda_comm *g, int from, int to, int by) {
     const rt_cuda *cu = rt_cuda_driver();
-    cu_pointer own = (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)g->comm->rank;
     int64_t value = by + 1;
     rt_entered e;
     if (rt_enter(g->device, &e)) return;
     rt_relax(&e);
-    cu->to_device(own + 8 * TG_CONTROL_GIVE_UP, &value, sizeof value, g->own);
+    for (int r = from; r <= to; r++) {
+        cu_pointer words = (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)r;
+        cu->to_device(words + 8 * TG_CONTROL_GIVE_UP, &value, sizeof value, g->own);
+    }
     cu->stream_synchronize(g->own);
     rt_strict(&e);
     rt_leave(e);
     if (!record_word(g, TG_CONTROL_GIVE_UP))
         __atomic_store_n(&g->record[TG_CONTROL_GIVE_UP], value, __ATOMIC_RELEASE);
+}
+
+void rt_cuda_comm_refuse(rt_cuda_comm *g) {
+    give_up(g, 0, g->comm->size - 1, g->comm->rank);
 }
 
 /// Whoever waits for the device cannot look who has died.
@@ -311,7 +317,7 @@ static void *watch(void *state) {
     while (!g->ends) {
         (void)rt_comm_wait_until(&g->over, &g->watching, rt_now_ns() + LOOK_NS);
         if (g->ends || !rt_comm_is_lost(g->comm)) continue;
-        give_up(g, atomic_load(&g->comm->lost) - 1);
+        give_up(g, g->comm->rank, g->comm->rank, atomic_load(&g->comm->lost) - 1);
         break;
     }
     pthread_mutex_unlock(&g->watching);

@@ -97,6 +97,8 @@ struct rt_cuda_comm {
 tg_status rt_cuda_comm_check(rt_cuda_comm *g);
 /// The same for all of a device.
 tg_status rt_cuda_comm_check_device(int device);
+/// A launch that this rank does not begin, being another one than the others', fails at all.
+void rt_cuda_comm_refuse(rt_cuda_comm *g);
 
 /* ---- comm_cuda_profile.c: what launches do when ---------------------------------------------- */
 

@@ -228,9 +228,11 @@ static tg_status begin_together(rt_cuda_comm *g) {
 static int32_t begin(const tg_env *env, int32_t wait) {
     rt_cuda_comm *g = state_of(env);
     rt_gpu *gpu = &launcher_of(env)->gpu;
-    tg_status status = rt_cuda_comm_check(g);
-    for (int r = 0; r < g->comm->size && !status; r++) status = rt_comm_compare(g->comm, r);
-    if (status) return failed(env, status);
+    tg_status status = rt_cuda_comm_check(g), unlike = TG_OK;
+    for (int r = 0; r < g->comm->size && !status && !unlike; r++)
+        unlike = rt_comm_compare(g->comm, r);
+    if (unlike) rt_cuda_comm_refuse(g);
+    if (status || unlike) return failed(env, status ? status : unlike);
     gpu->comm = g;
     g->stream = gpu->stream;
     g->captured = rt_is_captured(g->device->number, gpu->stream);

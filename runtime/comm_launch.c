@@ -9,6 +9,7 @@
 #include "runtime/comm.h"
 #include "runtime/runtime.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +55,84 @@ static void tell_all(tg_comm *c) {
     }
 }
 
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+/// Of all ranks' heaps, as rank 0's shard has it; 0: it is no symmetric memory, which is told when
+/// the argument is bound.
+static size_t place_of(const tg_comm *c, const DLTensor *t) {
+    rt_shard shard;
+    const char *own = t->data ? (const char *)t->data + t->byte_offset : NULL;
+    return rt_sym_find(c, own, &shard) ? (size_t)((char *)shard.direct - c->heap.flat) : 0;
+}
+
+/// Type, extents, strides that mean something, and the place.
+static uint64_t hash_shard(const tg_comm *c, const DLTensor *t) {
+    uint64_t hash = rt_mix((uint64_t)t->dtype.code << 16 | t->dtype.bits, (uint64_t)t->ndim);
+    int64_t dense = 1;
+    hash = rt_mix(hash, place_of(c, t));
+    for (int d = t->shape ? t->ndim - 1 : -1; d >= 0; d--) {
+        hash = rt_mix(hash, (uint64_t)t->shape[d]);
+        if (t->shape[d] != 1) hash = rt_mix(hash, (uint64_t)(t->strides ? t->strides[d] : dense));
+        dense *= t->shape[d];
+    }
+    return hash;
+}
+
+/// Tensor k of the arguments if it is symmetric and one at all.
+static const DLTensor *shard_of(const tg_kernel_info *info, const tg_arg *args, int k) {
+    bool symmetric = info->params[k].flags & TG_PARAM_SYM && args[k].kind == TG_ARG_TENSOR;
+    const DLTensor *t = symmetric ? args[k].as.tensor : NULL;
+    return t && t->ndim >= 0 && t->ndim <= TG_MAX_RANK ? t : NULL;
+}
+
+void rt_comm_shards(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args, int n) {
+    tg_comm *c = l->comm;
+    rt_line *own = &c->line;
+    uint64_t hash = own->kernel;
+    if (!args || n > info->n_params) n = 0;
+    for (int k = 0; k < n; k++) {
+        const DLTensor *t = shard_of(info, args, k);
+        if (t) hash = rt_mix(hash, hash_shard(c, t));
+    }
+    if (hash == own->shards) return; // as the launch before: so is the text
+    rt_text text = {.n = 0};
+    for (int k = 0; k < n; k++) {
+        const DLTensor *t = shard_of(info, args, k);
+        if (!t) continue;
+        rt_add(&text, "%s: ", info->params[k].name);
+        rt_add_tensor(&text, t);
+        for (int d = 0; t->strides && d < t->ndim; d++)
+            rt_add(&text, "%s%" PRId64, d ? ", " : " of strides ", t->strides[d]);
+        rt_add(&text, " at byte %zu; ", place_of(c, t));
+    }
+    own->shards = hash;
+    snprintf(own->passed, sizeof own->passed, "%.*s", RT_COMM_CONFIG - 1, text.data);
+}
+
+/// The first that differs of two lists, or all where what differs was cut off.
+static tg_status unlike_shards(int x, const char *at_x, int y, const char *at_y) {
+    size_t nx = strlen(at_x), ny = strlen(at_y);
+    const char *from_x = at_x, *from_y = at_y;
+    for (const char *ex, *ey; (ex = strstr(from_x, "; ")) && (ey = strstr(from_y, "; "));) {
+        size_t n = (size_t)(ex - from_x);
+        if (n != (size_t)(ey - from_y) || strncmp(from_x, from_y, n) != 0) {
+            at_x = from_x;
+            at_y = from_y;
+            nx = n;
+            ny = (size_t)(ey - from_y);
+            break;
+        }
+        from_x = ex + 2;
+        from_y = ey + 2;
+    }
+    return tg_fail(TG_ERROR_CONTRACT,
+                   "rank %d passes '%.*s' of symmetric memory and rank %d '%.*s'; all ranks pass "
+                   "the same tensor, or the same view of it",
+                   x, (int)nx, at_x, y, (int)ny, at_y);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
 /// A rank that has come and launches something else, or otherwise. It may be launches ahead where
 /// they do not wait for each other: then its line is of another one.
 tg_status rt_comm_compare(tg_comm *c, int rank) {
@@ -74,6 +153,8 @@ tg_status rt_comm_compare(tg_comm *c, int rank) {
                        "ranks %d and %d have allocated or freed different symmetric tensors, or "
                        "their launches before had arguments of different shapes",
                        x, y);
+    if (own->plan && line->shards != own->shards)
+        return unlike_shards(x, lx->passed, y, ly->passed);
     if (own->plan && line->plan != own->plan)
         return tg_fail(TG_ERROR_CONTRACT, "rank %d runs '%s' with '%s' and rank %d with '%s'", x,
                        own->name, lx->config, y, ly->config);

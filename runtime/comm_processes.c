@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,8 +105,11 @@ static tg_status address_of(const tg_comm_options *o, struct sockaddr_un *a) {
     return TG_OK;
 }
 
-/// A socket that nobody listens at any more is in the way; one of a group that is alive stays.
+/// A socket that nobody listens at any more is in the way; one of a group that is alive stays, and
+/// so does what is no socket.
 static bool remove_stale(const struct sockaddr_un *a) {
+    struct stat what;
+    if (lstat(a->sun_path, &what) != 0 || !S_ISSOCK(what.st_mode)) return false;
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     bool stale =
         s >= 0 && connect(s, (const struct sockaddr *)a, sizeof *a) != 0 && errno == ECONNREFUSED;

@@ -278,9 +278,10 @@ void tg_host_join(tg_host *h, tg_comm *comm) {
     (void)tg_context_set_comm(h->context, comm);
 }
 
-static int run_entered(rt_launcher *l, const char *name, tg_entry *entry, const tg_slot *args,
-                       tg_image *image, int device, void *stream, tg_failure *failure) {
-    rt_comm_announce(l, name, "", NULL);
+static int run_entered(rt_launcher *l, const char *name, const char *config, tg_entry *entry,
+                       const tg_slot *args, tg_image *image, int device, void *stream,
+                       tg_failure *failure) {
+    rt_comm_announce(l, name, "", config);
     int status = rt_launcher_run(l, entry, args, image, device, stream);
     if (!status) return TG_RUN_OK;
     *failure = l->gpu.status ? last_failure() : l->workers[0].failure;
@@ -289,9 +290,9 @@ static int run_entered(rt_launcher *l, const char *name, tg_entry *entry, const 
     return status;
 }
 
-int tg_host_run_ranks(tg_host *h, const char *name, tg_entry *entry, const tg_slot *args,
-                      tg_image *image, int device, void *stream, tg_print *print, void *user,
-                      tg_failure *failure) {
+int tg_host_run_ranks(tg_host *h, const char *name, const char *config, tg_entry *entry,
+                      const tg_slot *args, tg_image *image, int device, void *stream,
+                      tg_print *print, void *user, tg_failure *failure) {
     rt_launcher *l = rt_claim(h->context);
     if (!l) {
         *failure = (tg_failure){.text = "out of memory"};
@@ -302,7 +303,8 @@ int tg_host_run_ranks(tg_host *h, const char *name, tg_entry *entry, const tg_sl
     int status = TG_RUN_FAILED;
     tg_status entered = rt_comm_enter(l, name, "");
     if (entered) *failure = last_failure();
-    if (!entered) status = run_entered(l, name, entry, args, image, device, stream, failure);
+    if (!entered)
+        status = run_entered(l, name, config, entry, args, image, device, stream, failure);
     if (!entered) rt_comm_leave(l, status ? TG_ERROR_CONTRACT : TG_OK);
     rt_give_back(l);
     return status;

@@ -87,6 +87,35 @@ if [ "$engines" != processes ]; then
     unset TG_OPENSHMEM_PUTS
 fi
 
+# Ranks that run another plan, or on other extents, say so before they wait for each other.
+differ() {
+    text=$1
+    shift
+    export TG_RANKS=2 TG_MEET="$work/meet" TG_COMM_TIMEOUT_MS=20000
+    run="$tegula run gather.teg --comm processes"
+    TG_RANK=1 $run "$@" >out1 2>&1 & rank1=$!
+    TG_RANK=0 $run --arg 'a=rand(2,100,30)' --set plan=push >out 2>&1 && die "rank 0 runs: $*"
+    wait $rank1 && die "rank 1 runs: $*"
+    unset TG_RANKS TG_MEET TG_COMM_TIMEOUT_MS
+    cat out1 >>out
+    grep -q "$text" out || die "no word of $text"
+}
+differ "rank 0 runs 'gather' with '.*plan=4.*' and rank 1 with '.*plan=3" \
+    --arg 'a=rand(2,100,30)' --set plan=pull
+differ "rank 0 runs 'gather' with '.*' and rank 1 with '.*chunks=16" \
+    --arg 'a=rand(2,100,30)' --set plan=push --set chunks=16
+differ 'rank 0 asks for u8.*, rank 1 for u8' --arg 'a=rand(2,90,30)' --set plan=push
+# Where they meet may be a file of somebody's: it stays.
+echo mine >file
+TG_RANKS=2 TG_RANK=0 TG_MEET=file TG_COMM_TIMEOUT_MS=300 "$tegula" run gather.teg --comm processes \
+    --arg 'a=rand(2,100,30)' >out 2>&1 && die "ranks meet at a file"
+[ "$(cat file)" = mine ] || die "a file is gone"
+# A plan that there is not.
+for plan in 7 -1 bogus; do
+    "$tegula" run gather.teg --arg 'a=rand(2,100,30)' --set plan=$plan >out 2>&1 && die "plan=$plan"
+    grep -q "direct, before, pull, push" out || die "plan=$plan: no word of those that there are"
+done
+
 # Turns of a loop use the same signals again: a heap that has words for one is enough for all.
 TG_COMM_HEAP=50000000 "$tegula" run "$here/../run/comm.teg" -k turns --ranks 2 \
     --arg 'x=ones(100000)' --arg 'c=zeros(2,100000)' --arg steps=200 >out 2>&1 ||

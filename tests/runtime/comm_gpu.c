@@ -272,6 +272,23 @@ static void absent(Rank *r) {
     CHECK(!launch(r, &kernel_come, &r->a, 0, 1));
 }
 
+/// The last rank passes another tensor: no rank waits until the time is over.
+static void unlike(Rank *r) {
+    static const int64_t shape[2] = {3, 4};
+    DLTensor other;
+    struct timespec from, to;
+    CHECK(tg_sym_alloc(r->comm, r->bad.dtype, 2, shape, 0, &r->a) == TG_OK);
+    CHECK(tg_sym_alloc(r->comm, r->bad.dtype, 2, shape, 0, &other) == TG_OK);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    bool runs = launch(r, &kernel_come, r->rank == r->ranks - 1 ? &other : &r->a, 0, 1);
+    CHECK(!runs || tg_device_synchronize(r->device, r->stream) != TG_OK);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    CHECK(to.tv_sec - from.tv_sec < 10);
+    CHECK(strstr(tg_last_error(), " passes 'a: u32[3, 4]") ||
+          strstr(tg_last_error(), "has failed; its message says why"));
+    CHECK(!launch(r, &kernel_come, &r->a, 0, 1));
+}
+
 /* ---- all of a rank --------------------------------------------------------------------------- */
 
 static bool open_comm(Rank *r, int timeout_ms) {
@@ -325,12 +342,18 @@ static void *rank_main(void *state) {
         close_comm(r);
     }
     char meet[256];
-    snprintf(meet, sizeof meet, "%s-short", r->meet);
+    const char *place = r->meet;
+    snprintf(meet, sizeof meet, "%.200s-short", place);
     r->meet = meet;
     if (!nvshmem && open_comm(r, 1000)) { // the library starts once
         static const int64_t shape[2] = {3, 4};
         CHECK(tg_sym_alloc(r->comm, r->bad.dtype, 2, shape, 0, &r->a) == TG_OK);
         absent(r);
+        close_comm(r);
+    }
+    snprintf(meet, sizeof meet, "%.200s-unlike", place);
+    if (!nvshmem && open_comm(r, 20000)) {
+        unlike(r);
         close_comm(r);
     }
     cu->release(r->counted);

@@ -415,6 +415,37 @@ static bool two_kernels(tg_comm *c, void *arg) {
     return true;
 }
 
+/// How shards differ, and how a launch comes by the others'.
+typedef struct Unlike {
+    enum { FEWER_ROWS, ANOTHER_TENSOR, OTHER_SHAPE, OTHER_STRIDES, WAYS } way;
+    int how;
+} Unlike;
+
+/// The last rank passes something else than the others: all hear of both.
+static bool unlike(tg_comm *c, void *arg) {
+    const Unlike *u = arg;
+    int64_t shape[2] = {8, 4}, other[2] = {4, 8}, few[2] = {2, 4}, down[2] = {1, 8};
+    int64_t all[2] = {8 * tg_comm_ranks(c), 4};
+    float out[4 * 32];
+    DLTensor a, b, passed, o = tg_dense(out, kDLFloat, 32, 2, all);
+    if (tg_comm_ranks(c) == 1) return true;
+    CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &a) == TG_OK);
+    CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &b) == TG_OK);
+    passed = u->way == ANOTHER_TENSOR ? b : a;
+    if (u->way == FEWER_ROWS) passed.shape = few;
+    if (u->way == OTHER_SHAPE) passed.shape = other;
+    if (u->way == OTHER_STRIDES) passed.strides = down;
+    bool last = tg_comm_rank(c) == tg_comm_ranks(c) - 1;
+    tg_arg args[4] = {tg_tensor(last ? &passed : &a), tg_tensor(&o), tg_int(u->how), tg_int(1)};
+    tg_status status = tg_launch(&gathered, args, 4);
+    CHECK(status == TG_ERROR_CONTRACT || status == TG_ERROR_RANK);
+    CHECK(says(" passes 'a: f32[8, 4]") && says(" at byte 0' of symmetric memory and rank "));
+    CHECK(u->way != OTHER_STRIDES || says("'a: f32[8, 4] of strides 1, 8 at byte 0'"));
+    CHECK(u->way != FEWER_ROWS || says("'a: f32[2, 4] at byte 0'"));
+    CHECK(u->way != OTHER_SHAPE || says("'a: f32[4, 8] at byte 0'"));
+    return true;
+}
+
 /// A rank that does not come.
 static bool one_is_away(tg_comm *c, void *arg) {
     int64_t n = 4;
@@ -459,6 +490,8 @@ static void failures(void **state) {
     (void)state;
     on_all(0, one_fails, NULL);
     on_all(0, two_kernels, NULL);
+    for (int i = 0; i < WAYS * (HOW_ALL + 1); i++)
+        on_all(0, unlike, &(Unlike){.way = i % WAYS, .how = i / WAYS});
     for (int e = 0; e < 2; e++) assert_true(on_ranks(engines[e], 3, 300, one_is_away, NULL));
 }
 

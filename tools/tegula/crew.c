@@ -45,6 +45,7 @@ typedef struct Crew {
     int size, first, n; // ranks; the first one that is here, and how many are
     Rank *ranks;        // those
     bool together;      // launches begin when all have come
+    const char *config; // what is launched, for the others to compare
 } Crew;
 
 /* ---- a rank, in a thread of its own ---------------------------------------------------------- */
@@ -127,8 +128,9 @@ static void *run_rank(void *arg) {
     if (r->crew->together && tg_comm_barrier(r->comm)) fail(r);
     if (r->status) return NULL;
     double start = seconds_now();
-    r->status = tg_host_run_ranks(r->host, r->crew->job->kernel->name.text, code->entry, r->slots,
-                                  code->image, r->device, r->stream, print_text, r, &r->failure);
+    r->status =
+        tg_host_run_ranks(r->host, r->crew->job->kernel->name.text, r->crew->config, code->entry,
+                          r->slots, code->image, r->device, r->stream, print_text, r, &r->failure);
     if (!r->status && r->device >= 0 && tg_device_synchronize(r->device, r->stream)) fail(r);
     r->seconds = r->crew->together ? tg_host_seconds(r->comm) : -1;
     if (r->seconds < 0) r->seconds = seconds_now() - start;
@@ -284,6 +286,7 @@ static Rank *first_failed(const Crew *crew) {
 
 bool crew_launch(Job *job, tg_failure *failure) {
     Crew *crew = crew_of(job);
+    if (crew) crew->config = job_title(job);
     *failure = (tg_failure){.text = "the ranks did not run"};
     if (!crew || !run_all(crew, run_rank)) return false;
     const Rank *failed = first_failed(crew);
