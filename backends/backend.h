@@ -104,9 +104,14 @@ const char *cpu_host_arch(void);
 /// Level i of an architecture, lowest first; NULL beyond the last.
 const TargetInfo *cpu_level(const char *arch, int i);
 extern const Backend *const backends[]; // NULL-terminated
-/// Adds what else than a module and its options decides machine code: the builds of this compiler
-/// and of LLVM, the host's CPU, the tools of a toolkit that take part. Of the options, machine,
-/// codegen and driver count. False where a build does not say what it is.
+/// A hash of the sources of this compiler and how it was built (cmake/identity.cmake): the same in
+/// all programs and libraries of a build.
+const char *backend_compiler(void);
+/// Adds that, and the build of LLVM. False where LLVM's library does not say what it is.
+bool backend_build(Text *t);
+/// Adds what else than a module and its options decides machine code: backend_build, the host's
+/// CPU, the tools of a toolkit that take part. Of the options, machine, codegen and driver count.
+/// False as backend_build.
 bool backend_identity(Text *t, const CodeOptions *options);
 
 /// Links an object that was made elsewhere into this process and finds the function `name`. NULL

@@ -14,14 +14,16 @@
 
 /* ---- builds -------------------------------------------------------------------------------- */
 
-typedef struct Build {
-    uintptr_t address;
+/// A program or library that is loaded.
+typedef struct Object {
+    uintptr_t address; // somewhere in it
+    uintptr_t start;
     uint8_t id[64];
     size_t n;
-} Build;
+} Object;
 
 /// The note that linkers put into what they make (--build-id): a hash of all of it.
-static void read_notes(Build *b, const uint8_t *at, size_t left) {
+static void read_notes(Object *o, const uint8_t *at, size_t left) {
     ElfW(Nhdr) note;
     while (left >= sizeof note) {
         memcpy(&note, at, sizeof note);
@@ -29,37 +31,46 @@ static void read_notes(Build *b, const uint8_t *at, size_t left) {
         if (sizeof note + name + desc > left) return;
         const uint8_t *text = at + sizeof note, *id = text + name;
         bool ours = note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-                    memcmp(text, "GNU", 4) == 0 && note.n_descsz <= sizeof b->id;
-        if (ours) memcpy(b->id, id, b->n = note.n_descsz);
+                    memcmp(text, "GNU", 4) == 0 && note.n_descsz <= sizeof o->id;
+        if (ours) memcpy(o->id, id, o->n = note.n_descsz);
         at += sizeof note + name + desc;
         left -= sizeof note + name + desc;
     }
 }
 
-static int visit(struct dl_phdr_info *object, size_t size, void *arg) {
-    Build *b = arg;
+static int visit(struct dl_phdr_info *info, size_t size, void *arg) {
+    Object *o = arg;
     bool inside = false;
     (void)size;
-    for (int i = 0; i < object->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &object->dlpi_phdr[i];
-        uintptr_t start = object->dlpi_addr + p->p_vaddr;
-        inside |= p->p_type == PT_LOAD && b->address >= start && b->address - start < p->p_memsz;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + p->p_vaddr;
+        inside |= p->p_type == PT_LOAD && o->address >= start && o->address - start < p->p_memsz;
     }
-    for (int i = 0; inside && i < object->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+    if (inside) o->start = info->dlpi_addr;
+    for (int i = 0; inside && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type == PT_NOTE)
-            read_notes(b, (const uint8_t *)(object->dlpi_addr + p->p_vaddr), p->p_memsz);
+            read_notes(o, (const uint8_t *)(info->dlpi_addr + p->p_vaddr), p->p_memsz);
     }
     return inside;
 }
 
-/// Of the program or library in which the address lies. False: it does not say.
-static bool add_build(Text *t, const void *address) {
-    Build b = {.address = (uintptr_t)address};
-    dl_iterate_phdr(visit, &b);
-    for (size_t i = 0; i < b.n; i++) text_add(t, "%02x", b.id[i]);
+static Object object_of(const void *address) {
+    Object o = {.address = (uintptr_t)address};
+    dl_iterate_phdr(visit, &o);
+    return o;
+}
+
+/// Static libraries of LLVM are in the compiler's own hash.
+bool backend_build(Text *t) {
+    static const char here;
+    Object own = object_of(&here), llvm = object_of(llvm_address());
+    text_add(t, "%s\n", backend_compiler());
+    if (llvm.start == own.start) return true;
+    for (size_t i = 0; i < llvm.n; i++) text_add(t, "%02x", llvm.id[i]);
     text_add(t, "\n");
-    return b.n > 0;
+    return llvm.n > 0;
 }
 
 /* ---- the host, and tools ------------------------------------------------------------------- */
@@ -92,8 +103,7 @@ static void add_tools(Text *t, const CodeOptions *options) {
 }
 
 bool backend_identity(Text *t, const CodeOptions *options) {
-    static const char here;
-    if (!add_build(t, &here) || !add_build(t, llvm_address()) || !add_host(t)) return false;
+    if (!backend_build(t) || !add_host(t)) return false;
     add_tools(t, options);
     return true;
 }

@@ -14,8 +14,6 @@ option(TEGULA_FUZZ "Build tests/fuzz with libFuzzer (clang only)" OFF)
 
 # _GNU_SOURCE: strict C17 hides POSIX (clock_gettime, mmap, dlopen), which the runtime needs.
 add_compile_definitions(_GNU_SOURCE=)
-# A hash of each program and library in itself: code that is kept on disk is kept under it.
-add_link_options(LINKER:--build-id)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
                     -Wpointer-arith -Wwrite-strings -ffp-contract=off -fno-strict-aliasing
                     -fno-omit-frame-pointer)

@@ -1,4 +1,5 @@
-# Generated sources: the lexer and parser, and the library written in Tegula as C arrays.
+# Generated sources: the lexer and parser, the library written in Tegula as C arrays, and the hash
+# that tells one compiler from others.
 set(TEGULA_GEN ${CMAKE_BINARY_DIR}/gen)
 
 # Adds gen/FOLDER/{lexer,parser}.{c,h} to TARGET. Include them as "FOLDER/parser.h".
@@ -48,4 +49,37 @@ function(tegula_embed target dir)
         COMMENT "embedding stdlib" VERBATIM)
     add_library(${target} STATIC ${out}/embedded.c)
     target_include_directories(${target} PUBLIC ${TEGULA_GEN}/embed)
+endfunction()
+
+# Adds to TARGET what the compiler is: a hash of the sources in FOLDERS and of all else that decides
+# what it does, the same in each program and library of a build, and of builds that are the same.
+function(tegula_identity target) # folders...
+    set(list ${TEGULA_GEN}/identity.txt)
+    set(out ${TEGULA_GEN}/identity.c)
+    set(files)
+    foreach(folder ${ARGN})
+        set(root ${CMAKE_SOURCE_DIR}/${folder})
+        file(GLOB_RECURSE found CONFIGURE_DEPENDS ${root}/*.c ${root}/*.h ${root}/*.def ${root}/*.l
+             ${root}/*.y ${root}/*.teg)
+        list(APPEND files ${found})
+    endforeach()
+    # A shared library of LLVM is asked for its own hash when it is loaded.
+    list(APPEND files ${LLVM_ARCHIVES})
+    string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+    string(REPLACE ";" "\n" lines "${files}")
+    file(CONFIGURE OUTPUT ${list} @ONLY CONTENT
+"@PROJECT_VERSION@ @CMAKE_SYSTEM_PROCESSOR@ LLVM @LLVM_VERSION@
+@CMAKE_C_COMPILER_ID@ @CMAKE_C_COMPILER_VERSION@ @CMAKE_C_FLAGS@ @CMAKE_C_FLAGS_${type}@
+sanitizers @TEGULA_SANITIZE@, fuzzing @TEGULA_FUZZ@
+FILES
+@CMAKE_SOURCE_DIR@
+@lines@
+")
+    add_custom_command(
+        OUTPUT ${out}
+        COMMAND ${CMAKE_COMMAND} -DLIST=${list} -DOUT=${out}
+                -P ${CMAKE_SOURCE_DIR}/cmake/identity.cmake
+        DEPENDS ${files} ${list} ${CMAKE_SOURCE_DIR}/cmake/identity.cmake
+        COMMENT "hashing the compiler's sources" VERBATIM)
+    target_sources(${target} PRIVATE ${out})
 endfunction()
