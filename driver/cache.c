@@ -97,20 +97,36 @@ static void unlock_store(void) {
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
-/// All that decides an answer. False where that cannot be told. Debuggers want code that they saw
-/// being made, and tests of failures a compiler that runs.
+void cache_add_request(Text *t, const Request *r) {
+    Request own = *r;
+    SourceText *texts = ctx_array(t->ctx, SourceText, r->n_texts + 1);
+    bool has_main = false;
+    for (int i = 0; i < r->n_texts; i++) {
+        bool is_main = strcmp(r->texts[i].path, r->path) == 0;
+        texts[i] = r->texts[i];
+        texts[i].path = is_main ? "main" : "";
+        has_main |= is_main;
+    }
+    own.texts = texts;
+    if (has_main) own.path = ""; // else it is a file of the library, which has no text here
+    own.n_paths = own.n_known = 0;
+    Bytes request = wire_write_request(t->ctx, &own);
+    text_bytes(t, (const char *)request.data, request.n);
+}
+
+/// All that decides an answer: the paths, too, since messages that code may give name them. False
+/// where that cannot be told. Debuggers want code that they saw being made, and tests of failures a
+/// compiler that runs.
 static bool key_of(Ctx *ctx, const Request *r, StoreKey *out) {
     if (cache_is_off() || r->debug || getenv("TG_FAULT")) return false;
     const char *wanted = r->codegen ? r->codegen : getenv("TG_CODEGEN");
     const char *codegen = build_codegen(r->n_set, r->set, wanted);
     CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
     Text t = {.ctx = ctx};
-    text_add(&t, "tegula 1 %s\n", codegen ? codegen : "");
+    text_add(&t, "tegula 2 %s\n", codegen ? codegen : "");
     if (!backend_identity(&t, &options)) return false;
-    Request own = *r;
-    own.n_known = 0;
-    Bytes request = wire_write_request(ctx, &own);
-    text_bytes(&t, (const char *)request.data, request.n);
+    cache_add_request(&t, r);
+    for (int i = 0; i < r->n_texts; i++) text_add(&t, "%s\n", r->texts[i].path);
     *out = store_hash(t.data, t.n);
     return true;
 }

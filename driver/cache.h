@@ -12,6 +12,10 @@ bool cache_is_off(void);
 int64_t cache_limit(void);
 /// "512M", "1.5G", "4096"; false: it is none.
 bool cache_read_size(const char *text, int64_t *out);
+/// What decides an answer of a request but for the compiler: its texts and options, whatever the
+/// files are called and wherever they lie. All definitions of a program are in one name space, so
+/// it does not matter, either, which file imports which.
+void cache_add_request(Text *t, const Request *r);
 /// The body of a message that is kept, which goes with ctx. False: there is none of that kind.
 bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, WireKind message, Bytes *body);
 /// Claims a key, for cache_release. False: another process, or thread, has it. *claim is -1 where

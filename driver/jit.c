@@ -75,9 +75,8 @@ static void share(Made *m, const Made *first) {
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/// Code is for this very CPU, unless TG_LEVEL or the operating system leave less of it: the latter
-/// must allow the tiles of AMX.
-static const char *level_name(void) {
+/// The operating system must allow the tiles of AMX.
+const char *host_target(void) {
     TargetInfo host;
     enum tg_level level = tg_cpu_level();
     bool tiles = cpu_backend.info(NULL, &host) && strstr(host.features, "+amx-tile") != NULL;
@@ -141,7 +140,7 @@ static bool aim(Ctx *ctx, Compilation *c, Request *r, char machine[16]) {
     if (b && !of_gpu && c->wanted->capability)
         return no_aim(ctx, c, "takes tensors of the CPU, and these are a GPU's");
     if (c->wanted->capability) return aim_at_gpu(c, r, machine);
-    r->target = m->target ? m->target : level_name();
+    r->target = m->target ? m->target : host_target();
     return true;
 }
 

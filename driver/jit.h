@@ -46,6 +46,12 @@ typedef struct Answer {
     Code *code; // new code; the caller releases it
 } Answer;
 
+/* ---- jit.c --------------------------------------------------------------------------------- */
+
+/// The target of launches on this CPU: NULL, all that it has, unless TG_LEVEL or the operating
+/// system leave less of it.
+const char *host_target(void);
+
 /* ---- compile.c ----------------------------------------------------------------------------- */
 
 /// Compiles. Answers in the arena of ctx, which is of no other use afterwards. `load`: the code is

@@ -88,11 +88,12 @@ Importer *source_importer(Ctx *ctx, const Sources *sources) {
 
 int program_texts(Ctx *ctx, const Program *p, SourceText **out) {
     int n = 0;
-    *out = ctx_array(ctx, SourceText, ctx_source_count(ctx) + 1);
-    for (uint16_t f = 1; f <= ctx_source_count(ctx); f++) {
-        SourceText t = {.path = ctx_source_path(ctx, f)};
-        t.text = ctx_source_text(ctx, f, &t.length);
-        if (!program_is_library(p, f)) (*out)[n++] = t;
+    *out = ctx_array(ctx, SourceText, p->files.n + 1);
+    for (int i = 0; i < p->files.n; i++) {
+        uint16_t file = p->files.data[i].module->file;
+        SourceText t = {.path = ctx_source_path(ctx, file)};
+        t.text = ctx_source_text(ctx, file, &t.length);
+        if (!p->files.data[i].library) (*out)[n++] = t;
     }
     return n;
 }

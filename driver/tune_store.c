@@ -3,7 +3,7 @@
 // whatever the sources are. They have all that decides which setting is fastest, so that no result
 // is ever taken on another machine. Of the last one code that is the same byte for byte is taken.
 //
-//     code       sources, kernel, pinned values, builds of the compiler and of LLVM, the tools
+//     code       texts of the sources, kernel, pinned values, the compiler and LLVM, the tools
 //     machine    the CPU with its level and the threads; or of a GPU name, SMs, second cache,
 //                clocks, width of the memory, version of the driver
 //     arguments  types, ranks, which are null, strides of 0 and 1, alignment, constants
@@ -60,10 +60,12 @@ static StoreKey key_of(Ctx *ctx, const Text *machine, const char *what, const tg
 /// What the code is made of, as a message; with sources, or without.
 static void add_code(Text *t, const Request *r, bool sources) {
     Request code = *r;
-    code.n_known = code.n_args = 0;
-    if (!sources) code.n_texts = 0;
-    Bytes request = wire_write_request(t->ctx, &code);
-    text_bytes(t, (const char *)request.data, request.n);
+    code.n_args = 0;
+    if (!sources) {
+        code.path = "";
+        code.n_texts = 0;
+    }
+    cache_add_request(t, &code);
 }
 
 /// False where they cannot be told, or results are not kept.
