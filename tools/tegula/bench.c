@@ -3,6 +3,7 @@
 #include "tools/roofs.h"
 #include "tools/tegula/gpu.h"
 #include "tools/tegula/measure.h"
+#include "tools/tegula/tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,7 +67,9 @@ static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
     own->threads = threads;
     Job *job = job_create(ctx, own);
     if (!job || !job_load(job) || !job_complete(job, own, "rand")) return false;
-    if (!job_instance(job, false) || !job_elaborate(job)) return false;
+    TuneResult tuned;
+    Decision choice;
+    if (!job_instance(job, false) || !job_elaborate_tuned(job, &choice, &tuned)) return false;
     double products = build_products(&job->build);
     if (!job->executor->compile(job) || !job_check_overlaps(job)) return false;
     *row = (Row){.threads = threads, .bytes = (double)job_bytes(job), .tiles = takes_tiles(job)};

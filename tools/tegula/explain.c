@@ -151,24 +151,6 @@ static bool print_code(Job *job) {
 
 /* ---- which setting ------------------------------------------------------------------------- */
 
-typedef enum Decision { NOT_ASKED, BY_MODEL, BY_TUNING } Decision;
-
-/// Takes the setting that a launch would take. What was tuned is a matter of shapes, so all of them
-/// must be known; TG_TUNE=off looks at nothing.
-static Decision choose(Job *job, TuneResult *out) {
-    const DLTensor **tensors;
-    const char *mode = getenv("TG_TUNE");
-    TuneMode off;
-    Request r;
-    if (mode && tune_mode_of(mode, &off) && off == TUNE_OFF) return NOT_ASKED;
-    if (!job_request(job, &r, &tensors)) return NOT_ASKED;
-    if (!tune_find(job->ctx, &r, job->device, out) || !tune_set(job->ctx, out->config, &r))
-        return BY_MODEL;
-    job->inst->n_set = r.n_set; // pinned values are among them: they were when it was tuned
-    job->inst->set = ctx_copy(job->ctx, r.set, sizeof *r.set * (size_t)(r.n_set + 1));
-    return BY_TUNING;
-}
-
 static void print_choice(Job *job, Decision choice, const TuneResult *tuned, int n_settings) {
     Ctx *ctx = job->ctx;
     if (choice == BY_TUNING) {
@@ -187,8 +169,8 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     bool ok = job && job_load(job) && job_instance(job, true);
     Configs configs = {0};
     if (ok) fe_configs(ctx, job->program, job->inst, MAX_CONFIGS, &configs);
-    Decision choice = ok ? choose(job, &result) : NOT_ASKED;
-    if (!ok || !job_elaborate(job)) return EXIT_USER;
+    Decision choice;
+    if (!ok || !job_elaborate_tuned(job, &choice, &result)) return EXIT_USER;
     printf("%s on %s\n", job_title(job), job->target ? job->target : job->executor->name);
     print_params(job);
     print_values("tuning:", job->build.code->n_config, job->build.code->config);

@@ -2,6 +2,7 @@
 // From the options of the command line to one instance of one kernel.
 #include "tools/tegula/job.h"
 
+#include "driver/jit.h"
 #include "frontend/program.h"
 
 #include <inttypes.h>
@@ -376,7 +377,7 @@ bool job_elaborate(Job *job) {
     job->build = (Build){.ctx = job->ctx,
                          .program = job->program,
                          .inst = job->inst,
-                         .target = job->target,
+                         .target = job->target ? job->target : host_target(),
                          .machine = job->machine,
                          .codegen = job->o->codegen,
                          .driver = job->driver,

@@ -7,6 +7,7 @@
 // timed alone, too: with programs left out, and with chunks that count as copied.
 #include "tools/tegula/driver.h"
 #include "tools/tegula/measure.h"
+#include "tools/tegula/tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -199,8 +200,10 @@ static bool profile(Job *job) {
 
 int cmd_profile(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, o);
+    TuneResult tuned;
+    Decision choice;
     bool ok = job && job_load(job) && job_instance(job, false) && crew_meet(job) &&
-              job_elaborate(job) && job_spread(job) && job->executor->compile(job) &&
-              job_check_overlaps(job) && profile(job);
+              job_elaborate_tuned(job, &choice, &tuned) && job_spread(job) &&
+              job->executor->compile(job) && job_check_overlaps(job) && profile(job);
     return ok ? EXIT_OK : EXIT_USER;
 }

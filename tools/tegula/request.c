@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The launch of a command line as the just-in-time compiler asks for it.
 #include "runtime/tegula.h"
-#include "tools/tegula/job.h"
+#include "tools/tegula/driver.h"
 #include "tools/tegula/tune.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static const DLTensor *tensor_of(Ctx *ctx, Argument *a, tg_actual *out) {
     elem_dlpack(a->tensor.elem, &out->code, &out->bits);
@@ -57,7 +60,7 @@ bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
                      .n_set = job->inst->n_set,
                      .set = job->inst->set,
                      .threads = o->threads ? (int)o->threads : machine_threads(),
-                     .target = job->target,
+                     .target = job->target ? job->target : host_target(),
                      .codegen = o->codegen,
                      .machine = job->machine,
                      .driver = job->driver,
@@ -65,4 +68,42 @@ bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
                      .args = args};
     out->texts = texts;
     return true;
+}
+
+/* ---- what tuning found --------------------------------------------------------------------- */
+
+bool job_measures(const Job *job) {
+    return strcmp(job->executor->name, "cpu") == 0 || job->device >= 0;
+}
+
+/// What was tuned is a matter of shapes, so all of them must be known.
+static Decision take_tuned(Job *job, TuneResult *out) {
+    const DLTensor **tensors;
+    const char *mode = getenv("TG_TUNE");
+    TuneMode off;
+    Request r;
+    if (mode && tune_mode_of(mode, &off) && off == TUNE_OFF) return NOT_ASKED;
+    if (!job_request(job, &r, &tensors)) return NOT_ASKED;
+    if (!job_measures(job) || job->ranks) return BY_MODEL;
+    if (!tune_find(job->ctx, &r, job->device, out) || !tune_set(job->ctx, out->config, &r))
+        return BY_MODEL;
+    job->inst->n_set = r.n_set; // pinned values are among them: they were when it was tuned
+    job->inst->set = ctx_copy(job->ctx, r.set, sizeof *r.set * (size_t)(r.n_set + 1));
+    return BY_TUNING;
+}
+
+bool job_elaborate_tuned(Job *job, Decision *choice, TuneResult *out) {
+    int n_set = job->inst->n_set;
+    NamedValue *set = job->inst->set;
+    DiagMark mark = diag_mark(job->ctx);
+    *choice = take_tuned(job, out);
+    if (*choice == BY_TUNING) {
+        if (job_elaborate(job)) return true;
+        // What was found for shapes like these may be nothing for this one.
+        diag_rewind(job->ctx, mark);
+        *choice = BY_MODEL;
+        job->inst->n_set = n_set;
+        job->inst->set = set;
+    }
+    return job_elaborate(job);
 }

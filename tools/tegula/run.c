@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula run: one kernel, one launch, its results; and batches of them.
 #include "tools/tegula/measure.h"
+#include "tools/tegula/tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -130,9 +131,11 @@ int cmd_run(Ctx *ctx, const Options *o) {
     if (o->level) return cmd_emit(ctx, o);
     Job *job = job_create(ctx, o);
     double seconds;
+    TuneResult tuned;
+    Decision choice;
     bool ok = job && job_load(job) && job_instance(job, false) && crew_meet(job) &&
-              job_elaborate(job) && job_spread(job) && job->executor->compile(job) &&
-              job_check_overlaps(job) && run_timed(job, &seconds) &&
+              job_elaborate_tuned(job, &choice, &tuned) && job_spread(job) &&
+              job->executor->compile(job) && job_check_overlaps(job) && run_timed(job, &seconds) &&
               (!job->executor->finish || job->executor->finish(job)) &&
               (job->silent || (finish_outputs(job) && report_times(job, seconds)));
     return ok ? EXIT_OK : EXIT_USER;

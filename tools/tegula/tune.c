@@ -174,10 +174,8 @@ static TunedEntry entry_of(Job *job, const TuneResult *r) {
                         .standard = rounded(r->standard)};
 }
 
-/// Machines that run code, not what prints or simulates it.
 static bool can_measure(const Job *job) {
-    bool cpu = strcmp(job->executor->name, "cpu") == 0;
-    if (cpu || job->device >= 0) return true;
+    if (job_measures(job)) return true;
     cli_error("--target %s: times are those of cpu, cuda or hip", job->o->target);
     return false;
 }

@@ -17,6 +17,13 @@ struct Job;
 /// a program, so that either finds what was kept for the other. False where shapes are not known.
 bool job_request(struct Job *job, Request *out, const DLTensor ***tensors);
 
+/// It runs code on a machine, and does not print or simulate it.
+bool job_measures(const struct Job *job);
+typedef enum Decision { NOT_ASKED, BY_MODEL, BY_TUNING } Decision;
+/// job_elaborate with the setting that a launch would take, and where that comes from. With
+/// TG_TUNE=off nothing is looked at.
+bool job_elaborate_tuned(struct Job *job, Decision *choice, TuneResult *out);
+
 /// How the trials ended: "2 as fast, 31 slower, 1 wrong result, 480 pruned".
 const char *tune_counts(Ctx *ctx, const TuneResult *r);
 /// Trials that were measured, the fastest first, then the others in their order.

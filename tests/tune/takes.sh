@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# What one of them found the others take: the command, a program on libtegula.so, and one with
+# libtegula.a; and whatever the file is called, wherever it lies.
+#   takes.sh TEGULA PROGRAM-SHARED PROGRAM-STATIC
+set -eu
+tegula=$1 shared=$2 static=$3
+out=$(mktemp -d /tmp/tegula-takes.XXXXXX)
+trap 'rm -rf "$out"' EXIT
+cd "$out"
+export TG_CACHE="$out/cache"
+unset TG_TUNE TG_FAULT TG_SERVER TG_COMPILE TG_LEVEL
+cat >k.teg <<'K'
+kernel softmax(x: f32[R, N], y: f32[R, N]) tune BR = 1 | 4 | 16 {
+    parallel r in R by BR {
+        let v = x[r, :];
+        let e = exp(v - max(v, axis = 1)[:, None]);
+        y[r, :] = e / sum(e, axis = 1)[:, None];
+    }
+}
+K
+fail() {
+    echo "$@" >&2
+    cat log >&2
+    exit 1
+}
+shape="--arg x=zeros(48,100)"
+explain() { "$tegula" explain "$@" $shape >log || fail "explain $*"; }
+
+explain k.teg
+default=$(sed -n 's/^tuning: .*\(BR=[0-9]*\).*/\1/p' log)
+[ "$default" ] || fail "explain names no setting"
+
+# The default is made slow where candidates are measured, so that another setting wins.
+search() {
+    case $1 in
+    command) TG_FAULT=slow@$default "$tegula" tune k.teg $shape --budget 6 ;;
+    *) TG_FAULT=slow@$default TG_SERVER=$tegula TG_TUNE=block TG_TUNE_BUDGET_MS=6000 "$1" k.teg ;;
+    esac >log 2>&1 || fail "$1 does not search"
+}
+
+# Without a program that could measure or compile for it: a search would fail and say so, code for
+# another setting could not be made.
+launch() { # PROGRAM FILE
+    TG_TUNE=block TG_COMPILE=process TG_SERVER=/nowhere "$1" "$2" >log 2>&1 ||
+        fail "$1 $2: not the setting that was found"
+    if grep -q . log; then fail "$1 $2: not silent"; fi
+}
+
+for searcher in command "$shared" "$static"; do
+    rm -rf cache
+    search "$searcher"
+    explain k.teg
+    won=$(sed -n 's/^tuning: .*\(BR=[0-9]*\).*/\1/p' log)
+    grep -q 'tuned on .* for this shape' log || fail "explain does not see what $searcher found"
+    [ "$won" != "$default" ] || fail "the slow default won"
+    "$tegula" bench k.teg $shape --seconds 0.05 >log
+    tail -n 1 log | grep -q "; .*$won" || fail "bench does not take it"
+    "$tegula" run k.teg $shape >log || fail "run does not take it"
+    TG_TUNE=block TG_SERVER=/nowhere "$shared" k.teg >log || fail "$shared does not launch"
+    if grep -q . log; then fail "$shared searches"; fi
+    "$tegula" cache list >log
+    grep -q "code .*$won" log || fail "no code of $won"
+    launch "$shared" k.teg
+    launch "$static" k.teg
+done
+
+# Names and folders of sources decide what messages say, but not which setting is taken.
+mkdir other
+cp k.teg other/another.teg
+for file in ./k.teg "$out/k.teg" other/../k.teg other/another.teg; do
+    explain "$file"
+    grep -q 'tuned on .* for this shape' log || fail "$file is another kernel"
+    TG_TUNE=block TG_SERVER=/nowhere "$static" "$file" >log || fail "$file: no launch"
+    if grep -q . log; then fail "$file is searched for"; fi
+    launch "$shared" "$file"
+done
+explain -I /tmp k.teg
+grep -q 'tuned on .* for this shape' log || fail "-I makes another kernel"
+"$tegula" cache list >log
+[ "$(grep -c " code .*$won" log)" = 5 ] || fail "not a code for each path"
+
+# Other texts and other machines are.
+sed 's/let v = x/let w = x/; s/(v - max(v/(w - max(w/' k.teg >other/k.teg
+explain other/k.teg
+if grep -q 'tuned on' log; then fail "another source takes it"; fi
+TG_LEVEL=base explain k.teg
+if grep -q 'tuned on' log; then fail "another level takes it"; fi
+explain k.teg --threads 77
+if grep -q 'tuned on' log; then fail "other threads take it"; fi
