@@ -44,6 +44,23 @@ has log 'scale<f32> .*N=256' 'scale<f32> .*N=1000' 'best: BN=' 'the default'
 has page.html '<svg' 'N=1000' 'BN=64'
 [ "$(grep -c '^{.*"verdict": "won".*}$' trials)" = 2 ] || fail "$(cat trials)"
 
+has log '% of the roof'
+
+# As text: each candidate, with what the model said and why it was not tried.
+cat > mm.teg << 'K'
+kernel mm(a: f32[M, K], b: f32[K, N], c: f32[M, N]) tune BM = 8 | 64 | 512, BN = 8 | 64 | 512 {
+    parallel m in M by BM, n in N by BN {
+        var s: f32<BM, BN> = 0;
+        for k in K by 32 { s += dot(a[m, k], b[k, n]); }
+        c[m, n] = s;
+    }
+}
+K
+"$tegula" tune mm.teg --dim M=64 --dim N=64 --dim K=64 --budget 2 --report all.txt --jsonl all > log
+rows=$(sed -n '/^  setting/,$p' all.txt | grep -c '^  [^ s]')
+[ "$rows" = "$(grep -c . all)" ] || fail "$rows rows: $(cat all.txt)"
+has all.txt 'pruned: the model: .* us where .* us are expected' '(the default)' ' not listed: '
+
 # A second time it is known, with all trials.
 $tune --dim R=8 --dim N=256 --jsonl again > log
 has log 'found before; --again searches anew'

@@ -4,9 +4,11 @@
 
 #include "driver/tuned.h"
 #include "runtime/tegula.h"
+#include "tools/roofs.h"
 #include "tools/tegula/driver.h"
 #include "tools/tegula/measure.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +182,27 @@ static bool can_measure(const Job *job) {
     return false;
 }
 
+/// Types that AMX multiplies.
+static bool takes_tiles(const Request *r) {
+    for (int i = 0; i < r->n_args; i++) {
+        const tg_actual *a = &r->args[i];
+        bool bytes = a->bits == 8 && (a->code == kDLInt || a->code == kDLUInt);
+        if (a->rank && (bytes || a->code == kDLBfloat)) return true;
+    }
+    return false;
+}
+
+/// Seconds that no launch on this CPU can beat: the bytes as a copy moves them, the operations as
+/// its units do them. Measured once.
+static double cpu_roof(const Request *r, const TuneResult *result) {
+    static Roofs roofs;
+    if (roofs.threads != r->threads) roofs = roofs_arithmetic(r->threads);
+    bool tiles = roofs.amx_bf16 > 0 && takes_tiles(r);
+    double rate = tiles ? roofs.amx_bf16 : roofs.fma_f32;
+    double copy = result->bytes >= 2 ? roofs_copy(r->threads, (int64_t)(result->bytes / 2)) : 0;
+    return fmax(copy > 0 ? result->bytes / copy : 0, rate > 0 ? result->flops / rate : 0);
+}
+
 /// In a context of its own: messages about one shape are not those of the next.
 static void search(Ctx *ctx, void *arg) {
     Search *s = arg;
@@ -214,6 +237,7 @@ static void search(Ctx *ctx, void *arg) {
     if (!status && !(s->tuning.result.seconds > 0))
         cli_error("%s: stopped before the first result", s->title);
     if (status || !(s->tuning.result.seconds > 0)) return;
+    if (job->device < 0) s->tuning.result.roof = cpu_roof(&r, &s->tuning.result);
     s->entry = entry_of(job, &s->tuning.result);
     s->ok = true;
 }
@@ -264,13 +288,21 @@ static bool write_tuned(Tune *c, const char *path) {
     return file_write(c->ctx, path, t.data, t.n);
 }
 
+static bool is_page(const char *path) {
+    size_t n = strlen(path);
+    return n < 4 || strcmp(path + n - 4, ".txt") != 0;
+}
+
 static bool write_outputs(Tune *c) {
     const Options *o = c->o;
     if (!c->done.n) return true;
     bool ok = !o->output || write_tuned(c, o->output);
     if (o->report) {
-        const char *page = tune_page(c->ctx, c->done.n, c->done.data);
-        ok &= file_write(c->ctx, o->report, page, strlen(page));
+        Text t = {.ctx = c->ctx};
+        text_add(&t, "%s", is_page(o->report) ? tune_page(c->ctx, c->done.n, c->done.data) : "");
+        for (int i = 0; i < c->done.n && !is_page(o->report); i++)
+            tune_text_all(&t, &c->done.data[i]);
+        ok &= file_write(c->ctx, o->report, t.data, t.n);
     }
     if (o->jsonl) {
         Text t = {.ctx = c->ctx};

@@ -34,6 +34,8 @@ const char *tune_gain(Ctx *ctx, const TuneResult *r);
 /// Adds the report of one search: the winner, then the `most` best trials as a table, then those
 /// that ended badly.
 void tune_text(Text *t, const Tuning *tuning, int most);
+/// Likewise with all trials: what was measured, then what was not, and why.
+void tune_text_all(Text *t, const Tuning *tuning);
 /// Adds a line of JSON for each trial.
 void tune_lines(Text *t, const Tuning *tuning);
 /// A page of HTML that needs no other file and no script.

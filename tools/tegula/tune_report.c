@@ -89,7 +89,12 @@ static bool ended_badly(const TuneTrial *t) {
     return t->verdict >= TUNE_REFUSED && t->verdict <= TUNE_WRONG;
 }
 
-void tune_text(Text *t, const Tuning *tuning, int most) {
+static bool is_any(const TuneTrial *t) {
+    (void)t;
+    return true;
+}
+
+static void describe(Text *t, const Tuning *tuning, int most, bool (*also)(const TuneTrial *)) {
     const TuneResult *r = &tuning->result;
     Ctx *ctx = t->ctx;
     int n, bad = 0;
@@ -104,13 +109,24 @@ void tune_text(Text *t, const Tuning *tuning, int most) {
     text_add(t, "\n  %d of %d settings in %s of %s: %s\n", n, r->n_space, time_text(ctx, r->spent),
              time_text(ctx, r->budget), tune_counts(ctx, r));
     if (earlier) text_add(t, "  %d of them by an earlier search\n", earlier);
+    if (r->n_space > r->n_trials)
+        text_add(t, "  %d more are not listed: behind the best ones of the model\n",
+                 r->n_space - r->n_trials);
     if (n < most) most = n;
     if (most) add_rows(t, trials, most);
     if (most < n) text_add(t, "  ... and %d that took longer\n", n - most);
     const TuneTrial **rest = ctx_array(ctx, const TuneTrial *, r->n_trials + 1);
     for (int i = n; i < r->n_trials; i++)
-        if (ended_badly(trials[i])) rest[bad++] = trials[i];
+        if (also(trials[i])) rest[bad++] = trials[i];
     if (bad) add_rows(t, rest, bad);
+}
+
+void tune_text(Text *t, const Tuning *tuning, int most) {
+    describe(t, tuning, most, ended_badly);
+}
+
+void tune_text_all(Text *t, const Tuning *tuning) {
+    describe(t, tuning, tuning->result.n_trials, is_any);
 }
 
 /* ---- lines of JSON ------------------------------------------------------------------------- */
