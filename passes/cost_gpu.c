@@ -323,7 +323,8 @@ static double resident(const Model *m, double registers, Work *w) {
     const GpuTarget *t = m->target;
     double threads = m->threads;
     double most = fmin(t->registers_thread, t->registers_sm / threads);
-    w->spills = registers > most ? SPILLS * registers / most : 1;
+    double needed = fmax(registers, m->shape.at_once);
+    w->spills = needed > most ? SPILLS * needed / most : 1;
     registers = fmin(registers, most);
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
     double stages = stages_for(m, w, w->stage);

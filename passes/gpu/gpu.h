@@ -117,6 +117,7 @@ void gpu_describe(Text *out, const Op *module);
 typedef struct GpuShape {
     int warps, cluster; // of a CTA, CTAs
     double registers;   // that a thread needs
+    double at_once;     // ... and cannot do without
     bool chain;         // one product is made of another
 } GpuShape;
 

@@ -309,6 +309,7 @@ static void measure_row(Strip *s) {
         s->row = row;
         block = ty_count(t) > block ? ty_count(t) : block;
     }
+    if (!s->row) return; // those of loops stay as they are
     s->strip = STRIP;
     while (s->strip >= STRIP_LEAST && (s->row % s->strip || block / s->row * s->strip > STRIP))
         s->strip /= 2;

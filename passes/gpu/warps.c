@@ -47,15 +47,18 @@ typedef struct Sizes {
     double fragments; // registers of AMD's products for what they take at once, besides the base
     double reduced;   // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
-    double words;  // of what is reduced together with it
-    bool masks;    // elements of what is reduced are compared with each other's places
-    double across; // words that are loaded before a meeting and live on behind it
-    double stored; // of the largest store
-    double picked; // positions along which a load gathers
-    int meetings;  // reductions
-    bool lines;    // what is reduced is rows, not one block of elements
-    bool joins;    // reductions of several blocks at once: each element takes more registers
-    int cluster;   // CTAs that share each block
+    double words;   // of what is reduced together with it
+    bool masks;     // elements of what is reduced are compared with each other's places
+    double across;  // words that are loaded before a meeting and live on behind it
+    double beside;  // registers of all that is so
+    double once;    // ... that a loop has from outside
+    double carried; // ... that it hands on, as it does what programs combine
+    double stored;  // of the largest store
+    double picked;  // positions along which a load gathers
+    int meetings;   // reductions
+    bool lines;     // what is reduced is rows, not one block of elements
+    bool joins;     // reductions of several blocks at once: each element takes more registers
+    int cluster;    // CTAs that share each block
 } Sizes;
 
 static int registers_each(const Type *t) {
@@ -176,18 +179,32 @@ static bool lives_behind(const Value *v, const Op *op, int depth) {
     return false;
 }
 
-/// Words of the blocks as large as what is reduced that are loaded before and live on behind it.
-static double words_across(const Op *reduce) {
+/// Words of the blocks as large as what is reduced that are loaded before and live on behind it,
+/// and the registers in which they and others are computed with.
+static void measure_across(Sizes *z, const Op *reduce) {
     enum { FEW_OPS = 5 };
     int64_t least = ty_count(operand(reduce, 0)->type);
-    double words = 0;
+    double words = 0, registers = 0;
     for (const Op *op = reduce->prev; op; op = op->prev) {
         if (op->code != OP_LOAD || cost_is_dead(op)) continue;
         const Type *t = result(op, 0)->type;
-        if (ty_count(t) >= least && lives_behind(result(op, 0), reduce, FEW_OPS))
-            words += (double)ty_count(t) * elem_info[t->elem].bits / 32;
+        if (!lives_behind(result(op, 0), reduce, FEW_OPS)) continue;
+        registers += registers_in(t);
+        if (ty_count(t) >= least) words += (double)ty_count(t) * elem_info[t->elem].bits / 32;
     }
-    return words;
+    z->across = fmax(z->across, words);
+    z->beside = fmax(z->beside, registers);
+}
+
+/// What one iteration leaves to the next one, and what is loaded once for all of them.
+static void measure_loop(Sizes *z, const Op *loop) {
+    double registers = 0, once = 0;
+    for (int i = 0; i < loop->n_results; i++)
+        if (ty_is_block(result(loop, i)->type)) registers += registers_in(result(loop, i)->type);
+    for (const Op *op = loop->prev; op; op = op->prev)
+        if (op->code == OP_LOAD && !cost_is_dead(op)) once += registers_in(result(op, 0)->type);
+    z->carried = fmax(z->carried, registers);
+    z->once = fmax(z->once, once);
 }
 
 static void measure(Op *op, void *arg) {
@@ -200,6 +217,10 @@ static void measure(Op *op, void *arg) {
     case OP_MMA_START:
         if (begins_product(op)) measure_dot(z, op);
         return;
+    case OP_FOR: measure_loop(z, op); return;
+    case OP_COMBINE:
+        z->carried += (double)op_int(op, "n", 1) * registers_in(access_of(op).value->type);
+        return;
     case OP_STORE:
         t = operand(op, 1)->type;
         z->moved = fmax(z->moved, cost_bytes(t));
@@ -209,7 +230,7 @@ static void measure(Op *op, void *arg) {
         z->meetings++;
         z->joins |= op->n_operands > 1;
         measure_rows(z, op);
-        z->across = fmax(z->across, words_across(op)); // fallthrough
+        measure_across(z, op); // fallthrough
     case OP_SCAN:
     case OP_SORT:
     case OP_HISTOGRAM:
@@ -289,10 +310,19 @@ static int warps_for(const Sizes *z) {
     return gpu_has_any(z->target, GPU_AMD) ? fit_amd(z, warps) : warps;
 }
 
+/// Registers of all threads for rows on both sides of a reduction, beside what is handed on from
+/// one to the next: no order of instructions does with less. 0: nothing as long as a row is.
+static double rows_at_once(const Sizes *z) {
+    bool rows = z->sums == 0 && z->reduced > 0 && z->carried >= z->row;
+    return rows ? 1.1 * z->widest + z->beside + z->once + z->carried : 0;
+}
+
 static int cluster_for(const Sizes *z) {
     double row = z->rows == 1 ? fmax(z->row, z->across) : z->row;
     bool spread = z->sums == 0 && row > ROW_CTA;
-    return spread ? power_for(row / ROW_SHARE, GPU_PORTABLE_CLUSTER) : 1;
+    double room = z->target->registers_sm - BASE_FEW * GPU_MAX_THREADS / 2;
+    double share = z->rows == 1 ? rows_at_once(z) / room : 0;
+    return power_for(fmax(spread ? row / ROW_SHARE : 1, share), GPU_PORTABLE_CLUSTER);
 }
 
 static double registers_for(const Sizes *z, int warps) {
@@ -317,13 +347,15 @@ GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {
     if (!gpu_has(target, GPU_CLUSTER)) z.cluster = 1;
     GpuShape s = {.warps = warps_for(&z), .cluster = z.cluster, .chain = z.dots > 1};
     s.registers = registers_for(&z, s.warps);
+    s.at_once = BASE_FEW + rows_at_once(&z) / (z.cluster * s.warps * target->lanes);
     return s;
 }
 
 GpuShape gpu_shape_of(const GpuTarget *target, const Op *device) {
     Sizes z = {.target = target, .cluster = (int)op_int(device, "cluster", 1)};
     op_walk_pre((Op *)device, measure, &z);
-    GpuShape s = {(int)op_int(device, "warps", 1), z.cluster, 0, z.dots > 1};
+    GpuShape s = {
+        .warps = (int)op_int(device, "warps", 1), .cluster = z.cluster, .chain = z.dots > 1};
     s.registers = registers_for(&z, s.warps);
     return s;
 }

@@ -41,6 +41,7 @@ FULL = {n: "zeros(64,32768)" for n in ("x", "y", "dy", "dx")}
 HEADS = {n: "zeros(4,32,4096,128)" for n in "qkv"}
 ATTENTION = HEADS | {"mask": "none", "lse": "none", "scale": "0.1"}
 NORM = ROWS | {"g": "zeros(8192)", "eps": "1e-5"}
+GRADIENT = {n: "zeros(4096,8192)" for n in ("x", "dy")} | {"g": "zeros(8192)", "rstd": "zeros(4096):f32"}
 FULL_NORM = {"x": FULL["x"], "g": "zeros(32768)", "rstd": "none"}
 BACKWARD = {
     "mask": "none",
@@ -70,6 +71,8 @@ LARGE = [
     ("softmax", "softmax_long", {"x": "zeros(2048,131072)"}, ("bf16", "f32")),
     ("norm", "layer_norm", NORM | {"h": "zeros(8192)", "mean": "none", "rstd": "none"}, ("bf16", "f32")),
     ("norm", "rms_norm", NORM | {"rstd": "none"}, ("bf16", "f32")),
+    ("norm", "layer_norm_backward", GRADIENT | {"mean": "zeros(4096):f32"}, ("bf16", "f32")),
+    ("norm", "rms_norm_backward", GRADIENT, ("bf16", "f32")),
     ("reduce", "sum_last", ROWS, ("bf16", "f32")),
     ("reduce", "sum_axis", {"x": "zeros(1,8192,8192)"}, ("bf16", "f32")),
     ("scan", "cumsum_last", ROWS, ("bf16", "f32")),
