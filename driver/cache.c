@@ -207,10 +207,7 @@ static void release_code(void *code) {
 
 /// To an object: from the other process, or made here.
 static void make(Ctx *ctx, const Request *r, Answer *out) {
-    if (server_wanted()) {
-        server_compile(ctx, r, out);
-        return;
-    }
+    if (server_wanted() && server_compile(ctx, r, out)) return;
     request_compile(ctx, r, false, out);
     if (out->code) ctx_defer(ctx, release_code, out->code);
 }

@@ -76,8 +76,9 @@ int messages_warnings(Ctx *ctx, const char ***out);
 bool answer_is_sound(const Request *r, const Answer *a);
 /// True where TG_COMPILE=process asks for it.
 bool server_wanted(void);
-/// The same as request_compile; the code is an object in the arena.
-void server_compile(Ctx *ctx, const Request *r, Answer *out);
+/// The same as request_compile; the code is an object in the arena. False: the other process is of
+/// another compiler, which the log has said; nothing was compiled.
+bool server_compile(Ctx *ctx, const Request *r, Answer *out);
 
 /* ---- cache.c: code on disk ----------------------------------------------------------------- */
 
@@ -96,10 +97,11 @@ enum { WIRE_HEADER = 16 };
 typedef enum WireKind {
     WIRE_REQUEST = 'Q',
     WIRE_ANSWER = 'A',
-    WIRE_OPEN = 'O',   // to a worker (driver/worker.h): the arguments
-    WIRE_TRY = 'T',    // code for them
-    WIRE_REPORT = 'R', // what it says of the last
-    WIRE_RESULT = 'S', // of a search, in the store
+    WIRE_OPEN = 'O',     // to a worker (driver/worker.h): the arguments
+    WIRE_TRY = 'T',      // code for them
+    WIRE_REPORT = 'R',   // what it says of the last
+    WIRE_RESULT = 'S',   // of a search, in the store
+    WIRE_GREETING = 'G', // which compiler it is: the first that another process says
 } WireKind;
 Bytes wire_write_request(Ctx *ctx, const Request *r);
 Bytes wire_write_answer(Ctx *ctx, const Answer *a);

@@ -3,6 +3,8 @@
 // SIGPIPE in the host program.
 #include "driver/peer.h"
 
+#include "driver/wire.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -199,10 +201,32 @@ Talk peer_send(const Peer *p, Bytes message, double end) {
     return send_all(p, message.data, message.n, end);
 }
 
-Talk peer_receive(Ctx *ctx, const Peer *p, WireKind kind, Bytes *body, double end) {
+Bytes peer_greeting(Ctx *ctx) {
+    Wire w = wire_writer(ctx);
+    backend_build(&w.out);
+    return wire_finish(&w, WIRE_GREETING);
+}
+
+Talk peer_greet(Ctx *ctx, Peer *p, double end) {
+    enum { MAGIC = 3 };
+    Bytes own = peer_greeting(ctx);
+    uint8_t *got = ctx_alloc(ctx, own.n);
+    if (p->greeted) return TALK_OK;
+    Talk t = receive_all(p, got, WIRE_HEADER, end);
+    if (t) return t;
+    if (memcmp(got, own.data, MAGIC) != 0) return TALK_FOREIGN;
+    if (memcmp(got, own.data, WIRE_HEADER) != 0) return TALK_OTHER;
+    t = receive_all(p, got + WIRE_HEADER, own.n - WIRE_HEADER, end);
+    if (t) return t;
+    p->greeted = memcmp(got, own.data, own.n) == 0;
+    return p->greeted ? TALK_OK : TALK_OTHER;
+}
+
+Talk peer_receive(Ctx *ctx, Peer *p, WireKind kind, Bytes *body, double end) {
     uint8_t header[WIRE_HEADER];
     WireKind got;
-    Talk t = receive_all(p, header, sizeof header, end);
+    Talk t = peer_greet(ctx, p, end);
+    if (!t) t = receive_all(p, header, sizeof header, end);
     if (t) return t;
     if (!wire_read_header(header, &got, &body->n) || got != kind) return TALK_FOREIGN;
     body->data = ctx_alloc(ctx, body->n + 1);

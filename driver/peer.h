@@ -13,6 +13,7 @@ typedef struct Peer {
     pid_t owner; // the process that started it: a forked child starts its own
     pid_t pid;   // 0: none
     int fd;
+    bool greeted;      // it is of this compiler
     struct Peer *next; // of those that run (peer.c)
 } Peer;
 
@@ -26,12 +27,17 @@ int peer_stop(Peer *p, bool kill_it);
 /// What became of the process, as waitpid tells it: "ended with exit code 1".
 const char *peer_end_text(Ctx *ctx, int status);
 
-typedef enum Talk { TALK_OK, TALK_BROKEN, TALK_LATE, TALK_FOREIGN } Talk;
+/// FOREIGN: what comes is no message that was expected; OTHER: it is a Tegula of another build.
+typedef enum Talk { TALK_OK, TALK_BROKEN, TALK_LATE, TALK_FOREIGN, TALK_OTHER } Talk;
 
-/// Until `end`, of seconds_of_peers().
+/// Until `end`, of peer_seconds().
 Talk peer_send(const Peer *p, Bytes message, double end);
-/// Reads the body of a message of this kind into the arena. TALK_FOREIGN: of another kind.
-Talk peer_receive(Ctx *ctx, const Peer *p, WireKind kind, Bytes *body, double end);
+/// What a process says first: its sources and its LLVM (backend_build).
+Bytes peer_greeting(Ctx *ctx);
+/// Reads that, once, and refuses what is not of this compiler: it would make other code.
+Talk peer_greet(Ctx *ctx, Peer *p, double end);
+/// Reads the body of a message of this kind into the arena, after the greeting.
+Talk peer_receive(Ctx *ctx, Peer *p, WireKind kind, Bytes *body, double end);
 double peer_seconds(void);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The other end of peer.h: requests in, answers out.
 #include "driver/fault.h"
+#include "driver/peer.h"
 #include "driver/worker.h"
 
 #include <errno.h>
@@ -70,13 +71,17 @@ static void reply(Ctx *ctx, void *arg) {
     if (worker_answer(*s->worker, ctx, s->kind, s->in, &report)) send(s, report);
 }
 
+static void greet(Ctx *ctx, void *arg) {
+    send(arg, peer_greeting(ctx));
+}
+
 /// Each request in a context of its own. Out of memory: the process ends and gives back what it
 /// has, which the other end understands.
-static bool answer(Service *s) {
+static bool answer(Service *s, void (*what)(Ctx *ctx, void *service)) {
     Ctx *ctx = ctx_create(NULL);
     if (!ctx) return false;
     s->ok = false;
-    ctx_protect(ctx, reply, s);
+    ctx_protect(ctx, what, s);
     ctx_destroy(ctx);
     return s->ok;
 }
@@ -103,14 +108,14 @@ bool serve(int in, int out) {
     static int watched;
     Worker *worker = NULL;
     Service s = {.worker = &worker, .out = out};
-    bool ok = true;
+    bool ok = answer(&s, greet);
     watched = in;
     watch_socket(&watched);
     while (ok && read_all(in, header, sizeof header)) {
         ok = wire_read_header(header, &s.kind, &s.in.n);
         if (!ok) break;
         s.in.data = malloc(s.in.n + 1);
-        ok = s.in.data && read_all(in, s.in.data, s.in.n) && answer(&s);
+        ok = s.in.data && read_all(in, s.in.data, s.in.n) && answer(&s, reply);
         free(s.in.data);
     }
     worker_destroy(worker);

@@ -4,6 +4,7 @@
 #include "driver/peer.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ typedef struct Exchange {
     const char *message; // why there is no answer
     tg_status status;
     bool restarted;
+    bool other; // it is of another compiler
 } Exchange;
 
 static void refuse(Exchange *x, tg_status status, const char *message) {
@@ -60,6 +62,18 @@ static void forget(void) {
 
 static void watch_forks(void) {
     pthread_atfork(NULL, NULL, forget);
+}
+
+/// Once a process.
+static void say_other(const char *program) {
+    static bool said;
+    char line[512];
+    snprintf(line, sizeof line,
+             "warning: %s is of another build of Tegula than this library: kernels are compiled in "
+             "this process (TG_SERVER names the program)",
+             program);
+    if (!said) tg_log(line);
+    said = true;
 }
 
 /// One request under the lock. With a process that had been running, a broken connection may be of
@@ -91,6 +105,11 @@ static void exchange(Ctx *ctx, void *arg) {
         exchange(ctx, x);
         return;
     }
+    x->other = t == TALK_OTHER;
+    if (x->other) {
+        say_other(program);
+        return;
+    }
     const char *late = ctx_format(
         ctx, "the compiler's process did not answer in %g s (TG_COMPILE_TIMEOUT)", limit);
     refuse(x, TG_ERROR_INTERNAL,
@@ -100,7 +119,7 @@ static void exchange(Ctx *ctx, void *arg) {
                : "the compiler's process is not of this version");
 }
 
-void server_compile(Ctx *ctx, const Request *r, Answer *out) {
+bool server_compile(Ctx *ctx, const Request *r, Answer *out) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     Exchange x = {.r = r, .out = out};
     *out = (Answer){.same = -1};
@@ -111,4 +130,5 @@ void server_compile(Ctx *ctx, const Request *r, Answer *out) {
     pthread_mutex_unlock(&server.lock);
     if (status != CTX_OK) *out = (Answer){.status = TG_ERROR_MEMORY, .message = "out of memory"};
     if (x.status) *out = (Answer){.status = x.status, .message = x.message};
+    return !x.other;
 }

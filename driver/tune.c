@@ -508,7 +508,10 @@ static void run(Search *s) {
         double until =
             fmin(is_confirming(s) ? s->start + LATE * s->o.budget : s->end, peer_seconds() + 0.1);
         CrewEvent e = crew_wait(s->crew, until);
-        if (e.hand == &s->crew->worker)
+        if (e.talk == TALK_OTHER) {
+            s->lost = e.why;
+            s->over = true;
+        } else if (e.hand == &s->crew->worker)
             worked(s, &e);
         else if (e.hand)
             compiled(s, &e);

@@ -33,11 +33,10 @@ void crew_stop(Crew *c) {
 
 /// A process that has ended since its last answer is started again.
 int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double seconds) {
-    const char *program;
     Talk t = TALK_BROKEN;
     int error = 0;
     for (int i = 0; i < 2 && t && !error; i++) {
-        error = peer_start(c->ctx, &h->peer, &program);
+        error = peer_start(c->ctx, &h->peer, &c->program);
         if (error) break;
         h->began = peer_seconds();
         t = peer_send(&h->peer, message, h->began + MESSAGE_SECONDS);
@@ -62,15 +61,27 @@ bool crew_is_busy(const Crew *c) {
     return busy;
 }
 
-/// The answer of a hand whose socket can be read.
+static const char *end_text(Crew *c, Talk talk, int status) {
+    if (talk == TALK_OTHER)
+        return ctx_format(c->ctx,
+                          "%s is of another build of Tegula than this one; set TG_SERVER to the "
+                          "program 'tegula' of this one",
+                          c->program);
+    return talk == TALK_FOREIGN ? "is not of this version" : peer_end_text(c->ctx, status);
+}
+
+/// The answer of a hand whose socket can be read; its greeting is none.
 static CrewEvent receive(Crew *c, Hand *h) {
-    double now = peer_seconds();
+    double now = peer_seconds(), end = now + MESSAGE_SECONDS;
     CrewEvent e = {.hand = h, .seconds = now - h->began};
-    e.talk = peer_receive(c->ctx, &h->peer, h->wants, &e.body, now + MESSAGE_SECONDS);
+    bool greeted = h->peer.greeted;
+    e.talk = greeted ? peer_receive(c->ctx, &h->peer, h->wants, &e.body, end)
+                     : peer_greet(c->ctx, &h->peer, end);
+    if (!greeted && e.talk == TALK_OK) return (CrewEvent){0};
     h->busy = false;
     if (e.talk == TALK_OK) return e;
     int status = peer_stop(&h->peer, e.talk != TALK_BROKEN);
-    e.why = peer_end_text(c->ctx, status);
+    e.why = end_text(c, e.talk, status);
     return e;
 }
 
@@ -97,8 +108,11 @@ CrewEvent crew_wait(Crew *c, double end) {
         if (end <= now && n == 0) return (CrewEvent){0};
         double left = fmin(fmax(until - now, 0), 3600);
         int got = poll(fds, (nfds_t)n, (int)ceil(left * 1e3));
-        for (int i = 0; i < n && got > 0; i++)
-            if (fds[i].revents) return receive(c, hands[i]);
+        for (int i = 0; i < n && got > 0; i++) {
+            CrewEvent e = {0};
+            if (fds[i].revents) e = receive(c, hands[i]);
+            if (e.hand) return e;
+        }
         if (got == 0 && end <= peer_seconds()) return (CrewEvent){0};
     }
 }

@@ -19,7 +19,8 @@ typedef struct Hand {
 
 typedef struct Crew {
     Ctx *ctx;
-    int n; // helpers
+    int n;               // helpers
+    const char *program; // that was started last
     Hand helpers[CREW_MAX], worker;
 } Crew;
 
@@ -32,10 +33,11 @@ int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double sec
 
 typedef struct CrewEvent {
     Hand *hand; // NULL: the time is up
-    Talk talk;  // OK: the body of the answer; LATE, BROKEN: the process is gone
+    Talk talk;  // OK: the body of the answer; else the process is gone
     Bytes body;
-    const char *why; // of BROKEN: "was ended by signal 11 (Segmentation fault)"
-    double seconds;  // that it took
+    const char
+        *why;       // of BROKEN: "was ended by signal 11 (Segmentation fault)"; of OTHER a sentence
+    double seconds; // that it took
 } CrewEvent;
 /// The next answer, or the end of a hand; until `end`.
 CrewEvent crew_wait(Crew *c, double end);

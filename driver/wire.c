@@ -13,7 +13,7 @@
 #include "driver/wire.h"
 
 enum { WIRE_VERSION = 4 };
-static const char magic[3] = "TGL", kinds[] = "QAOTRS";
+static const char magic[3] = "TGL", kinds[] = "QAOTRSG";
 #define MAX_LENGTH ((size_t)256 << 20)
 
 /* ---- numbers, bytes ------------------------------------------------------------------------ */

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # What one of them found the others take: the command, a program on libtegula.so, and one with
 # libtegula.a; and whatever the file is called, wherever it lies.
-#   takes.sh TEGULA PROGRAM-SHARED PROGRAM-STATIC
+#   takes.sh TEGULA PROGRAM-SHARED PROGRAM-STATIC OTHER
 set -eu
-tegula=$1 shared=$2 static=$3
+tegula=$1 shared=$2 static=$3 other=$4
 out=$(mktemp -d /tmp/tegula-takes.XXXXXX)
 trap 'rm -rf "$out"' EXIT
 cd "$out"
@@ -42,7 +42,7 @@ search() {
 # Without a program that could measure or compile for it: a search would fail and say so, code for
 # another setting could not be made.
 launch() { # PROGRAM FILE
-    TG_TUNE=block TG_COMPILE=process TG_SERVER=/nowhere "$1" "$2" >log 2>&1 ||
+    TG_TUNE=${TG_TUNE-block} TG_COMPILE=process TG_SERVER=/nowhere "$1" "$2" >log 2>&1 ||
         fail "$1 $2: not the setting that was found"
     if grep -q . log; then fail "$1 $2: not silent"; fi
 }
@@ -88,3 +88,15 @@ TG_LEVEL=base explain k.teg
 if grep -q 'tuned on' log; then fail "another level takes it"; fi
 explain k.teg --threads 77
 if grep -q 'tuned on' log; then fail "other threads take it"; fi
+
+# The program of another build is told from ours. Modules are compiled in the process then, and what
+# is kept is this compiler's; there is no search.
+rm -rf cache
+export TEGULA="$tegula"
+TG_TUNE=off TG_COMPILE=process TG_SERVER=$other "$shared" k.teg >log || fail "no launch"
+grep -q "^warning: $other is of another build of Tegula than this library" log || fail "no word"
+TG_TUNE=off launch "$static" k.teg
+TG_TUNE=block TG_SERVER=$other "$shared" k.teg >log || fail "no launch"
+grep -q "not tuned: .*$other is of another build of Tegula" log || fail "no word"
+if TG_SERVER=$other "$tegula" tune k.teg $shape >log 2>&1; then fail "it tunes"; fi
+grep -q "$other is of another build of Tegula" log || fail "no word"
