@@ -35,13 +35,21 @@ static struct {
     double born;      // the first debt
 } later = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
+static void before_fork(void) {
+    pthread_mutex_lock(&later.lock);
+}
+
+static void after_fork(void) {
+    pthread_mutex_unlock(&later.lock);
+}
+
 /// The child of a fork has no such thread, and the parent's debts are the parent's to pay.
 static void forget(void) {
-    pthread_mutex_init(&later.lock, NULL);
     pthread_cond_init(&later.idle, NULL);
     later.first = later.paying = NULL;
     later.n = 0;
     later.running = false;
+    after_fork();
 }
 
 /// With the lock held: drops the debts of an owner, or all, and stops paying one of them.
@@ -71,7 +79,7 @@ static void at_exit(void) {
 }
 
 static void watch_forks(void) {
-    pthread_atfork(NULL, NULL, forget);
+    pthread_atfork(before_fork, after_fork, forget);
     atexit(at_exit);
 }
 

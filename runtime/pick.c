@@ -47,6 +47,8 @@ typedef struct rt_state {
     uint64_t number;        // the first one
     _Atomic int launches;   // up to MANY: two threads that count at once may count one
     pthread_mutex_t compiling;
+    const tg_kernel_info *info;
+    _Atomic bool excluded[]; // of the kernel's own variants
 } rt_state;
 
 /* ---- what the choice depends on ------------------------------------------------------------ */
@@ -181,6 +183,10 @@ static bool add_variant(rt_state *s, const tg_variant *variant) {
     return true;
 }
 
+static size_t state_bytes(const tg_kernel_info *info) {
+    return sizeof(rt_state) + sizeof(_Atomic bool) * (size_t)info->n_variants;
+}
+
 static void state_free(rt_state *s) {
     tg_options hooks = s->hooks;
     for (List *list = atomic_load(&s->list), *older; list; list = older) {
@@ -192,7 +198,7 @@ static void state_free(rt_state *s) {
         rt_release(&hooks, t, t->bytes);
     }
     pthread_mutex_destroy(&s->compiling);
-    rt_release(&hooks, s, sizeof *s);
+    rt_release(&hooks, s, state_bytes(s->info));
 }
 
 /// Of no two states, as one may be where another was.
@@ -202,10 +208,11 @@ static uint64_t next_epoch(void) {
 }
 
 static rt_state *state_new(const tg_options *hooks, const tg_kernel_info *info) {
-    rt_state *s = rt_allocate(hooks, sizeof *s);
+    rt_state *s = rt_allocate(hooks, state_bytes(info));
     if (!s) return NULL;
-    memset(s, 0, sizeof *s);
+    memset(s, 0, state_bytes(info));
     s->hooks = *hooks;
+    s->info = info;
     s->number = next_epoch();
     atomic_init(&s->epoch, s->number);
     pthread_mutex_init(&s->compiling, NULL);
@@ -488,6 +495,23 @@ static bool is_listed(const tg_variant *const *list, int n, const tg_variant *v)
     return false;
 }
 
+/// NULL: the variant is none of the kernel's own.
+static _Atomic bool *exclusion(rt_state *s, const tg_variant *v) {
+    const tg_variant *own = s->info->variants;
+    return v >= own && v < own + s->info->n_variants ? &s->excluded[v - own] : NULL;
+}
+
+void rt_exclude(tg_kernel *kernel, const tg_variant *variant) {
+    rt_state *s = state_of(kernel);
+    _Atomic bool *excluded = s ? exclusion(s, variant) : NULL;
+    if (excluded) atomic_store(excluded, true);
+}
+
+static bool is_excluded(rt_state *s, const tg_variant *v) {
+    const _Atomic bool *excluded = exclusion(s, v);
+    return excluded && atomic_load(excluded);
+}
+
 int rt_alternatives(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out, int most) {
     rt_state *s = state_of(kernel);
     if (!s || s->compiler) return 0;
@@ -495,13 +519,14 @@ int rt_alternatives(tg_kernel *kernel, const rt_launcher *l, const tg_variant **
     Best best = rank(list, l, true);
     if (best.number < 0 || best.distance < 0) return 0;
     Best usual = rank(list, l, false);
-    if (usual.number < 0) return 0;
+    if (usual.number < 0 || is_excluded(s, list->at[usual.number])) return 0;
     const tg_variant *first = list->at[usual.number];
     int n = 1, all = atomic_load(&list->n);
     out[0] = first;
     for (int i = 0; i < all && n < most; i++) {
         const tg_variant *v = list->at[i];
-        if (!v->tuned && precedence(v, first) == 0 && is_right(l, v) && !is_listed(out, n, v))
+        if (!v->tuned && precedence(v, first) == 0 && is_right(l, v) && !is_listed(out, n, v) &&
+            !is_excluded(s, v))
             out[n++] = v;
     }
     return n > 1 ? n : 0;

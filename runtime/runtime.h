@@ -160,9 +160,12 @@ uint64_t rt_state_number(tg_kernel *kernel);
 bool rt_serves(const rt_launcher *launcher, const tg_variant *variant);
 
 /// The variants of an object among which tuning may choose for the launcher's arguments, what
-/// launches take now first. 0: it has been tuned for such extents, or there is but one.
+/// launches take now first. 0: it has been tuned for such extents, there is but one, or that first
+/// one is excluded.
 int rt_alternatives(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out,
                     int most);
+/// Tuning tries a variant of the object no more: it crashed or hung.
+void rt_exclude(tg_kernel *kernel, const tg_variant *variant);
 /// From now on launches with such extents on the device (tg_variant.device) take the variant; it
 /// and the hints are copied.
 tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, uint32_t device,
@@ -194,7 +197,8 @@ uint64_t rt_hash_text(uint64_t hash, const char *text);
 
 /// Adopts what is known of the kernel on this device (a GPU's number, or -1).
 void rt_tune_load(tg_kernel *kernel, int device, int threads);
-/// Keeps one more result: the variant is one of the kernel's own. Fails silently: it is a cache.
+/// Keeps one more result: the variant is one of the kernel's own. n: -1: it is excluded
+/// (rt_exclude). Fails silently: it is a cache.
 void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_variant *variant,
                   const tg_hint *hints, int n);
 

@@ -48,7 +48,15 @@ typedef struct rt_trial_options {
 tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out);
 void rt_trial_close(rt_trial *trial);
 
-typedef enum rt_verdict { RT_RIGHT, RT_WRONG, RT_FAILED } rt_verdict;
+typedef enum rt_verdict {
+    RT_RIGHT,
+    RT_WRONG,
+    RT_FAILED,
+    // Of sandboxes alone (sandbox.h).
+    RT_CRASHED, // it ended its process
+    RT_HUNG,    // it took longer than any of use would
+    RT_CUT,     // nothing is known: there was no more time
+} rt_verdict;
 
 /// Runs a variant and judges it; tg_last_error() says why it is not right. seconds: the least that
 /// a run took, by the clock of the host. FAILED: its launch did not succeed, or it is not for such

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tuning where there is no compiler: which of an object's variants is the fastest for the arguments
-// of a launch. They are raced in this process, on arguments of their own (trial.h).
+// of a launch. They are raced on arguments of their own, on CPUs in a child process (sandbox.h).
+// One that crashes or hangs is out for good, here and, by a line on disk, in later processes.
 //
 //     TG_TUNE            block: tune before the first launch of new extents; exhaustive: however
 //                        long it takes; background: later, in a thread of low priority
 //                        (later.c); else launches take what the object says
 //     TG_TUNE_BUDGET_MS  of one kernel and its extents; 2000
+//     TG_TUNE_FORK       off: there are no child processes, nor is a CPU tuned
 //     TG_CACHE           the folder where results are kept, or off
 //
 // What wins is adopted with the extents of the launch as its hints.
 #include "runtime/race.h"
-#include "runtime/trial.h"
+#include "runtime/sandbox.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_VARIANTS = 64, MOST_HINTS = 64, SAMPLES = 64, LOADED = 1, TUNING = 2, GAVE_UP = 4 };
+enum { MOST_VARIANTS = 64, MOST_HINTS = 64, LOADED = 1, TUNING = 2, GAVE_UP = 4 };
 static const double BUDGET = 2, CHECKS = 0.5; // seconds; the part of them that checks may take
 
 typedef enum Mode { OFF, BLOCK, EXHAUSTIVE, BACKGROUND } Mode;
@@ -90,7 +92,9 @@ static int hints_of(const rt_launcher *l, int n, tg_hint *out) {
 /* ---- the race -------------------------------------------------------------------------------- */
 
 typedef struct Search {
-    rt_trial *trial;
+    tg_kernel *kernel;
+    const rt_launcher *launcher;
+    rt_sandbox *box;
     rt_race *race;
     const tg_variant *variants[MOST_VARIANTS];
     int n;
@@ -102,90 +106,125 @@ static bool is_stopped(const Search *s) {
     return s->stop && atomic_load(s->stop);
 }
 
+/// A variant that did not do what it should is out; one that crashed or hung is not tried again.
+static void drop(Search *s, int id, rt_verdict verdict) {
+    rt_text t = {.n = 0};
+    const tg_variant *v = s->variants[id];
+    rt_race_drop(s->race, id);
+    if (verdict != RT_CRASHED && verdict != RT_HUNG) return;
+    rt_add(&t, "tuning '%s': %s %s: left out", s->kernel->info->name,
+           v->config && *v->config ? v->config : "a variant", rt_sandbox_why(s->box));
+    tg_log(t.data);
+    rt_exclude(s->kernel, v);
+    rt_tune_save(s->kernel, s->launcher->device, s->launcher->context->threads, v, NULL, -1);
+}
+
 /// The first one is the reference: where it is not right, nothing can be said of the others.
 static bool check_all(Search *s) {
     for (int i = 0; i < s->n; i++) {
         double seconds;
-        if (is_stopped(s)) return false;
         if (i && s->budget > 0 && rt_seconds() > s->began + s->budget * CHECKS) break;
-        if (rt_trial_check(s->trial, s->variants[i], &seconds) == RT_RIGHT)
+        rt_verdict verdict = rt_sandbox_check(s->box, i, &seconds);
+        if (verdict == RT_RIGHT)
             rt_race_add(s->race, i, seconds);
-        else if (i == 0)
+        else if (i > 0)
+            drop(s, i, verdict);
+        if (rt_sandbox_is_lost(s->box) || is_stopped(s) || (i == 0 && verdict != RT_RIGHT))
             return false;
     }
     rt_race_close(s->race);
     return true;
 }
 
-/// Right where checks did not look, too, and not slower than the default on warm caches.
-static bool is_fit(Search *s, int id) {
-    double times;
-    return rt_trial_confirm(s->trial, s->variants[id]) == RT_RIGHT &&
-           rt_trial_warm(s->trial, s->variants[id], &times) == TG_OK && times <= 1 + RT_RACE_CLOSE;
-}
-
+/// The best one that is right where checks did not look, too, and not slower than the default on
+/// warm caches.
 static int confirmed_winner(Search *s) {
     for (;;) {
+        double times = 1;
         int winner = rt_race_winner(s->race);
-        if (winner <= 0 || is_fit(s, winner)) return winner;
-        rt_race_drop(s->race, winner);
+        if (winner <= 0) return winner;
+        rt_verdict verdict = rt_sandbox_confirm(s->box, winner, &times);
+        if (verdict == RT_RIGHT && times <= 1 + RT_RACE_CLOSE) return winner;
+        drop(s, winner, verdict);
+        if (rt_sandbox_is_lost(s->box)) return -1;
     }
 }
 
 static int run_race(Search *s) {
-    double x[SAMPLES];
-    while (!is_stopped(s)) {
+    double x[RT_SANDBOX_LAUNCHES];
+    while (!is_stopped(s) && !rt_sandbox_is_lost(s->box)) {
         rt_race_turn turn = rt_race_step(s->race, rt_seconds());
         if (turn.kind != RT_RACE_MEASURE) return confirmed_winner(s);
-        int n = turn.launches < SAMPLES ? turn.launches : SAMPLES;
-        if (rt_trial_time(s->trial, s->variants[turn.id], n, x))
-            rt_race_drop(s->race, turn.id);
-        else
+        int n = turn.launches < RT_SANDBOX_LAUNCHES ? turn.launches : RT_SANDBOX_LAUNCHES;
+        rt_verdict verdict = rt_sandbox_time(s->box, turn.id, n, x);
+        if (verdict == RT_RIGHT)
             rt_race_report(s->race, turn.id, x, n, rt_seconds());
+        else
+            drop(s, turn.id, verdict);
     }
     return -1;
 }
 
-static void say(const tg_kernel_info *info, const Search *s, int winner) {
+static void say(const Search *s, int winner) {
     rt_text t = {.n = 0};
     const char *config = s->variants[winner]->config;
     rt_add(&t, "tuned '%s': %s, %.3g us a launch (%.3g us without tuning), %d variants, %.2f s",
-           info->name, config && *config ? config : "as it was",
+           s->kernel->info->name, config && *config ? config : "as it was",
            rt_race_figures_of(s->race, winner).seconds * 1e6,
            rt_race_figures_of(s->race, 0).seconds * 1e6, s->n, rt_seconds() - s->began);
     tg_log(t.data);
 }
 
+static void say_why_not(const Search *s, const char *why) {
+    rt_text t = {.n = 0};
+    if (is_stopped(s)) return;
+    rt_add(&t, "'%s' is not tuned: %s", s->kernel->info->name, why);
+    tg_log(t.data);
+}
+
 /// The number of the variant that won, or -1.
-static int search(Search *s, const rt_trial_options *o, const tg_options *hooks) {
+static int search(Search *s, const rt_trial_options *trial) {
+    const tg_context *c = s->launcher->context;
     size_t bytes = rt_race_bytes(s->n);
     int winner = -1;
-    void *memory = rt_allocate(hooks, bytes);
+    void *memory = rt_allocate(&c->hooks, bytes);
     double deadline = s->budget > 0 ? s->began + s->budget : 0;
-    if (memory && rt_trial_open(o, &s->trial) == TG_OK) {
+    rt_sandbox_options o = {.trial = *trial,
+                            .variants = s->variants,
+                            .n = s->n,
+                            .device = s->launcher->device,
+                            .threads = c->threads,
+                            .deadline = deadline,
+                            .stop = s->stop};
+    if (memory && rt_sandbox_open(&o, &s->box) == TG_OK) {
         s->race = rt_race_start(memory, &(rt_race_options){.capacity = s->n, .deadline = deadline});
         if (check_all(s)) winner = run_race(s);
-        if (winner >= 0) say(o->info, s, winner);
+        if (winner >= 0)
+            say(s, winner);
+        else
+            say_why_not(s, rt_sandbox_why(s->box));
+        rt_sandbox_close(s->box);
+    } else {
+        say_why_not(s, memory ? tg_last_error() : "out of memory");
     }
-    rt_trial_close(s->trial);
-    rt_release(hooks, memory, bytes);
+    rt_release(&c->hooks, memory, bytes);
     return winner;
 }
 
 /// Races the variants on arguments like these, bound by the launcher; what wins is adopted and
 /// kept.
-static bool tune(tg_kernel *kernel, Search *s, const rt_launcher *l, const tg_arg *args, int n,
-                 const void *const *contents) {
+static bool tune(Search *s, const tg_arg *args, int n, const void *const *contents) {
     tg_hint hints[MOST_HINTS];
-    int n_hints = hints_of(l, n, hints);
+    tg_kernel *kernel = s->kernel;
+    int device = s->launcher->device, threads = s->launcher->context->threads;
+    int n_hints = hints_of(s->launcher, n, hints);
     rt_trial_options o = {
         .info = kernel->info, .args = args, .n = n, .contents = contents, .seed = 1, .flush = 0};
-    int winner = search(s, &o, &l->context->hooks);
+    int winner = search(s, &o);
     if (winner < 0) return false;
     const tg_variant *v = s->variants[winner];
-    uint32_t device = rt_device_hash(l->device, l->context->threads);
-    if (rt_adopt_tuned(kernel, v, device, hints, n_hints)) return false;
-    rt_tune_save(kernel, l->device, l->context->threads, v, hints, n_hints);
+    if (rt_adopt_tuned(kernel, v, rt_device_hash(device, threads), hints, n_hints)) return false;
+    rt_tune_save(kernel, device, threads, v, hints, n_hints);
     return true;
 }
 
@@ -194,13 +233,12 @@ static void give_up(tg_kernel *kernel) {
     atomic_fetch_or(rt_tuner_of(kernel), GAVE_UP);
 }
 
-static bool tune_now(tg_kernel *kernel, Search *s, const rt_launcher *l, const tg_arg *args,
-                     int n) {
+static bool tune_now(Search *s, const tg_arg *args, int n) {
+    const rt_launcher *l = s->launcher;
     Contents contents = {.hooks = l->context->hooks};
-    bool found =
-        contents_open(&contents, l, n, false, SIZE_MAX) && tune(kernel, s, l, args, n, contents.of);
+    bool found = contents_open(&contents, l, n, false, SIZE_MAX) && tune(s, args, n, contents.of);
     contents_close(&contents, n);
-    if (!found) give_up(kernel);
+    if (!found) give_up(s->kernel);
     return found;
 }
 
@@ -227,11 +265,14 @@ static void release_debt(tg_debt *debt) {
 }
 
 static void pay_bound(Debt *d, rt_launcher *l, const atomic_bool *stop) {
-    Search s = {.began = rt_seconds(), .budget = budget(BACKGROUND), .stop = stop};
+    Search s = {.kernel = d->kernel,
+                .launcher = l,
+                .began = rt_seconds(),
+                .budget = budget(BACKGROUND),
+                .stop = stop};
     if (rt_bind(l, d->kernel->info, d->args, d->n)) return;
     s.n = rt_alternatives(d->kernel, l, s.variants, MOST_VARIANTS);
-    if (s.n && !tune(d->kernel, &s, l, d->args, d->n, d->contents.of) && !is_stopped(&s))
-        give_up(d->kernel);
+    if (s.n && !tune(&s, d->args, d->n, d->contents.of) && !is_stopped(&s)) give_up(d->kernel);
 }
 
 /// On threads of its own, as many as the launch had, which have this one's priority.
@@ -290,7 +331,7 @@ static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *ar
 /// One thread tunes a kernel at a time; others take meanwhile what there is.
 bool rt_tune(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
     Mode mode = mode_now();
-    Search s = {.began = rt_seconds(), .budget = budget(mode)};
+    Search s = {.kernel = kernel, .launcher = l, .began = rt_seconds(), .budget = budget(mode)};
     if (mode == OFF || !rt_alternatives(kernel, l, s.variants, MOST_VARIANTS)) return false;
     _Atomic uintptr_t *state = rt_tuner_of(kernel);
     uintptr_t before =
@@ -309,7 +350,7 @@ bool rt_tune(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n)
     if (s.n && mode == BACKGROUND)
         tune_later(kernel, l, args, n);
     else if (s.n)
-        changed |= tune_now(kernel, &s, l, args, n);
+        changed |= tune_now(&s, args, n);
     atomic_fetch_and(state, ~(uintptr_t)TUNING);
     return changed;
 }

@@ -2,8 +2,9 @@
 // Results of tuning objects, on disk: a small file of text for each kernel and device, a line for
 // each launch that was tuned. Its name is a hash of all that a result depends on: the kernel and
 // its code, the device, driver and threads. A line has a check sum, and one that is damaged is
-// none. A longer file replaces the old one by renaming, so readers see one or the other; of two
-// processes that write at once one loses its line, and tunes again some day.
+// none. One without a launch names a variant that crashed or hung. A longer file replaces the old
+// one by renaming, so readers see one or the other; of two processes that write at once one loses
+// its line, and tunes again some day.
 #include "runtime/compiler.h"
 #include "runtime/runtime.h"
 
@@ -113,16 +114,19 @@ static void make_folders(char *path) {
     }
 }
 
-/* ---- lines: check sum, variant, then param.axis=extent ----------------------------------------
+/* ---- lines: check sum, variant, then param.axis=extent, or "excluded" -------------------------
  */
+
+static const char excluded[] = " excluded";
 
 static uint64_t sum_of(const char *text, size_t n) {
     return hash_bytes(1, text, n);
 }
 
+/// n: -1: the variant is excluded.
 static size_t write_line(char *out, size_t room, int variant, const tg_hint *hints, int n) {
     char text[32 * (MOST_HINTS + 1)];
-    size_t at = (size_t)snprintf(text, sizeof text, "%d", variant);
+    size_t at = (size_t)snprintf(text, sizeof text, "%d%s", variant, n < 0 ? excluded : "");
     for (int i = 0; i < n; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, " %d.%d=%" PRId64, hints[i].param,
                                hints[i].axis, hints[i].extent);
@@ -130,7 +134,8 @@ static size_t write_line(char *out, size_t room, int variant, const tg_hint *hin
     return all > 0 && (size_t)all < room ? (size_t)all : 0;
 }
 
-/// The number of the variant and its hints; -1: a line that is damaged, or of another version.
+/// The number of the variant and its hints, -1 of an excluded one; -1: a line that is damaged, or
+/// of another version.
 static int read_line(const char *line, size_t n, tg_hint *hints, int *n_hints) {
     char text[32 * (MOST_HINTS + 2)], *at, *end;
     if (n < 18 || n >= sizeof text) return -1;
@@ -138,6 +143,8 @@ static int read_line(const char *line, size_t n, tg_hint *hints, int *n_hints) {
     text[n] = 0;
     if (strtoull(text, &at, 16) != sum_of(text + 17, n - 17) || at != text + 16) return -1;
     long variant = strtol(text + 17, &at, 10);
+    *n_hints = -1;
+    if (strcmp(at, excluded) == 0) return (int)variant;
     for (*n_hints = 0; *at == ' ' && *n_hints < MOST_HINTS; at = end) {
         long param = strtol(at + 1, &end, 10), axis = strtol(end + 1, &end, 10);
         long long extent = strtoll(end + 1, &end, 10);
@@ -162,8 +169,13 @@ void rt_tune_load(tg_kernel *kernel, int device, int threads) {
         const char *end = memchr(data + at, '\n', n - at);
         int n_hints, length = end ? (int)(end - data - (ptrdiff_t)at) : (int)(n - at);
         int variant = end ? read_line(data + at, (size_t)length, hints, &n_hints) : -1;
-        if (variant >= 0 && variant < kernel->info->n_variants)
-            rt_adopt_tuned(kernel, &kernel->info->variants[variant], here, hints, n_hints);
+        const tg_variant *v = variant >= 0 && variant < kernel->info->n_variants
+                                  ? &kernel->info->variants[variant]
+                                  : NULL;
+        if (v && n_hints < 0)
+            rt_exclude(kernel, v);
+        else if (v)
+            rt_adopt_tuned(kernel, v, here, hints, n_hints);
         at += (size_t)length + 1;
     }
     free(data);

@@ -4,12 +4,17 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 #define F32      (kDLFloat << 8 | 32)
 #define F16      (kDLFloat << 8 | 16)
 
 _Thread_local Seen seen = {.variant = -1};
+
+void *shared_memory(size_t bytes) {
+    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
 
 /* ---- attend -------------------------------------------------------------------------------- */
 

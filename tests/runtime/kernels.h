@@ -34,6 +34,9 @@ extern tg_kernel twice;
 extern tg_kernel tiny;
 tg_entry tiny_entry;
 
+/// Zeros that this process and those it forks see alike.
+void *shared_memory(size_t bytes);
+
 /// Dense f32 of one axis.
 static inline DLTensor row(const float *data, const int64_t *n) {
     return tg_dense(data, kDLFloat, 32, 1, n);

@@ -29,7 +29,7 @@ enum { USUAL, SLOW, FAST, WRONG, FAILS };
 /* ---- a kernel: y[i] += x[i], in ways that take more and less time ------------------------------
  */
 
-static _Atomic int runs[VARIANTS];
+static _Atomic int *runs; // shared with children, which try variants
 
 static const tg_site says = {.kind = TG_SITE_PRINT, .text = "added\n", .types = ""};
 
@@ -431,6 +431,7 @@ static void ends_with_the_process(void **state) {
 }
 
 int main(void) {
+    runs = shared_memory(sizeof *runs * VARIANTS);
     if (!mkdtemp(cache)) return 1;
     snprintf(folder, sizeof folder, "%s/deep/er", cache);
 #define TEST(f) cmocka_unit_test_setup(f, begin)

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See sandbox.h. The two processes talk by datagrams of a pair of sockets, since writing to a
+// broken pipe would raise SIGPIPE in the program.
+#include "runtime/sandbox.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WHY = 200, TICK_MS = 20 };
+/// Seconds: what a trial may take beside ten times the reference's check; what that may take where
+/// there is no deadline.
+static const double LEAST = 0.5, FIRST = 60, TIMES = 10;
+
+typedef enum Wish { CHECK, CONFIRM, TIME } Wish;
+
+typedef struct Request {
+    Wish wish;
+    int id, n;
+} Request;
+
+typedef struct Reply {
+    rt_verdict verdict;
+    double seconds[RT_SANDBOX_LAUNCHES];
+    char why[WHY];
+} Reply;
+
+struct rt_sandbox {
+    rt_sandbox_options options;
+    tg_options hooks;
+    rt_trial *trial; // of this process; NULL: there is a child
+    pid_t child;     // 0: none runs
+    int fd;
+    double reference; // seconds that its check took; 0: it was not checked yet
+    bool lost;
+    char why[WHY];
+};
+
+static rt_verdict attempt(rt_trial *t, const rt_sandbox_options *o, const Request *r,
+                          double *seconds) {
+    const tg_variant *v = o->variants[r->id];
+    if (r->wish == CHECK) return rt_trial_check(t, v, seconds);
+    rt_verdict verdict = r->wish == CONFIRM ? rt_trial_confirm(t, v) : RT_RIGHT;
+    if (verdict != RT_RIGHT) return verdict;
+    if (r->wish == CONFIRM) return rt_trial_warm(t, v, seconds) ? RT_FAILED : RT_RIGHT;
+    return rt_trial_time(t, v, r->n, seconds) ? RT_FAILED : RT_RIGHT;
+}
+
+/* ---- the child ------------------------------------------------------------------------------- */
+
+static void *map_memory(void *user, size_t bytes) {
+    (void)user;
+    void *p =
+        mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void unmap_memory(void *user, void *memory, size_t bytes) {
+    (void)user;
+    munmap(memory, bytes ? bytes : 1);
+}
+
+/// Nothing of the program's is left but its memory: no file, no handler of signals. A crash leaves
+/// no dump of it.
+static void isolate(int fd, pid_t parent) {
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_DUMPABLE, 0);
+    if (getppid() != parent) _exit(1);
+    for (int s = 1; s < NSIG; s++) sigaction(s, &usual, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+#ifdef SYS_close_range
+    if (fd > 3) syscall(SYS_close_range, 3U, (unsigned)fd - 1, 0U);
+    syscall(SYS_close_range, (unsigned)(fd > 2 ? fd : 2) + 1, ~0U, 0U);
+#endif
+}
+
+/// Answers until the parent has no more to ask.
+static _Noreturn void serve(const rt_sandbox_options *o, int fd) {
+    tg_options own = {
+        .size = sizeof own, .threads = o->threads, .allocate = map_memory, .release = unmap_memory};
+    tg_context *c;
+    rt_trial *trial = NULL;
+    Request r;
+    if (tg_context_create(&own, &c) == TG_OK) {
+        tg_context_use(c);
+        rt_trial_open(&o->trial, &trial);
+    }
+    while (recv(fd, &r, sizeof r, 0) == (ssize_t)sizeof r) {
+        Reply reply = {.verdict = RT_FAILED};
+        if (trial) reply.verdict = attempt(trial, o, &r, reply.seconds);
+        if (reply.verdict != RT_RIGHT) snprintf(reply.why, WHY, "%s", tg_last_error());
+        if (send(fd, &reply, sizeof reply, MSG_NOSIGNAL) != (ssize_t)sizeof reply) break;
+    }
+    _exit(0);
+}
+
+/// The program's handlers of signals must not run in the child.
+static tg_status start(rt_sandbox *box) {
+    int pair[2];
+    sigset_t all, before;
+    pid_t parent = getpid();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "no pair of sockets: %s", strerror(errno));
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    int error = errno;
+    if (pid == 0) {
+        isolate(pair[1], parent);
+        serve(&box->options, pair[1]);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        return tg_fail(TG_ERROR_UNSUPPORTED, "no process can be forked: %s", strerror(error));
+    }
+    box->child = pid;
+    box->fd = pair[0];
+    return TG_OK;
+}
+
+/// Says how it ended, where it did so by itself. The program may have waited for it already.
+static void end(rt_sandbox *box, bool by_itself) {
+    int status = 0;
+    if (!box->child) return;
+    close(box->fd);
+    pid_t got = waitpid(box->child, &status, WNOHANG);
+    if (got == 0) {
+        kill(box->child, SIGKILL); // one that is ending keeps its own reason
+        do got = waitpid(box->child, &status, 0);
+        while (got < 0 && errno == EINTR);
+    }
+    box->child = 0;
+    if (!by_itself) return;
+    int signal = got > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (signal)
+        snprintf(box->why, WHY, "crashed by signal %d (%s)", signal, strsignal(signal));
+    else
+        snprintf(box->why, WHY, "ended its process");
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static bool is_stopped(const rt_sandbox *box) {
+    return box->options.stop && atomic_load(box->options.stop);
+}
+
+/// What can be seen of the child within a tick: RT_RIGHT, there is a reply; RT_CRASHED; RT_CUT,
+/// nothing yet. Processes that the program forked meanwhile may hold the other end of the socket.
+static rt_verdict watch(rt_sandbox *box, Reply *out) {
+    struct pollfd at = {.fd = box->fd, .events = POLLIN};
+    siginfo_t info = {.si_pid = 0};
+    if (poll(&at, 1, TICK_MS) > 0)
+        return recv(box->fd, out, sizeof *out, MSG_DONTWAIT) == (ssize_t)sizeof *out ? RT_RIGHT
+                                                                                     : RT_CRASHED;
+    int error = waitid(P_PID, (id_t)box->child, &info, WEXITED | WNOHANG | WNOWAIT);
+    return (error && errno == ECHILD) || info.si_pid ? RT_CRASHED : RT_CUT;
+}
+
+/// The child's answer. It ends where it crashed, was too late, or is to stop. limit: seconds.
+static rt_verdict ask(rt_sandbox *box, const Request *r, double limit, bool hangs, Reply *out) {
+    double last = rt_seconds() + limit;
+    rt_verdict v = RT_CUT;
+    if (send(box->fd, r, sizeof *r, MSG_NOSIGNAL) != (ssize_t)sizeof *r) v = RT_CRASHED;
+    while (v == RT_CUT && !is_stopped(box) && rt_seconds() < last) v = watch(box, out);
+    if (v == RT_RIGHT) {
+        if (out->verdict != RT_RIGHT) memcpy(box->why, out->why, WHY);
+        return out->verdict;
+    }
+    end(box, v == RT_CRASHED);
+    if (v == RT_CRASHED) return v;
+    snprintf(box->why, WHY, "did not end within %.2g seconds", limit);
+    return hangs && !is_stopped(box) ? RT_HUNG : RT_CUT;
+}
+
+/// What is left of the time for all; FIRST: there is no deadline.
+static double time_left(const rt_sandbox *box) {
+    double left = box->options.deadline - rt_seconds();
+    return box->options.deadline <= 0 ? FIRST : left > 0 ? left : 0;
+}
+
+/// What has not ended by then hangs, unless the time for all is shorter.
+static rt_verdict ask_within_reason(rt_sandbox *box, const Request *r, Reply *out) {
+    double reason = LEAST + TIMES * box->reference;
+    double left = LEAST + box->reference + time_left(box);
+    bool bounded = box->options.deadline > 0 && left < reason;
+    return ask(box, r, bounded ? left : reason, !bounded, out);
+}
+
+/// A child that has checked the reference, whose results others are compared with.
+static rt_verdict prepare(rt_sandbox *box, Reply *out) {
+    if (box->child) return RT_RIGHT;
+    Request r = {.wish = CHECK};
+    double began = rt_seconds();
+    bool first = box->reference <= 0;
+    rt_verdict v = RT_FAILED;
+    if (start(box)) {
+        snprintf(box->why, WHY, "%s", tg_last_error());
+        box->lost = true;
+        return v;
+    }
+    v = first ? ask(box, &r, time_left(box), false, out) : ask_within_reason(box, &r, out);
+    if (first) box->reference = rt_seconds() - began;
+    if (v == RT_RIGHT) return v;
+    char why[WHY];
+    memcpy(why, box->why, WHY);
+    if (v == RT_CUT)
+        snprintf(box->why, WHY, "the time was over before anything was known");
+    else
+        snprintf(box->why, WHY, "without tuning it fails: %.*s", WHY - 30, why);
+    box->lost = true;
+    return v;
+}
+
+static rt_verdict request(rt_sandbox *box, Request r, double *seconds) {
+    Reply reply = {.verdict = RT_FAILED};
+    if (box->lost || is_stopped(box)) return RT_CUT;
+    if (box->trial) {
+        reply.verdict = attempt(box->trial, &box->options, &r, reply.seconds);
+        if (reply.verdict != RT_RIGHT) snprintf(box->why, WHY, "%s", tg_last_error());
+    } else {
+        bool done = !box->child && r.wish == CHECK && r.id == 0;
+        reply.verdict = prepare(box, &reply);
+        if (reply.verdict == RT_RIGHT && !done) reply.verdict = ask_within_reason(box, &r, &reply);
+    }
+    if (reply.verdict == RT_RIGHT)
+        memcpy(seconds, reply.seconds, sizeof *seconds * (size_t)(r.n ? r.n : 1));
+    return reply.verdict;
+}
+
+rt_verdict rt_sandbox_check(rt_sandbox *box, int id, double *seconds) {
+    return request(box, (Request){.wish = CHECK, .id = id}, seconds);
+}
+
+rt_verdict rt_sandbox_confirm(rt_sandbox *box, int id, double *times) {
+    return request(box, (Request){.wish = CONFIRM, .id = id}, times);
+}
+
+rt_verdict rt_sandbox_time(rt_sandbox *box, int id, int n, double *seconds) {
+    if (n > RT_SANDBOX_LAUNCHES) n = RT_SANDBOX_LAUNCHES;
+    return request(box, (Request){.wish = TIME, .id = id, .n = n}, seconds);
+}
+
+const char *rt_sandbox_why(const rt_sandbox *box) {
+    return box->why;
+}
+
+bool rt_sandbox_is_lost(const rt_sandbox *box) {
+    return box->lost;
+}
+
+/* ---- from the beginning to the end ----------------------------------------------------------- */
+
+static bool forks_are_wanted(void) {
+    const char *set = getenv("TG_TUNE_FORK");
+    return !set || strcmp(set, "off") != 0;
+}
+
+tg_status rt_sandbox_open(const rt_sandbox_options *options, rt_sandbox **out) {
+    *out = NULL;
+    if (options->device < 0 && !forks_are_wanted())
+        return tg_fail(TG_ERROR_UNSUPPORTED, "TG_TUNE_FORK=off: no process may be forked");
+    tg_context *c = rt_context();
+    rt_sandbox *box = c ? rt_allocate(&c->hooks, sizeof *box) : NULL;
+    if (!box) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    *box = (rt_sandbox){.options = *options, .hooks = c->hooks};
+    tg_status status = TG_OK;
+    if (options->device >= 0) status = rt_trial_open(&options->trial, &box->trial);
+    if (status)
+        rt_sandbox_close(box);
+    else
+        *out = box;
+    return status;
+}
+
+void rt_sandbox_close(rt_sandbox *box) {
+    if (!box) return;
+    end(box, false);
+    rt_trial_close(box->trial);
+    tg_options hooks = box->hooks;
+    rt_release(&hooks, box, sizeof *box);
+}
