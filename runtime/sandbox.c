@@ -20,6 +20,7 @@ enum { WHY = 200, TICK_MS = 20 };
 /// Seconds: what a trial may take beside ten times the reference's check; what that may take where
 /// there is no deadline.
 static const double LEAST = 0.5, FIRST = 60, TIMES = 10;
+static const double STEP = 0.1; // what a tick may seem to last
 
 typedef enum Wish { CHECK, CONFIRM, TIME } Wish;
 
@@ -170,12 +171,18 @@ static rt_verdict watch(rt_sandbox *box, Reply *out) {
     return (error && errno == ECHILD) || info.si_pid ? RT_CRASHED : RT_CUT;
 }
 
-/// The child's answer. It ends where it crashed, was too late, or is to stop. limit: seconds.
+/// The child's answer. It ends where it crashed, was too late, or is to stop. limit: seconds; those
+/// in which this process was stopped, too, are no fault of the child's.
 static rt_verdict ask(rt_sandbox *box, const Request *r, double limit, bool hangs, Reply *out) {
-    double last = rt_seconds() + limit;
+    double waited = 0, now = rt_seconds();
     rt_verdict v = RT_CUT;
     if (send(box->fd, r, sizeof *r, MSG_NOSIGNAL) != (ssize_t)sizeof *r) v = RT_CRASHED;
-    while (v == RT_CUT && !is_stopped(box) && rt_seconds() < last) v = watch(box, out);
+    while (v == RT_CUT && !is_stopped(box) && waited < limit) {
+        v = watch(box, out);
+        double step = rt_seconds() - now;
+        waited += step < STEP ? step : STEP;
+        now += step;
+    }
     if (v == RT_RIGHT) {
         if (out->verdict != RT_RIGHT) memcpy(box->why, out->why, WHY);
         return out->verdict;

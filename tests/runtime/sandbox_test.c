@@ -43,6 +43,11 @@ static float x[N], y[N];
 static volatile float *volatile nowhere;
 static bool usual_crashes; // in a child
 static int marker = -1;    // a file of the program's
+static int slow_ms;        // what a launch takes at least
+
+static void wait_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
@@ -62,11 +67,13 @@ static int32_t add(const tg_slot *args, int variant, int times) {
 
 static int32_t usual(const tg_slot *args, const tg_env *env) {
     (void)env;
+    if (slow_ms) wait_ms(2 * slow_ms);
     if (usual_crashes && getpid() != program) abort();
     return add(args, USUAL, 4);
 }
 static int32_t fast(const tg_slot *args, const tg_env *env) {
     (void)env;
+    if (slow_ms) wait_ms(slow_ms);
     return add(args, FAST, 1);
 }
 static int32_t wrong(const tg_slot *args, const tg_env *env) {
@@ -310,6 +317,29 @@ static void keeps_to_the_budget(void **state) {
     tg_kernel_close(&o.kernel);
 }
 
+/// A program that is stopped for a while, its child with it, takes none of its variants for hung.
+static void may_be_stopped(void **state) {
+    (void)state;
+    Object o;
+    int status = -1;
+    slow_ms = 10; // a trial may take some 2 seconds
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setpgid(0, 0);
+        program = getpid();
+        bool fine = launch(&OBJECT(&o, FAST)->kernel, N) == FAST && !strstr(logged, "left out");
+        _exit(fine ? 0 : 1);
+    }
+    for (int ms = 0; !shared->runs[FAST] && ms < 20000; ms++) wait_ms(1);
+    kill(-pid, SIGSTOP);
+    wait_ms(4000);
+    kill(-pid, SIGCONT);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    slow_ms = 0;
+    assert_int_equal(status, 0);
+}
+
 /* ---- programs with threads ------------------------------------------------------------------- */
 
 static pthread_mutex_t heap = PTHREAD_MUTEX_INITIALIZER;
@@ -395,8 +425,7 @@ static void goes_with_the_program(void **state) {
         launch(&OBJECT(&o, HANGS)->kernel, N);
         _exit(0);
     }
-    for (int ms = 0; !shared->hung && ms < 20000; ms++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    for (int ms = 0; !shared->hung && ms < 20000; ms++) wait_ms(1);
     assert_true(shared->hung);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -409,7 +438,7 @@ static void goes_with_the_program(void **state) {
         if (f) fclose(f);
         text[n] = 0;
         gone = !n || strstr(text, ") Z ");
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        wait_ms(1);
     }
     assert_true(gone);
 }
@@ -432,9 +461,10 @@ int main(void) {
     if (!mkdtemp(folder)) return 1;
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
     const struct CMUnitTest tests[] = {
-        TEST(each_is_survived),  TEST(nothing_is_shared),     TEST(default_is_kept),
-        TEST(not_wanted),        TEST(not_to_be_had),         TEST(keeps_to_the_budget),
-        TEST(threads_and_locks), TEST(goes_with_the_program), TEST(children_are_ignored),
+        TEST(each_is_survived),     TEST(nothing_is_shared), TEST(default_is_kept),
+        TEST(not_wanted),           TEST(not_to_be_had),     TEST(keeps_to_the_budget),
+        TEST(may_be_stopped),       TEST(threads_and_locks), TEST(goes_with_the_program),
+        TEST(children_are_ignored),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     empty_folder();
