@@ -85,7 +85,7 @@ static const ThreadCoord *thread_coord(GpuFn *f, const Layout *l, int d) {
     c->d = d;
     for (int j = 0; j < m.n; j++) c->reaches |= m.col[j];
     if (c->reaches) {
-        LLVMBasicBlockRef back = gpu_to_head(f);
+        GpuPlace back = gpu_to_head(f);
         c->value = gpu_image(f, gpu_thread_number(f, l->bits[LEVEL_CTA] > 0), &m);
         gpu_from_head(f, back);
     }

@@ -107,7 +107,7 @@ static bool find_matrices(const Layout *l, const SharedLayout *s, Matrices *x) {
 
 /// The part of the address that a thread names, which registers change by xor.
 static LLVMValueRef named_row(GpuFn *f, const Matrices *x) {
-    LLVMBasicBlockRef back = gpu_to_head(f);
+    GpuPlace back = gpu_to_head(f);
     LLVMValueRef thread = gpu_image(f, f->thread, &x->map);
     gpu_from_head(f, back);
     return thread;

@@ -27,14 +27,16 @@ LLVMValueRef gpu_call(GpuFn *f, const char *name, int n, ...) {
     return portable_call(f->g, name, n, args);
 }
 
-LLVMBasicBlockRef gpu_to_head(GpuFn *f) {
-    LLVMBasicBlockRef back = LLVMGetInsertBlock(f->g->b);
-    LLVMPositionBuilderBefore(f->g->b, LLVMGetBasicBlockTerminator(f->entry));
+GpuPlace gpu_to_head(GpuFn *f) {
+    LLVMBuilderRef b = f->g->b;
+    GpuPlace back = {LLVMGetInsertBlock(b), LLVMGetCurrentDebugLocation2(b)};
+    LLVMPositionBuilderBefore(b, LLVMGetBasicBlockTerminator(f->entry)); // and takes its position
     return back;
 }
 
-void gpu_from_head(GpuFn *f, LLVMBasicBlockRef back) {
-    LLVMPositionBuilderAtEnd(f->g->b, back);
+void gpu_from_head(GpuFn *f, GpuPlace back) {
+    LLVMPositionBuilderAtEnd(f->g->b, back.block);
+    LLVMSetCurrentDebugLocation2(f->g->b, back.where);
 }
 
 /* ---- values -------------------------------------------------------------------------------- */

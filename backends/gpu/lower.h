@@ -132,9 +132,15 @@ int gpu_occupancy(GpuFn *f);
 /// it yields. May be called any number of times.
 void gpu_apply(GpuFn *f, const Region *r, LLVMValueRef *args, LLVMValueRef *yields);
 
+/// Where instructions go, and the position in the source that they get.
+typedef struct GpuPlace {
+    LLVMBasicBlockRef block;
+    LLVMMetadataRef where;
+} GpuPlace;
+
 /// Between these two, instructions go to the function's head, where they dominate everything.
-LLVMBasicBlockRef gpu_to_head(GpuFn *f);
-void gpu_from_head(GpuFn *f, LLVMBasicBlockRef back);
+GpuPlace gpu_to_head(GpuFn *f);
+void gpu_from_head(GpuFn *f, GpuPlace back);
 
 LLVMValueRef gpu_i32(GpuFn *f, int64_t n);
 LLVMValueRef gpu_true(GpuFn *f);

@@ -42,7 +42,7 @@ bool gpu_access_is_near(const GpuAccess *p) {
 static LLVMValueRef tensor_bytes(GpuFn *f, const GpuTensor *t) {
     LLVMValueRef *known = &((GpuTensor *)(uintptr_t)t)->bytes;
     if (*known) return *known;
-    LLVMBasicBlockRef back = gpu_to_head(f);
+    GpuPlace back = gpu_to_head(f);
     Gen *g = f->g;
     LLVMValueRef last = gpu_i32(f, 0), zero = gpu_i32(f, 0);
     for (int d = 0; d < t->value->type->rank; d++) {

@@ -23,7 +23,7 @@ GpuRing *gpu_ring(GpuFn *f, const Value *v) {
 
 LLVMValueRef gpu_uniform_warp(GpuFn *f) {
     if (f->uniform_warp) return f->uniform_warp;
-    LLVMBasicBlockRef back = gpu_to_head(f);
+    GpuPlace back = gpu_to_head(f);
     f->uniform_warp = gpu_call(f, "tg.warp.id", 0);
     gpu_from_head(f, back);
     return f->uniform_warp;

@@ -58,7 +58,7 @@ void gpu_barrier(GpuFn *f) {
 void gpu_cluster_started(GpuFn *f) {
     if (f->started) return;
     if (!f->arrives && !f->announced) {
-        LLVMBasicBlockRef back = gpu_to_head(f);
+        GpuPlace back = gpu_to_head(f);
         gpu_call(f, "tg.cluster.arrive", 0);
         gpu_from_head(f, back);
         f->arrives = true;
@@ -178,7 +178,7 @@ GpuSharedMap gpu_shared_map(GpuFn *f, const Layout *l, const SharedLayout *s) {
         m.reaches |= map.col[j];
     }
     if (!m.linear || !m.reaches) return m;
-    LLVMBasicBlockRef back = gpu_to_head(f);
+    GpuPlace back = gpu_to_head(f);
     m.thread = gpu_image(f, gpu_thread_number(f, l->bits[LEVEL_CTA] > 0), &map);
     gpu_from_head(f, back);
     return m;
