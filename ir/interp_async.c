@@ -125,11 +125,13 @@ void do_copy_tma(Interp *it, Op *op) {
 }
 
 void do_copyout_tma(Interp *it, Op *op) {
-    (void)it;
     const Reg *block = in(op, 2);
+    const Tensor *t = &in(op, 0)->tensor;
     for (int64_t i = 0; i < ty_count(block->type); i++) {
         int64_t at = box_offset(op, 3, i);
-        if (at >= 0) cell_store(block->type->elem, in(op, 0)->tensor.data, at, block->cells[i]);
+        if (at < 0) continue;
+        note_write(it, t, at);
+        cell_store(block->type->elem, t->data, at, block->cells[i]);
     }
 }
 

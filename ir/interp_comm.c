@@ -381,7 +381,7 @@ static void join_folds(Interp *it) {
         }
         other->shard_folds.n = 0;
     }
-    for (int k = 0; k < order.n; k++) store_fold(order.data[k]);
+    for (int k = 0; k < order.n; k++) store_fold(it, order.data[k]);
 }
 
 /// The rank that comes last does it for all.

@@ -32,6 +32,13 @@ typedef struct Fold {
     Cell *value; // in the types of the region's arguments
 } Fold;
 
+/// A scratch tensor under --check.
+typedef struct Scratch {
+    const char *data;
+    int64_t n, size; // elements, and bytes of one
+    bool *written;   // of each element
+} Scratch;
+
 typedef struct Interp {
     Ir *ir;
     Ctx *ctx;
@@ -45,6 +52,7 @@ typedef struct Interp {
     PtrMap writers;  // element address -> program + 1, this phase; --check
     PtrMap fold_of;  // element address -> Fold
     VEC(Fold *) folds;
+    VEC(Scratch) scratches;
     const char *kernel;
     /* of several ranks */
     struct World *world;
@@ -126,6 +134,12 @@ void do_contract(Interp *it, Op *op);
 void do_gather(Interp *it, Op *op);
 void do_histogram(Interp *it, Op *op);
 
+/* interp_scratch.c: undefined at first */
+void do_scratch(Interp *it, Op *op);
+/// Of an element; true where that is no element of a scratch tensor, or nobody checks.
+bool was_written(Interp *it, const Tensor *t, int64_t offset);
+void note_write(Interp *it, const Tensor *t, int64_t offset);
+
 /* interp_scan.c: along an axis */
 void do_reduce(Interp *it, Op *op);
 void do_scan(Interp *it, Op *op);
@@ -158,7 +172,6 @@ void do_live(Interp *it, Op *op);
 void do_store(Interp *it, Op *op);
 void do_atomic(Interp *it, Op *op);
 void do_combine(Interp *it, Op *op);
-void do_scratch(Interp *it, Op *op);
 /// The tensor's elements into cells of the block that the op's subscript makes; dead lanes: pad.
 void read_lanes(Interp *it, Op *op, Reg *to, Cell pad);
 /// Writes what the phase's combines have gathered.
@@ -167,6 +180,6 @@ void finish_folds(Interp *it);
 void fold_in(Interp *it, Op *op, Cell *acc, const Cell *v);
 /// keep = true: the old value is the leftmost operand.
 void start_from_old(Fold *f);
-void store_fold(const Fold *f);
+void store_fold(Interp *it, const Fold *f);
 
 #endif

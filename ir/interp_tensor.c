@@ -20,28 +20,6 @@ void do_align(Interp *it, Op *op) {
     out(op, 0)->cells[0].i = p ? (int64_t)(p & (0 - p)) : INT64_C(1) << 62;
 }
 
-void do_scratch(Interp *it, Op *op) {
-    Tensor *t = &out(op, 0)->tensor;
-    t->elem = out(op, 0)->type->elem;
-    t->rank = op->n_operands;
-    int64_t n = 1;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        t->extents[d] = in_int(op, d) > 0 ? in_int(op, d) : 0;
-        t->strides[d] = n;
-        if (__builtin_mul_overflow(n, t->extents[d], &n) || n > INT64_C(1) << 40)
-            run_error(it, op, "scratch of dimension %d x %lld is too large", d,
-                      (long long)t->extents[d]);
-    }
-    enum { UNDEFINED = 0xA5 }; // let it show
-    size_t bytes = (size_t)n * 8;
-    if (op_flag(op, "sym")) {
-        t->data = shared_memory(it, op, (int64_t)bytes, UNDEFINED);
-        return;
-    }
-    t->data = ctx_alloc(it->ctx, bytes);
-    memset(t->data, UNDEFINED, bytes);
-}
-
 /* ---- lanes of an access -------------------------------------------------------------------- */
 
 /// Where one lane of a load, store ... stands in memory.
@@ -130,9 +108,18 @@ static bool has_lane(Interp *it, Lane *l) {
 
 /* ---- plain accesses ------------------------------------------------------------------------ */
 
+static void check_written(Interp *it, const Lane *l) {
+    const char *name = l->a->tensor->name;
+    if (!was_written(it, l->tensor, l->offset))
+        run_error(it, l->op, "an element of `%s` is read that nobody has written",
+                  name ? name : "a scratch tensor");
+}
+
 void read_lanes(Interp *it, Op *op, Reg *to, Cell pad) {
-    for_each_lane(it, l, op) to->cells[l.lane] =
-        l.live ? cell_load(to->type->elem, l.tensor->data, l.offset) : pad;
+    for_each_lane(it, l, op) {
+        if (l.live) check_written(it, &l);
+        to->cells[l.lane] = l.live ? cell_load(to->type->elem, l.tensor->data, l.offset) : pad;
+    }
 }
 
 void do_load(Interp *it, Op *op) {
@@ -167,6 +154,7 @@ void do_store(Interp *it, Op *op) {
     for_each_lane(it, l, op) {
         if (!l.live) continue;
         check_race(it, &l);
+        note_write(it, l.tensor, l.offset);
         cell_store(v->type->elem, l.tensor->data, l.offset, v->cells[l.lane]);
     }
 }
@@ -194,6 +182,7 @@ void do_atomic(Interp *it, Op *op) {
     for_each_lane(it, l, op) {
         Cell old = {0};
         if (l.live) {
+            check_written(it, &l);
             old = cell_load(e, l.tensor->data, l.offset);
             Cell first = cas ? expected->cells[l.lane] : v->cells[l.lane];
             cell_store(e, l.tensor->data, l.offset,
@@ -277,6 +266,7 @@ void do_combine(Interp *it, Op *op) {
         }
         f = new_fold(it, op, &l, key, shard);
         if (op_flag(op, "keep") && !shard) {
+            check_written(it, &l);
             start_from_old(f);
             fold_in(it, op, f->value, v);
         } else {
@@ -285,16 +275,17 @@ void do_combine(Interp *it, Op *op) {
     }
 }
 
-void store_fold(const Fold *f) {
+void store_fold(Interp *it, const Fold *f) {
     for (int i = 0; i < (int)op_int(f->op, "n", 1); i++) {
         const Tensor *t = &in(f->op, i)->tensor;
+        note_write(it, t, target_offset(f, t));
         cell_store(t->elem, t->data, target_offset(f, t),
                    cell_cast(fold_elem(f->op, i), t->elem, f->value[i]));
     }
 }
 
 void finish_folds(Interp *it) {
-    for (int k = 0; k < it->folds.n; k++) store_fold(it->folds.data[k]);
+    for (int k = 0; k < it->folds.n; k++) store_fold(it, it->folds.data[k]);
     it->folds.n = 0;
     memset(&it->fold_of, 0, sizeof it->fold_of);
 }

@@ -156,7 +156,10 @@ struct tg_image {
                         int64_t programs, void *const *args);
     int32_t (*tensormap)(const tg_image *image, const tg_env *env, const tg_tensormap *how,
                          void *data, const int64_t *dims, const int64_t *strides, void *out);
-    void *user;  // of these two
+    /// A workspace of the launch, which nobody has written. Memory NULL: a launch begins. May be
+    /// NULL.
+    void (*fresh)(const tg_image *image, const tg_env *env, const void *memory, int64_t bytes);
+    void *user;  // of these three
     void *state; // the runtime's; NULL before the first use
 };
 

@@ -27,6 +27,7 @@ tg_status rt_gpu_begin(rt_launcher *l, tg_image *image, int device, void *stream
     g->status = TG_OK;
     g->faults = false;
     g->comm = NULL;
+    if (image->fresh) image->fresh(image, &l->workers[0].env, NULL, 0);
     if (image->kind == TG_IMAGE_CALL) return TG_OK;
     g->device = rt_device_at(device);
     if (!g->device) return TG_ERROR_UNSUPPORTED;

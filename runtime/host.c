@@ -76,6 +76,8 @@ static void *env_workspace(const tg_env *env, int64_t bytes) {
         *l->next_block = b = grown;
     }
     l->next_block = &b->next;
+    const tg_image *image = l->gpu.image;
+    if (image && image->fresh) image->fresh(image, env, (char *)b + RT_ALIGNMENT, bytes);
     return (char *)b + RT_ALIGNMENT;
 }
 

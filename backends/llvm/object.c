@@ -33,7 +33,7 @@ _Static_assert(sizeof(tg_fact) == 16 && sizeof(tg_hint) == 16, "as declared belo
 _Static_assert(sizeof(tg_param_info) == 16 && sizeof(tg_variant) == 72, "as declared below");
 _Static_assert(sizeof(tg_kernel_info) == 48 && sizeof(tg_kernel) == 24, "as declared below");
 
-_Static_assert(sizeof(tg_image) == 88 && sizeof(tg_device_function) == 32, "as declared below");
+_Static_assert(sizeof(tg_image) == 96 && sizeof(tg_device_function) == 32, "as declared below");
 
 static LLVMTypeRef structure(Object *o, const char *name, int n, LLVMTypeRef *fields) {
     LLVMTypeRef t = LLVMStructCreateNamed(o->g->llvm, name);
@@ -56,7 +56,7 @@ static void declare_types(Object *o) {
     o->info = structure(o, "tg_kernel_info", FIELDS(p, p, p, p, i32, i32, i32, i32));
     o->kernel = structure(o, "tg_kernel", FIELDS(i32, i32, p, p));
     o->image =
-        structure(o, "tg_image", FIELDS(i32, i32, i32, i16, i16, p, p, i64, p, p, p, p, p, p));
+        structure(o, "tg_image", FIELDS(i32, i32, i32, i16, i16, p, p, i64, p, p, p, p, p, p, p));
     o->function = structure(o, "tg_device_function", FIELDS(p, i32, i32, i32, i32, i32, i32));
     o->site = structure(o, "tg_site", FIELDS(i32, i32, i32, i32, i32, i32, p, p, p));
     o->arg = structure(o, "tg_arg", FIELDS(i32, i64));
@@ -233,9 +233,10 @@ static void add_image(Ctx *ctx, void *arg) {
                              none,
                              none,
                              none,
+                             none,
                              none};
     LLVMValueRef image = LLVMAddGlobal(g->module, o->image, a->name);
-    LLVMSetInitializer(image, LLVMConstNamedStruct(o->image, fields, 14));
+    LLVMSetInitializer(image, LLVMConstNamedStruct(o->image, fields, 15));
     LLVMSetLinkage(image, LLVMInternalLinkage);
     LLVMSetAlignment(image, 8);
 }

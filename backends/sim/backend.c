@@ -36,7 +36,10 @@ static void describe(Ctx *ctx, SimImage *image, const Op *device, const GpuKerne
     int n = 0, next = 0;
     for (int i = 1; i < r->n_args; i++) {
         const Type *t = r->args[i]->type;
-        SimParam p = {.arg = next++, .rank = t->rank, .bits = elem_info[t->elem].bits};
+        SimParam p = {.name = r->args[i]->name,
+                      .arg = next++,
+                      .rank = t->rank,
+                      .bits = elem_info[t->elem].bits};
         if (t->kind == TK_DESC) p.bits = 0;
         if (t->kind == TK_TENSOR) {
             describe_numbers(t->rank, t->extents, p.extents, p.extent_arg, &next);

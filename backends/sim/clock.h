@@ -34,7 +34,8 @@ typedef struct Clock {
 typedef struct Buffer {
     const char *base;
     int64_t bytes;
-    bool initialised;
+    bool initialised, *written; // as in SimBuffer
+    const char *name;
     Cell **blocks; // of CELLS bytes each; NULL until one of them is accessed
 } Buffer;
 enum { CELLS = 4096 };

@@ -111,6 +111,10 @@ void sim_image_free(SimImage *image) {
         next = s->next;
         sim_destroy(s);
     }
+    for (Fresh *f = image->fresh, *next; f; f = next) {
+        next = f->next;
+        free(f);
+    }
     if (image->jit) LLVMConsumeError(LLVMOrcDisposeLLJIT(image->jit));
     for (int i = 0; i < image->n_functions; i++) {
         free(image->functions[i].name);

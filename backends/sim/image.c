@@ -31,6 +31,9 @@ void sim_describe(Ctx *ctx, SimImage *image, int function, const SimParam *param
     SimFunction *f = &image->functions[function];
     f->described = image_alloc(ctx, sizeof *params * (size_t)n);
     memcpy(f->described, params, sizeof *params * (size_t)n);
+    for (int i = 0; i < n; i++)
+        if (params[i].name)
+            f->described[i].name = image_text(ctx, image, params[i].name, strlen(params[i].name));
     f->n_described = n;
 }
 
@@ -50,7 +53,7 @@ static SimBuffer tensor_span(const SimParam *p, void *const *args) {
     }
     if (!data) return (SimBuffer){0};
     int64_t first = low * p->bits / 8, behind = ((high + 1) * p->bits + 7) / 8;
-    return (SimBuffer){data + first, behind - first, true};
+    return sim_buffer(data + first, behind - first, true);
 }
 
 /// The map of an empty tensor is not made, and not used.
@@ -59,37 +62,80 @@ static SimBuffer map_span(const void *map) {
     if (m->magic != MAP_MAGIC || m->rank < 1 || m->rank > MAP_RANK) return (SimBuffer){0};
     int64_t bytes = ((int64_t)m->last[0] + 1) * m->bytes;
     for (int i = 1; i < m->rank; i++) bytes += (int64_t)m->last[i] * (int64_t)m->strides[i - 1];
-    return (SimBuffer){m->base, bytes, true};
+    return sim_buffer(m->base, bytes, true);
 }
 
 static SimBuffer span_of(const SimParam *p, void *const *args) {
     if (p->bits == 0) return map_span(args[p->arg]);
     if (p->bits > 0) return tensor_span(p, args);
     const tg_faults *faults = *(const tg_faults *const *)args[p->arg];
-    return (SimBuffer){faults, (int64_t)sizeof *faults + 8 * (int64_t)faults->capacity, true};
+    return sim_buffer(faults, (int64_t)sizeof *faults + 8 * (int64_t)faults->capacity, true);
 }
 
 /// Tensors may share memory: what overlaps becomes one buffer.
-static int add_span(SimBuffer *all, int n, SimBuffer b) {
+static int add_span(SimBuffer *all, int n, SimBuffer b, const char *name) {
     const char *low = b.base, *high = low + b.bytes;
     if (b.bytes <= 0) return n;
     for (int i = 0; i < n; i++) {
         const char *base = all[i].base, *end = base + all[i].bytes;
         if (high <= base || end <= low) continue;
+        if (!name) name = all[i].name;
         if (base < low) low = base;
         if (end > high) high = end;
         all[i--] = all[--n];
     }
-    all[n++] = (SimBuffer){low, high - low, true};
+    all[n] = sim_buffer(low, high - low, true);
+    all[n++].name = name;
     return n;
+}
+
+/// What functions of one launch leave in its workspaces for the next ones.
+static void fresh(const tg_image *of, const tg_env *env, const void *memory, int64_t bytes) {
+    SimImage *image = of->user;
+    Fresh *f = memory ? calloc(1, sizeof *f + (size_t)bytes) : NULL; // unwatched without memory
+    pthread_mutex_lock(&image->lock);
+    for (Fresh **at = &image->fresh; !memory && *at;) {
+        Fresh *old = *at;
+        if (old->env == env) {
+            *at = old->next;
+            free(old);
+        } else {
+            at = &old->next;
+        }
+    }
+    if (f) {
+        f->next = image->fresh;
+        f->env = env;
+        f->base = memory;
+        f->bytes = bytes;
+        image->fresh = f;
+    }
+    pthread_mutex_unlock(&image->lock);
+}
+
+static void find_written(const SimImage *image, const tg_env *env, SimBuffer *b) {
+    const char *base = b->base;
+    for (Fresh *f = image->fresh; f; f = f->next) {
+        if (f->env != env || base < f->base || base + b->bytes > f->base + f->bytes) continue;
+        b->initialised = false;
+        b->written = f->written + (base - f->base);
+    }
 }
 
 enum { MOST_BUFFERS = 2 * TG_MAX_PARAMS };
 
-static int find_buffers(const SimFunction *f, void *const *args, SimBuffer *out) {
+static int find_buffers(SimImage *image, const tg_env *env, const SimFunction *f, void *const *args,
+                        SimBuffer *out) {
     int n = 0;
     if (f->n_described > MOST_BUFFERS) return 0;
-    for (int i = 0; i < f->n_described; i++) n = add_span(out, n, span_of(&f->described[i], args));
+    for (int i = 0; i < f->n_described; i++) {
+        const SimParam *p = &f->described[i];
+        n = add_span(out, n, span_of(p, args), p->name);
+    }
+    pthread_mutex_lock(&image->lock);
+    for (int i = 0; i < n; i++)
+        if (out[i].name) find_written(image, env, &out[i]); // others have gaps, and flags for them
+    pthread_mutex_unlock(&image->lock);
     return n;
 }
 
@@ -144,11 +190,12 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
     if (programs <= 0) return 0;
     if (env->comm) run.wait = wait_for_rank, run.user = &ranks;
     if (ctas > INT32_MAX) return fail(env, "", 0, 0, "a launch of more than 2^31 - 1 CTAs");
-    const SimImage *code = image->user;
+    SimImage *code = image->user;
     int number_of = sim_find(code, f->name);
     SimBuffer buffers[MOST_BUFFERS];
     run.buffers = buffers;
-    if (code->check) run.n_buffers = find_buffers(&code->functions[number_of], args, buffers);
+    if (code->check)
+        run.n_buffers = find_buffers(code, env, &code->functions[number_of], args, buffers);
     const char *path = getenv("TG_SIM_MUTATE");
     bool mutate = code->check && path && *path;
     if (env->comm ? run_ranks(code, number_of, &run, env, &failure)
@@ -191,5 +238,6 @@ void sim_image_fill(SimImage *image, tg_image *out) {
     out->target = image->target->name;
     out->dispatch = dispatch;
     out->tensormap = tensormap;
+    out->fresh = image->check ? fresh : NULL;
     out->user = image;
 }

@@ -110,6 +110,15 @@ typedef struct SimFunction {
     int64_t frame_bytes;                   // an upper bound of the stack of a lane
 } SimFunction;
 
+/// Memory of a launch's own, which its functions share.
+typedef struct Fresh {
+    struct Fresh *next;
+    const tg_env *env; // of the launch
+    const char *base;
+    int64_t bytes;
+    bool written[]; // of each byte
+} Fresh;
+
 struct SimImage {
     const struct SimTarget *target;
     bool check;
@@ -121,8 +130,9 @@ struct SimImage {
     char **texts; // file and function names
     int n_texts, cap_texts;
     void *jit;
-    pthread_mutex_t lock; // of idle
+    pthread_mutex_t lock; // of idle, fresh
     Sim *idle;            // machines of former runs
+    Fresh *fresh;         // under `check`
 };
 
 /// What an architecture offers.

@@ -11,11 +11,10 @@
 // How many stamps there is room for at first, and how many are made before the first sweep.
 enum { FIRST_STAMPS = 1 << 10, SWEEP_STAMPS = 1 << 18 };
 
-static Buffer *add_buffer(Sim *sim, Shadow *s, const char *base, int64_t bytes, bool initialised) {
+static void add_buffer(Sim *sim, Shadow *s, const SimBuffer *b) {
     Buffer *r = &s->buffers[s->n_buffers++];
-    *r = (Buffer){.base = base, .bytes = bytes, .initialised = initialised};
-    r->blocks = sim_alloc(sim, sizeof *r->blocks * (size_t)(bytes / CELLS + 1));
-    return r;
+    *r = (Buffer){b->base, b->bytes, b->initialised, b->written, b->name, NULL};
+    r->blocks = sim_alloc(sim, sizeof *r->blocks * (size_t)(b->bytes / CELLS + 1));
 }
 
 static int by_base(const void *a, const void *b) {
@@ -27,9 +26,7 @@ static void buffers_create(Sim *sim, Shadow *s) {
     const SimRun *run = sim->run;
     s->buffers = sim_alloc(sim, sizeof *s->buffers * (size_t)(run->n_buffers + 1));
     for (int i = 0; i < run->n_buffers; i++)
-        if (run->buffers[i].bytes > 0)
-            add_buffer(sim, s, run->buffers[i].base, run->buffers[i].bytes,
-                       run->buffers[i].initialised);
+        if (run->buffers[i].bytes > 0) add_buffer(sim, s, &run->buffers[i]);
     qsort(s->buffers, (size_t)s->n_buffers, sizeof *s->buffers, by_base);
 }
 
@@ -158,12 +155,20 @@ typedef struct Look {
     uint32_t stamp; // of the access itself, 0 before it is made
 } Look;
 
-static const char *memory_name(const Look *a, char *out) {
-    if (a->buffer)
-        snprintf(out, NAME_BYTES, "byte %lld of buffer %d (%p)", (long long)a->offset,
-                 (int)(a->buffer - a->sim->shadow->buffers), (const void *)a->buffer->base);
+static const char *buffer_name(const Shadow *s, int i, char *out) {
+    const Buffer *b = &s->buffers[i];
+    if (b->name)
+        snprintf(out, NAME_BYTES, "`%s`", b->name);
     else
-        snprintf(out, NAME_BYTES, "byte %lld of shared memory", (long long)a->offset);
+        snprintf(out, NAME_BYTES, "buffer %d (%p)", i, (const void *)b->base);
+    return out;
+}
+
+static const char *memory_name(const Look *a, char *out) {
+    char name[NAME_BYTES] = "shared memory";
+    const Shadow *s = a->sim->shadow;
+    if (a->buffer) buffer_name(s, (int)(a->buffer - s->buffers), name);
+    snprintf(out, PLACE_BYTES, "byte %lld of %s", (long long)a->offset, name);
     return out;
 }
 
@@ -183,7 +188,7 @@ static const SimSite *site_of(const Look *a, uint32_t number) {
 }
 
 static _Noreturn void race(const Look *a, const Stamp *st, bool with_write) {
-    char where[NAME_BYTES], self[NAME_BYTES], other[NAME_BYTES], here[PLACE_BYTES],
+    char where[PLACE_BYTES], self[NAME_BYTES], other[NAME_BYTES], here[PLACE_BYTES],
         there[PLACE_BYTES];
     const SimSite *before = site_of(a, st->site);
     bool pending = st->epoch == EPOCH_PENDING;
@@ -196,7 +201,7 @@ static _Noreturn void race(const Look *a, const Stamp *st, bool with_write) {
 }
 
 static _Noreturn void stale(const Look *a, const Stamp *st) {
-    char where[NAME_BYTES], here[PLACE_BYTES], there[PLACE_BYTES], other[NAME_BYTES];
+    char where[PLACE_BYTES], here[PLACE_BYTES], there[PLACE_BYTES], other[NAME_BYTES];
     sim_fail(a->sim, SIM_PROXY, a->site,
              "no proxy fence: %s is used by the asynchronous proxy at %s, and was written by %s "
              "at %s",
@@ -221,7 +226,7 @@ void check_outside(SimLane *lane, const SimSite *site) {
 }
 
 static _Noreturn void unwritten(const Look *a) {
-    char where[NAME_BYTES], self[NAME_BYTES], here[PLACE_BYTES];
+    char where[PLACE_BYTES], self[NAME_BYTES], here[PLACE_BYTES];
     sim_fail(a->sim, SIM_UNINITIALISED, a->site,
              "%s is read by %s at %s, but nobody has written it so far", memory_name(a, where),
              lane_name(a->lane, self), site_place(a->site, here));
@@ -331,14 +336,20 @@ static bool same_store(const Look *a, const Stamp *st) {
     return base[a->offset] == a->lane->value[a->offset - a->first];
 }
 
+/// Whether a byte that this run has not written has a value.
+static bool has_value(const Look *a) {
+    const Buffer *b = a->buffer;
+    return b && (b->initialised || (b->written && b->written[a->offset]));
+}
+
 /// What the access makes of the past of a byte. `same`: bytes with that past become the same,
 /// whatever is written.
 static Cell access_byte(Look *a, Cell past, bool *same) {
     const Stamp *write = &a->sim->shadow->stamps[past.write];
     const Stamp *read = &a->sim->shadow->stamps[past.read];
     bool reads = a->kind & ACCESS_READ, writes = a->kind & ACCESS_WRITE;
-    *same = true;
-    if (reads && write->epoch == 0 && !(a->buffer && a->buffer->initialised)) unwritten(a);
+    *same = !(a->buffer && a->buffer->written);
+    if (reads && write->epoch == 0 && !has_value(a)) unwritten(a);
     if (!both_atomic(a, write)) {
         if (!ordered(a, write)) {
             if (!same_store(a, write)) race(a, write, true);
@@ -397,6 +408,7 @@ static Buffer *buffer_of(Shadow *s, const char *p, int bytes) {
 
 static _Noreturn void outside(SimLane *lane, const SimSite *site, const char *p, int bytes) {
     char self[NAME_BYTES], here[PLACE_BYTES];
+    char name[NAME_BYTES];
     Shadow *s = lane->sim->shadow;
     int64_t nearest = INT64_MAX;
     int which = -1;
@@ -407,9 +419,9 @@ static _Noreturn void outside(SimLane *lane, const SimSite *site, const char *p,
         if (distance < nearest) nearest = distance, which = i;
     }
     sim_fail(lane->sim, SIM_BOUNDS, site,
-             "out of bounds: %s of %s accesses %d bytes at %p, %lld bytes outside of buffer %d",
+             "out of bounds: %s of %s accesses %d bytes at %p, %lld bytes outside of %s",
              site_place(site, here), lane_name(lane, self), bytes, (const void *)p,
-             (long long)nearest, which);
+             (long long)nearest, buffer_name(s, which, name));
 }
 
 void access_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes) {
@@ -460,6 +472,7 @@ void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes,
         Cell *cells = cells_of(sim, r, a.offset, &n);
         access_cells(&a, cells, end - a.offset < n ? (int)(end - a.offset) : n);
     }
+    if (r->written && kind & ACCESS_WRITE) memset(r->written + a.first, 1, (size_t)bytes);
 }
 
 void access_finished(SimLane *lane, Cta *cta, uint32_t offset, int bytes) {

@@ -29,7 +29,13 @@ typedef struct SimBuffer {
     const void *base;
     int64_t bytes;
     bool initialised; // else reading a byte that was not written fails
+    bool *written;    // where former runs wrote it: not 0; of each byte, kept up; may be NULL
+    const char *name; // in the source; may be NULL
 } SimBuffer;
+
+static inline SimBuffer sim_buffer(const void *base, int64_t bytes, bool initialised) {
+    return (SimBuffer){.base = base, .bytes = bytes, .initialised = initialised};
+}
 
 typedef struct SimRun {
     int32_t grid[3];      // CTAs; 0 counts as 1
@@ -115,8 +121,9 @@ const char *sim_tensor_map(void *map, int type, int rank, void *base, const uint
 /// What a parameter of a function is, so that a checked launch knows what memory is its own.
 /// Extents and strides (elements) are constants or those arguments, by number.
 typedef struct SimParam {
-    int arg;        // the pointer; of a tensor map, that
-    int rank, bits; // bits: of an element; 0: a tensor map; -1: a tg_faults
+    const char *name; // in the source, or NULL: what passes made
+    int arg;          // the pointer; of a tensor map, that
+    int rank, bits;   // bits: of an element; 0: a tensor map; -1: a tg_faults
     int64_t extents[8], strides[8];
     int extent_arg[8], stride_arg[8]; // -1: the constant
 } SimParam;

@@ -113,7 +113,7 @@ static void read_buffer(Tool *t, Arg *a, char *text) {
     bool filled = at[0] == ']' && at[1] == '=';
     if (filled) fill(a, at + 2);
     SimBuffer *all = (SimBuffer *)(uintptr_t)t->run.buffers;
-    all[t->run.n_buffers++] = (SimBuffer){a->value.data, (int64_t)bytes, filled};
+    all[t->run.n_buffers++] = sim_buffer(a->value.data, (int64_t)bytes, filled);
 }
 
 /// "64x32" to numbers, up to 5.

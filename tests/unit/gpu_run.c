@@ -192,12 +192,12 @@ static void simulate(Ir *ir, Op *module, GpuRun *r, Memory *m, const char *text,
     for (int i = 0; i < r->n; i++) {
         args[i] = &m->bytes[i];
         // Atomics on small elements change whole words.
-        buffers[i] = (SimBuffer){m->bytes[i], ((int64_t)m->size[i] + 3) & ~3, true};
+        buffers[i] = sim_buffer(m->bytes[i], ((int64_t)m->size[i] + 3) & ~3, true);
     }
     r->faults = ctx_array(r->ctx, uint64_t, FAULT_WORDS + 2);
     ((tg_faults *)r->faults)->capacity = FAULT_WORDS;
     args[r->n] = &r->faults;
-    buffers[r->n] = (SimBuffer){r->faults, (FAULT_WORDS + 2) * 8, true};
+    buffers[r->n] = sim_buffer(r->faults, (FAULT_WORDS + 2) * 8, true);
     r->sites = code->sites.data;
     SimRun run = {.args = args,
                   .shared_bytes = code->kernels[0].shared_bytes,

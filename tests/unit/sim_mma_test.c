@@ -155,10 +155,10 @@ static void run_mma(Mma *x, const char *target, int each_a, int each_b, Place *c
     build.bytes[1] = store_fragments(x, x->b, x->vb, each_b, x->n, place[1], b);
     build.bytes[2] = store_fragments(x, x->d, x->vc, each_d, x->n, place[2], c);
     SimCase run = {.target = target, .threads = x->lanes, .n_buffers = 4, .check = true};
-    run.buffers[0] = (SimBuffer){a, sizeof a, true};
-    run.buffers[1] = (SimBuffer){b, sizeof b, true};
-    run.buffers[2] = (SimBuffer){c, sizeof c, true};
-    run.buffers[3] = (SimBuffer){d, sizeof d, false};
+    run.buffers[0] = sim_buffer(a, sizeof a, true);
+    run.buffers[1] = sim_buffer(b, sizeof b, true);
+    run.buffers[2] = sim_buffer(c, sizeof c, true);
+    run.buffers[3] = sim_buffer(d, sizeof d, false);
     run.build = build_mma;
     run.arg = &build;
     SimFailure f;
@@ -426,10 +426,10 @@ static void run_wgmma(Wgmma *w, const char *what) {
         }
     SimCase run = {.target = "sm_90a", .threads = 128, .n_buffers = 4, .check = true};
     run.shared_bytes = w->shared_bytes;
-    run.buffers[0] = (SimBuffer){shared, sizeof shared, true};
-    run.buffers[1] = (SimBuffer){registers, sizeof registers, true};
-    run.buffers[2] = (SimBuffer){c, sizeof c, true};
-    run.buffers[3] = (SimBuffer){d, sizeof d, false};
+    run.buffers[0] = sim_buffer(shared, sizeof shared, true);
+    run.buffers[1] = sim_buffer(registers, sizeof registers, true);
+    run.buffers[2] = sim_buffer(c, sizeof c, true);
+    run.buffers[3] = sim_buffer(d, sizeof d, false);
     run.build = build_wgmma;
     run.arg = w;
     SimFailure f;

@@ -108,8 +108,8 @@ static void build_cases(SimKernel *k, const void *arg) {
 static void run_unary(const Unary *u, const void *in, void *out) {
     SimCase c = {.target = "sm_90a", .threads = THREADS, .n_buffers = 2};
     SimFailure f;
-    c.buffers[0] = (SimBuffer){in, VALUES * u->from, true};
-    c.buffers[1] = (SimBuffer){out, VALUES * u->to, false};
+    c.buffers[0] = sim_buffer(in, VALUES * u->from, true);
+    c.buffers[1] = sim_buffer(out, VALUES * u->to, false);
     c.build = build_cases;
     c.arg = u;
     if (!sim_case_run(&c, &f)) fail_msg("%s: %s", u->name, f.text);
@@ -256,9 +256,9 @@ enum { BUFFER_WORDS = 16, BUFFER_LANES = 32 };
 static bool run_buffer(const BufferCase *how, uint32_t *data, const uint32_t *offsets,
                        uint32_t *out, SimFailure *f) {
     SimCase c = {.target = "gfx1100", .threads = BUFFER_LANES, .n_buffers = 3, .check = true};
-    c.buffers[0] = (SimBuffer){data, BUFFER_WORDS * sizeof *data, true};
-    c.buffers[1] = (SimBuffer){offsets, 2 * BUFFER_LANES * sizeof *offsets, true};
-    c.buffers[2] = (SimBuffer){out, BUFFER_LANES * sizeof *out, false};
+    c.buffers[0] = sim_buffer(data, BUFFER_WORDS * sizeof *data, true);
+    c.buffers[1] = sim_buffer(offsets, 2 * BUFFER_LANES * sizeof *offsets, true);
+    c.buffers[2] = sim_buffer(out, BUFFER_LANES * sizeof *out, false);
     c.build = build_buffer;
     c.arg = how;
     return sim_case_run(&c, f);

@@ -40,8 +40,8 @@ static void build_wait(SimKernel *k, const void *compare) {
 static void run_wait(const char *target, const char *compare, int64_t *words, int64_t *control) {
     SimCase c = {.target = target, .threads = THREADS, .n_buffers = 2};
     SimFailure f;
-    c.buffers[0] = (SimBuffer){words, WORDS * 8, true};
-    c.buffers[1] = (SimBuffer){control, TG_CONTROL_WORDS * 8, true};
+    c.buffers[0] = sim_buffer(words, WORDS * 8, true);
+    c.buffers[1] = sim_buffer(control, TG_CONTROL_WORDS * 8, true);
     c.build = build_wait;
     c.arg = compare;
     if (!sim_case_run(&c, &f)) fail_msg("%s", f.text);

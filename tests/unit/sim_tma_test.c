@@ -128,9 +128,9 @@ static void run(const Block *b, const char *store, int type) {
     assert_null(wrong);
     c.map = &map;
     c.check = true;
-    c.buffers[0] = (SimBuffer){was, sizeof was, true};
-    c.buffers[1] = (SimBuffer){shared, sizeof shared, true};
-    c.buffers[2] = (SimBuffer){tensor, sizeof tensor, true};
+    c.buffers[0] = sim_buffer(was, sizeof was, true);
+    c.buffers[1] = sim_buffer(shared, sizeof shared, true);
+    c.buffers[2] = sim_buffer(tensor, sizeof tensor, true);
     c.build = build;
     c.arg = &how;
     if (!sim_case_run(&c, &f)) fail_msg("%s", f.text);
