@@ -4,8 +4,8 @@
 // is ever taken on another machine. Of the last one code that is the same byte for byte is taken.
 //
 //     code       texts of the sources, kernel, pinned values, the compiler and LLVM, the tools
-//     machine    the CPU with its level and the threads; or of a GPU name, SMs, second cache,
-//                clocks, width of the memory, version of the driver
+//     machine    the CPU with its level and the threads; or of a GPU name, SMs, shared memory,
+//                second cache, clocks, width of the memory, version of the driver
 //     arguments  types, ranks, which are null, strides of 0 and 1, alignment, constants
 //     shape      each extent; of a bucket to the nearest power of two
 #include "driver/tune.h"

@@ -48,9 +48,10 @@ void tg_device_text(int device, int threads, char out[TG_DEVICE_TEXT]) {
     if (!d)
         snprintf(out, TG_DEVICE_TEXT, "no device");
     else
-        snprintf(out, TG_DEVICE_TEXT, "%s, %s, %d SMs, %d MHz, L2 %d KiB, memory %d MHz x %d bits",
-                 d->name, d->arch, d->processors, d->clock_khz / 1000, d->l2_bytes >> 10,
-                 d->memory_khz / 1000, d->bus_bits);
+        snprintf(out, TG_DEVICE_TEXT,
+                 "%s, %s, %d SMs of %d KiB, %d MHz, L2 %d KiB, memory %d MHz x %d bits", d->name,
+                 d->arch, d->processors, d->shared_bytes >> 10, d->clock_khz / 1000,
+                 d->l2_bytes >> 10, d->memory_khz / 1000, d->bus_bits);
 }
 
 uint32_t tg_device_hash(const char *text) {
