@@ -1,16 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# all.sh FOLDER [RANKS...]: all that needs several GPUs, in one go: tests of ranks, figures beside
-# NCCL and cuBLAS and PyTorch's async-TP, and the runtime alone, for 2 and for 4 of them or as
-# asked, 5 minutes each. On one GPU a trial: ranks that share it, and one rank through every arm of
-# the benchmark; its times mean nothing.
+# all.sh [--shared] FOLDER [RANKS...]: all that needs several GPUs, in one go: tests of ranks,
+# figures beside NCCL and cuBLAS and PyTorch's async-TP, and the runtime alone, for 2 and for 4 of
+# them or as asked, 5 minutes each. On one GPU a trial: ranks that share it, and one rank through
+# every arm of the benchmark; its times mean nothing. --shared: what has to be right, and no times,
+# with ranks that share what GPUs there are, each plan, in a minute and a half.
 #
 # What each step said is in FOLDER/STEP.txt, figures in FOLDER/w2 and w4. Ends with 0 if all passed.
 set -u
+shared=
+[ "$1" = --shared ] && shared=1 && shift
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
 python=${PYTHON:-python3}
 failed=0
+plans='plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4,plan=5,plan=6'
 shift
 wanted=${*:-2 4}
 
@@ -30,13 +34,27 @@ comm_gpu=$root/tests/gpu/comm_gpu
 nvshmem=$("$python" -c 'import nvidia.nvshmem as n; print(list(n.__path__)[0])' 2>/dev/null) &&
     export TG_NVSHMEM_LIBRARY="$nvshmem/lib/libnvshmem_host.so.3"
 
+# bars NAME SECONDS RANKS LAUNCHES PLANS: tests of ranks; then what is promised, launch by launch.
+bars() {
+    step "$1" "$2" "$python" "$root/tests/gpu/ranks.py" --ranks "$3" --launches "$4" --plans "$5" \
+        --seconds $(($2 - 10)) --times
+    grep -E '^ *[0-9]+ launches|^FAIL|overlap|clocks' "$out/$1.txt" | cut -c1-150 | sed 's/^/    /'
+}
+
+if [ "$shared" ]; then
+    bars bars2 75 2 1000 ''
+    bars bars4 60 4 100 ''
+    bars plans2 75 2 20 "$plans"
+    step runtime 20 "$comm_gpu" --share 2 --launches 2
+    step nvshmem 20 "$comm_gpu" --nvshmem --share 2 --launches 2
+    exit $failed
+fi
+
 if [ "$gpus" -lt 2 ]; then
     step runtime 20 "$comm_gpu" --share 2 --launches 2
     step nvshmem 20 "$comm_gpu" --nvshmem --share 2 --launches 2
-    step tests2 45 "$python" "$root/tests/gpu/ranks.py" --ranks 2 --launches 20 --seconds 35 \
-        --plans ',plan=4 chunks=4' --times
-    step tests4 40 "$python" "$root/tests/gpu/ranks.py" --ranks 4 --launches 5 --seconds 30 \
-        --plans '' --times
+    bars tests2 45 2 20 ',plan=4 chunks=4'
+    bars tests4 40 4 5 ''
     step bench1 40 "$python" "$root/bench/comm/run.py" --ranks 1 --runs 3 --only 'M512 N6144' \
         --only 'RS M512 N4096' --only ' 1 MiB' --total 30 --out "$out/w1"
     exit $failed
@@ -46,7 +64,7 @@ step runtime 60 "$comm_gpu" --time
 step nvshmem 40 "$comm_gpu" --nvshmem
 for ranks in $wanted; do
     [ "$gpus" -ge $ranks ] || continue
-    step tests$ranks 130 "$python" "$root/tests/gpu/ranks.py" --ranks $ranks --times
+    bars tests$ranks 130 $ranks 1000 ",$plans"
     step bench$ranks 300 "$python" "$root/bench/comm/run.py" --ranks $ranks --total 270 \
         --out "$out/w$ranks"
 done

@@ -44,7 +44,7 @@ def options():
     o = p.parse_args()
     o.launches = o.launches or (100 if o.target else 1000)
     if o.plans is None:
-        o.plans = ",plan=4 chunks=4" if o.target else ",plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4"
+        o.plans = ",plan=4 chunks=4" if o.target else ",plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4,plan=5,plan=6"
     return o
 
 
@@ -59,6 +59,7 @@ class Rank:
         self.comm = tegula.Comm("processes", meet, rank, o.ranks, self.memory.device, heap=heap, timeout_ms=timeout_ms)
         self.target = None if o.target in ("", "cpu") else o.target
         self.modules, self.failures, self.runs, self.held = {}, [], 0, []
+        self.bars = {}  # what is promised: [launches, of which were wrong]
 
     def kernel(self, name, plan=""):
         file = "std/comm.teg" if name in STANDARD else ROOT / "tests/run/comm.teg"
@@ -103,6 +104,11 @@ class Rank:
     def expect_same(self, what, got, want):
         wrong = int((got.read() != want).sum())
         self.note(wrong == 0, f"{what}: {wrong} of {np.size(want)} differ")
+
+    def bar(self, name, launches, wrong):
+        row = self.bars.setdefault(name, [0, 0])
+        row[0] += launches
+        row[1] += wrong
 
     def note(self, good, text):
         self.runs += 1
@@ -163,7 +169,8 @@ def summed(name):
         c = r.empty((n, k), dtype)
         r.launch(name, plan, r.symmetric(every.shape[1:], dtype, every[r.rank]), c)
         want = in_order(every[:, r.rank] if part else every, dtype)
-        r.expect_same(f"{name} {plan} {dtype} {n}x{k}", c, want)
+        expect = r.expect if "plan=5" in plan else r.expect_same  # by atomics, in any order
+        expect(f"{name} {plan} {dtype} {n}x{k}", c, want)
 
     return check
 
@@ -295,6 +302,7 @@ KERNELS = {
     "flash_decode": (flash_decode, [(2, 4, 2, 150, 16), (4, 8, 2, 2048, 128)]),
     "turns": (turns, [(90, 6), (1500, 100)]),
 }
+SUMS = ("reduce_scatter", "all_reduce", "all_reduce_two_shot", "gemm_rs", "gemm_ar")
 STANDARD = {*KERNELS, "moe_dispatch", "moe_combine"} - {"turns"}
 
 
@@ -315,7 +323,7 @@ def problem(r, name, sets):
     """(what a run fills, with what of each set, arguments, result)."""
     m, n, k = (70, 96, 64) if r.o.target else (383, 512, 512)
     b = r.put(r.everywhere((k, n), 5, "bf16")[r.rank], "bf16")
-    rows = m if name == "ag_gemm" else r.ranks * m
+    rows = r.ranks * m if name == "gemm_rs" else m
     data = [r.put(r.everywhere((rows, k), 10 + i, "bf16")[r.rank], "bf16") for i in range(sets)]
     if name == "ag_gemm":
         a, c = r.symmetric((m, k), "bf16"), r.empty((r.ranks, m, n), "bf16")
@@ -341,6 +349,7 @@ def stress(r, plan, name):
         r.memory.count(wrong, c.x, first[i % sets].x)
     r.memory.settle()
     r.note(int(wrong) == 0, f"stress {name} {plan}: {int(wrong)} of {r.o.launches} differ")
+    r.bar("changing inputs, poisoned results, ranks late: the bits of each input's first launch", r.o.launches, int(wrong))
     if r.memory.graphs:
         replay(r, plan, name, a, data, arguments, c, first)
     r.free()
@@ -366,6 +375,39 @@ def replay(r, plan, name, a, data, arguments, c, first):
             r.memory.count(wrong, results[i].x, first[i].x)
     r.memory.settle()
     r.note(int(wrong) == 0, f"graph {name} {plan}: {int(wrong)} of 200 results differ")
+    r.bar("graphs of two launches, replayed: the bits of launches", 200, int(wrong))
+
+
+def sums(r, name):
+    """(arguments, result) of a sum over ranks, of ragged extents, in bf16."""
+    n, k = (77, 130) if r.o.target else (383, 1000)
+    own = (r.ranks, n, k) if name == "reduce_scatter" else (n, k)
+    if name.startswith("gemm"):
+        _, data, (a, b, c), _ = problem(r, name, 1)
+        return (a.fill(data[0]), b, c), c
+    c = r.empty((n, k), "bf16")
+    return (r.symmetric(own, "bf16", r.everywhere(own, 20, "bf16")[r.rank]), c), c
+
+
+def repeat(r, plan, name):
+    """The same launch again and again, one rank after the other very late in some: the same bits."""
+    arguments, c = sums(r, name)
+    runs, slow = (20, 4) if r.o.target else (100, 2 * r.ranks)
+    wrong, after = r.memory.counter(), r.memory.counter()
+    r.launch(name, plan, *arguments)
+    first = c.copy()
+    for i in range(runs + slow):
+        c.poison()
+        if i >= runs and i % r.ranks == r.rank:
+            r.memory.late(2000)
+        r.launch(name, plan, *arguments)
+        r.memory.count(wrong if i < runs else after, c.x, first.x)
+    r.memory.settle()
+    r.note(int(wrong) == 0, f"repeat {name} {plan}: {int(wrong)} of {runs} differ")
+    r.note(int(after) == 0, f"repeat {name} {plan}: {int(after)} of {slow} with a straggler differ")
+    r.bar("sums, the same launch again: the same bits", runs, int(wrong))
+    r.bar("sums, a rank 2 ms late: the same bits", slow, int(after))
+    r.free()
 
 
 # ---- a rank that dies ----------------------------------------------------------------------------
@@ -430,7 +472,10 @@ def checks(r):
     s, late = r.comm.empty((1,), "f32"), r.empty((1,))
     vote = Array(r.memory, r.memory.shard(s, "f32"), "f32")
     for plan in o.plans.split(","):
-        for check, name in [(kernels, n) for n in KERNELS] + [(stress, n) for n in ("ag_gemm", "gemm_rs")]:
+        some = [(kernels, n) for n in KERNELS] + [(stress, "ag_gemm")]
+        if "plan=5" not in plan:  # whose sums are in any order
+            some += [(stress, "gemm_rs")] + [(repeat, n) for n in SUMS]
+        for check, name in some:
             if o.only not in f"{check.__name__} {name}":
                 continue
             vote.fill(r.put([time.monotonic() - started]))
@@ -452,6 +497,8 @@ def work(rank, o, meet):
     checks(r)
     r.comm.close()
     if rank == 0:
+        for name, (launches, wrong) in r.bars.items():
+            print(f"{launches:6} launches, {wrong} wrong: {name}")
         print(f"{r.runs - len(r.failures)} of {r.runs} runs passed", flush=True)
     sys.exit(1 if r.failures else 0)
 
