@@ -24,8 +24,6 @@ typedef struct World {
     Interp **ranks;
     Shared *shared;
     int n_shared;
-    bool signals;   // order what ranks write, also between barriers
-    PtrMap writers; // element of a shard -> Writer; --check
     pthread_mutex_t lock;
     pthread_cond_t turned;
 } World;
@@ -101,30 +99,9 @@ static bool all_came(Interp *it, Op *op) {
 
 static void meet(Interp *it, Op *op, const char *where) {
     it->meetings++;
+    race_arrive(it);
     wait_until(it, op, all_came, ctx_format(it->ctx, "all ranks to come to the %s", where));
-}
-
-/* ---- races --------------------------------------------------------------------------------- */
-
-typedef struct Writer {
-    int rank, meetings; // of that rank, when it wrote
-} Writer;
-
-/// Between two barriers an element of a shard is written by one rank. Where there are signals, they
-/// may order more.
-void check_rank_race(Interp *it, const Op *op, const void *element) {
-    World *w = it->world;
-    Writer *last = map_get(&w->writers, element);
-    if (w->signals) return;
-    if (last && last->rank != it->rank && last->meetings == it->meetings)
-        run_error(it, op, "rank %d has written the same element of `%s`", last->rank,
-                  operand(op, 0)->name ? operand(op, 0)->name : "a tensor");
-    if (!last) map_set(it->ctx, &w->writers, element, last = ctx_new(it->ctx, Writer));
-    *last = (Writer){it->rank, it->meetings};
-}
-
-static void seek_signals(Op *op, void *found) {
-    *(bool *)found |= op->code == OP_SIGNAL_SET;
+    race_meet(it);
 }
 
 /* ---- shared memory ------------------------------------------------------------------------- */
@@ -256,6 +233,7 @@ static bool push_chunks(Interp *it, Op *op) {
             if (!ready || *flag == it->epoch) continue;
             send_rows(it, op, r, c * each, rows - c * each < each ? rows - c * each : each);
             *flag = it->epoch;
+            race_raise(it, flag);
         }
     return complete;
 }
@@ -344,12 +322,14 @@ static const char *wait_text(Interp *it, const Op *op) {
 
 void do_signal_wait(Interp *it, Op *op) {
     wait_until(it, op, is_raised, wait_text(it, op));
+    race_see(it, signal_word(it, op, WAIT_COORDINATES));
 }
 
 void do_signal_set(Interp *it, Op *op) {
     int64_t *word = signal_word(it, op, 2), value = in_int(op, 1);
     const char *how = op_str(op, "op");
     if (!word) return;
+    race_raise(it, word);
     *word = how && strcmp(how, "add") == 0 ? (int64_t)((uint64_t)*word + (uint64_t)value) : value;
     go_on_sending(it);
 }
@@ -387,8 +367,10 @@ static void join_folds(Interp *it) {
 /// The rank that comes last does it for all.
 void finish_shard_folds(Interp *it, Op *phase) {
     it->meetings++;
+    race_arrive(it);
     if (all_came(it, phase)) join_folds(it);
     wait_until(it, phase, all_came, "what all ranks combine");
+    race_meet(it);
     memset(&it->shard_fold_of, 0, sizeof it->shard_fold_of);
 }
 
@@ -488,7 +470,7 @@ bool interp_run_ranks(Ir *ir, Op *module, const char *kernel, int ranks, int n_a
     Ctx *ctx = ir_ctx(ir);
     World *w = new_world(ctx, ranks);
     RankThread *all = ctx_array(ctx, RankThread, ranks);
-    op_walk_pre(module, seek_signals, &w->signals);
+    Races *races = ranks > 1 && options && options->check ? races_create(ctx, ranks) : NULL;
     for (int r = 0; r < ranks; r++) {
         Interp *it = w->ranks[r] = &all[r].it;
         Ctx *own = ranks == 1 ? ctx : ctx_create(NULL);
@@ -499,6 +481,7 @@ bool interp_run_ranks(Ir *ir, Op *module, const char *kernel, int ranks, int n_a
         it->module = ranks == 1 ? module : module_copy(ir, module);
         if (options) it->options = *options;
         it->random = it->options.seed;
+        it->races = races;
         all[r].own = own;
         all[r].n_args = n_args;
         all[r].args = args[r];

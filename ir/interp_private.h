@@ -56,6 +56,7 @@ typedef struct Interp {
     const char *kernel;
     /* of several ranks */
     struct World *world;
+    struct Races *races; // of all ranks; NULL: they are not looked for
     int rank, meetings, n_shared;
     int64_t epoch;    // of several ranks
     int64_t *control; // the control block, which holds it; NULL: nobody has asked
@@ -110,12 +111,23 @@ void do_signal_wait(Interp *it, Op *op);
 void do_signal_set(Interp *it, Op *op);
 /// Whether there are other ranks.
 bool has_company(const Interp *it);
-/// Under --check: another rank may not have written this element since ranks have met.
-void check_rank_race(Interp *it, const Op *op, const void *element);
 /// Memory of the launch that all ranks see, filled when it is made.
 void *shared_memory(Interp *it, const Op *op, int64_t bytes, int fill);
 /// Writes what the ranks have contributed to shards in a phase, when all have come to its end.
 void finish_shard_folds(Interp *it, Op *phase);
+
+/* interp_race.c: races between ranks; all of them do nothing where `races` is NULL */
+typedef struct Races Races;
+Races *races_create(Ctx *ctx, int ranks);
+/// This rank has come to the meeting that it->meetings counts; all have.
+void race_arrive(Interp *it);
+void race_meet(Interp *it);
+/// What this rank did is known to who sees the word afterwards.
+void race_raise(Interp *it, const void *word);
+void race_see(Interp *it, const void *word);
+/// An element of a symmetric tensor; the run ends where another rank's access is not ordered.
+void race_read(Interp *it, const Op *op, const void *element);
+void race_write(Interp *it, const Op *op, const void *element);
 
 /* interp_block.c: ops on whole blocks */
 void do_elementwise(Interp *it, Op *op);

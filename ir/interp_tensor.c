@@ -115,9 +115,20 @@ static void check_written(Interp *it, const Lane *l) {
                   name ? name : "a scratch tensor");
 }
 
+static const void *address(const Tensor *t, int64_t offset) {
+    return (const char *)t->data + offset * (elem_info[t->elem].bits / 8);
+}
+
+/// Halves of bytes have no address of their own.
+static void check_rank_read(Interp *it, const Lane *l) {
+    if (it->races && value_is_sym(l->a->tensor) && elem_info[l->tensor->elem].bits >= 8)
+        race_read(it, l->op, address(l->tensor, l->offset));
+}
+
 void read_lanes(Interp *it, Op *op, Reg *to, Cell pad) {
     for_each_lane(it, l, op) {
         if (l.live) check_written(it, &l);
+        if (l.live) check_rank_read(it, &l);
         to->cells[l.lane] = l.live ? cell_load(to->type->elem, l.tensor->data, l.offset) : pad;
     }
 }
@@ -131,15 +142,11 @@ void do_live(Interp *it, Op *op) {
     for_each_lane(it, l, op) r->cells[l.lane].u = l.live;
 }
 
-static const void *address(const Tensor *t, int64_t offset) {
-    return (const char *)t->data + offset * (elem_info[t->elem].bits / 8);
-}
-
 /// Two programs of a phase that store to one element have a race.
 static void check_race(Interp *it, const Lane *l) {
     if (!it->options.check || !it->in_phase || elem_info[l->tensor->elem].bits < 8) return;
     const void *key = address(l->tensor, l->offset);
-    if (has_company(it) && value_is_sym(l->a->tensor)) check_rank_race(it, l->op, key);
+    if (value_is_sym(l->a->tensor)) race_write(it, l->op, key);
     int64_t before = (int64_t)(intptr_t)map_get(&it->writers, key);
     if (before && before != it->program + 1)
         run_error(it, l->op,
@@ -183,6 +190,9 @@ void do_atomic(Interp *it, Op *op) {
         Cell old = {0};
         if (l.live) {
             check_written(it, &l);
+            const void *key = address(l.tensor, l.offset);
+            race_see(it, key);
+            race_raise(it, key);
             old = cell_load(e, l.tensor->data, l.offset);
             Cell first = cas ? expected->cells[l.lane] : v->cells[l.lane];
             cell_store(e, l.tensor->data, l.offset,

@@ -4,7 +4,7 @@
 # figures beside NCCL and cuBLAS and PyTorch's async-TP, and the runtime alone, for 2 and for 4 of
 # them or as asked, 5 minutes each. On one GPU a trial: ranks that share it, and one rank through
 # every arm of the benchmark; its times mean nothing. --shared: what has to be right, and no times,
-# with ranks that share what GPUs there are, each plan, in a minute and a half.
+# with ranks that share what GPUs there are, each plan, in three minutes.
 #
 # What each step said is in FOLDER/STEP.txt, figures in FOLDER/w2 and w4. Ends with 0 if all passed.
 set -u

@@ -448,7 +448,7 @@ def profiled(o, meet):
     m = 128 if o.target else 8192
     with tempfile.TemporaryDirectory() as folder:
         trace = pathlib.Path(folder, "trace.json")
-        command = [tegula, "profile", ROOT / "stdlib/comm.teg", "-k", "ag_gemm", "--comm", "processes", "--type", "T=f16",
+        command = [tegula, "profile", "std/comm.teg", "-k", "ag_gemm", "--comm", "processes", "--type", "T=f16",
                    "--target", o.target or "cuda", "-r", "3", "-o", trace, "--set", "plan=pull", "--set", "chunks=2",
                    "-a", f"a=randn({o.ranks},{m},64)", "-a", "b=randn(64,256)"]  # fmt: skip
         ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

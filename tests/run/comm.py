@@ -98,6 +98,29 @@ ranks("comm.teg", "chosen", {"to": np.array([[2], [0], [1]])}, {"t": [[1], [2], 
 ranks("comm.teg", "chosen", {"to": np.array([[2], [0], [2]])}, n=3, flags=["--check"], targets=["interp"],
       fails="rank 0: rank 2 has written the same element of `t`")
 ranks("comm.teg", "hosts", {}, {"y": [[3], [2], [1]]}, 3)
+
+# Two ranks' accesses of one element that nothing orders, in what order ever they are run.
+checked = {"flags": ["--check"], "targets": ["interp"]}
+x, t = normal((3, 20), seed=41), normal((3, 20), seed=42)
+ranks("comm.teg", "unlike_places", {"a": t}, n=3, **checked,
+      fails="rank 0: rank 2 has written the same element of `a`, and nothing orders the two")
+ranks("comm.teg", "reads_then_writes", {"a": t}, n=3, **checked,
+      fails="rank 0: rank 2 has read the same element of `a`, and nothing orders the two")
+ranks("comm.teg", "writes_then_reads", {"t": t, "x": x}, n=3, **checked,
+      fails="has written the same element of `t`, and nothing orders the two")
+ranks("comm.teg", "sends", {"s": np.zeros((3, 1), np.int64), "t": t, "x": x, "early": 1}, n=3, **checked,
+      fails="has written the same element of `t`, and nothing orders the two")
+ranks("comm.teg", "sends", {"s": np.zeros((3, 1), np.int64), "t": t, "x": x, "early": 0},
+      lambda x, **_: {"y": np.roll(x, 1, 0)}, 3, flags=["--check"])
+ranks("comm.teg", "phases", {"t": t, "x": x}, lambda x, **_: {"y": np.roll(x, 1, 0), "t": 3 * x}, 3, flags=["--check"])
+for w in 2, 3, 4:
+    ranks("comm.teg", "signals", {"x": normal((w, w, 21), seed=w), "epoch": 1},
+          lambda x, epoch: exchange(x), w, **checked)
+ranks("comm.teg", "token", {}, {"y": [[106], [100], [101], [103]]}, 4, **checked)
+ranks("comm.teg", "votes", {"choice": integers((4, 30), 1, 0, 4, np.int64)}, votes, 4, **checked)
+ranks("comm.teg", "totals", {"t": normal((4, 50), seed=3)}, totals, length=50, **checked)
+ranks("comm.teg", "through_scratch", {"x": normal((3, 20), seed=1), "like": normal((3, 2), seed=2)},
+      through_scratch, **checked)
 # What only runs find.
 ranks("comm.teg", "gather", {"a": normal((2, 5, 9), seed=1)}, n=3, fails="'a' has shards of 2 ranks, there are 3")
 
