@@ -442,7 +442,7 @@ def judge(met, ideal, gain):
     alone = ideal != ideal
     bar = 1.0 if alone else 1.15 if ideal >= 1.3 else 0.98
     name = ("a collective alone, not slower than NCCL" if alone else
-            f"gain of {bar} or more over one after the other, ideal {'1.3 or more' if ideal >= 1.3 else 'less than 1.3'}")  # fmt: skip
+            f"gain of {bar} or more over one after the other, ideal {'of' if ideal >= 1.3 else 'below'} 1.3")
     good, of = met.get(name, (0, 0))
     met[name] = good + (gain >= bar), of + 1
     return "" if gain >= bar else f"  misses {bar}"

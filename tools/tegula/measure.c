@@ -38,3 +38,23 @@ const char *time_text(Ctx *ctx, double s) {
            : s < 1.0 ? ctx_format(ctx, "%.3g ms", s * 1e3)
                      : ctx_format(ctx, "%.3g s", s);
 }
+
+/// What transfers and programs take together less than one after the other, of what could be saved
+/// at most, which is the shorter one. That says nothing where the shorter one takes next to
+/// nothing, or less than launches differ by.
+const char *overlap_text(Ctx *ctx, const Times *launch, const Times *transfers,
+                         const Times *programs) {
+    enum { NOTHING = 100 }; // of which a part of a launch is nothing
+    bool fewer = transfers->median < programs->median;
+    const Times *shorter = fewer ? transfers : programs;
+    double least = shorter->median;
+    double saved = transfers->median + programs->median - launch->median;
+    if (shorter->least * NOTHING < launch->median)
+        return ctx_format(ctx, "nothing to hide: %s take less than 1 %% of a launch",
+                          fewer ? "transfers" : "programs");
+    if (least < launch->spread)
+        return ctx_format(ctx, "overlap not to be told: launches differ by %s",
+                          time_text(ctx, launch->spread));
+    return ctx_format(ctx, "overlap %.0f %% (+-%.0f)", 100 * saved / least,
+                      50 * launch->spread / least);
+}

@@ -13,4 +13,14 @@ bool job_flops(Job *job, double *out);
 /// "3.1 ms"
 const char *time_text(Ctx *ctx, double seconds);
 
+/// Seconds of some launches.
+typedef struct Times {
+    double median, least;
+    double spread; // half of the launches are within so much
+} Times;
+/// "overlap 71 % (+-2)": how well transfers and programs hide each other in a launch (docs/
+/// communication.md), or why that cannot be told.
+const char *overlap_text(Ctx *ctx, const Times *launch, const Times *transfers,
+                         const Times *programs);
+
 #endif

@@ -16,12 +16,6 @@
 
 enum { EVENTS = 1 << 16, DEFAULT_LAUNCHES = 9 };
 
-/// Seconds of some launches, after one that warms up.
-typedef struct Times {
-    double median, least;
-    double spread; // half of the launches are within so much
-} Times;
-
 static bool time_part(Job *job, enum tg_part part, Times *out) {
     int n = job->o->repeat ? (int)job->o->repeat : DEFAULT_LAUNCHES;
     double *times = ctx_array(job->ctx, double, n);
@@ -131,26 +125,6 @@ static bool trace_one(Job *job, bool *copies) {
     return write_trace(job, traces, ranks);
 }
 
-/// Overlap efficiency: what transfers and programs take together less than one after the other, of
-/// what could be saved at most, which is the shorter one. That says nothing where the shorter one
-/// takes next to nothing, or less than launches differ by.
-static void report_overlap(Job *job, const Times *all, const Times *transfers,
-                           const Times *programs) {
-    enum { NOTHING = 100 }; // of which a part of a launch is nothing
-    bool fewer = transfers->median < programs->median;
-    const Times *shorter = fewer ? transfers : programs;
-    double least = shorter->median;
-    double saved = transfers->median + programs->median - all->median;
-    if (shorter->least * NOTHING < all->median)
-        printf(", nothing to hide: %s take less than 1 %% of a launch\n",
-               fewer ? "transfers" : "programs");
-    else if (least < all->spread)
-        printf(", overlap not to be told: launches differ by %s\n",
-               time_text(job->ctx, all->spread));
-    else
-        printf(", overlap %.0f %% (+-%.0f)\n", 100 * saved / least, 50 * all->spread / least);
-}
-
 static void report(Job *job, const Times *times, bool copies, bool apart) {
     const Times *all = &times[TG_PART_ALL], *transfers = &times[TG_PART_TRANSFERS];
     const Times *programs = &times[TG_PART_PROGRAMS];
@@ -162,7 +136,7 @@ static void report(Job *job, const Times *times, bool copies, bool apart) {
     printf("; %sprograms alone %s", copies ? "" : "by plan=before ",
            time_text(job->ctx, programs->median));
     printf(", transfers alone %s", time_text(job->ctx, transfers->median));
-    report_overlap(job, all, transfers, programs);
+    printf(", %s\n", overlap_text(job->ctx, all, transfers, programs));
 }
 
 static bool time_parts(Job *job, Times *times) {
