@@ -210,8 +210,10 @@ class Worker:
 
 def chosen(o):
     sys.path.insert(0, str(HERE))
-    import cases
-
+    try:
+        import cases
+    except ImportError as error:
+        sys.exit(f"{error}: the cases and their peers need PyTorch 2.1 or later (python3 -m pip install torch)")
     groups = cases.groups()
     unknown = set(filter(None, o.cases.split(","))) - set(groups)
     if unknown:

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""bench/gpu/measure.py refuses contenders that lie, each in its own way, and times an honest one."""
+
+import argparse
+import pathlib
+import sys
+
+SKIP = 77
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench/gpu"))
+
+try:
+    import torch
+except ImportError:
+    print("no torch here: nothing is tested")
+    sys.exit(SKIP)
+
+import measure
+
+ROWS, COLUMNS = 64, 96
+
+
+def honest(i, o):
+    torch.softmax(i["x"], -1, out=o["y"])
+
+
+class First:
+    """Right for the inputs that it sees first, which it then remembers."""
+
+    def __init__(self):
+        self.known = None
+
+    def __call__(self, i, o):
+        if self.known is None:
+            self.known = torch.softmax(i["x"], -1)
+        o["y"].copy_(self.known)
+
+
+class Tired:
+    """Right while it is looked at; does nothing from its fifth run on."""
+
+    def __init__(self):
+        self.runs = 0
+
+    def __call__(self, i, o):
+        self.runs += 1
+        if self.runs < 5:
+            honest(i, o)
+
+
+def nothing(i, o):
+    pass
+
+
+def half(i, o):
+    o["y"][: ROWS // 2].copy_(torch.softmax(i["x"][: ROWS // 2], -1))
+
+
+def off(i, o):
+    honest(i, o)
+    o["y"][3, 4] += 5e-6
+
+
+def narrow(i, o):
+    """In bf16, as f32."""
+    o["y"].copy_(torch.softmax(i["x"].to(torch.bfloat16), -1))
+
+
+def beside(i, o):
+    honest(i, o)
+    o["y"].as_strided((1,), (1,), o["y"].storage_offset() + ROWS * COLUMNS).fill_(0)
+
+
+def broken(i, o):
+    raise RuntimeError("no such kernel")
+
+
+# Contender, and a part of what it must be refused with; "" for the honest one.
+EXPECTED = {
+    "honest": (honest, ""),
+    "nothing": (nothing, "NaN, inf or unwritten"),
+    "half": (half, "NaN, inf or unwritten"),
+    "off": (off, "an element is off"),
+    "narrow": (narrow, "relative error"),
+    "beside": (beside, "wrote beside y"),
+    "broken": (broken, "no such kernel"),
+    "first": (First(), "timed run"),
+    "tired": (Tired(), "the last timed run"),
+}
+
+
+def problem(device):
+    def inputs(seed):
+        g = torch.Generator().manual_seed(seed)
+        return {"x": torch.randn(ROWS, COLUMNS, generator=g).to(device)}
+
+    return measure.Problem(
+        key="softmax",
+        inputs=inputs,
+        outputs=lambda i: {"y": ((ROWS, COLUMNS), torch.float32)},
+        reference=lambda i: {"y": torch.softmax(i["x"].to(torch.float64), -1)},
+        contenders=[measure.Contender(n, run, ours=True) for n, (run, _) in EXPECTED.items()],
+        plain=honest,
+        limit=measure.LIMITS["f32"],
+        bytes=2 * 4 * ROWS * COLUMNS,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    device = torch.device(parser.parse_args().device)
+    record = measure.run_problem(problem(device), device, 0.01)
+    bad = 0
+    for name, (_, words) in EXPECTED.items():
+        row = record["rows"][name]
+        said = row.get("failed", "")
+        good = words in said if words else not said and row["ms"] > 0
+        print(f"{'ok  ' if good else 'FAIL'} {name}: {said or str(row['ms']) + ' ms'}")
+        bad += not good
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
