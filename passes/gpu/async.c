@@ -41,13 +41,24 @@ static bool is_product(const Op *op) {
     return op->code == OP_DOT && gpu_unit_of(op);
 }
 
+static bool is_renaming(const Op *op) {
+    return op && (op->code == OP_CONVERT || op->code == OP_PERMUTE);
+}
+
+/// Says of the load from which an operand is made by other operations that no copy serves it.
+static void note_made(Feeds *f, const Value *v) {
+    const char *why = "multiply-adds take registers";
+    for (; v->def && (is_renaming(v->def) || v->def->code == OP_CAST); v = operand(v->def, 0))
+        if (v->def->code == OP_CAST) why = "its elements are cast for the product";
+    const Op *load = def_of(v, OP_LOAD);
+    if (load) async_note(f->s, operand(load, 0), "through registers", why);
+}
+
 static void collect_dot(Op *op, void *arg) {
     Feeds *f = arg;
     if (is_product(op)) vec_push(f->s->ctx, &f->dots, op);
-}
-
-static bool is_renaming(const Op *op) {
-    return op && (op->code == OP_CONVERT || op->code == OP_PERMUTE);
+    for (int i = 0; i < 2 && op->code == OP_DOT && !gpu_unit_of(op); i++)
+        note_made(f, operand(op, i));
 }
 
 Op *load_behind(const Value *v, bool *swapped) {
@@ -146,6 +157,7 @@ static void consider(Feeds *f, Op *dot, int i) {
     Op *load = load_behind(operand(dot, i), &swapped);
     Staged staged = {.load = load, .dot = dot, .group = -1};
     bool loop = dot->parent->parent->code == OP_FOR;
+    if (!load) note_made(f, operand(dot, i));
     if (!load || staged_of(f, load)) return;
     if (!is_wgmma(dot) && !(loop && load->parent == dot->parent)) return;
     if (!feeds_only_dots(result(load, 0))) {
