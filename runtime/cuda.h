@@ -67,38 +67,39 @@ typedef struct cu_rows {
 // Numbers of the driver's enums that we pass or understand.
 enum {
     CU_OUT_OF_MEMORY = 2,
-    CU_ATTRIBUTE_CLUSTER = 4,    // of a launch
-    CU_MAX_SHARED = 8,           // attributes of a function
-    CU_LARGE_CLUSTERS = 14,      //
-    CU_REGISTERS = 4,            //
-    CU_LOCAL_BYTES = 3,          //
-    CU_CLOCK_RATE = 13,          // attributes of a device
-    CU_PROCESSORS = 16,          //
-    CU_MEMORY_CLOCK = 36,        //
-    CU_MEMORY_BUS = 37,          //
-    CU_L2_BYTES = 38,            //
-    CU_MAJOR = 75,               //
-    CU_MINOR = 76,               //
-    CU_SHARED_OPTIN = 97,        //
-    CU_JIT_ERROR_LOG = 5,        // options of cuModuleLoadDataEx
-    CU_JIT_ERROR_LOG_BYTES = 6,  //
-    CU_CAPTURE_NONE = 0,         // states of a stream
-    CU_CAPTURE_RELAXED = 2,      // what a thread may do while it captures
-    CU_NO_DESTRUCTOR_SYNC = 1,   // of a user object
-    CU_MOVE = 1,                 // its reference
-    CU_MAP_PROMOTION = 2,        // of a tensor map: 128 bytes
-    CU_PINNED = 1,               // memory: its type
-    CU_FILE_DESCRIPTOR = 1,      //   what others map it by
-    CU_ON_DEVICE = 1,            //   the type of its place
-    CU_READ_WRITE = 3,           //   who maps it may
-    CU_DEVICE_MEMORY = 2,        // a side of a copy of rows
-    CU_HOST_PORTABLE = 1,        // host memory of all contexts
-    CU_HOST_MAPPED = 2,          //   which devices see
-    CU_NON_BLOCKING = 1,         // a stream that the default one does not wait for
-    CU_NO_TIMING = 2,            // an event
-    CU_WAIT_AT_LEAST = 0,        // a stream's wait for a word
-    CU_PORTABLE_CLUSTER = 8,     // most CTAs without CU_LARGE_CLUSTERS
-    CU_DEFAULT_SHARED = 48 << 10 // most bytes without CU_MAX_SHARED
+    CU_ATTRIBUTE_CLUSTER = 4,     // of a launch
+    CU_MAX_SHARED = 8,            // attributes of a function
+    CU_LARGE_CLUSTERS = 14,       //
+    CU_REGISTERS = 4,             //
+    CU_LOCAL_BYTES = 3,           //
+    CU_CLOCK_RATE = 13,           // attributes of a device
+    CU_PROCESSORS = 16,           //
+    CU_MEMORY_CLOCK = 36,         //
+    CU_MEMORY_BUS = 37,           //
+    CU_L2_BYTES = 38,             //
+    CU_MAJOR = 75,                //
+    CU_MINOR = 76,                //
+    CU_SHARED_OPTIN = 97,         //
+    CU_JIT_ERROR_LOG = 5,         // options of cuModuleLoadDataEx
+    CU_JIT_ERROR_LOG_BYTES = 6,   //
+    CU_CAPTURE_NONE = 0,          // states of a stream
+    CU_CAPTURE_RELAXED = 2,       // what a thread may do while it captures
+    CU_NO_DESTRUCTOR_SYNC = 1,    // of a user object
+    CU_MOVE = 1,                  // its reference
+    CU_MAP_PROMOTION = 2,         // of a tensor map: 128 bytes
+    CU_PINNED = 1,                // memory: its type
+    CU_FILE_DESCRIPTOR = 1,       //   what others map it by
+    CU_ON_DEVICE = 1,             //   the type of its place
+    CU_READ_WRITE = 3,            //   who maps it may
+    CU_DEVICE_MEMORY = 2,         // a side of a copy of rows
+    CU_HOST_PORTABLE = 1,         // host memory of all contexts
+    CU_HOST_MAPPED = 2,           //   which devices see
+    CU_NON_BLOCKING = 1,          // a stream that the default one does not wait for
+    CU_NO_TIMING = 2,             // an event
+    CU_WAIT_AT_LEAST = 0,         // a stream's wait for a word
+    CU_PORTABLE_CLUSTER = 8,      // most CTAs without CU_LARGE_CLUSTERS
+    CU_DEFAULT_SHARED = 48 << 10, // most bytes without CU_MAX_SHARED
+    CU_NOT_READY = 600            // what a stream was given is not done yet
 };
 
 /* X(field, symbol, needed, parameters): all return a cu_result. */
@@ -128,6 +129,7 @@ enum {
     X(stream_create, "cuStreamCreate", 1, (cu_stream *, unsigned))                                 \
     X(stream_destroy, "cuStreamDestroy_v2", 1, (cu_stream))                                        \
     X(stream_synchronize, "cuStreamSynchronize", 1, (cu_stream))                                   \
+    X(stream_query, "cuStreamQuery", 0, (cu_stream))                                               \
     X(stream_id, "cuStreamGetId", 0, (cu_stream, unsigned long long *))                            \
     X(stream_capture, "cuStreamGetCaptureInfo_v2", 0,                                              \
       (cu_stream, int *, unsigned long long *, cu_graph *, const void **, size_t *))               \

@@ -2,11 +2,13 @@
 // The GPUs of the machine, each with the context that all libraries of a process share.
 #include "runtime/comm_cuda.h"
 #include "runtime/hip.h"
+#include "runtime/runtime.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static _Atomic(rt_device *) devices[RT_DEVICES];
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -181,6 +183,24 @@ tg_status tg_device_synchronize(int number, void *stream) {
                               d->name);
     rt_leave(e);
     return status ? status : rt_cuda_comm_check_device(number);
+}
+
+cu_result rt_wait(cu_stream stream, double patience) {
+    const rt_cuda *cu = rt_cuda_driver();
+    if (patience <= 0 || !cu->stream_query) return cu->stream_synchronize(stream);
+    int64_t began = rt_now_ns(), end = began + (int64_t)(patience * 1e9), now;
+    cu_result error;
+    while ((error = cu->stream_query(stream)) == CU_NOT_READY && (now = rt_now_ns()) < end) {
+        // Sleeping costs a short launch more than looking again does.
+        struct timespec t = {0, 50000};
+        if (now - began > 2000000) nanosleep(&t, NULL);
+    }
+    return error;
+}
+
+tg_status rt_does_not_end(double patience) {
+    return tg_fail(TG_ERROR_CONTRACT, "it did not end within %.2g seconds, and still runs",
+                   patience);
 }
 
 bool rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t bytes, void *to) {

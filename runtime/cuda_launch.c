@@ -332,7 +332,8 @@ static int32_t read_faults(rt_launcher *l, tg_faults *to) {
     rt_gpu *g = &l->gpu;
     const rt_cuda *cu = rt_cuda_driver();
     cu_pointer at = rt_space_faults(g->space);
-    cu_result error = cu->to_host(to, at, sizeof *to, g->stream);
+    cu_result error = g->patience > 0 ? rt_wait(g->stream, g->patience) : 0;
+    if (!error) error = cu->to_host(to, at, sizeof *to, g->stream);
     if (!error) error = cu->stream_synchronize(g->stream);
     if (!error && to->used) {
         uint32_t words = to->used < RT_FAULT_WORDS ? to->used : RT_FAULT_WORDS;
@@ -340,6 +341,8 @@ static int32_t read_faults(rt_launcher *l, tg_faults *to) {
         if (!error) error = cu->stream_synchronize(g->stream);
     }
     if (!error) return TG_RUN_OK;
+    g->stuck = error == CU_NOT_READY;
+    if (g->stuck) return rt_gpu_failed(g, rt_does_not_end(g->patience));
     return rt_gpu_failed(g, rt_cuda_fail("cuMemcpyDtoHAsync", error,
                                          "reading what device %d (%s) asserted and printed",
                                          g->device->number, g->device->name));

@@ -46,6 +46,11 @@ tg_status rt_enter(const rt_device *d, rt_entered *e);
 void rt_leave(rt_entered e);
 /// Copies bytes of the device to the host, in the order of the stream, and waits. False: no copy.
 bool rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t bytes, void *to);
+/// Waits for a stream of the device that is entered, but no longer than `patience` seconds (0: as
+/// long as it takes): then CU_NOT_READY.
+cu_result rt_wait(cu_stream stream, double patience);
+/// Fails for a launch that rt_wait did not see the end of: TG_ERROR_CONTRACT.
+tg_status rt_does_not_end(double patience);
 /// Lets this thread do what a capture on another stream forbids (allocate, load), until
 /// rt_strict.
 void rt_relax(rt_entered *e);
@@ -99,6 +104,8 @@ typedef struct rt_gpu {
     rt_space *space;          // NULL before something is needed
     tg_status status;         // of what failed here; tg_last_error() has the text
     bool faults;              // a function was launched that may write them
+    double patience;          // rt_wait's, of launches that wait
+    bool stuck;               // one of them did not see its end
     tg_faults *called_faults; // of called images; kept
     rt_cuda_comm *comm;       // of a collective launch that has begun, else NULL
     void *args[RT_DEVICE_ARGS];

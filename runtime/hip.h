@@ -28,6 +28,7 @@
     X(stream_create, "hipStreamCreateWithFlags", 1)                                                \
     X(stream_destroy, "hipStreamDestroy", 1)                                                       \
     X(stream_synchronize, "hipStreamSynchronize", 1)                                               \
+    X(stream_query, "hipStreamQuery", 0)                                                           \
     X(stream_id, "hipStreamGetId", 0)                                                              \
     X(stream_capture, "hipStreamGetCaptureInfo_v2", 0)                                             \
     X(capture_mode, "hipThreadExchangeStreamCaptureMode", 0)                                       \

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 enum { WHY = 200, TICK_MS = 20 };
-/// Seconds: what a trial may take beside ten times the reference's check; what that may take where
-/// there is no deadline.
-static const double LEAST = 0.5, FIRST = 60, TIMES = 10;
+/// A trial may take ten times as long as the reference's check, and RT_PATIENCE; that check so many
+/// seconds where there is no deadline.
+static const double FIRST = 60, TIMES = 10;
 static const double STEP = 0.1; // what a tick may seem to last
 
 typedef enum Wish { CHECK, CONFIRM, TIME } Wish;
@@ -148,9 +148,9 @@ static void end(rt_sandbox *box, bool by_itself) {
     if (!by_itself) return;
     int signal = got > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (signal)
-        snprintf(box->why, WHY, "crashed by signal %d (%s)", signal, strsignal(signal));
+        snprintf(box->why, WHY, "it crashed by signal %d (%s)", signal, strsignal(signal));
     else
-        snprintf(box->why, WHY, "ended its process");
+        snprintf(box->why, WHY, "it ended its process");
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -189,7 +189,7 @@ static rt_verdict ask(rt_sandbox *box, const Request *r, double limit, bool hang
     }
     end(box, v == RT_CRASHED);
     if (v == RT_CRASHED) return v;
-    snprintf(box->why, WHY, "did not end within %.2g seconds", limit);
+    snprintf(box->why, WHY, "it did not end within %.2g seconds", limit);
     return hangs && !is_stopped(box) ? RT_HUNG : RT_CUT;
 }
 
@@ -201,8 +201,8 @@ static double time_left(const rt_sandbox *box) {
 
 /// What has not ended by then hangs, unless the time for all is shorter.
 static rt_verdict ask_within_reason(rt_sandbox *box, const Request *r, Reply *out) {
-    double reason = LEAST + TIMES * box->reference;
-    double left = LEAST + box->reference + time_left(box);
+    double reason = RT_PATIENCE + TIMES * box->reference;
+    double left = RT_PATIENCE + box->reference + time_left(box);
     bool bounded = box->options.deadline > 0 && left < reason;
     return ask(box, r, bounded ? left : reason, !bounded, out);
 }
@@ -232,12 +232,21 @@ static rt_verdict prepare(rt_sandbox *box, Reply *out) {
     return v;
 }
 
+/// On a GPU. A launch that breaks the device, or does not end, is the last one that is tried.
+static rt_verdict attempt_here(rt_sandbox *box, const Request *r, double *seconds) {
+    rt_verdict v = attempt(box->trial, &box->options, r, seconds);
+    if (v == RT_RIGHT) return v;
+    snprintf(box->why, WHY, "%s", tg_last_error());
+    if (v != RT_FAILED || !rt_trial_is_lost(box->trial)) return v;
+    box->lost = true;
+    return rt_trial_is_stuck(box->trial) ? RT_HUNG : RT_CRASHED;
+}
+
 static rt_verdict request(rt_sandbox *box, Request r, double *seconds) {
     Reply reply = {.verdict = RT_FAILED};
     if (box->lost || is_stopped(box)) return RT_CUT;
     if (box->trial) {
-        reply.verdict = attempt(box->trial, &box->options, &r, reply.seconds);
-        if (reply.verdict != RT_RIGHT) snprintf(box->why, WHY, "%s", tg_last_error());
+        reply.verdict = attempt_here(box, &r, reply.seconds);
     } else {
         bool done = !box->child && r.wish == CHECK && r.id == 0;
         reply.verdict = prepare(box, &reply);
@@ -285,7 +294,8 @@ tg_status rt_sandbox_open(const rt_sandbox_options *options, rt_sandbox **out) {
     if (!box) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     *box = (rt_sandbox){.options = *options, .hooks = c->hooks};
     tg_status status = TG_OK;
-    if (options->device >= 0) status = rt_trial_open(&options->trial, &box->trial);
+    box->options.trial.patience = time_left(box);
+    if (options->device >= 0) status = rt_trial_open(&box->options.trial, &box->trial);
     if (status)
         rt_sandbox_close(box);
     else

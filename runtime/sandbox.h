@@ -6,7 +6,7 @@
 // writes are its own. Other threads of the program are not there, and may have held any lock: so it
 // takes memory from the system, has threads of its own, and does nothing but kernels, the clock and
 // a socket. It ends with the thread that made it. The context of a GPU does not survive a fork:
-// there variants are tried in this process (trial.h).
+// there variants are tried in this process (trial.h), which waits for none longer than it should.
 #ifndef RUNTIME_SANDBOX_H
 #define RUNTIME_SANDBOX_H
 
@@ -38,7 +38,8 @@ rt_verdict rt_sandbox_confirm(rt_sandbox *box, int id, double *times);
 rt_verdict rt_sandbox_time(rt_sandbox *box, int id, int n, double *seconds);
 /// Why the last variant that was not right was not.
 const char *rt_sandbox_why(const rt_sandbox *box);
-/// Nothing can be tried any more: the reference is not right, or there are no processes to be had.
+/// Nothing can be tried any more: the reference is not right, there are no processes to be had, or
+/// a launch broke the device or does not end there.
 bool rt_sandbox_is_lost(const rt_sandbox *box);
 
 #endif

@@ -33,6 +33,7 @@ struct rt_trial {
     tg_arg args[TG_MAX_PARAMS];
     DLTensor tensors[TG_MAX_PARAMS];
     int64_t dims[TG_MAX_PARAMS][2][TG_MAX_RANK];
+    rt_trial *stuck; // another one
 };
 
 static const double MOST_UNFINITE = 1.0 / 64;
@@ -116,6 +117,7 @@ static tg_status make_arguments(rt_trial *t) {
     tg_status status = rt_bind(t->launcher, o->info, o->args, o->n);
     if (!status)
         status = rt_place_open(&t->place, &t->hooks, t->launcher->device, o->flush, o->looks);
+    t->place.patience = t->launcher->gpu.patience = o->patience;
     // Those that are written come first: a buffer has the name of what is written there.
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < o->n && !status; i++) {
@@ -153,24 +155,44 @@ static void release_results(rt_trial *t, Results *r, size_t bytes) {
     rt_release(&t->hooks, r->seen, bytes);
 }
 
+static void give_back_launcher(rt_trial *t) {
+    if (!t->launcher) return;
+    t->launcher->print = t->hooks.print;
+    t->launcher->gpu.patience = 0;
+    t->launcher->gpu.stuck = false;
+    rt_give_back(t->launcher);
+}
+
+/// Where a launch does not end, all would wait for it that gives back what it has.
+static void abandon(rt_trial *t) {
+    static _Atomic(rt_trial *) stuck;
+    give_back_launcher(t);
+    t->stuck = atomic_exchange(&stuck, t);
+}
+
 void rt_trial_close(rt_trial *t) {
     if (!t) return;
+    if (t->place.stuck) {
+        abandon(t);
+        return;
+    }
     rt_place_wait(&t->place);
     for (int i = 0; i < t->n_buffers; i++) {
         release_results(t, &t->results[i], rt_buffer_looked(&t->buffers[i]));
         rt_buffer_close(&t->place, &t->buffers[i]);
     }
     rt_place_close(&t->place);
-    if (t->launcher) {
-        t->launcher->print = t->hooks.print;
-        rt_give_back(t->launcher);
-    }
+    give_back_launcher(t);
     tg_options hooks = t->hooks;
     rt_release(&hooks, t, sizeof *t);
 }
 
+bool rt_trial_is_stuck(const rt_trial *t) {
+    return t->place.stuck;
+}
+
 bool rt_trial_is_lost(rt_trial *t) {
-    return rt_place_wait(&t->place) != TG_OK;
+    return t->place.stuck || rt_place_wait(&t->place) != TG_OK;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -185,10 +207,20 @@ static tg_status refill(rt_trial *t, int fill, bool inputs) {
 
 /// What a wrong variant may have written is none of the next one's.
 static void restore(rt_trial *t) {
+    if (t->place.stuck) return;
     for (int i = 0; i < t->n_buffers; i++) {
         if (rt_buffer_clear(&t->place, &t->buffers[i])) return;
         if (rt_buffer_fill(&t->place, &t->buffers[i], 0)) return;
     }
+}
+
+/// A launch that was not waited for to its end leaves nothing to be tried any more.
+static tg_status launch(rt_trial *t, const tg_variant *v, int n) {
+    tg_status status = TG_OK;
+    for (int i = 0; i < n && !status; i++)
+        status = rt_run(t->launcher, t->options.info, v, t->place.stream);
+    t->place.stuck |= t->launcher->gpu.stuck;
+    return status;
 }
 
 /// One launch on a fill, to its end.
@@ -196,7 +228,7 @@ static tg_status run(rt_trial *t, const tg_variant *v, int fill, double *seconds
     double took = 0;
     tg_status status = refill(t, fill, false);
     if (!status) status = rt_place_begin(&t->place);
-    if (!status) status = rt_run(t->launcher, t->options.info, v, t->place.stream);
+    if (!status) status = launch(t, v, 1);
     if (!status) status = rt_place_end(&t->place, &took);
     if (!status && (*seconds <= 0 || took < *seconds)) *seconds = took;
     return status;
@@ -309,10 +341,12 @@ static tg_status make_reference(rt_trial *t, const tg_variant *v, double *second
         status = TG_OK;
         for (int i = 0; i < t->n_buffers && !status; i++) status = make_stencils(t, &t->buffers[i]);
         if (!status) status = run_reference(t, v, seconds);
-        if (status && (status != TG_ERROR_CONTRACT || t->mild)) return status;
+        if (status && (status != TG_ERROR_CONTRACT || t->mild || t->place.stuck)) return status;
         if (!status && (measure_reference(t) <= MOST_UNFINITE || t->mild)) break;
     }
     t->reference = v;
+    if (t->options.patience > 0)
+        t->place.patience = t->launcher->gpu.patience = RT_PATIENCE + 10 * *seconds;
     return TG_OK;
 }
 
@@ -463,13 +497,6 @@ static bool is_exact(const rt_trial *t, double seconds) {
     size_t bytes = 0;
     for (int i = 0; i < t->n_buffers; i++) bytes += t->buffers[i].bytes;
     return !t->place.device || t->reads || bytes > FEW_BYTES || seconds > FEW_TICKS;
-}
-
-static tg_status launch(rt_trial *t, const tg_variant *v, int n) {
-    tg_status status = TG_OK;
-    for (int i = 0; i < n && !status; i++)
-        status = rt_run(t->launcher, t->options.info, v, t->place.stream);
-    return status;
 }
 
 /// The seconds of a launch: the mean of a batch of them, behind empty caches, or another launch.

@@ -42,11 +42,16 @@ typedef struct rt_trial_options {
     bool exact;   // no arithmetic on floats: results must have the same bits
     size_t flush; // bytes to write before each timed launch on the CPU; 0: caches stay warm
     size_t looks; // bytes of a tensor that a check looks at; 0: 8 MiB
+    /// Of a GPU, seconds: what the first launch may take. Later ones may take RT_PATIENCE and ten
+    /// times as long as the reference. 0: as long as it takes.
+    double patience;
 } rt_trial_options;
 
 /// Fails through tg_last_error().
 tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out);
 void rt_trial_close(rt_trial *trial);
+
+static const double RT_PATIENCE = 0.5;
 
 typedef enum rt_verdict {
     RT_RIGHT,
@@ -67,8 +72,12 @@ rt_verdict rt_trial_check(rt_trial *trial, const tg_variant *variant, double *se
 /// and judges it likewise. Right at once where checks look at everything.
 rt_verdict rt_trial_confirm(rt_trial *trial, const tg_variant *variant);
 
-/// The device is of no use any more to this process: a launch did something that it may not.
+/// The device is of no use any more to this process: a launch did something that it may not, or
+/// does not end.
 bool rt_trial_is_lost(rt_trial *trial);
+/// A launch does not end: nothing can be tried any more, and what it may still write to is kept for
+/// good.
+bool rt_trial_is_stuck(const rt_trial *trial);
 
 /// The seconds of each of n launches, caches flushed, what it reads and writes restored before
 /// each; on a GPU by its own clock.
@@ -127,8 +136,10 @@ typedef struct rt_place {
     char *scratch;    // of the host
     bool pinned;      // scratch is: copies of it are several times as fast
     size_t scratch_bytes, flush_bytes;
-    size_t looks; // bytes of a buffer that are looked at, about
-    double began; // the time of the host
+    size_t looks;    // bytes of a buffer that are looked at, about
+    double began;    // the time of the host
+    double patience; // rt_wait's
+    bool stuck;      // a launch there did not end
 } rt_place;
 
 /// device: -1, the host. rt_place_close also after a failure.

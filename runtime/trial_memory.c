@@ -316,6 +316,18 @@ tg_status rt_place_begin(rt_place *p) {
     return TG_OK;
 }
 
+/// Nothing but what was timed is on the stream.
+static tg_status wait_patiently(rt_place *p) {
+    rt_entered entered;
+    tg_status status = rt_enter(p->device, &entered);
+    if (status) return status;
+    cu_result error = rt_wait(p->stream, p->patience);
+    rt_leave(entered);
+    if (!error) return TG_OK;
+    p->stuck = error == CU_NOT_READY;
+    return p->stuck ? rt_does_not_end(p->patience) : device_failed(p, "cuStreamSynchronize", error);
+}
+
 tg_status rt_place_end(rt_place *p, double *seconds) {
     float milliseconds = 0;
     if (!p->device) {
@@ -323,7 +335,8 @@ tg_status rt_place_end(rt_place *p, double *seconds) {
         return TG_OK;
     }
     CALL(p, "cuEventRecord", event_record(p->events[1], p->stream));
-    CALL(p, "cuEventSynchronize", event_synchronize(p->events[1]));
+    tg_status status = wait_patiently(p);
+    if (status) return status;
     CALL(p, "cuEventElapsedTime", event_elapsed(&milliseconds, p->events[0], p->events[1]));
     *seconds = milliseconds > 0 ? (double)milliseconds * 1e-3 : EVENT_TICK / 2;
     return TG_OK;

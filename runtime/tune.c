@@ -112,7 +112,7 @@ static void drop(Search *s, int id, rt_verdict verdict) {
     const tg_variant *v = s->variants[id];
     rt_race_drop(s->race, id);
     if (verdict != RT_CRASHED && verdict != RT_HUNG) return;
-    rt_add(&t, "tuning '%s': %s %s: left out", s->kernel->info->name,
+    rt_add(&t, "tuning '%s': %s is left out: %s", s->kernel->info->name,
            v->config && *v->config ? v->config : "a variant", rt_sandbox_why(s->box));
     tg_log(t.data);
     rt_exclude(s->kernel, v);

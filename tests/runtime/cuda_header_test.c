@@ -38,6 +38,7 @@ SAME(CU_HOST_MAPPED, CU_MEMHOSTALLOC_DEVICEMAP);
 SAME(CU_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
 SAME(CU_NO_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME(CU_WAIT_AT_LEAST, CU_STREAM_WAIT_VALUE_GEQ);
+SAME(CU_NOT_READY, CUDA_ERROR_NOT_READY);
 SAME(sizeof(cu_memory), sizeof(CUmemAllocationProp));
 SAME(offsetof(cu_memory, place), offsetof(CUmemAllocationProp, location));
 SAME(offsetof(cu_memory, flags), offsetof(CUmemAllocationProp, allocFlags));

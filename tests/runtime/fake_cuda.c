@@ -216,6 +216,7 @@ launch_function cuLaunchKernel;
 stream_create_function cuStreamCreate;
 stream_destroy_function cuStreamDestroy_v2;
 stream_synchronize_function cuStreamSynchronize;
+stream_query_function cuStreamQuery;
 stream_id_function cuStreamGetId;
 stream_capture_function cuStreamGetCaptureInfo_v2;
 capture_mode_function cuThreadExchangeStreamCaptureMode;

@@ -26,6 +26,8 @@ typedef void FakeKernel(const FakeLaunch *launch, void **args);
     X(void, fake_fail, (const char *call, int error))                                              \
     /* What was done wrong so far, or NULL; forgets it. */                                         \
     X(const char *, fake_mistake, (void))                                                          \
+    /* While true, what streams were given does not end; who waits for it makes a mistake. */      \
+    X(void, fake_stick, (int stuck))                                                               \
     /* How often a function was called. */                                                         \
     X(int, fake_calls, (const char *call))                                                         \
     /* Pieces of device memory that are not freed; loaded modules. */                              \

@@ -19,6 +19,7 @@
 #define cuStreamCreate                    hipStreamCreateWithFlags
 #define cuStreamDestroy_v2                hipStreamDestroy
 #define cuStreamSynchronize               hipStreamSynchronize
+#define cuStreamQuery                     hipStreamQuery
 #define cuStreamGetId                     hipStreamGetId
 #define cuStreamGetCaptureInfo_v2         hipStreamGetCaptureInfo_v2
 #define cuThreadExchangeStreamCaptureMode hipThreadExchangeStreamCaptureMode

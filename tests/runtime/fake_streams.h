@@ -308,6 +308,8 @@ cu_result cuMemcpy2DAsync_v2(const cu_rows *rows, cu_stream stream) {
 }
 #endif
 
+static _Atomic int sticks;
+
 /* ---- streams --------------------------------------------------------------------------------- */
 
 cu_result cuStreamCreate(cu_stream *stream, unsigned flags) {
@@ -329,8 +331,24 @@ cu_result cuStreamDestroy_v2(cu_stream stream) {
     return 0;
 }
 
+void fake_stick(int stuck) {
+    atomic_store(&sticks, stuck);
+}
+
+static void must_end(const char *function) {
+    if (atomic_load(&sticks)) wrong("%s: for what does not end", function);
+}
+
+cu_result cuStreamQuery(cu_stream stream) {
+    CALLED();
+    cu_stream s = resolve(__func__, stream);
+    go_on(s->device);
+    return s->waiting || atomic_load(&sticks) ? CU_NOT_READY : 0;
+}
+
 cu_result cuStreamSynchronize(cu_stream stream) {
     CALLED();
+    must_end(__func__);
     cu_stream s = resolve(__func__, stream);
     go_on(s->device);
     if (s->waiting) wrong("a stream waits for what never comes");
@@ -573,6 +591,7 @@ cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
 
 cu_result cuEventSynchronize(cu_event event) {
     CALLED();
+    must_end(__func__);
     if (!event) return 400;
     if (!event->by) wrong("an event is waited for that was not recorded");
     return 0;

@@ -2,14 +2,11 @@
 // Launches on GPUs, against a driver that checks what it is asked for (fake_cuda.h): kernels
 // written by hand, described to the runtime as compiled ones are.
 #include "tests/runtime/counted.h"
-#include "tests/runtime/fake_cuda.h"
-#include "tests/runtime/kernels.h"
+#include "tests/runtime/gpu_kernels.h"
 
 #include "runtime/gpu.h"
 #include "runtime/host.h"
-#include "runtime/trial.h"
 
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,154 +18,9 @@
 
 #include <cmocka.h>
 
-/* The fake driver, through the same library that the runtime loads. */
-static struct {
-#define X(result, name, parameters) result(*name) parameters;
-    FAKE_ENTRIES(X)
-#undef X
-} fake;
+/* ---- kernels ----------------------------------------------------------------------------------
+ */
 
-#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
-
-/* ---- device code --------------------------------------------------------------------------- */
-
-enum { N = 1000, THREADS = 256, LIMIT = 1 << 20 };
-
-static _Thread_local FakeLaunch seen_launch;
-static _Thread_local int launches;
-
-/// y[i] = a x[i] + w[0], where w is null or a workspace.
-static void scale_kernel(const FakeLaunch *launch, void **args) {
-    const float *x = *(float **)args[0], *w = *(float **)args[4];
-    float *y = *(float **)args[1], a = *(float *)args[3];
-    int64_t n = *(int64_t *)args[2];
-    seen_launch = *launch;
-    launches++;
-    for (int64_t i = 0; i < n; i++) y[i] = a * x[i] + (w ? w[0] : 0);
-}
-
-/// w[0] = v
-static void fill_kernel(const FakeLaunch *launch, void **args) {
-    seen_launch = *launch;
-    launches++;
-    **(float **)args[0] = *(float *)args[1];
-}
-
-/// Program p prints x[p], and asserts that it is not 13. Two of the programs write out of order.
-static void report_kernel(const FakeLaunch *launch, void **args) {
-    tg_faults *f = *(tg_faults **)args[1];
-    uint64_t *words = (uint64_t *)(f + 1);
-    const float *x = *(float **)args[0];
-    for (unsigned i = 0; i < launch->grid; i++) {
-        unsigned p = i ^ (launch->grid % 2 == 0);
-        double v = x[p];
-        uint32_t site = x[p] == 13, at = f->used;
-        f->used += 3;
-        f->failed |= site;
-        if (f->used > f->capacity) continue;
-        words[at] = site | (uint64_t)1 << 32;
-        words[at + 1] = p;
-        memcpy(&words[at + 2], &v, sizeof v);
-    }
-}
-
-/* ---- host code ----------------------------------------------------------------------------- */
-
-enum { SCALE, FILL, CLUSTERS, REPORT };
-static _Thread_local int workspaces[2]; // bytes that the host code asks for, 0: none
-static _Thread_local float filled;
-static _Thread_local int64_t grid;
-static tg_tensormap *map;
-static int64_t n_rows = 3;
-static unsigned char map_bytes[2][TG_TENSORMAP_BYTES] __attribute__((aligned(64)));
-
-/// The arguments as compiled host code passes them.
-static int32_t scale_entry(const tg_slot *args, const tg_env *env) {
-    void *x = args[0].tensor.data, *y = args[1].tensor.data, *w = NULL, *w2 = NULL;
-    int64_t n = args[0].tensor.shape[0];
-    float a;
-    memcpy(&a, &args[2].bits, sizeof a);
-    if (workspaces[0] && !(w = env->workspace(env, workspaces[0])))
-        return (env->fail)(env, NULL, NULL);
-    if (workspaces[1] && !(w2 = env->workspace(env, workspaces[1])))
-        return (env->fail)(env, NULL, NULL);
-    assert_true(!w2 || w != w2);
-    void *fill[] = {&w, &filled};
-    int32_t status = w ? env->dispatch(env, FILL, 1, fill) : 0;
-    if (status) return status;
-    void *params[] = {&x, &y, &n, &a, &w};
-    return env->dispatch(env, SCALE, grid ? grid : (n + THREADS - 1) / THREADS, params);
-}
-
-static int32_t cluster_entry(const tg_slot *args, const tg_env *env) {
-    void *x = args[0].tensor.data, *y = args[1].tensor.data, *w = NULL;
-    int64_t n = args[0].tensor.shape[0];
-    float a = 1;
-    void *params[] = {&x, &y, &n, &a, &w};
-    return env->dispatch(env, CLUSTERS, 32, params);
-}
-
-static int32_t map_entry(const tg_slot *args, const tg_env *env) {
-    int64_t dims[2] = {n_rows, args[0].tensor.shape[0] / n_rows}, strides[2] = {dims[1], 1};
-    for (int i = 0; i < 2; i++) {
-        int32_t status = env->tensormap(env, map, args[i].tensor.data, dims, strides, map_bytes[i]);
-        if (status) return status;
-    }
-    return 0;
-}
-
-static int32_t report_entry(const tg_slot *args, const tg_env *env) {
-    void *x = args[0].tensor.data;
-    void *params[] = {&x};
-    int32_t status = env->dispatch(env, REPORT, args[0].tensor.shape[0], params);
-    return status ? status : env->dispatch(env, REPORT, 0, params);
-}
-
-/* ---- kernels as data ----------------------------------------------------------------------- */
-
-static const tg_device_function functions[] = {
-    {"scale", THREADS, 1, 100 << 10, 5, 0, 0},
-    {"fill", 32, 1, 0, 2, 0, 0},
-    {"clusters", 64, 16, 0, 5, 0, 0},
-    {"report", 32, 1, 0, 1, TG_DEVICE_FAULTS, 0},
-};
-static const tg_site sites[] = {
-    {TG_SITE_PRINT, 3, 5, 1, 0, 0, "k.teg", "x is {}", "f"},
-    {TG_SITE_ASSERT, 4, 5, 1, 0, 0, "k.teg", "x is {}, a bad number", "f"},
-};
-static const tg_site *const site_list[] = {&sites[0], &sites[1]};
-static const char ptx[] = ".version 8.0";
-static const char cubin[] = "\177ELF and so on";
-
-#define IMAGE(code, what, name, number, only)                                                      \
-    {                                                                                              \
-        .kind = what, .n_functions = COUNT(functions), .n_sites = 2, .arch = number,               \
-        .specific = only, .target = name, .bytes = code, .size = sizeof code,                      \
-        .functions = functions, .sites = site_list                                                 \
-    }
-static tg_image for_80 = IMAGE(ptx, TG_IMAGE_PTX, "sm_80", 80, 0);
-static tg_image for_90a = IMAGE(cubin, TG_IMAGE_CUBIN, "sm_90a", 90, 1);
-static tg_image too_large = IMAGE(ptx, TG_IMAGE_PTX, "sm_80", 80, 0);
-
-static const uint8_t three[] = {0, 1, 2};
-#define VARIANT(fn, code)                                                                          \
-    { .entry = fn, .params = three, .n_params = 3, .config = "", .image = code }
-static const tg_param_info params[] = {
-    {"x", TG_PARAM_TENSOR, 0, kDLFloat, 32, -1, 1, -1, 0},
-    {"y", TG_PARAM_TENSOR, TG_PARAM_WRITTEN, kDLFloat, 32, -1, 1, -1, 0},
-    {"a", TG_PARAM_SCALAR, 0, kDLFloat, 32, -1, 0, -1, 0},
-};
-#define KERNEL(name, ...)                                                                          \
-    static const tg_variant name##_variants[] = {__VA_ARGS__};                                     \
-    static const tg_kernel_info name##_info = {#name,                                              \
-                                               "kernel " #name "(x: f32[N], y: f32[N], a: f32)",   \
-                                               params,                                             \
-                                               name##_variants,                                    \
-                                               3,                                                  \
-                                               0,                                                  \
-                                               COUNT(name##_variants),                             \
-                                               0};                                                 \
-    static tg_kernel name = {.abi = TG_ABI, .info = &name##_info}
 KERNEL(scale, VARIANT(scale_entry, &for_80), VARIANT(scale_entry, &for_90a));
 KERNEL(clusters, VARIANT(cluster_entry, &for_80));
 KERNEL(maps, VARIANT(map_entry, &for_80));
@@ -176,55 +28,7 @@ KERNEL(report, VARIANT(report_entry, &for_80));
 KERNEL(late, VARIANT(scale_entry, &for_90a));
 KERNEL(large, VARIANT(scale_entry, &too_large));
 
-/* ---- arguments ----------------------------------------------------------------------------- */
-
-typedef struct Call {
-    float x[N], y[N];
-    int64_t n;
-    DLTensor tensors[2];
-    tg_arg args[3];
-} Call;
-
-static Call *on_device(Call *c, int device) {
-    c->n = N;
-    for (int i = 0; i < N; i++) c->x[i] = (float)(i % 97) - 40;
-    memset(c->y, 0xff, sizeof c->y);
-    c->tensors[0] = row(c->x, &c->n);
-    c->tensors[1] = row(c->y, &c->n);
-    for (int i = 0; i < 2; i++) {
-        if (device >= 0) c->tensors[i].device = (DLDevice){kDLCUDA, device};
-        c->args[i] = tg_tensor(&c->tensors[i]);
-    }
-    c->args[2] = tg_float(3);
-    return c;
-}
-
-static void expect_scaled(const Call *c, float added) {
-    for (int64_t i = 0; i < c->n; i++) assert_true(c->y[i] == 3 * c->x[i] + added);
-}
-
-static void expect_ok(tg_status status) {
-    if (status) print_error("%s\n", tg_last_error());
-    assert_int_equal(status, TG_OK);
-    assert_null(fake.fake_mistake());
-}
-
-static void expect(tg_status status, tg_status wanted, const char *text) {
-    if (!strstr(tg_last_error(), text)) print_error("'%s' is not in: %s\n", text, tg_last_error());
-    assert_int_equal(status, wanted);
-    assert_non_null(strstr(tg_last_error(), text));
-    assert_null(fake.fake_mistake());
-}
-
 /* ---- launches ------------------------------------------------------------------------------ */
-
-static int reset(void **state) {
-    (void)state;
-    memset(workspaces, 0, sizeof workspaces);
-    grid = 0;
-    filled = 0;
-    return 0;
-}
 
 static void launches_there(void **state) {
     (void)state;
@@ -680,92 +484,6 @@ static void warm_launch(void **state) {
            best[0], best[1], best[2]);
 }
 
-/* -------------------------------------------------------------------------------------------- */
-
-static bool open_fake(void) {
-    const char *path = getenv("TG_CUDA_LIBRARY");
-    void *library = path ? dlopen(path, RTLD_NOW) : NULL;
-    if (!library) return false;
-#define X(result, name, parameters) *(void **)&fake.name = dlsym(library, #name);
-    FAKE_ENTRIES(X)
-#undef X
-    return fake.fake_last_map != NULL;
-}
-
-/* ---- trials -------------------------------------------------------------------------------- */
-
-/// Scales by twice as much; what it leaves out, and what it writes behind.
-static int64_t left_out, too_far;
-static int32_t short_entry(const tg_slot *args, const tg_env *env) {
-    int64_t n = args[0].tensor.shape[0] - left_out + too_far;
-    tg_slot own[3] = {args[0], args[1], args[2]};
-    own[0].tensor.shape = &n;
-    return scale_entry(own, env);
-}
-
-KERNEL(twofold, VARIANT(scale_entry, &for_80), VARIANT(short_entry, &for_80));
-
-/// On memory of the device: the caller's is neither read nor written, and all is given back.
-static void trials(void **state) {
-    (void)state;
-    static const tg_variant right = VARIANT(scale_entry, &for_80),
-                            cut = VARIANT(short_entry, &for_80),
-                            other = VARIANT(scale_entry, &for_90a);
-    Call c, same;
-    double seconds, times[3];
-    rt_trial *t;
-    int allocated = fake.fake_allocated();
-    rt_trial_options o = {.info = &scale_info, .args = on_device(&c, 1)->args, .n = 3, .seed = 1};
-    memcpy(&same, &c, sizeof c);
-    expect_ok(rt_trial_open(&o, &t));
-    assert_true(fake.fake_allocated() > allocated);
-    assert_int_equal(rt_trial_check(t, &right, &seconds), RT_RIGHT);
-    assert_int_equal(seen_launch.device, 1);
-    assert_int_equal(rt_trial_check(t, &cut, &seconds), RT_RIGHT);
-    left_out = 1;
-    assert_int_equal(rt_trial_check(t, &cut, &seconds), RT_WRONG);
-    expect(TG_OK, TG_OK, "'y' is wrong in 1 of 1000 places, first in place 999");
-    left_out = 0, too_far = 1;
-    assert_int_equal(rt_trial_check(t, &cut, &seconds), RT_WRONG);
-    expect(TG_OK, TG_OK, "memory behind 'y' was written, 0 bytes from it");
-    assert_int_equal(rt_trial_check(t, &other, &seconds), RT_FAILED);
-    expect(TG_OK, TG_OK, "not for such arguments");
-    fake.fake_fail("cuLaunchKernel", 719);
-    assert_int_equal(rt_trial_check(t, &right, &seconds), RT_FAILED);
-    assert_int_equal(rt_trial_check(t, &right, &seconds), RT_RIGHT);
-    expect_ok(rt_trial_time(t, &right, 3, times)); // finds out how many launches to time together
-    int flushes = fake.fake_calls("cuMemsetD32Async");
-    expect_ok(rt_trial_time(t, &right, 3, times));
-    assert_int_equal(fake.fake_calls("cuMemsetD32Async"), flushes + 3);
-    rt_trial_close(t);
-    assert_int_equal(fake.fake_allocated(), allocated);
-    assert_memory_equal(&c, &same, sizeof c);
-    assert_null(fake.fake_mistake());
-}
-
-/// An object of two variants: tuned at its first launch that is not captured.
-static void tunes(void **state) {
-    (void)state;
-    static Call c;
-    void *stream = fake.fake_stream(1);
-    setenv("TG_TUNE", "block", 1);
-    setenv("TG_CACHE", "off", 1);
-    left_out = too_far = 0;
-    launches = 0;
-    fake.fake_capture(stream);
-    expect_ok(tg_launch_on(&twofold, on_device(&c, 1)->args, 3, stream));
-    void *graph = fake.fake_capture_end(stream);
-    assert_int_equal(launches, 0);
-    expect_ok(tg_launch_on(&twofold, c.args, 3, stream));
-    assert_true(launches > 12);
-    expect_scaled(&c, 0);
-    launches = 0;
-    expect_ok(tg_launch_on(&twofold, c.args, 3, stream));
-    assert_int_equal(launches, 1);
-    fake.fake_drop(graph);
-    unsetenv("TG_TUNE");
-}
-
 int main(void) {
     static const size_t scale_sizes[] = {8, 8, 8, 4, 8}, report_sizes[] = {8, 8};
     if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
@@ -775,25 +493,15 @@ int main(void) {
     fake.fake_kernel("report", report_kernel, 2, report_sizes);
 #define TEST(f) cmocka_unit_test_setup(f, reset)
     const struct CMUnitTest tests[] = {
-        TEST(launches_there),
-        TEST(finds_code),
-        TEST(one_device),
-        TEST(clusters_and_grids),
-        TEST(workspaces_last),
-        TEST(many_streams),
-        TEST(several_threads),
-        TEST(captures),
-        TEST(captured_first),
-        TEST(tensor_maps),
-        TEST(asserts_and_prints),
-        TEST(too_many_prints),
-        TEST(called_images),
-        TEST(errors),
-        TEST(load_errors),
-        TEST(devices),
+        TEST(launches_there),     TEST(finds_code),
+        TEST(one_device),         TEST(clusters_and_grids),
+        TEST(workspaces_last),    TEST(many_streams),
+        TEST(several_threads),    TEST(captures),
+        TEST(captured_first),     TEST(tensor_maps),
+        TEST(asserts_and_prints), TEST(too_many_prints),
+        TEST(called_images),      TEST(errors),
+        TEST(load_errors),        TEST(devices),
         TEST(warm_launch),
-        TEST(trials),
-        TEST(tunes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

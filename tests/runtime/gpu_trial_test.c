@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Trials and tuning on GPUs, against the stand-in driver.
+#include "tests/runtime/gpu_kernels.h"
+
+#include "runtime/gpu.h"
+#include "runtime/trial.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/// Scales by twice as much; what it leaves out, and what it writes behind.
+static int64_t left_out, too_far;
+static int32_t short_entry(const tg_slot *args, const tg_env *env) {
+    int64_t n = args[0].tensor.shape[0] - left_out + too_far;
+    tg_slot own[3] = {args[0], args[1], args[2]};
+    own[0].tensor.shape = &n;
+    return scale_entry(own, env);
+}
+
+KERNEL(twofold, VARIANT(scale_entry, &for_80), VARIANT(short_entry, &for_80));
+
+/// On memory of the device: the caller's is neither read nor written, and all is given back.
+static void trials(void **state) {
+    (void)state;
+    static const tg_variant right = VARIANT(scale_entry, &for_80),
+                            cut = VARIANT(short_entry, &for_80),
+                            other = VARIANT(scale_entry, &for_90a);
+    Call c, same;
+    double seconds, times[3];
+    rt_trial *t;
+    int allocated = fake.fake_allocated();
+    rt_trial_options o = {.info = &twofold_info, .args = on_device(&c, 1)->args, .n = 3, .seed = 1};
+    memcpy(&same, &c, sizeof c);
+    expect_ok(rt_trial_open(&o, &t));
+    assert_true(fake.fake_allocated() > allocated);
+    assert_int_equal(rt_trial_check(t, &right, &seconds), RT_RIGHT);
+    assert_int_equal(seen_launch.device, 1);
+    assert_int_equal(rt_trial_check(t, &cut, &seconds), RT_RIGHT);
+    left_out = 1;
+    assert_int_equal(rt_trial_check(t, &cut, &seconds), RT_WRONG);
+    expect(TG_OK, TG_OK, "'y' is wrong in 1 of 1000 places, first in place 999");
+    left_out = 0, too_far = 1;
+    assert_int_equal(rt_trial_check(t, &cut, &seconds), RT_WRONG);
+    expect(TG_OK, TG_OK, "memory behind 'y' was written, 0 bytes from it");
+    assert_int_equal(rt_trial_check(t, &other, &seconds), RT_FAILED);
+    expect(TG_OK, TG_OK, "not for such arguments");
+    fake.fake_fail("cuLaunchKernel", 719);
+    assert_int_equal(rt_trial_check(t, &right, &seconds), RT_FAILED);
+    assert_int_equal(rt_trial_check(t, &right, &seconds), RT_RIGHT);
+    expect_ok(rt_trial_time(t, &right, 3, times)); // finds out how many launches to time together
+    int flushes = fake.fake_calls("cuMemsetD32Async");
+    expect_ok(rt_trial_time(t, &right, 3, times));
+    assert_int_equal(fake.fake_calls("cuMemsetD32Async"), flushes + 3);
+    rt_trial_close(t);
+    assert_int_equal(fake.fake_allocated(), allocated);
+    assert_memory_equal(&c, &same, sizeof c);
+    assert_null(fake.fake_mistake());
+}
+
+/// An object of two variants: tuned at its first launch that is not captured.
+static void tunes(void **state) {
+    (void)state;
+    static Call c;
+    void *stream = fake.fake_stream(1);
+    setenv("TG_TUNE", "block", 1);
+    setenv("TG_CACHE", "off", 1);
+    left_out = too_far = 0;
+    launches = 0;
+    fake.fake_capture(stream);
+    expect_ok(tg_launch_on(&twofold, on_device(&c, 1)->args, 3, stream));
+    void *graph = fake.fake_capture_end(stream);
+    assert_int_equal(launches, 0);
+    expect_ok(tg_launch_on(&twofold, c.args, 3, stream));
+    assert_true(launches > 12);
+    expect_scaled(&c, 0);
+    launches = 0;
+    expect_ok(tg_launch_on(&twofold, c.args, 3, stream));
+    assert_int_equal(launches, 1);
+    fake.fake_drop(graph);
+    unsetenv("TG_TUNE");
+}
+
+/* ---- what does not end ----------------------------------------------------------------------- */
+
+static int32_t sticking_entry(const tg_slot *args, const tg_env *env) {
+    sticks = true;
+    int32_t status = scale_entry(args, env);
+    sticks = false;
+    return status;
+}
+
+static char logged[1024];
+static void keep_log(void *user, const char *line) {
+    size_t n = strlen(logged);
+    (void)user;
+    snprintf(logged + n, sizeof logged - n, "%s\n", line);
+}
+
+KERNEL(stuck, VARIANT(scale_entry, &for_80), VARIANT(sticking_entry, &for_80));
+
+/// A variant whose launch does not end is given up: nobody waits for it, nor frees what it may
+/// still write to. The launch is as without tuning.
+static void does_not_end(void **state) {
+    (void)state;
+    static Call c;
+    tg_options options = {.size = sizeof options, .threads = 1, .log = keep_log};
+    tg_context *context;
+    setenv("TG_TUNE", "block", 1);
+    setenv("TG_CACHE", "off", 1);
+    expect_ok(tg_context_create(&options, &context));
+    tg_context_use(context);
+    int allocated = fake.fake_allocated();
+    double began = rt_seconds();
+    expect_ok(tg_launch(&stuck, on_device(&c, 1)->args, 3));
+    assert_true(rt_seconds() - began >= RT_PATIENCE);
+    expect_scaled(&c, 0);
+    assert_true(fake.fake_allocated() > allocated);
+    assert_non_null(strstr(logged, "tuning 'stuck': a variant is left out: "));
+    assert_non_null(strstr(logged, "it did not end within 0.5 seconds, and still runs"));
+    launches = 0;
+    expect_ok(tg_launch(&stuck, c.args, 3));
+    assert_int_equal(launches, 1);
+    unsetenv("TG_TUNE");
+    fake.fake_stick(0);
+    tg_context_use(NULL);
+    tg_context_destroy(context);
+}
+
+int main(void) {
+    if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
+#define TEST(f) cmocka_unit_test_setup(f, reset)
+    const struct CMUnitTest tests[] = {TEST(trials), TEST(tunes), TEST(does_not_end)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
