@@ -21,6 +21,7 @@ enum {
     FINALISTS = 4,  // beside the default
     SOUND = 10,     // times from which on an interval says something
     SAMPLES = 64,   // of one turn
+    RANKS = 1024,   // that are added up at most
 };
 
 static const double TIE = 0.003, TURN_SECONDS = 0.002;
@@ -131,11 +132,38 @@ static int outside(int n, double tail) {
     return 0;
 }
 
+/// How far a ratio is from 1, either way alike.
+static double away(double ratio) {
+    return ratio < 1 ? 1 / ratio - 1 : ratio - 1;
+}
+
+/// The chance that n ratios, of which each is as likely to be above 1 as below it, are below it by
+/// as little as these: ranks of those below add up to as little (Wilcoxon, Individual comparisons
+/// by ranking methods, 1945). Sees differences that ratios show by how far above 1 most of them
+/// are.
+/// Hiccups say nothing. x is in ascending order.
+static double chance_of_ranks(const double *x, int n) {
+    double chances[RANKS + 1], sum = 0;
+    int below = 0;
+    for (; n > 0 && x[n - 1] > HICCUP; n--) continue;
+    for (; n > 0 && x[0] < 1 / HICCUP; n--) x++;
+    for (int i = 0; i < n && x[i] < 1; i++)
+        for (int k = 0; k < n; k++) below += away(x[k]) <= away(x[i]);
+    if (below > RANKS) return 1; // of so many ratios signs alone say enough
+    memset(chances, 0, sizeof *chances * (size_t)(below + 1));
+    chances[0] = 1;
+    for (int rank = 1; rank <= n; rank++)
+        for (int w = below; w >= 0; w--)
+            chances[w] = (chances[w] + (w >= rank ? chances[w - rank] : 0)) / 2;
+    for (int w = 0; w <= below; w++) sum += chances[w];
+    return sum;
+}
+
 static const double ONE_IN_1000 = 0.001, ONE_IN_400 = 0.0025, ONE_IN_200 = 0.005, ONE_IN_40 = 0.025;
 
 /// The least part by which a is slower than b, beyond chance; negative: it is not. With few heats
 /// it must have been slower in each of them, and by more than machines do that are said to be
-/// quiet. At the end that may be all heats but one, where b may have had a hiccup.
+/// quiet. At the end that may be all heats but one, where b may have had a hiccup, or ranks tell.
 static double surely_slower(const Runner *a, const Runner *b, bool at_the_end) {
     static const double early[SOUND] = {0, 1e9, 0.3, 0.12, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01};
     static const double late[SOUND] = {0, 1e9, 0.15, 0.05, 0.03, 0.02, 0.015, 0.01, 0.005, 0.005};
@@ -147,7 +175,9 @@ static double surely_slower(const Runner *a, const Runner *b, bool at_the_end) {
     double all = n < SOUND ? x[0] - (at_the_end ? late : early)[n]
                            : x[outside(n, at_the_end ? ONE_IN_400 : ONE_IN_1000) - 1];
     double most = x[1] - but_one[n < SOUND ? n : SOUND];
-    return (at_the_end && most > all ? most : all) - 1;
+    if (at_the_end && most > all) all = most;
+    bool ranks = at_the_end && n >= SOUND && all <= 1 && chance_of_ranks(x, n) <= ONE_IN_400;
+    return (ranks ? x[n / 2] : all) - 1;
 }
 
 /// The largest part by which a may be slower than b.

@@ -6,6 +6,11 @@ setting, whatever the noise, those of 2 s nearly so, and none is worse than the 
 search measured the next one does not, be it for more time or of a kernel with one more value.
 
     replay.py TEGULA TUNE_REPLAY
+
+With a folder of recordings, searches in what products took on an EPYC of two threads with AVX-512
+(bench/tune.py --record), each of them as good as the same bars say, whatever the noise:
+
+    replay.py TEGULA TUNE_REPLAY FOLDER
 """
 
 import json
@@ -31,11 +36,11 @@ tune BM = 16 | 32 | 64 | 128, BN = 32 | 64 | 128, BK = 32 | 64 | 128 where BM * 
 WORLDS, SEEDS = 4, 5
 
 
-def search(program, folder, budget, *more, **world):
+def search(program, folder, budget, *more, file="k.teg", shape=(512, 512, 512), **world):
     """The trials of a search."""
     out = os.path.join(folder, "trials")
-    dims = [x for d in ("M=512", "N=512", "K=512") for x in ("-d", d)]
-    subprocess.run([program, "tune", "k.teg", *dims, *(more or ["--again"]), "--budget", str(budget),
+    dims = [x for name, n in zip("MNK", shape) for x in ("-d", f"{name}={n}")]
+    subprocess.run([program, "tune", file, *dims, *(more or ["--again"]), "--budget", str(budget),
                     "--jsonl", out],
                    cwd=folder, env=os.environ | {"TG_CACHE": "off"} | world, check=True,
                    stdout=subprocess.DEVNULL)
@@ -109,8 +114,38 @@ def goes_on(tegula, program, folder):
         print(f"{len(earlier)} settings known, {len(new)} new, {len(own & won)} raced again")
 
 
+def recorded(program, recordings):
+    """The least quality of searches in each recording."""
+    file = os.path.join(recordings, "product.teg")
+    bad = []
+    for name in sorted(f for f in os.listdir(recordings) if f.endswith(".times")):
+        times = os.path.join(recordings, name)
+        with open(times, encoding="utf-8") as f:
+            seconds = {config.strip(): float(s) for s, _, config in (line.split(" ", 2) for line in f)}
+        text = f"{name}:"
+        for budget, bar in ((2, 0.93), (10, 0.97)):
+            found = []
+            for seed in range(1, SEEDS + 1):
+                with tempfile.TemporaryDirectory() as folder:
+                    trials = search(program, folder, budget, "--again", "--threads", "2", "-t", "T=f32",
+                                    file=file, shape=name.split(".")[0].split("x"), TG_REPLAY=times,
+                                    TG_REPLAY_SEED=str(seed))
+                winner = next(t["config"] for t in trials if t["verdict"] == "won")
+                default = next(t["config"] for t in trials if t["default"])
+                best = min(seconds[t["config"]] for t in trials if t["config"] in seconds)
+                found.append(best / seconds[winner])
+            text += f" {budget} s: {min(found):.3f} to {max(found):.3f},"
+            if min(found) < bar:
+                bad.append(f"{name}, {budget} s: {min(found):.3f}")
+        print(f"{text} default {best / seconds[default]:.3f}", flush=True)
+    assert not bad, bad
+
+
 def main():
-    tegula, program = sys.argv[1:]
+    tegula, program, *recordings = sys.argv[1:]
+    if recordings:
+        recorded(program, *recordings)
+        return
     quality = {2: [], 10: []}
     with tempfile.TemporaryDirectory() as folder:
         goes_on(tegula, program, folder)
