@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Settings of a kernel's tune values, and of the axes that it narrows, ranked by the cost model for
 // the arguments at hand. The default is the first.
+#include <math.h>
 #include <string.h>
 
 #include "driver/choose.h"
 
 // Elaborating a setting costs a fraction of a millisecond. Of more than MAX_TRIED settings those
 // are tried that differ from the best one so far in one value, for so many rounds.
-enum { MAX_SETTINGS = 1024, MAX_TRIED = 128, ROUNDS = 4 };
+enum { MAX_SETTINGS = 1024, MAX_TRIED = 128, ROUNDS = 4, MAX_SPLIT = 16 };
 
 /// What one setting is expected to cost; elaborated inside ctx_protect, since one that does not
 /// elaborate is no candidate rather than an error.
@@ -174,6 +175,23 @@ static void pin(Ctx *ctx, Config *c, const char *name, int64_t value) {
     c->values = values;
 }
 
+/// Parts of a loop without products for each thread of a CPU to have work, and more than once,
+/// since threads do not begin at the same time. 1: there is no such loop, or no need.
+static int64_t wanted_split(const Build *b, const RankedSetting *s) {
+    double threads = b->threads ? b->threads : machine_threads();
+    double programs = fmax(1, s->grid.programs);
+    int64_t ways = 1;
+    if (b->gpu || !s->grid.loops || s->needs.products || programs > threads) return 1;
+    while (ways < MAX_SPLIT && programs * (double)ways < 4 * threads) ways *= 2;
+    return ways;
+}
+
+/// Neither the source nor the caller says anything of it.
+static bool is_open(const Search *s, const RankedSetting *at, const char *name) {
+    return !value_of_name(s->n_set, s->set, name) &&
+           !value_of_name(at->config.n, at->config.values, name);
+}
+
 static void try_setting(Search *s, int i) {
     Build *b = s->build;
     RankedSetting *at = &s->open->data[i];
@@ -186,9 +204,10 @@ static void try_setting(Search *s, int i) {
     if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(b->ctx, status);
     if (at->seconds < 0) at->why = first_message(b->ctx, mark);
     diag_rewind(b->ctx, mark);
-    if (at->needs.slots && !value_of_name(s->n_set, s->set, "stages") &&
-        !value_of_name(at->config.n, at->config.values, "stages"))
+    if (at->needs.slots && is_open(s, at, "stages"))
         pin(b->ctx, &at->config, "stages", at->needs.slots);
+    int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
+    if (ways > 1 && is_open(s, at, "split")) pin(b->ctx, &at->config, "split", ways);
     double least = s->open->data[s->best].seconds;
     if (at->seconds >= 0 && (least < 0 || at->seconds < least)) s->best = i;
 }

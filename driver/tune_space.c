@@ -27,6 +27,7 @@ enum {
     MAX_VALUES = 6,
 };
 #define BEHIND   1.10 // how much longer a candidate is taken to be for each axis
+#define SHORT    2e-5 // seconds, by the model: of one thread they may be as many
 #define HOPELESS 12.0 // times the best one's time, by the model
 #define SPILLING 1.4  // times the registers that there are
 
@@ -137,6 +138,13 @@ static double numbering(int64_t order, const GridNeeds *g) {
     return (double)-order < g->cols ? (double)order : 1;
 }
 
+/// A task for each thread is left, or launches are so short that threads are not worth it.
+static bool keeps_threads(const Make *m, int64_t grain, const RankedSetting *s) {
+    double threads = m->b->threads ? m->b->threads : machine_threads();
+    double most = fmin(threads, s->grid.programs);
+    return s->seconds < SHORT || ceil(s->grid.programs / (double)grain) >= most;
+}
+
 /// How an axis' value acts on a grid: two values that act alike make the same of it. 0: it does
 /// nothing that is worth a trial.
 static double effect(const Make *m, const char *axis, int64_t value, const GridNeeds *g) {
@@ -154,6 +162,7 @@ static int64_t axis_value(const Make *m, const Axis *a, int i, const RankedSetti
         int64_t warps = a->values[i] < 0 ? s->needs.warps / 2 : s->needs.warps * a->values[i];
         return warps <= gpu_max_warps(m->b->gpu) ? warps : 0;
     }
+    if (strcmp(a->name, "grain") == 0 && !keeps_threads(m, a->values[i], s)) return 0;
     double own = effect(m, a->name, a->values[i], &s->grid);
     for (int k = 0; k < i; k++)
         if (effect(m, a->name, a->values[k], &s->grid) == own) return 0;
