@@ -63,6 +63,16 @@ static void log_failure(void) {
     tg_log(line);
 }
 
+/// A trial is a launch of one device: nothing is searched.
+static void log_ranks(const Request *r) {
+    char line[512];
+    snprintf(line, sizeof line,
+             "warning: not tuned: %s is a kernel of ranks, whose settings are the cost model's or "
+             "pinned",
+             r->kernel);
+    tg_log(line);
+}
+
 /// In a context of its own: what went wrong with candidates is no mistake of the launch.
 static bool search_now(Ctx *ctx, const tg_module *m, const tg_wanted *w, Request *r) {
     Waiting waiting = {.kernel = r->kernel, .next = FIRST_LINE};
@@ -90,7 +100,10 @@ bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r) {
     TuneResult found;
     if (m->tune == TUNE_OFF) return false;
     if (tune_find(ctx, r, w->device, &found)) return tune_set(ctx, found.config, r);
-    if (w->collective) return false;
+    if (w->collective) {
+        if (m->tune != TUNE_BACKGROUND) log_ranks(r);
+        return false;
+    }
     if (m->tune != TUNE_BACKGROUND && !w->captured) return search_now(ctx, m, w, r);
     later_add(k, w, r);
     return false;

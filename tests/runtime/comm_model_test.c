@@ -483,25 +483,30 @@ static void all_orders(void **state) {
     }
 }
 
-static bool is_caught(const Protocol *p, Break broken, int which) {
+/// By two or three ranks.
+static bool is_caught(const Protocol *p, int size, Break broken, int which) {
     m.broken = broken;
     m.which = which;
-    bool right = explore(2, p->kernel, p->how, 2, 1, 2, ANY);
-    if (right) fprintf(stderr, "%s: break %d, number %d is not found\n", p->name, broken, which);
+    bool right = explore(size, p->kernel, p->how, 4 - size, 1, 2, ANY);
+    if (right)
+        fprintf(stderr, "%s, %d ranks: break %d, number %d is not found\n", p->name, size, broken,
+                which);
     return !right;
 }
 
 /// Every signal that goes to another rank, lost alone.
 static void lost_signals(void **state) {
     (void)state;
-    for (int i = 0; i < PROTOCOLS; i++) {
-        expect_right(&protocols[i], 2, 2, 2, 0);
+    for (int k = 0; k < 2 * PROTOCOLS; k++) {
+        const Protocol *p = &protocols[k / 2];
+        int size = 2 + k % 2, others = size * (size - 1);
+        expect_right(p, size, 4 - size, 2, 0);
         int flags = m.flags, dones = m.dones, turns = m.turns;
-        assert_int_equal(dones, 4);
-        assert_int_equal(turns, protocols[i].kernel == &folded ? 4 : 0);
-        for (int f = 0; f < flags; f++) assert_true(is_caught(&protocols[i], LOSE_FLAG, f));
-        for (int d = 0; d < dones; d++) assert_true(is_caught(&protocols[i], LOSE_DONE, d));
-        for (int t = 0; t < turns; t++) assert_true(is_caught(&protocols[i], LOSE_TURN, t));
+        assert_int_equal(dones, 2 * others); // of two launches
+        assert_int_equal(turns, p->kernel == &folded ? 2 * others : 0);
+        for (int f = 0; f < flags; f++) assert_true(is_caught(p, size, LOSE_FLAG, f));
+        for (int d = 0; d < dones; d++) assert_true(is_caught(p, size, LOSE_DONE, d));
+        for (int t = 0; t < turns; t++) assert_true(is_caught(p, size, LOSE_TURN, t));
     }
 }
 
@@ -513,11 +518,11 @@ static void lost_order(void **state) {
         const Protocol *p = &protocols[i];
         bool turns = p->kernel == &folded;
         bool pushes = (turns || p->kernel == &reduced || p->how == TG_GATHER_PUSH);
-        if (pushes) assert_true(is_caught(p, LATE_DATA, 0));
-        if (turns || p->how != TG_GATHER_BEFORE) assert_true(is_caught(p, NO_WAIT, 0));
-        if (turns) assert_true(is_caught(p, NO_TURN, 0));
-        if (turns) assert_true(is_caught(p, SAME_TURN, 0));
-        assert_true(is_caught(p, NO_END, 0));
+        if (pushes) assert_true(is_caught(p, 2, LATE_DATA, 0));
+        if (turns || p->how != TG_GATHER_BEFORE) assert_true(is_caught(p, 2, NO_WAIT, 0));
+        if (turns) assert_true(is_caught(p, 2, NO_TURN, 0));
+        if (turns) assert_true(is_caught(p, 2, SAME_TURN, 0));
+        assert_true(is_caught(p, 2, NO_END, 0));
     }
 }
 

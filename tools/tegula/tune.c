@@ -182,6 +182,21 @@ static bool can_measure(const Job *job) {
     return false;
 }
 
+/// Trials are launches of one device.
+static bool is_of_ranks(const Job *job) {
+    bool symmetric = false;
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        const Param *p = &job->kernel->params.at[i];
+        symmetric |= param_is_tensor(p) && p->type->sym;
+    }
+    if (!symmetric) return false;
+    cli_error("kernel '%s' has symmetric tensors: kernels of ranks are not tuned",
+              job->kernel->name.text);
+    cli_hint("'tegula explain' has the prices of its plans, 'tegula profile --set plan=...' times "
+             "one; tune values and plans are pinned by --set, settings of a module, `schedule`");
+    return true;
+}
+
 /// Types that AMX multiplies.
 static bool takes_tiles(const Request *r) {
     for (int i = 0; i < r->n_args; i++) {
@@ -210,8 +225,8 @@ static void search(Ctx *ctx, void *arg) {
     o->dims = s->shape;
     Job *job = job_create(ctx, o);
     // Floats are the tuner's: what is in them here is never read.
-    if (!job || !can_measure(job) || !job_load(job) || !job_complete(job, o, "zeros") ||
-        !job_instance(job, false))
+    if (!job || !can_measure(job) || !job_load(job) || is_of_ranks(job) ||
+        !job_complete(job, o, "zeros") || !job_instance(job, false))
         return;
     const DLTensor **tensors;
     Request r;
