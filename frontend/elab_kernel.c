@@ -23,12 +23,16 @@ static bool is_schedule_axis(const char *name) {
     return false;
 }
 
-// Axes with numbers that mean nothing: counts, and those that are powers of two up to `most`. 0 is
-// the compiler's choice.
+// Axes with numbers that mean nothing. 0 is the compiler's choice.
 static const struct {
     const char *name;
-    int64_t most; // 0: any
-} counts[] = {{"warps", 32}, {"cluster", 16}, {"stages", 0}, {"split", 0}, {"chunks", 0}};
+    int64_t least, most; // INT64_MAX: any
+    bool power;          // of two alone
+} ranges[] = {{"warps", 1, 32, true},          {"cluster", 1, 16, true},
+              {"stages", 1, INT64_MAX, false}, {"split", 1, INT64_MAX, false},
+              {"chunks", 1, INT64_MAX, false}, {"grain", 1, INT64_MAX, false},
+              {"persistent", -1, 1, false},    {"specialise", 0, 1, false},
+              {"generator", 1, 2, false}};
 
 /// Whether the axis may have the value; else says so at loc.
 static bool axis_takes(Elab *e, const char *axis, int64_t v, Loc loc) {
@@ -36,12 +40,15 @@ static bool axis_takes(Elab *e, const char *axis, int64_t v, Loc loc) {
         el_fail(e, loc, D_OPTION_WORD, axis, plan_names(e->ctx));
         return false;
     }
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        int64_t most = counts[i].most;
-        if (strcmp(counts[i].name, axis) != 0) continue;
-        if (v >= 0 && (!most || (v <= most && (v & (v - 1)) == 0))) continue;
-        const char *what =
-            most ? ctx_format(e->ctx, "a power of two from 1 to %d", (int)most) : "1 or more";
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        int64_t least = ranges[i].least, most = ranges[i].most;
+        if (strcmp(ranges[i].name, axis) != 0 || v == 0) continue;
+        if (v >= least && v <= most && !(ranges[i].power && (v & (v - 1)))) continue;
+        const char *what = ctx_format(e->ctx, "%lld or more", (long long)least);
+        if (most != INT64_MAX)
+            what = ctx_format(e->ctx, "%s from %lld to %lld",
+                              ranges[i].power ? "a power of two" : "a number", (long long)least,
+                              (long long)most);
         el_fail(e, loc, D_AXIS_VALUE, axis, what, (long long)v);
         return false;
     }

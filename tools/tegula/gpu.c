@@ -69,8 +69,7 @@ const char *gpu_target_hint(Ctx *ctx, const char *name) {
                               maker, name, oldest_of_nvidia()->name);
         if (number <= INT_MAX) best = nvidia_target((int)number, machine);
         if (best && gpu_target(best)->arch != number)
-            return ctx_format(ctx, "the nearest that there is code for is '%.*s%s'", maker, name,
-                              best);
+            return ctx_format(ctx, "such a GPU runs code of '%.*s%s'", maker, name, best);
     } else {
         best = nearest_target(level);
     }
