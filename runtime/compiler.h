@@ -109,6 +109,17 @@ void tg_device_text(int device, int threads, char out[TG_DEVICE_TEXT]);
 /// Of such words: tg_variant.device. Never 0.
 uint32_t tg_device_hash(const char *text);
 
+/// Results of objects on disk (tune_file.c): a file for each kernel and device, whose name begins
+/// so.
+#define TG_TUNED_FILE "tuned-"
+typedef struct tg_tuned_file {
+    char about[TG_DEVICE_TEXT + 64]; // "softmax on AMD EPYC, 2 threads"
+    int sound, damaged;              // results
+} tg_tuned_file;
+/// Reads one. With `repair` what is damaged leaves it, and a file of nothing else is removed.
+/// False, with errno, where it cannot be read or written.
+bool tg_tuned_file_read(const char *path, bool repair, tg_tuned_file *out);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

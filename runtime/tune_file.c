@@ -2,7 +2,8 @@
 // Results of tuning objects, on disk: a small file of text for each kernel and device, a line for
 // each launch that was tuned. Its name is a hash of all that a result depends on: the kernel and
 // its code, the device, driver and threads. A line has a check sum, and one that is damaged is
-// none. One without a launch names a variant that crashed or hung. A longer file replaces the old
+// none. One without a launch names a variant that crashed or hung; a line that begins with '#' says
+// what the file is about. A longer file replaces the old
 // one by renaming, so readers see one or the other; of two processes that write at once one loses
 // its line, and tunes again some day.
 #include "runtime/compiler.h"
@@ -75,7 +76,7 @@ static bool path_of(const tg_kernel_info *info, int device, int threads, char ou
     if (!tg_cache_folder(out, PATH - 64)) return false;
     size_t n = strlen(out);
     uint64_t hash = hash_device(hash_kernel(info), device, threads);
-    return snprintf(out + n, PATH - n, "/tuned-%016" PRIx64, hash) > 0;
+    return snprintf(out + n, PATH - n, "/" TG_TUNED_FILE "%016" PRIx64, hash) > 0;
 }
 
 static size_t read_file(const char *path, char *out) {
@@ -181,6 +182,12 @@ void rt_tune_load(tg_kernel *kernel, int device, int threads) {
     free(data);
 }
 
+static size_t write_about(char *out, const tg_kernel_info *info, int device, int threads) {
+    char text[TG_DEVICE_TEXT];
+    tg_device_text(device, threads, text);
+    return (size_t)snprintf(out, MOST_BYTES, "# %.60s on %s\n", info->name, text);
+}
+
 void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_variant *variant,
                   const tg_hint *hints, int n) {
     char path[PATH];
@@ -188,10 +195,48 @@ void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_var
     if (data && path_of(kernel->info, device, threads, path)) {
         size_t used = read_file(path, data);
         while (used && data[used - 1] != '\n') used--; // half a line
+        if (!used) used = write_about(data, kernel->info, device, threads);
         int number = (int)(variant - kernel->info->variants);
         used += write_line(data + used, MOST_BYTES - used, number, hints, n);
         make_folders(path);
         write_file(path, data, used);
     }
     free(data);
+}
+
+/* ---- for `tegula cache` ---------------------------------------------------------------------- */
+
+/// Counts the lines of data, and leaves those that are not damaged. The bytes that are left.
+static size_t sift(char *data, size_t n, tg_tuned_file *out) {
+    tg_hint hints[MOST_HINTS];
+    size_t kept = 0, length;
+    for (size_t at = 0; at < n; at += length) {
+        const char *end = memchr(data + at, '\n', n - at);
+        int n_hints;
+        length = end ? (size_t)(end - data) + 1 - at : n - at;
+        bool remark = data[at] == '#';
+        bool good = end && (remark || read_line(data + at, length - 1, hints, &n_hints) >= 0);
+        if (remark && length > 2)
+            snprintf(out->about, sizeof out->about, "%.*s", (int)length - 3, data + at + 2);
+        out->sound += good && !remark;
+        out->damaged += !good;
+        if (!good) continue;
+        memmove(data + kept, data + at, length);
+        kept += length;
+    }
+    return kept;
+}
+
+bool tg_tuned_file_read(const char *path, bool repair, tg_tuned_file *out) {
+    char *data = malloc(MOST_BYTES);
+    *out = (tg_tuned_file){.about = ""};
+    errno = 0;
+    size_t n = data ? read_file(path, data) : 0, kept = sift(data, n, out);
+    bool ok = data && (n || !errno);
+    if (ok && repair && !out->sound)
+        ok = unlink(path) == 0;
+    else if (ok && repair && out->damaged)
+        ok = write_file(path, data, kept);
+    free(data);
+    return ok;
 }

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Code on disk, from end to end: what one process compiled the next one finds, where it could not
 # compile itself; and `tegula cache` says what there is.
-#   cli.sh TEGULA LIBRARY SOURCES PYTHON
+#   cli.sh TEGULA LIBRARY SOURCES PYTHON RT-LIBRARY
 set -eu
-tegula=$1 library=$2 sources=$3 python=$4
+tegula=$1 library=$2 sources=$3 python=$4 rt=$5
 "$python" -c 'import numpy' 2>/dev/null || { echo "skipped: no NumPy"; exit 77; }
 out=$(mktemp -d /tmp/tegula-cache.XXXXXX)
 trap 'rm -rf "$out"' EXIT
@@ -62,6 +62,59 @@ key=$("$tegula" cache list | head -n 1 | cut -d ' ' -f 1)
 "$tegula" cache prune --all | grep -q '^1 removed$' || fail "cache prune"
 "$tegula" cache import "$out/out.db" | grep -q ': 1 added$' || fail "cache import"
 "$tegula" cache frobnicate 2>/dev/null && fail "an unknown action"
+
+# What objects keep beside the store is listed, verified and pruned with it.
+cat >"$out/main.c" <<'C'
+#include "scale.h"
+int main(void) {
+    static _Alignas(64) float x[1 << 16], y[1 << 16];
+    return (int)scale(x, y, 1 << 16);
+}
+C
+echo 'kernel scale(x: f32[N], y: f32[N]) tune B = 64 | 512 | 4096 {
+    parallel n in N by B { y[n] = 2 * x[n]; }
+}' >"$out/scale.teg"
+"$tegula" build "$out/scale.teg" --variants 3 --levels base -o "$out/scale.o" \
+    --header "$out/scale.h"
+cc -I"$out" -I"$sources/runtime" "$out/main.c" "$out/scale.o" "$rt" -lm -lpthread -o "$out/main"
+TG_TUNE=block "$out/main"
+"$tegula" cache prune --size 0 >/dev/null
+"$tegula" cache list >"$out/log"
+grep -q ' object .* scale on .* threads$' "$out/log" || fail "$(cat "$out/log")"
+grep -q '^1 files of objects' "$out/log" || fail "$(cat "$out/log")"
+key=$(head -n 1 "$out/log" | cut -d ' ' -f 1)
+"$tegula" cache show "$key" | grep -q '^holds  1 results of tuning$' ||
+    fail "cache show of an object"
+"$tegula" cache verify | grep -q '^1 sound$' || fail "cache verify of an object"
+file=$(echo "$out"/kernels/tuned-*)
+cp "$file" "$out/copy"
+sed 's/^[0-9a-f]* /0000000000000000 /' "$out/copy" >"$file.x" && mv "$file.x" "$file"
+"$tegula" cache verify | grep -q '^0 sound, 1 damaged and removed$' || fail "a damaged result"
+[ ! -e "$file" ] || fail "a file without results stays"
+cat "$out/copy" - >"$file" <<'L'
+0000000000000000 1 0.0=5
+L
+"$tegula" cache verify | grep -q '^1 sound, 1 damaged and removed$' || fail "a damaged line"
+cmp "$file" "$out/copy" || fail "the sound line is lost"
+touch -d '10 days ago' "$file"
+"$tegula" cache prune --days 11 | grep -q '^0 removed$' || fail "it is not that old"
+"$tegula" cache prune --days 9 | grep -q '^1 removed$' || fail "cache prune --days of an object"
+cp "$out/copy" "$file"
+: >"$file.123" # of a process that was killed
+"$tegula" cache prune --all | grep -q '^2 removed$' || fail "cache prune --all of an object"
+
+# What an action has no use for is a mistake.
+refuses() { # CODE TEXT COMMAND...
+    code=$1 text=$2 got=0
+    shift 2
+    "$@" >"$out/log" 2>&1 || got=$?
+    [ "$got" = "$code" ] || fail "$*: exit code $got"
+    grep -q -e "$text" "$out/log" || fail "$*: $(cat "$out/log")"
+}
+refuses 2 'cache path: too many operands' "$tegula" cache path extra
+refuses 2 'cache list: --size is an option of .cache prune' "$tegula" cache list --size 3
+refuses 1 'cannot read .*nothere.db: No such file' "$tegula" cache import "$out/nothere.db"
+refuses 1 'cannot be read, or is no export' "$tegula" cache import "$out/k.teg"
 
 # No place to keep anything: one warning, and the launch goes on.
 TG_CACHE=/proc/1/tegula launch "$out/k.teg" 50 || fail "no place for the store"

@@ -3,14 +3,17 @@
 #include "driver/cache.h"
 #include "cache/store.h"
 #include "runtime/compiler.h"
+#include "tools/tegula/cache.h"
 #include "tools/tegula/cli.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { KEY_DIGITS = 2 * sizeof(StoreKey), SHORT_DIGITS = 12 };
 
@@ -18,6 +21,7 @@ typedef struct Cache {
     Ctx *ctx;
     const Options *o;
     Store *store;
+    char folder[PATH_MAX];
 } Cache;
 
 static const char *const kinds[] = {[STORE_CODE] = "code", [STORE_TUNING] = "tuning"};
@@ -31,8 +35,8 @@ static const char *kind_name(StoreKind kind) {
     return known ? kinds[kind] : "other";
 }
 
-static int failed(const Cache *c, StoreStatus status, const char *path) {
-    cli_error("%s: %s", path ? path : store_path(c->store), store_status_text(status));
+static int failed(const Cache *c, StoreStatus status, const char *file) {
+    cli_error("%s: %s", file ? file : store_path(c->store), store_status_text(status));
     return EXIT_USER;
 }
 
@@ -64,14 +68,35 @@ static bool list_one(void *user, const StoreEntry *e) {
     return true;
 }
 
+typedef struct Objects {
+    const Cache *c;
+    const char *prefix; // of those to be shown
+    int files;
+    int64_t bytes;
+} Objects;
+
+static void list_object(void *user, const ObjectFile *f) {
+    Objects *all = user;
+    tg_tuned_file file;
+    if (f->half || !tg_tuned_file_read(f->path, false, &file)) return;
+    printf("%.*s  %-6s %10s  %8s  %s\n", SHORT_DIGITS, f->key, "object",
+           size_text(all->c->ctx, f->bytes), age_text(all->c->ctx, f->changed), file.about);
+    all->files++;
+    all->bytes += f->bytes;
+}
+
 static int list(Cache *c) {
+    Objects objects = {.c = c};
     StoreSize size;
     int damaged;
     StoreStatus status = store_each(c->store, false, list_one, c, &damaged);
+    objects_each(c->ctx, c->folder, list_object, &objects);
     if (!status) status = store_size(c->store, &size);
     if (status) return failed(c, status, NULL);
     printf("%d entries, %s of at most %s, in %s\n", size.entries, size_text(c->ctx, size.bytes),
            size_text(c->ctx, cache_limit()), store_path(c->store));
+    if (objects.files)
+        printf("%d files of objects, %s\n", objects.files, size_text(c->ctx, objects.bytes));
     if (damaged) printf("%d damaged: 'tegula cache verify' removes them\n", damaged);
     return EXIT_OK;
 }
@@ -100,10 +125,24 @@ static bool show_one(void *user, const StoreEntry *e) {
     return true;
 }
 
+static void show_object(void *user, const ObjectFile *f) {
+    Wanted *w = user;
+    char changed[32];
+    tg_tuned_file file;
+    if (f->half || strncmp(f->key, w->prefix, strlen(w->prefix)) != 0) return;
+    if (!tg_tuned_file_read(f->path, false, &file)) return;
+    date_text(f->changed, changed);
+    printf("%skey    %s\nkind   object\nabout  %s\nholds  %d results of tuning%s\nbytes  %" PRId64
+           "\nmade   %s\nfile   %s\n",
+           w->found++ ? "\n" : "", f->key, file.about, file.sound,
+           file.damaged ? ", and damaged ones" : "", f->bytes, changed, f->path);
+}
+
 static int show(Cache *c, const char *prefix) {
     Wanted w = {.prefix = prefix};
     StoreStatus status = store_each(c->store, false, show_one, &w, NULL);
     if (status) return failed(c, status, NULL);
+    objects_each(c->ctx, c->folder, show_object, &w);
     if (w.found) return EXIT_OK;
     cli_error("no entry has a key that begins with '%s'", prefix);
     cli_hint("'tegula cache list' lists them");
@@ -112,26 +151,30 @@ static int show(Cache *c, const char *prefix) {
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static int export(Cache *c, const char *path) {
-    FILE *there = fopen(path, "rb");
+static int export(Cache *c, const char *to) {
+    FILE *there = fopen(to, "rb");
     if (there) {
         fclose(there);
-        cli_error("%s is there already", path);
+        cli_error("%s is there already", to);
         return EXIT_USER;
     }
-    StoreStatus status = store_export(c->store, path);
-    return status ? failed(c, status, path) : EXIT_OK;
+    StoreStatus status = store_export(c->store, to);
+    return status ? failed(c, status, to) : EXIT_OK;
 }
 
-static int import(Cache *c, const char *path) {
+static int import(Cache *c, const char *from) {
     int added, damaged;
-    StoreStatus status = store_import(c->store, path, &added, &damaged);
-    if (status == STORE_REFUSED) {
-        cli_error("%s cannot be read, or is no export of this version", path);
+    if (access(from, R_OK) != 0) {
+        cli_error("cannot read %s: %s", from, strerror(errno));
         return EXIT_USER;
     }
-    if (status) return failed(c, status, path);
-    printf("%s: %d added", path, added);
+    StoreStatus status = store_import(c->store, from, &added, &damaged);
+    if (status == STORE_REFUSED) {
+        cli_error("%s cannot be read, or is no export of this version", from);
+        return EXIT_USER;
+    }
+    if (status) return failed(c, status, from);
+    printf("%s: %d added", from, added);
     if (damaged) printf(", %d damaged and left out", damaged);
     printf("\n");
     return EXIT_OK;
@@ -164,6 +207,7 @@ static int prune(Cache *c) {
     StoreStatus status = store_prune(c->store, before, limit, &removed);
     if (!status) status = store_compact(c->store);
     if (status) return failed(c, status, NULL);
+    removed += objects_prune(c->ctx, c->folder, before, c->o->all);
     printf("%d removed\n", removed);
     return EXIT_OK;
 }
@@ -172,13 +216,21 @@ static int verify(Cache *c) {
     int sound, damaged;
     StoreStatus status = store_verify(c->store, &sound, &damaged);
     if (status) return failed(c, status, NULL);
+    const char *bad = objects_verify(c->ctx, c->folder, &sound, &damaged);
     printf("%d sound", sound);
     if (damaged) printf(", %d damaged and removed", damaged);
     printf("\n");
-    return EXIT_OK;
+    if (!bad) return EXIT_OK;
+    cli_error("cannot read or write %s: %s", bad, strerror(errno));
+    return EXIT_USER;
 }
 
 /* ---- the command --------------------------------------------------------------------------- */
+
+static int path(Cache *c) {
+    printf("%s\n", c->folder);
+    return EXIT_OK;
+}
 
 typedef struct Action {
     const char *name;
@@ -188,8 +240,9 @@ typedef struct Action {
 } Action;
 
 static const Action actions[] = {
-    {"list", 0, 0, list, NULL},      {"show", 1, 63, NULL, show},  {"export", 1, 1, NULL, export},
-    {"import", 1, 63, NULL, import}, {"prune", 0, 0, prune, NULL}, {"verify", 0, 0, verify, NULL},
+    {"path", 0, 0, path, NULL},     {"list", 0, 0, list, NULL},      {"show", 1, 63, NULL, show},
+    {"export", 1, 1, NULL, export}, {"import", 1, 63, NULL, import}, {"prune", 0, 0, prune, NULL},
+    {"verify", 0, 0, verify, NULL},
 };
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
@@ -206,12 +259,21 @@ static const Action *find_action(const char *name) {
     return NULL;
 }
 
+/// The operands and options of an action, and no others.
+static bool takes(const Action *a, const Options *o) {
+    int n = o->files.n - 1;
+    const char *option = o->size ? "size" : o->days ? "days" : o->all ? "all" : NULL;
+    if (n < a->least || n > a->most)
+        cli_error("cache %s: %s", a->name, n < a->least ? "of what?" : "too many operands");
+    else if (option && a->all != prune)
+        cli_error("cache %s: --%s is an option of 'cache prune'", a->name, option);
+    else
+        return true;
+    return false;
+}
+
 static int act(Cache *c, const Action *a) {
     int worst = EXIT_OK, n = c->o->files.n - 1;
-    if (n < a->least || n > a->most) {
-        cli_error("cache %s: %s", a->name, n < a->least ? "of what?" : "too many operands");
-        return EXIT_USAGE;
-    }
     if (a->all) return a->all(c);
     for (int i = 1; i <= n; i++) {
         int code = a->each(c, c->o->files.at[i]);
@@ -222,20 +284,17 @@ static int act(Cache *c, const Action *a) {
 
 int cmd_cache(Ctx *ctx, const Options *o) {
     Cache c = {.ctx = ctx, .o = o};
-    char folder[PATH_MAX], why[STORE_WHY];
-    if (cache_is_off() || !tg_cache_folder(folder, sizeof folder)) {
+    char why[STORE_WHY];
+    if (cache_is_off() || !tg_cache_folder(c.folder, sizeof c.folder)) {
         cli_error("nothing is kept on disk: %s",
                   cache_is_off() ? "TG_CACHE=off" : "neither HOME nor XDG_CACHE_HOME is set");
         cli_hint("TG_CACHE=FOLDER names a place");
         return EXIT_USER;
     }
-    if (strcmp(o->files.at[0], "path") == 0) {
-        printf("%s\n", folder);
-        return EXIT_OK;
-    }
     const Action *a = find_action(o->files.at[0]);
-    if (!a) return EXIT_USAGE;
-    c.store = store_open(folder, cache_limit(), why);
+    if (!a || !takes(a, o)) return EXIT_USAGE;
+    if (a->all == path) return path(&c);
+    c.store = store_open(c.folder, cache_limit(), why);
     if (!c.store) {
         cli_error("%s", why);
         return EXIT_USER;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What objects keep in the folder of the store, for `tegula cache` (cache_objects.c).
+#ifndef TOOLS_TEGULA_CACHE_H
+#define TOOLS_TEGULA_CACHE_H
+
+#include "lang/base.h"
+#include "runtime/compiler.h"
+
+typedef struct ObjectFile {
+    const char *path;
+    const char *key; // the hash in its name
+    int64_t bytes, changed;
+    bool half; // it is being written, or was when its process ended
+} ObjectFile;
+
+typedef void ObjectsFn(void *user, const ObjectFile *f);
+/// Those of a folder, in no order; false: it cannot be read.
+bool objects_each(Ctx *ctx, const char *folder, ObjectsFn *each, void *user);
+/// Removes those that were written before a time, or all; how many.
+int objects_prune(Ctx *ctx, const char *folder, int64_t before, bool all);
+/// Reads all, and removes what is damaged. Adds up results; the path of a file that cannot be read
+/// or written, or NULL.
+const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damaged);
+
+#endif
