@@ -29,6 +29,7 @@ typedef struct CommReads {
     Value *tensor;
     VEC(Op *) loads;     // all of them, those of the own shard, too
     bool remote;         // some are of other ranks' shards
+    bool written;        // the kernel writes it, too, which is against it
     const char *against; // why the shards cannot be brought here before programs read them, or NULL
     const char *chunked; // why only as a whole, or NULL
 } CommReads;
@@ -62,6 +63,9 @@ void comm_wait(Comm *c, Builder *b, Value *words, Value *epoch, Value *peer, int
 
 void comm_find_reads(Comm *c, CommReads *r);
 void comm_gather(Comm *c, CommReads *r);
+/// Of a tensor that is written: shards are copied before each phase that reads others'. False, and
+/// nothing is done: a phase stands in a loop, or may read what its own programs have written.
+bool comm_gather_phases(Comm *c, CommReads *r);
 
 /* ---- comm_stage.c -------------------------------------------------------------------------- */
 

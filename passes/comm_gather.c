@@ -22,7 +22,7 @@ static void see_access(Op *op, void *arg) {
     if (op->code == OP_LOAD || op->code == OP_LIVE)
         vec_push(s->c->ctx, &s->r->loads, op);
     else
-        s->r->against = "the kernel writes it";
+        s->r->written = true;
 }
 
 /// The indices of a phase are known where its programs start.
@@ -77,6 +77,8 @@ void comm_find_reads(Comm *c, CommReads *r) {
     op_walk_pre(c->kernel, see_access, &s);
     for (int i = 0; i < r->loads.n; i++) judge_load(c, r, r->loads.data[i]);
     if (!r->against) r->against = reason_against_rows(r->tensor->type);
+    if (!r->against && r->written) r->against = "the kernel writes it";
+    r->written &= !reason_against_rows(r->tensor->type);
 }
 
 /* ---- chunks -------------------------------------------------------------------------------- */
@@ -285,4 +287,59 @@ void comm_gather(Comm *c, CommReads *r) {
             wait_in_program(&g, r->loads.data[i]);
         }
     for (int i = 0; i < r->loads.n; i++) op_set_operand(r->loads.data[i], 0, g.view);
+}
+
+/* ---- before a phase -------------------------------------------------------------------------- */
+
+/// What a phase does with a tensor.
+typedef struct Uses {
+    Comm *c;
+    const Value *tensor;
+    bool reads, writes, mixes; // others' shards; any; what it may have written
+} Uses;
+
+/// In the order of a program, which has no loop around a store.
+static void see_use(Op *op, void *arg) {
+    Uses *u = arg;
+    if (!op_is_access(op) || operand(op, 0) != u->tensor) return;
+    Access a = access_of(op);
+    bool own = a.subs[0].kind == DIM_AT && comm_is_own(sub_operand(op, &a, 0, 0));
+    bool reads = op->code == OP_LOAD || op->code == OP_LIVE;
+    u->reads |= reads && !own;
+    u->writes |= !reads;
+    u->mixes |= reads ? u->writes : !own || op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE);
+}
+
+/// The phases that read others' shards; false where shards cannot be copied before one of them.
+static bool find_phases(Comm *c, const CommReads *r, PtrMap *phases) {
+    for (int i = 0; i < r->loads.n; i++) {
+        Op *phase = phase_of(r->loads.data[i]);
+        Uses u = {.c = c, .tensor = r->tensor};
+        if (!phase) return false;
+        op_walk_pre(phase, see_use, &u);
+        if (!u.reads) continue;
+        if (u.mixes || phase->parent->parent != c->kernel) return false;
+        map_set(c->ctx, phases, phase, phase);
+    }
+    return true;
+}
+
+/// No two ranks touch a place in a phase that one of them writes, so what is read in it does not
+/// change in it. The own shard is read where it lies.
+bool comm_gather_phases(Comm *c, CommReads *r) {
+    PtrMap phases = {0};
+    if (!r->written || !find_phases(c, r, &phases)) return false;
+    for (int i = 0; i < r->loads.n; i++) {
+        Op *phase = phase_of(r->loads.data[i]), *done = map_get(&phases, phase);
+        if (!done) continue;
+        if (done == phase) {
+            Builder b = build_before(c->ir, phase);
+            done = build_gather(c, &b, r, PLAN_BEFORE, chunk_rows(c, &b, r, true));
+            map_set(c->ctx, &phases, phase, done);
+        }
+        op_set_operand(r->loads.data[i], 0, result(done, 0));
+    }
+    comm_move(c, r->tensor, false, PLAN_BEFORE);
+    comm_note(c, "%s: all shards are copied before a phase that reads them", comm_name(r->tensor));
+    return true;
 }

@@ -158,9 +158,20 @@ typedef struct Adds {
     VEC(Op *) ops;
 } Adds;
 
+typedef struct Scratches {
+    Ctx *ctx;
+    VEC(Op *) ops;
+} Scratches;
+
 static void find_add(Op *op, void *arg) {
     Adds *a = arg;
     if (op->code == OP_COMBINE && comm_is_add(op)) vec_push(a->ctx, &a->ops, op);
+}
+
+/// Of symmetric memory that the launch makes.
+static void find_scratch(Op *op, void *arg) {
+    Scratches *s = arg;
+    if (op->code == OP_SCRATCH && value_is_sym(result(op, 0))) vec_push(s->ctx, &s->ops, op);
 }
 
 /* ---- deciding ------------------------------------------------------------------------------ */
@@ -178,7 +189,7 @@ static void choose_plan(Comm *c) {
 static void move_reads(Comm *c, Value *tensor) {
     CommReads r = {.tensor = tensor};
     comm_find_reads(c, &r);
-    if (!r.remote) return;
+    if (!r.remote || (c->copies && comm_gather_phases(c, &r))) return;
     // The engines of GPUs tell a program of no single rank's coming.
     bool comes = !c->env->gpu && !r.chunked;
     if (r.against || (c->plan == PLAN_DIRECT && !comes)) {
@@ -188,6 +199,17 @@ static void move_reads(Comm *c, Value *tensor) {
         return;
     }
     comm_gather(c, &r);
+}
+
+/// On GPUs others' memory is mapped always, and scratch has no room for what others have.
+static void move_scratch(Comm *c) {
+    Scratches s = {.ctx = c->ctx};
+    op_walk_pre(c->kernel, find_scratch, &s);
+    for (int i = 0; i < s.ops.n; i++) {
+        CommReads r = {.tensor = result(s.ops.data[i], 0)};
+        comm_find_reads(c, &r);
+        if (r.remote) comm_gather_phases(c, &r);
+    }
 }
 
 static void overlap(PassEnv *env, Op *kernel) {
@@ -206,6 +228,7 @@ static void overlap(PassEnv *env, Op *kernel) {
     op_walk_pre(kernel, find_add, &adds);
     for (int i = 0; i < adds.ops.n; i++) comm_stage(&c, adds.ops.data[i]);
     for (int i = 0; i < sym->n; i++) move_reads(&c, kernel->regions[0]->args[sym->ints[i]]);
+    if (c.copies && !env->gpu) move_scratch(&c);
     if (!env->gpu) op_walk_pre(kernel, find_reach, &c);
     op_set_attr(c.ir, c.begin, "wait", c.remote ? at_bool(c.ir, true) : NULL);
     op_set_attr(c.ir, c.begin, "reaches", c.reaches ? at_bool(c.ir, true) : NULL);

@@ -500,7 +500,10 @@ static int32_t host_gather(const tg_env *env, tg_gather *g) {
     if (!t) return TG_RUN_NO_MEMORY;
     size_t flags = rt_comm_flags(c, t->chunks * c->size);
     if (flags == SIZE_MAX) return fail_as(env, NULL, TG_ERROR_MEMORY);
-    if (!rt_sym_find_direct(c, g->data, &shard))
+    bool scratch =
+        (char *)g->data >= c->heap.flat && (char *)g->data < c->heap.flat + c->heap.bytes;
+    if (!rt_sym_find_direct(c, g->data, &shard)) shard = (rt_shard){.own = NULL};
+    if (!shard.own && !scratch)
         return fail_as(env, NULL,
                        tg_fail(TG_ERROR_INTERNAL, "'%s' is no symmetric tensor", g->name));
     if (!find_view(env, g, &shard)) return TG_RUN_NO_MEMORY;

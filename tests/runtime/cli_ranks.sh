@@ -83,6 +83,8 @@ if [ "$engines" != processes ]; then
     }
     same -k all_reduce --arg 'a=rand(3,100)'
     same -k reduce_scatter --arg 'a=rand(3,3,100)'
+    same -k all_reduce_two_shot --arg 'a=rand(3,1000)'
+    same -k gemm_ar --arg 'a=rand(60,32)' --arg 'b=rand(32,16)' --arg 'c=zeros(3,60,16)'
     same -k gemm_rs --arg 'a=rand(60,32)' --arg 'b=rand(32,16)' --arg 'c=zeros(3,20,16)'
     unset TG_OPENSHMEM_PUTS
 fi
