@@ -27,7 +27,8 @@ enum {
 static const double TIE = 0.003, TURN_SECONDS = 0.002;
 static const double MARGIN = 1.3; // of what we think that time suffices for
 static const double FAR = 1.0;    // by which part the default is slower where it is of no use
-static const double HICCUP = 2;   // times as slow as the others have become
+static const double RUNOFF_SHARE = 0.1, RESTLESS = 1.2;
+static const double HICCUP = 2; // times as slow as the others have become
 
 typedef struct Runner {
     bool there, alive, beaten;
@@ -52,7 +53,7 @@ struct rt_race {
     double defaults[WINDOW];           // its seconds there; of heat i at i % WINDOW
     int members[HEAT];
     double seconds[HEAT]; // 0: not measured
-    double turn_began;
+    double turn_began, runoff_began;
     Runner runners[];
 };
 
@@ -404,8 +405,9 @@ static void keep_best(rt_race *r, int n) {
 
 /// What was measured before counts until there are a few newer heats: there may be no time for
 /// these.
-static void begin_runoff(rt_race *r) {
+static void begin_runoff(rt_race *r, double now) {
     keep_best(r, FINALISTS);
+    r->runoff_began = now;
     r->runoff = true;
     r->runoff_from = r->heat + 1;
     r->n_members = r->at = 0;
@@ -453,12 +455,12 @@ static bool has_all(const rt_race *r, int wanted) {
 
 /// Draws the next heat of the first phase, or begins the runoff. False: there is nothing to do
 /// before more candidates come.
-static bool advance(rt_race *r) {
+static bool advance(rt_race *r, double now) {
     while (has_all(r, r->rung)) {
         if (!r->closed) return false;
         int alive = count_alive(r);
         if (alive <= FINALISTS + 1) {
-            begin_runoff(r);
+            begin_runoff(r, now);
             r->over = alive <= 1;
             return true;
         }
@@ -469,10 +471,27 @@ static bool advance(rt_race *r) {
     return true;
 }
 
+/// The default was now and then much slower than at other times: what is true of a few heats in a
+/// row may not be later.
+static bool is_restless(const rt_race *r) {
+    double x[WINDOW];
+    int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
+    memcpy(x, r->defaults, sizeof *x * (size_t)n);
+    sort(x, n);
+    return n >= SOUND && x[n * 9 / 10] > RESTLESS * x[n / 10];
+}
+
+/// On such a machine nobody wins over the default within a moment.
+static bool is_brief(const rt_race *r, double now) {
+    bool brief = now - r->runoff_began < RUNOFF_SHARE * r->options.deadline;
+    return brief && rt_race_winner(r) != 0 && is_restless(r);
+}
+
 static void advance_runoff(rt_race *r, double now) {
     int alive = count_alive(r), n = (int)(r->heat + 1 - r->runoff_from);
     bool late = r->options.deadline > 0 && now + heat_cost(r) * MARGIN >= r->options.deadline;
-    r->over = alive <= 1 || n >= WINDOW || late || (n >= SOUND && is_settled(r));
+    r->over =
+        alive <= 1 || n >= WINDOW || late || (n >= SOUND && is_settled(r) && !is_brief(r, now));
     if (!r->over) draw_heat(r, WINDOW + 1);
 }
 
@@ -493,7 +512,7 @@ static bool find_turn(rt_race *r, double now) {
         while (r->at < r->n_members && !r->runners[r->members[r->at]].alive) r->at++;
         if (!r->runoff && is_late(r, now)) {
             end_heat(r);
-            begin_runoff(r);
+            begin_runoff(r, now);
         } else if (r->at < r->n_members) {
             return true;
         } else if (r->n_members) {
@@ -501,7 +520,7 @@ static bool find_turn(rt_race *r, double now) {
         }
         if (r->runoff)
             advance_runoff(r, now);
-        else if (!advance(r))
+        else if (!advance(r, now))
             return false;
         if (r->over) return true;
     }

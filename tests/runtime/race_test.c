@@ -24,6 +24,7 @@ typedef struct Machine {
     double overhead;   // seconds of a turn beside the launches
     double hiccups;    // share of turns in which each launch takes 30 times as long
     bool of_default;   // hiccups come to the default alone
+    double moments;    // by which the default alone is slower for 0.3 s of each 1.2 s
 } Machine;
 
 typedef struct World {
@@ -59,6 +60,7 @@ static double launch(World *w, int id) {
     if (uniform(w) < m->outliers) t *= 1 + 2 * uniform(w);
     t *= 1 + m->drift * w->now;
     if (m->when > 0 && w->now > m->when) t *= 1 + m->step;
+    if (id == 0 && (long)(w->now / 0.3) % 4 == 1) t *= 1 + m->moments;
     if ((long)(w->now / 0.03) % 7 == 3) t *= 1 + m->neighbour;
     w->now += t;
     return t;
@@ -396,6 +398,22 @@ static void hiccups(void **state) {
         }
 }
 
+/// A neighbour takes a core for a while, which hurts the default alone. What wins then is slower
+/// the rest of the time.
+static void moments_setup(World *w) {
+    w->n = 12;
+    for (int i = 1; i < w->n; i++) w->truth[i] = 1e-3 * (1.05 + 0.1 * uniform(w));
+    w->truth[0] = 1e-3;
+    w->now = 1.2 * uniform(w);
+    w->deadline = 10;
+}
+static void moments(void **state) {
+    (void)state;
+    static const Machine machine = {.noise = 0.01, .overhead = 1e-4, .moments = 0.5};
+    Tally t = tally(&machine, "moments of the default", moments_setup);
+    assert_true(t.kept >= 98);
+}
+
 /* ---- edges --------------------------------------------------------------------------------- */
 
 static rt_race *fresh(int capacity, double deadline) {
@@ -485,7 +503,7 @@ int main(void) {
         cmocka_unit_test(dropouts),   cmocka_unit_test(scales),       cmocka_unit_test(hurried),
         cmocka_unit_test(starved),    cmocka_unit_test(nobody),       cmocka_unit_test(alone),
         cmocka_unit_test(no_time),    cmocka_unit_test(odd_reports),  cmocka_unit_test(figures),
-        cmocka_unit_test(frugal),     cmocka_unit_test(hiccups),
+        cmocka_unit_test(frugal),     cmocka_unit_test(hiccups),      cmocka_unit_test(moments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
