@@ -155,7 +155,7 @@ class Test:
         kernels = "nothing,add_bias,seeded"
         options = ["--levels", "base,v3", "--variants", "4", "--export", kernels]
         object_ = self.build("kernels.o", *options)
-        print(run([self.link("cc", "-std=c11", "-O2", OVERHEAD, object_, self.rt)]).strip())
+        print(run([self.link("cc", "-std=c11", "-D_GNU_SOURCE", "-O2", OVERHEAD, object_, self.rt)]).strip())
 
     def form_tunes(self):
         """The program tunes itself while it checks every result; the next process finds what it needs."""

@@ -118,7 +118,6 @@ COUNTED(int, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))
 COUNTED(int, pthread_mutex_trylock, (pthread_mutex_t * mutex), (mutex))
 COUNTED(int, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))
 COUNTED(int, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))
-COUNTED(int, pthread_once, (pthread_once_t * once, void (*run)(void)), (once, run))
 #pragma GCC visibility pop
 #define COUNTS true
 #else

@@ -22,7 +22,11 @@ COUNTED(void *, malloc, (size_t n), (n))
 COUNTED(void *, calloc, (size_t n, size_t size), (n, size))
 COUNTED(void *, realloc, (void *old, size_t n), (old, n))
 COUNTED(void *, aligned_alloc, (size_t alignment, size_t n), (alignment, n))
+COUNTED(int, posix_memalign, (void **out, size_t alignment, size_t n), (out, alignment, n))
 COUNTED(int, pthread_mutex_lock, (pthread_mutex_t * mutex), (mutex))
+COUNTED(int, pthread_mutex_trylock, (pthread_mutex_t * mutex), (mutex))
+COUNTED(int, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))
+COUNTED(int, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))
 COUNTED(long, syscall, (long n, long a, long b, long c, long d, long e, long f),
         (n, a, b, c, d, e, f))
 #endif
