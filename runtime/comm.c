@@ -72,6 +72,10 @@ static tg_status read_options(const tg_comm_options *options, tg_comm_options *o
 
 /// Of engines that do not know it by themselves.
 tg_status rt_comm_place(const tg_comm_options *o) {
+    if (o->ranks == 0)
+        return tg_fail(TG_ERROR_ARGUMENT,
+                       "tg_comm_create: how many ranks there are is not known: set `ranks` or "
+                       "TG_RANKS, and `rank` or TG_RANK of each");
     if (o->ranks < 1 || o->ranks > RT_COMM_RANKS)
         return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: %d ranks; 1 to %d can meet", o->ranks,
                        RT_COMM_RANKS);
