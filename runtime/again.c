@@ -24,6 +24,7 @@ typedef struct Known {
     uintptr_t data;                // of the last launch
     uintptr_t low, high;           // what it spans, from its data
     uint64_t one;                  // other arguments that may be the same view: they were
+    rt_shard_arg shard;            // of a symmetric one
     int64_t dims[2][TG_MAX_RANK];  // shape and strides as given
     int64_t bound[2][TG_MAX_RANK]; // as the code gets them
 } Known;
@@ -96,6 +97,18 @@ static void know_tensor(Known *k, const rt_actual *a, const DLTensor *t) {
     if (bound) memcpy(k->bound[1], a->strides, bound);
 }
 
+/// All but where it is.
+static void know_shard(Known *k, const rt_actual *a, const char *name) {
+    k->shard = (rt_shard_arg){.name = name};
+    if (!a->tensor) return;
+    k->shard.code = a->tensor->dtype.code;
+    k->shard.bits = a->tensor->dtype.bits;
+    k->shard.rank = a->rank - 1;
+    k->shard.shape = k->bound[0] + 1;
+    k->shard.strides = k->bound[1] + 1;
+    k->shard.like = rt_shards_hash(&k->shard);
+}
+
 static void know(rt_call *c, const rt_launcher *l, int i, const tg_arg *arg) {
     const rt_actual *a = &l->actuals[i];
     const tg_param_info *p = &c->kernel->info->params[i];
@@ -110,8 +123,9 @@ static void know(rt_call *c, const rt_launcher *l, int i, const tg_arg *arg) {
     k->written = p->flags & TG_PARAM_WRITTEN;
     k->is_symmetric = p->flags & TG_PARAM_SYM;
     k->one = 0;
+    if (a->tensor) know_tensor(k, a, a->tensor);
+    if (k->is_symmetric) know_shard(k, a, p->name);
     if (!a->tensor) return;
-    know_tensor(k, a, a->tensor);
     c->tensors |= (uint64_t)1 << i;
     if (k->written) c->written |= (uint64_t)1 << i;
 }
@@ -162,12 +176,12 @@ static bool same_dims(const int64_t *x, const int64_t *y, int n) {
 
 /// What code gets for the address: of a symmetric tensor rank 0's, as far from the next one's as
 /// before. False: it is not such memory, or otherwise.
-static bool find_data(const rt_call *c, const Known *k, uintptr_t data, void **out) {
+static bool find_data(const rt_call *c, Known *k, uintptr_t data, void **out) {
     rt_shard shard;
     *out = (void *)data;
     if (!k->is_symmetric) return true;
     if (!rt_sym_find(c->comm, (const void *)data, &shard)) return false;
-    *out = shard.direct;
+    k->shard.direct = *out = shard.direct;
     return k->high <= (uintptr_t)shard.left && -(int64_t)k->low <= shard.before &&
            shard.lead * 8 / k->bits == k->bound[1][0];
 }
@@ -228,6 +242,8 @@ const rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, i
 tg_status rt_run_again(rt_launcher *l, const tg_kernel_info *info, const rt_call *c, void *stream) {
     l->device = c->device;
     rt_count(c->kernel);
+    for (int i = 0; i < c->n && l->comm; i++)
+        if (c->known[i].is_symmetric) rt_shards_add(l->comm, c->known[i].shard);
     if (l->comm) rt_comm_announce(l, info->name, info->signature, c->variant->config);
     return rt_run_slots(l, info, c->variant, c->slots, stream);
 }

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 enum { RT_COMM_RANKS = 64, RT_COMM_NAME = 64, RT_COMM_CONFIG = 160, RT_COMM_TEXT = 512 };
+enum { RT_COMM_SHARDS = 8 };
 
 /// Memory of all ranks: that of rank r begins at flat + r * stride. Where the others' is not mapped
 /// those are names alone, which rt_comm_put and the like understand.
@@ -88,15 +89,29 @@ extern const rt_memory rt_memory_host, rt_memory_cuda, rt_memory_nvshmem;
 
 /* ---- a rank's end ---------------------------------------------------------------------------- */
 
-/// What a rank tells another of its launch; number is written last.
+/// What a rank tells another of its launch: hashes, which are compared; number is written last.
 typedef struct rt_line {
-    _Atomic int64_t number;        // of the launch, from 1
-    uint64_t kernel, plan, layout; // hashes: what, how, of all that was allocated before
-    uint64_t shards;               // of the symmetric arguments: what they are and where
+    _Alignas(64) _Atomic int64_t number; // of the launch, from 1
+    uint64_t kernel, plan;               // what, how
+    uint64_t layout;                     // of all that was allocated before
+    uint64_t shards;                     // of what is passed for all symmetric parameters
+} rt_line;
+
+/// What a rank passes for a symmetric parameter.
+typedef struct rt_told {
+    char name[32];
+    uint64_t at; // of its first element in the heap; UINT64_MAX: it is null
+    uint8_t code, bits;
+    int16_t rank;
+    int64_t shape[TG_MAX_RANK], strides[TG_MAX_RANK];
+} rt_told;
+
+/// What the hashes are of; told where it is another one than two launches before.
+typedef struct rt_texts {
     char name[RT_COMM_NAME];
     char config[RT_COMM_CONFIG]; // tune values and axes
-    char passed[RT_COMM_CONFIG]; // the shards: "a: f32[4] at byte 0; c: f32[8] at byte 256; "
-} rt_line;
+    rt_told shards[RT_COMM_SHARDS];
+} rt_texts;
 
 /// What a rank has written into another one's memory.
 typedef struct rt_from {
@@ -106,6 +121,7 @@ typedef struct rt_from {
     _Atomic int64_t lost;                 // 1 + a rank that it has seen to be dead
     char text[RT_COMM_TEXT];              // why that launch failed
     rt_line lines[2];                     // of even and odd launches
+    rt_texts texts[2];                    // of those
     _Alignas(64) unsigned char messages[2][1024];
 } rt_from;
 
@@ -120,6 +136,16 @@ typedef struct rt_agreed rt_agreed;     // comm_launch.c
 typedef struct rt_transfer rt_transfer; // comm_host.c
 
 enum { RT_COMM_PIECES = 64 };
+
+/// What this rank passes for a symmetric parameter of a launch, while it runs.
+typedef struct rt_shard_arg {
+    const char *name;
+    const void *direct; // NULL: it is null
+    uint64_t like;      // rt_shards_hash
+    uint8_t code, bits;
+    int rank; // of the shard
+    const int64_t *shape, *strides;
+} rt_shard_arg;
 
 struct tg_comm {
     const rt_engine *engine;
@@ -137,10 +163,14 @@ struct tg_comm {
     int64_t messages; // number of the last one
     /* Of launches: */
     int64_t launches; // number of the last one
-    rt_line line;     // of it
+    rt_line line;     // of it, once it is known what is launched
+    int n_shards;     // symmetric parameters of it
+    rt_shard_arg shards[RT_COMM_SHARDS];
+    uint64_t told_texts[2]; // a hash of what the others have in texts of this rank
     rt_agreed *agreed;
     bool recovers;               // a launch has failed: the next one begins when all have come
     _Atomic bool told;           // it failed because another rank did
+    _Atomic int64_t failed;      // the last one that failed here
     _Atomic uint64_t compared;   // ranks whose line is known to be as the own one
     int n_workspaces, n_gathers; // of this launch
     struct {
@@ -240,6 +270,8 @@ void *rt_comm_direct(const tg_comm *c, size_t at, int64_t *lead);
 bool rt_comm_has_come(tg_comm *c, int rank);
 /// What a rank that has come says: an error where it is not what this one does.
 tg_status rt_comm_compare(tg_comm *c, int rank);
+/// A hash of all that is compared.
+uint64_t rt_comm_what(const tg_comm *c);
 /// Waits for it, and compares.
 tg_status rt_comm_await(tg_comm *c, int rank);
 /// Like rt_comm_patience; false where another rank's part of this launch has failed, too.
@@ -247,6 +279,17 @@ bool rt_comm_go_on(tg_comm *c, rt_patience *p);
 /// Why that ended, as a failure; `what` is what this rank waited for.
 tg_status rt_comm_stopped(tg_comm *c, const char *what);
 void rt_comm_forget(tg_comm *c);
+
+/* ---- comm_shards.c: what ranks pass for symmetric parameters --------------------------------- */
+
+/// A hash of type, shape and strides.
+uint64_t rt_shards_hash(const rt_shard_arg *s);
+/// What this launch passes: before rt_comm_announce, a symmetric parameter each.
+void rt_shards_add(tg_comm *c, rt_shard_arg s);
+/// What the others are told of them.
+void rt_shards_describe(const tg_comm *c, rt_told told[static RT_COMM_SHARDS]);
+/// Why the line of that rank has another hash of them: "rank 0 passes f32[4] as 'a' and ...".
+tg_status rt_shards_differ(const tg_comm *c, int rank);
 
 /* ---- comm_host.c ----------------------------------------------------------------------------- */
 

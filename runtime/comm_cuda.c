@@ -252,6 +252,17 @@ static int64_t record_word(const rt_cuda_comm *g, int i) {
     return __atomic_load_n(&g->record[i], __ATOMIC_ACQUIRE);
 }
 
+/// Ranks that met in different launches: in which way is known while nobody has gone on.
+static tg_status fail_unlike(const rt_cuda_comm *g, const char *name, int peer) {
+    tg_status status = rt_comm_compare(g->comm, peer);
+    if (status) return tg_fail(status, "%s: %s", name, tg_last_error());
+    return tg_fail(
+        TG_ERROR_CONTRACT,
+        "%s: ranks %d and %d have met in different launches: of other kernels, with other "
+        "settings, or with other symmetric tensors, parts or shapes of them",
+        name, g->comm->rank, peer);
+}
+
 /// What rank waited for, by the site of compiled code or the runtime's own step.
 static tg_status fail_wait(const rt_cuda_comm *g) {
     int64_t launch = record_word(g, TG_CONTROL_LAUNCH), site = record_word(g, TG_CONTROL_SITE);
@@ -261,6 +272,7 @@ static tg_status fail_wait(const rt_cuda_comm *g) {
     const char *name = image && image->n_functions ? image->functions[0].name : "a kernel";
     double seconds = (double)g->comm->timeout_ns * 1e-9;
     char text[RT_COMM_TEXT];
+    if (site == RT_STEP_UNLIKE) return fail_unlike(g, name, (int)values[0]);
     if (image && site >= 0 && site < image->n_sites)
         tg_site_text(text, sizeof text, image->sites[site], values);
     else
@@ -275,7 +287,11 @@ tg_status rt_cuda_comm_check(rt_cuda_comm *g) {
     if (record_word(g, TG_CONTROL_FAILED)) return fail_wait(g);
     if (rt_comm_is_lost(g->comm))
         return tg_fail(TG_ERROR_RANK, "rank %d has died", atomic_load(&g->comm->lost) - 1);
-    return tg_fail(TG_ERROR_RANK, "rank %d has failed; its message says why", (int)by - 1);
+    const rt_from *from = &g->comm->control->from[by - 1];
+    if (!atomic_load(&from->failed))
+        return tg_fail(TG_ERROR_RANK, "rank %d has failed; its message says why", (int)by - 1);
+    return tg_fail(TG_ERROR_RANK, "rank %d has failed: %.*s", (int)by - 1, RT_COMM_TEXT,
+                   from->text);
 }
 
 tg_status rt_cuda_comm_check_device(int device) {
@@ -287,17 +303,15 @@ tg_status rt_cuda_comm_check_device(int device) {
     return status;
 }
 
-/// Waits on the devices of ranks from .. to end: by copies, which need no processor of them.
-static void give_up(rt_cuda_comm *g, int from, int to, int by) {
+/// Waits on the device end: by a copy, which needs no processor of it.
+static void give_up(rt_cuda_comm *g, int by) {
     const rt_cuda *cu = rt_cuda_driver();
+    cu_pointer own = (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)g->comm->rank;
     int64_t value = by + 1;
     rt_entered e;
     if (rt_enter(g->device, &e)) return;
     rt_relax(&e);
-    for (int r = from; r <= to; r++) {
-        cu_pointer words = (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)r;
-        cu->to_device(words + 8 * TG_CONTROL_GIVE_UP, &value, sizeof value, g->own);
-    }
+    cu->to_device(own + 8 * TG_CONTROL_GIVE_UP, &value, sizeof value, g->own);
     cu->stream_synchronize(g->own);
     rt_strict(&e);
     rt_leave(e);
@@ -305,19 +319,28 @@ static void give_up(rt_cuda_comm *g, int from, int to, int by) {
         __atomic_store_n(&g->record[TG_CONTROL_GIVE_UP], value, __ATOMIC_RELEASE);
 }
 
-void rt_cuda_comm_refuse(rt_cuda_comm *g) {
-    give_up(g, 0, g->comm->size - 1, g->comm->rank);
+/// A rank whose host has refused a launch that this device waits in; or -1.
+static int who_refused(const rt_cuda_comm *g) {
+    const tg_comm *c = g->comm;
+    for (int r = 0; r < c->size; r++) {
+        int64_t failed = atomic_load(&c->control->from[r].failed);
+        if (r != c->rank && failed > atomic_load(&c->failed) && failed <= atomic_load(&g->begun))
+            return r;
+    }
+    return -1;
 }
 
-/// Whoever waits for the device cannot look who has died.
+/// Whoever waits for the device cannot look who has died or failed.
 static void *watch(void *state) {
     enum { LOOK_NS = 250000000 };
     rt_cuda_comm *g = state;
     pthread_mutex_lock(&g->watching);
     while (!g->ends) {
         (void)rt_comm_wait_until(&g->over, &g->watching, rt_now_ns() + LOOK_NS);
-        if (g->ends || !rt_comm_is_lost(g->comm)) continue;
-        give_up(g, g->comm->rank, g->comm->rank, atomic_load(&g->comm->lost) - 1);
+        if (g->ends) break;
+        int by = rt_comm_is_lost(g->comm) ? atomic_load(&g->comm->lost) - 1 : who_refused(g);
+        if (by < 0) continue;
+        give_up(g, by);
         break;
     }
     pthread_mutex_unlock(&g->watching);
@@ -424,7 +447,7 @@ static tg_status create(tg_comm *c, size_t bytes) {
     }
     pthread_mutex_init(&g->watching, NULL);
     rt_comm_condition(&g->over);
-    g->watched = c->engine->dead && pthread_create(&g->watch, NULL, watch, g) == 0;
+    g->watched = pthread_create(&g->watch, NULL, watch, g) == 0;
     c->memory_state = g;
     enlist(g);
     return TG_OK;

@@ -20,7 +20,8 @@ typedef struct rt_cuda_words {
     int64_t count; // of meetings so far
     int64_t held;  // launches that may begin (comm_cuda_profile.c)
     int64_t room[6];
-    int64_t came[RT_COMM_RANKS]; // rank r writes its count here in place r
+    int64_t came[RT_COMM_RANKS];     // rank r writes its count here in place r
+    uint64_t what[2][RT_COMM_RANKS]; // and what it launches, of even and odd counts
 } rt_cuda_words;
 
 enum rt_step_flags {
@@ -38,11 +39,15 @@ typedef struct rt_step {
     uint64_t stride;
     cu_pointer record; // the host's copy of the control block of a failed launch
     uint32_t rank, ranks, flags, launch;
+    uint64_t what; // is launched: a hash, which ranks that meet compare
     struct {
         cu_pointer at;
         uint32_t words, epoch; // epoch 1: they become the epoch; 0: zero
     } fills[RT_FILLS];
 } rt_step;
+
+/// TG_CONTROL_SITE of a meeting: where it waited too long, or where another rank's `what` differed.
+enum { RT_STEP_LATE = -1, RT_STEP_UNLIKE = -2 };
 
 tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *function);
 
@@ -70,6 +75,7 @@ struct rt_cuda_comm {
     cu_event forked, ended, joined[RT_COMM_RANKS];
     // Of the launch:
     cu_stream stream;
+    uint64_t what;
     rt_step pending; // steps that the stream has not got yet
     int fills;
     bool has_pending, waited, captured;
@@ -80,8 +86,9 @@ struct rt_cuda_comm {
     } done[RT_FILLS]; // words that sides wait for
     int n_done;
     // Of all launches:
-    cu_stream last; // the stream of the last one, where `ended` is recorded
-    bool any;       // there was one, not captured
+    _Atomic int64_t begun; // number of the last launch that the device waits in
+    cu_stream last;        // the stream of the last one, where `ended` is recorded
+    bool any;              // there was one, not captured
     const tg_image *kernels[RT_CUDA_KERNELS]; // by TG_CONTROL_LAUNCH
     int n_kernels;
     // The thread that looks who has died:
@@ -97,8 +104,6 @@ struct rt_cuda_comm {
 tg_status rt_cuda_comm_check(rt_cuda_comm *g);
 /// The same for all of a device.
 tg_status rt_cuda_comm_check_device(int device);
-/// A launch that this rank does not begin, being another one than the others', fails at all.
-void rt_cuda_comm_refuse(rt_cuda_comm *g);
 
 /* ---- comm_cuda_profile.c: what launches do when ---------------------------------------------- */
 

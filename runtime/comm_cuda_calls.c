@@ -49,6 +49,7 @@ static tg_status flush(rt_cuda_comm *g) {
     step.record = (uintptr_t)g->record;
     step.rank = (uint32_t)g->comm->rank;
     step.ranks = (uint32_t)g->comm->size;
+    step.what = g->what;
     g->has_pending = false;
     g->pending = (rt_step){.launch = step.launch};
     g->fills = 0;
@@ -228,13 +229,13 @@ static tg_status begin_together(rt_cuda_comm *g) {
 static int32_t begin(const tg_env *env, int32_t wait) {
     rt_cuda_comm *g = state_of(env);
     rt_gpu *gpu = &launcher_of(env)->gpu;
-    tg_status status = rt_cuda_comm_check(g), unlike = TG_OK;
-    for (int r = 0; r < g->comm->size && !status && !unlike; r++)
-        unlike = rt_comm_compare(g->comm, r);
-    if (unlike) rt_cuda_comm_refuse(g);
-    if (status || unlike) return failed(env, status ? status : unlike);
+    tg_status status = rt_cuda_comm_check(g);
+    for (int r = 0; r < g->comm->size && !status; r++) status = rt_comm_compare(g->comm, r);
+    if (status) return failed(env, status);
     gpu->comm = g;
     g->stream = gpu->stream;
+    g->what = rt_comm_what(g->comm);
+    atomic_store(&g->begun, g->comm->launches);
     g->captured = rt_is_captured(g->device->number, gpu->stream);
     g->comm->keeps |= g->captured;
     g->n_done = g->fills = 0;

@@ -11,9 +11,12 @@
 
 enum { THREADS = 128 };
 _Static_assert((int)THREADS >= (int)RT_COMM_RANKS, "a thread speaks with a rank");
-_Static_assert(sizeof(rt_step) == 112, "the kernel's parameter");
-_Static_assert(offsetof(rt_step, rank) == 32 && offsetof(rt_step, fills) == 48, "its fields");
+_Static_assert(sizeof(rt_step) == 120, "the kernel's parameter");
+_Static_assert(offsetof(rt_step, rank) == 32 && offsetof(rt_step, what) == 48, "its fields");
 _Static_assert(offsetof(rt_cuda_words, count) == 64 && offsetof(rt_cuda_words, came) == 128, "");
+_Static_assert(offsetof(rt_step, fills) == 56 && offsetof(rt_cuda_words, what) == 640, "");
+_Static_assert(sizeof(((rt_cuda_words *)0)->what[0]) == 512, "9 bits are shifted");
+_Static_assert((int)RT_STEP_LATE == -1 && (int)RT_STEP_UNLIKE == -2, "sites of the text below");
 _Static_assert(TG_CONTROL_LIMIT == 1 && TG_CONTROL_GIVE_UP == 2 && TG_CONTROL_FAILED == 3 &&
                    TG_CONTROL_SITE == 4 && TG_CONTROL_PEER == 5 && TG_CONTROL_NUMBER == 6 &&
                    TG_CONTROL_LAUNCH == 7 && TG_EPOCH_BITS == 31,
@@ -35,18 +38,29 @@ _Static_assert(TG_CONTROL_LIMIT == 1 && TG_CONTROL_GIVE_UP == 2 && TG_CONTROL_FA
     "bra FILL" n ";\n"                                                                             \
     "FILLED" n ":\n"
 
+/// The first failure of a launch here: what this thread and rank saw.
+#define FAIL(site)                                                                                 \
+    "add.u64 %a, %own, 24;\n"                                                                      \
+    "atom.relaxed.sys.global.cas.b64 %v, [%a], 0, 1;\n"                                            \
+    "setp.ne.u64 %p, %v, 0;\n"                                                                     \
+    "@%p bra CAME;\n"                                                                              \
+    "cvt.u64.u32 %wide, %thread;\n"                                                                \
+    "st.relaxed.sys.global.u64 [%own + 32], " site ";\n"                                           \
+    "st.relaxed.sys.global.u64 [%own + 40], %wide;\n"                                              \
+    "st.relaxed.sys.global.u64 [%own + 48], %count;\n"
+
 // In two parts, as a string of C has at most 4095 bytes. First: the epoch, the count, fills.
 static const char counts[] =
     ".version 7.0\n"
     ".target sm_80\n"
     ".address_size 64\n"
-    ".visible .entry tg_comm_step(.param .align 8 .b8 step[112])\n"
+    ".visible .entry tg_comm_step(.param .align 8 .b8 step[120])\n"
     ".maxntid 128, 1, 1\n"
     "{\n"
     ".reg .pred %p, %q;\n"
     ".reg .b32 %thread, %rank, %ranks, %flags, %launch, %i, %n, %k;\n"
     ".reg .b64 %own, %others, %stride, %record, %epoch, %count, %a, %b, %v;\n"
-    ".reg .b64 %word, %from, %now, %limit, %up, %failed, %wide;\n"
+    ".reg .b64 %word, %from, %now, %limit, %up, %failed, %wide, %what;\n"
     ".shared .align 8 .b8 told[16];\n"
     "ld.param.u64 %own, [step + 0];\n"
     "ld.param.u64 %others, [step + 8];\n"
@@ -56,6 +70,7 @@ static const char counts[] =
     "ld.param.u32 %ranks, [step + 36];\n"
     "ld.param.u32 %flags, [step + 40];\n"
     "ld.param.u32 %launch, [step + 44];\n"
+    "ld.param.u64 %what, [step + 48];\n"
     "mov.u32 %thread, %tid.x;\n"
     // Thread 0 counts, and tells the others what it counted to.
     "setp.ne.u32 %p, %thread, 0;\n"
@@ -85,10 +100,10 @@ static const char counts[] =
     "ld.shared.u64 %epoch, [told];\n"
     "ld.shared.u64 %count, [told + 8];\n"
     // clang-format off
-    FILL("0", "48", "56", "60")
-    FILL("1", "64", "72", "76")
-    FILL("2", "80", "88", "92")
-    FILL("3", "96", "104", "108")
+    FILL("0", "56", "64", "68")
+    FILL("1", "72", "80", "84")
+    FILL("2", "88", "96", "100")
+    FILL("3", "104", "112", "116")
     // clang-format on
     "bar.sync 0;\n";
 
@@ -101,6 +116,10 @@ static const char meets[] =
     "cvt.u64.u32 %wide, %thread;\n"
     "mad.lo.u64 %b, %wide, %stride, %others;\n"
     "mad.wide.u32 %b, %rank, 8, %b;\n"
+    "and.b64 %a, %count, 1;\n"
+    "shl.b64 %a, %a, 9;\n"
+    "add.u64 %a, %a, %b;\n"
+    "st.relaxed.sys.global.u64 [%a + 640], %what;\n"
     "fence.acq_rel.sys;\n"
     "st.release.sys.global.u64 [%b + 128], %count;\n"
     "TOLD:\n"
@@ -113,7 +132,7 @@ static const char meets[] =
     "SPIN:\n"
     "ld.acquire.sys.global.u64 %v, [%word + 128];\n"
     "setp.ge.s64 %p, %v, %count;\n"
-    "@%p bra CAME;\n"
+    "@%p bra SEEN;\n"
     "ld.relaxed.sys.global.u64 %up, [%own + 16];\n"
     "ld.relaxed.sys.global.u64 %failed, [%own + 24];\n"
     "or.b64 %up, %up, %failed;\n"
@@ -122,15 +141,20 @@ static const char meets[] =
     "mov.u64 %now, %globaltimer;\n"
     "sub.u64 %now, %now, %from;\n"
     "setp.lt.u64 %p, %now, %limit;\n"
+    // clang-format off
     "@%p bra SPIN;\n"
-    "add.u64 %a, %own, 24;\n"
-    "atom.relaxed.sys.global.cas.b64 %v, [%a], 0, 1;\n"
-    "setp.ne.u64 %p, %v, 0;\n"
+    FAIL("-1")
+    "bra CAME;\n"
+    // What the rank launches: of the other parity is what it may meet for already.
+    "SEEN:\n"
+    "and.b64 %a, %count, 1;\n"
+    "shl.b64 %a, %a, 9;\n"
+    "add.u64 %a, %a, %word;\n"
+    "ld.relaxed.sys.global.u64 %v, [%a + 640];\n"
+    "setp.eq.u64 %p, %v, %what;\n"
     "@%p bra CAME;\n"
-    "cvt.u64.u32 %wide, %thread;\n"
-    "st.relaxed.sys.global.u64 [%own + 32], -1;\n"
-    "st.relaxed.sys.global.u64 [%own + 40], %wide;\n"
-    "st.relaxed.sys.global.u64 [%own + 48], %count;\n"
+    FAIL("-2")
+    // clang-format on
     "CAME:\n"
     "bar.sync 0;\n"
     "and.b32 %k, %flags, 8;\n"
@@ -141,7 +165,8 @@ static const char meets[] =
     "add.u64 %a, %epoch, 1;\n"
     "st.relaxed.sys.global.u64 [%own], %a;\n"
     "TURNED:\n"
-    // A failure of this rank is told to all, one that came from another to the host alone.
+    // A failure of this rank is told to all, one that came
+    // from another to the host alone.
     "ld.relaxed.sys.global.u64 %up, [%own + 16];\n"
     "ld.relaxed.sys.global.u64 %failed, [%own + 24];\n"
     "or.b64 %v, %up, %failed;\n"

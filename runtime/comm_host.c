@@ -215,12 +215,6 @@ static rt_transfer *pull_of(const tg_comm *c, const void *word, int *rank, int64
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/// Whoever waits for others looks at what they launch, too.
-static bool waits_on(tg_comm *c, rt_patience *p, tg_status *status) {
-    for (int r = 0; r < c->size && !*status; r++) *status = rt_comm_compare(c, r);
-    return *status || rt_comm_go_on(c, p);
-}
-
 /// What a thread that waits for the word can do for that. False: nothing.
 static bool help(const tg_env *env, const int64_t *word, tg_status *status) {
     tg_comm *c = comm_of(env);
@@ -243,7 +237,7 @@ static int32_t host_wait(const tg_env *env, const tg_site *site, const int64_t *
     rt_patience patience = {0};
     if (!word) status = tg_fail(TG_ERROR_INTERNAL, "a wait for a word of another rank");
     while (!status && !tg_comm_holds(__atomic_load_n(word, __ATOMIC_ACQUIRE), how, value)) {
-        if (help(env, word, &status) || waits_on(c, &patience, &status)) continue;
+        if (help(env, word, &status) || rt_comm_go_on(c, &patience)) continue;
         char what[TG_TEXT_SIZE] = "a signal";
         const uint64_t values[2] = {(uint64_t)peer, (uint64_t)number};
         if (site) tg_site_text(what, sizeof what, site, values);
@@ -287,7 +281,7 @@ static tg_status await_all(const tg_env *env, size_t word, int64_t value, const 
         const _Atomic int64_t *at =
             (const _Atomic int64_t *)(const void *)((const char *)&c->control->from[r] + word);
         while (!status && atomic_load_explicit(at, memory_order_acquire) < value) {
-            if (push(env, &status) || waits_on(c, &patience, &status)) continue;
+            if (push(env, &status) || rt_comm_go_on(c, &patience)) continue;
             char text[96];
             snprintf(text, sizeof text, "rank %d %s", r, what);
             status = rt_comm_stopped(c, text);
@@ -359,7 +353,7 @@ static int32_t host_end(const tg_env *env) {
     if (c->part == TG_PART_TRANSFERS) status = pull_rest(env);
     for (rt_transfer *t = c->transfers; t && !status; t = t->next)
         while (!t->pull && !status && atomic_load_explicit(&t->left, memory_order_acquire)) {
-            if (push(env, &status) || waits_on(c, &patience, &status)) continue;
+            if (push(env, &status) || rt_comm_go_on(c, &patience)) continue;
             char what[96];
             snprintf(what, sizeof what, "its own part of '%.64s'", t->name);
             status = rt_comm_stopped(c, what);

@@ -2,14 +2,13 @@
 // Collective launches: numbered, told to the other ranks, run by all with one plan, and ended at
 // all ranks when one fails.
 //
-// A launch tells every other rank its number, a hash of what is launched and how, in a line of its
-// memory. Which ranks a launch waits for, and when, its code says (tg_comm_calls); whoever looks at
-// a line compares it with the own one. Only the first launch of a kind waits here: for rank 0's
-// line, which says what to run.
+// A launch tells every other rank its number, and hashes of what is launched, how, and with which
+// symmetric tensors, in a line of its memory. Which ranks a launch waits for, and when, its code
+// says (tg_comm_calls); whoever looks at a line compares it with the own one. Only the first launch
+// of a kind waits here: for rank 0's line, which says what to run.
 #include "runtime/comm.h"
 #include "runtime/runtime.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,20 +27,45 @@ static rt_line *line_of(tg_comm *c, int rank) {
     return &c->control->from[rank].lines[c->launches & 1];
 }
 
+static rt_texts *texts_of(const tg_comm *c, int rank) {
+    return &c->control->from[rank].texts[c->launches & 1];
+}
+
 /// Whether rank r has come to this launch.
 bool rt_comm_has_come(tg_comm *c, int rank) {
     if (rank == c->rank) return true;
     return atomic_load_explicit(&line_of(c, rank)->number, memory_order_acquire) >= c->launches;
 }
 
-/// Fills in the own line, but for its number. config NULL: it is not chosen yet.
+/// Hosts of GPUs may be launches apart: nobody is to read half of what is written from here on.
+static void close_line(tg_comm *c) {
+    for (int r = 0; r < c->size && c->device >= 0; r++)
+        if (r != c->rank) rt_comm_set(c, r, &line_of(c, c->rank)->number, 0);
+}
+
+/// What the own line is of, here and at all others, unless they have it.
+static void tell_texts(tg_comm *c, const char *name, const char *config) {
+    const rt_line *own = &c->line;
+    rt_texts *mine = texts_of(c, c->rank);
+    uint64_t hash = rt_mix(rt_mix(own->kernel, own->plan), own->shards);
+    if (c->told_texts[c->launches & 1] == hash) return;
+    c->told_texts[c->launches & 1] = hash;
+    snprintf(mine->name, sizeof mine->name, "%s", name);
+    snprintf(mine->config, sizeof mine->config, "%s", config ? config : "");
+    rt_shards_describe(c, mine->shards);
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank) rt_comm_tell(c, r, mine, mine, sizeof *mine);
+}
+
+/// The own line, which others do not have yet. config NULL: it is not chosen.
 static void write_line(tg_comm *c, const char *name, const char *signature, const char *config) {
     rt_line *own = &c->line;
     own->kernel = rt_hash_text(rt_hash_text(0, name), signature);
     own->plan = config ? rt_hash_text(0, config) | 1 : 0;
     own->layout = rt_sym_layout(c);
-    snprintf(own->name, sizeof own->name, "%s", name);
-    snprintf(own->config, sizeof own->config, "%s", config ? config : "");
+    close_line(c);
+    tell_texts(c, name, config);
+    atomic_store_explicit(&own->number, c->launches, memory_order_release);
 }
 
 /// The number goes last.
@@ -50,115 +74,70 @@ static void tell_all(tg_comm *c) {
     rt_line *place = line_of(c, c->rank);
     for (int i = 1; i < c->size; i++) {
         int r = (c->rank + i) % c->size;
-        rt_comm_tell(c, r, (char *)place + from, (char *)&c->line + from, sizeof(rt_line) - from);
+        rt_comm_tell(c, r, (char *)place + from, (char *)&c->line + from,
+                     offsetof(rt_line, shards) + sizeof place->shards - from);
         rt_comm_set(c, r, &place->number, c->launches);
     }
 }
 
-/* ---- shards ---------------------------------------------------------------------------------- */
-
-/// Of all ranks' heaps, as rank 0's shard has it; 0: it is no symmetric memory, which is told when
-/// the argument is bound.
-static size_t place_of(const tg_comm *c, const DLTensor *t) {
-    rt_shard shard;
-    const char *own = t->data ? (const char *)t->data + t->byte_offset : NULL;
-    return rt_sym_find(c, own, &shard) ? (size_t)((char *)shard.direct - c->heap.flat) : 0;
+/// Whether the lines are of this launch, and are not compared yet.
+static bool is_to_compare(tg_comm *c, int rank) {
+    return rank != c->rank && !(atomic_load(&c->compared) >> rank & 1) &&
+           atomic_load_explicit(&c->line.number, memory_order_relaxed) == c->launches &&
+           atomic_load_explicit(&line_of(c, rank)->number, memory_order_acquire) == c->launches;
 }
 
-/// Type, extents, strides that mean something, and the place.
-static uint64_t hash_shard(const tg_comm *c, const DLTensor *t) {
-    uint64_t hash = rt_mix((uint64_t)t->dtype.code << 16 | t->dtype.bits, (uint64_t)t->ndim);
-    int64_t dense = 1;
-    hash = rt_mix(hash, place_of(c, t));
-    for (int d = t->shape ? t->ndim - 1 : -1; d >= 0; d--) {
-        hash = rt_mix(hash, (uint64_t)t->shape[d]);
-        if (t->shape[d] != 1) hash = rt_mix(hash, (uint64_t)(t->strides ? t->strides[d] : dense));
-        dense *= t->shape[d];
-    }
-    return hash;
+static bool is_alike(const rt_line *own, const rt_line *theirs) {
+    return theirs->kernel == own->kernel && theirs->layout == own->layout &&
+           theirs->shards == own->shards && (!own->plan || theirs->plan == own->plan);
 }
 
-/// Tensor k of the arguments if it is symmetric and one at all.
-static const DLTensor *shard_of(const tg_kernel_info *info, const tg_arg *args, int k) {
-    bool symmetric = info->params[k].flags & TG_PARAM_SYM && args[k].kind == TG_ARG_TENSOR;
-    const DLTensor *t = symmetric ? args[k].as.tensor : NULL;
-    return t && t->ndim >= 0 && t->ndim <= TG_MAX_RANK ? t : NULL;
-}
-
-void rt_comm_shards(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args, int n) {
-    tg_comm *c = l->comm;
-    rt_line *own = &c->line;
-    uint64_t hash = own->kernel;
-    if (!args || n > info->n_params) n = 0;
-    for (int k = 0; k < n; k++) {
-        const DLTensor *t = shard_of(info, args, k);
-        if (t) hash = rt_mix(hash, hash_shard(c, t));
-    }
-    if (hash == own->shards) return; // as the launch before: so is the text
-    rt_text text = {.n = 0};
-    for (int k = 0; k < n; k++) {
-        const DLTensor *t = shard_of(info, args, k);
-        if (!t) continue;
-        rt_add(&text, "%s: ", info->params[k].name);
-        rt_add_tensor(&text, t);
-        for (int d = 0; t->strides && d < t->ndim; d++)
-            rt_add(&text, "%s%" PRId64, d ? ", " : " of strides ", t->strides[d]);
-        rt_add(&text, " at byte %zu; ", place_of(c, t));
-    }
-    own->shards = hash;
-    snprintf(own->passed, sizeof own->passed, "%.*s", RT_COMM_CONFIG - 1, text.data);
-}
-
-/// The first that differs of two lists, or all where what differs was cut off.
-static tg_status unlike_shards(int x, const char *at_x, int y, const char *at_y) {
-    size_t nx = strlen(at_x), ny = strlen(at_y);
-    const char *from_x = at_x, *from_y = at_y;
-    for (const char *ex, *ey; (ex = strstr(from_x, "; ")) && (ey = strstr(from_y, "; "));) {
-        size_t n = (size_t)(ex - from_x);
-        if (n != (size_t)(ey - from_y) || strncmp(from_x, from_y, n) != 0) {
-            at_x = from_x;
-            at_y = from_y;
-            nx = n;
-            ny = (size_t)(ey - from_y);
-            break;
-        }
-        from_x = ex + 2;
-        from_y = ey + 2;
-    }
-    return tg_fail(TG_ERROR_CONTRACT,
-                   "rank %d passes '%.*s' of symmetric memory and rank %d '%.*s'; all ranks pass "
-                   "the same tensor, or the same view of it",
-                   x, (int)nx, at_x, y, (int)ny, at_y);
-}
-
-/* ---- comparing ------------------------------------------------------------------------------- */
-
-/// A rank that has come and launches something else, or otherwise. It may be launches ahead where
-/// they do not wait for each other: then its line is of another one.
-tg_status rt_comm_compare(tg_comm *c, int rank) {
-    const rt_line *line = line_of(c, rank), *own = &c->line;
-    if (rank == c->rank || atomic_load(&c->compared) >> rank & 1 ||
-        atomic_load_explicit(&line->number, memory_order_acquire) != c->launches)
-        return TG_OK;
-    if (own->plan) atomic_fetch_or(&c->compared, (uint64_t)1 << rank);
+/// Why the two are not.
+static tg_status fail_unlike(const tg_comm *c, const rt_line *theirs, int rank) {
+    const rt_line *own = &c->line;
     int x = rank < c->rank ? rank : c->rank, y = rank < c->rank ? c->rank : rank;
-    const rt_line *lx = x == rank ? line : own, *ly = x == rank ? own : line;
-    if (line->kernel != own->kernel)
+    const rt_texts *tx = texts_of(c, x), *ty = texts_of(c, y);
+    if (theirs->kernel != own->kernel)
         return tg_fail(TG_ERROR_CONTRACT,
-                       "different kernels are launched: rank %d launches '%s' and rank %d '%s' as "
-                       "their launch %lld; all ranks launch the same in the same order",
-                       x, lx->name, y, ly->name, (long long)c->launches);
-    if (line->layout != own->layout)
+                       "different kernels are launched: rank %d launches '%.*s' and rank %d "
+                       "'%.*s' as their launch %lld; all ranks launch the same in the same order",
+                       x, RT_COMM_NAME, tx->name, y, RT_COMM_NAME, ty->name,
+                       (long long)c->launches);
+    if (theirs->layout != own->layout)
         return tg_fail(TG_ERROR_CONTRACT,
                        "ranks %d and %d have allocated or freed different symmetric tensors, or "
                        "their launches before had arguments of different shapes",
                        x, y);
-    if (own->plan && line->shards != own->shards)
-        return unlike_shards(x, lx->passed, y, ly->passed);
-    if (own->plan && line->plan != own->plan)
-        return tg_fail(TG_ERROR_CONTRACT, "rank %d runs '%s' with '%s' and rank %d with '%s'", x,
-                       own->name, lx->config, y, ly->config);
-    return TG_OK;
+    if (theirs->shards != own->shards) return rt_shards_differ(c, rank);
+    return tg_fail(TG_ERROR_CONTRACT, "rank %d runs '%.*s' with '%.*s' and rank %d with '%.*s'", x,
+                   RT_COMM_NAME, tx->name, RT_COMM_CONFIG, tx->config, y, RT_COMM_CONFIG,
+                   ty->config);
+}
+
+/// A rank that has come and launches something else, or otherwise. It may be launches ahead where
+/// they do not wait for each other: then its line is of another one.
+tg_status rt_comm_compare(tg_comm *c, int rank) {
+    const rt_line *theirs = line_of(c, rank);
+    if (!is_to_compare(c, rank)) return TG_OK;
+    bool alike = is_alike(&c->line, theirs);
+    tg_status status = alike ? TG_OK : fail_unlike(c, theirs, rank);
+    // Behind all reads of the line, which may be of another launch meanwhile.
+    atomic_fetch_or(&c->compared, 0);
+    if (!is_to_compare(c, rank)) return TG_OK;
+    if (alike && c->line.plan) atomic_fetch_or(&c->compared, (uint64_t)1 << rank);
+    return status;
+}
+
+uint64_t rt_comm_what(const tg_comm *c) {
+    const rt_line *own = &c->line;
+    return rt_mix(rt_mix(rt_mix(own->kernel, own->plan), own->layout), own->shards);
+}
+
+/// The first that has come and is unlike; TG_OK: there is none.
+static tg_status compare_all(tg_comm *c) {
+    tg_status status = TG_OK;
+    for (int r = 0; r < c->size && !status; r++) status = rt_comm_compare(c, r);
+    return status;
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -185,7 +164,8 @@ static int who_failed(tg_comm *c) {
 
 bool rt_comm_go_on(tg_comm *c, rt_patience *p) {
     enum { LOOK = 32 };
-    return rt_comm_patience(c, p) && (p->turns % LOOK || who_failed(c) < 0);
+    return rt_comm_patience(c, p) &&
+           (p->turns % LOOK || (who_failed(c) < 0 && compare_all(c) == TG_OK));
 }
 
 tg_status rt_comm_stopped(tg_comm *c, const char *what) {
@@ -195,6 +175,8 @@ tg_status rt_comm_stopped(tg_comm *c, const char *what) {
         return tg_fail(TG_ERROR_RANK, "rank %d has failed: %.*s", failed, RT_COMM_TEXT,
                        c->control->from[failed].text);
     }
+    tg_status unlike = compare_all(c);
+    if (unlike) return unlike;
     if (lost)
         return tg_fail(TG_ERROR_RANK, "the process of rank %d has ended; rank %d waited for %s",
                        lost - 1, c->rank, what);
@@ -251,7 +233,7 @@ static tg_status begin(tg_comm *c, const char *name) {
     return c->recovers ? recover(c) : TG_OK;
 }
 
-tg_status rt_comm_enter(rt_launcher *l, const char *name, const char *signature) {
+tg_status rt_comm_enter(rt_launcher *l, const char *name) {
     tg_comm *c = l->context->comm;
     if (pthread_mutex_trylock(&c->lock) != 0)
         return tg_fail(TG_ERROR_CONTRACT,
@@ -263,10 +245,10 @@ tg_status rt_comm_enter(rt_launcher *l, const char *name, const char *signature)
         return status;
     }
     c->compared = 0;
-    c->n_workspaces = c->n_gathers = 0;
+    c->n_workspaces = c->n_gathers = c->n_shards = 0;
+    c->line.shards = 0;
     l->comm = c;
     for (int i = 0; i <= l->context->threads; i++) l->workers[i].env.comm = &c->calls;
-    write_line(c, name, signature, NULL);
     return TG_OK;
 }
 
@@ -275,6 +257,7 @@ tg_status rt_comm_leave(rt_launcher *l, tg_status status) {
     tg_comm *c = l->comm;
     if (status && !c->told) raise_failure(c, tg_last_error());
     if (status) c->recovers = true;
+    if (status) atomic_store(&c->failed, c->launches);
     l->comm = NULL;
     pthread_mutex_unlock(&c->lock);
     return status;
@@ -310,15 +293,40 @@ static tg_status keep(tg_comm *c, tg_kernel *kernel, uint64_t arguments, const t
 /// Rank 0 chooses. Where it does not say so any more, being launches ahead, all choose alike.
 static tg_status choose(rt_launcher *l, tg_kernel *kernel, const tg_variant **out) {
     tg_comm *c = l->comm;
+    char config[RT_COMM_CONFIG];
+    write_line(c, kernel->info->name, kernel->info->signature, NULL);
     tg_status status = c->rank ? rt_comm_await(c, 0) : TG_OK;
-    const rt_line *first = line_of(c, 0);
-    bool told = c->rank && atomic_load(&first->number) == c->launches;
-    if (!status) status = rt_pick_as(kernel, l, told ? first->config : NULL, out);
-    return status;
+    if (status) return tg_fail(status, "%s: %s", kernel->info->name, tg_last_error());
+    memcpy(config, texts_of(c, 0)->config, sizeof config);
+    atomic_fetch_or(&c->compared, 0); // behind that
+    bool told = c->rank && atomic_load(&line_of(c, 0)->number) == c->launches;
+    return rt_pick_as(kernel, l, told ? config : NULL, out);
+}
+
+/// The arguments were bound. Packs are as they were merged.
+static void add_shards(rt_launcher *l, const tg_kernel_info *info) {
+    for (int i = 0; i < info->n_params; i++) {
+        const rt_actual *a = &l->actuals[i];
+        if (!(info->params[i].flags & TG_PARAM_SYM)) continue;
+        rt_shard_arg s = {.name = info->params[i].name};
+        if (!a->null) {
+            s = (rt_shard_arg){s.name,
+                               a->data,
+                               0,
+                               a->tensor->dtype.code,
+                               a->tensor->dtype.bits,
+                               a->rank - 1,
+                               a->shape + 1,
+                               a->strides + 1};
+            s.like = rt_shards_hash(&s);
+        }
+        rt_shards_add(l->comm, s);
+    }
 }
 
 tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **out) {
     tg_comm *c = l->comm;
+    add_shards(l, kernel->info);
     uint64_t arguments = rt_hash_arguments(l, kernel->info);
     const rt_agreed *a = find(c, kernel, arguments);
     if (a) {

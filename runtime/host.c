@@ -303,7 +303,7 @@ int tg_host_run_ranks(tg_host *h, const char *name, const char *config, tg_entry
     l->print = print;
     l->print_user = user;
     int status = TG_RUN_FAILED;
-    tg_status entered = rt_comm_enter(l, name, "");
+    tg_status entered = rt_comm_enter(l, name);
     if (entered) *failure = last_failure();
     if (!entered)
         status = run_entered(l, name, config, entry, args, image, device, stream, failure);

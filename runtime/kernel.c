@@ -99,9 +99,7 @@ static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n,
     rt_launcher *l = c ? rt_claim(c) : NULL;
     if (!l) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     bool collective = c->comm && wish.runs && rt_is_collective(kernel->info);
-    tg_status status =
-        collective ? rt_comm_enter(l, kernel->info->name, kernel->info->signature) : TG_OK;
-    if (!status && collective) rt_comm_shards(l, kernel->info, args, n);
+    tg_status status = collective ? rt_comm_enter(l, kernel->info->name) : TG_OK;
     if (!status) status = launch_or_again(kernel, l, args, n, wish);
     if (l->comm) status = rt_comm_leave(l, status);
     rt_give_back(l);

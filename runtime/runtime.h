@@ -210,10 +210,8 @@ bool rt_is_collective(const tg_kernel_info *info);
 bool rt_comm_is_mapped(const tg_comm *c);
 /// A launch of one on a context with ranks begins: l->comm is set until rt_comm_leave, which tells
 /// the others of a failure and returns it. Where it fails there is nothing to leave.
-tg_status rt_comm_enter(rt_launcher *l, const char *name, const char *signature);
+tg_status rt_comm_enter(rt_launcher *l, const char *name);
 tg_status rt_comm_leave(rt_launcher *l, tg_status status);
-/// Before it is announced: which symmetric tensors it was given, for the others to compare.
-void rt_comm_shards(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args, int n);
 /// The variant that all ranks run for the launcher's arguments.
 tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **out);
 /// Tells the others that this rank has come, before the code runs.

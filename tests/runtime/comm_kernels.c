@@ -227,21 +227,27 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/// The first failure of a launch.
+static void fail_at(int64_t *control, int64_t site, int64_t peer, int64_t number) {
+    int64_t none = 0;
+    if (!__atomic_compare_exchange_n(&control[TG_CONTROL_FAILED], &none, 1, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return;
+    control[TG_CONTROL_SITE] = site;
+    control[TG_CONTROL_PEER] = peer;
+    control[TG_CONTROL_NUMBER] = number;
+}
+
 static void wait_for(int64_t *control, const int64_t *word, int64_t value_, int64_t site,
                      int64_t peer, int64_t number) {
-    int64_t from = now_ns(), none = 0;
+    int64_t from = now_ns();
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value_) {
         if (__atomic_load_n(&control[TG_CONTROL_GIVE_UP], __ATOMIC_RELAXED) ||
             __atomic_load_n(&control[TG_CONTROL_FAILED], __ATOMIC_RELAXED))
             return;
         sched_yield();
         if (now_ns() - from < control[TG_CONTROL_LIMIT]) continue;
-        if (!__atomic_compare_exchange_n(&control[TG_CONTROL_FAILED], &none, 1, 0, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_RELAXED))
-            return;
-        control[TG_CONTROL_SITE] = site;
-        control[TG_CONTROL_PEER] = peer;
-        control[TG_CONTROL_NUMBER] = number;
+        fail_at(control, site, peer, number);
         return;
     }
 }
@@ -334,10 +340,15 @@ static void step_kernel(const FakeLaunch *launch, void **args) {
                 s->fills[f].epoch ? control[TG_CONTROL_EPOCH] : 0;
     for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_SIGNAL; r++) {
         rt_cuda_words *other = (rt_cuda_words *)(uintptr_t)(s->others + r * s->stride);
+        other->what[own->count & 1][s->rank] = s->what;
         __atomic_store_n(&other->came[s->rank], own->count, __ATOMIC_RELEASE);
     }
-    for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_WAIT; r++)
-        wait_for(control, &own->came[r], own->count, -1, r, own->count);
+    for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_WAIT; r++) {
+        wait_for(control, &own->came[r], own->count, RT_STEP_LATE, r, own->count);
+        if (__atomic_load_n(&own->came[r], __ATOMIC_ACQUIRE) >= own->count &&
+            own->what[own->count & 1][r] != s->what)
+            fail_at(control, RT_STEP_UNLIKE, r, own->count);
+    }
     if (s->flags & RT_STEP_TURN)
         __atomic_store_n(&control[TG_CONTROL_EPOCH], control[TG_CONTROL_EPOCH] + 1,
                          __ATOMIC_RELEASE);
