@@ -69,6 +69,11 @@ bool folder_open(Folder *f, const char *path, char *why) {
         snprintf(why, WHY, "%.256s: other users may write to it", path);
         return false;
     }
+    const char *journal = getenv("TG_CACHE_JOURNAL");
+    if (journal && *journal && strcmp(journal, "wal") != 0 && strcmp(journal, "delete") != 0) {
+        snprintf(why, WHY, "TG_CACHE_JOURNAL is '%.40s', which is neither wal nor delete", journal);
+        return false;
+    }
     snprintf(f->path, sizeof f->path, "%s", path);
     f->remote = is_remote(path);
     return true;

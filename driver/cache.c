@@ -39,10 +39,12 @@ bool cache_read_size(const char *text, int64_t *out) {
     return true;
 }
 
-int64_t cache_limit(void) {
+bool cache_limit(int64_t *out, char why[STORE_WHY]) {
     const char *set = getenv("TG_CACHE_SIZE");
-    int64_t n;
-    return set && cache_read_size(set, &n) ? n : DEFAULT_LIMIT;
+    *out = DEFAULT_LIMIT;
+    if (!set || !*set || cache_read_size(set, out)) return true;
+    snprintf(why, STORE_WHY, "TG_CACHE_SIZE is '%.40s', which is no size like 512M", set);
+    return false;
 }
 
 /* ---- the store of this process ------------------------------------------------------------- */
@@ -78,13 +80,14 @@ static void warn(const char *why) {
 static Store *lock_store(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char folder[PATH_MAX], why[STORE_WHY];
+    int64_t limit;
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&cache.lock);
     if (!cache.tried && !cache_is_off()) {
         cache.tried = true;
         if (!tg_cache_folder(folder, sizeof folder))
             warn("neither HOME nor XDG_CACHE_HOME is set");
-        else if (!(cache.store = store_open(folder, cache_limit(), why)))
+        else if (!cache_limit(&limit, why) || !(cache.store = store_open(folder, limit, why)))
             warn(why);
     }
     if (!cache.store) pthread_mutex_unlock(&cache.lock);

@@ -8,8 +8,8 @@
 
 /// TG_CACHE=off.
 bool cache_is_off(void);
-/// Bytes that the entries may take.
-int64_t cache_limit(void);
+/// Bytes that the entries may take. False, with the reason, where TG_CACHE_SIZE says no size.
+bool cache_limit(int64_t *out, char why[STORE_WHY]);
 /// "512M", "1.5G", "4096"; false: it is none.
 bool cache_read_size(const char *text, int64_t *out);
 /// What decides an answer of a request but for the compiler: its texts and options, whatever the

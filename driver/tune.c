@@ -672,12 +672,18 @@ static void finish(Search *s, TuneResult *out) {
     out->standard = works ? expect_known(s, 0) : -1;
 }
 
-static double budget_of(const TuneOptions *o) {
+/// False, with tg_last_error(), where the environment says what is none.
+static bool read_budget(const TuneOptions *o, double *out) {
     const char *set = getenv("TG_TUNE_BUDGET_MS");
-    double ms = set ? strtod(set, NULL) : 0;
-    if (o->budget > 0) return o->budget;
-    if (ms > 0) return ms / 1e3;
-    return o->mode == TUNE_EXHAUSTIVE ? 1e9 : DEFAULT_BUDGET;
+    char *end = NULL;
+    double ms = set && *set ? strtod(set, &end) : 0;
+    *out = o->budget > 0                ? o->budget
+           : ms > 0                     ? ms / 1e3
+           : o->mode == TUNE_EXHAUSTIVE ? 1e9
+                                        : DEFAULT_BUDGET;
+    if (o->budget > 0 || !end || (end > set && !*end && ms >= 0)) return true;
+    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_BUDGET_MS: '%s' is no time in milliseconds", set);
+    return false;
 }
 
 static tg_status search(Search *s, TuneResult *out) {
@@ -724,7 +730,7 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
     Search s = {.ctx = ctx, .r = r, .o = *options, .start = peer_seconds()};
     int *claim = ctx_new(ctx, int);
     tg_status status = TG_OK;
-    s.o.budget = budget_of(options);
+    if (!read_budget(options, &s.o.budget)) return TG_ERROR_ARGUMENT;
     earlier_load(&s);
     if (earlier_knows(&s, out)) return TG_OK;
     *out = (TuneResult){.kernel = r->kernel,

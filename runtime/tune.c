@@ -14,6 +14,8 @@
 #include "runtime/race.h"
 #include "runtime/sandbox.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,20 +24,34 @@ static const double BUDGET = 2, CHECKS = 0.5; // seconds; the part of them that 
 
 typedef enum Mode { OFF, BLOCK, EXHAUSTIVE, BACKGROUND } Mode;
 
+/// Once a process.
+static void say_unknown(atomic_flag *said, const char *name, const char *text, const char *form) {
+    char line[200];
+    if (atomic_flag_test_and_set(said)) return;
+    snprintf(line, sizeof line, "warning: %s: '%.40s' is %s", name, text, form);
+    tg_log(line);
+}
+
 static Mode mode_now(void) {
+    static const char *const names[] = {"off", "block", "exhaustive", "background"};
+    static atomic_flag said = ATOMIC_FLAG_INIT;
     const char *mode = getenv("TG_TUNE");
-    if (!mode) return OFF;
-    return strcmp(mode, "block") == 0        ? BLOCK
-           : strcmp(mode, "exhaustive") == 0 ? EXHAUSTIVE
-           : strcmp(mode, "background") == 0 ? BACKGROUND
-                                             : OFF;
+    if (!mode || !*mode) return OFF;
+    for (Mode m = OFF; m <= BACKGROUND; m++)
+        if (strcmp(mode, names[m]) == 0) return m;
+    say_unknown(&said, "TG_TUNE", mode, "none of off, block, background, exhaustive");
+    return OFF;
 }
 
 /// Seconds; 0: without end.
 static double budget(Mode mode) {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
     const char *ms = getenv("TG_TUNE_BUDGET_MS");
-    double seconds = ms ? strtod(ms, NULL) / 1000 : BUDGET;
+    char *end = NULL;
+    double seconds = ms && *ms ? strtod(ms, &end) / 1000 : BUDGET;
     if (mode == EXHAUSTIVE) return 0;
+    if (end && (end == ms || *end || !(seconds >= 0)))
+        say_unknown(&said, "TG_TUNE_BUDGET_MS", ms, "no time in milliseconds");
     return seconds > 0 ? seconds : BUDGET;
 }
 

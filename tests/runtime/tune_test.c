@@ -146,6 +146,38 @@ static int begin(void **state) {
 /* ---- tests -------------------------------------------------------------------------------------
  */
 
+static char said[400];
+
+static void keep_line(void *user, const char *line) {
+    (void)user;
+    size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+
+/// What the environment asks for and there is not is said once, and changes nothing.
+static void nonsense_is_said(void **state) {
+    (void)state;
+    tg_options options = {.size = sizeof options, .log = keep_line};
+    tg_context *c;
+    assert_int_equal(tg_context_create(&options, &c), TG_OK);
+    tg_context_use(c);
+    for (int i = 0; i < 4; i++) {
+        tg_kernel k = fresh();
+        setenv("TG_TUNE", i < 2 ? "fast" : "block", 1);
+        setenv("TG_TUNE_BUDGET_MS", i < 2 ? "5000" : "soon", 1);
+        assert_int_equal(launch(&k, N), i < 2 ? USUAL : FAST);
+        tg_kernel_close(&k);
+    }
+    const char *mode =
+        strstr(said, "TG_TUNE: 'fast' is none of off, block, background, exhaustive");
+    const char *budget = strstr(said, "TG_TUNE_BUDGET_MS: 'soon' is no time in milliseconds");
+    if (!mode || !budget) fail_msg("%s", said);
+    assert_null(strstr(mode + 1, "TG_TUNE:"));
+    assert_null(strstr(budget + 1, "TG_TUNE_BUDGET_MS:"));
+    tg_context_use(NULL);
+    tg_context_destroy(c);
+}
+
 static void off_by_default(void **state) {
     (void)state;
     static const char *const modes[] = {NULL, "off", "background", "nonsense"};
@@ -436,10 +468,10 @@ int main(void) {
     snprintf(folder, sizeof folder, "%s/deep/er", cache);
 #define TEST(f) cmocka_unit_test_setup(f, begin)
     const struct CMUnitTest tests[] = {
-        TEST(prints_once),          TEST(off_by_default),        TEST(finds_the_fastest),
-        TEST(kept_on_disk),         TEST(damaged_files),         TEST(no_folder),
-        TEST(many_threads),         TEST(not_for_a_few),         TEST(later_on),
-        TEST(ends_with_the_kernel), TEST(ends_with_the_process),
+        TEST(nonsense_is_said),  TEST(prints_once),          TEST(off_by_default),
+        TEST(finds_the_fastest), TEST(kept_on_disk),         TEST(damaged_files),
+        TEST(no_folder),         TEST(many_threads),         TEST(not_for_a_few),
+        TEST(later_on),          TEST(ends_with_the_kernel), TEST(ends_with_the_process),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     empty_cache();

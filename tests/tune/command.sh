@@ -125,3 +125,36 @@ refuses 'takes one file' "$tegula" tune k.teg k.teg
 refuses 'needs -o' "$tegula" tune --merge tuned.json
 printf '{}' > other.json
 refuses "no file of 'tegula tune'" "$tegula" tune --merge other.json -o sum.json
+
+# A wrong option is 2, a file 1, both before anything is searched for.
+fails() { # CODE TEXT COMMAND...
+    code=$1 text=$2 got=0
+    shift 2
+    timeout 20 "$@" > log 2>&1 || got=$?
+    [ "$got" = "$code" ] || fail "$*: exit code $got"
+    grep -q -e "$text" log || fail "no '$text'"
+    if grep -q 'best:' log; then fail "$*: it searched"; fi
+}
+once="$tegula tune k.teg --budget 100 --mode exhaustive --again --dim R=8 --dim N=256"
+fails 2 'expected NAME=EXTENT' $once --dim R=-4
+fails 2 'expected NAME=EXTENT' $once --dim R=abc
+fails 1 'cannot read nothere: No such file' $once --shapes nothere
+printf 'R=4 N\n' > shapes
+fails 1 "shapes:1: 'N' is not of the form" $once --shapes shapes
+mkdir folder
+for option in -o --report --jsonl; do
+    fails 1 'cannot write /nonexist/x: No such file' $once $option /nonexist/x
+    fails 1 'cannot write folder: Is a directory' $once $option folder
+done
+fails 1 "other.json: it is no file of 'tegula tune'" $once -o other.json
+[ "$(cat other.json)" = '{}' ] || fail "what was there is lost"
+if ls | grep -q tmp; then fail "something is left behind"; fi
+
+# So is the environment.
+for ms in abc -5 7x; do
+    fails 1 "TG_TUNE_BUDGET_MS: '$ms' is no time in milliseconds" \
+        env TG_TUNE_BUDGET_MS=$ms "$tegula" tune k.teg --again --dim R=8 --dim N=256
+done
+fails 1 "TG_CACHE_SIZE is 'abc', which is no size" env TG_CACHE_SIZE=abc "$tegula" cache list
+fails 1 "TG_CACHE_JOURNAL is 'foo', which is neither" \
+    env TG_CACHE_JOURNAL=foo "$tegula" cache list

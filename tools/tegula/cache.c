@@ -22,6 +22,7 @@ typedef struct Cache {
     const Options *o;
     Store *store;
     char folder[PATH_MAX];
+    int64_t limit;
 } Cache;
 
 static const char *const kinds[] = {[STORE_CODE] = "code", [STORE_TUNING] = "tuning"};
@@ -94,7 +95,7 @@ static int list(Cache *c) {
     if (!status) status = store_size(c->store, &size);
     if (status) return failed(c, status, NULL);
     printf("%d entries, %s of at most %s, in %s\n", size.entries, size_text(c->ctx, size.bytes),
-           size_text(c->ctx, cache_limit()), store_path(c->store));
+           size_text(c->ctx, c->limit), store_path(c->store));
     if (objects.files)
         printf("%d files of objects, %s\n", objects.files, size_text(c->ctx, objects.bytes));
     if (damaged) printf("%d damaged: 'tegula cache verify' removes them\n", damaged);
@@ -294,7 +295,7 @@ int cmd_cache(Ctx *ctx, const Options *o) {
     const Action *a = find_action(o->files.at[0]);
     if (!a || !takes(a, o)) return EXIT_USAGE;
     if (a->all == path) return path(&c);
-    c.store = store_open(c.folder, cache_limit(), why);
+    if (cache_limit(&c.limit, why)) c.store = store_open(c.folder, c.limit, why);
     if (!c.store) {
         cli_error("%s", why);
         return EXIT_USER;

@@ -63,6 +63,8 @@ uint16_t source_read(Ctx *ctx, const char *path);
 /// Finds imported files beside the importing one, then in the folders of --path.
 const Importer *option_importer(Ctx *ctx, const Options *o);
 
+/// file_write would: nothing is left behind. False, reported.
+bool file_can_be_written(Ctx *ctx, const char *path);
 /// Writes a temporary file beside it and renames that, so that it is never half written. False,
 /// reported, where that fails.
 bool file_write(Ctx *ctx, const char *path, const void *data, size_t bytes);

@@ -62,7 +62,8 @@ static bool multiply(Tune *c, Shapes *all, const char *option) {
             const char *text = ctx_format(c->ctx, "%.*s=%.*s", (int)name, option, (int)n, at);
             NamedValue *value;
             int n_values;
-            if (!option[name] || values_read(c->ctx, text, &n_values, &value) || n_values != 1) {
+            if (!option[name] || values_read(c->ctx, text, &n_values, &value) || n_values != 1 ||
+                value->value < 0) {
                 cli_error("--dim %s: expected NAME=EXTENT or NAME=A|B", option);
                 return false;
             }
@@ -102,15 +103,15 @@ static bool read_shapes(Tune *c, const char *path, Shapes *all) {
     return false;
 }
 
-/// The lines of --shapes, or one shape without dims, times the values of --dim.
-static bool list_shapes(Tune *c, Shapes *all) {
+/// The lines of --shapes, or one shape without dims, times the values of --dim. The exit code.
+static int list_shapes(Tune *c, Shapes *all) {
     if (!c->o->shapes)
         add_shape(c, all, &(List){0}, 0, NULL);
     else if (!read_shapes(c, c->o->shapes, all))
-        return false;
+        return EXIT_USER;
     for (int i = 0; i < c->o->dims.n; i++)
-        if (!multiply(c, all, c->o->dims.at[i])) return false;
-    return true;
+        if (!multiply(c, all, c->o->dims.at[i])) return EXIT_USAGE;
+    return EXIT_OK;
 }
 
 /* ---- one shape ----------------------------------------------------------------------------- */
@@ -308,6 +309,16 @@ static bool is_page(const char *path) {
     return n < 4 || strcmp(path + n - 4, ".txt") != 0;
 }
 
+/// Before anything is searched for.
+static bool check_outputs(Tune *c) {
+    const Options *o = c->o;
+    const char *const paths[] = {o->output, o->report, o->jsonl};
+    Tuned before = {0};
+    for (int i = 0; i < 3; i++)
+        if (paths[i] && !file_can_be_written(c->ctx, paths[i])) return false;
+    return !o->output || access(o->output, F_OK) != 0 || read_tuned(c, o->output, &before);
+}
+
 static bool write_outputs(Tune *c) {
     const Options *o = c->o;
     if (!c->done.n) return true;
@@ -368,7 +379,10 @@ int cmd_tune(Ctx *ctx, const Options *o) {
     *c = (Tune){.ctx = ctx, .o = o, .terminal = isatty(STDERR_FILENO)};
     if (o->merge) return merge(c);
     Shapes shapes = {0};
-    if (!take_options(c) || !list_shapes(c, &shapes)) return EXIT_USAGE;
+    if (!take_options(c)) return EXIT_USAGE;
+    int code = list_shapes(c, &shapes);
+    if (code) return code;
+    if (!check_outputs(c)) return EXIT_USER;
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND}, before;
     sigaction(SIGINT, &action, &before);
     for (int i = 0; i < shapes.n && !atomic_load(&stop); i++) tune_one(c, &shapes.data[i]);
