@@ -94,15 +94,17 @@ Val bi_signal_wait(Elab *e, const Call *call) {
     }
     const char *compare = comparison(call->args[1]);
     if (!compare) return el_fail(e, call->locs[1], D_SIGNAL_COMPARE, val_text(e, call->args[1]));
-    Val peer = val_is(call->named[0], V_ABSENT) ? val_int(-1) : call->named[0];
+    bool anyone = val_is(call->named[0], V_ABSENT);
+    Val peer = anyone ? val_int(-1) : call->named[0];
     Value *first[3] = {el_control(e), el_index(e, call->locs[2], call->args[2], "a signal"),
                        el_index(e, call->loc, peer, "a rank")};
     if (!first[1] || !first[2]) return val_error();
     Op *op = signal(e, call, OP_SIGNAL_WAIT, &p, 3, first);
     op_set_attr(e->ir, op, "compare", at_str(e->ir, compare));
+    const char *who = anyone ? "a rank (peer = {})" : "rank {}";
     op_set_attr(
         e->ir, op, "text",
-        at_str(e->ir, ctx_format(e->ctx, "rank {} to raise signal {} of '%s'", p.tensor->name)));
+        at_str(e->ir, ctx_format(e->ctx, "%s to raise signal {} of '%s'", who, p.tensor->name)));
     return val_void();
 }
 

@@ -115,6 +115,7 @@ int nvshmemx_hostlib_init_attr(unsigned flags, nv_attributes *a) {
     s.met = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     s.started = s.met != MAP_FAILED && make_heap(strtoull(size, NULL, 10)) && meet();
+    if (s.rank == 0) shm_unlink(s.id.internal); // all have it, or never will
     return s.started ? 0 : REFUSED;
 }
 
@@ -136,7 +137,6 @@ void nvshmemx_hostlib_finalize(void) {
     cuMemUnmap(s.heap, s.bytes);
     cuMemAddressFree(s.heap, s.bytes);
     cuMemRelease(s.handle);
-    if (s.rank == 0) shm_unlink(s.id.internal);
     s.started = false;
 }
 

@@ -14,7 +14,12 @@ die() {
     exit 1
 }
 
+leftovers() {
+    ls /dev/shm | grep -c '^fake-nvshmem-' || true
+}
+before=$(leftovers)
 "$comm_gpu" --nvshmem >"$out" 2>&1 || die "ranks with a heap of NVSHMEM's fail"
+[ "$(leftovers)" -le "$before" ] || die "memory of the stand-in is left in /dev/shm"
 grep -q fake_nvshmem "$out" && die "the library was asked for what is wrong"
 
 # refuses TEXT [NAME=VALUE...]: ranks end with that message.
