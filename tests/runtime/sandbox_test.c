@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,10 +41,10 @@ typedef struct Shared {
 static Shared *shared;
 static pid_t program; // this process
 static float x[N], y[N];
-static volatile float *volatile nowhere;
-static bool usual_crashes; // in a child
-static int marker = -1;    // a file of the program's
-static int slow_ms;        // what a launch takes at least
+static volatile float *volatile nowhere; // memory that nobody may touch
+static bool usual_crashes;               // in a child
+static int marker = -1;                  // a file of the program's
+static int slow_ms;                      // what a launch takes at least
 
 static void wait_ms(int ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
@@ -457,6 +458,7 @@ static void children_are_ignored(void **state) {
 
 int main(void) {
     shared = shared_memory(sizeof *shared);
+    nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     program = getpid();
     if (!mkdtemp(folder)) return 1;
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
