@@ -8,6 +8,8 @@
 // atomics count as depending on everything.
 #include "frontend/elab.h"
 
+#include <stdlib.h>
+
 typedef struct Race {
     Elab *e;
     const Op *grid; // the level of the phase in question
@@ -157,6 +159,64 @@ static void check_ranks(Op *op, void *arg) {
               name_of(operand(op, 0)));
 }
 
+/// How far the shard that a place is in is from the own one: rank, (rank + n) % W, (n + rank) % W.
+static bool shard_offset(const Value *v, int64_t *n) {
+    const Op *op = v->def;
+    *n = 0;
+    if (op && op->code == OP_REM) op = operand(op, 0)->def;
+    if (!op || op->code == OP_RANK) return op != NULL;
+    if (op->code != OP_ADD) return false;
+    for (int i = 0; i < 2; i++) {
+        const Op *rank = operand(op, i)->def;
+        if (rank && rank->code == OP_RANK) return const_int(operand(op, 1 - i), n);
+    }
+    return false;
+}
+
+static void seek_order(Op *op, void *arg) {
+    *(bool *)arg |= op->code == OP_SIGNAL_WAIT || op->code == OP_ATOMIC || op->code == OP_WHILE;
+}
+
+/// A store and another access of the same program, whose places differ in the rank alone.
+typedef struct Neighbour {
+    const Phase *phase;
+    const Op *store;
+} Neighbour;
+
+/// Next ranks are different ones for each W but 1.
+static void check_neighbour(Op *op, void *arg) {
+    const Neighbour *n = arg;
+    const Op *store = n->store;
+    if ((op->code != OP_LOAD && op->code != OP_STORE) || operand(op, 0) != operand(store, 0) ||
+        op == store)
+        return;
+    Access x = access_of(store), y = access_of(op);
+    int count = store->n_operands - x.first[0];
+    int64_t here, there;
+    if (x.mask || y.mask || count != op->n_operands - y.first[0] ||
+        !shard_offset(operand(store, x.first[0]), &here) ||
+        !shard_offset(operand(op, y.first[0]), &there) || llabs(here - there) != 1 ||
+        (op->code == OP_STORE && here > there))
+        return;
+    for (int i = 1; i < count; i++)
+        if (operand(store, x.first[0] + i) != operand(op, y.first[0] + i)) return;
+    if (rank_guards(n->phase->e, op, n->phase->op)) return;
+    diag(n->phase->e->ctx, op->loc, D_RANKS_MEET, op->code == OP_LOAD ? "reads" : "writes",
+         name_of(operand(op, 0)));
+    diag_note(n->phase->e->ctx, store->loc, "here it is written");
+    diag_hint(n->phase->e->ctx, "ranks meet between two phases, where that is needed: read and "
+                                "write in a 'parallel' each, or order them by signals");
+}
+
+static void check_neighbours(Op *op, void *arg) {
+    const Phase *p = arg;
+    if (op->code != OP_STORE || !value_is_sym(operand(op, 0)) ||
+        operand(op, 0)->type->extents[0] == 1 || rank_guards(p->e, op, p->op))
+        return;
+    Neighbour n = {p, op};
+    op_walk_pre((Op *)p->op, check_neighbour, &n);
+}
+
 static void check_read(Op *op, void *arg) {
     const Phase *p = arg;
     if (op->code != OP_LOAD || operand(op, 0) != p->combined) return;
@@ -176,4 +236,7 @@ void el_check_races(Elab *e, const Op *phase) {
     Phase p = {.e = e, .op = phase};
     op_walk_pre((Op *)phase, check_combined, &p);
     op_walk_pre((Op *)phase, check_ranks, &p);
+    bool ordered = false;
+    op_walk_pre((Op *)phase, seek_order, &ordered);
+    if (!ordered) op_walk_pre((Op *)phase, check_neighbours, &p);
 }
