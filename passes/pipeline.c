@@ -65,6 +65,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(OUTLINE),
     RUN(MASKS),
     RUN(PERSIST),
+    RUN(PIECES),
     // The matrix instructions fix the layouts of their operands, these those of the rest.
     RUN(SELECT),
     RUN(STRIP),

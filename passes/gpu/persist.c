@@ -86,62 +86,6 @@ static bool is_common(const Op *op, const Op *loop, const Value *program) {
     return true;
 }
 
-/* ---- results in pieces --------------------------------------------------------------------- */
-
-// The next tile's operands are on their way while results are stored: what these go through in
-// shared memory must be small.
-enum { PIECE_BYTES = 32 << 10 };
-
-/// The part of the block from column `first` on, stored where it belongs.
-static void store_piece(Ir *ir, Op *op, const Access *a, int d, int64_t first, int64_t width) {
-    Builder b = build_before(ir, op);
-    int64_t extents[2] = {a->extents[0], width}, start[2] = {0, first};
-    const Type *type = ty_block(ir, a->value->type->elem, 2, extents);
-    Value *v = a->value, **in = ctx_array(ir_ctx(ir), Value *, op->n_operands), *count;
-    Op *part = build_op(&b, OP_SLICE, 1, &v, 1, &type, 0);
-    op_set_attr(ir, part, "start", at_ints(ir, start, 2));
-    for (int i = 0; i < op->n_operands; i++) in[i] = operand(op, i);
-    int at = a->first[d];
-    count = ix_sub(&b, in[at + 1], build_index(&b, first));
-    count = ix_min(&b, ix_max(&b, count, build_index(&b, 0)), build_index(&b, width));
-    in[1] = result(part, 0);
-    in[at] = ix_add(&b, in[at], build_index(&b, first));
-    in[at + 1] = count;
-    Op *store = build_op(&b, OP_STORE, op->n_operands, in, 0, NULL, 0);
-    SubDim subs[MAX_RANK];
-    memcpy(subs, a->subs, sizeof *subs * (size_t)a->n_subs);
-    subs[d].size = width;
-    for (int i = 0; i < op->n_attrs; i++)
-        op_set_attr(ir, store, op->attrs[i].name, op->attrs[i].value);
-    op_set_attr(ir, store, "subs", at_subs(ir, subs, a->n_subs));
-}
-
-/// Columns of a piece: what registers alone make of the block. Of o * 2^v columns, o odd, these are
-/// multiples of 2^v; of 2^v columns halves.
-static int64_t piece_width(const Access *a) {
-    int64_t columns = a->extents[1], unit = columns & -columns, width = columns;
-    int64_t row = a->extents[0] * elem_info[a->value->type->elem].bits / 8;
-    while (row * width > PIECE_BYTES && width > unit) {
-        do width -= unit;
-        while (columns % width != 0);
-    }
-    while (unit == columns && row * width > PIECE_BYTES && width > 8) width /= 2;
-    return width;
-}
-
-static void split_store(Op *op, void *arg) {
-    Ir *ir = arg;
-    if (op->code != OP_STORE) return;
-    Access a = access_of(op);
-    int d = a.n_subs - 1;
-    if (a.rank != 2 || a.mask || a.pick_at >= 0 || a.axis_of[d] != 1 || a.subs[d].mul != 1) return;
-    int64_t width = piece_width(&a);
-    if (width == a.extents[1]) return;
-    for (int64_t first = 0; first < a.extents[1]; first += width)
-        store_piece(ir, op, &a, d, first, width);
-    op_erase(op);
-}
-
 /* ---- signals of the tile before ------------------------------------------------------------ */
 
 enum { SIGNAL_VALUE = 1, SIGNAL_FIRST = 2 }; // operands: then coordinates
@@ -230,7 +174,6 @@ static void make_loop(PassEnv *env, Op *device, Op *dispatch) {
     value_replace(program, tile);
     op_set_operand(loop, 0, program);
     if (set) loop = carry_signal(ir, loop, set);
-    op_walk_post(loop, split_store, ir);
 }
 
 void pass_persist(PassEnv *env, Op *module) {

@@ -12,6 +12,7 @@
 // move to the last one of them, so that nothing is read again that has been written: what may be
 // one tensor is read and written at the same places, strip by strip, and by whole strips alone.
 #include "passes/gpu/layouts.h"
+#include "passes/gpu/part.h"
 
 #include "passes/passes.h"
 #include "passes/util.h"
@@ -45,20 +46,6 @@ static bool is_row(const Strip *s, const Value *v) {
     return row_axis(s, v->type) != -1;
 }
 
-static const Type *strip_type(const Strip *s, const Type *t) {
-    int64_t extents[MAX_RANK];
-    for (int d = 0; d < t->rank; d++)
-        extents[d] = t->extents[d] == s->row ? s->strip : t->extents[d];
-    return ty_block(s->ir, t->elem, t->rank, extents);
-}
-
-/// The tensor's dimension along which an access goes through a row; -1: none, or by positions.
-static int row_dim(const Strip *s, const Access *a) {
-    for (int d = 0; d < a->n_subs; d++)
-        if (a->axis_of[d] >= 0 && a->extents[a->axis_of[d]] == s->row) return d;
-    return -1;
-}
-
 static bool has_rows(const Strip *s, const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
         if (is_row(s, operand(op, i))) return true;
@@ -80,12 +67,6 @@ static void look_inside(Op *op, void *arg) {
 
 /* ---- what can be taken apart --------------------------------------------------------------- */
 
-static int64_t count_before(const Type *t, int axis) {
-    int64_t n = 1;
-    for (int d = 0; d < axis; d++) n *= t->extents[d];
-    return n;
-}
-
 /// All of the row becomes one element.
 static bool joins_row(const Strip *s, const Op *op) {
     return op->code == OP_REDUCE && !is_row(s, result(op, 0));
@@ -98,17 +79,19 @@ static bool goes_by_strips(const Strip *s, const Op *op) {
     for (int i = 0; i < op->n_results; i++)
         if (row_axis(s, result(op, i)->type) == -2) return false;
     Access a;
+    const Value *v;
     switch (op->code) {
     case OP_LOAD:
-    case OP_STORE: a = access_of(op); return !a.mask && a.pick_at < 0 && row_dim(s, &a) >= 0;
+    case OP_STORE:
+        a = access_of(op);
+        v = op->code == OP_LOAD ? result(op, 0) : a.value;
+        return !a.mask && a.pick_at < 0 && part_dim(&a, row_axis(s, v->type)) >= 0;
     case OP_REDUCE:
         return !joins_row(s, op) ||
                (region_monoid(op->regions[0]) != OP_COUNT && !op_str(op, "order"));
-    case OP_RESHAPE: {
-        const Type *x = operand(op, 0)->type, *y = result(op, 0)->type;
+    case OP_RESHAPE:
         return is_row(s, operand(op, 0)) && is_row(s, result(op, 0)) &&
-               count_before(x, row_axis(s, x)) == count_before(y, row_axis(s, y));
-    }
+               part_axis(op, 0, row_axis(s, result(op, 0)->type)) >= 0;
     case OP_CONST:
     case OP_IOTA:
     case OP_CAST:
@@ -145,18 +128,6 @@ static bool find_sinks(Strip *s) {
 
 /* ---- the order of accesses ----------------------------------------------------------------- */
 
-/// Two parameters that a launch may give one tensor.
-static bool may_be_one(const Value *a, const Value *b) {
-    return a->type->elem == b->type->elem && a->type->rank == b->type->rank;
-}
-
-static bool same_places(const Op *a, const Op *b) {
-    int i = access_of(a).first[0], j = access_of(b).first[0];
-    if (op_attr(a, "subs") != op_attr(b, "subs")) return false;
-    while (i < a->n_operands && operand(a, i) == operand(b, j)) i++, j++;
-    return i == a->n_operands;
-}
-
 /// The store may come after the op, which it stood before, and the op be done again before it.
 static bool is_in_order(const Strip *s, const Op *op, const Op *store) {
     if (op == store || !may_be_one(operand(op, 0), operand(store, 0))) return true;
@@ -186,53 +157,13 @@ static bool keeps_order(const Strip *s) {
 
 /* ---- strips -------------------------------------------------------------------------------- */
 
-static Value *strip_of(const Strip *s, Builder *b, PtrMap *map, Value *v, Value *at);
-
-/// The access from `at` on, of what is left of its count.
-static void move_access(const Strip *s, Builder *b, Op *op, Value *at) {
-    Access a = access_of(op);
-    int d = row_dim(s, &a);
-    const Attr *inside = op_attr(op, "inside");
-    SubDim subs[MAX_RANK];
-    for (int i = 0; i < a.n_subs; i++) subs[i] = a.subs[i];
-    Value *strip = build_index(b, s->strip), *zero = build_index(b, 0);
-    Value *left = ix_sub(b, sub_operand(op, &a, d, 1), at);
-    bool whole = inside && inside->ints[d] == 2;
-    Value *count = whole ? strip : ix_max(b, ix_min(b, left, strip), zero);
-    Value *base = ix_add(b, sub_operand(op, &a, d, 0), ix_mul(b, at, build_index(b, subs[d].mul)));
-    op_set_operand(op, a.first[d], base);
-    op_set_operand(op, a.first[d] + 1, count);
-    subs[d].size = s->strip;
-    op_set_attr(s->ir, op, "subs", at_subs(s->ir, subs, a.n_subs));
+static Parts strip_at(const Strip *s, Value *start) {
+    return (Parts){.ir = s->ir, .ctx = s->ctx, .start = start, .width = s->strip};
 }
 
-/// The op for the strip that starts at `at`.
-static Op *clone_strip(const Strip *s, Builder *b, PtrMap *map, Op *op, Value *at) {
-    for (int i = 0; i < op->n_operands; i++) {
-        Value *v = operand(op, i);
-        if (is_row(s, v)) map_set(s->ctx, map, v, strip_of(s, b, map, v, at));
-    }
-    Op *copy = op_clone(b, op, map);
-    if (op_is_access(op)) {
-        b->before = copy;
-        move_access(s, b, copy, at);
-        b->before = copy->next;
-    }
-    for (int i = 0; i < copy->n_results; i++)
-        result(copy, i)->type = strip_type(s, result(copy, i)->type);
-    return copy;
-}
-
-static Value *strip_of(const Strip *s, Builder *b, PtrMap *map, Value *v, Value *at) {
-    Value *known = map_get(map, v);
-    if (known) return known;
-    Value *x = result(clone_strip(s, b, map, v->def, at), 0);
-    if (v->def->code == OP_IOTA) {
-        Value *first = build_cast(b, at, x->type->elem);
-        x = build_binary(b, OP_ADD, x, build_broadcast(b, first, x->type));
-    }
-    map_set(s->ctx, map, v, x);
-    return x;
+/// The strip of what a sink uses.
+static Value *strip_of(const Strip *s, Parts *p, Builder *b, Value *v) {
+    return part_of(p, b, v, row_axis(s, v->type));
 }
 
 /// What the strips of v are made of stands before op.
@@ -258,16 +189,16 @@ static void join_strips(Strip *s, Op *first) {
         }
     }
     Builder b = build_before(s->ir, first);
-    PtrMap begin = {0}, turn = {0};
-    Value *zero = build_index(&b, 0);
-    for (int i = 0; i < n; i++) sums[i] = strip_of(s, &b, &begin, operand(group[i], 0), zero);
+    Parts begin = strip_at(s, build_index(&b, 0));
+    for (int i = 0; i < n; i++) sums[i] = strip_of(s, &begin, &b, operand(group[i], 0));
     Value *lo = build_index(&b, s->strip), *hi = build_index(&b, s->row);
     Op *loop = build_for(&b, lo, hi, s->strip, n, sums);
     Value *at = region_add_arg(s->ir, loop->regions[0], lo->type, "strip");
     for (int i = 0; i < n; i++) region_add_arg(s->ir, loop->regions[0], sums[i]->type, NULL);
     Builder body = build_at_end(s->ir, loop->regions[0], first->loc);
+    Parts turn = strip_at(s, at);
     for (int i = 0; i < n; i++) {
-        Value *x = strip_of(s, &body, &turn, operand(group[i], 0), at);
+        Value *x = strip_of(s, &turn, &body, operand(group[i], 0));
         OpCode code = region_monoid(group[i]->regions[0]);
         sums[i] = build_binary(&body, code, loop_arg(loop, 0, i), x);
     }
@@ -288,10 +219,10 @@ static void store_strips(Strip *s) {
     Op *loop = build_for(&b, zero, build_index(&b, s->row), s->strip, 0, NULL);
     Value *at = region_add_arg(s->ir, loop->regions[0], zero->type, "strip");
     Builder body = build_at_end(s->ir, loop->regions[0], last->loc);
-    PtrMap map = {0};
+    Parts p = strip_at(s, at);
+    for (int i = 0; i < s->n_stores; i++) strip_of(s, &p, &body, access_of(s->stores[i]).value);
     for (int i = 0; i < s->n_stores; i++)
-        strip_of(s, &body, &map, access_of(s->stores[i]).value, at);
-    for (int i = 0; i < s->n_stores; i++) clone_strip(s, &body, &map, s->stores[i], at);
+        part_of_store(&p, &body, s->stores[i], row_axis(s, access_of(s->stores[i]).value->type));
     build_yield(&body, 0, NULL);
     for (int i = 0; i < s->n_stores; i++) op_erase(s->stores[i]);
 }

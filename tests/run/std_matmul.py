@@ -242,6 +242,20 @@ def linear(x, w, scale, act, bias=None, residual=None, **_):
     return {"y": y if residual is None else y + residual}
 
 
+# Sums that fill the registers: what is loaded for them comes in pieces. y may be the residual.
+for t, more in (("bf16", {}), ("float16", {"y": "same(residual)"})):
+    args = {"x": matrix((150, 70), 1, t), "w": matrix((300, 70), 2, t), "bias": matrix((300,), 3, t)}
+    case(
+        FILE,
+        "linear",
+        args | {"residual": matrix((150, 300), 4, t), "scale": 0.125, "act": 2} | more,
+        linear,
+        out_types=narrow(t, "y"),
+        length=70,
+        scale={"y": 8.0},
+        tune=[{"BM": 128, "BN": 256, "BK": 64}],
+        name=f"linear-pieces-{t}",
+    )
 for act in range(9):
     t = TYPES[act % 4]
     lead = [(70,), (2, 35), (2, 5, 7), ()][act % 4 if act else 0]
