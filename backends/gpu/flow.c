@@ -127,24 +127,60 @@ static void bind_results(GpuFn *f, const Op *op, LLVMValueRef *flat) {
     for (int i = 0; i < op->n_results; i++) flat += bind_flat(f, result(op, i), flat);
 }
 
-static void see_join(Op *op, void *arg) {
-    *(bool *)arg |= op->code == OP_REDUCE || op->code == OP_SCAN;
+/// What joins elements of several CTAs, or goes from warp to warp of blocks that all CTAs have: the
+/// first one has it for all.
+static bool joins_ctas(GpuFn *f, const Op *op) {
+    if (op->code != OP_REDUCE && op->code != OP_SCAN) return false;
+    const Layout *l = gpu_layout(f, operand(op, 0));
+    LayoutReduction r = layout_reduce(f->ctx, l, (int)op_int(op, "axis", 0));
+    int ctas = layout_first(l, LEVEL_CTA) - l->bits[LEVEL_REG];
+    return r.n_level[LEVEL_CTA] || (r.n_level[LEVEL_WARP] && layout_owner(l) >> ctas);
+}
+
+/// In one body, of ops of all depths.
+typedef struct Meetings {
+    GpuFn *f;
+    bool joins, any; // elements of several CTAs; CTAs may meet at all
+} Meetings;
+
+static void see_meeting(Op *op, void *arg) {
+    Meetings *m = arg;
+    m->joins |= joins_ctas(m->f, op);
+    m->any |= op->code == OP_PRINT || op->code == OP_ASSERT || op->code == OP_SIGNAL_SET;
+    if (op_is_access(op) && op->code != OP_LIVE)
+        m->any |= !gpu_order_is_free(m->f, gpu_tensor(m->f, access_of(op).tensor));
+}
+
+static Meetings meetings_in(GpuFn *f, const Op *op) {
+    Meetings m = {.f = f, .any = f->kernel->faults};
+    if (f->kernel->cluster > 1) op_walk_pre((Op *)op, see_meeting, &m);
+    m.any |= m.joins;
+    return m;
+}
+
+/// CTAs of a cluster that meet in a body have all started before it; else this may come later, but
+/// not in there.
+static void enter_body(GpuFn *f, const Meetings *m) {
+    if (m->any) gpu_cluster_started(f);
+    f->apart += !m->any;
+}
+
+static void leave_body(GpuFn *f, const Meetings *m) {
+    f->apart -= !m->any;
 }
 
 /// Where CTAs of a cluster write into each other's memory, they say at the start of each iteration
 /// that they are done with the one before, and wait for it as late as that will do.
-static void announce(GpuFn *f, const Op *loop) {
-    bool joins = false;
-    op_walk_pre((Op *)loop, see_join, &joins);
-    if (f->kernel->cluster == 1 || !joins) return;
+static void announce(GpuFn *f, const Meetings *m) {
+    if (!m->joins) return;
     gpu_call(f, "tg.cluster.arrive", 0);
     f->announced = true;
     f->started = false;
 }
 
 /// In a loop's body any temporary of an earlier iteration may still be read.
-static GpuShared enter_loop(GpuFn *f, const Op *loop) {
-    gpu_cluster_started(f);
+static GpuShared enter_loop(GpuFn *f, const Op *loop, const Meetings *m) {
+    enter_body(f, m);
     GpuShared before = gpu_shared_state(f);
     f->any_stretch = f->any_far = true;
     gpu_order_again(f, loop);
@@ -152,7 +188,8 @@ static GpuShared enter_loop(GpuFn *f, const Op *loop) {
 }
 
 /// Where the body took no temporary, those of before are all there are.
-static void leave_loop(GpuFn *f, const GpuShared *before) {
+static void leave_loop(GpuFn *f, const GpuShared *before, const Meetings *m) {
+    leave_body(f, m);
     if (f->uses == before->uses) {
         f->stretches.n = 0;
         f->any_stretch = f->any_far = false;
@@ -166,17 +203,18 @@ void gpu_lower_for(GpuFn *f, Op *op) {
     Region *r = op->regions[0];
     Flat init = {0}, next = {0};
     flatten(f, op, 2, op->n_results, &init);
-    GpuShared before = enter_loop(f, op);
+    Meetings meetings = meetings_in(f, op);
+    GpuShared before = enter_loop(f, op, &meetings);
     GpuLoop l = gpu_loop(f, gpu_scalar(f, operand(op, 0)), gpu_scalar(f, operand(op, 1)),
                          op_int(op, "step", 1), init.n, init.data);
     gpu_set_scalar(f, r->args[0], l.index);
     bind_args(f, r, 1, l.phi);
-    announce(f, op);
+    announce(f, &meetings);
     gpu_region(f, r);
-    gpu_cluster_end(f);
+    if (meetings.joins) gpu_cluster_end(f);
     flatten(f, r->last, 0, op->n_results, &next);
     gpu_loop_end(f, &l, next.data);
-    leave_loop(f, &before);
+    leave_loop(f, &before, &meetings);
     bind_results(f, op, l.phi);
 }
 
@@ -184,7 +222,8 @@ void gpu_lower_while(GpuFn *f, Op *op) {
     Gen *g = f->g;
     Flat init = {0}, next = {0};
     flatten(f, op, 0, op->n_results, &init);
-    GpuShared before = enter_loop(f, op);
+    Meetings meetings = meetings_in(f, op);
+    GpuShared before = enter_loop(f, op, &meetings);
     LLVMBasicBlockRef head = new_block(f, "head"), from = here(f);
     LLVMValueRef *phi = ctx_array(f->ctx, LLVMValueRef, init.n + 1);
     LLVMBuildBr(g->b, head);
@@ -207,13 +246,14 @@ void gpu_lower_while(GpuFn *f, Op *op) {
     LLVMPositionBuilderAtEnd(g->b, exit);
     f->loops--;
     gpu_shared_join(f, &at_exit);
-    leave_loop(f, &before);
+    leave_loop(f, &before, &meetings);
     bind_results(f, op, phi);
 }
 
 void gpu_lower_if(GpuFn *f, Op *op) {
     Flat yes = {0}, no = {0};
-    gpu_cluster_started(f);
+    Meetings meetings = meetings_in(f, op);
+    enter_body(f, &meetings);
     GpuShared before = gpu_shared_state(f);
     GpuIf i = gpu_if(f, gpu_scalar(f, operand(op, 0)));
     gpu_region(f, op->regions[0]);
@@ -224,6 +264,7 @@ void gpu_lower_if(GpuFn *f, Op *op) {
     gpu_region(f, op->regions[1]);
     flatten(f, op->regions[1]->last, 0, op->n_results, &no);
     gpu_end_if(f, &i);
+    leave_body(f, &meetings);
     gpu_shared_join(f, &after);
     for (int k = 0; k < yes.n; k++) yes.data[k] = gpu_phi(f, &i, yes.data[k], no.data[k]);
     bind_results(f, op, yes.data);

@@ -90,6 +90,7 @@ typedef struct GpuFn {
     bool arrives;             // at the cluster's barrier, in the function's head
     bool announced;           // ... in the loop at hand, instead
     bool started;             // all CTAs of the cluster run, or are done with the iteration before
+    int apart;                // bodies around the op at hand in which no CTA meets another
     int uses;                 // of temporary shared memory so far
     PtrMap rooms;             // addresses in shared memory that others are made from, GpuRoom *
     VEC(LLVMValueRef) starts; // those of byte 0

@@ -57,6 +57,7 @@ void gpu_barrier(GpuFn *f) {
 /// They say so in their heads, and wait as late as that will do. In a loop that is said again.
 void gpu_cluster_started(GpuFn *f) {
     if (f->started) return;
+    if (f->apart) ice(f->ctx, f->loc, "CTAs meet where none should");
     if (!f->arrives && !f->announced) {
         GpuPlace back = gpu_to_head(f);
         gpu_call(f, "tg.cluster.arrive", 0);

@@ -76,7 +76,7 @@ void gpu_lower_signal_set(GpuFn *f, Op *op) {
     const char *how = op_str(op, "op");
     settle_writes(f);
     gpu_program_barrier(f);
-    f->barriers.data[f->barriers.n - 1].kept = true;
+    if (f->kernel->cluster == 1) f->barriers.data[f->barriers.n - 1].kept = true;
     gpu_call(f, ctx_format(f->ctx, "tg.signal.%s", how ? how : "set"), 3, word, on,
              gpu_scalar(f, operand(op, VALUE)));
 }

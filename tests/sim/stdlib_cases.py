@@ -137,6 +137,8 @@ for t, m, k, n, sets in SIZES:
     case("matmul", "linear_glu", f"x=randn({m},{k}){t} g=randn({n},{k}){t} u=randn({n},{k}){t} act=0",
          tile)
 case("matmul", "matmul", "a=randn(64,520):f16 b=randn(520,64):f16", "BM=64 BN=64 BK=64")
+# More tiles than SMs: copies of the next tile before this one is stored.
+case("matmul", "matmul", "a=randn(1536,264):f16 b=randn(264,1536):f16", "BM=128 BN=128 BK=64 warps=8")
 case("matmul", "matmul_tf32_nt", "a=randn(70,150) b=randn(90,150) terms=1", "BM=64 BN=64 BK=64")
 case("matmul", "matmul_tf32_nt", "a=randn(64,160) b=randn(64,160) terms=3", "BM=64 BN=64 BK=32")
 for k in (160, 400, 150):
@@ -220,3 +222,24 @@ ranks("moe_combine", "y=randn(2,60,70) experts=rand(2,30,2,lo=0,hi=3):i32 place=
       "weights=rand(2,30,2) each=2 c=zeros(2,30,70)", "c", "BK=256")
 ranks("flash_decode", "q=randn(2,1,4,16) k=randn(2,1,2,150,16,seed=2) v=randn(2,1,2,150,16,seed=3) "
       "len=rand(2,1,lo=130,hi=150):i32 part=zeros(2,1,4,16) stat=zeros(2,1,4,2) o=zeros(2,1,4,16) scale=0.25", "o", "BN=64")
+
+# ---- clusters, where a target has them -----------------------------------------------------------
+
+for clusters in ("cluster=2", "cluster=4"):
+    long = "x=randn(5,{0}) g=randn({0}) h=randn({0}) eps=0.1 "
+    case("softmax", "softmax", "x=randn(9,1500) y=same(x)", "BR=1 " + clusters)
+    case("softmax", "softmax_long", "x=randn(3,9000) y=same(x)", "BN=1024 " + clusters)
+    case("softmax", "softmax_backward", "y=randn(9,1500) dy=randn(9,1500) dx=same(dy)", "BR=1 " + clusters)
+    case("norm", "layer_norm", long.format(1500) + "mean=zeros(5) rstd=zeros(5) y=same(x)", clusters)
+    case("norm", "layer_norm_long", long.format(9000) + "y=same(x)", "BN=1024 " + clusters)
+    case("norm", "rms_norm", ROWS.format(1500) + "eps=0.1 rstd=zeros(5) y=same(x)", clusters)
+    for rows in ("BR=1 ", "BR=4 "):
+        case("norm", "rms_norm_backward", "x=randn(9,700) dy=randn(9,700) g=randn(700) rstd=randn(9)",
+             rows + clusters)
+        case("norm", "layer_norm_backward", "x=randn(9,700) dy=randn(9,700) g=randn(700) mean=randn(9) "
+             "rstd=randn(9)", rows + clusters)
+    case("loss", "cross_entropy_long", f"x=randn(9,5000) {LABELS} lse=zeros(9) loss=full(value=0) "
+         "count=full(value=0)", "BN=1024 " + clusters)
+    case("reduce", "sum_last", "x=randn(9,5000)", "BR=1 BN=1024 " + clusters)
+    case("reduce", "argmax_last", "x=randn(9,5000)", "BR=1 " + clusters)
+    case("scan", "cumsum_last", "x=randn(5,2500) y=same(x)", "BR=1 BN=1024 " + clusters)
