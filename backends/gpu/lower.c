@@ -392,6 +392,31 @@ static void check_shared(const GpuFn *f) {
     ctx_leave(f->ctx, CTX_ERRORS);
 }
 
+static void find_widest(Op *op, void *arg) {
+    const Value **widest = arg;
+    for (int i = 0; i < op->n_results; i++) {
+        const Value *v = result(op, i);
+        bool more =
+            ty_is_block(v->type) && (!*widest || ty_count(v->type) > ty_count((*widest)->type));
+        if (more) *widest = v;
+    }
+}
+
+/// Blocks far beyond the registers would lie in local memory, with an instruction for each element:
+/// assemblers take minutes for them.
+static void check_registers(const GpuFn *f) {
+    enum { ELEMENTS_THREAD = 512 };
+    const Value *widest = NULL;
+    op_walk_pre((Op *)f->device, find_widest, &widest);
+    int64_t threads = (int64_t)f->threads * f->kernel->cluster;
+    int64_t each = widest ? ty_count(widest->type) / threads : 0;
+    if (each <= ELEMENTS_THREAD) return;
+    diag(f->ctx, widest->def->loc, D_BLOCK_REGISTERS, (long long)each, f->target->name,
+         f->target->registers_thread);
+    diag_hint(f->ctx, "go through the dimension in parts: for n in N by 4096 { ... }");
+    ctx_leave(f->ctx, CTX_ERRORS);
+}
+
 static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *options,
                          GpuCode *code) {
     GpuFn *f = ctx_new(g->ctx, GpuFn);
@@ -412,6 +437,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
                              .faults = has_faults(device, options)};
     f->any_far = f->kernel->cluster > 1;
     f->started = !f->any_far;
+    check_registers(f);
     declare(f);
     begin(f);
     gpu_versions(f);
