@@ -56,9 +56,9 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a);
 int unclipped(const Op *op, const Access *a);
 enum { COPY_BYTES = 16, MAX_BOX = 256, TMA_RANK = 5 };
 
-/// The kernel may be run with the tensor under another name, too, by which threads access it. What
-/// is copied from there is there before any warp uses it.
-bool has_other_name(const Async *s, const Value *tensor);
+/// Another name under which the kernel may be run with the tensor, too, and by which threads access
+/// it, or NULL. What is copied from there is there before any warp uses it.
+const char *other_name(const Async *s, const Value *tensor);
 
 /* ---- async_store.c: stores that are copies out of buffers ----------------------------------- */
 

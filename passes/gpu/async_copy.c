@@ -185,7 +185,7 @@ static bool is_accessed(const Async *s, const Op *dispatch, const Value *given) 
     return false;
 }
 
-bool has_other_name(const Async *s, const Value *tensor) {
+const char *other_name(const Async *s, const Value *tensor) {
     FindDispatch f = {.name = op_str(s->device, "name")};
     op_walk_pre(s->module, find_dispatch, &f);
     const Op *kernel = f.found ? op_enclosing(f.found, OP_KERNEL) : NULL;
@@ -193,9 +193,10 @@ bool has_other_name(const Async *s, const Value *tensor) {
     for (int i = 0; pairs && i < pairs->n; i++) {
         Value *const *args = kernel->regions[0]->args;
         bool own = operand(f.found, tensor->index) == args[pairs->ints[i]];
-        if (own && is_accessed(s, f.found, args[pairs->ints[i ^ 1]])) return true;
+        const Value *other = args[pairs->ints[i ^ 1]];
+        if (own && is_accessed(s, f.found, other)) return other->name ? other->name : "another";
     }
-    return false;
+    return NULL;
 }
 
 /// Products of f32 on matrix units are all of tf32.

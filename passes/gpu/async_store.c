@@ -80,14 +80,17 @@ static bool are_parts(const Op *x, const Op *y) {
 
 /// Copies are in no order with each other and with other accesses: nothing else of the program
 /// touches the tensor, not by another name either.
-static bool has_tensor_alone(const Async *s, const Op *store) {
+static const char *reason_against_order(const Async *s, const Op *store) {
     const Value *tensor = operand(store, 0);
+    const char *name = other_name(s, tensor);
+    if (name) return ctx_format(s->ctx, "threads read '%s', which may be the same tensor", name);
     for_each_use(u, tensor) {
         const Op *op = u->user;
         bool other = op != store && op_is_access(op) && op->code != OP_LIVE;
-        if (other && !(op->code == OP_STORE && are_parts(op, store))) return false;
+        if (other && !(op->code == OP_STORE && are_parts(op, store)))
+            return "the program uses the tensor elsewhere, too";
     }
-    return !has_other_name(s, tensor);
+    return NULL;
 }
 
 /// The loop over the tiles of programs (persist.c), which do not meet.
@@ -173,7 +176,8 @@ static const char *choose(Async *s, const Op *store, const Access *a, CopyOut *o
     if (unclipped(store, a)) return "it ends inside of the tensor";
     if (a->n_subs > TMA_RANK) return "it has too many dimensions";
     if (!is_once(s, store)) return "it is stored in a loop";
-    if (!has_tensor_alone(s, store)) return "the program uses the tensor elsewhere, too";
+    why = reason_against_order(s, store);
+    if (why) return why;
     for (int swizzle = 128; swizzle >= 32; swizzle /= 2)
         if (choose_panel(s, a, swizzle, out)) return NULL;
     return "warps do not have boxes of it";
