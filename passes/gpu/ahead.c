@@ -3,15 +3,17 @@
 //
 //   for %n = %lo .. %hi by s { %x = load %t, %n; body }
 //   ->
-//   %x0 = if %lo < %hi { load %t, %lo } else { 0 }
-//   for %n = %lo .. %hi by s (%x = %x0) {
-//     %more = %n + s < %hi;  %m = %more ? %n + s : %n;
-//     %y = if %more { load %t, %m } else { 0 };  body;  yield %y }
+//   %x0 = load %t, %lo mask %lo < %hi
+//   for %n = %lo .. %hi by 2 s (%x = %x0) {
+//     %m = %n + s;  %y = load %t, %m mask %m < %hi;  body of %n with %x
+//     if %m < %hi { %z = load %t, %m + s mask %m + s < %hi;  body of %m with %y;  yield %z } }
 //
 // The place is always one of an iteration, so that whatever has been proved of it holds for what is
-// loaded ahead. Needs loads of tensors that the loop does
-// not write, at places that follow from the loop's index, and registers for two blocks. Loops with
-// products have copies to shared memory for this (async).
+// loaded ahead. A body that is long, stores or reduces stands there once, and yields %y. On AMD's
+// GPUs, and where loads gather, a branch stands for the mask: ptxas moves the body in front of it,
+// and waits at once. Needs loads of tensors that the loop does not write, at places that follow
+// from the loop's index, and registers for two blocks. Loops with products have copies to shared
+// memory for this (async).
 #include "passes/gpu/async.h"
 #include "passes/gpu/layouts.h"
 
@@ -27,6 +29,7 @@ enum {
     OTHER_REGISTERS = 24, // of a thread, besides blocks
     BUSY_WARPS = 16,
     MAX_DEPTH = 32,
+    MOST_OPS = 48, // of a body that stands twice
 };
 
 typedef struct Ahead {
@@ -133,36 +136,124 @@ void load_iteration_if(Ctx *ctx, Builder *b, Op *loop, int n, Op *const *loads, 
     for (int k = 0; k < n; k++) out[k] = result(branch, k);
 }
 
-Value *next_iteration(Builder *b, const Op *loop, Value **exists) {
-    Value *n = loop->regions[0]->args[0];
+/// The iteration behind that of index n, n itself if there is none.
+static Value *iteration_behind(Builder *b, const Op *loop, Value *n, Value **exists) {
     Value *after = ix_add(b, n, build_index(b, op_int(loop, "step", 1)));
     *exists = build_binary(b, OP_LT, after, operand(loop, 1));
     return build_select(b, *exists, after, n);
+}
+
+Value *next_iteration(Builder *b, const Op *loop, Value **exists) {
+    return iteration_behind(b, loop, loop->regions[0]->args[0], exists);
+}
+
+/// Whether a scalar can be the mask of all loads.
+static bool take_masks(const Ahead *a, const Candidate *c) {
+    bool simple = !gpu_has_any(a->env->gpu, GPU_AMD);
+    for (int k = 0; k < c->n; k++) {
+        Access x = access_of(c->loads[k]);
+        simple &= !x.mask && x.pick_at < 0;
+    }
+    return simple;
+}
+
+/// The loads of iteration i, if there is one.
+static void load_iteration(Ahead *a, Builder *b, const Candidate *c, Value *exists, Value *i,
+                           Value **out) {
+    if (!take_masks(a, c)) {
+        load_iteration_if(a->ctx, b, c->loop, c->n, c->loads, exists, i, out);
+        return;
+    }
+    for (int k = 0; k < c->n; k++) {
+        out[k] = load_of_iteration(a->ctx, b, c->loop, c->loads[k], i);
+        op_add_operand(b->ir, out[k]->def, exists);
+    }
+}
+
+/// Whether a body may stand twice: a short one, in which elements do not meet.
+static bool is_paired(const Region *body) {
+    int n = 0;
+    for_each_op(op, body) {
+        n++;
+        if (op->n_regions || (!op_has(op, PURE) && op->code != OP_LOAD && op->code != OP_YIELD))
+            return false;
+    }
+    return n <= MOST_OPS;
+}
+
+static bool is_load_of(const Candidate *c, const Op *op) {
+    for (int k = 0; k < c->n; k++)
+        if (c->loads[k] == op) return true;
+    return false;
+}
+
+/// What v is in the copy that `map` makes.
+static Value *copied(PtrMap *map, Value *v) {
+    Value *copy = map_get(map, v);
+    return copy ? copy : v;
+}
+
+/// A second iteration in the loop's body, if there is `more`: that of `index`, whose blocks are
+/// `next`. No block is moved to other registers then, which would wait for it to come. `first` is
+/// what the first iteration begins with; the loop ends with `yield`.
+static void pair_iterations(Ahead *a, const Candidate *c, Value *more, Value *index,
+                            Value *const *next, Op *first) {
+    Ir *ir = a->env->ir;
+    Op *loop = c->loop, *yield = terminator(loop->regions[0]);
+    Value **args = loop->regions[0]->args, *beyond, *blocks[LOADS_AHEAD];
+    int n = loop->n_results, old = n - c->n;
+    const Type **types = ctx_array(a->ctx, const Type *, n);
+    Value **once = ctx_array(a->ctx, Value *, n), **twice = ctx_array(a->ctx, Value *, n);
+    for (int i = 0; i < n; i++) types[i] = result(loop, i)->type;
+    Builder b = build_before(ir, yield);
+    Op *branch = build_op(&b, OP_IF, 1, &more, n, types, 2);
+    Builder yes = build_at_end(ir, branch->regions[0], b.loc);
+    Builder no = build_at_end(ir, branch->regions[1], b.loc);
+    Value *behind = iteration_behind(&yes, loop, index, &beyond);
+    load_iteration(a, &yes, c, beyond, behind, blocks);
+    PtrMap map = {0};
+    map_set(a->ctx, &map, args[0], index);
+    for (int i = 0; i < old; i++) map_set(a->ctx, &map, args[i + 1], operand(yield, i));
+    for (int k = 0; k < c->n; k++) map_set(a->ctx, &map, args[old + k + 1], next[k]);
+    for (Op *op = first; op != branch; op = op->next)
+        if (!is_load_of(c, op)) op_clone(&yes, op, &map);
+    for (int i = 0; i < n; i++) {
+        once[i] = i < old ? operand(yield, i) : build_zero(&no, types[i]);
+        twice[i] = i < old ? copied(&map, once[i]) : blocks[i - old];
+    }
+    build_yield(&yes, n, twice);
+    build_yield(&no, n, once);
+    for (int i = 0; i < old; i++) op_set_operand(yield, i, result(branch, i));
+    for (int i = old; i < n; i++) op_add_operand(ir, yield, result(branch, i));
+    op_set_attr(ir, loop, "step", at_int(ir, 2 * op_int(loop, "step", 1)));
 }
 
 static void go_ahead(Ahead *a, Candidate *c) {
     Ir *ir = a->env->ir;
     Op *loop = c->loop;
     Region *body = loop->regions[0];
+    Op *begin = body->first;
     Value *first[LOADS_AHEAD], *next[LOADS_AHEAD], *lo = operand(loop, 0), *more;
-    Builder before = build_before(ir, loop), b = build_before(ir, body->first);
+    Builder before = build_before(ir, loop), b = build_before(ir, begin);
     Value *some = build_binary(&before, OP_LT, lo, operand(loop, 1));
-    load_iteration_if(a->ctx, &before, loop, c->n, c->loads, some, lo, first);
+    load_iteration(a, &before, c, some, lo, first);
     Value *index = next_iteration(&b, loop, &more);
-    load_iteration_if(a->ctx, &b, loop, c->n, c->loads, more, index, next);
+    load_iteration(a, &b, c, more, index, next);
     int old = loop->n_results;
     const Type **types = ctx_array(a->ctx, const Type *, old + c->n);
     for (int i = 0; i < old; i++) types[i] = result(loop, i)->type;
     for (int k = 0; k < c->n; k++) types[old + k] = first[k]->type;
-    loop = op_with_results(ir, loop, old + c->n, types);
+    c->loop = loop = op_with_results(ir, loop, old + c->n, types);
     for (int k = 0; k < c->n; k++) {
         Value *load = result(c->loads[k], 0);
         op_add_operand(ir, loop, first[k]);
-        Value *arg = region_add_arg(ir, body, load->type, load->name);
-        op_add_operand(ir, terminator(body), next[k]);
-        value_replace(load, arg);
-        op_erase(c->loads[k]);
+        value_replace(load, region_add_arg(ir, body, load->type, load->name));
     }
+    if (take_masks(a, c) && is_paired(body))
+        pair_iterations(a, c, more, index, next, begin);
+    else
+        for (int k = 0; k < c->n; k++) op_add_operand(ir, terminator(body), next[k]);
+    for (int k = 0; k < c->n; k++) op_erase(c->loads[k]);
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
