@@ -5,6 +5,7 @@
 // feeds them, arithmetic), what comes through the second cache, what comes from memory, and what
 // the programs of an SM wait for one after the other. Blocks are counted at full size, so partial
 // tiles cost what they waste. Good for ranking settings, not for predicting times.
+#include "passes/combine.h"
 #include "passes/cost.h"
 #include "passes/gpu/gpu.h"
 #include "passes/internal.h"
@@ -336,6 +337,11 @@ static double resident(const Model *m, double registers, Work *w) {
     return fmax(1, floor(fmin(n, t->ctas_sm)));
 }
 
+/// So many CTAs an SM at most has a phase that combines: each takes a group of programs in turn.
+static double combining(const GpuTarget *t) {
+    return ceil((double)MAX_GROUPS_GPU / t->sms);
+}
+
 /// What one of the CTAs of a program has to do.
 static void share_work(Work *w, double ctas) {
     w->flops /= ctas;
@@ -399,6 +405,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     share_work(&w, m->ctas);
     programs *= m->ctas;
     double held = resident(m, shape.registers, &w), each = ceil(programs / t->sms);
+    if (holds(p->regions[0], OP_COMBINE)) held = fmin(held, combining(t));
     double compute = busy_cycles(&w), busy = each * compute, start = LATENCY + CTA_START;
     double rounds = ceil(each / held), starts = gpu_persists(t, p) ? 1 : rounds;
     double alone = rounds * (w.waits - LATENCY + compute) + starts * start;
