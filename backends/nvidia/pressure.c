@@ -11,6 +11,7 @@ typedef struct Liveness {
     Ctx *ctx;
     PtrMap numbers; // of values, and of blocks, from 1
     int n, words;   // values; words of a set of them
+    LLVMValueRef *values;
     int *registers; // that a value takes
     bool doubles;   // it computes in f64
     LLVMBasicBlockRef *blocks;
@@ -39,15 +40,19 @@ static int registers_of(LLVMTypeRef t) {
     }
 }
 
-static int number_of(const Liveness *l, const void *x) {
-    return (int)(uintptr_t)map_get(&l->numbers, x) - 1;
+static int number_of(const Liveness *l, LLVMValueRef x) {
+    return LLVMValueIsBasicBlock(x) ? -1 : (int)(uintptr_t)map_get(&l->numbers, x) - 1;
 }
 
-/// An address with a constant offset is part of the access, and a comparison with a constant is
-/// made again where it is used: what lives is what is compared.
+static int block_number(const Liveness *l, LLVMBasicBlockRef b) {
+    return (int)(uintptr_t)map_get(&l->numbers, b) - 1;
+}
+
+/// An address with a constant offset is part of the access, a comparison with a constant is made
+/// again where it is used, and the upper half of a widened number is 0: what lives is the operand.
 static LLVMValueRef base_of(LLVMValueRef x) {
-    while ((LLVMIsAGetElementPtrInst(x) || LLVMIsAICmpInst(x)) &&
-           LLVMIsAConstantInt(LLVMGetOperand(x, 1)))
+    while (LLVMIsAZExtInst(x) || ((LLVMIsAGetElementPtrInst(x) || LLVMIsAICmpInst(x)) &&
+                                  LLVMIsAConstantInt(LLVMGetOperand(x, 1))))
         x = LLVMGetOperand(x, 0);
     return x;
 }
@@ -80,7 +85,7 @@ static void live_at_end(Liveness *l, LLVMBasicBlockRef b) {
     memset(l->live, 0, sizeof *l->live * (size_t)l->words);
     for (unsigned s = 0; s < LLVMGetNumSuccessors(last); s++) {
         LLVMBasicBlockRef to = LLVMGetSuccessor(last, s);
-        const uint64_t *begin = l->begin[number_of(l, to)];
+        const uint64_t *begin = l->begin[block_number(l, to)];
         for (int w = 0; w < l->words; w++) l->live[w] |= begin[w];
     }
     count_live(l);
@@ -128,6 +133,7 @@ static void number(Liveness *l, LLVMValueRef fn) {
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
             values++;
     l->words = values / 64 + 1;
+    l->values = ctx_array(l->ctx, LLVMValueRef, values + 1);
     l->registers = ctx_array(l->ctx, int, values + 1);
     l->blocks = ctx_array(l->ctx, LLVMBasicBlockRef, blocks);
     l->begin = ctx_array(l->ctx, uint64_t *, blocks);
@@ -137,6 +143,7 @@ static void number(Liveness *l, LLVMValueRef fn) {
         l->blocks[l->n_blocks++] = b;
         map_set(l->ctx, &l->numbers, b, (void *)(uintptr_t)l->n_blocks);
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+            l->values[l->n] = i;
             l->registers[l->n++] = registers_of(LLVMTypeOf(i));
             l->doubles |= LLVMGetTypeKind(LLVMTypeOf(i)) == LLVMDoubleTypeKind;
             map_set(l->ctx, &l->numbers, i, (void *)(uintptr_t)l->n);
@@ -148,8 +155,9 @@ static void number(Liveness *l, LLVMValueRef fn) {
 
 // What ptxas takes besides for addresses and the like, it mostly makes up for by an order of its
 // own, but not across iterations. Loops with long chains of arithmetic, such as logarithms, it
-// works on by several elements at once: each has intermediate values. So has arithmetic in f64. Of
-// another generator's loops the order is not the one that is measured.
+// works on by several elements at once: each has intermediate values. So has arithmetic in f64.
+// Iterations in which threads meet are straight code to it. Of another generator's loops the order
+// is not the one that is measured.
 enum {
     OTHER_REGISTERS = 2,
     LOOP_REGISTERS = 8,
@@ -169,28 +177,50 @@ static int registers_beside(int ctas, int threads) {
     return SM_REGISTERS / (SM_QUARTERS * quarter * WARP) / GRANULE * GRANULE;
 }
 
-/// How many instructions the longest block has that ends an iteration; 0 without loops.
-static int longest_iteration(const Liveness *l) {
-    int longest = 0;
+/// The text of inline assembly that x calls; "" where it is something else.
+static const char *assembly_of(LLVMValueRef x) {
+    LLVMValueRef fn = LLVMIsACallInst(x) ? LLVMGetCalledValue(x) : NULL;
+    return fn && LLVMIsAInlineAsm(fn) ? LLVMGetInlineAsmAsmString(fn, &(size_t){0}) : "";
+}
+
+typedef struct Loops {
+    bool alone;  // there is one in whose iterations threads do not meet
+    int longest; // instructions of an iteration that no branch and no barrier parts
+} Loops;
+
+/// Adds a loop from the head to the instruction that branches back.
+static void add_loop(const Liveness *l, LLVMBasicBlockRef head, LLVMValueRef last, Loops *loops) {
+    int end = number_of(l, last), run = 0;
+    bool meets = false;
+    for (int i = number_of(l, LLVMGetFirstInstruction(head)); i <= end; i++) {
+        bool barrier = strncmp(assembly_of(l->values[i]), "bar.sync", 8) == 0;
+        run = barrier || LLVMIsATerminatorInst(l->values[i]) ? 0 : run + 1;
+        if (run > loops->longest) loops->longest = run;
+        meets |= barrier;
+    }
+    loops->alone |= !meets;
+}
+
+static Loops find_loops(const Liveness *l) {
+    Loops loops = {0};
     for (int b = 0; b < l->n_blocks; b++) {
         LLVMValueRef last = LLVMGetBasicBlockTerminator(l->blocks[b]);
-        bool back = false;
-        for (unsigned s = 0; s < LLVMGetNumSuccessors(last); s++)
-            back |= number_of(l, LLVMGetSuccessor(last, s)) <= b;
-        int n =
-            back ? number_of(l, last) - number_of(l, LLVMGetFirstInstruction(l->blocks[b])) + 1 : 0;
-        longest = n > longest ? n : longest;
+        for (unsigned s = 0; s < LLVMGetNumSuccessors(last); s++) {
+            LLVMBasicBlockRef head = LLVMGetSuccessor(last, s);
+            if (block_number(l, head) <= b) add_loop(l, head, last, &loops);
+        }
     }
-    return longest;
+    return loops;
 }
 
 static int needed_registers(Ctx *ctx, LLVMValueRef fn, bool other) {
     Liveness l = {.ctx = ctx};
     number(&l, fn);
-    int own = (solve(&l) + QUARTERS - 1) / QUARTERS, iteration = longest_iteration(&l);
-    if (!iteration && !l.doubles) return own + OTHER_REGISTERS;
-    int part = iteration > CHAIN * own ? CHAIN_PART : LOOP_PART;
-    if (l.doubles) part = DOUBLE_PART;
+    int own = (solve(&l) + QUARTERS - 1) / QUARTERS;
+    Loops loops = find_loops(&l);
+    bool chains = loops.longest > CHAIN * own;
+    if (!loops.alone && !chains && !l.doubles) return own + OTHER_REGISTERS;
+    int part = l.doubles ? DOUBLE_PART : chains ? CHAIN_PART : LOOP_PART;
     int more = other ? own / OTHER_PART : 0;
     return own + OTHER_REGISTERS + LOOP_REGISTERS + own / part + more;
 }

@@ -27,7 +27,8 @@ enum {
 typedef struct Renew {
     PassEnv *env;
     Ctx *ctx;
-    Op *device;
+    Region *body; // straight code of a device or of a loop
+    int threads;
     PtrMap heavy; // values -> themselves, or the pass
 } Renew;
 
@@ -86,6 +87,7 @@ static bool is_counted(Chain *c, const Value *v) {
 /// The one narrow block that v is computed from by a few ops; NULL: there is none.
 static Value *root_of(Renew *s, Value *v, Chain *c) {
     Value *root = NULL;
+    if (v->def->parent != s->body) return NULL;
     if (elem_info[v->type->elem].bits <= NARROW_BITS && v->type->elem != EL_BOOL) return v;
     if (!is_lanewise(v->def) || !is_counted(c, v)) return NULL;
     for (int i = 0; i < v->def->n_operands; i++) {
@@ -106,7 +108,7 @@ static bool is_used_behind(const Value *v, const Op *meet) {
 /// The heavy values that are used on both sides of `meet`; -1: too many.
 static int living_at(Renew *s, const Op *meet, Living *out) {
     int n = 0;
-    for_each_op(op, s->device->regions[0]) {
+    for_each_op(op, s->body) {
         if (op == meet) break;
         for (int i = 0; i < op->n_results; i++) {
             Value *v = result(op, i);
@@ -137,20 +139,25 @@ static void count(Renew *s, const Op *meet, double *before, double *after) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-/// Reductions, where the threads of a CTA meet, between straight code.
-static bool is_straight(const Op *device) {
-    for_each_op(op, device->regions[0]) if (op->n_regions && op->code != OP_REDUCE) return false;
-    return true;
+/// Whether there are reductions, where the threads of a CTA meet, between straight code.
+static bool meets_straight(const Region *body) {
+    bool meets = false;
+    for_each_op(op, body) {
+        if (op->n_regions && op->code != OP_REDUCE) return false;
+        meets |= op->code == OP_REDUCE;
+    }
+    return meets;
 }
 
 static bool is_worth_it(Renew *s) {
     const GpuTarget *t = s->env->gpu;
-    double before = 0, after = 0;
-    int threads = (int)op_int(s->device, "warps", 1) * t->lanes;
-    for_each_op(op, s->device->regions[0]) if (op->code == OP_REDUCE) count(s, op, &before, &after);
-    double each = (double)t->registers_sm / threads;
-    int beside = (int)(each / (OTHER_REGISTERS + before));
-    return beside < 2 && (int)(each / (OTHER_REGISTERS + after)) > beside;
+    double before = 0, after = 0, carried = 0;
+    for_each_op(op, s->body) if (op->code == OP_REDUCE) count(s, op, &before, &after);
+    for (int i = 0; i < s->body->n_args; i++)
+        if (s->body->args[i]->type->layout) carried += words(s->body->args[i]);
+    double each = (double)t->registers_sm / s->threads, other = OTHER_REGISTERS + carried;
+    int beside = (int)(each / (other + before));
+    return beside < 2 && (int)(each / (other + after)) > beside;
 }
 
 static Value *renewed(Renew *s, Builder *b, Value *x, bool pack) {
@@ -215,14 +222,21 @@ static void pack_roots(Renew *s, const Op *meet) {
     }
 }
 
+/// Of an iteration as of a whole device: a loop over rows has those of one at a time.
+static void renew_body(PassEnv *env, Region *body, int threads) {
+    for_each_op(op, body) if (op->code == OP_FOR) renew_body(env, op->regions[0], threads);
+    if (!meets_straight(body)) return;
+    Renew *s = ctx_new(ir_ctx(env->ir), Renew);
+    *s = (Renew){.env = env, .ctx = ir_ctx(env->ir), .body = body, .threads = threads};
+    if (!is_worth_it(s)) return;
+    for_each_op(meet, body) if (meet->code == OP_REDUCE) pack_roots(s, meet);
+    for_each_op(meet, body) if (meet->code == OP_REDUCE) renew_at(s, meet);
+}
+
 void pass_renew(PassEnv *env, Op *module) {
     if (!env->gpu || gpu_has_any(env->gpu, GPU_AMD)) return;
     for_each_op(op, module->regions[0]) {
-        if (op->code != OP_DEVICE || !is_straight(op)) continue;
-        Renew *s = ctx_new(ir_ctx(env->ir), Renew);
-        *s = (Renew){.env = env, .ctx = ir_ctx(env->ir), .device = op};
-        if (!is_worth_it(s)) continue;
-        for_each_op(meet, op->regions[0]) if (meet->code == OP_REDUCE) pack_roots(s, meet);
-        for_each_op(meet, op->regions[0]) if (meet->code == OP_REDUCE) renew_at(s, meet);
+        int threads = (int)op_int(op, "warps", 1) * env->gpu->lanes;
+        if (op->code == OP_DEVICE) renew_body(env, op->regions[0], threads);
     }
 }

@@ -77,6 +77,7 @@ LARGE = [
     ("reduce", "sum_axis", {"x": "zeros(1,8192,8192)"}, ("bf16", "f32")),
     ("scan", "cumsum_last", ROWS, ("bf16", "f32")),
     ("reduce", "argmax_last", ROWS, ("bf16", "f32")),
+    ("loss", "cross_entropy", LOSS, ("bf16", "f32")),
     ("loss", "cross_entropy_long", LOSS, ("bf16",)),
     ("softmax", "softmax", {"x": FULL["x"]}, ("bf16", "f16", "f32")),
     ("softmax", "softmax_backward", {n: FULL[n] for n in ("y", "dy", "dx")}, ("bf16", "f16", "f32")),
