@@ -24,9 +24,9 @@ def rounded(x, t, sign=1.0):
         x = Fraction(x)
     if x == 0:
         return math.copysign(0.0, sign)
-    size, e = abs(x), 1 - f.bias
-    while size >= Fraction(2) ** (e + 1):
-        e += 1
+    size = abs(x)
+    e = size.numerator.bit_length() - size.denominator.bit_length()
+    e = max(e - (size < Fraction(2) ** e), 1 - f.bias)
     step = Fraction(2) ** (e - f.mantissa)
     n = size / step
     whole = n.numerator // n.denominator
