@@ -31,7 +31,7 @@ static tg_status check_driver(const rt_cuda *cu, int device) {
     if (cu->memory_create && cu->memory_export && cu->memory_import && cu->reserve && cu->map &&
         cu->set_access && cu->memory_grain && cu->rows && cu->host_allocate &&
         cu->stream_create_first && cu->stream_priorities && cu->stream_wait &&
-        cu->stream_wait_value)
+        cu->stream_wait_value && cu->device_uuid)
         return TG_OK;
     return tg_fail(TG_ERROR_UNSUPPORTED,
                    "device %d: the driver is too old for symmetric memory; %s or later is needed",
@@ -118,28 +118,62 @@ static tg_status map_pieces(rt_cuda_comm *g) {
                         g->device->number, g->device->name);
 }
 
+/// What a rank tells the others of its piece.
+typedef struct Piece {
+    uint64_t stride;
+    cu_uuid device;
+} Piece;
+
+static cu_result identify(int number, cu_uuid *out) {
+    const rt_cuda *cu = rt_cuda_driver();
+    cu_device device;
+    cu_result error = cu->device(&device, number);
+    return error ? error : cu->device_uuid(out, device);
+}
+
+/// Ranks that are threads have one context a device: their kernels would not take turns.
+static tg_status find_neighbours(rt_cuda_comm *g, const Piece *pieces) {
+    const tg_comm *c = g->comm;
+    for (int r = 0; r < c->size; r++)
+        for (int q = 0; q < r; q++) {
+            if (memcmp(&pieces[r].device, &pieces[q].device, sizeof(cu_uuid)) != 0) continue;
+            if (c->engine == &rt_engine_threads)
+                return tg_fail(TG_ERROR_UNSUPPORTED,
+                               "ranks %d and %d are threads of one process and share a GPU, where "
+                               "kernels of one would wait for ever for those of the other; give "
+                               "each a GPU, or a process",
+                               q, r);
+            if (r == c->rank) g->beside[q] = true;
+            if (q == c->rank) g->beside[r] = true;
+        }
+    return TG_OK;
+}
+
 /// Collective: own piece, those of others, the flat mapping. The stride is the largest of the
 /// ranks', whose devices may differ.
 static tg_status share(rt_cuda_comm *g, size_t bytes) {
     static const char what[] = "symmetric memory of GPUs";
     tg_comm *c = g->comm;
     const rt_cuda *cu = rt_cuda_driver();
-    uint64_t strides[RT_COMM_RANKS];
+    Piece mine = {0}, pieces[RT_COMM_RANKS];
     int fd = -1, fds[RT_COMM_RANKS];
     size_t grain = 0;
     cu_memory memory = memory_of(g);
     tg_status status = TG_OK;
     cu_result error = cu->memory_grain(&grain, &memory, 0);
     if (error) status = fail_memory(g, "cuMemGetAllocationGranularity", error);
+    error = identify(g->device->number, &mine.device);
+    if (error) status = fail_memory(g, "cuDeviceGetUuid", error);
     if (!status && !c->engine->pass)
         status = tg_fail(TG_ERROR_UNSUPPORTED,
                          "ranks of '%s' cannot pass memory of GPUs to each other", c->engine->name);
-    uint64_t mine = rt_round_up(bytes + sizeof(rt_cuda_words), grain ? grain : 1);
+    mine.stride = rt_round_up(bytes + sizeof(rt_cuda_words), grain ? grain : 1);
     status = rt_comm_agree_that(c, what, status);
-    if (!status) status = rt_comm_allgather(c, what, &mine, sizeof mine, strides);
+    if (!status) status = rt_comm_allgather(c, what, &mine, sizeof mine, pieces);
+    if (!status) status = find_neighbours(g, pieces);
     if (status) return status;
     for (int r = 0; r < c->size; r++)
-        if (strides[r] > g->stride) g->stride = strides[r];
+        if (pieces[r].stride > g->stride) g->stride = pieces[r].stride;
     status = rt_comm_agree_that(c, what, make_piece(g, bytes + sizeof(rt_cuda_words), &fd));
     if (!status) status = c->engine->pass(c, fd, fds);
     if (fd >= 0) close(fd);

@@ -59,12 +59,13 @@ typedef struct rt_timeline rt_timeline;
 struct rt_cuda_comm {
     tg_comm *comm;
     rt_device *device;
-    cu_pointer reserved; // all ranks' pieces side by side
-    size_t stride;       // bytes of a piece
-    size_t offset;       // of the heap in a piece
-    cu_pointer flat;     // the heap of rank 0
-    void *library_heap;  // NVSHMEM's; NULL: the piece is the runtime's
-    int mapped;          // ranks whose memory is, from rank 0 on
+    cu_pointer reserved;        // all ranks' pieces side by side
+    size_t stride;              // bytes of a piece
+    size_t offset;              // of the heap in a piece
+    cu_pointer flat;            // the heap of rank 0
+    void *library_heap;         // NVSHMEM's; NULL: the piece is the runtime's
+    int mapped;                 // ranks whose memory is, from rank 0 on
+    bool beside[RT_COMM_RANKS]; // the rank's device is this one's, too
     cu_handle handles[RT_COMM_RANKS];
     rt_cuda_words *words; // offset in the flat mapping: rank 0's
     int64_t *record;      // enum tg_control; host memory that the device writes
@@ -135,6 +136,6 @@ extern const tg_comm_calls rt_cuda_comm_calls;
 /// programs are to be launched at all. A tg_run_status.
 int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs);
 /// They have been.
-void rt_cuda_comm_after(rt_cuda_comm *g, int function);
+int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function);
 
 #endif

@@ -5,7 +5,8 @@
 // Copies go to the side streams of the peers, which begin behind a fork of the launch's stream and
 // are joined at its end; all are submitted before the launch that waits for them. What follows a
 // chunk is a copy of the epoch, by the same engine: its source or its destination is the peer's
-// memory, so it never becomes a kernel, which might find no processor free.
+// memory, so on another device it never becomes a kernel, which might find no processor free while
+// programs wait for it. Copies within a device may: there programs begin when they have ended.
 #include "runtime/comm_cuda.h"
 
 #include "runtime/runtime.h"
@@ -68,10 +69,6 @@ int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs) {
     return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
 }
 
-void rt_cuda_comm_after(rt_cuda_comm *g, int function) {
-    rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
-}
-
 /// A wait comes after all that one step does, so nothing is added behind it.
 static tg_status add_step(rt_cuda_comm *g, uint32_t flags) {
     tg_status status = g->pending.flags & RT_STEP_WAIT ? flush(g) : TG_OK;
@@ -115,16 +112,19 @@ static tg_status fork_sides(rt_cuda_comm *g) {
     return error ? driver_failed(call, error, "a fork of streams") : TG_OK;
 }
 
-static tg_status join_sides(rt_cuda_comm *g) {
+static tg_status join_side(rt_cuda_comm *g, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
-    for (int r = 0; r < g->comm->size; r++) {
-        if (!g->busy[r]) continue;
-        g->busy[r] = false;
-        cu_result error = cu->event_record(g->joined[r], g->sides[r]);
-        if (!error) error = cu->stream_wait(g->stream, g->joined[r], 0);
-        if (error) return driver_failed("cuStreamWaitEvent", error, "a join of streams");
-    }
-    return TG_OK;
+    if (!g->busy[peer]) return TG_OK;
+    g->busy[peer] = false;
+    cu_result error = cu->event_record(g->joined[peer], g->sides[peer]);
+    if (!error) error = cu->stream_wait(g->stream, g->joined[peer], 0);
+    return error ? driver_failed("cuStreamWaitEvent", error, "a join of streams") : TG_OK;
+}
+
+static tg_status join_sides(rt_cuda_comm *g) {
+    tg_status status = TG_OK;
+    for (int r = 0; r < g->comm->size && !status; r++) status = join_side(g, r);
+    return status;
 }
 
 /// Rows of a chunk: first of them, how many.
@@ -261,6 +261,18 @@ static tg_status raise_done(rt_cuda_comm *g) {
     return status ? status : flush(g);
 }
 
+/// Copies within a device, of what these programs have raised, end before others wait for them.
+int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function) {
+    tg_status status = TG_OK;
+    bool any = false;
+    rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
+    for (int r = 0; r < g->comm->size; r++) any |= g->beside[r] && g->busy[r];
+    if (any) status = raise_done(g);
+    for (int r = 0; r < g->comm->size && !status; r++)
+        if (g->beside[r]) status = join_side(g, r);
+    return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
+}
+
 static int32_t end(const tg_env *env) {
     rt_cuda_comm *g = state_of(env);
     tg_status status = g->n_done ? raise_done(g) : TG_OK;
@@ -309,7 +321,8 @@ static tg_status gather_all(rt_cuda_comm *g, const tg_gather *how) {
     if (how->how != TG_GATHER_PUSH && !g->waited) status = meet(g, 0);
     if (!status) status = fork_sides(g);
     for (int i = 1; i < size && !status; i++) status = gather_peer(g, how, (me + i) % size);
-    if (!status && how->how == TG_GATHER_BEFORE) status = join_sides(g);
+    for (int r = 0; r < size && !status; r++)
+        if (how->how == TG_GATHER_BEFORE || g->beside[r]) status = join_side(g, r);
     return status;
 }
 

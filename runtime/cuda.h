@@ -17,6 +17,9 @@ typedef struct cu_event_ *cu_event;
 typedef struct cu_graph_ *cu_graph;
 typedef struct cu_object_ *cu_object;
 typedef int cu_result, cu_device;
+typedef struct cu_uuid {
+    char bytes[16];
+} cu_uuid;
 typedef unsigned long long cu_pointer, cu_handle;
 
 /// One attribute of a launch: 8 bytes, then a union of 64.
@@ -112,6 +115,7 @@ enum {
     X(device, "cuDeviceGet", 1, (cu_device *, int))                                                \
     X(device_name, "cuDeviceGetName", 1, (char *, int, cu_device))                                 \
     X(device_attribute, "cuDeviceGetAttribute", 1, (int *, int, cu_device))                        \
+    X(device_uuid, "cuDeviceGetUuid_v2", 0, (cu_uuid *, cu_device))                                \
     X(retain, "cuDevicePrimaryCtxRetain", 1, (cu_context *, cu_device))                            \
     X(current, "cuCtxGetCurrent", 1, (cu_context *))                                               \
     X(push, "cuCtxPushCurrent_v2", 1, (cu_context))                                                \

@@ -172,8 +172,8 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
     if (!runs) return TG_RUN_OK;
     uint32_t ctas = (uint32_t)(programs * f->cluster);
     int32_t status = launch(g, f, g->program->functions[function], ctas, args);
-    if (g->comm) rt_cuda_comm_after(g->comm, function);
-    return status;
+    int32_t after = g->comm ? rt_cuda_comm_after(g->comm, g, function) : TG_RUN_OK;
+    return status ? status : after;
 }
 
 /* ---- tensor maps --------------------------------------------------------------------------- */

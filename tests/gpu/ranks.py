@@ -373,7 +373,7 @@ def replay(r, plan, name, a, data, arguments, c, first):
         graph.replay()
         for i in range(2):
             r.memory.count(wrong, results[i].x, first[i].x)
-    r.memory.settle()
+    r.tegula.synchronize(r.memory.device, torch.cuda.current_stream())  # raises what failed in a replay
     r.note(int(wrong) == 0, f"graph {name} {plan}: {int(wrong)} of 200 results differ")
     r.bar("graphs of two launches, replayed: the bits of launches", 200, int(wrong))
 

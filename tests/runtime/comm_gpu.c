@@ -199,12 +199,24 @@ static void order(Rank *r) {
     static const char before[] =
         "L tg_comm_step\nL record\nS wait for L\nS copy 1 x 1200000\nS record\n"
         "L wait for S\nL take\nL tg_comm_step\nL record\n";
+    // Copies within a device are done when programs begin.
+    static const char shared[] = "L tg_comm_step\nL record\nS wait for L\n"
+                                 "S copy 1 x 600000\nS copy 1 x 8\n"
+                                 "S copy 1 x 600000\nS copy 1 x 8\nS record\nL wait for S\n"
+                                 "L take\nL tg_comm_step\nL record\n";
+    static const char spread_shared[] = "L tg_comm_step\nL record\nS wait for L\n"
+                                        "S wait for a word\nS copy 1 x 600000\nS copy 1 x 8\n"
+                                        "S wait for a word\nS copy 1 x 600000\nS copy 1 x 8\n"
+                                        "L give\nL tg_comm_step\nS record\nL wait for S\nL fold\n"
+                                        "L tg_comm_step\nL tg_comm_step\nL record\n";
     if (!fake.fake_journal || r->ranks != 2) return;
+    const char *gather = share ? shared : pull;
     CHECK(make(r, &r->a) && launch(r, &kernel_spread, &r->a, TG_GATHER_PUSH, 150));
-    CHECK(strcmp(given(r, &kernel_collect, TG_GATHER_PULL, 150), pull) == 0);
-    CHECK(strcmp(given(r, &kernel_collect, TG_GATHER_PUSH, 150), pull) == 0);
+    CHECK(strcmp(given(r, &kernel_collect, TG_GATHER_PULL, 150), gather) == 0);
+    CHECK(strcmp(given(r, &kernel_collect, TG_GATHER_PUSH, 150), gather) == 0);
     CHECK(strcmp(given(r, &kernel_collect, TG_GATHER_BEFORE, 300), before) == 0);
-    CHECK(strcmp(given(r, &kernel_spread, TG_GATHER_PUSH, 150), spread) == 0);
+    CHECK(strcmp(given(r, &kernel_spread, TG_GATHER_PUSH, 150), share ? spread_shared : spread) ==
+          0);
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -366,6 +378,21 @@ static void misused(Rank *r, const char *name, void (*how)(Rank *)) {
     r->meet = place;
 }
 
+/// Threads that share a GPU are refused.
+static void *neighbour_main(void *state) {
+    const Rank *r = state;
+    tg_comm_options options = {.size = sizeof options,
+                               .engine = r->engine,
+                               .meet = "neighbours",
+                               .rank = r->rank,
+                               .ranks = r->ranks,
+                               .device = 0};
+    tg_comm *c = NULL;
+    CHECK(tg_comm_create(&options, &c) == TG_ERROR_UNSUPPORTED);
+    CHECK(strstr(tg_last_error(), "ranks 0 and 1 are threads of one process and share a GPU"));
+    return NULL;
+}
+
 static void *rank_main(void *state) {
     Rank *r = state;
     rt_device *d = rt_device_at(r->device);
@@ -395,13 +422,13 @@ static void *rank_main(void *state) {
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-static void as_threads(int ranks) {
+static void as_threads(int ranks, void *(*run)(void *)) {
     pthread_t threads[8];
     Rank all[8];
     for (int i = 0; i < ranks; i++) {
         all[i] =
             (Rank){.engine = "threads", .meet = "comm_gpu", .rank = i, .ranks = ranks, .device = i};
-        CHECK(pthread_create(&threads[i], NULL, rank_main, &all[i]) == 0);
+        CHECK(pthread_create(&threads[i], NULL, run, &all[i]) == 0);
     }
     for (int i = 0; i < ranks; i++) pthread_join(threads[i], NULL);
 }
@@ -464,8 +491,9 @@ int main(int argc, char **argv) {
         rank_main(&own);
     } else {
         int ranks = share ? share : devices < 4 ? devices : 4;
-        if (!nvshmem && !share) as_threads(2);
-        if (!nvshmem && !share && ranks > 2) as_threads(ranks);
+        if (!nvshmem && !share) as_threads(2, rank_main);
+        if (!nvshmem && !share && ranks > 2) as_threads(ranks, rank_main);
+        if (!nvshmem) as_threads(2, neighbour_main);
         as_processes(argv[0], ranks);
     }
     const char *mistake = fake.fake_mistake ? fake.fake_mistake() : NULL;

@@ -39,6 +39,7 @@ SAME(CU_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
 SAME(CU_NO_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME(CU_WAIT_AT_LEAST, CU_STREAM_WAIT_VALUE_GEQ);
 SAME(CU_NOT_READY, CUDA_ERROR_NOT_READY);
+SAME(sizeof(cu_uuid), sizeof(CUuuid));
 SAME(sizeof(cu_memory), sizeof(CUmemAllocationProp));
 SAME(offsetof(cu_memory, place), offsetof(CUmemAllocationProp, location));
 SAME(offsetof(cu_memory, flags), offsetof(CUmemAllocationProp, allocFlags));
@@ -91,6 +92,7 @@ int main(int argc, char **argv) {
     cuMemHostAlloc(p, n, 3);
     cuMemFreeHost(p);
     cuDeviceCanAccessPeer(p, i, i);
+    cuDeviceGetUuid(p, i);
     cuMemGetAllocationGranularity(p, p, (CUmemAllocationGranularity_flags)i);
     cuMemCreate(p, n, p, 0);
     cuMemRelease(n);

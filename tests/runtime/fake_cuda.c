@@ -46,6 +46,7 @@ struct cu_stream_ {
     unsigned long long id, capture; // capture 0: none
     struct cu_graph_ *graph;
     struct Op *waiting, **last; // behind one that waits
+    bool pressed;               // somebody waits for it: nothing of it is late
     int forked;              // by a capture of another stream: 1, with work that was not joined: 2
     struct cu_stream_ *next; // of those that tests made, which last
     struct cu_stream_ *next_waiting;
@@ -231,6 +232,7 @@ rows_function cuMemcpy2DAsync_v2;
 host_allocate_function cuMemHostAlloc;
 host_release_function cuMemFreeHost;
 can_access_function cuDeviceCanAccessPeer;
+device_uuid_function cuDeviceGetUuid_v2;
 memory_grain_function cuMemGetAllocationGranularity;
 memory_create_function cuMemCreate;
 memory_release_function cuMemRelease;
@@ -570,8 +572,8 @@ cu_result cuMemHostUnregister(void *at) {
 #ifndef FAKE_HIP
 /* ---- memory that others map ------------------------------------------------------------------ */
 
-// A handle is a descriptor of memory that processes share, plus 1; what was reserved is mapped with
-// no access before cuMemSetAccess.
+// A handle is a descriptor of memory that processes share, plus 1, whose name has the device; what
+// was reserved is mapped with no access before cuMemSetAccess.
 
 enum { GRAIN = 2 << 20 };
 
@@ -597,6 +599,13 @@ cu_result cuDeviceCanAccessPeer(int *can, cu_device from, cu_device to) {
     return 0;
 }
 
+cu_result cuDeviceGetUuid_v2(cu_uuid *uuid, cu_device device) {
+    CALLED();
+    *uuid = (cu_uuid){.bytes = "stand-in 0"};
+    uuid->bytes[9] = (char)('0' + device);
+    return 0;
+}
+
 static bool is_ours(const cu_memory *m) {
     return m->type == CU_PINNED && m->handles == CU_FILE_DESCRIPTOR &&
            m->place.type == CU_ON_DEVICE && m->place.number < n_devices;
@@ -613,7 +622,9 @@ cu_result cuMemCreate(cu_handle *handle, size_t bytes, const cu_memory *memory,
                       unsigned long long flags) {
     CALLED();
     if (!is_ours(memory) || flags || bytes % GRAIN) return 1;
-    int fd = memfd_create("fake", 0);
+    char name[32];
+    snprintf(name, sizeof name, "device-%d", memory->place.number);
+    int fd = memfd_create(name, 0);
     if (fd < 0 || ftruncate(fd, (off_t)bytes)) return CU_OUT_OF_MEMORY;
     *handle = (cu_handle)fd + 1;
     n_allocated++;
@@ -666,9 +677,20 @@ static struct {
     cu_pointer at;
     size_t bytes; // 0: free
     cu_handle handle;
+    int device;
 } mappings[MAPPINGS]; // under `counting`
 
+/// Of the memory, whoever made it.
+static int device_of(cu_handle handle) {
+    char link[32], name[64] = "";
+    int device = -1;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", (int)handle - 1);
+    if (readlink(link, name, sizeof name - 1) > 0) sscanf(name, "/memfd:device-%d", &device);
+    return device;
+}
+
 static void note_mapping(cu_pointer at, size_t bytes, cu_handle handle) {
+    int device = bytes ? device_of(handle) : -1;
     pthread_mutex_lock(&counting);
     int i = 0;
     while (i < MAPPINGS && (bytes ? mappings[i].bytes != 0 : mappings[i].at != at)) i++;
@@ -676,6 +698,7 @@ static void note_mapping(cu_pointer at, size_t bytes, cu_handle handle) {
         mappings[i].at = bytes ? at : 0;
         mappings[i].bytes = bytes;
         mappings[i].handle = handle;
+        mappings[i].device = device;
     }
     pthread_mutex_unlock(&counting);
     if (i == MAPPINGS) wrong("a mapping of %zu bytes: %d are there, or it is not", bytes, MAPPINGS);
@@ -688,6 +711,11 @@ static int mapping_at(cu_pointer at) {
     while (i >= 0 && (at < mappings[i].at || at - mappings[i].at >= mappings[i].bytes)) i--;
     pthread_mutex_unlock(&counting);
     return i;
+}
+
+static bool is_within_device(cu_pointer to, cu_pointer from) {
+    int x = mapping_at(to), y = mapping_at(from);
+    return x >= 0 && y >= 0 && x != y && mappings[x].device == mappings[y].device;
 }
 
 cu_result cuMemRetainAllocationHandle(cu_handle *handle, void *at) {

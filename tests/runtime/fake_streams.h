@@ -2,8 +2,10 @@
 // Streams, captures and events of fake_cuda.c, which includes this.
 //
 // What a stream is given runs at once, or stands behind a wait: a stream that waits for a word, or
-// for an event of such a stream, keeps what comes until a later call finds that it may go on. A
-// capture records the same operations; streams that wait for an event of it join it.
+// for an event of such a stream, keeps what comes until a later call finds that it may go on.
+// Copies between ranks within a device may be kernels, which find no processor while programs wait:
+// they come as late as can be, when something of their stream, another one or the host waits for
+// them. A capture records the same operations; streams that wait for an event of it join it.
 #ifndef TESTS_RUNTIME_FAKE_STREAMS_H
 #define TESTS_RUNTIME_FAKE_STREAMS_H
 
@@ -37,6 +39,7 @@ typedef struct Op {
     unsigned long long number; // of a record
     cu_pointer at;
     uint64_t value, n;
+    bool late;
 } Op;
 struct cu_graph_ {
     int n_objects;
@@ -45,6 +48,14 @@ struct cu_graph_ {
     cu_stream sides[ARGS]; // streams that joined
     int n_sides, users;    // users: the graph, and what was instantiated of it
 };
+
+#ifndef FAKE_HIP
+static bool is_within_device(cu_pointer to, cu_pointer from);
+#else
+static bool is_within_device(cu_pointer to, cu_pointer from) {
+    return (void)to, (void)from, false;
+}
+#endif
 
 static char journals[DEVICES][JOURNAL];
 static cu_stream waiting[DEVICES];
@@ -98,6 +109,7 @@ const char *fake_journal(int device) {
 }
 
 static bool may_run(const Op *op) {
+    if (op->late) return op->stream->pressed;
     if (op->kind == OP_WAIT) return op->event->reached >= op->number;
     if (op->kind == OP_WAIT_VALUE)
         return __atomic_load_n((int64_t *)(uintptr_t)op->at, __ATOMIC_ACQUIRE) >=
@@ -174,9 +186,22 @@ static void go_on(int device) {
                 p = &s->next_waiting;
                 continue;
             }
+            s->pressed = false;
             *p = s->next_waiting;
         }
     }
+}
+
+/// The host waits.
+static void finish(int device) {
+    for (cu_stream s = waiting[device]; s; s = s->next_waiting) s->pressed = true;
+    go_on(device);
+}
+
+/// What has to run before the operation does is not late.
+static void press(const Op *op) {
+    cu_stream first = op->kind == OP_WAIT ? op->event->by : op->stream;
+    if (op->kind != OP_COPY && op->kind != OP_RECORD && first->waiting) first->pressed = true;
 }
 
 static void enqueue(cu_stream s, const Op *op) {
@@ -201,6 +226,8 @@ static cu_result submit(const Op *given) {
     note(&op);
     if (op.kind == OP_RECORD) op.number = ++op.event->recorded;
     if (op.kind == OP_WAIT) op.number = op.event->recorded;
+    op.late = op.kind == OP_COPY && is_within_device(op.rows.to.at, op.rows.from.at);
+    press(&op);
     go_on(s->device);
     if (s->waiting || !may_run(&op)) {
         enqueue(s, &op);
@@ -342,7 +369,7 @@ static void must_end(const char *function) {
 cu_result cuStreamQuery(cu_stream stream) {
     CALLED();
     cu_stream s = resolve(__func__, stream);
-    go_on(s->device);
+    finish(s->device);
     return s->waiting || atomic_load(&sticks) ? CU_NOT_READY : 0;
 }
 
@@ -350,7 +377,7 @@ cu_result cuStreamSynchronize(cu_stream stream) {
     CALLED();
     must_end(__func__);
     cu_stream s = resolve(__func__, stream);
-    go_on(s->device);
+    finish(s->device);
     if (s->waiting) wrong("a stream waits for what never comes");
     return s->graph ? NOT_PERMITTED : 0;
 }
@@ -593,7 +620,10 @@ cu_result cuEventSynchronize(cu_event event) {
     CALLED();
     must_end(__func__);
     if (!event) return 400;
-    if (!event->by) wrong("an event is waited for that was not recorded");
+    if (!event->by)
+        wrong("an event is waited for that was not recorded");
+    else
+        finish(event->by->device);
     return 0;
 }
 
