@@ -38,12 +38,16 @@ enum {
     CANDIDATES = 120,       // that are compiled at most,
     CANDIDATES_SECOND = 30, // or so many for each second of the budget,
     MOST_CANDIDATES = 500,  // but no more than these
+    PATIENCE = 60,          // measured on a GPU without a better one: the search is decided
 };
 #define BATCH_SHARE     0.15 // of the budget, that compiling a batch may take
 #define FEED_SHARE      0.6  // of the budget, in which candidates are begun
 #define RACE_SHARE      0.15 // of the budget, that the race is to have without new ones
+#define DOUBT_SHARE     0.1  // likewise, in which a CPU's default has to lose: others use it, too
 #define HOPE            1.4  // times the best one's time: what is expected to be slower is left out
 #define EARLY_HOPE      3.0  // likewise, at the beginning
+#define NO_HOPE         1.0  // likewise, after so many that were no better
+#define BETTER          0.99 // times the best one's time
 #define FAR_SLOWER      1.5  // by a glance: it need not race
 #define HOST_NOISE      2e-3 // seconds by which a glance on a CPU may be too long
 #define PROMISING       1.03 // by a glance: it is checked before it races
@@ -111,11 +115,14 @@ static double feed_end(const Search *s) {
     return fmax(FEED_SHARE * s->deadline, (1 - RACE_SHARE) * s->deadline - 2 * mean);
 }
 
-/// Times the best one's time: what is expected to take longer is not worth it now. Searches in the
+/// Times the best one's time: what is expected to take longer is not worth it now. It falls with
+/// the time, and on a GPU, where many are compiled, as nothing better is found. Searches in the
 /// background leave the rest of their time to the program.
 static double hope(const Search *s) {
-    if (s->o.mode == TUNE_BACKGROUND) return HOPE;
-    return HOPE + (EARLY_HOPE - HOPE) * fmax(0, 1 - now(s) / feed_end(s));
+    double patience = s->exclusive ? 1 : fmax(0, 1 - (double)s->stale / PATIENCE);
+    double early = fmax(0, 1 - now(s) / feed_end(s));
+    double most = s->o.mode == TUNE_BACKGROUND ? HOPE : HOPE + (EARLY_HOPE - HOPE) * early;
+    return NO_HOPE + (most - NO_HOPE) * patience;
 }
 
 static bool is_waiting(const Search *s, int id) {
@@ -399,12 +406,21 @@ static void start_race(Search *s, double check_seconds) {
     if (!s->exclusive) confirmed -= WARM_SHARE * s->o.budget;
     s->deadline = fmax(0.5 * all, confirmed - FINALISTS * check_seconds);
     rt_race_options race = {.capacity = s->space.n, .deadline = s->deadline};
+    if (s->exclusive) race.doubt = DOUBT_SHARE * s->deadline;
     s->race = rt_race_start(s->race_memory, &race);
+}
+
+static void note_best(Search *s, double seconds) {
+    if (s->best > 0 && seconds >= s->best) return;
+    s->best = seconds;
+    if (s->better > 0 && seconds >= BETTER * s->better) return;
+    s->better = seconds;
+    s->stale = 0;
 }
 
 static void enter_race(Search *s, int id) {
     Runner *u = &s->runners[id];
-    if (u->checked && (s->best <= 0 || u->glance < s->best)) s->best = u->glance;
+    if (u->checked) note_best(s, u->glance);
     u->state = RACING;
     if (!rt_race_add(s->race, id, u->glance))
         judge(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
@@ -430,6 +446,7 @@ static void take_glance(Search *s, int id, const WorkReport *report) {
     for (int i = 1; i < report->n; i++) least = fmin(least, report->seconds[i]);
     u->glance = least;
     s->measured++;
+    s->stale++;
     if (id > 0 && s->best > 0 && least > FAR_SLOWER * s->best + (s->exclusive ? HOST_NOISE : 0)) {
         u->trial.launches = report->n;
         judge(s, id, TUNE_SLOWER,
@@ -447,7 +464,7 @@ static void take_times(Search *s, int id, const WorkReport *report) {
     int leader = rt_race_winner(s->race);
     double seconds = rt_race_figures_of(s->race, id).seconds;
     if (leader >= 0 && !s->runners[leader].checked) s->check = leader;
-    if (s->runners[id].checked && seconds > 0 && seconds < s->best) s->best = seconds;
+    if (s->runners[id].checked && seconds > 0) note_best(s, seconds);
 }
 
 /// Times of the race are those behind empty caches, which few programs have.

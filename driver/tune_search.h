@@ -40,6 +40,8 @@ typedef struct Search {
     int batch;       // compilations left of this turn
     int begun, most; // compilations, the most
     int measured;    // glanced at
+    int stale;       // of these, since the best one was last found to be better, by more than noise
+    double better;   // its seconds then
     int n_compiled;  // and how long that took
     double compile_sum;
     int check;         // to be checked next; -1: none

@@ -43,17 +43,17 @@ typedef struct Runner {
 
 struct rt_race {
     rt_race_options options;
-    bool closed, runoff, over, turned; // turned: a turn is under way
-    int rung;                          // times that all need before half of them leave
-    uint32_t heat, runoff_from;        // number of the current one, of the first of the runoff
-    int n_members, at;                 // of the heat; the member whose turn it is
-    int pivot;                         // the leader when the heat began, or -1
-    double unit;                       // of times: least seconds of the default's first heats, or 0
-    int n_defaults;                    // heats of the default
-    double defaults[WINDOW];           // its seconds there; of heat i at i % WINDOW
+    bool begun, closed, runoff, over, turned; // turned: a turn is under way
+    int rung;                                 // times that all need before half of them leave
+    uint32_t heat, runoff_from; // number of the current one, of the first of the runoff
+    int n_members, at;          // of the heat; the member whose turn it is
+    int pivot;                  // the leader when the heat began, or -1
+    double unit;                // of times: least seconds of the default's first heats, or 0
+    int n_defaults;             // heats of the default
+    double defaults[WINDOW];    // its seconds there; of heat i at i % WINDOW
     int members[HEAT];
     double seconds[HEAT]; // 0: not measured
-    double turn_began, runoff_began;
+    double began, turn_began, runoff_began;
     Runner runners[];
 };
 
@@ -481,18 +481,20 @@ static bool is_restless(const rt_race *r) {
     return n >= SOUND && x[n * 9 / 10] > RESTLESS * x[n / 10];
 }
 
-/// On such a machine nobody wins over the default within a moment.
+/// On such a machine nobody wins over the default within a moment, on others not within less time
+/// than the caller says.
 static bool is_brief(const rt_race *r, double now) {
-    bool brief = now - r->runoff_began < RUNOFF_SHARE * r->options.deadline;
-    return brief && rt_race_winner(r) != 0 && is_restless(r);
+    double least = is_restless(r) ? RUNOFF_SHARE * (r->options.deadline - r->began) : 0;
+    if (least < r->options.doubt) least = r->options.doubt;
+    return now - r->runoff_began < least && rt_race_winner(r) != 0;
 }
 
 static void advance_runoff(rt_race *r, double now) {
     int alive = count_alive(r), n = (int)(r->heat + 1 - r->runoff_from);
     bool late = r->options.deadline > 0 && now + heat_cost(r) * MARGIN >= r->options.deadline;
-    r->over =
-        alive <= 1 || n >= WINDOW || late || (n >= SOUND && is_settled(r) && !is_brief(r, now));
-    if (!r->over) draw_heat(r, WINDOW + 1);
+    bool told = n >= WINDOW || (n >= SOUND && is_settled(r));
+    r->over = alive <= 1 || late || (told && !is_brief(r, now));
+    if (!r->over) draw_heat(r, INT32_MAX);
 }
 
 /* ---- turns --------------------------------------------------------------------------------- */
@@ -534,6 +536,8 @@ static void note_cost(Runner *c, double cost) {
 }
 
 rt_race_turn rt_race_step(rt_race *r, double now) {
+    if (!r->begun) r->began = now;
+    r->begun = true;
     if (!r->over && !find_turn(r, now))
         return (rt_race_turn){
             .kind = RT_RACE_WAIT, .id = -1, .until = r->options.deadline > 0 ? last_call(r) : 0};

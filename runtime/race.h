@@ -23,6 +23,8 @@ typedef struct rt_race_options {
     int capacity;    // ids are below it
     double close;    // times of which one is at most this part longer are equal; 0: RT_RACE_CLOSE
     double deadline; // on the caller's clock, in seconds; 0: none
+    double doubt;    // seconds of a runoff, at least, in which the default loses: what is true of a
+                     // moment may not be later
 } rt_race_options;
 
 /// The memory that a race of so many candidates needs, aligned as malloc does it.

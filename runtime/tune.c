@@ -21,6 +21,7 @@
 
 enum { MOST_VARIANTS = 64, MOST_HINTS = 64, LOADED = 1, TUNING = 2, GAVE_UP = 4 };
 static const double BUDGET = 2, CHECKS = 0.5; // seconds; the part of them that checks may take
+static const double DOUBT = 0.1;              // likewise, in which a CPU's default has to lose
 
 typedef enum Mode { OFF, BLOCK, EXHAUSTIVE, BACKGROUND } Mode;
 
@@ -213,7 +214,9 @@ static int search(Search *s, const rt_trial_options *trial) {
                             .deadline = deadline,
                             .stop = s->stop};
     if (memory && rt_sandbox_open(&o, &s->box) == TG_OK) {
-        s->race = rt_race_start(memory, &(rt_race_options){.capacity = s->n, .deadline = deadline});
+        rt_race_options race = {.capacity = s->n, .deadline = deadline};
+        if (o.device < 0) race.doubt = DOUBT * s->budget;
+        s->race = rt_race_start(memory, &race);
         if (check_all(s)) winner = run_race(s);
         if (winner >= 0)
             say(s, winner);

@@ -34,7 +34,7 @@ typedef struct World {
     int n;
     double truth[MOST];   // seconds; negative: it drops out when it is measured
     double arrival[MOST]; // when it can be measured
-    double deadline;
+    double deadline, doubt;
     bool honest_guess; // predictions are right; else they are noise
 } World;
 
@@ -97,8 +97,9 @@ static double next_arrival(const World *w) {
 
 /// A race to its end.
 static rt_race *race_of(World *w, int *turns) {
-    rt_race *race = rt_race_start(malloc(rt_race_bytes(MOST)),
-                                  &(rt_race_options){.capacity = MOST, .deadline = w->deadline});
+    rt_race *race = rt_race_start(
+        malloc(rt_race_bytes(MOST)),
+        &(rt_race_options){.capacity = MOST, .deadline = w->deadline, .doubt = w->doubt});
     bool closed = false;
     for (int n = 0;; n++) {
         arrive(w, race, &closed);
@@ -406,6 +407,7 @@ static void moments_setup(World *w) {
     w->truth[0] = 1e-3;
     w->now = 1.2 * uniform(w);
     w->deadline = 10;
+    w->doubt = 1;
 }
 static void moments(void **state) {
     (void)state;

@@ -3,10 +3,11 @@
 // read from a file, the clock is one that is made up. Shows what a search chooses, apart from what
 // the machine at hand does to it (bench/tune.py --replay).
 //
-//     TG_REPLAY        lines "SECONDS COMPILE-SECONDS CONFIG"; others do not compile
-//     TG_REPLAY_NOISE  of a launch, standard deviation over its time (0.02); a twentieth of the
-//                      launches take up to twice as long
-//     TG_REPLAY_SEED   of that
+//     TG_REPLAY          lines "SECONDS COMPILE-SECONDS CONFIG"; others do not compile
+//     TG_REPLAY_NOISE    of a launch, standard deviation over its time (0.02); a twentieth of the
+//                        launches take up to twice as long
+//     TG_REPLAY_SEED     of that
+//     TG_REPLAY_HELPERS  processes that compile, where another machine was recorded
 #include "driver/tune_crew.h"
 #include "tools/tegula/cli.h"
 
@@ -107,7 +108,9 @@ static Bytes work(Ctx *ctx, Bytes message, bool opens, double *seconds) {
 /* ---- the crew -------------------------------------------------------------------------------- */
 
 Crew *crew_create(Ctx *ctx, int helpers) {
+    const char *set = getenv("TG_REPLAY_HELPERS");
     Crew *c = ctx_new(ctx, Crew);
+    if (set) helpers = atoi(set);
     *c = (Crew){.ctx = ctx, .n = helpers < CREW_MAX ? helpers : CREW_MAX};
     return c;
 }

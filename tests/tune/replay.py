@@ -81,7 +81,7 @@ def goes_on(tegula, program, folder):
     kernel, times = os.path.join(folder, "k.teg"), os.path.join(folder, "times")
     larger = KERNEL.replace("BK = 32 | 64 | 128", "BK = 32 | 64 | 128 | 256")
     write(kernel, larger)
-    seconds = make_world(search(tegula, folder, 1.5), 7)
+    seconds = make_world(search(tegula, folder, 4), 7)
     write(times, "".join(f"{s} 0.05 {config}\n" for config, s in seconds.items()))
     store = {"TG_CACHE": os.path.join(folder, "store"), "TG_REPLAY": times}
 
@@ -150,7 +150,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         goes_on(tegula, program, folder)
         write(os.path.join(folder, "k.teg"), KERNEL)
-        listed = search(tegula, folder, 1.5)
+        listed = search(tegula, folder, 4)
         default = next(t["config"] for t in listed if t["default"])
         for number in range(WORLDS):
             seconds = make_world(listed, number)
