@@ -4,7 +4,7 @@
 # figures beside NCCL and cuBLAS and PyTorch's async-TP, and the runtime alone, for 2 and for 4 of
 # them or as asked, 5 minutes each. On one GPU a trial: ranks that share it, and one rank through
 # every arm of the benchmark; its times mean nothing. --shared: what has to be right, and no times,
-# with ranks that share what GPUs there are, each plan, in three minutes.
+# with ranks that share what GPUs there are, each plan, in eight minutes.
 #
 # What each step said is in FOLDER/STEP.txt, figures in FOLDER/w2 and w4. Ends with 0 if all passed.
 set -u
@@ -34,17 +34,21 @@ comm_gpu=$root/tests/gpu/comm_gpu
 nvshmem=$("$python" -c 'import nvidia.nvshmem as n; print(list(n.__path__)[0])' 2>/dev/null) &&
     export TG_NVSHMEM_LIBRARY="$nvshmem/lib/libnvshmem_host.so.3"
 
-# bars NAME SECONDS RANKS LAUNCHES PLANS: tests of ranks; then what is promised, launch by launch.
+# bars NAME RANKS LAUNCHES PLANS: tests of ranks; then what is promised, launch by launch. Its limit
+# is twice what ranks take that share a GPU: a plan 20 to 40 s, a launch of a rank 4 ms.
 bars() {
-    step "$1" "$2" "$python" "$root/tests/gpu/ranks.py" --ranks "$3" --launches "$4" --plans "$5" \
-        --seconds $(($2 - 10)) --times
+    n=$(echo "$4" | tr , '\n' | wc -l)
+    limit=$((60 + n * (20 + 10 * $2) + n * 2 * $3 * $2 * 8 / 1000))
+    step "$1" $limit "$python" "$root/tests/gpu/ranks.py" --ranks "$2" --launches "$3" \
+        --plans "$4" --seconds $((limit - 30)) --times
     grep -E '^ *[0-9]+ launches|^FAIL|overlap|clocks' "$out/$1.txt" | cut -c1-150 | sed 's/^/    /'
 }
 
 if [ "$shared" ]; then
-    bars bars2 75 2 1000 ''
-    bars bars4 60 4 100 ''
-    bars plans2 75 2 20 "$plans"
+    bars bars2 2 1000 ''
+    bars bars4 4 1000 ''
+    bars plans2 2 20 "$plans"
+    bars plans4 4 10 "$plans"
     step runtime 20 "$comm_gpu" --share 2 --launches 2
     step nvshmem 20 "$comm_gpu" --nvshmem --share 2 --launches 2
     exit $failed
@@ -53,8 +57,8 @@ fi
 if [ "$gpus" -lt 2 ]; then
     step runtime 20 "$comm_gpu" --share 2 --launches 2
     step nvshmem 20 "$comm_gpu" --nvshmem --share 2 --launches 2
-    bars tests2 45 2 20 ',plan=4 chunks=4'
-    bars tests4 40 4 5 ''
+    bars tests2 2 20 ',plan=4 chunks=4'
+    bars tests4 4 5 ''
     step bench1 40 "$python" "$root/bench/comm/run.py" --ranks 1 --runs 3 --only 'M512 N6144' \
         --only 'RS M512 N4096' --only ' 1 MiB' --total 30 --out "$out/w1"
     exit $failed
@@ -64,7 +68,7 @@ step runtime 60 "$comm_gpu" --time
 step nvshmem 40 "$comm_gpu" --nvshmem
 for ranks in $wanted; do
     [ "$gpus" -ge $ranks ] || continue
-    bars tests$ranks 130 $ranks 1000 ",$plans"
+    bars tests$ranks $ranks 1000 ",$plans"
     step bench$ranks 300 "$python" "$root/bench/comm/run.py" --ranks $ranks --total 270 \
         --out "$out/w$ranks"
 done
