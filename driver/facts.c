@@ -172,14 +172,6 @@ static void arguments(Describe *d) {
         vec_push(ctx, &d->inplace, d->params.data[pairs->ints[i]]);
 }
 
-static const char *config_text(const Build *b) {
-    Text t = {.ctx = b->ctx};
-    for (int i = 0; i < b->code->n_config; i++)
-        text_add(&t, "%s%s=%lld", i ? " " : "", b->code->config[i].name,
-                 (long long)b->code->config[i].value);
-    return t.data ? t.data : "";
-}
-
 tg_variant *build_variant(const Build *b, int level, enum FactOptions options) {
     Describe d = {.b = b, .options = options};
     type_facts(&d);
@@ -197,7 +189,7 @@ tg_variant *build_variant(const Build *b, int level, enum FactOptions options) {
                       .hints = d.hints.data,
                       .params = d.params.data,
                       .inplace = d.inplace.data,
-                      .config = config_text(b),
+                      .config = settings_text(b->ctx, b->code->n_config, b->code->config),
                       .level = (int16_t)level,
                       .n_facts = (int16_t)d.facts.n,
                       .n_hints = (int16_t)d.hints.n,

@@ -18,7 +18,8 @@ static bool is_wanted(const char *kind, const char *config) {
         if (strncmp(at, kind, n) != 0 || at[n] != '@') continue;
         size_t length = strcspn(at + n + 1, ",");
         snprintf(text, sizeof text, "%.*s", (int)(length < 63 ? length : 63), at + n + 1);
-        if (strstr(config, text)) return true;
+        bool lacks = *text == '!';
+        if (!strstr(config, text + lacks) == lacks) return true;
     }
     return false;
 }
@@ -100,7 +101,7 @@ static int32_t flaky(const tg_slot *args, const tg_env *env) {
     return real->calls++ ? spoil(real, 3, args, env) : real->entry(args, env);
 }
 
-void fault_run(tg_variant *v) {
+void fault_run(tg_variant *v, int rank) {
     static const struct {
         const char *name;
         tg_entry *entry;
@@ -108,8 +109,9 @@ void fault_run(tg_variant *v) {
         [CRASH] = {"crash", crash}, [HANG] = {"hang", hang},       [LAUNCH] = {"launch", launch},
         [WRONG] = {"wrong", wrong}, [INSIDE] = {"inside", inside}, [SLOW] = {"slow", slow},
         [FLAKY] = {"flaky", flaky}};
+    const char *only = getenv("TG_FAULT_RANK");
     for (int i = 0; i < FAULTS; i++) {
-        if (!is_wanted(faults[i].name, v->config)) continue;
+        if (!is_wanted(faults[i].name, v->config) || (only && atoi(only) != rank)) continue;
         reals[i] = (struct Real){.entry = v->entry, .last = v->n_params - 1};
         v->entry = faults[i].entry;
     }

@@ -192,6 +192,7 @@ static void ask(Ctx *ctx, void *arg) {
                  .threads = tg_context_threads(m->context),
                  .n_args = c->wanted->n,
                  .args = c->wanted->args,
+                 .ranks = {c->wanted->ranks.n, c->wanted->ranks.threads, c->wanted->ranks.gpus},
                  .n_known = n_known,
                  .known = known};
     if (!aim(ctx, c, &r, machine)) return;

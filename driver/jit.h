@@ -13,6 +13,13 @@ typedef struct Key {
     size_t n;
 } Key;
 
+/// Of a kernel with symmetric tensors: what decides how fast its launches are besides the machine.
+typedef struct Ranks {
+    int n;       // 0: it has none, or nobody has met
+    int threads; // of each rank
+    int gpus;    // that they have, all together; 0: ranks of the CPU
+} Ranks;
+
 /// A kernel of a source, the arguments of a launch, and how to compile.
 typedef struct Request {
     const char *path; // of the main file, one of the texts
@@ -31,6 +38,7 @@ typedef struct Request {
     int driver;                    //
     int n_args;
     const tg_actual *args;
+    Ranks ranks; // for tuning alone: other processes are not told
     int n_known;
     const Key *known; // there is code for these
 } Request;

@@ -38,13 +38,15 @@ static void log_result(const TuneResult *t) {
 
 typedef struct Waiting {
     const char *kernel;
-    double next; // line
+    double next;   // line
+    tg_comm *comm; // of ranks that wait; or NULL
 } Waiting;
 
 /// "tuning matmul: 34 of 300 candidates, best BM=64 BN=64 at 12.1 us, 6.2 s left"
 static void log_progress(void *user, const TuneProgress *p) {
     Waiting *w = user;
     char line[512], best[320] = "", left[32] = "";
+    if (w->comm) tg_comm_busy(w->comm);
     if (p->spent < w->next) return;
     w->next = p->spent + NEXT_LINE;
     if (p->best > 0) snprintf(best, sizeof best, ", best %s at %.4g us", p->config, p->best * 1e6);
@@ -63,22 +65,24 @@ static void log_failure(void) {
     tg_log(line);
 }
 
-/// A trial is a launch of one device: nothing is searched.
+/// Other processes have to stand for the ranks.
 static void log_ranks(const Request *r) {
     char line[512];
-    snprintf(line, sizeof line,
-             "warning: not tuned: %s is a kernel of ranks, whose settings are the cost model's or "
-             "pinned",
-             r->kernel);
+    snprintf(
+        line, sizeof line,
+        "warning: not tuned: ranks that launch %s are not tuned where they are of 'openshmem', "
+        "'nvshmem', or processes that share a GPU; `tegula tune --ranks` finds what they take",
+        r->kernel);
     tg_log(line);
 }
 
 /// In a context of its own: what went wrong with candidates is no mistake of the launch.
 static bool search_now(Ctx *ctx, const tg_module *m, const tg_wanted *w, Request *r) {
-    Waiting waiting = {.kernel = r->kernel, .next = FIRST_LINE};
+    Waiting waiting = {.kernel = r->kernel, .next = FIRST_LINE, .comm = w->comm};
     TuneOptions options = {.mode = m->tune,
                            .budget = m->tune_budget,
                            .device = w->device,
+                           .devices = w->ranks.devices,
                            .progress = log_progress,
                            .user = &waiting,
                            .tensors = tensors_of(ctx, w)};
@@ -95,16 +99,20 @@ static bool search_now(Ctx *ctx, const tg_module *m, const tg_wanted *w, Request
     return found;
 }
 
+/// Rank 0 searches for all: the others wait for what it takes.
+static bool can_search(const tg_wanted *w, const Request *r) {
+    if (w->captured || w->ranks.rank) return false;
+    if (!w->collective || w->ranks.near) return true;
+    if (w->ranks.n) log_ranks(r);
+    return false;
+}
+
 bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r) {
     const tg_module *m = k->module;
     TuneResult found;
     if (m->tune == TUNE_OFF) return false;
     if (tune_find(ctx, r, w->device, &found)) return tune_set(ctx, found.config, r);
-    if (w->collective) {
-        if (m->tune != TUNE_BACKGROUND) log_ranks(r);
-        return false;
-    }
-    if (m->tune != TUNE_BACKGROUND && !w->captured) return search_now(ctx, m, w, r);
-    later_add(k, w, r);
+    if (m->tune != TUNE_BACKGROUND && can_search(w, r)) return search_now(ctx, m, w, r);
+    if (!w->collective) later_add(k, w, r);
     return false;
 }

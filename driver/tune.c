@@ -279,16 +279,12 @@ static void worker_failed(Search *s, int error) {
     s->over = true;
 }
 
-static void ask_worker(Search *s, int id, Bytes message, double seconds) {
-    s->turn = id;
-    int error = crew_ask(s->crew, &s->crew->worker, id, message, WIRE_REPORT, seconds);
-    if (error) worker_failed(s, error);
-}
-
 static void open_worker(Search *s) {
     s->worker++;
     s->ready = s->referenced = false;
-    ask_worker(s, -1, s->open, START_SECONDS + 2 * s->space.bytes / CHECK_RATE);
+    s->turn = -1;
+    int error = workers_open(s, START_SECONDS + 2 * s->space.bytes / CHECK_RATE);
+    if (error) worker_failed(s, error);
 }
 
 /// launches: or WORK_CHECK, WORK_CONFIRM, WORK_WARM.
@@ -299,8 +295,10 @@ static void try_code(Search *s, int id, int launches) {
     u->loaded = s->worker;
     s->asked = launches;
     double more = 1 + s->space.bytes / CHECK_RATE;
-    ask_worker(s, id, work_write_try(s->ctx, &t),
-               launch_seconds(s, launches > 0 ? launches : CHECK_RUNS) + more);
+    s->turn = id;
+    int error = workers_ask(s, id, work_write_try(s->ctx, &t),
+                            launch_seconds(s, launches > 0 ? launches : CHECK_RUNS) + more);
+    if (error) worker_failed(s, error);
 }
 
 /// A compiled candidate that nobody has looked at yet; -1: none.
@@ -363,7 +361,7 @@ static int batch_size(const Search *s) {
 /// Something to do for the worker, if there is something. The standard result comes first: all
 /// others are checked against it.
 static void drive(Search *s) {
-    if (s->over || s->crew->worker.busy) return;
+    if (s->over || crew_works(s->crew)) return;
     if (!s->ready) {
         if (s->worker == 0) open_worker(s);
         return;
@@ -396,7 +394,7 @@ static void lost_worker(Search *s, const CrewEvent *e) {
     }
     judge(s, s->turn, late ? TUNE_HUNG : TUNE_CRASHED,
           late ? ctx_format(s->ctx, "no result after %.2g s", e->seconds)
-               : ctx_format(s->ctx, "the launch's process %s", e->why));
+               : ctx_format(s->ctx, "the launch's process%s %s", workers_whose(s, e), e->why));
     if (!s->over) open_worker(s);
 }
 
@@ -491,7 +489,7 @@ static void worked(Search *s, const CrewEvent *e) {
         s->over |= !report.ok;
     } else if (!report.ok) {
         judge(s, s->turn, report.verdict, report.why);
-        if (report.lost) crew_dismiss(&s->crew->worker);
+        if (report.lost) crew_dismiss_workers(s->crew);
         if (report.lost && !s->over) open_worker(s);
     } else if (s->asked == WORK_CONFIRM) {
         s->runners[s->turn].confirmed = true;
@@ -513,7 +511,7 @@ static bool is_stopped(const Search *s) {
 }
 
 static bool is_confirming(const Search *s) {
-    return s->crew->worker.busy && s->turn >= 0 && s->asked < WORK_CHECK;
+    return crew_works(s->crew) && s->turn >= 0 && s->asked < WORK_CHECK;
 }
 
 /// Until the race is over, or the time.
@@ -528,37 +526,14 @@ static void run(Search *s) {
         if (e.talk == TALK_OTHER) {
             s->lost = e.why;
             s->over = true;
-        } else if (e.hand == &s->crew->worker)
+        } else if (crew_rank(s->crew, e.hand) < 0) {
+            if (e.hand) compiled(s, &e);
+        } else if (workers_answer(s, &e)) {
             worked(s, &e);
-        else if (e.hand)
-            compiled(s, &e);
+        }
         progress(s);
     }
     crew_stop(s->crew);
-}
-
-/// The launch as a worker is to have it. Without tensors all are aligned as they were said to be,
-/// and none is a view of another.
-static Bytes open_message(Search *s) {
-    WorkData *data = ctx_array(s->ctx, WorkData, s->r->n_args + 1);
-    WorkOpen open = {.request = *s->r,
-                     .device = s->o.device,
-                     .seed = s->o.seed,
-                     .n = s->r->n_args,
-                     .data = data};
-    open.request.n_known = 0;
-    int64_t apart = 1, first;
-    for (int i = 0; i < open.n; i++) {
-        const tg_actual *a = &s->r->args[i];
-        const DLTensor *t = s->o.tensors ? s->o.tensors[i] : NULL;
-        data[i].address = (apart++ << 44) + (a->aligned ? 0 : (a->bits + 7) / 8);
-        if (t && !a->null && s->o.contents) {
-            data[i].address = (int64_t)(uintptr_t)t->data;
-            data[i].contents = s->o.contents[i];
-        } else if (t && !a->null)
-            tune_contents(s->ctx, t, a, SIZE_MAX, &data[i].contents, &data[i].address, &first);
-    }
-    return work_write_open(s->ctx, &open);
 }
 
 /// Leaves the standard candidate and those asked for. False: one of these is none.
@@ -612,9 +587,9 @@ static bool prepare(Search *s) {
     s->turn = s->check = -1;
     if (s->exclusive) s->o.device = -1;
     if (s->o.helpers <= 0) s->o.helpers = cores < 16 ? cores : 16;
-    s->crew = crew_create(s->ctx, s->o.helpers);
+    s->crew = crew_create(s->ctx, s->o.helpers, s->r->ranks.n ? s->r->ranks.n : 1);
     s->batch = batch_size(s);
-    s->open = open_message(s);
+    workers_prepare(s);
     drive(s); // the worker starts while the space is made
     if (s->over || !tune_space(s->ctx, s->r, &s->space)) return false;
     if (!keep_among(s)) return false;
@@ -707,6 +682,7 @@ static tg_status search(Search *s, TuneResult *out) {
     const char *kernel = s->r->kernel;
     if (prepare(s)) run(s);
     crew_stop(s->crew);
+    workers_end(s);
     finish(s, out);
     if (diag_errors(s->ctx)) return messages_status(s->ctx, CTX_OK);
     if (out->standard < 0 && !is_stopped(s))

@@ -78,6 +78,7 @@ typedef struct TuneOptions {
     int helpers;              // processes that compile; 0: by the cores there are
     int candidates;           // the most that are compiled; 0: by the mode
     int device;               // of a GPU
+    const int *devices;       // of all ranks; NULL: of the CPU, or there are none
     uint64_t seed;            // of random data
     bool again;               // tune even if the store has a result, and measure all of it
     bool further;             // only this shape's result is one, and of no smaller budget

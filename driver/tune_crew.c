@@ -12,11 +12,13 @@ static void stop(void *crew) {
     crew_stop(crew);
 }
 
-Crew *crew_create(Ctx *ctx, int helpers) {
+Crew *crew_create(Ctx *ctx, int helpers, int workers) {
     Crew *c = ctx_new(ctx, Crew);
-    *c = (Crew){.ctx = ctx, .n = helpers < CREW_MAX ? helpers : CREW_MAX};
-    c->worker.peer.fd = -1;
+    *c = (Crew){.ctx = ctx,
+                .n = helpers < CREW_MAX ? helpers : CREW_MAX,
+                .ranks = workers < RT_COMM_RANKS ? workers : RT_COMM_RANKS};
     for (int i = 0; i < c->n; i++) c->helpers[i].peer.fd = -1;
+    for (int i = 0; i < c->ranks; i++) c->workers[i].peer.fd = -1;
     ctx_defer(ctx, stop, c);
     return c;
 }
@@ -26,9 +28,13 @@ void crew_dismiss(Hand *h) {
     h->busy = false;
 }
 
+void crew_dismiss_workers(Crew *c) {
+    for (int i = 0; i < c->ranks; i++) crew_dismiss(&c->workers[i]);
+}
+
 void crew_stop(Crew *c) {
     for (int i = 0; i < c->n; i++) crew_dismiss(&c->helpers[i]);
-    crew_dismiss(&c->worker);
+    crew_dismiss_workers(c);
 }
 
 /// A process that has ended since its last answer is started again.
@@ -52,12 +58,12 @@ int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double sec
 }
 
 static Hand *hand_at(Crew *c, int i) {
-    return i < c->n ? &c->helpers[i] : &c->worker;
+    return i < c->n ? &c->helpers[i] : &c->workers[i - c->n];
 }
 
-bool crew_is_busy(const Crew *c) {
-    bool busy = c->worker.busy;
-    for (int i = 0; i < c->n; i++) busy |= c->helpers[i].busy;
+bool crew_works(const Crew *c) {
+    bool busy = false;
+    for (int i = 0; i < c->ranks; i++) busy |= c->workers[i].busy;
     return busy;
 }
 
@@ -93,11 +99,11 @@ static CrewEvent late(Hand *h) {
 
 CrewEvent crew_wait(Crew *c, double end) {
     for (;;) {
-        struct pollfd fds[CREW_MAX + 1];
-        Hand *hands[CREW_MAX + 1];
+        struct pollfd fds[CREW_MAX + RT_COMM_RANKS];
+        Hand *hands[CREW_MAX + RT_COMM_RANKS];
         int n = 0;
         double now = peer_seconds(), until = end;
-        for (int i = 0; i <= c->n; i++) {
+        for (int i = 0; i < c->n + c->ranks; i++) {
             Hand *h = hand_at(c, i);
             if (!h->busy) continue;
             if (h->limit <= now) return late(h);

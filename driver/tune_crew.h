@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The processes of a search: helpers that compile, a worker in which candidates run. All are
-// waited for at once (tune_crew.c).
+// The processes of a search: helpers that compile, a worker in which candidates run, of a kernel of
+// ranks one for each. All are waited for at once (tune_crew.c).
 #ifndef DRIVER_TUNE_CREW_H
 #define DRIVER_TUNE_CREW_H
 
 #include "driver/peer.h"
 #include "driver/worker.h"
+#include "runtime/comm.h"
 
 enum { CREW_MAX = 64 };
 
@@ -19,13 +20,13 @@ typedef struct Hand {
 
 typedef struct Crew {
     Ctx *ctx;
-    int n;               // helpers
+    int n, ranks;        // helpers; workers
     const char *program; // that was started last
-    Hand helpers[CREW_MAX], worker;
+    Hand helpers[CREW_MAX], workers[RT_COMM_RANKS];
 } Crew;
 
 /// Started when they are first used; ended with ctx at the latest.
-Crew *crew_create(Ctx *ctx, int helpers);
+Crew *crew_create(Ctx *ctx, int helpers, int workers);
 void crew_stop(Crew *c);
 
 /// Gives a hand that is not busy something to do. 0 or an errno.
@@ -41,8 +42,14 @@ typedef struct CrewEvent {
 } CrewEvent;
 /// The next answer, or the end of a hand; until `end`.
 CrewEvent crew_wait(Crew *c, double end);
-bool crew_is_busy(const Crew *c);
+/// Some worker is.
+bool crew_works(const Crew *c);
+/// The number of a worker; -1: it is none.
+static inline int crew_rank(const Crew *c, const Hand *h) {
+    return h >= c->workers && h < c->workers + c->ranks ? (int)(h - c->workers) : -1;
+}
 /// Ends what a hand does.
 void crew_dismiss(Hand *h);
+void crew_dismiss_workers(Crew *c);
 
 #endif

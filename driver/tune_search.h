@@ -56,10 +56,27 @@ typedef struct Search {
     bool closed, over;
     TuneResult earlier; // of a search before
     bool has_earlier, same_source;
-    Bytes open;                       // the message
+    Bytes *opens, *bodies;            // of each worker: what opens it, what it answered
+    const char *meet;                 // where workers of ranks do
     double start, end, longest, best; // best: seconds of the fastest right one so far, 0: none
     const char *lost;                 // why there is no result
 } Search;
+
+/* ---- tune_workers.c: the workers of all ranks, taken as one -----------------------------------
+ */
+
+/// Before the first of them is opened.
+void workers_prepare(Search *s);
+/// 0 or an errno, like crew_ask, for all of them.
+int workers_open(Search *s, double seconds);
+int workers_ask(Search *s, int id, Bytes message, double seconds);
+/// What one of them answered becomes what all did; false: others are at it. Where one is gone, or
+/// cannot be opened, all are dismissed.
+bool workers_answer(Search *s, CrewEvent *e);
+/// " of rank 1", where there are several.
+const char *workers_whose(const Search *s, const CrewEvent *e);
+/// When none runs any more.
+void workers_end(const Search *s);
 
 /* ---- tune_space.c ---------------------------------------------------------------------------- */
 

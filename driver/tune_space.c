@@ -3,8 +3,9 @@
 //
 //     settings     all that the kernel allows, ranked by the cost model (choose.c)
 //     axes         warps, stages, persistent, cluster, split: what the passes choose, and values
-//                  near it, for the settings that the model likes; order, grain: for a few of them,
-//                  and not together with others
+//                  near it, for the settings that the model likes; plan, chunks: of transfers
+//                  between ranks, all that give the same results bit by bit; order, grain: for a
+//                  few of them, and not together with others
 //
 // The model does not know what an axis does, so a candidate that differs from the passes' choice in
 // one of them stands behind its setting, in two of them further behind. Candidates are numbered in
@@ -23,7 +24,7 @@ enum {
     WITH_TWO = 4,     // and of two
     WITH_LONE = 6,    // with values of axes that go with no others
     MAX_LISTED = 500, // candidates
-    MAX_AXES = 8,
+    MAX_AXES = 10,
     MAX_VALUES = 6,
 };
 #define BEHIND   1.10 // how much longer a candidate is taken to be for each axis
@@ -54,13 +55,6 @@ typedef struct Make {
 } Make;
 
 /* ---- texts --------------------------------------------------------------------------------- */
-
-static const char *config_text(Ctx *ctx, int n, const NamedValue *set) {
-    Text t = {.ctx = ctx};
-    for (int i = 0; i < n; i++)
-        text_add(&t, "%s%s=%lld", i ? " " : "", set[i].name, (long long)set[i].value);
-    return t.data ? t.data : "";
-}
 
 const char *tune_shape(const Build *b) {
     Text t = {.ctx = b->ctx};
@@ -111,12 +105,30 @@ static bool has_two_generators(const Make *m) {
     return open && b->driver > 0 && nvidia_takes_nvvm(b->driver);
 }
 
+static bool has_ranks(const Build *b) {
+    for (int i = 0; i < b->inst->kernel->params.n; i++) {
+        const Param *p = &b->inst->kernel->params.at[i];
+        if (param_is_tensor(p) && p->type->sym) return true;
+    }
+    return false;
+}
+
+/// How transfers between ranks are made; one plan hides nothing.
+static void find_plans(Make *m) {
+    static const int64_t plans[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PULL, PLAN_PUSH};
+    static const int64_t chunks[] = {2, 4, 8};
+    if (!has_ranks(m->b)) return;
+    add_axis(m, "plan", 4, plans);
+    add_axis(m, "chunks", 3, chunks);
+}
+
 /// Those that may matter to what the kernel does.
 static void find_axes(Make *m, const GpuNeeds *needs) {
     static const int64_t ways[] = {1, 2, 4, 8}, stages[] = {2, 3, 4, 5}, either[] = {-1, 1},
                          generators[] = {2}, clusters[] = {1, 2, 4};
     static const int64_t orders[] = {1, 4, 16, -8}, grains[] = {1, 4, 16, 64};
     const GpuTarget *gpu = m->b->gpu;
+    find_plans(m);
     if (needs->products) add_lone_axis(m, "order", 4, orders);
     add_axis(m, "split", gpu ? 4 : 3, ways);
     if (!gpu) {
@@ -195,7 +207,7 @@ static void add(Make *m, const RankedSetting *s, int n_more, const NamedValue *m
     for (int i = 0; i < s->config.n; i++)
         if (!is_pinned(m, s->config.values[i].name)) set[at++] = s->config.values[i];
     for (int i = 0; i < n_more; i++) set[at++] = more[i];
-    TuneCandidate c = {.config = config_text(m->ctx, at, set),
+    TuneCandidate c = {.config = settings_text(m->ctx, at, set),
                        .n_set = at,
                        .set = set,
                        .predicted = s->seconds < 0 ? -1 : s->seconds * pow(BEHIND, n_more),
@@ -208,17 +220,27 @@ static bool has_value(const RankedSetting *s, const char *name) {
     return value_of_name(s->config.n, s->config.values, name) != NULL;
 }
 
+/// Chunks are of copies that programs run beside.
+static bool goes_with(const Make *m, const Axis *a, int n, const NamedValue *more) {
+    const NamedValue *plan = value_of_name(n, more, "plan");
+    if (strcmp(a->name, "chunks") != 0) return true;
+    if (!plan) plan = value_of_name(m->n_set, m->set, "plan");
+    return plan && (plan->value == PLAN_PULL || plan->value == PLAN_PUSH);
+}
+
 static void add_with_axes(Make *m, const RankedSetting *s, int depth, int first, NamedValue *more,
                           int n) {
     if (n) add(m, s, n, more, false);
     if (n == depth) return;
-    for (int a = first; a < m->n_axes; a++)
-        for (int i = 0; i < m->axes[a].n && !m->axes[a].lone && !has_value(s, m->axes[a].name);
-             i++) {
-            int64_t value = axis_value(m, &m->axes[a], i, s);
-            more[n] = (NamedValue){m->axes[a].name, value};
+    for (int a = first; a < m->n_axes; a++) {
+        const Axis *axis = &m->axes[a];
+        if (axis->lone || has_value(s, axis->name) || !goes_with(m, axis, n, more)) continue;
+        for (int i = 0; i < axis->n; i++) {
+            int64_t value = axis_value(m, axis, i, s);
+            more[n] = (NamedValue){axis->name, value};
             if (value) add_with_axes(m, s, depth, a + 1, more, n + 1);
         }
+    }
 }
 
 static void add_with_lone_axes(Make *m, const RankedSetting *s) {

@@ -5,7 +5,8 @@
 //
 //     code       texts of the sources, kernel, pinned values, the compiler and LLVM, the tools
 //     machine    the CPU with its level and the threads; or of a GPU name, SMs, shared memory,
-//                second cache, clocks, width of the memory, version of the driver
+//                second cache, clocks, width of the memory, version of the driver; of kernels of
+//                ranks how many there are, with how many threads or GPUs
 //     arguments  types, ranks, which are null, strides of 0 and 1, alignment, constants
 //     shape      each extent; of a bucket to the nearest power of two
 #include "driver/tune.h"
@@ -81,6 +82,9 @@ static bool keys_of(Ctx *ctx, const Request *r, int device, Keys *out) {
     if (info->n_params != r->n_args) return false;
     text_add(&t, "%s\n%s\n%d %d\n", tune_device(ctx, r, device), r->target ? r->target : "",
              r->threads, r->driver);
+    if (r->ranks.n)
+        text_add(&t, "%d ranks of %d threads, %d GPUs\n", r->ranks.n, r->ranks.threads,
+                 r->ranks.gpus);
     Text any = {.ctx = ctx};
     text_bytes(&any, t.data, t.n);
     add_code(&any, r, false);

@@ -6,13 +6,15 @@
 #include "driver/internal.h"
 #include "frontend/program.h"
 #include "ir/eval.h"
+#include "runtime/comm.h"
 #include "runtime/gpu.h"
 #include "runtime/trial.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CODES = 1024 };
+enum { MAX_CODES = 1024, GUARD = 64 << 10, GRAIN = 256, WAIT_MS = 600 * 1000 };
+static const size_t LEAST_HEAP = (size_t)256 << 20;
 
 /// Code of a candidate, in a context of its own.
 typedef struct Loaded {
@@ -26,6 +28,7 @@ struct Worker {
     Bytes open; // its message: what it points to stays
     WorkOpen what;
     tg_context *threads;
+    tg_comm *comm; // of a kernel of ranks; else NULL
     const tg_kernel_info *info;
     rt_trial *trial;
     Loaded codes[MAX_CODES];
@@ -49,6 +52,8 @@ static void close_launch(Worker *w) {
     tg_context_use(NULL);
     if (w->threads) tg_context_destroy(w->threads);
     w->threads = NULL;
+    tg_comm_destroy(w->comm);
+    w->comm = NULL;
     if (w->ctx) ctx_destroy(w->ctx);
     w->ctx = NULL;
     w->info = NULL;
@@ -137,17 +142,90 @@ static const DLTensor *tensor_of(Worker *w, int i) {
     return t;
 }
 
-static tg_arg *make_args(Worker *w) {
+static bool is_symmetric(const Worker *w, int i) {
+    return w->info->params[i].flags & TG_PARAM_SYM && !w->what.request.args[i].null;
+}
+
+/// The own shard, of a symmetric tensor, which has the ranks in front: bytes before and behind the
+/// first element, and zones around them that nobody may write to.
+static size_t shard_bytes(const Worker *w, int i, size_t *before) {
+    const tg_actual *a = &w->what.request.args[i];
+    size_t into = GUARD + (size_t)w->what.data[i].address % GRAIN;
+    int64_t least = 0, last = 0;
+    for (int d = 1; d < a->rank; d++) {
+        int64_t way = a->shape[d] > 0 ? (a->shape[d] - 1) * a->strides[d] : 0;
+        *(way < 0 ? &least : &last) += way;
+    }
+    *before = into + (size_t)(-least * a->bits / 8);
+    return rt_round_up(into + (size_t)(((last - least + 1) * a->bits + 7) / 8) + GUARD, GRAIN);
+}
+
+/// A tensor before this one that is the same view; -1: there is none.
+static int same_view(const Worker *w, int i) {
+    size_t before;
+    for (int j = 0; j < i; j++)
+        if (is_symmetric(w, j) && w->what.data[j].address == w->what.data[i].address &&
+            shard_bytes(w, j, &before) == shard_bytes(w, i, &before))
+            return j;
+    return -1;
+}
+
+/// Collective. NULL, with tg_last_error(): there is no room.
+static const DLTensor *shard_of(Worker *w, int i, const tg_arg *args) {
+    DLTensor *t = ctx_new(w->ctx, DLTensor), memory;
+    size_t before;
+    int64_t bytes = (int64_t)shard_bytes(w, i, &before);
+    int like = same_view(w, i);
+    *t = *tensor_of(w, i);
+    t->ndim--;
+    t->shape++;
+    t->strides++;
+    t->device = rt_comm_device(w->comm);
+    if (like >= 0) {
+        t->data = args[like].as.tensor->data;
+        return t;
+    }
+    if (tg_sym_alloc(w->comm, (DLDataType){kDLUInt, 8, 1}, 1, &bytes, 0, &memory)) return NULL;
+    t->data = (char *)memory.data + before;
+    return t;
+}
+
+/// False, with tg_last_error(), where there is no room for symmetric tensors.
+static bool make_args(Worker *w, tg_arg *args) {
     const Request *r = &w->what.request;
-    tg_arg *args = ctx_array(w->ctx, tg_arg, r->n_args + 1);
     for (int i = 0; i < r->n_args; i++) {
         const tg_param_info *p = &w->info->params[i];
-        bool tensor = p->kind == TG_PARAM_TENSOR;
-        args[i] = !tensor           ? scalar_of(p, &r->args[i])
-                  : r->args[i].null ? tg_none()
-                                    : tg_tensor(tensor_of(w, i));
+        const DLTensor *t = NULL;
+        bool tensor = p->kind == TG_PARAM_TENSOR && !r->args[i].null;
+        if (tensor) t = is_symmetric(w, i) ? shard_of(w, i, args) : tensor_of(w, i);
+        if (tensor && !t) return false;
+        args[i] = p->kind == TG_PARAM_TENSOR ? tg_tensor(t) : scalar_of(p, &r->args[i]);
     }
-    return args;
+    return true;
+}
+
+/// Symmetric memory: room for the shards of all ranks, and as much again for what launches need.
+static size_t heap_bytes(const Worker *w) {
+    size_t sum = 0, before;
+    for (int i = 0; i < w->what.request.n_args; i++)
+        if (is_symmetric(w, i)) sum += shard_bytes(w, i, &before) * (size_t)w->what.ranks;
+    return sum > LEAST_HEAP / 4 ? 4 * sum : LEAST_HEAP;
+}
+
+/// Meets the other processes of the trial. It is the search that ends what takes too long.
+static tg_status join_ranks(Worker *w) {
+    const WorkOpen *o = &w->what;
+    tg_comm_options options = {.size = sizeof options,
+                               .engine = "processes",
+                               .meet = o->meet,
+                               .rank = o->rank,
+                               .ranks = o->ranks,
+                               .device = o->device < 0 ? TG_COMM_CPU : o->device,
+                               .heap = heap_bytes(w),
+                               .timeout_ms = WAIT_MS};
+    if (!o->ranks) return TG_OK;
+    tg_status status = tg_comm_create(&options, &w->comm);
+    return status ? status : tg_context_set_comm(w->threads, w->comm);
 }
 
 typedef struct Job {
@@ -171,16 +249,18 @@ static void open_launch(Ctx *ctx, void *arg) {
     const void **contents = ctx_array(ctx, const void *, r->n_args + 1);
     for (int i = 0; i < r->n_args; i++)
         contents[i] = w->what.data[i].contents.n ? w->what.data[i].contents.data : NULL;
+    tg_arg *args = ctx_array(ctx, tg_arg, r->n_args + 1);
     rt_trial_options options = {.info = w->info,
-                                .args = make_args(w),
+                                .args = args,
                                 .n = r->n_args,
                                 .contents = contents,
-                                .seed = w->what.seed,
+                                .seed = w->what.seed + ((uint64_t)w->what.rank << 32),
                                 .way_bits = precision.way,
                                 .exact = !precision.arithmetic};
     tg_options threads = {.size = sizeof threads, .threads = r->threads};
     if (tg_context_create(&threads, &w->threads)) return;
     tg_context_use(w->threads);
+    if (join_ranks(w) || !make_args(w, args)) return;
     if (rt_trial_open(&options, &w->trial)) return;
     job->report->ok = true;
 }
@@ -212,7 +292,7 @@ static void load_code(Ctx *ctx, void *arg) {
     job->loaded->variant = *a.variant;
     job->loaded->variant.entry = a.code->entry;
     job->loaded->variant.image = a.code->image;
-    fault_run(&job->loaded->variant);
+    fault_run(&job->loaded->variant, job->w->what.rank);
 }
 
 /// False, with *report, where the code cannot be loaded.
@@ -225,6 +305,15 @@ static bool load(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) {
     *report = refused(TUNE_FAILED,
                       l->ctx ? ctx_format(ctx, "%s", messages_text(l->ctx)) : "out of memory");
     unload(l);
+    return false;
+}
+
+/// Collective: all ranks have the code, or none does.
+static bool load_all(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) {
+    tg_status status = TG_OK;
+    if (!load(w, ctx, t, report)) status = tg_fail(TG_ERROR_UNSUPPORTED, "%s", report->why);
+    if (!w->comm || !rt_comm_agree_that(w->comm, "loading", status)) return !status;
+    if (!status) *report = failed(ctx, TUNE_FAILED);
     return false;
 }
 
@@ -283,7 +372,7 @@ static WorkReport try_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
     WorkReport report;
     *sound = work_read_try(ctx, body, &t) && t.id < MAX_CODES && w->trial;
     if (!*sound) return refused(TUNE_FAILED, "");
-    if (t.answer.n && !load(w, ctx, &t, &report)) return report;
+    if (t.answer.n && !load_all(w, ctx, &t, &report)) return report;
     *sound = w->codes[t.id].code != NULL;
     if (!*sound) return refused(TUNE_FAILED, "");
     bool checks = t.launches == WORK_CHECK || t.launches == WORK_CONFIRM;

@@ -4,7 +4,9 @@
 //     WIRE_OPEN   the launch: kernel, arguments, device        -> WIRE_REPORT
 //     WIRE_TRY    code to be checked, or to be timed           -> WIRE_REPORT
 //
-// A crash, an endless kernel or a device without memory ends this process, and no other.
+// A crash, an endless kernel or a device without memory ends this process, and no other. Of a
+// kernel of ranks there is such a process for each: all are told the same, and report the same
+// times.
 #ifndef DRIVER_WORKER_H
 #define DRIVER_WORKER_H
 
@@ -19,6 +21,8 @@ typedef struct WorkData {
 typedef struct WorkOpen {
     Request request; // set, known: none
     int device;
+    int rank, ranks;  // of a kernel of ranks; else 0
+    const char *meet; // where those processes do
     uint64_t seed;
     int n; // parameters
     const WorkData *data;

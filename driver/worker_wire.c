@@ -3,6 +3,8 @@
 #include "driver/wire.h"
 #include "driver/worker.h"
 
+#include "runtime/comm.h"
+
 #include <string.h>
 
 /// The bits of a double are a number.
@@ -28,10 +30,14 @@ static void work_data(Wire *w, WorkData *d) {
 static void work_open(Wire *w, WorkOpen *o) {
     wire_request(w, &o->request);
     NUMBER(w, o->device, -1, 1024);
+    NUMBER(w, o->ranks, 0, RT_COMM_RANKS);
+    NUMBER(w, o->rank, 0, RT_COMM_RANKS);
+    wire_text(w, &o->meet);
     o->seed = (uint64_t)wire_number(w, (int64_t)o->seed);
     NUMBER(w, o->n, 0, TG_MAX_PARAMS);
     LIST(w, WorkData, o->data, o->n, work_data);
     if (w->reading && o->n != o->request.n_args) w->bad = true;
+    if (w->reading && o->ranks && (o->rank >= o->ranks || !o->meet)) w->bad = true;
 }
 
 static void work_try(Wire *w, WorkTry *t) {

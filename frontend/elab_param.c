@@ -23,6 +23,15 @@ const NamedValue *value_of_name(int n, const NamedValue *values, const char *nam
     return NULL;
 }
 
+const char *settings_text(Ctx *ctx, int n, const NamedValue *values) {
+    Text t = {.ctx = ctx};
+    for (int i = 0; i < n; i++) {
+        text_add(&t, "%s", i ? " " : "");
+        setting_text(&t, values[i].name, values[i].value);
+    }
+    return t.data ? t.data : "";
+}
+
 const NamedValue *inst_dim(const Inst *inst, const char *name) {
     return value_of_name(inst->n_dims, inst->dims, name);
 }

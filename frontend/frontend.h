@@ -59,6 +59,8 @@ typedef struct NamedValue {
 
 /// The first of this name, or NULL.
 const NamedValue *value_of_name(int n, const NamedValue *values, const char *name);
+/// "BM=64 plan=pull", as they are read; "" of none.
+const char *settings_text(Ctx *ctx, int n, const NamedValue *values);
 
 /// One instance of a kernel: everything that elaboration depends on. Names are as in the source.
 typedef struct Inst {

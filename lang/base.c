@@ -300,3 +300,11 @@ bool setting_value(const char *name, const char *text, size_t n, int64_t *out) {
     *out = strtoll(word, &end, 0);
     return end != word && !*end && !errno;
 }
+
+void setting_text(Text *out, const char *name, int64_t value) {
+    const char *plan = strcmp(name, "plan") == 0 ? plan_name(value) : NULL;
+    if (plan)
+        text_add(out, "%s=%s", name, plan);
+    else
+        text_add(out, "%s=%lld", name, (long long)value);
+}

@@ -211,5 +211,7 @@ const char *plan_names(Ctx *ctx);
 /// The value that the first n bytes of text give the setting or axis `name`: an integer, true,
 /// false, or the name of a plan. False where it is none.
 bool setting_value(const char *name, const char *text, size_t n, int64_t *out);
+/// "BM=64", "plan=pull", as it is read.
+void setting_text(Text *out, const char *name, int64_t value);
 
 #endif

@@ -161,7 +161,10 @@ static tg_status start(tg_comm *c, const tg_comm_options *o, size_t heap) {
     if (o->device == TG_COMM_GPU) c->device = gpus > 0 ? c->rank % gpus : 0;
     status = c->memory->create(c, heap);
     if (!status) {
-        status = rt_sym_create(c);
+        if (c->device >= 0)
+            status =
+                rt_comm_allgather(c, "tg_comm_create", &c->device, sizeof c->device, c->devices);
+        if (!status) status = rt_sym_create(c);
         if (!status) return TG_OK;
         c->memory->destroy(c);
     }
@@ -226,6 +229,29 @@ DLDevice rt_comm_device(const tg_comm *c) {
     const rt_cuda *cu = c->device < 0 ? NULL : rt_cuda_driver();
     DLDeviceType type = !cu ? kDLCPU : cu->maker->hip ? kDLROCM : kDLCUDA;
     return (DLDevice){type, cu ? c->device : 0};
+}
+
+/// How many GPUs are some rank's.
+static int count_gpus(const tg_comm *c) {
+    int n = 0;
+    for (int r = 0; r < c->size && c->device >= 0; r++) {
+        int before = 0;
+        while (before < r && c->devices[before] != c->devices[r]) before++;
+        n += before == r;
+    }
+    return n;
+}
+
+/// Processes meet as those of one host do, by peer memory. Where two have a GPU of one number it
+/// may be one GPU, or two of which each process sees its own.
+tg_ranks rt_comm_ranks(const tg_comm *c, int threads) {
+    bool together = c->engine == &rt_engine_threads;
+    bool likely = together || c->engine == &rt_engine_processes;
+    tg_ranks out = {.n = c->size, .rank = c->rank, .threads = threads, .gpus = count_gpus(c)};
+    if (c->device >= 0) out.devices = c->devices;
+    out.near = likely && c->memory != &rt_memory_nvshmem &&
+               (together || c->device < 0 || out.gpus == c->size);
+    return out;
 }
 
 int tg_comm_rank(const tg_comm *c) {

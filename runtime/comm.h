@@ -119,6 +119,7 @@ typedef struct rt_from {
     _Atomic int64_t entered, failed;      // the last launches that began and that failed there
     _Atomic int64_t barrier, done;        // the last ones it has come to
     _Atomic int64_t lost;                 // 1 + a rank that it has seen to be dead
+    _Atomic int64_t busy;                 // another number tells that it is at work
     char text[RT_COMM_TEXT];              // why that launch failed
     rt_line lines[2];                     // of even and odd launches
     rt_texts texts[2];                    // of those
@@ -152,7 +153,9 @@ struct tg_comm {
     const rt_memory *memory;
     void *engine_state, *memory_state;
     int rank, size, local, device;
+    int devices[RT_COMM_RANKS]; // of all ranks, where they have GPUs
     int64_t timeout_ns;
+    int64_t busy; // what it told last
     rt_heap host;         // of the engine; begins with rt_control
     rt_heap heap;         // where symmetric tensors are
     rt_control *control;  // this rank's

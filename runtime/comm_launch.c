@@ -184,10 +184,24 @@ tg_status rt_comm_stopped(tg_comm *c, const char *what) {
                    (double)c->timeout_ns / 1e9, what);
 }
 
+void tg_comm_busy(tg_comm *c) {
+    c->busy++;
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank) rt_comm_set(c, r, &c->control->from[c->rank].busy, c->busy);
+}
+
+/// One that is seen to be at work may take its time: it may search for the setting.
+static void allow(tg_comm *c, int rank, int64_t *busy, rt_patience *p) {
+    int64_t seen = atomic_load_explicit(&c->control->from[rank].busy, memory_order_relaxed);
+    if (seen != *busy) p->since = rt_now_ns();
+    *busy = seen;
+}
+
 tg_status rt_comm_await(tg_comm *c, int rank) {
     char what[64];
+    int64_t busy = 0;
     rt_patience patience = {0};
-    while (!rt_comm_has_come(c, rank))
+    for (; !rt_comm_has_come(c, rank); allow(c, rank, &busy, &patience))
         if (!rt_comm_go_on(c, &patience)) {
             snprintf(what, sizeof what, "rank %d to launch it, too", rank);
             return rt_comm_stopped(c, what);

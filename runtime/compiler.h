@@ -19,7 +19,17 @@ typedef struct tg_actual {
     uint8_t aligned;        // 16 bytes divide the address and each stride but 1; none is negative
     int64_t value;          // of an integer, bool or const parameter; of a float its bits
     const DLTensor *tensor; // the caller's, or NULL
+    uint8_t symmetric;      // its first dimension is the ranks', of which `tensor` is the own part
 } tg_actual;
+
+/// The ranks of a collective launch.
+typedef struct tg_ranks {
+    int n, rank;        // how many, which one this is; 0: nobody has met
+    int threads;        // of each, on the CPU
+    int gpus;           // that they have, all together
+    const int *devices; // of each, by this rank's numbers; NULL: the CPU
+    bool near;          // processes that this one starts can stand for them
+} tg_ranks;
 
 /// A launch that needs code.
 typedef struct tg_wanted {
@@ -30,7 +40,9 @@ typedef struct tg_wanted {
     bool captured;  // it is recorded, not run: nothing may wait for the device
     int n;
     const tg_actual *args; // one a parameter; symmetric ones with the dimension of ranks
-    bool collective;       // all ranks are to run the same: nothing is run to be measured
+    bool collective;       // all ranks are to run the same: rank 0 chooses
+    tg_ranks ranks;        // of such
+    tg_comm *comm;         // likewise; or NULL
     bool unmapped;         // the memory of other ranks cannot be accessed where it lies
     const char *config;    // tg_variant.config that rank 0 chose; NULL: it is open
 } tg_wanted;
@@ -44,6 +56,9 @@ typedef struct tg_compiler {
     /// valid as long as the kernel. Fails through tg_fail.
     tg_status (*compile)(void *user, const tg_wanted *wanted, const tg_variant **out);
 } tg_compiler;
+
+/// The others, which wait for what this rank chooses, are to wait on: it is at work.
+void tg_comm_busy(tg_comm *comm);
 
 /// Makes a kernel whose missing variants `compiler` makes; info, compiler and user outlive it.
 tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg_compiler *compiler,

@@ -317,11 +317,12 @@ static bool is_far(const List *list, Best best) {
     return best.distance > (v->tuned ? LOG2_ONE : FAR) && v->config && *v->config;
 }
 
-static void fill_actual(tg_actual *out, const rt_actual *a) {
+static void fill_actual(tg_actual *out, const rt_actual *a, bool symmetric) {
     *out = (tg_actual){.null = a->null, .code = a->code, .bits = a->bits, .value = a->value};
     if (!a->tensor) return;
     out->value = 0;
     out->tensor = a->tensor;
+    out->symmetric = symmetric;
     out->rank = (int8_t)a->given_rank;
     out->shape = a->given_shape;
     out->strides = a->given_strides;
@@ -333,7 +334,8 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
                          const char *config) {
     tg_actual actuals[TG_MAX_PARAMS];
     const tg_variant *v = NULL;
-    for (int i = 0; i < info->n_params; i++) fill_actual(&actuals[i], &l->actuals[i]);
+    for (int i = 0; i < info->n_params; i++)
+        fill_actual(&actuals[i], &l->actuals[i], info->params[i].flags & TG_PARAM_SYM);
     tg_wanted wanted = {.capability = l->capability,
                         .device = l->device,
                         .stream = l->gpu.stream,
@@ -343,7 +345,9 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
                         .args = actuals,
                         .collective = rt_is_collective(info),
                         .unmapped = !rt_comm_is_mapped(l->comm),
+                        .comm = l->comm,
                         .config = config};
+    if (l->comm) wanted.ranks = rt_comm_ranks(l->comm, l->context->active);
     tg_status status = s->compiler->compile(s->user, &wanted, &v);
     if (status) return status;
     if (!rt_serves(l, v))

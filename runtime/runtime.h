@@ -208,6 +208,8 @@ void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_var
 bool rt_is_collective(const tg_kernel_info *info);
 /// Whether a launch accesses other ranks' memory where it lies; NULL: it has none.
 bool rt_comm_is_mapped(const tg_comm *c);
+/// What a search is to know of a group, with so many threads a rank.
+tg_ranks rt_comm_ranks(const tg_comm *c, int threads);
 /// A launch of one on a context with ranks begins: l->comm is set until rt_comm_leave, which tells
 /// the others of a failure and returns it. Where it fails there is nothing to leave.
 tg_status rt_comm_enter(rt_launcher *l, const char *name);

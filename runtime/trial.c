@@ -2,7 +2,10 @@
 // Trials: the reference, checks, times.
 #include "runtime/trial.h"
 
+#include "runtime/comm.h"
+
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { F32_BITS = 24, STENCIL = 1000003 }; // a prime number: no tile has such a stride
@@ -21,6 +24,7 @@ struct rt_trial {
     rt_trial_options options;
     tg_options hooks;
     rt_launcher *launcher;
+    tg_comm *comm; // of a kernel of ranks; else NULL
     rt_place place;
     int n_buffers;
     rt_buffer buffers[TG_MAX_PARAMS];
@@ -42,7 +46,66 @@ static tg_status no_memory(void) {
     return tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
+/* ---- ranks: all come to the same ------------------------------------------------------------- */
+
+typedef struct Said {
+    int32_t what; // 0: nothing is wrong
+    char text[RT_COMM_TEXT];
+} Said;
+
+/// Whose failure is told: not of one that only heard of another's.
+static int who_says(const rt_trial *t, const Said *all) {
+    int first = -1;
+    for (int r = 0; r < t->comm->size; r++) {
+        if (all[r].what && all[r].what != TG_ERROR_RANK) return r;
+        if (all[r].what && first < 0) first = r;
+    }
+    return first;
+}
+
+/// Collective: a status or a verdict of this rank becomes that of all, 0 where nothing is wrong on
+/// any of them. failed: what it is where the others do not come.
+static int agree(rt_trial *t, int what, int failed) {
+    Said own = {.what = what}, all[RT_COMM_RANKS];
+    if (!t->comm) return what;
+    if (what) snprintf(own.text, sizeof own.text, "%s", tg_last_error());
+    if (rt_comm_allgather(t->comm, t->options.info->name, &own, sizeof own, all)) return failed;
+    int who = who_says(t, all);
+    if (who < 0) return 0;
+    tg_fail(TG_ERROR_RANK, "rank %d: %s", who, all[who].text);
+    return all[who].what;
+}
+
+static tg_status agree_status(rt_trial *t, tg_status status) {
+    return (tg_status)agree(t, (int)status, TG_ERROR_RANK);
+}
+
+static rt_verdict agree_verdict(rt_trial *t, rt_verdict verdict) {
+    return (rt_verdict)agree(t, (int)verdict, RT_FAILED);
+}
+
+/// Collective: the largest of all ranks'. What goes wrong shows in what comes next.
+static double most_of(rt_trial *t, double mine) {
+    double all[RT_COMM_RANKS];
+    if (!t->comm || rt_comm_allgather(t->comm, t->options.info->name, &mine, sizeof mine, all))
+        return mine;
+    for (int r = 0; r < t->comm->size; r++)
+        if (all[r] > mine) mine = all[r];
+    return mine;
+}
+
+/// Collective: what this rank does on its device is done, and all have come.
+static tg_status meet(rt_trial *t) {
+    if (!t->comm) return TG_OK;
+    tg_status status = rt_place_wait(&t->place);
+    return status ? status : rt_comm_meet(t->comm, t->options.info->name);
+}
+
 /* ---- buffers --------------------------------------------------------------------------------- */
+
+static bool is_symmetric(const rt_trial *t, int param) {
+    return t->options.info->params[param].flags & TG_PARAM_SYM;
+}
 
 /// Tensors that span the same bytes are one view: rt_check_overlaps sees to the rest.
 static int buffer_like(const rt_trial *t, const rt_actual *a) {
@@ -90,7 +153,11 @@ static tg_status add_buffer(rt_trial *t, int param, bool written) {
     *b = (rt_buffer){.param = param, .code = a->code, .bits = a->bits, .written = written};
     b->bytes = a->to - a->from;
     b->n = b->bytes / (b->bits < 8 ? 1 : b->bits / 8u);
-    return rt_buffer_open(&t->place, b, a->from);
+    if (!is_symmetric(t, param)) return rt_buffer_open(&t->place, b, a->from);
+    rt_shard shard;
+    if (!rt_sym_find(t->comm, a->own, &shard)) return TG_ERROR_ARGUMENT; // it was bound
+    return rt_buffer_adopt(&t->place, b, (char *)a->own - shard.before,
+                           (size_t)(shard.before + shard.left), (char *)a->from);
 }
 
 static void make_argument(rt_trial *t, int i) {
@@ -105,9 +172,10 @@ static void make_argument(rt_trial *t, int i) {
     own->byte_offset = 0;
     size_t rank = (size_t)own->ndim;
     if (rank) memcpy(own->shape, given->as.tensor->shape, sizeof *own->shape * rank);
-    if (rank) memcpy(own->strides, a->given_strides, sizeof *own->strides * rank);
+    const int64_t *strides = a->given_strides + is_symmetric(t, i);
+    if (rank) memcpy(own->strides, strides, sizeof *own->strides * rank);
     int b = buffer_like(t, a);
-    if (b >= 0) own->data = t->buffers[b].span + ((uintptr_t)a->data - a->from);
+    if (b >= 0) own->data = t->buffers[b].span + ((uintptr_t)a->own - a->from);
     t->args[i].as.tensor = own;
 }
 
@@ -140,6 +208,7 @@ tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out) {
     memset(t, 0, sizeof *t);
     t->options = *options;
     t->hooks = c->hooks;
+    t->comm = rt_is_collective(options->info) ? c->comm : NULL;
     t->launcher = rt_claim(c);
     if (t->launcher) t->launcher->print = NULL; // nobody waits for what is printed here
     tg_status status = t->launcher ? make_arguments(t) : no_memory();
@@ -214,22 +283,39 @@ static void restore(rt_trial *t) {
     }
 }
 
+/// Other ranks launch the same variant: nothing is to be chosen.
+static tg_status launch_one(rt_trial *t, const tg_variant *v) {
+    rt_launcher *l = t->launcher;
+    const tg_kernel_info *info = t->options.info;
+    if (!t->comm) return rt_run(l, info, v, t->place.stream);
+    tg_status status = rt_comm_enter(l, info->name);
+    if (status) return status;
+    rt_comm_announce(l, info->name, info->signature, v->config);
+    return rt_comm_leave(l, rt_run(l, info, v, t->place.stream));
+}
+
 /// A launch that was not waited for to its end leaves nothing to be tried any more.
 static tg_status launch(rt_trial *t, const tg_variant *v, int n) {
     tg_status status = TG_OK;
-    for (int i = 0; i < n && !status; i++)
-        status = rt_run(t->launcher, t->options.info, v, t->place.stream);
+    for (int i = 0; i < n && !status; i++) status = launch_one(t, v);
     t->place.stuck |= t->launcher->gpu.stuck;
     return status;
 }
 
-/// One launch on a fill, to its end.
+/// The launches since rt_place_begin, to their end.
+static tg_status end(rt_trial *t, double *seconds) {
+    tg_status status = rt_place_end(&t->place, seconds);
+    return status || !t->comm ? status : t->comm->memory->settle(t->comm);
+}
+
+/// One launch on a fill, to its end; by all ranks.
 static tg_status run(rt_trial *t, const tg_variant *v, int fill, double *seconds) {
     double took = 0;
     tg_status status = refill(t, fill, false);
     if (!status) status = rt_place_begin(&t->place);
     if (!status) status = launch(t, v, 1);
-    if (!status) status = rt_place_end(&t->place, &took);
+    if (!status) status = end(t, &took);
+    status = agree_status(t, status);
     if (!status && (*seconds <= 0 || took < *seconds)) *seconds = took;
     return status;
 }
@@ -309,7 +395,7 @@ static double measure_reference(rt_trial *t) {
         unfinite += bad;
         all += rt_buffer_looked(b) / (b->bits < 8 ? 1 : b->bits / 8u);
     }
-    return all ? (double)unfinite / (double)all : 0;
+    return most_of(t, all ? (double)unfinite / (double)all : 0);
 }
 
 /// Two runs on one fill tell whether results waver, one on the other whether they depend on it.
@@ -329,6 +415,9 @@ static tg_status run_reference(rt_trial *t, const tg_variant *v, double *seconds
         t->wavers |= memcmp(r->seen, r->reference[0], rt_buffer_looked(b)) != 0;
         t->reads |= rt_buffer_differs(b, r->reference[0], r->reference[1], 0, 1);
     }
+    status = agree_status(t, status);
+    t->wavers = most_of(t, t->wavers) > 0;
+    t->reads = most_of(t, t->reads) > 0;
     return status;
 }
 
@@ -340,6 +429,7 @@ static tg_status make_reference(rt_trial *t, const tg_variant *v, double *second
         t->mild = round > 0;
         status = TG_OK;
         for (int i = 0; i < t->n_buffers && !status; i++) status = make_stencils(t, &t->buffers[i]);
+        status = agree_status(t, status);
         if (!status) status = run_reference(t, v, seconds);
         if (status && (status != TG_ERROR_CONTRACT || t->mild || t->place.stuck)) return status;
         if (!status && (measure_reference(t) <= MOST_UNFINITE || t->mild)) break;
@@ -428,7 +518,7 @@ static rt_verdict judge_run(rt_trial *t, const tg_variant *v, int fill, Look how
     // What is written beyond a buffer stays there, so that the last run shows it of both.
     for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT && how != LOOK_KEEP; i++)
         verdict = look_around(t, &t->buffers[i]);
-    return verdict;
+    return agree_verdict(t, verdict);
 }
 
 static rt_verdict judge(rt_trial *t, const tg_variant *v, double *seconds) {
@@ -442,12 +532,12 @@ static rt_verdict judge(rt_trial *t, const tg_variant *v, double *seconds) {
 /// The reference is judged, too: that it writes where it may not would be in all later runs.
 rt_verdict rt_trial_check(rt_trial *t, const tg_variant *v, double *seconds) {
     *seconds = 0;
-    if (!rt_serves(t->launcher, v)) {
-        tg_fail(TG_ERROR_NOT_FOUND, "%s: the variant is not for such arguments",
-                t->options.info->name);
-        return RT_FAILED;
-    }
-    if (rt_check_overlaps(t->launcher, t->options.info, v)) return RT_FAILED;
+    tg_status status = TG_OK;
+    if (!rt_serves(t->launcher, v))
+        status = tg_fail(TG_ERROR_NOT_FOUND, "%s: the variant is not for such arguments",
+                         t->options.info->name);
+    if (!status) status = rt_check_overlaps(t->launcher, t->options.info, v);
+    if (agree_status(t, status)) return RT_FAILED;
     if (!t->reference && make_reference(t, v, seconds)) return RT_FAILED;
     return judge(t, v, seconds);
 }
@@ -504,11 +594,12 @@ static tg_status time_batch(rt_trial *t, const tg_variant *v, int n, bool warm, 
     tg_status status = TG_OK;
     if (t->reads) status = refill(t, 0, false);
     if (!status) status = warm ? launch(t, v, 1) : rt_place_flush(&t->place);
+    if (!status) status = meet(t);
     if (!status) status = rt_place_begin(&t->place);
     if (!status) status = launch(t, v, n);
-    if (!status) status = rt_place_end(&t->place, seconds);
-    *seconds /= n;
-    return status;
+    if (!status) status = end(t, seconds);
+    *seconds = most_of(t, *seconds / n);
+    return agree_status(t, status);
 }
 
 /// As the reference has it, so that all variants are timed alike.
@@ -521,7 +612,7 @@ static tg_status choose_batch(rt_trial *t) {
         if (status) return status;
         if (i == 0 || seconds < least) least = seconds;
     }
-    if (!is_exact(t, least)) t->batch = BATCH;
+    if (!is_exact(t, least)) t->batch = BATCH; // the same on all ranks, like the times
     return TG_OK;
 }
 

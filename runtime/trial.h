@@ -15,6 +15,10 @@
 // a device and to be compared would be most of a search. What wins is confirmed: all of it is
 // looked at.
 //
+// Of a kernel of ranks each rank has a trial, in a context with the group, and all of them do the
+// same: its symmetric tensors lie where the options' arguments do. What is wrong on one rank is so
+// on all, and each time is the longest of all ranks', from where they have met.
+//
 // GPU kernels of few bytes that take a few ticks of the device's clock are timed by several
 // launches, the first one on cold caches and the others on what the one before left there.
 #ifndef RUNTIME_TRIAL_H
@@ -121,6 +125,7 @@ typedef struct rt_buffer {
     size_t n, bytes;   // elements and bytes of the span; of 4 bits a byte counts as one element
     char *base, *span; // what was taken; the lowest element
     size_t room;       // of base
+    bool adopted;      // it is somebody else's
     char *stencils[RT_FILLS]; // of the host: what a fill repeats; those that are read have one
     size_t period;            // bytes of a stencil
     size_t piece, pieces;     // what is looked at: so many bytes, so often; pieces 1: all of it
@@ -148,6 +153,8 @@ tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t
 void rt_place_close(rt_place *p);
 /// Takes memory for b->bytes, whose lowest address is as far from multiples of 256 as `like` is.
 tg_status rt_buffer_open(rt_place *p, rt_buffer *b, uintptr_t like);
+/// Uses `room` bytes at base, which stay the caller's, with the lowest element at span.
+tg_status rt_buffer_adopt(rt_place *p, rt_buffer *b, char *base, size_t room, char *span);
 void rt_buffer_close(rt_place *p, rt_buffer *b);
 /// Sets all of it, guard zones included, to what those hold.
 tg_status rt_buffer_clear(rt_place *p, const rt_buffer *b);

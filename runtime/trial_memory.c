@@ -149,6 +149,15 @@ tg_status rt_buffer_open(rt_place *p, rt_buffer *b, uintptr_t like) {
     return rt_buffer_clear(p, b);
 }
 
+tg_status rt_buffer_adopt(rt_place *p, rt_buffer *b, char *base, size_t room, char *span) {
+    choose_pieces(b, p->looks);
+    b->adopted = true;
+    b->base = base;
+    b->room = room;
+    b->span = span;
+    return rt_buffer_clear(p, b);
+}
+
 tg_status rt_buffer_clear(rt_place *p, const rt_buffer *b) {
     uint32_t word = GUARD_BYTE * 0x01010101u;
     if (p->device)
@@ -161,7 +170,9 @@ tg_status rt_buffer_clear(rt_place *p, const rt_buffer *b) {
 void rt_buffer_close(rt_place *p, rt_buffer *b) {
     rt_entered entered;
     for (int i = 0; i < RT_FILLS; i++) rt_release(&p->hooks, b->stencils[i], b->period);
-    if (!p->device) {
+    if (b->adopted) {
+        b->base = NULL;
+    } else if (!p->device) {
         rt_release(&p->hooks, b->base, b->room);
     } else if (b->base && rt_enter(p->device, &entered) == TG_OK) {
         rt_cuda_driver()->release(on_device(b->base));

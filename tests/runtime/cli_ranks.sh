@@ -102,7 +102,7 @@ differ() {
     cat out1 >>out
     grep -q "$text" out || die "no word of $text"
 }
-differ "rank 0 runs 'gather' with '.*plan=4.*' and rank 1 with '.*plan=3" \
+differ "rank 0 runs 'gather' with '.*plan=push.*' and rank 1 with '.*plan=pull" \
     --arg 'a=rand(2,100,30)' --set plan=pull
 differ "rank 0 runs 'gather' with '.*' and rank 1 with '.*chunks=16" \
     --arg 'a=rand(2,100,30)' --set plan=push --set chunks=16

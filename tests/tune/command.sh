@@ -113,10 +113,7 @@ refuses '--target interp: times are those of cpu' $tune --target interp
 refuses '--target sim:sm_90a: times are those of cpu' $tune --target sim:sm_90a
 refuses 'there are block and exhaustive' $tune --mode fast
 refuses 'expected seconds' "$tegula" tune k.teg --budget -1
-echo 'kernel g(a: sym f32[W][N], c: f32[W, N]) {
-    parallel r in W, n in N by 8 { c[r, n] = a[r][n]; }
-}' > g.teg
-refuses 'kernels of ranks are not tuned' "$tegula" tune g.teg --dim W=2 --dim N=64
+refuses 'has no symmetric tensor' $tune --ranks 2
 printf 'R=4 N\n' > shapes
 refuses "shapes:1: 'N' is not of the form" $tune --shapes shapes
 : > shapes

@@ -107,11 +107,11 @@ static Bytes work(Ctx *ctx, Bytes message, bool opens, double *seconds) {
 
 /* ---- the crew -------------------------------------------------------------------------------- */
 
-Crew *crew_create(Ctx *ctx, int helpers) {
+Crew *crew_create(Ctx *ctx, int helpers, int workers) {
     const char *set = getenv("TG_REPLAY_HELPERS");
     Crew *c = ctx_new(ctx, Crew);
     if (set) helpers = atoi(set);
-    *c = (Crew){.ctx = ctx, .n = helpers < CREW_MAX ? helpers : CREW_MAX};
+    *c = (Crew){.ctx = ctx, .n = helpers < CREW_MAX ? helpers : CREW_MAX, .ranks = workers};
     return c;
 }
 
@@ -119,17 +119,21 @@ void crew_dismiss(Hand *h) {
     h->busy = false;
 }
 
+void crew_dismiss_workers(Crew *c) {
+    crew_dismiss(c->workers);
+}
+
 void crew_stop(Crew *c) {
     for (int i = 0; i < c->n; i++) crew_dismiss(&c->helpers[i]);
-    crew_dismiss(&c->worker);
+    crew_dismiss_workers(c);
 }
 
 static Hand *hand_at(Crew *c, int i) {
-    return i < c->n ? &c->helpers[i] : &c->worker;
+    return i < c->n ? &c->helpers[i] : c->workers;
 }
 
 int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double seconds) {
-    int i = h == &c->worker ? c->n : (int)(h - c->helpers);
+    int i = h == c->workers ? c->n : (int)(h - c->helpers);
     double takes;
     h->busy = true;
     h->id = id;
@@ -143,10 +147,8 @@ int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double sec
     return 0;
 }
 
-bool crew_is_busy(const Crew *c) {
-    bool busy = c->worker.busy;
-    for (int i = 0; i < c->n; i++) busy |= c->helpers[i].busy;
-    return busy;
+bool crew_works(const Crew *c) {
+    return c->workers[0].busy;
 }
 
 CrewEvent crew_wait(Crew *c, double end) {

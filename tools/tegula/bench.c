@@ -44,15 +44,6 @@ typedef struct Row {
     Roofs roofs;
 } Row;
 
-static const char *config_text(const Job *job) {
-    Text t = {.ctx = job->ctx};
-    text_bytes(&t, "", 0);
-    const Elaborated *code = job->build.code;
-    for (int i = 0; i < code->n_config; i++)
-        text_add(&t, "%s%s=%" PRId64, i ? " " : "", code->config[i].name, code->config[i].value);
-    return t.data;
-}
-
 static bool takes_tiles(const Job *job) {
     for (int i = 0; i < job->build.code->n_params; i++) {
         Elem e = job->build.code->params[i].elem;
@@ -78,7 +69,7 @@ static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
     double budget = o->seconds ? atof(o->seconds) : 0.5;
     if (!time_launches(job, budget, &row->seconds)) return false;
     row->title = job_title(job);
-    row->config = config_text(job);
+    row->config = settings_text(job->ctx, job->build.code->n_config, job->build.code->config);
     if (job->device >= 0) {
         row->device = job->o->target;
         row->copy = gpu_copy_rate(job, (int64_t)(row->bytes / 2));

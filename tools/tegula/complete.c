@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_EXTENT = 1024, MOST_ELEMENTS = 1 << 25 };
+enum { DEFAULT_EXTENT = 1024, MOST_ELEMENTS = 1 << 25, DEFAULT_RANKS = 2 };
 
 /// The extent in "NAME=EXTENT", for a name that the kernel's tensors have; -1: none, reported.
 static int64_t read_dim(Job *job, const char *option, const char **name) {
@@ -66,9 +66,20 @@ static void make_pack(Dimensions *dims, const char *name) {
     }
 }
 
-/// Values of --dim, then the default for every other name of a tensor's dims.
+/// Shards of symmetric tensors are as many as there are ranks.
+static void choose_ranks(Job *job, Dimensions *dims) {
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        const TypeExpr *t = job->kernel->params.at[i].type;
+        const Expr *e = job_is_symmetric(job, i) && t->dims.n ? t->dims.at[0].expr : NULL;
+        if (e && e->kind == EX_NAME && !dims_find(dims, e->name))
+            dims_set(job->ctx, dims, e->name, job->o->ranks ? job->o->ranks : DEFAULT_RANKS);
+    }
+}
+
+/// Values of --dim and --ranks, then the default for every other name of a tensor's dims.
 static bool choose_dims(Job *job, int64_t otherwise, Dimensions *dims) {
     if (!job_take_dims(job, dims)) return false;
+    choose_ranks(job, dims);
     for (int i = 0; i < job->kernel->params.n; i++) {
         const Param *p = &job->kernel->params.at[i];
         const TypeExpr *t = p->type;

@@ -4,6 +4,7 @@
 //
 // Symmetric tensors are in symmetric memory from the first launch on, with strides as given; what
 // ranks write comes back at the end, to rank 0 where it is not here already.
+#include "runtime/comm.h"
 #include "runtime/gpu.h"
 #include "runtime/tegula.h"
 #include "tools/tegula/driver.h"
@@ -175,8 +176,7 @@ static int param_of(const Job *job, int k) {
 }
 
 static bool is_symmetric(const Job *job, int k) {
-    const Param *p = &job->kernel->params.at[param_of(job, k)];
-    return param_is_tensor(p) && p->type->sym;
+    return job_is_symmetric(job, param_of(job, k));
 }
 
 /// Arguments that are not symmetric go to the rank's GPU.
@@ -250,6 +250,13 @@ bool crew_meet(Job *job) {
     cli_error("the arguments are those of %d ranks, and %d have met", (int)job->ranks,
               tg_comm_ranks(job->comm));
     return false;
+}
+
+const char *crew_config(Job *job, const char *config) {
+    char own[RT_COMM_CONFIG] = "", all[RT_COMM_RANKS][RT_COMM_CONFIG];
+    if (strlen(config) < sizeof own) strcpy(own, config);
+    bool met = rt_comm_allgather(job->comm, "settings", own, sizeof own, all) == TG_OK;
+    return met ? ctx_format(job->ctx, "%s", all[0]) : config;
 }
 
 static Crew *crew_of(Job *job) {

@@ -41,6 +41,8 @@ Bound job_bind_rank(Job *job, int64_t rank);
 /// Of ranks that are processes: meets the others, before anything is compiled. Where their memory
 /// is not mapped, transfers are copies unless the user has said how they are made.
 bool crew_meet(Job *job);
+/// Collective, of ranks that have met: rank 0's setting, "" for none, in place of the own one.
+const char *crew_config(Job *job, const char *config);
 /// The instance is that of this plan, before it is elaborated.
 void crew_set_plan(Job *job, int64_t plan);
 bool crew_launch(Job *job, tg_failure *failure);

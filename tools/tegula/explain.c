@@ -12,11 +12,8 @@
 
 enum { MAX_CONFIGS = 4096 };
 
-static void print_values(const char *title, int n, const NamedValue *values) {
-    if (n == 0) return;
-    printf("%s", title);
-    for (int i = 0; i < n; i++) printf(" %s=%" PRId64, values[i].name, values[i].value);
-    printf("\n");
+static void print_values(Ctx *ctx, const char *title, int n, const NamedValue *values) {
+    if (n) printf("%s %s\n", title, settings_text(ctx, n, values));
 }
 
 static const char *access_text(const ParamUse *use) {
@@ -173,10 +170,10 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     if (!ok || !job_elaborate_tuned(job, &choice, &result)) return EXIT_USER;
     printf("%s on %s\n", job_title(job), job->target ? job->target : job->executor->name);
     print_params(job);
-    print_values("tuning:", job->build.code->n_config, job->build.code->config);
+    print_values(ctx, "tuning:", job->build.code->n_config, job->build.code->config);
     if (configs.n > 1) printf("  one of %d settings that the kernel allows\n", configs.n);
     print_choice(job, choice, &result, configs.n);
-    print_values("dims compiled in as constants:", job->build.code->n_specialised,
+    print_values(ctx, "dims compiled in as constants:", job->build.code->n_specialised,
                  job->build.code->specialised);
     Text cost = {.ctx = ctx};
     build_describe_cost(&job->build, &cost);

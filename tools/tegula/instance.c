@@ -404,7 +404,9 @@ const char *job_title(Job *job) {
                  generic_elem(job, job->kernel->generics.at[i].name.text));
     if (job->kernel->generics.n) text_add(&t, ">");
     Dimensions dims = chosen_dims(job);
-    for (int i = 0; i < dims.n; i++)
-        text_add(&t, " %s=%" PRId64, dims.data[i].name, dims.data[i].value);
+    for (int i = 0; i < dims.n; i++) {
+        text_add(&t, " ");
+        setting_text(&t, dims.data[i].name, dims.data[i].value);
+    }
     return t.data;
 }

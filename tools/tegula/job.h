@@ -45,6 +45,8 @@ const char *job_title(Job *job);
 enum { MAX_RANKS = 64 };
 /// Finds how many ranks there are, and gives each its part of the tensors that have one for each.
 bool job_deal(Job *job);
+/// Parameter i is a symmetric tensor.
+bool job_is_symmetric(const Job *job, int i);
 /// After elaboration: each rank gets a copy of what it writes.
 bool job_spread(Job *job);
 /// Argument i of a rank, a tensor; symmetric ones are the same for all.

@@ -12,6 +12,10 @@ static const TypeExpr *sym_type(const Job *job, int i) {
     return param_is_tensor(p) && p->type->sym ? p->type : NULL;
 }
 
+bool job_is_symmetric(const Job *job, int i) {
+    return sym_type(job, i) != NULL;
+}
+
 static bool bad_shards(const Job *job, const char *name, int64_t shards) {
     if (shards > MAX_RANKS)
         cli_error("'%s' has shards of %" PRId64 " ranks, there are at most %d", name, shards,

@@ -33,6 +33,17 @@ static bool infer(Job *job, const Dimensions *dims, int i, Argument *out) {
     return param_is_tensor(p) && dims_tensor(dims, p->type, t);
 }
 
+/// As crew.c makes them: a GPU each, or a part of the cores.
+static Ranks ranks_of(const Job *job) {
+    Ranks r = {.n = (int)job->ranks};
+    if (!r.n) return r;
+    int threads = (int)job->o->threads, each = machine_threads() / r.n;
+    r.threads = threads ? threads : each > 0 ? each : 1;
+    int gpus = job->device < 0 ? 0 : tg_device_count();
+    r.gpus = gpus < r.n ? gpus : r.n;
+    return r;
+}
+
 bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
     const Options *o = job->o;
     int n = job->kernel->params.n;
@@ -47,6 +58,7 @@ bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
         args[i].null = a->kind == ARG_NULL;
         args[i].value = p->known_value ? p->value : 0;
         args[i].aligned = a->kind == ARG_TENSOR && tensor_is_aligned(&a->tensor);
+        args[i].symmetric = job_is_symmetric(job, i);
         if (a->kind == ARG_TENSOR)
             (*tensors)[i] = tensor_of(job->ctx, a, &args[i]);
         else if (p->elem < EL_COUNT)
@@ -65,7 +77,8 @@ bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
                      .machine = job->machine,
                      .driver = job->driver,
                      .n_args = n,
-                     .args = args};
+                     .args = args,
+                     .ranks = ranks_of(job)};
     out->texts = texts;
     return true;
 }
@@ -77,17 +90,24 @@ bool job_measures(const Job *job) {
 }
 
 /// What was tuned is a matter of shapes, so all of them must be known.
-static Decision take_tuned(Job *job, TuneResult *out) {
+static Decision find_tuned(Job *job, TuneResult *out) {
     const DLTensor **tensors;
     const char *mode = getenv("TG_TUNE");
     TuneMode off;
     Request r;
     if (mode && tune_mode_of(mode, &off) && off == TUNE_OFF) return NOT_ASKED;
     if (!job_request(job, &r, &tensors)) return NOT_ASKED;
-    if (!job_measures(job) || job->ranks) return BY_MODEL;
-    if (!tune_find(job->ctx, &r, job->device, out) || !tune_set(job->ctx, out->config, &r))
-        return BY_MODEL;
-    job->inst->n_set = r.n_set; // pinned values are among them: they were when it was tuned
+    return job_measures(job) && tune_find(job->ctx, &r, job->device, out) ? BY_TUNING : BY_MODEL;
+}
+
+/// Pinned values are among them: they were when it was tuned.
+static Decision take_tuned(Job *job, TuneResult *out) {
+    Decision found = find_tuned(job, out);
+    const char *config = found == BY_TUNING ? out->config : "";
+    Request r;
+    if (job->comm) config = crew_config(job, config);
+    if (!tune_set(job->ctx, config, &r)) return found == BY_TUNING ? BY_MODEL : found;
+    job->inst->n_set = r.n_set;
     job->inst->set = ctx_copy(job->ctx, r.set, sizeof *r.set * (size_t)(r.n_set + 1));
     return BY_TUNING;
 }

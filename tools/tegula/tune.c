@@ -183,19 +183,12 @@ static bool can_measure(const Job *job) {
     return false;
 }
 
-/// Trials are launches of one device.
-static bool is_of_ranks(const Job *job) {
-    bool symmetric = false;
-    for (int i = 0; i < job->kernel->params.n; i++) {
-        const Param *p = &job->kernel->params.at[i];
-        symmetric |= param_is_tensor(p) && p->type->sym;
-    }
-    if (!symmetric) return false;
-    cli_error("kernel '%s' has symmetric tensors: kernels of ranks are not tuned",
-              job->kernel->name.text);
-    cli_hint("'tegula explain' has the prices of its plans, 'tegula profile --set plan=...' times "
-             "one; tune values and plans are pinned by --set, settings of a module, `schedule`");
-    return true;
+/// GPUs of ranks, one after the other; where there are fewer, they share them.
+static const int *rank_devices(Job *job) {
+    int *devices = ctx_array(job->ctx, int, job->ranks + 1);
+    int gpus = job->device < 0 ? 1 : tg_device_count();
+    for (int r = 0; r < (int)job->ranks; r++) devices[r] = (job->device + r) % gpus;
+    return devices;
 }
 
 /// Types that AMX multiplies.
@@ -226,8 +219,8 @@ static void search(Ctx *ctx, void *arg) {
     o->dims = s->shape;
     Job *job = job_create(ctx, o);
     // Floats are the tuner's: what is in them here is never read.
-    if (!job || !can_measure(job) || !job_load(job) || is_of_ranks(job) ||
-        !job_complete(job, o, "zeros") || !job_instance(job, false))
+    if (!job || !can_measure(job) || !job_load(job) || !job_complete(job, o, "zeros") ||
+        !job_instance(job, false))
         return;
     const DLTensor **tensors;
     Request r;
@@ -235,6 +228,7 @@ static void search(Ctx *ctx, void *arg) {
     TuneOptions options = {.mode = s->c->mode,
                            .budget = s->c->budget,
                            .device = job->device,
+                           .devices = rank_devices(job),
                            .again = o->again || o->among.n,
                            .further = true,
                            .forget = o->among.n > 0,

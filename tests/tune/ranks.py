@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernels of ranks are tuned: ranks.py TEGULA command | faults | programs | threads.
+
+The plan that is taken where nobody names one is made slow where candidates are measured, so that another one wins.
+command: `tegula tune --ranks`, and what then takes what it found. faults: one rank of a candidate crashes, hangs or
+fails. programs, threads: ranks whose first launch searches (rank 0, while the others wait longer than a wait may
+last), then such with stores of their own, of which rank 0's holds.
+"""
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+
+N = 4096
+TUNE = ["tune", "std/comm.teg", "-k", "all_gather", "--type", "T=f32", "--dim", f"N={N}", "--set", f"BN={N}"]
+SLOW = "slow@!plan"
+
+
+def command(tegula, *arguments, fault=None, rank=None):
+    environment = {k: v for k, v in os.environ.items() if k not in ("TG_TUNE", "TG_FAULT", "TG_FAULT_RANK")}
+    if fault:
+        environment["TG_FAULT"] = fault
+    if rank is not None:
+        environment["TG_FAULT_RANK"] = str(rank)
+    done = subprocess.run([tegula, *arguments], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def tune(tegula, *more, budget=8, **options):
+    """The candidates, by their settings."""
+    lines = os.path.join(os.environ["TMPDIR"], "lines.json")
+    command(tegula, *TUNE, "--budget", str(budget), "--jsonl", lines, *more, **options)
+    trials = [json.loads(line) for line in open(lines)]
+    assert not glob.glob(os.path.join(os.environ["TMPDIR"], "tegula-tune-*")), "a socket is left"
+    return {t["config"]: t for t in trials if "config" in t and "verdict" in t}
+
+
+def won(trials):
+    return next(config for config, t in trials.items() if t["verdict"] == "won")
+
+
+def check_command(tegula):
+    for ranks in 2, 3:
+        trials = tune(tegula, "--ranks", str(ranks), fault=SLOW)
+        winner = won(trials)
+        assert "plan=" in winner, f"{ranks} ranks: the slow plan won: {winner}"
+        assert f"BN={N} plan=before" in trials, "the plan that hides nothing is no candidate"
+        argument = ["std/comm.teg", "-k", "all_gather", "--set", f"BN={N}", "--arg", f"a=rand({ranks},{N})"]
+        said = command(tegula, "explain", *argument)
+        assert f"tuning: {winner}\n" in said and "tuned on" in said, said
+        assert winner in command(tegula, "run", *argument), "`run` does not take it"
+    # What holds for two ranks does not for four, nor for a rank of other threads.
+    other = argument[:-1] + [f"a=rand(4,{N})"]
+    assert "plan=" not in command(tegula, "run", *other), "taken for another number of ranks"
+    assert "plan=" not in command(tegula, "run", *argument, "--threads", "3"), "taken for more threads"
+
+
+def check_faults(tegula):
+    faults = {"crash@plan=before": "crashed", "hang@plan=pull": "hung", "launch@plan=push": "failed"}
+    for fault, verdict in faults.items():
+        plan = fault.split("@")[1]
+        config = f"BN={N} {plan}"
+        trials = tune(tegula, "--ranks", "2", "--among", config, fault=fault, rank=1)
+        t = trials[config]
+        assert t["verdict"] == verdict, t
+        assert verdict == "hung" or "rank 1" in t["why"], t
+        assert won(trials) == f"BN={N}", trials
+
+
+def launch(logs, rank, ranks, engine, meet, launches=3):
+    import numpy as np
+    import tegula
+
+    with tegula.Context(log=logs.append):
+        comm = tegula.Comm(engine, meet=meet, rank=rank, ranks=ranks)
+        a = comm.empty((N,), "f32")
+        kernel = tegula.load("std/comm.teg", settings={"BN": N}).all_gather
+        shard, out = np.asarray(a), np.empty((ranks, N), "f4")
+        for i in range(launches):
+            shard[:] = np.arange(N) * (rank + 1) + i
+            out[:] = np.nan
+            kernel(a, out)
+            assert np.array_equal(out, np.arange(N) * np.arange(1, ranks + 1)[:, None] + i), f"rank {rank} is wrong"
+        del a, shard
+        comm.close()
+
+
+def process(rank, ranks, meet):
+    logs = []
+    launch(logs, int(rank), int(ranks), "processes", meet)
+    print("\n".join(logs))
+
+
+def run_processes(tegula, caches, **environment):
+    """What the ranks logged; each has a store of its own."""
+    meet = os.path.join(os.environ["TMPDIR"], "meet")
+    ranks = []
+    for rank, cache in enumerate(caches):
+        more = {"TG_CACHE": cache, "TG_SERVER": tegula, **environment}
+        words = [sys.executable, __file__, tegula, "rank", str(rank), str(len(caches)), meet]
+        ranks.append(subprocess.Popen(words, env={**os.environ, **more}, stdout=subprocess.PIPE, text=True))
+    logs = [r.communicate(timeout=120)[0] for r in ranks]
+    assert all(r.returncode == 0 for r in ranks), logs
+    return logs
+
+
+def check_programs(tegula):
+    a, b = (os.path.join(os.environ["TMPDIR"], name) for name in "ab")
+    search = {"TG_TUNE": "block", "TG_TUNE_BUDGET_MS": "6000", "TG_COMM_TIMEOUT_MS": "1500", "TG_FAULT": SLOW}
+    logs = run_processes(tegula, [a, b], **search)
+    assert "tuned all_gather" in logs[0] and "plan=" in logs[0], logs
+    assert not logs[1].strip(), logs
+    found = next(line for line in logs[0].splitlines() if line.startswith("tuned"))
+    # Nothing is searched again: no helper could be started. Stores differ: only one has the result.
+    for caches in [a, b], [b, a]:
+        mode = "block" if caches[0] == a else "background"
+        logs = run_processes(tegula, caches, TG_TUNE=mode, TG_SERVER="/nowhere")
+        assert not any(line.strip() for line in logs), (found, logs)
+
+
+def check_threads(tegula):
+    os.environ.update(TG_TUNE="block", TG_TUNE_BUDGET_MS="6000", TG_FAULT=SLOW, TG_SERVER=tegula)
+    logs, failed = [[], []], []
+
+    def body(rank):
+        try:
+            launch(logs[rank], rank, 2, "threads", "here")
+        except Exception as e:
+            failed.append(e)
+            raise
+
+    threads = [threading.Thread(target=body, args=(r,)) for r in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed, failed
+    assert any("tuned all_gather" in line and "plan=" in line for line in logs[0] + logs[1]), logs
+
+
+def main():
+    tegula, what = sys.argv[1:3]
+    if what == "rank":
+        process(*sys.argv[3:])
+        return
+    with tempfile.TemporaryDirectory(prefix="tegula-ranks.") as folder:
+        os.environ.update(TMPDIR=folder, TG_CACHE=os.path.join(folder, "cache"))
+        os.environ.pop("TG_FAULT", None)
+        {"command": check_command, "faults": check_faults, "programs": check_programs, "threads": check_threads}[what](tegula)
+
+
+if __name__ == "__main__":
+    main()
