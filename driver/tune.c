@@ -337,6 +337,20 @@ static bool settle(Search *s) {
     return true;
 }
 
+/// Where a CPU's threads and arguments came to lie can make the default slow for as long as the
+/// process lives: who is about to win over it has to do so in a second one, too.
+static bool renew_worker(Search *s) {
+    if (!s->exclusive || !s->heat.runoff || s->renewed) return false;
+    if (s->runoff <= 0) s->runoff = now(s);
+    if (now(s) - s->runoff < DOUBT_SHARE / 2 * s->deadline || rt_race_winner(s->race) == 0)
+        return false;
+    s->renewed = s->kept = true;
+    rt_race_doubt(s->race, now(s));
+    crew_dismiss(&s->crew->worker);
+    open_worker(s);
+    return true;
+}
+
 /// The next step of the race; false: it waits for candidates. Nobody who was not checked has times
 /// in the runoff: the turn is kept until the check is done.
 static bool step_race(Search *s) {
@@ -345,6 +359,7 @@ static bool step_race(Search *s) {
     s->kept = false;
     if (s->heat.kind == RT_RACE_OVER) return settle(s);
     if (s->heat.kind != RT_RACE_MEASURE) return false;
+    if (renew_worker(s)) return true;
     s->kept = s->heat.runoff && !s->runners[s->heat.id].checked;
     try_code(s, s->heat.id, s->kept ? WORK_CHECK : s->heat.launches);
     return true;

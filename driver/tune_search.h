@@ -51,7 +51,9 @@ typedef struct Search {
     int turn;          // what the worker does: a candidate, -1 opening
     rt_race_turn heat; // of that candidate, when it is timed
     int asked;         // of the worker: launches, or WORK_CHECK, WORK_CONFIRM, WORK_WARM
-    bool kept;         // the turn of the race waits for a check
+    bool kept;         // the turn of the race waits for a check, or a process
+    double runoff;     // when the runoff began; 0: it did not
+    bool renewed;      // the worker is a second one, since then
     double deadline;   // of the race, in seconds from the start
     bool closed, over;
     TuneResult earlier; // of a search before

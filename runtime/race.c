@@ -440,7 +440,8 @@ static double last_call(const rt_race *r) {
     int best = leader(r), n = count_alive(r);
     int finalists = n < FINALISTS + 1 ? n : FINALISTS + 1;
     double cost = best >= 0 ? r->runners[best].cost : 0;
-    return r->options.deadline - SOUND * finalists * cost * MARGIN;
+    double needs = SOUND * finalists * cost * MARGIN;
+    return r->options.deadline - (needs > r->options.doubt ? needs : r->options.doubt);
 }
 
 static bool is_late(const rt_race *r, double now) {
@@ -549,6 +550,10 @@ rt_race_turn rt_race_step(rt_race *r, double now) {
                           .id = id,
                           .launches = launches_of(&r->runners[id]),
                           .runoff = r->runoff};
+}
+
+void rt_race_doubt(rt_race *r, double now) {
+    r->runoff_began = now;
 }
 
 void rt_race_report(rt_race *r, int id, const double *seconds, int n, double now) {

@@ -61,6 +61,10 @@ void rt_race_report(rt_race *race, int id, const double *seconds, int n, double 
 /// It crashed, hung or was wrong.
 void rt_race_drop(rt_race *race, int id);
 
+/// What was seen so far may be true of the process alone that measured it, which another one now
+/// does: the default has to lose for `doubt` seconds from now on.
+void rt_race_doubt(rt_race *race, double now);
+
 /// The best one so far: at the end the winner. -1: there is none.
 int rt_race_winner(const rt_race *race);
 

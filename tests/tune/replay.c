@@ -7,6 +7,7 @@
 //     TG_REPLAY_NOISE    of a launch, standard deviation over its time (0.02); a twentieth of the
 //                        launches take up to twice as long
 //     TG_REPLAY_SEED     of that
+//     TG_REPLAY_FIRST    times as long as at other times the default takes in the first worker
 //     TG_REPLAY_HELPERS  processes that compile, where another machine was recorded
 #include "driver/tune_crew.h"
 #include "tools/tegula/cli.h"
@@ -28,7 +29,8 @@ typedef struct Line {
 } Line;
 
 static struct {
-    double now, noise;
+    double now, noise, first;
+    int workers;
     uint64_t seed;
     int n;
     Line lines[2000];
@@ -36,7 +38,7 @@ static struct {
     bool started[CREW_MAX + 1];
     Bytes bodies[CREW_MAX + 1];
     int line_of[2000]; // of a candidate, by the id that the worker was given
-} world = {.noise = 0.02, .seed = 1};
+} world = {.noise = 0.02, .first = 1, .seed = 1};
 
 double __wrap_peer_seconds(void) {
     return world.now;
@@ -101,7 +103,9 @@ static Bytes work(Ctx *ctx, Bytes message, bool opens, double *seconds) {
         r.n = t.launches > 0 ? t.launches : 1;
         *seconds = t.launches > 0 ? 0 : CHECK + 5 * world.lines[world.line_of[t.id]].seconds;
     }
-    for (int i = 0; i < r.n; i++) *seconds += FILL + (x[i] = launch(world.line_of[t.id]));
+    world.workers += opens;
+    double slow = t.id == 0 && world.workers == 1 ? world.first : 1;
+    for (int i = 0; i < r.n; i++) *seconds += FILL + (x[i] = slow * launch(world.line_of[t.id]));
     return work_write_report(ctx, &r);
 }
 
@@ -179,6 +183,8 @@ static bool read_lines(const char *path) {
 
 int main(int argc, char **argv) {
     const char *noise = getenv("TG_REPLAY_NOISE"), *seed = getenv("TG_REPLAY_SEED");
+    const char *first = getenv("TG_REPLAY_FIRST");
+    if (first) world.first = strtod(first, NULL);
     if (noise) world.noise = strtod(noise, NULL);
     if (seed) world.seed = strtoull(seed, NULL, 10) * 7919;
     if (!read_lines(getenv("TG_REPLAY"))) {

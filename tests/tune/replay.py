@@ -114,6 +114,16 @@ def goes_on(tegula, program, folder):
         print(f"{len(earlier)} settings known, {len(new)} new, {len(own & won)} raced again")
 
 
+def in_one_process(program, times, seconds, default):
+    """The default is the best one, but slow in the first process that measures it."""
+    write(times, "".join(f"{min(seconds.values()) * (1 if c == default else 1.05)} 0.05 {c}\n" for c in seconds))
+    for seed in range(1, SEEDS + 1):
+        trials = search(program, os.path.dirname(times), 10, TG_REPLAY=times, TG_REPLAY_SEED=str(seed),
+                        TG_REPLAY_FIRST="1.2")
+        winner = next(t["config"] for t in trials if t["verdict"] == "won")
+        assert winner == default, winner
+
+
 def recorded(program, recordings):
     """The least quality of searches in each recording."""
     file = os.path.join(recordings, "product.teg")
@@ -152,6 +162,7 @@ def main():
         write(os.path.join(folder, "k.teg"), KERNEL)
         listed = search(tegula, folder, 4)
         default = next(t["config"] for t in listed if t["default"])
+        in_one_process(program, os.path.join(folder, "times"), make_world(listed, 0), default)
         for number in range(WORLDS):
             seconds = make_world(listed, number)
             times = os.path.join(folder, "times")
