@@ -1,22 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The search: candidates are compiled by helpers, checked and timed by a worker, raced here.
-//
-//     waiting --compile--> compiled --glance--> racing --> won, tie, slower
-//        |                    |                   |  ^
-//        not reached          refused, crashed,   check: wrong
-//                             hung, failed
-//
-// A glance is a few launches, which tell most candidates from those that matter. A check compares
-// results, which takes longer than many launches; it is for those that may win: before a candidate
-// that looks as fast as the best one is in the race, and before a runoff has its times. A check
-// looks at pieces of large results; at the end the winner's are looked at whole.
-//
-// On a GPU all of that goes on at once. On a CPU the helpers rest while something is timed: they
-// would take the cores that the kernel is to have.
-//
-// Which candidate is next: the one of which most is expected (tune_expect.c). At first whatever may
-// be of use is compiled, towards the end only what is expected to be close to the best one, and
-// what differs from that in one value.
+// A request to tune: what is known already is taken, of processes that want the same one searches
+// (tune_run.c), what it finds is kept.
 #include "driver/tune.h"
 
 #include "driver/cache.h"
@@ -29,527 +13,12 @@
 #include <time.h>
 
 enum {
-    BATCH = 6,              // candidates that a CPU compiles before it times them, for each helper
-    ENOUGH = 12,            // measured, before the search may end by itself
-    CHECK_RUNS = 6,         // launches of a check, at most
-    GLANCE = 3,             // launches; an odd number
     CLAIM_WAIT = 20000000,  // nanoseconds until another process' claim is looked at again
-    FINALISTS = 4,          // that may have to be checked at the end
     CANDIDATES = 120,       // that are compiled at most,
     CANDIDATES_SECOND = 30, // or so many for each second of the budget,
     MOST_CANDIDATES = 500,  // but no more than these
-    PATIENCE = 60,          // measured on a GPU without a better one: the search is decided
 };
-#define BATCH_SHARE     0.15 // of the budget, that compiling a batch may take
-#define FEED_SHARE      0.6  // of the budget, in which candidates are begun
-#define RACE_SHARE      0.15 // of the budget, that the race is to have without new ones
-#define DOUBT_SHARE     0.1  // likewise, in which a CPU's default has to lose: others use it, too
-#define HOPE            1.4  // times the best one's time: what is expected to be slower is left out
-#define EARLY_HOPE      3.0  // likewise, at the beginning
-#define NO_HOPE         1.0  // likewise, after so many that were no better
-#define BETTER          0.99 // times the best one's time
-#define FAR_SLOWER      1.5  // by a glance: it need not race
-#define HOST_NOISE      2e-3 // seconds by which a glance on a CPU may be too long
-#define PROMISING       1.03 // by a glance: it is checked before it races
-#define STUCK_FACTOR    3    // times the longest compilation: others do not wait for it any more
-#define STUCK_LEAST     0.2
-#define LAUNCH_LEAST    0.1  // seconds until a launch counts as hung, or
-#define LAUNCH_FACTOR   10   // times the best one's time
-#define CHECK_RATE      2e8  // bytes a second that are filled and compared, at least
-#define CONFIRM_RATE    2e9  // likewise, where all of it is
-#define WARM_SHARE      0.01 // of the budget, that the winner on warm caches is to have
-#define LATE            1.03 // of the budget, when the last look at the winner has to be done
-#define START_SECONDS   20.0 // of a worker, until its device can be used
-#define COMPILE_LEAST   1.0
-#define COMPILE_FACTOR  10
-#define DEFAULT_BUDGET  10.0
-#define UNKNOWN_COMPILE 120.0
-
-static double now(const Search *s) {
-    return peer_seconds() - s->start;
-}
-
-/// It may win: its result was seen to be right, all of it, and it is not slower than the standard
-/// one in any way that was looked at. That one is what others are compared with.
-static bool is_fit(const Search *s, int id) {
-    const Runner *u = &s->runners[id];
-    return u->checked && (id == 0 || (u->confirmed && (u->warm || s->exclusive)));
-}
-
-/* ---- verdicts ------------------------------------------------------------------------------ */
-
-static void judge(Search *s, int id, TuneVerdict verdict, const char *why) {
-    Runner *u = &s->runners[id];
-    u->state = DONE;
-    if (s->check == id) s->check = -1;
-    if (s->kept && s->heat.id == id) s->kept = false;
-    u->trial.verdict = verdict;
-    u->trial.why = why;
-    if (s->race) rt_race_drop(s->race, id);
-    if (id == 0 && verdict != TUNE_SLOWER) {
-        s->lost = why;
-        s->over = true;
-    }
-}
-
-static void progress(Search *s) {
-    if (!s->o.progress) return;
-    TuneProgress p = {.candidates = s->most, .spent = now(s), .budget = s->o.budget};
-    for (int i = 0; i < s->space.n; i++) {
-        p.compiled += s->runners[i].trial.compiled >= 0;
-        p.measured += s->runners[i].glance > 0;
-    }
-    int best = s->race ? rt_race_winner(s->race) : -1;
-    p.best = best >= 0 ? rt_race_figures_of(s->race, best).seconds : 0;
-    p.standard = s->race ? rt_race_figures_of(s->race, 0).seconds : 0;
-    p.config = best >= 0 ? s->runners[best].trial.config : "";
-    s->o.progress(s->o.user, &p);
-}
-
-/* ---- what to compile next ------------------------------------------------------------------ */
-
-/// When the last candidates are begun: those that are compiled after it are of no use.
-static double feed_end(const Search *s) {
-    if (s->o.mode == TUNE_EXHAUSTIVE) return 0.9 * s->deadline;
-    double mean = s->n_compiled ? s->compile_sum / s->n_compiled : s->deadline;
-    return fmax(FEED_SHARE * s->deadline, (1 - RACE_SHARE) * s->deadline - 2 * mean);
-}
-
-/// Times the best one's time: what is expected to take longer is not worth it now. It falls with
-/// the time, and on a GPU, where many are compiled, as nothing better is found. Searches in the
-/// background leave the rest of their time to the program.
-static double hope(const Search *s) {
-    double patience = s->exclusive ? 1 : fmax(0, 1 - (double)s->stale / PATIENCE);
-    double early = fmax(0, 1 - now(s) / feed_end(s));
-    double most = s->o.mode == TUNE_BACKGROUND ? HOPE : HOPE + (EARLY_HOPE - HOPE) * early;
-    return NO_HOPE + (most - NO_HOPE) * patience;
-}
-
-static bool is_waiting(const Search *s, int id) {
-    return s->runners[id].state == WAITING;
-}
-
-/// What differs from the best one in one value; -1: all of that was tried.
-static int next_neighbour(const Search *s) {
-    int best = rt_race_winner(s->race);
-    for (int i = 0; i < s->space.n && best >= 0; i++)
-        if (is_waiting(s, i) && count_differences(&s->space.at[i], &s->space.at[best]) == 1)
-            return i;
-    return -1;
-}
-
-/// -1: none is worth it, or the time is up.
-static int next_candidate(const Search *s) {
-    int best = -1;
-    double least = 0;
-    bool exhaustive = s->o.mode == TUNE_EXHAUSTIVE;
-    if (s->closed || s->begun >= s->most) return -1;
-    if (s->begun > 0 && now(s) > feed_end(s)) return -1;
-    for (int i = 0; i < s->space.n; i++) {
-        if (!is_waiting(s, i)) continue;
-        double e = exhaustive || i == 0 ? i : expect_seconds(s, i);
-        if (best >= 0 && e >= least) continue;
-        best = i;
-        least = e;
-    }
-    if (exhaustive || s->measured < ENOUGH || s->best <= 0 || least <= hope(s) * s->best)
-        return best;
-    return next_neighbour(s);
-}
-
-/* ---- compiling ----------------------------------------------------------------------------- */
-
-static double compile_seconds(const Search *s) {
-    if (s->longest <= 0) return UNKNOWN_COMPILE;
-    return fmax(COMPILE_LEAST, COMPILE_FACTOR * s->longest);
-}
-
-static bool begin_compile(Search *s, Hand *h, int id) {
-    const TuneCandidate *c = &s->space.at[id];
-    Request r = *s->r;
-    r.n_set = c->n_set;
-    r.set = c->set;
-    r.n_known = 0;
-    int error =
-        crew_ask(s->crew, h, id, wire_write_request(s->ctx, &r), WIRE_ANSWER, compile_seconds(s));
-    s->begun++;
-    s->batch--;
-    s->runners[id].state = COMPILING;
-    s->runners[id].began = now(s);
-    if (error)
-        judge(s, id, TUNE_CRASHED,
-              ctx_format(s->ctx,
-                         "a helper cannot be started: %s; set TG_SERVER to the program "
-                         "'tegula'",
-                         strerror(error)));
-    return !error;
-}
-
-/// Gives idle helpers the most promising candidates. The standard one goes first: without it there
-/// is nothing to check others against.
-static void feed(Search *s) {
-    if (s->over || (s->exclusive && (s->measuring || s->batch <= 0))) return;
-    for (int i = 0; i < s->crew->n; i++) {
-        Hand *h = &s->crew->helpers[i];
-        if (h->busy || (s->exclusive && s->batch <= 0)) continue;
-        int id = next_candidate(s);
-        if (id < 0 || !begin_compile(s, h, id)) return;
-    }
-}
-
-/// Another candidate with the same code, byte for byte, that stands for both; -1: none.
-static int same_code(const Search *s, int id) {
-    for (int i = 0; i < s->space.n; i++)
-        if (i != id && s->runners[i].answer.n && !s->runners[i].same &&
-            memcmp(&s->runners[i].code, &s->runners[id].code, sizeof(StoreKey)) == 0)
-            return i;
-    return -1;
-}
-
-/// Of two that are the same the first one stays, or the one that was looked at already: what is
-/// known of that is known of both.
-static void join(Search *s, int late, int early) {
-    const Runner *known = &s->runners[early];
-    bool looked_at = known->state == RACING || known->state == DONE;
-    int stays = looked_at || early < late ? early : late, goes = stays == late ? early : late;
-    bool bad = known->state == DONE && known->trial.verdict < TUNE_SLOWER;
-    const char *why = ctx_format(s->ctx, "the same code as %s%s%s", s->runners[stays].trial.config,
-                                 bad ? ": " : "", bad ? known->trial.why : "");
-    s->runners[goes].same = true;
-    judge(s, goes, bad ? known->trial.verdict : TUNE_TIE, why);
-}
-
-static StoreKey hash_code(Ctx *ctx, const Code *c) {
-    Text t = {.ctx = ctx};
-    text_bytes(&t, c->object, c->object_bytes);
-    if (c->image) text_bytes(&t, c->image->bytes, c->image->size);
-    return store_hash(t.data, t.n);
-}
-
-static void take_answer(Search *s, int id, const CrewEvent *e) {
-    Runner *u = &s->runners[id];
-    Answer a;
-    u->trial.compiled = e->seconds;
-    s->compile_sum += e->seconds;
-    s->n_compiled++;
-    s->longest = fmax(s->longest, e->seconds);
-    if (!wire_read_answer(s->ctx, e->body, &a) || !answer_is_sound(s->r, &a)) {
-        judge(s, id, TUNE_CRASHED, "the compiler's process is not of this version");
-        return;
-    }
-    if (a.status) {
-        judge(s, id, TUNE_REFUSED,
-              ctx_format(s->ctx, "%.*s", (int)strcspn(a.message, "\n"), a.message));
-        return;
-    }
-    u->code = hash_code(s->ctx, a.code);
-    memcpy(&u->trial.code, u->code.bytes, sizeof u->trial.code);
-    if (earlier_has_code(s, id)) return;
-    int same = same_code(s, id);
-    u->answer = e->body;
-    u->state = COMPILED;
-    if (same >= 0) join(s, id, same);
-}
-
-static void compiled(Search *s, const CrewEvent *e) {
-    int id = e->hand->id;
-    if (e->talk == TALK_OK) {
-        take_answer(s, id, e);
-    } else if (e->talk == TALK_LATE) {
-        judge(s, id, TUNE_HUNG,
-              ctx_format(s->ctx, "the compiler took more than %.2g s", e->seconds));
-    } else {
-        judge(s, id, TUNE_CRASHED, ctx_format(s->ctx, "the compiler %s", e->why));
-    }
-}
-
-/* ---- the worker ---------------------------------------------------------------------------- */
-
-/// How long so many launches may take.
-static double launch_seconds(const Search *s, int launches) {
-    if (s->best <= 0) return fmax(10, s->o.budget);
-    return launches * fmax(LAUNCH_LEAST, LAUNCH_FACTOR * s->best) + 1;
-}
-
-static void worker_failed(Search *s, int error) {
-    s->lost = ctx_format(s->ctx,
-                         "the worker cannot be started: %s; set TG_SERVER to the program "
-                         "'tegula'",
-                         strerror(error));
-    s->over = true;
-}
-
-static void open_worker(Search *s) {
-    s->worker++;
-    s->ready = s->referenced = false;
-    s->turn = -1;
-    int error = workers_open(s, START_SECONDS + 2 * s->space.bytes / CHECK_RATE);
-    if (error) worker_failed(s, error);
-}
-
-/// launches: or WORK_CHECK, WORK_CONFIRM, WORK_WARM.
-static void try_code(Search *s, int id, int launches) {
-    Runner *u = &s->runners[id];
-    WorkTry t = {.id = id, .launches = launches};
-    if (u->loaded != s->worker) t.answer = u->answer;
-    u->loaded = s->worker;
-    s->asked = launches;
-    double more = 1 + s->space.bytes / CHECK_RATE;
-    s->turn = id;
-    int error = workers_ask(s, id, work_write_try(s->ctx, &t),
-                            launch_seconds(s, launches > 0 ? launches : CHECK_RUNS) + more);
-    if (error) worker_failed(s, error);
-}
-
-/// A compiled candidate that nobody has looked at yet; -1: none.
-static int unseen(const Search *s) {
-    for (int i = 0; i < s->space.n; i++)
-        if (s->runners[i].state == COMPILED && s->runners[i].glance <= 0) return i;
-    return -1;
-}
-
-/// A helper is at work, and not for so long that nobody should wait for it.
-static bool is_compiling(const Search *s) {
-    double least = fmax(STUCK_LEAST, STUCK_FACTOR * s->longest), t = peer_seconds();
-    for (int i = 0; i < s->crew->n; i++) {
-        const Hand *h = &s->crew->helpers[i];
-        if (h->busy && (s->longest <= 0 || t - h->began < least)) return true;
-    }
-    return false;
-}
-
-/// No more will come: the race may end.
-static void close_race(Search *s) {
-    if (s->closed) return;
-    if (is_compiling(s) || unseen(s) >= 0 || next_candidate(s) >= 0) return;
-    s->closed = true;
-    rt_race_close(s->race);
-}
-
-/// The race is over: its winner is looked at whole, and raced by caches are warm; where it fails
-/// the next one is.
-static bool settle(Search *s) {
-    int winner = rt_race_winner(s->race);
-    Runner *u = winner < 0 ? NULL : &s->runners[winner];
-    s->over = !u || is_fit(s, winner);
-    if (!s->over)
-        try_code(s, winner, !u->checked ? WORK_CHECK : !u->confirmed ? WORK_CONFIRM : WORK_WARM);
-    return true;
-}
-
-/// Where a CPU's threads and arguments came to lie can make the default slow for as long as the
-/// process lives: who is about to win over it has to do so in a second one, too.
-static bool renew_worker(Search *s) {
-    if (!s->exclusive || !s->heat.runoff || s->renewed) return false;
-    if (s->runoff <= 0) s->runoff = now(s);
-    if (now(s) - s->runoff < DOUBT_SHARE / 2 * s->deadline || rt_race_winner(s->race) == 0)
-        return false;
-    s->renewed = s->kept = true;
-    rt_race_doubt(s->race, now(s));
-    crew_dismiss(&s->crew->worker);
-    open_worker(s);
-    return true;
-}
-
-/// The next step of the race; false: it waits for candidates. Nobody who was not checked has times
-/// in the runoff: the turn is kept until the check is done.
-static bool step_race(Search *s) {
-    close_race(s);
-    if (!s->kept) s->heat = rt_race_step(s->race, now(s));
-    s->kept = false;
-    if (s->heat.kind == RT_RACE_OVER) return settle(s);
-    if (s->heat.kind != RT_RACE_MEASURE) return false;
-    if (renew_worker(s)) return true;
-    s->kept = s->heat.runoff && !s->runners[s->heat.id].checked;
-    try_code(s, s->heat.id, s->kept ? WORK_CHECK : s->heat.launches);
-    return true;
-}
-
-/// Candidates that a CPU compiles before it times them. Of those that take long so many that there
-/// is time for a few batches: what one teaches is to choose the next one.
-static int batch_size(const Search *s) {
-    double mean = s->n_compiled ? s->compile_sum / s->n_compiled : 0;
-    double fit = mean > 0 ? BATCH_SHARE * s->deadline * s->crew->n / mean : BATCH;
-    return (int)fmin(fmax(fit, s->crew->n), BATCH * s->crew->n);
-}
-
-/// Something to do for the worker, if there is something. The standard result comes first: all
-/// others are checked against it.
-static void drive(Search *s) {
-    if (s->over || crew_works(s->crew)) return;
-    if (!s->ready) {
-        if (s->worker == 0) open_worker(s);
-        return;
-    }
-    if (!s->referenced) {
-        if (s->runners[0].state >= COMPILED) try_code(s, 0, WORK_CHECK);
-        return;
-    }
-    if (s->exclusive && is_compiling(s)) return;
-    if (s->exclusive && !s->measuring && s->batch > 0 && next_candidate(s) >= 0) return;
-    s->measuring = s->exclusive;
-    int id = unseen(s);
-    if (s->check >= 0) {
-        try_code(s, s->check, WORK_CHECK);
-    } else if (id >= 0) {
-        try_code(s, id, GLANCE);
-    } else if (!step_race(s) && s->exclusive && !s->over) {
-        s->measuring = false;
-        s->batch = batch_size(s);
-    }
-}
-
-/// The worker ended, or had to: the next one has to have the arguments and the standard result.
-static void lost_worker(Search *s, const CrewEvent *e) {
-    bool late = e->talk == TALK_LATE;
-    if (s->turn < 0) {
-        s->lost = late ? "the worker did not start" : ctx_format(s->ctx, "the worker %s", e->why);
-        s->over = true;
-        return;
-    }
-    judge(s, s->turn, late ? TUNE_HUNG : TUNE_CRASHED,
-          late ? ctx_format(s->ctx, "no result after %.2g s", e->seconds)
-               : ctx_format(s->ctx, "the launch's process%s %s", workers_whose(s, e), e->why));
-    if (!s->over) open_worker(s);
-}
-
-/// The race has to end early enough for its finalists to be checked.
-static void start_race(Search *s, double check_seconds) {
-    double all = 0.98 * s->o.budget, confirmed = all - s->space.bytes / CONFIRM_RATE;
-    if (!s->exclusive) confirmed -= WARM_SHARE * s->o.budget;
-    s->deadline = fmax(0.5 * all, confirmed - FINALISTS * check_seconds);
-    rt_race_options race = {.capacity = s->space.n, .deadline = s->deadline};
-    if (s->exclusive) race.doubt = DOUBT_SHARE * s->deadline;
-    s->race = rt_race_start(s->race_memory, &race);
-}
-
-static void note_best(Search *s, double seconds) {
-    if (s->best > 0 && seconds >= s->best) return;
-    s->best = seconds;
-    if (s->better > 0 && seconds >= BETTER * s->better) return;
-    s->better = seconds;
-    s->stale = 0;
-}
-
-static void enter_race(Search *s, int id) {
-    Runner *u = &s->runners[id];
-    if (u->checked) note_best(s, u->glance);
-    u->state = RACING;
-    if (!rt_race_add(s->race, id, u->glance))
-        judge(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
-}
-
-/// The standard candidate is checked before it is glanced at, others after it. Its first check, in
-/// which it runs twice as often, tells how long others take; nobody is in the race by then.
-static void take_check(Search *s, int id, const WorkReport *report, double seconds) {
-    Runner *u = &s->runners[id];
-    if (id == 0 && !u->checked) start_race(s, seconds / 2);
-    s->check = -1;
-    s->referenced |= id == 0;
-    u->checked = true;
-    u->trial.registers = report->registers;
-    u->trial.spills = report->spills;
-    u->trial.shared_bytes = report->shared_bytes;
-    if (u->state == COMPILED && u->glance > 0) enter_race(s, id);
-}
-
-static void take_glance(Search *s, int id, const WorkReport *report) {
-    Runner *u = &s->runners[id];
-    double least = report->n ? report->seconds[0] : 0;
-    for (int i = 1; i < report->n; i++) least = fmin(least, report->seconds[i]);
-    u->glance = least;
-    s->measured++;
-    s->stale++;
-    if (id > 0 && s->best > 0 && least > FAR_SLOWER * s->best + (s->exclusive ? HOST_NOISE : 0)) {
-        u->trial.launches = report->n;
-        judge(s, id, TUNE_SLOWER,
-              ctx_format(s->ctx, "%.4g us where %.4g us were seen", least * 1e6, s->best * 1e6));
-    } else if (!u->checked && least < PROMISING * s->best) {
-        s->check = id;
-    } else {
-        enter_race(s, id);
-    }
-}
-
-/// Who leads is checked, or others would be compared with something that is perhaps wrong.
-static void take_times(Search *s, int id, const WorkReport *report) {
-    rt_race_report(s->race, id, report->seconds, report->n, now(s));
-    int leader = rt_race_winner(s->race);
-    double seconds = rt_race_figures_of(s->race, id).seconds;
-    if (leader >= 0 && !s->runners[leader].checked) s->check = leader;
-    if (s->runners[id].checked && seconds > 0) note_best(s, seconds);
-}
-
-/// Times of the race are those behind empty caches, which few programs have.
-static void take_warm(Search *s, int id, double times) {
-    s->runners[id].warm = times <= 1 + RT_RACE_CLOSE;
-    if (!s->runners[id].warm)
-        judge(s, id, TUNE_SLOWER,
-              ctx_format(s->ctx, "with warm caches it takes %.3g times as long as the default",
-                         times));
-}
-
-static void worked(Search *s, const CrewEvent *e) {
-    WorkReport report;
-    if (e->talk != TALK_OK) {
-        lost_worker(s, e);
-        return;
-    }
-    if (!work_read_report(s->ctx, e->body, &report)) {
-        s->lost = "the worker is not of this version";
-        s->over = true;
-    } else if (s->turn < 0) {
-        s->ready = report.ok;
-        s->lost = report.ok ? NULL : report.why;
-        s->over |= !report.ok;
-    } else if (!report.ok) {
-        judge(s, s->turn, report.verdict, report.why);
-        if (report.lost) crew_dismiss_workers(s->crew);
-        if (report.lost && !s->over) open_worker(s);
-    } else if (s->asked == WORK_CONFIRM) {
-        s->runners[s->turn].confirmed = true;
-    } else if (s->asked == WORK_WARM) {
-        take_warm(s, s->turn, report.n ? report.seconds[0] : 1);
-    } else if (s->asked > 0 && s->runners[s->turn].state == COMPILED) {
-        take_glance(s, s->turn, &report);
-    } else if (s->asked > 0) {
-        take_times(s, s->turn, &report);
-    } else {
-        take_check(s, s->turn, &report, e->seconds);
-    }
-}
-
-/* ---- the search ---------------------------------------------------------------------------- */
-
-static bool is_stopped(const Search *s) {
-    return s->o.stop && atomic_load(s->o.stop);
-}
-
-static bool is_confirming(const Search *s) {
-    return crew_works(s->crew) && s->turn >= 0 && s->asked < WORK_CHECK;
-}
-
-/// Until the race is over, or the time.
-static void run(Search *s) {
-    while (!s->over && !is_stopped(s) && now(s) < (is_confirming(s) ? LATE : 1) * s->o.budget) {
-        feed(s);
-        drive(s);
-        if (s->over) break;
-        double until =
-            fmin(is_confirming(s) ? s->start + LATE * s->o.budget : s->end, peer_seconds() + 0.1);
-        CrewEvent e = crew_wait(s->crew, until);
-        if (e.talk == TALK_OTHER) {
-            s->lost = e.why;
-            s->over = true;
-        } else if (crew_rank(s->crew, e.hand) < 0) {
-            if (e.hand) compiled(s, &e);
-        } else if (workers_answer(s, &e)) {
-            worked(s, &e);
-        }
-        progress(s);
-    }
-    crew_stop(s->crew);
-}
+#define DEFAULT_BUDGET 10.0
 
 /// Leaves the standard candidate and those asked for. False: one of these is none.
 static bool keep_among(Search *s) {
@@ -603,9 +72,8 @@ static bool prepare(Search *s) {
     if (s->exclusive) s->o.device = -1;
     if (s->o.helpers <= 0) s->o.helpers = cores < 16 ? cores : 16;
     s->crew = crew_create(s->ctx, s->o.helpers, s->r->ranks.n ? s->r->ranks.n : 1);
-    s->batch = batch_size(s);
     workers_prepare(s);
-    drive(s); // the worker starts while the space is made
+    search_open(s); // the worker starts while the space is made
     if (s->over || !tune_space(s->ctx, s->r, &s->space)) return false;
     if (!keep_among(s)) return false;
     s->most = most_candidates(&s->o);
@@ -613,7 +81,6 @@ static bool prepare(Search *s) {
     list_runners(s);
     expect_prepare(s);
     s->race_memory = ctx_alloc(s->ctx, rt_race_bytes(s->space.n));
-    start_race(s, 0);
     return true;
 }
 
@@ -635,12 +102,7 @@ static void finish_trial(Search *s, int i, int winner) {
         t->high *= scale;
     }
     t->earlier = t->earlier && f.seconds <= 0 && u->glance <= 0;
-    if (u->state == COMPILING && now(s) - u->began > fmax(COMPILE_LEAST, 4 * s->longest))
-        t->verdict = TUNE_HUNG;
-    if (u->state == COMPILING)
-        t->why = "the time was up while it was compiled";
-    else if (u->state == COMPILED)
-        t->why = "the time was up before it was measured";
+    if (u->state == COMPILED) t->why = "the time was up before it was measured";
     if (i == winner) t->verdict = TUNE_WON;
     if (i == winner || u->state != RACING || t->why) return;
     rt_race_figures best = rt_race_figures_of(s->race, winner);
@@ -651,7 +113,7 @@ static void finish_trial(Search *s, int i, int winner) {
 /// The best one whose result was seen to be right; -1: not even the standard one.
 static int right_winner(const Search *s) {
     int winner = s->race ? rt_race_winner(s->race) : -1;
-    for (; winner >= 0 && !is_fit(s, winner); winner = rt_race_winner(s->race)) {
+    for (; winner >= 0 && !search_is_fit(s, winner); winner = rt_race_winner(s->race)) {
         s->runners[winner].trial.why = "the time was up before it was checked";
         rt_race_drop(s->race, winner);
     }
@@ -673,7 +135,7 @@ static void finish(Search *s, TuneResult *out) {
     out->roof = s->space.roof;
     out->flops = s->space.flops;
     out->bytes = s->space.bytes;
-    out->spent = now(s);
+    out->spent = search_seconds(s);
     out->config = winner >= 0 ? trials[winner].config : "";
     out->seconds = winner >= 0 ? expect_known(s, winner) : -1;
     out->standard = works ? expect_known(s, 0) : -1;
@@ -695,15 +157,15 @@ static bool read_budget(const TuneOptions *o, double *out) {
 
 static tg_status search(Search *s, TuneResult *out) {
     const char *kernel = s->r->kernel;
-    if (prepare(s)) run(s);
+    if (prepare(s)) search_run(s);
     crew_stop(s->crew);
     workers_end(s);
     finish(s, out);
     if (diag_errors(s->ctx)) return messages_status(s->ctx, CTX_OK);
-    if (out->standard < 0 && !is_stopped(s))
+    if (out->standard < 0 && !search_is_stopped(s))
         return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': %s", kernel,
                        s->lost ? s->lost : "the time was up before the first result");
-    bool enough = out->standard > 0 && !is_stopped(s);
+    bool enough = out->standard > 0 && !search_is_stopped(s);
     if (enough && !s->o.forget) tune_keep(s->ctx, s->r, s->o.device, out);
     return TG_OK;
 }
@@ -724,8 +186,8 @@ static Turn take_turn(Search *s, int *claim, TuneResult *out) {
     StoreKey key;
     if (s->o.again || s->o.forget || !tune_claim_key(s->ctx, s->r, s->o.device, &key))
         return TURN_OURS;
-    for (; !cache_claim(key, claim); p.spent = now(s)) {
-        if (is_stopped(s)) return TURN_STOPPED;
+    for (; !cache_claim(key, claim); p.spent = search_seconds(s)) {
+        if (search_is_stopped(s)) return TURN_STOPPED;
         if (p.spent > s->o.budget) return TURN_OVER;
         if (s->o.progress) s->o.progress(s->o.user, &p);
         nanosleep(&(struct timespec){.tv_nsec = CLAIM_WAIT}, NULL);

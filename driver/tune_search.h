@@ -64,8 +64,20 @@ typedef struct Search {
     const char *lost;                 // why there is no result
 } Search;
 
-/* ---- tune_workers.c: the workers of all ranks, taken as one -----------------------------------
- */
+/* ---- tune_run.c ------------------------------------------------------------------------------ */
+
+/// Seconds since it began.
+double search_seconds(const Search *s);
+bool search_is_stopped(const Search *s);
+/// It may win: its result was seen to be right, all of it, and it is not slower than the standard
+/// one in any way that was looked at. That one is what others are compared with.
+bool search_is_fit(const Search *s, int id);
+/// Starts the worker.
+void search_open(Search *s);
+/// Until the race is over, or the time; after the candidates are listed.
+void search_run(Search *s);
+
+/* ---- tune_workers.c: the workers of all ranks, taken as one ---------------------------------- */
 
 /// Before the first of them is opened.
 void workers_prepare(Search *s);
