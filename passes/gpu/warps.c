@@ -41,24 +41,28 @@ typedef struct Sizes {
     double moved;        // bytes of the largest load or store
     double operands;     // words that a warp has of right operands in registers
     double split;        // words of operands that products take in two parts
-    double held, staged; // words of operands of AMD's: that stay in registers, that pass through
+    double held, staged; // words of operands, not of NVIDIA's units: in registers, passing through
+    double kept;         // words of left operands of NVIDIA's units, from outside of the loop
+    double singles;      // operands' elements that are loaded one by one, narrower than a register
     int dots;
     bool groups;      // there are products of warpgroups
+    double height;    // of the highest product
     double fragments; // registers of AMD's products for what they take at once, besides the base
     double reduced;   // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
-    double words;   // of what is reduced together with it
-    bool masks;     // elements of what is reduced are compared with each other's places
-    double across;  // words that are loaded before a meeting and live on behind it
-    double beside;  // registers of all that is so
-    double once;    // ... that a loop has from outside
-    double carried; // ... that it hands on, as it does what programs combine
-    double stored;  // of the largest store
-    double picked;  // positions along which a load gathers
-    int meetings;   // reductions
-    bool lines;     // what is reduced is rows, not one block of elements
-    bool joins;     // reductions of several blocks at once: each element takes more registers
-    int cluster;    // CTAs that share each block
+    double words;     // of what is reduced together with it
+    bool masks;       // elements of what is reduced are compared with each other's places
+    double across;    // words that are loaded before a meeting and live on behind it
+    double beside;    // registers of all that is so
+    double once;      // ... that a loop has from outside
+    double carried;   // ... that it hands on, as it does what programs combine
+    double stored;    // of the largest store
+    double picked;    // positions along which a load gathers
+    double scattered; // elements of the largest store to such positions
+    int meetings;     // reductions
+    bool lines;       // what is reduced is rows, not one block of elements
+    bool joins;       // reductions of several blocks at once: each element takes more registers
+    int cluster;      // CTAs that share each block
 } Sizes;
 
 static int registers_each(const Type *t) {
@@ -101,28 +105,45 @@ static bool begins_product(const Op *op) {
     return !sum || (sum->code != OP_MMA_START && sum->code != OP_AWAIT);
 }
 
-/// A load where the product is, perhaps of another type or turned.
-static bool is_loaded_beside(const Value *v, const Op *dot) {
+/// What v is, perhaps of another type or turned.
+static const Op *origin_of(const Value *v) {
     while (v->def &&
            (v->def->code == OP_PERMUTE || v->def->code == OP_CAST || v->def->code == OP_CONVERT))
         v = operand(v->def, 0);
-    return v->def && v->def->parent == dot->parent &&
-           (v->def->code == OP_LOAD || v->def->code == OP_BUF_LOAD);
+    return v->def;
 }
 
-/// What AMD's products read of blocks that are loaded in their loop comes from shared memory, where
-/// it goes through registers; other operands are there all the time. Both halves of a wave of gfx11
-/// have the same of an operand.
+/// The load where the product is that an operand comes from; NULL: it comes from elsewhere.
+static const Op *loaded_beside(const Value *v, const Op *dot) {
+    const Op *op = origin_of(v);
+    bool loaded = op && (op->code == OP_LOAD || op->code == OP_BUF_LOAD);
+    return loaded && op->parent == dot->parent ? op : NULL;
+}
+
+/// What AMD's products and multiply-adds read of blocks that are loaded in their loop comes from
+/// shared memory, where it goes through registers; other operands are there all the time. Both
+/// halves of a wave of gfx11 have the same of an operand.
 static void measure_operands(Sizes *z, const Op *op, const GpuUnit *unit) {
     bool wmma = unit && unit->features & GPU_WMMA, twice = wmma && unit->last == 0x1100;
     if (!unit || wmma) z->fragments = fmax(z->fragments, twice ? 2 * FRAGMENTS : FRAGMENTS);
     for (int i = 0; i < 2; i++) {
         double words = held_words(operand(op, i)->type);
-        if (is_loaded_beside(operand(op, i), op))
+        if (loaded_beside(operand(op, i), op))
             z->staged += words;
         else
             z->held += twice ? 2 * words : words;
     }
+}
+
+/// No axis of the block runs along what lies side by side in memory, and no copy moves so little.
+static double single_elements(const Op *load) {
+    if (!load || load->code != OP_LOAD) return 0;
+    Access a = access_of(load);
+    const Type *t = result(load, 0)->type;
+    bool single = a.pick_at < 0 && elem_info[t->elem].bits < 32;
+    for (int d = 0; d < a.n_subs; d++)
+        single &= a.subs[d].kind != DIM_AXIS || a.tensor->type->strides[d] != 1;
+    return single ? (double)ty_count(t) : 0;
 }
 
 static void measure_dot(Sizes *z, const Op *op) {
@@ -140,13 +161,18 @@ static void measure_dot(Sizes *z, const Op *op) {
     double each = registers_each(sum) > 1 ? WIDE_SUM : 1;
     z->sums += parts * (amd ? held_words(sum) : each * (double)ty_count(sum));
     z->groups |= unit && unit->features & GPU_WGMMA;
+    z->height = fmax(z->height, (double)sum->extents[0]);
     z->dots++;
     double words = words_of(operand(op, 1)->type);
     if (three)
         z->split += words_of(operand(op, 0)->type) + words;
     else if (unit && !(unit->features & GPU_WGMMA) && words > z->operands)
         z->operands = words;
-    if (amd) measure_operands(z, op, unit);
+    for (int i = 0; i < 2; i++) z->singles += single_elements(loaded_beside(operand(op, i), op));
+    if (amd || !unit) measure_operands(z, op, unit);
+    const Op *left = origin_of(operand(op, 0));
+    bool mma = !amd && unit && !(unit->features & GPU_WGMMA);
+    if (mma && left && left->parent != op->parent) z->kept += words_of(operand(op, 0)->type);
 }
 
 /// Compares places along one axis with places along another one.
@@ -156,13 +182,14 @@ static bool is_mask(const Op *op) {
            elem_is(operand(op, 0)->type->elem, EC_INT);
 }
 
-/// Along which the load gathers.
+/// Along which the load gathers, of two coordinates each; a third one is half of one more.
 static double positions(const Op *load) {
     Access a = access_of(load);
-    double n = a.pick_at >= 0 ? 1 : 0;
+    double n = a.pick_at >= 0 ? 1 : 0, picks = 0;
     for (int i = 0; a.pick_at >= 0 && i < a.pick_rank; i++)
         n *= (double)result(load, 0)->type->extents[a.pick_at + i];
-    return n;
+    for (int d = 0; d < a.n_subs; d++) picks += a.subs[d].kind == DIM_PICK;
+    return n * fmax(2, picks) / 2;
 }
 
 /// v, or what a few ops make of it in its lanes, is used behind op, which is in the same region.
@@ -225,6 +252,7 @@ static void measure(Op *op, void *arg) {
         t = operand(op, 1)->type;
         z->moved = fmax(z->moved, cost_bytes(t));
         z->stored = fmax(z->stored, registers_in(t));
+        if (access_of(op).pick_at >= 0) z->scattered = fmax(z->scattered, (double)ty_count(t));
         break;
     case OP_REDUCE:
         z->meetings++;
@@ -275,10 +303,35 @@ static double registers_of_amd(const Sizes *z, int warps) {
     return BASE_AMD + z->held / (share * lanes) + (z->sums + z->staged) / (warps * lanes);
 }
 
-/// More warps than these where a thread has too few registers for its share.
-static int fit_amd(const Sizes *z, int warps) {
-    double most = z->target->registers_thread - z->fragments;
-    while (warps < 2 * PRODUCT_WARPS && registers_of_amd(z, warps) > most) warps *= 2;
+/// Of NVIDIA's: registers for operands that no copy brings; half of what is scattered has a place.
+static double through(const Sizes *z) {
+    return z->singles + z->scattered / 2 + (z->dots > 1 ? z->held + z->staged : 0);
+}
+
+static double registers_of_products(const Sizes *z, int warps) {
+    double lanes = z->target->lanes, threads = warps * lanes;
+    // Of warpgroups' chains what is reduced is there once more, as the next operand and half of it.
+    if (z->groups && z->dots == 2 && z->rows >= 1)
+        return BASE_CHAIN + (z->sums + 0.75 * z->reduced) / threads +
+               (z->masks ? MASK_REGISTERS : 0);
+    // A chain of products keeps rows in their warps, and each warp has all of the right operand.
+    double copies = z->dots > 1 || warps < 4 ? 1 : 2;
+    double picks = PICK_REGISTERS * z->picked * PICK_WARPS / warps;
+    double operands = 0.85 * z->operands / copies / lanes + SPLIT_WORDS * z->split / threads;
+    // Half of what a chain keeps is read again rather than kept beside the right operand.
+    double kept = z->dots > 1 ? z->kept / 2 : 0;
+    return BASE_REGISTERS + (1.1 * z->sums + kept + through(z)) / threads + operands + picks;
+}
+
+/// More warps than these where a thread has too few registers for its share of what passes through.
+/// Each warpgroup has rows of its own.
+static int fit_registers(const Sizes *z, int warps) {
+    bool amd = gpu_has_any(z->target, GPU_AMD);
+    int most = 2 * PRODUCT_WARPS;
+    double room = z->target->registers_thread - (amd ? z->fragments : 0);
+    if (!amd && (through(z) == 0 || (z->groups && z->height < 2 * GROUP_ROWS))) return warps;
+    while (warps < most && (amd ? registers_of_amd : registers_of_products)(z, warps) > room)
+        warps *= 2;
     return warps;
 }
 
@@ -307,7 +360,7 @@ static int warps_for(const Sizes *z) {
     int least = least_for_products(z);
     int fit = power_for(z->sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
     int warps = fit > least ? fit : least;
-    return gpu_has_any(z->target, GPU_AMD) ? fit_amd(z, warps) : warps;
+    return fit_registers(z, warps);
 }
 
 /// Registers of all threads for rows on both sides of a reduction, beside what is handed on from
@@ -326,18 +379,10 @@ static int cluster_for(const Sizes *z) {
 }
 
 static double registers_for(const Sizes *z, int warps) {
-    double lanes = z->target->lanes, threads = warps * lanes;
+    double threads = warps * (double)z->target->lanes;
     if (z->sums == 0) return BASE_FEW + 1.1 * z->widest / z->cluster / threads;
     if (gpu_has_any(z->target, GPU_AMD)) return registers_of_amd(z, warps);
-    // Of warpgroups' chains what is reduced is there once more, as the next operand and half of it.
-    if (z->groups && z->dots == 2 && z->rows >= 1)
-        return BASE_CHAIN + (z->sums + 0.75 * z->reduced) / threads +
-               (z->masks ? MASK_REGISTERS : 0);
-    // A chain of products keeps rows in their warps, and each warp has all of the right operand.
-    double copies = z->dots > 1 || warps < 4 ? 1 : 2;
-    double picks = PICK_REGISTERS * z->picked * PICK_WARPS / warps;
-    double operands = 0.85 * z->operands / copies / lanes + SPLIT_WORDS * z->split / threads;
-    return BASE_REGISTERS + 1.1 * z->sums / threads + operands + picks;
+    return registers_of_products(z, warps);
 }
 
 GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {
