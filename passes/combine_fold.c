@@ -4,7 +4,7 @@
 #include "passes/combine.h"
 #include "passes/fold.h"
 
-enum { TILE = 256 };
+enum { TILE = 256, PIECE_GPU = 8192 };
 
 /// Opens a phase over all elements of a tensor, tiles of TILE along its last axis, and makes the
 /// place of the tile. `clipped`: as an axis; else as a block of coordinates, which a mask may go
@@ -115,6 +115,22 @@ static void take_results(const Target *t, Op *loop, Value **state) {
     for (int i = 0; i < t->n; i++) state[i] = result(loop, i);
 }
 
+/// A long row is work for several programs of a GPU: opens a phase over its pieces, and makes the
+/// place that of one.
+static bool open_pieces(Combining *c, Builder *b, Place *p) {
+    SubDim *last = p->n ? &p->dims[p->n - 1] : NULL;
+    if (!c->env->gpu || !last || last->kind != DIM_AXIS || last->mul != 1 ||
+        last->size <= PIECE_GPU || last->size % PIECE_GPU)
+        return false;
+    Value **of = &p->operands[p->n_operands - 2]; // where it begins, how many elements it has
+    Value *count = of[1];
+    Value *first = open_parallel(b, build_index(b, 0), count, PIECE_GPU, "piece");
+    of[0] = ix_add(b, of[0], first);
+    of[1] = ix_min(b, ix_sub(b, count, first), build_index(b, PIECE_GPU));
+    last->size = PIECE_GPU;
+    return true;
+}
+
 /// Over the kept indices; every element there has a contribution from each group.
 static void fold_by_program(Combining *c, Builder *b, const Target *t) {
     PtrMap map = {0};
@@ -124,11 +140,11 @@ static void fold_by_program(Combining *c, Builder *b, const Target *t) {
         Value *index = open_parallel(b, l->lo, l->hi, l->step, op_str(l->op, "name"));
         map_set(c->ctx, &map, level_arg(l), index);
     }
-    bool kept = map.n > 0;
-    if (!kept) open_parallel(b, build_index(b, 0), build_index(b, 0), 0, NULL);
     Place p = place_of(t->op);
     for (int i = 0; i < p.n_operands; i++)
         p.operands[i] = clone_slice(b, p.operands[i], c->phase, &map);
+    if (!map.n && !open_pieces(c, b, &p))
+        open_parallel(b, build_index(b, 0), build_index(b, 0), 0, NULL);
     Value **state = ctx_array(c->ctx, Value *, t->n), *zero = build_index(b, 0);
     Place first = in_group(&p, zero);
     bool keep = load_old(b, t, &p, state);

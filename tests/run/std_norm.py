@@ -142,7 +142,7 @@ def rms_norm_backward(x, dy, g, rstd, **_):
     return {"dx": dx, "dg": (dy * z).sum(0)}
 
 
-for n, (r, c) in enumerate([(70, 100), (1, 8), (300, 33), (33, 257), (0, 9)]):
+for n, (r, c) in enumerate([(70, 100), (1, 8), (300, 33), (33, 257), (0, 9), (3, 17000)]):
     t = TYPES[n % 4]
     x = normal((r, c), 1, np.float64)
     a = {
