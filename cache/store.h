@@ -16,7 +16,8 @@ typedef struct StoreKey {
     uint8_t bytes[16];
 } StoreKey;
 
-typedef enum StoreKind { STORE_CODE = 1, STORE_TUNING = 2 } StoreKind;
+/// OBJECT: a file that objects keep beside the store, in exports.
+typedef enum StoreKind { STORE_CODE = 1, STORE_TUNING = 2, STORE_OBJECT = 3 } StoreKind;
 
 typedef struct StoreEntry {
     StoreKey key;

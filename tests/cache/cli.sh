@@ -88,6 +88,18 @@ key=$(head -n 1 "$out/log" | cut -d ' ' -f 1)
 "$tegula" cache verify | grep -q '^1 sound$' || fail "cache verify of an object"
 file=$(echo "$out"/kernels/tuned-*)
 cp "$file" "$out/copy"
+
+# It goes where exports go; what is there stays.
+"$tegula" cache export "$out/objects.db"
+"$tegula" cache list >"$out/log2"
+cmp "$out/log" "$out/log2" || fail "an export left something in the store"
+TG_CACHE="$out/other" "$tegula" cache import "$out/objects.db" | grep -q ': 1 added, 1 of them a file of objects$' ||
+    fail "cache import of an object"
+cmp "$file" "$out/other/$(basename "$file")" || fail "an object's file is another one"
+[ "$(stat -c %a "$out/other/$(basename "$file")")" = 600 ] || fail "others may read an object's file"
+echo "# another" >"$out/other/$(basename "$file")"
+TG_CACHE="$out/other" "$tegula" cache import "$out/objects.db" >/dev/null
+grep -q another "$out/other/$(basename "$file")" || fail "an import replaced a file"
 sed 's/^[0-9a-f]* /0000000000000000 /' "$out/copy" >"$file.x" && mv "$file.x" "$file"
 "$tegula" cache verify | grep -q '^0 sound, 1 damaged and removed$' || fail "a damaged result"
 [ ! -e "$file" ] || fail "a file without results stays"

@@ -25,7 +25,8 @@ typedef struct Cache {
     int64_t limit;
 } Cache;
 
-static const char *const kinds[] = {[STORE_CODE] = "code", [STORE_TUNING] = "tuning"};
+static const char *const kinds[] = {
+    [STORE_CODE] = "code", [STORE_TUNING] = "tuning", [STORE_OBJECT] = "object"};
 
 static void key_text(StoreKey key, char out[KEY_DIGITS + 1]) {
     for (size_t i = 0; i < sizeof key.bytes; i++) snprintf(out + 2 * i, 3, "%02x", key.bytes[i]);
@@ -159,12 +160,15 @@ static int export(Cache *c, const char *to) {
         cli_error("%s is there already", to);
         return EXIT_USER;
     }
-    StoreStatus status = store_export(c->store, to);
+    StoreStatus status = objects_pack(c->ctx, c->folder, c->store);
+    if (!status) status = store_export(c->store, to);
+    StoreStatus back = objects_unpack(c->ctx, c->folder, c->store, &(int){0});
+    if (!status) status = back;
     return status ? failed(c, status, to) : EXIT_OK;
 }
 
 static int import(Cache *c, const char *from) {
-    int added, damaged;
+    int added, damaged, files = 0;
     if (access(from, R_OK) != 0) {
         cli_error("cannot read %s: %s", from, strerror(errno));
         return EXIT_USER;
@@ -174,8 +178,10 @@ static int import(Cache *c, const char *from) {
         cli_error("%s cannot be read, or is no export of this version", from);
         return EXIT_USER;
     }
+    if (!status) status = objects_unpack(c->ctx, c->folder, c->store, &files);
     if (status) return failed(c, status, from);
     printf("%s: %d added", from, added);
+    if (files) printf(", %d of them %s of objects", files, files > 1 ? "files" : "a file");
     if (damaged) printf(", %d damaged and left out", damaged);
     printf("\n");
     return EXIT_OK;

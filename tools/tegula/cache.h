@@ -3,6 +3,7 @@
 #ifndef TOOLS_TEGULA_CACHE_H
 #define TOOLS_TEGULA_CACHE_H
 
+#include "cache/store.h"
 #include "lang/base.h"
 #include "runtime/compiler.h"
 
@@ -21,5 +22,10 @@ int objects_prune(Ctx *ctx, const char *folder, int64_t before, bool all);
 /// Reads all, and removes what is damaged. Adds up results; the path of a file that cannot be read
 /// or written, or NULL.
 const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damaged);
+
+/// Files as entries of the store, which an export has then, and back: of an import those that are
+/// not there become files. No such entry stays; `added` is how many files are new.
+StoreStatus objects_pack(Ctx *ctx, const char *folder, Store *store);
+StoreStatus objects_unpack(Ctx *ctx, const char *folder, Store *store, int *added);
 
 #endif

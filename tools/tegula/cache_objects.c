@@ -4,8 +4,11 @@
 #include "tools/tegula/cache.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -68,4 +71,76 @@ const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damage
     *sound += c.sound;
     *damaged += c.damaged;
     return c.bad;
+}
+
+/* ---- in exports ------------------------------------------------------------------------------ */
+
+// The value of an entry is the file's name behind its prefix, 16 digits, then what is in it.
+enum { NAME = 16, MOST_BYTES = 1 << 16 };
+
+typedef struct Packing {
+    Ctx *ctx;
+    const char *folder;
+    Store *store;
+    StoreStatus status;
+    int added;
+    VEC(StoreKey) keys;
+} Packing;
+
+static void pack_one(void *user, const ObjectFile *f) {
+    Packing *p = user;
+    tg_tuned_file file;
+    char *value = ctx_alloc(p->ctx, NAME + MOST_BYTES);
+    if (f->half || p->status || strlen(f->key) != NAME || f->bytes > MOST_BYTES) return;
+    if (!tg_tuned_file_read(f->path, false, &file)) return;
+    FILE *in = fopen(f->path, "rb");
+    if (!in) return;
+    memcpy(value, f->key, NAME);
+    size_t n = fread(value + NAME, 1, MOST_BYTES, in);
+    fclose(in);
+    StoreEntry e = {.key = store_hash(f->key, NAME),
+                    .kind = STORE_OBJECT,
+                    .about = file.about,
+                    .value = value,
+                    .bytes = NAME + n};
+    p->status = store_put(p->store, &e);
+}
+
+StoreStatus objects_pack(Ctx *ctx, const char *folder, Store *store) {
+    Packing p = {.ctx = ctx, .folder = folder, .store = store};
+    objects_each(ctx, folder, pack_one, &p);
+    return p.status;
+}
+
+static StoreStatus write_new(const char *path, const char *data, size_t n, int *added) {
+    tg_tuned_file file;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return errno == EEXIST ? STORE_OK : STORE_REFUSED;
+    bool ok = write(fd, data, n) == (ssize_t)n;
+    ok &= close(fd) == 0;
+    if (!ok) unlink(path);
+    if (!ok) return STORE_FULL;
+    *added += tg_tuned_file_read(path, true, &file) && file.sound > 0;
+    return STORE_OK;
+}
+
+static bool unpack_one(void *user, const StoreEntry *e) {
+    Packing *p = user;
+    char name[NAME + 1] = "";
+    if (e->kind != STORE_OBJECT) return true;
+    vec_push(p->ctx, &p->keys, e->key);
+    if (e->bytes <= NAME || e->bytes > NAME + MOST_BYTES) return true;
+    memcpy(name, e->value, NAME);
+    if (strspn(name, "0123456789abcdef") != NAME) return true;
+    const char *path = ctx_format(p->ctx, "%s/" TG_TUNED_FILE "%s", p->folder, name);
+    p->status = write_new(path, (const char *)e->value + NAME, e->bytes - NAME, &p->added);
+    return !p->status;
+}
+
+StoreStatus objects_unpack(Ctx *ctx, const char *folder, Store *store, int *added) {
+    Packing p = {.ctx = ctx, .folder = folder, .store = store};
+    StoreStatus status = store_each(store, true, unpack_one, &p, NULL);
+    for (int i = 0; i < p.keys.n; i++) store_remove(store, p.keys.data[i]);
+    *added = p.added;
+    return p.status ? p.status : status;
 }
