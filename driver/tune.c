@@ -136,6 +136,7 @@ static void finish(Search *s, TuneResult *out) {
     out->flops = s->space.flops;
     out->bytes = s->space.bytes;
     out->spent = search_seconds(s);
+    out->interrupted = search_is_stopped(s) && !s->over;
     out->config = winner >= 0 ? trials[winner].config : "";
     out->seconds = winner >= 0 ? expect_known(s, winner) : -1;
     out->standard = works ? expect_known(s, 0) : -1;

@@ -59,6 +59,7 @@ typedef struct TuneResult {
     double spent, budget;
     double flops, bytes;
     bool known;            // it was found before, or by another process meanwhile
+    bool interrupted;      // by `stop`: the best of what was measured till then
     uint64_t source;       // hash of the sources, and of all that makes code of them
     int n_trials, n_space; // space: settings that there are, pruned ones included
     const TuneTrial *trials;

@@ -22,6 +22,8 @@ void tuned_add(Ctx *ctx, Tuned *all, const TunedEntry *entry) {
     if (at == all->n || compare(&all->data[at], entry) != 0) {
         vec_push(ctx, all, *entry);
         memmove(&all->data[at + 1], &all->data[at], sizeof *entry * (size_t)(all->n - 1 - at));
+    } else if (entry->interrupted && !all->data[at].interrupted) {
+        return;
     }
     all->data[at] = *entry;
 }
@@ -74,6 +76,8 @@ static bool read_entry(Ctx *ctx, const Json *j, Tuned *all, const char **error) 
                     .config = text_of(j, "config"),
                     .seconds = number_of(j, "seconds"),
                     .standard = number_of(j, "default")};
+    const Json *interrupted = json_member(j, "interrupted");
+    e.interrupted = interrupted && interrupted->kind == JSON_BOOL && interrupted->number != 0;
     NamedValue *values;
     int n;
     const char *bad = NULL;
@@ -118,7 +122,7 @@ static void write_entry(Text *t, const TunedEntry *e) {
     json_number(t, e->seconds);
     text_add(t, ", \"default\": ");
     json_number(t, e->standard);
-    text_add(t, "}");
+    text_add(t, "%s}", e->interrupted ? ", \"interrupted\": true" : "");
 }
 
 void tuned_write(Text *t, const Tuned *all) {

@@ -5,7 +5,7 @@
 //     {"tegula_tuned": 1, "entries": [
 //       {"kernel": "matmul<f16>", "target": "sm_90a", "device": "NVIDIA H200",
 //        "shape": "M=4096 N=4096 K=4096", "config": "BM=128 BN=256 BK=64 warps=8",
-//        "seconds": 0.000123, "default": 0.00015}
+//        "seconds": 0.000123, "default": 0.00015}      and "interrupted": true
 //     ]}
 #ifndef DRIVER_TUNED_H
 #define DRIVER_TUNED_H
@@ -20,10 +20,12 @@ typedef struct TunedEntry {
     const char *device; // that it was measured on
     const char *shape, *config;
     double seconds, standard; // of a launch with it, and without tuning
+    bool interrupted;         // its search was: what is best was perhaps not tried
 } TunedEntry;
 typedef VEC(TunedEntry) Tuned;
 
-/// Adds an entry in its place; it replaces one that is told apart from it by nothing.
+/// Adds an entry in its place; it replaces one that is told apart from it by nothing, but where its
+/// search alone was interrupted.
 void tuned_add(Ctx *ctx, Tuned *all, const TunedEntry *entry);
 /// Adds those of a file's text; false, with *error, where it is none.
 bool tuned_read(Ctx *ctx, const char *text, size_t n, Tuned *all, const char **error);

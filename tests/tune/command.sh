@@ -90,6 +90,21 @@ cmp tuned.json sum.json
 if grep -q 'no entry' log; then fail "the file is of no use"; fi
 
 refuses 'Q=4: kernel .scale. has no such dim' $tune --dim Q=4
+# An interrupted search is told from a whole one, in the file and by the exit code.
+for seconds in 2 4 8 16; do
+    rm -f half.json
+    "$tegula" tune mm.teg --dim M=512 --dim N=512 --dim K=512 --mode exhaustive --again -o half.json \
+        > log 2>&1 &
+    sleep $seconds
+    kill -INT $!
+    code=0
+    wait $! || code=$?
+    [ $code = 1 ] || fail "exit code $code of an interrupted search"
+    has log 'interrupted: 0 of 1 shapes'
+    [ ! -e half.json ] || break
+done
+has half.json '"interrupted": true'
+
 # Dims that a tensor has by --arg are its; others, of tensors that nobody gave, may be listed.
 cat > mm.teg << 'K'
 kernel mm(a: f32[M, K], b: f32[K, N], c: f32[M, N]) tune B = 16 | 32 {

@@ -119,7 +119,8 @@ static void test_json_writing(void **state) {
 }
 
 static TunedEntry entry(const char *kernel, const char *device, const char *shape, double seconds) {
-    return (TunedEntry){kernel, "sm_90a", device, shape, "BM=64 warps=4", seconds, 2 * seconds};
+    return (TunedEntry){kernel,          "sm_90a", device,      shape,
+                        "BM=64 warps=4", seconds,  2 * seconds, false};
 }
 
 static void test_order(void **state) {
@@ -142,6 +143,24 @@ static void test_order(void **state) {
     assert_string_equal(first.data, second.data);
     assert_int_equal(read.n, 4);
     assert_true(read.data[3].standard == 10);
+}
+
+/// What an interrupted search found stands where nothing does, until a whole one replaces it.
+static void test_interrupted(void **state) {
+    TunedEntry whole = entry("a", "x", "M=1", 1), half = entry("a", "x", "M=1", 2);
+    half.interrupted = true;
+    Tuned all = {0}, read = {0};
+    Text t = {.ctx = *state};
+    const char *error = NULL;
+    tuned_add(*state, &all, &half);
+    tuned_write(&t, &all);
+    assert_non_null(strstr(t.data, "\"interrupted\": true"));
+    assert_true(tuned_read(*state, t.data, t.n, &read, &error));
+    assert_true(read.n == 1 && read.data[0].interrupted);
+    tuned_add(*state, &read, &whole);
+    assert_true(read.n == 1 && read.data[0].seconds == 1 && !read.data[0].interrupted);
+    tuned_add(*state, &read, &half);
+    assert_true(read.n == 1 && read.data[0].seconds == 1);
 }
 
 static void test_foreign_files(void **state) {
@@ -191,6 +210,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_json_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_json_writing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_interrupted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_foreign_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_values, setup, teardown),
     };

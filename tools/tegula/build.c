@@ -386,6 +386,9 @@ static void note_tuned(const Making *m) {
     for (int i = 0; i < (a->tuned ? a->tuned->n : 0); i++) {
         const TunedEntry *e = &a->tuned->data[i];
         any |= a->tuned_use[i] != TUNED_FOREIGN;
+        if (a->tuned_use[i] == TUNED_TAKEN && e->interrupted)
+            fprintf(stderr, "tegula: note: %s: the search for '%s' of %s was interrupted\n",
+                    m->o->tuned, e->shape, e->kernel);
         if (a->tuned_use[i] == TUNED_BEYOND)
             fprintf(stderr,
                     "tegula: note: %s: '%s' is beyond the extents of %s in this object, and was "

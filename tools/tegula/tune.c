@@ -29,6 +29,7 @@ typedef struct Tune {
     bool terminal; // on which a line of progress is rewritten
     VEC(Tuning) done;
     Tuned tuned;
+    int whole; // shapes whose search came to its end
     bool failed;
 } Tune;
 
@@ -174,7 +175,8 @@ static TunedEntry entry_of(Job *job, const TuneResult *r) {
                         .shape = r->shape,
                         .config = r->config,
                         .seconds = rounded(r->seconds),
-                        .standard = rounded(r->standard)};
+                        .standard = rounded(r->standard),
+                        .interrupted = r->interrupted};
 }
 
 static bool can_measure(const Job *job) {
@@ -275,6 +277,7 @@ static void tune_one(Tune *c, const List *shape) {
     fflush(stdout);
     vec_push(c->ctx, &c->done, s.tuning);
     tuned_add(c->ctx, &c->tuned, &s.entry);
+    c->whole += !s.entry.interrupted;
 }
 
 /* ---- files --------------------------------------------------------------------------------- */
@@ -382,5 +385,9 @@ int cmd_tune(Ctx *ctx, const Options *o) {
     for (int i = 0; i < shapes.n && !atomic_load(&stop); i++) tune_one(c, &shapes.data[i]);
     sigaction(SIGINT, &before, NULL);
     bool ok = write_outputs(c);
+    if (atomic_load(&stop)) {
+        cli_error("interrupted: %d of %d shapes were searched to the end", c->whole, shapes.n);
+        c->failed = true;
+    }
     return ok && !c->failed ? EXIT_OK : EXIT_USER;
 }

@@ -259,6 +259,8 @@ static void add_summary(Text *t, const TuneResult *r) {
     add_escaped(t, r->target);
     text_add(t, "), in %s of %s. Of %d settings: %s.</p>\n", time_text(t->ctx, r->spent),
              time_text(t->ctx, r->budget), r->n_space, tune_counts(t->ctx, r));
+    if (r->interrupted)
+        text_add(t, "<p>Interrupted: the best of what was measured till then.</p>\n");
 }
 
 static void add_search(Text *t, const Tuning *tuning, int number) {

@@ -104,6 +104,7 @@ static void describe(Text *t, const Tuning *tuning, int most, bool (*also)(const
     if (r->roof > 0 && r->seconds > 0)
         text_add(t, ", %.0f %% of the roof", 100 * r->roof / r->seconds);
     if (tuning->known) text_add(t, "\n  found before; --again searches anew");
+    if (r->interrupted) text_add(t, "\n  interrupted: the best of what was measured till then");
     int earlier = 0;
     for (int i = 0; i < r->n_trials; i++) earlier += r->trials[i].earlier;
     text_add(t, "\n  %d of %d settings in %s of %s: %s\n", n, r->n_space, time_text(ctx, r->spent),
