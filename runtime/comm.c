@@ -79,7 +79,12 @@ tg_status rt_comm_place(const tg_comm_options *o) {
     if (o->ranks < 1 || o->ranks > RT_COMM_RANKS)
         return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: %d ranks; 1 to %d can meet", o->ranks,
                        RT_COMM_RANKS);
-    if (o->rank < 0 || o->rank >= o->ranks)
+    if (o->rank < 0)
+        return tg_fail(TG_ERROR_ARGUMENT,
+                       "tg_comm_create: which of %d ranks this is is not known: set `rank` or "
+                       "TG_RANK, from 0 to %d",
+                       o->ranks, o->ranks - 1);
+    if (o->rank >= o->ranks)
         return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: rank %d of %d ranks", o->rank, o->ranks);
     if (!o->meet || !*o->meet)
         return tg_fail(TG_ERROR_ARGUMENT,

@@ -112,6 +112,17 @@ echo mine >file
 TG_RANKS=2 TG_RANK=0 TG_MEET=file TG_COMM_TIMEOUT_MS=300 "$tegula" run gather.teg --comm processes \
     --arg 'a=rand(2,100,30)' >out 2>&1 && die "ranks meet at a file"
 [ "$(cat file)" = mine ] || die "a file is gone"
+# What is not said is named, with what says it.
+alone() {
+    text=$1
+    shift
+    env "$@" "$tegula" run gather.teg --comm processes --arg 'a=rand(2,100,30)' >out 2>&1 && die "runs: $*"
+    grep -q "$text" out || die "no word of $text"
+    grep -q 'TG_RANK=0 (1, ...) TG_RANKS=2 TG_MEET=' out || die "no word of all variables"
+}
+alone 'how many ranks' TG_RANK=0 TG_MEET=here
+alone 'which of 2 ranks' TG_RANKS=2 TG_MEET=here
+alone 'no place to meet' TG_RANKS=2 TG_RANK=1
 # A plan that there is not.
 for plan in 7 -1 bogus; do
     "$tegula" run gather.teg --arg 'a=rand(2,100,30)' --set plan=$plan >out 2>&1 && die "plan=$plan"

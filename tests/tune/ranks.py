@@ -69,6 +69,10 @@ def check_faults(tegula):
         assert t["verdict"] == verdict, t
         assert verdict == "hung" or "rank 1" in t["why"], t
         assert won(trials) == f"BN={N}", trials
+    # On GPUs, or what stands in for them: launches are there, and nothing that they compute.
+    if "TG_CUDA_LIBRARY" in os.environ:
+        trials = tune(tegula, "--target", "cuda", "--ranks", "2", "--among", f"BN={N} plan=before")
+        assert len([t for t in trials.values() if (t["seconds"] or -1) > 0]) == 2, trials
 
 
 def launch(logs, rank, ranks, engine, meet, launches=3):
@@ -120,6 +124,26 @@ def check_programs(tegula):
         mode = "block" if caches[0] == a else "background"
         logs = run_processes(tegula, caches, TG_TUNE=mode, TG_SERVER="/nowhere")
         assert not any(line.strip() for line in logs), (found, logs)
+
+
+    # The command's ranks agree, too.
+    for caches in [a, b], [b, a]:
+        said = run_commands(tegula, caches)
+        assert ("plan=" in said[0]) == (caches[0] == a), said
+
+
+def run_commands(tegula, caches):
+    meet = os.path.join(os.environ["TMPDIR"], "meet")
+    words = [tegula, "run", "std/comm.teg", "-k", "all_gather", "--comm", "processes", "--set", f"BN={N}"]
+    words += ["--arg", f"a=rand({len(caches)},{N})"]
+    ranks = []
+    for rank, cache in enumerate(caches):
+        more = {"TG_CACHE": cache, "TG_RANK": str(rank), "TG_RANKS": str(len(caches)), "TG_MEET": meet}
+        more["TG_TUNE"] = "background"
+        ranks.append(subprocess.Popen(words, env={**os.environ, **more}, stdout=subprocess.PIPE, text=True))
+    said = [r.communicate(timeout=120)[0] for r in ranks]
+    assert all(r.returncode == 0 for r in ranks), said
+    return said
 
 
 def check_threads(tegula):

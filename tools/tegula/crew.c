@@ -242,6 +242,10 @@ bool crew_meet(Job *job) {
     if (!job->o->comm || !job->ranks) return true;
     if (tg_comm_create(&options, &job->comm)) {
         cli_error("%s", tg_last_error());
+        if (strcmp(job->o->comm, "processes") == 0)
+            cli_hint("each rank is a process of its own: TG_RANK=0 (1, ...) TG_RANKS=%d "
+                     "TG_MEET=/tmp/socket tegula ... --comm processes",
+                     (int)job->ranks);
         return false;
     }
     ctx_defer(job->ctx, leave, job);
