@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 
+HEATS = 30  # launches of ten heats
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 PRODUCTS = {
@@ -203,18 +204,25 @@ def replay(options, name, arguments):
         recorded.trials = [json.loads(line) for line in f]
     seconds = {t["config"]: recorded.seconds(t["config"]) for t in recorded.trials}
     seconds = {c: s for c, s in seconds.items() if s}
+    # Who was in one heat or two may have been lucky: faster than the winner of the recording's race
+    # they were not shown to be.
+    won = next(t["seconds"] for t in recorded.trials if t["verdict"] == "won")
+    for t in recorded.trials:
+        if t["config"] in seconds and (t["launches"] or 0) < HEATS:
+            seconds[t["config"]] = max(seconds[t["config"]], won)
     times = name_of(options, name, ".times")
     with open(times, "w", encoding="utf-8") as f:
         for t in recorded.trials:
             if t["config"] in seconds:
                 compiled = (t["compiled"] or 0.1) * options.compile
                 f.write(f"{seconds[t['config']]} {compiled} {t['config']}\n")
-    best, line = min(seconds.values()), f"{name}:"
+    line = f"{name}:"
     for budget in options.budgets:
         found = []
         for seed in range(1, 21):
             os.environ |= {"TG_REPLAY": times, "TG_REPLAY_SEED": str(seed)}
             s = Search(options, arguments, "block", budget)
+            best = min(seconds[t["config"]] for t in s.trials if t["config"] in seconds)
             found.append(best / seconds[s.winner["config"]])
         seen = sum(bool(t["seconds"]) for t in s.trials)
         line += (f" {budget:g} s: {min(found):.3f}, spread {100 * (max(found) / min(found) - 1):.1f} %,"
