@@ -116,9 +116,19 @@ static void seek_effect(Op *op, void *found) {
     if (op_info[op->code].traits & (WRITES | EFFECT) && op->n_regions == 0) *(bool *)found = true;
 }
 
-static bool close_enough(Elem e, Cell a, Cell b) {
+static double bound_of(Elem e) {
+    return e == EL_F64 ? 1e-9 : e == EL_F32 ? 1e-3 : 1e-1;
+}
+
+/// The coarsest rounding on the way.
+static void seek_rounding(Op *op, void *bound) {
+    Elem e = op->code == OP_CAST ? result(op, 0)->type->elem : EL_F64;
+    if (elem_is(e, EC_FLOAT)) *(double *)bound = fmax(*(double *)bound, bound_of(e));
+}
+
+static bool close_enough(Elem e, double bound, Cell a, Cell b) {
     if (!elem_is(e, EC_FLOAT)) return a.u == b.u;
-    double bound = e == EL_F64 ? 1e-9 : e == EL_F32 ? 1e-3 : 1e-1;
+    bound = fmax(bound, bound_of(e));
     return cell_equal(e, a, b) || fabs(a.f - b.f) <= bound * (1 + fabs(a.f) + fabs(b.f));
 }
 
@@ -139,9 +149,11 @@ static void check_merge(Interp *it, Op *op) {
             copy_reg(args[n + i], yielded(join, i));
         for (int i = 0; i < n; i++) copy_reg(args[i], args[n + i]);
     }
+    double bound = 0;
+    op_walk_pre(op, seek_rounding, &bound);
     for (int i = 0; i < n; i++)
         for (int64_t j = 0; j < args[i]->n; j++)
-            if (!close_enough(args[i]->type->elem, args[i]->cells[j], out(op, i)->cells[j]))
+            if (!close_enough(args[i]->type->elem, bound, args[i]->cells[j], out(op, i)->cells[j]))
                 run_error(it, op,
                           "the merge function does not join groups of iterations: carried value %d "
                           "is %s in one run and %s in groups",

@@ -388,7 +388,7 @@ static void check_shared(const GpuFn *f) {
     if (f->shared_bytes <= f->target->shared_cta) return;
     diag(f->ctx, f->device->loc, D_SHARED_MEMORY, (long long)f->shared_bytes, f->target->name,
          f->target->shared_cta);
-    diag_hint(f->ctx, "choose smaller tiles (--set), or a narrower element type");
+    diag_hint(f->ctx, "choose smaller tiles (--set); rows that are sorted have to fit whole");
     ctx_leave(f->ctx, CTX_ERRORS);
 }
 
@@ -413,7 +413,7 @@ static void check_registers(const GpuFn *f) {
     if (each <= ELEMENTS_THREAD) return;
     diag(f->ctx, widest->def->loc, D_BLOCK_REGISTERS, (long long)each, f->target->name,
          f->target->registers_thread);
-    diag_hint(f->ctx, "go through the dimension in parts: for n in N by 4096 { ... }");
+    diag_hint(f->ctx, "choose smaller tiles, or a loop over parts: for n in N by 1024 { ... }");
     ctx_leave(f->ctx, CTX_ERRORS);
 }
 

@@ -90,7 +90,8 @@ static const Type *seen_by_dot(Async *s, const Type *buf, bool swapped) {
 
 void async_note(Async *s, const Value *tensor, const char *how, const char *why) {
     const char *name = tensor->name;
-    const char *text = ctx_format(s->ctx, "%s: %s%s%s", name ? name : "an operand", how,
+    const char *other = tensor->type->kind == TK_TENSOR ? "a workspace" : "an operand";
+    const char *text = ctx_format(s->ctx, "%s: %s%s%s", name ? name : other, how,
                                   why ? ": " : "", why ? why : "");
     for (int i = 0; i < s->notes.n; i++)
         if (strcmp(s->notes.data[i], text) == 0) return;

@@ -92,6 +92,10 @@ check(
 for scale in (-0.5, 0.0):  # the least score first, and all alike
     args = {s: data((1, 2, 70, 32), n, "float16") for n, s in enumerate("qkv")}
     check(args | {"scale": scale, "causal": True, "lse": True}, "float16", f"scale{scale}")
+for t in TYPES:  # the promise of `merge` is tried, with probabilities as they are rounded
+    q, k, v = data((1, 2, 20, 48), 1, t), data((1, 1, 130, 48), 2, t), data((1, 1, 130, 40), 3, t)
+    small = [{"BM": 16, "BN": 64}]
+    check({"q": q, "k": k, "v": v, "scale": 0.3125}, t, "joined", tune=small, flags=("--check",), targets=["interp"])
 case(
     FILE,
     "attention",
