@@ -7,6 +7,7 @@
 #define TESTS_RUNTIME_FAKE_CUDA_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /// A launch as the kernel sees it.
 typedef struct FakeLaunch {
@@ -15,6 +16,25 @@ typedef struct FakeLaunch {
     int device;
     void *stream;
 } FakeLaunch;
+/// An operation of a stream. Fields of other kinds are 0.
+typedef enum FakeOpKind {
+    OP_LAUNCH,
+    OP_COPY,
+    OP_SET,
+    OP_RECORD,
+    OP_WAIT,
+    OP_WAIT_VALUE
+} FakeOpKind;
+typedef struct FakeOp {
+    FakeOpKind kind;
+    int stream;         // its number
+    const char *name;   // of a launch
+    void *const *args;  // of it
+    const void *event;  // that is recorded or waited for
+    uint64_t to, from;  // of a copy
+    size_t rows, bytes; // of it
+    uint64_t at, value; // of a set or a wait for a value
+} FakeOp;
 typedef void FakeKernel(const FakeLaunch *launch, void **args);
 
 /* X(result, name, parameters) */
@@ -42,6 +62,8 @@ typedef void FakeKernel(const FakeLaunch *launch, void **args);
     X(void *, fake_capture_end, (void *stream))                                                    \
     X(void, fake_replay, (void *graph))                                                            \
     X(void, fake_drop, (void *graph))                                                              \
+    /* Its operation number i, as they were given; 0: it has no more. */                           \
+    X(int, fake_graph_op, (void *graph, int i, FakeOp *out))                                       \
     /* What the streams of a device were given since the last question, a line each: the stream's  \
      * number, what. */                                                                            \
     X(const char *, fake_journal, (int device))                                                    \

@@ -26,9 +26,8 @@ static double host_milliseconds(void) {
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-enum OpKind { OP_LAUNCH, OP_COPY, OP_SET, OP_RECORD, OP_WAIT, OP_WAIT_VALUE };
 typedef struct Op {
-    enum OpKind kind;
+    FakeOpKind kind;
     cu_stream stream;
     struct Op *next;
     FakeLaunch launch;
@@ -475,6 +474,24 @@ void fake_drop(void *graph) {
     }
     for (int i = 0; i < g->n_objects; i++) g->objects[i].destroy(g->objects[i].data);
     free(g);
+}
+
+int fake_graph_op(void *graph, int i, FakeOp *out) {
+    const Op *op = ((struct cu_graph_ *)graph)->ops;
+    while (op && i--) op = op->next;
+    if (!op) return 0;
+    *out = (FakeOp){.kind = op->kind,
+                    .stream = op->stream->number,
+                    .name = op->kind == OP_LAUNCH ? op->f->name : NULL,
+                    .args = op->args,
+                    .event = op->event,
+                    .to = op->rows.to.at,
+                    .from = op->rows.from.at,
+                    .rows = op->rows.rows,
+                    .bytes = op->rows.bytes,
+                    .at = op->at,
+                    .value = op->value};
+    return 1;
 }
 
 #ifndef FAKE_HIP
