@@ -519,8 +519,8 @@ static void build(const Rank *r) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/// Calls `look` with the steps of a protocol by so many ranks.
-static void with_ranks(const Protocol *p, int size, int rows, void (*look)(const Protocol *)) {
+/// `look` has the steps of a protocol by so many ranks, and says whether all is as it should be.
+static void with_ranks(const Protocol *p, int size, int rows, bool (*look)(const Protocol *)) {
     pthread_barrier_t captured, looked;
     pthread_t threads[MOST];
     Rank ranks[MOST];
@@ -545,11 +545,12 @@ static void with_ranks(const Protocol *p, int size, int rows, void (*look)(const
         assert_string_equal(ranks[i].failure, "");
         build(&ranks[i]);
     }
-    look(p);
+    bool good = look(p);
     pthread_barrier_wait(&looked);
     for (int i = 0; i < size; i++) pthread_join(threads[i], NULL);
     pthread_barrier_destroy(&captured);
     pthread_barrier_destroy(&looked);
+    assert_true(good);
 }
 
 static int setup(void **state) {
@@ -570,10 +571,10 @@ static int setup(void **state) {
     return !model_setup();
 }
 
-static void expect_right(const Protocol *p) {
+static bool expect_right(const Protocol *p) {
     bool right = model_explore(m.size < MOST ? ANY : BOUND);
     fprintf(stderr, "%s, %d ranks: %ld states\n", p->name, m.size, m.states);
-    assert_true(right);
+    return right;
 }
 
 /// Two and three ranks in all orders; four with a bound on how often a step waits that could be
@@ -655,8 +656,8 @@ static bool lose_order(const Protocol *p, Step *step, int i) {
     return true;
 }
 
-/// Each change of one rank, made in one launch or in all, has to be found.
-static int expect_found(const Protocol *p, Change *change, bool in_all) {
+/// How many changes of one rank were made, in one launch or in all; -1: one was not found.
+static int count_found(const Protocol *p, Change *change, bool in_all) {
     int changes = 0, missed = 0;
     for (int stream = 0; stream < m.size * MOST; stream++) {
         Step *steps = m.steps[stream], saved[STEPS];
@@ -666,7 +667,7 @@ static int expect_found(const Protocol *p, Change *change, bool in_all) {
                 memcpy(saved, steps, sizeof saved);
                 bool has = change(p, &steps[k], i);
                 for (int t = 1; t < LAUNCHES && in_all && has; t++)
-                    assert_true(change(p, &steps[k + t * period], i));
+                    (void)change(p, &steps[k + t * period], i);
                 bool right = has && model_explore(ANY);
                 if (right)
                     fprintf(stderr, "%s, %d ranks: stream %d, step %d (kind %d), %d: not found\n",
@@ -676,17 +677,16 @@ static int expect_found(const Protocol *p, Change *change, bool in_all) {
                 missed += right;
             }
     }
-    assert_int_equal(missed, 0);
-    return changes;
+    return missed ? -1 : changes;
 }
 
-static void find_lost(const Protocol *p) {
-    int signals = expect_found(p, lose_signal, false), waits = expect_found(p, lose_wait, true);
-    int counts = expect_found(p, lose_count, true), orders = expect_found(p, lose_order, true);
+static bool expect_found(const Protocol *p) {
+    int signals = count_found(p, lose_signal, false), waits = count_found(p, lose_wait, true);
+    int counts = count_found(p, lose_count, true), orders = count_found(p, lose_order, true);
     fprintf(stderr, "%s, %d ranks, found: %d signals, %d waits, %d counts, %d orders\n", p->name,
             m.size, signals, waits, counts, orders);
-    assert_true(signals || (m.size == 2 && !p->flags));
-    assert_true(waits && counts && (orders || !m.fine));
+    bool some = (signals || (m.size == 2 && !p->flags)) && (orders || !m.fine);
+    return some && signals >= 0 && waits > 0 && counts > 0 && orders >= 0;
 }
 
 /// Each signal, wait, new count and order, taken away from one rank alone.
@@ -694,7 +694,7 @@ static void lost(void **state) {
     (void)state;
     for (int i = 0; i < PROTOCOLS; i++)
         for (int size = 2; size < MOST; size++)
-            with_ranks(&protocols[i], size, size == 2 ? 2 : 1, find_lost);
+            with_ranks(&protocols[i], size, size == 2 ? 2 : 1, expect_found);
 }
 
 int main(void) {
