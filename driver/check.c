@@ -9,20 +9,23 @@ static bool has_constants(const FnDef *f) {
 }
 
 /// Elaborates the default instance of a kernel: that is where types are checked. The pass `pads`
-/// adds its warnings. False: there are errors, which other values might not bring about.
+/// adds its warnings, `comm-overlap` and `combine` find what no target can join. False: there are
+/// errors, which other values might not bring about.
 static bool check_kernel(Ctx *ctx, const Program *program, const FnDef *kernel) {
     Ir *ir = ir_create(ctx);
     Inst *inst = fe_default_inst(ctx, program, kernel);
     int before = diag_errors(ctx);
     inst->check = true;
     Elaborated *code = fe_elaborate(ir, program, inst);
-    if (diag_errors(ctx) > before) return !code->n_specialised && !has_constants(kernel);
+    bool only = !code->n_specialised && !has_constants(kernel);
+    if (diag_errors(ctx) > before) return only;
     if (!code->module) return true;
     PassEnv env = {.ir = ir, .check = true, .threads = 1};
     PassOptions options = {0};
-    const Pass *const pipeline[] = {&pass_table[PASS_CANONICALIZE], &pass_table[PASS_PADS]};
+    const Pass *const pipeline[] = {&pass_table[PASS_CANONICALIZE], &pass_table[PASS_PADS],
+                                    &pass_table[PASS_COMM_OVERLAP], &pass_table[PASS_COMBINE]};
     run_passes(&env, code->module, pipeline, sizeof pipeline / sizeof *pipeline, &options);
-    return true;
+    return diag_errors(ctx) == before || only;
 }
 
 bool program_check(Ctx *ctx, const Program *program, bool certain) {

@@ -114,7 +114,7 @@ def run_processes(tegula, caches, **environment):
 
 def check_programs(tegula):
     a, b = (os.path.join(os.environ["TMPDIR"], name) for name in "ab")
-    search = {"TG_TUNE": "block", "TG_TUNE_BUDGET_MS": "6000", "TG_COMM_TIMEOUT_MS": "1500", "TG_FAULT": SLOW}
+    search = {"TG_TUNE": "block", "TG_TUNE_BUDGET_MS": "20000", "TG_COMM_TIMEOUT_MS": "1500", "TG_FAULT": SLOW}
     logs = run_processes(tegula, [a, b], **search)
     assert "tuned all_gather" in logs[0] and "plan=" in logs[0], logs
     assert not logs[1].strip(), logs
@@ -147,7 +147,7 @@ def run_commands(tegula, caches):
 
 
 def check_threads(tegula):
-    os.environ.update(TG_TUNE="block", TG_TUNE_BUDGET_MS="6000", TG_FAULT=SLOW, TG_SERVER=tegula)
+    os.environ.update(TG_TUNE="block", TG_TUNE_BUDGET_MS="20000", TG_FAULT=SLOW, TG_SERVER=tegula)
     logs, failed = [[], []], []
 
     def body(rank):
