@@ -225,27 +225,72 @@ static void meet_in(Meeting *m, Region *r, Touched *t) {
 
 typedef struct Raised {
     const Value *words;
+    const Op *phase; // of the wait; NULL: it is not known whether that waits
+    const Op *late;  // in a later one
     bool found;
 } Raised;
+
+/// The op of the host code that an op is, or is in.
+static const Op *host_op(const Op *op) {
+    while (op->parent->parent->code != OP_KERNEL) op = op->parent->parent;
+    return op;
+}
+
+static bool is_behind(const Op *op, const Op *other) {
+    while (other && other != op) other = other->next;
+    return other != NULL;
+}
 
 static void seek_raise(Op *op, void *arg) {
     Raised *r = arg;
     bool writes = op->code == OP_SIGNAL_SET || op->code == OP_STORE || op->code == OP_ATOMIC ||
-                  op->code == OP_CALL;
+                  op->code == OP_CALL,
+         raises = false;
     for (int i = 0; writes && i < op->n_operands; i++)
-        r->found |= operand(op, i) == r->words && (i == 0 || op->code == OP_CALL);
+        raises |= operand(op, i) == r->words && (i == 0 || op->code == OP_CALL);
+    if (!raises) return;
+    const Op *at = host_op(op);
+    bool late = r->phase && at != r->phase && is_behind(at, r->phase);
+    if (late && !r->late) r->late = op;
+    r->found |= !late;
 }
 
-/// A wait for what no program raises never ends.
+/// Words are 0 at first. True where it cannot be told.
+static bool holds_at_first(const Op *wait) {
+    const char *compare = op_str(wait, "compare");
+    int64_t v;
+    if (!const_int(operand(wait, 2), &v)) return true;
+    if (strcmp(compare, "eq") == 0) return v == 0;
+    if (strcmp(compare, "ne") == 0) return v != 0;
+    if (strcmp(compare, "gt") == 0) return v < 0;
+    if (strcmp(compare, "ge") == 0) return v <= 0;
+    return strcmp(compare, "lt") == 0 ? v > 0 : v >= 0;
+}
+
+/// The phase whose programs all wait there; NULL: some may not, or there are several rounds of it.
+static const Op *waiting_phase(const Op *wait) {
+    const Op *phase = host_op(wait);
+    for (const Op *at = wait; at != phase; at = at->parent->parent)
+        if (at->parent->parent->code == OP_IF || at->parent->parent->code == OP_WHILE) return NULL;
+    return phase->code == OP_PARALLEL && !holds_at_first(wait) ? phase : NULL;
+}
+
+/// A wait for what no program raises never ends, nor does one for what programs raise that are
+/// not started before it has ended.
 static void check_wait(Op *op, void *arg) {
     Elab *e = arg;
     if (op->code != OP_SIGNAL_WAIT) return;
-    Raised r = {.words = operand(op, 0)};
+    Raised r = {.words = operand(op, 0), .phase = waiting_phase(op)};
+    const char *name = r.words->name ? r.words->name : "?";
     op_walk_pre(op_enclosing(op, OP_KERNEL), seek_raise, &r);
     if (r.found) return;
-    diag(e->ctx, op->loc, D_NO_SIGNAL, r.words->name ? r.words->name : "?");
-    diag_hint(e->ctx, "signal_op(%s[r][...], x) raises one at rank r",
-              r.words->name ? r.words->name : "s");
+    diag(e->ctx, op->loc, r.late ? D_LATE_SIGNAL : D_NO_SIGNAL, name);
+    if (r.late)
+        diag_note(e->ctx, r.late->loc, "it is raised here, when all of this phase has ended");
+    diag_hint(e->ctx,
+              r.late ? "raise signals of '%s' in this phase, or in one before it"
+                     : "signal_op(%s[r][...], x) raises one at rank r",
+              name);
 }
 
 /* ---- the launch ---------------------------------------------------------------------------- */
