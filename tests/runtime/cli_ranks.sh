@@ -116,7 +116,8 @@ TG_RANKS=2 TG_RANK=0 TG_MEET=file TG_COMM_TIMEOUT_MS=300 "$tegula" run gather.te
 alone() {
     text=$1
     shift
-    env "$@" "$tegula" run gather.teg --comm processes --arg 'a=rand(2,100,30)' >out 2>&1 && die "runs: $*"
+    env "$@" "$tegula" run gather.teg --comm processes --arg 'a=rand(2,100,30)' >out 2>&1 &&
+        die "runs: $*"
     grep -q "$text" out || die "no word of $text"
     grep -q 'TG_RANK=0 (1, ...) TG_RANKS=2 TG_MEET=' out || die "no word of all variables"
 }
