@@ -9,6 +9,8 @@
 #include "driver/aot.h"
 #include "frontend/program.h"
 
+enum { MOST_CONSTANTS = 8 }; // one by another; those that need each other are an error elsewhere
+
 /* ---- dims ---------------------------------------------------------------------------------- */
 
 static const Expr *constant_of(const Program *p, const Expr *e) {
@@ -82,8 +84,7 @@ static const CExpr *read_name(Reader *r, const Expr *e) {
     int arg = r->find(r->user, e->name);
     if (arg >= 0) return make(r, CX_ARG, arg, NULL, NULL);
     const Expr *value = constant_of(r->program, e);
-    if (!value || r->depth > 8)
-        return NULL; // constants that need each other are an error elsewhere
+    if (!value || r->depth > MOST_CONSTANTS) return NULL;
     r->depth++;
     const CExpr *out = read_expr(r, value);
     r->depth--;
@@ -136,41 +137,26 @@ static const CExpr *read_expr(Reader *r, const Expr *e) {
 /* ---- values -------------------------------------------------------------------------------- */
 
 typedef struct Lookup {
+    const Program *program;
     AotLookup *lookup;
     void *user;
-    Ctx *ctx;
-    AotValues found;
+    int depth;
 } Lookup;
 
-static int find_value(void *user, const char *name) {
+static bool find_value(void *user, const Expr *e, int64_t *out) {
     Lookup *l = user;
-    NamedValue v = {name, 0};
-    if (!l->lookup(l->user, name, &v.value)) return -1;
-    vec_push(l->ctx, &l->found, v);
-    return l->found.n - 1;
-}
-
-static int64_t compute(const CExpr *e, const AotValues *values) {
-    if (e->kind == CX_CONST) return e->value;
-    if (e->kind == CX_ARG) return values->data[e->value].value;
-    int64_t a = compute(e->a, values), b = compute(e->b, values);
-    switch (e->kind) {
-    case CX_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
-    case CX_SUB: return (int64_t)((uint64_t)a - (uint64_t)b);
-    case CX_MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
-    case CX_DIV: return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
-    case CX_REM: return b == 0 || b == -1 ? 0 : a % b;
-    case CX_MIN: return a < b ? a : b;
-    default: return a > b ? a : b;
-    }
+    if (l->lookup(l->user, e->name, out)) return true;
+    const Expr *constant = constant_of(l->program, e);
+    if (!constant || l->depth > MOST_CONSTANTS) return false;
+    l->depth++;
+    bool known = expr_value(constant, find_value, l, out, NULL);
+    l->depth--;
+    return known;
 }
 
 bool aot_eval(const Program *p, const Expr *e, AotLookup *lookup, void *user, int64_t *out) {
-    Lookup l = {.lookup = lookup, .user = user, .ctx = p->ctx};
-    Reader r = {.ctx = p->ctx, .program = p, .find = find_value, .user = &l};
-    const CExpr *x = read_expr(&r, e);
-    if (x) *out = compute(x, &l.found);
-    return x != NULL;
+    Lookup l = {.program = p, .lookup = lookup, .user = user};
+    return expr_value(e, find_value, &l, out, NULL);
 }
 
 /* ---- the function -------------------------------------------------------------------------- */

@@ -36,4 +36,12 @@ void program_check_names(const Program *p, const Module *m);
 /// After the message that `name` is no element type: what was probably meant.
 void hint_elem(Ctx *ctx, const char *name);
 
+/* ---- value.c --------------------------------------------------------------------------------- */
+
+/// The value of a name; false where it has none.
+typedef bool ExprLookup(void *user, const Expr *name, int64_t *out);
+/// The value of an integer expression over names. False where there is none: *unknown, if it is not
+/// NULL, is then the name at fault, or "an expression".
+bool expr_value(const Expr *e, ExprLookup *lookup, void *user, int64_t *out, const char **unknown);
+
 #endif

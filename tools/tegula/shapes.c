@@ -3,6 +3,8 @@
 // that are not.
 #include "tools/tegula/job.h"
 
+#include "frontend/program.h"
+
 #include <string.h>
 
 const Dimension *dims_find(const Dimensions *dims, const char *name) {
@@ -55,59 +57,15 @@ void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t
 
 /* ---- arithmetic ---------------------------------------------------------------------------- */
 
-/// Division is total, as in the language; overflow makes the value unknown instead of wrong.
-static bool eval_binary(BinaryOp op, int64_t a, int64_t b, int64_t *out) {
-    switch (op) {
-    case BI_ADD: return !__builtin_add_overflow(a, b, out);
-    case BI_SUB: return !__builtin_sub_overflow(a, b, out);
-    case BI_MUL: return !__builtin_mul_overflow(a, b, out);
-    case BI_DIV: return b == -1 ? !__builtin_sub_overflow(0, a, out) : (*out = b ? a / b : 0, true);
-    case BI_REM: *out = b == 0 || b == -1 ? 0 : a % b; return true;
-    default: return false;
-    }
+static bool value_of(void *user, const Expr *e, int64_t *out) {
+    const Dimension *d = dims_find(user, e->name);
+    if (d) *out = d->value;
+    return d != NULL;
 }
 
-static bool eval_call(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown) {
-    const Expr *callee = e->call.callee;
-    int64_t a, b;
-    if (callee->kind != EX_NAME || e->call.args.n != 2) return false;
-    if (!dims_eval(dims, e->call.args.at[0].value, &a, unknown) ||
-        !dims_eval(dims, e->call.args.at[1].value, &b, unknown))
-        return false;
-    *unknown = callee->name;
-    if (strcmp(callee->name, "min") == 0)
-        *out = a < b ? a : b;
-    else if (strcmp(callee->name, "max") == 0)
-        *out = a > b ? a : b;
-    else if (strcmp(callee->name, "ceildiv") == 0 && b > 0)
-        *out = ceil_div(a, b);
-    else
-        return false;
-    return true;
-}
-
-/// Dims are written in a small part of the language: anything else is left to the compiler.
 bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown) {
-    int64_t a, b;
-    *unknown = "an expression";
-    switch (e->kind) {
-    case EX_INT: *out = (int64_t)e->integer.value; return true;
-    case EX_BOOL: *out = e->boolean; return true;
-    case EX_NAME: {
-        const Dimension *d = dims_find(dims, e->name);
-        *unknown = e->name;
-        if (d) *out = d->value;
-        return d != NULL;
-    }
-    case EX_UNARY:
-        return e->unary.op == UN_NEG && dims_eval(dims, e->unary.x, &a, unknown) &&
-               eval_binary(BI_SUB, 0, a, out);
-    case EX_BINARY:
-        return dims_eval(dims, e->binary.a, &a, unknown) &&
-               dims_eval(dims, e->binary.b, &b, unknown) && eval_binary(e->binary.op, a, b, out);
-    case EX_CALL: return eval_call(dims, e, out, unknown);
-    default: return false;
-    }
+    Dimensions names = *dims;
+    return expr_value(e, value_of, &names, out, unknown);
 }
 
 bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64_t *extents,
