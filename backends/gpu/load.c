@@ -54,12 +54,35 @@ static const char *cache_row(const GpuAccess *p) {
     return "";
 }
 
-/// Read-only caches do not see what this kernel writes.
-static const char *coherence(const GpuAccess *p) {
-    return p->tensor->written ? "" : ".nc";
+static bool follows_load(const Value *v, int depth) {
+    if (!v->def || v->def->n_regions || depth == 0) return false;
+    if (v->def->code == OP_LOAD) return true;
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (follows_load(operand(v->def, i), depth - 1)) return true;
+    return false;
+}
+
+/// An element a thread at a place that was loaded, such as that of a row's label: two waits, one
+/// after the other.
+static bool is_lookup(const GpuAccess *p) {
+    enum { FEW_OPS = 6 };
+    bool found = false;
+    for (int i = 1; i < p->op->n_operands; i++) found |= follows_load(operand(p->op, i), FEW_OPS);
+    return found && gpu_access_registers(p) == 1;
 }
 
 /// Memory that is never written while the kernel runs may be read at any time, and more than once.
+/// An assembler moves such a read to where its value is wanted, behind barriers, too, and waits for
+/// it there: none for lookups, whose latency is to be hidden.
+static bool may_move(const GpuAccess *p) {
+    return !p->tensor->written && !is_lookup(p);
+}
+
+/// Read-only caches do not see what this kernel writes.
+static const char *coherence(const GpuAccess *p) {
+    return may_move(p) ? ".nc" : "";
+}
+
 static void mark_invariant(const Gen *g, LLVMValueRef load) {
     unsigned kind = LLVMGetMDKindIDInContext(g->llvm, "invariant.load", 14);
     LLVMMetadataRef none = LLVMMDNodeInContext2(g->llvm, NULL, 0);
@@ -71,7 +94,7 @@ static void read_plain(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef *w
     Gen *g = f->g;
     LLVMValueRef x = LLVMBuildLoad2(g->b, plain_type(g, bytes), at, "");
     LLVMSetAlignment(x, (unsigned)bytes);
-    if (!p->tensor->written) mark_invariant(g, x);
+    if (may_move(p)) mark_invariant(g, x);
     if (bytes <= 4) words[0] = widen(g, x);
     for (int i = 0; i < bytes / 4 && bytes > 4; i++)
         words[i] = LLVMBuildExtractElement(g->b, x, gpu_i32(f, i), "");
@@ -133,7 +156,7 @@ static void load_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, LLVM
     if (n == 1 && !on) {
         LLVMValueRef x = LLVMBuildLoad2(g->b, gen_mem_elem(g, p->elem), at, "");
         LLVMSetAlignment(x, (unsigned)elem_bytes(p->elem));
-        if (!p->tensor->written) mark_invariant(g, x);
+        if (may_move(p)) mark_invariant(g, x);
         out[0] = gen_from_memory(g, p->elem, x);
         return;
     }
