@@ -20,7 +20,7 @@
 #include "passes/internal.h"
 #include "passes/passes.h"
 
-enum { PROGRAMS = 512, PROGRAMS_GPU = 1024, MAX_GROUPS_IN_MEMORY = 8 };
+enum { PROGRAMS = 512, MAX_GROUPS_IN_MEMORY = 8 };
 
 /* ---- which indices are kept ---------------------------------------------------------------- */
 
@@ -145,11 +145,16 @@ static void cut_groups(Combining *c, Builder *b) {
         else if (l->in_line)
             c->line = ix_mul(b, c->line, l->count);
     }
-    int64_t programs = c->env->gpu ? PROGRAMS_GPU : PROGRAMS, most = combine_max_groups(c->env);
-    Value *wanted = ix_ceildiv(b, build_index(b, programs), ix_max(b, kept, one));
+    int64_t programs = c->env->gpu ? MAX_NUMBERS_GPU : PROGRAMS;
+    c->most = c->env->gpu ? MAX_NUMBERS_GPU : MAX_GROUPS;
+    for (int t = 0; t < c->n_targets; t++) {
+        int64_t own = combine_programs_gpu(c->target[t].op);
+        if (c->env->gpu && own < programs) programs = c->most = own;
+    }
     for (int t = 0; t < c->n_targets; t++)
-        if (!c->target[t].carried) most = MAX_GROUPS_IN_MEMORY;
-    wanted = ix_min(b, wanted, build_index(b, most));
+        if (!c->target[t].carried) c->most = MAX_GROUPS_IN_MEMORY;
+    Value *wanted = ix_ceildiv(b, build_index(b, programs), ix_max(b, kept, one));
+    wanted = ix_min(b, wanted, build_index(b, c->most));
     c->group_size = ix_max(b, ix_ceildiv(b, c->line, wanted), one);
     c->groups = ix_ceildiv(b, c->line, c->group_size);
 }
@@ -372,6 +377,7 @@ static void lower_phase(Op *phase, void *arg) {
     choose_kept(c);
     choose_line(c);
     find_targets(c);
+    c->otherwise = combine_find_otherwise(c);
     Builder b = build_before(env->ir, phase);
     cut_groups(c, &b);
     make_scratches(c, &b);

@@ -6,7 +6,7 @@
 #include "passes/internal.h"
 #include "passes/util.h"
 
-enum { MAX_TARGETS = 64, MAX_GROUPS = 64, MAX_GROUPS_GPU = 1024 };
+enum { MAX_TARGETS = 64, MAX_GROUPS = 64, MAX_GROUPS_GPU = 1024, MAX_NUMBERS_GPU = 8192 };
 
 /// The tensors of one combine, or of several to the same place.
 typedef struct Target {
@@ -29,12 +29,15 @@ typedef struct Combining {
     VEC(Op *) ops;
     int n_targets;
     Target target[MAX_TARGETS];
+    int64_t most; // groups there may be, of which partial results are folded
     Value *line, *group_size, *groups;
+    Op *otherwise; // the phase before, where it is all overwritten if anything is contributed
 } Combining;
 
-/// Groups there may be, of which partial results are folded.
-static inline int64_t combine_max_groups(const PassEnv *env) {
-    return env->gpu ? MAX_GROUPS_GPU : MAX_GROUPS;
+/// Programs that a GPU is given where this is combined. Partial results of one number cost less
+/// than what CTAs of several iterations leave idle while the last of them work.
+static inline int64_t combine_programs_gpu(const Op *combine) {
+    return operand(combine, 0)->type->rank ? MAX_GROUPS_GPU : MAX_NUMBERS_GPU;
 }
 
 /* ---- combine.c ----------------------------------------------------------------------------- */
@@ -49,6 +52,8 @@ void combine_fold(Builder *b, const Op *op, Value *const *state, Value *const *v
 
 /// A phase at b that sets all flags of the target to false.
 void combine_clear_flags(Builder *b, const Target *t);
+/// The phase before the combining one that matters only where nothing is contributed, or NULL.
+Op *combine_find_otherwise(const Combining *c);
 /// The phase at b that folds the partial results of all groups, in order.
 void combine_build_fold(Combining *c, Builder *b, const Target *t);
 

@@ -56,14 +56,13 @@ static Place in_group(const Place *p, Value *g) {
 /// On a GPU, where states of all groups are read at once.
 static bool fold_at_once(Combining *c, Builder *b, const Target *t, const Place *p, Value *from,
                          Value **state) {
-    Value *seen = NULL;
     Parts parts = {.n = t->n,
                    .tensors = t->partial,
                    .at = in_group(p, from),
                    .along = 0,
-                   .most = combine_max_groups(c->env),
+                   .most = c->most,
                    .join = t->op->regions[0]};
-    return c->env->gpu && fold_parts(b, &parts, from, c->groups, state, &seen);
+    return c->env->gpu && fold_parts(b, &parts, from, c->groups, state);
 }
 
 /// state = f(state, part[g, place]) for g = from .. groups; `seen` (or NULL, all true) goes along.
@@ -73,8 +72,8 @@ static Op *fold_loop(Combining *c, Builder *b, const Target *t, const Place *p, 
     Value **inits = ctx_array(c->ctx, Value *, slots);
     for (int i = 0; i < n; i++) inits[i] = state[i];
     if (seen) inits[n] = seen;
-    Value *end = ix_min(b, c->groups,
-                        build_index(b, combine_max_groups(c->env))); // says that it is a short loop
+    // The least says that it is a short loop.
+    Value *end = ix_min(b, c->groups, build_index(b, c->most));
     Op *loop = build_for(b, from, end, 1, slots, inits);
     Region *r = loop->regions[0];
     Value *g = region_add_arg(b->ir, r, from->type, "group");
@@ -178,6 +177,43 @@ static void fold_by_element(Combining *c, Builder *b, const Target *t) {
     build_yield(&otherwise, 0, NULL);
 }
 
+/* ---- what there is without contributions --------------------------------------------------- */
+
+static bool is_written_by(const Target *t, const Value *tensor) {
+    for (int i = 0; i < t->n; i++)
+        if (operand(t->op, i) == tensor) return true;
+    return false;
+}
+
+/// Single elements that a fold writes are all that the phase, one program, touches.
+static bool only_sets(const Op *phase, const Target *t) {
+    if (phase->code != OP_PARALLEL || op_int(phase, "step", 1) != 0) return false;
+    for_each_op(op, phase->regions[0]) {
+        if (op_has(op, TERMINATOR) || (op_has(op, PURE) && !op->n_regions)) continue;
+        const Value *to = op->code == OP_STORE ? operand(op, 0) : NULL;
+        if (!to || to->type->rank || !is_written_by(t, to)) return false;
+    }
+    return true;
+}
+
+/// The programs do nothing with what they contribute to but that.
+static bool is_apart(const Combining *c, const Value *tensor) {
+    for_each_use(u, tensor) {
+        if (op_is_inside(u->user, c->phase) && u->user->code != OP_COMBINE) return false;
+    }
+    return true;
+}
+
+Op *combine_find_otherwise(const Combining *c) {
+    const Target *t = &c->target[0];
+    if (c->n_targets != 1 || !t->carried || op_flag(t->op, "keep")) return NULL;
+    for (int i = 0; i < t->n; i++)
+        if (!is_apart(c, operand(t->op, i))) return NULL;
+    Op *before = c->phase->prev;
+    while (before && op_has(before, PURE) && !before->n_regions) before = before->prev;
+    return before && only_sets(before, t) ? before : NULL;
+}
+
 void combine_build_fold(Combining *c, Builder *b, const Target *t) {
     // Without a single program nothing is contributed, and nothing written.
     Value *some = build_binary(b, OP_GT, c->groups, build_index(b, 0));
@@ -186,6 +222,7 @@ void combine_build_fold(Combining *c, Builder *b, const Target *t) {
     (t->carried ? fold_by_program : fold_by_element)(c, &then, t);
     close_regions(&then, branch->regions[0]);
     build_yield(&then, 0, NULL);
+    if (c->otherwise) op_move_to_end(c->otherwise, branch->regions[1]);
     Builder otherwise = build_at_end(b->ir, branch->regions[1], c->phase->loc);
     build_yield(&otherwise, 0, NULL);
 }

@@ -172,13 +172,15 @@ static void add_access(Model *m, Work *w, const Op *op, const Type *t, double ti
 
 static void add_region(Model *m, Work *w, const Region *r, double times);
 
-static bool holds(const Region *r, OpCode code) {
+static const Op *find(const Region *r, OpCode code) {
     for_each_op(op, r) {
-        if (op->code == code && !cost_is_dead(op)) return true;
-        for (int i = 0; i < op->n_regions; i++)
-            if (holds(op->regions[i], code)) return true;
+        if (op->code == code && !cost_is_dead(op)) return op;
+        for (int i = 0; i < op->n_regions; i++) {
+            const Op *inner = find(op->regions[i], code);
+            if (inner) return inner;
+        }
     }
-    return false;
+    return NULL;
 }
 
 /// What a pipeline has of a loop in flight: the blocks that its loads bring.
@@ -247,9 +249,9 @@ static void add_loop(Model *m, Work *w, const Op *op, double times) {
     const Region *body = op->regions[op->code == OP_WHILE];
     Work step = {0};
     double bytes = loaded_bytes(body);
-    if (!holds(body, OP_DOT)) {
+    if (!find(body, OP_DOT)) {
         bool outer = m->looped;
-        m->looped = !holds(body, OP_STORE);
+        m->looped = !find(body, OP_STORE);
         add_region(m, &step, body, 1);
         m->looped = outer;
         bool ahead = runs_ahead(m, body);
@@ -337,9 +339,9 @@ static double resident(const Model *m, double registers, Work *w) {
     return fmax(1, floor(fmin(n, t->ctas_sm)));
 }
 
-/// So many CTAs an SM at most has a phase that combines: each takes a group of programs in turn.
-static double combining(const GpuTarget *t) {
-    return ceil((double)MAX_GROUPS_GPU / t->sms);
+/// CTAs that an SM has at most of a phase that combines: each takes a group of programs in turn.
+static double combining(const GpuTarget *t, const Op *combine) {
+    return ceil((double)combine_programs_gpu(combine) / t->sms);
 }
 
 /// What one of the CTAs of a program has to do.
@@ -379,7 +381,7 @@ static void note_needs(Model *m, const GpuShape *shape, const Work *w, const Reg
     n->most_bytes = t->shared_cta;
     if (shape->warps > n->warps) n->warps = shape->warps;
     n->products |= w->flops > 0;
-    n->loops |= holds(body, OP_FOR);
+    n->loops |= find(body, OP_FOR) != NULL;
     bool deep = w->stage > 0 && stages_for(m, w, w->stage) > GPU_RING_SLOTS;
     if (deep) n->slots = (int)stages_for(m, w, w->stage);
 }
@@ -405,7 +407,8 @@ static double phase_seconds(Model *m, const Op *phase) {
     share_work(&w, m->ctas);
     programs *= m->ctas;
     double held = resident(m, shape.registers, &w), each = ceil(programs / t->sms);
-    if (holds(p->regions[0], OP_COMBINE)) held = fmin(held, combining(t));
+    const Op *combine = find(p->regions[0], OP_COMBINE);
+    if (combine) held = fmin(held, combining(t, combine));
     double compute = busy_cycles(&w), busy = each * compute, start = LATENCY + CTA_START;
     double rounds = ceil(each / held), starts = gpu_persists(t, p) ? 1 : rounds;
     double alone = rounds * (w.waits - LATENCY + compute) + starts * start;

@@ -4,14 +4,14 @@
 //   for %g = from .. end { %s = f(%s, part[%g]) }
 //   ->
 //   %x = load part[from .. end] : <C x ...>;  %v = whether there is such a part
-//   %r = reduce %v, %x [axis=0] { (va, a, vb, b) -> va ? vb ? f(a, b) : a : b };  %s = f(%s, %r)
+//   %r = reduce %v, %x [axis=0] { (va, a, vb, b) -> va, vb ? f(a, b) : a };  %s = f(%s, %r)
 //
 // More than C parts are folded C at a time. A reduction keeps the order, so f need not commute.
 #include "passes/fold.h"
 
-// Lanes of the chunks of all tensors. A thread holds some of a chunk and as many of the next one:
-// chunks for the largest CTA, whose threads have the fewest registers, would spill. Shorter ones
-// than the fewest are folded faster one by one.
+// Lanes of the chunks of all tensors. A thread holds some of a chunk and as many of the next one,
+// if there is one: chunks for the largest CTA, whose threads have the fewest registers, would
+// spill. Shorter ones than the fewest are folded faster one by one.
 enum { LANES = 8192, FEWEST = 32, LANES_FEWEST = 16384 };
 
 typedef struct Fold {
@@ -82,7 +82,7 @@ static void join_scalars(Fold *f, Builder *b, Value *const *x, Value *const *y, 
     clone_lane(b, f->p->join, &map, out);
 }
 
-/// (va, a..., vb, b...): what there is of both.
+/// (va, a..., vb, b...): what there is of both. Behind a part that there is not there is none.
 static void fill_region(Fold *f, Region *r, Value *const *parts) {
     Ir *ir = f->b->ir;
     int n = f->p->n;
@@ -95,9 +95,8 @@ static void fill_region(Fold *f, Region *r, Value *const *parts) {
     Value **a = r->args, **b = r->args + n + 1;
     Value **both = ctx_array(f->ctx, Value *, n), **out = ctx_array(f->ctx, Value *, n + 1);
     join_scalars(f, &in, a + 1, b + 1, both);
-    out[0] = build_binary(&in, OP_OR, a[0], b[0]);
-    for (int i = 0; i < n; i++)
-        out[i + 1] = build_select(&in, a[0], build_select(&in, b[0], both[i], a[i + 1]), b[i + 1]);
+    out[0] = a[0];
+    for (int i = 0; i < n; i++) out[i + 1] = build_select(&in, b[0], both[i], a[i + 1]);
     build_yield(&in, n + 1, out);
 }
 
@@ -120,11 +119,10 @@ static Place place_of_parts(const Fold *f, Value *from, Value *count) {
     return all;
 }
 
-/// Which parts there are: the first `count` of the chunk, of those the flagged ones.
+/// Which parts there are: the first `count` of the chunk.
 static Value *valid_parts(Fold *f, const Place *at, Value *count) {
     Builder *b = f->b;
     const Type *line = ty_block(b->ir, EL_I64, 1, &f->chunk), *all = place_type(b->ir, EL_BOOL, at);
-    if (f->p->flags) return load_at(b, f->p->flags, at);
     Value *lane = result(build_op(b, OP_IOTA, 0, NULL, 1, &line, 0), 0);
     Value *is = build_binary(b, OP_LT, lane, build_broadcast(b, count, line));
     int64_t extents[MAX_RANK] = {f->chunk};
@@ -134,7 +132,7 @@ static Value *valid_parts(Fold *f, const Place *at, Value *count) {
 }
 
 /// state = f(state, the fold of parts from .. from + count - 1).
-static void fold_chunk(Fold *f, Value *from, Value *count, Value **state, Value **seen) {
+static void fold_chunk(Fold *f, Value *from, Value *count, Value **state) {
     Builder *b = f->b;
     int n = f->p->n;
     Place at = place_of_parts(f, from, count);
@@ -147,45 +145,38 @@ static void fold_chunk(Fold *f, Value *from, Value *count, Value **state, Value 
     Op *fold = build_op(b, OP_REDUCE, n + 1, parts, n + 1, types, 1);
     op_set_attr(b->ir, fold, "axis", at_int(b->ir, 0));
     fill_region(f, fold->regions[0], parts + 1);
-    both[0] = *seen ? *seen : build_bool(b, types[0], true);
+    both[0] = build_bool(b, types[0], true);
     for (int i = 0; i < n; i++) both[i + 1] = state[i];
     for (int i = 0; i <= n; i++) both[n + 1 + i] = result(fold, i);
     Value **out = ctx_array(f->ctx, Value *, n + 1);
     apply_lanes(b, fold->regions[0], both, f->shape, out);
     for (int i = 0; i < n; i++) state[i] = out[i + 1];
-    if (*seen) *seen = out[0];
 }
 
 /// One chunk after another.
-static void fold_chunks(Fold *f, Value *from, Value *end, Value **state, Value **seen) {
+static void fold_chunks(Fold *f, Value *from, Value *end, Value **state) {
     Builder *home = f->b;
-    int n = f->p->n, slots = n + (*seen != NULL);
-    Value **inits = ctx_array(f->ctx, Value *, slots);
-    for (int i = 0; i < n; i++) inits[i] = state[i];
-    if (*seen) inits[n] = *seen;
-    Op *loop = build_for(home, from, end, f->chunk, slots, inits);
+    int n = f->p->n;
+    Op *loop = build_for(home, from, end, f->chunk, n, state);
     Region *r = loop->regions[0];
     Value *g = region_add_arg(home->ir, r, from->type, "part");
-    for (int i = 0; i < slots; i++) region_add_arg(home->ir, r, inits[i]->type, NULL);
+    for (int i = 0; i < n; i++) region_add_arg(home->ir, r, state[i]->type, NULL);
     Builder in = build_at_end(home->ir, r, home->loc);
-    for (int i = 0; i < n; i++) inits[i] = r->args[i + 1];
-    Value *had = *seen ? r->args[n + 1] : NULL;
+    for (int i = 0; i < n; i++) state[i] = r->args[i + 1];
     f->b = &in;
     Value *left = ix_min(&in, ix_sub(&in, end, g), build_index(&in, f->chunk));
-    fold_chunk(f, g, left, inits, &had);
+    fold_chunk(f, g, left, state);
     f->b = home;
-    if (had) inits[n] = had;
-    build_yield(&in, slots, inits);
+    build_yield(&in, n, state);
     for (int i = 0; i < n; i++) state[i] = result(loop, i);
-    if (*seen) *seen = result(loop, n);
 }
 
 static bool fits(const Fold *f, int64_t chunk) {
-    int64_t lanes = chunk * ty_count(f->shape);
-    return chunk > FEWEST ? lanes * f->p->n <= LANES : lanes <= LANES_FEWEST;
+    int64_t lanes = chunk * ty_count(f->shape), most = chunk < f->p->most ? LANES : 2 * LANES;
+    return chunk > FEWEST ? lanes * f->p->n <= most : lanes <= LANES_FEWEST;
 }
 
-bool fold_parts(Builder *b, const Parts *p, Value *from, Value *end, Value **state, Value **seen) {
+bool fold_parts(Builder *b, const Parts *p, Value *from, Value *end, Value **state) {
     Fold f = {b, p, ir_ctx(b->ir), 1, state[0]->type};
     if (!p->monoids && !maps_lanes(p->join)) return false;
     for (int i = 1; i < p->n; i++)
@@ -194,8 +185,8 @@ bool fold_parts(Builder *b, const Parts *p, Value *from, Value *end, Value **sta
     while (f.chunk < p->most && fits(&f, 2 * f.chunk)) f.chunk *= 2;
     if (f.chunk < FEWEST) return false;
     if (f.chunk < p->most)
-        fold_chunks(&f, from, end, state, seen);
+        fold_chunks(&f, from, end, state);
     else
-        fold_chunk(&f, from, ix_sub(b, end, from), state, seen);
+        fold_chunk(&f, from, ix_sub(b, end, from), state);
     return true;
 }

@@ -10,17 +10,15 @@
 typedef struct Parts {
     int n;
     Value *const *tensors;
-    Value *flags; // bool tensor: which parts there are; NULL: all
-    Place at;     // of a part; no axis before dimension `along`, which is its number
+    Place at; // of a part; no axis before dimension `along`, which is its number
     int along;
     int64_t most;          // parts there may be
     const Region *join;    // (a..., b...) on scalars, or on blocks of one shape lane by lane;
     const OpCode *monoids; // or one op for each part
 } Parts;
 
-/// state = the fold of state and of the parts from .. end - 1, in order. *seen (NULL: always) says
-/// whether there is a state yet. False, and nothing built: parts of this kind are folded one by
-/// one.
-bool fold_parts(Builder *b, const Parts *p, Value *from, Value *end, Value **state, Value **seen);
+/// state = the fold of state and of the parts from .. end - 1, in order. False, and nothing built:
+/// parts of this kind are folded one by one.
+bool fold_parts(Builder *b, const Parts *p, Value *from, Value *end, Value **state);
 
 #endif

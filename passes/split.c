@@ -308,7 +308,6 @@ static void join(Split *s, Builder *b, Value *const *state, Value *const *part, 
 /// On a GPU: all parts are read as a block, and joined by a reduction.
 static bool join_at_once(Split *s, Builder *b, Value *program, Value *from, Value **state) {
     const Type *type = result(s->loop, 0)->type;
-    Value *seen = NULL;
     Parts parts = {.n = s->loop->n_results,
                    .tensors = s->part,
                    .at = part_place(b, program, from, type),
@@ -316,7 +315,7 @@ static bool join_at_once(Split *s, Builder *b, Value *program, Value *from, Valu
                    .most = max_parts(s),
                    .join = s->monoids ? NULL : s->loop->regions[1],
                    .monoids = s->monoids};
-    return s->env->gpu && fold_parts(b, &parts, from, s->ways, state, &seen);
+    return s->env->gpu && fold_parts(b, &parts, from, s->ways, state);
 }
 
 /// In place of the loop, in the second phase: joins the parts to its initial values, which a merge

@@ -279,10 +279,17 @@ static int power_for(double warps, int most) {
     return n;
 }
 
+/// Tuples that one program joins, such as programs' partial results: it works alone, and long at
+/// each.
+static bool is_joined_block(const Sizes *z) {
+    return z->joins && !z->lines;
+}
+
 /// A row that one warp holds is reduced without the others.
 static int most_warps(const Sizes *z) {
+    double lanes = z->target->lanes;
     bool rows = z->rows >= 1 && z->row <= ROW_WARP && z->reduced >= z->widest &&
-                z->words <= z->rows * z->target->lanes * ROW_WORDS;
+                z->words <= z->rows * lanes * ROW_WORDS && !is_joined_block(z);
     int most = gpu_max_warps(z->target);
     return rows ? power_for(z->rows, most) : most;
 }
@@ -337,7 +344,8 @@ static int fit_registers(const Sizes *z, int warps) {
 
 /// The warps that hold what is reduced in so many bytes and elements of a thread.
 static double warps_holding(const Sizes *z, double bytes, double elements) {
-    return fmax(z->moved / bytes, z->widest / elements) / z->target->lanes;
+    double widest = is_joined_block(z) ? z->words : z->widest;
+    return fmax(z->moved / bytes, widest / elements) / z->target->lanes;
 }
 
 /// The largest CTA has an SM for itself, and half of its threads have as many registers: where
