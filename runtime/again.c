@@ -3,13 +3,24 @@
 //
 // Binding arguments and finding their variant takes longer than a small kernel. Most launches are
 // of arguments that differ from those of a launch before in their addresses and numbers alone.
-// Each launcher keeps, for each kernel, the last launch that was one of such: what the arguments
-// were like, and what the code got for them. A launch that is the same in all that binding and
-// facts look at takes that, with its own addresses in it. All else goes the long way, errors too.
+// Each launcher keeps, for each kernel, the last few launches that differed in more: what the
+// arguments were like, and what the code got for them. A launch that is the same in all that
+// binding and facts look at takes that, with its own addresses in it. All else goes the long way,
+// errors too.
 #include "runtime/comm.h"
 #include "runtime/runtime.h"
 
 #include <string.h>
+
+/// Device, rank and type of a tensor, as they stand in it.
+typedef struct Like {
+    uint64_t words[2];
+} Like;
+enum { LIKE_AT = offsetof(DLTensor, device) };
+_Static_assert(offsetof(DLTensor, ndim) == LIKE_AT + sizeof(DLDevice) &&
+                   offsetof(DLTensor, dtype) == LIKE_AT + sizeof(DLDevice) + sizeof(int32_t) &&
+                   offsetof(DLTensor, shape) == LIKE_AT + sizeof(Like),
+               "they lie side by side");
 
 /// An argument.
 typedef struct Known {
@@ -18,8 +29,7 @@ typedef struct Known {
     int8_t slot; // among those of the code, or -1
     bool null, has_strides, written, is_empty, is_constant, is_symmetric;
     uint8_t code, bits;            // of a number
-    uint32_t type;                 // of a tensor: the bytes of its DLDataType
-    uint64_t device;               // of its DLDevice
+    Like like;                     // of a tensor
     int64_t value;                 // of a number, as the caller gave it: the bytes of a double, too
     uintptr_t data;                // of the last launch
     uintptr_t low, high;           // what it spans, from its data
@@ -35,6 +45,7 @@ struct rt_call {
     uint64_t epoch;
     int n, room; // arguments; for how many there is memory
     int device;
+    bool apart;       // views of these addresses were seen to be
     tg_comm *comm;    // of a collective launch
     uint64_t tensors; // which arguments are
     uint64_t written;
@@ -42,24 +53,21 @@ struct rt_call {
     Known known[];
 };
 
-static rt_call **place_of(rt_launcher *l, const tg_kernel *kernel) {
-    return &l->calls[(uintptr_t)kernel * 0x9e3779b97f4a7c15u >> 59];
+/// RT_WAYS places.
+static rt_call **places_of(rt_launcher *l, const tg_kernel *kernel) {
+    return &l->calls[((uintptr_t)kernel * 0x9e3779b97f4a7c15u >> 60) * RT_WAYS];
 }
-_Static_assert(RT_CALLS == 32, "59 bits are shifted out");
+_Static_assert(RT_CALLS / RT_WAYS == 16, "60 bits are shifted out");
 
-static uint32_t type_of(const DLTensor *t) {
-    uint32_t type;
-    memcpy(&type, &t->dtype, sizeof type);
-    return type;
+static Like like_of(const DLTensor *t) {
+    Like like;
+    memcpy(&like, (const char *)t + LIKE_AT, sizeof like);
+    return like;
 }
-_Static_assert(sizeof(DLDataType) == sizeof(uint32_t), "a type is compared as one number");
 
-static uint64_t device_of(const DLTensor *t) {
-    uint64_t device;
-    memcpy(&device, &t->device, sizeof device);
-    return device;
+static bool are_alike(Like x, Like y) {
+    return !((x.words[0] ^ y.words[0]) | (x.words[1] ^ y.words[1]));
 }
-_Static_assert(sizeof(DLDevice) == sizeof(uint64_t), "so is a device");
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
@@ -72,8 +80,17 @@ void rt_forget_calls(rt_launcher *l) {
         if (l->calls[i]) rt_release(&l->context->hooks, l->calls[i], call_bytes(l->calls[i]->room));
 }
 
-static rt_call *call_for(rt_launcher *l, const tg_kernel *kernel, int n) {
-    rt_call **place = place_of(l, kernel), *c = *place;
+/// A free place, that of a call that is out of date, or else that of another one in turn.
+static rt_call **place_for(rt_launcher *l, const tg_kernel *kernel, uint64_t epoch) {
+    rt_call **places = places_of(l, kernel);
+    for (int i = 0; i < RT_WAYS; i++)
+        if (!places[i] || (places[i]->kernel == kernel && places[i]->epoch != epoch))
+            return &places[i];
+    return &places[l->replaced++ % RT_WAYS];
+}
+
+static rt_call *call_for(rt_launcher *l, const tg_kernel *kernel, uint64_t epoch, int n) {
+    rt_call **place = place_for(l, kernel, epoch), *c = *place;
     if (c && c->room >= n) return c;
     if (c) rt_release(&l->context->hooks, c, call_bytes(c->room));
     c = *place = rt_allocate(&l->context->hooks, call_bytes(n));
@@ -85,8 +102,7 @@ static void know_tensor(Known *k, const rt_actual *a, const DLTensor *t) {
     size_t given = sizeof(int64_t) * (size_t)t->ndim, bound = sizeof(int64_t) * (size_t)a->rank;
     k->rank = t->ndim;
     k->has_strides = t->strides != NULL;
-    k->type = type_of(t);
-    k->device = device_of(t);
+    k->like = like_of(t);
     k->data = (uintptr_t)a->own;
     k->is_empty = a->from == a->to;
     k->low = a->from - k->data;
@@ -145,7 +161,7 @@ static void know_views(rt_call *c) {
 
 void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, const tg_arg *args,
                  int n, uint64_t epoch) {
-    rt_call *c = epoch ? call_for(l, kernel, n) : NULL;
+    rt_call *c = epoch ? call_for(l, kernel, epoch, n) : NULL;
     if (!c) return;
     c->kernel = kernel;
     c->variant = v;
@@ -156,6 +172,7 @@ void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, c
     c->tensors = c->written = 0;
     for (int i = 0; i < n; i++) know(c, l, i, &args[i]);
     know_views(c);
+    c->apart = true;
     for (int s = 0; s < v->n_params; s++) {
         Known *k = &c->known[v->params[s]];
         k->slot = (int8_t)s;
@@ -190,13 +207,14 @@ static bool find_data(const rt_call *c, Known *k, uintptr_t data, void **out) {
 static bool take_tensor(rt_call *c, Known *k, const DLTensor *t) {
     if (!t || k->null) return !t && k->null;
     uintptr_t data = t->data ? (uintptr_t)t->data + t->byte_offset : 0;
-    if (t->ndim != k->rank || type_of(t) != k->type || device_of(t) != k->device ||
-        !t->strides == k->has_strides || (data ^ k->data) % 16 || (!data && !k->is_empty))
+    if (!are_alike(like_of(t), k->like) || !t->strides == k->has_strides || (data ^ k->data) % 16 ||
+        (!data && !k->is_empty))
         return false;
     if (k->rank && (!t->shape || !same_dims(t->shape, k->dims[0], k->rank))) return false;
     if (k->has_strides && !same_dims(t->strides, k->dims[1], k->rank)) return false;
     void *found;
     if (!find_data(c, k, data, &found)) return false;
+    c->apart &= k->data == data;
     k->data = data;
     if (k->slot >= 0) c->slots[k->slot].tensor.data = found;
     return true;
@@ -224,19 +242,27 @@ static bool views_are_apart(const rt_call *c) {
     return true;
 }
 
-const rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
-    rt_call *c = *place_of(l, kernel);
-    if (!c || c->kernel != kernel || c->n != n || !args || c->epoch != rt_epoch(kernel) ||
-        c->comm != l->comm)
-        return NULL;
-    for (int i = 0; i < n; i++) {
+static bool take(rt_call *c, const tg_arg *args) {
+    for (int i = 0; i < c->n; i++) {
         Known *k = &c->known[i];
-        if ((int32_t)args[i].kind != k->kind) return NULL;
+        if ((int32_t)args[i].kind != k->kind) return false;
         if (k->kind == TG_ARG_TENSOR ? !take_tensor(c, k, args[i].as.tensor)
                                      : !take_number(c, k, &args[i]))
-            return NULL;
+            return false;
     }
-    return views_are_apart(c) ? c : NULL;
+    return c->apart || (c->apart = views_are_apart(c));
+}
+
+const rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
+    rt_call **places = places_of(l, kernel);
+    uint64_t epoch = rt_epoch(kernel);
+    for (int i = 0; i < RT_WAYS && places[i] && args; i++) {
+        rt_call *c = places[i];
+        if (c->kernel == kernel && c->n == n && c->epoch == epoch && c->comm == l->comm &&
+            take(c, args))
+            return c;
+    }
+    return NULL;
 }
 
 tg_status rt_run_again(rt_launcher *l, const tg_kernel_info *info, const rt_call *c, void *stream) {

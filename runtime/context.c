@@ -147,17 +147,20 @@ static unsigned own_place(void) {
 
 rt_launcher *rt_claim(tg_context *c) {
     unsigned place = own_place();
-    for (unsigned i = 0; i < RT_IDLE; i++) {
+    rt_launcher *l = NULL;
+    for (unsigned i = 0; i < RT_IDLE && !l; i++) {
         _Atomic(rt_launcher *) *idle = &c->idle[(place + i) % RT_IDLE];
-        rt_launcher *l = atomic_load_explicit(idle, memory_order_relaxed);
-        if (l && (l = atomic_exchange(idle, NULL))) return l;
+        l = atomic_load_explicit(idle, memory_order_relaxed);
+        if (l) l = atomic_exchange(idle, NULL);
     }
-    return rt_launcher_create(c);
+    if (!l) l = rt_launcher_create(c);
+    if (l) l->place = place;
+    return l;
 }
 
 void rt_give_back(rt_launcher *l) {
     tg_context *c = l->context;
-    unsigned place = own_place();
+    unsigned place = l->place;
     for (unsigned i = 0; i < RT_IDLE; i++) {
         rt_launcher *none = NULL;
         if (atomic_compare_exchange_strong(&c->idle[(place + i) % RT_IDLE], &none, l)) return;

@@ -7,6 +7,7 @@
 
 #include "runtime/compiler.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 typedef struct cu_context_ *cu_context;
@@ -229,7 +230,12 @@ const char *rt_hip_name(const char *call);
 /// The driver with its devices counted, or NULL: tg_last_error() says what is missing. A process
 /// uses the GPUs of one maker: those of TG_GPUS (cuda, hip), or NVIDIA's, or where there are none
 /// AMD's.
-const rt_cuda *rt_cuda_driver(void);
+const rt_cuda *rt_cuda_load(void);
+extern const rt_cuda *_Atomic rt_cuda_loaded;
+static inline const rt_cuda *rt_cuda_driver(void) {
+    const rt_cuda *cu = atomic_load_explicit(&rt_cuda_loaded, memory_order_acquire);
+    return cu ? cu : rt_cuda_load();
+}
 /// The status of a failed call, with its name, the driver's words for the error, what was being
 /// done, and what to try.
 tg_status rt_cuda_fail(const char *call, cu_result error, const char *format, ...)

@@ -142,10 +142,19 @@ static int32_t launch(rt_gpu *g, const tg_device_function *f, cu_function functi
 }
 
 /// HIP counts the threads of a launch in 32 bits.
-static int64_t most_programs(const rt_gpu *g, const tg_device_function *f) {
+static bool is_too_many(const rt_gpu *g, const tg_device_function *f, int64_t programs) {
     bool hip = g->device && rt_cuda_driver()->maker->hip;
+    return programs > INT_MAX || programs * f->cluster > INT_MAX ||
+           (hip && programs * f->threads > UINT32_MAX);
+}
+
+static int32_t too_many(rt_gpu *g, const tg_device_function *f, int64_t programs) {
     int64_t most = INT_MAX / f->cluster;
-    return hip && UINT32_MAX / f->threads < most ? UINT32_MAX / f->threads : most;
+    if (is_too_many(g, f, most)) most = UINT32_MAX / f->threads;
+    return rt_gpu_failed(g, tg_fail(TG_ERROR_UNSUPPORTED,
+                                    "'%s': %" PRId64 " programs are more than a launch can have "
+                                    "(%" PRId64 "); choose larger tiles",
+                                    f->name, programs, most));
 }
 
 int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, void *const *args) {
@@ -156,13 +165,7 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
             g, tg_fail(TG_ERROR_INTERNAL, "there is no device function %d", function));
     if (programs <= 0) return TG_RUN_OK;
     const tg_device_function *f = &g->image->functions[function];
-    int64_t most = most_programs(g, f);
-    if (programs > most)
-        return rt_gpu_failed(g, tg_fail(TG_ERROR_UNSUPPORTED,
-                                        "'%s': %" PRId64
-                                        " programs are more than a launch can have (%" PRId64 "); "
-                                        "choose larger tiles",
-                                        f->name, programs, most));
+    if (is_too_many(g, f, programs)) return too_many(g, f, programs);
     if (f->flags & TG_DEVICE_FAULTS && !(args = with_faults(g, f, args, &hidden)))
         return TG_RUN_DEVICE;
     if (!g->device && env->comm) return rt_comm_call(env, g->image, function, programs, args);
@@ -178,20 +181,25 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
 
 /* ---- tensor maps --------------------------------------------------------------------------- */
 
-/// The place where a map of these arguments is kept.
-static rt_map *map_place(rt_gpu *g, const tg_tensormap *how, void *data, const int64_t *dims,
-                         const int64_t *strides) {
-    uint64_t hash = (uintptr_t)data >> 4 ^ (uintptr_t)how << 7;
-    for (int i = 0; i < how->rank; i++)
-        hash = (hash ^ (uint64_t)dims[how->axes[i]] ^ (uint64_t)strides[how->axes[i]] << 20) *
-               0x9e3779b97f4a7c15u;
-    return &g->maps[hash >> 60];
+/// RT_MAP_WAYS places, where maps of such arguments are kept.
+static rt_map *map_places(rt_gpu *g, const tg_tensormap *how, const void *data,
+                          const int64_t *dims) {
+    uint64_t key = (uintptr_t)data >> 4 ^ (uintptr_t)how << 20 ^ (uint64_t)dims[how->axes[0]] << 40;
+    return &g->maps[(key * 0x9e3779b97f4a7c15u >> 60) * RT_MAP_WAYS];
 }
-_Static_assert(RT_MAPS == 16, "60 bits are shifted out");
+_Static_assert(RT_MAPS / RT_MAP_WAYS == 16, "60 bits are shifted out");
+
+static bool is_same_how(const tg_tensormap *x, const tg_tensormap *y) {
+    uint64_t a[4], b[4];
+    _Static_assert(sizeof a == sizeof *x, "all of it");
+    memcpy(a, x, sizeof a);
+    memcpy(b, y, sizeof b);
+    return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
+}
 
 static bool is_of(const rt_map *m, const tg_tensormap *how, void *data, const int64_t *dims,
                   const int64_t *strides) {
-    if (m->data != data || memcmp(&m->how, how, sizeof *how) != 0) return false;
+    if (m->data != data || !is_same_how(&m->how, how)) return false;
     for (int i = 0; i < how->rank; i++)
         if (m->dims[i] != dims[how->axes[i]] || m->strides[i] != strides[how->axes[i]])
             return false;
@@ -240,30 +248,42 @@ static int32_t map_failed(rt_gpu *g, const rt_map *m, cu_result error) {
                         m->data, m->how.type, m->how.swizzle, t.data));
 }
 
+/// In a free place of the set, or that of another one in turn. NULL: it failed.
+static rt_map *make_map(rt_gpu *g, rt_map *places, const tg_tensormap *how, void *data,
+                        const int64_t *dims, const int64_t *strides) {
+    const rt_cuda *cu = g->device ? rt_cuda_driver() : NULL;
+    if (!cu || !cu->encode_tiled || how->rank < 1 || how->rank > 5) {
+        rt_gpu_failed(g, tg_fail(TG_ERROR_UNSUPPORTED, "this driver makes no such tensor maps"));
+        return NULL;
+    }
+    rt_map *m = places;
+    while (m < places + RT_MAP_WAYS && m->data) m++;
+    if (m == places + RT_MAP_WAYS) m = places + g->maps_replaced++ % RT_MAP_WAYS;
+    *m = (rt_map){.how = *how, .data = data};
+    for (int i = 0; i < how->rank; i++) {
+        m->dims[i] = dims[how->axes[i]];
+        m->strides[i] = strides[how->axes[i]];
+    }
+    cu_result error = encode(cu, m);
+    if (!error) return m;
+    m->data = NULL;
+    map_failed(g, m, error);
+    return NULL;
+}
+
 int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
                          const int64_t *dims, const int64_t *strides, void *out) {
     rt_gpu *g = &launcher_of(env)->gpu;
     if (g->image && g->image->tensormap)
         return g->image->tensormap(g->image, env, how, data, dims, strides, out);
-    const rt_cuda *cu = g->device ? rt_cuda_driver() : NULL;
-    if (!cu || !cu->encode_tiled || how->rank < 1 || how->rank > 5)
-        return rt_gpu_failed(
-            g, tg_fail(TG_ERROR_UNSUPPORTED, "this driver makes no such tensor maps"));
-    // Of a tensor without elements none is copied; the driver knows no such map.
-    for (int i = 0; i < how->rank; i++)
-        if (dims[how->axes[i]] <= 0) return memset(out, 0, TG_TENSORMAP_BYTES), TG_RUN_OK;
-    rt_map *m = map_place(g, how, data, dims, strides);
-    if (!is_of(m, how, data, dims, strides)) {
-        *m = (rt_map){.how = *how, .data = data};
-        for (int i = 0; i < how->rank; i++) {
-            m->dims[i] = dims[how->axes[i]];
-            m->strides[i] = strides[how->axes[i]];
-        }
-        cu_result error = encode(cu, m);
-        if (error) {
-            m->data = NULL;
-            return map_failed(g, m, error);
-        }
+    rt_map *places = map_places(g, how, data, dims), *m = places;
+    while (m < places + RT_MAP_WAYS && !is_of(m, how, data, dims, strides)) m++;
+    if (m == places + RT_MAP_WAYS) {
+        // Of a tensor without elements none is copied; the driver knows no such map.
+        for (int i = 0; i < how->rank; i++)
+            if (dims[how->axes[i]] <= 0) return memset(out, 0, TG_TENSORMAP_BYTES), TG_RUN_OK;
+        m = make_map(g, places, how, data, dims, strides);
+        if (!m) return TG_RUN_DEVICE;
     }
     memcpy(out, m->bytes, sizeof m->bytes);
     return TG_RUN_OK;

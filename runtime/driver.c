@@ -98,9 +98,11 @@ static void load(void) {
     loaded = true;
 }
 
-const rt_cuda *rt_cuda_driver(void) {
+const rt_cuda *_Atomic rt_cuda_loaded;
+
+const rt_cuda *rt_cuda_load(void) {
     pthread_once(&once, load);
-    if (loaded) return &driver;
+    if (loaded) return atomic_store(&rt_cuda_loaded, &driver), &driver;
     tg_fail(TG_ERROR_UNSUPPORTED, "%s", problem);
     return NULL;
 }

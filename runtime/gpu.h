@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { RT_DEVICES = 64, RT_SPACES = 64, RT_MAPS = 16, RT_DEVICE_ARGS = 512 };
+enum { RT_DEVICES = 64, RT_SPACES = 64, RT_MAPS = 64, RT_MAP_WAYS = 4, RT_DEVICE_ARGS = 512 };
 
 typedef struct rt_space rt_space;
 typedef struct rt_cuda_comm rt_cuda_comm;
@@ -109,7 +109,8 @@ typedef struct rt_gpu {
     tg_faults *called_faults; // of called images; kept
     rt_cuda_comm *comm;       // of a collective launch that has begun, else NULL
     void *args[RT_DEVICE_ARGS];
-    rt_map maps[RT_MAPS];
+    rt_map maps[RT_MAPS];   // sets of RT_MAP_WAYS
+    unsigned maps_replaced; // counts the maps whose place another one took
 } rt_gpu;
 
 /// Keeps what tg_last_error() says for the end of the launch.

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_IDLE = 64, RT_CALLS = 32 };
+enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_IDLE = 64, RT_CALLS = 64, RT_WAYS = 4 };
 
 /* ---- pool.c: threads ----------------------------------------------------------------------- */
 
@@ -64,6 +64,7 @@ typedef struct rt_block rt_block;
 
 struct rt_launcher {
     tg_context *context;
+    unsigned place; // among the idle ones of the context: its thread's
     void (*print)(void *user, const char *text);
     void *print_user;
     rt_block *blocks, **next_block; // workspaces, kept from launch to launch
@@ -73,7 +74,8 @@ struct rt_launcher {
     int capability;                 // of it: 90; 0: the CPU
     tg_comm *comm;                  // of a collective launch; else NULL
     rt_actual actuals[TG_MAX_PARAMS];
-    struct rt_call *calls[RT_CALLS]; // by kernel: the last one of each
+    struct rt_call *calls[RT_CALLS]; // sets of RT_WAYS, by kernel: the last ones of each
+    unsigned replaced;               // counts the calls whose place another one took
     rt_gpu gpu;
     tg_slot slots[TG_MAX_PARAMS];
     rt_worker workers[]; // 0: the host side of the kernel; 1 .. threads: its tasks

@@ -2,6 +2,7 @@
 // What a launch costs beside a direct call of the same code. Prints; a slow machine is no failure.
 #include "tests/runtime/counted.h"
 #include "tests/runtime/kernels.h"
+#include "tests/runtime/steps.h"
 
 #include "runtime/host.h"
 
@@ -113,6 +114,35 @@ static void warm_launch(void **state) {
     printf("direct call %.1f ns, tg_launch %.1f ns\n", best[0] / LAUNCHES, best[1] / LAUNCHES);
 }
 
+enum { SHAPES = 4 };
+static tg_arg in_turn[SHAPES][2];
+
+static int launch_one(int i) {
+    (void)i;
+    return (int)tg_launch(&tiny, in_turn[0], 2);
+}
+
+static int launch_next(int i) {
+    return (int)tg_launch(&tiny, in_turn[i], 2);
+}
+
+/// A kernel that is launched on a few shapes in turn is as warm as on one of them.
+static void shapes_in_turn(void **state) {
+    (void)state;
+    float x[8] = {1}, y[8];
+    int64_t n[SHAPES] = {5, 6, 7, 8};
+    DLTensor tx[SHAPES], ty[SHAPES];
+    for (int i = 0; i < SHAPES; i++) {
+        in_turn[i][0] = tg_tensor((tx[i] = row(x, &n[i]), &tx[i]));
+        in_turn[i][1] = tg_tensor((ty[i] = row(y, &n[i]), &ty[i]));
+    }
+    long one = steps_of(launch_one, SHAPES), next = steps_of(launch_next, SHAPES);
+    if (one < 0 || next < 0) skip();
+    printf("instructions of a warm launch: %ld, of shapes in turn %ld\n", one / SHAPES,
+           next / SHAPES);
+    assert_true(next < one + one / 2);
+}
+
 /// A phase of several tasks, with threads that are awake.
 static void parallel_launch(void **state) {
     (void)state;
@@ -135,6 +165,7 @@ static void parallel_launch(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asks_for_nothing), cmocka_unit_test(calls_no_system),
-        cmocka_unit_test(warm_launch), cmocka_unit_test(parallel_launch)};
+        cmocka_unit_test(warm_launch), cmocka_unit_test(shapes_in_turn),
+        cmocka_unit_test(parallel_launch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
