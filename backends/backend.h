@@ -48,7 +48,9 @@ typedef struct Code {
     char *llvm, *assembly;
     void *object;
     size_t object_bytes;
-    void *jit;                      // owns the memory of entry
+    void *jit; // owns the memory of entry, or `memory` does
+    void *memory;
+    size_t memory_bytes;
     tg_image *image;                // in one piece of memory; NULL: of a CPU
     void (*close)(tg_image *image); // of the image, before its memory goes; or NULL
     DeviceTimes times;

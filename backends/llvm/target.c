@@ -314,6 +314,7 @@ void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code) {
 
 void code_load(Gen *g, Code *code, const char *name) {
     LLVMOrcLLJITRef jit = NULL;
+    if (!g->debug && code_place(g->ctx, code, name)) return;
     check(g->ctx, LLVMOrcCreateLLJIT(&jit, NULL), "LLVM JIT");
     code->jit = jit;
     LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(jit);
@@ -330,6 +331,7 @@ void code_release(Code *code) {
     if (!code) return;
     if (code->image && code->close) code->close(code->image);
     if (code->jit) LLVMConsumeError(LLVMOrcDisposeLLJIT(code->jit));
+    code_unplace(code);
     free(code->image);
     free(code->llvm);
     free(code->assembly);

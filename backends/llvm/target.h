@@ -32,6 +32,9 @@ void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code);
 void module_merge(Gen *g, LLVMTargetMachineRef machine);
 /// Links the object into this process and finds `name`.
 void code_load(Gen *g, Code *code, const char *name);
+/// The same without LLVM (place.c), until code_unplace; false: the object needs LLVM's linker.
+bool code_place(Ctx *ctx, Code *code, const char *name);
+void code_unplace(Code *code);
 /// The fault that TG_FAULT asks for (fault.c).
 void fault_inject(Gen *g);
 /// LLVM's names of the CPU this runs on and of its features; they last as long as the process. ""
