@@ -43,7 +43,7 @@ struct rt_call {
     const tg_kernel *kernel;
     const tg_variant *variant;
     uint64_t epoch;
-    int n, room; // arguments; for how many there is memory
+    int n; // arguments
     int device;
     bool apart;       // views of these addresses were seen to be
     tg_comm *comm;    // of a collective launch
@@ -53,11 +53,19 @@ struct rt_call {
     Known known[];
 };
 
-/// RT_WAYS places.
-static rt_call **places_of(rt_launcher *l, const tg_kernel *kernel) {
-    return &l->calls[((uintptr_t)kernel * 0x9e3779b97f4a7c15u >> 60) * RT_WAYS];
+enum { WAYS = 4 };
+
+/// Calls of kernels that have the set in common, in one piece of memory.
+typedef struct rt_calls {
+    int room;         // for the arguments of each
+    unsigned n, next; // how many there are; counts those whose place another one took
+    _Alignas(rt_call) char memory[];
+} rt_calls;
+
+static rt_calls **set_of(rt_launcher *l, const tg_kernel *kernel) {
+    return &l->calls[(uintptr_t)kernel * 0x9e3779b97f4a7c15u >> 60];
 }
-_Static_assert(RT_CALLS / RT_WAYS == 16, "60 bits are shifted out");
+_Static_assert(RT_CALL_SETS == 16, "60 bits are shifted out");
 
 static Like like_of(const DLTensor *t) {
     Like like;
@@ -75,27 +83,38 @@ static size_t call_bytes(int n) {
     return sizeof(rt_call) + sizeof(Known) * (size_t)n;
 }
 
+static size_t set_bytes(int room) {
+    return sizeof(rt_calls) + WAYS * call_bytes(room);
+}
+
+static rt_call *call_at(rt_calls *set, unsigned i) {
+    return (rt_call *)(set->memory + i * call_bytes(set->room));
+}
+
 void rt_forget_calls(rt_launcher *l) {
-    for (int i = 0; i < RT_CALLS; i++)
-        if (l->calls[i]) rt_release(&l->context->hooks, l->calls[i], call_bytes(l->calls[i]->room));
+    for (int i = 0; i < RT_CALL_SETS; i++)
+        if (l->calls[i]) rt_release(&l->context->hooks, l->calls[i], set_bytes(l->calls[i]->room));
 }
 
-/// A free place, that of a call that is out of date, or else that of another one in turn.
-static rt_call **place_for(rt_launcher *l, const tg_kernel *kernel, uint64_t epoch) {
-    rt_call **places = places_of(l, kernel);
-    for (int i = 0; i < RT_WAYS; i++)
-        if (!places[i] || (places[i]->kernel == kernel && places[i]->epoch != epoch))
-            return &places[i];
-    return &places[l->replaced++ % RT_WAYS];
+/// One with room for so many arguments.
+static rt_calls *set_for(rt_launcher *l, const tg_kernel *kernel, int n) {
+    rt_calls **place = set_of(l, kernel), *set = *place;
+    if (set && set->room >= n) return set;
+    if (set) rt_release(&l->context->hooks, set, set_bytes(set->room));
+    set = *place = rt_allocate(&l->context->hooks, set_bytes(n));
+    if (set) *set = (rt_calls){.room = n};
+    return set;
 }
 
+/// A place for a call: that of one that is out of date, a free one, or another one's in turn.
 static rt_call *call_for(rt_launcher *l, const tg_kernel *kernel, uint64_t epoch, int n) {
-    rt_call **place = place_for(l, kernel, epoch), *c = *place;
-    if (c && c->room >= n) return c;
-    if (c) rt_release(&l->context->hooks, c, call_bytes(c->room));
-    c = *place = rt_allocate(&l->context->hooks, call_bytes(n));
-    if (c) c->room = n;
-    return c;
+    rt_calls *set = set_for(l, kernel, n);
+    for (unsigned i = 0; set && i < set->n; i++) {
+        rt_call *c = call_at(set, i);
+        if (c->kernel == kernel && c->epoch != epoch) return c;
+    }
+    if (!set) return NULL;
+    return call_at(set, set->n < WAYS ? set->n++ : set->next++ % WAYS);
 }
 
 static void know_tensor(Known *k, const rt_actual *a, const DLTensor *t) {
@@ -254,10 +273,11 @@ static bool take(rt_call *c, const tg_arg *args) {
 }
 
 const rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
-    rt_call **places = places_of(l, kernel);
+    rt_calls *set = *set_of(l, kernel);
+    if (!set || !args) return NULL;
     uint64_t epoch = rt_epoch(kernel);
-    for (int i = 0; i < RT_WAYS && places[i] && args; i++) {
-        rt_call *c = places[i];
+    for (unsigned i = 0; i < set->n; i++) {
+        rt_call *c = call_at(set, i);
         if (c->kernel == kernel && c->n == n && c->epoch == epoch && c->comm == l->comm &&
             take(c, args))
             return c;

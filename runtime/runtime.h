@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_IDLE = 64, RT_CALLS = 64, RT_WAYS = 4 };
+enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_IDLE = 64, RT_CALL_SETS = 16 };
 
 /* ---- pool.c: threads ----------------------------------------------------------------------- */
 
@@ -74,8 +74,7 @@ struct rt_launcher {
     int capability;                 // of it: 90; 0: the CPU
     tg_comm *comm;                  // of a collective launch; else NULL
     rt_actual actuals[TG_MAX_PARAMS];
-    struct rt_call *calls[RT_CALLS]; // sets of RT_WAYS, by kernel: the last ones of each
-    unsigned replaced;               // counts the calls whose place another one took
+    struct rt_calls *calls[RT_CALL_SETS]; // by kernel: the last ones of each
     rt_gpu gpu;
     tg_slot slots[TG_MAX_PARAMS];
     rt_worker workers[]; // 0: the host side of the kernel; 1 .. threads: its tasks
