@@ -194,7 +194,8 @@ static void ask(Ctx *ctx, void *arg) {
                  .args = c->wanted->args,
                  .ranks = {c->wanted->ranks.n, c->wanted->ranks.threads, c->wanted->ranks.gpus},
                  .n_known = n_known,
-                 .known = known};
+                 .known = known,
+                 .info = c->k->info};
     if (!aim(ctx, c, &r, machine)) return;
     set_plan(ctx, c, &r);
     if (is_simulated(r.target)) {

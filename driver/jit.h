@@ -40,7 +40,8 @@ typedef struct Request {
     const tg_actual *args;
     Ranks ranks; // for tuning alone: other processes are not told
     int n_known;
-    const Key *known; // there is code for these
+    const Key *known;           // there is code for these
+    const tg_kernel_info *info; // of the kernel; NULL: the texts say it
 } Request;
 
 typedef struct Answer {

@@ -69,17 +69,23 @@ static void add_code(Text *t, const Request *r, bool sources) {
     cache_add_request(t, &code);
 }
 
+/// NULL: the texts are wrong.
+static const tg_kernel_info *info_of(Ctx *ctx, const Request *r) {
+    Build b;
+    if (r->info) return r->info;
+    return request_build(ctx, r, &b) ? kernel_info(ctx, b.program, b.inst->kernel) : NULL;
+}
+
 /// False where they cannot be told, or results are not kept.
 static bool keys_of(Ctx *ctx, const Request *r, int device, Keys *out) {
     const char *codegen = r->codegen ? r->codegen : getenv("TG_CODEGEN");
     CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
     Text t = {.ctx = ctx};
-    Build b;
     if (cache_is_off() || r->debug) return false;
     text_add(&t, "tuning 3 %s\n", codegen ? codegen : "");
-    if (!backend_identity(&t, &options) || !request_build(ctx, r, &b)) return false;
-    const tg_kernel_info *info = kernel_info(ctx, b.program, b.inst->kernel);
-    if (info->n_params != r->n_args) return false;
+    if (!backend_identity(&t, &options)) return false;
+    const tg_kernel_info *info = info_of(ctx, r);
+    if (!info || info->n_params != r->n_args) return false;
     text_add(&t, "%s\n%s\n%d %d\n", tune_device(ctx, r, device), r->target ? r->target : "",
              r->threads, r->driver);
     if (r->ranks.n)
