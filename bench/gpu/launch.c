@@ -1,39 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a warm launch costs the host: tg_launch_on beside cuLaunchKernel of a kernel with as many
-// parameters, in blocks that alternate.
+// What a warm launch costs the host: tg_launch_on beside the driver's own launch of the same
+// function with the same arguments, in blocks that alternate. What the function and its arguments
+// are is taken from a graph that records a launch.
 //
-//   cc -O2 launch.c -I PREFIX/include -L PREFIX/lib -ltegula -ldl -o launch && ./launch [threshold
-//   us]
+//   cc -O2 launch.c -I PREFIX/include -L PREFIX/lib -ltegula -ldl -o launch && ./launch [ns]
 //
-// Prints medians a launch and the difference; exit code 1 where it is above the threshold.
+// Prints the medians of a launch for each kernel, and what
+// cuCtxGetCurrent takes; exit code 1 where a difference is above the nanoseconds given.
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tegula.h>
 #include <time.h>
 
-enum { BLOCKS = 300, LAUNCHES = 100, N = 4096, PARAMS = 6 };
+enum { BLOCKS = 300, LAUNCHES = 100, N = 4096, SIDE = 256, TENSORS = 5, CLUSTER = 4 };
 
-static const char source[] = "kernel add(x: f32[N], y: f32[N], z: f32[N]) tune B = 4096 {\n"
-                             "    parallel n in N by B { z[n] = x[n] + y[n]; }\n"
-                             "}\n";
-static const char ptx[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
-                          ".visible .entry plain(.param .u64 a, .param .u64 b, .param .u64 c,\n"
-                          "    .param .u64 d, .param .u64 e, .param .u64 f)\n{\n    ret;\n}\n";
+static const char source[] =
+    "kernel add(x: f32[N], y: f32[N], z: f32[N]) tune B = 4096 {\n"
+    "    parallel n in N by B { z[n] = x[n] + y[n]; }\n"
+    "}\n"
+    "kernel mix(a: f32[N], b: f32[N], c: f32[N], d: f32[N], z: f32[N], p: f32, q: f32, n: i32)\n"
+    "    tune B = 4096 {\n"
+    "    parallel i in N by B { z[i] = a[i] * p + b[i] * q + c[i] * (n as f32) + d[i]; }\n"
+    "}\n";
+
+/// CUDA_KERNEL_NODE_PARAMS_v2, CUlaunchAttribute and CUlaunchConfig.
+typedef struct Node {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void **args, **extra;
+    void *kernel, *context;
+} Node;
+typedef struct Attribute {
+    int id;
+    char padding[4];
+    unsigned value[16];
+} Attribute;
+typedef struct Launch {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    Attribute *attributes;
+    unsigned n;
+} Launch;
 
 /// The entry points of the driver that are called here.
+#define ENTRIES(X)                                                                                 \
+    X(init, "cuInit", (unsigned))                                                                  \
+    X(retain, "cuDevicePrimaryCtxRetain", (void **context, int device))                            \
+    X(push, "cuCtxPushCurrent_v2", (void *context))                                                \
+    X(current, "cuCtxGetCurrent", (void **context))                                                \
+    X(wait, "cuCtxSynchronize", (void))                                                            \
+    X(allocate, "cuMemAlloc_v2", (uint64_t * at, size_t bytes))                                    \
+    X(launch, "cuLaunchKernel",                                                                    \
+      (void *function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,  \
+       unsigned shared, void *stream, void **args, void **extra))                                  \
+    X(launch_ex, "cuLaunchKernelEx",                                                               \
+      (const Launch *how, void *function, void **args, void **extra))                              \
+    X(stream, "cuStreamCreate", (void **stream, unsigned flags))                                   \
+    X(begin, "cuStreamBeginCapture_v2", (void *stream, int mode))                                  \
+    X(end, "cuStreamEndCapture", (void *stream, void **graph))                                     \
+    X(nodes, "cuGraphGetNodes", (void *graph, void **nodes, size_t *n))                            \
+    X(node, "cuGraphKernelNodeGetParams_v2", (void *node, Node *out))                              \
+    X(attribute, "cuGraphKernelNodeGetAttribute", (void *node, int id, void *value))
+
 typedef struct Driver {
-    int (*init)(unsigned);
-    int (*retain)(void **context, int device);
-    int (*push)(void *context);
-    int (*wait)(void);
-    int (*load)(void **module, const void *image, unsigned n, int *options, void **values);
-    int (*function)(void **function, void *module, const char *name);
-    int (*allocate)(uint64_t *at, size_t bytes);
-    int (*launch)(void *function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
-                  unsigned bz, unsigned shared, void *stream, void **args, void **extra);
+#define X(name, symbol, parameters) int(*name) parameters;
+    ENTRIES(X)
+#undef X
 } Driver;
+
+static Driver d;
 
 static void *symbol(void *library, const char *name) {
     void *s = dlsym(library, name);
@@ -44,23 +83,16 @@ static void *symbol(void *library, const char *name) {
     return s;
 }
 
-static Driver open_driver(void) {
+static void open_driver(void) {
     const char *named = getenv("TG_CUDA_LIBRARY");
     void *l = dlopen(named ? named : "libcuda.so.1", RTLD_NOW);
     if (!l) {
         fprintf(stderr, "%s\n", dlerror());
         exit(1);
     }
-    Driver d;
-    *(void **)&d.init = symbol(l, "cuInit");
-    *(void **)&d.retain = symbol(l, "cuDevicePrimaryCtxRetain");
-    *(void **)&d.push = symbol(l, "cuCtxPushCurrent_v2");
-    *(void **)&d.wait = symbol(l, "cuCtxSynchronize");
-    *(void **)&d.load = symbol(l, "cuModuleLoadDataEx");
-    *(void **)&d.function = symbol(l, "cuModuleGetFunction");
-    *(void **)&d.allocate = symbol(l, "cuMemAlloc_v2");
-    *(void **)&d.launch = symbol(l, "cuLaunchKernel");
-    return d;
+#define X(name, text, parameters) *(void **)&d.name = symbol(l, text);
+    ENTRIES(X)
+#undef X
 }
 
 static void require(int error, const char *what) {
@@ -69,10 +101,10 @@ static void require(int error, const char *what) {
     exit(1);
 }
 
-static double now_us(void) {
+static double now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -85,66 +117,141 @@ static double median(double *v) {
     return v[BLOCKS / 2];
 }
 
-/// Microseconds a launch of one block.
-static double plain_block(const Driver *d, void *function) {
-    uint64_t values[PARAMS] = {0};
-    void *args[PARAMS];
-    for (int i = 0; i < PARAMS; i++) args[i] = &values[i];
-    double start = now_us();
+/* ---- the ways to launch ---------------------------------------------------------------------- */
+
+/// A kernel on arguments, and what its launch is for the driver.
+typedef struct Case {
+    const char *name;
+    tg_kernel *kernel;
+    int n;
+    DLTensor tensors[TENSORS];
+    tg_arg args[8];
+    Node node;
+    Launch how;
+    Attribute cluster;
+} Case;
+
+static int directly(const Case *c) {
+    if (c->how.n) return d.launch_ex(&c->how, c->node.function, c->node.args, NULL);
+    const Node *n = &c->node;
+    return d.launch(n->function, n->grid[0], 1, 1, n->block[0], 1, 1, n->shared, NULL, n->args,
+                    NULL);
+}
+
+static int by_config(const Case *c) {
+    return d.launch_ex(&c->how, c->node.function, c->node.args, NULL);
+}
+
+static int by_tegula(const Case *c) {
+    return (int)tg_launch_on(c->kernel, c->args, c->n, NULL);
+}
+
+static int only_context(const Case *c) {
+    void *context;
+    (void)c;
+    return d.current(&context);
+}
+
+static double block(const Case *c, int (*way)(const Case *)) {
+    double start = now_ns();
     int error = 0;
-    for (int i = 0; i < LAUNCHES; i++)
-        error |= d->launch(function, 1, 1, 1, 128, 1, 1, 0, NULL, args, NULL);
-    double end = now_us();
-    require(error, "cuLaunchKernel");
-    require(d->wait(), "cuCtxSynchronize");
+    for (int i = 0; i < LAUNCHES; i++) error |= way(c);
+    double end = now_ns();
+    require(error, c->name);
+    require(d.wait(), "cuCtxSynchronize");
     return (end - start) / LAUNCHES;
 }
 
-static double our_block(const Driver *d, tg_kernel *kernel, const tg_arg *args) {
-    double start = now_us();
-    int error = 0;
-    for (int i = 0; i < LAUNCHES; i++) error |= (int)tg_launch_on(kernel, args, 3, NULL);
-    double end = now_us();
-    require(error, "tg_launch_on");
-    require(d->wait(), "cuCtxSynchronize");
-    return (end - start) / LAUNCHES;
+/// Fills in how the driver is told to launch it: what a capture of the launch has recorded.
+static void record(Case *c, void *stream) {
+    void *graph, *nodes[4];
+    size_t n = 4;
+    require(by_tegula(c), c->name); // compiles
+    require(d.begin(stream, 2), "cuStreamBeginCapture");
+    require((int)tg_launch_on(c->kernel, c->args, c->n, stream), c->name);
+    require(d.end(stream, &graph), "cuStreamEndCapture");
+    require(d.nodes(graph, nodes, &n), "cuGraphGetNodes");
+    require(n != 1, "a launch of several functions");
+    require(d.node(nodes[0], &c->node), "cuGraphKernelNodeGetParams");
+    c->cluster.id = CLUSTER;
+    require(d.attribute(nodes[0], CLUSTER, c->cluster.value), "cuGraphKernelNodeGetAttribute");
+    c->how.shared = c->node.shared;
+    memcpy(c->how.grid, c->node.grid, sizeof c->node.grid);
+    memcpy(c->how.block, c->node.block, sizeof c->node.block);
+    c->how.attributes = &c->cluster;
+    c->how.n = c->cluster.value[0] > 1;
+}
+
+/// Nanoseconds of ours over the driver's.
+static double compare(Case *c, void *stream) {
+    static int (*const ways[])(const Case *) = {directly, by_config, only_context, by_tegula};
+    static double ns[4][BLOCKS];
+    record(c, stream);
+    for (int i = -1; i < BLOCKS; i++)
+        for (int w = 0; w < 4; w++) ns[w][i < 0 ? 0 : i] = block(c, ways[w]);
+    double least[4], m[4];
+    for (int w = 0; w < 4; w++) {
+        m[w] = median(ns[w]);
+        least[w] = ns[w][BLOCKS / 10];
+    }
+    printf("%s (cluster %u, %u threads): the driver's launch %.0f ns, by cuLaunchKernelEx %.0f, "
+           "tg_launch_on %.0f, over it %.0f (of tenths: %.0f); cuCtxGetCurrent %.1f\n",
+           c->name, c->cluster.value[0], c->node.block[0], m[0], m[1], m[3], m[3] - m[0],
+           least[3] - least[0], m[2]);
+    return m[3] - m[0];
+}
+
+/* ---- what is launched ------------------------------------------------------------------------ */
+
+static void set(Case *c, const char *name, tg_module *module, const char *kernel, int tensors) {
+    static int64_t long_one[1] = {N}, square[2] = {SIDE, SIDE};
+    bool half = strcmp(kernel, "matmul") == 0;
+    c->name = name;
+    c->n = tensors;
+    require((int)tg_module_kernel(module, kernel, &c->kernel), kernel);
+    for (int i = 0; i < tensors; i++) {
+        uint64_t at;
+        require(d.allocate(&at, SIDE * SIDE * 4), "cuMemAlloc");
+        c->tensors[i] = tg_dense((void *)(uintptr_t)at, kDLFloat, half ? 16 : 32, half ? 2 : 1,
+                                 half ? square : long_one);
+        c->tensors[i].device.device_type = kDLCUDA;
+        c->args[i] = tg_tensor(&c->tensors[i]);
+    }
+}
+
+static tg_module *products(const char *settings) {
+    tg_module *m;
+    tg_module_options options = {.size = sizeof options, .settings = settings, .tune = "off"};
+    require((int)tg_module_from_file("std/matmul.teg", &options, &m), "std/matmul.teg");
+    return m;
 }
 
 int main(int argc, char **argv) {
-    double threshold = argc > 1 ? atof(argv[1]) : 1.0;
-    Driver d = open_driver();
-    void *context, *module, *plain;
+    double bar = argc > 1 ? atof(argv[1]) : 1000, worst = 0;
+    void *context, *stream;
+    open_driver();
     require(d.init(0), "cuInit");
     require(d.retain(&context, 0), "cuDevicePrimaryCtxRetain");
     require(d.push(context), "cuCtxPushCurrent");
-    require(d.load(&module, ptx, 0, NULL, NULL), "cuModuleLoadDataEx");
-    require(d.function(&plain, module, "plain"), "cuModuleGetFunction");
-
+    require(d.stream(&stream, 1), "cuStreamCreate");
     tg_module *ours;
-    tg_kernel *kernel;
-    require((int)tg_module_from_source(source, sizeof source - 1, "add.teg", NULL, &ours), "add");
-    require((int)tg_module_kernel(ours, "add", &kernel), "add");
-    int64_t shape[1] = {N};
-    DLTensor tensors[3];
-    tg_arg args[3];
-    for (int i = 0; i < 3; i++) {
-        uint64_t at;
-        require(d.allocate(&at, N * sizeof(float)), "cuMemAlloc");
-        tensors[i] = tg_dense((void *)(uintptr_t)at, kDLFloat, 32, 1, shape);
-        tensors[i].device.device_type = kDLCUDA;
-        args[i] = tg_tensor(&tensors[i]);
+    require((int)tg_module_from_source(source, sizeof source - 1, "launch.teg", NULL, &ours), "");
+    tg_module *tiled = products(NULL), *clusters = products("cluster=2");
+    static Case cases[4];
+    set(&cases[0], "3 tensors", ours, "add", 3);
+    set(&cases[1], "5 tensors, 3 numbers", ours, "mix", 5);
+    cases[1].args[5] = tg_float(1);
+    cases[1].args[6] = tg_float(2);
+    cases[1].args[7] = tg_int(3);
+    cases[1].n = 8;
+    set(&cases[2], "3 tensors by TMA", tiled, "matmul", 3);
+    set(&cases[3], "3 tensors by TMA, clusters", clusters, "matmul", 3);
+    for (int i = 0; i < 4; i++) {
+        double over = compare(&cases[i], stream);
+        if (over > worst) worst = over;
     }
-
-    static double theirs_us[BLOCKS], ours_us[BLOCKS];
-    plain_block(&d, plain);
-    our_block(&d, kernel, args); // compiles
-    for (int i = 0; i < BLOCKS; i++) {
-        theirs_us[i] = plain_block(&d, plain);
-        ours_us[i] = our_block(&d, kernel, args);
-    }
-    double a = median(theirs_us), b = median(ours_us);
-    printf("cuLaunchKernel %.3f us, tg_launch_on %.3f us, difference %.3f us (p10 %.3f, %.3f)\n", a,
-           b, b - a, theirs_us[BLOCKS / 10], ours_us[BLOCKS / 10]);
     tg_module_destroy(ours);
-    return b - a > threshold;
+    tg_module_destroy(tiled);
+    tg_module_destroy(clusters);
+    return worst > bar;
 }
