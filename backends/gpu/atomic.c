@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Atomics on global memory, an element at a time: by instruction where there is one, everything
-// else by compare and swap of the word of 32 or 64 bits that holds the element.
+// Atomics on global memory, an element at a time: by instruction where there is one, additions of
+// 16 bits by one of two halves of a word, everything else by compare and swap of the word of 32 or
+// 64 bits that holds the element.
 #include <string.h>
 
 #include "backends/gpu/access.h"
@@ -147,11 +148,30 @@ static LLVMValueRef by_swapping(const Atomic *a) {
     return gpu_from_bits(f, a->elem, take(a, &w, old));
 }
 
+/* ---- by two halves ------------------------------------------------------------------------- */
+
+/// The row that adds to both halves of a word, or NULL.
+static const char *pair_row_of(const Atomic *a) {
+    const GpuTarget *t = a->f->target;
+    if (a->kind->op != OP_ADD || !gpu_has(t, GPU_MMA)) return NULL;
+    if (a->elem == EL_F16) return "add.f16x2";
+    return a->elem == EL_BF16 && gpu_has(t, GPU_TMA) ? "add.bf16x2" : NULL;
+}
+
+/// The other half gets -0, which leaves it as it is.
+static LLVMValueRef by_halves(const Atomic *a, const char *row) {
+    GpuFn *f = a->f;
+    Word w = word_of(a);
+    LLVMValueRef zero = gpu_i32(f, (int64_t)0x80008000); // two of them
+    LLVMValueRef word = call_row(a, row, w.at, put(a, &w, zero, bits_of(a, a->value)));
+    return gpu_from_bits(f, a->elem, take(a, &w, word));
+}
+
 /* ---- the op -------------------------------------------------------------------------------- */
 
 static LLVMValueRef atomic_register(const Atomic *a) {
-    const char *row = row_of(a);
-    LLVMValueRef x = row ? by_instruction(a, row) : by_swapping(a);
+    const char *row = row_of(a), *pair = pair_row_of(a);
+    LLVMValueRef x = row ? by_instruction(a, row) : pair ? by_halves(a, pair) : by_swapping(a);
     return LLVMBuildSelect(a->f->g->b, a->on, x, LLVMConstNull(LLVMTypeOf(x)), "");
 }
 

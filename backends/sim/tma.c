@@ -239,59 +239,15 @@ static void store_read(SimLane *lane, Copy *c) {
     c->read_done = true;
 }
 
-/// One element by its type; sums round once.
-static void add_element(int type, char *to, const char *from) {
-    float x, y;
-    double a, d;
-    uint64_t u, v = 0;
-    uint16_t s, t;
-    switch (type) {
-    case TG_MAP_F32:
-    case TG_MAP_F32_FTZ:
-    case TG_MAP_TF32:
-    case TG_MAP_TF32_FTZ:
-        memcpy(&x, to, 4), memcpy(&y, from, 4);
-        x += y;
-        memcpy(to, &x, 4);
-        break;
-    case TG_MAP_F64:
-        memcpy(&a, to, 8), memcpy(&d, from, 8);
-        a += d;
-        memcpy(to, &a, 8);
-        break;
-    case TG_MAP_F16:
-    case TG_MAP_BF16:
-        memcpy(&s, to, 2), memcpy(&t, from, 2);
-        s = type == TG_MAP_F16 ? encode_f16(decode_f16(s) + decode_f16(t))
-                               : encode_bf16(decode_bf16(s) + decode_bf16(t));
-        memcpy(to, &s, 2);
-        break;
-    default: {
-        size_t n = type == TG_MAP_U8                          ? 1
-                   : type == TG_MAP_U16                       ? 2
-                   : type == TG_MAP_U64 || type == TG_MAP_I64 ? 8
-                                                              : 4;
-        u = 0;
-        memcpy(&u, to, n), memcpy(&v, from, n);
-        u += v;
-        memcpy(to, &u, n);
-    }
-    }
-}
-
 static void store_write(Copy *c) {
     Block b = block_of(c->p, c->at);
     int first, behind, size = b.map->bytes;
-    bool add = strstr(c->site->name, ".add.") != NULL;
     inside(&b, &first, &behind);
     for (int r = 0; r < b.rows; r++) {
         char *row = row_address(&b, r);
         const char *from = c->data + r * b.row_bytes;
         for (int i = first; row && i < behind; i++)
-            if (add)
-                add_element(b.map->type, element(&b, row, i), from + i * size);
-            else
-                memcpy(element(&b, row, i), from + i * size, (size_t)size);
+            memcpy(element(&b, row, i), from + i * size, (size_t)size);
     }
 }
 
@@ -302,7 +258,7 @@ bool store_random(SimLane *lane) {
     return true;
 }
 
-static void start_store(SimLane *lane, const SimSite *site, char *frame, int kind) {
+void handle_tma_store(SimLane *lane, const SimSite *site, char *frame) {
     Copies *all = &lane->stores;
     Copy c = {.site = site,
               .group = all->group,
@@ -317,18 +273,10 @@ static void start_store(SimLane *lane, const SimSite *site, char *frame, int kin
     Cta *cta = shared_find(lane, site, c.to, c.bytes, 128);
     access_shared(lane, site, cta, offset_of(c.to), c.bytes, ACCESS_READ | ACCESS_ASYNC,
                   actor_of_stores(lane), (uint32_t)all->group + 1);
-    access_tensor(lane, site, &b, kind);
+    access_tensor(lane, site, &b, ACCESS_WRITE);
     if (all->n == all->cap)
         all->data = sim_grow(lane->sim, all->data, &all->cap, sizeof *all->data);
     all->data[all->n++] = c;
-}
-
-void handle_tma_store(SimLane *lane, const SimSite *site, char *frame) {
-    start_store(lane, site, frame, ACCESS_WRITE);
-}
-
-void handle_tma_add(SimLane *lane, const SimSite *site, char *frame) {
-    start_store(lane, site, frame, ACCESS_READ | ACCESS_WRITE | ACCESS_ATOMIC);
 }
 
 void handle_tma_commit(SimLane *lane, const SimSite *site, char *frame) {

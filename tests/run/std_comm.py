@@ -96,6 +96,14 @@ for w, m, k, n in (2, 70, 48, 40), (3, 33, 64, 24):
           lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, length=k * w, scale={"c": 4.0},
           tune=PLANS)
 
+# Sums of 16 bits by atomics of words that hold two elements, of one row or of two.
+for t in "float16", "bf16":
+    whole = np.random.default_rng(5)
+    a, b = whole.integers(-2, 3, (2, 66, 16)), whole.integers(-2, 3, (2, 16, 37))
+    ranks("gemm_rs", 2, {"a": typed(a, t), "b": typed(b, t), "c": typed(np.zeros((2, 33, 37)), t)},
+          lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, length=1, out_types=narrow(t, "c"),
+          tune=[dict(TILES[0], plan=5)])
+
 # CTAs that work on tile after tile raise the signal of one behind the products of the next one.
 MANY = [{"BM": 64, "BN": 16, "BK": 32, "persistent": 1, "stages": n} for n in (0, 4)]
 for w, m, k, n in (2, 150, 40, 1000), (3, 70, 64, 1096):
