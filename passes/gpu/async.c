@@ -91,8 +91,8 @@ static const Type *seen_by_dot(Async *s, const Type *buf, bool swapped) {
 void async_note(Async *s, const Value *tensor, const char *how, const char *why) {
     const char *name = tensor->name;
     const char *other = tensor->type->kind == TK_TENSOR ? "a workspace" : "an operand";
-    const char *text = ctx_format(s->ctx, "%s: %s%s%s", name ? name : other, how,
-                                  why ? ": " : "", why ? why : "");
+    const char *text =
+        ctx_format(s->ctx, "%s: %s%s%s", name ? name : other, how, why ? ": " : "", why ? why : "");
     for (int i = 0; i < s->notes.n; i++)
         if (strcmp(s->notes.data[i], text) == 0) return;
     vec_push(s->ctx, &s->notes, text);
@@ -150,6 +150,20 @@ static const char *bank_conflicts(const Feeds *f, const Op *load, const Type *bu
                       reads);
 }
 
+/// All products that read the load's block take it from buf as it is; *some: at least one does.
+static bool all_take(Feeds *f, const Op *load, const Type *buf, bool *some) {
+    bool swapped, all = true;
+    *some = false;
+    for (int k = 0; k < 2 * f->dots.n; k++) {
+        const Op *dot = f->dots.data[k / 2];
+        if (load_behind(operand(dot, k % 2), &swapped) != load) continue;
+        bool takes = !is_wgmma(dot) || wgmma_takes(seen_by_dot(f->s, buf, swapped), !(k % 2));
+        *some |= takes;
+        all &= takes;
+    }
+    return all;
+}
+
 /// Operand i of the dot, if it may come from a copy. Outside of loops there is nothing to overlap,
 /// and products of single warps take registers.
 static void consider(Feeds *f, Op *dot, int i) {
@@ -165,9 +179,11 @@ static void consider(Feeds *f, Op *dot, int i) {
         why = "other operations read it, too";
     } else if (stage_load(f->s, load, &staged.how, &why)) {
         why = "rows of its elements have to run along the sum";
-        const Type *buf = seen_by_dot(f->s, staged.how.buf, swapped);
-        if (!is_wgmma(dot) || wgmma_takes(buf, !i)) {
-            staged.why = against_wgmma(f, dot, buf, !i);
+        bool some, all = all_take(f, load, staged.how.buf, &some);
+        if (some) {
+            staged.why =
+                !all ? "through registers for a product whose sum its rows do not run along"
+                     : against_wgmma(f, dot, seen_by_dot(f->s, staged.how.buf, swapped), !i);
             vec_push(f->s->ctx, &f->staged, staged);
             return;
         }
@@ -345,19 +361,19 @@ static Value *buf_behind(Feeds *f, Builder *b, const Op *dot, int i) {
     return swapped ? swap_axes(f->s, b, x->buf) : x->buf;
 }
 
+static Value *load_buf(Builder *b, Value *buf, const Type *type) {
+    return result(build_op(b, OP_BUF_LOAD, 1, &buf, 1, &type, 0), 0);
+}
+
 /// For products of single warps: from the buffer to the registers that they want.
 static void load_operand(Feeds *f, Op *dot, int i) {
     Builder b = build_before(f->s->ir, dot);
     Value *buf = buf_behind(f, &b, dot, i);
-    if (!buf) return;
-    const Type *type = operand(dot, i)->type;
-    Op *op = build_op(&b, OP_BUF_LOAD, 1, &buf, 1, &type, 0);
-    op_set_operand(dot, i, result(op, 0));
+    if (buf) op_set_operand(dot, i, load_buf(&b, buf, operand(dot, i)->type));
 }
 
-static Value *convert_to(Async *s, Builder *b, Value *v, const Layout *l) {
-    const Type *type = ty_laid(s->ir, v->type->elem, l);
-    if (type == v->type || !v->type->layout) return v;
+static Value *convert_to(Builder *b, Value *v, const Type *type) {
+    if (type == v->type) return v;
     return result(build_op(b, OP_CONVERT, 1, &v, 1, &type, 0), 0);
 }
 
@@ -378,14 +394,23 @@ static Value *store_operand(Async *s, Builder *b, Value *v, int k_axis) {
     return buf;
 }
 
-/// Operand i of a product of warpgroups: a buffer; A may stay in registers.
+/// The type of operand A of a product of warpgroups in registers.
+static const Type *wgmma_a_type(Async *s, const Op *dot) {
+    const Type *t = operand(dot, 0)->type;
+    const Layout *d = result(dot, 0)->type->layout;
+    if (!d || !t->layout) return t;
+    return ty_laid(s->ir, t->elem, wgmma_a_layout(s->ctx, t->elem, t->extents, d));
+}
+
+/// Operand i of a product of warpgroups: a buffer; A may stay in registers. From a buffer that only
+/// other products take as it is, it goes through registers.
 static Value *wgmma_operand(Feeds *f, Builder *b, Op *dot, int i) {
     Async *s = f->s;
     Value *buf = buf_behind(f, b, dot, i), *v = operand(dot, i);
-    if (buf) return buf;
-    if (i == 1) return store_operand(s, b, v, 0);
-    const Layout *d = result(dot, 0)->type->layout;
-    return d ? convert_to(s, b, v, wgmma_a_layout(s->ctx, v->type->elem, v->type->extents, d)) : v;
+    if (buf && wgmma_takes(buf->type, !i)) return buf;
+    const Type *type = i == 0 ? wgmma_a_type(s, dot) : v->type;
+    if (buf) v = load_buf(b, buf, type);
+    return i == 0 ? convert_to(b, v, type) : store_operand(s, b, v, 0);
 }
 
 static void start_product(Feeds *f, Op *dot) {

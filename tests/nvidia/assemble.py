@@ -28,9 +28,9 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KERNEL = re.compile(r"^kernel (\w+)(?:<([^>]*)>)?", re.M)
 CLASSES = {
-    "float": ["f32", "f16", "bf16", "f64"],
+    "float": ["f32", "f16", "bf16", "f64", "f8e4m3", "f8e5m2"],
     "int": ["i32"],
-    "any": ["f32", "f16", "bf16", "i32", "f64", "i64", "u8"],
+    "any": ["f32", "f16", "bf16", "i32", "f64", "i64", "u8", "f8e4m3", "f8e5m2"],
 }
 # Arguments as large as in bench/gpu, for which the cost model takes other tiles than for none: file,
 # kernel, arguments (an array without an element has the type's), types. Rows of 32768 fill the

@@ -116,3 +116,24 @@ for n in [0, 100, 200]:
         },
         name=f"products-two-{n}",
     )
+# One block as it lies and transposed; elements that wgmma takes in one of the ways alone.
+BOTH_WAYS = {
+    "right": (lambda k, q, w, **_: {"o": q @ k.T, "p": w @ k}, "64,208", [{"BN": 64}, {"BN": 32}]),
+    "left": (lambda k, q, w, **_: {"o": k @ q.T, "p": k.T @ w.T}, "208,64", [{"BM": 64}, {"BM": 128}]),
+}
+for side, (expect, shape, tune) in BOTH_WAYS.items():
+    for t, sums in [(f8e4m3, "f32"), (f8e5m2, "f32"), (np.int8, "i32"), (np.float16, "f32")]:
+        case(
+            "products.teg",
+            f"{side}_both_ways",
+            {
+                "k": t(small((208, 64), 1)),
+                "q": t(small((64, 64), 2)),
+                "w": t(small((64, 208), 3)),
+                "o": f"zeros({shape}):{sums}",
+                "p": f"zeros(64,64):{sums}",
+            },
+            expect,
+            tune=tune,
+            name=f"products-{side}-both-ways-{t.__name__}",
+        )
