@@ -125,6 +125,13 @@ static int run_batch(Ctx *ctx, const Options *o) {
 
 /* ---- the commands -------------------------------------------------------------------------- */
 
+/// What --check does not look for.
+static void hint_races(const Job *job) {
+    if (job->o->check && job->ranks > 1 && !job->silent &&
+        strcmp(job->executor->name, "interp") != 0)
+        cli_hint("races between ranks are looked for by --target interp --check alone");
+}
+
 /// Each step reports its own mistakes, so the first that fails ends the chain.
 int cmd_run(Ctx *ctx, const Options *o) {
     if (o->batch) return run_batch(ctx, o);
@@ -138,5 +145,6 @@ int cmd_run(Ctx *ctx, const Options *o) {
               job->executor->compile(job) && job_check_overlaps(job) && run_timed(job, &seconds) &&
               (!job->executor->finish || job->executor->finish(job)) &&
               (job->silent || (finish_outputs(job) && report_times(job, seconds)));
+    if (ok) hint_races(job);
     return ok ? EXIT_OK : EXIT_USER;
 }
