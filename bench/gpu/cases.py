@@ -368,6 +368,72 @@ def attention_backward(env, b, h, s, d, causal):
     )
 
 
+def linear(env, m, n, k):
+    """y = gelu(x w^T + bias) + residual."""
+    t = torch.bfloat16
+    m, n, k = env.size(m), env.size(n), env.size(k)
+
+    def inputs(seed):
+        return {
+            "x": env.randn((m, k), seed, t),
+            "w": env.randn((n, k), seed + 100, t, k**-0.5),
+            "bias": env.randn((n,), seed + 200, t),
+            "residual": env.randn((m, n), seed + 300, t),
+        }
+
+    def run(i):
+        return {"y": F.gelu(F.linear(i["x"], i["w"], i["bias"])) + i["residual"]}
+
+    def arguments(i, o):
+        return i | o | {"scale": 1.0, "act": 2}
+
+    return Problem(
+        key=f"linear bf16 {m}x{n}x{k} bias gelu residual",
+        inputs=inputs,
+        outputs=lambda i: {"y": ((m, n), t)},
+        reference=lambda i: run(double(i)),
+        contenders=env.ours("matmul", "linear", arguments)
+        + env.peer("eager", lambda i, o: run(i))
+        + env.compiled(run),
+        plain=lambda i, o: run(i),
+        limit=LIMITS["bf16"],
+        flops=2 * m * n * k,
+        bytes=t.itemsize * (m * k + n * k + 2 * m * n),
+    )
+
+
+def conv2d(env, b, c, h, w, f):
+    """3 x 3, all operands with channels last."""
+    t = torch.bfloat16
+    b = max(1, b // env.shrink)
+
+    def inputs(seed):
+        x, k = env.randn((b, h, w, c), seed, t), env.randn((f, 3, 3, c), seed + 100, t, (9 * c) ** -0.5)
+        return {"x": x.permute(0, 3, 1, 2), "w": k.permute(0, 3, 1, 2)}
+
+    def run(i):
+        y = F.conv2d(i["x"], i["w"], padding=1)
+        return {"y": y.permute(0, 2, 3, 1)}
+
+    def arguments(i, o):
+        steps = {"sy": 1, "sx": 1, "py": 1, "px": 1, "dy": 1, "dx": 1}
+        return i | steps | {"y": o["y"].permute(0, 3, 1, 2), "bias": None, "act": 0}
+
+    return Problem(
+        key=f"conv2d bf16 {b}x{c}x{h}x{w} to {f}, 3x3",
+        inputs=inputs,
+        outputs=lambda i: {"y": ((b, h, w, f), t)},
+        reference=lambda i: run(double(i)),
+        contenders=env.ours("conv", "conv2d", arguments)
+        + env.peer("cudnn", lambda i, o: run(i))
+        + env.compiled(run),
+        plain=lambda i, o: run(i),
+        limit=LIMITS["bf16"],
+        flops=2 * 9 * b * h * w * c * f,
+        bytes=t.itemsize * (b * h * w * (c + f) + 9 * c * f),
+    )
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 
@@ -530,6 +596,49 @@ def cross_entropy(env, m, n):
     )
 
 
+def norm_backward(env, name, dtype, m, n):
+    """Gradients of layer_norm or rms_norm, of what the forward pass has kept."""
+    t = TYPES[dtype]
+    m, n = env.size(m), env.size(n)
+    centred = name == "layer_norm"
+    outputs = {"dx": ((m, n), t)} | {v: ((n,), torch.float32) for v in ("dg", "dh")[: 1 + centred]}
+
+    def inputs(seed):
+        i = {"x": env.randn((m, n), seed, t), "dy": env.randn((m, n), seed + 50, t)}
+        x = i["x"].float()
+        mean = x.mean(1) if centred else torch.zeros(m, device=env.device)
+        rstd = ((x - mean[:, None]).square().mean(1) + 1e-5).rsqrt()
+        i |= {"g": env.randn((n,), seed + 99, t), "rstd": rstd}
+        return i | ({"mean": mean} if centred else {})
+
+    def run(i):
+        x, w, rstd = i["x"].to(i["rstd"].dtype), i["dy"].to(i["rstd"].dtype), i["rstd"][:, None]
+        z = (x - i["mean"][:, None] if centred else x) * rstd
+        u = w * i["g"]
+        d = u - z * (u * z).mean(1, keepdim=True) - (u.mean(1, keepdim=True) if centred else 0)
+        out = {"dx": (d * rstd).to(i["x"].dtype), "dg": (w * z).sum(0)}
+        return out | ({"dh": w.sum(0)} if centred else {})
+
+    def eager(i, o):
+        mean, rstd = i["mean"][:, None], i["rstd"][:, None]
+        back = torch.ops.aten.native_layer_norm_backward
+        grads = back(i["dy"], i["x"], [n], mean, rstd, i["g"], i["g"], [True] * 3)
+        return dict(zip(("dx", "dg", "dh"), grads))
+
+    return Problem(
+        key=f"{name} backward {dtype} {m}x{n}",
+        inputs=inputs,
+        outputs=lambda i: outputs,
+        reference=lambda i: run(double(i)),
+        contenders=env.ours("norm", f"{name}_backward", lambda i, o: i | o)
+        + (env.peer("eager", eager) if centred and env.device.type == "cuda" else [])
+        + env.compiled(run),
+        plain=lambda i, o: run(i),
+        limit={v: LIMITS[dtype if v == "dx" else "f32"] for v in outputs},
+        bytes=3 * m * n * t.itemsize,
+    )
+
+
 # ---- what the machine can do ---------------------------------------------------------------------
 
 
@@ -584,9 +693,14 @@ def groups():
         "matmul": [named(matmul, *p) for p in products],
         "fp8": [named(fp8, 8192, 8192, 8192)],
         "f32": [named(tf32, 4096, 4096, 4096), named(matmul, "f32", 4096, 4096, 4096, False)],
+        "layers": [named(linear, 8192, 8192, 4096), named(linear, 4096, 4096, 4096)]
+        + [named(conv2d, *c) for c in ((32, 64, 56, 56, 64), (8, 256, 28, 28, 256))],
         "attention": [named(attention, *a) for a in ATTENTION],
         "backward": [named(attention_backward, *a) for a in ATTENTION],
         "rows": [named(f, *a) for a in norms for f in (softmax, layer_norm, rms_norm)],
+        "norms": [
+            named(norm_backward, f, *a) for f in ("layer_norm", "rms_norm") for a in square
+        ],
         "reduce": [named(f, *a) for f in (sum_last, sum_first, cumsum, argmax) for a in square],
         "loss": [named(cross_entropy, 8192, 32000), named(cross_entropy, 4096, 128256)],
     }
