@@ -194,7 +194,7 @@ static void text_vadd(Text *t, const char *fmt, va_list ap) {
     va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
-    if (n > 0) {
+    if (n >= 0) {
         text_reserve(t, (size_t)n);
         vsnprintf(t->data + t->n, (size_t)n + 1, fmt, again);
         t->n += (size_t)n;

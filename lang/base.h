@@ -99,6 +99,7 @@ typedef struct Text {
     char *data;
     size_t n, cap;
 } Text;
+/// data is a string from the first call on, though it may be empty.
 void text_add(Text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void text_bytes(Text *t, const char *data, size_t n);
 

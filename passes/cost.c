@@ -24,7 +24,7 @@
 #define TASK          2e-7 // seconds to hand out a task
 #define PROGRAM       2e-8 // seconds to start one of a task's many programs
 enum { FOLD = 16 };        // instructions that make one element of a vector
-enum { UNKNOWN_TRIPS = 8, MAX_DEPTH = 32 };
+enum { UNKNOWN_TRIPS = 8, UNKNOWN_POSITIONS = 512, MAX_DEPTH = 32 };
 
 typedef struct Work {
     double vector_ops;  // native vector instructions
@@ -85,12 +85,56 @@ static bool known(const CostDims *m, const Value *v, int64_t *out, int depth) {
     return true;
 }
 
+/// Whether v is computed from `index`.
+static bool rests_on(const Value *v, const Value *index, int depth) {
+    if (v == index) return true;
+    if (!v->def || depth > MAX_DEPTH) return false;
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (rests_on(operand(v->def, i), index, depth + 1)) return true;
+    return false;
+}
+
+/// How many ranges share the dimension that the access subscripts by an index: programs along an
+/// outer index from which the bounds come and which the access does not have, say the rows of
+/// experts that lie one after another.
+static double sharers(const CostDims *m, const Op *op, const Op *access) {
+    double n = 1;
+    Access a = access_of(access);
+    for (const Op *p = op->parent->parent; p; p = p->parent ? p->parent->parent : NULL) {
+        if (p->code != OP_FOR && p->code != OP_PARALLEL) continue;
+        const Value *index = p->regions[0]->args[0];
+        bool bounds = rests_on(operand(op, 0), index, 0) || rests_on(operand(op, 1), index, 0);
+        for (int d = 0; bounds && d < a.n_subs; d++)
+            bounds = !rests_on(sub_operand(access, &a, d, 0), index, 0);
+        if (bounds) n *= fmax(1, cost_trips(m, p));
+    }
+    return n;
+}
+
+/// Positions of a range whose bounds are data: at most what the tensors that it subscripts have.
+static double unknown_positions(const CostDims *m, const Op *op) {
+    const Value *index = op->regions[0]->args[0];
+    double least = INFINITY;
+    for_each_use(u, index) {
+        if (!op_is_access(u->user)) continue;
+        Access a = access_of(u->user);
+        const Value *tensor = a.tensor;
+        for (int d = 0; d < a.n_subs && m->dim_of && !tensor->def; d++) {
+            if (sub_operand(u->user, &a, d, 0) != index) continue;
+            int64_t extent = tensor->type->extents[d];
+            if (extent < 0) extent = m->dim_of(m->user, tensor->index, d);
+            if (extent >= 0) least = fmin(least, (double)extent / sharers(m, op, u->user));
+        }
+    }
+    return isinf(least) ? UNKNOWN_POSITIONS : least;
+}
+
 /// Iterations of a for, parallel or contract, the last one counted for what it has of a step.
 double cost_parts(const CostDims *m, const Op *op) {
     int64_t lo, hi, step = op_int(op, "step", 1);
     if (step == 0) return 1;
     if (!known(m, operand(op, 0), &lo, 0) || !known(m, operand(op, 1), &hi, 0))
-        return UNKNOWN_TRIPS;
+        return unknown_positions(m, op) / (double)step;
     return hi <= lo ? 0 : (double)(hi - lo) / (double)step;
 }
 
