@@ -24,7 +24,7 @@
 #define TASK          2e-7 // seconds to hand out a task
 #define PROGRAM       2e-8 // seconds to start one of a task's many programs
 enum { FOLD = 16 };        // instructions that make one element of a vector
-enum { UNKNOWN_TRIPS = 8, UNKNOWN_POSITIONS = 512, MAX_DEPTH = 32 };
+enum { UNKNOWN_TRIPS = 8, MAX_DEPTH = 32 };
 
 typedef struct Work {
     double vector_ops;  // native vector instructions
@@ -112,7 +112,8 @@ static double sharers(const CostDims *m, const Op *op, const Op *access) {
 }
 
 /// Positions of a range whose bounds are data: at most what the tensors that it subscripts have.
-static double unknown_positions(const CostDims *m, const Op *op) {
+/// Infinite where that is not known either.
+static double most_positions(const CostDims *m, const Op *op) {
     const Value *index = op->regions[0]->args[0];
     double least = INFINITY;
     for_each_use(u, index) {
@@ -126,15 +127,17 @@ static double unknown_positions(const CostDims *m, const Op *op) {
             if (extent >= 0) least = fmin(least, (double)extent / sharers(m, op, u->user));
         }
     }
-    return isinf(least) ? UNKNOWN_POSITIONS : least;
+    return least;
 }
 
 /// Iterations of a for, parallel or contract, the last one counted for what it has of a step.
 double cost_parts(const CostDims *m, const Op *op) {
     int64_t lo, hi, step = op_int(op, "step", 1);
     if (step == 0) return 1;
-    if (!known(m, operand(op, 0), &lo, 0) || !known(m, operand(op, 1), &hi, 0))
-        return unknown_positions(m, op) / (double)step;
+    if (!known(m, operand(op, 0), &lo, 0) || !known(m, operand(op, 1), &hi, 0)) {
+        double most = most_positions(m, op);
+        return isinf(most) ? UNKNOWN_TRIPS : most / (double)step;
+    }
     return hi <= lo ? 0 : (double)(hi - lo) / (double)step;
 }
 

@@ -93,10 +93,12 @@ cp "$file" "$out/copy"
 "$tegula" cache export "$out/objects.db"
 "$tegula" cache list >"$out/log2"
 cmp "$out/log" "$out/log2" || fail "an export left something in the store"
-TG_CACHE="$out/other" "$tegula" cache import "$out/objects.db" | grep -q ': 1 added, 1 of them a file of objects$' ||
+TG_CACHE="$out/other" "$tegula" cache import "$out/objects.db" |
+    grep -q ': 1 added, 1 of them a file of objects$' ||
     fail "cache import of an object"
 cmp "$file" "$out/other/$(basename "$file")" || fail "an object's file is another one"
-[ "$(stat -c %a "$out/other/$(basename "$file")")" = 600 ] || fail "others may read an object's file"
+[ "$(stat -c %a "$out/other/$(basename "$file")")" = 600 ] ||
+    fail "others may read an object's file"
 echo "# another" >"$out/other/$(basename "$file")"
 TG_CACHE="$out/other" "$tegula" cache import "$out/objects.db" >/dev/null
 grep -q another "$out/other/$(basename "$file")" || fail "an import replaced a file"

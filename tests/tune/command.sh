@@ -93,8 +93,8 @@ refuses 'Q=4: kernel .scale. has no such dim' $tune --dim Q=4
 # An interrupted search is told from a whole one, in the file and by the exit code.
 for seconds in 2 4 8 16; do
     rm -f half.json
-    "$tegula" tune mm.teg --dim M=512 --dim N=512 --dim K=512 --mode exhaustive --again -o half.json \
-        > log 2>&1 &
+    "$tegula" tune mm.teg --dim M=512 --dim N=512 --dim K=512 --mode exhaustive --again \
+        -o half.json > log 2>&1 &
     sleep $seconds
     kill -INT $!
     code=0
