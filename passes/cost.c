@@ -18,6 +18,7 @@
 #define L1_BANDWIDTH  100e9 // bytes a second and thread
 #define L2_BANDWIDTH  40e9
 #define RAM_BANDWIDTH 10e9
+#define L3_BANDWIDTH  25e9 // of panels that are copied from there
 #define ROW_START     4    // vector instructions
 #define FAR_ROW       40   // likewise, of rows in memory, one below the other
 #define LAUNCH        4e-6 // seconds to start and end a phase
@@ -30,6 +31,7 @@ typedef struct Work {
     double vector_ops;  // native vector instructions
     double product_ops; // fused multiply-adds of native vectors
     double bytes;       // moved between memory and registers
+    double far_bytes;   // of these, from tensors that the second cache does not hold
     double far_rows;    // that are begun one after another, none of them long
     bool again;         // blocks are passed over more than once
     double widest;      // bytes of the largest set of blocks alive in one iteration, roughly
@@ -56,9 +58,7 @@ static bool known_argument(const CostDims *m, const Value *v, int64_t *out, int 
     return true;
 }
 
-static bool known_dim(const CostDims *m, const Op *op, int64_t *out) {
-    const Value *t = operand(op, 0);
-    int axis = (int)op_int(op, "axis", 0);
+static bool known_extent(const CostDims *m, const Value *t, int axis, int64_t *out) {
     if (t->type->extents[axis] != DYNAMIC)
         *out = t->type->extents[axis];
     else if (!m->dim_of || t->def)
@@ -73,7 +73,8 @@ static bool known(const CostDims *m, const Value *v, int64_t *out, int depth) {
     if (depth > MAX_DEPTH || v->type->kind != TK_BLOCK) return false;
     if (const_int(v, out)) return true;
     if (!v->def) return known_argument(m, v, out, depth + 1);
-    if (v->def->code == OP_DIM) return known_dim(m, v->def, out);
+    if (v->def->code == OP_DIM)
+        return known_extent(m, operand(v->def, 0), (int)op_int(v->def, "axis", 0), out);
     if (v->def->code == OP_CAST && elem_is(operand(v->def, 0)->type->elem, EC_INT))
         return known(m, operand(v->def, 0), out, depth + 1);
     if (!op_has(v->def, ELEMENTWISE) || !elem_is(operand(v->def, 0)->type->elem, EC_INT))
@@ -220,10 +221,24 @@ static bool is_down_rows(const Op *op, const Access *a) {
     return down;
 }
 
+/// 0: its extents are not known.
+static double tensor_bytes(const Model *m, const Value *tensor) {
+    const Type *t = tensor->type;
+    double bytes = elem_info[t->elem].bits / 8.0;
+    for (int axis = 0; axis < t->rank; axis++) {
+        int64_t extent;
+        if (!known_extent(&m->dims, tensor, axis, &extent)) return 0;
+        bytes *= (double)extent;
+    }
+    return bytes;
+}
+
 static void add_access(const Model *m, Work *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
     double gather = a.pick_at >= 0 ? 6 : 1;
     w->bytes += times * cost_bytes(t);
+    if (op->code == OP_LOAD && tensor_bytes(m, operand(op, 0)) > (double)m->machine.l2_bytes)
+        w->far_bytes += times * cost_bytes(t);
     w->vector_ops += times * gather * fmax(vectors(m, t), 1);
     w->widest = fmax(w->widest, cost_bytes(t));
     if (op->code == OP_LOAD && is_down_rows(op, &a))
@@ -317,7 +332,7 @@ static double seconds(const Model *m, const Work *w) {
     double bandwidth = w->widest <= (double)m->machine.l1_bytes   ? L1_BANDWIDTH
                        : w->widest <= (double)m->machine.l2_bytes ? L2_BANDWIDTH
                                                                   : RAM_BANDWIDTH;
-    return fmax(compute, w->bytes / bandwidth) + 1e-9;
+    return fmax(compute + w->far_bytes / L3_BANDWIDTH, w->bytes / bandwidth) + 1e-9;
 }
 
 double program_seconds(const Region *body, const PassEnv *env) {

@@ -31,7 +31,29 @@ static const char text[] =
     "  yield\n"
     "} }\n";
 
+// Eight rows by tiles of y, which is 1024 deep.
+static const char product[] =
+    "module { kernel [name=\"k\"] {(%x: tensor<f32, 8x1024>, %y: tensor<f32, ?x?>)\n"
+    "  %zero = const [value=0] : i64\n"
+    "  %m = dim %y [axis=0] : i64\n"
+    "  %n = dim %y [axis=1] : i64\n"
+    "  %f = const [value=0.0] : f32\n"
+    "  %v = const [value=0.0] : f32<8x64>\n"
+    "  parallel %zero, %n [step=64] {(%i: i64)\n"
+    "    %s = for %zero, %m, %v [step=128] : f32<8x64> {(%k: i64, %a: f32<8x64>)\n"
+    "      %p = load %x, %f, %zero, %n, %k, %m [subs=(axis 8, axis 128)] : f32<8x128>\n"
+    "      %q = load %y, %f, %k, %m, %i, %n [subs=(axis 128, axis 64)] : f32<128x64>\n"
+    "      %b = dot %p, %q, %a : f32<8x64>\n"
+    "      yield %b\n"
+    "    }\n"
+    "    store %x, %s, %zero, %n, %i, %n [subs=(axis 8, axis 64)]\n"
+    "    yield\n"
+    "  }\n"
+    "  yield\n"
+    "} }\n";
+
 typedef struct Question {
+    const char *text;
     int64_t m, n;
     int threads;
     double seconds;
@@ -39,26 +61,30 @@ typedef struct Question {
 
 static int64_t dim_of(void *user, int parameter, int axis) {
     const Question *q = user;
-    return parameter == 0 ? (axis == 0 ? q->m : q->n) : -1;
+    return parameter == (q->text == product) ? (axis == 0 ? q->m : q->n) : -1;
 }
 
 static void body(Ctx *ctx, void *arg) {
     Question *q = arg;
     Ir *ir = ir_create(ctx);
-    Op *module = ir_parse(ir, ctx_add_source(ctx, "test.tir", text, strlen(text)));
+    Op *module = ir_parse(ir, ctx_add_source(ctx, "test.tir", q->text, strlen(q->text)));
     Machine machine = {q->threads, 1 << 15, 1 << 20, 32};
     if (module && ir_verify(ir, module))
         q->seconds = cost_estimate(find_kernel(module, "k"), &machine, dim_of, q);
 }
 
-static double cost(int64_t m, int64_t n, int threads) {
-    Question q = {m, n, threads, -1};
+static double cost_of(const char *kernel, int64_t m, int64_t n, int threads) {
+    Question q = {kernel, m, n, threads, -1};
     Ctx *ctx = ctx_create(NULL);
     CtxStatus status = ctx_protect(ctx, body, &q);
     ctx_destroy(ctx);
     assert_int_equal(status, CTX_OK);
     assert_true(q.seconds > 0);
     return q.seconds;
+}
+
+static double cost(int64_t m, int64_t n, int threads) {
+    return cost_of(text, m, n, threads);
 }
 
 static void more_work_costs_more(void **state) {
@@ -76,6 +102,14 @@ static void partial_tiles_cost_whole_ones(void **state) {
     assert_true(cost(128, 1024, 64) == cost(128, 1024, 2));
 }
 
+/// A program's share of a matrix costs more where the second cache, 1 MiB, does not hold all of it.
+static void what_is_far_costs_more(void **state) {
+    (void)state;
+    double near = cost_of(product, 1024, 128, 1), far = cost_of(product, 1024, 2048, 1);
+    assert_true(far > 1.3 * 16 * near);
+    assert_true(cost_of(product, 1024, 4096, 1) < 2.1 * far);
+}
+
 static void the_unknown_has_a_price(void **state) {
     (void)state;
     assert_true(cost(-1, -1, 4) < 1);
@@ -86,6 +120,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_work_costs_more),
         cmocka_unit_test(partial_tiles_cost_whole_ones),
+        cmocka_unit_test(what_is_far_costs_more),
         cmocka_unit_test(the_unknown_has_a_price),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
