@@ -6,7 +6,7 @@
 //
 // What results go through in shared memory must be small where the next tile's operands are on
 // their way meanwhile. What is loaded for them, a residual say, must be small where sums fill the
-// registers: it is loaded piece by piece.
+// registers, and so must what is computed of the sums of several products: piece by piece.
 #include "passes/cost.h"
 #include "passes/gpu/layouts.h"
 #include "passes/gpu/part.h"
@@ -25,7 +25,8 @@ typedef struct Pieces {
     Ctx *ctx;
     Op *device;
     int threads;
-    PtrMap joined; // what the value of the store at hand is made of, if loads are part of it
+    PtrMap joined; // what the value of the store at hand is made of
+    int products;  // of which it is made
 } Pieces;
 
 /* ---- what is loaded ------------------------------------------------------------------------ */
@@ -58,11 +59,16 @@ static bool goes_by_parts(const Op *op) {
            op->code == OP_CONST;
 }
 
+static bool is_sums(const Op *op) {
+    return op->code == OP_FOR || op->code == OP_DOT || op->code == OP_AWAIT;
+}
+
 /// Notes what v is made of from the sums and the loads on; whether loads of its shape are among it.
 static bool joins_loads(Pieces *s, Value *v, int axis, const Op *store) {
     Op *op = v->def;
     if (!op || op->parent != store->parent || map_get(&s->joined, v)) return false;
     bool load = op->code == OP_LOAD && may_be_split(s, op, store), found = load && axis > 0;
+    s->products += is_sums(op);
     if (!load && (!goes_by_parts(op) || (op->code == OP_RESHAPE && part_axis(op, 0, axis) < 0)))
         return false;
     map_set(s->ctx, &s->joined, v, v);
@@ -92,10 +98,12 @@ static void split_store(Pieces *s, Op *op, bool next) {
     Access a = access_of(op);
     int d = a.n_subs - 1;
     if (a.rank != 2 || a.mask || a.pick_at >= 0 || a.axis_of[d] != 1 || a.subs[d].mul != 1) return;
-    int64_t sums = ty_count(a.value->type) / s->threads;
     int64_t bytes = (int64_t)elem_info[a.value->type->elem].bits / 8 * s->threads * JOINED_THREAD;
     s->joined = (PtrMap){0};
-    if (sums < MANY_SUMS || !joins_loads(s, a.value, 1, op)) {
+    s->products = 0;
+    bool joins = joins_loads(s, a.value, 1, op);
+    int64_t sums = ty_count(a.value->type) * (s->products > 1 ? s->products : 1) / s->threads;
+    if (sums < MANY_SUMS || !(joins || s->products > 1)) {
         s->joined = (PtrMap){0};
         bytes = next ? PIECE_BYTES : INT64_MAX;
     }
