@@ -53,9 +53,16 @@ void nvptx_bound_ctas(Gen *g, const NvArch *arch);
 void nvptx_pack(Gen *g);
 /// Whether a kernel has a "tg.minctasm" above 1.
 bool nv_wants_ctas(const Gen *g);
-/// Lowers "tg.minctasm" of kernels that would spill for its sake. `measured` has the same kernels,
-/// optimised.
-void nv_bound_ctas(Gen *g, LLVMModuleRef measured);
+/// Lowers "tg.minctasm" of kernels that would spill for its sake, and keeps their loads in place as
+/// far as registers are few. `measured` has the same kernels, optimised.
+void nv_bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured);
+/// Loads of single elements in the block stay behind the barriers they are behind, and those of
+/// vectors if `vectors` (stay.c). True: nv_keep_parameters has to keep the latter, too.
+bool nv_keep_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors);
+/// Whether a load or store moves several words.
+bool nv_is_vector(const char *ptx);
+/// Pointers no longer say that nothing writes there.
+void nv_keep_parameters(LLVMValueRef fn);
 /// Loops that carry blocks keep their addresses as sums of a counter (counters.c).
 void nvptx_hide_counters(Gen *g);
 

@@ -69,7 +69,7 @@ void nvptx_bound_ctas(Gen *g, const NvArch *arch) {
     LLVMModuleRef copy = LLVMCloneModule(g->module);
     ctx_defer(g->ctx, release_module, copy);
     module_run(g->ctx, copy, machine_of(g->ctx, arch), pipeline);
-    nv_bound_ctas(g, copy);
+    nv_bound_ctas(g, arch, copy);
 }
 
 const char *nvptx_emit(Gen *g, const NvArch *arch) {
@@ -79,7 +79,7 @@ const char *nvptx_emit(Gen *g, const NvArch *arch) {
     module_run(g->ctx, g->module, machine, pipeline);
     nvptx_pack(g);
     nvptx_hide_counters(g);
-    nv_bound_ctas(g, g->module);
+    nv_bound_ctas(g, arch, g->module);
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         if (!LLVMIsDeclaration(fn)) mark_kernel(g, fn);
     size_t n;

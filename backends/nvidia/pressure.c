@@ -151,22 +151,67 @@ static void number(Liveness *l, LLVMValueRef fn) {
     }
 }
 
+/// The text of inline assembly that x calls; "" where it is something else.
+static const char *assembly_of(LLVMValueRef x) {
+    LLVMValueRef fn = LLVMIsACallInst(x) ? LLVMGetCalledValue(x) : NULL;
+    return fn && LLVMIsAInlineAsm(fn) ? LLVMGetInlineAsmAsmString(fn, &(size_t){0}) : "";
+}
+
+static bool is_barrier(LLVMValueRef x) {
+    return strncmp(assembly_of(x), "bar.sync", 8) == 0;
+}
+
+/// What an address is relative to: the parameter, as far as that can be seen.
+static LLVMValueRef tensor_of(LLVMValueRef address) {
+    while (LLVMIsAPtrToIntInst(address) || LLVMIsAGetElementPtrInst(address))
+        address = LLVMGetOperand(address, 0);
+    return address;
+}
+
+/// Quarters of registers of single elements of several tensors that are loaded with nothing between
+/// that parts them: elements that wait for others are all on their way at once, in whatever order
+/// they stand. Each has a predicate, too.
+static int loaded_at_once(const Liveness *l, LLVMBasicBlockRef b) {
+    int most = 0, n = 0;
+    LLVMValueRef first = NULL;
+    bool several = false;
+    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+        const char *text = assembly_of(i);
+        if (is_barrier(i) || LLVMIsAStoreInst(i) || strstr(text, "st.global")) {
+            n = 0, several = false, first = NULL;
+        } else if (strstr(text, "ld.global") && !nv_is_vector(text)) {
+            LLVMValueRef tensor = tensor_of(LLVMGetOperand(i, 0));
+            first = first ? first : tensor;
+            several |= tensor != first;
+            n += l->registers[number_of(l, i)] + PREDICATE_QUARTERS;
+        }
+        if (several && n > most) most = n;
+    }
+    return most;
+}
+
 /* ---- CTAs side by side --------------------------------------------------------------------- */
 
 // What ptxas takes besides for addresses and the like, it mostly makes up for by an order of its
 // own, but not across iterations. Loops with long chains of arithmetic, such as logarithms, it
 // works on by several elements at once: each has intermediate values. So has arithmetic in f64.
-// Iterations in which threads meet are straight code to it. Of another generator's loops the order
-// is not the one that is measured.
+// Iterations in which threads meet are straight code to it. Another generator's order is not the
+// one that is measured. Other architectures than Hopper have addresses in registers that it does
+// not need, or schedules that take some more.
 enum {
+    HOPPER = 90,
     OTHER_REGISTERS = 2,
+    ARCH_REGISTERS = 3,
     LOOP_REGISTERS = 8,
     LOOP_PART = 8,
     CHAIN_PART = 2,
     DOUBLE_PART = 1,
     CHAIN = 16,
-    OTHER_PART = 2
+    OTHER_PART = 2,
+    ORDER_PART = 3,
 };
+// Loads are kept in place where values take three quarters of the registers.
+enum { FULL = 3, FULL_OF = 4 };
 // A quarter of an SM has a quarter of its registers and of its warps; they come by eights.
 enum { SM_REGISTERS = 65536, SM_QUARTERS = 4, WARP = 32, GRANULE = 8 };
 
@@ -175,12 +220,6 @@ static int registers_beside(int ctas, int threads) {
     int warps = ctas * ((threads + WARP - 1) / WARP);
     int quarter = (warps + SM_QUARTERS - 1) / SM_QUARTERS;
     return SM_REGISTERS / (SM_QUARTERS * quarter * WARP) / GRANULE * GRANULE;
-}
-
-/// The text of inline assembly that x calls; "" where it is something else.
-static const char *assembly_of(LLVMValueRef x) {
-    LLVMValueRef fn = LLVMIsACallInst(x) ? LLVMGetCalledValue(x) : NULL;
-    return fn && LLVMIsAInlineAsm(fn) ? LLVMGetInlineAsmAsmString(fn, &(size_t){0}) : "";
 }
 
 typedef struct Loops {
@@ -193,7 +232,7 @@ static void add_loop(const Liveness *l, LLVMBasicBlockRef head, LLVMValueRef las
     int end = number_of(l, last), run = 0;
     bool meets = false;
     for (int i = number_of(l, LLVMGetFirstInstruction(head)); i <= end; i++) {
-        bool barrier = strncmp(assembly_of(l->values[i]), "bar.sync", 8) == 0;
+        bool barrier = is_barrier(l->values[i]);
         run = barrier || LLVMIsATerminatorInst(l->values[i]) ? 0 : run + 1;
         if (run > loops->longest) loops->longest = run;
         meets |= barrier;
@@ -213,16 +252,25 @@ static Loops find_loops(const Liveness *l) {
     return loops;
 }
 
-static int needed_registers(Ctx *ctx, LLVMValueRef fn, bool other) {
-    Liveness l = {.ctx = ctx};
-    number(&l, fn);
-    int own = (solve(&l) + QUARTERS - 1) / QUARTERS;
-    Loops loops = find_loops(&l);
+/// Quarters of registers.
+static int live_at_once(Liveness *l) {
+    int most = solve(l);
+    for (int b = 0; b < l->n_blocks; b++) {
+        int n = loaded_at_once(l, l->blocks[b]);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/// `other`: of another generator.
+static int needed_registers(Liveness *l, const NvArch *arch, bool other) {
+    int own = (live_at_once(l) + QUARTERS - 1) / QUARTERS;
+    Loops loops = find_loops(l);
     bool chains = loops.longest > CHAIN * own;
-    if (!loops.alone && !chains && !l.doubles) return own + OTHER_REGISTERS;
-    int part = l.doubles ? DOUBLE_PART : chains ? CHAIN_PART : LOOP_PART;
-    int more = other ? own / OTHER_PART : 0;
-    return own + OTHER_REGISTERS + LOOP_REGISTERS + own / part + more;
+    int base = own + OTHER_REGISTERS + (other || arch->number != HOPPER ? ARCH_REGISTERS : 0);
+    if (!loops.alone && !chains && !l->doubles) return base + (other ? own / ORDER_PART : 0);
+    int part = l->doubles ? DOUBLE_PART : chains ? CHAIN_PART : LOOP_PART;
+    return base + LOOP_REGISTERS + own / part + (other ? own / OTHER_PART : 0);
 }
 
 /// The number that a string attribute begins with; 0 where it is not there.
@@ -246,15 +294,34 @@ bool nv_wants_ctas(const Gen *g) {
     return false;
 }
 
-void nv_bound_ctas(Gen *g, LLVMModuleRef measured) {
-    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn)) {
-        int ctas = attribute_number(fn, "tg.minctasm"), wish = ctas;
-        int threads = attribute_number(fn, "tg.maxntid");
-        if (LLVMIsDeclaration(fn) || ctas < 2 || threads < 1) continue;
-        const char *name = LLVMGetValueName2(fn, &(size_t){0});
-        int needed =
-            needed_registers(g->ctx, LLVMGetNamedFunction(measured, name), measured != g->module);
-        while (ctas > 1 && registers_beside(ctas, threads) < needed) ctas--;
-        if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
+/// Loads stay behind barriers where values take most of the registers that a thread has. `l` is of
+/// this function, or of another generator's: then all do.
+static void keep_loads(const Gen *g, const NvArch *arch, Liveness *l, LLVMValueRef fn, int room) {
+    bool all = number_of(l, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(fn))) < 0;
+    bool kept = false;
+    all |= arch->number != HOPPER;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
+        bool vectors = all || FULL_OF * walk_block(l, b) >= FULL * room * QUARTERS;
+        kept |= nv_keep_loads(g->ctx, b, vectors);
     }
+    if (kept) nv_keep_parameters(fn);
+}
+
+static void bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured, LLVMValueRef fn) {
+    int ctas = attribute_number(fn, "tg.minctasm"), wish = ctas;
+    int threads = attribute_number(fn, "tg.maxntid");
+    if (LLVMIsDeclaration(fn) || ctas < 2 || threads < 1) return;
+    bool other = measured != g->module;
+    const char *name = LLVMGetValueName2(fn, &(size_t){0});
+    Liveness l = {.ctx = g->ctx};
+    number(&l, LLVMGetNamedFunction(measured, name));
+    int needed = needed_registers(&l, arch, other);
+    while (ctas > 1 && registers_beside(ctas, threads) < needed) ctas--;
+    if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
+    keep_loads(g, arch, &l, fn, registers_beside(ctas, threads));
+}
+
+void nv_bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured) {
+    for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
+        bound_ctas(g, arch, measured, fn);
 }

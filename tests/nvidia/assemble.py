@@ -5,7 +5,7 @@ ptxas: it must assemble, spill nothing, draw no advice of the C75xx kind (wgmma 
 no function.
 
     assemble.py --tegula PATH [--targets sm_80,sm_90a] [--codegens nvptx,nvvm] [--types f32,f16]
-                [--kernels REGEX] [--jobs N] [--part I/N] [--table] [--rotate] [--large]
+                [--kernels REGEX] [--jobs N] [--part I/N] [--table] [--rotate] [--large | --widths]
 
 Six architectures, two generators and two elements of each kernel are ten minutes of work. With
 --rotate each kernel goes through every architecture once, by generators and with elements in
@@ -13,7 +13,9 @@ turn, so that in all of them it has met every pair of these; neighbours in a fil
 ones, so that each architecture sees all pairs, too. One generator's weakness shows on each
 architecture it serves, as all of them share the passes and most of the rows. Without arguments the
 cost model takes the smallest tiles: --large takes kernels with arguments of bench/gpu's sizes, by
-every generator for every architecture.
+every generator for every architecture, --widths norms and softmax with rows of usual widths.
+(--widths --rotate: each width of a kernel with one element, by one generator and for one
+architecture, in turn.)
 """
 
 import argparse
@@ -109,6 +111,19 @@ LARGE = [
     for kernel, more in (("layer_norm_backward", {"mean": 1}), ("rms_norm_backward", {}))
     for rows, columns in ((4096, 4096), (4096, 8192), (4096, 16384), (1024, 32768))
 ]
+# Rows of usual widths, which the cost model spreads over threads in all its ways: file, kernel,
+# arguments, where N stands for the width.
+WIDTHS = (64, 128, 256, 512, 768, 1000, 1024, 1280, 1536, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 11008)
+WIDTHS += (12288, 14336)
+WIDE_NORM = {"x": "zeros(4096,N)", "g": "zeros(N)", "eps": "1e-5"}
+WIDTH_KERNELS = [
+    ("norm", "rms_norm", WIDE_NORM | {"rstd": "none"}),
+    ("norm", "layer_norm", WIDE_NORM | {"h": "zeros(N)", "mean": "none", "rstd": "none"}),
+    ("norm", "add_rms_norm", WIDE_NORM | {"residual": "zeros(4096,N)"}),
+    ("softmax", "softmax", {"x": "zeros(4096,N)"}),
+    ("softmax", "log_softmax", {"x": "zeros(4096,N)"}),
+    ("softmax", "softmax_backward", {"y": "zeros(4096,N)", "dy": "zeros(4096,N)"}),
+]
 # What spills, by words of its name (one of those between bars), and how many bytes at most: none
 # belongs here. What matches and spills nothing fails as well.
 AMPERE, SQUARES = "sm_80|sm_86|sm_89", "x=zeros(4096,4096):bf16|x=zeros(4096,4096):f16"
@@ -120,15 +135,8 @@ KNOWN = {
     f"sm_100a nvvm scaled_matmul_nt {F8}": 36,
     f"sm_120a nvvm linear {SQUARES}": 48,
     "sm_80 nvvm attention_decode T=f64": 24,
-    "sm_90a nvvm softmax x=zeros(2048,131072):f32": 24,
-    f"{AMPERE} nvptx layer_norm x=zeros(8192,8192):bf16": 16,
-    "sm_120a nvvm layer_norm x=zeros(8192,8192):bf16": 16,
-    f"{AMPERE} layer_norm x=zeros(8192,8192):f32": 32,
-    f"layer_norm {LONG}": 48,
+    f"sm_90a nvptx layer_norm {LONG}": 16,
     "nvvm layer_norm x=zeros(64,32768):f32": 24,
-    f"sm_100a nvvm rms_norm {LONG}": 20,
-    "sm_90a nvptx add_rms_norm x=zeros(8192,8192):bf16": 8,
-    "sm_90a|sm_100a|sm_120a nvptx add_rms_norm x=zeros(8192,8192):f16": 8,
     # Without clusters no CTA has registers for such rows and for what is summed of all of them.
     f"{AMPERE} layer_norm_backward {HALF}": 2200,
     f"{AMPERE} layer_norm_backward {WHOLE}": 4592,
@@ -176,15 +184,31 @@ def instances(pattern, types):
                 yield path, name, options
 
 
+def with_arguments(file, kernel, arguments, t):
+    """(file, kernel, options): arrays without an element have t."""
+    options = ["-t", "S=f32"] if file == "norm" and kernel != "add_rms_norm" else []
+    for name, value in arguments.items():
+        typed = value.startswith("zeros") and ":" not in value
+        options += ["--arg", f"{name}={value}" + (f":{t}" if typed else "")]
+    return os.path.join(ROOT, "stdlib", file + ".teg"), kernel, options
+
+
 def large(pattern):
     """(file, kernel, options) of the kernels with large arguments."""
     for file, kernel, arguments, types in LARGE:
         for t in types if re.search(pattern, kernel) else ():
-            options = ["-t", "S=f32"] if file == "norm" and "add" not in kernel else []
-            for name, value in arguments.items():
-                typed = value.startswith("zeros") and ":" not in value
-                options += ["--arg", f"{name}={value}" + (f":{t}" if typed else "")]
-            yield os.path.join(ROOT, "stdlib", file + ".teg"), kernel, options
+            yield with_arguments(file, kernel, arguments, t)
+
+
+def widths(targets, codegens, pattern, types, rotate):
+    """(target, codegen, instance): of each kernel each width."""
+    every = [(target, codegen, t) for target in targets for codegen in codegens for t in types]
+    for k, (file, kernel, arguments) in enumerate(WIDTH_KERNELS):
+        for w, width in enumerate(WIDTHS if re.search(pattern, kernel) else ()):
+            own = {n: v.replace("N", str(width)) for n, v in arguments.items()}
+            turn = (w + 5 * k) % len(every)
+            for target, codegen, t in [every[turn]] if rotate else every:
+                yield target, codegen, with_arguments(file, kernel, own, t)
 
 
 def rotated(targets, codegens, pattern, types):
@@ -275,6 +299,7 @@ def main():
     parser.add_argument("--part", default="1/1", metavar="I/N", help="every Nth kernel, from the Ith on")
     parser.add_argument("--rotate", action="store_true", help="each kernel once a target")
     parser.add_argument("--large", action="store_true", help="kernels with large arguments")
+    parser.add_argument("--widths", action="store_true", help="norms and softmax of usual widths")
     parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
     args = parser.parse_args()
     args.ptxas = find_ptxas()
@@ -284,7 +309,10 @@ def main():
     targets, codegens, types = (
         o.split(",") for o in (args.targets, args.codegens, args.types)
     )
-    if args.large:
+    if args.widths:
+        found = widths(targets, codegens, args.kernels, types, args.rotate)
+        work = [(args, *job) for job in found]
+    elif args.large:
         work = [(args, t, c, i) for t in targets for c in codegens for i in large(args.kernels)]
     elif args.rotate:
         work = [(args, *job) for job in rotated(targets, codegens, args.kernels, types)]

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Loads that stay where they are. Of what nobody writes ptxas moves loads across barriers, as early
+// as the bound of its registers seems to let it, and then may lack one: it spills. Lowering has put
+// loads of what all programs read as late as they can come, until when other values need the
+// registers more. A load that is not said to be read-only stays behind its barrier.
+#include <string.h>
+
+#include "backends/nvidia/nvidia.h"
+
+/// The same assembly without ".nc", which is at `at` in its text.
+static LLVMValueRef plain(Ctx *ctx, LLVMValueRef code, const char *text, size_t n, const char *at) {
+    size_t head = (size_t)(at - text), skip = strlen(".nc"), n_constraints;
+    const char *constraints = LLVMGetInlineAsmConstraintString(code, &n_constraints);
+    char *s = ctx_copy(ctx, text, n + 1);
+    memmove(s + head, text + head + skip, n - head - skip);
+    return LLVMGetInlineAsm(LLVMGetInlineAsmFunctionType(code), s, n - skip, (char *)constraints,
+                            n_constraints, LLVMGetInlineAsmHasSideEffects(code),
+                            LLVMGetInlineAsmNeedsAlignedStack(code), LLVMGetInlineAsmDialect(code),
+                            LLVMGetInlineAsmCanUnwind(code));
+}
+
+bool nv_is_vector(const char *ptx) {
+    return strstr(ptx, ".v2.") || strstr(ptx, ".v4.");
+}
+
+/// Single elements have a register each, vectors are kept where `vectors` says so.
+static void keep_call(Ctx *ctx, LLVMValueRef call, bool vectors) {
+    size_t n;
+    LLVMValueRef code = LLVMGetCalledValue(call);
+    if (!LLVMIsAInlineAsm(code)) return;
+    const char *text = LLVMGetInlineAsmAsmString(code, &n), *load = strstr(text, "ld.global.nc");
+    if (!load || (nv_is_vector(text) && !vectors)) return;
+    LLVMValueRef made = plain(ctx, code, text, n, load + strlen("ld.global"));
+    LLVMSetOperand(call, (unsigned)LLVMGetNumOperands(call) - 1, made);
+}
+
+/// Returns whether it was read-only.
+static bool keep_load(LLVMValueRef load) {
+    LLVMContextRef llvm = LLVMGetTypeContext(LLVMTypeOf(load));
+    unsigned kind = LLVMGetMDKindIDInContext(llvm, "invariant.load", strlen("invariant.load"));
+    bool was = LLVMGetMetadata(load, kind) != NULL;
+    LLVMSetMetadata(load, kind, NULL);
+    return was;
+}
+
+bool nv_keep_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors) {
+    bool kept = false;
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) {
+        if (LLVMIsACallInst(i)) keep_call(ctx, i, vectors);
+        if (LLVMIsALoadInst(i) && vectors) kept |= keep_load(i);
+    }
+    return kept;
+}
+
+void nv_keep_parameters(LLVMValueRef fn) {
+    unsigned kind = LLVMGetEnumAttributeKindForName("readonly", strlen("readonly"));
+    for (unsigned i = 1; i <= LLVMCountParams(fn); i++) LLVMRemoveEnumAttributeAtIndex(fn, i, kind);
+}
