@@ -201,13 +201,14 @@ static int loaded_at_once(const Liveness *l, LLVMBasicBlockRef b) {
 enum {
     HOPPER = 90,
     OTHER_REGISTERS = 2,
-    ARCH_REGISTERS = 3,
+    ARCH_REGISTERS = 4,
     LOOP_REGISTERS = 8,
     LOOP_PART = 8,
     CHAIN_PART = 2,
     DOUBLE_PART = 1,
     CHAIN = 16,
     OTHER_PART = 2,
+    ORDER_REGISTERS = 3,
     ORDER_PART = 3,
 };
 // Loads are kept in place where values take three quarters of the registers.
@@ -267,7 +268,10 @@ static int needed_registers(Liveness *l, const NvArch *arch, bool other) {
     int own = (live_at_once(l) + QUARTERS - 1) / QUARTERS;
     Loops loops = find_loops(l);
     bool chains = loops.longest > CHAIN * own;
-    int base = own + OTHER_REGISTERS + (other || arch->number != HOPPER ? ARCH_REGISTERS : 0);
+    int base = own + OTHER_REGISTERS +
+               (other                    ? ORDER_REGISTERS
+                : arch->number != HOPPER ? ARCH_REGISTERS
+                                         : 0);
     if (!loops.alone && !chains && !l->doubles) return base + (other ? own / ORDER_PART : 0);
     int part = l->doubles ? DOUBLE_PART : chains ? CHAIN_PART : LOOP_PART;
     return base + LOOP_REGISTERS + own / part + (other ? own / OTHER_PART : 0);
