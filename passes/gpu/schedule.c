@@ -73,20 +73,6 @@ static void order_flows(Schedule *s) {
 
 /* ---- products that run on ------------------------------------------------------------------ */
 
-/// %d = await %p; mma_start ..., %d  ->  mma_start ..., %p: sums of one chain stay pending.
-static void chain_products(Op *op, void *arg) {
-    (void)arg;
-    if (op->code != OP_MMA_START || op_attr(op, "chain")) return;
-    Op *await = def_of(operand(op, 2), OP_AWAIT);
-    if (!await || await->n_results != 1 || !value_has_one_use(result(await, 0))) return;
-    Op *first = operand(await, 0)->def;
-    if (!first || first->code != OP_MMA_START || first->parent != op->parent ||
-        op_attr(first, "chain"))
-        return;
-    op_set_operand(op, 2, operand(await, 0));
-    op_erase(await);
-}
-
 /// What the product reads stays as it is until the next iteration: slots of rings, and what the
 /// loop does not write. Registers do not. A product in chains has ended when it has been started.
 static bool keeps_operands(const Op *loop, const Op *start) {
@@ -169,6 +155,32 @@ static bool feeds(const Flow *f, const Op *await, bool *alone) {
         count_readers(result(f->wait, r), await, &own, &others);
     *alone = others == 0;
     return own > 0;
+}
+
+/// Items that the chain of `end` reads are released behind it, not in its midst.
+static void release_behind(const Op *first, Op *end) {
+    for (Op *op = first->next, *next; op && op != end; op = next) {
+        next = op->next;
+        if (op->code != OP_RING_RELEASE) continue;
+        Flow f = {.wait = user_of(operand(op, 0), OP_RING_WAIT)};
+        bool alone;
+        if (f.wait && feeds(&f, end, &alone)) op_move_before(op, end->next);
+    }
+}
+
+/// %d = await %p; mma_start ..., %d  ->  mma_start ..., %p: sums of one chain stay pending.
+static void chain_products(Op *op, void *arg) {
+    (void)arg;
+    if (op->code != OP_MMA_START || op_attr(op, "chain")) return;
+    Op *await = def_of(operand(op, 2), OP_AWAIT);
+    if (!await || await->n_results != 1 || !value_has_one_use(result(await, 0))) return;
+    Op *first = operand(await, 0)->def;
+    if (!first || first->code != OP_MMA_START || first->parent != op->parent ||
+        op_attr(first, "chain"))
+        return;
+    op_set_operand(op, 2, operand(await, 0));
+    op_erase(await);
+    release_behind(first, result(op, 0)->uses->user);
 }
 
 /// Items that the chain reads can be released an iteration later.
@@ -483,12 +495,18 @@ static void run_on_device(Schedule *s) {
         if (s->flows.data[i].ahead > 0) run_ahead(s, &s->flows.data[i]);
 }
 
+static void settle_loop(Op *op, void *async) {
+    if (op_is_loop(op)) settle_sums(async, op);
+}
+
 void pass_schedule(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
         Schedule s = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .module = module}};
         s.s.target = env->gpu;
         s.s.device = op;
-        if (op->code == OP_DEVICE) run_on_device(&s);
+        if (op->code != OP_DEVICE) continue;
+        run_on_device(&s);
+        op_walk_post(op, settle_loop, &s.s);
     }
 }

@@ -137,3 +137,20 @@ for side, (expect, shape, tune) in BOTH_WAYS.items():
             tune=tune,
             name=f"products-{side}-both-ways-{t.__name__}",
         )
+# Sums of two products that go on in one another, and those that other products are made of.
+for t, sums in [(np.float16, "f32"), (f8e4m3, "f32"), (np.int8, "i32")]:
+    case(
+        "products.teg",
+        "added",
+        {n: t(small((3, 144, 64), i)) for i, n in enumerate("abcd")} | {"o": f"zeros(3,144,144):{sums}"},
+        lambda a, b, c, d, **_: {"o": a @ b.transpose(0, 2, 1) + c @ d.transpose(0, 2, 1)},
+        tune=[{"BM": 64, "BN": 64}, {"BM": 128, "BN": 32}],
+        name=f"products-added-{t.__name__}",
+    )
+case(
+    "products.teg",
+    "chunks",
+    {n: small((200, 64), i) for i, n in enumerate("qkvw")},
+    lambda q, k, v, w, **_: {"o": np.tril(q @ k.T) @ v, "r": w.T @ w},
+    tune=[{"C": 32}, {"C": 64}, {"C": 128}],
+)
