@@ -2,9 +2,9 @@
 // sync: proves that nothing is read before it is written, or written before it was read, and says
 // what covers each hazard.
 //
-// The schedule is walked as one thread runs it: loops a few times, more often than a ring has
-// slots, with bounds that are not known taken so; scalars that number items and switch copies are
-// computed. On the way it is checked that
+// The schedule is walked as one thread runs it: loops a few times, those that take items of a ring
+// more often than it has slots, with bounds that are not known taken so; scalars that number items
+// and switch copies are computed. On the way it is checked that
 //   - an item is acquired after its slot was released, waited for after it was committed, read
 //     between its wait and its release;
 //   - when an item is released no product under way reads it;
@@ -324,6 +324,16 @@ static bool holds_loop(const Region *r) {
     return false;
 }
 
+/// Items of a ring are taken in the region itself: all of its slots have to come round.
+static bool takes_items(const Region *r) {
+    for_each_op(op, r) {
+        if (op->code == OP_RING_WAIT) return true;
+        for (int i = 0; i < op->n_regions && op->code == OP_IF; i++)
+            if (takes_items(op->regions[i])) return true;
+    }
+    return false;
+}
+
 /// Value `to` becomes what `from` is; not known where that is not.
 static void pass_on(Sync *y, const Value *from, const Value *to) {
     int64_t n;
@@ -338,7 +348,7 @@ static void pass_on(Sync *y, const Value *from, const Value *to) {
 static void walk_for(Sync *y, Op *op) {
     Region *r = op->regions[0];
     int64_t step = op_int(op, "step", 1), lo = 0, hi;
-    int64_t trips = holds_loop(r) ? OUTER_TRIPS : INNER_TRIPS;
+    int64_t trips = holds_loop(r) && !takes_items(r) ? OUTER_TRIPS : INNER_TRIPS;
     if (!number_of(y, operand(op, 0), &lo)) know(y, operand(op, 0), lo = 0);
     if (!number_of(y, operand(op, 1), &hi) || (hi - lo) / step > trips || hi <= lo)
         know(y, operand(op, 1), hi = lo + trips * step);

@@ -154,3 +154,10 @@ case(
     lambda q, k, v, w, **_: {"o": np.tril(q @ k.T) @ v, "r": w.T @ w},
     tune=[{"C": 32}, {"C": 64}, {"C": 128}],
 )
+case(
+    "products.teg",
+    "chunks_again",
+    {n: small((300, 64), i) for i, n in enumerate("qkv")},
+    lambda q, k, v, **_: {"o": 3 * np.tril(q @ k.T) @ v},
+    tune=[{"C": 32}, {"C": 64}],
+)
