@@ -132,6 +132,13 @@ static Value *new_scratch(Combining *c, Builder *b, Elem elem, Value *tensor) {
     return result(build_op(b, OP_SCRATCH, rank + 1, dims, 1, &type, 0), 0);
 }
 
+int64_t combine_programs_gpu(const Op *combine) {
+    const Region *join = combine->regions[0];
+    bool wide = operand(combine, 0)->type->rank > 0;
+    for (int i = 0; i < join->n_args; i++) wide |= elem_info[join->args[i]->type->elem].bits > 32;
+    return wide ? MAX_GROUPS_GPU : MAX_NUMBERS_GPU;
+}
+
 /// Iterations a group, number of groups: enough programs with the kept ones, none of them empty.
 static void cut_groups(Combining *c, Builder *b) {
     Value *one = build_index(b, 1), *kept = one;

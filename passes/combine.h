@@ -35,10 +35,9 @@ typedef struct Combining {
 } Combining;
 
 /// Programs that a GPU is given where this is combined. Partial results of one number cost less
-/// than what CTAs of several iterations leave idle while the last of them work.
-static inline int64_t combine_programs_gpu(const Op *combine) {
-    return operand(combine, 0)->type->rank ? MAX_GROUPS_GPU : MAX_NUMBERS_GPU;
-}
+/// than what CTAs of several iterations leave idle while the last of them work; of 64 bits so many
+/// are not held at once.
+int64_t combine_programs_gpu(const Op *combine);
 
 /* ---- combine.c ----------------------------------------------------------------------------- */
 

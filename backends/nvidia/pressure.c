@@ -322,7 +322,8 @@ static void bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured, LLVMV
     int needed = needed_registers(&l, arch, other);
     while (ctas > 1 && registers_beside(ctas, threads) < needed) ctas--;
     if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
-    keep_loads(g, arch, &l, fn, registers_beside(ctas, threads));
+    // f64's functions branch, and what stays before a branch lives through it.
+    if (ctas > 1 && !l.doubles) keep_loads(g, arch, &l, fn, registers_beside(ctas, threads));
 }
 
 void nv_bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured) {

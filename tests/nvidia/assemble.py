@@ -135,6 +135,7 @@ KNOWN = {
     f"sm_100a nvvm scaled_matmul_nt {F8}": 36,
     f"sm_120a nvvm linear {SQUARES}": 48,
     "sm_80 nvvm attention_decode T=f64": 24,
+    "sm_100a nvvm softmax_long T=f64": 32,
     f"sm_90a nvptx layer_norm {LONG}": 16,
     "nvvm layer_norm x=zeros(64,32768):f32": 24,
     # Without clusters no CTA has registers for such rows and for what is summed of all of them.
