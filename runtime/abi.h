@@ -106,7 +106,13 @@ enum tg_tensormap_type {
 };
 enum { TG_TENSORMAP_BYTES = 128 };
 
-enum tg_device_flags { TG_DEVICE_FAULTS = 1 }; // a last parameter: const tg_faults *
+enum tg_device_flags {
+    TG_DEVICE_FAULTS = 1, // a last parameter: const tg_faults *
+    /// What its host code does rests on extents, strides, numbers and, up to 16 bytes, alignment
+    /// alone. Addresses of arguments are passed on by pointers into the entry's slots, and are
+    /// what tensor maps are made of; nothing but those is asked for.
+    TG_DEVICE_AGAIN = 2,
+};
 
 /// A function of an image. Parameters in order, flattened: a tensor is its data pointer, then each
 /// extent that is not in the code (int64_t), then each such stride (int64_t, elements); a scalar is

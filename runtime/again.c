@@ -22,35 +22,51 @@ _Static_assert(offsetof(DLTensor, ndim) == LIKE_AT + sizeof(DLDevice) &&
                    offsetof(DLTensor, shape) == LIKE_AT + sizeof(Like),
                "they lie side by side");
 
-/// An argument.
+enum known_flags { NOTHING = 1, STRIDED = 2, EMPTY = 4, CONSTANT = 8, SYMMETRIC = 16 };
+
+/// An argument. A driver that has just launched leaves little of the caches, so what is compared is
+/// a line an argument, and its extents behind all of those.
 typedef struct Known {
-    int32_t kind; // of tg_arg
-    int32_t rank;
-    int8_t slot; // among those of the code, or -1
-    bool null, has_strides, written, is_empty, is_constant, is_symmetric;
-    uint8_t code, bits;            // of a number
-    Like like;                     // of a tensor
-    int64_t value;                 // of a number, as the caller gave it: the bytes of a double, too
-    uintptr_t data;                // of the last launch
-    uintptr_t low, high;           // what it spans, from its data
-    uint64_t one;                  // other arguments that may be the same view: they were
-    rt_shard_arg shard;            // of a symmetric one
-    int64_t dims[2][TG_MAX_RANK];  // shape and strides as given
-    int64_t bound[2][TG_MAX_RANK]; // as the code gets them
+    uint8_t kind; // of tg_arg
+    uint8_t rank, flags;
+    int8_t slot;        // among those of the code, or -1
+    uint8_t code, bits; // of a number
+    union {
+        struct {
+            Like like;
+            uintptr_t data;      // of the last launch
+            uintptr_t low, high; // what it spans, from its data
+            uint64_t one;        // other arguments that may be the same view: they were
+            int64_t *given;      // shape, then strides, as the caller gave them
+        } t;
+        int64_t value; // of a number, as the caller gave it: the bytes of a double, too
+    } as;
 } Known;
+_Static_assert(sizeof(Known) == 64, "a line of the cache");
+
+/// Extents and strides as the code gets them, and what it is for other ranks.
+typedef struct Bound {
+    int64_t dims[2][TG_MAX_RANK];
+    rt_shard_arg shard; // of a symmetric one
+} Bound;
 
 struct rt_call {
     const tg_kernel *kernel;
-    const tg_variant *variant;
     uint64_t epoch;
-    int n; // arguments
-    int device;
-    bool apart;       // views of these addresses were seen to be
-    tg_comm *comm;    // of a collective launch
-    uint64_t tensors; // which arguments are
-    uint64_t written;
-    tg_slot slots[TG_MAX_PARAMS];
-    Known known[];
+    tg_comm *comm; // of a collective launch
+    int32_t n;     // arguments
+    int32_t device;
+    const tg_variant *variant;
+    rt_loaded at; // of code for a GPU that has run
+    bool apart;   // views of these addresses were seen to be
+    bool numbers; // one of them has changed since the last launch
+    int restless; // how often they had
+    uint64_t tensors;
+    uint64_t written; // which arguments are
+    tg_slot *slots;
+    Bound *bound;
+    rt_replay *replay;
+    _Alignas(64) Known known[];
 };
 
 enum { WAYS = 4 };
@@ -73,14 +89,14 @@ static Like like_of(const DLTensor *t) {
     return like;
 }
 
-static bool are_alike(Like x, Like y) {
-    return !((x.words[0] ^ y.words[0]) | (x.words[1] ^ y.words[1]));
-}
-
 /* ---- keeping --------------------------------------------------------------------------------- */
 
+enum { GIVEN = 2 * TG_MAX_RANK };
+
+/// Behind the arguments stand the caller's extents, the slots, then what is seldom looked at.
 static size_t call_bytes(int n) {
-    return sizeof(rt_call) + sizeof(Known) * (size_t)n;
+    size_t bytes = sizeof(Known) + GIVEN * sizeof(int64_t) + sizeof(tg_slot) + sizeof(Bound);
+    return sizeof(rt_call) + sizeof(rt_replay) + (bytes * (size_t)n + 63) / 64 * 64;
 }
 
 static size_t set_bytes(int room) {
@@ -117,56 +133,56 @@ static rt_call *call_for(rt_launcher *l, const tg_kernel *kernel, uint64_t epoch
     return call_at(set, set->n < WAYS ? set->n++ : set->next++ % WAYS);
 }
 
-static void know_tensor(Known *k, const rt_actual *a, const DLTensor *t) {
-    size_t given = sizeof(int64_t) * (size_t)t->ndim, bound = sizeof(int64_t) * (size_t)a->rank;
-    k->rank = t->ndim;
-    k->has_strides = t->strides != NULL;
-    k->like = like_of(t);
-    k->data = (uintptr_t)a->own;
-    k->is_empty = a->from == a->to;
-    k->low = a->from - k->data;
-    k->high = a->to - k->data;
-    if (given) memcpy(k->dims[0], t->shape, given);
-    if (given && t->strides) memcpy(k->dims[1], t->strides, given);
-    if (bound) memcpy(k->bound[0], a->shape, bound);
-    if (bound) memcpy(k->bound[1], a->strides, bound);
+/// Its place of the caller's extents: returns the next one.
+static int64_t *know_tensor(Known *k, Bound *b, const rt_actual *a, int64_t *given) {
+    const DLTensor *t = a->tensor;
+    size_t rank = (size_t)t->ndim, bound = sizeof(int64_t) * (size_t)a->rank;
+    k->rank = (uint8_t)rank;
+    k->flags |= (t->strides ? STRIDED : 0) | (a->from == a->to ? EMPTY : 0);
+    k->as.t.like = like_of(t);
+    k->as.t.data = (uintptr_t)a->own;
+    k->as.t.low = a->from - k->as.t.data;
+    k->as.t.high = a->to - k->as.t.data;
+    k->as.t.given = given;
+    if (rank) memcpy(given, t->shape, sizeof(int64_t) * rank);
+    if (rank && t->strides) memcpy(given + rank, t->strides, sizeof(int64_t) * rank);
+    if (bound) memcpy(b->dims[0], a->shape, bound);
+    if (bound) memcpy(b->dims[1], a->strides, bound);
+    return given + (t->strides ? 2 : 1) * rank;
 }
 
 /// All but where it is.
-static void know_shard(Known *k, const rt_actual *a, const char *name) {
-    k->shard = (rt_shard_arg){.name = name};
+static void know_shard(Bound *b, const rt_actual *a, const char *name) {
+    b->shard = (rt_shard_arg){.name = name};
     if (!a->tensor) return;
-    k->shard.code = a->tensor->dtype.code;
-    k->shard.bits = a->tensor->dtype.bits;
-    k->shard.rank = a->rank - 1;
-    k->shard.shape = k->bound[0] + 1;
-    k->shard.strides = k->bound[1] + 1;
-    k->shard.like = rt_shards_hash(&k->shard);
+    b->shard.code = a->tensor->dtype.code;
+    b->shard.bits = a->tensor->dtype.bits;
+    b->shard.rank = a->rank - 1;
+    b->shard.shape = b->dims[0] + 1;
+    b->shard.strides = b->dims[1] + 1;
+    b->shard.like = rt_shards_hash(&b->shard);
 }
 
-static void know(rt_call *c, const rt_launcher *l, int i, const tg_arg *arg) {
+static int64_t *know(rt_call *c, const rt_launcher *l, int i, const tg_arg *arg, int64_t *given) {
     const rt_actual *a = &l->actuals[i];
     const tg_param_info *p = &c->kernel->info->params[i];
     Known *k = &c->known[i];
-    k->kind = (int32_t)arg->kind;
-    k->slot = -1;
-    k->null = a->null;
-    k->is_constant = p->kind == TG_PARAM_CONST;
-    k->code = a->code;
-    k->bits = a->bits;
-    k->value = arg->as.i;
-    k->written = p->flags & TG_PARAM_WRITTEN;
-    k->is_symmetric = p->flags & TG_PARAM_SYM;
-    k->one = 0;
-    if (a->tensor) know_tensor(k, a, a->tensor);
-    if (k->is_symmetric) know_shard(k, a, p->name);
-    if (!a->tensor) return;
+    bool symmetric = p->flags & TG_PARAM_SYM;
+    *k = (Known){.kind = (uint8_t)arg->kind, .slot = -1, .code = a->code, .bits = a->bits};
+    k->flags = (a->null ? NOTHING : 0) | (p->kind == TG_PARAM_CONST ? CONSTANT : 0) |
+               (symmetric ? SYMMETRIC : 0);
+    if (arg->kind != TG_ARG_TENSOR) k->as.value = arg->as.i;
+    if (a->tensor) given = know_tensor(k, &c->bound[i], a, given);
+    if (symmetric) know_shard(&c->bound[i], a, p->name);
+    if (!a->tensor) return given;
     c->tensors |= (uint64_t)1 << i;
-    if (k->written) c->written |= (uint64_t)1 << i;
+    if (p->flags & TG_PARAM_WRITTEN) c->written |= (uint64_t)1 << i;
+    return given;
 }
 
 static bool meet(const Known *x, const Known *y) {
-    return x->data + x->low < y->data + y->high && y->data + y->low < x->data + x->high;
+    return x->as.t.data + x->as.t.low < y->as.t.data + y->as.t.high &&
+           y->as.t.data + y->as.t.low < x->as.t.data + x->as.t.high;
 }
 
 /// It passed rt_check_overlaps: what meets is one view.
@@ -175,75 +191,82 @@ static void know_views(rt_call *c) {
         for (int j = 0; j < c->n; j++)
             if (i != j && c->written >> i & 1 && c->tensors >> j & 1 &&
                 meet(&c->known[i], &c->known[j]))
-                c->known[i].one |= (uint64_t)1 << j;
+                c->known[i].as.t.one |= (uint64_t)1 << j;
 }
 
 void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, const tg_arg *args,
                  int n, uint64_t epoch) {
     rt_call *c = epoch ? call_for(l, kernel, epoch, n) : NULL;
     if (!c) return;
-    c->kernel = kernel;
-    c->variant = v;
-    c->epoch = epoch;
-    c->n = n;
+    *c = (rt_call){.kernel = kernel, .epoch = epoch, .comm = l->comm, .n = n, .variant = v};
+    c->replay = (rt_replay *)(c->known + n);
+    c->replay->n = 0;
+    int64_t *given = (int64_t *)(c->replay + 1);
     c->device = l->device;
-    c->comm = l->comm;
-    c->tensors = c->written = 0;
-    for (int i = 0; i < n; i++) know(c, l, i, &args[i]);
+    c->slots = (tg_slot *)(given + (size_t)GIVEN * (size_t)n);
+    c->bound = (Bound *)(c->slots + n);
+    for (int i = 0; i < n; i++) given = know(c, l, i, &args[i], given);
     know_views(c);
     c->apart = true;
     for (int s = 0; s < v->n_params; s++) {
-        Known *k = &c->known[v->params[s]];
-        k->slot = (int8_t)s;
-        if (l->actuals[v->params[s]].tensor)
-            c->slots[s] = (tg_slot){.tensor = {NULL, k->bound[0], k->bound[1]}};
+        int i = v->params[s];
+        const rt_actual *a = &l->actuals[i];
+        Bound *b = &c->bound[i];
+        c->known[i].slot = (int8_t)s;
+        if (a->tensor)
+            c->slots[s] = (tg_slot){.tensor = {NULL, b->dims[0], b->dims[1]}};
         else
-            c->slots[s].bits = (uint64_t)l->actuals[v->params[s]].value;
+            c->slots[s].bits = (uint64_t)a->value;
     }
 }
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-static bool same_dims(const int64_t *x, const int64_t *y, int n) {
-    for (int i = 0; i < n; i++)
-        if (x[i] != y[i]) return false;
-    return true;
+/// Not 0: one of them differs.
+static uint64_t difference(const int64_t *x, const int64_t *y, int n) {
+    uint64_t d = 0;
+    for (int i = 0; i < n; i++) d |= (uint64_t)(x[i] ^ y[i]);
+    return d;
 }
 
-/// What code gets for the address: of a symmetric tensor rank 0's, as far from the next one's as
+/// What code gets for the address of a symmetric tensor: rank 0's, as far from the next one's as
 /// before. False: it is not such memory, or otherwise.
-static bool find_data(const rt_call *c, Known *k, uintptr_t data, void **out) {
+static bool find_shard(const rt_call *c, const Known *k, uintptr_t data, void **out) {
+    Bound *b = &c->bound[k - c->known];
     rt_shard shard;
-    *out = (void *)data;
-    if (!k->is_symmetric) return true;
     if (!rt_sym_find(c->comm, (const void *)data, &shard)) return false;
-    k->shard.direct = *out = shard.direct;
-    return k->high <= (uintptr_t)shard.left && -(int64_t)k->low <= shard.before &&
-           shard.lead * 8 / k->bits == k->bound[1][0];
+    b->shard.direct = *out = shard.direct;
+    return k->as.t.high <= (uintptr_t)shard.left && -(int64_t)k->as.t.low <= shard.before &&
+           shard.lead * 8 / k->bits == b->dims[1][0];
 }
 
 /// Facts look at the address modulo 16.
 static bool take_tensor(rt_call *c, Known *k, const DLTensor *t) {
-    if (!t || k->null) return !t && k->null;
+    if (!t || k->flags & NOTHING) return !t && k->flags & NOTHING;
+    const int64_t *given = k->as.t.given;
     uintptr_t data = t->data ? (uintptr_t)t->data + t->byte_offset : 0;
-    if (!are_alike(like_of(t), k->like) || !t->strides == k->has_strides || (data ^ k->data) % 16 ||
-        (!data && !k->is_empty))
+    Like like = like_of(t);
+    uint64_t other = (like.words[0] ^ k->as.t.like.words[0]) |
+                     (like.words[1] ^ k->as.t.like.words[1]) | (data ^ k->as.t.data) % 16;
+    if (other || !t->strides == !!(k->flags & STRIDED) || (!data && !(k->flags & EMPTY)) ||
+        (!t->shape && k->rank))
         return false;
-    if (k->rank && (!t->shape || !same_dims(t->shape, k->dims[0], k->rank))) return false;
-    if (k->has_strides && !same_dims(t->strides, k->dims[1], k->rank)) return false;
-    void *found;
-    if (!find_data(c, k, data, &found)) return false;
-    c->apart &= k->data == data;
-    k->data = data;
+    other = difference(t->shape, given, k->rank);
+    if (t->strides) other |= difference(t->strides, given + k->rank, k->rank);
+    void *found = (void *)data;
+    if (other || (k->flags & SYMMETRIC && !find_shard(c, k, data, &found))) return false;
+    c->apart &= k->as.t.data == data;
+    k->as.t.data = data;
     if (k->slot >= 0) c->slots[k->slot].tensor.data = found;
     return true;
 }
 
 static bool take_number(rt_call *c, Known *k, const tg_arg *arg) {
     int64_t value;
-    if (arg->as.i == k->value) return true;
-    if (k->is_constant || !rt_number(k->code, k->bits, arg, &value)) return false;
-    k->value = arg->as.i;
+    if (arg->as.i == k->as.value) return true;
+    if (k->flags & CONSTANT || !rt_number(k->code, k->bits, arg, &value)) return false;
+    k->as.value = arg->as.i;
+    c->numbers = true;
     if (k->slot >= 0) c->slots[k->slot].bits = (uint64_t)value;
     return true;
 }
@@ -255,7 +278,7 @@ static bool views_are_apart(const rt_call *c) {
         for (uint64_t others = c->tensors & ~(left & -left); others; others &= others - 1) {
             int j = __builtin_ctzll(others);
             const Known *o = &c->known[j];
-            if (meet(k, o) && !(k->one >> j & 1 && k->data == o->data)) return false;
+            if (meet(k, o) && !(k->as.t.one >> j & 1 && k->as.t.data == o->as.t.data)) return false;
         }
     }
     return true;
@@ -264,7 +287,7 @@ static bool views_are_apart(const rt_call *c) {
 static bool take(rt_call *c, const tg_arg *args) {
     for (int i = 0; i < c->n; i++) {
         Known *k = &c->known[i];
-        if ((int32_t)args[i].kind != k->kind) return false;
+        if (args[i].kind != k->kind) return false;
         if (k->kind == TG_ARG_TENSOR ? !take_tensor(c, k, args[i].as.tensor)
                                      : !take_number(c, k, &args[i]))
             return false;
@@ -272,7 +295,7 @@ static bool take(rt_call *c, const tg_arg *args) {
     return c->apart || (c->apart = views_are_apart(c));
 }
 
-const rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
+rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
     rt_calls *set = *set_of(l, kernel);
     if (!set || !args) return NULL;
     uint64_t epoch = rt_epoch(kernel);
@@ -285,11 +308,33 @@ const rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, i
     return NULL;
 }
 
-tg_status rt_run_again(rt_launcher *l, const tg_kernel_info *info, const rt_call *c, void *stream) {
+static void announce(rt_launcher *l, const tg_kernel_info *info, const rt_call *c) {
+    for (int i = 0; i < c->n; i++)
+        if (c->known[i].flags & SYMMETRIC) rt_shards_add(l->comm, c->bound[i].shard);
+    rt_comm_announce(l, info->name, info->signature, c->variant->config);
+}
+
+enum { RESTLESS = 8 }; // changes of numbers: then nothing is written down any more
+
+/// Runs the code, and writes down what it does, where that may come again.
+static tg_status run(rt_launcher *l, const tg_kernel_info *info, rt_call *c, void *stream) {
+    bool writes = c->variant->image && !l->comm && c->restless < RESTLESS;
+    c->replay->n = 0;
+    if (writes) rt_replay_begin(c->replay, c->slots, c->variant->n_params);
+    l->gpu.replay = writes ? c->replay : NULL;
+    tg_status status = rt_run_slots(l, info, c->variant, c->slots, &c->at, stream);
+    l->gpu.replay = NULL;
+    if (writes && c->replay->refused) c->restless = RESTLESS;
+    if (status || c->replay->refused) c->replay->n = 0;
+    return status;
+}
+
+tg_status rt_run_again(rt_launcher *l, const tg_kernel_info *info, rt_call *c, void *stream) {
     l->device = c->device;
     rt_count(c->kernel);
-    for (int i = 0; i < c->n && l->comm; i++)
-        if (c->known[i].is_symmetric) rt_shards_add(l->comm, c->known[i].shard);
-    if (l->comm) rt_comm_announce(l, info->name, info->signature, c->variant->config);
-    return rt_run_slots(l, info, c->variant, c->slots, stream);
+    if (l->comm) announce(l, info, c);
+    if (c->replay->n && !c->numbers) return rt_run_replay(l, info, c->replay, c->at, stream);
+    c->restless += c->numbers;
+    c->numbers = false;
+    return run(l, info, c, stream);
 }

@@ -6,8 +6,11 @@
 #include <string.h>
 
 static _Atomic(tg_context *) shared;
-static _Thread_local tg_context *current; // NULL: the shared one
-static _Thread_local unsigned own_number; // of this thread, from 1
+/// What a thread has, in one piece: finding it is a call.
+static _Thread_local struct {
+    tg_context *context; // NULL: the shared one
+    unsigned number;     // from 1
+} own;
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
@@ -104,7 +107,7 @@ tg_status tg_context_create(const tg_options *options, tg_context **out) {
 
 void tg_context_destroy(tg_context *c) {
     if (!c) return;
-    if (current == c) current = NULL;
+    if (own.context == c) own.context = NULL;
     tg_options hooks = c->hooks;
     for (int i = 0; i < RT_IDLE; i++) rt_launcher_destroy(atomic_load(&c->idle[i]));
     rt_pool_destroy(c->pool, &hooks);
@@ -122,12 +125,12 @@ static tg_context *shared_context(void) {
 }
 
 tg_context *rt_context(void) {
-    return current ? current : shared_context();
+    return own.context ? own.context : shared_context();
 }
 
 tg_context *tg_context_use(tg_context *context) {
-    tg_context *before = current;
-    current = context;
+    tg_context *before = own.context;
+    own.context = context;
     return before;
 }
 
@@ -141,8 +144,8 @@ int tg_context_threads(const tg_context *context) {
 /// Threads look at different places first, so that each finds the launcher it had.
 static unsigned own_place(void) {
     static _Atomic unsigned threads;
-    if (!own_number) own_number = atomic_fetch_add(&threads, 1) + 1;
-    return own_number % RT_IDLE;
+    if (!own.number) own.number = atomic_fetch_add(&threads, 1) + 1;
+    return own.number % RT_IDLE;
 }
 
 rt_launcher *rt_claim(tg_context *c) {

@@ -65,6 +65,12 @@ typedef struct rt_program {
     cu_function functions[];
 } rt_program;
 
+/// Where code runs: a device, and what was loaded there.
+typedef struct rt_loaded {
+    rt_device *device;
+    const rt_program *program; // NULL: nothing yet
+} rt_loaded;
+
 /// Loads the image where it is not yet. In the device's context.
 tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program **out);
 /// Whether a device of this compute capability (90, 0x942) runs the image.
@@ -95,6 +101,9 @@ typedef struct rt_map {
     _Alignas(64) unsigned char bytes[TG_TENSORMAP_BYTES];
 } rt_map;
 
+/// What host code asked for, to be done again without it (replay.c).
+typedef struct rt_replay rt_replay;
+
 /// What a launcher knows of the launch it serves, when that is one of GPU code.
 typedef struct rt_gpu {
     tg_image *image;           // NULL: the launch is the CPU's
@@ -108,10 +117,57 @@ typedef struct rt_gpu {
     bool stuck;               // one of them did not see its end
     tg_faults *called_faults; // of called images; kept
     rt_cuda_comm *comm;       // of a collective launch that has begun, else NULL
+    rt_replay *replay;        // where what is done is written down, else NULL
     void *args[RT_DEVICE_ARGS];
     rt_map maps[RT_MAPS];   // sets of RT_MAP_WAYS
     unsigned maps_replaced; // counts the maps whose place another one took
 } rt_gpu;
+
+/// cuLaunchKernel, in the device's context; a tg_run_status.
+int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function, uint32_t ctas,
+                      void *const *args);
+/// 128 bytes for a tensor, as tg_env.tensormap has it; kept for the next time.
+int32_t rt_gpu_map(rt_gpu *g, const tg_tensormap *how, void *data, const int64_t *dims,
+                   const int64_t *strides, void *out);
+
+/* ---- replay.c: launches without their host code ---------------------------------------------- */
+
+enum { RT_REPLAY_LAUNCHES = 4, RT_REPLAY_ARGS = 64, RT_REPLAY_MAPS = 4, RT_REPLAY_AXES = 8 };
+
+typedef struct rt_replay_map {
+    const void *out; // where host code had it
+    const tg_tensormap *how;
+    int slot; // whose address it has
+    void *data;
+    int64_t dims[RT_REPLAY_AXES], strides[RT_REPLAY_AXES];
+    _Alignas(64) unsigned char bytes[TG_TENSORMAP_BYTES];
+} rt_replay_map;
+
+struct rt_replay {
+    bool refused; // there is something that cannot be done again
+    int n, n_args, n_maps, n_slots;
+    const tg_slot *slots; // of the entry: the same ones for all runs
+    struct {
+        const tg_device_function *f;
+        cu_function function;
+        uint32_t ctas;
+        void *const *args;
+    } launches[RT_REPLAY_LAUNCHES];
+    void *args[RT_REPLAY_ARGS]; // into slots, values and maps
+    // What stood on the stack. A map that was not filled in, of a tensor without elements, is taken
+    // for a value: what is behind it is read.
+    uint64_t values[RT_REPLAY_ARGS + TG_TENSORMAP_BYTES / 8];
+    rt_replay_map maps[RT_REPLAY_MAPS];
+};
+
+/// The launch that follows is to be written down: its entry gets these slots.
+void rt_replay_begin(rt_replay *r, const tg_slot *slots, int n);
+void rt_replay_add_launch(rt_replay *r, const tg_device_function *f, cu_function function,
+                          uint32_t ctas, void *const *args);
+void rt_replay_add_map(rt_replay *r, const tg_tensormap *how, void *data, const int64_t *dims,
+                       const int64_t *strides, const void *out);
+/// The same with the addresses that now stand in the slots: a tg_run_status, gpu.status says more.
+int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_loaded at, void *stream);
 
 /// Keeps what tg_last_error() says for the end of the launch.
 static inline int32_t rt_gpu_failed(rt_gpu *g, tg_status status) {

@@ -203,20 +203,20 @@ void rt_launcher_destroy(rt_launcher *l) {
 }
 
 static int run_image(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_image *image,
-                     int device, void *stream) {
+                     int device, rt_loaded *at, void *stream) {
     rt_entered entered;
     int status = TG_RUN_DEVICE;
-    l->gpu.status = rt_gpu_begin(l, image, device, stream, &entered);
+    l->gpu.status = rt_gpu_begin(l, image, device, at, stream, &entered);
     if (!l->gpu.status) status = entry(args, &l->workers[0].env);
-    if (!status) status = rt_gpu_faults(l);
+    if (!status && l->gpu.faults) status = rt_gpu_faults(l);
     rt_gpu_end(l, entered);
     return status;
 }
 
 int rt_launcher_run(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_image *image,
-                    int device, void *stream) {
+                    int device, rt_loaded *at, void *stream) {
     l->next_block = &l->blocks;
-    if (image) return run_image(l, entry, args, image, device, stream);
+    if (image) return run_image(l, entry, args, image, device, at, stream);
     return entry(args, &l->workers[0].env);
 }
 
@@ -258,7 +258,7 @@ int tg_host_run_on(tg_host *h, tg_entry *entry, const tg_slot *args, tg_image *i
     }
     l->print = print;
     l->print_user = user;
-    int status = rt_launcher_run(l, entry, args, image, device, stream);
+    int status = rt_launcher_run(l, entry, args, image, device, &(rt_loaded){0}, stream);
     if (status && l->gpu.status) {
         *failure = last_failure();
     } else if (status) {
@@ -284,7 +284,7 @@ static int run_entered(rt_launcher *l, const char *name, const char *config, tg_
                        const tg_slot *args, tg_image *image, int device, void *stream,
                        tg_failure *failure) {
     rt_comm_announce(l, name, "", config);
-    int status = rt_launcher_run(l, entry, args, image, device, stream);
+    int status = rt_launcher_run(l, entry, args, image, device, &(rt_loaded){0}, stream);
     if (!status) return TG_RUN_OK;
     *failure = l->gpu.status ? last_failure() : l->workers[0].failure;
     l->gpu.status = TG_OK;

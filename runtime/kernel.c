@@ -19,22 +19,28 @@ static tg_status report(const rt_launcher *l, const tg_kernel_info *info) {
 }
 
 tg_status rt_run_slots(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v,
-                       const tg_slot *slots, void *stream) {
+                       const tg_slot *slots, rt_loaded *at, void *stream) {
     l->gpu.status = TG_OK;
-    int failed = rt_launcher_run(l, v->entry, slots, v->image, l->device, stream);
+    int failed = rt_launcher_run(l, v->entry, slots, v->image, l->device, at, stream);
     return failed ? report(l, info) : TG_OK;
+}
+
+tg_status rt_run_replay(rt_launcher *l, const tg_kernel_info *info, rt_replay *r, rt_loaded at,
+                        void *stream) {
+    return rt_replay_run(&l->gpu, r, at, stream) ? report(l, info) : TG_OK;
 }
 
 tg_status rt_run(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v, void *stream) {
     for (int i = 0; i < v->n_params; i++) l->slots[i] = slot_of(&l->actuals[v->params[i]]);
-    return rt_run_slots(l, info, v, l->slots, stream);
+    return rt_run_slots(l, info, v, l->slots, &(rt_loaded){0}, stream);
 }
 
 /// Loads the code of a GPU, which its first launch would do.
 static tg_status prepare(rt_launcher *l, const tg_variant *v) {
     rt_entered entered;
     if (!v->image) return TG_OK;
-    tg_status status = rt_gpu_begin(l, v->image, l->device, l->gpu.stream, &entered);
+    rt_loaded at = {0};
+    tg_status status = rt_gpu_begin(l, v->image, l->device, &at, l->gpu.stream, &entered);
     rt_gpu_end(l, entered);
     return status;
 }
@@ -83,7 +89,7 @@ static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, i
 
 static tg_status launch_or_again(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n,
                                  Wish wish) {
-    const rt_call *call = wish.runs ? rt_again(l, kernel, args, n) : NULL;
+    rt_call *call = wish.runs ? rt_again(l, kernel, args, n) : NULL;
     return call ? rt_run_again(l, kernel->info, call, wish.stream)
                 : launch(kernel, l, args, n, wish);
 }

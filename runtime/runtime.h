@@ -83,14 +83,16 @@ struct rt_launcher {
 rt_launcher *rt_launcher_create(tg_context *context);
 void rt_launcher_destroy(rt_launcher *launcher);
 /// Runs a kernel; a tg_run_status. The failure stands in workers[0], or is tg_last_error() with
-/// gpu.status. image: what the entry launches, on a stream of the device; NULL: nothing.
+/// gpu.status. image: what the entry launches, on a stream of the device; NULL: nothing. at: where
+/// an earlier run of it was, or where this one is to be kept.
 int rt_launcher_run(rt_launcher *launcher, tg_entry *entry, const tg_slot *args, tg_image *image,
-                    int device, void *stream);
+                    int device, rt_loaded *at, void *stream);
 
 /* ---- cuda_launch.c ------------------------------------------------------------------------- */
 
 /// A launch of the image begins; fails through tg_last_error(). rt_gpu_end follows in any case.
-tg_status rt_gpu_begin(rt_launcher *l, tg_image *image, int device, void *stream,
+/// at: as rt_launcher_run has it.
+tg_status rt_gpu_begin(rt_launcher *l, tg_image *image, int device, rt_loaded *at, void *stream,
                        rt_entered *entered);
 void rt_gpu_end(rt_launcher *l, rt_entered entered);
 /// Waits for device code that asserts or prints, and reports what it did: a tg_run_status.
@@ -231,9 +233,13 @@ int32_t rt_comm_call(const tg_env *env, tg_image *image, int32_t function, int64
 tg_status rt_run(rt_launcher *launcher, const tg_kernel_info *info, const tg_variant *variant,
                  void *stream);
 
-/// The same with the arguments that its code takes.
+/// The same with the arguments that its code takes. at: as rt_launcher_run has it.
 tg_status rt_run_slots(rt_launcher *launcher, const tg_kernel_info *info, const tg_variant *variant,
-                       const tg_slot *slots, void *stream);
+                       const tg_slot *slots, rt_loaded *at, void *stream);
+
+/// The same by what was written down of an earlier run.
+tg_status rt_run_replay(rt_launcher *launcher, const tg_kernel_info *info, rt_replay *replay,
+                        rt_loaded at, void *stream);
 
 /* ---- again.c: launches like one before ------------------------------------------------------ */
 
@@ -241,8 +247,8 @@ typedef struct rt_call rt_call;
 
 /// What an equal launch before, of the same launcher, was bound to, with the data, and the numbers,
 /// of this one; NULL where there is none. Such arguments need no further checks.
-const rt_call *rt_again(rt_launcher *launcher, tg_kernel *kernel, const tg_arg *args, int n);
-tg_status rt_run_again(rt_launcher *launcher, const tg_kernel_info *info, const rt_call *call,
+rt_call *rt_again(rt_launcher *launcher, tg_kernel *kernel, const tg_arg *args, int n);
+tg_status rt_run_again(rt_launcher *launcher, const tg_kernel_info *info, rt_call *call,
                        void *stream);
 /// The launch that was bound and picked for last is one to come again. No memory: it is not kept.
 /// epoch: from before it was picked for.

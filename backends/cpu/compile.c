@@ -265,6 +265,8 @@ static void emit_entry(Cpu *c, Op *kernel) {
     stream_fence(e);
     LLVMBuildRet(g->b, ok_status(g));
     LLVMSetOperand(arena_call, 1, gen_i64(g, arena_needed(e)));
+    if (!arena_needed(e) && !LLVMGetFirstUse(arena_call))
+        LLVMInstructionEraseFromParent(arena_call);
 }
 
 /* ---- compiling ----------------------------------------------------------------------------- */

@@ -17,10 +17,22 @@ static void add_arg(Emit *e, Flat *out, LLVMValueRef x) {
     vec_push(e->ctx, out, arg);
 }
 
+/// The address of an argument is passed where the entry has it, so that a runtime can tell it from
+/// other values (TG_DEVICE_AGAIN).
+static void add_address(Emit *e, const Value *v, Flat *out) {
+    LLVMValueRef slots = LLVMGetParam(e->fn, 0);
+    Arg own = {.in_memory = true};
+    own.x = gen_offset(e->g, slots, gen_i64(e->g, (int64_t)sizeof(tg_slot) * v->index));
+    vec_push(e->ctx, out, own);
+}
+
 static void flatten_tensor(Emit *e, const Value *v, Flat *out) {
     const TensorRef *t = emit_tensor(e, v);
     const Type *type = v->type;
-    add_arg(e, out, t->data);
+    if (v->def)
+        add_arg(e, out, t->data);
+    else
+        add_address(e, v, out);
     for (int d = 0; d < type->rank; d++)
         if (type->extents[d] == DYNAMIC) add_arg(e, out, t->dims[d]);
     for (int d = 0; d < type->rank; d++)

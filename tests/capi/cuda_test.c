@@ -68,9 +68,9 @@ static void launches(void) {
     int before = fake.fake_modules();
     for (int round = 0; round < 2; round++)
         for (int device = 0; device < 2; device++) {
-            int launched = fake.fake_calls("cuLaunchKernel");
+            int launched = fake.fake_calls("cuLaunchKernelEx");
             expect_ok(tg_launch(kernel, on_device(&c, device)->args, 3));
-            assert_int_equal(fake.fake_calls("cuLaunchKernel"), launched + 1);
+            assert_int_equal(fake.fake_calls("cuLaunchKernelEx"), launched + 1);
             if (round) assert_int_equal(fake.fake_modules(), before + 2);
         }
     expect_ok(tg_launch(kernel, on_device(&c, -1)->args, 3));

@@ -295,14 +295,14 @@ class TorchCalls(unittest.TestCase):
         fake.fake_mistake.restype = ctypes.c_char_p
         x, y = np.ones(100, "f4"), np.zeros(100, "f4")
         tegula.devices()  # starts the driver
-        before = fake.fake_calls(b"cuLaunchKernel")
+        before = fake.fake_calls(b"cuLaunchKernelEx")
         for device in (0, 1, 0):
             self.torch.stream = fake.fake_stream(device)
             self.m.scale(*self.on(device, x, y), 2)
         self.assertIsNone(fake.fake_mistake())  # a stream of another device would be one
         self.m.scale.on(fake.fake_stream(1))(*self.on(1, x, y), 2)
         self.assertIsNone(fake.fake_mistake())
-        self.assertEqual(fake.fake_calls(b"cuLaunchKernel"), before + 4)
+        self.assertEqual(fake.fake_calls(b"cuLaunchKernelEx"), before + 4)
 
 
 class Gpus(unittest.TestCase):
@@ -317,7 +317,7 @@ class Gpus(unittest.TestCase):
         self.fake.fake_mistake.restype = ctypes.c_char_p
 
     def launches(self):
-        return self.fake.fake_calls(b"cuLaunchKernel")
+        return self.fake.fake_calls(b"cuLaunchKernelEx")
 
     def test_devices(self):
         gpus = tegula.devices()

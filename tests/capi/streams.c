@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
     int bad = example_main(argc, argv);
     const char *journal = fake.fake_journal(0), *mistake = fake.fake_mistake();
     bad |= expect("launches", times(journal, ": grow\n"), 4 + 2 * 3);
-    bad |= expect("launches by themselves", fake.fake_calls("cuLaunchKernel"), 4 + 2);
+    bad |= expect("launches by themselves", fake.fake_calls("cuLaunchKernelEx"), 4 + 2);
     bad |= expect("replays", fake.fake_calls("cuGraphLaunch"), 3);
     bad |= expect("records", fake.fake_calls("cuEventRecord"), 2);
     bad |= expect("pieces of memory left", fake.fake_allocated(), 0);

@@ -219,7 +219,8 @@ static void maps(void) {
     tg_context *context = rt_context();
     rt_launcher *l = context ? rt_claim(context) : NULL;
     rt_entered entered;
-    CHECK(l && rt_gpu_begin(l, &image, x_tensor.device.device_id, NULL, &entered) == TG_OK);
+    rt_loaded at = {0};
+    CHECK(l && rt_gpu_begin(l, &image, x_tensor.device.device_id, &at, NULL, &entered) == TG_OK);
     for (int i = 0; l && i < COUNT(rows); i++) {
         bool made = !rt_env_tensormap(&l->workers[0].env, &how, (void *)(uintptr_t)x_there,
                                       rows[i].dims, rows[i].strides, out);

@@ -51,7 +51,7 @@ static void trials(void **state) {
     expect(TG_OK, TG_OK, "memory behind 'y' was written, 0 bytes from it");
     assert_int_equal(rt_trial_check(t, &other, &seconds), RT_FAILED);
     expect(TG_OK, TG_OK, "not for such arguments");
-    fake.fake_fail("cuLaunchKernel", 719);
+    fake.fake_fail("cuLaunchKernelEx", 719);
     assert_int_equal(rt_trial_check(t, &right, &seconds), RT_FAILED);
     assert_int_equal(rt_trial_check(t, &right, &seconds), RT_RIGHT);
     expect_ok(rt_trial_time(t, &right, 3, times)); // finds out how many launches to time together

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a runtime may know of a kernel's host code: whether launches need it again (runtime/abi.h,
+// TG_DEVICE_AGAIN).
+#include "backends/gpu/gpu.h"
+
+enum { COMMON_ALIGN = 16 };
+
+/// Its uses ask for no more than what launches that are alike have in common.
+static bool is_common(const Value *align) {
+    for_each_use(u, align) {
+        int64_t least;
+        if (u->user->code != OP_GE || u->index != 0 || !const_int(operand(u->user, 1), &least) ||
+            least > COMMON_ALIGN)
+            return false;
+    }
+    return true;
+}
+
+/// Tensors are the kernel's own arguments, with the addresses that they have there.
+static bool takes_arguments(const Op *op) {
+    for (int i = 0; i < op->n_operands; i++)
+        if (operand(op, i)->type->kind == TK_TENSOR && operand(op, i)->def) return false;
+    return true;
+}
+
+bool gpu_host_comes_again(const Op *kernel) {
+    for_each_op(op, kernel->regions[0]) {
+        switch (op->code) {
+        case OP_CONST:
+        case OP_REQUIRE:
+        case OP_YIELD: break;
+        case OP_ALIGN:
+            if (!is_common(result(op, 0))) return false;
+            break;
+        case OP_DIM:
+        case OP_STRIDE:
+        case OP_DESC:
+        case OP_DISPATCH:
+            if (!takes_arguments(op)) return false;
+            break;
+        default:
+            if (op->code != OP_CAST && !op_info[op->code].classes) return false;
+        }
+    }
+    return true;
+}

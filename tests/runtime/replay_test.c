@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launches on GPUs whose host code need not run again: what a device gets is what it would get from
+// the host code, wherever tensors have moved to and whatever numbers have become.
+#include "tests/runtime/gpu_kernels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PLACES = 6, ROUNDS = 400 };
+
+/* ---- kernels: axpy adds a tensor to another one, by pointers or by tensor maps ----------------
+ */
+
+static int host_runs;
+
+/// y[i] += a x[i]
+static void axpy_kernel(const FakeLaunch *launch, void **args) {
+    const float *x = *(float **)args[0];
+    float *y = *(float **)args[1], a = *(float *)args[3];
+    int64_t n = *(int64_t *)args[2];
+    seen_launch = *launch;
+    for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+/// The same by maps, which begin with the address; rows of 4.
+static void mapped_kernel(const FakeLaunch *launch, void **args) {
+    const float *x;
+    float *y, a = *(float *)args[3];
+    memcpy(&x, args[0], sizeof x);
+    memcpy(&y, args[1], sizeof y);
+    seen_launch = *launch;
+    for (int64_t i = 0; i < *(int64_t *)args[2]; i++) y[i] += a * x[i];
+}
+
+/// As compiled code does it: addresses are passed where they stand.
+static int32_t axpy_entry(const tg_slot *args, const tg_env *env) {
+    int64_t n = args[0].tensor.shape[0];
+    float a;
+    memcpy(&a, &args[2].bits, sizeof a);
+    const void *params[] = {&args[0].tensor.data, &args[1].tensor.data, &n, &a};
+    host_runs++;
+    return env->dispatch(env, 0, (n + 31) / 32, (void *const *)(uintptr_t)params);
+}
+
+static int32_t mapped_entry(const tg_slot *args, const tg_env *env) {
+    static const tg_tensormap how = {
+        .type = TG_MAP_F32, .rank = 2, .swizzle = 0, .axes = {1, 0}, .box = {4, 4}};
+    _Alignas(64) unsigned char maps[2][TG_TENSORMAP_BYTES];
+    int64_t n = args[0].tensor.shape[0], dims[2] = {n / 4, 4}, strides[2] = {4, 1};
+    float a;
+    memcpy(&a, &args[2].bits, sizeof a);
+    host_runs++;
+    for (int i = 0; i < 2; i++) {
+        int32_t status = env->tensormap(env, &how, args[i].tensor.data, dims, strides, maps[i]);
+        if (status) return status;
+    }
+    void *params[] = {maps[0], maps[1], &n, &a};
+    // Twice, the second one of a part alone.
+    int32_t status = env->dispatch(env, 1, 1, params);
+    n = 4;
+    return status ? status : env->dispatch(env, 1, 1, params);
+}
+
+static const char code[] = "\177ELF and so on";
+static const tg_device_function both[] = {
+    {"axpy", 32, 1, 0, 4, TG_DEVICE_AGAIN, 0},
+    {"mapped", 32, 1, 0, 4, TG_DEVICE_AGAIN, 0},
+};
+static const tg_device_function by_host[] = {{"axpy", 32, 1, 0, 4, 0, 0}};
+#define CODE(list, count)                                                                          \
+    {                                                                                              \
+        .kind = TG_IMAGE_CUBIN, .n_functions = (count), .arch = 90, .specific = 1,                 \
+        .target = "sm_90a", .bytes = code, .size = sizeof code, .functions = (list)                \
+    }
+static tg_image again_image = CODE(both, 2), host_image = CODE(by_host, 1);
+
+static const uint8_t in_place[2] = {1, 0};
+#define IN_PLACE(fn)                                                                               \
+    {                                                                                              \
+        .entry = fn, .params = three, .n_params = 3, .config = "", .image = &again_image,          \
+        .inplace = in_place, .n_inplace = 1                                                        \
+    }
+
+KERNEL(axpy, IN_PLACE(axpy_entry));
+KERNEL(mapped, IN_PLACE(mapped_entry));
+KERNEL(hosted, VARIANT(axpy_entry, &host_image));
+
+/* ---- what is launched ------------------------------------------------------------------------ */
+
+static float memory[PLACES][N] __attribute__((aligned(64))), wanted[PLACES][N];
+static uint64_t seed = 1;
+
+static int draw(int n) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (int)((seed >> 33) % (uint64_t)n);
+}
+
+typedef struct Axpy {
+    int from, to;
+    int64_t n;
+    float a;
+    bool rest; // the first four elements once more
+} Axpy;
+
+static void launch(tg_kernel *k, const Axpy *w) {
+    int64_t nx = w->n, ny = w->n;
+    DLTensor x = row(memory[w->from], &nx), y = row(memory[w->to], &ny);
+    x.device = y.device = (DLDevice){kDLCUDA, 0};
+    tg_arg args[] = {tg_tensor(&x), tg_tensor(&y), tg_float(w->a)};
+    for (int64_t i = 0; i < w->n + (w->rest ? 4 : 0); i++)
+        wanted[w->to][i % w->n] += w->a * wanted[w->from][i % w->n];
+    expect_ok(tg_launch(k, args, 3));
+    assert_memory_equal(memory, wanted, sizeof memory);
+    for (int p = 0; p < PLACES; p++) // small numbers stay exact
+        for (int i = 0; i < N; i++)
+            if (wanted[p][i] > 1000 || wanted[p][i] < -1000) memory[p][i] = wanted[p][i] = 1;
+}
+
+static int fill(void **state) {
+    (void)state;
+    for (int p = 0; p < PLACES; p++)
+        for (int i = 0; i < N; i++) memory[p][i] = wanted[p][i] = (float)draw(9);
+    host_runs = 0;
+    return 0;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+/// Bound, written down, then neither.
+static void once_written_down(void **state) {
+    (void)state;
+    for (int i = 0; i < 50; i++)
+        launch(&axpy, &(Axpy){i % 2, 2 + i % 3, 64, 2, false}); // other addresses each time
+    assert_int_equal(host_runs, 2);
+    assert_int_equal(seen_launch.grid, 2);
+    launch(&axpy, &(Axpy){0, 1, 96, 2, false}); // another shape is another call
+    assert_int_equal(seen_launch.grid, 3);
+    assert_int_equal(host_runs, 3);
+}
+
+/// Their host code may look at anything.
+static void not_of_others(void **state) {
+    (void)state;
+    for (int i = 0; i < 20; i++) launch(&hosted, &(Axpy){i % 2, 2, 64, 1, false});
+    assert_int_equal(host_runs, 20);
+}
+
+/// Numbers may decide what host code does: it runs where one has changed.
+static void numbers_change(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) launch(&axpy, &(Axpy){0, 1, 128, (float)(i / 3), false});
+    assert_int_equal(host_runs, 3);
+    for (int i = 0; i < 40; i++) launch(&axpy, &(Axpy){0, 1, 128, (float)(i % 2 * 2 - 1), false});
+    launch(&axpy, &(Axpy){1, 2, 128, 1, false});
+    launch(&axpy, &(Axpy){2, 1, 128, 1, false});
+}
+
+static void at_random(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {64, 128, 8, 4};
+    for (int i = 0; i < ROUNDS; i++) {
+        bool maps = draw(2);
+        float a = draw(8) ? 1 : (float)draw(3);
+        int from = draw(PLACES), to = draw(8) ? draw(PLACES) : from;
+        launch(maps ? &mapped : &axpy, &(Axpy){from, to, sizes[draw(4)], a, maps});
+    }
+}
+
+/// A map is made of an address: of a new one where the tensor has moved.
+static void maps_move(void **state) {
+    (void)state;
+    for (int i = 0; i < 30; i++) launch(&mapped, &(Axpy){i % 3, 3 + i % 2, 64, 1, true});
+    assert_int_equal(host_runs, 2);
+}
+
+/// A failure is the launch's, and the next one starts anew.
+static void failures(void **state) {
+    (void)state;
+    Axpy w = {0, 1, 32, 1, false};
+    for (int i = 0; i < 3; i++) launch(&axpy, &w);
+    int64_t n = 32;
+    DLTensor x = row(memory[0], &n), y = row(memory[1], &n);
+    x.device = y.device = (DLDevice){kDLCUDA, 0};
+    tg_arg args[] = {tg_tensor(&x), tg_tensor(&y), tg_float(1)};
+    fake.fake_fail("cuLaunchKernelEx", 701);
+    expect(tg_launch(&axpy, args, 3), TG_ERROR_UNSUPPORTED, "axpy: launching 'axpy' (1 CTAs");
+    launch(&axpy, &w);
+    assert_int_equal(host_runs, 2);
+}
+
+int main(void) {
+    if (!open_fake()) return print_error("TG_CUDA_LIBRARY must be the fake driver\n"), 1;
+    fake.fake_kernel("axpy", axpy_kernel, 4, (size_t[]){8, 8, 8, 4});
+    fake.fake_kernel("mapped", mapped_kernel, 4,
+                     (size_t[]){TG_TENSORMAP_BYTES, TG_TENSORMAP_BYTES, 8, 4});
+#define TEST(f) cmocka_unit_test_setup(f, fill)
+    const struct CMUnitTest tests[] = {
+        TEST(once_written_down), TEST(not_of_others), TEST(numbers_change),
+        TEST(maps_move),         TEST(failures),      TEST(at_random),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
