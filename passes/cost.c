@@ -68,11 +68,22 @@ static bool known_extent(const CostDims *m, const Value *t, int axis, int64_t *o
     return *out >= 0;
 }
 
+/// Of the ranks the one in the middle: what others have before it, and behind it, counts for half.
+static bool known_rank(const CostDims *m, const Op *op, int64_t *out) {
+    const Op *kernel = op_enclosing(op, OP_KERNEL);
+    const Attr *sym = kernel ? op_attr(kernel, "sym") : NULL;
+    if (!sym || !sym->n || !known_extent(m, kernel->regions[0]->args[sym->ints[0]], 0, out))
+        return false;
+    *out /= 2;
+    return true;
+}
+
 /// The value of an i64 scalar where the dims decide it.
 static bool known(const CostDims *m, const Value *v, int64_t *out, int depth) {
     if (depth > MAX_DEPTH || v->type->kind != TK_BLOCK) return false;
     if (const_int(v, out)) return true;
     if (!v->def) return known_argument(m, v, out, depth + 1);
+    if (v->def->code == OP_RANK) return known_rank(m, v->def, out);
     if (v->def->code == OP_DIM)
         return known_extent(m, operand(v->def, 0), (int)op_int(v->def, "axis", 0), out);
     if (v->def->code == OP_CAST && elem_is(operand(v->def, 0)->type->elem, EC_INT))
@@ -86,46 +97,78 @@ static bool known(const CostDims *m, const Value *v, int64_t *out, int depth) {
     return true;
 }
 
-/// Whether v is computed from `index`.
+/// Whether v is computed from `index`; NULL: from the own rank.
 static bool rests_on(const Value *v, const Value *index, int depth) {
-    if (v == index) return true;
+    if (index ? v == index : def_of(v, OP_RANK) != NULL) return true;
     if (!v->def || depth > MAX_DEPTH) return false;
     for (int i = 0; i < v->def->n_operands; i++)
         if (rests_on(operand(v->def, i), index, depth + 1)) return true;
     return false;
 }
 
-/// How many ranges share the dimension that the access subscripts by an index: programs along an
-/// outer index from which the bounds come and which the access does not have, say the rows of
-/// experts that lie one after another.
-static double sharers(const CostDims *m, const Op *op, const Op *access) {
-    double n = 1;
+/// Bounds of the range rest on `index`, and of the access, but for dimension d, nothing does.
+static bool shares(const Op *op, const Op *access, int d, const Value *index) {
     Access a = access_of(access);
-    for (const Op *p = op->parent->parent; p; p = p->parent ? p->parent->parent : NULL) {
-        if (p->code != OP_FOR && p->code != OP_PARALLEL) continue;
-        const Value *index = p->regions[0]->args[0];
-        bool bounds = rests_on(operand(op, 0), index, 0) || rests_on(operand(op, 1), index, 0);
-        for (int d = 0; bounds && d < a.n_subs; d++)
-            bounds = !rests_on(sub_operand(access, &a, d, 0), index, 0);
-        if (bounds) n *= fmax(1, cost_trips(m, p));
-    }
+    if (!rests_on(operand(op, 0), index, 0) && !rests_on(operand(op, 1), index, 0)) return false;
+    for (int i = 0; i < a.n_subs; i++)
+        if (i != d && rests_on(sub_operand(access, &a, i, 0), index, 0)) return false;
+    return true;
+}
+
+/// How many ranges share dimension d of the access, which is subscripted by an index: programs
+/// along an outer index from which the bounds come and which the other subscripts do not have, say
+/// the rows of experts that lie one after another; of shards, those of other ranks.
+static double sharers(const CostDims *m, const Op *op, const Op *access, int d) {
+    double n = 1;
+    int64_t ranks;
+    for (const Op *p = op->parent->parent; p; p = p->parent ? p->parent->parent : NULL)
+        if ((p->code == OP_FOR || p->code == OP_PARALLEL) &&
+            shares(op, access, d, p->regions[0]->args[0]))
+            n *= fmax(1, cost_trips(m, p));
+    const Value *tensor = operand(access, 0);
+    if (value_is_sym(tensor) && shares(op, access, d, NULL) && known_extent(m, tensor, 0, &ranks))
+        n *= fmax(1, (double)ranks);
     return n;
+}
+
+/// v is data, or what a loop made of it.
+static bool is_data(const Value *v, int depth) {
+    if (!v->def || depth > MAX_DEPTH) return false;
+    if (v->def->code == OP_LOAD || v->def->code == OP_FOR) return true;
+    return v->def->code == OP_CAST && is_data(operand(v->def, 0), depth + 1);
+}
+
+/// A subscript goes through the range: it is its index, or lies as far behind it as data say, where
+/// ranges lie one after another.
+static bool is_through(const Value *sub, const Value *index) {
+    const Op *add = def_of(sub, OP_ADD);
+    if (sub == index || !add) return sub == index;
+    return (operand(add, 0) == index && is_data(operand(add, 1), 0)) ||
+           (operand(add, 1) == index && is_data(operand(add, 0), 0));
+}
+
+/// Of one access; infinite where it has no dimension that is subscripted so.
+static double positions_of(const CostDims *m, const Op *op, const Op *access) {
+    double least = INFINITY;
+    Access a = access_of(access);
+    for (int d = 0; d < a.n_subs; d++) {
+        int64_t extent;
+        if (is_through(sub_operand(access, &a, d, 0), op->regions[0]->args[0]) &&
+            known_extent(m, a.tensor, d, &extent))
+            least = fmin(least, (double)extent / sharers(m, op, access, d));
+    }
+    return least;
 }
 
 /// Positions of a range whose bounds are data: at most what the tensors that it subscripts have.
 /// Infinite where that is not known either.
 static double most_positions(const CostDims *m, const Op *op) {
-    const Value *index = op->regions[0]->args[0];
     double least = INFINITY;
-    for_each_use(u, index) {
-        if (!op_is_access(u->user)) continue;
-        Access a = access_of(u->user);
-        const Value *tensor = a.tensor;
-        for (int d = 0; d < a.n_subs && m->dim_of && !tensor->def; d++) {
-            if (sub_operand(u->user, &a, d, 0) != index) continue;
-            int64_t extent = tensor->type->extents[d];
-            if (extent < 0) extent = m->dim_of(m->user, tensor->index, d);
-            if (extent >= 0) least = fmin(least, (double)extent / sharers(m, op, u->user));
+    for_each_use(u, op->regions[0]->args[0]) {
+        if (op_is_access(u->user)) least = fmin(least, positions_of(m, op, u->user));
+        if (u->user->code != OP_ADD) continue;
+        for_each_use(w, result(u->user, 0)) {
+            if (op_is_access(w->user)) least = fmin(least, positions_of(m, op, w->user));
         }
     }
     return least;

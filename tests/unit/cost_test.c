@@ -52,6 +52,46 @@ static const char product[] =
     "  yield\n"
     "} }\n";
 
+// The part of x that the own rank has, of as many as x has shards.
+static const char part[] =
+    "module { kernel [name=\"k\", sym=[0]] {(%x: tensor<f32, ?x?, [?, 1]>, %y: tensor<f32, ?>)\n"
+    "  %f = const [value=0.0] : f32\n"
+    "  %w = dim %x [axis=0] : i64\n"
+    "  %n = dim %x [axis=1] : i64\n"
+    "  %r = rank : i64\n"
+    "  %p = div %n, %w : i64\n"
+    "  %lo = mul %r, %p : i64\n"
+    "  %hi = add %lo, %p : i64\n"
+    "  parallel %lo, %hi [step=64] {(%i: i64)\n"
+    "    %v = load %x, %f, %r, %i, %hi [subs=(at, axis 64)] : f32<64>\n"
+    "    store %y, %v, %i, %hi [subs=(axis 64)]\n"
+    "    yield\n"
+    "  }\n"
+    "  yield\n"
+    "} }\n";
+
+// From each shard of x as many elements as data say, from where data say, for the own rank.
+static const char pieces[] =
+    "module { kernel [name=\"k\", sym=[0, 1]] {(%x: tensor<f32, ?x?, [?, 1]>,\n"
+    "    %count: tensor<i64, ?x?, [?, 1]>, %y: tensor<f32, ?>)\n"
+    "  %zero = const [value=0] : i64\n"
+    "  %f = const [value=0.0] : f32\n"
+    "  %w = dim %x [axis=0] : i64\n"
+    "  %r = rank : i64\n"
+    "  parallel %zero, %w [step=1] {(%s: i64)\n"
+    "    %n = load %count, %zero, %s, %r [subs=(at, at)] : i64\n"
+    "    parallel %zero, %n [step=64] {(%i: i64)\n"
+    "      %from = load %count, %zero, %s, %zero [subs=(at, at)] : i64\n"
+    "      %j = add %i, %from : i64\n"
+    "      %v = load %x, %f, %s, %j, %n [subs=(at, axis 64)] : f32<64>\n"
+    "      store %y, %v, %i, %n [subs=(axis 64)]\n"
+    "      yield\n"
+    "    }\n"
+    "    yield\n"
+    "  }\n"
+    "  yield\n"
+    "} }\n";
+
 typedef struct Question {
     const char *text;
     int64_t m, n;
@@ -116,12 +156,25 @@ static void the_unknown_has_a_price(void **state) {
     assert_true(cost(0, 0, 4) < cost(64, 64, 4));
 }
 
+/// Ranks share what they go through together.
+static void a_rank_has_its_part(void **state) {
+    (void)state;
+    assert_true(cost_of(part, 2, 1 << 24, 1) > 3 * cost_of(part, 8, 1 << 24, 1));
+}
+
+/// Lengths that data say are as long as the shard has places for those of all ranks.
+static void data_have_a_bound(void **state) {
+    (void)state;
+    double one = cost_of(pieces, 4, 1 << 20, 1);
+    assert_true(cost_of(pieces, 4, 1 << 24, 1) > 8 * one);
+    assert_true(cost_of(pieces, 8, 1 << 20, 1) < 1.5 * one); // twice the pieces, half as long
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(more_work_costs_more),
-        cmocka_unit_test(partial_tiles_cost_whole_ones),
-        cmocka_unit_test(what_is_far_costs_more),
-        cmocka_unit_test(the_unknown_has_a_price),
+        cmocka_unit_test(more_work_costs_more),   cmocka_unit_test(partial_tiles_cost_whole_ones),
+        cmocka_unit_test(what_is_far_costs_more), cmocka_unit_test(the_unknown_has_a_price),
+        cmocka_unit_test(a_rank_has_its_part),    cmocka_unit_test(data_have_a_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
