@@ -70,25 +70,40 @@ static int pinned(const Build *b, const char *name) {
     return v ? (int)v->value : 0;
 }
 
-int build_works(Build *b, CommWork out[COMM_TENSORS]) {
-    Op *kernel = find_kernel(b->code->module, b->code->name);
-    CostDims dims = {dim_of, b};
-    if (!b->gpu || !op_attr(kernel, "sym")) return 0;
-    return comm_works(b->ir, kernel, b->gpu, &dims, build_cost(b), out);
+static Machine machine_of(const Build *b, int threads) {
+    return (Machine){threads, b->info.l1_bytes, b->info.l2_bytes, b->info.vector_bytes};
 }
 
-/// Of the plans that are left open.
+/// Ranks of one host share its cores, where nobody says otherwise.
+static int threads_of_rank(Build *b, const Op *kernel) {
+    const Attr *sym = op_attr(kernel, "sym");
+    int64_t ranks = dim_of(b, (int)sym->ints[0], 0);
+    if (b->threads) return b->threads;
+    int threads = machine_threads() / (int)(ranks > 0 ? ranks : 1);
+    return threads > 0 ? threads : 1;
+}
+
+bool build_launch(Build *b, CommLaunch *out) {
+    Op *kernel = find_kernel(b->code->module, b->code->name);
+    CostDims dims = {dim_of, b};
+    if (!op_attr(kernel, "sym")) return false;
+    Machine machine = machine_of(b, threads_of_rank(b, kernel));
+    comm_launch(b->ir, kernel, b->gpu, &machine, &dims, out);
+    return true;
+}
+
+/// Of the plans that are left open. CPUs have nothing to choose: what copies nothing is quickest.
 static int open_prices(Build *b, CommPrice out[COMM_PRICES]) {
-    CommWork works[COMM_TENSORS];
-    int n = build_works(b, works);
-    return comm_prices(works, n, pinned(b, "plan"), pinned(b, "chunks"), out);
+    CommLaunch launch;
+    if (!b->gpu || !build_launch(b, &launch)) return 0;
+    return comm_prices(&launch, pinned(b, "plan"), pinned(b, "chunks"), out);
 }
 
 /// Seconds of the launch with the plan that would be chosen.
 static double with_transfers(Build *b, double seconds) {
     CommPrice prices[COMM_PRICES];
-    int n = open_prices(b, prices);
-    return n ? comm_best(prices, n)->seconds : seconds;
+    const CommPrice *best = comm_best(prices, open_prices(b, prices));
+    return best && !best->why ? best->seconds : seconds;
 }
 
 /// A copy of the values that are set, with one more.
@@ -104,7 +119,7 @@ bool build_choose_plan(Build *b) {
     CommPrice prices[COMM_PRICES];
     int n = open_prices(b, prices);
     const CommPrice *best = comm_best(prices, n);
-    if (!best) return false;
+    if (!best || (n == 1 && best->plan == PLAN_DIRECT)) return false; // no choice
     bool plan = !pinned(b, "plan"), chunks = best->chunks && !pinned(b, "chunks");
     if (plan) set_value(b, "plan", best->plan);
     if (chunks) set_value(b, "chunks", best->chunks);
@@ -127,8 +142,7 @@ static void estimate(Ctx *ctx, void *arg) {
         t->setting->seconds = with_transfers(b, seconds);
         return;
     }
-    Machine machine = {b->threads ? b->threads : machine_threads(), b->info.l1_bytes,
-                       b->info.l2_bytes, b->info.vector_bytes};
+    Machine machine = machine_of(b, b->threads ? b->threads : machine_threads());
     t->setting->seconds = cost_estimate(kernel, &machine, dim_of, b);
     t->setting->needs.products = cost_products(kernel, dim_of, b) > 0;
 }

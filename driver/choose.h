@@ -22,8 +22,9 @@ typedef VEC(RankedSetting) RankedSettings;
 /// which of them is build_choose's, -1: there is no choice.
 int build_settings(Build *b, RankedSettings *out);
 
-/// What a launch of the kernel as elaborated moves between ranks (comm_works).
-int build_works(Build *b, CommWork out[COMM_TENSORS]);
+/// What a launch of the kernel as elaborated does with memory of all ranks (comm_launch); false: it
+/// has none.
+bool build_launch(Build *b, CommLaunch *out);
 /// Sets plan and chunks where the caller left them open; false: nothing is chosen. The kernel is to
 /// be elaborated again.
 bool build_choose_plan(Build *b);

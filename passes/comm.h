@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Shared by the parts of comm-overlap: comm_overlap.c finds and decides, comm_gather.c moves remote
-// reads, comm_stage.c remote adds.
+// Shared by the parts of comm-overlap: comm_reads.c finds what is read, comm_overlap.c decides,
+// comm_gather.c moves remote reads, comm_stage.c remote adds.
 #ifndef PASSES_COMM_H
 #define PASSES_COMM_H
 
@@ -15,12 +15,12 @@ typedef struct Comm {
     Value *rank, *control;
     bool remote;  // programs touch other ranks' shards where they stand, and wait for all to come
     bool reaches; // they, or another part of the launch, access those by their addresses
-    PlanId plan;
-    bool sums;          // what is added is added in place, in no order
-    bool copies;        // nothing is accessed where it lies: it is sent when programs have ended
-    int chunks;         // 0: by their bytes
-    int signals;        // requests for words so far
-    VEC(int64_t) moves; // MOVE_FIELDS of each transfer
+    PlanId plan;  // of contributions
+    PlanId reads; // of reads; PLAN_CHOSEN: each tensor's own
+    bool sums;    // what is added is added in place, in no order
+    bool copies;  // nothing is accessed where it lies: it is sent when programs have ended
+    int chunks;   // 0: by their bytes
+    int signals;  // requests for words so far
     VEC(const char *) notes; // for people: what was found, and what became of it
 } Comm;
 
@@ -36,8 +36,6 @@ typedef struct CommReads {
 
 /// Notes what was found of `what`.
 #define comm_note(c, ...) vec_push((c)->ctx, &(c)->notes, ctx_format((c)->ctx, __VA_ARGS__))
-/// Notes a transfer of the tensor.
-void comm_move(Comm *c, const Value *tensor, bool adds, PlanId plan);
 const char *comm_name(const Value *tensor);
 /// Where host code of the launch goes: at the end of what stands there already.
 Builder comm_host(Comm *c);
@@ -59,10 +57,27 @@ void comm_rotate(Comm *c, const Level *l, int first);
 void comm_wait(Comm *c, Builder *b, Value *words, Value *epoch, Value *peer, int n,
                Value *const *coordinates, const char *text);
 
+/* ---- comm_reads.c -------------------------------------------------------------------------- */
+
+/// Fills r, of which the tensor is given.
+void comm_find_reads(Ctx *ctx, const Op *kernel, CommReads *r);
+/// The phase that the op stands in, or NULL.
+Op *comm_phase(const Op *op);
+/// The indices of a phase are known where its programs start.
+void comm_know_levels(Ctx *ctx, const Op *phase, PtrMap *known);
+/// The plan of what is read of a tensor; asked: PLAN_CHOSEN where a GPU's caller has none.
+PlanId comm_reads_plan(const CommReads *r, PlanId asked);
+/// Which of all ranks' shards an access is of.
+typedef enum CommWhose {
+    WHOSE_OWN,   // the own one
+    WHOSE_OTHER, // that of a rank which the own one says, another one
+    WHOSE_ANY,   // each rank's in turn, one that data say
+} CommWhose;
+CommWhose comm_whose(Ctx *ctx, const Op *access);
+
 /* ---- comm_gather.c ------------------------------------------------------------------------- */
 
-void comm_find_reads(Comm *c, CommReads *r);
-void comm_gather(Comm *c, CommReads *r);
+void comm_gather(Comm *c, CommReads *r, PlanId plan);
 /// Of a tensor that is written: shards are copied before each phase that reads others'. False, and
 /// nothing is done: a phase stands in a loop, or may read what its own programs have written.
 bool comm_gather_phases(Comm *c, CommReads *r);
@@ -71,6 +86,8 @@ bool comm_gather_phases(Comm *c, CommReads *r);
 
 /// The op contributes to shards of other ranks.
 bool comm_is_add(const Op *op);
+/// It is one sum, so that atomics can take it.
+bool comm_is_sum(const Op *combine);
 void comm_stage(Comm *c, Op *add);
 
 #endif

@@ -2,12 +2,14 @@
 // What plans of transfers between ranks are expected to take: a model of one launch.
 //
 // All ranks do the same, one after the other shard. A transfer takes its bytes over the link and a
-// little for each chunk. Programs are dealt to the SMs in the plan's order, the own shard's first
-// (reads) or last (adds); those that read what comes begin when it is there, each SM when it is
-// free. So a transfer hides behind programs only where there are more of them than SMs.
+// little for each chunk. A phase's programs are dealt to the SMs in the plan's order, the own
+// shard's first (reads) or last (adds); those that read what comes begin when it is there, each SM
+// when it is free. So a transfer hides behind programs only where there are more of them than SMs.
+// Phases follow one another, after a meeting where there is a barrier. What programs load and store
+// over the link themselves hides behind their work: a phase takes the longer one. How long one such
+// load takes is left out, as other programs run meanwhile. Cores copy themselves, so on CPUs
+// nothing hides.
 #include "passes/comm_cost.h"
-
-#include "passes/comm.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,18 +20,6 @@ enum {
 };
 #define PHASE 3e-6 // seconds to start and end the phase that folds
 #define NEAR  1.03 // as quick, as far as the model knows
-
-static const CommLink links[] = {
-#define LINK(name, copy, store, load, start, chunk, meeting)                                       \
-    {name, copy * 1e9, store * 1e9, load * 1e9, start * 1e-6, chunk * 1e-6, meeting * 1e-6},
-#include "passes/gpu/links.def"
-};
-
-const CommLink *comm_link(const GpuTarget *gpu) {
-    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
-        if (strcmp(links[i].target, gpu->name) == 0) return &links[i];
-    return NULL;
-}
 
 /* ---- programs on SMs ----------------------------------------------------------------------- */
 
@@ -64,7 +54,35 @@ static double run_programs(Slots *s, double programs, double from, double each, 
     return end;
 }
 
-/* ---- the timeline -------------------------------------------------------------------------- */
+/* ---- what comes by copies ------------------------------------------------------------------ */
+
+/// How the shards of a tensor come: one after the other, or side by side, each chunk by chunk.
+typedef struct Way {
+    PlanId plan; // PLAN_DIRECT: they do not
+    int64_t chunks;
+    double from, each; // when the first chunk leaves, seconds of one
+} Way;
+
+typedef struct Lay {
+    const CommLaunch *l;
+    CommTimeline *t;
+    PlanId plan;
+    Way way[COMM_TENSORS];
+    double now;    // programs have ended
+    double link;   // copies have ended
+    double hidden; // seconds of phases, of which the longer of programs and link counts
+    double met;    // seconds of meetings
+} Lay;
+
+/// Peers that are reached at the same time.
+static double lanes(const CommLaunch *l) {
+    return fmin((double)l->ranks - 1, l->link->peers);
+}
+
+/// Of all copies, loads or stores of this rank together.
+static double rate(const CommLaunch *l, double link) {
+    return link * (l->beside ? lanes(l) : l->units);
+}
 
 /// When it ends.
 static double add_piece(CommTimeline *t, CommRow *r, double from, double to, int shard) {
@@ -73,190 +91,326 @@ static double add_piece(CommTimeline *t, CommRow *r, double from, double to, int
     return to;
 }
 
-/// Seconds of one program: what the phase takes, over the rounds that its programs need.
-static double program_time(const CommWork *w) {
-    return w->seconds / fmax(1, ceil(w->programs / w->gpu->sms));
+/// When chunk c of the shard that is so far from the own one is there.
+static double arrival(const Lay *y, const Way *w, int64_t shard, int64_t c) {
+    double turn = shard ? floor((double)(shard - 1) / lanes(y->l)) : 0;
+    return shard ? w->from + (turn * (double)w->chunks + (double)c + 1) * w->each : 0;
 }
 
-static void lay_reads_direct(CommTimeline *t, const CommWork *w) {
-    double begin = w->link->meeting, read = w->loaded / w->link->load;
-    t->moved = read;
-    add_piece(t, &t->link, begin, begin + read, 1);
-    add_piece(t, &t->programs, begin, begin + fmax(w->seconds, read), 0);
+static double last_arrival(const Lay *y, const Way *w) {
+    return arrival(y, w, y->l->ranks - 1, w->chunks - 1);
 }
 
-/// Shards come, or their chunks; programs of a shard follow its chunks.
-static void lay_reads(CommTimeline *t, const CommWork *w, PlanId plan, int64_t chunks) {
-    bool before = plan == PLAN_BEFORE || w->whole;
-    if (before) chunks = 1;
-    double each = w->bytes / (double)chunks / w->link->copy + w->link->chunk;
-    double link = w->link->start + (plan == PLAN_PUSH && !w->whole ? 0 : w->link->meeting);
-    double all = link + each * (double)(chunks * (w->ranks - 1));
-    double programs = w->programs / (double)(w->ranks * chunks), one = program_time(w), begin;
-    Slots slots = {.n = 1};
-    slots.of[0].count = w->gpu->sms;
-    t->moved = all;
-    for (int64_t shard = 0; shard < w->ranks; shard++)
-        for (int64_t c = 0; c < chunks; c++) {
-            double there = before ? all : 0;
-            if (shard) link = add_piece(t, &t->link, link, link + each, (int)shard);
-            if (shard && !before) there = link;
-            double end = run_programs(&slots, programs, there, one, &begin);
-            add_piece(t, &t->programs, begin, end, (int)shard);
+static Way way_of(const Lay *y, const CommTensor *t, int64_t chunks) {
+    Way w = {.plan = t->reads ? t->by[y->plan] : PLAN_DIRECT, .chunks = 1};
+    if (w.plan == PLAN_DIRECT) return w;
+    if (w.plan != PLAN_BEFORE) w.chunks = chunks ? chunks : comm_chunks((int64_t)t->bytes);
+    double speed = y->l->link->copy * (y->l->beside ? 1 : y->l->units);
+    w.each = t->bytes / (double)w.chunks / speed + y->l->link->chunk;
+    return w;
+}
+
+/// Copies begin with the launch, those of one tensor after those of another. Cores make them when
+/// programs want them.
+static void begin_copies(Lay *y, int64_t chunks) {
+    const CommLink *link = y->l->link;
+    for (int i = 0; i < y->l->n_tensors; i++) {
+        Way *w = &y->way[i];
+        *w = way_of(y, &y->l->tensors[i], chunks);
+        if (w->plan == PLAN_DIRECT || !y->l->beside) continue;
+        w->from = fmax(y->link, link->start + (w->plan == PLAN_PUSH ? 0 : link->meeting));
+        for (int64_t s = 1; s < y->l->ranks; s++)
+            for (int64_t c = 0; c < w->chunks; c++) {
+                double there = arrival(y, w, s, c);
+                add_piece(y->t, &y->t->link, there - w->each, there, (int)s);
+            }
+        y->link = last_arrival(y, w);
+    }
+}
+
+/// Programs touch others' shards where they lie, so all have to have come.
+static bool waits(const Lay *y) {
+    for (int p = 0; p < y->l->n_phases; p++)
+        for (int i = 0; i < y->l->n_tensors; i++) {
+            const CommPhase *phase = &y->l->phases[p];
+            if (phase->stored[i] > 0) return true;
+            if (phase->read[i] > 0 && y->way[i].plan == PLAN_DIRECT) return true;
         }
+    return false;
+}
+
+/* ---- phases -------------------------------------------------------------------------------- */
+
+/// Seconds that the link takes for what programs read and store themselves, in both directions at
+/// the same time.
+static double reached(const Lay *y, const CommPhase *p) {
+    double read = 0, stored = 0;
+    for (int i = 0; i < y->l->n_tensors; i++) {
+        bool here = y->plan == PLAN_COPIES && y->l->tensors[i].written; // copied before
+        if (y->way[i].plan == PLAN_DIRECT && !here) read += p->read[i];
+        stored += p->stored[i];
+    }
+    return fmax(read / rate(y->l, y->l->link->load), stored / rate(y->l, y->l->link->store));
+}
+
+/// The plan `copies` brings shards that the launch writes before a phase that reads them.
+static double copied_before(const Lay *y, const CommPhase *p) {
+    double seconds = 0;
+    for (int i = 0; i < y->l->n_tensors && y->plan == PLAN_COPIES; i++) {
+        const CommTensor *t = &y->l->tensors[i];
+        if (p->read[i] <= 0 || !t->written) continue;
+        double bytes = t->bytes * (double)(y->l->ranks - 1);
+        seconds += bytes / rate(y->l, y->l->link->copy) + y->l->link->start;
+    }
+    return seconds;
+}
+
+/// The largest tensor that copies bring for the phase, or -1.
+static int brought(const Lay *y, const CommPhase *p) {
+    int at = -1;
+    for (int i = 0; i < y->l->n_tensors; i++)
+        if (p->read[i] > 0 && y->way[i].plan != PLAN_DIRECT &&
+            (at < 0 || y->l->tensors[i].bytes > y->l->tensors[at].bytes))
+            at = i;
+    return at;
+}
+
+/// When all is there that programs of all shards wait for.
+static double all_there(const Lay *y, const CommPhase *p) {
+    double there = 0;
+    for (int i = 0; i < y->l->n_tensors; i++)
+        if (p->read[i] > 0 && y->way[i].plan == PLAN_BEFORE)
+            there = fmax(there, last_arrival(y, &y->way[i]));
+    return there;
+}
+
+/// Seconds of one program: what the phase takes, over the rounds that its programs need.
+static double program_time(const Lay *y, const CommPhase *p) {
+    return fmax(p->seconds, reached(y, p)) / fmax(1, ceil(p->programs / y->l->units));
+}
+
+/// Cores that copy run no programs, so that hides nowhere.
+static void copy_by_cores(Lay *y, Slots *s, double seconds, int shard) {
+    double least = INFINITY;
+    for (int i = 0; i < s->n; i++) {
+        least = fmin(least, s->of[i].free);
+        s->of[i].free += seconds;
+    }
+    add_piece(y->t, &y->t->link, least, least + seconds, shard);
+    y->t->sequence += seconds;
+    y->hidden += seconds;
+}
+
+/// By cores, before a phase: all that it reads but one tensor. When they have done so.
+static double copy_others(Lay *y, const CommPhase *p, double begin, int but) {
+    Slots s = {.n = 1, .of = {{y->l->units, begin}}};
+    for (int i = 0; i < y->l->n_tensors && !y->l->beside; i++) {
+        const Way *w = &y->way[i];
+        if (i == but || p->read[i] <= 0 || w->plan == PLAN_DIRECT) continue;
+        double copies = (double)(w->chunks * (y->l->ranks - 1));
+        copy_by_cores(y, &s, w->each * copies, y->l->ranks == 2 ? 1 : COMM_ALL);
+    }
+    return s.of[0].free;
+}
+
+/// Programs of a shard follow its chunks; those that do not know ahead what they read, all of them.
+static void lay_brought(Lay *y, const CommPhase *p, CommRow *row, double begin, int main) {
+    const Way *w = &y->way[main];
+    bool whole = w->plan == PLAN_BEFORE && y->l->tensors[main].whole, beside = y->l->beside;
+    int64_t shards = whole ? 1 : y->l->ranks;
+    double programs = p->programs / (double)(shards * w->chunks), one = program_time(y, p), first;
+    double from = fmax(begin, beside ? all_there(y, p) : 0);
+    Slots slots = {.n = 1, .of = {{y->l->units, begin}}};
+    for (int64_t s = 1; s < y->l->ranks && !beside && w->plan == PLAN_BEFORE; s++)
+        copy_by_cores(y, &slots, w->each, (int)s);
+    for (int64_t s = 0; s < shards; s++)
+        for (int64_t c = 0; c < w->chunks; c++) {
+            bool chunk = s && w->plan != PLAN_BEFORE;
+            if (chunk && !beside) copy_by_cores(y, &slots, w->each, (int)s);
+            double there = chunk && beside ? fmax(from, arrival(y, w, s, c)) : from;
+            y->now = run_programs(&slots, programs, there, one, &first);
+            add_piece(y->t, row, first, y->now, whole ? COMM_ALL : (int)s);
+        }
+    for (int i = 0; i < slots.n; i++) y->now = fmax(y->now, slots.of[i].free);
+}
+
+static void lay_direct(Lay *y, const CommPhase *p, CommRow *row, double begin) {
+    double link = reached(y, p);
+    int shard = y->l->ranks == 2 ? 1 : COMM_ALL;
+    if (link > 0) add_piece(y->t, &y->t->link, begin, begin + link, shard);
+    y->now = add_piece(y->t, row, begin, begin + fmax(p->seconds, link), COMM_ALL);
+}
+
+/* ---- adds ---------------------------------------------------------------------------------- */
+
+/// Bytes of a part, of all tensors that a phase adds to, and those that atomics move instead.
+static double added_bytes(const CommLaunch *l, const CommPhase *p, bool atomics) {
+    double bytes = 0;
+    for (int i = 0; i < l->n_tensors; i++)
+        bytes += p->added[i] * (atomics ? l->tensors[i].growth : 1);
+    return bytes;
+}
+
+/// The owner clears its shard, and all meet.
+static double clear(Lay *y, const CommPhase *p, double begin) {
+    double seconds = added_bytes(y->l, p, false) / y->l->bandwidth + PHASE;
+    y->met += y->l->link->meeting;
+    y->t->sequence += seconds;
+    y->hidden += seconds;
+    return add_piece(y->t, &y->t->clear, begin, begin + seconds, 0) + y->l->link->meeting;
+}
+
+static void fold(Lay *y, const CommPhase *p, double begin) {
+    double bytes = added_bytes(y->l, p, false);
+    double seconds = bytes * (double)(y->l->ranks + 1) / y->l->bandwidth + PHASE;
+    y->t->sequence += seconds;
+    y->hidden += seconds;
+    y->now = add_piece(y->t, &y->t->fold, begin, begin + seconds, 0);
 }
 
 /// What is for other ranks is made first, and sent while it is, or at the end; then all is folded.
-static void lay_adds(CommTimeline *t, const CommWork *w, PlanId plan) {
-    bool before = plan == PLAN_BEFORE;
-    double each = before ? w->bytes / w->link->copy + w->link->chunk : w->bytes / w->link->store;
-    double work = w->seconds / (double)w->ranks, link = 0, now = 0;
-    t->moved = each * (double)(w->ranks - 1);
-    for (int64_t i = 1; i <= w->ranks; i++) {
-        int shard = (int)(i % w->ranks);
+static void lay_adds(Lay *y, const CommPhase *p, CommRow *row, double begin) {
+    const CommLaunch *l = y->l;
+    bool sums = y->plan == PLAN_ADD && added_bytes(l, p, true) > 0;
+    bool before = y->plan == PLAN_BEFORE || y->plan == PLAN_COPIES;
+    if (sums) begin = clear(y, p, begin);
+    double bytes = added_bytes(l, p, sums), work = fmax(p->seconds, reached(y, p));
+    double each = bytes / rate(l, before ? l->link->copy : l->link->store);
+    double link = begin, now = begin;
+    if (before) each += l->link->chunk;
+    for (int64_t i = 1; i <= l->ranks; i++) {
+        int shard = (int)(i % l->ranks);
         double began = now, from = fmax(link, began);
-        now = add_piece(t, &t->programs, began, began + work, shard);
-        if (shard && !before) link = add_piece(t, &t->link, from, fmax(from + each, now), shard);
+        now = add_piece(y->t, row, began, began + work / (double)l->ranks, shard);
+        if (shard && !before)
+            link = add_piece(y->t, &y->t->link, from, fmax(from + each, now), shard);
     }
-    for (int64_t i = 1; i < w->ranks && before; i++) {
-        double from = fmax(link, now + w->link->start);
-        link = add_piece(t, &t->link, from, from + each, (int)i);
+    for (int64_t i = 1; i < l->ranks && before; i++) {
+        double from = fmax(link, now + l->link->start);
+        link = add_piece(y->t, &y->t->link, from, from + each, (int)i);
     }
-    double fold = w->bytes * (double)(w->ranks + 1) / w->gpu->bandwidth + PHASE;
-    t->worked += fold;
-    add_piece(t, &t->fold, fmax(now, link), fmax(now, link) + fold, 0);
+    double moved = each * (double)(l->ranks - 1);
+    y->t->sequence += moved;
+    y->hidden += fmax(0, moved - work);
+    y->now = fmax(now, link);
+    if (!sums) fold(y, p, y->now);
 }
 
-void comm_lay(CommTimeline *t, const CommWork *w, PlanId plan, int64_t chunks) {
-    *t = (CommTimeline){.worked = w->seconds};
-    if (!chunks) chunks = comm_chunks((int64_t)w->bytes);
-    if (w->adds)
-        lay_adds(t, w, plan);
-    else if (plan == PLAN_DIRECT)
-        lay_reads_direct(t, w);
+/* ---- the launch ---------------------------------------------------------------------------- */
+
+static void lay_phase(Lay *y, int at) {
+    const CommPhase *p = &y->l->phases[at];
+    CommRow *row = &y->t->programs[at];
+    double begin = y->now, copies = copied_before(y, p);
+    int main = brought(y, p);
+    bool adds = false;
+    for (int i = 0; i < y->l->n_tensors; i++) adds |= p->added[i] > 0;
+    if (p->meets) {
+        begin += y->l->link->meeting;
+        y->met += y->l->link->meeting;
+    }
+    if (copies > 0) add_piece(y->t, &y->t->link, begin, begin + copies, COMM_ALL);
+    begin = copy_others(y, p, begin + copies, adds ? -1 : main);
+    y->hidden += copies + fmax(p->seconds, reached(y, p));
+    y->t->sequence += copies + p->seconds + reached(y, p);
+    if (adds && main >= 0 && y->l->beside) begin = fmax(begin, last_arrival(y, &y->way[main]));
+    if (adds)
+        lay_adds(y, p, row, begin);
+    else if (main >= 0)
+        lay_brought(y, p, row, begin, main);
     else
-        lay_reads(t, w, plan, chunks);
+        lay_direct(y, p, row, begin);
 }
 
-/* ---- what a kernel does -------------------------------------------------------------------- */
-
-typedef struct Find {
-    const CostDims *dims;
-    Value *tensor;
-    bool adds;
-} Find;
-
-static int64_t extent_of(const CostDims *dims, const Value *tensor, int axis) {
-    int64_t extent = tensor->type->extents[axis];
-    return extent == DYNAMIC ? dims->dim_of(dims->user, tensor->index, axis) : extent;
-}
-
-/// Bytes that programs load of the tensor where it may be another rank's.
-static double loaded_bytes(const Find *f, const Region *r) {
-    double sum = 0;
-    for_each_op(op, r) {
-        double inner = 0;
-        for (int i = 0; i < op->n_regions; i++) inner += loaded_bytes(f, op->regions[i]);
-        if (inner > 0)
-            sum += inner * (op->code == OP_FOR || op->code == OP_PARALLEL || op->code == OP_CONTRACT
-                                ? cost_trips(f->dims, op)
-                                : 1);
-        if (op->code != OP_LOAD || operand(op, 0) != f->tensor || cost_is_dead(op)) continue;
-        Access a = access_of(op);
-        bool own = a.subs[0].kind == DIM_AT && comm_is_own(sub_operand(op, &a, 0, 0));
-        if (!own) sum += cost_bytes(result(op, 0)->type);
-    }
-    return sum;
-}
-
-static void find_adds(Op *op, void *arg) {
-    Find *f = arg;
-    if (op->code != OP_COMBINE || !comm_is_add(op)) return;
-    for (int i = 0; i < (int)op_int(op, "n", 1); i++) f->adds |= operand(op, i) == f->tensor;
-}
-
-/// False where the tensor is not moved by plans, or extents are not known.
-static bool work_of(Comm *c, Find *f, CommWork *w) {
-    CommReads reads = {.tensor = f->tensor};
-    const Type *t = f->tensor->type;
-    w->ranks = extent_of(f->dims, f->tensor, 0);
-    w->bytes = elem_info[t->elem].bits / 8.0;
-    if (w->ranks < 2) return false;
-    for (int d = 1; d < t->rank; d++) w->bytes *= (double)extent_of(f->dims, f->tensor, d);
-    if (w->bytes <= 0) return false;
-    f->adds = false;
-    op_walk_pre(c->kernel, find_adds, f);
-    w->adds = f->adds;
-    if (w->adds) return true;
-    comm_find_reads(c, &reads);
-    if (!reads.remote || reads.against) return false;
-    w->whole = reads.chunked != NULL;
-    w->loaded = loaded_bytes(f, c->kernel->regions[0]) * (double)(w->ranks - 1) / (double)w->ranks;
-    return true;
-}
-
-int comm_works(Ir *ir, Op *kernel, const GpuTarget *gpu, const CostDims *dims, double seconds,
-               CommWork out[COMM_TENSORS]) {
-    const Attr *sym = op_attr(kernel, "sym");
-    const CommLink *link = comm_link(gpu);
-    Comm c = {.ir = ir, .ctx = ir_ctx(ir), .kernel = kernel};
-    int n = 0;
-    if (!sym || !link || seconds <= 0) return 0;
-    double programs = cost_grid(kernel, dims->dim_of, dims->user).programs;
-    if (!isfinite(programs)) return 0;
-    for (int i = 0; i < sym->n && n < COMM_TENSORS; i++) {
-        Find f = {.dims = dims, .tensor = kernel->regions[0]->args[sym->ints[i]]};
-        out[n] = (CommWork){.argument = f.tensor->index,
-                            .gpu = gpu,
-                            .link = link,
-                            .seconds = seconds,
-                            .programs = programs};
-        n += work_of(&c, &f, &out[n]);
-    }
-    return n;
+void comm_lay(CommTimeline *t, const CommLaunch *l, PlanId plan, int64_t chunks) {
+    Lay y = {.l = l, .t = t, .plan = plan};
+    *t = (CommTimeline){0};
+    begin_copies(&y, chunks);
+    t->sequence = y.link;
+    if (waits(&y)) y.now = y.met = l->link->meeting;
+    for (int p = 0; p < l->n_phases; p++) lay_phase(&y, p);
+    t->sequence += y.met;
+    t->best = fmax(y.link, y.met + y.hidden);
 }
 
 /* ---- prices -------------------------------------------------------------------------------- */
 
-/// Of all tensors: what each one's transfers add to the launch.
-static double price(const CommWork *works, int n, PlanId plan, int chunks) {
-    double sum = works[0].seconds;
+static double price(const CommLaunch *l, PlanId plan, int chunks) {
     CommTimeline t;
-    for (int i = 0; i < n; i++) {
-        comm_lay(&t, &works[i], plan, chunks);
-        sum += t.end - works[i].seconds;
-    }
-    return sum;
+    comm_lay(&t, l, plan, chunks);
+    return t.end;
 }
 
-static CommPrice cheapest(const CommWork *works, int n, PlanId plan, int chunks) {
-    bool pieces = plan == PLAN_PUSH || plan == PLAN_PULL;
-    CommPrice best = {plan, pieces ? 1 : 0, price(works, n, plan, 1)};
-    if (pieces && chunks) return (CommPrice){plan, chunks, price(works, n, plan, chunks)};
+static bool in_pieces(const CommLaunch *l, PlanId plan) {
+    for (int i = 0; i < l->n_tensors; i++) {
+        const CommTensor *t = &l->tensors[i];
+        if (t->reads && (t->by[plan] == PLAN_PUSH || t->by[plan] == PLAN_PULL)) return true;
+    }
+    return false;
+}
+
+static CommPrice cheapest(const CommLaunch *l, PlanId plan, int chunks) {
+    bool pieces = in_pieces(l, plan);
+    CommPrice best = {plan, pieces ? 1 : 0, price(l, plan, 1), NULL};
+    if (pieces && chunks) return (CommPrice){plan, chunks, price(l, plan, chunks), NULL};
     for (int k = 2; k <= MOST_CHUNKS && pieces; k *= 2) {
-        double seconds = price(works, n, plan, k);
-        if (seconds * NEAR < best.seconds) best = (CommPrice){plan, k, seconds};
+        double seconds = price(l, plan, k);
+        if (seconds * NEAR < best.seconds) best = (CommPrice){plan, k, seconds, NULL};
     }
     return best;
 }
 
-int comm_prices(const CommWork *works, int n, int plan, int chunks, CommPrice out[COMM_PRICES]) {
-    static const PlanId order[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PUSH, PLAN_PULL};
-    int n_prices = 0;
-    bool reads = false;
-    for (int i = 0; i < n; i++) reads |= !works[i].adds;
-    for (size_t i = 0; i < sizeof order / sizeof *order && n; i++) {
-        bool same = !reads && order[i] != PLAN_DIRECT && order[i] != PLAN_BEFORE;
-        if (plan ? (int)order[i] == plan : !same)
-            out[n_prices++] = cheapest(works, n, order[i], chunks);
+static bool is_before(PlanId plan) {
+    return plan == PLAN_BEFORE || plan == PLAN_COPIES;
+}
+
+/// Both plans have the same done to all tensors.
+static bool are_same(const CommLaunch *l, PlanId a, PlanId b) {
+    for (int i = 0; i < l->n_tensors; i++) {
+        const CommTensor *t = &l->tensors[i];
+        if (t->reads && t->by[a] != t->by[b]) return false;
+        if (t->adds && is_before(a) != is_before(b)) return false;
     }
-    return n_prices;
+    return true;
+}
+
+/// What programs add in place, in no order: its price, or why it has none.
+static int price_sums(const CommLaunch *l, CommPrice *out) {
+    const char *why = NULL;
+    bool sums = false;
+    for (int i = 0; i < l->n_tensors; i++) {
+        const CommTensor *t = &l->tensors[i];
+        sums |= t->adds && (t->growth > 0 || t->no_sums);
+        if (t->adds && t->no_sums) why = t->no_sums;
+    }
+    if (!sums) return 0;
+    *out = (CommPrice){PLAN_ADD, 0, why ? INFINITY : price(l, PLAN_ADD, 0), why};
+    return 1;
+}
+
+int comm_prices(const CommLaunch *l, int plan, int chunks, CommPrice out[COMM_PRICES]) {
+    static const PlanId order[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PUSH, PLAN_PULL};
+    int n = 0;
+    if (l->why) return 0;
+    if (plan == PLAN_ADD) return price_sums(l, out);
+    if (plan) {
+        out[0] = cheapest(l, (PlanId)plan, chunks);
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        bool same = false;
+        for (int k = 0; k < n; k++) same |= are_same(l, out[k].plan, order[i]);
+        if (!same) out[n++] = cheapest(l, order[i], chunks);
+    }
+    return n + price_sums(l, &out[n]);
 }
 
 const CommPrice *comm_best(const CommPrice *prices, int n) {
     double least = INFINITY;
-    for (int i = 0; i < n; i++) least = fmin(least, prices[i].seconds);
     for (int i = 0; i < n; i++)
-        if (prices[i].seconds <= least * NEAR) return &prices[i];
+        if (n == 1 || prices[i].plan != PLAN_ADD) least = fmin(least, prices[i].seconds);
+    for (int i = 0; i < n; i++)
+        if (prices[i].seconds <= least * NEAR && (n == 1 || prices[i].plan != PLAN_ADD))
+            return &prices[i];
     return NULL;
 }

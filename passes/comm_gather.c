@@ -9,78 +9,6 @@
 #include "passes/comm.h"
 #include "passes/passes.h"
 
-/* ---- what is read -------------------------------------------------------------------------- */
-
-typedef struct Search {
-    Comm *c;
-    CommReads *r;
-} Search;
-
-static void see_access(Op *op, void *arg) {
-    Search *s = arg;
-    if (!op_is_access(op) || operand(op, 0) != s->r->tensor) return;
-    if (op->code == OP_LOAD || op->code == OP_LIVE)
-        vec_push(s->c->ctx, &s->r->loads, op);
-    else
-        s->r->written = true;
-}
-
-/// The indices of a phase are known where its programs start.
-static void know_levels(Ctx *ctx, const Op *phase, PtrMap *known) {
-    for (const Op *p = phase; p; p = inner_parallel(p)) {
-        Value *index = p->regions[0]->args[0];
-        map_set(ctx, known, index, index);
-    }
-}
-
-static Op *phase_of(const Op *op) {
-    Op *phase = op_enclosing(op, OP_PARALLEL);
-    for (Op *up = phase; up; up = op_enclosing(up, OP_PARALLEL)) phase = up;
-    return phase;
-}
-
-/// Rows that an entry of a subscript names, first and last; false where only the loop knows.
-static bool rows_are_known(Comm *c, const Op *load, const Access *a) {
-    const Op *phase = phase_of(load);
-    PtrMap known = {0};
-    know_levels(c->ctx, phase, &known);
-    return a->subs[1].kind != DIM_PICK &&
-           slice_is_movable(sub_operand(load, a, 1, 0), phase, &known);
-}
-
-static void judge_load(Comm *c, CommReads *r, const Op *load) {
-    Access a = access_of(load);
-    const Op *phase = phase_of(load);
-    if (!phase) {
-        r->against = "host code reads it";
-    } else if (a.subs[0].kind != DIM_AT) {
-        r->chunked = "one access reads from several ranks";
-    } else {
-        PtrMap known = {0};
-        know_levels(c->ctx, phase, &known);
-        if (!slice_is_movable(sub_operand(load, &a, 0, 0), phase, &known))
-            r->chunked = "which rank is read is known inside of a loop only";
-    }
-    bool own = a.subs[0].kind == DIM_AT && comm_is_own(sub_operand(load, &a, 0, 0));
-    r->remote |= !own;
-}
-
-/// Rows lie one behind the other, each in one piece.
-static const char *reason_against_rows(const Type *t) {
-    if (t->rank < 2) return "a shard has no rows";
-    if (t->strides[t->rank - 1] != 1) return "its rows are not known to be contiguous";
-    return NULL;
-}
-
-void comm_find_reads(Comm *c, CommReads *r) {
-    Search s = {c, r};
-    op_walk_pre(c->kernel, see_access, &s);
-    for (int i = 0; i < r->loads.n; i++) judge_load(c, r, r->loads.data[i]);
-    if (!r->against) r->against = reason_against_rows(r->tensor->type);
-    if (!r->against && r->written) r->against = "the kernel writes it";
-    r->written &= !reason_against_rows(r->tensor->type);
-}
-
 /* ---- chunks -------------------------------------------------------------------------------- */
 
 /// The level whose programs read rows from its index on, no more than its step; NULL: others do.
@@ -111,7 +39,7 @@ static int64_t row_unit(Comm *c, const CommReads *r) {
         const Op *load = r->loads.data[i];
         Level level[MAX_LEVELS];
         Access a = access_of(load);
-        int n = read_levels(c->ctx, phase_of(load), level);
+        int n = read_levels(c->ctx, comm_phase(load), level);
         const Level *l = rows_level(load, &a, level, n);
         if (l) unit = common_multiple(unit, l->step);
     }
@@ -155,6 +83,15 @@ typedef struct Gathered {
     const char *text;
 } Gathered;
 
+/// Rows that an entry of a subscript names, first and last; false where only the loop knows.
+static bool rows_are_known(Comm *c, const Op *load, const Access *a) {
+    const Op *phase = comm_phase(load);
+    PtrMap known = {0};
+    comm_know_levels(c->ctx, phase, &known);
+    return a->subs[1].kind != DIM_PICK &&
+           slice_is_movable(sub_operand(load, a, 1, 0), phase, &known);
+}
+
 /// Chunks of rank `peer` that hold rows from..to.
 static void wait_for_rows(const Gathered *g, Builder *b, Value *peer, Value *from, Value *to) {
     Value *first = ix_div(b, from, g->chunk);
@@ -178,7 +115,7 @@ static void wait_for_load(const Gathered *g, Builder *b, const Op *load, const L
     Access a = access_of(load);
     const Op *phase = level[0].op;
     PtrMap map = {0};
-    know_levels(g->c->ctx, phase, &map);
+    comm_know_levels(g->c->ctx, phase, &map);
     Value *peer = clone_slice(b, sub_operand(load, &a, 0, 0), phase, &map);
     Value *last =
         ix_sub(b, ix_max(b, comm_dim(b, g->view, 1), build_index(b, 1)), build_index(b, 1));
@@ -215,7 +152,8 @@ static bool needs_wait(const Gathered *g, int i) {
     if (load->code != OP_LOAD || comm_is_own(sub_operand(load, &a, 0, 0))) return false;
     for (int k = 0; k < i; k++) {
         const Op *other = g->r->loads.data[k];
-        if (other->code == OP_LOAD && phase_of(other) == phase_of(load) && same_wait(other, load))
+        if (other->code == OP_LOAD && comm_phase(other) == comm_phase(load) &&
+            same_wait(other, load))
             return false;
     }
     return true;
@@ -223,7 +161,7 @@ static bool needs_wait(const Gathered *g, int i) {
 
 static void wait_in_program(const Gathered *g, const Op *load) {
     Level level[MAX_LEVELS];
-    int n = read_levels(g->c->ctx, phase_of(load), level);
+    int n = read_levels(g->c->ctx, comm_phase(load), level);
     Region *body = level[n - 1].op->regions[0];
     Builder b = build_before(g->c->ir, body->first);
     wait_for_load(g, &b, load, level, n);
@@ -233,7 +171,7 @@ static void wait_in_program(const Gathered *g, const Op *load) {
 static void rotate(const Gathered *g, const Op *load) {
     Level level[MAX_LEVELS];
     Access a = access_of(load);
-    int n = read_levels(g->c->ctx, phase_of(load), level);
+    int n = read_levels(g->c->ctx, comm_phase(load), level);
     const Level *l = comm_rank_level(g->c, level, n, sub_operand(load, &a, 0, 0));
     if (l) comm_rotate(g->c, l, 0);
 }
@@ -266,8 +204,7 @@ static void note_gather(Comm *c, const CommReads *r, PlanId plan) {
                             : "up to 8 chunks of 6 MiB or more");
 }
 
-void comm_gather(Comm *c, CommReads *r) {
-    PlanId plan = r->chunked ? PLAN_BEFORE : c->plan;
+void comm_gather(Comm *c, CommReads *r, PlanId plan) {
     bool whole = plan == PLAN_BEFORE || plan == PLAN_DIRECT || c->chunks == 1;
     Builder b = comm_host(c);
     Gathered g = {.c = c, .r = r, .whole = whole};
@@ -278,7 +215,6 @@ void comm_gather(Comm *c, CommReads *r) {
     g.text = ctx_format(
         c->ctx, plan == PLAN_DIRECT ? "rank {} to come with '%s'" : "rank {}'s chunk {} of '%s'",
         comm_name(r->tensor));
-    if (plan != PLAN_DIRECT) comm_move(c, r->tensor, false, plan);
     note_gather(c, r, plan);
     if (plan != PLAN_BEFORE) comm_control(c);
     for (int i = 0; i < r->loads.n && plan != PLAN_BEFORE; i++)
@@ -313,7 +249,7 @@ static void see_use(Op *op, void *arg) {
 /// The phases that read others' shards; false where shards cannot be copied before one of them.
 static bool find_phases(Comm *c, const CommReads *r, PtrMap *phases) {
     for (int i = 0; i < r->loads.n; i++) {
-        Op *phase = phase_of(r->loads.data[i]);
+        Op *phase = comm_phase(r->loads.data[i]);
         Uses u = {.c = c, .tensor = r->tensor};
         if (!phase) return false;
         op_walk_pre(phase, see_use, &u);
@@ -330,7 +266,7 @@ bool comm_gather_phases(Comm *c, CommReads *r) {
     PtrMap phases = {0};
     if (!r->written || !find_phases(c, r, &phases)) return false;
     for (int i = 0; i < r->loads.n; i++) {
-        Op *phase = phase_of(r->loads.data[i]), *done = map_get(&phases, phase);
+        Op *phase = comm_phase(r->loads.data[i]), *done = map_get(&phases, phase);
         if (!done) continue;
         if (done == phase) {
             Builder b = build_before(c->ir, phase);
@@ -339,7 +275,6 @@ bool comm_gather_phases(Comm *c, CommReads *r) {
         }
         op_set_operand(r->loads.data[i], 0, result(done, 0));
     }
-    comm_move(c, r->tensor, false, PLAN_BEFORE);
     comm_note(c, "%s: all shards are copied before a phase that reads them", comm_name(r->tensor));
     return true;
 }

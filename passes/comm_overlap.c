@@ -9,7 +9,7 @@
 //   parallel r', m, n { r = (r' + rank) % W; signal_wait %flags[r, m / chunk] >= epoch;
 //                       ... load %view[r, m, k] ... }
 //
-// What may be done is decided by analysis (comm_gather.c, comm_stage.c), what is done by
+// What may be done is decided by analysis (comm_reads.c, comm_stage.c), what is done by
 // PassEnv.plan and .chunks. A plan that is not legal for a tensor gives way to `direct`: programs
 // reach over the link where they stand.
 #include "passes/comm.h"
@@ -21,11 +21,6 @@
 
 const char *comm_name(const Value *tensor) {
     return tensor->name ? tensor->name : "a tensor";
-}
-
-void comm_move(Comm *c, const Value *tensor, bool adds, PlanId plan) {
-    const int64_t fields[MOVE_FIELDS] = {tensor->index, adds, plan, c->chunks};
-    for (int i = 0; i < MOVE_FIELDS && !tensor->def; i++) vec_push(c->ctx, &c->moves, fields[i]);
 }
 
 Builder comm_host(Comm *c) {
@@ -176,29 +171,32 @@ static void find_scratch(Op *op, void *arg) {
 
 /* ---- deciding ------------------------------------------------------------------------------ */
 
+/// Of contributions. On GPUs reads without a plan have one for each tensor (comm_reads_plan).
 static void choose_plan(Comm *c) {
-    c->plan = c->env->gpu ? PLAN_PUSH : PLAN_DIRECT;
-    if (c->env->plan != PLAN_CHOSEN) c->plan = (PlanId)c->env->plan;
+    bool open = c->env->plan == PLAN_CHOSEN;
+    c->plan = open ? PLAN_DIRECT : (PlanId)c->env->plan;
     c->sums = c->plan == PLAN_ADD;
     if (c->sums) c->plan = PLAN_DIRECT;
     c->copies = c->plan == PLAN_COPIES;
     if (c->copies) c->plan = PLAN_PULL;
+    c->reads = open && c->env->gpu ? PLAN_CHOSEN : c->plan;
     c->chunks = c->env->chunks > 0 ? c->env->chunks : 0;
 }
 
 static void move_reads(Comm *c, Value *tensor) {
     CommReads r = {.tensor = tensor};
-    comm_find_reads(c, &r);
+    comm_find_reads(c->ctx, c->kernel, &r);
     if (!r.remote || (c->copies && comm_gather_phases(c, &r))) return;
+    PlanId plan = comm_reads_plan(&r, c->reads);
     // The engines of GPUs tell a program of no single rank's coming.
-    bool comes = !c->env->gpu && !r.chunked;
-    if (r.against || (c->plan == PLAN_DIRECT && !comes)) {
-        c->remote = true;
-        comm_note(c, "%s: read where it lies%s%s", comm_name(tensor), r.against ? ": " : "",
-                  r.against ? r.against : "");
+    bool comes = !c->env->gpu && !r.against && !r.chunked;
+    if (plan != PLAN_DIRECT || comes) {
+        comm_gather(c, &r, plan);
         return;
     }
-    comm_gather(c, &r);
+    const char *why = r.against;
+    c->remote = true;
+    comm_note(c, "%s: read where it lies%s%s", comm_name(tensor), why ? ": " : "", why ? why : "");
 }
 
 /// On GPUs others' memory is mapped always, and scratch has no room for what others have.
@@ -207,7 +205,7 @@ static void move_scratch(Comm *c) {
     op_walk_pre(c->kernel, find_scratch, &s);
     for (int i = 0; i < s.ops.n; i++) {
         CommReads r = {.tensor = result(s.ops.data[i], 0)};
-        comm_find_reads(c, &r);
+        comm_find_reads(c->ctx, c->kernel, &r);
         if (r.remote) comm_gather_phases(c, &r);
     }
 }
@@ -232,7 +230,6 @@ static void overlap(PassEnv *env, Op *kernel) {
     if (!env->gpu) op_walk_pre(kernel, find_reach, &c);
     op_set_attr(c.ir, c.begin, "wait", c.remote ? at_bool(c.ir, true) : NULL);
     op_set_attr(c.ir, c.begin, "reaches", c.reaches ? at_bool(c.ir, true) : NULL);
-    if (c.moves.n) op_set_attr(c.ir, kernel, "moves", at_ints(c.ir, c.moves.data, c.moves.n));
     if (c.notes.n) op_set_attr(c.ir, kernel, "comm", at_strs(c.ir, c.notes.data, c.notes.n));
 }
 

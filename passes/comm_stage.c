@@ -404,11 +404,10 @@ static void fold(Stage *s) {
 
 /* ---- sums in no order ---------------------------------------------------------------------- */
 
-/// One sum, so that atomics can take it.
-static bool is_sum(const Stage *s) {
-    const Region *r = s->add->regions[0];
+bool comm_is_sum(const Op *combine) {
+    const Region *r = combine->regions[0];
     const Op *add = def_of(operand(terminator(r), 0), OP_ADD);
-    return s->n == 1 && add && r->first == add && operand(add, 0)->region == r &&
+    return op_int(combine, "n", 1) == 1 && add && r->first == add && operand(add, 0)->region == r &&
            operand(add, 1)->region == r && operand(add, 0) != operand(add, 1);
 }
 
@@ -455,7 +454,7 @@ void comm_stage(Comm *c, Op *add) {
         diag(c->ctx, add->loc, D_COMM_ADD, name, why);
         return;
     }
-    if (c->sums && is_sum(s)) {
+    if (c->sums && comm_is_sum(add)) {
         add_in_place(s);
         return;
     }
@@ -465,8 +464,6 @@ void comm_stage(Comm *c, Op *add) {
     fold(s);
     send(s);
     if (!s->whole) comm_rotate(c, ranks, 1);
-    for (int i = 0; i < s->n; i++)
-        comm_move(c, operand(add, i), true, s->whole ? PLAN_BEFORE : PLAN_DIRECT);
     op_erase(add);
     comm_note(c,
               s->whole ? "%s: parts are sent when all are there, then folded"

@@ -190,6 +190,14 @@ bool cost_is_known(const CostDims *m, const Op *op) {
     return known(m, operand(op, 0), &lo, 0) && known(m, operand(op, 1), &hi, 0);
 }
 
+bool cost_is_bounded(const CostDims *m, const Op *op) {
+    return op_int(op, "step", 1) == 0 || cost_is_known(m, op) || !isinf(most_positions(m, op));
+}
+
+bool cost_value(const CostDims *m, const Value *v, int64_t *out) {
+    return known(m, v, out, 0);
+}
+
 double cost_trips(const CostDims *m, const Op *op) {
     return ceil(cost_parts(m, op));
 }
@@ -419,6 +427,12 @@ static double host_seconds(const Model *m, const Region *r) {
                                                : 1);
     }
     return sum;
+}
+
+double cost_phase(const Op *phase, const Machine *machine, const CostDims *dims) {
+    Model m = {*machine, *dims};
+    if (m.machine.vector_bytes <= 0) m.machine.vector_bytes = 32;
+    return phase_seconds(&m, phase);
 }
 
 double cost_estimate(const Op *kernel, const Machine *machine,

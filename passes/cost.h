@@ -16,6 +16,10 @@ typedef struct CostDims {
 double cost_parts(const CostDims *dims, const Op *op);
 /// Whether the dims decide it.
 bool cost_is_known(const CostDims *dims, const Op *op);
+/// Whether the dims decide it, or data, but no more than what the tensors have.
+bool cost_is_bounded(const CostDims *dims, const Op *op);
+/// The value of an i64 scalar of the host where the dims decide it; of the rank the middle one.
+bool cost_value(const CostDims *dims, const Value *v, int64_t *out);
 /// The same as cost_parts, the last one counted as a whole.
 double cost_trips(const CostDims *dims, const Op *op);
 double cost_bytes(const Type *block);

@@ -439,6 +439,11 @@ static double host_seconds(Model *m, const Region *r) {
     return sum;
 }
 
+double gpu_cost_phase(const Op *phase, const GpuTarget *target, const CostDims *dims) {
+    Model m = {.target = target, .dims = *dims};
+    return phase_seconds(&m, phase);
+}
+
 double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                          int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
                          GpuNeeds *needs) {

@@ -26,11 +26,8 @@ extern const int cpu_pipeline_length;
 extern const Pass *const gpu_pipeline[];
 extern const int gpu_pipeline_length;
 
-/* ---- comm_overlap.c ------------------------------------------------------------------------- */
+/* ---- comm_gather.c -------------------------------------------------------------------------- */
 
-/// A transfer between ranks, as a kernel's attribute `moves` has them one behind the other:
-/// of which argument, whether it is of adds, by which PlanId, in how many chunks (0: by bytes).
-enum { MOVE_ARGUMENT, MOVE_ADDS, MOVE_PLAN, MOVE_CHUNKS, MOVE_FIELDS };
 /// Chunks of a shard of so many bytes where nobody chose.
 int64_t comm_chunks(int64_t bytes);
 
@@ -48,6 +45,9 @@ typedef struct Machine {
 /// Negative answers mean "unknown".
 double cost_estimate(const Op *kernel, const Machine *machine,
                      int64_t (*dim_of)(void *user, int parameter, int axis), void *user);
+/// Of one phase of it.
+struct CostDims;
+double cost_phase(const Op *phase, const Machine *machine, const struct CostDims *dims);
 /// Multiplications and additions of the dots of one launch; loops whose bounds are not known count
 /// for a few iterations.
 double cost_products(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),

@@ -149,6 +149,9 @@ typedef struct GpuNeeds {
 double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                          int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
                          GpuNeeds *needs);
+/// Of one phase of it.
+struct CostDims;
+double gpu_cost_phase(const Op *phase, const GpuTarget *target, const struct CostDims *dims);
 /// A line about each phase: what it moves and multiplies, the roof, what the model expects.
 void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
                        int64_t (*dim_of)(void *user, int parameter, int axis), void *user);

@@ -177,8 +177,8 @@ int cmd_explain(Ctx *ctx, const Options *o) {
                  job->build.code->specialised);
     Text cost = {.ctx = ctx};
     build_describe_cost(&job->build, &cost);
-    CommWork works[COMM_TENSORS];
-    int n_works = build_works(&job->build, works);
+    CommLaunch launch;
+    bool ranks = build_launch(&job->build, &launch);
     if (!job_passes(job)) return EXIT_USER;
     print_structure(job);
     op_walk_pre(job->build.code->module, print_tasks, NULL);
@@ -186,6 +186,6 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     op_walk_pre(job->build.code->module, print_access, job);
     if (!print_code(job)) return EXIT_USER;
     if (cost.n) printf("the cost model for these dims (no measurement)\n%s", cost.data);
-    explain_timeline(job, works, n_works);
+    if (ranks) explain_timeline(job, &launch);
     return EXIT_OK;
 }

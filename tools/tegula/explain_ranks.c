@@ -30,6 +30,10 @@ void explain_ranks(const Job *job) {
 
 /* ---- the picture --------------------------------------------------------------------------- */
 
+static char letter_of(int shard) {
+    return (char)(shard == COMM_ALL ? '*' : shard < 10 ? '0' + shard : '+');
+}
+
 static void print_row(const char *name, const CommRow *r, double end) {
     char line[WIDTH + 1];
     if (!r->n) return;
@@ -39,44 +43,63 @@ static void print_row(const char *name, const CommRow *r, double end) {
         const CommPiece *p = &r->pieces[i];
         int from = (int)(p->from / end * WIDTH + 0.5), to = (int)(p->to / end * WIDTH + 0.5);
         for (int k = from; k < to || k == from; k++)
-            if (k < WIDTH) line[k] = (char)(p->shard < 10 ? '0' + p->shard : '+');
+            if (k < WIDTH) line[k] = letter_of(p->shard);
     }
     printf("  %-9s|%s|\n", name, line);
 }
 
-static void print_timeline(Ctx *ctx, const CommTimeline *t, const CommLink *link) {
-    printf("timeline of a launch, by shards, 0 the own one (a model: %.0f GB/s a link)\n",
-           link->copy * 1e-9);
-    print_row("link", &t->link, t->end);
-    print_row("programs", &t->programs, t->end);
-    print_row("fold", &t->fold, t->end);
-    printf("  %s; one after the other %s, at best %s\n", time_text(ctx, t->end),
-           time_text(ctx, t->moved + t->worked), time_text(ctx, fmax(t->moved, t->worked)));
+/// Of one phase, or of several by the lines of their `parallel`.
+static void print_phases(Ctx *ctx, const CommTimeline *t, const CommLaunch *l) {
+    for (int i = 0; i < l->n_phases; i++) {
+        const char *name = ctx_format(ctx, "line %u", l->phases[i].line);
+        print_row(l->n_phases == 1 ? "programs" : name, &t->programs[i], t->end);
+    }
 }
 
-static void print_prices(Ctx *ctx, const CommWork *works, int n) {
+static void print_timeline(Ctx *ctx, const CommTimeline *t, const CommLaunch *l) {
+    printf("timeline of a launch, by shards, 0 the own one, * all (a model: %.0f GB/s a %s)\n",
+           l->link->copy * 1e-9, l->beside ? "link" : "core");
+    print_row("link", &t->link, t->end);
+    print_row("clear", &t->clear, t->end);
+    print_phases(ctx, t, l);
+    print_row("fold", &t->fold, t->end);
+    printf("  %s; one after the other %s, at best %s\n", time_text(ctx, t->end),
+           time_text(ctx, t->sequence), time_text(ctx, t->best));
+}
+
+static void print_prices(Ctx *ctx, const CommLaunch *l) {
     CommPrice prices[COMM_PRICES];
-    int n_prices = comm_prices(works, n, PLAN_CHOSEN, 0, prices);
+    int n = comm_prices(l, PLAN_CHOSEN, 0, prices);
     printf("plans\n");
-    for (int i = 0; i < n_prices; i++) {
+    for (int i = 0; i < n; i++) {
         const CommPrice *p = &prices[i];
         printf("  %s", plan_name(p->plan));
         if (p->chunks) printf(" in %d chunk%s", p->chunks, p->chunks > 1 ? "s" : "");
-        printf(": %s\n", time_text(ctx, p->seconds));
+        printf(": %s\n",
+               p->why ? ctx_format(ctx, "no price, %s", p->why) : time_text(ctx, p->seconds));
     }
 }
 
-void explain_timeline(const Job *job, const CommWork *works, int n) {
-    const Op *kernel = kernel_of(job);
-    const Attr *moves = kernel ? op_attr(kernel, "moves") : NULL;
-    if (n) print_prices(job->ctx, works, n);
-    for (int i = 0; moves && i < moves->n; i += MOVE_FIELDS) {
-        const int64_t *move = moves->ints + i;
-        for (int k = 0; k < n; k++) {
-            if (works[k].argument != move[MOVE_ARGUMENT]) continue;
-            CommTimeline *t = ctx_new(job->ctx, CommTimeline);
-            comm_lay(t, &works[k], (PlanId)move[MOVE_PLAN], move[MOVE_CHUNKS]);
-            print_timeline(job->ctx, t, works[k].link);
-        }
+/// What is set of an axis of the schedule, or 0.
+static int setting_of(const Job *job, const char *name) {
+    const Elaborated *code = job->build.code;
+    const NamedValue *v = value_of_name(code->n_config, code->config, name);
+    return v ? (int)v->value : 0;
+}
+
+void explain_timeline(const Job *job, const CommLaunch *l) {
+    PlanId plan = (PlanId)setting_of(job, "plan");
+    CommPrice sums[COMM_PRICES];
+    if (l->why) {
+        printf("plans and timeline\n  nothing is said of them: %s\n", l->why);
+        return;
     }
+    print_prices(job->ctx, l);
+    if (plan == PLAN_ADD && comm_prices(l, plan, 0, sums) && sums->why) {
+        printf("timeline\n  none of this plan: %s\n", sums->why);
+        return;
+    }
+    CommTimeline *t = ctx_new(job->ctx, CommTimeline);
+    comm_lay(t, l, plan, setting_of(job, "chunks"));
+    print_timeline(job->ctx, t, l);
 }

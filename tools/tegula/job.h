@@ -59,9 +59,9 @@ Tensor tensor_part(const Tensor *all, int64_t r);
 
 /// How ranks come by what others have: what comm-overlap noted.
 void explain_ranks(const Job *job);
-/// When what is moved and what is computed, by the cost model, whose time for a launch is given;
-/// nothing where nothing is moved or dims are open.
-void explain_timeline(const Job *job, const CommWork *works, int n);
+/// What each plan is expected to take, and when what is moved and computed by the one that was
+/// chosen; or why nothing can be said of them.
+void explain_timeline(const Job *job, const CommLaunch *l);
 
 /* ---- complete.c ---------------------------------------------------------------------------- */
 
