@@ -32,6 +32,7 @@ typedef struct CommReads {
     bool written;        // the kernel writes it, too, which is against it
     const char *against; // why the shards cannot be brought here before programs read them, or NULL
     const char *chunked; // why only as a whole, or NULL
+    const char *part;    // why programs want a part of what others have, or NULL
 } CommReads;
 
 /// Notes what was found of `what`.

@@ -194,7 +194,7 @@ static void move_reads(Comm *c, Value *tensor) {
         comm_gather(c, &r, plan);
         return;
     }
-    const char *why = r.against;
+    const char *why = r.against ? r.against : c->reads == PLAN_CHOSEN ? r.part : NULL;
     c->remote = true;
     comm_note(c, "%s: read where it lies%s%s", comm_name(tensor), why ? ": " : "", why ? why : "");
 }

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a kernel reads of a symmetric tensor: whether its shards may be brought here before programs
-// read them, and whether chunk by chunk.
+// read them, whether chunk by chunk, and whether it is worth it where nothing is known of extents.
+//
+//   a[r][m, k]            all of all shards, rank and rows known at the start: chunk by chunk
+//   for r { a[r][n] }     all of all shards, as a whole
+//   a[r][rank, n]         a part that the rank says
+//   a[e[i]][p[i], n]      a part that data say
+//
+// Of parts copies would bring what nobody reads.
 #include "passes/comm.h"
 #include "passes/passes.h"
 
@@ -31,7 +38,7 @@ Op *comm_phase(const Op *op) {
     return phase;
 }
 
-/* ---- whose shards -------------------------------------------------------------------------- */
+/* ---- parts of shards ----------------------------------------------------------------------- */
 
 /// What a subscript rests on.
 typedef struct Rests {
@@ -82,6 +89,19 @@ CommWhose comm_whose(Ctx *ctx, const Op *access) {
     return r.rank && !r.data && !r.index ? WHOSE_OTHER : WHOSE_ANY;
 }
 
+/// Of the shards that others have, why the load's programs together read a part; NULL: all.
+static const char *reason_for_part(Ctx *ctx, const Op *load) {
+    Access a = access_of(load);
+    if (rests_of(ctx, load, &a, 0).data) return "which rank is read depends on data";
+    if (comm_whose(ctx, load) == WHOSE_OTHER) return "programs read one other rank's shard";
+    for (int d = 1; d < a.n_subs; d++) {
+        Rests r = rests_of(ctx, load, &a, d);
+        if (r.data) return "which part of a shard is read depends on data";
+        if (r.rank) return "which part of a shard is read depends on the rank";
+    }
+    return NULL;
+}
+
 /* ---- what may be done ---------------------------------------------------------------------- */
 
 static void judge_load(Ctx *ctx, CommReads *r, const Op *load) {
@@ -100,6 +120,18 @@ static void judge_load(Ctx *ctx, CommReads *r, const Op *load) {
     r->remote |= comm_whose(ctx, load) != WHOSE_OWN;
 }
 
+/// All loads of others' shards are of parts of them.
+static const char *part_of(Ctx *ctx, const CommReads *r) {
+    const char *why = NULL;
+    for (int i = 0; i < r->loads.n; i++) {
+        const Op *load = r->loads.data[i];
+        if (load->code != OP_LOAD || comm_whose(ctx, load) == WHOSE_OWN) continue;
+        why = reason_for_part(ctx, load);
+        if (!why) return NULL;
+    }
+    return why;
+}
+
 /// Rows lie one behind the other, each in one piece.
 static const char *reason_against_rows(const Type *t) {
     if (t->rank < 2) return "a shard has no rows";
@@ -114,10 +146,11 @@ void comm_find_reads(Ctx *ctx, const Op *kernel, CommReads *r) {
     if (!r->against) r->against = reason_against_rows(r->tensor->type);
     if (!r->against && r->written) r->against = "the kernel writes it";
     r->written &= !reason_against_rows(r->tensor->type);
+    r->part = part_of(ctx, r);
 }
 
 PlanId comm_reads_plan(const CommReads *r, PlanId asked) {
-    if (r->against) return PLAN_DIRECT;
+    if (r->against || (asked == PLAN_CHOSEN && r->part)) return PLAN_DIRECT;
     PlanId plan = asked == PLAN_CHOSEN ? PLAN_PUSH : asked;
     return r->chunked && plan != PLAN_DIRECT ? PLAN_BEFORE : plan;
 }
