@@ -408,6 +408,13 @@ Value *el_ranks(const Elab *e); // how many there are
 Value *el_control(Elab *e);     // the control block
 /// Whether all ranks have the same value of a `dim` op.
 bool el_common_dim(const Elab *e, const Op *dim);
+/// Whether an axis of a tensor, or what a `dim` op reads, is as long as there are ranks.
+bool el_axis_is_ranks(const Elab *e, const Value *tensor, int64_t axis);
+bool el_dim_is_ranks(const Elab *e, const Op *dim);
+/// Whether ranks may differ in what a choice or loop of the host code does.
+bool el_decided_by_rank(const Op *op);
+/// Reports waits of the kernel that certainly do not end (elab_wait.c).
+void el_check_waits(Elab *e, Op *kernel);
 /// Makes the kernel at hand a collective launch: its begin, its end, and a barrier before each
 /// phase that touches what other ranks touched since the last one.
 void el_collective(Elab *e, Op *kernel);

@@ -14,8 +14,6 @@
 //     parallel { t[rank][m] = y[m]; }        own, written: again a barrier
 #include "frontend/elab_kernel.h"
 
-#include <string.h>
-
 bool el_has_ranks(Elab *e, Loc loc, const char *what) {
     if (el_rank(e)) return true;
     el_fail(e, loc, D_NO_RANKS, what);
@@ -159,7 +157,7 @@ static bool by_rank(const Value *v, int budget) {
 
 enum { DEPTH = 24 };
 
-static bool decided_by_rank(const Op *op) {
+bool el_decided_by_rank(const Op *op) {
     int n = op->code == OP_IF ? 1 : op->code == OP_FOR ? 2 : 0;
     for (int i = 0; i < n; i++)
         if (by_rank(operand(op, i), DEPTH)) return true;
@@ -202,7 +200,7 @@ static void meet_op(Meeting *m, Op *op, Touched *t) {
         return;
     }
     bool phase = op->code == OP_PARALLEL || op->code == OP_CALL;
-    bool choice = !phase && op->n_regions > 0, split = choice && decided_by_rank(op);
+    bool choice = !phase && op->n_regions > 0, split = choice && el_decided_by_rank(op);
     if (phase || split) {
         Touched now = {.ctx = t->ctx};
         touch_tree(&now, op);
@@ -221,78 +219,6 @@ static void meet_in(Meeting *m, Region *r, Touched *t) {
     for_each_op(op, r) meet_op(m, op, t);
 }
 
-/* ---- signals ------------------------------------------------------------------------------- */
-
-typedef struct Raised {
-    const Value *words;
-    const Op *phase; // of the wait; NULL: it is not known whether that waits
-    const Op *late;  // in a later one
-    bool found;
-} Raised;
-
-/// The op of the host code that an op is, or is in.
-static const Op *host_op(const Op *op) {
-    while (op->parent->parent->code != OP_KERNEL) op = op->parent->parent;
-    return op;
-}
-
-static bool is_behind(const Op *op, const Op *other) {
-    while (other && other != op) other = other->next;
-    return other != NULL;
-}
-
-static void seek_raise(Op *op, void *arg) {
-    Raised *r = arg;
-    bool writes = op->code == OP_SIGNAL_SET || op->code == OP_STORE || op->code == OP_ATOMIC ||
-                  op->code == OP_CALL,
-         raises = false;
-    for (int i = 0; writes && i < op->n_operands; i++)
-        raises |= operand(op, i) == r->words && (i == 0 || op->code == OP_CALL);
-    if (!raises) return;
-    const Op *at = host_op(op);
-    bool late = r->phase && at != r->phase && is_behind(at, r->phase);
-    if (late && !r->late) r->late = op;
-    r->found |= !late;
-}
-
-/// Words are 0 at first. True where it cannot be told.
-static bool holds_at_first(const Op *wait) {
-    const char *compare = op_str(wait, "compare");
-    int64_t v;
-    if (!const_int(operand(wait, 2), &v)) return true;
-    if (strcmp(compare, "eq") == 0) return v == 0;
-    if (strcmp(compare, "ne") == 0) return v != 0;
-    if (strcmp(compare, "gt") == 0) return v < 0;
-    if (strcmp(compare, "ge") == 0) return v <= 0;
-    return strcmp(compare, "lt") == 0 ? v > 0 : v >= 0;
-}
-
-/// The phase whose programs all wait there; NULL: some may not, or there are several rounds of it.
-static const Op *waiting_phase(const Op *wait) {
-    const Op *phase = host_op(wait);
-    for (const Op *at = wait; at != phase; at = at->parent->parent)
-        if (at->parent->parent->code == OP_IF || at->parent->parent->code == OP_WHILE) return NULL;
-    return phase->code == OP_PARALLEL && !holds_at_first(wait) ? phase : NULL;
-}
-
-/// A wait for what no program raises never ends, nor does one for what programs raise that are
-/// not started before it has ended.
-static void check_wait(Op *op, void *arg) {
-    Elab *e = arg;
-    if (op->code != OP_SIGNAL_WAIT) return;
-    Raised r = {.words = operand(op, 0), .phase = waiting_phase(op)};
-    const char *name = r.words->name ? r.words->name : "?";
-    op_walk_pre(op_enclosing(op, OP_KERNEL), seek_raise, &r);
-    if (r.found) return;
-    diag(e->ctx, op->loc, r.late ? D_LATE_SIGNAL : D_NO_SIGNAL, name);
-    if (r.late)
-        diag_note(e->ctx, r.late->loc, "it is raised here, when all of this phase has ended");
-    diag_hint(e->ctx,
-              r.late ? "raise signals of '%s' in this phase, or in one before it"
-                     : "signal_op(%s[r][...], x) raises one at rank r",
-              name);
-}
-
 /* ---- the launch ---------------------------------------------------------------------------- */
 
 /// A kernel that is called is part of its caller's launch.
@@ -302,7 +228,7 @@ void el_collective(Elab *e, Op *kernel) {
     Touched t = {.ctx = e->ctx};
     meet_in(&m, body, &t);
     if (e->kernel->called) return;
-    op_walk_pre(kernel, check_wait, e);
+    el_check_waits(e, kernel);
     Builder b = build_after(e->ir, e->kernel->mark);
     Op *begin = build_op(&b, OP_COMM_BEGIN, 0, NULL, 0, NULL, 0);
     op_set_attr(e->ir, begin, "wait", at_bool(e->ir, true));

@@ -344,15 +344,32 @@ bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
 
 /* ---- dims that must be known --------------------------------------------------------------- */
 
-/// The dim that a `dim` op of one of this kernel's parameters reads, or NULL.
-static KDim *dim_of_op(const Elab *e, const Op *dim) {
+/// The dim that an axis of one of this kernel's parameters is, or NULL.
+static KDim *dim_of_axis(const Elab *e, const Value *tensor, int64_t axis) {
     const Kernel *k = e->kernel;
-    const Value *tensor = operand(dim, 0);
-    int64_t axis = op_int(dim, "axis", 0);
     for (int i = 0; k && i < k->def->params.n; i++)
         if (k->params[i].tensor && k->params[i].tensor->v == tensor)
             return k->params[i].axis_dim[axis];
     return NULL;
+}
+
+/// The dim of a parameter that a `dim` op reads, or NULL.
+static KDim *dim_of_op(const Elab *e, const Op *dim) {
+    return dim_of_axis(e, operand(dim, 0), op_int(dim, "axis", 0));
+}
+
+bool el_axis_is_ranks(const Elab *e, const Value *tensor, int64_t axis) {
+    if (value_is_sym(tensor) && axis == 0) return true;
+    const KDim *d = dim_of_axis(e, tensor, axis);
+    for (int i = 0; d && d->plus == 0 && i < e->kernel->def->params.n; i++)
+        if (e->kernel->params[i].axis_dim[0] == d && e->kernel->params[i].tensor &&
+            e->kernel->params[i].tensor->sym)
+            return true;
+    return false;
+}
+
+bool el_dim_is_ranks(const Elab *e, const Op *dim) {
+    return el_axis_is_ranks(e, operand(dim, 0), op_int(dim, "axis", 0));
 }
 
 /// A shard has the same shape on all ranks, and so has what is checked against it.

@@ -92,7 +92,7 @@ for w in 1, 2, 3, 4:
           lambda x, epoch: exchange(x), w)
 ranks("comm.teg", "token", {}, {"y": [[106], [100], [101], [103]]}, 4)
 ranks("comm.teg", "token", {}, {"y": [[101], [100]]}, 2)
-ranks("comm.teg", "stuck", {}, n=2, flags=["--check"], targets=["interp"],
+ranks("comm.teg", "stuck", {"n": 1}, n=2, flags=["--check"], targets=["interp"],
       fails="no rank can go on: rank 0 waits for rank 1 to raise signal 0 of 's', rank 1 waits for rank 0")
 ranks("comm.teg", "chosen", {"to": np.array([[2], [0], [1]])}, {"t": [[1], [2], [0]]}, 3, flags=["--check"])
 ranks("comm.teg", "chosen", {"to": np.array([[2], [0], [2]])}, n=3, flags=["--check"], targets=["interp"],
@@ -102,11 +102,11 @@ ranks("comm.teg", "hosts", {}, {"y": [[3], [2], [1]]}, 3)
 # Two ranks' accesses of one element that nothing orders, in what order ever they are run.
 checked = {"flags": ["--check"], "targets": ["interp"]}
 x, t = normal((3, 20), seed=41), normal((3, 20), seed=42)
-ranks("comm.teg", "unlike_places", {"a": t}, n=3, **checked,
+ranks("comm.teg", "unlike_places", {"a": t, "step": 3}, n=3, **checked,
       fails="rank 0: rank 2 has written the same element of `a`, and nothing orders the two")
-ranks("comm.teg", "reads_then_writes", {"a": t}, n=3, **checked,
+ranks("comm.teg", "reads_then_writes", {"a": t, "step": 4}, n=3, **checked,
       fails="rank 0: rank 2 has read the same element of `a`, and nothing orders the two")
-ranks("comm.teg", "writes_then_reads", {"t": t, "x": x}, n=3, **checked,
+ranks("comm.teg", "writes_then_reads", {"t": t, "x": x, "step": 1}, n=3, **checked,
       fails="has written the same element of `t`, and nothing orders the two")
 ranks("comm.teg", "sends", {"s": np.zeros((3, 1), np.int64), "t": t, "x": x, "early": 1}, n=3, **checked,
       fails="has written the same element of `t`, and nothing orders the two")
