@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a rank does, worked out for a few numbers of ranks. Shared by elab_race.c and elab_wait.c.
+// What a rank does, worked out for a few numbers of ranks. Shared by elab_race.c, elab_wait.c
+// and elab_peer.c.
 //
 // Of a kernel of W ranks nothing but W and the rank is open in most of what says whose shard is
 // touched. So that is computed for all ranks of 4 and of 3 of them, and compared. Two ranks alone
@@ -45,5 +46,9 @@ bool el_outside(const Seat *at, const Value *tensor, int axis, Fact coordinate);
 /// The numbers of ranks to try: the one that is known, or some that the kernel does not exclude by
 /// `require`.
 int el_rank_counts(Elab *e, int64_t counts[MAX_COUNTS]);
+
+/// Makes the rank that a raise comes from the peer of a wait that names none and that nothing else
+/// can end (elab_peer.c).
+void el_name_peer(Elab *e, Op *wait, const Op *raise);
 
 #endif

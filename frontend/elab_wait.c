@@ -325,6 +325,33 @@ static void report(const Play *p) {
     }
 }
 
+/* ---- whom waits are for -------------------------------------------------------------------- */
+
+/// The one signal that can be meant at any seat; NULL: there are several, or something else.
+static const Op *only_raise(const Play *p, const Op *wait) {
+    const Op *found = NULL;
+    for (int i = 0; i < p->ranks * p->ranks; i++) {
+        const Actor *waits = &p->actors[i % p->ranks], *raises = &p->actors[i / p->ranks];
+        for (int w = 0; w < waits->events.n; w++) {
+            if (waits->events.data[w].op != wait) continue;
+            for (int k = 0; k < raises->events.n; k++) {
+                const Event *raise = &raises->events.data[k];
+                if (!may_raise(raise, &waits->events.data[w])) continue;
+                if (raise->op->code != OP_SIGNAL_SET || (found && found != raise->op)) return NULL;
+                found = raise->op;
+            }
+        }
+    }
+    return found;
+}
+
+static void name_peers(const Play *p) {
+    for (int i = 0; i < p->waits.n; i++) {
+        const Op *raise = only_raise(p, p->waits.data[i]);
+        if (raise) el_name_peer(p->e, (Op *)p->waits.data[i], raise);
+    }
+}
+
 void el_check_waits(Elab *e, Op *kernel) {
     op_walk_pre(kernel, check_wait, e);
     int64_t counts[MAX_COUNTS];
@@ -336,4 +363,5 @@ void el_check_waits(Elab *e, Op *kernel) {
         if (p->ranks == 1 || p->ranks > MAX_SEATS || !play_ranks(p, kernel)) return;
     }
     report(p);
+    if (n > 0 && !el_failed(e)) name_peers(p);
 }
