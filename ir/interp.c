@@ -201,6 +201,7 @@ static bool is_innermost(const Region *r) {
 static void run_program(Interp *it, Op *op, int64_t index) {
     plan_of(op)->args[0][0]->cells[0].i = index;
     it->program += is_innermost(op->regions[0]);
+    race_program(it);
     run_region(it, op->regions[0]);
 }
 
@@ -236,6 +237,7 @@ static void run_phase(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step) {
     int found = 0;
     op_walk_pre(op, seek_combine, &found);
     it->in_phase = true;
+    if (outer) race_phase(it);
     run_programs(it, op, lo, n, step, found != 0);
     if (!outer) return;
     it->in_phase = false;
@@ -374,7 +376,7 @@ static Exec *const exec[OP_COUNT] = {
     [OP_COMM_CONTROL] = do_comm_control,
     [OP_SIGNAL_WAIT] = do_signal_wait,
     [OP_SIGNAL_SET] = do_signal_set,
-    [OP_COMM_FENCE] = do_nothing, // what is written is there
+    [OP_COMM_FENCE] = do_comm_fence,
     [OP_REQUIRE] = do_require,
     [OP_ASSERT] = do_assert,
     [OP_PRINT] = do_print,

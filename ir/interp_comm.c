@@ -233,7 +233,7 @@ static bool push_chunks(Interp *it, Op *op) {
             if (!ready || *flag == it->epoch) continue;
             send_rows(it, op, r, c * each, rows - c * each < each ? rows - c * each : each);
             *flag = it->epoch;
-            race_raise(it, flag);
+            race_raise(it, flag, false);
         }
     return complete;
 }
@@ -328,10 +328,17 @@ void do_signal_wait(Interp *it, Op *op) {
 void do_signal_set(Interp *it, Op *op) {
     int64_t *word = signal_word(it, op, 2), value = in_int(op, 1);
     const char *how = op_str(op, "op");
+    bool adds = how && strcmp(how, "add") == 0;
     if (!word) return;
-    race_raise(it, word);
-    *word = how && strcmp(how, "add") == 0 ? (int64_t)((uint64_t)*word + (uint64_t)value) : value;
+    race_raise(it, word, adds);
+    *word = adds ? (int64_t)((uint64_t)*word + (uint64_t)value) : value;
     go_on_sending(it);
+}
+
+/// What is written is there.
+void do_comm_fence(Interp *it, Op *op) {
+    (void)op;
+    race_fence(it);
 }
 
 /* ---- combine over ranks -------------------------------------------------------------------- */

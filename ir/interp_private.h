@@ -109,6 +109,7 @@ void do_comm_signals(Interp *it, Op *op);
 void do_comm_control(Interp *it, Op *op);
 void do_signal_wait(Interp *it, Op *op);
 void do_signal_set(Interp *it, Op *op);
+void do_comm_fence(Interp *it, Op *op);
 /// Whether there are other ranks.
 bool has_company(const Interp *it);
 /// Memory of the launch that all ranks see, filled when it is made.
@@ -122,9 +123,18 @@ Races *races_create(Ctx *ctx, int ranks);
 /// This rank has come to the meeting that it->meetings counts; all have.
 void race_arrive(Interp *it);
 void race_meet(Interp *it);
-/// What this rank did is known to who sees the word afterwards.
-void race_raise(Interp *it, const void *word);
+/// A phase begins; a program of it does.
+void race_phase(Interp *it);
+void race_program(Interp *it);
+/// A signal: what this rank did is known to who sees the word afterwards. `adds`: with what was
+/// told with the word before.
+void race_raise(Interp *it, const void *word, bool adds);
 void race_see(Interp *it, const void *word);
+/// A word that is put, or an atomic: what this program did before its last fence is known to who
+/// sees it. What was told with the word that an atomic reads is known behind the next fence.
+void race_put(Interp *it, const void *word);
+void race_atomic(Interp *it, const void *word, bool writes);
+void race_fence(Interp *it);
 /// An element of a symmetric tensor; the run ends where another rank's access is not ordered.
 void race_read(Interp *it, const Op *op, const void *element);
 void race_write(Interp *it, const Op *op, const void *element);

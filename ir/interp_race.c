@@ -3,9 +3,13 @@
 // and nothing orders the two.
 //
 // Vector clocks: each rank counts the times that it let others know how far it is, by coming to a
-// meeting, raising a signal or an atomic, and knows how far it has heard of the others. An access
+// meeting, raising a signal or a fence, and knows how far it has heard of the others. An access
 // has its rank's count; it is ordered before what another rank does that has heard of that count.
-// Only what a run does is looked at, in whatever order it was done.
+// A word that is put, and an atomic, tell only of what a fence of this program was behind, or of
+// what was done before the phase; what an atomic finds is heard at the next fence.
+//
+// Only what a run does is looked at, in whatever order it was done. Programs of a rank that one
+// phase has are taken for one here, but for what they put without a fence of their own.
 #include "ir/interp_private.h"
 
 #include <string.h>
@@ -16,10 +20,20 @@ typedef struct Place {
     int *read; // by each rank
 } Place;
 
+/// An element that signals, puts or atomics have written.
+typedef struct Word {
+    int *told; // of each rank
+    int writes;
+    int *seen; // by each rank: how many of the writes
+} Word;
+
 struct Races {
     int n;
     int *heard;      // [rank][of]: by each rank of each
     int *arrived[2]; // the same when it came to a meeting of even and odd number
+    int *begun;      // when the phase began
+    int *fenced;     // at the last fence of the program
+    int *found;      // by atomics, heard at the next fence
     PtrMap places, words;
 };
 
@@ -28,7 +42,8 @@ Races *races_create(Ctx *ctx, int ranks) {
     Races *r = ctx_new(ctx, Races);
     r->n = ranks;
     r->heard = ctx_array(ctx, int, all);
-    for (int i = 0; i < 2; i++) r->arrived[i] = ctx_array(ctx, int, all);
+    int **rest[] = {&r->arrived[0], &r->arrived[1], &r->begun, &r->fenced, &r->found};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) *rest[i] = ctx_array(ctx, int, all);
     for (int i = 0; i < ranks; i++) r->heard[i * ranks + i] = 1;
     return r;
 }
@@ -59,19 +74,83 @@ void race_meet(Interp *it) {
         join(r, row(r, r->heard, it->rank), row(r, r->arrived[it->meetings & 1], i));
 }
 
-void race_raise(Interp *it, const void *word) {
-    Races *r = it->races;
-    if (!r) return;
-    int *told = map_get(&r->words, word), *own = row(r, r->heard, it->rank);
-    if (!told) map_set(it->ctx, &r->words, word, told = ctx_array(it->ctx, int, r->n));
-    join(r, told, own);
+/// Copies what is heard, and counts on: what the rank does from here on is not in the copy.
+static void tell(Interp *it, int *of) {
+    const Races *r = it->races;
+    int *own = row(r, r->heard, it->rank);
+    memcpy(row(r, of, it->rank), own, sizeof *own * (size_t)r->n);
     own[it->rank]++;
 }
 
-void race_see(Interp *it, const void *word) {
+void race_fence(Interp *it) {
+    const Races *r = it->races;
+    if (!r) return;
+    join(r, row(r, r->heard, it->rank), row(r, r->found, it->rank));
+    tell(it, r->fenced);
+}
+
+/// All that the rank did before is behind it.
+void race_phase(Interp *it) {
+    race_fence(it);
+    if (it->races) tell(it, it->races->begun);
+}
+
+void race_program(Interp *it) {
+    const Races *r = it->races;
+    if (!r) return;
+    memcpy(row(r, r->fenced, it->rank), row(r, r->begun, it->rank), sizeof(int) * (size_t)r->n);
+}
+
+static Word *word_of(Interp *it, const void *word) {
     Races *r = it->races;
-    const int *told = r ? map_get(&r->words, word) : NULL;
-    if (told) join(r, row(r, r->heard, it->rank), told);
+    Word *w = map_get(&r->words, word);
+    if (w) return w;
+    w = ctx_new(it->ctx, Word);
+    w->told = ctx_array(it->ctx, int, r->n);
+    w->seen = ctx_array(it->ctx, int, r->n);
+    map_set(it->ctx, &r->words, word, w);
+    return w;
+}
+
+/// `adds`: the word goes on telling what it told.
+static void write_word(Interp *it, Word *w, const int *told, bool adds) {
+    Races *r = it->races;
+    if (!adds) memset(w->told, 0, sizeof *w->told * (size_t)r->n);
+    join(r, w->told, told);
+    w->writes++;
+    w->seen[it->rank] = w->writes;
+}
+
+void race_raise(Interp *it, const void *word, bool adds) {
+    Races *r = it->races;
+    if (!r) return;
+    int *own = row(r, r->heard, it->rank);
+    write_word(it, word_of(it, word), own, adds);
+    own[it->rank]++;
+}
+
+static void see_word(Interp *it, const void *word, int *into) {
+    const Races *r = it->races;
+    Word *w = map_get(&r->words, word);
+    if (!w) return;
+    join(r, row(r, into, it->rank), w->told);
+    w->seen[it->rank] = w->writes;
+}
+
+void race_see(Interp *it, const void *word) {
+    if (it->races) see_word(it, word, it->races->heard);
+}
+
+void race_put(Interp *it, const void *word) {
+    const Races *r = it->races;
+    if (r) write_word(it, word_of(it, word), row(r, r->fenced, it->rank), false);
+}
+
+void race_atomic(Interp *it, const void *word, bool writes) {
+    const Races *r = it->races;
+    if (!r) return;
+    see_word(it, word, r->found);
+    if (writes) write_word(it, word_of(it, word), row(r, r->fenced, it->rank), true);
 }
 
 /* ---- accesses -------------------------------------------------------------------------------- */
@@ -94,12 +173,20 @@ static Place *place_of(Interp *it, const void *element) {
     return p;
 }
 
+/// This rank has not heard of the last write. Who has seen a word has seen what wrote that.
+static bool is_unordered(const Interp *it, const Place *p, const void *element) {
+    const Races *r = it->races;
+    const Word *w = map_get(&r->words, element);
+    return p->written > row(r, r->heard, it->rank)[p->writer] &&
+           !(w && w->seen[it->rank] == w->writes);
+}
+
 void race_read(Interp *it, const Op *op, const void *element) {
     Races *r = it->races;
     if (!r) return;
     Place *p = place_of(it, element);
     const int *own = row(r, r->heard, it->rank);
-    if (p->written > own[p->writer]) race(it, op, p->writer, "written");
+    if (is_unordered(it, p, element)) race(it, op, p->writer, "written");
     p->read[it->rank] = own[it->rank];
 }
 
@@ -108,7 +195,7 @@ void race_write(Interp *it, const Op *op, const void *element) {
     if (!r) return;
     Place *p = place_of(it, element);
     const int *own = row(r, r->heard, it->rank);
-    if (p->written > own[p->writer]) race(it, op, p->writer, "written");
+    if (is_unordered(it, p, element)) race(it, op, p->writer, "written");
     for (int i = 0; i < r->n; i++)
         if (p->read[i] > own[i]) race(it, op, i, "read");
     p->writer = it->rank;

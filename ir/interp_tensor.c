@@ -147,6 +147,7 @@ static void check_race(Interp *it, const Lane *l) {
     if (!it->options.check || !it->in_phase || elem_info[l->tensor->elem].bits < 8) return;
     const void *key = address(l->tensor, l->offset);
     if (value_is_sym(l->a->tensor)) race_write(it, l->op, key);
+    if (value_is_sym(l->a->tensor) && l->tensor->elem == EL_I64) race_put(it, key);
     int64_t before = (int64_t)(intptr_t)map_get(&it->writers, key);
     if (before && before != it->program + 1)
         run_error(it, l->op,
@@ -190,11 +191,10 @@ void do_atomic(Interp *it, Op *op) {
         Cell old = {0};
         if (l.live) {
             check_written(it, &l);
-            const void *key = address(l.tensor, l.offset);
-            race_see(it, key);
-            race_raise(it, key);
             old = cell_load(e, l.tensor->data, l.offset);
             Cell first = cas ? expected->cells[l.lane] : v->cells[l.lane];
+            race_atomic(it, address(l.tensor, l.offset),
+                        !cas || cell_bits(e, old) == cell_bits(e, first));
             cell_store(e, l.tensor->data, l.offset,
                        atomic_value(kind, e, old, first, v->cells[l.lane]));
         }

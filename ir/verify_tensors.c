@@ -106,6 +106,9 @@ void verify_live(Verifier *v, const Op *op) {
 
 void verify_store(Verifier *v, const Op *op) {
     const Type *shape = verify_access(v, op);
+    Elem elem = shape ? operand(op, 0)->type->elem : EL_I64;
+    if (op_flag(op, "system") && elem != EL_I64)
+        verify_fail(v, op, elem_info[elem].name, "words of i64");
     if (shape) want_operand(v, op, 1, moved(v, op, shape));
 }
 

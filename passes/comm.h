@@ -21,6 +21,7 @@ typedef struct Comm {
     bool copies;  // nothing is accessed where it lies: it is sent when programs have ended
     int chunks;   // 0: by their bytes
     int signals;  // requests for words so far
+    VEC(Value *) words;      // tensors that programs wait for
     VEC(const char *) notes; // for people: what was found, and what became of it
 } Comm;
 

@@ -142,6 +142,19 @@ static void find_remote(Op *op, void *arg) {
         op_set_attr(c->ir, op, "system", at_bool(c->ir, true));
 }
 
+static void find_wait(Op *op, void *arg) {
+    Comm *c = arg;
+    if (op->code == OP_SIGNAL_WAIT) vec_push(c->ctx, &c->words, operand(op, 0));
+}
+
+/// A word that somebody waits for is seen while it is written, wherever it lies.
+static void mark_word(Op *op, void *arg) {
+    Comm *c = arg;
+    for (int i = 0; op->code == OP_STORE && i < c->words.n; i++)
+        if (c->words.data[i] == operand(op, 0))
+            op_set_attr(c->ir, op, "system", at_bool(c->ir, true));
+}
+
 /// Of what has become of the kernel: accesses by addresses in other ranks' memory.
 static void find_reach(Op *op, void *arg) {
     Comm *c = arg;
@@ -223,6 +236,8 @@ static void overlap(PassEnv *env, Op *kernel) {
     }
     choose_plan(&c);
     op_walk_pre(kernel, find_remote, &c);
+    op_walk_pre(kernel, find_wait, &c);
+    op_walk_pre(kernel, mark_word, &c);
     op_walk_pre(kernel, find_add, &adds);
     for (int i = 0; i < adds.ops.n; i++) comm_stage(&c, adds.ops.data[i]);
     for (int i = 0; i < sym->n; i++) move_reads(&c, kernel->regions[0]->args[sym->ints[i]]);

@@ -53,6 +53,7 @@ static bool meets_ranks(const Op *op) {
     case OP_COMM_BARRIER:
     case OP_COMM_END:
     case OP_COMM_SCATTER:
+    case OP_COMM_FENCE:
     case OP_SIGNAL_WAIT: return true;
     default: return false;
     }
@@ -71,7 +72,7 @@ static bool writes_directly(const Op *op, const Value *t) {
 }
 
 bool tree_waits(const Op *op) {
-    if (op->code == OP_SIGNAL_WAIT) return true;
+    if (op->code == OP_SIGNAL_WAIT || op->code == OP_COMM_FENCE) return true;
     for (int i = 0; i < op->n_regions; i++) for_each_op(inner, op->regions[i]) {
             if (tree_waits(inner)) return true;
         }

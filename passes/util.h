@@ -22,7 +22,7 @@ bool tree_only_reads(const Op *op);
 bool tree_writes(const Op *op, const Value *t);
 /// The same without what other ranks write, which is seen behind a wait for their signals.
 bool tree_stores(const Op *op, const Value *t);
-/// Something in op waits for a signal.
+/// Something in op waits for a signal, or may find by a fence that it was raised.
 bool tree_waits(const Op *op);
 /// op itself writes memory (not what it holds).
 bool op_writes(const Op *op);

@@ -27,8 +27,10 @@ static void store(const Gen *g, LLVMValueRef x, LLVMValueRef p, LLVMAtomicOrderi
 void amd_signal(Expand *x) {
     const Gen *g = x->g;
     amd_guard(x, x->in[1]);
-    if (strcmp(x->fn->row->name, "signal.set") == 0)
-        store(g, x->in[2], x->in[0], LLVMAtomicOrderingRelease);
+    const char *name = x->fn->row->name;
+    bool put = strcmp(name, "signal.put") == 0;
+    if (put || strcmp(name, "signal.set") == 0)
+        store(g, x->in[2], x->in[0], put ? LLVMAtomicOrderingMonotonic : LLVMAtomicOrderingRelease);
     else
         LLVMBuildAtomicRMWSyncScope(g->b, LLVMAtomicRMWBinOpAdd, x->in[0], x->in[2],
                                     LLVMAtomicOrderingRelease, LLVMGetSyncScopeID(g->llvm, "", 0));

@@ -357,6 +357,30 @@ static void store_apart(Emit *e, const Prepared *p, const Lanes *l, const Place 
     if (maybe) if_end(e, &side);
 }
 
+/// A word that other ranks wait for is written as one.
+static void store_word(Emit *e, const Prepared *p, LLVMValueRef offset, LLVMValueRef live,
+                       LLVMValueRef x) {
+    If i = {0};
+    if (live) i = if_begin(e, live, "word");
+    LLVMValueRef s = LLVMBuildStore(e->g->b, x, address(e, p, EL_I64, offset));
+    LLVMSetOrdering(s, LLVMAtomicOrderingMonotonic);
+    LLVMSetAlignment(s, (unsigned)elem_bytes(EL_I64));
+    if (!live) return;
+    if_else(e, &i);
+    if_end(e, &i);
+}
+
+static void store_words(Emit *e, const Prepared *p, const Lanes *l, int lanes, LLVMValueRef x) {
+    Gen *g = e->g;
+    LLVMValueRef offsets = access_offsets(e, l, lanes);
+    for (int i = 0; i < lanes; i++) {
+        LLVMValueRef n = gen_i64(g, i), live = l->live;
+        if (live && gen_lanes(live)) live = LLVMBuildExtractElement(g->b, live, n, "");
+        store_word(e, p, LLVMBuildExtractElement(g->b, offsets, n, ""), live,
+                   LLVMBuildExtractElement(g->b, x, n, ""));
+    }
+}
+
 void emit_store(Emit *e, const Op *op, const Place *at, LLVMValueRef x) {
     Gen *g = e->g;
     const Prepared *p = prepared_of(e, op);
@@ -366,6 +390,11 @@ void emit_store(Emit *e, const Op *op, const Place *at, LLVMValueRef x) {
     if (e->cpu->check) check_access(e, p, at);
     if (elem_info[elem].bits == 4) {
         nibbles_store(e, p->tensor, &l, at->lanes, x);
+    } else if (op_flag(op, "system")) {
+        if (at->lanes)
+            store_words(e, p, &l, at->lanes, x);
+        else
+            store_word(e, p, l.offset, l.live, x);
     } else if (!at->lanes) {
         store_scalar(e, p, &l, elem, x);
     } else if (l.step == 1) {

@@ -25,7 +25,8 @@ typedef struct Search {
 
 static void seek_store(Op *op, void *arg) {
     Search *s = arg;
-    if (op->code == OP_SIGNAL_WAIT && !op_flag(op, "once")) s->fails = true;
+    if ((op->code == OP_SIGNAL_WAIT && !op_flag(op, "once")) || op->code == OP_COMM_FENCE)
+        s->fails = true;
     if (op->code != OP_STORE && op->code != OP_ATOMIC) return;
     const Value *written = access_of(op).tensor;
     for (int i = 0; i < s->kept->n_tensors; i++)

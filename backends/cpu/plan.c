@@ -353,7 +353,8 @@ static void seek_write(Op *op, void *arg) {
     Writes *w = arg;
     bool writes = op->code == OP_STORE || op->code == OP_ATOMIC;
     if (writes && tensors_may_meet(access_of(op).tensor, w->tensor)) w->found = true;
-    if (op->code == OP_SIGNAL_WAIT) w->found = true; // others have written
+    if (op->code == OP_SIGNAL_WAIT || op->code == OP_COMM_FENCE)
+        w->found = true; // others have written
 }
 
 /// A store may read what it writes where both name the same elements in the same way (of one

@@ -288,8 +288,10 @@ static LLVMValueRef find_whole(GpuAccess *p) {
     return LLVMBuildICmp(g->b, LLVMIntEQ, rest, gpu_i32(p->f, 0), "");
 }
 
+/// Words that others wait for are no part of vectors.
 static void find_vectors(GpuAccess *p) {
     const Type *t = p->tensor->value->type;
+    if (p->op->code == OP_STORE && op_flag(p->op, "system")) return;
     int most = twos(16 * 8 / elem_info[p->elem].bits);
     for (int d = 0; d < p->a.n_subs && p->layout; d++) {
         int x[LAYOUT_MAX_BITS], axis = p->a.axis_of[d];

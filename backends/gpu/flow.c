@@ -146,7 +146,8 @@ typedef struct Meetings {
 static void see_meeting(Op *op, void *arg) {
     Meetings *m = arg;
     m->joins |= joins_ctas(m->f, op);
-    m->any |= op->code == OP_PRINT || op->code == OP_ASSERT || op->code == OP_SIGNAL_SET;
+    m->any |= op->code == OP_PRINT || op->code == OP_ASSERT || op->code == OP_SIGNAL_SET ||
+              op->code == OP_COMM_FENCE;
     if (op_is_access(op) && op->code != OP_LIVE)
         m->any |= !gpu_order_is_free(m->f, gpu_tensor(m->f, access_of(op).tensor));
 }

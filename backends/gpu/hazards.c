@@ -239,7 +239,8 @@ static void note_barrier(const Hazards *h, const Barrier *b, Text *out) {
     static const char *const done[] = {"read",    "multiplied", "written",
                                        "updated", "signalled",  "copied"};
     const char *place = ctx_format(h->ctx, "%u:%u", b->made.loc.line, b->made.loc.col);
-    text_add(out, "  %-8sbarrier:%s", place, b->made.kept ? " all written before a signal" : "");
+    const char *kept = b->made.kept ? " all written before a signal or fence" : "";
+    text_add(out, "  %-8sbarrier:%s", place, kept);
     int n = b->made.kept;
     for (int i = 0, k = 0; next_hazard(h, b, &i, &k); k++) {
         const Touch *x = &h->t.all.data[i], *y = &h->t.all.data[k];

@@ -372,9 +372,19 @@ static void write_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef owner,
     portable_call(f->g, name, 4 + form.n, args);
 }
 
+/// Programs of other ranks wait for it.
+static void store_word(GpuAccess *p, int64_t reg, LLVMValueRef x, LLVMValueRef owner) {
+    LLVMValueRef on = gen_and(p->f->g, gpu_access_live(p, reg), owner);
+    gpu_call(p->f, "tg.signal.put", 3, gpu_access_address(p, reg), on ? on : gpu_true(p->f), x);
+}
+
 static void store_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef *x, LLVMValueRef owner) {
     Gen *g = p->f->g;
     LLVMValueRef words[MAX_WORDS];
+    if (op_flag(p->op, "system")) {
+        store_word(p, reg, x[0], owner);
+        return;
+    }
     if (gpu_access_is_near(p)) {
         gpu_to_words(p->f, p->elem, n, x, words);
         write_near(p, reg, elem_bytes(p->elem) * n, owner, words);

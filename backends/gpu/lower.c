@@ -220,11 +220,11 @@ static void align_scratches(GpuFn *f) {
 }
 
 static void find_wait(Op *op, void *found) {
-    *(bool *)found |= op->code == OP_SIGNAL_WAIT;
+    *(bool *)found |= op->code == OP_SIGNAL_WAIT || op->code == OP_COMM_FENCE;
 }
 
 /// A kernel may be run with one view for two parameters, of which it writes one. What a program
-/// waits for is written while it runs.
+/// waits for, or looks for by atomics, is written while it runs.
 static void find_classes(GpuFn *f) {
     const Region *r = f->device->regions[0];
     bool waits = false;

@@ -5,6 +5,10 @@
 // meet. A word is raised by one thread behind a barrier that stays: what it orders is read by
 // others. Copy engines see what was waited for through a fence, and have to be done with what they
 // write before a word is raised.
+//
+// A fence orders the program, not a thread: any of its threads may write what comes behind it. So
+// all of them meet, and then each has a fence of its own, which by their meeting is one for what
+// the others wrote, too.
 #include "backends/gpu/access.h"
 #include "backends/gpu/ops.h"
 #include "passes/util.h"
@@ -63,26 +67,35 @@ void gpu_lower_signal_wait(GpuFn *f, Op *op) {
     if (copies_follow(f, op)) gpu_call(f, "tg.nv.fence.proxy.async.global", 0);
 }
 
-/// This thread's writes are there for who meets it.
-static void settle_writes(GpuFn *f) {
+/// What copy engines write for this thread is there.
+static void settle_copies(GpuFn *f) {
     if (holds(f->device, find_copyout)) gpu_call(f, "tg.nv.tma.wait.0", 0);
-    // One wave's release waits for its own writes alone.
-    if (gpu_has_any(f->target, GPU_AMD)) gpu_call(f, "tg.fence.acq_rel.sys", 0);
+}
+
+/// A barrier that stays though this kernel reads nothing that it orders.
+static void meet_for_others(GpuFn *f) {
+    gpu_program_barrier(f);
+    if (f->kernel->cluster == 1) f->barriers.data[f->barriers.n - 1].kept = true;
 }
 
 void gpu_lower_signal_set(GpuFn *f, Op *op) {
     enum { VALUE = 1, FIRST };
     LLVMValueRef on = gpu_is_first_thread(f), word = word_at(f, op, FIRST, &on);
     const char *how = op_str(op, "op");
-    settle_writes(f);
-    gpu_program_barrier(f);
-    if (f->kernel->cluster == 1) f->barriers.data[f->barriers.n - 1].kept = true;
+    settle_copies(f);
+    // One wave's release waits for its own writes alone.
+    if (gpu_has_any(f->target, GPU_AMD)) gpu_call(f, "tg.fence.acq_rel.sys", 0);
+    meet_for_others(f);
     gpu_call(f, ctx_format(f->ctx, "tg.signal.%s", how ? how : "set"), 3, word, on,
              gpu_scalar(f, operand(op, VALUE)));
 }
 
-/// Each thread's writes to a rank go in order.
+/// The first fence of a thread is for what it has read by atomics, and on AMD's GPUs for what it
+/// wrote; the second one for what all have written.
 void gpu_lower_comm_fence(GpuFn *f, Op *op) {
-    if (op_flag(op, "quiet")) settle_writes(f);
+    settle_copies(f);
     gpu_call(f, "tg.fence.acq_rel.sys", 0);
+    meet_for_others(f);
+    gpu_call(f, "tg.fence.acq_rel.sys", 0);
+    if (copies_follow(f, op)) gpu_call(f, "tg.nv.fence.proxy.async.global", 0);
 }

@@ -46,6 +46,7 @@ static const FnRole fn_roles[] = {
     {"tg.load.", ROLE_READS, 0},
     {"tg.store.", ROLE_WRITES, 0},
     {"tg.atomic.", ROLE_UPDATES, 0},
+    {"tg.signal.put", ROLE_WRITES, 0},
     {"tg.nv.ldmatrix.", ROLE_READS, 0},
     {"tg.nv.stmatrix.", ROLE_WRITES, 0},
     {"tg.nv.mbarrier.init", ROLE_WRITES, 0},

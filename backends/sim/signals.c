@@ -46,13 +46,14 @@ void prepare_signal(Prepare *p, const Fn *fn, SimSite *site) {
     site->is_atomic = true;
     site->number_of['o' - 'a'] =
         strcmp(fn->row->name, "signal.add") == 0 ? TG_SIGNAL_ADD : TG_SIGNAL_SET;
+    site->number_of['r' - 'a'] = strcmp(fn->row->name, "signal.put") != 0;
 }
 
 void handle_signal(SimLane *lane, const SimSite *site, char *frame) {
     if (!OPERAND(uint8_t, frame, site, 1)) return;
     int64_t *word = word_of(lane, site, frame, ACCESS_READ | ACCESS_WRITE);
     int64_t value = OPERAND(int64_t, frame, site, 2);
-    order_fence(lane);
+    if (site_number(site, 'r')) order_fence(lane); // a release
     order_atomic(lane, word);
     if (site_number(site, 'o') == TG_SIGNAL_ADD)
         __atomic_fetch_add(word, value, __ATOMIC_RELEASE);

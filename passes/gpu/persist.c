@@ -41,6 +41,7 @@ static void look(Op *op, void *arg) {
         s->sums = ty_count(result(op, 0)->type);
     }
     s->loops += op_is_loop(op);
+    s->prompt += op->code == OP_COMM_FENCE;
     s->prompt += op->code == OP_SIGNAL_SET && !op_flag(op, "late");
     s->others += op->code == OP_IF || op->code == OP_ATOMIC || op->code == OP_PRINT;
 }

@@ -159,7 +159,12 @@ class Ranks(Generator):
             after, count = "", "ceildiv(N, BN)"
         else:
             send, count = f"{t}[to][n] = {x.text};", "5"
-            after = self.r.choice(["", "fence();", "quiet();"]) + f" signal_op({s}[to][0], 5);"
+            after = self.r.choice([
+                f"{self.r.choice(['', 'fence();', 'quiet();'])} signal_op({s}[to][0], 5);",
+                f"{self.r.choice(['fence();', 'quiet();'])} put({s}[to][0], 5);",
+                f"fence(); {s}[to][range(0, One, 4)] = 5;",
+                f"quiet(); atomic_add({s}[to][0], 5);",
+            ])
         peer = self.r.choice(["", f", peer = (rank + 3 * W - {by}) % W"])
         return [
             "    parallel {",

@@ -87,9 +87,28 @@ ranks("comm.teg", "votes", {"choice": integers((4, 30), 1, 0, 4, np.int64)}, vot
 ranks("comm.teg", "votes", {"choice": integers((2, 30), 1, -3, 2, np.int64)},
       lambda choice: {"counts": [[(choice == r).sum()] for r in (0, 1)]}, 2)
 
+
+def flags(x, **_):
+    return {"y": np.swapaxes(x, 0, 1)[..., ::-1]}
+
+
+def many_flags(x, **_):
+    return {"y": np.roll(x, 1, 0), "s": np.zeros(x.shape[:2])}
+
+
+def arrivals(x, **_):
+    return {"y": np.concatenate([x.sum(0)[None, ::-1], np.zeros_like(x[1:])])}
+
+
 for w in 1, 2, 3, 4:
     ranks("comm.teg", "signals", {"x": normal((w, w, 21), seed=w), "epoch": 1},
           lambda x, epoch: exchange(x), w)
+    for m, bm in (21, 16), (300, 256):
+        x = normal((w, w, m), seed=w)
+        for order in 1, 2:
+            ranks("comm.teg", "flags", {"x": x, "epoch": 1, "order": order}, flags, w, tune=[{"BM": bm}])
+        ranks("comm.teg", "many_flags", {"x": normal((w, 11, m), seed=w)}, many_flags, w, tune=[{"BM": bm}])
+        ranks("comm.teg", "arrivals", {"x": x[:, 0], "order": 0}, arrivals, w, length=w, tune=[{"BM": bm}])
 ranks("comm.teg", "token", {}, {"y": [[106], [100], [101], [103]]}, 4)
 ranks("comm.teg", "token", {}, {"y": [[101], [100]]}, 2)
 ranks("comm.teg", "stuck", {"n": 1}, n=2, flags=["--check"], targets=["interp"],
@@ -116,6 +135,16 @@ ranks("comm.teg", "phases", {"t": t, "x": x}, lambda x, **_: {"y": np.roll(x, 1,
 for w in 2, 3, 4:
     ranks("comm.teg", "signals", {"x": normal((w, w, 21), seed=w), "epoch": 1},
           lambda x, epoch: exchange(x), w, **checked)
+    x = normal((w, w, 21), seed=w)
+    for order in 1, 2:
+        ranks("comm.teg", "flags", {"x": x, "epoch": 1, "order": order}, flags, w, **checked)
+    ranks("comm.teg", "flags", {"x": x, "epoch": 1, "order": 0}, n=w, **checked,
+          fails="has written the same element of `t`, and nothing orders the two")
+    ranks("comm.teg", "many_flags", {"x": normal((w, 11, 21), seed=w)}, many_flags, w, **checked)
+    ranks("comm.teg", "arrivals", {"x": x[:, 0], "order": 0}, arrivals, w, length=w, **checked)
+    for order in 1, 2:
+        ranks("comm.teg", "arrivals", {"x": x[:, 0], "order": order}, n=w, **checked,
+              fails="has written the same element of `t`, and nothing orders the two")
 ranks("comm.teg", "token", {}, {"y": [[106], [100], [101], [103]]}, 4, **checked)
 ranks("comm.teg", "votes", {"choice": integers((4, 30), 1, 0, 4, np.int64)}, votes, 4, **checked)
 ranks("comm.teg", "totals", {"t": normal((4, 50), seed=3)}, totals, length=50, **checked)
