@@ -343,6 +343,8 @@ void stream_wanted(Emit *e);
 void stream_decide(Emit *e, Nest *n, int level);
 /// At the end of a task: what was streamed is visible to all.
 void stream_fence(Emit *e);
+/// The same wherever other ranks are told of what was written.
+void stream_settle(Emit *e);
 
 /* ---- reduce.c ------------------------------------------------------------------------------ */
 
@@ -365,8 +367,8 @@ Lower lower_for, lower_while, lower_if, lower_concat;          // flow.c
 Lower lower_print, lower_assert, lower_require, lower_scratch; // effects.c
 Lower lower_rank, lower_comm_launch, lower_comm_fence, lower_comm_gather, lower_comm_scatter,
     lower_comm_signals, lower_comm_control, lower_signal_wait, lower_signal_set,
-    lower_sym_scratch; // comm.c
-Lower lower_launch;                                            // compile.c
-Lower lower_dispatch, lower_desc;                              // dispatch.c, desc.c
+    lower_sym_scratch;            // comm.c
+Lower lower_launch;               // compile.c
+Lower lower_dispatch, lower_desc; // dispatch.c, desc.c
 
 #endif

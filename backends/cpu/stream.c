@@ -132,5 +132,9 @@ void stream_decide(Emit *e, Nest *n, int level) {
 }
 
 void stream_fence(Emit *e) {
-    if (e->streams) gen_intrinsic(e->g, "llvm.x86.sse.sfence", 0, NULL, 0, NULL);
+    if (e->streams) stream_settle(e);
+}
+
+void stream_settle(Emit *e) {
+    if (e->cpu->target.x86) gen_intrinsic(e->g, "llvm.x86.sse.sfence", 0, NULL, 0, NULL);
 }
