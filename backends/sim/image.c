@@ -158,15 +158,19 @@ static int32_t wait_for_rank(void *user, int64_t site, const int64_t *word, int 
 }
 
 /// The mutation test of several ranks: one site does nothing at any of them, and one of them
-/// (TG_SIM_LATE) is late.
+/// (TG_SIM_LATE) is late. Its words are looked at as soon as they are raised.
 static bool run_ranks(const SimImage *code, int function, SimRun *run, const tg_env *env,
                       SimFailure *failure) {
+    enum { PAUSES = 16 };
     static const struct timespec late_by = {.tv_nsec = 40000000};
     const char *log = getenv("TG_SIM_MUTATE"), *late = getenv("TG_SIM_LATE");
     int64_t skipped = 0;
     run->skip_site = sim_skipped_site(code, function);
     run->skipped = &skipped;
-    if (late && *late && atoi(late) == env->comm->rank) nanosleep(&late_by, NULL);
+    if (late && *late && atoi(late) == env->comm->rank) {
+        nanosleep(&late_by, NULL);
+        run->pauses = PAUSES;
+    }
     if (log && *log && env->comm->rank == 0) sim_list_sites(code, function, log);
     bool good = sim_run(code, function, run, failure);
     FILE *out = skipped && log && *log ? fopen(log, "a") : NULL;

@@ -364,6 +364,7 @@ struct Sim {
     const SimRun *run;
     SimFailure *failure;
     bool failed;
+    int pauses; // that are left
     uint64_t random;
     Fiber main, *now, *last; // the caller's; that runs; that ran before it
     Fiber *idle;

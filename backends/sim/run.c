@@ -303,6 +303,7 @@ static bool launch(const SimImage *image, const SimFunction *f, const SimRun *ru
     sim->now = &sim->main;
     sim->shared_bytes = (shared + 15) & ~(int64_t)15;
     sim->random = (run->seed + 1) * 0x9e3779b97f4a7c15u;
+    sim->pauses = run->pauses;
     sim->elected = (int)(sim_random(sim) % LANES);
     run_protected(sim, x / cluster * y * z);
     bool good = !sim->failed;

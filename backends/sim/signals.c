@@ -17,8 +17,10 @@ static int64_t now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void nap(void) {
-    static const struct timespec t = {.tv_nsec = 20000};
+enum { NAP_NS = 20000, PAUSE_NS = 20000000 };
+
+static void rest(long ns) {
+    const struct timespec t = {.tv_nsec = ns};
     nanosleep(&t, NULL);
 }
 
@@ -59,6 +61,10 @@ void handle_signal(SimLane *lane, const SimSite *site, char *frame) {
         __atomic_fetch_add(word, value, __ATOMIC_RELEASE);
     else
         __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    if (lane->sim->pauses > 0) {
+        lane->sim->pauses--;
+        rest(PAUSE_NS);
+    }
 }
 
 void prepare_wait_word(Prepare *p, const Fn *fn, SimSite *site) {
@@ -107,7 +113,7 @@ void handle_wait_word(SimLane *lane, const SimSite *site, char *frame) {
         }
         load_random(lane->sim);
         lane_yield(lane);
-        nap();
+        rest(NAP_NS);
     }
     order_fence(lane);
     order_atomic(lane, word);

@@ -52,6 +52,9 @@ typedef struct SimRun {
     int32_t (*wait)(void *user, int64_t site, const int64_t *word, int compare, int64_t value,
                     int64_t peer, int64_t number);
     void *user;
+    /// So often a lane that has raised a word lets other ranks go on for a while, before the lanes
+    /// of its program that are behind do.
+    int pauses;
 } SimRun;
 
 typedef enum SimFailureKind {

@@ -67,11 +67,11 @@ RANKS, SECONDS, SEEDS = 2, 2, 3  # how many ranks, how long they wait, tries of 
 
 def try_ranks(o, case, folder, skip="", seed=1):
     """A launch of one case: (whether it failed, its results, the log)."""
-    kernel, args, sets, outs = case
+    file, kernel, args, sets, outs = case
     log = folder / "log"
     log.unlink(missing_ok=True)
-    words = [o.tegula, "run", str(stdlib_cases.STDLIB / "comm.teg"), "--kernel", kernel, "--target", o.target,
-             "--ranks", str(RANKS), "--quiet"]
+    words = [o.tegula, "run", str(file), "--kernel", kernel, "--target", o.target, "--ranks", str(RANKS),
+             "--quiet"]
     for option, values in (("--arg", args), ("--set", sets), ("--out", [f"{x}={folder / x}.npy" for x in outs])):
         for x in values:
             words += [option, x]
@@ -88,7 +88,7 @@ def mutate_ranks(o, case, folder):
     folder.mkdir()
     done, right, log = try_ranks(o, case, folder)
     if done.returncode:
-        return [f"failed {case[0]}: {done.stderr}"]
+        return [f"failed {case[1]}: {done.stderr}"]
     lines = []
     for site in dict.fromkeys(x for x in log if x.startswith("site ")):
         _, function, number, *rest = site.split(" ")
@@ -108,7 +108,7 @@ def mutate_ranks(o, case, folder):
 
 
 def run_ranks(o, folder):
-    cases = [c for c in stdlib_cases.RANKS if o.k in c[0]]
+    cases = [c for c in stdlib_cases.RANKS if o.k in c[1]]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         all_ = pool.map(lambda i: mutate_ranks(o, cases[i], folder / str(i)), range(len(cases)))
         log = [line for lines_ in all_ for line in lines_]

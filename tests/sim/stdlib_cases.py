@@ -14,11 +14,11 @@ def case(file, kernel, args, sets=""):
     CASES.append((file, kernel, args.split(), sets.split()))
 
 
-RANKS = []  # of two ranks: (kernel of comm.teg, words: arguments, words: settings, what it writes)
+RANKS = []  # of two ranks: (file, kernel, words: arguments, words: settings, what it writes)
 
 
-def ranks(kernel, args, outs, sets=""):
-    RANKS.append((kernel, args.split(), sets.split(), outs.split()))
+def ranks(kernel, args, outs, sets="", file=STDLIB / "comm.teg"):
+    RANKS.append((file, kernel, args.split(), sets.split(), outs.split()))
 
 
 def missing():
@@ -222,6 +222,9 @@ ranks("moe_combine", "y=randn(2,60,70) experts=rand(2,30,2,lo=0,hi=3):i32 place=
       "weights=rand(2,30,2) each=2 c=zeros(2,30,70)", "c", "BK=256")
 ranks("flash_decode", "q=randn(2,1,4,16) k=randn(2,1,2,150,16,seed=2) v=randn(2,1,2,150,16,seed=3) "
       "len=rand(2,1,lo=130,hi=150):i32 part=zeros(2,1,4,16) stat=zeros(2,1,4,2) o=zeros(2,1,4,16) scale=0.25", "o", "BN=64")
+
+# Words that are put behind a fence, many threads having put what it is before.
+ranks("flags", "x=randn(2,2,700) epoch=1 order=1", "y", "BM=256", STDLIB.parent / "tests" / "run" / "comm.teg")
 
 # ---- clusters, where a target has them -----------------------------------------------------------
 
