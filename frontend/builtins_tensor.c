@@ -160,8 +160,47 @@ Val bi_combine(Elab *e, const Call *call) {
 
 /* ---- atomics ------------------------------------------------------------------------------- */
 
+/// OpenSHMEM's names, as what they are of: op, what stands for `n` values that are not given.
+static const struct Alias {
+    const char *name, *op;
+    int n, value;
+    bool silent; // gives nothing
+} aliases[] = {
+    {"set", "xchg", 0, 0, true},          {"inc", "add", 1, 1, true},
+    {"fetch", "cas", 2, 0, false}, // 0 for 0
+    {"fetch_inc", "add", 1, 1, false},    {"fetch_add", "add", 0, 0, false},
+    {"fetch_and", "and", 0, 0, false},    {"fetch_or", "or", 0, 0, false},
+    {"fetch_xor", "xor", 0, 0, false},    {"swap", "xchg", 0, 0, false},
+    {"compare_swap", "cas", 0, 0, false},
+};
+
+static struct Alias meaning_of(const Builtin *b) {
+    const char *kind = b->name + strlen("atomic_");
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (strcmp(aliases[i].name, kind) == 0) return aliases[i];
+    return (struct Alias){.op = kind};
+}
+
+/// The values of an atomic as the op has them: that which is stored comes first, what cas expects
+/// behind it. False after an error.
+static bool atomic_values(Elab *e, const Call *call, const struct Alias *a, const Place *p,
+                          Values *out) {
+    const Type *type = ty_with_elem(e->ir, p->type, p->tensor->elem),
+               *plain = ty_with_elem(e->ir, p->plain, p->tensor->elem);
+    for (int i = call->n + a->n - 1; i >= 1; i--) {
+        bool given = i < call->n;
+        Val v = given ? call->args[i] : val_int(a->value);
+        Value *x =
+            el_convert(e, given ? call->locs[i] : call->loc, v, type, "the value of the atomic");
+        if (!x) return false;
+        vec_push(e->ctx, out, build_reshape(&e->b, x, plain));
+    }
+    return true;
+}
+
 Val bi_atomic(Elab *e, const Call *call) {
     Place p;
+    struct Alias as = meaning_of(call->builtin);
     if (!el_place(e, call->exprs[0], call->builtin->name, &p)) return val_error();
     Elem elem = p.tensor->elem;
     if (!elem_is(elem, call->builtin->arg) || elem_info[elem].bits < 8)
@@ -170,21 +209,16 @@ Val bi_atomic(Elab *e, const Call *call) {
                *plain = ty_with_elem(e->ir, p.plain, elem);
     Values operands = {0};
     vec_push(e->ctx, &operands, p.tensor->v);
-    // atomic_cas(place, expected, value); the op takes the value first
-    for (int i = call->n - 1; i >= 1; i--) {
-        Value *x = el_convert(e, call->locs[i], call->args[i], type, "the value of the atomic");
-        if (!x) return val_error();
-        vec_push(e->ctx, &operands, build_reshape(&e->b, x, plain));
-    }
+    if (!atomic_values(e, call, &as, &p, &operands)) return val_error();
     for (int i = 0; i < p.n_operands; i++) vec_push(e->ctx, &operands, p.operands[i]);
     if (p.mask) vec_push(e->ctx, &operands, p.mask);
     Value *live = el_live(e, &p);
     Op *op = build_op(&e->b, OP_ATOMIC, operands.n, operands.data, 1, &plain, 0);
-    op_set_attr(e->ir, op, "op", at_str(e->ir, call->builtin->name + strlen("atomic_")));
+    op_set_attr(e->ir, op, "op", at_str(e->ir, as.op));
     op_set_attr(e->ir, op, "subs", at_subs(e->ir, p.subs, p.n_subs));
     if (val_is(p.pad, V_ABSENT)) op_set_attr(e->ir, op, "checked", at_bool(e->ir, true));
     mark_place(&p, true);
-    return val_ir_valid(build_reshape(&e->b, result(op, 0), type), live);
+    return as.silent ? val_void() : val_ir_valid(build_reshape(&e->b, result(op, 0), type), live);
 }
 
 /* ---- assert, print ------------------------------------------------------------------------- */

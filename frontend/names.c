@@ -93,8 +93,16 @@ static const struct {
     {"world_size num_ranks n_ranks", "the number of ranks is W in `a: sym f32[W][M]`"},
     {"shmem_put shmem_put_nbi shmem_putmem", "write `put(a[r][i], v)`"},
     {"shmem_get shmem_get_nbi shmem_getmem", "write `get(a[r][i])`, or `a[r][i]`"},
-    {"shmem_signal_wait_until", "write `signal_wait_until(s[rank][i], ge, x)`"},
-    {"shmem_my_pe shmem_n_pes shmem_fence shmem_quiet shmem_barrier_all",
+    {"shmem_signal_wait_until wait_until wait_until_all shmem_wait_until",
+     "write `signal_wait_until(s[rank][i], ge, x)`"},
+    {"signal_fetch shmem_signal_fetch",
+     "`atomic_fetch(s[rank][i])` reads a word, `signal_wait_until` waits for one"},
+    {"sync_all shmem_sync_all", "write `barrier_all()`, outside of programs"},
+    {"shmem_my_pe shmem_n_pes shmem_fence shmem_quiet shmem_barrier_all shmem_atomic_fetch "
+     "shmem_atomic_set shmem_atomic_swap shmem_atomic_compare_swap shmem_atomic_inc "
+     "shmem_atomic_add "
+     "shmem_atomic_fetch_inc shmem_atomic_fetch_add shmem_atomic_and shmem_atomic_or "
+     "shmem_atomic_xor shmem_atomic_fetch_and shmem_atomic_fetch_or shmem_atomic_fetch_xor",
      "OpenSHMEM's functions have no prefix here"},
 };
 

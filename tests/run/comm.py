@@ -100,6 +100,52 @@ def arrivals(x, **_):
     return {"y": np.concatenate([x.sum(0)[None, ::-1], np.zeros_like(x[1:])])}
 
 
+
+
+def folds(x, sum, least, most, all, any, odd):
+    join = {"sum": (sum, np.add), "least": (least, np.minimum), "most": (most, np.maximum),
+            "all": (all, np.bitwise_and), "any": (any, np.bitwise_or), "odd": (odd, np.bitwise_xor)}
+    return {name: f(first, f.reduce(x, 0)[None]) for name, (first, f) in join.items()}
+
+
+for w, t in (2, np.int32), (3, np.int64), (4, np.uint32), (1, np.uint64):
+    low = 0 if np.dtype(t).kind == "u" else -99
+    args = {n: integers((w, 37), i, low, 99, t)
+            for i, n in enumerate(("x", "sum", "least", "most", "all", "any", "odd"))}
+    ranks("comm.teg", "folds", args, folds, w)
+
+
+def swaps(x, key, t, u, old, found):
+    mine, theirs = np.swapaxes(t, 0, 1), np.swapaxes(u, 0, 1)
+    return {"old": mine, "found": theirs, "t": np.swapaxes(x, 0, 1),
+            "u": np.swapaxes(np.where(theirs == key, x, theirs), 0, 1)}
+
+
+for w, t in (2, np.int32), (3, np.int64), (4, np.float32), (1, np.uint32), (2, np.float64), (2, np.float16), (3, "bf16"):
+    args = {n: integers((w, w, 37), i, 1, 4, np.int64) for i, n in enumerate(("x", "key", "t", "u"))}
+    args |= {n: np.zeros((w, w, 37)) for n in ("old", "found")}
+    args = {n: bf16(a) if t == "bf16" else a.astype(t) for n, a in args.items()}
+    ranks("comm.teg", "swaps", args, swaps, w, ulps=0, length=0,
+          out_types={n: "bf16" for n in ("old", "found", "t", "u") if t == "bf16"})
+
+
+def shmem_names(x, **_):
+    d = x + 12
+    e = np.where(d == x + 12, 77, d)
+    f, g, h = e & 13, e & 13 | 34, (e & 13 | 34) ^ 3
+    return {"y": np.stack([x + 1, x + 1, x + 2, d, e, f, g, h], 1), "t": np.ones_like(x)}
+
+
+for w in 1, 3:
+    ranks("comm.teg", "shmem_names", {"x": integers((w, w, 21), w, -50, 50, np.int64)}, shmem_names, w)
+
+
+def in_parts(x, **_):
+    return {"y": np.roll(x, 1, 0), "z": np.roll(x, -1, 0)}
+
+
+for w in 1, 2, 3:
+    ranks("comm.teg", "in_parts", {"x": normal((w, 37), seed=w)}, in_parts, w)
 for w in 1, 2, 3, 4:
     ranks("comm.teg", "signals", {"x": normal((w, w, 21), seed=w), "epoch": 1},
           lambda x, epoch: exchange(x), w)
