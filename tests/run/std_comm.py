@@ -19,6 +19,7 @@ def narrow(t, *names):
 
 
 TYPES = ("float32", "float16", "bf16", "float64")
+SMALL = ("float16", "bf16")
 
 # ---- collectives
 
@@ -59,9 +60,11 @@ for w in WORLDS:
     counts = integers((w, w), w, 0, 40)
     counts[0, 0] = 0
     m, rows = counts.sum(1).max() + 1, counts.sum(0).max() + 2
-    ranks("all_to_all_uneven", w,
-          {"a": normal((w, m, 130), 1), "counts": counts.astype(np.int32), "c": np.zeros((w, rows, 130), np.float32)},
-          uneven, tune=[{"BM": 8, "BK": 128}], flags=["--check"] if w == 3 else ())
+    for t in "float32", SMALL[w % 2]:
+        ranks("all_to_all_uneven", w,
+              {"a": typed(normal((w, m, 130), 1), t), "counts": counts.astype(np.int32),
+               "c": typed(np.zeros((w, rows, 130)), t)},
+              uneven, out_types=narrow(t, "c"), tune=[{"BM": 8, "BK": 128}], flags=["--check"] if w == 3 else ())
 
 # ---- products
 
@@ -73,17 +76,17 @@ for w in WORLDS:
         ranks("ag_gemm", w, {"a": typed(a, t), "b": typed(b, t)},
               lambda a, b: {"c": a[None] @ b[:, None]}, out_types=narrow(t, "c"), length=k,
               scale={"c": 4.0}, tune=TILES)
-        # What goes over the wire is rounded to T.
-        t = "float32" if w % 2 else "float64"
-        a = normal((w, w * m, k), 3, np.float64)
-        c = np.zeros((w, m, n), t)
-        ranks("gemm_rs", w, {"a": typed(a, t), "b": typed(b, t), "c": c},
-              lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, length=k * w,
-              scale={"c": 4.0}, tune=TILES)
-        a = normal((w, m, k), 4, np.float64)
-        ranks("gemm_ar", w, {"a": typed(a, t), "b": typed(b, t)},
-              lambda a, b: {"c": np.stack([(a @ b).sum(0)] * len(a))}, length=k * w, scale={"c": 4.0},
-              tune=TILES)
+        # What goes over the wire is rounded to T, the part of each rank by itself.
+        for t in "float32" if w % 2 else "float64", SMALL[(w + m) % 2]:
+            rounds = {"length": w, "computes": t} if t in SMALL else {"length": k * w, "scale": {"c": 4.0}}
+            a = normal((w, w * m, k), 3, np.float64)
+            ranks("gemm_rs", w, {"a": typed(a, t), "b": typed(b, t), "c": typed(np.zeros((w, m, n)), t)},
+                  lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])},
+                  out_types=narrow(t, "c"), tune=TILES, **rounds)
+            a = normal((w, m, k), 4, np.float64)
+            ranks("gemm_ar", w, {"a": typed(a, t), "b": typed(b, t)},
+                  lambda a, b: {"c": np.stack([(a @ b).sum(0)] * len(a))}, out_types=narrow(t, "c"), tune=TILES,
+                  **rounds)
 
 # Each plan of transfers, and several numbers of chunks.
 PLANS = [dict(TILES[0], plan=p, chunks=n) for p, n in ((1, 1), (2, 1), (3, 2), (3, 5), (4, 1), (4, 3), (5, 1))]
@@ -91,10 +94,12 @@ for w, m, k, n in (2, 70, 48, 40), (3, 33, 64, 24):
     a, b = normal((w, m, k), 1), normal((w, k, n), 2)
     ranks("ag_gemm", w, {"a": a, "b": b}, lambda a, b: {"c": a[None] @ b[:, None]}, length=k, scale={"c": 4.0},
           tune=PLANS)
-    a, c = normal((w, w * m, k), 3), np.zeros((w, m, n), np.float32)
-    ranks("gemm_rs", w, {"a": a, "b": b, "c": c},
-          lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, length=k * w, scale={"c": 4.0},
-          tune=PLANS)
+    for t in "float32", SMALL[w % 2]:
+        rounds = {"length": w, "computes": t} if t in SMALL else {"length": k * w, "scale": {"c": 4.0}}
+        ranks("gemm_rs", w, {"a": typed(normal((w, w * m, k), 3), t), "b": typed(b, t),
+                             "c": typed(np.zeros((w, m, n)), t)},
+              lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, out_types=narrow(t, "c"),
+              tune=PLANS, **rounds)
 
 # Sums of 16 bits by atomics of words that hold two elements, of one row or of two.
 for t in "float16", "bf16":
@@ -148,12 +153,14 @@ for w in WORLDS:
         experts = integers((w, m, c), w, -1, w * each)
         x = normal((w, m, k), 2)
         recv, off = np.zeros((w, w * m * c, k), np.float32), np.zeros((w, each + 1), np.int32)
-        ranks("moe_dispatch", w, {"x": x, "experts": experts, "recv": recv, "off": off}, dispatch,
-              tune=[{"B": 16, "BK": 256}])
         _, place, _ = sent(x, experts, recv, w, each)
         y, weights = normal(recv.shape, 3), uniform((w, m, c), 4)
-        ranks("moe_combine", w, {"y": y, "experts": experts, "place": place.astype(np.int32), "weights": weights,
-                                 "each": each}, combined, length=c, tune=[{"BK": 256}])
+        for t in "float32", SMALL[(w + m) % 2]:
+            ranks("moe_dispatch", w, {"x": typed(x, t), "experts": experts, "recv": typed(recv, t), "off": off},
+                  dispatch, out_types=narrow(t, "recv"), tune=[{"B": 16, "BK": 256}])
+            ranks("moe_combine", w, {"y": typed(y, t), "experts": experts, "place": place.astype(np.int32),
+                                     "weights": weights, "each": each}, combined, out_types=narrow(t, "c"),
+                  length=c, tune=[{"BK": 256}])
 
 # ---- attention
 
