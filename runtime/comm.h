@@ -49,10 +49,13 @@ typedef struct rt_engine {
     /* Of host memory that is not mapped; NULL where it always is: */
     tg_status (*put)(tg_comm *c, int rank, size_t at, const void *from, size_t bytes);
     tg_status (*get)(tg_comm *c, int rank, size_t at, void *to, size_t bytes);
+    /// The same, but done only when `quiet` is: until then both sides stay as they are.
+    tg_status (*put_later)(tg_comm *c, int rank, size_t at, const void *from, size_t bytes);
+    tg_status (*get_later)(tg_comm *c, int rank, size_t at, void *to, size_t bytes);
     /// A word, behind all puts of this thread to that rank.
     tg_status (*set)(tg_comm *c, int rank, size_t at, int64_t value);
     tg_status (*add)(tg_comm *c, int rank, size_t at, int64_t value);
-    /// All puts have arrived.
+    /// All puts have arrived, and what was to be done later is done.
     tg_status (*quiet)(tg_comm *c);
     /// Called while this rank waits; NULL: not needed.
     void (*progress)(tg_comm *c);
@@ -155,7 +158,7 @@ struct tg_comm {
     int rank, size, local, device;
     int devices[RT_COMM_RANKS]; // of all ranks, where they have GPUs
     int64_t timeout_ns;
-    int64_t busy; // what it told last
+    int64_t busy;         // what it told last
     rt_heap host;         // of the engine; begins with rt_control
     rt_heap heap;         // where symmetric tensors are
     rt_control *control;  // this rank's

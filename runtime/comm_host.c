@@ -64,13 +64,19 @@ static Place place_at(const tg_comm *c, const void *direct) {
     return place;
 }
 
-static tg_status copy(tg_comm *c, void *to, const void *from, size_t bytes) {
+/// later: done when the engine is quiet, if it is not at once.
+static tg_status move(tg_comm *c, void *to, const void *from, size_t bytes, bool later) {
     Place x = place_at(c, to), y = place_at(c, from);
+    const rt_engine *e = c->engine;
     if (x.here && y.here) memcpy(x.here, y.here, bytes);
     if (x.here && y.here) return TG_OK;
-    if (x.here) return c->engine->get(c, y.rank, y.at, x.here, bytes);
-    if (y.here) return c->engine->put(c, x.rank, x.at, y.here, bytes);
+    if (x.here) return (later ? e->get_later : e->get)(c, y.rank, y.at, x.here, bytes);
+    if (y.here) return (later ? e->put_later : e->put)(c, x.rank, x.at, y.here, bytes);
     return tg_fail(TG_ERROR_INTERNAL, "bytes from one other rank to another");
+}
+
+static tg_status copy(tg_comm *c, void *to, const void *from, size_t bytes) {
+    return move(c, to, from, bytes, false);
 }
 
 static tg_status raise_word(tg_comm *c, void *direct, int how, int64_t value) {
@@ -135,10 +141,12 @@ static tg_status move_rows(tg_comm *c, const rt_transfer *t, int rank, int64_t r
     char *to = t->to + rank * t->to_lead + row * t->pitch;
     const char *from = t->from + rank * t->from_lead + row * t->pitch;
     if (t->pitch == t->row_bytes) return copy(c, to, from, (size_t)(rows * t->row_bytes));
+    // Rows with gaps between them are on their way together.
+    bool later = !c->host.mapped && c->engine->put_later;
     tg_status status = TG_OK;
     for (int64_t i = 0; i < rows && !status; i++)
-        status = copy(c, to + i * t->pitch, from + i * t->pitch, (size_t)t->row_bytes);
-    return status;
+        status = move(c, to + i * t->pitch, from + i * t->pitch, (size_t)t->row_bytes, later);
+    return !status && later ? c->engine->quiet(c) : status;
 }
 
 static tg_status raise_flag(tg_comm *c, rt_transfer *t, int rank, int64_t chunk) {

@@ -27,6 +27,8 @@ typedef struct Shmem {
     void (*barrier_all)(void);
     void (*putmem)(void *to, const void *from, size_t bytes, int rank);
     void (*getmem)(void *to, const void *from, size_t bytes, int rank);
+    void (*putmem_nbi)(void *to, const void *from, size_t bytes, int rank);
+    void (*getmem_nbi)(void *to, const void *from, size_t bytes, int rank);
     void (*long_atomic_set)(long *word, long value, int rank);
     void (*long_atomic_add)(long *word, long value, int rank);
     void (*fence)(void);
@@ -82,6 +84,8 @@ static tg_status load(void) {
         {&shmem.barrier_all, "shmem_barrier_all"},
         {&shmem.putmem, "shmem_putmem"},
         {&shmem.getmem, "shmem_getmem"},
+        {&shmem.putmem_nbi, "shmem_putmem_nbi"},
+        {&shmem.getmem_nbi, "shmem_getmem_nbi"},
         {&shmem.long_atomic_set, "shmem_long_atomic_set"},
         {&shmem.long_atomic_add, "shmem_long_atomic_add"},
         {&shmem.fence, "shmem_fence"},
@@ -252,6 +256,16 @@ static tg_status get(tg_comm *c, int rank, size_t at, void *to, size_t bytes) {
     return TG_OK;
 }
 
+static tg_status put_later(tg_comm *c, int rank, size_t at, const void *from, size_t bytes) {
+    shmem.putmem_nbi(place(c, at), from, bytes, rank);
+    return TG_OK;
+}
+
+static tg_status get_later(tg_comm *c, int rank, size_t at, void *to, size_t bytes) {
+    shmem.getmem_nbi(to, place(c, at), bytes, rank);
+    return TG_OK;
+}
+
 _Static_assert(sizeof(long) == sizeof(int64_t), "words of 8 bytes");
 
 static tg_status set(tg_comm *c, int rank, size_t at, int64_t value) {
@@ -277,6 +291,8 @@ const rt_engine rt_engine_shmem = {.name = "openshmem",
                                    .destroy = destroy,
                                    .put = put,
                                    .get = get,
+                                   .put_later = put_later,
+                                   .get_later = get_later,
                                    .set = set,
                                    .add = add,
                                    .quiet = quiet};

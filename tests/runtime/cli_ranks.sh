@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# cli_ranks.sh TEGULA: `run` and `profile` where ranks are processes, and where oshrun started them.
+# cli_ranks.sh TEGULA [LATE]: `run` and `profile` where ranks are processes, and where oshrun
+# started them. LATE: an OpenSHMEM that is late (late_shmem.c).
 set -eu
 tegula=$1
+late=${2-}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -86,6 +88,17 @@ if [ "$engines" != processes ]; then
     same -k all_reduce_two_shot --arg 'a=rand(3,1000)'
     same -k gemm_ar --arg 'a=rand(60,32)' --arg 'b=rand(32,16)' --arg 'c=zeros(3,60,16)'
     same -k gemm_rs --arg 'a=rand(60,32)' --arg 'b=rand(32,16)' --arg 'c=zeros(3,20,16)'
+    # Rows with gaps go together, and are there before anybody is told so.
+    for plan in before pull push; do
+        [ -z "$late" ] && break
+        export TG_OPENSHMEM_LIBRARY="$late"
+        ranks openshmem run gather.teg --arg 'a=rand(3,100,30)[:, ::2]' --set plan=$plan \
+            --out c=puts.npy
+        [ "$(grep -c 'rows were moved late' out)" = 3 ] || die "$plan: rows are moved one by one"
+        unset TG_OPENSHMEM_LIBRARY
+        "$tegula" run gather.teg --arg 'a=rand(3,100,30)[:, ::2]' --out c=threads.npy >/dev/null
+        cmp puts.npy threads.npy || die "$plan: rows were not there"
+    done
     unset TG_OPENSHMEM_PUTS
 fi
 
