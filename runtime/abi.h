@@ -112,6 +112,8 @@ enum tg_device_flags {
     /// alone. Addresses of arguments are passed on by pointers into the entry's slots, and are
     /// what tensor maps are made of; nothing but those is asked for.
     TG_DEVICE_AGAIN = 2,
+    /// Nor does it look at numbers: it passes them on in the same way.
+    TG_DEVICE_NUMBERS = 4,
 };
 
 /// A function of an image. Parameters in order, flattened: a tensor is its data pointer, then each

@@ -231,7 +231,7 @@ static uint64_t difference(const int64_t *x, const int64_t *y, int n) {
 
 /// What code gets for the address of a symmetric tensor: rank 0's, as far from the next one's as
 /// before. False: it is not such memory, or otherwise.
-static bool find_shard(const rt_call *c, const Known *k, uintptr_t data, void **out) {
+RT_SELDOM static bool find_shard(const rt_call *c, const Known *k, uintptr_t data, void **out) {
     Bound *b = &c->bound[k - c->known];
     rt_shard shard;
     if (!rt_sym_find(c->comm, (const void *)data, &shard)) return false;
@@ -271,7 +271,7 @@ static bool take_number(rt_call *c, Known *k, const tg_arg *arg) {
     return true;
 }
 
-static bool views_are_apart(const rt_call *c) {
+RT_SELDOM static bool views_are_apart(const rt_call *c) {
     for (uint64_t left = c->written; left; left &= left - 1) {
         int i = __builtin_ctzll(left);
         const Known *k = &c->known[i];
@@ -295,7 +295,7 @@ static bool take(rt_call *c, const tg_arg *args) {
     return c->apart || (c->apart = views_are_apart(c));
 }
 
-rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
+RT_WARM rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
     rt_calls *set = *set_of(l, kernel);
     if (!set || !args) return NULL;
     uint64_t epoch = rt_epoch(kernel);
@@ -308,7 +308,7 @@ rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) 
     return NULL;
 }
 
-static void announce(rt_launcher *l, const tg_kernel_info *info, const rt_call *c) {
+RT_SELDOM static void announce(rt_launcher *l, const tg_kernel_info *info, const rt_call *c) {
     for (int i = 0; i < c->n; i++)
         if (c->known[i].flags & SYMMETRIC) rt_shards_add(l->comm, c->bound[i].shard);
     rt_comm_announce(l, info->name, info->signature, c->variant->config);
@@ -317,7 +317,8 @@ static void announce(rt_launcher *l, const tg_kernel_info *info, const rt_call *
 enum { RESTLESS = 8 }; // changes of numbers: then nothing is written down any more
 
 /// Runs the code, and writes down what it does, where that may come again.
-static tg_status run(rt_launcher *l, const tg_kernel_info *info, rt_call *c, void *stream) {
+RT_SELDOM static tg_status run(rt_launcher *l, const tg_kernel_info *info, rt_call *c,
+                               void *stream) {
     bool writes = c->variant->image && !l->comm && c->restless < RESTLESS;
     c->replay->n = 0;
     if (writes) rt_replay_begin(c->replay, c->slots, c->variant->n_params);
@@ -329,11 +330,13 @@ static tg_status run(rt_launcher *l, const tg_kernel_info *info, rt_call *c, voi
     return status;
 }
 
-tg_status rt_run_again(rt_launcher *l, const tg_kernel_info *info, rt_call *c, void *stream) {
+RT_WARM tg_status rt_run_again(rt_launcher *l, const tg_kernel_info *info, rt_call *c,
+                               void *stream) {
     l->device = c->device;
     rt_count(c->kernel);
     if (l->comm) announce(l, info, c);
-    if (c->replay->n && !c->numbers) return rt_run_replay(l, info, c->replay, c->at, stream);
+    if (c->replay->n && (c->replay->numbers || !c->numbers))
+        return rt_run_replay(l, info, c->replay, c->at, stream);
     c->restless += c->numbers;
     c->numbers = false;
     return run(l, info, c, stream);

@@ -98,7 +98,8 @@ double tg_image_load_seconds(const tg_image *image, int device);
 void tg_image_unload(tg_image *image);
 
 /// Sets tg_last_error() of this thread and returns status.
-tg_status tg_fail(tg_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+tg_status tg_fail(tg_status status, const char *format, ...)
+    __attribute__((cold, format(printf, 2, 3)));
 
 /// Memory of the current context's hooks, aligned to 64 bytes.
 void *tg_allocate(size_t bytes);

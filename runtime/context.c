@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/// A place of a context holds a launcher that is there for it, with this bit while that serves a
+/// launch: so nobody takes the place meanwhile, and giving back is a plain store. A locked one
+/// would wait for what a driver has just written to its device.
+enum { BUSY = 1 };
+_Static_assert((int)RT_ALIGNMENT > (int)BUSY, "the bit is free");
+
 static _Atomic(tg_context *) shared;
 /// What a thread has, in one piece: finding it is a call.
 static _Thread_local struct {
@@ -109,22 +115,30 @@ void tg_context_destroy(tg_context *c) {
     if (!c) return;
     if (own.context == c) own.context = NULL;
     tg_options hooks = c->hooks;
-    for (int i = 0; i < RT_IDLE; i++) rt_launcher_destroy(atomic_load(&c->idle[i]));
+    for (int i = 0; i < RT_IDLE; i++) {
+        uintptr_t l = atomic_load(&c->places[i]);
+        if (!(l & BUSY)) rt_launcher_destroy((rt_launcher *)l);
+    }
     rt_pool_destroy(c->pool, &hooks);
     pthread_mutex_destroy(&c->printing);
     rt_release(&hooks, c, sizeof *c);
 }
 
 /// Two threads may make the shared context at once: one of the two stays.
-static tg_context *shared_context(void) {
-    tg_context *c = atomic_load_explicit(&shared, memory_order_acquire), *mine;
-    if (c || tg_context_create(NULL, &mine) != TG_OK) return c;
+RT_SELDOM static tg_context *make_shared(void) {
+    tg_context *c = NULL, *mine;
+    if (tg_context_create(NULL, &mine) != TG_OK) return NULL;
     if (atomic_compare_exchange_strong(&shared, &c, mine)) return mine;
     tg_context_destroy(mine);
     return c;
 }
 
-tg_context *rt_context(void) {
+static tg_context *shared_context(void) {
+    tg_context *c = atomic_load_explicit(&shared, memory_order_acquire);
+    return c ? c : make_shared();
+}
+
+RT_WARM tg_context *rt_context(void) {
     return own.context ? own.context : shared_context();
 }
 
@@ -148,25 +162,45 @@ static unsigned own_place(void) {
     return own.number % RT_IDLE;
 }
 
-rt_launcher *rt_claim(tg_context *c) {
-    unsigned place = own_place();
-    rt_launcher *l = NULL;
-    for (unsigned i = 0; i < RT_IDLE && !l; i++) {
-        _Atomic(rt_launcher *) *idle = &c->idle[(place + i) % RT_IDLE];
-        l = atomic_load_explicit(idle, memory_order_relaxed);
-        if (l) l = atomic_exchange(idle, NULL);
+static rt_launcher *claim_at(tg_context *c, unsigned place) {
+    uintptr_t l = atomic_load_explicit(&c->places[place], memory_order_relaxed);
+    if (!l || l & BUSY || !atomic_compare_exchange_strong(&c->places[place], &l, l | BUSY))
+        return NULL;
+    return (rt_launcher *)l;
+}
+
+/// It has the first free place from there on; where there is none it has none.
+static rt_launcher *settle(rt_launcher *l, unsigned place) {
+    for (unsigned i = 0; l && i < RT_IDLE; i++) {
+        uintptr_t none = 0;
+        l->place = (int)((place + i) % RT_IDLE);
+        if (atomic_compare_exchange_strong(&l->context->places[l->place], &none,
+                                           (uintptr_t)l | BUSY))
+            return l;
     }
-    if (!l) l = rt_launcher_create(c);
-    if (l) l->place = place;
+    if (l) l->place = -1;
     return l;
 }
 
-void rt_give_back(rt_launcher *l) {
-    tg_context *c = l->context;
-    unsigned place = l->place;
-    for (unsigned i = 0; i < RT_IDLE; i++) {
-        rt_launcher *none = NULL;
-        if (atomic_compare_exchange_strong(&c->idle[(place + i) % RT_IDLE], &none, l)) return;
-    }
-    rt_launcher_destroy(l); // more launches at once than places
+/// Another thread's that is idle moves here.
+RT_SELDOM static rt_launcher *claim_another(tg_context *c, unsigned place) {
+    rt_launcher *l = NULL;
+    for (unsigned i = 1; i < RT_IDLE && !l; i++) l = claim_at(c, (place + i) % RT_IDLE);
+    if (!l) return settle(rt_launcher_create(c), place);
+    if (atomic_load(&c->places[place])) return l; // several threads have that place
+    atomic_store(&c->places[l->place], 0);
+    return settle(l, place);
+}
+
+RT_WARM rt_launcher *rt_claim(tg_context *c) {
+    unsigned place = own_place();
+    rt_launcher *l = claim_at(c, place);
+    return l ? l : claim_another(c, place);
+}
+
+RT_WARM void rt_give_back(rt_launcher *l) {
+    if (l->place >= 0)
+        atomic_store_explicit(&l->context->places[l->place], (uintptr_t)l, memory_order_release);
+    else
+        rt_launcher_destroy(l); // more launches at once than places
 }

@@ -239,6 +239,6 @@ static inline const rt_cuda *rt_cuda_driver(void) {
 /// The status of a failed call, with its name, the driver's words for the error, what was being
 /// done, and what to try.
 tg_status rt_cuda_fail(const char *call, cu_result error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((cold, format(printf, 3, 4)));
 
 #endif

@@ -110,7 +110,7 @@ rt_device *rt_device_at(int number) {
 /* ---- the current context ------------------------------------------------------------------- */
 
 /// HIP has a device of each thread in place of contexts.
-static tg_status enter_device(const rt_cuda *cu, const rt_device *d, rt_entered *e) {
+RT_SELDOM static tg_status enter_device(const rt_cuda *cu, const rt_device *d, rt_entered *e) {
     if (cu->device_current(&e->before) == 0 && e->before == d->number) return TG_OK;
     cu_result error = cu->device_set(d->number);
     if (error) return rt_cuda_fail("hipSetDevice", error, "device %d (%s)", d->number, d->name);
@@ -118,7 +118,7 @@ static tg_status enter_device(const rt_cuda *cu, const rt_device *d, rt_entered 
     return TG_OK;
 }
 
-tg_status rt_enter(const rt_device *d, rt_entered *e) {
+RT_WARM tg_status rt_enter(const rt_device *d, rt_entered *e) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_context now = NULL;
     *e = (rt_entered){.mode = -1};

@@ -118,8 +118,8 @@ static void *const *with_faults(rt_gpu *g, const tg_device_function *f, void *co
     return g->args;
 }
 
-static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, int64_t ctas, const char *call,
-                             cu_result error) {
+RT_SELDOM static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, int64_t ctas,
+                                       const char *call, cu_result error) {
     return rt_gpu_failed(g,
                          rt_cuda_fail(call, error,
                                       "launching '%s' (%" PRId64 " CTAs of %d threads, %d bytes of "
@@ -129,8 +129,8 @@ static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, int64_t cta
 }
 
 /// cuLaunchKernelEx, where the driver has it: it takes about 0.1 us less than cuLaunchKernel.
-int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function, uint32_t ctas,
-                      void *const *args) {
+RT_WARM int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function,
+                              uint32_t ctas, void *const *args) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_attribute cluster = {.id = CU_ATTRIBUTE_CLUSTER,
                             .value.cluster = {(uint32_t)f->cluster, 1, 1}};

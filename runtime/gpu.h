@@ -145,6 +145,7 @@ typedef struct rt_replay_map {
 
 struct rt_replay {
     bool refused; // there is something that cannot be done again
+    bool numbers; // it can whatever numbers have become
     int n, n_args, n_maps, n_slots;
     const tg_slot *slots; // of the entry: the same ones for all runs
     struct {

@@ -8,7 +8,7 @@ static tg_slot slot_of(const rt_actual *a) {
 }
 
 /// "softmax.teg:3:9: N is 4 in 'x' and 5 in 'y'".
-static tg_status report(const rt_launcher *l, const tg_kernel_info *info) {
+RT_SELDOM static tg_status report(const rt_launcher *l, const tg_kernel_info *info) {
     const tg_failure *f = &l->workers[0].failure;
     const tg_site *site = f->site;
     if (l->gpu.status) return tg_fail(l->gpu.status, "%s: %s", info->name, tg_last_error());
@@ -25,8 +25,8 @@ tg_status rt_run_slots(rt_launcher *l, const tg_kernel_info *info, const tg_vari
     return failed ? report(l, info) : TG_OK;
 }
 
-tg_status rt_run_replay(rt_launcher *l, const tg_kernel_info *info, rt_replay *r, rt_loaded at,
-                        void *stream) {
+RT_WARM tg_status rt_run_replay(rt_launcher *l, const tg_kernel_info *info, rt_replay *r,
+                                rt_loaded at, void *stream) {
     return rt_replay_run(&l->gpu, r, at, stream) ? report(l, info) : TG_OK;
 }
 
@@ -70,7 +70,8 @@ typedef struct Wish {
     void *stream;
 } Wish;
 
-static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n, Wish wish) {
+RT_SELDOM static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n,
+                                  Wish wish) {
     const tg_variant *v;
     bool chosen = false;
     uint64_t epoch = rt_epoch(kernel);
@@ -94,7 +95,8 @@ static tg_status launch_or_again(tg_kernel *kernel, rt_launcher *l, const tg_arg
                 : launch(kernel, l, args, n, wish);
 }
 
-static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n, Wish wish) {
+RT_WARM static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n,
+                                           Wish wish) {
     if (!kernel) return tg_fail(TG_ERROR_ARGUMENT, "the kernel is NULL");
     if (kernel->abi != TG_ABI || kernel->info->n_params > TG_MAX_PARAMS)
         return tg_fail(TG_ERROR_UNSUPPORTED,
@@ -112,11 +114,11 @@ static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n,
     return status;
 }
 
-tg_status tg_launch(tg_kernel *kernel, const tg_arg *args, int n) {
+RT_WARM tg_status tg_launch(tg_kernel *kernel, const tg_arg *args, int n) {
     return launch_on_current(kernel, args, n, (Wish){.runs = true});
 }
 
-tg_status tg_launch_on(tg_kernel *kernel, const tg_arg *args, int n, void *stream) {
+RT_WARM tg_status tg_launch_on(tg_kernel *kernel, const tg_arg *args, int n, void *stream) {
     return launch_on_current(kernel, args, n, (Wish){.runs = true, .stream = stream});
 }
 

@@ -250,10 +250,8 @@ void tg_kernel_close(tg_kernel *kernel) {
 
 /// The state of a kernel of an object lasts as long as the process, so it is no context's memory.
 /// Two threads may make it at once: one of the two stays.
-static rt_state *state_of(tg_kernel *kernel) {
+RT_SELDOM static rt_state *make_state(tg_kernel *kernel) {
     void **place = &kernel->state;
-    rt_state *s = __atomic_load_n(place, __ATOMIC_ACQUIRE);
-    if (s) return s;
     tg_options hooks = rt_default_hooks();
     void *mine = state_new(&hooks, kernel->info), *other = NULL;
     if (!mine ||
@@ -261,6 +259,11 @@ static rt_state *state_of(tg_kernel *kernel) {
         return mine;
     state_free(mine);
     return other;
+}
+
+static inline rt_state *state_of(tg_kernel *kernel) {
+    rt_state *s = __atomic_load_n(&kernel->state, __ATOMIC_ACQUIRE);
+    return s ? s : make_state(kernel);
 }
 
 /* ---- choosing ------------------------------------------------------------------------------ */
@@ -420,12 +423,12 @@ int tg_kernel_launches(const tg_kernel *kernel) {
     return s ? atomic_load_explicit(&s->launches, memory_order_relaxed) : 0;
 }
 
-uint64_t rt_epoch(tg_kernel *kernel) {
+RT_WARM uint64_t rt_epoch(tg_kernel *kernel) {
     rt_state *s = state_of(kernel);
     return s ? atomic_load_explicit(&s->epoch, memory_order_acquire) : 0;
 }
 
-void rt_count(const tg_kernel *kernel) {
+RT_WARM void rt_count(const tg_kernel *kernel) {
     count_launch(kernel->state);
 }
 

@@ -6,12 +6,13 @@
 // like one before (again.c) need not run it. What it asked for is written down once: arguments that
 // are addresses point into the slots of the call, which hold those of the next launch; others are
 // copied; a tensor map is made again where the address that it has is another one now.
-#include "runtime/gpu.h"
+#include "runtime/runtime.h"
 
 #include <string.h>
 
 void rt_replay_begin(rt_replay *r, const tg_slot *slots, int n) {
     r->refused = false;
+    r->numbers = true;
     r->n = r->n_args = r->n_maps = 0;
     r->slots = slots;
     r->n_slots = n;
@@ -36,6 +37,7 @@ void rt_replay_add_launch(rt_replay *r, const tg_device_function *f, cu_function
     r->refused |= !(f->flags & TG_DEVICE_AGAIN) || f->flags & TG_DEVICE_FAULTS ||
                   r->n == RT_REPLAY_LAUNCHES || r->n_args + f->n_args > RT_REPLAY_ARGS;
     if (r->refused) return;
+    r->numbers &= (f->flags & TG_DEVICE_NUMBERS) != 0;
     r->launches[r->n].f = f;
     r->launches[r->n].function = function;
     r->launches[r->n].ctas = ctas;
@@ -74,13 +76,13 @@ void rt_replay_add_map(rt_replay *r, const tg_tensormap *how, void *data, const 
     memcpy(m->bytes, out, sizeof m->bytes);
 }
 
-static int32_t move_map(rt_gpu *g, rt_replay_map *m, void *data) {
+RT_SELDOM static int32_t move_map(rt_gpu *g, rt_replay_map *m, void *data) {
     int32_t status = rt_gpu_map(g, m->how, data, m->dims, m->strides, m->bytes);
     m->data = status ? NULL : data;
     return status;
 }
 
-int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_loaded at, void *stream) {
+RT_WARM int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_loaded at, void *stream) {
     rt_entered entered;
     g->device = at.device;
     g->stream = stream;

@@ -10,6 +10,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/// On the way of a warm launch. A driver that has just launched leaves little of it in the caches:
+/// such code stands side by side, what it seldom calls elsewhere.
+#define RT_WARM   __attribute__((hot))
+#define RT_SELDOM __attribute__((cold, noinline))
+
 enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_IDLE = 64, RT_CALL_SETS = 16 };
 
 /* ---- pool.c: threads ----------------------------------------------------------------------- */
@@ -62,20 +67,21 @@ typedef struct rt_actual {
 
 typedef struct rt_block rt_block;
 
+/// What warm launches look at comes first.
 struct rt_launcher {
     tg_context *context;
-    unsigned place; // among the idle ones of the context: its thread's
+    tg_comm *comm;                        // of a collective launch; else NULL
+    int place;                            // among those of the context, or -1
+    int device;                           // number of the GPU that has the tensors, -1: the CPU
+    int capability;                       // of it: 90; 0: the CPU
+    struct rt_calls *calls[RT_CALL_SETS]; // by kernel: the last ones of each
+    rt_gpu gpu;
     void (*print)(void *user, const char *text);
     void *print_user;
     rt_block *blocks, **next_block; // workspaces, kept from launch to launch
     pthread_mutex_t failing;        // of several tasks at once
     uint16_t types[TG_MAX_PARAMS];  // of the type parameters: code << 8 | bits; 0: open
-    int device;                     // number of the GPU that has the tensors, -1: the CPU
-    int capability;                 // of it: 90; 0: the CPU
-    tg_comm *comm;                  // of a collective launch; else NULL
     rt_actual actuals[TG_MAX_PARAMS];
-    struct rt_calls *calls[RT_CALL_SETS]; // by kernel: the last ones of each
-    rt_gpu gpu;
     tg_slot slots[TG_MAX_PARAMS];
     rt_worker workers[]; // 0: the host side of the kernel; 1 .. threads: its tasks
 };
@@ -112,7 +118,7 @@ struct tg_context {
     tg_comm *comm; // whose launches are this rank's; NULL: there are no ranks
     rt_pool *pool;
     pthread_mutex_t printing;
-    _Atomic(rt_launcher *) idle[RT_IDLE];
+    _Atomic uintptr_t places[RT_IDLE]; // of launchers
 };
 
 /// The current one of this thread; NULL where there is no memory for the shared one.

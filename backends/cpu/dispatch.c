@@ -17,9 +17,9 @@ static void add_arg(Emit *e, Flat *out, LLVMValueRef x) {
     vec_push(e->ctx, out, arg);
 }
 
-/// The address of an argument is passed where the entry has it, so that a runtime can tell it from
-/// other values (TG_DEVICE_AGAIN).
-static void add_address(Emit *e, const Value *v, Flat *out) {
+/// An argument is passed where the entry has it, its address or its number, so that a runtime can
+/// tell it from other values (TG_DEVICE_AGAIN).
+static void add_own(Emit *e, const Value *v, Flat *out) {
     LLVMValueRef slots = LLVMGetParam(e->fn, 0);
     Arg own = {.in_memory = true};
     own.x = gen_offset(e->g, slots, gen_i64(e->g, (int64_t)sizeof(tg_slot) * v->index));
@@ -32,7 +32,7 @@ static void flatten_tensor(Emit *e, const Value *v, Flat *out) {
     if (v->def)
         add_arg(e, out, t->data);
     else
-        add_address(e, v, out);
+        add_own(e, v, out);
     for (int d = 0; d < type->rank; d++)
         if (type->extents[d] == DYNAMIC) add_arg(e, out, t->dims[d]);
     for (int d = 0; d < type->rank; d++)
@@ -46,6 +46,8 @@ static void flatten(Emit *e, const Value *v, Flat *out) {
     } else if (v->type->kind == TK_DESC) {
         map.x = emit_scalar(e, v);
         vec_push(e->ctx, out, map);
+    } else if (!v->def) {
+        add_own(e, v, out);
     } else {
         add_arg(e, out, gen_to_memory(e->g, v->type->elem, emit_scalar(e, v)));
     }

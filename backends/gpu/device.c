@@ -40,8 +40,7 @@ const tg_device_function *gpu_functions(Ctx *ctx, const GpuCode *code) {
                                       .cluster = k->cluster,
                                       .shared_bytes = (int32_t)k->shared_bytes,
                                       .n_args = k->n_args,
-                                      .flags = (k->faults ? TG_DEVICE_FAULTS : 0) |
-                                               (k->again ? TG_DEVICE_AGAIN : 0)};
+                                      .flags = (k->faults ? TG_DEVICE_FAULTS : 0) | k->again};
     }
     return all;
 }

@@ -21,7 +21,7 @@ typedef struct GpuKernel {
     int threads, cluster, n_args;
     int64_t shared_bytes; // dynamic shared memory
     bool faults;          // has the hidden last parameter
-    bool again;           // its host code need not run for each launch
+    int again;            // its host code need not run for each launch: flags of tg_device_flags
 } GpuKernel;
 
 /// The kernels in the order of the module's devices, and what their faults are.
@@ -34,8 +34,8 @@ typedef struct GpuCode {
 /// Makes a kernel function of each `device` in g's module. Everything is in the arena.
 GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options);
 
-/// Whether what the kernel's host code does rests on shapes and numbers alone, addresses apart.
-bool gpu_host_comes_again(const Op *kernel);
+/// TG_DEVICE_AGAIN, TG_DEVICE_NUMBERS: what the kernel's host code looks at.
+int gpu_host_again(const Op *kernel);
 
 /* ---- for the back ends that take it (backends/backend.h, Backend) ---------------------------- */
 

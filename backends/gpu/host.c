@@ -2,6 +2,7 @@
 // What a runtime may know of a kernel's host code: whether launches need it again (runtime/abi.h,
 // TG_DEVICE_AGAIN).
 #include "backends/gpu/gpu.h"
+#include "runtime/abi.h"
 
 enum { COMMON_ALIGN = 16 };
 
@@ -23,7 +24,17 @@ static bool takes_arguments(const Op *op) {
     return true;
 }
 
-bool gpu_host_comes_again(const Op *kernel) {
+/// Numbers of the kernel's own arguments go nowhere but to the device.
+static bool passes_numbers(const Region *body) {
+    for (int i = 0; i < body->n_args; i++) {
+        const Value *v = body->args[i];
+        if (v->type->kind == TK_TENSOR) continue;
+        for_each_use(u, v) if (u->user->code != OP_DISPATCH || u->index == 0) return false;
+    }
+    return true;
+}
+
+static bool comes_again(const Op *kernel) {
     for_each_op(op, kernel->regions[0]) {
         switch (op->code) {
         case OP_CONST:
@@ -43,4 +54,9 @@ bool gpu_host_comes_again(const Op *kernel) {
         }
     }
     return true;
+}
+
+int gpu_host_again(const Op *kernel) {
+    if (!comes_again(kernel)) return 0;
+    return TG_DEVICE_AGAIN | (passes_numbers(kernel->regions[0]) ? TG_DEVICE_NUMBERS : 0);
 }

@@ -465,7 +465,7 @@ GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options) 
         if (op->code == OP_DEVICE) lower_device(g, ir, op, options, code);
     }
     const Op *kernel = find_kernel(module, NULL);
-    bool again = kernel && gpu_host_comes_again(kernel);
+    int again = kernel ? gpu_host_again(kernel) : 0;
     for (int i = 0; i < code->n; i++) code->kernels[i].again = again;
     debug_end(g);
     return code;

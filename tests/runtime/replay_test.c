@@ -48,6 +48,14 @@ static int32_t axpy_entry(const tg_slot *args, const tg_env *env) {
     return env->dispatch(env, 0, (n + 31) / 32, (void *const *)(uintptr_t)params);
 }
 
+/// The number, too.
+static int32_t passing_entry(const tg_slot *args, const tg_env *env) {
+    int64_t n = args[0].tensor.shape[0];
+    const void *params[] = {&args[0].tensor.data, &args[1].tensor.data, &n, &args[2].bits};
+    host_runs++;
+    return env->dispatch(env, 0, (n + 31) / 32, (void *const *)(uintptr_t)params);
+}
+
 static int32_t mapped_entry(const tg_slot *args, const tg_env *env) {
     static const tg_tensormap how = {
         .type = TG_MAP_F32, .rank = 2, .swizzle = 0, .axes = {1, 0}, .box = {4, 4}};
@@ -72,6 +80,8 @@ static const tg_device_function both[] = {
     {"axpy", 32, 1, 0, 4, TG_DEVICE_AGAIN, 0},
     {"mapped", 32, 1, 0, 4, TG_DEVICE_AGAIN, 0},
 };
+static const tg_device_function passing[] = {
+    {"axpy", 32, 1, 0, 4, TG_DEVICE_AGAIN | TG_DEVICE_NUMBERS, 0}};
 static const tg_device_function by_host[] = {{"axpy", 32, 1, 0, 4, 0, 0}};
 #define CODE(list, count)                                                                          \
     {                                                                                              \
@@ -79,6 +89,7 @@ static const tg_device_function by_host[] = {{"axpy", 32, 1, 0, 4, 0, 0}};
         .target = "sm_90a", .bytes = code, .size = sizeof code, .functions = (list)                \
     }
 static tg_image again_image = CODE(both, 2), host_image = CODE(by_host, 1);
+static tg_image passing_image = CODE(passing, 1);
 
 static const uint8_t in_place[2] = {1, 0};
 #define IN_PLACE(fn)                                                                               \
@@ -90,6 +101,7 @@ static const uint8_t in_place[2] = {1, 0};
 KERNEL(axpy, IN_PLACE(axpy_entry));
 KERNEL(mapped, IN_PLACE(mapped_entry));
 KERNEL(hosted, VARIANT(axpy_entry, &host_image));
+KERNEL(passes, VARIANT(passing_entry, &passing_image));
 
 /* ---- what is launched ------------------------------------------------------------------------ */
 
@@ -161,6 +173,13 @@ static void numbers_change(void **state) {
     launch(&axpy, &(Axpy){2, 1, 128, 1, false});
 }
 
+/// Numbers that are only passed on do not.
+static void numbers_pass(void **state) {
+    (void)state;
+    for (int i = 0; i < 30; i++) launch(&passes, &(Axpy){i % 2, 2, 128, (float)(i % 5 - 2), false});
+    assert_int_equal(host_runs, 2);
+}
+
 static void at_random(void **state) {
     (void)state;
     static const int64_t sizes[] = {64, 128, 8, 4};
@@ -201,7 +220,7 @@ int main(void) {
                      (size_t[]){TG_TENSORMAP_BYTES, TG_TENSORMAP_BYTES, 8, 4});
 #define TEST(f) cmocka_unit_test_setup(f, fill)
     const struct CMUnitTest tests[] = {
-        TEST(once_written_down), TEST(not_of_others), TEST(numbers_change),
+        TEST(once_written_down), TEST(not_of_others), TEST(numbers_change), TEST(numbers_pass),
         TEST(maps_move),         TEST(failures),      TEST(at_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
