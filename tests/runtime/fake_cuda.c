@@ -6,6 +6,11 @@
 // With FAKE_CUDA_CLOCK events tell how long launches would take: a CTA has its part of WORK seconds
 // to do and takes CTA_SECONDS beside, and a processor runs one CTA at a time.
 //
+// "90x132x228x4000" says more of a device: KiB of shared memory that each processor has, GB/s of
+// its memory. A processor then holds as many CTAs as its shared memory has room for. Fewer threads
+// than HIDING do not hide what they wait for, and take longer in proportion. Each CTA fills its
+// shared memory FILLS times from memory; a launch takes that long at least.
+//
 // With FAKE_CUDA_WARM=N a launch of N CTAs takes three times as long unless the caches were emptied
 // before it.
 //
@@ -18,6 +23,7 @@
 #include "runtime/cuda.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -34,9 +40,15 @@
 
 enum { DEVICES = 8, KERNELS = 32, ARGS = 64, DEPTH = 16, OBJECTS = 16, JOURNAL = 1 << 14 };
 enum { SHARED_OPTIN = 227 << 10, NOT_PERMITTED = 900, ILLEGAL_ADDRESS = 700, PROCESSORS = 132 };
-enum { CACHE_WORDS = 16 << 20 };
+enum { CACHE_WORDS = 16 << 20, HIDING = 768, FILLS = 16, CTA_SHARED = 1024, THREADS_SM = 2048 };
 #define WORK        3.2e-3
 #define CTA_SECONDS 8e-6
+
+typedef struct Device {
+    int capability, processors;
+    int shared; // KiB of a processor; 0: not said
+    int rate;   // GB/s; 0: not said
+} Device;
 
 struct cu_context_ {
     int device;
@@ -88,8 +100,9 @@ static int n_kernels, n_devices, initialized;
 static _Atomic int n_allocated, n_modules, capturing;
 static _Atomic bool lost; // to all calls
 static _Thread_local int relaxed;
-static int capabilities[DEVICES], processors[DEVICES];
+static Device devices[DEVICES];
 static double device_clock; // in milliseconds
+static double last_seconds; // of a launch
 static bool emptied;        // caches, since the last launch
 static char mistake[256], last_map[512];
 static const char *last_image;
@@ -179,6 +192,10 @@ int fake_modules(void) {
 
 const char *fake_last_image(void) {
     return last_image;
+}
+
+double fake_seconds(void) {
+    return last_seconds;
 }
 
 const char *fake_last_map(void) {
@@ -279,9 +296,10 @@ static int read_capability(const char **s) {
     return (int)n;
 }
 
-/// Behind an 'x'.
-static int read_number(const char **s) {
+/// Behind an 'x'; where there is none, `other`.
+static int read_number(const char **s, int other) {
     char *end;
+    if (**s != 'x') return other;
     long n = strtol(*s + 1, &end, 10);
     *s = end;
     return (int)n;
@@ -293,8 +311,11 @@ cu_result cuInit(unsigned flags) {
     initialized = 1;
     if (flags) wrong("cuInit(%u)", flags);
     for (s = s ? s : some; *s && n_devices < DEVICES; s += *s == ',') {
-        capabilities[n_devices] = read_capability(&s);
-        processors[n_devices] = *s == 'x' ? read_number(&s) : PROCESSORS;
+        Device *d = &devices[n_devices];
+        d->capability = read_capability(&s);
+        d->processors = read_number(&s, PROCESSORS);
+        d->shared = read_number(&s, 0);
+        d->rate = read_number(&s, 0);
         contexts[n_devices].device = n_devices;
         default_streams[n_devices] =
             (struct cu_stream_){.device = n_devices, .id = (unsigned)n_devices + 1};
@@ -345,13 +366,19 @@ cu_result cuDeviceGetName(char *name, int n, cu_device device) {
     return 0;
 }
 
+/// Bytes that a CTA may have.
+static int shared_of(const Device *d) {
+    int bytes = d->shared * 1024 - CTA_SHARED;
+    return d->shared && bytes < SHARED_OPTIN ? bytes : SHARED_OPTIN;
+}
+
 cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device device) {
     CALLED();
-    int capability = capabilities[device - 100];
+    int capability = devices[device - 100].capability;
     *value = attribute == CU_MAJOR          ? capability / 10
              : attribute == CU_MINOR        ? capability % 10
-             : attribute == CU_PROCESSORS   ? processors[device - 100]
-             : attribute == CU_SHARED_OPTIN ? SHARED_OPTIN
+             : attribute == CU_PROCESSORS   ? devices[device - 100].processors
+             : attribute == CU_SHARED_OPTIN ? shared_of(&devices[device - 100])
              : attribute == CU_L2_BYTES     ? 50 << 20
                                             : 1;
     return 0;
@@ -476,7 +503,7 @@ cu_result cuModuleGetFunction(cu_function *function, cu_module module, const cha
 cu_result cuFuncSetAttribute(cu_function function, int attribute, int value) {
     CALLED();
     if (attribute == CU_MAX_SHARED) {
-        if (value > SHARED_OPTIN) return 1;
+        if (value > shared_of(&devices[function->device])) return 1;
         function->shared_bytes = value;
     } else if (attribute == CU_LARGE_CLUSTERS) {
         function->large_clusters = value;

@@ -67,6 +67,8 @@ typedef void FakeKernel(const FakeLaunch *launch, void **args);
     /* What the streams of a device were given since the last question, a line each: the stream's  \
      * number, what. */                                                                            \
     X(const char *, fake_journal, (int device))                                                    \
+    /* By FAKE_CUDA_CLOCK, of the last launch. */                                                  \
+    X(double, fake_seconds, (void))                                                                \
     /* The arguments of the last cuTensorMapEncodeTiled, in words. */                              \
     X(const char *, fake_last_map, (void))
 

@@ -122,7 +122,7 @@ cu_result hipGetDevicePropertiesR0600(void *out, int device) {
     rt_hip_properties *p = out;
     if (device < 0 || device >= n_devices) return 101;
     snprintf(p->name, sizeof p->name, "Fake GPU %d", device);
-    snprintf(p->arch, sizeof p->arch, "gfx%x:sramecc+:xnack-", (unsigned)capabilities[device]);
+    snprintf(p->arch, sizeof p->arch, "gfx%x:sramecc+:xnack-", (unsigned)devices[device].capability);
     return 0;
 }
 
@@ -132,7 +132,7 @@ cu_result hipGetDevicePropertiesR0600(void *out, int device) {
 static int check_image(const void *image, int device, void **copy) {
     size_t n = hsaco_bytes(image);
     if (!n) return 200;
-    if (hsaco_arch(image) != capabilities[device]) return 209;
+    if (hsaco_arch(image) != devices[device].capability) return 209;
     *copy = malloc(n);
     memcpy(*copy, image, n);
     return 0;

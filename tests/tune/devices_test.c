@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two GPUs of one architecture that differ in their processors alone: each has a best setting of
-// its own, which the other one does not take, and with which it would be slower. The devices are
-// the stand-in driver's (tests/runtime/fake_cuda.c): its clock knows waves of CTAs, and nothing is
-// computed.
+// Two GPUs of one architecture: each has a best setting of its own, which the other one does not
+// take. The devices are the stand-in driver's (tests/runtime/fake_cuda.c): its clock knows waves of
+// CTAs, shared memory that holds several of them, and memory that feeds it; nothing is computed.
 #include "tests/tune/request.h"
 
 #include "driver/tune_store.h"
+#include "tests/tune/wide.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,12 +16,11 @@
 
 #include <cmocka.h>
 
-enum { GPUS = 2 };
-
-static double seconds_of(const TuneResult *t, const char *config) {
+static const TuneTrial *trial_of(const TuneResult *t, const char *config) {
     for (int i = 0; i < t->n_trials; i++)
-        if (strcmp(t->trials[i].config, config) == 0) return t->trials[i].seconds;
-    return -1;
+        if (strcmp(t->trials[i].config, config) == 0) return &t->trials[i];
+    fail_msg("%s: it was not tried", config);
+    return NULL;
 }
 
 /// Of what is as good as something else, only one value: what is left differs in tiles.
@@ -36,25 +35,44 @@ static Request request_of(Ctx *ctx) {
     return r;
 }
 
-static void tune_both(Ctx *ctx, void *arg) {
+static Request wide_request(Ctx *ctx) {
+    Request r = matmul_request(ctx, "sm_90a", WIDE_SIDE, WIDE_SIDE, WIDE_INNER);
+    SourceText *text = ctx_new(ctx, SourceText);
+    *text = (SourceText){"wide.teg", wide, sizeof wide - 1};
+    r.kernel = "wide";
+    r.path = text->path;
+    r.texts = text;
+    r.driver = 13000;
+    return r;
+}
+
+/// Times as long as its own setting another device's takes.
+static double foreign_times(const TuneResult *here, const TuneResult *there) {
+    const TuneTrial *own = trial_of(here, here->config), *foreign = trial_of(here, there->config);
+    assert_true(own->seconds > 0 && foreign->seconds > 0);
+    printf("%s\n    %s: %.4g us, the other one's %.4g us\n", here->device, here->config,
+           own->seconds * 1e6, foreign->seconds * 1e6);
+    return foreign->seconds / own->seconds;
+}
+
+static void tune_all(Ctx *ctx, void *arg) {
     TuneResult found[GPUS], other;
-    Request r = request_of(ctx);
+    Request r = wide_request(ctx);
     (void)arg;
     for (int d = 0; d < GPUS; d++) {
         TuneOptions o = {.mode = TUNE_EXHAUSTIVE, .device = d, .helpers = 2};
         for (int e = d; e < GPUS; e++) assert_false(tune_find(ctx, &r, e, &other));
         if (tune_request(ctx, &r, &o, &found[d])) fail_msg("%s", tg_last_error());
-        printf("%s: %s, %.4g us\n", found[d].device, found[d].config, found[d].seconds * 1e6);
     }
-    assert_string_not_equal(found[0].config, found[1].config);
     for (int d = 0; d < GPUS; d++) {
         assert_true(tune_find(ctx, &r, d, &other));
         assert_string_equal(other.config, found[d].config);
-        double own = seconds_of(&found[d], found[d].config);
-        double foreign = seconds_of(&found[d], found[!d].config);
-        printf("%s: the other one's takes %.2f times as long\n", other.device, foreign / own);
-        assert_true(own > 0 && foreign >= 1.07 * own);
     }
+    assert_true(foreign_times(&found[ON_MANY], &found[ON_FEW]) >= WIDE_FOREIGN);
+    assert_true(foreign_times(&found[ON_FEW], &found[ON_MANY]) >= 2);
+    const TuneTrial *invalid = trial_of(&found[ON_SMALL], found[ON_FEW].config);
+    assert_int_equal(invalid->verdict, TUNE_FAILED);
+    assert_string_not_equal(found[ON_SMALL].config, found[ON_FEW].config);
 }
 
 /// A launch that does what it may not takes the device from its process: that setting is out, the
@@ -110,13 +128,13 @@ static void slow_in_a_row(Ctx *ctx, void *arg) {
     assert_true(slow.seconds < found.seconds);
 }
 
-static void on_devices(void (*test)(Ctx *ctx, void *arg)) {
+static void on_devices(const char *devices, void (*test)(Ctx *ctx, void *arg)) {
     static char folder[256];
     Ctx *ctx = ctx_create(NULL);
     snprintf(folder, sizeof folder, "%s/devices-XXXXXX", TEST_OUT);
     assert_non_null(mkdtemp(folder));
     setenv("TG_CACHE", folder, 1);
-    setenv("FAKE_CUDA_DEVICES", "90x132,90x33", 1);
+    setenv("FAKE_CUDA_DEVICES", devices, 1);
     setenv("FAKE_CUDA_CLOCK", "1", 1);
     assert_int_equal(ctx_protect(ctx, test, NULL), CTX_OK);
     assert_int_equal(diag_errors(ctx), 0);
@@ -125,17 +143,17 @@ static void on_devices(void (*test)(Ctx *ctx, void *arg)) {
 
 static void test_devices(void **state) {
     (void)state;
-    on_devices(tune_both);
+    on_devices(WIDE_DEVICES, tune_all);
 }
 
 static void test_one_breaks_the_device(void **state) {
     (void)state;
-    on_devices(one_breaks_the_device);
+    on_devices("90x132", one_breaks_the_device);
 }
 
 static void test_slow_in_a_row(void **state) {
     (void)state;
-    on_devices(slow_in_a_row);
+    on_devices("90x132", slow_in_a_row);
 }
 
 int main(void) {
