@@ -2,7 +2,7 @@
 """How good and how quick tuning is: searches of 2 s and 10 s, and the setting without tuning, beside
 the best of an exhaustive search.
 
-    python3 bench/tune.py [--target cpu|cuda] [--only TEXT] [--repeats N] [--exhaustive S] [--out FILE]
+    python3 bench/tune.py [--target cpu|cuda] [--only TEXT] [--repeats N] [--exhaustive S] [--sample S] [--out FILE]
 
 All that was chosen is measured again, in turns, by a race of these settings alone: what searches
 report was measured at other times. `spread` is that of the choices of repeated searches. With
@@ -11,6 +11,14 @@ what the exhaustive searches reported.
 
     python3 bench/tune.py --record FOLDER     one exhaustive search of each case that FOLDER has not
     python3 bench/tune.py --replay FOLDER     searches in a world where settings take what is recorded
+
+An exhaustive search is through what the cost model lists. With --sample S the reference is the best of
+that and of S seconds through a random sample of all that the kernel allows, whatever the model says:
+what the list has not, several axes at once. What the sample found that the list has not is named, with
+the reason; three settings of it race. What the model's judgement costs, and nothing else, within two
+budgets a case and a short race:
+
+    python3 bench/tune.py --budgets '' --exhaustive 10 --sample 20 [--seed N]
 
 A replay needs no quiet machine: nothing is compiled or launched, the clock is made up
 (tests/tune/replay.c). Its figures are those of what the search decides; `spread` is that of 20 searches.
@@ -25,6 +33,7 @@ import tempfile
 import time
 
 HEATS = 30  # launches of ten heats
+RACED = 3  # of what a search found, that are raced again
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 PRODUCTS = {
@@ -92,12 +101,12 @@ def cases(target):
 class Search:
     """One run of `tegula tune`: its trials, its winner, how long it took."""
 
-    def __init__(self, options, arguments, mode, budget, among=()):
+    def __init__(self, options, arguments, mode, budget, among=(), seed=0):
         with tempfile.TemporaryDirectory() as folder:
             lines = os.path.join(folder, "trials.jsonl")
             file = os.path.join(options.library, arguments[0])
             command = [options.tegula, "tune", file, *arguments[1:], "--mode", mode, "--again",
-                       "--budget", str(budget), "--jsonl", lines]
+                       "--budget", str(budget), "--seed", str(seed), "--jsonl", lines]
             command += [x for config in among for x in ("--among", config)]
             if options.target != "cpu":
                 command += ["--target", options.target]
@@ -124,19 +133,45 @@ class Search:
                 return self.seconds(t["why"][len("the same code as "):])
         return None
 
+    def fate(self, config):
+        """What this search made of a setting, whatever the order of its values."""
+        for t in self.trials:
+            if sorted(t["config"].split()) == sorted(config.split()):
+                return f"{t['verdict']}{': ' if t['why'] else ''}{t['why']}"
+        return "not listed"
+
+    def fastest(self, n):
+        """Settings whose own code was measured, the winner first."""
+        seen = [t for t in self.trials if t["seconds"] and t["verdict"] in ("slower", "tie")]
+        seen.sort(key=lambda t: t["seconds"])
+        return [t["config"] for t in [self.winner, *seen]][:n]
+
     def count(self, verdict):
         return sum(t["verdict"] == verdict for t in self.trials)
 
 
-def judge(options, arguments, best, row):
+def judge(options, arguments, best, drawn, row):
     """Ratios by times that were measured alike."""
     found = [row[f"{b:g}s"] for b in options.budgets]
-    configs = {best.winner["config"], *(c for r in found for c in r["configs"])}
+    listed = {*best.fastest(RACED), *(c for r in found for c in r["configs"])}
+    configs = listed | {*(drawn.fastest(RACED) if drawn else ())}
     race = Search(options, arguments, "exhaustive", options.exhaustive, sorted(configs))
     seconds = {c: race.seconds(c) for c in configs | {race.standard["config"]}}
     fastest = min(seconds.values())
     row["us"], row["default"] = fastest * 1e6, fastest / race.standard["seconds"]
     row["best"] = min(seconds, key=seconds.get)
+    if drawn:
+        of_list = min(seconds[c] for c in listed | {race.standard["config"]})
+        best_drawn = min(drawn.fastest(RACED), key=seconds.get)
+        row["sample"] = {
+            "measured": sum(bool(t["seconds"]) for t in drawn.trials),
+            "wall": drawn.wall,
+            "best": best_drawn,
+            "gain": of_list / seconds[best_drawn],
+            "listed_as": best.fate(best_drawn),
+            "bad": [f"{t['config']}: {t['verdict']}: {t['why']}" for t in drawn.trials
+                    if t["verdict"] in ("crashed", "hung", "failed", "wrong")][:8],
+        }
     for r in found:
         ratios = [fastest / seconds[c] for c in r["configs"]]
         r["least"], r["spread"] = min(ratios), max(ratios) / min(ratios) - 1
@@ -144,9 +179,12 @@ def judge(options, arguments, best, row):
 
 def measure(options, name, arguments):
     best = Search(options, arguments, "exhaustive", options.exhaustive)
+    drawn = Search(options, arguments, "sample", options.sample, seed=options.seed) if options.sample else None
     if options.trials:
         with open(options.trials, "a", encoding="utf-8") as f:
-            f.writelines(json.dumps(t | {"case": name}) + "\n" for t in best.trials)
+            for search, mode in (best, "exhaustive"), (drawn, "sample"):
+                f.writelines(json.dumps(t | {"case": name, "mode": mode}) + "\n"
+                             for t in (search.trials if search else ()))
     row = {
         "case": name,
         "candidates": len(best.trials),
@@ -166,7 +204,7 @@ def measure(options, name, arguments):
             "measured": [sum(bool(t["seconds"]) for t in s.trials) for s in found],
             "configs": [s.winner["config"] for s in found],
         }
-    judge(options, arguments, best, row)
+    judge(options, arguments, best, drawn, row)
     return row
 
 
@@ -177,6 +215,12 @@ def show(row, budgets):
           f"{row['default']:.3f}", flush=True)
     for line in row["why"]:
         print(f"    {line}")
+    if "sample" in row:
+        r = row["sample"]
+        print(f"    sample: {r['measured']} in {r['wall']:.1f} s, the best one {r['gain']:.3f} times as fast as "
+              f"the best of the list ({r['best']}; there: {r['listed_as']})", flush=True)
+        for line in r["bad"]:
+            print(f"        {line}")
     for b in budgets:
         r = row[f"{b:g}s"]
         print(f"    {b:g} s: {r['least']:.3f}, spread {100 * r['spread']:.1f} %, wall "
@@ -307,10 +351,12 @@ def main():
     parser.add_argument("--tegula", default=next(filter(os.path.exists, places), "tegula"))
     parser.add_argument("--library", default=os.path.join(ROOT, "stdlib"))
     parser.add_argument("--only", action="append", default=[])
-    parser.add_argument("--budgets", type=lambda s: [float(x) for x in s.split(",")],
+    parser.add_argument("--budgets", type=lambda s: [float(x) for x in s.split(",") if x],
                         default=[2.0, 10.0])
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--exhaustive", type=float, default=120)
+    parser.add_argument("--sample", type=float, default=0, help="seconds of a random sample of each case's space")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--total", type=float, default=1e9, help="seconds after which no case begins")
     parser.add_argument("--triton", action="store_true")
     parser.add_argument("--trials", help="adds a line of JSON for each candidate to this file")

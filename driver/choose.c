@@ -242,7 +242,7 @@ static void list_settings(Search *s) {
     Configs all = {0};
     fe_configs(b->ctx, b->program, b->inst, MAX_SETTINGS, &all);
     for (int i = 0; i < all.n; i++) {
-        RankedSetting one = {.config = all.data[i], .seconds = -1};
+        RankedSetting one = {.config = all.data[i], .n_source = all.data[i].n, .seconds = -1};
         if (is_allowed(&all.data[i], s->n_set, s->set)) vec_push(b->ctx, s->open, one);
     }
     b->n_settings = s->open->n;

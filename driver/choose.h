@@ -9,7 +9,8 @@
 
 /// A setting of the tune values, and what the cost model expects of it.
 typedef struct RankedSetting {
-    Config config;
+    Config config;   // values of the source, then those that the model adds
+    int n_source;    // of them
     double seconds;  // negative: it does not elaborate
     const char *why; // then
     GpuNeeds needs;  // of a GPU; of a CPU `products` alone

@@ -20,15 +20,17 @@ enum {
 };
 #define DEFAULT_BUDGET 10.0
 
-/// Leaves the standard candidate and those asked for. False: one of these is none.
+/// Leaves the standard candidate and those asked for, listed or not. False: one of these is none.
 static bool keep_among(Search *s) {
     for (int i = 1; i < s->space.n; i++)
         if (s->o.n_among && !s->space.at[i].why) s->space.at[i].why = "not asked for";
     for (int k = 0; k < s->o.n_among; k++) {
         int i = 0;
         while (i < s->space.n && strcmp(s->space.at[i].config, s->o.among[k]) != 0) i++;
-        if (i == s->space.n) s->lost = ctx_format(s->ctx, "'%s' is no candidate", s->o.among[k]);
-        if (i == s->space.n) return false;
+        if (i == s->space.n && !tune_space_add(s->ctx, &s->space, s->o.among[k])) {
+            s->lost = ctx_format(s->ctx, "'%s' is no candidate", s->o.among[k]);
+            return false;
+        }
         s->space.at[i].why = NULL;
     }
     return true;
@@ -58,7 +60,7 @@ static void list_runners(Search *s) {
 
 static int most_candidates(const TuneOptions *o) {
     if (o->candidates > 0) return o->candidates;
-    if (o->mode == TUNE_EXHAUSTIVE) return MOST_CANDIDATES;
+    if (o->mode >= TUNE_EXHAUSTIVE) return MOST_CANDIDATES;
     return (int)fmin(fmax(CANDIDATES, CANDIDATES_SECOND * o->budget), MOST_CANDIDATES);
 }
 
@@ -74,7 +76,10 @@ static bool prepare(Search *s) {
     s->crew = crew_create(s->ctx, s->o.helpers, s->r->ranks.n ? s->r->ranks.n : 1);
     workers_prepare(s);
     search_open(s); // the worker starts while the space is made
-    if (s->over || !tune_space(s->ctx, s->r, &s->space)) return false;
+    if (s->over) return false;
+    if (!(s->o.mode == TUNE_SAMPLE ? tune_sample(s->ctx, s->r, s->o.seed, &s->space)
+                                   : tune_space(s->ctx, s->r, &s->space)))
+        return false;
     if (!keep_among(s)) return false;
     s->most = most_candidates(&s->o);
     if (s->most > s->space.n) s->most = s->space.n;
@@ -202,6 +207,8 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
     int *claim = ctx_new(ctx, int);
     tg_status status = TG_OK;
     if (!read_budget(options, &s.o.budget)) return TG_ERROR_ARGUMENT;
+    if (options->mode == TUNE_SAMPLE)
+        s.o.again = s.o.forget = true; // its budget buys another thing
     earlier_load(&s);
     if (earlier_knows(&s, out)) return TG_OK;
     *out = (TuneResult){.kernel = r->kernel,
@@ -227,7 +234,7 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-static const char *const modes[] = {"off", "block", "background", "exhaustive"};
+static const char *const modes[] = {"off", "block", "background", "exhaustive", "sample"};
 
 const char *tune_mode_name(TuneMode mode) {
     return modes[mode];

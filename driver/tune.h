@@ -14,8 +14,14 @@
 
 #include <stdatomic.h>
 
-typedef enum TuneMode { TUNE_OFF, TUNE_BLOCK, TUNE_BACKGROUND, TUNE_EXHAUSTIVE } TuneMode;
-/// "off", "block", "background", "exhaustive". False: none of them.
+typedef enum TuneMode {
+    TUNE_OFF,
+    TUNE_BLOCK,
+    TUNE_BACKGROUND,
+    TUNE_EXHAUSTIVE,
+    TUNE_SAMPLE
+} TuneMode;
+/// "off", "block", "background", "exhaustive", "sample". False: none of them.
 bool tune_mode_of(const char *text, TuneMode *out);
 const char *tune_mode_name(TuneMode mode);
 
@@ -74,13 +80,13 @@ typedef struct TuneProgress {
 } TuneProgress;
 
 typedef struct TuneOptions {
-    TuneMode mode;            // BLOCK or EXHAUSTIVE; BACKGROUND: at low priority
+    TuneMode mode;            // BLOCK, EXHAUSTIVE, SAMPLE; BACKGROUND: at low priority
     double budget;            // seconds; 0: TG_TUNE_BUDGET_MS or a default by the mode
     int helpers;              // processes that compile; 0: by the cores there are
     int candidates;           // the most that are compiled; 0: by the mode
     int device;               // of a GPU
     const int *devices;       // of all ranks; NULL: of the CPU, or there are none
-    uint64_t seed;            // of random data
+    uint64_t seed;            // of random data, and of a sample
     bool again;               // tune even if the store has a result, and measure all of it
     bool further;             // only this shape's result is one, and of no smaller budget
     int n_among;              // 0: all candidates are tried, else these beside the default
@@ -120,9 +126,10 @@ bool tune_set(Ctx *ctx, const char *config, Request *r);
 typedef struct TuneCandidate {
     const char *config; // of all values, those of `set` and schedule axes
     int n_set;
-    const NamedValue *set;
-    double predicted; // seconds; negative: none
-    const char *why;  // it is pruned; NULL: it is a candidate
+    const NamedValue *set; // its setting's, then those of axes
+    int n_axes, setting;   // of these; candidates of one setting have one number
+    double predicted;      // seconds; negative: none
+    const char *why;       // it is pruned; NULL: it is a candidate
     bool standard;
 } TuneCandidate;
 
@@ -136,6 +143,12 @@ typedef struct TuneSpace {
 /// The settings that a request leaves open, times the axes of its target's schedule. False, after
 /// errors, diagnosed.
 bool tune_space(Ctx *ctx, const Request *r, TuneSpace *out);
+/// A random sample of all that is allowed, whatever the model says of it: settings, each with
+/// values of some axes, in no order but for the standard one, which comes first. The seed decides
+/// which.
+bool tune_sample(Ctx *ctx, const Request *r, uint64_t seed, TuneSpace *out);
+/// One more candidate, of which a report has the text. False: it is of another kernel.
+bool tune_space_add(Ctx *ctx, TuneSpace *space, const char *config);
 /// "M=4096 N=4096": the dims of the kernel, as the arguments have them; after build_elaborate.
 const char *tune_shape(const Build *b);
 /// The candidates alone, of an instance whose `set` pins values, after build_target.

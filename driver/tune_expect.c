@@ -15,15 +15,12 @@
 #define BAD       3.0  // of one that did not work elsewhere
 #define UNRELATED 1.15 // where two settings differ in everything, the model's error tells less
 
-static int count_extra(const Search *s, int id) {
-    return s->space.at[id].n_set - s->space.at[0].n_set;
-}
-
 /// In how many values two settings differ, axes apart.
 static int distance(const Search *s, int a, int b) {
     const TuneCandidate *x = &s->space.at[a], *y = &s->space.at[b];
-    int n = s->space.at[0].n_set, differ = 0;
-    for (int i = 0; i < n; i++) differ += x->set[i].value != y->set[i].value;
+    int n = x->n_set - x->n_axes, m = y->n_set - y->n_axes, least = n < m ? n : m;
+    int differ = n + m - 2 * least;
+    for (int i = 0; i < least; i++) differ += x->set[i].value != y->set[i].value;
     return differ;
 }
 
@@ -31,7 +28,8 @@ void expect_prepare(Search *s) {
     for (int i = 0; i < s->space.n; i++) {
         s->runners[i].base = -1;
         for (int k = 0; k < s->space.n && s->runners[i].base < 0; k++)
-            if (count_extra(s, k) == 0 && distance(s, i, k) == 0) s->runners[i].base = k;
+            if (!s->space.at[k].n_axes && s->space.at[k].setting == s->space.at[i].setting)
+                s->runners[i].base = k;
     }
 }
 
@@ -47,7 +45,7 @@ static double setting_ratio(const Search *s, int id) {
     double ratio = 1;
     for (int i = 0; i < s->space.n; i++) {
         double seconds = expect_known(s, i), predicted = s->space.at[i].predicted;
-        if (count_extra(s, i) || seconds <= 0 || predicted <= 0) continue;
+        if (s->space.at[i].n_axes || seconds <= 0 || predicted <= 0) continue;
         int d = distance(s, id, i);
         if (d > nearest || (d == nearest && seconds / predicted >= ratio)) continue;
         nearest = d;
@@ -67,7 +65,7 @@ static double axis_factor(const Search *s, const NamedValue *value) {
     for (int i = 0; i < s->space.n; i++) {
         const TuneCandidate *c = &s->space.at[i];
         int base = s->runners[i].base;
-        if (count_extra(s, i) != 1 || base < 0) continue;
+        if (c->n_axes != 1 || base < 0) continue;
         const NamedValue *own = &c->set[c->n_set - 1];
         if (own->value != value->value || strcmp(own->name, value->name) != 0) continue;
         double with = expect_known(s, i), without = expect_known(s, base);
@@ -91,6 +89,6 @@ double expect_seconds(const Search *s, int id) {
     double known = base >= 0 ? expect_known(s, base) : 0;
     double seconds = known > 0 ? known : predicted * setting_ratio(s, id);
     if (seconds <= 0) return 0;
-    for (int i = s->space.at[0].n_set; i < c->n_set; i++) seconds *= axis_factor(s, &c->set[i]);
+    for (int i = c->n_set - c->n_axes; i < c->n_set; i++) seconds *= axis_factor(s, &c->set[i]);
     return seconds;
 }

@@ -97,7 +97,7 @@ static void progress(Search *s) {
 
 /// When the last candidates are begun: those that are compiled after it are of no use.
 static double feed_end(const Search *s) {
-    if (s->o.mode == TUNE_EXHAUSTIVE) return 0.9 * s->deadline;
+    if (s->o.mode >= TUNE_EXHAUSTIVE) return 0.9 * s->deadline;
     double mean = s->n_compiled ? s->compile_sum / s->n_compiled : s->deadline;
     return fmax(FEED_SHARE * s->deadline, (1 - RACE_SHARE) * s->deadline - 2 * mean);
 }
@@ -129,7 +129,7 @@ static int next_neighbour(const Search *s) {
 static int next_candidate(const Search *s) {
     int best = -1;
     double least = 0;
-    bool exhaustive = s->o.mode == TUNE_EXHAUSTIVE;
+    bool exhaustive = s->o.mode >= TUNE_EXHAUSTIVE;
     if (s->closed || s->begun >= s->most) return -1;
     if (s->begun > 0 && search_seconds(s) > feed_end(s)) return -1;
     for (int i = 0; i < s->space.n; i++) {

@@ -10,10 +10,14 @@
 // The model does not know what an axis does, so a candidate that differs from the passes' choice in
 // one of them stands behind its setting, in two of them further behind. Candidates are numbered in
 // this order, whatever is measured: equal ones are then told apart in every search alike.
+//
+// A sample is of the whole space, with values of axes that nothing above lists, and of several axes
+// at once. What the list has not and the sample finds is what the model's judgement costs.
 #include "driver/tune.h"
 
 #include "driver/choose.h"
 #include "driver/tune_search.h"
+#include "driver/tuned.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +29,8 @@ enum {
     WITH_LONE = 6,    // with values of axes that go with no others
     MAX_LISTED = 500, // candidates
     MAX_AXES = 10,
-    MAX_VALUES = 6,
+    MAX_VALUES = 8,
+    DRAWS = 20, // for each candidate of a sample: some are there already
 };
 #define BEHIND   1.10 // how much longer a candidate is taken to be for each axis
 #define SHORT    2e-5 // seconds, by the model: of one thread they may be as many
@@ -51,6 +56,8 @@ typedef struct Make {
     int n_axes;
     Axis axes[MAX_AXES];
     double best; // predicted
+    bool sampled;
+    uint64_t state; // of a sample's random numbers
     Candidates out;
 } Make;
 
@@ -175,10 +182,11 @@ static int64_t axis_value(const Make *m, const Axis *a, int i, const RankedSetti
         return warps <= gpu_max_warps(m->b->gpu) ? warps : 0;
     }
     if (strcmp(a->name, "grain") == 0 && !keeps_threads(m, a->values[i], s)) return 0;
+    const NamedValue *given = value_of_name(s->config.n, s->config.values, a->name);
     double own = effect(m, a->name, a->values[i], &s->grid);
     for (int k = 0; k < i; k++)
         if (effect(m, a->name, a->values[k], &s->grid) == own) return 0;
-    return own != 0 ? a->values[i] : 0;
+    return own != 0 && !(given && given->value == a->values[i]) ? a->values[i] : 0;
 }
 
 /* ---- candidates ---------------------------------------------------------------------------- */
@@ -204,20 +212,26 @@ static void add(Make *m, const RankedSetting *s, int n_more, const NamedValue *m
     int n = m->n_set + s->config.n + n_more, at = 0;
     NamedValue *set = ctx_array(m->ctx, NamedValue, n + 1);
     for (int i = 0; i < m->n_set; i++) set[at++] = m->set[i];
-    for (int i = 0; i < s->config.n; i++)
-        if (!is_pinned(m, s->config.values[i].name)) set[at++] = s->config.values[i];
+    for (int i = 0; i < s->config.n; i++) {
+        const char *name = s->config.values[i].name;
+        if (!is_pinned(m, name) && !value_of_name(n_more, more, name))
+            set[at++] = s->config.values[i];
+    }
     for (int i = 0; i < n_more; i++) set[at++] = more[i];
     TuneCandidate c = {.config = settings_text(m->ctx, at, set),
                        .n_set = at,
                        .set = set,
+                       .n_axes = n_more,
+                       .setting = (int)(s - m->settings.data),
                        .predicted = s->seconds < 0 ? -1 : s->seconds * pow(BEHIND, n_more),
-                       .why = standard ? NULL : reason(m, s),
+                       .why = standard || m->sampled ? NULL : reason(m, s),
                        .standard = standard};
     vec_push(m->ctx, &m->out, c);
 }
 
+/// The source narrows the axis.
 static bool has_value(const RankedSetting *s, const char *name) {
-    return value_of_name(s->config.n, s->config.values, name) != NULL;
+    return value_of_name(s->n_source, s->config.values, name) != NULL;
 }
 
 /// Chunks are of copies that programs run beside.
@@ -278,12 +292,7 @@ static int count_all(const Make *m) {
 }
 
 static void list(Make *m) {
-    RankedSetting pinned = {.seconds = -1}; // no choice is left, or none that the kernel lists
     int n = m->settings.n;
-    if (m->standard < 0) {
-        add(m, &pinned, 0, NULL, true);
-        return;
-    }
     const RankedSetting **ranked = ctx_array(m->ctx, const RankedSetting *, n + 1);
     for (int i = 0; i < n; i++) ranked[i] = &m->settings.data[i];
     qsort(ranked, (size_t)n, sizeof *ranked, by_seconds);
@@ -299,6 +308,73 @@ static void list(Make *m) {
     qsort(m->out.data, (size_t)m->out.n, sizeof *m->out.data, by_rank);
 }
 
+/* ---- samples ------------------------------------------------------------------------------- */
+
+/// Values of axes that may be worth anything to some kernel.
+static const Axis whole[] = {
+    {"split", 5, {1, 2, 4, 8, 16}, false},
+    {"order", 8, {1, 2, 4, 8, 16, -4, -8, -16}, false},
+    {"grain", 7, {1, 2, 4, 8, 16, 32, 64}, false},
+    {"warps", 6, {1, 2, 4, 8, 16, 32}, false},
+    {"stages", 7, {1, 2, 3, 4, 5, 6, 8}, false},
+    {"cluster", 4, {1, 2, 4, 8}, false},
+};
+
+static void widen(Make *m) {
+    for (int a = 0; a < m->n_axes; a++)
+        for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+            if (strcmp(m->axes[a].name, whole[i].name) == 0) m->axes[a] = whole[i];
+}
+
+/// A number below n (Knuth's MMIX).
+static int draw(Make *m, int n) {
+    m->state = m->state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((m->state >> 33) % (uint64_t)n);
+}
+
+/// Each axis is left to the passes as often as not. A thread that has no work is no matter of the
+/// kernel, but of who else has the machine.
+static void add_drawn(Make *m, const RankedSetting *s) {
+    NamedValue more[MAX_AXES];
+    int n = 0;
+    for (int a = 0; a < m->n_axes; a++) {
+        const Axis *axis = &m->axes[a];
+        int i = draw(m, 2 * axis->n);
+        if (i >= axis->n || has_value(s, axis->name) || !goes_with(m, axis, n, more)) continue;
+        int64_t value = axis->values[i];
+        bool idle = strcmp(axis->name, "grain") == 0 && !keeps_threads(m, value, s);
+        bool large = strcmp(axis->name, "warps") == 0 && value > gpu_max_warps(m->b->gpu);
+        if (!idle && !large) more[n++] = (NamedValue){axis->name, value};
+    }
+    add(m, s, n, more, false);
+}
+
+static bool is_new(const Candidates *all) {
+    const char *last = all->data[all->n - 1].config;
+    for (int i = 0; i < all->n - 1; i++)
+        if (strcmp(all->data[i].config, last) == 0) return false;
+    return true;
+}
+
+/// Settings take turns in a random order.
+static void sample(Make *m) {
+    int n = 0;
+    const RankedSetting **all = ctx_array(m->ctx, const RankedSetting *, m->settings.n + 1);
+    find_axes(m, &m->settings.data[m->standard].needs);
+    widen(m);
+    add(m, &m->settings.data[m->standard], 0, NULL, true);
+    for (int i = 0; i < m->settings.n; i++) {
+        if (m->settings.data[i].seconds < 0) continue;
+        int k = draw(m, ++n);
+        all[n - 1] = all[k];
+        all[k] = &m->settings.data[i];
+    }
+    for (int i = 0; i < DRAWS * MAX_LISTED && m->out.n < MAX_LISTED; i++) {
+        add_drawn(m, all[i % n]);
+        m->out.n -= !is_new(&m->out);
+    }
+}
+
 /* ---- the space ----------------------------------------------------------------------------- */
 
 /// Each argument once: what a launch must move at least.
@@ -312,14 +388,27 @@ static double argument_bytes(const Request *r) {
     return sum;
 }
 
-void tune_candidates(Build *b, TuneSpace *out) {
-    Make m = {.ctx = b->ctx, .b = b};
+/// seed: of a sample; NULL: what the model likes is listed.
+static void make(Build *b, const uint64_t *seed, TuneSpace *out) {
+    Make m = {.ctx = b->ctx, .b = b, .sampled = seed, .state = seed ? *seed : 0};
+    RankedSetting pinned = {.seconds = -1}; // no choice is left, or none that the kernel lists
     m.standard = build_settings(b, &m.settings);
     m.n_set = b->inst->n_set;
     m.set = b->inst->set;
-    list(&m);
+    if (m.standard < 0) {
+        vec_push(b->ctx, &m.settings, pinned);
+        add(&m, m.settings.data, 0, NULL, true);
+    } else if (seed) {
+        sample(&m);
+    } else {
+        list(&m);
+    }
     *out = (TuneSpace){.shape = "", .n_all = count_all(&m), .n = m.out.n, .at = m.out.data};
     if (out->n > MAX_LISTED) out->n = MAX_LISTED;
+}
+
+void tune_candidates(Build *b, TuneSpace *out) {
+    make(b, NULL, out);
 }
 
 /// What one launch has to do, whatever the setting: after elaboration with the standard one.
@@ -336,11 +425,34 @@ static void measure(Build *b, const Request *r, TuneSpace *out) {
                        : 0;
 }
 
-bool tune_space(Ctx *ctx, const Request *r, TuneSpace *out) {
+static bool make_space(Ctx *ctx, const Request *r, const uint64_t *seed, TuneSpace *out) {
     Build b;
     *out = (TuneSpace){.shape = ""};
     if (!request_build(ctx, r, &b) || !build_target(&b)) return false;
-    tune_candidates(&b, out);
+    make(&b, seed, out);
     measure(&b, r, out);
     return !diag_errors(ctx);
+}
+
+bool tune_space(Ctx *ctx, const Request *r, TuneSpace *out) {
+    return make_space(ctx, r, NULL, out);
+}
+
+bool tune_sample(Ctx *ctx, const Request *r, uint64_t seed, TuneSpace *out) {
+    return make_space(ctx, r, &seed, out);
+}
+
+bool tune_space_add(Ctx *ctx, TuneSpace *space, const char *config) {
+    const TuneCandidate *standard = &space->at[0];
+    TuneCandidate c = {.config = config, .predicted = -1, .setting = -1};
+    NamedValue *set;
+    if (values_read(ctx, config, &c.n_set, &set)) return false;
+    for (int i = 0; i < standard->n_set; i++)
+        if (!value_of_name(c.n_set, set, standard->set[i].name)) return false;
+    c.set = set;
+    TuneCandidate *all = ctx_array(ctx, TuneCandidate, space->n + 1);
+    memcpy(all, space->at, sizeof *all * (size_t)space->n);
+    all[space->n++] = c;
+    space->at = all;
+    return true;
 }

@@ -232,6 +232,69 @@ static void repeatable(Ctx *ctx, void *arg) {
     for (int i = 0; i < s.n; i++) assert_string_equal(s.at[i].config, t.at[i].config);
 }
 
+static bool has_config(const TuneSpace *s, const char *config) {
+    for (int i = 0; i < s->n; i++)
+        if (strcmp(s->at[i].config, config) == 0) return true;
+    return false;
+}
+
+/// A sample is of what `where` allows and of nothing else, as the seed says: settings that the
+/// model rules out, values that the list has not, several axes at once.
+static void sampled(Ctx *ctx, void *arg) {
+    static const char *const targets[] = {"v3", "sm_90a"};
+    (void)arg;
+    for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
+        Request r = matmul_request(ctx, targets[t], 512, 512, 512);
+        TuneSpace list, s, again, other;
+        int most = 0, unlisted = 0, differ = 0;
+        assert_true(tune_space(ctx, &r, &list) && tune_sample(ctx, &r, 7, &s));
+        assert_true(tune_sample(ctx, &r, 7, &again) && tune_sample(ctx, &r, 8, &other));
+        assert_true(s.n == again.n && s.n > 100);
+        assert_true(s.at[0].standard && strcmp(s.at[0].config, list.at[0].config) == 0);
+        for (int i = 0; i < s.n; i++) {
+            const TuneCandidate *c = &s.at[i];
+            assert_true(!c->why && value_in(c, "BM") * value_in(c, "BN") <= 8192);
+            assert_string_equal(c->config, again.at[i].config);
+            unlisted += !has_config(&list, c->config);
+            differ += !has_config(&other, c->config);
+            if (c->n_axes > most) most = c->n_axes;
+            for (int j = 0; j < i; j++) assert_string_not_equal(s.at[j].config, c->config);
+        }
+        assert_true(most >= 3 && unlisted > s.n / 2 && differ > 0);
+    }
+    // What the model rules out of a row that is too long for registers.
+    Request r = softmax_request(ctx, "sm_80", 256, 20000);
+    TuneSpace list, s;
+    bool ruled_out = false;
+    assert_true(tune_space(ctx, &r, &list) && tune_sample(ctx, &r, 1, &s));
+    for (int i = 0; i < list.n; i++)
+        ruled_out |= list.at[i].why && has_config(&s, list.at[i].config);
+    assert_true(ruled_out);
+}
+
+/// A setting that is not listed is a candidate where it is one of this kernel.
+static void added(Ctx *ctx, void *arg) {
+    Request r = matmul_request(ctx, "v3", 512, 512, 512);
+    TuneSpace s;
+    (void)arg;
+    assert_true(tune_space(ctx, &r, &s));
+    int n = s.n;
+    assert_false(tune_space_add(ctx, &s, "BM=64 BN=64"));
+    assert_false(tune_space_add(ctx, &s, "BM=64 BN=64 BK="));
+    assert_true(tune_space_add(ctx, &s, "BM=64 BN=64 BK=32 split=3 order=5"));
+    assert_int_equal(s.n, n + 1);
+    assert_int_equal(value_in(&s.at[n], "split"), 3);
+    assert_null(s.at[n].why);
+}
+
+static void test_sampled(void **state) {
+    (void)state;
+    in_context(sampled);
+}
+static void test_added(void **state) {
+    (void)state;
+    in_context(added);
+}
 static void test_default_first(void **state) {
     (void)state;
     in_context(default_first);
@@ -280,6 +343,7 @@ int main(void) {
         cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_generators),
         cmocka_unit_test(test_numbering),     cmocka_unit_test(test_no_effect),
         cmocka_unit_test(test_specialised),   cmocka_unit_test(test_narrowed),
+        cmocka_unit_test(test_sampled),       cmocka_unit_test(test_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ typedef struct Options {
     const char *codegen, *gpus;
     const char *output, *header, *cpu_levels, *prefix, *depfile, *seconds, *json;
     List args, outs, sets, types, givens, paths, exports, dims, among;
-    int64_t threads, repeat, ranks;
+    int64_t threads, repeat, ranks, seed;
     bool check, debug, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check;
     const char *size, *days, *comm;
     const char *shapes, *mode, *budget, *report, *jsonl, *tuned;

@@ -229,6 +229,7 @@ static void search(Ctx *ctx, void *arg) {
     if (!job_request(job, &r, &tensors)) return;
     TuneOptions options = {.mode = s->c->mode,
                            .budget = s->c->budget,
+                           .seed = (uint64_t)o->seed,
                            .device = job->device,
                            .devices = rank_devices(job),
                            .again = o->again || o->among.n,
@@ -352,9 +353,9 @@ static bool take_options(Tune *c) {
     const Options *o = c->o;
     const char *rest = "";
     c->mode = TUNE_BLOCK;
-    if (o->mode && (!tune_mode_of(o->mode, &c->mode) ||
-                    (c->mode != TUNE_BLOCK && c->mode != TUNE_EXHAUSTIVE))) {
-        cli_error("--mode %s: there are block and exhaustive", o->mode);
+    if (o->mode &&
+        (!tune_mode_of(o->mode, &c->mode) || c->mode == TUNE_OFF || c->mode == TUNE_BACKGROUND)) {
+        cli_error("--mode %s: there are block, exhaustive and sample", o->mode);
         return false;
     }
     if (o->budget) {
