@@ -136,6 +136,8 @@ typedef struct TuneCandidate {
 typedef struct TuneSpace {
     int n, n_all;      // candidates and pruned ones that are listed; all that there are
     TuneCandidate *at; // the standard one first, then by what the model predicts
+    int n_settings;    // of the kernel's values alone, as it allows them
+    const struct RankedSetting *settings;
     const char *shape;
     double roof, flops, bytes;
 } TuneSpace;
@@ -147,7 +149,7 @@ bool tune_space(Ctx *ctx, const Request *r, TuneSpace *out);
 /// values of some axes, in no order but for the standard one, which comes first. The seed decides
 /// which.
 bool tune_sample(Ctx *ctx, const Request *r, uint64_t seed, TuneSpace *out);
-/// One more candidate, of which a report has the text. False: it is of another kernel.
+/// One more candidate, of which a report has the text. False: it is none that the kernel allows.
 bool tune_space_add(Ctx *ctx, TuneSpace *space, const char *config);
 /// "M=4096 N=4096": the dims of the kernel, as the arguments have them; after build_elaborate.
 const char *tune_shape(const Build *b);

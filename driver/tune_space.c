@@ -403,7 +403,12 @@ static void make(Build *b, const uint64_t *seed, TuneSpace *out) {
     } else {
         list(&m);
     }
-    *out = (TuneSpace){.shape = "", .n_all = count_all(&m), .n = m.out.n, .at = m.out.data};
+    *out = (TuneSpace){.shape = "",
+                       .n_all = count_all(&m),
+                       .n = m.out.n,
+                       .at = m.out.data,
+                       .n_settings = m.settings.n,
+                       .settings = m.settings.data};
     if (out->n > MAX_LISTED) out->n = MAX_LISTED;
 }
 
@@ -442,14 +447,28 @@ bool tune_sample(Ctx *ctx, const Request *r, uint64_t seed, TuneSpace *out) {
     return make_space(ctx, r, &seed, out);
 }
 
+/// The setting that values are of; -1: the kernel does not allow them.
+static int setting_of(const TuneSpace *space, int n, const NamedValue *set) {
+    for (int i = 0; i < space->n_settings; i++) {
+        const RankedSetting *s = &space->settings[i];
+        int same = 0;
+        for (int k = 0; k < s->n_source; k++) {
+            const NamedValue *v = value_of_name(n, set, s->config.values[k].name);
+            same += v && v->value == s->config.values[k].value;
+        }
+        if (same == s->n_source) return i;
+    }
+    return -1;
+}
+
 bool tune_space_add(Ctx *ctx, TuneSpace *space, const char *config) {
-    const TuneCandidate *standard = &space->at[0];
-    TuneCandidate c = {.config = config, .predicted = -1, .setting = -1};
+    TuneCandidate c = {.config = config, .predicted = -1};
     NamedValue *set;
     if (values_read(ctx, config, &c.n_set, &set)) return false;
-    for (int i = 0; i < standard->n_set; i++)
-        if (!value_of_name(c.n_set, set, standard->set[i].name)) return false;
     c.set = set;
+    c.setting = setting_of(space, c.n_set, set);
+    if (c.setting < 0) return false;
+    c.n_axes = c.n_set - space->settings[c.setting].n_source;
     TuneCandidate *all = ctx_array(ctx, TuneCandidate, space->n + 1);
     memcpy(all, space->at, sizeof *all * (size_t)space->n);
     all[space->n++] = c;

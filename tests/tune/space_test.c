@@ -281,6 +281,8 @@ static void added(Ctx *ctx, void *arg) {
     int n = s.n;
     assert_false(tune_space_add(ctx, &s, "BM=64 BN=64"));
     assert_false(tune_space_add(ctx, &s, "BM=64 BN=64 BK="));
+    assert_false(tune_space_add(ctx, &s, "BM=64 BN=64 BK=48"));
+    assert_false(tune_space_add(ctx, &s, "BM=128 BN=128 BK=32"));
     assert_true(tune_space_add(ctx, &s, "BM=64 BN=64 BK=32 split=3 order=5"));
     assert_int_equal(s.n, n + 1);
     assert_int_equal(value_in(&s.at[n], "split"), 3);
