@@ -60,7 +60,7 @@ void build_describe_cost(Build *b, Text *out) {
 
 double build_cost(Build *b) {
     const Op *kernel = find_kernel(b->code->module, b->code->name);
-    return b->gpu ? gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL) : 0;
+    return b->gpu ? gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, NULL) : 0;
 }
 
 /* ---- transfers between ranks --------------------------------------------------------------- */
@@ -136,9 +136,11 @@ static void estimate(Ctx *ctx, void *arg) {
     b->code = fe_elaborate(b->ir, b->program, b->inst);
     if (!b->code || !b->code->module) return;
     const Op *kernel = find_kernel(b->code->module, b->code->name);
+    t->setting->code = b->code;
     t->setting->grid = cost_grid(kernel, dim_of, b);
     if (b->gpu) {
-        double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &t->setting->needs);
+        double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, &t->setting->needs);
+        t->setting->alone = seconds;
         t->setting->seconds = with_transfers(b, seconds);
         return;
     }
@@ -279,6 +281,15 @@ int build_settings(Build *b, RankedSettings *out) {
     b->inst->n_set = s.n_set;
     b->inst->set = ctx_copy(b->ctx, s.set, sizeof *s.set * (size_t)(s.n_set + 1));
     return best;
+}
+
+double build_setting_cost(Build *b, const RankedSetting *s, const GpuAxes *axes, GpuNeeds *needs) {
+    Elaborated *before = b->code;
+    b->code = s->code;
+    const Op *kernel = find_kernel(b->code->module, b->code->name);
+    double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, axes, needs);
+    b->code = before;
+    return seconds;
 }
 
 double build_products(Build *b) {

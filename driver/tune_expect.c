@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define UNTRIED   1.10 // of a value of an axis: settings that the model likes come before it
+#define UNTRIED   1.10 // of a value of an axis of which the model says nothing
 #define UNKNOWN   1.02 // likewise, of `grain` and a CPU's `split`, which the model knows least of
 #define IDLE      1.5  // of one that made the same code as without it
 #define BAD       3.0  // of one that did not work elsewhere
@@ -59,8 +59,9 @@ static bool is_bad(const Search *s, int id) {
     return u->state == DONE && u->trial.verdict >= TUNE_REFUSED && u->trial.verdict <= TUNE_WRONG;
 }
 
-/// What a value of an axis did at its best: the least factor of all that were measured.
-static double axis_factor(const Search *s, const NamedValue *value) {
+/// What a value of an axis did at its best: the least factor of all that were measured; `untried`
+/// where none was.
+static double axis_factor(const Search *s, const NamedValue *value, double untried) {
     double least = 0;
     for (int i = 0; i < s->space.n; i++) {
         const TuneCandidate *c = &s->space.at[i];
@@ -77,8 +78,16 @@ static double axis_factor(const Search *s, const NamedValue *value) {
     }
     bool unknown =
         strcmp(value->name, "grain") == 0 || (s->exclusive && strcmp(value->name, "split") == 0);
-    double untried = unknown ? UNKNOWN : UNTRIED;
-    return least > 0 ? least : untried;
+    return least > 0 ? least : unknown ? UNKNOWN : untried;
+}
+
+/// What the model says of each value of an axis that a candidate has.
+static double untried_factor(const Search *s, int id) {
+    const TuneCandidate *c = &s->space.at[id];
+    int base = s->runners[id].base;
+    double without = base >= 0 ? s->space.at[base].predicted : 0;
+    if (c->predicted <= 0 || without <= 0 || !c->n_axes) return UNTRIED;
+    return pow(c->predicted / without, 1.0 / c->n_axes);
 }
 
 double expect_seconds(const Search *s, int id) {
@@ -88,7 +97,9 @@ double expect_seconds(const Search *s, int id) {
     double predicted = base >= 0 ? s->space.at[base].predicted : c->predicted;
     double known = base >= 0 ? expect_known(s, base) : 0;
     double seconds = known > 0 ? known : predicted * setting_ratio(s, id);
+    double untried = untried_factor(s, id);
     if (seconds <= 0) return 0;
-    for (int i = c->n_set - c->n_axes; i < c->n_set; i++) seconds *= axis_factor(s, &c->set[i]);
+    for (int i = c->n_set - c->n_axes; i < c->n_set; i++)
+        seconds *= axis_factor(s, &c->set[i], untried);
     return seconds;
 }

@@ -33,9 +33,12 @@ enum {
     DRAWS = 20, // for each candidate of a sample: some are there already
 };
 #define BEHIND   1.10 // how much longer a candidate is taken to be for each axis
+#define KNOWN    1.02 // likewise, of those that the model knows
 #define SHORT    2e-5 // seconds, by the model: of one thread they may be as many
 #define HOPELESS 12.0 // times the best one's time, by the model
 #define SPILLING 1.4  // times the registers that there are
+#define SLACK    0.05 // likewise, beyond which the model has them spill: it may be a few too many
+#define JOINED   2.0  // how much longer parts of a loop take where programs fill a GPU without them
 
 typedef struct Axis {
     const char *name;
@@ -191,9 +194,49 @@ static int64_t axis_value(const Make *m, const Axis *a, int i, const RankedSetti
 
 /* ---- candidates ---------------------------------------------------------------------------- */
 
+/// What the model expects of a setting with values of axes.
+typedef struct Expected {
+    double seconds; // negative: nothing
+    GpuNeeds needs;
+} Expected;
+
+/// Those axes that the model of GPUs knows; how many of the values are of others.
+static int read_axes(int n, const NamedValue *values, GpuAxes *out) {
+    const struct {
+        const char *name;
+        int *to;
+    } known[] = {{"warps", &out->warps},
+                 {"stages", &out->stages},
+                 {"persistent", &out->persistent},
+                 {"cluster", &out->cluster}};
+    int others = n;
+    for (int i = 0; i < n; i++)
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+            if (strcmp(values[i].name, known[k].name) != 0) continue;
+            *known[k].to = (int)values[i].value;
+            others--;
+        }
+    return others;
+}
+
+/// Transfers between ranks take what they take, whatever the schedule.
+static Expected expected(const Make *m, const RankedSetting *s, int n, const NamedValue *more) {
+    Expected e = {s->seconds, s->needs};
+    GpuAxes axes = {.slack = SLACK};
+    if (s->seconds < 0) return e;
+    int others = m->b->gpu ? read_axes(n, more, &axes) : n;
+    if (others < n) {
+        e.seconds += build_setting_cost(m->b, s, &axes, &e.needs) - s->alone;
+    }
+    const NamedValue *split = value_of_name(n, more, "split");
+    bool joins = m->b->gpu && split && split->value > 1 && s->grid.programs > m->b->gpu->sms;
+    e.seconds *= pow(BEHIND, others) * pow(KNOWN, n - others) * (joins ? JOINED : 1);
+    return e;
+}
+
 /// Why it is not worth a compilation; NULL: it may be.
-static const char *reason(const Make *m, const RankedSetting *s) {
-    const GpuNeeds *n = &s->needs;
+static const char *reason(const Make *m, const RankedSetting *s, const Expected *e) {
+    const GpuNeeds *n = &e->needs;
     if (s->seconds < 0) return s->why;
     if (n->stage_bytes > n->most_bytes && n->products)
         return ctx_format(m->ctx, "shared memory: %.0f of %.0f bytes for one stage", n->stage_bytes,
@@ -201,9 +244,9 @@ static const char *reason(const Make *m, const RankedSetting *s) {
     if (n->registers > SPILLING * n->most_registers)
         return ctx_format(m->ctx, "registers: %.0f of %.0f a thread", n->registers,
                           n->most_registers);
-    if (s->seconds > HOPELESS * m->best)
+    if (e->seconds > HOPELESS * m->best)
         return ctx_format(m->ctx, "the model: %.3g us where %.3g us are expected of another",
-                          s->seconds * 1e6, m->best * 1e6);
+                          e->seconds * 1e6, m->best * 1e6);
     return NULL;
 }
 
@@ -218,13 +261,14 @@ static void add(Make *m, const RankedSetting *s, int n_more, const NamedValue *m
             set[at++] = s->config.values[i];
     }
     for (int i = 0; i < n_more; i++) set[at++] = more[i];
+    Expected e = expected(m, s, n_more, more);
     TuneCandidate c = {.config = settings_text(m->ctx, at, set),
                        .n_set = at,
                        .set = set,
                        .n_axes = n_more,
                        .setting = (int)(s - m->settings.data),
-                       .predicted = s->seconds < 0 ? -1 : s->seconds * pow(BEHIND, n_more),
-                       .why = standard || m->sampled ? NULL : reason(m, s),
+                       .predicted = e.seconds,
+                       .why = standard || m->sampled ? NULL : reason(m, s, &e),
                        .standard = standard};
     vec_push(m->ctx, &m->out, c);
 }

@@ -58,6 +58,7 @@ typedef struct Work {
 
 typedef struct Model {
     const GpuTarget *target;
+    GpuAxes axes;
     CostDims dims;
     double memory;   // bytes of the tensors that a phase touches
     double searched; // the same, as many as memory could bring from long rows meanwhile
@@ -206,6 +207,7 @@ static double busy_cycles(const Work *w) {
 /// Slots of a pipeline of w that has so many bytes a step, as `schedule` has them.
 static double stages_for(const Model *m, const Work *w, double bytes) {
     double room = m->target->shared_cta - SHARED_REST, most = GPU_RING_SLOTS;
+    if (m->axes.stages) return fmin(m->axes.stages, floor(room / fmax(bytes, 1)));
     if (m->alone && !m->shape.chain) most = ALONE_STAGES;
     bool rings = w->unit > 0 && gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA);
     if (rings && !m->shape.chain && !m->alone)
@@ -327,13 +329,14 @@ static double resident(const Model *m, double registers, Work *w) {
     double threads = m->threads;
     double most = fmin(t->registers_thread, t->registers_sm / threads);
     double needed = fmax(registers, m->shape.at_once);
-    w->spills = needed > most ? SPILLS * needed / most : 1;
+    w->spills = needed > most * (1 + m->axes.slack) ? SPILLS * needed / most : 1;
     registers = fmin(registers, most);
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
     double stages = stages_for(m, w, w->stage);
-    if (stages < 2) w->spills *= SPILLS;          // no pipeline
-    if (stages < 1) w->spills *= SPILLS;          // nor a buffer: operands go through registers
-    if (m->shape.chain) stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
+    if (stages < 2) w->spills *= SPILLS; // no pipeline
+    if (stages < 1) w->spills *= SPILLS; // nor a buffer: operands go through registers
+    if (m->shape.chain && !m->axes.stages)
+        stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
     double shared = stages * w->stage + (m->shape.chain ? w->kept : 0);
     if (w->stage > 0) n = fmin(n, t->shared_sm / shared);
     return fmax(1, floor(fmin(n, t->ctas_sm)));
@@ -382,7 +385,7 @@ static void note_needs(Model *m, const GpuShape *shape, const Work *w, const Reg
     if (shape->warps > n->warps) n->warps = shape->warps;
     n->products |= w->flops > 0;
     n->loops |= find(body, OP_FOR) != NULL;
-    bool deep = w->stage > 0 && stages_for(m, w, w->stage) > GPU_RING_SLOTS;
+    bool deep = !m->axes.stages && w->stage > 0 && stages_for(m, w, w->stage) > GPU_RING_SLOTS;
     if (deep) n->slots = (int)stages_for(m, w, w->stage);
 }
 
@@ -395,7 +398,7 @@ static double phase_seconds(Model *m, const Op *phase) {
         programs *= cost_trips(&m->dims, p);
     }
     Work w = {0};
-    GpuShape shape = gpu_shape(t, p, 0);
+    GpuShape shape = gpu_shape_of_warps(t, p, m->axes.cluster, m->axes.warps);
     m->shape = shape;
     m->threads = shape.warps * (double)t->lanes;
     m->ctas = shape.cluster;
@@ -410,7 +413,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     const Op *combine = find(p->regions[0], OP_COMBINE);
     if (combine) held = fmin(held, combining(t, combine));
     double compute = busy_cycles(&w), busy = each * compute, start = LATENCY + CTA_START;
-    double rounds = ceil(each / held), starts = gpu_persists(t, p) ? 1 : rounds;
+    double rounds = ceil(each / held), starts = gpu_persists(t, p, m->axes.persistent) ? 1 : rounds;
     double alone = rounds * (w.waits - LATENCY + compute) + starts * start;
     double read = each * w.bytes / L2_CYCLE, longest = fmax(busy, fmax(alone, read));
     double cycles = longest + REST * (busy + alone + read - longest);
@@ -446,8 +449,8 @@ double gpu_cost_phase(const Op *phase, const GpuTarget *target, const CostDims *
 
 double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                          int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
-                         GpuNeeds *needs) {
-    Model m = {.target = target, .dims = {dim_of, user}};
+                         const GpuAxes *axes, GpuNeeds *needs) {
+    Model m = {.target = target, .axes = axes ? *axes : (GpuAxes){0}, .dims = {dim_of, user}};
     double seconds = host_seconds(&m, kernel->regions[0]);
     if (needs) *needs = m.needs;
     return seconds;

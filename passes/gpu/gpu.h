@@ -123,6 +123,8 @@ typedef struct GpuShape {
 
 /// What works best on what root holds; `cluster` CTAs, 0: as many as work best.
 GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster);
+/// Likewise, of CTAs that have so many warps. 0: as many as work best.
+GpuShape gpu_shape_of_warps(const GpuTarget *target, const Op *root, int cluster, int warps);
 /// That of a device, which has its warps.
 GpuShape gpu_shape_of(const GpuTarget *target, const Op *device);
 
@@ -132,8 +134,9 @@ enum { GPU_RING_SLOTS = 4 }; // at most, where nobody says how many
 int64_t gpu_ring_room(const GpuTarget *t, const GpuShape *shape, bool alone, int64_t each,
                       int64_t other);
 
-/// Whether CTAs go from tile to tile (persist.c) of what root holds, if nobody says.
-bool gpu_persists(const GpuTarget *t, const Op *root);
+/// Whether CTAs go from tile to tile (persist.c) of what root holds; `persistent` as the axis has
+/// it, 0: nobody says.
+bool gpu_persists(const GpuTarget *t, const Op *root, int persistent);
 
 /// What the hungriest phase of a kernel is expected to need, beside what there is.
 typedef struct GpuNeeds {
@@ -144,11 +147,17 @@ typedef struct GpuNeeds {
     int slots; // of its pipelines, where each CTA has an SM for itself; 0: as the passes have it
 } GpuNeeds;
 
+/// What the schedule says of axes that the cost model knows of; 0: what the passes would choose.
+typedef struct GpuAxes {
+    int warps, stages, persistent, cluster;
+    double slack; // share of the registers that there are, by which a program may need more
+} GpuAxes;
+
 /// Seconds that one launch of a kernel in `tile` IR is expected to take; dim_of as for
-/// cost_estimate (passes/passes.h). needs may be NULL.
+/// cost_estimate (passes/passes.h). axes and needs may be NULL.
 double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                          int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
-                         GpuNeeds *needs);
+                         const GpuAxes *axes, GpuNeeds *needs);
 /// Of one phase of it.
 struct CostDims;
 double gpu_cost_phase(const Op *phase, const GpuTarget *target, const struct CostDims *dims);

@@ -56,12 +56,8 @@ static bool may_persist(const GpuTarget *t, const Op *root, bool always) {
            (always || (s.sums >= LEAST_SUMS && !s.prompt));
 }
 
-bool gpu_persists(const GpuTarget *t, const Op *root) {
-    return may_persist(t, root, false);
-}
-
-static bool is_worth_it(const PassEnv *env, const Op *device) {
-    return env->persistent >= 0 && may_persist(env->gpu, device, env->persistent > 0);
+bool gpu_persists(const GpuTarget *t, const Op *root, int persistent) {
+    return persistent >= 0 && may_persist(t, root, persistent > 0);
 }
 
 typedef struct Find {
@@ -180,7 +176,7 @@ static void make_loop(PassEnv *env, Op *device, Op *dispatch) {
 void pass_persist(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
-        if (op->code != OP_DEVICE || !is_worth_it(env, op)) continue;
+        if (op->code != OP_DEVICE || !gpu_persists(env->gpu, op, env->persistent)) continue;
         Find f = {.name = op_str(op, "name")};
         op_walk_pre(module, find_dispatch, &f);
         if (f.n == 1) make_loop(env, op, f.found);

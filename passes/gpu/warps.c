@@ -393,15 +393,20 @@ static double registers_for(const Sizes *z, int warps) {
     return registers_of_products(z, warps);
 }
 
-GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {
+GpuShape gpu_shape_of_warps(const GpuTarget *target, const Op *root, int cluster, int warps) {
     Sizes z = {.target = target};
     op_walk_pre((Op *)root, measure, &z);
     z.cluster = cluster > 0 ? power_for(cluster, GPU_MAX_CLUSTER) : cluster_for(&z);
     if (!gpu_has(target, GPU_CLUSTER)) z.cluster = 1;
-    GpuShape s = {.warps = warps_for(&z), .cluster = z.cluster, .chain = z.dots > 1};
+    warps = warps > 0 ? power_for(warps, gpu_max_warps(target)) : warps_for(&z);
+    GpuShape s = {.warps = warps, .cluster = z.cluster, .chain = z.dots > 1};
     s.registers = registers_for(&z, s.warps);
     s.at_once = BASE_FEW + rows_at_once(&z) / (z.cluster * s.warps * target->lanes);
     return s;
+}
+
+GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {
+    return gpu_shape_of_warps(target, root, cluster, 0);
 }
 
 GpuShape gpu_shape_of(const GpuTarget *target, const Op *device) {
@@ -446,10 +451,5 @@ int64_t gpu_ring_room(const GpuTarget *t, const GpuShape *shape, bool alone, int
 }
 
 GpuShape choose_shape(const PassEnv *env, const Op *device) {
-    GpuShape s = gpu_shape(env->gpu, device, env->cluster);
-    if (env->warps <= 0) return s;
-    int warps = power_for(env->warps, gpu_max_warps(env->gpu));
-    s.registers = BASE_FEW + (s.registers - BASE_FEW) * s.warps / warps;
-    s.warps = warps;
-    return s;
+    return gpu_shape_of_warps(env->gpu, device, env->cluster, env->warps);
 }

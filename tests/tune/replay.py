@@ -160,9 +160,18 @@ def read_times(path, shape):
     return {c: s for c, s in seconds.items() if not rests(shape, c)}
 
 
-def recorded(program, recordings, folder, seeds, *more, share=1, **world):
-    """The least quality of searches in each recording of a folder, and the largest share of the
-    budget of 10 s that one takes."""
+def agreement(seconds, trials):
+    """Spearman's correlation of what was recorded and what the model says of the same settings."""
+    both = [(seconds[t["config"]], t["predicted"]) for t in trials if t["config"] in seconds and t["predicted"]]
+    ranks = [sorted(range(len(both)), key=lambda i, k=k: both[i][k]) for k in (0, 1)]
+    places = [{i: place for place, i in enumerate(order)} for order in ranks]
+    n = len(both)
+    return 1 - 6 * sum((places[0][i] - places[1][i]) ** 2 for i in range(n)) / (n * (n * n - 1))
+
+
+def recorded(program, recordings, folder, seeds, *more, share=1, agree=-1, **world):
+    """The least quality of searches in each recording of a folder, the largest share of the budget of
+    10 s that one takes, and how far the model's order is that of the recording."""
     file = os.path.join(recordings, "others.teg" if folder == "others" else "product.teg")
     bad = []
     for name in sorted(f for f in os.listdir(os.path.join(recordings, folder)) if f.endswith(".times")):
@@ -184,7 +193,10 @@ def recorded(program, recordings, folder, seeds, *more, share=1, **world):
             text += f" {budget} s: {min(found):.3f} to {max(found):.3f} in {max(spent)} s,"
             if min(found) < bar or (budget == 10 and max(spent) > share * budget):
                 bad.append(f"{name}, {budget} s: {min(found):.3f} in {max(spent)} s")
-        print(f"{text} default {best / seconds[default]:.3f}", flush=True)
+        alike = agreement(seconds, trials)
+        if alike < agree:
+            bad.append(f"{name}: the model's order, {alike:.3f}")
+        print(f"{text} model {alike:.3f}, default {best / seconds[default]:.3f}", flush=True)
     assert not bad, bad
 
 
@@ -211,9 +223,9 @@ def main():
     if recordings:
         folder, cuda = recordings
         recorded(program, folder, ".", SEEDS, "--threads", "2", "-t", "T=f32")
-        recorded(program, folder, "others", SEEDS, "--threads", "2", "-t", "T=f32")
+        recorded(program, folder, "others", 3, "--threads", "2", "-t", "T=f32")
         shrunken(program, folder)
-        recorded(program, folder, "sm_90a", 2, "--target", "cuda", "-t", "T=f16", share=0.45,
+        recorded(program, folder, "sm_90a", 2, "--target", "cuda", "-t", "T=f16", share=0.45, agree=0.8,
                  TG_CUDA_LIBRARY=cuda, FAKE_CUDA_DEVICES="90", TG_REPLAY_HELPERS="16")
         return
     quality = {2: [], 10: []}

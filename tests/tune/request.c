@@ -23,6 +23,15 @@ const char source[] =
     "        c[m, n] = s;\n"
     "    }\n"
     "}\n"
+    "kernel half(a: f16[M, K], b: f16[K, N], c: f16[M, N])\n"
+    "tune BM = 128 | 64, BN = 256 | 128 | 64\n"
+    "{\n"
+    "    parallel m in M by BM, n in N by BN {\n"
+    "        var s: f32<BM, BN> = 0;\n"
+    "        for k in K by 64 { s += dot(a[m, k], b[k, n]); }\n"
+    "        c[m, n] = s as f16;\n"
+    "    }\n"
+    "}\n"
     "kernel softmax(x: f32[R, N], y: f32[R, N]) tune BR = 1 | 4 | 16\n"
     "{\n"
     "    parallel r in R by BR {\n"
@@ -69,6 +78,15 @@ Request request_for(Ctx *ctx, const char *kernel, const char *target, int n, con
 Request matmul_request(Ctx *ctx, const char *target, int64_t m, int64_t n, int64_t k) {
     const int64_t shapes[3][4] = {{m, k}, {k, n}, {m, n}};
     return request_for(ctx, "matmul", target, 3, (const int[]){2, 2, 2}, shapes);
+}
+
+Request half_request(Ctx *ctx, const char *target, int64_t m, int64_t n, int64_t k) {
+    Request r = matmul_request(ctx, target, m, n, k);
+    tg_actual *args = ctx_copy(ctx, r.args, sizeof *r.args * (size_t)r.n_args);
+    for (int i = 0; i < r.n_args; i++) args[i].bits = 16;
+    r.kernel = "half";
+    r.args = args;
+    return r;
 }
 
 Request softmax_request(Ctx *ctx, const char *target, int64_t rows, int64_t row) {

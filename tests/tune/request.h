@@ -14,6 +14,7 @@ enum { MATMUL_ARGS = 3 };
 /// c = a b in f32 for a target, dense arguments.
 Request matmul_request(Ctx *ctx, const char *target, int64_t m, int64_t n, int64_t k);
 /// y = softmax(x) of rows.
+Request half_request(Ctx *ctx, const char *target, int64_t m, int64_t n, int64_t k);
 Request softmax_request(Ctx *ctx, const char *target, int64_t rows, int64_t row);
 /// Any kernel of the source: dense f32 tensors of these shapes.
 Request request_for(Ctx *ctx, const char *kernel, const char *target, int n, const int *ranks,

@@ -213,6 +213,35 @@ static void reasons(Ctx *ctx, void *arg) {
     assert_true(n > 0);
 }
 
+static const TuneCandidate *with_axis(const TuneSpace *s, const char *axis, int64_t value) {
+    for (int i = 0; i < s->n; i++)
+        if (s->at[i].n_axes == 1 && s->at[i].setting == s->at[0].setting &&
+            value_in(&s->at[i], axis) == value)
+            return &s->at[i];
+    fail_msg("no %s=%d", axis, (int)value);
+    return NULL;
+}
+
+/// The model is asked about each value of an axis that it knows: fewer stages wait longer, warps
+/// too few for what they hold are no candidates, and parts of a loop are nothing for a GPU that is
+/// full.
+static void modelled(Ctx *ctx, void *arg) {
+    Request r = half_request(ctx, "sm_90a", 4096, 4096, 4096);
+    TuneSpace s;
+    (void)arg;
+    assert_true(tune_space(ctx, &r, &s));
+    assert_non_null(strstr(s.at[0].config, "BM=128 BN=256"));
+    double own = s.at[0].predicted;
+    assert_true(with_axis(&s, "stages", 2)->predicted > 1.1 * own);
+    assert_true(with_axis(&s, "stages", 4)->predicted < 1.05 * own);
+    assert_true(with_axis(&s, "split", 2)->predicted > 2 * own);
+    assert_true(with_axis(&s, "warps", 4)->predicted > 3 * own);
+    // A small grid may want its loop in parts.
+    r = half_request(ctx, "sm_90a", 128, 128, 8192);
+    assert_true(tune_space(ctx, &r, &s));
+    assert_true(with_axis(&s, "split", 4)->predicted < 1.2 * s.at[0].predicted);
+}
+
 static void nothing_to_choose(Ctx *ctx, void *arg) {
     (void)arg;
     const int64_t shapes[2][4] = {{1000}, {1000}};
@@ -289,6 +318,10 @@ static void added(Ctx *ctx, void *arg) {
     assert_null(s.at[n].why);
 }
 
+static void test_modelled(void **state) {
+    (void)state;
+    in_context(modelled);
+}
 static void test_sampled(void **state) {
     (void)state;
     in_context(sampled);
@@ -345,7 +378,8 @@ int main(void) {
         cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_generators),
         cmocka_unit_test(test_numbering),     cmocka_unit_test(test_no_effect),
         cmocka_unit_test(test_specialised),   cmocka_unit_test(test_narrowed),
-        cmocka_unit_test(test_sampled),       cmocka_unit_test(test_added),
+        cmocka_unit_test(test_sampled),       cmocka_unit_test(test_modelled),
+        cmocka_unit_test(test_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
