@@ -230,8 +230,9 @@ def show(row, budgets):
         print(f"    {line}")
     if "sample" in row:
         r = row["sample"]
+        doubt = "" if r["shown"] else ", as far as can be told"
         print(f"    sample: {r['measured']} in {r['wall']:.1f} s, the best one {r['gain']:.3f} times as fast as "
-              f"the best of the list{'' if r['shown'] else ', as far as can be told'} ({r['best']}; there: {r['listed_as']})", flush=True)
+              f"the best of the list{doubt} ({r['best']}; there: {r['listed_as']})", flush=True)
         for line in r["bad"]:
             print(f"        {line}")
     for b in budgets:

@@ -3,13 +3,7 @@
 // of the devices, and how many processors they have. fake_hip.c makes the runtime of AMD GPUs of
 // the same functions.
 //
-// With FAKE_CUDA_CLOCK events tell how long launches would take: a CTA has its part of WORK seconds
-// to do and takes CTA_SECONDS beside, and a processor runs one CTA at a time.
-//
-// "90x132x228x4000" says more of a device: KiB of shared memory that each processor has, GB/s of
-// its memory. A processor then holds as many CTAs as its shared memory has room for. Fewer threads
-// than HIDING do not hide what they wait for, and take longer in proportion. Each CTA fills its
-// shared memory FILLS times from memory; a launch takes that long at least.
+// fake_clock.h has what launches take.
 //
 // With FAKE_CUDA_WARM=N a launch of N CTAs takes three times as long unless the caches were emptied
 // before it.
@@ -21,9 +15,9 @@
 #include "tests/runtime/fake_cuda.h"
 
 #include "runtime/cuda.h"
+#include "tests/runtime/fake_clock.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -39,16 +33,8 @@
 #endif
 
 enum { DEVICES = 8, KERNELS = 32, ARGS = 64, DEPTH = 16, OBJECTS = 16, JOURNAL = 1 << 14 };
-enum { SHARED_OPTIN = 227 << 10, NOT_PERMITTED = 900, ILLEGAL_ADDRESS = 700, PROCESSORS = 132 };
-enum { CACHE_WORDS = 16 << 20, HIDING = 768, FILLS = 16, CTA_SHARED = 1024, THREADS_SM = 2048 };
-#define WORK        3.2e-3
-#define CTA_SECONDS 8e-6
-
-typedef struct Device {
-    int capability, processors;
-    int shared; // KiB of a processor; 0: not said
-    int rate;   // GB/s; 0: not said
-} Device;
+enum { NOT_PERMITTED = 900, ILLEGAL_ADDRESS = 700, PROCESSORS = 132 };
+enum { CACHE_WORDS = 16 << 20 };
 
 struct cu_context_ {
     int device;
@@ -364,12 +350,6 @@ cu_result cuDeviceGetName(char *name, int n, cu_device device) {
     CALLED();
     snprintf(name, (size_t)n, "Fake GPU %d", device - 100);
     return 0;
-}
-
-/// Bytes that a CTA may have.
-static int shared_of(const Device *d) {
-    int bytes = d->shared * 1024 - CTA_SHARED;
-    return d->shared && bytes < SHARED_OPTIN ? bytes : SHARED_OPTIN;
 }
 
 cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device device) {

@@ -122,7 +122,8 @@ cu_result hipGetDevicePropertiesR0600(void *out, int device) {
     rt_hip_properties *p = out;
     if (device < 0 || device >= n_devices) return 101;
     snprintf(p->name, sizeof p->name, "Fake GPU %d", device);
-    snprintf(p->arch, sizeof p->arch, "gfx%x:sramecc+:xnack-", (unsigned)devices[device].capability);
+    snprintf(p->arch, sizeof p->arch, "gfx%x:sramecc+:xnack-",
+             (unsigned)devices[device].capability);
     return 0;
 }
 

@@ -239,24 +239,6 @@ static cu_result submit(const Op *given) {
 
 /* ---- launches, copies ------------------------------------------------------------------------ */
 
-/// CTAs that a processor has at the same time, as far as there are so many.
-static double held_ctas(const Device *d, const FakeLaunch *launch) {
-    if (!d->shared) return 1;
-    double room = floor(d->shared * 1024.0 / (launch->shared_bytes + CTA_SHARED));
-    double held = fmin(room, floor((double)THREADS_SM / launch->block));
-    return fmax(1, fmin(held, ceil((double)launch->grid / d->processors)));
-}
-
-/// Of a launch: its waves, or what comes from memory.
-static double launch_seconds(const Device *d, const FakeLaunch *launch) {
-    double held = held_ctas(d, launch), grid = launch->grid;
-    double waves = ceil(grid / (d->processors * held));
-    double hidden = d->shared ? fmin(1, held * launch->block / HIDING) : 1;
-    double bytes = grid * launch->shared_bytes * FILLS;
-    double computed = waves * (held * WORK / grid / hidden + CTA_SECONDS);
-    return d->rate ? fmax(computed, bytes / (d->rate * 1e9)) : computed;
-}
-
 static void pass_time(const FakeLaunch *launch) {
     const char *late = getenv("FAKE_CUDA_WARM");
     double times = !emptied && late && launch->grid == strtoul(late, NULL, 10) ? 3 : 1;

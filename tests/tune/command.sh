@@ -65,17 +65,17 @@ has all.txt 'pruned: the model: .* us where .* us are expected' '(the default)' 
 $tune --dim R=8 --dim N=256 --jsonl again > log
 has log 'found before; --again searches anew'
 [ "$(grep -c . again)" = "$(grep -c 'shape": "R=8 N=256"' trials)" ] || fail "trials are lost"
-# A sample is of what the model rules out, too; its result is no search's. What a report has, listed or
-# not, can be raced.
-"$tegula" tune mm.teg --dim M=96 --dim N=64 --dim K=64 --budget 4 --mode sample --seed 3 --jsonl drawn > log
+# A sample is of what the model rules out, too; its result is no search's. What a report has, listed
+# or not, can be raced.
+small="$tegula tune mm.teg --dim M=96 --dim N=64 --dim K=64"
+$small --budget 4 --mode sample --seed 3 --jsonl drawn > log
 [ "$(grep -c '"verdict": "pruned"' drawn)" = 0 ] || fail "$(cat drawn)"
 has drawn 'BM=512 ' 'order=.* split=' '"verdict": "won"'
-"$tegula" tune mm.teg --dim M=96 --dim N=64 --dim K=64 --budget 1 > log
+$small --budget 1 > log
 if grep -q 'found before' log; then fail "the result of a sample is kept"; fi
-"$tegula" tune mm.teg --dim M=96 --dim N=64 --dim K=64 --budget 2 \
-    --among 'BM=8 BN=64 order=2 split=2' --jsonl raced > log
+$small --budget 2 --among 'BM=8 BN=64 order=2 split=2' --jsonl raced > log
 [ "$(grep -c '"seconds": [0-9]' raced)" = 2 ] || fail "$(cat raced)"
-refuses "'BM=8' is no candidate" "$tegula" tune mm.teg --dim M=96 --dim N=64 --dim K=64 --among BM=8
+refuses "'BM=8' is no candidate" $small --among BM=8
 # What was found is kept for launches, and `explain` says so.
 "$tegula" explain k.teg --arg x='zeros(8,1000)' --arg a=1 > log
 has log 'tuned on .* for this shape'

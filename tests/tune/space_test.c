@@ -236,6 +236,8 @@ static void modelled(Ctx *ctx, void *arg) {
     assert_true(with_axis(&s, "stages", 4)->predicted < 1.05 * own);
     assert_true(with_axis(&s, "split", 2)->predicted > 2 * own);
     assert_true(with_axis(&s, "warps", 4)->predicted > 3 * own);
+    // With clusters a product has the same code.
+    for (int i = 0; i < s.n; i++) assert_int_equal(value_in(&s.at[i], "cluster"), -1);
     // A small grid may want its loop in parts.
     r = half_request(ctx, "sm_90a", 128, 128, 8192);
     assert_true(tune_space(ctx, &r, &s));

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What launches take on the devices of fake_cuda.c.
+//
+// With FAKE_CUDA_CLOCK events tell how long launches would take: a CTA has its part of WORK seconds
+// to do and takes CTA_SECONDS beside, and a processor runs one CTA at a time.
+//
+// "90x132x228x4000" in FAKE_CUDA_DEVICES says more of a device: KiB of shared memory that each
+// processor has, GB/s of its memory. A processor then holds as many CTAs as its shared memory has
+// room for. Fewer threads than HIDING do not hide what they wait for, and take longer in
+// proportion. Each CTA fills its shared memory FILLS times from memory; a launch takes that long at
+// least.
+#ifndef TESTS_RUNTIME_FAKE_CLOCK_H
+#define TESTS_RUNTIME_FAKE_CLOCK_H
+
+#include "tests/runtime/fake_cuda.h"
+
+#include <math.h>
+
+enum { SHARED_OPTIN = 227 << 10, HIDING = 768, FILLS = 16, CTA_SHARED = 1024, THREADS_SM = 2048 };
+#define WORK        3.2e-3
+#define CTA_SECONDS 8e-6
+
+typedef struct Device {
+    int capability, processors;
+    int shared; // KiB of a processor; 0: not said
+    int rate;   // GB/s; 0: not said
+} Device;
+
+/// Bytes that a CTA may have.
+static inline int shared_of(const Device *d) {
+    int bytes = d->shared * 1024 - CTA_SHARED;
+    return d->shared && bytes < SHARED_OPTIN ? bytes : SHARED_OPTIN;
+}
+
+/// CTAs that a processor has at the same time, as far as there are so many.
+static inline double held_ctas(const Device *d, const FakeLaunch *launch) {
+    if (!d->shared) return 1;
+    double room = floor(d->shared * 1024.0 / (launch->shared_bytes + CTA_SHARED));
+    double held = fmin(room, floor((double)THREADS_SM / launch->block));
+    return fmax(1, fmin(held, ceil((double)launch->grid / d->processors)));
+}
+
+/// Of a launch: its waves, or what comes from memory.
+static inline double launch_seconds(const Device *d, const FakeLaunch *launch) {
+    double held = held_ctas(d, launch), grid = launch->grid;
+    double waves = ceil(grid / (d->processors * held));
+    double hidden = d->shared ? fmin(1, held * launch->block / HIDING) : 1;
+    double bytes = grid * launch->shared_bytes * FILLS;
+    double computed = waves * (held * WORK / grid / hidden + CTA_SECONDS);
+    return d->rate ? fmax(computed, bytes / (d->rate * 1e9)) : computed;
+}
+
+#endif
