@@ -56,6 +56,7 @@ static const FnRole fn_roles[] = {
     {"tg.nv.cp.async.", ROLE_COPIES, LATER_COPIES},
     {"tg.nv.tma.load.", ROLE_COPIES_TMA, 0},
     {"tg.nv.tma.store.", ROLE_STORES_TMA, LATER_STORES},
+    {"tg.nv.tma.add.", ROLE_STORES_TMA, LATER_STORES},
     {"tg.nv.tma.wait.", ROLE_WAITS, LATER_STORES},
     {"tg.nv.tma.", ROLE_NONE, 0},
     {"tg.nv.wgmma.m64", ROLE_MULTIPLIES, LATER_PRODUCTS},

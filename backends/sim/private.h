@@ -220,6 +220,7 @@ typedef struct Copy {
     int32_t at[5];  // coordinates of a block
     bool read_done; // the work is done; a store has read shared memory
     bool waited;    // the lane has waited for that
+    bool add;       // to what the tensor has
     char *data;     // what a store has read
 } Copy;
 
@@ -487,8 +488,8 @@ WarpHandler handle_mbarrier_wait;
 Mbarrier *mbarrier_at(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset);
 void mbarrier_complete_bytes(Cta *cta, uint32_t offset, int64_t bytes);
 // tma.c
-LaneHandler handle_tma_load, handle_tma_store, handle_tma_prefetch, handle_tma_commit,
-    handle_tma_wait;
+LaneHandler handle_tma_load, handle_tma_store, handle_tma_add, handle_tma_prefetch,
+    handle_tma_commit, handle_tma_wait;
 PrepareSite prepare_tma_load;
 /// Does the work of one load; false: there is none.
 bool load_random(Sim *sim);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // TMA: blocks of tensors to shared memory and back. A load works at a random time until somebody
-// needs it; a store reads when it is waited for, at the latest, and then writes.
+// needs it; a store reads when it is waited for, at the latest, and then writes. One that adds does
+// so element by element, each addition an atomic of its own that rounds to the tensor's type.
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,6 +240,54 @@ static void store_read(SimLane *lane, Copy *c) {
     c->read_done = true;
 }
 
+/// Types that there is an addition of.
+static bool adds(const SimTensorMap *m) {
+    static const bool known[] = {[TG_MAP_U32] = true, [TG_MAP_I32] = true, [TG_MAP_U64] = true,
+                                 [TG_MAP_F16] = true, [TG_MAP_F32] = true, [TG_MAP_BF16] = true};
+    return m->type < (int)(sizeof known / sizeof *known) && known[m->type];
+}
+
+static uint64_t sum_of(int type, uint64_t x, uint64_t y) {
+    uint16_t s = (uint16_t)x, t = (uint16_t)y;
+    float a, b;
+    switch (type) {
+    case TG_MAP_F16: return encode_f16(decode_f16(s) + decode_f16(t));
+    case TG_MAP_BF16: return encode_bf16(decode_bf16(s) + decode_bf16(t));
+    case TG_MAP_F32:
+        memcpy(&a, &x, sizeof a);
+        memcpy(&b, &y, sizeof b);
+        a += b;
+        x = 0;
+        memcpy(&x, &a, sizeof a);
+        return x;
+    default: return x + y;
+    }
+}
+
+static uint64_t load_bits(const char *p, int size) {
+    uint64_t x = 0;
+    memcpy(&x, p, (size_t)size);
+    return x;
+}
+
+/// Other threads of the system may run other clusters, or the programs of other ranks.
+#define ADD_ATOMICALLY(Word, type, to, value)                                                      \
+    do {                                                                                           \
+        Word *at = (Word *)(void *)(to), old = __atomic_load_n(at, __ATOMIC_RELAXED);              \
+        while (!__atomic_compare_exchange_n(at, &old, (Word)sum_of(type, old, value), true,        \
+                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))                   \
+            continue;                                                                              \
+    } while (0)
+
+static void add_element(const SimTensorMap *m, char *to, const char *from) {
+    uint64_t value = load_bits(from, m->bytes);
+    switch (m->bytes) {
+    case 2: ADD_ATOMICALLY(uint16_t, m->type, to, value); return;
+    case 4: ADD_ATOMICALLY(uint32_t, m->type, to, value); return;
+    default: ADD_ATOMICALLY(uint64_t, m->type, to, value); return;
+    }
+}
+
 static void store_write(Copy *c) {
     Block b = block_of(c->p, c->at);
     int first, behind, size = b.map->bytes;
@@ -247,7 +296,10 @@ static void store_write(Copy *c) {
         char *row = row_address(&b, r);
         const char *from = c->data + r * b.row_bytes;
         for (int i = first; row && i < behind; i++)
-            memcpy(element(&b, row, i), from + i * size, (size_t)size);
+            if (c->add)
+                add_element(b.map, element(&b, row, i), from + i * size);
+            else
+                memcpy(element(&b, row, i), from + i * size, (size_t)size);
     }
 }
 
@@ -258,9 +310,10 @@ bool store_random(SimLane *lane) {
     return true;
 }
 
-void handle_tma_store(SimLane *lane, const SimSite *site, char *frame) {
+static void start_store(SimLane *lane, const SimSite *site, char *frame, int kind) {
     Copies *all = &lane->stores;
     Copy c = {.site = site,
+              .add = kind & ACCESS_READ,
               .group = all->group,
               .p = OPERAND(const void *, frame, site, 0),
               .to = OPERAND(uint32_t, frame, site, 1)};
@@ -273,10 +326,26 @@ void handle_tma_store(SimLane *lane, const SimSite *site, char *frame) {
     Cta *cta = shared_find(lane, site, c.to, c.bytes, 128);
     access_shared(lane, site, cta, offset_of(c.to), c.bytes, ACCESS_READ | ACCESS_ASYNC,
                   actor_of_stores(lane), (uint32_t)all->group + 1);
-    access_tensor(lane, site, &b, ACCESS_WRITE);
+    access_tensor(lane, site, &b, kind);
     if (all->n == all->cap)
         all->data = sim_grow(lane->sim, all->data, &all->cap, sizeof *all->data);
     all->data[all->n++] = c;
+}
+
+void handle_tma_store(SimLane *lane, const SimSite *site, char *frame) {
+    start_store(lane, site, frame, ACCESS_WRITE);
+}
+
+void handle_tma_add(SimLane *lane, const SimSite *site, char *frame) {
+    char self[NAME_BYTES], place[PLACE_BYTES];
+    const SimTensorMap *m = OPERAND(const void *, frame, site, 0);
+    if (!OPERAND(uint8_t, frame, site, 2)) return;
+    if (m->magic == MAP_MAGIC && !adds(m))
+        sim_fail(lane->sim, SIM_MISUSE, site, "%s of %s: a tensor map of a type that is not added",
+                 site_place(site, place), lane_name(lane, self));
+    lane->site = site;
+    check_outside(lane, site);
+    start_store(lane, site, frame, ACCESS_READ | ACCESS_WRITE | ACCESS_ATOMIC);
 }
 
 void handle_tma_commit(SimLane *lane, const SimSite *site, char *frame) {
@@ -311,14 +380,16 @@ void handle_tma_wait(SimLane *lane, const SimSite *site, char *frame) {
            strstr(site->name, ".read.") != NULL);
 }
 
-/// What has read is written when the program ends; what has not finds the shared memory gone.
+/// What has read is written when the program ends; what has not finds the shared memory gone. Who
+/// adds waits until the sums are there.
 void stores_finish(SimLane *lane) {
     const Copies *all = &lane->stores;
     char self[NAME_BYTES], place[PLACE_BYTES];
     for (int i = 0; i < all->n; i++)
-        if (!all->data[i].waited)
+        if (!all->data[i].waited || all->data[i].add)
             sim_fail(lane->sim, SIM_MISUSE, all->data[i].site,
-                     "%s ends before %s has read shared memory: nobody has waited for it",
-                     lane_name(lane, self), site_place(all->data[i].site, place));
+                     "%s ends before %s has %s: nobody has waited for it", lane_name(lane, self),
+                     site_place(all->data[i].site, place),
+                     all->data[i].waited ? "added" : "read shared memory");
     if (all->n) finish(lane, lane->stores.group, false);
 }

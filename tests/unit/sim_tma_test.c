@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Blocks by TMA in the simulator, against loops: all ranks, swizzles, steps and fills, coordinates
-// outside on every side; maps that the hardware would refuse.
+// outside on every side; sums of all types that are added; maps that the hardware would refuse.
 #include "sim_kernel.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@
 #include "backends/sim/map.h"
 
 enum { SHARED = 64 << 10, TENSOR = 1 << 20 };
-enum { TYPE_F16 = 6, TYPE_F32 = 7, TYPE_BF16 = 9 };
+enum { TYPE_U32 = 2, TYPE_I32, TYPE_U64, TYPE_I64, TYPE_F16, TYPE_F32, TYPE_F64, TYPE_BF16 };
 
 /// A tensor of 16-bit numbers and a block of it.
 typedef struct Block {
@@ -55,7 +56,8 @@ static int64_t in_tensor(const Block *b, int i) {
 
 typedef struct Build {
     const Block *b;
-    bool store; // else a load
+    const char *store; // or "add"; NULL: a load
+    const char *wait;  // for it
 } Build;
 
 static LLVMValueRef elected(SimKernel *k) {
@@ -96,22 +98,23 @@ static void build_load(SimKernel *k, const Block *b, LLVMValueRef tensor_map) {
     copy(k, SHARED - 1024, false);
 }
 
-static void build_store(SimKernel *k, const Block *b, LLVMValueRef tensor_map) {
+static void build_store(SimKernel *k, const Build *how, LLVMValueRef tensor_map) {
+    const Block *b = how->b;
     LLVMValueRef args[8] = {tensor_map, k->base, elected(k)};
     char name[64];
     copy(k, SHARED - 1024, true);
     sim_call(k, "tg.nv.fence.proxy.async.shared", 0, NULL);
     sim_call(k, "tg.barrier", 0, NULL);
-    snprintf(name, sizeof name, "tg.nv.tma.store.%dd", b->rank);
+    snprintf(name, sizeof name, "tg.nv.tma.%s.%dd", how->store, b->rank);
     sim_call(k, name, 3 + coordinates(k, b, args + 3), args);
     sim_call(k, "tg.nv.tma.commit", 0, NULL);
-    sim_call(k, "tg.nv.tma.wait.0", 0, NULL);
+    sim_call(k, how->wait, 0, NULL);
 }
 
 static void build(SimKernel *k, const void *arg) {
     const Build *how = arg;
     if (how->store)
-        build_store(k, how->b, k->params[7]);
+        build_store(k, how, k->params[7]);
     else
         build_load(k, how->b, k->params[7]);
 }
@@ -119,10 +122,11 @@ static void build(SimKernel *k, const void *arg) {
 static _Alignas(128) uint16_t tensor[TENSOR / 2], shared[SHARED / 2], was[TENSOR / 2];
 static _Alignas(128) SimTensorMap map;
 
-static void run(const Block *b, bool store, int type) {
+/// How it fails, or NULL.
+static const char *try_run(const Build *how, int type) {
+    const Block *b = how->b;
+    static SimFailure f;
     SimCase c = {.target = "sm_90a", .threads = 32, .n_buffers = 3, .shared_bytes = SHARED};
-    Build how = {b, store};
-    SimFailure f;
     const char *wrong = sim_tensor_map(&map, type, b->rank, tensor, b->dims, b->strides, b->box,
                                        b->steps, 0, b->swizzle, b->fill);
     assert_null(wrong);
@@ -132,8 +136,13 @@ static void run(const Block *b, bool store, int type) {
     c.buffers[1] = sim_buffer(shared, sizeof shared, true);
     c.buffers[2] = sim_buffer(tensor, sizeof tensor, true);
     c.build = build;
-    c.arg = &how;
-    if (!sim_case_run(&c, &f)) fail_msg("%s", f.text);
+    c.arg = how;
+    return sim_case_run(&c, &f) ? NULL : f.text;
+}
+
+static void run(const Block *b, const char *store, int type) {
+    const char *wrong = try_run(&(Build){b, store, "tg.nv.tma.wait.0"}, type);
+    if (wrong) fail_msg("%s", wrong);
 }
 
 /* ---- blocks -------------------------------------------------------------------------------- */
@@ -174,7 +183,7 @@ static void loads(void **unused) {
     for (int i = 0; i < 60; i++) {
         Block b = random_block(1 + i % 5, i % 3 == 0);
         fill_all();
-        run(&b, false, TYPE_BF16);
+        run(&b, NULL, TYPE_BF16);
         for (int e = 0; e < block_bytes(&b) / 2; e++) {
             int64_t from = in_tensor(&b, e);
             uint16_t want = from >= 0 ? tensor[from / 2] : b.fill ? 0x7fff : 0;
@@ -191,13 +200,127 @@ static void stores(void **unused) {
         b.fill = 0;
         fill_all();
         memcpy(was, tensor, sizeof was);
-        run(&b, true, TYPE_BF16);
+        run(&b, "store", TYPE_BF16);
         for (int e = 0; e < block_bytes(&b) / 2; e++) {
             int64_t to = in_tensor(&b, e);
             if (to >= 0) was[to / 2] = shared[place(&b, 2 * e) / 2];
         }
         assert_memory_equal(was, tensor, sizeof was);
     }
+}
+
+/* ---- sums ---------------------------------------------------------------------------------- */
+
+static double value_of(int type, const void *p) {
+    float x;
+    uint16_t h;
+    uint32_t u;
+    if (type == TYPE_F32) return memcpy(&x, p, 4), (double)x;
+    memcpy(&h, p, 2);
+    if (type == TYPE_BF16) return u = (uint32_t)h << 16, memcpy(&x, &u, 4), (double)x;
+    int e = h >> 10 & 31, m = h & 1023;
+    double v = e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+    return h >> 15 ? -v : v;
+}
+
+/// Bits of the number nearest to x, ties to even; x is 0 or normal.
+static uint16_t narrow(double x, int exponent_bits) {
+    int e, digits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
+    double m = frexp(fabs(x), &e); // [1/2, 1) 2^e
+    int sign = x < 0 ? 1 << 15 : 0;
+    if (x == 0) return 0;
+    return (uint16_t)(sign + ((e - 1 + bias - 1) << digits) + (int)nearbyint(ldexp(m, digits + 1)));
+}
+
+/// *to becomes what an addition of *from leaves there.
+static void add(int type, void *to, const void *from, int size) {
+    uint64_t x = 0, y = 0;
+    if (type == TYPE_F32) {
+        float s = (float)(value_of(type, to) + value_of(type, from));
+        memcpy(to, &s, 4);
+    } else if (type == TYPE_F16 || type == TYPE_BF16) {
+        uint16_t s = narrow(value_of(type, to) + value_of(type, from), type == TYPE_F16 ? 5 : 8);
+        memcpy(to, &s, 2);
+    } else {
+        memcpy(&x, to, (size_t)size), memcpy(&y, from, (size_t)size);
+        x += y;
+        memcpy(to, &x, (size_t)size);
+    }
+}
+
+/// Of few bits, so that sums round and are neither subnormal nor infinite.
+static void fill_numbers(int type, void *p, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 4) {
+        float x = (float)ldexp(random_to(1 << 20) - (1 << 19), random_to(8) - 20);
+        uint32_t u;
+        memcpy(&u, &x, 4);
+        if (type == TYPE_F16) u = narrow(x, 5) * 65537u;
+        if (type == TYPE_BF16) u = narrow(x, 8) * 65537u;
+        memcpy((char *)p + i, &u, 4);
+    }
+}
+
+/// The block of 16-bit numbers as one of larger ones, of as many bytes.
+static Block widened(Block b, int size) {
+    b.fill = 0;
+    b.box[0] /= (uint32_t)size / 2;
+    b.dims[0] = b.dims[0] / ((uint32_t)size / 2) + 1;
+    b.at[0] /= size / 2;
+    return b;
+}
+
+static void add_block(const Block *b, int type, int size) {
+    int n = size;
+    for (int d = 0; d < b->rank; d++) n *= (int)b->box[d];
+    for (int e = 0; e < n / size; e++) {
+        int64_t offset = 0, rest = e;
+        bool inside = true;
+        for (int d = 0; d < b->rank; d++) {
+            int64_t c = b->at[d] + rest % b->box[d];
+            inside &= c >= 0 && c < (int64_t)b->dims[d];
+            offset += c * (d ? (int64_t)b->strides[d - 1] : size);
+            rest /= b->box[d];
+        }
+        if (inside)
+            add(type, (char *)was + offset, (const char *)shared + place(b, e * size), size);
+    }
+}
+
+/// Twice, because each case runs twice.
+static void sums(void **unused) {
+    static const struct {
+        int type, size;
+    } types[] = {{TYPE_F16, 2}, {TYPE_BF16, 2}, {TYPE_F32, 4},
+                 {TYPE_I32, 4}, {TYPE_U32, 4},  {TYPE_U64, 8}};
+    (void)unused;
+    for (int i = 0; i < 60; i++) {
+        int type = types[i % 6].type, size = types[i % 6].size;
+        Block b = widened(random_block(1 + i % 5, false), size);
+        if (b.box[0] * (unsigned)size % 16) continue;
+        fill_numbers(type, tensor, sizeof tensor);
+        fill_numbers(type, shared, sizeof shared);
+        memcpy(was, tensor, sizeof was);
+        run(&b, "add", type);
+        add_block(&b, type, size);
+        add_block(&b, type, size);
+        assert_memory_equal(was, tensor, sizeof was);
+    }
+}
+
+/// Nobody may leave before its sums are there, and there is no addition of every type.
+static void sums_refused(void **unused) {
+    Block b = {.rank = 2, .swizzle = 3, .dims = {64, 8}, .strides = {512}, .box = {16, 8}};
+    (void)unused;
+    b.steps[0] = b.steps[1] = 1;
+    fill_all();
+    assert_null(try_run(&(Build){&b, "add", "tg.nv.tma.wait.0"}, TYPE_U64));
+    const char *wrong = try_run(&(Build){&b, "add", "tg.nv.tma.wait.read.0"}, TYPE_U64);
+    assert_non_null(wrong);
+    assert_non_null(strstr(wrong, "has added: nobody has waited for it"));
+    assert_null(try_run(&(Build){&b, "store", "tg.nv.tma.wait.read.0"}, TYPE_U64));
+    wrong = try_run(&(Build){&b, "add", "tg.nv.tma.wait.0"}, TYPE_I64);
+    assert_non_null(wrong);
+    assert_non_null(strstr(wrong, "a tensor map of a type that is not added"));
 }
 
 /* ---- maps ---------------------------------------------------------------------------------- */
@@ -231,9 +354,8 @@ static void refused(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads),
-        cmocka_unit_test(stores),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(loads),        cmocka_unit_test(stores),  cmocka_unit_test(sums),
+        cmocka_unit_test(sums_refused), cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
