@@ -127,11 +127,15 @@ void do_copy_tma(Interp *it, Op *op) {
 void do_copyout_tma(Interp *it, Op *op) {
     const Reg *block = in(op, 2);
     const Tensor *t = &in(op, 0)->tensor;
+    Elem e = block->type->elem;
     for (int64_t i = 0; i < ty_count(block->type); i++) {
         int64_t at = box_offset(op, 3, i);
+        Cell x = block->cells[i];
         if (at < 0) continue;
+        if (op_flag(op, "add"))
+            x = eval_elementwise(OP_ADD, e, (Cell[]){cell_load(e, t->data, at), x, {0}});
         note_write(it, t, at);
-        cell_store(block->type->elem, t->data, at, block->cells[i]);
+        cell_store(e, t->data, at, x);
     }
 }
 

@@ -405,6 +405,7 @@ static void start_copies_out(GpuFn *f, const Op *op, const Layout *l, const Shar
     WarpPart w = warp_part(f, l, s, op);
     int64_t start[MAX_RANK] = {0}, box[MAX_RANK];
     LLVMValueRef base = gpu_buf(f, operand(op, 1)), elected = gpu_call(f, "tg.nv.elect", 0);
+    const char *how = op_flag(op, "add") ? "add" : "store";
     if (w.bytes) base = gpu_offset(f, base, w.bytes);
     box_of(op, box);
     do {
@@ -414,7 +415,7 @@ static void start_copies_out(GpuFn *f, const Op *op, const Layout *l, const Shar
         args[2] = elected;
         for (int d = 0; d < buf->rank; d++) more[d] = plus(f, w.along[d], start[d]);
         int n = box_coordinates(f, op, 3, more, args + 3);
-        portable_call(f->g, ctx_format(f->ctx, "tg.nv.tma.store.%dd", n), 3 + n, args);
+        portable_call(f->g, ctx_format(f->ctx, "tg.nv.tma.%s.%dd", how, n), 3 + n, args);
     } while (next_box(buf, box, start));
     gpu_call(f, "tg.nv.tma.commit", 0);
 }

@@ -346,5 +346,5 @@ void gpu_lower_await(GpuFn *f, Op *op) {
     else if (op->n_operands)
         wait_products(f, op);
     else
-        gpu_call(f, "tg.nv.tma.wait.read.0", 0);
+        gpu_call(f, op_flag(op, "written") ? "tg.nv.tma.wait.0" : "tg.nv.tma.wait.read.0", 0);
 }

@@ -458,7 +458,10 @@ static void run_on_device(Async *s) {
     for (int i = 0; i < 3 && f.staged.n; i++) op_walk_post(s->device, erase_unused, NULL);
     bool tma = false;
     for (int i = 0; i < f.staged.n; i++) tma |= f.staged.data[i].how.tma;
-    if (tma) stage_stores(s); // a launch that makes tensor maps makes one more
+    if (tma) // a launch that makes tensor maps makes one more
+        stage_stores(s);
+    else
+        keep_adds(s, f.dots.n > 0);
     if (s->notes.n)
         op_set_attr(s->ir, s->device, "copies", at_strs(s->ir, s->notes.data, s->notes.n));
 }

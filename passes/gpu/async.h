@@ -63,6 +63,8 @@ const char *other_name(const Async *s, const Value *tensor);
 /* ---- async_store.c: stores that are copies out of buffers ----------------------------------- */
 
 void stage_stores(Async *s);
+/// Says why threads add what copies of other kernels would: results of products, what ranks send.
+void keep_adds(Async *s, bool products);
 
 /* ---- async_wgmma.c: products by warpgroups -------------------------------------------------- */
 

@@ -41,7 +41,7 @@ static bool clips(Ranges *r, const Op *op, const Access *a, int d) {
 
 static void annotate(Op *op, void *arg) {
     Clip *c = arg;
-    if (op->code != OP_LOAD && op->code != OP_STORE) return;
+    if (op->code != OP_LOAD && op->code != OP_STORE && op->code != OP_ATOMIC) return;
     ranges_at(c->ranges, op);
     Access a = access_of(op);
     int64_t clip[MAX_RANK];

@@ -47,7 +47,8 @@ static bool is_multiple(const Value *v, int64_t n, int depth) {
     bool x = v->def->n_operands == 2 && is_multiple(operand(v->def, 0), n, depth - 1);
     bool y = v->def->n_operands == 2 && is_multiple(operand(v->def, 1), n, depth - 1);
     switch (v->def->code) {
-    case OP_MUL: return x || y;
+    case OP_MUL:
+    case OP_AND: return x || y; // n is a power of 2
     case OP_ADD:
     case OP_SUB:
     case OP_MIN:

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Stores that go through shared memory anyway are copied out of it by TMA.
+// Stores that go through shared memory anyway are copied out of it by TMA, and so are blocks that
+// are added to what is there, if nobody wants the old value: the engine adds a row at a time,
+// threads an element or two.
 //
 //   %y = convert %x; store %c, %y, ...
 //   -> %B = buf_alloc ...; %p = slice %x; copyout_tma %desc, %B, %p, ...; one a panel ...; await
+//   atomic %c, %x, ... [op = "add"]
+//   -> the same with copyout_tma [add]; await [written]
 //
 // The block is spared the way back into registers in an order that suits memory, the addresses and
 // the masks: TMA clips at the tensor's end. It goes panel by panel through a few buffers in turn,
@@ -28,7 +32,7 @@ typedef struct Pool {
     Value *bufs[MAX_BUFS];
 } Pool;
 
-/// How a block is copied out.
+/// How a block is copied out, by a store or an atomic.
 typedef struct CopyOut {
     Op *store;
     Value *block;
@@ -46,6 +50,19 @@ typedef struct Stores {
 
 /* ---- judging ------------------------------------------------------------------------------- */
 
+/// An addition to memory whose old value nobody wants.
+static bool is_add(const Op *op) {
+    return op->code == OP_ATOMIC && strcmp(op_str(op, "op"), "add") == 0 &&
+           !value_has_uses(result(op, 0));
+}
+
+/// The engine has an addition of such elements.
+static bool is_added(Elem elem) {
+    static const bool added[EL_COUNT] = {[EL_F16] = true, [EL_BF16] = true, [EL_F32] = true,
+                                         [EL_I32] = true, [EL_U32] = true,  [EL_U64] = true};
+    return added[elem];
+}
+
 /// The conversion through shared memory that ends in the store, or NULL.
 static Op *conversion_of(const Access *a) {
     Op *op = def_of(a->value, OP_CONVERT);
@@ -56,11 +73,12 @@ static Op *conversion_of(const Access *a) {
 }
 
 /// The block that is worth a way through shared memory: one that goes there anyway, or of which
-/// threads do not have 16 bytes that are neighbours in memory. NULL: it is not.
-static Value *block_of(const Access *a) {
+/// threads do not have 16 bytes that are neighbours in memory, or that is added. NULL: it is not.
+static Value *block_of(const Op *store, const Access *a) {
     const Op *convert = conversion_of(a);
     const Type *t = a->value->type;
     if (convert) return operand(convert, 0);
+    if (is_add(store)) return a->value;
     int vector = layout_vector(t->layout, a->axis_of[contiguous_dim(a->tensor->type)], NULL);
     return elem_info[t->elem].bits << vector < COPY_BYTES * 8 ? a->value : NULL;
 }
@@ -111,15 +129,16 @@ static Op *top_of(const Async *s, Op *op) {
     return op;
 }
 
-/// By whole matrices, or by words at least without bank conflicts.
-static bool is_written_well(const Layout *l, const Type *buf) {
+/// By whole matrices, or by words at least without bank conflicts; for an addition two rows may
+/// meet in a bank, as those of f32 do: it is worth more than that.
+static bool is_written_well(const Op *store, const Layout *l, const Type *buf) {
     SharedLayout shared = shared_of(buf);
     SharedMatrix m;
     SharedAccess a;
     if (shared_matrix(l, &shared, &m)) return m.conflicts == 1;
     shared_access(l, &shared, COPY_BYTES, &a);
     return shared.elem_bytes << a.vec_bits >= 4 &&
-           shared_conflicts(l, &shared, &a, BANKS_IN_ORDER, false) == 1;
+           shared_conflicts(l, &shared, &a, BANKS_IN_ORDER, false) <= 1 + is_add(store);
 }
 
 /* ---- choosing ------------------------------------------------------------------------------ */
@@ -164,14 +183,16 @@ static bool choose_panel(Async *s, const Access *a, int swizzle, CopyOut *out) {
     out->panel = part_of(s, type, inner, width);
     if (!out->panel) return false;
     out->buf = ty_buf(s->ir, type->elem, 2, out->panel->extents, swizzle, inner, 0);
-    return 2 * buf_bytes(out->buf) <= IN_FLIGHT && is_written_well(out->panel->layout, out->buf) &&
-           choose_box(s, a, out);
+    return 2 * buf_bytes(out->buf) <= IN_FLIGHT &&
+           is_written_well(out->store, out->panel->layout, out->buf) && choose_box(s, a, out);
 }
 
 static const char *choose(Async *s, const Op *store, const Access *a, CopyOut *out) {
     const char *why = reason_against_copy(s, store, a);
     if (why) return why;
-    out->block = a->value->type->layout ? block_of(a) : NULL;
+    if (is_add(store) && !is_added(a->value->type->elem))
+        return ctx_format(s->ctx, "TMA does not add %s", elem_info[a->value->type->elem].name);
+    out->block = a->value->type->layout ? block_of(store, a) : NULL;
     if (!out->block) return "threads have it in the order of memory";
     if (unclipped(store, a)) return "it ends inside of the tensor";
     if (a->n_subs > TMA_RANK) return "it has too many dimensions";
@@ -212,14 +233,15 @@ static bool have_met(const Async *s, const Op *top) {
     return !reads && op_int(s->device, "warps", 1) <= GROUP_WARPS;
 }
 
-static void seek_signal(Op *op, void *found) {
-    *(bool *)found |= op->code == OP_SIGNAL_SET;
+/// What goes to other ranks.
+static void seek_far(Op *op, void *found) {
+    *(bool *)found |= op->code == OP_SIGNAL_SET || (is_add(op) && op_flag(op, "system"));
 }
 
 /// Bytes of buffers beside rings, whose slots may be fewer for it unless their number is given.
 static int64_t room_beside(const Async *s) {
     bool far = false;
-    if (!s->env->stages) op_walk_pre(s->device, seek_signal, &far);
+    if (!s->env->stages) op_walk_pre(s->device, seek_far, &far);
     return far ? FAR : IN_FLIGHT;
 }
 
@@ -295,8 +317,15 @@ static void copy_out(Async *s, Builder *b, const CopyOut *how, Pool *p, int64_t 
     }
     Op *op = build_op(b, OP_COPYOUT_TMA, n, operands, 0, NULL, 0);
     op_set_attr(s->ir, op, "axes", how->axes);
+    if (is_add(store)) op_set_attr(s->ir, op, "add", at_bool(s->ir, true));
     if (!p->at_end || p->used >= p->n) op_set_attr(s->ir, op, "younger", at_int(s->ir, p->n - 1));
     p->used++;
+}
+
+static void note_store(Async *s, const Op *store, const char *why) {
+    static const char *const how[2][2] = {{"copied out by TMA", "stored by threads"},
+                                          {"added by TMA", "added by threads"}};
+    async_note(s, operand(store, 0), how[is_add(store)][why != NULL], why);
 }
 
 static void judge_store(Stores *x, Op *store) {
@@ -304,7 +333,7 @@ static void judge_store(Stores *x, Op *store) {
     Access a = access_of(store);
     CopyOut how = {.store = store};
     const char *why = choose(s, store, &a, &how);
-    async_note(s, a.tensor, why ? "stored by threads" : "copied out by TMA", why);
+    note_store(s, store, why);
     if (!why) vec_push(s->ctx, &x->chosen, how);
 }
 
@@ -324,19 +353,33 @@ static void stage_store(Stores *x, const CopyOut *how) {
 
 static void collect_store(Op *op, void *arg) {
     Stores *x = arg;
-    if (op->code == OP_STORE) vec_push(x->s->ctx, &x->found, op);
+    if (op->code == OP_STORE || is_add(op)) vec_push(x->s->ctx, &x->found, op);
 }
 
-/// The memory of a program is its own until what it copies out has been read.
-static void await_all(Async *s) {
+/// The memory of a program is its own until what it copies out has been read. The end of a program
+/// waits for its stores, and is not said to wait for its additions.
+static void await_all(Async *s, bool adds) {
     Builder b = build_before(s->ir, terminator(s->device->regions[0]));
-    build_op(&b, OP_AWAIT, 0, NULL, 0, NULL, 0);
+    Op *op = build_op(&b, OP_AWAIT, 0, NULL, 0, NULL, 0);
+    if (adds) op_set_attr(s->ir, op, "written", at_bool(s->ir, true));
 }
 
 void stage_stores(Async *s) {
     Stores x = {.s = s};
+    bool adds = false;
     op_walk_pre(s->device, collect_store, &x);
     for (int i = 0; i < x.found.n; i++) judge_store(&x, x.found.data[i]);
+    for (int i = 0; i < x.chosen.n; i++) adds |= is_add(x.chosen.data[i].store);
     for (int i = 0; i < x.chosen.n; i++) stage_store(&x, &x.chosen.data[i]);
-    if (x.pools.n) await_all(s);
+    if (x.pools.n) await_all(s, adds);
+}
+
+void keep_adds(Async *s, bool products) {
+    const char *why =
+        gpu_has(s->target, GPU_TMA) ? "TMA copies nothing in here" : "the GPU has no TMA";
+    Stores x = {.s = s};
+    op_walk_pre(s->device, collect_store, &x);
+    for (int i = 0; i < x.found.n; i++)
+        if (is_add(x.found.data[i]) && (products || op_flag(x.found.data[i], "system")))
+            note_store(s, x.found.data[i], why);
 }

@@ -33,6 +33,12 @@ typedef struct Search {
     int64_t sums;
 } Search;
 
+/// A block of results that is added to memory as it would be stored there.
+static bool is_sum(const Op *op) {
+    return strcmp(op_str(op, "op"), "add") == 0 && access_of(op).rank == 2 &&
+           !value_has_uses(result(op, 0));
+}
+
 static void look(Op *op, void *arg) {
     Search *s = arg;
     if (cost_is_dead(op)) return;
@@ -43,7 +49,8 @@ static void look(Op *op, void *arg) {
     s->loops += op_is_loop(op);
     s->prompt += op->code == OP_COMM_FENCE;
     s->prompt += op->code == OP_SIGNAL_SET && !op_flag(op, "late");
-    s->others += op->code == OP_IF || op->code == OP_ATOMIC || op->code == OP_PRINT;
+    s->others +=
+        op->code == OP_IF || op->code == OP_PRINT || (op->code == OP_ATOMIC && !is_sum(op));
 }
 
 /// One loop with one product. A signal that others wait for meanwhile holds a CTA up until the

@@ -11,7 +11,7 @@
 //   - a stored buffer is stored after the products that read it have ended and all threads have
 //     met, and read after a fence and another meeting;
 //   - a buffer is written again after what was copied out of it has been read, and the program ends
-//     after all of that;
+//     after all of that, and after what it adds is there;
 //   - what was copied into rings has been waited for where their memory is free for others;
 //   - behind what is sent to other ranks a signal is raised (sending.c).
 // What does not hold is a bug of the compiler. An acquire is marked `free` if its slot is so
@@ -70,6 +70,7 @@ typedef struct Sync {
     PtrMap copied;  // buffer -> Number *: the last copy out of it
     int copies_out; // so far
     bool unread;    // some may still have to be read
+    bool unwritten; // sums of some may not be there
     Sending sending;
 } Sync;
 
@@ -269,6 +270,7 @@ static void start(Sync *y, const Op *op) {
 static void await(Sync *y, const Op *op) {
     int younger = (int)op_int(op, "younger", 0);
     if (!op->n_operands) y->unread = false;
+    if (!op->n_operands && op_flag(op, "written")) y->unwritten = false;
     if (!op->n_results || younger >= y->n_flight) return;
     memmove(y->flight, y->flight + y->n_flight - younger, sizeof *y->flight * (size_t)younger);
     y->n_flight = younger;
@@ -298,6 +300,7 @@ static void copy_out(Sync *y, const Op *op) {
     number->n = y->copies_out++;
     map_set(y->s.ctx, &y->copied, buf, number);
     y->unread = true;
+    y->unwritten |= op_flag(op, "add");
 }
 
 static void fence(Sync *y) {
@@ -483,6 +486,7 @@ void pass_sync(PassEnv *env, Op *module) {
         sending_begin(&y.sending, y.s.ctx, module, op);
         walk(&y, op->regions[0]);
         if (y.unread) broken(&y, op, "it ends before what is copied out has been read");
+        if (y.unwritten) broken(&y, op, "it ends before what it adds is there");
         if (y.sending.lost)
             broken(&y, y.sending.lost, "what the tile before has sent is not signalled");
         if (y.sending.signals && y.sending.sent)

@@ -5,7 +5,8 @@ ptxas: it must assemble, spill nothing, draw no advice of the C75xx kind (wgmma 
 no function.
 
     assemble.py --tegula PATH [--targets sm_80,sm_90a] [--codegens nvptx,nvvm] [--types f32,f16]
-                [--kernels REGEX] [--jobs N] [--part I/N] [--table] [--rotate] [--large | --widths]
+                [--kernels REGEX] [--set NAME=VALUE] [--jobs N] [--part I/N] [--table] [--rotate]
+                [--large | --widths]
 
 Six architectures, two generators and two elements of each kernel are ten minutes of work. With
 --rotate each kernel goes through every architecture once, by generators and with elements in
@@ -267,7 +268,8 @@ def assemble(ptxas, target, known, ptx):
 def check(arguments):
     args, target, codegen, (path, kernel, options) = arguments
     name = " ".join([target, codegen, kernel] + [o for o in options if o[0] != "-"])
-    ptx, problem = compile_ptx(args.tegula, target, codegen, path, kernel, options)
+    settings = [word for one in args.set for word in ("-s", one)]
+    ptx, problem = compile_ptx(args.tegula, target, codegen, path, kernel, options + settings)
     registers = 0
     if ptx and ".extern .func" in ptx:
         problem = "calls a function"
@@ -301,6 +303,7 @@ def main():
     parser.add_argument("--rotate", action="store_true", help="each kernel once a target")
     parser.add_argument("--large", action="store_true", help="kernels with large arguments")
     parser.add_argument("--widths", action="store_true", help="norms and softmax of usual widths")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="settings of all")
     parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
     args = parser.parse_args()
     args.ptxas = find_ptxas()

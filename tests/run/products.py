@@ -147,6 +147,17 @@ for t, sums in [(np.float16, "f32"), (f8e4m3, "f32"), (np.int8, "i32")]:
         tune=[{"BM": 64, "BN": 64}, {"BM": 128, "BN": 32}],
         name=f"products-added-{t.__name__}",
     )
+# Parts of sums, added to what is there: by TMA where there is that.
+for t, sums in [(np.float16, np.float32), (np.int8, np.int32)]:
+    for m, n, k in [(144, 200, 400), (61, 120, 64)]:
+        case(
+            "products.teg",
+            "parts",
+            {"a": t(small((m, k), 1)), "b": t(small((n, k), 2)), "c": sums(small((m, n), 3))},
+            lambda a, b, c: {"c": c + a @ b.T.astype(c.dtype)},
+            tune=[{"BM": 64, "BN": 64, "PARTS": 3}, {"BM": 128, "BN": 128, "PARTS": 3}, {"persistent": 1}],
+            name=f"products-parts-{t.__name__}-{m}",
+        )
 case(
     "products.teg",
     "chunks",

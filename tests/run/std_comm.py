@@ -109,6 +109,16 @@ for t in "float16", "bf16":
           lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, length=1, out_types=narrow(t, "c"),
           tune=[dict(TILES[0], plan=5)])
 
+# The same by TMA's additions, into ragged shards.
+ADDS = [{"BM": bm, "BN": bn, "BK": 64, "plan": 5, "persistent": p} for bm, bn, p in ((64, 64, 0), (128, 128, 1), (64, 128, 1))]
+for t in "float16", "bf16":
+    for w, m, k, n in (2, 150, 40, 200), (3, 70, 64, 328):
+        whole = np.random.default_rng(w)
+        a, b = whole.integers(-2, 3, (w, w * m, k)), whole.integers(-2, 3, (w, k, n))
+        ranks("gemm_rs", w, {"a": typed(a, t), "b": typed(b, t), "c": typed(np.zeros((w, m, n)), t)},
+              lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, length=1, out_types=narrow(t, "c"),
+              tune=ADDS, only=["sim:sm_90a"])
+
 # CTAs that work on tile after tile raise the signal of one behind the products of the next one.
 MANY = [{"BM": 64, "BN": 16, "BK": 32, "persistent": 1, "stages": n} for n in (0, 4)]
 for w, m, k, n in (2, 150, 40, 1000), (3, 70, 64, 1096):

@@ -209,6 +209,7 @@ for plan in "direct", "before", "pull", "push":
     ranks("all_gather", "a=randn(2,600)", "c", "BN=256 " + plan)
     ranks("ag_gemm", "a=randn(2,140,304):f16 b=randn(2,304,96,seed=2):f16", "c", TILES + plan)
     ranks("gemm_rs", "a=randn(2,280,304):f16 b=randn(2,304,96,seed=2):f16 c=zeros(2,140,96):f16", "c", TILES + plan)
+ranks("gemm_rs", "a=randn(2,280,304):f16 b=randn(2,304,96,seed=2):f16 c=zeros(2,140,96):f16", "c", TILES + "plan=add")
 ranks("reduce_scatter", "a=randn(2,2,600)", "c", "BN=256")
 ranks("all_reduce_two_shot", "a=randn(2,600)", "c", "BN=256")
 ranks("gemm_ar", "a=randn(2,140,304):f16 b=randn(2,304,96,seed=2):f16 c=zeros(2,140,96):f16", "c", TILES)
