@@ -240,16 +240,18 @@ static void store_read(SimLane *lane, Copy *c) {
     c->read_done = true;
 }
 
-/// Types that there is an addition of.
+/// Types that there is an addition of. At others an H100 stops with an illegal instruction.
 static bool adds(const SimTensorMap *m) {
-    static const bool known[] = {[TG_MAP_U32] = true, [TG_MAP_I32] = true, [TG_MAP_U64] = true,
-                                 [TG_MAP_F16] = true, [TG_MAP_F32] = true, [TG_MAP_BF16] = true};
+    static const bool known[] = {
+        [TG_MAP_U32] = true, [TG_MAP_I32] = true, [TG_MAP_U64] = true, [TG_MAP_F16] = true,
+        [TG_MAP_F32] = true, [TG_MAP_F64] = true, [TG_MAP_BF16] = true};
     return m->type < (int)(sizeof known / sizeof *known) && known[m->type];
 }
 
 static uint64_t sum_of(int type, uint64_t x, uint64_t y) {
     uint16_t s = (uint16_t)x, t = (uint16_t)y;
     float a, b;
+    double c, d;
     switch (type) {
     case TG_MAP_F16: return encode_f16(decode_f16(s) + decode_f16(t));
     case TG_MAP_BF16: return encode_bf16(decode_bf16(s) + decode_bf16(t));
@@ -259,6 +261,12 @@ static uint64_t sum_of(int type, uint64_t x, uint64_t y) {
         a += b;
         x = 0;
         memcpy(&x, &a, sizeof a);
+        return x;
+    case TG_MAP_F64:
+        memcpy(&c, &x, sizeof c);
+        memcpy(&d, &y, sizeof d);
+        c += d;
+        memcpy(&x, &c, sizeof c);
         return x;
     default: return x + y;
     }

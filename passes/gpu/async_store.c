@@ -56,10 +56,12 @@ static bool is_add(const Op *op) {
            !value_has_uses(result(op, 0));
 }
 
-/// The engine has an addition of such elements.
+/// The engine has an addition of such elements. At those of i64 an H100 stops with an illegal
+/// instruction.
 static bool is_added(Elem elem) {
-    static const bool added[EL_COUNT] = {[EL_F16] = true, [EL_BF16] = true, [EL_F32] = true,
-                                         [EL_I32] = true, [EL_U32] = true,  [EL_U64] = true};
+    static const bool added[EL_COUNT] = {
+        [EL_F16] = true, [EL_BF16] = true, [EL_F32] = true, [EL_F64] = true,
+        [EL_I32] = true, [EL_U32] = true,  [EL_U64] = true};
     return added[elem];
 }
 

@@ -235,7 +235,12 @@ static uint16_t narrow(double x, int exponent_bits) {
 /// *to becomes what an addition of *from leaves there.
 static void add(int type, void *to, const void *from, int size) {
     uint64_t x = 0, y = 0;
-    if (type == TYPE_F32) {
+    if (type == TYPE_F64) {
+        double a, b;
+        memcpy(&a, to, 8), memcpy(&b, from, 8);
+        a += b;
+        memcpy(to, &a, 8);
+    } else if (type == TYPE_F32) {
         float s = (float)(value_of(type, to) + value_of(type, from));
         memcpy(to, &s, 4);
     } else if (type == TYPE_F16 || type == TYPE_BF16) {
@@ -290,11 +295,11 @@ static void add_block(const Block *b, int type, int size) {
 static void sums(void **unused) {
     static const struct {
         int type, size;
-    } types[] = {{TYPE_F16, 2}, {TYPE_BF16, 2}, {TYPE_F32, 4},
-                 {TYPE_I32, 4}, {TYPE_U32, 4},  {TYPE_U64, 8}};
+    } types[] = {{TYPE_F16, 2}, {TYPE_BF16, 2}, {TYPE_F32, 4}, {TYPE_I32, 4},
+                 {TYPE_U32, 4}, {TYPE_U64, 8},  {TYPE_F64, 8}};
     (void)unused;
-    for (int i = 0; i < 60; i++) {
-        int type = types[i % 6].type, size = types[i % 6].size;
+    for (int i = 0; i < 70; i++) {
+        int type = types[i % 7].type, size = types[i % 7].size;
         Block b = widened(random_block(1 + i % 5, false), size);
         if (b.box[0] * (unsigned)size % 16) continue;
         fill_numbers(type, tensor, sizeof tensor);
