@@ -113,18 +113,33 @@ void handle_cluster_wait(Warp *w, const SimSite *site) {
 
 /* ---- fences -------------------------------------------------------------------------------- */
 
+void prepare_fence(Prepare *p, const Fn *fn, SimSite *site) {
+    (void)p;
+    site->number_of['s' - 'a'] = strcmp(fn_capture(fn, 's'), "sys") == 0;
+}
+
 void handle_fence(SimLane *lane, const SimSite *site, char *frame) {
-    (void)site, (void)frame;
+    (void)frame;
     order_fence(lane);
+    if (site_number(site, 's')) order_settle(lane);
 }
 
 static void publish_mbarriers(Cta *cta) {
     for (int i = 0; i < cta->n_mbarriers; i++) cta->mbarriers[i].fenced = true;
 }
 
+/// Of one kind of memory, or of both.
+void prepare_fence_proxy(Prepare *p, const Fn *fn, SimSite *site) {
+    (void)p, (void)fn;
+    site->number_of['g' - 'a'] = strstr(site->name, ".shared") == NULL;
+    site->number_of['s' - 'a'] = strstr(site->name, ".global") == NULL;
+}
+
 void handle_fence_proxy(SimLane *lane, const SimSite *site, char *frame) {
-    (void)site, (void)frame;
-    order_proxy_fence(lane);
+    bool shared = site_number(site, 's');
+    (void)frame;
+    order_proxy_fence(lane, shared, site_number(site, 'g'));
+    if (!shared) return;
     publish_mbarriers(lane->of);
     for (int i = 0; i < lane->sim->cluster; i++) proxy_fence(&lane->sim->ctas[i]);
 }

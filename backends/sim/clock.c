@@ -36,6 +36,7 @@ static void join(uint32_t *into, const uint32_t *from, int n) {
 static void join_shared(const Shadow *s, Clock into, Clock from) {
     join(into.order, from.order, s->n_actors);
     join(into.proxy, from.proxy, s->n_actors);
+    join(into.outside, from.outside, s->n_actors);
 }
 
 static void join_clock(const Shadow *s, Clock into, Clock from) {
@@ -108,6 +109,7 @@ static Clock new_clock(Sim *sim) {
     Clock c = {.order = sim_alloc(sim, bytes)};
     c.global = sim_alloc(sim, bytes);
     c.proxy = sim_alloc(sim, bytes);
+    c.outside = sim_alloc(sim, bytes);
     return c;
 }
 
@@ -156,12 +158,16 @@ void order_outside(SimLane *lane) {
 }
 
 /// The asynchronous proxy sees what is ordered before the fence.
-void order_proxy_fence(SimLane *lane) {
+void order_proxy_fence(SimLane *lane, bool shared, bool global) {
     Shadow *s = lane->sim->shadow;
     if (!s) return;
     Clock c = s->warps[lane->w->number];
-    join(c.proxy, c.order, s->n_actors);
-    c.proxy[lane->number] = s->epochs[lane->number];
+    uint32_t *seen[2] = {shared ? c.proxy : NULL, global ? c.outside : NULL};
+    for (int i = 0; i < 2; i++) {
+        if (!seen[i]) continue;
+        join(seen[i], c.order, s->n_actors);
+        seen[i][lane->number] = s->epochs[lane->number];
+    }
 }
 
 /* ---- flags in global memory ------------------------------------------------------------------ */

@@ -25,9 +25,10 @@ typedef struct Cell {
 } Cell;
 
 /// Epochs of all actors: whose accesses are ordered before, those to shared and those to global
-/// memory; and of those to shared memory, seen by the asynchronous proxy.
+/// memory; and of those to shared memory, and of waits for other ranks, seen by the asynchronous
+/// proxy.
 typedef struct Clock {
-    uint32_t *order, *global, *proxy;
+    uint32_t *order, *global, *proxy, *outside;
 } Clock;
 
 /// A buffer of the launch.
@@ -68,8 +69,17 @@ struct Shadow {
     int n_flags, cap_flags;
     uint32_t *known, *released; // bits: acquired; what a fence of this program has released
     int words;
+    // Of lanes: the epochs of their last writes to global memory and of their last fence of the
+    // system, and how many signals they have come to.
+    uint32_t *wrote, *settled, *visits;
+    struct Raise *raises; // by number
+    int n_raises, cap_raises;
 };
 
+typedef struct Raise Raise;
+void raises_reset(Shadow *s);
+/// Before a program.
+void raises_start(const Sim *sim, Shadow *s);
 /// Before a launch.
 void flags_reset(Shadow *s);
 /// Before a program.

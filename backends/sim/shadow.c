@@ -32,7 +32,8 @@ static void buffers_create(Sim *sim, Shadow *s) {
 
 static Clock new_clock(Sim *sim, const Shadow *s) {
     size_t bytes = sizeof(uint32_t) * (size_t)s->n_actors;
-    return (Clock){sim_alloc(sim, bytes), sim_alloc(sim, bytes), sim_alloc(sim, bytes)};
+    return (Clock){sim_alloc(sim, bytes), sim_alloc(sim, bytes), sim_alloc(sim, bytes),
+                   sim_alloc(sim, bytes)};
 }
 
 static void clocks_create(Sim *sim, Shadow *s) {
@@ -49,6 +50,10 @@ static void clocks_create(Sim *sim, Shadow *s) {
     s->epochs = sim_alloc(sim, sizeof *s->epochs * (size_t)s->n_actors);
     s->waits = sim_alloc(sim, sizeof *s->waits * (size_t)s->n_actors);
     s->recent = sim_alloc(sim, sizeof *s->recent * (size_t)s->n_actors);
+    size_t lanes = (size_t)(sim->cluster * sim->threads);
+    s->wrote = sim_alloc(sim, sizeof *s->wrote * lanes);
+    s->settled = sim_alloc(sim, sizeof *s->settled * lanes);
+    s->visits = sim_alloc(sim, sizeof *s->visits * lanes);
     s->cap_stamps = FIRST_STAMPS;
     s->stamps = sim_alloc(sim, sizeof *s->stamps * s->cap_stamps);
 }
@@ -90,6 +95,7 @@ static void free_clock(Clock c) {
     free(c.order);
     free(c.global);
     free(c.proxy);
+    free(c.outside);
 }
 
 void shadow_destroy(Shadow *s) {
@@ -111,6 +117,10 @@ void shadow_destroy(Shadow *s) {
     free(s->epochs);
     free(s->waits);
     free(s->recent);
+    raises_reset(s);
+    free(s->wrote);
+    free(s->settled);
+    free(s->visits);
     free(s->stamps);
     free(s);
 }
@@ -119,6 +129,7 @@ static void zero_clock(const Shadow *s, Clock c) {
     if (c.order) memset(c.order, 0, sizeof *c.order * (size_t)s->n_actors);
     if (c.global) memset(c.global, 0, sizeof *c.global * (size_t)s->n_actors);
     if (c.proxy) memset(c.proxy, 0, sizeof *c.proxy * (size_t)s->n_actors);
+    if (c.outside) memset(c.outside, 0, sizeof *c.outside * (size_t)s->n_actors);
 }
 
 void shadow_start(Sim *sim, int64_t cluster) {
@@ -138,6 +149,7 @@ void shadow_start(Sim *sim, int64_t cluster) {
     memset(s->waits, 0, sizeof *s->waits * (size_t)s->n_actors);
     memset(s->recent, 0, sizeof *s->recent * (size_t)s->n_actors);
     flags_start(s);
+    raises_start(sim, s);
 }
 
 /* ---- failures ------------------------------------------------------------------------------ */
@@ -217,7 +229,7 @@ void check_outside(SimLane *lane, const SimSite *site) {
     const Clock *c = &s->warps[lane->w->number];
     for (int i = 0; i < s->n_actors; i++) {
         bool before = i == lane->number || c->order[i] >= s->waits[i];
-        if (s->waits[i] && before && c->proxy[i] < s->waits[i])
+        if (s->waits[i] && before && c->outside[i] < s->waits[i])
             sim_fail(lane->sim, SIM_PROXY, site,
                      "no proxy fence: %s of %s reads by the asynchronous proxy, after a wait for "
                      "what another rank wrote",
@@ -466,6 +478,7 @@ void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes,
     a.stores = actor_of_stores(lane);
     a.epoch = epoch;
     a.first = a.offset = first - r->base;
+    if (kind & ACCESS_WRITE) s->wrote[lane->number] = s->epochs[lane->number];
     sweep_stamps(sim, s);
     for (int64_t end = a.first + bytes; a.offset < end;) {
         int n;

@@ -43,10 +43,15 @@ void order_mbarrier_phase(Cta *cta, int index, int64_t phase);
 void order_mbarrier_wait(Warp *warp, Cta *cta, int index);
 /// The warp has waited for epochs up to `epoch` of the actor.
 void order_waited(Warp *warp, int actor, uint32_t epoch);
-void order_proxy_fence(SimLane *lane);
+/// Of shared memory, of what other ranks wrote to global memory, or both.
+void order_proxy_fence(SimLane *lane, bool shared, bool global);
 /// The lane has waited for a word of another rank: what that one wrote before is there.
 void order_outside(SimLane *lane);
 void order_fence(SimLane *lane);
+/// A fence of the system: on AMD's GPUs what the lane wrote is there for other devices.
+void order_settle(SimLane *lane);
+/// The lane has come to a signal to another rank, and perhaps raises it.
+void order_raise(SimLane *lane, const SimSite *site, bool raises);
 /// The lane reads and writes the flag at p with an atomic.
 void order_atomic(SimLane *lane, const void *p);
 

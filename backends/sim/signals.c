@@ -52,7 +52,10 @@ void prepare_signal(Prepare *p, const Fn *fn, SimSite *site) {
 }
 
 void handle_signal(SimLane *lane, const SimSite *site, char *frame) {
-    if (!OPERAND(uint8_t, frame, site, 1)) return;
+    bool raises = OPERAND(uint8_t, frame, site, 1);
+    lane->site = site;
+    order_raise(lane, site, raises);
+    if (!raises) return;
     int64_t *word = word_of(lane, site, frame, ACCESS_READ | ACCESS_WRITE);
     int64_t value = OPERAND(int64_t, frame, site, 2);
     if (site_number(site, 'r')) order_fence(lane); // a release

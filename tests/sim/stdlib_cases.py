@@ -221,8 +221,9 @@ ranks("moe_dispatch", "x=randn(2,37,70) experts=rand(2,37,2,lo=0,hi=3):i32 count
       "place=zeros(2,37,2):i32 off=zeros(2,3):i32", "recv place off", "B=16 BK=256")
 ranks("moe_combine", "y=randn(2,60,70) experts=rand(2,30,2,lo=0,hi=3):i32 place=rand(2,30,2,lo=0,hi=59):i32 "
       "weights=rand(2,30,2) each=2 c=zeros(2,30,70)", "c", "BK=256")
-ranks("flash_decode", "q=randn(2,1,4,16) k=randn(2,1,2,150,16,seed=2) v=randn(2,1,2,150,16,seed=3) "
-      "len=rand(2,1,lo=130,hi=150):i32 part=zeros(2,1,4,16) stat=zeros(2,1,4,2) o=zeros(2,1,4,16) scale=0.25", "o", "BN=64")
+for split in "BN=64", "BN=64 split=1":
+    ranks("flash_decode", "q=randn(2,1,4,16) k=randn(2,1,2,150,16,seed=2) v=randn(2,1,2,150,16,seed=3) "
+          "len=rand(2,1,lo=130,hi=150):i32 part=zeros(2,1,4,16) stat=zeros(2,1,4,2) o=zeros(2,1,4,16) scale=0.25", "o", split)
 
 # Words that are put behind a fence, many threads having put what it is before.
 ranks("flags", "x=randn(2,2,700) epoch=1 order=1", "y", "BM=256", STDLIB.parent / "tests" / "run" / "comm.teg")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Words that other ranks write, on the simulator: who waits for what, and what a wait that lasts
-// too long leaves in the control block.
+// Words that other ranks write, on the simulator: who waits for what, what a wait that lasts too
+// long leaves in the control block, and that a signal is behind what its program wrote.
 #include "sim_kernel.h"
 
 #include "runtime/abi.h"
@@ -85,11 +85,56 @@ static void gives_up(void **state) {
     assert_int_equal(control[TG_CONTROL_FAILED], 0);
 }
 
+/* ---- behind what the program wrote ---------------------------------------------------------- */
+
+typedef struct Told {
+    const char *target;
+    bool fence, barrier; // between what lanes write and the signal of the first
+    const char *wrong;
+} Told;
+
+static void build_told(SimKernel *k, const void *arg) {
+    const Told *how = arg;
+    LLVMValueRef first = LLVMBuildICmp(k->g->b, LLVMIntEQ, k->thread, sim_i32(k, 0), "");
+    LLVMValueRef set[3] = {k->params[0], first, gen_i64(k->g, 1)};
+    sim_store(k, k->thread, k->params[1], sim_mul(k, k->thread, 4));
+    if (how->fence) sim_call(k, "tg.fence.acq_rel.sys", 0, NULL);
+    if (how->barrier) sim_call(k, "tg.barrier", 0, NULL);
+    sim_call(k, "tg.signal.set", 3, set);
+    sim_store(k, sim_i32(k, 0), k->params[1], sim_mul(k, k->thread, 4)); // the next part
+}
+
+static void tells_what_is_there(void **state) {
+    static const Told cases[] = {
+        {"sm_90a", false, true, NULL},
+        {"sm_90a", false, false, "tells another rank of what thread"},
+        {"gfx942", true, true, NULL},
+        {"gfx942", true, false, "tells another rank of what thread"},
+        {"gfx942", false, true, "no fence: tg.signal.set"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t words[WORDS] = {0};
+        int32_t written[THREADS * 2] = {0}; // two waves of AMD's
+        SimCase c = {.target = cases[i].target, .threads = 2 * THREADS, .n_buffers = 2};
+        SimFailure f;
+        c.check = true;
+        c.buffers[0] = sim_buffer(words, sizeof words, true);
+        c.buffers[1] = sim_buffer(written, sizeof written, true);
+        c.build = build_told;
+        c.arg = &cases[i];
+        bool good = sim_case_run(&c, &f);
+        if (good != !cases[i].wrong || (!good && !strstr(f.text, cases[i].wrong)))
+            fail_msg("case %zu: %s", i, good ? "nothing is found" : f.text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goes_on),
         cmocka_unit_test(lasts_too_long),
         cmocka_unit_test(gives_up),
+        cmocka_unit_test(tells_what_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,7 @@ typedef struct Build {
     const Block *b;
     const char *store; // or "add"; NULL: a load
     const char *wait;  // for it
+    const char *fence; // between the threads and the engine; NULL: of shared memory
 } Build;
 
 static LLVMValueRef elected(SimKernel *k) {
@@ -81,13 +82,18 @@ static int coordinates(const SimKernel *k, const Block *b, LLVMValueRef *args) {
     return b->rank;
 }
 
-static void build_load(SimKernel *k, const Block *b, LLVMValueRef tensor_map) {
+static void build_fence(SimKernel *k, const Build *how) {
+    sim_call(k, how->fence ? how->fence : "tg.nv.fence.proxy.async.shared", 0, NULL);
+}
+
+static void build_load(SimKernel *k, const Build *how, LLVMValueRef tensor_map) {
+    const Block *b = how->b;
     LLVMValueRef one = elected(k), args[9], bar = sim_add(k, k->base, SHARED - 8);
     LLVMValueRef init[3] = {bar, one, sim_i32(k, 1)}, wait[2] = {bar, sim_i32(k, 0)};
     char name[64];
     copy(k, SHARED - 1024, true);
     sim_call(k, "tg.nv.mbarrier.init", 3, init);
-    sim_call(k, "tg.nv.fence.proxy.async.shared", 0, NULL);
+    build_fence(k, how);
     sim_call(k, "tg.barrier", 0, NULL);
     init[2] = sim_i32(k, block_bytes(b));
     sim_call(k, "tg.nv.mbarrier.expect_tx", 3, init);
@@ -103,7 +109,7 @@ static void build_store(SimKernel *k, const Build *how, LLVMValueRef tensor_map)
     LLVMValueRef args[8] = {tensor_map, k->base, elected(k)};
     char name[64];
     copy(k, SHARED - 1024, true);
-    sim_call(k, "tg.nv.fence.proxy.async.shared", 0, NULL);
+    build_fence(k, how);
     sim_call(k, "tg.barrier", 0, NULL);
     snprintf(name, sizeof name, "tg.nv.tma.%s.%dd", how->store, b->rank);
     sim_call(k, name, 3 + coordinates(k, b, args + 3), args);
@@ -116,7 +122,7 @@ static void build(SimKernel *k, const void *arg) {
     if (how->store)
         build_store(k, how, k->params[7]);
     else
-        build_load(k, how->b, k->params[7]);
+        build_load(k, how, k->params[7]);
 }
 
 static _Alignas(128) uint16_t tensor[TENSOR / 2], shared[SHARED / 2], was[TENSOR / 2];
@@ -141,7 +147,7 @@ static const char *try_run(const Build *how, int type) {
 }
 
 static void run(const Block *b, const char *store, int type) {
-    const char *wrong = try_run(&(Build){b, store, "tg.nv.tma.wait.0"}, type);
+    const char *wrong = try_run(&(Build){.b = b, .store = store, .wait = "tg.nv.tma.wait.0"}, type);
     if (wrong) fail_msg("%s", wrong);
 }
 
@@ -206,6 +212,26 @@ static void stores(void **unused) {
             if (to >= 0) was[to / 2] = shared[place(&b, 2 * e) / 2];
         }
         assert_memory_equal(was, tensor, sizeof was);
+    }
+}
+
+/// Which fences show the engine what threads wrote to shared memory, and a new mbarrier.
+static void fences(void **unused) {
+    static const struct {
+        const char *name;
+        bool stores, loads;
+    } cases[] = {{"tg.nv.fence.proxy.async", true, true},
+                 {"tg.nv.fence.proxy.async.shared", true, true},
+                 {"tg.nv.fence.proxy.async.global", false, false}};
+    Block b = {.rank = 2, .swizzle = 3, .dims = {64, 8}, .strides = {512}, .box = {64, 8}};
+    (void)unused;
+    b.steps[0] = b.steps[1] = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Build store = {&b, "store", "tg.nv.tma.wait.0", cases[i].name};
+        Build load = {&b, NULL, NULL, cases[i].name};
+        fill_all();
+        assert_int_equal(!try_run(&store, TYPE_F16), cases[i].stores);
+        assert_int_equal(!try_run(&load, TYPE_F16), cases[i].loads);
     }
 }
 
@@ -318,12 +344,12 @@ static void sums_refused(void **unused) {
     (void)unused;
     b.steps[0] = b.steps[1] = 1;
     fill_all();
-    assert_null(try_run(&(Build){&b, "add", "tg.nv.tma.wait.0"}, TYPE_U64));
-    const char *wrong = try_run(&(Build){&b, "add", "tg.nv.tma.wait.read.0"}, TYPE_U64);
+    assert_null(try_run(&(Build){&b, "add", "tg.nv.tma.wait.0", NULL}, TYPE_U64));
+    const char *wrong = try_run(&(Build){&b, "add", "tg.nv.tma.wait.read.0", NULL}, TYPE_U64);
     assert_non_null(wrong);
     assert_non_null(strstr(wrong, "has added: nobody has waited for it"));
-    assert_null(try_run(&(Build){&b, "store", "tg.nv.tma.wait.read.0"}, TYPE_U64));
-    wrong = try_run(&(Build){&b, "add", "tg.nv.tma.wait.0"}, TYPE_I64);
+    assert_null(try_run(&(Build){&b, "store", "tg.nv.tma.wait.read.0", NULL}, TYPE_U64));
+    wrong = try_run(&(Build){&b, "add", "tg.nv.tma.wait.0", NULL}, TYPE_I64);
     assert_non_null(wrong);
     assert_non_null(strstr(wrong, "a tensor map of a type that is not added"));
 }
@@ -359,8 +385,8 @@ static void refused(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads),        cmocka_unit_test(stores),  cmocka_unit_test(sums),
-        cmocka_unit_test(sums_refused), cmocka_unit_test(refused),
+        cmocka_unit_test(loads), cmocka_unit_test(stores),       cmocka_unit_test(fences),
+        cmocka_unit_test(sums),  cmocka_unit_test(sums_refused), cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
