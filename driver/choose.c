@@ -295,3 +295,50 @@ double build_setting_cost(Build *b, const RankedSetting *s, const GpuAxes *axes,
 double build_products(Build *b) {
     return cost_products(find_kernel(b->code->module, b->code->name), dim_of, b);
 }
+
+/* ---- the smallest one ------------------------------------------------------------------------ */
+
+/// Values of 1 say that there is no tile along a dim, which is one element at a time: they count as
+/// large ones.
+static double size_of(const Config *c) {
+    double product = 1;
+    for (int i = 0; i < c->n; i++)
+        product *= c->values[i].value <= 1 ? 1e9 : (double)c->values[i].value;
+    return product;
+}
+
+static void elaborate(Ctx *ctx, void *arg) {
+    Build *b = arg;
+    b->ir = ir_create(ctx);
+    b->code = fe_elaborate(b->ir, b->program, b->inst);
+    if (diag_errors(ctx)) b->code = NULL;
+}
+
+/// False, with nothing said of it, where it does not elaborate.
+static bool try_elaborate(Build *b) {
+    DiagMark mark = diag_mark(b->ctx);
+    b->code = NULL;
+    CtxStatus status = ctx_protect(b->ctx, elaborate, b);
+    if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(b->ctx, status);
+    diag_rewind(b->ctx, mark);
+    return b->code && b->code->module;
+}
+
+bool build_smallest(Build *b) {
+    RankedSettings open = {0};
+    Search s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = &open};
+    list_settings(&s);
+    if (!open.n) return try_elaborate(b);
+    for (int tries = 0; tries < open.n; tries++) {
+        RankedSetting *least = NULL;
+        for (int i = 0; i < open.n; i++) {
+            RankedSetting *at = &open.data[i];
+            if (!at->tried && (!least || size_of(&at->config) < size_of(&least->config)))
+                least = at;
+        }
+        least->tried = true;
+        take(b, s.n_set, s.set, &least->config);
+        if (try_elaborate(b)) return true;
+    }
+    return false;
+}

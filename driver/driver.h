@@ -14,6 +14,7 @@
 
 #include "backends/backend.h"
 #include "frontend/frontend.h"
+#include "ir/interp.h"
 #include "passes/passes.h"
 
 /* ---- source.c ------------------------------------------------------------------------------ */
@@ -95,6 +96,9 @@ int machine_threads(void);
 
 /// Sets b->inst->set to the setting that the cost model expects to be fastest.
 void build_choose(Build *b);
+/// Elaborates the setting with the smallest tiles: the least product of its values, of those that
+/// inst->set leaves open, and as few of them as can be 1. False where none can be elaborated.
+bool build_smallest(Build *b);
 /// Of a GPU, after build_elaborate: what the cost model sees, a line a phase, and what it assumes.
 void build_describe_cost(Build *b, Text *out);
 /// Likewise: seconds of one launch; 0 where there is no model.
@@ -112,6 +116,8 @@ tg_kernel_info *kernel_info(Ctx *ctx, const Program *p, const FnDef *kernel);
 const ParamUse *build_argument(const Build *b, int k, int *param);
 /// How many arguments it has.
 int build_arguments(const Build *b);
+/// The tensor with the axes of its pack put together as the code was compiled for.
+Tensor build_merge_pack(const Tensor *t, const ParamUse *use);
 /// Extent of an axis of parameter `param` after packs were merged, as the instance knows it; -1
 /// where it does not. Axis -1: the value of an integer parameter.
 int64_t build_extent(const Build *b, int param, int axis);

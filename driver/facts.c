@@ -50,6 +50,31 @@ const ParamUse *build_argument(const Build *b, int k, int *param) {
     ice(b->ctx, kernel->loc, "there is no parameter '%s'", name);
 }
 
+/// Axes from .. to of `t` as one: the elaborator has seen that one stride walks them. Axes of
+/// extent 1 have no say; no axes at all are one row.
+static void join_axes(const Tensor *t, int from, int to, Tensor *out) {
+    int64_t extent = 1, stride = 1;
+    for (int i = to - 1; i >= from; i--) {
+        if (extent == 1) stride = t->strides[i];
+        extent *= t->extents[i];
+    }
+    out->extents[out->rank] = extent;
+    out->strides[out->rank++] = stride;
+}
+
+Tensor build_merge_pack(const Tensor *t, const ParamUse *use) {
+    Tensor out = {.data = t->data, .elem = t->elem, .away = t->away};
+    int pack_end = use->pack_at + use->pack_given;
+    for (int i = 0; i <= t->rank; i++) {
+        if (i == use->pack_at)
+            for (int g = 0; g < use->pack_rank; g++)
+                join_axes(t, i + use->pack_from[g], i + use->pack_from[g + 1], &out);
+        bool in_pack = use->pack_at >= 0 && i >= use->pack_at && i < pack_end;
+        if (i < t->rank && !in_pack) join_axes(t, i, i + 1, &out);
+    }
+    return out;
+}
+
 int64_t build_extent(const Build *b, int param, int axis) {
     const ParamUse *use = &b->code->params[param];
     const ParamInst *p = &b->inst->params[param];

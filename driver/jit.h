@@ -109,6 +109,8 @@ typedef enum WireKind {
     WIRE_OPEN = 'O',     // to a worker (driver/worker.h): the arguments
     WIRE_TRY = 'T',      // code for them
     WIRE_REPORT = 'R',   // what it says of the last
+    WIRE_ORACLE = 'I',   // to a helper (driver/oracle.h): what the interpreter makes of them
+    WIRE_EXPECTED = 'E', // what it says
     WIRE_RESULT = 'S',   // of a search, in the store
     WIRE_GREETING = 'G', // which compiler it is: the first that another process says
 } WireKind;

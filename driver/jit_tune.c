@@ -27,13 +27,27 @@ static const DLTensor **tensors_of(Ctx *ctx, const tg_wanted *w) {
     return out;
 }
 
+void log_wrong_default(const TuneResult *t) {
+    char line[512];
+    const char *why = tune_wrong_default(t);
+    if (!why) return;
+    snprintf(
+        line, sizeof line,
+        "warning: %s %s: the default, %s, is not taken: %s; this is a mistake in Tegula, not in "
+        "your kernel",
+        t->kernel, t->shape, t->trials[0].config, why);
+    tg_log(line);
+}
+
 /// "tuned matmul M=64 N=64: BM=32, 12.1 us instead of 14.0 us, in 2.1 s"
 static void log_result(const TuneResult *t) {
-    char line[512];
-    snprintf(line, sizeof line, "tuned %s %s: %s, %.4g us instead of %.4g us, in %.2g s", t->kernel,
-             t->shape, *t->config ? t->config : "nothing to choose", t->seconds * 1e6,
-             t->standard * 1e6, t->spent);
+    char line[512], instead[48] = "";
+    if (t->standard > 0)
+        snprintf(instead, sizeof instead, " instead of %.4g us", t->standard * 1e6);
+    snprintf(line, sizeof line, "tuned %s %s: %s, %.4g us%s, in %.2g s", t->kernel, t->shape,
+             *t->config ? t->config : "nothing to choose", t->seconds * 1e6, instead, t->spent);
     tg_log(line);
+    log_wrong_default(t);
 }
 
 typedef struct Waiting {

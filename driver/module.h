@@ -57,6 +57,8 @@ void made_release(Made *m);
 /// Puts into the request what tuning found for it, after a search if the mode is one that waits.
 /// False: nothing is known. A launch that is captured never waits for a search.
 bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *wanted, Request *r);
+/// A line of the log, where a search found that the default is wrong.
+void log_wrong_default(const TuneResult *result);
 
 /* ---- tune_later.c: searches in the background -------------------------------------------------
  */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The other end of peer.h: requests in, answers out.
 #include "driver/fault.h"
+#include "driver/oracle.h"
 #include "driver/peer.h"
 #include "driver/worker.h"
 
@@ -64,6 +65,10 @@ static void reply(Ctx *ctx, void *arg) {
     Bytes report;
     if (s->kind == WIRE_REQUEST) {
         compile(ctx, s);
+        return;
+    }
+    if (s->kind == WIRE_ORACLE) {
+        if (oracle_answer(ctx, s->in, &report)) send(s, report);
         return;
     }
     if (!*s->worker) *s->worker = worker_create();

@@ -115,6 +115,11 @@ static void finish_trial(Search *s, int i, int winner) {
     t->verdict = f.seconds <= 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
 }
 
+/// Perhaps it is just being checked again.
+static bool default_works(const Search *s) {
+    return s->runners && s->base == 0 && s->timed && !s->runners[0].refuted;
+}
+
 /// The best one whose result was seen to be right; -1: not even the standard one.
 static int right_winner(const Search *s) {
     int winner = s->race ? rt_race_winner(s->race) : -1;
@@ -122,12 +127,12 @@ static int right_winner(const Search *s) {
         s->runners[winner].trial.why = "the time was up before it was checked";
         rt_race_drop(s->race, winner);
     }
-    return winner < 0 && s->runners && s->runners[0].checked ? 0 : winner;
+    return winner < 0 && default_works(s) ? 0 : winner;
 }
 
 static void finish(Search *s, TuneResult *out) {
     int winner = right_winner(s);
-    bool works = winner >= 0 && s->runners[0].checked && expect_known(s, 0) > 0;
+    bool works = winner >= 0 && default_works(s) && expect_known(s, 0) > 0;
     TuneTrial *trials = ctx_array(s->ctx, TuneTrial, s->space.n + 1);
     for (int i = 0; s->runners && i < s->space.n; i++) {
         finish_trial(s, i, winner);
@@ -145,6 +150,9 @@ static void finish(Search *s, TuneResult *out) {
     out->config = winner >= 0 ? trials[winner].config : "";
     out->seconds = winner >= 0 ? expect_known(s, winner) : -1;
     out->standard = works ? expect_known(s, 0) : -1;
+    out->judged = s->judged       ? s->judged
+                  : s->r->ranks.n ? "only with each other: the interpreter has no such ranks"
+                                  : "only with each other: the interpreter was not done";
 }
 
 /// False, with tg_last_error(), where the environment says what is none.
@@ -168,10 +176,14 @@ static tg_status search(Search *s, TuneResult *out) {
     workers_end(s);
     finish(s, out);
     if (diag_errors(s->ctx)) return messages_status(s->ctx, CTX_OK);
-    if (out->standard < 0 && !search_is_stopped(s))
+    bool found = out->standard > 0 || (tune_wrong_default(out) && out->seconds > 0);
+    if (!found && tune_wrong_default(out))
+        return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': nothing that was tried is right: %s",
+                       kernel, tune_wrong_default(out));
+    if (!found && !search_is_stopped(s))
         return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': %s", kernel,
                        s->lost ? s->lost : "the time was up before the first result");
-    bool enough = out->standard > 0 && !search_is_stopped(s);
+    bool enough = found && !search_is_stopped(s);
     if (enough && !s->o.forget) tune_keep(s->ctx, s->r, s->o.device, out);
     return TG_OK;
 }
@@ -244,6 +256,11 @@ bool tune_mode_of(const char *text, TuneMode *out) {
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (strcmp(text, modes[i]) == 0) return *out = (TuneMode)i, true;
     return false;
+}
+
+const char *tune_wrong_default(const TuneResult *r) {
+    bool wrong = r->n_trials && r->trials[0].standard && r->trials[0].verdict == TUNE_WRONG;
+    return wrong ? r->trials[0].why : NULL;
 }
 
 const char *tune_verdict_name(TuneVerdict v) {

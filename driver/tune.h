@@ -64,6 +64,7 @@ typedef struct TuneResult {
     double roof;        // modelled
     double spent, budget;
     double flops, bytes;
+    const char *judged;    // whether the interpreter was asked what is right, and why not
     bool known;            // it was found before, or by another process meanwhile
     bool interrupted;      // by `stop`: the best of what was measured till then
     uint64_t source;       // hash of the sources, and of all that makes code of them
@@ -108,6 +109,10 @@ typedef struct TuneOptions {
 /// failure, with *out as far as it is known and a message in ctx's diagnostics or tg_last_error(),
 /// where not even the standard configuration works.
 tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out);
+
+/// Of a search in which the standard configuration computed something else than the interpreter:
+/// what. NULL: it did not.
+const char *tune_wrong_default(const TuneResult *r);
 
 /// What the store says for this request, by shape or else by the bucket of its shape; false:
 /// nothing. n_trials is 0 where only the winner is known.

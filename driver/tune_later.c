@@ -43,11 +43,14 @@ static void pay(Ctx *ctx, void *arg) {
 }
 
 static void log_change(const Payment *p) {
-    char line[512];
-    snprintf(line, sizeof line, "tuned %s %s in the background: %s, %.4g us instead of %.4g us",
-             p->result.kernel, p->result.shape, p->result.config, p->result.seconds * 1e6,
-             p->result.standard * 1e6);
+    char line[512], instead[48] = "";
+    const TuneResult *r = &p->result;
+    if (r->standard > 0)
+        snprintf(instead, sizeof instead, " instead of %.4g us", r->standard * 1e6);
+    snprintf(line, sizeof line, "tuned %s %s in the background: %s, %.4g us%s", r->kernel, r->shape,
+             r->config, r->seconds * 1e6, instead);
     tg_log(line);
+    log_wrong_default(r);
 }
 
 /// The winner, unless that is what launches take anyway.

@@ -60,7 +60,7 @@ double search_seconds(const Search *s) {
 
 bool search_is_fit(const Search *s, int id) {
     const Runner *u = &s->runners[id];
-    return u->checked && (id == 0 || (u->confirmed && (u->warm || s->exclusive)));
+    return u->checked && (id == s->base || (u->confirmed && (u->warm || s->exclusive)));
 }
 
 /* ---- verdicts ------------------------------------------------------------------------------ */
@@ -73,7 +73,7 @@ static void judge(Search *s, int id, TuneVerdict verdict, const char *why) {
     u->trial.verdict = verdict;
     u->trial.why = why;
     if (s->race) rt_race_drop(s->race, id);
-    if (id == 0 && verdict != TUNE_SLOWER) {
+    if (id == 0 && verdict != TUNE_SLOWER && !u->refuted) {
         s->lost = why;
         s->over = true;
     }
@@ -173,12 +173,16 @@ static bool begin_compile(Search *s, Hand *h, int id) {
 }
 
 /// Gives idle helpers the most promising candidates. The standard one goes first: without it there
-/// is nothing to check others against.
+/// is nothing to check others against. Then the interpreter is asked.
 static void feed(Search *s) {
     if (s->over || (s->exclusive && (s->measuring || s->batch <= 0))) return;
     for (int i = 0; i < s->crew->n; i++) {
         Hand *h = &s->crew->helpers[i];
         if (h->busy || (s->exclusive && s->batch <= 0)) continue;
+        if (s->begun && oracle_is_wanted(s)) {
+            oracle_begin(s, h);
+            continue;
+        }
         int id = next_candidate(s);
         if (id < 0 || !begin_compile(s, h, id)) return;
     }
@@ -240,7 +244,9 @@ static void take_answer(Search *s, int id, const CrewEvent *e) {
 
 static void compiled(Search *s, const CrewEvent *e) {
     int id = e->hand->id;
-    if (e->talk == TALK_OK) {
+    if (id == ORACLE_ID) {
+        oracle_take(s, e);
+    } else if (e->talk == TALK_OK) {
         take_answer(s, id, e);
     } else if (e->talk == TALK_LATE) {
         judge(s, id, TUNE_HUNG,
@@ -279,6 +285,8 @@ static void try_code(Search *s, int id, int launches) {
     Runner *u = &s->runners[id];
     WorkTry t = {.id = id, .launches = launches};
     if (u->loaded != s->worker) t.answer = u->answer;
+    if (s->told != s->worker) t.expected = s->expected;
+    s->told = s->worker;
     u->loaded = s->worker;
     s->asked = launches;
     double more = 1 + s->space.bytes / CHECK_RATE;
@@ -300,7 +308,7 @@ static bool is_compiling(const Search *s) {
     double least = fmax(STUCK_LEAST, STUCK_FACTOR * s->longest), t = peer_seconds();
     for (int i = 0; i < s->crew->n; i++) {
         const Hand *h = &s->crew->helpers[i];
-        if (h->busy && (s->longest <= 0 || t - h->began < least)) return true;
+        if (h->busy && (h->id == ORACLE_ID || s->longest <= 0 || t - h->began < least)) return true;
     }
     return false;
 }
@@ -361,8 +369,17 @@ static int batch_size(const Search *s) {
     return (int)fmin(fmax(fit, s->crew->n), BATCH * s->crew->n);
 }
 
+/// The result that all others are checked against.
+static void make_base(Search *s) {
+    int id = oracle_base(s);
+    if (id >= 0) s->base = id;
+    if (id >= 0) try_code(s, id, WORK_CHECK);
+    // The standard one is wrong, and so is all that there was.
+    s->over |= id < 0 && s->runners[0].refuted && !is_compiling(s) && next_candidate(s) < 0;
+}
+
 /// Something to do for the worker, if there is something. The standard result comes first: all
-/// others are checked against it.
+/// others are checked against it. It is checked again when the interpreter has said what is right.
 static void drive(Search *s) {
     if (s->over || crew_works(s->crew)) return;
     if (!s->ready) {
@@ -370,15 +387,15 @@ static void drive(Search *s) {
         return;
     }
     if (!s->referenced) {
-        if (s->runners[0].state >= COMPILED) try_code(s, 0, WORK_CHECK);
+        make_base(s);
         return;
     }
     if (s->exclusive && is_compiling(s)) return;
     if (s->exclusive && !s->measuring && s->batch > 0 && next_candidate(s) >= 0) return;
     s->measuring = s->exclusive;
     int id = unseen(s);
-    if (s->check >= 0) {
-        try_code(s, s->check, WORK_CHECK);
+    if (!s->runners[s->base].checked || s->check >= 0) {
+        try_code(s, s->runners[s->base].checked ? s->check : s->base, WORK_CHECK);
     } else if (id >= 0) {
         try_code(s, id, GLANCE);
     } else if (!step_race(s) && s->exclusive && !s->over) {
@@ -427,14 +444,16 @@ static void enter_race(Search *s, int id) {
         judge(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
 }
 
-/// The standard candidate is checked before it is glanced at, others after it. Its first check, in
-/// which it runs twice as often, tells how long others take; nobody is in the race by then.
+/// The base is checked before it is glanced at, others after it. Its first check, in which it runs
+/// twice as often, tells how long others take; nobody is in the race by then.
 static void take_check(Search *s, int id, const WorkReport *report, double seconds) {
     Runner *u = &s->runners[id];
-    if (id == 0 && !u->checked) start_race(s, seconds / 2);
+    if (id == s->base && !s->timed) start_race(s, seconds / 2);
+    s->timed |= id == s->base;
     s->check = -1;
-    s->referenced |= id == 0;
+    s->referenced |= id == s->base;
     u->checked = true;
+    oracle_note_mild(s, report->mild);
     u->trial.registers = report->registers;
     u->trial.spills = report->spills;
     u->trial.shared_bytes = report->shared_bytes;
@@ -491,7 +510,9 @@ static void worked(Search *s, const CrewEvent *e) {
         s->lost = report.ok ? NULL : report.why;
         s->over |= !report.ok;
     } else if (!report.ok) {
+        s->runners[s->turn].refuted = report.refuted;
         judge(s, s->turn, report.verdict, report.why);
+        if (report.refuted && s->turn == s->base) oracle_replace_base(s);
         if (report.lost) crew_dismiss_workers(s->crew);
         if (report.lost && !s->over) open_worker(s);
     } else if (s->asked == WORK_CONFIRM) {

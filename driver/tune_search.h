@@ -20,11 +20,15 @@ typedef struct Runner {
     double glance;  // the least seconds of the first launches; 0: none yet
     double before;  // seconds by an earlier search, 0: it did not measure it
     bool checked;   // its result is right
+    bool refuted;   // the interpreter says that it is not
     bool confirmed; // all of it
     bool warm;      // on warm caches it is not slower than the standard one
     int base;       // the candidate of the same setting without values of axes
     TuneTrial trial;
 } Runner;
+
+/// A helper is to ask the interpreter, does so, has done so.
+typedef enum OracleState { ORACLE_TODO, ORACLE_BUSY, ORACLE_DONE } OracleState;
 
 typedef struct Search {
     Ctx *ctx;
@@ -44,17 +48,24 @@ typedef struct Search {
     double better;   // its seconds then
     int n_compiled;  // and how long that took
     double compile_sum;
-    int check;         // to be checked next; -1: none
-    int worker;        // its number; 0: none yet
-    bool ready;        // the worker has the arguments
-    bool referenced;   // and the standard result
-    int turn;          // what the worker does: a candidate, -1 opening
-    rt_race_turn heat; // of that candidate, when it is timed
-    int asked;         // of the worker: launches, or WORK_CHECK, WORK_CONFIRM, WORK_WARM
-    bool kept;         // the turn of the race waits for a check, or a process
-    double runoff;     // when the runoff began; 0: it did not
-    bool renewed;      // the worker is a second one, since then
-    double deadline;   // of the race, in seconds from the start
+    int check;       // to be checked next; -1: none
+    int worker;      // its number; 0: none yet
+    bool ready;      // the worker has the arguments
+    bool referenced; // and the result that others are compared with
+    int base;        // whose: 0, the standard one, unless that is refuted
+    bool timed;      // the base was checked, so that the race knows its deadline
+    OracleState oracle;
+    bool mild;          // the numbers that it is asked about
+    Bytes expected;     // what it said, unless that is nothing
+    int told;           // the worker that was told so, by its number
+    const char *judged; // TuneResult.judged
+    int turn;           // what the worker does: a candidate, -1 opening
+    rt_race_turn heat;  // of that candidate, when it is timed
+    int asked;          // of the worker: launches, or WORK_CHECK, WORK_CONFIRM, WORK_WARM
+    bool kept;          // the turn of the race waits for a check, or a process
+    double runoff;      // when the runoff began; 0: it did not
+    bool renewed;       // the worker is a second one, since then
+    double deadline;    // of the race, in seconds from the start
     bool closed, over;
     TuneResult earlier; // of a search before
     bool has_earlier, same_source;
@@ -70,7 +81,8 @@ typedef struct Search {
 double search_seconds(const Search *s);
 bool search_is_stopped(const Search *s);
 /// It may win: its result was seen to be right, all of it, and it is not slower than the standard
-/// one in any way that was looked at. That one is what others are compared with.
+/// one in any way that was looked at. That one, or what stands for it, is what others are compared
+/// with.
 bool search_is_fit(const Search *s, int id);
 /// Starts the worker.
 void search_open(Search *s);
@@ -91,6 +103,22 @@ bool workers_answer(Search *s, CrewEvent *e);
 const char *workers_whose(const Search *s, const CrewEvent *e);
 /// When none runs any more.
 void workers_end(const Search *s);
+
+/* ---- tune_oracle.c: the interpreter's opinion ------------------------------------------------ */
+
+enum { ORACLE_ID = -2 }; // what a helper works on
+/// Nobody has asked for it yet, and it is of use.
+bool oracle_is_wanted(const Search *s);
+/// Has a helper that is idle ask; what comes of that.
+void oracle_begin(Search *s, Hand *helper);
+void oracle_take(Search *s, const CrewEvent *e);
+/// The reference has run: on which numbers.
+void oracle_note_mild(Search *s, bool mild);
+/// The base is wrong: all that was compared with it is checked anew, against another one.
+void oracle_replace_base(Search *s);
+/// Who is to be the base: the standard one, or where that is refuted the first one that there is;
+/// -1: none yet.
+int oracle_base(const Search *s);
 
 /* ---- tune_space.c ---------------------------------------------------------------------------- */
 

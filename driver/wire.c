@@ -12,8 +12,8 @@
 
 #include "driver/wire.h"
 
-enum { WIRE_VERSION = 4 };
-static const char magic[3] = "TGL", kinds[] = "QAOTRSG";
+enum { WIRE_VERSION = 5 };
+static const char magic[3] = "TGL", kinds[] = "QAOTRIESG";
 #define MAX_LENGTH ((size_t)256 << 20)
 
 /* ---- numbers, bytes ------------------------------------------------------------------------ */

@@ -4,8 +4,8 @@
 
 #include "driver/fault.h"
 #include "driver/internal.h"
+#include "driver/oracle.h"
 #include "frontend/program.h"
-#include "ir/eval.h"
 #include "runtime/comm.h"
 #include "runtime/gpu.h"
 #include "runtime/trial.h"
@@ -31,6 +31,7 @@ struct Worker {
     tg_comm *comm; // of a kernel of ranks; else NULL
     const tg_kernel_info *info;
     rt_trial *trial;
+    Oracle oracle; // what is expected
     Loaded codes[MAX_CODES];
 };
 
@@ -80,39 +81,6 @@ static WorkReport launch_failed(const Worker *w, Ctx *ctx) {
     WorkReport report = failed(ctx, TUNE_FAILED);
     report.lost = rt_trial_is_lost(w->trial);
     return report;
-}
-
-/* ---- what bounds the difference of right results ------------------------------------------------
- */
-
-typedef struct Precision {
-    int way;         // significant bits of the narrowest float on the way
-    bool arithmetic; // there is some
-} Precision;
-
-static void note_op(Op *op, void *arg) {
-    Precision *p = arg;
-    const char *precision = op->code == OP_DOT ? op_str(op, "precision") : NULL;
-    bool computes = op_has(op, ELEMENTWISE) || op->code == OP_DOT || op->code == OP_REDUCE ||
-                    op->code == OP_SCAN || op->code == OP_ATOMIC || op->code == OP_COMBINE;
-    for (int i = 0; i < op->n_operands + op->n_results; i++) {
-        const Value *v = i < op->n_operands ? operand(op, i) : result(op, i - op->n_operands);
-        if (!ty_is_block(v->type) || !elem_is(v->type->elem, EC_FLOAT)) continue;
-        uint8_t code, bits;
-        elem_dlpack(v->type->elem, &code, &bits);
-        int significand = rt_significand(code, bits);
-        if (significand < p->way) p->way = significand;
-        p->arithmetic |= computes && op->code != OP_SELECT && op->code != OP_CAST;
-    }
-    if (precision && strcmp(precision, "tf32") == 0 && p->way > 11) p->way = 11;
-}
-
-/// Of the standard setting: others differ in tiles, not in types.
-static bool find_precision(Build *b, Precision *out) {
-    if (!build_elaborate(b)) return false;
-    *out = (Precision){.way = 53};
-    op_walk_pre(b->code->module, note_op, out);
-    return true;
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
@@ -243,7 +211,8 @@ static void open_launch(Ctx *ctx, void *arg) {
     Precision precision;
     const Request *r = &w->what.request;
     if (!work_read_open(ctx, job->body, &w->what)) ctx_leave(ctx, CTX_ERRORS);
-    if (!request_build(ctx, r, &b) || !find_precision(&b, &precision)) return;
+    if (!request_build(ctx, r, &b) || !build_elaborate(&b)) return;
+    precision = precision_of(b.code->module);
     w->info = kernel_info(ctx, b.program, b.inst->kernel);
     if (w->info->n_params != r->n_args) ctx_leave(ctx, CTX_ERRORS);
     const void **contents = ctx_array(ctx, const void *, r->n_args + 1);
@@ -256,6 +225,7 @@ static void open_launch(Ctx *ctx, void *arg) {
                                 .contents = contents,
                                 .seed = w->what.seed + ((uint64_t)w->what.rank << 32),
                                 .way_bits = precision.way,
+                                .sum_bits = precision.sum,
                                 .exact = !precision.arithmetic};
     tg_options threads = {.size = sizeof threads, .threads = r->threads};
     if (tg_context_create(&threads, &w->threads)) return;
@@ -343,9 +313,12 @@ static WorkReport check(Worker *w, Ctx *ctx, const WorkTry *t) {
     double *seconds = ctx_new(ctx, double);
     rt_verdict verdict = t->launches == WORK_CONFIRM ? rt_trial_confirm(w->trial, v)
                                                      : rt_trial_check(w->trial, v, seconds);
-    if (verdict == RT_WRONG) return failed(ctx, TUNE_WRONG);
-    if (verdict == RT_FAILED) return launch_failed(w, ctx);
     WorkReport report = refused(TUNE_SLOWER, NULL);
+    if (verdict == RT_WRONG) report = failed(ctx, TUNE_WRONG);
+    report.refuted = rt_trial_is_refuted(w->trial);
+    report.mild = rt_trial_is_mild(w->trial);
+    if (verdict == RT_WRONG) return report;
+    if (verdict == RT_FAILED) return launch_failed(w, ctx);
     report.ok = true;
     report.n = 1;
     report.seconds = seconds;
@@ -367,6 +340,18 @@ static WorkReport measure(Worker *w, Ctx *ctx, const WorkTry *t) {
     return report;
 }
 
+typedef struct Telling {
+    Worker *w;
+    Bytes body;
+} Telling;
+
+static void expect(Ctx *ctx, void *arg) {
+    const Telling *t = arg;
+    Worker *w = t->w;
+    if (!oracle_read(ctx, t->body, &w->oracle)) return;
+    if (w->oracle.expected.n) rt_trial_expect(w->trial, &w->oracle.expected);
+}
+
 static WorkReport try_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
     WorkTry t;
     WorkReport report;
@@ -375,6 +360,7 @@ static WorkReport try_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
     if (t.answer.n && !load_all(w, ctx, &t, &report)) return report;
     *sound = w->codes[t.id].code != NULL;
     if (!*sound) return refused(TUNE_FAILED, "");
+    if (t.expected.n) ctx_protect(w->ctx, expect, &(Telling){w, t.expected});
     bool checks = t.launches == WORK_CHECK || t.launches == WORK_CONFIRM;
     return checks ? check(w, ctx, &t) : measure(w, ctx, &t);
 }

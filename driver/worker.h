@@ -36,8 +36,9 @@ enum {
 };
 typedef struct WorkTry {
     int id;
-    int launches; // to be timed; or WORK_CHECK, WORK_CONFIRM, WORK_WARM
-    Bytes answer; // the body of the compiler's answer; none: code `id` is there
+    int launches;   // to be timed; or WORK_CHECK, WORK_CONFIRM, WORK_WARM
+    Bytes answer;   // the body of the compiler's answer; none: code `id` is there
+    Bytes expected; // likewise of the interpreter's (oracle.h); none: there is nothing new
 } WorkTry;
 
 typedef struct WorkReport {
@@ -45,6 +46,8 @@ typedef struct WorkReport {
     TuneVerdict verdict; // unless ok
     const char *why;     //
     bool lost;           // the process is of no use any more: its device cannot be used
+    bool refuted;        // the result is not what the interpreter says
+    bool mild;           // the numbers are (runtime/trial.h)
     int n;
     const double *seconds;               // of each launch; of WORK_WARM one number, not seconds
     int registers, spills, shared_bytes; // -1: not known

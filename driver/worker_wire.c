@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What goes to a worker and back, and what is kept of a search, as bytes.
+#include "driver/oracle.h"
 #include "driver/wire.h"
 #include "driver/worker.h"
 
@@ -44,6 +45,7 @@ static void work_try(Wire *w, WorkTry *t) {
     NUMBER(w, t->id, 0, WIRE_ITEMS);
     NUMBER(w, t->launches, WORK_WARM, WIRE_ITEMS);
     raw(w, &t->answer);
+    raw(w, &t->expected);
 }
 
 static void work_report(Wire *w, WorkReport *r) {
@@ -51,12 +53,39 @@ static void work_report(Wire *w, WorkReport *r) {
     NUMBER(w, r->verdict, 0, TUNE_VERDICTS - 1);
     wire_text(w, &r->why);
     FLAG(w, r->lost);
+    FLAG(w, r->refuted);
+    FLAG(w, r->mild);
     COUNT(w, r->n);
     ITEMS(w, r->seconds, r->n);
     NUMBER(w, r->registers, -1, INT32_MAX);
     NUMBER(w, r->spills, -1, INT32_MAX);
     NUMBER(w, r->shared_bytes, -1, INT32_MAX);
     if (w->reading && !r->ok && !r->why) w->bad = true;
+}
+
+static void oracle_ask(Wire *w, OracleAsk *a) {
+    raw(w, &a->open);
+    FLAG(w, a->mild);
+    real(w, &a->seconds);
+}
+
+static void sample(Wire *w, rt_sample *s) {
+    s->param = wire_bounded(w, s->param, 0, TG_MAX_PARAMS - 1);
+    s->at = wire_bounded(w, s->at, 0, INT64_MAX);
+    s->bits = (uint64_t)wire_number(w, (int64_t)s->bits);
+}
+
+static void oracle(Wire *w, Oracle *o) {
+    rt_expected *e = &o->expected;
+    wire_text(w, &o->why);
+    COUNT(w, e->n);
+    LIST(w, rt_sample, e->samples, e->n, sample);
+    COUNT(w, o->n_params);
+    ITEMS(w, e->noise, o->n_params);
+    FLAG(w, e->mild);
+    COUNT(w, o->programs);
+    for (int i = 0; w->reading && !w->bad && i < e->n; i++)
+        w->bad |= e->samples[i].param >= o->n_params;
 }
 
 static void trial(Wire *w, TuneTrial *t) {
@@ -90,27 +119,30 @@ static void tune_result(Wire *w, TuneResult *r) {
     real(w, &r->budget);
     real(w, &r->flops);
     real(w, &r->bytes);
+    wire_text(w, &r->judged);
     r->source = (uint64_t)wire_number(w, (int64_t)r->source);
     COUNT(w, r->n_trials);
     NUMBER(w, r->n_space, 0, INT32_MAX);
     LIST(w, TuneTrial, r->trials, r->n_trials, trial);
 }
 
-#define MESSAGE(name, type, kind, field)                                                           \
-    Bytes work_write_##name(Ctx *ctx, const type *x) {                                             \
+#define MESSAGE(write, read, type, kind, field)                                                    \
+    Bytes write(Ctx *ctx, const type *x) {                                                         \
         Wire w = wire_writer(ctx);                                                                 \
         type copy = *x;                                                                            \
         field(&w, &copy);                                                                          \
         return wire_finish(&w, kind);                                                              \
     }                                                                                              \
-    bool work_read_##name(Ctx *ctx, Bytes in, type *x) {                                           \
+    bool read(Ctx *ctx, Bytes in, type *x) {                                                       \
         Wire w = wire_reader(ctx, in);                                                             \
         *x = (type){0};                                                                            \
         field(&w, x);                                                                              \
         return wire_is_done(&w);                                                                   \
     }
 
-MESSAGE(open, WorkOpen, WIRE_OPEN, work_open)
-MESSAGE(try, WorkTry, WIRE_TRY, work_try)
-MESSAGE(report, WorkReport, WIRE_REPORT, work_report)
-MESSAGE(result, TuneResult, WIRE_RESULT, tune_result)
+MESSAGE(work_write_open, work_read_open, WorkOpen, WIRE_OPEN, work_open)
+MESSAGE(work_write_try, work_read_try, WorkTry, WIRE_TRY, work_try)
+MESSAGE(work_write_report, work_read_report, WorkReport, WIRE_REPORT, work_report)
+MESSAGE(work_write_result, work_read_result, TuneResult, WIRE_RESULT, tune_result)
+MESSAGE(oracle_write_ask, oracle_read_ask, OracleAsk, WIRE_ORACLE, oracle_ask)
+MESSAGE(oracle_write, oracle_read, Oracle, WIRE_EXPECTED, oracle)

@@ -143,6 +143,16 @@ static uint64_t format_encode(const Format *f, double x) {
     return sign | U(e - 1 + f->bias) << f->mantissa | fraction;
 }
 
+/// Of a number that is normal in the format, and so in f64, where it is exact.
+static double normal(const Format *f, uint64_t exponent, uint64_t mantissa) {
+    enum { F64_MANTISSA = 52, F64_BIAS = 1023 };
+    double x;
+    uint64_t bits = (exponent + F64_BIAS - U(f->bias)) << F64_MANTISSA |
+                    mantissa << (F64_MANTISSA - f->mantissa);
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 static double format_decode(const Format *f, uint64_t bits) {
     uint64_t mantissa = bits & ((U(1) << f->mantissa) - 1);
     uint64_t top = (U(1) << f->exponent) - 1;
@@ -155,7 +165,7 @@ static double format_decode(const Format *f, uint64_t bits) {
     else if (exponent == 0)
         x = ldexp((double)mantissa, 1 - f->bias - f->mantissa);
     else
-        x = ldexp(1 + ldexp((double)mantissa, -f->mantissa), (int)exponent - f->bias);
+        x = normal(f, exponent, mantissa);
     return bits >> (f->exponent + f->mantissa) & 1 ? -x : x;
 }
 

@@ -22,6 +22,20 @@ uint64_t next_random(Interp *it) {
     return z ^ z >> 31;
 }
 
+static double last_place(Elem e) {
+    static const int bits[EL_COUNT] = {[EL_F64] = 53, [EL_F32] = 24,   [EL_F16] = 11,
+                                       [EL_BF16] = 8, [EL_F8E4M3] = 4, [EL_F8E5M2] = 3};
+    return ldexp(1, 1 - bits[e]);
+}
+
+Cell round_result(Interp *it, Elem e, Cell c, int units) {
+    if (it->options.noise && elem_is(e, EC_FLOAT)) {
+        double random = ldexp((double)(next_random(it) >> 11), -52) - 1;
+        c.f *= 1 + units * last_place(e) * random;
+    }
+    return cell_wrap(e, c);
+}
+
 /* ---- registers and plans ------------------------------------------------------------------- */
 
 static Reg *new_reg(Interp *it, const Value *v) {
@@ -205,6 +219,10 @@ static void run_program(Interp *it, Op *op, int64_t index) {
     run_region(it, op->regions[0]);
 }
 
+static void run_picked(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step) {
+    if (n > 0) run_program(it, op, lo + it->options.pick(it->options.user, n) * step);
+}
+
 /// Programs have no order: with a seed, step through them by a stride prime to their number. What
 /// combines fold is ordered by the indices, so a kernel that has one runs in order.
 static void run_programs(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step, bool ordered) {
@@ -238,7 +256,10 @@ static void run_phase(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step) {
     op_walk_pre(op, seek_combine, &found);
     it->in_phase = true;
     if (outer) race_phase(it);
-    run_programs(it, op, lo, n, step, found != 0);
+    if (it->options.pick)
+        run_picked(it, op, lo, n, step);
+    else
+        run_programs(it, op, lo, n, step, found != 0);
     if (!outer) return;
     it->in_phase = false;
     it->program = 0;

@@ -12,6 +12,8 @@
 typedef struct Tensor {
     void *data; // of the element with all indices 0
     Elem elem;
+    const void *away; // not NULL: the elements are in the memory of the options, which knows the
+                      // tensor by this; data says where they seem to be
     int rank;
     int64_t extents[MAX_RANK], strides[MAX_RANK];
 } Tensor;
@@ -21,10 +23,24 @@ typedef struct InterpArg {
     Cell scalar;   // for the others
 } InterpArg;
 
+/// Memory that is not this process's: elements of tensors that are away.
+typedef struct InterpMemory {
+    Cell (*load)(void *user, const Tensor *t, int64_t offset);
+    void (*store)(void *user, const Tensor *t, int64_t offset, Cell c);
+    void *user;
+} InterpMemory;
+
 typedef struct InterpOptions {
     bool check;        // bounds, asserts, division by 0, write races, merge functions
     uint64_t seed;     // not 0: programs of a phase run in a random order, merges group at random
     int64_t max_steps; // ops executed before it gives up; 0: no limit
+    const InterpMemory *memory; // NULL: no tensor is away
+    /// Of each grid of n programs, those within a program of another one too, the only one that
+    /// runs; NULL: all do.
+    int64_t (*pick)(void *user, int64_t n);
+    /// Not 0: results of arithmetic on floats are moved by some units in the last place, at random:
+    /// how much that changes says how far right results may lie apart.
+    uint64_t noise;
     void (*print)(void *user, const char *text);
     void *user;
 } InterpOptions;

@@ -4,6 +4,17 @@
 
 #include <string.h>
 
+/// Ops on floats that round nothing.
+static bool is_exact(OpCode op) {
+    static const bool exact[OP_COUNT] = {
+        [OP_MIN] = true,      [OP_MAX] = true,   [OP_NEG] = true,   [OP_ABS] = true,
+        [OP_FLOOR] = true,    [OP_CEIL] = true,  [OP_TRUNC] = true, [OP_RINT] = true,
+        [OP_ROUND] = true,    [OP_REM] = true,   [OP_FMOD] = true,  [OP_LOGB] = true,
+        [OP_COPYSIGN] = true, [OP_LDEXP] = true,
+    };
+    return exact[op];
+}
+
 void do_elementwise(Interp *it, Op *op) {
     static Cell zero;
     const Cell *x[3] = {&zero, &zero, &zero};
@@ -11,10 +22,11 @@ void do_elementwise(Interp *it, Op *op) {
     Elem e = in(op, 0)->type->elem;
     Reg *r = out(op, 0);
     EvalFn *f = eval_function(op->code, elem_info[e].cls);
+    int units = is_exact(op->code) ? 0 : 1;
     bool unary = op->n_operands < 2, binary = op->n_operands < 3, compares = op_has(op, COMPARES);
     for (int64_t i = 0; i < r->n; i++) {
         Cell c = f(e, x[0][i], unary ? zero : x[1][i], binary ? zero : x[2][i]);
-        r->cells[i] = compares ? c : cell_wrap(e, c);
+        r->cells[i] = compares ? c : round_result(it, e, c, units);
     }
     // In a block, lanes that nobody will look at may well divide by 0.
     if (it->options.check && (op->code == OP_DIV || op->code == OP_REM) && r->type->rank == 0 &&
@@ -153,8 +165,9 @@ static void multiply_add(const Reg *a, const Reg *b, Cell *sum) {
         }
 }
 
-static void round_sum(Reg *r, const Cell *sum) {
-    for (int64_t i = 0; i < r->n; i++) r->cells[i] = cell_wrap(r->type->elem, sum[i]);
+static void round_sum(Interp *it, Reg *r, const Cell *sum) {
+    for (int64_t i = 0; i < r->n; i++)
+        r->cells[i] = round_result(it, r->type->elem, sum[i], SUM_NOISE);
 }
 
 /// The sum's place, as wide as the result, holding the initial value or zeros.
@@ -165,10 +178,9 @@ static Cell *start_sum(Op *op, const Reg *initial) {
 }
 
 void do_dot(Interp *it, Op *op) {
-    (void)it;
     Cell *sum = start_sum(op, op->n_operands > 2 ? in(op, 2) : NULL);
     multiply_add(in(op, 0), in(op, 1), sum);
-    round_sum(out(op, 0), sum);
+    round_sum(it, out(op, 0), sum);
 }
 
 void do_contract(Interp *it, Op *op) {
@@ -179,7 +191,7 @@ void do_contract(Interp *it, Op *op) {
         run_region(it, op->regions[0]);
         multiply_add(yielded(op->regions[0], 0), yielded(op->regions[0], 1), sum);
     }
-    round_sum(out(op, 0), sum);
+    round_sum(it, out(op, 0), sum);
 }
 
 /* ---- picking ------------------------------------------------------------------------------- */

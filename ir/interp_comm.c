@@ -358,7 +358,7 @@ static void join_folds(Interp *it) {
             sum = ctx_copy(it->ctx, f, sizeof *f);
             sum->value = ctx_array(it->ctx, Cell, op_int(f->op, "n", 1));
             if (op_flag(f->op, "keep")) {
-                start_from_old(sum);
+                start_from_old(other, sum);
                 fold_in(other, f->op, sum->value, f->value);
             } else {
                 memcpy(sum->value, f->value, sizeof(Cell) * (size_t)op_int(f->op, "n", 1));
@@ -487,7 +487,7 @@ bool interp_run_ranks(Ir *ir, Op *module, const char *kernel, int ranks, int n_a
         it->epoch = (int64_t)1 << EPOCH_BITS;
         it->module = ranks == 1 ? module : module_copy(ir, module);
         if (options) it->options = *options;
-        it->random = it->options.seed;
+        it->random = it->options.seed + it->options.noise;
         it->races = races;
         all[r].own = own;
         all[r].n_args = n_args;

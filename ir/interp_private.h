@@ -92,6 +92,10 @@ static inline Reg *yielded(const Region *r, int i) {
 void copy_reg(Reg *to, const Reg *from);
 uint64_t next_random(Interp *it);
 /// The run ends: what the user did wrong, at the op.
+/// A result of arithmetic in its type; with noise, up to so many units in the last place from it.
+Cell round_result(Interp *it, Elem e, Cell c, int units);
+/// Units by which sums, whose terms anybody may add up in any order, are moved.
+enum { SUM_NOISE = 8 };
 _Noreturn void run_error(Interp *it, const Op *op, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -186,6 +190,8 @@ void do_ring_wait(Interp *it, Op *op);
 void do_ring_release(Interp *it, Op *op);
 
 /* interp_tensor.c: memory */
+Cell load_element(Interp *it, const Tensor *t, int64_t offset);
+void store_element(Interp *it, const Tensor *t, int64_t offset, Cell c);
 void do_dim(Interp *it, Op *op);
 void do_stride(Interp *it, Op *op);
 void do_align(Interp *it, Op *op);
@@ -201,7 +207,7 @@ void finish_folds(Interp *it);
 /// acc = f(acc, v), f being the function of a combine.
 void fold_in(Interp *it, Op *op, Cell *acc, const Cell *v);
 /// keep = true: the old value is the leftmost operand.
-void start_from_old(Fold *f);
+void start_from_old(Interp *it, Fold *f);
 void store_fold(Interp *it, const Fold *f);
 
 #endif

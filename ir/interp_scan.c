@@ -89,15 +89,18 @@ void do_reduce(Interp *it, Op *op) {
         else
             for (int64_t i = 1; i < l.length; i++) join(&j, values, values + i * n);
         for (int k = 0; k < n; k++)
-            out(op, k)->cells[line] = cell_wrap(out(op, k)->type->elem, values[k]);
+            out(op, k)->cells[line] =
+                round_result(it, out(op, k)->type->elem, values[k], j.wide ? SUM_NOISE : 0);
     }
 }
 
 /* ---- scan ---------------------------------------------------------------------------------- */
 
-static void put(Op *op, int n, int64_t lane, const Cell *from) {
-    for (int i = 0; i < n; i++)
-        out(op, i)->cells[lane] = cell_wrap(out(op, i)->type->elem, from[i]);
+static void put(const Join *j, int64_t lane, const Cell *from) {
+    for (int i = 0; i < j->n; i++) {
+        Reg *r = out(j->op, i);
+        r->cells[lane] = round_result(j->it, r->type->elem, from[i], j->wide ? SUM_NOISE : 0);
+    }
 }
 
 void do_scan(Interp *it, Op *op) {
@@ -110,13 +113,13 @@ void do_scan(Interp *it, Op *op) {
         for (int k = 0; exclusive && k < n; k++) state[k] = in(op, n + k)->cells[0];
         for (int64_t i = 0; i < l.length; i++) {
             int64_t lane = line_start(&l, line) + (reverse ? l.length - 1 - i : i) * l.inner;
-            if (exclusive) put(op, n, lane, state);
+            if (exclusive) put(&j, lane, state);
             take(op, n, lane, next);
             if (i == 0 && !exclusive)
                 take(op, n, lane, state);
             else
                 join(&j, state, next);
-            if (!exclusive) put(op, n, lane, state);
+            if (!exclusive) put(&j, lane, state);
         }
     }
 }

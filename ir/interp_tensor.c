@@ -115,6 +115,19 @@ static void check_written(Interp *it, const Lane *l) {
                   name ? name : "a scratch tensor");
 }
 
+Cell load_element(Interp *it, const Tensor *t, int64_t offset) {
+    const InterpMemory *m = it->options.memory;
+    return t->away ? m->load(m->user, t, offset) : cell_load(t->elem, t->data, offset);
+}
+
+void store_element(Interp *it, const Tensor *t, int64_t offset, Cell c) {
+    const InterpMemory *m = it->options.memory;
+    if (t->away)
+        m->store(m->user, t, offset, c);
+    else
+        cell_store(t->elem, t->data, offset, c);
+}
+
 static const void *address(const Tensor *t, int64_t offset) {
     return (const char *)t->data + offset * (elem_info[t->elem].bits / 8);
 }
@@ -129,7 +142,7 @@ void read_lanes(Interp *it, Op *op, Reg *to, Cell pad) {
     for_each_lane(it, l, op) {
         if (l.live) check_written(it, &l);
         if (l.live) check_rank_read(it, &l);
-        to->cells[l.lane] = l.live ? cell_load(to->type->elem, l.tensor->data, l.offset) : pad;
+        to->cells[l.lane] = l.live ? load_element(it, l.tensor, l.offset) : pad;
     }
 }
 
@@ -163,7 +176,7 @@ void do_store(Interp *it, Op *op) {
         if (!l.live) continue;
         check_race(it, &l);
         note_write(it, l.tensor, l.offset);
-        cell_store(v->type->elem, l.tensor->data, l.offset, v->cells[l.lane]);
+        store_element(it, l.tensor, l.offset, v->cells[l.lane]);
     }
 }
 
@@ -191,12 +204,12 @@ void do_atomic(Interp *it, Op *op) {
         Cell old = {0};
         if (l.live) {
             check_written(it, &l);
-            old = cell_load(e, l.tensor->data, l.offset);
+            old = load_element(it, l.tensor, l.offset);
             Cell first = cas ? expected->cells[l.lane] : v->cells[l.lane];
             race_atomic(it, address(l.tensor, l.offset),
                         !cas || cell_bits(e, old) == cell_bits(e, first));
-            cell_store(e, l.tensor->data, l.offset,
-                       atomic_value(kind, e, old, first, v->cells[l.lane]));
+            store_element(it, l.tensor, l.offset,
+                          atomic_value(kind, e, old, first, v->cells[l.lane]));
         }
         out(op, 0)->cells[l.lane] = old;
     }
@@ -241,10 +254,10 @@ static int64_t target_offset(const Fold *f, const Tensor *t) {
     return offset;
 }
 
-void start_from_old(Fold *f) {
+void start_from_old(Interp *it, Fold *f) {
     for (int i = 0; i < (int)op_int(f->op, "n", 1); i++) {
         const Tensor *t = &in(f->op, i)->tensor;
-        Cell old = cell_load(t->elem, t->data, target_offset(f, t));
+        Cell old = load_element(it, t, target_offset(f, t));
         f->value[i] = cell_cast(t->elem, fold_elem(f->op, i), old);
     }
 }
@@ -277,7 +290,7 @@ void do_combine(Interp *it, Op *op) {
         f = new_fold(it, op, &l, key, shard);
         if (op_flag(op, "keep") && !shard) {
             check_written(it, &l);
-            start_from_old(f);
+            start_from_old(it, f);
             fold_in(it, op, f->value, v);
         } else {
             memcpy(f->value, v, (size_t)n * sizeof(Cell));
@@ -289,8 +302,8 @@ void store_fold(Interp *it, const Fold *f) {
     for (int i = 0; i < (int)op_int(f->op, "n", 1); i++) {
         const Tensor *t = &in(f->op, i)->tensor;
         note_write(it, t, target_offset(f, t));
-        cell_store(t->elem, t->data, target_offset(f, t),
-                   cell_cast(fold_elem(f->op, i), t->elem, f->value[i]));
+        store_element(it, t, target_offset(f, t),
+                      cell_cast(fold_elem(f->op, i), t->elem, f->value[i]));
     }
 }
 

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { F32_BITS = 24, STENCIL = 1000003 }; // a prime number: no tile has such a stride
+enum { F32_BITS = 24 };
+#define MUCH_NOISE 4 // times the noise that one run showed
 // Launches of a batch are queued while the caches are flushed, which takes about as long.
 enum { BATCH = 12, FEW_BYTES = 8 << 20, WARM_ROUNDS = 7, WARM_BATCH = 3 };
 #define LONG_LAUNCHES 5e-3             // seconds of two
@@ -33,7 +34,10 @@ struct rt_trial {
     bool reads;                     // what it writes: its results depend on the fill
     bool wavers;                    // its results differ from run to run: sums in any order
     bool mild;                      // kind of the random numbers
-    int batch;                      // launches that are timed together
+    rt_expected expected;           // n 0: none are known
+    char *gathered; // room for those of one buffer, as they are and as they should be
+    bool refuted;   // the last variant differs from them
+    int batch;      // launches that are timed together
     tg_arg args[TG_MAX_PARAMS];
     DLTensor tensors[TG_MAX_PARAMS];
     int64_t dims[TG_MAX_PARAMS][2][TG_MAX_RANK];
@@ -118,26 +122,20 @@ static int buffer_like(const rt_trial *t, const rt_actual *a) {
     return -1;
 }
 
-/// Floats are random. Others are copies and, as the second fill, those with their lowest bit
-/// turned: an index then is off by one, which guard zones have room for.
 static tg_status make_stencils(rt_trial *t, rt_buffer *b) {
-    bool random = rt_is_float(b->code);
-    size_t size = b->bits < 8 ? 1 : b->bits / 8u;
-    size_t n = random && b->n > STENCIL ? STENCIL : b->n;
-    b->period = n ? n * size : 1;
-    const void *given = t->options.contents ? t->options.contents[b->param] : NULL;
+    rt_pattern p = {.param = b->least,
+                    .code = b->code,
+                    .bits = b->bits,
+                    .n = b->n,
+                    .given = t->options.contents ? t->options.contents[b->param] : NULL,
+                    .seed = t->options.seed,
+                    .mild = t->mild};
+    b->period = rt_pattern_period(&p);
+    if (!b->period) b->period = 1;
     for (int fill = 0; fill < (b->written ? RT_FILLS : 1); fill++) {
-        char *s = b->stencils[fill];
-        if (!s) s = b->stencils[fill] = rt_allocate(&t->hooks, b->period);
-        if (!s) return no_memory();
-        uint64_t seed = t->options.seed * 131 + (uint64_t)(b->param * RT_FILLS + fill);
-        if (random)
-            rt_random_floats(s, n, b->code, b->bits, t->mild, seed);
-        else if (given)
-            memcpy(s, given, n * size);
-        else
-            memset(s, 0, n * size);
-        for (size_t i = 0; !random && fill && i < n * size; i += size) s[i] ^= b->bits < 8 ? 17 : 1;
+        if (!b->stencils[fill]) b->stencils[fill] = rt_allocate(&t->hooks, b->period);
+        if (!b->stencils[fill]) return no_memory();
+        rt_pattern_make(&p, fill, b->stencils[fill]);
     }
     return TG_OK;
 }
@@ -147,10 +145,12 @@ static tg_status add_buffer(rt_trial *t, int param, bool written) {
     int i = buffer_like(t, a);
     if (i >= 0) {
         t->buffers[i].written |= written;
+        if (param < t->buffers[i].least) t->buffers[i].least = param;
         return TG_OK;
     }
     rt_buffer *b = &t->buffers[t->n_buffers++];
-    *b = (rt_buffer){.param = param, .code = a->code, .bits = a->bits, .written = written};
+    *b = (rt_buffer){
+        .param = param, .least = param, .code = a->code, .bits = a->bits, .written = written};
     b->bytes = a->to - a->from;
     b->n = b->bytes / (b->bits < 8 ? 1 : b->bits / 8u);
     if (!is_symmetric(t, param)) return rt_buffer_open(&t->place, b, a->from);
@@ -219,6 +219,10 @@ tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out) {
     return status;
 }
 
+static size_t gathered_bytes(const rt_trial *t) {
+    return 2 * sizeof(uint64_t) * (size_t)t->expected.n;
+}
+
 static void release_results(rt_trial *t, Results *r, size_t bytes) {
     for (int fill = 0; fill < RT_FILLS; fill++) rt_release(&t->hooks, r->reference[fill], bytes);
     rt_release(&t->hooks, r->seen, bytes);
@@ -246,6 +250,7 @@ void rt_trial_close(rt_trial *t) {
         return;
     }
     rt_place_wait(&t->place);
+    rt_release(&t->hooks, t->gathered, gathered_bytes(t));
     for (int i = 0; i < t->n_buffers; i++) {
         release_results(t, &t->results[i], rt_buffer_looked(&t->buffers[i]));
         rt_buffer_close(&t->place, &t->buffers[i]);
@@ -254,6 +259,14 @@ void rt_trial_close(rt_trial *t) {
     give_back_launcher(t);
     tg_options hooks = t->hooks;
     rt_release(&hooks, t, sizeof *t);
+}
+
+bool rt_trial_is_refuted(const rt_trial *t) {
+    return t->refuted;
+}
+
+bool rt_trial_is_mild(const rt_trial *t) {
+    return t->mild;
 }
 
 bool rt_trial_is_stuck(const rt_trial *t) {
@@ -494,6 +507,64 @@ static rt_verdict look(rt_trial *t, const rt_buffer *b, Results *r, int fill, Lo
     return RT_WRONG;
 }
 
+/* ---- what is known by other means ------------------------------------------------------------ */
+
+void rt_trial_expect(rt_trial *t, const rt_expected *expected) {
+    rt_release(&t->hooks, t->gathered, gathered_bytes(t));
+    t->expected = *expected;
+    t->gathered = rt_allocate(&t->hooks, gathered_bytes(t) + 1);
+    if (!t->gathered) t->expected.n = 0;
+}
+
+/// Samples of a buffer: from *first on so many.
+static int samples_of(const rt_trial *t, const rt_buffer *b, int *first) {
+    const rt_expected *e = &t->expected;
+    int n = 0;
+    for (*first = 0; *first < e->n && e->samples[*first].param != b->least;) ++*first;
+    while (*first + n < e->n && e->samples[*first + n].param == b->least) n++;
+    return n;
+}
+
+/// n of them as they are, and as they should be, one behind the other.
+static rt_difference compare_samples(const rt_trial *t, const rt_buffer *b, int n, size_t size) {
+    const char *now = t->gathered, *want = t->gathered + (size_t)n * size;
+    if (!rt_is_float(b->code)) return rt_compare_bytes(now, want, (size_t)n, size);
+    double scale = rt_size(want, (size_t)n, b->code, b->bits);
+    double noise = MUCH_NOISE * t->expected.noise[b->least];
+    rt_bound bound = bound_of(t, b, scale);
+    bound.relative += noise;
+    bound.absolute += noise * scale;
+    return rt_compare(now, want, (size_t)n, b->code, b->bits, bound);
+}
+
+static rt_verdict look_at_samples(rt_trial *t, const rt_buffer *b) {
+    int first, n = samples_of(t, b, &first);
+    const rt_sample *samples = t->expected.samples + first;
+    size_t size = b->bits / 8u;
+    if (!n) return RT_RIGHT;
+    if (rt_buffer_gather(&t->place, b, samples, n, size, t->gathered)) return RT_FAILED;
+    for (int i = 0; i < n; i++)
+        memcpy(t->gathered + (size_t)(n + i) * size, &samples[i].bits, size);
+    rt_difference d = compare_samples(t, b, n, size);
+    if (!d.count) return RT_RIGHT;
+    t->refuted = true;
+    tg_fail(TG_ERROR_INTERNAL,
+            "'%s' is wrong in %zu of %d places that the interpreter computed, first in place %zu: "
+            "%g instead of %g",
+            name_of(t, b), d.count, n, (size_t)samples[d.first].at / size, d.got, d.want);
+    return RT_WRONG;
+}
+
+static rt_verdict look_at_all_samples(rt_trial *t) {
+    rt_verdict verdict = RT_RIGHT;
+    if (t->expected.mild != t->mild) return RT_RIGHT;
+    for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT; i++)
+        if (t->buffers[i].written) verdict = look_at_samples(t, &t->buffers[i]);
+    return verdict;
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
 static rt_verdict look_around(rt_trial *t, const rt_buffer *b) {
     int64_t at;
     const char *now;
@@ -515,6 +586,7 @@ static rt_verdict judge_run(rt_trial *t, const tg_variant *v, int fill, Look how
     rt_verdict verdict = RT_RIGHT;
     for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT; i++)
         if (t->buffers[i].written) verdict = look(t, &t->buffers[i], &t->results[i], fill, how);
+    if (verdict == RT_RIGHT && how == LOOK_KEEP) verdict = look_at_all_samples(t);
     // What is written beyond a buffer stays there, so that the last run shows it of both.
     for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT && how != LOOK_KEEP; i++)
         verdict = look_around(t, &t->buffers[i]);
@@ -532,6 +604,7 @@ static rt_verdict judge(rt_trial *t, const tg_variant *v, double *seconds) {
 /// The reference is judged, too: that it writes where it may not would be in all later runs.
 rt_verdict rt_trial_check(rt_trial *t, const tg_variant *v, double *seconds) {
     *seconds = 0;
+    t->refuted = false;
     tg_status status = TG_OK;
     if (!rt_serves(t->launcher, v))
         status = tg_fail(TG_ERROR_NOT_FOUND, "%s: the variant is not for such arguments",
@@ -539,7 +612,9 @@ rt_verdict rt_trial_check(rt_trial *t, const tg_variant *v, double *seconds) {
     if (!status) status = rt_check_overlaps(t->launcher, t->options.info, v);
     if (agree_status(t, status)) return RT_FAILED;
     if (!t->reference && make_reference(t, v, seconds)) return RT_FAILED;
-    return judge(t, v, seconds);
+    rt_verdict verdict = judge(t, v, seconds);
+    if (t->refuted && v == t->reference) t->reference = NULL;
+    return verdict;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -567,6 +642,7 @@ rt_verdict rt_trial_confirm(rt_trial *t, const tg_variant *v) {
     rt_buffer buffers[TG_MAX_PARAMS];
     Results results[TG_MAX_PARAMS] = {0};
     double seconds = 0;
+    t->refuted = false;
     if (!t->reference || v == t->reference || !is_partial(t)) return RT_RIGHT;
     for (int i = 0; i < t->n_buffers; i++) {
         buffers[i] = rt_buffer_whole(&t->buffers[i]);

@@ -6,10 +6,12 @@
 // since they may be indices. Tensors that are one view in the launch are one buffer here. Each
 // buffer lies between guard zones.
 //
-// The first variant that is checked is the reference. Each variant runs on two fills of what it
-// writes, in which no element is equal, so that what it leaves out is found whatever was there
-// before. Its results are compared with the reference's within a bound for other orders of
-// rounding, guard zones with what they held, and two runs with each other, bit by bit.
+// The first variant that is checked is the reference. Who knows some elements of the right result
+// by other means says so (rt_trial_expect): the reference, too, has to agree with those, and where
+// it does not, the next variant takes its place. Each variant runs on two fills of what it writes,
+// in which no element is equal, so that what it leaves out is found whatever was there before. Its
+// results are compared with the reference's within a bound for other orders of rounding, guard
+// zones with what they held, and two runs with each other, bit by bit.
 //
 // Of large tensors a check looks at pieces, ends included: what all of them take to come back from
 // a device and to be compared would be most of a search. What wins is confirmed: all of it is
@@ -67,6 +69,28 @@ typedef enum rt_verdict {
     RT_CUT,     // nothing is known: there was no more time
 } rt_verdict;
 
+/// Elements of results that are known by other means than compiled code.
+typedef struct rt_sample {
+    int64_t param, at; // the least parameter of the view; bytes from the lowest element
+    uint64_t bits;     // as they stand in memory, on fill 0
+} rt_sample;
+
+typedef struct rt_expected {
+    int n;
+    const rt_sample *samples; // by param, then by `at`
+    /// Of each parameter: by which part of its own size, or of what elements are like, rounding
+    /// elsewhere on the way moves a right element more than the bound below says.
+    const double *noise;
+    bool mild; // of which random numbers
+} rt_expected;
+/// From now on what is checked is compared with these, too, within the same bound; they stay the
+/// caller's until the trial is closed.
+void rt_trial_expect(rt_trial *trial, const rt_expected *expected);
+/// What the variant that was checked last differs from is not the reference, but these.
+bool rt_trial_is_refuted(const rt_trial *trial);
+/// The numbers are mild: those of the first kind led to infinities, or to a failed assert.
+bool rt_trial_is_mild(const rt_trial *trial);
+
 /// Runs a variant and judges it; tg_last_error() says why it is not right. seconds: the least that
 /// a run took, by the clock of the host. FAILED: its launch did not succeed, or it is not for such
 /// arguments.
@@ -94,9 +118,22 @@ tg_status rt_trial_warm(rt_trial *trial, const tg_variant *variant, double *time
 
 /* ---- trial_data.c: values -------------------------------------------------------------------- */
 
-/// Random values of a float type: normal, or (mild) of [0.25, 1).
-void rt_random_floats(void *out, size_t n, int code, int bits, bool mild, uint64_t seed);
 bool rt_is_float(int code);
+
+/// What a view holds before a launch: a few numbers over and over. Floats are random, normal or
+/// (mild) of [0.25, 1). Others are copies and, as the second fill, those with their lowest bit
+/// turned: an index then is off by one, which guard zones have room for.
+typedef struct rt_pattern {
+    int param; // the least one that has the view
+    int code, bits;
+    size_t n;          // elements of the view; of 4 bits a byte counts as one
+    const void *given; // of such; NULL: zeros
+    uint64_t seed;     // of the trial
+    bool mild;
+} rt_pattern;
+/// Bytes until it begins again; 0: the view is empty.
+size_t rt_pattern_period(const rt_pattern *p);
+void rt_pattern_make(const rt_pattern *p, int fill, void *out);
 
 /// How far from the reference a right result may be: relative * |reference| + absolute.
 typedef struct rt_bound {
@@ -108,6 +145,8 @@ typedef struct rt_difference {
     double got, want, most;
 } rt_difference;
 
+/// The root of the mean square of n floats.
+double rt_size(const void *x, size_t n, int code, int bits);
 rt_difference rt_compare(const void *x, const void *reference, size_t n, int code, int bits,
                          rt_bound bound);
 /// Elements of `size` bytes that are equal or not; of different ones d.got has the first byte.
@@ -120,6 +159,7 @@ enum { RT_FILLS = 2 };
 /// The memory of one tensor, or of several that are one view, between guard zones.
 typedef struct rt_buffer {
     int param; // the first one; of those that are written the first such
+    int least; // the first one of all
     uint8_t code, bits;
     bool written;
     size_t n, bytes;   // elements and bytes of the span; of 4 bits a byte counts as one element
@@ -168,6 +208,9 @@ rt_buffer rt_buffer_whole(const rt_buffer *b);
 /// The pieces as they are now, one behind the other: in place, or a copy that lasts until the next
 /// call. So are the elements that the functions below are given.
 tg_status rt_buffer_fetch(rt_place *p, const rt_buffer *b, const char **out);
+/// The elements of the samples of one view, `size` bytes each, one behind the other.
+tg_status rt_buffer_gather(rt_place *p, const rt_buffer *b, const rt_sample *samples, int n,
+                           size_t size, char *out);
 /// 0: the guard zones are as they were; else the byte, before (negative) or behind the span.
 tg_status rt_buffer_guards(rt_place *p, const rt_buffer *b, int64_t *out);
 /// Whether x is what the fill made of it.

@@ -4,7 +4,11 @@
 
 #include <string.h>
 
-enum { CHUNK = 512, KINDS = 4096 }; // CHUNK: a local array of doubles
+enum {
+    CHUNK = 512, // a local array of doubles
+    KINDS = 4096,
+    STENCIL = 1000003, // a prime number: no tile has such a stride
+};
 
 bool rt_is_float(int code) {
     return code == kDLFloat || code == kDLBfloat || code == kDLFloat8_e4m3fn ||
@@ -31,7 +35,7 @@ static double random_value(uint64_t *state, bool mild) {
 
 /// Conversion costs more than a random number, so some thousand values are converted, and each
 /// element is one of them.
-void rt_random_floats(void *out, size_t n, int code, int bits, bool mild, uint64_t seed) {
+static void make_floats(void *out, size_t n, int code, int bits, bool mild, uint64_t seed) {
     uint64_t kinds[KINDS], state = seed;
     size_t bytes = (size_t)bits / 8;
     for (int i = 0; i < KINDS; i++)
@@ -39,6 +43,29 @@ void rt_random_floats(void *out, size_t n, int code, int bits, bool mild, uint64
     char *at = out;
     for (size_t i = 0; i < n; i++, at += bytes)
         memcpy(at, &kinds[next_random(&state) % KINDS], bytes);
+}
+
+static size_t size_of(const rt_pattern *p) {
+    return p->bits < 8 ? 1 : (size_t)p->bits / 8;
+}
+
+size_t rt_pattern_period(const rt_pattern *p) {
+    return (rt_is_float(p->code) && p->n > STENCIL ? STENCIL : p->n) * size_of(p);
+}
+
+void rt_pattern_make(const rt_pattern *p, int fill, void *out) {
+    size_t size = size_of(p), bytes = rt_pattern_period(p);
+    uint64_t seed = p->seed * 131 + (uint64_t)(p->param * RT_FILLS + fill);
+    char *s = out;
+    if (rt_is_float(p->code)) {
+        make_floats(out, bytes / size, p->code, p->bits, p->mild, seed);
+        return;
+    }
+    if (p->given)
+        memcpy(s, p->given, bytes);
+    else
+        memset(s, 0, bytes);
+    for (size_t i = 0; fill && i < bytes; i += size) s[i] ^= p->bits < 8 ? 17 : 1;
 }
 
 /* ---- as doubles ------------------------------------------------------------------------------ */
@@ -151,6 +178,16 @@ double rt_scale(const rt_buffer *f, const char *x, size_t *unfinite) {
         add_squares(f, x + i * f->piece, rt_buffer_piece(f, i) / bytes, f->piece / bytes, &s);
     *unfinite = s.unfinite;
     return s.used ? root(s.sum / (double)s.used) : 0;
+}
+
+double rt_size(const void *x, size_t n, int code, int bits) {
+    double a[CHUNK], sum = 0;
+    for (size_t from = 0, m; from < n; from += m) {
+        m = n - from < CHUNK ? n - from : CHUNK;
+        widen(a, (const char *)x + from * (size_t)bits / 8, m, code, bits);
+        for (size_t i = 0; i < m; i++) sum += a[i] * a[i];
+    }
+    return n ? root(sum / (double)n) : 0;
 }
 
 /// Equal ones, infinities included, and NaNs both. A bound that is not finite is none.

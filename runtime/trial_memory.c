@@ -9,6 +9,7 @@
 #include <time.h>
 
 enum { GUARD = 64 << 10, GUARD_BYTE = 0xc3, GRAIN = 256, NON_BLOCKING = 1 };
+enum { NEAR = 4096 }; // bytes between samples that one copy fetches
 enum { LOOKS = 8 << 20, PIECES = 128, LEAST_PIECE = 16 }; // of a buffer of no less than two LOOKS
 
 static const double EVENT_TICK = 5e-7; // what is shorter may seem to take no time
@@ -234,6 +235,39 @@ tg_status rt_buffer_fetch(rt_place *p, const rt_buffer *b, const char **out) {
         if (status) return status;
     }
     return rt_place_wait(p);
+}
+
+/// Elements near each other come in one copy.
+static int together(const rt_sample *samples, int n) {
+    int i = 1;
+    while (i < n && samples[i].at - samples[i - 1].at <= NEAR) i++;
+    return i;
+}
+
+tg_status rt_buffer_gather(rt_place *p, const rt_buffer *b, const rt_sample *samples, int n,
+                           size_t size, char *out) {
+    size_t room = 0, done = 0;
+    for (int i = 0, m; i < n; i += m) {
+        m = together(samples + i, n - i);
+        room += (size_t)(samples[i + m - 1].at - samples[i].at) + size;
+    }
+    char *to = scratch_of(p, room);
+    if (!to) return no_memory();
+    for (int i = 0, m; i < n; i += m) {
+        m = together(samples + i, n - i);
+        size_t bytes = (size_t)(samples[i + m - 1].at - samples[i].at) + size;
+        tg_status status = copy_out(p, b->span + samples[i].at, bytes, to + done);
+        if (status) return status;
+        done += bytes;
+    }
+    tg_status status = rt_place_wait(p);
+    for (int i = 0, m; i < n && !status; i += m) {
+        m = together(samples + i, n - i);
+        for (int k = i; k < i + m; k++, out += size)
+            memcpy(out, to + (samples[k].at - samples[i].at), size);
+        to += (size_t)(samples[i + m - 1].at - samples[i].at) + size;
+    }
+    return status;
 }
 
 /// The first byte of n that is not a guard's; n: there is none.

@@ -2,6 +2,7 @@
 // Searches on this CPU from end to end: what they find, what they say of what went wrong, how long
 // they take.
 #include "tests/tune/request.h"
+#include "tools/tegula/tune.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -158,6 +159,41 @@ static void standard_fails(Ctx *ctx, void *arg) {
     assert_non_null(strstr(tg_last_error(), "softmax"));
 }
 
+/// Where the standard setting computes something else than the interpreter it does not win, and
+/// what is right does not lose for that. The report and the result say so.
+static void standard_is_wrong(Ctx *ctx, void *arg) {
+    (void)arg;
+    Request r = softmax_request(ctx, NULL, 64, 100);
+    TuneSpace space;
+    assert_true(tune_space(ctx, &r, &space));
+    const char *standard = strstr(space.at[0].config, "BR=");
+    setenv("TG_FAULT", ctx_format(ctx, "wrong@%s", standard), 1);
+    TuneResult t = search(ctx, &r, 10);
+    assert_int_equal(t.trials[0].verdict, TUNE_WRONG);
+    assert_non_null(strstr(tune_wrong_default(&t), "interpreter"));
+    assert_true(t.standard < 0 && t.seconds > 0);
+    assert_null(strstr(t.config, standard));
+    assert_non_null(strstr(t.judged, "by the interpreter"));
+    for (int i = 0; i < t.n_trials; i++)
+        if (!strstr(t.trials[i].config, standard))
+            assert_int_not_equal(t.trials[i].verdict, TUNE_WRONG);
+    Text text = {.ctx = ctx};
+    tune_text(&text, &(Tuning){.title = "softmax", .result = t}, 4);
+    assert_non_null(strstr(text.data, "the default is wrong"));
+}
+
+/// A mistake that all settings share.
+static void all_are_wrong(Ctx *ctx, void *arg) {
+    (void)arg;
+    Request r = softmax_request(ctx, NULL, 64, 100);
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 10, .device = -1};
+    TuneResult t;
+    setenv("TG_FAULT", "wrong@BR=", 1);
+    assert_int_equal(tune_request(ctx, &r, &o, &t), TG_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(tg_last_error(), "nothing that was tried is right"));
+    assert_non_null(strstr(tg_last_error(), "interpreter"));
+}
+
 static void stops(Ctx *ctx, void *arg) {
     (void)arg;
     atomic_bool stop;
@@ -189,6 +225,14 @@ static void test_standard_fails(void **state) {
     (void)state;
     in_context(standard_fails);
 }
+static void test_standard_is_wrong(void **state) {
+    (void)state;
+    in_context(standard_is_wrong);
+}
+static void test_all_are_wrong(void **state) {
+    (void)state;
+    in_context(all_are_wrong);
+}
 static void test_stops(void **state) {
     (void)state;
     in_context(stops);
@@ -196,9 +240,14 @@ static void test_stops(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_winner),   cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_survives), cmocka_unit_test(test_standard_fails),
-        cmocka_unit_test(test_stops),    cmocka_unit_test(test_confirms),
+        cmocka_unit_test(test_winner),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_survives),
+        cmocka_unit_test(test_standard_fails),
+        cmocka_unit_test(test_stops),
+        cmocka_unit_test(test_confirms),
+        cmocka_unit_test(test_standard_is_wrong),
+        cmocka_unit_test(test_all_are_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

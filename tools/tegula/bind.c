@@ -4,32 +4,6 @@
 
 #include <string.h>
 
-/// Axes from .. to of `t` as one: the elaborator has seen that one stride walks them. Axes of
-/// extent 1 have no say; no axes at all are one row.
-static void join_axes(const Tensor *t, int from, int to, Tensor *out) {
-    int64_t extent = 1, stride = 1;
-    for (int i = to - 1; i >= from; i--) {
-        if (extent == 1) stride = t->strides[i];
-        extent *= t->extents[i];
-    }
-    out->extents[out->rank] = extent;
-    out->strides[out->rank++] = stride;
-}
-
-/// The tensor with the axes of its pack put together as the code was compiled for.
-static Tensor merge_pack(const Tensor *t, const ParamUse *use) {
-    Tensor out = {.data = t->data, .elem = t->elem};
-    int pack_end = use->pack_at + use->pack_given;
-    for (int i = 0; i <= t->rank; i++) {
-        if (i == use->pack_at)
-            for (int g = 0; g < use->pack_rank; g++)
-                join_axes(t, i + use->pack_from[g], i + use->pack_from[g + 1], &out);
-        bool in_pack = use->pack_at >= 0 && i >= use->pack_at && i < pack_end;
-        if (i < t->rank && !in_pack) join_axes(t, i, i + 1, &out);
-    }
-    return out;
-}
-
 Bound job_bind(Job *job) {
     return job_bind_rank(job, 0);
 }
@@ -44,7 +18,7 @@ Bound job_bind_rank(Job *job, int64_t rank) {
         b.args[k].scalar = job->args[i].scalar;
         if (job->args[i].kind != ARG_TENSOR) continue;
         Tensor t = job_tensor(job, i, rank);
-        b.args[k].tensor = merge_pack(&t, b.uses[k]);
+        b.args[k].tensor = build_merge_pack(&t, b.uses[k]);
     }
     return b;
 }

@@ -259,6 +259,16 @@ static void add_summary(Text *t, const TuneResult *r) {
     add_escaped(t, r->target);
     text_add(t, "), in %s of %s. Of %d settings: %s.</p>\n", time_text(t->ctx, r->spent),
              time_text(t->ctx, r->budget), r->n_space, tune_counts(t->ctx, r));
+    if (r->judged) {
+        text_add(t, "<p class=\"soft\">Results compared ");
+        add_escaped(t, r->judged);
+        text_add(t, ".</p>\n");
+    }
+    if (tune_wrong_default(r)) {
+        text_add(t, "<p><strong>The default is wrong:</strong> ");
+        add_escaped(t, tune_wrong_default(r));
+        text_add(t, ".</p>\n");
+    }
     if (r->interrupted)
         text_add(t, "<p>Interrupted: the best of what was measured till then.</p>\n");
 }

@@ -40,6 +40,7 @@ const TuneTrial **tune_sorted(Ctx *ctx, const TuneResult *r, int *n_measured) {
 }
 
 const char *tune_gain(Ctx *ctx, const TuneResult *r) {
+    if (tune_wrong_default(r)) return "where the default is wrong";
     if (!(r->standard > 0) || !(r->seconds > 0)) return "the default has no time";
     double gain = r->standard / r->seconds;
     if (gain < 1.005) return "no faster than the default";
@@ -103,6 +104,8 @@ static void describe(Text *t, const Tuning *tuning, int most, bool (*also)(const
              *r->config ? r->config : "no setting", time_text(ctx, r->seconds), tune_gain(ctx, r));
     if (r->roof > 0 && r->seconds > 0)
         text_add(t, ", %.0f %% of the roof", 100 * r->roof / r->seconds);
+    if (r->judged) text_add(t, "\n  results compared %s", r->judged);
+    if (tune_wrong_default(r)) text_add(t, "\n  the default is wrong: %s", tune_wrong_default(r));
     if (tuning->known) text_add(t, "\n  found before; --again searches anew");
     if (r->interrupted) text_add(t, "\n  interrupted: the best of what was measured till then");
     int earlier = 0;
