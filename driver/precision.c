@@ -11,8 +11,8 @@ enum {
     UNIT_SUM = 22, // of matrix units, which cut what they add up
     TF32 = 11,
     TF32X3 = 20,
-    F8_SUM = 11,     // docs/kernels-on-gpus.md: sums of 128 products lose 2^-11 of |a| |b|
-    F8_FAST_SUM = 8, // of all products; what that loses grows with their number
+    F8_SUM = 13, // docs/kernels-on-gpus.md: sums of 128 products lose 2^-11 of |a| |b|
+    F8_FAST = 4, // of all products; what that loses grows with their number
 };
 
 static int bits_of(Elem e) {
@@ -52,7 +52,8 @@ static void note_dot(const Op *op, Precision *p) {
     if (e != EL_F64) narrow(&p->sum, UNIT_SUM);
     if (precision && strcmp(precision, "tf32") == 0) narrow(&p->way, TF32);
     if (precision && strcmp(precision, "tf32x3") == 0) narrow(&p->way, TF32X3);
-    if (elem_info[e].bits == 8) narrow(&p->way, fast ? F8_FAST_SUM : F8_SUM);
+    if (elem_info[e].bits == 8) narrow(&p->sum, F8_SUM);
+    if (elem_info[e].bits == 8 && fast) narrow(&p->way, F8_FAST);
 }
 
 static bool rounds(const Op *op) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What `tegula tune` shows on a terminal while it searches: one line, rewritten in place, with the
-candidates so far, the best time and the time left; nothing of it stays.
+"""What `tegula tune` shows on a terminal while it searches, and `run` where TG_TUNE has it search:
+one line, rewritten in place, with the candidates so far, the best time and the time left; nothing
+of it stays.
 
     progress.py TEGULA
 """
@@ -23,13 +24,13 @@ kernel scale(x: f32[R, N], y: f32[R, N]) tune BN = 64 | 128 | 256 | 512, BR = 1 
 """
 
 
-def on_terminal(command, folder):
+def on_terminal(command, folder, **env):
     """What the command says to a terminal, and to a pipe behind its standard output."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
     with tempfile.TemporaryFile("w+") as out:
         run = subprocess.Popen(command, cwd=folder, stdout=out, stderr=slave, stdin=slave,
-                               env=os.environ | {"TG_CACHE": "off"})
+                               env=os.environ | {"TG_CACHE": "off"} | env)
         os.close(slave)
         said = b""
         while True:
@@ -59,6 +60,10 @@ def check(tegula, folder, options, has_end):
     command = [tegula, "tune", "k.teg", "-d", "R=64", "-d", "N=2048", *options]
     said, out = on_terminal(command, folder)
     assert "best: B" in out and "\x1b" not in out, out
+    check_lines(said, has_end)
+
+
+def check_lines(said, has_end):
     found = []
     for line in lines_of(said):
         m = re.match(r"(\d+) of (\d+) candidates(?:, (\d+) s left)?(?:, best ([\d.]+) [mu]?s)?", line)
@@ -75,12 +80,35 @@ def check(tegula, folder, options, has_end):
         assert all(f[3] is None for f in found), "a search without an end has no time left: " + said
 
 
+def check_run(tegula, folder):
+    """`run` searches where TG_TUNE says so, once, and refuses what is no mode."""
+    command = [tegula, "run", "k.teg", "--arg", "x=rand(64,2048)"]
+    env = {"TG_CACHE": os.path.join(folder, "cache"), "TG_TUNE_BUDGET_MS": "4000"}
+    said, out = on_terminal(command, folder, TG_TUNE="background", **env)
+    assert said == "" and "y: f32" in out, said + out
+    said, out = on_terminal(command, folder, TG_TUNE="block", **env)
+    check_lines(said, True)
+    assert "y: f32" in out and "ran" in out, out
+    won = re.search(r"BN=\d+ BR=\d+", out)[0]
+    for mode in "block", "exhaustive", "background":
+        said, out = on_terminal(command, folder, TG_TUNE=mode, **env)
+        assert said == "" and won in out, mode + ": " + said + out
+    explained = subprocess.run([tegula, "explain", *command[2:]], cwd=folder, text=True,
+                               capture_output=True, check=True, env=os.environ | env | {"TG_TUNE": ""})
+    assert "tuned on" in explained.stdout and won in explained.stdout, explained.stdout
+    refused = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False,
+                             env=os.environ | env | {"TG_TUNE": "bogus"})
+    assert refused.returncode == 1 and not refused.stdout, refused.stdout
+    assert "'bogus' is none of off, block, background, exhaustive" in refused.stderr, refused.stderr
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "k.teg"), "w", encoding="utf-8") as f:
             f.write(KERNEL)
         check(sys.argv[1], folder, ["--budget", "4"], True)
         check(sys.argv[1], folder, ["--mode", "exhaustive", "--set", "BR=1"], False)
+        check_run(sys.argv[1], folder)
 
 
 main()

@@ -60,7 +60,7 @@ static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
     if (!job || !job_load(job) || !job_complete(job, own, "rand")) return false;
     TuneResult tuned;
     Decision choice;
-    if (!job_instance(job, false) || !job_elaborate_tuned(job, &choice, &tuned)) return false;
+    if (!job_instance(job, false) || !job_elaborate_tuned(job, true, &choice, &tuned)) return false;
     double products = build_products(&job->build);
     if (!job->executor->compile(job) || !job_check_overlaps(job)) return false;
     *row = (Row){.threads = threads, .bytes = (double)job_bytes(job), .tiles = takes_tiles(job)};

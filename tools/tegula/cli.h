@@ -51,6 +51,8 @@ const char *args_pair(Ctx *ctx, const char *option, const char *text, const char
 
 /// A mistake in the use of the program: `tegula: error: ...`; then cli_hint says what to do.
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/// Something that the command goes on without.
+void cli_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /// Prints all diagnostics of ctx that were not printed yet. Returns the number of errors.
 int cli_diagnostics(Ctx *ctx);

@@ -167,7 +167,7 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     Configs configs = {0};
     if (ok) fe_configs(ctx, job->program, job->inst, MAX_CONFIGS, &configs);
     Decision choice;
-    if (!ok || !job_elaborate_tuned(job, &choice, &result)) return EXIT_USER;
+    if (!ok || !job_elaborate_tuned(job, false, &choice, &result)) return EXIT_USER;
     printf("%s on %s\n", job_title(job), job->target ? job->target : job->executor->name);
     print_params(job);
     print_values(ctx, "tuning:", job->build.code->n_config, job->build.code->config);

@@ -177,7 +177,7 @@ int cmd_profile(Ctx *ctx, const Options *o) {
     TuneResult tuned;
     Decision choice;
     bool ok = job && job_load(job) && job_instance(job, false) && crew_meet(job) &&
-              job_elaborate_tuned(job, &choice, &tuned) && job_spread(job) &&
+              job_elaborate_tuned(job, true, &choice, &tuned) && job_spread(job) &&
               job->executor->compile(job) && job_check_overlaps(job) && profile(job);
     return ok ? EXIT_OK : EXIT_USER;
 }

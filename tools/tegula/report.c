@@ -28,6 +28,14 @@ void cli_error(const char *fmt, ...) {
     va_end(ap);
 }
 
+void cli_warning(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("tegula: ", stderr);
+    message("\033[1;33m", "warning", fmt, ap);
+    va_end(ap);
+}
+
 void cli_hint(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);

@@ -89,20 +89,37 @@ bool job_measures(const Job *job) {
     return strcmp(job->executor->name, "cpu") == 0 || job->device >= 0;
 }
 
+/// False, reported, where TG_TUNE is no mode.
+static bool read_mode(TuneMode *out) {
+    const char *text = getenv("TG_TUNE");
+    *out = TUNE_BACKGROUND;
+    if (!text || !*text || tune_mode_of(text, out)) return true;
+    cli_error("TG_TUNE: '%s' is none of off, block, background, exhaustive", text);
+    return false;
+}
+
+/// Others would wait for rank 0's search longer than they wait for a rank.
+static bool can_search(const Job *job) {
+    if (!job->comm) return true;
+    cli_warning("not tuned: ranks of --comm take what is known");
+    cli_hint("'tegula tune --ranks N' finds it");
+    return false;
+}
+
 /// What was tuned is a matter of shapes, so all of them must be known.
-static Decision find_tuned(Job *job, TuneResult *out) {
+static Decision find_tuned(Job *job, TuneMode mode, TuneResult *out) {
     const DLTensor **tensors;
-    const char *mode = getenv("TG_TUNE");
-    TuneMode off;
     Request r;
-    if (mode && tune_mode_of(mode, &off) && off == TUNE_OFF) return NOT_ASKED;
-    if (!job_request(job, &r, &tensors)) return NOT_ASKED;
-    return job_measures(job) && tune_find(job->ctx, &r, job->device, out) ? BY_TUNING : BY_MODEL;
+    if (mode == TUNE_OFF || !job_request(job, &r, &tensors)) return NOT_ASKED;
+    if (!job_measures(job)) return BY_MODEL;
+    if (tune_find(job->ctx, &r, job->device, out)) return BY_TUNING;
+    if (mode == TUNE_BACKGROUND || !can_search(job)) return BY_MODEL;
+    return job_tune_now(job, mode, &r, tensors, out) ? BY_TUNING : BY_MODEL;
 }
 
 /// Pinned values are among them: they were when it was tuned.
-static Decision take_tuned(Job *job, TuneResult *out) {
-    Decision found = find_tuned(job, out);
+static Decision take_tuned(Job *job, TuneMode mode, TuneResult *out) {
+    Decision found = find_tuned(job, mode, out);
     const char *config = found == BY_TUNING ? out->config : "";
     Request r;
     if (job->comm) config = crew_config(job, config);
@@ -112,11 +129,14 @@ static Decision take_tuned(Job *job, TuneResult *out) {
     return BY_TUNING;
 }
 
-bool job_elaborate_tuned(Job *job, Decision *choice, TuneResult *out) {
+bool job_elaborate_tuned(Job *job, bool launches, Decision *choice, TuneResult *out) {
+    TuneMode mode;
     int n_set = job->inst->n_set;
     NamedValue *set = job->inst->set;
     DiagMark mark = diag_mark(job->ctx);
-    *choice = take_tuned(job, out);
+    if (!read_mode(&mode)) return false;
+    if (!launches && mode != TUNE_OFF) mode = TUNE_BACKGROUND;
+    *choice = take_tuned(job, mode, out);
     if (*choice == BY_TUNING) {
         if (job_elaborate(job)) return true;
         // What was found for shapes like these may be nothing for this one.

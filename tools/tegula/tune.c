@@ -13,11 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { MOST_SHAPES = 10000, ROWS = 8 }; // of a table on the terminal
-#define NO_BUDGET 1e6                   // seconds: longer ones are none
 
 typedef VEC(List) Shapes; // each a list of "M=512"
 
@@ -26,7 +24,6 @@ typedef struct Tune {
     const Options *o;
     TuneMode mode;
     double budget;
-    bool terminal; // on which a line of progress is rewritten
     VEC(Tuning) done;
     Tuned tuned;
     int whole; // shapes whose search came to its end
@@ -126,30 +123,6 @@ typedef struct Search {
     bool ok;
 } Search;
 
-/// Columns of the terminal that errors go to.
-static int columns(void) {
-    struct winsize w;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col : 80;
-}
-
-/// One line, which a wrapped one would not be: rewritten in place.
-static void show_progress(void *user, const TuneProgress *p) {
-    const Search *s = user;
-    Text t = {.ctx = s->c->ctx};
-    double left = p->budget - p->spent;
-    if (p->waits)
-        text_add(&t, "another process tunes the same");
-    else
-        text_add(&t, "%d of %d candidates", p->measured, p->candidates);
-    if (p->budget < NO_BUDGET) text_add(&t, ", %.0f s left", left > 0 ? left : 0);
-    if (p->best > 0) text_add(&t, ", best %s", time_text(s->c->ctx, p->best));
-    if (p->best > 0 && p->standard > 0)
-        text_add(&t, " (%.2f times as fast as the default)", p->standard / p->best);
-    text_add(&t, " %s", s->title);
-    fprintf(stderr, "\r\033[K%.*s", columns() - 1, t.data);
-    fflush(stderr);
-}
-
 /// So many digits as a measurement has.
 static double rounded(double seconds) {
     char digits[32];
@@ -183,14 +156,6 @@ static bool can_measure(const Job *job) {
     if (job_measures(job)) return true;
     cli_error("--target %s: times are those of cpu, cuda or hip", job->o->target);
     return false;
-}
-
-/// GPUs of ranks, one after the other; where there are fewer, they share them.
-static const int *rank_devices(Job *job) {
-    int *devices = ctx_array(job->ctx, int, job->ranks + 1);
-    int gpus = job->device < 0 ? 1 : tg_device_count();
-    for (int r = 0; r < (int)job->ranks; r++) devices[r] = (job->device + r) % gpus;
-    return devices;
 }
 
 /// Types that AMX multiplies.
@@ -227,23 +192,24 @@ static void search(Ctx *ctx, void *arg) {
     const DLTensor **tensors;
     Request r;
     if (!job_request(job, &r, &tensors)) return;
+    s->title = job_title(job);
+    TuneLine line = {s->c->ctx, s->title};
     TuneOptions options = {.mode = s->c->mode,
                            .budget = s->c->budget,
                            .seed = (uint64_t)o->seed,
                            .device = job->device,
-                           .devices = rank_devices(job),
+                           .devices = job_rank_devices(job),
                            .again = o->again || o->among.n,
                            .further = true,
                            .forget = o->among.n > 0,
                            .n_among = o->among.n,
                            .among = o->among.at,
                            .tensors = tensors,
-                           .progress = s->c->terminal ? show_progress : NULL,
-                           .user = s,
+                           .progress = tune_line_show,
+                           .user = &line,
                            .stop = &stop};
-    s->title = job_title(job);
     tg_status status = tune_request(ctx, &r, &options, &s->tuning.result);
-    if (s->c->terminal) fprintf(stderr, "\r\033[K");
+    tune_line_end();
     s->tuning.title = s->title;
     s->tuning.known = s->tuning.result.known;
     if (status && !diag_errors(ctx)) cli_error("%s: %s", s->title, tg_last_error());
@@ -374,7 +340,7 @@ static bool take_options(Tune *c) {
 
 int cmd_tune(Ctx *ctx, const Options *o) {
     Tune *c = ctx_new(ctx, Tune);
-    *c = (Tune){.ctx = ctx, .o = o, .terminal = isatty(STDERR_FILENO)};
+    *c = (Tune){.ctx = ctx, .o = o};
     if (o->merge) return merge(c);
     Shapes shapes = {0};
     if (!take_options(c)) return EXIT_USAGE;

@@ -21,8 +21,24 @@ bool job_request(struct Job *job, Request *out, const DLTensor ***tensors);
 bool job_measures(const struct Job *job);
 typedef enum Decision { NOT_ASKED, BY_MODEL, BY_TUNING } Decision;
 /// job_elaborate with the setting that a launch would take, and where that comes from. With
-/// TG_TUNE=off nothing is looked at.
-bool job_elaborate_tuned(struct Job *job, Decision *choice, TuneResult *out);
+/// TG_TUNE=off nothing is looked at; `launches`: with TG_TUNE=block or exhaustive what is not known
+/// is searched for. False, reported, where that says something else, or after errors.
+bool job_elaborate_tuned(struct Job *job, bool launches, Decision *choice, TuneResult *out);
+
+/* ---- tune_now.c ------------------------------------------------------------------------------ */
+
+/// How far a search is: a line on the terminal that errors go to, where they go to one.
+typedef struct TuneLine {
+    Ctx *ctx;
+    const char *title;
+} TuneLine;
+void tune_line_show(void *line, const TuneProgress *p);
+void tune_line_end(void);
+/// GPUs of ranks, one after the other; where there are fewer, they share them.
+const int *job_rank_devices(struct Job *job);
+/// Searches as a launch would. False, with a warning: nothing was found.
+bool job_tune_now(struct Job *job, TuneMode mode, const Request *r, const DLTensor **tensors,
+                  TuneResult *out);
 
 /// How the trials ended: "2 as fast, 31 slower, 1 wrong result, 480 pruned".
 const char *tune_counts(Ctx *ctx, const TuneResult *r);
