@@ -59,7 +59,10 @@ typedef struct tg_options {
     /// left.
     void *(*allocate)(void *user, size_t bytes);
     void (*release)(void *user, void *memory, size_t bytes);
-    /// Warnings and progress, a line each without newline.
+    /// Warnings and progress, a line each without newline. The library prints nothing itself: where
+    /// this is NULL nobody hears why a launch was not tuned, and one that searches (TG_TUNE=block)
+    /// is silent for its whole budget. With a hook it says half a second after it began, and every
+    /// two seconds, how far it is.
     void (*log)(void *user, const char *line);
     /// What kernels `print`; from one thread at a time.
     void (*print)(void *user, const char *text);

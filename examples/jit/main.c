@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Compiles a kernel at run time, launches it, and shows how errors arrive.
 //   cc main.c $(pkg-config --cflags --libs tegula) -lm -o jit && ./jit softmax.teg
+//   TG_TUNE=block ./jit softmax.teg
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <tegula.h>
+
+/// The library prints nothing. What it has to say comes here: warnings, how far a search is that
+/// the launch waits for (TG_TUNE=block), and what that found.
+static void say(void *user, const char *line) {
+    (void)user;
+    fprintf(stderr, "tegula: %s\n", line);
+}
 
 /// Every call returns a status; tg_last_error() has the text, with file, line and hint.
 static int failed(const char *what) {
@@ -25,8 +33,12 @@ static double row_error(const float *y, int rows, int columns) {
 
 int main(int argc, char **argv) {
     const char *path = argc > 1 ? argv[1] : "softmax.teg";
+    tg_options options = {.size = sizeof options, .log = say};
+    tg_context *context;
     tg_module *module;
     tg_kernel *softmax;
+    if (tg_context_create(&options, &context)) return failed("no context");
+    tg_context_use(context);
     if (tg_module_from_file(path, NULL, &module)) return failed("cannot load");
     if (tg_module_kernel(module, "softmax", &softmax)) return failed("no kernel");
 
@@ -52,5 +64,7 @@ int main(int argc, char **argv) {
     printf("%s: %s\n", tg_status_name(status), tg_last_error());
 
     tg_module_destroy(module);
+    tg_context_use(NULL);
+    tg_context_destroy(context);
     return worst < 1e-5 && status == TG_ERROR_CONTRACT ? 0 : 1;
 }

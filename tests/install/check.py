@@ -127,8 +127,13 @@ def check_jit(t):
     folder = t.copy("examples/jit")
     t.run(["cc", "-std=c11", "main.c", "-o", "jit", *t.flags("tegula"), "-lm"], folder)
     out = t.run(["./jit", str(t.prefix / "share/tegula/std/softmax.teg")], folder)
-    if "TG_ERROR_CONTRACT" not in out:
+    if "TG_ERROR_CONTRACT" not in out or "tuned" in out:
         raise Failed(out)
+    searches = ["env", "TG_TUNE=block", "TG_TUNE_BUDGET_MS=1500", "TG_CACHE=off"]
+    out = t.run([*searches, "./jit", str(t.prefix / "share/tegula/std/softmax.teg")], folder)
+    for line in "tegula: tuning softmax: ", "tegula: tuned softmax R=1 N=1000: BR=":
+        if line not in out:
+            raise Failed(f"'{line}' is not said: {out}")
 
 
 def check_ranks(t):
