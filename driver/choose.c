@@ -85,7 +85,7 @@ static int threads_of_rank(Build *b, const Op *kernel) {
 
 bool build_launch(Build *b, CommLaunch *out) {
     Op *kernel = find_kernel(b->code->module, b->code->name);
-    CostDims dims = {dim_of, b};
+    CostDims dims = {.dim_of = dim_of, .user = b};
     if (!op_attr(kernel, "sym")) return false;
     Machine machine = machine_of(b, threads_of_rank(b, kernel));
     comm_launch(b->ir, kernel, b->gpu, &machine, &dims, out);

@@ -89,6 +89,13 @@ static bool prepare(Search *s) {
     return true;
 }
 
+/// What is reported is of one kind: a glance was at another time than the race, so it counts in
+/// multiples of who was the best one then, at what that one took in the race.
+static double glance_seconds(const Search *s, const Runner *u) {
+    double beside = u->beside >= 0 ? rt_race_figures_of(s->race, u->beside).seconds : 0;
+    return beside > 0 ? u->times * beside : u->glance;
+}
+
 static void finish_trial(Search *s, int i, int winner) {
     Runner *u = &s->runners[i];
     TuneTrial *t = &u->trial;
@@ -99,7 +106,7 @@ static void finish_trial(Search *s, int i, int winner) {
         t->low = f.low;
         t->high = f.high;
     } else if (u->glance > 0) {
-        t->seconds = t->low = t->high = u->glance;
+        t->seconds = t->low = t->high = glance_seconds(s, u);
     } else if (u->before > 0) {
         double scale = earlier_seconds(s, i) / u->before;
         t->seconds *= scale;
@@ -113,6 +120,10 @@ static void finish_trial(Search *s, int i, int winner) {
     rt_race_figures best = rt_race_figures_of(s->race, winner);
     bool slower = f.beaten || f.low > best.high;
     t->verdict = f.seconds <= 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
+    // It was slower in the same heats. Since then the machine has become slower for all.
+    double multiple = f.multiple * rt_race_figures_of(s->race, 0).seconds;
+    if (t->verdict == TUNE_SLOWER && f.seconds < best.seconds && f.seconds < multiple)
+        t->seconds = t->low = t->high = multiple;
 }
 
 /// Perhaps it is just being checked again.

@@ -172,13 +172,18 @@ static bool begin_compile(Search *s, Hand *h, int id) {
     return !error;
 }
 
+/// On a CPU, until something is timed, which waits for the interpreter, too.
+static bool may_compile(const Search *s) {
+    return !s->exclusive || (!s->measuring && (s->batch > 0 || s->oracle == ORACLE_BUSY));
+}
+
 /// Gives idle helpers the most promising candidates. The standard one goes first: without it there
 /// is nothing to check others against. Then the interpreter is asked.
 static void feed(Search *s) {
-    if (s->over || (s->exclusive && (s->measuring || s->batch <= 0))) return;
+    if (s->over || !may_compile(s)) return;
     for (int i = 0; i < s->crew->n; i++) {
         Hand *h = &s->crew->helpers[i];
-        if (h->busy || (s->exclusive && s->batch <= 0)) continue;
+        if (h->busy || !may_compile(s)) continue;
         if (s->begun && oracle_is_wanted(s)) {
             oracle_begin(s, h);
             continue;
@@ -428,9 +433,10 @@ static void start_race(Search *s, double check_seconds) {
     s->race = rt_race_start(s->race_memory, &race);
 }
 
-static void note_best(Search *s, double seconds) {
+static void note_best(Search *s, int id, double seconds) {
     if (s->best > 0 && seconds >= s->best) return;
     s->best = seconds;
+    s->best_id = id;
     if (s->better > 0 && seconds >= BETTER * s->better) return;
     s->better = seconds;
     s->stale = 0;
@@ -438,7 +444,7 @@ static void note_best(Search *s, double seconds) {
 
 static void enter_race(Search *s, int id) {
     Runner *u = &s->runners[id];
-    if (u->checked) note_best(s, u->glance);
+    if (u->checked) note_best(s, id, u->glance);
     u->state = RACING;
     if (!rt_race_add(s->race, id, u->glance))
         judge(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
@@ -465,12 +471,14 @@ static void take_glance(Search *s, int id, const WorkReport *report) {
     double least = report->n ? report->seconds[0] : 0;
     for (int i = 1; i < report->n; i++) least = fmin(least, report->seconds[i]);
     u->glance = least;
+    u->beside = s->best > 0 ? s->best_id : -1;
+    u->times = s->best > 0 ? least / s->best : 1;
     s->measured++;
     s->stale++;
     if (id > 0 && s->best > 0 && least > FAR_SLOWER * s->best + (s->exclusive ? HOST_NOISE : 0)) {
         u->trial.launches = report->n;
         judge(s, id, TUNE_SLOWER,
-              ctx_format(s->ctx, "%.4g us where %.4g us were seen", least * 1e6, s->best * 1e6));
+              ctx_format(s->ctx, "%.3g times as long as the best one had taken", u->times));
     } else if (!u->checked && least < PROMISING * s->best) {
         s->check = id;
     } else {
@@ -484,7 +492,7 @@ static void take_times(Search *s, int id, const WorkReport *report) {
     int leader = rt_race_winner(s->race);
     double seconds = rt_race_figures_of(s->race, id).seconds;
     if (leader >= 0 && !s->runners[leader].checked) s->check = leader;
-    if (s->runners[id].checked && seconds > 0) note_best(s, seconds);
+    if (s->runners[id].checked && seconds > 0) note_best(s, id, seconds);
 }
 
 /// Times of the race are those behind empty caches, which few programs have.

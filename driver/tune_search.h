@@ -18,6 +18,8 @@ typedef struct Runner {
     bool same;      // as another one
     double began;   // to be compiled
     double glance;  // the least seconds of the first launches; 0: none yet
+    int beside;     // the best one at that time; -1: there was none
+    double times;   // its seconds then that the glance is
     double before;  // seconds by an earlier search, 0: it did not measure it
     bool checked;   // its result is right
     bool refuted;   // the interpreter says that it is not
@@ -45,6 +47,7 @@ typedef struct Search {
     int begun, most; // compilations, the most
     int measured;    // glanced at
     int stale;       // of these, since the best one was last found to be better, by more than noise
+    int best_id;     // the fastest right one so far, whose seconds are `best`
     double better;   // its seconds then
     int n_compiled;  // and how long that took
     double compile_sum;

@@ -463,10 +463,18 @@ void tune_candidates(Build *b, TuneSpace *out) {
 /// What one launch has to do, whatever the setting: after elaboration with the standard one.
 static void measure(Build *b, const Request *r, TuneSpace *out) {
     const TuneCandidate *c = &out->at[0];
+    int n_set = b->inst->n_set;
+    NamedValue *set = b->inst->set;
     b->inst->set = ctx_copy(b->ctx, c->set, sizeof *c->set * (size_t)(c->n_set + 1));
     b->inst->n_set = c->n_set;
     if (!build_elaborate(b)) return;
     out->shape = tune_shape(b);
+    // Where tiles decide what is skipped the smallest ones skip most: no setting does with less.
+    if (build_products(b) > 0) {
+        b->inst->n_set = n_set;
+        b->inst->set = set;
+        if (!build_smallest(b)) return;
+    }
     out->flops = build_products(b);
     out->bytes = argument_bytes(r);
     out->roof = b->gpu ? fmax(out->bytes / b->gpu->bandwidth,

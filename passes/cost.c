@@ -49,6 +49,8 @@ static bool known(const CostDims *m, const Value *v, int64_t *out, int depth);
 static bool known_argument(const CostDims *m, const Value *v, int64_t *out, int depth) {
     const Op *owner = v->region->parent;
     int64_t lo, hi;
+    for (const CostIndex *i = m->at; i; i = i->outer)
+        if (i->index == v) return *out = i->value, true;
     if (owner->code == OP_KERNEL && m->dim_of)
         return (*out = m->dim_of(m->user, v->index, -1)) >= 0;
     if ((owner->code != OP_FOR && owner->code != OP_PARALLEL) || v->index > 0 ||
@@ -437,12 +439,53 @@ double cost_phase(const Op *phase, const Machine *machine, const CostDims *dims)
 
 double cost_estimate(const Op *kernel, const Machine *machine,
                      int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
-    Model m = {*machine, {dim_of, user}};
+    Model m = {*machine, {.dim_of = dim_of, .user = user}};
     if (m.machine.vector_bytes <= 0) m.machine.vector_bytes = 32;
     return host_seconds(&m, kernel->regions[0]);
 }
 
 /* ---- products ------------------------------------------------------------------------------ */
+
+enum { LOOKED_AT = 32 }; // iterations of a loop, where what they do differs
+
+typedef struct Bounds {
+    const Value *index;
+    bool found;
+} Bounds;
+
+static void seek_bound(Op *op, void *arg) {
+    Bounds *b = arg;
+    if (op->code == OP_FOR || op->code == OP_PARALLEL)
+        b->found |= rests_on(operand(op, 0), b->index, 0) || rests_on(operand(op, 1), b->index, 0);
+}
+
+/// How many iterations the loops inside have depends on which iteration of `op` it is.
+static bool decides_loops(const Op *op) {
+    Bounds b = {.index = op->regions[0]->args[0]};
+    for_each_op(inner, op->regions[0]) op_walk_pre(inner, seek_bound, &b);
+    return b.found;
+}
+
+static double products(const Model *m, const Region *r);
+
+/// Of one iteration, the mean of all.
+static double mean_products(const Model *m, const Op *op) {
+    int64_t lo, hi, step = op_int(op, "step", 1);
+    bool loop = op->code == OP_FOR || op->code == OP_PARALLEL;
+    if (!loop || step < 1 || !known(&m->dims, operand(op, 0), &lo, 0) ||
+        !known(&m->dims, operand(op, 1), &hi, 0) || hi <= lo || !decides_loops(op))
+        return products(m, op->regions[0]);
+    int64_t n = ceil_div(hi - lo, step), looks = n < LOOKED_AT ? n : LOOKED_AT;
+    double sum = 0;
+    for (int64_t i = 0; i < looks; i++) {
+        CostIndex at = {op->regions[0]->args[0], lo + (2 * i + 1) * n / (2 * looks) * step,
+                        m->dims.at};
+        Model own = *m;
+        own.dims.at = &at;
+        sum += products(&own, op->regions[0]);
+    }
+    return sum / (double)looks;
+}
 
 /// Partial tiles count for what they hold, so that of a product of matrices it is 2 M N K.
 static double products(const Model *m, const Region *r) {
@@ -453,7 +496,8 @@ static double products(const Model *m, const Region *r) {
             const Type *a = operand(op, 0)->type;
             sum += 2 * (double)ty_count(result(op, 0)->type) * (double)a->extents[a->rank - 1];
         }
-        for (int i = 0; i < op->n_regions; i++) inner += products(m, op->regions[i]);
+        if (op->n_regions) inner = mean_products(m, op);
+        for (int i = 1; i < op->n_regions; i++) inner += products(m, op->regions[i]);
         if (inner > 0)
             sum += inner * (op->code == OP_FOR || op->code == OP_PARALLEL ? parts(m, op) : 1);
     }
@@ -462,6 +506,6 @@ static double products(const Model *m, const Region *r) {
 
 double cost_products(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
                      void *user) {
-    Model m = {.dims = {dim_of, user}};
+    Model m = {.dims = {.dim_of = dim_of, .user = user}};
     return products(&m, kernel->regions[0]);
 }

@@ -5,10 +5,18 @@
 
 #include "ir/ir.h"
 
+/// An index of a loop or of programs that has a value.
+typedef struct CostIndex {
+    const Value *index;
+    int64_t value;
+    const struct CostIndex *outer;
+} CostIndex;
+
 /// The dims of a launch: see cost_estimate.
 typedef struct CostDims {
     int64_t (*dim_of)(void *user, int parameter, int axis);
     void *user;
+    const CostIndex *at; // others have the value of a typical iteration
 } CostDims;
 
 /// Iterations of a for, parallel or contract, the last one counted for what it has of a step; a few

@@ -450,7 +450,9 @@ double gpu_cost_phase(const Op *phase, const GpuTarget *target, const CostDims *
 double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                          int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
                          const GpuAxes *axes, GpuNeeds *needs) {
-    Model m = {.target = target, .axes = axes ? *axes : (GpuAxes){0}, .dims = {dim_of, user}};
+    Model m = {.target = target,
+               .axes = axes ? *axes : (GpuAxes){0},
+               .dims = {.dim_of = dim_of, .user = user}};
     double seconds = host_seconds(&m, kernel->regions[0]);
     if (needs) *needs = m.needs;
     return seconds;
@@ -458,6 +460,6 @@ double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
 
 void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
                        int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
-    Model m = {.target = target, .dims = {dim_of, user}, .out = out};
+    Model m = {.target = target, .dims = {.dim_of = dim_of, .user = user}, .out = out};
     host_seconds(&m, kernel->regions[0]);
 }

@@ -60,7 +60,7 @@ static void add_region(const CostDims *dims, const Region *r, GridNeeds *out) {
 
 GridNeeds cost_grid(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
                     void *user) {
-    CostDims dims = {dim_of, user};
+    CostDims dims = {.dim_of = dim_of, .user = user};
     GridNeeds needs = {.programs = 1, .rows = 1, .cols = 1};
     add_region(&dims, kernel->regions[0], &needs);
     return needs;

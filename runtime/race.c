@@ -248,6 +248,7 @@ rt_race_figures rt_race_figures_of(const rt_race *r, int id) {
     double scale = unit ? 1 : scale_of(r);
     memcpy(x, unit ? r->defaults : c->times, sizeof *x * (size_t)n);
     f.seconds = as_measured(c, median(x, n) * scale);
+    f.multiple = unit ? 1 : r->unit > 0 ? c->middle / r->unit : 0;
     int k = outside(n, ONE_IN_40);
     f.low = as_measured(c, x[k ? k - 1 : 0] * scale);
     f.high = as_measured(c, x[k ? n - k : n - 1] * scale);

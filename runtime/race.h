@@ -71,6 +71,7 @@ int rt_race_winner(const rt_race *race);
 typedef struct rt_race_figures {
     double seconds;   // a launch: the median; 0: not measured
     double low, high; // 95 % of such medians
+    double multiple;  // that many times as long as the default's, in the heats of both
     int launches;     // in all
     bool beaten;      // shown to be slower than another one
 } rt_race_figures;

@@ -139,6 +139,19 @@ __attribute__((target("avx2,fma"))) static void fma_avx2(const Crew *c, int thre
     sink = _mm256_cvtss_f32(x[0]);
 }
 
+/// Two products of bf16 a lane.
+__attribute__((target("avx512f,avx512bf16"))) static void dot_bf16(const Crew *c, int thread) {
+    (void)c, (void)thread;
+    __m512 x[CHAINS], ones = _mm512_set1_ps(1);
+    __m512bh a = _mm512_cvtne2ps_pbh(ones, ones);
+    for (int i = 0; i < CHAINS; i++) x[i] = _mm512_set1_ps((float)i);
+    for (int s = 0; s < FMA_STEPS; s++)
+#pragma GCC unroll 12
+        for (int i = 0; i < CHAINS; i++) x[i] = _mm512_dpbf16_ps(x[i], a, a);
+    for (int i = 1; i < CHAINS; i++) x[0] = _mm512_add_ps(x[0], x[i]);
+    sink = _mm512_cvtss_f32(x[0]);
+}
+
 static double fma_flops_a_thread(int vector_bytes) {
     return 2.0 * FMA_STEPS * CHAINS * vector_bytes / 4;
 }
@@ -178,6 +191,8 @@ static void measure_arithmetic(Roofs *r) {
         r->fma_f32 = arithmetic(r->threads, fma_avx512, fma_flops_a_thread(64));
     else if (level >= TG_LEVEL_V3)
         r->fma_f32 = arithmetic(r->threads, fma_avx2, fma_flops_a_thread(32));
+    if (level >= TG_LEVEL_V4 && __builtin_cpu_supports("avx512bf16"))
+        r->dot_bf16 = arithmetic(r->threads, dot_bf16, 2 * fma_flops_a_thread(64));
     // A product of tiles is 16 x 16 x 32 multiply-adds.
     if (level >= TG_LEVEL_AMX)
         r->amx_bf16 = arithmetic(r->threads, tiles_bf16, 2.0 * TILE_STEPS * 16 * 16 * 32);

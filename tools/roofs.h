@@ -10,7 +10,7 @@ typedef struct Roofs {
     int threads;
     double copy;    // bytes read and written a second, arrays far beyond the caches
     double fma_f32; // floating-point operations a second, multiply and add counted apart
-    double amx_bf16;
+    double dot_bf16, amx_bf16;
 } Roofs;
 
 /// Takes about a third of a second for each roof.

@@ -8,7 +8,9 @@
 //                        launches take up to twice as long
 //     TG_REPLAY_SEED     of that
 //     TG_REPLAY_FIRST    times as long as at other times the default takes in the first worker
+//     TG_REPLAY_LATER    times as long as before all launches take from the second second on
 //     TG_REPLAY_HELPERS  processes that compile, where another machine was recorded
+#include "driver/oracle.h"
 #include "driver/tune_crew.h"
 #include "tools/tegula/cli.h"
 
@@ -29,7 +31,7 @@ typedef struct Line {
 } Line;
 
 static struct {
-    double now, noise, first;
+    double now, noise, first, later;
     int workers;
     uint64_t seed;
     int n;
@@ -38,7 +40,7 @@ static struct {
     bool started[CREW_MAX + 1];
     Bytes bodies[CREW_MAX + 1];
     int line_of[2000]; // of a candidate, by the id that the worker was given
-} world = {.noise = 0.02, .first = 1, .seed = 1};
+} world = {.noise = 0.02, .first = 1, .later = 1, .seed = 1};
 
 double __wrap_peer_seconds(void) {
     return world.now;
@@ -53,6 +55,7 @@ static double launch(int line) {
     double sum = -6;
     for (int i = 0; i < 12; i++) sum += uniform();
     double t = world.lines[line].seconds * (1 + world.noise * sum);
+    if (world.now > 1) t *= world.later;
     return uniform() < 0.05 ? t * (1 + uniform()) : t;
 }
 
@@ -82,6 +85,21 @@ static Bytes compile(Ctx *ctx, Bytes message, double *seconds) {
     if (line < 0) a = (Answer){.status = TG_ERROR_UNSUPPORTED, .message = "not in the file"};
     *seconds = line < 0 ? 1e-3 : world.lines[line].compile;
     return wire_write_answer(ctx, &a);
+}
+
+/// The interpreter takes all the time that it may, and has nothing to say.
+static Bytes interpret(Ctx *ctx, Bytes message, double *seconds) {
+    OracleAsk ask;
+    double none = 0;
+    Oracle o = {.why = "", .n_params = 1, .expected = {.noise = &none}};
+    oracle_read_ask(ctx, body_of(message), &ask);
+    *seconds = ask.seconds;
+    return oracle_write(ctx, &o);
+}
+
+static Bytes help(Ctx *ctx, Bytes message, WireKind wants, double *seconds) {
+    return wants == WIRE_EXPECTED ? interpret(ctx, message, seconds)
+                                  : compile(ctx, message, seconds);
 }
 
 static int line_in(Ctx *ctx, Bytes answer) {
@@ -145,7 +163,7 @@ int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double sec
     h->limit = world.now + seconds;
     h->wants = wants;
     world.bodies[i] =
-        i < c->n ? compile(c->ctx, message, &takes) : work(c->ctx, message, id < 0, &takes);
+        i < c->n ? help(c->ctx, message, wants, &takes) : work(c->ctx, message, id < 0, &takes);
     world.done[i] = world.now + takes + MESSAGE + (world.started[i] ? 0 : START);
     world.started[i] = true;
     return 0;
@@ -184,7 +202,9 @@ static bool read_lines(const char *path) {
 int main(int argc, char **argv) {
     const char *noise = getenv("TG_REPLAY_NOISE"), *seed = getenv("TG_REPLAY_SEED");
     const char *first = getenv("TG_REPLAY_FIRST");
+    const char *later = getenv("TG_REPLAY_LATER");
     if (first) world.first = strtod(first, NULL);
+    if (later) world.later = strtod(later, NULL);
     if (noise) world.noise = strtod(noise, NULL);
     if (seed) world.seed = strtoull(seed, NULL, 10) * 7919;
     if (!read_lines(getenv("TG_REPLAY"))) {

@@ -143,6 +143,20 @@ def in_one_process(program, times, seconds, default):
         assert winner == default, winner
 
 
+def slows_down(program, times, seconds):
+    """What was glanced at while the machine was quick is reported beside what raced when it was not:
+    all of it in multiples of what raced."""
+    write(times, "".join(f"{s} 0.05 {c}\n" for c, s in seconds.items()))
+    trials = search(program, os.path.dirname(times), 6, TG_REPLAY=times, TG_REPLAY_LATER="3")
+    won = next(t for t in trials if t["verdict"] == "won")
+    glances = [t for t in trials if t["verdict"] == "slower" and t["low"] == t["high"]]
+    assert len(glances) > 3, "nothing was glanced at alone"
+    for t in glances:
+        assert t["seconds"] > won["seconds"], f"{t} is slower than {won}"
+        factor = seconds[t["config"]] / seconds[won["config"]]
+        assert t["seconds"] / won["seconds"] > 0.7 * factor, f"{t}: {factor} times {won}"
+
+
 def rests(shape, config):
     """A setting of a product that leaves one of two threads without work. Some seem fast, in recordings
     that were made while a neighbour had the other core (bench/NOTES.md): they are no reference."""
@@ -235,6 +249,7 @@ def main():
         listed = search(tegula, folder, 4)
         default = next(t["config"] for t in listed if t["default"])
         in_one_process(program, os.path.join(folder, "times"), make_world(listed, 0), default)
+        slows_down(program, os.path.join(folder, "times"), make_world(listed, 1))
         for number in range(WORLDS):
             seconds = make_world(listed, number)
             times = os.path.join(folder, "times")

@@ -5,8 +5,8 @@
 
 #include "driver/tune.h"
 
-/// A product, one whose schedule says much, rows that are normalised, indices, and a kernel without
-/// choices.
+/// A product, one whose schedule says much, one that skips much, rows that are normalised, and
+/// kernels without choices.
 extern const char source[];
 
 enum { MATMUL_ARGS = 3 };

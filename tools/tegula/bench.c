@@ -40,15 +40,14 @@ typedef struct Row {
     int threads;
     double seconds, bytes, flops;
     double copy; // bytes a second of a copy that reads and writes as many bytes
-    bool tiles;  // products of types that AMX takes
+    bool bf16;   // of products, for which there may be units
+    bool narrow; // likewise of 8 bits, whose roof is not measured
     Roofs roofs;
 } Row;
 
-static bool takes_tiles(const Job *job) {
-    for (int i = 0; i < job->build.code->n_params; i++) {
-        Elem e = job->build.code->params[i].elem;
-        if (e == EL_BF16 || e == EL_I8 || e == EL_U8) return true;
-    }
+static bool has_elem(const Job *job, Elem elem) {
+    for (int i = 0; i < job->build.code->n_params; i++)
+        if (job->build.code->params[i].elem == elem) return true;
     return false;
 }
 
@@ -63,7 +62,9 @@ static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
     if (!job_instance(job, false) || !job_elaborate_tuned(job, true, &choice, &tuned)) return false;
     double products = build_products(&job->build);
     if (!job->executor->compile(job) || !job_check_overlaps(job)) return false;
-    *row = (Row){.threads = threads, .bytes = (double)job_bytes(job), .tiles = takes_tiles(job)};
+    *row = (Row){.threads = threads, .bytes = (double)job_bytes(job)};
+    row->bf16 = has_elem(job, EL_BF16);
+    row->narrow = has_elem(job, EL_I8) || has_elem(job, EL_U8);
     if (!job_flops(job, &row->flops)) return false;
     if (!o->flops) row->flops = products;
     double budget = o->seconds ? atof(o->seconds) : 0.5;
@@ -82,13 +83,23 @@ static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
 
 /* ---- output -------------------------------------------------------------------------------- */
 
-static double flops_roof(const Row *r) {
-    return r->tiles && r->roofs.amx_bf16 > 0 ? r->roofs.amx_bf16 : r->roofs.fma_f32;
+typedef struct Peak {
+    double flops; // 0: not measured
+    const char *name;
+} Peak;
+
+static Peak peak_of(const Row *r) {
+    const Roofs *roofs = &r->roofs;
+    if (r->narrow) return (Peak){0};
+    if (r->bf16 && roofs->amx_bf16 > 0) return (Peak){roofs->amx_bf16, "AMX tiles"};
+    if (r->bf16 && roofs->dot_bf16 > 0) return (Peak){roofs->dot_bf16, "products of bf16 pairs"};
+    return (Peak){roofs->fma_f32, "multiply-adds in f32"};
 }
 
 /// "  1 thread:   3.10 ms, 10.2 GB/s (45 % of a copy), 127 GFLOP/s (59 % of multiply-adds)".
 static void print_row(Ctx *ctx, const Row *r) {
-    double rate = r->bytes / r->seconds, roof = flops_roof(r);
+    double rate = r->bytes / r->seconds;
+    Peak peak = peak_of(r);
     if (r->device)
         printf("  %s: ", r->device);
     else
@@ -97,9 +108,8 @@ static void print_row(Ctx *ctx, const Row *r) {
     if (r->copy > 0) printf(" (%.0f %% of a copy)", rate / r->copy * 100);
     if (r->flops > 0) {
         printf(", %.4g GFLOP/s", r->flops / r->seconds * 1e-9);
-        if (roof > 0)
-            printf(" (%.0f %% of %s)", r->flops / r->seconds / roof * 100,
-                   roof == r->roofs.fma_f32 ? "multiply-adds in f32" : "AMX tiles");
+        if (peak.flops > 0)
+            printf(" (%.0f %% of %s)", r->flops / r->seconds / peak.flops * 100, peak.name);
     }
     printf("%s%s\n", *r->config ? "; " : "", r->config);
 }
@@ -117,7 +127,7 @@ static bool write_json(const char *path, const Row *rows, int n) {
                 "%s\n  {\"kernel\": \"%s\", \"config\": \"%s\", \"threads\": %d, \"seconds\": %g, "
                 "\"bytes\": %g, \"flops\": %g, \"roof_copy\": %g, \"roof_flops\": %g}",
                 i ? "," : "", r->title, r->config, r->threads, r->seconds, r->bytes, r->flops,
-                r->copy, flops_roof(r));
+                r->copy, peak_of(r).flops);
     }
     fprintf(f, "]\n");
     return fclose(f) == 0;
