@@ -15,6 +15,7 @@ struct Made {
     Code *code; // NULL where another one of the list has it
     size_t bytes;
     Key key;
+    TunedTimes times; // of a variant that was tuned
     tg_variant variant;
 };
 
@@ -99,7 +100,8 @@ static const Made *made_at(const ModuleKernel *k, int i) {
 typedef struct Compilation {
     ModuleKernel *k;
     const tg_wanted *wanted;
-    const char *config; // what tuning has found; NULL: not known here
+    const TuneResult *found; // by tuning; NULL: not known here
+    TunedTimes times;
     Answer answer;
     bool tuned; // the answer is of that
 } Compilation;
@@ -203,8 +205,9 @@ static void ask(Ctx *ctx, void *arg) {
         return;
     }
     Request settled = r;
-    c->tuned =
-        c->config ? tune_set(ctx, c->config, &settled) : jit_settle(ctx, c->k, c->wanted, &settled);
+    const char *config = c->found ? c->found->config : c->wanted->config;
+    c->tuned = config ? tune_set(ctx, config, &settled)
+                      : jit_settle(ctx, c->k, c->wanted, &settled, &c->times);
     if (c->tuned) cached_compile(ctx, &settled, &c->answer);
     if (c->tuned && !c->answer.status) return;
     // What was found for shapes like these may be nothing for this one.
@@ -249,6 +252,7 @@ static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **
         m->variant.entry = a->code->entry, m->variant.image = a->code->image;
     m->code = a->code;
     m->variant.tuned = c->tuned && !c->wanted->config;
+    if (m->variant.tuned) m->times = c->times;
     if (m->variant.tuned) m->variant.device = c->wanted->home;
     m->next = k->made;
     k->made = m;
@@ -256,12 +260,13 @@ static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **
     return TG_OK;
 }
 
-/// With the module's lock held and its context current. config: see Compilation.
-static tg_status compile(ModuleKernel *k, const tg_wanted *wanted, const char *config,
+/// With the module's lock held and its context current. found: see Compilation.
+static tg_status compile(ModuleKernel *k, const tg_wanted *wanted, const TuneResult *found,
                          const tg_variant **out) {
     Ctx *ctx = ctx_create(&module_allocator);
     if (!ctx) return tg_fail(TG_ERROR_MEMORY, "module '%s': out of memory", k->module->path);
-    Compilation c = {.k = k, .wanted = wanted, .config = config, .answer = {.same = -1}};
+    Compilation c = {.k = k, .wanted = wanted, .found = found, .answer = {.same = -1}};
+    if (found) c.times = (TunedTimes){found->seconds, found->standard};
     CtxStatus status = ctx_protect(ctx, ask, &c);
     tg_status result;
     if (status == CTX_NO_MEMORY && !c.answer.status) c.answer.status = TG_ERROR_MEMORY;
@@ -276,18 +281,33 @@ static tg_status compile(ModuleKernel *k, const tg_wanted *wanted, const char *c
     return result;
 }
 
-tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const char *config,
+tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const TuneResult *tuned,
                       const tg_variant **out) {
     tg_context *before = tg_context_use(k->module->context);
     pthread_mutex_lock(&k->module->lock);
-    tg_status status = compile(k, wanted, config, out);
+    tg_status status = compile(k, wanted, tuned, out);
     pthread_mutex_unlock(&k->module->lock);
     tg_context_use(before);
     return status;
 }
 
 static tg_status compile_for(void *user, const tg_wanted *wanted, const tg_variant **out) {
-    return jit_compile(user, wanted, wanted->config, out);
+    return jit_compile(user, wanted, NULL, out);
 }
 
-const tg_compiler jit_compiler = {compile_for};
+/// Of a module's list, which is short.
+static bool times_of(void *user, const tg_variant *variant, double *seconds, double *standard) {
+    ModuleKernel *k = user;
+    bool found = false;
+    pthread_mutex_lock(&k->module->lock);
+    for (const Made *m = k->made; m && !found; m = m->next) {
+        if (&m->variant != variant) continue;
+        *seconds = m->times.seconds;
+        *standard = m->times.standard;
+        found = *seconds > 0;
+    }
+    pthread_mutex_unlock(&k->module->lock);
+    return found;
+}
+
+const tg_compiler jit_compiler = {compile_for, times_of};

@@ -91,7 +91,8 @@ static void log_ranks(const Request *r) {
 }
 
 /// In a context of its own: what went wrong with candidates is no mistake of the launch.
-static bool search_now(Ctx *ctx, const tg_module *m, const tg_wanted *w, Request *r) {
+static bool search_now(Ctx *ctx, const tg_module *m, const tg_wanted *w, Request *r,
+                       TunedTimes *times) {
     Waiting waiting = {.kernel = r->kernel, .next = FIRST_LINE, .comm = w->comm};
     TuneOptions options = {.mode = m->tune,
                            .budget = m->tune_budget,
@@ -105,6 +106,7 @@ static bool search_now(Ctx *ctx, const tg_module *m, const tg_wanted *w, Request
     bool found = false;
     if (own && ctx_protect(own, search, &job) == CTX_OK && !job.status) {
         log_result(&job.result);
+        *times = (TunedTimes){job.result.seconds, job.result.standard};
         found = tune_set(ctx, ctx_format(ctx, "%s", job.result.config), r);
     } else {
         log_failure();
@@ -121,12 +123,15 @@ static bool can_search(const tg_wanted *w, const Request *r) {
     return false;
 }
 
-bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r) {
+bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r, TunedTimes *times) {
     const tg_module *m = k->module;
     TuneResult found;
     if (m->tune == TUNE_OFF) return false;
-    if (tune_find(ctx, r, w->device, &found)) return tune_set(ctx, found.config, r);
-    if (m->tune != TUNE_BACKGROUND && can_search(w, r)) return search_now(ctx, m, w, r);
+    if (tune_find(ctx, r, w->device, &found)) {
+        *times = (TunedTimes){found.seconds, found.standard};
+        return tune_set(ctx, found.config, r);
+    }
+    if (m->tune != TUNE_BACKGROUND && can_search(w, r)) return search_now(ctx, m, w, r, times);
     if (!w->collective) later_add(k, w, r);
     return false;
 }

@@ -10,6 +10,11 @@
 
 typedef struct Made Made; // a variant and its code (jit.c)
 
+/// What was measured when it was tuned, in seconds; 0: nothing.
+typedef struct TunedTimes {
+    double seconds, standard;
+} TunedTimes;
+
 typedef struct ModuleKernel {
     tg_kernel kernel;
     tg_module *module;
@@ -45,8 +50,8 @@ extern const Allocator module_allocator;
 void module_warn(tg_module *m, const char *text);
 
 extern const tg_compiler jit_compiler; // its user is a ModuleKernel
-/// Makes code for a launch. config: what tuning found for it; NULL: what is found now, if anything.
-tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const char *config,
+/// Makes code for a launch. tuned: what was found for it; NULL: what is found now, if anything.
+tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const TuneResult *tuned,
                       const tg_variant **out);
 /// Frees a list of what was made, with the module's context current.
 void made_release(Made *m);
@@ -56,7 +61,7 @@ void made_release(Made *m);
 
 /// Puts into the request what tuning found for it, after a search if the mode is one that waits.
 /// False: nothing is known. A launch that is captured never waits for a search.
-bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *wanted, Request *r);
+bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *wanted, Request *r, TunedTimes *times);
 /// A line of the log, where a search found that the default is wrong.
 void log_wrong_default(const TuneResult *result);
 

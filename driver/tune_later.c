@@ -59,7 +59,7 @@ static void adopt(const Payment *p) {
     const TuneResult *r = &p->result;
     if (p->status || atomic_load(p->stop) || !*r->config) return;
     if (r->n_trials && strcmp(r->config, r->trials[0].config) == 0) return;
-    if (jit_compile(p->debt->k, &p->debt->wanted, r->config, &v) == TG_OK && v->tuned &&
+    if (jit_compile(p->debt->k, &p->debt->wanted, r, &v) == TG_OK && v->tuned &&
         tg_kernel_adopt(&p->debt->k->kernel, v) == TG_OK)
         log_change(p);
 }

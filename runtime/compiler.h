@@ -55,6 +55,9 @@ typedef struct tg_compiler {
     /// Makes a variant that is right for these arguments, with hints for their extents. It stays
     /// valid as long as the kernel. Fails through tg_fail.
     tg_status (*compile)(void *user, const tg_wanted *wanted, const tg_variant **out);
+    /// Seconds of a launch of a variant that was tuned, and of the default, when they were
+    /// measured; false where that is not known. NULL: it never is.
+    bool (*times)(void *user, const tg_variant *variant, double *seconds, double *standard);
 } tg_compiler;
 
 /// The others, which wait for what this rank chooses, are to wait on: it is at work.

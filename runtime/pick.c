@@ -457,6 +457,28 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
     return TG_OK;
 }
 
+/* ---- what is known ------------------------------------------------------------------------- */
+
+const tg_variant *rt_known(tg_kernel *kernel, const rt_launcher *l, bool *tuned) {
+    rt_state *s = state_of(kernel);
+    List *list = s ? atomic_load(&s->list) : NULL;
+    Best best = list ? rank(list, l, true) : (Best){-1, 0};
+    if (best.number < 0 || (s->compiler && is_far(list, best))) return NULL;
+    *tuned = best.distance < 0;
+    return list->at[best.number];
+}
+
+bool rt_times(tg_kernel *kernel, const tg_variant *variant, double *seconds, double *standard) {
+    rt_state *s = state_of(kernel);
+    return s && s->compiler && s->compiler->times &&
+           s->compiler->times(s->user, variant, seconds, standard);
+}
+
+bool rt_compiles(tg_kernel *kernel) {
+    const rt_state *s = state_of(kernel);
+    return s && s->compiler;
+}
+
 /* ---- what another rank chose --------------------------------------------------------------- */
 
 static const tg_variant *find_config(rt_state *s, const rt_launcher *l, const char *config) {

@@ -262,6 +262,16 @@ void rt_remember(rt_launcher *launcher, const tg_kernel *kernel, const tg_varian
                  const tg_arg *args, int n, uint64_t epoch);
 void rt_forget_calls(rt_launcher *launcher);
 
+/* ---- pick.c, for decision.c ---------------------------------------------------------------- */
+
+/// What rt_pick would take of what there is; NULL: a launch would have it compiled. tuned: it was
+/// for about these extents.
+const tg_variant *rt_known(tg_kernel *kernel, const rt_launcher *launcher, bool *tuned);
+/// See tg_compiler.
+bool rt_times(tg_kernel *kernel, const tg_variant *variant, double *seconds, double *standard);
+/// Some compiler makes what is missing.
+bool rt_compiles(tg_kernel *kernel);
+
 /* ---- describe.c: texts --------------------------------------------------------------------- */
 
 /// Text that grows in a buffer of fixed size, and ends in "..." where it does not fit.

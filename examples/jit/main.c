@@ -53,6 +53,9 @@ int main(int argc, char **argv) {
         tg_arg args[2] = {tg_tensor(&in), tg_tensor(&out)};
         if (tg_launch(softmax, args, 2)) return failed("launch");
         worst = fmax(worst, row_error(y, rows, 1000));
+        char how[256];
+        if (tg_kernel_decision(softmax, args, 2, how, sizeof how)) return failed("decision");
+        printf("%d rows: %s\n", rows, how);
     }
     printf("softmax of 1 to 64 rows: sums are 1 within %.1e\n", worst);
 

@@ -243,11 +243,12 @@ class Kernel:
         c.check(call.launch(self._handle, stream))
         return True
 
-    def _run(self, args, named, stream=None, prepare=False):
+    def _run(self, args, named, stream=None, instead=None):
+        """Launches, or calls `instead` with what a launch would be given."""
         whole = not named and len(args) == len(self._params)
         values = args if whole else self._ordered(args, named)
-        if not prepare and self._launched(values, stream):
-            return
+        if not instead and self._launched(values, stream):
+            return None
         given = (c.Arg * max(len(values), 1))()
         held = []
         for i, (p, value) in enumerate(zip(self._params, values)):
@@ -262,10 +263,9 @@ class Kernel:
             device = held[-1].tensor.device
             if stream is None and device.device_type in (CUDA, CUDA_MANAGED):
                 stream = current_stream(value, device.device_id)
-        if prepare:
-            c.check(c.prepare(self._handle, given, len(values)))
-        else:
-            c.check(c.launch_on(self._handle, given, len(values), stream))
+        if instead:
+            return instead(self._handle, given, len(values))
+        return c.check(c.launch_on(self._handle, given, len(values), stream))
 
     def __call__(self, *args, **named):
         self._run(args, named)
@@ -278,7 +278,19 @@ class Kernel:
 
     def prepare(self, *args, **named):
         """Compiles what such a call needs, without running it."""
-        self._run(args, named, prepare=True)
+        self._run(args, named, instead=lambda *given: c.check(c.prepare(*given)))
+
+    def decision(self, *args, **named):
+        """What such a call runs now, and why, as text: "BM=64 BN=128; tuned for these extents: 12.1
+        us where the default takes 14 us". None: it would have to be compiled first."""
+        text = ctypes.create_string_buffer(1024)
+        status = self._run(
+            args, named, instead=lambda *given: c.kernel_decision(*given, text, len(text))
+        )
+        if status == c.NOT_FOUND:
+            return None
+        c.check(status)
+        return text.value.decode()
 
 
 class Module:

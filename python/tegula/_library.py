@@ -25,6 +25,7 @@ STATUS = (
     "TG_ERROR_INTERNAL",
     "TG_ERROR_RANK",
 )
+NOT_FOUND = STATUS.index("TG_ERROR_NOT_FOUND")
 
 
 class DLDevice(ctypes.Structure):
@@ -210,6 +211,9 @@ sym_alloc = _declare(
 )
 sym_free = _declare("tg_sym_free", c_int, c_void_p, POINTER(DLTensor))
 prepare = _declare("tg_prepare", c_int, KernelPointer, POINTER(Arg), c_int)
+kernel_decision = _declare(
+    "tg_kernel_decision", c_int, KernelPointer, POINTER(Arg), c_int, c_char_p, c_size_t
+)
 module_from_source = _declare(
     "tg_module_from_source",
     c_int,

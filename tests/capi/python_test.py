@@ -410,8 +410,13 @@ class Modules(unittest.TestCase):
         x = np.random.default_rng(1).standard_normal((5, 300)).astype("f4")
         e = np.exp(x - x.max(1, keepdims=True))
         y = np.empty_like(x)
-        tegula.load(ROOT / "examples" / "softmax.teg").softmax(x, y)
+        softmax = tegula.load(ROOT / "examples" / "softmax.teg").softmax
+        self.assertIsNone(softmax.decision(x, y))
+        softmax(x, y)
         np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
+        self.assertRegex(softmax.decision(x, y), "; (by the cost model|tuned for .*)$")
+        with self.assertRaises(tegula.Error):
+            softmax.decision(x, y[:3])
         y = np.empty_like(x)
         std = tegula.load("std/softmax.teg")
         std[next(n for n in std.kernels if n.startswith("softmax"))].prepare(x, y)

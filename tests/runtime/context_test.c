@@ -246,7 +246,7 @@ static void *launch_first(void *kernel) {
 
 static void first_launches(void **state) {
     (void)state;
-    static const tg_compiler compiler = {compile};
+    static const tg_compiler compiler = {.compile = compile};
     for (int round = 0; round < 20; round++) {
         int calls = 0;
         tg_kernel kernel;

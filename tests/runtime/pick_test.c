@@ -192,7 +192,7 @@ static tg_status compile(void *user, const tg_wanted *wanted, const tg_variant *
     return TG_OK;
 }
 
-static const tg_compiler compiler = {compile};
+static const tg_compiler compiler = {.compile = compile};
 
 static void compiles_once(void **state) {
     (void)state;

@@ -76,6 +76,22 @@ static void launch(Setup *s) {
     assert_true(sum > 0.999F && sum < 1.001F);
 }
 
+/// What a launch of so many rows takes; "": it would have to compile.
+static const char *decision(Setup *s, int64_t rows) {
+    static char text[256];
+    const int64_t shape[2] = {rows, ROW};
+    DLTensor x = tg_dense(s->x, kDLFloat, 32, 2, shape), y = tg_dense(s->y, kDLFloat, 32, 2, shape);
+    tg_arg args[2] = {tg_tensor(&x), tg_tensor(&y)};
+    tg_status status = tg_kernel_decision(s->kernel, args, 2, text, sizeof text);
+    assert_true(status == TG_OK || status == TG_ERROR_NOT_FOUND);
+    assert_true(!status || (!*text && strstr(tg_last_error(), "nothing was compiled")));
+    char few[8];
+    assert_int_equal(tg_kernel_decision(s->kernel, args, 2, few, sizeof few), status);
+    assert_true(strlen(few) < sizeof few && strncmp(few, text, strlen(few)) == 0);
+    assert_int_equal(tg_kernel_decision(s->kernel, args, 1, text, 0), TG_ERROR_ARGUMENT);
+    return text;
+}
+
 static double seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -103,6 +119,13 @@ static void blocks(void **state) {
     launch(&s);
     if (!was_said("tuned softmax R=48 N=100: BR=")) fail_msg("%s", said.text);
     if (!was_said("tuning softmax: ") || !was_said(" s left")) fail_msg("%s", said.text);
+    char first[256];
+    snprintf(first, sizeof first, "%s", decision(&s, ROWS));
+    if (!strstr(first, "; tuned for these extents: ") || !strstr(first, "where the default takes"))
+        fail_msg("%s", first);
+    char config[256]; // "tuned softmax R=48 N=100: BR=4, 12 us"
+    snprintf(config, sizeof config, ": %.*s, ", (int)strcspn(first, ";"), first);
+    if (!was_said(config)) fail_msg("%s: %s", first, said.text);
     launch(&s);
     end(&s);
     begin(&s, "block", 8000);
@@ -110,6 +133,7 @@ static void blocks(void **state) {
     launch(&s);
     assert_true(seconds() - start < 8);
     assert_false(was_said("tuned"));
+    assert_string_equal(decision(&s, ROWS), first);
     end(&s);
     unsetenv("TG_FAULT");
 }
@@ -226,9 +250,14 @@ static void off(void **state) {
     Setup s;
     setenv("TG_CACHE", "off", 1);
     begin(&s, "off", 0);
+    assert_string_equal(decision(&s, ROWS), "");
     for (int i = 0; i < 40; i++) launch(&s);
     assert_false(was_said("tuned"));
+    if (strncmp(decision(&s, ROWS), "BR=", 3) != 0 ||
+        !strstr(decision(&s, ROWS), "; by the cost model"))
+        fail_msg("%s", decision(&s, ROWS));
     end(&s);
+    assert_int_equal(tg_kernel_decision(NULL, NULL, 0, NULL, 0), TG_ERROR_ARGUMENT);
     static const char *const none[] = {"fast", "sample"}; // the latter is the command's
     for (int i = 0; i < 2; i++) {
         tg_module_options options = {.size = sizeof options, .tune = none[i]};

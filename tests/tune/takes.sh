@@ -53,6 +53,8 @@ for searcher in command "$shared" "$static"; do
     explain k.teg
     won=$(sed -n 's/^tuning: .*\(BR=[0-9]*\).*/\1/p' log)
     grep -q 'tuned on .* for this shape' log || fail "explain does not see what $searcher found"
+    grep -q 'that were measured the slowest takes [0-9.e+]* times as long' log || fail "no spread"
+    grep -q 'results were compared with [0-9]* elements' log || fail "not with the interpreter"
     [ "$won" != "$default" ] || fail "the slow default won"
     "$tegula" bench k.teg $shape --seconds 0.05 >log
     tail -n 1 log | grep -q "; .*$won" || fail "bench does not take it"

@@ -148,12 +148,32 @@ static bool print_code(Job *job) {
 
 /* ---- which setting ------------------------------------------------------------------------- */
 
+static int by_seconds(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/// How much the choice matters: what the search saw of the others.
+static void print_spread(Ctx *ctx, const TuneResult *tuned) {
+    double *times = ctx_array(ctx, double, tuned->n_trials + 1), best = tuned->seconds;
+    int n = 0;
+    for (int i = 0; i < tuned->n_trials; i++)
+        if (tuned->trials[i].seconds > 0) times[n++] = tuned->trials[i].seconds;
+    if (n < 2 || !(best > 0)) return;
+    qsort(times, (size_t)n, sizeof *times, by_seconds);
+    printf("  of %d settings that were measured the slowest takes %.3g times as long, the median "
+           "%.3g times\n",
+           n, times[n - 1] / best, times[n / 2] / best);
+    if (tuned->judged) printf("  results were compared %s\n", tuned->judged);
+}
+
 static void print_choice(Job *job, Decision choice, const TuneResult *tuned, int n_settings) {
     Ctx *ctx = job->ctx;
     if (choice == BY_TUNING) {
         bool same = strcmp(tuned->shape, tune_shape(&job->build)) == 0;
         printf("  tuned on %s for %s: %s, %s\n", tuned->device, same ? "this shape" : tuned->shape,
                time_text(ctx, tuned->seconds), tune_gain(ctx, tuned));
+        print_spread(ctx, tuned);
     } else if (choice == BY_MODEL && n_settings > 1) {
         printf("  by the cost model: nothing near this shape was tuned here\n");
     }
