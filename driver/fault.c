@@ -41,6 +41,10 @@ bool fault_compile(const Request *r) {
     return !is_wanted("compile-error", config);
 }
 
+bool fault_oracle(void) {
+    return !is_wanted("oracle", "");
+}
+
 /* ---- launches ------------------------------------------------------------------------------ */
 
 typedef enum Fault { CRASH, HANG, LAUNCH, WRONG, INSIDE, SLOW, FLAKY, FAULTS } Fault;

@@ -2,6 +2,7 @@
 // See oracle.h.
 #include "driver/oracle.h"
 
+#include "driver/fault.h"
 #include "driver/peer.h"
 
 #include <math.h>
@@ -418,7 +419,8 @@ bool oracle_answer(Ctx *ctx, Bytes body, Bytes *out) {
     if (!oracle_read_ask(ctx, body, &ask) || !work_read_open(ctx, ask.open, &c->what)) return false;
     c->end = peer_seconds() + ask.seconds;
     oracle.expected.mild = ask.mild;
-    CtxStatus status = ctx_protect(ctx, compute, c);
+    oracle.why = fault_oracle() ? NULL : "an injected fault";
+    CtxStatus status = oracle.why ? CTX_OK : ctx_protect(ctx, compute, c);
     if (status == CTX_NO_MEMORY) ctx_leave(ctx, status);
     if (!oracle.expected.n && !oracle.why) oracle.why = why_not(c);
     *out = oracle_write(ctx, &oracle);

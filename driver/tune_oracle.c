@@ -7,7 +7,7 @@
 #include "driver/tune_search.h"
 
 #define HOST_SHARE   0.05 // of the budget, in which nothing is timed on a CPU
-#define DEVICE_SHARE 0.3
+#define DEVICE_SHARE 0.15
 #define MORE_SECONDS 0.3 // beyond that, until nobody waits any more
 
 static double oracle_seconds(const Search *s) {
@@ -72,11 +72,11 @@ int oracle_base(const Search *s) {
     return -1;
 }
 
-/// Nothing that is known of a candidate but by the interpreter, or since it ran, was by the base.
+/// What it lost to, or differed from, may have been wrong.
 static bool is_open_again(const Runner *u) {
+    bool lost = u->trial.verdict == TUNE_WRONG || u->trial.verdict == TUNE_SLOWER;
     if (u->state == COMPILED || u->state == RACING) return true;
-    return u->state == DONE && u->trial.verdict == TUNE_WRONG && !u->refuted && !u->same &&
-           u->answer.n;
+    return u->state == DONE && lost && !u->refuted && !u->same && u->answer.n;
 }
 
 void oracle_replace_base(Search *s) {

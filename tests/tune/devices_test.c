@@ -65,6 +65,7 @@ static void tune_all(Ctx *ctx, void *arg) {
         if (tune_request(ctx, &r, &o, &found[d])) fail_msg("%s", tg_last_error());
     }
     for (int d = 0; d < GPUS; d++) {
+        assert_string_equal(found[d].judged, "only with each other: an injected fault");
         assert_true(tune_find(ctx, &r, d, &other));
         assert_string_equal(other.config, found[d].config);
     }
@@ -73,6 +74,19 @@ static void tune_all(Ctx *ctx, void *arg) {
     const TuneTrial *invalid = trial_of(&found[ON_SMALL], found[ON_FEW].config);
     assert_int_equal(invalid->verdict, TUNE_FAILED);
     assert_string_not_equal(found[ON_SMALL].config, found[ON_FEW].config);
+}
+
+/// With the interpreter none of it passes: the standard setting is as wrong as all others.
+static void nothing_is_right(Ctx *ctx, void *arg) {
+    TuneResult found;
+    Request r = request_of(ctx);
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 10, .helpers = 2, .forget = true, .again = true};
+    (void)arg;
+    unsetenv("TG_FAULT");
+    assert_int_equal(tune_request(ctx, &r, &o, &found), TG_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(tg_last_error(), "nothing that was tried is right"));
+    for (int i = 0; i < found.n_trials; i++) assert_false(found.trials[i].verdict > TUNE_WRONG);
+    assert_int_equal(found.trials[0].verdict, TUNE_WRONG);
 }
 
 /// A launch that does what it may not takes the device from its process: that setting is out, the
@@ -136,6 +150,7 @@ static void on_devices(const char *devices, void (*test)(Ctx *ctx, void *arg)) {
     setenv("TG_CACHE", folder, 1);
     setenv("FAKE_CUDA_DEVICES", devices, 1);
     setenv("FAKE_CUDA_CLOCK", "1", 1);
+    setenv("TG_FAULT", "oracle@", 1); // the interpreter would find that nothing is computed
     assert_int_equal(ctx_protect(ctx, test, NULL), CTX_OK);
     assert_int_equal(diag_errors(ctx), 0);
     ctx_destroy(ctx);
@@ -144,6 +159,11 @@ static void on_devices(const char *devices, void (*test)(Ctx *ctx, void *arg)) {
 static void test_devices(void **state) {
     (void)state;
     on_devices(WIDE_DEVICES, tune_all);
+}
+
+static void test_nothing_is_right(void **state) {
+    (void)state;
+    on_devices(nothing_is_right);
 }
 
 static void test_one_breaks_the_device(void **state) {
@@ -157,8 +177,8 @@ static void test_slow_in_a_row(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
-                                       cmocka_unit_test(test_one_breaks_the_device),
-                                       cmocka_unit_test(test_slow_in_a_row)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_devices), cmocka_unit_test(test_nothing_is_right),
+        cmocka_unit_test(test_one_breaks_the_device), cmocka_unit_test(test_slow_in_a_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
