@@ -163,7 +163,7 @@ static void test_devices(void **state) {
 
 static void test_nothing_is_right(void **state) {
     (void)state;
-    on_devices(nothing_is_right);
+    on_devices("90x132", nothing_is_right);
 }
 
 static void test_one_breaks_the_device(void **state) {
