@@ -481,14 +481,17 @@ bool rt_compiles(tg_kernel *kernel) {
 
 /* ---- what another rank chose --------------------------------------------------------------- */
 
+/// Of several with that config the one that rank 0 chose, too: variants for other strides may move
+/// what the others do not, so all ranks have to run the same.
 static const tg_variant *find_config(rt_state *s, const rt_launcher *l, const char *config) {
     List *list = atomic_load(&s->list);
-    int n = atomic_load(&list->n);
-    for (int i = n - 1; i >= 0; i--)
-        if (strcmp(list->at[i]->config ? list->at[i]->config : "", config) == 0 &&
-            is_right(l, list->at[i]))
-            return list->at[i];
-    return NULL;
+    const tg_variant *best = NULL;
+    for (int i = atomic_load(&list->n) - 1; i >= 0; i--) {
+        const tg_variant *v = list->at[i];
+        if (strcmp(v->config ? v->config : "", config) != 0 || !is_right(l, v)) continue;
+        if (!best || precedence(v, best) > 0) best = v;
+    }
+    return best;
 }
 
 uint64_t rt_state_number(tg_kernel *kernel) {
