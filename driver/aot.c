@@ -100,7 +100,7 @@ bool aot_given(Aot *a, AotExport *x) {
 static bool names_exist(Aot *a, const AotValues *values, const char *option) {
     for (int i = 0; i < values->n; i++) {
         const char *name = values->data[i].name;
-        bool found = strcmp(name, "split") == 0;
+        bool found = strcmp(option, "set") == 0 && is_schedule_axis(name);
         for (int k = 0; k < a->exports.n; k++) {
             const FnDef *f = a->exports.data[k]->kernel;
             AotNames dims = {0};
@@ -113,8 +113,9 @@ static bool names_exist(Aot *a, const AotValues *values, const char *option) {
                     found |= strcmp(f->clauses.at[c].choices.at[j].name.text, name) == 0;
         }
         if (!found)
-            return aot_fail(a, "a dim, a constant parameter, or a tune value with --set",
-                            "--%s: no exported kernel has the name '%s'", option, name);
+            return aot_fail(
+                a, "a dim or a constant parameter; with --set a tune value or a schedule axis",
+                "--%s: no exported kernel has the name '%s'", option, name);
     }
     return true;
 }

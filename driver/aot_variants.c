@@ -143,7 +143,7 @@ static bool sets_value(const FnDef *f, const char *name) {
                 strcmp(c->choices.at[k].name.text, name) == 0)
                 return true;
     }
-    return strcmp(name, "split") == 0;
+    return is_schedule_axis(name);
 }
 
 /// NULL where the layout has more axes than there may be.

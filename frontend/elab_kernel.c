@@ -17,7 +17,7 @@ static const char *const schedule_axes[] = {"warps",     "stages", "persistent",
                                             "grain",     "split",  "specialise", "cluster",
                                             "generator", "plan",   "chunks",     NULL};
 
-static bool is_schedule_axis(const char *name) {
+bool is_schedule_axis(const char *name) {
     for (int i = 0; schedule_axes[i]; i++)
         if (strcmp(schedule_axes[i], name) == 0) return true;
     return false;

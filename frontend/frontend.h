@@ -37,6 +37,9 @@ typedef enum ParamKind { PARAM_TENSOR, PARAM_SCALAR, PARAM_CONST } ParamKind;
 
 enum { TENSOR_ALIGN = 16 }; // Type.align of tensors that have it, in code for GPUs
 
+/// A choice of the compiler's own, which `schedule` pins and --set may make.
+bool is_schedule_axis(const char *name);
+
 /// What a caller passes for one parameter, as far as it is known when compiling.
 typedef struct ParamInst {
     Elem elem;        // TENSOR, SCALAR: of the argument; EL_COUNT where not known
