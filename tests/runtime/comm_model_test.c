@@ -3,7 +3,8 @@
 // step that the checker orders. It runs the runtime's own code and kernels through an engine of its
 // own, in all orders (of states that it has seen before one only), and finds ranks that wait for
 // ever, signals that are lost, chunks that are read before they came or overwritten before they
-// were read. Then it breaks the protocol in one place at a time, and has to find that.
+// were read. Then it breaks the protocol in one place at a time, and has to find that. Kernels are
+// written by hand, and where the compiler is built, products that it made, by each of its plans.
 #include "tests/runtime/ranks.h"
 
 #include "runtime/comm.h"
@@ -44,6 +45,17 @@ typedef enum Break {
     BREAKS
 } Break;
 
+/// What a compiled kernel computes; NO_PRODUCT: it is written by hand.
+typedef enum Product { NO_PRODUCT, AG_GEMM, GEMM_RS, GEMM_AR } Product;
+
+typedef struct Protocol {
+    const char *name;
+    tg_kernel *kernel;
+    int64_t how; // of `folded` the number of turns; of what is compiled, whether programs wait
+    Product product;
+    bool mapped; // memory; what compiled code asks the runtime for is a step then
+} Protocol;
+
 typedef struct Fiber {
     ucontext_t context;
     char *stack;
@@ -66,6 +78,7 @@ static struct {
     char *memory;
     size_t bytes; // of a rank
     int64_t changes;
+    uint64_t hash;         // of memory when it was looked at last
     int entered, finished; // ranks: launches are between
     bool aborts;
     int preemptions, most_preemptions;
@@ -83,8 +96,8 @@ static struct {
     } late[MOST];
     tg_comm *comms[MOST];
     /* what the ranks do */
-    tg_kernel *kernel;
-    int64_t rows, chunk, how;
+    Protocol p;
+    int64_t rows, chunk;
     int launches;
 } m;
 
@@ -171,10 +184,44 @@ static tg_status quiet(tg_comm *c) {
     return TG_OK;
 }
 
+static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
+    const unsigned char *p = bytes;
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        h = rt_mix(h, word);
+    }
+    while (n--) h = rt_mix(h, *p++);
+    return h;
+}
+
+/// Fibers are as their steps and what they have read made them; what they read is in the memory, of
+/// which chunks of an earlier launch do not differ between orders.
+static uint64_t hash_state(unsigned rest) {
+    const size_t data = (sizeof(rt_control) + 0xffff) / 0x10000 * 0x10000;
+    uint64_t h = rest;
+    for (int r = 0; r < m.size; r++) {
+        h = rt_mix(h, (uint64_t)m.fibers[r].steps);
+        h = hash_bytes(h, at_rank(r, 0), offsetof(rt_control, from[m.size]));
+        h = hash_bytes(h, at_rank(r, data), 2048);
+        h = hash_bytes(h, at_rank(r, data + HEAP - HEAP / 64), HEAP / 64);
+        h = rt_mix(h, m.late[r].bytes);
+    }
+    return h ? h : 1;
+}
+
+/// Ranks whose memory is mapped write there without a step.
+static void note_changes(void) {
+    uint64_t h = hash_state(0);
+    m.changes += h != m.hash;
+    m.hash = h;
+}
+
 /// A rank that waits goes on when anything has changed.
 static void progress(tg_comm *c) {
     if (m.aborts) atomic_store(&c->lost, 1);
     if (m.aborts) return;
+    if (m.p.mapped) note_changes();
     m.fibers[m.running].saw = m.changes;
     leave();
 }
@@ -187,7 +234,7 @@ static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
                         .own = at_rank(o->rank, 0),
                         .stride = bytes,
                         .bytes = bytes,
-                        .mapped = false};
+                        .mapped = m.p.mapped};
     return TG_OK;
 }
 
@@ -204,6 +251,57 @@ static const rt_engine engine = {.name = "model",
                                  .add = add,
                                  .quiet = quiet,
                                  .progress = progress};
+
+/* ---- memory that is mapped ------------------------------------------------------------------- */
+// Programs reach into each other's memory between two calls of the runtime: these are the steps.
+
+static int32_t step_begin(const tg_env *env, int32_t how) {
+    step();
+    return rt_host_calls.begin(env, how);
+}
+
+static int32_t step_barrier(const tg_env *env) {
+    step();
+    m.turns++;
+    return rt_host_calls.barrier(env);
+}
+
+static int32_t step_end(const tg_env *env) {
+    step();
+    return rt_host_calls.end(env);
+}
+
+static int32_t step_gather(const tg_env *env, tg_gather *g) {
+    step();
+    return rt_host_calls.gather(env, g);
+}
+
+static int32_t step_scatter(const tg_env *env, const tg_scatter *s) {
+    step();
+    return rt_host_calls.scatter(env, s);
+}
+
+static int32_t step_wait(const tg_env *env, const tg_site *site, const int64_t *word, int32_t how,
+                         int64_t value, int64_t peer, int64_t number) {
+    step();
+    return rt_host_calls.wait(env, site, word, how, value, peer, number);
+}
+
+static int32_t step_signal(const tg_env *env, int64_t *word, int32_t how, int64_t value) {
+    step();
+    if (m.flags++ == m.which && m.broken == LOSE_FLAG) return 0;
+    return rt_host_calls.signal(env, word, how, value);
+}
+
+static void step_at_calls(tg_comm_calls *calls) {
+    calls->begin = step_begin;
+    calls->barrier = step_barrier;
+    calls->end = step_end;
+    calls->gather = step_gather;
+    calls->scatter = step_scatter;
+    calls->wait = step_wait;
+    calls->signal = step_signal;
+}
 
 /* ---- what ranks do --------------------------------------------------------------------------- */
 
@@ -240,29 +338,65 @@ static float value(int rank, int64_t i, int launch) {
 
 /// Launches with other data each time, and what was read is poison afterwards.
 static bool launch_all(tg_comm *c) {
-    bool gathers = m.kernel == &gathered;
+    bool gathers = m.p.kernel == &gathered;
     int64_t part[2] = {m.rows, K}, all[2] = {m.rows * m.size, K}, n = m.rows * K;
     float data[16 * MOST];
     DLTensor sym, own = tg_dense(data, kDLFloat, 32, 2, all);
     if (tg_sym_alloc(c, (DLDataType){kDLFloat, 32, 1}, 2, part, 0, &sym)) return false;
     tg_arg args[4] = {tg_tensor(gathers ? &sym : &own), tg_tensor(gathers ? &own : &sym),
-                      tg_int(m.how), tg_int(m.chunk)};
+                      tg_int(m.p.how), tg_int(m.chunk)};
     float *shard = sym.data;
     m.entered++;
     for (int t = 0; t < m.launches; t++) {
         for (int64_t i = 0; i < n && gathers; i++) shard[i] = value(c->rank, i, t);
         for (int64_t i = 0; i < n * m.size; i++) data[i] = gathers ? -1 : value(c->rank, i, t);
-        if (tg_launch(m.kernel, args, 4)) return false;
+        if (tg_launch(m.p.kernel, args, 4)) return false;
         for (int64_t i = 0; i < n && gathers; i++) shard[i] = -2;
         for (int64_t i = 0; i < n * m.size && gathers; i++)
             if (data[i] != 2 * value((int)(i / n), i % n, t)) return false;
         for (int64_t i = 0; i < n && !gathers; i++) {
             float sum = 0;
-            int64_t turns = m.kernel == &folded ? m.how : 1;
+            int64_t turns = m.p.kernel == &folded ? m.p.how : 1;
             for (int64_t k = 0; k < turns * m.size; k++)
                 sum += value((int)(k % m.size), c->rank * n + i, t) + (float)(k / m.size);
             if (shard[i] != sum) return false;
         }
+    }
+    return true;
+}
+
+/// What rank r has of element i of row block `part` where products go; b is the identity.
+static float product(int64_t part, int64_t i, int launch) {
+    int64_t n = m.rows * K;
+    float sum = 0;
+    if (m.p.product == AG_GEMM) return value((int)part, i, launch);
+    for (int r = 0; r < m.size; r++) sum += value(r, part * n + i, launch);
+    return sum;
+}
+
+/// As launch_all, of ag_gemm, gemm_rs and gemm_ar.
+static bool launch_products(tg_comm *c) {
+    static const float one[K * K] = {1, 0, 0, 1};
+    bool gathers = m.p.product == AG_GEMM, scatters = m.p.product == GEMM_RS;
+    int64_t part[2] = {m.rows, K}, rows[2] = {m.rows * (scatters ? m.size : 1), K};
+    int64_t out[3] = {m.size, m.rows, K}, square[2] = {K, K}, n = m.rows * K;
+    float data[16 * MOST];
+    DLTensor sym, own = tg_dense(data, kDLFloat, 32, gathers ? 3 : 2, gathers ? out : rows);
+    DLTensor b = tg_dense((void *)(uintptr_t)one, kDLFloat, 32, 2, square);
+    if (tg_sym_alloc(c, (DLDataType){kDLFloat, 32, 1}, 2, part, 0, &sym)) return false;
+    tg_arg args[3] = {tg_tensor(gathers ? &sym : &own), tg_tensor(&b),
+                      tg_tensor(gathers ? &own : &sym)};
+    float *shard = sym.data, *result = gathers ? data : shard;
+    float *given = gathers ? shard : data;
+    m.entered++;
+    for (int t = 0; t < m.launches; t++) {
+        for (int64_t i = 0; i < rows[0] * K; i++) given[i] = value(c->rank, i, t);
+        for (int64_t i = 0; i < (gathers ? n * m.size : n); i++) result[i] = -1;
+        if (tg_launch(m.p.kernel, args, 3)) return false;
+        for (int64_t i = 0; i < rows[0] * K; i++) given[i] = -2;
+        for (int64_t i = 0; i < (gathers ? n * m.size : n); i++)
+            if (result[i] != product(gathers ? i / n : scatters ? c->rank : 0, i % n, t))
+                return false;
     }
     return true;
 }
@@ -281,49 +415,25 @@ static void fiber_main(int rank) {
     if (!tg_context_create(&one, &context) &&
         !rt_comm_open(&engine, &rt_memory_host, &options, &c)) {
         m.comms[rank] = c;
+        if (m.p.mapped) step_at_calls(&c->calls);
         if (m.broken == NO_WAIT) c->calls.wait = no_wait;
         if (m.broken == NO_END) c->calls.end = no_end;
         if (m.broken == NO_TURN) c->calls.barrier = no_turn;
         if (m.broken == SAME_TURN) c->calls.barrier = same_turn;
         tg_context_set_comm(context, c);
         tg_context_use(context);
-        f->passed = launch_all(c);
+        f->passed = m.p.product ? launch_products(c) : launch_all(c);
         tg_context_use(NULL);
         m.finished++;
         tg_context_destroy(context);
         tg_comm_destroy(c);
     }
     f->ended = true;
+    m.changes++;
     for (;;) leave();
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
-
-static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
-    const unsigned char *p = bytes;
-    for (; n >= 8; n -= 8, p += 8) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        h = rt_mix(h, word);
-    }
-    while (n--) h = rt_mix(h, *p++);
-    return h;
-}
-
-/// Fibers are as their steps and what they have read made them; what they read is in the memory, of
-/// which chunks of an earlier launch do not differ between orders.
-static uint64_t hash_state(unsigned rest) {
-    const size_t data = (sizeof(rt_control) + 0xffff) / 0x10000 * 0x10000;
-    uint64_t h = rest;
-    for (int r = 0; r < m.size; r++) {
-        h = rt_mix(h, (uint64_t)m.fibers[r].steps);
-        h = hash_bytes(h, at_rank(r, 0), offsetof(rt_control, from[m.size]));
-        h = hash_bytes(h, at_rank(r, data), 2048);
-        h = hash_bytes(h, at_rank(r, data + HEAP - HEAP / 64), HEAP / 64);
-        h = rt_mix(h, m.late[r].bytes);
-    }
-    return h ? h : 1;
-}
 
 /// False: it was there.
 static bool add_state(uint64_t h) {
@@ -420,13 +530,11 @@ static bool next_path(void) {
 }
 
 /// All orders, or those to the first that is wrong.
-static bool explore(int size, tg_kernel *kernel, int64_t how, int64_t rows, int64_t chunk,
-                    int launches, int most_preemptions) {
+static bool explore(const Protocol *p, int size, int64_t rows, int launches, int most_preemptions) {
+    m.p = *p;
     m.size = size;
-    m.kernel = kernel;
-    m.how = how;
     m.rows = rows;
-    m.chunk = chunk;
+    m.chunk = 1;
     m.launches = launches;
     m.most_preemptions = most_preemptions;
     m.length = 0;
@@ -441,20 +549,14 @@ static bool explore(int size, tg_kernel *kernel, int64_t how, int64_t rows, int6
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-typedef struct Protocol {
-    const char *name;
-    tg_kernel *kernel;
-    int64_t how; // of `folded` the number of turns
-} Protocol;
-
 static const Protocol protocols[] = {
-    {"gather before", &gathered, TG_GATHER_BEFORE},
-    {"gather by pulls", &gathered, TG_GATHER_PULL},
-    {"gather by pushes", &gathered, TG_GATHER_PUSH},
-    {"read directly", &gathered, TG_GATHER_DIRECT},
-    {"scatter before", &reduced, TG_GATHER_BEFORE},
-    {"scatter by pushes", &reduced, TG_GATHER_PUSH},
-    {"sums in two turns", &folded, 2},
+    {"gather before", &gathered, TG_GATHER_BEFORE, NO_PRODUCT, false},
+    {"gather by pulls", &gathered, TG_GATHER_PULL, NO_PRODUCT, false},
+    {"gather by pushes", &gathered, TG_GATHER_PUSH, NO_PRODUCT, false},
+    {"read directly", &gathered, TG_GATHER_DIRECT, NO_PRODUCT, false},
+    {"scatter before", &reduced, TG_GATHER_BEFORE, NO_PRODUCT, false},
+    {"scatter by pushes", &reduced, TG_GATHER_PUSH, NO_PRODUCT, false},
+    {"sums in two turns", &folded, 2, NO_PRODUCT, false},
 };
 enum { PROTOCOLS = sizeof protocols / sizeof *protocols };
 
@@ -467,7 +569,7 @@ static int setup(void **state) {
 
 static void expect_right(const Protocol *p, int size, int64_t rows, int launches, int preemptions) {
     m.broken = NOTHING;
-    bool right = explore(size, p->kernel, p->how, rows, 1, launches, preemptions);
+    bool right = explore(p, size, rows, launches, preemptions);
     fprintf(stderr, "%s, %d ranks: %ld states, %ld orders\n", p->name, size, m.states, m.runs);
     assert_true(right);
 }
@@ -487,7 +589,7 @@ static void all_orders(void **state) {
 static bool is_caught(const Protocol *p, int size, Break broken, int which) {
     m.broken = broken;
     m.which = which;
-    bool right = explore(size, p->kernel, p->how, 4 - size, 1, 2, ANY);
+    bool right = explore(p, size, 4 - size, 2, ANY);
     if (right)
         fprintf(stderr, "%s, %d ranks: break %d, number %d is not found\n", p->name, size, broken,
                 which);
@@ -526,11 +628,83 @@ static void lost_order(void **state) {
     }
 }
 
-int main(void) {
+/* ---- compiled kernels ------------------------------------------------------------------------ */
+
+#ifdef TG_COMPILED
+// Objects of comm_model.teg by `tegula build`, one of each plan.
+#define PLAN(p) extern tg_kernel p##_ag_gemm_kernel, p##_gemm_rs_kernel, p##_gemm_ar_kernel
+PLAN(direct);
+PLAN(before);
+PLAN(pull);
+PLAN(push);
+PLAN(add);
+PLAN(copies);
+
+// Programs that store into other ranks' memory, or read what was written in the launch where it
+// lies, need it mapped.
+static const Protocol compiled[] = {
+    {"ag_gemm, before", &before_ag_gemm_kernel, 0, AG_GEMM, false},
+    {"ag_gemm, pull", &pull_ag_gemm_kernel, 1, AG_GEMM, false},
+    {"ag_gemm, push", &push_ag_gemm_kernel, 1, AG_GEMM, false},
+    {"ag_gemm, copies", &copies_ag_gemm_kernel, 1, AG_GEMM, false},
+    {"gemm_rs, before", &before_gemm_rs_kernel, 1, GEMM_RS, false},
+    {"gemm_rs, copies", &copies_gemm_rs_kernel, 1, GEMM_RS, false},
+    {"gemm_ar, copies", &copies_gemm_ar_kernel, 1, GEMM_AR, false},
+    {"ag_gemm, direct", &direct_ag_gemm_kernel, 1, AG_GEMM, true},
+    {"ag_gemm, mapped, pull", &pull_ag_gemm_kernel, 1, AG_GEMM, true},
+    {"ag_gemm, mapped, push", &push_ag_gemm_kernel, 1, AG_GEMM, true},
+    {"gemm_rs, direct", &direct_gemm_rs_kernel, 1, GEMM_RS, true},
+    {"gemm_rs, add", &add_gemm_rs_kernel, 0, GEMM_RS, true},
+    {"gemm_ar, direct", &direct_gemm_ar_kernel, 1, GEMM_AR, true},
+    {"gemm_ar, mapped, before", &before_gemm_ar_kernel, 1, GEMM_AR, true},
+    {"gemm_ar, add", &add_gemm_ar_kernel, 0, GEMM_AR, true},
+};
+enum { COMPILED = sizeof compiled / sizeof *compiled };
+
+/// Three ranks launch once; gemm_ar, of two phases with a barrier between them, with a bound on how
+/// often a rank that could go on does not.
+static void compiled_orders(void **state) {
+    (void)state;
+    for (int i = 0; i < COMPILED; i++) {
+        expect_right(&compiled[i], 2, 2, 2, ANY);
+        expect_right(&compiled[i], 3, 1, 1, compiled[i].product == GEMM_AR ? 2 : ANY);
+    }
+}
+
+/// Signals, ends, waits and barriers that the compiler asks for: each is missed.
+static void compiled_breaks(void **state) {
+    (void)state;
+    for (int i = 0; i < COMPILED; i++) {
+        const Protocol *p = &compiled[i];
+        expect_right(p, 2, 2, 2, 0);
+        int flags = m.flags, turns = m.turns;
+        for (int f = 0; f < flags; f++) assert_true(is_caught(p, 2, LOSE_FLAG, f));
+        if (p->how) assert_true(is_caught(p, 2, NO_WAIT, 0));
+        if (turns) assert_true(is_caught(p, 2, NO_TURN, 0));
+        assert_true(is_caught(p, 2, NO_END, 0));
+    }
+}
+static int run_compiled(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compiled_orders),
+        cmocka_unit_test(compiled_breaks),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
+#else
+static int run_compiled(void) {
+    fprintf(stderr, "no compiler was built\n");
+    return 2;
+}
+#endif
+
+/// With an argument: what the compiler made.
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_orders),
         cmocka_unit_test(lost_signals),
         cmocka_unit_test(lost_order),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    (void)argv;
+    return argc > 1 ? run_compiled() : cmocka_run_group_tests(tests, setup, NULL);
 }
