@@ -4,6 +4,9 @@
 //
 // Code is kept under what decides it: facts and tune values. Two launches whose extents differ may
 // get two variants, told apart by their hints, that share one code.
+//
+// Nothing is compiled under the module's lock: who needs other code, or searches in the background,
+// holds nobody up. Two that make the same code at once keep the one that came first.
 #include "driver/module.h"
 
 #include <string.h>
@@ -85,16 +88,24 @@ const char *host_target(void) {
 }
 
 /// The list of a kernel is short: a compilation takes a million times longer than a walk of it.
-static int count_made(const ModuleKernel *k) {
+static int count_made(const Made *list) {
     int n = 0;
-    for (const Made *m = k->made; m; m = m->next) n++;
+    for (const Made *m = list; m; m = m->next) n++;
     return n;
 }
 
-static const Made *made_at(const ModuleKernel *k, int i) {
-    const Made *m = k->made;
+static const Made *made_at(const Made *list, int i) {
+    const Made *m = list;
     while (i-- > 0) m = m->next;
     return m;
+}
+
+/// What there is now. Entries stay as they are, others come in front of them.
+static const Made *all_made(ModuleKernel *k) {
+    pthread_mutex_lock(&k->module->lock);
+    const Made *list = k->made;
+    pthread_mutex_unlock(&k->module->lock);
+    return list;
 }
 
 typedef struct Compilation {
@@ -102,6 +113,7 @@ typedef struct Compilation {
     const tg_wanted *wanted;
     const TuneResult *found; // by tuning; NULL: not known here
     TunedTimes times;
+    const Made *made; // that the compiler knew of
     Answer answer;
     bool tuned; // the answer is of that
 } Compilation;
@@ -177,10 +189,10 @@ static void add_fact(Ctx *ctx, Compilation *c) {
 static void ask(Ctx *ctx, void *arg) {
     Compilation *c = arg;
     const tg_module *m = c->k->module;
-    int n_known = count_made(c->k);
+    int n_known = count_made(c->made);
     char machine[16];
     Key *known = ctx_array(ctx, Key, n_known + 1);
-    for (int i = 0; i < n_known; i++) known[i] = made_at(c->k, i)->key;
+    for (int i = 0; i < n_known; i++) known[i] = made_at(c->made, i)->key;
     Request r = {.path = m->path,
                  .n_texts = m->n_texts,
                  .texts = m->texts,
@@ -238,19 +250,31 @@ static tg_status refuse(const ModuleKernel *k, const Answer *a) {
     return tg_fail(a->status, "%s", a->message);
 }
 
-/// Puts the answer among what the kernel has: entries stay where they are until the module goes.
-static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **out) {
+/// Under the lock: what has the code of an answer, if something has; made while this was, perhaps.
+static const Made *find_code(const ModuleKernel *k, const Compilation *c) {
+    Key key = c->answer.key;
+    if (c->answer.same >= 0) return made_at(c->made, c->answer.same);
+    for (const Made *m = k->made; m != c->made; m = m->next)
+        if (m->key.n == key.n && memcmp(m->key.bytes, key.bytes, key.n) == 0) return m;
+    return NULL;
+}
+
+/// Under the lock: puts the answer among what the kernel has, where it stays until the module goes.
+/// The code that is left over is the caller's to release.
+static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **out,
+                      Code **left_over) {
     const Answer *a = &c->answer;
     Made *m = made_new(a);
-    if (!m) {
-        code_release(a->code);
-        return tg_fail(TG_ERROR_MEMORY, "module '%s': out of memory", k->module->path);
-    }
-    if (a->same >= 0)
-        share(m, made_at(k, a->same));
-    else
+    *left_over = a->code;
+    if (!m) return tg_fail(TG_ERROR_MEMORY, "module '%s': out of memory", k->module->path);
+    const Made *same = find_code(k, c);
+    if (same) {
+        share(m, same);
+    } else {
         m->variant.entry = a->code->entry, m->variant.image = a->code->image;
-    m->code = a->code;
+        m->code = a->code;
+        *left_over = NULL;
+    }
     m->variant.tuned = c->tuned && !c->wanted->config;
     if (m->variant.tuned) m->times = c->times;
     if (m->variant.tuned) m->variant.device = c->wanted->home;
@@ -260,23 +284,28 @@ static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **
     return TG_OK;
 }
 
-/// With the module's lock held and its context current. found: see Compilation.
+static tg_status take_answer(Ctx *ctx, ModuleKernel *k, Compilation *c, const tg_variant **out) {
+    Code *left_over;
+    if (plans_are_open(c)) add_fact(ctx, c);
+    pthread_mutex_lock(&k->module->lock);
+    log_warnings(k->module, &c->answer);
+    tg_status status = keep(k, c, out, &left_over);
+    pthread_mutex_unlock(&k->module->lock);
+    code_release(left_over);
+    return status;
+}
+
+/// With the module's context current. found: see Compilation.
 static tg_status compile(ModuleKernel *k, const tg_wanted *wanted, const TuneResult *found,
                          const tg_variant **out) {
     Ctx *ctx = ctx_create(&module_allocator);
     if (!ctx) return tg_fail(TG_ERROR_MEMORY, "module '%s': out of memory", k->module->path);
-    Compilation c = {.k = k, .wanted = wanted, .found = found, .answer = {.same = -1}};
+    Compilation c = {
+        .k = k, .wanted = wanted, .found = found, .made = all_made(k), .answer = {.same = -1}};
     if (found) c.times = (TunedTimes){found->seconds, found->standard};
     CtxStatus status = ctx_protect(ctx, ask, &c);
-    tg_status result;
     if (status == CTX_NO_MEMORY && !c.answer.status) c.answer.status = TG_ERROR_MEMORY;
-    if (c.answer.status) {
-        result = refuse(k, &c.answer);
-    } else {
-        log_warnings(k->module, &c.answer);
-        if (plans_are_open(&c)) add_fact(ctx, &c);
-        result = keep(k, &c, out);
-    }
+    tg_status result = c.answer.status ? refuse(k, &c.answer) : take_answer(ctx, k, &c, out);
     ctx_destroy(ctx);
     return result;
 }
@@ -284,9 +313,7 @@ static tg_status compile(ModuleKernel *k, const tg_wanted *wanted, const TuneRes
 tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const TuneResult *tuned,
                       const tg_variant **out) {
     tg_context *before = tg_context_use(k->module->context);
-    pthread_mutex_lock(&k->module->lock);
     tg_status status = compile(k, wanted, tuned, out);
-    pthread_mutex_unlock(&k->module->lock);
     tg_context_use(before);
     return status;
 }

@@ -73,7 +73,7 @@ static void log_progress(void *user, const TuneProgress *p) {
     tg_log(line);
 }
 
-static void log_failure(void) {
+void jit_log_failure(void) {
     char line[512];
     snprintf(line, sizeof line, "warning: not tuned: %s", tg_last_error());
     tg_log(line);
@@ -91,8 +91,7 @@ static void log_ranks(const Request *r) {
 }
 
 /// In a context of its own: what went wrong with candidates is no mistake of the launch.
-static bool search_now(Ctx *ctx, const tg_module *m, const tg_wanted *w, Request *r,
-                       TunedTimes *times) {
+static bool search_now(Ctx *ctx, tg_module *m, const tg_wanted *w, Request *r, TunedTimes *times) {
     Waiting waiting = {.kernel = r->kernel, .next = FIRST_LINE, .comm = w->comm};
     TuneOptions options = {.mode = m->tune,
                            .budget = m->tune_budget,
@@ -100,16 +99,20 @@ static bool search_now(Ctx *ctx, const tg_module *m, const tg_wanted *w, Request
                            .devices = w->ranks.devices,
                            .progress = log_progress,
                            .user = &waiting,
-                           .tensors = tensors_of(ctx, w)};
+                           .tensors = tensors_of(ctx, w),
+                           .stream = w->stream};
     Job job = {.r = r, .options = &options, .status = TG_ERROR_MEMORY};
     Ctx *own = ctx_create(&module_allocator);
     bool found = false;
-    if (own && ctx_protect(own, search, &job) == CTX_OK && !job.status) {
+    pthread_mutex_lock(&m->searching);
+    bool ended = own && ctx_protect(own, search, &job) == CTX_OK;
+    pthread_mutex_unlock(&m->searching);
+    if (ended && !job.status) {
         log_result(&job.result);
         *times = (TunedTimes){job.result.seconds, job.result.standard};
         found = tune_set(ctx, ctx_format(ctx, "%s", job.result.config), r);
     } else {
-        log_failure();
+        jit_log_failure();
     }
     if (own) ctx_destroy(own);
     return found;
@@ -124,7 +127,7 @@ static bool can_search(const tg_wanted *w, const Request *r) {
 }
 
 bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r, TunedTimes *times) {
-    const tg_module *m = k->module;
+    tg_module *m = k->module;
     TuneResult found;
     if (m->tune == TUNE_OFF) return false;
     if (tune_find(ctx, r, w->device, &found)) {

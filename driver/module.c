@@ -223,6 +223,7 @@ static tg_status create(Load *l, const tg_module_options *options, tg_module **o
         return status;
     }
     pthread_mutex_init(&l->module->lock, NULL);
+    pthread_mutex_init(&l->module->searching, NULL);
     *out = l->module;
     return TG_OK;
 }
@@ -248,6 +249,7 @@ void tg_module_destroy(tg_module *m) {
     tg_context *before = tg_context_use(m->context);
     close_kernels(m);
     pthread_mutex_destroy(&m->lock);
+    pthread_mutex_destroy(&m->searching);
     ctx_destroy(m->ctx);
     tg_context_use(before);
 }

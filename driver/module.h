@@ -39,14 +39,16 @@ struct tg_module {
     TuneMode tune;
     double tune_budget; // seconds; 0: the mode's
     ModuleKernel *kernels;
-    pthread_mutex_t lock; // one compilation at a time
+    pthread_mutex_t lock;      // of the lists of code and of warnings: nothing is compiled under it
+    pthread_mutex_t searching; // one launch at a time that waits for its search
     int n_warned;
     uint64_t warned[MAX_WARNINGS]; // hashes of texts that were logged
 };
 
 /// A compile context's memory from the current context's hooks.
 extern const Allocator module_allocator;
-/// Logs a warning line by line, unless the module has logged it before.
+/// Logs a warning line by line, unless the module has logged it before. Under the lock, or before
+/// others see the module.
 void module_warn(tg_module *m, const char *text);
 
 extern const tg_compiler jit_compiler; // its user is a ModuleKernel
@@ -64,6 +66,9 @@ void made_release(Made *m);
 bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *wanted, Request *r, TunedTimes *times);
 /// A line of the log, where a search found that the default is wrong.
 void log_wrong_default(const TuneResult *result);
+
+/// A line that says why there was no search: tg_last_error().
+void jit_log_failure(void);
 
 /* ---- tune_later.c: searches in the background -------------------------------------------------
  */

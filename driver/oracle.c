@@ -139,6 +139,7 @@ static void fill(Court *c, View *v, const tg_actual *a) {
                     .bits = a->bits,
                     .n = (size_t)v->bytes / (a->bits < 8 ? 1 : a->bits / 8u),
                     .given = given->n ? given->data : NULL,
+                    .given_bytes = given->n,
                     .seed = c->what.seed,
                     .mild = c->ask->mild};
     v->period = rt_pattern_period(&p);

@@ -97,7 +97,8 @@ typedef struct TuneOptions {
     /// since they may be indices; those that are one view here are one buffer there. Others are
     /// only looked at for that. In the memory of `device`.
     const DLTensor *const *tensors;
-    const Bytes *contents; // of those integers and bools (tune_contents); NULL: they are read
+    void *stream;          // in whose order they are copied
+    const Bytes *contents; // of those integers and bools, or of pieces of them; NULL: they are read
     void (*progress)(void *user, const TuneProgress *p); // from the calling thread, or NULL
     void *user;
     const atomic_bool *stop; // set: end soon, with the best so far; or NULL
@@ -119,10 +120,9 @@ const char *tune_wrong_default(const TuneResult *r);
 bool tune_find(Ctx *ctx, const Request *r, int device, TuneResult *out);
 
 /// What a search needs of a tensor: its address and, of integers and bools, the bytes from its
-/// lowest element to its highest, which begin `first` bytes from the address. False: they are more
-/// than `most`, or cannot be copied.
-bool tune_contents(Ctx *ctx, const DLTensor *t, const tg_actual *a, size_t most, Bytes *out,
-                   int64_t *address, int64_t *first);
+/// lowest element to its highest. False: they cannot be copied.
+bool tune_contents(Ctx *ctx, const DLTensor *t, const tg_actual *a, void *stream, Bytes *out,
+                   int64_t *address);
 /// Makes the values of a result those of a request. False: there are none, or they are no values.
 bool tune_set(Ctx *ctx, const char *config, Request *r);
 

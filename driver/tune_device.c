@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The machine that a search is for.
 #include "driver/tune_store.h"
-#include "runtime/gpu.h"
+#include "runtime/trial.h"
 
 #include <string.h>
 
@@ -33,27 +33,35 @@ uint32_t tune_device_hash(Ctx *ctx, const char *text, bool cpu) {
     return tg_device_hash(comma ? ctx_format(ctx, "%.*s", (int)(comma - text), text) : text);
 }
 
-static bool copy_from(const DLTensor *t, const void *from, size_t bytes, void *to) {
-    if (t->device.device_type == kDLCPU) return memcpy(to, from, bytes), true;
-    return rt_copy_from_device(t->device.device_id, NULL, (uintptr_t)from, bytes, to);
-}
-
-bool tune_contents(Ctx *ctx, const DLTensor *t, const tg_actual *a, size_t most, Bytes *out,
-                   int64_t *address, int64_t *first) {
+rt_held tune_held(const DLTensor *t, const tg_actual *a) {
     int64_t least = 0, last = 0;
-    char *data = (char *)t->data + t->byte_offset;
+    rt_held held = {0};
     bool wanted = a->code == kDLInt || a->code == kDLUInt || a->code == kDLBool;
-    *address = (int64_t)(uintptr_t)data;
-    *out = (Bytes){0};
+    if (!wanted || !t->data) return held;
     for (int i = 0; i < a->rank; i++) {
-        if (a->shape[i] == 0) return true;
+        if (a->shape[i] == 0) return held;
         int64_t way = (a->shape[i] - 1) * a->strides[i];
         *(way < 0 ? &least : &last) += way;
     }
-    if (!wanted || !data) return true;
-    *first = least * a->bits / 8;
-    out->n = (size_t)((last * a->bits + a->bits + 7) / 8 - *first);
-    if (out->n > most) return false;
+    int64_t first = least * a->bits / 8;
+    held.from = (uintptr_t)t->data + (uintptr_t)t->byte_offset + (uintptr_t)first;
+    held.bytes = (size_t)((last * a->bits + a->bits + 7) / 8 - first);
+    held.row = rt_held_row(a->rank, a->shape, a->strides, a->bits);
+    return held;
+}
+
+static bool copy_from(const DLTensor *t, void *stream, rt_held held, void *to) {
+    if (t->device.device_type == kDLCPU)
+        return memcpy(to, (const void *)held.from, held.bytes), true;
+    return rt_copy_from_device(t->device.device_id, stream, held.from, held.bytes, to);
+}
+
+bool tune_contents(Ctx *ctx, const DLTensor *t, const tg_actual *a, void *stream, Bytes *out,
+                   int64_t *address) {
+    rt_held held = tune_held(t, a);
+    *address = (int64_t)(uintptr_t)((char *)t->data + t->byte_offset);
+    *out = (Bytes){.n = held.bytes};
+    if (!held.bytes) return true;
     out->data = ctx_alloc(ctx, out->n + 1);
-    return copy_from(t, data + *first, out->n, out->data);
+    return copy_from(t, stream, held, out->data);
 }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Results of searches on disk (tune_store.c).
+// The machine of a search (tune_device.c), and results of searches on disk (tune_store.c).
 #ifndef DRIVER_TUNE_STORE_H
 #define DRIVER_TUNE_STORE_H
 
 #include "cache/store.h"
 #include "driver/tune.h"
+#include "runtime/trial.h"
 
 /// The machine that a request is for, in words that no other one has: those of the runtime and, of
 /// a CPU, the level.
 const char *tune_device(Ctx *ctx, const Request *r, int device);
+/// Where the bytes of a tensor of integers or bools are; none of one of floats.
+rt_held tune_held(const DLTensor *t, const tg_actual *a);
 /// For tg_variant.device, of such words; "any": 0.
 uint32_t tune_device_hash(Ctx *ctx, const char *text, bool cpu);
 /// What a search of this request is claimed by, of all processes that share the store. False: its

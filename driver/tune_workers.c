@@ -23,7 +23,7 @@ static tg_actual part_of(const tg_actual *a) {
 static WorkData *describe_data(Search *s) {
     const Request *r = s->r;
     WorkData *data = ctx_array(s->ctx, WorkData, r->n_args + 1);
-    int64_t apart = 1, first;
+    int64_t apart = 1;
     for (int i = 0; i < r->n_args; i++) {
         tg_actual a = part_of(&r->args[i]);
         const DLTensor *t = s->o.tensors ? s->o.tensors[i] : NULL;
@@ -32,7 +32,7 @@ static WorkData *describe_data(Search *s) {
             data[i].address = (int64_t)(uintptr_t)t->data;
             data[i].contents = s->o.contents[i];
         } else if (t && !a.null)
-            tune_contents(s->ctx, t, &a, SIZE_MAX, &data[i].contents, &data[i].address, &first);
+            tune_contents(s->ctx, t, &a, s->o.stream, &data[i].contents, &data[i].address);
     }
     return data;
 }

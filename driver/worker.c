@@ -216,13 +216,17 @@ static void open_launch(Ctx *ctx, void *arg) {
     w->info = kernel_info(ctx, b.program, b.inst->kernel);
     if (w->info->n_params != r->n_args) ctx_leave(ctx, CTX_ERRORS);
     const void **contents = ctx_array(ctx, const void *, r->n_args + 1);
-    for (int i = 0; i < r->n_args; i++)
-        contents[i] = w->what.data[i].contents.n ? w->what.data[i].contents.data : NULL;
+    size_t *bytes = ctx_array(ctx, size_t, r->n_args + 1);
+    for (int i = 0; i < r->n_args; i++) {
+        bytes[i] = w->what.data[i].contents.n;
+        contents[i] = bytes[i] ? w->what.data[i].contents.data : NULL;
+    }
     tg_arg *args = ctx_array(ctx, tg_arg, r->n_args + 1);
     rt_trial_options options = {.info = w->info,
                                 .args = args,
                                 .n = r->n_args,
                                 .contents = contents,
+                                .content_bytes = bytes,
                                 .seed = w->what.seed + ((uint64_t)w->what.rank << 32),
                                 .way_bits = precision.way,
                                 .sum_bits = precision.sum,

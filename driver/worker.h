@@ -15,7 +15,7 @@
 /// What is in a tensor there.
 typedef struct WorkData {
     int64_t address; // in the launch: says how it is aligned, and which are one view
-    Bytes contents;  // of integers and bools, from the lowest element on
+    Bytes contents;  // of integers and bools, from the lowest element on; fewer are repeated
 } WorkData;
 
 typedef struct WorkOpen {

@@ -86,7 +86,6 @@ struct tg_debt {
     void (*pay)(tg_debt *debt, const atomic_bool *stop);
     void (*release)(tg_debt *debt);
 };
-enum { TG_DEBT_CONTENTS = 64 << 20 }; // bytes of integers that a debt may have copies of
 /// False: there is such a debt, there are too many, or the process exits.
 bool tg_debt_wanted(uint64_t hash);
 /// Releases it sooner or later.
@@ -97,6 +96,8 @@ void tg_debts_cancel(const void *owner);
 /// What the driver took to load the image on a device; of PTX, to compile it. Negative where it is
 /// not there.
 double tg_image_load_seconds(const tg_image *image, int device);
+/// Loads the image where it is not yet, so that no launch has to.
+tg_status tg_image_prepare(tg_image *image, int device);
 /// Unloads it from all devices, before its memory goes.
 void tg_image_unload(tg_image *image);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Images on devices: loaded when they are first launched there, kept until the image goes.
+// Images on devices: loaded when they are first launched there, or before, and kept until the image
+// goes.
 #include "runtime/gpu.h"
 
 #include <stdio.h>
@@ -129,19 +130,28 @@ static tg_status load_relaxed(tg_image *image, const rt_device *d, rt_program **
     return status;
 }
 
-tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program **out) {
+static rt_program *program_of(const tg_image *image, const rt_device *d) {
     Loaded *l = loaded_of(image);
-    rt_program *p = l ? atomic_load_explicit(&l->on[d->number], memory_order_acquire) : NULL;
+    return l ? atomic_load_explicit(&l->on[d->number], memory_order_acquire) : NULL;
+}
+
+/// Under the lock. NULL, with tg_last_error(): out of memory.
+static Loaded *make_loaded(tg_image *image) {
+    Loaded *l = loaded_of(image);
+    if (l) return l;
+    l = calloc(1, sizeof *l);
+    if (!l) tg_fail(TG_ERROR_MEMORY, "out of memory");
+    __atomic_store_n(&image->state, l, __ATOMIC_RELEASE);
+    return l;
+}
+
+tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program **out) {
+    rt_program *p = program_of(image, d);
     *out = p;
     if (p) return TG_OK;
-    tg_status status = TG_OK;
     pthread_mutex_lock(&loading);
-    l = loaded_of(image);
-    if (!l) {
-        l = calloc(1, sizeof *l);
-        __atomic_store_n(&image->state, l, __ATOMIC_RELEASE);
-    }
-    if (!l) status = tg_fail(TG_ERROR_MEMORY, "out of memory");
+    Loaded *l = make_loaded(image);
+    tg_status status = l ? TG_OK : TG_ERROR_MEMORY;
     p = l ? atomic_load(&l->on[d->number]) : NULL;
     if (l && !p) {
         status = load_relaxed(image, d, &p);
@@ -149,6 +159,32 @@ tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program *
     }
     pthread_mutex_unlock(&loading);
     *out = p;
+    return status;
+}
+
+/// Puts a program where launches find it. Where a launch has put one there meanwhile, that stays.
+static tg_status publish(tg_image *image, const rt_device *d, rt_program *p) {
+    pthread_mutex_lock(&loading);
+    Loaded *l = make_loaded(image);
+    bool known = l && atomic_load(&l->on[d->number]);
+    if (l && !known) atomic_store_explicit(&l->on[d->number], p, memory_order_release);
+    pthread_mutex_unlock(&loading);
+    if (!l || known) unload(p);
+    return l ? TG_OK : TG_ERROR_MEMORY;
+}
+
+/// Without the lock: no launch that loads something else waits for it.
+tg_status tg_image_prepare(tg_image *image, int device) {
+    const rt_device *d = rt_device_at(device);
+    rt_entered e;
+    if (!d) return TG_ERROR_UNSUPPORTED;
+    tg_status status = rt_enter(d, &e);
+    rt_program *p = status ? NULL : program_of(image, d);
+    if (!status && !p) {
+        status = load_relaxed(image, d, &p);
+        if (!status) status = publish(image, d, p);
+    }
+    rt_leave(e);
     return status;
 }
 

@@ -123,11 +123,14 @@ static int buffer_like(const rt_trial *t, const rt_actual *a) {
 }
 
 static tg_status make_stencils(rt_trial *t, rt_buffer *b) {
+    const void *given = t->options.contents ? t->options.contents[b->param] : NULL;
     rt_pattern p = {.param = b->least,
                     .code = b->code,
                     .bits = b->bits,
                     .n = b->n,
-                    .given = t->options.contents ? t->options.contents[b->param] : NULL,
+                    .given = given,
+                    .given_bytes =
+                        given && t->options.content_bytes ? t->options.content_bytes[b->param] : 0,
                     .seed = t->options.seed,
                     .mild = t->mild};
     b->period = rt_pattern_period(&p);

@@ -37,8 +37,10 @@ typedef struct rt_trial_options {
     const tg_arg *args;
     int n;
     /// Of each tensor of integers or bools the bytes from its lowest element to its highest, in
-    /// the host's memory; NULL, all or one: zeros.
+    /// the host's memory; NULL, all or one: zeros. content_bytes: of each how many there are, which
+    /// are repeated to its end; NULL: all.
     const void *const *contents;
+    const size_t *content_bytes;
     uint64_t seed;
     /// What bounds the difference of two right results. Of significands, the hidden bit included
     /// (f16: 11): the narrowest that values on the way are rounded to, and that of sums; how many
@@ -116,6 +118,28 @@ tg_status rt_trial_time(rt_trial *trial, const tg_variant *variant, int n, doubl
 /// are such.
 tg_status rt_trial_warm(rt_trial *trial, const tg_variant *variant, double *times);
 
+/* ---- sample.c: integers of a launch ---------------------------------------------------------- */
+
+/// A tensor in the memory of a device, or the CPU's: where its lowest element is, bytes to the end
+/// of the highest one, bytes of a row: a stride of which each piece of it is to be a multiple.
+typedef struct rt_held {
+    uintptr_t from;
+    size_t bytes, row; // bytes 0: nothing is wanted of it
+} rt_held;
+
+enum { RT_SAMPLE = 1 << 20 }; // bytes that are taken of a tensor at most
+typedef struct rt_samples rt_samples;
+/// Takes what n tensors hold when what the stream was given so far is done: of large ones pieces.
+/// Waits for nothing. device: -1, the CPU. NULL: it cannot be had.
+rt_samples *rt_samples_take(int device, cu_stream stream, const rt_held *held, int n);
+/// Of a view whose elements have `bits`; strides in elements.
+size_t rt_held_row(int rank, const int64_t *shape, const int64_t *strides, int bits);
+/// Waits until they are there. False: they are not.
+bool rt_samples_wait(rt_samples *s);
+/// Those of tensor i; NULL: none.
+const void *rt_samples_of(const rt_samples *s, int i, size_t *bytes);
+void rt_samples_close(rt_samples *s); // or NULL
+
 /* ---- trial_data.c: values -------------------------------------------------------------------- */
 
 bool rt_is_float(int code);
@@ -126,9 +150,10 @@ bool rt_is_float(int code);
 typedef struct rt_pattern {
     int param; // the least one that has the view
     int code, bits;
-    size_t n;          // elements of the view; of 4 bits a byte counts as one
-    const void *given; // of such; NULL: zeros
-    uint64_t seed;     // of the trial
+    size_t n;           // elements of the view; of 4 bits a byte counts as one
+    const void *given;  // of such; NULL: zeros
+    size_t given_bytes; // there are of these, over and over; 0: all
+    uint64_t seed;      // of the trial
     bool mild;
 } rt_pattern;
 /// Bytes until it begins again; 0: the view is empty.

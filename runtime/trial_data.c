@@ -50,7 +50,12 @@ static size_t size_of(const rt_pattern *p) {
 }
 
 size_t rt_pattern_period(const rt_pattern *p) {
-    return (rt_is_float(p->code) && p->n > STENCIL ? STENCIL : p->n) * size_of(p);
+    size_t size = size_of(p), most = p->n;
+    if (rt_is_float(p->code))
+        most = STENCIL;
+    else if (p->given && p->given_bytes)
+        most = p->given_bytes / size;
+    return (p->n > most ? most : p->n) * size;
 }
 
 void rt_pattern_make(const rt_pattern *p, int fill, void *out) {

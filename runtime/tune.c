@@ -70,27 +70,35 @@ static void contents_close(Contents *c, int n) {
     for (int i = 0; i < n; i++) rt_release(&c->hooks, c->copies[i], c->bytes[i]);
 }
 
-static bool copy_content(const rt_launcher *l, const rt_actual *a, size_t bytes, void *to) {
-    if (l->device < 0) return memcpy(to, (const void *)a->from, bytes), true;
-    return rt_copy_from_device(l->device, l->gpu.stream, a->from, bytes, to);
+/// Bytes 0: it is none of integers.
+static rt_held held_of(const rt_actual *a) {
+    rt_held held = {.from = a->from, .bytes = a->to - a->from};
+    if (!a->tensor || rt_is_float(a->code) || !held.bytes) return (rt_held){0};
+    held.row = rt_held_row(a->rank, a->shape, a->strides, a->bits);
+    return held;
 }
 
-/// lasts: they are needed when the launch is over. False: they cannot be had, or are more than
-/// `most` bytes.
-static bool contents_open(Contents *c, const rt_launcher *l, int n, bool lasts, size_t most) {
+/// Those of the host's memory are read where they are. False: they cannot be had.
+static bool contents_open(Contents *c, const rt_launcher *l, int n) {
     for (int i = 0; i < n; i++) {
-        const rt_actual *a = &l->actuals[i];
-        size_t bytes = a->to - a->from;
-        if (!a->tensor || rt_is_float(a->code) || !bytes) continue;
-        c->of[i] = (const void *)a->from;
-        if (l->device < 0 && !lasts) continue;
-        if (bytes > most) return false;
-        most -= bytes;
-        c->bytes[i] = bytes;
-        c->of[i] = c->copies[i] = rt_allocate(&c->hooks, bytes);
-        if (!c->of[i] || !copy_content(l, a, bytes, c->copies[i])) return false;
+        rt_held held = held_of(&l->actuals[i]);
+        if (!held.bytes) continue;
+        c->bytes[i] = held.bytes;
+        c->of[i] = (const void *)held.from;
+        if (l->device < 0) continue;
+        c->of[i] = c->copies[i] = rt_allocate(&c->hooks, held.bytes);
+        if (!c->of[i] ||
+            !rt_copy_from_device(l->device, l->gpu.stream, held.from, held.bytes, c->copies[i]))
+            return false;
     }
     return true;
+}
+
+/// The same for a search that comes when the launch is over.
+static rt_samples *take_samples(const rt_launcher *l, int n) {
+    rt_held held[TG_MAX_PARAMS];
+    for (int i = 0; i < n; i++) held[i] = held_of(&l->actuals[i]);
+    return rt_samples_take(l->device, l->gpu.stream, held, n);
 }
 
 /// The extents of all tensors.
@@ -232,13 +240,18 @@ static int search(Search *s, const rt_trial_options *trial) {
 
 /// Races the variants on arguments like these, bound by the launcher; what wins is adopted and
 /// kept.
-static bool tune(Search *s, const tg_arg *args, int n, const void *const *contents) {
+static bool tune(Search *s, const tg_arg *args, int n, const void *const *contents,
+                 const size_t *bytes) {
     tg_hint hints[MOST_HINTS];
     tg_kernel *kernel = s->kernel;
     int device = s->launcher->device, threads = s->launcher->context->threads;
     int n_hints = hints_of(s->launcher, n, hints);
-    rt_trial_options o = {
-        .info = kernel->info, .args = args, .n = n, .contents = contents, .seed = 1, .flush = 0};
+    rt_trial_options o = {.info = kernel->info,
+                          .args = args,
+                          .n = n,
+                          .contents = contents,
+                          .content_bytes = bytes,
+                          .seed = 1};
     int winner = search(s, &o);
     if (winner < 0) return false;
     const tg_variant *v = s->variants[winner];
@@ -255,7 +268,7 @@ static void give_up(tg_kernel *kernel) {
 static bool tune_now(Search *s, const tg_arg *args, int n) {
     const rt_launcher *l = s->launcher;
     Contents contents = {.hooks = l->context->hooks};
-    bool found = contents_open(&contents, l, n, false, SIZE_MAX) && tune(s, args, n, contents.of);
+    bool found = contents_open(&contents, l, n) && tune(s, args, n, contents.of, contents.bytes);
     contents_close(&contents, n);
     if (!found) give_up(s->kernel);
     return found;
@@ -273,13 +286,13 @@ typedef struct Debt {
     tg_arg args[TG_MAX_PARAMS];
     DLTensor tensors[TG_MAX_PARAMS];
     int64_t dims[TG_MAX_PARAMS][2][TG_MAX_RANK];
-    Contents contents;
+    rt_samples *samples;
 } Debt;
 
 static void release_debt(tg_debt *debt) {
     Debt *d = (Debt *)debt;
     tg_options hooks = d->hooks;
-    contents_close(&d->contents, d->n);
+    rt_samples_close(d->samples);
     rt_release(&hooks, d, sizeof *d);
 }
 
@@ -289,9 +302,12 @@ static void pay_bound(Debt *d, rt_launcher *l, const atomic_bool *stop) {
                 .began = rt_seconds(),
                 .budget = budget(BACKGROUND),
                 .stop = stop};
-    if (rt_bind(l, d->kernel->info, d->args, d->n)) return;
+    const void *contents[TG_MAX_PARAMS];
+    size_t bytes[TG_MAX_PARAMS];
+    if (!rt_samples_wait(d->samples) || rt_bind(l, d->kernel->info, d->args, d->n)) return;
+    for (int i = 0; i < d->n; i++) contents[i] = rt_samples_of(d->samples, i, &bytes[i]);
     s.n = rt_alternatives(d->kernel, l, s.variants, MOST_VARIANTS);
-    if (s.n && !tune(&s, d->args, d->n, d->contents.of) && !is_stopped(&s)) give_up(d->kernel);
+    if (s.n && !tune(&s, d->args, d->n, contents, bytes) && !is_stopped(&s)) give_up(d->kernel);
 }
 
 /// On threads of its own, as many as the launch had, which have this one's priority.
@@ -334,12 +350,13 @@ static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *ar
     memset(d, 0, sizeof *d);
     d->base = (tg_debt){
         .kernel = kernel, .owner = kernel, .hash = hash, .pay = pay, .release = release_debt};
-    d->hooks = d->contents.hooks = hooks;
+    d->hooks = hooks;
     d->kernel = kernel;
     d->threads = l->context->threads;
     d->n = n;
     copy_arguments(d, l, args, n);
-    if (contents_open(&d->contents, l, n, true, TG_DEBT_CONTENTS))
+    d->samples = take_samples(l, n);
+    if (d->samples)
         tg_debt_add(&d->base);
     else
         release_debt(&d->base);

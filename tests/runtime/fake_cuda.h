@@ -50,6 +50,8 @@ typedef void FakeKernel(const FakeLaunch *launch, void **args);
     X(void, fake_stick, (int stuck))                                                               \
     /* How often a function was called. */                                                         \
     X(int, fake_calls, (const char *call))                                                         \
+    /* Called at the beginning of each call, by its thread; or NULL. */                            \
+    X(void, fake_watch, (void (*watch)(const char *call)))                                         \
     /* Pieces of device memory that are not freed; loaded modules. */                              \
     X(int, fake_allocated, (void))                                                                 \
     X(int, fake_modules, (void))                                                                   \

@@ -80,6 +80,31 @@ static void note_pooled(cu_pointer at, size_t bytes) {
     pooled[i].bytes = bytes;
 }
 
+/* Memory of the host that is pinned, under `counting`. */
+static struct {
+    const char *at; // NULL: a free place
+    size_t bytes;
+} pins[64];
+
+/// In place of `old`.
+static void note_pinned(const void *old, const void *at, size_t bytes) {
+    int i = 0;
+    pthread_mutex_lock(&counting);
+    while (i < 63 && pins[i].at != old) i++;
+    pins[i].at = at;
+    pins[i].bytes = bytes;
+    pthread_mutex_unlock(&counting);
+}
+
+static bool is_pinned(const void *at) {
+    bool found = false;
+    pthread_mutex_lock(&counting);
+    for (int i = 0; i < 64; i++)
+        found |= (uintptr_t)at - (uintptr_t)pins[i].at < pins[i].bytes;
+    pthread_mutex_unlock(&counting);
+    return found;
+}
+
 /* ---- operations ------------------------------------------------------------------------------ */
 
 static void note(const Op *op) {
@@ -303,6 +328,7 @@ cu_result cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_strea
     CALLED();
     resolve(__func__, stream);
     if (!to || !from) return 1;
+    if (!is_pinned(to)) tell("a wait for a copy to memory that is not pinned");
     memcpy(to, (void *)(uintptr_t)from, bytes);
     return 0;
 }

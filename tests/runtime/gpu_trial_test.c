@@ -87,6 +87,60 @@ static void tunes(void **state) {
     unsetenv("TG_TUNE");
 }
 
+/* ---- integers of a launch that others search for -----------------------------------------------
+ */
+
+enum { COLUMNS = 6, ROWS = 1 << 20, FEW = 1000 };
+
+/// Rows of a large tensor whose elements are the row's number, from the first one to near the last.
+static void expect_rows(const int32_t *x, size_t bytes) {
+    size_t row = COLUMNS * sizeof *x;
+    assert_true(bytes <= RT_SAMPLE && bytes > RT_SAMPLE / 10 * 9 && bytes % row == 0);
+    for (size_t i = 0; i < bytes / row; i++) {
+        const int32_t *r = &x[i * COLUMNS];
+        for (int k = 1; k < COLUMNS; k++) assert_int_equal(r[k], r[0]);
+        if (i) assert_true(r[0] > r[-1]);
+    }
+    assert_int_equal(x[0], 0);
+    assert_true(x[bytes / sizeof *x - 1] > ROWS / 1000 * 999);
+}
+
+/// All of a small tensor, of a large one whole rows from all over; the host waits for no copy
+/// before it is asked to, and nothing stays.
+static void samples(void **state) {
+    (void)state;
+    int32_t *many = malloc(sizeof *many * COLUMNS * ROWS), few[FEW];
+    for (int i = 0; i < COLUMNS * ROWS; i++) many[i] = i / COLUMNS;
+    for (int i = 0; i < FEW; i++) few[i] = i;
+    const int64_t shape[2] = {ROWS, COLUMNS}, strides[2] = {COLUMNS, 1};
+    rt_held held[3] = {
+        {(uintptr_t)many, sizeof *many * COLUMNS * ROWS, rt_held_row(2, shape, strides, 32)},
+        {0},
+        {(uintptr_t)few, sizeof few, sizeof *few}};
+    void *stream = fake.fake_stream(1);
+    for (int device = -1; device < 2; device += 2) {
+        int allocated = fake.fake_allocated(), waits = fake.fake_calls("cuEventSynchronize");
+        size_t bytes;
+        rt_samples *s = rt_samples_take(device, device < 0 ? NULL : stream, held, 3);
+        assert_non_null(s);
+        assert_int_equal(fake.fake_calls("cuEventSynchronize"), waits);
+        assert_true(rt_samples_wait(s));
+        const int32_t *x = rt_samples_of(s, 0, &bytes);
+        expect_rows(x, bytes);
+        assert_null(rt_samples_of(s, 1, &bytes));
+        x = rt_samples_of(s, 2, &bytes);
+        assert_int_equal(bytes, sizeof few);
+        assert_memory_equal(x, few, sizeof few);
+        rt_samples_close(s);
+        assert_int_equal(fake.fake_allocated(), allocated);
+    }
+    // What cannot be pinned would be waited for.
+    fake.fake_fail("cuMemHostRegister_v2", 2);
+    assert_null(rt_samples_take(1, stream, held, 3));
+    assert_null(fake.fake_mistake());
+    free(many);
+}
+
 /* ---- what does not end ----------------------------------------------------------------------- */
 
 static int32_t sticking_entry(const tg_slot *args, const tg_env *env) {
@@ -136,6 +190,7 @@ static void does_not_end(void **state) {
 int main(void) {
     if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
 #define TEST(f) cmocka_unit_test_setup(f, reset)
-    const struct CMUnitTest tests[] = {TEST(trials), TEST(tunes), TEST(does_not_end)};
+    const struct CMUnitTest tests[] = {TEST(trials), TEST(tunes), TEST(samples),
+                                       TEST(does_not_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -308,6 +308,48 @@ static void honest_are_admitted(void **state) {
     print_message("%d checks of honest variants\n", n);
 }
 
+/* ---- integers ----------------------------------------------------------------------------------
+ */
+
+enum { GIVEN = 8 };
+static struct {
+    const tg_variant *real;
+    int seen, wrong;
+} indices;
+
+static int32_t look_at_indices(const tg_slot *args, const tg_env *env) {
+    const int64_t *ids = args[0].tensor.data;
+    indices.seen++;
+    for (int64_t i = 0; i < args[0].tensor.shape[0]; i++)
+        indices.wrong += ids[i] != i % GIVEN * 37 % 63;
+    return indices.real->entry(args, env);
+}
+
+/// Where the launch's are too many to be had, those that are there are repeated.
+static void integers_are_repeated(void **state) {
+    (void)state;
+    const Bench *b = bench_of(CASES - 1, 0);
+    size_t bytes[MOST_ARGS] = {GIVEN * sizeof(int64_t)};
+    double seconds;
+    rt_trial *t;
+    rt_trial_options o = {.info = b->info,
+                          .args = b->args,
+                          .n = b->c->n,
+                          .contents = (const void *const *)b->contents,
+                          .content_bytes = bytes,
+                          .seed = 1,
+                          .exact = true};
+    tg_variant looks = *b->variants[0];
+    indices.real = b->variants[0];
+    looks.entry = look_at_indices;
+    if (rt_trial_open(&o, &t)) fail_msg("%s", tg_last_error());
+    assert_int_equal(rt_trial_check(t, &looks, &seconds), RT_RIGHT);
+    assert_int_equal(rt_trial_check(t, b->variants[1], &seconds), RT_RIGHT);
+    assert_true(indices.seen > 1);
+    assert_int_equal(indices.wrong, 0);
+    rt_trial_close(t);
+}
+
 /* ---- miscompiles ----------------------------------------------------------------------------- */
 
 typedef enum BugKind {
@@ -537,6 +579,7 @@ int main(void) {
     setenv("TG_CACHE", "off", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(honest_are_admitted),
+        cmocka_unit_test(integers_are_repeated),
         cmocka_unit_test(no_bug_is_admitted),
     };
     return cmocka_run_group_tests(tests, NULL, close_benches);

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What launches wait for in the default mode: the first one for one compilation, later ones for
+// nothing, whatever a search in the background does. Counted is what the launching thread asks for
+// that takes long (code, modules, copies, the end of a stream) and each lock that another thread
+// has. The device is the stand-in's (tests/runtime/fake_cuda.c).
+#include "tests/tune/request.h"
+
+#include "driver/module.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { N = 512, PATIENCE = 60, GATE_PATIENCE = 30 };
+
+static const char kernels[] =
+    "kernel mm(a: f32[M, K], b: f32[K, N], c: f32[M, N])\n"
+    "tune BM = 64 | 32 | 128, BN = 64 | 32 | 128, BK = 32\n"
+    "schedule warps = 4, stages = 2, split = 1, persistent = -1, generator = 1, order = 1\n"
+    "{\n"
+    "    parallel m in M by BM, n in N by BN {\n"
+    "        var s: f32<BM, BN> = 0;\n"
+    "        for k in K by BK { s += dot(a[m, k], b[k, n]); }\n"
+    "        c[m, n] = s;\n"
+    "    }\n"
+    "}\n"
+    "kernel first(x: f32[N], y: f32[N]) { parallel n in N by 64 { y[n] = x[n] + 1; } }\n"
+    "kernel second(x: f32[N], y: f32[N]) { parallel n in N by 64 { y[n] = x[n] + 2; } }\n"
+    "kernel pick(x: f32[M, N], at: i32[M], y: f32[M, N]) tune B = 64 | 128 {\n"
+    "    parallel m in M, n in N by B { y[m, n] = x[at[m], n]; }\n"
+    "}\n";
+
+/// Of tests/runtime/fake_cuda.h, whose names are not all free here.
+static struct {
+    void (*watch)(void (*watch)(const char *call));
+    void *(*stream)(int device);
+    const char *(*mistake)(void);
+} fake;
+
+static double seconds(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- what launches ask for ---------------------------------------------------------------------
+ */
+
+/// Of the launching thread, while it launches.
+static struct {
+    int codes, loads, waits, locks;
+    char what[64]; // of the last wait
+} seen;
+static _Thread_local bool launches;
+
+/// Where another thread stands until the launching one has launched what is new.
+typedef enum Gate { OPEN, ARMED, REACHED } Gate;
+static _Atomic Gate compiling, loading;
+static _Atomic bool impatient;
+
+static void stand_at(_Atomic Gate *gate) {
+    Gate armed = ARMED;
+    if (!atomic_compare_exchange_strong(gate, &armed, REACHED)) return;
+    double start = seconds(CLOCK_MONOTONIC);
+    while (atomic_load(gate) == REACHED && !impatient) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (seconds(CLOCK_MONOTONIC) - start > GATE_PATIENCE) impatient = true;
+    }
+}
+
+static void watch(const char *call) {
+    static const char *const waits[] = {"cuStreamSynchronize",
+                                        "cuCtxSynchronize",
+                                        "cuEventSynchronize",
+                                        "cuMemAlloc_v2",
+                                        "cuMemFree_v2",
+                                        "a wait for a copy to memory that is "
+                                        "not pinned"};
+    bool load = strcmp(call, "cuModuleLoadDataEx") == 0;
+    if (!launches && load) stand_at(&loading);
+    if (!launches) return;
+    seen.loads += load;
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+        if (strcmp(call, waits[i]) == 0) {
+            seen.waits++;
+            snprintf(seen.what, sizeof seen.what, "%s", call);
+        }
+}
+
+Code *__real_build_code(Build *b, const char *name, int texts, bool load);
+Code *__wrap_build_code(Build *b, const char *name, int texts, bool load);
+Code *__wrap_build_code(Build *b, const char *name, int texts, bool load) {
+    seen.codes += launches;
+    return __real_build_code(b, name, texts, load);
+}
+
+void __real_cached_compile(Ctx *ctx, const Request *r, Answer *out);
+void __wrap_cached_compile(Ctx *ctx, const Request *r, Answer *out);
+void __wrap_cached_compile(Ctx *ctx, const Request *r, Answer *out) {
+    if (!launches) stand_at(&compiling);
+    __real_cached_compile(ctx, r, out);
+}
+
+int __real_pthread_mutex_lock(pthread_mutex_t *m);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m) {
+    if (!launches || pthread_mutex_trylock(m) == 0)
+        return launches ? 0 : __real_pthread_mutex_lock(m);
+    seen.locks++;
+    return __real_pthread_mutex_lock(m);
+}
+
+/* ---- a program
+ * ----------------------------------------------------------------------------------- */
+
+static struct {
+    char text[1 << 14];
+    pthread_mutex_t lock;
+} said = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void note(void *user, const char *line) {
+    (void)user;
+    pthread_mutex_lock(&said.lock);
+    size_t n = strlen(said.text);
+    snprintf(said.text + n, sizeof said.text - n, "%s\n", line);
+    pthread_mutex_unlock(&said.lock);
+}
+
+static bool was_said(const char *text) {
+    pthread_mutex_lock(&said.lock);
+    bool found = strstr(said.text, text) != NULL;
+    pthread_mutex_unlock(&said.lock);
+    return found;
+}
+
+typedef struct Program {
+    tg_context *context;
+    tg_module *module;
+    int device; // -1: the CPU
+    void *stream;
+    float *floats[3];
+    int32_t *indices;
+    double cpu; // seconds that the longest launch computed
+} Program;
+
+static void begin(Program *p, int device) {
+    tg_options hooks = {.size = sizeof hooks, .threads = 2, .log = note};
+    *p = (Program){.device = device, .stream = device < 0 ? NULL : fake.stream(device)};
+    said.text[0] = 0;
+    memset(&seen, 0, sizeof seen);
+    assert_int_equal(tg_context_create(&hooks, &p->context), TG_OK);
+    tg_context_use(p->context);
+    if (tg_module_from_source(kernels, strlen(kernels), "k.teg", NULL, &p->module))
+        fail_msg("%s", tg_last_error());
+    for (int i = 0; i < 3; i++) p->floats[i] = calloc((size_t)N * N, sizeof(float));
+    p->indices = calloc(N, sizeof *p->indices);
+}
+
+static void end(Program *p) {
+    tg_module_destroy(p->module);
+    tg_context_use(NULL);
+    tg_context_destroy(p->context);
+    for (int i = 0; i < 3; i++) free(p->floats[i]);
+    free(p->indices);
+    assert_null(fake.mistake());
+}
+
+static void launch(Program *p, const char *name, int n, DLTensor *tensors) {
+    tg_kernel *kernel;
+    tg_arg args[4];
+    for (int i = 0; i < n; i++) {
+        if (p->device >= 0) tensors[i].device = (DLDevice){kDLCUDA, p->device};
+        args[i] = tg_tensor(&tensors[i]);
+    }
+    assert_int_equal(tg_module_kernel(p->module, name, &kernel), TG_OK);
+    launches = true;
+    double start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    tg_status status = tg_launch_on(kernel, args, n, p->stream);
+    double took = seconds(CLOCK_THREAD_CPUTIME_ID) - start;
+    launches = false;
+    if (status) fail_msg("%s", tg_last_error());
+    if (took > p->cpu) p->cpu = took;
+}
+
+static void launch_product(Program *p) {
+    const int64_t shape[2] = {N, N};
+    DLTensor t[3];
+    for (int i = 0; i < 3; i++) t[i] = tg_dense(p->floats[i], kDLFloat, 32, 2, shape);
+    launch(p, "mm", 3, t);
+}
+
+static void launch_vector(Program *p, const char *name) {
+    const int64_t shape[1] = {N};
+    DLTensor t[2] = {tg_dense(p->floats[0], kDLFloat, 32, 1, shape),
+                     tg_dense(p->floats[1], kDLFloat, 32, 1, shape)};
+    launch(p, name, 2, t);
+}
+
+static void launch_pick(Program *p) {
+    const int64_t shape[2] = {N, N};
+    DLTensor t[3] = {tg_dense(p->floats[0], kDLFloat, 32, 2, shape),
+                     tg_dense(p->indices, kDLInt, 32, 1, shape),
+                     tg_dense(p->floats[1], kDLFloat, 32, 2, shape)};
+    launch(p, "pick", 3, t);
+}
+
+static void waited_for_nothing(void) {
+    if (seen.waits) fail_msg("a launch asked for %s", seen.what);
+    assert_int_equal(seen.locks, 0);
+}
+
+/* ---- tests
+ * --------------------------------------------------------------------------------------- */
+
+/// One compilation, of what is loaded once; indices are not waited for.
+static void first_launch(void **state) {
+    (void)state;
+    for (int device = -1; device < 1; device++) {
+        Program p;
+        begin(&p, device);
+        launch_product(&p);
+        assert_int_equal(seen.codes, 1);
+        assert_int_equal(seen.loads, device < 0 ? 0 : 1);
+        launch_pick(&p);
+        assert_int_equal(seen.codes, 2);
+        assert_int_equal(seen.loads, device < 0 ? 0 : 2);
+        waited_for_nothing();
+        end(&p);
+    }
+}
+
+/// What else is launched for the first time while the winner is compiled, and loaded, does not wait
+/// for that: the other thread stands there until it was launched.
+static void pass_gate(Program *p, _Atomic Gate *gate, const char *kernel) {
+    if (atomic_load(gate) != REACHED) return;
+    int codes = seen.codes;
+    launch_vector(p, kernel);
+    assert_false(impatient);
+    assert_int_equal(seen.codes, codes + 1);
+    atomic_store(gate, OPEN);
+}
+
+/// A thousand launches a second, from before the search begins until after its winner was swapped
+/// in. They compile nothing, load nothing, and meet no lock.
+static void while_it_searches(void **state) {
+    (void)state;
+    Program p;
+    setenv("FAKE_CUDA_CLOCK", "1", 1);
+    begin(&p, 0);
+    launch_product(&p);
+    p.cpu = 0;
+    atomic_store(&compiling, ARMED);
+    double start = seconds(CLOCK_MONOTONIC);
+    int others = 0, after = 50;
+    while (after > 0 && seconds(CLOCK_MONOTONIC) - start < PATIENCE) {
+        double cpu = p.cpu;
+        launch_product(&p);
+        after -= was_said("tuned mm");
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (atomic_load(&compiling) == REACHED) atomic_store(&loading, ARMED);
+        cpu = p.cpu > cpu ? p.cpu : cpu;
+        others += atomic_load(&compiling) == REACHED;
+        pass_gate(&p, &compiling, "first");
+        others += atomic_load(&loading) == REACHED;
+        pass_gate(&p, &loading, "second");
+        p.cpu = cpu; // of products alone
+    }
+    if (after > 0) fail_msg("said: %s", said.text);
+    assert_int_equal(others, 2);
+    assert_int_equal(seen.codes, 1 + others);
+    assert_int_equal(seen.loads, 1 + others);
+    waited_for_nothing();
+    if (p.cpu > 5e-3) fail_msg("a launch computed for %g s", p.cpu);
+    end(&p);
+    unsetenv("FAKE_CUDA_CLOCK");
+}
+
+int main(void) {
+    const char *path = getenv("TG_CUDA_LIBRARY");
+    void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+    if (!library) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
+    *(void **)&fake.watch = dlsym(library, "fake_watch");
+    *(void **)&fake.stream = dlsym(library, "fake_stream");
+    *(void **)&fake.mistake = dlsym(library, "fake_mistake");
+    setenv("TG_CACHE", "off", 1);
+    unsetenv("TG_TUNE");
+    if (tg_device_count() == 0) return fprintf(stderr, "%s\n", tg_last_error()), 1;
+    fake.watch(watch);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(first_launch),
+                                       cmocka_unit_test(while_it_searches)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
