@@ -69,11 +69,12 @@ static bool prepare(Search *s) {
     const char *level;
     const Backend *b = backend_of(s->r->target, &level);
     s->exclusive = !b || !b->device;
-    s->end = s->start + s->o.budget;
     s->turn = s->check = -1;
     if (s->exclusive) s->o.device = -1;
     if (s->o.helpers <= 0) s->o.helpers = cores < 16 ? cores : 16;
     s->crew = crew_create(s->ctx, s->o.helpers, s->r->ranks.n ? s->r->ranks.n : 1);
+    if (s->o.mode == TUNE_BACKGROUND) s->lost = tune_too_large(s->ctx, s->r, s->o.device);
+    if (s->lost) return false;
     workers_prepare(s);
     search_open(s); // the worker starts while the space is made
     if (s->over) return false;
@@ -180,6 +181,22 @@ static bool read_budget(const TuneOptions *o, double *out) {
     return false;
 }
 
+static bool has_found(const TuneResult *r) {
+    return r->standard > 0 || (tune_wrong_default(r) && r->seconds > 0);
+}
+
+/// Of a search in the background, which takes long, what was measured before its process ended,
+/// too: the next one goes on there.
+static void keep(const Search *s, const TuneResult *found) {
+    bool left = false;
+    if (s->o.forget || !has_found(found)) return;
+    for (int i = 0; i < found->n_trials; i++) left |= found->trials[i].verdict == TUNE_NOT_REACHED;
+    if (!search_is_stopped(s))
+        tune_keep(s->ctx, s->r, s->o.device, found);
+    else if (s->o.mode == TUNE_BACKGROUND && left)
+        tune_keep_part(s->ctx, s->r, s->o.device, found);
+}
+
 static tg_status search(Search *s, TuneResult *out) {
     const char *kernel = s->r->kernel;
     if (prepare(s)) search_run(s);
@@ -187,21 +204,20 @@ static tg_status search(Search *s, TuneResult *out) {
     workers_end(s);
     finish(s, out);
     if (diag_errors(s->ctx)) return messages_status(s->ctx, CTX_OK);
-    bool found = out->standard > 0 || (tune_wrong_default(out) && out->seconds > 0);
+    bool found = has_found(out);
     if (!found && tune_wrong_default(out))
         return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': nothing that was tried is right: %s",
                        kernel, tune_wrong_default(out));
     if (!found && !search_is_stopped(s))
         return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': %s", kernel,
                        s->lost ? s->lost : "the time was up before the first result");
-    bool enough = found && !search_is_stopped(s);
-    if (enough && !s->o.forget) tune_keep(s->ctx, s->r, s->o.device, out);
+    keep(s, out);
     return TG_OK;
 }
 
 /* ---- one search at a time ------------------------------------------------------------------ */
 
-typedef enum Turn { TURN_OURS, TURN_FOUND, TURN_STOPPED, TURN_OVER } Turn;
+typedef enum Turn { TURN_OURS, TURN_FOUND, TURN_STOPPED, TURN_OVER, TURN_BUSY } Turn;
 
 static void release_claim(void *at) {
     int *claim = at;
@@ -209,13 +225,26 @@ static void release_claim(void *at) {
     *claim = -1;
 }
 
-/// Waits for others that search for the same. FOUND: one of them has a result; OVER: the time is.
+/// Searches in the background take their time. Launches that wait for their own do not wait for
+/// these, which have claims of another kind; nor do these wait: they come again when others have
+/// searched.
+static bool claim_later(const Search *s, StoreKey theirs, int *claim) {
+    StoreKey key;
+    int blocking;
+    if (!cache_claim(theirs, &blocking)) return false;
+    cache_release(blocking);
+    return tune_claim_key(s->ctx, s->r, s->o.device, true, &key) && cache_claim(key, claim);
+}
+
+/// Waits for others that search for the same. FOUND: one of them has a result; OVER: the time is;
+/// BUSY: it is to come again.
 static Turn take_turn(Search *s, int *claim, TuneResult *out) {
     TuneProgress p = {.waits = true, .budget = s->o.budget};
     StoreKey key;
-    if (s->o.again || s->o.forget || !tune_claim_key(s->ctx, s->r, s->o.device, &key))
+    if (s->o.again || s->o.forget || !tune_claim_key(s->ctx, s->r, s->o.device, false, &key))
         return TURN_OURS;
-    for (; !cache_claim(key, claim); p.spent = search_seconds(s)) {
+    if (s->o.mode == TUNE_BACKGROUND && !claim_later(s, key, claim)) return TURN_BUSY;
+    for (; *claim < 0 && !cache_claim(key, claim); p.spent = search_seconds(s)) {
         if (search_is_stopped(s)) return TURN_STOPPED;
         if (p.spent > s->o.budget) return TURN_OVER;
         if (s->o.progress) s->o.progress(s->o.user, &p);
@@ -249,6 +278,7 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
     Turn turn = take_turn(&s, claim, out);
     if (turn == TURN_OURS) status = search(&s, out);
     release_claim(claim);
+    out->busy = turn == TURN_BUSY;
     if (turn == TURN_OVER)
         return tg_fail(TG_ERROR_UNSUPPORTED, "another process tunes '%s', for more than %.3g s",
                        r->kernel, s.o.budget);

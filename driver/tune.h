@@ -67,6 +67,7 @@ typedef struct TuneResult {
     const char *judged;    // whether the interpreter was asked what is right, and why not
     bool known;            // it was found before, or by another process meanwhile
     bool interrupted;      // by `stop`: the best of what was measured till then
+    bool busy;             // others search for it; of BACKGROUND, which does not wait for them
     uint64_t source;       // hash of the sources, and of all that makes code of them
     int n_trials, n_space; // space: settings that there are, pruned ones included
     const TuneTrial *trials;
@@ -114,6 +115,12 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
 /// Of a search in which the standard configuration computed something else than the interpreter:
 /// what. NULL: it did not.
 const char *tune_wrong_default(const TuneResult *r);
+
+/// Why there is no room for a search in the background: it takes no more than a quarter of the
+/// memory that is free. NULL: there is.
+const char *tune_too_large(Ctx *ctx, const Request *r, int device);
+/// Bytes that are free on a device, or for processes (-1). Negative: nobody says.
+double tune_free_bytes(int device);
 
 /// What the store says for this request, by shape or else by the bucket of its shape; false:
 /// nothing. n_trials is 0 where only the winner is known.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The machine that a search is for.
+// The machine that a search is for, what tensors hold there, and what memory is free.
 #include "driver/tune_store.h"
 #include "runtime/trial.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_gpu(const Request *r) {
@@ -64,4 +66,39 @@ bool tune_contents(Ctx *ctx, const DLTensor *t, const tg_actual *a, void *stream
     if (!held.bytes) return true;
     out->data = ctx_alloc(ctx, out->n + 1);
     return copy_from(t, stream, held, out->data);
+}
+
+/* ---- what is free --------------------------------------------------------------------------- */
+
+/// The number behind a word of a file; negative: it has none.
+static double number_in(const char *path, const char *word) {
+    char line[256];
+    double found = -1;
+    FILE *f = fopen(path, "r");
+    size_t n = strlen(word);
+    while (f && found < 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, word, n) == 0 && sscanf(line + n, "%lf", &found) != 1) found = -1;
+    if (f) fclose(f);
+    return found;
+}
+
+/// Of a container, whose limit ends processes. Pages of files that nobody uses are free, too.
+static double free_in_group(void) {
+    static const char folder[] = "/sys/fs/cgroup/memory.";
+    char path[64];
+    snprintf(path, sizeof path, "%smax", folder);
+    double most = number_in(path, "");
+    snprintf(path, sizeof path, "%scurrent", folder);
+    double now = number_in(path, "");
+    snprintf(path, sizeof path, "%sstat", folder);
+    double idle = number_in(path, "inactive_file ");
+    return most < 0 || now < 0 ? -1 : fmax(most - now + fmax(idle, 0), 0);
+}
+
+double tune_free_bytes(int device) {
+    size_t left = 0;
+    if (device >= 0) return rt_device_memory(device, &left) ? (double)left : -1;
+    double machine = number_in("/proc/meminfo", "MemAvailable:") * 1024;
+    double group = free_in_group();
+    return machine < 0 ? group : group < 0 ? machine : fmin(machine, group);
 }

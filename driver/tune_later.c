@@ -82,7 +82,7 @@ static void adopt(const Payment *p) {
     if (v && tg_kernel_adopt(&p->debt->k->kernel, v) == TG_OK) log_change(p);
 }
 
-static void pay_debt(tg_debt *debt, const atomic_bool *stop) {
+static bool pay_debt(tg_debt *debt, const atomic_bool *stop) {
     Debt *d = (Debt *)debt;
     Payment p = {.debt = d, .stop = stop, .status = TG_ERROR_MEMORY};
     tg_context *before = tg_context_use(d->k->module->context);
@@ -90,6 +90,7 @@ static void pay_debt(tg_debt *debt, const atomic_bool *stop) {
     if (ctx && ctx_protect(ctx, pay, &p) == CTX_OK) adopt(&p);
     if (ctx) ctx_destroy(ctx);
     tg_context_use(before);
+    return !p.result.busy;
 }
 
 static void release_debt(tg_debt *debt) {

@@ -14,10 +14,15 @@
 // On a GPU all of that goes on at once. On a CPU the helpers rest while something is timed: they
 // would take the cores that the kernel is to have.
 //
+// In the background the worker is at work for RT_BUSY_SHARE of the time: after each thing that it
+// did it rests. What it did is all that counts of the budget: a helper at low priority may take
+// long for what takes little of the machine.
+//
 // Which candidate is next: the one of which most is expected (tune_expect.c). At first whatever may
 // be of use is compiled, towards the end only what is expected to be close to the best one, and
 // what differs from that in one value.
 #include "driver/tune_search.h"
+#include "runtime/trial.h"
 
 #include <math.h>
 #include <string.h>
@@ -49,13 +54,28 @@ enum {
 #define CONFIRM_RATE    2e9  // likewise, where all of it is
 #define WARM_SHARE      0.01 // of the budget, that the winner on warm caches is to have
 #define LATE            1.03 // of the budget, when the last look at the winner has to be done
+#define TICK            0.1  // seconds until it is seen that a search is to end
 #define START_SECONDS   20.0 // of a worker, until its device can be used
 #define COMPILE_LEAST   1.0
 #define COMPILE_FACTOR  10
 #define UNKNOWN_COMPILE 120.0
 
 double search_seconds(const Search *s) {
-    return peer_seconds() - s->start;
+    return s->o.mode == TUNE_BACKGROUND ? s->worked : peer_seconds() - s->start;
+}
+
+/// Seconds that are left of a rest, or none.
+static double rest_left(const Search *s) {
+    return s->rests_until - peer_seconds();
+}
+
+/// After the worker was at work for so long. On a CPU that others have, too, it is less that it
+/// took of it.
+static void begin_rest(Search *s, double busy, const WorkReport *report) {
+    if (report && s->exclusive) busy = fmin(busy, report->computed / fmax(1, s->r->threads));
+    s->worked += busy;
+    if (s->o.mode != TUNE_BACKGROUND) return;
+    s->rests_until = peer_seconds() + busy * (1 / RT_BUSY_SHARE - 1);
 }
 
 bool search_is_fit(const Search *s, int id) {
@@ -386,7 +406,7 @@ static void make_base(Search *s) {
 /// Something to do for the worker, if there is something. The standard result comes first: all
 /// others are checked against it. It is checked again when the interpreter has said what is right.
 static void drive(Search *s) {
-    if (s->over || crew_works(s->crew)) return;
+    if (s->over || crew_works(s->crew) || rest_left(s) > 0) return;
     if (!s->ready) {
         if (s->worker == 0) open_worker(s);
         return;
@@ -507,10 +527,13 @@ static void take_warm(Search *s, int id, double times) {
 static void worked(Search *s, const CrewEvent *e) {
     WorkReport report;
     if (e->talk != TALK_OK) {
+        begin_rest(s, e->seconds, NULL);
         lost_worker(s, e);
         return;
     }
-    if (!work_read_report(s->ctx, e->body, &report)) {
+    bool read = work_read_report(s->ctx, e->body, &report);
+    if (s->turn >= 0 && read) begin_rest(s, e->seconds, &report);
+    if (!read) {
         s->lost = "the worker is not of this version";
         s->over = true;
     } else if (s->turn < 0) {
@@ -560,6 +583,12 @@ void search_open(Search *s) {
     drive(s);
 }
 
+/// Until there may be something to do for others than the crew.
+static double wait_seconds(const Search *s) {
+    double rest = rest_left(s), left = (is_confirming(s) ? LATE : 1) * s->o.budget;
+    return fmin(TICK, rest > 0 ? rest : fmax(left - search_seconds(s), 0));
+}
+
 void search_run(Search *s) {
     start_race(s, 0);
     while (!s->over && !search_is_stopped(s) &&
@@ -567,9 +596,7 @@ void search_run(Search *s) {
         feed(s);
         drive(s);
         if (s->over) break;
-        double until =
-            fmin(is_confirming(s) ? s->start + LATE * s->o.budget : s->end, peer_seconds() + 0.1);
-        CrewEvent e = crew_wait(s->crew, until);
+        CrewEvent e = crew_wait(s->crew, peer_seconds() + wait_seconds(s));
         if (e.talk == TALK_OTHER) {
             s->lost = e.why;
             s->over = true;

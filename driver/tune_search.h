@@ -72,15 +72,16 @@ typedef struct Search {
     bool closed, over;
     TuneResult earlier; // of a search before
     bool has_earlier, same_source;
-    Bytes *opens, *bodies;            // of each worker: what opens it, what it answered
-    const char *meet;                 // where workers of ranks do
-    double start, end, longest, best; // best: seconds of the fastest right one so far, 0: none
-    const char *lost;                 // why there is no result
+    Bytes *opens, *bodies;       // of each worker: what opens it, what it answered
+    const char *meet;            // where workers of ranks do
+    double start, longest, best; // best: seconds of the fastest right one so far, 0: none
+    double worked, rests_until;  // seconds that the worker was at work; when it is again
+    const char *lost;            // why there is no result
 } Search;
 
 /* ---- tune_run.c ------------------------------------------------------------------------------ */
 
-/// Seconds since it began.
+/// Seconds since it began; in the background those in which the worker was at work.
 double search_seconds(const Search *s);
 bool search_is_stopped(const Search *s);
 /// It may win: its result was seen to be right, all of it, and it is not slower than the standard

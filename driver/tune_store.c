@@ -124,11 +124,25 @@ bool tune_earlier(Ctx *ctx, const Request *r, int device, TuneResult *out, uint6
     return find(ctx, keys.trials, out);
 }
 
-bool tune_claim_key(Ctx *ctx, const Request *r, int device, StoreKey *out) {
+bool tune_claim_key(Ctx *ctx, const Request *r, int device, bool background, StoreKey *out) {
     Keys keys;
     bool known = keys_of(ctx, r, device, &keys);
     if (known) *out = keys.shape;
+    if (known && background) out->bytes[1] ^= 1;
     return known;
+}
+
+static void keep(Ctx *ctx, const Request *r, const TuneResult *result, int n,
+                 const StoreKey *keys) {
+    Bytes value = work_write_result(ctx, result);
+    const char *about = ctx_format(ctx, "%s %s on %s: %s (%s)", r->kernel, result->shape,
+                                   result->device, result->config, r->path);
+    for (int i = 0; i < n; i++)
+        cache_put(&(StoreEntry){.key = keys[i],
+                                .kind = STORE_TUNING,
+                                .about = about,
+                                .value = value.data,
+                                .bytes = value.n});
 }
 
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result) {
@@ -136,16 +150,16 @@ void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result)
     Keys keys;
     if (!keys_of(ctx, r, device, &keys)) return;
     kept.source = keys.source;
-    Bytes value = work_write_result(ctx, &kept);
-    const char *about = ctx_format(ctx, "%s %s on %s: %s (%s)", r->kernel, result->shape,
-                                   result->device, result->config, r->path);
-    const StoreKey all[] = {keys.trials, keys.bucket, keys.shape};
-    for (int i = 0; i < 3; i++)
-        cache_put(&(StoreEntry){.key = all[i],
-                                .kind = STORE_TUNING,
-                                .about = about,
-                                .value = value.data,
-                                .bytes = value.n});
+    keep(ctx, r, &kept, 3, (const StoreKey[]){keys.trials, keys.bucket, keys.shape});
+}
+
+void tune_keep_part(Ctx *ctx, const Request *r, int device, const TuneResult *result) {
+    TuneResult kept = *result;
+    Keys keys;
+    if (!keys_of(ctx, r, device, &keys)) return;
+    kept.source = keys.source;
+    kept.budget = 0; // any is larger
+    keep(ctx, r, &kept, 1, &keys.trials);
 }
 
 bool tune_set(Ctx *ctx, const char *config, Request *r) {

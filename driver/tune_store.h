@@ -14,12 +14,14 @@ const char *tune_device(Ctx *ctx, const Request *r, int device);
 rt_held tune_held(const DLTensor *t, const tg_actual *a);
 /// For tg_variant.device, of such words; "any": 0.
 uint32_t tune_device_hash(Ctx *ctx, const char *text, bool cpu);
-/// What a search of this request is claimed by, of all processes that share the store. False: its
-/// result is not kept.
-bool tune_claim_key(Ctx *ctx, const Request *r, int device, StoreKey *out);
+/// What a search of this request is claimed by, of all processes that share the store; one in the
+/// background by something else than one that a launch waits for. False: its result is not kept.
+bool tune_claim_key(Ctx *ctx, const Request *r, int device, bool background, StoreKey *out);
 /// What an earlier search of this very shape found, of these sources or of older ones; `source` of
 /// the request, too. False: nothing is known.
 bool tune_earlier(Ctx *ctx, const Request *r, int device, TuneResult *out, uint64_t *source);
+/// Keeps what a search measured before it was stopped, for tune_earlier: nothing was found.
+void tune_keep_part(Ctx *ctx, const Request *r, int device, const TuneResult *result);
 /// Keeps what a search found, for tune_find and tune_earlier.
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result);
 

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MAX_CODES = 1024, GUARD = 64 << 10, GRAIN = 256, WAIT_MS = 600 * 1000 };
 static const size_t LEAST_HEAP = (size_t)256 << 20;
@@ -369,11 +370,19 @@ static WorkReport try_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
     return checks ? check(w, ctx, &t) : measure(w, ctx, &t);
 }
 
+static double computed_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 bool worker_answer(Worker *w, Ctx *ctx, WireKind kind, Bytes body, Bytes *report) {
     bool sound = false;
+    double began = computed_seconds();
     WorkReport r =
         kind == WIRE_OPEN ? open_report(w, ctx, body, &sound) : try_report(w, ctx, body, &sound);
     if (!sound) return false;
+    r.computed = computed_seconds() - began;
     *report = work_write_report(ctx, &r);
     return true;
 }

@@ -51,6 +51,7 @@ typedef struct WorkReport {
     int n;
     const double *seconds;               // of each launch; of WORK_WARM one number, not seconds
     int registers, spills, shared_bytes; // -1: not known
+    double computed;                     // seconds of processors that it took, of all threads
 } WorkReport;
 
 Bytes work_write_open(Ctx *ctx, const WorkOpen *open);

@@ -60,6 +60,7 @@ static void work_report(Wire *w, WorkReport *r) {
     NUMBER(w, r->registers, -1, INT32_MAX);
     NUMBER(w, r->spills, -1, INT32_MAX);
     NUMBER(w, r->shared_bytes, -1, INT32_MAX);
+    real(w, &r->computed);
     if (w->reading && !r->ok && !r->why) w->bad = true;
 }
 

@@ -82,8 +82,9 @@ struct tg_debt {
     const tg_kernel *kernel;
     const void *owner; // who has to be there while it is paid
     uint64_t hash;     // of what it is: there is one of a kind
-    /// In that thread; soon after *stop is set it returns.
-    void (*pay)(tg_debt *debt, const atomic_bool *stop);
+    double not_before; // of rt_seconds
+    /// In that thread; soon after *stop is set it returns. False: it is to be paid later.
+    bool (*pay)(tg_debt *debt, const atomic_bool *stop);
     void (*release)(tg_debt *debt);
 };
 /// False: there is such a debt, there are too many, or the process exits.

@@ -213,3 +213,14 @@ bool rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t b
     rt_leave(e);
     return ok;
 }
+
+bool rt_device_memory(int number, size_t *left) {
+    const rt_device *d = rt_device_at(number);
+    rt_entered e;
+    size_t all;
+    if (!d) return false;
+    if (rt_enter(d, &e)) return rt_leave(e), false;
+    bool ok = !rt_cuda_driver()->memory_info(left, &all);
+    rt_leave(e);
+    return ok;
+}

@@ -46,6 +46,8 @@ tg_status rt_enter(const rt_device *d, rt_entered *e);
 void rt_leave(rt_entered e);
 /// Copies bytes of the device to the host, in the order of the stream, and waits. False: no copy.
 bool rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t bytes, void *to);
+/// Bytes that are free there. False: it does not say.
+bool rt_device_memory(int number, size_t *left);
 /// Waits for a stream of the device that is entered, but no longer than `patience` seconds (0: as
 /// long as it takes): then CU_NOT_READY.
 cu_result rt_wait(cu_stream stream, double patience);

@@ -21,7 +21,8 @@ enum {
     NICE = 10,
     MOST_DEBTS = 64, // of the process
 };
-static const double LIFE = 2; // seconds of the process since the first debt
+static const double LIFE = 2;  // seconds of the process since the first debt
+static const double AGAIN = 1; // until one is tried again that could not be paid
 
 static struct {
     pthread_mutex_t lock;
@@ -86,10 +87,10 @@ static void watch_forks(void) {
 /* ---- paying ---------------------------------------------------------------------------------- */
 
 /// Takes the first debt whose kernel is in use out of the list, with the lock held.
-static tg_debt *take_due(void) {
+static tg_debt *take_due(double now) {
     for (tg_debt **at = &later.first; *at; at = &(*at)->next) {
         tg_debt *d = *at;
-        if (tg_kernel_launches(d->kernel) < LAUNCHES) continue;
+        if (now < d->not_before || tg_kernel_launches(d->kernel) < LAUNCHES) continue;
         *at = d->next;
         later.n--;
         return d;
@@ -102,25 +103,44 @@ static void tick(void) {
     nanosleep(&t, NULL);
 }
 
+/// With the lock held: behind the others.
+static void put_back(tg_debt *d) {
+    tg_debt **at = &later.first;
+    while (*at) at = &(*at)->next;
+    *at = d;
+    d->next = NULL;
+    d->not_before = rt_seconds() + AGAIN;
+    later.n++;
+}
+
+/// With the lock held.
+static void paid(tg_debt *d, bool done) {
+    later.paying = NULL;
+    if (done || later.ended || atomic_load(&later.stop))
+        d->release(d);
+    else
+        put_back(d);
+    pthread_cond_broadcast(&later.idle);
+}
+
 /// Ends where there is no debt any more.
 static void *run(void *arg) {
     (void)arg;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); // and of what it starts
     pthread_mutex_lock(&later.lock);
     while (later.first) {
-        tg_debt *d = rt_seconds() - later.born < LIFE ? NULL : take_due();
+        double now = rt_seconds();
+        bool done = true;
+        tg_debt *d = now - later.born < LIFE ? NULL : take_due(now);
         later.paying = d;
         atomic_store(&later.stop, false);
         pthread_mutex_unlock(&later.lock);
         if (d)
-            d->pay(d, &later.stop);
+            done = d->pay(d, &later.stop);
         else
             tick();
         pthread_mutex_lock(&later.lock);
-        if (!d) continue;
-        later.paying = NULL;
-        d->release(d);
-        pthread_cond_broadcast(&later.idle);
+        if (d) paid(d, done);
     }
     later.running = false;
     pthread_mutex_unlock(&later.lock);

@@ -60,6 +60,8 @@ tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out);
 void rt_trial_close(rt_trial *trial);
 
 static const double RT_PATIENCE = 0.5;
+/// Of the time, that searches in the background may have trials at work.
+static const double RT_BUSY_SHARE = 0.02;
 
 typedef enum rt_verdict {
     RT_RIGHT,

@@ -18,10 +18,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_VARIANTS = 64, MOST_HINTS = 64, LOADED = 1, TUNING = 2, GAVE_UP = 4 };
 static const double BUDGET = 2, CHECKS = 0.5; // seconds; the part of them that checks may take
 static const double DOUBT = 0.1;              // likewise, in which a CPU's default has to lose
+static const double REST_TICK = 0.05;         // seconds until it is seen that a search is to end
 
 typedef enum Mode { OFF, BLOCK, EXHAUSTIVE, BACKGROUND } Mode;
 
@@ -124,11 +126,29 @@ typedef struct Search {
     const tg_variant *variants[MOST_VARIANTS];
     int n;
     double began, budget;
+    bool rests;              // what it does takes RT_BUSY_SHARE of the time,
+    double rested;           // of which the rest is none of its own
     const atomic_bool *stop; // set: end soon, without a winner; or NULL
 } Search;
 
 static bool is_stopped(const Search *s) {
     return s->stop && atomic_load(s->stop);
+}
+
+/// On the clock of the search.
+static double now(const Search *s) {
+    return rt_seconds() - s->rested;
+}
+
+/// After work that began then.
+static void rest(Search *s, double began) {
+    double from = rt_seconds(), busy = from - s->rested - began;
+    double until = s->rests ? from + busy * (1 / RT_BUSY_SHARE - 1) : from, left;
+    while ((left = until - rt_seconds()) > 0 && !is_stopped(s)) {
+        struct timespec t = {0, (long)((left < REST_TICK ? left : REST_TICK) * 1e9)};
+        nanosleep(&t, NULL);
+    }
+    s->rested += rt_seconds() - from;
 }
 
 /// A variant that did not do what it should is out; one that crashed or hung is not tried again.
@@ -147,9 +167,10 @@ static void drop(Search *s, int id, rt_verdict verdict) {
 /// The first one is the reference: where it is not right, nothing can be said of the others.
 static bool check_all(Search *s) {
     for (int i = 0; i < s->n; i++) {
-        double seconds;
-        if (i && s->budget > 0 && rt_seconds() > s->began + s->budget * CHECKS) break;
+        double seconds, began = now(s);
+        if (i && s->budget > 0 && began > s->began + s->budget * CHECKS) break;
         rt_verdict verdict = rt_sandbox_check(s->box, i, &seconds);
+        rest(s, began);
         if (verdict == RT_RIGHT)
             rt_race_add(s->race, i, seconds);
         else if (i > 0)
@@ -165,10 +186,11 @@ static bool check_all(Search *s) {
 /// warm caches.
 static int confirmed_winner(Search *s) {
     for (;;) {
-        double times = 1;
+        double times = 1, began = now(s);
         int winner = rt_race_winner(s->race);
         if (winner <= 0) return winner;
         rt_verdict verdict = rt_sandbox_confirm(s->box, winner, &times);
+        rest(s, began);
         if (verdict == RT_RIGHT && times <= 1 + RT_RACE_CLOSE) return winner;
         drop(s, winner, verdict);
         if (rt_sandbox_is_lost(s->box)) return -1;
@@ -178,12 +200,14 @@ static int confirmed_winner(Search *s) {
 static int run_race(Search *s) {
     double x[RT_SANDBOX_LAUNCHES];
     while (!is_stopped(s) && !rt_sandbox_is_lost(s->box)) {
-        rt_race_turn turn = rt_race_step(s->race, rt_seconds());
+        double began = now(s);
+        rt_race_turn turn = rt_race_step(s->race, began);
         if (turn.kind != RT_RACE_MEASURE) return confirmed_winner(s);
         int n = turn.launches < RT_SANDBOX_LAUNCHES ? turn.launches : RT_SANDBOX_LAUNCHES;
         rt_verdict verdict = rt_sandbox_time(s->box, turn.id, n, x);
+        rest(s, began);
         if (verdict == RT_RIGHT)
-            rt_race_report(s->race, turn.id, x, n, rt_seconds());
+            rt_race_report(s->race, turn.id, x, n, now(s));
         else
             drop(s, turn.id, verdict);
     }
@@ -196,7 +220,7 @@ static void say(const Search *s, int winner) {
     rt_add(&t, "tuned '%s': %s, %.3g us a launch (%.3g us without tuning), %d variants, %.2f s",
            s->kernel->info->name, config && *config ? config : "as it was",
            rt_race_figures_of(s->race, winner).seconds * 1e6,
-           rt_race_figures_of(s->race, 0).seconds * 1e6, s->n, rt_seconds() - s->began);
+           rt_race_figures_of(s->race, 0).seconds * 1e6, s->n, now(s) - s->began);
     tg_log(t.data);
 }
 
@@ -301,6 +325,7 @@ static void pay_bound(Debt *d, rt_launcher *l, const atomic_bool *stop) {
                 .launcher = l,
                 .began = rt_seconds(),
                 .budget = budget(BACKGROUND),
+                .rests = true,
                 .stop = stop};
     const void *contents[TG_MAX_PARAMS];
     size_t bytes[TG_MAX_PARAMS];
@@ -311,11 +336,11 @@ static void pay_bound(Debt *d, rt_launcher *l, const atomic_bool *stop) {
 }
 
 /// On threads of its own, as many as the launch had, which have this one's priority.
-static void pay(tg_debt *debt, const atomic_bool *stop) {
+static bool pay(tg_debt *debt, const atomic_bool *stop) {
     Debt *d = (Debt *)debt;
     tg_options options = {.size = sizeof options, .threads = d->threads};
     tg_context *c;
-    if (tg_context_create(&options, &c)) return;
+    if (tg_context_create(&options, &c)) return true;
     tg_context *before = tg_context_use(c);
     rt_launcher *l = rt_claim(c);
     if (l) {
@@ -324,6 +349,7 @@ static void pay(tg_debt *debt, const atomic_bool *stop) {
     }
     tg_context_use(before);
     tg_context_destroy(c);
+    return true;
 }
 
 static void copy_arguments(Debt *d, const rt_launcher *l, const tg_arg *args, int n) {

@@ -87,8 +87,7 @@ static void tunes(void **state) {
     unsetenv("TG_TUNE");
 }
 
-/* ---- integers of a launch that others search for -----------------------------------------------
- */
+/* ---- integers of a launch that others search for -------------------------------------------- */
 
 enum { COLUMNS = 6, ROWS = 1 << 20, FEW = 1000 };
 
@@ -141,7 +140,7 @@ static void samples(void **state) {
     free(many);
 }
 
-/* ---- what does not end ----------------------------------------------------------------------- */
+/* ---- what does not end ---------------------------------------------------------------------- */
 
 static int32_t sticking_entry(const tg_slot *args, const tg_env *env) {
     sticks = true;

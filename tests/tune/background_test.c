@@ -50,8 +50,7 @@ static double seconds(clockid_t clock) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- what launches ask for ---------------------------------------------------------------------
- */
+/* ---- what launches ask for ------------------------------------------------------------------ */
 
 /// Of the launching thread, while it launches.
 static struct {
@@ -117,8 +116,14 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *m) {
     return __real_pthread_mutex_lock(m);
 }
 
-/* ---- a program
- * ----------------------------------------------------------------------------------- */
+static double free_bytes = 1e12;
+double __wrap_tune_free_bytes(int device);
+double __wrap_tune_free_bytes(int device) {
+    (void)device;
+    return free_bytes;
+}
+
+/* ---- a program ------------------------------------------------------------------------------ */
 
 static struct {
     char text[1 << 14];
@@ -216,8 +221,7 @@ static void waited_for_nothing(void) {
     assert_int_equal(seen.locks, 0);
 }
 
-/* ---- tests
- * --------------------------------------------------------------------------------------- */
+/* ---- tests ---------------------------------------------------------------------------------- */
 
 /// One compilation, of what is loaded once; indices are not waited for.
 static void first_launch(void **state) {
@@ -282,6 +286,25 @@ static void while_it_searches(void **state) {
     unsetenv("FAKE_CUDA_CLOCK");
 }
 
+/// Where memory is short there is no search, as one line says.
+static void no_room(void **state) {
+    (void)state;
+    for (int device = -1; device < 1; device++) {
+        Program p;
+        begin(&p, device);
+        free_bytes = device < 0 ? 64e6 : 600e6; // a program's or a context's and little more
+        double start = seconds(CLOCK_MONOTONIC);
+        while (!was_said("not tuned") && seconds(CLOCK_MONOTONIC) - start < PATIENCE) {
+            launch_product(&p);
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        }
+        if (!was_said("not tuned: tuning 'mm': it would take ") || was_said("tuned mm"))
+            fail_msg("said: %s", said.text);
+        end(&p);
+        free_bytes = 1e12;
+    }
+}
+
 int main(void) {
     const char *path = getenv("TG_CUDA_LIBRARY");
     void *library = path ? dlopen(path, RTLD_NOW) : NULL;
@@ -294,6 +317,7 @@ int main(void) {
     if (tg_device_count() == 0) return fprintf(stderr, "%s\n", tg_last_error()), 1;
     fake.watch(watch);
     const struct CMUnitTest tests[] = {cmocka_unit_test(first_launch),
-                                       cmocka_unit_test(while_it_searches)};
+                                       cmocka_unit_test(while_it_searches),
+                                       cmocka_unit_test(no_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

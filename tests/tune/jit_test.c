@@ -224,6 +224,43 @@ static void cancelled(void **state) {
     }
 }
 
+static atomic_bool stops;
+static void stop_after_some(void *user, const TuneProgress *p) {
+    (void)user;
+    if (p->measured >= 12) stops = true;
+}
+
+/// What a search in the background had measured when it was stopped is no result, but is known to
+/// the next one.
+static void goes_on(void **state) {
+    (void)state;
+    Ctx *ctx = ctx_create(NULL);
+    Request r = matmul_request(ctx, NULL, 64, 64, 64);
+    TuneOptions o = {.mode = TUNE_BACKGROUND,
+                     .device = -1,
+                     .helpers = 1,
+                     .progress = stop_after_some,
+                     .stop = &stops};
+    TuneResult found, other;
+    uint64_t code;
+    int earlier = 0;
+    stops = false;
+    setenv("TG_FAULT", "slow@BM=32", 1); // far slower, by a glance
+    assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK);
+    assert_true(found.interrupted);
+    assert_false(tune_find(ctx, &r, -1, &other));
+    assert_true(tune_earlier(ctx, &r, -1, &other, &code));
+    stops = false;
+    o.progress = NULL;
+    if (tune_request(ctx, &r, &o, &found)) fail_msg("%s", tg_last_error());
+    assert_false(found.interrupted || found.known);
+    for (int i = 0; i < found.n_trials; i++) earlier += found.trials[i].earlier;
+    unsetenv("TG_FAULT");
+    assert_true(earlier > 0);
+    assert_true(tune_find(ctx, &r, -1, &other));
+    ctx_destroy(ctx);
+}
+
 /// A process that exits in the middle of a search, its modules and all.
 static void exits(void **state) {
     (void)state;
@@ -283,6 +320,7 @@ int main(void) {
         cmocka_unit_test_setup(not_elsewhere, new_cache),
         cmocka_unit_test_setup(not_on_another_gpu, new_cache),
         cmocka_unit_test(in_the_background),
+        cmocka_unit_test_setup(goes_on, new_cache),
         cmocka_unit_test(cancelled),
         cmocka_unit_test(exits),
         cmocka_unit_test(off),

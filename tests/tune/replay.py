@@ -3,7 +3,8 @@
 says of it times factors that the model does not know, one for each of its values. Launches are
 noisy, compilations take a twentieth of a second. Searches of 10 s find what is as good as the best
 setting, whatever the noise, those of 2 s nearly so, and none is worse than the default. What one
-search measured the next one does not, be it for more time or of a kernel with one more value.
+search measured the next one does not, be it for more time or of a kernel with one more value. Those
+in the background find as much, and have their worker at work for a fiftieth of the time.
 
     replay.py TEGULA TUNE_REPLAY
 
@@ -45,8 +46,9 @@ OTHERS = {  # what is recorded of kernels that are no products alone: their argu
 }
 
 
-def search(program, folder, budget, *more, file="k.teg", shape="512x512x512", spent=None, **world):
-    """The trials of a search; its seconds go to the list `spent`. shape: of a product, "512x512x512",
+def search(program, folder, budget, *more, file="k.teg", shape="512x512x512", spent=None, said=None,
+           **world):
+    """The trials of a search; its seconds go to the list `spent`, its errors to `said`. shape: of a product, "512x512x512",
     or of another kernel, "softmax_333x1000"."""
     out = os.path.join(folder, "trials")
     *other, dims = shape.rsplit("_", 1)
@@ -59,7 +61,9 @@ def search(program, folder, budget, *more, file="k.teg", shape="512x512x512", sp
     run = subprocess.run([program, "tune", file, *what, *(more or ["--again"]), "--budget", str(budget),
                           "--jsonl", out],
                          cwd=folder, env=os.environ | {"TG_CACHE": "off"} | world, check=True,
-                         stdout=subprocess.PIPE, text=True)
+                         stdout=subprocess.PIPE, stderr=None if said is None else subprocess.PIPE, text=True)
+    if said is not None:
+        said.append(run.stderr)
     if spent is not None:
         seconds, unit = re.search(r"settings in ([0-9.]+) (m?s) of", run.stdout).groups()
         spent.append(float(seconds) * (1 if unit == "s" else 1e-3))
@@ -157,6 +161,21 @@ def slows_down(program, times, seconds):
         assert t["seconds"] / won["seconds"] > 0.7 * factor, f"{t}: {factor} times {won}"
 
 
+def in_the_background(program, times, seconds):
+    """Each thing that the worker does is short; in all it is a small part of the time."""
+    write(times, "".join(f"{s} 0.05 {c}\n" for c, s in seconds.items()))
+    for seed in range(1, SEEDS + 1):
+        said = []
+        trials = search(program, os.path.dirname(times), 10, said=said, TG_REPLAY=times, TG_REPLAY_SEED=str(seed),
+                        TG_REPLAY_BACKGROUND="1")
+        busy, of, longest = (float(x) for x in re.findall(r"[0-9.]+", said[-1].splitlines()[-1]))
+        winner = next(t["config"] for t in trials if t["verdict"] == "won")
+        quality = min(seconds.values()) / seconds[winner]
+        print(f"in the background: {busy} s of {of}, {longest} at most, {quality:.3f}", flush=True)
+        assert 0 < busy <= 0.0201 * of + longest and longest < 0.1, said[-1]
+        assert quality >= 0.97, quality
+
+
 def rests(shape, config):
     """A setting of a product that leaves one of two threads without work. Some seem fast, in recordings
     that were made while a neighbour had the other core (bench/NOTES.md): they are no reference."""
@@ -250,6 +269,7 @@ def main():
         default = next(t["config"] for t in listed if t["default"])
         in_one_process(program, os.path.join(folder, "times"), make_world(listed, 0), default)
         slows_down(program, os.path.join(folder, "times"), make_world(listed, 1))
+        in_the_background(program, os.path.join(folder, "times"), make_world(listed, 0))
         for number in range(WORLDS):
             seconds = make_world(listed, number)
             times = os.path.join(folder, "times")

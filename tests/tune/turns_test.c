@@ -45,12 +45,12 @@ static void note_wait(void *user, const TuneProgress *p) {
 }
 
 /// Another process has the claim, from before this returns.
-static pid_t claim_elsewhere(Ctx *ctx, const Request *r) {
+static pid_t claim_elsewhere(Ctx *ctx, const Request *r, bool background) {
     int ready[2], claim;
     char byte = 0;
     StoreKey key;
     assert_int_equal(pipe(ready), 0);
-    assert_true(tune_claim_key(ctx, r, -1, &key));
+    assert_true(tune_claim_key(ctx, r, -1, background, &key));
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -82,7 +82,7 @@ static void test_in_vain(void **state) {
     TuneOptions o = {.mode = TUNE_BLOCK, .budget = 0.3, .device = -1};
     o.progress = note_wait;
     o.user = &waits;
-    pid_t other = claim_elsewhere(ctx, &r);
+    pid_t other = claim_elsewhere(ctx, &r, false);
     assert_int_equal(tune_request(ctx, &r, &o, &found), TG_ERROR_UNSUPPORTED);
     assert_non_null(strstr(tg_last_error(), "another process tunes 'softmax'"));
     assert_true(waits > 3);
@@ -95,13 +95,38 @@ static void test_in_vain(void **state) {
     ctx_destroy(ctx);
 }
 
+/// One in the background waits for nobody, and is waited for by none that blocks.
+static void test_in_the_background(void **state) {
+    Request r;
+    Ctx *ctx = begin(&r, 30);
+    TuneResult found;
+    int waits = 0;
+    (void)state;
+    for (int background = 0; background < 2; background++) {
+        TuneOptions o = {.mode = TUNE_BACKGROUND, .budget = 60, .device = -1};
+        o.progress = note_wait;
+        o.user = &waits;
+        pid_t other = claim_elsewhere(ctx, &r, background);
+        assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK);
+        assert_true(found.busy);
+        assert_int_equal(waits, 0);
+        o.mode = TUNE_BLOCK;
+        o.budget = 0.3;
+        tune_request(ctx, &r, &o, &found); // to whatever end
+        assert_int_equal(waits > 0, !background);
+        waits = 0;
+        end_process(other);
+    }
+    ctx_destroy(ctx);
+}
+
 /// Its result is kept first, then the claim goes.
 static void *finish_later(void *arg) {
     Request *r = arg;
     Ctx *ctx = ctx_create(NULL);
     StoreKey key;
     int claim;
-    if (!tune_claim_key(ctx, r, -1, &key) || !cache_claim(key, &claim)) return NULL;
+    if (!tune_claim_key(ctx, r, -1, false, &key) || !cache_claim(key, &claim)) return NULL;
     doze(0.5);
     tune_keep(ctx, r, -1, &made_up);
     cache_release(claim);
@@ -118,11 +143,11 @@ static void test_takes_what_another_finds(void **state) {
     int claim, waits = 0;
     StoreKey key;
     (void)state;
-    TuneOptions o = {.mode = TUNE_BACKGROUND, .budget = 60, .device = -1};
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 60, .device = -1};
     o.progress = note_wait;
     o.user = &waits;
     theirs = r;
-    assert_true(tune_claim_key(ctx, &r, -1, &key));
+    assert_true(tune_claim_key(ctx, &r, -1, false, &key));
     assert_int_equal(pthread_create(&other, NULL, finish_later, &theirs), 0);
     while (cache_claim(key, &claim)) cache_release(claim), doze(0.001);
     assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK);
@@ -141,7 +166,7 @@ static void test_another_dies(void **state) {
     TuneResult found;
     (void)state;
     TuneOptions o = {.mode = TUNE_BLOCK, .budget = 8, .device = -1};
-    end_process(claim_elsewhere(ctx, &r));
+    end_process(claim_elsewhere(ctx, &r, false));
     assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK);
     assert_true(!found.known && found.n_trials > 1 && found.seconds > 0);
     ctx_destroy(ctx);
@@ -184,9 +209,8 @@ int main(void) {
     if (!mkdtemp(folder)) return 1;
     setenv("TG_CACHE", folder, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together),
-        cmocka_unit_test(test_in_vain),
-        cmocka_unit_test(test_takes_what_another_finds),
+        cmocka_unit_test(test_together),          cmocka_unit_test(test_in_vain),
+        cmocka_unit_test(test_in_the_background), cmocka_unit_test(test_takes_what_another_finds),
         cmocka_unit_test(test_another_dies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 
 enum { MOST_ARGS = 12, MOST_SETTINGS = 8, INJECTIONS = 1800, LOOKS = 2048 };
 
-/* ---- cases ----------------------------------------------------------------------------------- */
+/* ---- cases ---------------------------------------------------------------------------------- */
 
 /// T: of the case's type, padded: with rows 3 elements longer than needed; S: f32; I: i64.
 typedef enum Kind { NONE, T, PADDED, S, I, INT, FLOAT, SAME } Kind;
@@ -279,7 +279,7 @@ static rt_trial *trial_of(const Bench *b, uint64_t seed, size_t looks) {
     return t;
 }
 
-/* ---- honest ones ----------------------------------------------------------------------------- */
+/* ---- honest ones ---------------------------------------------------------------------------- */
 
 static void honest_are_admitted(void **state) {
     (void)state;
@@ -308,8 +308,7 @@ static void honest_are_admitted(void **state) {
     print_message("%d checks of honest variants\n", n);
 }
 
-/* ---- integers ----------------------------------------------------------------------------------
- */
+/* ---- integers ------------------------------------------------------------------------------- */
 
 enum { GIVEN = 8 };
 static struct {
@@ -350,7 +349,7 @@ static void integers_are_repeated(void **state) {
     rt_trial_close(t);
 }
 
-/* ---- miscompiles ----------------------------------------------------------------------------- */
+/* ---- miscompiles ---------------------------------------------------------------------------- */
 
 typedef enum BugKind {
     WRONG_ELEMENT, // takes another's value
