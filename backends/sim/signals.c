@@ -54,11 +54,12 @@ void prepare_signal(Prepare *p, const Fn *fn, SimSite *site) {
 void handle_signal(SimLane *lane, const SimSite *site, char *frame) {
     bool raises = OPERAND(uint8_t, frame, site, 1);
     lane->site = site;
-    order_raise(lane, site, raises);
+    bool releases = site_number(site, 'r'); // a word that is put tells of what was fenced
+    if (releases) order_raise(lane, site, raises);
     if (!raises) return;
     int64_t *word = word_of(lane, site, frame, ACCESS_READ | ACCESS_WRITE);
     int64_t value = OPERAND(int64_t, frame, site, 2);
-    if (site_number(site, 'r')) order_fence(lane); // a release
+    if (releases) order_fence(lane);
     order_atomic(lane, word);
     if (site_number(site, 'o') == TG_SIGNAL_ADD)
         __atomic_fetch_add(word, value, __ATOMIC_RELEASE);

@@ -61,7 +61,7 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a) {
     const Type *t = a->tensor->type;
     int c = contiguous_dim(t);
     if (a->rank != 2) return "the block has not two axes";
-    if (op_flag(op, "system")) return "other ranks wait for its elements";
+    if (op->code == OP_STORE && op_flag(op, "system")) return "other ranks wait for its elements";
     if (a->pick_at >= 0 || a->mask) return "its coordinates are picked one by one";
     if (elem_info[t->elem].bits < 8 || t->elem == EL_BOOL)
         return "its elements are smaller than a byte";
