@@ -61,10 +61,19 @@ static Elem elem_of(Prepare *p, const char *name) {
     return e;
 }
 
+/// NVIDIA's sums of f8 do, but those of warps where they are made of products of f16.
+static bool keeps_few_bits(const Prepare *p, const SimSite *site) {
+    const GpuTarget *t = gpu_target(p->image->target->name);
+    bool warps = strncmp(site->name, "tg.nv.mma.", 10) == 0;
+    return elem_info[site->elem[0]].bits == 8 && site->elem[2] == EL_F32 &&
+           strncmp(site->name, "tg.nv.", 6) == 0 && !(warps && gpu_has(t, GPU_F8_HALVES));
+}
+
 void prepare_types(Prepare *p, SimSite *site) {
     site->elem[2] = elem_of(p, word(p, site->name, 4));
     site->elem[0] = elem_of(p, word(p, site->name, 5));
     site->elem[1] = elem_of(p, word(p, site->name, 6));
+    site->number_of['w' - 'a'] = keeps_few_bits(p, site);
 }
 
 /* ---- ldmatrix, stmatrix -------------------------------------------------------------------- */
@@ -158,7 +167,7 @@ static int greatest_exponent(int n, int k, const float *a, const float *b, float
 }
 
 /// sum + a b. Summands lose what is below 13 bits behind the greatest one's leading bit, and so
-/// does the sum. Measured on an H200, which gives the same bits.
+/// does the sum. Measured on an H200, whose wgmma gives the same bits.
 static float narrow_sum(int n, int k, const float *a, const float *b, float sum) {
     float exact = sum;
     for (int l = 0; l < k; l++) exact += a[l] * b[l * n];
@@ -178,8 +187,7 @@ void product_narrow(int m, int n, int k, const float *a, const float *b, float *
 }
 
 bool is_narrow(const SimSite *site) {
-    return elem_info[site->elem[0]].bits == 8 && site->elem[2] == EL_F32 &&
-           strncmp(site->name, "tg.nv.", 6) == 0;
+    return site_number(site, 'w');
 }
 
 void product_int(int m, int n, int k, const int32_t *a, const int32_t *b, uint32_t *d) {

@@ -23,6 +23,7 @@ enum GpuFeature {
     GPU_FLUSH = 1024, // products of f16 and bf16 take subnormal numbers for 0, and give it for them
     GPU_READS_256 = 2048, // shared memory is read 256 bytes at a time
     GPU_PAIRS = 4096,     // two f32 are added and multiplied at once
+    GPU_F8_HALVES = 8192, // products of warps of f8 are two of f16: their sums keep all bits
 };
 
 enum { GPU_AMD = GPU_MFMA | GPU_WMMA };
@@ -81,12 +82,14 @@ typedef struct GpuUnit {
     int first, last;       // architectures that have it
     int features;          // that it needs
     double rate;           // share of GpuTarget.unit_cycle
-    int chain;             // of k: its sums of more are too inexact; 0: of none
+    int chain;             // gpu_chain, where no target has better sums
 } GpuUnit;
 
 /// Of k, whose products a narrow unit adds up.
 enum { GPU_CHAIN = 128 };
 
+/// Of k, so many products the unit may add up: its sums of more are too inexact; 0: of any number.
+int gpu_chain(const GpuTarget *t, const GpuUnit *u);
 /// The row named by attribute `unit` of a dot; NULL: it is multiplied by fma.
 const GpuUnit *gpu_unit_of(const Op *dot);
 /// The precision is that of three products, whose operands are computed in registers.

@@ -166,7 +166,8 @@ static void select_unit(Op *op, void *arg) {
         if (u->a != u->b) u = unit_for(env, op);
     }
     op_set_attr(env->ir, op, "unit", at_str(env->ir, u ? u->name : "fma"));
-    if (u && u->chain && !is_fast(op)) op_set_attr(env->ir, op, "chain", at_int(env->ir, u->chain));
+    int chain = u && !is_fast(op) ? gpu_chain(env->gpu, u) : 0;
+    if (chain) op_set_attr(env->ir, op, "chain", at_int(env->ir, chain));
 }
 
 /// Dots of three products become such before they are given units.

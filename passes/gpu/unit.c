@@ -24,6 +24,10 @@ const GpuUnit *gpu_unit_of(const Op *dot) {
     return NULL;
 }
 
+int gpu_chain(const GpuTarget *t, const GpuUnit *u) {
+    return u->features & GPU_MMA && gpu_has(t, GPU_F8_HALVES) ? 0 : u->chain;
+}
+
 /// Whole rows by 64 and columns by 8, as they are or swapped.
 static bool fits_warpgroups(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
     bool straight = m % u->m == 0 && n % u->n == 0;

@@ -152,7 +152,7 @@ static void measure_dot(Sizes *z, const Op *op) {
         unit = gpu_unit_for(z->target, operand(op, 0)->type, operand(op, 1)->type,
                             op_str(op, "precision"));
     // What is added to the sums has registers, too.
-    bool chained = unit && unit->chain && !(unit->features & GPU_WGMMA);
+    bool chained = unit && gpu_chain(z->target, unit) && !(unit->features & GPU_WGMMA);
     bool three = gpu_in_three(op_str(op, "precision"));
     int parts = chained || three ? 2 : 1;
     const Type *sum = result(op, 0)->type;

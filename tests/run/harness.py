@@ -183,10 +183,11 @@ class Case:
     flags: tuple
     out_types: dict
     computes: str
+    cut: object
 
 
 def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=None, tune=({},),
-         types=None, targets=None, fails=None, flags=(), out_types=None, computes=None, ranks=None):
+         types=None, targets=None, fails=None, flags=(), out_types=None, computes=None, ranks=None, cut=None):
     """Registers a run of `kernel` of `file` on every executor, once for each setting in tune.
 
     args       parameter -> array, Data (bf16(...), sliced(...), ...), number, None or "spec"
@@ -197,6 +198,8 @@ def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=
     out_types  output -> "bf16" ...: how to read an output whose type NumPy lacks
     ranks      how many there are; arguments and results have what each rank has, the rank in front
     computes   the type of the arithmetic: "float32", "float16" (default: float32, in f64 float64)
+    cut        a function of the argument values: output -> what units of 13 bits (KEPT) may cut of each element,
+               for targets that have such
     fails      the run must end with this text in its message
     """
     import sys
@@ -205,7 +208,29 @@ def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=
     flags = [*flags, "--ranks", str(ranks)] if ranks else flags
     CASES.append(Case(name or f"{kernel}-{len(CASES)}", path, kernel, args, expect, length, ulps,
                       scale or {}, list(tune), types or {}, targets, fails, tuple(flags),
-                      out_types or {}, computes))
+                      out_types or {}, computes, cut))
+
+
+# ---- matrix units for f8 -------------------------------------------------------------------------
+
+KEPT, CHAIN, STEP = 13, 128, 32  # bits behind the leading one, products a chain, products an instruction
+
+
+def cut_of_chain(p):
+    """At most, of sums of the products p along the last axis: each is cut to 13 bits behind the greatest summand's
+    first, and so are the sums of the instructions. A summand is a product or a sum of some that follow one another."""
+    sums = np.concatenate([np.zeros(p.shape[:-1] + (1,)), np.cumsum(p, -1)], -1)
+    most = np.maximum(sums.max(-1) - sums.min(-1), np.abs(p).max(-1))
+    grid = np.exp2(np.floor(np.log2(np.maximum(most, 1e-300))) - KEPT)[..., None]
+    return np.mod(np.abs(p), grid).sum(-1) + grid[..., 0] * 2 * -(-p.shape[-1] // STEP)
+
+
+def cut_of_product(a, b, chain=CHAIN):
+    """At most, of each element of a b^T, whose unit sums so many products, those in f32 (docs/kernels-on-gpus.md)."""
+    out = np.zeros((len(a), len(b)))
+    for k in range(0, a.shape[1], chain):
+        out += cut_of_chain(a[:, None, k : k + chain] * b[None, :, k : k + chain])
+    return out
 
 
 # ---- random numbers -------------------------------------------------------------------------------

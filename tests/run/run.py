@@ -34,6 +34,10 @@ GREATEST = {"f8e5m2": 57344.0, "f8e4m3": 448.0, "bf16": float.fromhex("0x1.fep12
             "float32": float.fromhex("0x1.fffffep127"), "float64": math.inf}
 
 
+# Targets whose units sum f8 in few bits, all or some. A device may be such.
+FEW_BITS = re.compile("cuda|sim:sm_(89|9|1)")
+
+
 class Run:
     """One case with one setting on one executor."""
 
@@ -141,17 +145,22 @@ def run_batch(program, lines, folder, limit):
     return results[:len(lines)]
 
 
-def bound(case, name, want, kind):
+def cut(case, target):
+    """Output -> what matrix units of the target may cut of it."""
+    return case.cut(**reference_values(case)) if case.cut and FEW_BITS.match(target) else {}
+
+
+def bound(case, name, want, kind, cut=0.0):
     """How far a result may lie from its reference: rounding of the result, and of `length` + `ulps`
-    operations on terms of the size `scale`."""
+    operations on terms of the size `scale`, and what a unit cuts."""
     finite = np.abs(want[np.isfinite(want)])
     scale = case.scale.get(name, float(finite.max()) if finite.size else 0.0)
     accumulate = EPS[case.computes or ("float64" if kind == "float64" else "float32")]
     return TINY[kind] + EPS[kind] * 2 * np.abs(np.nan_to_num(want, posinf=0, neginf=0)) + \
-        accumulate * (case.length + case.ulps) * scale
+        accumulate * (case.length + case.ulps) * scale + cut
 
 
-def compare(case, name, want, path):
+def compare(case, name, want, path, cut):
     """What is wrong with an output, or ''."""
     got = np.load(path)
     kind = case.out_types.get(name, got.dtype.name)
@@ -168,7 +177,7 @@ def compare(case, name, want, path):
         over = np.abs(want) > GREATEST[kind] * (1 + EPS[kind])
         limit = GREATEST[kind] if kind.startswith("f8") else np.inf
         want = np.where(over, np.copysign(limit, want), want)
-        close = np.abs(got - want) <= bound(case, name, want, kind)
+        close = np.abs(got - want) <= bound(case, name, want, kind, cut.get(name, 0.0))
     bad = ~(close | (got == want) | (np.isnan(got) & np.isnan(want)))
     return describe(name, got, want, bad)
 
@@ -207,7 +216,8 @@ def verdict(run, number, code, text, outputs, folder, lacks):
         return None
     if code != 0:
         return f"exit code {code}:\n{text}"
-    problems = [compare(run.case, name, want, folder / f"out-{number}-{name}.npy")
+    few = cut(run.case, run.target)
+    problems = [compare(run.case, name, want, folder / f"out-{number}-{name}.npy", few)
                 for name, want in outputs.items()]
     return "\n".join(p for p in problems if p)
 
