@@ -67,8 +67,7 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a) {
         return "its elements are smaller than a byte";
     if (op->code == OP_LOAD && !pad_is_zero(op)) return "its padding is not 0";
     if (c < 0 || a->subs[c].kind != DIM_AXIS) return "its rows are not contiguous";
-    if (t->align < COPY_BYTES || !strides_fit(t, c))
-        return "its rows are not known to be aligned to 16 bytes";
+    if (t->align < COPY_BYTES || !strides_fit(t, c)) return GPU_NOT_ALIGNED;
     if (!is_multiple(sub_operand(op, a, c, 0), COPY_BYTES * 8 / elem_info[t->elem].bits, MAX_DEPTH))
         return "its rows start anywhere, not at multiples of 16 bytes";
     if (a->tensor->def || a->tensor->region->parent != s->device) return "it is no parameter";

@@ -9,6 +9,8 @@
 typedef struct Describe {
     Ctx *ctx;
     Text *out;
+    GpuMore *more;
+    void *arg;
 } Describe;
 
 static const char *shape_of(Describe *d, const Type *t) {
@@ -53,11 +55,14 @@ static void describe_op(Op *op, void *arg) {
 /// What `async` and `sync` noted.
 static void describe_lines(Describe *d, const Op *device, const char *attr) {
     const Attr *lines = op_attr(device, attr);
-    for (int i = 0; lines && i < lines->n; i++) text_add(d->out, "    %s\n", lines->strs[i]);
+    for (int i = 0; lines && i < lines->n; i++) {
+        const char *more = d->more(d->arg, lines->strs[i]);
+        text_add(d->out, more ? "    %s (%s)\n" : "    %s\n", lines->strs[i], more);
+    }
 }
 
-void gpu_describe(Text *out, const Op *module) {
-    Describe d = {out->ctx, out};
+void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg) {
+    Describe d = {out->ctx, out, more, arg};
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE) continue;
         text_add(out, "  %s: %" PRId64 " warps", op_str(op, "name"), op_int(op, "warps", 1));

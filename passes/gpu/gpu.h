@@ -111,8 +111,13 @@ const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role);
 
 /* ---- describe.c ---------------------------------------------------------------------------- */
 
+/// The end of notes of tensors whose strides or address stand against copies.
+#define GPU_NOT_ALIGNED "its rows are not known to be aligned to 16 bytes"
+/// What is known besides of a note that `async` made of a tensor ("a: through registers: ..."), or
+/// NULL.
+typedef const char *GpuMore(void *arg, const char *note);
 /// Lines about each device of a module that has gone through gpu_pipeline.
-void gpu_describe(Text *out, const Op *module);
+void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg);
 
 /* ---- warps.c, passes/cost_gpu.c ------------------------------------------------------------ */
 

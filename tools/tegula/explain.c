@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula explain: what the compiler made of a kernel.
 #include "driver/choose.h"
+#include "passes/gpu/gpu.h"
 #include "tools/tegula/driver.h"
 #include "tools/tegula/measure.h"
 #include "tools/tegula/tune.h"
@@ -24,20 +25,39 @@ static const char *access_text(const ParamUse *use) {
                                        : "scalar";
 }
 
-/// Why a GPU's code reads single elements of it: no TMA, no cp.async, no words of 16 bytes.
-static void print_misalignment(const Tensor *t) {
+/// Why a GPU's code reads single elements of it: no TMA, no cp.async, no words of 16 bytes. NULL:
+/// it does not, or nothing is known of argument i.
+static const char *misalignment(const Job *job, int i) {
+    Ctx *ctx = job->ctx;
+    const Tensor *t = &job->args[i].tensor;
+    if (!job->build.gpu || job->args[i].kind != ARG_TENSOR) return NULL;
     int axis;
     tg_misaligned why = tensor_misalignment(t, &axis);
     int64_t bits = elem_info[t->elem].bits;
     int64_t bytes = why == TG_OFF_STRIDE || why == TG_BACKWARDS ? t->strides[axis] * bits / 8 : 0;
     int at = (int)((uintptr_t)t->data % TENSOR_ALIGN);
-    if (why == TG_OFF_START)
-        printf(", starts %d bytes behind a multiple of %d", at, TENSOR_ALIGN);
-    else if (why == TG_OFF_STRIDE)
-        printf(", axis %d goes by %" PRId64 " bytes, no multiple of %d", axis, bytes, TENSOR_ALIGN);
-    else if (why == TG_BACKWARDS)
-        printf(", axis %d runs backwards (%" PRId64 " bytes)", axis, bytes);
-    if (why) printf(": by single elements");
+    switch (why) {
+    case TG_OFF_START:
+        return ctx_format(ctx, "starts %d bytes behind a multiple of %d", at, TENSOR_ALIGN);
+    case TG_OFF_STRIDE:
+        return ctx_format(ctx, "axis %d goes by %" PRId64 " bytes, no multiple of %d", axis, bytes,
+                          TENSOR_ALIGN);
+    case TG_BACKWARDS:
+        return ctx_format(ctx, "axis %d runs backwards (%" PRId64 " bytes)", axis, bytes);
+    default: return NULL;
+    }
+}
+
+/// The same behind a note that a tensor's rows are not aligned.
+static const char *misalignment_noted(void *arg, const char *note) {
+    const Job *job = arg;
+    size_t name = strcspn(note, ":"), n = strlen(note), end = strlen(GPU_NOT_ALIGNED);
+    if (n < end || strcmp(note + n - end, GPU_NOT_ALIGNED) != 0) return NULL;
+    for (int i = 0; i < job->kernel->params.n; i++) {
+        const char *param = job->kernel->params.at[i].name.text;
+        if (strlen(param) == name && strncmp(param, note, name) == 0) return misalignment(job, i);
+    }
+    return NULL;
 }
 
 /// What the kernel does with each parameter, and how packs were merged for these strides.
@@ -52,8 +72,8 @@ static void print_params(const Job *job) {
         printf(" %s", access_text(use));
         if (use->pack_at >= 0)
             printf(", ..pack of %d axes merged to %d", use->pack_given, use->pack_rank);
-        if (job->build.gpu && job->args[i].kind == ARG_TENSOR)
-            print_misalignment(&job->args[i].tensor);
+        const char *why = misalignment(job, i);
+        if (why) printf(", %s: by single elements", why);
         printf("\n");
     }
 }
@@ -138,7 +158,7 @@ static bool print_code(Job *job) {
     explain_ranks(job);
     if (job->build.gpu) {
         Text devices = {.ctx = job->ctx};
-        gpu_describe(&devices, job->build.code->module);
+        gpu_describe(&devices, job->build.code->module, misalignment_noted, job);
         printf("devices\n%scode for %s\n", devices.data ? devices.data : "", job->target);
     } else
         printf("code, in vectors of %d bytes\n", job->build.info.vector_bytes);

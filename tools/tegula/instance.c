@@ -198,9 +198,19 @@ static Elem scalar_elem(const Job *job, const Types *types, int i) {
     return e != EL_COUNT ? e : param(job, i)->constant ? EL_I64 : job->inst->params[i].elem;
 }
 
-/// Dims of the arguments, --given and --set.
+/// Puts in the parameters whose value is known: all, or the constants among them.
+static void set_scalars(Job *job, Dimensions *dims, bool all) {
+    for (int i = 0; i < job->kernel->params.n; i++)
+        if (job->args[i].kind == ARG_SCALAR && job->inst->params[i].known_value &&
+            (all || param(job, i)->constant))
+            dims_set(job->ctx, dims, param(job, i)->name.text, job->inst->params[i].value);
+}
+
+/// Constant arguments, which come before the defaults of their names, dims of the arguments,
+/// --given and --set.
 static Dimensions chosen_dims(Job *job) {
     Dimensions dims = {0};
+    set_scalars(job, &dims, false);
     for (int i = 0; i < job->inst->n_dims; i++)
         dims_set(job->ctx, &dims, job->inst->dims[i].name, job->inst->dims[i].value);
     for (int sums = 0; sums < 2; sums++)
@@ -219,9 +229,7 @@ static Dimensions chosen_dims(Job *job) {
 
 Dimensions job_dims(Job *job) {
     Dimensions dims = chosen_dims(job);
-    for (int i = 0; i < job->kernel->params.n; i++)
-        if (job->args[i].kind == ARG_SCALAR && job->inst->params[i].known_value)
-            dims_set(job->ctx, &dims, param(job, i)->name.text, job->inst->params[i].value);
+    set_scalars(job, &dims, true);
     const Items *items = &job->program->main->items;
     for (int i = 0; i < items->n; i++) {
         const char *unknown;
