@@ -159,7 +159,7 @@ def tf32(env, m, n, k):
 
 
 def fp8(env, m, n, k):
-    """c = a b^T in bf16, with one scale for each operand."""
+    """c = a b^T sa sb in bf16, with one scale for each operand: such that none can be left out."""
     m, n, k = env.size(m), env.size(n), env.size(k)
     t = torch.float8_e4m3fn
 
@@ -167,8 +167,8 @@ def fp8(env, m, n, k):
         f = torch.float32
         out = {"a": env.randn((m, k), seed, f).to(t), "b": env.randn((n, k), seed + 100, f).to(t)}
         return out | {
-            "sa": torch.full((1,), 0.5, device=env.device),
-            "sb": torch.full((1,), 2.0, device=env.device),
+            "sa": torch.full((1,), 0.75, device=env.device),
+            "sb": torch.full((1,), 0.375, device=env.device),
         }
 
     def narrow(x):
@@ -191,7 +191,7 @@ def fp8(env, m, n, k):
         key=f"matmul fp8 {m}x{n}x{k} nt",
         inputs=inputs,
         outputs=lambda i: {"c": ((m, n), torch.bfloat16)},
-        reference=lambda i: {"c": i["a"].double() @ i["b"].double().t()},
+        reference=lambda i: {"c": i["a"].double() @ i["b"].double().t() * (i["sa"] * i["sb"]).double()},
         contenders=env.ours("matmul", "scaled_matmul_nt", arguments)
         + env.peer("cublas", cublas(False), "accumulates in f32")
         + env.peer("cublas fast", cublas(True), "accumulates in fewer bits"),
@@ -403,21 +403,25 @@ def linear(env, m, n, k):
 
 
 def conv2d(env, b, c, h, w, f):
-    """3 x 3, all operands with channels last."""
+    """3 x 3, all operands of ours with channels last. cuDNN tries its algorithms, and has operands whose
+    channels come first, too, as its row `cudnn contiguous`."""
     t = torch.bfloat16
     b = max(1, b // env.shrink)
+    torch.backends.cudnn.benchmark = True
 
     def inputs(seed):
         x, k = env.randn((b, h, w, c), seed, t), env.randn((f, 3, 3, c), seed + 100, t, (9 * c) ** -0.5)
-        return {"x": x.permute(0, 3, 1, 2), "w": k.permute(0, 3, 1, 2)}
+        last = {"x": x.permute(0, 3, 1, 2), "w": k.permute(0, 3, 1, 2)}
+        return last | {name + "_first": value.contiguous() for name, value in last.items()}
 
-    def run(i):
-        y = F.conv2d(i["x"], i["w"], padding=1)
+    def run(i, order=""):
+        y = F.conv2d(i["x" + order], i["w" + order], padding=1)
         return {"y": y.permute(0, 2, 3, 1)}
 
     def arguments(i, o):
         steps = {"sy": 1, "sx": 1, "py": 1, "px": 1, "dy": 1, "dx": 1}
-        return i | steps | {"y": o["y"].permute(0, 3, 1, 2), "bias": None, "act": 0}
+        own = {"x": i["x"], "w": i["w"], "y": o["y"].permute(0, 3, 1, 2), "bias": None, "act": 0}
+        return own | steps
 
     return Problem(
         key=f"conv2d bf16 {b}x{c}x{h}x{w} to {f}, 3x3",
@@ -426,6 +430,7 @@ def conv2d(env, b, c, h, w, f):
         reference=lambda i: run(double(i)),
         contenders=env.ours("conv", "conv2d", arguments)
         + env.peer("cudnn", lambda i, o: run(i))
+        + env.peer("cudnn contiguous", lambda i, o: run(i, "_first"))
         + env.compiled(run),
         plain=lambda i, o: run(i),
         limit=LIMITS["bf16"],

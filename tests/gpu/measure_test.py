@@ -3,6 +3,7 @@
 """bench/gpu/measure.py refuses contenders that lie, each in its own way, and times an honest one."""
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 
@@ -16,6 +17,7 @@ except ImportError:
     print("no torch here: nothing is tested")
     sys.exit(SKIP)
 
+import cases
 import measure
 
 ROWS, COLUMNS = 64, 96
@@ -76,6 +78,18 @@ def broken(i, o):
     raise RuntimeError("no such kernel")
 
 
+def scaled(*names):
+    """The product of f8 with these scales alone."""
+
+    def run(i, o):
+        c = i["a"].float() @ i["b"].float().t()
+        for name in names:
+            c *= i[name]
+        o["c"].copy_(c)
+
+    return run
+
+
 # Contender, and a part of what it must be refused with; "" for the honest one.
 EXPECTED = {
     "honest": (honest, ""),
@@ -88,6 +102,16 @@ EXPECTED = {
     "first": (First(), "timed run"),
     "tired": (Tired(), "the last timed run"),
 }
+SCALED = {
+    "scaled": (scaled("sa", "sb"), ""),
+    "without scales": (scaled(), "relative error"),
+    "without sa": (scaled("sb"), "relative error"),
+    "without sb": (scaled("sa"), "relative error"),
+}
+
+
+def contenders(expected):
+    return [measure.Contender(n, run, ours=True) for n, (run, _) in expected.items()]
 
 
 def problem(device):
@@ -100,25 +124,45 @@ def problem(device):
         inputs=inputs,
         outputs=lambda i: {"y": ((ROWS, COLUMNS), torch.float32)},
         reference=lambda i: {"y": torch.softmax(i["x"].to(torch.float64), -1)},
-        contenders=[measure.Contender(n, run, ours=True) for n, (run, _) in EXPECTED.items()],
+        contenders=contenders(EXPECTED),
         plain=honest,
         limit=measure.LIMITS["f32"],
         bytes=2 * 4 * ROWS * COLUMNS,
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    device = torch.device(parser.parse_args().device)
-    record = measure.run_problem(problem(device), device, 0.01)
+def scaled_problem(device):
+    """The benchmark's own."""
+    case = cases.fp8(cases.Env(device, set(), None, [{}]), 64, 48, 32)
+    return dataclasses.replace(case, contenders=contenders(SCALED), plain=SCALED["scaled"][0])
+
+
+def judged(problem, expected, device):
+    """How many contenders were not taken as they should be."""
+    record = measure.run_problem(problem, device, 0.01)
     bad = 0
-    for name, (_, words) in EXPECTED.items():
+    for name, (_, words) in expected.items():
         row = record["rows"][name]
         said = row.get("failed", "")
         good = words in said if words else not said and row["ms"] > 0
         print(f"{'ok  ' if good else 'FAIL'} {name}: {said or str(row['ms']) + ' ms'}")
         bad += not good
+    return bad
+
+
+def convolution(device):
+    """The benchmark's own, whose peers have both orders of channels."""
+    case = cases.conv2d(cases.Env(device, {"cudnn"}, None, [{}]), 2, 8, 6, 5, 4)
+    return case, {"cudnn": (None, ""), "cudnn contiguous": (None, "")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    device = torch.device(parser.parse_args().device)
+    bad = judged(problem(device), EXPECTED, device)
+    bad += judged(scaled_problem(device), SCALED, device)
+    bad += judged(*convolution(device), device)
     return 1 if bad else 0
 
 
