@@ -81,6 +81,8 @@ LARGE = [
     ("matmul", "matmul_tf32_nt", SQUARE | {"terms": "1"}, ("f32",)),
     ("matmul", "matmul_tf32_nt", SQUARE | {"terms": "3"}, ("f32",)),
     ("matmul", "scaled_matmul_nt", SCALED, ("f8e4m3", "f8e5m2")),
+    ("matmul", "matmul_i8_nt", SQUARE, ("i8", "u8")),
+    ("matmul", "scaled_matmul_i8_nt", SCALED, ("i8",)),
     ("matmul", "linear", LINEAR | {"act": "2"}, HALVES),
     ("matmul", "linear_glu", GATED | {"act": "2"}, HALVES),
     ("conv", "conv2d", CONV2D, ("f16", "f32")),

@@ -209,6 +209,39 @@ for kernel, chain in ("scaled_matmul_nt", CHAIN), ("scaled_matmul_fast_nt", 2048
             tune=[*SMALL, {}],
             name=f"{kernel}-{t}-one sign",
         )
+# Bytes: sums are exact. With scales they are in f32.
+BYTES = {"i8": (-128, 128, np.int8), "u8": (0, 256, np.uint8)}
+for t, what in BYTES.items():
+    for n, (m, k, c) in enumerate([(70, 190, 90), (5, 64, 33), (130, 1, 3), (3, 0, 4)]):
+        a, b = integers((m, k), 1, *what), integers((c, k), 2, *what)
+        case(
+            FILE,
+            "matmul_i8_nt",
+            {"a": a, "b": b},
+            lambda a, b, **_: {"c": a @ b.T},
+            tune=[*SMALL, {"BM": 128, "BN": 112, "BK": 128}, {}] if m == 70 else [{}],
+            name=f"matmul_i8_nt-{t}-{m}x{k}x{c}",
+        )
+        out = ("float32", "float16", "bf16")[n % 3]
+        case(
+            FILE,
+            "scaled_matmul_i8_nt",
+            {
+                "a": a,
+                "b": b,
+                "sa": uniform((m,), 3, 2e-4, 1e-3) if n < 3 else None,
+                "sb": uniform((c,), 4, 0.5, 2) if n % 2 == 0 else None,
+                "c": typed(np.zeros((m, c)), out),
+            },
+            lambda a, b, sa=None, sb=None, **_: scaled(
+                a.astype(np.float64), b.astype(np.float64), sa, sb
+            ),
+            out_types=narrow(out, "c"),
+            tune=[*SMALL, {}] if m == 70 else [{}],
+            name=f"scaled_matmul_i8_nt-{t}-{m}x{k}x{c}-{out}",
+        )
+extremes = np.full((16, 256), -128, np.int8)  # the greatest sums
+case(FILE, "matmul_i8_nt", {"a": extremes, "b": extremes}, lambda a, b, **_: {"c": a @ b.T}, name="matmul_i8_nt-greatest")
 for terms, error in ((1, 2**13), (3, 16)):  # of a product, in units of the rounding of f32
     for m, k, c in [(70, 130, 90), (70, 132, 136), (3, 1, 5), (1, 0, 1)]:
         case(
