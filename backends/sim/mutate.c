@@ -44,6 +44,24 @@ static bool same(const SimRun *run, const char *as) {
 
 enum { SEEDS = 3 };
 
+/// Whether the kernel as it is runs in all of these orders, and to the same results: else a
+/// mutation is no reason for what happens without it.
+static bool control(const SimImage *image, int function, const SimRun *run, const char *before,
+                    const char *after, SimFailure *failure) {
+    for (uint64_t seed = 1; seed < SEEDS; seed++) {
+        SimRun again = *run;
+        again.seed += seed;
+        restore(run, before);
+        if (!sim_run(image, function, &again, failure)) return false;
+        if (same(run, after)) continue;
+        *failure = (SimFailure){.kind = SIM_MISUSE, .file = ""};
+        snprintf(failure->text, sizeof failure->text,
+                 "other results with seed %d, without any mutation", (int)again.seed);
+        return false;
+    }
+    return true;
+}
+
 /// "noticed: why", tried in several orders of what is random.
 static const char *try_without(const SimImage *image, int function, const SimRun *run, int site,
                                const char *before, const char *after, SimFailure *failure) {
@@ -117,6 +135,7 @@ bool sim_mutate(const SimImage *image, int function, const SimRun *run, const ch
     char *before = save(run);
     bool good = sim_run(image, function, run, failure);
     char *after = save(run);
+    good &= !before || !after || control(image, function, run, before, after, failure);
     FILE *out = good && before && after ? fopen(path, "a") : NULL;
     if (out) {
         mutate_all(image, function, run, out, before, after);

@@ -91,7 +91,7 @@ case("elementwise", "dropout", "x=randn(300) p=0.5 seed=3 y=same(x)")
 # ---- embeddings --------------------------------------------------------------------------------
 
 case("embedding", "embedding", "ids=rand(30,hi=9):i32 w=randn(10,70)")
-case("embedding", "embedding_backward", "ids=rand(30,hi=9):i32 dy=randn(30,70) dw=zeros(10,70)")
+case("embedding", "embedding_backward", "ids=rand(30,hi=9):i32 dy=iota(30,70) dw=zeros(10,70)")
 case("embedding", "embedding_bag", "ids=rand(30,hi=9):i32 off=iota(5):i32 w=randn(10,70) mean=true")
 case("embedding", "rope_table", "base=10000.0 start=0 cos_=zeros(30,32) sin_=zeros(30,32)")
 for name in ("rope_half", "rope_pairs"):
@@ -145,7 +145,7 @@ for k in (160, 400, 150):
     for name in ("scaled_matmul_nt", "scaled_matmul_fast_nt"):
         case("matmul", name, f"a=randn(70,{k}):f8e4m3 b=randn(90,{k}):f8e4m3 "
              "sa=randn(70) sb=randn(90) c=zeros(70,90):f16", "BM=64 BN=64 BK=64")
-for k in (400, 150):
+for k in (320, 150):  # the last item of the ring of four is where the result is turned round
     case("matmul", "matmul_i8_nt", f"a=rand(70,{k}):i8 b=rand(90,{k}):i8", "BM=64 BN=64 BK=64")
     case("matmul", "scaled_matmul_i8_nt", f"a=rand(70,{k}):u8 b=rand(90,{k}):u8 "
          "sa=randn(70) sb=randn(90) c=zeros(70,90):f16", "BM=64 BN=64 BK=64")
