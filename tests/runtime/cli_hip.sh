@@ -54,7 +54,8 @@ kernel twice(x: f32[R, N], y: f32[R, N]) tune BR = 1 | 4, BN = 64 | 256 {
 }
 K
 export TG_CACHE=off FAKE_CUDA_CLOCK=1
-[ -n "${AMDSIM:-}" ] || export TG_FAULT=oracle@ # the interpreter would find that nothing is computed
+# The interpreter would find that nothing is computed.
+[ -n "${AMDSIM:-}" ] || export TG_FAULT=oracle@
 tune="$tegula tune $out/tune.teg --target hip --dim R=8 --dim N=300 --budget 20"
 expect 'twice R=8 N=300 on Fake GPU 0, gfx942, 304 SMs' $tune --jsonl "$out/trials"
 for verdict in refused crashed hung failed wrong 'not reached'; do

@@ -77,12 +77,18 @@ def run(o, folder):
 # What kernels of several ranks can do without, by architecture, version of a kernel and function: how many
 # places, and why.
 ONE_TENSOR = "stands between c[r] and c[rank], one tensor to the compiler; the kernel keeps r and rank apart"
+ONE_ORDER = "the fence of a single thread: memory of the simulator has one order"
+OWN_ACCESSES = "they order accesses of this program alone, which do not meet"
 SPARE = {
     ("sm_90a", "gemm_rs", "tg.nv.tma.wait.read.0"):
         (1, "the wait of the last signal, for what is copied out to be there, is more than that"),
     ("sm_90a", "gemm_ar", "tg.barrier"): (1, "behind a signal, which counts as an access to all memory there is"),
     ("sm_90a", "gemm_ar_2", "tg.barrier"): (1, ONE_TENSOR),
     ("gfx942", "gemm_ar_2", "tg.barrier"): (1, ONE_TENSOR),
+    ("sm_90a", "flags", "tg.fence.acq_rel.sys"): (2, ONE_ORDER),
+    ("gfx942", "flags", "tg.fence.acq_rel.sys"): (2, ONE_ORDER),
+    ("sm_90a", "flags", "tg.barrier"): (3, OWN_ACCESSES),
+    ("gfx942", "flags", "tg.barrier"): (3, OWN_ACCESSES),
 }
 
 RANKS, SECONDS, SEEDS = 2, 2, 3  # how many ranks, how long they wait, tries of a mutation
