@@ -17,6 +17,11 @@ static void add_arg(Emit *e, Flat *out, LLVMValueRef x) {
     vec_push(e->ctx, out, arg);
 }
 
+/// Not what a loop of the host code carries.
+static bool is_own(const Value *v) {
+    return !v->def && v->region->parent->code == OP_KERNEL;
+}
+
 /// An argument is passed where the entry has it, its address or its number, so that a runtime can
 /// tell it from other values (TG_DEVICE_AGAIN).
 static void add_own(Emit *e, const Value *v, Flat *out) {
@@ -29,10 +34,10 @@ static void add_own(Emit *e, const Value *v, Flat *out) {
 static void flatten_tensor(Emit *e, const Value *v, Flat *out) {
     const TensorRef *t = emit_tensor(e, v);
     const Type *type = v->type;
-    if (v->def)
-        add_arg(e, out, t->data);
-    else
+    if (is_own(v))
         add_own(e, v, out);
+    else
+        add_arg(e, out, t->data);
     for (int d = 0; d < type->rank; d++)
         if (type->extents[d] == DYNAMIC) add_arg(e, out, t->dims[d]);
     for (int d = 0; d < type->rank; d++)
@@ -46,7 +51,7 @@ static void flatten(Emit *e, const Value *v, Flat *out) {
     } else if (v->type->kind == TK_DESC) {
         map.x = emit_scalar(e, v);
         vec_push(e->ctx, out, map);
-    } else if (!v->def) {
+    } else if (is_own(v)) {
         add_own(e, v, out);
     } else {
         add_arg(e, out, gen_to_memory(e->g, v->type->elem, emit_scalar(e, v)));

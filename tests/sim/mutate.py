@@ -12,6 +12,7 @@ import collections
 import concurrent.futures
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
