@@ -4,6 +4,7 @@
 // that takes long (code, modules, copies, the end of a stream) and each lock that another thread
 // has. The device is the stand-in's (tests/runtime/fake_cuda.c).
 #include "tests/tune/request.h"
+#include "tests/tune/said.h"
 
 #include "driver/module.h"
 
@@ -124,26 +125,6 @@ double __wrap_tune_free_bytes(int device) {
 }
 
 /* ---- a program ------------------------------------------------------------------------------ */
-
-static struct {
-    char text[1 << 14];
-    pthread_mutex_t lock;
-} said = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void note(void *user, const char *line) {
-    (void)user;
-    pthread_mutex_lock(&said.lock);
-    size_t n = strlen(said.text);
-    snprintf(said.text + n, sizeof said.text - n, "%s\n", line);
-    pthread_mutex_unlock(&said.lock);
-}
-
-static bool was_said(const char *text) {
-    pthread_mutex_lock(&said.lock);
-    bool found = strstr(said.text, text) != NULL;
-    pthread_mutex_unlock(&said.lock);
-    return found;
-}
 
 typedef struct Program {
     tg_context *context;

@@ -2,6 +2,7 @@
 // Launches that tune: what blocks, what goes on in the background, what later processes find, what
 // another machine does not.
 #include "tests/tune/request.h"
+#include "tests/tune/said.h"
 
 #include "driver/module.h"
 #include "driver/tune_store.h"
@@ -19,26 +20,6 @@
 #include <cmocka.h>
 
 enum { ROWS = 48, ROW = 100, WAIT_MS = 60000 };
-
-static struct {
-    char text[1 << 14];
-    pthread_mutex_t lock;
-} said = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void note(void *user, const char *line) {
-    (void)user;
-    pthread_mutex_lock(&said.lock);
-    size_t n = strlen(said.text);
-    snprintf(said.text + n, sizeof said.text - n, "%s\n", line);
-    pthread_mutex_unlock(&said.lock);
-}
-
-static bool was_said(const char *text) {
-    pthread_mutex_lock(&said.lock);
-    bool found = strstr(said.text, text) != NULL;
-    pthread_mutex_unlock(&said.lock);
-    return found;
-}
 
 typedef struct Setup {
     tg_context *context;
