@@ -128,13 +128,17 @@ static bool can_search(const tg_wanted *w, const Request *r) {
 
 bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r, TunedTimes *times) {
     tg_module *m = k->module;
-    TuneResult found;
+    TuneResult found = {0};
     if (m->tune == TUNE_OFF) return false;
-    if (tune_find(ctx, r, w->device, &found)) {
+    bool known = tune_find(ctx, r, w->device, &found);
+    // What another shape says serves until this one's own search is done.
+    if (known && found.near && m->tune == TUNE_BACKGROUND && !w->collective)
+        later_add(k, w, r, true);
+    if (known) {
         *times = (TunedTimes){found.seconds, found.standard};
         return tune_set(ctx, found.config, r);
     }
     if (m->tune != TUNE_BACKGROUND && can_search(w, r)) return search_now(ctx, m, w, r, times);
-    if (!w->collective) later_add(k, w, r);
+    if (!w->collective) later_add(k, w, r, false);
     return false;
 }

@@ -67,6 +67,7 @@ typedef struct TuneResult {
     const char *judged;    // whether the interpreter was asked what is right, and why not
     bool known;            // it was found before, or by another process meanwhile
     bool interrupted;      // by `stop`: the best of what was measured till then
+    bool near;             // it is of another shape: `config` is what that one's times say of this
     bool busy;             // others search for it; of BACKGROUND, which does not wait for them
     uint64_t source;       // hash of the sources, and of all that makes code of them
     int n_trials, n_space; // space: settings that there are, pruned ones included
@@ -122,8 +123,9 @@ const char *tune_too_large(Ctx *ctx, const Request *r, int device);
 /// Bytes that are free on a device, or for processes (-1). Negative: nobody says.
 double tune_free_bytes(int device);
 
-/// What the store says for this request, by shape or else by the bucket of its shape; false:
-/// nothing. n_trials is 0 where only the winner is known.
+/// What the store says for this request: what was found for its shape, or else what the times of
+/// another shape of its bucket and the model say; false: nothing. n_trials is 0 where only the
+/// winner is known.
 bool tune_find(Ctx *ctx, const Request *r, int device, TuneResult *out);
 
 /// What a search needs of a tensor: its address and, of integers and bools, the bytes from its

@@ -20,7 +20,9 @@ void earlier_load(Search *s) {
 bool earlier_knows(const Search *s, TuneResult *out) {
     bool left = false;
     if (s->o.again) return false;
-    if (!s->o.further) return tune_find(s->ctx, s->r, s->o.device, out);
+    if (!s->o.further)
+        return tune_find(s->ctx, s->r, s->o.device, out) &&
+               !(out->near && s->o.mode == TUNE_BACKGROUND);
     for (int i = 0; i < s->earlier.n_trials; i++)
         left |= s->earlier.trials[i].verdict == TUNE_NOT_REACHED;
     if (!s->same_source || (left && s->o.budget > LARGER * s->earlier.budget)) return false;

@@ -15,6 +15,7 @@ typedef struct Debt {
     ModuleKernel *k;
     Request request;
     tg_wanted wanted;
+    bool near;
     const DLTensor **tensors; // copies whose data is an address, nothing to be read
     rt_samples *samples;      // of those of integers
 } Debt;
@@ -77,7 +78,8 @@ static const tg_variant *make_winner(const Payment *p) {
 static void adopt(const Payment *p) {
     const TuneResult *r = &p->result;
     if (p->status || atomic_load(p->stop) || !*r->config) return;
-    if (r->n_trials && strcmp(r->config, r->trials[0].config) == 0) return;
+    bool standard = r->n_trials && strcmp(r->config, r->trials[0].config) == 0;
+    if (standard && !p->debt->near) return;
     const tg_variant *v = make_winner(p);
     if (v && tg_kernel_adopt(&p->debt->k->kernel, v) == TG_OK) log_change(p);
 }
@@ -161,7 +163,7 @@ static void copy(Ctx *ctx, void *arg) {
     d->request.machine = c->r->machine ? ctx_format(ctx, "%s", c->r->machine) : NULL;
 }
 
-void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r) {
+void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r, bool near) {
     uint64_t hash = hash_of(k, wanted);
     Ctx *ctx = tg_debt_wanted(hash) ? ctx_create(NULL) : NULL;
     Copy c = {.wanted = wanted, .r = r};
@@ -172,6 +174,7 @@ void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r) {
         return;
     }
     c.debt->k = k;
+    c.debt->near = near;
     c.debt->samples = samples;
     c.debt->base = (tg_debt){.kernel = &k->kernel,
                              .owner = k->module,

@@ -114,7 +114,8 @@ static bool find(Ctx *ctx, StoreKey key, TuneResult *out) {
 bool tune_find(Ctx *ctx, const Request *r, int device, TuneResult *out) {
     Keys keys;
     if (!keys_of(ctx, r, device, &keys)) return false;
-    return out->known = find(ctx, keys.shape, out) || find(ctx, keys.bucket, out);
+    if (find(ctx, keys.shape, out)) return out->known = true;
+    return find(ctx, keys.bucket, out) && (out->known = tune_near(ctx, r, out));
 }
 
 bool tune_earlier(Ctx *ctx, const Request *r, int device, TuneResult *out, uint64_t *source) {

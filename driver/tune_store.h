@@ -20,6 +20,9 @@ bool tune_claim_key(Ctx *ctx, const Request *r, int device, bool background, Sto
 /// What an earlier search of this very shape found, of these sources or of older ones; `source` of
 /// the request, too. False: nothing is known.
 bool tune_earlier(Ctx *ctx, const Request *r, int device, TuneResult *out, uint64_t *source);
+/// Makes the result of another shape of the bucket one of this shape (tune_near.c). False: it says
+/// nothing of it.
+bool tune_near(Ctx *ctx, const Request *r, TuneResult *result);
 /// Keeps what a search measured before it was stopped, for tune_earlier: nothing was found.
 void tune_keep_part(Ctx *ctx, const Request *r, int device, const TuneResult *result);
 /// Keeps what a search found, for tune_find and tune_earlier.

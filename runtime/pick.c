@@ -313,11 +313,11 @@ static Best rank(List *list, const rt_launcher *l, bool tuned) {
     return best;
 }
 
-/// Whether the compiler could do better: tune values are what hints decide. What was measured for
-/// some extents tells less of others than the cost model does.
+/// Whether the compiler could do better: tune values are what hints decide. What was fastest for
+/// some extents may waste most of others' last tiles, as the compiler would see.
 static bool is_far(const List *list, Best best) {
     const tg_variant *v = list->at[best.number];
-    return best.distance > (v->tuned ? LOG2_ONE : FAR) && v->config && *v->config;
+    return best.distance > (v->tuned ? BUCKET : FAR) && v->config && *v->config;
 }
 
 static void fill_actual(tg_actual *out, const rt_actual *a, bool symmetric) {

@@ -136,10 +136,10 @@ static void not_elsewhere(void **state) {
     r.target = "v3";
     r.threads = 1;
     assert_false(tune_find(ctx, &r, -1, &other));
-    // A shape of the same bucket is served by it, one of another is not.
+    // It says something of a shape of the same bucket, nothing of one of another.
     r = softmax_request(ctx, "v3", ROWS - 2, ROW + 10);
     assert_true(tune_find(ctx, &r, -1, &other));
-    assert_string_equal(found.config, other.config);
+    assert_true(other.near);
     r = softmax_request(ctx, "v3", ROWS, 4 * ROW);
     assert_false(tune_find(ctx, &r, -1, &other));
     ctx_destroy(ctx);

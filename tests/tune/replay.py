@@ -11,7 +11,8 @@ in the background find as much, and have their worker at work for a fiftieth of 
 With a folder of recordings, searches in what products and others took on an EPYC of two threads with
 AVX-512 (bench/tune.py --record), each of them as good as the same bars say, whatever the noise, beside
 the best of all that was recorded; in what two products took on an H200 with 16 helpers searches are
-decided long before their budget ends, too:
+decided long before their budget ends, too. What one of them
+says of another of its bucket is near what a search would find, and no worse than the default:
 
     replay.py TEGULA TUNE_REPLAY FOLDER FAKE_CUDA
 """
@@ -71,10 +72,11 @@ def search(program, folder, budget, *more, file="k.teg", shape="512x512x512", sp
         return [json.loads(line) for line in f]
 
 
-def make_world(trials, number):
-    """Seconds of each candidate. The model is off by a tenth for most values."""
+def make_world(trials, number, factors=None):
+    """Seconds of each candidate. The model is off by a tenth for most values; as much as in another
+    world whose factors are given."""
     draw = random.Random(number)
-    factors = {}
+    factors = {} if factors is None else factors
     seconds = {}
     for t in trials:
         if t["verdict"] == "pruned":
@@ -202,6 +204,52 @@ def agreement(seconds, trials):
     return 1 - 6 * sum((places[0][i] - places[1][i]) ** 2 for i in range(n)) / (n * (n * n - 1))
 
 
+def neighbours(program, file, one, other, times, known, *more, real, **world):
+    """What a shape takes of which nothing is known but what another one of its bucket took: not what
+    was fastest there, which may be four times as slow as without tuning. Returns how good it is, and
+    how good what is taken without tuning."""
+    (m, n, k), found = other.split("x"), []
+    command = [program, "explain", file, *more, "-a", f"a=zeros({m},{k}):{real}", "-a", f"b=zeros({k},{n}):{real}"]
+    for seed in range(1, SEEDS + 1):
+        with tempfile.TemporaryDirectory() as scratch:
+            env = {"TG_CACHE": os.path.join(scratch, "store"), "TG_TUNE": "", "TG_REPLAY_SEED": str(seed),
+                   "TG_REPLAY": times} | world
+
+            def choice():
+                run = subprocess.run(command, env=os.environ | env, check=True, stdout=subprocess.PIPE, text=True)
+                return min(known.values()) / known[re.search(r"^tuning: (.*)$", run.stdout, re.M)[1]]
+
+            default = choice()
+            search(program, scratch, 10, "--mode", "block", *more, file=file, shape=one, **env)
+            found.append(choice())
+    print(f"{one} says of {other}: {min(found):.3f} to {max(found):.3f}, default {default:.3f}", flush=True)
+    assert min(found) >= 0.95 * default, found
+    return min(found)
+
+
+def neighbours_recorded(program, folder, one, other, *more, **world):
+    def path(name):
+        return os.path.join(folder, name + ".times")
+
+    quality = neighbours(program, os.path.join(folder, "product.teg"), os.path.basename(one), os.path.basename(other), path(one),
+                         read_times(path(other), os.path.basename(other)), *more, **world)
+    assert quality >= 0.85, quality
+
+
+def neighbours_made_up(tegula, program, folder):
+    """The model is as wrong about one shape as about the other: what was best there is taken where it
+    is far better than the default, too."""
+    kernel, times = os.path.join(folder, "k.teg"), os.path.join(folder, "times")
+    one, other = "512x512x512", "400x600x512"
+    quality = []
+    for number in range(WORLDS):
+        factors = {}
+        there, here = (make_world(search(tegula, folder, 4, shape=s), number, factors) for s in (one, other))
+        write(times, "".join(f"{s} 0.05 {config}\n" for config, s in there.items()))
+        quality.append(neighbours(program, kernel, one, other, times, here, real="f32"))
+    assert sum(q >= 0.97 for q in quality) >= WORLDS / 2, quality
+
+
 def recorded(program, recordings, folder, seeds, *more, share=1, agree=-1, **world):
     """The least quality of searches in each recording of a folder, the largest share of the budget of
     10 s that one takes, and how far the model's order is that of the recording."""
@@ -255,11 +303,18 @@ def main():
     tegula, program, *recordings = sys.argv[1:]
     if recordings:
         folder, cuda = recordings
-        recorded(program, folder, ".", SEEDS, "--threads", "2", "-t", "T=f32")
-        recorded(program, folder, "others", 3, "--threads", "2", "-t", "T=f32")
+        cpu = ["--threads", "2", "-t", "T=f32"]
+        gpu = ["--target", "cuda", "-t", "T=f16"]
+        driver = {"TG_CUDA_LIBRARY": cuda, "FAKE_CUDA_DEVICES": "90", "TG_REPLAY_HELPERS": "16"}
+        for pair in (("256x256x256", "300x300x300"), ("300x300x300", "256x256x256")):
+            neighbours_recorded(program, folder, *pair, *cpu, real="f32")
+        for pair in (("sm_90a/4096x4096x4096", "sm_90a/3000x3000x3000"),
+                     ("sm_90a/3000x3000x3000", "sm_90a/4096x4096x4096")):
+            neighbours_recorded(program, folder, *pair, *gpu, real="f16", **driver)
+        recorded(program, folder, ".", SEEDS, *cpu)
+        recorded(program, folder, "others", 3, *cpu)
         shrunken(program, folder)
-        recorded(program, folder, "sm_90a", 2, "--target", "cuda", "-t", "T=f16", share=0.45, agree=0.8,
-                 TG_CUDA_LIBRARY=cuda, FAKE_CUDA_DEVICES="90", TG_REPLAY_HELPERS="16")
+        recorded(program, folder, "sm_90a", 2, *gpu, share=0.45, agree=0.8, **driver)
         return
     quality = {2: [], 10: []}
     with tempfile.TemporaryDirectory() as folder:
@@ -270,6 +325,7 @@ def main():
         in_one_process(program, os.path.join(folder, "times"), make_world(listed, 0), default)
         slows_down(program, os.path.join(folder, "times"), make_world(listed, 1))
         in_the_background(program, os.path.join(folder, "times"), make_world(listed, 0))
+        neighbours_made_up(tegula, program, folder)
         for number in range(WORLDS):
             seconds = make_world(listed, number)
             times = os.path.join(folder, "times")
