@@ -282,6 +282,25 @@ static void tuned_ones(void **state) {
     tg_kernel_close(&kernel);
 }
 
+/// What was fastest for some extents serves those nearer than a factor of 1.4; for others the
+/// compiler is asked.
+static void near_tuned_extents(void **state) {
+    (void)state;
+    Compiler c = {0};
+    tg_kernel kernel;
+    assert_int_equal(tg_kernel_open(&kernel, &attend_info, &compiler, &c), TG_OK);
+    assert_int_equal(run(&kernel, 32, 64, 64, 0, NULL), TG_OK);
+    tg_variant tuned = c.made[0];
+    tuned.tuned = 1;
+    assert_int_equal(tg_kernel_adopt(&kernel, &tuned), TG_OK);
+    assert_int_equal(run(&kernel, 32, 88, 64, 0, NULL), TG_OK);
+    assert_int_equal(run(&kernel, 32, 50, 64, 0, NULL), TG_OK);
+    assert_int_equal(c.calls, 1);
+    assert_int_equal(run(&kernel, 32, 100, 64, 0, NULL), TG_OK);
+    assert_int_equal(c.calls, 2);
+    tg_kernel_close(&kernel);
+}
+
 enum { LAUNCHERS = 16, ADOPTIONS = 300 };
 static tg_kernel swapped;
 static _Atomic int adopted; // number of the last one; -1: all are
@@ -332,12 +351,19 @@ int main(int argc, char **argv) {
     (void)argv;
     if (argc > 1) return exit_with_variant();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nearest_hints), cmocka_unit_test(most_facts),
-        cmocka_unit_test(ranges),        cmocka_unit_test(half_bytes),
-        cmocka_unit_test(open_types),    cmocka_unit_test(not_found),
-        cmocka_unit_test(levels),        cmocka_unit_test(compiles_once),
-        cmocka_unit_test(far_extents),   cmocka_unit_test(compiler_fails),
-        cmocka_unit_test(tuned_ones),    cmocka_unit_test(swapped_while_launched),
+        cmocka_unit_test(nearest_hints),
+        cmocka_unit_test(near_tuned_extents),
+        cmocka_unit_test(most_facts),
+        cmocka_unit_test(ranges),
+        cmocka_unit_test(half_bytes),
+        cmocka_unit_test(open_types),
+        cmocka_unit_test(not_found),
+        cmocka_unit_test(levels),
+        cmocka_unit_test(compiles_once),
+        cmocka_unit_test(far_extents),
+        cmocka_unit_test(compiler_fails),
+        cmocka_unit_test(tuned_ones),
+        cmocka_unit_test(swapped_while_launched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
