@@ -46,8 +46,8 @@ static void end(Setup *s) {
     tg_context_destroy(s->context);
 }
 
-static void launch(Setup *s) {
-    const int64_t shape[2] = {ROWS, ROW};
+static void launch_rows(Setup *s, int rows) {
+    const int64_t shape[2] = {rows, ROW};
     DLTensor x = tg_dense(s->x, kDLFloat, 32, 2, shape), y = tg_dense(s->y, kDLFloat, 32, 2, shape);
     tg_arg args[2] = {tg_tensor(&x), tg_tensor(&y)};
     memset(s->y, 0, sizeof s->y);
@@ -55,6 +55,10 @@ static void launch(Setup *s) {
     float sum = 0;
     for (int i = 0; i < ROW; i++) sum += s->y[i];
     assert_true(sum > 0.999F && sum < 1.001F);
+}
+
+static void launch(Setup *s) {
+    launch_rows(s, ROWS);
 }
 
 /// What a launch of so many rows takes; "": it would have to compile.
@@ -189,6 +193,26 @@ static void in_the_background(void **state) {
     unsetenv("TG_FAULT");
 }
 
+/// What is known of another shape of the bucket serves at once; this one's own search follows.
+static void after_a_neighbour(void **state) {
+    enum { THERE = 26, HERE = 24 };
+    (void)state;
+    Setup s;
+    begin(&s, "block", 1000);
+    launch_rows(&s, THERE);
+    if (!was_said("tuned softmax R=26 N=100: ")) fail_msg("%s", said.text);
+    end(&s);
+    begin(&s, "background", 300);
+    double start = seconds();
+    while (!was_said("in the background: ") && (seconds() - start) * 1e3 < WAIT_MS) {
+        struct timespec t = {0, 20000000};
+        launch_rows(&s, HERE);
+        nanosleep(&t, NULL);
+    }
+    if (!was_said("tuned softmax R=24 N=100 in the background: ")) fail_msg("%s", said.text);
+    end(&s);
+}
+
 /// A module that goes ends its search, wherever that is.
 static void cancelled(void **state) {
     (void)state;
@@ -302,6 +326,7 @@ int main(void) {
         cmocka_unit_test_setup(not_on_another_gpu, new_cache),
         cmocka_unit_test(in_the_background),
         cmocka_unit_test_setup(goes_on, new_cache),
+        cmocka_unit_test_setup(after_a_neighbour, new_cache),
         cmocka_unit_test(cancelled),
         cmocka_unit_test(exits),
         cmocka_unit_test(off),
