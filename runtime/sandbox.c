@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See sandbox.h. The two processes talk by datagrams of a pair of sockets, since writing to a
 // broken pipe would raise SIGPIPE in the program.
-#include "runtime/sandbox.h"
+#include "runtime/spawn.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -38,7 +38,7 @@ typedef struct Reply {
 struct rt_sandbox {
     rt_sandbox_options options;
     tg_options hooks;
-    rt_trial *trial; // of this process; NULL: there is a child
+    rt_trial *trial; // of this process; NULL: there are children
     pid_t child;     // 0: none runs
     int fd;
     double reference; // seconds that its check took; 0: it was not checked yet
@@ -87,8 +87,13 @@ static void isolate(int fd, pid_t parent) {
 #endif
 }
 
-/// Answers until the parent has no more to ask.
-static _Noreturn void serve(const rt_sandbox_options *o, int fd) {
+/// A launch that breaks the device, or does not end there, is the last one of a process.
+static rt_verdict verdict_of(rt_trial *t, rt_verdict v) {
+    if (v != RT_FAILED || !rt_trial_is_lost(t)) return v;
+    return rt_trial_is_stuck(t) ? RT_HUNG : RT_CRASHED;
+}
+
+_Noreturn void rt_sandbox_serve(const rt_sandbox_options *o, int fd) {
     tg_options own = {
         .size = sizeof own, .threads = o->threads, .allocate = map_memory, .release = unmap_memory};
     tg_context *c;
@@ -102,35 +107,43 @@ static _Noreturn void serve(const rt_sandbox_options *o, int fd) {
         Reply reply = {.verdict = RT_FAILED};
         if (trial) reply.verdict = attempt(trial, o, &r, reply.seconds);
         if (reply.verdict != RT_RIGHT) snprintf(reply.why, WHY, "%s", tg_last_error());
+        if (trial) reply.verdict = verdict_of(trial, reply.verdict);
         if (send(fd, &reply, sizeof reply, MSG_NOSIGNAL) != (ssize_t)sizeof reply) break;
     }
     _exit(0);
 }
 
 /// The program's handlers of signals must not run in the child.
-static tg_status start(rt_sandbox *box) {
-    int pair[2];
+static tg_status fork_child(rt_sandbox *box, int fd) {
     sigset_t all, before;
     pid_t parent = getpid();
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return tg_fail(TG_ERROR_UNSUPPORTED, "no pair of sockets: %s", strerror(errno));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
     int error = errno;
     if (pid == 0) {
-        isolate(pair[1], parent);
-        serve(&box->options, pair[1]);
+        isolate(fd, parent);
+        rt_sandbox_serve(&box->options, fd);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    close(pair[1]);
-    if (pid < 0) {
-        close(pair[0]);
+    if (pid < 0)
         return tg_fail(TG_ERROR_UNSUPPORTED, "no process can be forked: %s", strerror(error));
-    }
     box->child = pid;
-    box->fd = pair[0];
     return TG_OK;
+}
+
+static tg_status start(rt_sandbox *box) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "no pair of sockets: %s", strerror(errno));
+    tg_status status = box->options.device < 0 ? fork_child(box, pair[1])
+                                               : rt_spawn(&box->options, pair[1], &box->child);
+    close(pair[1]);
+    if (status)
+        close(pair[0]);
+    else
+        box->fd = pair[0];
+    return status;
 }
 
 /// Says how it ended, where it did so by itself. The program may have waited for it already.
@@ -185,6 +198,7 @@ static rt_verdict ask(rt_sandbox *box, const Request *r, double limit, bool hang
     }
     if (v == RT_RIGHT) {
         if (out->verdict != RT_RIGHT) memcpy(box->why, out->why, WHY);
+        if (out->verdict >= RT_CRASHED) end(box, false);
         return out->verdict;
     }
     end(box, v == RT_CRASHED);
@@ -232,14 +246,15 @@ static rt_verdict prepare(rt_sandbox *box, Reply *out) {
     return v;
 }
 
-/// On a GPU. A launch that breaks the device, or does not end, is the last one that is tried.
+/// On a GPU, without a child. A launch that breaks the device, or does not end, is the last one
+/// that is tried.
 static rt_verdict attempt_here(rt_sandbox *box, const Request *r, double *seconds) {
     rt_verdict v = attempt(box->trial, &box->options, r, seconds);
     if (v == RT_RIGHT) return v;
     snprintf(box->why, WHY, "%s", tg_last_error());
-    if (v != RT_FAILED || !rt_trial_is_lost(box->trial)) return v;
-    box->lost = true;
-    return rt_trial_is_stuck(box->trial) ? RT_HUNG : RT_CRASHED;
+    v = verdict_of(box->trial, v);
+    box->lost = v >= RT_CRASHED;
+    return v;
 }
 
 static rt_verdict request(rt_sandbox *box, Request r, double *seconds) {
@@ -295,7 +310,7 @@ tg_status rt_sandbox_open(const rt_sandbox_options *options, rt_sandbox **out) {
     *box = (rt_sandbox){.options = *options, .hooks = c->hooks};
     tg_status status = TG_OK;
     box->options.trial.patience = time_left(box);
-    if (options->device >= 0) status = rt_trial_open(&box->options.trial, &box->trial);
+    if (!forks_are_wanted()) status = rt_trial_open(&box->options.trial, &box->trial);
     if (status)
         rt_sandbox_close(box);
     else

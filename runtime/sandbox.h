@@ -6,7 +6,7 @@
 // writes are its own. Other threads of the program are not there, and may have held any lock: so it
 // takes memory from the system, has threads of its own, and does nothing but kernels, the clock and
 // a socket. It ends with the thread that made it. The context of a GPU does not survive a fork:
-// there variants are tried in this process (trial.h), which waits for none longer than it should.
+// there the child is started anew (spawn.h), with arguments that are made alike.
 #ifndef RUNTIME_SANDBOX_H
 #define RUNTIME_SANDBOX_H
 
@@ -25,8 +25,8 @@ typedef struct rt_sandbox_options {
 
 typedef struct rt_sandbox rt_sandbox;
 
-/// Fails through tg_last_error(): no child is wanted (TG_TUNE_FORK=off), or no trial can be. The
-/// options' arrays must last.
+/// Fails through tg_last_error(): no child is wanted (TG_TUNE_FORK=off; on a GPU variants are tried
+/// in this process then), or no trial can be. The options' arrays must last.
 tg_status rt_sandbox_open(const rt_sandbox_options *options, rt_sandbox **out);
 void rt_sandbox_close(rt_sandbox *box);
 
@@ -41,5 +41,8 @@ const char *rt_sandbox_why(const rt_sandbox *box);
 /// Nothing can be tried any more: the reference is not right, there are no processes to be had, or
 /// a launch broke the device or does not end there.
 bool rt_sandbox_is_lost(const rt_sandbox *box);
+
+/// What a child does: answers at its end of the socket until the parent has no more to ask.
+_Noreturn void rt_sandbox_serve(const rt_sandbox_options *options, int fd);
 
 #endif

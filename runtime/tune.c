@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tuning where there is no compiler: which of an object's variants is the fastest for the arguments
-// of a launch. They are raced on arguments of their own, on CPUs in a child process (sandbox.h).
+// of a launch. They are raced on arguments of their own, in a child process (sandbox.h).
 // One that crashes or hangs is out for good, here and, by a line on disk, in later processes.
 //
 //     TG_TUNE            block: tune before the first launch of new extents; exhaustive: however
 //                        long it takes; background: later, in a thread of low priority
 //                        (later.c); else launches take what the object says
 //     TG_TUNE_BUDGET_MS  of one kernel and its extents; 2000
-//     TG_TUNE_FORK       off: there are no child processes, nor is a CPU tuned
+//     TG_TUNE_FORK       off: no child processes; a CPU is not tuned, a GPU in this process
 //     TG_CACHE           the folder where results are kept, or off
 //
 // What wins is adopted with the extents of the launch as its hints.

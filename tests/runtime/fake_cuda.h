@@ -46,6 +46,8 @@ typedef void FakeKernel(const FakeLaunch *launch, void **args);
     X(void, fake_fail, (const char *call, int error))                                              \
     /* What was done wrong so far, or NULL; forgets it. */                                         \
     X(const char *, fake_mistake, (void))                                                          \
+    /* From now on all calls of this process fail, as after an illegal address. */                 \
+    X(void, fake_break, (void))                                                                    \
     /* While true, what streams were given does not end; who waits for it makes a mistake. */      \
     X(void, fake_stick, (int stuck))                                                               \
     /* How often a function was called. */                                                         \

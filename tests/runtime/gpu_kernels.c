@@ -175,6 +175,11 @@ int reset(void **state) {
     return 0;
 }
 
+/// A process that tries variants never comes to main; before it begins the driver has the kernels.
+__attribute__((constructor(101))) static void open_for_trials(void) {
+    if (getenv("TG_TRIALS_OF")) open_fake();
+}
+
 bool open_fake(void) {
     const char *path = getenv("TG_CUDA_LIBRARY");
     void *library = path ? dlopen(path, RTLD_NOW) : NULL;

@@ -46,11 +46,15 @@ static const char ptx[] =
     ".visible .entry nothing(.param .u64 px) { ret; }\n"
     ".visible .entry crash() {\n"
     "  .reg .b64 %d<2>; .reg .b32 %r<2>;\n"
-    "  mov.u64 %d1, 8; mov.u32 %r1, 1; st.global.u32 [%d1], %r1; ret;\n}\n";
+    "  mov.u64 %d1, 8; mov.u32 %r1, 1; st.global.u32 [%d1], %r1; ret;\n}\n"
+    ".visible .entry hang(.param .u64 px) {\n"
+    "  .reg .pred %p<2>; .reg .b64 %d<2>; .reg .b32 %r<2>;\n"
+    "  ld.param.u64 %d1, [px];\n"
+    "again: ld.volatile.global.u32 %r1, [%d1]; setp.ne.u32 %p1, %r1, 1; @%p1 bra again; ret;\n}\n";
 
 /* ---- host code ----------------------------------------------------------------------------- */
 
-enum { SCALE, FILL, REPORT, NOTHING, CRASH };
+enum { SCALE, FILL, REPORT, NOTHING, CRASH, HANG };
 enum { N = 100000, THREADS = 256 };
 static int64_t workspace;
 static float filled;
@@ -82,12 +86,19 @@ static int32_t crash_entry(const tg_slot *args, const tg_env *env) {
     return env->dispatch(env, CRASH, 1, list);
 }
 
+static int32_t hang_entry(const tg_slot *args, const tg_env *env) {
+    void *x = args[0].tensor.data;
+    void *list[] = {&x};
+    return env->dispatch(env, HANG, 1, list);
+}
+
 static const tg_device_function functions[] = {
     {"scale", THREADS, 1, 100 << 10, 5, 0, 0},
     {"fill", 1, 1, 0, 2, 0, 0},
     {"report", 1, 1, 0, 1, TG_DEVICE_FAULTS, 0},
     {"nothing", 32, 1, 0, 1, 0, 0},
     {"crash", 1, 1, 0, 0, 0, 0},
+    {"hang", 1, 1, 0, 1, 0, 0},
 };
 static const tg_site site = {TG_SITE_ASSERT, 4, 5, 1, 0, 0, "k.teg", "x is {}", "f"};
 static const tg_site *const sites[] = {&site};
@@ -115,6 +126,11 @@ KERNEL(scale);
 KERNEL(report);
 KERNEL(nothing);
 KERNEL(crash);
+#define TRIED(name)                                                                                \
+    { .entry = name##_entry, .params = three, .n_params = 3, .config = "B=" #name, .image = &image }
+static const tg_variant tried[] = {TRIED(scale), TRIED(crash), TRIED(hang), TRIED(nothing)};
+static const tg_kernel_info tuned_info = {"tuned", "tuned", params, tried, 3, 0, COUNT(tried), 0};
+static tg_kernel tuned = {.abi = TG_ABI, .info = &tuned_info};
 
 /* ---- arrays there -------------------------------------------------------------------------- */
 
@@ -328,6 +344,35 @@ static void times(const rt_device *d) {
         best[0], best[1], best[1] - best[0], best[2]);
 }
 
+static char logged[2048];
+static void keep_log(void *user, const char *line) {
+    size_t n = strlen(logged);
+    (void)user;
+    snprintf(logged + n, sizeof logged - n, "%s\n", line);
+}
+
+/// Variants that crash, hang and do nothing while they are tuned leave this process as it was.
+static void tunes(void) {
+    tg_options options = {.size = sizeof options, .threads = 1, .log = keep_log};
+    tg_context *context;
+    setenv("TG_TUNE", "block", 1);
+    setenv("TG_TUNE_BUDGET_MS", "10000", 1);
+    setenv("TG_CACHE", "off", 1);
+    CHECK(tg_context_create(&options, &context) == TG_OK);
+    tg_context *before = tg_context_use(context);
+    upload(NULL);
+    double began = now();
+    CHECK(tg_launch(&tuned, args, 3) == TG_OK);
+    CHECK(wrong(NULL, 0) == 0);
+    printf("tuned in %.2f s: %s", now() - began, logged);
+    CHECK(strstr(logged, "B=crash is left out: ") != NULL);
+    CHECK(strstr(logged, "B=hang is left out: it did not end within ") != NULL);
+    CHECK(strstr(logged, "tuned 'tuned': B=scale") != NULL);
+    tg_context_use(before);
+    tg_context_destroy(context);
+    unsetenv("TG_TUNE");
+}
+
 /// Last: the context is of no use afterwards.
 static void crashes(void) {
     CHECK(tg_launch(&crash, args, 3) == TG_OK);
@@ -352,6 +397,7 @@ int main(int argc, char **argv) {
     captures();
     reports();
     times(d);
+    tunes();
     crashes();
     printf("%d checks failed\n", failures);
     return failures != 0;

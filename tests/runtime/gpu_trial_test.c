@@ -64,12 +64,13 @@ static void trials(void **state) {
     assert_null(fake.fake_mistake());
 }
 
-/// An object of two variants: tuned at its first launch that is not captured.
+/// An object of two variants: tuned at its first launch that is not captured, in this process.
 static void tunes(void **state) {
     (void)state;
     static Call c;
     void *stream = fake.fake_stream(1);
     setenv("TG_TUNE", "block", 1);
+    setenv("TG_TUNE_FORK", "off", 1);
     setenv("TG_CACHE", "off", 1);
     left_out = too_far = 0;
     launches = 0;
@@ -85,6 +86,7 @@ static void tunes(void **state) {
     assert_int_equal(launches, 1);
     fake.fake_drop(graph);
     unsetenv("TG_TUNE");
+    unsetenv("TG_TUNE_FORK");
 }
 
 /* ---- integers of a launch that others search for -------------------------------------------- */
@@ -158,14 +160,15 @@ static void keep_log(void *user, const char *line) {
 
 KERNEL(stuck, VARIANT(scale_entry, &for_80), VARIANT(sticking_entry, &for_80));
 
-/// A variant whose launch does not end is given up: nobody waits for it, nor frees what it may
-/// still write to. The launch is as without tuning.
+/// Without children a variant whose launch does not end is given up: nobody waits for it, nor frees
+/// what it may still write to. The launch is as without tuning.
 static void does_not_end(void **state) {
     (void)state;
     static Call c;
     tg_options options = {.size = sizeof options, .threads = 1, .log = keep_log};
     tg_context *context;
     setenv("TG_TUNE", "block", 1);
+    setenv("TG_TUNE_FORK", "off", 1);
     setenv("TG_CACHE", "off", 1);
     expect_ok(tg_context_create(&options, &context));
     tg_context_use(context);
@@ -181,6 +184,7 @@ static void does_not_end(void **state) {
     expect_ok(tg_launch(&stuck, c.args, 3));
     assert_int_equal(launches, 1);
     unsetenv("TG_TUNE");
+    unsetenv("TG_TUNE_FORK");
     fake.fake_stick(0);
     tg_context_use(NULL);
     tg_context_destroy(context);

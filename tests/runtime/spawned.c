@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Objects whose variants fail in every way while they are tuned on a GPU, against the stand-in
+// driver: neither the program nor its device sees anything of it.
+#include "tests/runtime/spawned.h"
+
+#include "tests/runtime/gpu_kernels.h"
+
+#include "runtime/trial.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int runs_here; // of bad variants, in the program
+
+static int32_t sticks_there(const tg_slot *args, const tg_env *env) {
+    runs_here++;
+    sticks = true;
+    int32_t status = scale_entry(args, env);
+    sticks = false;
+    return status;
+}
+static int32_t breaks(const tg_slot *args, const tg_env *env) {
+    runs_here++;
+    int32_t status = scale_entry(args, env);
+    fake.fake_break();
+    return status;
+}
+static int32_t crashes(const tg_slot *args, const tg_env *env) {
+    (void)args, (void)env;
+    runs_here++;
+    raise(SIGSEGV);
+    return 0;
+}
+static int32_t exits(const tg_slot *args, const tg_env *env) {
+    (void)args, (void)env;
+    runs_here++;
+    _exit(0);
+}
+/// Is right where it has no file of the program's, and the tensors' shape.
+static int32_t is_apart(const tg_slot *args, const tg_env *env) {
+    runs_here++;
+    int32_t status = scale_entry(args, env);
+    if (fcntl(100, F_GETFD) >= 0 || args[0].tensor.shape[0] != N) raise(SIGSEGV);
+    return status;
+}
+
+#define NAMED(fn, text)                                                                            \
+    { .entry = fn, .params = three, .n_params = 3, .config = text, .image = &for_80 }
+KERNEL(fragile, NAMED(scale_entry, "B=usual"), NAMED(sticks_there, "B=sticks"),
+       NAMED(breaks, "B=breaks"), NAMED(crashes, "B=crashes"), NAMED(exits, "B=exits"),
+       NAMED(is_apart, "B=apart"));
+KERNEL(hopeless, NAMED(is_apart, "B=first"), NAMED(scale_entry, "B=second"));
+
+static char logged[4096];
+static void keep_log(void *user, const char *line) {
+    size_t n = strlen(logged);
+    (void)user;
+    snprintf(logged + n, sizeof logged - n, "%s\n", line);
+}
+
+static void in_context(void (*test)(void)) {
+    tg_options options = {.size = sizeof options, .threads = 1, .log = keep_log};
+    tg_context *context;
+    *logged = '\0';
+    setenv("TG_TUNE", "block", 1);
+    setenv("TG_TUNE_BUDGET_MS", "20000", 1);
+    setenv("TG_CACHE", "off", 1);
+    expect_ok(tg_context_create(&options, &context));
+    tg_context_use(context);
+    test();
+    tg_context_use(NULL);
+    tg_context_destroy(context);
+    unsetenv("TG_TUNE");
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    assert_null(fake.fake_mistake());
+}
+
+static void tune_fragile(void) {
+    static Call c;
+    expect_ok(tg_launch(&fragile, on_device(&c, 1)->args, 3)); // its image is loaded
+    int allocated = fake.fake_allocated();
+    assert_int_equal(launches, 1);
+    expect_scaled(&c, 0);
+    expect_ok(tg_launch(&fragile, c.args, 3));
+    assert_int_equal(launches, 2);
+    assert_int_equal(fake.fake_allocated(), allocated);
+    assert_int_equal(runs_here, 0);
+}
+
+/// Each bad variant is named and left out, and the search goes on to its end.
+static void survives(void **state) {
+    (void)state;
+    static const char *const said[] = {
+        "tuning 'fragile': B=sticks is left out: it did not end within ",
+        "tuning 'fragile': B=breaks is left out: ",
+        "tuning 'fragile': B=crashes is left out: it crashed by signal 11",
+        "tuning 'fragile': B=exits is left out: it ended its process",
+        "tuned 'fragile': ",
+    };
+    launches = 0;
+    int file = fcntl(STDIN_FILENO, F_DUPFD, 100);
+    in_context(tune_fragile);
+    close(file);
+    for (int i = 0; i < COUNT(said); i++)
+        if (!strstr(logged, said[i])) fail_msg("'%s' is not in: %s", said[i], logged);
+    assert_null(strstr(logged, "B=apart is left out"));
+}
+
+static void tune_hopeless(void) {
+    static Call c;
+    setenv("TG_CUDA_LIBRARY", "/nowhere", 1); // there
+    expect_ok(tg_launch(&hopeless, on_device(&c, 1)->args, 3));
+    expect_scaled(&c, 0);
+}
+
+/// Where nothing can be tried the launch is as without tuning, and the log says why.
+static void has_no_device(void **state) {
+    (void)state;
+    char *library = strdup(getenv("TG_CUDA_LIBRARY"));
+    in_context(tune_hopeless);
+    setenv("TG_CUDA_LIBRARY", library, 1);
+    free(library);
+    if (!strstr(logged, "'hopeless' is not tuned: without tuning it fails: "))
+        fail_msg("not said: %s", logged);
+}
+
+int spawned_tests(void) {
+    if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
+#define TEST(f) cmocka_unit_test_setup(f, reset)
+    const struct CMUnitTest tests[] = {TEST(survives), TEST(has_no_device)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What spawned.c tests, in a program or in a library that it opens.
+#ifndef TESTS_RUNTIME_SPAWNED_H
+#define TESTS_RUNTIME_SPAWNED_H
+
+/// Returns how many tests failed.
+int spawned_tests(void);
+
+#endif
