@@ -364,7 +364,7 @@ static void tunes(void) {
     double began = now();
     CHECK(tg_launch(&tuned, args, 3) == TG_OK);
     CHECK(wrong(NULL, 0) == 0);
-    printf("tuned in %.2f s: %s", now() - began, logged);
+    printf("tuned in %.2f s: %s", (now() - began) * 1e-9, logged);
     CHECK(strstr(logged, "B=crash is left out: ") != NULL);
     CHECK(strstr(logged, "B=hang is left out: it did not end within ") != NULL);
     CHECK(strstr(logged, "tuned 'tuned': B=scale") != NULL);
