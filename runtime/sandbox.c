@@ -93,16 +93,20 @@ static rt_verdict verdict_of(rt_trial *t, rt_verdict v) {
     return rt_trial_is_stuck(t) ? RT_HUNG : RT_CRASHED;
 }
 
-_Noreturn void rt_sandbox_serve(const rt_sandbox_options *o, int fd) {
+static rt_trial *open_trial(const rt_sandbox_options *o) {
     tg_options own = {
         .size = sizeof own, .threads = o->threads, .allocate = map_memory, .release = unmap_memory};
     tg_context *c;
     rt_trial *trial = NULL;
+    if (tg_context_create(&own, &c) != TG_OK) return NULL;
+    tg_context_use(c);
+    rt_trial_open(&o->trial, &trial);
+    return trial;
+}
+
+_Noreturn void rt_sandbox_serve(const rt_sandbox_options *o, int fd) {
+    rt_trial *trial = o ? open_trial(o) : NULL;
     Request r;
-    if (tg_context_create(&own, &c) == TG_OK) {
-        tg_context_use(c);
-        rt_trial_open(&o->trial, &trial);
-    }
     while (recv(fd, &r, sizeof r, 0) == (ssize_t)sizeof r) {
         Reply reply = {.verdict = RT_FAILED};
         if (trial) reply.verdict = attempt(trial, o, &r, reply.seconds);

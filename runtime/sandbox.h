@@ -42,7 +42,8 @@ const char *rt_sandbox_why(const rt_sandbox *box);
 /// a launch broke the device or does not end there.
 bool rt_sandbox_is_lost(const rt_sandbox *box);
 
-/// What a child does: answers at its end of the socket until the parent has no more to ask.
+/// What a child does: answers at its end of the socket until the parent has no more to ask. NULL:
+/// nothing can be tried, as tg_last_error() says.
 _Noreturn void rt_sandbox_serve(const rt_sandbox_options *options, int fd);
 
 #endif

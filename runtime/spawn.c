@@ -76,11 +76,11 @@ static int first_base(struct dl_phdr_info *i, size_t size, void *arg) {
     return 1;
 }
 
-/// Where a module lies in this process. False: it cannot be had.
+/// Where a module lies in this process. False: dlerror() says why it cannot be had.
 static bool base_of(const char *path, uintptr_t *base) {
     struct link_map *map;
     if (!*path) return dl_iterate_phdr(first_base, base);
-    void *library = dlopen(path, RTLD_NOW);
+    void *library = dlopen(path, RTLD_LAZY);
     if (!library || dlinfo(library, RTLD_DI_LINKMAP, &map)) return false;
     *base = map->l_addr;
     return true;
@@ -257,20 +257,22 @@ tg_status rt_spawn(const rt_sandbox_options *options, int fd, pid_t *child) {
 
 /* ---- the other process ----------------------------------------------------------------------- */
 
-static const Parcel *open_parcel(void) {
+static Parcel *open_parcel(void) {
     struct stat st;
     if (fstat(PARCEL, &st) || (size_t)st.st_size < sizeof(Parcel)) return NULL;
     void *p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, PARCEL, 0);
     return p == MAP_FAILED || ((Parcel *)p)->bytes != (size_t)st.st_size ? NULL : p;
 }
 
-/// Makes of what went over what it was. False: this is not the same code.
-static bool unpack(Parcel *p, const tg_variant **variants, const void **contents) {
+/// Makes of what went over what it was.
+static tg_status unpack(Parcel *p, const tg_variant **variants, const void **contents) {
     rt_sandbox_options *o = &p->options;
     uintptr_t base;
-    if (!base_of(p->module, &base)) return false;
+    if (!base_of(p->module, &base))
+        return tg_fail(TG_ERROR_UNSUPPORTED, "in a process of its own: %s", dlerror());
     const tg_kernel_info *info = (const tg_kernel_info *)(base + p->info);
-    if (identity_of(info) != p->identity) return false;
+    if (identity_of(info) != p->identity)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "'%.200s' is another file now", p->module);
     for (int i = 0; i < o->n; i++) variants[i] = &info->variants[p->variants[i]];
     for (int i = 0; i < o->trial.n; i++) {
         DLTensor *t = &p->tensors[i];
@@ -286,7 +288,7 @@ static bool unpack(Parcel *p, const tg_variant **variants, const void **contents
     o->trial.args = p->args;
     o->trial.contents = contents;
     o->trial.content_bytes = p->content_bytes;
-    return true;
+    return TG_OK;
 }
 
 /// Before constructors of the program, and instead of it.
@@ -303,7 +305,7 @@ __attribute__((constructor(1000))) static void serve_trials(void) {
     syscall(SYS_close_range, (unsigned)PARCEL + 1, ~0U, 0U);
 #endif
     unsetenv(VARIABLE);
-    Parcel *p = (Parcel *)(uintptr_t)open_parcel();
-    if (p && unpack(p, variants, contents)) rt_sandbox_serve(&p->options, SOCKET);
+    Parcel *p = open_parcel();
+    if (p) rt_sandbox_serve(unpack(p, variants, contents) ? NULL : &p->options, SOCKET);
     _exit(1);
 }
