@@ -138,6 +138,7 @@ bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r, Tuned
         *times = (TunedTimes){found.seconds, found.standard};
         return tune_set(ctx, found.config, r);
     }
+    if (m->tune == TUNE_STRICT) return false;
     if (m->tune != TUNE_BACKGROUND && can_search(w, r)) return search_now(ctx, m, w, r, times);
     if (!w->collective) later_add(k, w, r, false);
     return false;

@@ -159,7 +159,8 @@ static tg_status load_status(Ctx *ctx, CtxStatus status, const Load *l) {
     if (status == CTX_NO_MEMORY) return tg_fail(TG_ERROR_MEMORY, "%s: out of memory", l->path);
     if (l->bad_mode)
         return tg_fail(TG_ERROR_ARGUMENT,
-                       "tuning: '%s' is none of off, block, background, exhaustive", l->bad_mode);
+                       "tuning: '%s' is none of off, strict, block, background, exhaustive",
+                       l->bad_mode);
     if (l->bad_setting)
         return tg_fail(TG_ERROR_ARGUMENT, "settings: '%s' is not of the form NAME=VALUE",
                        l->bad_setting);

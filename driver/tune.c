@@ -287,7 +287,7 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-static const char *const modes[] = {"off", "block", "background", "exhaustive", "sample"};
+static const char *const modes[] = {"off", "strict", "block", "background", "exhaustive", "sample"};
 
 const char *tune_mode_name(TuneMode mode) {
     return modes[mode];

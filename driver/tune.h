@@ -16,12 +16,13 @@
 
 typedef enum TuneMode {
     TUNE_OFF,
+    TUNE_STRICT, // what is not known is an error
     TUNE_BLOCK,
     TUNE_BACKGROUND,
     TUNE_EXHAUSTIVE,
     TUNE_SAMPLE
 } TuneMode;
-/// "off", "block", "background", "exhaustive", "sample". False: none of them.
+/// "off", "strict", "block", "background", "exhaustive", "sample". False: none of them.
 bool tune_mode_of(const char *text, TuneMode *out);
 const char *tune_mode_name(TuneMode mode);
 

@@ -268,7 +268,7 @@ typedef struct tg_module_options {
     int debug;            // debug information
     const char *target;   // NULL: that of the tensors; "sim:sm_90a" simulates one on the CPU
     const char *codegen;  // of NVIDIA code: "nvvm", "nvptx", "auto"; NULL: TG_CODEGEN, else auto
-    const char *tune;     // "off", "block", "background", "exhaustive"; NULL: TG_TUNE
+    const char *tune;     // "off", "strict", "block", "background", "exhaustive"; NULL: TG_TUNE
     int tune_budget_ms;   // of one search; 0: TG_TUNE_BUDGET_MS, else that of the mode
 } tg_module_options;
 

@@ -39,7 +39,7 @@ static Mode mode_now(void) {
     static const char *const names[] = {"off", "block", "exhaustive", "background"};
     static atomic_flag said = ATOMIC_FLAG_INIT;
     const char *mode = getenv("TG_TUNE");
-    if (!mode || !*mode) return OFF;
+    if (!mode || !*mode || strcmp(mode, "strict") == 0) return OFF; // there is no compiler to ask
     for (Mode m = OFF; m <= BACKGROUND; m++)
         if (strcmp(mode, names[m]) == 0) return m;
     say_unknown(&said, "TG_TUNE", mode, "none of off, block, background, exhaustive");

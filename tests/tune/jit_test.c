@@ -310,6 +310,31 @@ static void off(void **state) {
     }
 }
 
+/// A shape of which nothing is known is an error; one that was tuned is not.
+enum { FEW = 5 }; // rows that no other test has
+static void strict(void **state) {
+    (void)state;
+    Setup s;
+    make_standard_slow();
+    begin(&s, "strict", 0);
+    const int64_t shape[2] = {FEW, ROW};
+    DLTensor x = tg_dense(s.x, kDLFloat, 32, 2, shape), y = tg_dense(s.y, kDLFloat, 32, 2, shape);
+    tg_arg args[2] = {tg_tensor(&x), tg_tensor(&y)};
+    assert_int_equal(tg_launch(s.kernel, args, 2), TG_ERROR_NOT_FOUND);
+    if (!strstr(tg_last_error(), "softmax: tuning is strict, and nothing that was tuned is known"))
+        fail_msg("%s", tg_last_error());
+    end(&s);
+    begin(&s, "block", 8000);
+    launch_rows(&s, FEW);
+    end(&s);
+    begin(&s, "strict", 0);
+    launch_rows(&s, FEW);
+    if (!strstr(decision(&s, FEW), "; tuned for these extents: "))
+        fail_msg("%s", decision(&s, FEW));
+    end(&s);
+    unsetenv("TG_FAULT");
+}
+
 static int new_cache(void **state) {
     (void)state;
     static char folder[256];
@@ -330,6 +355,7 @@ int main(void) {
         cmocka_unit_test(cancelled),
         cmocka_unit_test(exits),
         cmocka_unit_test(off),
+        cmocka_unit_test_setup(strict, new_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static bool read_mode(TuneMode *out) {
     const char *text = getenv("TG_TUNE");
     *out = TUNE_BACKGROUND;
     if (!text || !*text || tune_mode_of(text, out)) return true;
-    cli_error("TG_TUNE: '%s' is none of off, block, background, exhaustive", text);
+    cli_error("TG_TUNE: '%s' is none of off, strict, block, background, exhaustive", text);
     return false;
 }
 
@@ -113,6 +113,7 @@ static Decision find_tuned(Job *job, TuneMode mode, TuneResult *out) {
     if (mode == TUNE_OFF || !job_request(job, &r, &tensors)) return NOT_ASKED;
     if (!job_measures(job)) return BY_MODEL;
     if (tune_find(job->ctx, &r, job->device, out)) return BY_TUNING;
+    if (mode == TUNE_STRICT) return UNKNOWN;
     if (mode == TUNE_BACKGROUND || !can_search(job)) return BY_MODEL;
     return job_tune_now(job, mode, &r, tensors, out) ? BY_TUNING : BY_MODEL;
 }
@@ -137,6 +138,11 @@ bool job_elaborate_tuned(Job *job, bool launches, Decision *choice, TuneResult *
     if (!read_mode(&mode)) return false;
     if (!launches && mode != TUNE_OFF) mode = TUNE_BACKGROUND;
     *choice = take_tuned(job, mode, out);
+    if (*choice == UNKNOWN) {
+        cli_error("TG_TUNE=strict: nothing that was tuned is known for these extents");
+        cli_hint("'tegula tune' finds it");
+        return false;
+    }
     if (*choice == BY_TUNING) {
         if (job_elaborate(job)) return true;
         // What was found for shapes like these may be nothing for this one.

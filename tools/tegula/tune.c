@@ -332,8 +332,8 @@ static bool take_options(Tune *c) {
     const Options *o = c->o;
     const char *rest = "";
     c->mode = TUNE_BLOCK;
-    if (o->mode &&
-        (!tune_mode_of(o->mode, &c->mode) || c->mode == TUNE_OFF || c->mode == TUNE_BACKGROUND)) {
+    if (o->mode && (!tune_mode_of(o->mode, &c->mode) || c->mode <= TUNE_STRICT ||
+                    c->mode == TUNE_BACKGROUND)) {
         cli_error("--mode %s: there are block, exhaustive and sample", o->mode);
         return false;
     }

@@ -19,10 +19,11 @@ bool job_request(struct Job *job, Request *out, const DLTensor ***tensors);
 
 /// It runs code on a machine, and does not print or simulate it.
 bool job_measures(const struct Job *job);
-typedef enum Decision { NOT_ASKED, BY_MODEL, BY_TUNING } Decision;
+typedef enum Decision { NOT_ASKED, BY_MODEL, BY_TUNING, UNKNOWN } Decision;
 /// job_elaborate with the setting that a launch would take, and where that comes from. With
 /// TG_TUNE=off nothing is looked at; `launches`: with TG_TUNE=block or exhaustive what is not known
-/// is searched for. False, reported, where that says something else, or after errors.
+/// is searched for; with strict it is an error. False, reported, where that says something else, or
+/// after errors.
 bool job_elaborate_tuned(struct Job *job, bool launches, Decision *choice, TuneResult *out);
 
 /* ---- tune_now.c ------------------------------------------------------------------------------ */
