@@ -40,7 +40,7 @@ static void describe_actual(const Param *p, const tg_actual *a, ParamInst *out) 
     } else if (tensor) {
         out->known_shape = out->known_strides = true;
         out->rank = a->rank;
-        out->align = a->aligned ? TENSOR_ALIGN : 0;
+        out->align = a->align > 1 ? a->align : 0;
         out->near = tg_is_near(a->rank, a->shape, a->strides, a->bits);
         for (int i = 0; i < a->rank; i++) {
             out->extents[i] = a->shape[i];

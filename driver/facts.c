@@ -7,7 +7,7 @@
 //                   cover(N) of 48 lanes       TG_FACT_MOST   (and LEAST, where exact)
 //     stride        1 or 0 is in the type      TG_FACT_STRIDE
 //                   neither                    TG_FACT_STRIDED, where exact
-//     alignment     16 is in the type          TG_FACT_ALIGN    (and its absence, where exact)
+//     alignment     16, 8 or 4 is in the type  TG_FACT_ALIGN    (and its absence, where exact)
 //     near          that is in the type        TG_FACT_NEAR     (likewise)
 //     pack          two axes were left         TG_FACT_PACK
 //     null, const                              TG_FACT_NULL, TG_FACT_VALUE
@@ -157,6 +157,7 @@ static void stride_facts(Describe *d, int argument) {
     }
 }
 
+_Static_assert((int)TG_LINE == TENSOR_ALIGN, "what is aligned is so on both sides");
 _Static_assert(TG_SPAN == (int64_t)1 << TENSOR_SPAN_LOG2, "what is near is so on both sides");
 
 /// Code for GPUs alone makes use of these.
@@ -164,8 +165,10 @@ static void address_facts(Describe *d, int argument) {
     int i;
     const ParamUse *use = build_argument(d->b, argument, &i);
     const Type *t = kernel_of(d->b)->regions[0]->args[argument]->type;
-    if (use->kind == PARAM_TENSOR && (t->align || (d->b->gpu && d->options == FACTS_EXACT)))
-        add_fact(d, TG_FACT_ALIGN, i, 0, t->align != 0);
+    bool exact = d->b->gpu && d->options == FACTS_EXACT;
+    int64_t align = TG_LINE / (t->align ? t->align : 1);
+    if (use->kind == PARAM_TENSOR && (t->align || exact))
+        add_fact(d, TG_FACT_ALIGN, i, 0, exact ? align : 2 * align - 1);
     bool far = d->options == FACTS_EXACT && d->b->gpu && gpu_has(d->b->gpu, GPU_BUFFERS) &&
                !d->b->inst->params[i].near;
     if (use->kind == PARAM_TENSOR && (t->near || far)) add_fact(d, TG_FACT_NEAR, i, 0, t->near);

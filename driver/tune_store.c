@@ -32,7 +32,7 @@ static void add_argument(Text *t, const tg_param_info *p, const tg_actual *a, bo
     bool tensor = p->kind == TG_PARAM_TENSOR;
     text_add(t, "%d %d %d %d", a->null, a->code, a->bits, a->rank);
     if (p->kind == TG_PARAM_CONST) text_add(t, " =%lld", (long long)a->value);
-    if (tensor && !a->null) text_add(t, " align %d", a->aligned);
+    if (tensor && !a->null) text_add(t, " align %d", a->align);
     for (int i = 0; tensor && i < a->rank; i++) {
         int64_t extent = a->shape[i], stride = extent > 1 ? a->strides[i] : 1;
         text_add(t, " %lld%s", (long long)(bucket ? bucket_of(extent) : extent),

@@ -27,7 +27,7 @@ static WorkData *describe_data(Search *s) {
     for (int i = 0; i < r->n_args; i++) {
         tg_actual a = part_of(&r->args[i]);
         const DLTensor *t = s->o.tensors ? s->o.tensors[i] : NULL;
-        data[i].address = (apart++ << 44) + (a.aligned ? 0 : (a.bits + 7) / 8);
+        data[i].address = (apart++ << 44) + (a.align > 1 ? a.align : (a.bits + 7) / 8);
         if (t && !a.null && s->o.contents) {
             data[i].address = (int64_t)(uintptr_t)t->data;
             data[i].contents = s->o.contents[i];

@@ -120,7 +120,7 @@ static void actual(Wire *w, tg_actual *a) {
     NUMBER(w, a->code, 0, 255);
     NUMBER(w, a->bits, 0, 255);
     NUMBER(w, a->rank, 0, TG_MAX_RANK);
-    NUMBER(w, a->aligned, 0, 1);
+    NUMBER(w, a->align, 0, TG_LINE);
     a->value = wire_number(w, a->value);
     ITEMS(w, a->shape, a->rank);
     ITEMS(w, a->strides, a->rank);

@@ -35,7 +35,7 @@ const FnDef *fe_find_kernel(const Program *p, const char *name);
 
 typedef enum ParamKind { PARAM_TENSOR, PARAM_SCALAR, PARAM_CONST } ParamKind;
 
-enum { TENSOR_ALIGN = 16 }; // Type.align of tensors that have it, in code for GPUs
+enum { TENSOR_ALIGN = 16 }; // Type.align of tensors whose rows copies take best, in code for GPUs
 
 /// A choice of the compiler's own, which `schedule` pins and --set may make.
 bool is_schedule_axis(const char *name);
@@ -49,7 +49,7 @@ typedef struct ParamInst {
     int64_t extents[MAX_RANK];
     int64_t strides[MAX_RANK]; // where known_strides
     bool known_strides;
-    int align;        // TENSOR: the code may rely on this alignment (TENSOR_ALIGN); 0: on none
+    int align;        // TENSOR: the code may rely on this alignment (16, 8 or 4); 0: on none
     bool near;        // TENSOR: ... and on Type.near
     bool known_value; // SCALAR of integer type or CONST
     int64_t value;

@@ -116,6 +116,9 @@ void verify_copy_async(Verifier *v, const Op *op) {
     const Type *shape = verify_access(v, op);
     if (!shape || !want_kind(v, op, 1, TK_BUF)) return;
     const Type *buf = operand(op, 1)->type;
+    int64_t bytes = op_int(op, "bytes", 16);
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || 8 * bytes < elem_info[buf->elem].bits)
+        verify_fail(v, op, "bytes", "4, 8 or 16, of whole elements");
     want_type(v, op, "buffer", 0, ty_block(v->ir, buf->elem, buf->rank, buf->extents),
               moved(v, op, shape));
     want_result(v, op, 0, ty_pending(v->ir, NULL));

@@ -26,6 +26,8 @@
 #define SHORT_RUNS  0.06  // of memory's time that runs half as long cost
 #define REST        0.1   // of the times that are not the longest: they do not hide quite
 #define ALONE       0.4   // ... of two of them, where an SM holds one program
+#define ACCESS      0.5   // instructions for each element that a thread loads or stores
+#define GATHER      8.0   // ... of a place of its own
 enum {
     LATENCY = 700,      // cycles until memory answers
     START_GROUP = 8,    // cycles of a unit before a product of a warpgroup
@@ -34,6 +36,8 @@ enum {
     AHEAD_THREAD = 16,  // elements of a thread that are loaded ahead
     JOIN = 40,          // cycles of a reduction over threads
     JOIN_CTAS = 800,    // and over the CTAs of a cluster
+    COPY = 12,          // instructions of a thread's copy to shared memory: address, mask, itself
+    COPY_BY_HAND = 6,   // of an element that goes there through registers
     CTA_START = 600,    // cycles to start and end a program
     L2_CYCLE = 56,      // bytes a cycle and SM from the second cache
     SHARED_REST = 1024, // bytes of shared memory besides pipelines
@@ -154,6 +158,35 @@ static double run_search(const Model *m, const Access *a, double run, int along)
     return 1 + SHORT_RUNS * fmax(0, log2(fmin(LONG_RUN, row) / least));
 }
 
+/// Everything that v goes to is an operand of a product.
+static bool feeds_dots(const Value *v) {
+    for_each_use(u, v) {
+        bool on = u->user->code == OP_PERMUTE && feeds_dots(result(u->user, 0));
+        if (!on && !(u->user->code == OP_DOT && u->index < 2)) return false;
+    }
+    return v->uses != NULL;
+}
+
+/// The width of the copies by which a pipeline has what the op loads; 0: it goes through registers.
+/// -1: the op does not load an operand of products, or (AMD) no copies bring these.
+static int copy_bytes(const Model *m, const Op *op, const Access *a) {
+    int along = -1;
+    if (op->code != OP_LOAD || !gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA)) return -1;
+    run_bytes(a, &along);
+    if (!feeds_dots(result(op, 0))) return -1;
+    return along < 0 || a->pick_at >= 0 ? 0 : gpu_copy_width(op, a, along).bytes;
+}
+
+/// Instructions for each element of what the op of a pipeline loads: of copies that threads make.
+/// Those of 16 bytes are few, and are counted with a step.
+static double copy_instructions(const Model *m, const Op *op, const Access *a) {
+    int bytes = copy_bytes(m, op, a);
+    if (a->pick_at >= 0) return GATHER;
+    if (bytes < 0 || bytes == GPU_COPY_MOST) return 0;
+    if (!bytes) return COPY_BY_HAND;
+    return COPY * elem_info[a->tensor->type->elem].bits / (8.0 * bytes);
+}
+
 /// Each tensor comes from memory once; all else is read again from the second cache.
 static void add_access(Model *m, Work *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
@@ -161,7 +194,8 @@ static void add_access(Model *m, Work *w, const Op *op, const Type *t, double ti
     double run = run_bytes(&a, &along), waste = run_waste(run);
     double all = waste * elem_info[t->elem].bits / 8.0;
     w->bytes += times * waste * split_waste(m, &a, run, along) * cost_bytes(t);
-    double instructions = a.pick_at >= 0 ? 8 : m->piped ? 0 : 0.5; // for each element
+    double instructions = a.pick_at >= 0 ? GATHER : ACCESS;
+    if (m->piped) instructions = copy_instructions(m, op, &a);
     w->alu += times * (double)ty_count(t) / m->target->fma_cycle * instructions;
     for (int i = 0; i < m->n_seen; i++)
         if (m->seen[i] == a.tensor) return;
@@ -191,10 +225,15 @@ static double loaded_bytes(const Region *r) {
     return sum;
 }
 
-static bool gathers(const Region *r) {
+/// Elements that go through registers are waited for in each step: what is picked, and rows that no
+/// copy is narrow enough for.
+static bool loads_by_hand(const Model *m, const Region *r) {
     for_each_op(op, r) {
-        if (op->code == OP_LOAD && access_of(op).pick_at >= 0) return true;
-        if (op_is_loop(op) && gathers(op->regions[op->n_regions - 1])) return true;
+        if (op->code == OP_LOAD) {
+            Access a = access_of(op);
+            if (a.pick_at >= 0 || copy_bytes(m, op, &a) == 0) return true;
+        }
+        if (op_is_loop(op) && loads_by_hand(m, op->regions[op->n_regions - 1])) return true;
     }
     return false;
 }
@@ -266,8 +305,8 @@ static void add_loop(Model *m, Work *w, const Op *op, double times) {
     m->piped = true;
     add_region(m, &step, body, 1);
     m->piped = outer;
-    // What is gathered goes through registers: each step waits for it.
-    if (!gathers(body)) step.waits = fmax(0, step.waits - LATENCY) + step_wait(m, &step, bytes);
+    if (!loads_by_hand(m, body))
+        step.waits = fmax(0, step.waits - LATENCY) + step_wait(m, &step, bytes);
     w->stage = fmax(w->stage, bytes);
     w->ahead = true;
     add_steps(w, &step, times, trips);

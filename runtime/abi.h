@@ -323,7 +323,7 @@ enum tg_fact_kind {
     TG_FACT_LEAST,   // the extent of axis is at least value
     TG_FACT_MOST,    // the extent of axis is at most value
     TG_FACT_STRIDED, // the stride of axis is neither 0 nor 1
-    TG_FACT_ALIGN,   // tg_misalignment says TG_ALIGNED (value 1) or why not (0)
+    TG_FACT_ALIGN,   // TG_LINE / tg_alignment is among the bits of value
     TG_FACT_NEAR,    // tg_is_near (value 1) or not (0)
     TG_FACT_MAPPED,  // of no parameter: other ranks' memory is mapped (value 1) or not (0)
 };
@@ -341,25 +341,36 @@ static inline bool tg_is_near(int rank, const int64_t *shape, const int64_t *str
     return last + 1 < elements;
 }
 
-/// What keeps copies of 16 bytes from starting at multiples of 16 bytes of a tensor's rows.
+/// What keeps copies of `unit` bytes from starting at multiples of that in a tensor's rows.
 typedef enum tg_misaligned {
     TG_ALIGNED,
-    TG_OFF_START,  // the address is no multiple of 16
+    TG_OFF_START,  // the address is no multiple of it
     TG_OFF_STRIDE, // the stride of an axis is none, nor 1
     TG_BACKWARDS   // it is negative
 } tg_misaligned;
 
 /// *axis: whose stride it is. Axes of one element have none.
 static inline tg_misaligned tg_misalignment(const void *data, int rank, const int64_t *shape,
-                                            const int64_t *strides, int bits, int *axis) {
-    enum { UNIT = 16 };
+                                            const int64_t *strides, int bits, int unit,
+                                            int *axis) {
     for (int d = 0; d < rank; d++) {
         *axis = d;
         if (shape[d] <= 1 || strides[d] == 1) continue;
         if (strides[d] < 0) return TG_BACKWARDS;
-        if ((uint64_t)strides[d] * (uint64_t)bits % (8 * UNIT)) return TG_OFF_STRIDE;
+        if ((uint64_t)strides[d] * (uint64_t)bits % (8 * (uint64_t)unit)) return TG_OFF_STRIDE;
     }
-    return (uintptr_t)data % UNIT ? TG_OFF_START : TG_ALIGNED;
+    return (uintptr_t)data % (uintptr_t)unit ? TG_OFF_START : TG_ALIGNED;
+}
+
+/// The widest copies whose starts are aligned: 16, 8 or 4 bytes; 1 where these are no wider than
+/// an element, or there are none.
+enum { TG_LINE = 16, TG_LEAST_LINE = 4 };
+static inline int tg_alignment(const void *data, int rank, const int64_t *shape,
+                               const int64_t *strides, int bits) {
+    int axis;
+    for (int unit = TG_LINE; unit >= TG_LEAST_LINE && 8 * unit > bits; unit /= 2)
+        if (!tg_misalignment(data, rank, shape, strides, bits, unit, &axis)) return unit;
+    return 1;
 }
 
 typedef struct tg_fact {

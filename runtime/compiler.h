@@ -16,7 +16,7 @@ typedef struct tg_actual {
     uint8_t code, bits; // DLPack's type of a tensor or scalar
     int8_t rank;
     const int64_t *shape, *strides;
-    uint8_t aligned;        // 16 bytes divide the address and each stride but 1; none is negative
+    uint8_t align;          // of a tensor: tg_alignment
     int64_t value;          // of an integer, bool or const parameter; of a float its bits
     const DLTensor *tensor; // the caller's, or NULL
     uint8_t symmetric;      // its first dimension is the ranks', of which `tensor` is the own part

@@ -151,6 +151,17 @@ static void add_topic(rt_text *t, const tg_kernel_info *info, const tg_variant *
     }
 }
 
+/// Of a set of bits: "16 bytes", "8 or 4 bytes", "other".
+static void add_alignments(rt_text *t, int64_t value) {
+    bool any = false;
+    for (int unit = TG_LINE; unit >= TG_LEAST_LINE; unit /= 2) {
+        if (!(value & (TG_LINE / unit))) continue;
+        rt_add(t, "%s%d", any ? " or " : "", unit);
+        any = true;
+    }
+    rt_add(t, any ? " bytes" : "other");
+}
+
 static void add_value(rt_text *t, const tg_fact *f) {
     if (f->kind == TG_FACT_TYPE)
         rt_add_type(t, (int)(f->value >> 8), (int)(f->value & 255));
@@ -159,7 +170,7 @@ static void add_value(rt_text *t, const tg_fact *f) {
     else if (f->kind == TG_FACT_STRIDED)
         rt_add(t, "other");
     else if (f->kind == TG_FACT_ALIGN)
-        rt_add(t, f->value ? "16 bytes" : "other");
+        add_alignments(t, f->value);
     else if (f->kind == TG_FACT_NEAR)
         rt_add(t, f->value ? "below 2 GiB" : "2 GiB or more");
     else

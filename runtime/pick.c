@@ -58,9 +58,8 @@ uint64_t rt_mix(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
-static bool is_aligned(const rt_actual *a) {
-    int axis;
-    return !tg_misalignment(a->data, a->rank, a->shape, a->strides, a->bits, &axis);
+static int alignment(const rt_actual *a) {
+    return tg_alignment(a->data, a->rank, a->shape, a->strides, a->bits);
 }
 
 static bool is_near(const rt_actual *a) {
@@ -79,7 +78,7 @@ uint64_t rt_hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
         const rt_actual *a = &l->actuals[i];
         bool constant = info->params[i].kind == TG_PARAM_CONST;
         uint64_t value = a->tensor ? (uint64_t)a->rank : constant ? (uint64_t)a->value : 0;
-        hash = rt_mix(hash, value + a->null + (a->tensor && is_aligned(a) ? 1u << 16 : 0) +
+        hash = rt_mix(hash, value + a->null + (a->tensor ? (uint64_t)alignment(a) << 18 : 0) +
                                 (a->tensor && is_near(a) ? 1u << 17 : 0));
         for (int d = 0; a->tensor && d < a->rank; d++) {
             hash = rt_mix(hash, (uint64_t)a->shape[d]);
@@ -98,7 +97,7 @@ static bool holds(const rt_launcher *l, const tg_fact *f) {
     case TG_FACT_VALUE: return a->value == f->value;
     case TG_FACT_TYPE: return !l->types[f->param] || l->types[f->param] == f->value;
     case TG_FACT_PACK: return !a->null && a->groups == f->value;
-    case TG_FACT_ALIGN: return !a->null && is_aligned(a) == (f->value != 0);
+    case TG_FACT_ALIGN: return !a->null && (f->value & (TG_LINE / alignment(a)));
     case TG_FACT_NEAR: return !a->null && is_near(a) == (f->value != 0);
     default: break;
     }
@@ -329,7 +328,7 @@ static void fill_actual(tg_actual *out, const rt_actual *a, bool symmetric) {
     out->rank = (int8_t)a->given_rank;
     out->shape = a->given_shape;
     out->strides = a->given_strides;
-    out->aligned = is_aligned(a);
+    out->align = (uint8_t)alignment(a);
 }
 
 /// Under the lock. What another thread had compiled meanwhile was seen.

@@ -262,8 +262,8 @@ static int twos(int64_t n) {
 static int aligned_bits(const GpuAccess *p, int vec_dim) {
     const Type *t = p->tensor->value->type;
     int bits = elem_info[p->elem].bits;
-    int align = p->tensor->align,
-        n = twos((int64_t)(align ? align : elem_bytes(p->elem)) * 8 / bits);
+    int align = p->tensor->align, own = elem_bytes(p->elem),
+        n = twos((int64_t)(align > own ? align : own) * 8 / bits);
     for (int d = 0; d < p->a.n_subs; d++) {
         const SubDim *s = &p->a.subs[d];
         if (t->strides[d] == DYNAMIC && !align) return 0;

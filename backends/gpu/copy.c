@@ -181,52 +181,65 @@ void gpu_lower_buf_load(GpuFn *f, Op *op) {
 
 /* ---- cp.async ------------------------------------------------------------------------------ */
 
-/// How the threads share the 16-byte pieces of a buffer. Some may have copies, or holes.
-static const Layout *pieces_of(GpuFn *f, const Type *buf) {
+/// How the threads share the pieces of a buffer, of so many bytes. Some may have copies, or holes.
+static const Layout *pieces_of(GpuFn *f, const Type *buf, int bytes) {
     BlockAccess access = {.rank = buf->rank,
                           .elem_bits = elem_info[buf->elem].bits,
                           .extents = buf->extents,
                           .contiguous = buf->inner,
-                          .align_bytes = COPY_BYTES,
+                          .align_bytes = bytes,
                           .lane_bits = gpu_lane_bits(f->target),
                           .warp_bits = __builtin_ctz((unsigned)f->warps),
-                          .max_bytes = COPY_BYTES,
+                          .max_bytes = bytes,
                           .whole = true};
     return layout_blocked(f->ctx, &access);
 }
 
-/// i32: how many of the piece's bytes are live. Dead elements are at its end.
-static LLVMValueRef live_bytes(GpuAccess *p, const SharedAccess *a, int64_t reg) {
+/// The dimension of neighbours in the buffer.
+static int dim_along(const GpuAccess *p, const Type *buf) {
+    for (int d = 0; d < p->a.n_subs; d++)
+        if (p->a.subs[d].kind == DIM_AXIS && p->a.axis_of[d] == buf->inner) return d;
+    return -1;
+}
+
+/// i32: how many of the piece's bytes are live. Dead elements are at its end. Pieces of one column
+/// have that part in common that does not depend on the row.
+static LLVMValueRef live_bytes(GpuAccess *p, const SharedAccess *a, int along, int64_t reg) {
     Gen *g = p->f->g;
     int bytes = elem_info[p->elem].bits / 8;
-    LLVMValueRef sum = gpu_i32(p->f, 0);
+    LLVMValueRef sum = gpu_i32(p->f, 0), none = sum;
+    bool apart = along >= 0 && !p->masks;
     for (int64_t j = 0; j < (int64_t)1 << a->vec_bits; j++) {
-        LLVMValueRef live = gpu_access_live(p, reg ^ (int64_t)sum_of(a->vec, a->vec_bits, j));
+        int64_t r = reg ^ (int64_t)sum_of(a->vec, a->vec_bits, j);
         LLVMValueRef one = gpu_i32(p->f, bytes);
-        if (live) one = LLVMBuildSelect(g->b, live, one, gpu_i32(p->f, 0), "");
+        LLVMValueRef live = apart ? gpu_access_live_along(p, r, bit(along)) : gpu_access_live(p, r);
+        if (live) one = LLVMBuildSelect(g->b, live, one, none, "");
         sum = LLVMBuildAdd(g->b, sum, one, "");
     }
-    return sum;
+    LLVMValueRef row = apart ? gpu_access_live_besides(p, reg, bit(along)) : NULL;
+    return row ? LLVMBuildSelect(g->b, row, sum, none, "") : sum;
 }
 
 void gpu_lower_copy_async(GpuFn *f, Op *op) {
     const Type *buf = operand(op, 1)->type;
-    const Layout *l = pieces_of(f, buf);
+    int bytes = (int)op_int(op, "bytes", COPY_BYTES);
+    const Layout *l = pieces_of(f, buf, bytes);
     SharedLayout s = shared_of(buf);
     SharedAccess a;
     GpuAccess *p = gpu_access_in(f, op, l);
     GpuSharedMap m = gpu_shared_map(f, l, &s);
-    shared_access(l, &s, COPY_BYTES, &a);
-    if (elem_info[buf->elem].bits / 8 << a.vec_bits != COPY_BYTES)
-        ice(f->ctx, op->loc, "pieces of a buffer that are not 16 bytes");
+    int along = dim_along(p, buf);
+    const char *copy = ctx_format(f->ctx, "tg.nv.cp.async.%d", bytes);
+    shared_access(l, &s, bytes, &a);
+    if (elem_info[buf->elem].bits / 8 << a.vec_bits != bytes)
+        ice(f->ctx, op->loc, "pieces of a buffer that are not %d bytes", bytes);
     for (int64_t i = 0; i < layout_repeats(l) << a.n_base; i++) {
         int64_t reg = i >> a.n_base << l->bits[LEVEL_REG] | (int64_t)sum_of(a.base, a.n_base, i);
         if (gpu_always_hole(l, reg)) continue;
         LLVMValueRef to = gpu_shared_addr(f, gpu_shared_at(f, &m, gpu_buf(f, operand(op, 1)), reg));
         LLVMValueRef on = gpu_writes(f, l, reg);
         if (!on) on = LLVMConstInt(f->g->i1, 1, false);
-        gpu_call(f, "tg.nv.cp.async.16", 4, to, gpu_access_address(p, reg), live_bytes(p, &a, reg),
-                 on);
+        gpu_call(f, copy, 4, to, gpu_access_address(p, reg), live_bytes(p, &a, along, reg), on);
     }
 }
 
@@ -253,7 +266,7 @@ static void pad_vector(GpuFn *f, const Op *op, const Layout *l, const GpuSharedM
 void gpu_lower_buf_pad(GpuFn *f, Op *op) {
     Gen *g = f->g;
     const Type *buf = operand(op, 0)->type;
-    const Layout *l = pieces_of(f, buf);
+    const Layout *l = pieces_of(f, buf, COPY_BYTES);
     SharedLayout s = shared_of(buf);
     SharedAccess a;
     LLVMValueRef count = gpu_scalar(f, operand(op, 1));

@@ -39,8 +39,8 @@ static int64_t of_shift(const Op *op, int depth) {
 static int64_t of_dim(const Op *op) {
     const Type *t = operand(op, 0)->type;
     int axis = (int)op_int(op, "axis", 0);
-    if (op->code == OP_STRIDE && t->strides[axis] == DYNAMIC && t->align)
-        return of_constant((int64_t)t->align * 8 / elem_info[t->elem].bits);
+    int64_t apart = (int64_t)t->align * 8 / elem_info[t->elem].bits;
+    if (op->code == OP_STRIDE && t->strides[axis] == DYNAMIC && apart) return of_constant(apart);
     int64_t n = op->code == OP_DIM ? t->extents[axis] : t->strides[axis];
     return n == DYNAMIC ? 1 : of_constant(n);
 }

@@ -24,29 +24,29 @@ static void fill(char *to, int bytes) {
 
 void handle_cp_async(SimLane *lane, const SimSite *site, char *frame) {
     Copies *all = &lane->copies;
-    enum { BYTES = 16 };
+    int bytes = site_number(site, 'n');
     Cta *cta;
     Copy c = {.site = site,
               .group = all->group,
               .to = OPERAND(uint32_t, frame, site, 0),
               .p = OPERAND(const void *, frame, site, 1),
-              .bytes = BYTES,
+              .bytes = bytes,
               .read = OPERAND(int32_t, frame, site, 2)};
     char self[NAME_BYTES], place[PLACE_BYTES];
     lane->site = site;
     if (!OPERAND(uint8_t, frame, site, 3)) return;
-    if (c.read < 0 || c.read > BYTES)
+    if (c.read < 0 || c.read > bytes)
         sim_fail(lane->sim, SIM_MISUSE, site, "%s: %s copies %d of %d bytes",
-                 site_place(site, place), lane_name(lane, self), c.read, BYTES);
-    if (c.read && (uintptr_t)c.p % (uintptr_t)BYTES)
+                 site_place(site, place), lane_name(lane, self), c.read, bytes);
+    if (c.read && (uintptr_t)c.p % (uintptr_t)bytes)
         sim_fail(lane->sim, SIM_MISALIGNED, site, "misaligned: %s of %s reads from %p",
                  site_place(site, place), lane_name(lane, self), c.p);
-    shared_find(lane, site, c.to, BYTES, BYTES);
+    shared_find(lane, site, c.to, bytes, bytes);
     char *to = copy_target(lane, &c, &cta);
     if (c.read) access_global(lane, site, c.p, c.read, ACCESS_READ, NO_ACTOR, 0);
-    access_shared(lane, site, cta, (uint32_t)(to - cta->shared), BYTES,
+    access_shared(lane, site, cta, (uint32_t)(to - cta->shared), bytes,
                   ACCESS_WRITE | ACCESS_PENDING, NO_ACTOR, 0);
-    fill(to, BYTES);
+    fill(to, bytes);
     if (all->n == all->cap)
         all->data = sim_grow(lane->sim, all->data, &all->cap, sizeof *all->data);
     all->data[all->n++] = c;

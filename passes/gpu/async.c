@@ -225,6 +225,15 @@ static bool copies_fit(const Feeds *f) {
     return bytes + temporary_bytes(s->ctx, s->device, &copied) <= s->target->shared_cta;
 }
 
+static void note_copy(Async *s, const Staged *x) {
+    const char *how = x->how.tma ? "copied by TMA" : "copied by cp.async", *why = x->why;
+    if (!x->how.tma && x->how.narrow) {
+        how = ctx_format(s->ctx, "%s, %d bytes at a time", how, x->how.bytes);
+        why = why ? ctx_format(s->ctx, "%s; %s", why, x->how.narrow) : x->how.narrow;
+    }
+    async_note(s, operand(x->load, 0), how, why);
+}
+
 /// What finds no room goes through registers, the largest blocks first.
 static void make_room(Feeds *f) {
     for (int at; !copies_fit(f) && (at = largest_copy(f)) >= 0;) {
@@ -234,10 +243,7 @@ static void make_room(Feeds *f) {
         for (int i = at; i < f->staged.n; i++) f->staged.data[i] = f->staged.data[i + 1];
     }
     for (int i = 0; i < f->staged.n; i++) {
-        const Staged *x = &f->staged.data[i];
-        if (!x->ahead)
-            async_note(f->s, operand(x->load, 0),
-                       x->how.tma ? "copied by TMA" : "copied by cp.async", x->why);
+        if (!f->staged.data[i].ahead) note_copy(f->s, &f->staged.data[i]);
     }
 }
 

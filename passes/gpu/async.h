@@ -26,11 +26,13 @@ void async_note(Async *s, const Value *tensor, const char *how, const char *why)
 
 /// How the block of a load is copied.
 typedef struct Staging {
-    bool tma;         // by tensor maps; else by copies of 16 bytes, one a thread
-    const Type *buf;  // where to
-    const Type *desc; // of the tensor map
-    const Attr *axes; // of copy_tma
-    int pads;         // dimensions whose count TMA does not know, a bit each
+    bool tma;           // by tensor maps; else by copies of `bytes`, one a thread
+    int bytes;          // 16, 8 or 4
+    const char *narrow; // why not more, or NULL
+    const Type *buf;    // where to
+    const Type *desc;   // of the tensor map
+    const Attr *axes;   // of copy_tma
+    int pads;           // dimensions whose count TMA does not know, a bit each
 } Staging;
 
 /// False: it has to go through registers; `why` says for what reason.
@@ -50,11 +52,12 @@ Op *load_behind(const Value *v, bool *swapped);
 
 /// The dimension of stride 1, or -1.
 int contiguous_dim(const Type *tensor);
-/// Why the block of a load or store may not be a copy, whatever the engine, or NULL.
-const char *reason_against_copy(Async *s, const Op *op, const Access *a);
+/// Why the block of a load or store may not be a copy, whatever the engine, of `least` bytes or
+/// more at a time; else NULL and how wide it may be.
+const char *reason_against_copy(Async *s, const Op *op, const Access *a, int least, GpuWidth *w);
 /// Dimensions in which lanes may be dead that are inside the tensor, a bit each.
 int unclipped(const Op *op, const Access *a);
-enum { COPY_BYTES = 16, MAX_BOX = 256, TMA_RANK = 5 };
+enum { COPY_BYTES = GPU_COPY_MOST, MAX_BOX = 256, TMA_RANK = 5 };
 
 /// Another name under which the kernel may be run with the tensor, too, and by which threads access
 /// it, or NULL. What is copied from there is there before any warp uses it.

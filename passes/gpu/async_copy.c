@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-enum { MAX_DEPTH = 8 };
-
 /* ---- judging ------------------------------------------------------------------------------- */
 
 static bool pad_is_zero(const Op *load) {
@@ -24,40 +22,15 @@ int contiguous_dim(const Type *tensor) {
     return -1;
 }
 
-/// Strides that are known are multiples of 16 bytes, too, and lead from element to element.
-static bool strides_fit(const Type *t, int contiguous) {
-    int64_t unit = COPY_BYTES * 8 / elem_info[t->elem].bits;
-    for (int d = 0; d < t->rank; d++)
-        if (d != contiguous && t->strides[d] != DYNAMIC &&
-            (t->strides[d] <= 0 || t->strides[d] % unit != 0))
-            return false;
-    return true;
+/// Why copies are no wider, or NULL.
+static const char *against_wider(Async *s, const GpuWidth *w) {
+    if (!w->wider) return NULL;
+    return ctx_format(s->ctx, "%s %d bytes",
+                      w->rows ? "its rows start anywhere, not at multiples of" : GPU_NOT_ALIGNED,
+                      w->wider);
 }
 
-/// n divides v.
-static bool is_multiple(const Value *v, int64_t n, int depth) {
-    int64_t c;
-    if (const_int(v, &c)) return c % n == 0;
-    if (!depth) return false;
-    if (!v->def) {
-        const Op *loop = v->region->parent;
-        return loop->code == OP_FOR && v->index == 0 && op_int(loop, "step", 1) % n == 0 &&
-               is_multiple(operand(loop, 0), n, depth - 1);
-    }
-    bool x = v->def->n_operands == 2 && is_multiple(operand(v->def, 0), n, depth - 1);
-    bool y = v->def->n_operands == 2 && is_multiple(operand(v->def, 1), n, depth - 1);
-    switch (v->def->code) {
-    case OP_MUL:
-    case OP_AND: return x || y; // n is a power of 2
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MIN:
-    case OP_MAX: return x && y;
-    default: return false;
-    }
-}
-
-const char *reason_against_copy(Async *s, const Op *op, const Access *a) {
+const char *reason_against_copy(Async *s, const Op *op, const Access *a, int least, GpuWidth *w) {
     const Type *t = a->tensor->type;
     int c = contiguous_dim(t);
     if (a->rank != 2) return "the block has not two axes";
@@ -67,9 +40,8 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a) {
         return "its elements are smaller than a byte";
     if (op->code == OP_LOAD && !pad_is_zero(op)) return "its padding is not 0";
     if (c < 0 || a->subs[c].kind != DIM_AXIS) return "its rows are not contiguous";
-    if (t->align < COPY_BYTES || !strides_fit(t, c)) return GPU_NOT_ALIGNED;
-    if (!is_multiple(sub_operand(op, a, c, 0), COPY_BYTES * 8 / elem_info[t->elem].bits, MAX_DEPTH))
-        return "its rows start anywhere, not at multiples of 16 bytes";
+    *w = gpu_copy_width(op, a, c);
+    if (w->bytes < least) return against_wider(s, w);
     if (a->tensor->def || a->tensor->region->parent != s->device) return "it is no parameter";
     if (op->code == OP_LOAD && tree_stores(s->device, a->tensor))
         return "the program writes the tensor";
@@ -125,7 +97,9 @@ static bool boxes_fit(const Access *a) {
 
 bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
     Access a = access_of(load);
-    *why = reason_against_copy(s, load, &a);
+    bool tma = gpu_has(s->target, GPU_TMA), any = gpu_has(s->target, GPU_CP_ASYNC);
+    GpuWidth width;
+    *why = reason_against_copy(s, load, &a, any ? GPU_COPY_LEAST : COPY_BYTES, &width);
     if (*why) return false;
     const Type *t = a.tensor->type;
     int inner = a.axis_of[contiguous_dim(t)];
@@ -134,12 +108,14 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
         *why = "its rows are no multiples of 32 bytes, or not by eights";
         return false;
     }
-    *out = (Staging){.buf = ty_buf(s->ir, t->elem, 2, a.extents, swizzle, inner, 0)};
-    if (gpu_has(s->target, GPU_TMA) && boxes_fit(&a)) {
+    *out = (Staging){.buf = ty_buf(s->ir, t->elem, 2, a.extents, swizzle, inner, 0),
+                     .bytes = width.bytes,
+                     .narrow = against_wider(s, &width)};
+    if (tma && width.bytes == COPY_BYTES && boxes_fit(&a)) {
         describe_tma(s, &a, out->buf, out);
         out->pads = unclipped(load, &a);
     }
-    return out->tma || gpu_has(s->target, GPU_CP_ASYNC);
+    return out->tma || any;
 }
 
 /* ---- starting ------------------------------------------------------------------------------ */
@@ -213,12 +189,13 @@ static Value *start_tma(Async *s, Builder *b, Op *load, const Staging *how, Valu
 }
 
 /// The load's own operands, with the buffer in the place of the pad.
-static Value *start_plain(Async *s, Builder *b, Op *load, Value *buf) {
+static Value *start_plain(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
     static const char *const kept[] = {"subs", "inside", "cache"};
     Value **operands = ctx_array(s->ctx, Value *, load->n_operands);
     for (int i = 0; i < load->n_operands; i++) operands[i] = i == 1 ? buf : operand(load, i);
     const Type *token = ty_pending(s->ir, NULL);
     Op *op = build_op(b, OP_COPY_ASYNC, load->n_operands, operands, 1, &token, 0);
+    if (how->bytes < COPY_BYTES) op_set_attr(s->ir, op, "bytes", at_int(s->ir, how->bytes));
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const Attr *value = op_attr(load, kept[i]);
         if (value) op_set_attr(s->ir, op, kept[i], value);
@@ -237,5 +214,5 @@ void pad_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
 }
 
 Value *start_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
-    return how->tma ? start_tma(s, b, load, how, buf) : start_plain(s, b, load, buf);
+    return how->tma ? start_tma(s, b, load, how, buf) : start_plain(s, b, load, how, buf);
 }

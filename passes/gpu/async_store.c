@@ -190,7 +190,8 @@ static bool choose_panel(Async *s, const Access *a, int swizzle, CopyOut *out) {
 }
 
 static const char *choose(Async *s, const Op *store, const Access *a, CopyOut *out) {
-    const char *why = reason_against_copy(s, store, a);
+    GpuWidth width;
+    const char *why = reason_against_copy(s, store, a, COPY_BYTES, &width);
     if (why) return why;
     if (is_add(store) && !is_added(a->value->type->elem))
         return ctx_format(s->ctx, "TMA does not add %s", elem_info[a->value->type->elem].name);

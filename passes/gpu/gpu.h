@@ -111,13 +111,25 @@ const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role);
 
 /* ---- describe.c ---------------------------------------------------------------------------- */
 
-/// The end of notes of tensors whose strides or address stand against copies.
-#define GPU_NOT_ALIGNED "its rows are not known to be aligned to 16 bytes"
+/// In notes of tensors whose strides or address stand against copies of so many bytes, which
+/// follow.
+#define GPU_NOT_ALIGNED "its rows are not known to be aligned to"
 /// What is known besides of a note that `async` made of a tensor ("a: through registers: ..."), or
 /// NULL.
 typedef const char *GpuMore(void *arg, const char *note);
 /// Lines about each device of a module that has gone through gpu_pipeline.
 void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg);
+
+/* ---- copy_width.c -------------------------------------------------------------------------- */
+
+enum { GPU_COPY_MOST = 16, GPU_COPY_LEAST = 4 };
+typedef struct GpuWidth {
+    int bytes; // of the widest copies; 0: those of GPU_COPY_LEAST are too wide
+    int wider; // what copies are too narrow for; 0: they could not be wider
+    bool rows; // it is not for the rows' distance, but for where they start
+} GpuWidth;
+/// How wide copies of a load's or store's block may be; along: the dimension of stride 1.
+GpuWidth gpu_copy_width(const Op *op, const Access *a, int along);
 
 /* ---- warps.c, passes/cost_gpu.c ------------------------------------------------------------ */
 

@@ -347,20 +347,34 @@ static void pass_on(Sync *y, const Value *from, const Value *to) {
         map_set(y->s.ctx, &y->known, to, NULL);
 }
 
-/// Carried numbers go round; bounds that nobody knows are such that there are a few iterations.
+/// Bounds that nobody knows, or that say nothing of the loop, are such that there are a few
+/// iterations. Constants stay: others use them.
+static bool find_bounds(Sync *y, const Op *op, int64_t trips, int64_t *lo, int64_t *hi) {
+    int64_t fixed, all = trips * op_int(op, "step", 1);
+    if (!number_of(y, operand(op, 0), lo)) know(y, operand(op, 0), *lo = 0);
+    if (number_of(y, operand(op, 1), hi) && *hi > *lo) return true;
+    if (!const_int(operand(op, 1), &fixed))
+        know(y, operand(op, 1), *hi = *lo + all);
+    else if (!const_int(operand(op, 0), &fixed))
+        know(y, operand(op, 0), *lo = *hi - all);
+    return *hi > *lo;
+}
+
+/// Carried numbers go round. Of many iterations there are the first and the last ones: what is
+/// ahead of one in the middle is so of the first, too.
 static void walk_for(Sync *y, Op *op) {
     Region *r = op->regions[0];
-    int64_t step = op_int(op, "step", 1), lo = 0, hi;
+    int64_t step = op_int(op, "step", 1), lo = 0, hi = 0;
     int64_t trips = holds_loop(r) && !takes_items(r) ? OUTER_TRIPS : INNER_TRIPS;
-    if (!number_of(y, operand(op, 0), &lo)) know(y, operand(op, 0), lo = 0);
-    if (!number_of(y, operand(op, 1), &hi) || (hi - lo) / step > trips || hi <= lo)
-        know(y, operand(op, 1), hi = lo + trips * step);
+    if (!find_bounds(y, op, trips, &lo, &hi)) hi = lo;
+    int64_t more = ceil_div(hi - lo, step) - trips, skipped = more > 0 ? more * step : 0;
     for (int i = 0; i < op->n_results; i++) pass_on(y, operand(op, 2 + i), r->args[1 + i]);
     for (int64_t k = lo; k < hi; k += step) {
         know(y, r->args[0], k);
         y->sending.tile += op_flag(op, "programs");
         walk(y, r);
         for (int i = 0; i < op->n_results; i++) pass_on(y, operand(r->last, i), r->args[1 + i]);
+        if (k == lo) k += skipped;
     }
     for (int i = 0; i < op->n_results; i++) pass_on(y, r->args[1 + i], result(op, i));
 }

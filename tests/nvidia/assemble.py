@@ -40,6 +40,9 @@ CLASSES = {
 # kernel, arguments (an array without an element has the type's), types. Rows of 32768 fill the
 # registers.
 SQUARE = {"a": "zeros(4096,4096)", "b": "zeros(4096,4096)"}
+# ... and rows that begin at multiples of 8 bytes alone, or of 4.
+ODD = {"a": "zeros(4096,4004)", "b": "zeros(4004,4096)"}
+ODDER = {"a": "zeros(4096,4002)", "b": "zeros(4096,4002)"}
 ROWS = {"x": "zeros(8192,8192)"}
 FULL = {n: "zeros(64,32768)" for n in ("x", "y", "dy", "dx")}
 HEADS = {n: "zeros(4,32,4096,128)" for n in "qkv"}
@@ -76,6 +79,8 @@ def gradient(rows, columns, **more):
 LARGE = [
     ("matmul", "matmul", SQUARE, ("bf16", "f16", "f32", "f8e4m3", "f8e5m2")),
     ("matmul", "matmul_nt", SQUARE, HALVES),
+    ("matmul", "matmul", ODD, ("bf16", "f16")),
+    ("matmul", "matmul_nt", ODDER, ("bf16",)),
     ("matmul", "matmul", WIDE, ("bf16",)),
     ("matmul", "matmul", MLP, ("bf16",)),
     ("matmul", "matmul_tf32_nt", SQUARE | {"terms": "1"}, ("f32",)),

@@ -252,22 +252,55 @@ static void choose_by(Choice *c, const tg_fact *fact) {
     c->info.n_variants = 2;
 }
 
-/// Facts look at addresses, too.
+/// Facts look at addresses, too: for 16 bytes, for 8 and no more, for 8 or more, for what elements
+/// have.
 static void alignment(void **state) {
     (void)state;
-    static const tg_fact aligned = {TG_FACT_ALIGN, 0, 0, 0, 0, 1};
+    static const struct {
+        tg_fact fact;
+        int right[4]; // at so many elements behind a multiple of 16 bytes
+    } rows[] = {{{TG_FACT_ALIGN, 0, 0, 0, 0, 1}, {1, 0, 0, 0}},
+                {{TG_FACT_ALIGN, 0, 0, 0, 0, 2}, {0, 0, 1, 0}},
+                {{TG_FACT_ALIGN, 0, 0, 0, 0, 3}, {1, 0, 1, 0}},
+                {{TG_FACT_ALIGN, 0, 0, 0, 0, 16}, {0, 1, 0, 1}}};
     _Alignas(64) float x[16] = {1}, y[16];
     int64_t n = 8;
     DLTensor tx = row(x, &n), ty = row(y, &n);
     tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
-    Choice c;
-    choose_by(&c, &aligned);
-    for (int i = 0; i < 24; i++) {
-        tx.data = x + i / 3 % 8;
-        assert_int_equal(tg_launch(&c.kernel, args, 2), TG_OK);
-        assert_int_equal(seen.variant, i / 3 % 4 ? 2 : 1);
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        Choice c;
+        choose_by(&c, &rows[k].fact);
+        for (int i = 0; i < 24; i++) {
+            tx.data = x + i / 3 % 8;
+            assert_int_equal(tg_launch(&c.kernel, args, 2), TG_OK);
+            assert_int_equal(seen.variant, rows[k].right[i / 3 % 4] ? 1 : 2);
+        }
+        tg_kernel_close(&c.kernel);
     }
-    tg_kernel_close(&c.kernel);
+}
+
+/// What copies of a tensor are aligned to follows from its address and from strides of axes that
+/// have more than one element, and is more than an element or nothing.
+static void widths(void **state) {
+    (void)state;
+    static const struct {
+        int bits, offset;
+        int64_t shape[2], strides[2];
+        int wanted;
+    } rows[] = {{16, 0, {9, 9}, {4008, 1}, 16}, {16, 0, {9, 9}, {4004, 1}, 8},
+                {16, 0, {9, 9}, {4002, 1}, 4},  {16, 0, {9, 9}, {4001, 1}, 1},
+                {16, 8, {9, 9}, {4008, 1}, 8},  {16, 4, {9, 9}, {4004, 1}, 4},
+                {16, 2, {9, 9}, {4008, 1}, 1},  {16, 0, {1, 9}, {4001, 1}, 16},
+                {16, 0, {9, 9}, {0, 1}, 16},    {16, 0, {9, 9}, {-4008, 1}, 1},
+                {16, 0, {9, 9}, {1, 4004}, 8},  {32, 0, {9, 9}, {4002, 1}, 8},
+                {32, 0, {9, 9}, {4001, 1}, 1},  {64, 0, {9, 9}, {4002, 1}, 16},
+                {64, 0, {9, 9}, {4001, 1}, 1},  {8, 0, {9, 9}, {4004, 1}, 4},
+                {8, 0, {9, 9}, {4002, 1}, 1},   {4, 0, {9, 9}, {4008, 1}, 4}};
+    _Alignas(64) char data[64];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(
+            tg_alignment(data + rows[i].offset, 2, rows[i].shape, rows[i].strides, rows[i].bits),
+            rows[i].wanted);
 }
 
 /// ... and at where the last element ends, which no launch of another tensor may hide.
@@ -297,6 +330,6 @@ static void span(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_first_time),
                                        cmocka_unit_test(other_kernels), cmocka_unit_test(alignment),
-                                       cmocka_unit_test(span)};
+                                       cmocka_unit_test(widths), cmocka_unit_test(span)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

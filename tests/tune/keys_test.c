@@ -72,7 +72,7 @@ static void make(Launch *l, const char *target, int device) {
                         .rank = 2,
                         .shape = l->shape,
                         .strides = l->strides,
-                        .aligned = 1};
+                        .align = 16};
     l->args[X] = l->args[Y] = l->args[B] = tensor;
     l->args[B].rank = 1;
     l->args[B].shape = &l->shape[1];
@@ -128,7 +128,7 @@ static void text_is(Launch *l, int i, const char *path, const char *text) {
     ROW(null, "v3", NOT, l->args[B].null = 1)                                                      \
     ROW(constant, "v3", NOT, l->args[C].value = 2)                                                 \
     ROW(number, "v3", FOUND, l->args[N].value = 4)                                                 \
-    ROW(alignment, "v3", NOT, l->args[X].aligned = 0)                                              \
+    ROW(alignment, "v3", NOT, l->args[X].align = 8)                                                \
     ROW(extent_near, "v3", FOUND, l->shape[0] = 50)                                                \
     ROW(extent_far, "v3", NOT, l->shape[0] = 480)                                                  \
     ROW(stride_of_rows, "v3", FOUND, l->strides[0] = 1024)                                         \

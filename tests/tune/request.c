@@ -71,7 +71,7 @@ Request request_for(Ctx *ctx, const char *kernel, const char *target, int n, con
                               .rank = (int8_t)ranks[i],
                               .shape = shape,
                               .strides = dense(ctx, ranks[i], shape),
-                              .aligned = 1};
+                              .align = 16};
     }
     return (Request){.path = text->path,
                      .n_texts = 1,

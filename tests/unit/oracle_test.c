@@ -163,7 +163,7 @@ static Request request_of(Bench *b) {
                               .rank = (int8_t)b->tensors[i].ndim,
                               .shape = b->tensors[i].shape,
                               .strides = b->tensors[i].strides,
-                              .aligned = 1};
+                              .align = 16};
     return (Request){.path = text->path,
                      .n_texts = 1,
                      .texts = text,

@@ -25,43 +25,51 @@ static const char *access_text(const ParamUse *use) {
                                        : "scalar";
 }
 
-/// Why a GPU's code reads single elements of it: no TMA, no cp.async, no words of 16 bytes. NULL:
-/// it does not, or nothing is known of argument i.
-static const char *misalignment(const Job *job, int i) {
+/// Why a GPU's code has no accesses and no copies of `unit` bytes of it. NULL: it may have, or
+/// nothing is known of argument i.
+static const char *misalignment(const Job *job, int i, int unit) {
     Ctx *ctx = job->ctx;
     const Tensor *t = &job->args[i].tensor;
     if (!job->build.gpu || job->args[i].kind != ARG_TENSOR) return NULL;
     int axis;
-    tg_misaligned why = tensor_misalignment(t, &axis);
+    tg_misaligned why = tensor_misalignment(t, unit, &axis);
     int64_t bits = elem_info[t->elem].bits;
     int64_t bytes = why == TG_OFF_STRIDE || why == TG_BACKWARDS ? t->strides[axis] * bits / 8 : 0;
-    int at = (int)((uintptr_t)t->data % TENSOR_ALIGN);
+    int at = (int)((uintptr_t)t->data % (uintptr_t)unit);
     switch (why) {
-    case TG_OFF_START:
-        return ctx_format(ctx, "starts %d bytes behind a multiple of %d", at, TENSOR_ALIGN);
+    case TG_OFF_START: return ctx_format(ctx, "starts %d bytes behind a multiple of %d", at, unit);
     case TG_OFF_STRIDE:
         return ctx_format(ctx, "axis %d goes by %" PRId64 " bytes, no multiple of %d", axis, bytes,
-                          TENSOR_ALIGN);
+                          unit);
     case TG_BACKWARDS:
         return ctx_format(ctx, "axis %d runs backwards (%" PRId64 " bytes)", axis, bytes);
     default: return NULL;
     }
 }
 
+/// What an alignment allows, 0 and 1 being that of elements.
+static const char *vectors_text(Ctx *ctx, int align) {
+    return align > 1 ? ctx_format(ctx, "by %d bytes at most", align) : "by single elements";
+}
+
 /// The same behind a note that a tensor's rows are not aligned.
 static const char *misalignment_noted(void *arg, const char *note) {
     const Job *job = arg;
-    size_t name = strcspn(note, ":"), n = strlen(note), end = strlen(GPU_NOT_ALIGNED);
-    if (n < end || strcmp(note + n - end, GPU_NOT_ALIGNED) != 0) return NULL;
+    size_t name = strcspn(note, ":");
+    const char *end = strstr(note, GPU_NOT_ALIGNED);
+    int unit = end ? atoi(end + strlen(GPU_NOT_ALIGNED)) : 0;
+    if (unit <= 0) return NULL;
     for (int i = 0; i < job->kernel->params.n; i++) {
         const char *param = job->kernel->params.at[i].name.text;
-        if (strlen(param) == name && strncmp(param, note, name) == 0) return misalignment(job, i);
+        if (strlen(param) == name && strncmp(param, note, name) == 0)
+            return misalignment(job, i, unit);
     }
     return NULL;
 }
 
 /// What the kernel does with each parameter, and how packs were merged for these strides.
 static void print_params(const Job *job) {
+    Ctx *ctx = job->ctx;
     printf("parameters\n");
     for (int i = 0; i < job->build.code->n_params; i++) {
         const ParamUse *use = &job->build.code->params[i];
@@ -72,8 +80,8 @@ static void print_params(const Job *job) {
         printf(" %s", access_text(use));
         if (use->pack_at >= 0)
             printf(", ..pack of %d axes merged to %d", use->pack_given, use->pack_rank);
-        const char *why = misalignment(job, i);
-        if (why) printf(", %s: by single elements", why);
+        const char *why = misalignment(job, i, TENSOR_ALIGN);
+        if (why) printf(", %s: %s", why, vectors_text(ctx, tensor_alignment(&job->args[i].tensor)));
         printf("\n");
     }
 }
@@ -126,15 +134,15 @@ static void print_access(Op *op, void *arg) {
         int64_t proof = inside ? inside->ints[d] : 0;
         printf("%s dim %d %s", d ? "," : "", d, proofs[proof < 0 || proof > 2 ? 0 : proof]);
     }
+    bool whole = !job->build.gpu || t->align >= TENSOR_ALIGN;
     int last = a.n_subs - 1;
     if (last < 0 || a.subs[last].kind == DIM_AT)
         printf("\n");
     else if (a.subs[last].kind == DIM_PICK)
         printf("; gathered by index blocks\n");
     else if (t->strides[last] == 1 && a.subs[last].mul == 1)
-        printf("; contiguous%s\n", !job->build.gpu || t->align >= TENSOR_ALIGN
-                                       ? " vectors"
-                                       : ", not aligned: element by element");
+        printf("; contiguous%s%s\n", whole ? " vectors" : ", not aligned: ",
+               whole ? "" : vectors_text(job->ctx, t->align));
     else
         printf("; strided: every element is fetched alone\n");
 }

@@ -292,11 +292,17 @@ static bool infer_arguments(Job *job, const Types *types) {
 
 /* ---- the instance -------------------------------------------------------------------------- */
 
+/// Type.align of a tensor like t.
+static int type_alignment(const Tensor *t) {
+    int bytes = tensor_alignment(t);
+    return bytes > 1 ? bytes : 0;
+}
+
 static void describe_tensor(ParamInst *p, const Tensor *t) {
     *p = (ParamInst){.elem = t->elem, .known_shape = true, .known_strides = true, .rank = t->rank};
     memcpy(p->extents, t->extents, sizeof p->extents);
     memcpy(p->strides, t->strides, sizeof p->strides);
-    p->align = tensor_is_aligned(t) ? TENSOR_ALIGN : 0;
+    p->align = type_alignment(t);
     p->near = tg_is_near(t->rank, t->extents, t->strides, elem_info[t->elem].bits);
 }
 
@@ -336,7 +342,7 @@ static void describe_arguments(Job *job, const Types *types) {
         if (a->kind == ARG_TENSOR) describe_tensor(p, &a->tensor);
         for (int64_t r = 1; a->dealt && r < job->ranks; r++) {
             Tensor t = job_tensor(job, i, r);
-            if (!tensor_is_aligned(&t)) p->align = 0; // one code for all ranks
+            if (type_alignment(&t) < p->align) p->align = type_alignment(&t); // one code for all
         }
         Elem e = scalar_elem(job, types, i);
         if (a->kind == ARG_SCALAR && e < EL_COUNT && !elem_is(e, EC_FLOAT)) {

@@ -57,7 +57,7 @@ bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
         if (a->kind == ARG_MISSING && !infer(job, &dims, i, a)) return false;
         args[i].null = a->kind == ARG_NULL;
         args[i].value = p->known_value ? p->value : 0;
-        args[i].aligned = a->kind == ARG_TENSOR && tensor_is_aligned(&a->tensor);
+        args[i].align = a->kind == ARG_TENSOR ? (uint8_t)tensor_alignment(&a->tensor) : 0;
         args[i].symmetric = job_is_symmetric(job, i);
         if (a->kind == ARG_TENSOR)
             (*tensors)[i] = tensor_of(job->ctx, a, &args[i]);

@@ -40,12 +40,13 @@ int64_t tensor_count(const Tensor *t) {
     return n;
 }
 
-tg_misaligned tensor_misalignment(const Tensor *t, int *axis) {
-    return tg_misalignment(t->data, t->rank, t->extents, t->strides, elem_info[t->elem].bits, axis);
+tg_misaligned tensor_misalignment(const Tensor *t, int unit, int *axis) {
+    return tg_misalignment(t->data, t->rank, t->extents, t->strides, elem_info[t->elem].bits, unit,
+                           axis);
 }
 
-bool tensor_is_aligned(const Tensor *t) {
-    return !tensor_misalignment(t, &(int){0});
+int tensor_alignment(const Tensor *t) {
+    return tg_alignment(t->data, t->rank, t->extents, t->strides, elem_info[t->elem].bits);
 }
 
 /// Memory that holds elements 0 .. last; false where that is more than an address can say.

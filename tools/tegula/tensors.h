@@ -21,10 +21,10 @@ typedef struct Argument {
 /* ---- tensors.c ----------------------------------------------------------------------------- */
 
 int64_t tensor_count(const Tensor *t);
-/// Rows start where vectors of 16 bytes do, one behind the other.
-bool tensor_is_aligned(const Tensor *t);
-/// Why they do not, and in which axis.
-tg_misaligned tensor_misalignment(const Tensor *t, int *axis);
+/// Bytes of the widest vectors that rows start with, one behind the other: 16, 8 or 4, or 1.
+int tensor_alignment(const Tensor *t);
+/// Why rows do not start where vectors of so many bytes do, and in which axis.
+tg_misaligned tensor_misalignment(const Tensor *t, int unit, int *axis);
 /// The bytes it spans, from its lowest to behind its highest element; false for none (bind.c).
 bool tensor_span(const Tensor *t, uintptr_t *lo, uintptr_t *hi);
 /// Row-major, zeroed, owned by the context. With `guard` the byte behind it is inaccessible.

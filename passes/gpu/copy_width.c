@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How wide the copies may be that bring a block's rows to shared memory: pieces of so many bytes
+// must begin at multiples of that. TMA wants 16, cp.async takes 8 and 4, too. A thread loads what
+// lies otherwise.
+#include "passes/gpu/gpu.h"
+#include "passes/util.h"
+
+enum { MAX_DEPTH = 8 };
+
+/// n, a power of two, divides v.
+static bool is_multiple(const Value *v, int64_t n, int depth) {
+    int64_t c;
+    if (n == 1) return true;
+    if (const_int(v, &c)) return c % n == 0;
+    if (!depth) return false;
+    if (!v->def) {
+        const Op *loop = v->region->parent;
+        return (loop->code == OP_FOR || loop->code == OP_PARALLEL) && v->index == 0 &&
+               op_int(loop, "step", 1) % n == 0 && is_multiple(operand(loop, 0), n, depth - 1);
+    }
+    bool x = v->def->n_operands == 2 && is_multiple(operand(v->def, 0), n, depth - 1);
+    bool y = v->def->n_operands == 2 && is_multiple(operand(v->def, 1), n, depth - 1);
+    switch (v->def->code) {
+    case OP_MUL:
+    case OP_AND: return x || y;
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MIN:
+    case OP_MAX: return x && y;
+    default: return false;
+    }
+}
+
+/// Rows along dimension c are so many bytes apart, or multiples of that. Strides that are known
+/// lead from element to element.
+static bool rows_fit(const Type *t, int c, int64_t bytes) {
+    int64_t bits = elem_info[t->elem].bits;
+    if (t->align < bytes && bits < 8 * bytes) return false;
+    for (int d = 0; d < t->rank; d++)
+        if (d != c && t->strides[d] != DYNAMIC &&
+            (t->strides[d] <= 0 || t->strides[d] * bits % (8 * bytes) != 0))
+            return false;
+    return true;
+}
+
+static bool starts_fit(const Value *start, Elem elem, int64_t bytes) {
+    return is_multiple(start, 8 * bytes / elem_info[elem].bits, MAX_DEPTH);
+}
+
+GpuWidth gpu_copy_width(const Op *op, const Access *a, int along) {
+    const Type *t = a->tensor->type;
+    const Value *start = sub_operand(op, a, along, 0);
+    GpuWidth w = {0};
+    for (int bytes = GPU_COPY_MOST; bytes >= GPU_COPY_LEAST && 8 * bytes >= elem_info[t->elem].bits;
+         bytes /= 2) {
+        bool rows = rows_fit(t, along, bytes);
+        w.bytes = bytes;
+        if (rows && starts_fit(start, t->elem, bytes)) return w;
+        w = (GpuWidth){.wider = bytes, .rows = rows};
+    }
+    return w;
+}
