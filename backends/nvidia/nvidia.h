@@ -59,6 +59,8 @@ void nv_bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured);
 /// Loads of single elements in the block stay behind the barriers they are behind, and those of
 /// vectors if `vectors` (stay.c). True: nv_keep_parameters has to keep the latter, too.
 bool nv_keep_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors);
+/// Words that a block loads as vectors, of what nobody writes.
+int nv_read_words(LLVMBasicBlockRef block);
 /// Whether a load or store moves several words.
 bool nv_is_vector(const char *ptx);
 /// Pointers no longer say that nothing writes there.

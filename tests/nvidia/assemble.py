@@ -130,7 +130,6 @@ WIDTH_KERNELS = [
 # What spills, by words of its name (one of those between bars), and how many bytes at most: none
 # belongs here. What matches and spills nothing fails as well.
 AMPERE, SQUARES = "sm_80|sm_86|sm_89", "x=zeros(4096,4096):bf16|x=zeros(4096,4096):f16"
-LONG = "x=zeros(64,32768):bf16|x=zeros(64,32768):f16"
 F8 = "a=zeros(4096,4096):f8e4m3|a=zeros(4096,4096):f8e5m2"
 HALF, WHOLE = "x=zeros(4096,16384):bf16|x=zeros(4096,16384):f32", "x=zeros(1024,32768):bf16|x=zeros(1024,32768):f32"
 KNOWN = {
@@ -139,7 +138,6 @@ KNOWN = {
     f"sm_120a nvvm linear {SQUARES}": 48,
     "sm_80 nvvm attention_decode T=f64": 24,
     "sm_100a nvvm softmax_long T=f64": 32,
-    f"sm_90a nvptx layer_norm {LONG}": 16,
     "nvvm layer_norm x=zeros(64,32768):f32": 24,
     # Without clusters no CTA has registers for such rows and for what is summed of all of them.
     f"{AMPERE} layer_norm_backward {HALF}": 2200,
