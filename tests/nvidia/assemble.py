@@ -129,9 +129,8 @@ WIDTH_KERNELS = [
 ]
 # What spills, by words of its name (one of those between bars), and how many bytes at most: none
 # belongs here. What matches and spills nothing fails as well.
-AMPERE, SQUARES = "sm_80|sm_86|sm_89", "x=zeros(4096,4096):bf16|x=zeros(4096,4096):f16"
+SQUARES = "x=zeros(4096,4096):bf16|x=zeros(4096,4096):f16"
 F8 = "a=zeros(4096,4096):f8e4m3|a=zeros(4096,4096):f8e5m2"
-HALF, WHOLE = "x=zeros(4096,16384):bf16|x=zeros(4096,16384):f32", "x=zeros(1024,32768):bf16|x=zeros(1024,32768):f32"
 KNOWN = {
     f"sm_100a nvvm matmul {F8}": 220,
     f"sm_100a nvvm scaled_matmul_nt {F8}": 36,
@@ -139,11 +138,6 @@ KNOWN = {
     "sm_80 nvvm attention_decode T=f64": 24,
     "sm_100a nvvm softmax_long T=f64": 32,
     "nvvm layer_norm x=zeros(64,32768):f32": 24,
-    # Without clusters no CTA has registers for such rows and for what is summed of all of them.
-    f"{AMPERE} layer_norm_backward {HALF}": 2200,
-    f"{AMPERE} layer_norm_backward {WHOLE}": 4592,
-    f"{AMPERE} rms_norm_backward {HALF}": 1168,
-    f"{AMPERE} rms_norm_backward {WHOLE}": 2876,
 }
 SKIP = 77
 
