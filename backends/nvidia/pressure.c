@@ -231,7 +231,7 @@ enum {
     LOOP_REGISTERS = 8,
     LOOP_PART = 8,
     CHAIN_PART = 2,
-    DOUBLE_PART = 1,
+    DOUBLE_PARTS = 3, // of two
     CHAIN = 16,
     OTHER_PART = 2,
     ORDER_REGISTERS = 3,
@@ -300,8 +300,8 @@ static int needed_registers(Liveness *l, const NvArch *arch, bool other) {
                                          : 0);
     if (!loops.alone && !chains && !l->doubles)
         return base + (other || l->pairs ? own / ORDER_PART : 0);
-    int part = l->doubles ? DOUBLE_PART : chains ? CHAIN_PART : LOOP_PART;
-    return base + LOOP_REGISTERS + own / part + (other ? own / OTHER_PART : 0);
+    int more = l->doubles ? own * DOUBLE_PARTS / 2 : own / (chains ? CHAIN_PART : LOOP_PART);
+    return base + LOOP_REGISTERS + more + (other ? own / OTHER_PART : 0);
 }
 
 /// The number that a string attribute begins with; 0 where it is not there.
