@@ -128,8 +128,7 @@ static int solve(Liveness *l) {
     return most;
 }
 
-/// The text of inline assembly that x calls; "" where it is something else.
-static const char *assembly_of(LLVMValueRef x) {
+const char *nv_assembly_of(LLVMValueRef x) {
     LLVMValueRef fn = LLVMIsACallInst(x) ? LLVMGetCalledValue(x) : NULL;
     return fn && LLVMIsAInlineAsm(fn) ? LLVMGetInlineAsmAsmString(fn, &(size_t){0}) : "";
 }
@@ -153,14 +152,14 @@ static void number(Liveness *l, LLVMValueRef fn) {
             l->values[l->n] = i;
             l->registers[l->n++] = registers_of(LLVMTypeOf(i));
             l->doubles |= LLVMGetTypeKind(LLVMTypeOf(i)) == LLVMDoubleTypeKind;
-            l->pairs |= strncmp(assembly_of(i), "cvt.rn.f16x2.e", 14) == 0;
+            l->pairs |= strncmp(nv_assembly_of(i), "cvt.rn.f16x2.e", 14) == 0;
             map_set(l->ctx, &l->numbers, i, (void *)(uintptr_t)l->n);
         }
     }
 }
 
 static bool is_barrier(LLVMValueRef x) {
-    return strncmp(assembly_of(x), "bar.sync", 8) == 0;
+    return strncmp(nv_assembly_of(x), "bar.sync", 8) == 0;
 }
 
 /// What an address is relative to: the parameter, as far as that can be seen.
@@ -204,7 +203,7 @@ static int loaded_at_once(const Liveness *l, LLVMBasicBlockRef b) {
     int most = 0;
     Loading a = {.ctx = l->ctx};
     for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
-        const char *text = assembly_of(i);
+        const char *text = nv_assembly_of(i);
         if (is_barrier(i) || LLVMIsAStoreInst(i) || strstr(text, "st.global"))
             a = (Loading){.ctx = l->ctx};
         else if (strstr(text, "ld.global") && !nv_is_vector(text))

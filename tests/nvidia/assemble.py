@@ -129,11 +129,7 @@ WIDTH_KERNELS = [
 ]
 # What spills, by words of its name (one of those between bars), and how many bytes at most: none
 # belongs here. What matches and spills nothing fails as well.
-F8 = "a=zeros(4096,4096):f8e4m3|a=zeros(4096,4096):f8e5m2"
 KNOWN = {
-    f"sm_100a nvvm matmul {F8}": 220,
-    f"sm_100a nvvm scaled_matmul_nt {F8}": 36,
-    "sm_80 nvvm attention_decode T=f64": 24,
     "nvvm layer_norm x=zeros(64,32768):f32": 24,
     "sm_100a nvvm layer_norm x=zeros(4096,7168):f32": 24,
     "sm_86|sm_89 nvvm log_softmax x=zeros(4096,512):f32": 16,
