@@ -428,6 +428,15 @@ static void note_needs(Model *m, const GpuShape *shape, const Work *w, const Reg
     if (deep) n->slots = (int)stages_for(m, w, w->stage);
 }
 
+/// What is loaded comes twice, and no row has to be held beside what is combined.
+static void read_again(Model *m, Work *w, const Region *body, double programs) {
+    double bytes = loaded_bytes(body);
+    m->memory += programs * bytes;
+    m->searched += programs * bytes;
+    w->bytes += bytes;
+    m->shape.at_once = 0;
+}
+
 static double phase_seconds(Model *m, const Op *phase) {
     const GpuTarget *t = m->target;
     double programs = 1;
@@ -446,6 +455,8 @@ static double phase_seconds(Model *m, const Op *phase) {
     m->n_seen = 0;
     add_region(m, &w, p->regions[0], 1);
     note_needs(m, &shape, &w, p->regions[0]);
+    bool columns = gpu_goes_by_columns(t, &shape, p);
+    if (columns) read_again(m, &w, p->regions[0], programs);
     share_work(&w, m->ctas);
     programs *= m->ctas;
     double held = resident(m, shape.registers, &w), each = ceil(programs / t->sms);
@@ -462,7 +473,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     // Where nothing is loaded ahead memory rests while a program computes, unless others share its
     // SM.
     double rest = w.ahead ? REST : fmax(REST, ALONE / held);
-    double all = LAUNCH + fmax(seconds, memory) + rest * fmin(seconds, memory);
+    double all = LAUNCH * (columns ? 2 : 1) + fmax(seconds, memory) + rest * fmin(seconds, memory);
     if (m->out) describe_phase(m, &w, programs, all);
     return all;
 }

@@ -22,8 +22,8 @@ const Pass *pass_by_name(const char *name) {
 // are still nests of `parallel`.
 #define FRONT                                                                                      \
     RUN(INLINE), RUN(CANONICALIZE), RUN(CSE), RUN(LICM), RUN(BOUNDS), RUN(CANONICALIZE), RUN(CSE), \
-        RUN(PADS), RUN(ALIAS), RUN(COMM_OVERLAP), RUN(COMBINE), RUN(SPLIT), RUN(CANONICALIZE),     \
-        RUN(CSE), RUN(LICM)
+        RUN(PADS), RUN(ALIAS), RUN(COMM_OVERLAP), RUN(COLUMNS), RUN(COMBINE), RUN(SPLIT),          \
+        RUN(CANONICALIZE), RUN(CSE), RUN(LICM)
 
 const Pass *const cpu_pipeline[] = {
     FRONT,

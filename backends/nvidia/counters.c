@@ -8,9 +8,6 @@
 
 #include "backends/nvidia/nvidia.h"
 
-/// Words that a loop carries before it is thought to have accumulators.
-enum { FEW_WORDS = 16 };
-
 static int words_of(LLVMTypeRef t) {
     switch (LLVMGetTypeKind(t)) {
     case LLVMPointerTypeKind:
@@ -31,8 +28,7 @@ static LLVMValueRef next_phi(LLVMValueRef inst) {
     return inst && LLVMIsAPHINode(inst) ? inst : NULL;
 }
 
-/// What the phis of a block carry.
-static int carried_words(LLVMBasicBlockRef b) {
+int nv_carried_words(LLVMBasicBlockRef b) {
     int n = 0;
     for (LLVMValueRef i = LLVMGetFirstInstruction(b); next_phi(i); i = LLVMGetNextInstruction(i))
         n += words_of(LLVMTypeOf(i));
@@ -43,8 +39,7 @@ static bool has_operand(LLVMValueRef v, LLVMValueRef x) {
     return LLVMGetOperand(v, 0) == x || LLVMGetOperand(v, 1) == x;
 }
 
-/// A phi that comes back as itself and something more.
-static bool is_counter(const Gen *g, LLVMValueRef phi) {
+bool nv_is_counter(const Gen *g, LLVMValueRef phi) {
     LLVMTypeRef t = LLVMTypeOf(phi);
     if (t != g->i32 && t != g->i64) return false;
     for (unsigned i = 0; i < LLVMCountIncoming(phi); i++) {
@@ -73,11 +68,11 @@ static void hide_counters(const Gen *g, LLVMBasicBlockRef b) {
     LLVMValueRef first = LLVMGetFirstInstruction(b), body = first;
     while (next_phi(body)) body = LLVMGetNextInstruction(body);
     for (LLVMValueRef i = first; next_phi(i); i = LLVMGetNextInstruction(i))
-        if (is_counter(g, i)) hide(g, i, body);
+        if (nv_is_counter(g, i)) hide(g, i, body);
 }
 
 void nvptx_hide_counters(Gen *g) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
-            if (carried_words(b) > FEW_WORDS) hide_counters(g, b);
+            if (nv_carried_words(b) > NV_FEW_WORDS) hide_counters(g, b);
 }

@@ -59,12 +59,25 @@ void nv_bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured);
 /// Loads of single elements in the block stay behind the barriers they are behind, and those of
 /// vectors if `vectors` (stay.c). True: nv_keep_parameters has to keep the latter, too.
 bool nv_keep_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors);
+/// Words that a block loads as vectors, of what nobody writes.
+int nv_read_words(LLVMBasicBlockRef block);
+/// The text of inline assembly that x calls; "" where it is something else.
+const char *nv_assembly_of(LLVMValueRef x);
 /// Whether a load or store moves several words.
 bool nv_is_vector(const char *ptx);
 /// Pointers no longer say that nothing writes there.
 void nv_keep_parameters(LLVMValueRef fn);
+/// What the phis of a block carry. A loop that carries more than a few words is thought to have
+/// accumulators (counters.c).
+int nv_carried_words(LLVMBasicBlockRef block);
+enum { NV_FEW_WORDS = 16 };
+/// A phi that comes back as itself and something more.
+bool nv_is_counter(const Gen *g, LLVMValueRef phi);
 /// Loops that carry blocks keep their addresses as sums of a counter (counters.c).
 void nvptx_hide_counters(Gen *g);
+/// ... and make addresses where they use them: libNVVM finds nothing to move out of them
+/// (invariants.c).
+void nvvm_hide_invariants(Gen *g);
 
 /* ---- nvvm.c, ptxas.c ----------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@ typedef struct Liveness {
     LLVMValueRef *values;
     int *registers; // that a value takes
     bool doubles;   // it computes in f64
+    bool pairs;     // f8 comes in pairs of f16
     LLVMBasicBlockRef *blocks;
     uint64_t **begin; // what lives at the beginning of a block, without its phis
     int n_blocks;
@@ -127,6 +128,11 @@ static int solve(Liveness *l) {
     return most;
 }
 
+const char *nv_assembly_of(LLVMValueRef x) {
+    LLVMValueRef fn = LLVMIsACallInst(x) ? LLVMGetCalledValue(x) : NULL;
+    return fn && LLVMIsAInlineAsm(fn) ? LLVMGetInlineAsmAsmString(fn, &(size_t){0}) : "";
+}
+
 static void number(Liveness *l, LLVMValueRef fn) {
     int blocks = (int)LLVMCountBasicBlocks(fn), values = 0;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
@@ -146,19 +152,14 @@ static void number(Liveness *l, LLVMValueRef fn) {
             l->values[l->n] = i;
             l->registers[l->n++] = registers_of(LLVMTypeOf(i));
             l->doubles |= LLVMGetTypeKind(LLVMTypeOf(i)) == LLVMDoubleTypeKind;
+            l->pairs |= strncmp(nv_assembly_of(i), "cvt.rn.f16x2.e", 14) == 0;
             map_set(l->ctx, &l->numbers, i, (void *)(uintptr_t)l->n);
         }
     }
 }
 
-/// The text of inline assembly that x calls; "" where it is something else.
-static const char *assembly_of(LLVMValueRef x) {
-    LLVMValueRef fn = LLVMIsACallInst(x) ? LLVMGetCalledValue(x) : NULL;
-    return fn && LLVMIsAInlineAsm(fn) ? LLVMGetInlineAsmAsmString(fn, &(size_t){0}) : "";
-}
-
 static bool is_barrier(LLVMValueRef x) {
-    return strncmp(assembly_of(x), "bar.sync", 8) == 0;
+    return strncmp(nv_assembly_of(x), "bar.sync", 8) == 0;
 }
 
 /// What an address is relative to: the parameter, as far as that can be seen.
@@ -168,24 +169,47 @@ static LLVMValueRef tensor_of(LLVMValueRef address) {
     return address;
 }
 
+/// Elements that wait for others are all on their way at once, in whatever order they stand.
+typedef struct Loading {
+    Ctx *ctx;
+    PtrMap tensor, row; // how often each was seen: rows by their addresses, but for constants
+    int tensors, rows;  // of several elements
+    int registers;      // in quarters
+} Loading;
+
+static intptr_t see(Ctx *ctx, PtrMap *seen, LLVMValueRef x) {
+    intptr_t times = (intptr_t)map_get(seen, x) + 1;
+    map_set(ctx, seen, x, (void *)times);
+    return times;
+}
+
+/// Each has a predicate, too.
+static void add_element(Loading *a, LLVMValueRef address, int registers) {
+    LLVMValueRef at = LLVMIsAPtrToIntInst(address) ? LLVMGetOperand(address, 0) : address;
+    a->tensors += see(a->ctx, &a->tensor, tensor_of(address)) == 1;
+    a->rows += see(a->ctx, &a->row, base_of(at)) == 2;
+    a->registers += registers + PREDICATE_QUARTERS;
+}
+
+/// The address of one row goes with its last element; those of several are all there before.
+static int registers_of_elements(const Loading *a) {
+    if (a->tensors < 2) return 0;
+    return a->registers + (a->rows > a->tensors ? 2 * QUARTERS * a->rows : 0);
+}
+
 /// Quarters of registers of single elements of several tensors that are loaded with nothing between
-/// that parts them: elements that wait for others are all on their way at once, in whatever order
-/// they stand. Each has a predicate, too.
+/// that parts them.
 static int loaded_at_once(const Liveness *l, LLVMBasicBlockRef b) {
-    int most = 0, n = 0;
-    LLVMValueRef first = NULL;
-    bool several = false;
+    int most = 0;
+    Loading a = {.ctx = l->ctx};
     for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
-        const char *text = assembly_of(i);
-        if (is_barrier(i) || LLVMIsAStoreInst(i) || strstr(text, "st.global")) {
-            n = 0, several = false, first = NULL;
-        } else if (strstr(text, "ld.global") && !nv_is_vector(text)) {
-            LLVMValueRef tensor = tensor_of(LLVMGetOperand(i, 0));
-            first = first ? first : tensor;
-            several |= tensor != first;
-            n += l->registers[number_of(l, i)] + PREDICATE_QUARTERS;
-        }
-        if (several && n > most) most = n;
+        const char *text = nv_assembly_of(i);
+        if (is_barrier(i) || LLVMIsAStoreInst(i) || strstr(text, "st.global"))
+            a = (Loading){.ctx = l->ctx};
+        else if (strstr(text, "ld.global") && !nv_is_vector(text))
+            add_element(&a, LLVMGetOperand(i, 0), l->registers[number_of(l, i)]);
+        int n = registers_of_elements(&a);
+        most = n > most ? n : most;
     }
     return most;
 }
@@ -196,8 +220,9 @@ static int loaded_at_once(const Liveness *l, LLVMBasicBlockRef b) {
 // own, but not across iterations. Loops with long chains of arithmetic, such as logarithms, it
 // works on by several elements at once: each has intermediate values. So has arithmetic in f64.
 // Iterations in which threads meet are straight code to it. Another generator's order is not the
-// one that is measured. Other architectures than Hopper have addresses in registers that it does
-// not need, or schedules that take some more.
+// one that is measured, and pairs of f16 are made of f8 long before they are used. Other
+// architectures than Hopper have addresses in registers that it does not need, or schedules that
+// take some more.
 enum {
     HOPPER = 90,
     OTHER_REGISTERS = 2,
@@ -205,7 +230,7 @@ enum {
     LOOP_REGISTERS = 8,
     LOOP_PART = 8,
     CHAIN_PART = 2,
-    DOUBLE_PART = 1,
+    DOUBLE_PARTS = 3, // of two
     CHAIN = 16,
     OTHER_PART = 2,
     ORDER_REGISTERS = 3,
@@ -272,9 +297,10 @@ static int needed_registers(Liveness *l, const NvArch *arch, bool other) {
                (other                    ? ORDER_REGISTERS
                 : arch->number != HOPPER ? ARCH_REGISTERS
                                          : 0);
-    if (!loops.alone && !chains && !l->doubles) return base + (other ? own / ORDER_PART : 0);
-    int part = l->doubles ? DOUBLE_PART : chains ? CHAIN_PART : LOOP_PART;
-    return base + LOOP_REGISTERS + own / part + (other ? own / OTHER_PART : 0);
+    if (!loops.alone && !chains && !l->doubles)
+        return base + (other || l->pairs ? own / ORDER_PART : 0);
+    int more = l->doubles ? own * DOUBLE_PARTS / 2 : own / (chains ? CHAIN_PART : LOOP_PART);
+    return base + LOOP_REGISTERS + more + (other ? own / OTHER_PART : 0);
 }
 
 /// The number that a string attribute begins with; 0 where it is not there.
@@ -298,14 +324,15 @@ bool nv_wants_ctas(const Gen *g) {
     return false;
 }
 
-/// Loads stay behind barriers where values take most of the registers that a thread has. `l` is of
-/// this function, or of another generator's: then all do.
+/// Loads stay behind barriers where values take most of the registers that a thread has, or what is
+/// loaded would take all. `l` is of this function, or of another generator's: then all do.
 static void keep_loads(const Gen *g, const NvArch *arch, Liveness *l, LLVMValueRef fn, int room) {
     bool all = number_of(l, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(fn))) < 0;
     bool kept = false;
     all |= arch->number != HOPPER;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
-        bool vectors = all || FULL_OF * walk_block(l, b) >= FULL * room * QUARTERS;
+        bool vectors =
+            all || FULL_OF * walk_block(l, b) >= FULL * room * QUARTERS || nv_read_words(b) >= room;
         kept |= nv_keep_loads(g->ctx, b, vectors);
     }
     if (kept) nv_keep_parameters(fn);

@@ -148,6 +148,9 @@ GpuShape gpu_shape_of_warps(const GpuTarget *target, const Op *root, int cluster
 /// That of a device, which has its warps.
 GpuShape gpu_shape_of(const GpuTarget *target, const Op *device);
 
+/// Whether a phase whose programs are so, and combine rows, goes by columns (strip.c).
+bool gpu_goes_by_columns(const GpuTarget *t, const GpuShape *shape, const Op *program);
+
 enum { GPU_RING_SLOTS = 4 }; // at most, where nobody says how many
 /// Bytes for the rings of a CTA: its part of an SM's memory, if that is still enough to run ahead.
 /// One slot of all rings takes `each`, anything else `other`; alone: it has the SM for itself.

@@ -18,15 +18,16 @@ enum {
     PIECE_BYTES = 32 << 10, // of a piece, of which others are on their way
     JOINED_THREAD = 32,     // elements of a thread that a piece loads
     MANY_SUMS = 96,         // of a thread
+    MANY_BESIDE = 64,       // ... that has operands of NVIDIA's products in registers, too
 };
 
 typedef struct Pieces {
     Ir *ir;
     Ctx *ctx;
     Op *device;
-    int threads;
-    PtrMap joined; // what the value of the store at hand is made of
-    int products;  // of which it is made
+    int threads, many; // sums of a thread that fill its registers
+    PtrMap joined;     // what the value of the store at hand is made of
+    int products;      // of which it is made
 } Pieces;
 
 /* ---- what is loaded ------------------------------------------------------------------------ */
@@ -103,7 +104,7 @@ static void split_store(Pieces *s, Op *op, bool next) {
     s->products = 0;
     bool joins = joins_loads(s, a.value, 1, op);
     int64_t sums = ty_count(a.value->type) * (s->products > 1 ? s->products : 1) / s->threads;
-    if (sums < MANY_SUMS || !(joins || s->products > 1)) {
+    if (sums < s->many || !(joins || s->products > 1)) {
         s->joined = (PtrMap){0};
         bytes = next ? PIECE_BYTES : INT64_MAX;
     }
@@ -140,6 +141,8 @@ void pass_pieces(PassEnv *env, Op *module) {
         if (!products) continue;
         Pieces *s = ctx_new(ir_ctx(env->ir), Pieces);
         *s = (Pieces){.ir = env->ir, .ctx = ir_ctx(env->ir), .device = op};
+        bool beside = gpu_has(env->gpu, GPU_MMA) && !gpu_has(env->gpu, GPU_WGMMA);
+        s->many = beside ? MANY_BESIDE : MANY_SUMS;
         s->threads = choose_shape(env, op).warps * env->gpu->lanes;
         split_stores(s, op->regions[0], false);
         for_each_op(loop, op->regions[0]) {

@@ -60,6 +60,7 @@ typedef struct Sizes {
     double picked;    // positions along which a load gathers
     double scattered; // elements of the largest store to such positions
     int meetings;     // reductions
+    bool doubles;     // f64 is stored: its functions take as many registers besides
     bool lines;       // what is reduced is rows, not one block of elements
     bool joins;       // reductions of several blocks at once: each element takes more registers
     int cluster;      // CTAs that share each block
@@ -252,6 +253,7 @@ static void measure(Op *op, void *arg) {
         t = operand(op, 1)->type;
         z->moved = fmax(z->moved, cost_bytes(t));
         z->stored = fmax(z->stored, registers_in(t));
+        z->doubles |= t->elem == EL_F64;
         if (access_of(op).pick_at >= 0) z->scattered = fmax(z->scattered, (double)ty_count(t));
         break;
     case OP_REDUCE:
@@ -349,12 +351,15 @@ static double warps_holding(const Sizes *z, double bytes, double elements) {
 }
 
 /// The largest CTA has an SM for itself, and half of its threads have as many registers: where
-/// those hold the row, fewer of them meet.
+/// those hold the row, fewer of them meet. Of f64 each has half as much, as long as that takes none
+/// of its registers.
 static int warps_for_rows(const Sizes *z) {
     int largest = gpu_max_warps(z->target);
     // Where little is done with a row, more threads have more of it on the way.
     int share = z->meetings == 1 && z->lines && z->rows == 1 && z->stored < z->reduced ? 2 : 1;
     int warps = power_for(warps_holding(z, ROW_BYTES, ROW_ELEMENTS) * share, most_warps(z));
+    int full = z->target->registers_sm / ((z->target->registers_thread + 1) * z->target->lanes);
+    if (z->doubles && 2 * warps <= full) return 2 * warps;
     double alone = warps_holding(z, 2 * ROW_BYTES, 2 * ROW_ELEMENTS);
     return warps == largest && !z->joins && alone <= largest / 2 ? largest / 2 : warps;
 }
@@ -362,7 +367,8 @@ static int warps_for_rows(const Sizes *z) {
 static int warps_for(const Sizes *z) {
     double lanes = z->target->lanes, widest = z->widest / z->cluster;
     if (z->sums == 0 && z->cluster > 1)
-        return power_for(widest / (lanes * ELEMENTS_CLUSTER), gpu_max_warps(z->target));
+        return power_for(widest / (lanes * ELEMENTS_CLUSTER) * (z->doubles ? 2 : 1),
+                         gpu_max_warps(z->target));
     if (z->sums == 0 && z->reduced > 0) return warps_for_rows(z);
     if (z->sums == 0) return power_for(widest / (lanes * ELEMENTS_THREAD), most_warps(z));
     int least = least_for_products(z);
@@ -380,10 +386,11 @@ static double rows_at_once(const Sizes *z) {
 
 static int cluster_for(const Sizes *z) {
     double row = z->rows == 1 ? fmax(z->row, z->across) : z->row;
-    bool spread = z->sums == 0 && row > ROW_CTA;
+    double part = z->doubles ? 0.25 : 1;
+    bool spread = z->sums == 0 && row > part * ROW_CTA;
     double room = z->target->registers_sm - BASE_FEW * GPU_MAX_THREADS / 2;
     double share = z->rows == 1 ? rows_at_once(z) / room : 0;
-    return power_for(fmax(spread ? row / ROW_SHARE : 1, share), GPU_PORTABLE_CLUSTER);
+    return power_for(fmax(spread ? row / (part * ROW_SHARE) : 1, share), GPU_PORTABLE_CLUSTER);
 }
 
 static double registers_for(const Sizes *z, int warps) {

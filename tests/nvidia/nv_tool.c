@@ -74,7 +74,10 @@ static void process(Ctx *ctx, void *arg) {
         assemble(job, nvptx_emit(g, job->arch));
         return;
     }
-    if (strcmp(job->mode, "nvvm") == 0) nvptx_bound_ctas(g, job->arch);
+    if (strcmp(job->mode, "nvvm") == 0) {
+        nvptx_bound_ctas(g, job->arch);
+        nvvm_hide_invariants(g);
+    }
     const char *text = nvvm_write(ctx, g->module, job->arch);
     if (strcmp(job->mode, "typed") == 0) {
         fputs(text, stdout);

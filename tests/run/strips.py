@@ -42,3 +42,27 @@ case(FILE, "weighed", {"x": whole}, weighed, name="weighed")
 case(FILE, "weighed", {"x": whole, "y": "same(x)"}, weighed, name="weighed-inplace")
 case(FILE, "shifted", {"x": whole, "y": "same(x)"}, shifted, name="shifted-inplace")
 case(FILE, "mirrored", {"x": whole}, mirrored, name="mirrored")
+
+
+def gradients(x, d, **_):
+    x, d = x.astype(np.float64), d.astype(np.float64)
+    e = x - x.mean(1, keepdims=True)
+    return {"h": e * (e * e).mean(1, keepdims=True) + d, "s": (e * d).sum(0), "t": d.sum(0)}
+
+
+def peaks(x, **_):
+    m = x.max(2, keepdims=True)
+    return {"y": x - m, "top": (x * 2 - m).max((0, 1))}
+
+
+# Columns of rows that no CTA holds beside what is combined of them; tiles of rows that are not full.
+x, d = normal((6, 20011), 4), normal((6, 20011), 5)
+close = {"length": 20011, "ulps": 32, "scale": {"h": 16.0, "s": 32.0, "t": 16.0}}
+sets = ({"BR": 1}, {"BR": 4})
+case(FILE, "gradients", {"x": x, "d": d}, gradients, name="gradients", tune=sets, **close)
+case(FILE, "gradients", {"x": x, "d": d, "h": "same(x)"}, gradients, name="gradients-h", tune=sets,
+     **close)
+case(FILE, "gradients", {"x": bf16(x), "d": bf16(d)}, gradients, name="gradients-bf16",
+     out_types={"h": "bf16", "s": "f32", "t": "f32"}, **close)
+whole = integers((2, 3, 70001), 6, -9, 10).astype(np.float32)
+case(FILE, "peaks", {"x": whole}, peaks, name="peaks")
