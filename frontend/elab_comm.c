@@ -175,8 +175,10 @@ static void want_all(Meeting *m, const Op *op) {
 static void meet_before(Meeting *m, Op *op, Touched *t) {
     want_all(m, op);
     Builder b = build_before(m->e->ir, op);
-    if (!(op->prev && op->prev->code == OP_COMM_BARRIER))
-        build_op(&b, OP_COMM_BARRIER, 0, NULL, 0, NULL, 0);
+    if (!(op->prev && op->prev->code == OP_COMM_BARRIER)) {
+        Op *barrier = build_op(&b, OP_COMM_BARRIER, 0, NULL, 0, NULL, 0);
+        op_set_attr(m->e->ir, barrier, "phases", at_bool(m->e->ir, true));
+    }
     *t = (Touched){.ctx = t->ctx};
 }
 

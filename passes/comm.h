@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Shared by the parts of comm-overlap: comm_reads.c finds what is read, comm_overlap.c decides,
-// comm_gather.c moves remote reads, comm_stage.c remote adds.
+// comm_gather.c moves remote reads, comm_stage.c remote adds, comm_parts.c has ranks wait for
+// each other between phases.
 #ifndef PASSES_COMM_H
 #define PASSES_COMM_H
 
@@ -91,5 +92,12 @@ bool comm_is_add(const Op *op);
 /// It is one sum, so that atomics can take it.
 bool comm_is_sum(const Op *combine);
 void comm_stage(Comm *c, Op *add);
+
+/* ---- comm_parts.c -------------------------------------------------------------------------- */
+
+/// Where ranks meet between phases and need not, who reads waits for what it reads.
+void comm_parts(Comm *c);
+/// They have to, whatever plan does not wait for all anyway.
+bool comm_needs_meeting(Ir *ir, Op *kernel, const Op *barrier);
 
 #endif

@@ -5,10 +5,10 @@
 // little for each chunk. A phase's programs are dealt to the SMs in the plan's order, the own
 // shard's first (reads) or last (adds); those that read what comes begin when it is there, each SM
 // when it is free. So a transfer hides behind programs only where there are more of them than SMs.
-// Phases follow one another, after a meeting where there is a barrier. What programs load and store
-// over the link themselves hides behind their work: a phase takes the longer one. How long one such
-// load takes is left out, as other programs run meanwhile. Cores copy themselves, so on CPUs
-// nothing hides.
+// Phases follow one another, after a meeting where there is a barrier and programs do not wait for
+// parts. What programs load and store over the link themselves hides behind their work: a phase
+// takes the longer one. How long one such load takes is left out, as other programs run meanwhile.
+// Cores copy themselves, so on CPUs nothing hides.
 #include "passes/comm_cost.h"
 
 #include <math.h>
@@ -298,6 +298,13 @@ static void lay_adds(Lay *y, const CommPhase *p, CommRow *row, double begin) {
 
 /* ---- the launch ---------------------------------------------------------------------------- */
 
+/// Programs wait for parts where the plan has them run beside transfers, and copies nothing between
+/// two phases.
+static bool meets(const Lay *y, const CommPhase *p) {
+    bool parts = y->plan != PLAN_BEFORE && y->plan != PLAN_COPIES && y->plan != PLAN_ADD;
+    return p->meets && !(p->parts && parts);
+}
+
 static void lay_phase(Lay *y, int at) {
     const CommPhase *p = &y->l->phases[at];
     CommRow *row = &y->t->programs[at];
@@ -305,7 +312,7 @@ static void lay_phase(Lay *y, int at) {
     int main = brought(y, p);
     bool adds = false;
     for (int i = 0; i < y->l->n_tensors; i++) adds |= p->added[i] > 0;
-    if (p->meets) {
+    if (meets(y, p)) {
         begin += y->l->link->meeting;
         y->met += y->l->link->meeting;
     }

@@ -35,6 +35,7 @@ typedef struct CommTensor {
 typedef struct CommPhase {
     unsigned line;
     bool meets; // ranks meet before it
+    bool parts; // but where programs wait for what they read, part by part
     double seconds, programs;
     double read[COMM_TENSORS], stored[COMM_TENSORS]; // bytes of others' shards
     double added[COMM_TENSORS];                      // contributed to each shard, on the wire

@@ -242,6 +242,7 @@ static void overlap(PassEnv *env, Op *kernel) {
     for (int i = 0; i < adds.ops.n; i++) comm_stage(&c, adds.ops.data[i]);
     for (int i = 0; i < sym->n; i++) move_reads(&c, kernel->regions[0]->args[sym->ints[i]]);
     if (c.copies && !env->gpu) move_scratch(&c);
+    if (!c.copies && c.plan != PLAN_BEFORE) comm_parts(&c);
     if (!env->gpu) op_walk_pre(kernel, find_reach, &c);
     op_set_attr(c.ir, c.begin, "wait", c.remote ? at_bool(c.ir, true) : NULL);
     op_set_attr(c.ir, c.begin, "reaches", c.reaches ? at_bool(c.ir, true) : NULL);

@@ -35,6 +35,8 @@ typedef struct Find {
     CommLaunch *l;
     const Value *tensors[COMM_TENSORS];
     bool meets; // before the next phase
+    bool parts; // where a plan does not wait for parts
+    Ir *ir;
 } Find;
 
 static void give_up(Find *f, const char *why) {
@@ -170,6 +172,7 @@ static void add_phase(Find *f, const Op *op, double times) {
     double one = f->gpu ? gpu_cost_phase(op, f->gpu, f->dims) : cost_phase(op, f->machine, f->dims);
     p->line = op->loc.line;
     p->meets = f->meets;
+    p->parts = f->parts;
     p->seconds = one * times;
     p->programs = programs_of(f, op) * times;
     l->seconds += p->seconds;
@@ -179,9 +182,15 @@ static void add_phase(Find *f, const Op *op, double times) {
     add_region(f, p, op->regions[0], times * cost_parts(f->dims, op));
 }
 
+static void meet(Find *f, const Op *barrier) {
+    bool parts = !comm_needs_meeting(f->ir, f->kernel, barrier);
+    f->parts = parts && (!f->meets || f->parts);
+    f->meets = true;
+}
+
 static void add_host(Find *f, const Region *r, double times) {
     for_each_op(op, r) {
-        if (op->code == OP_COMM_BARRIER) f->meets = true;
+        if (op->code == OP_COMM_BARRIER) meet(f, op);
         if (op->code == OP_PARALLEL)
             add_phase(f, op, times);
         else if (op->code == OP_FOR)
@@ -215,7 +224,13 @@ static void check_bytes(Find *f) {
 void comm_launch(Ir *ir, Op *kernel, const GpuTarget *gpu, const Machine *machine,
                  const CostDims *dims, CommLaunch *out) {
     const Attr *sym = op_attr(kernel, "sym");
-    Find f = {ir_ctx(ir), kernel, gpu, machine, dims, out, {NULL}, false};
+    Find f = {.ctx = ir_ctx(ir),
+              .ir = ir,
+              .kernel = kernel,
+              .gpu = gpu,
+              .machine = machine,
+              .dims = dims,
+              .l = out};
     *out = (CommLaunch){.link = comm_link(gpu ? gpu->name : "cpu"), .beside = gpu != NULL};
     out->units = gpu ? gpu->sms : machine->threads;
     out->bandwidth = gpu ? gpu->bandwidth : out->link->copy * out->units;

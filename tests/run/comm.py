@@ -196,6 +196,35 @@ ranks("comm.teg", "votes", {"choice": integers((4, 30), 1, 0, 4, np.int64)}, vot
 ranks("comm.teg", "totals", {"t": normal((4, 50), seed=3)}, totals, length=50, **checked)
 ranks("comm.teg", "through_scratch", {"x": normal((3, 20), seed=1), "like": normal((3, 2), seed=2)},
       through_scratch, **checked)
+def retiled(x, **_):
+    w, m = len(x), x.shape[1]
+    y = 2 * np.stack([x] * w)
+    for r in range(w):
+        y[r, r, 3:m, 0] = 2 * x[(r + 1) % w, 3:, -1]
+    return {"y": y}
+
+
+def looped(x, **_):
+    return {"y": np.stack([x.sum((0, 2)) - len(x)] * len(x))}
+
+
+def shares(x, **_):
+    y = np.zeros_like(x)
+    for r in range(len(x)):
+        y[:, r * r * 9:(r + 1) * (r + 1) * 9] = x[r, r * r * 9:(r + 1) * (r + 1) * 9] + r
+    return {"y": y}
+
+
+def relays(x, **_):
+    return {"y": np.roll(x, -2, 0) + 2}
+
+
+for w in 1, 2, 3, 4:
+    for how in {}, checked:
+        ranks("comm.teg", "retiled", {"x": normal((w, 61, 19), seed=w)}, retiled, w, **how)
+        ranks("comm.teg", "looped", {"x": normal((w, 37, 19), seed=w)}, looped, w, length=19 * w, **how)
+        ranks("comm.teg", "shares", {"x": normal((w, 9 * w * w), seed=w)}, shares, w, **how)
+        ranks("comm.teg", "relays", {"x": normal((w, 37), seed=w)}, relays, w, **how)
 # What only runs find.
 ranks("comm.teg", "gather", {"a": normal((2, 5, 9), seed=1)}, n=3, fails="'a' has shards of 2 ranks, there are 3")
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The cost model ranks: more work, fewer threads and wasted lanes cost more; nothing it does not
 // know stops it.
+#include "passes/comm_cost.h"
 #include "passes/passes.h"
 
 #include <setjmp.h>
@@ -170,11 +171,43 @@ static void data_have_a_bound(void **state) {
     assert_true(cost_of(pieces, 8, 1 << 20, 1) < 1.5 * one); // twice the pieces, half as long
 }
 
+/// Ranks that write 1 MiB each, and then read each other's.
+static double two_phases(bool parts, PlanId plan) {
+    CommLaunch l = {
+        .link = comm_link("sm_90a"),
+        .beside = true,
+        .units = 132,
+        .bandwidth = 4e12,
+        .ranks = 2,
+        .n_tensors = 1,
+        .tensors = {{.bytes = 1 << 20, .reads = true, .written = true, .name = "t"}},
+        .n_phases = 2,
+        .phases = {{.seconds = 1e-5, .programs = 264},
+                   {.seconds = 1e-5, .programs = 264, .meets = true, .parts = parts}},
+    };
+    CommTimeline t;
+    l.phases[1].read[0] = 1 << 20;
+    for (int i = 0; i < PLAN_COUNT; i++) l.tensors[0].by[i] = PLAN_DIRECT;
+    comm_lay(&t, &l, plan, 0);
+    return t.end;
+}
+
+/// Who waits for parts has no meeting before; where nothing overlaps, nothing is gained.
+static void parts_save_a_meeting(void **state) {
+    (void)state;
+    double meeting = comm_link("sm_90a")->meeting;
+    double saved = two_phases(false, PLAN_DIRECT) - two_phases(true, PLAN_DIRECT);
+    assert_true(saved > 0.99 * meeting && saved < 1.01 * meeting);
+    assert_true(two_phases(false, PLAN_BEFORE) == two_phases(true, PLAN_BEFORE));
+    assert_true(two_phases(false, PLAN_COPIES) == two_phases(true, PLAN_COPIES));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_work_costs_more),   cmocka_unit_test(partial_tiles_cost_whole_ones),
         cmocka_unit_test(what_is_far_costs_more), cmocka_unit_test(the_unknown_has_a_price),
         cmocka_unit_test(a_rank_has_its_part),    cmocka_unit_test(data_have_a_bound),
+        cmocka_unit_test(parts_save_a_meeting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
