@@ -1,6 +1,7 @@
 # Interface target TegulaLLVM: the shared library of LLVM 22, found by llvm-config (an LLVM config
 # package takes seconds to load; this takes milliseconds). With TEGULA_STATIC_LLVM its static ones,
-# and with them static all that is not libc: what is linked runs on other machines.
+# and with them static all that is not libc: what is linked runs on other machines (of which glibc:
+# TegulaGlibc.cmake).
 option(TEGULA_STATIC_LLVM "Link LLVM's static libraries" OFF)
 find_program(LLVM_CONFIG NAMES llvm-config-22 llvm-config PATHS /usr/lib/llvm-22/bin REQUIRED)
 execute_process(COMMAND ${LLVM_CONFIG} --version --includedir --libdir --bindir
@@ -38,12 +39,11 @@ if(TEGULA_STATIC_LLVM)
     tegula_static(stdc++ STDCXX_ARCHIVE)
     tegula_static(z Z_ARCHIVE)
     tegula_static(zstd ZSTD_ARCHIVE)
-    add_library(tegula_glibc STATIC ${CMAKE_SOURCE_DIR}/cmake/glibc.c)
     tegula_static(png PNG_ARCHIVE) # of the tools
     set(PNG_LIBRARY ${PNG_ARCHIVE} CACHE FILEPATH "" FORCE)
     set(ZLIB_LIBRARY ${Z_ARCHIVE} CACHE FILEPATH "" FORCE)
     target_link_libraries(TegulaLLVM INTERFACE ${LLVM_ARCHIVES} ${ZSTD_ARCHIVE} ${Z_ARCHIVE}
-                          ${STDCXX_ARCHIVE} tegula_glibc ${CMAKE_DL_LIBS} Threads::Threads m)
+                          ${STDCXX_ARCHIVE} ${CMAKE_DL_LIBS} Threads::Threads m)
     target_link_options(TegulaLLVM INTERFACE -static-libgcc LINKER:--gc-sections
                         LINKER:--exclude-libs,ALL)
 else()

@@ -79,7 +79,8 @@ static const char *find_program(Ctx *ctx) {
     return "tegula";
 }
 
-/// Signals as at the start of a program, standard error nowhere, no file of the host program.
+/// Signals as at the start of a program, standard error nowhere. Files that it has from the host
+/// program it closes itself.
 static int spawn_program(const char *program, int fd, pid_t *pid) {
     extern char **environ;
     char name[] = "tegula", option[] = "--serve", *argv[] = {name, option, NULL};
@@ -95,9 +96,6 @@ static int spawn_program(const char *program, int fd, pid_t *pid) {
         posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO);
         posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", 1, 0);
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-        posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-#endif
         posix_spawnattr_setsigmask(&attr, &none);
         posix_spawnattr_setsigdefault(&attr, &all);
         posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See sandbox.h. The two processes talk by datagrams of a pair of sockets, since writing to a
 // broken pipe would raise SIGPIPE in the program.
+#include "runtime/files.h"
 #include "runtime/spawn.h"
 
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,10 +81,8 @@ static void isolate(int fd, pid_t parent) {
     for (int s = 1; s < NSIG; s++) sigaction(s, &usual, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-#ifdef SYS_close_range
-    if (fd > 3) syscall(SYS_close_range, 3U, (unsigned)fd - 1, 0U);
-    syscall(SYS_close_range, (unsigned)(fd > 2 ? fd : 2) + 1, ~0U, 0U);
-#endif
+    if (fd > 3) rt_close_files(3, (unsigned)fd - 1);
+    rt_close_files((unsigned)(fd > 2 ? fd : 2) + 1, ~0U);
 }
 
 /// A launch that breaks the device, or does not end there, is the last one of a process.

@@ -4,6 +4,8 @@
 // there; they go as a module's path and bytes from where it lies.
 #include "runtime/spawn.h"
 
+#include "runtime/files.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +21,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define VARIABLE "TG_TRIALS_OF" // of the environment: the process that started this one
@@ -301,9 +302,7 @@ __attribute__((constructor(1000))) static void serve_trials(void) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setrlimit(RLIMIT_CORE, &none);
     if (getppid() != (pid_t)atol(parent)) _exit(1);
-#ifdef SYS_close_range
-    syscall(SYS_close_range, (unsigned)PARCEL + 1, ~0U, 0U);
-#endif
+    rt_close_files(PARCEL + 1, ~0U);
     unsetenv(VARIABLE);
     Parcel *p = open_parcel();
     if (p) rt_sandbox_serve(unpack(p, variants, contents) ? NULL : &p->options, SOCKET);

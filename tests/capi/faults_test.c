@@ -3,6 +3,7 @@
 // errors of LLVM in process; death, silence and nonsense of another process (TG_COMPILE=process).
 #include "support.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,6 +183,23 @@ static void test_closed(void **state) {
     assert_int_equal(status, 0);
 }
 
+/// The other process holds no file of this one: who reads from a pipe sees its end.
+static void test_files(void **state) {
+    (void)state;
+    int ends[2];
+    char c;
+    setenv("TG_COMPILE", "process", 1);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    tg_module *m = module_of(source);
+    OK(launch(m));
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &c, 1), 0);
+    close(ends[0]);
+    tg_module_destroy(m);
+    unsetenv("TG_COMPILE");
+}
+
 /// A forked process has a compiler of its own.
 static void test_restart(void **state) {
     (void)state;
@@ -194,9 +212,10 @@ static void test_restart(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_process),    cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_closed),     cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_in_process), cmocka_unit_test(test_shared_code),
+        cmocka_unit_test(test_process),     cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_closed),      cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_files),       cmocka_unit_test(test_in_process),
+        cmocka_unit_test(test_shared_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "tools/tegula/cli.h"
 
 #include "driver/jit.h"
+#include "runtime/files.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +16,14 @@ static int finish(int code) {
     return code ? code : EXIT_USER;
 }
 
-/// `tegula --serve` is the other process of TG_COMPILE=process: no command for people.
+/// `tegula --serve` is the other process of TG_COMPILE=process: no command for people. Files that
+/// the host program has open are not kept open by it.
+static int run_service(void) {
+    rt_close_files(STDERR_FILENO + 1, ~0U);
+    return serve(STDIN_FILENO, STDOUT_FILENO) ? EXIT_OK : EXIT_BUG;
+}
+
 int main(int argc, char **argv) {
-    if (argc == 2 && strcmp(argv[1], "--serve") == 0)
-        return serve(STDIN_FILENO, STDOUT_FILENO) ? EXIT_OK : EXIT_BUG;
+    if (argc == 2 && strcmp(argv[1], "--serve") == 0) return run_service();
     return finish(cli_main(argc - 1, argv + 1));
 }
