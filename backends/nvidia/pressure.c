@@ -239,7 +239,7 @@ enum {
 // Loads are kept in place where values take three quarters of the registers.
 enum { FULL = 3, FULL_OF = 4 };
 // A quarter of an SM has a quarter of its registers and of its warps; they come by eights.
-enum { SM_REGISTERS = 65536, SM_QUARTERS = 4, WARP = 32, GRANULE = 8 };
+enum { SM_REGISTERS = 65536, SM_QUARTERS = 4, WARP = 32, GRANULE = 8, MOST_REGISTERS = 255 };
 
 /// Of a thread, where so many CTAs lie on an SM: its fullest quarter decides.
 static int registers_beside(int ctas, int threads) {
@@ -318,9 +318,15 @@ static void set_number(const Gen *g, LLVMValueRef fn, const char *name, int n) {
                                                       (unsigned)strlen(text)));
 }
 
-bool nv_wants_ctas(const Gen *g) {
+/// A thread of so large a CTA has fewer registers than others, even if it is alone.
+static bool is_large(int threads) {
+    return threads > 0 && registers_beside(1, threads) < MOST_REGISTERS;
+}
+
+bool nv_is_bounded(const Gen *g) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
-        if (attribute_number(fn, "tg.minctasm") > 1) return true;
+        if (attribute_number(fn, "tg.minctasm") > 1 || is_large(attribute_number(fn, "tg.maxntid")))
+            return true;
     return false;
 }
 
@@ -341,8 +347,8 @@ static void keep_loads(const Gen *g, const NvArch *arch, Liveness *l, LLVMValueR
 static void bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured, LLVMValueRef fn) {
     int ctas = attribute_number(fn, "tg.minctasm"), wish = ctas;
     int threads = attribute_number(fn, "tg.maxntid");
-    if (LLVMIsDeclaration(fn) || ctas < 2 || threads < 1) return;
-    bool other = measured != g->module;
+    bool other = measured != g->module, large = other && is_large(threads);
+    if (LLVMIsDeclaration(fn) || (ctas < 2 && !large) || threads < 1) return;
     const char *name = LLVMGetValueName2(fn, &(size_t){0});
     Liveness l = {.ctx = g->ctx};
     number(&l, LLVMGetNamedFunction(measured, name));
@@ -350,7 +356,8 @@ static void bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured, LLVMV
     while (ctas > 1 && registers_beside(ctas, threads) < needed) ctas--;
     if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
     // f64's functions branch, and what stays before a branch lives through it.
-    if (ctas > 1 && !l.doubles) keep_loads(g, arch, &l, fn, registers_beside(ctas, threads));
+    if ((ctas > 1 || large) && !l.doubles)
+        keep_loads(g, arch, &l, fn, registers_beside(ctas, threads));
 }
 
 void nv_bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured) {
