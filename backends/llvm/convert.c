@@ -70,14 +70,30 @@ typedef struct F8 {
 } F8;
 static const F8 f8_e4m3 = {3, 7, 448, 0x7f}, f8_e5m2 = {2, 15, 57344, 0x7e};
 
-// e5m2 is the upper half of f16. e4m3: a normal number's bits are those of f32 shifted and
-// rebiased; a subnormal one is a small integer times 2^-9; one pattern is NaN, none is infinite.
-static LLVMValueRef f8_widen(const Gen *g, Elem elem, LLVMValueRef v) {
-    if (elem == EL_F8E5M2) {
-        LLVMValueRef wide = LLVMBuildZExt(g->b, v, like(g->i16, v), "");
-        LLVMValueRef bits = LLVMBuildShl(g->b, wide, int_like(g->i16, v, 8), "");
-        return gen_widen(g, EL_F16, LLVMBuildBitCast(g->b, bits, like(g->f16, v), ""));
-    }
+/// The function at hand converts f8 by many instructions: who bounds its registers should know.
+static void note_soft(const Gen *g) {
+    static const char name[] = "tg.softf8";
+    LLVMValueRef fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(g->b));
+    LLVMAttributeRef a = LLVMCreateStringAttribute(g->llvm, name, sizeof name - 1, "1", 1);
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+// On GPUs, where a subnormal operand costs nothing: the bits as those of an f32, whose exponents
+// begin 120 lower, so that subnormal numbers are such of f32. NaN would be 480.
+static LLVMValueRef e4m3_widen_scaled(const Gen *g, LLVMValueRef v) {
+    LLVMValueRef wide = LLVMBuildSExt(g->b, v, like(g->i32, v), "");
+    LLVMValueRef bits = LLVMBuildAnd(g->b, LLVMBuildShl(g->b, wide, i32_like(g, v, 20), ""),
+                                     i32_like(g, v, 0x87f00000), "");
+    LLVMValueRef x = LLVMBuildFMul(g->b, bits_f32(g, bits), real_like(g->f32, v, 0x1p120), "");
+    LLVMValueRef nan = LLVMBuildFCmp(g->b, LLVMRealOGT, gen_call1(g, "llvm.fabs", x),
+                                     real_like(g->f32, v, f8_e4m3.max), "");
+    LLVMValueRef quiet = LLVMBuildOr(g->b, f32_bits(g, x), i32_like(g, v, 0x7fc00000), "");
+    return LLVMBuildSelect(g->b, nan, bits_f32(g, quiet), x, "");
+}
+
+// A normal number's bits are those of f32 shifted and rebiased; a subnormal one is a small integer
+// times 2^-9; one pattern is NaN, none is infinite.
+static LLVMValueRef e4m3_widen(const Gen *g, LLVMValueRef v) {
     LLVMValueRef bits = LLVMBuildZExt(g->b, v, like(g->i32, v), "");
     LLVMValueRef size = LLVMBuildAnd(g->b, bits, i32_like(g, v, 0x7f), "");
     LLVMValueRef sign = LLVMBuildShl(g->b, LLVMBuildAnd(g->b, bits, i32_like(g, v, 0x80), ""),
@@ -93,6 +109,18 @@ static LLVMValueRef f8_widen(const Gen *g, Elem elem, LLVMValueRef v) {
     return bits_f32(g, LLVMBuildOr(g->b, out, sign, ""));
 }
 
+// e5m2 is the upper half of f16.
+static LLVMValueRef f8_widen(const Gen *g, Elem elem, LLVMValueRef v) {
+    if (elem == EL_F8E4M3) {
+        if (!g->portable) return e4m3_widen(g, v);
+        note_soft(g);
+        return e4m3_widen_scaled(g, v);
+    }
+    LLVMValueRef wide = LLVMBuildZExt(g->b, v, like(g->i16, v), "");
+    LLVMValueRef bits = LLVMBuildShl(g->b, wide, int_like(g->i16, v, 8), "");
+    return gen_widen(g, EL_F16, LLVMBuildBitCast(g->b, bits, like(g->f16, v), ""));
+}
+
 // Saturates. Normal: round the f32 bits to even at the last kept bit and rebias (a carry runs into
 // the exponent as it should). Subnormal: adding 2^(23 + least exponent) leaves the rounded integer
 // in the low bits of the sum.
@@ -100,6 +128,7 @@ static LLVMValueRef f8_narrow(const Gen *g, const F8 *f, LLVMValueRef v) {
     int least = 1 - f->bias - f->mantissa; // exponent of the least subnormal
     int shift = 23 - f->mantissa;
     double magic = 1;
+    if (g->portable) note_soft(g);
     for (int i = 0; i < 23 + least; i++) magic *= 2;
     LLVMValueRef sign =
         LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, f32_bits(g, v), i32_like(g, v, 24), ""),

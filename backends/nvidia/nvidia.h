@@ -51,8 +51,8 @@ void nvptx_bound_ctas(Gen *g, const NvArch *arch);
 /// Halves of words are joined by one instruction, where LLVM would take three (pack.c). LLVM's
 /// instruction combining must have run.
 void nvptx_pack(Gen *g);
-/// Whether a kernel has a "tg.minctasm" above 1.
-bool nv_wants_ctas(const Gen *g);
+/// Whether a kernel has a "tg.minctasm" above 1, or so many threads that each has fewer registers.
+bool nv_is_bounded(const Gen *g);
 /// Lowers "tg.minctasm" of kernels that would spill for its sake, and keeps their loads in place as
 /// far as registers are few. `measured` has the same kernels, optimised.
 void nv_bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured);

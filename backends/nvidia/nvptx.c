@@ -65,7 +65,7 @@ static void release_module(void *thing) {
 }
 
 void nvptx_bound_ctas(Gen *g, const NvArch *arch) {
-    if (!nv_wants_ctas(g)) return;
+    if (!nv_is_bounded(g)) return;
     LLVMModuleRef copy = LLVMCloneModule(g->module);
     ctx_defer(g->ctx, release_module, copy);
     module_run(g->ctx, copy, machine_of(g->ctx, arch), pipeline);

@@ -218,11 +218,11 @@ static int loaded_at_once(const Liveness *l, LLVMBasicBlockRef b) {
 
 // What ptxas takes besides for addresses and the like, it mostly makes up for by an order of its
 // own, but not across iterations. Loops with long chains of arithmetic, such as logarithms, it
-// works on by several elements at once: each has intermediate values. So has arithmetic in f64.
-// Iterations in which threads meet are straight code to it. Another generator's order is not the
-// one that is measured, and pairs of f16 are made of f8 long before they are used. Other
-// architectures than Hopper have addresses in registers that it does not need, or schedules that
-// take some more.
+// works on by several elements at once: each has intermediate values. So has arithmetic in f64,
+// and f8 has some where no instruction converts it. Iterations in which threads meet are
+// straight code to it. Another generator's order is not the one that is measured, and pairs of f16
+// are made of f8 long before they are used. Other architectures than Hopper have addresses in
+// registers that it does not need, or schedules that take some more.
 enum {
     HOPPER = 90,
     OTHER_REGISTERS = 2,
@@ -239,7 +239,7 @@ enum {
 // Loads are kept in place where values take three quarters of the registers.
 enum { FULL = 3, FULL_OF = 4 };
 // A quarter of an SM has a quarter of its registers and of its warps; they come by eights.
-enum { SM_REGISTERS = 65536, SM_QUARTERS = 4, WARP = 32, GRANULE = 8 };
+enum { SM_REGISTERS = 65536, SM_QUARTERS = 4, WARP = 32, GRANULE = 8, MOST_REGISTERS = 255 };
 
 /// Of a thread, where so many CTAs lie on an SM: its fullest quarter decides.
 static int registers_beside(int ctas, int threads) {
@@ -288,8 +288,8 @@ static int live_at_once(Liveness *l) {
     return most;
 }
 
-/// `other`: of another generator.
-static int needed_registers(Liveness *l, const NvArch *arch, bool other) {
+/// `other`: of another generator; `soft`: f8 is converted by many instructions.
+static int needed_registers(Liveness *l, const NvArch *arch, bool other, bool soft) {
     int own = (live_at_once(l) + QUARTERS - 1) / QUARTERS;
     Loops loops = find_loops(l);
     bool chains = loops.longest > CHAIN * own;
@@ -297,7 +297,7 @@ static int needed_registers(Liveness *l, const NvArch *arch, bool other) {
                (other                    ? ORDER_REGISTERS
                 : arch->number != HOPPER ? ARCH_REGISTERS
                                          : 0);
-    if (!loops.alone && !chains && !l->doubles)
+    if (!loops.alone && !soft && !chains && !l->doubles)
         return base + (other || l->pairs ? own / ORDER_PART : 0);
     int more = l->doubles ? own * DOUBLE_PARTS / 2 : own / (chains ? CHAIN_PART : LOOP_PART);
     return base + LOOP_REGISTERS + more + (other ? own / OTHER_PART : 0);
@@ -318,9 +318,15 @@ static void set_number(const Gen *g, LLVMValueRef fn, const char *name, int n) {
                                                       (unsigned)strlen(text)));
 }
 
-bool nv_wants_ctas(const Gen *g) {
+/// A thread of so large a CTA has fewer registers than others, even if it is alone.
+static bool is_large(int threads) {
+    return threads > 0 && registers_beside(1, threads) < MOST_REGISTERS;
+}
+
+bool nv_is_bounded(const Gen *g) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
-        if (attribute_number(fn, "tg.minctasm") > 1) return true;
+        if (attribute_number(fn, "tg.minctasm") > 1 || is_large(attribute_number(fn, "tg.maxntid")))
+            return true;
     return false;
 }
 
@@ -341,16 +347,17 @@ static void keep_loads(const Gen *g, const NvArch *arch, Liveness *l, LLVMValueR
 static void bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured, LLVMValueRef fn) {
     int ctas = attribute_number(fn, "tg.minctasm"), wish = ctas;
     int threads = attribute_number(fn, "tg.maxntid");
-    if (LLVMIsDeclaration(fn) || ctas < 2 || threads < 1) return;
-    bool other = measured != g->module;
+    bool other = measured != g->module, large = other && is_large(threads);
+    if (LLVMIsDeclaration(fn) || (ctas < 2 && !large) || threads < 1) return;
     const char *name = LLVMGetValueName2(fn, &(size_t){0});
     Liveness l = {.ctx = g->ctx};
     number(&l, LLVMGetNamedFunction(measured, name));
-    int needed = needed_registers(&l, arch, other);
+    int needed = needed_registers(&l, arch, other, attribute_number(fn, "tg.softf8") > 0);
     while (ctas > 1 && registers_beside(ctas, threads) < needed) ctas--;
     if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
     // f64's functions branch, and what stays before a branch lives through it.
-    if (ctas > 1 && !l.doubles) keep_loads(g, arch, &l, fn, registers_beside(ctas, threads));
+    if ((ctas > 1 || large) && !l.doubles)
+        keep_loads(g, arch, &l, fn, registers_beside(ctas, threads));
 }
 
 void nv_bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured) {

@@ -29,11 +29,11 @@
 #include <math.h>
 
 enum {
-    STRIP = 8192,       // elements of a block, at most
+    STRIP = 8192,       // words of a block, at most
     STRIP_LEAST = 1024, // of a row, to be worth a turn
     COLUMNS = 1024,     // that a program of them has, at most
     COLUMNS_LEAST = 128,
-    COLUMNS_BLOCK = 2048, // elements of its block
+    COLUMNS_BLOCK = 2048, // words of its block
     MOST_SINKS = 16,
 };
 
@@ -259,9 +259,9 @@ static void store_strips(Strip *s) {
 
 /* ---- the passes ---------------------------------------------------------------------------- */
 
-/// The longest row that is reduced; returns how many there are at once.
+/// The longest row that is reduced; returns registers of as many elements as there are rows.
 static int64_t measure_row(Strip *s) {
-    int64_t block = 0;
+    int64_t block = 0, each = 1;
     for_each_op(op, s->body) {
         if (op->code != OP_REDUCE) continue;
         const Type *t = operand(op, 0)->type;
@@ -269,11 +269,13 @@ static int64_t measure_row(Strip *s) {
         if (row < s->row) continue;
         s->row = row;
         block = ty_count(t) > block ? ty_count(t) : block;
+        if (elem_info[t->elem].bits > 32) each = 2;
     }
-    return s->row ? block / s->row : 1;
+    return s->row ? block / s->row * each : 1;
 }
 
-/// How much of a row is a strip. False: too little; rows of loops stay as they are.
+/// How much of a row is a strip: `most` at most, and `block` words of all rows. False: too little;
+/// rows of loops stay as they are.
 static bool choose_strip(Strip *s, int64_t most, int64_t least, int64_t block) {
     int64_t rows = measure_row(s);
     s->strip = most;

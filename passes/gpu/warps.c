@@ -28,11 +28,16 @@ enum {
     SPLIT_WORDS = 3,     // of an element as it was loaded and in two parts
     BASE_AMD = 80,       // with AMD's products: addresses and fragments of the next ones, too
     FRAGMENTS = 16,      // more of those with WMMA's and with multiply-adds
+    FUNCTION_OPS = 16,   // of f64 on blocks, more than rows take without a function
     UNIT_ROWS = 16,      // of a chain of products by one warp, at least
 };
 
 #define PICK_REGISTERS 1.75
 #define WIDE_SUM       2.5 // registers of a sum of f64, whose operands are as wide
+// Registers for one of a row of f64: with what is computed of it, and where that is a function,
+// whose results live beside as many intermediate values.
+#define F64_ROWS       1.3
+#define F64_FUNCTIONS  3
 
 /// Registers of all threads where not said otherwise: an element of up to 32 bits takes one.
 typedef struct Sizes {
@@ -60,6 +65,7 @@ typedef struct Sizes {
     double picked;    // positions along which a load gathers
     double scattered; // elements of the largest store to such positions
     int meetings;     // reductions
+    int chain;        // ops of f64 on blocks, in which its functions end up
     bool doubles;     // f64 is stored: its functions take as many registers besides
     bool lines;       // what is reduced is rows, not one block of elements
     bool joins;       // reductions of several blocks at once: each element takes more registers
@@ -240,6 +246,7 @@ static void measure(Op *op, void *arg) {
     const Type *t = op->n_results ? result(op, 0)->type : NULL;
     if (cost_is_dead(op)) return;
     z->masks |= is_mask(op);
+    z->chain += t && t->kind == TK_BLOCK && t->elem == EL_F64 && op_has(op, ELEMENTWISE);
     switch (op->code) {
     case OP_DOT: measure_dot(z, op); return;
     case OP_MMA_START:
@@ -431,7 +438,8 @@ bool gpu_holds_rows(const PassEnv *env, const Op *device) {
     op_walk_pre((Op *)device, measure, &z);
     int ctas = !gpu_has(t, GPU_CLUSTER) ? 1 : env->cluster > 0 ? env->cluster : cluster_for(&z);
     double each = fmin(t->registers_thread, (double)t->registers_sm / GPU_MAX_THREADS);
-    return z.sums > 0 || z.across / ctas <= (each - BASE_FEW) * GPU_MAX_THREADS;
+    double part = z.chain > FUNCTION_OPS ? F64_FUNCTIONS : z.doubles ? F64_ROWS : 1;
+    return z.sums > 0 || part * z.across / ctas <= (each - BASE_FEW) * GPU_MAX_THREADS;
 }
 
 /// CTAs that registers let an SM hold, where they are what overlaps: one works while another

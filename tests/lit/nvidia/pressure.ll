@@ -5,7 +5,10 @@
 ; CHECK-LABEL: entry few(
 ; CHECK: minnctapersm 16
 ; CHECK-LABEL: entry many(
-; CHECK: minnctapersm {{[789]$}}
+; CHECK: minnctapersm {{[89]$}}
+; Some more where f8 is converted by many instructions.
+; CHECK-LABEL: entry soft(
+; CHECK: minnctapersm {{[67]$}}
 ;
 ; A quarter of an SM has a quarter of the registers: of 25 warps one quarter has 7, which leaves each
 ; thread 72.
@@ -23,7 +26,9 @@
 ; OTHER-LABEL: entry few(
 ; OTHER: minnctapersm 16
 ; OTHER-LABEL: entry many(
-; OTHER: minnctapersm {{[789]$}}
+; OTHER: minnctapersm {{[78]$}}
+; OTHER-LABEL: entry soft(
+; OTHER: minnctapersm {{[56]$}}
 ; OTHER-LABEL: entry warp(
 ; OTHER: minnctapersm 16
 
@@ -56,6 +61,202 @@ define void @few(ptr addrspace(1) %p) #0 {
 }
 
 define void @many(ptr addrspace(1) %p) #0 {
+  %q0 = getelementptr i8, ptr addrspace(1) %p, i64 0
+  %v0 = load float, ptr addrspace(1) %q0, align 4
+  %q1 = getelementptr i8, ptr addrspace(1) %p, i64 4
+  %v1 = load float, ptr addrspace(1) %q1, align 4
+  %q2 = getelementptr i8, ptr addrspace(1) %p, i64 8
+  %v2 = load float, ptr addrspace(1) %q2, align 4
+  %q3 = getelementptr i8, ptr addrspace(1) %p, i64 12
+  %v3 = load float, ptr addrspace(1) %q3, align 4
+  %q4 = getelementptr i8, ptr addrspace(1) %p, i64 16
+  %v4 = load float, ptr addrspace(1) %q4, align 4
+  %q5 = getelementptr i8, ptr addrspace(1) %p, i64 20
+  %v5 = load float, ptr addrspace(1) %q5, align 4
+  %q6 = getelementptr i8, ptr addrspace(1) %p, i64 24
+  %v6 = load float, ptr addrspace(1) %q6, align 4
+  %q7 = getelementptr i8, ptr addrspace(1) %p, i64 28
+  %v7 = load float, ptr addrspace(1) %q7, align 4
+  %q8 = getelementptr i8, ptr addrspace(1) %p, i64 32
+  %v8 = load float, ptr addrspace(1) %q8, align 4
+  %q9 = getelementptr i8, ptr addrspace(1) %p, i64 36
+  %v9 = load float, ptr addrspace(1) %q9, align 4
+  %q10 = getelementptr i8, ptr addrspace(1) %p, i64 40
+  %v10 = load float, ptr addrspace(1) %q10, align 4
+  %q11 = getelementptr i8, ptr addrspace(1) %p, i64 44
+  %v11 = load float, ptr addrspace(1) %q11, align 4
+  %q12 = getelementptr i8, ptr addrspace(1) %p, i64 48
+  %v12 = load float, ptr addrspace(1) %q12, align 4
+  %q13 = getelementptr i8, ptr addrspace(1) %p, i64 52
+  %v13 = load float, ptr addrspace(1) %q13, align 4
+  %q14 = getelementptr i8, ptr addrspace(1) %p, i64 56
+  %v14 = load float, ptr addrspace(1) %q14, align 4
+  %q15 = getelementptr i8, ptr addrspace(1) %p, i64 60
+  %v15 = load float, ptr addrspace(1) %q15, align 4
+  %q16 = getelementptr i8, ptr addrspace(1) %p, i64 64
+  %v16 = load float, ptr addrspace(1) %q16, align 4
+  %q17 = getelementptr i8, ptr addrspace(1) %p, i64 68
+  %v17 = load float, ptr addrspace(1) %q17, align 4
+  %q18 = getelementptr i8, ptr addrspace(1) %p, i64 72
+  %v18 = load float, ptr addrspace(1) %q18, align 4
+  %q19 = getelementptr i8, ptr addrspace(1) %p, i64 76
+  %v19 = load float, ptr addrspace(1) %q19, align 4
+  %q20 = getelementptr i8, ptr addrspace(1) %p, i64 80
+  %v20 = load float, ptr addrspace(1) %q20, align 4
+  %q21 = getelementptr i8, ptr addrspace(1) %p, i64 84
+  %v21 = load float, ptr addrspace(1) %q21, align 4
+  %q22 = getelementptr i8, ptr addrspace(1) %p, i64 88
+  %v22 = load float, ptr addrspace(1) %q22, align 4
+  %q23 = getelementptr i8, ptr addrspace(1) %p, i64 92
+  %v23 = load float, ptr addrspace(1) %q23, align 4
+  %q24 = getelementptr i8, ptr addrspace(1) %p, i64 96
+  %v24 = load float, ptr addrspace(1) %q24, align 4
+  %q25 = getelementptr i8, ptr addrspace(1) %p, i64 100
+  %v25 = load float, ptr addrspace(1) %q25, align 4
+  %q26 = getelementptr i8, ptr addrspace(1) %p, i64 104
+  %v26 = load float, ptr addrspace(1) %q26, align 4
+  %q27 = getelementptr i8, ptr addrspace(1) %p, i64 108
+  %v27 = load float, ptr addrspace(1) %q27, align 4
+  %q28 = getelementptr i8, ptr addrspace(1) %p, i64 112
+  %v28 = load float, ptr addrspace(1) %q28, align 4
+  %q29 = getelementptr i8, ptr addrspace(1) %p, i64 116
+  %v29 = load float, ptr addrspace(1) %q29, align 4
+  %q30 = getelementptr i8, ptr addrspace(1) %p, i64 120
+  %v30 = load float, ptr addrspace(1) %q30, align 4
+  %q31 = getelementptr i8, ptr addrspace(1) %p, i64 124
+  %v31 = load float, ptr addrspace(1) %q31, align 4
+  %q32 = getelementptr i8, ptr addrspace(1) %p, i64 128
+  %v32 = load float, ptr addrspace(1) %q32, align 4
+  %q33 = getelementptr i8, ptr addrspace(1) %p, i64 132
+  %v33 = load float, ptr addrspace(1) %q33, align 4
+  %q34 = getelementptr i8, ptr addrspace(1) %p, i64 136
+  %v34 = load float, ptr addrspace(1) %q34, align 4
+  %q35 = getelementptr i8, ptr addrspace(1) %p, i64 140
+  %v35 = load float, ptr addrspace(1) %q35, align 4
+  %q36 = getelementptr i8, ptr addrspace(1) %p, i64 144
+  %v36 = load float, ptr addrspace(1) %q36, align 4
+  %q37 = getelementptr i8, ptr addrspace(1) %p, i64 148
+  %v37 = load float, ptr addrspace(1) %q37, align 4
+  %q38 = getelementptr i8, ptr addrspace(1) %p, i64 152
+  %v38 = load float, ptr addrspace(1) %q38, align 4
+  %q39 = getelementptr i8, ptr addrspace(1) %p, i64 156
+  %v39 = load float, ptr addrspace(1) %q39, align 4
+  %q40 = getelementptr i8, ptr addrspace(1) %p, i64 160
+  %v40 = load float, ptr addrspace(1) %q40, align 4
+  %q41 = getelementptr i8, ptr addrspace(1) %p, i64 164
+  %v41 = load float, ptr addrspace(1) %q41, align 4
+  %q42 = getelementptr i8, ptr addrspace(1) %p, i64 168
+  %v42 = load float, ptr addrspace(1) %q42, align 4
+  %q43 = getelementptr i8, ptr addrspace(1) %p, i64 172
+  %v43 = load float, ptr addrspace(1) %q43, align 4
+  %q44 = getelementptr i8, ptr addrspace(1) %p, i64 176
+  %v44 = load float, ptr addrspace(1) %q44, align 4
+  %q45 = getelementptr i8, ptr addrspace(1) %p, i64 180
+  %v45 = load float, ptr addrspace(1) %q45, align 4
+  %q46 = getelementptr i8, ptr addrspace(1) %p, i64 184
+  %v46 = load float, ptr addrspace(1) %q46, align 4
+  %q47 = getelementptr i8, ptr addrspace(1) %p, i64 188
+  %v47 = load float, ptr addrspace(1) %q47, align 4
+  %w0 = fmul float %v0, %v47
+  store float %w0, ptr addrspace(1) %q0, align 4
+  %w1 = fmul float %v1, %v46
+  store float %w1, ptr addrspace(1) %q1, align 4
+  %w2 = fmul float %v2, %v45
+  store float %w2, ptr addrspace(1) %q2, align 4
+  %w3 = fmul float %v3, %v44
+  store float %w3, ptr addrspace(1) %q3, align 4
+  %w4 = fmul float %v4, %v43
+  store float %w4, ptr addrspace(1) %q4, align 4
+  %w5 = fmul float %v5, %v42
+  store float %w5, ptr addrspace(1) %q5, align 4
+  %w6 = fmul float %v6, %v41
+  store float %w6, ptr addrspace(1) %q6, align 4
+  %w7 = fmul float %v7, %v40
+  store float %w7, ptr addrspace(1) %q7, align 4
+  %w8 = fmul float %v8, %v39
+  store float %w8, ptr addrspace(1) %q8, align 4
+  %w9 = fmul float %v9, %v38
+  store float %w9, ptr addrspace(1) %q9, align 4
+  %w10 = fmul float %v10, %v37
+  store float %w10, ptr addrspace(1) %q10, align 4
+  %w11 = fmul float %v11, %v36
+  store float %w11, ptr addrspace(1) %q11, align 4
+  %w12 = fmul float %v12, %v35
+  store float %w12, ptr addrspace(1) %q12, align 4
+  %w13 = fmul float %v13, %v34
+  store float %w13, ptr addrspace(1) %q13, align 4
+  %w14 = fmul float %v14, %v33
+  store float %w14, ptr addrspace(1) %q14, align 4
+  %w15 = fmul float %v15, %v32
+  store float %w15, ptr addrspace(1) %q15, align 4
+  %w16 = fmul float %v16, %v31
+  store float %w16, ptr addrspace(1) %q16, align 4
+  %w17 = fmul float %v17, %v30
+  store float %w17, ptr addrspace(1) %q17, align 4
+  %w18 = fmul float %v18, %v29
+  store float %w18, ptr addrspace(1) %q18, align 4
+  %w19 = fmul float %v19, %v28
+  store float %w19, ptr addrspace(1) %q19, align 4
+  %w20 = fmul float %v20, %v27
+  store float %w20, ptr addrspace(1) %q20, align 4
+  %w21 = fmul float %v21, %v26
+  store float %w21, ptr addrspace(1) %q21, align 4
+  %w22 = fmul float %v22, %v25
+  store float %w22, ptr addrspace(1) %q22, align 4
+  %w23 = fmul float %v23, %v24
+  store float %w23, ptr addrspace(1) %q23, align 4
+  %w24 = fmul float %v24, %v23
+  store float %w24, ptr addrspace(1) %q24, align 4
+  %w25 = fmul float %v25, %v22
+  store float %w25, ptr addrspace(1) %q25, align 4
+  %w26 = fmul float %v26, %v21
+  store float %w26, ptr addrspace(1) %q26, align 4
+  %w27 = fmul float %v27, %v20
+  store float %w27, ptr addrspace(1) %q27, align 4
+  %w28 = fmul float %v28, %v19
+  store float %w28, ptr addrspace(1) %q28, align 4
+  %w29 = fmul float %v29, %v18
+  store float %w29, ptr addrspace(1) %q29, align 4
+  %w30 = fmul float %v30, %v17
+  store float %w30, ptr addrspace(1) %q30, align 4
+  %w31 = fmul float %v31, %v16
+  store float %w31, ptr addrspace(1) %q31, align 4
+  %w32 = fmul float %v32, %v15
+  store float %w32, ptr addrspace(1) %q32, align 4
+  %w33 = fmul float %v33, %v14
+  store float %w33, ptr addrspace(1) %q33, align 4
+  %w34 = fmul float %v34, %v13
+  store float %w34, ptr addrspace(1) %q34, align 4
+  %w35 = fmul float %v35, %v12
+  store float %w35, ptr addrspace(1) %q35, align 4
+  %w36 = fmul float %v36, %v11
+  store float %w36, ptr addrspace(1) %q36, align 4
+  %w37 = fmul float %v37, %v10
+  store float %w37, ptr addrspace(1) %q37, align 4
+  %w38 = fmul float %v38, %v9
+  store float %w38, ptr addrspace(1) %q38, align 4
+  %w39 = fmul float %v39, %v8
+  store float %w39, ptr addrspace(1) %q39, align 4
+  %w40 = fmul float %v40, %v7
+  store float %w40, ptr addrspace(1) %q40, align 4
+  %w41 = fmul float %v41, %v6
+  store float %w41, ptr addrspace(1) %q41, align 4
+  %w42 = fmul float %v42, %v5
+  store float %w42, ptr addrspace(1) %q42, align 4
+  %w43 = fmul float %v43, %v4
+  store float %w43, ptr addrspace(1) %q43, align 4
+  %w44 = fmul float %v44, %v3
+  store float %w44, ptr addrspace(1) %q44, align 4
+  %w45 = fmul float %v45, %v2
+  store float %w45, ptr addrspace(1) %q45, align 4
+  %w46 = fmul float %v46, %v1
+  store float %w46, ptr addrspace(1) %q46, align 4
+  %w47 = fmul float %v47, %v0
+  store float %w47, ptr addrspace(1) %q47, align 4
+  ret void
+}
+
+define void @soft(ptr addrspace(1) %p) #4 {
   %q0 = getelementptr i8, ptr addrspace(1) %p, i64 0
   %v0 = load float, ptr addrspace(1) %q0, align 4
   %q1 = getelementptr i8, ptr addrspace(1) %p, i64 4
@@ -723,3 +924,4 @@ attributes #0 = { nounwind "tg.maxntid"="128,1,1" "tg.minctasm"="16" }
 attributes #1 = { nounwind "tg.maxntid"="32,1,1" "tg.minctasm"="25" }
 attributes #2 = { nounwind "tg.maxntid"="32,1,1" "tg.minctasm"="20" }
 attributes #3 = { nounwind }
+attributes #4 = { nounwind "tg.maxntid"="128,1,1" "tg.minctasm"="16" "tg.softf8"="1" }

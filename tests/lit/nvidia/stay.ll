@@ -31,6 +31,17 @@ define void @alone(ptr addrspace(1) noalias readonly %p, ptr addrspace(1) noalia
   ret void
 }
 
+; A thread of a large CTA has few registers, even if it is alone: behind another generator's order loads stay.
+; CHECK-LABEL: entry large(
+; CHECK: ld.global.nc.b16
+; OTHER-LABEL: entry large(
+; OTHER: ld.global.b16
+define void @large(ptr addrspace(1) noalias readonly %p, ptr addrspace(1) noalias %q, i1 %on) #4 {
+  %h = call i16 @tg.load.global.nc.b16(ptr addrspace(1) %p, i1 %on, i16 0)
+  store i16 %h, ptr addrspace(1) %q, align 2
+  ret void
+}
+
 ; As many words as there are registers.
 ; CHECK-LABEL: entry lots(
 ; CHECK-COUNT-16: ld.global.v4.b32
@@ -152,3 +163,4 @@ attributes #0 = { "tg.maxntid"="256,1,1" "tg.minctasm"="4" }
 attributes #1 = { "tg.maxntid"="256,1,1" "tg.minctasm"="1" }
 attributes #2 = { convergent nomerge nounwind }
 attributes #3 = { nounwind }
+attributes #4 = { "tg.maxntid"="1024,1,1" "tg.minctasm"="1" }
