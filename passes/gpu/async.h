@@ -7,7 +7,7 @@
 #include "passes/gpu/gpu.h"
 #include "passes/util.h"
 
-enum { RING_SLOTS = 8 }; // at most
+enum { RING_SLOTS = 8, RING_GROUPS = 15 }; // at most; ... of copies that a wait leaves under way
 
 typedef struct Async {
     PassEnv *env;

@@ -463,7 +463,62 @@ static void run_ahead(Schedule *s, Flow *f) {
     Value *number = ix_add(&in, f->number, build_index(&in, f->ahead));
     clone_fill(s, f, &e, k, number, build_binary(&in, OP_LT, k, operand(loop, 1)));
     erase_fill(f);
-    op_set_attr(ir, f->wait, "ahead", at_int(ir, f->ahead - 1));
+}
+
+/* ---- what waits leave under way ------------------------------------------------------------ */
+
+// A thread waits for all but the last n groups of its copies, and all rings' commits are groups. So
+// a wait leaves as many under way as have surely been committed behind its own item: those in
+// branches and in inner loops do not count.
+
+static bool is_group(const Op *op) {
+    return op->code == OP_RING_COMMIT && op_str(operand(op, 0)->def, "kind")[0] != 't';
+}
+
+/// Groups from `op` up to `end` (NULL: to the end of the region).
+static int groups(const Op *op, const Op *end) {
+    int n = 0;
+    for (; op && op != end; op = op->next) n += is_group(op);
+    return n;
+}
+
+static int at_most(int n, int most) {
+    return n < most ? n : most;
+}
+
+/// Behind the first items, which are committed before the loop. Item i is waited for in iteration
+/// i.
+static int behind_first(const Flow *f) {
+    const Region *body = f->loop->regions[0];
+    int each = groups(body->first, NULL), least = RING_GROUPS, i = 0;
+    for_each_op(op, f->loop->parent) {
+        if (op == f->loop) break;
+        if (!is_group(op) || operand(op, 0) != result(f->make, 0)) continue;
+        least = at_most(groups(op->next, f->loop) + i++ * each, least);
+    }
+    return i == f->ahead ? least + groups(body->first, f->wait) : 0;
+}
+
+/// Behind an item that is committed in the loop, `ahead` iterations before its own.
+static int behind_others(const Flow *f) {
+    const Region *body = f->loop->regions[0];
+    const Op *commit = NULL;
+    for_each_use(u, result(f->make, 0)) {
+        const Op *op = u->user;
+        if (op->code == OP_RING_COMMIT && op->parent == body) commit = op;
+    }
+    if (!commit || f->wait->parent != body) return 0;
+    if (!f->ahead) return groups(commit->next, f->wait);
+    return groups(commit->next, NULL) + (f->ahead - 1) * groups(body->first, NULL) +
+           groups(body->first, f->wait);
+}
+
+/// Of TMA each item has its own mbarrier: there the number is for people.
+static void note_ahead(Schedule *s, const Flow *f) {
+    int n = f->ahead - 1;
+    if (!is_tma(f)) n = at_most(behind_others(f), RING_GROUPS);
+    if (!is_tma(f) && f->ahead) n = at_most(behind_first(f), n);
+    if (n > 0) op_set_attr(s->s.ir, f->wait, "ahead", at_int(s->s.ir, n));
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
@@ -493,6 +548,7 @@ static void run_on_device(Schedule *s) {
     fill_all_before(s);
     for (int i = 0; i < s->flows.n; i++)
         if (s->flows.data[i].ahead > 0) run_ahead(s, &s->flows.data[i]);
+    for (int i = 0; i < s->flows.n; i++) note_ahead(s, &s->flows.data[i]);
 }
 
 static void settle_loop(Op *op, void *async) {

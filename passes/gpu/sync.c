@@ -5,8 +5,8 @@
 // The schedule is walked as one thread runs it: loops a few times, those that take items of a ring
 // more often than it has slots, with bounds that are not known taken so; scalars that number items
 // and switch copies are computed. On the way it is checked that
-//   - an item is acquired after its slot was released, waited for after it was committed, read
-//     between its wait and its release;
+//   - an item is acquired after its slot was released, waited for after it was committed, by a wait
+//     that leaves no copy of it under way, read between its wait and its release;
 //   - when an item is released no product under way reads it;
 //   - a stored buffer is stored after the products that read it have ended and all threads have
 //     met, and read after a fence and another meeting;
@@ -35,6 +35,7 @@ enum {
 
 /// An item of a ring, from commit to the acquire that reuses its slot.
 typedef struct Item {
+    int group;    // of cp.async: its number
     Op *released; // by which op
     bool acquired, committed, waited;
 } Item;
@@ -66,6 +67,7 @@ typedef struct Sync {
     int n_flight, steps;
     PtrMap item_of; // result of a wait -> Number *
     PtrMap needed;  // release ops that an acquire waits for
+    int groups;     // of cp.async that were committed, with or without copies
     const Op *anew; // where memory is given out again
     PtrMap copied;  // buffer -> Number *: the last copy out of it
     int copies_out; // so far
@@ -193,6 +195,8 @@ static void wait_for(Sync *y, Op *op) {
     int64_t n;
     Item *item = item_of(y, op, &n);
     if (!item || !item->committed) broken(y, op, "its item was not committed");
+    if (!is_tma(operand(op, 0)) && y->groups - item->group <= op_int(op, "ahead", 0))
+        broken(y, op, "it leaves copies of its item under way");
     item->waited = true;
     for (int i = 0; i < op->n_results; i++) {
         Number *number = ctx_new(y->s.ctx, Number);
@@ -406,7 +410,8 @@ static void walk_if(Sync *y, Op *op) {
 static void commit(Sync *y, Op *op) {
     int64_t n;
     Item *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
-    if (item) item->committed = true;
+    if (item) item->committed = true, item->group = y->groups;
+    y->groups += !is_tma(operand(op, 0));
 }
 
 static void visit(Sync *y, Op *op) {

@@ -27,7 +27,7 @@ SORTS = {(f, "tg.barrier"): 1 for f in ("bincount_1", "histogram_bins_1", "sort_
 SHARED = ("bincount_1", "conv_transpose1d", "histogram_bins_1", "linear", "sort_last")
 KNOWN = {
     "sim:sm_90a": SORTS,
-    "sim:sm_80": SORTS | {("attention", name): 1 for name in ("tg.barrier", "tg.nv.cp.async.wait.2")},
+    "sim:sm_80": SORTS,
     "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last")}
     | {(f, "tg.barrier.shared"): 1 for f in SHARED},
 }

@@ -247,7 +247,7 @@ static void names(void **state) {
         "lane.id",
         "tg.lane.id.x",
         "tg.thread.id.w",
-        "tg.nv.cp.async.wait.8",
+        "tg.nv.cp.async.wait.16",
         "tg.nv.cp.async.wait.00",
         "tg.barrier.16.32",
         "tg.barrier.1.33",
