@@ -221,7 +221,7 @@ void tg_comm_destroy(tg_comm *c) {
     if (!c) return;
     tg_options hooks = rt_default_hooks();
     c->memory->settle(c);
-    if (!rt_comm_is_lost(c)) (void)rt_comm_meet(c, "tg_comm_destroy");
+    c->leaves = rt_comm_is_lost(c) || rt_comm_meet(c, "tg_comm_destroy") != TG_OK;
     rt_comm_forget(c);
     rt_sym_destroy(c);
     c->memory->destroy(c);

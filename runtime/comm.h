@@ -167,6 +167,7 @@ struct tg_comm {
     rt_sym *sym;
     _Atomic int lost; // 1 + a rank that has died; 0: none
     int64_t messages; // number of the last one
+    bool leaves;      // it is destroyed here without the others
     /* Of launches: */
     int64_t launches; // number of the last one
     rt_line line;     // of it, once it is known what is launched

@@ -5,15 +5,22 @@
 // Where the library shows another rank's memory (shmem_ptr of ranks of one host), that is a mapping
 // that is shared. A second one of the same pages, side by side with the others', makes the direct
 // view. Where it does not, ranks reach each other by puts and gets.
+//
+// The library's calls of all ranks together wait for ever for one that has died. So who has seen
+// that makes none of them any more: the library is not ended, nor is its memory given back.
 #include "runtime/comm.h"
 #include "runtime/runtime.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /// OpenSHMEM 1.4.
 typedef struct Shmem {
@@ -39,9 +46,19 @@ enum { THREAD_MULTIPLE = 3, PAGE = 4096 }; // SHMEM_THREAD_MULTIPLE of Open MPI 
 
 static Shmem shmem;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool started; // as long as the process: the library starts once
-static bool in_use;  // by a group
-static bool used;    // its memory may be anything but zero
+static bool started;   // as long as the process: the library starts once
+static tg_comm *group; // that uses it
+static bool left;      // by this rank alone, without the others
+static bool used;      // its memory may be anything but zero
+
+/// What Open MPI notes of a process that leaves without the others; NULL: another library.
+static struct {
+    bool *aborted;
+    int *exits;
+} leaving;
+
+/// Ranks whose end is seen: files that can be read when a process has ended, or -1.
+static int watched[RT_COMM_RANKS];
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
@@ -98,7 +115,27 @@ static tg_status load(void) {
                            functions[i].name);
         memcpy(functions[i].to, &function, sizeof function);
     }
+    leaving.aborted = dlsym(library, "oshmem_shmem_aborted");
+    leaving.exits = dlsym(library, "oshmem_shmem_inglobalexit");
     return TG_OK;
+}
+
+static bool is_alone(void) {
+    return left || (group && rt_comm_is_lost(group));
+}
+
+/// Where nobody ends it, Open MPI does so itself when the process exits, and meets all others; but
+/// not in a process that leaves by shmem_global_exit.
+static void leave_library(void) {
+    if (leaving.aborted) *leaving.aborted = true;
+    if (leaving.exits) *leaving.exits = 1;
+}
+
+static void end_library(void) {
+    if (is_alone())
+        leave_library();
+    else
+        shmem.finalize();
 }
 
 /// Its heap is made when it starts, and is to hold ours, for which it takes a power of two. The
@@ -125,10 +162,6 @@ static tg_status start_library(size_t bytes) {
         return tg_fail(TG_ERROR_UNSUPPORTED,
                        "tg_comm_create: this OpenSHMEM library lets one thread alone call it");
     return TG_OK;
-}
-
-static void end_library(void) {
-    if (started) shmem.finalize();
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -183,12 +216,60 @@ static tg_status map_all(tg_comm *c, size_t bytes) {
     return status;
 }
 
+/* ---- who has ended --------------------------------------------------------------------------- */
+
+/// Where a process is found: its number means the same to those of one host with the same names.
+typedef struct Whereabouts {
+    int64_t pid;
+    uint64_t device, names;
+} Whereabouts;
+
+static Whereabouts whereabouts(void) {
+    struct stat s;
+    Whereabouts w = {.pid = getpid()};
+    if (stat("/proc/self/ns/pid", &s)) return (Whereabouts){0};
+    w.device = s.st_dev;
+    w.names = s.st_ino;
+    return w;
+}
+
+static int watch(const Whereabouts *w) {
+#ifdef SYS_pidfd_open
+    return (int)syscall(SYS_pidfd_open, (pid_t)w->pid, 0U);
+#else
+    (void)w;
+    return -1;
+#endif
+}
+
+/// Ranks of other hosts are not watched: of those a time limit tells.
+static tg_status watch_all(tg_comm *c) {
+    Whereabouts mine = whereabouts(), all[RT_COMM_RANKS];
+    tg_status status = rt_comm_allgather(c, "tg_comm_create", &mine, sizeof mine, all);
+    for (int r = 0; r < c->size && !status; r++) {
+        bool near = mine.pid && all[r].device == mine.device && all[r].names == mine.names;
+        if (r != c->rank && near && shmem.ptr(c->engine_state, r)) watched[r] = watch(&all[r]);
+    }
+    return status;
+}
+
+static int dead(tg_comm *c) {
+    for (int r = 0; r < c->size; r++) {
+        struct pollfd end = {.fd = watched[r], .events = POLLIN};
+        if (watched[r] >= 0 && poll(&end, 1, 0) == 1) return r;
+    }
+    return -1;
+}
+
 /* ---- the engine ------------------------------------------------------------------------------ */
 
 static void destroy(tg_comm *c) {
+    for (int r = 0; r < c->size; r++)
+        if (watched[r] >= 0) close(watched[r]);
     munmap(c->host.flat, c->host.stride * (size_t)c->size);
-    shmem.free(c->engine_state);
-    in_use = false;
+    if (!c->leaves) shmem.free(c->engine_state);
+    left |= c->leaves;
+    group = NULL;
 }
 
 /// Ranks of this host: those whose memory the library shows.
@@ -218,7 +299,9 @@ static tg_status create_started(tg_comm *c, size_t bytes) {
     c->control = (rt_control *)(void *)own;
     c->local = count_local(own, c->size);
     shmem.barrier_all();
+    for (int r = 0; r < RT_COMM_RANKS; r++) watched[r] = -1;
     tg_status status = map_all(c, bytes);
+    if (!status) status = watch_all(c);
     if (status) destroy(c);
     return status;
 }
@@ -227,7 +310,11 @@ static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     (void)o;
     pthread_mutex_lock(&lock);
     tg_status status = TG_OK;
-    if (in_use)
+    if (left)
+        status = tg_fail(TG_ERROR_RANK,
+                         "tg_comm_create: a rank of the group before did not come to its end, so "
+                         "the engine 'openshmem' has no other one");
+    else if (group)
         status = tg_fail(TG_ERROR_UNSUPPORTED,
                          "tg_comm_create: there is one group of the engine 'openshmem' at a time");
     if (!status && !started) {
@@ -235,7 +322,7 @@ static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
         if (started) atexit(end_library);
     }
     if (!status) status = create_started(c, bytes);
-    if (!status) in_use = true;
+    if (!status) group = c;
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -295,4 +382,5 @@ const rt_engine rt_engine_shmem = {.name = "openshmem",
                                    .get_later = get_later,
                                    .set = set,
                                    .add = add,
-                                   .quiet = quiet};
+                                   .quiet = quiet,
+                                   .dead = dead};

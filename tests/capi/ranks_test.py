@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiled kernels on several ranks of CPUs, again and again: ranks_test.py threads | death | openshmem | chosen.
+"""Compiled kernels on several ranks of CPUs, again and again:
+
+    ranks_test.py threads | death | openshmem | chosen | oshrun-death OSHRUN.SH
 
 gemm_rs (which combines) and ag_gemm, with rows that no tile divides, in every plan. Inputs change from launch to
 launch and are poisoned after it, results before it; a rank is late now and then. Sums of small integers are exact,
 so each result is compared bit by bit; those of other numbers must have the same bits in all launches and plans.
 openshmem: this process is one of those that oshrun started. death: a process ends in the middle. chosen: as openshmem, with
-the plan that is chosen where nobody names one.
+the plan that is chosen where nobody names one. oshrun-death: a process of oshrun's ends in the middle, whether that ends the
+others or leaves them alone.
 """
 import multiprocessing
 import os
+import pathlib
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -102,25 +108,32 @@ def on_threads(ranks):
         sys.exit("\n".join(failures))
 
 
-def until_death(rank, ranks, meet, queue):
-    comm = tegula.Comm("processes", meet=meet, rank=rank, ranks=ranks, timeout_ms=120000)
-    r = Rank(comm, ranks)
+def until_death(comm, ranks, plan="pull"):
+    """What is wrong with how rank 1's end is told of, or nothing."""
+    rank, r = comm.rank, Rank(comm, ranks)
     for i in range(5):
-        r.launch("pull", inputs(rank, ranks, i))
+        r.launch(plan, inputs(rank, ranks, i))
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    start = time.monotonic()
-    try:
-        r.launch("pull", inputs(rank, ranks, 5))
-        queue.put("a launch without rank 1 has succeeded")
-    except tegula.Error as e:
-        late = time.monotonic() - start > 20
-        queue.put("" if "process of rank 1 has ended" in str(e) and not late else f"late: {late}; {e}")
+    wrong = []
+    for i in 5, 6:  # the group is of no further use
+        start = time.monotonic()
+        try:
+            r.launch(plan, inputs(rank, ranks, i))
+            wrong += ["a launch without rank 1 has succeeded"]
+        except tegula.Error as e:
+            late = time.monotonic() - start > 20
+            wrong += [f"late: {late}; {e}"] if late or "process of rank 1 has ended" not in str(e) else []
+    return "\n".join(wrong)
+
+
+def process_until_death(rank, ranks, meet, queue):
+    queue.put(until_death(tegula.Comm("processes", meet=meet, rank=rank, ranks=ranks, timeout_ms=120000), ranks))
 
 
 def death(ranks):
     queue, meet = multiprocessing.Queue(), f"/tmp/tegula-ranks-test-{os.getpid()}"
-    processes = [multiprocessing.Process(target=until_death, args=(r, ranks, meet, queue)) for r in range(ranks)]
+    processes = [multiprocessing.Process(target=process_until_death, args=(r, ranks, meet, queue)) for r in range(ranks)]
     for p in processes:
         p.start()
     said = [queue.get(timeout=100) for _ in range(ranks - 1)]
@@ -128,6 +141,46 @@ def death(ranks):
         p.join()
     if any(said) or processes[1].exitcode != -signal.SIGKILL:
         sys.exit("\n".join(filter(None, said)) or "rank 1 was not killed")
+
+
+def oshrun_rank_until_death(folder):
+    comm = tegula.Comm("openshmem", timeout_ms=120000)
+    rank = comm.rank
+    said = until_death(comm, comm.ranks, "chosen" if "TG_OPENSHMEM_PUTS" in os.environ else "pull")
+    comm.close()
+    pathlib.Path(folder, str(rank)).write_text(said or "good")
+
+
+def oshrun_death(script, ranks, **environment):
+    """What is wrong with the job, or nothing; it ends in a minute, or else is wrong. None: there is no oshrun."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = subprocess.Popen([script, str(ranks), sys.executable, __file__, "oshrun-rank", folder], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | environment,
+                               start_new_session=True)  # fmt: skip
+        try:
+            said = job.communicate(timeout=60)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(job.pid, signal.SIGKILL)
+            return "the job has not ended in a minute: " + job.communicate()[0]
+        if job.returncode == 77:
+            return None
+        if not environment:  # oshrun may end the others before they have said anything
+            return "" if job.returncode and "rank 1" in said else f"status {job.returncode}: {said}"
+        files = {r: pathlib.Path(folder, str(r)) for r in range(ranks) if r != 1}
+        wrong = [f"rank {r}: {f.read_text() if f.exists() else 'it has not come to its end'}" for r, f in files.items()]
+        return "" if all(w.endswith(": good") for w in wrong) else "\n".join([*wrong, said])
+
+
+def oshrun_deaths(script):
+    alone = {"OMPI_MCA_orte_enable_recovery": "1"}  # oshrun leaves the others alone
+    wrong = []
+    for environment in {}, alone, alone | {"TG_OPENSHMEM_PUTS": "1"}:
+        said = oshrun_death(script, 3, **environment)
+        if said is None:
+            sys.exit(77)
+        wrong += [f"{environment}: {said}"] if said else []
+    if wrong:
+        sys.exit("\n".join(wrong))
 
 
 def main():
@@ -140,6 +193,10 @@ def main():
     elif what == "threads":
         for ranks in 2, 3:
             on_threads(ranks)
+    elif what == "oshrun-rank":
+        oshrun_rank_until_death(sys.argv[2])
+    elif what == "oshrun-death":
+        oshrun_deaths(sys.argv[2])
     else:
         death(3)
 
