@@ -4,6 +4,7 @@
 
     tests/gpu/ranks.py [--ranks 2] [--plans ',plan=3 chunks=4'] [--launches 1000] [--only ag_gemm]
     tests/gpu/ranks.py --target sim:sm_90a            ranks of the simulator, smaller, without graphs
+    tests/gpu/ranks.py --skip                         77 where each rank would not have a GPU of its own
 
 Every kernel with every plan: ragged extents, outputs poisoned before each run; experts and a cache
 spread over ranks; then many launches on changing data, with ranks that come late, whose results must
@@ -12,6 +13,8 @@ Where there are fewer GPUs than ranks, these share them: their kernels take turn
 """
 
 import argparse
+import ctypes
+import importlib.util
 import json
 import os
 import pathlib
@@ -40,6 +43,7 @@ def options():
     p.add_argument("--only", default="", help="checks whose name holds this text")
     p.add_argument("--seconds", type=float, default=120, help="after which no check is begun")
     p.add_argument("--target", default="", help="without GPUs: cpu, sim:sm_90a, ...")
+    p.add_argument("--skip", action="store_true", help="end with 77 where there are fewer GPUs than ranks, or no PyTorch")
     p.add_argument("--times", action="store_true", help="print what each check took")
     o = p.parse_args()
     o.launches = o.launches or (100 if o.target else 1000)
@@ -516,8 +520,28 @@ def together(target, o, meet):
     return [p.exitcode for p in ranks]
 
 
+def count_gpus():
+    """By the driver that the runtime would load."""
+    try:
+        driver, count = ctypes.CDLL(os.environ.get("TG_CUDA_LIBRARY") or "libcuda.so.1"), ctypes.c_int(0)
+    except OSError:
+        return 0
+    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
+def reason_to_skip(o):
+    gpus = count_gpus()
+    if gpus < o.ranks:
+        return f"{gpus} GPU{'s' * (gpus != 1)}; {o.ranks} ranks need one each"
+    return None if importlib.util.find_spec("torch") else "PyTorch is not there"
+
+
 def main():
     o = options()
+    why = reason_to_skip(o) if o.skip else None
+    if why:
+        print(f"skipped: {why}")
+        sys.exit(77)
     os.environ.setdefault("TG_TUNE", "off")
     bundled = ROOT / "lib/libtegula.so"
     if bundled.is_file():
