@@ -85,8 +85,8 @@ static LLVMValueRef e4m3_widen_scaled(const Gen *g, LLVMValueRef v) {
     LLVMValueRef bits = LLVMBuildAnd(g->b, LLVMBuildShl(g->b, wide, i32_like(g, v, 20), ""),
                                      i32_like(g, v, 0x87f00000), "");
     LLVMValueRef x = LLVMBuildFMul(g->b, bits_f32(g, bits), real_like(g->f32, v, 0x1p120), "");
-    LLVMValueRef nan = LLVMBuildFCmp(g->b, LLVMRealOGT, gen_call1(g, "llvm.fabs", x),
-                                     real_like(g->f32, v, f8_e4m3.max), "");
+    LLVMValueRef size = LLVMBuildAnd(g->b, v, int_like(g->i8, v, 0x7f), "");
+    LLVMValueRef nan = LLVMBuildICmp(g->b, LLVMIntEQ, size, int_like(g->i8, v, 0x7f), "");
     LLVMValueRef quiet = LLVMBuildOr(g->b, f32_bits(g, x), i32_like(g, v, 0x7fc00000), "");
     return LLVMBuildSelect(g->b, nan, bits_f32(g, quiet), x, "");
 }

@@ -99,7 +99,7 @@ def check_run(tegula, folder):
     refused = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False,
                              env=os.environ | env | {"TG_TUNE": "bogus"})
     assert refused.returncode == 1 and not refused.stdout, refused.stdout
-    assert "'bogus' is none of off, block, background, exhaustive" in refused.stderr, refused.stderr
+    assert "'bogus' is none of off, strict, block, background, exhaustive" in refused.stderr, refused.stderr
 
 
 def main():
