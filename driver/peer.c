@@ -4,6 +4,7 @@
 #include "driver/peer.h"
 
 #include "driver/wire.h"
+#include "runtime/process.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -79,31 +79,12 @@ static const char *find_program(Ctx *ctx) {
     return "tegula";
 }
 
-/// Signals as at the start of a program, standard error nowhere. Files that it has from the host
-/// program it closes itself.
+/// Files that it has from the host program it closes itself.
 static int spawn_program(const char *program, int fd, pid_t *pid) {
     extern char **environ;
     char name[] = "tegula", option[] = "--serve", *argv[] = {name, option, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error) return error;
-    error = posix_spawnattr_init(&attr);
-    if (!error) {
-        posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO);
-        posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
-        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", 1, 0);
-        posix_spawnattr_setsigmask(&attr, &none);
-        posix_spawnattr_setsigdefault(&attr, &all);
-        posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        error = posix_spawnp(pid, program, &actions, &attr, argv, environ);
-        posix_spawnattr_destroy(&attr);
-    }
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
+    const int files[] = {fd, fd, -1};
+    return rt_start_program(program, argv, environ, files, 3, pid);
 }
 
 bool peer_runs(const Peer *p) {

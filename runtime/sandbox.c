@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See sandbox.h. The two processes talk by datagrams of a pair of sockets, since writing to a
 // broken pipe would raise SIGPIPE in the program.
-#include "runtime/files.h"
+#include "runtime/process.h"
 #include "runtime/spawn.h"
 
 #include <errno.h>

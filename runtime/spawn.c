@@ -4,7 +4,7 @@
 // there; they go as a module's path and bytes from where it lies.
 #include "runtime/spawn.h"
 
-#include "runtime/files.h"
+#include "runtime/process.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <link.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,32 +210,6 @@ static tg_status plan(Start *s, const tg_kernel_info *info) {
     return TG_OK;
 }
 
-/// fds: those of the other process, aside from the numbers that they will have there.
-static int launch(const Start *s, const int fds[2], pid_t *child) {
-    char name[] = "tegula", *argv[] = {name, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error) return error;
-    error = posix_spawnattr_init(&attr);
-    if (!error) {
-        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO && !error; fd++)
-            error = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
-        if (!error) error = posix_spawn_file_actions_adddup2(&actions, fds[0], SOCKET);
-        if (!error) error = posix_spawn_file_actions_adddup2(&actions, fds[1], PARCEL);
-        posix_spawnattr_setsigmask(&attr, &none);
-        posix_spawnattr_setsigdefault(&attr, &all);
-        posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        if (!error) error = posix_spawnp(child, s->program, &actions, &attr, argv, s->environment);
-        posix_spawnattr_destroy(&attr);
-    }
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
-
 tg_status rt_spawn(const rt_sandbox_options *options, int fd, pid_t *child) {
     const tg_context *c = rt_context();
     Start s = {0};
@@ -247,7 +220,9 @@ tg_status rt_spawn(const rt_sandbox_options *options, int fd, pid_t *child) {
     int fds[2] = {fcntl(fd, F_DUPFD_CLOEXEC, ASIDE), fcntl(file, F_DUPFD_CLOEXEC, ASIDE)};
     s.environment = make_environment(&c->hooks, &s, &bytes);
     int error = fds[0] < 0 || fds[1] < 0 ? errno : s.environment ? 0 : ENOMEM;
-    if (!error) error = launch(&s, fds, child);
+    const int files[] = {-1, -1, -1, [SOCKET] = fds[0], [PARCEL] = fds[1]};
+    char name[] = "tegula", *argv[] = {name, NULL};
+    if (!error) error = rt_start_program(s.program, argv, s.environment, files, PARCEL + 1, child);
     rt_release(&c->hooks, s.environment, s.environment ? bytes : 0);
     for (int i = 0; i < 2; i++)
         if (fds[i] >= 0) close(fds[i]);

@@ -3,7 +3,7 @@
 #include "tools/tegula/cli.h"
 
 #include "driver/jit.h"
-#include "runtime/files.h"
+#include "runtime/process.h"
 
 #include <stdio.h>
 #include <string.h>
