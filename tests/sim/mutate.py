@@ -26,7 +26,7 @@ import stdlib_cases  # noqa: E402
 SORTS = {(f, "tg.barrier"): 1 for f in ("bincount_1", "histogram_bins_1", "sort_last", "topk_last")}
 SHARED = ("bincount_1", "conv_transpose1d", "histogram_bins_1", "linear", "sort_last")
 KNOWN = {
-    # A barrier before slots of a ring are taken whose copies all have waited for already.
+    # A barrier before a ring's memory is used anew, when all of its copies have been waited for.
     "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("batch_matmul", "linear_glu")},
     "sim:sm_80": SORTS,
     "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last")}
