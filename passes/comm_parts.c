@@ -25,7 +25,7 @@
 #include "passes/passes.h"
 #include "passes/range.h"
 
-enum { MOST_STORES = 8, DEEP = 32 };
+enum { MOST_TENSORS = 8, DEEP = 32 };
 
 /// How the parts of a shard lie along one of its dimensions.
 typedef struct Span {
@@ -141,20 +141,20 @@ static void find_rank(Op *op, void *arg) {
     if (op->code == OP_RANK) vec_push(p->ctx, &p->ranks, result(op, 0));
 }
 
-/// The own rank is part of what says v.
-static bool says_rank(const Value *v, int budget) {
+/// Such an op is part of what says v, or may be.
+static bool rests_on(const Value *v, OpCode code, int budget) {
     const Op *op = v->def;
     if (!op) return false;
-    if (op->code == OP_RANK || op->n_regions || budget == 0) return true;
+    if (op->code == code || op->n_regions || budget == 0) return true;
     for (int i = 0; i < op->n_operands; i++)
-        if (says_rank(operand(op, i), budget - 1)) return true;
+        if (rests_on(operand(op, i), code, budget - 1)) return true;
     return false;
 }
 
 /// Of v's slice, what is one value on all ranks may stay what it is.
 static void keep_common(const Parts *p, PtrMap *map, Value *v) {
     if (map_get(map, v)) return;
-    if (!value_is_inside(v, p->phase) && !says_rank(v, DEEP)) {
+    if (!value_is_inside(v, p->phase) && !rests_on(v, OP_RANK, DEEP)) {
         map_set(p->ctx, map, v, v);
         return;
     }
@@ -338,7 +338,7 @@ static const char *judge_tensor(Parts *p, const Side *before, const Side *behind
 typedef struct Judged {
     Side before, behind;
     int n;
-    Parts *parts[MOST_STORES];
+    Parts *parts[MOST_TENSORS];
     const Value *tensor; // of which `why` is
 } Judged;
 
@@ -356,7 +356,7 @@ static const char *judge(Ir *ir, Op *kernel, const Op *barrier, bool sums, Judge
         j->tensor = tensor;
         if (why) return why;
         if (!(before & OWN_WRITTEN && behind & OTHER_READ)) continue;
-        if (j->n == MOST_STORES) return "too many tensors are written before it";
+        if (j->n == MOST_TENSORS) return "too many tensors are written before it";
         Parts *p = j->parts[j->n++] = ctx_new(ctx, Parts);
         *p = (Parts){.ir = ir, .ctx = ctx, .kernel = kernel, .tensor = tensor};
         why = judge_tensor(p, &j->before, &j->behind);
@@ -527,15 +527,6 @@ static void wait_for_owner(Reader *w, Builder *b, Value *owner) {
     wait_from(w, b, 1, build_index(b, 0));
 }
 
-static bool rests_on_data(const Value *v, int budget) {
-    const Op *op = v->def;
-    if (!op) return false;
-    if (op->code == OP_LOAD || op->n_regions || budget == 0) return true;
-    for (int i = 0; i < op->n_operands; i++)
-        if (rests_on_data(operand(op, i), budget - 1)) return true;
-    return false;
-}
-
 static void wait_for_parts(Comm *c, const Parts *p, Op *load, Value *ranks) {
     Level level[MAX_LEVELS];
     Op *phase = comm_phase(load);
@@ -549,7 +540,7 @@ static void wait_for_parts(Comm *c, const Parts *p, Op *load, Value *ranks) {
     Builder b = build_before(c->ir, level[n - 1].op->regions[0]->first);
     comm_know_levels(c->ctx, phase, &w.known);
     w.epoch = comm_epoch(c, &b);
-    if (one && is_known(p, load, owner) && !rests_on_data(owner, DEEP)) {
+    if (one && is_known(p, load, owner) && !rests_on(owner, OP_LOAD, DEEP)) {
         wait_for_owner(&w, &b, clone_slice(&b, owner, phase, &w.known));
         return;
     }

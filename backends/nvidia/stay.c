@@ -23,20 +23,13 @@ bool nv_is_vector(const char *ptx) {
     return strstr(ptx, ".v2.") || strstr(ptx, ".v4.");
 }
 
-/// Of a vector that a call loads of what nobody writes; 0: it does something else.
-static int words_of_call(LLVMValueRef call) {
-    size_t n;
-    LLVMValueRef code = LLVMGetCalledValue(call);
-    if (!LLVMIsAInlineAsm(code)) return 0;
-    const char *text = LLVMGetInlineAsmAsmString(code, &n);
-    bool reads = strstr(text, "ld.global.nc") && nv_is_vector(text);
-    return reads ? (int)LLVMCountStructElementTypes(LLVMTypeOf(call)) : 0;
-}
-
 int nv_read_words(LLVMBasicBlockRef block) {
     int words = 0;
-    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
-        if (LLVMIsACallInst(i)) words += words_of_call(i);
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) {
+        const char *text = nv_assembly_of(i);
+        if (strstr(text, "ld.global.nc") && nv_is_vector(text))
+            words += (int)LLVMCountStructElementTypes(LLVMTypeOf(i));
+    }
     return words;
 }
 
