@@ -125,13 +125,12 @@ static bool no_aim(Ctx *ctx, Compilation *c, const char *why) {
 }
 
 /// What `strict` makes of a launch for which nothing is known.
-static bool not_tuned(Ctx *ctx, Compilation *c, const Request *r) {
+static void not_tuned(Ctx *ctx, Compilation *c) {
     const char *text = ctx_format(ctx,
                                   "%s: tuning is strict, and nothing that was tuned is known for "
                                   "these extents; `tegula tune` finds it",
-                                  r->kernel);
+                                  c->k->info->name);
     c->answer = (Answer){.status = TG_ERROR_NOT_FOUND, .message = text};
-    return true;
 }
 
 /// A GPU that has the tensors.
@@ -232,7 +231,10 @@ static void ask(Ctx *ctx, void *arg) {
                       : jit_settle(ctx, c->k, c->wanted, &settled, &c->times);
     if (c->tuned) cached_compile(ctx, &settled, &c->answer);
     if (c->tuned && !c->answer.status) return;
-    if (m->tune == TUNE_STRICT && !config && not_tuned(ctx, c, &r)) return;
+    if (m->tune == TUNE_STRICT && !config) {
+        not_tuned(ctx, c);
+        return;
+    }
     // What was found for shapes like these may be nothing for this one.
     c->tuned = false;
     cached_compile(ctx, &r, &c->answer);

@@ -130,11 +130,9 @@ bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r, Tuned
     tg_module *m = k->module;
     TuneResult found = {0};
     if (m->tune == TUNE_OFF) return false;
-    bool known = tune_find(ctx, r, w->device, &found);
-    // What another shape says serves until this one's own search is done.
-    if (known && found.near && m->tune == TUNE_BACKGROUND && !w->collective)
-        later_add(k, w, r, true);
-    if (known) {
+    if (tune_find(ctx, r, w->device, &found)) {
+        // What another shape says serves until this one's own search is done.
+        if (found.near && m->tune == TUNE_BACKGROUND && !w->collective) later_add(k, w, r, true);
         *times = (TunedTimes){found.seconds, found.standard};
         return tune_set(ctx, found.config, r);
     }
