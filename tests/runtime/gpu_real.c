@@ -2,6 +2,7 @@
 // The runtime on a GPU that is there: PTX written by hand, launched, captured, failing, and timed
 // beside the driver's own call. Ends with 77 where there is no GPU.
 #include "tests/runtime/kernels.h"
+#include "tests/said.h"
 
 #include "runtime/runtime.h"
 
@@ -344,16 +345,9 @@ static void times(const rt_device *d) {
         best[0], best[1], best[1] - best[0], best[2]);
 }
 
-static char logged[2048];
-static void keep_log(void *user, const char *line) {
-    size_t n = strlen(logged);
-    (void)user;
-    snprintf(logged + n, sizeof logged - n, "%s\n", line);
-}
-
 /// Variants that crash, hang and do nothing while they are tuned leave this process as it was.
 static void tunes(void) {
-    tg_options options = {.size = sizeof options, .threads = 1, .log = keep_log};
+    tg_options options = {.size = sizeof options, .threads = 1, .log = note};
     tg_context *context;
     setenv("TG_TUNE", "block", 1);
     setenv("TG_TUNE_BUDGET_MS", "10000", 1);
@@ -364,10 +358,10 @@ static void tunes(void) {
     double began = now();
     CHECK(tg_launch(&tuned, args, 3) == TG_OK);
     CHECK(wrong(NULL, 0) == 0);
-    printf("tuned in %.2f s: %s", (now() - began) * 1e-9, logged);
-    CHECK(strstr(logged, "B=crash is left out: ") != NULL);
-    CHECK(strstr(logged, "B=hang is left out: it did not end within ") != NULL);
-    CHECK(strstr(logged, "tuned 'tuned': B=scale") != NULL);
+    printf("tuned in %.2f s: %s", (now() - began) * 1e-9, said.text);
+    CHECK(strstr(said.text, "B=crash is left out: ") != NULL);
+    CHECK(strstr(said.text, "B=hang is left out: it did not end within ") != NULL);
+    CHECK(strstr(said.text, "tuned 'tuned': B=scale") != NULL);
     tg_context_use(before);
     tg_context_destroy(context);
     unsetenv("TG_TUNE");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Trials and tuning on GPUs, against the stand-in driver.
 #include "tests/runtime/gpu_kernels.h"
+#include "tests/said.h"
 
 #include "runtime/gpu.h"
 #include "runtime/trial.h"
@@ -151,13 +152,6 @@ static int32_t sticking_entry(const tg_slot *args, const tg_env *env) {
     return status;
 }
 
-static char logged[1024];
-static void keep_log(void *user, const char *line) {
-    size_t n = strlen(logged);
-    (void)user;
-    snprintf(logged + n, sizeof logged - n, "%s\n", line);
-}
-
 KERNEL(stuck, VARIANT(scale_entry, &for_80), VARIANT(sticking_entry, &for_80));
 
 /// Without children a variant whose launch does not end is given up: nobody waits for it, nor frees
@@ -165,7 +159,7 @@ KERNEL(stuck, VARIANT(scale_entry, &for_80), VARIANT(sticking_entry, &for_80));
 static void does_not_end(void **state) {
     (void)state;
     static Call c;
-    tg_options options = {.size = sizeof options, .threads = 1, .log = keep_log};
+    tg_options options = {.size = sizeof options, .threads = 1, .log = note};
     tg_context *context;
     setenv("TG_TUNE", "block", 1);
     setenv("TG_TUNE_FORK", "off", 1);
@@ -178,8 +172,8 @@ static void does_not_end(void **state) {
     assert_true(rt_seconds() - began >= RT_PATIENCE);
     expect_scaled(&c, 0);
     assert_true(fake.fake_allocated() > allocated);
-    assert_non_null(strstr(logged, "tuning 'stuck': a variant is left out: "));
-    assert_non_null(strstr(logged, "it did not end within 0.5 seconds, and still runs"));
+    assert_non_null(strstr(said.text, "tuning 'stuck': a variant is left out: "));
+    assert_non_null(strstr(said.text, "it did not end within 0.5 seconds, and still runs"));
     launches = 0;
     expect_ok(tg_launch(&stuck, c.args, 3));
     assert_int_equal(launches, 1);

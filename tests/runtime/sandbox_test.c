@@ -2,6 +2,7 @@
 // Objects whose variants fail in every way while they are tuned: no program sees more of it than
 // time. Variants of y[i] += x[i] crash, hang, end the process, write where they may not.
 #include "tests/runtime/kernels.h"
+#include "tests/said.h"
 
 #include "runtime/compiler.h"
 #include "runtime/trial.h"
@@ -169,17 +170,10 @@ static int launch(tg_kernel *k, int64_t n) {
 /* ---- surroundings ---------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/tegula-sandbox-XXXXXX";
-static char logged[4096];
 static tg_context *context;
 
-static void keep_log(void *user, const char *line) {
-    size_t n = strlen(logged);
-    (void)user;
-    snprintf(logged + n, sizeof logged - n, "%s\n", line);
-}
-
 static void expect_logged(const char *text) {
-    if (!strstr(logged, text)) fail_msg("'%s' is not in:\n%s", text, logged);
+    if (!strstr(said.text, text)) fail_msg("'%s' is not in:\n%s", text, said.text);
 }
 
 static void empty_folder(void) {
@@ -194,14 +188,14 @@ static void empty_folder(void) {
 
 static int begin(void **state) {
     (void)state;
-    tg_options options = {.size = sizeof options, .threads = 2, .log = keep_log};
+    tg_options options = {.size = sizeof options, .threads = 2, .log = note};
     empty_folder();
     setenv("TG_TUNE", "block", 1);
     setenv("TG_CACHE", folder, 1);
     setenv("TG_TUNE_BUDGET_MS", "20000", 1);
     unsetenv("TG_TUNE_FORK");
     memset(shared, 0, sizeof *shared);
-    logged[0] = 0;
+    said.text[0] = 0;
     usual_crashes = false;
     if (tg_context_create(&options, &context)) return -1;
     tg_context_use(context);
@@ -329,7 +323,7 @@ static void may_be_stopped(void **state) {
     if (pid == 0) {
         setpgid(0, 0);
         program = getpid();
-        bool fine = launch(&OBJECT(&o, FAST)->kernel, N) == FAST && !strstr(logged, "left out");
+        bool fine = launch(&OBJECT(&o, FAST)->kernel, N) == FAST && !strstr(said.text, "left out");
         _exit(fine ? 0 : 1);
     }
     for (int ms = 0; !shared->runs[FAST] && ms < 20000; ms++) wait_ms(1);
@@ -386,7 +380,7 @@ static void threads_and_locks(void **state) {
     pthread_t threads[THREADS];
     tg_options options = {.size = sizeof options,
                           .threads = 2,
-                          .log = keep_log,
+                          .log = note,
                           .allocate = locked_allocate,
                           .release = locked_release,
                           .parallel = loop};
@@ -408,7 +402,7 @@ static void threads_and_locks(void **state) {
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     tg_context_use(context);
     tg_context_destroy(c);
-    if (!found) fail_msg("none of %d searches found anything:\n%s", ROUNDS, logged);
+    if (!found) fail_msg("none of %d searches found anything:\n%s", ROUNDS, said.text);
     assert_int_equal(shared->hooked, 0); // those threads are not in the child
 }
 

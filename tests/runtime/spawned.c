@@ -4,6 +4,7 @@
 #include "tests/runtime/spawned.h"
 
 #include "tests/runtime/gpu_kernels.h"
+#include "tests/said.h"
 
 #include "runtime/trial.h"
 
@@ -63,17 +64,10 @@ KERNEL(fragile, NAMED(scale_entry, "B=usual"), NAMED(sticks_there, "B=sticks"),
        NAMED(is_apart, "B=apart"));
 KERNEL(hopeless, NAMED(is_apart, "B=first"), NAMED(scale_entry, "B=second"));
 
-static char logged[4096];
-static void keep_log(void *user, const char *line) {
-    size_t n = strlen(logged);
-    (void)user;
-    snprintf(logged + n, sizeof logged - n, "%s\n", line);
-}
-
 static void in_context(void (*test)(void)) {
-    tg_options options = {.size = sizeof options, .threads = 1, .log = keep_log};
+    tg_options options = {.size = sizeof options, .threads = 1, .log = note};
     tg_context *context;
-    *logged = '\0';
+    said.text[0] = '\0';
     setenv("TG_TUNE", "block", 1);
     setenv("TG_TUNE_BUDGET_MS", "20000", 1);
     setenv("TG_CACHE", "off", 1);
@@ -103,7 +97,7 @@ static void tune_fragile(void) {
 /// Each bad variant is named and left out, and the search goes on to its end.
 static void survives(void **state) {
     (void)state;
-    static const char *const said[] = {
+    static const char *const wanted[] = {
         "tuning 'fragile': B=sticks is left out: it did not end within ",
         "tuning 'fragile': B=breaks is left out: ",
         "tuning 'fragile': B=crashes is left out: it crashed by signal 11",
@@ -114,9 +108,9 @@ static void survives(void **state) {
     int file = fcntl(STDIN_FILENO, F_DUPFD, 100);
     in_context(tune_fragile);
     close(file);
-    for (int i = 0; i < COUNT(said); i++)
-        if (!strstr(logged, said[i])) fail_msg("'%s' is not in: %s", said[i], logged);
-    assert_null(strstr(logged, "B=apart is left out"));
+    for (int i = 0; i < COUNT(wanted); i++)
+        if (!strstr(said.text, wanted[i])) fail_msg("'%s' is not in: %s", wanted[i], said.text);
+    assert_null(strstr(said.text, "B=apart is left out"));
 }
 
 static void tune_hopeless(void) {
@@ -133,8 +127,8 @@ static void has_no_device(void **state) {
     in_context(tune_hopeless);
     setenv("TG_CUDA_LIBRARY", library, 1);
     free(library);
-    if (!strstr(logged, "'hopeless' is not tuned: without tuning it fails: "))
-        fail_msg("not said: %s", logged);
+    if (!strstr(said.text, "'hopeless' is not tuned: without tuning it fails: "))
+        fail_msg("not said: %s", said.text);
 }
 
 int spawned_tests(void) {

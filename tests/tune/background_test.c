@@ -4,7 +4,7 @@
 // that takes long (code, modules, copies, the end of a stream) and each lock that another thread
 // has. The device is the stand-in's (tests/runtime/fake_cuda.c).
 #include "tests/tune/request.h"
-#include "tests/tune/said.h"
+#include "tests/said.h"
 
 #include "driver/module.h"
 

@@ -2,7 +2,7 @@
 // Launches that tune: what blocks, what goes on in the background, what later processes find, what
 // another machine does not.
 #include "tests/tune/request.h"
-#include "tests/tune/said.h"
+#include "tests/said.h"
 
 #include "driver/module.h"
 #include "driver/tune_store.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a context's log hook was told, by whatever thread.
-#ifndef TESTS_TUNE_SAID_H
-#define TESTS_TUNE_SAID_H
+#ifndef TESTS_SAID_H
+#define TESTS_SAID_H
 
 #include <pthread.h>
 #include <stdbool.h>
