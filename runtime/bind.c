@@ -513,3 +513,15 @@ tg_status rt_check_overlaps(const rt_launcher *l, const tg_kernel_info *info, co
     }
     return TG_OK;
 }
+
+/* ---- copies -------------------------------------------------------------------------------- */
+
+void rt_copy_tensor(DLTensor *out, int64_t dims[2][TG_MAX_RANK], const DLTensor *tensor,
+                    const int64_t *strides) {
+    size_t bytes = sizeof(int64_t) * (size_t)tensor->ndim;
+    *out = *tensor;
+    if (bytes) memcpy(dims[0], tensor->shape, bytes);
+    if (bytes && strides) memcpy(dims[1], strides, bytes);
+    out->shape = dims[0];
+    out->strides = strides ? dims[1] : NULL;
+}

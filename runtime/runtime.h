@@ -136,6 +136,9 @@ void rt_release(const tg_options *hooks, void *memory, size_t bytes);
 
 /// Checks the arguments and fills in actuals and types.
 tg_status rt_bind(rt_launcher *launcher, const tg_kernel_info *info, const tg_arg *args, int n);
+/// A copy of a tensor whose shape and strides (or NULL) stand in dims.
+void rt_copy_tensor(DLTensor *out, int64_t dims[2][TG_MAX_RANK], const DLTensor *tensor,
+                    const int64_t *strides);
 /// A written tensor may overlap no other, unless the variant was proved right for that.
 tg_status rt_check_overlaps(const rt_launcher *launcher, const tg_kernel_info *info,
                             const tg_variant *variant);

@@ -93,14 +93,6 @@ static uint64_t identity_of(const tg_kernel_info *info) {
 
 /* ---- what goes over -------------------------------------------------------------------------- */
 
-static void copy_tensor(Parcel *p, int i, const DLTensor *given) {
-    DLTensor *t = &p->tensors[i];
-    size_t bytes = sizeof *given->shape * (size_t)given->ndim;
-    *t = *given;
-    if (bytes) memcpy(p->dims[i][0], given->shape, bytes);
-    if (bytes && given->strides) memcpy(p->dims[i][1], given->strides, bytes);
-}
-
 /// But for the contents.
 static tg_status fill(Parcel *p, const rt_sandbox_options *o) {
     const rt_trial_options *t = &o->trial;
@@ -121,8 +113,8 @@ static tg_status fill(Parcel *p, const rt_sandbox_options *o) {
     p->bytes = sizeof *p;
     for (int i = 0; i < t->n; i++) {
         p->args[i] = t->args[i];
-        if (t->args[i].kind == TG_ARG_TENSOR && t->args[i].as.tensor)
-            copy_tensor(p, i, t->args[i].as.tensor);
+        const DLTensor *given = t->args[i].kind == TG_ARG_TENSOR ? t->args[i].as.tensor : NULL;
+        if (given) rt_copy_tensor(&p->tensors[i], p->dims[i], given, given->strides);
         if (!t->contents || !t->contents[i]) continue;
         p->at[i] = p->bytes;
         p->content_bytes[i] = t->content_bytes[i];

@@ -169,14 +169,8 @@ static void make_argument(rt_trial *t, int i) {
     t->args[i] = *given;
     if (given->kind != TG_ARG_TENSOR || !given->as.tensor) return;
     DLTensor *own = &t->tensors[i];
-    *own = *given->as.tensor;
-    own->shape = t->dims[i][0];
-    own->strides = t->dims[i][1];
+    rt_copy_tensor(own, t->dims[i], given->as.tensor, a->given_strides + is_symmetric(t, i));
     own->byte_offset = 0;
-    size_t rank = (size_t)own->ndim;
-    if (rank) memcpy(own->shape, given->as.tensor->shape, sizeof *own->shape * rank);
-    const int64_t *strides = a->given_strides + is_symmetric(t, i);
-    if (rank) memcpy(own->strides, strides, sizeof *own->strides * rank);
     int b = buffer_like(t, a);
     if (b >= 0) own->data = t->buffers[b].span + ((uintptr_t)a->own - a->from);
     t->args[i].as.tensor = own;

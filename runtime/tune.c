@@ -357,14 +357,8 @@ static void copy_arguments(Debt *d, const rt_launcher *l, const tg_arg *args, in
     for (int i = 0; i < n; i++) {
         const rt_actual *a = &l->actuals[i];
         if (args[i].kind != TG_ARG_TENSOR || !args[i].as.tensor) continue;
-        DLTensor *t = &d->tensors[i];
-        *t = *args[i].as.tensor;
-        size_t bytes = sizeof(int64_t) * (size_t)t->ndim;
-        if (bytes) memcpy(d->dims[i][0], t->shape, bytes);
-        if (bytes) memcpy(d->dims[i][1], a->given_strides, bytes);
-        t->shape = d->dims[i][0];
-        t->strides = d->dims[i][1];
-        d->args[i].as.tensor = t;
+        rt_copy_tensor(&d->tensors[i], d->dims[i], args[i].as.tensor, a->given_strides);
+        d->args[i].as.tensor = &d->tensors[i];
     }
 }
 
