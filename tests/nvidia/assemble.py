@@ -12,10 +12,11 @@ Six architectures, two generators and all elements of each kernel are an hour of
 all of it for the main target, and of the rest with --rotate each kernel through every architecture
 once, by generators and with elements in turn; neighbours in a file start at different ones. Another
 turn (--turn, TG_TURN) begins with another pair of an element and a generator. What a turn has not
-seen is not known to spill nothing: before a release all is taken, without --rotate. Without arguments the cost model
-takes the smallest tiles: --large takes kernels with arguments of bench/gpu's sizes, by every
-generator for every architecture, --widths norms and softmax with rows of usual widths. (--widths
---rotate: each width of a kernel with one element, by one generator and for one architecture, in turn.)
+seen is not known to spill nothing: before a release all is taken, without --rotate. Without
+arguments the cost model takes the smallest tiles: --large takes kernels with arguments of
+bench/gpu's sizes, by every generator for every architecture, --widths norms and softmax with rows of
+usual widths. (--widths --rotate: each width of a kernel with one element, by one generator and for
+one architecture, in turn.)
 """
 
 import argparse
