@@ -81,6 +81,9 @@ CommWhose comm_whose(Ctx *ctx, const Op *access);
 /* ---- comm_gather.c ------------------------------------------------------------------------- */
 
 void comm_gather(Comm *c, CommReads *r, PlanId plan);
+/// Shards are read where they lie, from the own one on and side by side, so that ranks do not all
+/// read one shard at a time.
+void comm_read_in_turn(Comm *c, const CommReads *r);
 /// Of a tensor that is written: shards are copied before each phase that reads others'. False, and
 /// nothing is done: a phase stands in a loop, or may read what its own programs have written.
 bool comm_gather_phases(Comm *c, CommReads *r);
@@ -92,6 +95,9 @@ bool comm_is_add(const Op *op);
 /// It is one sum, so that atomics can take it.
 bool comm_is_sum(const Op *combine);
 void comm_stage(Comm *c, Op *add);
+/// The phase can be launched rank by rank, so that copy engines send what it contributes to one
+/// while programs work for the next: neither a turn of the host nor a meeting comes between.
+bool comm_can_push(Ctx *ctx, Op *kernel, const Op *add);
 
 /* ---- comm_parts.c -------------------------------------------------------------------------- */
 

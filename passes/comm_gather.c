@@ -167,13 +167,67 @@ static void wait_in_program(const Gathered *g, const Op *load) {
     wait_for_load(g, &b, load, level, n);
 }
 
+static void find_dot(Op *op, void *arg) {
+    if (op->code == OP_DOT) *(bool *)arg = true;
+}
+
 /// Programs of the own shard go first, others follow as their shards come.
-static void rotate(const Gathered *g, const Op *load) {
+static void rotate(Comm *c, const Op *load) {
     Level level[MAX_LEVELS];
     Access a = access_of(load);
-    int n = read_levels(g->c->ctx, comm_phase(load), level);
-    const Level *l = comm_rank_level(g->c, level, n, sub_operand(load, &a, 0, 0));
-    if (l) comm_rotate(g->c, l, 0);
+    int n = read_levels(c->ctx, comm_phase(load), level);
+    const Level *l = comm_rank_level(c, level, n, sub_operand(load, &a, 0, 0));
+    if (l) comm_rotate(c, l, 0);
+}
+
+/// Scalar arithmetic of a level's body, which can stand further inside.
+static bool is_arithmetic(const Op *op) {
+    return op->code == OP_PARALLEL || op_has(op, TERMINATOR) ||
+           (op_has(op, PURE) && !op->n_regions);
+}
+
+/// Level `at` can become the innermost: no bound rests on an index, and nothing between the levels
+/// has to stay where it is.
+static bool can_sink(const Level *level, int n, int at) {
+    for (int i = 0; i < n; i++)
+        if (!level[i].free) return false;
+    for (int i = at; i < n - 1; i++) for_each_op(op, level[i].op->regions[0]) {
+            if (!is_arithmetic(op)) return false;
+        }
+    return at < n - 1;
+}
+
+/// The index of level `at` goes fastest.
+static void sink(const Level *level, int n, int at) {
+    Op *ranks = level[at].op, *last = level[n - 1].op;
+    Region *body = ranks->regions[0];
+    for (int i = at; i < n; i++) for_each_op_safe(op, level[i].op->regions[0]) {
+            if (op == level[i + 1 < n ? i + 1 : i].op || op_has(op, TERMINATOR)) continue;
+            if (i == at && op->parent == body) continue;
+            op_move_before(op, terminator(body));
+        }
+    op_move_before(level[at + 1].op, ranks);
+    op_move_before(ranks, terminator(last->regions[0]));
+}
+
+/// Programs that differ in the rank alone are side by side: each link has its share at all times.
+static void spread(Comm *c, const Op *load) {
+    Level level[MAX_LEVELS];
+    Access a = access_of(load);
+    Op *phase = comm_phase(load);
+    bool multiplies = false;
+    if (!phase || a.subs[0].kind != DIM_AT) return;
+    op_walk_pre(phase, find_dot, &multiplies);
+    hoist_bounds(phase);
+    int n = read_levels(c->ctx, phase, level);
+    const Level *l = comm_rank_level(c, level, n, sub_operand(load, &a, 0, 0));
+    if (!l) return;
+    comm_rotate(c, l, 0);
+    if (!multiplies && can_sink(level, n, (int)(l - level))) sink(level, n, (int)(l - level));
+}
+
+void comm_read_in_turn(Comm *c, const CommReads *r) {
+    for (int i = 0; i < r->loads.n; i++) spread(c, r->loads.data[i]);
 }
 
 /* ---- the transfer -------------------------------------------------------------------------- */
@@ -219,7 +273,7 @@ void comm_gather(Comm *c, CommReads *r, PlanId plan) {
     if (plan != PLAN_BEFORE) comm_control(c);
     for (int i = 0; i < r->loads.n && plan != PLAN_BEFORE; i++)
         if (needs_wait(&g, i)) {
-            rotate(&g, r->loads.data[i]);
+            rotate(c, r->loads.data[i]);
             wait_in_program(&g, r->loads.data[i]);
         }
     for (int i = 0; i < r->loads.n; i++) op_set_operand(r->loads.data[i], 0, g.view);
