@@ -224,11 +224,12 @@ static void send_rows(Interp *it, const Op *op, int64_t r, int64_t lo, int64_t n
 static bool push_chunks(Interp *it, Op *op) {
     const Tensor *local = &in(op, 0)->tensor, *done = &in(op, 2)->tensor;
     int64_t rows = local->extents[1], each = in_int(op, 4), all = chunks_of(it, op, rows, each);
-    bool before = strcmp(op_str(op, "how"), "before") == 0, complete = true;
+    bool push = strcmp(op_str(op, "how"), "push") == 0, complete = true;
+    bool one = strcmp(op_str(op, "how"), "behind") == 0;
     for (int64_t r = 0; r < it->world->n; r++)
-        for (int64_t c = 0; c < all && r != it->rank; c++) {
+        for (int64_t c = 0; c < all && r != it->rank && !(one && r != in_int(op, 2)); c++) {
             int64_t *flag = word_of(&in(op, 3)->tensor, 3, (int64_t[]){r, it->rank, c});
-            bool ready = before || *word_of(done, 2, (int64_t[]){r, c}) == it->epoch;
+            bool ready = !push || *word_of(done, 2, (int64_t[]){r, c}) == it->epoch;
             complete &= ready;
             if (!ready || *flag == it->epoch) continue;
             send_rows(it, op, r, c * each, rows - c * each < each ? rows - c * each : each);

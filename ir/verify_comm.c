@@ -2,6 +2,8 @@
 // The verifier's rules of several ranks: launches, transfers, signals.
 #include "ir/verify.h"
 
+#include <string.h>
+
 /// Launches are collective by the symmetric parameters of their kernel.
 static bool in_sym_kernel(Verifier *v, const Op *op) {
     const Op *kernel = op_enclosing(op, OP_KERNEL);
@@ -31,7 +33,7 @@ static bool are_words(Verifier *v, const Op *op, const char *what, const Type *t
 
 static bool says_how(Verifier *v, const Op *op, bool pulls) {
     static const char *const all[] = {"before", "push", "pull", "direct", NULL};
-    static const char *const pushes[] = {"before", "push", NULL};
+    static const char *const pushes[] = {"before", "push", "behind", NULL};
     return want_one_of(v, op, "how", pulls ? all : pushes);
 }
 
@@ -51,8 +53,11 @@ void verify_comm_gather(Verifier *v, const Op *op) {
 
 void verify_comm_scatter(Verifier *v, const Op *op) {
     if (!in_sym_kernel(v, op) || !says_how(v, op, false) || !want_kind(v, op, 0, TK_TENSOR) ||
-        !want_kind(v, op, 1, TK_TENSOR) ||
-        !are_words(v, op, "what is done", operand(op, 2)->type, 2) ||
+        !want_kind(v, op, 1, TK_TENSOR))
+        return;
+    bool behind = strcmp(op_str(op, "how"), "behind") == 0;
+    if (!(behind ? want_index(v, op, 2)
+                 : are_words(v, op, "what is done", operand(op, 2)->type, 2)) ||
         !are_words(v, op, "the flags", operand(op, 3)->type, 3) || !want_index(v, op, 4))
         return;
     const Type *local = operand(op, 0)->type, *stage = operand(op, 1)->type;

@@ -19,6 +19,7 @@ enum {
     MOST_CHUNKS = 8, // that are tried
 };
 #define PHASE 3e-6 // seconds to start and end the phase that folds
+#define HELD  0.6  // of what stores over the link take, the programs that make them wait
 #define NEAR  1.03 // as quick, as far as the model knows
 
 /* ---- programs on SMs ----------------------------------------------------------------------- */
@@ -268,20 +269,37 @@ static void fold(Lay *y, const CommPhase *p, double begin) {
     y->now = add_piece(y->t, &y->t->fold, begin, begin + seconds, 0);
 }
 
+/// Copy engines send what the phase contributes to one rank while it works for the next.
+static bool pushes(const Lay *y, const CommPhase *p) {
+    bool all = y->plan == PLAN_PUSH;
+    for (int i = 0; i < y->l->n_tensors; i++) all &= p->added[i] <= 0 || y->l->tensors[i].pushes;
+    return all;
+}
+
+/// What programs take that contribute to one rank. Those that store over the link are held up by
+/// it.
+static double made_for_one(const Lay *y, const CommPhase *p, bool pushed, double held) {
+    double reach = reached(y, p), ranks = (double)y->l->ranks;
+    return pushed ? fmax(p->apart, reach / ranks) : fmax(p->seconds, reach) / ranks + held;
+}
+
 /// What is for other ranks is made first, and sent while it is, or at the end; then all is folded.
 static void lay_adds(Lay *y, const CommPhase *p, CommRow *row, double begin) {
     const CommLaunch *l = y->l;
     bool sums = y->plan == PLAN_ADD && added_bytes(l, p, true) > 0;
-    bool before = y->plan == PLAN_BEFORE || y->plan == PLAN_COPIES;
+    bool before = y->plan == PLAN_BEFORE || y->plan == PLAN_COPIES, pushed = pushes(y, p);
+    bool copies = before || pushed;
     if (sums) begin = clear(y, p, begin);
     double bytes = added_bytes(l, p, sums), work = fmax(p->seconds, reached(y, p));
-    double each = bytes / rate(l, before ? l->link->copy : l->link->store);
-    double link = begin, now = begin;
-    if (before) each += l->link->chunk;
+    double each = bytes / rate(l, copies ? l->link->copy : l->link->store);
+    double link = begin, now = begin, held = copies || l->ranks < 2 ? 0 : HELD * each;
+    double made = made_for_one(y, p, pushed, held * (double)(l->ranks - 1) / (double)l->ranks);
+    if (copies) each += l->link->chunk;
     for (int64_t i = 1; i <= l->ranks; i++) {
         int shard = (int)(i % l->ranks);
-        double began = now, from = fmax(link, began);
-        now = add_piece(y->t, row, began, began + work / (double)l->ranks, shard);
+        double began = now;
+        now = add_piece(y->t, row, began, began + made, shard);
+        double from = fmax(link, pushed ? now + l->link->start : began);
         if (shard && !before)
             link = add_piece(y->t, &y->t->link, from, fmax(from + each, now), shard);
     }
@@ -377,6 +395,7 @@ static bool are_same(const CommLaunch *l, PlanId a, PlanId b) {
         const CommTensor *t = &l->tensors[i];
         if (t->reads && t->by[a] != t->by[b]) return false;
         if (t->adds && is_before(a) != is_before(b)) return false;
+        if (t->adds && t->pushes && (a == PLAN_PUSH) != (b == PLAN_PUSH)) return false;
     }
     return true;
 }

@@ -26,6 +26,7 @@ typedef struct CommTensor {
     bool reads, adds;           // others' shards
     bool written;               // the launch writes it, too
     bool whole;                 // programs do not know ahead what of it they read
+    bool pushes;                // copy engines can send what is added while programs run
     double growth;              // of its bytes where atomics add them; 0: they cannot
     PlanId by[PLAN_COUNT];      // how its shards come where a plan is asked for
     const char *name, *no_sums; // no_sums: why `add` has no price, where it can be taken
@@ -37,6 +38,7 @@ typedef struct CommPhase {
     bool meets; // ranks meet before it
     bool parts; // but where programs wait for what they read, part by part
     double seconds, programs;
+    double apart; // seconds of those for one rank, launched alone
     double read[COMM_TENSORS], stored[COMM_TENSORS]; // bytes of others' shards
     double added[COMM_TENSORS];                      // contributed to each shard, on the wire
 } CommPhase;

@@ -14,6 +14,13 @@
 // indices tell elements apart, and every program contributes, once. `before`, which overlaps
 // nothing, keeps all parts here until the phase has ended; then copy engines send them.
 //
+// `push` launches the phase rank by rank, and copy engines send what is there for one rank while
+// programs work for the next, the own one last:
+//
+//   for r' { r = (r' + rank + 1) % W; parallel m, n { store %local[r, m, n], %v }
+//            comm_scatter %local, %stage, r, %flags [how="behind"] }
+//   parallel m, n { for s in W { signal_wait %flags[rank, s, 0] }; ... }
+//
 // Who asks for the plan `add` gives up the order of the ranks, and rounding once, for less to move:
 //
 //   parallel own m, n { store %c[rank, m, n], 0 }; comm_barrier
@@ -34,8 +41,9 @@ typedef struct Stage {
     Level level[MAX_LEVELS];
     Value *ranks, *tiles;
     Value *stage[MAX_ADDED], *local[MAX_ADDED], *flags;
-    bool whole; // not overlapped
-    int split;  // the dimension that the owner's programs share out, or -1
+    bool whole;  // not overlapped
+    bool pushed; // by copy engines, rank by rank
+    int split;   // the dimension that the owner's programs share out, or -1
     int64_t parts;
 } Stage;
 
@@ -116,6 +124,11 @@ static const char *reason_against(Stage *s) {
 }
 
 /* ---- host side ----------------------------------------------------------------------------- */
+
+/// Parts stay here until copy engines send them.
+static bool keeps(const Stage *s) {
+    return s->whole || s->pushed;
+}
 
 /// A dense tensor of these dims and then those of a shard of tensor i, in the type on the wire.
 static Value *new_scratch(Stage *s, Builder *b, int i, int n, Value *const *first,
@@ -204,12 +217,12 @@ static void make_memory(Stage *s) {
     Value *ranks = comm_dim(&b, operand(s->add, 0), 0), *both[2] = {ranks, ranks};
     for (int i = 0; i < s->n; i++) {
         s->stage[i] = new_scratch(s, &b, i, 2, both, "stage");
-        if (s->whole) s->local[i] = new_scratch(s, &b, i, 1, both, "local");
+        if (keeps(s)) s->local[i] = new_scratch(s, &b, i, 1, both, "local");
     }
     b = build_before(s->c->ir, s->phase);
     s->ranks = s->level[s->rank_level].hi;
     s->tiles = most_tiles(s, &b);
-    s->flags = new_words(s, &b, s->whole ? build_index(&b, 1) : s->tiles);
+    s->flags = new_words(s, &b, keeps(s) ? build_index(&b, 1) : s->tiles);
 }
 
 /* ---- who contributes ----------------------------------------------------------------------- */
@@ -245,10 +258,10 @@ static void send(Stage *s) {
     Builder b = build_before(s->c->ir, s->add);
     Place rest = place_of(s->add);
     Value *to = rest.operands[0], *first[2] = {to, s->c->rank}, *index[MAX_LEVELS];
-    Place p = place_behind(&rest, s->whole ? 1 : 2, first);
+    Place p = place_behind(&rest, keeps(s) ? 1 : 2, first);
     for (int i = 0; i < s->n; i++)
-        store_at(&b, s->whole ? s->local[i] : s->stage[i], operand(s->add, s->n + i), &p, NULL);
-    if (s->whole) return;
+        store_at(&b, keeps(s) ? s->local[i] : s->stage[i], operand(s->add, s->n + i), &p, NULL);
+    if (keeps(s)) return;
     for (int i = 0; i < s->n_levels; i++) index[i] = level_arg(&s->level[i]);
     Value *epoch = comm_epoch(s->c, &b);
     Value *in[5] = {s->flags, epoch, to, s->c->rank, tile_number(s, &b, index, to)};
@@ -257,19 +270,19 @@ static void send(Stage *s) {
     op_set_attr(s->c->ir, set, "late", at_bool(s->c->ir, true));
 }
 
-/// After the phase copy engines send what is not for the own rank, one tensor after the other: the
-/// flags of the last one say that all is there.
-static void scatter(Stage *s, Builder *b) {
+/// After the phase copy engines send what is not for the own rank, or what is for `peer`, one
+/// tensor after the other: the flags of the last one say that all is there.
+static void scatter(Stage *s, Builder *b, Value *peer) {
     Ir *ir = s->c->ir;
     const Type *words = ty_tensor(ir, EL_I64, 2, NULL, (int64_t[]){DYNAMIC, 1});
     Value *dims[2] = {s->ranks, build_index(b, 1)};
     for (int i = 0; i < s->n; i++) {
-        Value *done = result(build_op(b, OP_SCRATCH, 2, dims, 1, &words, 0), 0);
+        Value *which = peer ? peer : result(build_op(b, OP_SCRATCH, 2, dims, 1, &words, 0), 0);
         Value *up = i < s->n - 1 ? new_words(s, b, dims[1]) : s->flags;
         Value *rows = ix_max(b, comm_dim(b, s->local[i], 1), build_index(b, 1));
-        Value *in[5] = {s->local[i], s->stage[i], done, up, rows};
+        Value *in[5] = {s->local[i], s->stage[i], which, up, rows};
         Op *op = build_op(b, OP_COMM_SCATTER, 5, in, 0, NULL, 0);
-        op_set_attr(ir, op, "how", at_str(ir, "before"));
+        op_set_attr(ir, op, "how", at_str(ir, peer ? "behind" : "before"));
         op_set_attr(ir, op, "name", at_str(ir, comm_name(operand(s->add, i))));
     }
 }
@@ -314,7 +327,7 @@ static Place owned_place(const Stage *s, Builder *b, Value *const *index, Value 
 static Value *read_slot(const Stage *s, Builder *b, int i, const Place *at, Value *source) {
     Value *first[2] = {s->c->rank, source};
     Place slot = place_behind(at, 2, first), own = place_behind(at, 1, first);
-    if (!s->whole) return load_at(b, s->stage[i], &slot);
+    if (!keeps(s)) return load_at(b, s->stage[i], &slot);
     Value *is_own = build_binary(b, OP_EQ, source, s->c->rank);
     const Type *type = place_type(b->ir, s->stage[i]->type->elem, &slot);
     Op *choice = build_op(b, OP_IF, 1, &is_own, 1, &type, 2);
@@ -340,7 +353,7 @@ static void wait_for_slots(const Stage *s, Builder *b, Value *number) {
     Op *loop = build_for(b, build_index(b, 0), s->ranks, 1, 0, NULL);
     Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
     Value *source = region_add_arg(b->ir, in.region, s->ranks->type, "source"), *word = source;
-    if (s->whole) { // outside of the words nobody waits
+    if (keeps(s)) { // outside of the words nobody waits
         Value *own = build_binary(&in, OP_EQ, source, s->c->rank);
         word = build_select(&in, own, build_index(&in, -1), source);
     }
@@ -394,9 +407,9 @@ static void fold(Stage *s) {
     Builder b = build_after(s->c->ir, s->phase);
     Region *home = b.region;
     Value *index[MAX_LEVELS];
-    if (s->whole) scatter(s, &b);
+    if (s->whole) scatter(s, &b, NULL);
     Place at = open_owned(s, &b, index);
-    Value *number = s->whole ? build_index(&b, 0) : tile_number(s, &b, index, s->c->rank);
+    Value *number = keeps(s) ? build_index(&b, 0) : tile_number(s, &b, index, s->c->rank);
     wait_for_slots(s, &b, number);
     fold_slots(s, &b, &at);
     close_regions(&b, home);
@@ -438,7 +451,53 @@ static void add_in_place(Stage *s) {
     comm_note(s->c, "%s: programs add to the owner's shard, in no order", comm_name(tensor));
 }
 
+/* ---- pushes -------------------------------------------------------------------------------- */
+
+static void find_barrier(Op *op, void *arg) {
+    if (op->code == OP_COMM_BARRIER) *(bool *)arg = true;
+}
+
+bool comm_can_push(Ctx *ctx, Op *kernel, const Op *add) {
+    Level *level = ctx_array(ctx, Level, MAX_LEVELS);
+    bool meets = false;
+    Op *phase = comm_phase(add);
+    if (!phase || phase->parent->parent != kernel) return false;
+    op_walk_pre(kernel, find_barrier, &meets);
+    return !meets && read_levels(ctx, phase, level) > 1;
+}
+
+/// The dimension of ranks becomes a loop of the host around the phase, with the transfer of a
+/// rank's part behind its programs.
+static void launch_by_rank(Stage *s) {
+    Op *ranks = s->level[s->rank_level].op, *phase = ranks != s->phase ? s->phase : NULL;
+    Region *body = ranks->regions[0];
+    Builder b = build_before(s->c->ir, s->phase);
+    Op *loop = build_for(&b, build_index(&b, 0), s->ranks, 1, 0, NULL);
+    Builder in = build_at_end(b.ir, loop->regions[0], b.loc);
+    Value *i = region_add_arg(b.ir, in.region, s->ranks->type, "i");
+    Value *from = ix_add(&in, s->c->rank, build_index(&in, 1));
+    Value *r = ix_rem(&in, ix_add(&in, i, from), s->ranks);
+    r->name = body->args[0]->name;
+    value_replace(body->args[0], r);
+    for_each_op_safe(op, body) {
+        if (op_has(op, TERMINATOR)) continue;
+        if (op->code == OP_PARALLEL && !phase) phase = op;
+        op_move_before(op, ranks);
+    }
+    op_erase(ranks);
+    if (phase->parent != in.region) op_move_to_end(phase, in.region);
+    scatter(s, &in, r);
+    build_yield(&in, 0, NULL);
+}
+
 /* ---- the op -------------------------------------------------------------------------------- */
+
+static const char *how_it_goes(const Stage *s) {
+    if (s->whole) return "parts are sent when all are there, then folded";
+    if (s->pushed)
+        return "copy engines push a rank's part while programs work for the next, the owner folds";
+    return "programs store into the owner's stage, a flag each; the owner folds";
+}
 
 void comm_stage(Comm *c, Op *add) {
     Stage *s = ctx_new(c->ctx, Stage);
@@ -459,14 +518,15 @@ void comm_stage(Comm *c, Op *add) {
         return;
     }
     s->whole = c->plan == PLAN_BEFORE || c->copies;
+    s->pushed = c->plan == PLAN_PUSH && c->env->gpu && comm_can_push(c->ctx, c->kernel, add);
     comm_control(c);
     make_memory(s);
     fold(s);
     send(s);
-    if (!s->whole) comm_rotate(c, ranks, 1);
     op_erase(add);
-    comm_note(c,
-              s->whole ? "%s: parts are sent when all are there, then folded"
-                       : "%s: programs store into the owner's stage, a flag each; the owner folds",
-              name);
+    if (s->pushed)
+        launch_by_rank(s);
+    else if (!s->whole)
+        comm_rotate(c, ranks, 1);
+    comm_note(c, "%s: %s", name, how_it_goes(s));
 }

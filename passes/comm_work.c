@@ -122,6 +122,7 @@ static void add_combine(Find *f, CommPhase *p, const Op *op, double times) {
         CommTensor *t = &f->l->tensors[at];
         Elem elem = operand(op, i)->type->elem;
         t->adds = true;
+        t->pushes = f->gpu && comm_can_push(f->ctx, f->kernel, op);
         p->added[at] += times * cost_bytes(operand(op, n + i)->type) / (double)f->l->ranks;
         t->growth = comm_is_sum(op) ? growth_of(f, elem) : 0;
         if (comm_is_sum(op) && !t->growth) t->no_sums = reason_against_sums(f, elem);
@@ -156,6 +157,13 @@ static void add_region(Find *f, CommPhase *p, const Region *r, double times) {
     }
 }
 
+/// Extents as if there were one rank.
+static int64_t one_rank(void *user, int parameter, int axis) {
+    const Find *f = user;
+    const Value *tensor = f->kernel->regions[0]->args[parameter];
+    return axis == 0 && value_is_sym(tensor) ? 1 : f->dims->dim_of(f->dims->user, parameter, axis);
+}
+
 static double programs_of(const Find *f, const Op *phase) {
     double programs = 1;
     for (const Op *p = phase; p; p = inner_parallel(p)) programs *= cost_trips(f->dims, p);
@@ -173,7 +181,9 @@ static void add_phase(Find *f, const Op *op, double times) {
     p->line = op->loc.line;
     p->meets = f->meets;
     p->parts = f->parts;
+    CostDims alone = {.dim_of = one_rank, .user = f};
     p->seconds = one * times;
+    p->apart = f->gpu ? gpu_cost_phase(op, f->gpu, &alone) : p->seconds;
     p->programs = programs_of(f, op) * times;
     l->seconds += p->seconds;
     f->meets = false;

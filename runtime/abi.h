@@ -182,7 +182,8 @@ enum tg_gather_how {
     TG_GATHER_BEFORE,
     TG_GATHER_PULL,
     TG_GATHER_PUSH,
-    TG_GATHER_DIRECT // of CPUs: the direct view, if it is mapped, else as PULL
+    TG_GATHER_DIRECT, // of CPUs: the direct view, if it is mapped, else as PULL
+    TG_SCATTER_BEHIND // to one peer, beside what is launched next
 };
 
 /// WAITS: until all ranks have come; REACHES (code of CPUs): programs access other ranks' memory
@@ -205,9 +206,10 @@ typedef struct tg_gather {
 
 /// Sends partial results: of `local`, W parts as they lie in a shard's stage, part r of another
 /// rank goes to slot `rank` of its stage, a chunk when done[r][chunk] holds the epoch (how: PUSH;
-/// called before the launch that raises them) or all after what was launched before (BEFORE); then
-/// flags[r][rank][chunk] becomes the epoch. The own part is read where it is: neither slot nor
-/// flags `rank` of the own stage are written.
+/// called before the launch that raises them) or all after what was launched before (BEFORE;
+/// BEHIND: the part of one peer, while what is launched next runs); then flags[r][rank][chunk]
+/// becomes the epoch. The own part is read where it is: neither slot nor flags `rank` of the own
+/// stage are written.
 typedef struct tg_scatter {
     void *local;        // part r at local + r * part
     void *stage;        // direct view of the stage: slot s of rank r at stage + r * lead + s * part
@@ -218,7 +220,7 @@ typedef struct tg_scatter {
     int64_t *flags; // direct view: rank r's [W][chunks] are flags_lead bytes after rank r - 1's
     int64_t flags_lead;
     const char *name;
-    int32_t how, reserved;
+    int32_t how, peer; // peer: of BEHIND
 } tg_scatter;
 
 /// Words of the control block. Device code whose wait ends without success makes FAILED 1 by a
@@ -351,8 +353,7 @@ typedef enum tg_misaligned {
 
 /// *axis: whose stride it is. Axes of one element have none.
 static inline tg_misaligned tg_misalignment(const void *data, int rank, const int64_t *shape,
-                                            const int64_t *strides, int bits, int unit,
-                                            int *axis) {
+                                            const int64_t *strides, int bits, int unit, int *axis) {
     for (int d = 0; d < rank; d++) {
         *axis = d;
         if (shape[d] <= 1 || strides[d] == 1) continue;

@@ -2,11 +2,15 @@
 // What the host code of a collective launch asks for, on the stream of the launch.
 //
 // Steps are collected and given to the stream as one kernel before whatever has to come after them.
-// Copies go to the side streams of the peers, which begin behind a fork of the launch's stream and
-// are joined at its end; all are submitted before the launch that waits for them. What follows a
-// chunk is a copy of the epoch, by the same engine: its source or its destination is the peer's
-// memory, so on another device it never becomes a kernel, which might find no processor free while
-// programs wait for it. Copies within a device may: there programs begin when they have ended.
+// Copies go to side streams, which begin behind a fork of the launch's stream and are joined at its
+// end; all are submitted before the launch that waits for them. One side has those to or from all
+// peers, one after the other: copies to several peers at a time share the engines, and take twice
+// as long as in turn (bench/NOTES.md). While each rank pushes to the rank i before it, each link
+// has one copy, and what a rank's programs want first comes first. Where the side waits for
+// programs to say what is complete, each peer has a side of its own. What follows a chunk is a copy
+// of the epoch, by the same engine: its source or its destination is the peer's memory, so on
+// another device it never becomes a kernel, which might find no processor free while programs wait
+// for it. Copies within a device may: there programs begin when they have ended.
 #include "runtime/comm_cuda.h"
 
 #include "runtime/runtime.h"
@@ -96,15 +100,17 @@ static tg_status meet(rt_cuda_comm *g, uint32_t flags) {
 
 /* ---- side streams ---------------------------------------------------------------------------- */
 
-/// The sides go on from where the stream of the launch is.
-static tg_status fork_sides(rt_cuda_comm *g) {
+enum { ALL_SIDES = -1 };
+
+/// The sides, or that of one peer, go on from where the stream of the launch is.
+static tg_status fork_sides(rt_cuda_comm *g, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
     tg_status status = flush(g);
     if (status) return status;
     const char *call = "cuEventRecord";
     cu_result error = cu->event_record(g->forked, g->stream);
     for (int r = 0; r < g->comm->size && !error; r++) {
-        if (!g->sides[r]) continue;
+        if (!g->sides[r] || (peer != ALL_SIDES && peer != r)) continue;
         call = "cuStreamWaitEvent";
         error = cu->stream_wait(g->sides[r], g->forked, 0);
         g->busy[r] = true;
@@ -119,6 +125,11 @@ static tg_status join_side(rt_cuda_comm *g, int peer) {
     cu_result error = cu->event_record(g->joined[peer], g->sides[peer]);
     if (!error) error = cu->stream_wait(g->stream, g->joined[peer], 0);
     return error ? driver_failed("cuStreamWaitEvent", error, "a join of streams") : TG_OK;
+}
+
+/// The peer on whose side all copies go that wait for nothing of the own programs.
+static int next_peer(const rt_cuda_comm *g) {
+    return (g->comm->rank + 1) % g->comm->size;
 }
 
 static tg_status join_sides(rt_cuda_comm *g) {
@@ -160,13 +171,13 @@ static tg_status copy_rows(cu_pointer to, cu_pointer from, Rows r, cu_stream str
     return error ? driver_failed("cuMemcpy2DAsync", error, "a copy of rows") : TG_OK;
 }
 
-/// From or to a peer, on its side.
+/// From or to a peer, on a side.
 static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows rows, int peer,
-                            int64_t chunk) {
+                            cu_stream side, int64_t chunk) {
     if (g->comm->part == TG_PART_PROGRAMS) return TG_OK;
-    rt_cuda_note_begin(g, g->sides[peer]);
-    tg_status status = copy_rows(to, from, rows, g->sides[peer]);
-    rt_cuda_note_end(g, g->sides[peer], TG_EVENT_COPY, peer, chunk);
+    rt_cuda_note_begin(g, side);
+    tg_status status = copy_rows(to, from, rows, side);
+    rt_cuda_note_end(g, side, TG_EVENT_COPY, peer, chunk);
     return status;
 }
 
@@ -264,12 +275,14 @@ static tg_status raise_done(rt_cuda_comm *g) {
 /// Copies within a device, of what these programs have raised, end before others wait for them.
 int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function) {
     tg_status status = TG_OK;
-    bool any = false;
+    bool shares = false, busy = false;
     rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
-    for (int r = 0; r < g->comm->size; r++) any |= g->beside[r] && g->busy[r];
-    if (any) status = raise_done(g);
-    for (int r = 0; r < g->comm->size && !status; r++)
-        if (g->beside[r]) status = join_side(g, r);
+    for (int r = 0; r < g->comm->size; r++) {
+        shares |= g->beside[r];
+        busy |= g->busy[r];
+    }
+    if (shares && busy) status = raise_done(g);
+    if (shares && !status) status = join_sides(g);
     return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
 }
 
@@ -293,8 +306,8 @@ static int32_t end(const tg_env *env) {
 
 /* ---- transfers ------------------------------------------------------------------------------- */
 
-/// Of all ranks' shards to or from peer r, chunk by chunk, on its side.
-static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer) {
+/// Of all ranks' shards to or from peer r, chunk by chunk, on a side.
+static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer, cu_stream side) {
     int me = g->comm->rank;
     int64_t chunks = chunks_of(how->rows, how->chunk_rows);
     bool push = how->how == TG_GATHER_PUSH;
@@ -306,9 +319,9 @@ static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer) {
     tg_status status = TG_OK;
     for (int64_t c = 0; c < chunks && !status; c++) {
         Rows rows = rows_of(how->rows, how->row_bytes, how->pitch, how->chunk_rows, c);
-        status = copy_chunk(g, to, from, rows, peer, c);
+        status = copy_chunk(g, to, from, rows, peer, side, c);
         if (!status && how->how != TG_GATHER_BEFORE)
-            status = copy_epoch(g, flags + (cu_pointer)(8 * c), shard, g->sides[peer]);
+            status = copy_epoch(g, flags + (cu_pointer)(8 * c), shard, side);
     }
     return status;
 }
@@ -319,11 +332,14 @@ static tg_status gather_all(rt_cuda_comm *g, const tg_gather *how) {
     int size = g->comm->size, me = g->comm->rank;
     tg_status status = TG_OK;
     if (how->how != TG_GATHER_PUSH && !g->waited) status = meet(g, 0);
-    if (!status) status = fork_sides(g);
-    for (int i = 1; i < size && !status; i++) status = gather_peer(g, how, (me + i) % size);
-    for (int r = 0; r < size && !status; r++)
-        if (how->how == TG_GATHER_BEFORE || g->beside[r]) status = join_side(g, r);
-    return status;
+    if (!status) status = fork_sides(g, next_peer(g));
+    bool push = how->how == TG_GATHER_PUSH, joins = how->how == TG_GATHER_BEFORE;
+    for (int i = 1; i < size && !status; i++) {
+        int peer = (me + (push ? size - i : i)) % size;
+        joins |= g->beside[peer];
+        status = gather_peer(g, how, peer, g->sides[next_peer(g)]);
+    }
+    return !status && joins ? join_side(g, next_peer(g)) : status;
 }
 
 static int32_t gather(const tg_env *env, tg_gather *how) {
@@ -351,7 +367,7 @@ static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) 
     const rt_cuda *cu = rt_cuda_driver();
     int me = g->comm->rank;
     int64_t chunks = chunks_of(how->rows, how->chunk_rows);
-    cu_stream side = g->sides[peer];
+    cu_stream side = g->sides[how->how == TG_GATHER_PUSH ? peer : next_peer(g)];
     cu_pointer from = (uintptr_t)how->local + (cu_pointer)(how->part * peer);
     cu_pointer to = (uintptr_t)how->stage + (cu_pointer)(how->lead * peer + how->part * me);
     cu_pointer flags = (uintptr_t)how->flags + (cu_pointer)(how->flags_lead * peer);
@@ -364,7 +380,7 @@ static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) 
         if (how->how == TG_GATHER_PUSH)
             error = cu->stream_wait_value(side, word, 1, CU_WAIT_AT_LEAST);
         if (error) return driver_failed("cuStreamWaitValue64", error, "a wait for a chunk");
-        status = copy_chunk(g, to, from, rows, peer, c);
+        status = copy_chunk(g, to, from, rows, peer, side, c);
         if (!status) status = copy_epoch(g, flags + (cu_pointer)(8 * (chunks * me + c)), me, side);
     }
     return status;
@@ -393,8 +409,11 @@ static tg_status watch_done(rt_cuda_comm *g, const tg_scatter *how) {
 static int32_t scatter(const tg_env *env, const tg_scatter *how) {
     rt_cuda_comm *g = state_of(env);
     int size = g->comm->size, me = g->comm->rank;
-    tg_status status = how->how == TG_GATHER_PUSH ? watch_done(g, how) : TG_OK;
-    if (!status) status = fork_sides(g);
+    bool one = how->how == TG_SCATTER_BEHIND, push = how->how == TG_GATHER_PUSH;
+    if (one && how->peer == me) return TG_RUN_OK;
+    tg_status status = push ? watch_done(g, how) : TG_OK;
+    if (!status) status = fork_sides(g, push ? ALL_SIDES : next_peer(g));
+    if (one) return failed(env, status ? status : scatter_peer(g, how, how->peer));
     for (int i = 1; i < size && !status; i++) status = scatter_peer(g, how, (me + i) % size);
     // The epoch is copied before a barrier makes it another one.
     if (!status && how->how == TG_GATHER_BEFORE) status = join_sides(g);

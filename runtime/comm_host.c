@@ -427,18 +427,19 @@ static void start(tg_comm *c, rt_transfer *t) {
     c->transfers = t;
 }
 
-/// All at once, by all threads: pieces of every other rank's part.
+/// All at once, by all threads: pieces of the parts of some ranks, the first of which is so far
+/// behind this one.
 typedef struct Whole {
     rt_transfer *t;
     int64_t pieces; // of a part
+    int first, parts;
 } Whole;
 
 static int32_t move_piece(const tg_env *env, void *context, int64_t task, void *arena) {
     const Whole *w = context;
     const rt_transfer *t = w->t;
     tg_comm *c = comm_of(env);
-    int skipped = t->whole ? 0 : 1;
-    int rank = (c->rank + skipped + (int)(task / w->pieces)) % c->size;
+    int rank = (c->rank + w->first + (int)(task / w->pieces)) % c->size;
     int64_t piece = task % w->pieces;
     int64_t from = t->rows * piece / w->pieces, to = t->rows * (piece + 1) / w->pieces;
     tg_status status = move_rows(c, t, rank, from, to - from);
@@ -446,18 +447,22 @@ static int32_t move_piece(const tg_env *env, void *context, int64_t task, void *
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }
 
-static int32_t move_all(const tg_env *env, rt_transfer *t) {
+static int32_t move_parts(const tg_env *env, rt_transfer *t, int first, int parts) {
     tg_comm *c = comm_of(env);
     int active = ((rt_worker *)env->user)->launcher->context->active;
-    Whole w = {t, active};
-    int parts = t->whole ? c->size : c->size - 1;
+    Whole w = {t, active, first, parts};
     int32_t failed = env->parallel_for(env, parts * w.pieces, 0, move_piece, &w);
-    for (int i = t->whole ? 0 : 1; i < c->size && !failed; i++)
+    for (int i = first; i < first + parts && !failed; i++)
         for (int64_t k = 0; k < t->chunks && !failed; k++) {
             tg_status status = raise_flag(c, t, (c->rank + i) % c->size, k);
             if (status) failed = fail_as(env, NULL, status);
         }
     return failed;
+}
+
+static int32_t move_all(const tg_env *env, rt_transfer *t) {
+    int first = t->whole ? 0 : 1;
+    return move_parts(env, t, first, comm_of(env)->size - first);
 }
 
 /// Where shards are to lie side by side: in the slots of the tensor, else in memory of this launch;
@@ -533,6 +538,8 @@ static int32_t host_gather(const tg_env *env, tg_gather *g) {
 
 static int32_t host_scatter(const tg_env *env, const tg_scatter *s) {
     tg_comm *c = comm_of(env);
+    bool one = s->how == TG_SCATTER_BEHIND;
+    if (one && s->peer == c->rank) return TG_RUN_OK;
     rt_transfer *t = transfer_new(env, s->rows, s->chunk_rows);
     if (!t) return TG_RUN_NO_MEMORY;
     t->name = s->name;
@@ -545,6 +552,7 @@ static int32_t host_scatter(const tg_env *env, const tg_scatter *s) {
     t->flags = (char *)s->flags + c->rank * t->chunks * (int64_t)sizeof(int64_t);
     t->flags_lead = s->flags_lead;
     t->done = s->how == TG_GATHER_PUSH ? s->done : NULL;
+    if (one) return move_parts(env, t, (s->peer - c->rank + c->size) % c->size, 1);
     if (!t->done) return move_all(env, t);
     start(c, t);
     return TG_RUN_OK;

@@ -99,7 +99,8 @@ static int how_of(const Op *op) {
     static const char *const names[] = {[TG_GATHER_BEFORE] = "before",
                                         [TG_GATHER_PULL] = "pull",
                                         [TG_GATHER_PUSH] = "push",
-                                        [TG_GATHER_DIRECT] = "direct"};
+                                        [TG_GATHER_DIRECT] = "direct",
+                                        [TG_SCATTER_BEHIND] = "behind"};
     for (int i = 0; how && i < (int)(sizeof names / sizeof *names); i++)
         if (strcmp(how, names[i]) == 0) return i;
     return TG_GATHER_BEFORE;
@@ -185,8 +186,9 @@ void lower_comm_gather(Emit *e, Op *op) {
 }
 
 void lower_comm_scatter(Emit *e, Op *op) {
-    enum { LOCAL, STAGE, DONE, FLAGS, CHUNK };
+    enum { LOCAL, STAGE, DONE, FLAGS, CHUNK, PEER = DONE };
     Gen *g = e->g;
+    bool behind = how_of(op) == TG_SCATTER_BEHIND;
     const TensorRef *local = emit_tensor(e, operand(op, LOCAL));
     const TensorRef *stage = emit_tensor(e, operand(op, STAGE));
     const TensorRef *flags = emit_tensor(e, operand(op, FLAGS));
@@ -202,7 +204,11 @@ void lower_comm_scatter(Emit *e, Op *op) {
     put(&r, offsetof(tg_scatter, pitch), rows.pitch);
     put(&r, offsetof(tg_scatter, chunk_rows),
         gen_max(g, emit_scalar(e, operand(op, CHUNK)), gen_i64(g, 1)));
-    put(&r, offsetof(tg_scatter, done), emit_tensor(e, operand(op, DONE))->data);
+    if (behind)
+        put(&r, offsetof(tg_scatter, peer),
+            LLVMBuildTrunc(g->b, emit_scalar(e, operand(op, PEER)), g->i32, ""));
+    else
+        put(&r, offsetof(tg_scatter, done), emit_tensor(e, operand(op, DONE))->data);
     put(&r, offsetof(tg_scatter, flags), flags->data);
     put(&r, offsetof(tg_scatter, flags_lead), gen_mul(g, flags->strides[0], gen_i64(g, 8)));
     put(&r, offsetof(tg_scatter, name), name_of(e, op));
