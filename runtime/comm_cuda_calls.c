@@ -234,7 +234,7 @@ static int32_t begin(const tg_env *env, int32_t wait) {
     if (status) return failed(env, status);
     gpu->comm = g;
     g->stream = gpu->stream;
-    g->what = rt_comm_what(g->comm);
+    g->what = rt_comm_what(g->comm) << RT_COUNT_BITS;
     atomic_store(&g->begun, g->comm->launches);
     g->captured = rt_is_captured(g->device->number, gpu->stream);
     g->comm->keeps |= g->captured;

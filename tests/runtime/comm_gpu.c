@@ -308,11 +308,13 @@ static void unlike(Rank *r) {
 }
 
 /// Hosts see nothing of it, as some are ahead when the last one comes: devices do. The stand-in's
-/// launches are over when they return, so there it is a graph that is replayed.
-static void unlike_ahead(Rank *r) {
+/// launches are over when they return, so there it is a graph that is replayed. Odd meetings are
+/// told of in other words than even ones.
+static void unlike_at(Rank *r, bool even) {
     bool last = r->rank == r->ranks - 1, passed;
     void *graph = NULL;
     CHECK(launch(r, &kernel_come, &r->a, 0, 1));
+    if (even) CHECK(launch(r, &kernel_collect, &r->a, TG_GATHER_PUSH, 3)); // has one meeting
     if (fake.fake_capture) fake.fake_capture(r->stream);
     if (last) nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     passed = passes_part(r, last ? 1 : 3);
@@ -323,6 +325,14 @@ static void unlike_ahead(Rank *r) {
           strstr(tg_last_error(), "has failed"));
     if (r->rank == 0) printf("%s: unlike, ahead: %s\n", r->engine, tg_last_error());
     if (graph) fake.fake_drop(graph);
+}
+
+static void unlike_odd(Rank *r) {
+    unlike_at(r, false);
+}
+
+static void unlike_even(Rank *r) {
+    unlike_at(r, true);
 }
 
 /* ---- all of a rank --------------------------------------------------------------------------- */
@@ -409,7 +419,8 @@ static void *rank_main(void *state) {
     }
     if (!nvshmem) { // the library starts once
         misused(r, "unlike", unlike);
-        misused(r, "ahead", unlike_ahead);
+        misused(r, "odd", unlike_odd);
+        misused(r, "even", unlike_even);
         misused(r, "short", absent);
     }
     cu->release(r->counted);

@@ -345,28 +345,20 @@ static uint8_t part_value(uint32_t seed, uint32_t from, uint32_t to, uint32_t ch
 }
 
 static void build_meeting(int stream, const rt_step *step, int me) {
-    enum { WHAT = offsetof(rt_cuda_words, what), CAME = offsetof(rt_cuda_words, came) };
-    const size_t odd = sizeof(((rt_cuda_words *)0)->what[0]);
+    enum { EVEN = offsetof(rt_cuda_words, came), ODD = EVEN + 8 * RT_COMM_RANKS };
+    assert_true(b.launches < 4);
     for (int q = 0; q < m.size && step->flags & RT_STEP_SIGNAL; q++) {
         if (q == me) continue;
-        uint8_t even = word_of(q, WHAT + 8 * (size_t)me);
-        Step tell = {.kind = TELL,
-                     .a = word_of(q, CAME + 8 * (size_t)me),
-                     .b = even,
-                     .c = word_of(q, WHAT + odd + 8 * (size_t)me),
-                     .value = (uint8_t)b.launches};
-        Step what = tell;
-        what.kind = TELL_WHAT;
-        if (m.fine) *add_step(stream, TELL_WHAT) = what;
-        if (m.fine) tell.b = NONE;
-        *add_step(stream, TELL) = tell;
+        *add_step(stream, TELL) = (Step){.kind = TELL,
+                                         .a = word_of(q, EVEN + 8 * (size_t)me),
+                                         .b = word_of(q, ODD + 8 * (size_t)me),
+                                         .value = (uint8_t)b.launches};
     }
     for (int q = 0; q < m.size && step->flags & RT_STEP_WAIT; q++) {
         if (q == me) continue;
         *add_step(stream, MEET) = (Step){.kind = MEET,
-                                         .a = word_of(me, CAME + 8 * (size_t)q),
-                                         .b = word_of(me, WHAT + 8 * (size_t)q),
-                                         .c = word_of(me, WHAT + odd + 8 * (size_t)q),
+                                         .a = word_of(me, EVEN + 8 * (size_t)q),
+                                         .b = word_of(me, ODD + 8 * (size_t)q),
                                          .value = (uint8_t)b.launches};
     }
 }
@@ -602,16 +594,14 @@ static bool is_waited_for(uint8_t cell, bool side) {
 }
 
 /// What says that something is there: counts, and flags by copies, programs and the own stream.
-/// Words that side streams wait for are raised at the end at the latest. Counts go on, so of two
-/// ranks, which never wait for a third, the next one says what the lost one did.
+/// Words that side streams wait for are raised at the end at the latest.
 static bool lose_signal(const Protocol *p, Step *step, int i) {
     Program *program = &step->programs[i];
     bool flags = step->kind == COPY || step->kind == WRITE || step->kind == MARK;
     (void)p;
     if (step->kind == LAUNCH && program->raise != NONE && is_waited_for(program->raise, false))
         return program->raise = NONE, true;
-    return step->lost =
-               (step->kind == TELL && m.size > 2) || (flags && is_waited_for(step->a, false));
+    return step->lost = step->kind == TELL || (flags && is_waited_for(step->a, false));
 }
 
 static bool is_marked(uint8_t cell) {
@@ -640,16 +630,15 @@ static bool lose_count(const Protocol *p, Step *step, int i) {
                         (step->kind == TURN && p->turns);
 }
 
-/// Flags, and counts, that come before what they stand for.
+/// Flags that come before what they stand for.
 static bool lose_order(const Protocol *p, Step *step, int i) {
     Program *program = &step->programs[i];
     bool waited = program->raise != NONE &&
                   (is_waited_for(program->raise, false) || is_waited_for(program->raise, true));
     (void)p;
     if (step->kind == LAUNCH && waited) return program->hasty = true;
-    bool tells = step->kind == TELL_WHAT && step[1].kind == TELL;
-    bool copies = step->kind == COPY && step[1].kind == COPY && is_waited_for(step[1].a, false);
-    if (!tells && !copies) return false;
+    if (step->kind != COPY || step[1].kind != COPY || !is_waited_for(step[1].a, false))
+        return false;
     Step first = step[0];
     step[0] = step[1];
     step[1] = first;
@@ -685,8 +674,7 @@ static bool expect_found(const Protocol *p) {
     int counts = count_found(p, lose_count, true), orders = count_found(p, lose_order, true);
     fprintf(stderr, "%s, %d ranks, found: %d signals, %d waits, %d counts, %d orders\n", p->name,
             m.size, signals, waits, counts, orders);
-    bool some = (signals || (m.size == 2 && !p->flags)) && (orders || !m.fine);
-    return some && signals >= 0 && waits > 0 && counts > 0 && orders >= 0;
+    return signals > 0 && waits > 0 && counts > 0 && orders >= 0;
 }
 
 /// Each signal, wait, new count and order, taken away from one rank alone.
