@@ -64,9 +64,10 @@ static inline int rt_step_ahead(uint64_t word, uint64_t own) {
     return (int16_t)(uint16_t)(word - own);
 }
 
-/// Its PTX.
-enum { RT_STEP_TEXT = 8192 };
-void rt_step_text(char out[static RT_STEP_TEXT]);
+/// Its PTX for a device. From 90 on it may be launched behind a kernel that has not ended
+/// (CU_ATTRIBUTE_EARLY), where that one began when all before it had.
+enum { RT_STEP_TEXT = 8192, RT_STEP_EARLY = 90 };
+void rt_step_text(int capability, char out[static RT_STEP_TEXT]);
 tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *function);
 
 /* ---- comm_cuda.c: memory, and what went wrong ------------------------------------------------ */
@@ -98,6 +99,7 @@ struct rt_cuda_comm {
     rt_step pending; // steps that the stream has not got yet
     int fills;
     bool has_pending, waited, captured;
+    bool behind_programs;     // the last that the stream was given
     bool busy[RT_COMM_RANKS]; // the side has work of this launch
     struct {
         cu_pointer at;
@@ -105,6 +107,7 @@ struct rt_cuda_comm {
     } done[RT_FILLS]; // words that sides wait for
     int n_done;
     // Of all launches:
+    bool early;            // steps begin while programs end
     _Atomic int64_t begun; // number of the last launch that the device waits in
     cu_stream last;        // the stream of the last one, where `ended` is recorded
     bool any;              // there was one, not captured

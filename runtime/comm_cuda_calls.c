@@ -40,10 +40,28 @@ static cu_pointer words_of(const rt_cuda_comm *g, int rank) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/// Behind programs it may begin while they end. A driver that does not take that is not asked
+/// again.
+static cu_result launch_step(rt_cuda_comm *g, rt_step *step) {
+    enum { THREADS = 128 };
+    const rt_cuda *cu = rt_cuda_driver();
+    void *args[] = {step};
+    cu_attribute early = {.id = CU_ATTRIBUTE_EARLY, .value.early = 1};
+    cu_launch how = {.grid = {1, 1, 1},
+                     .block = {THREADS, 1, 1},
+                     .stream = g->stream,
+                     .attributes = &early,
+                     .n_attributes = 1};
+    bool is_early = g->early && g->behind_programs;
+    g->behind_programs = false;
+    if (is_early && !cu->launch_ex(&how, g->step, args, NULL)) return 0;
+    if (is_early) g->early = false;
+    return cu->launch(g->step, 1, 1, 1, THREADS, 1, 1, 0, g->stream, args, NULL);
+}
+
 static tg_status flush(rt_cuda_comm *g) {
     if (!g->has_pending) return TG_OK;
     rt_step step = g->pending;
-    void *args[] = {&step};
     step.own = words_of(g, g->comm->rank);
     step.others = words_of(g, 0);
     step.stride = g->stride;
@@ -56,8 +74,7 @@ static tg_status flush(rt_cuda_comm *g) {
     g->fills = 0;
     bool meets = step.flags & RT_STEP_WAIT;
     if (meets) rt_cuda_note_begin(g, g->stream);
-    cu_result error =
-        rt_cuda_driver()->launch(g->step, 1, 1, 1, 128, 1, 1, 0, g->stream, args, NULL);
+    cu_result error = launch_step(g, &step);
     if (meets) rt_cuda_note_end(g, g->stream, TG_EVENT_MEET, -1, g->comm->launches);
     return error ? driver_failed("cuLaunchKernel", error, "a step") : TG_OK;
 }
@@ -103,6 +120,7 @@ static tg_status fork_sides(rt_cuda_comm *g) {
     if (status) return status;
     const char *call = "cuEventRecord";
     cu_result error = cu->event_record(g->forked, g->stream);
+    g->behind_programs = false;
     for (int r = 0; r < g->comm->size && !error; r++) {
         if (!g->sides[r]) continue;
         call = "cuStreamWaitEvent";
@@ -115,7 +133,7 @@ static tg_status fork_sides(rt_cuda_comm *g) {
 static tg_status join_side(rt_cuda_comm *g, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
     if (!g->busy[peer]) return TG_OK;
-    g->busy[peer] = false;
+    g->busy[peer] = g->behind_programs = false;
     cu_result error = cu->event_record(g->joined[peer], g->sides[peer]);
     if (!error) error = cu->stream_wait(g->stream, g->joined[peer], 0);
     return error ? driver_failed("cuStreamWaitEvent", error, "a join of streams") : TG_OK;
@@ -239,7 +257,7 @@ static int32_t begin(const tg_env *env, int32_t wait) {
     g->captured = rt_is_captured(g->device->number, gpu->stream);
     g->comm->keeps |= g->captured;
     g->n_done = g->fills = 0;
-    g->waited = false;
+    g->waited = g->behind_programs = false;
     memset(g->busy, 0, sizeof g->busy);
     g->pending = (rt_step){.launch = number_of(g, gpu->image)};
     status = follow_last(g);
@@ -265,6 +283,7 @@ static tg_status raise_done(rt_cuda_comm *g) {
 int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function) {
     tg_status status = TG_OK;
     bool any = false;
+    g->behind_programs = true;
     rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
     for (int r = 0; r < g->comm->size; r++) any |= g->beside[r] && g->busy[r];
     if (any) status = raise_done(g);
@@ -406,6 +425,7 @@ static int32_t scatter(const tg_env *env, const tg_scatter *how) {
 static int32_t move(const tg_env *env, void *to, const void *from, int64_t bytes) {
     rt_cuda_comm *g = state_of(env);
     tg_status status = flush(g);
+    g->behind_programs = false;
     rt_cuda_note_begin(g, g->stream);
     if (!status)
         status = copy_rows((uintptr_t)to, (uintptr_t)from, (Rows){0, 1, bytes, bytes}, g->stream);

@@ -100,6 +100,7 @@ static bool is_noted(const rt_cuda_comm *g) {
 
 void rt_cuda_note_begin(rt_cuda_comm *g, cu_stream stream) {
     Span *s = is_noted(g) ? next_span(g->profile) : NULL;
+    if (s && stream == g->stream) g->behind_programs = false;
     if (s) g->profile->error = rt_cuda_driver()->event_record(s->from, stream);
 }
 
@@ -108,6 +109,7 @@ void rt_cuda_note_end(rt_cuda_comm *g, cu_stream stream, enum tg_event_kind kind
     rt_timeline *p = g->profile;
     if (!is_noted(g) || p->n == p->capacity || p->error) return;
     Span *s = &p->spans[p->n];
+    if (stream == g->stream) g->behind_programs = false;
     p->error = rt_cuda_driver()->event_record(s->to, stream);
     s->kind = kind;
     s->peer = peer;

@@ -37,10 +37,11 @@ _Static_assert(TG_CONTROL_LIMIT == 1 && TG_CONTROL_GIVE_UP == 2 && TG_CONTROL_FA
     "st.relaxed.sys.global.u64 [%own + 40], %wide;\n"                                              \
     "st.relaxed.sys.global.u64 [%own + 48], %count;\n"
 
-// In two parts, as a string of C has at most 4095 bytes. First: the epoch, the count, fills.
-static const char counts[] =
-    ".version 7.0\n"
-    ".target sm_80\n"
+// In parts, as a string of C has at most 4095 bytes, and one differs between devices. First: the
+// epoch, the count, fills.
+static const char plain[] = ".version 7.0\n.target sm_80\n";
+static const char early[] = ".version 7.8\n.target sm_90\n";
+static const char reads[] =
     ".address_size 64\n"
     ".visible .entry tg_comm_step(.param .align 8 .b8 step[120])\n"
     ".maxntid 128, 1, 1\n"
@@ -59,51 +60,56 @@ static const char counts[] =
     "ld.param.u32 %flags, [step + 40];\n"
     "ld.param.u32 %launch, [step + 44];\n"
     "ld.param.u64 %what, [step + 48];\n"
-    // All read at once what thread 0 writes when all have.
+    // All read at once what thread 0 writes when all have. No kernel but a step writes it, and the
+    // one before has ended.
     "ld.relaxed.sys.global.u64 %epoch, [%own];\n"
-    "ld.relaxed.sys.global.u64 %count, [%own + 64];\n"
-    "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
-    "mov.u32 %thread, %tid.x;\n"
-    "and.b32 %k, %flags, 1;\n"
-    "setp.ne.u32 %begins, %k, 0;\n"
-    "and.b32 %k, %flags, 2;\n"
-    "setp.ne.u32 %tells, %k, 0;\n"
-    "shr.u64 %a, %epoch, 31;\n"
-    "add.u64 %a, %a, 1;\n"
-    "shl.b64 %a, %a, 31;\n"
-    "selp.b64 %epoch, %a, %epoch, %begins;\n"
-    "add.u64 %a, %count, 1;\n"
-    "selp.b64 %count, %a, %count, %tells;\n"
-    "bar.sync 0;\n"
-    "setp.eq.and.u32 %p, %thread, 0, %begins;\n"
-    "cvt.u64.u32 %wide, %launch;\n"
-    "@%p st.relaxed.sys.global.u64 [%own], %epoch;\n"
-    "@%p st.relaxed.sys.global.u64 [%own + 56], %wide;\n"
-    // Fills, up to the first that has no words.
-    "mov.u64 %from, step;\n"
-    "add.u64 %limit, %from, 64;\n"
-    "FILLS:\n"
-    "ld.param.u32 %n, [%from + 64];\n"
-    "setp.eq.u32 %p, %n, 0;\n"
-    "@%p bra FILLED;\n"
-    "ld.param.u64 %a, [%from + 56];\n"
-    "ld.param.u32 %k, [%from + 68];\n"
-    "setp.ne.u32 %p, %k, 0;\n"
-    "selp.b64 %v, %epoch, 0, %p;\n"
-    "mov.u32 %i, %thread;\n"
-    "FILL:\n"
-    "setp.ge.u32 %p, %i, %n;\n"
-    "@%p bra NEXT;\n"
-    "mad.wide.u32 %b, %i, 8, %a;\n"
-    "st.relaxed.sys.global.u64 [%b], %v;\n"
-    "add.u32 %i, %i, 128;\n"
-    "bra FILL;\n"
-    "NEXT:\n"
-    "add.u64 %from, %from, 16;\n"
-    "setp.lt.u64 %p, %from, %limit;\n"
-    "@%p bra FILLS;\n"
-    "FILLED:\n"
-    "bar.sync 0;\n";
+    "ld.relaxed.sys.global.u64 %count, [%own + 64];\n";
+
+// Until programs have ended, and what they wrote is there.
+static const char waits[] = "griddepcontrol.wait;\n";
+
+static const char counts[] = "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
+                             "mov.u32 %thread, %tid.x;\n"
+                             "and.b32 %k, %flags, 1;\n"
+                             "setp.ne.u32 %begins, %k, 0;\n"
+                             "and.b32 %k, %flags, 2;\n"
+                             "setp.ne.u32 %tells, %k, 0;\n"
+                             "shr.u64 %a, %epoch, 31;\n"
+                             "add.u64 %a, %a, 1;\n"
+                             "shl.b64 %a, %a, 31;\n"
+                             "selp.b64 %epoch, %a, %epoch, %begins;\n"
+                             "add.u64 %a, %count, 1;\n"
+                             "selp.b64 %count, %a, %count, %tells;\n"
+                             "bar.sync 0;\n"
+                             "setp.eq.and.u32 %p, %thread, 0, %begins;\n"
+                             "cvt.u64.u32 %wide, %launch;\n"
+                             "@%p st.relaxed.sys.global.u64 [%own], %epoch;\n"
+                             "@%p st.relaxed.sys.global.u64 [%own + 56], %wide;\n"
+                             // Fills, up to the first that has no words.
+                             "mov.u64 %from, step;\n"
+                             "add.u64 %limit, %from, 64;\n"
+                             "FILLS:\n"
+                             "ld.param.u32 %n, [%from + 64];\n"
+                             "setp.eq.u32 %p, %n, 0;\n"
+                             "@%p bra FILLED;\n"
+                             "ld.param.u64 %a, [%from + 56];\n"
+                             "ld.param.u32 %k, [%from + 68];\n"
+                             "setp.ne.u32 %p, %k, 0;\n"
+                             "selp.b64 %v, %epoch, 0, %p;\n"
+                             "mov.u32 %i, %thread;\n"
+                             "FILL:\n"
+                             "setp.ge.u32 %p, %i, %n;\n"
+                             "@%p bra NEXT;\n"
+                             "mad.wide.u32 %b, %i, 8, %a;\n"
+                             "st.relaxed.sys.global.u64 [%b], %v;\n"
+                             "add.u32 %i, %i, 128;\n"
+                             "bra FILL;\n"
+                             "NEXT:\n"
+                             "add.u64 %from, %from, 16;\n"
+                             "setp.lt.u64 %p, %from, %limit;\n"
+                             "@%p bra FILLS;\n"
+                             "FILLED:\n"
+                             "bar.sync 0;\n";
 
 static const char meets[] =
     // The word of this meeting, and where those of its parity begin.
@@ -196,15 +202,19 @@ static const char meets[] =
     "ret;\n"
     "}\n";
 
-void rt_step_text(char out[static RT_STEP_TEXT]) {
-    _Static_assert(sizeof counts + sizeof meets <= RT_STEP_TEXT, "its size");
-    snprintf(out, RT_STEP_TEXT, "%s%s", counts, meets);
+void rt_step_text(int capability, char out[static RT_STEP_TEXT]) {
+    _Static_assert(sizeof early + sizeof reads + sizeof waits + sizeof counts + sizeof meets <=
+                       RT_STEP_TEXT,
+                   "its size");
+    bool is_early = capability >= RT_STEP_EARLY;
+    snprintf(out, RT_STEP_TEXT, "%s%s%s%s%s", is_early ? early : plain, reads,
+             is_early ? waits : "", counts, meets);
 }
 
 tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *function) {
     const rt_cuda *cu = rt_cuda_driver();
     char text[RT_STEP_TEXT];
-    rt_step_text(text);
+    rt_step_text(d->capability, text);
     cu_result error = cu->module_load(module, text, 0, NULL, NULL);
     if (error)
         return rt_cuda_fail("cuModuleLoadDataEx", error, "loading the steps of several ranks");

@@ -85,6 +85,7 @@ static cu_pointer faults_of(rt_gpu *g) {
     }
     if (g->faults) return at;
     tg_faults head = {.capacity = RT_FAULT_WORDS};
+    if (g->comm) g->comm->behind_programs = false;
     cu_result error = rt_cuda_driver()->to_device(at, &head, sizeof head, g->stream);
     if (error) {
         rt_gpu_failed(g, rt_cuda_fail("cuMemcpyHtoDAsync", error, "preparing asserts and prints"));

@@ -13,7 +13,7 @@
 typedef struct FakeLaunch {
     const char *name;
     unsigned grid, block, shared_bytes, cluster;
-    int device;
+    int device, early; // early: it may begin while the kernel before it ends
     void *stream;
 } FakeLaunch;
 /// An operation of a stream. Fields of other kinds are 0.

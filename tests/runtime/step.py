@@ -3,11 +3,11 @@
 """The PTX of the runtime's own kernel (runtime/comm_cuda_step.c), run instruction by instruction by
 several ranks whose warps take turns at random, and assembled where there is a ptxas.
 
-    step.py PROGRAM
+    step.py PROGRAM CAPABILITY
 
-PROGRAM (step_text) prints it. Found are ranks that go on before all have come, words that are not
-what a step makes of them, and failures that are not told, or told of nothing. Fences are not
-checked: memory is in order here.
+PROGRAM (step_text) prints it for such devices; those of 90 begin before programs have ended. Found
+are ranks that go on before all have come, words that are not what a step makes of them, and failures
+that are not told, or told of nothing. Fences are not checked: memory is in order here.
 """
 
 import os
@@ -37,6 +37,7 @@ class Code:
 
     def __init__(self, text):
         self.list, self.labels = [], {}
+        self.early = "griddepcontrol.wait" in text
         body = text[text.index("\n{") + 2 : text.rindex("}")]
         for line in body.split("\n"):
             line = line.strip()
@@ -65,6 +66,7 @@ class Block:
 
     def __init__(self, machine, code, params):
         self.machine, self.code, self.params = machine, code, params
+        self.number = int.from_bytes(params[32:36], "little")
         self.threads = [Thread(i) for i in range(THREADS)]
 
     def done(self):
@@ -115,6 +117,8 @@ class Block:
             t.at = self.code.labels[o[0]]
         elif kind == "ret":
             t.state = "ended"
+        elif kind == "griddepcontrol":
+            self.wait(t, name[1])
         elif kind == "bar":
             t.state = "waits"
             t.result, t.told = (o[0], t.regs[o[2]]) if name[1] == "red" else (None, False)
@@ -122,6 +126,11 @@ class Block:
             self.memory(t, name, o)
         else:
             self.compute(t, name, o)
+
+    def wait(self, t, what):
+        """For programs, which have failed only now."""
+        if what == "wait":
+            self.machine.words.update(self.machine.late.pop(self.number, {}))
 
     def memory(self, t, name, o):
         words = self.machine.words
@@ -174,6 +183,7 @@ class Machine:
 
     def __init__(self, code, ranks):
         self.code, self.ranks, self.words, self.time = code, ranks, {}, 0
+        self.late = {}  # what programs of a rank have yet to write
         self.blocks = [None] * ranks
         self.queue = [[] for _ in range(ranks)]
         self.done = [0] * ranks
@@ -326,9 +336,12 @@ def told(code):
     """A failure of a program, and one of another rank, come to the host by any step."""
     for flags in (EPOCH, 0, TELL | WAIT):
         m = Machine(code, 2)
-        m.set(0, FAILED, 1)
-        for i, word in enumerate((SITE, PEER, NUMBER)):
-            m.set(0, word, 40 + i)
+        words = {FAILED: 1, SITE: 40, PEER: 41, NUMBER: 42}
+        if code.early:
+            m.late[0] = {8 * word: value for word, value in words.items()}
+        else:
+            for word, value in words.items():
+                m.set(0, word, value)
         m.add(0, flags, 1, 3)
         m.run()
         m.add(1, flags, 1, 3)
@@ -336,6 +349,7 @@ def told(code):
         check(m.record(0, GIVE_UP) == 1 and m.record(0, FAILED) == 1, f"told {flags}: the host")
         check([m.record(0, w) for w in (SITE, PEER, NUMBER)] == [40, 41, 42], f"told {flags}: what")
         check(m.get(1, GIVE_UP) == 1, f"told {flags}: the other")
+        check(not m.late, f"told {flags}: programs have not ended")
         check(m.record(1, GIVE_UP) == 1 and not m.record(1, FAILED), f"told {flags}: its host")
 
 
