@@ -75,6 +75,8 @@ tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *funct
 enum { RT_CUDA_KERNELS = 256 };
 
 typedef struct rt_timeline rt_timeline;
+/// What a kernel that begins early stands behind: a step or programs, directly.
+enum rt_given { RT_GIVEN_OTHER, RT_GIVEN_STEP, RT_GIVEN_PROGRAMS };
 struct rt_cuda_comm {
     tg_comm *comm;
     rt_device *device;
@@ -99,7 +101,7 @@ struct rt_cuda_comm {
     rt_step pending; // steps that the stream has not got yet
     int fills;
     bool has_pending, waited, captured;
-    bool behind_programs;     // the last that the stream was given
+    enum rt_given given;      // the last to the stream
     bool busy[RT_COMM_RANKS]; // the side has work of this launch
     struct {
         cu_pointer at;
@@ -107,7 +109,7 @@ struct rt_cuda_comm {
     } done[RT_FILLS]; // words that sides wait for
     int n_done;
     // Of all launches:
-    bool early;            // steps begin while programs end
+    bool early;            // steps begin while programs end, and programs while steps do
     _Atomic int64_t begun; // number of the last launch that the device waits in
     cu_stream last;        // the stream of the last one, where `ended` is recorded
     bool any;              // there was one, not captured
@@ -156,6 +158,10 @@ extern const tg_comm_calls rt_cuda_comm_calls;
 /// Before programs are launched: gives the stream the steps that it has not got yet. *runs: whether
 /// programs are to be launched at all. A tg_run_status.
 int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs);
+/// Whether they may begin while the step before them ends, if they wait for it themselves.
+static inline bool rt_cuda_comm_is_early(const rt_cuda_comm *g) {
+    return g->early && g->given == RT_GIVEN_STEP;
+}
 /// They have been.
 int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function);
 

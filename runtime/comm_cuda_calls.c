@@ -52,8 +52,8 @@ static cu_result launch_step(rt_cuda_comm *g, rt_step *step) {
                      .stream = g->stream,
                      .attributes = &early,
                      .n_attributes = 1};
-    bool is_early = g->early && g->behind_programs;
-    g->behind_programs = false;
+    bool is_early = g->early && g->given == RT_GIVEN_PROGRAMS;
+    g->given = RT_GIVEN_STEP;
     if (is_early && !cu->launch_ex(&how, g->step, args, NULL)) return 0;
     if (is_early) g->early = false;
     return cu->launch(g->step, 1, 1, 1, THREADS, 1, 1, 0, g->stream, args, NULL);
@@ -120,7 +120,7 @@ static tg_status fork_sides(rt_cuda_comm *g) {
     if (status) return status;
     const char *call = "cuEventRecord";
     cu_result error = cu->event_record(g->forked, g->stream);
-    g->behind_programs = false;
+    g->given = RT_GIVEN_OTHER;
     for (int r = 0; r < g->comm->size && !error; r++) {
         if (!g->sides[r]) continue;
         call = "cuStreamWaitEvent";
@@ -133,7 +133,8 @@ static tg_status fork_sides(rt_cuda_comm *g) {
 static tg_status join_side(rt_cuda_comm *g, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
     if (!g->busy[peer]) return TG_OK;
-    g->busy[peer] = g->behind_programs = false;
+    g->busy[peer] = false;
+    g->given = RT_GIVEN_OTHER;
     cu_result error = cu->event_record(g->joined[peer], g->sides[peer]);
     if (!error) error = cu->stream_wait(g->stream, g->joined[peer], 0);
     return error ? driver_failed("cuStreamWaitEvent", error, "a join of streams") : TG_OK;
@@ -257,7 +258,8 @@ static int32_t begin(const tg_env *env, int32_t wait) {
     g->captured = rt_is_captured(g->device->number, gpu->stream);
     g->comm->keeps |= g->captured;
     g->n_done = g->fills = 0;
-    g->waited = g->behind_programs = false;
+    g->waited = false;
+    g->given = RT_GIVEN_OTHER;
     memset(g->busy, 0, sizeof g->busy);
     g->pending = (rt_step){.launch = number_of(g, gpu->image)};
     status = follow_last(g);
@@ -283,7 +285,7 @@ static tg_status raise_done(rt_cuda_comm *g) {
 int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function) {
     tg_status status = TG_OK;
     bool any = false;
-    g->behind_programs = true;
+    g->given = RT_GIVEN_PROGRAMS;
     rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
     for (int r = 0; r < g->comm->size; r++) any |= g->beside[r] && g->busy[r];
     if (any) status = raise_done(g);
@@ -425,7 +427,7 @@ static int32_t scatter(const tg_env *env, const tg_scatter *how) {
 static int32_t move(const tg_env *env, void *to, const void *from, int64_t bytes) {
     rt_cuda_comm *g = state_of(env);
     tg_status status = flush(g);
-    g->behind_programs = false;
+    g->given = RT_GIVEN_OTHER;
     rt_cuda_note_begin(g, g->stream);
     if (!status)
         status = copy_rows((uintptr_t)to, (uintptr_t)from, (Rows){0, 1, bytes, bytes}, g->stream);

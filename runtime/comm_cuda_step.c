@@ -65,8 +65,11 @@ static const char reads[] =
     "ld.relaxed.sys.global.u64 %epoch, [%own];\n"
     "ld.relaxed.sys.global.u64 %count, [%own + 64];\n";
 
-// Until programs have ended, and what they wrote is there.
+// Until programs have ended, and what they wrote is there; and when all have come: those behind may
+// begin, which wait for this kernel. No sooner: they may fill the device, and then a kernel that a
+// peer waits for finds no place.
 static const char waits[] = "griddepcontrol.wait;\n";
+static const char frees[] = "griddepcontrol.launch_dependents;\n";
 
 static const char counts[] = "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
                              "mov.u32 %thread, %tid.x;\n"
@@ -169,46 +172,48 @@ static const char meets[] =
     FAIL("-2")
     // clang-format on
     "CAME:\n"
-    "bar.red.or.pred %bad, 0, %bad;\n"
-    "and.b32 %k, %flags, 8;\n"
-    "setp.ne.u32 %p, %k, 0;\n"
-    "setp.eq.and.u32 %p, %thread, 0, %p;\n"
-    "add.u64 %a, %epoch, 1;\n"
-    "@%p st.relaxed.sys.global.u64 [%own], %a;\n"
-    "@!%bad bra DONE;\n"
-    "@%q bra DONE;\n"
-    // A failure of this rank is told to all, one that came
-    // from another to the host alone.
-    "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
-    "setp.eq.u64 %p, %failed, 0;\n"
-    "@%p bra HOST;\n"
-    "cvt.u64.u32 %up, %rank;\n"
-    "add.u64 %up, %up, 1;\n"
-    "st.relaxed.sys.global.u64 [%b + 16], %up;\n"
-    "HOST:\n"
-    "setp.ne.u32 %p, %thread, 0;\n"
-    "@%p bra DONE;\n"
-    "mov.u32 %i, 7;\n"
-    "COPY:\n"
-    "mad.wide.u32 %a, %i, 8, %own;\n"
-    "ld.relaxed.sys.global.u64 %v, [%a];\n"
-    "mad.wide.u32 %a, %i, 8, %record;\n"
-    "st.relaxed.sys.global.u64 [%a], %v;\n"
-    "sub.u32 %i, %i, 1;\n"
-    "setp.gt.u32 %p, %i, 2;\n"
-    "@%p bra COPY;\n"
-    "st.release.sys.global.u64 [%record + 16], %up;\n"
-    "DONE:\n"
-    "ret;\n"
-    "}\n";
+    "bar.red.or.pred %bad, 0, %bad;\n";
+
+static const char tells[] = "and.b32 %k, %flags, 8;\n"
+                            "setp.ne.u32 %p, %k, 0;\n"
+                            "setp.eq.and.u32 %p, %thread, 0, %p;\n"
+                            "add.u64 %a, %epoch, 1;\n"
+                            "@%p st.relaxed.sys.global.u64 [%own], %a;\n"
+                            "@!%bad bra DONE;\n"
+                            "@%q bra DONE;\n"
+                            // A failure of this rank is told to all, one that came
+                            // from another to the host alone.
+                            "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
+                            "setp.eq.u64 %p, %failed, 0;\n"
+                            "@%p bra HOST;\n"
+                            "cvt.u64.u32 %up, %rank;\n"
+                            "add.u64 %up, %up, 1;\n"
+                            "st.relaxed.sys.global.u64 [%b + 16], %up;\n"
+                            "HOST:\n"
+                            "setp.ne.u32 %p, %thread, 0;\n"
+                            "@%p bra DONE;\n"
+                            "mov.u32 %i, 7;\n"
+                            "COPY:\n"
+                            "mad.wide.u32 %a, %i, 8, %own;\n"
+                            "ld.relaxed.sys.global.u64 %v, [%a];\n"
+                            "mad.wide.u32 %a, %i, 8, %record;\n"
+                            "st.relaxed.sys.global.u64 [%a], %v;\n"
+                            "sub.u32 %i, %i, 1;\n"
+                            "setp.gt.u32 %p, %i, 2;\n"
+                            "@%p bra COPY;\n"
+                            "st.release.sys.global.u64 [%record + 16], %up;\n"
+                            "DONE:\n"
+                            "ret;\n"
+                            "}\n";
 
 void rt_step_text(int capability, char out[static RT_STEP_TEXT]) {
-    _Static_assert(sizeof early + sizeof reads + sizeof waits + sizeof counts + sizeof meets <=
+    _Static_assert(sizeof early + sizeof reads + sizeof waits + sizeof counts + sizeof meets +
+                           sizeof frees + sizeof tells <=
                        RT_STEP_TEXT,
                    "its size");
     bool is_early = capability >= RT_STEP_EARLY;
-    snprintf(out, RT_STEP_TEXT, "%s%s%s%s%s", is_early ? early : plain, reads,
-             is_early ? waits : "", counts, meets);
+    snprintf(out, RT_STEP_TEXT, "%s%s%s%s%s%s%s", is_early ? early : plain, reads,
+             is_early ? waits : "", counts, meets, is_early ? frees : "", tells);
 }
 
 tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *function) {

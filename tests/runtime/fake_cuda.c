@@ -60,7 +60,7 @@ typedef struct Kernel {
 } Kernel;
 struct cu_module_ {
     int device;
-    bool waits; // its text: for the kernel before
+    bool waits; // for the kernel before, by its text; of machine code nobody can tell
     void *code; // of AMD's, a copy of the image
     struct cu_function_ *functions;
 };
@@ -465,7 +465,8 @@ cu_result cuModuleLoadDataEx(cu_module *module, const void *image, unsigned n, i
     *module = calloc(1, sizeof **module);
     (*module)->device = here(__func__);
     (*module)->code = code;
-    (*module)->waits = memcmp(image, "\177ELF", 4) != 0 && strstr(image, "griddepcontrol.wait");
+    (*module)->waits =
+        memcmp(image, "\177ELF", 4) == 0 || strstr(image, "griddepcontrol.wait") != NULL;
     n_modules++;
     last_image = memcmp(image, "\177ELF", 4) == 0 ? "machine code" : "PTX";
     return 0;

@@ -29,6 +29,7 @@ typedef struct FakeOp {
     FakeOpKind kind;
     int stream;         // its number
     const char *name;   // of a launch
+    int early;          // FakeLaunch.early
     void *const *args;  // of it
     const void *event;  // that is recorded or waited for
     uint64_t to, from;  // of a copy

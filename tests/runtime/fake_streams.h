@@ -527,6 +527,7 @@ int fake_graph_op(void *graph, int i, FakeOp *out) {
     *out = (FakeOp){.kind = op->kind,
                     .stream = op->stream->number,
                     .name = op->kind == OP_LAUNCH ? op->f->name : NULL,
+                    .early = op->launch.early,
                     .args = op->args,
                     .event = op->event,
                     .to = op->rows.to.at,

@@ -67,6 +67,7 @@ class Block:
     def __init__(self, machine, code, params):
         self.machine, self.code, self.params = machine, code, params
         self.number = int.from_bytes(params[32:36], "little")
+        self.waits, self.frees = params[40] & WAIT, False
         self.threads = [Thread(i) for i in range(THREADS)]
 
     def done(self):
@@ -128,9 +129,16 @@ class Block:
             self.compute(t, name, o)
 
     def wait(self, t, what):
-        """For programs, which have failed only now."""
+        """For programs, which have failed only now; who depends on this one begins when all are here."""
         if what == "wait":
             self.machine.words.update(self.machine.late.pop(self.number, {}))
+            return
+        self.frees = True
+        m, count = self.machine, t.regs["%count"]
+        failed = m.get(self.number, GIVE_UP) or m.get(self.number, FAILED)
+        for q in range(m.ranks if self.waits and not failed else 0):
+            word = m.get(self.number, (ODD if count & 1 else CAME) + q)
+            check(signed(word - count, BITS) >= 0, f"rank {q} has not come when others begin")
 
     def memory(self, t, name, o):
         words = self.machine.words
@@ -226,6 +234,7 @@ class Machine:
             block = self.blocks[rank]
             block.run(random.randrange(THREADS // LANES), random.randrange(1, 30))
             if block.done():
+                check(block.frees == self.code.early, "who depends on a step begins when it has ended")
                 self.blocks[rank] = None
                 self.ended[rank].append([self.get(r, COUNT) for r in range(self.ranks)])
         raise AssertionError("the ranks do not end")
