@@ -114,6 +114,10 @@ enum tg_device_flags {
     TG_DEVICE_AGAIN = 2,
     /// Nor does it look at numbers: it passes them on in the same way.
     TG_DEVICE_NUMBERS = 4,
+    /// It touches memory only when the kernel before on the stream has ended, and waits for that
+    /// itself, so it may be launched before (programmatic dependent launch).
+    TG_DEVICE_EARLY = 8,
+    TG_DEVICE_FLAGS = 15, // all of them
 };
 
 /// A function of an image. Parameters in order, flattened: a tensor is its data pointer, then each

@@ -200,6 +200,8 @@ static tg_status prepare(rt_cuda_comm *g) {
     const char *call = "cuStreamCreateWithPriority";
     tg_status status = rt_step_load(g->device, &g->module, &g->step);
     if (status) return status;
+    g->early = g->device->capability >= RT_STEP_EARLY && cu->launch_ex &&
+               cu->driver_version >= CU_EARLY_DRIVER;
     cu->stream_priorities(&least, &most);
     cu_result error = cu->stream_create_first(&g->own, CU_NON_BLOCKING, most);
     for (int r = 0; r < g->comm->size && !error; r++) {

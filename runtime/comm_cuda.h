@@ -20,9 +20,14 @@ typedef struct rt_cuda_words {
     int64_t count; // of meetings so far
     int64_t held;  // launches that may begin (comm_cuda_profile.c)
     int64_t room[6];
-    int64_t came[RT_COMM_RANKS];     // rank r writes its count here in place r
-    uint64_t what[2][RT_COMM_RANKS]; // and what it launches, of even and odd counts
+    // Rank r writes in place r that it has come, of even and odd counts: no rank is two meetings
+    // ahead of one that waits for it.
+    uint64_t came[2][RT_COMM_RANKS];
 } rt_cuda_words;
+
+/// Low bits of such a word: the count. Above them lies what is launched, so that one word says
+/// both.
+enum { RT_COUNT_BITS = 16 };
 
 enum rt_step_flags {
     RT_STEP_EPOCH = 1,  // a launch begins
@@ -39,7 +44,7 @@ typedef struct rt_step {
     uint64_t stride;
     cu_pointer record; // the host's copy of the control block of a failed launch
     uint32_t rank, ranks, flags, launch;
-    uint64_t what; // is launched: a hash, which ranks that meet compare
+    uint64_t what; // is launched: a hash above RT_COUNT_BITS, which ranks that meet compare
     struct {
         cu_pointer at;
         uint32_t words, epoch; // epoch 1: they become the epoch; 0: zero
@@ -49,6 +54,20 @@ typedef struct rt_step {
 /// TG_CONTROL_SITE of a meeting: where it waited too long, or where another rank's `what` differed.
 enum { RT_STEP_LATE = -1, RT_STEP_UNLIKE = -2 };
 
+/// What a rank writes that has come to the meeting of that count.
+static inline uint64_t rt_step_word(uint64_t what, int64_t count) {
+    return what | ((uint64_t)count & (((uint64_t)1 << RT_COUNT_BITS) - 1));
+}
+
+/// How far the count of a rank that wrote `word` is before (negative: behind) the one of `own`.
+static inline int rt_step_ahead(uint64_t word, uint64_t own) {
+    return (int16_t)(uint16_t)(word - own);
+}
+
+/// Its PTX for a device. From 90 on it may be launched behind a kernel that has not ended
+/// (CU_ATTRIBUTE_EARLY), where that one began when all before it had.
+enum { RT_STEP_TEXT = 8192, RT_STEP_EARLY = 90 };
+void rt_step_text(int capability, char out[static RT_STEP_TEXT]);
 tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *function);
 
 /* ---- comm_cuda.c: memory, and what went wrong ------------------------------------------------ */
@@ -56,6 +75,8 @@ tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *funct
 enum { RT_CUDA_KERNELS = 256 };
 
 typedef struct rt_timeline rt_timeline;
+/// What a kernel that begins early stands behind: a step or programs, directly.
+enum rt_given { RT_GIVEN_OTHER, RT_GIVEN_STEP, RT_GIVEN_PROGRAMS };
 struct rt_cuda_comm {
     tg_comm *comm;
     rt_device *device;
@@ -80,6 +101,7 @@ struct rt_cuda_comm {
     rt_step pending; // steps that the stream has not got yet
     int fills;
     bool has_pending, waited, captured;
+    enum rt_given given;      // the last to the stream
     bool busy[RT_COMM_RANKS]; // the side has work of this launch
     struct {
         cu_pointer at;
@@ -87,6 +109,7 @@ struct rt_cuda_comm {
     } done[RT_FILLS]; // words that sides wait for
     int n_done;
     // Of all launches:
+    bool early;            // steps begin while programs end, and programs while steps do
     _Atomic int64_t begun; // number of the last launch that the device waits in
     cu_stream last;        // the stream of the last one, where `ended` is recorded
     bool any;              // there was one, not captured
@@ -135,6 +158,10 @@ extern const tg_comm_calls rt_cuda_comm_calls;
 /// Before programs are launched: gives the stream the steps that it has not got yet. *runs: whether
 /// programs are to be launched at all. A tg_run_status.
 int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs);
+/// Whether they may begin while the step before them ends, if they wait for it themselves.
+static inline bool rt_cuda_comm_is_early(const rt_cuda_comm *g) {
+    return g->early && g->given == RT_GIVEN_STEP;
+}
 /// They have been.
 int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function);
 

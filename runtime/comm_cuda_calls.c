@@ -44,10 +44,28 @@ static cu_pointer words_of(const rt_cuda_comm *g, int rank) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/// Behind programs it may begin while they end. A driver that does not take that is not asked
+/// again.
+static cu_result launch_step(rt_cuda_comm *g, rt_step *step) {
+    enum { THREADS = 128 };
+    const rt_cuda *cu = rt_cuda_driver();
+    void *args[] = {step};
+    cu_attribute early = {.id = CU_ATTRIBUTE_EARLY, .value.early = 1};
+    cu_launch how = {.grid = {1, 1, 1},
+                     .block = {THREADS, 1, 1},
+                     .stream = g->stream,
+                     .attributes = &early,
+                     .n_attributes = 1};
+    bool is_early = g->early && g->given == RT_GIVEN_PROGRAMS;
+    g->given = RT_GIVEN_STEP;
+    if (is_early && !cu->launch_ex(&how, g->step, args, NULL)) return 0;
+    if (is_early) g->early = false;
+    return cu->launch(g->step, 1, 1, 1, THREADS, 1, 1, 0, g->stream, args, NULL);
+}
+
 static tg_status flush(rt_cuda_comm *g) {
     if (!g->has_pending) return TG_OK;
     rt_step step = g->pending;
-    void *args[] = {&step};
     step.own = words_of(g, g->comm->rank);
     step.others = words_of(g, 0);
     step.stride = g->stride;
@@ -60,8 +78,7 @@ static tg_status flush(rt_cuda_comm *g) {
     g->fills = 0;
     bool meets = step.flags & RT_STEP_WAIT;
     if (meets) rt_cuda_note_begin(g, g->stream);
-    cu_result error =
-        rt_cuda_driver()->launch(g->step, 1, 1, 1, 128, 1, 1, 0, g->stream, args, NULL);
+    cu_result error = launch_step(g, &step);
     if (meets) rt_cuda_note_end(g, g->stream, TG_EVENT_MEET, -1, g->comm->launches);
     return error ? driver_failed("cuLaunchKernel", error, "a step") : TG_OK;
 }
@@ -109,6 +126,7 @@ static tg_status fork_sides(rt_cuda_comm *g, int peer) {
     if (status) return status;
     const char *call = "cuEventRecord";
     cu_result error = cu->event_record(g->forked, g->stream);
+    g->given = RT_GIVEN_OTHER;
     for (int r = 0; r < g->comm->size && !error; r++) {
         if (!g->sides[r] || (peer != ALL_SIDES && peer != r)) continue;
         call = "cuStreamWaitEvent";
@@ -122,6 +140,7 @@ static tg_status join_side(rt_cuda_comm *g, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
     if (!g->busy[peer]) return TG_OK;
     g->busy[peer] = false;
+    g->given = RT_GIVEN_OTHER;
     cu_result error = cu->event_record(g->joined[peer], g->sides[peer]);
     if (!error) error = cu->stream_wait(g->stream, g->joined[peer], 0);
     return error ? driver_failed("cuStreamWaitEvent", error, "a join of streams") : TG_OK;
@@ -245,12 +264,13 @@ static int32_t begin(const tg_env *env, int32_t wait) {
     if (status) return failed(env, status);
     gpu->comm = g;
     g->stream = gpu->stream;
-    g->what = rt_comm_what(g->comm);
+    g->what = rt_comm_what(g->comm) << RT_COUNT_BITS;
     atomic_store(&g->begun, g->comm->launches);
     g->captured = rt_is_captured(g->device->number, gpu->stream);
     g->comm->keeps |= g->captured;
     g->n_done = g->fills = 0;
     g->waited = false;
+    g->given = RT_GIVEN_OTHER;
     memset(g->busy, 0, sizeof g->busy);
     g->pending = (rt_step){.launch = number_of(g, gpu->image)};
     status = follow_last(g);
@@ -276,6 +296,7 @@ static tg_status raise_done(rt_cuda_comm *g) {
 int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function) {
     tg_status status = TG_OK;
     bool shares = false, busy = false;
+    g->given = RT_GIVEN_PROGRAMS;
     rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
     for (int r = 0; r < g->comm->size; r++) {
         shares |= g->beside[r];
@@ -425,6 +446,7 @@ static int32_t scatter(const tg_env *env, const tg_scatter *how) {
 static int32_t move(const tg_env *env, void *to, const void *from, int64_t bytes) {
     rt_cuda_comm *g = state_of(env);
     tg_status status = flush(g);
+    g->given = RT_GIVEN_OTHER;
     rt_cuda_note_begin(g, g->stream);
     if (!status)
         status = copy_rows((uintptr_t)to, (uintptr_t)from, (Rows){0, 1, bytes, bytes}, g->stream);

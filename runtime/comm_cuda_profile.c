@@ -60,6 +60,7 @@ tg_status rt_cuda_release(rt_cuda_comm *g) {
 tg_status rt_cuda_stamp(rt_cuda_comm *g, bool ends) {
     rt_timeline *p = g->profile;
     p->ran |= ends;
+    g->given = RT_GIVEN_OTHER;
     return failed_event(rt_cuda_driver()->event_record(ends ? p->ended : p->began, g->stream));
 }
 
@@ -100,6 +101,7 @@ static bool is_noted(const rt_cuda_comm *g) {
 
 void rt_cuda_note_begin(rt_cuda_comm *g, cu_stream stream) {
     Span *s = is_noted(g) ? next_span(g->profile) : NULL;
+    if (s && stream == g->stream) g->given = RT_GIVEN_OTHER;
     if (s) g->profile->error = rt_cuda_driver()->event_record(s->from, stream);
 }
 
@@ -108,6 +110,7 @@ void rt_cuda_note_end(rt_cuda_comm *g, cu_stream stream, enum tg_event_kind kind
     rt_timeline *p = g->profile;
     if (!is_noted(g) || p->n == p->capacity || p->error) return;
     Span *s = &p->spans[p->n];
+    if (stream == g->stream) g->given = RT_GIVEN_OTHER;
     p->error = rt_cuda_driver()->event_record(s->to, stream);
     s->kind = kind;
     s->peer = peer;

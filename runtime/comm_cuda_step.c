@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The one kernel that the runtime itself runs on a device: steps of a collective launch.
 //
-// One CTA; thread r speaks with rank r. Words that others write are read with acquire, and written
-// with release, at system scope; what kernels before it on the stream wrote is thereby seen by who
-// sees the word. Each wait ends after the limit in the control block.
+// One CTA; thread r speaks with rank r. A rank that comes writes one word at each other one, with
+// release at system scope; they read it with acquire, so who sees it sees what kernels before it on
+// the stream wrote. A word says which meeting and what for, and is all that has to be waited for:
+// what says that a rank has failed is read on the way. Each wait ends after the limit in the
+// control block.
 #include "runtime/comm_cuda.h"
 
 #include <stddef.h>
@@ -13,33 +15,19 @@ enum { THREADS = 128 };
 _Static_assert((int)THREADS >= (int)RT_COMM_RANKS, "a thread speaks with a rank");
 _Static_assert(sizeof(rt_step) == 120, "the kernel's parameter");
 _Static_assert(offsetof(rt_step, rank) == 32 && offsetof(rt_step, what) == 48, "its fields");
+_Static_assert(offsetof(rt_step, fills) == 56 && sizeof((rt_step){0}.fills) == 64, "");
+_Static_assert((int)RT_COUNT_BITS == 16, "the mask of a count");
 _Static_assert(offsetof(rt_cuda_words, count) == 64 && offsetof(rt_cuda_words, came) == 128, "");
-_Static_assert(offsetof(rt_step, fills) == 56 && offsetof(rt_cuda_words, what) == 640, "");
-_Static_assert(sizeof(((rt_cuda_words *)0)->what[0]) == 512, "9 bits are shifted");
+_Static_assert(sizeof(((rt_cuda_words *)0)->came[0]) == 512, "9 bits are shifted");
 _Static_assert((int)RT_STEP_LATE == -1 && (int)RT_STEP_UNLIKE == -2, "sites of the text below");
 _Static_assert(TG_CONTROL_LIMIT == 1 && TG_CONTROL_GIVE_UP == 2 && TG_CONTROL_FAILED == 3 &&
                    TG_CONTROL_SITE == 4 && TG_CONTROL_PEER == 5 && TG_CONTROL_NUMBER == 6 &&
                    TG_CONTROL_LAUNCH == 7 && TG_EPOCH_BITS == 31,
                "words of 8 bytes in the text below");
 
-#define FILL(n, at, words, epoch)                                                                  \
-    "ld.param.u64 %a, [step + " at "];\n"                                                          \
-    "ld.param.u32 %n, [step + " words "];\n"                                                       \
-    "ld.param.u32 %k, [step + " epoch "];\n"                                                       \
-    "setp.ne.u32 %p, %k, 0;\n"                                                                     \
-    "selp.b64 %v, %epoch, 0, %p;\n"                                                                \
-    "mov.u32 %i, %thread;\n"                                                                       \
-    "FILL" n ":\n"                                                                                 \
-    "setp.ge.u32 %p, %i, %n;\n"                                                                    \
-    "@%p bra FILLED" n ";\n"                                                                       \
-    "mad.wide.u32 %b, %i, 8, %a;\n"                                                                \
-    "st.relaxed.sys.global.u64 [%b], %v;\n"                                                        \
-    "add.u32 %i, %i, 128;\n"                                                                       \
-    "bra FILL" n ";\n"                                                                             \
-    "FILLED" n ":\n"
-
 /// The first failure of a launch here: what this thread and rank saw.
 #define FAIL(site)                                                                                 \
+    "setp.eq.u32 %bad, %thread, %thread;\n"                                                        \
     "add.u64 %a, %own, 24;\n"                                                                      \
     "atom.relaxed.sys.global.cas.b64 %v, [%a], 0, 1;\n"                                            \
     "setp.ne.u64 %p, %v, 0;\n"                                                                     \
@@ -49,19 +37,20 @@ _Static_assert(TG_CONTROL_LIMIT == 1 && TG_CONTROL_GIVE_UP == 2 && TG_CONTROL_FA
     "st.relaxed.sys.global.u64 [%own + 40], %wide;\n"                                              \
     "st.relaxed.sys.global.u64 [%own + 48], %count;\n"
 
-// In two parts, as a string of C has at most 4095 bytes. First: the epoch, the count, fills.
-static const char counts[] =
-    ".version 7.0\n"
-    ".target sm_80\n"
+// In parts, as a string of C has at most 4095 bytes, and one differs between devices. First: the
+// epoch, the count, fills.
+static const char plain[] = ".version 7.0\n.target sm_80\n";
+static const char early[] = ".version 7.8\n.target sm_90\n";
+static const char reads[] =
     ".address_size 64\n"
     ".visible .entry tg_comm_step(.param .align 8 .b8 step[120])\n"
     ".maxntid 128, 1, 1\n"
+    ".pragma \"nounroll\";\n" // instructions are waited for, too
     "{\n"
-    ".reg .pred %p, %q;\n"
+    ".reg .pred %p, %q, %begins, %tells, %bad;\n"
     ".reg .b32 %thread, %rank, %ranks, %flags, %launch, %i, %n, %k;\n"
     ".reg .b64 %own, %others, %stride, %record, %epoch, %count, %a, %b, %v;\n"
-    ".reg .b64 %word, %from, %now, %limit, %up, %failed, %wide, %what;\n"
-    ".shared .align 8 .b8 told[16];\n"
+    ".reg .b64 %odd, %word, %from, %now, %limit, %up, %failed, %wide, %what, %there, %to;\n"
     "ld.param.u64 %own, [step + 0];\n"
     "ld.param.u64 %others, [step + 8];\n"
     "ld.param.u64 %stride, [step + 16];\n"
@@ -71,136 +60,168 @@ static const char counts[] =
     "ld.param.u32 %flags, [step + 40];\n"
     "ld.param.u32 %launch, [step + 44];\n"
     "ld.param.u64 %what, [step + 48];\n"
-    "mov.u32 %thread, %tid.x;\n"
-    // Thread 0 counts, and tells the others what it counted to.
-    "setp.ne.u32 %p, %thread, 0;\n"
-    "@%p bra COUNTED;\n"
+    // All read at once what thread 0 writes when all have. No kernel but a step writes it, and the
+    // one before has ended.
     "ld.relaxed.sys.global.u64 %epoch, [%own];\n"
     "ld.relaxed.sys.global.u64 %count, [%own + 64];\n"
+    "mov.u32 %thread, %tid.x;\n"
     "and.b32 %k, %flags, 1;\n"
-    "setp.eq.u32 %p, %k, 0;\n"
-    "@%p bra OLD;\n"
-    "shr.u64 %epoch, %epoch, 31;\n"
-    "add.u64 %epoch, %epoch, 1;\n"
-    "shl.b64 %epoch, %epoch, 31;\n"
-    "cvt.u64.u32 %wide, %launch;\n"
-    "st.relaxed.sys.global.u64 [%own], %epoch;\n"
-    "st.relaxed.sys.global.u64 [%own + 56], %wide;\n"
-    "OLD:\n"
+    "setp.ne.u32 %begins, %k, 0;\n"
     "and.b32 %k, %flags, 2;\n"
-    "setp.eq.u32 %p, %k, 0;\n"
-    "@%p bra SAME;\n"
-    "add.u64 %count, %count, 1;\n"
-    "st.relaxed.sys.global.u64 [%own + 64], %count;\n"
-    "SAME:\n"
-    "st.shared.u64 [told], %epoch;\n"
-    "st.shared.u64 [told + 8], %count;\n"
-    "COUNTED:\n"
-    "bar.sync 0;\n"
-    "ld.shared.u64 %epoch, [told];\n"
-    "ld.shared.u64 %count, [told + 8];\n"
-    // clang-format off
-    FILL("0", "56", "64", "68")
-    FILL("1", "72", "80", "84")
-    FILL("2", "88", "96", "100")
-    FILL("3", "104", "112", "116")
-    // clang-format on
-    "bar.sync 0;\n";
-
-static const char meets[] =
-    "setp.ge.u32 %q, %thread, %ranks;\n"
-    "@%q bra CAME;\n"
-    "and.b32 %k, %flags, 2;\n"
-    "setp.eq.u32 %p, %k, 0;\n"
-    "@%p bra TOLD;\n"
+    "setp.ne.u32 %tells, %k, 0;\n"
+    "shr.u64 %a, %epoch, 31;\n"
+    "add.u64 %a, %a, 1;\n"
+    "shl.b64 %a, %a, 31;\n"
+    "selp.b64 %epoch, %a, %epoch, %begins;\n"
+    "add.u64 %a, %count, 1;\n"
+    "selp.b64 %count, %a, %count, %tells;\n"
+    // The word of this meeting, where those of its parity begin, and where it goes.
+    "and.b64 %a, %count, 65535;\n"
+    "or.b64 %what, %what, %a;\n"
+    "and.b64 %odd, %count, 1;\n"
+    "shl.b64 %odd, %odd, 9;\n"
     "cvt.u64.u32 %wide, %thread;\n"
-    "mad.lo.u64 %b, %wide, %stride, %others;\n"
-    "mad.wide.u32 %b, %rank, 8, %b;\n"
-    "and.b64 %a, %count, 1;\n"
-    "shl.b64 %a, %a, 9;\n"
-    "add.u64 %a, %a, %b;\n"
-    "st.relaxed.sys.global.u64 [%a + 640], %what;\n"
-    "fence.acq_rel.sys;\n"
-    "st.release.sys.global.u64 [%b + 128], %count;\n"
-    "TOLD:\n"
-    "and.b32 %k, %flags, 4;\n"
-    "setp.eq.u32 %p, %k, 0;\n"
-    "@%p bra CAME;\n"
-    "mad.wide.u32 %word, %thread, 8, %own;\n"
-    "ld.relaxed.sys.global.u64 %limit, [%own + 8];\n"
-    "mov.u64 %from, %globaltimer;\n"
-    "SPIN:\n"
-    "ld.acquire.sys.global.u64 %v, [%word + 128];\n"
-    "setp.ge.s64 %p, %v, %count;\n"
-    "@%p bra SEEN;\n"
-    "ld.relaxed.sys.global.u64 %up, [%own + 16];\n"
-    "ld.relaxed.sys.global.u64 %failed, [%own + 24];\n"
-    "or.b64 %up, %up, %failed;\n"
-    "setp.ne.u64 %p, %up, 0;\n"
-    "@%p bra CAME;\n"
-    "mov.u64 %now, %globaltimer;\n"
-    "sub.u64 %now, %now, %from;\n"
-    "setp.lt.u64 %p, %now, %limit;\n"
-    // clang-format off
+    "mad.lo.u64 %there, %wide, %stride, %others;\n"
+    "mad.wide.u32 %to, %rank, 8, %there;\n"
+    "add.u64 %to, %to, %odd;\n";
+
+// Until programs have ended, and what they wrote is there; and when all have come: those behind may
+// begin, which wait for this kernel. No sooner: they may fill the device, and then a kernel that a
+// peer waits for finds no place.
+static const char waits[] = "griddepcontrol.wait;\n";
+static const char frees[] = "griddepcontrol.launch_dependents;\n";
+
+static const char counts[] = "bar.sync 0;\n"
+                             "setp.eq.and.u32 %p, %thread, 0, %begins;\n"
+                             "cvt.u64.u32 %wide, %launch;\n"
+                             "@%p st.relaxed.sys.global.u64 [%own], %epoch;\n"
+                             "@%p st.relaxed.sys.global.u64 [%own + 56], %wide;\n"
+                             // Fills, up to the first that has no words.
+                             "mov.u64 %from, step;\n"
+                             "add.u64 %limit, %from, 64;\n"
+                             "FILLS:\n"
+                             "ld.param.u32 %n, [%from + 64];\n"
+                             "setp.eq.u32 %p, %n, 0;\n"
+                             "@%p bra FILLED;\n"
+                             "ld.param.u64 %a, [%from + 56];\n"
+                             "ld.param.u32 %k, [%from + 68];\n"
+                             "setp.ne.u32 %p, %k, 0;\n"
+                             "selp.b64 %v, %epoch, 0, %p;\n"
+                             "mov.u32 %i, %thread;\n"
+                             "FILL:\n"
+                             "setp.ge.u32 %p, %i, %n;\n"
+                             "@%p bra NEXT;\n"
+                             "mad.wide.u32 %b, %i, 8, %a;\n"
+                             "st.relaxed.sys.global.u64 [%b], %v;\n"
+                             "add.u32 %i, %i, 128;\n"
+                             "bra FILL;\n"
+                             "NEXT:\n"
+                             "add.u64 %from, %from, 16;\n"
+                             "setp.lt.u64 %p, %from, %limit;\n"
+                             "@%p bra FILLS;\n"
+                             "FILLED:\n"
+                             "bar.sync 0;\n";
+
+static const char meets[] = "setp.ne.u32 %bad, %thread, %thread;\n"
+                            "setp.ge.u32 %q, %thread, %ranks;\n"
+                            "@%q bra CAME;\n"
+                            "@%tells st.release.sys.global.u64 [%to + 128], %what;\n"
+                            "setp.eq.and.u32 %p, %thread, 0, %tells;\n"
+                            "@%p st.relaxed.sys.global.u64 [%own + 64], %count;\n"
+                            "and.b32 %k, %flags, 4;\n"
+                            "setp.ne.u32 %p, %k, 0;\n"
+                            "@%p bra WAIT;\n"
+                            "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
+                            "or.b64 %up, %up, %failed;\n"
+                            "setp.ne.u64 %bad, %up, 0;\n"
+                            "bra CAME;\n"
+                            "WAIT:\n"
+                            "mad.wide.u32 %word, %thread, 8, %own;\n"
+                            "add.u64 %word, %word, %odd;\n"
+                            "mov.u64 %from, 0;\n"
+                            "mov.u32 %i, 0;\n"
+                            "SPIN:\n"
+                            "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
+                            "ld.acquire.sys.global.u64 %v, [%word + 128];\n"
+                            "or.b64 %up, %up, %failed;\n"
+                            "setp.ne.u64 %bad, %up, 0;\n"
+                            "sub.u64 %now, %v, %what;\n"
+                            "shl.b64 %now, %now, 48;\n"
+                            "setp.ge.s64 %p, %now, 0;\n"
+                            "@%p bra SEEN;\n"
+                            "@%bad bra CAME;\n"
+                            // The time is looked at in every 64th turn.
+                            "add.u32 %i, %i, 1;\n"
+                            "and.b32 %k, %i, 63;\n"
+                            "setp.ne.u32 %p, %k, 0;\n"
+                            "@%p bra SPIN;\n"
+                            "ld.relaxed.sys.global.u64 %limit, [%own + 8];\n"
+                            "mov.u64 %now, %globaltimer;\n"
+                            "setp.eq.u64 %p, %from, 0;\n"
+                            "selp.b64 %from, %now, %from, %p;\n"
+                            "sub.u64 %now, %now, %from;\n"
+                            "setp.lt.u64 %p, %now, %limit;\n"
+                            // clang-format off
     "@%p bra SPIN;\n"
     FAIL("-1")
     "bra CAME;\n"
-    // What the rank launches: of the other parity is what it may meet for already.
+    // A rank that is ahead has given up.
     "SEEN:\n"
-    "and.b64 %a, %count, 1;\n"
-    "shl.b64 %a, %a, 9;\n"
-    "add.u64 %a, %a, %word;\n"
-    "ld.relaxed.sys.global.u64 %v, [%a + 640];\n"
+    "setp.ne.u64 %p, %now, 0;\n"
+    "@%p bra CAME;\n"
     "setp.eq.u64 %p, %v, %what;\n"
     "@%p bra CAME;\n"
     FAIL("-2")
     // clang-format on
     "CAME:\n"
-    "bar.sync 0;\n"
-    "and.b32 %k, %flags, 8;\n"
-    "setp.eq.u32 %p, %k, 0;\n"
-    "@%p bra TURNED;\n"
-    "setp.ne.u32 %p, %thread, 0;\n"
-    "@%p bra TURNED;\n"
-    "add.u64 %a, %epoch, 1;\n"
-    "st.relaxed.sys.global.u64 [%own], %a;\n"
-    "TURNED:\n"
-    // A failure of this rank is told to all, one that came
-    // from another to the host alone.
-    "ld.relaxed.sys.global.u64 %up, [%own + 16];\n"
-    "ld.relaxed.sys.global.u64 %failed, [%own + 24];\n"
-    "or.b64 %v, %up, %failed;\n"
-    "setp.eq.u64 %p, %v, 0;\n"
-    "@%p bra DONE;\n"
-    "@%q bra DONE;\n"
-    "setp.eq.u64 %p, %failed, 0;\n"
-    "@%p bra HOST;\n"
-    "cvt.u64.u32 %up, %rank;\n"
-    "add.u64 %up, %up, 1;\n"
-    "cvt.u64.u32 %wide, %thread;\n"
-    "mad.lo.u64 %b, %wide, %stride, %others;\n"
-    "st.relaxed.sys.global.u64 [%b + 16], %up;\n"
-    "HOST:\n"
-    "setp.ne.u32 %p, %thread, 0;\n"
-    "@%p bra DONE;\n"
-    "mov.u32 %i, 7;\n"
-    "NEXT:\n"
-    "mad.wide.u32 %a, %i, 8, %own;\n"
-    "ld.relaxed.sys.global.u64 %v, [%a];\n"
-    "mad.wide.u32 %a, %i, 8, %record;\n"
-    "st.relaxed.sys.global.u64 [%a], %v;\n"
-    "sub.u32 %i, %i, 1;\n"
-    "setp.gt.u32 %p, %i, 2;\n"
-    "@%p bra NEXT;\n"
-    "st.release.sys.global.u64 [%record + 16], %up;\n"
-    "DONE:\n"
-    "ret;\n"
-    "}\n";
+    "bar.red.or.pred %bad, 0, %bad;\n";
+
+static const char tells[] = "and.b32 %k, %flags, 8;\n"
+                            "setp.ne.u32 %p, %k, 0;\n"
+                            "setp.eq.and.u32 %p, %thread, 0, %p;\n"
+                            "add.u64 %a, %epoch, 1;\n"
+                            "@%p st.relaxed.sys.global.u64 [%own], %a;\n"
+                            "@!%bad bra DONE;\n"
+                            "@%q bra DONE;\n"
+                            // A failure of this rank is told to all, one that came
+                            // from another to the host alone.
+                            "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
+                            "setp.eq.u64 %p, %failed, 0;\n"
+                            "@%p bra HOST;\n"
+                            "cvt.u64.u32 %up, %rank;\n"
+                            "add.u64 %up, %up, 1;\n"
+                            "st.relaxed.sys.global.u64 [%there + 16], %up;\n"
+                            "HOST:\n"
+                            "setp.ne.u32 %p, %thread, 0;\n"
+                            "@%p bra DONE;\n"
+                            "mov.u32 %i, 7;\n"
+                            "COPY:\n"
+                            "mad.wide.u32 %a, %i, 8, %own;\n"
+                            "ld.relaxed.sys.global.u64 %v, [%a];\n"
+                            "mad.wide.u32 %a, %i, 8, %record;\n"
+                            "st.relaxed.sys.global.u64 [%a], %v;\n"
+                            "sub.u32 %i, %i, 1;\n"
+                            "setp.gt.u32 %p, %i, 2;\n"
+                            "@%p bra COPY;\n"
+                            "st.release.sys.global.u64 [%record + 16], %up;\n"
+                            "DONE:\n"
+                            "ret;\n"
+                            "}\n";
+
+void rt_step_text(int capability, char out[static RT_STEP_TEXT]) {
+    _Static_assert(sizeof early + sizeof reads + sizeof waits + sizeof counts + sizeof meets +
+                           sizeof frees + sizeof tells <=
+                       RT_STEP_TEXT,
+                   "its size");
+    bool is_early = capability >= RT_STEP_EARLY;
+    snprintf(out, RT_STEP_TEXT, "%s%s%s%s%s%s%s", is_early ? early : plain, reads,
+             is_early ? waits : "", counts, meets, is_early ? frees : "", tells);
+}
 
 tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *function) {
     const rt_cuda *cu = rt_cuda_driver();
-    char text[sizeof counts + sizeof meets];
-    snprintf(text, sizeof text, "%s%s", counts, meets);
+    char text[RT_STEP_TEXT];
+    rt_step_text(d->capability, text);
     cu_result error = cu->module_load(module, text, 0, NULL, NULL);
     if (error)
         return rt_cuda_fail("cuModuleLoadDataEx", error, "loading the steps of several ranks");

@@ -29,6 +29,7 @@ typedef struct cu_attribute {
     union {
         char room[64];
         uint32_t cluster[3];
+        int early;
     } value;
 } cu_attribute;
 
@@ -72,6 +73,8 @@ typedef struct cu_rows {
 enum {
     CU_OUT_OF_MEMORY = 2,
     CU_ATTRIBUTE_CLUSTER = 4,     // of a launch
+    CU_ATTRIBUTE_EARLY = 6,       //   it may begin while the kernel before it ends
+    CU_EARLY_DRIVER = 12030,      //   the first version that captures this
     CU_MAX_SHARED = 8,            // attributes of a function
     CU_LARGE_CLUSTERS = 14,       //
     CU_REGISTERS = 4,             //

@@ -85,6 +85,7 @@ static cu_pointer faults_of(rt_gpu *g) {
     }
     if (g->faults) return at;
     tg_faults head = {.capacity = RT_FAULT_WORDS};
+    if (g->comm) g->comm->given = RT_GIVEN_OTHER;
     cu_result error = rt_cuda_driver()->to_device(at, &head, sizeof head, g->stream);
     if (error) {
         rt_gpu_failed(g, rt_cuda_fail("cuMemcpyHtoDAsync", error, "preparing asserts and prints"));
@@ -128,19 +129,30 @@ RT_SELDOM static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, i
                                       g->device->name));
 }
 
+/// Programs of ranks, while the step before them ends. False: not so; a driver that does not take
+/// that is not asked again.
+static bool is_launched_early(rt_gpu *g, cu_launch how, cu_function function, void **args) {
+    how.attributes[how.n_attributes++] = (cu_attribute){.id = CU_ATTRIBUTE_EARLY, .value.early = 1};
+    g->comm->early = !rt_cuda_driver()->launch_ex(&how, function, args, NULL);
+    return g->comm->early;
+}
+
 /// cuLaunchKernelEx, where the driver has it: it takes about 0.1 us less than cuLaunchKernel.
 RT_WARM int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function,
                               uint32_t ctas, void *const *args) {
     const rt_cuda *cu = rt_cuda_driver();
-    cu_attribute cluster = {.id = CU_ATTRIBUTE_CLUSTER,
-                            .value.cluster = {(uint32_t)f->cluster, 1, 1}};
+    cu_attribute attributes[2];
+    attributes[0] =
+        (cu_attribute){.id = CU_ATTRIBUTE_CLUSTER, .value.cluster = {(uint32_t)f->cluster, 1, 1}};
     cu_launch how = {.grid = {ctas, 1, 1},
                      .block = {(uint32_t)f->threads, 1, 1},
                      .shared_bytes = (uint32_t)f->shared_bytes,
                      .stream = g->stream,
-                     .attributes = &cluster,
+                     .attributes = attributes,
                      .n_attributes = f->cluster > 1};
     void **a = (void **)(uintptr_t)args;
+    bool early = f->flags & TG_DEVICE_EARLY && g->comm && rt_cuda_comm_is_early(g->comm);
+    if (early && is_launched_early(g, how, function, a)) return TG_RUN_OK;
     cu_result error = cu->launch_ex ? cu->launch_ex(&how, function, a, NULL)
                                     : cu->launch(function, ctas, 1, 1, how.block[0], 1, 1,
                                                  how.shared_bytes, g->stream, a, NULL);

@@ -40,7 +40,8 @@ const tg_device_function *gpu_functions(Ctx *ctx, const GpuCode *code) {
                                       .cluster = k->cluster,
                                       .shared_bytes = (int32_t)k->shared_bytes,
                                       .n_args = k->n_args,
-                                      .flags = (k->faults ? TG_DEVICE_FAULTS : 0) | k->again};
+                                      .flags = (k->faults ? TG_DEVICE_FAULTS : 0) |
+                                               (k->early ? TG_DEVICE_EARLY : 0) | k->again};
     }
     return all;
 }

@@ -21,6 +21,7 @@ typedef struct GpuKernel {
     int threads, cluster, n_args;
     int64_t shared_bytes; // dynamic shared memory
     bool faults;          // has the hidden last parameter
+    bool early;           // waits itself for the kernel before
     int again;            // its host code need not run for each launch: flags of tg_device_flags
 } GpuKernel;
 

@@ -327,6 +327,7 @@ static void begin(GpuFn *f) {
     LLVMBasicBlockRef body = LLVMAppendBasicBlockInContext(g->llvm, f->fn, "body");
     LLVMPositionBuilderAtEnd(g->b, f->entry);
     debug_location(g, f->scope, f->device->loc);
+    if (f->kernel->early) gpu_call(f, "tg.nv.depends", 0);
     f->thread = gpu_call(f, "tg.thread.id.x", 0);
     f->lane = LLVMBuildAnd(g->b, f->thread, gpu_i32(f, f->target->lanes - 1), "lane");
     f->warp = LLVMBuildLShr(g->b, f->thread, gpu_i32(f, gpu_lane_bits(f->target)), "warp");
@@ -417,6 +418,18 @@ static void check_registers(const GpuFn *f) {
     ctx_leave(f->ctx, CTX_ERRORS);
 }
 
+static void find_begin(Op *op, void *found) {
+    *(bool *)found |= op->code == OP_COMM_BEGIN;
+}
+
+/// Programs of ranks stand between steps of the runtime's, which need not have ended when these
+/// begin, or begin when these have ended.
+static bool is_early(const Op *device, const GpuTarget *target) {
+    bool found = false;
+    op_walk_pre(op_enclosing(device, OP_MODULE), find_begin, &found);
+    return found && gpu_has(target, GPU_EARLY);
+}
+
 static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *options,
                          GpuCode *code) {
     GpuFn *f = ctx_new(g->ctx, GpuFn);
@@ -434,6 +447,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     *f->kernel = (GpuKernel){.name = symbol_of(f, op_str(device, "name")),
                              .threads = f->threads,
                              .cluster = (int)op_int(device, "cluster", 1),
+                             .early = is_early(device, f->target),
                              .faults = has_faults(device, options)};
     f->any_far = f->kernel->cluster > 1;
     f->started = !f->any_far;

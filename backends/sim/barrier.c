@@ -149,6 +149,11 @@ void handle_fence_mbarrier_init(SimLane *lane, const SimSite *site, char *frame)
     publish_mbarriers(lane->of);
 }
 
+/// Launches come one after the other here.
+void handle_depends(SimLane *lane, const SimSite *site, char *frame) {
+    (void)lane, (void)site, (void)frame;
+}
+
 void handle_trap(SimLane *lane, const SimSite *site, char *frame) {
     char a[NAME_BYTES], place[PLACE_BYTES];
     if (OPERAND(uint8_t, frame, site, 0))

@@ -470,7 +470,8 @@ float decode_float(Elem elem, uint32_t bits);
 // barrier.c
 WarpHandler handle_barrier, handle_barrier_shared, handle_barrier_named, handle_barrier_arrive,
     handle_warp_sync, handle_cluster_arrive, handle_cluster_wait;
-LaneHandler handle_fence, handle_fence_proxy, handle_fence_mbarrier_init, handle_trap;
+LaneHandler handle_fence, handle_fence_proxy, handle_fence_mbarrier_init, handle_depends,
+    handle_trap;
 PrepareSite prepare_fence, prepare_fence_proxy;
 GroupHandler handle_setmaxnreg;
 void registers_start(Cta *cta);

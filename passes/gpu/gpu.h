@@ -24,6 +24,7 @@ enum GpuFeature {
     GPU_READS_256 = 2048, // shared memory is read 256 bytes at a time
     GPU_PAIRS = 4096,     // two f32 are added and multiplied at once
     GPU_F8_HALVES = 8192, // products of warps of f8 are two of f16: their sums keep all bits
+    GPU_EARLY = 16384,    // kernels begin before the one before has ended, and wait for that
 };
 
 enum { GPU_AMD = GPU_MFMA | GPU_WMMA };

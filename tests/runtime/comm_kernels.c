@@ -238,18 +238,32 @@ static void fail_at(int64_t *control, int64_t site, int64_t peer, int64_t number
     control[TG_CONTROL_NUMBER] = number;
 }
 
-static void wait_for(int64_t *control, const int64_t *word, int64_t value_, int64_t site,
-                     int64_t peer, int64_t number) {
+/// Between two looks at a word: whether to go on.
+static bool may_wait(int64_t *control, int64_t from, int64_t site, int64_t peer, int64_t number) {
+    if (__atomic_load_n(&control[TG_CONTROL_GIVE_UP], __ATOMIC_RELAXED) ||
+        __atomic_load_n(&control[TG_CONTROL_FAILED], __ATOMIC_RELAXED))
+        return false;
+    sched_yield();
+    if (now_ns() - from < control[TG_CONTROL_LIMIT]) return true;
+    fail_at(control, site, peer, number);
+    return false;
+}
+
+static void wait_for(int64_t *control, const int64_t *word, int64_t value_, int64_t peer,
+                     int64_t number) {
     int64_t from = now_ns();
-    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value_) {
-        if (__atomic_load_n(&control[TG_CONTROL_GIVE_UP], __ATOMIC_RELAXED) ||
-            __atomic_load_n(&control[TG_CONTROL_FAILED], __ATOMIC_RELAXED))
-            return;
-        sched_yield();
-        if (now_ns() - from < control[TG_CONTROL_LIMIT]) continue;
-        fail_at(control, site, peer, number);
-        return;
-    }
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value_)
+        if (!may_wait(control, from, 0, peer, number)) return;
+}
+
+/// Waits for the word of a rank, which may be ahead where it has given up.
+static void meet(int64_t *control, const uint64_t *place, uint64_t own, int64_t peer,
+                 int64_t count) {
+    int64_t from = now_ns();
+    uint64_t word;
+    while (rt_step_ahead(word = __atomic_load_n(place, __ATOMIC_ACQUIRE), own) < 0)
+        if (!may_wait(control, from, RT_STEP_LATE, peer, count)) return;
+    if (rt_step_ahead(word, own) == 0 && word != own) fail_at(control, RT_STEP_UNLIKE, peer, count);
 }
 
 static Shape shape_of(void **args) {
@@ -274,7 +288,7 @@ static void check_rank(Shape s, Chunks k, const uint32_t *view, const int64_t *f
                        uint32_t *bad, uint32_t more) {
     for (uint32_t c = 0; c < k.n; c++) {
         uint32_t end = (c + 1) * k.rows < s.rows ? (c + 1) * k.rows : s.rows;
-        if (flags) wait_for(k.control, &flags[r * k.n + c], k.control[TG_CONTROL_EPOCH], 0, r, c);
+        if (flags) wait_for(k.control, &flags[r * k.n + c], k.control[TG_CONTROL_EPOCH], r, c);
         for (uint32_t i = c * k.rows * s.cols; i < end * s.cols; i++)
             *bad += view[i / s.cols * s.pitch + i % s.cols] != value(r, i + more, s.seed);
     }
@@ -334,21 +348,17 @@ static void step_kernel(const FakeLaunch *launch, void **args) {
         control[TG_CONTROL_LAUNCH] = s->launch;
     }
     if (s->flags & RT_STEP_SIGNAL) own->count++;
+    uint64_t word = rt_step_word(s->what, own->count);
     for (int f = 0; f < RT_FILLS; f++)
         for (uint32_t i = 0; i < s->fills[f].words; i++)
             ((int64_t *)(uintptr_t)s->fills[f].at)[i] =
                 s->fills[f].epoch ? control[TG_CONTROL_EPOCH] : 0;
     for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_SIGNAL; r++) {
         rt_cuda_words *other = (rt_cuda_words *)(uintptr_t)(s->others + r * s->stride);
-        other->what[own->count & 1][s->rank] = s->what;
-        __atomic_store_n(&other->came[s->rank], own->count, __ATOMIC_RELEASE);
+        __atomic_store_n(&other->came[own->count & 1][s->rank], word, __ATOMIC_RELEASE);
     }
-    for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_WAIT; r++) {
-        wait_for(control, &own->came[r], own->count, RT_STEP_LATE, r, own->count);
-        if (__atomic_load_n(&own->came[r], __ATOMIC_ACQUIRE) >= own->count &&
-            own->what[own->count & 1][r] != s->what)
-            fail_at(control, RT_STEP_UNLIKE, r, own->count);
-    }
+    for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_WAIT; r++)
+        meet(control, &own->came[own->count & 1][r], word, r, own->count);
     if (s->flags & RT_STEP_TURN)
         __atomic_store_n(&control[TG_CONTROL_EPOCH], control[TG_CONTROL_EPOCH] + 1,
                          __ATOMIC_RELEASE);

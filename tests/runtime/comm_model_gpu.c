@@ -35,6 +35,11 @@ static int phase_of(const State *s, int rank, int program) {
     return s->programs[rank] >> 2 * program & 3;
 }
 
+/// The word of a meeting; its count is in units of 4.
+static const uint8_t *met(const uint8_t *cells, const Step *step, int rank) {
+    return &cells[cells[m.counts[rank]] & 1 ? step->b : step->a];
+}
+
 /// Whether a step, of a launch this program, can be next.
 static bool may_go(const State *s, int stream, const Step *step, int program) {
     int rank = rank_of(stream);
@@ -47,7 +52,7 @@ static bool may_go(const State *s, int stream, const Step *step, int program) {
     if (step->lost) return true;
     if (step->kind == AWAIT_EVENT) return s->pc[step->stream] > step->at;
     if (step->kind == AWAIT_WORD) return s->cells[step->a] != 0;
-    if (step->kind == MEET) return s->cells[step->a] >= s->cells[m.counts[rank]];
+    if (step->kind == MEET) return *met(s->cells, step, rank) / 4 >= s->cells[m.counts[rank]];
     return true;
 }
 
@@ -90,12 +95,8 @@ static bool run_step(State *s, int stream, const Step *step) {
     case EPOCH: *epoch = (uint8_t)(*epoch / 4 * 4 + 4); break;
     case TURN: ++*epoch; break;
     case COUNT: ++*count; break;
-    case TELL_WHAT: cells[*count & 1 ? step->c : step->b] = step->value; break;
-    case TELL:
-        if (step->b != NONE) cells[*count & 1 ? step->c : step->b] = step->value;
-        cells[step->a] = *count;
-        break;
-    case MEET: return cells[*count & 1 ? step->c : step->b] == step->value;
+    case TELL: cells[*count & 1 ? step->b : step->a] = (uint8_t)(*count * 4 + step->value); break;
+    case MEET: return *met(cells, step, rank) == *count * 4 + step->value;
     }
     return true;
 }

@@ -26,9 +26,8 @@ typedef enum Kind {
     MARK,        // a becomes the epoch
     EPOCH,
     COUNT,
-    TELL_WHAT, // b or c, of even and odd counts, becomes `value`
-    TELL,      // a becomes the count, behind the same
-    MEET,      // a is the count; then b or c has `value`
+    TELL, // a or b, of even and odd counts, becomes the count with `value`
+    MEET, // the count of a or b is this one; then it has `value`, too
     TURN,
     LAUNCH
 } Kind;
@@ -45,7 +44,7 @@ typedef struct Program {
 typedef struct Step {
     Kind kind;
     bool lost;
-    uint8_t a, b, c, value, stream, at, n;
+    uint8_t a, b, value, stream, at, n;
     Program programs[PROGRAMS];
 } Step;
 

@@ -9,6 +9,7 @@
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours)
 SAME(CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
 SAME(CU_ATTRIBUTE_CLUSTER, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+SAME(CU_ATTRIBUTE_EARLY, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 SAME(CU_MAX_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 SAME(CU_LARGE_CLUSTERS, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
 SAME(CU_REGISTERS, CU_FUNC_ATTRIBUTE_NUM_REGS);
@@ -57,6 +58,8 @@ SAME(sizeof(cu_attribute), sizeof(CUlaunchAttribute));
 SAME(offsetof(cu_launch, stream), offsetof(CUlaunchConfig, hStream));
 SAME(offsetof(cu_launch, n_attributes), offsetof(CUlaunchConfig, numAttrs));
 SAME(offsetof(cu_attribute, value), offsetof(CUlaunchAttribute, value));
+SAME(offsetof(cu_attribute, value.early),
+     offsetof(CUlaunchAttribute, value.programmaticStreamSerializationAllowed));
 SAME(TG_TENSORMAP_BYTES, sizeof(CUtensorMap));
 
 // Calls of the toolkit's functions with arguments of our types: a number of arguments that differs,

@@ -11,6 +11,8 @@
 // With FAKE_CUDA_ILLEGAL=N a launch of N CTAs is one that reads where it may not: all calls fail
 // from then on.
 //
+// With FAKE_CUDA_PLAIN no kernel may begin before the one before it has ended.
+//
 // With FAKE_STRICT a mistake ends the process: of programs that ask for none.
 #include "tests/runtime/fake_cuda.h"
 
@@ -45,6 +47,7 @@ struct cu_stream_ {
     struct cu_graph_ *graph;
     struct Op *waiting, **last; // behind one that waits
     bool pressed;               // somebody waits for it: nothing of it is late
+    bool behind_kernel;         // the last that it was given
     int forked;              // by a capture of another stream: 1, with work that was not joined: 2
     struct cu_stream_ *next; // of those that tests made, which last
     struct cu_stream_ *next_waiting;
@@ -57,6 +60,7 @@ typedef struct Kernel {
 } Kernel;
 struct cu_module_ {
     int device;
+    bool waits; // for the kernel before, by its text; of machine code nobody can tell
     void *code; // of AMD's, a copy of the image
     struct cu_function_ *functions;
 };
@@ -461,6 +465,8 @@ cu_result cuModuleLoadDataEx(cu_module *module, const void *image, unsigned n, i
     *module = calloc(1, sizeof **module);
     (*module)->device = here(__func__);
     (*module)->code = code;
+    (*module)->waits =
+        memcmp(image, "\177ELF", 4) == 0 || strstr(image, "griddepcontrol.wait") != NULL;
     n_modules++;
     last_image = memcmp(image, "\177ELF", 4) == 0 ? "machine code" : "PTX";
     return 0;

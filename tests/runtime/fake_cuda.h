@@ -13,7 +13,7 @@
 typedef struct FakeLaunch {
     const char *name;
     unsigned grid, block, shared_bytes, cluster;
-    int device;
+    int device, early; // early: it may begin while the kernel before it ends
     void *stream;
 } FakeLaunch;
 /// An operation of a stream. Fields of other kinds are 0.
@@ -29,6 +29,7 @@ typedef struct FakeOp {
     FakeOpKind kind;
     int stream;         // its number
     const char *name;   // of a launch
+    int early;          // FakeLaunch.early
     void *const *args;  // of it
     const void *event;  // that is recorded or waited for
     uint64_t to, from;  // of a copy

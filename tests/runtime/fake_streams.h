@@ -99,8 +99,7 @@ static void note_pinned(const void *old, const void *at, size_t bytes) {
 static bool is_pinned(const void *at) {
     bool found = false;
     pthread_mutex_lock(&counting);
-    for (int i = 0; i < 64; i++)
-        found |= (uintptr_t)at - (uintptr_t)pins[i].at < pins[i].bytes;
+    for (int i = 0; i < 64; i++) found |= (uintptr_t)at - (uintptr_t)pins[i].at < pins[i].bytes;
     pthread_mutex_unlock(&counting);
     return found;
 }
@@ -114,7 +113,9 @@ static void note(const Op *op) {
     size_t room = JOURNAL - n;
     int s = op->stream->number;
     switch (op->kind) {
-    case OP_LAUNCH: snprintf(out, room, "%d: %s\n", s, op->f->name); break;
+    case OP_LAUNCH:
+        snprintf(out, room, "%d: %s%s\n", s, op->launch.early ? "early " : "", op->f->name);
+        break;
     case OP_COPY:
         snprintf(out, room, "%d: copy %zu x %zu\n", s, op->rows.rows, op->rows.bytes);
         break;
@@ -241,6 +242,7 @@ static void enqueue(cu_stream s, const Op *op) {
 static cu_result submit(const Op *given) {
     Op op = *given;
     cu_stream s = op.stream;
+    s->behind_kernel = op.kind == OP_LAUNCH;
     if (s->graph) {
         *s->graph->last = keep(&op);
         s->graph->last = &(*s->graph->last)->next;
@@ -272,6 +274,13 @@ static void pass_time(const FakeLaunch *launch) {
     emptied = false;
 }
 
+/// What begins early stands behind a kernel, and waits for its end.
+static void check_early(cu_function f, cu_stream s) {
+    if (devices[f->device].capability < 90) wrong("'%s' begins early on an old device", f->name);
+    if (!s->behind_kernel) wrong("'%s' begins early behind what is no kernel", f->name);
+    if (!f->module->waits) wrong("'%s' begins early and does not wait", f->name);
+}
+
 static cu_result run(cu_function f, FakeLaunch launch, cu_stream stream, void **args) {
     int most = f->shared_bytes ? f->shared_bytes : CU_DEFAULT_SHARED;
     launch.name = f->name;
@@ -284,6 +293,8 @@ static cu_result run(cu_function f, FakeLaunch launch, cu_stream stream, void **
     if (launch.cluster > CU_PORTABLE_CLUSTER && !f->large_clusters) return 912;
     Op op = {.kind = OP_LAUNCH, .stream = resolve("a launch", stream), .launch = launch, .f = f};
     if (op.stream->device != f->device) wrong("a function of another device is launched");
+    if (launch.early) check_early(f, op.stream);
+    op.stream->behind_kernel = true;
     if (!f->kernel && op.stream->graph) return 0;
     pass_time(&launch);
     if (!f->kernel) return run_code(f, &launch, args);
@@ -309,8 +320,15 @@ cu_result cuLaunchKernelEx(const cu_launch *how, cu_function f, void **args, voi
                          .cluster = 1};
     if (extra || how->grid[1] != 1 || how->grid[2] != 1) wrong("cuLaunchKernelEx: dimensions");
     for (unsigned i = 0; i < how->n_attributes; i++) {
-        if (how->attributes[i].id != CU_ATTRIBUTE_CLUSTER) wrong("cuLaunchKernelEx: attribute");
-        launch.cluster = how->attributes[i].value.cluster[0];
+        const cu_attribute *a = &how->attributes[i];
+        switch (a->id) {
+        case CU_ATTRIBUTE_CLUSTER: launch.cluster = a->value.cluster[0]; break;
+        case CU_ATTRIBUTE_EARLY:
+            if (getenv("FAKE_CUDA_PLAIN")) return 1;
+            launch.early = a->value.early;
+            break;
+        default: wrong("cuLaunchKernelEx: attribute");
+        }
     }
     return run(f, launch, how->stream, args);
 }
@@ -318,7 +336,7 @@ cu_result cuLaunchKernelEx(const cu_launch *how, cu_function f, void **args, voi
 
 cu_result cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, cu_stream stream) {
     CALLED();
-    resolve(__func__, stream);
+    resolve(__func__, stream)->behind_kernel = false;
     if (!to || !from) return 1;
     memcpy((void *)(uintptr_t)to, from, bytes);
     return 0;
@@ -326,7 +344,7 @@ cu_result cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, cu
 
 cu_result cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_stream stream) {
     CALLED();
-    resolve(__func__, stream);
+    resolve(__func__, stream)->behind_kernel = false;
     if (!to || !from) return 1;
     if (!is_pinned(to)) tell("a wait for a copy to memory that is not pinned");
     memcpy(to, (void *)(uintptr_t)from, bytes);
@@ -509,6 +527,7 @@ int fake_graph_op(void *graph, int i, FakeOp *out) {
     *out = (FakeOp){.kind = op->kind,
                     .stream = op->stream->number,
                     .name = op->kind == OP_LAUNCH ? op->f->name : NULL,
+                    .early = op->launch.early,
                     .args = op->args,
                     .event = op->event,
                     .to = op->rows.to.at,

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The PTX of the runtime's own kernel for a device of that compute capability, for step.py.
+#include "runtime/comm_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv) {
+    char text[RT_STEP_TEXT];
+    rt_step_text(argc > 1 ? atoi(argv[1]) : 80, text);
+    return fputs(text, stdout) < 0;
+}
