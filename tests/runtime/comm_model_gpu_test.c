@@ -30,6 +30,7 @@ typedef enum How { // behind enum tg_gather_how
     SEND,
     SEND_TURNS,
     COPY_TURNS, // a scatter in each
+    BY_RANK,    // a scatter to each rank, while what is for the next is made
     ADD,
     WRITTEN // before, in the same launch
 } How;
@@ -68,11 +69,13 @@ static int32_t send_turns(Host *h, int turns) {
     return status;
 }
 
-/// Each turn copies to the owners' stage, when all is made.
-static int32_t copy_turns(Host *h) {
+/// Copies to the owners' stage: turn by turn, when all is made, or in one turn rank by rank, what
+/// is for the own one last.
+static int32_t copy_parts(Host *h, bool by_rank) {
     tg_scatter s = {.part = 8, .rows = 1, .row_bytes = 8, .pitch = 8, .chunk_rows = 1, .name = "a"};
     int64_t lead = 0;
-    s.how = TG_GATHER_BEFORE;
+    int turns = by_rank ? 1 : 2, launches = by_rank ? (int)h->ranks : 1;
+    s.how = by_rank ? TG_SCATTER_BEHIND : TG_GATHER_BEFORE;
     s.local = h->env->workspace(h->env, 8 * (int64_t)h->ranks);
     s.stage = h->comm->workspace(h->env, 8 * (int64_t)h->ranks, &s.lead);
     s.flags = h->comm->signals(h->env, 0, h->ranks, &s.flags_lead);
@@ -81,12 +84,17 @@ static int32_t copy_turns(Host *h) {
     s.done += lead / 8 * h->me;
     char *stage = (char *)s.stage + s.lead * h->me, *flags = (char *)s.flags + s.flags_lead * h->me;
     int32_t status = TG_RUN_OK;
-    for (int t = 0; t < 2 && !status; t++) {
+    for (int t = 0; t < turns && !status; t++) {
+        uint32_t peer = h->two, none = 0, *rows = by_rank ? &none : &h->one;
         void *list[] = {&s.local,  &s.part, &s.done, &h->control, &h->one,  &h->one,
-                        &h->ranks, &h->one, &h->two, &h->two,     &h->seed, &h->me};
+                        &h->ranks, rows,    &peer,   &h->two,     &h->seed, &h->me};
         if (t) status = h->comm->barrier(h->env);
-        if (!status) status = h->env->dispatch(h->env, F_GIVE, 1, list);
-        if (!status) status = h->comm->scatter(h->env, &s);
+        for (int i = 1; i <= launches && !status; i++) {
+            if (by_rank) peer = (h->me + (uint32_t)i) % h->ranks;
+            s.peer = (int32_t)peer;
+            status = h->env->dispatch(h->env, F_GIVE, 1, list);
+            if (!status) status = h->comm->scatter(h->env, &s);
+        }
         if (!status) status = take_all(h, stage, 8, flags, F_FOLD);
         h->seed++;
     }
@@ -136,7 +144,7 @@ static int32_t exchange_entry(const tg_slot *args, const tg_env *env) {
     if (how == READ_THERE) status = take_all(&h, h.a, h.lead, NULL, F_TAKE);
     if (how == SEND) status = send_turns(&h, 1);
     if (how == SEND_TURNS) status = send_turns(&h, 2);
-    if (how == COPY_TURNS) status = copy_turns(&h);
+    if (how == COPY_TURNS || how == BY_RANK) status = copy_parts(&h, how == BY_RANK);
     if (how == ADD) status = add_all(&h);
     if (how == WRITTEN) status = take_written(&h);
     return status ? status : comm->end(env);
@@ -204,6 +212,7 @@ static const Protocol protocols[] = {
     {"scatter by pushes", &kernel_spread, TG_GATHER_PUSH, false, true, false, 1},
     {"scatter before", &kernel_spread, TG_GATHER_BEFORE, false, true, false, 1},
     {"scatter before, two turns", &kernel_exchange, COPY_TURNS, false, true, true, 4},
+    {"scatter rank by rank", &kernel_exchange, BY_RANK, false, true, false, 1},
     {"read where it lies", &kernel_exchange, READ_THERE, true, false, false, 2},
     {"stores and flags", &kernel_exchange, SEND, false, true, false, 2},
     {"stores and flags, two turns", &kernel_exchange, SEND_TURNS, false, true, true, 4},
@@ -405,11 +414,12 @@ static void build_takes(Step *step, void *const *args, bool folds) {
         }
 }
 
+/// What is for all ranks, or for one: columns are the number of the rank then, and rows 0.
 static void build_gives(Step *step, void *const *args) {
     uint32_t chunks = narrow(args, 5), ranks = narrow(args, 6), seed = narrow(args, 10);
-    uint32_t me = narrow(args, 11);
+    uint32_t me = narrow(args, 11), rows = narrow(args, 7), only = narrow(args, 8);
     for (uint32_t to = 0; to < ranks; to++)
-        for (uint32_t c = 0; c < chunks && to != me; c++) {
+        for (uint32_t c = 0; c < chunks && to != me && (rows || to == only); c++) {
             Program *p = add_program(step);
             p->to = cell_at(wide(args, 0) + to * wide(args, 1) + 8 * c);
             p->value = part_value(seed, me, to, c);
