@@ -50,6 +50,12 @@ Value *comm_control(Comm *c);
 Value *comm_epoch(Comm *c, Builder *b);
 /// The epoch that this launch began with, in a program.
 Value *comm_first_epoch(Comm *c, Builder *b);
+/// Room for shards of `tensor`: a dense tensor of n dims, those of `first`, and then a shard's. Of
+/// two dims, for each rank and each source, it is symmetric memory.
+Value *comm_room(Builder *b, Value *tensor, Elem elem, int n, Value *const *first,
+                 const char *name);
+/// Words [W, W, each], about a tensor: at each rank some for each source.
+Value *comm_words(Comm *c, Builder *b, const Value *tensor, Value *ranks, Value *each);
 /// The rank is the own one.
 bool comm_is_own(const Value *rank);
 /// The level whose index is v, if it goes through all ranks one by one; NULL where it does not.

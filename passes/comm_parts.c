@@ -430,12 +430,7 @@ static Value *most_parts(const Parts *p, Builder *b, Value *ranks) {
 
 static void make_words(Comm *c, Parts *p, Value *ranks) {
     Builder b = build_before(c->ir, p->phase);
-    Value *in[2] = {ranks, most_parts(p, &b, ranks)};
-    const Type *type = ty_tensor(b.ir, EL_I64, 3, NULL, (int64_t[]){DYNAMIC, DYNAMIC, 1});
-    Op *op = build_op(&b, OP_COMM_SIGNALS, 2, in, 1, &type, 0);
-    op_set_attr(b.ir, op, "number", at_int(b.ir, c->signals++));
-    op_set_attr(b.ir, op, "name", at_str(b.ir, comm_name(p->tensor)));
-    p->words = result(op, 0);
+    p->words = comm_words(c, &b, p->tensor, ranks, most_parts(p, &b, ranks));
     p->words->name = "parts";
 }
 
