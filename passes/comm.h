@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Shared by the parts of comm-overlap: comm_reads.c finds what is read, comm_overlap.c decides,
-// comm_gather.c moves remote reads, comm_stage.c remote adds, comm_parts.c has ranks wait for
-// each other between phases.
+// comm_gather.c moves remote reads, by programs comm_put.c, comm_stage.c remote adds, comm_parts.c
+// has ranks wait for each other between phases.
 #ifndef PASSES_COMM_H
 #define PASSES_COMM_H
 
@@ -90,6 +90,26 @@ void comm_gather(Comm *c, CommReads *r, PlanId plan);
 /// Of a tensor that is written: shards are copied before each phase that reads others'. False, and
 /// nothing is done: a phase stands in a loop, or may read what its own programs have written.
 bool comm_gather_phases(Comm *c, CommReads *r);
+
+/* ---- comm_put.c ---------------------------------------------------------------------------- */
+
+/// A tensor whose shards programs of their ranks send to all others.
+typedef struct CommPut {
+    Value *tensor, *chunk, *ranks; // chunk: rows
+    Value *sent;                   // [to, from, shard]
+    Value *words; // [to, from, chunk]: an epoch, and how many pieces have come since
+} CommPut;
+/// There is room for one more dimension.
+bool comm_put_fits(const Value *tensor);
+/// Rows of a piece: no chunk ends inside of one.
+int64_t comm_put_rows(const Value *tensor);
+/// The phase that sends the own shard, at b.
+void comm_put(Comm *c, Builder *b, Value *tensor, Value *chunk, CommPut *out);
+/// A program waits, at b, for a chunk of a rank. epoch: that the launch began with.
+void comm_put_wait(Comm *c, const CommPut *p, Builder *b, Value *epoch, Value *peer, Value *chunk,
+                   const char *text);
+/// The load, or `live`, is of what has been sent here.
+void comm_put_read(Comm *c, const CommPut *p, Op *access);
 
 /* ---- comm_stage.c -------------------------------------------------------------------------- */
 

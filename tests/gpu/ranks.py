@@ -48,7 +48,7 @@ def options():
     o = p.parse_args()
     o.launches = o.launches or (100 if o.target else 1000)
     if o.plans is None:
-        o.plans = ",plan=4 chunks=4" if o.target else ",plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4,plan=5,plan=6"
+        o.plans = ",plan=4 chunks=4" if o.target else ",plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4,plan=5,plan=6,plan=7"
     return o
 
 
