@@ -2,13 +2,14 @@
 // What plans of transfers between ranks are expected to take: a model of one launch.
 //
 // All ranks do the same, one after the other shard. A transfer takes its bytes over the link and a
-// little for each chunk. A phase's programs are dealt to the SMs in the plan's order, the own
-// shard's first (reads) or last (adds); those that read what comes begin when it is there, each SM
-// when it is free. So a transfer hides behind programs only where there are more of them than SMs.
-// Phases follow one another, after a meeting where there is a barrier and programs do not wait for
-// parts. What programs load and store over the link themselves hides behind their work: a phase
-// takes the longer one. How long one such load takes is left out, as other programs run meanwhile.
-// Cores copy themselves, so on CPUs nothing hides.
+// little for each chunk; where programs send it, a phase of its own, before all others. A phase's
+// programs are dealt to the SMs in the plan's order, the own shard's first (reads) or last (adds);
+// those that read what comes begin when it is there, each SM when it is free. So a transfer hides
+// behind programs only where there are more of them than SMs. Phases follow one another, after a
+// meeting where there is a barrier and programs do not wait for parts. What programs load and store
+// over the link themselves hides behind their work: a phase takes the longer one. How long one such
+// load takes is left out, as other programs run meanwhile. Cores copy themselves, so on CPUs
+// nothing hides.
 #include "passes/comm_cost.h"
 
 #include <math.h>
@@ -18,7 +19,10 @@ enum {
     MOST_SLOTS = 256,
     MOST_CHUNKS = 8, // that are tried
 };
-#define PHASE 3e-6 // seconds to start and end the phase that folds
+#define PHASE 3e-6 // seconds to start and end a phase that folds, or sends
+#define SEEN  3e-6 // until another rank sees what programs have stored there
+#define SHARE 0.3  // of the time of copies, by which programs that run beside take longer
+#define ALONE 1.5  // times as long as its share of an SM a program takes that nobody shares it with
 #define NEAR  1.03 // as quick, as far as the model knows
 
 /* ---- programs on SMs ----------------------------------------------------------------------- */
@@ -79,9 +83,21 @@ static double lanes(const CommLaunch *l) {
     return fmin((double)l->ranks - 1, l->link->peers);
 }
 
-/// Of all copies, loads or stores of this rank together.
+/// Of all loads or stores of this rank together.
 static double rate(const CommLaunch *l, double link) {
     return link * (l->beside ? lanes(l) : l->units);
+}
+
+/// Of one of the copies that run side by side.
+static double copy_rate(const CommLaunch *l) {
+    double peers = (double)l->ranks - 1;
+    if (!l->beside) return l->link->copy * l->units;
+    return peers == 1 ? l->link->copy : fmin(l->link->copy, l->link->together / peers);
+}
+
+/// Of all of them.
+static double copies_rate(const CommLaunch *l) {
+    return copy_rate(l) * (l->beside ? (double)l->ranks - 1 : 1);
 }
 
 /// When it ends.
@@ -91,22 +107,20 @@ static double add_piece(CommTimeline *t, CommRow *r, double from, double to, int
     return to;
 }
 
-/// When chunk c of the shard that is so far from the own one is there.
-static double arrival(const Lay *y, const Way *w, int64_t shard, int64_t c) {
-    double turn = shard ? floor((double)(shard - 1) / lanes(y->l)) : 0;
-    return shard ? w->from + (turn * (double)w->chunks + (double)c + 1) * w->each : 0;
+/// When chunk c of another's shard is there: all come side by side.
+static double arrival(const Way *w, int64_t c) {
+    return w->plan == PLAN_PUT ? w->from : w->from + (double)(c + 1) * w->each;
 }
 
-static double last_arrival(const Lay *y, const Way *w) {
-    return arrival(y, w, y->l->ranks - 1, w->chunks - 1);
+static double last_arrival(const Way *w) {
+    return arrival(w, w->chunks - 1);
 }
 
 static Way way_of(const Lay *y, const CommTensor *t, int64_t chunks) {
     Way w = {.plan = t->reads ? t->by[y->plan] : PLAN_DIRECT, .chunks = 1};
-    if (w.plan == PLAN_DIRECT) return w;
+    if (w.plan == PLAN_DIRECT || w.plan == PLAN_PUT) return w;
     if (w.plan != PLAN_BEFORE) w.chunks = chunks ? chunks : comm_chunks((int64_t)t->bytes);
-    double speed = y->l->link->copy * (y->l->beside ? 1 : y->l->units);
-    w.each = t->bytes / (double)w.chunks / speed + y->l->link->chunk;
+    w.each = t->bytes / (double)w.chunks / copy_rate(y->l) + y->l->link->chunk;
     return w;
 }
 
@@ -117,14 +131,27 @@ static void begin_copies(Lay *y, int64_t chunks) {
     for (int i = 0; i < y->l->n_tensors; i++) {
         Way *w = &y->way[i];
         *w = way_of(y, &y->l->tensors[i], chunks);
-        if (w->plan == PLAN_DIRECT || !y->l->beside) continue;
+        if (w->plan == PLAN_DIRECT || w->plan == PLAN_PUT || !y->l->beside) continue;
         w->from = fmax(y->link, link->start + (w->plan == PLAN_PUSH ? 0 : link->meeting));
-        for (int64_t s = 1; s < y->l->ranks; s++)
-            for (int64_t c = 0; c < w->chunks; c++) {
-                double there = arrival(y, w, s, c);
-                add_piece(y->t, &y->t->link, there - w->each, there, (int)s);
-            }
-        y->link = last_arrival(y, w);
+        int shard = y->l->ranks == 2 ? 1 : COMM_ALL;
+        for (int64_t c = 0; c < w->chunks; c++)
+            add_piece(y->t, &y->t->link, arrival(w, c) - w->each, arrival(w, c), shard);
+        y->link = last_arrival(w);
+    }
+}
+
+/// Programs send what others read, of one tensor after the other.
+static void lay_puts(Lay *y) {
+    const CommLaunch *l = y->l;
+    int shard = l->ranks == 2 ? 1 : COMM_ALL;
+    for (int i = 0; i < l->n_tensors; i++) {
+        if (y->way[i].plan != PLAN_PUT) continue;
+        double bytes = l->tensors[i].bytes * (double)(l->ranks - 1), begin = y->now;
+        double seconds = bytes / rate(l, l->link->store) + (l->beside ? PHASE : 0);
+        y->now = add_piece(y->t, &y->t->put, begin, begin + seconds, COMM_ALL);
+        y->way[i].from = add_piece(y->t, &y->t->link, begin, y->now + SEEN, shard);
+        y->t->sequence += seconds + SEEN;
+        y->hidden += seconds;
     }
 }
 
@@ -160,7 +187,7 @@ static double copied_before(const Lay *y, const CommPhase *p) {
         const CommTensor *t = &y->l->tensors[i];
         if (p->read[i] <= 0 || !t->written) continue;
         double bytes = t->bytes * (double)(y->l->ranks - 1);
-        seconds += bytes / rate(y->l, y->l->link->copy) + y->l->link->start;
+        seconds += bytes / copies_rate(y->l) + y->l->link->start;
     }
     return seconds;
 }
@@ -180,13 +207,28 @@ static double all_there(const Lay *y, const CommPhase *p) {
     double there = 0;
     for (int i = 0; i < y->l->n_tensors; i++)
         if (p->read[i] > 0 && y->way[i].plan == PLAN_BEFORE)
-            there = fmax(there, last_arrival(y, &y->way[i]));
+            there = fmax(there, last_arrival(&y->way[i]));
     return there;
 }
 
-/// Seconds of one program: what the phase takes, over the rounds that its programs need.
-static double program_time(const Lay *y, const CommPhase *p) {
-    return fmax(p->seconds, reached(y, p)) / fmax(1, ceil(p->programs / y->l->units));
+/// Seconds of one program: what the phase takes, over the rounds that its programs need. Engines
+/// that copy meanwhile take their share of memory.
+static double program_time(const Lay *y, const CommPhase *p, int main) {
+    const CommLaunch *l = y->l;
+    bool engines = l->beside && (y->way[main].plan == PLAN_PUSH || y->way[main].plan == PLAN_PULL);
+    double bytes = l->tensors[main].bytes * (double)(l->ranks - 1);
+    double slower = engines ? SHARE * bytes / rate(l, l->link->copy) : 0;
+    return (fmax(p->seconds, reached(y, p)) + slower) / fmax(1, ceil(p->programs / l->units));
+}
+
+/// How much longer programs of the own shard take where an SM has room for several, but the others
+/// there wait: two programs that share an SM do more in a time than one.
+static double slowed(const Lay *y, const CommPhase *p, const Way *w) {
+    bool waits = y->l->beside && w->plan != PLAN_PUT && w->plan != PLAN_BEFORE;
+    if (!waits || p->held <= 1) return 1;
+    double own = p->programs / (double)y->l->ranks / y->l->units;
+    double working = fmin(p->held, fmax(1, own));
+    return 1 + (ALONE - 1) * (p->held - working) / (p->held - 1);
 }
 
 /// Cores that copy run no programs, so that hides nowhere.
@@ -206,7 +248,7 @@ static double copy_others(Lay *y, const CommPhase *p, double begin, int but) {
     Slots s = {.n = 1, .of = {{y->l->units, begin}}};
     for (int i = 0; i < y->l->n_tensors && !y->l->beside; i++) {
         const Way *w = &y->way[i];
-        if (i == but || p->read[i] <= 0 || w->plan == PLAN_DIRECT) continue;
+        if (i == but || p->read[i] <= 0 || w->plan == PLAN_DIRECT || w->plan == PLAN_PUT) continue;
         double copies = (double)(w->chunks * (y->l->ranks - 1));
         copy_by_cores(y, &s, w->each * copies, y->l->ranks == 2 ? 1 : COMM_ALL);
     }
@@ -218,17 +260,19 @@ static void lay_brought(Lay *y, const CommPhase *p, CommRow *row, double begin, 
     const Way *w = &y->way[main];
     bool whole = w->plan == PLAN_BEFORE && y->l->tensors[main].whole, beside = y->l->beside;
     int64_t shards = whole ? 1 : y->l->ranks;
-    double programs = p->programs / (double)(shards * w->chunks), one = program_time(y, p), first;
+    double programs = p->programs / (double)(shards * w->chunks), first;
+    double one = program_time(y, p, main);
     double from = fmax(begin, beside ? all_there(y, p) : 0);
     Slots slots = {.n = 1, .of = {{y->l->units, begin}}};
     for (int64_t s = 1; s < y->l->ranks && !beside && w->plan == PLAN_BEFORE; s++)
         copy_by_cores(y, &slots, w->each, (int)s);
     for (int64_t s = 0; s < shards; s++)
         for (int64_t c = 0; c < w->chunks; c++) {
-            bool chunk = s && w->plan != PLAN_BEFORE;
-            if (chunk && !beside) copy_by_cores(y, &slots, w->each, (int)s);
-            double there = chunk && beside ? fmax(from, arrival(y, w, s, c)) : from;
-            y->now = run_programs(&slots, programs, there, one, &first);
+            bool chunk = s && w->plan != PLAN_BEFORE, put = w->plan == PLAN_PUT;
+            if (chunk && !beside && !put) copy_by_cores(y, &slots, w->each, (int)s);
+            double there = chunk && (beside || put) ? fmax(from, arrival(w, c)) : from;
+            double each = s ? one : one * slowed(y, p, w);
+            y->now = run_programs(&slots, programs, there, each, &first);
             add_piece(y->t, row, first, y->now, whole ? COMM_ALL : (int)s);
         }
     for (int i = 0; i < slots.n; i++) y->now = fmax(y->now, slots.of[i].free);
@@ -275,7 +319,7 @@ static void lay_adds(Lay *y, const CommPhase *p, CommRow *row, double begin) {
     bool before = y->plan == PLAN_BEFORE || y->plan == PLAN_COPIES;
     if (sums) begin = clear(y, p, begin);
     double bytes = added_bytes(l, p, sums), work = fmax(p->seconds, reached(y, p));
-    double each = bytes / rate(l, before ? l->link->copy : l->link->store);
+    double each = bytes / (before ? copies_rate(l) : rate(l, l->link->store));
     double link = begin, now = begin;
     if (before) each += l->link->chunk;
     for (int64_t i = 1; i <= l->ranks; i++) {
@@ -320,7 +364,7 @@ static void lay_phase(Lay *y, int at) {
     begin = copy_others(y, p, begin + copies, adds ? -1 : main);
     y->hidden += copies + fmax(p->seconds, reached(y, p));
     y->t->sequence += copies + p->seconds + reached(y, p);
-    if (adds && main >= 0 && y->l->beside) begin = fmax(begin, last_arrival(y, &y->way[main]));
+    if (adds && main >= 0 && y->l->beside) begin = fmax(begin, last_arrival(&y->way[main]));
     if (adds)
         lay_adds(y, p, row, begin);
     else if (main >= 0)
@@ -335,6 +379,7 @@ void comm_lay(CommTimeline *t, const CommLaunch *l, PlanId plan, int64_t chunks)
     begin_copies(&y, chunks);
     t->sequence = y.link;
     if (waits(&y)) y.now = y.met = l->link->meeting;
+    lay_puts(&y);
     for (int p = 0; p < l->n_phases; p++) lay_phase(&y, p);
     t->sequence += y.met;
     t->best = fmax(y.link, y.met + y.hidden);
@@ -396,7 +441,7 @@ static int price_sums(const CommLaunch *l, CommPrice *out) {
 }
 
 int comm_prices(const CommLaunch *l, int plan, int chunks, CommPrice out[COMM_PRICES]) {
-    static const PlanId order[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PUSH, PLAN_PULL};
+    static const PlanId order[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PUT, PLAN_PUSH, PLAN_PULL};
     int n = 0;
     if (l->why) return 0;
     if (plan == PLAN_ADD) return price_sums(l, out);

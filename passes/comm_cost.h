@@ -11,7 +11,7 @@
 /// Between the ranks of a host: bytes a second, seconds.
 typedef struct CommLink {
     const char *target;
-    double copy, store, load;
+    double copy, together, store, load; // together: copies to several peers
     double start, chunk, meeting;
     int peers; // that are reached side by side, each at that speed
 } CommLink;
@@ -37,6 +37,7 @@ typedef struct CommPhase {
     bool meets; // ranks meet before it
     bool parts; // but where programs wait for what they read, part by part
     double seconds, programs;
+    double held;                                     // programs that an SM has room for
     double read[COMM_TENSORS], stored[COMM_TENSORS]; // bytes of others' shards
     double added[COMM_TENSORS];                      // contributed to each shard, on the wire
 } CommPhase;
@@ -71,7 +72,7 @@ typedef struct CommRow {
 
 /// When transfers and programs of a launch run.
 typedef struct CommTimeline {
-    CommRow link, clear, fold, programs[COMM_PHASES];
+    CommRow link, put, clear, fold, programs[COMM_PHASES];
     double sequence, best; // if nothing is overlapped, and if all that may be is
     double end;
 } CommTimeline;

@@ -15,8 +15,9 @@
 enum { SECTOR = 32, WORD = 4 }; // bytes that an access moves at least, and an atomic of GPUs
 
 static const CommLink links[] = {
-#define LINK(name, copy, store, load, start, chunk, meeting, peers)                                \
-    {name, copy * 1e9, store * 1e9, load * 1e9, start * 1e-6, chunk * 1e-6, meeting * 1e-6, peers},
+#define LINK(name, copy, together, store, load, start, chunk, meeting, peers)                      \
+    {name,         copy * 1e9,   together * 1e9, store * 1e9, load * 1e9,                          \
+     start * 1e-6, chunk * 1e-6, meeting * 1e-6, peers},
 #include "passes/gpu/links.def"
 };
 
@@ -169,7 +170,9 @@ static void add_phase(Find *f, const Op *op, double times) {
         return;
     }
     CommPhase *p = &l->phases[l->n_phases++];
-    double one = f->gpu ? gpu_cost_phase(op, f->gpu, f->dims) : cost_phase(op, f->machine, f->dims);
+    p->held = 1;
+    double one = f->gpu ? gpu_cost_phase(op, f->gpu, f->dims, &p->held)
+                        : cost_phase(op, f->machine, f->dims);
     p->line = op->loc.line;
     p->meets = f->meets;
     p->parts = f->parts;
