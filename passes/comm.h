@@ -23,6 +23,7 @@ typedef struct Comm {
     int chunks;   // 0: by their bytes
     int signals;  // requests for words so far
     VEC(Value *) words;      // tensors that programs wait for
+    VEC(Value *) sent;       // room for what programs send by the plan `put`
     VEC(const char *) notes; // for people: what was found, and what became of it
 } Comm;
 

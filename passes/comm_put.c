@@ -119,6 +119,7 @@ void comm_put(Comm *c, Builder *b, Value *tensor, Value *chunk, CommPut *out) {
     Value *ranks = comm_dim(b, tensor, 0), *both[2] = {ranks, ranks};
     *out = (CommPut){.tensor = tensor, .chunk = chunk, .ranks = ranks};
     out->sent = comm_room(b, tensor, tensor->type->elem, 2, both, "sent");
+    vec_push(c->ctx, &c->sent, out->sent);
     Value *chunks = ix_ceildiv(b, extent_of(b, tensor, 1), chunk);
     out->words = comm_words(c, b, tensor, ranks, chunks);
     out->words->name = "flags";
