@@ -125,10 +125,10 @@ static bool has_ranks(const Build *b) {
 
 /// How transfers between ranks are made; one plan hides nothing.
 static void find_plans(Make *m) {
-    static const int64_t plans[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PULL, PLAN_PUSH};
+    static const int64_t plans[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PULL, PLAN_PUSH, PLAN_PUT};
     static const int64_t chunks[] = {2, 4, 8};
     if (!has_ranks(m->b)) return;
-    add_axis(m, "plan", 4, plans);
+    add_axis(m, "plan", 5, plans);
     add_axis(m, "chunks", 3, chunks);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Shared by the parts of comm-overlap: comm_reads.c finds what is read, comm_overlap.c decides,
-// comm_gather.c moves remote reads, comm_stage.c remote adds, comm_parts.c has ranks wait for
-// each other between phases.
+// comm_gather.c moves remote reads, by programs comm_put.c, comm_stage.c remote adds, comm_parts.c
+// has ranks wait for each other between phases.
 #ifndef PASSES_COMM_H
 #define PASSES_COMM_H
 
@@ -23,6 +23,7 @@ typedef struct Comm {
     int chunks;   // 0: by their bytes
     int signals;  // requests for words so far
     VEC(Value *) words;      // tensors that programs wait for
+    VEC(Value *) sent;       // room for what programs send by the plan `put`
     VEC(const char *) notes; // for people: what was found, and what became of it
 } Comm;
 
@@ -50,6 +51,12 @@ Value *comm_control(Comm *c);
 Value *comm_epoch(Comm *c, Builder *b);
 /// The epoch that this launch began with, in a program.
 Value *comm_first_epoch(Comm *c, Builder *b);
+/// Room for shards of `tensor`: a dense tensor of n dims, those of `first`, and then a shard's. Of
+/// two dims, for each rank and each source, it is symmetric memory.
+Value *comm_room(Builder *b, Value *tensor, Elem elem, int n, Value *const *first,
+                 const char *name);
+/// Words [W, W, each], about a tensor: at each rank some for each source.
+Value *comm_words(Comm *c, Builder *b, const Value *tensor, Value *ranks, Value *each);
 /// The rank is the own one.
 bool comm_is_own(const Value *rank);
 /// The level whose index is v, if it goes through all ranks one by one; NULL where it does not.
@@ -87,6 +94,26 @@ void comm_read_in_turn(Comm *c, const CommReads *r);
 /// Of a tensor that is written: shards are copied before each phase that reads others'. False, and
 /// nothing is done: a phase stands in a loop, or may read what its own programs have written.
 bool comm_gather_phases(Comm *c, CommReads *r);
+
+/* ---- comm_put.c ---------------------------------------------------------------------------- */
+
+/// A tensor whose shards programs of their ranks send to all others.
+typedef struct CommPut {
+    Value *tensor, *chunk, *ranks; // chunk: rows
+    Value *sent;                   // [to, from, shard]
+    Value *words; // [to, from, chunk]: an epoch, and how many pieces have come since
+} CommPut;
+/// There is room for one more dimension.
+bool comm_put_fits(const Value *tensor);
+/// Rows of a piece: no chunk ends inside of one.
+int64_t comm_put_rows(const Value *tensor);
+/// The phase that sends the own shard, at b.
+void comm_put(Comm *c, Builder *b, Value *tensor, Value *chunk, CommPut *out);
+/// A program waits, at b, for a chunk of a rank. epoch: that the launch began with.
+void comm_put_wait(Comm *c, const CommPut *p, Builder *b, Value *epoch, Value *peer, Value *chunk,
+                   const char *text);
+/// The load, or `live`, is of what has been sent here.
+void comm_put_read(Comm *c, const CommPut *p, Op *access);
 
 /* ---- comm_stage.c -------------------------------------------------------------------------- */
 

@@ -2,13 +2,14 @@
 // What plans of transfers between ranks are expected to take: a model of one launch.
 //
 // All ranks do the same, one after the other shard. A transfer takes its bytes over the link and a
-// little for each chunk. A phase's programs are dealt to the SMs in the plan's order, the own
-// shard's first (reads) or last (adds); those that read what comes begin when it is there, each SM
-// when it is free. So a transfer hides behind programs only where there are more of them than SMs.
-// Phases follow one another, after a meeting where there is a barrier and programs do not wait for
-// parts. What programs load and store over the link themselves hides behind their work: a phase
-// takes the longer one. How long one such load takes is left out, as other programs run meanwhile.
-// Cores copy themselves, so on CPUs nothing hides.
+// little for each chunk; where programs send it, a phase of its own, before all others. A phase's
+// programs are dealt to the SMs in the plan's order, the own shard's first (reads) or last (adds);
+// those that read what comes begin when it is there, each SM when it is free. So a transfer hides
+// behind programs only where there are more of them than SMs. Phases follow one another, after a
+// meeting where there is a barrier and programs do not wait for parts. What programs load and store
+// over the link themselves hides behind their work: a phase takes the longer one. How long one such
+// load takes is left out, as other programs run meanwhile. Cores copy themselves, so on CPUs
+// nothing hides.
 #include "passes/comm_cost.h"
 
 #include <math.h>
@@ -18,8 +19,11 @@ enum {
     MOST_SLOTS = 256,
     MOST_CHUNKS = 8, // that are tried
 };
-#define PHASE 3e-6 // seconds to start and end the phase that folds
+#define PHASE 3e-6 // seconds to start and end a phase that folds, or sends
+#define SEEN  3e-6 // until another rank sees what programs have stored there
 #define HELD  0.6  // of what stores over the link take, the programs that make them wait
+#define SHARE 0.3  // of the time of copies, by which programs that run beside take longer
+#define ALONE 1.5  // times as long as its share of an SM a program takes that nobody shares it with
 #define NEAR  1.03 // as quick, as far as the model knows
 
 /* ---- programs on SMs ----------------------------------------------------------------------- */
@@ -80,7 +84,7 @@ static double lanes(const CommLaunch *l) {
     return fmin((double)l->ranks - 1, l->link->peers);
 }
 
-/// Of all copies, loads or stores of this rank together.
+/// Of all loads or stores of this rank together.
 static double rate(const CommLaunch *l, double link) {
     return link * (l->beside ? lanes(l) : l->units);
 }
@@ -95,6 +99,7 @@ static double add_piece(CommTimeline *t, CommRow *r, double from, double to, int
 /// When chunk c of the shard that is so far from the own one is there.
 static double arrival(const Lay *y, const Way *w, int64_t shard, int64_t c) {
     double turn = shard ? floor((double)(shard - 1) / lanes(y->l)) : 0;
+    if (w->plan == PLAN_PUT) return w->from;
     return shard ? w->from + (turn * (double)w->chunks + (double)c + 1) * w->each : 0;
 }
 
@@ -104,7 +109,7 @@ static double last_arrival(const Lay *y, const Way *w) {
 
 static Way way_of(const Lay *y, const CommTensor *t, int64_t chunks) {
     Way w = {.plan = t->reads ? t->by[y->plan] : PLAN_DIRECT, .chunks = 1};
-    if (w.plan == PLAN_DIRECT) return w;
+    if (w.plan == PLAN_DIRECT || w.plan == PLAN_PUT) return w;
     if (w.plan != PLAN_BEFORE) w.chunks = chunks ? chunks : comm_chunks((int64_t)t->bytes);
     double speed = y->l->link->copy * (y->l->beside ? 1 : y->l->units);
     w.each = t->bytes / (double)w.chunks / speed + y->l->link->chunk;
@@ -118,7 +123,7 @@ static void begin_copies(Lay *y, int64_t chunks) {
     for (int i = 0; i < y->l->n_tensors; i++) {
         Way *w = &y->way[i];
         *w = way_of(y, &y->l->tensors[i], chunks);
-        if (w->plan == PLAN_DIRECT || !y->l->beside) continue;
+        if (w->plan == PLAN_DIRECT || w->plan == PLAN_PUT || !y->l->beside) continue;
         w->from = fmax(y->link, link->start + (w->plan == PLAN_PUSH ? 0 : link->meeting));
         for (int64_t s = 1; s < y->l->ranks; s++)
             for (int64_t c = 0; c < w->chunks; c++) {
@@ -126,6 +131,21 @@ static void begin_copies(Lay *y, int64_t chunks) {
                 add_piece(y->t, &y->t->link, there - w->each, there, (int)s);
             }
         y->link = last_arrival(y, w);
+    }
+}
+
+/// Programs send what others read, of one tensor after the other.
+static void lay_puts(Lay *y) {
+    const CommLaunch *l = y->l;
+    int shard = l->ranks == 2 ? 1 : COMM_ALL;
+    for (int i = 0; i < l->n_tensors; i++) {
+        if (y->way[i].plan != PLAN_PUT) continue;
+        double bytes = l->tensors[i].bytes * (double)(l->ranks - 1), begin = y->now;
+        double seconds = bytes / rate(l, l->link->store) + (l->beside ? PHASE : 0);
+        y->now = add_piece(y->t, &y->t->put, begin, begin + seconds, COMM_ALL);
+        y->way[i].from = add_piece(y->t, &y->t->link, begin, y->now + SEEN, shard);
+        y->t->sequence += seconds + SEEN;
+        y->hidden += seconds;
     }
 }
 
@@ -185,9 +205,24 @@ static double all_there(const Lay *y, const CommPhase *p) {
     return there;
 }
 
-/// Seconds of one program: what the phase takes, over the rounds that its programs need.
-static double program_time(const Lay *y, const CommPhase *p) {
-    return fmax(p->seconds, reached(y, p)) / fmax(1, ceil(p->programs / y->l->units));
+/// Seconds of one program: what the phase takes, over the rounds that its programs need. Engines
+/// that copy meanwhile take their share of memory.
+static double program_time(const Lay *y, const CommPhase *p, int main) {
+    const CommLaunch *l = y->l;
+    bool engines = l->beside && (y->way[main].plan == PLAN_PUSH || y->way[main].plan == PLAN_PULL);
+    double bytes = l->tensors[main].bytes * (double)(l->ranks - 1);
+    double slower = engines ? SHARE * bytes / rate(l, l->link->copy) : 0;
+    return (fmax(p->seconds, reached(y, p)) + slower) / fmax(1, ceil(p->programs / l->units));
+}
+
+/// How much longer programs of the own shard take where an SM has room for several, but the others
+/// there wait: two programs that share an SM do more in a time than one.
+static double slowed(const Lay *y, const CommPhase *p, const Way *w) {
+    bool waits = y->l->beside && w->plan != PLAN_PUT && w->plan != PLAN_BEFORE;
+    if (!waits || p->held <= 1) return 1;
+    double own = p->programs / (double)y->l->ranks / y->l->units;
+    double working = fmin(p->held, fmax(1, own));
+    return 1 + (ALONE - 1) * (p->held - working) / (p->held - 1);
 }
 
 /// Cores that copy run no programs, so that hides nowhere.
@@ -207,7 +242,7 @@ static double copy_others(Lay *y, const CommPhase *p, double begin, int but) {
     Slots s = {.n = 1, .of = {{y->l->units, begin}}};
     for (int i = 0; i < y->l->n_tensors && !y->l->beside; i++) {
         const Way *w = &y->way[i];
-        if (i == but || p->read[i] <= 0 || w->plan == PLAN_DIRECT) continue;
+        if (i == but || p->read[i] <= 0 || w->plan == PLAN_DIRECT || w->plan == PLAN_PUT) continue;
         double copies = (double)(w->chunks * (y->l->ranks - 1));
         copy_by_cores(y, &s, w->each * copies, y->l->ranks == 2 ? 1 : COMM_ALL);
     }
@@ -219,17 +254,19 @@ static void lay_brought(Lay *y, const CommPhase *p, CommRow *row, double begin, 
     const Way *w = &y->way[main];
     bool whole = w->plan == PLAN_BEFORE && y->l->tensors[main].whole, beside = y->l->beside;
     int64_t shards = whole ? 1 : y->l->ranks;
-    double programs = p->programs / (double)(shards * w->chunks), one = program_time(y, p), first;
+    double programs = p->programs / (double)(shards * w->chunks), first;
+    double one = program_time(y, p, main);
     double from = fmax(begin, beside ? all_there(y, p) : 0);
     Slots slots = {.n = 1, .of = {{y->l->units, begin}}};
     for (int64_t s = 1; s < y->l->ranks && !beside && w->plan == PLAN_BEFORE; s++)
         copy_by_cores(y, &slots, w->each, (int)s);
     for (int64_t s = 0; s < shards; s++)
         for (int64_t c = 0; c < w->chunks; c++) {
-            bool chunk = s && w->plan != PLAN_BEFORE;
-            if (chunk && !beside) copy_by_cores(y, &slots, w->each, (int)s);
-            double there = chunk && beside ? fmax(from, arrival(y, w, s, c)) : from;
-            y->now = run_programs(&slots, programs, there, one, &first);
+            bool chunk = s && w->plan != PLAN_BEFORE, put = w->plan == PLAN_PUT;
+            if (chunk && !beside && !put) copy_by_cores(y, &slots, w->each, (int)s);
+            double there = chunk && (beside || put) ? fmax(from, arrival(y, w, s, c)) : from;
+            double each = s ? one : one * slowed(y, p, w);
+            y->now = run_programs(&slots, programs, there, each, &first);
             add_piece(y->t, row, first, y->now, whole ? COMM_ALL : (int)s);
         }
     for (int i = 0; i < slots.n; i++) y->now = fmax(y->now, slots.of[i].free);
@@ -353,6 +390,7 @@ void comm_lay(CommTimeline *t, const CommLaunch *l, PlanId plan, int64_t chunks)
     begin_copies(&y, chunks);
     t->sequence = y.link;
     if (waits(&y)) y.now = y.met = l->link->meeting;
+    lay_puts(&y);
     for (int p = 0; p < l->n_phases; p++) lay_phase(&y, p);
     t->sequence += y.met;
     t->best = fmax(y.link, y.met + y.hidden);
@@ -415,7 +453,7 @@ static int price_sums(const CommLaunch *l, CommPrice *out) {
 }
 
 int comm_prices(const CommLaunch *l, int plan, int chunks, CommPrice out[COMM_PRICES]) {
-    static const PlanId order[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PUSH, PLAN_PULL};
+    static const PlanId order[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PUT, PLAN_PUSH, PLAN_PULL};
     int n = 0;
     if (l->why) return 0;
     if (plan == PLAN_ADD) return price_sums(l, out);

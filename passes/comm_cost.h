@@ -39,6 +39,7 @@ typedef struct CommPhase {
     bool parts; // but where programs wait for what they read, part by part
     double seconds, programs;
     double apart; // seconds of those for one rank, launched alone
+    double held;  // programs that an SM has room for
     double read[COMM_TENSORS], stored[COMM_TENSORS]; // bytes of others' shards
     double added[COMM_TENSORS];                      // contributed to each shard, on the wire
 } CommPhase;
@@ -73,7 +74,7 @@ typedef struct CommRow {
 
 /// When transfers and programs of a launch run.
 typedef struct CommTimeline {
-    CommRow link, clear, fold, programs[COMM_PHASES];
+    CommRow link, put, clear, fold, programs[COMM_PHASES];
     double sequence, best; // if nothing is overlapped, and if all that may be is
     double end;
 } CommTimeline;

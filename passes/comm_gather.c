@@ -32,9 +32,9 @@ static int64_t common_multiple(int64_t a, int64_t b) {
 }
 
 /// The least number of rows that is a multiple of what each program reads that waits for one chunk:
-/// tiles of 24 and of 16 rows both end where a chunk of 48 does.
-static int64_t row_unit(Comm *c, const CommReads *r) {
-    int64_t unit = 1;
+/// tiles of 24 and of 16 rows both end where a chunk of 48 does; and of what one sends.
+static int64_t row_unit(Comm *c, const CommReads *r, PlanId plan) {
+    int64_t unit = plan == PLAN_PUT ? comm_put_rows(r->tensor) : 1;
     for (int i = 0; i < r->loads.n; i++) {
         const Op *load = r->loads.data[i];
         Level level[MAX_LEVELS];
@@ -63,12 +63,13 @@ static Value *worthwhile_rows(Builder *b, Value *tensor) {
     return ix_ceildiv(b, build_index(b, CHUNK_BYTES), bytes);
 }
 
-static Value *chunk_rows(Comm *c, Builder *b, const CommReads *r, bool whole) {
+/// A chunk that programs send costs next to nothing.
+static Value *chunk_rows(Comm *c, Builder *b, const CommReads *r, PlanId plan, bool whole) {
     Value *one = build_index(b, 1), *rows = ix_max(b, comm_dim(b, r->tensor, 1), one);
     if (whole) return rows;
-    Value *unit = build_index(b, row_unit(c, r));
+    Value *unit = build_index(b, row_unit(c, r, plan));
     Value *each = ix_ceildiv(b, rows, build_index(b, c->chunks ? c->chunks : MOST_CHUNKS));
-    if (!c->chunks) each = ix_max(b, each, worthwhile_rows(b, r->tensor));
+    if (!c->chunks && plan != PLAN_PUT) each = ix_max(b, each, worthwhile_rows(b, r->tensor));
     return ix_mul(b, ix_ceildiv(b, each, unit), unit);
 }
 
@@ -79,6 +80,7 @@ typedef struct Gathered {
     Comm *c;
     const CommReads *r;
     Value *view, *flags, *chunk;
+    CommPut put;
     bool whole; // one chunk a shard
     const char *text;
 } Gathered;
@@ -92,6 +94,14 @@ static bool rows_are_known(Comm *c, const Op *load, const Access *a) {
            slice_is_movable(sub_operand(load, a, 1, 0), phase, &known);
 }
 
+static void wait_for_chunk(const Gathered *g, Builder *b, Value *epoch, Value *peer, Value *chunk) {
+    Value *at[2] = {peer, chunk};
+    if (g->put.sent)
+        comm_put_wait(g->c, &g->put, b, epoch, peer, chunk, g->text);
+    else
+        comm_wait(g->c, b, g->flags, epoch, peer, 2, at, g->text);
+}
+
 /// Chunks of rank `peer` that hold rows from..to.
 static void wait_for_rows(const Gathered *g, Builder *b, Value *peer, Value *from, Value *to) {
     Value *first = ix_div(b, from, g->chunk);
@@ -99,14 +109,13 @@ static void wait_for_rows(const Gathered *g, Builder *b, Value *peer, Value *fro
           *epoch = comm_first_epoch(g->c, b);
     Op *loop = build_for(b, first, end, 1, 0, NULL);
     Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
-    Value *at[2] = {peer, region_add_arg(b->ir, in.region, first->type, "chunk")};
-    comm_wait(g->c, &in, g->flags, epoch, peer, 2, at, g->text);
+    wait_for_chunk(g, &in, epoch, peer, region_add_arg(b->ir, in.region, first->type, "chunk"));
     build_yield(&in, 0, NULL);
 }
 
 static void wait_for_one(const Gathered *g, Builder *b, Value *peer, Value *row) {
-    Value *at[2] = {peer, row ? ix_div(b, row, g->chunk) : build_index(b, 0)};
-    comm_wait(g->c, b, g->flags, comm_first_epoch(g->c, b), peer, 2, at, g->text);
+    Value *chunk = row ? ix_div(b, row, g->chunk) : build_index(b, 0);
+    wait_for_chunk(g, b, comm_first_epoch(g->c, b), peer, chunk);
 }
 
 /// What a load waits for, at b where its program starts.
@@ -251,6 +260,9 @@ static void note_gather(Comm *c, const CommReads *r, PlanId plan) {
                   r->chunked ? ": " : "", r->chunked ? r->chunked : "");
     else if (plan == PLAN_DIRECT)
         comm_note(c, "%s: read where it lies, programs wait for their rank to come", name);
+    else if (plan == PLAN_PUT)
+        comm_note(c, "%s: programs send it to all ranks first, those that read wait for theirs",
+                  name);
     else
         comm_note(c, "%s: copy engines %s it in %s, programs wait for theirs", name,
                   plan_name(plan),
@@ -258,14 +270,33 @@ static void note_gather(Comm *c, const CommReads *r, PlanId plan) {
                             : "up to 8 chunks of 6 MiB or more");
 }
 
+/// Shards come here, at b: as the view, or as what programs send.
+static void bring(Gathered *g, Builder *b, PlanId plan) {
+    g->view = g->r->tensor;
+    if (plan == PLAN_PUT) {
+        comm_put(g->c, b, g->r->tensor, g->chunk, &g->put);
+        return;
+    }
+    Op *op = build_gather(g->c, b, g->r, plan, g->chunk);
+    g->view = result(op, 0);
+    g->flags = result(op, 1);
+}
+
+/// The own shard may be read where it lies.
+static void redirect(const Gathered *g, Op *access) {
+    Access a = access_of(access);
+    if (!g->put.sent)
+        op_set_operand(access, 0, g->view);
+    else if (!comm_is_own(sub_operand(access, &a, 0, 0)))
+        comm_put_read(g->c, &g->put, access);
+}
+
 void comm_gather(Comm *c, CommReads *r, PlanId plan) {
     bool whole = plan == PLAN_BEFORE || plan == PLAN_DIRECT || c->chunks == 1;
     Builder b = comm_host(c);
     Gathered g = {.c = c, .r = r, .whole = whole};
-    g.chunk = chunk_rows(c, &b, r, whole);
-    Op *op = build_gather(c, &b, r, plan, g.chunk);
-    g.view = result(op, 0);
-    g.flags = result(op, 1);
+    g.chunk = chunk_rows(c, &b, r, plan, whole);
+    bring(&g, &b, plan);
     g.text = ctx_format(
         c->ctx, plan == PLAN_DIRECT ? "rank {} to come with '%s'" : "rank {}'s chunk {} of '%s'",
         comm_name(r->tensor));
@@ -276,7 +307,7 @@ void comm_gather(Comm *c, CommReads *r, PlanId plan) {
             rotate(c, r->loads.data[i]);
             wait_in_program(&g, r->loads.data[i]);
         }
-    for (int i = 0; i < r->loads.n; i++) op_set_operand(r->loads.data[i], 0, g.view);
+    for (int i = 0; i < r->loads.n; i++) redirect(&g, r->loads.data[i]);
 }
 
 /* ---- before a phase -------------------------------------------------------------------------- */
@@ -324,7 +355,7 @@ bool comm_gather_phases(Comm *c, CommReads *r) {
         if (!done) continue;
         if (done == phase) {
             Builder b = build_before(c->ir, phase);
-            done = build_gather(c, &b, r, PLAN_BEFORE, chunk_rows(c, &b, r, true));
+            done = build_gather(c, &b, r, PLAN_BEFORE, chunk_rows(c, &b, r, PLAN_BEFORE, true));
             map_set(c->ctx, &phases, phase, done);
         }
         op_set_operand(r->loads.data[i], 0, result(done, 0));

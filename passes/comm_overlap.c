@@ -116,6 +116,36 @@ void comm_wait(Comm *c, Builder *b, Value *words, Value *epoch, Value *peer, int
     op_set_attr(c->ir, wait, "once", at_bool(c->ir, true));
 }
 
+Value *comm_room(Builder *b, Value *tensor, Elem elem, int n, Value *const *first,
+                 const char *name) {
+    const Type *t = tensor->type;
+    Value *dims[MAX_RANK];
+    int64_t extents[MAX_RANK], strides[MAX_RANK];
+    int rank = n + t->rank - 1;
+    for (int d = 0; d < rank; d++) {
+        int of = d - n + 1;
+        dims[d] = d < n ? first[d] : comm_dim(b, tensor, of);
+        extents[d] = d < n ? DYNAMIC : t->extents[of];
+        strides[d] = d + 1 < rank ? DYNAMIC : 1;
+    }
+    const Type *type = ty_tensor(b->ir, elem, rank, extents, strides);
+    if (elem_info[elem].bits >= elem_info[t->elem].bits && t->align)
+        type = ty_aligned(b->ir, type, t->align);
+    Op *op = build_op(b, OP_SCRATCH, rank, dims, 1, &type, 0);
+    op_set_attr(b->ir, op, "name", at_str(b->ir, name));
+    if (n == 2) op_set_attr(b->ir, op, "sym", at_bool(b->ir, true));
+    result(op, 0)->name = name;
+    return result(op, 0);
+}
+
+Value *comm_words(Comm *c, Builder *b, const Value *tensor, Value *ranks, Value *each) {
+    const Type *type = ty_tensor(b->ir, EL_I64, 3, NULL, (int64_t[]){DYNAMIC, DYNAMIC, 1});
+    Op *op = build_op(b, OP_COMM_SIGNALS, 2, (Value *[]){ranks, each}, 1, &type, 0);
+    op_set_attr(b->ir, op, "number", at_int(b->ir, c->signals++));
+    op_set_attr(b->ir, op, "name", at_str(b->ir, comm_name(tensor)));
+    return result(op, 0);
+}
+
 /* ---- finding ------------------------------------------------------------------------------- */
 
 static void find_ops(Op *op, void *arg) {

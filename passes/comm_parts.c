@@ -55,7 +55,7 @@ enum { OWN_READ = 1, OWN_WRITTEN = 2, OTHER_READ = 4, OTHER_WRITTEN = 8 };
 
 typedef struct Side {
     Ctx *ctx;
-    bool sums; // contributions are added in place
+    const Comm *c; // NULL: nothing has been moved
     VEC(Value *) tensors;
     PtrMap how;
     VEC(Op *) accesses;
@@ -74,7 +74,7 @@ static void touch(Side *s, Value *v, int how) {
 
 /// The owner folds what ranks contribute, unless they add to it where it lies.
 static void touch_combine(Side *s, const Op *op) {
-    bool stays = !comm_is_add(op), sum = s->sums && comm_is_sum(op);
+    bool stays = !comm_is_add(op), sum = s->c && s->c->sums && comm_is_sum(op);
     int n = (int)op_int(op, "n", 1), keep = op_flag(op, "keep") ? OWN_READ : 0;
     for (int i = 0; i < n; i++)
         if (value_is_sym(operand(op, i)))
@@ -86,12 +86,20 @@ static bool is_own_word(const Value *words) {
     return def_of(words, OP_COMM_SIGNALS) || def_of(words, OP_COMM_GATHER);
 }
 
+/// What programs send by the plan `put`: words of its own order that.
+static bool is_sent(const Side *s, const Value *tensor) {
+    for (int i = 0; s->c && i < s->c->sent.n; i++)
+        if (s->c->sent.data[i] == tensor) return true;
+    return is_own_word(tensor);
+}
+
 static void see_op(Op *op, void *arg) {
     Side *s = arg;
     bool word = op->code == OP_SIGNAL_SET || op->code == OP_SIGNAL_WAIT;
     if (op->code == OP_COMM_FENCE || (word && !is_own_word(operand(op, 0))))
         s->why = "programs signal each other";
     if (!op_is_access(op) || op->code == OP_LIVE || !value_is_sym(operand(op, 0))) return;
+    if (is_sent(s, operand(op, 0))) return;
     Access a = access_of(op);
     bool own = a.subs[0].kind == DIM_AT && comm_is_own(sub_operand(op, &a, 0, 0));
     vec_push(s->ctx, &s->accesses, op);
@@ -343,9 +351,9 @@ typedef struct Judged {
 } Judged;
 
 /// Why ranks have to meet here, or NULL.
-static const char *judge(Ir *ir, Op *kernel, const Op *barrier, bool sums, Judged *j) {
+static const char *judge(Ir *ir, Op *kernel, const Op *barrier, const Comm *c, Judged *j) {
     Ctx *ctx = ir_ctx(ir);
-    *j = (Judged){.before = {.ctx = ctx, .sums = sums}, .behind = {.ctx = ctx, .sums = sums}};
+    *j = (Judged){.before = {.ctx = ctx, .c = c}, .behind = {.ctx = ctx, .c = c}};
     if (barrier->parent->parent != kernel) return "it stands in a loop of the host";
     see_sides(barrier, &j->before, &j->behind);
     if (j->before.why || j->behind.why) return j->before.why ? j->before.why : j->behind.why;
@@ -367,7 +375,7 @@ static const char *judge(Ir *ir, Op *kernel, const Op *barrier, bool sums, Judge
 
 bool comm_needs_meeting(Ir *ir, Op *kernel, const Op *barrier) {
     Judged j;
-    return !op_flag(barrier, "phases") || judge(ir, kernel, barrier, false, &j) != NULL;
+    return !op_flag(barrier, "phases") || judge(ir, kernel, barrier, NULL, &j) != NULL;
 }
 
 /* ---- numbers of parts ---------------------------------------------------------------------- */
@@ -430,12 +438,7 @@ static Value *most_parts(const Parts *p, Builder *b, Value *ranks) {
 
 static void make_words(Comm *c, Parts *p, Value *ranks) {
     Builder b = build_before(c->ir, p->phase);
-    Value *in[2] = {ranks, most_parts(p, &b, ranks)};
-    const Type *type = ty_tensor(b.ir, EL_I64, 3, NULL, (int64_t[]){DYNAMIC, DYNAMIC, 1});
-    Op *op = build_op(&b, OP_COMM_SIGNALS, 2, in, 1, &type, 0);
-    op_set_attr(b.ir, op, "number", at_int(b.ir, c->signals++));
-    op_set_attr(b.ir, op, "name", at_str(b.ir, comm_name(p->tensor)));
-    p->words = result(op, 0);
+    p->words = comm_words(c, &b, p->tensor, ranks, most_parts(p, &b, ranks));
     p->words->name = "parts";
 }
 
@@ -596,7 +599,7 @@ void comm_parts(Comm *c) {
     for (int i = 0; i < m.ops.n; i++) {
         Op *barrier = m.ops.data[i];
         Judged *j = ctx_new(c->ctx, Judged);
-        const char *why = judge(c->ir, c->kernel, barrier, c->sums, j);
+        const char *why = judge(c->ir, c->kernel, barrier, c, j);
         if (why) {
             comm_note(c, "%s: all ranks meet before others' parts are read: %s",
                       j->tensor ? comm_name(j->tensor) : "between phases", why);

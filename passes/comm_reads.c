@@ -152,5 +152,6 @@ void comm_find_reads(Ctx *ctx, const Op *kernel, CommReads *r) {
 PlanId comm_reads_plan(const CommReads *r, PlanId asked) {
     if (r->against || (asked == PLAN_CHOSEN && r->part)) return PLAN_DIRECT;
     PlanId plan = asked == PLAN_CHOSEN ? PLAN_PUSH : asked;
+    if (plan == PLAN_PUT && !comm_put_fits(r->tensor)) plan = PLAN_PUSH;
     return r->chunked && plan != PLAN_DIRECT ? PLAN_BEFORE : plan;
 }

@@ -130,36 +130,17 @@ static bool keeps(const Stage *s) {
     return s->whole || s->pushed;
 }
 
-/// A dense tensor of these dims and then those of a shard of tensor i, in the type on the wire.
+/// Room for shards of tensor i, in the type on the wire.
 static Value *new_scratch(Stage *s, Builder *b, int i, int n, Value *const *first,
                           const char *name) {
-    Value *tensor = operand(s->add, i), *dims[MAX_RANK];
-    const Type *t = tensor->type, *wire = operand(s->add, s->n + i)->type;
-    int64_t extents[MAX_RANK], strides[MAX_RANK];
-    int rank = n + t->rank - 1;
-    for (int d = 0; d < rank; d++) {
-        int of = d - n + 1;
-        dims[d] = d < n ? first[d] : comm_dim(b, tensor, of);
-        extents[d] = d < n ? DYNAMIC : t->extents[of];
-        strides[d] = d + 1 < rank ? DYNAMIC : 1;
-    }
-    const Type *type = ty_tensor(b->ir, wire->elem, rank, extents, strides);
-    if (elem_info[wire->elem].bits >= elem_info[t->elem].bits && t->align)
-        type = ty_aligned(b->ir, type, t->align);
-    Op *op = build_op(b, OP_SCRATCH, rank, dims, 1, &type, 0);
-    op_set_attr(b->ir, op, "name", at_str(b->ir, name));
-    if (n == 2) op_set_attr(b->ir, op, "sym", at_bool(b->ir, true));
-    result(op, 0)->name = name;
-    return result(op, 0);
+    Elem wire = operand(s->add, s->n + i)->type->elem;
+    return comm_room(b, operand(s->add, i), wire, n, first, name);
 }
 
 static Value *new_words(Stage *s, Builder *b, Value *each) {
-    const Type *type = ty_tensor(b->ir, EL_I64, 3, NULL, (int64_t[]){DYNAMIC, DYNAMIC, 1});
-    Op *op = build_op(b, OP_COMM_SIGNALS, 2, (Value *[]){s->ranks, each}, 1, &type, 0);
-    op_set_attr(b->ir, op, "number", at_int(b->ir, s->c->signals++));
-    op_set_attr(b->ir, op, "name", at_str(b->ir, comm_name(operand(s->add, 0))));
-    result(op, 0)->name = "flags";
-    return result(op, 0);
+    Value *words = comm_words(s->c, b, operand(s->add, 0), s->ranks, each);
+    words->name = "flags";
+    return words;
 }
 
 /// The bounds of level i, at b, for programs whose parts go to rank `to`.
@@ -444,7 +425,7 @@ static void add_in_place(Stage *s) {
     if (!op_flag(s->add, "keep")) clear_owned(s);
     s->c->remote |= op_flag(s->add, "keep");
     Value *v = build_cast(&b, operand(s->add, 1), tensor->type->elem);
-    Op *op = atomic_add_at(&b, tensor, v, &p);
+    Op *op = atomic_at(&b, "add", tensor, v, &p);
     op_set_attr(s->c->ir, op, "system", at_bool(s->c->ir, true));
     comm_rotate(s->c, &s->level[s->rank_level], 1);
     op_erase(s->add);

@@ -177,13 +177,15 @@ static void add_phase(Find *f, const Op *op, double times) {
         return;
     }
     CommPhase *p = &l->phases[l->n_phases++];
-    double one = f->gpu ? gpu_cost_phase(op, f->gpu, f->dims) : cost_phase(op, f->machine, f->dims);
+    p->held = 1;
+    double one = f->gpu ? gpu_cost_phase(op, f->gpu, f->dims, &p->held)
+                        : cost_phase(op, f->machine, f->dims);
     p->line = op->loc.line;
     p->meets = f->meets;
     p->parts = f->parts;
     CostDims alone = {.dim_of = one_rank, .user = f};
     p->seconds = one * times;
-    p->apart = f->gpu ? gpu_cost_phase(op, f->gpu, &alone) : p->seconds;
+    p->apart = f->gpu ? gpu_cost_phase(op, f->gpu, &alone, NULL) : p->seconds;
     p->programs = programs_of(f, op) * times;
     l->seconds += p->seconds;
     f->meets = false;

@@ -74,6 +74,7 @@ typedef struct Model {
     GpuShape shape; // of a CTA
     double threads; // of a CTA
     double ctas;    // of a program
+    double held;    // CTAs of the phase that an SM has room for
     Text *out;      // what people are told, or NULL
     GpuNeeds needs; // of the phases so far
 } Model;
@@ -462,6 +463,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     double held = resident(m, shape.registers, &w), each = ceil(programs / t->sms);
     const Op *combine = find(p->regions[0], OP_COMBINE);
     if (combine) held = fmin(held, combining(t, combine));
+    m->held = held;
     double compute = busy_cycles(&w), busy = each * compute, start = LATENCY + CTA_START;
     double rounds = ceil(each / held), starts = gpu_persists(t, p, m->axes.persistent) ? 1 : rounds;
     double alone = rounds * (w.waits - LATENCY + compute) + starts * start;
@@ -492,9 +494,12 @@ static double host_seconds(Model *m, const Region *r) {
     return sum;
 }
 
-double gpu_cost_phase(const Op *phase, const GpuTarget *target, const CostDims *dims) {
+double gpu_cost_phase(const Op *phase, const GpuTarget *target, const CostDims *dims,
+                      double *held) {
     Model m = {.target = target, .dims = *dims};
-    return phase_seconds(&m, phase);
+    double seconds = phase_seconds(&m, phase);
+    if (held) *held = m.held;
+    return seconds;
 }
 
 double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,

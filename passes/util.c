@@ -295,9 +295,9 @@ void store_at(Builder *b, Value *tensor, Value *v, const Place *p, Value *mask) 
     build_access(b, OP_STORE, tensor, v, p, mask, 0, NULL);
 }
 
-Op *atomic_add_at(Builder *b, Value *tensor, Value *v, const Place *p) {
+Op *atomic_at(Builder *b, const char *name, Value *tensor, Value *v, const Place *p) {
     Op *op = build_access(b, OP_ATOMIC, tensor, v, p, NULL, 1, v->type);
-    op_set_attr(b->ir, op, "op", at_str(b->ir, "add"));
+    op_set_attr(b->ir, op, "op", at_str(b->ir, name));
     return op;
 }
 

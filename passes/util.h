@@ -69,8 +69,8 @@ void place_append(Place *p, const Place *rest);
 const Type *place_type(Ir *ir, Elem elem, const Place *p);
 /// Dead lanes read 0. The result's extents are those of the place.
 Value *load_at(Builder *b, Value *tensor, const Place *p);
-/// Adds v to what is there.
-Op *atomic_add_at(Builder *b, Value *tensor, Value *v, const Place *p);
+/// An atomic by name: "add" v to what is there.
+Op *atomic_at(Builder *b, const char *name, Value *tensor, Value *v, const Place *p);
 /// mask: NULL or a bool block in the shape of the picks.
 void store_at(Builder *b, Value *tensor, Value *v, const Place *p, Value *mask);
 /// 0 or false in every lane.

@@ -4,7 +4,7 @@
 # figures beside NCCL and cuBLAS and PyTorch's async-TP, and the runtime alone, for 2 and for 4 of
 # them or as asked, 5 minutes each. On one GPU a trial: ranks that share it, and one rank through
 # every arm of the benchmark; its times mean nothing. --shared: what has to be right, and no times,
-# with ranks that share what GPUs there are, each plan, in eight minutes.
+# with ranks that share what GPUs there are, each plan, in nine minutes.
 #
 # What each step said is in FOLDER/STEP.txt, figures in FOLDER/w2 and w4. Ends with 0 if all passed.
 set -u
@@ -14,7 +14,7 @@ out=$(mkdir -p "$1" && cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
 python=${PYTHON:-python3}
 failed=0
-plans='plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4,plan=5,plan=6'
+plans='plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4,plan=5,plan=6,plan=7'
 shift
 wanted=${*:-2 4}
 

@@ -184,7 +184,9 @@ double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                          const GpuAxes *axes, GpuNeeds *needs);
 /// Of one phase of it.
 struct CostDims;
-double gpu_cost_phase(const Op *phase, const GpuTarget *target, const struct CostDims *dims);
+/// *held, where given: programs of it that an SM has room for.
+double gpu_cost_phase(const Op *phase, const GpuTarget *target, const struct CostDims *dims,
+                      double *held);
 /// A line about each phase: what it moves and multiplies, the roof, what the model expects.
 void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
                        int64_t (*dim_of)(void *user, int parameter, int axis), void *user);

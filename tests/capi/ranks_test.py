@@ -24,7 +24,7 @@ import numpy as np
 import tegula
 
 M, N, K, INPUTS = 37, 20, 24, 7
-PLANS = "direct", "before", "pull", "push"
+PLANS = "direct", "before", "pull", "push", "put"
 EACH, AGAIN, LATE, NAP = 250, 25, 40, 0.003  # launches of a plan; with the same input; one of so many; seconds
 
 

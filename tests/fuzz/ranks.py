@@ -198,7 +198,7 @@ class Ranks(Generator):
         settings = [{k: v[i] for k, v in tunes.items()} for i in (0, 1)]
         for s in settings:
             if r.random() < 0.8:
-                s["plan"] = r.choice(["direct", "before", "pull", "push", "copies"])
+                s["plan"] = r.choice(["direct", "before", "pull", "push", "copies", "put"])
             if r.random() < 0.5:
                 s["chunks"] = r.randint(1, 3)
         self.flags = ["--ranks", str(self.dims["W"])]

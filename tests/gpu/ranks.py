@@ -38,7 +38,7 @@ def options():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--ranks", type=int, default=2)
     p.add_argument("--plans", default=None,
-                   help="settings, with commas; default: what is chosen, and each plan (one without GPUs)")
+                   help="settings, with commas; default: what is chosen, and each plan (two without GPUs)")
     p.add_argument("--launches", type=int, default=0, help="of a stress test (1000; 100 without GPUs)")
     p.add_argument("--only", default="", help="checks whose name holds this text")
     p.add_argument("--seconds", type=float, default=120, help="after which no check is begun")
@@ -48,7 +48,8 @@ def options():
     o = p.parse_args()
     o.launches = o.launches or (100 if o.target else 1000)
     if o.plans is None:
-        o.plans = ",plan=4 chunks=4" if o.target else ",plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4,plan=5,plan=6"
+        every = ",plan=1,plan=2,plan=3 chunks=4,plan=4 chunks=4,plan=5,plan=6,plan=7"
+        o.plans = ",plan=4 chunks=4,plan=7" if o.target else every
     return o
 
 

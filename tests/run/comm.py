@@ -233,7 +233,7 @@ def same(a, **_):
     return {"x": np.stack([a] * len(a)), "y": np.stack([a] * len(a))}
 
 
-for plan in "before", "pull", "push":
+for plan in "before", "pull", "push", "put":
     ranks("comm.teg", "heights", {"a": normal((2, 96, 3), seed=31)}, same,
           flags=["--set", f"plan={plan}", "--set", "chunks=4"])
 

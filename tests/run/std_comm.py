@@ -89,11 +89,12 @@ for w in WORLDS:
                   **rounds)
 
 # Each plan of transfers, and several numbers of chunks.
-PLANS = [dict(TILES[0], plan=p, chunks=n) for p, n in ((1, 1), (2, 1), (3, 2), (3, 5), (4, 1), (4, 3), (5, 1))]
+PLANS = [dict(TILES[0], plan=p, chunks=n) for p, n in ((1, 1), (2, 1), (3, 2), (3, 5), (4, 1), (4, 3), (5, 1), (7, 1), (7, 3))]
 for w, m, k, n in (2, 70, 48, 40), (3, 33, 64, 24):
     a, b = normal((w, m, k), 1), normal((w, k, n), 2)
     ranks("ag_gemm", w, {"a": a, "b": b}, lambda a, b: {"c": a[None] @ b[:, None]}, length=k, scale={"c": 4.0},
           tune=PLANS)
+    ranks("ag_gemm", w, {"a": a[:, :, :0], "b": b[:, :0]}, lambda a, b: {"c": a[None] @ b[:, None]}, tune=PLANS)
     for t in "float32", SMALL[w % 2]:
         rounds = {"length": w, "computes": t} if t in SMALL else {"length": k * w, "scale": {"c": 4.0}}
         ranks("gemm_rs", w, {"a": typed(normal((w, w * m, k), 3), t), "b": typed(b, t),

@@ -74,10 +74,11 @@ if [ "$engines" != processes ]; then
     comm=$here/../../stdlib/comm.teg
     unmapped="access other ranks' memory where it lies, which 'openshmem' does not map here"
     cmp puts.npy threads.npy || die "other results without mapped memory"
-    "$here/oshrun.sh" 3 "$tegula" run "$comm" -k all_reduce --comm openshmem --type T=f32 \
-        --arg 'a=rand(3,100)' --set plan=direct >out 2>&1 &&
-        die "all_reduce reads memory that is not mapped"
-    grep -q "$unmapped" out || die "no word of memory that is not mapped"
+    for how in 'all_reduce --set plan=direct' 'all_gather --set plan=put'; do
+        "$here/oshrun.sh" 3 "$tegula" run "$comm" -k $how --comm openshmem --type T=f32 \
+            --arg 'a=rand(3,100)' >out 2>&1 && die "$how: reaches memory that is not mapped"
+        grep -q "$unmapped" out || die "$how: no word of memory that is not mapped"
+    done
     same() {
         ranks openshmem run "$comm" --type T=f32 "$@" --out c=puts.npy
         "$tegula" run "$comm" --type T=f32 "$@" --out c=threads.npy >/dev/null
@@ -138,7 +139,7 @@ alone 'how many ranks' TG_RANK=0 TG_MEET=here
 alone 'which of 2 ranks' TG_RANKS=2 TG_MEET=here
 alone 'no place to meet' TG_RANKS=2 TG_RANK=1
 # A plan that there is not.
-for plan in 7 -1 bogus; do
+for plan in 8 -1 bogus; do
     "$tegula" run gather.teg --arg 'a=rand(2,100,30)' --set plan=$plan >out 2>&1 && die "plan=$plan"
     grep -q "direct, before, pull, push" out || die "plan=$plan: no word of those that there are"
 done

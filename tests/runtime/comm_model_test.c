@@ -649,6 +649,7 @@ PLAN(pull);
 PLAN(push);
 PLAN(add);
 PLAN(copies);
+PLAN(put);
 
 // Programs that store into other ranks' memory, or read what was written in the launch where it
 // lies, need it mapped.
@@ -663,6 +664,7 @@ static const Protocol compiled[] = {
     {"ag_gemm, direct", &direct_ag_gemm_kernel, 1, AG_GEMM, true},
     {"ag_gemm, mapped, pull", &pull_ag_gemm_kernel, 1, AG_GEMM, true},
     {"ag_gemm, mapped, push", &push_ag_gemm_kernel, 1, AG_GEMM, true},
+    {"ag_gemm, put", &put_ag_gemm_kernel, 1, AG_GEMM, true},
     {"gemm_rs, direct", &direct_gemm_rs_kernel, 1, GEMM_RS, true},
     {"gemm_rs, add", &add_gemm_rs_kernel, 0, GEMM_RS, true},
     {"gemm_ar, direct", &direct_gemm_ar_kernel, 1, GEMM_AR, true},

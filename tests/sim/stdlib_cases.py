@@ -216,7 +216,7 @@ case("sort", "histogram_bins", "x=randn(9000) count=zeros(300):i32 low=-2 high=2
 
 # As many steps as stages of the pipelines and more, and parts of tiles.
 TILES = "BM=64 BN=64 BK=32 "
-for plan in "direct", "before", "pull", "push":
+for plan in "direct", "before", "pull", "push", "put":
     plan = f"plan={plan} chunks=2"
     ranks("all_gather", "a=randn(2,600)", "c", "BN=256 " + plan)
     ranks("ag_gemm", "a=randn(2,140,304):f16 b=randn(2,304,96,seed=2):f16", "c", TILES + plan)

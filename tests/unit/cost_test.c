@@ -4,6 +4,7 @@
 #include "passes/comm_cost.h"
 #include "passes/passes.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -202,12 +203,44 @@ static void parts_save_a_meeting(void **state) {
     assert_true(two_phases(false, PLAN_COPIES) == two_phases(true, PLAN_COPIES));
 }
 
+/// A product of so many rows in all, whose programs are 128 rows of 192 columns each, of 6144.
+static double gathered(PlanId plan, int64_t ranks, double rows) {
+    double waves = ceil(rows / 128 * 32 / 132);
+    CommLaunch l = {
+        .link = comm_link("sm_90a"),
+        .beside = true,
+        .units = 132,
+        .bandwidth = 4e12,
+        .ranks = ranks,
+        .n_tensors = 1,
+        .tensors = {{.bytes = rows / (double)ranks * 8192, .reads = true, .name = "a"}},
+        .n_phases = 1,
+        .phases = {{.seconds = 4e-5 * waves, .programs = rows / 128 * 32, .held = 1}},
+    };
+    CommTimeline t;
+    l.phases[0].read[0] = l.tensors[0].bytes * 32;
+    for (int i = 0; i < PLAN_COUNT; i++) l.tensors[0].by[i] = (PlanId)i;
+    comm_lay(&t, &l, plan, 2);
+    return t.end;
+}
+
+/// Programs send a few rows sooner than engines do, more so to several others; of many rows
+/// engines' copies hide.
+static void programs_send_few_rows(void **state) {
+    (void)state;
+    double two = gathered(PLAN_PUSH, 2, 512) - gathered(PLAN_PUT, 2, 512);
+    double four = gathered(PLAN_PUSH, 4, 512) - gathered(PLAN_PUT, 4, 512);
+    assert_true(two > 0 && four > two);
+    assert_true(gathered(PLAN_PUSH, 2, 8192) < gathered(PLAN_PUT, 2, 8192));
+    assert_true(gathered(PLAN_PUT, 2, 8192) < gathered(PLAN_BEFORE, 2, 8192));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_work_costs_more),   cmocka_unit_test(partial_tiles_cost_whole_ones),
         cmocka_unit_test(what_is_far_costs_more), cmocka_unit_test(the_unknown_has_a_price),
         cmocka_unit_test(a_rank_has_its_part),    cmocka_unit_test(data_have_a_bound),
-        cmocka_unit_test(parts_save_a_meeting),
+        cmocka_unit_test(parts_save_a_meeting),   cmocka_unit_test(programs_send_few_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,7 @@ static void print_timeline(Ctx *ctx, const CommTimeline *t, const CommLaunch *l)
     printf("timeline of a launch, by shards, 0 the own one, * all (a model: %.0f GB/s a %s)\n",
            l->link->copy * 1e-9, l->beside ? "link" : "core");
     print_row("link", &t->link, t->end);
+    print_row("put", &t->put, t->end);
     print_row("clear", &t->clear, t->end);
     print_phases(ctx, t, l);
     print_row("fold", &t->fold, t->end);
