@@ -24,7 +24,7 @@ enum {
 #define HELD  0.6  // of what stores over the link take, the programs that make them wait
 #define SHARE 0.3  // of the time of copies, by which programs that run beside take longer
 #define ALONE 1.5  // times as long as its share of an SM a program takes that nobody shares it with
-#define NEAR  1.03 // as quick, as far as the model knows
+#define NEAR  1.01 // as quick, as far as the model knows
 
 /* ---- programs on SMs ----------------------------------------------------------------------- */
 

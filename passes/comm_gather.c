@@ -235,6 +235,23 @@ static void spread(Comm *c, const Op *load) {
     if (!multiplies && can_sink(level, n, (int)(l - level))) sink(level, n, (int)(l - level));
 }
 
+/// What programs send comes all at once, and early: rows of all shards that are multiplied with the
+/// same columns are side by side, so those are brought from memory once.
+static void gather_rows(Comm *c, const Op *load) {
+    for (int rows = 0; rows < 2; rows++) {
+        Level level[MAX_LEVELS];
+        Access a = access_of(load);
+        Op *phase = comm_phase(load);
+        hoist_bounds(phase);
+        int n = read_levels(c->ctx, phase, level);
+        const Level *l = rows ? rows_level(load, &a, level, n)
+                              : comm_rank_level(c, level, n, sub_operand(load, &a, 0, 0));
+        if (!l || !can_sink(level, n, (int)(l - level))) return;
+        if (!rows) comm_rotate(c, l, 0);
+        sink(level, n, (int)(l - level));
+    }
+}
+
 void comm_read_in_turn(Comm *c, const CommReads *r) {
     for (int i = 0; i < r->loads.n; i++) spread(c, r->loads.data[i]);
 }
@@ -304,6 +321,7 @@ void comm_gather(Comm *c, CommReads *r, PlanId plan) {
     if (plan != PLAN_BEFORE) comm_control(c);
     for (int i = 0; i < r->loads.n && plan != PLAN_BEFORE; i++)
         if (needs_wait(&g, i)) {
+            if (plan == PLAN_PUT) gather_rows(c, r->loads.data[i]);
             rotate(c, r->loads.data[i]);
             wait_in_program(&g, r->loads.data[i]);
         }
