@@ -22,8 +22,10 @@ typedef struct Comm {
     bool copies;  // nothing is accessed where it lies: it is sent when programs have ended
     int chunks;   // 0: by their bytes
     int signals;  // requests for words so far
-    VEC(Value *) words;      // tensors that programs wait for
-    VEC(Value *) sent;       // room for what programs send by the plan `put`
+    VEC(Op *) adding;   // the phase of each contribution
+    VEC(Op *) turns;    // dimensions of ranks of contributions, to be rotated when all are staged
+    VEC(Value *) words; // tensors that programs wait for
+    VEC(Value *) sent;  // room for what programs send by the plan `put`
     VEC(const char *) notes; // for people: what was found, and what became of it
 } Comm;
 
@@ -122,6 +124,8 @@ bool comm_is_add(const Op *op);
 /// It is one sum, so that atomics can take it.
 bool comm_is_sum(const Op *combine);
 void comm_stage(Comm *c, Op *add);
+/// When all contributions of the kernel are staged: programs of the own rank go last.
+void comm_turn(Comm *c);
 /// The phase can be launched rank by rank, so that copy engines send what it contributes to one
 /// while programs work for the next: neither a turn of the host nor a meeting comes between.
 bool comm_can_push(Ctx *ctx, Op *kernel, const Op *add);

@@ -270,7 +270,9 @@ static void overlap(PassEnv *env, Op *kernel) {
     op_walk_pre(kernel, find_wait, &c);
     op_walk_pre(kernel, mark_word, &c);
     op_walk_pre(kernel, find_add, &adds);
+    for (int i = 0; i < adds.ops.n; i++) vec_push(c.ctx, &c.adding, comm_phase(adds.ops.data[i]));
     for (int i = 0; i < adds.ops.n; i++) comm_stage(&c, adds.ops.data[i]);
+    comm_turn(&c);
     for (int i = 0; i < sym->n; i++) move_reads(&c, kernel->regions[0]->args[sym->ints[i]]);
     if (c.copies && !env->gpu) move_scratch(&c);
     if (!c.copies && c.plan != PLAN_BEFORE) comm_parts(&c);

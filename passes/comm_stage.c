@@ -41,6 +41,7 @@ typedef struct Stage {
     Level level[MAX_LEVELS];
     Value *ranks, *tiles;
     Value *stage[MAX_ADDED], *local[MAX_ADDED], *flags;
+    int adds;    // contributions of the phase
     bool whole;  // not overlapped
     bool pushed; // by copy engines, rank by rank
     int split;   // the dimension that the owner's programs share out, or -1
@@ -51,6 +52,10 @@ bool comm_is_add(const Op *op) {
     Access a = access_of(op);
     return value_is_sym(operand(op, 0)) &&
            (a.subs[0].kind != DIM_AT || !comm_is_own(sub_operand(op, &a, 0, 0)));
+}
+
+static void count_adds(Op *op, void *arg) {
+    if (op->code == OP_COMBINE && comm_is_add(op)) ++*(int *)arg;
 }
 
 /* ---- legality ------------------------------------------------------------------------------ */
@@ -248,7 +253,8 @@ static void send(Stage *s) {
     Value *in[5] = {s->flags, epoch, to, s->c->rank, tile_number(s, &b, index, to)};
     Op *set = build_op(&b, OP_SIGNAL_SET, 5, in, 0, NULL, 0);
     op_set_attr(s->c->ir, set, "op", at_str(s->c->ir, "set"));
-    op_set_attr(s->c->ir, set, "late", at_bool(s->c->ir, true));
+    // Of several signals of a tile none is put off.
+    if (s->adds == 1) op_set_attr(s->c->ir, set, "late", at_bool(s->c->ir, true));
 }
 
 /// After the phase copy engines send what is not for the own rank, or what is for `peer`, one
@@ -396,6 +402,22 @@ static void fold(Stage *s) {
     close_regions(&b, home);
 }
 
+/// A phase may contribute to several tensors by one index of ranks.
+static void turn_later(Stage *s) {
+    Op *level = s->level[s->rank_level].op;
+    for (int i = 0; i < s->c->turns.n; i++)
+        if (s->c->turns.data[i] == level) return;
+    vec_push(s->c->ctx, &s->c->turns, level);
+}
+
+void comm_turn(Comm *c) {
+    for (int i = 0; i < c->turns.n; i++) {
+        Level l = {.op = c->turns.data[i]};
+        level_reread(&l);
+        comm_rotate(c, &l, 1);
+    }
+}
+
 /* ---- sums in no order ---------------------------------------------------------------------- */
 
 bool comm_is_sum(const Op *combine) {
@@ -427,7 +449,7 @@ static void add_in_place(Stage *s) {
     Value *v = build_cast(&b, operand(s->add, 1), tensor->type->elem);
     Op *op = atomic_at(&b, "add", tensor, v, &p);
     op_set_attr(s->c->ir, op, "system", at_bool(s->c->ir, true));
-    comm_rotate(s->c, &s->level[s->rank_level], 1);
+    turn_later(s);
     op_erase(s->add);
     comm_note(s->c, "%s: programs add to the owner's shard, in no order", comm_name(tensor));
 }
@@ -441,10 +463,12 @@ static void find_barrier(Op *op, void *arg) {
 bool comm_can_push(Ctx *ctx, Op *kernel, const Op *add) {
     Level *level = ctx_array(ctx, Level, MAX_LEVELS);
     bool meets = false;
+    int adds = 0;
     Op *phase = comm_phase(add);
     if (!phase || phase->parent->parent != kernel) return false;
     op_walk_pre(kernel, find_barrier, &meets);
-    return !meets && read_levels(ctx, phase, level) > 1;
+    op_walk_pre(phase, count_adds, &adds);
+    return !meets && adds == 1 && read_levels(ctx, phase, level) > 1;
 }
 
 /// The dimension of ranks becomes a loop of the host around the phase, with the transfer of a
@@ -485,6 +509,7 @@ void comm_stage(Comm *c, Op *add) {
     *s = (Stage){.c = c, .add = add, .a = access_of(add), .n = (int)op_int(add, "n", 1)};
     for (Op *up = op_enclosing(add, OP_PARALLEL); up; up = op_enclosing(up, OP_PARALLEL))
         s->phase = up;
+    for (int i = 0; i < c->adding.n; i++) s->adds += c->adding.data[i] == s->phase;
     hoist_bounds(s->phase);
     s->n_levels = read_levels(c->ctx, s->phase, s->level);
     Level *ranks = comm_rank_level(c, s->level, s->n_levels, sub_operand(add, &s->a, 0, 0));
@@ -499,7 +524,8 @@ void comm_stage(Comm *c, Op *add) {
         return;
     }
     s->whole = c->plan == PLAN_BEFORE || c->copies;
-    s->pushed = c->plan == PLAN_PUSH && c->env->gpu && comm_can_push(c->ctx, c->kernel, add);
+    s->pushed = c->plan == PLAN_PUSH && c->env->gpu && s->adds == 1 &&
+                comm_can_push(c->ctx, c->kernel, add);
     comm_control(c);
     make_memory(s);
     fold(s);
@@ -508,6 +534,6 @@ void comm_stage(Comm *c, Op *add) {
     if (s->pushed)
         launch_by_rank(s);
     else if (!s->whole)
-        comm_rotate(c, ranks, 1);
+        turn_later(s);
     comm_note(c, "%s: %s", name, how_it_goes(s));
 }

@@ -29,6 +29,9 @@ ranks("comm.teg", "sums", {"a": bf16(normal((4, 4, 37), seed=5))}, sums, 4, leng
 ranks("comm.teg", "sums_wide", {"a": normal((4, 4, 37), seed=6)}, sums, 4, length=4, out_types={"c": "bf16"})
 ranks("comm.teg", "sums_kept", {"a": normal((3, 3, 37), seed=7), "c": normal((3, 37), seed=8)},
       lambda a, c: {"c": c + a.sum(0)}, length=4)
+for plan in "direct", "before", "push", "add":
+    ranks("comm.teg", "sums_of_two", {"a": normal((3, 3, 37), seed=4)}, lambda a, **_: {"c": a.sum(0), "d": -a.sum(0)}, 3,
+          length=3, flags=["--set", f"plan={plan}"])
 # In f32 in the order of ranks, exactly: 1 is lost in the first order alone.
 BIG = np.float32(2.0 ** 25)
 ranks("comm.teg", "sums", {"a": np.array([[[1], [BIG]], [[BIG], [-BIG]], [[-BIG], [1]]], np.float32)[:, [0, 1, 1]]},
@@ -255,7 +258,7 @@ def grown(x, steps, **_):
     return {"c": c, "y": y}
 
 
-for plan in "direct", "before":
+for plan in "direct", "before", "push":
     ranks("comm.teg", "turns", {"x": normal((2, 40), seed=32), "steps": 70}, turned, 2, length=8,
           flags=["--set", f"plan={plan}"])
     ranks("comm.teg", "grows", {"x": normal((3, 90), seed=33), "steps": 6}, grown, 3, length=8,
