@@ -419,7 +419,7 @@ static void build_gives(Step *step, void *const *args) {
     uint32_t chunks = narrow(args, 5), ranks = narrow(args, 6), seed = narrow(args, 10);
     uint32_t me = narrow(args, 11), rows = narrow(args, 7), only = narrow(args, 8);
     for (uint32_t to = 0; to < ranks; to++)
-        for (uint32_t c = 0; c < chunks && to != me && (rows || to == only); c++) {
+        for (uint32_t c = 0; c < chunks && (rows ? to != me : to == only); c++) {
             Program *p = add_program(step);
             p->to = cell_at(wide(args, 0) + to * wide(args, 1) + 8 * c);
             p->value = part_value(seed, me, to, c);
