@@ -474,7 +474,8 @@ bool comm_can_push(Ctx *ctx, Op *kernel, const Op *add) {
 /// The dimension of ranks becomes a loop of the host around the phase, with the transfer of a
 /// rank's part behind its programs.
 static void launch_by_rank(Stage *s) {
-    Op *ranks = s->level[s->rank_level].op, *phase = ranks != s->phase ? s->phase : NULL;
+    Op *ranks = s->level[s->rank_level].op;
+    bool outermost = ranks == s->phase;
     Region *body = ranks->regions[0];
     Builder b = build_before(s->c->ir, s->phase);
     Op *loop = build_for(&b, build_index(&b, 0), s->ranks, 1, 0, NULL);
@@ -486,11 +487,13 @@ static void launch_by_rank(Stage *s) {
     value_replace(body->args[0], r);
     for_each_op_safe(op, body) {
         if (op_has(op, TERMINATOR)) continue;
-        if (op->code == OP_PARALLEL && !phase) phase = op;
-        op_move_before(op, ranks);
+        if (outermost)
+            op_move_to_end(op, in.region);
+        else
+            op_move_before(op, ranks);
     }
     op_erase(ranks);
-    if (phase->parent != in.region) op_move_to_end(phase, in.region);
+    if (!outermost) op_move_to_end(s->phase, in.region);
     scatter(s, &in, r);
     build_yield(&in, 0, NULL);
 }

@@ -121,8 +121,9 @@ static void add_combine(Find *f, CommPhase *p, const Op *op, double times) {
         if (at < 0) return;
         CommTensor *t = &f->l->tensors[at];
         Elem elem = operand(op, i)->type->elem;
+        bool pushes = f->gpu && comm_can_push(f->ctx, f->kernel, op);
+        t->pushes = pushes && (!t->adds || t->pushes);
         t->adds = true;
-        t->pushes = f->gpu && comm_can_push(f->ctx, f->kernel, op);
         p->added[at] += times * cost_bytes(operand(op, n + i)->type) / (double)f->l->ranks;
         t->growth = comm_is_sum(op) ? growth_of(f, elem) : 0;
         if (comm_is_sum(op) && !t->growth) t->no_sums = reason_against_sums(f, elem);
@@ -186,6 +187,8 @@ static void add_phase(Find *f, const Op *op, double times) {
     CostDims alone = {.dim_of = one_rank, .user = f};
     p->seconds = one * times;
     p->apart = f->gpu ? gpu_cost_phase(op, f->gpu, &alone, NULL) : p->seconds;
+    if (p->apart >= p->seconds)
+        p->apart = p->seconds / (double)f->l->ranks; // ranks of another name
     p->programs = programs_of(f, op) * times;
     l->seconds += p->seconds;
     f->meets = false;

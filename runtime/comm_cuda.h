@@ -3,9 +3,9 @@
 // share.
 //
 // Every rank maps the memory of all of them side by side. What a launch asks for becomes steps, by
-// a small kernel of the runtime's own, and copies by the copy engines on a side stream for each
-// peer. Nothing of it is known to the host alone, so a graph can record it: epochs and counters are
-// words in device memory.
+// a small kernel of the runtime's own, and copies by the copy engines on a side stream. Nothing of
+// it is known to the host alone, so a graph can record it: epochs and counters are words in device
+// memory.
 #ifndef RUNTIME_COMM_CUDA_H
 #define RUNTIME_COMM_CUDA_H
 
@@ -93,7 +93,7 @@ struct rt_cuda_comm {
     cu_module module;
     cu_function step;
     cu_stream own;                  // for what is no launch
-    cu_stream sides[RT_COMM_RANKS]; // one a peer
+    cu_stream sides[RT_COMM_RANKS]; // one a peer; the next one's has most copies
     cu_event forked, ended, joined[RT_COMM_RANKS];
     // Of the launch:
     cu_stream stream;
@@ -162,7 +162,7 @@ int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs);
 static inline bool rt_cuda_comm_is_early(const rt_cuda_comm *g) {
     return g->early && g->given == RT_GIVEN_STEP;
 }
-/// They have been.
-int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function);
+/// They have been, unless the driver refused.
+int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function, bool launched);
 
 #endif

@@ -293,10 +293,10 @@ static tg_status raise_done(rt_cuda_comm *g) {
 }
 
 /// Copies within a device, of what these programs have raised, end before others wait for them.
-int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function) {
+int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function, bool launched) {
     tg_status status = TG_OK;
     bool shares = false, busy = false;
-    g->given = RT_GIVEN_PROGRAMS;
+    g->given = launched ? RT_GIVEN_PROGRAMS : RT_GIVEN_OTHER;
     rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
     for (int r = 0; r < g->comm->size; r++) {
         shares |= g->beside[r];

@@ -195,7 +195,8 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
     uint32_t ctas = (uint32_t)(programs * f->cluster);
     int32_t status = rt_gpu_launch(g, f, g->program->functions[function], ctas, args);
     if (g->replay) rt_replay_add_launch(g->replay, f, g->program->functions[function], ctas, args);
-    int32_t after = g->comm ? rt_cuda_comm_after(g->comm, g, function) : TG_RUN_OK;
+    bool launched = status == TG_RUN_OK;
+    int32_t after = g->comm ? rt_cuda_comm_after(g->comm, g, function, launched) : TG_RUN_OK;
     return status ? status : after;
 }
 

@@ -29,6 +29,15 @@ ranks("comm.teg", "sums", {"a": bf16(normal((4, 4, 37), seed=5))}, sums, 4, leng
 ranks("comm.teg", "sums_wide", {"a": normal((4, 4, 37), seed=6)}, sums, 4, length=4, out_types={"c": "bf16"})
 ranks("comm.teg", "sums_kept", {"a": normal((3, 3, 37), seed=7), "c": normal((3, 37), seed=8)},
       lambda a, c: {"c": c + a.sum(0)}, length=4)
+
+
+def sums_ragged(a, c):
+    return {"c": np.array([np.where(np.arange(37) < 37 - 5 * r, a[:, r].sum(0), c[r]) for r in range(len(c))])}
+
+
+for plan in "direct", "before", "push":
+    ranks("comm.teg", "sums_ragged", {"a": normal((3, 3, 37), seed=4), "c": normal((3, 37), seed=5)}, sums_ragged,
+          length=3, flags=["--set", f"plan={plan}"])
 for plan in "direct", "before", "push", "add":
     ranks("comm.teg", "sums_of_two", {"a": normal((3, 3, 37), seed=4)}, lambda a, **_: {"c": a.sum(0), "d": -a.sum(0)}, 3,
           length=3, flags=["--set", f"plan={plan}"])

@@ -45,7 +45,7 @@ static const struct {
     VALUE("--warps", "N", warps, "warps of a CTA: 0 the passes' choice"),
     VALUE("--cluster", "N", cluster, "CTAs that a program may take: 0 the passes' choice"),
     VALUE("--stages", "N", stages, "stages of pipelines: 0 the passes' choice"),
-    VALUE("--plan", "NAME", plan, "of transfers between ranks: direct, before, pull, push"),
+    VALUE("--plan", "NAME", plan, "of transfers between ranks: direct, before, pull, push, add, put, copies"),
     VALUE("--chunks", "N", chunks, "that a shard is transferred in: 0 the pass's choice"),
     VALUE("--persistent", "N", persistent,
           "one CTA an SM: 1 always, -1 never, 0 the passes' choice"),
