@@ -131,9 +131,9 @@ def check_jit(t):
         raise Failed(out)
     searches = ["env", "TG_TUNE=block", "TG_TUNE_BUDGET_MS=1500", "TG_CACHE=off"]
     out = t.run([*searches, "./jit", str(t.prefix / "share/tegula/std/softmax.teg")], folder)
-    for line in "tegula: tuning softmax: ", "tegula: tuned softmax R=1 N=1000: BR=":
-        if line not in out:
-            raise Failed(f"'{line}' is not said: {out}")
+    line = "tegula: tuned softmax R=1 N=1000: BR="  # what is said meanwhile is of longer searches
+    if line not in out:
+        raise Failed(f"'{line}' is not said: {out}")
 
 
 def check_ranks(t):
