@@ -171,6 +171,14 @@ static double programs_of(const Find *f, const Op *phase) {
     return programs;
 }
 
+/// Of a phase that can be launched rank by rank: programs of one.
+static void price_apart(const Find *f, CommPhase *p, const Op *op) {
+    CostDims alone = {.dim_of = one_rank, .user = (void *)(uintptr_t)f};
+    p->apart = gpu_cost_phase(op, f->gpu, &alone, NULL);
+    if (p->apart >= p->seconds)
+        p->apart = p->seconds / (double)f->l->ranks; // ranks of another name
+}
+
 static void add_phase(Find *f, const Op *op, double times) {
     CommLaunch *l = f->l;
     if (l->n_phases == COMM_PHASES) {
@@ -184,17 +192,15 @@ static void add_phase(Find *f, const Op *op, double times) {
     p->line = op->loc.line;
     p->meets = f->meets;
     p->parts = f->parts;
-    CostDims alone = {.dim_of = one_rank, .user = f};
     p->seconds = one * times;
-    p->apart = f->gpu ? gpu_cost_phase(op, f->gpu, &alone, NULL) : p->seconds;
-    if (p->apart >= p->seconds)
-        p->apart = p->seconds / (double)f->l->ranks; // ranks of another name
     p->programs = programs_of(f, op) * times;
     l->seconds += p->seconds;
     f->meets = false;
     if (!cost_is_bounded(f->dims, op))
         give_up(f, ctx_format(f->ctx, "how many programs line %u has is not known", p->line));
     add_region(f, p, op->regions[0], times * cost_parts(f->dims, op));
+    for (int i = 0; i < l->n_tensors && p->apart <= 0; i++)
+        if (p->added[i] > 0 && l->tensors[i].pushes) price_apart(f, p, op);
 }
 
 static void meet(Find *f, const Op *barrier) {
