@@ -109,7 +109,7 @@ struct rt_cuda_comm {
     } done[RT_FILLS]; // words that sides wait for
     int n_done;
     // Of all launches:
-    bool early;            // steps begin while programs end, and programs while steps do
+    bool early;            // steps and programs begin while what is before them ends
     _Atomic int64_t begun; // number of the last launch that the device waits in
     cu_stream last;        // the stream of the last one, where `ended` is recorded
     bool any;              // there was one, not captured
@@ -158,9 +158,10 @@ extern const tg_comm_calls rt_cuda_comm_calls;
 /// Before programs are launched: gives the stream the steps that it has not got yet. *runs: whether
 /// programs are to be launched at all. A tg_run_status.
 int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs);
-/// Whether they may begin while the step before them ends, if they wait for it themselves.
+/// Whether they may begin while the step or the programs before them end, if they wait for that
+/// themselves.
 static inline bool rt_cuda_comm_is_early(const rt_cuda_comm *g) {
-    return g->early && g->given == RT_GIVEN_STEP;
+    return g->early && g->given != RT_GIVEN_OTHER;
 }
 /// They have been, unless the driver refused.
 int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function, bool launched);

@@ -129,7 +129,7 @@ RT_SELDOM static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, i
                                       g->device->name));
 }
 
-/// Programs of ranks, while the step before them ends. False: not so; a driver that does not take
+/// Programs of ranks, while what is before them ends. False: not so; a driver that does not take
 /// that is not asked again.
 static bool is_launched_early(rt_gpu *g, cu_launch how, cu_function function, void **args) {
     how.attributes[how.n_attributes++] = (cu_attribute){.id = CU_ATTRIBUTE_EARLY, .value.early = 1};

@@ -212,10 +212,10 @@ static const Protocol protocols[] = {
     {"scatter by pushes", &kernel_spread, TG_GATHER_PUSH, false, true, false, 1},
     {"scatter before", &kernel_spread, TG_GATHER_BEFORE, false, true, false, 1},
     {"scatter before, two turns", &kernel_exchange, COPY_TURNS, false, true, true, 4},
-    {"scatter rank by rank", &kernel_exchange, BY_RANK, false, true, false, 1},
+    {"scatter rank by rank", &kernel_exchange, BY_RANK, false, true, false, 2},
     {"read where it lies", &kernel_exchange, READ_THERE, true, false, false, 2},
-    {"stores and flags", &kernel_exchange, SEND, false, true, false, 2},
-    {"stores and flags, two turns", &kernel_exchange, SEND_TURNS, false, true, true, 4},
+    {"stores and flags", &kernel_exchange, SEND, false, true, false, 3},
+    {"stores and flags, two turns", &kernel_exchange, SEND_TURNS, false, true, true, 6},
     {"additions", &kernel_exchange, ADD, false, false, false, 4},
     {"copies of what the launch has written", &kernel_exchange, WRITTEN, false, false, false, 3},
 };
