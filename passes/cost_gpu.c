@@ -109,7 +109,8 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     const Op *b = operand(op, 1)->def;
     bool along = b && b->code == OP_PERMUTE, group = u->features & GPU_WGMMA;
     w->late |= group && !u->chain;
-    double odd = (int64_t)columns % 64 == 0 ? 1 : along || swap ? ODD_COLUMNS : ODD_ROWS;
+    double odd = gpu_panel_bytes((int64_t)(columns * bytes)) == LINE ? 1 : ODD_ROWS;
+    if (along || swap) odd = (int64_t)columns % 64 == 0 ? 1 : ODD_COLUMNS;
     if (group && k * bytes < LINE) odd = ODD_ROWS;
     w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
     if (group) w->unit += times * rounds * START_GROUP * rows / u->m * k / u->k;
@@ -219,10 +220,22 @@ static const Op *find(const Region *r, OpCode code) {
     return NULL;
 }
 
+/// How much more room rows take than they have, as their last panel is not full.
+static double panel_waste(double row_bytes) {
+    double panel = gpu_panel_bytes((int64_t)row_bytes);
+    return ceil(row_bytes / panel) * panel / row_bytes;
+}
+
 /// What a pipeline has of a loop in flight: the blocks that its loads bring.
 static double loaded_bytes(const Region *r) {
     double sum = 0;
-    for_each_op(op, r) if (op->code == OP_LOAD) sum += cost_bytes(result(op, 0)->type);
+    for_each_op(op, r) {
+        if (op->code != OP_LOAD) continue;
+        Access a = access_of(op);
+        int along = -1;
+        double run = run_bytes(&a, &along);
+        sum += cost_bytes(result(op, 0)->type) * (along < 0 ? 1 : panel_waste(run));
+    }
     return sum;
 }
 

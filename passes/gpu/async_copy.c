@@ -60,11 +60,9 @@ int unclipped(const Op *op, const Access *a) {
     return dims;
 }
 
-/// The widest panels that rows fill, or nearly fill: 112 elements of 16 bits are two of 128 bytes,
-/// with an eighth of them for nothing, rather than seven of 32.
-static int choose_swizzle(int64_t row_bytes) {
-    enum { WIDEST = 128, LEAST_FILLED = 7, OF = 8 };
-    int64_t padded = (row_bytes + WIDEST - 1) / WIDEST * WIDEST;
+int gpu_panel_bytes(int64_t row_bytes) {
+    enum { WIDEST = 128, LEAST_FILLED = 5, OF = 6 };
+    int64_t padded = ceil_div(row_bytes, WIDEST) * WIDEST;
     return row_bytes * OF >= padded * LEAST_FILLED ? WIDEST : shared_swizzle_for(row_bytes);
 }
 
@@ -103,7 +101,7 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
     if (*why) return false;
     const Type *t = a.tensor->type;
     int inner = a.axis_of[contiguous_dim(t)];
-    int swizzle = choose_swizzle(a.extents[inner] * (elem_info[t->elem].bits / 8));
+    int swizzle = gpu_panel_bytes(a.extents[inner] * (elem_info[t->elem].bits / 8));
     if (swizzle < 32 || a.extents[!inner] % 8 != 0) {
         *why = "its rows are no multiples of 32 bytes, or not by eights";
         return false;

@@ -132,6 +132,11 @@ typedef struct GpuWidth {
 /// How wide copies of a load's or store's block may be; along: the dimension of stride 1.
 GpuWidth gpu_copy_width(const Op *op, const Access *a, int along);
 
+/// Bytes of the panels that rows of so many bytes are copied to: the widest that they fill, or
+/// nearly fill. 160 elements of 16 bits are three of 128 bytes, with a sixth of them for nothing,
+/// rather than five of 64.
+int gpu_panel_bytes(int64_t row_bytes);
+
 /* ---- warps.c, passes/cost_gpu.c ------------------------------------------------------------ */
 
 /// How a program is spread over threads.
