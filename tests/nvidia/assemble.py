@@ -141,6 +141,7 @@ KNOWN = {
     "sm_90a nvvm attention q=zeros(2,16,4096,256):f16": 296,
     "sm_86|sm_89 nvvm log_softmax x=zeros(4096,512):f32": 16,
 }
+MAIN = "sm_90a"  # the target that all is assembled for
 SKIP = 77
 
 
@@ -196,6 +197,20 @@ def large(pattern):
     for file, kernel, arguments, types in LARGE:
         for t in types if re.search(pattern, kernel) else ():
             yield with_arguments(file, kernel, arguments, t)
+
+
+def large_jobs(targets, codegens, pattern, turn):
+    """(target, codegen, instance): of each kernel all; with a turn all of the main target, and one of
+    the others."""
+    every = [(target, codegen) for target in targets for codegen in codegens]
+    others = [way for way in every if way[0] != MAIN]
+    for k, instance in enumerate(large(pattern)):
+        left_out = others[:] if turn is not None else []
+        if left_out:
+            left_out.remove(others[(turn + k) % len(others)])
+        for target, codegen in every:
+            if (target, codegen) not in left_out:
+                yield target, codegen, instance
 
 
 def widths(targets, codegens, pattern, types, turn):
@@ -318,7 +333,7 @@ def main():
         found = widths(targets, codegens, args.kernels, types, turn)
         work = [(args, *job) for job in found]
     elif args.large:
-        work = [(args, t, c, i) for t in targets for c in codegens for i in large(args.kernels)]
+        work = [(args, *job) for job in large_jobs(targets, codegens, args.kernels, turn)]
     elif args.rotate:
         work = [(args, *job) for job in rotated(targets, codegens, args.kernels, types, turn)]
     else:
