@@ -14,6 +14,15 @@
 // and waits at once. Needs loads of tensors that the loop does not write, at places that follow
 // from the loop's index, and registers for two blocks. Loops with products have copies to shared
 // memory for this (async).
+//
+// What comes from other ranks takes some times as long as memory, and of few of them: their blocks
+// are loaded four at a time, before the first of them is used. So each link has its share at all
+// times, where all programs would begin with the first rank's.
+//
+//   %x0, %y0, .. = load %t, %lo, %lo + s, .. mask < %hi
+//   for %r = %lo .. %hi by 4 s (%x = %x0, %y = %y0, ..) {
+//     body of %r with %x;  if %r + s < %hi { body of %r + s with %y;  if .. { .. } }
+//     yield load %t, %r + 4 s, .. mask < %hi }
 #include "passes/gpu/async.h"
 #include "passes/gpu/layouts.h"
 
@@ -21,6 +30,7 @@
 #include "passes/util.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     LOOPS = 256,
@@ -30,12 +40,14 @@ enum {
     BUSY_WARPS = 16,
     MAX_DEPTH = 32,
     MOST_OPS = 48, // of a body that stands twice
+    TOGETHER = 4,  // iterations that load from other ranks at the same time
 };
 
 typedef struct Ahead {
     PassEnv *env;
     Ctx *ctx;
     int warps;
+    const Op *device, *dispatch; // what launches it, or NULL
     int n_loops;
     Op *loops[LOOPS];
 } Ahead;
@@ -44,6 +56,7 @@ typedef struct Candidate {
     Op *loop;
     int n;
     Op *loads[LOADS_AHEAD];
+    double words; // of a thread, of one iteration's blocks
 } Candidate;
 
 /* ---- which loads --------------------------------------------------------------------------- */
@@ -107,6 +120,7 @@ static bool find_loads(const Ahead *a, Op *loop, Candidate *c) {
         if (c->n == LOADS_AHEAD) return false;
         c->loads[c->n++] = op;
     }
+    c->words = sum;
     return c->n && sum <= room(a, loop);
 }
 
@@ -256,7 +270,140 @@ static void go_ahead(Ahead *a, Candidate *c) {
     for (int k = 0; k < c->n; k++) op_erase(c->loads[k]);
 }
 
+/* ---- what other ranks have ------------------------------------------------------------------- */
+
+/// Whether the tensor that the load of a device reads is all ranks' shards.
+static bool loads_shards(const Ahead *a, const Op *load) {
+    const Value *tensor = operand(load, 0);
+    return !tensor->def && tensor->region->parent == a->device && a->dispatch &&
+           value_is_sym(operand(a->dispatch, tensor->index));
+}
+
+static bool is_far(const Ahead *a, const Candidate *c) {
+    const Region *body = c->loop->regions[0];
+    bool far = take_masks(a, c) && is_paired(body) && TOGETHER * c->words <= 2 * room(a, c->loop);
+    for (int k = 0; k < c->n; k++) far &= loads_shards(a, c->loads[k]);
+    return far;
+}
+
+/// Iterations of one turn of the loop: the first one of the body is there.
+typedef struct Group {
+    Value *index[TOGETHER], *exists[TOGETHER];
+    Value *blocks[TOGETHER][LOADS_AHEAD];
+} Group;
+
+static void find_group(Builder *b, const Op *loop, Value *index, Value *exists, Group *out) {
+    out->index[0] = index;
+    out->exists[0] = exists;
+    for (int i = 1; i < TOGETHER; i++)
+        out->index[i] = iteration_behind(b, loop, out->index[i - 1], &out->exists[i]);
+}
+
+static void load_group(Ahead *a, Builder *b, const Candidate *c, Group *g) {
+    for (int i = 0; i < TOGETHER; i++)
+        load_iteration(a, b, c, g->exists[i], g->index[i], g->blocks[i]);
+}
+
+/// A body of the loop, as it was.
+typedef struct Body {
+    const Candidate *c;
+    int n_ops, n; // n: values that it yields
+    Op *ops[MOST_OPS];
+    const Type **types;
+    Value **args, **yielded;
+} Body;
+
+static Body *read_body(Ahead *a, const Candidate *c) {
+    Body *body = ctx_new(a->ctx, Body);
+    Op *loop = c->loop, *yield = terminator(loop->regions[0]);
+    *body = (Body){.c = c, .n = loop->n_results, .args = loop->regions[0]->args};
+    body->types = ctx_array(a->ctx, const Type *, body->n);
+    body->yielded = ctx_array(a->ctx, Value *, body->n);
+    for (int i = 0; i < body->n; i++) {
+        body->types[i] = result(loop, i)->type;
+        body->yielded[i] = operand(yield, i);
+    }
+    for_each_op(op, loop->regions[0]) {
+        if (op != yield && !is_load_of(c, op)) body->ops[body->n_ops++] = op;
+    }
+    return body;
+}
+
+/// Iteration `at` of a group and those behind it, if they are there: `state` is what they begin
+/// with, then what they leave.
+static void build_iterations(Ahead *a, const Body *body, Group *g, Builder *b, int at,
+                             Value **state) {
+    Op *branch = build_op(b, OP_IF, 1, &g->exists[at], body->n, body->types, 2);
+    Builder yes = build_at_end(b->ir, branch->regions[0], b->loc);
+    Builder no = build_at_end(b->ir, branch->regions[1], b->loc);
+    Value **left = ctx_array(a->ctx, Value *, body->n);
+    PtrMap map = {0};
+    map_set(a->ctx, &map, body->args[0], g->index[at]);
+    for (int i = 0; i < body->n; i++) map_set(a->ctx, &map, body->args[i + 1], state[i]);
+    for (int k = 0; k < body->c->n; k++)
+        map_set(a->ctx, &map, result(body->c->loads[k], 0), g->blocks[at][k]);
+    for (int i = 0; i < body->n_ops; i++) op_clone(&yes, body->ops[i], &map);
+    for (int i = 0; i < body->n; i++) left[i] = copied(&map, body->yielded[i]);
+    if (at + 1 < TOGETHER) build_iterations(a, body, g, &yes, at + 1, left);
+    build_yield(&yes, body->n, left);
+    build_yield(&no, body->n, state);
+    for (int i = 0; i < body->n; i++) state[i] = result(branch, i);
+}
+
+/// The loop carries the blocks of a group: `first` in front of it, `next` behind the one that it
+/// works on.
+static Op *carry_group(Ahead *a, const Candidate *c, Op *loop, const Group *first, Group *now,
+                       const Group *next) {
+    Region *region = loop->regions[0];
+    int old = loop->n_results, n = old;
+    const Type **types = ctx_array(a->ctx, const Type *, old + TOGETHER * c->n);
+    for (int i = 0; i < old; i++) types[i] = result(loop, i)->type;
+    for (int i = 0; i < TOGETHER; i++)
+        for (int k = 0; k < c->n; k++) types[n++] = first->blocks[i][k]->type;
+    loop = op_with_results(a->env->ir, loop, n, types);
+    for (int i = 0; i < TOGETHER; i++)
+        for (int k = 0; k < c->n; k++) {
+            Value *load = result(c->loads[k], 0);
+            op_add_operand(a->env->ir, loop, first->blocks[i][k]);
+            now->blocks[i][k] = region_add_arg(a->env->ir, region, load->type, load->name);
+            op_add_operand(a->env->ir, terminator(region), next->blocks[i][k]);
+        }
+    op_set_attr(a->env->ir, loop, "step", at_int(a->env->ir, TOGETHER * op_int(loop, "step", 1)));
+    return loop;
+}
+
+static void load_together(Ahead *a, const Candidate *c) {
+    Ir *ir = a->env->ir;
+    Op *loop = c->loop, *yield = terminator(loop->regions[0]);
+    Body *body = read_body(a, c);
+    Value **state = ctx_array(a->ctx, Value *, body->n), *more;
+    Group first, now, next;
+    Builder before = build_before(ir, loop), end = build_before(ir, yield);
+    Value *some = build_binary(&before, OP_LT, operand(loop, 0), operand(loop, 1));
+    find_group(&before, loop, operand(loop, 0), some, &first);
+    load_group(a, &before, c, &first);
+    find_group(&end, loop, body->args[0], NULL, &now);
+    Value *after = iteration_behind(&end, loop, now.index[TOGETHER - 1], &more);
+    find_group(&end, loop, after, more, &next);
+    load_group(a, &end, c, &next);
+    body->args = carry_group(a, c, loop, &first, &now, &next)->regions[0]->args;
+    Builder work = build_before(ir, next.blocks[0][0]->def);
+    for (int i = 0; i < body->n; i++) state[i] = body->yielded[i];
+    build_iterations(a, body, &now, &work, 1, state);
+    for (int i = 0; i < body->n; i++) op_set_operand(yield, i, state[i]);
+    for (int k = 0; k < c->n; k++) {
+        value_replace(result(c->loads[k], 0), now.blocks[0][k]);
+        op_erase(c->loads[k]);
+    }
+}
+
 /* ---- the pass ------------------------------------------------------------------------------ */
+
+static void find_dispatch(Op *op, void *arg) {
+    Ahead *a = arg;
+    if (op->code == OP_DISPATCH && strcmp(op_str(op, "device"), op_str(a->device, "name")) == 0)
+        a->dispatch = op;
+}
 
 static void collect(Op *op, void *arg) {
     Ahead *a = arg;
@@ -269,10 +416,16 @@ void pass_ahead(PassEnv *env, Op *module) {
         if (op->code != OP_DEVICE) continue;
         Ahead *a = ctx_new(ir_ctx(env->ir), Ahead);
         *a = (Ahead){.env = env, .ctx = ir_ctx(env->ir), .warps = choose_shape(env, op).warps};
+        a->device = op;
+        op_walk_pre(module, find_dispatch, a);
         op_walk_post(op, collect, a);
         for (int i = 0; i < a->n_loops; i++) {
             Candidate c;
-            if (find_loads(a, a->loops[i], &c)) go_ahead(a, &c);
+            if (!find_loads(a, a->loops[i], &c)) continue;
+            if (is_far(a, &c))
+                load_together(a, &c);
+            else
+                go_ahead(a, &c);
         }
     }
 }
