@@ -17,6 +17,7 @@
 #define LAUNCH      3e-6  // seconds to start and end a phase
 #define ODD_COLUMNS 1.04  // swizzles narrower than 128 bytes
 #define ODD_ROWS    1.4   // ... of operands whose rows are not along the sum
+#define IN_VAIN     0.6   // of what a product would cost of the columns that fill the last panel up
 #define SPILLS      4.0   // how much slower a program is that does not fit into registers
 #define OVERLAP     0.3   // of the shorter of products and arithmetic: what does not hide
 #define LINE        128.0 // bytes in a row that are as good as any more
@@ -90,6 +91,12 @@ static double padded(int64_t extent, int64_t unit) {
     return ceil((double)extent / (double)unit) * (double)unit;
 }
 
+/// How much more room rows take than they have, as their last panel is not full.
+static double panel_waste(double row_bytes) {
+    double panel = gpu_panel_bytes((int64_t)row_bytes);
+    return ceil(row_bytes / panel) * panel / row_bytes;
+}
+
 /// Operands come from shared memory once for each tile of rows, or of both dimensions.
 static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     const Type *a = operand(op, 0)->type, *d = result(op, 0)->type;
@@ -109,7 +116,8 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     const Op *b = operand(op, 1)->def;
     bool along = b && b->code == OP_PERMUTE, group = u->features & GPU_WGMMA;
     w->late |= group && !u->chain;
-    double odd = gpu_panel_bytes((int64_t)(columns * bytes)) == LINE ? 1 : ODD_ROWS;
+    double odd = gpu_panel_bytes((int64_t)(columns * bytes)) < LINE ? ODD_ROWS : 1;
+    odd += IN_VAIN * (panel_waste(columns * bytes) - 1);
     if (along || swap) odd = (int64_t)columns % 64 == 0 ? 1 : ODD_COLUMNS;
     if (group && k * bytes < LINE) odd = ODD_ROWS;
     w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
@@ -218,12 +226,6 @@ static const Op *find(const Region *r, OpCode code) {
         }
     }
     return NULL;
-}
-
-/// How much more room rows take than they have, as their last panel is not full.
-static double panel_waste(double row_bytes) {
-    double panel = gpu_panel_bytes((int64_t)row_bytes);
-    return ceil(row_bytes / panel) * panel / row_bytes;
 }
 
 /// What a pipeline has of a loop in flight: the blocks that its loads bring.

@@ -65,13 +65,17 @@ static bool is_added(Elem elem) {
     return added[elem];
 }
 
-/// The conversion through shared memory that ends in the store, or NULL.
+/// The conversion that ends in the store and that copies spare: one through shared memory, or of
+/// rows that do not fill lines by shuffles. NULL: there is none.
 static Op *conversion_of(const Access *a) {
+    enum { LINE_BITS = 128 * 8 };
     Op *op = def_of(a->value, OP_CONVERT);
     if (!op || !value_has_one_use(a->value)) return NULL;
     const Type *from = operand(op, 0)->type, *to = a->value->type;
+    int64_t row = to->extents[a->axis_of[contiguous_dim(a->tensor->type)]];
+    bool lines = row * elem_info[to->elem].bits % LINE_BITS == 0;
     Conversion c = layout_convert(from->layout, to->layout, elem_info[to->elem].bits);
-    return c.kind >= CONVERT_SHARED ? op : NULL;
+    return c.kind >= (lines ? CONVERT_SHARED : CONVERT_SHUFFLE) ? op : NULL;
 }
 
 /// The block that is worth a way through shared memory: one that goes there anyway, or of which

@@ -16,6 +16,7 @@
 
 enum {
     PIECE_BYTES = 32 << 10, // of a piece, of which others are on their way
+    PANEL = 64,             // columns of the panels that copies like best
     JOINED_THREAD = 32,     // elements of a thread that a piece loads
     MANY_SUMS = 96,         // of a thread
     MANY_BESIDE = 64,       // ... that has operands of NVIDIA's products in registers, too
@@ -83,9 +84,11 @@ static bool joins_loads(Pieces *s, Value *v, int axis, const Op *store) {
 /* ---- pieces -------------------------------------------------------------------------------- */
 
 /// Columns of a piece of `bytes` at most: what registers alone make of the block. Of o * 2^v
-/// columns, o odd, these are multiples of 2^v; of 2^v columns halves.
+/// columns, o odd, these are multiples of 2^v, and half as many where panels are narrow; of 2^v
+/// columns halves.
 static int64_t piece_width(const Access *a, int64_t bytes) {
     int64_t columns = a->extents[1], unit = columns & -columns, width = columns;
+    if (unit < PANEL && bytes < INT64_MAX) bytes /= 2;
     int64_t row = a->extents[0] * elem_info[a->value->type->elem].bits / 8;
     while (row * width > bytes && width > unit) {
         do width -= unit;
