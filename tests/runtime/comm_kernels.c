@@ -348,17 +348,18 @@ static void step_kernel(const FakeLaunch *launch, void **args) {
         control[TG_CONTROL_LAUNCH] = s->launch;
     }
     if (s->flags & RT_STEP_SIGNAL) own->count++;
-    uint64_t word = rt_step_word(s->what, own->count);
+    if (s->flags & RT_STEP_SIGNAL) own->told = rt_step_word(s->what, own->count);
+    uint64_t word = own->told;
     for (int f = 0; f < RT_FILLS; f++)
         for (uint32_t i = 0; i < s->fills[f].words; i++)
             ((int64_t *)(uintptr_t)s->fills[f].at)[i] =
                 s->fills[f].epoch ? control[TG_CONTROL_EPOCH] : 0;
     for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_SIGNAL; r++) {
         rt_cuda_words *other = (rt_cuda_words *)(uintptr_t)(s->others + r * s->stride);
-        __atomic_store_n(&other->came[own->count & 1][s->rank], word, __ATOMIC_RELEASE);
+        __atomic_store_n(&other->came[own->count % RT_PLACES][s->rank], word, __ATOMIC_RELEASE);
     }
     for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_WAIT; r++)
-        meet(control, &own->came[own->count & 1][r], word, r, own->count);
+        meet(control, &own->came[own->count % RT_PLACES][r], word, r, own->count);
     if (s->flags & RT_STEP_TURN)
         __atomic_store_n(&control[TG_CONTROL_EPOCH], control[TG_CONTROL_EPOCH] + 1,
                          __ATOMIC_RELEASE);
