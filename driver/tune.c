@@ -45,6 +45,7 @@ static void list_runners(Search *s) {
                                 .why = c->why,
                                 .standard = c->standard,
                                 .predicted = c->predicted,
+                                .sibling = c->sibling,
                                 .compiled = -1,
                                 .seconds = -1,
                                 .low = -1,
@@ -82,6 +83,7 @@ static bool prepare(Search *s) {
                                    : tune_space(s->ctx, s->r, &s->space)))
         return false;
     if (!keep_among(s)) return false;
+    sibling_list(s);
     s->most = most_candidates(&s->o);
     if (s->most > s->space.n) s->most = s->space.n;
     list_runners(s);

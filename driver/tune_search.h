@@ -142,6 +142,11 @@ bool earlier_has_code(Search *s, int id);
 /// Seconds of a launch now, by what was measured before; 0: nothing was.
 double earlier_seconds(const Search *s, int id);
 
+/* ---- tune_sibling.c -------------------------------------------------------------------------- */
+
+/// What won on other machines is a candidate here, and comes first. Before runners are listed.
+void sibling_list(Search *s);
+
 /* ---- tune_expect.c -------------------------------------------------------------------------- */
 
 /// Finds the base of each candidate.
