@@ -183,6 +183,13 @@ static bool read_budget(const TuneOptions *o, double *out) {
     return false;
 }
 
+/// Likewise.
+static bool read_share(const TuneOptions *o, double *out) {
+    if (rt_busy_share(out) || o->mode != TUNE_BACKGROUND) return true;
+    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_SHARE: '%s' is no part of 100", getenv("TG_TUNE_SHARE"));
+    return false;
+}
+
 static bool has_found(const TuneResult *r) {
     return r->standard > 0 || (tune_wrong_default(r) && r->seconds > 0);
 }
@@ -260,7 +267,8 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
     Search s = {.ctx = ctx, .r = r, .o = *options, .start = peer_seconds()};
     int *claim = ctx_new(ctx, int);
     tg_status status = TG_OK;
-    if (!read_budget(options, &s.o.budget)) return TG_ERROR_ARGUMENT;
+    if (!read_budget(options, &s.o.budget) || !read_share(options, &s.share))
+        return TG_ERROR_ARGUMENT;
     if (options->mode == TUNE_SAMPLE)
         s.o.again = s.o.forget = true; // its budget buys another thing
     earlier_load(&s);

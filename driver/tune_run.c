@@ -14,7 +14,7 @@
 // On a GPU all of that goes on at once. On a CPU the helpers rest while something is timed: they
 // would take the cores that the kernel is to have.
 //
-// In the background the worker is at work for RT_BUSY_SHARE of the time: after each thing that it
+// In the background the worker is at work for TG_TUNE_SHARE of the time: after each thing that it
 // did it rests. What it did is all that counts of the budget: a helper at low priority may take
 // long for what takes little of the machine.
 //
@@ -76,7 +76,7 @@ static void begin_rest(Search *s, double busy, const WorkReport *report) {
     if (report && s->exclusive) busy = fmin(busy, report->computed / fmax(1, s->r->threads));
     s->worked += busy;
     if (s->o.mode != TUNE_BACKGROUND) return;
-    s->rests_until = peer_seconds() + busy * (1 / RT_BUSY_SHARE - 1);
+    s->rests_until = peer_seconds() + rt_rest(busy, s->share);
 }
 
 bool search_is_fit(const Search *s, int id) {

@@ -75,6 +75,7 @@ typedef struct Search {
     Bytes *opens, *bodies;       // of each worker: what opens it, what it answered
     const char *meet;            // where workers of ranks do
     double start, longest, best; // best: seconds of the fastest right one so far, 0: none
+    double share;                // of the time, that the worker may be at work in the background
     double worked, rests_until;  // seconds that the worker was at work; when it is again
     const char *lost;            // why there is no result
 } Search;
