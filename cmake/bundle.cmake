@@ -11,7 +11,7 @@ run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE} -B ${build} -DCMAKE_BUILD_TYPE=Releas
     -DCMAKE_C_COMPILER=${COMPILER} -DTEGULA_STATIC_LLVM=ON -DTEGULA_GLIBC=${glibc}
     -DCMAKE_INSTALL_LIBDIR=lib)
 run(${CMAKE_COMMAND} --build ${build} --target tegula tegula-opt tegula_shared tegula_static
-    tegula_rt_shared tegula_rt_static gpu_real comm_gpu)
+    tegula_rt_shared tegula_rt_static gpu_real comm_gpu launch-bench)
 file(REMOVE_RECURSE ${root})
 run(${CMAKE_COMMAND} --install ${build} --prefix ${root} --strip)
 file(REMOVE ${root}/bin/tegula-opt) # a tool of those who work on the compiler
@@ -27,6 +27,7 @@ file(COPY ${SOURCE}/bench/tune.py DESTINATION ${root}/bench)
 file(COPY ${SOURCE}/lang/elementwise.def DESTINATION ${root}/lang) # tests have a case of each row
 file(COPY ${build}/tests/runtime/gpu_real ${build}/tests/runtime/comm_gpu
      DESTINATION ${root}/tests/gpu)
+file(COPY ${build}/bin/launch-bench DESTINATION ${root}/bin)
 file(COPY ${SOURCE}/LICENSE ${SOURCE}/README.md DESTINATION ${root})
 
 # Nothing but the C library may be asked for, and no later one; before 2.34 libpthread was a part of

@@ -112,6 +112,7 @@ typedef enum WireKind {
     WIRE_ORACLE = 'I',   // to a helper (driver/oracle.h): what the interpreter makes of them
     WIRE_EXPECTED = 'E', // what it says
     WIRE_RESULT = 'S',   // of a search, in the store
+    WIRE_SIBLINGS = 'B', // winners on other machines, likewise
     WIRE_GREETING = 'G', // which compiler it is: the first that another process says
 } WireKind;
 Bytes wire_write_request(Ctx *ctx, const Request *r);

@@ -45,6 +45,7 @@ static void list_runners(Search *s) {
                                 .why = c->why,
                                 .standard = c->standard,
                                 .predicted = c->predicted,
+                                .sibling = c->sibling,
                                 .compiled = -1,
                                 .seconds = -1,
                                 .low = -1,
@@ -82,6 +83,7 @@ static bool prepare(Search *s) {
                                    : tune_space(s->ctx, s->r, &s->space)))
         return false;
     if (!keep_among(s)) return false;
+    sibling_list(s);
     s->most = most_candidates(&s->o);
     if (s->most > s->space.n) s->most = s->space.n;
     list_runners(s);
@@ -181,6 +183,13 @@ static bool read_budget(const TuneOptions *o, double *out) {
     return false;
 }
 
+/// Likewise.
+static bool read_share(const TuneOptions *o, double *out) {
+    if (rt_busy_share(out) || o->mode != TUNE_BACKGROUND) return true;
+    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_SHARE: '%s' is no part of 100", getenv("TG_TUNE_SHARE"));
+    return false;
+}
+
 static bool has_found(const TuneResult *r) {
     return r->standard > 0 || (tune_wrong_default(r) && r->seconds > 0);
 }
@@ -258,7 +267,8 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
     Search s = {.ctx = ctx, .r = r, .o = *options, .start = peer_seconds()};
     int *claim = ctx_new(ctx, int);
     tg_status status = TG_OK;
-    if (!read_budget(options, &s.o.budget)) return TG_ERROR_ARGUMENT;
+    if (!read_budget(options, &s.o.budget) || !read_share(options, &s.share))
+        return TG_ERROR_ARGUMENT;
     if (options->mode == TUNE_SAMPLE)
         s.o.again = s.o.forget = true; // its budget buys another thing
     earlier_load(&s);

@@ -54,6 +54,7 @@ typedef struct TuneTrial {
     int launches, registers, spills, shared_bytes; // -1: not known
     uint64_t code;                                 // hash of the code; 0: there is none
     bool earlier; // an earlier search measured it, in which the default was as fast as in this one
+    const char *sibling; // the machine on which it won, so that it came first; NULL: the model's
 } TuneTrial;
 
 typedef struct TuneResult {
@@ -145,6 +146,7 @@ typedef struct TuneCandidate {
     int n_axes, setting;   // of these; candidates of one setting have one number
     double predicted;      // seconds; negative: none
     const char *why;       // it is pruned; NULL: it is a candidate
+    const char *sibling;   // TuneTrial.sibling
     bool standard;
 } TuneCandidate;
 

@@ -48,6 +48,7 @@ static bool take(Search *s, int id, const TuneTrial *trial) {
     u->trial = *trial;
     u->trial.config = own.config;
     u->trial.predicted = own.predicted;
+    u->trial.sibling = own.sibling;
     u->trial.earlier = true;
     u->before = trial->seconds > 0 ? trial->seconds : 0;
     u->same = joined;

@@ -14,11 +14,12 @@
 // On a GPU all of that goes on at once. On a CPU the helpers rest while something is timed: they
 // would take the cores that the kernel is to have.
 //
-// In the background the worker is at work for RT_BUSY_SHARE of the time: after each thing that it
+// In the background the worker is at work for TG_TUNE_SHARE of the time: after each thing that it
 // did it rests. What it did is all that counts of the budget: a helper at low priority may take
 // long for what takes little of the machine.
 //
-// Which candidate is next: the one of which most is expected (tune_expect.c). At first whatever may
+// Which candidate is next: what won on other machines (tune_sibling.c), which may be all that is
+// needed, then the one of which most is expected (tune_expect.c). At first whatever may
 // be of use is compiled, towards the end only what is expected to be close to the best one, and
 // what differs from that in one value.
 #include "driver/tune_search.h"
@@ -75,7 +76,7 @@ static void begin_rest(Search *s, double busy, const WorkReport *report) {
     if (report && s->exclusive) busy = fmin(busy, report->computed / fmax(1, s->r->threads));
     s->worked += busy;
     if (s->o.mode != TUNE_BACKGROUND) return;
-    s->rests_until = peer_seconds() + busy * (1 / RT_BUSY_SHARE - 1);
+    s->rests_until = peer_seconds() + rt_rest(busy, s->share);
 }
 
 bool search_is_fit(const Search *s, int id) {
@@ -145,6 +146,13 @@ static int next_neighbour(const Search *s) {
     return -1;
 }
 
+/// The least is the next one: the standard one, those of siblings, then others.
+static double place_of(const Search *s, int id) {
+    if (id == 0) return -2;
+    if (s->runners[id].trial.sibling) return -1;
+    return s->o.mode >= TUNE_EXHAUSTIVE ? id : expect_seconds(s, id);
+}
+
 /// -1: none is worth it, or the time is up.
 static int next_candidate(const Search *s) {
     int best = -1;
@@ -154,7 +162,7 @@ static int next_candidate(const Search *s) {
     if (s->begun > 0 && search_seconds(s) > feed_end(s)) return -1;
     for (int i = 0; i < s->space.n; i++) {
         if (!is_waiting(s, i)) continue;
-        double e = exhaustive || i == 0 ? i : expect_seconds(s, i);
+        double e = place_of(s, i);
         if (best >= 0 && e >= least) continue;
         best = i;
         least = e;

@@ -75,6 +75,7 @@ typedef struct Search {
     Bytes *opens, *bodies;       // of each worker: what opens it, what it answered
     const char *meet;            // where workers of ranks do
     double start, longest, best; // best: seconds of the fastest right one so far, 0: none
+    double share;                // of the time, that the worker may be at work in the background
     double worked, rests_until;  // seconds that the worker was at work; when it is again
     const char *lost;            // why there is no result
 } Search;
@@ -141,6 +142,11 @@ void earlier_list(Search *s);
 bool earlier_has_code(Search *s, int id);
 /// Seconds of a launch now, by what was measured before; 0: nothing was.
 double earlier_seconds(const Search *s, int id);
+
+/* ---- tune_sibling.c -------------------------------------------------------------------------- */
+
+/// What won on other machines is a candidate here, and comes first. Before runners are listed.
+void sibling_list(Search *s);
 
 /* ---- tune_expect.c -------------------------------------------------------------------------- */
 

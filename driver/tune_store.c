@@ -2,6 +2,8 @@
 // Results of searches on disk, under three keys: of the shape, of its bucket, and of the shape
 // whatever the sources are. They have all that decides which setting is fastest, so that no result
 // is ever taken on another machine. Of the last one code that is the same byte for byte is taken.
+// Under a fourth one, of the bucket whatever sources and machine are, stand the winners of machines
+// of one maker: hints for searches.
 //
 //     code       texts of the sources, kernel, pinned values, the compiler and LLVM, the tools
 //     machine    the CPU with its level and the threads; or of a GPU name, SMs, shared memory,
@@ -43,10 +45,10 @@ static void add_argument(Text *t, const tg_param_info *p, const tg_actual *a, bo
     text_add(t, "\n");
 }
 
-/// Of the result for the shape and its bucket; of what was measured for the shape.
+/// Of the result for the shape and its bucket; of what was measured for the shape; of winners.
 typedef struct Keys {
-    StoreKey shape, bucket, trials;
-    uint64_t source;
+    StoreKey shape, bucket, trials, siblings;
+    uint64_t source, machine;
 } Keys;
 
 static StoreKey key_of(Ctx *ctx, const Text *machine, const char *what, const tg_kernel_info *info,
@@ -67,6 +69,25 @@ static void add_code(Text *t, const Request *r, bool sources) {
         code.n_texts = 0;
     }
     cache_add_request(t, &code);
+}
+
+/// What machines of one maker have in common, and what of a request does not tell them apart.
+static StoreKey siblings_key(Ctx *ctx, const tg_kernel_info *info, const Request *r) {
+    const char *level;
+    const Backend *b = backend_of(r->target, &level);
+    Text t = {.ctx = ctx};
+    Request code = *r;
+    code.target = code.machine = code.codegen = NULL;
+    code.threads = code.driver = 0;
+    text_add(&t, "siblings 1 %s\n%d ranks\n", b ? b->name : "", r->ranks.n);
+    add_code(&t, &code, false);
+    return key_of(ctx, &t, "siblings", info, r, true);
+}
+
+static uint64_t number_of(StoreKey key) {
+    uint64_t n;
+    memcpy(&n, key.bytes, sizeof n);
+    return n;
 }
 
 /// NULL: the texts are wrong.
@@ -93,10 +114,11 @@ static bool keys_of(Ctx *ctx, const Request *r, int device, Keys *out) {
                  r->ranks.gpus);
     Text any = {.ctx = ctx};
     text_bytes(&any, t.data, t.n);
+    out->machine = number_of(store_hash(t.data, t.n));
     add_code(&any, r, false);
     add_code(&t, r, true);
-    StoreKey source = store_hash(t.data, t.n);
-    memcpy(&out->source, source.bytes, sizeof out->source);
+    out->source = number_of(store_hash(t.data, t.n));
+    out->siblings = siblings_key(ctx, info, r);
     out->shape = key_of(ctx, &t, "shape", info, r, false);
     out->bucket = key_of(ctx, &t, "bucket", info, r, true);
     out->trials = key_of(ctx, &any, "trials", info, r, false);
@@ -146,12 +168,55 @@ static void keep(Ctx *ctx, const Request *r, const TuneResult *result, int n,
                                 .bytes = value.n});
 }
 
+static void read_siblings(Ctx *ctx, const Keys *keys, TuneSiblings *out) {
+    Bytes body;
+    if (!cache_get(ctx, keys->siblings, STORE_TUNING, WIRE_SIBLINGS, &body) ||
+        !tune_read_siblings(ctx, body, out))
+        *out = (TuneSiblings){0};
+}
+
+/// The list without one machine, behind `first` where there is one.
+static TuneSiblings others(Ctx *ctx, const TuneSiblings *all, uint64_t machine,
+                           const TuneSibling *first) {
+    TuneSibling *at = ctx_array(ctx, TuneSibling, TUNE_SIBLINGS);
+    TuneSiblings out = {.at = at};
+    if (first) at[out.n++] = *first;
+    for (int i = 0; i < all->n && out.n < TUNE_SIBLINGS; i++)
+        if (all->at[i].machine != machine) at[out.n++] = all->at[i];
+    return out;
+}
+
+void tune_siblings(Ctx *ctx, const Request *r, int device, TuneSiblings *out) {
+    Keys keys;
+    *out = (TuneSiblings){0};
+    if (!keys_of(ctx, r, device, &keys)) return;
+    read_siblings(ctx, &keys, out);
+    *out = others(ctx, out, keys.machine, NULL);
+}
+
+/// Of two processes that do so at once one may be forgotten: a hint is lost, no result.
+static void keep_sibling(Ctx *ctx, const Request *r, const Keys *keys, const TuneResult *result) {
+    TuneSibling own = {keys->machine, result->device, result->config};
+    TuneSiblings all;
+    read_siblings(ctx, keys, &all);
+    all = others(ctx, &all, keys->machine, &own);
+    Bytes value = tune_write_siblings(ctx, &all);
+    cache_put(
+        &(StoreEntry){.key = keys->siblings,
+                      .kind = STORE_TUNING,
+                      .about = ctx_format(ctx, "%s near %s: what won on %d machine%s", r->kernel,
+                                          result->shape, all.n, all.n == 1 ? "" : "s"),
+                      .value = value.data,
+                      .bytes = value.n});
+}
+
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result) {
     TuneResult kept = *result;
     Keys keys;
     if (!keys_of(ctx, r, device, &keys)) return;
     kept.source = keys.source;
     keep(ctx, r, &kept, 3, (const StoreKey[]){keys.trials, keys.bucket, keys.shape});
+    keep_sibling(ctx, r, &keys, &kept);
 }
 
 void tune_keep_part(Ctx *ctx, const Request *r, int device, const TuneResult *result) {

@@ -25,7 +25,23 @@ bool tune_earlier(Ctx *ctx, const Request *r, int device, TuneResult *out, uint6
 bool tune_near(Ctx *ctx, const Request *r, TuneResult *result);
 /// Keeps what a search measured before it was stopped, for tune_earlier: nothing was found.
 void tune_keep_part(Ctx *ctx, const Request *r, int device, const TuneResult *result);
-/// Keeps what a search found, for tune_find and tune_earlier.
+/// Who was fastest on another machine, or on this one with another driver or compiler.
+typedef struct TuneSibling {
+    uint64_t machine; // a hash of all that makes it another one
+    const char *device, *config;
+} TuneSibling;
+enum { TUNE_SIBLINGS = 8 };
+typedef struct TuneSiblings {
+    int n;
+    const TuneSibling *at; // the last searches' first
+} TuneSiblings;
+/// What won for this kernel and bucket of shapes on others of the same maker, whatever the sources
+/// were. It says what to try first, and nothing of what is fastest here.
+void tune_siblings(Ctx *ctx, const Request *r, int device, TuneSiblings *out);
+/// The bytes of such a list; false: they are none.
+Bytes tune_write_siblings(Ctx *ctx, const TuneSiblings *s);
+bool tune_read_siblings(Ctx *ctx, Bytes in, TuneSiblings *out);
+/// Keeps what a search found, for tune_find, tune_earlier and, of other machines, tune_siblings.
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result);
 
 #endif

@@ -12,8 +12,8 @@
 
 #include "driver/wire.h"
 
-enum { WIRE_VERSION = 5 };
-static const char magic[3] = "TGL", kinds[] = "QAOTRIESG";
+enum { WIRE_VERSION = 6 };
+static const char magic[3] = "TGL", kinds[] = "QAOTRIESBG";
 #define MAX_LENGTH ((size_t)256 << 20)
 
 /* ---- numbers, bytes ------------------------------------------------------------------------ */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What goes to a worker and back, and what is kept of a search, as bytes.
 #include "driver/oracle.h"
+#include "driver/tune_store.h"
 #include "driver/wire.h"
 #include "driver/worker.h"
 
@@ -105,6 +106,18 @@ static void trial(Wire *w, TuneTrial *t) {
     NUMBER(w, t->shared_bytes, -1, INT32_MAX);
     t->code = (uint64_t)wire_number(w, (int64_t)t->code);
     FLAG(w, t->earlier);
+    wire_text(w, &t->sibling);
+}
+
+static void sibling(Wire *w, TuneSibling *s) {
+    s->machine = (uint64_t)wire_number(w, (int64_t)s->machine);
+    wire_needed_text(w, &s->device);
+    wire_needed_text(w, &s->config);
+}
+
+static void siblings(Wire *w, TuneSiblings *s) {
+    NUMBER(w, s->n, 0, TUNE_SIBLINGS);
+    LIST(w, TuneSibling, s->at, s->n, sibling);
 }
 
 static void tune_result(Wire *w, TuneResult *r) {
@@ -145,5 +158,6 @@ MESSAGE(work_write_open, work_read_open, WorkOpen, WIRE_OPEN, work_open)
 MESSAGE(work_write_try, work_read_try, WorkTry, WIRE_TRY, work_try)
 MESSAGE(work_write_report, work_read_report, WorkReport, WIRE_REPORT, work_report)
 MESSAGE(work_write_result, work_read_result, TuneResult, WIRE_RESULT, tune_result)
+MESSAGE(tune_write_siblings, tune_read_siblings, TuneSiblings, WIRE_SIBLINGS, siblings)
 MESSAGE(oracle_write_ask, oracle_read_ask, OracleAsk, WIRE_ORACLE, oracle_ask)
 MESSAGE(oracle_write, oracle_read, Oracle, WIRE_EXPECTED, oracle)

@@ -214,7 +214,7 @@ void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, c
         Bound *b = &c->bound[i];
         c->known[i].slot = (int8_t)s;
         if (a->tensor)
-            c->slots[s] = (tg_slot){.tensor = {NULL, b->dims[0], b->dims[1]}};
+            c->slots[s] = (tg_slot){.tensor = {a->data, b->dims[0], b->dims[1]}};
         else
             c->slots[s].bits = (uint64_t)a->value;
     }
@@ -240,24 +240,41 @@ RT_SELDOM static bool find_shard(const rt_call *c, const Known *k, uintptr_t dat
            shard.lead * 8 / k->bits == b->dims[1][0];
 }
 
-/// Facts look at the address modulo 16.
-static bool take_tensor(rt_call *c, Known *k, const DLTensor *t) {
-    if (!t || k->flags & NOTHING) return !t && k->flags & NOTHING;
+/// All but where it is; facts look at the address modulo 16.
+static inline bool is_alike(const Known *k, const DLTensor *t, uintptr_t data) {
     const int64_t *given = k->as.t.given;
-    uintptr_t data = t->data ? (uintptr_t)t->data + t->byte_offset : 0;
     Like like = like_of(t);
     uint64_t other = (like.words[0] ^ k->as.t.like.words[0]) |
                      (like.words[1] ^ k->as.t.like.words[1]) | (data ^ k->as.t.data) % 16;
-    if (other || !t->strides == !!(k->flags & STRIDED) || (!data && !(k->flags & EMPTY)) ||
-        (!t->shape && k->rank))
-        return false;
+    if (other || !t->strides == !!(k->flags & STRIDED) || (!t->shape && k->rank)) return false;
     other = difference(t->shape, given, k->rank);
     if (t->strides) other |= difference(t->strides, given + k->rank, k->rank);
-    void *found = (void *)data;
-    if (other || (k->flags & SYMMETRIC && !find_shard(c, k, data, &found))) return false;
+    return !other;
+}
+
+static inline void move_to(rt_call *c, Known *k, uintptr_t data, void *found) {
     c->apart &= k->as.t.data == data;
     k->as.t.data = data;
     if (k->slot >= 0) c->slots[k->slot].tensor.data = found;
+}
+
+/// One that is none, has no elements, or is symmetric; or was, in the launch before.
+RT_SELDOM static bool take_special(rt_call *c, Known *k, const DLTensor *t) {
+    if (!t || k->flags & NOTHING) return !t && k->flags & NOTHING;
+    uintptr_t data = t->data ? (uintptr_t)t->data + t->byte_offset : 0;
+    void *found = (void *)data;
+    if ((!data && !(k->flags & EMPTY)) || !is_alike(k, t, data) ||
+        (k->flags & SYMMETRIC && !find_shard(c, k, data, &found)))
+        return false;
+    move_to(c, k, data, found);
+    return true;
+}
+
+static bool take_tensor(rt_call *c, Known *k, const DLTensor *t) {
+    if (!t || !t->data || k->flags & (NOTHING | EMPTY | SYMMETRIC)) return take_special(c, k, t);
+    uintptr_t data = (uintptr_t)t->data + t->byte_offset;
+    if (!is_alike(k, t, data)) return false;
+    if (data != k->as.t.data) move_to(c, k, data, (void *)data);
     return true;
 }
 
@@ -336,7 +353,7 @@ RT_WARM tg_status rt_run_again(rt_launcher *l, const tg_kernel_info *info, rt_ca
     rt_count(c->kernel);
     if (l->comm) announce(l, info, c);
     if (c->replay->n && (c->replay->numbers || !c->numbers))
-        return rt_run_replay(l, info, c->replay, c->at, stream);
+        return rt_run_replay(l, info, c->replay, c->at.device, stream);
     c->restless += c->numbers;
     c->numbers = false;
     return run(l, info, c, stream);

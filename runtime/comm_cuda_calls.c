@@ -315,8 +315,8 @@ static int32_t end(const tg_env *env) {
     rt_cuda_comm *g = state_of(env);
     tg_status status = g->n_done ? raise_done(g) : TG_OK;
     if (!status) status = join_sides(g);
-    // Where nobody reads what is this rank's, the others are told that it has ended, and it waits for
-    // them in the next launch, before it writes what is theirs again.
+    // Where nobody reads what is this rank's, the others are told that it has ended, and it waits
+    // for them in the next launch, before it writes what is theirs again.
     bool alone = !g->waited && !g->profile;
     if (!status) status = alone ? add_step(g, RT_STEP_SIGNAL) : meet(g, 0);
     if (!status) status = flush(g);

@@ -18,7 +18,7 @@ _Static_assert(offsetof(rt_step, rank) == 32 && offsetof(rt_step, what) == 48, "
 _Static_assert(offsetof(rt_step, fills) == 56 && sizeof((rt_step){0}.fills) == 64, "");
 _Static_assert((int)RT_COUNT_BITS == 16, "the mask of a count");
 _Static_assert(offsetof(rt_cuda_words, count) == 64 && offsetof(rt_cuda_words, came) == 128, "");
-_Static_assert(offsetof(rt_cuda_words, told) == 80 && (int)RT_PLACES == 4, "words of the text below");
+_Static_assert(offsetof(rt_cuda_words, told) == 80 && (int)RT_PLACES == 4, "2 bits are a place");
 _Static_assert(sizeof(((rt_cuda_words *)0)->came[0]) == 512, "9 bits are shifted");
 _Static_assert((int)RT_STEP_LATE == -1 && (int)RT_STEP_UNLIKE == -2, "sites of the text below");
 _Static_assert(TG_CONTROL_LIMIT == 1 && TG_CONTROL_GIVE_UP == 2 && TG_CONTROL_FAILED == 3 &&

@@ -14,8 +14,8 @@ _Static_assert((int)RT_ALIGNMENT > (int)BUSY, "the bit is free");
 static _Atomic(tg_context *) shared;
 /// What a thread has, in one piece: finding it is a call.
 static _Thread_local struct {
-    tg_context *context; // NULL: the shared one
-    unsigned number;     // from 1
+    _Alignas(16) tg_context *context; // NULL: the shared one
+    unsigned number;                  // from 1
 } own;
 
 /* ---- memory -------------------------------------------------------------------------------- */

@@ -109,8 +109,14 @@ enum {
     CU_NOT_READY = 600            // what a stream was given is not done yet
 };
 
-/* X(field, symbol, needed, parameters): all return a cu_result. */
+/* X(field, symbol, needed, parameters): all return a cu_result. What warm launches call is first.
+ */
 #define RT_CUDA_ENTRIES(X)                                                                         \
+    X(current, "cuCtxGetCurrent", 1, (cu_context *))                                               \
+    X(launch, "cuLaunchKernel", 1,                                                                 \
+      (cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,          \
+       cu_stream, void **, void **))                                                               \
+    X(launch_ex, "cuLaunchKernelEx", 0, (const cu_launch *, cu_function, void **, void **))        \
     X(init, "cuInit", 1, (unsigned))                                                               \
     X(version, "cuDriverGetVersion", 1, (int *))                                                   \
     X(error_name, "cuGetErrorName", 1, (cu_result, const char **))                                 \
@@ -121,7 +127,6 @@ enum {
     X(device_attribute, "cuDeviceGetAttribute", 1, (int *, int, cu_device))                        \
     X(device_uuid, "cuDeviceGetUuid_v2", 0, (cu_uuid *, cu_device))                                \
     X(retain, "cuDevicePrimaryCtxRetain", 1, (cu_context *, cu_device))                            \
-    X(current, "cuCtxGetCurrent", 1, (cu_context *))                                               \
     X(push, "cuCtxPushCurrent_v2", 1, (cu_context))                                                \
     X(pop, "cuCtxPopCurrent_v2", 1, (cu_context *))                                                \
     X(synchronize, "cuCtxSynchronize", 1, (void))                                                  \
@@ -130,10 +135,6 @@ enum {
     X(module_function, "cuModuleGetFunction", 1, (cu_function *, cu_module, const char *))         \
     X(function_set, "cuFuncSetAttribute", 1, (cu_function, int, int))                              \
     X(function_get, "cuFuncGetAttribute", 1, (int *, int, cu_function))                            \
-    X(launch, "cuLaunchKernel", 1,                                                                 \
-      (cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,          \
-       cu_stream, void **, void **))                                                               \
-    X(launch_ex, "cuLaunchKernelEx", 0, (const cu_launch *, cu_function, void **, void **))        \
     X(stream_create, "cuStreamCreate", 1, (cu_stream *, unsigned))                                 \
     X(stream_destroy, "cuStreamDestroy_v2", 1, (cu_stream))                                        \
     X(stream_synchronize, "cuStreamSynchronize", 1, (cu_stream))                                   \
@@ -211,12 +212,12 @@ typedef struct rt_maker {
 } rt_maker;
 
 typedef struct rt_cuda {
+    _Alignas(64) cu_result (*device_current)(int *); // of HIP, which has a device of each thread
 #define X(field, symbol, needed, parameters) cu_result(*field) parameters;
     RT_CUDA_ENTRIES(X)
 #undef X
-    // Of HIP alone.
+    // Of HIP alone, too.
     cu_result (*device_properties)(void *, int);
-    cu_result (*device_current)(int *);
     cu_result (*device_set)(int);
     const rt_maker *maker;
     int driver_version; // 13000

@@ -109,7 +109,7 @@ rt_device *rt_device_at(int number) {
 
 /* ---- the current context ------------------------------------------------------------------- */
 
-/// HIP has a device of each thread in place of contexts.
+/// Of HIP, which has no contexts.
 RT_SELDOM static tg_status enter_device(const rt_cuda *cu, const rt_device *d, rt_entered *e) {
     if (cu->device_current(&e->before) == 0 && e->before == d->number) return TG_OK;
     cu_result error = cu->device_set(d->number);
@@ -122,7 +122,7 @@ RT_WARM tg_status rt_enter(const rt_device *d, rt_entered *e) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_context now = NULL;
     *e = (rt_entered){.mode = -1};
-    if (cu->maker->hip) return enter_device(cu, d, e);
+    if (cu->device_current) return enter_device(cu, d, e);
     if (cu->current(&now) == 0 && now == d->context) return TG_OK;
     cu_result error = cu->push(d->context);
     if (error) return rt_cuda_fail("cuCtxPushCurrent", error, "device %d (%s)", d->number, d->name);

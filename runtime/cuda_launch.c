@@ -129,35 +129,50 @@ RT_SELDOM static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, i
                                       g->device->name));
 }
 
+cu_launch rt_gpu_how(const rt_gpu *g, const tg_device_function *f, uint32_t ctas,
+                     cu_attribute *cluster) {
+    *cluster =
+        (cu_attribute){.id = CU_ATTRIBUTE_CLUSTER, .value.cluster = {(uint32_t)f->cluster, 1, 1}};
+    return (cu_launch){.grid = {ctas, 1, 1},
+                       .block = {(uint32_t)f->threads, 1, 1},
+                       .shared_bytes = (uint32_t)f->shared_bytes,
+                       .stream = g->stream,
+                       .attributes = cluster,
+                       .n_attributes = f->cluster > 1};
+}
+
 /// Programs of ranks, while what is before them ends. False: not so; a driver that does not take
 /// that is not asked again.
-static bool is_launched_early(rt_gpu *g, cu_launch how, cu_function function, void **args) {
-    how.attributes[how.n_attributes++] = (cu_attribute){.id = CU_ATTRIBUTE_EARLY, .value.early = 1};
-    g->comm->early = !rt_cuda_driver()->launch_ex(&how, function, args, NULL);
+static bool is_launched_early(rt_gpu *g, const cu_launch *how, cu_function function,
+                              void *const *args) {
+    cu_attribute both[2] = {how->attributes[0]};
+    cu_launch early = *how;
+    both[early.n_attributes++] = (cu_attribute){.id = CU_ATTRIBUTE_EARLY, .value.early = 1};
+    early.attributes = both;
+    g->comm->early = !rt_cuda_driver()->launch_ex(&early, function, (void **)(uintptr_t)args, NULL);
     return g->comm->early;
 }
 
 /// cuLaunchKernelEx, where the driver has it: it takes about 0.1 us less than cuLaunchKernel.
 RT_WARM int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function,
-                              uint32_t ctas, void *const *args) {
+                              const cu_launch *how, void *const *args) {
     const rt_cuda *cu = rt_cuda_driver();
-    cu_attribute attributes[2];
-    attributes[0] =
-        (cu_attribute){.id = CU_ATTRIBUTE_CLUSTER, .value.cluster = {(uint32_t)f->cluster, 1, 1}};
-    cu_launch how = {.grid = {ctas, 1, 1},
-                     .block = {(uint32_t)f->threads, 1, 1},
-                     .shared_bytes = (uint32_t)f->shared_bytes,
-                     .stream = g->stream,
-                     .attributes = attributes,
-                     .n_attributes = f->cluster > 1};
     void **a = (void **)(uintptr_t)args;
-    bool early = f->flags & TG_DEVICE_EARLY && g->comm && rt_cuda_comm_is_early(g->comm);
-    if (early && is_launched_early(g, how, function, a)) return TG_RUN_OK;
-    cu_result error = cu->launch_ex ? cu->launch_ex(&how, function, a, NULL)
-                                    : cu->launch(function, ctas, 1, 1, how.block[0], 1, 1,
-                                                 how.shared_bytes, g->stream, a, NULL);
+    cu_result error = cu->launch_ex ? cu->launch_ex(how, function, a, NULL)
+                                    : cu->launch(function, how->grid[0], 1, 1, how->block[0], 1, 1,
+                                                 how->shared_bytes, how->stream, a, NULL);
     const char *call = cu->launch_ex ? "cuLaunchKernelEx" : "cuLaunchKernel";
-    return error ? launch_failed(g, f, ctas, call, error) : TG_RUN_OK;
+    return error ? launch_failed(g, f, how->grid[0], call, error) : TG_RUN_OK;
+}
+
+/// A launch that host code asks for.
+static int32_t launch(rt_gpu *g, const tg_device_function *f, cu_function function, uint32_t ctas,
+                      void *const *args) {
+    cu_attribute cluster;
+    cu_launch how = rt_gpu_how(g, f, ctas, &cluster);
+    bool early = f->flags & TG_DEVICE_EARLY && g->comm && rt_cuda_comm_is_early(g->comm);
+    if (early && is_launched_early(g, &how, function, args)) return TG_RUN_OK;
+    return rt_gpu_launch(g, f, function, &how, args);
 }
 
 /// HIP counts the threads of a launch in 32 bits.
@@ -193,8 +208,9 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
     if (g->comm && rt_cuda_comm_before(g->comm, g, &runs)) return TG_RUN_DEVICE;
     if (!runs) return TG_RUN_OK;
     uint32_t ctas = (uint32_t)(programs * f->cluster);
-    int32_t status = rt_gpu_launch(g, f, g->program->functions[function], ctas, args);
-    if (g->replay) rt_replay_add_launch(g->replay, f, g->program->functions[function], ctas, args);
+    int32_t status = launch(g, f, g->program->functions[function], ctas, args);
+    if (g->replay)
+        rt_replay_add_launch(g->replay, g, f, g->program->functions[function], ctas, args);
     bool launched = status == TG_RUN_OK;
     int32_t after = g->comm ? rt_cuda_comm_after(g->comm, g, function, launched) : TG_RUN_OK;
     return status ? status : after;

@@ -125,9 +125,12 @@ typedef struct rt_gpu {
     unsigned maps_replaced; // counts the maps whose place another one took
 } rt_gpu;
 
-/// cuLaunchKernel, in the device's context; a tg_run_status.
-int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function, uint32_t ctas,
-                      void *const *args);
+/// How the driver is told to launch a function; `cluster` is part of it.
+cu_launch rt_gpu_how(const rt_gpu *g, const tg_device_function *f, uint32_t ctas,
+                     cu_attribute *cluster);
+/// cuLaunchKernelEx, in the device's context; a tg_run_status.
+int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function,
+                      const cu_launch *how, void *const *args);
 /// 128 bytes for a tensor, as tg_env.tensormap has it; kept for the next time.
 int32_t rt_gpu_map(rt_gpu *g, const tg_tensormap *how, void *data, const int64_t *dims,
                    const int64_t *strides, void *out);
@@ -145,17 +148,22 @@ typedef struct rt_replay_map {
     _Alignas(64) unsigned char bytes[TG_TENSORMAP_BYTES];
 } rt_replay_map;
 
+/// What the driver is told, in one line of the cache, and what is seldom looked at.
+typedef struct rt_replay_launch {
+    cu_launch how; // all but the stream
+    cu_function function;
+    void *const *args;
+    const tg_device_function *f;
+    cu_attribute cluster;
+} rt_replay_launch;
+
 struct rt_replay {
     bool refused; // there is something that cannot be done again
     bool numbers; // it can whatever numbers have become
     int n, n_args, n_maps, n_slots;
     const tg_slot *slots; // of the entry: the same ones for all runs
-    struct {
-        const tg_device_function *f;
-        cu_function function;
-        uint32_t ctas;
-        void *const *args;
-    } launches[RT_REPLAY_LAUNCHES];
+    cu_context context;   // of the device
+    _Alignas(64) rt_replay_launch launches[RT_REPLAY_LAUNCHES];
     void *args[RT_REPLAY_ARGS]; // into slots, values and maps
     // What stood on the stack. A map that was not filled in, of a tensor without elements, is taken
     // for a value: what is behind it is read.
@@ -165,12 +173,12 @@ struct rt_replay {
 
 /// The launch that follows is to be written down: its entry gets these slots.
 void rt_replay_begin(rt_replay *r, const tg_slot *slots, int n);
-void rt_replay_add_launch(rt_replay *r, const tg_device_function *f, cu_function function,
-                          uint32_t ctas, void *const *args);
+void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_function *f,
+                          cu_function function, uint32_t ctas, void *const *args);
 void rt_replay_add_map(rt_replay *r, const tg_tensormap *how, void *data, const int64_t *dims,
                        const int64_t *strides, const void *out);
 /// The same with the addresses that now stand in the slots: a tg_run_status, gpu.status says more.
-int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_loaded at, void *stream);
+int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_device *device, void *stream);
 
 /// Keeps what tg_last_error() says for the end of the launch.
 static inline int32_t rt_gpu_failed(rt_gpu *g, tg_status status) {

@@ -26,8 +26,8 @@ tg_status rt_run_slots(rt_launcher *l, const tg_kernel_info *info, const tg_vari
 }
 
 RT_WARM tg_status rt_run_replay(rt_launcher *l, const tg_kernel_info *info, rt_replay *r,
-                                rt_loaded at, void *stream) {
-    return rt_replay_run(&l->gpu, r, at, stream) ? report(l, info) : TG_OK;
+                                rt_device *device, void *stream) {
+    return rt_replay_run(&l->gpu, r, device, stream) ? report(l, info) : TG_OK;
 }
 
 tg_status rt_run(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v, void *stream) {
@@ -70,10 +70,18 @@ typedef struct Wish {
     void *stream;
 } Wish;
 
+RT_SELDOM static tg_status wrong_version(const tg_kernel *kernel) {
+    return tg_fail(TG_ERROR_UNSUPPORTED,
+                   "the kernel was compiled for version %u of the runtime's interface, this is %d: "
+                   "compile it again",
+                   (unsigned)kernel->abi, TG_ABI);
+}
+
 RT_SELDOM static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n,
                                   Wish wish) {
     const tg_variant *v;
     bool chosen = false;
+    if (kernel->info->n_params > TG_MAX_PARAMS) return wrong_version(kernel);
     uint64_t epoch = rt_epoch(kernel);
     tg_status status = rt_bind(l, kernel->info, args, n);
     l->gpu.stream = wish.stream;
@@ -98,11 +106,7 @@ static tg_status launch_or_again(tg_kernel *kernel, rt_launcher *l, const tg_arg
 RT_WARM static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n,
                                            Wish wish) {
     if (!kernel) return tg_fail(TG_ERROR_ARGUMENT, "the kernel is NULL");
-    if (kernel->abi != TG_ABI || kernel->info->n_params > TG_MAX_PARAMS)
-        return tg_fail(TG_ERROR_UNSUPPORTED,
-                       "the kernel was compiled for version %u of the runtime's interface, this "
-                       "is %d: compile it again",
-                       (unsigned)kernel->abi, TG_ABI);
+    if (kernel->abi != TG_ABI) return wrong_version(kernel);
     tg_context *c = rt_context();
     rt_launcher *l = c ? rt_claim(c) : NULL;
     if (!l) return tg_fail(TG_ERROR_MEMORY, "out of memory");

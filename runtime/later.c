@@ -22,6 +22,7 @@ enum {
     MOST_DEBTS = 64, // of the process
 };
 static const double LIFE = 2;  // seconds of the process since the first debt
+static const double SHARE = 1; // of a hundred: TG_TUNE_SHARE
 static const double AGAIN = 1; // until one is tried again that could not be paid
 
 static struct {
@@ -82,6 +83,17 @@ static void at_exit(void) {
 static void watch_forks(void) {
     pthread_atfork(before_fork, after_fork, forget);
     atexit(at_exit);
+}
+
+/* ---- how much of the machine ----------------------------------------------------------------- */
+
+bool rt_busy_share(double *out) {
+    const char *set = getenv("TG_TUNE_SHARE");
+    char *end = NULL;
+    double percent = set && *set ? strtod(set, &end) : SHARE;
+    bool ok = !end || (end > set && !*end && percent > 0 && percent <= 100);
+    *out = (ok ? percent : SHARE) / 100;
+    return ok;
 }
 
 /* ---- paying ---------------------------------------------------------------------------------- */

@@ -32,16 +32,18 @@ static void *kept(rt_replay *r, void *p) {
     return value;
 }
 
-void rt_replay_add_launch(rt_replay *r, const tg_device_function *f, cu_function function,
-                          uint32_t ctas, void *const *args) {
+void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_function *f,
+                          cu_function function, uint32_t ctas, void *const *args) {
     r->refused |= !(f->flags & TG_DEVICE_AGAIN) || f->flags & TG_DEVICE_FAULTS ||
                   r->n == RT_REPLAY_LAUNCHES || r->n_args + f->n_args > RT_REPLAY_ARGS;
     if (r->refused) return;
     r->numbers &= (f->flags & TG_DEVICE_NUMBERS) != 0;
-    r->launches[r->n].f = f;
-    r->launches[r->n].function = function;
-    r->launches[r->n].ctas = ctas;
-    r->launches[r->n++].args = r->args + r->n_args;
+    rt_replay_launch *l = &r->launches[r->n++];
+    r->context = g->device->context;
+    l->how = rt_gpu_how(g, f, ctas, &l->cluster);
+    l->function = function;
+    l->args = r->args + r->n_args;
+    l->f = f;
     for (int i = 0; i < f->n_args; i++) {
         void *at = kept(r, args[i]);
         r->args[r->n_args++] = at;
@@ -76,25 +78,45 @@ void rt_replay_add_map(rt_replay *r, const tg_tensormap *how, void *data, const 
     memcpy(m->bytes, out, sizeof m->bytes);
 }
 
-RT_SELDOM static int32_t move_map(rt_gpu *g, rt_replay_map *m, void *data) {
-    int32_t status = rt_gpu_map(g, m->how, data, m->dims, m->strides, m->bytes);
-    m->data = status ? NULL : data;
-    return status;
+RT_SELDOM static int32_t move_maps(rt_gpu *g, rt_replay *r) {
+    for (int i = 0; i < r->n_maps; i++) {
+        rt_replay_map *m = &r->maps[i];
+        void *data = r->slots[m->slot].tensor.data;
+        int32_t status = m->data == data
+                             ? TG_RUN_OK
+                             : rt_gpu_map(g, m->how, data, m->dims, m->strides, m->bytes);
+        m->data = status ? NULL : data;
+        if (status) return status;
+    }
+    return TG_RUN_OK;
 }
 
-RT_WARM int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_loaded at, void *stream) {
-    rt_entered entered;
-    g->device = at.device;
+static bool maps_moved(const rt_replay *r) {
+    bool moved = false;
+    for (int i = 0; i < r->n_maps; i++)
+        moved |= r->maps[i].data != r->slots[r->maps[i].slot].tensor.data;
+    return moved;
+}
+
+/// The device's context is current, as it is where a thread has one device alone.
+static bool is_entered(const rt_replay *r) {
+    const rt_cuda *cu = rt_cuda_driver();
+    cu_context now = NULL;
+    return !cu->device_current && !cu->current(&now) && now == r->context;
+}
+
+RT_WARM int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_device *device, void *stream) {
+    rt_entered entered = {.mode = -1};
+    g->device = device;
     g->stream = stream;
-    g->status = rt_enter(at.device, &entered);
+    g->status = is_entered(r) ? TG_OK : rt_enter(device, &entered);
     int32_t status = g->status ? TG_RUN_DEVICE : TG_RUN_OK;
-    for (int i = 0; i < r->n_maps && !status; i++) {
-        void *data = r->slots[r->maps[i].slot].tensor.data;
-        if (r->maps[i].data != data) status = move_map(g, &r->maps[i], data);
+    if (!status && maps_moved(r)) status = move_maps(g, r);
+    for (int i = 0; i < r->n && !status; i++) {
+        rt_replay_launch *l = &r->launches[i];
+        l->how.stream = stream;
+        status = rt_gpu_launch(g, l->f, l->function, &l->how, l->args);
     }
-    for (int i = 0; i < r->n && !status; i++)
-        status = rt_gpu_launch(g, r->launches[i].f, r->launches[i].function, r->launches[i].ctas,
-                               r->launches[i].args);
     g->device = NULL;
     if (entered.pushed) rt_leave(entered);
     return status;

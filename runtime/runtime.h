@@ -114,10 +114,10 @@ int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
 struct tg_context {
     tg_options hooks; // allocate and release are always there
     int threads;
-    int active;    // of those, how many work for a launch
-    tg_comm *comm; // whose launches are this rank's; NULL: there are no ranks
+    int active; // of those, how many work for a launch
     rt_pool *pool;
     pthread_mutex_t printing;
+    _Alignas(64) tg_comm *comm;        // whose launches are this rank's; NULL: there are no ranks
     _Atomic uintptr_t places[RT_IDLE]; // of launchers
 };
 
@@ -248,7 +248,7 @@ tg_status rt_run_slots(rt_launcher *launcher, const tg_kernel_info *info, const 
 
 /// The same by what was written down of an earlier run.
 tg_status rt_run_replay(rt_launcher *launcher, const tg_kernel_info *info, rt_replay *replay,
-                        rt_loaded at, void *stream);
+                        rt_device *device, void *stream);
 
 /* ---- again.c: launches like one before ------------------------------------------------------ */
 

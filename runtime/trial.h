@@ -60,8 +60,13 @@ tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out);
 void rt_trial_close(rt_trial *trial);
 
 static const double RT_PATIENCE = 0.5;
-/// Of the time, that searches in the background may have trials at work.
-static const double RT_BUSY_SHARE = 0.02;
+/// The share of the time that searches in the background may have trials at work: TG_TUNE_SHARE of
+/// a hundred, or one. False, with *out so: what that says is no such number (later.c).
+bool rt_busy_share(double *out);
+/// Seconds of rest that so much work needs.
+static inline double rt_rest(double busy, double share) {
+    return busy * (1 / share - 1);
+}
 
 typedef enum rt_verdict {
     RT_RIGHT,

@@ -7,6 +7,7 @@
 //                        long it takes; background: later, in a thread of low priority
 //                        (later.c); else launches take what the object says
 //     TG_TUNE_BUDGET_MS  of one kernel and its extents; 2000
+//     TG_TUNE_SHARE      of the time, in the background: 1 of a hundred
 //     TG_TUNE_FORK       off: no child processes; a CPU is not tuned, a GPU in this process
 //     TG_CACHE           the folder where results are kept, or off
 //
@@ -56,6 +57,14 @@ static double budget(Mode mode) {
     if (end && (end == ms || *end || !(seconds >= 0)))
         say_unknown(&said, "TG_TUNE_BUDGET_MS", ms, "no time in milliseconds");
     return seconds > 0 ? seconds : BUDGET;
+}
+
+static double share(void) {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    double part;
+    if (!rt_busy_share(&part))
+        say_unknown(&said, "TG_TUNE_SHARE", getenv("TG_TUNE_SHARE"), "no part of 100");
+    return part;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -126,8 +135,8 @@ typedef struct Search {
     const tg_variant *variants[MOST_VARIANTS];
     int n;
     double began, budget;
-    bool rests;              // what it does takes RT_BUSY_SHARE of the time,
-    double rested;           // of which the rest is none of its own
+    double share;            // of the time, that what it does takes;
+    double rested;           // the rest is none of its own
     const atomic_bool *stop; // set: end soon, without a winner; or NULL
 } Search;
 
@@ -143,7 +152,7 @@ static double now(const Search *s) {
 /// After work that began then.
 static void rest(Search *s, double began) {
     double from = rt_seconds(), busy = from - s->rested - began;
-    double until = s->rests ? from + busy * (1 / RT_BUSY_SHARE - 1) : from, left;
+    double until = from + rt_rest(busy, s->share), left;
     while ((left = until - rt_seconds()) > 0 && !is_stopped(s)) {
         struct timespec t = {0, (long)((left < REST_TICK ? left : REST_TICK) * 1e9)};
         nanosleep(&t, NULL);
@@ -325,7 +334,7 @@ static void pay_bound(Debt *d, rt_launcher *l, const atomic_bool *stop) {
                 .launcher = l,
                 .began = rt_seconds(),
                 .budget = budget(BACKGROUND),
-                .rests = true,
+                .share = share(),
                 .stop = stop};
     const void *contents[TG_MAX_PARAMS];
     size_t bytes[TG_MAX_PARAMS];
@@ -387,7 +396,8 @@ static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *ar
 /// One thread tunes a kernel at a time; others take meanwhile what there is.
 bool rt_tune(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
     Mode mode = mode_now();
-    Search s = {.kernel = kernel, .launcher = l, .began = rt_seconds(), .budget = budget(mode)};
+    Search s = {
+        .kernel = kernel, .launcher = l, .began = rt_seconds(), .budget = budget(mode), .share = 1};
     if (mode == OFF || !rt_alternatives(kernel, l, s.variants, MOST_VARIANTS)) return false;
     _Atomic uintptr_t *state = rt_tuner_of(kernel);
     uintptr_t before =

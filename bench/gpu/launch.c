@@ -3,10 +3,14 @@
 // function with the same arguments, in blocks that alternate. What the function and its arguments
 // are is taken from a graph that records a launch.
 //
-//   cc -O2 launch.c -I PREFIX/include -L PREFIX/lib -ltegula -ldl -o launch && ./launch [ns]
+//   cc -O2 launch.c -I PREFIX/include -L PREFIX/lib -ltegula -ldl -o launch
+//   ./launch [ns]     the medians of a launch for each kernel, and what cuCtxGetCurrent takes; exit
+//                     code 1 where a difference is above the nanoseconds given
+//   ./launch --ways   a table of ways to launch: the driver's calls, arguments one by one or in one
+//                     buffer, ours with addresses that stay or move; back to back, and where the
+//                     host's caches were emptied before
 //
-// Prints the medians of a launch for each kernel, and what
-// cuCtxGetCurrent takes; exit code 1 where a difference is above the nanoseconds given.
+// The build has it as bin/launch-bench.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,6 +21,7 @@
 #include <time.h>
 
 enum { BLOCKS = 300, LAUNCHES = 100, N = 4096, SIDE = 256, TENSORS = 5, CLUSTER = 4 };
+enum { ARGS = 64, BUFFER = 4096, EMPTIED = 8 << 20, COLD = 16, PLACES = 2 };
 
 static const char source[] =
     "kernel add(x: f32[N], y: f32[N], z: f32[N]) tune B = 4096 {\n"
@@ -64,12 +69,14 @@ typedef struct Launch {
     X(end, "cuStreamEndCapture", (void *stream, void **graph))                                     \
     X(nodes, "cuGraphGetNodes", (void *graph, void **nodes, size_t *n))                            \
     X(node, "cuGraphKernelNodeGetParams_v2", (void *node, Node *out))                              \
-    X(attribute, "cuGraphKernelNodeGetAttribute", (void *node, int id, void *value))
+    X(attribute, "cuGraphKernelNodeGetAttribute", (void *node, int id, void *value))               \
+    X(pop, "cuCtxPopCurrent_v2", (void **context))
 
 typedef struct Driver {
 #define X(name, symbol, parameters) int(*name) parameters;
     ENTRIES(X)
 #undef X
+    int (*param)(void *function, size_t i, size_t *offset, size_t *bytes); // from CUDA 12.4 on
 } Driver;
 
 static Driver d;
@@ -93,6 +100,7 @@ static void open_driver(void) {
 #define X(name, text, parameters) *(void **)&d.name = symbol(l, text);
     ENTRIES(X)
 #undef X
+    *(void **)&d.param = dlsym(l, "cuFuncGetParamInfo");
 }
 
 static void require(int error, const char *what) {
@@ -129,30 +137,70 @@ typedef struct Case {
     Node node;
     Launch how;
     Attribute cluster;
+    void *places[PLACES][TENSORS]; // where tensors are in turn
+    unsigned turn;
+    int params; // of the function, 0: the driver does not say
+    size_t offsets[ARGS], sizes[ARGS], bytes;
+    _Alignas(64) char buffer[BUFFER];
 } Case;
 
-static int directly(const Case *c) {
+typedef int Way(Case *c);
+
+static int directly(Case *c) {
     if (c->how.n) return d.launch_ex(&c->how, c->node.function, c->node.args, NULL);
     const Node *n = &c->node;
     return d.launch(n->function, n->grid[0], 1, 1, n->block[0], 1, 1, n->shared, NULL, n->args,
                     NULL);
 }
 
-static int by_config(const Case *c) {
+static int by_config(Case *c) {
     return d.launch_ex(&c->how, c->node.function, c->node.args, NULL);
 }
 
-static int by_tegula(const Case *c) {
+static int by_tegula(Case *c) {
     return (int)tg_launch_on(c->kernel, c->args, c->n, NULL);
 }
 
-static int only_context(const Case *c) {
+static int only_context(Case *c) {
     void *context;
     (void)c;
     return d.current(&context);
 }
 
-static double block(const Case *c, int (*way)(const Case *)) {
+/// Elsewhere than the time before.
+static int by_tegula_moved(Case *c) {
+    c->turn++;
+    for (int i = 0; i < TENSORS; i++) c->tensors[i].data = c->places[c->turn % PLACES][i];
+    return by_tegula(c);
+}
+
+static int by_config_current(Case *c) {
+    return only_context(c) | by_config(c);
+}
+
+static void fill(Case *c) {
+    for (int i = 0; i < c->params; i++)
+        memcpy(c->buffer + c->offsets[i], c->node.args[i], c->sizes[i]);
+}
+
+/// CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END.
+#define EXTRA(c)                                                                                   \
+    { (void *)1, (c)->buffer, (void *)2, &(c)->bytes, NULL }
+
+static int by_buffer(Case *c) {
+    const Node *n = &c->node;
+    void *extra[] = EXTRA(c);
+    fill(c);
+    return d.launch(n->function, n->grid[0], 1, 1, n->block[0], 1, 1, n->shared, NULL, NULL, extra);
+}
+
+static int by_config_buffer(Case *c) {
+    void *extra[] = EXTRA(c);
+    fill(c);
+    return d.launch_ex(&c->how, c->node.function, NULL, extra);
+}
+
+static double block(Case *c, Way *way) {
     double start = now_ns();
     int error = 0;
     for (int i = 0; i < LAUNCHES; i++) error |= way(c);
@@ -184,7 +232,7 @@ static void record(Case *c, void *stream) {
 
 /// Nanoseconds of ours over the driver's.
 static double compare(Case *c, void *stream) {
-    static int (*const ways[])(const Case *) = {directly, by_config, only_context, by_tegula};
+    static Way *const ways[] = {directly, by_config, only_context, by_tegula};
     static double ns[4][BLOCKS];
     record(c, stream);
     for (int i = -1; i < BLOCKS; i++)
@@ -211,12 +259,97 @@ static void set(Case *c, const char *name, tg_module *module, const char *kernel
     require((int)tg_module_kernel(module, kernel, &c->kernel), kernel);
     for (int i = 0; i < tensors; i++) {
         uint64_t at;
-        require(d.allocate(&at, SIDE * SIDE * 4), "cuMemAlloc");
+        for (int p = PLACES - 1; p >= 0; p--) {
+            require(d.allocate(&at, SIDE * SIDE * 4), "cuMemAlloc");
+            c->places[p][i] = (void *)(uintptr_t)at;
+        }
         c->tensors[i] = tg_dense((void *)(uintptr_t)at, kDLFloat, half ? 16 : 32, half ? 2 : 1,
                                  half ? square : long_one);
         c->tensors[i].device.device_type = kDLCUDA;
         c->args[i] = tg_tensor(&c->tensors[i]);
     }
+}
+
+/* ---- all ways -------------------------------------------------------------------------------- */
+
+/// How arguments lie in a buffer. Tensor maps are arguments of 128 bytes.
+static void describe(Case *c) {
+    size_t at, bytes;
+    if (!d.param) return;
+    while (c->params < ARGS && !d.param(c->node.function, (size_t)c->params, &at, &bytes)) {
+        if (at + bytes > BUFFER) exit(1);
+        c->offsets[c->params] = at;
+        c->sizes[c->params++] = bytes;
+        c->bytes = at + bytes;
+    }
+}
+
+/// A launch behind emptied caches; the clock's own time is in it, of all ways alike.
+static double cold(Case *c, Way *way) {
+    static char other[EMPTIED];
+    double sum = 0;
+    for (int i = 0; i < COLD; i++) {
+        for (size_t k = 0; k < EMPTIED; k += 64) other[k]++;
+        double start = now_ns();
+        int error = way(c);
+        sum += now_ns() - start;
+        require(error, c->name);
+    }
+    require(d.wait(), "cuCtxSynchronize");
+    return sum / COLD;
+}
+
+static void show(Case *c, void *stream) {
+    static const struct {
+        const char *name;
+        Way *way;
+        bool buffer;
+    } ways[] = {{"cuLaunchKernel", directly, false},
+                {"cuLaunchKernel, a buffer", by_buffer, true},
+                {"cuLaunchKernelEx", by_config, false},
+                {"cuLaunchKernelEx, a buffer", by_config_buffer, true},
+                {"cuCtxGetCurrent and cuLaunchKernelEx", by_config_current, false},
+                {"tg_launch_on", by_tegula, false},
+                {"tg_launch_on, addresses move", by_tegula_moved, false}};
+    enum { WAYS = sizeof ways / sizeof *ways, TIMES = BLOCKS / 2, RARE = 10 };
+    static double hot[WAYS][BLOCKS], emptied[WAYS][BLOCKS];
+    record(c, stream);
+    describe(c);
+    for (int b = -1; b < TIMES; b++)
+        for (int w = 0; w < WAYS; w++) {
+            if (ways[w].buffer && !c->params) continue;
+            if (c->how.n && (ways[w].way == directly || ways[w].way == by_buffer)) continue;
+            hot[w][b < 0 ? 0 : b] = block(c, ways[w].way);
+            if (b >= 0 && b % RARE == 0) emptied[w][b / RARE] = cold(c, ways[w].way);
+        }
+    printf("%s: %d arguments of the function, %zu bytes\n  %-38s %8s %8s %8s   %8s %8s\n", c->name,
+           c->params, c->bytes, "", "ns", "tenth", "over", "emptied", "over");
+    double base[2] = {0};
+    for (int w = 0; w < WAYS; w++) {
+        if (hot[w][0] <= 0) continue;
+        qsort(hot[w], TIMES, sizeof **hot, ascending);
+        qsort(emptied[w], TIMES / RARE, sizeof **emptied, ascending);
+        double m = hot[w][TIMES / 2], e = emptied[w][TIMES / RARE / 2];
+        if (base[0] <= 0) base[0] = m;
+        if (base[1] <= 0) base[1] = e;
+        printf("  %-38s %8.0f %8.0f %+8.0f   %8.0f %+8.0f\n", ways[w].name, m, hot[w][TIMES / 10],
+               m - base[0], e, e - base[1]);
+        hot[w][0] = 0;
+    }
+}
+
+/// What the driver says to a launch where no context is current: whether asking first is needed.
+static void without_context(Case *c, void *stream) {
+    void *context;
+    Launch how = c->how;
+    require(d.pop(&context), "cuCtxPopCurrent");
+    int on_default = d.launch_ex(&how, c->node.function, c->node.args, NULL);
+    how.stream = stream;
+    int on_stream = d.launch_ex(&how, c->node.function, c->node.args, NULL);
+    require(d.push(context), "cuCtxPushCurrent");
+    require(d.wait(), "cuCtxSynchronize");
+    printf("no context current: a launch on the default stream: error %d, on another one: %d\n",
+           on_default, on_stream);
 }
 
 static tg_module *products(const char *settings) {
@@ -227,7 +360,8 @@ static tg_module *products(const char *settings) {
 }
 
 int main(int argc, char **argv) {
-    double bar = argc > 1 ? atof(argv[1]) : 1000, worst = 0;
+    bool all = argc > 1 && strcmp(argv[1], "--ways") == 0;
+    double bar = argc > 1 && !all ? atof(argv[1]) : 1000, worst = 0;
     void *context, *stream;
     open_driver();
     require(d.init(0), "cuInit");
@@ -246,7 +380,9 @@ int main(int argc, char **argv) {
     cases[1].n = 8;
     set(&cases[2], "3 tensors by TMA", tiled, "matmul", 3);
     set(&cases[3], "3 tensors by TMA, clusters", clusters, "matmul", 3);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4 && all; i++) show(&cases[i], stream);
+    if (all) without_context(&cases[1], stream);
+    for (int i = 0; i < 4 && !all; i++) {
         double over = compare(&cases[i], stream);
         if (over > worst) worst = over;
     }

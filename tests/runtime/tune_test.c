@@ -4,6 +4,7 @@
 #include "tests/runtime/kernels.h"
 
 #include "runtime/compiler.h"
+#include "runtime/trial.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -168,6 +169,13 @@ static void nonsense_is_said(void **state) {
         assert_int_equal(launch(&k, N), i < 2 ? USUAL : FAST);
         tg_kernel_close(&k);
     }
+    double share = 0;
+    setenv("TG_TUNE_SHARE", "all", 1);
+    assert_false(rt_busy_share(&share));
+    setenv("TG_TUNE_SHARE", "25", 1);
+    assert_true(rt_busy_share(&share) && share == 0.25);
+    unsetenv("TG_TUNE_SHARE");
+    assert_true(rt_busy_share(&share) && share == 0.01);
     const char *mode =
         strstr(said, "TG_TUNE: 'fast' is none of off, block, background, exhaustive");
     const char *budget = strstr(said, "TG_TUNE_BUDGET_MS: 'soon' is no time in milliseconds");

@@ -23,6 +23,9 @@ static const TuneTrial *trial_of(const TuneResult *t, const char *config) {
     return NULL;
 }
 
+/// Many processors, slightly fewer, few of them.
+#define SIBLINGS "90x264x100x20000,90x228x100x18000,90x12x228x100"
+
 /// Of what is as good as something else, only one value: what is left differs in tiles.
 static Request request_of(Ctx *ctx) {
     static const NamedValue pinned[] = {{"BK", 32},   {"warps", 4},       {"stages", 2},
@@ -35,8 +38,8 @@ static Request request_of(Ctx *ctx) {
     return r;
 }
 
-static Request wide_request(Ctx *ctx) {
-    Request r = matmul_request(ctx, "sm_90a", WIDE_SIDE, WIDE_SIDE, WIDE_INNER);
+static Request wide_request(Ctx *ctx, int64_t inner) {
+    Request r = matmul_request(ctx, "sm_90a", WIDE_SIDE, WIDE_SIDE, inner);
     SourceText *text = ctx_new(ctx, SourceText);
     *text = (SourceText){"wide.teg", wide, sizeof wide - 1};
     r.kernel = "wide";
@@ -57,7 +60,7 @@ static double foreign_times(const TuneResult *here, const TuneResult *there) {
 
 static void tune_all(Ctx *ctx, void *arg) {
     TuneResult found[GPUS], other;
-    Request r = wide_request(ctx);
+    Request r = wide_request(ctx, WIDE_INNER);
     (void)arg;
     for (int d = 0; d < GPUS; d++) {
         TuneOptions o = {.mode = TUNE_EXHAUSTIVE, .device = d, .helpers = 2};
@@ -74,6 +77,69 @@ static void tune_all(Ctx *ctx, void *arg) {
     const TuneTrial *invalid = trial_of(&found[ON_SMALL], found[ON_FEW].config);
     assert_int_equal(invalid->verdict, TUNE_FAILED);
     assert_string_not_equal(found[ON_SMALL].config, found[ON_FEW].config);
+}
+
+/// Those that were measured.
+static int count_measured(const TuneResult *t) {
+    int n = 0;
+    for (int i = 0; i < t->n_trials; i++) n += t->trials[i].seconds > 0;
+    return n;
+}
+
+/// The only one that came from another machine.
+static const TuneTrial *sibling_in(const TuneResult *t) {
+    const TuneTrial *found = NULL;
+    for (int i = 0; i < t->n_trials; i++) {
+        if (!t->trials[i].sibling) continue;
+        assert_null(found);
+        found = &t->trials[i];
+    }
+    return found;
+}
+
+static TuneResult tune_on(Ctx *ctx, const Request *r, int device, int candidates) {
+    TuneResult found;
+    TuneOptions o = {.mode = TUNE_BLOCK,
+                     .budget = 20,
+                     .device = device,
+                     .helpers = 2,
+                     .candidates = candidates,
+                     .forget = candidates > 0,
+                     .again = true};
+    if (tune_request(ctx, r, &o, &found)) fail_msg("%s", tg_last_error());
+    return found;
+}
+
+/// What won on a device is tried first on one that is much like it, where nothing better is to be
+/// found, and is refuted on one that is not. No device is a sibling of itself.
+static void siblings_come_first(Ctx *ctx, void *arg) {
+    enum { MANY, LIKE_MANY, FEW };
+    Request r = wide_request(ctx, 2 * WIDE_INNER), later = r; // the store is the tests' before
+    (void)arg;
+    TuneResult alone = tune_on(ctx, &r, LIKE_MANY, 2);
+    assert_null(sibling_in(&alone));
+    TuneResult many = tune_on(ctx, &r, MANY, 0);
+    assert_null(sibling_in(&many));
+    TuneResult like = tune_on(ctx, &r, LIKE_MANY, 2), few = tune_on(ctx, &r, FEW, 2);
+    const TuneTrial *first = sibling_in(&like), *slow = sibling_in(&few);
+    if (!first || !slow) fail_msg("no candidate came from another device");
+    assert_string_equal(first->config, many.config);
+    assert_string_equal(first->sibling, many.device);
+    assert_int_equal(count_measured(&like), 2);
+    assert_string_equal(slow->config, many.config);
+    assert_int_equal(slow->verdict, TUNE_SLOWER);
+    assert_string_not_equal(few.config, many.config);
+    // Eight measurements find 0.98 of what all of them do.
+    like = tune_on(ctx, &r, LIKE_MANY, 8);
+    assert_true(count_measured(&like) <= 8);
+    TuneResult all = tune_on(ctx, &r, LIKE_MANY, 500);
+    assert_true(trial_of(&all, like.config)->seconds * 0.98 <= all.seconds);
+    // What this kernel does not allow is none; with another driver the same device is another one.
+    few.config = "BM=24 BN=64";
+    tune_keep(ctx, &r, FEW, &few);
+    later.driver = 13010;
+    TuneResult newer = tune_on(ctx, &later, MANY, 2);
+    assert_string_equal(sibling_in(&newer)->config, many.config);
 }
 
 /// With the interpreter none of it passes: the standard setting is as wrong as all others.
@@ -161,6 +227,11 @@ static void test_devices(void **state) {
     on_devices(WIDE_DEVICES, tune_all);
 }
 
+static void test_siblings(void **state) {
+    (void)state;
+    on_devices(SIBLINGS, siblings_come_first);
+}
+
 static void test_nothing_is_right(void **state) {
     (void)state;
     on_devices("90x132", nothing_is_right);
@@ -178,7 +249,8 @@ static void test_slow_in_a_row(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices), cmocka_unit_test(test_nothing_is_right),
-        cmocka_unit_test(test_one_breaks_the_device), cmocka_unit_test(test_slow_in_a_row)};
+        cmocka_unit_test(test_devices), cmocka_unit_test(test_siblings),
+        cmocka_unit_test(test_nothing_is_right), cmocka_unit_test(test_one_breaks_the_device),
+        cmocka_unit_test(test_slow_in_a_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

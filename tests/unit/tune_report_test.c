@@ -31,6 +31,7 @@ static TuneTrial trial(Ctx *ctx, int i) {
     TuneTrial t = {.config = ctx_format(ctx, "BM=%d BN=128 BK=64 warps=%d", 32 << i % 3, i),
                    .verdict = seconds < 101e-6 ? TUNE_WON : TUNE_SLOWER,
                    .standard = i == 31,
+                   .sibling = i ? NULL : "GPU <1>, sm_90, 114 SMs",
                    .predicted = seconds * (i % 2 ? 1.2 : 0.8),
                    .compiled = 0.15,
                    .seconds = seconds,
@@ -93,6 +94,7 @@ static void test_text(void **state) {
                    "80 % of the roof");
     expect(t.data, "60 of 512 settings in 2.1 s of 10 s: 1 won, 59 slower, 1 wrong");
     expect(t.data, "... and 55 that took longer");
+    expect(t.data, "won (sibling: it won on GPU <1>)\n");
     for (int v = TUNE_REFUSED; v <= TUNE_WRONG; v++)
         expect(t.data, ctx_format(*state, "%s: shared memory", tune_verdict_name(v)));
     tuning.result.standard = 100e-6;
@@ -112,6 +114,7 @@ static void test_lines(void **state) {
         const Json *j = json_read(*state, line, (size_t)(end - line), &error);
         if (!j) fail_msg("line %d: %s", n + 1, error);
         assert_string_equal(json_member(j, "config")->text, x->config);
+        assert_string_equal(json_member(j, "sibling")->text, x->sibling ? x->sibling : "");
         assert_string_equal(json_member(j, "verdict")->text, tune_verdict_name(x->verdict));
         if (x->seconds < 0)
             assert_int_equal(json_member(j, "seconds")->kind, JSON_NULL);

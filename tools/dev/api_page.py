@@ -27,6 +27,7 @@ TAIL = """## Environment
 | `TG_CACHE_SIZE` | bytes that they may take: `512M`; 1G |
 | `TG_TUNE` | `off`, `strict`, `block`, `background` (the default) or `exhaustive`; [tuning.md](tuning.md) |
 | `TG_TUNE_BUDGET_MS` | of one search, in milliseconds; 10000; of objects 2000 ([ahead-of-time.md](ahead-of-time.md)) |
+| `TG_TUNE_SHARE` | of the time, in percent, that trials of a search in the background take; 1 |
 | `TG_TUNE_FORK` | `off`: objects make no child processes, and are not tuned on CPUs, on GPUs in the process itself |
 | `TG_FAULT` | for tests: `llvm-fatal`, `abort`, `segv`, `hang` or `oom` where code is generated |"""
 SECTION = re.compile(r"/\* ---- (.*?) -+ \*/")

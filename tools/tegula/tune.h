@@ -47,6 +47,8 @@ const char *tune_counts(Ctx *ctx, const TuneResult *r);
 const TuneTrial **tune_sorted(Ctx *ctx, const TuneResult *r, int *n_measured);
 /// "1.27 times as fast as the default", "the default is best"
 const char *tune_gain(Ctx *ctx, const TuneResult *r);
+/// " (sibling: it won on NVIDIA H100)"; "" of a candidate of this machine's model.
+const char *tune_origin(Ctx *ctx, const TuneTrial *t);
 
 /// Adds the report of one search: the winner, then the `most` best trials as a table, then those
 /// that ended badly.

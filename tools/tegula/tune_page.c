@@ -180,8 +180,9 @@ static void add_interval(Text *t, const TuneTrial *x) {
 static void add_table_row(Text *t, const TuneTrial *x) {
     text_add(t, "<tr><th scope=\"row\">");
     add_escaped(t, x->config);
-    text_add(t, "%s</th><td>%s</td>", x->standard ? " (default)" : "",
-             tune_verdict_name(x->verdict));
+    text_add(t, "%s", x->standard ? " (default)" : "");
+    add_escaped(t, tune_origin(t->ctx, x));
+    text_add(t, "</th><td>%s</td>", tune_verdict_name(x->verdict));
     add_time(t, x->seconds);
     add_interval(t, x);
     add_time(t, x->predicted);

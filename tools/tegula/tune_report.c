@@ -47,6 +47,11 @@ const char *tune_gain(Ctx *ctx, const TuneResult *r) {
     return ctx_format(ctx, "%.2f times as fast as the default", gain);
 }
 
+const char *tune_origin(Ctx *ctx, const TuneTrial *t) {
+    if (!t->sibling) return "";
+    return ctx_format(ctx, " (sibling: it won on %.*s)", (int)strcspn(t->sibling, ","), t->sibling);
+}
+
 /* ---- text ---------------------------------------------------------------------------------- */
 
 static const char *time_or_none(Ctx *ctx, double seconds) {
@@ -78,10 +83,10 @@ static void add_rows(Text *t, const TuneTrial *const *trials, int n) {
     text_add(t, "  %-*s  %-20s %-9s result\n", width, "setting", "measured", "model");
     for (int i = 0; i < n; i++) {
         const TuneTrial *x = trials[i];
-        text_add(t, "  %-*s  %-20s %-9s %s%s%s%s\n", width, config_of(x), measured_text(t->ctx, x),
-                 time_or_none(t->ctx, x->predicted), tune_verdict_name(x->verdict),
-                 x->why && *x->why ? ": " : "", x->why ? x->why : "",
-                 x->standard ? " (the default)" : "");
+        text_add(t, "  %-*s  %-20s %-9s %s%s%s%s%s\n", width, config_of(x),
+                 measured_text(t->ctx, x), time_or_none(t->ctx, x->predicted),
+                 tune_verdict_name(x->verdict), x->why && *x->why ? ": " : "", x->why ? x->why : "",
+                 x->standard ? " (the default)" : "", tune_origin(t->ctx, x));
     }
 }
 
@@ -160,6 +165,7 @@ void tune_lines(Text *t, const Tuning *tuning) {
         add_text(t, "shape", r->shape);
         add_text(t, "config", x->config);
         text_add(t, ", \"default\": %s", x->standard ? "true" : "false");
+        add_text(t, "sibling", x->sibling);
         add_text(t, "verdict", tune_verdict_name(x->verdict));
         add_text(t, "why", x->why);
         add_number(t, "predicted", x->predicted);
