@@ -340,6 +340,7 @@ static void step_kernel(const FakeLaunch *launch, void **args) {
     const rt_step *s = args[0];
     rt_cuda_words *own = (rt_cuda_words *)(uintptr_t)s->own;
     int64_t *record = (int64_t *)(uintptr_t)s->record, *control = own->control;
+    bool pairs = s->stride == 0;
     (void)launch;
     if (s->flags & RT_STEP_EPOCH) {
         int64_t launches = control[TG_CONTROL_EPOCH] >> TG_EPOCH_BITS;
@@ -355,10 +356,10 @@ static void step_kernel(const FakeLaunch *launch, void **args) {
                 s->fills[f].epoch ? control[TG_CONTROL_EPOCH] : 0;
     for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_SIGNAL; r++) {
         rt_cuda_words *other = (rt_cuda_words *)(uintptr_t)(s->others + r * s->stride);
-        __atomic_store_n(&other->came[own->count & 1][s->rank], word, __ATOMIC_RELEASE);
+        __atomic_store_n(rt_came(other, pairs, own->count, s->rank), word, __ATOMIC_RELEASE);
     }
     for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_WAIT; r++)
-        meet(control, &own->came[own->count & 1][r], word, r, own->count);
+        meet(control, rt_came(own, pairs, own->count, r), word, r, own->count);
     if (s->flags & RT_STEP_TURN)
         __atomic_store_n(&control[TG_CONTROL_EPOCH], control[TG_CONTROL_EPOCH] + 1,
                          __ATOMIC_RELEASE);

@@ -3,9 +3,10 @@
 """The PTX of the runtime's own kernel (runtime/comm_cuda_step.c), run instruction by instruction by
 several ranks whose warps take turns at random, and assembled where there is a ptxas.
 
-    step.py PROGRAM CAPABILITY
+    step.py PROGRAM CAPABILITY [far]
 
-PROGRAM (step_text) prints it for such devices; those of 90 begin before programs have ended. Found
+PROGRAM (step_text) prints it for such devices; those of 90 begin before programs have ended. Of ranks
+that are far, copies between two halves of a step bring a rank's words to the others. Found
 are ranks that go on before all have come, words that are not what a step makes of them, and failures
 that are not told, or told of nothing. Fences are not checked: memory is in order here.
 """
@@ -24,7 +25,13 @@ COUNT, CAME, ODD, PLACES = 8, 16, 80, 64  # words of 8 bytes
 THREADS, LANES, STRIDE, RECORD = 128, 32, 1 << 16, 1 << 24
 BITS = 16
 MASK = (1 << 64) - 1
+FAR = len(sys.argv) > 3
 SIZES = {"8": 8, "16": 16, "32": 32, "64": 64}
+
+
+def place(rank, count):
+    """Where a rank writes that it has come to a meeting."""
+    return CAME + 2 * rank + (count & 1) if FAR else (ODD if count & 1 else CAME) + rank
 
 
 def signed(value, bits):
@@ -137,7 +144,7 @@ class Block:
         m, count = self.machine, t.regs["%count"]
         failed = m.get(self.number, GIVE_UP) or m.get(self.number, FAILED)
         for q in range(m.ranks if self.waits and not failed else 0):
-            word = m.get(self.number, (ODD if count & 1 else CAME) + q)
+            word = m.get(self.number, place(q, count))
             check(signed(word - count, BITS) >= 0, f"rank {q} has not come when others begin")
 
     def memory(self, t, name, o):
@@ -209,16 +216,47 @@ class Machine:
         return self.words.get(RECORD + rank * STRIDE + 8 * word, 0)
 
     def add(self, rank, flags, what=0, launch=0, fills=()):
+        """Of ranks that are far: what it writes, copies, what it waits for."""
+        if not FAR:
+            self.queue[rank].append([self.step(rank, flags, what, launch, fills)])
+            return
+        late = flags & (WAIT | TURN)
+        steps = [self.step(rank, flags & ~late, what, launch, fills)]
+        if flags & TELL:
+            steps.append("copies")
+        if late:
+            steps.append(self.step(rank, late, what, launch, ()))
+        self.queue[rank].append(steps)
+
+    def step(self, rank, flags, what, launch, fills):
         fills = list(fills) + [(0, 0, 0)] * (4 - len(fills))
+        own = rank * STRIDE
         params = b"".join(
-            x.to_bytes(8, "little") for x in (rank * STRIDE, 0, STRIDE, RECORD + rank * STRIDE)
+            x.to_bytes(8, "little")
+            for x in (own, own if FAR else 0, 0 if FAR else STRIDE, RECORD + own)
         )
         params += b"".join(x.to_bytes(4, "little") for x in (rank, self.ranks, flags, launch))
         params += (what << BITS & MASK).to_bytes(8, "little")
         for at, words, epoch in fills:
             params += at.to_bytes(8, "little") + words.to_bytes(4, "little") + epoch.to_bytes(4, "little")
         assert len(params) == 120
-        self.queue[rank].append(params)
+        return params
+
+    def copy(self, rank):
+        for r in range(self.ranks):
+            for count in (0, 1):
+                self.set(r, place(rank, count), self.get(rank, place(rank, count)))
+
+    def next(self, rank):
+        """The next block of a rank; None: it was copies."""
+        steps = self.queue[rank][0]
+        step = steps.pop(0)
+        if not steps:
+            self.queue[rank].pop(0)
+        if step == "copies":
+            self.copy(rank)
+            return None
+        return Block(self, self.code, step)
 
     def run(self, favoured=None):
         """Ranks take turns; `favoured` has most of them."""
@@ -230,13 +268,16 @@ class Machine:
             if favoured in left and random.random() < 0.9:
                 rank = favoured
             if not self.blocks[rank]:
-                self.blocks[rank] = Block(self, self.code, self.queue[rank].pop(0))
+                self.blocks[rank] = self.next(rank)
             block = self.blocks[rank]
+            if not block:
+                continue
             block.run(random.randrange(THREADS // LANES), random.randrange(1, 30))
             if block.done():
                 check(block.frees == self.code.early, "who depends on a step begins when it has ended")
                 self.blocks[rank] = None
-                self.ended[rank].append([self.get(r, COUNT) for r in range(self.ranks)])
+                if block.waits:
+                    self.ended[rank].append([self.get(r, COUNT) for r in range(self.ranks)])
         raise AssertionError("the ranks do not end")
 
 
@@ -264,7 +305,7 @@ def meetings(code, ranks, favoured, first):
         for q in range(ranks):
             for count in (first - 1, first):
                 if count > 0:
-                    m.set(r, (ODD if count & 1 else CAME) + q, count & 0xFFFF | 7 << BITS)
+                    m.set(r, place(q, count), count & 0xFFFF | 7 << BITS)
         for n in range(launches):
             m.add(r, EPOCH | TELL | WAIT, 100 + n, n)
             m.add(r, TELL | WAIT | TURN, 100 + n)
@@ -326,7 +367,7 @@ def late(code, before):
         if m.record(r, FAILED):
             got = (signed(m.record(r, SITE), 64), m.record(r, PEER), m.record(r, NUMBER))
             check(got == (-1, 2, before + 1), f"late: rank {r} says {got}")
-    check(m.get(2, GIVE_UP) in (1, 2), "late: the last rank is not told")
+    check(FAR or m.get(2, GIVE_UP) in (1, 2), "late: the last rank is not told")
 
 
 def ahead(code, before):
@@ -335,7 +376,7 @@ def ahead(code, before):
     for r in range(2):
         m.set(r, COUNT, before)
     word = before + 3
-    m.set(0, (ODD if word & 1 else CAME) + 1, word & 0xFFFF | 9 << BITS)
+    m.set(0, place(1, word), word & 0xFFFF | 9 << BITS)
     m.add(0, EPOCH | TELL | WAIT, 8)
     m.run()
     check(not m.get(0, FAILED), "ahead: taken for unlike")
@@ -353,6 +394,8 @@ def told(code):
                 m.set(0, word, value)
         m.add(0, flags, 1, 3)
         m.run()
+        if FAR:  # their hosts say so
+            m.set(1, GIVE_UP, 1)
         m.add(1, flags, 1, 3)
         m.run()
         check(m.record(0, GIVE_UP) == 1 and m.record(0, FAILED) == 1, f"told {flags}: the host")
