@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # nvshmem.sh COMM_GPU FAKE_NVSHMEM: ranks with GPUs whose heap is NVSHMEM's, by stand-ins of the
-# driver and of the library, near and far from each other; ranks that fail; then what is said where the
-# library is missing or cannot do it.
+# driver and of the library, near and far from each other; ranks that fail; then what is said where
+# the library is missing or cannot do it.
 set -eu
 comm_gpu=$1
 export TG_NVSHMEM_LIBRARY="$2"
