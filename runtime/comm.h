@@ -33,7 +33,7 @@ static inline size_t rt_round_up(size_t n, size_t grain) {
 
 /* ---- engines: how ranks meet ----------------------------------------------------------------- */
 
-/// comm_threads.c, comm_processes.c, comm_shmem.c. Functions fail through tg_fail.
+/// comm_threads.c, comm_processes.c, comm_hosts.c, comm_shmem.c. Functions fail through tg_fail.
 typedef struct rt_engine {
     const char *name;
     /// Collective: meets the others, fills in rank, size, local (ranks of this host) and `host`, of
@@ -61,7 +61,23 @@ typedef struct rt_engine {
     void (*progress)(tg_comm *c);
 } rt_engine;
 
-extern const rt_engine rt_engine_threads, rt_engine_processes, rt_engine_shmem;
+/// rt_engine_hosts is of ranks that meet as processes and are on several hosts.
+extern const rt_engine rt_engine_threads, rt_engine_processes, rt_engine_hosts, rt_engine_shmem;
+
+/// What processes say who come to rank 0.
+typedef struct rt_hello {
+    int32_t magic, rank, ranks, control; // control: bytes of rt_control, a version of sorts
+    uint64_t bytes;
+} rt_hello;
+rt_hello rt_comm_hello(const tg_comm_options *o, size_t bytes);
+/// Whether they may take part, with those whose sockets are there; else text says why not.
+bool rt_comm_judge(const rt_hello *h, const rt_hello *own, const int *sockets, char *text,
+                   size_t size);
+
+/// Whether that is a HOST:PORT, and no path.
+bool rt_hosts_named(const char *meet);
+/// An engine's create there: c->engine becomes what is right for where the ranks are.
+tg_status rt_hosts_create(tg_comm *c, const tg_comm_options *options, size_t bytes);
 
 /// Before a library of OpenSHMEM is loaded (comm_shmem_end.c).
 bool rt_shmem_hide_data(void);

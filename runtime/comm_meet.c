@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -69,7 +70,8 @@ bool rt_comm_is_lost(tg_comm *c) {
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
-/// One that was started again is another one, and so is a container with a network of its own.
+/// One that was started again is another one, and so is a container with a network of its own, or
+/// what TG_COMM_HOST names another one.
 uint64_t rt_comm_host(void) {
     char boot[64] = "", name[256] = "";
     struct stat net = {0};
@@ -78,6 +80,8 @@ uint64_t rt_comm_host(void) {
     if (f) fclose(f);
     if (gethostname(name, sizeof name - 1)) name[0] = 0;
     (void)stat("/proc/self/ns/net", &net);
+    const char *set = getenv("TG_COMM_HOST");
+    if (set) snprintf(name, sizeof name, "%s", set);
     return rt_mix(rt_hash_text(rt_hash_text(0, boot), name), net.st_ino);
 }
 

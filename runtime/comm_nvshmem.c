@@ -70,12 +70,13 @@ static tg_status join(tg_comm *c, nv_identity *all) {
     return tg_fail(TG_ERROR_INTERNAL, "rank %d is number %d of NVSHMEM", c->rank, nvshmem.rank());
 }
 
-/// Whether some rank cannot map the memory of one: then all do without. TG_COMM_MAP=0 takes that of
-/// all others for not mapped.
+/// Whether some rank cannot map the memory of one: then all do without. Descriptors of it have to
+/// be passed. TG_COMM_MAP=0 takes that of all others for not mapped.
 static tg_status find_far(rt_cuda_comm *g) {
     tg_comm *c = g->comm;
     const char *set = getenv("TG_COMM_MAP");
-    bool far = set && strcmp(set, "0") == 0 && c->size > 1, ranks[RT_COMM_RANKS];
+    bool far = !c->engine->pass || (set && strcmp(set, "0") == 0 && c->size > 1),
+         ranks[RT_COMM_RANKS];
     for (int r = 0; r < c->size && !far; r++) far = !nvshmem.mapped(g->library_heap, r);
     tg_status status = rt_comm_allgather(c, "NVSHMEM", &far, sizeof far, ranks);
     for (int r = 0; r < c->size && !status; r++) g->far |= ranks[r];

@@ -3,19 +3,22 @@
 // GPUs that are there, and on those of the stand-in driver (fake_cuda.h). Ends with 77 where there
 // are not two.
 //
-// comm_gpu [--launches N] [--time] [--nvshmem [--misuse NAME]] [--share W]; of a rank that is a
-// process: --rank R --ranks W --meet PATH. --share: W ranks, processes alone, share the GPUs that
-// are there. --misuse: unlike, odd, even, absent, dead, late; the others run all of them, one after
-// the other, but NVSHMEM starts once in a process. TG_MEET says where processes meet.
+// comm_gpu [--launches N] [--time] [--nvshmem [--misuse NAME]] [--share W] [--tcp | --hosts]; of a
+// rank that is a process: --rank R --ranks W --meet PATH. --share: W ranks, processes alone, share
+// the GPUs that are there. --misuse: unlike, odd, even, absent, dead, late; the others run all of
+// them, one after the other, but NVSHMEM starts once in a process. --tcp: processes meet at a port;
+// --hosts: as if each were on a host of its own.
 #include "tests/runtime/comm_kernels.h"
 
 #include "runtime/runtime.h"
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,7 +29,7 @@ static _Atomic int failures;
 static const rt_cuda *cu;
 static int launches = 5;
 static int share; // ranks that share GPUs
-static bool timed, nvshmem;
+static bool timed, nvshmem, tcp, hosts;
 static const char *misuse;
 
 #define CHECK(what)                                                                                \
@@ -520,13 +523,22 @@ static void as_threads(int ranks, void *(*run)(void *)) {
     for (int i = 0; i < ranks; i++) pthread_join(threads[i], NULL);
 }
 
+/// Where nobody listens.
+static void find_port(char *out, size_t size) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(s >= 0 && bind(s, (struct sockaddr *)&a, n) == 0);
+    CHECK(getsockname(s, (struct sockaddr *)&a, &n) == 0);
+    close(s);
+    snprintf(out, size, "127.0.0.1:%d", ntohs(a.sin_port));
+}
+
 static void as_processes(const char *program, int ranks) {
     pid_t pids[8];
     char numbers[4][16], meet[64];
-    if (getenv("TG_MEET"))
-        snprintf(meet, sizeof meet, "%s", getenv("TG_MEET"));
-    else
-        snprintf(meet, sizeof meet, "/tmp/comm_gpu.%d", (int)getpid());
+    snprintf(meet, sizeof meet, "/tmp/comm_gpu.%d", (int)getpid());
+    if (tcp) find_port(meet, sizeof meet);
     for (int i = 0; i < ranks; i++) {
         snprintf(numbers[0], 16, "%d", i);
         snprintf(numbers[1], 16, "%d", ranks);
@@ -549,6 +561,7 @@ static void as_processes(const char *program, int ranks) {
                         (char *)(uintptr_t)(nvshmem && misuse ? "--misuse" : NULL),
                         (char *)(uintptr_t)misuse,
                         NULL};
+        if (hosts) setenv("TG_COMM_HOST", numbers[0], 1);
         CHECK(posix_spawn(&pids[i], program, NULL, NULL, args, environ) == 0);
     }
     for (int i = 0; i < ranks; i++) {
@@ -564,6 +577,8 @@ int main(int argc, char **argv) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--time") == 0) timed = true;
         if (strcmp(argv[i], "--nvshmem") == 0) nvshmem = true;
+        if (strcmp(argv[i], "--hosts") == 0) hosts = true;
+        if (strcmp(argv[i], "--tcp") == 0 || hosts) tcp = true;
         if (strcmp(argv[i], "--rank") == 0) own.rank = atoi(value);
         if (strcmp(argv[i], "--ranks") == 0) own.ranks = atoi(value);
         if (strcmp(argv[i], "--launches") == 0) launches = atoi(value);

@@ -48,9 +48,14 @@ runs "ranks with a heap of NVSHMEM's"
 runs "two ranks whose memory is not mapped" FAKE_NVSHMEM=far $two
 runs "four ranks whose memory is not mapped" FAKE_NVSHMEM=far $four
 runs "ranks that take memory for not mapped" TG_COMM_MAP=0 $two
+runs "ranks that meet at a port" -- --tcp
+runs "far ranks that meet at a port" FAKE_NVSHMEM=far $four -- --tcp
+runs "two ranks of two hosts" FAKE_NVSHMEM_HOSTS=1 $two -- --hosts
+runs "four ranks of four hosts" FAKE_NVSHMEM_HOSTS=1 $four -- --hosts
 for misuse in unlike odd even absent dead late; do
     runs "near ranks of which one is $misuse" -- --misuse $misuse
     runs "far ranks of which one is $misuse" FAKE_NVSHMEM=far -- --misuse $misuse
+    runs "ranks of hosts of which one is $misuse" FAKE_NVSHMEM_HOSTS=1 -- --hosts --misuse $misuse
 done
 
 # refuses TEXT [NAME=VALUE...]: ranks end with that message.
