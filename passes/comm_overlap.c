@@ -246,7 +246,6 @@ static void move_reads(Comm *c, Value *tensor) {
     comm_note(c, "%s: read where it lies%s%s", comm_name(tensor), why ? ": " : "", why ? why : "");
 }
 
-/// On GPUs scratch has no room for what others have: where it is not mapped it is refused.
 static void move_scratch(Comm *c) {
     Scratches s = {.ctx = c->ctx};
     op_walk_pre(c->kernel, find_scratch, &s);
@@ -277,7 +276,7 @@ static void overlap(PassEnv *env, Op *kernel) {
     for (int i = 0; i < adds.ops.n; i++) comm_stage(&c, adds.ops.data[i]);
     comm_turn(&c);
     for (int i = 0; i < sym->n; i++) move_reads(&c, kernel->regions[0]->args[sym->ints[i]]);
-    if (c.copies && !env->gpu) move_scratch(&c);
+    if (c.copies) move_scratch(&c);
     if (!c.copies && c.plan != PLAN_BEFORE) comm_parts(&c);
     op_walk_pre(kernel, find_reach, &c);
     op_set_attr(c.ir, c.begin, "wait", c.remote ? at_bool(c.ir, true) : NULL);

@@ -43,6 +43,11 @@ static cu_pointer words_of(const rt_cuda_comm *g, int rank) {
     return (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)rank;
 }
 
+/// The heap of this rank.
+static cu_pointer own_of(const rt_cuda_comm *g) {
+    return g->flat + g->stride * (size_t)g->comm->rank;
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /// Behind programs it may begin while they end. A driver that does not take that is not asked
@@ -439,23 +444,48 @@ static tg_status gather_all(rt_cuda_comm *g, const tg_gather *how) {
     return !status && joins ? join_side(g, next_peer(g)) : status;
 }
 
-static int32_t gather(const tg_env *env, tg_gather *how) {
-    rt_cuda_comm *g = state_of(env);
+/// In memory of this launch, with the own shard, too.
+static tg_status make_room(rt_cuda_comm *g, tg_gather *how) {
+    enum { GRAIN = 256 };
+    int me = g->comm->rank;
+    how->slot = (int64_t)rt_round_up((size_t)(how->rows * how->pitch), GRAIN);
+    size_t at = rt_comm_workspace(g->comm, how->slot * g->comm->size);
+    if (at == SIZE_MAX) return TG_ERROR_MEMORY;
+    cu_pointer view = own_of(g) + at, from = (uintptr_t)how->data;
+    how->view = (void *)(uintptr_t)view;
+    tg_status status = flush(g);
+    g->given = RT_GIVEN_OTHER;
+    if (status) return status;
+    return copy_rows(view + (cu_pointer)(how->slot * me), from + (cu_pointer)(how->lead * me),
+                     (Rows){0, how->rows, how->row_bytes, how->pitch}, g->stream);
+}
+
+/// Where shards are to lie side by side: in the slots of the tensor. What the launch itself has
+/// made has none, nor has a tensor that programs were to read where it lies, had it been mapped.
+static tg_status find_view(rt_cuda_comm *g, tg_gather *how) {
     rt_shard shard;
-    int64_t chunks = chunks_of(how->rows, how->chunk_rows);
-    if (!rt_sym_find_direct(g->comm, how->data, &shard) || !shard.gathered)
-        return failed(env, tg_fail(TG_ERROR_CONTRACT,
-                                   "'%s' has no room for the shards of other ranks: allocate it "
-                                   "without TG_SYM_LEAN",
-                                   how->name));
-    size_t at = rt_comm_flags(g->comm, chunks * g->comm->size);
-    if (at == SIZE_MAX) return failed(env, TG_ERROR_MEMORY);
-    cu_pointer own = g->flat + g->stride * (size_t)g->comm->rank;
+    bool tensor = rt_sym_find_direct(g->comm, how->data, &shard);
+    if (tensor && !shard.gathered && !g->far)
+        return tg_fail(TG_ERROR_CONTRACT,
+                       "'%s' has no room for the shards of other ranks: allocate it "
+                       "without TG_SYM_LEAN",
+                       how->name);
+    if (!tensor || !shard.gathered) return make_room(g, how);
     how->view = shard.gathered;
     how->slot = shard.slot;
+    return TG_OK;
+}
+
+static int32_t gather(const tg_env *env, tg_gather *how) {
+    rt_cuda_comm *g = state_of(env);
+    int64_t chunks = chunks_of(how->rows, how->chunk_rows);
+    tg_status status = find_view(g, how);
+    if (status) return failed(env, status);
+    size_t at = rt_comm_flags(g->comm, chunks * g->comm->size);
+    if (at == SIZE_MAX) return failed(env, TG_ERROR_MEMORY);
+    cu_pointer own = own_of(g);
     how->flags = (void *)(uintptr_t)(own + at);
-    tg_status status =
-        add_fill(g, own + at + (cu_pointer)(8 * chunks * g->comm->rank), chunks, true);
+    status = add_fill(g, own + at + (cu_pointer)(8 * chunks * g->comm->rank), chunks, true);
     if (!status) status = gather_all(g, how);
     return failed(env, status);
 }
@@ -486,7 +516,7 @@ static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) 
 
 /// Streams wait for words of symmetric memory: the driver refuses those of a pool.
 static bool is_own(const rt_cuda_comm *g, const void *at, int64_t words) {
-    cu_pointer own = g->flat + g->stride * (size_t)g->comm->rank, from = (uintptr_t)at;
+    cu_pointer own = own_of(g), from = (uintptr_t)at;
     return from >= own && from + 8 * (cu_pointer)words <= own + g->stride;
 }
 

@@ -157,6 +157,31 @@ static char *bounce_of(const rt_cuda_comm *g, cu_stream stream) {
     return (char *)g->bounce + (size_t)place * BOUNCE_BYTES;
 }
 
+/// The library's kernels may be loaded when they are first used, in a capture, too.
+static rt_entered may_load(const rt_cuda_comm *g) {
+    rt_entered e = {.mode = -1};
+    if (g->captured) rt_relax(&e);
+    return e;
+}
+
+static void may_not_load(const rt_cuda_comm *g, rt_entered e) {
+    if (g->captured) rt_strict(&e);
+}
+
+static void put_on(const rt_cuda_comm *g, void *to, const void *from, size_t bytes, int rank,
+                   cu_stream stream) {
+    rt_entered e = may_load(g);
+    nvshmem.put(to, from, bytes, rank, stream);
+    may_not_load(g, e);
+}
+
+static void get_on(const rt_cuda_comm *g, void *to, const void *from, size_t bytes, int rank,
+                   cu_stream stream) {
+    rt_entered e = may_load(g);
+    nvshmem.get(to, from, bytes, rank, stream);
+    may_not_load(g, e);
+}
+
 static tg_status copy_here(cu_pointer to, cu_pointer from, size_t bytes, cu_stream stream) {
     cu_result error = rt_cuda_driver()->on_device(to, from, bytes, stream);
     return error ? rt_cuda_fail("cuMemcpyDtoDAsync", error, "a copy between ranks") : TG_OK;
@@ -172,13 +197,13 @@ tg_status rt_nvshmem_put(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer fr
     char *bounce = bounce_of(g, stream);
     tg_status status = TG_OK;
     if (here) {
-        nvshmem.put(there, here, bytes, rank, stream);
+        put_on(g, there, here, bytes, rank, stream);
         return TG_OK;
     }
     for (size_t at = 0, n; at < bytes && !status; at += n) {
         n = piece_of(bytes - at);
         status = copy_here((uintptr_t)bounce, from + at, n, stream);
-        if (!status) nvshmem.put(there + at, bounce, n, rank, stream);
+        if (!status) put_on(g, there + at, bounce, n, rank, stream);
     }
     return status;
 }
@@ -189,20 +214,21 @@ tg_status rt_nvshmem_get(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer fr
     char *bounce = bounce_of(g, stream);
     tg_status status = TG_OK;
     if (here) {
-        nvshmem.get(here, there, bytes, rank, stream);
+        get_on(g, here, there, bytes, rank, stream);
         return TG_OK;
     }
     for (size_t at = 0, n; at < bytes && !status; at += n) {
         n = piece_of(bytes - at);
-        nvshmem.get(bounce, there + at, n, rank, stream);
+        get_on(g, bounce, there + at, n, rank, stream);
         status = copy_here(to + at, (uintptr_t)bounce, n, stream);
     }
     return status;
 }
 
 void rt_nvshmem_quiet(rt_cuda_comm *g, cu_stream stream) {
-    (void)g;
+    rt_entered e = may_load(g);
     nvshmem.quiet(stream);
+    may_not_load(g, e);
 }
 
 tg_status rt_nvshmem_fetch(rt_cuda_comm *g, int rank, cu_pointer from, void *to, size_t bytes) {
