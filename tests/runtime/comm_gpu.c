@@ -127,6 +127,17 @@ static void transfers(Rank *r, const DLTensor *a) {
         }
 }
 
+/// Programs that reach into others' memory are refused where it is not mapped, and what comes
+/// behind is not.
+static void reach(Rank *r) {
+    bool mapped = rt_comm_is_mapped(r->comm);
+    CHECK(launch(r, &kernel_reach, &r->a, 0, 1) == mapped);
+    CHECK(mapped || strstr(tg_last_error(), "access other ranks' memory where it lies, which "
+                                            "'nvshmem' does not map here"));
+    CHECK(make(r, &r->a) && launch(r, &kernel_collect, &r->a, TG_GATHER_PUSH, 64));
+    CHECK(wrong(r) == 0);
+}
+
 /// What has no room for the others' shards has some of the launch's, where it is not mapped.
 static void lean(Rank *r) {
     static const int64_t shape[2] = {300, 500};
@@ -445,6 +456,7 @@ static void work(Rank *r) {
     transfers(r, &r->a);
     transfers(r, &view);
     meetings(r);
+    for (int i = 0; i < launches; i++) reach(r);
     order(r);
     replays(r);
     if (!rt_comm_is_mapped(r->comm)) lean(r);

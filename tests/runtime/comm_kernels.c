@@ -488,6 +488,12 @@ static int32_t come_entry(const tg_slot *args, const tg_env *env) {
     return status ? status : env->comm->end(env);
 }
 
+static int32_t reach_entry(const tg_slot *args, const tg_env *env) {
+    (void)args;
+    int32_t status = env->comm->begin(env, TG_BEGIN_REACHES);
+    return status ? status : env->comm->end(env);
+}
+
 /* ---- kernels as data ------------------------------------------------------------------------- */
 
 static const tg_device_function functions[] = {
@@ -527,3 +533,4 @@ KERNEL(make, make_params, 3);
 KERNEL(collect, params, 5);
 KERNEL(spread, params, 5);
 KERNEL(come, params, 5);
+KERNEL(reach, params, 5);
