@@ -70,15 +70,32 @@ static tg_status join(tg_comm *c, nv_identity *all) {
     return tg_fail(TG_ERROR_INTERNAL, "rank %d is number %d of NVSHMEM", c->rank, nvshmem.rank());
 }
 
+/// Waits on the own memory see data behind a flag only if it came before.
+static tg_status check_order(const rt_cuda_comm *g) {
+    enum { FOR_ITSELF = 100 };
+    const rt_cuda *cu = rt_cuda_driver();
+    cu_device device;
+    int order = 0;
+    cu_result error = cu->device(&device, g->device->number);
+    if (!error) error = cu->device_attribute(&order, CU_ORDER_OF_WRITES, device);
+    if (!error && order >= FOR_ITSELF) return TG_OK;
+    return tg_fail(TG_ERROR_UNSUPPORTED,
+                   "device %d (%s) does not see what network adapters write to it in their order, "
+                   "which ranks on several hosts need",
+                   g->device->number, g->device->name);
+}
+
 /// Whether some rank cannot map the memory of one: then all do without. Descriptors of it have to
 /// be passed. TG_COMM_MAP=0 takes that of all others for not mapped.
 static tg_status find_far(rt_cuda_comm *g) {
     tg_comm *c = g->comm;
     const char *set = getenv("TG_COMM_MAP");
-    bool far = !c->engine->pass || (set && strcmp(set, "0") == 0 && c->size > 1),
-         ranks[RT_COMM_RANKS];
-    for (int r = 0; r < c->size && !far; r++) far = !nvshmem.mapped(g->library_heap, r);
-    tg_status status = rt_comm_allgather(c, "NVSHMEM", &far, sizeof far, ranks);
+    bool far = !c->engine->pass || (set && strcmp(set, "0") == 0 && c->size > 1), away = false;
+    bool ranks[RT_COMM_RANKS];
+    for (int r = 0; r < c->size; r++) away |= !nvshmem.mapped(g->library_heap, r);
+    tg_status status = rt_comm_agree_that(c, "NVSHMEM", away ? check_order(g) : TG_OK);
+    far |= away;
+    if (!status) status = rt_comm_allgather(c, "NVSHMEM", &far, sizeof far, ranks);
     for (int r = 0; r < c->size && !status; r++) g->far |= ranks[r];
     return status;
 }
