@@ -228,8 +228,8 @@ static bool is_loopback(const Address *a) {
 
 /* ---- meeting --------------------------------------------------------------------------------- */
 
-/// One more rank comes to rank 0; the answer's text says what is wrong with it. Of who says nothing
-/// at all nobody takes notice.
+/// One more rank comes to rank 0; the answer's text says what is wrong with it. Nobody takes notice
+/// of who says nothing, or what no rank says.
 static tg_status welcome(Hosts *h, const tg_comm_options *o, int listener, const Hello *own) {
     enum { SHORT_MS = 2000 };
     int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC), missing = 1;
@@ -237,7 +237,7 @@ static tg_status welcome(Hosts *h, const tg_comm_options *o, int listener, const
     if (s < 0) return rt_comm_nobody_came(o, missing);
     Hello hello;
     limit(s, SHORT_MS);
-    if (!receive_bytes(s, &hello, sizeof hello)) {
+    if (!receive_bytes(s, &hello, sizeof hello) || hello.rank.magic != own->rank.magic) {
         close(s);
         return TG_OK;
     }
