@@ -167,12 +167,12 @@ static bool aim(Ctx *ctx, Compilation *c, Request *r, char machine[16]) {
     return true;
 }
 
-/// The launch is of ranks of the CPU, and nobody has said how transfers are made.
+/// The launch is of ranks, and nobody has said how transfers are made.
 static bool plans_are_open(const Compilation *c) {
     const tg_module *m = c->k->module;
     for (int i = 0; i < m->n_set; i++)
         if (strcmp(m->set[i].name, "plan") == 0) return false;
-    return c->wanted->collective && !c->wanted->capability;
+    return c->wanted->collective;
 }
 
 /// Where other ranks' memory is not mapped nothing is accessed where it lies.

@@ -185,10 +185,13 @@ static void mark_word(Op *op, void *arg) {
             op_set_attr(c->ir, op, "system", at_bool(c->ir, true));
 }
 
-/// Of what has become of the kernel: accesses by addresses in other ranks' memory.
+/// Of what has become of the kernel: accesses by addresses in other ranks' memory. Signals of CPUs
+/// go by the engine, those of GPUs are stores.
 static void find_reach(Op *op, void *arg) {
     Comm *c = arg;
+    bool raises = c->env->gpu && op->code == OP_SIGNAL_SET && value_is_sym(operand(op, 0));
     c->reaches |= op_is_access(op) && op->code != OP_LIVE && is_elsewhere(op);
+    c->reaches |= raises && !comm_is_own(operand(op, 2));
 }
 
 typedef struct Adds {
@@ -243,7 +246,6 @@ static void move_reads(Comm *c, Value *tensor) {
     comm_note(c, "%s: read where it lies%s%s", comm_name(tensor), why ? ": " : "", why ? why : "");
 }
 
-/// On GPUs others' memory is mapped always, and scratch has no room for what others have.
 static void move_scratch(Comm *c) {
     Scratches s = {.ctx = c->ctx};
     op_walk_pre(c->kernel, find_scratch, &s);
@@ -274,9 +276,9 @@ static void overlap(PassEnv *env, Op *kernel) {
     for (int i = 0; i < adds.ops.n; i++) comm_stage(&c, adds.ops.data[i]);
     comm_turn(&c);
     for (int i = 0; i < sym->n; i++) move_reads(&c, kernel->regions[0]->args[sym->ints[i]]);
-    if (c.copies && !env->gpu) move_scratch(&c);
+    if (c.copies) move_scratch(&c);
     if (!c.copies && c.plan != PLAN_BEFORE) comm_parts(&c);
-    if (!env->gpu) op_walk_pre(kernel, find_reach, &c);
+    op_walk_pre(kernel, find_reach, &c);
     op_set_attr(c.ir, c.begin, "wait", c.remote ? at_bool(c.ir, true) : NULL);
     op_set_attr(c.ir, c.begin, "reaches", c.reaches ? at_bool(c.ir, true) : NULL);
     if (c.notes.n) op_set_attr(c.ir, kernel, "comm", at_strs(c.ir, c.notes.data, c.notes.n));

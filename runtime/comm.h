@@ -33,7 +33,7 @@ static inline size_t rt_round_up(size_t n, size_t grain) {
 
 /* ---- engines: how ranks meet ----------------------------------------------------------------- */
 
-/// comm_threads.c, comm_processes.c, comm_shmem.c. Functions fail through tg_fail.
+/// comm_threads.c, comm_processes.c, comm_hosts.c, comm_shmem.c. Functions fail through tg_fail.
 typedef struct rt_engine {
     const char *name;
     /// Collective: meets the others, fills in rank, size, local (ranks of this host) and `host`, of
@@ -61,7 +61,23 @@ typedef struct rt_engine {
     void (*progress)(tg_comm *c);
 } rt_engine;
 
-extern const rt_engine rt_engine_threads, rt_engine_processes, rt_engine_shmem;
+/// rt_engine_hosts is of ranks that meet as processes and are on several hosts.
+extern const rt_engine rt_engine_threads, rt_engine_processes, rt_engine_hosts, rt_engine_shmem;
+
+/// What processes say who come to rank 0.
+typedef struct rt_hello {
+    int32_t magic, rank, ranks, control; // control: bytes of rt_control, a version of sorts
+    uint64_t bytes;
+} rt_hello;
+rt_hello rt_comm_hello(const tg_comm_options *o, size_t bytes);
+/// Whether they may take part, with those whose sockets are there; else text says why not.
+bool rt_comm_judge(const rt_hello *h, const rt_hello *own, const int *sockets, char *text,
+                   size_t size);
+
+/// Whether that is a HOST:PORT, and no path.
+bool rt_hosts_named(const char *meet);
+/// An engine's create there: c->engine becomes what is right for where the ranks are.
+tg_status rt_hosts_create(tg_comm *c, const tg_comm_options *options, size_t bytes);
 
 /// Before a library of OpenSHMEM is loaded (comm_shmem_end.c).
 bool rt_shmem_hide_data(void);
@@ -79,6 +95,8 @@ typedef struct rt_memory {
     tg_status (*settle)(tg_comm *c);
     /// Bytes between the host's memory and heaps that are none; NULL: they are the host's.
     tg_status (*copy)(tg_comm *c, void *to, const void *from, size_t bytes, bool out);
+    /// Bytes of another rank's heap that is not mapped; NULL: it is, or the engine has them.
+    tg_status (*fetch)(tg_comm *c, int rank, const void *from, void *to, size_t bytes);
     /// c->part and c->trace are others from now on. What was noted in `before` is there when it
     /// returns; NULL: it is at once.
     tg_status (*profile)(tg_comm *c, tg_trace *before);
@@ -122,6 +140,7 @@ typedef struct rt_from {
     _Atomic int64_t entered, failed;      // the last launches that began and that failed there
     _Atomic int64_t barrier, done;        // the last ones it has come to
     _Atomic int64_t lost;                 // 1 + a rank that it has seen to be dead
+    _Atomic int64_t stopped;              // not 0: its device has given up
     _Atomic int64_t busy;                 // another number tells that it is at work
     char text[RT_COMM_TEXT];              // why that launch failed
     rt_line lines[2];                     // of even and odd launches
@@ -197,6 +216,8 @@ struct tg_comm {
 /// has died; `what` ("tg_sym_alloc") stands in the message.
 tg_status rt_comm_allgather(tg_comm *c, const char *what, const void *mine, size_t bytes,
                             void *all);
+/// What the own host is, as far as memory of it can be shared: a hash.
+uint64_t rt_comm_host(void);
 /// Collective: returns when all have come.
 tg_status rt_comm_meet(tg_comm *c, const char *what);
 /// Collective, also where a rank fails: TG_OK if all came with TG_OK; others learn of a failure
@@ -273,6 +294,8 @@ void *rt_comm_direct(const tg_comm *c, size_t at, int64_t *lead);
 
 /* ---- comm_launch.c: launches ----------------------------------------------------------------- */
 
+/// Programs reach into other ranks' memory: whether it is mapped.
+tg_status rt_comm_may_reach(const tg_comm *c);
 /// Whether rank r has come to this launch.
 bool rt_comm_has_come(tg_comm *c, int rank);
 /// What a rank that has come says: an error where it is not what this one does.

@@ -5,6 +5,9 @@
 //            rank 0             rank 1
 //  flat -> | heap ... | words | heap ... | words | ...
 //            <------ stride ------>
+//
+// Where the memory of ranks is not mapped the own piece alone is there, and the others' addresses
+// are names, which NVSHMEM's copies take.
 #include "runtime/comm_cuda.h"
 
 #include "runtime/runtime.h"
@@ -77,6 +80,7 @@ static tg_status make_piece(rt_cuda_comm *g, size_t bytes, int *fd) {
         cu_result error = cu->memory_create(own, g->stride, &memory, 0);
         if (error) return fail_memory(g, "cuMemCreate", error);
     }
+    if (g->far) return TG_OK;
     cu_result error = cu->memory_export(fd, *own, CU_FILE_DESCRIPTOR, 0);
     return error ? fail_memory(g, "cuMemExportToShareableHandle", error) : TG_OK;
 }
@@ -97,19 +101,21 @@ static tg_status import_pieces(rt_cuda_comm *g, const int *fds) {
     return TG_OK;
 }
 
-/// All pieces at their places, for the own device.
+/// All pieces that there are at their places, for the own device.
 static tg_status map_pieces(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
-    size_t size = (size_t)g->comm->size;
+    size_t size = (size_t)g->comm->size, own = (size_t)g->comm->rank;
     cu_access access = {.place = {CU_ON_DEVICE, g->device->number}, .flags = CU_READ_WRITE};
     cu_result error = cu->reserve(&g->reserved, g->stride * size, 0, 0, 0);
     if (error) return fail_memory(g, "cuMemAddressReserve", error);
-    for (; g->mapped < g->comm->size; g->mapped++) {
-        cu_pointer at = g->reserved + g->stride * (size_t)g->mapped;
-        error = cu->map(at, g->stride, 0, g->handles[g->mapped], 0);
+    for (size_t r = 0; r < size; r++) {
+        if (g->far && r != own) continue;
+        error = cu->map(g->reserved + g->stride * r, g->stride, 0, g->handles[r], 0);
         if (error) return fail_memory(g, "cuMemMap", error);
+        g->mapped[r] = true;
     }
-    error = cu->set_access(g->reserved, g->stride * size, &access, 1);
+    error = g->far ? cu->set_access(g->reserved + g->stride * own, g->stride, &access, 1)
+                   : cu->set_access(g->reserved, g->stride * size, &access, 1);
     g->flat = g->reserved + g->offset;
     if (!error) return TG_OK;
     return rt_cuda_fail("cuMemSetAccess", error,
@@ -134,6 +140,7 @@ static cu_result identify(int number, cu_uuid *out) {
 /// Ranks that are threads have one context a device: their kernels would not take turns.
 static tg_status find_neighbours(rt_cuda_comm *g, const Piece *pieces) {
     const tg_comm *c = g->comm;
+    for (int r = 0; r < c->size; r++) g->beside[r] = g->far && r != c->rank;
     for (int r = 0; r < c->size; r++)
         for (int q = 0; q < r; q++) {
             if (memcmp(&pieces[r].device, &pieces[q].device, sizeof(cu_uuid)) != 0) continue;
@@ -164,7 +171,7 @@ static tg_status share(rt_cuda_comm *g, size_t bytes) {
     if (error) status = fail_memory(g, "cuMemGetAllocationGranularity", error);
     error = identify(g->device->number, &mine.device);
     if (error) status = fail_memory(g, "cuDeviceGetUuid", error);
-    if (!status && !c->engine->pass)
+    if (!status && !c->engine->pass && !g->far)
         status = tg_fail(TG_ERROR_UNSUPPORTED,
                          "ranks of '%s' cannot pass memory of GPUs to each other", c->engine->name);
     mine.stride = rt_round_up(bytes + sizeof(rt_cuda_words), grain ? grain : 1);
@@ -175,6 +182,7 @@ static tg_status share(rt_cuda_comm *g, size_t bytes) {
     for (int r = 0; r < c->size; r++)
         if (pieces[r].stride > g->stride) g->stride = pieces[r].stride;
     status = rt_comm_agree_that(c, what, make_piece(g, bytes + sizeof(rt_cuda_words), &fd));
+    if (g->far) return status ? status : rt_comm_agree_that(c, what, map_pieces(g));
     if (!status) status = c->engine->pass(c, fd, fds);
     if (fd >= 0) close(fd);
     if (status) return status;
@@ -186,7 +194,8 @@ static tg_status share(rt_cuda_comm *g, size_t bytes) {
 
 static void unmap(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
-    for (int r = 0; r < g->mapped; r++) cu->unmap(g->reserved + g->stride * (size_t)r, g->stride);
+    for (int r = 0; r < g->comm->size; r++)
+        if (g->mapped[r]) cu->unmap(g->reserved + g->stride * (size_t)r, g->stride);
     if (g->reserved) cu->unreserve(g->reserved, g->stride * (size_t)g->comm->size);
     for (int r = 0; r < g->comm->size; r++)
         if (g->handles[r]) cu->memory_release(g->handles[r]);
@@ -198,9 +207,9 @@ static tg_status prepare(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
     int least = 0, most = 0;
     const char *call = "cuStreamCreateWithPriority";
-    tg_status status = rt_step_load(g->device, &g->module, &g->step);
+    tg_status status = rt_step_load(g->device, g->far, &g->module, &g->step);
     if (status) return status;
-    g->early = g->device->capability >= RT_STEP_EARLY && cu->launch_ex &&
+    g->early = !g->far && g->device->capability >= RT_STEP_EARLY && cu->launch_ex &&
                cu->driver_version >= CU_EARLY_DRIVER;
     cu->stream_priorities(&least, &most);
     cu_result error = cu->stream_create_first(&g->own, CU_NON_BLOCKING, most);
@@ -265,6 +274,16 @@ static tg_status copy(tg_comm *c, void *to, const void *from, size_t bytes, bool
     if (!error) error = cu->stream_synchronize(g->own);
     rt_leave(e);
     return error ? fail_memory(g, out ? "cuMemcpyDtoH" : "cuMemcpyHtoD", error) : TG_OK;
+}
+
+static tg_status fetch(tg_comm *c, int rank, const void *from, void *to, size_t bytes) {
+    rt_cuda_comm *g = c->memory_state;
+    rt_entered e;
+    tg_status status = rt_enter(g->device, &e);
+    if (status) return status;
+    status = rt_nvshmem_fetch(g, rank, (uintptr_t)from, to, bytes);
+    rt_leave(e);
+    return status;
 }
 
 static tg_status settle(tg_comm *c) {
@@ -355,11 +374,21 @@ static void give_up(rt_cuda_comm *g, int by) {
         __atomic_store_n(&g->record[TG_CONTROL_GIVE_UP], value, __ATOMIC_RELEASE);
 }
 
-/// A rank whose host has refused a launch that this device waits in; or -1.
+/// What a device says to the others' where it reaches their memory, its host says elsewhere.
+static void tell_stopped(rt_cuda_comm *g) {
+    tg_comm *c = g->comm;
+    if (!g->far || !record_word(g, TG_CONTROL_FAILED)) return;
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank) rt_comm_set(c, r, &c->control->from[c->rank].stopped, 1);
+}
+
+/// A rank whose host has refused a launch that this device waits in, or whose device has given up;
+/// or -1.
 static int who_refused(const rt_cuda_comm *g) {
     const tg_comm *c = g->comm;
     for (int r = 0; r < c->size; r++) {
         int64_t failed = atomic_load(&c->control->from[r].failed);
+        if (r != c->rank && atomic_load(&c->control->from[r].stopped)) return r;
         if (r != c->rank && failed > atomic_load(&c->failed) && failed <= atomic_load(&g->begun))
             return r;
     }
@@ -375,6 +404,10 @@ static void *watch(void *state) {
         (void)rt_comm_wait_until(&g->over, &g->watching, rt_now_ns() + LOOK_NS);
         if (g->ends) break;
         int by = rt_comm_is_lost(g->comm) ? atomic_load(&g->comm->lost) - 1 : who_refused(g);
+        if (by < 0 && record_word(g, TG_CONTROL_GIVE_UP) && g->far) {
+            tell_stopped(g);
+            break;
+        }
         if (by < 0) continue;
         give_up(g, by);
         break;
@@ -419,7 +452,7 @@ static void free_all(rt_cuda_comm *g) {
         rt_cuda_profile_free(g);
         release(g);
         unmap(g);
-        if (g->library_heap) rt_nvshmem_end(g->library_heap);
+        if (g->library_heap) rt_nvshmem_end(g);
         rt_strict(&e);
         rt_leave(e);
     }
@@ -445,8 +478,8 @@ static tg_status create_in(rt_cuda_comm *g, size_t bytes) {
     tg_comm *c = g->comm;
     tg_status status = TG_OK;
     if (c->memory == &rt_memory_nvshmem)
-        status = rt_comm_agree_that(
-            c, "NVSHMEM", rt_nvshmem_start(c, bytes + sizeof(rt_cuda_words), &g->library_heap));
+        status =
+            rt_comm_agree_that(c, "NVSHMEM", rt_nvshmem_start(g, bytes + sizeof(rt_cuda_words)));
     if (!status) status = share(g, bytes);
     if (status) return status;
     status = rt_comm_agree_that(c, "symmetric memory of GPUs", begin(g, bytes));
@@ -455,7 +488,7 @@ static tg_status create_in(rt_cuda_comm *g, size_t bytes) {
                         .own = (char *)(uintptr_t)(g->flat + g->stride * (size_t)c->rank),
                         .stride = g->stride,
                         .bytes = bytes,
-                        .mapped = true};
+                        .mapped = !g->far};
     return TG_OK;
 }
 
@@ -514,6 +547,7 @@ const rt_memory rt_memory_nvshmem = {.create = create,
                                      .clear = clear,
                                      .settle = settle,
                                      .copy = copy,
+                                     .fetch = fetch,
                                      .profile = rt_cuda_profile,
                                      .seconds = rt_cuda_seconds,
                                      .calls = &rt_cuda_comm_calls};

@@ -25,9 +25,15 @@ typedef struct rt_cuda_words {
     int64_t room[5];
     // Rank r writes in place r that it has come, by the count's last two bits. Who comes to a
     // meeting has seen all come to the last but one, if not to the last: so no rank is three ahead
-    // of what another one waits for.
-    uint64_t came[RT_PLACES][RT_COMM_RANKS];
+    // of what another one waits for. Where memory is not mapped all meetings are waited for, so two
+    // words will do, which are side by side: came[0][2 * r], [2 * r + 1].
+    _Alignas(16) uint64_t came[RT_PLACES][RT_COMM_RANKS];
 } rt_cuda_words;
+
+/// The place of a rank's word of a meeting.
+static inline uint64_t *rt_came(rt_cuda_words *w, bool pairs, int64_t count, uint32_t rank) {
+    return pairs ? &w->came[0][2 * rank + (count & 1)] : &w->came[count % RT_PLACES][rank];
+}
 
 /// Low bits of such a word: the count. Above them lies what is launched, so that one word says
 /// both.
@@ -45,8 +51,8 @@ enum { RT_FILLS = 4 };
 /// last a failure is told to the others and to the host.
 typedef struct rt_step {
     cu_pointer own, others; // the words of this rank and of rank 0
-    uint64_t stride;
-    cu_pointer record; // the host's copy of the control block of a failed launch
+    uint64_t stride;        // 0: the others' memory is not mapped
+    cu_pointer record;      // the host's copy of the control block of a failed launch
     uint32_t rank, ranks, flags, launch;
     uint64_t what; // is launched: a hash above RT_COUNT_BITS, which ranks that meet compare
     struct {
@@ -69,10 +75,11 @@ static inline int rt_step_ahead(uint64_t word, uint64_t own) {
 }
 
 /// Its PTX for a device. From 90 on it may be launched behind a kernel that has not ended
-/// (CU_ATTRIBUTE_EARLY), where that one began when all before it had.
+/// (CU_ATTRIBUTE_EARLY), where that one began when all before it had. pairs: of ranks whose memory
+/// is not mapped.
 enum { RT_STEP_TEXT = 8192, RT_STEP_EARLY = 90 };
-void rt_step_text(int capability, char out[static RT_STEP_TEXT]);
-tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *function);
+void rt_step_text(int capability, bool pairs, char out[static RT_STEP_TEXT]);
+tg_status rt_step_load(const rt_device *d, bool pairs, cu_module *module, cu_function *function);
 
 /* ---- comm_cuda.c: memory, and what went wrong ------------------------------------------------ */
 
@@ -89,8 +96,11 @@ struct rt_cuda_comm {
     size_t offset;              // of the heap in a piece
     cu_pointer flat;            // the heap of rank 0
     void *library_heap;         // NVSHMEM's; NULL: the piece is the runtime's
-    int mapped;                 // ranks whose memory is, from rank 0 on
-    bool beside[RT_COMM_RANKS]; // the rank's device is this one's, too
+    void *bounce;               // NVSHMEM's, too; NULL: not needed
+    bool far;                   // others' memory is not mapped: NVSHMEM copies
+    bool mapped[RT_COMM_RANKS]; // the rank's piece is
+    // Copies to and from the rank may be kernels: its device is this one's, too, or it is far.
+    bool beside[RT_COMM_RANKS];
     cu_handle handles[RT_COMM_RANKS];
     rt_cuda_words *words; // offset in the flat mapping: rank 0's
     int64_t *record;      // enum tg_control; host memory that the device writes
@@ -152,9 +162,21 @@ void rt_cuda_note_end(rt_cuda_comm *g, cu_stream stream, enum tg_event_kind kind
 
 /* ---- comm_nvshmem.c: the heap is NVSHMEM's --------------------------------------------------- */
 
-/// Collective, after the device was entered: starts the library and takes the heap from it.
-tg_status rt_nvshmem_start(tg_comm *c, size_t bytes, void **heap);
-void rt_nvshmem_end(void *heap);
+/// Collective, after the device was entered: starts the library, takes the heap from it and finds
+/// out whether the ranks are far.
+tg_status rt_nvshmem_start(rt_cuda_comm *g, size_t bytes);
+void rt_nvshmem_end(rt_cuda_comm *g);
+/* Where they are far, in the order of the stream. Addresses of the rank's memory are names. */
+/// What is here stays as it is until the stream is behind it. What is there is written, but in no
+/// order with other puts before rt_nvshmem_quiet.
+tg_status rt_nvshmem_put(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer from, size_t bytes,
+                         cu_stream stream);
+tg_status rt_nvshmem_get(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer from, size_t bytes,
+                         cu_stream stream);
+/// What was put before on streams that this one is behind is there.
+void rt_nvshmem_quiet(rt_cuda_comm *g, cu_stream stream);
+/// Bytes of another rank's memory become the host's.
+tg_status rt_nvshmem_fetch(rt_cuda_comm *g, int rank, cu_pointer from, void *to, size_t bytes);
 
 /* ---- comm_cuda_calls.c: what compiled code calls --------------------------------------------- */
 

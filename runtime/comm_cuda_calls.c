@@ -10,7 +10,8 @@
 // programs to say what is complete, each peer has a side of its own. What follows a chunk is a copy
 // of the epoch, by the same engine: its source or its destination is the peer's memory, so on
 // another device it never becomes a kernel, which might find no processor free while programs wait
-// for it. Copies within a device may: there programs begin when they have ended.
+// for it. Copies within a device may, and those of NVSHMEM from and to ranks that are far are some:
+// there programs begin when they have ended.
 #include "runtime/comm_cuda.h"
 
 #include "runtime/runtime.h"
@@ -42,6 +43,11 @@ static cu_pointer words_of(const rt_cuda_comm *g, int rank) {
     return (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)rank;
 }
 
+/// The heap of this rank.
+static cu_pointer own_of(const rt_cuda_comm *g) {
+    return g->flat + g->stride * (size_t)g->comm->rank;
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /// Behind programs it may begin while they end. A driver that does not take that is not asked
@@ -63,6 +69,43 @@ static cu_result launch_step(rt_cuda_comm *g, rt_step *step) {
     return cu->launch(g->step, 1, 1, 1, THREADS, 1, 1, 0, g->stream, args, NULL);
 }
 
+/// Copies that say to all ranks which are far that this one has come, behind all that it has put.
+static tg_status send_words(rt_cuda_comm *g) {
+    uint32_t me = (uint32_t)g->comm->rank, size = (uint32_t)g->comm->size;
+    const size_t at = offsetof(rt_cuda_words, came) + 16 * me;
+    tg_status status = TG_OK;
+    rt_nvshmem_quiet(g, g->stream);
+    for (uint32_t i = 1; i < size && !status; i++) {
+        int peer = (int)((me + i) % size);
+        status = rt_nvshmem_put(g, peer, words_of(g, peer) + at, words_of(g, (int)me) + at, 16,
+                                g->stream);
+    }
+    return status;
+}
+
+/// A step of ranks that are far in two: between what it writes and what it waits for are copies.
+static tg_status launch_far(rt_cuda_comm *g, const rt_step *step) {
+    const uint32_t late = RT_STEP_WAIT | RT_STEP_TURN;
+    rt_step before = *step, behind = *step;
+    before.flags &= ~late;
+    before.others = behind.others = step->own;
+    before.stride = behind.stride = 0;
+    behind.flags &= late;
+    memset(behind.fills, 0, sizeof behind.fills);
+    cu_result error = 0;
+    if (before.flags || before.fills[0].words) error = launch_step(g, &before);
+    if (error) return driver_failed("cuLaunchKernel", error, "a step");
+    tg_status status = before.flags & RT_STEP_SIGNAL ? send_words(g) : TG_OK;
+    if (status || !behind.flags) return status;
+    error = launch_step(g, &behind);
+    return error ? driver_failed("cuLaunchKernel", error, "a step") : TG_OK;
+}
+
+static tg_status launch_near(rt_cuda_comm *g, rt_step *step) {
+    cu_result error = launch_step(g, step);
+    return error ? driver_failed("cuLaunchKernel", error, "a step") : TG_OK;
+}
+
 static tg_status flush(rt_cuda_comm *g) {
     if (!g->has_pending) return TG_OK;
     rt_step step = g->pending;
@@ -78,9 +121,9 @@ static tg_status flush(rt_cuda_comm *g) {
     g->fills = 0;
     bool meets = step.flags & RT_STEP_WAIT;
     if (meets) rt_cuda_note_begin(g, g->stream);
-    cu_result error = launch_step(g, &step);
+    tg_status status = g->far ? launch_far(g, &step) : launch_near(g, &step);
     if (meets) rt_cuda_note_end(g, g->stream, TG_EVENT_MEET, -1, g->comm->launches);
-    return error ? driver_failed("cuLaunchKernel", error, "a step") : TG_OK;
+    return status;
 }
 
 int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs) {
@@ -193,20 +236,57 @@ static tg_status copy_rows(cu_pointer to, cu_pointer from, Rows r, cu_stream str
     return error ? driver_failed("cuMemcpy2DAsync", error, "a copy of rows") : TG_OK;
 }
 
+/// The rank that is far whose memory has the address, or -1.
+static int far_rank(const rt_cuda_comm *g, cu_pointer at) {
+    if (!g->far || at < g->reserved) return -1;
+    cu_pointer rank = (at - g->reserved) / g->stride;
+    return rank < (cu_pointer)g->comm->size && (int)rank != g->comm->rank ? (int)rank : -1;
+}
+
+/// One of the two is a far rank's: runs without gaps.
+static tg_status copy_far(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows r, cu_stream side) {
+    int writes = far_rank(g, to), reads = far_rank(g, from);
+    int64_t pitch = r.pitch, bytes = r.bytes, n = r.n;
+    tg_status status = TG_OK;
+    to += (cu_pointer)(r.first * pitch);
+    from += (cu_pointer)(r.first * pitch);
+    if (pitch == bytes && n > 0) {
+        bytes *= n;
+        n = 1;
+    }
+    for (int64_t i = 0; i < n && bytes > 0 && !status; i++) {
+        cu_pointer at = (cu_pointer)(i * pitch);
+        status = writes >= 0 ? rt_nvshmem_put(g, writes, to + at, from + at, (size_t)bytes, side)
+                             : rt_nvshmem_get(g, reads, to + at, from + at, (size_t)bytes, side);
+    }
+    return status;
+}
+
+static tg_status copy(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows rows, cu_stream s) {
+    bool far = far_rank(g, to) >= 0 || far_rank(g, from) >= 0;
+    return far ? copy_far(g, to, from, rows, s) : copy_rows(to, from, rows, s);
+}
+
 /// From or to a peer, on a side.
 static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows rows, int peer,
                             cu_stream side, int64_t chunk) {
     if (g->comm->part == TG_PART_PROGRAMS) return TG_OK;
     rt_cuda_note_begin(g, side);
-    tg_status status = copy_rows(to, from, rows, side);
+    tg_status status = copy(g, to, from, rows, side);
     rt_cuda_note_end(g, side, TG_EVENT_COPY, peer, chunk);
     return status;
 }
 
 /// The flag of a chunk, behind it: the epoch of `of`, which is the own one or, where the flag is in
-/// the own memory, the peer's, who is in the same launch.
-static tg_status copy_epoch(const rt_cuda_comm *g, cu_pointer flag, int of, cu_stream stream) {
-    cu_pointer epoch = words_of(g, of) + 8 * TG_CONTROL_EPOCH;
+/// the own memory, the peer's, who is in the same launch. (The own one serves, too: a flag that is
+/// waited for is this one's or a later one.)
+static tg_status copy_epoch(rt_cuda_comm *g, cu_pointer flag, int of, cu_stream stream) {
+    cu_pointer epoch = words_of(g, g->far ? g->comm->rank : of) + 8 * TG_CONTROL_EPOCH;
+    int peer = far_rank(g, flag);
+    if (peer >= 0) {
+        rt_nvshmem_quiet(g, stream);
+        return rt_nvshmem_put(g, peer, flag, epoch, 8, stream);
+    }
     cu_result error = rt_cuda_driver()->on_device(flag, epoch, 8, stream);
     return error ? driver_failed("cuMemcpyDtoDAsync", error, "a flag") : TG_OK;
 }
@@ -259,10 +339,11 @@ static tg_status begin_together(rt_cuda_comm *g) {
     return status ? status : rt_cuda_stamp(g, false);
 }
 
-static int32_t begin(const tg_env *env, int32_t wait) {
+static int32_t begin(const tg_env *env, int32_t how) {
     rt_cuda_comm *g = state_of(env);
     rt_gpu *gpu = &launcher_of(env)->gpu;
     tg_status status = rt_cuda_comm_check(g);
+    if (!status && how & TG_BEGIN_REACHES) status = rt_comm_may_reach(g->comm);
     for (int r = 0; r < g->comm->size && !status; r++) status = rt_comm_compare(g->comm, r);
     if (status) return failed(env, status);
     gpu->comm = g;
@@ -279,8 +360,8 @@ static int32_t begin(const tg_env *env, int32_t wait) {
     status = follow_last(g);
     if (!status && g->profile && !g->captured) status = begin_together(g);
     // Until the others have ended the last launch, in which this one has not waited for that.
-    if (!status) status = add_step(g, RT_STEP_EPOCH | RT_STEP_WAIT);
-    if (!status && wait) status = meet(g, 0);
+    if (!status) status = add_step(g, RT_STEP_EPOCH | (g->far ? 0 : RT_STEP_WAIT));
+    if (!status && how & TG_BEGIN_WAITS) status = meet(g, 0);
     return failed(env, status);
 }
 
@@ -317,7 +398,7 @@ static int32_t end(const tg_env *env) {
     if (!status) status = join_sides(g);
     // Where nobody reads what is this rank's, the others are told that it has ended, and it waits
     // for them in the next launch, before it writes what is theirs again.
-    bool alone = !g->waited && !g->profile;
+    bool alone = !g->waited && !g->profile && !g->far;
     if (!status) status = alone ? add_step(g, RT_STEP_SIGNAL) : meet(g, 0);
     if (!status) status = flush(g);
     if (!status && g->profile && !g->captured) status = rt_cuda_stamp(g, true);
@@ -370,32 +451,58 @@ static tg_status gather_all(rt_cuda_comm *g, const tg_gather *how) {
     return !status && joins ? join_side(g, next_peer(g)) : status;
 }
 
-static int32_t gather(const tg_env *env, tg_gather *how) {
-    rt_cuda_comm *g = state_of(env);
+/// In memory of this launch, with the own shard, too.
+static tg_status make_room(rt_cuda_comm *g, tg_gather *how) {
+    enum { GRAIN = 256 };
+    int me = g->comm->rank;
+    how->slot = (int64_t)rt_round_up((size_t)(how->rows * how->pitch), GRAIN);
+    size_t at = rt_comm_workspace(g->comm, how->slot * g->comm->size);
+    if (at == SIZE_MAX) return TG_ERROR_MEMORY;
+    cu_pointer view = own_of(g) + at, from = (uintptr_t)how->data;
+    how->view = (void *)(uintptr_t)view;
+    tg_status status = flush(g);
+    g->given = RT_GIVEN_OTHER;
+    if (status) return status;
+    return copy_rows(view + (cu_pointer)(how->slot * me), from + (cu_pointer)(how->lead * me),
+                     (Rows){0, how->rows, how->row_bytes, how->pitch}, g->stream);
+}
+
+/// Where shards are to lie side by side: in the slots of the tensor. What the launch itself has
+/// made has none, nor has a tensor that programs were to read where it lies, had it been mapped.
+static tg_status find_view(rt_cuda_comm *g, tg_gather *how) {
     rt_shard shard;
-    int64_t chunks = chunks_of(how->rows, how->chunk_rows);
-    if (!rt_sym_find_direct(g->comm, how->data, &shard) || !shard.gathered)
-        return failed(env, tg_fail(TG_ERROR_CONTRACT,
-                                   "'%s' has no room for the shards of other ranks: allocate it "
-                                   "without TG_SYM_LEAN",
-                                   how->name));
-    size_t at = rt_comm_flags(g->comm, chunks * g->comm->size);
-    if (at == SIZE_MAX) return failed(env, TG_ERROR_MEMORY);
-    cu_pointer own = g->flat + g->stride * (size_t)g->comm->rank;
+    bool tensor = rt_sym_find_direct(g->comm, how->data, &shard);
+    if (tensor && !shard.gathered && !g->far)
+        return tg_fail(TG_ERROR_CONTRACT,
+                       "'%s' has no room for the shards of other ranks: allocate it "
+                       "without TG_SYM_LEAN",
+                       how->name);
+    if (!tensor || !shard.gathered) return make_room(g, how);
     how->view = shard.gathered;
     how->slot = shard.slot;
+    return TG_OK;
+}
+
+static int32_t gather(const tg_env *env, tg_gather *how) {
+    rt_cuda_comm *g = state_of(env);
+    int64_t chunks = chunks_of(how->rows, how->chunk_rows);
+    tg_status status = find_view(g, how);
+    if (status) return failed(env, status);
+    size_t at = rt_comm_flags(g->comm, chunks * g->comm->size);
+    if (at == SIZE_MAX) return failed(env, TG_ERROR_MEMORY);
+    cu_pointer own = own_of(g);
     how->flags = (void *)(uintptr_t)(own + at);
-    tg_status status =
-        add_fill(g, own + at + (cu_pointer)(8 * chunks * g->comm->rank), chunks, true);
+    status = add_fill(g, own + at + (cu_pointer)(8 * chunks * g->comm->rank), chunks, true);
     if (!status) status = gather_all(g, how);
     return failed(env, status);
 }
 
+/// Copies to ranks that are far go by one place (rt_nvshmem_put), so they are on one side.
 static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
     int me = g->comm->rank;
     int64_t chunks = chunks_of(how->rows, how->chunk_rows);
-    cu_stream side = g->sides[how->how == TG_GATHER_PUSH ? peer : next_peer(g)];
+    cu_stream side = g->sides[how->how == TG_GATHER_PUSH && !g->far ? peer : next_peer(g)];
     cu_pointer from = (uintptr_t)how->local + (cu_pointer)(how->part * peer);
     cu_pointer to = (uintptr_t)how->stage + (cu_pointer)(how->lead * peer + how->part * me);
     cu_pointer flags = (uintptr_t)how->flags + (cu_pointer)(how->flags_lead * peer);
@@ -416,7 +523,7 @@ static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) 
 
 /// Streams wait for words of symmetric memory: the driver refuses those of a pool.
 static bool is_own(const rt_cuda_comm *g, const void *at, int64_t words) {
-    cu_pointer own = g->flat + g->stride * (size_t)g->comm->rank, from = (uintptr_t)at;
+    cu_pointer own = own_of(g), from = (uintptr_t)at;
     return from >= own && from + 8 * (cu_pointer)words <= own + g->stride;
 }
 
@@ -456,15 +563,19 @@ static int32_t move(const tg_env *env, void *to, const void *from, int64_t bytes
     g->given = RT_GIVEN_OTHER;
     rt_cuda_note_begin(g, g->stream);
     if (!status)
-        status = copy_rows((uintptr_t)to, (uintptr_t)from, (Rows){0, 1, bytes, bytes}, g->stream);
+        status = copy(g, (uintptr_t)to, (uintptr_t)from, (Rows){0, 1, bytes, bytes}, g->stream);
     rt_cuda_note_end(g, g->stream, TG_EVENT_COPY, -1, 0);
     return failed(env, status);
 }
 
-/// The stream keeps the order, and what it copies has arrived when it goes on.
+/// The stream keeps the order, and what it copies has arrived when it goes on; to ranks that are
+/// far behind a quiet.
 static int32_t fence(const tg_env *env, int32_t quiet) {
-    (void)env, (void)quiet;
-    return TG_RUN_OK;
+    rt_cuda_comm *g = state_of(env);
+    (void)quiet;
+    tg_status status = g->far ? flush(g) : TG_OK;
+    if (g->far && !status) rt_nvshmem_quiet(g, g->stream);
+    return failed(env, status);
 }
 
 static int32_t host_only(const tg_env *env) {

@@ -6,6 +6,9 @@
 // the stream wrote. A word says which meeting and what for, and is all that has to be waited for:
 // what says that a rank has failed is read on the way. Each wait ends after the limit in the
 // control block.
+//
+// Where other ranks' memory is not mapped a rank writes its own place alone, which copies bring to
+// the others: the two words of a rank are side by side then (rt_step_pairs).
 #include "runtime/comm_cuda.h"
 
 #include <stddef.h>
@@ -81,13 +84,22 @@ static const char reads[] =
     "and.b64 %a, %count, 65535;\n"
     "or.b64 %what, %what, %a;\n"
     "ld.relaxed.sys.global.u64 %v, [%own + 80];\n"
-    "selp.b64 %what, %what, %v, %tells;\n"
-    "and.b64 %odd, %count, 3;\n"
-    "shl.b64 %odd, %odd, 9;\n"
-    "cvt.u64.u32 %wide, %thread;\n"
-    "mad.lo.u64 %there, %wide, %stride, %others;\n"
-    "mad.wide.u32 %to, %rank, 8, %there;\n"
-    "add.u64 %to, %to, %odd;\n";
+    "selp.b64 %what, %what, %v, %tells;\n";
+
+static const char near[] = "and.b64 %odd, %count, 3;\n"
+                           "shl.b64 %odd, %odd, 9;\n"
+                           "cvt.u64.u32 %wide, %thread;\n"
+                           "mad.lo.u64 %there, %wide, %stride, %others;\n"
+                           "mad.wide.u32 %to, %rank, 8, %there;\n"
+                           "add.u64 %to, %to, %odd;\n";
+
+// All threads write the one word. A thread reads it 16 bytes behind that of the thread before.
+static const char far[] = "and.b64 %odd, %count, 1;\n"
+                          "shl.b64 %odd, %odd, 3;\n"
+                          "mov.b64 %there, %own;\n"
+                          "mad.wide.u32 %to, %rank, 16, %own;\n"
+                          "add.u64 %to, %to, %odd;\n"
+                          "mad.wide.u32 %odd, %thread, 8, %odd;\n";
 
 // Until programs have ended, and what they wrote is there; and when all have come: those behind may
 // begin, which wait for this kernel. No sooner: they may fill the device, and then a kernel that a
@@ -213,20 +225,21 @@ static const char tells[] = "and.b32 %k, %flags, 8;\n"
                             "ret;\n"
                             "}\n";
 
-void rt_step_text(int capability, char out[static RT_STEP_TEXT]) {
-    _Static_assert(sizeof early + sizeof reads + sizeof waits + sizeof counts + sizeof meets +
-                           sizeof frees + sizeof tells <=
+void rt_step_text(int capability, bool pairs, char out[static RT_STEP_TEXT]) {
+    _Static_assert(sizeof early + sizeof reads + sizeof near + sizeof far + sizeof waits +
+                           sizeof counts + sizeof meets + sizeof frees + sizeof tells <=
                        RT_STEP_TEXT,
                    "its size");
     bool is_early = capability >= RT_STEP_EARLY;
-    snprintf(out, RT_STEP_TEXT, "%s%s%s%s%s%s%s", is_early ? early : plain, reads,
-             is_early ? waits : "", counts, meets, is_early ? frees : "", tells);
+    snprintf(out, RT_STEP_TEXT, "%s%s%s%s%s%s%s%s", is_early ? early : plain, reads,
+             pairs ? far : near, is_early ? waits : "", counts, meets, is_early ? frees : "",
+             tells);
 }
 
-tg_status rt_step_load(const rt_device *d, cu_module *module, cu_function *function) {
+tg_status rt_step_load(const rt_device *d, bool pairs, cu_module *module, cu_function *function) {
     const rt_cuda *cu = rt_cuda_driver();
     char text[RT_STEP_TEXT];
-    rt_step_text(d->capability, text);
+    rt_step_text(d->capability, pairs, text);
     cu_result error = cu->module_load(module, text, 0, NULL, NULL);
     if (error)
         return rt_cuda_fail("cuModuleLoadDataEx", error, "loading the steps of several ranks");

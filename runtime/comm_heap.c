@@ -421,6 +421,8 @@ bool tg_host_read(tg_comm *c, int rank, const void *own, void *to, size_t bytes)
     int64_t lead;
     const char *direct = tg_host_direct(c, own, &lead);
     if (!direct) return tg_fail(TG_ERROR_ARGUMENT, "it is no symmetric memory") == TG_OK;
+    if (rank != c->rank && !c->heap.mapped && c->memory->fetch)
+        return c->memory->fetch(c, rank, direct + rank * lead, to, bytes) == TG_OK;
     if (rank != c->rank && !c->heap.mapped) {
         size_t at = (size_t)(direct + rank * lead - c->host.flat) % c->host.stride;
         return c->engine->get(c, rank, at, to, bytes) == TG_OK;

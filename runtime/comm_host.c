@@ -316,12 +316,7 @@ static int32_t host_begin(const tg_env *env, int32_t how) {
     tg_comm *c = comm_of(env);
     tg_status status = TG_OK;
     c->transfers = NULL;
-    if (how & TG_BEGIN_REACHES && !c->host.mapped)
-        status = tg_fail(TG_ERROR_UNSUPPORTED,
-                         "its programs access other ranks' memory where it lies, which '%s' does "
-                         "not map here; with the setting plan=before it is copied, if they only "
-                         "read it or combine into it",
-                         c->engine->name);
+    if (how & TG_BEGIN_REACHES) status = rt_comm_may_reach(c);
     if (!status && how & TG_BEGIN_WAITS) status = await_launches(c);
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }

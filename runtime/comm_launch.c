@@ -215,6 +215,15 @@ bool rt_comm_is_mapped(const tg_comm *c) {
     return !c || c->heap.mapped;
 }
 
+tg_status rt_comm_may_reach(const tg_comm *c) {
+    if (c->heap.mapped) return TG_OK;
+    return tg_fail(TG_ERROR_UNSUPPORTED,
+                   "its programs access other ranks' memory where it lies, which '%s' does "
+                   "not map here; with the setting plan=before it is copied, if they only "
+                   "read it or combine into it",
+                   c->memory == &rt_memory_nvshmem ? "nvshmem" : c->engine->name);
+}
+
 bool rt_is_collective(const tg_kernel_info *info) {
     for (int i = 0; i < info->n_params; i++)
         if (info->params[i].flags & TG_PARAM_SYM) return true;

@@ -6,8 +6,11 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- patience -------------------------------------------------------------------------------- */
 
@@ -63,6 +66,23 @@ bool rt_comm_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_
 bool rt_comm_is_lost(tg_comm *c) {
     if (!atomic_load(&c->lost)) look_for_dead(c);
     return atomic_load(&c->lost);
+}
+
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+/// One that was started again is another one, and so is a container with a network of its own, or
+/// what TG_COMM_HOST names another one.
+uint64_t rt_comm_host(void) {
+    char boot[64] = "", name[256] = "";
+    struct stat net = {0};
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (f && !fgets(boot, sizeof boot, f)) boot[0] = 0;
+    if (f) fclose(f);
+    if (gethostname(name, sizeof name - 1)) name[0] = 0;
+    (void)stat("/proc/self/ns/net", &net);
+    const char *set = getenv("TG_COMM_HOST");
+    if (set) snprintf(name, sizeof name, "%s", set);
+    return rt_mix(rt_hash_text(rt_hash_text(0, boot), name), net.st_ino);
 }
 
 /* ---- words and messages ---------------------------------------------------------------------- */

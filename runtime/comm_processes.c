@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks that are processes of one host. They meet at a socket of the file system, where rank 0
-// listens; every rank brings a file in memory, and maps the files of all side by side.
+// listens, or of a name alone ("@name"); every rank brings a file in memory, and maps the files of
+// all side by side. Those that meet at HOST:PORT find out first that they are on one
+// (comm_hosts.c).
 //
 // Each locks its file as long as it lives: the kernel ends such locks however a process ends, they
 // are no child's, and anybody who has the file can ask for them.
@@ -28,11 +30,6 @@ typedef struct Processes {
     int copy; // of the own file: to close it would end the lock
     int n;    // ranks
 } Processes;
-
-typedef struct Hello {
-    int32_t magic, rank, ranks, control; // control: bytes of rt_control, a version of sorts
-    uint64_t bytes;
-} Hello;
 
 /// What rank 0 answers, with descriptors of all files where the text is empty.
 typedef struct Answer {
@@ -95,13 +92,21 @@ static tg_status system_error(const tg_comm_options *o, const char *doing) {
                    o->meet, strerror(errno));
 }
 
-static tg_status address_of(const tg_comm_options *o, struct sockaddr_un *a) {
+static bool is_file(const tg_comm_options *o) {
+    return o->meet[0] != '@';
+}
+
+static tg_status address_of(const tg_comm_options *o, struct sockaddr_un *a, socklen_t *size) {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (strlen(o->meet) >= sizeof a->sun_path)
         return tg_fail(TG_ERROR_ARGUMENT,
                        "tg_comm_create: the path '%s' of a socket has more than %zu bytes", o->meet,
                        sizeof a->sun_path - 1);
     strcpy(a->sun_path, o->meet);
+    *size = sizeof *a;
+    if (is_file(o)) return TG_OK;
+    a->sun_path[0] = 0;
+    *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(o->meet));
     return TG_OK;
 }
 
@@ -119,13 +124,14 @@ static bool remove_stale(const struct sockaddr_un *a) {
 
 static tg_status listen_at(const tg_comm_options *o, int *out) {
     struct sockaddr_un a;
-    tg_status status = address_of(o, &a);
+    socklen_t size;
+    tg_status status = address_of(o, &a, &size);
     if (status) return status;
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (s < 0) return system_error(o, "a socket");
-    if ((bind(s, (const struct sockaddr *)&a, sizeof a) == 0 ||
-         (errno == EADDRINUSE && remove_stale(&a) &&
-          bind(s, (const struct sockaddr *)&a, sizeof a) == 0)) &&
+    if ((bind(s, (const struct sockaddr *)&a, size) == 0 ||
+         (errno == EADDRINUSE && is_file(o) && remove_stale(&a) &&
+          bind(s, (const struct sockaddr *)&a, size) == 0)) &&
         listen(s, RT_COMM_RANKS) == 0) {
         limit(s, o);
         *out = s;
@@ -139,14 +145,15 @@ static tg_status listen_at(const tg_comm_options *o, int *out) {
 /// Rank 0 may come later.
 static tg_status connect_at(const tg_comm_options *o, int *out) {
     struct sockaddr_un a;
-    tg_status status = address_of(o, &a);
+    socklen_t size;
+    tg_status status = address_of(o, &a, &size);
     if (status) return status;
     int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
     do {
         int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         if (s < 0) return system_error(o, "a socket");
         limit(s, o);
-        if (connect(s, (const struct sockaddr *)&a, sizeof a) == 0) {
+        if (connect(s, (const struct sockaddr *)&a, size) == 0) {
             *out = s;
             return TG_OK;
         }
@@ -160,13 +167,22 @@ static tg_status connect_at(const tg_comm_options *o, int *out) {
     return rt_comm_nobody_came(o, 0);
 }
 
-static bool judge(const Hello *h, const Hello *own, const Processes *p, char *text, size_t size) {
+rt_hello rt_comm_hello(const tg_comm_options *o, size_t bytes) {
+    return (rt_hello){.magic = MAGIC,
+                      .rank = o->rank,
+                      .ranks = o->ranks,
+                      .control = (int32_t)sizeof(rt_control),
+                      .bytes = bytes};
+}
+
+bool rt_comm_judge(const rt_hello *h, const rt_hello *own, const int *sockets, char *text,
+                   size_t size) {
     if (h->magic != MAGIC || h->control != own->control)
         snprintf(text, size, "a rank has another version of Tegula than rank 0");
     else if (h->ranks != own->ranks || h->rank < 1 || h->rank >= own->ranks)
         snprintf(text, size, "rank %d of %d ranks meets rank 0 of %d", h->rank, h->ranks,
                  own->ranks);
-    else if (p->sockets[h->rank] >= 0)
+    else if (sockets[h->rank] >= 0)
         snprintf(text, size, "there are two of rank %d", h->rank);
     else if (h->bytes != own->bytes)
         snprintf(text, size, "rank %d brings %llu bytes of memory and rank 0 %llu", h->rank,
@@ -177,20 +193,20 @@ static bool judge(const Hello *h, const Hello *own, const Processes *p, char *te
 }
 
 /// One more rank comes to rank 0; its text says what is wrong with it.
-static tg_status welcome(Processes *p, const tg_comm_options *o, int listener, const Hello *own,
+static tg_status welcome(Processes *p, const tg_comm_options *o, int listener, const rt_hello *own,
                          char *text, size_t size) {
     int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC), missing = 1;
     while (missing < p->n && p->sockets[missing] >= 0) missing++;
     if (s < 0) return rt_comm_nobody_came(o, missing);
     limit(s, o);
-    Hello h;
+    rt_hello h;
     int file = -1;
     // Somebody who looked whether the socket is alive has gone again.
     if (!receive_all(s, &h, sizeof h, &file, 1)) {
         close(s);
         return TG_OK;
     }
-    if (judge(&h, own, p, text, size)) {
+    if (rt_comm_judge(&h, own, p->sockets, text, size)) {
         p->sockets[h.rank] = s;
         p->files[h.rank] = file;
         return TG_OK;
@@ -210,7 +226,7 @@ static bool all_came(const Processes *p) {
 }
 
 /// Rank 0: gets the files of all, and gives all of them to all.
-static tg_status meet_all(Processes *p, const tg_comm_options *o, const Hello *own) {
+static tg_status meet_all(Processes *p, const tg_comm_options *o, const rt_hello *own) {
     int listener = -1;
     Answer answer = {0};
     tg_status status = listen_at(o, &listener);
@@ -218,7 +234,7 @@ static tg_status meet_all(Processes *p, const tg_comm_options *o, const Hello *o
     while (!status && !answer.text[0] && !all_came(p))
         status = welcome(p, o, listener, own, answer.text, sizeof answer.text);
     close(listener);
-    unlink(o->meet);
+    if (is_file(o)) unlink(o->meet);
     if (status) snprintf(answer.text, sizeof answer.text, "%s", tg_last_error());
     if (!status && answer.text[0])
         status = tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", answer.text);
@@ -229,7 +245,7 @@ static tg_status meet_all(Processes *p, const tg_comm_options *o, const Hello *o
 }
 
 /// The others: give their file to rank 0, and get all.
-static tg_status meet_first(Processes *p, const tg_comm_options *o, const Hello *hello) {
+static tg_status meet_first(Processes *p, const tg_comm_options *o, const rt_hello *hello) {
     Answer answer = {0};
     int *own = &p->files[o->rank], files[RT_COMM_RANKS];
     tg_status status = connect_at(o, &p->sockets[0]);
@@ -296,13 +312,10 @@ static Processes *processes_new(int n) {
 static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     tg_status status = rt_comm_place(o);
     if (status) return status;
+    if (rt_hosts_named(o->meet)) return rt_hosts_create(c, o, bytes);
     Processes *p = processes_new(o->ranks);
     if (!p) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    Hello hello = {.magic = MAGIC,
-                   .rank = o->rank,
-                   .ranks = o->ranks,
-                   .control = (int32_t)sizeof(rt_control),
-                   .bytes = bytes};
+    rt_hello hello = rt_comm_hello(o, bytes);
     char *flat = NULL;
     status = make_file(o, bytes, &p->files[o->rank]);
     if (!status) status = o->rank ? meet_first(p, o, &hello) : meet_all(p, o, &hello);

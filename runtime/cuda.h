@@ -85,6 +85,7 @@ enum {
     CU_MEMORY_BUS = 37,           //
     CU_L2_BYTES = 38,             //
     CU_MAJOR = 75,                //
+    CU_ORDER_OF_WRITES = 118,     // by network adapters
     CU_MINOR = 76,                //
     CU_SHARED_OPTIN = 97,         //
     CU_JIT_ERROR_LOG = 5,         // options of cuModuleLoadDataEx

@@ -4,6 +4,8 @@
 #ifndef RUNTIME_NVSHMEM_H
 #define RUNTIME_NVSHMEM_H
 
+#include "runtime/cuda.h"
+
 #include <stddef.h>
 
 typedef struct nv_identity {
@@ -28,6 +30,8 @@ _Static_assert(sizeof(nv_identity) == 128 && sizeof(nv_place) == 24 && sizeof(nv
                "");
 enum { NV_VERSION_1 = 1 << 16, NV_WITH_IDENTITY = 1 << 3 };
 
+/* Those on a stream end the process where they cannot be given to it. Addresses of another rank's
+ * memory are those of the same place in the own; what is copied here is of the library, too. */
 /* NV_ENTRIES(X): X(field, symbol, result, parameters) */
 #define NV_ENTRIES(X)                                                                              \
     X(identify, nvshmemx_get_uniqueid, int, (nv_identity *))                                       \
@@ -38,6 +42,9 @@ enum { NV_VERSION_1 = 1 << 16, NV_WITH_IDENTITY = 1 << 3 };
     X(allocate, nvshmem_malloc, void *, (size_t))                                                  \
     X(release, nvshmem_free, void, (void *))                                                       \
     X(rank, nvshmem_my_pe, int, (void))                                                            \
-    X(mapped, nvshmem_ptr, void *, (const void *, int))
+    X(mapped, nvshmem_ptr, void *, (const void *, int))                                            \
+    X(put, nvshmemx_putmem_on_stream, void, (void *, const void *, size_t, int, cu_stream))        \
+    X(get, nvshmemx_getmem_on_stream, void, (void *, const void *, size_t, int, cu_stream))        \
+    X(quiet, nvshmemx_quiet_on_stream, void, (cu_stream))
 
 #endif

@@ -215,7 +215,8 @@ typedef struct tg_comm_options {
     /// "threads", "processes", "openshmem", "nvshmem"; NULL: TG_COMM, else openshmem where oshrun
     /// started the process, else processes where TG_RANK and TG_RANKS are set.
     const char *engine;
-    const char *meet; // where ranks meet: any name for threads, a path for processes; NULL: TG_MEET
+    /// Where ranks meet: any name for threads, a path or host:port for processes; NULL: TG_MEET.
+    const char *meet;
     int rank, ranks;  // of threads and processes; -1 and 0: TG_RANK, TG_RANKS
     int device;       // GPU whose memory is shared, or one of tg_comm_device
     size_t heap;      // bytes of symmetric memory a rank; 0: TG_COMM_HEAP, else 1 GiB

@@ -51,6 +51,7 @@ if [ "$shared" ]; then
     bars plans4 4 10 "$plans"
     step runtime 20 "$comm_gpu" --share 2 --launches 2
     step nvshmem 20 "$comm_gpu" --nvshmem --share 2 --launches 2
+    step far 20 env TG_COMM_MAP=0 "$comm_gpu" --nvshmem --share 2 --launches 2
     exit $failed
 fi
 
@@ -66,6 +67,12 @@ fi
 
 step runtime 60 "$comm_gpu" --time
 step nvshmem 40 "$comm_gpu" --nvshmem
+# As on several hosts: memory that is not mapped, then hosts that write each other by connections.
+step far 40 env TG_COMM_MAP=0 "$comm_gpu" --nvshmem
+step hosts 40 env NVSHMEM_REMOTE_TRANSPORT=none NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME=lo \
+    "$comm_gpu" --nvshmem --hosts
+step far2 90 env TG_COMM_MAP=0 "$python" "$root/tests/gpu/ranks.py" --comm nvshmem --launches 50 \
+    --plans ',plan=3 chunks=4' --seconds 60
 for ranks in $wanted; do
     [ "$gpus" -ge $ranks ] || continue
     bars tests$ranks $ranks 1000 ",$plans"

@@ -32,6 +32,24 @@ wait
 unset TG_RANKS TG_MEET FAKE_CUDA_DEVICES
 python3 "$here/../gpu/ranks_trace.py" "$out/processes.json" 3 2 --apart
 
+# Ranks that are far from each other copy, unless a plan is asked for that reaches into memory.
+TG_NVSHMEM_LIBRARY="$(dirname "$2")/libfake_nvshmem.so"
+export TG_NVSHMEM_LIBRARY TG_RANKS=2 TG_MEET="$out/meet" TG_COMM_MAP=0
+far() {
+    text=$1
+    shift
+    TG_RANK=1 "$tegula" run "$here/../../stdlib/comm.teg" --target cuda --comm nvshmem "$@" \
+        >"$out/log1" 2>&1 &
+    expect "$text" env TG_RANK=0 "$tegula" run "$here/../../stdlib/comm.teg" --target cuda \
+        --comm nvshmem "$@"
+    wait
+}
+sums="-k all_reduce_two_shot --type T=f32 --arg a=rand(2,1000)"
+far 'plan=copies .* on cuda' $sums
+far 'plan=push .* on cuda' -k all_gather --type T=f32 --arg 'a=rand(2,1000)' --set plan=push
+far "lies, which 'nvshmem' does not map here" $sums --set plan=direct
+unset TG_RANKS TG_MEET TG_COMM_MAP
+
 run="$tegula run $out/k.teg --arg x=rand(1000)"
 expect 'cuda:1  Fake GPU 1, compute capability 8.0' "$tegula" targets
 # Nothing runs, so y comes back as it went.

@@ -37,7 +37,7 @@ ranks() {
             die "$*: failed under oshrun"
         return
     fi
-    export TG_RANKS=3 TG_MEET="$work/meet"
+    export TG_RANKS=3 TG_MEET="${meet:-$work/meet}"
     for rank in 1 2; do
         TG_RANK=$rank "$tegula" "$@" --comm processes >"out$rank" 2>&1 &
     done
@@ -65,6 +65,30 @@ for engine in $engines; do
         -o $engine.json -j 1
     grep -q 'nothing is copied but by programs' out || die "$engine: stores are copies"
 done
+
+# Processes meet at a port, too; those of several hosts are told what is for them.
+port=$(python3 -c 'import socket
+print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+meet=localhost:$port
+python3 -c 'import socket, time
+for i in range(500):
+    try:
+        socket.create_connection(("localhost", '"$port"')).sendall(b"no rank " * 100)
+        break
+    except OSError:
+        time.sleep(0.002)' & # of whom nobody takes notice
+ranks processes run gather.teg --arg 'a=rand(3,100,30)' --out c=port.npy
+"$tegula" run gather.teg --arg 'a=rand(3,100,30)' --out c=threads.npy >/dev/null
+cmp port.npy threads.npy || die "other results of processes that meet at a port"
+export TG_RANKS=2 TG_MEET="$meet"
+TG_RANK=1 TG_COMM_HOST=other "$tegula" run gather.teg --comm processes --arg 'a=rand(2,100,30)' \
+    >out1 2>&1 && die "a rank of another host runs" &
+TG_RANK=0 "$tegula" run gather.teg --comm processes --arg 'a=rand(2,100,30)' >out 2>&1 &&
+    die "a rank runs with one of another host"
+wait
+grep -q 'ranks 0 and 1 are on different hosts' out || die "no word of hosts"
+grep -q 'ranks 0 and 1 are on different hosts' out1 || die "no word of hosts at the other"
+unset TG_RANKS TG_MEET meet
 
 # Where others' memory is not mapped, it is copied, unless a plan is asked for that reaches for it.
 if [ "$engines" != processes ]; then

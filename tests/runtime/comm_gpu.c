@@ -3,17 +3,22 @@
 // GPUs that are there, and on those of the stand-in driver (fake_cuda.h). Ends with 77 where there
 // are not two.
 //
-// comm_gpu [--launches N] [--time] [--nvshmem] [--share W]; of a rank that is a process: --rank R
-// --ranks W --meet PATH. --share: W ranks, processes alone, share the GPUs that are there.
+// comm_gpu [--launches N] [--time] [--nvshmem [--misuse NAME]] [--share W] [--tcp | --hosts]; of a
+// rank that is a process: --rank R --ranks W --meet PATH. --share: W ranks, processes alone, share
+// the GPUs that are there. --misuse: unlike, odd, even, absent, dead, late; the others run all of
+// them, one after the other, but NVSHMEM starts once in a process. --tcp: processes meet at a port;
+// --hosts: as if each were on a host of its own.
 #include "tests/runtime/comm_kernels.h"
 
 #include "runtime/runtime.h"
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +29,8 @@ static _Atomic int failures;
 static const rt_cuda *cu;
 static int launches = 5;
 static int share; // ranks that share GPUs
-static bool timed, nvshmem;
+static bool timed, nvshmem, tcp, hosts;
+static const char *misuse;
 
 #define CHECK(what)                                                                                \
     do {                                                                                           \
@@ -121,6 +127,32 @@ static void transfers(Rank *r, const DLTensor *a) {
         }
 }
 
+/// Programs that reach into others' memory are refused where it is not mapped, and what comes
+/// behind is not.
+static void reach(Rank *r) {
+    bool mapped = rt_comm_is_mapped(r->comm);
+    CHECK(launch(r, &kernel_reach, &r->a, 0, 1) == mapped);
+    CHECK(mapped || strstr(tg_last_error(), "access other ranks' memory where it lies, which "
+                                            "'nvshmem' does not map here"));
+    CHECK(make(r, &r->a) && launch(r, &kernel_collect, &r->a, TG_GATHER_PUSH, 64));
+    CHECK(wrong(r) == 0);
+}
+
+/// What has no room for the others' shards has some of the launch's, where it is not mapped.
+static void lean(Rank *r) {
+    static const int64_t shape[2] = {300, 500};
+    DLTensor t;
+    CHECK(tg_sym_alloc(r->comm, r->a.dtype, 2, shape, TG_SYM_LEAN, &t) == TG_OK);
+    transfers(r, &t);
+    CHECK(tg_sym_free(r->comm, &t) == TG_OK);
+}
+
+/// Launches that do nothing but meet.
+static void meetings(Rank *r) {
+    for (int i = 0; i < 4 * launches; i++) CHECK(launch(r, &kernel_come, &r->a, 0, 1));
+    CHECK(tg_device_synchronize(r->device, r->stream) == TG_OK);
+}
+
 /// Two launches of each kind, with different contents.
 static void record(Rank *r) {
     for (int i = 0; i < 2; i++) {
@@ -195,6 +227,28 @@ static bool gives(Rank *r, tg_kernel *kernel, int how, int chunk, const char *wa
     return strcmp(given(r, kernel, how, chunk), expected) == 0;
 }
 
+/// Ranks that are far: words of a meeting are put behind a quiet, flags behind one of their chunk;
+/// programs begin when all of it has ended, and nothing begins early.
+#define MEETS "L tg_comm_step\nL nvshmem_quiet\nL nvshmem_put\nL tg_comm_step\n"
+#define SENDS "S nvshmem_put\nS nvshmem_quiet\nS nvshmem_put\n"
+static void order_far(Rank *r) {
+    static const char pull[] =
+        MEETS "L record\nS wait for L\nS nvshmem_get\nS copy 1 x 8\nS nvshmem_get\nS copy 1 x 8\n"
+              "S record\nL wait for S\nL take\n" MEETS "L record\n";
+    static const char push[] = "L tg_comm_step\nL record\nS wait for L\n" SENDS SENDS
+                               "S record\nL wait for S\nL take\n" MEETS "L record\n";
+    static const char spread[] =
+        "L tg_comm_step\nL record\nS wait for L\n"
+        "S wait for a word\nS copy 1 x 600000\n" SENDS
+        "S wait for a word\nS copy 1 x 600000\n" SENDS
+        "L give\nL tg_comm_step\nS record\nL wait for S\nL fold\nL tg_comm_step\n" MEETS
+        "L record\n";
+    CHECK(make(r, &r->a) && launch(r, &kernel_spread, &r->a, TG_GATHER_PUSH, 150));
+    CHECK(gives(r, &kernel_collect, TG_GATHER_PULL, 150, pull));
+    CHECK(gives(r, &kernel_collect, TG_GATHER_PUSH, 150, push));
+    CHECK(gives(r, &kernel_spread, TG_GATHER_PUSH, 150, spread));
+}
+
 /// Everything that a launch waits for is submitted before it; chunks come before their flags; the
 /// sides are joined before the last meeting. A step begins early directly behind programs alone.
 static void order(Rank *r) {
@@ -221,6 +275,10 @@ static void order(Rank *r) {
                                         "L wait for S\nL fold\n"
                                         "L early tg_comm_step\nL tg_comm_step\nL record\n";
     if (!fake.fake_journal || r->ranks != 2) return;
+    if (!rt_comm_is_mapped(r->comm)) {
+        order_far(r);
+        return;
+    }
     const char *gather = share ? shared : pull;
     CHECK(make(r, &r->a) && launch(r, &kernel_spread, &r->a, TG_GATHER_PUSH, 150));
     CHECK(gives(r, &kernel_collect, TG_GATHER_PULL, 150, gather));
@@ -292,6 +350,27 @@ static void absent(Rank *r) {
           strstr(tg_last_error(), "has died")); // a process that left
     if (r->rank == 0) printf("%s: absent rank: %s\n", r->engine, tg_last_error());
     CHECK(!launch(r, &kernel_come, &r->a, 0, 1));
+}
+
+/// The last rank ends; the others are told, and not by a time limit.
+static void dead(Rank *r) {
+    CHECK(launch(r, &kernel_come, &r->a, 0, 1));
+    CHECK(tg_device_synchronize(r->device, r->stream) == TG_OK);
+    CHECK(tg_comm_barrier(r->comm) == TG_OK);
+    if (r->rank == r->ranks - 1) _exit(0);
+    CHECK(!launch(r, &kernel_come, &r->a, 0, 1) ||
+          tg_device_synchronize(r->device, r->stream) != TG_OK);
+    CHECK(strstr(tg_last_error(), "has died") || strstr(tg_last_error(), "has ended"));
+    if (r->rank == 0) printf("%s: dead rank: %s\n", r->engine, tg_last_error());
+}
+
+/// The last rank takes its time, and all is well.
+static void late(Rank *r) {
+    for (int i = 0; i < 3; i++) {
+        if (r->rank == r->ranks - 1) nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+        CHECK(make(r, &r->a) && launch(r, &kernel_collect, &r->a, TG_GATHER_PULL, 2));
+        CHECK(wrong(r) == 0);
+    }
 }
 
 /// The last rank passes another part of a tensor; behind launches in which it did not.
@@ -367,9 +446,8 @@ static void close_comm(Rank *r) {
 }
 
 static void work(Rank *r) {
-    static const int64_t shape[2] = {300, 1000}, one[1] = {1}, narrow[2] = {300, 900};
+    static const int64_t shape[2] = {300, 1000}, narrow[2] = {300, 900};
     static int64_t strides[2] = {1000, 1};
-    r->bad = on_device(r, (void *)(uintptr_t)r->counted, one, 1);
     CHECK(tg_sym_alloc(r->comm, r->bad.dtype, 2, shape, 0, &r->a) == TG_OK);
     DLTensor view = r->a;
     view.shape = (int64_t *)(uintptr_t)narrow;
@@ -377,8 +455,11 @@ static void work(Rank *r) {
     view.byte_offset = 64 * 4;
     transfers(r, &r->a);
     transfers(r, &view);
+    meetings(r);
+    for (int i = 0; i < launches; i++) reach(r);
     order(r);
     replays(r);
+    if (!rt_comm_is_mapped(r->comm)) lean(r);
     if (timed && graphs.begin) times(r);
     CHECK(tg_sym_free(r->comm, &r->a) == TG_OK);
 }
@@ -389,13 +470,26 @@ static void misused(Rank *r, const char *name, void (*how)(Rank *)) {
     const char *place = r->meet;
     char meet[256];
     snprintf(meet, sizeof meet, "%s-%s", place, name);
-    r->meet = meet;
+    if (!misuse) r->meet = meet;
     if (open_comm(r, how == absent ? 1000 : 20000)) {
         CHECK(tg_sym_alloc(r->comm, r->bad.dtype, 2, shape, 0, &r->a) == TG_OK);
         how(r);
         close_comm(r);
     }
     r->meet = place;
+}
+
+/// The one that is asked for, or all that leave the process as it is.
+static void misuses(Rank *r) {
+    static const struct {
+        const char *name;
+        void (*how)(Rank *);
+        bool alone;
+    } all[] = {{"unlike", unlike, false}, {"odd", unlike_odd, false}, {"even", unlike_even, false},
+               {"absent", absent, false}, {"dead", dead, true},       {"late", late, true}};
+    for (int i = 0; i < (int)(sizeof all / sizeof *all); i++)
+        if (misuse ? strcmp(misuse, all[i].name) == 0 : !all[i].alone && !nvshmem)
+            misused(r, all[i].name, all[i].how);
 }
 
 /// Threads that share a GPU are refused.
@@ -414,6 +508,7 @@ static void *neighbour_main(void *state) {
 }
 
 static void *rank_main(void *state) {
+    static const int64_t one[1] = {1};
     Rank *r = state;
     rt_device *d = rt_device_at(r->device);
     rt_entered e = {0};
@@ -423,16 +518,12 @@ static void *rank_main(void *state) {
     tg_context_use(r->context);
     CHECK(cu->stream_create(&r->stream, CU_NON_BLOCKING) == 0);
     CHECK(cu->allocate(&r->counted, 4) == 0 && cu->set_words(r->counted, 0, 1, r->stream) == 0);
-    if (open_comm(r, 20000)) {
+    r->bad = on_device(r, (void *)(uintptr_t)r->counted, one, 1);
+    if (!misuse && open_comm(r, 20000)) {
         work(r);
         close_comm(r);
     }
-    if (!nvshmem) { // the library starts once
-        misused(r, "unlike", unlike);
-        misused(r, "odd", unlike_odd);
-        misused(r, "even", unlike_even);
-        misused(r, "short", absent);
-    }
+    misuses(r);
     cu->release(r->counted);
     cu->stream_destroy(r->stream);
     tg_context_use(NULL);
@@ -454,10 +545,22 @@ static void as_threads(int ranks, void *(*run)(void *)) {
     for (int i = 0; i < ranks; i++) pthread_join(threads[i], NULL);
 }
 
+/// Where nobody listens.
+static void find_port(char *out, size_t size) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(s >= 0 && bind(s, (struct sockaddr *)&a, n) == 0);
+    CHECK(getsockname(s, (struct sockaddr *)&a, &n) == 0);
+    close(s);
+    snprintf(out, size, "127.0.0.1:%d", ntohs(a.sin_port));
+}
+
 static void as_processes(const char *program, int ranks) {
     pid_t pids[8];
     char numbers[4][16], meet[64];
     snprintf(meet, sizeof meet, "/tmp/comm_gpu.%d", (int)getpid());
+    if (tcp) find_port(meet, sizeof meet);
     for (int i = 0; i < ranks; i++) {
         snprintf(numbers[0], 16, "%d", i);
         snprintf(numbers[1], 16, "%d", ranks);
@@ -477,7 +580,10 @@ static void as_processes(const char *program, int ranks) {
                         (char *)(uintptr_t)(nvshmem ? "--nvshmem"
                                             : timed ? "--time"
                                                     : NULL),
+                        (char *)(uintptr_t)(nvshmem && misuse ? "--misuse" : NULL),
+                        (char *)(uintptr_t)misuse,
                         NULL};
+        if (hosts) setenv("TG_COMM_HOST", numbers[0], 1);
         CHECK(posix_spawn(&pids[i], program, NULL, NULL, args, environ) == 0);
     }
     for (int i = 0; i < ranks; i++) {
@@ -493,11 +599,14 @@ int main(int argc, char **argv) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--time") == 0) timed = true;
         if (strcmp(argv[i], "--nvshmem") == 0) nvshmem = true;
+        if (strcmp(argv[i], "--hosts") == 0) hosts = true;
+        if (strcmp(argv[i], "--tcp") == 0 || hosts) tcp = true;
         if (strcmp(argv[i], "--rank") == 0) own.rank = atoi(value);
         if (strcmp(argv[i], "--ranks") == 0) own.ranks = atoi(value);
         if (strcmp(argv[i], "--launches") == 0) launches = atoi(value);
         if (strcmp(argv[i], "--meet") == 0) own.meet = value;
         if (strcmp(argv[i], "--share") == 0) share = atoi(value);
+        if (strcmp(argv[i], "--misuse") == 0) misuse = value;
     }
     int devices = tg_device_count();
     if (devices < 1 || (devices < 2 && !share)) {

@@ -340,6 +340,7 @@ static void step_kernel(const FakeLaunch *launch, void **args) {
     const rt_step *s = args[0];
     rt_cuda_words *own = (rt_cuda_words *)(uintptr_t)s->own;
     int64_t *record = (int64_t *)(uintptr_t)s->record, *control = own->control;
+    bool pairs = s->stride == 0;
     (void)launch;
     if (s->flags & RT_STEP_EPOCH) {
         int64_t launches = control[TG_CONTROL_EPOCH] >> TG_EPOCH_BITS;
@@ -356,10 +357,10 @@ static void step_kernel(const FakeLaunch *launch, void **args) {
                 s->fills[f].epoch ? control[TG_CONTROL_EPOCH] : 0;
     for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_SIGNAL; r++) {
         rt_cuda_words *other = (rt_cuda_words *)(uintptr_t)(s->others + r * s->stride);
-        __atomic_store_n(&other->came[own->count % RT_PLACES][s->rank], word, __ATOMIC_RELEASE);
+        __atomic_store_n(rt_came(other, pairs, own->count, s->rank), word, __ATOMIC_RELEASE);
     }
     for (uint32_t r = 0; r < s->ranks && s->flags & RT_STEP_WAIT; r++)
-        meet(control, &own->came[own->count % RT_PLACES][r], word, r, own->count);
+        meet(control, rt_came(own, pairs, own->count, r), word, r, own->count);
     if (s->flags & RT_STEP_TURN)
         __atomic_store_n(&control[TG_CONTROL_EPOCH], control[TG_CONTROL_EPOCH] + 1,
                          __ATOMIC_RELEASE);
@@ -488,6 +489,12 @@ static int32_t come_entry(const tg_slot *args, const tg_env *env) {
     return status ? status : env->comm->end(env);
 }
 
+static int32_t reach_entry(const tg_slot *args, const tg_env *env) {
+    (void)args;
+    int32_t status = env->comm->begin(env, TG_BEGIN_REACHES);
+    return status ? status : env->comm->end(env);
+}
+
 /* ---- kernels as data ------------------------------------------------------------------------- */
 
 static const tg_device_function functions[] = {
@@ -527,3 +534,4 @@ KERNEL(make, make_params, 3);
 KERNEL(collect, params, 5);
 KERNEL(spread, params, 5);
 KERNEL(come, params, 5);
+KERNEL(reach, params, 5);

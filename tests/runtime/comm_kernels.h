@@ -22,6 +22,8 @@ extern tg_kernel kernel_collect;
 extern tg_kernel kernel_spread;
 /// come(a): a launch that waits for all at its start.
 extern tg_kernel kernel_come;
+/// reach(a): one whose programs would reach into the others' memory.
+extern tg_kernel kernel_reach;
 
 /// Tells the stand-in driver of the kernels.
 void add_fake_kernels(void (*add)(const char *name, FakeKernel *run, int n, const size_t *sizes));

@@ -13,6 +13,8 @@
 //
 // With FAKE_CUDA_PLAIN no kernel may begin before the one before it has ended.
 //
+// With FAKE_CUDA_NO_ORDER devices see what comes from a network in any order.
+//
 // With FAKE_STRICT a mistake ends the process: of programs that ask for none.
 #include "tests/runtime/fake_cuda.h"
 
@@ -375,12 +377,13 @@ cu_result cuDeviceGetName(char *name, int n, cu_device device) {
 cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device device) {
     CALLED();
     int capability = devices[device - 100].capability;
-    *value = attribute == CU_MAJOR          ? capability / 10
-             : attribute == CU_MINOR        ? capability % 10
-             : attribute == CU_PROCESSORS   ? devices[device - 100].processors
-             : attribute == CU_SHARED_OPTIN ? shared_of(&devices[device - 100])
-             : attribute == CU_L2_BYTES     ? 50 << 20
-                                            : 1;
+    *value = attribute == CU_MAJOR             ? capability / 10
+             : attribute == CU_MINOR           ? capability % 10
+             : attribute == CU_PROCESSORS      ? devices[device - 100].processors
+             : attribute == CU_SHARED_OPTIN    ? shared_of(&devices[device - 100])
+             : attribute == CU_L2_BYTES        ? 50 << 20
+             : attribute == CU_ORDER_OF_WRITES ? (getenv("FAKE_CUDA_NO_ORDER") ? 0 : 100)
+                                               : 1;
     return 0;
 }
 

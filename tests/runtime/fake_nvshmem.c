@@ -3,13 +3,21 @@
 // driver's virtual memory (that of fake_cuda.c). Every argument is checked as version 3 would, and
 // ranks meet by a file that the identity names: starting, allocating and ending are collective.
 //
-// FAKE_NVSHMEM: what is wrong: "far" (memory of the next rank is not mapped), "full" (no memory),
-// "late" (it does not start), "pieces" (its heap is in several).
+// Copies on a stream are kernels of the driver's, as between hosts; nobody but them reaches the
+// others' heaps. A put is held back for a while, and one behind it, of this rank to whomever, comes
+// before it unless there is a quiet between them.
+//
+// FAKE_NVSHMEM: "far": memory of the others is not mapped; or what is wrong: "full" (no memory),
+// "late" (it does not start), "pieces" (its heap is in several). FAKE_NVSHMEM_HOSTS: ranks are on
+// several hosts.
 #include "runtime/cuda.h"
 #include "runtime/nvshmem.h"
+#include "tests/runtime/fake_cuda.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REFUSED = 7, LONGEST_S = 20, PIECE = 2 << 20 };
+enum { REFUSED = 7, LONGEST_S = 20, PIECE = 2 << 20, RANKS = 8, TAKEN = 4, PAGE = 4096 };
+enum { HELD_NS = 300000 };
 
 #define X(field, symbol, result, parameters) result symbol parameters;
 NV_ENTRIES(X)
@@ -32,17 +41,50 @@ cu_result cuMemMap(cu_pointer, size_t, size_t, cu_handle, unsigned long long);
 cu_result cuMemUnmap(cu_pointer, size_t);
 cu_result cuMemSetAccess(cu_pointer, size_t, const cu_access *, size_t);
 cu_result cuCtxGetDevice(cu_device *);
+cu_result cuModuleLoadDataEx(cu_module *, const void *, unsigned, int *, void **);
+cu_result cuModuleUnload(cu_module);
+cu_result cuModuleGetFunction(cu_function *, cu_module, const char *);
+cu_result cuLaunchKernel(cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                         unsigned, cu_stream, void **, void **);
+
+/// Of all ranks.
+typedef struct Shared {
+    _Atomic int met; // how often one has come
+    struct {
+        int pid, fd; // of the heap
+    } heaps[RANKS];
+} Shared;
+_Static_assert(sizeof(Shared) <= PAGE, "");
+
+typedef struct Place {
+    char *at;
+    size_t bytes; // 0: free
+} Place;
 
 static struct {
     nv_identity id;
     int rank, ranks;
-    _Atomic int *met; // of all ranks: how often one has come
+    Shared *shared;
     int meetings;
     cu_pointer heap; // one piece
-    size_t bytes, taken;
+    size_t bytes;
+    Place taken[TAKEN];
     cu_handle handle;
+    char *others[RANKS]; // their heaps
+    cu_module module;
+    cu_function put, get, quiet;
     bool started;
 } s;
+
+/// A put that has not arrived.
+static struct {
+    pthread_mutex_t lock;
+    pthread_t thread;
+    char *to, *data;
+    size_t bytes; // 0: none
+    struct timespec since;
+    bool ends;
+} held = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool is_wrong(const char *what) {
     const char *set = getenv("FAKE_NVSHMEM");
@@ -60,12 +102,142 @@ static bool is_set(const char *name, const char *value) {
 static bool meet(void) {
     time_t end = time(NULL) + LONGEST_S;
     s.meetings++;
-    ++*s.met;
-    while (*s.met < s.meetings * s.ranks) {
+    ++s.shared->met;
+    while (s.shared->met < s.meetings * s.ranks) {
         if (time(NULL) > end) return false;
         sched_yield();
     }
     return true;
+}
+
+static void wrong(const char *call, const char *what) {
+    fprintf(stderr, "fake_nvshmem: %s: %s\n", call, what);
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/// Words of 8 bytes may be looked at by others meanwhile.
+static void copy_bytes(char *to, const char *from, size_t bytes) {
+    if (bytes > 16 || bytes % 8) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    for (size_t i = 0; i < bytes; i += 8)
+        __atomic_store_n(
+            (int64_t *)(void *)(to + i),
+            __atomic_load_n((const int64_t *)(const void *)(from + i), __ATOMIC_ACQUIRE),
+            __ATOMIC_RELEASE);
+}
+
+/// Under the lock.
+static void deliver(void) {
+    if (!held.bytes) return;
+    copy_bytes(held.to, held.data, held.bytes);
+    free(held.data);
+    held.bytes = 0;
+}
+
+static bool is_due(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - held.since.tv_sec) * 1000000000 + now.tv_nsec - held.since.tv_nsec >
+           HELD_NS;
+}
+
+static void *deliver_late(void *state) {
+    for (bool ends = false; !ends;) {
+        nanosleep(&(struct timespec){.tv_nsec = HELD_NS / 3}, NULL);
+        pthread_mutex_lock(&held.lock);
+        if (is_due()) deliver();
+        ends = held.ends;
+        pthread_mutex_unlock(&held.lock);
+    }
+    return state;
+}
+
+static void put_kernel(const FakeLaunch *launch, void **args) {
+    char *to = *(char **)args[0];
+    const char *from = *(char **)args[1];
+    size_t bytes = *(uint64_t *)args[2];
+    (void)launch;
+    pthread_mutex_lock(&held.lock);
+    if (held.bytes || !(held.data = malloc(bytes))) {
+        copy_bytes(to, from, bytes);
+    } else {
+        held.to = to;
+        held.bytes = bytes;
+        copy_bytes(held.data, from, bytes);
+        clock_gettime(CLOCK_MONOTONIC, &held.since);
+    }
+    pthread_mutex_unlock(&held.lock);
+}
+
+static void get_kernel(const FakeLaunch *launch, void **args) {
+    (void)launch;
+    copy_bytes(*(char **)args[0], *(char **)args[1], *(uint64_t *)args[2]);
+}
+
+static void quiet_kernel(const FakeLaunch *launch, void **args) {
+    (void)launch, (void)args;
+    pthread_mutex_lock(&held.lock);
+    deliver();
+    pthread_mutex_unlock(&held.lock);
+}
+
+/// The kernels, once a process, and their module.
+static bool load_kernels(void) {
+    static const char text[] = ".version 7.0\n.target sm_80\n.address_size 64\n";
+    static const size_t copy[] = {8, 8, 8};
+    static bool added;
+    if (!added) {
+        fake_kernel("nvshmem_put", put_kernel, 3, copy);
+        fake_kernel("nvshmem_get", get_kernel, 3, copy);
+        fake_kernel("nvshmem_quiet", quiet_kernel, 0, copy);
+    }
+    added = true;
+    held.ends = false;
+    return !cuModuleLoadDataEx(&s.module, text, 0, NULL, NULL) &&
+           !cuModuleGetFunction(&s.put, s.module, "nvshmem_put") &&
+           !cuModuleGetFunction(&s.get, s.module, "nvshmem_get") &&
+           !cuModuleGetFunction(&s.quiet, s.module, "nvshmem_quiet") &&
+           !pthread_create(&held.thread, NULL, deliver_late, NULL);
+}
+
+static bool is_taken(const void *at, size_t bytes) {
+    for (int i = 0; i < TAKEN; i++) {
+        const Place *p = &s.taken[i];
+        if ((const char *)at >= p->at && (const char *)at + bytes <= p->at + p->bytes) return true;
+    }
+    return false;
+}
+
+/// The kernel of a copy between the own memory and a rank's.
+static void copy_on(const char *call, bool puts, void *to, const void *from, size_t bytes, int rank,
+                    cu_stream stream) {
+    if (!s.started || rank < 0 || rank >= s.ranks || rank == s.rank || !bytes || !stream)
+        wrong(call, "arguments");
+    if (!is_taken(to, bytes) || !is_taken(from, bytes)) wrong(call, "memory that is not its own");
+    const char *remote = puts ? to : from;
+    char *there = s.others[rank] + (remote - (const char *)(uintptr_t)s.heap);
+    uint64_t n = bytes;
+    void *args[] = {puts ? (void *)&there : &to, puts ? &from : (void *)&there, &n};
+    if (cuLaunchKernel(puts ? s.put : s.get, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL))
+        wrong(call, "no launch");
+}
+
+void nvshmemx_putmem_on_stream(void *to, const void *from, size_t bytes, int rank,
+                               cu_stream stream) {
+    copy_on(__func__, true, to, from, bytes, rank, stream);
+}
+
+void nvshmemx_getmem_on_stream(void *to, const void *from, size_t bytes, int rank,
+                               cu_stream stream) {
+    copy_on(__func__, false, to, from, bytes, rank, stream);
+}
+
+void nvshmemx_quiet_on_stream(cu_stream stream) {
+    if (cuLaunchKernel(s.quiet, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL))
+        wrong(__func__, "no launch");
 }
 
 /* ---- what the runtime calls ------------------------------------------------------------------ */
@@ -101,39 +273,91 @@ static bool make_heap(size_t bytes) {
            !cuMemMap(s.heap, bytes, 0, s.handle, 0) && !cuMemSetAccess(s.heap, bytes, &access, 1);
 }
 
+/// Those of the others, at addresses that nobody else knows.
+static bool map_others(void) {
+    for (int r = 0; r < s.ranks; r++) {
+        char name[64];
+        if (r == s.rank) continue;
+        snprintf(name, sizeof name, "/proc/%d/fd/%d", s.shared->heaps[r].pid,
+                 s.shared->heaps[r].fd);
+        int fd = open(name, O_RDWR);
+        void *at = mmap(NULL, s.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (fd >= 0) close(fd);
+        if (at == MAP_FAILED) return false;
+        s.others[r] = at;
+    }
+    return true;
+}
+
+/// Ranks of one host by themselves; of several the library looks for what is between them.
+static bool is_set_up(const char *size) {
+    bool hosts = getenv("FAKE_NVSHMEM_HOSTS") != NULL;
+    return is_set("NVSHMEM_DISABLE_NVLS", "1") && is_set("NVSHMEM_BOOTSTRAP", "UID") &&
+           is_set("NVSHMEM_CUMEM_GRANULARITY", size) &&
+           (hosts ? !getenv("NVSHMEM_REMOTE_TRANSPORT") &&
+                        !getenv("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")
+                  : is_set("NVSHMEM_REMOTE_TRANSPORT", "none") &&
+                        is_set("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "lo"));
+}
+
 int nvshmemx_hostlib_init_attr(unsigned flags, nv_attributes *a) {
     const char *size = getenv("NVSHMEM_SYMMETRIC_SIZE");
-    if (s.started || flags != NV_WITH_IDENTITY || is_wrong("late") || !size ||
-        !is_set("NVSHMEM_DISABLE_NVLS", "1") || !is_set("NVSHMEM_BOOTSTRAP", "UID") ||
-        !is_set("NVSHMEM_CUMEM_GRANULARITY", size))
+    if (s.started || flags != NV_WITH_IDENTITY || is_wrong("late") || !size || !is_set_up(size))
         return REFUSED;
     s.id = *a->args.place.id;
     s.rank = a->args.place.rank;
     s.ranks = a->args.place.ranks;
     int fd = shm_open(s.id.internal, O_CREAT | O_RDWR, 0600);
-    if (fd < 0 || ftruncate(fd, 4096)) return REFUSED;
-    s.met = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd < 0 || s.ranks > RANKS || ftruncate(fd, PAGE)) return REFUSED;
+    s.shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    s.started = s.met != MAP_FAILED && make_heap(strtoull(size, NULL, 10)) && meet();
+    if (s.shared == MAP_FAILED || !make_heap(strtoull(size, NULL, 10))) return REFUSED;
+    s.shared->heaps[s.rank].pid = (int)getpid();
+    s.shared->heaps[s.rank].fd = (int)s.handle - 1; // fake_memory.h
+    s.started = meet() && map_others() && load_kernels();
     if (s.rank == 0) shm_unlink(s.id.internal); // all have it, or never will
     return s.started ? 0 : REFUSED;
 }
 
 /// Behind some bytes of the library's own.
 void *nvshmem_malloc(size_t bytes) {
-    enum { OWN = 4096 };
-    if (!meet() || is_wrong("full") || (OWN + bytes > s.bytes && !is_wrong("pieces"))) return NULL;
-    s.taken = bytes;
-    return (void *)(uintptr_t)(s.heap + OWN);
+    enum { OWN = 4096, GRAIN = 512 };
+    size_t used = OWN;
+    int i = 0;
+    for (; i < TAKEN && s.taken[i].bytes; i++)
+        used = (size_t)(s.taken[i].at - (char *)(uintptr_t)s.heap) + s.taken[i].bytes;
+    used = (used + GRAIN - 1) / GRAIN * GRAIN;
+    if (!meet() || i == TAKEN || is_wrong("full") ||
+        (used + bytes > s.bytes && !is_wrong("pieces")))
+        return NULL;
+    s.taken[i] = (Place){(char *)(uintptr_t)(s.heap + used), bytes};
+    return s.taken[i].at;
 }
 
 void nvshmem_free(void *at) {
-    if (!meet() || !at || !s.taken) fprintf(stderr, "fake_nvshmem: nvshmem_free(%p)\n", at);
-    s.taken = 0;
+    int i = 0;
+    while (i < TAKEN - 1 && (s.taken[i].at != at || !s.taken[i].bytes)) i++;
+    if (!meet() || !at || s.taken[i].at != at) wrong(__func__, "not of nvshmem_malloc");
+    s.taken[i].bytes = 0;
+}
+
+static void end_copies(void) {
+    pthread_mutex_lock(&held.lock);
+    deliver();
+    held.ends = true;
+    pthread_mutex_unlock(&held.lock);
+    pthread_join(held.thread, NULL);
+    cuModuleUnload(s.module);
 }
 
 void nvshmemx_hostlib_finalize(void) {
-    if (!meet() || s.taken) fprintf(stderr, "fake_nvshmem: ended with memory in use\n");
+    end_copies();
+    if (!meet()) wrong(__func__, "not all have come");
+    for (int i = 0; i < TAKEN; i++)
+        if (s.taken[i].bytes) wrong(__func__, "memory is in use");
+    for (int r = 0; r < s.ranks; r++)
+        if (s.others[r]) munmap(s.others[r], s.bytes);
+    memset(s.others, 0, sizeof s.others);
     cuMemUnmap(s.heap, s.bytes);
     cuMemAddressFree(s.heap, s.bytes);
     cuMemRelease(s.handle);

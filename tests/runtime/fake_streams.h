@@ -3,9 +3,10 @@
 //
 // What a stream is given runs at once, or stands behind a wait: a stream that waits for a word, or
 // for an event of such a stream, keeps what comes until a later call finds that it may go on.
-// Copies between ranks within a device may be kernels, which find no processor while programs wait:
-// they come as late as can be, when something of their stream, another one or the host waits for
-// them. A capture records the same operations; streams that wait for an event of it join it.
+// Copies between ranks within a device may be kernels, which find no processor while programs wait,
+// and those of fake_nvshmem.c are some: they come as late as can be, when something of their
+// stream, another one or the host waits for them. A capture records the same operations; streams
+// that wait for an event of it join it.
 #ifndef TESTS_RUNTIME_FAKE_STREAMS_H
 #define TESTS_RUNTIME_FAKE_STREAMS_H
 
@@ -47,6 +48,11 @@ struct cu_graph_ {
     cu_stream sides[ARGS]; // streams that joined
     int n_sides, users;    // users: the graph, and what was instantiated of it
 };
+
+/// A copy of NVSHMEM's.
+static bool is_late(cu_function f) {
+    return strncmp(f->name, "nvshmem_", 8) == 0;
+}
 
 #ifndef FAKE_HIP
 static bool is_within_device(cu_pointer to, cu_pointer from);
@@ -226,7 +232,8 @@ static void finish(int device) {
 /// What has to run before the operation does is not late.
 static void press(const Op *op) {
     cu_stream first = op->kind == OP_WAIT ? op->event->by : op->stream;
-    if (op->kind != OP_COPY && op->kind != OP_RECORD && first->waiting) first->pressed = true;
+    if (op->kind != OP_COPY && op->kind != OP_RECORD && !op->late && first->waiting)
+        first->pressed = true;
 }
 
 static void enqueue(cu_stream s, const Op *op) {
@@ -252,7 +259,8 @@ static cu_result submit(const Op *given) {
     note(&op);
     if (op.kind == OP_RECORD) op.number = ++op.event->recorded;
     if (op.kind == OP_WAIT) op.number = op.event->recorded;
-    op.late = op.kind == OP_COPY && is_within_device(op.rows.to.at, op.rows.from.at);
+    op.late = op.kind == OP_COPY ? is_within_device(op.rows.to.at, op.rows.from.at)
+                                 : op.kind == OP_LAUNCH && is_late(op.f);
     press(&op);
     go_on(s->device);
     if (s->waiting || !may_run(&op)) {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # nvshmem.sh COMM_GPU FAKE_NVSHMEM: ranks with GPUs whose heap is NVSHMEM's, by stand-ins of the
-# driver and of the library; then what is said where the library is missing or cannot do it.
+# driver and of the library, near and far from each other; ranks that fail; then what is said where
+# the library is missing or cannot do it.
 set -eu
 comm_gpu=$1
 export TG_NVSHMEM_LIBRARY="$2"
@@ -18,9 +19,44 @@ leftovers() {
     ls /dev/shm | grep -c '^fake-nvshmem-' || true
 }
 before=$(leftovers)
-"$comm_gpu" --nvshmem >"$out" 2>&1 || die "ranks with a heap of NVSHMEM's fail"
-[ "$(leftovers)" -le "$before" ] || die "memory of the stand-in is left in /dev/shm"
-grep -q fake_nvshmem "$out" && die "the library was asked for what is wrong"
+# runs WHAT [NAME=VALUE...] [-- OPTION...]: ranks end well.
+runs() {
+    what=$1
+    shift
+    set -- "$@" --
+    given=
+    while [ "$1" != -- ]; do
+        given="$given $1"
+        shift
+    done
+    shift
+    while [ $# -gt 0 ]; do
+        [ "$1" = -- ] || options="$options $1"
+        shift
+    done
+    # shellcheck disable=SC2086
+    env $given "$comm_gpu" --nvshmem $options >"$out" 2>&1 || die "$what fail"
+    options=
+    [ "$(leftovers)" -le "$before" ] || die "$what: memory of the stand-in is left in /dev/shm"
+    grep -q fake_nvshmem "$out" && die "$what: the library was asked for what is wrong"
+    return 0
+}
+options=
+two=FAKE_CUDA_DEVICES=90,90
+four=FAKE_CUDA_DEVICES=90,90,80,90
+runs "ranks with a heap of NVSHMEM's"
+runs "two ranks whose memory is not mapped" FAKE_NVSHMEM=far $two
+runs "four ranks whose memory is not mapped" FAKE_NVSHMEM=far $four
+runs "ranks that take memory for not mapped" TG_COMM_MAP=0 $two
+runs "ranks that meet at a port" -- --tcp
+runs "far ranks that meet at a port" FAKE_NVSHMEM=far $four -- --tcp
+runs "two ranks of two hosts" FAKE_NVSHMEM_HOSTS=1 $two -- --hosts
+runs "four ranks of four hosts" FAKE_NVSHMEM_HOSTS=1 $four -- --hosts
+for misuse in unlike odd even absent dead late; do
+    runs "near ranks of which one is $misuse" -- --misuse $misuse
+    runs "far ranks of which one is $misuse" FAKE_NVSHMEM=far -- --misuse $misuse
+    runs "ranks of hosts of which one is $misuse" FAKE_NVSHMEM_HOSTS=1 -- --hosts --misuse $misuse
+done
 
 # refuses TEXT [NAME=VALUE...]: ranks end with that message.
 refuses() {
@@ -34,5 +70,5 @@ refuses 'NVSHMEM cannot be loaded: .*TG_NVSHMEM_LIBRARY names its file' TG_NVSHM
 refuses 'has no nvshmem[a-z_]*: version 3 is needed' TG_NVSHMEM_LIBRARY="$TG_CUDA_LIBRARY"
 refuses 'NVSHMEM does not start: error 7' FAKE_NVSHMEM=late
 refuses 'NVSHMEM has no [0-9]* bytes; NVSHMEM_SYMMETRIC_SIZE' FAKE_NVSHMEM=full
-refuses 'rank 0 cannot map memory of rank 1: ranks on several hosts' FAKE_NVSHMEM=far
+refuses 'network adapters write .* in their order' FAKE_NVSHMEM=far FAKE_CUDA_NO_ORDER=1
 refuses 'set NVSHMEM_CUMEM_GRANULARITY to a power of two' FAKE_NVSHMEM=pieces

@@ -3,9 +3,10 @@
 """The PTX of the runtime's own kernel (runtime/comm_cuda_step.c), run instruction by instruction by
 several ranks whose warps take turns at random, and assembled where there is a ptxas.
 
-    step.py PROGRAM CAPABILITY
+    step.py PROGRAM CAPABILITY [far]
 
-PROGRAM (step_text) prints it for such devices; those of 90 begin before programs have ended. Found
+PROGRAM (step_text) prints it for such devices; those of 90 begin before programs have ended. Of ranks
+that are far, copies between two halves of a step bring a rank's words to the others. Found
 are ranks that go on before all have come, words that are not what a step makes of them, and failures
 that are not told, or told of nothing. Fences are not checked: memory is in order here.
 """
@@ -24,12 +25,13 @@ COUNT, TOLD, CAME, RANKS, PLACES = 8, 10, 16, 64, 4  # words of 8 bytes
 THREADS, LANES, STRIDE, RECORD = 128, 32, 1 << 16, 1 << 24
 BITS = 16
 MASK = (1 << 64) - 1
+FAR = len(sys.argv) > 3
 SIZES = {"8": 8, "16": 16, "32": 32, "64": 64}
 
 
-def came(count, rank):
-    """The word of a rank that has come to the meeting of that count."""
-    return CAME + RANKS * (count % PLACES) + rank
+def place(rank, count):
+    """Where a rank writes that it has come to the meeting of that count."""
+    return CAME + 2 * rank + (count & 1) if FAR else CAME + RANKS * (count % PLACES) + rank
 
 
 def signed(value, bits):
@@ -142,7 +144,7 @@ class Block:
         m, count = self.machine, t.regs["%count"]
         failed = m.get(self.number, GIVE_UP) or m.get(self.number, FAILED)
         for q in range(m.ranks if self.waits and not failed else 0):
-            word = m.get(self.number, came(count, q))
+            word = m.get(self.number, place(q, count))
             check(signed(word - count, BITS) >= 0, f"rank {q} has not come when others begin")
 
     def memory(self, t, name, o):
@@ -214,16 +216,47 @@ class Machine:
         return self.words.get(RECORD + rank * STRIDE + 8 * word, 0)
 
     def add(self, rank, flags, what=0, launch=0, fills=()):
+        """Of ranks that are far: what it writes, copies, what it waits for."""
+        if not FAR:
+            self.queue[rank].append([self.step(rank, flags, what, launch, fills)])
+            return
+        late = flags & (WAIT | TURN)
+        steps = [self.step(rank, flags & ~late, what, launch, fills)]
+        if flags & TELL:
+            steps.append("copies")
+        if late:
+            steps.append(self.step(rank, late, what, launch, ()))
+        self.queue[rank].append(steps)
+
+    def step(self, rank, flags, what, launch, fills):
         fills = list(fills) + [(0, 0, 0)] * (4 - len(fills))
+        own = rank * STRIDE
         params = b"".join(
-            x.to_bytes(8, "little") for x in (rank * STRIDE, 0, STRIDE, RECORD + rank * STRIDE)
+            x.to_bytes(8, "little")
+            for x in (own, own if FAR else 0, 0 if FAR else STRIDE, RECORD + own)
         )
         params += b"".join(x.to_bytes(4, "little") for x in (rank, self.ranks, flags, launch))
         params += (what << BITS & MASK).to_bytes(8, "little")
         for at, words, epoch in fills:
             params += at.to_bytes(8, "little") + words.to_bytes(4, "little") + epoch.to_bytes(4, "little")
         assert len(params) == 120
-        self.queue[rank].append(params)
+        return params
+
+    def copy(self, rank):
+        for r in range(self.ranks):
+            for count in (0, 1):
+                self.set(r, place(rank, count), self.get(rank, place(rank, count)))
+
+    def next(self, rank):
+        """The next block of a rank; None: it was copies."""
+        steps = self.queue[rank][0]
+        step = steps.pop(0)
+        if not steps:
+            self.queue[rank].pop(0)
+        if step == "copies":
+            self.copy(rank)
+            return None
+        return Block(self, self.code, step)
 
     def run(self, favoured=None):
         """Ranks take turns; `favoured` has most of them."""
@@ -235,13 +268,16 @@ class Machine:
             if favoured in left and random.random() < 0.9:
                 rank = favoured
             if not self.blocks[rank]:
-                self.blocks[rank] = Block(self, self.code, self.queue[rank].pop(0))
+                self.blocks[rank] = self.next(rank)
             block = self.blocks[rank]
+            if not block:
+                continue
             block.run(random.randrange(THREADS // LANES), random.randrange(1, 30))
             if block.done():
                 check(block.frees == self.code.early, "who depends on a step begins when it has ended")
                 self.blocks[rank] = None
-                self.ended[rank].append([self.get(r, COUNT) for r in range(self.ranks)])
+                if block.waits:
+                    self.ended[rank].append([self.get(r, COUNT) for r in range(self.ranks)])
         raise AssertionError("the ranks do not end")
 
 
@@ -268,8 +304,8 @@ def meetings(code, ranks, favoured, first):
         m.set(r, COUNT, first)
         m.set(r, TOLD, first & 0xFFFF | 7 << BITS if first else 0)
         for q in range(ranks):
-            for count in range(max(1, first - 3), first + 1):
-                m.set(r, came(count, q), count & 0xFFFF | 7 << BITS)
+            for count in range(max(1, first - (1 if FAR else 3)), first + 1):
+                m.set(r, place(q, count), count & 0xFFFF | 7 << BITS)
         for n in range(launches):
             m.add(r, EPOCH | TELL | WAIT, 100 + n, n)
             m.add(r, TELL | WAIT | TURN, 100 + n)
@@ -302,7 +338,7 @@ def settled(code, ranks, favoured):
         told += not settles
         for r in range(ranks):
             # A rank's own count is written behind its word, which is what others have seen.
-            check(min(m.ended[r][2 * n]) >= told - 1, f"{name}: rank {r} went on into launch {n}")
+            check(min(m.ended[r][n]) >= told - 1, f"{name}: rank {r} went on into launch {n}")
         told += 1
     check(all(m.get(r, COUNT) == told for r in range(ranks)), f"{name}: counts")
 
@@ -371,7 +407,7 @@ def late(code, before):
         if m.record(r, FAILED):
             got = (signed(m.record(r, SITE), 64), m.record(r, PEER), m.record(r, NUMBER))
             check(got == (-1, 2, before + 1), f"late: rank {r} says {got}")
-    check(m.get(2, GIVE_UP) in (1, 2), "late: the last rank is not told")
+    check(FAR or m.get(2, GIVE_UP) in (1, 2), "late: the last rank is not told")
 
 
 def ahead(code, before):
@@ -379,8 +415,8 @@ def ahead(code, before):
     m = Machine(code, 2)
     for r in range(2):
         m.set(r, COUNT, before)
-    word = before + 1 + PLACES
-    m.set(0, came(word, 1), word & 0xFFFF | 9 << BITS)
+    word = before + 1 + (2 if FAR else PLACES)
+    m.set(0, place(1, word), word & 0xFFFF | 9 << BITS)
     m.add(0, EPOCH | TELL | WAIT, 8)
     m.run()
     check(not m.get(0, FAILED), "ahead: taken for unlike")
@@ -398,6 +434,8 @@ def told(code):
                 m.set(0, word, value)
         m.add(0, flags, 1, 3)
         m.run()
+        if FAR:  # their hosts say so
+            m.set(1, GIVE_UP, 1)
         m.add(1, flags, 1, 3)
         m.run()
         check(m.record(0, GIVE_UP) == 1 and m.record(0, FAILED) == 1, f"told {flags}: the host")
@@ -447,11 +485,12 @@ def main():
         for favoured in (None, 0):
             for first in (0, 1, 65533):
                 meetings(code, ranks, favoured, first)
-            for _ in range(4):
+            for _ in range(0 if FAR else 4):
                 settled(code, ranks, favoured)
         for before in (0, 1, 2):
             unlike(code, ranks, before)
-    settled_unlike(code)
+    if not FAR:
+        settled_unlike(code)
     for before in (0, 1):
         late(code, before)
         ahead(code, before)
