@@ -110,7 +110,7 @@ static void survives(void **state) {
     close(file);
     for (int i = 0; i < COUNT(wanted); i++)
         if (!strstr(said.text, wanted[i])) fail_msg("'%s' is not in: %s", wanted[i], said.text);
-    assert_null(strstr(said.text, "B=apart is left out"));
+    if (strstr(said.text, "B=apart is left out")) fail_msg("B=apart: %s", said.text);
 }
 
 static void tune_hopeless(void) {
