@@ -14,25 +14,22 @@
 
 /* ---- comm_cuda_step.c: the kernel ------------------------------------------------------------ */
 
-enum { RT_PLACES = 4 };
-
 /// Words of 8 bytes behind the heap of each rank. The control block is what compiled code sees.
 typedef struct rt_cuda_words {
     int64_t control[TG_CONTROL_WORDS];
     int64_t count; // of meetings so far
     int64_t held;  // launches that may begin (comm_cuda_profile.c)
-    uint64_t told; // what this rank has told of the last one
-    int64_t room[5];
-    // Rank r writes in place r that it has come, by the count's last two bits. Who comes to a
-    // meeting has seen all come to the last but one, if not to the last: so no rank is three ahead
-    // of what another one waits for. Where memory is not mapped all meetings are waited for, so two
-    // words will do, which are side by side: came[0][2 * r], [2 * r + 1].
-    _Alignas(16) uint64_t came[RT_PLACES][RT_COMM_RANKS];
+    int64_t room[6];
+    // Rank r writes in place r that it has come, of even and odd counts: no rank is two meetings
+    // ahead of one that waits for it.
+    // Where memory is not mapped both words of a rank are side by side: came[0][2 * r], [2 * r +
+    // 1].
+    _Alignas(16) uint64_t came[2][RT_COMM_RANKS];
 } rt_cuda_words;
 
 /// The place of a rank's word of a meeting.
 static inline uint64_t *rt_came(rt_cuda_words *w, bool pairs, int64_t count, uint32_t rank) {
-    return pairs ? &w->came[0][2 * rank + (count & 1)] : &w->came[count % RT_PLACES][rank];
+    return pairs ? &w->came[0][2 * rank + (count & 1)] : &w->came[count & 1][rank];
 }
 
 /// Low bits of such a word: the count. Above them lies what is launched, so that one word says
@@ -42,7 +39,7 @@ enum { RT_COUNT_BITS = 16 };
 enum rt_step_flags {
     RT_STEP_EPOCH = 1,  // a launch begins
     RT_STEP_SIGNAL = 2, // this rank has come: the others are told
-    RT_STEP_WAIT = 4,   // until all have come: to what this rank tells of, or has told of last
+    RT_STEP_WAIT = 4,   // until all have come
     RT_STEP_TURN = 8,   // a barrier: from now on the epoch is one more
 };
 enum { RT_FILLS = 4 };

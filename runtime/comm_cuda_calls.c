@@ -138,6 +138,7 @@ static tg_status add_step(rt_cuda_comm *g, uint32_t flags) {
     tg_status status = g->pending.flags & RT_STEP_WAIT ? flush(g) : TG_OK;
     g->pending.flags |= flags;
     g->has_pending = true;
+    if (flags & RT_STEP_WAIT) g->waited = true;
     return status;
 }
 
@@ -153,11 +154,7 @@ static tg_status add_fill(rt_cuda_comm *g, cu_pointer at, int64_t words, bool ep
     return status;
 }
 
-/// Who comes to this meeting has told of the last one, so nothing more is to be waited for.
 static tg_status meet(rt_cuda_comm *g, uint32_t flags) {
-    bool settles = g->pending.flags & RT_STEP_WAIT && !(g->pending.flags & RT_STEP_SIGNAL);
-    if (settles) g->pending.flags &= ~(uint32_t)RT_STEP_WAIT;
-    g->waited = true;
     return add_step(g, RT_STEP_SIGNAL | RT_STEP_WAIT | flags);
 }
 
@@ -359,8 +356,7 @@ static int32_t begin(const tg_env *env, int32_t how) {
     g->pending = (rt_step){.launch = number_of(g, gpu->image)};
     status = follow_last(g);
     if (!status && g->profile && !g->captured) status = begin_together(g);
-    // Until the others have ended the last launch, in which this one has not waited for that.
-    if (!status) status = add_step(g, RT_STEP_EPOCH | (g->far ? 0 : RT_STEP_WAIT));
+    if (!status) status = add_step(g, RT_STEP_EPOCH);
     if (!status && how & TG_BEGIN_WAITS) status = meet(g, 0);
     return failed(env, status);
 }
@@ -396,10 +392,7 @@ static int32_t end(const tg_env *env) {
     rt_cuda_comm *g = state_of(env);
     tg_status status = g->n_done ? raise_done(g) : TG_OK;
     if (!status) status = join_sides(g);
-    // Where nobody reads what is this rank's, the others are told that it has ended, and it waits
-    // for them in the next launch, before it writes what is theirs again.
-    bool alone = !g->waited && !g->profile && !g->far;
-    if (!status) status = alone ? add_step(g, RT_STEP_SIGNAL) : meet(g, 0);
+    if (!status) status = meet(g, 0);
     if (!status) status = flush(g);
     if (!status && g->profile && !g->captured) status = rt_cuda_stamp(g, true);
     if (g->profile && !g->captured) (void)rt_cuda_release(g);

@@ -21,7 +21,6 @@ _Static_assert(offsetof(rt_step, rank) == 32 && offsetof(rt_step, what) == 48, "
 _Static_assert(offsetof(rt_step, fills) == 56 && sizeof((rt_step){0}.fills) == 64, "");
 _Static_assert((int)RT_COUNT_BITS == 16, "the mask of a count");
 _Static_assert(offsetof(rt_cuda_words, count) == 64 && offsetof(rt_cuda_words, came) == 128, "");
-_Static_assert(offsetof(rt_cuda_words, told) == 80 && (int)RT_PLACES == 4, "2 bits are a place");
 _Static_assert(sizeof(((rt_cuda_words *)0)->came[0]) == 512, "9 bits are shifted");
 _Static_assert((int)RT_STEP_LATE == -1 && (int)RT_STEP_UNLIKE == -2, "sites of the text below");
 _Static_assert(TG_CONTROL_LIMIT == 1 && TG_CONTROL_GIVE_UP == 2 && TG_CONTROL_FAILED == 3 &&
@@ -79,23 +78,19 @@ static const char reads[] =
     "selp.b64 %epoch, %a, %epoch, %begins;\n"
     "add.u64 %a, %count, 1;\n"
     "selp.b64 %count, %a, %count, %tells;\n"
-    // The word of this meeting, or that of the last one, where those of its count begin, and where
-    // it goes.
+    // The word of this meeting, where those of its parity begin, and where it goes.
     "and.b64 %a, %count, 65535;\n"
     "or.b64 %what, %what, %a;\n"
-    "ld.relaxed.sys.global.u64 %v, [%own + 80];\n"
-    "selp.b64 %what, %what, %v, %tells;\n";
+    "and.b64 %odd, %count, 1;\n";
 
-static const char near[] = "and.b64 %odd, %count, 3;\n"
-                           "shl.b64 %odd, %odd, 9;\n"
+static const char near[] = "shl.b64 %odd, %odd, 9;\n"
                            "cvt.u64.u32 %wide, %thread;\n"
                            "mad.lo.u64 %there, %wide, %stride, %others;\n"
                            "mad.wide.u32 %to, %rank, 8, %there;\n"
                            "add.u64 %to, %to, %odd;\n";
 
 // All threads write the one word. A thread reads it 16 bytes behind that of the thread before.
-static const char far[] = "and.b64 %odd, %count, 1;\n"
-                          "shl.b64 %odd, %odd, 3;\n"
+static const char far[] = "shl.b64 %odd, %odd, 3;\n"
                           "mov.b64 %there, %own;\n"
                           "mad.wide.u32 %to, %rank, 16, %own;\n"
                           "add.u64 %to, %to, %odd;\n"
@@ -144,7 +139,6 @@ static const char meets[] = "setp.ne.u32 %bad, %thread, %thread;\n"
                             "@%tells st.release.sys.global.u64 [%to + 128], %what;\n"
                             "setp.eq.and.u32 %p, %thread, 0, %tells;\n"
                             "@%p st.relaxed.sys.global.u64 [%own + 64], %count;\n"
-                            "@%p st.relaxed.sys.global.u64 [%own + 80], %what;\n"
                             "and.b32 %k, %flags, 4;\n"
                             "setp.ne.u32 %p, %k, 0;\n"
                             "@%p bra WAIT;\n"

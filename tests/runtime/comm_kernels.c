@@ -349,8 +349,7 @@ static void step_kernel(const FakeLaunch *launch, void **args) {
         control[TG_CONTROL_LAUNCH] = s->launch;
     }
     if (s->flags & RT_STEP_SIGNAL) own->count++;
-    if (s->flags & RT_STEP_SIGNAL) own->told = rt_step_word(s->what, own->count);
-    uint64_t word = own->told;
+    uint64_t word = rt_step_word(s->what, own->count);
     for (int f = 0; f < RT_FILLS; f++)
         for (uint32_t i = 0; i < s->fills[f].words; i++)
             ((int64_t *)(uintptr_t)s->fills[f].at)[i] =

@@ -37,7 +37,7 @@ static int phase_of(const State *s, int rank, int program) {
 
 /// The word of a meeting; its count is in units of 4.
 static const uint8_t *met(const uint8_t *cells, const Step *step, int rank) {
-    return &cells[step->places[cells[m.counts[rank]] % PLACES]];
+    return &cells[cells[m.counts[rank]] & 1 ? step->b : step->a];
 }
 
 /// Whether a step, of a launch this program, can be next.
@@ -95,7 +95,7 @@ static bool run_step(State *s, int stream, const Step *step) {
     case EPOCH: *epoch = (uint8_t)(*epoch / 4 * 4 + 4); break;
     case TURN: ++*epoch; break;
     case COUNT: ++*count; break;
-    case TELL: cells[step->places[*count % PLACES]] = (uint8_t)(*count * 4 + step->value); break;
+    case TELL: cells[*count & 1 ? step->b : step->a] = (uint8_t)(*count * 4 + step->value); break;
     case MEET: return *met(cells, step, rank) == *count * 4 + step->value;
     }
     return true;

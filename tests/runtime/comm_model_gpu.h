@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PLACES = 4 };
 enum { MOST = 4, STREAMS = MOST * MOST, CELLS = 192, STEPS = 128, PROGRAMS = 8 };
 enum { NONE = 255, ANY = 255 };
 
@@ -27,8 +26,8 @@ typedef enum Kind {
     MARK,        // a becomes the epoch
     EPOCH,
     COUNT,
-    TELL, // the place of the count becomes it, with `value`
-    MEET, // the place's count is this one; then it has `value`, too
+    TELL, // a or b, of even and odd counts, becomes the count with `value`
+    MEET, // the count of a or b is this one; then it has `value`, too
     TURN,
     LAUNCH
 } Kind;
@@ -46,7 +45,6 @@ typedef struct Step {
     Kind kind;
     bool lost;
     uint8_t a, b, value, stream, at, n;
-    uint8_t places[PLACES]; // of a meeting, by the count's last bits
     Program programs[PROGRAMS];
 } Step;
 

@@ -310,7 +310,7 @@ static void *rank_main(void *state) {
 static int n_early; // kernels of all ranks
 static struct {
     const Rank *rank;
-    int streams[MOST], n_streams, launches, told, n_events; // told: the last meeting's launch
+    int streams[MOST], n_streams, launches, n_events;
     struct {
         const void *event;
         uint8_t stream, at;
@@ -358,22 +358,23 @@ static uint8_t part_value(uint32_t seed, uint32_t from, uint32_t to, uint32_t ch
     return (uint8_t)(64 + ((seed * MOST + from) * MOST + to) * 2 + chunk);
 }
 
-/// A word of a meeting, of `from` at `at`.
-static void add_meeting(int stream, Kind kind, int at, int from, int value) {
-    Step *step = add_step(stream, kind);
-    step->value = (uint8_t)value;
-    for (size_t i = 0; i < PLACES; i++)
-        step->places[i] =
-            word_of(at, offsetof(rt_cuda_words, came) + 8 * (i * RT_COMM_RANKS + (size_t)from));
-}
-
 static void build_meeting(int stream, const rt_step *step, int me) {
+    enum { EVEN = offsetof(rt_cuda_words, came), ODD = EVEN + 8 * RT_COMM_RANKS };
     assert_true(b.launches < 4);
-    if (step->flags & RT_STEP_SIGNAL) b.told = b.launches;
-    for (int q = 0; q < m.size && step->flags & RT_STEP_SIGNAL; q++)
-        if (q != me) add_meeting(stream, TELL, q, me, b.told);
-    for (int q = 0; q < m.size && step->flags & RT_STEP_WAIT; q++)
-        if (q != me) add_meeting(stream, MEET, me, q, b.told);
+    for (int q = 0; q < m.size && step->flags & RT_STEP_SIGNAL; q++) {
+        if (q == me) continue;
+        *add_step(stream, TELL) = (Step){.kind = TELL,
+                                         .a = word_of(q, EVEN + 8 * (size_t)me),
+                                         .b = word_of(q, ODD + 8 * (size_t)me),
+                                         .value = (uint8_t)b.launches};
+    }
+    for (int q = 0; q < m.size && step->flags & RT_STEP_WAIT; q++) {
+        if (q == me) continue;
+        *add_step(stream, MEET) = (Step){.kind = MEET,
+                                         .a = word_of(me, EVEN + 8 * (size_t)q),
+                                         .b = word_of(me, ODD + 8 * (size_t)q),
+                                         .value = (uint8_t)b.launches};
+    }
 }
 
 static void build_step(int stream, const rt_step *step) {
@@ -609,18 +610,6 @@ static bool is_waited_for(uint8_t cell, bool side) {
     return false;
 }
 
-/// Nobody waits for what the last launch has told at its end, as there is no launch behind it.
-static bool is_met(const Step *told) {
-    for (int i = 0; i < m.size * MOST; i++)
-        for (int k = 0; k < m.n[i]; k++) {
-            const Step *step = &m.steps[i][k];
-            if (step->kind == MEET && step->places[0] == told->places[0] &&
-                step->value == told->value)
-                return true;
-        }
-    return false;
-}
-
 /// What says that something is there: counts, and flags by copies, programs and the own stream.
 /// Words that side streams wait for are raised at the end at the latest.
 static bool lose_signal(const Protocol *p, Step *step, int i) {
@@ -629,8 +618,7 @@ static bool lose_signal(const Protocol *p, Step *step, int i) {
     (void)p;
     if (step->kind == LAUNCH && program->raise != NONE && is_waited_for(program->raise, false))
         return program->raise = NONE, true;
-    return step->lost =
-               (step->kind == TELL && is_met(step)) || (flags && is_waited_for(step->a, false));
+    return step->lost = step->kind == TELL || (flags && is_waited_for(step->a, false));
 }
 
 static bool is_marked(uint8_t cell) {
@@ -640,28 +628,6 @@ static bool is_marked(uint8_t cell) {
     return false;
 }
 
-/// The stream has waited for that since it told of something last. Of what the first launch waits
-/// for, of which nobody has told, the second one's is looked at.
-static bool has_met(const Step *step) {
-    int stream = (int)((step - m.steps[0]) / STEPS);
-    const Step *first = m.steps[stream], *s = step - 1;
-    while (s >= first && s->kind != COUNT) {
-        if (s->kind == MEET && s->places[0] == step->places[0]) return true;
-        s--;
-    }
-    return s < first && has_met(step + m.n[stream] / LAUNCHES);
-}
-
-/// With all waits for the same behind it, as that of the next launch may be.
-static bool lose_meeting(Step *step) {
-    int stream = (int)((step - m.steps[0]) / STEPS);
-    const Step *end = &m.steps[stream][m.n[stream]];
-    if (has_met(step)) return false;
-    for (Step *s = step; s < end && s->kind != COUNT; s++)
-        s->lost |= s->kind == MEET && s->places[0] == step->places[0];
-    return true;
-}
-
 /// Not of programs for what their own stream has marked before; nor of the stream for copies, where
 /// programs, here or at the other ranks, have waited for their flags.
 static bool lose_wait(const Protocol *p, Step *step, int i) {
@@ -669,8 +635,8 @@ static bool lose_wait(const Protocol *p, Step *step, int i) {
     if (step->kind == LAUNCH && program->flag != NONE && !is_marked(program->flag))
         return program->flag = NONE, true;
     bool joins = step->kind == AWAIT_EVENT && step->stream % MOST && p->flags;
-    if (step->kind == MEET) return lose_meeting(step);
-    return step->lost = step->kind == AWAIT_WORD || (step->kind == AWAIT_EVENT && !joins);
+    return step->lost = step->kind == MEET || step->kind == AWAIT_WORD ||
+                        (step->kind == AWAIT_EVENT && !joins);
 }
 
 /// What makes words of a launch others than those before.
