@@ -91,8 +91,11 @@ static double padded(int64_t extent, int64_t unit) {
     return ceil((double)extent / (double)unit) * (double)unit;
 }
 
-/// How much more room rows take than they have, as their last panel is not full.
+/// How much more room rows take than they have, as their last panel is not full. Shorter ones than
+/// the narrowest panel are not copied to such.
 static double panel_waste(double row_bytes) {
+    enum { NARROWEST = 32 };
+    if (row_bytes < NARROWEST) return 1;
     double panel = gpu_panel_bytes((int64_t)row_bytes);
     return ceil(row_bytes / panel) * panel / row_bytes;
 }

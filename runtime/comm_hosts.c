@@ -10,6 +10,7 @@
 #include "runtime/runtime.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -170,13 +171,45 @@ static int try_listen(const struct sockaddr *at, socklen_t size) {
     return -1;
 }
 
+static in_port_t *port_in(Address *a) {
+    return a->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)a)->sin6_port
+                                    : &((struct sockaddr_in *)a)->sin_port;
+}
+
+static socklen_t size_of(const Address *a) {
+    return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+static bool is_loopback(const Address *a) {
+    if (a->ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+    return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+}
+
+/// Where /etc/hosts gives the host's own name an address of this host alone, as Debian's does
+/// (127.0.1.1), the others come to another one: all are listened to.
+static void open_up(const char *meet, Address *at) {
+    bool asked = *meet == '[' || (*meet >= '0' && *meet <= '9') ||
+                 strncmp(meet, "localhost", strlen("localhost")) == 0;
+    if (asked || !is_loopback(at)) return;
+    if (at->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)at)->sin6_addr = in6addr_any;
+    else
+        ((struct sockaddr_in *)at)->sin_addr.s_addr = htonl(INADDR_ANY);
+}
+
 static tg_status listen_at(const tg_comm_options *o, int *out) {
     struct addrinfo *all = NULL;
     tg_status status = find_address(o, &all);
     if (status) return status;
     *out = -1;
-    for (struct addrinfo *a = all; a && *out < 0; a = a->ai_next)
-        *out = try_listen(a->ai_addr, a->ai_addrlen);
+    for (struct addrinfo *a = all; a && *out < 0; a = a->ai_next) {
+        Address at = {0};
+        if (a->ai_addrlen > sizeof at) continue;
+        memcpy(&at, a->ai_addr, a->ai_addrlen);
+        open_up(o->meet, &at);
+        *out = try_listen((const struct sockaddr *)&at, a->ai_addrlen);
+    }
     freeaddrinfo(all);
     if (*out < 0) return fail_at(o, "listening (rank 0 runs on that host)", strerror(errno));
     limit(*out, o->timeout_ms);
@@ -211,32 +244,36 @@ static tg_status connect_first(const tg_comm_options *o, int *out) {
     return *out < 0 ? rt_comm_nobody_came(o, 0) : TG_OK;
 }
 
-static in_port_t *port_in(Address *a) {
-    return a->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)a)->sin6_port
-                                    : &((struct sockaddr_in *)a)->sin_port;
-}
-
-static socklen_t size_of(const Address *a) {
-    return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-}
-
-static bool is_loopback(const Address *a) {
-    if (a->ss_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-    return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
-}
-
 /* ---- meeting --------------------------------------------------------------------------------- */
+
+/// What is left until `end`, at least a millisecond.
+static int left_ms(int64_t end) {
+    int64_t ms = (end - rt_now_ns()) / 1000000;
+    return ms < 1 ? 1 : ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
+static int64_t end_of(const tg_comm_options *o) {
+    return rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
+}
+
+/// Who comes before `end`, and may take a moment to say who it is; -1: nobody.
+static int accept_until(int listener, int64_t end) {
+    enum { SHORT_MS = 2000 };
+    int left = left_ms(end);
+    limit(listener, left);
+    int s = rt_now_ns() < end ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+    if (s >= 0) limit(s, left < SHORT_MS ? left : SHORT_MS);
+    return s;
+}
 
 /// One more rank comes to rank 0; the answer's text says what is wrong with it. Nobody takes notice
 /// of who says nothing, or what no rank says.
-static tg_status welcome(Hosts *h, const tg_comm_options *o, int listener, const Hello *own) {
-    enum { SHORT_MS = 2000 };
-    int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC), missing = 1;
+static tg_status welcome(Hosts *h, const tg_comm_options *o, int listener, int64_t end,
+                         const Hello *own) {
+    int s = accept_until(listener, end), missing = 1;
     while (missing < h->n && h->sockets[missing] >= 0) missing++;
     if (s < 0) return rt_comm_nobody_came(o, missing);
     Hello hello;
-    limit(s, SHORT_MS);
     if (!receive_bytes(s, &hello, sizeof hello) || hello.rank.magic != own->rank.magic) {
         close(s);
         return TG_OK;
@@ -266,13 +303,14 @@ static bool all_came(const Hosts *h) {
 /// Rank 0 gets to know all, and tells them of each other.
 static tg_status meet_all(Hosts *h, const tg_comm_options *o, const Hello *own) {
     int listener = -1;
+    int64_t end = end_of(o);
     Answer *a = &h->answer;
     tg_status status = listen_at(o, &listener);
     if (status) return status;
     a->hosts[0] = own->host;
     if (getrandom(&a->group, sizeof a->group, 0) != (ssize_t)sizeof a->group)
         a->group = (uint64_t)rt_now_ns();
-    while (!status && !a->text[0] && !all_came(h)) status = welcome(h, o, listener, own);
+    while (!status && !a->text[0] && !all_came(h)) status = welcome(h, o, listener, end, own);
     close(listener);
     if (status) snprintf(a->text, sizeof a->text, "%s", tg_last_error());
     if (!status && a->text[0]) status = tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", a->text);
@@ -324,29 +362,31 @@ static tg_status connect_to(Hosts *h, const tg_comm_options *o, int rank) {
     return TG_OK;
 }
 
-static tg_status accept_one(Hosts *h, const tg_comm_options *o) {
-    int s = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC), missing = h->rank + 1;
+static tg_status accept_one(Hosts *h, const tg_comm_options *o, int64_t end) {
+    int s = accept_until(h->listener, end), missing = h->rank + 1;
     while (missing < h->n && h->sockets[missing] >= 0) missing++;
     if (s < 0) return rt_comm_nobody_came(o, missing);
     Greeting g;
-    tune(s, o);
-    if (receive_bytes(s, &g, sizeof g) && g.group == h->answer.group && g.rank > h->rank &&
-        g.rank < h->n && h->sockets[g.rank] < 0)
+    bool is_rank = receive_bytes(s, &g, sizeof g) && g.group == h->answer.group &&
+                   g.rank > h->rank && g.rank < h->n && h->sockets[g.rank] < 0;
+    if (is_rank)
         h->sockets[g.rank] = s;
     else
         close(s);
+    if (is_rank) tune(s, o);
     return TG_OK;
 }
 
 /// Those before this rank are listening since they came to rank 0.
 static tg_status connect_all(Hosts *h, const tg_comm_options *o) {
     tg_status status = TG_OK;
+    int64_t end = end_of(o);
     for (int r = 1; r < h->rank && !status; r++) status = connect_to(h, o, r);
     for (int r = h->rank + 1; r < h->n && h->rank && !status;)
         if (h->sockets[r] >= 0)
             r++;
         else
-            status = accept_one(h, o);
+            status = accept_one(h, o, end);
     return status;
 }
 
@@ -538,6 +578,8 @@ static void destroy(tg_comm *c) {
         for (int r = 0; r < h->n; r++) open |= h->sockets[r] >= 0 && !atomic_load(&h->gone[r]);
         if (open) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
+    for (int r = 0; r < h->n; r++) // the reader may wait for the rest of a message
+        if (h->sockets[r] >= 0) shutdown(h->sockets[r], SHUT_RDWR);
     bool woken = write(h->wake[1], "", 1) == 1;
     if (h->reads && woken) pthread_join(h->reader, NULL);
     munmap(c->host.flat, c->host.stride * (size_t)c->size);
