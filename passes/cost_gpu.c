@@ -93,10 +93,10 @@ static double padded(int64_t extent, int64_t unit) {
 
 /// How much more room rows take than they have, as their last panel is not full. Shorter ones than
 /// the narrowest panel are not copied to such.
-static double panel_waste(double row_bytes) {
+static double panel_waste(const Model *m, double row_bytes) {
     enum { NARROWEST = 32 };
     if (row_bytes < NARROWEST) return 1;
-    double panel = gpu_panel_bytes((int64_t)row_bytes);
+    double panel = gpu_panel_bytes((int64_t)row_bytes, gpu_has(m->target, GPU_TMA));
     return ceil(row_bytes / panel) * panel / row_bytes;
 }
 
@@ -119,8 +119,10 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     const Op *b = operand(op, 1)->def;
     bool along = b && b->code == OP_PERMUTE, group = u->features & GPU_WGMMA;
     w->late |= group && !u->chain;
-    double odd = gpu_panel_bytes((int64_t)(columns * bytes)) < LINE ? ODD_ROWS : 1;
-    odd += IN_VAIN * (panel_waste(columns * bytes) - 1);
+    double odd = gpu_panel_bytes((int64_t)(columns * bytes), gpu_has(m->target, GPU_TMA)) < LINE
+                     ? ODD_ROWS
+                     : 1;
+    odd += IN_VAIN * (panel_waste(m, columns * bytes) - 1);
     if (along || swap) odd = (int64_t)columns % 64 == 0 ? 1 : ODD_COLUMNS;
     if (group && k * bytes < LINE) odd = ODD_ROWS;
     w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
@@ -232,14 +234,14 @@ static const Op *find(const Region *r, OpCode code) {
 }
 
 /// What a pipeline has of a loop in flight: the blocks that its loads bring.
-static double loaded_bytes(const Region *r) {
+static double loaded_bytes(const Model *m, const Region *r) {
     double sum = 0;
     for_each_op(op, r) {
         if (op->code != OP_LOAD) continue;
         Access a = access_of(op);
         int along = -1;
         double run = run_bytes(&a, &along);
-        sum += cost_bytes(result(op, 0)->type) * (along < 0 ? 1 : panel_waste(run));
+        sum += cost_bytes(result(op, 0)->type) * (along < 0 ? 1 : panel_waste(m, run));
     }
     return sum;
 }
@@ -308,7 +310,7 @@ static void add_loop(Model *m, Work *w, const Op *op, double times) {
     double trips = op->code == OP_WHILE ? 8 : cost_trips(&m->dims, op);
     const Region *body = op->regions[op->code == OP_WHILE];
     Work step = {0};
-    double bytes = loaded_bytes(body);
+    double bytes = loaded_bytes(m, body);
     if (!find(body, OP_DOT)) {
         bool outer = m->looped;
         m->looped = !find(body, OP_STORE);
@@ -449,7 +451,7 @@ static void note_needs(Model *m, const GpuShape *shape, const Work *w, const Reg
 
 /// What is loaded comes twice, and no row has to be held beside what is combined.
 static void read_again(Model *m, Work *w, const Region *body, double programs) {
-    double bytes = loaded_bytes(body);
+    double bytes = loaded_bytes(m, body);
     m->memory += programs * bytes;
     m->searched += programs * bytes;
     w->bytes += bytes;

@@ -60,10 +60,10 @@ int unclipped(const Op *op, const Access *a) {
     return dims;
 }
 
-int gpu_panel_bytes(int64_t row_bytes) {
-    enum { WIDEST = 128, LEAST_FILLED = 5, OF = 6 };
-    int64_t padded = ceil_div(row_bytes, WIDEST) * WIDEST;
-    return row_bytes * OF >= padded * LEAST_FILLED ? WIDEST : shared_swizzle_for(row_bytes);
+int gpu_panel_bytes(int64_t row_bytes, bool by_tma) {
+    enum { WIDEST = 128 };
+    int64_t padded = ceil_div(row_bytes, WIDEST) * WIDEST, least = by_tma ? 5 : 7;
+    return row_bytes * (least + 1) >= padded * least ? WIDEST : shared_swizzle_for(row_bytes);
 }
 
 /* ---- TMA ----------------------------------------------------------------------------------- */
@@ -101,7 +101,8 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
     if (*why) return false;
     const Type *t = a.tensor->type;
     int inner = a.axis_of[contiguous_dim(t)];
-    int swizzle = gpu_panel_bytes(a.extents[inner] * (elem_info[t->elem].bits / 8));
+    tma = tma && width.bytes == COPY_BYTES && boxes_fit(&a);
+    int swizzle = gpu_panel_bytes(a.extents[inner] * (elem_info[t->elem].bits / 8), tma);
     if (swizzle < 32 || a.extents[!inner] % 8 != 0) {
         *why = "its rows are no multiples of 32 bytes, or not by eights";
         return false;
@@ -109,7 +110,7 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
     *out = (Staging){.buf = ty_buf(s->ir, t->elem, 2, a.extents, swizzle, inner, 0),
                      .bytes = width.bytes,
                      .narrow = against_wider(s, &width)};
-    if (tma && width.bytes == COPY_BYTES && boxes_fit(&a)) {
+    if (tma) {
         describe_tma(s, &a, out->buf, out);
         out->pads = unclipped(load, &a);
     }

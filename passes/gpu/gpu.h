@@ -134,8 +134,8 @@ GpuWidth gpu_copy_width(const Op *op, const Access *a, int along);
 
 /// Bytes of the panels that rows of so many bytes are copied to: the widest that they fill, or
 /// nearly fill. 160 elements of 16 bits are three of 128 bytes, with a sixth of them for nothing,
-/// rather than five of 64.
-int gpu_panel_bytes(int64_t row_bytes);
+/// rather than five of 64, where TMA fills panels up; threads may leave an eighth.
+int gpu_panel_bytes(int64_t row_bytes, bool by_tma);
 
 /* ---- warps.c, passes/cost_gpu.c ------------------------------------------------------------ */
 
