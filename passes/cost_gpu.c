@@ -91,12 +91,16 @@ static double padded(int64_t extent, int64_t unit) {
     return ceil((double)extent / (double)unit) * (double)unit;
 }
 
+static double panel_of(const Model *m, double row_bytes) {
+    return gpu_panel_bytes((int64_t)row_bytes, gpu_has(m->target, GPU_TMA));
+}
+
 /// How much more room rows take than they have, as their last panel is not full. Shorter ones than
 /// the narrowest panel are not copied to such.
 static double panel_waste(const Model *m, double row_bytes) {
     enum { NARROWEST = 32 };
     if (row_bytes < NARROWEST) return 1;
-    double panel = gpu_panel_bytes((int64_t)row_bytes, gpu_has(m->target, GPU_TMA));
+    double panel = panel_of(m, row_bytes);
     return ceil(row_bytes / panel) * panel / row_bytes;
 }
 
@@ -119,9 +123,7 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     const Op *b = operand(op, 1)->def;
     bool along = b && b->code == OP_PERMUTE, group = u->features & GPU_WGMMA;
     w->late |= group && !u->chain;
-    double odd = gpu_panel_bytes((int64_t)(columns * bytes), gpu_has(m->target, GPU_TMA)) < LINE
-                     ? ODD_ROWS
-                     : 1;
+    double odd = panel_of(m, columns * bytes) < LINE ? ODD_ROWS : 1;
     odd += IN_VAIN * (panel_waste(m, columns * bytes) - 1);
     if (along || swap) odd = (int64_t)columns % 64 == 0 ? 1 : ODD_COLUMNS;
     if (group && k * bytes < LINE) odd = ODD_ROWS;

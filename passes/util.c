@@ -2,6 +2,8 @@
 // What several passes need: effects, surgery on structured ops, small index arithmetic.
 #include "passes/util.h"
 
+#include <string.h>
+
 #include "ir/eval.h"
 
 #include <math.h>
@@ -128,6 +130,22 @@ static void drop_args(Ir *ir, Region *from, Region *to, int fixed, int n, const 
             value_replace(arg, region_add_arg(ir, to, arg->type, arg->name));
     }
     move_ops(from, to);
+}
+
+typedef struct FindDispatch {
+    const char *device;
+    Op *found;
+} FindDispatch;
+
+static void find_dispatch(Op *op, void *arg) {
+    FindDispatch *f = arg;
+    if (op->code == OP_DISPATCH && strcmp(op_str(op, "device"), f->device) == 0) f->found = op;
+}
+
+Op *dispatch_of(Op *module, const Op *device) {
+    FindDispatch f = {.device = op_str(device, "name")};
+    op_walk_pre(module, find_dispatch, &f);
+    return f.found;
 }
 
 Op *drop_slots(Ir *ir, Op *op, const bool *keep) {

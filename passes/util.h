@@ -44,6 +44,8 @@ Op *drop_slots(Ir *ir, Op *op, const bool *keep);
 void splice_before(Op *op, Region *r, Value *const *args, Value **yields);
 /// Moves all ops of a region, its terminator too, to the end of another.
 void move_ops(Region *from, Region *to);
+/// The last op of the module that launches the device, or NULL.
+Op *dispatch_of(Op *module, const Op *device);
 
 /// Copies a region of scalar code (elementwise, const, select, casts) to b, each value widened to
 /// the shape of `shape`: the way an elementwise function applies to a block. args have that shape.

@@ -139,6 +139,10 @@ static tg_status find_address(const tg_comm_options *o, struct addrinfo **out) {
     return error ? fail_at(o, "finding the host", gai_strerror(error)) : TG_OK;
 }
 
+static int64_t end_of(const tg_comm_options *o) {
+    return rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
+}
+
 static void limit(int socket, int ms) {
     struct timeval t = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     if (!t.tv_sec && !t.tv_usec) t.tv_usec = 1000;
@@ -233,7 +237,7 @@ static tg_status connect_first(const tg_comm_options *o, int *out) {
     struct addrinfo *all = NULL;
     tg_status status = find_address(o, &all);
     if (status) return status;
-    int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
+    int64_t end = end_of(o);
     *out = -1;
     do {
         for (struct addrinfo *a = all; a && *out < 0; a = a->ai_next)
@@ -250,10 +254,6 @@ static tg_status connect_first(const tg_comm_options *o, int *out) {
 static int left_ms(int64_t end) {
     int64_t ms = (end - rt_now_ns()) / 1000000;
     return ms < 1 ? 1 : ms < INT_MAX ? (int)ms : INT_MAX;
-}
-
-static int64_t end_of(const tg_comm_options *o) {
-    return rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
 }
 
 /// Who comes before `end`, and may take a moment to say who it is; -1: nobody.

@@ -185,17 +185,13 @@ static void may_not_load(const rt_cuda_comm *g, rt_entered e) {
     if (g->captured) rt_strict(&e);
 }
 
-static void put_on(const rt_cuda_comm *g, void *to, const void *from, size_t bytes, int rank,
-                   cu_stream stream) {
+static void call_on(const rt_cuda_comm *g, char *there, char *here, size_t bytes, int rank,
+                    cu_stream stream, bool puts) {
     rt_entered e = may_load(g);
-    nvshmem.put(to, from, bytes, rank, stream);
-    may_not_load(g, e);
-}
-
-static void get_on(const rt_cuda_comm *g, void *to, const void *from, size_t bytes, int rank,
-                   cu_stream stream) {
-    rt_entered e = may_load(g);
-    nvshmem.get(to, from, bytes, rank, stream);
+    if (puts)
+        nvshmem.put(there, here, bytes, rank, stream);
+    else
+        nvshmem.get(here, there, bytes, rank, stream);
     may_not_load(g, e);
 }
 
@@ -208,38 +204,33 @@ static size_t piece_of(size_t left) {
     return left < BOUNCE_BYTES ? left : BOUNCE_BYTES;
 }
 
-tg_status rt_nvshmem_put(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer from, size_t bytes,
-                         cu_stream stream) {
-    char *there = library_of(g, rank, to), *here = library_of(g, g->comm->rank, from);
+/// Between `away` of the rank and `own` here, which are names of places.
+static tg_status move(rt_cuda_comm *g, int rank, cu_pointer away, cu_pointer own, size_t bytes,
+                      cu_stream stream, bool puts) {
+    char *there = library_of(g, rank, away), *here = library_of(g, g->comm->rank, own);
     char *bounce = bounce_of(g, stream);
     tg_status status = TG_OK;
     if (here) {
-        put_on(g, there, here, bytes, rank, stream);
+        call_on(g, there, here, bytes, rank, stream, puts);
         return TG_OK;
     }
     for (size_t at = 0, n; at < bytes && !status; at += n) {
         n = piece_of(bytes - at);
-        status = copy_here((uintptr_t)bounce, from + at, n, stream);
-        if (!status) put_on(g, there + at, bounce, n, rank, stream);
+        if (puts) status = copy_here((uintptr_t)bounce, own + at, n, stream);
+        if (!status) call_on(g, there + at, bounce, n, rank, stream, puts);
+        if (!puts) status = copy_here(own + at, (uintptr_t)bounce, n, stream);
     }
     return status;
 }
 
+tg_status rt_nvshmem_put(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer from, size_t bytes,
+                         cu_stream stream) {
+    return move(g, rank, to, from, bytes, stream, true);
+}
+
 tg_status rt_nvshmem_get(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer from, size_t bytes,
                          cu_stream stream) {
-    char *there = library_of(g, rank, from), *here = library_of(g, g->comm->rank, to);
-    char *bounce = bounce_of(g, stream);
-    tg_status status = TG_OK;
-    if (here) {
-        get_on(g, here, there, bytes, rank, stream);
-        return TG_OK;
-    }
-    for (size_t at = 0, n; at < bytes && !status; at += n) {
-        n = piece_of(bytes - at);
-        get_on(g, bounce, there + at, n, rank, stream);
-        status = copy_here(to + at, (uintptr_t)bounce, n, stream);
-    }
-    return status;
+    return move(g, rank, from, to, bytes, stream, false);
 }
 
 void rt_nvshmem_quiet(rt_cuda_comm *g, cu_stream stream) {

@@ -30,7 +30,6 @@
 #include "passes/util.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     LOOPS = 256,
@@ -399,12 +398,6 @@ static void load_together(Ahead *a, const Candidate *c) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-static void find_dispatch(Op *op, void *arg) {
-    Ahead *a = arg;
-    if (op->code == OP_DISPATCH && strcmp(op_str(op, "device"), op_str(a->device, "name")) == 0)
-        a->dispatch = op;
-}
-
 static void collect(Op *op, void *arg) {
     Ahead *a = arg;
     if (op->code == OP_FOR && a->n_loops < LOOPS) a->loops[a->n_loops++] = op;
@@ -417,7 +410,7 @@ void pass_ahead(PassEnv *env, Op *module) {
         Ahead *a = ctx_new(ir_ctx(env->ir), Ahead);
         *a = (Ahead){.env = env, .ctx = ir_ctx(env->ir), .warps = choose_shape(env, op).warps};
         a->device = op;
-        op_walk_pre(module, find_dispatch, a);
+        a->dispatch = dispatch_of(module, op);
         op_walk_post(op, collect, a);
         for (int i = 0; i < a->n_loops; i++) {
             Candidate c;

@@ -119,32 +119,21 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
 
 /* ---- starting ------------------------------------------------------------------------------ */
 
-typedef struct FindDispatch {
-    const char *name;
-    Op *found;
-} FindDispatch;
-
-static void find_dispatch(Op *op, void *arg) {
-    FindDispatch *f = arg;
-    if (op->code == OP_DISPATCH && strcmp(op_str(op, "device"), f->name) == 0) f->found = op;
-}
-
 Value *desc_param(Async *s, Value *tensor, const Type *desc, const char *round) {
-    FindDispatch f = {.name = op_str(s->device, "name")};
-    op_walk_pre(s->module, find_dispatch, &f);
-    if (!f.found) ice(s->ctx, s->device->loc, "nothing dispatches %s", f.name);
+    Op *dispatch = dispatch_of(s->module, s->device);
+    if (!dispatch) ice(s->ctx, s->device->loc, "nothing dispatches %s", op_str(s->device, "name"));
     Region *body = s->device->regions[0];
-    Value *given = operand(f.found, tensor->index);
+    Value *given = operand(dispatch, tensor->index);
     for (int i = 1; i < body->n_args; i++) {
-        Op *def = operand(f.found, i)->def;
+        Op *def = operand(dispatch, i)->def;
         if (body->args[i]->type == desc && def && operand(def, 0) == given &&
             (round != NULL) == (op_attr(def, "round") != NULL))
             return body->args[i];
     }
-    Builder b = build_before(s->ir, f.found);
+    Builder b = build_before(s->ir, dispatch);
     Op *op = build_op(&b, OP_DESC, 1, &given, 1, &desc, 0);
     if (round) op_set_attr(s->ir, op, "round", at_str(s->ir, round));
-    op_add_operand(s->ir, f.found, result(op, 0));
+    op_add_operand(s->ir, dispatch, result(op, 0));
     return region_add_arg(s->ir, body, desc, tensor->name);
 }
 
@@ -162,15 +151,14 @@ static bool is_accessed(const Async *s, const Op *dispatch, const Value *given) 
 }
 
 const char *other_name(const Async *s, const Value *tensor) {
-    FindDispatch f = {.name = op_str(s->device, "name")};
-    op_walk_pre(s->module, find_dispatch, &f);
-    const Op *kernel = f.found ? op_enclosing(f.found, OP_KERNEL) : NULL;
+    const Op *dispatch = dispatch_of(s->module, s->device);
+    const Op *kernel = dispatch ? op_enclosing(dispatch, OP_KERNEL) : NULL;
     const Attr *pairs = kernel ? op_attr(kernel, "inplace") : NULL;
     for (int i = 0; pairs && i < pairs->n; i++) {
         Value *const *args = kernel->regions[0]->args;
-        bool own = operand(f.found, tensor->index) == args[pairs->ints[i]];
+        bool own = operand(dispatch, tensor->index) == args[pairs->ints[i]];
         const Value *other = args[pairs->ints[i ^ 1]];
-        if (own && is_accessed(s, f.found, other)) return other->name ? other->name : "another";
+        if (own && is_accessed(s, dispatch, other)) return other->name ? other->name : "another";
     }
     return NULL;
 }

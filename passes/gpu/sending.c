@@ -12,20 +12,8 @@
 
 enum { SIGNAL_TO = 2, SIGNAL_FROM = 3 }; // operands
 
-typedef struct Find {
-    const char *device;
-    const Op *found;
-} Find;
-
-static void find_dispatch(Op *op, void *arg) {
-    Find *f = arg;
-    if (op->code == OP_DISPATCH && strcmp(op_str(op, "device"), f->device) == 0) f->found = op;
-}
-
 void sending_begin(Sending *s, Ctx *ctx, Op *module, const Op *device) {
-    Find f = {.device = op_str(device, "name")};
-    op_walk_pre(module, find_dispatch, &f);
-    *s = (Sending){.ctx = ctx, .dispatch = f.found};
+    *s = (Sending){.ctx = ctx, .dispatch = dispatch_of(module, device)};
 }
 
 static const Value *origin_of(const Sending *s, const Value *v) {
