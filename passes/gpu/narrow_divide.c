@@ -33,6 +33,9 @@ static bool is_small(const Value *v, int depth) {
 }
 
 static Value *clamped(Builder *b, Value *v) {
+    int64_t c;
+    if (const_int(v, &c) && c > -INT_MAX && c < INT_MAX)
+        return build_int(b, ty_scalar(b->ir, EL_I32), c);
     v = ix_max(b, ix_min(b, v, build_index(b, INT_MAX)), build_index(b, -INT_MAX));
     return build_cast(b, v, EL_I32);
 }
