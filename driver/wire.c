@@ -176,6 +176,7 @@ static void device_function(Wire *w, tg_device_function *f) {
     NUMBER(w, f->shared_bytes, 0, INT32_MAX);
     NUMBER(w, f->n_args, 0, WIRE_ITEMS);
     NUMBER(w, f->flags, 0, TG_DEVICE_FLAGS);
+    NUMBER(w, f->together, 0, 64);
 }
 
 static void site(Wire *w, const tg_site **s) {

@@ -19,6 +19,21 @@ typedef struct Level {
     Value *index;  // in the new form: the index itself, or its number
 } Level;
 
+/* ---- pairs.c: programs that share what they read ------------------------------------------------
+ */
+
+enum { PAIR = 2 };
+
+/// Products are among what the region does.
+bool multiplies(const Region *r);
+/// Neighbouring programs of the phase, a nest of `parallel`, may be CTAs of one cluster and share
+/// copies. A program without rows of its own, behind an odd number of them, does nothing.
+bool may_pair(const struct GpuTarget *target, const Op *phase);
+/// v is computed from `index`, within the phase.
+bool rests_on_index(const Value *v, const Value *index, const Op *phase);
+/// Accesses by `index`, of a level of the phase, are judged again: it may go beyond its bound.
+void forget_rows(Ir *ir, Op *phase, const Value *index);
+
 /* ---- tile_grid.c --------------------------------------------------------------------------- */
 
 /// The next level of a nest, or NULL in the innermost.

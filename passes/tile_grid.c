@@ -14,6 +14,10 @@
 //   operands of a super-row are used while they are in cache. The axis `order` says how high these
 //   are (1: row by row), or, below 0, how wide super-columns are; it also holds where nothing is
 //   multiplied.
+// - `cluster=2` of a product on a GPU with clusters: programs 2i and 2i + 1 are neighbouring rows
+// of
+//   tiles in the same columns, so that they can share what they read of these (`async`). Behind
+//   an odd number of rows one more program each column finds nothing to do.
 // - A task is a run of consecutive programs, so that it has MIN_TASK to MAX_TASK seconds of work,
 // or
 //   as many programs as the axis `grain` says.
@@ -43,6 +47,7 @@ typedef struct Nest {
     Level level[MAX_LEVELS];
     Value *programs, *run, *ways; // run, ways: NULL for 1
     int64_t order;                // of tiles; 0: there are none
+    Level *paired; // its neighbours are pairs of programs, its count is that of pairs; or NULL
 } Nest;
 
 Op *inner_parallel(const Op *parallel) {
@@ -79,15 +84,6 @@ static Region *program_body(const Nest *nest) {
     return nest->level[nest->n - 1].op->regions[0];
 }
 
-static bool multiplies(const Region *r) {
-    for_each_op(op, r) {
-        if (op->code == OP_DOT || op->code == OP_CONTRACT) return true;
-        for (int i = 0; i < op->n_regions; i++)
-            if (multiplies(op->regions[i])) return true;
-    }
-    return false;
-}
-
 /* ---- host side ----------------------------------------------------------------------------- */
 
 /// Programs a task: enough for MIN_TASK, at most MAX_TASK, between them the tasks' number decides.
@@ -120,15 +116,28 @@ static void choose_ways(Nest *nest, Builder *b) {
     if (is_const_int(nest->ways, 1)) nest->ways = NULL;
 }
 
+static int spread_levels(Nest *nest, Level **out);
+static int64_t order_of(const Nest *nest, Level *const *spread, int n);
+
+/// Rows of tiles in pairs, or columns in super-columns.
+static void pair_up(Nest *nest, Builder *b) {
+    Level *spread[MAX_LEVELS] = {NULL};
+    int n = spread_levels(nest, spread);
+    if (nest->env->cluster != PAIR || n < 2 || !may_pair(nest->env->gpu, nest->phase)) return;
+    nest->paired = spread[order_of(nest, spread, n) > 0];
+    nest->paired->count = ix_ceildiv(b, nest->paired->count, build_index(b, PAIR));
+    forget_rows(nest->env->ir, nest->phase, level_arg(nest->paired));
+}
+
 static Value *count_tasks(Nest *nest, Builder *b) {
-    nest->programs = build_index(b, 1);
     for (int i = 0; i < nest->n; i++) {
         Level *l = &nest->level[i];
-        if (l->free) {
-            l->count = trip_count(b, l->lo, l->hi, l->step);
-            nest->programs = ix_mul(b, nest->programs, l->count);
-        }
+        if (l->free) l->count = trip_count(b, l->lo, l->hi, l->step);
     }
+    pair_up(nest, b);
+    nest->programs = build_index(b, nest->paired ? PAIR : 1);
+    for (int i = 0; i < nest->n; i++)
+        if (nest->level[i].free) nest->programs = ix_mul(b, nest->programs, nest->level[i].count);
     if (nest->env->gpu) return nest->programs;
     choose_ways(nest, b);
     if (nest->ways) return ix_mul(b, nest->programs, nest->ways);
@@ -212,12 +221,13 @@ static bool grows(const Nest *nest, const Level *l) {
     return false;
 }
 
-/// Program number -> which step of each free level.
-static void decode(Nest *nest, Builder *b, Value *program) {
-    Level *spread[MAX_LEVELS];
+/// Number of a program, or of a pair -> which step of each free level.
+static void decode_levels(Nest *nest, Builder *b, Value *program) {
+    Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread), i = 0;
     int64_t order = order_of(nest, spread, n);
     nest->order = n >= 2 ? order : 0;
+    if (nest->paired && order / PAIR) order /= PAIR;
     if (order != 1) {
         Value *tiles = ix_mul(b, spread[0]->count, spread[1]->count);
         Value *tile = n > 2 ? ix_rem(b, program, tiles) : program;
@@ -234,6 +244,19 @@ static void decode(Nest *nest, Builder *b, Value *program) {
         Value *last = ix_sub(b, spread[i]->count, build_index(b, 1));
         spread[i]->index = ix_sub(b, last, spread[i]->index);
     }
+}
+
+/// Program number -> which step of each free level.
+static void decode(Nest *nest, Builder *b, Value *program) {
+    Level *l = nest->paired;
+    if (!l) {
+        decode_levels(nest, b, program);
+        return;
+    }
+    Value *two = build_index(b, PAIR);
+    decode_levels(nest, b, ix_div(b, program, two));
+    Value *pair = l->index ? l->index : build_index(b, 0);
+    l->index = ix_add(b, ix_mul(b, pair, two), ix_rem(b, program, two));
 }
 
 /// A dependent level as a loop at the end of b; its part `way` of the iterations, or all of them.
@@ -431,6 +454,7 @@ static void lower_phase(PassEnv *env, Op *phase) {
     build_yield(&b, 0, NULL);
     const char *order = order_text(&nest);
     if (order) op_set_attr(env->ir, launch, "order", at_str(env->ir, order));
+    if (nest.paired) op_set_attr(env->ir, launch, "pairs", at_bool(env->ir, true));
     op_erase(phase);
 }
 

@@ -129,8 +129,13 @@ typedef struct tg_device_function {
     int32_t cluster;      // CTAs of a cluster, which is one program; 1: none
     int32_t shared_bytes; // dynamic shared memory of a CTA
     int32_t n_args;       // without the hidden last one
-    int32_t flags, reserved;
+    int32_t flags;
+    int32_t together; // CTAs of a cluster, each of them a program; 0: as `cluster` says
 } tg_device_function;
+
+static inline int32_t tg_cluster_of(const tg_device_function *f) {
+    return f->together > 1 ? f->together : f->cluster;
+}
 
 /// Where asserts, checks and prints of device code write. Words of 8 bytes follow, in records: site
 /// number | number of values << 32, the program, the values (as tg_site has them). Room is claimed

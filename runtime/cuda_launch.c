@@ -131,14 +131,14 @@ RT_SELDOM static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, i
 
 cu_launch rt_gpu_how(const rt_gpu *g, const tg_device_function *f, uint32_t ctas,
                      cu_attribute *cluster) {
-    *cluster =
-        (cu_attribute){.id = CU_ATTRIBUTE_CLUSTER, .value.cluster = {(uint32_t)f->cluster, 1, 1}};
+    *cluster = (cu_attribute){.id = CU_ATTRIBUTE_CLUSTER,
+                              .value.cluster = {(uint32_t)tg_cluster_of(f), 1, 1}};
     return (cu_launch){.grid = {ctas, 1, 1},
                        .block = {(uint32_t)f->threads, 1, 1},
                        .shared_bytes = (uint32_t)f->shared_bytes,
                        .stream = g->stream,
                        .attributes = cluster,
-                       .n_attributes = f->cluster > 1};
+                       .n_attributes = tg_cluster_of(f) > 1};
 }
 
 /// Programs of ranks, while what is before them ends. False: not so; a driver that does not take

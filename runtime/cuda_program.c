@@ -67,7 +67,7 @@ static tg_status prepare(const tg_device_function *f, const rt_device *d, cu_fun
                        "'%s' needs %d bytes of shared memory for a CTA, device %d (%s) has %d: "
                        "choose smaller tune values",
                        f->name, f->shared_bytes, d->number, d->name, d->shared_bytes);
-    if (f->cluster > 1 && !cu->launch_ex)
+    if (tg_cluster_of(f) > 1 && !cu->launch_ex)
         return tg_fail(TG_ERROR_UNSUPPORTED, "'%s' needs clusters, which this driver has not",
                        f->name);
     cu_result error = 0;
@@ -78,7 +78,7 @@ static tg_status prepare(const tg_device_function *f, const rt_device *d, cu_fun
     if (!error) return TG_OK;
     return rt_cuda_fail("cuFuncSetAttribute", error,
                         "'%s': %d bytes of shared memory, clusters of %d CTAs on device %d (%s)",
-                        f->name, f->shared_bytes, f->cluster, d->number, d->name);
+                        f->name, f->shared_bytes, tg_cluster_of(f), d->number, d->name);
 }
 
 static tg_status find_functions(const tg_image *image, const rt_device *d, rt_program *p) {

@@ -34,6 +34,7 @@ void gpu_lower_buf_view(GpuFn *f, Op *op) {
 /// Other threads may still be reading: the next temporary waits for them.
 void gpu_lower_shared_free(GpuFn *f, Op *op) {
     (void)op;
+    gpu_pair_barrier(f);
     f->shared_fixed = 0;
     f->any_stretch = true;
 }
@@ -290,7 +291,7 @@ void gpu_lower_buf_pad(GpuFn *f, Op *op) {
 
 /* ---- TMA ----------------------------------------------------------------------------------- */
 
-enum { TMA_ARGS = 5 + 5 };
+enum { TMA_ARGS = 6 + 5, BOTH = 3 };
 
 /// The coordinates of op, operands from `first` on, in TMA's order, innermost first: the dimension
 /// of neighbours, then the others from the last to the first. Those along axes of the buffer move
@@ -341,22 +342,34 @@ static const GpuRing *ring_of(GpuFn *f, const Op *op) {
     return gpu_ring(f, operand(acquire, 0));
 }
 
+/// i1: this lane starts box number `box` of those that a pair of CTAs has in turns.
+static LLVMValueRef starts_box(GpuFn *f, const GpuRing *r, int box) {
+    Gen *g = f->g;
+    LLVMValueRef rank = gpu_call(f, "tg.cluster.rank", 0);
+    LLVMValueRef own = LLVMBuildICmp(g->b, LLVMIntEQ, rank, gpu_i32(f, box % 2), "");
+    return LLVMBuildAnd(g->b, r->elected, own, "");
+}
+
 void gpu_lower_copy_tma(GpuFn *f, Op *op) {
     const Type *buf = operand(op, 1)->type;
     const GpuRing *r = ring_of(f, op);
     SharedLayout s = shared_of(buf);
+    bool both = op_flag(op, "shared");
+    const char *name = both ? "tg.nv.tma.load.%dd.multicast" : "tg.nv.tma.load.%dd";
     int64_t start[MAX_RANK] = {0}, box[MAX_RANK];
+    int number = 0;
     box_of(op, box);
     do {
         LLVMValueRef args[TMA_ARGS] = {gpu_block(f, operand(op, 0))[0]};
         int64_t at = shared_offset(&s, start);
         args[1] = gpu_shared_addr(f, gpu_offset_by(f, gpu_buf(f, operand(op, 1)), at));
         args[2] = r->full;
-        args[3] = r->elected;
+        args[3] = both ? starts_box(f, r, number++) : r->elected;
         LLVMValueRef more[MAX_RANK];
         box_start(f, buf, start, more);
         int n = box_coordinates(f, op, 2, more, args + 4);
-        portable_call(f->g, ctx_format(f->ctx, "tg.nv.tma.load.%dd", n), 4 + n, args);
+        args[4 + n] = LLVMConstInt(f->g->i16, BOTH, false);
+        portable_call(f->g, ctx_format(f->ctx, name, n), 4 + n + both, args);
     } while (next_box(buf, box, start));
 }
 

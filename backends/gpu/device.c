@@ -41,7 +41,8 @@ const tg_device_function *gpu_functions(Ctx *ctx, const GpuCode *code) {
                                       .shared_bytes = (int32_t)k->shared_bytes,
                                       .n_args = k->n_args,
                                       .flags = (k->faults ? TG_DEVICE_FAULTS : 0) |
-                                               (k->early ? TG_DEVICE_EARLY : 0) | k->again};
+                                               (k->early ? TG_DEVICE_EARLY : 0) | k->again,
+                                      .together = k->together};
     }
     return all;
 }

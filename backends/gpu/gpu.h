@@ -19,6 +19,7 @@ typedef struct GpuOptions {
 typedef struct GpuKernel {
     const char *name; // the symbol
     int threads, cluster, n_args;
+    int together;         // CTAs, a program each, of a cluster that share copies; 0: none
     int64_t shared_bytes; // dynamic shared memory
     bool faults;          // has the hidden last parameter
     bool early;           // waits itself for the kernel before

@@ -305,7 +305,8 @@ static void declare(GpuFn *f) {
     LLVMTypeRef type = LLVMFunctionType(f->g->void_, types.data, (unsigned)types.n, false);
     f->fn = LLVMAddFunction(f->g->module, k->name, type);
     string_attribute(f, "tg.maxntid", ctx_format(f->ctx, "%d,1,1", k->threads));
-    if (k->cluster > 1) string_attribute(f, "tg.cluster", ctx_format(f->ctx, "%d,1,1", k->cluster));
+    int ctas = k->together ? k->together : k->cluster;
+    if (ctas > 1) string_attribute(f, "tg.cluster", ctx_format(f->ctx, "%d,1,1", ctas));
     f->scope = debug_subprogram(f->g, f->fn, f->device->loc, k->name);
 }
 
@@ -447,6 +448,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     *f->kernel = (GpuKernel){.name = symbol_of(f, op_str(device, "name")),
                              .threads = f->threads,
                              .cluster = (int)op_int(device, "cluster", 1),
+                             .together = gpu_shares_copies(device) ? 2 : 0,
                              .early = is_early(device, f->target),
                              .faults = has_faults(device, options)};
     f->any_far = f->kernel->cluster > 1;

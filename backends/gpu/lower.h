@@ -194,6 +194,9 @@ int64_t gpu_shared_room(const GpuFn *f);
 void gpu_barrier(GpuFn *f);
 /// All threads of the program: of the CTA, or of the cluster.
 void gpu_program_barrier(GpuFn *f);
+/// All threads of CTAs that copy into each other's memory: before the first copy and behind the
+/// last one. Nothing for others.
+void gpu_pair_barrier(GpuFn *f);
 /// Waits until all CTAs of the cluster run, where that was not waited for yet.
 void gpu_cluster_started(GpuFn *f);
 /// Before the function, or one of its two bodies, ends.

@@ -5,13 +5,15 @@
 // item's bytes are there, `free` when every warp has released it; a wait names the parity of the
 // phase that has to be over. One warp waits for free slots and one of its lanes starts the copies;
 // of those that are free anyway it need not.
-// Filled by cp.async: every thread waits for its own copies, then all meet; a slot is free when all
-// have met after its last use.
+// Of a pair of CTAs each may copy half of a buffer into both: its own `full` counts all bytes of
+// its item, and a slot is free when the warps of both have released it. Filled by cp.async: every
+// thread waits for its own copies, then all meet; a slot is free when all have met after its last
+// use.
 #include "backends/gpu/ring.h"
 
 #include <string.h>
 
-enum { MBARRIER_BYTES = 8, SLOT_ALIGN = 1024, PRODUCER = 0 };
+enum { MBARRIER_BYTES = 8, SLOT_ALIGN = 1024, PRODUCER = 0, PAIR = 2 };
 
 static int64_t round_up(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
@@ -70,7 +72,9 @@ static void init_mbarriers(GpuFn *f, const GpuRing *r) {
     for (int i = 0; i < r->type->slots; i++)
         for (int which = 0; which < 2; which++)
             gpu_call(f, "tg.nv.mbarrier.init", 3, mbarrier(f, r, gpu_i32(f, i), which), first,
-                     gpu_i32(f, which ? f->warps : 1));
+                     gpu_i32(f, !which     ? 1
+                                : r->pairs ? PAIR * f->warps
+                                           : f->warps));
 }
 
 /// Another ring with mbarriers is made right after this one.
@@ -87,6 +91,7 @@ void gpu_lower_ring_make(GpuFn *f, Op *op) {
     r->type = result(op, 0)->type;
     r->at = op_int(op, "offset", 0);
     r->tma = strcmp(op_str(op, "kind"), "tma") == 0;
+    r->pairs = op_flag(op, "pairs");
     for (int i = 0; i < r->type->n_parts; i++) {
         r->part[i] = r->slot_bytes;
         r->slot_bytes += round_up(shared_of(r->type->parts[i]).bytes, SLOT_ALIGN);
@@ -100,6 +105,7 @@ void gpu_lower_ring_make(GpuFn *f, Op *op) {
     if (another_follows(op)) return;
     gpu_call(f, "tg.nv.fence.mbarrier.init", 0);
     gpu_barrier(f);
+    gpu_pair_barrier(f);
 }
 
 /* ---- filling ------------------------------------------------------------------------------- */
@@ -204,7 +210,11 @@ void gpu_lower_ring_release(GpuFn *f, Op *op) {
     for (int i = 0; wait && i < wait->n_results; i++) loaded |= !is_multiplied(result(wait, i));
     if (loaded) gpu_warp_sync(f); // all lanes have read
     slot_of(f, r, operand(op, 1), &slot, &turn);
-    LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, f->lane, gpu_i32(f, 0), "");
-    gpu_call(f, "tg.nv.mbarrier.arrive", 2, mbarrier(f, r, slot, 1),
-             LLVMBuildAnd(g->b, first, on, ""));
+    LLVMValueRef arrive =
+        LLVMBuildICmp(g->b, LLVMIntULT, f->lane, gpu_i32(f, r->pairs ? PAIR : 1), "");
+    arrive = LLVMBuildAnd(g->b, arrive, on, "");
+    if (r->pairs) // a lane tells a CTA
+        gpu_call(f, "tg.nv.mbarrier.arrive.cluster", 3, mbarrier(f, r, slot, 1), arrive, f->lane);
+    else
+        gpu_call(f, "tg.nv.mbarrier.arrive", 2, mbarrier(f, r, slot, 1), arrive);
 }

@@ -12,7 +12,7 @@ typedef struct GpuRing {
     int64_t at, slot_bytes;
     const GpuRoom *items, *mbarriers;
     int64_t part[MAX_RANK]; // of each buffer in a slot
-    bool tma;
+    bool tma, pairs; // pairs: the other CTA of the cluster copies into it, too
     // Between acquire and commit of an item:
     bool branch;
     GpuIf on;

@@ -86,6 +86,12 @@ void gpu_program_barrier(GpuFn *f) {
     forget_closed(f);
 }
 
+void gpu_pair_barrier(GpuFn *f) {
+    if (!f->kernel->together) return;
+    gpu_call(f, "tg.cluster.arrive", 0);
+    gpu_call(f, "tg.cluster.wait", 0);
+}
+
 void gpu_warp_sync(GpuFn *f) {
     gpu_call(f, "tg.warp.sync", 0);
 }

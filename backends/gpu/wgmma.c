@@ -18,7 +18,7 @@ enum {
     MOST_N = 256,
     CHAIN_N = 128,
     MOST_STEPS = 8,
-    UNIT_LOG2 = 4,
+    UNIT_LOG2 = 4, CTA_BYTES = 1 << 18,
     GROUP_BITS = 2,
     N_STEP = 8
 };
@@ -79,6 +79,8 @@ static Side side_of(const Wgmma *w, const Value *buf, int k, int d_axis, const c
                      (uint64_t)swizzle_code(t->swizzle) << 62;
     LLVMValueRef start = gpu_shared_addr(f, gpu_buf(f, buf));
     start = LLVMBuildAdd(g->b, start, group_offset(w, &s, d_axis), "");
+    if (f->kernel->together) // the rank of the CTA stands above
+        start = LLVMBuildAnd(g->b, start, gpu_i32(f, CTA_BYTES - 1), "");
     start = LLVMBuildLShr(g->b, start, gpu_i32(f, UNIT_LOG2), "");
     s.desc =
         LLVMBuildOr(g->b, LLVMBuildZExt(g->b, start, g->i64, ""), gen_i64(g, (int64_t)fixed), "");

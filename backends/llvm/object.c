@@ -176,7 +176,8 @@ static LLVMValueRef functions(Object *o, const tg_image *image) {
     LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, image->n_functions + 1);
     for (int i = 0; i < image->n_functions; i++) {
         const tg_device_function *f = &image->functions[i];
-        int numbers[6] = {f->threads, f->cluster, f->shared_bytes, f->n_args, f->flags, 0};
+        int numbers[6] = {f->threads, f->cluster, f->shared_bytes,
+                          f->n_args,  f->flags,   f->together};
         LLVMValueRef fields[7] = {text(o, f->name)};
         for (int k = 0; k < 6; k++) fields[k + 1] = number(i32, numbers[k]);
         rows[i] = LLVMConstNamedStruct(o->function, fields, 7);

@@ -188,7 +188,7 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
                   .shared_bytes = f->shared_bytes,
                   .seed = sim_seed(),
                   .threads = f->threads,
-                  .cluster = f->cluster};
+                  .cluster = tg_cluster_of(f)};
     Ranks ranks = {env, image, 0};
     SimFailure failure;
     if (programs <= 0) return 0;

@@ -227,6 +227,7 @@ static bool copies_fit(const Feeds *f) {
 
 static void note_copy(Async *s, const Staged *x) {
     const char *how = x->how.tma ? "copied by TMA" : "copied by cp.async", *why = x->why;
+    if (x->how.shared) how = "copied by TMA, half of it by each of two programs for both";
     if (!x->how.tma && x->how.narrow) {
         how = ctx_format(s->ctx, "%s, %d bytes at a time", how, x->how.bytes);
         why = why ? ctx_format(s->ctx, "%s; %s", why, x->how.narrow) : x->how.narrow;
@@ -308,6 +309,8 @@ static void build_ring(Feeds *f, int group) {
     Op *last_load = last_of(f, group, false), *last = last_of(f, group, true);
     Value *number = run_number(s, last_load->parent);
     Value *ring = make_ring(s, n, bufs, own[0]->how.tma);
+    for (int i = 0; i < n; i++)
+        if (own[i]->how.shared) op_set_attr(s->ir, ring->def, "pairs", at_bool(s->ir, true));
     Builder b = build_after(s->ir, last_load), end = build_after(s->ir, last);
     Value *on = build_bool(&b, ty_scalar(s->ir, EL_BOOL), true);
     Value *item[] = {ring, number, on};

@@ -32,6 +32,7 @@ typedef struct Staging {
     const Type *buf;    // where to
     const Type *desc;   // of the tensor map
     const Attr *axes;   // of copy_tma
+    bool shared;        // each of a pair of programs copies half of it for both
     int pads;           // dimensions whose count TMA does not know, a bit each
 } Staging;
 

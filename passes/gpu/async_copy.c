@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+enum { SWIZZLE_ROWS = 8 }; // after which a swizzle repeats
+
 /* ---- judging ------------------------------------------------------------------------------- */
 
 static bool pad_is_zero(const Op *load) {
@@ -66,6 +68,72 @@ int gpu_panel_bytes(int64_t row_bytes, bool by_tma) {
     return row_bytes * (least + 1) >= padded * least ? WIDEST : shared_swizzle_for(row_bytes);
 }
 
+/* ---- pairs of programs --------------------------------------------------------------------- */
+
+enum { PAIR_DEPTH = 24 };
+
+static bool is_program(const Value *v) {
+    while (def_of(v, OP_CAST)) v = operand(v->def, 0);
+    const Op *of = v->region ? v->region->parent : NULL;
+    return of && v->index == 0 &&
+           (of->code == OP_DEVICE || (of->code == OP_FOR && op_flag(of, "programs")));
+}
+
+/// The same in both programs of a pair: it depends on half of the program's number at most.
+static bool same_in_pair(const Value *v, int depth) {
+    const Op *op = v->def;
+    int64_t n;
+    if (is_program(v) || depth == 0) return false;
+    if (!op) {
+        const Op *of = v->region->parent;
+        if (of->code == OP_DEVICE) return true;
+        return of->code == OP_FOR && v->index == 0 && same_in_pair(operand(of, 0), depth - 1);
+    }
+    if (is_program(operand(op, 0)) && op->n_operands == 2 && const_int(operand(op, 1), &n))
+        return (op->code == OP_DIV && n > 0 && n % 2 == 0) || (op->code == OP_SHR && n > 0);
+    if (!op_has(op, PURE) || op->n_regions) return false;
+    for (int i = 0; i < op->n_operands; i++)
+        if (!same_in_pair(operand(op, i), depth - 1)) return false;
+    return true;
+}
+
+/// Both programs come to the op, and as often.
+static bool comes_in_both(const Op *op) {
+    for (op = op->parent->parent; op->code != OP_DEVICE; op = op->parent->parent) {
+        if (op->code == OP_FOR && op_flag(op, "programs")) continue;
+        int n = op->code == OP_FOR ? 2 : op->code == OP_IF ? 1 : 0;
+        if (!n) return false;
+        for (int i = 0; i < n; i++)
+            if (!same_in_pair(operand(op, i), PAIR_DEPTH)) return false;
+    }
+    return true;
+}
+
+static bool is_shared(const Async *s, const Op *load, const Access *a) {
+    if (!op_flag(s->device, "pairs") || !comes_in_both(load)) return false;
+    for (int d = 0; d < a->n_subs; d++)
+        if (!same_in_pair(sub_operand(load, a, d, 0), PAIR_DEPTH)) return false;
+    return true;
+}
+
+/// So many that each program copies as many as the other.
+static bool halve_boxes(const Type *buf, const Type *tensor, const int64_t *axes, int c,
+                        int64_t *box) {
+    int64_t boxes = 1, rows = 0;
+    int longest = -1;
+    for (int d = 0; d < tensor->rank; d++) {
+        if (axes[d] < 0) continue;
+        boxes *= ceil_div(buf->extents[axes[d]], box[d]);
+        if (d == c || box[d] <= rows) continue;
+        rows = box[d];
+        longest = d;
+    }
+    if (boxes % 2 == 0) return true;
+    if (longest < 0 || rows % (2 * SWIZZLE_ROWS)) return false;
+    box[longest] /= 2;
+    return true;
+}
+
 /* ---- TMA ----------------------------------------------------------------------------------- */
 
 /// One box is a panel: `swizzle` bytes of at most 256 rows.
@@ -81,15 +149,18 @@ static void describe_tma(Async *s, const Access *a, const Type *buf, Staging *ou
         box[d] = extent;
     }
     out->tma = true;
+    out->shared = out->shared && halve_boxes(buf, t, axes, c, box);
     out->desc = ty_desc(s->ir, t->elem, t->rank, box, buf->swizzle, c);
     out->axes = at_ints(s->ir, axes, t->rank);
 }
 
-/// Boxes of at most 256 rows tile the block.
-static bool boxes_fit(const Access *a) {
-    for (int d = 0; d < a->n_subs; d++)
-        if (a->subs[d].kind == DIM_AXIS && a->subs[d].size > MAX_BOX && a->subs[d].size % MAX_BOX)
-            return false;
+/// Boxes of at most 256 rows tile the block; along dimension c they are panels.
+static bool boxes_fit(const Access *a, int c) {
+    for (int d = 0; d < a->n_subs; d++) {
+        if (d == c || a->subs[d].kind != DIM_AXIS) continue;
+        for (int64_t n = a->subs[d].size; n > MAX_BOX; n /= 2)
+            if (n % 2) return false;
+    }
     return a->n_subs <= TMA_RANK;
 }
 
@@ -100,8 +171,8 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
     *why = reason_against_copy(s, load, &a, any ? GPU_COPY_LEAST : COPY_BYTES, &width);
     if (*why) return false;
     const Type *t = a.tensor->type;
-    int inner = a.axis_of[contiguous_dim(t)];
-    tma = tma && width.bytes == COPY_BYTES && boxes_fit(&a);
+    int c = contiguous_dim(t), inner = a.axis_of[c];
+    tma = tma && width.bytes == COPY_BYTES && boxes_fit(&a, c);
     int swizzle = gpu_panel_bytes(a.extents[inner] * (elem_info[t->elem].bits / 8), tma);
     if (swizzle < 32 || a.extents[!inner] % 8 != 0) {
         *why = "its rows are no multiples of 32 bytes, or not by eights";
@@ -111,6 +182,7 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
                      .bytes = width.bytes,
                      .narrow = against_wider(s, &width)};
     if (tma) {
+        out->shared = is_shared(s, load, &a);
         describe_tma(s, &a, out->buf, out);
         out->pads = unclipped(load, &a);
     }
@@ -172,6 +244,7 @@ static Value *start_tma(Async *s, Builder *b, Op *load, const Staging *how, Valu
     const Type *token = ty_pending(s->ir, NULL);
     Op *op = build_op(b, OP_COPY_TMA, 2 + a.n_subs, operands, 1, &token, 0);
     op_set_attr(s->ir, op, "axes", how->axes);
+    if (how->shared) op_set_attr(s->ir, op, "shared", at_bool(s->ir, true));
     return result(op, 0);
 }
 

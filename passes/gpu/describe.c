@@ -61,6 +61,16 @@ static void describe_lines(Describe *d, const Op *device, const char *attr) {
     }
 }
 
+static void find_shared(Op *op, void *found) {
+    *(bool *)found |= op->code == OP_COPY_TMA && op_flag(op, "shared");
+}
+
+bool gpu_shares_copies(const Op *device) {
+    bool found = false;
+    op_walk_pre((Op *)device, find_shared, &found);
+    return found;
+}
+
 void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg) {
     Describe d = {out->ctx, out, more, arg};
     for_each_op(op, module->regions[0]) {
@@ -68,6 +78,7 @@ void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg) {
         text_add(out, "  %s: %" PRId64 " warps", op_str(op, "name"), op_int(op, "warps", 1));
         if (op_int(op, "cluster", 1) > 1)
             text_add(out, " in each of %" PRId64 " CTAs", op_int(op, "cluster", 1));
+        if (gpu_shares_copies(op)) text_add(out, ", two programs a cluster");
         if (op_int(op, "strip", 0))
             text_add(out, ", rows in strips of %" PRId64 ": registers do not hold them",
                      op_int(op, "strip", 0));

@@ -192,6 +192,8 @@ struct CostDims;
 /// *held, where given: programs of it that an SM has room for.
 double gpu_cost_phase(const Op *phase, const GpuTarget *target, const struct CostDims *dims,
                       double *held);
+/// Programs of the device, in pairs, bring what both read to both.
+bool gpu_shares_copies(const Op *device);
 /// A line about each phase: what it moves and multiplies, the roof, what the model expects.
 void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
                        int64_t (*dim_of)(void *user, int parameter, int axis), void *user);

@@ -85,6 +85,7 @@ static void outline(PassEnv *env, Op *module, Op *kernel, Op *launch) {
     op_set_attr(ir, o.device, "warps", at_int(ir, env->warps > 0 ? env->warps : 1));
     op_set_attr(ir, o.device, "config", op_attr(kernel, "config"));
     if (op_attr(launch, "order")) op_set_attr(ir, o.device, "order", op_attr(launch, "order"));
+    if (op_flag(launch, "pairs")) op_set_attr(ir, o.device, "pairs", at_bool(ir, true));
     Region *body = o.device->regions[0], *from = launch->regions[0];
     Value *program = region_add_arg(ir, body, from->args[0]->type, "program");
     o.top = build_at_end(ir, body, launch->loc);

@@ -167,9 +167,11 @@ static bool only_products_read(const Value *buf) {
 }
 
 /// Items are read by products of the only warpgroup: once one of its warps has waited for them, all
-/// of them are done.
+/// of them are done. Those of another program that fills the ring, too, may not be.
 static bool ends_with_products(const Sync *y, const Value *ring) {
-    if (!is_tma(ring) || op_int(y->s.device, "warps", 0) != GROUP_WARPS) return false;
+    if (!is_tma(ring) || op_flag(ring->def, "pairs") ||
+        op_int(y->s.device, "warps", 0) != GROUP_WARPS)
+        return false;
     for_each_use(u, ring) {
         if (u->user->code != OP_RING_WAIT) continue;
         for (int i = 0; i < u->user->n_results; i++)

@@ -87,7 +87,11 @@ int32_t cluster_entry(const tg_slot *args, const tg_env *env) {
     int64_t n = args[0].tensor.shape[0];
     float a = 1;
     void *params[] = {&x, &y, &n, &a, &w};
-    return env->dispatch(env, CLUSTERS, 32, params);
+    int32_t status = env->dispatch(env, CLUSTERS, 32, params);
+    if (status) return status;
+    assert_int_equal(seen_launch.cluster, 16);
+    assert_int_equal(seen_launch.grid, 32 * 16);
+    return env->dispatch(env, PAIRS, 32, params);
 }
 
 int32_t map_entry(const tg_slot *args, const tg_env *env) {
@@ -113,6 +117,7 @@ const tg_device_function functions[FUNCTIONS] = {
     {"fill", 32, 1, 0, 2, 0, 0},
     {"clusters", 64, 16, 0, 5, 0, 0},
     {"report", 32, 1, 0, 1, TG_DEVICE_FAULTS, 0},
+    {"pairs", 64, 1, 0, 5, 0, 2},
 };
 static const tg_site sites[] = {
     {TG_SITE_PRINT, 3, 5, 1, 0, 0, "k.teg", "x is {}", "f"},
@@ -193,5 +198,6 @@ bool open_fake(void) {
     fake.fake_kernel("fill", fill_kernel, 2, (size_t[]){8, 4});
     fake.fake_kernel("clusters", scale_kernel, 5, scale_sizes);
     fake.fake_kernel("report", report_kernel, 2, report_sizes);
+    fake.fake_kernel("pairs", scale_kernel, 5, scale_sizes);
     return true;
 }

@@ -27,7 +27,7 @@ bool open_fake(void);
 /* ---- kernels ------------------------------------------------------------------------------- */
 
 enum { N = 1000, THREADS = 256 };
-enum { SCALE, FILL, CLUSTERS, REPORT, FUNCTIONS };
+enum { SCALE, FILL, CLUSTERS, REPORT, PAIRS, FUNCTIONS };
 
 extern _Thread_local FakeLaunch seen_launch;
 extern _Thread_local int launches;

@@ -96,6 +96,8 @@ static void clusters_and_grids(void **state) {
     (void)state;
     Call c;
     expect_ok(tg_launch(&clusters, on_device(&c, 1)->args, 3));
+    assert_int_equal(seen_launch.cluster, 2); // of programs that are a CTA each
+    assert_int_equal(seen_launch.grid, 32);
     grid = (int64_t)1 << 31;
     expect(tg_launch(&scale, on_device(&c, 0)->args, 3), TG_ERROR_UNSUPPORTED,
            "'scale': 2147483648 programs are more than a launch can have");
@@ -541,6 +543,7 @@ int main(void) {
     fake.fake_kernel("fill", fill_kernel, 2, (size_t[]){8, 4});
     fake.fake_kernel("clusters", scale_kernel, 5, scale_sizes);
     fake.fake_kernel("report", report_kernel, 2, report_sizes);
+    fake.fake_kernel("pairs", scale_kernel, 5, scale_sizes);
 #define TEST(f) cmocka_unit_test_setup(f, reset)
     const struct CMUnitTest tests[] = {
         TEST(launches_there),     TEST(finds_code),

@@ -43,7 +43,7 @@ static Request sample_request(void) {
 
 /// Of a GPU: PTX with a function and a site.
 static tg_image sample_image(void) {
-    static const tg_device_function function = {"scale", 256, 2, 1024, 5, TG_DEVICE_FAULTS, 0};
+    static const tg_device_function function = {"scale", 256, 2, 1024, 5, TG_DEVICE_FAULTS, 4};
     static const tg_site site = {TG_SITE_ASSERT, 3, 7, 2, 1, 0, "a.teg", "x is {}", "fd"};
     static const tg_site *const sites[] = {&site};
     return (tg_image){.kind = TG_IMAGE_PTX,
@@ -126,6 +126,7 @@ static void answer_there_and_back(Ctx *ctx, void *arg) {
     assert_int_equal(image->arch, 90);
     assert_string_equal(image->functions[0].name, "scale");
     assert_int_equal(image->functions[0].cluster, 2);
+    assert_int_equal(image->functions[0].together, 4);
     assert_string_equal(image->sites[0]->text, "x is {}");
     assert_int_equal(image->sites[0]->n_indices, 1);
     a = (Answer){.status = TG_ERROR_SOURCE, .message = "text", .same = -1};
