@@ -47,6 +47,12 @@ static void describe_peaks(Text *out, const GpuTarget *t) {
              t->bandwidth * 1e-9);
 }
 
+/// A value of the setting that was compiled; 0: it has none.
+static int configured(const Build *b, const char *name) {
+    const NamedValue *v = value_of_name(b->code->n_config, b->code->config, name);
+    return v ? (int)v->value : 0;
+}
+
 void build_describe_cost(Build *b, Text *out) {
     const Op *kernel = find_kernel(b->code->module, b->code->name);
     if (!b->gpu) return;
@@ -54,7 +60,11 @@ void build_describe_cost(Build *b, Text *out) {
         text_add(out, "  dims are not known: --arg gives tensors that have them\n");
         return;
     }
-    gpu_cost_describe(out, kernel, b->gpu, dim_of, b);
+    GpuAxes axes = {.warps = configured(b, "warps"),
+                    .stages = configured(b, "stages"),
+                    .persistent = configured(b, "persistent"),
+                    .cluster = configured(b, "cluster")};
+    gpu_cost_describe(out, kernel, b->gpu, dim_of, b, &axes);
     describe_peaks(out, b->gpu);
 }
 
@@ -129,6 +139,21 @@ bool build_choose_plan(Build *b) {
 
 /* ---- settings ------------------------------------------------------------------------------ */
 
+/// Programs in pairs wait for each other, and were measured where they go from tile to tile: the
+/// model has to see a gain that is beyond its doubts.
+static double gpu_estimate(Build *b, const Op *kernel, RankedSetting *s) {
+    static const double worth = 0.93;
+    const GpuAxes pairs = {.cluster = 2};
+    GpuNeeds needs;
+    double alone = gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, &s->needs);
+    if (!s->needs.products || pinned(b, "cluster") || !s->needs.lasts) return alone;
+    double together = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &pairs, &needs);
+    s->pairs = together < worth * alone;
+    if (!s->pairs) return alone;
+    s->needs = needs;
+    return together;
+}
+
 static void estimate(Ctx *ctx, void *arg) {
     Trial *t = arg;
     Build *b = t->build;
@@ -139,7 +164,7 @@ static void estimate(Ctx *ctx, void *arg) {
     t->setting->code = b->code;
     t->setting->grid = cost_grid(kernel, dim_of, b);
     if (b->gpu) {
-        double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, &t->setting->needs);
+        double seconds = gpu_estimate(b, kernel, t->setting);
         t->setting->alone = seconds;
         t->setting->seconds = with_transfers(b, seconds);
         return;
@@ -222,6 +247,8 @@ static void try_setting(Search *s, int i) {
     diag_rewind(b->ctx, mark);
     if (at->needs.slots && is_open(s, at, "stages"))
         pin(b->ctx, &at->config, "stages", at->needs.slots);
+    if (at->needs.once && is_open(s, at, "persistent")) pin(b->ctx, &at->config, "persistent", -1);
+    if (at->pairs && is_open(s, at, "cluster")) pin(b->ctx, &at->config, "cluster", 2);
     int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
     if (ways > 1 && is_open(s, at, "split")) pin(b->ctx, &at->config, "split", ways);
     double least = s->open->data[s->best].seconds;

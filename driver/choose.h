@@ -15,6 +15,7 @@ typedef struct RankedSetting {
     double alone;     // of a GPU: without transfers between ranks
     const char *why;  // then
     GpuNeeds needs;   // of a GPU; of a CPU `products` alone
+    bool pairs;       // of programs that share copies are worth it
     Elaborated *code; // NULL: it does not elaborate
     GridNeeds grid;
     bool tried;

@@ -150,7 +150,9 @@ static void find_axes(Make *m, const GpuNeeds *needs) {
     add_axis(m, "warps", 2, factors);
     if (needs->products && needs->loops) add_axis(m, "stages", 4, stages);
     if (needs->products && gpu_has(gpu, GPU_TMA)) add_axis(m, "persistent", 2, either);
-    if (!needs->products && gpu_has(gpu, GPU_CLUSTER)) add_axis(m, "cluster", 3, clusters);
+    bool pairs = needs->products && gpu_has(gpu, GPU_TMA);
+    if ((!needs->products || pairs) && gpu_has(gpu, GPU_CLUSTER))
+        add_axis(m, "cluster", pairs ? 2 : 3, clusters);
 }
 
 /// How tiles are numbered: super-rows that are as high as the grid are one, super-columns as wide

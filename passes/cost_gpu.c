@@ -33,6 +33,7 @@ enum {
     LATENCY = 700,      // cycles until memory answers
     START_GROUP = 8,    // cycles of a unit before a product of a warpgroup
     STEP = 20,          // cycles to start a step of a pipeline
+    PAIR_STEP = 16,     // more of them where two programs share it
     SPECIAL = 9,        // instructions of others that one of the special units takes
     AHEAD_THREAD = 16,  // elements of a thread that are loaded ahead
     JOIN = 40,          // cycles of a reduction over threads
@@ -40,12 +41,14 @@ enum {
     COPY = 12,          // instructions of a thread's copy to shared memory: address, mask, itself
     COPY_BY_HAND = 6,   // of an element that goes there through registers
     CTA_START = 600,    // cycles to start and end a program
-    L2_CYCLE = 56,      // bytes a cycle and SM from the second cache
+    L2_CYCLE = 50,      // bytes a cycle and SM from the second cache
     SHARED_REST = 1024, // bytes of shared memory besides pipelines
     SHARED_CYCLE = 128, // bytes a cycle and SM from shared memory
     WARP_ROWS = 2,      // of warps that share a product, and read what they share each
     WARP_COLUMNS = 2,
     ALONE_STAGES = 6, // of a CTA that has an SM for itself
+    BESIDE =
+        16384, // bytes of shared memory from which a CTA stores a tile while it computes the next
 };
 
 /// One program, or one run of a region.
@@ -69,15 +72,19 @@ typedef struct Model {
     double searched; // the same, as many as memory could bring from long rows meanwhile
     const Value *seen[64];
     int n_seen;
-    bool piped;     // in a loop whose loads are copies
-    bool looped;    // in a loop that reads alone
-    bool alone;     // a CTA has an SM for itself
-    GpuShape shape; // of a CTA
-    double threads; // of a CTA
-    double ctas;    // of a program
-    double held;    // CTAs of the phase that an SM has room for
-    Text *out;      // what people are told, or NULL
-    GpuNeeds needs; // of the phases so far
+    bool piped;    // in a loop whose loads are copies
+    bool looped;   // in a loop that reads alone
+    bool alone;    // a CTA has an SM for itself
+    bool persists; // it goes from tile to tile
+    const Op *phase;
+    const Value *rows; // its index whose neighbours are pairs of programs (pairs.c), or NULL
+    GpuShape shape;    // of a CTA
+    double threads;    // of a CTA
+    double ctas;       // of a program
+    double held;       // CTAs of the phase that an SM has room for
+    bool once, lasts;  // phases whose CTAs may go from tile to tile have one tile each; have more
+    Text *out;         // what people are told, or NULL
+    GpuNeeds needs;    // of the phases so far
 } Model;
 
 /* ---- ops ----------------------------------------------------------------------------------- */
@@ -204,13 +211,23 @@ static double copy_instructions(const Model *m, const Op *op, const Access *a) {
     return COPY * elem_info[a->tensor->type->elem].bits / (8.0 * bytes);
 }
 
+/// Both programs of a pair read it: each brings half of it.
+static bool is_shared(const Model *m, const Op *op, const Access *a) {
+    if (!m->rows || !m->piped || copy_bytes(m, op, a) != GPU_COPY_MOST) return false;
+    for (int d = 0; d < a->n_subs; d++)
+        if (rests_on_index(sub_operand(op, a, d, 0), m->rows, m->phase)) return false;
+    return true;
+}
+
 /// Each tensor comes from memory once; all else is read again from the second cache.
 static void add_access(Model *m, Work *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
     int along = -1;
     double run = run_bytes(&a, &along), waste = run_waste(run);
     double all = waste * elem_info[t->elem].bits / 8.0;
-    w->bytes += times * waste * split_waste(m, &a, run, along) * cost_bytes(t);
+    double panels = m->piped && copy_bytes(m, op, &a) == GPU_COPY_MOST ? panel_waste(m, run) : 1;
+    if (is_shared(m, op, &a)) panels /= PAIR;
+    w->bytes += times * panels * waste * split_waste(m, &a, run, along) * cost_bytes(t);
     double instructions = a.pick_at >= 0 ? GATHER : ACCESS;
     if (m->piped) instructions = copy_instructions(m, op, &a);
     w->alu += times * (double)ty_count(t) / m->target->fma_cycle * instructions;
@@ -268,12 +285,13 @@ static double busy_cycles(const Work *w) {
 
 /// Slots of a pipeline of w that has so many bytes a step, as `schedule` has them.
 static double stages_for(const Model *m, const Work *w, double bytes) {
-    double room = m->target->shared_cta - SHARED_REST, most = GPU_RING_SLOTS;
+    double other = SHARED_REST + (m->persists ? BESIDE : 0);
+    double room = m->target->shared_cta - other, most = GPU_RING_SLOTS;
     if (m->axes.stages) return fmin(m->axes.stages, floor(room / fmax(bytes, 1)));
     if (m->alone && !m->shape.chain) most = ALONE_STAGES;
     bool rings = w->unit > 0 && gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA);
     if (rings && !m->shape.chain && !m->alone)
-        room = (double)gpu_ring_room(m->target, &m->shape, false, (int64_t)bytes, SHARED_REST);
+        room = (double)gpu_ring_room(m->target, &m->shape, false, (int64_t)bytes, (int64_t)other);
     return fmin(most, floor(room / fmax(bytes, 1)));
 }
 
@@ -330,6 +348,7 @@ static void add_loop(Model *m, Work *w, const Op *op, double times) {
     m->piped = outer;
     if (!loads_by_hand(m, body))
         step.waits = fmax(0, step.waits - LATENCY) + step_wait(m, &step, bytes);
+    if (m->rows) step.waits += PAIR_STEP;
     w->stage = fmax(w->stage, bytes);
     w->ahead = true;
     add_steps(w, &step, times, trips);
@@ -462,22 +481,32 @@ static void read_again(Model *m, Work *w, const Region *body, double programs) {
 
 static double phase_seconds(Model *m, const Op *phase) {
     const GpuTarget *t = m->target;
-    double programs = 1;
-    const Op *p = phase;
+    double programs = 1, rows = 1;
+    const Op *p = phase, *outer = NULL;
     for (const Op *next = p; next; next = inner_parallel(p)) {
+        outer = p;
         p = next;
+        rows = cost_trips(&m->dims, outer);
         programs *= cost_trips(&m->dims, p);
     }
+    bool pairs = m->axes.cluster == PAIR && outer != p && rows > 1 && may_pair(t, phase);
+    if (pairs) programs *= PAIR * ceil(rows / PAIR) / rows;
+    m->phase = phase;
+    m->rows = pairs ? outer->regions[0]->args[0] : NULL;
     Work w = {0};
-    GpuShape shape = gpu_shape_of_warps(t, p, m->axes.cluster, m->axes.warps);
+    GpuShape shape = gpu_shape_of_warps(t, p, pairs ? 1 : m->axes.cluster, m->axes.warps);
     m->shape = shape;
     m->threads = shape.warps * (double)t->lanes;
     m->ctas = shape.cluster;
     m->alone = programs * shape.cluster <= t->sms;
+    bool may_persist = gpu_persists(t, p, m->axes.persistent);
+    m->persists = may_persist && !m->alone;
     m->memory = m->searched = 0;
     m->n_seen = 0;
     add_region(m, &w, p->regions[0], 1);
     note_needs(m, &shape, &w, p->regions[0]);
+    m->once |= may_persist && m->alone;
+    m->lasts |= m->persists;
     bool columns = gpu_goes_by_columns(t, &shape, p);
     if (columns) read_again(m, &w, p->regions[0], programs);
     share_work(&w, m->ctas);
@@ -487,7 +516,7 @@ static double phase_seconds(Model *m, const Op *phase) {
     if (combine) held = fmin(held, combining(t, combine));
     m->held = held;
     double compute = busy_cycles(&w), busy = each * compute, start = LATENCY + CTA_START;
-    double rounds = ceil(each / held), starts = gpu_persists(t, p, m->axes.persistent) ? 1 : rounds;
+    double rounds = ceil(each / held), starts = m->persists ? 1 : rounds;
     double alone = rounds * (w.waits - LATENCY + compute) + starts * start;
     double read = each * w.bytes / L2_CYCLE, longest = fmax(busy, fmax(alone, read));
     double cycles = longest + REST * (busy + alone + read - longest);
@@ -531,12 +560,16 @@ double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                .axes = axes ? *axes : (GpuAxes){0},
                .dims = {.dim_of = dim_of, .user = user}};
     double seconds = host_seconds(&m, kernel->regions[0]);
+    m.needs.once = m.once && !m.lasts;
+    m.needs.lasts = m.lasts;
     if (needs) *needs = m.needs;
     return seconds;
 }
 
 void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
-                       int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
-    Model m = {.target = target, .dims = {.dim_of = dim_of, .user = user}, .out = out};
+                       int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
+                       const GpuAxes *axes) {
+    Model m = {
+        .target = target, .axes = *axes, .dims = {.dim_of = dim_of, .user = user}, .out = out};
     host_seconds(&m, kernel->regions[0]);
 }

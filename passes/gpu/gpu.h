@@ -173,7 +173,9 @@ typedef struct GpuNeeds {
     double stage_bytes, most_bytes;   // of shared memory: one stage of a pipeline, a CTA's
     int warps;                        // of a CTA, by themselves
     bool products, loops;             // there are such
-    int slots; // of its pipelines, where each CTA has an SM for itself; 0: as the passes have it
+    int slots;  // of its pipelines, where each CTA has an SM for itself; 0: as the passes have it
+    bool once;  // programs that would go from tile to tile have one tile each
+    bool lasts; // programs go from tile to tile
 } GpuNeeds;
 
 /// What the schedule says of axes that the cost model knows of; 0: what the passes would choose.
@@ -196,6 +198,7 @@ double gpu_cost_phase(const Op *phase, const GpuTarget *target, const struct Cos
 bool gpu_shares_copies(const Op *device);
 /// A line about each phase: what it moves and multiplies, the roof, what the model expects.
 void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
-                       int64_t (*dim_of)(void *user, int parameter, int axis), void *user);
+                       int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
+                       const GpuAxes *axes);
 
 #endif

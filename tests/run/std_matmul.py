@@ -42,6 +42,34 @@ for n, (m, k, c) in enumerate(SHAPES):
                 tune=SMALL if n == 0 else ROWS.get(letters, [{}]) if m < 8 else [{}],
                 name=f"matmul-{letters}-{m}x{k}x{c}-{t}",
             )
+# Pairs of programs: rows of tiles in even and odd numbers, those of a single one, more tiles than
+# there are SMs, columns in pairs, and rows that no box ends with.
+PAIRS = {"BK": 64, "cluster": 2}
+for m, k, c, tune in (
+    (256, 200, 264, [{"BM": 64, "BN": 64}, {"BM": 128, "BN": 128, "order": -4}]),
+    (330, 136, 264, [{"BM": 64, "BN": 64, "order": 1}, {"BM": 128, "BN": 112, "persistent": 1}]),
+    (40, 72, 200, [{"BM": 64, "BN": 192}, {"BM": 128, "BN": 64, "order": -2}]),
+    (1090, 64, 1096, [{"BM": 64, "BN": 64, "persistent": 1}]),
+    (300, 264, 840, [{"BM": 128, "BN": 320}, {"BM": 256, "BN": 160}]),
+):
+    for t, letters in (("bf16", "nn"), ("float16", "nt"), ("float16", "tn"), ("bf16", "tt")):
+        if letters[0] == "t" and m in (1090, 300):
+            continue
+        a = matrix((m, k) if letters[0] == "n" else (k, m), 1, t)
+        b = matrix((k, c) if letters[1] == "n" else (c, k), 2, t)
+        case(
+            FILE,
+            "matmul" + ("" if letters == "nn" else "_" + letters),
+            {"a": a, "b": b},
+            lambda a, b, l=letters, **_: {
+                "c": (a if l[0] == "n" else a.T) @ (b if l[1] == "n" else b.T)
+            },
+            out_types=narrow(t, "c"),
+            length=k,
+            scale={"c": 4.0},
+            tune=[x | PAIRS for x in tune],
+            name=f"pairs-{letters}-{m}x{k}x{c}",
+        )
 for t in TYPES:
     a, b = matrix((140, 90), 1, t), matrix((180, 90), 2, t)
     views = {"a": sliced(permuted(a, 1, 0), "[::-1,::2]"), "b": sliced(b, "[::2,::-1]")}

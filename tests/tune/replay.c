@@ -74,13 +74,14 @@ static Bytes body_of(Bytes message) {
 
 /* ---- what the hands would do ----------------------------------------------------------------- */
 
-/// Code whose bytes are the setting's number.
+/// Code whose bytes are the setting's number. `cluster=1` of products is as they were recorded.
 static Bytes compile(Ctx *ctx, Bytes message, double *seconds) {
     Request r;
     Text t = {.ctx = ctx};
     wire_read_request(ctx, body_of(message), &r);
     for (int i = 0; i < r.n_set; i++)
-        text_add(&t, "%s%s=%lld", i ? " " : "", r.set[i].name, (long long)r.set[i].value);
+        if (strcmp(r.set[i].name, "cluster") != 0)
+            text_add(&t, "%s%s=%lld", t.n ? " " : "", r.set[i].name, (long long)r.set[i].value);
     int line = line_of(t.data ? t.data : "");
     tg_variant v = {.config = t.data ? t.data : ""};
     Code code = {.object = &line, .object_bytes = sizeof line};

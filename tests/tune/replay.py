@@ -191,6 +191,10 @@ def rests(shape, config):
     return 1 < programs <= int(value["grain"])
 
 
+def bare(config):
+    return " ".join(v for v in config.split() if v != "cluster=1")
+
+
 def read_times(path, shape):
     """Seconds of each setting. The best of them is the reference whether or not searches still list it."""
     with open(path, encoding="utf-8") as f:
@@ -200,7 +204,7 @@ def read_times(path, shape):
 
 def agreement(seconds, trials):
     """Spearman's correlation of what was recorded and what the model says of the same settings."""
-    both = [(seconds[t["config"]], t["predicted"]) for t in trials if t["config"] in seconds and t["predicted"]]
+    both = [(seconds[bare(t["config"])], t["predicted"]) for t in trials if bare(t["config"]) in seconds and t["predicted"]]
     ranks = [sorted(range(len(both)), key=lambda i, k=k: both[i][k]) for k in (0, 1)]
     places = [{i: place for place, i in enumerate(order)} for order in ranks]
     n = len(both)
@@ -220,7 +224,7 @@ def neighbours(program, file, one, other, times, known, *more, real, **world):
 
             def choice():
                 run = subprocess.run(command, env=os.environ | env, check=True, stdout=subprocess.PIPE, text=True)
-                return min(known.values()) / known[re.search(r"^tuning: (.*)$", run.stdout, re.M)[1]]
+                return min(known.values()) / known[bare(re.search(r"^tuning: (.*)$", run.stdout, re.M)[1])]
 
             default = choice()
             search(program, scratch, 10, "--mode", "block", *more, file=file, shape=one, **env)
@@ -273,14 +277,14 @@ def recorded(program, recordings, folder, seeds, *more, share=1, agree=-1, **wor
                                     TG_REPLAY_SEED=str(seed), **world)
                 winner = next(t["config"] for t in trials if t["verdict"] == "won")
                 default = next(t["config"] for t in trials if t["default"])
-                found.append(best / seconds[winner])
+                found.append(best / seconds[bare(winner)])
             text += f" {budget} s: {min(found):.3f} to {max(found):.3f} in {max(spent)} s,"
             if min(found) < bar or (budget == 10 and max(spent) > share * budget):
                 bad.append(f"{name}, {budget} s: {min(found):.3f} in {max(spent)} s")
         alike = agreement(seconds, trials)
         if alike < agree:
             bad.append(f"{name}: the model's order, {alike:.3f}")
-        print(f"{text} model {alike:.3f}, default {best / seconds[default]:.3f}", flush=True)
+        print(f"{text} model {alike:.3f}, default {best / seconds[bare(default)]:.3f}", flush=True)
     assert not bad, bad
 
 
@@ -307,7 +311,7 @@ def main():
     if recordings:
         folder, cuda = recordings
         cpu = ["--threads", "2", "-t", "T=f32"]
-        gpu = ["--target", "cuda", "-t", "T=f16"]
+        gpu = ["--target", "cuda", "-t", "T=f16", "-s", "cluster=1"]  # pairs of programs were not recorded
         driver = {"TG_CUDA_LIBRARY": cuda, "FAKE_CUDA_DEVICES": "90", "TG_REPLAY_HELPERS": "16"}
         for pair in (("256x256x256", "300x300x300"), ("300x300x300", "256x256x256")):
             neighbours_recorded(program, folder, *pair, *cpu, real="f32")
