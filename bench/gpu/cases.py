@@ -669,6 +669,7 @@ def copy_roof(env):
 
 LARGE = [(4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (8192, 28672, 4096)]
 THIN = [(128, 14336, 4096), (16, 8192, 8192)]
+UNEVEN = [(3000, 3000, 3000), (512, 10240, 8192)]  # rows that no line begins with; one wave of tiles
 NARROW = [(4096, 4096, 4004), (4096, 4096, 4002)]  # rows of a begin at multiples of 8 and of 4 bytes
 ATTENTION = [
     (4, 32, 4096, 128, False),
@@ -691,7 +692,7 @@ def groups():
 
     both = (False, True)
     products = [(t, *s, b) for s in LARGE for t in ("bf16", "f16") for b in both]
-    products += [("bf16", *s, b) for s in THIN + NARROW for b in both]
+    products += [("bf16", *s, b) for s in THIN + UNEVEN + NARROW for b in both]
     norms = [(t, *s) for s in ROWS for t in ("bf16", "f32")]
     square = [(t, 8192, 8192) for t in ("bf16", "f32")]
     return {
