@@ -470,6 +470,28 @@ StoreStatus store_export(Store *s, const char *path) {
     return status_of(code);
 }
 
+StoreStatus store_each_in(const char *path, bool (*visit)(void *user, const StoreEntry *entry),
+                          void *user, int *damaged) {
+    Store from = {.limit = 0};
+    int version = 0, application = 0;
+    *damaged = 0;
+    int code = sqlite3_open_v2(path, &from.db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    if (!code) code = pragma_number(&from, "PRAGMA user_version", &version);
+    if (!code) code = pragma_number(&from, "PRAGMA application_id", &application);
+    if (!code && (version != SCHEMA || application != APPLICATION)) code = SQLITE_SCHEMA;
+    if (!code) code = sqlite3_prepare_v2(from.db, texts[EACH], -1, &from.statements[EACH], NULL);
+    while (!code && (code = sqlite3_step(from.statements[EACH])) == SQLITE_ROW) {
+        StoreEntry e;
+        bool sound =
+            read_key(from.statements[EACH], 7, &e.key) && read_row(from.statements[EACH], &e);
+        code = SQLITE_OK;
+        *damaged += !sound;
+        if (sound && !visit(user, &e)) break;
+    }
+    disconnect(&from);
+    return status_of(code);
+}
+
 typedef struct Import {
     Store *into;
     int added;
@@ -488,26 +510,9 @@ static bool import_one(void *user, const StoreEntry *e) {
     return i->status == STORE_OK;
 }
 
-/// The file is only read.
 StoreStatus store_import(Store *s, const char *path, int *added, int *damaged) {
-    Store from = {.limit = 0};
     Import import = {.into = s};
-    int version = 0, application = 0;
-    *added = *damaged = 0;
-    int code = sqlite3_open_v2(path, &from.db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
-    if (!code) code = pragma_number(&from, "PRAGMA user_version", &version);
-    if (!code) code = pragma_number(&from, "PRAGMA application_id", &application);
-    if (!code && (version != SCHEMA || application != APPLICATION)) code = SQLITE_SCHEMA;
-    if (!code) code = sqlite3_prepare_v2(from.db, texts[EACH], -1, &from.statements[EACH], NULL);
-    while (!code && (code = sqlite3_step(from.statements[EACH])) == SQLITE_ROW) {
-        StoreEntry e;
-        bool sound =
-            read_key(from.statements[EACH], 7, &e.key) && read_row(from.statements[EACH], &e);
-        code = SQLITE_OK;
-        *damaged += !sound;
-        if (sound && !import_one(&import, &e)) break;
-    }
-    disconnect(&from);
+    StoreStatus status = store_each_in(path, import_one, &import, damaged);
     *added = import.added;
-    return import.status ? import.status : status_of(code);
+    return import.status ? import.status : status;
 }

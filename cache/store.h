@@ -83,6 +83,9 @@ StoreStatus store_prune(Store *s, int64_t before, int64_t limit, int *removed);
 StoreStatus store_verify(Store *s, int *sound, int *damaged);
 /// Writes all sound entries to a new database, a file that other machines can import.
 StoreStatus store_export(Store *s, const char *path);
+/// All sound entries of such a file, which is only read. STORE_REFUSED: it is none.
+StoreStatus store_each_in(const char *path, bool (*visit)(void *user, const StoreEntry *entry),
+                          void *user, int *damaged);
 /// Adds the sound entries of such a file, where they are not there. STORE_REFUSED: it is none.
 StoreStatus store_import(Store *s, const char *path, int *added, int *damaged);
 /// Gives the space of what was removed back to the file system.

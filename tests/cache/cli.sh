@@ -61,6 +61,30 @@ key=$("$tegula" cache list | head -n 1 | cut -d ' ' -f 1)
 "$tegula" cache prune 2>/dev/null && fail "cache prune of nothing"
 "$tegula" cache prune --all | grep -q '^1 removed$' || fail "cache prune"
 "$tegula" cache import "$out/out.db" | grep -q ': 1 added$' || fail "cache import"
+
+# What was tuned otherwise: a result of its own, another setting, none; the same says nothing.
+echo 'kernel k(x: f32[N]) tune B = 64 | 256 {
+    parallel n in N by B { x[n] = 2 * x[n]; }
+}' >"$out/t.teg"
+tuned() { # FOLDER N B
+    TG_CACHE="$1" "$tegula" tune "$out/t.teg" -a "x=zeros($2)" --budget 0.3 -s B="$3" \
+        -s grain=1 >"$out/log" 2>&1 || fail "$(cat "$out/log")"
+}
+tuned "$out/one" 1000 64
+tuned "$out/one" 5000 64
+TG_CACHE="$out/one" "$tegula" cache export "$out/one.db"
+TG_CACHE="$out/one" "$tegula" cache diff "$out/one.db" >"$out/log" ||
+    fail "a store differs from itself"
+[ ! -s "$out/log" ] || fail "$(cat "$out/log")"
+tuned "$out/two" 1000 256
+TG_CACHE="$out/two" "$tegula" cache diff "$out/one.db" >"$out/log" && fail "stores do not differ"
+TG_CACHE="$out/two" "$tegula" cache export "$out/two.db"
+TG_CACHE="$out/one" "$tegula" cache diff "$out/two.db" "$out/one.db" | cmp - "$out/log" ||
+    fail "two files differ otherwise"
+grep -q '^~ k N=1000 on .*: B=256.* -> B=64' "$out/log" || fail "$(cat "$out/log")"
+grep -q '^+ k N=5000 on ' "$out/log" || fail "$(cat "$out/log")"
+"$tegula" cache diff "$out/t.teg" 2>"$out/log" && fail "a source is an export"
+grep -q 'is no export of this version' "$out/log" || fail "$(cat "$out/log")"
 "$tegula" cache frobnicate 2>/dev/null && fail "an unknown action"
 
 # What objects keep beside the store is listed, verified and pruned with it.

@@ -187,6 +187,24 @@ static int import(Cache *c, const char *from) {
     return EXIT_OK;
 }
 
+/// As `diff` does, it ends with 1 where there are differences.
+static int diff(Cache *c) {
+    const char *first = c->o->files.at[1], *second = c->o->files.n > 2 ? c->o->files.at[2] : NULL;
+    const char *files[2] = {second ? first : NULL, second ? second : first}, *bad;
+    int differences;
+    for (int i = 0; i < 2; i++)
+        if (files[i] && access(files[i], R_OK) != 0) {
+            cli_error("cannot read %s: %s", files[i], strerror(errno));
+            return EXIT_USER;
+        }
+    StoreStatus status = cache_diff(c->ctx, c->store, files, &bad, &differences);
+    if (status == STORE_REFUSED && bad)
+        cli_error("%s cannot be read, or is no export of this version", bad);
+    else if (status)
+        return failed(c, status, bad);
+    return status || differences ? EXIT_USER : EXIT_OK;
+}
+
 /* ---- removing ------------------------------------------------------------------------------ */
 
 static int bad_value(const char *option, const char *text, const char *form) {
@@ -249,7 +267,7 @@ typedef struct Action {
 static const Action actions[] = {
     {"path", 0, 0, path, NULL},     {"list", 0, 0, list, NULL},      {"show", 1, 63, NULL, show},
     {"export", 1, 1, NULL, export}, {"import", 1, 63, NULL, import}, {"prune", 0, 0, prune, NULL},
-    {"verify", 0, 0, verify, NULL},
+    {"verify", 0, 0, verify, NULL}, {"diff", 1, 2, diff, NULL},
 };
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
@@ -262,7 +280,7 @@ static const Action *find_action(const char *name) {
     const char *close = closest_name(name, names, ACTIONS);
     cli_error("cache: unknown action '%s'", name);
     if (close) cli_hint("did you mean '%s'?", close);
-    if (!close) cli_hint("there are path, list, show, export, import, prune and verify");
+    if (!close) cli_hint("there are path, list, show, export, import, diff, prune and verify");
     return NULL;
 }
 

@@ -28,4 +28,10 @@ const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damage
 StoreStatus objects_pack(Ctx *ctx, const char *folder, Store *store);
 StoreStatus objects_unpack(Ctx *ctx, const char *folder, Store *store, int *added);
 
+/// Prints what was tuned otherwise in two exports (NULL: in the store): `-` is in the first alone,
+/// `+` in the second, `~` in both with another setting. How many lines that are; after a failure
+/// `bad` is the file.
+StoreStatus cache_diff(Ctx *ctx, Store *store, const char *const files[2], const char **bad,
+                       int *differences);
+
 #endif

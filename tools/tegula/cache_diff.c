@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tegula cache diff: what two exports, or the store and an export, say differently of what was
+// tuned.
+//
+// Keys rest on the compiler and the source, so what is compared is what a result is about: "softmax
+// R=64 N=128 on AMD EPYC, 2 threads: BR=4 (softmax.teg)", up to the setting. Of several results of
+// one such subject the last one counts.
+#include "tools/tegula/cache.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Result {
+    const char *subject, *setting; // of a text in the arena
+    int64_t made;
+} Result;
+
+typedef struct Side {
+    Ctx *ctx;
+    VEC(Result) results;
+} Side;
+
+static Result *find(Side *s, const char *subject) {
+    for (int i = 0; i < s->results.n; i++)
+        if (strcmp(s->results.data[i].subject, subject) == 0) return &s->results.data[i];
+    return NULL;
+}
+
+/// The text is cut in front of its setting; what was found near another shape has none.
+static bool add(void *user, const StoreEntry *e) {
+    Side *s = user;
+    if (e->kind != STORE_TUNING) return true;
+    char *text = ctx_format(s->ctx, "%s", e->about), *cut = NULL;
+    for (char *c = text; (c = strstr(c, ": ")); c++) cut = c;
+    if (!cut || !strchr(cut, '=')) return true;
+    *cut = 0;
+    Result r = {text, cut + 2, e->made}, *known = find(s, text);
+    if (!known)
+        vec_push(s->ctx, &s->results, r);
+    else if (known->made <= r.made)
+        *known = r;
+    return true;
+}
+
+/// What `one` has and `other` has not, or has otherwise.
+static int print_side(const Side *one, Side *other, char sign) {
+    int n = 0;
+    for (int i = 0; i < one->results.n; i++) {
+        const Result *r = &one->results.data[i], *o = find(other, r->subject);
+        if (o && (sign == '+' || strcmp(o->setting, r->setting) == 0)) continue;
+        n++;
+        if (o)
+            printf("~ %s: %s -> %s\n", r->subject, r->setting, o->setting);
+        else
+            printf("%c %s: %s\n", sign, r->subject, r->setting);
+    }
+    return n;
+}
+
+StoreStatus cache_diff(Ctx *ctx, Store *store, const char *const files[2], const char **bad,
+                       int *differences) {
+    Side sides[2] = {{.ctx = ctx}, {.ctx = ctx}};
+    int damaged;
+    for (int i = 0; i < 2; i++) {
+        *bad = files[i];
+        StoreStatus status = files[i] ? store_each_in(files[i], add, &sides[i], &damaged)
+                                      : store_each(store, false, add, &sides[i], &damaged);
+        if (status) return status;
+    }
+    *differences = print_side(&sides[0], &sides[1], '-');
+    *differences += print_side(&sides[1], &sides[0], '+');
+    return STORE_OK;
+}
