@@ -143,10 +143,10 @@ bool build_choose_plan(Build *b) {
 /// model has to see a gain that is beyond its doubts.
 static double gpu_estimate(Build *b, const Op *kernel, RankedSetting *s) {
     static const double worth = 0.93;
-    const GpuAxes pairs = {.cluster = 2};
+    const GpuAxes pairs = {.cluster = GPU_PAIR};
     GpuNeeds needs;
     double alone = gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, &s->needs);
-    if (!s->needs.products || pinned(b, "cluster") || !s->needs.lasts) return alone;
+    if (!s->needs.pairs || !s->needs.lasts || pinned(b, "cluster")) return alone;
     double together = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &pairs, &needs);
     s->pairs = together < worth * alone;
     if (!s->pairs) return alone;
@@ -248,7 +248,7 @@ static void try_setting(Search *s, int i) {
     if (at->needs.slots && is_open(s, at, "stages"))
         pin(b->ctx, &at->config, "stages", at->needs.slots);
     if (at->needs.once && is_open(s, at, "persistent")) pin(b->ctx, &at->config, "persistent", -1);
-    if (at->pairs && is_open(s, at, "cluster")) pin(b->ctx, &at->config, "cluster", 2);
+    if (at->pairs && is_open(s, at, "cluster")) pin(b->ctx, &at->config, "cluster", GPU_PAIR);
     int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
     if (ways > 1 && is_open(s, at, "split")) pin(b->ctx, &at->config, "split", ways);
     double least = s->open->data[s->best].seconds;

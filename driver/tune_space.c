@@ -150,9 +150,8 @@ static void find_axes(Make *m, const GpuNeeds *needs) {
     add_axis(m, "warps", 2, factors);
     if (needs->products && needs->loops) add_axis(m, "stages", 4, stages);
     if (needs->products && gpu_has(gpu, GPU_TMA)) add_axis(m, "persistent", 2, either);
-    bool pairs = needs->products && gpu_has(gpu, GPU_TMA);
-    if ((!needs->products || pairs) && gpu_has(gpu, GPU_CLUSTER))
-        add_axis(m, "cluster", pairs ? 2 : 3, clusters);
+    if (needs->pairs || (!needs->products && gpu_has(gpu, GPU_CLUSTER)))
+        add_axis(m, "cluster", needs->pairs ? 2 : 3, clusters);
 }
 
 /// How tiles are numbered: super-rows that are as high as the grid are one, super-columns as wide

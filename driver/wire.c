@@ -12,7 +12,7 @@
 
 #include "driver/wire.h"
 
-enum { WIRE_VERSION = 6 };
+enum { WIRE_VERSION = 7 };
 static const char magic[3] = "TGL", kinds[] = "QAOTRIESBG";
 #define MAX_LENGTH ((size_t)256 << 20)
 

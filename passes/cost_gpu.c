@@ -72,19 +72,18 @@ typedef struct Model {
     double searched; // the same, as many as memory could bring from long rows meanwhile
     const Value *seen[64];
     int n_seen;
-    bool piped;    // in a loop whose loads are copies
-    bool looped;   // in a loop that reads alone
-    bool alone;    // a CTA has an SM for itself
-    bool persists; // it goes from tile to tile
-    const Op *phase;
-    const Value *rows; // its index whose neighbours are pairs of programs (pairs.c), or NULL
-    GpuShape shape;    // of a CTA
-    double threads;    // of a CTA
-    double ctas;       // of a program
-    double held;       // CTAs of the phase that an SM has room for
-    bool once, lasts;  // phases whose CTAs may go from tile to tile have one tile each; have more
-    Text *out;         // what people are told, or NULL
-    GpuNeeds needs;    // of the phases so far
+    bool piped;       // in a loop whose loads are copies
+    bool looped;      // in a loop that reads alone
+    bool alone;       // a CTA has an SM for itself
+    bool persists;    // it goes from tile to tile
+    const Op *rows;   // its level whose neighbours are pairs of programs (pairs.c), or NULL
+    GpuShape shape;   // of a CTA
+    double threads;   // of a CTA
+    double ctas;      // of a program
+    double held;      // CTAs of the phase that an SM has room for
+    bool once, lasts; // phases whose CTAs may go from tile to tile have one tile each; have more
+    Text *out;        // what people are told, or NULL
+    GpuNeeds needs;   // of the phases so far
 } Model;
 
 /* ---- ops ----------------------------------------------------------------------------------- */
@@ -213,10 +212,8 @@ static double copy_instructions(const Model *m, const Op *op, const Access *a) {
 
 /// Both programs of a pair read it: each brings half of it.
 static bool is_shared(const Model *m, const Op *op, const Access *a) {
-    if (!m->rows || !m->piped || copy_bytes(m, op, a) != GPU_COPY_MOST) return false;
-    for (int d = 0; d < a->n_subs; d++)
-        if (rests_on_index(sub_operand(op, a, d, 0), m->rows, m->phase)) return false;
-    return true;
+    return m->rows && m->piped && copy_bytes(m, op, a) == GPU_COPY_MOST &&
+           reads_same_rows(op, m->rows);
 }
 
 /// Each tensor comes from memory once; all else is read again from the second cache.
@@ -226,7 +223,7 @@ static void add_access(Model *m, Work *w, const Op *op, const Type *t, double ti
     double run = run_bytes(&a, &along), waste = run_waste(run);
     double all = waste * elem_info[t->elem].bits / 8.0;
     double panels = m->piped && copy_bytes(m, op, &a) == GPU_COPY_MOST ? panel_waste(m, run) : 1;
-    if (is_shared(m, op, &a)) panels /= PAIR;
+    if (is_shared(m, op, &a)) panels /= GPU_PAIR;
     w->bytes += times * panels * waste * split_waste(m, &a, run, along) * cost_bytes(t);
     double instructions = a.pick_at >= 0 ? GATHER : ACCESS;
     if (m->piped) instructions = copy_instructions(m, op, &a);
@@ -481,18 +478,18 @@ static void read_again(Model *m, Work *w, const Region *body, double programs) {
 
 static double phase_seconds(Model *m, const Op *phase) {
     const GpuTarget *t = m->target;
-    double programs = 1, rows = 1;
-    const Op *p = phase, *outer = NULL;
+    double programs = 1;
+    const Op *p = phase;
     for (const Op *next = p; next; next = inner_parallel(p)) {
-        outer = p;
         p = next;
-        rows = cost_trips(&m->dims, outer);
         programs *= cost_trips(&m->dims, p);
     }
-    bool pairs = m->axes.cluster == PAIR && outer != p && rows > 1 && may_pair(t, phase);
-    if (pairs) programs *= PAIR * ceil(rows / PAIR) / rows;
-    m->phase = phase;
-    m->rows = pairs ? outer->regions[0]->args[0] : NULL;
+    const Op *rows = paired_level(t, phase);
+    double tiles = rows ? cost_trips(&m->dims, rows) : 0;
+    bool pairs = m->axes.cluster == GPU_PAIR && tiles > 1;
+    if (pairs) programs *= GPU_PAIR * ceil(tiles / GPU_PAIR) / tiles;
+    m->rows = pairs ? rows : NULL;
+    m->needs.pairs |= tiles > 1;
     Work w = {0};
     GpuShape shape = gpu_shape_of_warps(t, p, pairs ? 1 : m->axes.cluster, m->axes.warps);
     m->shape = shape;

@@ -19,23 +19,21 @@ typedef struct Level {
     Value *index;  // in the new form: the index itself, or its number
 } Level;
 
-/* ---- pairs.c: programs that share what they read ------------------------------------------------
- */
+/* ---- pairs.c: programs that share what they read -------------------------------------------- */
 
-enum { PAIR = 2 };
-
-/// Products are among what the region does.
-bool multiplies(const Region *r);
-/// Neighbouring programs of the phase, a nest of `parallel`, may be CTAs of one cluster and share
-/// copies. A program without rows of its own, behind an odd number of them, does nothing.
-bool may_pair(const struct GpuTarget *target, const Op *phase);
-/// v is computed from `index`, within the phase.
-bool rests_on_index(const Value *v, const Value *index, const Op *phase);
-/// Accesses by `index`, of a level of the phase, are judged again: it may go beyond its bound.
-void forget_rows(Ir *ir, Op *phase, const Value *index);
+/// The level of the phase, a nest of `parallel`, whose neighbours may be CTAs of one cluster and
+/// share copies, or NULL. A program without rows of its own, behind an odd number of them, does
+/// nothing.
+const Op *paired_level(const struct GpuTarget *target, const Op *phase);
+/// Both programs of a pair load the same.
+bool reads_same_rows(const Op *load, const Op *rows);
+/// What was proved of accesses by the index of that level: it may go beyond its bound.
+void forget_rows(Ir *ir, Op *phase, const Op *rows);
 
 /* ---- tile_grid.c --------------------------------------------------------------------------- */
 
+/// Products are among what the region does.
+bool multiplies(const Region *r);
 /// The next level of a nest, or NULL in the innermost.
 Op *inner_parallel(const Op *parallel);
 /// Scalar arithmetic between the levels that needs nothing from inside moves before the phase.

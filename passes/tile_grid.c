@@ -14,13 +14,10 @@
 //   operands of a super-row are used while they are in cache. The axis `order` says how high these
 //   are (1: row by row), or, below 0, how wide super-columns are; it also holds where nothing is
 //   multiplied.
-// - `cluster=2` of a product on a GPU with clusters: programs 2i and 2i + 1 are neighbouring rows
-// of
-//   tiles in the same columns, so that they can share what they read of these (`async`). Behind
-//   an odd number of rows one more program each column finds nothing to do.
+// - Where pairs of programs are asked for (`cluster=2`, pairs.c) 2i and 2i + 1 have neighbouring
+//   rows of tiles in the same columns.
 // - A task is a run of consecutive programs, so that it has MIN_TASK to MAX_TASK seconds of work,
-// or
-//   as many programs as the axis `grain` says.
+//   or as many programs as the axis `grain` says.
 //
 // On a GPU a task is a CTA and runs one program. Where bounds are known on the device only, as many
 // CTAs as it holds at once walk the dimensions on which those bounds depend; of the tiles found on
@@ -84,6 +81,15 @@ static Region *program_body(const Nest *nest) {
     return nest->level[nest->n - 1].op->regions[0];
 }
 
+bool multiplies(const Region *r) {
+    for_each_op(op, r) {
+        if (op->code == OP_DOT || op->code == OP_CONTRACT) return true;
+        for (int i = 0; i < op->n_regions; i++)
+            if (multiplies(op->regions[i])) return true;
+    }
+    return false;
+}
+
 /* ---- host side ----------------------------------------------------------------------------- */
 
 /// Programs a task: enough for MIN_TASK, at most MAX_TASK, between them the tasks' number decides.
@@ -119,14 +125,17 @@ static void choose_ways(Nest *nest, Builder *b) {
 static int spread_levels(Nest *nest, Level **out);
 static int64_t order_of(const Nest *nest, Level *const *spread, int n);
 
-/// Rows of tiles in pairs, or columns in super-columns.
+/// Rows of tiles in pairs, where there are tiles and super-rows, or one row after the other.
 static void pair_up(Nest *nest, Builder *b) {
+    const PassEnv *env = nest->env;
     Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread);
-    if (nest->env->cluster != PAIR || n < 2 || !may_pair(nest->env->gpu, nest->phase)) return;
-    nest->paired = spread[order_of(nest, spread, n) > 0];
-    nest->paired->count = ix_ceildiv(b, nest->paired->count, build_index(b, PAIR));
-    forget_rows(nest->env->ir, nest->phase, level_arg(nest->paired));
+    if (env->cluster != GPU_PAIR || env->check || n < 2 || order_of(nest, spread, n) < 0) return;
+    const Op *rows = paired_level(env->gpu, nest->phase);
+    if (!rows || spread[1]->op != rows || inner_parallel(rows) != spread[0]->op) return;
+    nest->paired = spread[1];
+    nest->paired->count = ix_ceildiv(b, nest->paired->count, build_index(b, GPU_PAIR));
+    forget_rows(env->ir, nest->phase, rows);
 }
 
 static Value *count_tasks(Nest *nest, Builder *b) {
@@ -135,7 +144,7 @@ static Value *count_tasks(Nest *nest, Builder *b) {
         if (l->free) l->count = trip_count(b, l->lo, l->hi, l->step);
     }
     pair_up(nest, b);
-    nest->programs = build_index(b, nest->paired ? PAIR : 1);
+    nest->programs = build_index(b, nest->paired ? GPU_PAIR : 1);
     for (int i = 0; i < nest->n; i++)
         if (nest->level[i].free) nest->programs = ix_mul(b, nest->programs, nest->level[i].count);
     if (nest->env->gpu) return nest->programs;
@@ -227,7 +236,7 @@ static void decode_levels(Nest *nest, Builder *b, Value *program) {
     int n = spread_levels(nest, spread), i = 0;
     int64_t order = order_of(nest, spread, n);
     nest->order = n >= 2 ? order : 0;
-    if (nest->paired && order / PAIR) order /= PAIR;
+    if (nest->paired && order / GPU_PAIR) order /= GPU_PAIR;
     if (order != 1) {
         Value *tiles = ix_mul(b, spread[0]->count, spread[1]->count);
         Value *tile = n > 2 ? ix_rem(b, program, tiles) : program;
@@ -253,7 +262,7 @@ static void decode(Nest *nest, Builder *b, Value *program) {
         decode_levels(nest, b, program);
         return;
     }
-    Value *two = build_index(b, PAIR);
+    Value *two = build_index(b, GPU_PAIR);
     decode_levels(nest, b, ix_div(b, program, two));
     Value *pair = l->index ? l->index : build_index(b, 0);
     l->index = ix_add(b, ix_mul(b, pair, two), ix_rem(b, program, two));

@@ -73,7 +73,7 @@ static tg_status prepare(const tg_device_function *f, const rt_device *d, cu_fun
     cu_result error = 0;
     if (f->shared_bytes > CU_DEFAULT_SHARED)
         error = cu->function_set(function, CU_MAX_SHARED, f->shared_bytes);
-    if (!error && f->cluster > CU_PORTABLE_CLUSTER)
+    if (!error && tg_cluster_of(f) > CU_PORTABLE_CLUSTER)
         error = cu->function_set(function, CU_LARGE_CLUSTERS, 1);
     if (!error) return TG_OK;
     return rt_cuda_fail("cuFuncSetAttribute", error,

@@ -291,7 +291,7 @@ void gpu_lower_buf_pad(GpuFn *f, Op *op) {
 
 /* ---- TMA ----------------------------------------------------------------------------------- */
 
-enum { TMA_ARGS = 6 + 5, BOTH = 3 };
+enum { TMA_ARGS = 5 + 5 + 1, BOTH = (1 << GPU_PAIR) - 1 }; // five others, coordinates, the CTAs
 
 /// The coordinates of op, operands from `first` on, in TMA's order, innermost first: the dimension
 /// of neighbours, then the others from the last to the first. Those along axes of the buffer move
@@ -346,7 +346,7 @@ static const GpuRing *ring_of(GpuFn *f, const Op *op) {
 static LLVMValueRef starts_box(GpuFn *f, const GpuRing *r, int box) {
     Gen *g = f->g;
     LLVMValueRef rank = gpu_call(f, "tg.cluster.rank", 0);
-    LLVMValueRef own = LLVMBuildICmp(g->b, LLVMIntEQ, rank, gpu_i32(f, box % 2), "");
+    LLVMValueRef own = LLVMBuildICmp(g->b, LLVMIntEQ, rank, gpu_i32(f, box % GPU_PAIR), "");
     return LLVMBuildAnd(g->b, r->elected, own, "");
 }
 

@@ -448,7 +448,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     *f->kernel = (GpuKernel){.name = symbol_of(f, op_str(device, "name")),
                              .threads = f->threads,
                              .cluster = (int)op_int(device, "cluster", 1),
-                             .together = gpu_shares_copies(device) ? 2 : 0,
+                             .together = gpu_shares_copies(device) ? GPU_PAIR : 0,
                              .early = is_early(device, f->target),
                              .faults = has_faults(device, options)};
     f->any_far = f->kernel->cluster > 1;

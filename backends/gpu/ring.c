@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { MBARRIER_BYTES = 8, SLOT_ALIGN = 1024, PRODUCER = 0, PAIR = 2 };
+enum { MBARRIER_BYTES = 8, SLOT_ALIGN = 1024, PRODUCER = 0 };
 
 static int64_t round_up(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
@@ -73,7 +73,7 @@ static void init_mbarriers(GpuFn *f, const GpuRing *r) {
         for (int which = 0; which < 2; which++)
             gpu_call(f, "tg.nv.mbarrier.init", 3, mbarrier(f, r, gpu_i32(f, i), which), first,
                      gpu_i32(f, !which     ? 1
-                                : r->pairs ? PAIR * f->warps
+                                : r->pairs ? GPU_PAIR * f->warps
                                            : f->warps));
 }
 
@@ -211,7 +211,7 @@ void gpu_lower_ring_release(GpuFn *f, Op *op) {
     if (loaded) gpu_warp_sync(f); // all lanes have read
     slot_of(f, r, operand(op, 1), &slot, &turn);
     LLVMValueRef arrive =
-        LLVMBuildICmp(g->b, LLVMIntULT, f->lane, gpu_i32(f, r->pairs ? PAIR : 1), "");
+        LLVMBuildICmp(g->b, LLVMIntULT, f->lane, gpu_i32(f, r->pairs ? GPU_PAIR : 1), "");
     arrive = LLVMBuildAnd(g->b, arrive, on, "");
     if (r->pairs) // a lane tells a CTA
         gpu_call(f, "tg.nv.mbarrier.arrive.cluster", 3, mbarrier(f, r, slot, 1), arrive, f->lane);

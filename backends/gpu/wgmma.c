@@ -18,7 +18,8 @@ enum {
     MOST_N = 256,
     CHAIN_N = 128,
     MOST_STEPS = 8,
-    UNIT_LOG2 = 4, CTA_BYTES = 1 << 18,
+    UNIT_LOG2 = 4,
+    CTA_BYTES = 1 << 18, // that an address in a descriptor may name
     GROUP_BITS = 2,
     N_STEP = 8
 };

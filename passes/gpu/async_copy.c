@@ -70,7 +70,7 @@ int gpu_panel_bytes(int64_t row_bytes, bool by_tma) {
 
 /* ---- pairs of programs --------------------------------------------------------------------- */
 
-enum { PAIR_DEPTH = 24 };
+enum { PAIR_BUDGET = 1000 }; // values that are looked at, at most
 
 static bool is_program(const Value *v) {
     while (def_of(v, OP_CAST)) v = operand(v->def, 0);
@@ -80,20 +80,20 @@ static bool is_program(const Value *v) {
 }
 
 /// The same in both programs of a pair: it depends on half of the program's number at most.
-static bool same_in_pair(const Value *v, int depth) {
+static bool same_in_pair(const Value *v, int *budget) {
     const Op *op = v->def;
     int64_t n;
-    if (is_program(v) || depth == 0) return false;
+    if (is_program(v) || --*budget < 0) return false;
     if (!op) {
         const Op *of = v->region->parent;
         if (of->code == OP_DEVICE) return true;
-        return of->code == OP_FOR && v->index == 0 && same_in_pair(operand(of, 0), depth - 1);
+        return of->code == OP_FOR && v->index == 0 && same_in_pair(operand(of, 0), budget);
     }
-    if (is_program(operand(op, 0)) && op->n_operands == 2 && const_int(operand(op, 1), &n))
-        return (op->code == OP_DIV && n > 0 && n % 2 == 0) || (op->code == OP_SHR && n > 0);
     if (!op_has(op, PURE) || op->n_regions) return false;
+    bool halves = op->code == OP_DIV && is_program(operand(op, 0));
+    if (halves && const_int(operand(op, 1), &n) && n > 0 && n % GPU_PAIR == 0) return true;
     for (int i = 0; i < op->n_operands; i++)
-        if (!same_in_pair(operand(op, i), depth - 1)) return false;
+        if (!same_in_pair(operand(op, i), budget)) return false;
     return true;
 }
 
@@ -104,7 +104,7 @@ static bool comes_in_both(const Op *op) {
         int n = op->code == OP_FOR ? 2 : op->code == OP_IF ? 1 : 0;
         if (!n) return false;
         for (int i = 0; i < n; i++)
-            if (!same_in_pair(operand(op, i), PAIR_DEPTH)) return false;
+            if (!same_in_pair(operand(op, i), &(int){PAIR_BUDGET})) return false;
     }
     return true;
 }
@@ -112,7 +112,7 @@ static bool comes_in_both(const Op *op) {
 static bool is_shared(const Async *s, const Op *load, const Access *a) {
     if (!op_flag(s->device, "pairs") || !comes_in_both(load)) return false;
     for (int d = 0; d < a->n_subs; d++)
-        if (!same_in_pair(sub_operand(load, a, d, 0), PAIR_DEPTH)) return false;
+        if (!same_in_pair(sub_operand(load, a, d, 0), &(int){PAIR_BUDGET})) return false;
     return true;
 }
 
@@ -128,9 +128,9 @@ static bool halve_boxes(const Type *buf, const Type *tensor, const int64_t *axes
         rows = box[d];
         longest = d;
     }
-    if (boxes % 2 == 0) return true;
-    if (longest < 0 || rows % (2 * SWIZZLE_ROWS)) return false;
-    box[longest] /= 2;
+    if (boxes % GPU_PAIR == 0) return true;
+    if (longest < 0 || rows % (GPU_PAIR * SWIZZLE_ROWS)) return false;
+    box[longest] /= GPU_PAIR;
     return true;
 }
 

@@ -176,6 +176,7 @@ typedef struct GpuNeeds {
     int slots;  // of its pipelines, where each CTA has an SM for itself; 0: as the passes have it
     bool once;  // programs that would go from tile to tile have one tile each
     bool lasts; // programs go from tile to tile
+    bool pairs; // of programs may share copies
 } GpuNeeds;
 
 /// What the schedule says of axes that the cost model knows of; 0: what the passes would choose.
@@ -194,6 +195,7 @@ struct CostDims;
 /// *held, where given: programs of it that an SM has room for.
 double gpu_cost_phase(const Op *phase, const GpuTarget *target, const struct CostDims *dims,
                       double *held);
+enum { GPU_PAIR = 2 }; // programs of a cluster that share copies, a CTA each
 /// Programs of the device, in pairs, bring what both read to both.
 bool gpu_shares_copies(const Op *device);
 /// A line about each phase: what it moves and multiplies, the roof, what the model expects.

@@ -139,10 +139,11 @@ static Op *carry_signal(Ir *ir, Op *loop, Op *set) {
 /* ---- the loop ------------------------------------------------------------------------------ */
 
 /// Where CTAs send tiles to the ranks in turn, each shall have tiles for all of them: their number
-/// has no factor in common with a number of ranks. Pairs of programs stay together.
+/// has no factor in common with a number of ranks. Pairs of programs, which send nothing, stay
+/// together.
 static int programs_a_round(const PassEnv *env, Op *device) {
     int n = env->gpu->sms;
-    if (op_flag(device, "pairs")) return n - n % 2;
+    if (op_flag(device, "pairs")) return n - n % GPU_PAIR;
     while (late_signal(device) && n > 1 && (n % 2 == 0 || n % 3 == 0)) n--;
     return n;
 }

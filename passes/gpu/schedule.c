@@ -304,6 +304,17 @@ typedef struct Elsewhere {
     Value *tile, *at;
 } Elsewhere;
 
+/// clone_slice where nobody knows yet whether there is such an iteration: what scalars it loads is
+/// not known to lie inside of their tensors.
+static Value *slice_there(const Elsewhere *e, Value *v, PtrMap *map) {
+    Value *copy = map_get(map, v);
+    if (copy || !value_is_inside(v, e->root)) return copy ? copy : v;
+    for (int i = 0; i < v->def->n_operands; i++) slice_there(e, operand(v->def, i), map);
+    Op *op = op_clone(e->b, v->def, map);
+    if (op->code == OP_LOAD) op_set_attr(e->b->ir, op, "inside", NULL);
+    return map_get(map, v);
+}
+
 /// Copies the fill of item `number`, made at index k; only if `on`.
 static void clone_fill(Schedule *s, const Flow *f, const Elsewhere *e, Value *k, Value *number,
                        Value *on) {
@@ -319,7 +330,7 @@ static void clone_fill(Schedule *s, const Flow *f, const Elsewhere *e, Value *k,
             Value *v = operand(ops[i], o);
             bool made = false;
             for (int j = 0; j < n; j++) made |= v->def == ops[j];
-            if (!made) map_set(ctx, &map, v, clone_slice(e->b, v, e->root, &map));
+            if (!made) map_set(ctx, &map, v, slice_there(e, v, &map));
         }
     map_set(ctx, &map, operand(f->acquire, 2), on);
     for (int i = 0; i < n; i++) op_clone(e->b, ops[i], &map);
@@ -337,8 +348,8 @@ static void fill_item(Schedule *s, const Flow *f, const Elsewhere *e, int i, Val
     Builder *b = e->b;
     PtrMap map = {0};
     if (e->tile) map_set(s->s.ctx, &map, e->tile, e->at);
-    Value *lo = clone_slice(b, operand(f->loop, 0), e->root, &map);
-    Value *hi = clone_slice(b, operand(f->loop, 1), e->root, &map);
+    Value *lo = slice_there(e, operand(f->loop, 0), &map);
+    Value *hi = slice_there(e, operand(f->loop, 1), &map);
     Value *k = ix_add(b, lo, build_index(b, i * op_int(f->loop, "step", 1)));
     Value *number = ix_add(b, first, build_index(b, i));
     Value *there = build_binary(b, OP_LT, k, hi);
