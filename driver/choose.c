@@ -146,7 +146,8 @@ static double gpu_estimate(Build *b, const Op *kernel, RankedSetting *s) {
     const GpuAxes pairs = {.cluster = GPU_PAIR};
     GpuNeeds needs;
     double alone = gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, &s->needs);
-    if (!s->needs.pairs || !s->needs.lasts || pinned(b, "cluster")) return alone;
+    if (!s->needs.pairs || !s->needs.lasts) return alone;
+    if (pinned(b, "cluster") || pinned(b, "persistent") < 0 || pinned(b, "order") < 0) return alone;
     double together = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &pairs, &needs);
     s->pairs = together < worth * alone;
     if (!s->pairs) return alone;

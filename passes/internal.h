@@ -25,10 +25,8 @@ typedef struct Level {
 /// share copies, or NULL. A program without rows of its own, behind an odd number of them, does
 /// nothing.
 const Op *paired_level(const struct GpuTarget *target, const Op *phase);
-/// Both programs of a pair load the same.
+/// Both programs of a pair load the same, and as often.
 bool reads_same_rows(const Op *load, const Op *rows);
-/// What was proved of accesses by the index of that level: it may go beyond its bound.
-void forget_rows(Ir *ir, Op *phase, const Op *rows);
 
 /* ---- tile_grid.c --------------------------------------------------------------------------- */
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pairs of programs: two CTAs of a cluster that multiply neighbouring rows of tiles by the same
-// columns. What both read each of them brings half of to both, so the second cache is asked for it
-// once: `tile-grid` numbers the programs so, `async` finds what they share.
+// pairs: two CTAs of a cluster multiply neighbouring rows of tiles by the same columns
+// (`cluster=2`). What both read each of them brings half of to both, so the second cache is asked
+// for it once.
 //
-// Behind an odd number of rows the last pair has a program without rows: it takes part in the
-// copies and must do nothing else. So all that a phase stores ends with its rows (the count of a
-// dimension is at most what is left of them), and no program does what would be seen or might not
-// end: no effects, no loops by condition, no scalars from memory.
+//   parallel m = 0 .. M by 128 { parallel n = 0 .. N by 128 { body } }
+//   -> parallel m = 0 .. roundup(M, 256) by 128 { parallel n = 0 .. N by 128 { body } } [pairs]
+//
+// Here their number becomes even; `tile-grid` numbers them so that pairs are neighbours, `async`
+// finds what they share. Rows that were not there before must do nothing. So all that the phase
+// stores ends with its rows (the count of a dimension is at most what is left of them), and no
+// program does what would be seen or might not end: no effects, no loops by condition, no scalars
+// from memory. All that is proved of programs behind this pass holds of these, too.
 #include "passes/gpu/gpu.h"
 #include "passes/internal.h"
+#include "passes/passes.h"
 #include "passes/util.h"
 
 enum { BUDGET = 1000 }; // values that are looked at, at most, before the worse is assumed
@@ -108,36 +113,36 @@ static bool rests_on(const Value *v, const Value *index, const Op *phase, int *b
 }
 
 bool reads_same_rows(const Op *load, const Op *rows) {
-    const Op *phase = rows;
-    for (const Op *up; (up = op_enclosing(phase, OP_PARALLEL));) phase = up;
+    const Value *index = rows->regions[0]->args[0];
     Access a = access_of(load);
-    for (int d = 0; d < a.n_subs; d++) {
-        const Value *at = sub_operand(load, &a, d, 0), *index = rows->regions[0]->args[0];
-        if (rests_on(at, index, phase, &(int){BUDGET})) return false;
+    for (int d = 0; d < a.n_subs; d++)
+        if (rests_on(sub_operand(load, &a, d, 0), index, rows, &(int){BUDGET})) return false;
+    for (const Op *up = load->parent->parent; up->code != OP_PARALLEL; up = up->parent->parent) {
+        int n = up->code == OP_FOR ? 2 : up->code == OP_IF ? 1 : 0; // its bounds, its condition
+        for (int i = 0; i < n; i++)
+            if (rests_on(operand(up, i), index, rows, &(int){BUDGET})) return false;
+        if (!n) return false;
     }
     return true;
 }
 
-typedef struct Forget {
-    Ir *ir;
-    const Op *phase;
-    const Value *index;
-} Forget;
-
-static void forget(Op *op, void *arg) {
-    const Forget *f = arg;
-    const Attr *inside = op_is_access(op) ? op_attr(op, "inside") : NULL;
-    int64_t left[MAX_RANK];
-    if (!inside) return;
-    Access a = access_of(op);
-    for (int d = 0; d < a.n_subs; d++) {
-        const Value *at = sub_operand(op, &a, d, 0);
-        left[d] = rests_on(at, f->index, f->phase, &(int){BUDGET}) ? 0 : inside->ints[d];
-    }
-    op_set_attr(f->ir, op, "inside", at_ints(f->ir, left, a.n_subs));
+/// The number of rows of tiles becomes even.
+static void widen(Ir *ir, Op *rows) {
+    int64_t pair = GPU_PAIR * op_int(rows, "step", 1);
+    Builder b = build_before(ir, rows);
+    Value *lo = operand(rows, 0), *step = build_index(&b, pair);
+    Value *pairs = ix_ceildiv(&b, ix_sub(&b, operand(rows, 1), lo), step);
+    if (!is_even(rows)) op_set_operand(rows, 1, ix_add(&b, lo, ix_mul(&b, pairs, step)));
+    op_set_attr(ir, rows, "pairs", at_bool(ir, true));
 }
 
-void forget_rows(Ir *ir, Op *phase, const Op *rows) {
-    Forget f = {ir, phase, rows->regions[0]->args[0]};
-    if (!is_even(rows)) op_walk_pre(phase, forget, &f);
+static void visit(Op *op, void *arg) {
+    const PassEnv *env = arg;
+    if (op->code != OP_PARALLEL || op_enclosing(op, OP_PARALLEL)) return;
+    Op *rows = (Op *)paired_level(env->gpu, op);
+    if (rows) widen(env->ir, rows);
+}
+
+void pass_pairs(PassEnv *env, Op *module) {
+    if (env->gpu && env->cluster == GPU_PAIR && !env->check) op_walk_pre(module, visit, env);
 }

@@ -46,6 +46,7 @@ const Pass *const cpu_pipeline[] = {
 const int cpu_pipeline_length = sizeof cpu_pipeline / sizeof *cpu_pipeline;
 
 const Pass *const gpu_pipeline[] = {
+    RUN(PAIRS),
     FRONT,
     // Masked copies cost nothing, so nothing is peeled; loops of products stay loops.
     RUN(BOUNDS),

@@ -125,17 +125,15 @@ static void choose_ways(Nest *nest, Builder *b) {
 static int spread_levels(Nest *nest, Level **out);
 static int64_t order_of(const Nest *nest, Level *const *spread, int n);
 
-/// Rows of tiles in pairs, where there are tiles and super-rows, or one row after the other.
+/// Rows of tiles in pairs, of which there are even numbers, where they go in super-rows or one
+/// after the other.
 static void pair_up(Nest *nest, Builder *b) {
-    const PassEnv *env = nest->env;
     Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread);
-    if (env->cluster != GPU_PAIR || env->check || n < 2 || order_of(nest, spread, n) < 0) return;
-    const Op *rows = paired_level(env->gpu, nest->phase);
-    if (!rows || spread[1]->op != rows || inner_parallel(rows) != spread[0]->op) return;
+    if (n < 2 || !op_flag(spread[1]->op, "pairs") || order_of(nest, spread, n) < 0) return;
+    if (inner_parallel(spread[1]->op) != spread[0]->op) return;
     nest->paired = spread[1];
-    nest->paired->count = ix_ceildiv(b, nest->paired->count, build_index(b, GPU_PAIR));
-    forget_rows(env->ir, nest->phase, rows);
+    nest->paired->count = ix_div(b, nest->paired->count, build_index(b, GPU_PAIR));
 }
 
 static Value *count_tasks(Nest *nest, Builder *b) {

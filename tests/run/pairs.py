@@ -36,3 +36,11 @@ check("heads", {"a": a, "b": b, "c": bf16(np.full((130, 512), 5.0))},
 a, p = halves((320, 64), 1), np.array([128, 256, 64], np.int32)
 check("tiles", {"a": a, "b": halves((64, 128), 2), "p": p, "c": bf16(np.full((320, 128), 5.0))},
       lambda a, b, p, c: {"c": np.where(np.isin(np.arange(320) // 64 * 64, p)[:, None], a @ b, c)}, 320, 64)
+a, b = halves((1, 64), 1), halves((64, 192), 2)
+check("planes", {"a": a, "b": b, "c": bf16(np.full((6, 1, 192), 7.0))},
+      lambda a, b, c: {"c": np.concatenate([(a @ b)[None], c[1:]])}, 1, 64)
+a, b, w = halves((192, 64), 1), halves((64, 192), 2), halves((192, 192), 3)
+for s in (192, 70, 0):
+    check("behind", {"a": a, "b": b, "w": w, "s": s},
+          lambda a, b, w, s: {"c": a @ b + np.where(np.arange(192)[:, None] // 64 * 64 >= s, w[min(int(s), 191)], 0)},
+          192 + s, 64)
