@@ -30,7 +30,7 @@ static const TuneTrial *trial_of(const TuneResult *t, const char *config) {
 static Request request_of(Ctx *ctx) {
     static const NamedValue pinned[] = {{"BK", 32},   {"warps", 4},       {"stages", 2},
                                         {"split", 1}, {"persistent", -1}, {"generator", 1},
-                                        {"order", 1}};
+                                        {"order", 1}, {"cluster", 1}};
     Request r = matmul_request(ctx, "sm_90a", 512, 512, 512);
     r.driver = 13000;
     r.n_set = sizeof pinned / sizeof *pinned;
@@ -194,7 +194,7 @@ static void slow_in_a_row(Ctx *ctx, void *arg) {
     int bm = 0, bn = 0;
     assert_int_equal(sscanf(cold.config,
                             "BK=32 warps=4 stages=2 split=1 persistent=-1 generator=1 "
-                            "order=1 BM=%d BN=%d",
+                            "order=1 cluster=1 BM=%d BN=%d",
                             &bm, &bn),
                      2);
     setenv("FAKE_CUDA_WARM", ctx_format(ctx, "%d", 512 / bm * (512 / bn)), 1);
