@@ -47,8 +47,7 @@ enum {
     WARP_ROWS = 2,      // of warps that share a product, and read what they share each
     WARP_COLUMNS = 2,
     ALONE_STAGES = 6, // of a CTA that has an SM for itself
-    BESIDE =
-        16384, // bytes of shared memory from which a CTA stores a tile while it computes the next
+    BESIDE = 16384,   // bytes of it from which a CTA stores a tile while it computes the next
 };
 
 /// One program, or one run of a region.
@@ -72,18 +71,17 @@ typedef struct Model {
     double searched; // the same, as many as memory could bring from long rows meanwhile
     const Value *seen[64];
     int n_seen;
-    bool piped;       // in a loop whose loads are copies
-    bool looped;      // in a loop that reads alone
-    bool alone;       // a CTA has an SM for itself
-    bool persists;    // it goes from tile to tile
-    const Op *rows;   // its level whose neighbours are pairs of programs (pairs.c), or NULL
-    GpuShape shape;   // of a CTA
-    double threads;   // of a CTA
-    double ctas;      // of a program
-    double held;      // CTAs of the phase that an SM has room for
-    bool once, lasts; // phases whose CTAs may go from tile to tile have one tile each; have more
-    Text *out;        // what people are told, or NULL
-    GpuNeeds needs;   // of the phases so far
+    bool piped;     // in a loop whose loads are copies
+    bool looped;    // in a loop that reads alone
+    bool alone;     // a CTA has an SM for itself
+    bool persists;  // it goes from tile to tile
+    const Op *rows; // its level whose neighbours are pairs of programs (pairs.c), or NULL
+    GpuShape shape; // of a CTA
+    double threads; // of a CTA
+    double ctas;    // of a program
+    double held;    // CTAs of the phase that an SM has room for
+    Text *out;      // what people are told, or NULL
+    GpuNeeds needs; // of the phases so far
 } Model;
 
 /* ---- ops ----------------------------------------------------------------------------------- */
@@ -210,10 +208,12 @@ static double copy_instructions(const Model *m, const Op *op, const Access *a) {
     return COPY * elem_info[a->tensor->type->elem].bits / (8.0 * bytes);
 }
 
-/// Both programs of a pair read it: each brings half of it.
-static bool is_shared(const Model *m, const Op *op, const Access *a) {
-    return m->rows && m->piped && copy_bytes(m, op, a) == GPU_COPY_MOST &&
-           reads_same_rows(op, m->rows);
+/// How much more, or less, of a block comes through the second cache: whole panels, and of what
+/// both programs of a pair read half each.
+static double copied_share(const Model *m, const Op *op, const Access *a, double run) {
+    if (!m->piped || copy_bytes(m, op, a) != GPU_COPY_MOST) return 1;
+    bool shared = m->rows && reads_same_rows(op, m->rows);
+    return panel_waste(m, run) / (shared ? GPU_PAIR : 1);
 }
 
 /// Each tensor comes from memory once; all else is read again from the second cache.
@@ -222,9 +222,8 @@ static void add_access(Model *m, Work *w, const Op *op, const Type *t, double ti
     int along = -1;
     double run = run_bytes(&a, &along), waste = run_waste(run);
     double all = waste * elem_info[t->elem].bits / 8.0;
-    double panels = m->piped && copy_bytes(m, op, &a) == GPU_COPY_MOST ? panel_waste(m, run) : 1;
-    if (is_shared(m, op, &a)) panels /= GPU_PAIR;
-    w->bytes += times * panels * waste * split_waste(m, &a, run, along) * cost_bytes(t);
+    double copied = copied_share(m, op, &a, run);
+    w->bytes += times * copied * waste * split_waste(m, &a, run, along) * cost_bytes(t);
     double instructions = a.pick_at >= 0 ? GATHER : ACCESS;
     if (m->piped) instructions = copy_instructions(m, op, &a);
     w->alu += times * (double)ty_count(t) / m->target->fma_cycle * instructions;
@@ -502,8 +501,8 @@ static double phase_seconds(Model *m, const Op *phase) {
     m->n_seen = 0;
     add_region(m, &w, p->regions[0], 1);
     note_needs(m, &shape, &w, p->regions[0]);
-    m->once |= may_persist && m->alone;
-    m->lasts |= m->persists;
+    m->needs.once |= may_persist && m->alone;
+    m->needs.lasts |= m->persists;
     bool columns = gpu_goes_by_columns(t, &shape, p);
     if (columns) read_again(m, &w, p->regions[0], programs);
     share_work(&w, m->ctas);
@@ -557,8 +556,7 @@ double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                .axes = axes ? *axes : (GpuAxes){0},
                .dims = {.dim_of = dim_of, .user = user}};
     double seconds = host_seconds(&m, kernel->regions[0]);
-    m.needs.once = m.once && !m.lasts;
-    m.needs.lasts = m.lasts;
+    m.needs.once &= !m.needs.lasts;
     if (needs) *needs = m.needs;
     return seconds;
 }

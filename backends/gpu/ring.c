@@ -5,10 +5,12 @@
 // item's bytes are there, `free` when every warp has released it; a wait names the parity of the
 // phase that has to be over. One warp waits for free slots and one of its lanes starts the copies;
 // of those that are free anyway it need not.
+//
 // Of a pair of CTAs each may copy half of a buffer into both: its own `full` counts all bytes of
-// its item, and a slot is free when the warps of both have released it. Filled by cp.async: every
-// thread waits for its own copies, then all meet; a slot is free when all have met after its last
-// use.
+// its item, and a slot is free when the warps of both have released it.
+//
+// Filled by cp.async: every thread waits for its own copies, then all meet; a slot is free when all
+// have met after its last use.
 #include "backends/gpu/ring.h"
 
 #include <string.h>
@@ -69,12 +71,11 @@ static void bind_buffers(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Op
 static void init_mbarriers(GpuFn *f, const GpuRing *r) {
     Gen *g = f->g;
     LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, f->thread, gpu_i32(f, 0), "");
+    int arrivals[] = {1, r->pairs ? GPU_PAIR * f->warps : f->warps}; // full, free
     for (int i = 0; i < r->type->slots; i++)
         for (int which = 0; which < 2; which++)
             gpu_call(f, "tg.nv.mbarrier.init", 3, mbarrier(f, r, gpu_i32(f, i), which), first,
-                     gpu_i32(f, !which     ? 1
-                                : r->pairs ? GPU_PAIR * f->warps
-                                           : f->warps));
+                     gpu_i32(f, arrivals[which]));
 }
 
 /// Another ring with mbarriers is made right after this one.

@@ -24,26 +24,34 @@ def matrix(shape, seed, t):
 SMALL = [{"BM": 64, "BN": 64, "BK": 64}]
 ROWS = {"nn": [{}, {"BM": 1, "BN": 64, "BK": 32}], "nt": [{}, {"BM": 1, "BN": 16, "BK": 64}]}
 SHAPES = [(100, 77, 130), (1, 1, 1), (65, 300, 3), (5, 0, 7), (0, 4, 4), (1, 129, 200)]
+
+
+def product(letters, m, k, c, t, name, tune):
+    """The kernel of these letters on matrices that lie in memory so."""
+    a = matrix((m, k) if letters[0] == "n" else (k, m), 1, t)
+    b = matrix((k, c) if letters[1] == "n" else (c, k), 2, t)
+    case(
+        FILE,
+        "matmul" + ("" if letters == "nn" else "_" + letters),
+        {"a": a, "b": b},
+        lambda a, b, **_: {
+            "c": (a if letters[0] == "n" else a.T) @ (b if letters[1] == "n" else b.T)
+        },
+        out_types=narrow(t, "c"),
+        length=k,
+        scale={"c": 4.0},
+        tune=tune,
+        name=f"{name}-{letters}-{m}x{k}x{c}-{t}",
+    )
+
+
 for n, (m, k, c) in enumerate(SHAPES):
     for t in TYPES if n == 0 else (TYPES[n % 4], TYPES[(n + 1) % 4]):
         for letters in ("nn", "nt", "tn", "tt"):
-            a = matrix((m, k) if letters[0] == "n" else (k, m), 1, t)
-            b = matrix((k, c) if letters[1] == "n" else (c, k), 2, t)
-            case(
-                FILE,
-                "matmul" + ("" if letters == "nn" else "_" + letters),
-                {"a": a, "b": b},
-                lambda a, b, l=letters, **_: {
-                    "c": (a if l[0] == "n" else a.T) @ (b if l[1] == "n" else b.T)
-                },
-                out_types=narrow(t, "c"),
-                length=k,
-                scale={"c": 4.0},
-                tune=SMALL if n == 0 else ROWS.get(letters, [{}]) if m < 8 else [{}],
-                name=f"matmul-{letters}-{m}x{k}x{c}-{t}",
-            )
+            settings = SMALL if n == 0 else ROWS.get(letters, [{}]) if m < 8 else [{}]
+            product(letters, m, k, c, t, "matmul", settings)
 # Pairs of programs: rows of tiles in even and odd numbers, those of a single one, more tiles than
-# there are SMs, columns in pairs, and rows that no box ends with.
+# there are SMs, and rows that no box ends with. Below 0 `order` has none.
 PAIRS = {"BK": 64, "cluster": 2}
 for m, k, c, tune in (
     (256, 200, 264, [{"BM": 64, "BN": 64}, {"BM": 128, "BN": 128, "order": -4}]),
@@ -52,24 +60,8 @@ for m, k, c, tune in (
     (1090, 64, 1096, [{"BM": 64, "BN": 64, "persistent": 1}]),
     (300, 264, 840, [{"BM": 128, "BN": 320}, {"BM": 256, "BN": 160}]),
 ):
-    for letters in ("nn", "nt", "tn", "tt"):
-        if letters[0] == "t" and m in (1090, 300):
-            continue
-        a = matrix((m, k) if letters[0] == "n" else (k, m), 1, "bf16")
-        b = matrix((k, c) if letters[1] == "n" else (c, k), 2, "bf16")
-        case(
-            FILE,
-            "matmul" + ("" if letters == "nn" else "_" + letters),
-            {"a": a, "b": b},
-            lambda a, b, l=letters, **_: {
-                "c": (a if l[0] == "n" else a.T) @ (b if l[1] == "n" else b.T)
-            },
-            out_types=narrow("bf16", "c"),
-            length=k,
-            scale={"c": 4.0},
-            tune=[x | PAIRS for x in tune],
-            name=f"pairs-{letters}-{m}x{k}x{c}",
-        )
+    for letters in ("nn", "nt") if m in (1090, 300) else ("nn", "nt", "tn", "tt"):
+        product(letters, m, k, c, "bf16", "pairs", [x | PAIRS for x in tune])
 for t in TYPES:
     a, b = matrix((140, 90), 1, t), matrix((180, 90), 2, t)
     views = {"a": sliced(permuted(a, 1, 0), "[::-1,::2]"), "b": sliced(b, "[::2,::-1]")}
