@@ -8,7 +8,7 @@
 // binding and facts look at takes that, with its own addresses in it. All else goes the long way,
 // errors too.
 #include "runtime/comm.h"
-#include "runtime/runtime.h"
+#include "runtime/warm.h"
 
 #include <string.h>
 
@@ -24,8 +24,8 @@ _Static_assert(offsetof(DLTensor, ndim) == LIKE_AT + sizeof(DLDevice) &&
 
 enum known_flags { NOTHING = 1, STRIDED = 2, EMPTY = 4, CONSTANT = 8, SYMMETRIC = 16 };
 
-/// An argument. A driver that has just launched leaves little of the caches, so what is compared is
-/// a line an argument, and its extents behind all of those.
+/// What each launch compares of an argument, half a line of the cache. Its extents stand behind all
+/// of those.
 typedef struct Known {
     uint8_t kind; // of tg_arg
     uint8_t rank, flags;
@@ -33,41 +33,47 @@ typedef struct Known {
     uint8_t code, bits; // of a number
     union {
         struct {
+            uintptr_t data; // of the last launch
             Like like;
-            uintptr_t data;      // of the last launch
-            uintptr_t low, high; // what it spans, from its data
-            uint64_t one;        // other arguments that may be the same view: they were
-            int64_t *given;      // shape, then strides, as the caller gave them
         } t;
         int64_t value; // of a number, as the caller gave it: the bytes of a double, too
     } as;
 } Known;
-_Static_assert(sizeof(Known) == 64, "a line of the cache");
+_Static_assert(sizeof(Known) == 32, "two are a line of the cache");
+
+/// What is looked at where a tensor has moved.
+typedef struct Span {
+    uintptr_t low, high; // from its data
+    uint64_t one;        // other arguments that may be the same view: they were
+} Span;
 
 /// Extents and strides as the code gets them, and what it is for other ranks.
 typedef struct Bound {
     int64_t dims[2][TG_MAX_RANK];
     rt_shard_arg shard; // of a symmetric one
+    Span span;
 } Bound;
 
-struct rt_call {
+/// The first line of the cache is that of each launch.
+typedef struct Call {
     const tg_kernel *kernel;
     uint64_t epoch;
     tg_comm *comm; // of a collective launch
-    int32_t n;     // arguments
-    int32_t device;
-    const tg_variant *variant;
+    int16_t n;     // arguments
+    bool apart;    // views of these addresses were seen to be
+    bool numbers;  // one of them has changed since the last launch
+    int restless;  // how often they had
+    rt_replay *replay;
+    tg_slot *slots;
     rt_loaded at; // of code for a GPU that has run
-    bool apart;   // views of these addresses were seen to be
-    bool numbers; // one of them has changed since the last launch
-    int restless; // how often they had
+    const tg_variant *variant;
+    int32_t device;
     uint64_t tensors;
     uint64_t written; // which arguments are
-    tg_slot *slots;
     Bound *bound;
-    rt_replay *replay;
-    _Alignas(64) Known known[];
-};
+    _Alignas(64) Known known[]; // then the callers' shapes and strides, as they gave them
+} Call;
+_Static_assert(offsetof(Call, variant) == 64, "a line of the cache");
 
 enum { WAYS = 4 };
 
@@ -75,7 +81,8 @@ enum { WAYS = 4 };
 typedef struct rt_calls {
     int room;         // for the arguments of each
     unsigned n, next; // how many there are; counts those whose place another one took
-    _Alignas(rt_call) char memory[];
+    size_t each;      // bytes
+    _Alignas(Call) char memory[];
 } rt_calls;
 
 static rt_calls **set_of(rt_launcher *l, const tg_kernel *kernel) {
@@ -93,18 +100,23 @@ static Like like_of(const DLTensor *t) {
 
 enum { GIVEN = 2 * TG_MAX_RANK };
 
-/// Behind the arguments stand the caller's extents, the slots, then what is seldom looked at.
+/// What is compared of n arguments, their extents included.
+static size_t known_bytes(int n) {
+    return (sizeof(Known) + GIVEN * sizeof(int64_t)) * (size_t)n / 64 * 64 + 64;
+}
+
+/// Behind that stand what is launched, the slots, then what is seldom looked at.
 static size_t call_bytes(int n) {
-    size_t bytes = sizeof(Known) + GIVEN * sizeof(int64_t) + sizeof(tg_slot) + sizeof(Bound);
-    return sizeof(rt_call) + sizeof(rt_replay) + (bytes * (size_t)n + 63) / 64 * 64;
+    size_t others = (sizeof(tg_slot) + sizeof(Bound)) * (size_t)n;
+    return sizeof(Call) + known_bytes(n) + sizeof(rt_replay) + (others + 63) / 64 * 64;
 }
 
 static size_t set_bytes(int room) {
     return sizeof(rt_calls) + WAYS * call_bytes(room);
 }
 
-static rt_call *call_at(rt_calls *set, unsigned i) {
-    return (rt_call *)(set->memory + i * call_bytes(set->room));
+static Call *call_at(rt_calls *set, unsigned i) {
+    return (Call *)(set->memory + i * set->each);
 }
 
 void rt_forget_calls(rt_launcher *l) {
@@ -118,37 +130,38 @@ static rt_calls *set_for(rt_launcher *l, const tg_kernel *kernel, int n) {
     if (set && set->room >= n) return set;
     if (set) rt_release(&l->context->hooks, set, set_bytes(set->room));
     set = *place = rt_allocate(&l->context->hooks, set_bytes(n));
-    if (set) *set = (rt_calls){.room = n};
+    if (set) *set = (rt_calls){.room = n, .each = call_bytes(n)};
     return set;
 }
 
 /// A place for a call: that of one that is out of date, a free one, or another one's in turn.
-static rt_call *call_for(rt_launcher *l, const tg_kernel *kernel, uint64_t epoch, int n) {
+static Call *call_for(rt_launcher *l, const tg_kernel *kernel, uint64_t epoch, int n) {
     rt_calls *set = set_for(l, kernel, n);
     for (unsigned i = 0; set && i < set->n; i++) {
-        rt_call *c = call_at(set, i);
+        Call *c = call_at(set, i);
         if (c->kernel == kernel && c->epoch != epoch) return c;
     }
     if (!set) return NULL;
     return call_at(set, set->n < WAYS ? set->n++ : set->next++ % WAYS);
 }
 
-/// Its place of the caller's extents: returns the next one.
-static int64_t *know_tensor(Known *k, Bound *b, const rt_actual *a, int64_t *given) {
+static void know_tensor(Known *k, Bound *b, const rt_actual *a, int64_t *given) {
     const DLTensor *t = a->tensor;
     size_t rank = (size_t)t->ndim, bound = sizeof(int64_t) * (size_t)a->rank;
     k->rank = (uint8_t)rank;
     k->flags |= (t->strides ? STRIDED : 0) | (a->from == a->to ? EMPTY : 0);
     k->as.t.like = like_of(t);
     k->as.t.data = (uintptr_t)a->own;
-    k->as.t.low = a->from - k->as.t.data;
-    k->as.t.high = a->to - k->as.t.data;
-    k->as.t.given = given;
+    b->span = (Span){a->from - k->as.t.data, a->to - k->as.t.data, 0};
     if (rank) memcpy(given, t->shape, sizeof(int64_t) * rank);
     if (rank && t->strides) memcpy(given + rank, t->strides, sizeof(int64_t) * rank);
     if (bound) memcpy(b->dims[0], a->shape, bound);
     if (bound) memcpy(b->dims[1], a->strides, bound);
-    return given + (t->strides ? 2 : 1) * rank;
+}
+
+/// How many extents and strides the caller gave.
+static inline int given_of(const Known *k) {
+    return k->flags & STRIDED ? 2 * k->rank : k->rank;
 }
 
 /// All but where it is.
@@ -163,7 +176,7 @@ static void know_shard(Bound *b, const rt_actual *a, const char *name) {
     b->shard.like = rt_shards_hash(&b->shard);
 }
 
-static int64_t *know(rt_call *c, const rt_launcher *l, int i, const tg_arg *arg, int64_t *given) {
+static void know(Call *c, const rt_launcher *l, int i, const tg_arg *arg, int64_t *given) {
     const rt_actual *a = &l->actuals[i];
     const tg_param_info *p = &c->kernel->info->params[i];
     Known *k = &c->known[i];
@@ -172,40 +185,43 @@ static int64_t *know(rt_call *c, const rt_launcher *l, int i, const tg_arg *arg,
     k->flags = (a->null ? NOTHING : 0) | (p->kind == TG_PARAM_CONST ? CONSTANT : 0) |
                (symmetric ? SYMMETRIC : 0);
     if (arg->kind != TG_ARG_TENSOR) k->as.value = arg->as.i;
-    if (a->tensor) given = know_tensor(k, &c->bound[i], a, given);
+    if (a->tensor) know_tensor(k, &c->bound[i], a, given);
     if (symmetric) know_shard(&c->bound[i], a, p->name);
-    if (!a->tensor) return given;
+    if (!a->tensor) return;
     c->tensors |= (uint64_t)1 << i;
     if (p->flags & TG_PARAM_WRITTEN) c->written |= (uint64_t)1 << i;
-    return given;
 }
 
-static bool meet(const Known *x, const Known *y) {
-    return x->as.t.data + x->as.t.low < y->as.t.data + y->as.t.high &&
-           y->as.t.data + y->as.t.low < x->as.t.data + x->as.t.high;
+/// Two tensors are at bytes of the same.
+static bool meet(const Call *c, int i, int j) {
+    uintptr_t x = c->known[i].as.t.data, y = c->known[j].as.t.data;
+    const Span *a = &c->bound[i].span, *b = &c->bound[j].span;
+    return x + a->low < y + b->high && y + b->low < x + a->high;
 }
 
 /// It passed rt_check_overlaps: what meets is one view.
-static void know_views(rt_call *c) {
+static void know_views(Call *c) {
     for (int i = 0; i < c->n; i++)
         for (int j = 0; j < c->n; j++)
-            if (i != j && c->written >> i & 1 && c->tensors >> j & 1 &&
-                meet(&c->known[i], &c->known[j]))
-                c->known[i].as.t.one |= (uint64_t)1 << j;
+            if (i != j && c->written >> i & 1 && c->tensors >> j & 1 && meet(c, i, j))
+                c->bound[i].span.one |= (uint64_t)1 << j;
 }
 
 void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, const tg_arg *args,
                  int n, uint64_t epoch) {
-    rt_call *c = epoch ? call_for(l, kernel, epoch, n) : NULL;
+    Call *c = epoch ? call_for(l, kernel, epoch, n) : NULL;
     if (!c) return;
-    *c = (rt_call){.kernel = kernel, .epoch = epoch, .comm = l->comm, .n = n, .variant = v};
-    c->replay = (rt_replay *)(c->known + n);
-    c->replay->n = 0;
-    int64_t *given = (int64_t *)(c->replay + 1);
+    *c = (Call){.kernel = kernel, .epoch = epoch, .comm = l->comm, .n = (int16_t)n, .variant = v};
     c->device = l->device;
-    c->slots = (tg_slot *)(given + (size_t)GIVEN * (size_t)n);
+    c->replay = (rt_replay *)((char *)c->known + known_bytes(n));
+    c->replay->n = 0;
+    c->slots = (tg_slot *)(c->replay + 1);
     c->bound = (Bound *)(c->slots + n);
-    for (int i = 0; i < n; i++) given = know(c, l, i, &args[i], given);
+    int64_t *given = (int64_t *)(c->known + n);
+    for (int i = 0; i < n; i++) {
+        know(c, l, i, &args[i], given);
+        given += given_of(&c->known[i]);
+    }
     know_views(c);
     c->apart = true;
     for (int s = 0; s < v->n_params; s++) {
@@ -231,18 +247,18 @@ static uint64_t difference(const int64_t *x, const int64_t *y, int n) {
 
 /// What code gets for the address of a symmetric tensor: rank 0's, as far from the next one's as
 /// before. False: it is not such memory, or otherwise.
-RT_SELDOM static bool find_shard(const rt_call *c, const Known *k, uintptr_t data, void **out) {
+RT_SELDOM static bool find_shard(const Call *c, const Known *k, uintptr_t data, void **out) {
     Bound *b = &c->bound[k - c->known];
     rt_shard shard;
     if (!rt_sym_find(c->comm, (const void *)data, &shard)) return false;
     b->shard.direct = *out = shard.direct;
-    return k->as.t.high <= (uintptr_t)shard.left && -(int64_t)k->as.t.low <= shard.before &&
+    return b->span.high <= (uintptr_t)shard.left && -(int64_t)b->span.low <= shard.before &&
            shard.lead * 8 / k->bits == b->dims[1][0];
 }
 
 /// All but where it is; facts look at the address modulo 16.
-static inline bool is_alike(const Known *k, const DLTensor *t, uintptr_t data) {
-    const int64_t *given = k->as.t.given;
+static inline bool is_alike(const Known *k, const DLTensor *t, uintptr_t data,
+                            const int64_t *given) {
     Like like = like_of(t);
     uint64_t other = (like.words[0] ^ k->as.t.like.words[0]) |
                      (like.words[1] ^ k->as.t.like.words[1]) | (data ^ k->as.t.data) % 16;
@@ -252,33 +268,34 @@ static inline bool is_alike(const Known *k, const DLTensor *t, uintptr_t data) {
     return !other;
 }
 
-static inline void move_to(rt_call *c, Known *k, uintptr_t data, void *found) {
+static inline void move_to(Call *c, Known *k, uintptr_t data, void *found) {
     c->apart &= k->as.t.data == data;
     k->as.t.data = data;
     if (k->slot >= 0) c->slots[k->slot].tensor.data = found;
 }
 
 /// One that is none, has no elements, or is symmetric; or was, in the launch before.
-RT_SELDOM static bool take_special(rt_call *c, Known *k, const DLTensor *t) {
+RT_SELDOM static bool take_special(Call *c, Known *k, const DLTensor *t, const int64_t *given) {
     if (!t || k->flags & NOTHING) return !t && k->flags & NOTHING;
     uintptr_t data = t->data ? (uintptr_t)t->data + t->byte_offset : 0;
     void *found = (void *)data;
-    if ((!data && !(k->flags & EMPTY)) || !is_alike(k, t, data) ||
+    if ((!data && !(k->flags & EMPTY)) || !is_alike(k, t, data, given) ||
         (k->flags & SYMMETRIC && !find_shard(c, k, data, &found)))
         return false;
     move_to(c, k, data, found);
     return true;
 }
 
-static bool take_tensor(rt_call *c, Known *k, const DLTensor *t) {
-    if (!t || !t->data || k->flags & (NOTHING | EMPTY | SYMMETRIC)) return take_special(c, k, t);
+static inline bool take_tensor(Call *c, Known *k, const DLTensor *t, const int64_t *given) {
+    if (!t || !t->data || k->flags & (NOTHING | EMPTY | SYMMETRIC))
+        return take_special(c, k, t, given);
     uintptr_t data = (uintptr_t)t->data + t->byte_offset;
-    if (!is_alike(k, t, data)) return false;
+    if (!is_alike(k, t, data, given)) return false;
     if (data != k->as.t.data) move_to(c, k, data, (void *)data);
     return true;
 }
 
-static bool take_number(rt_call *c, Known *k, const tg_arg *arg) {
+static bool take_number(Call *c, Known *k, const tg_arg *arg) {
     int64_t value;
     if (arg->as.i == k->as.value) return true;
     if (k->flags & CONSTANT || !rt_number(k->code, k->bits, arg, &value)) return false;
@@ -288,36 +305,37 @@ static bool take_number(rt_call *c, Known *k, const tg_arg *arg) {
     return true;
 }
 
-RT_SELDOM static bool views_are_apart(const rt_call *c) {
+RT_SELDOM static bool views_are_apart(const Call *c) {
     for (uint64_t left = c->written; left; left &= left - 1) {
         int i = __builtin_ctzll(left);
-        const Known *k = &c->known[i];
         for (uint64_t others = c->tensors & ~(left & -left); others; others &= others - 1) {
             int j = __builtin_ctzll(others);
-            const Known *o = &c->known[j];
-            if (meet(k, o) && !(k->as.t.one >> j & 1 && k->as.t.data == o->as.t.data)) return false;
+            bool one = c->bound[i].span.one >> j & 1;
+            if (meet(c, i, j) && !(one && c->known[i].as.t.data == c->known[j].as.t.data))
+                return false;
         }
     }
     return true;
 }
 
-static bool take(rt_call *c, const tg_arg *args) {
-    for (int i = 0; i < c->n; i++) {
-        Known *k = &c->known[i];
-        if (args[i].kind != k->kind) return false;
-        if (k->kind == TG_ARG_TENSOR ? !take_tensor(c, k, args[i].as.tensor)
-                                     : !take_number(c, k, &args[i]))
+static inline bool take(Call *c, const tg_arg *args) {
+    const int64_t *given = (const int64_t *)(c->known + c->n);
+    for (Known *k = c->known; k < c->known + c->n; k++, args++) {
+        if (args->kind != k->kind) return false;
+        if (k->kind == TG_ARG_TENSOR ? !take_tensor(c, k, args->as.tensor, given)
+                                     : !take_number(c, k, args))
             return false;
+        given += given_of(k);
     }
     return c->apart || (c->apart = views_are_apart(c));
 }
 
-RT_WARM rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
+static inline Call *find(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
     rt_calls *set = *set_of(l, kernel);
     if (!set || !args) return NULL;
     uint64_t epoch = rt_epoch(kernel);
     for (unsigned i = 0; i < set->n; i++) {
-        rt_call *c = call_at(set, i);
+        Call *c = call_at(set, i);
         if (c->kernel == kernel && c->n == n && c->epoch == epoch && c->comm == l->comm &&
             take(c, args))
             return c;
@@ -325,7 +343,7 @@ RT_WARM rt_call *rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args,
     return NULL;
 }
 
-RT_SELDOM static void announce(rt_launcher *l, const tg_kernel_info *info, const rt_call *c) {
+RT_SELDOM static void announce(rt_launcher *l, const tg_kernel_info *info, const Call *c) {
     for (int i = 0; i < c->n; i++)
         if (c->known[i].flags & SYMMETRIC) rt_shards_add(l->comm, c->bound[i].shard);
     rt_comm_announce(l, info->name, info->signature, c->variant->config);
@@ -334,8 +352,11 @@ RT_SELDOM static void announce(rt_launcher *l, const tg_kernel_info *info, const
 enum { RESTLESS = 8 }; // changes of numbers: then nothing is written down any more
 
 /// Runs the code, and writes down what it does, where that may come again.
-RT_SELDOM static tg_status run(rt_launcher *l, const tg_kernel_info *info, rt_call *c,
-                               void *stream) {
+RT_SELDOM static tg_status run(rt_launcher *l, const tg_kernel_info *info, Call *c, void *stream) {
+    l->device = c->device;
+    if (l->comm) announce(l, info, c);
+    c->restless += c->numbers;
+    c->numbers = false;
     bool writes = c->variant->image && !l->comm && c->restless < RESTLESS;
     c->replay->n = 0;
     if (writes) rt_replay_begin(c->replay, c->slots, c->variant->n_params);
@@ -347,14 +368,16 @@ RT_SELDOM static tg_status run(rt_launcher *l, const tg_kernel_info *info, rt_ca
     return status;
 }
 
-RT_WARM tg_status rt_run_again(rt_launcher *l, const tg_kernel_info *info, rt_call *c,
-                               void *stream) {
-    l->device = c->device;
-    rt_count(c->kernel);
-    if (l->comm) announce(l, info, c);
-    if (c->replay->n && (c->replay->numbers || !c->numbers))
-        return rt_run_replay(l, info, c->replay, c->at.device, stream);
-    c->restless += c->numbers;
-    c->numbers = false;
-    return run(l, info, c, stream);
+RT_WARM bool rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n, void *stream,
+                      tg_status *status) {
+    Call *c = find(l, kernel, args, n);
+    if (!c) return false;
+    rt_count(kernel->state);
+    if (!c->replay->n || (c->numbers && !c->replay->numbers))
+        *status = run(l, kernel->info, c, stream);
+    else if (rt_replay_run(&l->gpu, c->replay, c->at.device, stream))
+        *status = rt_report(l, kernel->info);
+    else
+        *status = TG_OK;
+    return true;
 }

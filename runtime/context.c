@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Contexts: hooks, threads, and the launchers that wait for their next launch.
-#include "runtime/runtime.h"
+#include "runtime/warm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/// A place of a context holds a launcher that is there for it, with this bit while that serves a
-/// launch: so nobody takes the place meanwhile, and giving back is a plain store. A locked one
-/// would wait for what a driver has just written to its device.
-enum { BUSY = 1 };
-_Static_assert((int)RT_ALIGNMENT > (int)BUSY, "the bit is free");
-
-static _Atomic(tg_context *) shared;
-/// What a thread has, in one piece: finding it is a call.
-static _Thread_local struct {
-    _Alignas(16) tg_context *context; // NULL: the shared one
-    unsigned number;                  // from 1
-} own;
+_Atomic(tg_context *) rt_shared_context;
+_Thread_local rt_thread rt_own;
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
@@ -113,11 +103,11 @@ tg_status tg_context_create(const tg_options *options, tg_context **out) {
 
 void tg_context_destroy(tg_context *c) {
     if (!c) return;
-    if (own.context == c) own.context = NULL;
+    if (rt_own.context == c) rt_own.context = NULL;
     tg_options hooks = c->hooks;
-    for (int i = 0; i < RT_IDLE; i++) {
+    for (int i = 0; i < RT_PLACES; i++) {
         uintptr_t l = atomic_load(&c->places[i]);
-        if (!(l & BUSY)) rt_launcher_destroy((rt_launcher *)l);
+        if (!(l & RT_BUSY)) rt_launcher_destroy((rt_launcher *)l);
     }
     rt_pool_destroy(c->pool, &hooks);
     pthread_mutex_destroy(&c->printing);
@@ -128,23 +118,23 @@ void tg_context_destroy(tg_context *c) {
 RT_SELDOM static tg_context *make_shared(void) {
     tg_context *c = NULL, *mine;
     if (tg_context_create(NULL, &mine) != TG_OK) return NULL;
-    if (atomic_compare_exchange_strong(&shared, &c, mine)) return mine;
+    if (atomic_compare_exchange_strong(&rt_shared_context, &c, mine)) return mine;
     tg_context_destroy(mine);
     return c;
 }
 
 static tg_context *shared_context(void) {
-    tg_context *c = atomic_load_explicit(&shared, memory_order_acquire);
+    tg_context *c = atomic_load_explicit(&rt_shared_context, memory_order_acquire);
     return c ? c : make_shared();
 }
 
-RT_WARM tg_context *rt_context(void) {
-    return own.context ? own.context : shared_context();
+tg_context *rt_context(void) {
+    return rt_own.context ? rt_own.context : shared_context();
 }
 
 tg_context *tg_context_use(tg_context *context) {
-    tg_context *before = own.context;
-    own.context = context;
+    tg_context *before = rt_own.context;
+    rt_own.context = context;
     return before;
 }
 
@@ -158,24 +148,17 @@ int tg_context_threads(const tg_context *context) {
 /// Threads look at different places first, so that each finds the launcher it had.
 static unsigned own_place(void) {
     static _Atomic unsigned threads;
-    if (!own.number) own.number = atomic_fetch_add(&threads, 1) + 1;
-    return own.number % RT_IDLE;
-}
-
-static rt_launcher *claim_at(tg_context *c, unsigned place) {
-    uintptr_t l = atomic_load_explicit(&c->places[place], memory_order_relaxed);
-    if (!l || l & BUSY || !atomic_compare_exchange_strong(&c->places[place], &l, l | BUSY))
-        return NULL;
-    return (rt_launcher *)l;
+    if (!rt_own.number) rt_own.number = atomic_fetch_add(&threads, 1) + 1;
+    return rt_own.number % RT_PLACES;
 }
 
 /// It has the first free place from there on; where there is none it has none.
 static rt_launcher *settle(rt_launcher *l, unsigned place) {
-    for (unsigned i = 0; l && i < RT_IDLE; i++) {
+    for (unsigned i = 0; l && i < RT_PLACES; i++) {
         uintptr_t none = 0;
-        l->place = (int)((place + i) % RT_IDLE);
+        l->place = (int)((place + i) % RT_PLACES);
         if (atomic_compare_exchange_strong(&l->context->places[l->place], &none,
-                                           (uintptr_t)l | BUSY))
+                                           (uintptr_t)l | RT_BUSY))
             return l;
     }
     if (l) l->place = -1;
@@ -185,22 +168,22 @@ static rt_launcher *settle(rt_launcher *l, unsigned place) {
 /// Another thread's that is idle moves here.
 RT_SELDOM static rt_launcher *claim_another(tg_context *c, unsigned place) {
     rt_launcher *l = NULL;
-    for (unsigned i = 1; i < RT_IDLE && !l; i++) l = claim_at(c, (place + i) % RT_IDLE);
+    for (unsigned i = 1; i < RT_PLACES && !l; i++) l = rt_claim_at(c, (place + i) % RT_PLACES);
     if (!l) return settle(rt_launcher_create(c), place);
     if (atomic_load(&c->places[place])) return l; // several threads have that place
     atomic_store(&c->places[l->place], 0);
     return settle(l, place);
 }
 
-RT_WARM rt_launcher *rt_claim(tg_context *c) {
+rt_launcher *rt_claim(tg_context *c) {
     unsigned place = own_place();
-    rt_launcher *l = claim_at(c, place);
+    rt_launcher *l = rt_claim_at(c, place);
     return l ? l : claim_another(c, place);
 }
 
-RT_WARM void rt_give_back(rt_launcher *l) {
+void rt_give_back(rt_launcher *l) {
     if (l->place >= 0)
-        atomic_store_explicit(&l->context->places[l->place], (uintptr_t)l, memory_order_release);
+        rt_warm_give_back(l);
     else
         rt_launcher_destroy(l); // more launches at once than places
 }

@@ -119,14 +119,15 @@ static void *const *with_faults(rt_gpu *g, const tg_device_function *f, void *co
     return g->args;
 }
 
-RT_SELDOM static int32_t launch_failed(rt_gpu *g, const tg_device_function *f, int64_t ctas,
-                                       const char *call, cu_result error) {
-    return rt_gpu_failed(g,
-                         rt_cuda_fail(call, error,
-                                      "launching '%s' (%" PRId64 " CTAs of %d threads, %d bytes of "
-                                      "shared memory) on device %d (%s)",
-                                      f->name, ctas, f->threads, f->shared_bytes, g->device->number,
-                                      g->device->name));
+RT_SELDOM int32_t rt_gpu_launch_failed(rt_gpu *g, const tg_device_function *f, const cu_launch *how,
+                                       cu_result error) {
+    const char *call = rt_cuda_driver()->launch_ex ? "cuLaunchKernelEx" : "cuLaunchKernel";
+    return rt_gpu_failed(g, rt_cuda_fail(call, error,
+                                         "launching '%s' (%" PRIu32
+                                         " CTAs of %d threads, %d bytes of shared memory) "
+                                         "on device %d (%s)",
+                                         f->name, how->grid[0], f->threads, f->shared_bytes,
+                                         g->device->number, g->device->name));
 }
 
 cu_launch rt_gpu_how(const rt_gpu *g, const tg_device_function *f, uint32_t ctas,
@@ -153,16 +154,10 @@ static bool is_launched_early(rt_gpu *g, const cu_launch *how, cu_function funct
     return g->comm->early;
 }
 
-/// cuLaunchKernelEx, where the driver has it: it takes about 0.1 us less than cuLaunchKernel.
-RT_WARM int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function,
-                              const cu_launch *how, void *const *args) {
-    const rt_cuda *cu = rt_cuda_driver();
-    void **a = (void **)(uintptr_t)args;
-    cu_result error = cu->launch_ex ? cu->launch_ex(how, function, a, NULL)
-                                    : cu->launch(function, how->grid[0], 1, 1, how->block[0], 1, 1,
-                                                 how->shared_bytes, how->stream, a, NULL);
-    const char *call = cu->launch_ex ? "cuLaunchKernelEx" : "cuLaunchKernel";
-    return error ? launch_failed(g, f, how->grid[0], call, error) : TG_RUN_OK;
+int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function,
+                      const cu_launch *how, void *const *args) {
+    cu_result error = rt_gpu_ask(rt_cuda_driver(), how, function, args);
+    return error ? rt_gpu_launch_failed(g, f, how, error) : TG_RUN_OK;
 }
 
 /// A launch that host code asks for.

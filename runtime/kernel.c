@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Launches: bind the arguments, pick a variant, run it on the current context.
-#include "runtime/runtime.h"
+#include "runtime/warm.h"
 
 static tg_slot slot_of(const rt_actual *a) {
     if (!a->tensor) return (tg_slot){.bits = (uint64_t)a->value};
@@ -8,7 +8,7 @@ static tg_slot slot_of(const rt_actual *a) {
 }
 
 /// "softmax.teg:3:9: N is 4 in 'x' and 5 in 'y'".
-RT_SELDOM static tg_status report(const rt_launcher *l, const tg_kernel_info *info) {
+RT_SELDOM tg_status rt_report(const rt_launcher *l, const tg_kernel_info *info) {
     const tg_failure *f = &l->workers[0].failure;
     const tg_site *site = f->site;
     if (l->gpu.status) return tg_fail(l->gpu.status, "%s: %s", info->name, tg_last_error());
@@ -22,12 +22,7 @@ tg_status rt_run_slots(rt_launcher *l, const tg_kernel_info *info, const tg_vari
                        const tg_slot *slots, rt_loaded *at, void *stream) {
     l->gpu.status = TG_OK;
     int failed = rt_launcher_run(l, v->entry, slots, v->image, l->device, at, stream);
-    return failed ? report(l, info) : TG_OK;
-}
-
-RT_WARM tg_status rt_run_replay(rt_launcher *l, const tg_kernel_info *info, rt_replay *r,
-                                rt_device *device, void *stream) {
-    return rt_replay_run(&l->gpu, r, device, stream) ? report(l, info) : TG_OK;
+    return failed ? rt_report(l, info) : TG_OK;
 }
 
 tg_status rt_run(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v, void *stream) {
@@ -96,25 +91,19 @@ RT_SELDOM static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_ar
     return rt_run(l, kernel->info, v, wish.stream);
 }
 
-static tg_status launch_or_again(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n,
-                                 Wish wish) {
-    rt_call *call = wish.runs ? rt_again(l, kernel, args, n) : NULL;
-    return call ? rt_run_again(l, kernel->info, call, wish.stream)
-                : launch(kernel, l, args, n, wish);
-}
-
 RT_WARM static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n,
                                            Wish wish) {
     if (!kernel) return tg_fail(TG_ERROR_ARGUMENT, "the kernel is NULL");
     if (kernel->abi != TG_ABI) return wrong_version(kernel);
-    tg_context *c = rt_context();
-    rt_launcher *l = c ? rt_claim(c) : NULL;
+    tg_context *c = rt_warm_context();
+    rt_launcher *l = c ? rt_warm_claim(c) : NULL;
     if (!l) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     bool collective = c->comm && wish.runs && rt_is_collective(kernel->info);
     tg_status status = collective ? rt_comm_enter(l, kernel->info->name) : TG_OK;
-    if (!status) status = launch_or_again(kernel, l, args, n, wish);
+    if (!status && !(wish.runs && rt_again(l, kernel, args, n, wish.stream, &status)))
+        status = launch(kernel, l, args, n, wish);
     if (l->comm) status = rt_comm_leave(l, status);
-    rt_give_back(l);
+    rt_warm_give_back(l);
     return status;
 }
 

@@ -6,7 +6,7 @@
 // memo keeps, under a hash of all that the choice depends on, which one it was, until a tuned one
 // comes. The facts of what
 // the memo says are looked at again: that a hash meets another may cost speed, never a result.
-#include "runtime/runtime.h"
+#include "runtime/warm.h"
 
 #include <string.h>
 
@@ -25,7 +25,7 @@ typedef struct Tuned {
     tg_hint hints[];
 } Tuned;
 
-enum { MEMO = 16, FIRST_CAPACITY = 8, MANY = 1000 };
+enum { MEMO = 16, FIRST_CAPACITY = 8 };
 
 /// In bits of log2: extents further from all hints than this get code of their own.
 enum { LOG2_ONE = 1024, FAR = 3 * LOG2_ONE };
@@ -35,6 +35,7 @@ enum { BUCKET = LOG2_ONE / 2 };
 
 /// What the runtime knows of a kernel.
 typedef struct rt_state {
+    rt_pulse pulse;   // first
     tg_options hooks; // of the memory of this state
     const tg_compiler *compiler;
     void *user;
@@ -43,9 +44,7 @@ typedef struct rt_state {
     _Atomic uintptr_t tuner; // 0: nobody tunes (rt_tune)
     // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
     _Atomic uint64_t memo[MEMO];
-    _Atomic uint64_t epoch; // a number that no state had before; a new one ends all memory
-    uint64_t number;        // the first one
-    _Atomic int launches;   // up to MANY: two threads that count at once may count one
+    uint64_t number; // the first epoch: each is a number that no state had before
     pthread_mutex_t compiling;
     const tg_kernel_info *info;
     _Atomic bool excluded[]; // of the kernel's own variants
@@ -213,7 +212,7 @@ static rt_state *state_new(const tg_options *hooks, const tg_kernel_info *info) 
     s->hooks = *hooks;
     s->info = info;
     s->number = next_epoch();
-    atomic_init(&s->epoch, s->number);
+    atomic_init(&s->pulse.epoch, s->number);
     pthread_mutex_init(&s->compiling, NULL);
     int n = info->n_variants > FIRST_CAPACITY ? info->n_variants : FIRST_CAPACITY;
     List *list = list_new(hooks, n, NULL);
@@ -378,7 +377,7 @@ static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_ker
 }
 
 static void forget(rt_state *s) {
-    atomic_store(&s->epoch, next_epoch());
+    atomic_store(&s->pulse.epoch, next_epoch());
     for (int i = 0; i < MEMO; i++) atomic_store(&s->memo[i], 0);
 }
 
@@ -412,29 +411,20 @@ static tg_status choose(rt_state *s, const rt_launcher *l, const tg_kernel_info 
 }
 
 /// Once there were many, launches only read.
-static void count_launch(rt_state *s) {
-    int n = atomic_load_explicit(&s->launches, memory_order_relaxed);
-    if (n < MANY) atomic_store_explicit(&s->launches, n + 1, memory_order_relaxed);
-}
-
 int tg_kernel_launches(const tg_kernel *kernel) {
     rt_state *s = __atomic_load_n(&kernel->state, __ATOMIC_ACQUIRE);
-    return s ? atomic_load_explicit(&s->launches, memory_order_relaxed) : 0;
+    return s ? atomic_load_explicit(&s->pulse.launches, memory_order_relaxed) : 0;
 }
 
-RT_WARM uint64_t rt_epoch(tg_kernel *kernel) {
+rt_pulse *rt_pulse_of(tg_kernel *kernel) {
     rt_state *s = state_of(kernel);
-    return s ? atomic_load_explicit(&s->epoch, memory_order_acquire) : 0;
-}
-
-RT_WARM void rt_count(const tg_kernel *kernel) {
-    count_launch(kernel->state);
+    return s ? &s->pulse : NULL;
 }
 
 tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out, bool *chosen) {
     rt_state *s = state_of(kernel);
     if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    count_launch(s);
+    rt_count(&s->pulse);
     uint64_t hash = rt_hash_arguments(l, kernel->info);
     _Atomic uint64_t *memo = &s->memo[hash % MEMO];
     uint64_t known = atomic_load_explicit(memo, memory_order_acquire);
@@ -503,7 +493,7 @@ tg_status rt_pick_as(tg_kernel *kernel, const rt_launcher *l, const char *config
     if (!config) return rt_pick(kernel, l, out, NULL);
     rt_state *s = state_of(kernel);
     if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    count_launch(s);
+    rt_count(&s->pulse);
     tg_status status = TG_OK;
     pthread_mutex_lock(&s->compiling);
     *out = find_config(s, l, config);

@@ -13,7 +13,9 @@
 void rt_replay_begin(rt_replay *r, const tg_slot *slots, int n) {
     r->refused = false;
     r->numbers = true;
-    r->n = r->n_args = r->n_maps = 0;
+    r->asks = rt_cuda_driver()->maker->hip; // launches go to the device that is set
+    r->n = r->n_maps = 0;
+    r->n_args = 0;
     r->slots = slots;
     r->n_slots = n;
 }
@@ -38,11 +40,10 @@ void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_functio
                   r->n == RT_REPLAY_LAUNCHES || r->n_args + f->n_args > RT_REPLAY_ARGS;
     if (r->refused) return;
     r->numbers &= (f->flags & TG_DEVICE_NUMBERS) != 0;
-    rt_replay_launch *l = &r->launches[r->n++];
-    r->context = g->device->context;
+    rt_replay_launch *l = &r->launches[r->n];
     l->how = rt_gpu_how(g, f, ctas, &l->cluster);
     l->function = function;
-    l->args = r->args + r->n_args;
+    r->first[r->n++] = (uint8_t)r->n_args;
     l->f = f;
     for (int i = 0; i < f->n_args; i++) {
         void *at = kept(r, args[i]);
@@ -78,7 +79,7 @@ void rt_replay_add_map(rt_replay *r, const tg_tensormap *how, void *data, const 
     memcpy(m->bytes, out, sizeof m->bytes);
 }
 
-RT_SELDOM static int32_t move_maps(rt_gpu *g, rt_replay *r) {
+static int32_t move_maps(rt_gpu *g, rt_replay *r) {
     for (int i = 0; i < r->n_maps; i++) {
         rt_replay_map *m = &r->maps[i];
         void *data = r->slots[m->slot].tensor.data;
@@ -98,26 +99,48 @@ static bool maps_moved(const rt_replay *r) {
     return moved;
 }
 
-/// The device's context is current, as it is where a thread has one device alone.
-static bool is_entered(const rt_replay *r) {
-    const rt_cuda *cu = rt_cuda_driver();
-    cu_context now = NULL;
-    return !cu->device_current && !cu->current(&now) && now == r->context;
-}
-
-RT_WARM int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_device *device, void *stream) {
-    rt_entered entered = {.mode = -1};
+/// What is left of the launches, in the device's context.
+RT_SELDOM static int32_t run_inside(rt_gpu *g, rt_replay *r, int i, rt_device *device,
+                                    void *stream) {
+    rt_entered entered;
     g->device = device;
     g->stream = stream;
-    g->status = is_entered(r) ? TG_OK : rt_enter(device, &entered);
+    g->status = rt_enter(device, &entered);
     int32_t status = g->status ? TG_RUN_DEVICE : TG_RUN_OK;
     if (!status && maps_moved(r)) status = move_maps(g, r);
-    for (int i = 0; i < r->n && !status; i++) {
+    for (; i < r->n && !status; i++) {
         rt_replay_launch *l = &r->launches[i];
         l->how.stream = stream;
-        status = rt_gpu_launch(g, l->f, l->function, &l->how, l->args);
+        status = rt_gpu_launch(g, l->f, l->function, &l->how, r->args + r->first[i]);
     }
     g->device = NULL;
+    r->asks |= entered.pushed;
     if (entered.pushed) rt_leave(entered);
     return status;
+}
+
+/// A launch failed, of which the driver may only have said that another context is current.
+RT_SELDOM static int32_t refused(rt_gpu *g, rt_replay *r, int i, rt_device *device, void *stream,
+                                 cu_result error) {
+    if (error == CU_INVALID_CONTEXT || error == CU_INVALID_HANDLE)
+        return run_inside(g, r, i, device, stream);
+    g->device = device;
+    int32_t status = rt_gpu_launch_failed(g, r->launches[i].f, &r->launches[i].how, error);
+    g->device = NULL;
+    return status;
+}
+
+/// A function is of one context. So launches need not ask for the current one: on a stream of the
+/// device it does not matter, on the default stream of another one the driver refuses, and does
+/// nothing.
+RT_WARM int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_device *device, void *stream) {
+    const rt_cuda *cu = rt_cuda_driver();
+    if (r->asks || maps_moved(r)) return run_inside(g, r, 0, device, stream);
+    for (int i = 0; i < r->n; i++) {
+        rt_replay_launch *l = &r->launches[i];
+        l->how.stream = stream;
+        cu_result error = rt_gpu_ask(cu, &l->how, l->function, r->args + r->first[i]);
+        if (error) return refused(g, r, i, device, stream, error);
+    }
+    return TG_RUN_OK;
 }

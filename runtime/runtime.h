@@ -15,7 +15,7 @@
 #define RT_WARM   __attribute__((hot))
 #define RT_SELDOM __attribute__((cold, noinline))
 
-enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_IDLE = 64, RT_CALL_SETS = 16 };
+enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_PLACES = 64, RT_CALL_SETS = 16 };
 
 /* ---- pool.c: threads ----------------------------------------------------------------------- */
 
@@ -117,8 +117,8 @@ struct tg_context {
     int active; // of those, how many work for a launch
     rt_pool *pool;
     pthread_mutex_t printing;
-    _Alignas(64) tg_comm *comm;        // whose launches are this rank's; NULL: there are no ranks
-    _Atomic uintptr_t places[RT_IDLE]; // of launchers
+    _Alignas(64) tg_comm *comm;          // whose launches are this rank's; NULL: there are no ranks
+    _Atomic uintptr_t places[RT_PLACES]; // of launchers
 };
 
 /// The current one of this thread; NULL where there is no memory for the shared one.
@@ -182,10 +182,14 @@ void rt_exclude(tg_kernel *kernel, const tg_variant *variant);
 /// and the hints are copied.
 tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, uint32_t device,
                          const tg_hint *hints, int n);
-/// Changes where what a launch was to run may be another one now; no two kernels have the same.
-uint64_t rt_epoch(tg_kernel *kernel);
-/// One more launch of a kernel that was not picked for (tg_kernel_launches).
-void rt_count(const tg_kernel *kernel);
+/// A kernel's state begins with what warm launches need of it (warm.h).
+typedef struct rt_pulse {
+    _Atomic uint64_t epoch; // changes where what a launch was to run may be another one now
+    _Atomic int launches;   // up to RT_MANY: two threads that count at once may count one
+} rt_pulse;
+enum { RT_MANY = 1000 };
+/// NULL: no memory.
+rt_pulse *rt_pulse_of(tg_kernel *kernel);
 /// The next launches choose anew.
 void rt_forget(tg_kernel *kernel);
 /// What rt_tune keeps of a kernel; NULL: no memory.
@@ -246,19 +250,15 @@ tg_status rt_run(rt_launcher *launcher, const tg_kernel_info *info, const tg_var
 tg_status rt_run_slots(rt_launcher *launcher, const tg_kernel_info *info, const tg_variant *variant,
                        const tg_slot *slots, rt_loaded *at, void *stream);
 
-/// The same by what was written down of an earlier run.
-tg_status rt_run_replay(rt_launcher *launcher, const tg_kernel_info *info, rt_replay *replay,
-                        rt_device *device, void *stream);
+/// What a run of the launcher that failed has told.
+tg_status rt_report(const rt_launcher *launcher, const tg_kernel_info *info);
 
 /* ---- again.c: launches like one before ------------------------------------------------------ */
 
-typedef struct rt_call rt_call;
-
-/// What an equal launch before, of the same launcher, was bound to, with the data, and the numbers,
-/// of this one; NULL where there is none. Such arguments need no further checks.
-rt_call *rt_again(rt_launcher *launcher, tg_kernel *kernel, const tg_arg *args, int n);
-tg_status rt_run_again(rt_launcher *launcher, const tg_kernel_info *info, rt_call *call,
-                       void *stream);
+/// Runs what an equal launch before, of the same launcher, was bound to, with the data, and the
+/// numbers, of this one; such arguments need no further checks. False: there is none.
+bool rt_again(rt_launcher *launcher, tg_kernel *kernel, const tg_arg *args, int n, void *stream,
+              tg_status *status);
 /// The launch that was bound and picked for last is one to come again. No memory: it is not kept.
 /// epoch: from before it was picked for.
 void rt_remember(rt_launcher *launcher, const tg_kernel *kernel, const tg_variant *variant,

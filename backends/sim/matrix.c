@@ -310,11 +310,14 @@ static void product_f64(int m, int n, int k, const double *a, const double *b, d
                 d[i * n + j] = fma(a[i * k + l], b[l * n + j], d[i * n + j]);
 }
 
-// Too large for the stack of a lane.
-static _Thread_local Matrix matrices[3];
+/// Three, too large for the stack of a lane.
+static Matrix *matrices_of(Sim *sim) {
+    if (!sim->matrices) sim->matrices = sim_alloc(sim, 3 * sizeof(Matrix));
+    return sim->matrices;
+}
 
 void handle_mma(Warp *w, const SimSite *site) {
-    Matrix *a = &matrices[0], *b = &matrices[1], *d = &matrices[2];
+    Matrix *a = matrices_of(w->cta->sim), *b = a + 1, *d = a + 2;
     int m = site->part[2]->rows, n = site->part[2]->columns, k = site->part[0]->columns;
     check_whole(w, site);
     gather(w, site, 0, a);

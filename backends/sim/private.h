@@ -384,7 +384,8 @@ struct Sim {
     int cluster_phase, cluster_warps;
     Load *loads;
     int n_loads, cap_loads;
-    Shadow *shadow; // under check
+    Shadow *shadow;         // under check
+    union Matrix *matrices; // of one instruction; NULL before the first
 };
 
 /* ---- schedule.c ---------------------------------------------------------------------------- */

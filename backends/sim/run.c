@@ -40,6 +40,7 @@ void sim_destroy(Sim *sim) {
     free(sim->warps);
     free(sim->lanes);
     free(sim->loads);
+    free(sim->matrices);
     free(sim);
 }
 

@@ -289,6 +289,18 @@ static void check_early(cu_function f, cu_stream s) {
     if (!f->module->waits) wrong("'%s' begins early and does not wait", f->name);
 }
 
+/// As CUDA's driver does: a stream is of a context, the default stream that of the current one.
+static cu_result check_stream(cu_function f, cu_stream stream) {
+#ifndef FAKE_HIP
+    if (!stream && !depth) return 201;
+    return (stream ? stream->device : stack[depth - 1]->device) == f->device ? 0 : 400;
+#else
+    if (resolve("a launch", stream)->device != f->device)
+        wrong("a function of another device is launched");
+    return 0;
+#endif
+}
+
 static cu_result run(cu_function f, FakeLaunch launch, cu_stream stream, void **args) {
     int most = f->shared_bytes ? f->shared_bytes : CU_DEFAULT_SHARED;
     launch.name = f->name;
@@ -299,8 +311,10 @@ static cu_result run(cu_function f, FakeLaunch launch, cu_stream stream, void **
     if (launch.shared_bytes > (unsigned)most) return 1;
     if (launch.cluster == 0 || launch.grid % launch.cluster) return 912;
     if (launch.cluster > CU_PORTABLE_CLUSTER && !f->large_clusters) return 912;
-    Op op = {.kind = OP_LAUNCH, .stream = resolve("a launch", stream), .launch = launch, .f = f};
-    if (op.stream->device != f->device) wrong("a function of another device is launched");
+    cu_result error = check_stream(f, stream);
+    if (error) return error;
+    if (!stream) stream = &default_streams[f->device];
+    Op op = {.kind = OP_LAUNCH, .stream = stream, .launch = launch, .f = f};
     if (launch.early) check_early(f, op.stream);
     op.stream->behind_kernel = true;
     if (!f->kernel && op.stream->graph) return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Launches on GPUs whose host code need not run again: what a device gets is what it would get from
 // the host code, wherever tensors have moved to and whatever numbers have become.
+#include "runtime/gpu.h"
 #include "tests/runtime/gpu_kernels.h"
 
 #include <setjmp.h>
@@ -213,6 +214,62 @@ static void failures(void **state) {
     assert_int_equal(host_runs, 2);
 }
 
+enum { ELSEWHERE = 48 }; // elements: of no launch before
+static int asked, pushed;
+
+static void count_contexts(const char *call) {
+    asked += strcmp(call, "cuCtxGetCurrent") == 0;
+    pushed += strcmp(call, "cuCtxPushCurrent_v2") == 0;
+}
+
+/// How often launches of axpy on the stream ask for the current context, and enter their own.
+static void expect_contexts(void *stream, int times, int asks, int pushes) {
+    int64_t n = ELSEWHERE;
+    DLTensor x = row(memory[0], &n), y = row(memory[1], &n);
+    x.device = y.device = (DLDevice){kDLCUDA, 0};
+    tg_arg args[] = {tg_tensor(&x), tg_tensor(&y), tg_float(1)};
+    cu_context before, after;
+    rt_cuda_driver()->current(&before);
+    asked = pushed = 0;
+    fake.fake_watch(count_contexts);
+    for (int i = 0; i < times; i++) {
+        expect_ok(tg_launch_on(&axpy, args, 3, stream));
+        for (int k = 0; k < n; k++) wanted[1][k] += wanted[0][k];
+        assert_memory_equal(memory, wanted, sizeof memory);
+    }
+    fake.fake_watch(NULL);
+    assert_int_equal(asked, asks);
+    assert_int_equal(pushed, pushes);
+    rt_cuda_driver()->current(&after);
+    assert_ptr_equal(before, after);
+}
+
+/// Launches like one before do not ask, but where the driver has refused one.
+static void contexts(void **state) {
+    (void)state;
+    rt_entered own, other;
+    void *stream = fake.fake_stream(0);
+    Axpy w = {0, 1, ELSEWHERE, 1, false};
+    expect_ok(rt_enter(rt_device_at(0), &own));
+    for (int i = 0; i < 3; i++) launch(&axpy, &w);
+    expect_contexts(NULL, 3, 0, 0);
+    expect_contexts(stream, 3, 0, 0);
+    expect_ok(rt_enter(rt_device_at(1), &other));
+    expect_contexts(stream, 3, 0, 0);
+    expect_contexts(NULL, 3, 3, 3);
+    rt_leave(other);
+    expect_contexts(NULL, 3, 3, 0);
+    rt_leave(own);
+    expect_contexts(NULL, 3, 3, 3);
+    fake.fake_fail("cuLaunchKernelEx", 400); // inside, it is the launch that fails
+    int64_t n = ELSEWHERE;
+    DLTensor x = row(memory[0], &n), y = row(memory[1], &n);
+    x.device = y.device = (DLDevice){kDLCUDA, 0};
+    tg_arg args[] = {tg_tensor(&x), tg_tensor(&y), tg_float(1)};
+    expect(tg_launch(&axpy, args, 3), TG_ERROR_ARGUMENT, "axpy: launching 'axpy' (2 CTAs");
+    launch(&axpy, &w);
+}
+
 int main(void) {
     if (!open_fake()) return print_error("TG_CUDA_LIBRARY must be the fake driver\n"), 1;
     fake.fake_kernel("axpy", axpy_kernel, 4, (size_t[]){8, 8, 8, 4});
@@ -221,7 +278,7 @@ int main(void) {
 #define TEST(f) cmocka_unit_test_setup(f, fill)
     const struct CMUnitTest tests[] = {
         TEST(once_written_down), TEST(not_of_others), TEST(numbers_change), TEST(numbers_pass),
-        TEST(maps_move),         TEST(failures),      TEST(at_random),
+        TEST(maps_move),         TEST(failures),      TEST(at_random),      TEST(contexts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
