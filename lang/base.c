@@ -123,9 +123,17 @@ void ctx_defer(Ctx *ctx, void (*release)(void *thing), void *thing) {
 
 /* ---- interned strings ---------------------------------------------------------------------- */
 
+/// Eight bytes at a time: types and attributes are long rows of integers.
 static uint64_t hash_bytes(const char *s, size_t n) {
-    uint64_t h = 0xcbf29ce484222325u; // FNV-1a
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
+    uint64_t h = n, word;
+    for (; n >= sizeof word; n -= sizeof word, s += sizeof word) {
+        memcpy(&word, s, sizeof word);
+        h = (h ^ word) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 32;
+    }
+    word = 0;
+    if (n) memcpy(&word, s, n);
+    h = (h ^ word) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 32;
 }
 

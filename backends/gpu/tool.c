@@ -85,19 +85,35 @@ static bool ended(int status, ToolOutput *out) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// The environment, with glibc told to ask for large pages: a third of what ptxas waits for the
+/// system goes with them, 7 % of its time. The caller's own wish stands. NULL: no memory.
+static char **make_environment(void) {
+    static char large_pages[] = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1";
+    size_t n = 0;
+    while (environ && environ[n]) n++;
+    char **all = calloc(n + 2, sizeof *all);
+    if (!all) return NULL;
+    if (n) memcpy(all, environ, n * sizeof *all);
+    if (!getenv("GLIBC_TUNABLES")) all[n] = large_pages;
+    return all;
+}
+
 /// With both outputs in the file `log`; true where it says that all is well.
 static bool spawn(const char *program, const char *const *arguments, const char *log,
                   ToolOutput *out) {
     posix_spawn_file_actions_t actions;
     pid_t child;
     int status = -1;
+    char **environment = make_environment();
     int failed = posix_spawn_file_actions_init(&actions);
     if (!failed) {
         posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         posix_spawn_file_actions_adddup2(&actions, 1, 2);
-        failed = posix_spawn(&child, program, &actions, NULL, (char *const *)arguments, environ);
+        failed = posix_spawn(&child, program, &actions, NULL, (char *const *)arguments,
+                             environment ? environment : environ);
         posix_spawn_file_actions_destroy(&actions);
     }
+    free(environment);
     if (failed) {
         snprintf(out->end, sizeof out->end, "not started: %s", strerror(failed));
         return false;
