@@ -295,9 +295,9 @@ static inline bool take_tensor(Call *c, Known *k, const DLTensor *t, const int64
     return true;
 }
 
+/// Another one than before.
 static bool take_number(Call *c, Known *k, const tg_arg *arg) {
     int64_t value;
-    if (arg->as.i == k->as.value) return true;
     if (k->flags & CONSTANT || !rt_number(k->code, k->bits, arg, &value)) return false;
     k->as.value = arg->as.i;
     c->numbers = true;
@@ -320,11 +320,13 @@ RT_SELDOM static bool views_are_apart(const Call *c) {
 
 static inline bool take(Call *c, const tg_arg *args) {
     const int64_t *given = (const int64_t *)(c->known + c->n);
-    for (Known *k = c->known; k < c->known + c->n; k++, args++) {
+    for (Known *k = c->known, *end = k + c->n; k < end; k++, args++) {
         if (args->kind != k->kind) return false;
-        if (k->kind == TG_ARG_TENSOR ? !take_tensor(c, k, args->as.tensor, given)
-                                     : !take_number(c, k, args))
-            return false;
+        if (k->kind != TG_ARG_TENSOR) {
+            if (args->as.i != k->as.value && !take_number(c, k, args)) return false;
+            continue;
+        }
+        if (!take_tensor(c, k, args->as.tensor, given)) return false;
         given += given_of(k);
     }
     return c->apart || (c->apart = views_are_apart(c));
