@@ -47,6 +47,11 @@ Value *comm_control(Comm *c) {
     return c->control;
 }
 
+Value *comm_of_other(const Comm *c, Builder *b, Value *rank) {
+    Value *own = build_binary(b, OP_EQ, rank, c->rank);
+    return build_select(b, own, build_index(b, -1), rank);
+}
+
 Value *comm_epoch(Comm *c, Builder *b) {
     Place p = {0};
     place_add_at(&p, build_index(b, 0));

@@ -82,19 +82,6 @@ static Place open_piece(const CommPut *p, Builder *b, Value **row) {
     return piece;
 }
 
-static Place behind(int n, Value *const *first, const Place *rest) {
-    Place p = {0};
-    for (int i = 0; i < n; i++) place_add_at(&p, first[i]);
-    if (rest) place_append(&p, rest);
-    return p;
-}
-
-/// A coordinate of the words: of the own rank, for which nobody waits, it is outside of them.
-static Value *of_other(Comm *c, Builder *b, Value *rank) {
-    Value *own = build_binary(b, OP_EQ, rank, c->rank);
-    return build_select(b, own, build_index(b, -1), rank);
-}
-
 /// The next rank's part goes first, the own one last.
 static void send(Comm *c, const CommPut *p, Builder b) {
     Region *home = b.region;
@@ -103,10 +90,10 @@ static void send(Comm *c, const CommPut *p, Builder b) {
     Value *to = ix_rem(&b, next, p->ranks);
     Place piece = open_piece(p, &b, &row);
     Value *place[2] = {to, c->rank};
-    Place own = behind(1, &c->rank, &piece), sent = behind(2, place, &piece);
+    Place own = place_behind(1, &c->rank, &piece), sent = place_behind(2, place, &piece);
     store_at(&b, p->sent, load_at(&b, p->tensor, &own), &sent, NULL);
-    Value *at[3] = {of_other(c, &b, to), c->rank, ix_div(&b, row, p->chunk)};
-    Place word = behind(3, at, NULL);
+    Value *at[3] = {comm_of_other(c, &b, to), c->rank, ix_div(&b, row, p->chunk)};
+    Place word = place_behind(3, at, NULL);
     Op *first = atomic_at(&b, "max", p->words, comm_first_epoch(c, &b), &word);
     op_set_attr(c->ir, first, "system", at_bool(c->ir, true));
     Value *in[5] = {p->words, build_index(&b, 1), at[0], at[1], at[2]};
@@ -130,7 +117,7 @@ void comm_put(Comm *c, Builder *b, Value *tensor, Value *chunk, CommPut *out) {
 void comm_put_wait(Comm *c, const CommPut *p, Builder *b, Value *epoch, Value *peer, Value *chunk,
                    const char *text) {
     Value *sent = ix_add(b, epoch, senders(p, b, chunk));
-    Value *at[3] = {c->rank, of_other(c, b, peer), chunk};
+    Value *at[3] = {c->rank, comm_of_other(c, b, peer), chunk};
     comm_wait(c, b, p->words, sent, peer, 3, at, text);
 }
 

@@ -228,23 +228,21 @@ static Value *tile_number(const Stage *s, Builder *b, Value *const *index, Value
     return number ? number : build_index(b, 0);
 }
 
-/// Behind `first`, the place in a shard.
-static Place place_behind(const Place *rest, int n, Value *const *first) {
-    Place p = {0}, shard = *rest;
-    for (int i = 0; i < n; i++) place_add_at(&p, first[i]);
+/// At `first`, the place in a shard that `at` names, whose rank is one coordinate.
+static Place shard_behind(int n, Value *const *first, const Place *at) {
+    Place shard = *at;
     shard.n--;
-    shard.n_operands--; // the rank is one coordinate
-    memmove(shard.dims, rest->dims + 1, sizeof *rest->dims * (size_t)shard.n);
-    memmove(shard.operands, rest->operands + 1, sizeof *rest->operands * (size_t)shard.n_operands);
-    place_append(&p, &shard);
-    return p;
+    shard.n_operands--;
+    memmove(shard.dims, at->dims + 1, sizeof *at->dims * (size_t)shard.n);
+    memmove(shard.operands, at->operands + 1, sizeof *at->operands * (size_t)shard.n_operands);
+    return place_behind(n, first, &shard);
 }
 
 static void send(Stage *s) {
     Builder b = build_before(s->c->ir, s->add);
     Place rest = place_of(s->add);
     Value *to = rest.operands[0], *first[2] = {to, s->c->rank}, *index[MAX_LEVELS];
-    Place p = place_behind(&rest, keeps(s) ? 1 : 2, first);
+    Place p = shard_behind(keeps(s) ? 1 : 2, first, &rest);
     for (int i = 0; i < s->n; i++)
         store_at(&b, keeps(s) ? s->local[i] : s->stage[i], operand(s->add, s->n + i), &p, NULL);
     if (keeps(s)) return;
@@ -313,7 +311,7 @@ static Place owned_place(const Stage *s, Builder *b, Value *const *index, Value 
 /// Slot `source` of tensor i. The own part has not been sent where copy engines send.
 static Value *read_slot(const Stage *s, Builder *b, int i, const Place *at, Value *source) {
     Value *first[2] = {s->c->rank, source};
-    Place slot = place_behind(at, 2, first), own = place_behind(at, 1, first);
+    Place slot = shard_behind(2, first, at), own = shard_behind(1, first, at);
     if (!keeps(s)) return load_at(b, s->stage[i], &slot);
     Value *is_own = build_binary(b, OP_EQ, source, s->c->rank);
     const Type *type = place_type(b->ir, s->stage[i]->type->elem, &slot);
@@ -339,11 +337,8 @@ static void wait_for_slots(const Stage *s, Builder *b, Value *number) {
     Value *epoch = comm_epoch(s->c, b);
     Op *loop = build_for(b, build_index(b, 0), s->ranks, 1, 0, NULL);
     Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
-    Value *source = region_add_arg(b->ir, in.region, s->ranks->type, "source"), *word = source;
-    if (keeps(s)) { // outside of the words nobody waits
-        Value *own = build_binary(&in, OP_EQ, source, s->c->rank);
-        word = build_select(&in, own, build_index(&in, -1), source);
-    }
+    Value *source = region_add_arg(b->ir, in.region, s->ranks->type, "source");
+    Value *word = keeps(s) ? comm_of_other(s->c, &in, source) : source;
     Value *at[3] = {s->c->rank, word, number};
     comm_wait(s->c, &in, s->flags, epoch, source, 3, at, text);
     build_yield(&in, 0, NULL);
@@ -352,7 +347,7 @@ static void wait_for_slots(const Stage *s, Builder *b, Value *number) {
 /// In the order of the ranks; with `keep` what is there comes before them.
 static void fold_slots(const Stage *s, Builder *b, const Place *at) {
     Value *state[MAX_ADDED], *values[MAX_ADDED];
-    Place owned = place_behind(at, 1, &s->c->rank);
+    Place owned = shard_behind(1, &s->c->rank, at);
     read_slots(s, b, at, build_index(b, 0), state);
     for (int i = 0; i < s->n && op_flag(s->add, "keep"); i++) values[i] = state[i];
     if (op_flag(s->add, "keep")) {
@@ -432,7 +427,7 @@ static void clear_owned(Stage *s) {
     Builder b = build_before(s->c->ir, s->phase);
     Region *home = b.region;
     Value *index[MAX_LEVELS], *tensor = operand(s->add, 0);
-    Place at = open_owned(s, &b, index), owned = place_behind(&at, 1, &s->c->rank);
+    Place at = open_owned(s, &b, index), owned = shard_behind(1, &s->c->rank, &at);
     Value *zero = build_zero(&b, place_type(b.ir, tensor->type->elem, &owned));
     store_at(&b, tensor, zero, &owned, NULL);
     close_regions(&b, home);

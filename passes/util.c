@@ -275,6 +275,13 @@ void place_append(Place *p, const Place *rest) {
     for (int i = 0; i < rest->n_operands; i++) p->operands[p->n_operands++] = rest->operands[i];
 }
 
+Place place_behind(int n, Value *const *first, const Place *rest) {
+    Place p = {0};
+    for (int i = 0; i < n; i++) place_add_at(&p, first[i]);
+    if (rest) place_append(&p, rest);
+    return p;
+}
+
 const Type *place_type(Ir *ir, Elem elem, const Place *p) {
     int64_t extents[MAX_RANK];
     int rank = 0, at = 0;

@@ -67,6 +67,8 @@ void place_add_at(Place *p, Value *index);
 void place_add_axis(Place *p, Value *base, Value *count, int64_t size);
 void place_add_pick(Place *p, Value *coordinates);
 void place_append(Place *p, const Place *rest);
+/// That of `rest` (NULL: none) in what is found at these coordinates.
+Place place_behind(int n, Value *const *first, const Place *rest);
 /// The block of an element that an access at this place moves.
 const Type *place_type(Ir *ir, Elem elem, const Place *p);
 /// Dead lanes read 0. The result's extents are those of the place.

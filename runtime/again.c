@@ -359,14 +359,16 @@ RT_SELDOM static tg_status run(rt_launcher *l, const tg_kernel_info *info, Call 
     if (l->comm) announce(l, info, c);
     c->restless += c->numbers;
     c->numbers = false;
-    bool writes = c->variant->image && !l->comm && c->restless < RESTLESS;
+    const tg_image *image = c->variant->image;
+    bool writes = image && image->kind != TG_IMAGE_CALL && !l->comm && c->restless < RESTLESS;
     c->replay->n = 0;
     if (writes) rt_replay_begin(c->replay, c->slots, c->variant->n_params);
     l->gpu.replay = writes ? c->replay : NULL;
     tg_status status = rt_run_slots(l, info, c->variant, c->slots, &c->at, stream);
     l->gpu.replay = NULL;
-    if (writes && c->replay->refused) c->restless = RESTLESS;
-    if (status || c->replay->refused) c->replay->n = 0;
+    bool refused = writes && c->replay->refused;
+    if (refused) c->restless = RESTLESS;
+    if (status || refused) c->replay->n = 0;
     return status;
 }
 

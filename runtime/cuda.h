@@ -107,9 +107,7 @@ enum {
     CU_WAIT_AT_LEAST = 0,         // a stream's wait for a word
     CU_PORTABLE_CLUSTER = 8,      // most CTAs without CU_LARGE_CLUSTERS
     CU_DEFAULT_SHARED = 48 << 10, // most bytes without CU_MAX_SHARED
-    CU_INVALID_CONTEXT = 201,
-    CU_INVALID_HANDLE = 400,
-    CU_NOT_READY = 600 // what a stream was given is not done yet
+    CU_NOT_READY = 600            // what a stream was given is not done yet
 };
 
 /* X(field, symbol, needed, parameters): all return a cu_result. What warm launches call is first.

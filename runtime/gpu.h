@@ -162,7 +162,7 @@ typedef struct rt_replay_map {
 
 /// What the driver is told, in one line of the cache, and what is seldom looked at.
 typedef struct rt_replay_launch {
-    cu_launch how; // all but the stream
+    _Alignas(64) cu_launch how; // all but the stream
     cu_function function;
     const tg_device_function *f;
     cu_attribute cluster;
@@ -171,12 +171,13 @@ typedef struct rt_replay_launch {
 struct rt_replay {
     bool refused; // there is something that cannot be done again
     bool numbers; // it can whatever numbers have become
-    bool asks;    // the device is entered before the launches: they failed without
+    bool enters;  // the device is entered before the launches: they are HIP's, or failed without
     uint8_t n, n_maps;
     uint8_t first[RT_REPLAY_LAUNCHES]; // of the arguments of each launch
     int n_args, n_slots;
     const tg_slot *slots; // of the entry: the same ones for all runs
-    _Alignas(64) rt_replay_launch launches[RT_REPLAY_LAUNCHES];
+    cu_context context;   // of the device
+    rt_replay_launch launches[RT_REPLAY_LAUNCHES];
     _Alignas(64) void *args[RT_REPLAY_ARGS]; // into slots, values and maps
     // What stood on the stack. A map that was not filled in, of a tensor without elements, is taken
     // for a value: what is behind it is read.

@@ -49,6 +49,7 @@ typedef struct rt_state {
     const tg_kernel_info *info;
     _Atomic bool excluded[]; // of the kernel's own variants
 } rt_state;
+_Static_assert(offsetof(rt_state, pulse) == 0, "rt_count and rt_epoch find it there");
 
 /* ---- what the choice depends on ------------------------------------------------------------ */
 
@@ -410,7 +411,6 @@ static tg_status choose(rt_state *s, const rt_launcher *l, const tg_kernel_info 
     return best.number < 0 ? rt_no_variant(l, info) : TG_OK;
 }
 
-/// Once there were many, launches only read.
 int tg_kernel_launches(const tg_kernel *kernel) {
     rt_state *s = __atomic_load_n(&kernel->state, __ATOMIC_ACQUIRE);
     return s ? atomic_load_explicit(&s->pulse.launches, memory_order_relaxed) : 0;

@@ -13,7 +13,7 @@
 void rt_replay_begin(rt_replay *r, const tg_slot *slots, int n) {
     r->refused = false;
     r->numbers = true;
-    r->asks = rt_cuda_driver()->maker->hip; // launches go to the device that is set
+    r->enters = false;
     r->n = r->n_maps = 0;
     r->n_args = 0;
     r->slots = slots;
@@ -40,6 +40,8 @@ void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_functio
                   r->n == RT_REPLAY_LAUNCHES || r->n_args + f->n_args > RT_REPLAY_ARGS;
     if (r->refused) return;
     r->numbers &= (f->flags & TG_DEVICE_NUMBERS) != 0;
+    r->enters |= rt_cuda_driver()->maker->hip; // launches go to the device that is set
+    r->context = g->device->context;
     rt_replay_launch *l = &r->launches[r->n];
     l->how = rt_gpu_how(g, f, ctas, &l->cluster);
     l->function = function;
@@ -99,43 +101,58 @@ static bool maps_moved(const rt_replay *r) {
     return moved;
 }
 
-/// What is left of the launches, in the device's context.
-RT_SELDOM static int32_t run_inside(rt_gpu *g, rt_replay *r, int i, rt_device *device,
-                                    void *stream) {
-    rt_entered entered;
-    g->device = device;
-    g->stream = stream;
-    g->status = rt_enter(device, &entered);
-    int32_t status = g->status ? TG_RUN_DEVICE : TG_RUN_OK;
-    if (!status && maps_moved(r)) status = move_maps(g, r);
+/// From launch i on, in the device's context.
+static int32_t launch_inside(rt_gpu *g, rt_replay *r, int i, void *stream) {
+    int32_t status = maps_moved(r) ? move_maps(g, r) : TG_RUN_OK;
     for (; i < r->n && !status; i++) {
         rt_replay_launch *l = &r->launches[i];
         l->how.stream = stream;
         status = rt_gpu_launch(g, l->f, l->function, &l->how, r->args + r->first[i]);
     }
+    return status;
+}
+
+static int32_t enter_and_launch(rt_gpu *g, rt_replay *r, rt_device *device, void *stream) {
+    rt_entered entered;
+    g->device = device;
+    g->stream = stream;
+    g->status = rt_enter(device, &entered);
+    int32_t status = g->status ? TG_RUN_DEVICE : launch_inside(g, r, 0, stream);
     g->device = NULL;
-    r->asks |= entered.pushed;
     if (entered.pushed) rt_leave(entered);
     return status;
 }
 
-/// A launch failed, of which the driver may only have said that another context is current.
+/// Launch i failed: where another context was current it is tried in the device's own.
 RT_SELDOM static int32_t refused(rt_gpu *g, rt_replay *r, int i, rt_device *device, void *stream,
                                  cu_result error) {
-    if (error == CU_INVALID_CONTEXT || error == CU_INVALID_HANDLE)
-        return run_inside(g, r, i, device, stream);
+    rt_entered entered;
+    int32_t status = TG_RUN_DEVICE;
     g->device = device;
-    int32_t status = rt_gpu_launch_failed(g, r->launches[i].f, &r->launches[i].how, error);
+    g->stream = stream;
+    g->status = rt_enter(device, &entered);
+    r->enters = entered.pushed;
+    if (entered.pushed)
+        status = launch_inside(g, r, i, stream);
+    else if (!g->status)
+        status = rt_gpu_launch_failed(g, r->launches[i].f, &r->launches[i].how, error);
     g->device = NULL;
+    if (entered.pushed) rt_leave(entered);
     return status;
 }
 
-/// A function is of one context. So launches need not ask for the current one: on a stream of the
-/// device it does not matter, on the default stream of another one the driver refuses, and does
-/// nothing.
+/// A stream is of a context, but for NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, which are the
+/// current one's: whether that is another one than the device's.
+static bool is_elsewhere(const rt_cuda *cu, const rt_replay *r, const void *stream) {
+    cu_context now = NULL;
+    return (uintptr_t)stream <= 2 && (cu->current(&now) || now != r->context);
+}
+
+/// On a stream of the device it does not matter which context is current: launches need not ask.
 RT_WARM int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_device *device, void *stream) {
     const rt_cuda *cu = rt_cuda_driver();
-    if (r->asks || maps_moved(r)) return run_inside(g, r, 0, device, stream);
+    if (r->enters || maps_moved(r) || is_elsewhere(cu, r, stream))
+        return enter_and_launch(g, r, device, stream);
     for (int i = 0; i < r->n; i++) {
         rt_replay_launch *l = &r->launches[i];
         l->how.stream = stream;

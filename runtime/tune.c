@@ -43,7 +43,7 @@ static Mode mode_now(void) {
     if (!mode || !*mode || strcmp(mode, "strict") == 0) return OFF; // there is no compiler to ask
     for (Mode m = OFF; m <= BACKGROUND; m++)
         if (strcmp(mode, names[m]) == 0) return m;
-    say_unknown(&said, "TG_TUNE", mode, "none of off, block, background, exhaustive");
+    say_unknown(&said, "TG_TUNE", mode, "none of off, block, background, exhaustive, strict");
     return OFF;
 }
 

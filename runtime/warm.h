@@ -2,27 +2,19 @@
 // What each launch does first and last, inline.
 //
 // A driver that has just launched leaves little of a program in the caches, so that a warm launch
-// costs what it touches: a call takes lines of code and of the stack, and finding a thread's own
-// variable in a library another two calls. All else is behind the functions of the same names in
-// runtime.h.
+// costs what it touches, and a call takes lines of code and of the stack. What is seldom needed is
+// behind rt_context, rt_claim and rt_give_back.
 #ifndef RUNTIME_WARM_H
 #define RUNTIME_WARM_H
 
 #include "runtime/runtime.h"
 
-/// glibc has room for this little in libraries that come when a program runs, too.
-#if defined __GLIBC__
-#define RT_NEAR __attribute__((tls_model("initial-exec")))
-#else
-#define RT_NEAR
-#endif
-
-/// What a thread has, in one piece.
+/// What a thread has, in one piece: finding it is a call.
 typedef struct rt_thread {
     _Alignas(16) tg_context *context; // NULL: the shared one
     unsigned number;                  // from 1; 0: it has not launched yet
 } rt_thread;
-extern RT_NEAR _Thread_local rt_thread rt_own;
+extern _Thread_local rt_thread rt_own;
 
 extern _Atomic(tg_context *) rt_shared_context; // NULL before the first use
 
@@ -66,7 +58,7 @@ static inline uint64_t rt_epoch(tg_kernel *kernel) {
     return p ? atomic_load_explicit(&p->epoch, memory_order_acquire) : 0;
 }
 
-/// One more launch (tg_kernel_launches).
+/// One more launch (tg_kernel_launches). Once there were many, launches only read.
 static inline void rt_count(rt_pulse *p) {
     int n = atomic_load_explicit(&p->launches, memory_order_relaxed);
     if (n < RT_MANY) atomic_store_explicit(&p->launches, n + 1, memory_order_relaxed);

@@ -4,8 +4,9 @@
 // are is taken from a graph that records a launch.
 //
 //   cc -O2 launch.c -I PREFIX/include -L PREFIX/lib -ltegula -ldl -o launch
-//   ./launch [ns]     the medians of a launch for each kernel, and what cuCtxGetCurrent takes; exit
-//                     code 1 where a difference is above the nanoseconds given
+//   ./launch [ns]     the medians of a launch for each kernel, on a stream and on the default one,
+//                     and what cuCtxGetCurrent takes; exit code 1 where a difference is above the
+//                     nanoseconds given
 //   ./launch --ways   a table of ways to launch: the driver's calls, arguments one by one or in one
 //                     buffer, ours with addresses that stay or move; back to back, and where the
 //                     host's caches were emptied before
@@ -159,8 +160,8 @@ typedef int Way(Case *c);
 static int directly(Case *c) {
     if (c->how.n) return d.launch_ex(&c->how, c->node.function, c->node.args, NULL);
     const Node *n = &c->node;
-    return d.launch(n->function, n->grid[0], 1, 1, n->block[0], 1, 1, n->shared, NULL, n->args,
-                    NULL);
+    return d.launch(n->function, n->grid[0], 1, 1, n->block[0], 1, 1, n->shared, c->how.stream,
+                    n->args, NULL);
 }
 
 static int by_config(Case *c) {
@@ -168,7 +169,7 @@ static int by_config(Case *c) {
 }
 
 static int by_tegula(Case *c) {
-    return (int)tg_launch_on(c->kernel, c->args, c->n, NULL);
+    return (int)tg_launch_on(c->kernel, c->args, c->n, c->how.stream);
 }
 
 static int only_context(Case *c) {
@@ -201,7 +202,8 @@ static int by_buffer(Case *c) {
     const Node *n = &c->node;
     void *extra[] = EXTRA(c);
     fill(c);
-    return d.launch(n->function, n->grid[0], 1, 1, n->block[0], 1, 1, n->shared, NULL, NULL, extra);
+    return d.launch(n->function, n->grid[0], 1, 1, n->block[0], 1, 1, n->shared, c->how.stream,
+                    NULL, extra);
 }
 
 static int by_config_buffer(Case *c) {
@@ -259,11 +261,12 @@ static void tails(Case *c, Way *const ways[2], double p99[2]) {
     }
 }
 
-/// Nanoseconds of ours over the driver's.
-static double compare(Case *c, void *stream) {
+/// Nanoseconds of ours over the driver's, on a stream or on the default one.
+static double compare(Case *c, void *stream, bool on_default) {
     static Way *const ways[] = {directly, by_config, only_context, by_tegula};
     static double ns[4][BLOCKS];
     record(c, stream);
+    c->how.stream = on_default ? NULL : stream;
     for (int i = -1; i < BLOCKS; i++)
         for (int w = 0; w < 4; w++) ns[w][i < 0 ? 0 : i] = block(c, ways[w]);
     double least[4], m[4];
@@ -273,11 +276,11 @@ static double compare(Case *c, void *stream) {
     }
     double p99[2];
     tails(c, (Way *const[]){directly, by_tegula}, p99);
-    printf("%s (cluster %u, %u threads): the driver's launch %.0f ns, by cuLaunchKernelEx %.0f, "
-           "tg_launch_on %.0f, over it %.0f (of tenths: %.0f); p99 %.0f, ours %.0f; "
-           "cuCtxGetCurrent %.1f\n",
-           c->name, c->cluster.value[0], c->node.block[0], m[0], m[1], m[3], m[3] - m[0],
-           least[3] - least[0], p99[0], p99[1], m[2]);
+    printf("%s, %s stream (cluster %u, %u threads): the driver's launch %.0f ns, by "
+           "cuLaunchKernelEx %.0f, tg_launch_on %.0f, over it %.0f (of tenths: %.0f); p99 %.0f, "
+           "ours %.0f; cuCtxGetCurrent %.1f\n",
+           c->name, on_default ? "default" : "a", c->cluster.value[0], c->node.block[0], m[0], m[1],
+           m[3], m[3] - m[0], least[3] - least[0], p99[0], p99[1], m[2]);
     return m[3] - m[0];
 }
 
@@ -436,8 +439,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < CASES && all; i++) show(&cases[i], stream);
     if (all) without_context(&cases[1], stream);
     for (int i = 0; i < CASES && !all; i++) {
-        double over = compare(&cases[i], stream);
-        if (over > worst) worst = over;
+        for (int on_default = 0; on_default < 2; on_default++) {
+            double over = compare(&cases[i], stream, on_default);
+            if (over > worst) worst = over;
+        }
     }
     tg_module_destroy(ours);
     tg_module_destroy(tiled);

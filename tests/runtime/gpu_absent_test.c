@@ -11,6 +11,46 @@
 
 #include <cmocka.h>
 
+/// x: f32[N], in place of a device's code.
+static int32_t twice_in_place(const tg_image *image, const tg_env *env, int32_t function,
+                              int64_t programs, void *const *args) {
+    (void)image, (void)env, (void)function;
+    float *x = *(float **)args[0];
+    for (int64_t i = 0; i < programs; i++) x[i] *= 2;
+    return 0;
+}
+
+static int32_t called_entry(const tg_slot *args, const tg_env *env) {
+    const void *params[] = {&args[0].tensor.data};
+    return env->dispatch(env, 0, args[0].tensor.shape[0], (void *const *)(uintptr_t)params);
+}
+
+static const tg_device_function functions[] = {{"twice", 32, 1, 0, 1, TG_DEVICE_AGAIN, 0}};
+static tg_image called_image = {.kind = TG_IMAGE_CALL,
+                                .n_functions = 1,
+                                .target = "sim:sm_80",
+                                .functions = functions,
+                                .dispatch = twice_in_place};
+static const uint8_t first[] = {0};
+static const tg_variant called_variant[] = {
+    {.entry = called_entry, .params = first, .n_params = 1, .config = "", .image = &called_image}};
+static const tg_param_info called_params[] = {
+    {"x", TG_PARAM_TENSOR, TG_PARAM_WRITTEN, kDLFloat, 32, -1, 1, -1, 0}};
+static const tg_kernel_info called_info = {
+    "called", "kernel called(x: f32[N])", called_params, called_variant, 1, 0, 1, 0};
+static tg_kernel called = {.abi = TG_ABI, .info = &called_info};
+
+/// A simulated GPU needs no driver, from launch to launch.
+static void called_code(void **state) {
+    (void)state;
+    float x[4] = {1, 2, 3, 4};
+    int64_t n = 4;
+    DLTensor tx = row(x, &n);
+    tg_arg args[] = {tg_tensor(&tx)};
+    for (int i = 0; i < 4; i++) assert_int_equal(tg_launch(&called, args, 1), TG_OK);
+    for (int i = 0; i < 4; i++) assert_true(x[i] == (float)(16 * (i + 1)));
+}
+
 static void no_driver(void **state) {
     (void)state;
     float x[4] = {0}, y[4];
@@ -33,6 +73,6 @@ static void no_driver(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_driver)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_driver), cmocka_unit_test(called_code)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

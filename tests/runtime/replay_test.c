@@ -215,36 +215,46 @@ static void failures(void **state) {
 }
 
 enum { ELSEWHERE = 48 }; // elements: of no launch before
-static int asked, pushed;
+static int asked, pushed, launched;
 
 static void count_contexts(const char *call) {
     asked += strcmp(call, "cuCtxGetCurrent") == 0;
     pushed += strcmp(call, "cuCtxPushCurrent_v2") == 0;
 }
 
-/// How often launches of axpy on the stream ask for the current context, and enter their own.
-static void expect_contexts(void *stream, int times, int asks, int pushes) {
+/// The driver refuses the second launch from now on.
+static void refuse_second(const char *call) {
+    count_contexts(call);
+    if (strcmp(call, "cuLaunchKernelEx") == 0 && launched++ == 0) fake.fake_fail(call, 709);
+}
+
+static tg_status add_on(tg_kernel *k, void *stream) {
     int64_t n = ELSEWHERE;
     DLTensor x = row(memory[0], &n), y = row(memory[1], &n);
     x.device = y.device = (DLDevice){kDLCUDA, 0};
     tg_arg args[] = {tg_tensor(&x), tg_tensor(&y), tg_float(1)};
+    return tg_launch_on(k, args, 3, stream);
+}
+
+/// How often launches on the stream ask for the current context, and enter their own.
+static void expect_contexts(tg_kernel *k, void *stream, int times, int asks, int pushes) {
+    int again = k == &mapped ? 4 : 0; // whose second launch is of the first elements
     cu_context before, after;
     rt_cuda_driver()->current(&before);
     asked = pushed = 0;
-    fake.fake_watch(count_contexts);
     for (int i = 0; i < times; i++) {
-        expect_ok(tg_launch_on(&axpy, args, 3, stream));
-        for (int k = 0; k < n; k++) wanted[1][k] += wanted[0][k];
+        expect_ok(add_on(k, stream));
+        for (int j = 0; j < ELSEWHERE + again; j++)
+            wanted[1][j % ELSEWHERE] += wanted[0][j % ELSEWHERE];
         assert_memory_equal(memory, wanted, sizeof memory);
     }
-    fake.fake_watch(NULL);
     assert_int_equal(asked, asks);
     assert_int_equal(pushed, pushes);
     rt_cuda_driver()->current(&after);
     assert_ptr_equal(before, after);
 }
 
-/// Launches like one before do not ask, but where the driver has refused one.
+/// A stream is of its device's context, the default one of whichever is current.
 static void contexts(void **state) {
     (void)state;
     rt_entered own, other;
@@ -252,22 +262,32 @@ static void contexts(void **state) {
     Axpy w = {0, 1, ELSEWHERE, 1, false};
     expect_ok(rt_enter(rt_device_at(0), &own));
     for (int i = 0; i < 3; i++) launch(&axpy, &w);
-    expect_contexts(NULL, 3, 0, 0);
-    expect_contexts(stream, 3, 0, 0);
+    fake.fake_watch(count_contexts);
+    expect_contexts(&axpy, NULL, 3, 3, 0);
+    expect_contexts(&axpy, stream, 3, 0, 0);
     expect_ok(rt_enter(rt_device_at(1), &other));
-    expect_contexts(stream, 3, 0, 0);
-    expect_contexts(NULL, 3, 3, 3);
+    expect_contexts(&axpy, stream, 3, 0, 0);
+    expect_contexts(&axpy, NULL, 3, 6, 3);
     rt_leave(other);
-    expect_contexts(NULL, 3, 3, 0);
+    expect_contexts(&axpy, NULL, 3, 3, 0);
+    fake.fake_fail("cuLaunchKernelEx", 400); // its own context is current
+    expect(add_on(&axpy, stream), TG_ERROR_ARGUMENT, "axpy: launching 'axpy' (2 CTAs");
     rt_leave(own);
-    expect_contexts(NULL, 3, 3, 3);
-    fake.fake_fail("cuLaunchKernelEx", 400); // inside, it is the launch that fails
-    int64_t n = ELSEWHERE;
-    DLTensor x = row(memory[0], &n), y = row(memory[1], &n);
-    x.device = y.device = (DLDevice){kDLCUDA, 0};
-    tg_arg args[] = {tg_tensor(&x), tg_tensor(&y), tg_float(1)};
-    expect(tg_launch(&axpy, args, 3), TG_ERROR_ARGUMENT, "axpy: launching 'axpy' (2 CTAs");
-    launch(&axpy, &w);
+    expect_contexts(&axpy, stream, 3, 0, 0);
+    expect_contexts(&axpy, NULL, 3, 6, 3);
+    fake.fake_watch(NULL);
+}
+
+/// By a driver that wants the context of a stream to be current: from launch to launch.
+static void refused(void **state) {
+    (void)state;
+    void *stream = fake.fake_stream(0);
+    for (int i = 0; i < 3; i++) launch(&mapped, &(Axpy){0, 1, ELSEWHERE, 1, true});
+    fake.fake_watch(refuse_second);
+    launched = 0;
+    expect_contexts(&mapped, stream, 1, 1, 1);
+    expect_contexts(&mapped, stream, 3, 3, 3);
+    fake.fake_watch(NULL);
 }
 
 int main(void) {
@@ -277,8 +297,9 @@ int main(void) {
                      (size_t[]){TG_TENSORMAP_BYTES, TG_TENSORMAP_BYTES, 8, 4});
 #define TEST(f) cmocka_unit_test_setup(f, fill)
     const struct CMUnitTest tests[] = {
-        TEST(once_written_down), TEST(not_of_others), TEST(numbers_change), TEST(numbers_pass),
-        TEST(maps_move),         TEST(failures),      TEST(at_random),      TEST(contexts),
+        TEST(once_written_down), TEST(not_of_others), TEST(numbers_change),
+        TEST(numbers_pass),      TEST(maps_move),     TEST(failures),
+        TEST(at_random),         TEST(contexts),      TEST(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
