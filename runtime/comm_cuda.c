@@ -62,10 +62,12 @@ static tg_status find_piece(rt_cuda_comm *g, size_t bytes) {
     g->offset = at - from;
     g->stride = size;
     if (g->offset + bytes <= size) return TG_OK;
-    return tg_fail(TG_ERROR_UNSUPPORTED,
-                   "NVSHMEM's heap is in several pieces: set NVSHMEM_CUMEM_GRANULARITY to a power "
-                   "of two that is larger than %zu",
-                   bytes);
+    return tg_fail(
+        TG_ERROR_UNSUPPORTED,
+        "NVSHMEM's heap is in several pieces, of %zu bytes at most, and %zu are needed in "
+        "one: set NVSHMEM_CUMEM_GRANULARITY to a power of two that is larger, or ask for "
+        "less symmetric memory",
+        size, bytes);
 }
 
 /// The own piece: its handle and a descriptor to pass. bytes: of the heap and the words.

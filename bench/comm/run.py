@@ -41,6 +41,7 @@ def options():
     p.add_argument("--arms", default=ARMS, help=f"whom to measure: {ARMS}")
     p.add_argument("--set", action="append", default=[], dest="settings", help="of Tegula's kernels")
     p.add_argument("--comm", default="processes", help="Tegula's engine, of which ranks are processes: or nvshmem")
+    p.add_argument("--heap", type=float, default=4, help="symmetric memory of a rank, GiB")
     p.add_argument("--file", default="std/comm.teg", help="where Tegula's kernels are")
     p.add_argument("--runs", type=int, default=50)
     p.add_argument("--total", type=float, default=0, help="seconds after which no case is begun")
@@ -113,7 +114,7 @@ class Rank:
 
         self.tegula = tegula
         self.comm = tegula.Comm(
-            self.o.comm, meet, self.rank, self.ranks, self.rank, heap=4 << 30, timeout_ms=20000
+            self.o.comm, meet, self.rank, self.ranks, self.rank, heap=int(self.o.heap * 2**30), timeout_ms=20000
         )
 
     def say(self, *text):
