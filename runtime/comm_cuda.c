@@ -65,8 +65,8 @@ static tg_status find_piece(rt_cuda_comm *g, size_t bytes) {
     return tg_fail(
         TG_ERROR_UNSUPPORTED,
         "NVSHMEM's heap is in several pieces, of %zu bytes at most, and %zu are needed in "
-        "one: set NVSHMEM_CUMEM_GRANULARITY to a power of two that is larger, or ask for "
-        "less symmetric memory",
+        "one: ask for less symmetric memory, or set NVSHMEM_CUMEM_GRANULARITY to a power of two "
+        "that is larger, where NVSHMEM takes that",
         size, bytes);
 }
 
