@@ -134,6 +134,7 @@ static uint64_t hash_bytes(const char *s, size_t n) {
     word = 0;
     if (n) memcpy(&word, s, n);
     h = (h ^ word) * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u; // the last bytes of a name reach the lowest bits
     return h ^ h >> 32;
 }
 

@@ -49,10 +49,10 @@ Builder comm_host(Comm *c);
 Value *comm_dim(Builder *b, Value *tensor, int axis);
 /// The control block.
 Value *comm_control(Comm *c);
-/// The epoch, in a program: other than before the last barrier.
-Value *comm_epoch(Comm *c, Builder *b);
 /// A coordinate of the words: of the own rank, for which nobody waits, it is outside of them.
 Value *comm_of_other(const Comm *c, Builder *b, Value *rank);
+/// The epoch, in a program: other than before the last barrier.
+Value *comm_epoch(Comm *c, Builder *b);
 /// The epoch that this launch began with, in a program.
 Value *comm_first_epoch(Comm *c, Builder *b);
 /// Room for shards of `tensor`: a dense tensor of n dims, those of `first`, and then a shard's. Of

@@ -17,7 +17,7 @@
 #define LAUNCH      3e-6  // seconds to start and end a phase
 #define ODD_COLUMNS 1.04  // swizzles narrower than 128 bytes
 #define ODD_ROWS    1.4   // ... of operands whose rows are not along the sum
-#define IN_VAIN     0.35   // of what a product would cost of the columns that fill the last panel up
+#define IN_VAIN     0.35  // of a product's cost of the columns that fill the last panel up
 #define SPILLS      4.0   // how much slower a program is that does not fit into registers
 #define OVERLAP     0.3   // of the shorter of products and arithmetic: what does not hide
 #define LINE        128.0 // bytes in a row that are as good as any more

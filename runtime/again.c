@@ -102,7 +102,7 @@ enum { GIVEN = 2 * TG_MAX_RANK };
 
 /// What is compared of n arguments, their extents included.
 static size_t known_bytes(int n) {
-    return (sizeof(Known) + GIVEN * sizeof(int64_t)) * (size_t)n / 64 * 64 + 64;
+    return ((sizeof(Known) + GIVEN * sizeof(int64_t)) * (size_t)n + 63) / 64 * 64;
 }
 
 /// Behind that stand what is launched, the slots, then what is seldom looked at.

@@ -62,12 +62,10 @@ static tg_status find_piece(rt_cuda_comm *g, size_t bytes) {
     g->offset = at - from;
     g->stride = size;
     if (g->offset + bytes <= size) return TG_OK;
-    return tg_fail(
-        TG_ERROR_UNSUPPORTED,
-        "NVSHMEM's heap is in several pieces, of %zu bytes at most, and %zu are needed in "
-        "one: ask for less symmetric memory, or set NVSHMEM_CUMEM_GRANULARITY to a power of two "
-        "that is larger, where NVSHMEM takes that",
-        size, bytes);
+    return tg_fail(TG_ERROR_UNSUPPORTED,
+                   "NVSHMEM's heap has %zu bytes in one piece, and %zu are needed: ask for less "
+                   "symmetric memory (NVSHMEM_CUMEM_GRANULARITY is what its pieces should have)",
+                   size - g->offset, bytes);
 }
 
 /// The own piece: its handle and a descriptor to pass. bytes: of the heap and the words.

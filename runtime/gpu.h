@@ -185,6 +185,10 @@ struct rt_replay {
     rt_replay_map maps[RT_REPLAY_MAPS];
 };
 
+_Static_assert(offsetof(rt_replay_launch, f) == 64 && offsetof(rt_replay, launches) == 64,
+               "lines of the cache");
+_Static_assert(RT_REPLAY_ARGS <= UINT8_MAX, "see `first`");
+
 /// The launch that follows is to be written down: its entry gets these slots.
 void rt_replay_begin(rt_replay *r, const tg_slot *slots, int n);
 void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_function *f,

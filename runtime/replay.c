@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+/// The driver wants the context of a stream to be current.
+static _Atomic bool refuses;
+
 void rt_replay_begin(rt_replay *r, const tg_slot *slots, int n) {
     r->refused = false;
     r->numbers = true;
@@ -40,7 +43,8 @@ void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_functio
                   r->n == RT_REPLAY_LAUNCHES || r->n_args + f->n_args > RT_REPLAY_ARGS;
     if (r->refused) return;
     r->numbers &= (f->flags & TG_DEVICE_NUMBERS) != 0;
-    r->enters |= rt_cuda_driver()->maker->hip; // launches go to the device that is set
+    // HIP's launches go to the device that is set.
+    r->enters |= rt_cuda_driver()->maker->hip || atomic_load(&refuses);
     r->context = g->device->context;
     rt_replay_launch *l = &r->launches[r->n];
     l->how = rt_gpu_how(g, f, ctas, &l->cluster);
@@ -123,7 +127,8 @@ static int32_t enter_and_launch(rt_gpu *g, rt_replay *r, rt_device *device, void
     return status;
 }
 
-/// Launch i failed: where another context was current it is tried in the device's own.
+/// Launch i failed: where another context was current it is tried in the device's own. What the
+/// first attempt said counts: it may have ended a capture.
 RT_SELDOM static int32_t refused(rt_gpu *g, rt_replay *r, int i, rt_device *device, void *stream,
                                  cu_result error) {
     rt_entered entered;
@@ -131,11 +136,11 @@ RT_SELDOM static int32_t refused(rt_gpu *g, rt_replay *r, int i, rt_device *devi
     g->device = device;
     g->stream = stream;
     g->status = rt_enter(device, &entered);
-    r->enters = entered.pushed;
-    if (entered.pushed)
-        status = launch_inside(g, r, i, stream);
-    else if (!g->status)
-        status = rt_gpu_launch_failed(g, r->launches[i].f, &r->launches[i].how, error);
+    if (entered.pushed) status = launch_inside(g, r, i, stream);
+    if (!status)
+        atomic_store(&refuses, r->enters = true);
+    else if (entered.pushed || !g->status)
+        rt_gpu_launch_failed(g, r->launches[i].f, &r->launches[i].how, error);
     g->device = NULL;
     if (entered.pushed) rt_leave(entered);
     return status;

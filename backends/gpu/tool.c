@@ -86,15 +86,19 @@ static bool ended(int status, ToolOutput *out) {
 }
 
 /// The environment, with glibc told to ask for large pages: a third of what ptxas waits for the
-/// system goes with them, 7 % of its time. The caller's own wish stands. NULL: no memory.
+/// system goes with them, 7 % of its time, and linkers mind nothing. The caller's own wish stands.
+/// NULL: no memory.
 static char **make_environment(void) {
+    static const char name[] = "GLIBC_TUNABLES=";
     static char large_pages[] = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1";
+    char **now = environ;
+    bool said = false;
     size_t n = 0;
-    while (environ && environ[n]) n++;
+    for (; now && now[n]; n++) said |= strncmp(now[n], name, sizeof name - 1) == 0;
     char **all = calloc(n + 2, sizeof *all);
     if (!all) return NULL;
-    if (n) memcpy(all, environ, n * sizeof *all);
-    if (!getenv("GLIBC_TUNABLES")) all[n] = large_pages;
+    if (n) memcpy(all, now, n * sizeof *all);
+    if (!said) all[n] = large_pages;
     return all;
 }
 

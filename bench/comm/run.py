@@ -5,7 +5,7 @@
     bench/comm/run.py --out DIR                               everything
     bench/comm/run.py --only 'AG M8192' --arms tegula,sequential --out DIR
     bench/comm/run.py --only 'AG M8192' --set 'plan=3 chunks=4' --set 'plan=4' --out DIR
-    TG_COMM_MAP=0 bench/comm/run.py --comm nvshmem --out DIR   as if the ranks were on hosts of their own
+    TG_COMM_MAP=0 bench/comm/run.py --comm nvshmem --heap 0.9 --out DIR   as if the ranks were on hosts of their own
 
 A process a GPU. Arms: cublas and product (the product alone, theirs and ours), nccl (the transfer
 alone), sequential (the two, one after the other), async-tp (PyTorch's), tegula. What can be
@@ -40,7 +40,7 @@ def options():
     p.add_argument("--only", action="append", default=[], help="cases whose name holds this text")
     p.add_argument("--arms", default=ARMS, help=f"whom to measure: {ARMS}")
     p.add_argument("--set", action="append", default=[], dest="settings", help="of Tegula's kernels")
-    p.add_argument("--comm", default="processes", help="Tegula's engine, of which ranks are processes: or nvshmem")
+    p.add_argument("--comm", default="processes", help="Tegula's engine: processes or nvshmem")
     p.add_argument("--heap", type=float, default=4, help="symmetric memory of a rank, GiB")
     p.add_argument("--file", default="std/comm.teg", help="where Tegula's kernels are")
     p.add_argument("--runs", type=int, default=50)

@@ -5,11 +5,12 @@
 //
 //   cc -O2 launch.c -I PREFIX/include -L PREFIX/lib -ltegula -ldl -o launch
 //   ./launch [ns]     the medians of a launch for each kernel, on a stream and on the default one,
-//                     and what cuCtxGetCurrent takes; exit code 1 where a difference is above the
-//                     nanoseconds given
+//                     what one of a hundred takes at least, and cuCtxGetCurrent; exit code 1 where
+//                     a difference is above the nanoseconds given
 //   ./launch --ways   a table of ways to launch: the driver's calls, arguments one by one or in one
 //                     buffer, ours with addresses that stay or move; back to back, and where the
-//                     host's caches were emptied before
+//                     host's caches were emptied before, all on a stream; and what the driver says
+//                     to launches where another context is current
 //
 // The build has it as bin/launch-bench.
 #include <dlfcn.h>
@@ -81,7 +82,9 @@ typedef struct Launch {
     X(node, "cuGraphKernelNodeGetParams_v2", (void *node, Node *out))                              \
     X(attribute, "cuGraphKernelNodeGetAttribute", (void *node, int id, void *value))               \
     X(pop, "cuCtxPopCurrent_v2", (void **context))                                                 \
-    X(create, "cuCtxCreate_v2", (void **context, unsigned flags, int device))
+    X(create, "cuCtxCreate_v2", (void **context, unsigned flags, int device))                      \
+    X(destroy, "cuCtxDestroy_v2", (void *context))                                                 \
+    X(drop, "cuGraphDestroy", (void *graph))
 
 typedef struct Driver {
 #define X(name, symbol, parameters) int(*name) parameters;
@@ -142,7 +145,7 @@ static double median(double *v) {
 typedef struct Case {
     const char *name;
     tg_kernel *kernel;
-    int n;
+    int n, n_tensors;
     DLTensor tensors[TENSORS];
     tg_arg args[TENSORS + 6];
     Node node;
@@ -181,7 +184,7 @@ static int only_context(Case *c) {
 /// Elsewhere than the time before.
 static int by_tegula_moved(Case *c) {
     c->turn++;
-    for (int i = 0; i < TENSORS; i++) c->tensors[i].data = c->places[c->turn % PLACES][i];
+    for (int i = 0; i < c->n_tensors; i++) c->tensors[i].data = c->places[c->turn % PLACES][i];
     return by_tegula(c);
 }
 
@@ -290,7 +293,7 @@ static void set(Case *c, const char *name, tg_module *module, const char *kernel
     static int64_t long_one[1] = {N}, square[2] = {SIDE, SIDE};
     bool half = strcmp(kernel, "matmul") == 0;
     c->name = name;
-    c->n = tensors;
+    c->n = c->n_tensors = tensors;
     require((int)tg_module_kernel(module, kernel, &c->kernel), kernel);
     for (int i = 0; i < tensors; i++) {
         uint64_t at;
@@ -350,6 +353,7 @@ static void show(Case *c, void *stream) {
     static double hot[WAYS][BLOCKS], emptied[WAYS][BLOCKS];
     record(c, stream);
     describe(c);
+    c->how.stream = stream;
     for (int b = -1; b < TIMES; b++)
         for (int w = 0; w < WAYS; w++) {
             if (ways[w].buffer && !c->params) continue;
@@ -384,6 +388,7 @@ static void say_errors(const char *where, void *context, Case *c, void *stream) 
     int captured = d.launch_ex(&how, c->node.function, c->node.args, NULL);
     require(context ? d.pop(&before) : d.push(before), where);
     int ended = d.end(stream, &graph);
+    if (graph) require(d.drop(graph), "cuGraphDestroy");
     require(context ? d.push(context) : d.pop(&before), where);
     int on_stream = d.launch_ex(&how, c->node.function, c->node.args, NULL);
     how.stream = NULL;
@@ -403,6 +408,7 @@ static void without_context(Case *c, void *stream) {
     require(d.create(&other, 0, 0), "cuCtxCreate");
     require(d.pop(&before), "cuCtxPopCurrent");
     say_errors("another context current", other, c, stream);
+    require(d.destroy(other), "cuCtxDestroy");
 }
 
 static tg_module *products(const char *settings) {

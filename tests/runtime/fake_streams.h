@@ -65,9 +65,14 @@ static bool is_within_device(cu_pointer to, cu_pointer from) {
 static char journals[DEVICES][JOURNAL];
 static cu_stream waiting[DEVICES];
 
+/// NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD: of the current context; one and the same here.
+static bool is_default(cu_stream stream) {
+    return (uintptr_t)stream <= 2;
+}
+
 static cu_stream resolve(const char *call, cu_stream stream) {
     int device = here(call);
-    if (!stream) return &default_streams[device < 0 ? 0 : device];
+    if (is_default(stream)) return &default_streams[device < 0 ? 0 : device];
     if (stream->device != device) wrong("%s: a stream of another device", call);
     return stream;
 }
@@ -292,8 +297,9 @@ static void check_early(cu_function f, cu_stream s) {
 /// As CUDA's driver does: a stream is of a context, the default stream that of the current one.
 static cu_result check_stream(cu_function f, cu_stream stream) {
 #ifndef FAKE_HIP
-    if (!stream && !depth) return 201;
-    return (stream ? stream->device : stack[depth - 1]->device) == f->device ? 0 : 400;
+    if (is_default(stream) && !depth) return 201;
+    int device = is_default(stream) ? stack[depth - 1]->device : stream->device;
+    return device == f->device ? 0 : 400;
 #else
     if (resolve("a launch", stream)->device != f->device)
         wrong("a function of another device is launched");
@@ -313,7 +319,7 @@ static cu_result run(cu_function f, FakeLaunch launch, cu_stream stream, void **
     if (launch.cluster > CU_PORTABLE_CLUSTER && !f->large_clusters) return 912;
     cu_result error = check_stream(f, stream);
     if (error) return error;
-    if (!stream) stream = &default_streams[f->device];
+    if (is_default(stream)) stream = &default_streams[f->device];
     Op op = {.kind = OP_LAUNCH, .stream = stream, .launch = launch, .f = f};
     if (launch.early) check_early(f, op.stream);
     op.stream->behind_kernel = true;

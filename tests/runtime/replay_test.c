@@ -228,6 +228,11 @@ static void refuse_second(const char *call) {
     if (strcmp(call, "cuLaunchKernelEx") == 0 && launched++ == 0) fake.fake_fail(call, 709);
 }
 
+static void refuse_all(const char *call) {
+    count_contexts(call);
+    if (strcmp(call, "cuLaunchKernelEx") == 0) fake.fake_fail(call, launched++ ? 702 : 701);
+}
+
 static tg_status add_on(tg_kernel *k, void *stream) {
     int64_t n = ELSEWHERE;
     DLTensor x = row(memory[0], &n), y = row(memory[1], &n);
@@ -267,9 +272,9 @@ static void contexts(void **state) {
     expect_contexts(&axpy, stream, 3, 0, 0);
     expect_ok(rt_enter(rt_device_at(1), &other));
     expect_contexts(&axpy, stream, 3, 0, 0);
-    expect_contexts(&axpy, NULL, 3, 6, 3);
+    for (uintptr_t i = 0; i < 3; i++) expect_contexts(&axpy, (void *)i, 3, 6, 3);
     rt_leave(other);
-    expect_contexts(&axpy, NULL, 3, 3, 0);
+    for (uintptr_t i = 0; i < 3; i++) expect_contexts(&axpy, (void *)i, 3, 3, 0);
     fake.fake_fail("cuLaunchKernelEx", 400); // its own context is current
     expect(add_on(&axpy, stream), TG_ERROR_ARGUMENT, "axpy: launching 'axpy' (2 CTAs");
     rt_leave(own);
@@ -278,7 +283,26 @@ static void contexts(void **state) {
     fake.fake_watch(NULL);
 }
 
-/// By a driver that wants the context of a stream to be current: from launch to launch.
+/// Both attempts of a launch: what the first one said is told, and nothing is remembered.
+static void refused_twice(void **state) {
+    (void)state;
+    void *stream = fake.fake_stream(0);
+    for (int i = 0; i < 3; i++) launch(&mapped, &(Axpy){0, 1, ELSEWHERE, 1, true});
+    fake.fake_watch(refuse_all);
+    launched = asked = pushed = 0;
+    expect(add_on(&mapped, stream), TG_ERROR_UNSUPPORTED, "error 701");
+    fake.fake_watch(NULL);
+    assert_int_equal(pushed, 1);
+    fake.fake_fail("cuLaunchKernelEx", 0);
+    for (int i = 0; i < PLACES; i++) memcpy(memory[i], wanted[i], sizeof *memory);
+    fake.fake_watch(count_contexts);
+    for (int i = 0; i < 2; i++) launch(&mapped, &(Axpy){0, 1, ELSEWHERE, 1, true});
+    expect_contexts(&mapped, stream, 3, 0, 0);
+    fake.fake_watch(NULL);
+}
+
+/// By a driver that wants the context of a stream to be current: from launch to launch, and those
+/// of other calls, too.
 static void refused(void **state) {
     (void)state;
     void *stream = fake.fake_stream(0);
@@ -287,7 +311,21 @@ static void refused(void **state) {
     launched = 0;
     expect_contexts(&mapped, stream, 1, 1, 1);
     expect_contexts(&mapped, stream, 3, 3, 3);
+    for (int i = 0; i < 3; i++) launch(&passes, &(Axpy){0, 1, ELSEWHERE, 1, false});
+    expect_contexts(&passes, stream, 3, 3, 3);
     fake.fake_watch(NULL);
+}
+
+/// Maps of moved tensors are made, and launched, inside of the device's context.
+static void moved_elsewhere(void **state) {
+    (void)state;
+    rt_entered other;
+    expect_ok(rt_enter(rt_device_at(1), &other));
+    for (int i = 0; i < 12; i++) launch(&mapped, &(Axpy){i % 3, 3 + i % 2, ELSEWHERE, 1, true});
+    cu_context now;
+    rt_cuda_driver()->current(&now);
+    assert_ptr_equal(now, rt_device_at(1)->context);
+    rt_leave(other);
 }
 
 int main(void) {
@@ -297,9 +335,9 @@ int main(void) {
                      (size_t[]){TG_TENSORMAP_BYTES, TG_TENSORMAP_BYTES, 8, 4});
 #define TEST(f) cmocka_unit_test_setup(f, fill)
     const struct CMUnitTest tests[] = {
-        TEST(once_written_down), TEST(not_of_others), TEST(numbers_change),
-        TEST(numbers_pass),      TEST(maps_move),     TEST(failures),
-        TEST(at_random),         TEST(contexts),      TEST(refused),
+        TEST(once_written_down), TEST(not_of_others),   TEST(numbers_change), TEST(numbers_pass),
+        TEST(maps_move),         TEST(failures),        TEST(at_random),      TEST(contexts),
+        TEST(refused_twice),     TEST(moved_elsewhere), TEST(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
