@@ -47,7 +47,7 @@ typedef struct Span {
     uint64_t one;        // other arguments that may be the same view: they were
 } Span;
 
-/// Extents and strides as the code gets them, and what it is for other ranks.
+/// A tensor's extents and strides as the code gets them, what it spans, what it is for other ranks.
 typedef struct Bound {
     int64_t dims[2][TG_MAX_RANK];
     rt_shard_arg shard; // of a symmetric one

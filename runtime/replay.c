@@ -105,12 +105,24 @@ static bool maps_moved(const rt_replay *r) {
     return moved;
 }
 
+static int32_t enter(rt_gpu *g, rt_device *device, void *stream, rt_entered *entered) {
+    g->device = device;
+    g->stream = stream;
+    g->status = rt_enter(device, entered);
+    return g->status ? TG_RUN_DEVICE : TG_RUN_OK;
+}
+
+static void leave(rt_gpu *g, rt_entered entered) {
+    g->device = NULL;
+    rt_leave(entered);
+}
+
 /// From launch i on, in the device's context.
-static int32_t launch_inside(rt_gpu *g, rt_replay *r, int i, void *stream) {
-    int32_t status = maps_moved(r) ? move_maps(g, r) : TG_RUN_OK;
+static int32_t launch_inside(rt_gpu *g, rt_replay *r, int i) {
+    int32_t status = move_maps(g, r);
     for (; i < r->n && !status; i++) {
         rt_replay_launch *l = &r->launches[i];
-        l->how.stream = stream;
+        l->how.stream = g->stream;
         status = rt_gpu_launch(g, l->f, l->function, &l->how, r->args + r->first[i]);
     }
     return status;
@@ -118,12 +130,9 @@ static int32_t launch_inside(rt_gpu *g, rt_replay *r, int i, void *stream) {
 
 static int32_t enter_and_launch(rt_gpu *g, rt_replay *r, rt_device *device, void *stream) {
     rt_entered entered;
-    g->device = device;
-    g->stream = stream;
-    g->status = rt_enter(device, &entered);
-    int32_t status = g->status ? TG_RUN_DEVICE : launch_inside(g, r, 0, stream);
-    g->device = NULL;
-    if (entered.pushed) rt_leave(entered);
+    int32_t status = enter(g, device, stream, &entered);
+    if (!status) status = launch_inside(g, r, 0);
+    leave(g, entered);
     return status;
 }
 
@@ -132,17 +141,12 @@ static int32_t enter_and_launch(rt_gpu *g, rt_replay *r, rt_device *device, void
 RT_SELDOM static int32_t refused(rt_gpu *g, rt_replay *r, int i, rt_device *device, void *stream,
                                  cu_result error) {
     rt_entered entered;
-    int32_t status = TG_RUN_DEVICE;
-    g->device = device;
-    g->stream = stream;
-    g->status = rt_enter(device, &entered);
-    if (entered.pushed) status = launch_inside(g, r, i, stream);
-    if (!status)
+    int32_t status = enter(g, device, stream, &entered);
+    if (!status && entered.pushed && !launch_inside(g, r, i))
         atomic_store(&refuses, r->enters = true);
-    else if (entered.pushed || !g->status)
-        rt_gpu_launch_failed(g, r->launches[i].f, &r->launches[i].how, error);
-    g->device = NULL;
-    if (entered.pushed) rt_leave(entered);
+    else if (!status)
+        status = rt_gpu_launch_failed(g, r->launches[i].f, &r->launches[i].how, error);
+    leave(g, entered);
     return status;
 }
 

@@ -37,9 +37,8 @@ static const char source[] =
     "    h: f32[N], i: f32[N], j: f32[N], k: f32[N], l: f32[N], m: f32[N], z: f32[N], p: f32,\n"
     "    q: f32, r: f32, s: f32, t: i32, u: i32) tune B = 4096 {\n"
     "    parallel n in N by B {\n"
-    "        z[n] = a[n] * p + b[n] * q + c[n] * r + d[n] * s + e[n] * (t as f32) + f[n] * (u as "
-    "f32)\n"
-    "            + g[n] + h[n] + i[n] + j[n] + k[n] + l[n] + m[n];\n"
+    "        z[n] = a[n] * p + b[n] * q + c[n] * r + d[n] * s + e[n] * (t as f32)\n"
+    "            + f[n] * (u as f32) + g[n] + h[n] + i[n] + j[n] + k[n] + l[n] + m[n];\n"
     "    }\n"
     "}\n";
 
@@ -395,10 +394,9 @@ static void say_errors(const char *where, void *context, Case *c, void *stream) 
     int on_default = d.launch_ex(&how, c->node.function, c->node.args, NULL);
     require(context ? d.pop(&before) : d.push(before), where);
     require(d.wait(), "cuCtxSynchronize");
-    printf(
-        "%s: a launch on the default stream: error %d, on another one: %d, captured: %d, the end "
-        "of the capture: %d\n",
-        where, on_default, on_stream, captured, ended);
+    printf("%s: a launch on the default stream: error %d, on a stream: %d, captured: %d, the end "
+           "of the capture: %d\n",
+           where, on_default, on_stream, captured, ended);
 }
 
 /// Whether a launch needs to ask first which context is current.

@@ -71,4 +71,4 @@ refuses 'has no nvshmem[a-z_]*: version 3 is needed' TG_NVSHMEM_LIBRARY="$TG_CUD
 refuses 'NVSHMEM does not start: error 7' FAKE_NVSHMEM=late
 refuses 'NVSHMEM has no [0-9]* bytes; NVSHMEM_SYMMETRIC_SIZE' FAKE_NVSHMEM=full
 refuses 'network adapters write .* in their order' FAKE_NVSHMEM=far FAKE_CUDA_NO_ORDER=1
-refuses 'ask for less symmetric memory' FAKE_NVSHMEM=pieces
+refuses 'has [0-9]* bytes in one piece, and [0-9]* are needed: ask for less' FAKE_NVSHMEM=pieces

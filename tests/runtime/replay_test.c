@@ -121,18 +121,26 @@ typedef struct Axpy {
     bool rest; // the first four elements once more
 } Axpy;
 
-static void launch(tg_kernel *k, const Axpy *w) {
+static tg_status start(tg_kernel *k, const Axpy *w, void *stream) {
     int64_t nx = w->n, ny = w->n;
     DLTensor x = row(memory[w->from], &nx), y = row(memory[w->to], &ny);
     x.device = y.device = (DLDevice){kDLCUDA, 0};
     tg_arg args[] = {tg_tensor(&x), tg_tensor(&y), tg_float(w->a)};
+    return tg_launch_on(k, args, 3, stream);
+}
+
+static void launch_on(tg_kernel *k, const Axpy *w, void *stream) {
     for (int64_t i = 0; i < w->n + (w->rest ? 4 : 0); i++)
         wanted[w->to][i % w->n] += w->a * wanted[w->from][i % w->n];
-    expect_ok(tg_launch(k, args, 3));
+    expect_ok(start(k, w, stream));
     assert_memory_equal(memory, wanted, sizeof memory);
     for (int p = 0; p < PLACES; p++) // small numbers stay exact
         for (int i = 0; i < N; i++)
             if (wanted[p][i] > 1000 || wanted[p][i] < -1000) memory[p][i] = wanted[p][i] = 1;
+}
+
+static void launch(tg_kernel *k, const Axpy *w) {
+    launch_on(k, w, NULL);
 }
 
 static int fill(void **state) {
@@ -204,17 +212,14 @@ static void failures(void **state) {
     (void)state;
     Axpy w = {0, 1, 32, 1, false};
     for (int i = 0; i < 3; i++) launch(&axpy, &w);
-    int64_t n = 32;
-    DLTensor x = row(memory[0], &n), y = row(memory[1], &n);
-    x.device = y.device = (DLDevice){kDLCUDA, 0};
-    tg_arg args[] = {tg_tensor(&x), tg_tensor(&y), tg_float(1)};
     fake.fake_fail("cuLaunchKernelEx", 701);
-    expect(tg_launch(&axpy, args, 3), TG_ERROR_UNSUPPORTED, "axpy: launching 'axpy' (1 CTAs");
+    expect(start(&axpy, &w, NULL), TG_ERROR_UNSUPPORTED, "axpy: launching 'axpy' (1 CTAs");
     launch(&axpy, &w);
     assert_int_equal(host_runs, 2);
 }
 
-enum { ELSEWHERE = 48 }; // elements: of no launch before
+/// Of an extent that no launch had before.
+static const Axpy one = {0, 1, 48, 1, false}, two = {0, 1, 48, 1, true};
 static int asked, pushed, launched;
 
 static void count_contexts(const char *call) {
@@ -228,33 +233,27 @@ static void refuse_second(const char *call) {
     if (strcmp(call, "cuLaunchKernelEx") == 0 && launched++ == 0) fake.fake_fail(call, 709);
 }
 
-static void refuse_all(const char *call) {
+/// And all behind it, with other words.
+static void refuse_others(const char *call) {
     count_contexts(call);
     if (strcmp(call, "cuLaunchKernelEx") == 0) fake.fake_fail(call, launched++ ? 702 : 701);
 }
 
-static tg_status add_on(tg_kernel *k, void *stream) {
-    int64_t n = ELSEWHERE;
-    DLTensor x = row(memory[0], &n), y = row(memory[1], &n);
-    x.device = y.device = (DLDevice){kDLCUDA, 0};
-    tg_arg args[] = {tg_tensor(&x), tg_tensor(&y), tg_float(1)};
-    return tg_launch_on(k, args, 3, stream);
+/// Bound, written down, once more; and what is called from now on.
+static void write_down(tg_kernel *k, const Axpy *w, void (*watch)(const char *call)) {
+    for (int i = 0; i < 3; i++) launch(k, w);
+    launched = asked = pushed = 0;
+    fake.fake_watch(watch);
 }
 
 /// How often launches on the stream ask for the current context, and enter their own.
-static void expect_contexts(tg_kernel *k, void *stream, int times, int asks, int pushes) {
-    int again = k == &mapped ? 4 : 0; // whose second launch is of the first elements
+static void expect_contexts(tg_kernel *k, const Axpy *w, void *stream, int asks, int pushes) {
     cu_context before, after;
     rt_cuda_driver()->current(&before);
     asked = pushed = 0;
-    for (int i = 0; i < times; i++) {
-        expect_ok(add_on(k, stream));
-        for (int j = 0; j < ELSEWHERE + again; j++)
-            wanted[1][j % ELSEWHERE] += wanted[0][j % ELSEWHERE];
-        assert_memory_equal(memory, wanted, sizeof memory);
-    }
-    assert_int_equal(asked, asks);
-    assert_int_equal(pushed, pushes);
+    for (int i = 0; i < 3; i++) launch_on(k, w, stream);
+    assert_int_equal(asked, 3 * asks);
+    assert_int_equal(pushed, 3 * pushes);
     rt_cuda_driver()->current(&after);
     assert_ptr_equal(before, after);
 }
@@ -264,22 +263,20 @@ static void contexts(void **state) {
     (void)state;
     rt_entered own, other;
     void *stream = fake.fake_stream(0);
-    Axpy w = {0, 1, ELSEWHERE, 1, false};
     expect_ok(rt_enter(rt_device_at(0), &own));
-    for (int i = 0; i < 3; i++) launch(&axpy, &w);
-    fake.fake_watch(count_contexts);
-    expect_contexts(&axpy, NULL, 3, 3, 0);
-    expect_contexts(&axpy, stream, 3, 0, 0);
+    write_down(&axpy, &one, count_contexts);
+    expect_contexts(&axpy, &one, NULL, 1, 0);
+    expect_contexts(&axpy, &one, stream, 0, 0);
     expect_ok(rt_enter(rt_device_at(1), &other));
-    expect_contexts(&axpy, stream, 3, 0, 0);
-    for (uintptr_t i = 0; i < 3; i++) expect_contexts(&axpy, (void *)i, 3, 6, 3);
+    expect_contexts(&axpy, &one, stream, 0, 0);
+    for (uintptr_t i = 0; i < 3; i++) expect_contexts(&axpy, &one, (void *)i, 2, 1);
     rt_leave(other);
-    for (uintptr_t i = 0; i < 3; i++) expect_contexts(&axpy, (void *)i, 3, 3, 0);
+    for (uintptr_t i = 0; i < 3; i++) expect_contexts(&axpy, &one, (void *)i, 1, 0);
     fake.fake_fail("cuLaunchKernelEx", 400); // its own context is current
-    expect(add_on(&axpy, stream), TG_ERROR_ARGUMENT, "axpy: launching 'axpy' (2 CTAs");
+    expect(start(&axpy, &one, stream), TG_ERROR_ARGUMENT, "axpy: launching 'axpy' (2 CTAs");
     rt_leave(own);
-    expect_contexts(&axpy, stream, 3, 0, 0);
-    expect_contexts(&axpy, NULL, 3, 6, 3);
+    expect_contexts(&axpy, &one, stream, 0, 0);
+    expect_contexts(&axpy, &one, NULL, 2, 1);
     fake.fake_watch(NULL);
 }
 
@@ -287,17 +284,14 @@ static void contexts(void **state) {
 static void refused_twice(void **state) {
     (void)state;
     void *stream = fake.fake_stream(0);
-    for (int i = 0; i < 3; i++) launch(&mapped, &(Axpy){0, 1, ELSEWHERE, 1, true});
-    fake.fake_watch(refuse_all);
-    launched = asked = pushed = 0;
-    expect(add_on(&mapped, stream), TG_ERROR_UNSUPPORTED, "error 701");
-    fake.fake_watch(NULL);
+    write_down(&mapped, &two, refuse_others);
+    expect(start(&mapped, &two, stream), TG_ERROR_UNSUPPORTED, "error 701");
     assert_int_equal(pushed, 1);
+    fake.fake_watch(NULL);
     fake.fake_fail("cuLaunchKernelEx", 0);
-    for (int i = 0; i < PLACES; i++) memcpy(memory[i], wanted[i], sizeof *memory);
-    fake.fake_watch(count_contexts);
-    for (int i = 0; i < 2; i++) launch(&mapped, &(Axpy){0, 1, ELSEWHERE, 1, true});
-    expect_contexts(&mapped, stream, 3, 0, 0);
+    memcpy(memory, wanted, sizeof memory);
+    write_down(&mapped, &two, count_contexts);
+    expect_contexts(&mapped, &two, stream, 0, 0);
     fake.fake_watch(NULL);
 }
 
@@ -306,13 +300,13 @@ static void refused_twice(void **state) {
 static void refused(void **state) {
     (void)state;
     void *stream = fake.fake_stream(0);
-    for (int i = 0; i < 3; i++) launch(&mapped, &(Axpy){0, 1, ELSEWHERE, 1, true});
-    fake.fake_watch(refuse_second);
-    launched = 0;
-    expect_contexts(&mapped, stream, 1, 1, 1);
-    expect_contexts(&mapped, stream, 3, 3, 3);
-    for (int i = 0; i < 3; i++) launch(&passes, &(Axpy){0, 1, ELSEWHERE, 1, false});
-    expect_contexts(&passes, stream, 3, 3, 3);
+    write_down(&mapped, &two, refuse_second);
+    launch_on(&mapped, &two, stream);
+    assert_int_equal(asked, 1);
+    assert_int_equal(pushed, 1);
+    expect_contexts(&mapped, &two, stream, 1, 1);
+    write_down(&passes, &one, count_contexts);
+    expect_contexts(&passes, &one, stream, 1, 1);
     fake.fake_watch(NULL);
 }
 
@@ -320,9 +314,9 @@ static void refused(void **state) {
 static void moved_elsewhere(void **state) {
     (void)state;
     rt_entered other;
-    expect_ok(rt_enter(rt_device_at(1), &other));
-    for (int i = 0; i < 12; i++) launch(&mapped, &(Axpy){i % 3, 3 + i % 2, ELSEWHERE, 1, true});
     cu_context now;
+    expect_ok(rt_enter(rt_device_at(1), &other));
+    for (int i = 0; i < 12; i++) launch(&mapped, &(Axpy){i % 3, 3 + i % 2, two.n, 1, true});
     rt_cuda_driver()->current(&now);
     assert_ptr_equal(now, rt_device_at(1)->context);
     rt_leave(other);
