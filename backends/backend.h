@@ -62,6 +62,10 @@ typedef struct DeviceCode {
     void (*close)(tg_image *image); // or NULL
     const char *llvm, *assembly;    // with TEXT_LLVM, TEXT_ASM
     DeviceTimes times;
+    /// Another program is still at work on it (`work`): waits for that and takes what it makes, or
+    /// leaves the context. NULL: all is there. device_settle calls it.
+    void (*settle)(Ctx *ctx, struct DeviceCode *code);
+    void *work;
 } DeviceCode;
 
 struct GpuTarget;
@@ -80,8 +84,9 @@ typedef struct Backend {
     /// Adds the code of that kernel to an object as an internal function named options->name.
     /// False with diagnostics.
     bool (*add)(Object *object, Ir *ir, Op *module, const CodeOptions *options);
-    /// Of GPUs, which have neither of these two: the image of the `device` ops of a module. False
-    /// with diagnostics. The kernel op, their host side, is the CPU's to compile.
+    /// Of GPUs, which have neither of these two: the image of the `device` ops of a module, which
+    /// is whole after device_settle. False with diagnostics. The kernel op, their host side, is the
+    /// CPU's to compile, for which there is time in between.
     bool (*device)(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out);
     /// Of GPUs: has_op in device code.
     bool (*device_has)(const struct GpuTarget *target, OpCode code, Elem elem);
@@ -119,6 +124,8 @@ bool backend_identity(Text *t, const CodeOptions *options);
 /// Links an object that was made elsewhere into this process and finds the function `name`. NULL
 /// with diagnostics.
 Code *code_from_object(Ctx *ctx, const void *object, size_t bytes, const char *name);
+/// Waits for what other programs make of device code. False with diagnostics.
+bool device_settle(Ir *ir, DeviceCode *code);
 /// Gives the code an image: a copy in one piece. False where there is no memory; what the device
 /// code holds is then closed.
 bool code_take_image(Code *code, const DeviceCode *device);

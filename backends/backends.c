@@ -33,6 +33,19 @@ const char *device_target(int capability, char machine[16]) {
                                      : amdgpu_target(capability, machine);
 }
 
+static void settle(Ctx *ctx, void *arg) {
+    DeviceCode *code = arg;
+    code->settle(ctx, code);
+}
+
+bool device_settle(Ir *ir, DeviceCode *code) {
+    Ctx *ctx = ir_ctx(ir);
+    CtxStatus status = code->settle ? ctx_protect(ctx, settle, code) : CTX_OK;
+    if (status != CTX_OK && status != CTX_ERRORS) ctx_leave(ctx, status);
+    code->settle = NULL;
+    return status == CTX_OK;
+}
+
 bool is_simulated(const char *target) {
     return target && strncmp(target, "sim:", 4) == 0;
 }

@@ -291,7 +291,8 @@ static bool add_function(Variants *v, Build *b, const TargetInfo *level, const c
                            .name = f.name,
                            .strip = a->strip};
     if (!build_passes(b) || (b->gpu && !make_images(v, b, &options, &made)) ||
-        !cpu_backend.add(v->object, b->ir, b->code->module, &options))
+        !cpu_backend.add(v->object, b->ir, b->code->module, &options) ||
+        (b->gpu && !device_settle(b->ir, &made)))
         return false;
     if (b->gpu) take_images(v, level, &made, &f);
     vec_push(a->ctx, &x->functions, f);

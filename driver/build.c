@@ -109,7 +109,7 @@ static void release_code(void *code) {
 
 /// Host code for this machine, with the image of the devices. Both are released where the other
 /// cannot be had. Host code is a few hundred instructions a launch: optimising them would take
-/// longer than all launches gain.
+/// longer than all launches gain. It is made while an assembler works on the device's.
 static Code *build_device(Build *b, const CodeOptions *options, bool load) {
     DeviceCode device;
     CodeOptions host = *options;
@@ -119,8 +119,9 @@ static Code *build_device(Build *b, const CodeOptions *options, bool load) {
     host.texts = options->texts & TEXT_OBJECT;
     Code **code = ctx_new(b->ctx, Code *);
     ctx_defer(b->ctx, release_code, code);
+    if (!b->backend->device(b->ir, b->code->module, options, &device)) return NULL;
     *code = cpu_backend.compile(b->ir, b->code->module, &host, load);
-    if (!*code || !b->backend->device(b->ir, b->code->module, options, &device)) return NULL;
+    if (!*code || !device_settle(b->ir, &device)) return NULL;
     if (!code_take_image(*code, &device)) ctx_leave(b->ctx, CTX_NO_MEMORY);
     Code *made = *code;
     *code = NULL;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,12 +103,17 @@ static char **make_environment(void) {
     return all;
 }
 
-/// With both outputs in the file `log`; true where it says that all is well.
-static bool spawn(const char *program, const char *const *arguments, const char *log,
-                  ToolOutput *out) {
+struct ToolRun {
+    char folder[TOOL_PATH / 2]; // "": none was made
+    pid_t child;                // 0: it was not started
+    char end[128];              // why not
+};
+
+/// With both outputs in the file `log`.
+static void spawn(ToolRun *run, const char *program, const char *const *arguments,
+                  const char *log) {
     posix_spawn_file_actions_t actions;
     pid_t child;
-    int status = -1;
     char **environment = make_environment();
     int failed = posix_spawn_file_actions_init(&actions);
     if (!failed) {
@@ -118,55 +124,115 @@ static bool spawn(const char *program, const char *const *arguments, const char 
         posix_spawn_file_actions_destroy(&actions);
     }
     free(environment);
-    if (failed) {
-        snprintf(out->end, sizeof out->end, "not started: %s", strerror(failed));
-        return false;
-    }
-    while (waitpid(child, &status, 0) < 0) continue;
-    return ended(status, out);
+    if (failed)
+        snprintf(run->end, sizeof run->end, "not started: %s", strerror(failed));
+    else
+        run->child = child;
 }
 
 const char tool_in[] = "in", tool_out[] = "out";
 
 /// Why a file or a folder cannot be made.
-static void note_errno(ToolOutput *out, const char *path) {
+static void note_errno(char end[128], const char *path) {
     const char *why = strerror(errno);
-    snprintf(out->end, sizeof out->end, "%.60s: %.60s", path, why);
+    snprintf(end, 128, "%.60s: %.60s", path, why);
 }
 
-/// In a folder, which is empty again afterwards.
-static void run_in(const char *folder, const char *program, const char *const *arguments,
-                   const char *bytes, size_t size, ToolOutput *out) {
+static void path_in(const ToolRun *run, const char *name, char path[TOOL_PATH]) {
+    snprintf(path, TOOL_PATH, "%s/%s", run->folder, name);
+}
+
+static void start_in(ToolRun *run, const char *program, const char *const *arguments,
+                     const char *bytes, size_t size) {
     enum { MOST = 32 };
     char in[TOOL_PATH], made[TOOL_PATH], log[TOOL_PATH];
     const char *all[MOST];
     int n = 0;
-    snprintf(in, sizeof in, "%s/in", folder);
-    snprintf(made, sizeof made, "%s/out", folder);
-    snprintf(log, sizeof log, "%s/log", folder);
+    path_in(run, "in", in);
+    path_in(run, "out", made);
+    path_in(run, "log", log);
     for (; arguments[n] && n < MOST - 1; n++)
         all[n] = arguments[n] == tool_in ? in : arguments[n] == tool_out ? made : arguments[n];
     all[n] = NULL;
+    if (write_file(in, bytes, size))
+        spawn(run, program, all, log);
+    else
+        note_errno(run->end, in);
+}
+
+ToolRun *tool_start(const char *program, const char *const *arguments, const char *bytes,
+                    size_t n) {
+    const char *temporary = getenv("TMPDIR");
+    ToolRun *run = calloc(1, sizeof *run);
+    if (!run) return NULL;
+    snprintf(run->folder, sizeof run->folder, "%s/tegula-XXXXXX", temporary ? temporary : "/tmp");
+    if (mkdtemp(run->folder)) {
+        start_in(run, program, arguments, bytes, n);
+    } else {
+        note_errno(run->end, run->folder);
+        run->folder[0] = 0;
+    }
+    return run;
+}
+
+/// Whether all is well, as far as one can know: a program that ignores the ends of its children
+/// (SIGCHLD), or takes them itself, has ours do no more than end. out->end says how it did.
+static bool wait_for_end(const ToolRun *run, ToolOutput *out) {
+    pid_t pid;
+    int status;
+    do pid = waitpid(run->child, &status, 0);
+    while (pid < 0 && errno == EINTR);
+    if (pid == run->child) return ended(status, out);
+    snprintf(out->end, sizeof out->end, "ended, but how was lost: %.60s", strerror(errno));
+    return true;
+}
+
+/// With its folder and all that is in there.
+static void release(ToolRun *run) {
+    static const char *const names[] = {"in", "out", "log"};
+    char path[TOOL_PATH];
+    for (int i = 0; i < 3 && run->folder[0]; i++) {
+        path_in(run, names[i], path);
+        unlink(path);
+    }
+    if (run->folder[0]) rmdir(run->folder);
+    free(run);
+}
+
+bool tool_finish(ToolRun *run, ToolOutput *out) {
+    char path[TOOL_PATH];
     size_t log_bytes;
-    bool written = write_file(in, bytes, size);
-    bool good = written && spawn(program, all, log, out);
-    if (!written) note_errno(out, in);
-    out->log = read_file(log, &log_bytes);
-    if (good) out->data = read_file(made, &out->bytes);
-    if (good && !out->data) note_errno(out, "success, but its file");
-    unlink(in);
-    unlink(made);
-    unlink(log);
+    *out = (ToolOutput){0};
+    if (!run) {
+        errno = ENOMEM;
+        note_errno(out->end, "not started");
+        return false;
+    }
+    memcpy(out->end, run->end, sizeof out->end);
+    bool good = run->child && wait_for_end(run, out);
+    if (run->child) {
+        path_in(run, "log", path);
+        out->log = read_file(path, &log_bytes);
+    }
+    path_in(run, "out", path);
+    if (good) out->data = read_file(path, &out->bytes);
+    if (good && !out->data && strncmp(out->end, "exit", 4) == 0)
+        note_errno(out->end, "success, but its file");
+    release(run);
+    return out->data != NULL;
+}
+
+void tool_drop(ToolRun *run) {
+    if (!run) return;
+    ToolOutput out;
+    if (run->child) {
+        kill(run->child, SIGKILL);
+        wait_for_end(run, &out);
+    }
+    release(run);
 }
 
 bool tool_run(const char *program, const char *const *arguments, const char *bytes, size_t n,
               ToolOutput *out) {
-    char folder[TOOL_PATH / 2];
-    const char *temporary = getenv("TMPDIR");
-    *out = (ToolOutput){0};
-    snprintf(folder, sizeof folder, "%s/tegula-XXXXXX", temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder)) return note_errno(out, folder), false;
-    run_in(folder, program, arguments, bytes, n, out);
-    rmdir(folder);
-    return out->data != NULL;
+    return tool_finish(tool_start(program, arguments, bytes, n), out);
 }

@@ -32,4 +32,13 @@ extern const char tool_in[], tool_out[];
 bool tool_run(const char *program, const char *const *arguments, const char *bytes, size_t n,
               ToolOutput *out);
 
+/// A program at work on a file with bytes.
+typedef struct ToolRun ToolRun;
+/// As tool_run, which is both, for those who have something else to do meanwhile. NULL: no memory.
+ToolRun *tool_start(const char *program, const char *const *arguments, const char *bytes, size_t n);
+/// Waits for it and frees the run, which may be NULL.
+bool tool_finish(ToolRun *run, ToolOutput *out);
+/// Ends it, whatever it is at, and frees the run.
+void tool_drop(ToolRun *run);
+
 #endif

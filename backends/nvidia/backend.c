@@ -62,27 +62,46 @@ static void release_output(void *thing) {
     nv_output_free(thing);
 }
 
+/// PTX on its way to machine code.
+typedef struct Linking {
+    NvLink link;
+    const char *machine;
+    double start;
+} Linking;
+
+static void release_linking(void *thing) {
+    nv_link_free(&((Linking *)thing)->link);
+}
+
 /// In place of the PTX; without a linker the driver compiles that.
-static void link_image(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
+static void take_machine_code(Ctx *ctx, DeviceCode *out) {
+    Linking *w = out->work;
+    NvOutput *made = &w->link.made;
     tg_image *image = &out->image;
-    NvOutput *made = ctx_new(ctx, NvOutput);
-    const char *by = NULL;
     char *end;
-    double start = gpu_seconds();
-    ctx_defer(ctx, release_output, made);
-    NvStatus status = nv_link(image->bytes, image->size - 1, o->machine, o->driver, made, &by);
-    out->times.link = gpu_seconds() - start;
+    NvStatus status = nv_link_finish(&w->link);
+    out->times.link = gpu_seconds() - w->start;
     if (status == NV_ABSENT) return;
     if (status == NV_NO_MEMORY) ctx_leave(ctx, CTX_NO_MEMORY);
     if (status != NV_OK)
-        ice(ctx, (Loc){0}, "%s refuses PTX for %s: %s", by, o->machine,
+        ice(ctx, (Loc){0}, "%s refuses PTX for %s: %s", w->link.by, w->machine,
             made->log ? made->log : "no message");
-    out->times.linker = by;
+    out->times.linker = w->link.by;
     image->kind = TG_IMAGE_CUBIN;
-    image->arch = (int16_t)strtol(o->machine + 3, &end, 10);
+    image->arch = (int16_t)strtol(w->machine + 3, &end, 10);
     image->specific = *end == 'a';
     image->bytes = ctx_copy(ctx, made->data, made->bytes);
     image->size = made->bytes;
+}
+
+static void start_linking(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
+    Linking *w = ctx_new(ctx, Linking);
+    w->machine = o->machine;
+    w->start = gpu_seconds();
+    nv_link_start(&w->link, out->image.bytes, out->image.size - 1, o->machine, o->driver);
+    ctx_defer(ctx, release_linking, w);
+    out->work = w;
+    out->settle = take_machine_code;
 }
 
 /// What ptxas says of each function; without it what the image says.
@@ -140,7 +159,7 @@ static void compile(Ctx *ctx, void *arg) {
                                        .generate = device.ptx.generate_seconds,
                                        .generator = device.ptx.nvvm ? "libNVVM" : "nvptx"}};
     if (o->notes) describe(ctx, o, &job->out->image);
-    if (o->machine) link_image(ctx, o, job->out);
+    if (o->machine) start_linking(ctx, o, job->out);
 }
 
 static bool nvidia_device(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out) {

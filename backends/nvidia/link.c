@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// PTX to machine code in this process, by nvJitLink (dlopen), or by ptxas. Both may be of a later
-// release than the driver's own compiler, and the time they take can be told apart.
+// PTX to machine code by ptxas, or in this process by nvJitLink (dlopen). Both may be of a later
+// release than the driver's own compiler, and the time they take can be told apart. ptxas goes
+// first: it makes better code of it, works beside us, and nothing has to be loaded.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/nvidia/link.h"
 #include "backends/nvidia/search.h"
@@ -136,20 +138,53 @@ static bool is_for_whole_programs(const char *ptx) {
     return strstr(ptx, "wgmma.mma_async") != NULL;
 }
 
-bool nv_link_available(int driver) {
-    return can_jit_link(driver);
+/* ---- which of them ------------------------------------------------------------------------- */
+
+enum { ALL_PTX = 90, OLDEST_PTX = 80 }; // of what generators write
+
+/// Whether ptxas reads PTX up to a version, and a driver loads what it makes. One that does not say
+/// of which release it is may well.
+static bool can_assemble(int ptx, int driver) {
+    char program[TOOL_PATH];
+    if (!nv_ptxas_path(program)) return false;
+    int release = nv_ptxas_release(program);
+    bool loads = !driver || release / 1000 <= driver / 1000;
+    return !release || (loads && nv_ptx_of_driver(release) >= ptx);
 }
 
-NvStatus nv_link(const char *ptx, size_t bytes, const char *machine, int driver, NvOutput *out,
-                 const char **by) {
-    *out = (NvOutput){0};
-    if (can_jit_link(driver) && !is_for_whole_programs(ptx)) {
-        *by = "nvJitLink";
-        return jit_link(ptx, bytes, machine, out);
-    }
+/// Who names an nvJitLink wants it.
+static bool wants_jit_link(int ptx, int driver) {
+    const char *set = getenv("TG_NVJITLINK");
+    bool named = set && access(set, R_OK) == 0;
+    return (named || !can_assemble(ptx, driver)) && can_jit_link(driver);
+}
+
+bool nv_link_available(int driver) {
+    return can_assemble(OLDEST_PTX, driver) || can_jit_link(driver);
+}
+
+void nv_link_start(NvLink *l, const char *ptx, size_t bytes, const char *machine, int driver) {
     NvArch arch = {.name = machine};
-    *by = "ptxas";
-    return nv_ptxas(ptx, bytes, &arch, out);
+    int version = nv_ptx_version(ptx);
+    *l = (NvLink){.by = "ptxas", .status = NV_ABSENT};
+    if (!is_for_whole_programs(ptx) && wants_jit_link(version, driver)) {
+        l->by = "nvJitLink";
+        l->status = jit_link(ptx, bytes, machine, &l->made);
+    } else if (can_assemble(version, driver)) {
+        l->status = nv_ptxas_start(ptx, bytes, &arch, &l->run);
+    }
+}
+
+NvStatus nv_link_finish(NvLink *l) {
+    if (l->run) l->status = nv_ptxas_finish(l->run, &l->made);
+    l->run = NULL;
+    return l->status;
+}
+
+void nv_link_free(NvLink *l) {
+    tool_drop(l->run);
+    nv_output_free(&l->made);
+    l->run = NULL;
 }
 
 int nv_tools(bool nvvm, bool link, int driver, char paths[NV_TOOLS][TOOL_PATH]) {
@@ -157,7 +192,7 @@ int nv_tools(bool nvvm, bool link, int driver, char paths[NV_TOOLS][TOOL_PATH]) 
     const char *found[NV_TOOLS] = {nvvm && nvvm_available() ? nvvm_path() : NULL};
     char ptxas[TOOL_PATH];
     int n = 0;
-    if (link && can_jit_link(driver) && dladdr(*(void **)&linker.nvJitLinkCreate, &info))
+    if (link && wants_jit_link(ALL_PTX, driver) && dladdr(*(void **)&linker.nvJitLinkCreate, &info))
         found[1] = info.dli_fname;
     if (link && nv_ptxas_path(ptxas)) found[2] = ptxas;
     for (int i = 0; i < NV_TOOLS; i++)

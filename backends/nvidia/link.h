@@ -8,11 +8,23 @@
 
 /// Whether nvJitLink is here and a driver of this CUDA version (12040; 0: any) runs what it makes.
 bool nv_link_available(int driver);
-/// PTX (with its NUL byte not counted) to a cubin for a machine ("sm_90a"). *by names who did it.
-/// NV_ABSENT: the driver has to do it; there is neither nvJitLink nor ptxas, or no ptxas for what
-/// nvJitLink would compile badly.
-NvStatus nv_link(const char *ptx, size_t bytes, const char *machine, int driver, NvOutput *out,
-                 const char **by);
+
+/// PTX that is made a cubin: by ptxas, which is still at it, or by nvJitLink, which is done.
+typedef struct NvLink {
+    const char *by; // who
+    NvStatus status;
+    NvOutput made;
+    ToolRun *run; // NULL: done
+} NvLink;
+
+/// Begins it, for a machine ("sm_90a"); the NUL byte of the PTX is not counted. Status NV_ABSENT:
+/// the driver has to do it; there is neither nvJitLink nor ptxas, or no ptxas for what nvJitLink
+/// would compile badly.
+void nv_link_start(NvLink *l, const char *ptx, size_t bytes, const char *machine, int driver);
+/// Waits until it is done.
+NvStatus nv_link_finish(NvLink *l);
+/// What was made goes, and a program still at work with it.
+void nv_link_free(NvLink *l);
 
 enum { NV_TOOLS = 3 };
 /// The files of libNVVM (with `nvvm`), nvJitLink and ptxas (with `link`), those that there are; how

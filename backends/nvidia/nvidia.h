@@ -13,6 +13,7 @@
 #define BACKENDS_NVIDIA_NVIDIA_H
 
 #include "backends/gpu/gpu.h"
+#include "backends/gpu/tool.h"
 #include "backends/llvm/portable.h"
 
 /// A GPU architecture.
@@ -100,8 +101,13 @@ NvStatus nvvm_compile(const char *text, size_t bytes, const NvArch *arch, int op
                       NvOutput *out);
 /// Where ptxas is: in $CUDA_HOME, PATH or the usual place; TOOL_PATH bytes. False: nowhere.
 bool nv_ptxas_path(char *out);
+/// The release of CUDA that a ptxas is of (13000); 0 where it does not say.
+int nv_ptxas_release(const char *program);
 /// ptxas: PTX to a cubin; the log has registers, spills and advice.
 NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out);
+/// The same in two steps, between which there is time for other work.
+NvStatus nv_ptxas_start(const char *ptx, size_t bytes, const NvArch *arch, ToolRun **run);
+NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out);
 
 /* ---- compile.c ----------------------------------------------------------------------------- */
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // ptxas, a program of the CUDA toolkit: PTX to a cubin, with what it says of registers and spills.
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backends/gpu/tool.h"
 #include "backends/nvidia/nvidia.h"
@@ -17,14 +19,67 @@ bool nv_ptxas_path(char *out) {
            nv_search(usual, tool_take, out);
 }
 
-NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out) {
+/* ---- its release --------------------------------------------------------------------------- */
+
+/// "13.0" as 13000; 0 where there is no number.
+static int release_at(const char *text) {
+    char *end;
+    long major = strtol(text, &end, 10);
+    return (int)(1000 * major + (*end == '.' ? 10 * strtol(end + 1, NULL, 10) : 0));
+}
+
+/// The folder says it, as in /usr/local/cuda-13.0/bin; else ptxas itself does.
+static int find_release(const char *program) {
+    static const char *const says[] = {"ptxas", "--version", NULL};
+    char *real = realpath(program, NULL);
+    const char *at = real ? strstr(real, "/cuda-") : NULL;
+    int release = at ? release_at(at + 6) : 0;
+    free(real);
+    if (release) return release;
+    ToolOutput out;
+    tool_run(program, says, "", 0, &out);
+    at = out.log ? strstr(out.log, "release ") : NULL;
+    if (at) release = release_at(at + 8);
+    free(out.data);
+    free(out.log);
+    return release;
+}
+
+int nv_ptxas_release(const char *program) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char known[TOOL_PATH];
+    static int release;
+    pthread_mutex_lock(&lock);
+    if (strcmp(known, program) != 0) {
+        release = find_release(program);
+        snprintf(known, sizeof known, "%s", program);
+    }
+    int found = release;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* ---- assembling ---------------------------------------------------------------------------- */
+
+NvStatus nv_ptxas_start(const char *ptx, size_t bytes, const NvArch *arch, ToolRun **run) {
     char program[TOOL_PATH], name[32];
     const char *arguments[] = {"ptxas", "-v", name, tool_in, "-o", tool_out, NULL};
-    ToolOutput made;
-    *out = (NvOutput){0};
     if (!nv_ptxas_path(program)) return NV_ABSENT;
     snprintf(name, sizeof name, "-arch=%s", arch->name);
-    bool good = tool_run(program, arguments, ptx, bytes, &made);
+    *run = tool_start(program, arguments, ptx, bytes);
+    return *run ? NV_OK : NV_NO_MEMORY;
+}
+
+NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out) {
+    ToolOutput made;
+    bool good = tool_finish(run, &made);
     *out = (NvOutput){.data = made.data, .bytes = made.bytes, .log = made.log};
     return good ? NV_OK : NV_FAILED;
+}
+
+NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out) {
+    ToolRun *run;
+    *out = (NvOutput){0};
+    NvStatus status = nv_ptxas_start(ptx, bytes, arch, &run);
+    return status == NV_OK ? nv_ptxas_finish(run, out) : status;
 }

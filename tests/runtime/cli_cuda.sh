@@ -62,3 +62,26 @@ expect 'y: f32\[3\] = 3 3 3' $tegula run "$out/k.teg" --target cuda --arg 'x=ran
 expect "overlaps" $run --target cuda --arg 'y=same(x)[::-1]'
 expect 'cuda: .* of a copy' "$tegula" bench "$out/k.teg" --target cuda --seconds 0.01
 expect 'device code, nvptx' $run --target cuda --arg 'y=zeros(1000)' --codegen nvptx --time-passes
+
+# Whose machine code it is: a ptxas's that reads the PTX and whose code the driver (CUDA 13) loads.
+cat > "$out/ptxas" << 'K'
+#!/bin/sh
+case $* in
+    --version) echo "Cuda compilation tools, release $RELEASE" ;;
+    *) printf '\177ELF' > "$5" ;;
+esac
+K
+chmod +x "$out/ptxas"
+export TG_PTXAS="$out/ptxas" TG_NVJITLINK=/nowhere
+for release in 12.4 13.0 unknown; do
+    expect 'device code, ptxas' env RELEASE=$release $run --target cuda --arg 'y=zeros(1000)' \
+        --time-passes
+done
+for release in 11.4 14.0; do
+    expect 'ran .* on cuda' env RELEASE=$release $run --target cuda --arg 'y=zeros(1000)' \
+        --time-passes
+    if grep -q 'device code, ptxas' "$out/log"; then
+        echo "code of ptxas $release was taken"
+        exit 1
+    fi
+done
