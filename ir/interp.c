@@ -421,6 +421,7 @@ static Exec *const exec[OP_COUNT] = {
     [OP_COPYOUT_TMA] = do_copyout_tma,
     [OP_MMA_START] = do_mma_start,
     [OP_SETTLED] = do_reshape,
+    [OP_BLANK] = do_blank,
     [OP_AWAIT] = do_await,
     [OP_RING_MAKE] = do_ring_make,
     [OP_RING_ACQUIRE] = do_ring_acquire,

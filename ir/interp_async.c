@@ -6,6 +6,7 @@
 // when full. Where a device would wait for ever, the run ends with an error.
 #include "ir/interp_private.h"
 
+#include <math.h>
 #include <string.h>
 
 /// Slot s holds item full[s] - 1, if any; it is free where busy[s] is not set.
@@ -88,6 +89,15 @@ void do_mma_start(Interp *it, Op *op) {
     settle_view(it, op, 0);
     settle_view(it, op, 1);
     do_dot(it, op);
+}
+
+/// What nobody should read shows.
+void do_blank(Interp *it, Op *op) {
+    (void)it;
+    Reg *r = out(op, 0);
+    bool zeros = in_int(op, 0), is_float = elem_is(r->type->elem, EC_FLOAT);
+    Cell other = is_float ? (Cell){.f = NAN} : (Cell){.i = INT32_MIN};
+    for (int64_t i = 0; i < r->n; i++) r->cells[i] = zeros ? (Cell){0} : other;
 }
 
 /* ---- copies -------------------------------------------------------------------------------- */

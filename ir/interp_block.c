@@ -177,8 +177,10 @@ static Cell *start_sum(Op *op, const Reg *initial) {
     return initial ? memcpy(sum, initial->cells, bytes) : memset(sum, 0, bytes);
 }
 
+/// Also mma_start, which may say that it does not add.
 void do_dot(Interp *it, Op *op) {
-    Cell *sum = start_sum(op, op->n_operands > 2 ? in(op, 2) : NULL);
+    bool fresh = op->n_operands < 3 || (op->n_operands > 3 && in_int(op, 3));
+    Cell *sum = start_sum(op, fresh ? NULL : in(op, 2));
     multiply_add(in(op, 0), in(op, 1), sum);
     round_sum(it, out(op, 0), sum);
 }

@@ -182,6 +182,7 @@ void do_copy_async(Interp *it, Op *op);
 void do_copy_tma(Interp *it, Op *op);
 void do_copyout_tma(Interp *it, Op *op);
 void do_mma_start(Interp *it, Op *op);
+void do_blank(Interp *it, Op *op);
 void do_await(Interp *it, Op *op);
 void do_ring_make(Interp *it, Op *op);
 void do_ring_acquire(Interp *it, Op *op);

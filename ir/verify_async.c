@@ -103,6 +103,8 @@ void verify_copyout_tma(Verifier *v, const Op *op) {
 }
 
 void verify_mma_start(Verifier *v, const Op *op) {
+    if (op->n_operands != 4 && !want_count(v, op, "operands", op->n_operands, 3)) return;
+    if (op->n_operands == 4 && !want_bool(v, op, 3)) return;
     const Type *a = operand(op, 0)->type, *b = operand(op, 1)->type, *c = operand(op, 2)->type;
     const Type *acc = ty_promised(c) ? ty_promised(c) : c;
     if (!want_kind(v, op, 1, TK_BUF)) return;
@@ -118,6 +120,13 @@ void verify_mma_start(Verifier *v, const Op *op) {
 void verify_settled(Verifier *v, const Op *op) {
     if (want_kind(v, op, 0, TK_BLOCK))
         want_result(v, op, 0, ty_pending(v->ir, operand(op, 0)->type));
+}
+
+void verify_blank(Verifier *v, const Op *op) {
+    const Type *t = result(op, 0)->type;
+    if (!want_bool(v, op, 0)) return;
+    if (!ty_is_block(t) || !elem_is(t->elem, EC_NUM))
+        verify_fail(v, op, type_text(v->ctx, t), "a block of numbers");
 }
 
 /// Blocks of pending ones, in order, as they are or still pending; of tokens nothing.

@@ -283,6 +283,7 @@ VerifyRule *const verify_rules[OP_COUNT] = {
     [OP_COPYOUT_TMA] = verify_copyout_tma,
     [OP_MMA_START] = verify_mma_start,
     [OP_SETTLED] = verify_settled,
+    [OP_BLANK] = verify_blank,
     [OP_AWAIT] = verify_await,
     [OP_RING_MAKE] = verify_ring_make,
     [OP_RING_ACQUIRE] = verify_ring_acquire,

@@ -53,6 +53,7 @@ GpuLower *const gpu_lowerings[OP_COUNT] = {
     [OP_COPYOUT_TMA] = gpu_lower_copyout_tma,
     [OP_MMA_START] = gpu_lower_mma_start,
     [OP_SETTLED] = gpu_lower_settled,
+    [OP_BLANK] = gpu_lower_blank,
     [OP_AWAIT] = gpu_lower_await,
     [OP_RING_MAKE] = gpu_lower_ring_make,
     [OP_RING_ACQUIRE] = gpu_lower_ring_acquire,

@@ -147,9 +147,9 @@ static const char *elem_name(const Value *v) {
 
 enum { MOST_ARGS = 320 };
 
-/// `steps` steps of k from k on for one tile of the result; add: to what is in its registers.
+/// `steps` steps of k from k on for one tile of the result; add (i1): to what is in its registers.
 static void one_tile(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_t column, int64_t k,
-                     int steps, bool add) {
+                     int steps, LLVMValueRef add) {
     GpuFn *f = w->f;
     Gen *g = f->g;
     LLVMValueRef args[MOST_ARGS];
@@ -165,7 +165,7 @@ static void one_tile(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_
     for (int i = 0; i < steps; i++) args[n++] = desc_at(w, b, column, k + i * w->k_step);
     registers_at(w, w->d, tile_of(w, "wgmma.m64n8", FRAG_D, TILE_M, w->n), row, column, regs);
     for (int i = 0; i < sums; i++) args[n++] = w->sums[regs[i]];
-    args[n++] = LLVMConstInt(g->i1, add, false);
+    args[n++] = add;
     const char *x = steps > 1 ? ctx_format(f->ctx, ".x%d", steps) : "";
     const char *name =
         ctx_format(f->ctx, "tg.nv.wgmma.m64n%dk%d.%s.%s.%s.%s%s%s%s", (int)w->n, (int)w->k_step,
@@ -222,14 +222,22 @@ static int64_t depth_of(const Wgmma *w) {
     return operand(w->op, 0)->type->extents[1];
 }
 
+static LLVMValueRef constant_bool(const Wgmma *w, bool x) {
+    return LLVMConstInt(w->f->g->i1, x, false);
+}
+
 static void all_tiles(Wgmma *w, const Side *a, const Side *b) {
     int64_t steps = depth_of(w) / w->k_step, at = 0;
+    LLVMValueRef add = constant_bool(w, true);
+    if (w->op->n_operands > 3)
+        add = LLVMBuildNot(w->f->g->b, gpu_scalar(w->f, operand(w->op, 3)), "");
     gpu_call(w->f, "tg.nv.wgmma.fence", 0);
     while (at < steps) {
         int n = steps_at(at, steps);
         for (int64_t i = 0; i < w->d->extents[0]; i += TILE_M)
             for (int64_t j = 0; j < w->d->extents[1]; j += w->n)
-                if (has_tile(w->d, i, j)) one_tile(w, a, b, i, j, at * w->k_step, n, true);
+                if (has_tile(w->d, i, j)) one_tile(w, a, b, i, j, at * w->k_step, n, add);
+        add = constant_bool(w, true);
         at += n;
     }
     gpu_call(w->f, "tg.nv.wgmma.commit", 0);
@@ -251,7 +259,7 @@ static void add_chain(Wgmma *w, const Side *a, const Side *b, int64_t row, int64
     gpu_call(f, "tg.nv.wgmma.fence", 0);
     for (int64_t at = first; at < end; at += steps) {
         steps = steps_at(at, end);
-        one_tile(w, a, b, row, column, at * w->k_step, steps, at > first);
+        one_tile(w, a, b, row, column, at * w->k_step, steps, constant_bool(w, at > first));
     }
     gpu_call(f, "tg.nv.wgmma.commit", 0);
     for (int i = 0; i < n; i++) part[i] = w->sums[regs[i]];
@@ -293,6 +301,41 @@ void gpu_lower_mma_start(GpuFn *f, Op *op) {
     else
         all_tiles(&w, from_buf ? &sa : NULL, &sb);
     gpu_set_block(f, y, w.sums);
+}
+
+/* ---- sums that begin ----------------------------------------------------------------------- */
+
+enum { MOST_BLANK = 192, BLANK_STEP = 4 };
+
+static void blank_registers(GpuFn *f, const Op *op, LLVMValueRef *regs) {
+    const Type *t = result(op, 0)->type;
+    int total = gpu_registers(t), n;
+    for (int first = 0; first < total; first += n) {
+        n = total - first < MOST_BLANK ? total - first : MOST_BLANK;
+        if (n % BLANK_STEP) ice(f->ctx, op->loc, "%d sums of a product", n);
+        const char *name =
+            ctx_format(f->ctx, "tg.nv.wgmma.blank.%sx%d", elem_info[t->elem].name, n);
+        LLVMValueRef x = portable_call(f->g, name, 0, NULL);
+        for (int i = 0; i < n; i++)
+            regs[first + i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
+    }
+}
+
+/// Registers that hold anything are made by a statement of no instruction: of undefined values LLVM
+/// would make zeros again.
+void gpu_lower_blank(GpuFn *f, Op *op) {
+    const Value *y = result(op, 0), *zeros = operand(op, 0);
+    const Op *known = def_of(zeros, OP_CONST);
+    LLVMValueRef zero = gen_zero(f->g, y->type->elem, 0), *regs = gpu_new_block(f, y);
+    if (known && !op_attr(known, "value")->i) {
+        blank_registers(f, op, regs);
+        return;
+    }
+    GpuIf i = gpu_if(f, gpu_scalar(f, zeros));
+    gpu_else(f, &i);
+    blank_registers(f, op, regs);
+    gpu_end_if(f, &i);
+    for (int r = 0; r < gpu_registers(y->type); r++) regs[r] = gpu_phi(f, &i, zero, regs[r]);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------- */

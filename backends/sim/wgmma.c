@@ -341,6 +341,13 @@ void handle_wgmma(Group *g, const SimSite *site) {
             ((uint32_t *)(void *)(frame_of(g, t) + site->result_at))[r] = canary_of(p, r);
 }
 
+/// NaNs, unlike those of products: what reads them shows it.
+void handle_wgmma_blank(SimLane *lane, const SimSite *site, char *frame) {
+    (void)lane;
+    for (int r = 0; r < site->result_count; r++)
+        ((uint32_t *)(void *)(frame + site->result_at))[r] = UINT32_MAX;
+}
+
 /* ---- groups and waits ---------------------------------------------------------------------- */
 
 void handle_wgmma_fence(Group *g, const SimSite *site) {
