@@ -24,6 +24,8 @@
 #define LAUNCH        4e-6 // seconds to start and end a phase
 #define TASK          2e-7 // seconds to hand out a task
 #define PROGRAM       2e-8 // seconds to start one of a task's many programs
+#define LATE          0.15 // programs waited for, a doubling of the threads at work beyond two
+#define NARROW        0.08 // of a multiply-add that shares its element of `a` with no other
 enum { FOLD = 16 };        // instructions that make one element of a vector
 enum { UNKNOWN_TRIPS = 8, MAX_DEPTH = 32 };
 
@@ -255,8 +257,11 @@ static void add_rows(Work *w, const Type *a, double steps) {
     w->vector_ops += steps * ROW_START * (double)a->extents[0];
 }
 
+/// Vectors of a row of the result share an element of `a` that is read: four of them, if there are.
 static void add_product(const Model *m, Work *w, const Type *a, const Type *c, double times) {
-    w->product_ops += times * vectors(m, c) * (double)a->extents[1];
+    double row = ceil(vectors(m, c) / (double)c->extents[0]), shared = fmin(row, 4);
+    double each = 1 + NARROW * (4 / shared - 1) / 3;
+    w->product_ops += times * each * vectors(m, c) * (double)a->extents[1];
     w->bytes += times * (cost_bytes(c) / 8); // a strip of the loop stays in registers
 }
 
@@ -409,10 +414,13 @@ static double phase_seconds(const Model *m, const Op *phase) {
     Work w = {0};
     add_region(m, &w, p->regions[0], 1);
     double start = w.product_ops == 0 ? PROGRAM : TASK;
-    double one = seconds(m, &w) + start, rounds = ceil(programs / fmax(m->machine.threads, 1));
+    double threads = fmax(m->machine.threads, 1);
+    double one = seconds(m, &w) + start, rounds = ceil(programs / threads);
+    // Threads do not begin at the same time, nor are they equally quick, and the last has all wait.
+    double late = LATE * fmax(0, log2(fmax(1, fmin(threads, programs))) - 1);
     // All threads share the memory behind the caches: each byte comes from there at least once.
     double memory = programs * w.bytes / (RAM_BANDWIDTH * 64);
-    return LAUNCH + fmax(rounds * one, memory);
+    return LAUNCH + fmax((rounds + late) * one, memory);
 }
 
 static double host_seconds(const Model *m, const Region *r) {

@@ -144,6 +144,15 @@ static void partial_tiles_cost_whole_ones(void **state) {
     assert_true(cost(128, 1024, 64) == cost(128, 1024, 2));
 }
 
+/// All wait for the last of many threads, the less of a phase that is the more programs each has.
+static void many_threads_wait(void **state) {
+    (void)state;
+    double one = cost(64, 4096, 1);
+    assert_true(cost(128, 4096, 2) == one);
+    assert_true(cost(16 * 64, 4096, 16) > 1.2 * one);
+    assert_true(cost(64 * 16 * 64, 4096, 16) < 1.1 * 64 * one);
+}
+
 /// A program's share of a matrix costs more where the second cache, 1 MiB, does not hold all of it.
 static void what_is_far_costs_more(void **state) {
     (void)state;
@@ -237,10 +246,11 @@ static void programs_send_few_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(more_work_costs_more),   cmocka_unit_test(partial_tiles_cost_whole_ones),
-        cmocka_unit_test(what_is_far_costs_more), cmocka_unit_test(the_unknown_has_a_price),
-        cmocka_unit_test(a_rank_has_its_part),    cmocka_unit_test(data_have_a_bound),
-        cmocka_unit_test(parts_save_a_meeting),   cmocka_unit_test(programs_send_few_rows),
+        cmocka_unit_test(more_work_costs_more),    cmocka_unit_test(partial_tiles_cost_whole_ones),
+        cmocka_unit_test(many_threads_wait),       cmocka_unit_test(what_is_far_costs_more),
+        cmocka_unit_test(the_unknown_has_a_price), cmocka_unit_test(a_rank_has_its_part),
+        cmocka_unit_test(data_have_a_bound),       cmocka_unit_test(parts_save_a_meeting),
+        cmocka_unit_test(programs_send_few_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
