@@ -19,6 +19,7 @@
 #define L2_BANDWIDTH  40e9
 #define RAM_BANDWIDTH 10e9
 #define L3_BANDWIDTH  25e9 // of panels that are copied from there
+#define SHORT_ROW     256  // bytes of those: a row of fewer takes as long
 #define ROW_START     4    // vector instructions
 #define FAR_ROW       40   // likewise, of rows in memory, one below the other
 #define LAUNCH        4e-6 // seconds to start and end a phase
@@ -291,12 +292,18 @@ static double tensor_bytes(const Model *m, const Value *tensor) {
     return bytes;
 }
 
+/// Bytes from beyond the second cache that take as long as those of the block.
+static double far_bytes(const Type *t) {
+    double row = (double)t->extents[t->rank - 1] * elem_info[t->elem].bits / 8;
+    return t->rank > 1 ? cost_bytes(t) * fmax(1, SHORT_ROW / row) : cost_bytes(t);
+}
+
 static void add_access(const Model *m, Work *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
     double gather = a.pick_at >= 0 ? 6 : 1;
     w->bytes += times * cost_bytes(t);
     if (op->code == OP_LOAD && tensor_bytes(m, operand(op, 0)) > (double)m->machine.l2_bytes)
-        w->far_bytes += times * cost_bytes(t);
+        w->far_bytes += times * far_bytes(t);
     w->vector_ops += times * gather * fmax(vectors(m, t), 1);
     w->widest = fmax(w->widest, cost_bytes(t));
     if (op->code == OP_LOAD && is_down_rows(op, &a))
