@@ -8,8 +8,7 @@
 
 // Elaborating a setting costs a fraction of a millisecond. Of more than MAX_TRIED settings those
 // are tried that differ from the best one so far in one value, for so many rounds.
-enum { MAX_SETTINGS = 1024, MAX_TRIED = 128, ROUNDS = 4, MAX_SPLIT = 16, FEW_ROUNDS = 8 };
-#define SHORT_TASK 8e-6 // seconds of a program of which a task has more than one
+enum { MAX_SETTINGS = 1024, MAX_TRIED = 128, ROUNDS = 4, MAX_SPLIT = 16 };
 
 /// What one setting is expected to cost; elaborated inside ctx_protect, since one that does not
 /// elaborate is no candidate rather than an error.
@@ -229,15 +228,6 @@ static int64_t wanted_split(const Build *b, const RankedSetting *s) {
     return ways;
 }
 
-/// Where all programs of a product are dealt to the threads in a few rounds, a task is one of them
-/// (tile_grid.c), and code that says so keeps nothing packed for a next one.
-static bool wants_single(Build *b, const RankedSetting *s) {
-    double threads = b->threads ? b->threads : machine_threads();
-    double rounds = ceil(fmax(1, s->grid.programs) / threads);
-    return !b->gpu && s->needs.products && rounds <= FEW_ROUNDS &&
-           s->seconds > rounds * SHORT_TASK && has_extents(b);
-}
-
 /// Neither the source nor the caller says anything of it.
 static bool is_open(const Search *s, const RankedSetting *at, const char *name) {
     return !value_of_name(s->n_set, s->set, name) &&
@@ -262,7 +252,6 @@ static void try_setting(Search *s, int i) {
     if (at->pairs && is_open(s, at, "cluster")) pin(b->ctx, &at->config, "cluster", GPU_PAIR);
     int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
     if (ways > 1 && is_open(s, at, "split")) pin(b->ctx, &at->config, "split", ways);
-    if (wants_single(b, at) && is_open(s, at, "grain")) pin(b->ctx, &at->config, "grain", 1);
     double least = s->open->data[s->best].seconds;
     if (at->seconds >= 0 && (least < 0 || at->seconds < least)) s->best = i;
 }

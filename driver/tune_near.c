@@ -3,7 +3,8 @@
 // most of its last tiles here, so it is not taken as it is: each setting is expected to take what
 // the model says of it here, times how wrong the model was about it there, or about those that were
 // measured there and are most like it. Of the fastest ones there that which is the fastest here by
-// that is taken, or where none gains enough what is taken without tuning.
+// that is taken, or where none gains enough what is taken without tuning. What was no faster there
+// than without tuning does not speak for itself here.
 #include "driver/tune_search.h"
 #include "driver/tune_store.h"
 #include "driver/tuned.h"
@@ -47,12 +48,13 @@ static double error_near(Ctx *ctx, const TuneResult *there, const TuneCandidate 
     return n ? exp(sum / n) : 0;
 }
 
-/// Of a candidate that was as fast as any there; -1: it was not.
+/// Of a candidate that was as fast as any there, and faster than without tuning; -1: it was not.
 static int trial_of(const TuneResult *there, const char *config) {
     for (int i = 0; i < there->n_trials; i++) {
         const TuneTrial *t = &there->trials[i];
         bool won = t->verdict == TUNE_WON || t->verdict == TUNE_TIE;
-        if (won && error_of(t) > 0 && strcmp(t->config, config) == 0) return i;
+        bool gains = there->standard <= 0 || t->seconds < there->standard;
+        if (won && gains && error_of(t) > 0 && strcmp(t->config, config) == 0) return i;
     }
     return -1;
 }

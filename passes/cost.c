@@ -294,8 +294,9 @@ static double tensor_bytes(const Model *m, const Value *tensor) {
 
 /// Bytes from beyond the second cache that take as long as those of the block.
 static double far_bytes(const Type *t) {
+    if (t->rank < 2) return cost_bytes(t);
     double row = (double)t->extents[t->rank - 1] * elem_info[t->elem].bits / 8;
-    return t->rank > 1 ? cost_bytes(t) * fmax(1, SHORT_ROW / row) : cost_bytes(t);
+    return cost_bytes(t) * fmax(1, SHORT_ROW / row);
 }
 
 static void add_access(const Model *m, Work *w, const Op *op, const Type *t, double times) {

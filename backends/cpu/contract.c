@@ -324,7 +324,7 @@ static LLVMValueRef choose_panel(Emit *e, const Strips *s, const Keeper *k, LLVM
     LLVMValueRef done = LLVMBuildSub(g->b, from, s->lo, "");
     LLVMValueRef strip = LLVMBuildExactSDiv(g->b, done, gen_i64(g, s->length), "");
     LLVMValueRef kept = gen_i64(g, k->kept);
-    p->base = step_from(g, k->base, gen_min(g, strip, kept), p->bytes);
+    p->base = step_from(g, k->base, keep_slot(e, &k->keys, strip, k->kept), p->bytes);
     return LLVMBuildAnd(g->b, k->hit, LLVMBuildICmp(g->b, LLVMIntSLT, strip, kept, ""), "");
 }
 

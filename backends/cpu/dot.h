@@ -141,12 +141,16 @@ typedef struct Kept {
     LLVMValueRef memory;
     int64_t offset;
     int64_t slots;     // panels that are kept; of a dot, one for an iteration of its loop
-    LLVMValueRef slot; // this one; NULL where there is one
+    LLVMValueRef slot;  // this one; NULL where there is one
+    LLVMValueRef again; // i1: the task may come to it once more
 } Kept;
 /// True where panels of B may serve again when the contract runs again.
 bool keep_find(Emit *e, Op *contract, Value *b, Kept *k);
 /// The same for an operand of a dot whose panel takes so many bytes.
 bool keep_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k);
+/// Where panel `at` stands, of which those up to `last` have places of their own: all in the first
+/// place, where nobody comes back to them.
+LLVMValueRef keep_slot(Emit *e, const Kept *k, LLVMValueRef at, int64_t last);
 /// i1: the panels of the last run are those of this one.
 LLVMValueRef keep_begin(Emit *e, Kept *k);
 void keep_end(Emit *e, const Kept *k);

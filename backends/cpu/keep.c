@@ -72,6 +72,28 @@ static bool runs_again(const Op *op, const Op *launch) {
     return launch && loop && op_is_inside(loop, launch);
 }
 
+/// i1: whether the task comes to what stands there more than once. Where it does not, nothing is
+/// gained by panels of their own for all iterations, which take as much of the caches.
+static LLVMValueRef comes_again(Emit *e, const Op *op, const Op *launch) {
+    const Gen *g = e->g;
+    LLVMValueRef yes = LLVMConstInt(g->i1, 1, false), again = LLVMConstNull(g->i1);
+    for (const Op *up = op->parent->parent; up != launch; up = up->parent->parent) {
+        if (up->code == OP_IF) continue;
+        if (up->code != OP_FOR) return yes;
+        LLVMValueRef lo = emit_scalar(e, operand(up, 0)), hi = emit_scalar(e, operand(up, 1));
+        LLVMValueRef span = LLVMBuildSub(g->b, hi, lo, ""),
+                     step = gen_i64(g, op_int(up, "step", 1));
+        again = LLVMBuildOr(g->b, again, LLVMBuildICmp(g->b, LLVMIntSGT, span, step, ""), "");
+    }
+    return again;
+}
+
+LLVMValueRef keep_slot(Emit *e, const Kept *k, LLVMValueRef at, int64_t last) {
+    const Gen *g = e->g;
+    LLVMValueRef slot = gen_min(g, at, gen_i64(g, last));
+    return LLVMBuildSelect(g->b, k->again, slot, gen_i64(g, 0), "");
+}
+
 bool keep_find(Emit *e, Op *op, Value *b, Kept *k) {
     Op *launch = op_enclosing(op, OP_LAUNCH);
     *k = (Kept){.slots = 1};
@@ -83,6 +105,7 @@ bool keep_find(Emit *e, Op *op, Value *b, Kept *k) {
     }
     add_value(&s, b);
     if (!s.fails) op_walk_pre(launch, seek_store, &s);
+    if (!s.fails) k->again = comes_again(e, op, launch);
     return !s.fails;
 }
 
@@ -106,7 +129,8 @@ bool keep_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k) {
     k->slots = slots_for(e, bytes);
     LLVMValueRef at = LLVMBuildSub(e->g->b, emit_scalar(e, loop->regions[0]->args[0]), from, "");
     at = LLVMBuildUDiv(e->g->b, at, gen_i64(e->g, op_int(loop, "step", 1)), "");
-    k->slot = gen_min(e->g, at, gen_i64(e->g, k->slots - 1));
+    k->again = comes_again(e, loop, op_enclosing(dot, OP_LAUNCH));
+    k->slot = keep_slot(e, k, at, k->slots - 1);
     return true;
 }
 
