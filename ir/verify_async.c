@@ -125,8 +125,8 @@ void verify_settled(Verifier *v, const Op *op) {
 void verify_blank(Verifier *v, const Op *op) {
     const Type *t = result(op, 0)->type;
     if (!want_bool(v, op, 0)) return;
-    if (!ty_is_block(t) || !elem_is(t->elem, EC_NUM))
-        verify_fail(v, op, type_text(v->ctx, t), "a block of numbers");
+    if (!ty_is_block(t) || (t->elem != EL_F32 && t->elem != EL_I32))
+        verify_fail(v, op, type_text(v->ctx, t), "a block of f32 or i32");
 }
 
 /// Blocks of pending ones, in order, as they are or still pending; of tokens nothing.

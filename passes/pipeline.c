@@ -81,7 +81,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(RENEW), // the last CSE is behind us
-    RUN(FRESH), // blocks of nothing are not equal
+    RUN(FRESH),
     RUN(SYNC),
     RUN(ALLOC),
     RUN(GPU_VERIFY),

@@ -225,7 +225,7 @@ bool tool_finish(ToolRun *run, ToolOutput *out) {
 void tool_drop(ToolRun *run) {
     if (!run) return;
     ToolOutput out;
-    if (run->child) {
+    if (run->child && waitpid(run->child, NULL, WNOHANG) == 0) { // it still has its number
         kill(run->child, SIGKILL);
         wait_for_end(run, &out);
     }

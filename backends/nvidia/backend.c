@@ -37,7 +37,8 @@ const char *nvidia_target(int capability, char machine[16]) {
 }
 
 bool nvidia_takes_nvvm(int driver) {
-    return nvvm_available() && (nv_link_available(driver) || nv_ptx_of_driver(driver) >= 90);
+    return nvvm_available() &&
+           (nv_ptx_of_driver(driver) >= NVVM_PTX || nv_link_available(NVVM_PTX, driver));
 }
 
 /* ---- compiling ----------------------------------------------------------------------------- */
@@ -66,7 +67,7 @@ static void release_output(void *thing) {
 typedef struct Linking {
     NvLink link;
     const char *machine;
-    double start;
+    double start, seconds; // seconds: where it is done at once
 } Linking;
 
 static void release_linking(void *thing) {
@@ -80,7 +81,7 @@ static void take_machine_code(Ctx *ctx, DeviceCode *out) {
     tg_image *image = &out->image;
     char *end;
     NvStatus status = nv_link_finish(&w->link);
-    out->times.link = gpu_seconds() - w->start;
+    out->times.link = w->seconds ? w->seconds : gpu_seconds() - w->start;
     if (status == NV_ABSENT) return;
     if (status == NV_NO_MEMORY) ctx_leave(ctx, CTX_NO_MEMORY);
     if (status != NV_OK)
@@ -100,6 +101,7 @@ static void start_linking(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
     w->start = gpu_seconds();
     nv_link_start(&w->link, out->image.bytes, out->image.size - 1, o->machine, o->driver);
     ctx_defer(ctx, release_linking, w);
+    if (!w->link.run) w->seconds = gpu_seconds() - w->start;
     out->work = w;
     out->settle = take_machine_code;
 }
@@ -136,10 +138,12 @@ static void compile(Ctx *ctx, void *arg) {
     const GpuJob *job = arg;
     const CodeOptions *o = job->options;
     NvDevice device;
-    bool linked = o->machine && nv_link_available(o->driver);
+    NvCodegen codegen = codegen_of(ctx, o);
+    int ptx = codegen == NV_AUTO || codegen == NV_NVPTX ? LLVM_PTX : NVVM_PTX;
+    bool linked = o->machine && o->driver && nv_link_available(ptx, o->driver);
     NvDeviceOptions options = {
         .gpu = {.target = o->level, .check = o->check, .debug = o->debug, .notes = o->notes},
-        .compile = {.codegen = codegen_of(ctx, o), .driver = linked ? 0 : o->driver},
+        .compile = {.codegen = codegen, .driver = linked ? 0 : o->driver},
         .keep_llvm = o->texts & TEXT_LLVM,
         .strip = o->strip,
     };

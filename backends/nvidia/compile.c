@@ -28,9 +28,6 @@ int nv_ptx_of_driver(int cuda) {
     return 0;
 }
 
-/// What libNVVM 13 writes, whatever it is asked for.
-enum { NVVM_PTX = 90 };
-
 /* ---- generators ---------------------------------------------------------------------------- */
 
 static bool driver_refuses(const NvOptions *o) {

@@ -94,10 +94,11 @@ static void find(void) {
 }
 
 /// Machine code of a later release of CUDA than the driver's major one is refused by it.
-static bool can_jit_link(int driver) {
+static bool can_jit_link(int ptx, int driver) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find);
-    return linker.library && (!driver || linker.version / 1000 <= driver / 1000);
+    return linker.library && (!driver || linker.version / 1000 <= driver / 1000) &&
+           nv_ptx_of_driver(linker.version) >= ptx;
 }
 
 /* ---- linking ------------------------------------------------------------------------------- */
@@ -140,8 +141,6 @@ static bool is_for_whole_programs(const char *ptx) {
 
 /* ---- which of them ------------------------------------------------------------------------- */
 
-enum { ALL_PTX = 90, OLDEST_PTX = 80 }; // of what generators write
-
 /// Whether ptxas reads PTX up to a version, and a driver loads what it makes. One that does not say
 /// of which release it is may well.
 static bool can_assemble(int ptx, int driver) {
@@ -153,31 +152,41 @@ static bool can_assemble(int ptx, int driver) {
 }
 
 /// Who names an nvJitLink wants it.
-static bool wants_jit_link(int ptx, int driver) {
+static bool is_named(void) {
     const char *set = getenv("TG_NVJITLINK");
-    bool named = set && access(set, R_OK) == 0;
-    return (named || !can_assemble(ptx, driver)) && can_jit_link(driver);
+    return set && access(set, R_OK) == 0;
 }
 
-bool nv_link_available(int driver) {
-    return can_assemble(OLDEST_PTX, driver) || can_jit_link(driver);
+bool nv_link_available(int ptx, int driver) {
+    return can_assemble(ptx, driver) || can_jit_link(ptx, driver);
+}
+
+static void try_jit_link(NvLink *l) {
+    l->status = NV_ABSENT;
+    if (is_for_whole_programs(l->ptx) || !can_jit_link(nv_ptx_version(l->ptx), l->driver)) return;
+    l->by = "nvJitLink";
+    l->status = jit_link(l->ptx, l->bytes, l->machine, &l->made);
 }
 
 void nv_link_start(NvLink *l, const char *ptx, size_t bytes, const char *machine, int driver) {
     NvArch arch = {.name = machine};
-    int version = nv_ptx_version(ptx);
-    *l = (NvLink){.by = "ptxas", .status = NV_ABSENT};
-    if (!is_for_whole_programs(ptx) && wants_jit_link(version, driver)) {
-        l->by = "nvJitLink";
-        l->status = jit_link(ptx, bytes, machine, &l->made);
-    } else if (can_assemble(version, driver)) {
+    *l = (NvLink){.by = "ptxas", .ptx = ptx, .machine = machine, .bytes = bytes, .driver = driver};
+    l->status = NV_ABSENT;
+    if (is_named()) try_jit_link(l);
+    if (l->status == NV_ABSENT && can_assemble(nv_ptx_version(ptx), driver))
         l->status = nv_ptxas_start(ptx, bytes, &arch, &l->run);
-    }
+    else if (l->status == NV_ABSENT)
+        try_jit_link(l);
 }
 
 NvStatus nv_link_finish(NvLink *l) {
-    if (l->run) l->status = nv_ptxas_finish(l->run, &l->made);
+    if (!l->run) return l->status;
+    l->status = nv_ptxas_finish(l->run, &l->made);
     l->run = NULL;
+    if (l->status == NV_ABSENT) {
+        nv_output_free(&l->made);
+        try_jit_link(l);
+    }
     return l->status;
 }
 
@@ -192,9 +201,10 @@ int nv_tools(bool nvvm, bool link, int driver, char paths[NV_TOOLS][TOOL_PATH]) 
     const char *found[NV_TOOLS] = {nvvm && nvvm_available() ? nvvm_path() : NULL};
     char ptxas[TOOL_PATH];
     int n = 0;
-    if (link && wants_jit_link(ALL_PTX, driver) && dladdr(*(void **)&linker.nvJitLinkCreate, &info))
-        found[1] = info.dli_fname;
     if (link && nv_ptxas_path(ptxas)) found[2] = ptxas;
+    if (link && (is_named() || !found[2]) && can_jit_link(0, driver) &&
+        dladdr(*(void **)&linker.nvJitLinkCreate, &info))
+        found[1] = info.dli_fname;
     for (int i = 0; i < NV_TOOLS; i++)
         if (found[i] && *found[i]) snprintf(paths[n++], TOOL_PATH, "%s", found[i]);
     return n;

@@ -103,7 +103,8 @@ NvStatus nvvm_compile(const char *text, size_t bytes, const NvArch *arch, int op
 bool nv_ptxas_path(char *out);
 /// The release of CUDA that a ptxas is of (13000); 0 where it does not say.
 int nv_ptxas_release(const char *program);
-/// ptxas: PTX to a cubin; the log has registers, spills and advice.
+/// ptxas: PTX to a cubin; the log has registers, spills and advice. NV_ABSENT: it is not here, or
+/// cannot run.
 NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out);
 /// The same in two steps, between which there is time for other work.
 NvStatus nv_ptxas_start(const char *ptx, size_t bytes, const NvArch *arch, ToolRun **run);
@@ -138,6 +139,8 @@ typedef struct NvPtx {
 NvStatus nv_compile(Gen *g, const NvArch *arch, const NvOptions *options, NvPtx *out);
 /// The PTX version of a text, and the last that a driver of CUDA 12.4 (12040) reads: 84.
 int nv_ptx_version(const char *ptx);
+/// What libNVVM 13 writes, whatever it is asked for; the least that LLVM writes for us.
+enum { NVVM_PTX = 90, LLVM_PTX = 80 };
 int nv_ptx_of_driver(int cuda);
 
 /// What a kernel takes of an SM, and what it keeps in memory for want of registers.

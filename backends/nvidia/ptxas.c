@@ -28,18 +28,26 @@ static int release_at(const char *text) {
     return (int)(1000 * major + (*end == '.' ? 10 * strtol(end + 1, NULL, 10) : 0));
 }
 
-/// The folder says it, as in /usr/local/cuda-13.0/bin; else ptxas itself does.
-static int find_release(const char *program) {
-    static const char *const says[] = {"ptxas", "--version", NULL};
-    char *real = realpath(program, NULL);
-    const char *at = real ? strstr(real, "/cuda-") : NULL;
-    int release = at ? release_at(at + 6) : 0;
+/// Of a path that ends in /cuda-13.0/bin/ptxas.
+static int release_of_folder(const char *program) {
+    static const char tail[] = "/bin/ptxas";
+    char *real = realpath(program, NULL), *end = real ? strstr(real, tail) : NULL, *at = NULL;
+    int release = 0;
+    if (end && !end[sizeof tail - 1]) {
+        *end = 0;
+        at = strrchr(real, '/');
+    }
+    if (at && strncmp(at, "/cuda-", 6) == 0 && strchr(at, '.')) release = release_at(at + 6);
     free(real);
-    if (release) return release;
+    return release;
+}
+
+static int release_said(const char *program) {
+    static const char *const says[] = {"ptxas", "--version", NULL};
     ToolOutput out;
     tool_run(program, says, "", 0, &out);
-    at = out.log ? strstr(out.log, "release ") : NULL;
-    if (at) release = release_at(at + 8);
+    const char *at = out.log ? strstr(out.log, "release ") : NULL;
+    int release = at ? release_at(at + 8) : 0;
     free(out.data);
     free(out.log);
     return release;
@@ -48,15 +56,19 @@ static int find_release(const char *program) {
 int nv_ptxas_release(const char *program) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static char known[TOOL_PATH];
-    static int release;
+    static int said;
+    int release = release_of_folder(program);
+    if (release) return release;
     pthread_mutex_lock(&lock);
-    if (strcmp(known, program) != 0) {
-        release = find_release(program);
-        snprintf(known, sizeof known, "%s", program);
-    }
-    int found = release;
+    if (strcmp(known, program) == 0) release = said;
     pthread_mutex_unlock(&lock);
-    return found;
+    if (release) return release;
+    release = release_said(program);
+    pthread_mutex_lock(&lock);
+    snprintf(known, sizeof known, "%s", program);
+    said = release;
+    pthread_mutex_unlock(&lock);
+    return release;
 }
 
 /* ---- assembling ---------------------------------------------------------------------------- */
@@ -74,7 +86,8 @@ NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out) {
     ToolOutput made;
     bool good = tool_finish(run, &made);
     *out = (NvOutput){.data = made.data, .bytes = made.bytes, .log = made.log};
-    return good ? NV_OK : NV_FAILED;
+    // What cannot be started, is stopped, or has nothing to say has not refused anything.
+    return good ? NV_OK : made.log && *made.log ? NV_FAILED : NV_ABSENT;
 }
 
 NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out) {

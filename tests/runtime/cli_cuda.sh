@@ -85,3 +85,11 @@ for release in 11.4 14.0; do
         exit 1
     fi
 done
+# One that cannot run has refused nothing: the driver compiles.
+expect 'ran .* on cuda' env TG_PTXAS=/bin/false $run --target cuda --arg 'y=zeros(1000)'
+expect 'ran .* on cuda' env RELEASE=13.0 TMPDIR=/nowhere $run --target cuda --arg 'y=zeros(1000)'
+# A folder of another name says nothing of the release.
+mkdir -p "$out/cuda-2/bin"
+cp "$out/ptxas" "$out/cuda-2/bin/ptxas"
+expect 'device code, ptxas' env RELEASE=13.0 TG_PTXAS="$out/cuda-2/bin/ptxas" $run --target cuda \
+    --arg 'y=zeros(1000)' --time-passes

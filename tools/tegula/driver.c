@@ -368,7 +368,7 @@ static const Code *machine_code(Job *job) {
     if (!code || code->image->kind == TG_IMAGE_CUBIN || code->image->kind == TG_IMAGE_HSACO)
         return code;
     cli_error("machine code of %s needs nvJitLink or ptxas of the CUDA toolkit", job->target);
-    cli_hint("neither was found: set CUDA_HOME; --level ptx needs neither");
+    cli_hint("none that reads this PTX was found: set CUDA_HOME; --level ptx needs neither");
     return NULL;
 }
 
