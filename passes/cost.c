@@ -260,7 +260,7 @@ static void add_rows(Work *w, const Type *a, double steps) {
 
 /// Vectors of a row of the result share an element of `a` that is read: four of them, if there are.
 static void add_product(const Model *m, Work *w, const Type *a, const Type *c, double times) {
-    double row = ceil(vectors(m, c) / (double)c->extents[0]), shared = fmin(row, 4);
+    double row = vectors(m, c) / (double)c->extents[0], shared = fmin(row, 4);
     double each = 1 + NARROW * (4 / shared - 1) / 3;
     w->product_ops += times * each * vectors(m, c) * (double)a->extents[1];
     w->bytes += times * (cost_bytes(c) / 8); // a strip of the loop stays in registers

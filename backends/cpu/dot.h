@@ -140,7 +140,7 @@ typedef struct Kept {
     const Value *values[MAX_KEYS], *tensors[MAX_KEYS];
     LLVMValueRef memory;
     int64_t offset;
-    int64_t slots;     // panels that are kept; of a dot, one for an iteration of its loop
+    int64_t slots;      // panels that are kept; of a dot, one for an iteration of its loop
     LLVMValueRef slot;  // this one; NULL where there is one
     LLVMValueRef again; // i1: the task may come to it once more
 } Kept;

@@ -94,7 +94,8 @@ LLVMValueRef keep_slot(Emit *e, const Kept *k, LLVMValueRef at, int64_t last) {
     return LLVMBuildSelect(g->b, k->again, slot, gen_i64(g, 0), "");
 }
 
-bool keep_find(Emit *e, Op *op, Value *b, Kept *k) {
+/// What the operand b of op is computed from; false where it may not be kept.
+static bool find_keys(Emit *e, Op *op, Value *b, Kept *k) {
     Op *launch = op_enclosing(op, OP_LAUNCH);
     *k = (Kept){.slots = 1};
     if (!runs_again(op, launch)) return false;
@@ -105,8 +106,13 @@ bool keep_find(Emit *e, Op *op, Value *b, Kept *k) {
     }
     add_value(&s, b);
     if (!s.fails) op_walk_pre(launch, seek_store, &s);
-    if (!s.fails) k->again = comes_again(e, op, launch);
     return !s.fails;
+}
+
+bool keep_find(Emit *e, Op *op, Value *b, Kept *k) {
+    if (!find_keys(e, op, b, k)) return false;
+    k->again = comes_again(e, op, op_enclosing(op, OP_LAUNCH));
+    return true;
 }
 
 enum { MAX_SLOTS = 16 };
@@ -119,7 +125,7 @@ static int64_t slots_for(const Emit *e, int64_t bytes) {
 
 bool keep_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k) {
     const Op *loop = op_enclosing(dot, OP_FOR);
-    if (!keep_find(e, dot, v, k)) return false;
+    if (!find_keys(e, dot, v, k)) return false;
     bool changes = false;
     for (int i = 0; i < k->n; i++) changes |= value_is_inside(k->values[i], loop);
     if (!changes) return true;

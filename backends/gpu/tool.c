@@ -106,7 +106,7 @@ static char **make_environment(void) {
 struct ToolRun {
     char folder[TOOL_PATH / 2]; // "": none was made
     pid_t child;                // 0: it was not started
-    char end[128];              // why not
+    char end[TOOL_END];         // why not
 };
 
 /// With both outputs in the file `log`.
@@ -133,9 +133,9 @@ static void spawn(ToolRun *run, const char *program, const char *const *argument
 const char tool_in[] = "in", tool_out[] = "out";
 
 /// Why a file or a folder cannot be made.
-static void note_errno(char end[128], const char *path) {
+static void note_errno(char end[TOOL_END], const char *path) {
     const char *why = strerror(errno);
-    snprintf(end, 128, "%.60s: %.60s", path, why);
+    snprintf(end, TOOL_END, "%.60s: %.60s", path, why);
 }
 
 static void path_in(const ToolRun *run, const char *name, char path[TOOL_PATH]) {
@@ -148,8 +148,8 @@ static void start_in(ToolRun *run, const char *program, const char *const *argum
     char in[TOOL_PATH], made[TOOL_PATH], log[TOOL_PATH];
     const char *all[MOST];
     int n = 0;
-    path_in(run, "in", in);
-    path_in(run, "out", made);
+    path_in(run, tool_in, in);
+    path_in(run, tool_out, made);
     path_in(run, "log", log);
     for (; arguments[n] && n < MOST - 1; n++)
         all[n] = arguments[n] == tool_in ? in : arguments[n] == tool_out ? made : arguments[n];
@@ -189,7 +189,7 @@ static bool wait_for_end(const ToolRun *run, ToolOutput *out) {
 
 /// With its folder and all that is in there.
 static void release(ToolRun *run) {
-    static const char *const names[] = {"in", "out", "log"};
+    static const char *const names[] = {tool_in, tool_out, "log"};
     char path[TOOL_PATH];
     for (int i = 0; i < 3 && run->folder[0]; i++) {
         path_in(run, names[i], path);
@@ -214,7 +214,7 @@ bool tool_finish(ToolRun *run, ToolOutput *out) {
         path_in(run, "log", path);
         out->log = read_file(path, &log_bytes);
     }
-    path_in(run, "out", path);
+    path_in(run, tool_out, path);
     if (good) out->data = read_file(path, &out->bytes);
     if (good && !out->data && strncmp(out->end, "exit", 4) == 0)
         note_errno(out->end, "success, but its file");

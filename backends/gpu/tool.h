@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TOOL_PATH = 4096 };
+enum { TOOL_PATH = 4096, TOOL_END = 128 };
 
 /// True: it is the one, look no further.
 typedef bool ToolVisit(const char *path, void *arg);
@@ -23,7 +23,7 @@ bool tool_glob(const char *pattern, ToolVisit *visit, void *arg);
 typedef struct ToolOutput {
     char *data, *log;
     size_t bytes;
-    char end[128]; // how it ended, as in "exit status 1"
+    char end[TOOL_END]; // how it ended, as in "exit status 1"
 } ToolOutput;
 
 /// Arguments that stand for the two files, which lie in a folder of their own for as long.

@@ -134,11 +134,25 @@ static int a_words(const Wgmma *w, const Value *a, int64_t row, int64_t k, LLVMV
 
 /* ---- instructions -------------------------------------------------------------------------- */
 
+/// One statement: the n registers are what it makes of the first n_in of them.
+static void statement(GpuFn *f, const char *name, int n_in, int n, LLVMValueRef *regs) {
+    LLVMValueRef x = portable_call(f->g, name, n_in, regs);
+    for (int i = 0; i < n; i++) regs[i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
+}
+
+enum { MOST_REGISTERS = 192, REGISTER_STEP = 4 };
+
+/// How many of the registers that are left go into one statement.
+static int registers_of_one(const GpuFn *f, const Op *op, int left) {
+    int n = left < MOST_REGISTERS ? left : MOST_REGISTERS;
+    if (n % REGISTER_STEP) ice(f->ctx, op->loc, "%d sums of a product", n);
+    return n;
+}
+
 /// The n registers go through a wait for all products but the `younger` last ones.
 static void wait_for(GpuFn *f, int younger, const char *kind, int n, LLVMValueRef *regs) {
     const char *name = ctx_format(f->ctx, "tg.nv.wgmma.wait.%d.%sx%d", younger, kind, n);
-    LLVMValueRef x = portable_call(f->g, name, n, regs);
-    for (int i = 0; i < n; i++) regs[i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
+    statement(f, name, n, n, regs);
 }
 
 static const char *elem_name(const Value *v) {
@@ -305,19 +319,14 @@ void gpu_lower_mma_start(GpuFn *f, Op *op) {
 
 /* ---- sums that begin ----------------------------------------------------------------------- */
 
-enum { MOST_BLANK = 192, BLANK_STEP = 4 };
-
 static void blank_registers(GpuFn *f, const Op *op, LLVMValueRef *regs) {
     const Type *t = result(op, 0)->type;
+    const char *kind = elem_info[t->elem].name;
     int total = gpu_registers(t), n;
     for (int first = 0; first < total; first += n) {
-        n = total - first < MOST_BLANK ? total - first : MOST_BLANK;
-        if (n % BLANK_STEP) ice(f->ctx, op->loc, "%d sums of a product", n);
-        const char *name =
-            ctx_format(f->ctx, "tg.nv.wgmma.blank.%sx%d", elem_info[t->elem].name, n);
-        LLVMValueRef x = portable_call(f->g, name, 0, NULL);
-        for (int i = 0; i < n; i++)
-            regs[first + i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
+        n = registers_of_one(f, op, total - first);
+        const char *name = ctx_format(f->ctx, "tg.nv.wgmma.blank.%sx%d", kind, n);
+        statement(f, name, 0, n, regs + first);
     }
 }
 
@@ -344,8 +353,6 @@ void gpu_lower_settled(GpuFn *f, Op *op) {
     gpu_set_block(f, result(op, 0), gpu_block(f, operand(op, 0)));
 }
 
-enum { MOST_WAIT = 192, WAIT_STEP = 4 };
-
 /// The registers of all operands one after another.
 static LLVMValueRef *flatten(GpuFn *f, const Op *op, int *total) {
     *total = 0;
@@ -360,14 +367,13 @@ static LLVMValueRef *flatten(GpuFn *f, const Op *op, int *total) {
 }
 
 /// Everything in flight goes through the wait, so that no use of it can move above. One statement
-/// takes at most MOST_WAIT registers; further ones wait again, for nothing.
+/// takes at most MOST_REGISTERS; further ones wait again, for nothing.
 static void wait_products(GpuFn *f, const Op *op) {
     int total, n, younger = (int)op_int(op, "younger", 0);
     LLVMValueRef *flat = flatten(f, op, &total);
     const char *kind = elem_is(operand(op, 0)->type->elem, EC_FLOAT) ? "f32" : "i32";
     for (int first = 0; first < total; first += n) {
-        n = total - first < MOST_WAIT ? total - first : MOST_WAIT;
-        if (n % WAIT_STEP) ice(f->ctx, op->loc, "%d sums of a product", n);
+        n = registers_of_one(f, op, total - first);
         wait_for(f, younger, kind, n, flat + first);
     }
     for (int i = 0; i < op->n_results; i++) {

@@ -141,10 +141,9 @@ static bool is_for_whole_programs(const char *ptx) {
 
 /* ---- which of them ------------------------------------------------------------------------- */
 
-/// Whether ptxas reads PTX up to a version, and a driver loads what it makes. One that does not say
-/// of which release it is may well.
-static bool can_assemble(int ptx, int driver) {
-    char program[TOOL_PATH];
+/// Where a ptxas is that reads PTX up to a version and makes what a driver loads. One that does not
+/// say of which release it is may well.
+static bool can_assemble(int ptx, int driver, char *program) {
     if (!nv_ptxas_path(program)) return false;
     int release = nv_ptxas_release(program);
     bool loads = !driver || release / 1000 <= driver / 1000;
@@ -158,7 +157,8 @@ static bool is_named(void) {
 }
 
 bool nv_link_available(int ptx, int driver) {
-    return can_assemble(ptx, driver) || can_jit_link(ptx, driver);
+    char program[TOOL_PATH];
+    return can_assemble(ptx, driver, program) || can_jit_link(ptx, driver);
 }
 
 static void try_jit_link(NvLink *l) {
@@ -169,13 +169,14 @@ static void try_jit_link(NvLink *l) {
 }
 
 void nv_link_start(NvLink *l, const char *ptx, size_t bytes, const char *machine, int driver) {
-    NvArch arch = {.name = machine};
+    char program[TOOL_PATH];
     *l = (NvLink){.by = "ptxas", .ptx = ptx, .machine = machine, .bytes = bytes, .driver = driver};
     l->status = NV_ABSENT;
     if (is_named()) try_jit_link(l);
-    if (l->status == NV_ABSENT && can_assemble(nv_ptx_version(ptx), driver))
-        l->status = nv_ptxas_start(ptx, bytes, &arch, &l->run);
-    else if (l->status == NV_ABSENT)
+    if (l->status != NV_ABSENT) return;
+    if (can_assemble(nv_ptx_version(ptx), driver, program))
+        l->status = nv_ptxas_start(program, ptx, bytes, machine, &l->run);
+    else
         try_jit_link(l);
 }
 

@@ -106,8 +106,9 @@ int nv_ptxas_release(const char *program);
 /// ptxas: PTX to a cubin; the log has registers, spills and advice. NV_ABSENT: it is not here, or
 /// cannot run.
 NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out);
-/// The same in two steps, between which there is time for other work.
-NvStatus nv_ptxas_start(const char *ptx, size_t bytes, const NvArch *arch, ToolRun **run);
+/// The same in two steps, between which there is time for other work, by the ptxas at a path.
+NvStatus nv_ptxas_start(const char *program, const char *ptx, size_t bytes, const char *machine,
+                        ToolRun **run);
 NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out);
 
 /* ---- compile.c ----------------------------------------------------------------------------- */

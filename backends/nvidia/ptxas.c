@@ -73,11 +73,11 @@ int nv_ptxas_release(const char *program) {
 
 /* ---- assembling ---------------------------------------------------------------------------- */
 
-NvStatus nv_ptxas_start(const char *ptx, size_t bytes, const NvArch *arch, ToolRun **run) {
-    char program[TOOL_PATH], name[32];
+NvStatus nv_ptxas_start(const char *program, const char *ptx, size_t bytes, const char *machine,
+                        ToolRun **run) {
+    char name[32];
     const char *arguments[] = {"ptxas", "-v", name, tool_in, "-o", tool_out, NULL};
-    if (!nv_ptxas_path(program)) return NV_ABSENT;
-    snprintf(name, sizeof name, "-arch=%s", arch->name);
+    snprintf(name, sizeof name, "-arch=%s", machine);
     *run = tool_start(program, arguments, ptx, bytes);
     return *run ? NV_OK : NV_NO_MEMORY;
 }
@@ -91,8 +91,10 @@ NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out) {
 }
 
 NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out) {
+    char program[TOOL_PATH];
     ToolRun *run;
     *out = (NvOutput){0};
-    NvStatus status = nv_ptxas_start(ptx, bytes, arch, &run);
+    if (!nv_ptxas_path(program)) return NV_ABSENT;
+    NvStatus status = nv_ptxas_start(program, ptx, bytes, arch->name, &run);
     return status == NV_OK ? nv_ptxas_finish(run, out) : status;
 }

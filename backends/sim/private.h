@@ -453,7 +453,7 @@ PrepareSite prepare_shuffle, prepare_vote, prepare_redux;
 // arithmetic.c
 LaneHandler handle_approx, handle_cvt_bf16, handle_cvt_f32_bf16, handle_cvt_x2, handle_cvt_tf32,
     handle_cvt_f8x2, handle_cvt_f16x2_f8x2, handle_cvt_int, handle_fma_bf16, handle_minmax_x2,
-    handle_mulhi, handle_ctz, handle_renew, handle_policy, handle_wgmma_blank;
+    handle_mulhi, handle_ctz, handle_renew, handle_policy;
 PrepareSite prepare_approx, prepare_cvt, prepare_int, prepare_minmax;
 float decode_f16(uint16_t bits);
 uint16_t encode_f16(float x);
@@ -499,6 +499,7 @@ bool load_random(Sim *sim);
 bool store_random(SimLane *lane);
 void stores_finish(SimLane *lane);
 // wgmma.c
+LaneHandler handle_wgmma_blank;
 GroupHandler handle_wgmma, handle_wgmma_fence, handle_wgmma_commit, handle_wgmma_wait;
 PrepareSite prepare_wgmma;
 bool product_random(Group *group);
