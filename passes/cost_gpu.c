@@ -31,7 +31,7 @@
 #define GATHER      8.0   // ... of a place of its own
 enum {
     LATENCY = 700,      // cycles until memory answers
-    START_GROUP = 8,    // cycles of a unit before a product of a warpgroup
+    START_GROUP = 5,    // cycles of a unit before a product of a warpgroup
     STEP = 20,          // cycles to start a step of a pipeline
     PAIR_STEP = 16,     // more of them where two programs share it
     SPECIAL = 9,        // instructions of others that one of the special units takes
