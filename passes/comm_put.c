@@ -21,9 +21,10 @@
 
 #include <string.h>
 
-// What a program sends: many threads have several words of 16 bytes on their way, and some hundred
-// programs share out a MiB.
-enum { PIECE_BYTES = 16 << 10, ROW_BYTES = 1 << 10, MOST_ROWS = 64 };
+// What a program sends: 1024 threads have four words of 16 bytes each on their way. Of 2 MiB for
+// each of four ranks that makes a program an SM. Of smaller pieces a second wave begins when the
+// first has ended: with 16 KiB `ag_gemm` of 512x7168x8192 took 122 us, with these 110.
+enum { PIECE_BYTES = 64 << 10, ROW_BYTES = 4 << 10, MOST_ROWS = 64 };
 
 /// Elements of a row that one program sends: a power of 2.
 static int64_t columns_of(const Value *tensor) {
