@@ -6,15 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-// A hostile build gives each block a chunk of its own: a sanitizer sees where one ends, and any
-// of them may be the one that fails.
-#ifdef TEGULA_HOSTILE
-enum { CHUNK = 16 };
-#else
-enum { CHUNK = 64 * 1024 };
-#endif
-enum { ALIGN = 16 };
+enum { ALIGN = 16, LARGE_PAGE = 2 << 20 };
 
 struct Chunk {
     Chunk *next;
@@ -22,13 +16,27 @@ struct Chunk {
     _Alignas(ALIGN) char data[];
 };
 
+// The first chunk's bytes; each next one is twice as large, up to a large page. A hostile build gives
+// each block a chunk of its own: a sanitizer sees where one ends, and any of them may be the one
+// that fails.
+#ifdef TEGULA_HOSTILE
+enum { FIRST_CHUNK = 16, LAST_CHUNK = FIRST_CHUNK };
+#else
+enum { FIRST_CHUNK = 64 << 10, LAST_CHUNK = LARGE_PAGE - (int)sizeof(Chunk) };
+#endif
+
+/// Chunks of a large page lie on one, where the system has such: a tenth of a short compilation is
+/// waiting for small ones.
 static void *libc_allocate(void *user, void *old, size_t size) {
     (void)user;
     if (size == 0) {
         free(old);
         return NULL;
     }
-    return realloc(old, size);
+    if (old || size != LARGE_PAGE) return realloc(old, size);
+    void *page = aligned_alloc(LARGE_PAGE, LARGE_PAGE);
+    if (page) madvise(page, LARGE_PAGE, MADV_HUGEPAGE);
+    return page;
 }
 
 Ctx *ctx_create(const Allocator *allocator) {
@@ -78,13 +86,19 @@ static Chunk *new_chunk(Ctx *ctx, size_t size) {
     return c;
 }
 
+static size_t next_size(const Chunk *top) {
+    size_t size = top ? 2 * top->size : FIRST_CHUNK;
+    return size < FIRST_CHUNK ? FIRST_CHUNK : size < LAST_CHUNK ? size : LAST_CHUNK;
+}
+
 /// ctx_alloc, or NULL.
 static void *try_alloc(Ctx *ctx, size_t size) {
     if (size > SIZE_MAX / 2) return NULL;
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     Chunk *top = ctx->chunks;
     if (!top || top->size - top->used < size) {
-        Chunk *c = new_chunk(ctx, size > CHUNK / 4 ? size : CHUNK);
+        size_t next = next_size(top);
+        Chunk *c = new_chunk(ctx, size > next / 4 ? size : next);
         if (!c) return NULL;
         if (c->size == size && top) { // a large block must not retire a half-empty chunk
             c->next = top->next;
