@@ -177,7 +177,8 @@ void nv_link_expect(NvLink *l, int ptx, const char *machine, int driver) {
 
 /// By the ptxas that waits for it, or one that finds it in a file.
 static void start_ptxas(NvLink *l, ToolRun *waits, const char *program) {
-    if (tool_give(waits, l->ptx, l->bytes)) {
+    l->early = tool_give(waits, l->ptx, l->bytes);
+    if (l->early) {
         l->run = waits;
         l->status = NV_OK;
         return;
@@ -200,10 +201,21 @@ void nv_link_start(NvLink *l, const char *ptx, size_t bytes, const char *machine
     if (l->status == NV_ABSENT) try_jit_link(l);
 }
 
-NvStatus nv_link_finish(NvLink *l) {
-    if (!l->run) return l->status;
+/// One that was handed its PTX gets it as a file, should it not take it otherwise.
+static void finish_ptxas(NvLink *l) {
+    char program[TOOL_PATH];
     l->status = nv_ptxas_finish(l->run, &l->made);
     l->run = NULL;
+    if (l->status == NV_OK || !l->early || !nv_ptxas_path(program)) return;
+    nv_output_free(&l->made);
+    l->status = nv_ptxas_start(program, l->ptx, l->bytes, l->machine, &l->run);
+    if (l->run) l->status = nv_ptxas_finish(l->run, &l->made);
+    l->run = NULL;
+}
+
+NvStatus nv_link_finish(NvLink *l) {
+    if (!l->run) return l->status;
+    finish_ptxas(l);
     if (l->status == NV_ABSENT) {
         nv_output_free(&l->made);
         try_jit_link(l);

@@ -17,6 +17,7 @@ typedef struct NvLink {
     NvStatus status;
     NvOutput made;
     ToolRun *run; // NULL: done
+    bool early;   // it was there before its PTX
     const char *ptx, *machine;
     size_t bytes;
     int driver;
