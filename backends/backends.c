@@ -41,9 +41,9 @@ static void settle(Ctx *ctx, void *arg) {
 bool device_settle(Ir *ir, DeviceCode *code) {
     Ctx *ctx = ir_ctx(ir);
     CtxStatus status = code->settle ? ctx_protect(ctx, settle, code) : CTX_OK;
-    if (status != CTX_OK && status != CTX_ERRORS) ctx_leave(ctx, status);
+    bool good = ctx_pass_on(ctx, status);
     code->settle = NULL;
-    return status == CTX_OK;
+    return good;
 }
 
 bool is_simulated(const char *target) {

@@ -422,8 +422,7 @@ static bool try_setting(Variants *v, const TargetInfo *level, int n, const Named
     a.inst->set = all;
     a.inst->n_set = n_all;
     DiagMark mark = diag_mark(v->ctx);
-    CtxStatus status = ctx_protect(v->ctx, attempt, &a);
-    if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(v->ctx, status);
+    ctx_pass_on(v->ctx, ctx_protect(v->ctx, attempt, &a));
     diag_rewind(v->ctx, mark);
     return a.ok;
 }

@@ -242,8 +242,7 @@ static void try_setting(Search *s, int i) {
     at->tried = true;
     DiagMark mark = diag_mark(b->ctx);
     take(b, s->n_set, s->set, &at->config);
-    CtxStatus status = ctx_protect(b->ctx, estimate, &t);
-    if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(b->ctx, status);
+    ctx_pass_on(b->ctx, ctx_protect(b->ctx, estimate, &t));
     if (at->seconds < 0) at->why = first_message(b->ctx, mark);
     diag_rewind(b->ctx, mark);
     if (at->needs.slots && is_open(s, at, "stages"))
@@ -346,8 +345,7 @@ static void elaborate(Ctx *ctx, void *arg) {
 static bool try_elaborate(Build *b) {
     DiagMark mark = diag_mark(b->ctx);
     b->code = NULL;
-    CtxStatus status = ctx_protect(b->ctx, elaborate, b);
-    if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(b->ctx, status);
+    ctx_pass_on(b->ctx, ctx_protect(b->ctx, elaborate, b));
     diag_rewind(b->ctx, mark);
     return b->code && b->code->module;
 }

@@ -265,10 +265,9 @@ static bool run(Court *c, bool apart, uint64_t noise, Run *out) {
     c->run = out;
     c->level = 0;
     c->picks = 1;
-    CtxStatus status = ctx_protect(c->ctx, launch, &l);
-    if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(c->ctx, status);
+    bool good = ctx_pass_on(c->ctx, ctx_protect(c->ctx, launch, &l));
     if (c->picks > c->most) c->most = c->picks;
-    return status == CTX_OK && l.ok && !c->late;
+    return good && l.ok && !c->late;
 }
 
 static double size_of(const Run *r, const View *v) {

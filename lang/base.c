@@ -74,6 +74,11 @@ _Noreturn void ctx_leave(Ctx *ctx, CtxStatus status) {
     longjmp(ctx->landing->jump, (int)status);
 }
 
+bool ctx_pass_on(Ctx *ctx, CtxStatus status) {
+    if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(ctx, status);
+    return status == CTX_OK;
+}
+
 _Noreturn void ctx_give_up(Ctx *ctx) {
     ctx_leave(ctx, CTX_ERRORS);
 }

@@ -60,6 +60,8 @@ _Noreturn void ctx_give_up(Ctx *ctx);
 /// Leaves it with `status`: what an inner ctx_protect came back with, or NO_MEMORY of another
 /// allocator.
 _Noreturn void ctx_leave(Ctx *ctx, CtxStatus status);
+/// Leaves it with what an inner one came back with if that is worse than errors. Whether it is OK.
+bool ctx_pass_on(Ctx *ctx, CtxStatus status);
 
 /// Zeroed memory, aligned to 16 bytes; never NULL.
 void *ctx_alloc(Ctx *ctx, size_t size);

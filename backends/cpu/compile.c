@@ -350,8 +350,7 @@ static bool protected_compile(Job *job) {
     CtxStatus status = memory ? llvm_protect(job->ctx, compile, job) : CTX_NO_MEMORY;
     if (status == CTX_OK) return true;
     code_release(job->code);
-    if (status != CTX_ERRORS) ctx_leave(job->ctx, status);
-    return false;
+    return ctx_pass_on(job->ctx, status);
 }
 
 static Code *cpu_compile(Ir *ir, Op *module, const CodeOptions *options, bool load) {

@@ -26,9 +26,7 @@ bool gpu_host_has(OpCode code, Elem elem) {
 
 bool gpu_device(const GpuJob *job, void (*compile)(Ctx *ctx, void *job)) {
     Ctx *ctx = ir_ctx(job->ir);
-    CtxStatus status = llvm_protect(ctx, compile, (void *)job);
-    if (status != CTX_OK && status != CTX_ERRORS) ctx_leave(ctx, status);
-    return status == CTX_OK;
+    return ctx_pass_on(ctx, llvm_protect(ctx, compile, (void *)job));
 }
 
 const tg_device_function *gpu_functions(Ctx *ctx, const GpuCode *code) {

@@ -27,6 +27,6 @@ Code *code_from_object(Ctx *ctx, const void *object, size_t bytes, const char *n
     }
     if (status == CTX_OK) return l.code;
     code_release(l.code);
-    if (status != CTX_ERRORS) ctx_leave(ctx, status);
+    ctx_pass_on(ctx, status);
     return NULL;
 }
