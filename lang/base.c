@@ -16,9 +16,9 @@ struct Chunk {
     _Alignas(ALIGN) char data[];
 };
 
-// The first chunk's bytes; each next one is twice as large, up to a large page. A hostile build
-// gives each block a chunk of its own: a sanitizer sees where one ends, and any of them may be the
-// one that fails.
+// The first chunk's bytes; each next one is twice as large, up to a large page. A hostile build gives
+// each block a chunk of its own: a sanitizer sees where one ends, and any of them may be the one
+// that fails.
 #ifdef TEGULA_HOSTILE
 enum { FIRST_CHUNK = 16, LAST_CHUNK = FIRST_CHUNK };
 #else

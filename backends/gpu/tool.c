@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -110,11 +108,9 @@ struct ToolRun {
     char folder[TOOL_PATH / 2]; // "": none was made
     pid_t child;                // 0: it was not started
     char end[TOOL_END];         // why not
-    int pipe[2];                // to a program whose bytes come later; 0, 0: there is none
-    ToolRun *next;              // of such
 };
 
-/// With both outputs in the file `log`, and the pipe as input if there is one.
+/// With both outputs in the file `log`.
 static void spawn(ToolRun *run, const char *program, const char *const *arguments,
                   const char *log) {
     posix_spawn_file_actions_t actions;
@@ -122,7 +118,6 @@ static void spawn(ToolRun *run, const char *program, const char *const *argument
     char **environment = make_environment();
     int failed = posix_spawn_file_actions_init(&actions);
     if (!failed) {
-        if (run->pipe[1]) posix_spawn_file_actions_adddup2(&actions, run->pipe[0], 0);
         posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         posix_spawn_file_actions_adddup2(&actions, 1, 2);
         failed = posix_spawn(&child, program, &actions, NULL, (char *const *)arguments,
@@ -137,7 +132,6 @@ static void spawn(ToolRun *run, const char *program, const char *const *argument
 }
 
 const char tool_in[] = "in", tool_out[] = "out";
-static const char log_file[] = "log", late_file[] = "late";
 
 /// Why a file or a folder cannot be made.
 static void note_errno(char end[TOOL_END], const char *path) {
@@ -149,134 +143,38 @@ static void path_in(const ToolRun *run, const char *name, char path[TOOL_PATH]) 
     snprintf(path, TOOL_PATH, "%s/%s", run->folder, name);
 }
 
-static void spawn_in(ToolRun *run, const char *program, const char *const *arguments) {
+static void start_in(ToolRun *run, const char *program, const char *const *arguments,
+                     const char *bytes, size_t size) {
     enum { MOST = 32 };
     char in[TOOL_PATH], made[TOOL_PATH], log[TOOL_PATH];
     const char *all[MOST];
     int n = 0;
     path_in(run, tool_in, in);
     path_in(run, tool_out, made);
-    path_in(run, log_file, log);
+    path_in(run, "log", log);
     for (; arguments[n] && n < MOST - 1; n++)
         all[n] = arguments[n] == tool_in ? in : arguments[n] == tool_out ? made : arguments[n];
     all[n] = NULL;
-    spawn(run, program, all, log);
+    if (write_file(in, bytes, size))
+        spawn(run, program, all, log);
+    else
+        note_errno(run->end, in);
 }
 
-static ToolRun *open_run(void) {
+ToolRun *tool_start(const char *program, const char *const *arguments, const char *bytes,
+                    size_t n) {
     const char *temporary = getenv("TMPDIR");
     ToolRun *run = calloc(1, sizeof *run);
     if (!run) return NULL;
     snprintf(run->folder, sizeof run->folder, "%s/tegula-XXXXXX", temporary ? temporary : "/tmp");
-    if (!mkdtemp(run->folder)) {
+    if (mkdtemp(run->folder)) {
+        start_in(run, program, arguments, bytes, n);
+    } else {
         note_errno(run->end, run->folder);
         run->folder[0] = 0;
     }
     return run;
 }
-
-ToolRun *tool_start(const char *program, const char *const *arguments, const char *bytes,
-                    size_t n) {
-    char in[TOOL_PATH];
-    ToolRun *run = open_run();
-    if (!run || !run->folder[0]) return run;
-    path_in(run, tool_in, in);
-    if (write_file(in, bytes, n))
-        spawn_in(run, program, arguments);
-    else
-        note_errno(run->end, in);
-    return run;
-}
-
-/* ---- bytes that come later ----------------------------------------------------------------- */
-
-// The program's standard input is a pipe, and that is its file at first. When the bytes are there,
-// a file with them takes that name, for who comes late or once more, and they go through the pipe
-// to who has it open. Who reads it waits until nobody holds the other end: so where this process is
-// killed it goes on, and children that are made by fork let go of it.
-static struct {
-    pthread_mutex_t lock;
-    ToolRun *first;
-} expecting = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void close_both(ToolRun *run) {
-    close(run->pipe[0]);
-    close(run->pipe[1]);
-}
-
-static void before_fork(void) {
-    pthread_mutex_lock(&expecting.lock);
-}
-
-static void in_parent(void) {
-    pthread_mutex_unlock(&expecting.lock);
-}
-
-static void in_child(void) {
-    for (ToolRun *r = expecting.first; r; r = r->next) close_both(r);
-    expecting.first = NULL;
-    pthread_mutex_unlock(&expecting.lock);
-}
-
-static void look_after_forks(void) {
-    pthread_atfork(before_fork, in_parent, in_child);
-}
-
-static bool open_pipe(ToolRun *run) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, look_after_forks);
-    pthread_mutex_lock(&expecting.lock);
-    bool made = pipe2(run->pipe, O_CLOEXEC) == 0;
-    if (made) {
-        run->next = expecting.first;
-        expecting.first = run;
-    }
-    pthread_mutex_unlock(&expecting.lock);
-    return made && fcntl(run->pipe[1], F_SETFL, O_NONBLOCK) == 0;
-}
-
-static void close_pipe(ToolRun *run) {
-    pthread_mutex_lock(&expecting.lock);
-    ToolRun **r = &expecting.first;
-    while (*r && *r != run) r = &(*r)->next;
-    if (*r) {
-        *r = run->next;
-        close_both(run);
-    }
-    pthread_mutex_unlock(&expecting.lock);
-}
-
-/// All at once, so that nobody here waits for a reader, should there be none.
-static bool fill_pipe(int pipe, const char *bytes, size_t n) {
-    bool fits = n <= INT_MAX && (fcntl(pipe, F_GETPIPE_SZ) >= (int)n ||
-                                 fcntl(pipe, F_SETPIPE_SZ, (int)n) >= (int)n);
-    return fits && write(pipe, bytes, n) == (ssize_t)n;
-}
-
-ToolRun *tool_expect(const char *program, const char *const *arguments) {
-    char in[TOOL_PATH];
-    ToolRun *run = open_run();
-    if (!run || !run->folder[0]) return run;
-    path_in(run, tool_in, in);
-    if (access("/proc/self/fd", X_OK) == 0 && symlink("/proc/self/fd/0", in) == 0 && open_pipe(run))
-        spawn_in(run, program, arguments);
-    else
-        note_errno(run->end, in);
-    return run;
-}
-
-bool tool_give(ToolRun *run, const char *bytes, size_t n) {
-    char in[TOOL_PATH], late[TOOL_PATH];
-    if (!run || !run->child) return false;
-    path_in(run, tool_in, in);
-    path_in(run, late_file, late);
-    bool given =
-        write_file(late, bytes, n) && rename(late, in) == 0 && fill_pipe(run->pipe[1], bytes, n);
-    close_pipe(run);
-    return given;
-}
-
-/* ---- its end ------------------------------------------------------------------------------- */
 
 /// Whether all is well, as far as one can know: a program that ignores the ends of its children
 /// (SIGCHLD), or takes them itself, has ours do no more than end. out->end says how it did.
@@ -292,10 +190,9 @@ static bool wait_for_end(const ToolRun *run, ToolOutput *out) {
 
 /// With its folder and all that is in there.
 static void release(ToolRun *run) {
-    close_pipe(run);
-    static const char *const names[] = {tool_in, tool_out, log_file, late_file};
+    static const char *const names[] = {tool_in, tool_out, "log"};
     char path[TOOL_PATH];
-    for (int i = 0; i < (int)(sizeof names / sizeof *names) && run->folder[0]; i++) {
+    for (int i = 0; i < 3 && run->folder[0]; i++) {
         path_in(run, names[i], path);
         unlink(path);
     }
@@ -315,7 +212,7 @@ bool tool_finish(ToolRun *run, ToolOutput *out) {
     memcpy(out->end, run->end, sizeof out->end);
     bool good = run->child && wait_for_end(run, out);
     if (run->child) {
-        path_in(run, log_file, path);
+        path_in(run, "log", path);
         out->log = read_file(path, &log_bytes);
     }
     path_in(run, tool_out, path);

@@ -36,11 +36,6 @@ bool tool_run(const char *program, const char *const *arguments, const char *byt
 typedef struct ToolRun ToolRun;
 /// As tool_run, which is both, for those who have something else to do meanwhile. NULL: no memory.
 ToolRun *tool_start(const char *program, const char *const *arguments, const char *bytes, size_t n);
-/// As tool_start, of a program that starts while its bytes are in the making: it waits for them
-/// once it has opened tool_in, which it may open again later. tool_give follows, or tool_drop.
-ToolRun *tool_expect(const char *program, const char *const *arguments);
-/// False: it cannot be handed these bytes, all that is left is tool_drop. `run` may be NULL.
-bool tool_give(ToolRun *run, const char *bytes, size_t n);
 /// Waits for it and frees the run, which may be NULL.
 bool tool_finish(ToolRun *run, ToolOutput *out);
 /// Ends it, whatever it is at, and frees the run.

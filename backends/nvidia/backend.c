@@ -95,10 +95,12 @@ static void take_machine_code(Ctx *ctx, DeviceCode *out) {
     image->size = made->bytes;
 }
 
-static void start_linking(Linking *w, const CodeOptions *o, DeviceCode *out) {
+static void start_linking(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
+    Linking *w = ctx_new(ctx, Linking);
     w->machine = o->machine;
     w->start = gpu_seconds();
     nv_link_start(&w->link, out->image.bytes, out->image.size - 1, o->machine, o->driver);
+    ctx_defer(ctx, release_linking, w);
     if (!w->link.run) w->seconds = gpu_seconds() - w->start;
     out->work = w;
     out->settle = take_machine_code;
@@ -145,9 +147,6 @@ static void compile(Ctx *ctx, void *arg) {
         .keep_llvm = o->texts & TEXT_LLVM,
         .strip = o->strip,
     };
-    Linking *linking = ctx_new(ctx, Linking);
-    ctx_defer(ctx, release_linking, linking);
-    if (o->machine) nv_link_expect(&linking->link, ptx, o->machine, o->driver);
     double start = gpu_seconds();
     NvStatus status = nv_device(job->ir, job->module, &options, &device);
     double total = gpu_seconds() - start;
@@ -164,7 +163,7 @@ static void compile(Ctx *ctx, void *arg) {
                                        .generate = device.ptx.generate_seconds,
                                        .generator = device.ptx.nvvm ? "libNVVM" : "nvptx"}};
     if (o->notes) describe(ctx, o, &job->out->image);
-    if (o->machine) start_linking(linking, o, job->out);
+    if (o->machine) start_linking(ctx, o, job->out);
 }
 
 static bool nvidia_device(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out) {

@@ -168,54 +168,22 @@ static void try_jit_link(NvLink *l) {
     l->status = jit_link(l->ptx, l->bytes, l->machine, &l->made);
 }
 
-void nv_link_expect(NvLink *l, int ptx, const char *machine, int driver) {
-    char program[TOOL_PATH];
-    *l = (NvLink){0};
-    if (!is_named() && can_assemble(ptx, driver, program))
-        nv_ptxas_start(program, NULL, 0, machine, &l->run);
-}
-
-/// By the ptxas that waits for it, or one that finds it in a file.
-static void start_ptxas(NvLink *l, ToolRun *waits, const char *program) {
-    l->early = tool_give(waits, l->ptx, l->bytes);
-    if (l->early) {
-        l->run = waits;
-        l->status = NV_OK;
-        return;
-    }
-    tool_drop(waits);
-    l->status = nv_ptxas_start(program, l->ptx, l->bytes, l->machine, &l->run);
-}
-
 void nv_link_start(NvLink *l, const char *ptx, size_t bytes, const char *machine, int driver) {
     char program[TOOL_PATH];
-    ToolRun *waits = l->run;
     *l = (NvLink){.by = "ptxas", .ptx = ptx, .machine = machine, .bytes = bytes, .driver = driver};
     l->status = NV_ABSENT;
     if (is_named()) try_jit_link(l);
-    if (l->status == NV_ABSENT && can_assemble(nv_ptx_version(ptx), driver, program)) {
-        start_ptxas(l, waits, program);
-        return;
-    }
-    tool_drop(waits);
-    if (l->status == NV_ABSENT) try_jit_link(l);
-}
-
-/// One that was handed its PTX gets it as a file, should it not take it otherwise.
-static void finish_ptxas(NvLink *l) {
-    char program[TOOL_PATH];
-    l->status = nv_ptxas_finish(l->run, &l->made);
-    l->run = NULL;
-    if (l->status == NV_OK || !l->early || !nv_ptxas_path(program)) return;
-    nv_output_free(&l->made);
-    l->status = nv_ptxas_start(program, l->ptx, l->bytes, l->machine, &l->run);
-    if (l->run) l->status = nv_ptxas_finish(l->run, &l->made);
-    l->run = NULL;
+    if (l->status != NV_ABSENT) return;
+    if (can_assemble(nv_ptx_version(ptx), driver, program))
+        l->status = nv_ptxas_start(program, ptx, bytes, machine, &l->run);
+    else
+        try_jit_link(l);
 }
 
 NvStatus nv_link_finish(NvLink *l) {
     if (!l->run) return l->status;
-    finish_ptxas(l);
+    l->status = nv_ptxas_finish(l->run, &l->made);
+    l->run = NULL;
     if (l->status == NV_ABSENT) {
         nv_output_free(&l->made);
         try_jit_link(l);

@@ -10,22 +10,17 @@
 /// version (12040; 0: any) runs.
 bool nv_link_available(int ptx, int driver);
 
-/// PTX that is made a cubin: by ptxas, which is still at it, or by nvJitLink, which is done. All 0:
-/// nothing has begun.
+/// PTX that is made a cubin: by ptxas, which is still at it, or by nvJitLink, which is done.
 typedef struct NvLink {
     const char *by; // who
     NvStatus status;
     NvOutput made;
     ToolRun *run; // NULL: done
-    bool early;   // it was there before its PTX
     const char *ptx, *machine;
     size_t bytes;
     int driver;
 } NvLink;
 
-/// PTX up to a version is in the making: where that will be for ptxas, it starts meanwhile.
-/// nv_link_start follows, or nv_link_free.
-void nv_link_expect(NvLink *l, int ptx, const char *machine, int driver);
 /// Begins it, for a machine ("sm_90a"); the NUL byte of the PTX, which stays where it is until the
 /// end, is not counted. Status NV_ABSENT: the driver has to do it; there is neither nvJitLink nor
 /// ptxas, or no ptxas for what nvJitLink would compile badly.

@@ -106,8 +106,7 @@ int nv_ptxas_release(const char *program);
 /// ptxas: PTX to a cubin; the log has registers, spills and advice. NV_ABSENT: it is not here, or
 /// cannot run.
 NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out);
-/// The same in steps, between which there is time for other work, by the ptxas at a path. PTX that
-/// is in the making (NULL) is handed over by tool_give.
+/// The same in two steps, between which there is time for other work, by the ptxas at a path.
 NvStatus nv_ptxas_start(const char *program, const char *ptx, size_t bytes, const char *machine,
                         ToolRun **run);
 NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out);

@@ -78,7 +78,7 @@ NvStatus nv_ptxas_start(const char *program, const char *ptx, size_t bytes, cons
     char name[32];
     const char *arguments[] = {"ptxas", "-v", name, tool_in, "-o", tool_out, NULL};
     snprintf(name, sizeof name, "-arch=%s", machine);
-    *run = ptx ? tool_start(program, arguments, ptx, bytes) : tool_expect(program, arguments);
+    *run = tool_start(program, arguments, ptx, bytes);
     return *run ? NV_OK : NV_NO_MEMORY;
 }
 

@@ -88,20 +88,6 @@ done
 # One that cannot run has refused nothing: the driver compiles.
 expect 'ran .* on cuda' env TG_PTXAS=/bin/false $run --target cuda --arg 'y=zeros(1000)'
 expect 'ran .* on cuda' env RELEASE=13.0 TMPDIR=/nowhere $run --target cuda --arg 'y=zeros(1000)'
-# One that takes its PTX as nothing but a file has it as one.
-cat > "$out/files" << 'K'
-#!/bin/sh
-case $* in
-    --version) echo "release 13.0" ;;
-    *)
-        test -f "$3" || { echo "$3 is no file"; exit 1; }
-        grep -q '\.version' "$3" && printf '\177ELF' > "$5"
-        ;;
-esac
-K
-chmod +x "$out/files"
-expect 'device code, ptxas' env TG_PTXAS="$out/files" $run --target cuda --arg 'y=zeros(1000)' \
-    --time-passes
 # A folder of another name says nothing of the release.
 mkdir -p "$out/cuda-2/bin"
 cp "$out/ptxas" "$out/cuda-2/bin/ptxas"

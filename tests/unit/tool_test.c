@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -112,78 +111,6 @@ static void beside_each_other(void **state) {
     unlink(us);
 }
 
-/// The script runs while the bytes are in the making, and finds all of them.
-static void expect_later(const char *const *script, const char *bytes, const char *data,
-                         const char *end) {
-    ToolOutput out;
-    ToolRun *run = tool_expect(sh, script);
-    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    assert_true(tool_give(run, bytes, strlen(bytes)));
-    bool good = tool_finish(run, &out);
-    expect(good, &out, data, "", end);
-}
-
-static void bytes_come_later(void **state) {
-    char *many = calloc(1, 600001);
-    (void)state;
-    memset(many, 'x', 600000);
-    expect_later(SCRIPT("cp $0 $1"), "bytes", "bytes", "status 0");
-    expect_later(SCRIPT("cat $0 $0 >$1"), "bytes", "bytesbytes", "status 0");
-    expect_later(SCRIPT("sleep 0.1; cp $0 $1"), "bytes", "bytes", "status 0");
-    expect_later(SCRIPT("cp $0 $1"), many, many, "status 0");
-    expect_later(SCRIPT("sleep 0.1; cp $0 $1"), many, many, "status 0");
-    expect_later(SCRIPT("exit 3"), many, NULL, "status 3");
-    free(many);
-}
-
-static void bytes_never_come(void **state) {
-    time_t start = time(NULL);
-    (void)state;
-    tool_drop(tool_expect(sh, SCRIPT("cat $0 >$1")));
-    tool_drop(tool_expect(sh, SCRIPT("true")));
-    ToolRun *run = tool_expect("/nowhere/sh", SCRIPT("true"));
-    assert_false(tool_give(run, "bytes", 5));
-    tool_drop(run);
-    assert_false(tool_give(NULL, "bytes", 5));
-    assert_int_equal(files(), 0);
-    assert_true(time(NULL) - start < 50);
-}
-
-/// Who is forked meanwhile does not keep the program waiting for more, whatever becomes of it.
-static void forked_meanwhile(void **state) {
-    ToolOutput out;
-    (void)state;
-    ToolRun *run = tool_expect(sh, SCRIPT("cp $0 $1"));
-    pid_t child = fork();
-    if (child == 0) {
-        pause();
-        _exit(0);
-    }
-    assert_true(tool_give(run, "bytes", 5));
-    bool good = tool_finish(run, &out);
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
-    expect(good, &out, "bytes", "", "status 0");
-}
-
-/// A program goes on where who started it is killed before it has given anything.
-static void killed_meanwhile(void **state) {
-    char script[128], mark[64];
-    (void)state;
-    snprintf(mark, sizeof mark, "%s/.mark", folder);
-    snprintf(script, sizeof script, "cat $0; touch %s; rm -r ${0%%/*}", mark);
-    pid_t child = fork();
-    if (child == 0) {
-        tool_expect(sh, SCRIPT(script));
-        raise(SIGKILL);
-    }
-    waitpid(child, NULL, 0);
-    for (int i = 0; i < 500 && (access(mark, F_OK) != 0 || files()); i++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    assert_int_equal(unlink(mark), 0);
-    assert_int_equal(files(), 0);
-}
-
 static void dropped(void **state) {
     time_t start = time(NULL);
     (void)state;
@@ -210,9 +137,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ways_to_end),       cmocka_unit_test(no_folder),
         cmocka_unit_test(beside_each_other), cmocka_unit_test(dropped),
-        cmocka_unit_test(children_ignored),  cmocka_unit_test(bytes_come_later),
-        cmocka_unit_test(bytes_never_come),  cmocka_unit_test(forked_meanwhile),
-        cmocka_unit_test(killed_meanwhile),
+        cmocka_unit_test(children_ignored),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }
