@@ -33,6 +33,7 @@ struct Landing {
 struct Ctx {
     Allocator allocator;
     Chunk *chunks; // newest first
+    size_t next_chunk;
     Deferred *deferred;
     struct Landing *landing; // the innermost ctx_protect
     InternedName **names;

@@ -24,21 +24,27 @@
 // What a program sends: 1024 threads have four words of 16 bytes each on their way. Of 2 MiB for
 // each of four ranks that makes a program an SM. Of smaller pieces a second wave begins when the
 // first has ended: with 16 KiB `ag_gemm` of 512x7168x8192 took 122 us, with these 110.
-enum { PIECE_BYTES = 64 << 10, ROW_BYTES = 4 << 10, MOST_ROWS = 64 };
+// Shorter elements are no more, as each has a register.
+enum { PIECE_BYTES = 64 << 10, PIECE_ELEMENTS = 32 << 10, ROW_BYTES = 4 << 10, MOST_ROWS = 64 };
+
+static int64_t piece_elements(const Value *tensor) {
+    int64_t n = (int64_t)PIECE_BYTES * 8 / elem_info[tensor->type->elem].bits;
+    return n < PIECE_ELEMENTS ? n : PIECE_ELEMENTS;
+}
 
 /// Elements of a row that one program sends: a power of 2.
 static int64_t columns_of(const Value *tensor) {
     const Type *t = tensor->type;
-    int64_t bits = elem_info[t->elem].bits, last = t->extents[t->rank - 1];
-    int64_t most = (t->rank == 2 ? PIECE_BYTES : ROW_BYTES) * 8 / bits, n = 1;
+    int64_t row = ROW_BYTES * 8 / elem_info[t->elem].bits, last = t->extents[t->rank - 1];
+    int64_t most = t->rank == 2 ? piece_elements(tensor) : row, n = 1;
     while (2 * n <= most && (last == DYNAMIC || n < last)) n *= 2;
     return n;
 }
 
 int64_t comm_put_rows(const Value *tensor) {
-    int64_t columns = columns_of(tensor), bits = elem_info[tensor->type->elem].bits, n = 1;
+    int64_t columns = columns_of(tensor), n = 1;
     if (tensor->type->rank == 2) return columns;
-    while (2 * n <= MOST_ROWS && 2 * n * columns * bits <= PIECE_BYTES * 8) n *= 2;
+    while (2 * n <= MOST_ROWS && 2 * n * columns <= piece_elements(tensor)) n *= 2;
     return n;
 }
 

@@ -86,13 +86,13 @@ static bool ended(int status, ToolOutput *out) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// The environment, with glibc told to ask for large pages, of a heap that grows by 64 MiB (which
+/// The environment, with glibc told to ask for large pages, of a heap that grows by 16 MiB (which
 /// are not used before they are written to): two thirds of what ptxas waits for the system go with
 /// them, 10 % of its time, and linkers mind nothing. The caller's own wish stands. NULL: no memory.
 static char **make_environment(void) {
     static const char name[] = "GLIBC_TUNABLES=";
     static char large_pages[] =
-        "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864";
+        "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216";
     char **now = environ;
     bool said = false;
     size_t n = 0;

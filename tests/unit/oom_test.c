@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-/// The arena asks for chunks of 64 KiB; padding before the work moves the place where it runs out.
-/// A hostile build needs none: each block is an allocation.
+/// All of the work fits into the arena's first chunk, of 64 KiB; padding before it moves the place
+/// where that runs out. A hostile build needs none: each block is an allocation.
 enum { PIECE = 1024 };
 #ifdef TEGULA_HOSTILE
 enum { CHUNK = PIECE };
