@@ -8,6 +8,7 @@
 
 // Elaborating a setting costs a fraction of a millisecond. Of more than MAX_TRIED settings those
 // are tried that differ from the best one so far in one value, for so many rounds.
+#define LONG_PRODUCTS 80e-6 // seconds by the model from which parts of products gain
 enum { MAX_SETTINGS = 1024, MAX_TRIED = 128, ROUNDS = 4, MAX_SPLIT = 16 };
 
 /// What one setting is expected to cost; elaborated inside ctx_protect, since one that does not
@@ -217,13 +218,15 @@ static void pin(Ctx *ctx, Config *c, const char *name, int64_t value) {
     c->values = values;
 }
 
-/// Parts of a loop without products for each thread of a CPU to have work, and more than once,
-/// since threads do not begin at the same time. 1: there is no such loop, or no need.
+/// Parts of a loop for each thread of a CPU to have work, and more than once, since threads do not
+/// begin at the same time, nor are they equally quick. 1: there is no such loop, or no need. Parts
+/// of products write what they sum, and only programs that take long are worth that.
 static int64_t wanted_split(const Build *b, const RankedSetting *s) {
     double threads = b->threads ? b->threads : machine_threads();
     double programs = fmax(1, s->grid.programs);
     int64_t ways = 1;
-    if (b->gpu || !s->grid.loops || s->needs.products || programs > threads) return 1;
+    if (b->gpu || !s->grid.loops || programs > threads) return 1;
+    if (s->needs.products && s->seconds < LONG_PRODUCTS) return 1;
     while (ways < MAX_SPLIT && programs * (double)ways < 4 * threads) ways *= 2;
     return ways;
 }
