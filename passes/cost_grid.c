@@ -44,6 +44,7 @@ static void add_phase(const CostDims *dims, const Op *phase, GridNeeds *out) {
     for_each_op(op, p->regions[0]) {
         if (op->code != OP_FOR || op->n_results == 0) continue;
         out->loops = true;
+        out->turns = fmax(out->turns, cost_trips(dims, op));
         out->splits |= op->n_regions > 1 || constant;
     }
 }
