@@ -55,7 +55,9 @@ static void add_region(const CostDims *dims, const Region *r, GridNeeds *out) {
             add_phase(dims, op, out);
             continue;
         }
+        double turns = out->turns;
         for (int i = 0; i < op->n_regions; i++) add_region(dims, op->regions[i], out);
+        if (op->code == OP_FOR || op->code == OP_WHILE) out->turns = turns;
     }
 }
 
