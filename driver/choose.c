@@ -220,14 +220,16 @@ static void pin(Ctx *ctx, Config *c, const char *name, int64_t value) {
 
 /// Parts of a loop for each thread of a CPU to have work, and more than once, since threads do not
 /// begin at the same time, nor are they equally quick. 1: there is no such loop, or no need. Parts
-/// of products write what they sum, which only long ones are worth, of two turns or more.
+/// of products write what they sum, which only long ones are worth, of two turns or more, and not
+/// to keep two threads in step.
 static int64_t wanted_split(const Build *b, const RankedSetting *s) {
     double threads = b->threads ? b->threads : machine_threads();
     double programs = fmax(1, s->grid.programs);
     int64_t ways = 1;
     if (b->gpu || !s->grid.loops || programs > threads) return 1;
     while (ways < MAX_SPLIT && programs * (double)ways < 4 * threads) ways *= 2;
-    bool pays = s->seconds >= LONG_PRODUCTS && s->grid.turns >= 2 * (double)ways;
+    bool helps = programs < threads || threads > 2;
+    bool pays = helps && s->seconds >= LONG_PRODUCTS && s->grid.turns >= 2 * (double)ways;
     return pays || !s->needs.products ? ways : 1;
 }
 
