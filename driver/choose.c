@@ -6,9 +6,10 @@
 
 #include "driver/choose.h"
 
+#define LONG_PRODUCTS 80e-6 // seconds by the model from which parts of products gain
+
 // Elaborating a setting costs a fraction of a millisecond. Of more than MAX_TRIED settings those
 // are tried that differ from the best one so far in one value, for so many rounds.
-#define LONG_PRODUCTS 80e-6 // seconds by the model from which parts of products gain
 enum { MAX_SETTINGS = 1024, MAX_TRIED = 128, ROUNDS = 4, MAX_SPLIT = 16 };
 
 /// What one setting is expected to cost; elaborated inside ctx_protect, since one that does not
