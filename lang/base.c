@@ -81,13 +81,13 @@ _Noreturn void ctx_give_up(Ctx *ctx) {
 }
 
 /// The system may put large pages where there is room for such. (Front end of a product with 65
-/// settings: 7.8 ms by small ones, 6 by these.)
+/// settings: 7.7 ms by small ones, 6.5 by these.)
 static void want_large_pages(const Chunk *c) {
     uintptr_t mask = ~(uintptr_t)(LARGE_PAGE - 1);
     uintptr_t from = ((uintptr_t)c + LARGE_PAGE - 1) & mask;
     uintptr_t to = (uintptr_t)(c->data + c->size) & mask;
     int before = errno;
-    if (to > from) madvise((char *)c + (from - (uintptr_t)c), to - from, MADV_HUGEPAGE);
+    if (to > from) madvise((void *)from, to - from, MADV_HUGEPAGE);
     errno = before;
 }
 

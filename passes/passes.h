@@ -60,7 +60,7 @@ typedef struct GridNeeds {
     double programs;   // tiles
     double rows, cols; // of the grid that `order` numbers; 1: there is no such choice
     bool loops;        // that may be split, as far as they show
-    double turns;      // of the longest of these, of a phase in no loop of the host
+    double turns;      // of the longest of these, in no loop of the host; guessed if not known
     bool splits;       // the passes split some by themselves
 } GridNeeds;
 GridNeeds cost_grid(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
