@@ -15,7 +15,8 @@ const char *rt_cuda_entries(rt_cuda *cu, void *library) {
 }
 
 /// Where distributions, containers and WSL put it.
-static const char *const places[] = {
+static const char *const files[] = {
+    "libcuda.so.1",
     "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
     "/usr/lib/aarch64-linux-gnu/libcuda.so.1",
     "/usr/lib64/libcuda.so.1",
@@ -70,7 +71,7 @@ static const rt_hint hints[] = {
 const rt_maker rt_maker_cuda = {.name = "NVIDIA",
                                 .library = "libcuda.so.1",
                                 .variable = "TG_CUDA_LIBRARY",
-                                .places = places,
+                                .files = files,
                                 .oldest = "version 525",
                                 .visible = "CUDA_VISIBLE_DEVICES",
                                 .hints = hints,

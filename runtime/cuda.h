@@ -203,8 +203,8 @@ typedef struct rt_hint {
 /// Whose GPUs they are, in messages.
 typedef struct rt_maker {
     const char *name;               // "NVIDIA"
-    const char *library, *variable; // its file, and the name of one that is set instead
-    const char *const *places;      // beside what the loader searches; NULL at the end
+    const char *library, *variable; // its name, and the variable that names a file instead
+    const char *const *files;       // to be tried, in this order; NULL at the end
     const char *oldest;             // release that has all that is needed
     const char *visible;            // what may hide devices
     const rt_hint *hints;

@@ -35,10 +35,17 @@ void rt_image_refuse(tg_image *image, bool refused) {
     if (l) atomic_store(&l->refused, refused);
 }
 
+/// The numbers of NVIDIA's and AMD's GPUs overlap, so the maker is asked for, too.
+static bool is_of_maker(const tg_image *image) {
+    const rt_cuda *cu = rt_cuda_driver();
+    return cu && (image->kind == TG_IMAGE_HSACO) == cu->maker->hip;
+}
+
 /// PTX is compiled for later devices, machine code runs on those of one major version.
 bool rt_image_runs(const tg_image *image, int capability) {
     const Loaded *l = loaded_of(image);
-    if (image->kind == TG_IMAGE_CALL || (l && atomic_load(&l->refused))) return false;
+    if (image->kind == TG_IMAGE_CALL || !is_of_maker(image)) return false;
+    if (l && atomic_load(&l->refused)) return false;
     if (image->specific || capability < image->arch) return image->arch == capability;
     return image->kind == TG_IMAGE_PTX || image->arch / 10 == capability / 10;
 }

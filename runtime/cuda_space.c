@@ -67,11 +67,12 @@ static cu_pointer allocate(const rt_space *s, size_t bytes) {
     bool async = !s->capture && cu->allocate_async && cu->release_async;
     rt_relax(&e);
     cu_result error = async ? cu->allocate_async(&at, bytes, s->stream) : cu->allocate(&at, bytes);
+    if (error && async) error = cu->allocate(&at, bytes); // the pool may be smaller than memory
     rt_strict(&e);
     if (!error) return at;
     size_t left = 0, all = 0;
     if (cu->memory_info(&left, &all)) left = all = 0;
-    rt_cuda_fail(async ? "cuMemAllocAsync" : "cuMemAlloc", error,
+    rt_cuda_fail("cuMemAlloc", error,
                  "a workspace of %zu bytes on device %d (%s), which has %zu of %zu MiB left", bytes,
                  s->device->number, s->device->name, left >> 20, all >> 20);
     return 0;

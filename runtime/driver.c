@@ -27,6 +27,16 @@ static void add_problem(const char *format, ...) {
     va_end(ap);
 }
 
+/// The first of the files that there is, or NULL.
+static void *open_first(const char *const *files, int flags) {
+    void *library = NULL;
+    for (int i = 0; files[i] && !library; i++)
+        library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL | flags);
+    return library;
+}
+
+/// A release that the process has loaded comes before all others: two of them in one process know
+/// nothing of each other's memory and streams.
 static void *open_library(const rt_maker *m) {
     const char *set = getenv(m->variable);
     if (set && *set) {
@@ -34,15 +44,12 @@ static void *open_library(const rt_maker *m) {
         if (!library) add_problem("%s=%s cannot be loaded: %s", m->variable, set, dlerror());
         return library;
     }
-    void *library = dlopen(m->library, RTLD_NOW | RTLD_LOCAL);
-    for (int i = 0; m->places[i] && !library; i++)
-        library = dlopen(m->places[i], RTLD_NOW | RTLD_LOCAL);
+    void *library = open_first(m->files, RTLD_NOLOAD);
+    if (!library) library = open_first(m->files, 0);
     if (library) return library;
-    add_problem("%s, the driver of %s GPUs, was not found: it is neither where the loader looks "
-                "nor",
-                m->library, m->name);
-    for (int i = 0; m->places[i]; i++) add_problem("%s %s", i ? "," : "", m->places[i]);
-    add_problem("; install the driver, or set %s to its path", m->variable);
+    add_problem("%s, the driver of %s GPUs, was not found (tried", m->library, m->name);
+    for (int i = 0; m->files[i]; i++) add_problem("%s %s", i ? "," : "", m->files[i]);
+    add_problem("); install the driver, or set %s to its path", m->variable);
     return NULL;
 }
 

@@ -41,9 +41,11 @@ const char *rt_hip_name(const char *call) {
     return call;
 }
 
-static const char *const places[] = {
+/// The name without a release comes last: it is a link that developers have, to any release.
+static const char *const files[] = {
     "libamdhip64.so.7",
     "libamdhip64.so.6",
+    "libamdhip64.so",
     "/opt/rocm/lib/libamdhip64.so",
     NULL,
 };
@@ -74,7 +76,7 @@ static const rt_hint hints[] = {
 const rt_maker rt_maker_hip = {.name = "AMD",
                                .library = "libamdhip64.so",
                                .variable = "TG_HIP_LIBRARY",
-                               .places = places,
+                               .files = files,
                                .oldest = "ROCm 6",
                                .visible = "HIP_VISIBLE_DEVICES",
                                .hints = hints,

@@ -19,14 +19,21 @@ build() {
     "$tegula" build scale.teg -o scale.o --header scale.h --export 'scale<f32>' \
         --levels base "$@"
 }
-build --gpus gfx942,gfx1100
-cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -I "$root/runtime" -I . \
-    "$root/tests/aot/hip_check.c" scale.o "$runtime" -lpthread -ldl -lm -o check
-FAKE_HIP_DEVICES=gfx942 ./check
-FAKE_HIP_DEVICES=gfx1100 ./check
-# Code of another GPU is not for this one.
-if FAKE_HIP_DEVICES=gfx90a ./check 2> log; then exit 1; fi
-grep -q gfx90a log
+link() {
+    cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -I "$root/runtime" -I . \
+        "$root/tests/aot/hip_check.c" scale.o "$runtime" -lpthread -ldl -lm -o check
+}
+# Code of another GPU is not for this one; neither is code of another maker's, whatever its number.
+for gpus in gfx942,gfx1100 sm_80,sm_90a,gfx942,gfx1100; do
+    build --gpus "$gpus"
+    link
+    FAKE_HIP_DEVICES=gfx942 ./check
+    FAKE_HIP_DEVICES=gfx1100 ./check
+    for other in gfx90a gfx1101; do
+        if FAKE_HIP_DEVICES="$other" ./check 2> log; then exit 1; fi
+        grep -q "no code for .* on an AMD GPU ($other); compiled for target = .*gfx942" log
+    done
+done
 
 # Without a linker there is no code object, and no object.
 rm scale.o

@@ -132,7 +132,7 @@ static void workspaces_last(void **state) {
     workspaces[0] = INT32_MAX;
     expect(tg_launch(&scale, c.args, 3), TG_ERROR_MEMORY,
            "scale: a workspace of 2147483648 bytes on device 0 (Fake GPU 0), which has 1024 of "
-           "2048 MiB left: cuMemAllocAsync: out of memory (CUDA_ERROR_OUT_OF_MEMORY, error 2); "
+           "2048 MiB left: cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY, error 2); "
            "free memory of the device");
 }
 
@@ -509,8 +509,7 @@ static int launch_warm(int i) {
 static void warm_launch(void **state) {
     (void)state;
     enum { CALLS = 1000 };
-    static const double BAR = 100; // ns
-    enum { STEPS = 410 };          // instructions: what it is now, and a fifth
+    enum { STEPS = 410 }; // instructions: what it is now, and a fifth
     rt_entered entered;
     on_device(&warm, 0)->n = 1;
     memcpy(warm_args, warm.args, sizeof warm.args);
@@ -519,7 +518,7 @@ static void warm_launch(void **state) {
     assert_int_equal(rt_enter(rt_device_at(0), &entered), TG_OK);
     assert_int_equal(rt_program_get(&for_90a, rt_device_at(0), &warm_program), TG_OK);
     counted_calls = 0;
-    double over = ruler_over("8 arguments on a GPU", launch_directly, launch_warm, CALLS, BAR);
+    assert_true(ruler_over("warm launch of 8 arguments on a GPU", launch_directly, launch_warm, CALLS));
     assert_int_equal(counted_calls, 0);
     long plain = steps_of(launch_directly, 1), ours = steps_of(launch_warm, 1);
     workspaces[0] = 64;
@@ -529,9 +528,7 @@ static void warm_launch(void **state) {
     assert_int_equal(counted_calls, 0);
     rt_leave(entered);
     printf("8 arguments on a GPU: %ld instructions over the driver's\n", ours - plain);
-    assert_true(over >= 0);
 #if defined COUNTS_CALLS && defined __OPTIMIZE__ // else a sanitizer counts, too
-    assert_true(over <= BAR);
     if (plain > 0 && ours > 0) assert_in_range(ours - plain, 1, STEPS);
 #endif
 }
