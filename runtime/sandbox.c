@@ -2,7 +2,7 @@
 // See sandbox.h. The two processes talk by datagrams of a pair of sockets, since writing to a
 // broken pipe would raise SIGPIPE in the program.
 #include "runtime/process.h"
-#include "runtime/spawn.h"
+#include "runtime/trial_process.h"
 
 #include <errno.h>
 #include <poll.h>

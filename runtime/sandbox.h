@@ -6,7 +6,7 @@
 // writes are its own. Other threads of the program are not there, and may have held any lock: so it
 // takes memory from the system, has threads of its own, and does nothing but kernels, the clock and
 // a socket. It ends with the thread that made it. The context of a GPU does not survive a fork:
-// there the child is started anew (spawn.h), with arguments that are made alike.
+// there the child is started anew (trial_process.h), with arguments that are made alike.
 #ifndef RUNTIME_SANDBOX_H
 #define RUNTIME_SANDBOX_H
 

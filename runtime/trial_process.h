@@ -2,8 +2,8 @@
 // Processes in which an object's variants are tried on a GPU. Its context does not survive a fork,
 // so such a process is the program once more, or `true` with the library preloaded, of which
 // nothing runs but a constructor of the runtime: `main` is never reached.
-#ifndef RUNTIME_SPAWN_H
-#define RUNTIME_SPAWN_H
+#ifndef RUNTIME_TRIAL_PROCESS_H
+#define RUNTIME_TRIAL_PROCESS_H
 
 #include "runtime/sandbox.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See spawn.h. What is to be tried goes over as a file without a name, in the structs of this
+// See trial_process.h. What is to be tried goes over as a file without a name, in the structs of this
 // process: the other one runs the same code. Addresses of the program and its libraries differ
 // there; they go as a module's path and bytes from where it lies.
-#include "runtime/spawn.h"
+#include "runtime/trial_process.h"
 
 #include "runtime/process.h"
 
@@ -197,9 +197,10 @@ static tg_status plan(Start *s, const tg_kernel_info *info) {
     if (own.program) return TG_OK;
     if (strpbrk(own.path, " :") || access(own.path, R_OK) != 0)
         return tg_fail(TG_ERROR_UNSUPPORTED, "'%.200s' cannot be preloaded", own.path);
-    snprintf(s->preload, sizeof s->preload, PRELOAD "=%s%s%.*s", own.path, set ? ":" : "", PATH_MAX,
-             set ? set : "");
-    return TG_OK;
+    int n = snprintf(s->preload, sizeof s->preload, PRELOAD "=%s%s%s", own.path, set ? ":" : "",
+                     set ? set : "");
+    if (n < (int)sizeof s->preload) return TG_OK;
+    return tg_fail(TG_ERROR_UNSUPPORTED, PRELOAD " is too long");
 }
 
 tg_status rt_spawn(const rt_sandbox_options *options, int fd, pid_t *child) {
