@@ -13,6 +13,7 @@ target_link_options(tegula_shared PRIVATE LINKER:-z,nodelete
                     LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
 set_target_properties(tegula_shared PROPERTIES OUTPUT_NAME tegula LINKER_LANGUAGE C
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+tegula_run_path(tegula_shared)
 
 # A static library is one object whose hidden names are local, so that none meets a name of the
 # program that links it.

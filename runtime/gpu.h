@@ -75,7 +75,7 @@ typedef struct rt_loaded {
 
 /// Loads the image where it is not yet. In the device's context.
 tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program **out);
-/// Whether a device of the driver's maker and of this compute capability (90, 0x942) runs the image.
+/// Whether a device of the driver's maker and of this capability (90, 0x942) runs the image.
 bool rt_image_runs(const tg_image *image, int capability);
 /// The driver does not take the image, of which a launch failed to be loaded: none is to run it.
 void rt_image_refuse(tg_image *image, bool refused);

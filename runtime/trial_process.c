@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See trial_process.h. What is to be tried goes over as a file without a name, in the structs of this
+// See trial_process.h. The trial goes over as a file without a name, in the structs of this
 // process: the other one runs the same code. Addresses of the program and its libraries differ
 // there; they go as a module's path and bytes from where it lies.
 #include "runtime/trial_process.h"

@@ -327,6 +327,7 @@ static void compile(Ctx *ctx, void *arg) {
     if (job->options->debug) debug_begin(g);
     emit_entry(c, kernel);
     debug_end(g);
+    if (!job->object) module_mark_branches(g); // else once for the whole object
     module_verify(g);
     if (!quick) module_optimize(g, m);
     if (job->object) {

@@ -460,6 +460,7 @@ static void release_code(void *code) {
 static void finish(Ctx *ctx, void *arg) {
     (void)ctx;
     Finish *f = arg;
+    module_mark_branches(f->o->g);
     module_verify(f->o->g);
     module_merge(f->o->g, f->o->machine);
     module_emit(f->o->g, f->o->machine, f->texts, f->code);

@@ -223,6 +223,25 @@ void module_target(Gen *g, LLVMTargetMachineRef machine) {
     LLVMDisposeTargetData(layout);
 }
 
+static void set_flag(Gen *g, const char *name) {
+    LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorOverride, name, strlen(name),
+                      LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false)));
+}
+
+void module_mark_branches(Gen *g) {
+    static const char bti[] = "branch-target-enforcement";
+    if (strncmp(LLVMGetTarget(g->module), "x86_64", 6) == 0) {
+        set_flag(g, "cf-protection-branch");
+        set_flag(g, "cf-protection-return");
+    }
+    if (strncmp(LLVMGetTarget(g->module), "aarch64", 7) != 0) return;
+    set_flag(g, bti);
+    LLVMAttributeRef attribute = LLVMCreateStringAttribute(g->llvm, bti, sizeof bti - 1, "true", 4);
+    for (LLVMValueRef f = LLVMGetFirstFunction(g->module); f; f = LLVMGetNextFunction(f))
+        if (!LLVMIsDeclaration(f))
+            LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, attribute);
+}
+
 /* ---- passes -------------------------------------------------------------------------------- */
 
 void module_verify(Gen *g) {

@@ -17,6 +17,10 @@ LLVMTargetMachineRef target_machine_of(Ctx *ctx, const char *triple, const char 
                                        const char *features, LLVMCodeGenOptLevel level);
 /// Gives the module the machine's triple and data layout.
 void module_target(Gen *g, LLVMTargetMachineRef machine);
+/// Marks where indirect branches may go, in the form of the module's CPU: CET of x86; BTI of 64-bit
+/// Arm, for the functions that the module has by now. A linker marks a program as protected only
+/// where all of its objects are.
+void module_mark_branches(Gen *g);
 /// Verifies the module and reports what is wrong as a compiler bug.
 void module_verify(Gen *g);
 /// Runs passes in LLVM's words.

@@ -83,6 +83,11 @@ class Test:
     def link_c(self, *objects):
         return self.link("cc", "-std=c11", CHECK, *objects, self.rt)
 
+    def check_mark(self, name, mark):
+        """A program keeps its marks of branch targets only where every object has them."""
+        if mark not in run(["readelf", "-nW", self.path(name)]):
+            raise Failure("the object has no mark '%s'" % mark)
+
     # ---- forms ----------------------------------------------------------------------------------
 
     def form_c(self):
@@ -98,6 +103,7 @@ class Test:
         undefined = run(["nm", "-u", self.path("kernels.o")]).split()
         if set(undefined) - {"U", "tg_launch", "fma"}:
             raise Failure("the object needs more than the runtime: %s" % undefined)
+        self.check_mark("kernels.o", "IBT, SHSTK")
 
     def form_cxx(self):
         cxx = tool("c++", "g++", "clang++")
@@ -206,6 +212,7 @@ class Test:
             head = f.read(20)
         if head[:5] != b"\x7fELF\x02" or head[18:20] != b"\xb7\x00":
             raise Failure("this is no object for aarch64: %s" % head)
+        self.check_mark("kernels.o", "BTI")
         cc = tool("aarch64-linux-gnu-gcc")
         qemu = tool("qemu-aarch64", "qemu-aarch64-static")
         runtime = [

@@ -236,7 +236,7 @@ static bool views(tg_comm *c, void *arg) {
 /// No context with ranks, no symmetric memory, one dimension too many.
 static bool refuses(tg_comm *c, void *arg) {
     int64_t shape[2] = {2, K};
-    float x[2 * K * 16];
+    float x[2 * K * 16] = {0};
     DLTensor a, o = tg_dense(x, kDLFloat, 32, 2, shape), deep;
     (void)arg;
     CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &a) == TG_OK);

@@ -518,7 +518,8 @@ static void warm_launch(void **state) {
     assert_int_equal(rt_enter(rt_device_at(0), &entered), TG_OK);
     assert_int_equal(rt_program_get(&for_90a, rt_device_at(0), &warm_program), TG_OK);
     counted_calls = 0;
-    assert_true(ruler_over("warm launch of 8 arguments on a GPU", launch_directly, launch_warm, CALLS));
+    static const char what[] = "warm launch of 8 arguments on a GPU";
+    assert_true(ruler_over(what, launch_directly, launch_warm, CALLS));
     assert_int_equal(counted_calls, 0);
     long plain = steps_of(launch_directly, 1), ours = steps_of(launch_warm, 1);
     workspaces[0] = 64;

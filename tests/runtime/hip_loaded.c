@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A process that has loaded a release of HIP uses that release, whatever else the loader would find.
-// Usage: hip_loaded LIBRARY NAME: the library to load first; the only file of HIP that may be mapped
-// after the devices have been counted.
+// A process that has loaded a release of HIP uses that release, whatever else the loader finds.
+// Usage: hip_loaded LIBRARY NAME: the library to load first; the only file of HIP that may be
+// mapped after the devices have been counted.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -40,7 +40,8 @@ static inline double ruler_unit(void) {
 }
 
 /// A line for bench/launches.py, which knows the bar of `what`.
-static inline void ruler_report(const char *what, double value, const char *unit, const char *beside) {
+static inline void ruler_report(const char *what, double value, const char *unit,
+                                const char *beside) {
     printf("measured: %s: %.1f %s %s\n", what, value, unit, beside);
 }
 

@@ -376,7 +376,7 @@ static _Atomic int fast_ones;
 
 /// Sums, so that a launch that was left out, or that ran twice, is seen.
 static void *launch_until(void *arg) {
-    float x[64], y[64] = {0};
+    float x[64] = {0}, y[64] = {0};
     int64_t n = 64;
     DLTensor tx = row(x, &n), ty = row(y, &n);
     tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};
