@@ -5,7 +5,8 @@ set -eu
 
 build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev
        libsqlite3-dev libxxhash-dev"
-tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git g++ make pkg-config"
+tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git g++ make pkg-config
+       binutils gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 amdgpu="lld-22 libamd-comgr-dev" # linkers of code objects
 comm="libopenmpi-dev openmpi-bin" # ranks of OpenSHMEM
 bench="libopenblas-dev libdnnl-dev"
