@@ -62,7 +62,7 @@ struct tg_env {
     /// Launches device function number `function` of the variant's image, a CTA or a cluster of
     /// them for each of `programs`, after the launches before it; returns when it is on its way,
     /// with 0 or the status to return. args: a pointer to the value of each parameter
-    /// (tg_device_function).
+    /// (tg_device_function); 8 bytes can be read there, however short the value is.
     int32_t (*dispatch)(const tg_env *env, int32_t function, int64_t programs, void *const *args);
     /// Fills in `out`, 128 bytes aligned to 64, for a tensor: dims and strides of each of its
     /// dimensions, in elements. 0, or the status to return.

@@ -68,8 +68,7 @@ unsigned char map_bytes[2][TG_TENSORMAP_BYTES] __attribute__((aligned(64)));
 int32_t scale_entry(const tg_slot *args, const tg_env *env) {
     void *x = args[0].tensor.data, *y = args[1].tensor.data, *w = NULL, *w2 = NULL;
     int64_t n = args[0].tensor.shape[0];
-    float a;
-    memcpy(&a, &args[2].bits, sizeof a);
+    uint64_t a = args[2].bits;
     if (workspaces[0] && !(w = env->workspace(env, workspaces[0])))
         return (env->fail)(env, NULL, NULL);
     if (workspaces[1] && !(w2 = env->workspace(env, workspaces[1])))

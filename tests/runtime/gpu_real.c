@@ -63,8 +63,7 @@ static float filled;
 static int32_t scale_entry(const tg_slot *args, const tg_env *env) {
     void *x = args[0].tensor.data, *y = args[1].tensor.data, *w = NULL;
     int64_t n = args[0].tensor.shape[0];
-    float a;
-    memcpy(&a, &args[2].bits, sizeof a);
+    uint64_t a = args[2].bits;
     if (workspace && !(w = env->workspace(env, workspace))) return env->fail(env, NULL, NULL);
     void *fill[] = {&w, &filled}, *scale[] = {&x, &y, &n, &a, &w};
     int32_t status = w ? env->dispatch(env, FILL, 1, fill) : 0;

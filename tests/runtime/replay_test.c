@@ -42,8 +42,7 @@ static void mapped_kernel(const FakeLaunch *launch, void **args) {
 /// As compiled code does it: addresses are passed where they stand.
 static int32_t axpy_entry(const tg_slot *args, const tg_env *env) {
     int64_t n = args[0].tensor.shape[0];
-    float a;
-    memcpy(&a, &args[2].bits, sizeof a);
+    uint64_t a = args[2].bits;
     const void *params[] = {&args[0].tensor.data, &args[1].tensor.data, &n, &a};
     host_runs++;
     return env->dispatch(env, 0, (n + 31) / 32, (void *const *)(uintptr_t)params);
@@ -62,8 +61,7 @@ static int32_t mapped_entry(const tg_slot *args, const tg_env *env) {
         .type = TG_MAP_F32, .rank = 2, .swizzle = 0, .axes = {1, 0}, .box = {4, 4}};
     _Alignas(64) unsigned char maps[2][TG_TENSORMAP_BYTES];
     int64_t n = args[0].tensor.shape[0], dims[2] = {n / 4, 4}, strides[2] = {4, 1};
-    float a;
-    memcpy(&a, &args[2].bits, sizeof a);
+    uint64_t a = args[2].bits;
     host_runs++;
     for (int i = 0; i < 2; i++) {
         int32_t status = env->tensormap(env, &how, args[i].tensor.data, dims, strides, maps[i]);
