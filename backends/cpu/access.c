@@ -65,16 +65,11 @@ void prepare_access(Emit *e, const Op *op) {
         else if (!p->inside[d])
             p->live = gen_and(e->g, p->live, within(e, p->at[d], p->tensor->dims[d]));
     }
-    const Value *key = op->n_results ? result(op, 0) : NULL;
-    if (key)
-        binding_of(e, key)->access = p;
-    else
-        map_set(e->ctx, &e->bindings->accesses, op, p);
+    bind_access(e, op, p);
 }
 
 const Prepared *prepared_of(Emit *e, const Op *op) {
-    const Prepared *p =
-        op->n_results ? binding_of(e, result(op, 0))->access : map_get(&e->bindings->accesses, op);
+    const Prepared *p = bound_access(e, op);
     if (!p) ice(e->ctx, op->loc, "%s is not prepared", op_info[op->code].name);
     return p;
 }

@@ -11,10 +11,9 @@ typedef struct Stretch {
 } Stretch;
 
 typedef struct ArenaPlan {
-    VEC(Stretch) used;   // sorted by offset
-    VEC(int64_t) scopes; // marks in `owned`
-    VEC(int64_t) owned;  // offsets freed by arena_leave
-    PtrMap results;      // Value -> Buffer assigned ahead
+    VEC(Stretch) used;  // sorted by offset
+    VEC(int64_t) owned; // offsets of what scopes free
+    PtrMap results;     // Value -> Buffer assigned ahead
     int64_t size;
 } ArenaPlan;
 
@@ -68,13 +67,12 @@ LLVMValueRef arena_keep(Emit *e, int64_t bytes, int64_t *offset) {
     return gen_offset(e->g, e->arena, gen_i64(e->g, s.offset));
 }
 
-void arena_enter(Emit *e) {
-    vec_push(e->ctx, &e->space->scopes, e->space->owned.n);
+int arena_mark(const Emit *e) {
+    return e->space->owned.n;
 }
 
-void arena_leave(Emit *e) {
+void arena_forget(Emit *e, int mark) {
     ArenaPlan *a = e->space;
-    int mark = (int)a->scopes.data[--a->scopes.n];
     while (a->owned.n > mark) arena_release(e, a->owned.data[--a->owned.n]);
 }
 
@@ -99,12 +97,20 @@ Buffer *buffer_new(Emit *e, Elem elem, int rank, const int64_t *extents) {
         n *= d == row ? ceil_div(extents[d], unit) * unit : extents[d];
     }
     b->bytes = n * elem_bytes(elem);
-    b->base = arena_bytes(e, b->bytes, &b->offset);
+    b->memory = arena_bytes(e, b->bytes, &b->offset);
+    b->scope = e->inmost;
     return b;
 }
 
 void buffer_free(Emit *e, Buffer *b) {
     arena_release(e, b->offset);
+    b->freed = true;
+}
+
+LLVMValueRef buffer_base(Emit *e, const Buffer *b) {
+    if (b->freed || !scope_is_open(b->scope))
+        ice(e->ctx, (Loc){0}, "a block's memory is used behind the loop or branch that it is of");
+    return b->memory;
 }
 
 void assign_result(Emit *e, const Value *v, Buffer *b) {
@@ -125,7 +131,7 @@ Buffer *buffer_of(Emit *e, Value *v) {
     Buffer *b = bound_buffer(e, v);
     if (b) return b;
     b = result_buffer(e, v);
-    binding_of(e, v)->buffer = NULL; // still lazy while it is computed
+    bind_buffer(e, v, NULL); // still lazy while it is computed
     nest_add(e, (Root){.kind = ROOT_BUFFER, .value = v, .out = b});
     nest_flush(e);
     return b;
@@ -142,7 +148,8 @@ static LLVMValueRef element_offset(Emit *e, const Buffer *b, const LLVMValueRef 
 
 LLVMValueRef buffer_address(Emit *e, const Buffer *b, const LLVMValueRef *at) {
     LLVMValueRef n = element_offset(e, b, at);
-    return gen_offset(e->g, b->base, gen_mul(e->g, n, gen_i64(e->g, elem_bytes(b->elem))));
+    return gen_offset(e->g, buffer_base(e, b),
+                      gen_mul(e->g, n, gen_i64(e->g, elem_bytes(b->elem))));
 }
 
 /// Alignment that a vector at b's row has for sure: of one element where the coordinate along the
@@ -153,7 +160,7 @@ static unsigned alignment(const Buffer *b) {
 
 /// Pointers to the elements of numbers n (an i64 vector) from base.
 static LLVMValueRef pointers(Emit *e, const Buffer *b, LLVMValueRef n) {
-    return LLVMBuildGEP2(e->g->b, gen_mem_elem(e->g, b->elem), b->base, &n, 1, "");
+    return LLVMBuildGEP2(e->g->b, gen_mem_elem(e->g, b->elem), buffer_base(e, b), &n, 1, "");
 }
 
 static LLVMValueRef lane_numbers(Emit *e, const Buffer *b, const Place *p) {
@@ -202,7 +209,7 @@ LLVMValueRef buffer_run(Emit *e, const Buffer *b, LLVMValueRef number, int lanes
     LLVMValueRef bytes = gen_mul(g, number, gen_i64(g, elem_bytes(b->elem)));
     LLVMTypeRef type = gen_vec(gen_mem_elem(g, b->elem), lanes);
     LLVMValueRef x =
-        memory_load(e, TENSOR_ARENA, type, gen_offset(g, b->base, bytes), alignment(b));
+        memory_load(e, TENSOR_ARENA, type, gen_offset(g, buffer_base(e, b), bytes), alignment(b));
     return gen_from_memory(g, b->elem, x);
 }
 

@@ -160,7 +160,7 @@ static void tiles_down(Contraction *c, int row_class, int vector_class, LLVMValu
     LLVMValueRef row;
     Loop *l = tile_loop(e, &c->tile_rows, row_class, &row);
     Micro m = micro_of(c, row_class, vector_class);
-    LLVMValueRef to = step_from(g, c->c->base, row, m.c_row);
+    LLVMValueRef to = step_from(g, buffer_base(e, c->c), row, m.c_row);
     to = step_from(g, to, vector, (int64_t)c->lanes * elem_bytes(c->kind->result));
     LLVMValueRef from = c->direct.holds
                             ? gen_offset(g, c->direct.base, gen_mul(g, row, c->direct.step))
@@ -353,12 +353,10 @@ static void pack_strip(Contraction *c, Region *r, LLVMValueRef from, LLVMValueRe
     const Gen *g = e->g;
     Loop *l = loop_begin(e, from, to, c->step, "k");
     bind_scalar(e, r->args[0], l->iv);
-    arena_enter(e);
     emit_ops(e, r);
     LLVMValueRef done = LLVMBuildSub(g->b, l->iv, from, "");
     LLVMValueRef steps = LLVMBuildExactSDiv(g->b, done, gen_i64(g, c->step), "");
     pack_step(c, gen_mul(g, steps, gen_i64(g, units_of(c->kind, c->step))));
-    arena_leave(e);
     loop_end(e, l, NULL);
 }
 

@@ -76,11 +76,11 @@ struct Emit {
     Gen *g;
     Ctx *ctx;
     LLVMValueRef fn;
-    LLVMMetadataRef scope;     // for debug locations, or NULL
-    LLVMValueRef env;          // const tg_env *
-    LLVMValueRef arena;        // this thread's memory, 64-byte aligned
-    struct Memo *memo;         // vectors known here
-    struct Bindings *bindings; // Value -> scalar, tensor, buffer or prepared access
+    LLVMMetadataRef scope; // for debug locations, or NULL
+    LLVMValueRef env;      // const tg_env *
+    LLVMValueRef arena;    // this thread's memory, 64-byte aligned
+    struct Known *known;   // what values are, and vectors computed already (scope.c)
+    struct Scope *inmost;  // the loop body or arm being emitted
     struct ArenaPlan *space;
     struct Plan *plan;           // what gets a buffer (plan.c)
     struct Nest *nest;           // roots being gathered (nest.c)
@@ -106,8 +106,7 @@ const TensorRef *emit_tensor(Emit *e, const Value *v);
 /// Arguments must be bound before.
 void emit_ops(Emit *e, Region *r);
 
-/// for (iv = lo; iv < hi; iv += step). Code built between begin and end is the body. Vectors
-/// memoised inside are forgotten at the end.
+/// for (iv = lo; iv < hi; iv += step). Code built between begin and end is the body, and a scope.
 enum { MAX_CARRIED = 96 };
 typedef struct Loop {
     LLVMBasicBlockRef head, exit, before;
@@ -115,7 +114,6 @@ typedef struct Loop {
     int64_t step;
     int n_carried;
     LLVMValueRef carried[MAX_CARRIED]; // phis: of this iteration, after the loop the last one
-    int memo;
 } Loop;
 Loop *loop_begin(Emit *e, LLVMValueRef lo, LLVMValueRef hi, int64_t step, const char *name);
 /// Adds a loop-carried value; returns it as the body sees it.
@@ -123,10 +121,9 @@ LLVMValueRef loop_carry(Emit *e, Loop *l, LLVMValueRef init);
 /// next: one value a carry. Afterwards l->carried[i] are the final values.
 void loop_end(Emit *e, Loop *l, const LLVMValueRef *next);
 
-/// if (cond) { ... } else { ... }: if_begin, code, if_else, code, if_end.
+/// if (cond) { ... } else { ... }: if_begin, code, if_else, code, if_end. Each arm is a scope.
 typedef struct If {
     LLVMBasicBlockRef then_, else_, end, then_out, else_out;
-    int memo;
 } If;
 If if_begin(Emit *e, LLVMValueRef cond, const char *name);
 void if_else(Emit *e, If *i);
@@ -147,7 +144,7 @@ typedef struct Place {
 /// are all the same (axis -1; v constant along the axis). Use emit_full where a vector is needed.
 LLVMValueRef emit_vec(Emit *e, Value *v, const Place *p);
 LLVMValueRef emit_full(Emit *e, Value *v, const Place *p);
-/// States what emit_vec(v, p) is from here to the end of the enclosing loop.
+/// States what emit_vec(v, p) is from here to the end of the scope.
 void memo_set(Emit *e, const Value *v, const Place *p, LLVMValueRef x);
 LLVMValueRef memo_get(Emit *e, const Value *v, const Place *p);
 /// The yields of a region of scalar ops (reduce, scan, combine) applied lane by lane.
@@ -169,20 +166,26 @@ struct Buffer {
     Elem elem;
     int rank;
     int64_t extents[MAX_RANK], strides[MAX_RANK]; // in elements
-    LLVMValueRef base;
-    int64_t offset, bytes; // in the arena
-    bool exact;            // a part of another buffer: nothing is written beyond the extents
+    LLVMValueRef memory;                          // its first byte: read by buffer_base alone
+    int64_t offset, bytes;                        // in the arena
+    bool exact;                // a part of another buffer: nothing is written beyond the extents
+    const struct Scope *scope; // its stretch of arena is other code's behind it
+    bool freed;
 };
-/// Memory for a whole block of this shape, until buffer_free.
+/// Memory for a whole block of this shape, until buffer_free or the end of the scope.
 Buffer *buffer_new(Emit *e, Elem elem, int rank, const int64_t *extents);
 void buffer_free(Emit *e, Buffer *b);
 /// Raw bytes in the arena (panels, tables), 64-byte aligned: *offset is for arena_release.
 LLVMValueRef arena_bytes(Emit *e, int64_t bytes, int64_t *offset);
 void arena_release(Emit *e, int64_t offset);
-/// Where the block result v of a root is written. It lives as long as v is used.
+/// Where the block result v of a root is written, to the end of the scope.
 Buffer *result_buffer(Emit *e, Value *v);
-/// The buffer of v, made now if it is still lazy. Not inside a nest.
+/// The buffer of v, made now if it is still lazy; behind this scope v is lazy again. Not inside a
+/// nest.
 Buffer *buffer_of(Emit *e, Value *v);
+/// The first byte. Every use of a buffer's memory comes by here, which makes sure that it is still
+/// the buffer's.
+LLVMValueRef buffer_base(Emit *e, const Buffer *b);
 LLVMValueRef buffer_address(Emit *e, const Buffer *b, const LLVMValueRef *at);
 LLVMValueRef buffer_load(Emit *e, const Buffer *b, const Place *p);
 void buffer_store(Emit *e, const Buffer *b, const Place *p, LLVMValueRef x);

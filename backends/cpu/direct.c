@@ -74,10 +74,9 @@ Direct direct_strip(Emit *e, const Op *contract, const Operand *x, int64_t part,
                     LLVMValueRef to) {
     const Gen *g = e->g;
     Region *r = contract->regions[0];
+    scope_enter(e); // the ops of the region are emitted again where they are packed
     bind_scalar(e, r->args[0], from);
-    arena_enter(e);
     emit_ops(e, r);
-    arena_leave(e);
     const Prepared *p = prepared_of(e, x->v->def);
     int64_t bytes = elem_bytes(value_elem(x->v));
     Place first = {.rank = 2, .axis = -1};
@@ -85,7 +84,9 @@ Direct direct_strip(Emit *e, const Op *contract, const Operand *x, int64_t part,
     LLVMValueRef offset = access_lanes(e, p, &first).offset;
     int outer = dimension_of(&p->a, x->outer);
     LLVMValueRef step = gen_mul(g, p->tensor->strides[outer], gen_i64(g, p->a.subs[outer].mul));
-    return (Direct){.holds = strip_is_inside(e, x, p, part, from, to),
-                    .base = gen_offset(g, p->tensor->data, gen_mul(g, offset, gen_i64(g, bytes))),
-                    .step = gen_mul(g, step, gen_i64(g, bytes))};
+    Direct d = {.holds = strip_is_inside(e, x, p, part, from, to),
+                .base = gen_offset(g, p->tensor->data, gen_mul(g, offset, gen_i64(g, bytes))),
+                .step = gen_mul(g, step, gen_i64(g, bytes))};
+    scope_leave(e);
+    return d;
 }

@@ -115,19 +115,25 @@ static void fail(Emit *e, LLVMValueRef where, const Values *v) {
     LLVMBuildRet(e->g->b, env_call(e, ENV_FAIL, 3, args));
 }
 
-/// The code that follows, up to end_failure, runs only where bad is true.
+/// The code that follows, up to end_failure, runs only where bad is true, and is a scope.
 static LLVMBasicBlockRef begin_failure(Emit *e, LLVMValueRef bad) {
     LLVMBasicBlockRef failed = emit_block(e, "failed"), on = emit_block(e, "on");
     LLVMBuildCondBr(e->g->b, bad, failed, on);
     LLVMPositionBuilderAtEnd(e->g->b, failed);
+    scope_enter(e);
     return on;
+}
+
+static void end_failure(Emit *e, LLVMBasicBlockRef on) {
+    scope_leave(e);
+    LLVMPositionBuilderAtEnd(e->g->b, on);
 }
 
 void return_if_failed(Emit *e, LLVMValueRef status) {
     LLVMValueRef bad = LLVMBuildICmp(e->g->b, LLVMIntNE, status, LLVMConstInt(e->g->i32, 0, 0), "");
     LLVMBasicBlockRef on = begin_failure(e, bad);
     LLVMBuildRet(e->g->b, status);
-    LLVMPositionBuilderAtEnd(e->g->b, on);
+    end_failure(e, on);
 }
 
 /* ---- require, print ------------------------------------------------------------------------ */
@@ -138,12 +144,10 @@ static LLVMValueRef not(Emit * e, LLVMValueRef x) {
 
 void lower_require(Emit *e, Op *op) {
     LLVMBasicBlockRef on = begin_failure(e, not(e, emit_scalar(e, operand(op, 0))));
-    int mark = memo_mark(e);
     Values v = {0};
     const char *types = message_values(e, op, 1, &v);
     fail(e, make_site(e, op, TG_SITE_REQUIRE, op_str(op, "text"), types, 0), &v);
-    memo_forget(e, mark);
-    LLVMPositionBuilderAtEnd(e->g->b, on);
+    end_failure(e, on);
 }
 
 void lower_print(Emit *e, Op *op) {
@@ -193,10 +197,8 @@ void assert_lanes(Emit *e, Op *op, const Place *p) {
     if (gen_lanes(bad) && p->live < p->lanes)
         bad = gen_and(e->g, bad, gen_first_lanes(e->g, p->live, p->lanes));
     LLVMBasicBlockRef on = begin_failure(e, any_lane(e, bad));
-    int mark = memo_mark(e);
     fail_assert(e, op, bad, p);
-    memo_forget(e, mark);
-    LLVMPositionBuilderAtEnd(e->g->b, on);
+    end_failure(e, on);
 }
 
 void lower_assert(Emit *e, Op *op) {
@@ -224,7 +226,7 @@ void check_division(Emit *e, const Op *op) {
     vec_push(e->ctx, &v, message_bits(e, elem, x));
     const char types[2] = {letter(elem), 0};
     fail(e, make_site(e, op, TG_SITE_DIVIDE, "division of {} by 0", types, 0), &v);
-    LLVMPositionBuilderAtEnd(e->g->b, on);
+    end_failure(e, on);
 }
 
 /* ---- bounds -------------------------------------------------------------------------------- */
@@ -268,7 +270,7 @@ static void check_dimension(Emit *e, const Prepared *p, int d, LLVMValueRef vali
     const char *text = ctx_format(e->ctx, "index {} is outside dimension %d of `%s`, which is {}",
                                   d, name ? name : "a tensor");
     fail(e, make_site(e, p->op, TG_SITE_BOUNDS, text, "dd", 0), &v);
-    LLVMPositionBuilderAtEnd(g->b, on);
+    end_failure(e, on);
 }
 
 void check_access(Emit *e, const Prepared *p, const Place *at) {
@@ -307,7 +309,7 @@ void fail_if_null(Emit *e, LLVMValueRef p) {
     LLVMBasicBlockRef on =
         begin_failure(e, LLVMBuildICmp(e->g->b, LLVMIntEQ, p, LLVMConstNull(e->g->ptr), ""));
     fail(e, LLVMConstNull(e->g->ptr), &(Values){0});
-    LLVMPositionBuilderAtEnd(e->g->b, on);
+    end_failure(e, on);
 }
 
 void lower_scratch(Emit *e, Op *op) {

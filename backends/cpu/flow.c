@@ -46,8 +46,9 @@ static void copy_buffer(Emit *e, const Buffer *from, const Buffer *to) {
     Gen *g = e->g;
     LLVMTypeRef line = gen_vec(g->i8, 64);
     Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, from->bytes), 64, "copy");
-    LLVMValueRef x = memory_load(e, TENSOR_ARENA, line, gen_offset(g, from->base, l->iv), 1);
-    memory_store(e, TENSOR_ARENA, x, gen_offset(g, to->base, l->iv), 1);
+    LLVMValueRef x =
+        memory_load(e, TENSOR_ARENA, line, gen_offset(g, buffer_base(e, from), l->iv), 1);
+    memory_store(e, TENSOR_ARENA, x, gen_offset(g, buffer_base(e, to), l->iv), 1);
     loop_end(e, l, NULL);
 }
 
@@ -100,8 +101,10 @@ static void write_yields(Emit *e, Region *r, Region *carried, int first, int n, 
 /* ---- computing into the carried buffer ------------------------------------------------------ */
 
 /// The carried block arg is read before op only, or by op through operand `through` at its own
-/// place.
-static bool read_before(const Value *arg, const Op *op, int through) {
+/// place. Values in `seen` were asked already.
+static bool read_before(Emit *e, const Value *arg, const Op *op, int through, PtrMap *seen) {
+    if (map_get(seen, arg)) return true;
+    map_set(e->ctx, seen, arg, e);
     for_each_use(u, arg) {
         const Op *user = u->user;
         if (user == op) {
@@ -111,7 +114,7 @@ static bool read_before(const Value *arg, const Op *op, int through) {
         if (user->parent != op->parent) return false;
         bool lane = op_has(user, ELEMENTWISE) || user->code == OP_CAST || user->code == OP_SELECT;
         if (lane) {
-            if (!read_before(result(user, 0), op, through)) return false;
+            if (!read_before(e, result(user, 0), op, through, seen)) return false;
         } else if (op_is_lazy(user) || user->code == OP_YIELD || !op_before(user, op)) {
             return false;
         }
@@ -126,7 +129,8 @@ static void assign_yields(Emit *e, Region *r, int first, int n, Buffer *const *t
         if (!to[i] || !y->def || y->def->parent != r || !value_has_one_use(y)) continue;
         OpCode code = y->def->code;
         if (code != OP_DOT && code != OP_CONTRACT) continue;
-        if (read_before(r->args[first + i], y->def, 2)) assign_result(e, y, to[i]);
+        PtrMap seen = {0};
+        if (read_before(e, r->args[first + i], y->def, 2, &seen)) assign_result(e, y, to[i]);
     }
 }
 
@@ -174,11 +178,9 @@ void lower_for(Emit *e, Op *op) {
         if (!state[i])
             bind_scalar(e, body->args[i + 1], loop_carry(e, l, emit_scalar(e, operand(op, i + 2))));
     bind_blocks(e, body, 1, n, state);
-    arena_enter(e);
     assign_yields(e, body, 1, n, state);
     emit_ops(e, body);
     write_yields(e, body, body, 1, n, state);
-    arena_leave(e);
     LLVMValueRef next[MAX_CARRIED];
     yield_scalars(e, body, next);
     loop_end(e, l, next);
@@ -210,29 +212,26 @@ void lower_while(Emit *e, Op *op) {
         phis[n_phis] = LLVMBuildPhi(b, LLVMTypeOf(init), "");
         LLVMAddIncoming(phis[n_phis++], &init, &before, 1);
     }
-    int mark = memo_mark(e);
+    scope_enter(e);
     bind_scalars(e, test, n, state, phis);
     bind_blocks(e, test, 0, n, state);
-    arena_enter(e);
     emit_ops(e, test);
-    arena_leave(e);
     LLVMBasicBlockRef go = emit_block(e, "do"), done = emit_block(e, "done");
     LLVMBuildCondBr(b, emit_scalar(e, operand(test->last, 0)), go, done);
+    scope_leave(e);
     LLVMPositionBuilderAtEnd(b, go);
-    memo_forget(e, mark);
+    scope_enter(e);
     bind_scalars(e, body, n, state, phis);
     bind_blocks(e, body, 0, n, state);
-    arena_enter(e);
     emit_ops(e, body);
     write_yields(e, body, body, 0, n, state);
-    arena_leave(e);
     yield_scalars(e, body, next);
+    scope_leave(e);
     LLVMBasicBlockRef latch = emit_here(e);
     LLVMBuildBr(b, head);
     for (int i = 0; i < n_phis; i++) LLVMAddIncoming(phis[i], &next[i], &latch, 1);
     LLVMMoveBasicBlockAfter(done, latch);
     LLVMPositionBuilderAtEnd(b, done);
-    memo_forget(e, mark);
     for (int i = 0, k = 0; i < n; i++)
         if (!state[i]) bind_scalar(e, result(op, i), phis[k++]);
 }
@@ -240,12 +239,10 @@ void lower_while(Emit *e, Op *op) {
 /* ---- if ------------------------------------------------------------------------------------ */
 
 static void emit_arm(Emit *e, Region *r, Buffer *const *state, LLVMValueRef *scalars) {
-    arena_enter(e);
     emit_ops(e, r);
     for (int i = 0; i < r->last->n_operands; i++)
         if (state[i]) write_block(e, operand(r->last, i), state[i]);
     nest_flush(e);
-    arena_leave(e);
     yield_scalars(e, r, scalars);
 }
 
@@ -277,7 +274,7 @@ void lower_concat(Emit *e, Op *op) {
         Value *x = operand(op, i);
         Buffer *part = ctx_copy(e->ctx, whole, sizeof *whole);
         int64_t bytes = at * whole->strides[axis] * elem_bytes(whole->elem);
-        part->base = gen_offset(e->g, whole->base, gen_i64(e->g, bytes));
+        part->memory = gen_offset(e->g, buffer_base(e, whole), gen_i64(e->g, bytes));
         part->bytes = x->type->extents[axis] * whole->strides[axis] * elem_bytes(whole->elem);
         for (int d = 0; d < part->rank; d++) part->extents[d] = x->type->extents[d];
         part->exact = true;

@@ -69,7 +69,7 @@ static void see(void *arg, Value *v, int axis, bool identity) {
     if (!op || v->type->rank == 0 || bound_buffer(s->e, v)) return;
     if (plan_in_register_loop(s->e, op)) return; // its scalars are those of an iteration
     if (op->code == OP_LOAD || op->code == OP_LIVE) {
-        const Prepared *p = binding_of(s->e, v)->access;
+        const Prepared *p = bound_access(s->e, op);
         if (p) add_access(s, p, axis);
     } else if (axis == 0 && full_below(op)) {
         LLVMValueRef n = emit_scalar(s->e, full_below(op));
@@ -107,7 +107,7 @@ struct Full *full_body(Emit *e, const Region *r) {
     Survey s = {.e = e, .full = f};
     for_each_op(op, r) {
         if (op->code == OP_YIELD || op->n_results == 0 || result(op, 0)->type->rank == 0) continue;
-        const Prepared *p = binding_of(e, result(op, 0))->access;
+        const Prepared *p = bound_access(e, op);
         if ((op->code == OP_LOAD || op->code == OP_LIVE) && p) add_whole(&s, p);
         if (!full_below(op)) continue;
         LLVMValueRef n = emit_scalar(e, full_below(op));

@@ -22,15 +22,17 @@ static void add_load(Inside *s, Prepared *p) {
 }
 
 /// The loads that v is computed from, as far as no buffer holds what they gave.
-static void add_value(Emit *e, Inside *s, Value *v) {
+static void add_value(Emit *e, Inside *s, Value *v, PtrMap *seen) {
     Op *op = v->def;
+    if (map_get(seen, v)) return;
+    map_set(e->ctx, seen, v, e);
     if (v->type->kind != TK_BLOCK || v->type->rank == 0 || bound_buffer(e, v)) return;
     if (!op || !op_is_lazy(op)) return;
     if (op->code == OP_LOAD || op->code == OP_LIVE) {
-        add_load(s, binding_of(e, v)->access);
+        add_load(s, bound_access(e, op));
         return;
     }
-    for (int i = 0; i < op->n_operands; i++) add_value(e, s, operand(op, i));
+    for (int i = 0; i < op->n_operands; i++) add_value(e, s, operand(op, i), seen);
 }
 
 static LLVMValueRef whole(const Gen *g, const Prepared *p) {
@@ -47,7 +49,8 @@ LLVMValueRef inside_find(Emit *e, Value *v, Inside *s) {
     LLVMValueRef all = NULL;
     s->n = 0;
     s->fails = e->cpu->check; // whose checks are part of the loads
-    if (!s->fails) add_value(e, s, v);
+    PtrMap seen = {0};
+    if (!s->fails) add_value(e, s, v, &seen);
     for (int i = 0; i < s->n && !s->fails; i++) all = gen_and(e->g, all, whole(e->g, s->loads[i]));
     return all;
 }

@@ -108,8 +108,10 @@ static bool is_written(const Nest *n, const Value *v) {
     return false;
 }
 
-/// Some user of v stands outside the nest.
-static bool wanted_later(Emit *e, const Nest *n, const Value *v) {
+/// Some user of v stands outside the nest; values in `seen` were asked already.
+static bool used_behind(Emit *e, const Nest *n, const Value *v, PtrMap *seen) {
+    if (map_get(seen, v)) return false;
+    map_set(e->ctx, seen, v, e);
     for_each_use(u, v) {
         const Op *op = u->user;
         if (is_root_op(n, op)) continue;
@@ -117,9 +119,14 @@ static bool wanted_later(Emit *e, const Nest *n, const Value *v) {
         const Value *x = result(op, 0);
         if (x->type->rank == 0) return true;
         if (is_written(n, x) && plan_is_cut(e, x)) continue; // a root itself
-        if (wanted_later(e, n, x)) return true;
+        if (used_behind(e, n, x, seen)) return true;
     }
     return false;
+}
+
+static bool wanted_later(Emit *e, const Nest *n, const Value *v) {
+    PtrMap seen = {0};
+    return used_behind(e, n, v, &seen);
 }
 
 static void result_buffers(Emit *e, Op *op) {
@@ -139,7 +146,7 @@ static void settle_buffers(Emit *e, Nest *n) {
             if (v->type->rank && !is_written(n, v) && wanted_later(e, n, v))
                 vec_push(e->ctx, &n->roots,
                          ((Root){.kind = ROOT_BUFFER, .value = v, .out = result_buffer(e, v)}));
-            binding_of(e, v)->buffer = NULL; // in registers until the nest is done
+            bind_buffer(e, v, NULL); // in registers until the nest is done
         }
     }
     for (int i = n->roots.n - 1; i >= 0; i--) {
@@ -151,7 +158,7 @@ static void settle_buffers(Emit *e, Nest *n) {
             n->roots.n--;
         } else if (!r->out) {
             r->out = result_buffer(e, r->value);
-            binding_of(e, r->value)->buffer = NULL;
+            bind_buffer(e, r->value, NULL);
         }
     }
 }

@@ -31,15 +31,17 @@ static int load_axis(const Op *op, const Type *t) {
     return picked_axis(op);
 }
 
-/// -1 where any axis is as good.
-static int inner_axis(Emit *e, Value *v) {
+/// -1 where any axis is as good, as it is for the values in `seen`.
+static int axis_of(Emit *e, Value *v, PtrMap *seen) {
     Op *op = v->def;
+    if (map_get(seen, v)) return -1;
+    map_set(e->ctx, seen, v, e);
     if (!op || bound_buffer(e, v) || !op_is_lazy(op)) return last_axis(v->type);
     if (op->code == OP_LOAD) return load_axis(op, v->type);
     for (int i = 0; i < op->n_operands; i++) {
         const Type *from = operand(op, i)->type;
         if (!ty_is_block(from) || from->rank == 0) continue;
-        int axis = inner_axis(e, operand(op, i));
+        int axis = axis_of(e, operand(op, i), seen);
         if (axis < 0) continue;
         if (op->code == OP_RESHAPE) return same_axis(from, axis, v->type);
         if (op->code != OP_PERMUTE) return axis;
@@ -48,6 +50,11 @@ static int inner_axis(Emit *e, Value *v) {
             if (perm->ints[d] == axis) return d;
     }
     return -1;
+}
+
+static int inner_axis(Emit *e, Value *v) {
+    PtrMap seen = {0};
+    return axis_of(e, v, &seen);
 }
 
 int contiguous_axis(Emit *e, Value *v) {
@@ -130,10 +137,10 @@ int64_t panel_bytes(Emit *e, const Operand *x, const DotKind *k, int64_t units, 
 }
 
 /// Rows of A in a buffer, k contiguous and without a rest of tiles or units.
-static bool rows_in_place(const Buffer *b, const Operand *x, const DotKind *k, Panel *p) {
+static bool rows_in_place(Emit *e, const Buffer *b, const Operand *x, const DotKind *k, Panel *p) {
     int64_t whole = k->unit * (k->engine == DOT_TILES ? TILE_SIDE : 1);
     if (b->strides[x->depth] != 1 || depth_extent(x) % whole) return false;
-    *p = (Panel){.kind = k, .base = b->base, .in_place = true};
+    *p = (Panel){.kind = k, .base = buffer_base(e, b), .in_place = true};
     p->unit_step = unit_bytes(k);
     p->row_step = b->strides[x->outer] * elem_bytes(b->elem);
     return true;
@@ -143,11 +150,11 @@ static bool rows_in_place(const Buffer *b, const Operand *x, const DotKind *k, P
 bool panel_in_place(Emit *e, const Operand *x, const DotKind *k, bool is_b, Panel *p) {
     const Buffer *b = bound_buffer(e, x->v);
     if (!b || b->elem != k->packed) return false;
-    if (k->unit != 1) return !is_b && rows_in_place(b, x, k, p);
+    if (k->unit != 1) return !is_b && rows_in_place(e, b, x, k, p);
     int64_t outer = b->strides[x->outer], depth = b->strides[x->depth];
     int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
     if (is_b && (outer != 1 || depth % lanes != 0 || outer_extent(x) < 2)) return false;
-    *p = (Panel){.kind = k, .base = b->base, .in_place = true};
+    *p = (Panel){.kind = k, .base = buffer_base(e, b), .in_place = true};
     p->unit_step = depth * unit_bytes(k);
     p->row_step = outer * unit_bytes(k) * (is_b ? lanes : 1);
     return true;

@@ -69,36 +69,47 @@ static bool may_carry(const Op *loop, const Type **shape, bool outer) {
     return *shape != NULL;
 }
 
-/// v is wanted at its own place only: by elementwise ops, and by loops that carry it on.
-static bool used_in_place(const Value *v) {
+/// v is wanted at its own place only: by elementwise ops, and by loops that carry it on. Values in
+/// `seen` were asked already.
+static bool used_in_place(Emit *e, const Value *v, PtrMap *seen) {
+    if (map_get(seen, v)) return true;
+    map_set(e->ctx, seen, v, e);
     for_each_use(u, v) {
         const Op *op = u->user;
         if (op->code == OP_YIELD) continue;
         if (op->code == OP_FOR && u->index >= 2) continue;
         bool lane = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_SELECT ||
                     op->code == OP_BITCAST;
-        if (!lane || !used_in_place(result(op, 0))) return false;
+        if (!lane || !used_in_place(e, result(op, 0), seen)) return false;
     }
     return true;
 }
 
-static bool body_fits(const Op *loop, const Type *shape);
+/// What a loop carries in registers exists at its own place alone.
+static bool is_in_place(Emit *e, const Value *v) {
+    PtrMap seen = {0};
+    return v->type->rank == 0 || used_in_place(e, v, &seen);
+}
 
-static bool op_fits(const Op *op, const Type *shape) {
+static bool body_fits(Emit *e, const Op *loop, const Type *shape);
+
+static bool op_fits(Emit *e, const Op *op, const Type *shape) {
     if (op->code == OP_YIELD) return true;
     if (op->code == OP_FOR) {
         const Type *inner = shape;
-        return may_carry(op, &inner, false) && body_fits(op, shape);
+        for (int i = 0; i < op->n_results; i++)
+            if (!is_in_place(e, result(op, i))) return false;
+        return may_carry(op, &inner, false) && body_fits(e, op, shape);
     }
     if (op->code == OP_RESHAPE && !reshape_is_trivial(op)) return false;
     return op_is_lazy(op) || op->code == OP_DIM || op->code == OP_STRIDE;
 }
 
-static bool body_fits(const Op *loop, const Type *shape) {
+static bool body_fits(Emit *e, const Op *loop, const Type *shape) {
     const Region *r = loop->regions[0];
-    for_each_op(op, r) if (!op_fits(op, shape)) return false;
+    for_each_op(op, r) if (!op_fits(e, op, shape)) return false;
     for (int i = 1; i < r->n_args; i++)
-        if (r->args[i]->type->rank && !used_in_place(r->args[i])) return false;
+        if (!is_in_place(e, r->args[i])) return false;
     return true;
 }
 
@@ -112,7 +123,7 @@ static void find_loops(Op *op, void *arg) {
     Emit *e = arg;
     const Type *shape = NULL;
     if (op->code != OP_FOR || plan_is_register_loop(e, op)) return;
-    if (!may_carry(op, &shape, true) || !body_fits(op, shape)) return;
+    if (!may_carry(op, &shape, true) || !body_fits(e, op, shape)) return;
     map_set(e->ctx, &e->plan->loops, op, &outer_mark);
     op_walk_pre(op, mark_inner, e);
 }
@@ -279,11 +290,20 @@ static void count_uses(Emit *e, Value *v, Info *info) {
     }
 }
 
-/// A dot in a loop wants v of outside as a whole, as often as the loop runs: from a buffer it takes
-/// it as it is.
-static bool is_packed_again(const Value *v) {
+/// The use wants the block as a whole, in memory: a buffer is taken as it is.
+static bool wants_whole(const Use *u) {
+    switch (u->user->code) {
+    case OP_DOT: return u->index < 2;
+    case OP_GATHER: return u->index == 0;
+    case OP_SORT: return true;
+    default: return false;
+    }
+}
+
+/// An op in a loop wants v of outside as a whole, as often as the loop runs.
+static bool is_whole_again(const Value *v) {
     for_each_use(u, v) {
-        if (u->user->code == OP_DOT && u->index < 2 && loop_repeats(v, u->user) > 1) return true;
+        if (wants_whole(u) && loop_repeats(v, u->user) > 1) return true;
     }
     return false;
 }
@@ -308,7 +328,7 @@ static void decide(Emit *e, Op *op) {
     int64_t uses = 0;
     for (int k = 0; k < info->uses.n; k++) uses += info->uses.data[k].times;
     if (moves_only(op)) return;
-    info->cut |= info->cost * uses > info->cost + 1 + uses || is_packed_again(v);
+    info->cut |= info->cost * uses > info->cost + 1 + uses || is_whole_again(v);
 }
 
 /// Users first: what a cut user wants, it wants once.

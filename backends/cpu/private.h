@@ -6,7 +6,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/llvm/debug.h"
 
-/* ---- emit.c -------------------------------------------------------------------------------- */
+/* ---- scope.c ------------------------------------------------------------------------------- */
 
 /// What a value of the IR is in this function.
 typedef struct Binding {
@@ -15,29 +15,29 @@ typedef struct Binding {
     Buffer *buffer;          // a block that stands in memory
     struct Prepared *access; // a load or live: its scalar parts
 } Binding;
-typedef struct Bindings {
-    PtrMap of;
-    PtrMap accesses; // op without results -> Prepared
-} Bindings;
-Binding *binding_of(Emit *e, const Value *v);
+
+void scopes_begin(Emit *e);
+/// Code that may not run, or runs again, is a scope: what is bound, memoised or given memory in it
+/// is forgotten, and the memory free, when it is left. Loops and branches of emit.c are scopes.
+void scope_enter(Emit *e);
+void scope_leave(Emit *e);
+bool scope_is_open(const struct Scope *s);
+
 void bind_tensor(Emit *e, const Value *v, const TensorRef *t);
+/// NULL: v is lazy.
 void bind_buffer(Emit *e, const Value *v, Buffer *b);
 Buffer *bound_buffer(Emit *e, const Value *v);
+void bind_access(Emit *e, const Op *op, struct Prepared *p);
+struct Prepared *bound_access(Emit *e, const Op *op);
+/// As bind_scalar, of what may be a vector, while a region of scalar ops is applied.
+void bind_lanes(Emit *e, const Value *v, LLVMValueRef x);
 
-enum { MEMO_HEADS = 1024 };
-typedef struct MemoEntry {
-    const Value *value;
-    Place place;
-    LLVMValueRef x;
-    int next;
-    unsigned hash;
-} MemoEntry;
-typedef struct Memo {
-    VEC(MemoEntry) entries;
-    int heads[MEMO_HEADS];
-} Memo;
+/// Within a scope, vectors memoised since the mark are forgotten where a nest ends: what they were
+/// loaded from may change.
 int memo_mark(const Emit *e);
 void memo_forget(Emit *e, int mark);
+
+/* ---- emit.c -------------------------------------------------------------------------------- */
 
 /// Starts a function: the builder stands in its first block.
 Emit *emit_new(Cpu *cpu, LLVMValueRef fn);
@@ -66,9 +66,9 @@ int64_t arena_size(const Emit *e);
 /// Raw bytes that nothing before or after uses: their content lasts from one iteration of a loop to
 /// the next.
 LLVMValueRef arena_keep(Emit *e, int64_t bytes, int64_t *offset);
-/// Buffers made from now on are freed by the matching leave.
-void arena_enter(Emit *e);
-void arena_leave(Emit *e);
+/// Stretches that scopes own, as a count; frees those made since the mark.
+int arena_mark(const Emit *e);
+void arena_forget(Emit *e, int mark);
 /// Elements of b by row-major number: a scalar, or a vector of which `live` lanes are.
 LLVMValueRef buffer_pick(Emit *e, const Buffer *b, LLVMValueRef number, int live);
 /// The rows of b follow each other without padding.

@@ -262,11 +262,10 @@ LLVMValueRef emit_full(Emit *e, Value *v, const Place *p) {
 // elementwise, and emits vectors as readily.
 void emit_region_lanes(Emit *e, Region *r, const LLVMValueRef *args, LLVMValueRef *out) {
     Place p = place_scalar();
-    for (int i = 0; i < r->n_args; i++) binding_of(e, r->args[i])->scalar = args[i];
+    for (int i = 0; i < r->n_args; i++) bind_lanes(e, r->args[i], args[i]);
     for_each_op(op, r) {
         if (op->code == OP_YIELD) break;
-        LLVMValueRef x = emit_lazy(e, op, &p);
-        binding_of(e, result(op, 0))->scalar = x;
+        bind_lanes(e, result(op, 0), emit_lazy(e, op, &p));
     }
     int lanes = 0;
     for (int i = 0; i < r->n_args; i++)
