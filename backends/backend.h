@@ -98,6 +98,11 @@ extern const Backend cpu_backend, nvidia_backend, amdgpu_backend, sim_backend;
 const Backend *backend_of(const char *target, const char **level);
 /// A target whose device is functions of this process: "sim:sm_90a". NULL is none.
 bool is_simulated(const char *target);
+
+/// TG_FILL=nan in the environment: undefined memory holds bytes that are NaN in every float type,
+/// so that what reads it shows it.
+enum { FILL_BYTE = 0xff };
+bool backend_fills(void);
 /// The architecture whose code is best for a GPU of a compute capability (90; 0x942 of gfx942), and
 /// the name of the device's own machine code. NULL where none is for it.
 const char *device_target(int capability, char machine[16]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The back ends, and which of them a target's name means.
+#include <stdlib.h>
 #include <string.h>
 
 #include "backends/backend.h"
@@ -48,4 +49,9 @@ bool device_settle(Ir *ir, DeviceCode *code) {
 
 bool is_simulated(const char *target) {
     return target && strncmp(target, "sim:", 4) == 0;
+}
+
+bool backend_fills(void) {
+    const char *fill = secure_getenv("TG_FILL");
+    return fill && strcmp(fill, "nan") == 0;
 }

@@ -105,5 +105,6 @@ static void add_tools(Text *t, const CodeOptions *options) {
 bool backend_identity(Text *t, const CodeOptions *options) {
     if (!backend_build(t) || !add_host(t)) return false;
     add_tools(t, options);
+    if (backend_fills()) text_add(t, "fills\n");
     return true;
 }

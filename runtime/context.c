@@ -91,6 +91,8 @@ tg_status tg_context_create(const tg_options *options, tg_context **out) {
     int cores = rt_cores();
     c->threads = hooks.threads ? hooks.threads : cores > RT_MAX_THREADS ? RT_MAX_THREADS : cores;
     c->active = c->threads;
+    const char *fill = secure_getenv("TG_FILL");
+    c->fill = fill && strcmp(fill, "nan") == 0;
     if (!hooks.parallel) c->pool = rt_pool_create(&hooks, c->threads);
     if (!hooks.parallel && !c->pool) {
         rt_release(&hooks, c, sizeof *c);

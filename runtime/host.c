@@ -44,9 +44,13 @@ static void env_print(const tg_env *env, const tg_site *site, const uint64_t *va
     pthread_mutex_unlock(&l->context->printing);
 }
 
+/// Undefined memory as it is handed out: where the context fills, nothing of earlier launches.
+static void fill(const tg_context *c, void *memory, int64_t bytes) {
+    if (c->fill && memory) memset(memory, 0xff, (size_t)bytes);
+}
+
 /// What was in a smaller one is lost. Whole lines, so that arenas of two threads share none.
-static void *env_arena(const tg_env *env, int64_t bytes) {
-    rt_worker *w = env->user;
+static void *grown_arena(rt_worker *w, int64_t bytes) {
     if (w->arena && w->arena_bytes >= bytes) return w->arena;
     const tg_options *hooks = &w->launcher->context->hooks;
     rt_release(hooks, w->arena, (size_t)w->arena_bytes);
@@ -57,6 +61,13 @@ static void *env_arena(const tg_env *env, int64_t bytes) {
     w->arena = rt_allocate(hooks, (size_t)(room ? room : RT_ALIGNMENT));
     w->arena_bytes = w->arena ? (room ? room : RT_ALIGNMENT) : 0;
     return w->arena;
+}
+
+static void *env_arena(const tg_env *env, int64_t bytes) {
+    rt_worker *w = env->user;
+    void *arena = grown_arena(w, bytes);
+    fill(w->launcher->context, arena, w->arena_bytes);
+    return arena;
 }
 
 /// The n-th call of a launch takes the n-th block, which grows where it is too small. Runs on the
@@ -76,6 +87,7 @@ static void *env_workspace(const tg_env *env, int64_t bytes) {
         *l->next_block = b = grown;
     }
     l->next_block = &b->next;
+    fill(l->context, (char *)b + RT_ALIGNMENT, bytes);
     const tg_image *image = l->gpu.image;
     if (image && image->fresh) image->fresh(image, env, (char *)b + RT_ALIGNMENT, bytes);
     return (char *)b + RT_ALIGNMENT;

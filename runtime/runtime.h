@@ -115,6 +115,7 @@ struct tg_context {
     tg_options hooks; // allocate and release are always there
     int threads;
     int active; // of those, how many work for a launch
+    bool fill;  // memory that a launch gets holds bytes of 0xff: NaN in every float type
     rt_pool *pool;
     pthread_mutex_t printing;
     _Alignas(64) tg_comm *comm;          // whose launches are this rank's; NULL: there are no ranks

@@ -43,10 +43,24 @@ static int64_t take(Emit *e, int64_t bytes) {
     return offset;
 }
 
+/// What nobody owns is NaN in every float type: who reads it shows it.
+static void spoil(Emit *e, Stretch s) {
+    const Gen *g = e->g;
+    if (!e->cpu->fill) return;
+    LLVMValueRef at = gen_offset(g, e->arena, gen_i64(g, s.offset));
+    LLVMBuildMemSet(g->b, at, LLVMConstInt(g->i8, FILL_BYTE, false), gen_i64(g, s.bytes),
+                    ALIGNMENT);
+}
+
+void arena_end(Emit *e) {
+    for (int i = 0; i < e->space->used.n; i++) spoil(e, e->space->used.data[i]);
+}
+
 void arena_release(Emit *e, int64_t offset) {
     ArenaPlan *a = e->space;
     for (int i = 0; i < a->used.n; i++) {
         if (a->used.data[i].offset != offset) continue;
+        spoil(e, a->used.data[i]);
         for (; i + 1 < a->used.n; i++) a->used.data[i] = a->used.data[i + 1];
         a->used.n--;
         return;

@@ -168,6 +168,7 @@ static LLVMValueRef emit_task(Emit *host, Op *launch, Transfer *t, int64_t *aren
     bind_scalar(e, body->args[0], LLVMGetParam(fn, 2));
     plan_function(e, body);
     emit_ops(e, body);
+    arena_end(e);
     stream_fence(e);
     LLVMBuildRet(g->b, ok_status(g));
     *arena = arena_needed(e);
@@ -262,6 +263,7 @@ static void emit_entry(Cpu *c, Op *kernel) {
     bind_arguments(e, body, LLVMGetParam(fn, 0));
     plan_function(e, body);
     emit_ops(e, body);
+    arena_end(e);
     stream_fence(e);
     LLVMBuildRet(g->b, ok_status(g));
     LLVMSetOperand(arena_call, 1, gen_i64(g, arena_needed(e)));
@@ -287,6 +289,7 @@ static Cpu *cpu_new(const Job *job, Gen *g, const Op *kernel) {
     c->gen = g;
     c->ir = job->ir;
     c->check = job->options->check;
+    c->fill = backend_fills();
     c->notes = job->options->notes;
     c->kernel = kernel;
     c->name = job->options->name ? job->options->name : op_str(kernel, "name");

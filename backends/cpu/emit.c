@@ -66,6 +66,7 @@ LLVMValueRef loop_carry(Emit *e, Loop *l, LLVMValueRef init) {
 
 void loop_end(Emit *e, Loop *l, const LLVMValueRef *next) {
     LLVMBuilderRef b = e->g->b;
+    scope_leave(e);
     LLVMValueRef step = LLVMBuildAdd(b, l->iv, gen_i64(e->g, l->step), "");
     LLVMBasicBlockRef latch = emit_here(e);
     LLVMBuildBr(b, l->head);
@@ -76,7 +77,6 @@ void loop_end(Emit *e, Loop *l, const LLVMValueRef *next) {
     }
     LLVMMoveBasicBlockAfter(l->exit, latch);
     LLVMPositionBuilderAtEnd(b, l->exit);
-    scope_leave(e);
 }
 
 /* ---- branches ------------------------------------------------------------------------------ */

@@ -216,9 +216,10 @@ void lower_while(Emit *e, Op *op) {
     bind_scalars(e, test, n, state, phis);
     bind_blocks(e, test, 0, n, state);
     emit_ops(e, test);
-    LLVMBasicBlockRef go = emit_block(e, "do"), done = emit_block(e, "done");
-    LLVMBuildCondBr(b, emit_scalar(e, operand(test->last, 0)), go, done);
+    LLVMValueRef holds = emit_scalar(e, operand(test->last, 0));
     scope_leave(e);
+    LLVMBasicBlockRef go = emit_block(e, "do"), done = emit_block(e, "done");
+    LLVMBuildCondBr(b, holds, go, done);
     LLVMPositionBuilderAtEnd(b, go);
     scope_enter(e);
     bind_scalars(e, body, n, state, phis);

@@ -66,6 +66,8 @@ int64_t arena_size(const Emit *e);
 /// Raw bytes that nothing before or after uses: their content lasts from one iteration of a loop to
 /// the next.
 LLVMValueRef arena_keep(Emit *e, int64_t bytes, int64_t *offset);
+/// At the end of the function: with Cpu.fill, nothing is left of what stood there.
+void arena_end(Emit *e);
 /// Stretches that scopes own, as a count; frees those made since the mark.
 int arena_mark(const Emit *e);
 void arena_forget(Emit *e, int mark);

@@ -166,7 +166,7 @@ for w in 1, 2, 3, 4:
         for order in 1, 2:
             ranks("comm.teg", "flags", {"x": x, "epoch": 1, "order": order}, flags, w, tune=[{"BM": bm}])
         ranks("comm.teg", "many_flags", {"x": normal((w, 11, m), seed=w)}, many_flags, w, tune=[{"BM": bm}])
-        ranks("comm.teg", "arrivals", {"x": x[:, 0], "order": 0}, arrivals, w, length=w, tune=[{"BM": bm}])
+        ranks("comm.teg", "arrivals", {"x": x[:, 0], "order": 0, "y": 0 * x[:, 0]}, arrivals, w, length=w, tune=[{"BM": bm}])
 ranks("comm.teg", "token", {}, {"y": [[106], [100], [101], [103]]}, 4)
 ranks("comm.teg", "token", {}, {"y": [[101], [100]]}, 2)
 ranks("comm.teg", "stuck", {"n": 1}, n=2, flags=["--check"], targets=["interp"],
@@ -199,7 +199,7 @@ for w in 2, 3, 4:
     ranks("comm.teg", "flags", {"x": x, "epoch": 1, "order": 0}, n=w, **checked,
           fails="has written the same element of `t`, and nothing orders the two")
     ranks("comm.teg", "many_flags", {"x": normal((w, 11, 21), seed=w)}, many_flags, w, **checked)
-    ranks("comm.teg", "arrivals", {"x": x[:, 0], "order": 0}, arrivals, w, length=w, **checked)
+    ranks("comm.teg", "arrivals", {"x": x[:, 0], "order": 0, "y": 0 * x[:, 0]}, arrivals, w, length=w, **checked)
     for order in 1, 2:
         ranks("comm.teg", "arrivals", {"x": x[:, 0], "order": order}, n=w, **checked,
               fails="has written the same element of `t`, and nothing orders the two")

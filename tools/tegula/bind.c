@@ -79,3 +79,14 @@ bool job_check_overlaps(Job *job) {
     }
     return true;
 }
+
+bool job_fill(Job *job) {
+    for (int i = 0; backend_fills() && i < job->kernel->params.n; i++) {
+        const Argument *a = &job->args[i];
+        const ParamUse *use = &job->build.code->params[i];
+        if (!a->inferred || !use->written || use->read) continue;
+        int64_t bits = tensor_count(&a->whole) * elem_info[a->whole.elem].bits;
+        memset(a->whole.data, FILL_BYTE, (size_t)((bits + 7) / 8));
+    }
+    return true;
+}

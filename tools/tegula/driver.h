@@ -61,5 +61,7 @@ bool crew_finish(Job *job);
 
 /// Refuses tensors that overlap one that the kernel writes; after compile.
 bool job_check_overlaps(Job *job);
+/// With TG_FILL, tensors that no --arg gave and of which the kernel reads nothing are no zeroes.
+bool job_fill(Job *job);
 
 #endif

@@ -263,7 +263,7 @@ static bool infer_tensor(Job *job, const Types *types, const Dimensions *dims, i
         return false;
     }
     Argument *a = &job->args[i];
-    *a = (Argument){.kind = ARG_TENSOR, .spec = "zeros"};
+    *a = (Argument){.kind = ARG_TENSOR, .spec = "zeros", .inferred = true};
     if (e == EL_COUNT) e = job->inst->params[i].elem;
     if (!tensor_create(job->ctx, e, rank, extents, job->o->guard, &a->whole)) return false;
     a->tensor = a->whole;

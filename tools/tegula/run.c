@@ -141,7 +141,7 @@ int cmd_run(Ctx *ctx, const Options *o) {
     TuneResult tuned;
     Decision choice;
     bool ok = job && job_load(job) && job_instance(job, false) && crew_meet(job) &&
-              job_elaborate_tuned(job, true, &choice, &tuned) && job_spread(job) &&
+              job_elaborate_tuned(job, true, &choice, &tuned) && job_fill(job) && job_spread(job) &&
               job->executor->compile(job) && job_check_overlaps(job) && run_timed(job, &seconds) &&
               (!job->executor->finish || job->executor->finish(job)) &&
               (job->silent || (finish_outputs(job) && report_times(job, seconds)));

@@ -16,6 +16,7 @@ typedef struct Argument {
     bool dealt;       // ranks see different ones:
     Tensor all;       // all of them, the rank in front
     Tensor whole;     // the memory behind it
+    bool inferred;    // no --arg gave it: it is zeroes
 } Argument;
 
 /* ---- tensors.c ----------------------------------------------------------------------------- */
