@@ -110,7 +110,7 @@ args = {"x": normal((n,), 6), "h": normal((n,), 7, np.float16), "i": integers((n
 for b in (1, 8):
     case("language.teg", "adapts", args, lambda b=b, **k: adapts(b=b, **k), tune=[{"B": b}], ulps=1)
 for flag in (True, False):
-    case("language.teg", "typed", {"s": 1.5, "k": -7, "flag": flag, "t": 200},
+    case("language.teg", "typed", {"s": 1.5, "k": -7, "flag": flag, "t": 200, "z": np.zeros(3, np.int64)},
          {"y": [4, (2 - 7) * (2 if flag else 3) + 200, 1.5 / 2 * -7, 1.5 if flag else -7], "z": [-42, -14, 0],
               "h": [np.float16(0.1)] * 2}, ulps=0)
 
