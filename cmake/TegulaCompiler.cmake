@@ -10,6 +10,7 @@ set(CMAKE_C_FLAGS_DEBUG "-O0 -g3 -DTG_DEBUG")
 
 option(TEGULA_WERROR "Treat warnings as errors" ON)
 set(TEGULA_SANITIZE "" CACHE STRING "Sanitizers, comma separated: address,undefined | thread")
+option(TEGULA_COVERAGE "Count what runs, for gcov (gcc only): see tools/dev/coverage.py" OFF)
 option(TEGULA_FUZZ "Build tests/fuzz with libFuzzer (clang only)" OFF)
 
 # _GNU_SOURCE: strict C17 hides POSIX (clock_gettime, mmap, dlopen), which the runtime needs.
@@ -32,6 +33,10 @@ if(TEGULA_SANITIZE)
     endif()
 endif()
 include(TegulaHarden)
+if(TEGULA_COVERAGE)
+    add_compile_options(--coverage -fprofile-update=atomic -O1)
+    add_link_options(--coverage)
+endif()
 if(TEGULA_FUZZ)
     if(NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
         message(FATAL_ERROR "TEGULA_FUZZ needs clang: use the preset 'fuzz'")

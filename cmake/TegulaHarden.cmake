@@ -2,7 +2,7 @@
 # checked string functions, marks of indirect branch targets (CET, BTI), tables that are read-only
 # once the program runs. tests/install/hardened.py checks what came out.
 option(TEGULA_HARDEN "Build with the compiler's hardening flags" ON)
-if(NOT TEGULA_HARDEN OR TEGULA_SANITIZE OR TEGULA_FUZZ)
+if(NOT TEGULA_HARDEN OR TEGULA_SANITIZE OR TEGULA_COVERAGE OR TEGULA_FUZZ)
     return()
 endif()
 
