@@ -43,99 +43,99 @@ static Value *build_cell(Builder *b, const Type *type, Cell c) {
 enum { X, OTHER }; // which operand the op gives
 
 // op(x, other): the other operand is a particular constant; either way round where op commutes.
-static const struct {
+typedef struct Identity {
     OpCode code;
     int classes;
     Special other;
     int gives;
-} identities[] = {
-    {OP_ADD, EC_INT, ZERO, X},               // x + 0 = x
-    {OP_ADD, EC_FLOAT, NEG_ZERO, X},         // x + -0.0 = x, also for x = 0.0
-    {OP_SUB, EC_NUM, ZERO, X},               // x - 0 = x, also for x = -0.0
-    {OP_MUL, EC_NUM, ONE, X},                // x * 1 = x
-    {OP_MUL, EC_INT, ZERO, OTHER},           // x * 0 = 0
-    {OP_DIV, EC_NUM, ONE, X},                // x / 1 = x
-    {OP_DIV, EC_INT, ZERO, OTHER},           // x / 0 = 0
-    {OP_REM, EC_INT, ZERO, OTHER},           // x % 0 = 0
-    {OP_AND, EC_INT | EC_BOOL, ONES, X},     // x & ~0 = x
-    {OP_AND, EC_INT | EC_BOOL, ZERO, OTHER}, // x & 0 = 0
-    {OP_OR, EC_INT | EC_BOOL, ZERO, X},      // x | 0 = x
-    {OP_OR, EC_INT | EC_BOOL, ONES, OTHER},  // x | ~0 = ~0
-    {OP_XOR, EC_INT | EC_BOOL, ZERO, X},     // x ^ 0 = x
-    {OP_SHL, EC_INT, ZERO, X},               // x << 0 = x
-    {OP_SHR, EC_INT, ZERO, X},               // x >> 0 = x
-    {OP_MIN, EC_INT, HIGHEST, X},            // min(x, highest) = x; floats: not for NaN
-    {OP_MIN, EC_INT, LOWEST, OTHER},         // min(x, lowest) = lowest
-    {OP_MAX, EC_INT, LOWEST, X},             // max(x, lowest) = x
-    {OP_MAX, EC_INT, HIGHEST, OTHER},        // max(x, highest) = highest
-    {OP_EQ, EC_BOOL, ONES, X},               // x == true = x
-    {OP_NE, EC_BOOL, ZERO, X},               // x != false = x
+    const char *algebra;
+} Identity;
+static const Identity identities[] = {
+    {OP_ADD, EC_INT, ZERO, X, "x + 0 = x"},
+    {OP_ADD, EC_FLOAT, NEG_ZERO, X, "x + -0.0 = x, also for x = 0.0"},
+    {OP_SUB, EC_NUM, ZERO, X, "x - 0 = x, also for x = -0.0"},
+    {OP_MUL, EC_NUM, ONE, X, "x * 1 = x"},
+    {OP_MUL, EC_INT, ZERO, OTHER, "x * 0 = 0"},
+    {OP_DIV, EC_NUM, ONE, X, "x / 1 = x"},
+    {OP_DIV, EC_INT, ZERO, OTHER, "x / 0 = 0"},
+    {OP_REM, EC_INT, ZERO, OTHER, "x % 0 = 0"},
+    {OP_AND, EC_INT | EC_BOOL, ONES, X, "x & ~0 = x"},
+    {OP_AND, EC_INT | EC_BOOL, ZERO, OTHER, "x & 0 = 0"},
+    {OP_OR, EC_INT | EC_BOOL, ZERO, X, "x | 0 = x"},
+    {OP_OR, EC_INT | EC_BOOL, ONES, OTHER, "x | ~0 = ~0"},
+    {OP_XOR, EC_INT | EC_BOOL, ZERO, X, "x ^ 0 = x"},
+    {OP_SHL, EC_INT, ZERO, X, "x << 0 = x"},
+    {OP_SHR, EC_INT, ZERO, X, "x >> 0 = x"},
+    {OP_MIN, EC_INT, HIGHEST, X, "min(x, highest) = x; floats: not for NaN"},
+    {OP_MIN, EC_INT, LOWEST, OTHER, "min(x, lowest) = lowest"},
+    {OP_MAX, EC_INT, LOWEST, X, "max(x, lowest) = x"},
+    {OP_MAX, EC_INT, HIGHEST, OTHER, "max(x, highest) = highest"},
+    {OP_EQ, EC_BOOL, ONES, X, "x == true = x"},
+    {OP_NE, EC_BOOL, ZERO, X, "x != false = x"},
 };
 
-static Value *fold_identity(Op *op) {
+static Value *fold_identity(Builder *b, Op *op) {
     if (op->n_operands != 2) return NULL;
     for (size_t i = 0; i < sizeof identities / sizeof *identities; i++) {
-        if (identities[i].code != op->code) continue;
+        const Identity *rule = &identities[i];
+        if (rule->code != op->code) continue;
         for (int other = 1; other >= (op_has(op, COMMUTES) ? 0 : 1); other--) {
             Value *v = operand(op, other);
-            if (elem_is(v->type->elem, identities[i].classes) && is_special(v, identities[i].other))
-                return identities[i].gives == X ? operand(op, 1 - other) : v;
+            if (!elem_is(v->type->elem, rule->classes) || !is_special(v, rule->other)) continue;
+            rule_applied(b->ir, op, rule->algebra);
+            return rule->gives == X ? operand(op, 1 - other) : v;
         }
     }
     return NULL;
 }
 
 // op(x, x): a constant, or x.
-static const struct {
+typedef struct Square {
     OpCode code;
     int classes;
     enum { GIVES_X, GIVES_ZERO, GIVES_TRUE } gives;
-} squares[] = {
-    {OP_SUB, EC_INT, GIVES_ZERO},           // x - x = 0; floats: not for inf and NaN
-    {OP_XOR, EC_INT | EC_BOOL, GIVES_ZERO}, // x ^ x = 0
-    {OP_REM, EC_INT, GIVES_ZERO},           // x % x = 0, also for 0
-    {OP_MIN, EC_NUM, GIVES_X},              // min(x, x) = x
-    {OP_MAX, EC_NUM, GIVES_X},              // max(x, x) = x
-    {OP_AND, EC_INT | EC_BOOL, GIVES_X},    // x & x = x
-    {OP_OR, EC_INT | EC_BOOL, GIVES_X},     // x | x = x
-    {OP_EQ, EC_INT | EC_BOOL, GIVES_TRUE},  // x == x; floats: not for NaN
-    {OP_NE, EC_INT | EC_BOOL, GIVES_ZERO},  // x != x is false
-    {OP_LE, EC_INT, GIVES_TRUE},            // x <= x
-    {OP_GE, EC_INT, GIVES_TRUE},            // x >= x
-    {OP_LT, EC_NUM, GIVES_ZERO},            // x < x is false, also for NaN
-    {OP_GT, EC_NUM, GIVES_ZERO},            // x > x is false
+    const char *algebra;
+} Square;
+static const Square squares[] = {
+    {OP_SUB, EC_INT, GIVES_ZERO, "x - x = 0; floats: not for inf and NaN"},
+    {OP_XOR, EC_INT | EC_BOOL, GIVES_ZERO, "x ^ x = 0"},
+    {OP_REM, EC_INT, GIVES_ZERO, "x % x = 0, also for 0"},
+    {OP_MIN, EC_NUM, GIVES_X, "min(x, x) = x"},
+    {OP_MAX, EC_NUM, GIVES_X, "max(x, x) = x"},
+    {OP_AND, EC_INT | EC_BOOL, GIVES_X, "x & x = x"},
+    {OP_OR, EC_INT | EC_BOOL, GIVES_X, "x | x = x"},
+    {OP_EQ, EC_INT | EC_BOOL, GIVES_TRUE, "x == x; floats: not for NaN"},
+    {OP_NE, EC_INT | EC_BOOL, GIVES_ZERO, "x != x is false; floats: not for NaN"},
+    {OP_LE, EC_INT, GIVES_TRUE, "x <= x; floats: not for NaN"},
+    {OP_GE, EC_INT, GIVES_TRUE, "x >= x; floats: not for NaN"},
+    {OP_LT, EC_NUM, GIVES_ZERO, "x < x is false, also for NaN"},
+    {OP_GT, EC_NUM, GIVES_ZERO, "x > x is false, also for NaN"},
 };
 
 static Value *fold_square(Builder *b, Op *op) {
     if (op->n_operands != 2 || operand(op, 0) != operand(op, 1)) return NULL;
     Value *x = operand(op, 0);
-    for (size_t i = 0; i < sizeof squares / sizeof *squares; i++)
-        if (squares[i].code == op->code && elem_is(x->type->elem, squares[i].classes))
-            return squares[i].gives == GIVES_X
-                       ? x
-                       : build_int(b, result(op, 0)->type, squares[i].gives == GIVES_TRUE);
+    for (size_t i = 0; i < sizeof squares / sizeof *squares; i++) {
+        const Square *rule = &squares[i];
+        if (rule->code != op->code || !elem_is(x->type->elem, rule->classes)) continue;
+        rule_applied(b->ir, op, rule->algebra);
+        return rule->gives == GIVES_X
+                   ? x
+                   : build_int(b, result(op, 0)->type, rule->gives == GIVES_TRUE);
+    }
     return NULL;
 }
 
-/// f(f(x)) = x, or f(f(x)) = f(x).
-static Value *fold_twice(Op *op) {
-    Op *inner = op->n_operands == 1 ? def_of(operand(op, 0), op->code) : NULL;
-    if (!inner) return NULL;
-    switch (op->code) {
-    case OP_NOT:
-    case OP_NEG: return operand(inner, 0);
-    case OP_ABS:
-    case OP_FLOOR:
-    case OP_CEIL:
-    case OP_TRUNC:
-    case OP_RINT:
-    case OP_ROUND: return result(inner, 0);
-    default: return NULL;
-    }
-}
+/* ---- one function a rule ------------------------------------------------------------------- */
 
-/// All operands are constants.
-static Value *fold_constants(Builder *b, Op *op) {
+typedef struct Fold {
+    int code; // an OpCode, or ANY_ELEMENTWISE
+    Value *(*apply)(Builder *b, Op *op);
+    const char *algebra;
+} Fold;
+enum { ANY_ELEMENTWISE = OP_COUNT };
+
+static Value *constants(Builder *b, Op *op) {
     Cell args[3] = {{0}, {0}, {0}};
     Elem e = operand(op, 0)->type->elem;
     for (int i = 0; i < op->n_operands; i++) {
@@ -146,118 +146,177 @@ static Value *fold_constants(Builder *b, Op *op) {
     return build_cell(b, result(op, 0)->type, eval_elementwise(op->code, e, args));
 }
 
-static Value *fold_elementwise(Builder *b, Op *op) {
-    Value *v = fold_constants(b, op);
-    v = v ? v : fold_identity(op);
-    v = v ? v : fold_square(b, op);
-    return v ? v : fold_twice(op);
+static Value *undone(Builder *b, Op *op) {
+    (void)b;
+    Op *inner = def_of(operand(op, 0), op->code);
+    return inner ? operand(inner, 0) : NULL;
 }
 
-/* ---- the others ---------------------------------------------------------------------------- */
-
-/// Ops that only move lanes leave a constant a constant; the same type means no change at all but
-/// for permute.
-static Value *fold_shape(Builder *b, Op *op) {
-    Value *x = operand(op, 0);
-    const Attr *a = const_of(x);
-    if (a) return build_const(b, result(op, 0)->type, a);
-    return x->type == result(op, 0)->type ? x : NULL;
+static Value *done_already(Builder *b, Op *op) {
+    (void)b;
+    return def_of(operand(op, 0), op->code) ? operand(op, 0) : NULL;
 }
 
-/// reshape(reshape(x)) is x where its type is back.
-static Value *fold_reshape(Builder *b, Op *op) {
-    Op *inner = def_of(operand(op, 0), OP_RESHAPE);
-    if (inner && operand(inner, 0)->type == result(op, 0)->type) return operand(inner, 0);
-    return fold_shape(b, op);
+/// Ops that only move lanes leave a constant a constant.
+static Value *moved_constant(Builder *b, Op *op) {
+    const Attr *a = const_of(operand(op, 0));
+    return a ? build_const(b, result(op, 0)->type, a) : NULL;
 }
 
-static Value *fold_permute(Builder *b, Op *op) {
-    const Attr *perm = op_attr(op, "perm"), *a = const_of(operand(op, 0));
-    bool identity = true;
-    for (int i = 0; i < perm->n; i++) identity &= perm->ints[i] == i;
-    return identity ? operand(op, 0) : a ? build_const(b, result(op, 0)->type, a) : NULL;
+/// For all but permute the same type means no change at all.
+static Value *same_type(Builder *b, Op *op) {
+    (void)b;
+    return operand(op, 0)->type == result(op, 0)->type ? operand(op, 0) : NULL;
 }
 
-static Value *fold_concat(Builder *b, Op *op) {
+/// op(op(x)) whose type is that of x again.
+static Value *there_and_back(Builder *b, Op *op) {
+    Value *x = undone(b, op);
+    return x && x->type == result(op, 0)->type ? x : NULL;
+}
+
+static Value *same_order(Builder *b, Op *op) {
+    (void)b;
+    const Attr *perm = op_attr(op, "perm");
+    for (int i = 0; i < perm->n; i++)
+        if (perm->ints[i] != i) return NULL;
+    return operand(op, 0);
+}
+
+static Value *equal_parts(Builder *b, Op *op) {
     const Attr *a = const_of(operand(op, 0));
     for (int i = 1; i < op->n_operands; i++)
         if (const_of(operand(op, i)) != a) return NULL;
-    return a ? build_const(b, result(op, 0)->type, a) : op->n_operands == 1 ? operand(op, 0) : NULL;
+    return a ? build_const(b, result(op, 0)->type, a) : NULL;
 }
 
-static Value *fold_cast(Builder *b, Op *op) {
-    Value *x = operand(op, 0);
-    const Type *to = result(op, 0)->type;
-    const Attr *a = const_of(x);
-    if (x->type == to) return x;
-    return a ? build_cell(b, to, cell_cast(x->type->elem, to->elem, cell_of_attr(x->type->elem, a)))
-             : NULL;
-}
-
-static Value *fold_bitcast(Builder *b, Op *op) {
-    Value *x = operand(op, 0);
-    const Type *to = result(op, 0)->type;
-    const Attr *a = const_of(x);
-    Op *inner = def_of(x, OP_BITCAST);
-    if (x->type == to || (inner && operand(inner, 0)->type == to))
-        return x->type == to ? x : operand(inner, 0);
-    Elem from = x->type->elem;
-    return a ? build_cell(b, to, cell_from_bits(to->elem, cell_bits(from, cell_of_attr(from, a))))
-             : NULL;
-}
-
-static Value *fold_select(Builder *b, Op *op) {
-    Value *c = operand(op, 0), *x = operand(op, 1), *y = operand(op, 2);
+static Value *one_part(Builder *b, Op *op) {
     (void)b;
-    if (is_true(c) || x == y) return x;
-    if (is_false(c)) return y;
-    return is_true(x) && is_false(y) ? c : NULL;
+    return op->n_operands == 1 ? operand(op, 0) : NULL;
 }
 
-static Value *fold_iota(Builder *b, Op *op) {
+static Value *cast_constant(Builder *b, Op *op) {
+    Elem from = operand(op, 0)->type->elem;
+    const Type *to = result(op, 0)->type;
+    const Attr *a = const_of(operand(op, 0));
+    return a ? build_cell(b, to, cell_cast(from, to->elem, cell_of_attr(from, a))) : NULL;
+}
+
+static Value *bitcast_constant(Builder *b, Op *op) {
+    Elem from = operand(op, 0)->type->elem;
+    const Type *to = result(op, 0)->type;
+    const Attr *a = const_of(operand(op, 0));
+    if (!a) return NULL;
+    return build_cell(b, to, cell_from_bits(to->elem, cell_bits(from, cell_of_attr(from, a))));
+}
+
+static Value *constant_choice(Builder *b, Op *op) {
+    (void)b;
+    const Value *c = operand(op, 0);
+    return is_true(c) ? operand(op, 1) : is_false(c) ? operand(op, 2) : NULL;
+}
+
+static Value *no_choice(Builder *b, Op *op) {
+    (void)b;
+    return operand(op, 1) == operand(op, 2) ? operand(op, 1) : NULL;
+}
+
+static Value *choice_of_truth(Builder *b, Op *op) {
+    (void)b;
+    return is_true(operand(op, 1)) && is_false(operand(op, 2)) ? operand(op, 0) : NULL;
+}
+
+static Value *one_lane(Builder *b, Op *op) {
     const Type *t = result(op, 0)->type;
     return t->extents[0] == 1 ? build_int(b, t, 0) : NULL;
 }
 
 /// Lanes outside read 0, so only a constant 0 stays one.
-static Value *fold_gather(Builder *b, Op *op) {
+static Value *gathered_zeros(Builder *b, Op *op) {
     return is_special(operand(op, 0), ZERO) ? build_int(b, result(op, 0)->type, 0) : NULL;
 }
 
-// A launch check asks for what was `passed`; the type only says what must have been.
 /// What the type says; `passed` asks for what the caller passed, which a `require` compares with
 /// it.
-static Value *fold_known(Builder *b, Op *op, int64_t known) {
+static Value *if_known(Builder *b, Op *op, int64_t known) {
     return known != DYNAMIC && !op_flag(op, "passed") ? build_index(b, known) : NULL;
 }
 
-static Value *fold_dim(Builder *b, Op *op) {
-    Value *t = operand(op, 0);
-    int64_t axis = op_int(op, "axis", 0);
-    Value *known = fold_known(b, op, t->type->extents[axis]);
-    return !known && def_of(t, OP_SCRATCH) ? operand(t->def, (int)axis) : known;
+static Value *known_extent(Builder *b, Op *op) {
+    return if_known(b, op, operand(op, 0)->type->extents[op_int(op, "axis", 0)]);
 }
 
-static Value *fold_stride(Builder *b, Op *op) {
-    return fold_known(b, op, operand(op, 0)->type->strides[op_int(op, "axis", 0)]);
+static Value *scratch_extent(Builder *b, Op *op) {
+    (void)b;
+    const Op *scratch = def_of(operand(op, 0), OP_SCRATCH);
+    return scratch ? operand(scratch, (int)op_int(op, "axis", 0)) : NULL;
+}
+
+static Value *known_stride(Builder *b, Op *op) {
+    return if_known(b, op, operand(op, 0)->type->strides[op_int(op, "axis", 0)]);
 }
 
 /// Without a mask that is false, liveness is for the range analysis to prove.
-static Value *fold_live(Builder *b, Op *op) {
+static Value *all_dead(Builder *b, Op *op) {
     Access a = access_of(op);
     return a.mask && is_false(a.mask) ? build_bool(b, result(op, 0)->type, false) : NULL;
 }
 
-typedef Value *Fold(Builder *b, Op *op);
-static Fold *const folds[OP_COUNT] = {
-    [OP_IOTA] = fold_iota,       [OP_BROADCAST] = fold_shape, [OP_RESHAPE] = fold_reshape,
-    [OP_PERMUTE] = fold_permute, [OP_SLICE] = fold_shape,     [OP_CONCAT] = fold_concat,
-    [OP_CAST] = fold_cast,       [OP_BITCAST] = fold_bitcast, [OP_SELECT] = fold_select,
-    [OP_GATHER] = fold_gather,   [OP_DIM] = fold_dim,         [OP_STRIDE] = fold_stride,
-    [OP_LIVE] = fold_live,
+static const Fold folds[] = {
+    {ANY_ELEMENTWISE, constants, "f(constants) = a constant"},
+    {OP_NOT, undone, "~~x = x"},
+    {OP_NEG, undone, "-(-x) = x"},
+    {OP_ABS, done_already, "abs(abs(x)) = abs(x), also for the least integer"},
+    {OP_FLOOR, done_already, "floor(floor(x)) = floor(x)"},
+    {OP_CEIL, done_already, "ceil(ceil(x)) = ceil(x)"},
+    {OP_TRUNC, done_already, "trunc(trunc(x)) = trunc(x)"},
+    {OP_RINT, done_already, "rint(rint(x)) = rint(x)"},
+    {OP_ROUND, done_already, "round(round(x)) = round(x)"},
+    {OP_IOTA, one_lane, "iota<1> = 0"},
+    {OP_BROADCAST, moved_constant, "broadcast(constant) = constant"},
+    {OP_BROADCAST, same_type, "broadcast(x) of x's type = x"},
+    {OP_RESHAPE, there_and_back, "reshape(reshape(x)) of x's type = x"},
+    {OP_RESHAPE, moved_constant, "reshape(constant) = constant"},
+    {OP_RESHAPE, same_type, "reshape(x) of x's type = x"},
+    {OP_PERMUTE, same_order, "permute(x, 0 1 ...) = x"},
+    {OP_PERMUTE, moved_constant, "permute(constant) = constant"},
+    {OP_SLICE, moved_constant, "slice(constant) = constant"},
+    {OP_SLICE, same_type, "slice(x, all of it) = x"},
+    {OP_CONCAT, equal_parts, "concat(c, c) = c, for a constant c"},
+    {OP_CONCAT, one_part, "concat(x) = x"},
+    {OP_CAST, same_type, "x as x's type = x"},
+    {OP_CAST, cast_constant, "constant as t = a constant"},
+    {OP_BITCAST, same_type, "bitcast(x) to x's type = x"},
+    {OP_BITCAST, there_and_back, "bitcast(bitcast(x)) to x's type = x"},
+    {OP_BITCAST, bitcast_constant, "bitcast(constant) = a constant"},
+    {OP_SELECT, constant_choice, "true ? x : y = x, false ? x : y = y"},
+    {OP_SELECT, no_choice, "c ? x : x = x"},
+    {OP_SELECT, choice_of_truth, "c ? true : false = c"},
+    {OP_GATHER, gathered_zeros, "gather(0) = 0"},
+    {OP_DIM, known_extent, "dim = what the type says"},
+    {OP_DIM, scratch_extent, "dim of a scratch = what it was made with"},
+    {OP_STRIDE, known_stride, "stride = what the type says"},
+    {OP_LIVE, all_dead, "live under mask false = false"},
 };
 
+const RuleTable fold_tables[] = {
+    RULE_TABLE("fold", Fold, folds),
+    RULE_TABLE("fold", Identity, identities),
+    RULE_TABLE("fold", Square, squares),
+};
+const int n_fold_tables = sizeof fold_tables / sizeof *fold_tables;
+
 Value *op_fold(Builder *b, Op *op) {
-    if (op_has(op, ELEMENTWISE)) return fold_elementwise(b, op);
-    return folds[op->code] ? folds[op->code](b, op) : NULL;
+    bool elementwise = op_has(op, ELEMENTWISE);
+    for (size_t i = 0; i < sizeof folds / sizeof *folds; i++) {
+        const Fold *rule = &folds[i];
+        bool meant =
+            rule->code == (int)op->code || (elementwise && rule->code == ANY_ELEMENTWISE);
+        Value *v = meant ? rule->apply(b, op) : NULL;
+        if (!v) continue;
+        rule_applied(b->ir, op, rule->algebra);
+        return v;
+    }
+    Value *v = elementwise ? fold_identity(b, op) : NULL;
+    return v || !elementwise ? v : fold_square(b, op);
 }

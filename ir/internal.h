@@ -9,6 +9,8 @@ struct Ir {
     Ctx *ctx;
     PtrMap types;              // interned bytes of a type -> Type
     PtrMap attrs[AT_SUBS + 1]; // of each kind: interned bytes -> Attr
+    RuleWatch *watch;          // told of each rule that is applied, or NULL
+    void *watch_user;
 };
 
 /* ---- op.c ---------------------------------------------------------------------------------- */

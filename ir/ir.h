@@ -12,6 +12,8 @@
 
 #include "lang/base.h"
 
+#include <stddef.h>
+
 typedef struct Ir Ir; // the tables that make types and attributes unique; one a Ctx
 typedef struct Type Type;
 typedef struct Attr Attr;
@@ -390,11 +392,35 @@ Op *ir_parse(Ir *ir, uint16_t file);
 /// violation as a diagnostic with the op, what was expected and what was found.
 bool ir_verify(Ir *ir, const Op *op);
 
+/* ---- tables of rules (rule.c) -------------------------------------------------------------- */
+// A rule is a row of a table: what it looks at, the function that does it, and its algebra, which
+// is true for every value. Tests go through all tables (passes/rules.h) and try each row.
+
+/// Where the rows of a table have their algebra, by which a rule is known: no two have the same.
+typedef struct RuleTable {
+    const char *pass;
+    const void *rows;
+    int n;
+    size_t row_size, algebra_at;
+} RuleTable;
+#define RULE_TABLE(pass, Row, rows)                                                                \
+    {pass, rows, sizeof rows / sizeof *rows, sizeof *rows, offsetof(Row, algebra)}
+const char *rule_algebra(const RuleTable *t, int row);
+
+/// Called with the op that a rule was applied to (whose results may be replaced by now).
+typedef void RuleWatch(void *user, const Op *op, const char *algebra);
+/// Has all rules that are applied from now on reported; NULL: none.
+void ir_watch_rules(Ir *ir, RuleWatch *watch, void *user);
+/// Says that a rule was applied.
+void rule_applied(const Ir *ir, const Op *op, const char *algebra);
+
 /* ---- folding and rewriting (fold.c, rewrite.c) --------------------------------------------- */
 
 /// The value op computes if it is a constant or one of its operands, else NULL. Pure ops of one
 /// result only; may build constants at b.
 Value *op_fold(Builder *b, Op *op);
+extern const RuleTable fold_tables[];
+extern const int n_fold_tables;
 
 typedef struct Rewriter Rewriter;
 /// Rules preserve types, are monotonic (never undo each other) and never make code worse.

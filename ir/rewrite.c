@@ -95,8 +95,10 @@ static bool apply_rules(Rewriter *rw, Op *op) {
     Region *home = op->parent;
     Op *before = op->prev, *after = op->next;
     bool applied = false;
-    for (int i = l->first[op->code]; i && !applied; i = l->next[i - 1])
+    for (int i = l->first[op->code]; i && !applied; i = l->next[i - 1]) {
         applied = l->rules[i - 1].apply(rw, op);
+        if (applied) rule_applied(rw->ir, op, l->rules[i - 1].algebra);
+    }
     if (!applied) return false;
     if (home) touch_new_ops(rw, home, before, after);
     if (!is_alive(rw, op)) return true;

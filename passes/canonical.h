@@ -6,10 +6,7 @@
 
 #include "ir/ir.h"
 
-extern const Rule shape_rules[];
-extern const int n_shape_rules;
-extern const Rule arithmetic_rules[];
-extern const int n_arithmetic_rules;
+extern const RuleTable shape_rules, arithmetic_rules, control_rules;
 
 /// value_replace that has the users visited again.
 void replace_result(Rewriter *rw, Value *old, Value *with);

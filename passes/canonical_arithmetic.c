@@ -49,15 +49,14 @@ static bool sub_of_constant(Rewriter *rw, Op *op) {
     return true;
 }
 
-// (x + y) - x = y, x - x = 0, for integers
+// (x + y) - x = y, for integers
 static bool sub_of_part(Rewriter *rw, Op *op) {
     Value *x = operand(op, 0), *y = operand(op, 1);
     Op *sum = def_of(x, OP_ADD);
-    if (!is_integer(x)) return false;
-    Value *rest = x == y                        ? build_int(&rw->at, x->type, 0)
-                  : sum && operand(sum, 0) == y ? operand(sum, 1)
-                  : sum && operand(sum, 1) == y ? operand(sum, 0)
-                                                : NULL;
+    if (!is_integer(x) || !sum) return false;
+    Value *rest = operand(sum, 0) == y   ? operand(sum, 1)
+                  : operand(sum, 1) == y ? operand(sum, 0)
+                                         : NULL;
     if (rest) rewrite_to(rw, op, rest);
     return rest != NULL;
 }
@@ -92,19 +91,31 @@ static bool clamp_to_one(Rewriter *rw, Op *op) {
     return true;
 }
 
-// min(x, max(x, y)) = x; max(x, min(x, y)) = x; min(x, min(x, y)) = min(x, y) (integers)
-static bool min_of_part(Rewriter *rw, Op *op) {
-    OpCode other = op->code == OP_MAX ? OP_MIN : OP_MAX;
+/// The other operand of op than one, x, that is an operand of `code` at *inner; or NULL.
+static Value *part_of(Op *op, OpCode code, Op **inner) {
     for (int i = 0; i < 2 && is_integer(operand(op, 0)); i++) {
-        Value *x = operand(op, i), *y = operand(op, !i);
-        bool absorbs = def_of(y, other) != NULL;
-        if (!absorbs && !def_of(y, op->code)) continue;
-        if (operand(y->def, 0) == x || operand(y->def, 1) == x) {
-            rewrite_to(rw, op, absorbs ? x : y);
-            return true;
-        }
+        *inner = def_of(operand(op, !i), code);
+        if (*inner && (operand(*inner, 0) == operand(op, i) || operand(*inner, 1) == operand(op, i)))
+            return operand(op, i);
     }
-    return false;
+    return NULL;
+}
+
+// min(x, max(x, y)) = x; max(x, min(x, y)) = x (integers: min(x, max(x, NaN)) of floats is x, but
+// min(NaN, max(NaN, y)) is y)
+static bool absorbs(Rewriter *rw, Op *op) {
+    Op *inner;
+    Value *x = part_of(op, op->code == OP_MAX ? OP_MIN : OP_MAX, &inner);
+    if (x) rewrite_to(rw, op, x);
+    return x != NULL;
+}
+
+// min(x, min(x, y)) = min(x, y), likewise max (integers)
+static bool repeats(Rewriter *rw, Op *op) {
+    Op *inner;
+    if (!part_of(op, op->code, &inner)) return false;
+    rewrite_to(rw, op, result(inner, 0));
+    return true;
 }
 
 // max(dim, c) = dim where c <= 0: no tensor is shorter than empty
@@ -118,19 +129,14 @@ static bool max_of_dim(Rewriter *rw, Op *op) {
     return false;
 }
 
-// not(not(x)) = x; not of an integer comparison = the opposite one
-static bool not_of(Rewriter *rw, Op *op) {
+// not of a comparison = the opposite one; of floats for equality alone, for NaN
+static bool not_of_comparison(Rewriter *rw, Op *op) {
     static const OpCode opposite[OP_COUNT] = {
         [OP_EQ] = OP_NE, [OP_NE] = OP_EQ, [OP_LT] = OP_GE,
         [OP_GE] = OP_LT, [OP_LE] = OP_GT, [OP_GT] = OP_LE,
     };
     Op *in = operand(op, 0)->def;
-    if (!in) return false;
-    if (in->code == OP_NOT) {
-        rewrite_to(rw, op, operand(in, 0));
-        return true;
-    }
-    OpCode to = opposite[in->code];
+    OpCode to = in ? opposite[in->code] : 0;
     bool exact =
         to == OP_EQ || to == OP_NE || (to && !elem_is(operand(in, 0)->type->elem, EC_FLOAT));
     if (!to || !exact) return false;
@@ -138,18 +144,20 @@ static bool not_of(Rewriter *rw, Op *op) {
     return true;
 }
 
-// select(c, true, false) = c; select(c, false, true) = not c; select(not c, x, y) = select(c, y, x)
-static bool select_of(Rewriter *rw, Op *op) {
-    Value *c = operand(op, 0), *x = operand(op, 1), *y = operand(op, 2), *with = NULL;
-    Op *flip = def_of(c, OP_NOT);
-    if (is_true(x) && is_false(y))
-        with = c;
-    else if (is_false(x) && is_true(y))
-        with = build_unary(&rw->at, OP_NOT, c);
-    else if (flip)
-        with = build_select(&rw->at, operand(flip, 0), y, x);
-    if (with) rewrite_to(rw, op, with);
-    return with != NULL;
+// select(c, false, true) = not c
+static bool select_of_untruth(Rewriter *rw, Op *op) {
+    if (!is_false(operand(op, 1)) || !is_true(operand(op, 2))) return false;
+    rewrite_to(rw, op, build_unary(&rw->at, OP_NOT, operand(op, 0)));
+    return true;
+}
+
+// select(not c, x, y) = select(c, y, x)
+static bool select_by_not(Rewriter *rw, Op *op) {
+    Op *flip = def_of(operand(op, 0), OP_NOT);
+    if (!flip) return false;
+    rewrite_to(rw, op,
+               build_select(&rw->at, operand(flip, 0), operand(op, 2), operand(op, 1)));
+    return true;
 }
 
 /// Every value of element a is a value of element b, so the cast loses nothing.
@@ -171,24 +179,34 @@ static bool is_exact_cast(Elem a, Elem b) {
     return to == EC_UINT ? bits_a <= bits_b : bits_a < bits_b;
 }
 
-// cast(cast(x, b), c) = cast(x, c) where every value of x exists in b
+// A cast is a function of the value, and of whether the value is an integer or a float in one case
+// alone, integers from outside of the range: int to int wraps, float to int saturates. So
+//
+//   (x as b) as c = x as c   where b holds every x, and
+//                            a and b are both floats, or both are not: the same function; or
+//                            c is a float: the value of x is rounded once, to c; or
+//                            c is bool: x != 0; or
+//                            c holds every x: the value of x
+//
+// Where b holds every x the first cast rounds nothing; NaN stays NaN, and is 0 in integers.
 static bool cast_twice(Rewriter *rw, Op *op) {
     Op *in = def_of(operand(op, 0), OP_CAST);
     if (!in) return false;
     Value *x = operand(in, 0);
-    if (!is_exact_cast(x->type->elem, result(in, 0)->type->elem)) return false;
-    rewrite_to(rw, op, build_cast(&rw->at, x, result(op, 0)->type->elem));
+    Elem a = x->type->elem, b = result(in, 0)->type->elem, c = result(op, 0)->type->elem;
+    bool alike = elem_is(a, EC_FLOAT) == elem_is(b, EC_FLOAT);
+    if (!is_exact_cast(a, b)) return false;
+    if (!alike && elem_is(c, EC_INT) && !is_exact_cast(a, c)) return false;
+    rewrite_to(rw, op, build_cast(&rw->at, x, c));
     return true;
 }
 
-// bitcast(bitcast(x)) = bitcast(x)
+// bitcast(bitcast(x)) = bitcast(x): neither changes a bit
 static bool bitcast_twice(Rewriter *rw, Op *op) {
     Op *in = def_of(operand(op, 0), OP_BITCAST);
     if (!in) return false;
     Value *x = operand(in, 0);
-    const Type *to = result(op, 0)->type;
-    rewrite_to(rw, op,
-               to == x->type ? x : result(build_op(&rw->at, OP_BITCAST, 1, &x, 1, &to, 0), 0));
+    rewrite_to(rw, op, result(build_op(&rw->at, OP_BITCAST, 1, &x, 1, &result(op, 0)->type, 0), 0));
     return true;
 }
 
@@ -209,7 +227,7 @@ static bool holds(Rewriter *rw, Op *op) {
     return true;
 }
 
-const Rule arithmetic_rules[] = {
+static const Rule rules[] = {
     {OP_ADD, regroup_constants, "(x + a) + b = x + (a + b)"},
     {OP_MUL, regroup_constants, "(x * a) * b = x * (a * b)"},
     {OP_MIN, regroup_constants, "min(min(x, a), b) = min(x, min(a, b))"},
@@ -222,12 +240,15 @@ const Rule arithmetic_rules[] = {
     {OP_ADD, add_of_difference, "(x - y) + y = x"},
     {OP_MIN, clamp_to_one, "min(max(x, a), b) = b where b <= a"},
     {OP_MAX, clamp_to_one, "max(min(x, a), b) = b where a <= b"},
-    {OP_MIN, min_of_part, "min(x, max(x, y)) = x"},
-    {OP_MAX, min_of_part, "max(x, min(x, y)) = x"},
-    {OP_MAX, max_of_dim, "max(dim, 0) = dim"},
-    {OP_NOT, not_of, "!!x = x, !(x < y) = x >= y"},
-    {OP_SELECT, select_of, "c ? true : false = c"},
-    {OP_CAST, cast_twice, "(x as b) as c = x as c where b holds every x"},
+    {OP_MIN, absorbs, "min(x, max(x, y)) = x"},
+    {OP_MAX, absorbs, "max(x, min(x, y)) = x"},
+    {OP_MIN, repeats, "min(x, min(x, y)) = min(x, y)"},
+    {OP_MAX, repeats, "max(x, max(x, y)) = max(x, y)"},
+    {OP_MAX, max_of_dim, "max(dim, c) = dim where c <= 0"},
+    {OP_NOT, not_of_comparison, "!(x < y) = x >= y; floats: !(x == y) = x != y alone"},
+    {OP_SELECT, select_of_untruth, "c ? false : true = !c"},
+    {OP_SELECT, select_by_not, "!c ? x : y = c ? y : x"},
+    {OP_CAST, cast_twice, "(x as b) as c = x as c where b holds every x, and c if float -> int"},
     {OP_BITCAST, bitcast_twice, "bitcast(bitcast(x)) = bitcast(x)"},
     {OP_LOAD, mask_of_all, "load under mask true = load"},
     {OP_LIVE, mask_of_all, "live under mask true = live"},
@@ -236,4 +257,4 @@ const Rule arithmetic_rules[] = {
     {OP_REQUIRE, holds, "require true = nothing"},
     {OP_ASSERT, holds, "assert true = nothing"},
 };
-const int n_arithmetic_rules = sizeof arithmetic_rules / sizeof *arithmetic_rules;
+const RuleTable arithmetic_rules = RULE_TABLE("canonicalize", Rule, rules);

@@ -15,12 +15,9 @@ static bool is_splat(const Value *v) {
 // shape op of a splat: the splat in the new shape
 static bool shape_of_splat(Rewriter *rw, Op *op) {
     Value *x = operand(op, 0);
-    const Attr *a = const_of(x);
-    if (a)
-        rewrite_to(rw, op, build_const(&rw->at, result(op, 0)->type, a));
-    else if (is_splat(x))
-        rewrite_to(rw, op, build_broadcast(&rw->at, operand(x->def, 0), result(op, 0)->type));
-    return a || is_splat(x);
+    if (!is_splat(x)) return false;
+    rewrite_to(rw, op, build_broadcast(&rw->at, operand(x->def, 0), result(op, 0)->type));
+    return true;
 }
 
 // broadcast(broadcast(x)) = broadcast(x), where no axis is renamed
@@ -72,13 +69,6 @@ static bool permute_twice(Rewriter *rw, Op *op) {
     return true;
 }
 
-// slice of the whole = x
-static bool slice_of_all(Rewriter *rw, Op *op) {
-    if (result(op, 0)->type != operand(op, 0)->type) return false;
-    rewrite_to(rw, op, operand(op, 0));
-    return true;
-}
-
 // slice(slice(x, s), t) = slice(x, s + t)
 static bool slice_twice(Rewriter *rw, Op *op) {
     Op *in = def_of(operand(op, 0), OP_SLICE);
@@ -112,20 +102,6 @@ static bool slice_of_concat(Rewriter *rw, Op *op) {
         from -= part;
     }
     return false;
-}
-
-// concat(x) = x
-static bool concat_of_one(Rewriter *rw, Op *op) {
-    if (op->n_operands != 1) return false;
-    rewrite_to(rw, op, operand(op, 0));
-    return true;
-}
-
-// iota of one lane = 0
-static bool iota_of_one(Rewriter *rw, Op *op) {
-    if (result(op, 0)->type->extents[0] != 1) return false;
-    rewrite_to(rw, op, build_int(&rw->at, result(op, 0)->type, 0));
-    return true;
 }
 
 // reduce, inclusive scan or sort over an axis of one lane = its operands
@@ -162,20 +138,16 @@ static bool lanes_of_splats(Rewriter *rw, Op *op) {
     return true;
 }
 
-const Rule shape_rules[] = {
-    {OP_BROADCAST, shape_of_splat, "broadcast(const) = const"},
+static const Rule rules[] = {
     {OP_BROADCAST, broadcast_twice, "broadcast(broadcast(x)) = broadcast(x)"},
     {OP_RESHAPE, shape_of_splat, "reshape(splat(x)) = splat(x)"},
     {OP_RESHAPE, reshape_twice, "reshape(reshape(x)) = reshape(x)"},
     {OP_PERMUTE, shape_of_splat, "permute(splat(x)) = splat(x)"},
-    {OP_PERMUTE, permute_of_nothing, "permute(x, [0, 1]) = x"},
+    {OP_PERMUTE, permute_of_nothing, "permute(x, order of long axes kept) = reshape(x)"},
     {OP_PERMUTE, permute_twice, "permute(permute(x, p), q) = permute(x, p[q])"},
-    {OP_SLICE, slice_of_all, "slice(x, all of it) = x"},
     {OP_SLICE, shape_of_splat, "slice(splat(x)) = splat(x)"},
     {OP_SLICE, slice_twice, "slice(slice(x, s), t) = slice(x, s + t)"},
-    {OP_SLICE, slice_of_concat, "slice(concat(x, y)) = slice(x)"},
-    {OP_CONCAT, concat_of_one, "concat(x) = x"},
-    {OP_IOTA, iota_of_one, "iota<1> = 0"},
+    {OP_SLICE, slice_of_concat, "slice(concat(x, y)) = slice(x), or slice(y)"},
     {OP_REDUCE, axis_of_one, "reduce over one lane = x"},
     {OP_SCAN, axis_of_one, "scan over one lane = x"},
     {OP_SORT, axis_of_one, "sort of one lane = x"},
@@ -183,7 +155,7 @@ const Rule shape_rules[] = {
     {OP_BITCAST, lanes_of_splats, "bitcast(splat(x)) = splat(bitcast(x))"},
     {OP_SELECT, lanes_of_splats, "select(splat(c), splat(x), splat(y)) = splat(select(c, x, y))"},
 #define EW(id, name, n, classes, traits, s, u, f, doc)                                             \
-    {OP_##id, lanes_of_splats, name "(splat(x)) = splat(" name "(x))"},
+    {OP_##id, lanes_of_splats, name "(splats) = splat(" name "(scalars))"},
 #include "lang/elementwise.def"
 };
-const int n_shape_rules = sizeof shape_rules / sizeof *shape_rules;
+const RuleTable shape_rules = RULE_TABLE("canonicalize", Rule, rules);

@@ -8,6 +8,8 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
+#include <string.h>
+
 /* ---- helpers ------------------------------------------------------------------------------- */
 
 void replace_result(Rewriter *rw, Value *old, Value *with) {
@@ -186,7 +188,7 @@ static bool dot_of_zero(Rewriter *rw, Op *op) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-static const Rule control_rules[] = {
+static const Rule rules[] = {
     {OP_FOR, few_trips, "for i in lo .. lo + step { f(i) } = f(lo)"},
     {OP_FOR, invariant_carried, "for (x = a) { yield x } = a"},
     {OP_WHILE, while_false, "while false { } = nothing"},
@@ -198,16 +200,17 @@ static const Rule control_rules[] = {
     {OP_ADD, add_to_dot, "dot(a, b) + c = dot(a, b, c)"},
     {OP_DOT, dot_of_zero, "dot(a, b, 0) = dot(a, b)"},
 };
+const RuleTable control_rules = RULE_TABLE("canonicalize", Rule, rules);
 
 void pass_canonicalize(PassEnv *env, Op *module) {
-    int n_control = sizeof control_rules / sizeof *control_rules;
-    int n = n_control + n_shape_rules + n_arithmetic_rules;
-    Rule *rules = ctx_array(ir_ctx(env->ir), Rule, n);
-    for (int i = 0; i < n; i++)
-        rules[i] = i < n_control ? control_rules[i]
-                   : i < n_control + n_shape_rules
-                       ? shape_rules[i - n_control]
-                       : arithmetic_rules[i - n_control - n_shape_rules];
-    rewrite_all(env->ir, module, rules, n);
+    const RuleTable *tables[] = {&control_rules, &shape_rules, &arithmetic_rules};
+    Rule *all = ctx_array(ir_ctx(env->ir), Rule,
+                          control_rules.n + shape_rules.n + arithmetic_rules.n);
+    int n = 0;
+    for (int t = 0; t < 3; t++) {
+        memcpy(all + n, tables[t]->rows, (size_t)tables[t]->n * sizeof *all);
+        n += tables[t]->n;
+    }
+    rewrite_all(env->ir, module, all, n);
     pass_dce(env, module);
 }

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The list of all tables of rules; see rules.h.
+#include "passes/rules.h"
+#include "passes/canonical.h"
+
+const RuleTable *rule_table(int i) {
+    static const RuleTable *const tables[] = {
+        &control_rules,
+        &shape_rules,
+        &arithmetic_rules,
+    };
+    const int n = sizeof tables / sizeof *tables;
+    if (i < n_fold_tables) return &fold_tables[i];
+    return i - n_fold_tables < n ? tables[i - n_fold_tables] : NULL;
+}
