@@ -128,12 +128,31 @@ static double round_to(const Format *f, double x) {
     return r;
 }
 
+enum { F64_MANTISSA = 52, F64_BIAS = 1023 };
+
+/// The mantissa of a NaN in a format with `bits` of them: the first ones of x, but not 0, which
+/// would be infinity.
+static uint64_t nan_mantissa(int bits, double x) {
+    uint64_t all;
+    memcpy(&all, &x, sizeof all);
+    uint64_t first = all >> (F64_MANTISSA - bits) & ((U(1) << bits) - 1);
+    return first ? first : U(1) << (bits - 1);
+}
+
+/// The NaN of those first bits of the mantissa: what is loaded, moved and stored keeps its bits.
+static double nan_of(int bits, uint64_t mantissa) {
+    uint64_t all = U(0x7ff) << F64_MANTISSA | mantissa << (F64_MANTISSA - bits);
+    double x;
+    memcpy(&x, &all, sizeof x);
+    return x;
+}
+
 static uint64_t format_encode(const Format *f, double x) {
     uint64_t sign = signbit(x) ? U(1) << (f->exponent + f->mantissa) : 0;
     uint64_t top = (U(1) << f->exponent) - 1;
     if (isnan(x))
         return sign | top << f->mantissa |
-               (f->inf ? U(1) << (f->mantissa - 1) : (U(1) << f->mantissa) - 1);
+               (f->inf ? nan_mantissa(f->mantissa, x) : (U(1) << f->mantissa) - 1);
     if (isinf(x)) return sign | top << f->mantissa;
     int e;
     double m = frexp(fabs(x), &e);
@@ -145,7 +164,6 @@ static uint64_t format_encode(const Format *f, double x) {
 
 /// Of a number that is normal in the format, and so in f64, where it is exact.
 static double normal(const Format *f, uint64_t exponent, uint64_t mantissa) {
-    enum { F64_MANTISSA = 52, F64_BIAS = 1023 };
     double x;
     uint64_t bits = (exponent + F64_BIAS - U(f->bias)) << F64_MANTISSA |
                     mantissa << (F64_MANTISSA - f->mantissa);
@@ -159,7 +177,7 @@ static double format_decode(const Format *f, uint64_t bits) {
     uint64_t exponent = bits >> f->mantissa & top;
     double x;
     if (exponent == top && f->inf)
-        x = mantissa ? NAN : INFINITY;
+        x = mantissa ? nan_of(f->mantissa, mantissa) : INFINITY;
     else if (exponent == top && mantissa == (U(1) << f->mantissa) - 1)
         x = NAN;
     else if (exponent == 0)
@@ -177,7 +195,7 @@ Cell cell_wrap(Elem e, Cell c) {
     case EC_UINT: return (Cell){.u = c.u << shift >> shift};
     case EC_FLOAT: break;
     }
-    if (e == EL_F64) return c;
+    if (e == EL_F64 || isnan(c.f)) return c;
     return (Cell){.f = e == EL_F32 ? (double)(float)c.f : round_to(&formats[e], c.f)};
 }
 
@@ -256,15 +274,20 @@ static Cell int_to_float(Elem from, Elem to, Cell c) {
 
 Cell cell_cast(Elem from, Elem to, Cell c) {
     bool from_float = elem_is(from, EC_FLOAT), to_float = elem_is(to, EC_FLOAT);
+    if (from == to) return c;
     if (to == EL_BOOL) return (Cell){.u = from_float ? c.f != 0 : c.u != 0};
     if (from_float) return to_float ? cell_wrap(to, c) : float_to_int(to, c.f);
     return to_float ? int_to_float(from, to, c) : cell_wrap(to, c);
 }
 
+enum { F32_MANTISSA = 23, F32_INFINITY = 0x7f800000 };
+
 uint64_t cell_bits(Elem e, Cell c) {
     if (!elem_is(e, EC_FLOAT)) return low_bits(e, c.u);
     if (e == EL_F64) return c.u;
     if (e != EL_F32) return format_encode(&formats[e], c.f);
+    if (isnan(c.f))
+        return U(signbit(c.f) != 0) << 31 | F32_INFINITY | nan_mantissa(F32_MANTISSA, c.f);
     float f = (float)c.f;
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
@@ -278,6 +301,10 @@ Cell cell_from_bits(Elem e, uint64_t bits) {
     uint32_t narrow = (uint32_t)bits;
     float f;
     memcpy(&f, &narrow, sizeof f);
+    if (isnan(f)) {
+        double x = nan_of(F32_MANTISSA, narrow & ((U(1) << F32_MANTISSA) - 1));
+        return (Cell){.f = narrow >> 31 ? -x : x};
+    }
     return (Cell){.f = (double)f};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Folding: the constant or the existing value that an op computes. Only exact identities, for
-// every value of the type: x + 0.0 is not x (it turns -0.0 into 0.0), x * 0.0 is not 0.
+// every value of the type: x + 0.0 is not x (it turns -0.0 into 0.0), x * 0.0 is not 0, and x * 1
+// is not x of f8e5m2, whose infinities saturate.
 //
 // A fold needs no knowledge of the surroundings and builds nothing but constants; what needs more
 // is a rule of a pass.
@@ -81,7 +82,9 @@ static Value *fold_identity(Builder *b, Op *op) {
         if (rule->code != op->code) continue;
         for (int other = 1; other >= (op_has(op, COMMUTES) ? 0 : 1); other--) {
             Value *v = operand(op, other);
-            if (!elem_is(v->type->elem, rule->classes) || !is_special(v, rule->other)) continue;
+            Elem e = v->type->elem;
+            if (!elem_is(e, rule->classes) || !is_special(v, rule->other)) continue;
+            if (rule->gives == X && !elem_wraps_to_itself(e)) continue;
             rule_applied(b->ir, op, rule->algebra);
             return rule->gives == X ? operand(op, 1 - other) : v;
         }
@@ -118,6 +121,7 @@ static Value *fold_square(Builder *b, Op *op) {
     for (size_t i = 0; i < sizeof squares / sizeof *squares; i++) {
         const Square *rule = &squares[i];
         if (rule->code != op->code || !elem_is(x->type->elem, rule->classes)) continue;
+        if (rule->gives == GIVES_X && !elem_wraps_to_itself(x->type->elem)) continue;
         rule_applied(b->ir, op, rule->algebra);
         return rule->gives == GIVES_X
                    ? x
@@ -149,7 +153,7 @@ static Value *constants(Builder *b, Op *op) {
 static Value *undone(Builder *b, Op *op) {
     (void)b;
     Op *inner = def_of(operand(op, 0), op->code);
-    return inner ? operand(inner, 0) : NULL;
+    return inner && elem_wraps_to_itself(result(op, 0)->type->elem) ? operand(inner, 0) : NULL;
 }
 
 static Value *done_already(Builder *b, Op *op) {
@@ -171,8 +175,9 @@ static Value *same_type(Builder *b, Op *op) {
 
 /// op(op(x)) whose type is that of x again.
 static Value *there_and_back(Builder *b, Op *op) {
-    Value *x = undone(b, op);
-    return x && x->type == result(op, 0)->type ? x : NULL;
+    (void)b;
+    Op *inner = def_of(operand(op, 0), op->code);
+    return inner && operand(inner, 0)->type == result(op, 0)->type ? operand(inner, 0) : NULL;
 }
 
 static Value *same_order(Builder *b, Op *op) {
@@ -310,8 +315,7 @@ Value *op_fold(Builder *b, Op *op) {
     bool elementwise = op_has(op, ELEMENTWISE);
     for (size_t i = 0; i < sizeof folds / sizeof *folds; i++) {
         const Fold *rule = &folds[i];
-        bool meant =
-            rule->code == (int)op->code || (elementwise && rule->code == ANY_ELEMENTWISE);
+        bool meant = rule->code == (int)op->code || (elementwise && rule->code == ANY_ELEMENTWISE);
         Value *v = meant ? rule->apply(b, op) : NULL;
         if (!v) continue;
         rule_applied(b->ir, op, rule->algebra);

@@ -95,7 +95,8 @@ static bool clamp_to_one(Rewriter *rw, Op *op) {
 static Value *part_of(Op *op, OpCode code, Op **inner) {
     for (int i = 0; i < 2 && is_integer(operand(op, 0)); i++) {
         *inner = def_of(operand(op, !i), code);
-        if (*inner && (operand(*inner, 0) == operand(op, i) || operand(*inner, 1) == operand(op, i)))
+        if (*inner &&
+            (operand(*inner, 0) == operand(op, i) || operand(*inner, 1) == operand(op, i)))
             return operand(op, i);
     }
     return NULL;
@@ -155,8 +156,7 @@ static bool select_of_untruth(Rewriter *rw, Op *op) {
 static bool select_by_not(Rewriter *rw, Op *op) {
     Op *flip = def_of(operand(op, 0), OP_NOT);
     if (!flip) return false;
-    rewrite_to(rw, op,
-               build_select(&rw->at, operand(flip, 0), operand(op, 2), operand(op, 1)));
+    rewrite_to(rw, op, build_select(&rw->at, operand(flip, 0), operand(op, 2), operand(op, 1)));
     return true;
 }
 
@@ -188,6 +188,7 @@ static bool is_exact_cast(Elem a, Elem b) {
 //                            c is bool: x != 0; or
 //                            c holds every x: the value of x
 //
+// but not back to f8e5m2, where the second cast saturates infinities and one cast does nothing.
 // Where b holds every x the first cast rounds nothing; NaN stays NaN, and is 0 in integers.
 static bool cast_twice(Rewriter *rw, Op *op) {
     Op *in = def_of(operand(op, 0), OP_CAST);
@@ -197,6 +198,7 @@ static bool cast_twice(Rewriter *rw, Op *op) {
     bool alike = elem_is(a, EC_FLOAT) == elem_is(b, EC_FLOAT);
     if (!is_exact_cast(a, b)) return false;
     if (!alike && elem_is(c, EC_INT) && !is_exact_cast(a, c)) return false;
+    if (a == c && !elem_wraps_to_itself(c)) return false;
     rewrite_to(rw, op, build_cast(&rw->at, x, c));
     return true;
 }

@@ -204,8 +204,8 @@ const RuleTable control_rules = RULE_TABLE("canonicalize", Rule, rules);
 
 void pass_canonicalize(PassEnv *env, Op *module) {
     const RuleTable *tables[] = {&control_rules, &shape_rules, &arithmetic_rules};
-    Rule *all = ctx_array(ir_ctx(env->ir), Rule,
-                          control_rules.n + shape_rules.n + arithmetic_rules.n);
+    Rule *all =
+        ctx_array(ir_ctx(env->ir), Rule, control_rules.n + shape_rules.n + arithmetic_rules.n);
     int n = 0;
     for (int t = 0; t < 3; t++) {
         memcpy(all + n, tables[t]->rows, (size_t)tables[t]->n * sizeof *all);

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See rule_texts.h.
+#include "tests/unit/rule_texts.h"
+
+#include <string.h>
+
+#include "ir/interp.h"
+
+// Around all of them: programs i = 0 .. 31 with numbers a, b and a condition c.
+static const char opening[] =
+    "module { kernel [name=\"k\"] {(%x: tensor<i64, ?>, %y: tensor<i64, ?>, %z: tensor<bool, ?>, "
+    "%o: tensor<i64, ?x8, [8, 1]>, %w: tensor<f32, 4x?, [?, 1]>)\n"
+    "%zero = const [value=0] : i64\n%one = const [value=1] : i64\n"
+    "%three = const [value=3] : i64\n%eight = const [value=8] : i64\n"
+    "%n = const [value=32] : i64\n%yes = const [value=true] : bool\n"
+    "%no = const [value=false] : bool\n%top = const [value=9223372036854775807] : i64\n"
+    "%low = const [value=9223372036854775804] : i64\n%minus = const [value=-2] : i64\n"
+    "%bottom = const [value=-9223372036854775808] : i64\n";
+static const char programs[] = "parallel %zero, %n [step=1] {(%i: i64)\n"
+                               "%a = load %x, %zero, %i [subs=(at)] : i64\n"
+                               "%b = load %y, %zero, %i [subs=(at)] : i64\n"
+                               "%c = load %z, %no, %i [subs=(at)] : bool\n";
+static const char scalar_result[] = "store %o, %r, %i, %zero [subs=(at, at)]\n";
+static const char lanes[] = "%lane = iota : i64<8>\n%ones = broadcast %one : i64<8>\n"
+                            "%as = broadcast %a : i64<8>\n%bs = broadcast %b : i64<8>\n"
+                            "%av = add %as, %lane : i64<8>\n%bv = add %bs, %lane : i64<8>\n";
+static const char block_result[] = "store %o, %r, %i, %zero, %eight [subs=(at, axis 8)]\n";
+static const char closing[] = "yield }\n";
+
+/// A kernel: `host` before the programs, then the body of one; `block`: %r is a block.
+typedef struct Template {
+    bool block;
+    const char *host, *body;
+} Template;
+
+/// A loop that carries a number and a value of type `t`.
+#define CARRIED(t, first, other)                                                                   \
+    {                                                                                              \
+        false, "",                                                                                 \
+            "%q, %p = for %zero, <<%a|%three>>, %a, " first " [step=1] : i64, " t                  \
+            " {(%k: i64, %s: i64, %u: " t ")\n %t = add %s, %k : i64\n"                            \
+            "yield <<%t|%s>>, <<%u|" first "|" other                                               \
+            ">> }\n%v = cast %p : i64\n%r = add %q, %v : i64\n"                                    \
+    }
+
+/// A product and what is added to it.
+#define PRODUCT(factor, sum)                                                                       \
+    {                                                                                              \
+        true, "",                                                                                  \
+            "%a2 = reshape %av : i64<4x2>\n%b2 = reshape %bv : i64<2x4>\n"                         \
+            "%ca = cast %a2 : " factor "<4x2>\n%cb = cast %b2 : " factor "<2x4>\n"                 \
+            "%c0 = const [value=<<0|5>>] : i64<4x4>\n%sum = cast %c0 : " sum "<4x4>\n"             \
+            "%fb = cast %b : " sum "\n%bb = broadcast %fb : " sum "<4x4>\n"                        \
+            "%d = dot %ca, %cb<<, %sum|, %bb|>> : " sum "<4x4>\n"                                  \
+            "%t = add <<%d, %bb|%bb, %d|%d, %d>> : " sum "<4x4>\n"                                 \
+            "%r0 = slice %t [start=[0, 0]] : " sum "<2x4>\n%r1 = cast %r0 : i64<2x4>\n"            \
+            "%r = reshape %r1 : i64<8>\n"                                                          \
+    }
+
+static const Template templates[] = {
+    // loops
+    {false, "",
+     "%r = for <<%zero, %zero|%zero, %three|%zero, %one|%three, %a|%b, %a|%b, %b|%three, %zero>>, "
+     "<<%a|%three>> "
+     "[step=<<1099511627776|3|2>>] : i64 {(%k: i64, %s: i64)\n"
+     "%t = add %s, %k : i64\n yield <<%s|%t|%a|%three|%k>> }\n"},
+    {false, "",
+     "%r = for %low, <<%low|%top>>, %a [step=<<1|3>>] : i64 {(%k: i64, %s: i64)\n"
+     "%t = add %s, %k : i64\n yield %t }\n"},
+    CARRIED("i64", "%b", "%a"),
+    CARRIED("bool", "%yes", "%c"),
+    {false, "",
+     "%q, %r = while %zero, <<%a|%three>> : i64, i64 {(%k: i64, %s: i64)\n"
+     "store %o, %s, %i, %one [subs=(at, at)]\n"
+     "%go = lt %k, <<%zero|%three|%b>> : bool\n%stay = and %go, <<%yes|%no>> : bool\n yield "
+     "<<%stay|%no>>\n"
+     "} {(%k2: i64, %s2: i64)\n%next = add %k2, %one : i64\n%t = add %s2, %k2 : i64\n"
+     "yield %next, <<%s2|%t|%a|%three>> }\n"},
+    // branches
+    {false, "",
+     "%r, %q = if <<%c|%yes|%no>> : i64, bool {\n %t = mul %a, %b : i64\n"
+     "<<store %o, %b, %i, %one [subs=(at, at)]||>>\n"
+     "yield <<%a|%t|%three>>, <<%yes|%no|%c>>\n} {\n%u = add %a, %b : i64\n"
+     "yield <<%a|%u|%three|%b>>, <<%yes|%no>> }\n%w1 = cast %q : i64\n"
+     "store %o, %w1, %i, %three [subs=(at, at)]\n"},
+    {true, "",
+     "%r = if <<%c|%yes>> : i64<8> {\n%t = mul %av, %bv : i64<8>\n yield <<%av|%t|%ones>>\n} {\n"
+     "yield <<%av|%bv|%ones>> }\n"},
+    // a phase before the phase
+    {false,
+     "parallel <<%zero|%three|%one>>, <<%zero|%one|%three>> [step=<<0|1|2>>] {(%k: i64)\n"
+     "store %o, %k, %k, %one [subs=(at, at)]\n yield }\n",
+     "%r = add %a, %b : i64\n"},
+    // accesses under masks
+    {true, "",
+     "%e8 = broadcast %eight : i64<8>\n%some = lt %lane, %bv : bool<8>\n"
+     "%all = broadcast %yes : bool<8>\n%none = broadcast %no : bool<8>\n"
+     "%in = load %x, %minus, %lane, <<%some|%all|%none>> [subs=(pick)] : i64<8>\n"
+     "%live = live %x, %lane, <<%some|%all|%none>> [subs=(pick)] : bool<8>\n"
+     "%r = select %live, %in, %ones : i64<8>\n"
+     "assert <<%all|%live>> [text=\"\"]\n"},
+    {true, "",
+     "%some = lt %lane, %bv : bool<8>\n%all = broadcast %yes : bool<8>\n"
+     "%none = broadcast %no : bool<8>\n"
+     "store %o, %av, %i, %lane, <<%some|%all|%none>> [subs=(at, pick)]\n"
+     "%r = atomic %o, %bv, %i, %lane, <<%some|%all|%none>> [op=\"add\", subs=(at, pick)] : "
+     "i64<8>\n"},
+    // what is known of tensors
+    {false,
+     "%d0 = dim %w [axis=<<0|1>><<, passed=true|>>] : i64\n"
+     "%s0 = stride %w [axis=<<0|1>><<, passed=true|>>] : i64\n"
+     "%sc = scratch %d0, <<%three|%zero>> : tensor<i64, ?x?>\n%d1 = dim %sc [axis=<<0|1>>] : i64\n"
+     "%ok = eq <<%d0, %d0|%one, %one>> : bool\nrequire %ok [text=\"\"]\n",
+     "%m = max <<%d0, %minus|%zero, %d0|%d0, %three>> : i64\n%t = mul %d1, %s0 : i64\n"
+     "%r = add %t, %m : i64\n"},
+    // products
+    PRODUCT("i8", "i32"),
+    PRODUCT("f16", "f32"),
+    PRODUCT("f32", "f32"),
+};
+enum { N_TEMPLATES = sizeof templates / sizeof *templates };
+
+/* ---- choices ------------------------------------------------------------------------------- */
+
+static int count_words(const char *at, const char *end) {
+    int n = 1;
+    for (; at < end; at++) n += *at == '|';
+    return n;
+}
+
+enum { MAX_CHOICES = 24 };
+typedef struct Choices {
+    int n, words[MAX_CHOICES], picked[MAX_CHOICES];
+} Choices;
+
+static void add_word(Text *out, const char *at, const char *end, int word) {
+    for (; word; at++) word -= *at == '|';
+    size_t n = 0;
+    while (at + n < end && at[n] != '|') n++;
+    text_bytes(out, at, n);
+}
+
+static void expand(Choices *c, const char *from, Text *out) {
+    for (const char *at; (at = strstr(from, "<<")); from = strstr(at, ">>") + 2) {
+        const char *end = strstr(at + 2, ">>");
+        text_bytes(out, from, (size_t)(at - from));
+        c->words[c->n] = count_words(at + 2, end);
+        add_word(out, at + 2, end, c->picked[c->n++]);
+    }
+    text_add(out, "%s", from);
+}
+
+/// Counts through all combinations; false behind the last.
+static bool next_combination(Choices *c) {
+    for (int i = 0; i < c->n; i++) {
+        if (++c->picked[i] < c->words[i]) return true;
+        c->picked[i] = 0;
+    }
+    return false;
+}
+
+static const char *expand_template(Ctx *ctx, const Template *t, Choices *c) {
+    Text out = {.ctx = ctx};
+    c->n = 0;
+    text_add(&out, "%s", opening);
+    expand(c, t->host, &out);
+    text_add(&out, "%s%s", programs, t->block ? lanes : "");
+    expand(c, t->body, &out);
+    text_add(&out, "%s%syield } }\n", t->block ? block_result : scalar_result, closing);
+    return out.data;
+}
+
+void each_rule_text(Ctx *ctx, void (*use)(const char *text, void *arg), void *arg) {
+    for (int i = 0; i < N_TEMPLATES; i++) {
+        Choices c = {0};
+        do use(expand_template(ctx, &templates[i], &c), arg);
+        while (next_combination(&c));
+    }
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+enum { PROGRAMS = 32, LANES = 8 };
+
+typedef struct TextRun {
+    const char *kernel;
+    const Pass *pass;
+    RuleWatch *watch;
+    void *user;
+    Text *text;
+    int64_t compared;
+} TextRun;
+
+typedef struct TextArgs {
+    int64_t x[PROGRAMS], y[PROGRAMS], o[PROGRAMS * LANES];
+    unsigned char z[PROGRAMS];
+    float w[4];
+} TextArgs;
+
+static Tensor tensor(void *data, Elem e, int64_t rows, int64_t columns) {
+    Tensor t = {.data = data, .elem = e, .rank = columns ? 2 : 1};
+    t.extents[0] = rows;
+    t.extents[1] = t.strides[0] = columns;
+    t.strides[1] = 1;
+    if (!columns) t.strides[0] = 1;
+    return t;
+}
+
+static bool run_text(Ir *ir, Op *module, TextArgs *d) {
+    for (int i = 0; i < PROGRAMS; i++) {
+        d->x[i] = i % 8 - 2;
+        d->y[i] = i / 8 + 1;
+        d->z[i] = i % 3 == 0;
+    }
+    InterpArg args[] = {{.tensor = tensor(d->x, EL_I64, PROGRAMS, 0)},
+                        {.tensor = tensor(d->y, EL_I64, PROGRAMS, 0)},
+                        {.tensor = tensor(d->z, EL_BOOL, PROGRAMS, 0)},
+                        {.tensor = tensor(d->o, EL_I64, PROGRAMS, LANES)},
+                        {.tensor = tensor(d->w, EL_F32, 4, 1)}};
+    InterpOptions options = {.max_steps = 1 << 20};
+    return ir_verify(ir, module) && interp_run(ir, module, "k", 5, args, &options);
+}
+
+static void compare_text(Ctx *ctx, void *arg) {
+    TextRun *r = arg;
+    Ir *ir = ir_create(ctx);
+    Op *module = ir_parse(ir, ctx_add_source(ctx, "rule.tir", r->kernel, strlen(r->kernel)));
+    TextArgs *before = ctx_new(ctx, TextArgs), *after = ctx_new(ctx, TextArgs);
+    if (!module || !run_text(ir, module, before)) return;
+    ir_watch_rules(ir, r->watch, r->user);
+    r->pass->run(&(PassEnv){.ir = ir}, module);
+    if (!run_text(ir, module, after)) return;
+    r->compared = PROGRAMS * LANES;
+    if (memcmp(before->o, after->o, sizeof before->o) != 0)
+        text_add(r->text, "after the pass:\n%sbefore the pass:\n%s", ir_to_text(ctx, module),
+                 r->kernel);
+}
+
+int64_t text_compare(const char *kernel, const Pass *pass, RuleWatch *watch, void *user,
+                     Text *text) {
+    TextRun r = {kernel, pass, watch, user, text, 0};
+    Ctx *ctx = ctx_create(NULL);
+    bool failed = ctx_protect(ctx, compare_text, &r) != CTX_OK;
+    if (failed || diag_first(ctx)) {
+        text_add(text, "%s\n", kernel);
+        for (const Diagnostic *d = diag_first(ctx); d; d = d->next)
+            diag_render(text, ctx, d, false);
+    }
+    ctx_destroy(ctx);
+    return r.compared;
+}

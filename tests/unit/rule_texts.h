@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Kernels of control flow, accesses and products for rules of rewriting, as texts with choices.
+#ifndef TESTS_UNIT_RULE_TEXTS_H
+#define TESTS_UNIT_RULE_TEXTS_H
+
+#include "ir/ir.h"
+
+/// Calls `use` with each combination of the choices `<<a|b>>` of each template.
+void each_rule_text(Ctx *ctx, void (*use)(const char *text, void *arg), void *arg);
+/// Runs it as it is and after the pass. The number of values compared; *text gets what differs.
+/// `watch` is told of the rules that the pass applies.
+int64_t text_compare(const char *kernel, const Pass *pass, RuleWatch *watch, void *user,
+                     Text *text);
+
+#endif
