@@ -26,7 +26,7 @@ static bool decide_less(Ranges *r, Linear x, Linear y, bool *out) {
 }
 
 static bool decide(Ranges *r, const Op *op, bool *out) {
-    Linear x = linear_of(r, operand(op, 0)), y = linear_of(r, operand(op, 1));
+    Linear x = linear_exact(r, operand(op, 0)), y = linear_exact(r, operand(op, 1));
     bool known;
     switch (op->code) {
     case OP_LT: return decide_less(r, x, y, out);
@@ -47,7 +47,7 @@ static bool decide(Ranges *r, const Op *op, bool *out) {
 
 /// x where op is min(x, y) and x <= y is certain; likewise max.
 static Value *certain_operand(Ranges *r, const Op *op) {
-    Linear x = linear_of(r, operand(op, 0)), y = linear_of(r, operand(op, 1));
+    Linear x = linear_exact(r, operand(op, 0)), y = linear_exact(r, operand(op, 1));
     bool min = op->code == OP_MIN;
     if (prove_le(r, x, y)) return operand(op, !min);
     return prove_le(r, y, x) ? operand(op, min) : NULL;
@@ -76,7 +76,7 @@ static int proved_inside(Ranges *r, const Op *op, const Access *a, int d, bool k
         return prove_le(r, zero, at) && prove_le(r, next, end) ? 2 : 0;
     }
     // The last live lane, base + (count - 1) mul, is below the extent.
-    Linear count = linear_of(r, sub_operand(op, a, d, 1));
+    Linear count = linear_exact(r, sub_operand(op, a, d, 1));
     Linear last = linear_add(linear_add(at, count, sub->mul), linear_constant(1 - sub->mul), 1);
     bool inside = known || (prove_le(r, zero, at) && prove_le(r, last, end));
     return !inside ? 0 : prove_le(r, linear_constant(sub->size), count) ? 2 : 1;

@@ -33,7 +33,7 @@ static void add_term(Linear *a, Term t) {
 }
 
 Linear linear_add(Linear a, Linear b, int64_t factor) {
-    int64_t c;
+    Wide c;
     a.bad |= b.bad || __builtin_mul_overflow(b.constant, factor, &c) ||
              __builtin_add_overflow(a.constant, c, &a.constant);
     for (int i = 0; i < b.n && factor && !a.bad; i++) {
@@ -88,7 +88,7 @@ Linear linear_extent(Ranges *r, const Value *tensor, int d) {
     if (tensor->type->extents[d] != DYNAMIC) return linear_constant(tensor->type->extents[d]);
     // What is below a scratch tensor's operand is below its extent: that is the operand, or 0.
     const Op *scratch = def_of(tensor, OP_SCRATCH);
-    if (scratch) return linear_of(r, operand(scratch, d));
+    if (scratch) return linear_exact(r, operand(scratch, d));
     return resolved(r, extent_atom(r, tensor, d, NULL));
 }
 
@@ -114,6 +114,32 @@ Linear linear_of(Ranges *r, const Value *v) {
     case OP_DIM: return resolved(r, extent_atom(r, operand(op, 0), (int)op_int(op, "axis", 0), v));
     default: return resolved(r, v);
     }
+}
+
+/// Bounds that need no proof keep the form within int64_t.
+static bool fits_by_bounds(Ranges *r, const Linear *form) {
+    Interval x;
+    return linear_bounds(r, form, 0, &x) && x.lo >= INT64_MIN && x.hi <= INT64_MAX;
+}
+
+/// Proofs do.
+static bool fits_by_proof(Ranges *r, Linear form, int depth) {
+    Linear low = form, high = linear_scaled(form, -1);
+    low.constant -= INT64_MIN;
+    high.constant += INT64_MAX;
+    return proved(r, low, depth + 1) && proved(r, high, depth + 1);
+}
+
+Linear linear_exact_at(Ranges *r, const Value *v, int depth) {
+    Linear form = linear_of(r, v);
+    bool is_value = form.n == 1 && form.constant == 0 && form.terms[0].factor == 1;
+    if (v->type->kind != TK_BLOCK || v->type->elem != EL_I64) return form;
+    if (!form.bad && (is_value || map_get(&r->fits, v))) return form;
+    if (!form.bad && fits_by_bounds(r, &form)) {
+        map_set(r->ctx, &r->fits, v, (void *)v);
+        return form;
+    }
+    return !form.bad && fits_by_proof(r, form, depth) ? form : linear_atom(v);
 }
 
 /* ---- facts --------------------------------------------------------------------------------- */
@@ -148,31 +174,55 @@ static bool add_divisor(Ranges *r, const Op *eq) {
     return true;
 }
 
-static void assume(Ranges *r, const Value *condition, bool holds, bool everywhere);
+static void at_most(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
+    (void)op, (void)everywhere;
+    add_fact(r, linear_add(y, x, -1));
+}
+
+static void less(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
+    at_most(r, op, linear_add(x, linear_constant(1), 1), y, everywhere);
+}
+
+static void at_least(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
+    at_most(r, op, y, x, everywhere);
+}
+
+static void more(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
+    less(r, op, y, x, everywhere);
+}
+
+static void equal(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
+    if (everywhere && add_divisor(r, op)) return;
+    if (everywhere) add_equality(r, linear_add(y, x, -1));
+    at_most(r, op, x, y, everywhere);
+    at_least(r, op, x, y, everywhere);
+}
+
+/// What is known where a comparison of i64 holds.
+typedef struct FactRule {
+    OpCode op;
+    void (*assume)(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere);
+    const char *algebra;
+} FactRule;
+static const FactRule fact_rules[] = {
+    {OP_LE, at_most, "x <= y: y - x >= 0"},
+    {OP_LT, less, "x < y: y - x - 1 >= 0"},
+    {OP_GE, at_least, "x >= y: x - y >= 0"},
+    {OP_GT, more, "x > y: x - y - 1 >= 0"},
+    {OP_EQ, equal, "x == y: both; x % c == 0: c divides x"},
+};
+const RuleTable fact_table = RULE_TABLE("range", FactRule, fact_rules);
 
 static void assume_comparison(Ranges *r, const Op *op, bool holds, bool everywhere) {
+    static const OpCode opposite[OP_COUNT] = {[OP_EQ] = OP_NE, [OP_NE] = OP_EQ, [OP_LT] = OP_GE,
+                                              [OP_GE] = OP_LT, [OP_LE] = OP_GT, [OP_GT] = OP_LE};
     if (operand(op, 0)->type->elem != EL_I64) return;
-    Linear x = linear_of(r, operand(op, 0)), y = linear_of(r, operand(op, 1));
-    OpCode code = op->code;
-    if (!holds) {
-        static const OpCode opposite[OP_COUNT] = {
-            [OP_EQ] = OP_NE, [OP_NE] = OP_EQ, [OP_LT] = OP_GE,
-            [OP_GE] = OP_LT, [OP_LE] = OP_GT, [OP_GT] = OP_LE};
-        code = opposite[code];
-    }
-    Linear less = linear_add(y, x, -1), more = linear_add(x, y, -1); // y - x, x - y
-    switch (code) {
-    case OP_LE: add_fact(r, less); return;
-    case OP_LT: add_fact(r, linear_add(less, linear_constant(1), -1)); return;
-    case OP_GE: add_fact(r, more); return;
-    case OP_GT: add_fact(r, linear_add(more, linear_constant(1), -1)); return;
-    case OP_EQ:
-        if (everywhere && add_divisor(r, op)) return;
-        if (everywhere) add_equality(r, less);
-        add_fact(r, less);
-        add_fact(r, more);
-        return;
-    default: return;
+    OpCode code = holds ? op->code : opposite[op->code];
+    for (int i = 0; i < fact_table.n; i++) {
+        if (fact_rules[i].op != code) continue;
+        fact_rules[i].assume(r, op, linear_exact(r, operand(op, 0)),
+                             linear_exact(r, operand(op, 1)), everywhere);
+        rule_applied(r->ir, op, fact_rules[i].algebra);
     }
 }
 
@@ -229,37 +279,75 @@ bool is_loop_index(const Value *v) {
            code == OP_CONTRACT;
 }
 
+/// Of a number modulo 2 ** 64: what is left where it wraps.
+static int64_t power_of_two(int64_t d) {
+    return d & -(uint64_t)d;
+}
+
+/// A number that divides the value, which may be its form modulo 2 ** 64.
+static int64_t value_divisor(Ranges *r, const Value *v, int depth) {
+    Linear form = linear_of(r, v);
+    int64_t d = linear_divisor(r, form, depth);
+    return !form.bad && fits_by_bounds(r, &form) ? d : power_of_two(d);
+}
+
+static int64_t operand_divisor(Ranges *r, const Op *op, int i, int depth) {
+    return value_divisor(r, operand(op, i), depth + 1);
+}
+
+static int64_t divisor_of_choice(Ranges *r, const Op *op, int depth) {
+    return gcd(operand_divisor(r, op, op->n_operands - 2, depth),
+               operand_divisor(r, op, op->n_operands - 1, depth));
+}
+
+static int64_t divisor_of_product(Ranges *r, const Op *op, int depth) {
+    int64_t a = operand_divisor(r, op, 0, depth), b = operand_divisor(r, op, 1, depth), d;
+    Interval x;
+    Linear atom = linear_atom(result(op, 0));
+    bool wraps = !linear_bounds(r, &atom, depth, &x) || x.lo == INT64_MIN;
+    if (__builtin_mul_overflow(a, b, &d)) return 1;
+    return wraps ? power_of_two(d) : d;
+}
+
+static int64_t divisor_of_lanes(Ranges *r, const Op *op, int depth) {
+    return operand_divisor(r, op, 0, depth);
+}
+
+typedef struct DivisorRule {
+    OpCode op;
+    int64_t (*of)(Ranges *r, const Op *op, int depth);
+    const char *algebra;
+} DivisorRule;
+static const DivisorRule divisor_rules[] = {
+    {OP_MIN, divisor_of_choice, "gcd(x, y) divides min(x, y)"},
+    {OP_MAX, divisor_of_choice, "gcd(x, y) divides max(x, y)"},
+    {OP_SELECT, divisor_of_choice, "gcd(x, y) divides c ? x : y"},
+    {OP_MUL, divisor_of_product, "a b divides x y where a divides x, b divides y"},
+    {OP_RESHAPE, divisor_of_lanes, "what divides x divides reshape(x)"},
+    {OP_PERMUTE, divisor_of_lanes, "what divides x divides permute(x)"},
+    {OP_BROADCAST, divisor_of_lanes, "what divides x divides broadcast(x)"},
+    {OP_SLICE, divisor_of_lanes, "what divides x divides slice(x)"},
+};
+const RuleTable divisor_table = RULE_TABLE("range", DivisorRule, divisor_rules);
+
 static int64_t atom_divisor(Ranges *r, const Value *v, int depth) {
     int64_t known = (int64_t)(intptr_t)map_get(&r->divisors, v);
     if (known || depth > RANGE_DEPTH) return known ? known : 1;
     if (is_loop_index(v)) {
         const Op *loop = v->region->parent;
-        int64_t lo = linear_divisor(r, linear_of(r, operand(loop, 0)), depth + 1);
-        return gcd(lo, op_int(loop, "step", 1));
+        return gcd(operand_divisor(r, loop, 0, depth), op_int(loop, "step", 1));
     }
-    const Op *op = v->def;
-    if (!op) return 1;
-    int64_t a, b;
-    switch (op->code) {
-    case OP_MIN:
-    case OP_MAX:
-    case OP_SELECT:
-    case OP_MUL:
-        a = linear_divisor(r, linear_of(r, operand(op, op->n_operands - 2)), depth + 1);
-        b = linear_divisor(r, linear_of(r, operand(op, op->n_operands - 1)), depth + 1);
-        if (op->code != OP_MUL) return gcd(a, b);
-        return __builtin_mul_overflow(a, b, &a) ? 1 : a;
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_BROADCAST:
-    case OP_SLICE: return linear_divisor(r, linear_of(r, operand(op, 0)), depth + 1);
-    default: return 1;
-    }
+    for (int i = 0; i < divisor_table.n && v->def; i++)
+        if (divisor_rules[i].op == v->def->code) {
+            rule_applied(r->ir, v->def, divisor_rules[i].algebra);
+            return divisor_rules[i].of(r, v->def, depth);
+        }
+    return 1;
 }
 
 int64_t linear_divisor(Ranges *r, Linear form, int depth) {
-    if (form.bad) return 1;
-    int64_t d = gcd(form.constant, 0);
+    if (form.bad || form.constant != (int64_t)form.constant) return 1;
+    int64_t d = gcd((int64_t)form.constant, 0);
     for (int i = 0; i < form.n; i++) {
         int64_t t;
         if (__builtin_mul_overflow(atom_divisor(r, form.terms[i].atom, depth + 1),
@@ -271,5 +359,5 @@ int64_t linear_divisor(Ranges *r, Linear form, int depth) {
 }
 
 int64_t range_divisor(Ranges *r, const Value *v) {
-    return linear_divisor(r, linear_of(r, v), 0);
+    return value_divisor(r, v, 0);
 }

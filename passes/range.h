@@ -7,8 +7,10 @@
 // min(x, y) <= x, ...), from the kernel's `require` ops, and from enclosing branches. A query is
 // answered by replacing atoms by their bounds until a number is left.
 //
-// Forms are over the integers; as the value of an expression of + - * wraps only at 2 ** 64, a
-// proof that the form lies between 0 and an extent holds for the wrapped value too.
+// Forms are over the integers, values are not: + - * wrap. The form of a value is the value modulo
+// 2 ** 64 (linear_of), so a proof that it lies between 0 and an extent holds for the value. Where
+// one bound alone counts, or the value is divided or compared, the form must be the value itself
+// (linear_exact): one that cannot be shown to stay within int64_t is an atom.
 #ifndef PASSES_RANGE_H
 #define PASSES_RANGE_H
 
@@ -21,9 +23,12 @@ typedef struct Term {
     int64_t factor; // not 0
 } Term;
 
+/// Wide enough for sums and products of values.
+__extension__ typedef __int128 Wide;
+
 /// constant + the sum of factor * atom. `bad`: does not fit; nothing is known of it.
 typedef struct Linear {
-    int64_t constant;
+    Wide constant;
     int n;
     bool bad;
     Term terms[MAX_TERMS];
@@ -37,8 +42,10 @@ Ranges *ranges_of(Ir *ir, Op *kernel);
 void ranges_at(Ranges *r, const Op *op);
 
 Linear linear_constant(int64_t c);
-/// The form of an i64 scalar, or of every lane of an i64 block.
+/// The form of an i64 scalar, or of every lane of an i64 block, modulo 2 ** 64.
 Linear linear_of(Ranges *r, const Value *v);
+/// The form that is the value of v, and no other number that is the same modulo 2 ** 64.
+Linear linear_exact(Ranges *r, const Value *v);
 /// The extent of axis d of a tensor.
 Linear linear_extent(Ranges *r, const Value *tensor, int d);
 /// a + factor * b.

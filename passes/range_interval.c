@@ -2,116 +2,136 @@
 // range: constant bounds of integer values, by interval arithmetic.
 #include "passes/range_private.h"
 
-#define ANYTHING ((Interval){INT64_MIN, INT64_MAX})
-
 static Interval value_interval(Ranges *r, const Value *v, int depth);
 
-/// Sums and products that stop at the ends of int64_t.
-static int64_t clipped_sum(int64_t a, int64_t b) {
-    int64_t s;
-    return __builtin_add_overflow(a, b, &s) ? (a < 0 ? INT64_MIN : INT64_MAX) : s;
-}
-
-static int64_t clipped_product(int64_t a, int64_t b) {
-    int64_t p;
-    return __builtin_mul_overflow(a, b, &p) ? ((a < 0) == (b < 0) ? INT64_MAX : INT64_MIN) : p;
-}
-
-static bool is_open(int64_t end) {
-    return end == INT64_MIN || end == INT64_MAX;
-}
-
-/// k * end; an open end stays open, on the other side where k < 0.
-static int64_t end_times(int64_t end, int64_t k) {
-    if (!is_open(end)) return clipped_product(end, k);
-    return (end == INT64_MAX) == (k > 0) ? INT64_MAX : INT64_MIN;
-}
-
-static Interval interval_times(Interval x, int64_t k) {
-    int64_t a = end_times(x.lo, k), b = end_times(x.hi, k);
-    return k > 0 ? (Interval){a, b} : (Interval){b, a};
-}
-
-static Interval interval_plus(Interval x, Interval y) {
-    Interval s = ANYTHING;
-    if (x.lo != INT64_MIN && y.lo != INT64_MIN) s.lo = clipped_sum(x.lo, y.lo);
-    if (x.hi != INT64_MAX && y.hi != INT64_MAX) s.hi = clipped_sum(x.hi, y.hi);
-    return s;
-}
-
-static int64_t lesser(int64_t a, int64_t b) {
+static Wide lesser(Wide a, Wide b) {
     return a < b ? a : b;
 }
-static int64_t greater(int64_t a, int64_t b) {
+static Wide greater(Wide a, Wide b) {
     return a > b ? a : b;
 }
 
-/// Every value that an element type has.
-static Interval type_interval(Elem e) {
-    int bits = e == EL_BOOL ? 1 : elem_info[e].bits;
-    if (elem_is(e, EC_FLOAT) || bits == 64) return ANYTHING;
-    if (elem_is(e, EC_SINT))
-        return (Interval){-((int64_t)1 << (bits - 1)), ((int64_t)1 << (bits - 1)) - 1};
-    return (Interval){0, ((int64_t)1 << bits) - 1};
+static bool is_within(Interval x, Interval all) {
+    return x.lo >= all.lo && x.hi <= all.hi;
 }
 
-/// x / k and x % k for constant k > 0.
-static Interval interval_quotient(const Op *op, Interval x, Interval k) {
-    if (op->code == OP_DIV) {
-        if (k.lo < 1 || x.lo < 0)
-            return x.lo >= 0 && k.lo >= 0 ? (Interval){0, x.hi} : ANYTHING; // x / 0 = 0
-        return (Interval){k.hi == INT64_MAX ? 0 : x.lo / k.hi,
-                          x.hi == INT64_MAX ? x.hi : x.hi / k.lo};
-    }
-    if (k.lo < 0) return ANYTHING;
-    int64_t most = k.hi == INT64_MAX ? INT64_MAX : greater(k.hi - 1, 0);
-    most = lesser(most, greater(x.hi, x.lo == INT64_MIN ? INT64_MAX : -x.lo));
-    return (Interval){x.lo >= 0 ? 0 : most == INT64_MAX ? INT64_MIN : -most, most};
+Interval type_interval(Elem e) {
+    int bits = e == EL_BOOL ? 1 : elem_info[e].bits;
+    if (elem_is(e, EC_FLOAT) || bits == 64) return ANY_I64;
+    if (elem_is(e, EC_SINT))
+        return (Interval){-((Wide)1 << (bits - 1)), ((Wide)1 << (bits - 1)) - 1};
+    return (Interval){0, ((Wide)1 << bits) - 1};
+}
+
+/* ---- rules --------------------------------------------------------------------------------- */
+
+static Interval of_iota(const Op *op, const Interval *x) {
+    (void)x;
+    return (Interval){0, result(op, 0)->type->extents[0] - 1};
+}
+
+static Interval of_dim(const Op *op, const Interval *x) {
+    (void)op, (void)x;
+    return (Interval){0, MAX_EXTENT};
+}
+
+static Interval same(const Op *op, const Interval *x) {
+    (void)op;
+    return x[0];
+}
+
+static Interval of_min(const Op *op, const Interval *x) {
+    (void)op;
+    return (Interval){lesser(x[0].lo, x[1].lo), lesser(x[0].hi, x[1].hi)};
+}
+
+static Interval of_max(const Op *op, const Interval *x) {
+    (void)op;
+    return (Interval){greater(x[0].lo, x[1].lo), greater(x[0].hi, x[1].hi)};
+}
+
+static Interval of_select(const Op *op, const Interval *x) {
+    (void)op;
+    return (Interval){lesser(x[1].lo, x[2].lo), greater(x[1].hi, x[2].hi)};
+}
+
+/// x / 0 = 0.
+static Interval of_quotient(const Op *op, const Interval *x) {
+    if (x[0].lo < 0 || x[1].lo < 0) return type_interval(result(op, 0)->type->elem);
+    if (x[1].lo == 0) return (Interval){0, x[0].hi};
+    return (Interval){x[0].lo / x[1].hi, x[0].hi / x[1].lo};
+}
+
+/// Of the sign of x, and no larger; less than the divisor; x % 0 = 0.
+static Interval of_remainder(const Op *op, const Interval *x) {
+    if (x[1].lo < 0) return type_interval(result(op, 0)->type->elem);
+    Wide most = greater(x[1].hi - 1, 0);
+    return (Interval){x[0].lo >= 0 ? 0 : -lesser(most, -x[0].lo),
+                      x[0].hi <= 0 ? 0 : lesser(most, x[0].hi)};
+}
+
+static Interval of_and(const Op *op, const Interval *x) {
+    if (x[0].lo >= 0 && x[1].lo >= 0) return (Interval){0, lesser(x[0].hi, x[1].hi)};
+    return x[0].lo >= 0   ? (Interval){0, x[0].hi}
+           : x[1].lo >= 0 ? (Interval){0, x[1].hi}
+                          : type_interval(result(op, 0)->type->elem);
+}
+
+static Interval of_product(const Op *op, const Interval *x) {
+    (void)op;
+    Wide a = x[0].lo * x[1].lo, b = x[0].lo * x[1].hi, c = x[0].hi * x[1].lo, d = x[0].hi * x[1].hi;
+    return (Interval){lesser(lesser(a, b), lesser(c, d)), greater(greater(a, b), greater(c, d))};
+}
+
+static const IntervalRule rules[] = {
+    {OP_IOTA, of_iota, "iota<n> in 0 .. n - 1"},
+    {OP_DIM, of_dim, "dim in 0 .. 2^48"},
+    {OP_BROADCAST, same, "broadcast(x) in the bounds of x"},
+    {OP_RESHAPE, same, "reshape(x) in the bounds of x"},
+    {OP_PERMUTE, same, "permute(x) in the bounds of x"},
+    {OP_SLICE, same, "slice(x) in the bounds of x"},
+    {OP_CAST, same, "x as t in the bounds of x, or of t where those are outside"},
+    {OP_MIN, of_min, "min(x, y) in min(lo) .. min(hi)"},
+    {OP_MAX, of_max, "max(x, y) in max(lo) .. max(hi)"},
+    {OP_SELECT, of_select, "c ? x : y in min(lo) .. max(hi)"},
+    {OP_DIV, of_quotient, "x / y in lo(x) / hi(y) .. hi(x) / lo(y), where neither is negative"},
+    {OP_REM, of_remainder, "x % y in the bounds of x and of y - 1, where y is not negative"},
+    {OP_AND, of_and, "x & y in 0 .. hi, where one is not negative"},
+    {OP_MUL, of_product, "x * y between the products of bounds"},
+};
+const RuleTable interval_table = RULE_TABLE("range", IntervalRule, rules);
+
+Interval interval_by_rule(const Op *op, const Interval *x) {
+    Interval all = type_interval(result(op, 0)->type->elem);
+    for (int i = 0; i < interval_table.n; i++)
+        if (rules[i].op == op->code) {
+            Interval by = rules[i].of(op, x);
+            return is_within(by, all) ? by : all; // beyond it the op wraps
+        }
+    return all;
+}
+
+static bool has_rule(OpCode code) {
+    for (int i = 0; i < interval_table.n; i++)
+        if (rules[i].op == code) return true;
+    return false;
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+static Interval op_interval(Ranges *r, const Op *op, int depth) {
+    Interval x[3];
+    if (!has_rule(op->code)) return type_interval(result(op, 0)->type->elem);
+    for (int i = 0; i < op->n_operands; i++) x[i] = value_interval(r, operand(op, i), depth + 1);
+    return interval_by_rule(op, x);
 }
 
 static Interval loop_interval(Ranges *r, const Value *v, int depth) {
     const Op *loop = v->region->parent;
-    Interval lo = linear_interval(r, linear_of(r, operand(loop, 0)), depth + 1);
-    Interval hi = linear_interval(r, linear_of(r, operand(loop, 1)), depth + 1);
+    Interval lo = value_interval(r, operand(loop, 0), depth + 1);
+    Interval hi = value_interval(r, operand(loop, 1), depth + 1);
     if (op_int(loop, "step", 1) == 0) return lo;
-    return (Interval){lo.lo, hi.hi == INT64_MAX ? hi.hi : hi.hi - 1};
-}
-
-static Interval op_interval(Ranges *r, const Op *op, int depth) {
-    const Type *type = result(op, 0)->type;
-    Interval x = op->n_operands > 0 ? value_interval(r, operand(op, 0), depth + 1) : ANYTHING;
-    switch (op->code) {
-    case OP_IOTA: return (Interval){0, type->extents[0] - 1};
-    case OP_DIM: return (Interval){0, MAX_EXTENT};
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_SLICE: return x;
-    case OP_CAST: {
-        Interval to = type_interval(type->elem);
-        return x.lo >= to.lo && x.hi <= to.hi ? x : to;
-    }
-    default: break;
-    }
-    if (op->n_operands < 2) return type_interval(type->elem);
-    Interval y = value_interval(r, operand(op, op->n_operands - 1), depth + 1);
-    if (op->code == OP_SELECT) x = value_interval(r, operand(op, 1), depth + 1);
-    switch (op->code) {
-    case OP_MIN: return (Interval){lesser(x.lo, y.lo), lesser(x.hi, y.hi)};
-    case OP_MAX: return (Interval){greater(x.lo, y.lo), greater(x.hi, y.hi)};
-    case OP_SELECT: return (Interval){lesser(x.lo, y.lo), greater(x.hi, y.hi)};
-    case OP_DIV:
-    case OP_REM: return interval_quotient(op, x, y);
-    case OP_AND:
-        return x.lo >= 0   ? (Interval){0, y.lo >= 0 ? lesser(x.hi, y.hi) : x.hi}
-               : y.lo >= 0 ? (Interval){0, y.hi}
-                           : type_interval(type->elem);
-    case OP_MUL:
-        if (x.lo < 0 || y.lo < 0) return type_interval(type->elem);
-        return (Interval){clipped_product(x.lo, y.lo),
-                          is_open(x.hi) || is_open(y.hi) ? INT64_MAX : clipped_product(x.hi, y.hi)};
-    default: return type_interval(type->elem);
-    }
+    return (Interval){lo.lo, greater(hi.hi - 1, lo.lo)}; // the body of an empty loop does not run
 }
 
 /// The number of a task, or of a program of a device.
@@ -124,39 +144,44 @@ static Interval new_interval(Ranges *r, const Value *v, int depth) {
     if (is_own_extent(v)) return (Interval){0, MAX_EXTENT};
     if (is_loop_index(v)) return loop_interval(r, v, depth);
     if (!v->def) return is_program(v) ? (Interval){0, INT64_MAX} : type_interval(v->type->elem);
-    Interval x = v->def->n_regions ? ANYTHING : op_interval(r, v->def, depth);
-    Interval all = type_interval(v->type->elem); // beyond it the op wraps
-    return x.lo >= all.lo && x.hi <= all.hi ? x : all;
+    return v->def->n_regions ? type_interval(v->type->elem) : op_interval(r, v->def, depth);
 }
 
 static Interval atom_interval(Ranges *r, const Value *v, int depth) {
     const Interval *known = map_get(&r->intervals, v);
-    if (known || depth > RANGE_DEPTH) return known ? *known : ANYTHING;
+    if (known || depth > RANGE_DEPTH) return known ? *known : type_interval(v->type->elem);
     Interval x = new_interval(r, v, depth);
     if (depth <= 2) // deeper, too little of its definition may have been seen
         map_set(r->ctx, &r->intervals, v, ctx_copy(r->ctx, &x, sizeof x));
     return x;
 }
 
-Interval linear_interval(Ranges *r, Linear form, int depth) {
-    Interval sum = {form.constant, form.constant};
-    if (form.bad) return ANYTHING;
-    for (int i = 0; i < form.n; i++)
-        sum = interval_plus(sum, interval_times(atom_interval(r, form.terms[i].atom, depth + 1),
-                                                form.terms[i].factor));
-    return sum;
+bool linear_bounds(Ranges *r, const Linear *form, int depth, Interval *out) {
+    Wide lo = form->constant, hi = lo;
+    bool over = form->bad;
+    for (int i = 0; i < form->n && !over; i++) {
+        Interval x = atom_interval(r, form->terms[i].atom, depth + 1);
+        Wide k = form->terms[i].factor; // products of two values fit
+        over |= __builtin_add_overflow(lo, k * (k > 0 ? x.lo : x.hi), &lo);
+        over |= __builtin_add_overflow(hi, k * (k > 0 ? x.hi : x.lo), &hi);
+    }
+    *out = (Interval){lo, hi};
+    return !over;
 }
 
 static Interval value_interval(Ranges *r, const Value *v, int depth) {
     int64_t c;
     if (v->type->kind != TK_BLOCK || elem_is(v->type->elem, EC_FLOAT) || v->type->elem == EL_U64)
-        return ANYTHING;
-    if (v->type->elem == EL_I64) return linear_interval(r, linear_of(r, v), depth);
-    return const_int(v, &c) ? (Interval){c, c} : atom_interval(r, v, depth);
+        return ANY_I64;
+    if (v->type->elem != EL_I64)
+        return const_int(v, &c) ? (Interval){c, c} : atom_interval(r, v, depth);
+    Interval x;
+    Linear form = linear_of(r, v);
+    return linear_bounds(r, &form, depth, &x) && is_within(x, ANY_I64) ? x : ANY_I64;
 }
 
 void range_bounds(Ranges *r, const Value *v, int64_t *lo, int64_t *hi) {
     Interval x = value_interval(r, v, 0);
-    *lo = x.lo;
-    *hi = x.hi;
+    *lo = (int64_t)x.lo;
+    *hi = (int64_t)x.hi;
 }

@@ -32,15 +32,25 @@ struct Ranges {
     PtrMap equal;       // atom -> the Linear it equals
     PtrMap divisors;    // atom -> a number that divides it
     PtrMap intervals;   // atom -> its Interval, once known
+    PtrMap fits;        // value -> itself where its form cannot wrap anywhere
     int steps;          // left for the proof at hand
     int proof;          // its number
     Failure failed[FAILURES];
 };
 
-/// lo <= x <= hi; the ends of int64_t stand for "open".
+/// lo <= x <= hi. Of values: within their type.
 typedef struct Interval {
-    int64_t lo, hi;
+    Wide lo, hi;
 } Interval;
+#define ANY_I64 ((Interval){INT64_MIN, INT64_MAX})
+
+/// The bounds of the integer that op computes of operands within x[], before it wraps to the type
+/// of the result.
+typedef struct IntervalRule {
+    OpCode op;
+    Interval (*of)(const Op *op, const Interval *x);
+    const char *algebra;
+} IntervalRule;
 
 /* ---- range.c ------------------------------------------------------------------------------- */
 
@@ -56,8 +66,23 @@ static inline bool is_own_extent(const Value *v) {
 }
 int64_t linear_divisor(Ranges *r, Linear form, int depth);
 
+/// linear_exact within a proof; depth: of the proof.
+Linear linear_exact_at(Ranges *r, const Value *v, int depth);
+
 /* ---- range_interval.c ---------------------------------------------------------------------- */
 
-Interval linear_interval(Ranges *r, Linear form, int depth);
+/// Bounds of a form as an integer; false where they do not fit.
+bool linear_bounds(Ranges *r, const Linear *form, int depth, Interval *out);
+/// Every value that an element type has.
+Interval type_interval(Elem e);
+/// What rules say of op, else what its type says.
+Interval interval_by_rule(const Op *op, const Interval *x);
+
+/* ---- range_proof.c ------------------------------------------------------------------------- */
+
+/// form >= 0, as a part of a proof.
+bool proved(Ranges *r, Linear form, int depth);
+
+extern const RuleTable interval_table, proof_table, divisor_table, fact_table;
 
 #endif

@@ -13,8 +13,6 @@
 
 enum { PROOF_STEPS = 500, PROOF_DEPTH = 9 };
 
-static bool proved(Ranges *r, Linear form, int depth);
-
 /// The form with `bound` in place of term i, scaled: (form without t) * scale + factor * bound.
 /// For bounds of scale * atom.
 static bool proved_with(Ranges *r, const Linear *form, int i, Linear bound, int64_t scale,
@@ -28,9 +26,13 @@ static Linear minus(Linear a, int64_t c) {
     return linear_add(a, linear_constant(c), -1);
 }
 
+static Linear operand_form(Ranges *r, const Op *op, int i, int depth) {
+    return linear_exact_at(r, operand(op, i), depth + 1);
+}
+
 /// lo <= index, and index <= hi - 1, or hi - step where the step divides hi - lo.
 static bool by_loop(Ranges *r, const Linear *form, int i, const Op *loop, int depth) {
-    Linear lo = linear_of(r, operand(loop, 0)), hi = linear_of(r, operand(loop, 1));
+    Linear lo = operand_form(r, loop, 0, depth), hi = operand_form(r, loop, 1, depth);
     int64_t step = op_int(loop, "step", 1);
     if (form->terms[i].factor > 0 || step == 0) return proved_with(r, form, i, lo, 1, depth);
     int64_t even = linear_divisor(r, linear_add(hi, lo, -1), 0);
@@ -44,54 +46,78 @@ static bool by_min_max(Ranges *r, const Linear *form, int i, const Op *op, int d
     bool upper = form->terms[i].factor < 0;
     bool choice = op->code != OP_SELECT && upper == (op->code == OP_MIN);
     int n = op->n_operands;
-    bool x = proved_with(r, form, i, linear_of(r, operand(op, n - 2)), 1, depth);
+    bool x = proved_with(r, form, i, operand_form(r, op, n - 2, depth), 1, depth);
     if (x == choice) return x;
-    return proved_with(r, form, i, linear_of(r, operand(op, n - 1)), 1, depth);
+    return proved_with(r, form, i, operand_form(r, op, n - 1, depth), 1, depth);
 }
 
 /// q = x / k, k > 0 constant: k q <= x where x >= 0, k q >= x - (k - 1).
 static bool by_quotient(Ranges *r, const Linear *form, int i, const Op *op, int depth) {
     int64_t k;
     if (!const_int(operand(op, 1), &k) || k <= 0) return false;
-    Linear x = linear_of(r, operand(op, 0));
+    Linear x = operand_form(r, op, 0, depth);
     if (form->terms[i].factor > 0) return proved_with(r, form, i, minus(x, k - 1), k, depth);
     return proved(r, x, depth + 1) && proved_with(r, form, i, x, k, depth);
 }
 
 /// m = x % y, x >= 0, y >= 1: 0 <= m <= y - 1; also m <= x.
 static bool by_remainder(Ranges *r, const Linear *form, int i, const Op *op, int depth) {
-    Linear x = linear_of(r, operand(op, 0)), y = linear_of(r, operand(op, 1));
+    Linear x = operand_form(r, op, 0, depth), y = operand_form(r, op, 1, depth);
     if (!proved(r, x, depth + 1)) return false;
     if (form->terms[i].factor > 0) return proved_with(r, form, i, linear_constant(0), 1, depth);
     return proved_with(r, form, i, x, 1, depth) ||
            (proved(r, minus(y, 1), depth + 1) && proved_with(r, form, i, minus(y, 1), 1, depth));
 }
 
+/// task <= n - 1
+static bool by_launch(Ranges *r, const Linear *form, int i, const Op *launch, int depth) {
+    if (form->terms[i].factor > 0) return false;
+    return proved_with(r, form, i, minus(operand_form(r, launch, 0, depth), 1), 1, depth);
+}
+
+/// What its definition says of an atom: of a result the op's, of an argument that of the op with
+/// the region.
+typedef struct ProofRule {
+    OpCode op;
+    bool (*holds)(Ranges *r, const Linear *form, int i, const Op *op, int depth);
+    const char *algebra;
+} ProofRule;
+static const ProofRule rules[] = {
+    {OP_FOR, by_loop, "for: lo <= i <= hi - 1, or hi - step where it divides hi - lo"},
+    {OP_PARALLEL, by_loop, "parallel: lo <= i <= hi - 1, or hi - step where it divides hi - lo"},
+    {OP_CONTRACT, by_loop, "contract: lo <= i <= hi - 1, or hi - step where it divides hi - lo"},
+    {OP_LAUNCH, by_launch, "launch: task <= n - 1"},
+    {OP_MIN, by_min_max, "min(x, y) <= x, <= y; >= a where x >= a and y >= a"},
+    {OP_MAX, by_min_max, "max(x, y) >= x, >= y; <= a where x <= a and y <= a"},
+    {OP_SELECT, by_min_max, "c ? x : y >= a where x >= a and y >= a; likewise <="},
+    {OP_DIV, by_quotient, "x - (k - 1) <= k (x / k) <= x, where x >= 0, k > 0"},
+    {OP_REM, by_remainder, "0 <= x % y <= x, <= y - 1, where x >= 0, y > 0"},
+};
+const RuleTable proof_table = RULE_TABLE("range", ProofRule, rules);
+
 /// Constant bounds of one atom.
 static bool by_interval(Ranges *r, const Linear *form, int i, int depth) {
     Linear atom = {.n = 1, .terms = {{form->terms[i].atom, 1}}};
-    Interval x = linear_interval(r, atom, 0);
-    int64_t end = form->terms[i].factor > 0 ? x.lo : x.hi;
+    Interval x;
+    if (!linear_bounds(r, &atom, 0, &x)) return false;
+    Wide end = form->terms[i].factor > 0 ? x.lo : x.hi;
     if (end == INT64_MIN || end == INT64_MAX || end == MAX_EXTENT) return false;
-    return proved_with(r, form, i, linear_constant(end), 1, depth);
+    return proved_with(r, form, i, linear_constant((int64_t)end), 1, depth);
 }
 
 static bool by_definition(Ranges *r, const Linear *form, int i, int depth) {
     const Value *v = form->terms[i].atom;
     if (is_own_extent(v)) return false;
-    if (is_loop_index(v)) return by_loop(r, form, i, v->region->parent, depth);
-    const Op *op = v->def;
-    if (!op && v->region->parent->code == OP_LAUNCH && form->terms[i].factor < 0)
-        return proved_with(r, form, i, minus(linear_of(r, operand(v->region->parent, 0)), 1), 1,
-                           depth);
-    switch (op ? op->code : OP_MODULE) {
-    case OP_SELECT:
-    case OP_MIN:
-    case OP_MAX: return by_min_max(r, form, i, op, depth);
-    case OP_DIV: return by_quotient(r, form, i, op, depth);
-    case OP_REM: return by_remainder(r, form, i, op, depth);
-    default: return false;
+    const Op *op = v->def ? v->def : v->region->parent;
+    bool task = !v->def && op->code == OP_LAUNCH && v->index == 0;
+    if (!v->def && !is_loop_index(v) && !task) return false;
+    for (int k = 0; k < proof_table.n; k++) {
+        if (rules[k].op != op->code) continue;
+        if (!rules[k].holds(r, form, i, op, depth)) return false;
+        rule_applied(r->ir, op, rules[k].algebra);
+        return true;
     }
+    return false;
 }
 
 /// form = f + rest, f >= 0, where f and the form share a term of one sign.
@@ -160,9 +186,10 @@ static bool searched(Ranges *r, const Linear *form, int depth) {
 
 // Facts are taken off in any order, so a search comes to most forms many times. What it would take
 // to fail once more counts as taken: what is proved does not depend on what is remembered.
-static bool proved(Ranges *r, Linear form, int depth) {
+bool proved(Ranges *r, Linear form, int depth) {
+    Interval x;
     if (form.bad || depth > PROOF_DEPTH || r->steps-- <= 0) return false;
-    if (linear_interval(r, form, 0).lo >= 0) return true;
+    if (linear_bounds(r, &form, 0, &x) && x.lo >= 0) return true;
     sort_terms(&form);
     Failure *f = failure_of(r, &form, depth);
     if (f->proof == r->proof && f->depth == depth && same_form(&f->form, &form)) {
@@ -179,4 +206,10 @@ bool prove_nonnegative(Ranges *r, Linear form) {
     r->steps = PROOF_STEPS;
     r->proof++;
     return proved(r, form, 0);
+}
+
+Linear linear_exact(Ranges *r, const Value *v) {
+    r->steps = PROOF_STEPS;
+    r->proof++;
+    return linear_exact_at(r, v, 0);
 }

@@ -35,7 +35,7 @@ static bool clips(Ranges *r, const Op *op, const Access *a, int d) {
     if (sub->kind != DIM_AXIS || sub->mul != 1) return sub->kind == DIM_AT;
     Value *count = shortening(sub_operand(op, a, d, 1), sub->size);
     if (!count) return true;
-    Linear end = linear_add(linear_of(r, sub_operand(op, a, d, 0)), linear_of(r, count), 1);
+    Linear end = linear_add(linear_exact(r, sub_operand(op, a, d, 0)), linear_exact(r, count), 1);
     return prove_le(r, linear_extent(r, a->tensor, d), end);
 }
 
