@@ -19,14 +19,16 @@ static Linear linear_atom(const Value *v) {
     return (Linear){.n = 1, .terms = {{v, 1}}};
 }
 
+/// No factor is INT64_MIN, so that each may be negated and divided.
 static void add_term(Linear *a, Term t) {
     for (int i = 0; i < a->n; i++) {
         if (a->terms[i].atom != t.atom) continue;
-        a->bad |= __builtin_add_overflow(a->terms[i].factor, t.factor, &a->terms[i].factor);
+        a->bad |= __builtin_add_overflow(a->terms[i].factor, t.factor, &a->terms[i].factor) ||
+                  a->terms[i].factor == INT64_MIN;
         if (a->terms[i].factor == 0) a->terms[i] = a->terms[--a->n];
         return;
     }
-    if (a->n == MAX_TERMS)
+    if (a->n == MAX_TERMS || t.factor == INT64_MIN)
         a->bad = true;
     else
         a->terms[a->n++] = t;
@@ -263,13 +265,15 @@ void ranges_at(Ranges *r, const Op *op) {
 
 /* ---- divisors ------------------------------------------------------------------------------ */
 
+/// 2^63, of INT64_MIN, is no int64_t: 2^62 divides it, too.
 static int64_t gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t t = a % b;
-        a = b;
-        b = t;
+    uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+    while (y) {
+        uint64_t t = x % y;
+        x = y;
+        y = t;
     }
-    return a < 0 ? -a : a;
+    return x > INT64_MAX ? (int64_t)1 << 62 : (int64_t)x;
 }
 
 bool is_loop_index(const Value *v) {

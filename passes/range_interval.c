@@ -101,27 +101,25 @@ static const IntervalRule rules[] = {
 };
 const RuleTable interval_table = RULE_TABLE("range", IntervalRule, rules);
 
-Interval interval_by_rule(const Op *op, const Interval *x) {
-    Interval all = type_interval(result(op, 0)->type->elem);
+static const IntervalRule *rule_of(OpCode code) {
     for (int i = 0; i < interval_table.n; i++)
-        if (rules[i].op == op->code) {
-            Interval by = rules[i].of(op, x);
-            return is_within(by, all) ? by : all; // beyond it the op wraps
-        }
-    return all;
+        if (rules[i].op == code) return &rules[i];
+    return NULL;
 }
 
-static bool has_rule(OpCode code) {
-    for (int i = 0; i < interval_table.n; i++)
-        if (rules[i].op == code) return true;
-    return false;
+Interval interval_by_rule(const Op *op, const Interval *x) {
+    const IntervalRule *rule = rule_of(op->code);
+    Interval all = type_interval(result(op, 0)->type->elem), by = rule ? rule->of(op, x) : all;
+    return is_within(by, all) ? by : all; // beyond it the op wraps
 }
 
 /* ---- values -------------------------------------------------------------------------------- */
 
 static Interval op_interval(Ranges *r, const Op *op, int depth) {
     Interval x[3];
-    if (!has_rule(op->code)) return type_interval(result(op, 0)->type->elem);
+    const IntervalRule *rule = rule_of(op->code);
+    if (!rule) return type_interval(result(op, 0)->type->elem);
+    rule_applied(r->ir, op, rule->algebra);
     for (int i = 0; i < op->n_operands; i++) x[i] = value_interval(r, operand(op, i), depth + 1);
     return interval_by_rule(op, x);
 }
