@@ -321,7 +321,8 @@ static void rebuild_phase(Combining *c) {
         if (l->kept) l->index = open_parallel(&b, l->lo, l->hi, l->step, op_str(l->op, "name"));
     }
     Value *group = open_parallel(&b, build_index(&b, 0), c->groups, 1, "group");
-    Value *from = ix_mul(&b, group, c->group_size);
+    // That it is not negative is known here; of a product, which may wrap, it is not known later.
+    Value *from = ix_max(&b, ix_mul(&b, group, c->group_size), build_index(&b, 0));
     Value *to = ix_min(&b, ix_add(&b, from, c->group_size), c->line);
     Op *loop = group_loop(c, &b, from, to);
     Builder in = build_at_end(c->env->ir, loop->regions[0], c->phase->loc);

@@ -2,17 +2,14 @@
 // The list of all tables of rules; see rules.h.
 #include "passes/rules.h"
 #include "passes/canonical.h"
+#include "passes/gpu/narrow.h"
 #include "passes/range_private.h"
 
 const RuleTable *rule_table(int i) {
     static const RuleTable *const tables[] = {
-        &control_rules,
-        &shape_rules,
-        &arithmetic_rules,
-        &interval_table,
-        &proof_table,
-        &divisor_table,
-        &fact_table,
+        &control_rules, &shape_rules,    &arithmetic_rules, &interval_table,
+        &proof_table,   &divisor_table,  &fact_table,       &narrow_bits,
+        &narrow_affine, &narrow_compare, &narrow_small,
     };
     const int n = sizeof tables / sizeof *tables;
     if (i < n_fold_tables) return &fold_tables[i];

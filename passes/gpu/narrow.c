@@ -9,16 +9,15 @@
 // Positions are sums of scalars and of lane numbers times constants. Both sides of a comparison
 // differ by at most M on account of lanes, so their scalars' difference, cut to +-2^30 > M, decides
 // as the difference itself does. One axis on each side: what is computed for all lanes of the block
-// is one comparison. This needs sums that do not wrap, so scalars must stand on dims, indices of
-// loops and small constants (is_modest).
+// is one comparison. This needs sums that do not wrap: scalars whose magnitude is known to stay
+// below 2^61, for they stand on dims, numbers of programs, 32-bit integers and constants.
 #include "passes/gpu/narrow.h"
 #include "passes/gpu/gpu.h"
 #include "passes/passes.h"
 #include "passes/util.h"
 
 enum { MAX_DEPTH = 12, SMALL_FACTOR = 1 << 10 };
-#define LIMIT       ((int64_t)1 << 30) // of the scalar
-#define SMALL_CONST ((int64_t)1 << 40)
+#define LIMIT ((int64_t)1 << 30) // of the scalar
 
 /// The sum of factor[d] times the lane number along axis d, and of scalars.
 typedef struct Affine {
@@ -29,50 +28,111 @@ typedef struct Affine {
 
 /* ---- scalars ------------------------------------------------------------------------------- */
 
+// Bits of a magnitude: |v| <= 2^bits. Two scalars of MODEST bits and all lanes make less than 2^63.
+enum { DIM_BITS = 48, PROGRAM_BITS = 31, MODEST = 61, UNKNOWN = 64 };
+
 typedef struct Narrow {
     PassEnv *env;
-    Builder b;      // before the comparison at hand
-    PtrMap answers; // scalars looked at -> themselves where modest, else the pass
+    Builder b;   // before the comparison at hand
+    PtrMap bits; // scalars looked at -> their bits + 1
 } Narrow;
 
-static bool is_modest(Narrow *n, Value *v);
+static int scalar_bits(Narrow *n, const Value *v);
 
-static bool find_modest(Narrow *n, Value *v) {
-    const Op *op = v->def;
-    int64_t c;
-    if (const_int(v, &c)) return c > -SMALL_CONST && c < SMALL_CONST;
-    if (!op) {
-        const Op *owner = v->region->parent;
-        if (v->index > 0) return false;
-        return owner->code == OP_LAUNCH ||
-               (owner->code == OP_FOR && is_modest(n, operand(owner, 0)) &&
-                is_modest(n, operand(owner, 1)));
-    }
-    switch (op->code) {
-    case OP_DIM: return true;
-    case OP_CAST: {
-        const Type *from = operand(op, 0)->type;
-        return elem_is(from->elem, EC_INT) && elem_info[from->elem].bits <= 32;
-    }
-    case OP_DIV:
-    case OP_REM: return is_modest(n, operand(op, 0));
-    case OP_MUL: // counts elements, too
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MIN:
-    case OP_MAX: return is_modest(n, operand(op, 0)) && is_modest(n, operand(op, 1));
-    case OP_SELECT: return is_modest(n, operand(op, 1)) && is_modest(n, operand(op, 2));
-    default: return false;
-    }
+static int operand_bits(Narrow *n, const Op *op, int i) {
+    return scalar_bits(n, operand(op, i));
 }
 
-/// Its magnitude stays far below 2^63: dims, indices and their products count elements in memory.
-static bool is_modest(Narrow *n, Value *v) {
-    void *known = map_get(&n->answers, v);
-    if (known) return known == v;
-    bool yes = find_modest(n, v);
-    map_set(ir_ctx(n->env->ir), &n->answers, v, yes ? (void *)v : (void *)n);
-    return yes;
+static int greater(int a, int b) {
+    return a > b ? a : b;
+}
+
+static int bits_of_dim(Narrow *n, const Op *op) {
+    (void)n, (void)op;
+    return DIM_BITS;
+}
+
+static int bits_of_cast(Narrow *n, const Op *op) {
+    (void)n;
+    Elem from = operand(op, 0)->type->elem;
+    return elem_is(from, EC_INT) && elem_info[from].bits <= 32 ? elem_info[from].bits : UNKNOWN;
+}
+
+static int bits_of_quotient(Narrow *n, const Op *op) {
+    return operand_bits(n, op, 0);
+}
+
+static int bits_of_product(Narrow *n, const Op *op) {
+    return operand_bits(n, op, 0) + operand_bits(n, op, 1);
+}
+
+static int bits_of_sum(Narrow *n, const Op *op) {
+    return 1 + greater(operand_bits(n, op, 0), operand_bits(n, op, 1));
+}
+
+static int bits_of_choice(Narrow *n, const Op *op) {
+    return greater(operand_bits(n, op, op->n_operands - 2),
+                   operand_bits(n, op, op->n_operands - 1));
+}
+
+typedef struct BitsRule {
+    OpCode op;
+    int (*of)(Narrow *n, const Op *op);
+    const char *algebra;
+} BitsRule;
+static const BitsRule bits_rules[] = {
+    {OP_DIM, bits_of_dim, "|dim| <= 2^48"},
+    {OP_CAST, bits_of_cast, "|x as i64| <= 2^n, of n <= 32 bits"},
+    {OP_DIV, bits_of_quotient, "|x / y| <= |x|"},
+    {OP_REM, bits_of_quotient, "|x % y| <= |x|"},
+    {OP_MUL, bits_of_product, "|x y| <= 2^(a + b), where |x| <= 2^a, |y| <= 2^b"},
+    {OP_ADD, bits_of_sum, "|x + y| <= 2 max(|x|, |y|)"},
+    {OP_SUB, bits_of_sum, "|x - y| <= 2 max(|x|, |y|)"},
+    {OP_MIN, bits_of_choice, "|min(x, y)| <= max(|x|, |y|)"},
+    {OP_MAX, bits_of_choice, "|max(x, y)| <= max(|x|, |y|)"},
+    {OP_SELECT, bits_of_choice, "|c ? x : y| <= max(|x|, |y|)"},
+};
+const RuleTable narrow_bits = RULE_TABLE("narrow", BitsRule, bits_rules);
+
+static int bits_of_constant(int64_t c) {
+    int bits = 0;
+    while (bits < 63 && (c > (int64_t)1 << bits || c < -((int64_t)1 << bits))) bits++;
+    return bits;
+}
+
+/// Of a region: the number of a program, or the index of a loop, between its bounds.
+static int bits_of_argument(Narrow *n, const Value *v) {
+    const Op *owner = v->region->parent;
+    if (v->index > 0) return UNKNOWN;
+    if (owner->code == OP_LAUNCH) return PROGRAM_BITS;
+    bool index = owner->code == OP_FOR && v->region == owner->regions[0];
+    return index ? greater(operand_bits(n, owner, 0), operand_bits(n, owner, 1)) : UNKNOWN;
+}
+
+static int find_bits(Narrow *n, const Value *v) {
+    int64_t c;
+    if (const_int(v, &c)) return bits_of_constant(c);
+    if (!v->def) return bits_of_argument(n, v);
+    for (int i = 0; i < narrow_bits.n; i++)
+        if (bits_rules[i].op == v->def->code) {
+            rule_applied(n->env->ir, v->def, bits_rules[i].algebra);
+            return bits_rules[i].of(n, v->def);
+        }
+    return UNKNOWN;
+}
+
+/// What is beyond MODEST may have wrapped.
+static int scalar_bits(Narrow *n, const Value *v) {
+    intptr_t known = (intptr_t)map_get(&n->bits, v);
+    if (known) return (int)known - 1;
+    int bits = find_bits(n, v);
+    if (bits > MODEST) bits = UNKNOWN;
+    map_set(ir_ctx(n->env->ir), &n->bits, v, (void *)(intptr_t)(bits + 1));
+    return bits;
+}
+
+static bool is_modest(Narrow *n, const Value *v) {
+    return scalar_bits(n, v) <= MODEST;
 }
 
 static Value *plus(Builder *b, Value *x, Value *y, int64_t factor) {
@@ -103,7 +163,7 @@ static bool shaped(Narrow *n, const Op *op, Affine *out, int depth) {
     Affine in;
     if (ty_is_scalar(x->type)) {
         out->scalar = (Value *)x;
-        return is_modest(n, out->scalar);
+        return true;
     }
     if (!affine_of(n, x, &in, depth - 1)) return false;
     out->scalar = in.scalar;
@@ -124,26 +184,49 @@ static bool summed(Narrow *n, const Op *op, Affine *out, int depth) {
     return true;
 }
 
-/// Scalar ops that this makes stand at b; those of no use are dead.
-static bool affine_of(Narrow *n, const Value *v, Affine *out, int depth) {
-    const Op *op = v->def;
+static bool constant(Narrow *n, const Op *op, Affine *out, int depth) {
     int64_t c;
+    (void)depth;
+    if (!const_int(result(op, 0), &c)) return false;
+    out->scalar = build_index(&n->b, c);
+    return true;
+}
+
+static bool lane_number(Narrow *n, const Op *op, Affine *out, int depth) {
+    (void)n, (void)op, (void)depth;
+    out->factor[0] = out->extents[0] > 1;
+    return true;
+}
+
+typedef struct AffineRule {
+    OpCode op;
+    bool (*of)(Narrow *n, const Op *op, Affine *out, int depth);
+    const char *algebra;
+} AffineRule;
+static const AffineRule affine_rules[] = {
+    {OP_CONST, constant, "lanes of a constant: the constant"},
+    {OP_IOTA, lane_number, "lanes of iota: their number"},
+    {OP_BROADCAST, shaped, "lanes of broadcast(x): the scalar, or x by the axes"},
+    {OP_RESHAPE, shaped, "lanes of reshape(x): x by its axes longer than 1"},
+    {OP_PERMUTE, shaped, "lanes of permute(x): x by the axes in their order"},
+    {OP_ADD, summed, "lanes of x + y: sums of factors and scalars"},
+    {OP_SUB, summed, "lanes of x - y: differences of factors and scalars"},
+};
+const RuleTable narrow_affine = RULE_TABLE("narrow", AffineRule, affine_rules);
+
+/// Scalar ops that this makes stand at b; those of no use are dead. Each scalar on the way is
+/// modest, so nothing on the way has wrapped.
+static bool affine_of(Narrow *n, const Value *v, Affine *out, int depth) {
     *out = (Affine){.rank = v->type->rank};
     for (int d = 0; d < out->rank; d++) out->extents[d] = v->type->extents[d];
-    if (!op || depth == 0) return false;
-    switch (op->code) {
-    case OP_CONST:
-        if (!const_int(v, &c) || c <= -SMALL_CONST || c >= SMALL_CONST) return false;
-        out->scalar = build_index(&n->b, c);
+    for (int i = 0; i < narrow_affine.n && v->def && depth > 0; i++) {
+        if (affine_rules[i].op != v->def->code) continue;
+        if (!affine_rules[i].of(n, v->def, out, depth)) return false;
+        if (out->scalar && !is_modest(n, out->scalar)) return false;
+        rule_applied(n->env->ir, v->def, affine_rules[i].algebra);
         return true;
-    case OP_IOTA: out->factor[0] = out->extents[0] > 1; return true;
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE: return shaped(n, op, out, depth);
-    case OP_ADD:
-    case OP_SUB: return summed(n, op, out, depth);
-    default: return false;
     }
+    return false;
 }
 
 /* ---- comparisons --------------------------------------------------------------------------- */
@@ -183,18 +266,31 @@ static Value *clamped(Builder *b, Value *s) {
 }
 
 /// Axis p's lanes and the scalar on the left, the other axis' on the right.
-static Value *compare_two(Builder *b, OpCode code, const Affine *a, int p, int q) {
+static Value *compare_two(Builder *b, OpCode code, const Affine *a, const int *axes) {
+    int p = axes[0], q = axes[1];
     Value *x = line(b, a, p, a->factor[p], clamped(b, a->scalar));
     Value *y = line(b, a, q, -a->factor[q], NULL);
     return build_binary(b, code, along(b, a, p, x), along(b, a, q, y));
 }
 
 /// Lanes of one axis alone: compared along it, then spread.
-static Value *compare_one(Builder *b, OpCode code, const Affine *a, int p) {
+static Value *compare_one(Builder *b, OpCode code, const Affine *a, const int *axes) {
+    int p = axes[0];
     Value *x = line(b, a, p, a->factor[p], NULL);
     Value *s = clamped(b, plus(b, NULL, a->scalar, -1));
     return along(b, a, p, build_binary(b, code, x, build_broadcast(b, s, x->type)));
 }
+
+// One row a number of axes on which the difference depends.
+typedef struct CompareRule {
+    Value *(*build)(Builder *b, OpCode code, const Affine *a, const int *axes);
+    const char *algebra;
+} CompareRule;
+static const CompareRule compare_rules[] = {
+    {compare_one, "f i + s < 0: f i < cut(-s), along the axis"},
+    {compare_two, "f i + g j + s < 0: f i + cut(s) < -g j, an axis on each side"},
+};
+const RuleTable narrow_compare = RULE_TABLE("narrow", CompareRule, compare_rules);
 
 static void narrow(Op *op, void *arg) {
     Narrow *n = arg;
@@ -212,10 +308,9 @@ static void narrow(Op *op, void *arg) {
     int axes[MAX_RANK], count = 0;
     for (int d = 0; d < a.rank; d++)
         if (a.factor[d]) axes[count++] = d;
-    if (count < 1 || count > 2 || reach(&a) < 0) return;
-    Value *v = count == 2 ? compare_two(b, op->code, &a, axes[0], axes[1])
-                          : compare_one(b, op->code, &a, axes[0]);
-    value_replace(result(op, 0), v);
+    if (count < 1 || count > narrow_compare.n || reach(&a) < 0) return;
+    rule_applied(b->ir, op, compare_rules[count - 1].algebra);
+    value_replace(result(op, 0), compare_rules[count - 1].build(b, op->code, &a, axes));
     op_erase(op);
 }
 

@@ -20,16 +20,37 @@ static bool divides(const Op *op) {
     return op && (op->code == OP_DIV || op->code == OP_REM);
 }
 
+/// Of what a value stands on: the value is small where that is.
+typedef struct SmallRule {
+    OpCode op;
+    bool (*takes)(const Op *op);
+    const char *algebra;
+} SmallRule;
+
+static bool keeps_integers(const Op *op) {
+    Elem to = result(op, 0)->type->elem;
+    return (to == EL_I32 || to == EL_I64) && elem_is(operand(op, 0)->type->elem, EC_INT);
+}
+
+static const SmallRule rules[] = {
+    {OP_DIV, divides, "x / y is small where x is"},
+    {OP_REM, divides, "x % y is small where x is"},
+    {OP_CAST, keeps_integers, "x as i32, x as i64 is x where x is small"},
+};
+const RuleTable narrow_small = RULE_TABLE("narrow", SmallRule, rules);
+
 /// Its magnitude is less than 2^31 - 1.
-static bool is_small(const Value *v, int depth) {
+static bool is_small(Ir *ir, const Value *v, int depth) {
     int64_t c;
     if (const_int(v, &c)) return c > -INT_MAX && c < INT_MAX;
     if (!v->def) return v->index == 0 && v->region->parent->code == OP_LAUNCH;
-    if (depth == 0) return false;
-    if (divides(v->def)) return is_small(operand(v->def, 0), depth - 1);
-    bool keeps = v->def->code == OP_CAST && (v->type->elem == EL_I32 || v->type->elem == EL_I64);
-    return keeps && elem_is(operand(v->def, 0)->type->elem, EC_INT) &&
-           is_small(operand(v->def, 0), depth - 1);
+    for (int i = 0; i < narrow_small.n && depth > 0; i++) {
+        if (rules[i].op != v->def->code || !rules[i].takes(v->def)) continue;
+        if (!is_small(ir, operand(v->def, 0), depth - 1)) return false;
+        rule_applied(ir, v->def, rules[i].algebra);
+        return true;
+    }
+    return false;
 }
 
 static Value *clamped(Builder *b, Value *v) {
@@ -42,7 +63,7 @@ static Value *clamped(Builder *b, Value *v) {
 
 static void narrow(Op *op, void *arg) {
     if (!divides(op) || result(op, 0)->type != ty_scalar(arg, EL_I64)) return;
-    if (!is_small(operand(op, 0), MAX_DEPTH)) return;
+    if (!is_small(arg, operand(op, 0), MAX_DEPTH)) return;
     Builder b = build_before(arg, op);
     Value *x = build_cast(&b, operand(op, 0), EL_I32), *y = clamped(&b, operand(op, 1));
     Value *v = build_cast(&b, build_binary(&b, op->code, x, y), EL_I64);

@@ -16,8 +16,9 @@ static const char opening[] =
     "%no = const [value=false] : bool\n%top = const [value=9223372036854775807] : i64\n"
     "%low = const [value=9223372036854775804] : i64\n%minus = const [value=-2] : i64\n"
     "%bottom = const [value=-9223372036854775808] : i64\n";
-static const char programs[] = "parallel %zero, %n [step=1] {(%i: i64)\n"
-                               "%a = load %x, %zero, %i [subs=(at)] : i64\n"
+static const char parallel[] = "parallel %zero, %n [step=1] {(%i: i64)\n";
+static const char launch[] = "launch %n {(%i: i64)\n";
+static const char programs[] = "%a = load %x, %zero, %i [subs=(at)] : i64\n"
                                "%b = load %y, %zero, %i [subs=(at)] : i64\n"
                                "%c = load %z, %no, %i [subs=(at)] : bool\n";
 static const char scalar_result[] = "store %o, %r, %i, %zero [subs=(at, at)]\n";
@@ -56,6 +57,20 @@ typedef struct Template {
             "%r0 = slice %t [start=[0, 0]] : " sum "<2x4>\n%r1 = cast %r0 : i64<2x4>\n"            \
             "%r = reshape %r1 : i64<8>\n"                                                          \
     }
+
+/// %r from lanes of a comparison of positions that begin at p and at q: along one axis, along two.
+#define POSITIONS(p, q)                                                                            \
+    "%l0 = iota : i64<8>\n%pb = broadcast " p " : i64<8>\n%l1 = add %l0, %pb : i64<8>\n"           \
+    "%l2 = reshape %l1 : i64<8x1>\n%l3 = broadcast %l2 : i64<8x8>\n"                               \
+    "%l4 = permute %l2 [perm=[1, 0]] : i64<1x8>\n%l5 = broadcast %l4 : i64<8x8>\n"                 \
+    "%qb = broadcast " q " : i64<8x8>\n%q1 = broadcast " q " : i64<8>\n"                           \
+    "%l6 = sub %l0, %q1 : i64<8>\n%l7 = reshape %l6 : i64<1x8>\n"                                  \
+    "%l8 = broadcast %l7 : i64<8x8>\n%five = const [value=5] : i64<8x8>\n"                         \
+    "%l9 = add %l8, %five : i64<8x8>\n"                                                            \
+    "%is = <<lt %l3, %qb|ge %l3, %l9|eq %l5, %l3|lt %l8, %l3>> : bool<8x8>\n"                      \
+    "%bits = cast %is : i64<8x8>\n%l10 = reshape %bits : i64<64>\n"                                \
+    "%shift = iota : i64<64>\n%word = shl %l10, %shift : i64<64>\n"                                \
+    "%r = reduce %word [axis=0] : i64 {(%e: i64, %f: i64)\n%g = or %e, %f : i64\nyield %g }\n"
 
 static const Template templates[] = {
     // loops
@@ -118,7 +133,44 @@ static const Template templates[] = {
     PRODUCT("f16", "f32"),
     PRODUCT("f32", "f32"),
 };
-enum { N_TEMPLATES = sizeof templates / sizeof *templates };
+
+/// Numbers of 32 bits, a far one, and an extent.
+#define NUMBERS                                                                                    \
+    "%a32 = cast %a : <<i32|u32>>\n%aa = cast %a32 : i64\n%b32 = cast %b : i32\n"                  \
+    "%bb = cast %b32 : i64\n%far = const [value=-2305843009213693952] : i64\n"
+
+static const Template narrow_templates[] = {
+    {false, "%d = dim %w [axis=1] : i64\n",
+     NUMBERS
+     "%s = <<add|sub|mul|min|max|div|rem>> <<%aa|%d|%i>>, <<%bb|%far|%a>> : i64\n" POSITIONS(
+         "%s", "%bb")},
+    {false, "%d = dim %w [axis=1] : i64\n",
+     NUMBERS
+     "%s = <<add|mul>> %aa, <<%bb|%d>> : i64\n%s1 = select %c, %s, %bb : i64\n"
+     "%s2 = mul %s, %aa : i64\n%s3 = mul %s2, %aa : i64\n" POSITIONS("<<%s1|%s2|%s3>>", "%a")},
+    {false, "%d = dim %w [axis=1] : i64\n",
+     NUMBERS "%end = max %zero, <<%d|%aa|%a>> : i64\n%last = add %end, %minus : i64\n"
+             "%r9 = for %last, %end, %zero [step=1] : i64 {(%k: i64, %u: i64)\n" POSITIONS(
+                 "%k", "%d") "%u2 = add %u, %r : i64\nyield %u2 }\n"
+                             "store %o, %r9, %i, %one [subs=(at, at)]\n%r = add %a, %b : i64\n"},
+    {false, "",
+     "%i32 = cast %i : <<i32|i64>>\n%ii = cast %i32 : i64\n%by = max %b, <<%a|%eight>> : i64\n"
+     "%p = <<div|rem>> <<%i|%ii|%three>>, <<%a|%by>> : i64\n"
+     "%q = <<div|rem>> <<%p|%i>>, <<%b|%eight|%zero>> : i64\n%m = mul %q, %three : i64\n"
+     "%r = add %p, %m : i64\n"},
+};
+
+/// Kernels for a pass. `programs`: what opens the programs.
+typedef struct Family {
+    const char *pass, *programs;
+    int n;
+    const Template *templates;
+} Family;
+static const Family families[] = {
+    {"canonicalize", parallel, sizeof templates / sizeof *templates, templates},
+    {"narrow", launch, sizeof narrow_templates / sizeof *narrow_templates, narrow_templates},
+};
+enum { N_FAMILIES = sizeof families / sizeof *families };
 
 /* ---- choices ------------------------------------------------------------------------------- */
 
@@ -159,23 +211,26 @@ static bool next_combination(Choices *c) {
     return false;
 }
 
-static const char *expand_template(Ctx *ctx, const Template *t, Choices *c) {
+static const char *expand_template(Ctx *ctx, const Family *f, const Template *t, Choices *c) {
     Text out = {.ctx = ctx};
     c->n = 0;
     text_add(&out, "%s", opening);
     expand(c, t->host, &out);
-    text_add(&out, "%s%s", programs, t->block ? lanes : "");
+    text_add(&out, "%s%s%s", f->programs, programs, t->block ? lanes : "");
     expand(c, t->body, &out);
     text_add(&out, "%s%syield } }\n", t->block ? block_result : scalar_result, closing);
     return out.data;
 }
 
-void each_rule_text(Ctx *ctx, void (*use)(const char *text, void *arg), void *arg) {
-    for (int i = 0; i < N_TEMPLATES; i++) {
-        Choices c = {0};
-        do use(expand_template(ctx, &templates[i], &c), arg);
-        while (next_combination(&c));
-    }
+void each_rule_text(Ctx *ctx, void (*use)(const char *text, const char *pass)) {
+    for (int k = 0; k < N_FAMILIES; k++)
+        for (int i = 0; i < families[k].n; i++) {
+            Choices c = {0};
+            do
+                use(expand_template(ctx, &families[k], &families[k].templates[i], &c),
+                    families[k].pass);
+            while (next_combination(&c));
+        }
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
@@ -206,17 +261,33 @@ static Tensor tensor(void *data, Elem e, int64_t rows, int64_t columns) {
     return t;
 }
 
-static bool run_text(Ir *ir, Op *module, TextArgs *d) {
+/// For passes that narrow numbers: what is near the ends of types, in all pairs of their classes.
+static void fill_extremes(TextArgs *d) {
+    static const int64_t some[] = {
+        0,           1,         -1,        7,         -8,         INT32_MAX,     INT32_MIN,
+        INT64_MAX,   INT64_MIN, INT16_MAX, INT16_MIN, UINT32_MAX, INT64_MAX - 5, 0x40000000,
+        -3000000000, 65536};
+    for (int i = 0; i < PROGRAMS; i++) {
+        d->x[i] = some[i % 16];
+        d->y[i] = some[(i * 5 + i / 16 * 3) % 16];
+    }
+}
+
+static bool run_text(const TextRun *r, Ir *ir, Op *module, TextArgs *d) {
+    bool narrows = strcmp(r->pass->name, "narrow") == 0;
     for (int i = 0; i < PROGRAMS; i++) {
         d->x[i] = i % 8 - 2;
         d->y[i] = i / 8 + 1;
         d->z[i] = i % 3 == 0;
     }
+    if (narrows) fill_extremes(d);
     InterpArg args[] = {{.tensor = tensor(d->x, EL_I64, PROGRAMS, 0)},
                         {.tensor = tensor(d->y, EL_I64, PROGRAMS, 0)},
                         {.tensor = tensor(d->z, EL_BOOL, PROGRAMS, 0)},
                         {.tensor = tensor(d->o, EL_I64, PROGRAMS, LANES)},
                         {.tensor = tensor(d->w, EL_F32, 4, 1)}};
+    // No element of it is accessed.
+    if (narrows) args[4].tensor.extents[1] = INT64_C(1) << 47, args[4].tensor.strides[0] = 0;
     InterpOptions options = {.max_steps = 1 << 20};
     return ir_verify(ir, module) && interp_run(ir, module, "k", 5, args, &options);
 }
@@ -226,10 +297,10 @@ static void compare_text(Ctx *ctx, void *arg) {
     Ir *ir = ir_create(ctx);
     Op *module = ir_parse(ir, ctx_add_source(ctx, "rule.tir", r->kernel, strlen(r->kernel)));
     TextArgs *before = ctx_new(ctx, TextArgs), *after = ctx_new(ctx, TextArgs);
-    if (!module || !run_text(ir, module, before)) return;
+    if (!module || !run_text(r, ir, module, before)) return;
     ir_watch_rules(ir, r->watch, r->user);
     r->pass->run(&(PassEnv){.ir = ir}, module);
-    if (!run_text(ir, module, after)) return;
+    if (!run_text(r, ir, module, after)) return;
     r->compared = PROGRAMS * LANES;
     if (memcmp(before->o, after->o, sizeof before->o) != 0)
         text_add(r->text, "after the pass:\n%sbefore the pass:\n%s", ir_to_text(ctx, module),

@@ -5,8 +5,9 @@
 
 #include "ir/ir.h"
 
-/// Calls `use` with each combination of the choices `<<a|b>>` of each template.
-void each_rule_text(Ctx *ctx, void (*use)(const char *text, void *arg), void *arg);
+/// Calls `use` with each combination of the choices `<<a|b>>` of each template, and with the pass
+/// that it is for.
+void each_rule_text(Ctx *ctx, void (*use)(const char *text, const char *pass));
 /// Runs it as it is and after the pass. The number of values compared; *text gets what differs.
 /// `watch` is told of the rules that the pass applies.
 int64_t text_compare(const char *kernel, const Pass *pass, RuleWatch *watch, void *user,
