@@ -17,7 +17,7 @@ typedef struct Options {
     const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages, *persistent,
         *order, *grain;
     const char *cluster, *plan, *chunks;
-    bool verify_each, time, locs, split, check, ops, list_passes, help;
+    bool verify_each, time, locs, split, check, ops, tables, list_passes, help;
 } Options;
 
 static const struct {
@@ -55,6 +55,7 @@ static const struct {
     FLAG("--check", check, "compile with checks"),
     FLAG("--list-passes", list_passes, "list the passes and exit"),
     FLAG("--ops", ops, "print the reference page of ops (docs/ops.md) and exit"),
+    FLAG("--tables", tables, "print elements, ops and builtins, a row a line, for programs, and exit"),
     FLAG("--help", help, "print this and exit"),
 #undef FLAG
 #undef VALUE
@@ -109,7 +110,7 @@ static bool parse_args(Options *o, int argc, char **argv) {
             o->file = argv[i];
         }
     }
-    return o->file || o->ops || o->list_passes || o->help || usage_error("no input", "file");
+    return o->file || o->ops || o->tables || o->list_passes || o->help || usage_error("no input", "file");
 }
 
 static int64_t number_or(const char *text, int64_t otherwise) {
@@ -270,6 +271,7 @@ int main(int argc, char **argv) {
     if (o.help) print_help();
     if (o.list_passes) list_passes();
     if (o.ops) print_ops_page();
+    if (o.tables) print_tables();
     if (!o.file) return 0;
     FILE *f = strcmp(o.file, "-") == 0 ? stdin : fopen(o.file, "rb");
     size_t len = 0;

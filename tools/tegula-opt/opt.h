@@ -5,5 +5,7 @@
 
 /// docs/ops.md: one row an op, from the table of ops.
 void print_ops_page(void);
+/// The same tables for programs: fields with tabs between, the kind of row first.
+void print_tables(void);
 
 #endif

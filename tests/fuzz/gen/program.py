@@ -1,0 +1,199 @@
+"""The tree of a random program: expressions, statements, kernels; how it is written; what it reaches."""
+
+import dataclasses
+import re
+
+import numpy as np
+
+
+class Node:
+    """An expression: a format, its operands, and what is known of its value.
+
+    mag:   of floats: integers of at most that magnitude, so that sums are exact in any order; else None
+    nan:   it may be NaN, whose sign and payload are free
+    zs:    the sign of a zero is free (min, max, sums)
+    prod:  a product that a following sum may be fused with
+    tol:   (ulps, absolute): an approximation, which nothing exact may look at; None where exact
+    """
+
+    __slots__ = ("fmt", "kids", "elem", "shape", "op", "mag", "nan", "zs", "prod", "tol", "marks", "of")
+
+    def __init__(self, fmt, kids, elem, shape, op=None, mag=None, nan=None, zs=None, prod=False,
+                 tol=None, of=None):
+        self.fmt, self.kids, self.elem, self.shape, self.op = fmt, list(kids), elem, tuple(shape), op
+        is_float = elem.kind == "f"
+        self.mag = mag if is_float else None
+        self.nan = is_float and mag is None if nan is None else nan and is_float
+        self.zs = is_float and any(k.zs for k in self.kids) if zs is None else zs and is_float
+        self.prod = prod and is_float and self.mag is None
+        self.tol = tol
+        self.marks = set()
+        self.of = of or elem  # the element that the op is counted under
+
+    def text(self):
+        return self.fmt.format(*[k.text() for k in self.kids])
+
+    def like(self, fmt, kids=None, **change):
+        """Another expression of which the same is known."""
+        n = Node(fmt, [self] if kids is None else kids, self.elem, self.shape, None, self.mag, self.nan,
+                 self.zs, self.prod, self.tol)
+        for k, v in change.items():
+            setattr(n, k, v)
+        return n
+
+    def walk(self):
+        yield self
+        for k in self.kids:
+            yield from k.walk()
+
+
+class Stmt:
+    """A statement: a format, its expressions, and bodies, each with the context that it makes."""
+
+    def __init__(self, fmt, kids=(), bodies=(), op=None, of=None):
+        self.fmt, self.kids, self.bodies, self.op, self.of = fmt, list(kids), list(bodies), op, of
+        self.marks = set()
+
+    def lines(self, indent):
+        text = "    " * indent + self.fmt.format(*[k.text() for k in self.kids])
+        if not self.bodies:
+            yield text
+            return
+        for i, (_, body) in enumerate(self.bodies):
+            yield (text if i == 0 else "    " * indent + "} else") + " {"
+            for s in body:
+                yield from s.lines(indent + 1)
+        yield "    " * indent + "}"
+
+
+@dataclasses.dataclass
+class Param:
+    name: str
+    type: str
+    argument: str
+
+
+@dataclasses.dataclass
+class Out:
+    name: str
+    elem: object
+    ulps: float = 0
+    absolute: float = 0
+    signless: bool = False
+    whole: bool = False  # compare the memory behind the view, too
+
+
+@dataclasses.dataclass
+class Fn:
+    """A function of the file. What it uses of its surroundings is passed under its own name: `@name`."""
+
+    name: str
+    body: list
+    result: Node = None
+
+    def text(self):
+        lines = [f"fn {self.name}(@{self.name}) {{"]
+        for s in self.body:
+            lines += s.lines(1)
+        if self.result:
+            lines.append(f"    return {self.result.text()};")
+        return "\n".join(lines + ["}", ""])
+
+    def passed(self, text):
+        """The names that the text has from outside."""
+        own = set(re.findall(r"\b(?:let|var|for) (\w+)", text))
+        return sorted(set(re.findall(r"\b(?:[topDjsv]\d+|[mnMN])\b", text)) - own)
+
+
+@dataclasses.dataclass
+class Phase:
+    head: str
+    body: list
+    before: str = ""  # statements of the host
+
+
+class Program:
+    def __init__(self, seed, number):
+        self.seed, self.number = seed, number
+        self.fns, self.params, self.outs, self.phases = [], {}, {}, []
+        self.head = ""  # functions that stand before all others
+        self.head_fns = {}
+
+    def source(self):
+        phases = []
+        for p in self.phases:
+            lines = [f"    {p.head} {{"]
+            for s in p.body:
+                lines += s.lines(2)
+            phases.append(p.before + "\n".join(lines + ["    }"]))
+        body, fns = "\n".join(phases), ""
+        for f in self.fns:  # each may call those before it
+            text = fns + f.text()
+            names = ", ".join(f.passed(text[len(fns):])) or "m"
+            fns, body = re.sub(rf"@{f.name}\b", names, text), re.sub(rf"@{f.name}\b", names, body)
+        fns = self.called(fns, body)
+        heads = "".join(t for n, t in self.head_fns.items() if re.search(rf"\b{n}\b", fns + body))
+        words = set(re.findall(r"\w+", fns + body))
+        params = [p for p in self.params.values() if p.name in words]
+        dims = {d for p in params for d in re.findall(r"\w+", p.type)}
+        if {"M", "N"} & words - dims:
+            params = [self.params["a0"]] + [p for p in params if p.name != "a0"]
+        self.used = params
+        head = ", ".join(f"{p.name}: {p.type}" for p in params)
+        return f"{heads}{fns}kernel k({head}) {{\n{body}\n}}\n"
+
+    def called(self, fns, body):
+        """The functions that something calls."""
+        parts = re.split(r"(?=^fn )", fns, flags=re.M)
+        keep = []
+        for part in reversed(parts):
+            name = re.match(r"fn (\w+)", part)
+            if name and re.search(rf"\b{name[1]}\b", body + "".join(keep)):
+                keep.insert(0, part)
+        return "".join(keep)
+
+    def words(self):
+        """The arguments of the command line; after source()."""
+        return [w for p in self.used for w in ("--arg", f"{p.name}={p.argument}")]
+
+    def written(self):
+        return [o for o in self.outs.values() if any(p.name == o.name for p in self.used)]
+
+    def reached(self):
+        """All (op, context, element) of the program."""
+        out = set()
+        for f in self.fns:
+            reach_body(f.body, {"fn"}, out)
+            if f.result:
+                reach_node(f.result, {"fn"}, out)
+        base = {"phases"} if len(self.phases) > 1 else set()
+        for p in self.phases:
+            reach_body(p.body, base, out)
+        return out
+
+
+def reach_node(node, contexts, out):
+    for n in node.walk():
+        if n.op:
+            for c in (contexts or {"straight"}) | n.marks:
+                out.add((n.op, c, n.of.name))
+
+
+def reach_body(body, contexts, out):
+    for s in body:
+        if s.op:
+            for c in (contexts or {"straight"}) | s.marks:
+                out.add((s.op, c, s.of.name))
+        for k in s.kids:
+            reach_node(k, contexts, out)
+        for c, inner in s.bodies:
+            inside = set(contexts)
+            if c == "loop" and contexts & {"loop", "nested", "while", "merge"}:
+                inside.add("nested")
+            if c:
+                inside.add(c)
+            reach_body(inner, inside, out)
+
+
+def size(shape):
+    return int(np.prod(shape, dtype=np.int64))

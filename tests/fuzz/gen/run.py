@@ -1,0 +1,122 @@
+"""Runs programs on executors, many a process, and compares them with the interpreter."""
+
+import dataclasses
+import os
+import shlex
+import subprocess
+
+import numpy as np
+
+from gen.data import difference
+
+# What a GPU has no room for is no failure.
+TOO_LARGE = ("bytes of shared memory of a CTA", "have to fit whole")
+SECONDS_A_LINE = 20
+
+
+@dataclasses.dataclass
+class Failure:
+    target: str
+    kind: str  # what has to stay the same while the program is made smaller
+    text: str
+    line: str
+
+
+class Runner:
+    def __init__(self, tegula, targets, folder):
+        self.tegula, self.targets, self.folder = tegula, targets, folder
+        self.env = {**os.environ, "TG_CACHE": "off", "TG_TUNE": "off"}
+
+    def lines(self, program, key, targets):
+        """A line of a batch for each target."""
+        source = program.source()
+        file = self.folder / f"{key}.teg"
+        file.write_text(source)
+        out = []
+        for t in targets:
+            words = [str(file), "--target", t, "--quiet", *program.words()]
+            for o in program.written():
+                base = ".base" if o.whole else ""
+                words += ["--out", f"{o.name}{base}={self.folder}/{key}-{t.replace(':', '_')}-{o.name}.npy"]
+            out.append(shlex.join(words))
+        return out
+
+    def batch(self, lines, perturb):
+        """(exit code, text) of each line. A process that dies costs its line and goes on behind it."""
+        results = []
+        while len(results) < len(lines):
+            todo = lines[len(results):]
+            file = self.folder / "batch"
+            file.write_text("\n".join(todo) + "\n")
+            # Memory of the heap, and so arenas and workspaces, begins with this byte.
+            env = {**self.env, "MALLOC_PERTURB_": str(perturb)}
+            try:
+                p = subprocess.run([self.tegula, "run", "--batch", str(file)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, env=env, timeout=SECONDS_A_LINE + len(todo))  # fmt: skip
+                out, code = p.stdout, p.returncode
+            except subprocess.TimeoutExpired as e:
+                out, code = e.stdout or b"", -9
+            text, n = [], len(results)
+            for row in out.decode(errors="replace").splitlines():
+                if row.startswith("@@ "):
+                    results.append((int(row.split()[2]), "\n".join(text)))
+                    text = []
+                else:
+                    text.append(row)
+            if len(results) < len(lines):
+                results.append((code or -1, "\n".join(text[-30:]) + "\nthe process died"))
+            assert len(results) > n
+        return results
+
+    def check(self, programs, targets=None, keys=None):
+        """For each program a pair: the targets that it ran on, and its failures."""
+        targets = targets or self.targets
+        lines, each = [], 1 + len(targets)
+        keys = keys or [str(p.number) for p in programs]
+        for p, key in zip(programs, keys):
+            lines += self.lines(p, key, ["interp", *targets])
+        results = self.batch(lines, programs[0].number * 37 % 255 + 1)
+        out = []
+        for i, (p, key) in enumerate(zip(programs, keys)):
+            part = slice(i * each, i * each + each)
+            out.append(self.judge(p, key, ["interp", *targets], lines[part], results[part]))
+        for f in self.folder.glob("*-*_*-o*.npy"):
+            f.unlink()
+        return out
+
+    def judge(self, program, key, targets, lines, results):
+        ran, failures = [], []
+        expected = {}
+        for target, line, (code, text) in zip(targets, lines, results):
+            if code and any(t in text for t in TOO_LARGE):
+                continue
+            if code:
+                failures.append(Failure(target, signature(code, text), f"exit code {code}\n{text}", line))
+                if target == "interp":
+                    break
+                continue
+            got = self.outputs(program, key, target)
+            if target == "interp":
+                expected = got
+                continue
+            bad = [f"{o.name}: {d}" for o in program.written() if (d := difference(expected[o.name], got[o.name], o))]
+            if bad:
+                failures.append(Failure(target, "differs", "\n".join(bad), line))
+            else:
+                ran.append(target)
+        return ran, failures
+
+    def outputs(self, program, key, target):
+        out = {}
+        for o in program.written():
+            path = self.folder / f"{key}-{target.replace(':', '_')}-{o.name}.npy"
+            out[o.name] = np.load(path)
+            path.unlink()
+        return out
+
+
+def signature(code, text):
+    """The message without names and numbers."""
+    lines = [w for w in text.splitlines() if "error" in w or "internal" in w or "ICE" in w] or text.splitlines()[-1:]
+    first = lines[0].split("error:")[-1] if lines else ""
+    return f"{code} " + "".join(c for c in first if not c.isdigit())[:60]

@@ -1,0 +1,159 @@
+"""Random programs from the compiler's tables: every op in every context on every element type.
+
+Usage: programs.py --tegula PROGRAM [--seed S] [--seconds T] [--programs N] [--targets cpu,sim:sm_80]
+                   [--jobs J] [--first I] [--most F] [--table] [--keep FOLDER]
+
+A program reaches some goals, triples of an op, a context and an element, and is run by the interpreter and
+by each target. Integers, bools and exact floats have to agree in every bit; approximations within their
+bound. A failing program is made smaller, and printed with its seed, number and command lines. The same seed
+makes the same programs: `--seed S --first I --programs 1` repeats one. At the end there is a table of what was
+reached. docs/testing.md tells more.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from gen import reach, reduce, run  # noqa: E402
+from gen.data import Pool  # noqa: E402
+from gen.generate import Generator, legal  # noqa: E402
+from gen.ops import Registry  # noqa: E402
+from gen.tables import Tables  # noqa: E402
+
+CHUNK = 24  # programs a process
+GOALS = 4  # of a program
+
+
+class Worker:
+    """What makes and runs chunks of programs, in a process of its own."""
+
+    def __init__(self, o):
+        self.o = o
+        self.tables = Tables(o.opt)
+        self.registry = Registry(self.tables)
+        self.cells = legal(self.registry)
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=o.folder))
+        self.pool = Pool(self.folder)
+        self.runner = run.Runner(o.tegula, o.targets, self.folder)
+        self.order = {}
+        Generator.plain_bools = o.plain_bools
+
+    def goals(self, number):
+        """All cells in a drawn order, then all in another."""
+        turn, at = divmod(number * GOALS, len(self.cells))
+        if turn not in self.order:
+            order = list(self.cells)
+            random.Random(f"{self.o.seed}/{turn}").shuffle(order)
+            self.order = {turn: order}
+        return self.order[turn][at : at + GOALS]
+
+    def program(self, number):
+        return Generator(self.tables, self.registry, self.pool, self.o.seed, number, self.goals(number)).make()
+
+    def chunk(self, first, count):
+        """(cells reached by target, failures as texts, programs) of these programs."""
+        programs = [self.program(n) for n in range(first, first + count)]
+        reached = {t: set() for t in self.o.targets}
+        texts = []
+        for p, (ran, failures) in zip(programs, self.runner.check(programs)):
+            for t in ran:
+                reached[t] |= p.reached()
+            if failures:
+                texts.append((", ".join(f.target for f in failures), failures[0].kind, self.report(p, failures)))
+        return reached, texts, count
+
+    def report(self, program, failures):
+        f = failures[0]
+        text = f"FAIL seed {self.o.seed} program {program.number} on {', '.join(x.target for x in failures)}\n"
+        text += f"again: --seed {self.o.seed} --first {program.number} --programs 1\n"
+        if self.o.small:
+            program, f = reduce.reduced(program, f, self.runner)
+        text += f"{program.source()}{f.text}\n  tegula run {f.line}\n"
+        if self.o.keep:
+            keep = pathlib.Path(self.o.keep)
+            keep.mkdir(parents=True, exist_ok=True)
+            (keep / f"{self.o.seed}-{program.number}.teg").write_text(program.source())
+            line = f.line
+            for p in program.used:
+                if p.argument.startswith("@"):
+                    path = p.argument[1:].split(".npy")[0] + ".npy"
+                    shutil.copy(path, keep)
+                    line = line.replace(path, str(keep / pathlib.Path(path).name))
+            (keep / f"{self.o.seed}-{program.number}.line").write_text(line + "\n" + f.text + "\n")
+        return text
+
+
+worker = None
+
+
+def start(o):
+    global worker
+    worker = Worker(o)
+
+
+def chunk(first, count):
+    return worker.chunk(first, count)
+
+
+def options():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--tegula", required=True)
+    p.add_argument("--opt", help="tegula-opt, for its tables; default: beside tegula")
+    p.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    p.add_argument("--seconds", type=float, help="stop after these")
+    p.add_argument("--programs", type=int, help="stop after so many")
+    p.add_argument("--first", type=int, default=0, help="number of the first program")
+    p.add_argument("--targets", default="cpu")
+    p.add_argument("--jobs", type=int, default=1)
+    p.add_argument("--most", type=int, default=3, help="stop after so many failures")
+    p.add_argument("--as-they-are", dest="small", action="store_false", help="failing programs are not made smaller")
+    p.add_argument("--table", action="store_true", help="list the ops that are not reached everywhere")
+    p.add_argument("--plain-bools", action="store_true", help="bytes of bools are 0 and 1 alone")
+    p.add_argument("--keep", help="a folder for failing programs and their arguments")
+    p.add_argument("--least", type=float, default=0, help="per cent of the cells that each target has to reach")
+    o = p.parse_args()
+    o.targets = o.targets.split(",")
+    o.opt = o.opt or str(pathlib.Path(o.tegula).parent / "tegula-opt")
+    if o.seconds is None and o.programs is None:
+        o.programs = 200
+    return o
+
+
+def main():
+    o = options()
+    print(f"seed {o.seed}", flush=True)
+    begin = time.monotonic()
+    shm = pathlib.Path("/dev/shm")
+    o.folder = tempfile.mkdtemp(prefix="tegula-fuzz-", dir=shm if os.access(shm, os.W_OK) else None)
+    tally = reach.Tally(o)
+    end = o.first + o.programs if o.programs else None
+    at = o.first
+    try:
+        with concurrent.futures.ProcessPoolExecutor(o.jobs, initializer=start, initargs=(o,)) as pool:
+            running = set()
+            while True:
+                late = o.seconds is not None and time.monotonic() - begin > o.seconds
+                while not late and len(running) < o.jobs and (end is None or at < end) and tally.failed < o.most:
+                    n = min(CHUNK, end - at) if end else CHUNK
+                    running.add(pool.submit(chunk, at, n))
+                    at += n
+                if not running:
+                    break
+                done, running = concurrent.futures.wait(running, return_when="FIRST_COMPLETED")
+                for d in done:
+                    tally.add(*d.result())
+    finally:
+        shutil.rmtree(o.folder, ignore_errors=True)
+    return tally.close(legal(Registry(Tables(o.opt))), time.monotonic() - begin)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

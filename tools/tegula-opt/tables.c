@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The tables of elements, ops and builtins as rows for programs; the random kernels of tests/fuzz
+// are made from them.
+//
+//   elem    NAME BITS CLASS
+//   op      NAME OPERANDS RESULTS REGIONS CLASSES elementwise|other
+//   builtin NAME LEAST MOST NAMED effect|value PLACE
+#include "frontend/builtins.h"
+#include "tools/tegula-opt/opt.h"
+
+#include <stdio.h>
+
+static void print_classes(int classes) {
+    printf("\t%s%s%s%s%s", classes & EC_BOOL ? "b" : "", classes & EC_SINT ? "s" : "",
+           classes & EC_UINT ? "u" : "", classes & EC_FLOAT ? "f" : "", classes ? "" : "-");
+}
+
+static void print_elem_row(const ElemInfo *e) {
+    printf("elem\t%s\t%d", e->name, e->bits);
+    print_classes(e->cls);
+    printf("\n");
+}
+
+static void print_op_row(const OpInfo *op) {
+    printf("op\t%s\t%d\t%d\t%d", op->name, op->n_operands, op->n_results, op->n_regions);
+    print_classes(op->classes);
+    printf("\t%s\n", op->traits & ELEMENTWISE ? "elementwise" : "other");
+}
+
+static void print_builtin_row(const Builtin *b) {
+    printf("builtin\t%s\t%d\t%d\t%s\t%s\t%s\n", b->name, b->min_args, b->max_args,
+           b->named[0] ? b->named : "-", b->flags & BF_EFFECT ? "effect" : "value",
+           b->flags & BF_PLACE ? "place" : "-");
+}
+
+void print_tables(void) {
+    for (int i = 0; i < EL_COUNT; i++) print_elem_row(&elem_info[i]);
+    for (int i = 0; i < OP_COUNT; i++) print_op_row(&op_info[i]);
+    const char *const *names;
+    Ctx *ctx = ctx_create(NULL);
+    int n = builtin_names(ctx, &names);
+    for (int i = 0; i < n; i++) print_builtin_row(builtin_by_name(names[i]));
+    ctx_destroy(ctx);
+}
