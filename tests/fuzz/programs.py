@@ -29,7 +29,7 @@ from gen.ops import Registry  # noqa: E402
 from gen.tables import Tables  # noqa: E402
 
 CHUNK = 24  # programs a process
-GOALS = 4  # of a program
+GOALS = 2  # of a program
 
 
 class Worker:

@@ -7,7 +7,7 @@ from gen.values import RANGES, Values
 VALUE_CONTEXTS = ("straight", "then", "else", "loop", "nested", "while", "carried", "after", "lane", "fn", "merge",
                   "phases")  # fmt: skip
 EFFECT_CONTEXTS = ("straight", "then", "else", "loop", "nested", "while", "fn", "phases")
-NO_OPERANDS = ("index", "iota", "load", "load pad")  # nothing to carry into them
+NO_OPERANDS = ("index", "iota", "load", "load pad", "optional")  # nothing to carry into them
 
 
 def legal(registry):
@@ -17,7 +17,8 @@ def legal(registry):
         for e in elems:
             for c in EFFECT_CONTEXTS if effect else VALUE_CONTEXTS:
                 stuck = c == "carried" and (name in NO_OPERANDS or e.storage_only)
-                if not stuck:
+                again = name == "in place" and c in ("loop", "nested", "while")  # reads what it wrote
+                if not stuck and not again:
                     cells.append((name, c, e.name))
     return cells
 
@@ -454,7 +455,7 @@ class Generator(Values):
     def frame(self):
         """The grid: tiles that do not divide the dimensions, and some that do."""
         r = self.r
-        self.bm, self.bn = r.choice([1, 2, 3, 4, 8]), r.choice([1, 3, 4, 5, 8, 16, 17, 32])
+        self.bm, self.bn = r.choice([1, 1, 2, 3, 4]), r.choice([1, 3, 4, 5, 8, 8, 16, 17])
         if r.random() < 0.06:
             self.bm, self.bn = r.choice([(16, 16), (16, 32), (32, 16)])
         self.dims = {"M": r.choice([1, self.bm, self.bm + 1, 2 * self.bm, 3]), "N": r.choice([1, self.bn, self.bn + 2, 2 * self.bn, 7])}
@@ -478,6 +479,7 @@ class Generator(Values):
         self.emit(Stmt(f"{s}[m, n] = {{}};", [self.val(elem, (self.bm, self.bn))]))
         head = f"parallel m in M by {self.bm}, n in N by {self.bn}"
         self.p.phases.append(Phase(head, self.body, f"    scratch {s}: {elem.name}[M, N];\n"))
+        self.p.scratches[s] = f"{elem.name}[M, N]"
         self.scratches = [(s, elem)]
 
     def read_scratch(self):
@@ -494,6 +496,10 @@ class Generator(Values):
         if parted:
             self.scratch()
         self.phase(rest or parted[:1])
+        if self.chance(0.15):
+            self.p.phases[-1].called = self.name("call")
+        elif self.chance(0.1):
+            self.p.phases[-1].repeated = True
         if parted:
             self.body, self.scope, self.loops = [], [], []
             self.scope = [self.read_scratch()]

@@ -458,14 +458,11 @@ def combined(fn):
 def atomic(name):
     def make(g, elem, shape):
         fn = name.removeprefix("atomic_")
-        x = g.val(elem, shape, MOST_SMALL if elem.kind == "f" else None)
+        x = g.val(elem, shape, 1 if elem.kind == "f" else None)
         o, place = g.common(elem, shape, gathered=fn not in ("xchg", "cas"))
         o.signless = True
         if fn == "xchg":
-            x = g.filled(g.literal(elem, "small"), shape)
-            x.kids = x.kids or []
-            text = f"(2 as {elem.name})"
-            g.emit(Stmt(f"atomic_xchg({place}, {text});", [], op=name, of=elem))
+            g.emit(Stmt(f"atomic_xchg({place}, (2 as {elem.name}));", [], op=name, of=elem))
             return
         if fn == "cas":
             g.emit(Stmt(f"atomic_cas({place}, 0, (3 as {elem.name}));", [], op=name, of=elem))
@@ -482,6 +479,33 @@ def stored(g, elem, shape):
     else:
         x = g.val(elem, shape)
     g.store(x, op="store")
+
+
+def optional(g, elem, shape):
+    """A tensor that the caller may leave out, read where it is there."""
+    v, init = g.variable(elem, shape)
+    n = g.load(elem, shape, fresh=True)
+    name = n.fmt.split("[")[0]
+    q = g.p.params[name]
+    q.type += "?"
+    q.argument = q.argument if g.chance(0.5) else "none"
+    g.emit(Stmt(f"if {name}", [], [("", [Stmt(f"{v} = {{}};", [n])])]))
+    r = g.ref(v, init, n)
+    r.op = "optional"
+    return r
+
+
+def in_place(g, elem, shape):
+    """An input and an output that are one view."""
+    x = g.tensor(elem, ["M", "N"], [g.dims["M"], g.dims["N"]], "wild", fresh=True, plain=True)
+    o = g.out(elem, ["M", "N"], [g.dims["M"], g.dims["N"]], strided=False)
+    g.p.params[o.name].argument = f"same({x})"
+    n = Node(f"{x}[m, n]", [], elem, (g.bm, g.bn))
+    g.focus = n
+    y = g.coerced(g.apply(g.r.choice(["select", "neg", "max"]) if elem.kind != "b" else "not", elem, n.shape), elem, n.shape)
+    g.focus = None
+    o.signless = y.zs
+    g.emit(Stmt(f"{o.name}[m, n] = {{}};", [y], op="in place", of=elem))
 
 
 def asserted(g, elem, shape):
@@ -549,8 +573,12 @@ class Registry:
         self.add("wide_like", floats, widened_like, (0, 1, 2))
         for fn in "add max min and or xor xchg cas".split():
             elems = num if fn in ("add", "max", "min", "xchg", "cas") else ints
+            if fn == "add":  # sums of eight-bit floats round, in an order that is free
+                elems = [e for e in elems if e.kind != "f" or e.bits > 8]
             self.add(f"atomic_{fn}", elems, atomic(f"atomic_{fn}"), (0, 1), True)
         self.add("store", list(tables.elems.values()), stored, (1, 2), True)
+        self.add("optional", every, optional, (0, 1, 2))
+        self.add("in place", every, in_place, (2,), True)
         self.add("assert", num, asserted, (0, 1, 2), True)
         self.complete()
 

@@ -110,37 +110,60 @@ class Phase:
     head: str
     body: list
     before: str = ""  # statements of the host
+    called: str = ""  # it is a kernel of its own, of this name
+    repeated: bool = False  # in a loop of the host
+
+    def text(self):
+        lines = [f"    {self.head} {{"]
+        for s in self.body:
+            lines += s.lines(2)
+        return "\n".join(lines + ["    }"])
 
 
 class Program:
     def __init__(self, seed, number):
         self.seed, self.number = seed, number
         self.fns, self.params, self.outs, self.phases = [], {}, {}, []
-        self.head = ""  # functions that stand before all others
         self.head_fns = {}
+        self.scratches = {}  # name -> type
 
     def source(self):
-        phases = []
-        for p in self.phases:
-            lines = [f"    {p.head} {{"]
-            for s in p.body:
-                lines += s.lines(2)
-            phases.append(p.before + "\n".join(lines + ["    }"]))
-        body, fns = "\n".join(phases), ""
+        phases, fns = [p.text() for p in self.phases], ""
         for f in self.fns:  # each may call those before it
             text = fns + f.text()
             names = ", ".join(f.passed(text[len(fns):])) or "m"
-            fns, body = re.sub(rf"@{f.name}\b", names, text), re.sub(rf"@{f.name}\b", names, body)
-        fns = self.called(fns, body)
-        heads = "".join(t for n, t in self.head_fns.items() if re.search(rf"\b{n}\b", fns + body))
-        words = set(re.findall(r"\w+", fns + body))
+            fns = re.sub(rf"@{f.name}\b", names, text)
+            phases = [re.sub(rf"@{f.name}\b", names, p) for p in phases]
+        fns = self.called(fns, "".join(phases))
+        kernels, phases = self.parted(phases)
+        body = "\n".join(phases)
+        heads = "".join(t for n, t in self.head_fns.items() if re.search(rf"\b{n}\b", fns + kernels + body))
+        self.used = self.params_of(body)
+        head = ", ".join(f"{p.name}: {p.type}" for p in self.used)
+        return f"{heads}{fns}{kernels}kernel k({head}) {{\n{body}\n}}\n"
+
+    def params_of(self, text):
+        words = set(re.findall(r"\w+", text))
         params = [p for p in self.params.values() if p.name in words]
         dims = {d for p in params for d in re.findall(r"\w+", p.type)}
         if {"M", "N"} & words - dims:
             params = [self.params["a0"]] + [p for p in params if p.name != "a0"]
-        self.used = params
-        head = ", ".join(f"{p.name}: {p.type}" for p in params)
-        return f"{heads}{fns}kernel k({head}) {{\n{body}\n}}\n"
+        return params
+
+    def parted(self, texts):
+        """The texts of kernels of their own, and what the main one runs."""
+        kernels, out = "", []
+        for p, text in zip(self.phases, texts):
+            if p.called:
+                params = {q.name: q.type for q in self.params_of(text)}
+                params.update({s: t for s, t in self.scratches.items() if re.search(rf"\b{s}\b", text)})
+                head = ", ".join(f"{n}: {t}" for n, t in params.items())
+                kernels += f"kernel {p.called}({head}) {{\n{text}\n}}\n"
+                text = f"    {p.called}({', '.join(params)});"
+            elif p.repeated:
+                text = f"    for turn in 2 {{\n{text}\n    }}"
+            out.append(p.before + text)
+        return kernels, out
 
     def called(self, fns, body):
         """The functions that something calls."""

@@ -34,7 +34,7 @@ class Runner:
         file.write_text(source)
         out = []
         for t in targets:
-            words = [str(file), "--target", t, "--quiet", *program.words()]
+            words = [str(file), "-k", "k", "--target", t, "--quiet", *program.words()]
             for o in program.written():
                 base = ".base" if o.whole else ""
                 words += ["--out", f"{o.name}{base}={self.folder}/{key}-{t.replace(':', '_')}-{o.name}.npy"]

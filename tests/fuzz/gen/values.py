@@ -56,25 +56,25 @@ class Values:
 
     # ---- tensors
 
-    def tensor(self, elem, dims, sizes, kind):
+    def tensor(self, elem, dims, sizes, kind, fresh=False, plain=False):
         """A parameter of this type: one there is already, or a new one of any strides."""
         want = f"{elem.name}[{', '.join(dims)}]"
         have = [q.name for q in self.p.params.values() if q.type == want and q.kind == kind]
-        if have and self.chance(0.5):
+        if have and not fresh and self.chance(0.5):
             return self.r.choice(have)
         name = self.name("t")
-        q = Param(name, want, self.argument(elem, sizes, kind))
-        q.kind = kind
+        q = Param(name, want, self.argument(elem, sizes, kind, plain))
+        q.kind = "own" if fresh else kind
         self.p.params[name] = q
         return name
 
-    def argument(self, elem, sizes, kind):
+    def argument(self, elem, sizes, kind, plain=False):
         """A file and a view of it: steps, negative ones, stride 0, another order of the axes."""
         steps = [self.r.choice([1, 1, 1, 1, 1, -1, 2, -2, 0]) for _ in sizes]
-        if elem.storage_only or self.chance(0.5):
+        if plain or elem.storage_only or self.chance(0.5):
             steps = [1] * len(sizes)
         base = [n * abs(s) for n, s in zip(sizes, steps) if s]
-        turn = len(base) == 2 and not elem.storage_only and self.chance(0.2)
+        turn = len(base) == 2 and not plain and not elem.storage_only and self.chance(0.2)
         text = self.pool.argument(elem, base[::-1] if turn else base, kind, self.r.randrange(3))
         text += ":transpose" if turn else ""
         if any(s not in (0, 1) for s in steps):
@@ -120,7 +120,7 @@ class Values:
         near = self.loops + [f"{x}.start" for x in self.ranges] + [f"{x}.tile" for x in self.ranges]
         return [self.r.choice(near + ["0", "1", f"{d} - 1"]), d, n]
 
-    def load(self, elem, shape, kind="wild", pads=None):
+    def load(self, elem, shape, kind="wild", pads=None, fresh=False):
         even = elem.storage_only
         if elem.kind == "b" and self.plain_bools:
             kind = "small"
@@ -132,7 +132,7 @@ class Values:
                 axes[0][0] = self.r.choice(self.loops)
         if even and not shape:
             axes.append([self.r.choice(["0", "1"]), "4", 4])
-        t = self.tensor(elem, [a[1] for a in axes], [a[2] for a in axes], kind)
+        t = self.tensor(elem, [a[1] for a in axes], [a[2] for a in axes], kind, fresh)
         subs, nan, mag = ", ".join(a[0] for a in axes), False, 1 if kind == "unit" else MOST_SMALL
         pad = ""
         if self.chance(0.3) if pads is None else pads:
