@@ -371,6 +371,18 @@ static void await_all(Async *s, bool adds) {
     if (adds) op_set_attr(s->ir, op, "written", at_bool(s->ir, true));
 }
 
+/// Buffers at the end take memory of all that was before. What earlier stores copy out of that has to
+/// have been read by then, for every warp.
+static void await_earlier(Stores *x) {
+    bool early = false, late = false;
+    for (int i = 0; i < x->pools.n; i++)
+        x->pools.data[i].at_end ? (late = true) : (early = true);
+    if (!early || !late) return;
+    Builder b = build_after(x->s->ir, last_shared_use(x->s->device));
+    build_op(&b, OP_AWAIT, 0, NULL, 0, NULL, 0);
+    build_op(&b, OP_BARRIER, 0, NULL, 0, NULL, 0);
+}
+
 void stage_stores(Async *s) {
     Stores x = {.s = s};
     bool adds = false;
@@ -378,6 +390,7 @@ void stage_stores(Async *s) {
     for (int i = 0; i < x.found.n; i++) judge_store(&x, x.found.data[i]);
     for (int i = 0; i < x.chosen.n; i++) adds |= is_add(x.chosen.data[i].store);
     for (int i = 0; i < x.chosen.n; i++) stage_store(&x, &x.chosen.data[i]);
+    await_earlier(&x);
     if (x.pools.n) await_all(s, adds);
 }
 

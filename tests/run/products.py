@@ -172,3 +172,11 @@ case(
     lambda q, k, v, **_: {"o": 3 * np.tril(q @ k.T) @ v},
     tune=[{"C": 32}, {"C": 64}],
 )
+# The buffer of the first copy out is free for the second one when it has been read, not when it was started.
+case(
+    "products.teg",
+    "stored_before",
+    {"a": small((16, 16), 1), "b": small((16, 32), 2), "x": permuted(bf16(small((35, 64), 3)), 1, 0),
+     "from": np.array([1], np.int32), "o": "zeros(2,16,32):f32", "p": "zeros(2,64,16):f32"},  # fmt: skip
+    lambda a, b, x, **k: {"o": np.stack([1 + a @ b] * 2), "p": np.stack([1 + x[:, 1:] @ np.ones((34, 16))] * 2)},
+)

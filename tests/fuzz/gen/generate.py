@@ -7,7 +7,7 @@ from gen.values import RANGES, Values
 VALUE_CONTEXTS = ("straight", "then", "else", "loop", "nested", "while", "carried", "after", "lane", "fn", "merge",
                   "phases")  # fmt: skip
 EFFECT_CONTEXTS = ("straight", "then", "else", "loop", "nested", "while", "fn", "phases")
-NO_OPERANDS = ("index", "iota", "load", "load pad", "optional")  # nothing to carry into them
+NO_OPERANDS = ("index", "iota", "load", "load pad", "optional", "product")  # nothing to carry into them
 
 
 def legal(registry):

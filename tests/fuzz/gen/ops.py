@@ -372,6 +372,30 @@ def dot(g, elem, shape):
                 of=elem)  # fmt: skip
 
 
+def product(g, elem, shape):
+    """A loop of products over tiles, as `contract` and the matrix units of GPUs take it."""
+    m, n = g.r.choice([shape, (16, 8), (32, 16), (16, 32), (64, 16)])
+    k, j = g.r.choice([8, 16, 32, 5]), g.name("j")
+    dim, total = g.own_dim(2 * k)
+    to = g.e("f32" if elem.kind == "f" and elem.name != "f64" else "f64" if elem.kind == "f" else "i32")
+    anchor = g.tensor(g.e("i32"), [dim], [total], "wild", fresh=True)
+    acc, init = g.variable(to, (m, n), g.leaf(to, (m, n), "small"))
+
+    def turn():
+        saved = dict(g.ranges)
+        g.ranges[j], g.dims[dim] = (k, dim), total
+        mag = MOST_SMALL if elem.kind == "f" else None
+        x, y = g.val(elem, (m, k), mag), g.val(elem, (k, n), mag)
+        g.ranges = saved
+        return Node("dot({}, {})", [x, y], to, (m, n), "dot", of=elem)
+
+    body, x = g.inside(turn)
+    body.append(Stmt(f"{acc} += {{}};", [x]))
+    hi = g.r.choice([dim, dim, f"min({dim}, M * 4)", f"{anchor}[0] % 9 .. {dim}"])
+    g.emit(Stmt(f"for {j} in {hi} by {k}", [], [("loop", body)]))
+    return Node(acc, [], to, (m, n), "product", mag=1 << 20 if to.kind == "f" else None, zs=True, of=elem)
+
+
 def cast_to(to):
     def make(g, elem, shape):
         if elem.storage_only:
@@ -562,6 +586,7 @@ class Registry:
         self.add("select", every, selected, (0, 1, 2))
         self.add("valid", [tables.elems["i32"], tables.elems["i64"]], valid, (1, 2))
         self.add("dot", [tables.elems[e] for e in "i8 u8 f8e4m3 f8e5m2 f16 bf16 f32 f64".split()], dot, (2,))
+        self.add("product", self.ops["dot"][0], product, (2,))
         for name in ("load", "load pad"):
             self.add(name, list(tables.elems.values()), loaded(name), (1, 2))
         for name in ("index", "iota"):

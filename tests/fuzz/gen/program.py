@@ -145,9 +145,12 @@ class Program:
     def params_of(self, text):
         words = set(re.findall(r"\w+", text))
         params = [p for p in self.params.values() if p.name in words]
-        dims = {d for p in params for d in re.findall(r"\w+", p.type)}
-        if {"M", "N"} & words - dims:
-            params = [self.params["a0"]] + [p for p in params if p.name != "a0"]
+        bound = {d for p in params for d in re.findall(r"\w+", p.type)}
+        for p in self.params.values():  # a tensor for each dimension that is named
+            dims = {d for d in re.findall(r"\w+", p.type) if re.fullmatch(r"D\d+|M|N", d)}
+            if dims & words - bound and p.argument != "none":
+                params.append(p)
+                bound |= dims
         return params
 
     def parted(self, texts):
