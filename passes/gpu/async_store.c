@@ -371,12 +371,11 @@ static void await_all(Async *s, bool adds) {
     if (adds) op_set_attr(s->ir, op, "written", at_bool(s->ir, true));
 }
 
-/// Buffers at the end take memory of all that was before. What earlier stores copy out of that has to
-/// have been read by then, for every warp.
+/// Buffers at the end take memory of all that was before. What earlier stores copy out of that has
+/// to have been read by then, for every warp.
 static void await_earlier(Stores *x) {
     bool early = false, late = false;
-    for (int i = 0; i < x->pools.n; i++)
-        x->pools.data[i].at_end ? (late = true) : (early = true);
+    for (int i = 0; i < x->pools.n; i++) x->pools.data[i].at_end ? (late = true) : (early = true);
     if (!early || !late) return;
     Builder b = build_after(x->s->ir, last_shared_use(x->s->device));
     build_op(&b, OP_AWAIT, 0, NULL, 0, NULL, 0);

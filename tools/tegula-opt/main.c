@@ -55,7 +55,8 @@ static const struct {
     FLAG("--check", check, "compile with checks"),
     FLAG("--list-passes", list_passes, "list the passes and exit"),
     FLAG("--ops", ops, "print the reference page of ops (docs/ops.md) and exit"),
-    FLAG("--tables", tables, "print elements, ops and builtins, a row a line, for programs, and exit"),
+    FLAG("--tables", tables,
+         "print elements, ops and builtins, a row a line, for programs, and exit"),
     FLAG("--help", help, "print this and exit"),
 #undef FLAG
 #undef VALUE
@@ -110,7 +111,8 @@ static bool parse_args(Options *o, int argc, char **argv) {
             o->file = argv[i];
         }
     }
-    return o->file || o->ops || o->tables || o->list_passes || o->help || usage_error("no input", "file");
+    return o->file || o->ops || o->tables || o->list_passes || o->help ||
+           usage_error("no input", "file");
 }
 
 static int64_t number_or(const char *text, int64_t otherwise) {

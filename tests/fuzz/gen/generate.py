@@ -458,7 +458,8 @@ class Generator(Values):
         self.bm, self.bn = r.choice([1, 1, 2, 3, 4]), r.choice([1, 3, 4, 5, 8, 8, 16, 17])
         if r.random() < 0.06:
             self.bm, self.bn = r.choice([(16, 16), (16, 32), (32, 16)])
-        self.dims = {"M": r.choice([1, self.bm, self.bm + 1, 2 * self.bm, 3]), "N": r.choice([1, self.bn, self.bn + 2, 2 * self.bn, 7])}
+        self.dims = {"M": r.choice([1, self.bm, self.bm + 1, 2 * self.bm, 3]),
+                     "N": r.choice([1, self.bn, self.bn + 2, 2 * self.bn, 7])}  # fmt: skip
         q = Param("a0", "f32[M, N]", self.pool.argument(self.e("f32"), [self.dims["M"], self.dims["N"]], "small", 0))
         q.kind = "small"
         self.p.params["a0"] = q
@@ -498,7 +499,7 @@ class Generator(Values):
         self.phase(rest or parted[:1])
         if self.chance(0.15):
             self.p.phases[-1].called = self.name("call")
-        elif self.chance(0.1):
+        elif self.chance(0.1) and not any(g[0] == "in place" for g in self.goals):
             self.p.phases[-1].repeated = True
         if parted:
             self.body, self.scope, self.loops = [], [], []

@@ -145,11 +145,12 @@ class Program:
     def params_of(self, text):
         words = set(re.findall(r"\w+", text))
         params = [p for p in self.params.values() if p.name in words]
-        bound = {d for p in params for d in re.findall(r"\w+", p.type)}
+        bound = {d for p in params if not p.type.endswith("?") for d in re.findall(r"\w+", p.type)}
+        left = {d for p in params for d in re.findall(r"[DMN]\d*", p.type)}
         for p in self.params.values():  # a tensor for each dimension that is named
             dims = {d for d in re.findall(r"\w+", p.type) if re.fullmatch(r"D\d+|M|N", d)}
-            if dims & words - bound and p.argument != "none":
-                params.append(p)
+            if dims & (words | left) - bound and not p.type.endswith("?"):
+                params += [p] if p not in params else []
                 bound |= dims
         return params
 

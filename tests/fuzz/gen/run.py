@@ -96,6 +96,9 @@ class Runner:
                     break
                 continue
             got = self.outputs(program, key, target)
+            if any(a is None for a in got.values()):
+                failures.append(Failure(target, "no output", text, line))
+                break
             if target == "interp":
                 expected = got
                 continue
@@ -110,8 +113,8 @@ class Runner:
         out = {}
         for o in program.written():
             path = self.folder / f"{key}-{target.replace(':', '_')}-{o.name}.npy"
-            out[o.name] = np.load(path)
-            path.unlink()
+            out[o.name] = np.load(path) if path.exists() else None
+            path.unlink(missing_ok=True)
         return out
 
 

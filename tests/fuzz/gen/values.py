@@ -231,7 +231,7 @@ class Values:
             n = n.like(self.r.choice(["abs({})", "min({}, inf)"]), prod=False)
             n.zs = True
         if not nan and n.nan:
-            n = Node("(isnan({0}) ? 1 : {0})", [n], elem, shape, nan=False)
+            n = Node(f"(isnan({{0}}) ? (1 as {elem.name}) : {{0}})", [n], elem, shape, nan=False)
             n.zs = n.kids[0].zs
         if not zs and n.zs and n.prod:
             n = n.like("abs({})", prod=False)
