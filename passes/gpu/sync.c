@@ -222,8 +222,10 @@ static void release(Sync *y, Op *op) {
         }
 }
 
-/// The memory of rings is about to be somebody else's: copies under way would land in that.
+/// The memory of rings and buffers is about to be somebody else's: copies under way would land in
+/// that, copies out would read it.
 static void all_copied(const Sync *y, const Op *op) {
+    if (y->unread) broken(y, op, "what was copied out may still have to be read");
     for (int i = 0; i < y->tracks.n; i++)
         for (int n = 0; n < y->tracks.data[i].items.n; n++) {
             const Item *item = &y->tracks.data[i].items.data[n];

@@ -102,7 +102,7 @@ class Fn:
     def passed(self, text):
         """The names that the text has from outside."""
         own = set(re.findall(r"\b(?:let|var|for) (\w+)", text))
-        return sorted(set(re.findall(r"\b(?:[topDjsv]\d+|[mnMN])\b", text)) - own)
+        return sorted(set(re.findall(r"\b(?:[atopDjsv]\d+|[mnMN])\b", text)) - own)
 
 
 @dataclasses.dataclass

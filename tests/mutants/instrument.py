@@ -1,0 +1,196 @@
+"""Copies of sources with faults that a number chooses at run time.
+
+Usage: instrument.py --source ROOT --out FOLDER --seed S [--places N]
+
+Half of the faults are those of by_hand.py; N more stand at places drawn by the seed: a condition negated, a
+comparison whose bound is off by one, a statement dropped. Each is guarded by `mutant_is(number)`, which reads the
+environment variable TG_MUTANT. FOLDER gets the changed files under their paths, `mutant.h`, and `mutants.tsv`: number,
+file, line, kind, fault. CMake builds the copies in place of the sources (-DTEGULA_MUTANTS=ON); no other build has any
+of it.
+"""
+
+import argparse
+import pathlib
+import random
+import re
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from by_hand import BY_HAND  # noqa: E402
+
+# Whose faults are wrong results. What only chooses between right ways (costs, layouts, order) is left out, and so are
+# the interpreter and the simulator, which judge.
+PLACES = """
+passes/alias.c passes/bounds.c passes/canonical_arithmetic.c passes/canonical_shapes.c passes/combine.c
+passes/combine_fold.c passes/contract.c passes/cse.c passes/dce.c passes/expand_math.c passes/fixed_order.c passes/fold.c
+passes/inline.c passes/licm.c passes/peel.c passes/range.c passes/range_interval.c passes/range_proof.c passes/split.c
+passes/tile_grid.c passes/util.c
+passes/gpu/alloc.c passes/gpu/async.c passes/gpu/async_ahead.c passes/gpu/async_clip.c passes/gpu/async_copy.c
+passes/gpu/async_count.c passes/gpu/async_settle.c passes/gpu/async_store.c passes/gpu/expand_masks.c
+passes/gpu/layout_access.c passes/gpu/layout_dot.c passes/gpu/narrow.c passes/gpu/narrow_divide.c passes/gpu/outline.c
+passes/gpu/pieces.c passes/gpu/renew.c passes/gpu/strip.c
+backends/cpu/access.c backends/cpu/arena.c backends/cpu/atomic.c backends/cpu/carried.c backends/cpu/contract.c
+backends/cpu/direct.c backends/cpu/flow.c backends/cpu/full.c backends/cpu/inside.c backends/cpu/keep.c
+backends/cpu/memory.c backends/cpu/micro.c backends/cpu/nest.c backends/cpu/nibbles.c backends/cpu/pack.c
+backends/cpu/picked.c backends/cpu/reduce.c backends/cpu/region.c backends/cpu/scan.c backends/cpu/shape.c
+backends/cpu/sort.c backends/cpu/square.c backends/cpu/transpose.c backends/cpu/vec.c
+backends/llvm/convert.c backends/llvm/elementwise.c backends/llvm/load.c backends/llvm/soft.c
+backends/gpu/access.c backends/gpu/atomic.c backends/gpu/convert.c backends/gpu/coords.c backends/gpu/copy.c
+backends/gpu/divisor.c backends/gpu/dot.c backends/gpu/elementwise.c backends/gpu/flat.c backends/gpu/flow.c
+backends/gpu/lanes.c backends/gpu/lines.c backends/gpu/load.c backends/gpu/matrix.c backends/gpu/nibbles.c
+backends/gpu/reduce.c backends/gpu/ring.c backends/gpu/scan.c backends/gpu/shape.c backends/gpu/shared.c
+backends/gpu/sort.c backends/gpu/wgmma.c
+""".split()
+
+HEADER = """// Which fault is on: -1 for none.
+#ifndef MUTANT_H
+#define MUTANT_H
+#include <stdbool.h>
+#include <stdlib.h>
+static inline bool mutant_is(int n) {
+    static int chosen = -2;
+    if (chosen == -2) {
+        const char *text = getenv("TG_MUTANT");
+        chosen = text ? atoi(text) : -1;
+    }
+    return chosen == n;
+}
+#endif
+"""
+IF = re.compile(r"^(\s+)((?:\} else )?if) \((.*)\)( \{| [^{].*;|)$")
+STATEMENT = re.compile(r"^(    +)((?:\w+\(.*\)|[\w\->.\[\]*]+ [|&+\-*]?= .*);)$")
+BOUND = re.compile(r" (<|<=|>|>=) ")
+OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+WORDS = re.compile(r"^(return|break|continue|goto|else|case|default|ice|diag|vec_push|build_yield)\b")
+
+
+def balanced(text):
+    depth = 0
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def changes_of(line):
+    """All faults of a line: (kind, the line with `@` for the number)."""
+    m = IF.match(line)
+    if m and balanced(m[3]) and balanced(m[4] or ""):
+        space, word, cond, rest = m.groups()
+        yield "negated", f"{space}{word} (mutant_is(@) ? !({cond}) : ({cond})){rest}"
+        b = BOUND.search(cond)
+        if b:
+            other = cond[: b.start()] + f" {OTHER[b[1]]} " + cond[b.end() :]
+            yield "bound", f"{space}{word} (mutant_is(@) ? ({other}) : ({cond})){rest}"
+    m = STATEMENT.match(line)
+    if m and balanced(m[2]) and not WORDS.match(m[2]):
+        yield "dropped", f"{m[1]}do {{ if (!mutant_is(@)) {m[2]} }} while (0);"
+
+
+def places(root):
+    """(file, line number, kind, the changed line), of lines in functions that stand alone."""
+    out = []
+    for name in PLACES:
+        lines = (root / name).read_text().split("\n")
+        for i, line in enumerate(lines):
+            before = lines[i - 1].rstrip() if i else ""
+            whole = before.endswith((";", "{", "}", ":")) or not before or before.lstrip().startswith("//")
+            if whole and line.startswith("    ") and not before.endswith("\\") and not line.endswith("\\"):
+                out += [(name, i, kind, text) for kind, text in changes_of(line)]
+    return out
+
+
+def spot(text, entry):
+    """Where the text of an entry of by_hand.py stands; None unless it stands once."""
+    found = list(re.finditer(r"\s+".join(re.escape(w) for w in entry[1].split()), text))
+    return found[0] if len(found) == 1 else None
+
+
+def taken(root):
+    """Lines that have a fault of by_hand.py."""
+    out = set()
+    for entry in BY_HAND:
+        text = (root / entry[0]).read_text()
+        m = spot(text, entry)
+        if m:
+            first, last = (text[:at].count("\n") for at in m.span())
+            out |= {(entry[0], i) for i in range(first, last + 1)}
+    return out
+
+
+def by_hand(texts, number, entry):
+    """Puts a fault of by_hand.py into its file; its line, or None where the text is not there once."""
+    name, old, new, _ = entry
+    text = texts[name]
+    at = spot(text, entry)
+    if not at:
+        return None
+    old, line = at[0], text[: at.start()].count("\n") + 1
+    if old.endswith("{"):  # the head of an `if`
+        head, cond = old[:-1].strip(), new[:-1].strip()
+        inner, other = head[head.index("(") :], cond[cond.index("(") :]
+        change = f"if (mutant_is({number}) ? {other} : {inner}) {{"
+    elif re.match(r"\w[\w ]* \**\w+ = ", old) and old.endswith(";"):  # a declaration
+        start = old.index("= ") + 2
+        value, rest = new[new.index("= ") + 2 :].split(";", 1)
+        change = f"{old[:start]}mutant_is({number}) ? ({value}) : ({old[start:-1]});{rest}"
+    elif old.endswith(";"):
+        change = f"do {{ if (mutant_is({number})) {{ {new} }} else {{ {old} }} }} while (0);"
+    else:
+        change = f"(mutant_is({number}) ? ({new}) : ({old}))"
+    texts[name] = text[: at.start()] + change + text[at.end() :]
+    return line
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--source", type=pathlib.Path, required=True)
+    p.add_argument("--out", type=pathlib.Path, required=True)
+    p.add_argument("--seed", type=int, required=True)
+    p.add_argument("--places", type=int, default=50)
+    o = p.parse_args()
+    r = random.Random(o.seed)
+    all_places = places(o.source)
+    drawn, lines = [], taken(o.source)
+    for kind in ("negated", "bound", "dropped"):
+        of = [x for x in all_places if x[2] == kind]
+        r.shuffle(of)
+        share = -(-o.places // 3)
+        for x in of:
+            if share and (x[0], x[1]) not in lines:
+                lines.add((x[0], x[1]))
+                drawn.append(x)
+                share -= 1
+    drawn = sorted(drawn[: o.places])
+    texts = {n: (o.source / n).read_text() for n in {e[0] for e in BY_HAND} | {x[0] for x in drawn}}
+    rows, lost = [], []
+    for k, (name, i, kind, text) in enumerate(drawn):
+        number = len(BY_HAND) + k + 1
+        rows.append((number, name, i + 1, kind, texts[name].split("\n")[i].strip()))
+    for k, (name, i, kind, text) in enumerate(drawn):
+        parts = texts[name].split("\n")
+        parts[i] = text.replace("@", str(len(BY_HAND) + k + 1))
+        texts[name] = "\n".join(parts)
+    for k, entry in enumerate(BY_HAND):
+        line = by_hand(texts, k + 1, entry)
+        if line is None:
+            lost.append(entry)
+        else:
+            rows.append((k + 1, entry[0], line, "by hand", entry[3]))
+    for name, text in texts.items():
+        file = o.out / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+    (o.out / "mutant.h").write_text(HEADER)
+    (o.out / "mutants.tsv").write_text("\n".join("\t".join(map(str, x)) for x in sorted(rows)) + "\n")
+    print(f"mutants: {len(rows)}, of them {len(drawn)} at places drawn by seed {o.seed} from {len(all_places)}")
+    for name, old, _, what in lost:
+        print(f"{name}: does not stand there once: {old}  ({what})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Puts faults in one by one and asks whether tests and random programs notice.
+
+Usage: run.py --build FOLDER [--only 1,2,...] [--sample N --seed S] [--tests] [--fuzz SECONDS] [--jobs J]
+
+FOLDER is a build with -DTEGULA_MUTANTS=ON (`cmake --preset mutants && cmake --build build/mutants`). For each fault of
+FOLDER/mutants/mutants.tsv it runs random programs and then, where those saw nothing, the short list of tests of the
+fault's folder; a crash and a hang count as noticed. It prints a line a fault and the shares at the end.
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The first folder that fits: targets of random programs, a regular expression of tests.
+FOLDERS = [
+    ("passes/gpu", "sim:sm_90a,sim:sm_80,sim:gfx942",
+     "lit-gpu$|lit-gpu-async|run-sm_90a-(contract-1|products|language_positions|narrow_copies)|run-gfx942-(ops_blocks|packs)"),
+    ("passes", "cpu,sim:sm_80", "lit-passes|unit-passes|run-(language_.*|packs|kernels_rows|std_reduce)"),
+    ("backends/cpu", "cpu",
+     "lit-cpu|unit-(cpu|lines|transpose|contract)|run-(ops_blocks|contract|language_.*|packs|std_sort)"),
+    ("backends/llvm", "cpu,sim:sm_80",
+     "lit-cpu|unit-cpu|run-(exact|ops_elementwise|language_types)|run-base-exact|run-sm_80-exact"),
+    ("backends/gpu", "sim:sm_80,sim:sm_90a,sim:gfx942",
+     "lit-gpu-lower.*|unit-gpu_.*|run-sm_90a-(contract-1|ops_blocks|packs|language_positions)|run-gfx942-(ops_blocks|std_sort)"),
+]  # fmt: skip
+
+
+def folder_of(name):
+    return next(f for f in FOLDERS if name.startswith(f[0] + "/"))
+
+
+def run(command, env, seconds):
+    """(whether it failed, what it said)."""
+    try:
+        p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
+                           timeout=seconds, start_new_session=True)  # fmt: skip
+        return p.returncode != 0, p.stdout
+    except subprocess.TimeoutExpired as e:
+        return True, (e.stdout or b"").decode(errors="replace") + "\nran too long"
+
+
+def fuzzed(o, number, targets, env):
+    begin = time.monotonic()
+    bad, text = run([sys.executable, str(ROOT / "tests/fuzz/programs.py"), "--tegula", str(o.build / "bin/tegula"),
+                     "--seconds", str(o.fuzz), "--targets", targets, "--most", "1", "--as-they-are",
+                     "--jobs", str(o.jobs), "--seed", str(o.seed * 1000 + number)], env, o.fuzz + 120)  # fmt: skip
+    found = re.search(r"^  \d+ x (.*)$", text, re.M)
+    last = text.strip().splitlines()[-1][:60] if text.strip() else "?"
+    return bad, f"{time.monotonic() - begin:.0f} s: {found[1] if found else last if bad else 'nothing'}"
+
+
+def tested(o, tests, env):
+    bad, text = run(["ctest", "--test-dir", str(o.build), "-R", f"^({tests})$", "--stop-on-failure", "-j", str(o.jobs)],
+                    env, 900)  # fmt: skip
+    found = re.search(r"\d+ - (\S+) \((Failed|Timeout|.*)\)", text)
+    return bad, found[1] if found else "nothing" if not bad else "failed"
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--build", type=pathlib.Path, required=True)
+    p.add_argument("--only", help="numbers of faults")
+    p.add_argument("--sample", type=int, help="so many, drawn by the seed")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--fuzz", type=int, default=60, help="seconds of random programs a fault")
+    p.add_argument("--no-tests", action="store_true", help="random programs alone")
+    p.add_argument("--jobs", type=int, default=1)
+    o = p.parse_args()
+    o.build = o.build.resolve()
+    rows = [line.split("\t") for line in (o.build / "mutants/mutants.tsv").read_text().splitlines()]
+    if o.only:
+        rows = [r for r in rows if int(r[0]) in {int(n) for n in o.only.split(",")}]
+    if o.sample:
+        rows = sorted(random.Random(o.seed).sample(rows, min(o.sample, len(rows))), key=lambda r: int(r[0]))
+    noticed = 0
+    for number, name, line, kind, what in rows:
+        _, targets, tests = folder_of(name)
+        env = {**os.environ, "TG_MUTANT": number}
+        by_programs, how = fuzzed(o, int(number), targets, env)
+        by_tests, test = (False, "not run") if by_programs or o.no_tests else tested(o, tests, env)
+        noticed += by_programs or by_tests
+        verdict = "noticed" if by_programs or by_tests else "MISSED"
+        print(f"{number:>3} {verdict:8} {name}:{line} {kind}: {what[:90]}\n      programs {how}; tests {test}", flush=True)
+    print(f"{noticed} of {len(rows)} noticed, {100 * noticed / max(1, len(rows)):.0f} %")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
