@@ -27,7 +27,7 @@ LEFT_OUT = {
                     "fence quiet barrier_all".split(), "of several ranks: ranks.py"),
     **dict.fromkeys(["stride", "align"], "of the host's contracts, not of programs"),
     "print": "writes text in an order that threads choose",
-    **dict.fromkeys(["greater_place", "lesser_place", "philox_round", "philox_two_rounds", "philox"],
+    **dict.fromkeys(["greater_place", "lesser_place", "places", "found", "philox_round", "philox_two_rounds", "philox"],
                     "tuples inside of argmax, argmin, rand"),
     "as_element": "inside of wide",
     **dict.fromkeys(["range", "cover", "ceildiv", "extent", "isfloat", "isint"],
@@ -357,6 +357,11 @@ def valid(g, elem, shape):
     return Node("valid({})", [x], g.e("bool"), shape, "valid", of=elem)
 
 
+def present(g, elem, shape):
+    x = g.val(elem, shape)
+    return Node("present({})", [x], g.e("bool"), shape, "present", of=elem)
+
+
 def dot(g, elem, shape):
     k = g.r.choice([shape[1], 16, 3, 32])
     n = g.r.choice([shape[0], 8, 5, 16])
@@ -585,6 +590,8 @@ class Registry:
         self.add("bitcast", [e for e in every if e.kind != "b"], bitcast, (0, 1, 2))
         self.add("select", every, selected, (0, 1, 2))
         self.add("valid", [tables.elems["i32"], tables.elems["i64"]], valid, (1, 2))
+        if "present" in tables.builtins:
+            self.add("present", every, present, (1, 2))
         self.add("dot", [tables.elems[e] for e in "i8 u8 f8e4m3 f8e5m2 f16 bf16 f32 f64".split()], dot, (2,))
         self.add("product", self.ops["dot"][0], product, (2,))
         for name in ("load", "load pad"):
