@@ -30,6 +30,7 @@ from gen.tables import Tables  # noqa: E402
 
 CHUNK = 24  # programs a process
 GOALS = 2  # of a program
+MANY = 5  # of every eighth, whose code has more to mix up
 
 
 class Worker:
@@ -48,12 +49,13 @@ class Worker:
 
     def goals(self, number):
         """All cells in a drawn order, then all in another."""
-        turn, at = divmod(number * GOALS, len(self.cells))
+        eights, rest = divmod(number, 8)
+        turn, at = divmod(eights * (7 * GOALS + MANY) + rest * GOALS, len(self.cells))
         if turn not in self.order:
             order = list(self.cells)
             random.Random(f"{self.o.seed}/{turn}").shuffle(order)
             self.order = {turn: order}
-        return self.order[turn][at : at + GOALS]
+        return self.order[turn][at : at + (MANY if rest == 7 else GOALS)]
 
     def program(self, number):
         return Generator(self.tables, self.registry, self.pool, self.o.seed, number, self.goals(number)).make()

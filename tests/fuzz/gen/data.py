@@ -25,9 +25,12 @@ def floats(r, count):
     with np.errstate(over="ignore", invalid="ignore"):
         spread = r.normal(size=count) * np.exp2(r.integers(-20, 21, count))
     halves = r.integers(-9, 10, count) / 2
-    return np.choose(
-        r.integers(0, 5, count), [edges, spread, halves, r.choice(SPECIAL, count), r.normal(size=count)]
-    )
+    # Half way between two values of a narrower type, and beside that.
+    bits = r.choice([3, 4, 8, 11, 24], count)
+    ties = (np.exp2(bits + 1) + 2 * r.integers(-1, 4, count) + 1) * np.exp2(r.integers(-12, 6, count) - bits)
+    ties += np.choose(r.integers(0, 4, count), [0, 0, 1, -1]) * np.spacing(ties.astype(np.float32))
+    kinds = [edges, spread, halves, r.choice(SPECIAL, count), r.normal(size=count), ties]
+    return np.choose(r.integers(0, len(kinds), count), kinds)
 
 
 def integers(r, elem, count):

@@ -460,6 +460,8 @@ class Generator(Values):
             self.bm, self.bn = r.choice([(16, 16), (16, 32), (32, 16)])
         self.dims = {"M": r.choice([1, self.bm, self.bm + 1, 2 * self.bm, 3]),
                      "N": r.choice([1, self.bn, self.bn + 2, 2 * self.bn, 7])}  # fmt: skip
+        if r.random() < 0.05:  # more programs than there are threads, or groups of them
+            self.bm, self.dims["M"], self.dims["N"] = 1, r.choice([70, 131, 200]), self.bn
         q = Param("a0", "f32[M, N]", self.pool.argument(self.e("f32"), [self.dims["M"], self.dims["N"]], "small", 0))
         q.kind = "small"
         self.p.params["a0"] = q
@@ -497,9 +499,10 @@ class Generator(Values):
         if parted:
             self.scratch()
         self.phase(rest or parted[:1])
-        if self.chance(0.15):
+        in_place = any(g[0] == "in place" for g in self.goals)  # one phase of the launch's own kernel
+        if self.chance(0.15) and not in_place:
             self.p.phases[-1].called = self.name("call")
-        elif self.chance(0.1) and not any(g[0] == "in place" for g in self.goals):
+        elif self.chance(0.1) and not in_place:
             self.p.phases[-1].repeated = True
         if parted:
             self.body, self.scope, self.loops = [], [], []

@@ -516,6 +516,9 @@ def optional(g, elem, shape):
     n = g.load(elem, shape, fresh=True)
     name = n.fmt.split("[")[0]
     q = g.p.params[name]
+    dims = q.type[q.type.index("[") + 1 : -1].split(", ")
+    if dims != [""]:  # another tensor that has them, since names of what may be null bind nothing
+        g.tensor(g.e("u8"), dims, q.sizes, "wild", fresh=True)
     q.type += "?"
     q.argument = q.argument if g.chance(0.5) else "none"
     g.emit(Stmt(f"if {name}", [], [("", [Stmt(f"{v} = {{}};", [n])])]))

@@ -146,7 +146,7 @@ class Program:
         words = set(re.findall(r"\w+", text))
         params = [p for p in self.params.values() if p.name in words]
         bound = {d for p in params if not p.type.endswith("?") for d in re.findall(r"\w+", p.type)}
-        left = {d for p in params for d in re.findall(r"[DMN]\d*", p.type)}
+        left = {d for p in params for d in re.findall(r"\b(?:D\d+|[MN])\b", p.type)}
         for p in self.params.values():  # a tensor for each dimension that is named
             dims = {d for d in re.findall(r"\w+", p.type) if re.fullmatch(r"D\d+|M|N", d)}
             if dims & (words | left) - bound and not p.type.endswith("?"):

@@ -33,11 +33,11 @@ class Runner:
         file = self.folder / f"{key}.teg"
         file.write_text(source)
         out = []
-        for t in targets:
+        for k, t in enumerate(targets):
             words = [str(file), "-k", "k", "--target", t, "--quiet", *program.words()]
             for o in program.written():
                 base = ".base" if o.whole else ""
-                words += ["--out", f"{o.name}{base}={self.folder}/{key}-{t.replace(':', '_')}-{o.name}.npy"]
+                words += ["--out", f"{o.name}{base}={self.folder}/{key}_{k}-{o.name}.npy"]
             out.append(shlex.join(words))
         return out
 
@@ -80,26 +80,26 @@ class Runner:
         for i, (p, key) in enumerate(zip(programs, keys)):
             part = slice(i * each, i * each + each)
             out.append(self.judge(p, key, ["interp", *targets], lines[part], results[part]))
-        for f in self.folder.glob("*-*_*-o*.npy"):
+        for f in self.folder.glob("*_*-o*.npy"):
             f.unlink()
         return out
 
     def judge(self, program, key, targets, lines, results):
         ran, failures = [], []
         expected = {}
-        for target, line, (code, text) in zip(targets, lines, results):
+        for k, (target, line, (code, text)) in enumerate(zip(targets, lines, results)):
             if code and any(t in text for t in TOO_LARGE):
                 continue
             if code:
                 failures.append(Failure(target, signature(code, text), f"exit code {code}\n{text}", line))
-                if target == "interp":
+                if k == 0:
                     break
                 continue
-            got = self.outputs(program, key, target)
+            got = self.outputs(program, f"{key}_{k}")
             if any(a is None for a in got.values()):
                 failures.append(Failure(target, "no output", text, line))
                 break
-            if target == "interp":
+            if k == 0:
                 expected = got
                 continue
             bad = [f"{o.name}: {d}" for o in program.written() if (d := difference(expected[o.name], got[o.name], o))]
@@ -109,10 +109,10 @@ class Runner:
                 ran.append(target)
         return ran, failures
 
-    def outputs(self, program, key, target):
+    def outputs(self, program, key):
         out = {}
         for o in program.written():
-            path = self.folder / f"{key}-{target.replace(':', '_')}-{o.name}.npy"
+            path = self.folder / f"{key}-{o.name}.npy"
             out[o.name] = np.load(path) if path.exists() else None
             path.unlink(missing_ok=True)
         return out

@@ -64,7 +64,7 @@ class Values:
             return self.r.choice(have)
         name = self.name("t")
         q = Param(name, want, self.argument(elem, sizes, kind, plain))
-        q.kind = "own" if fresh else kind
+        q.kind, q.sizes = "own" if fresh else kind, sizes
         self.p.params[name] = q
         return name
 
