@@ -47,9 +47,10 @@ def run(command, env, seconds):
 
 def fuzzed(o, number, targets, env):
     begin = time.monotonic()
+    extent = ["--programs", str(o.programs)] if o.programs else ["--seconds", str(o.fuzz)]
     bad, text = run([sys.executable, str(ROOT / "tests/fuzz/programs.py"), "--tegula", str(o.build / "bin/tegula"),
-                     "--seconds", str(o.fuzz), "--targets", targets, "--most", "1", "--as-they-are",
-                     "--jobs", str(o.jobs), "--seed", str(o.seed * 1000 + number)], env, o.fuzz + 120)  # fmt: skip
+                     *extent, "--targets", targets, "--most", "1", "--as-they-are",
+                     "--jobs", str(o.jobs), "--seed", str(o.seed * 1000 + number)], env, 600 if o.programs else o.fuzz + 120)  # fmt: skip
     found = re.search(r"^  \d+ x (.*)$", text, re.M)
     last = text.strip().splitlines()[-1][:60] if text.strip() else "?"
     return bad, f"{time.monotonic() - begin:.0f} s: {found[1] if found else last if bad else 'nothing'}"
@@ -69,6 +70,7 @@ def main():
     p.add_argument("--sample", type=int, help="so many, drawn by the seed")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--fuzz", type=int, default=60, help="seconds of random programs a fault")
+    p.add_argument("--programs", type=int, help="so many in place of seconds, on a machine that others use")
     p.add_argument("--no-tests", action="store_true", help="random programs alone")
     p.add_argument("--jobs", type=int, default=1)
     o = p.parse_args()
