@@ -4,14 +4,14 @@
 
 LLVMValueRef gpu_to_bits(GpuFn *f, Elem elem, LLVMValueRef x) {
     Gen *g = f->g;
-    if (elem == EL_BOOL) return LLVMBuildZExt(g->b, x, g->i8, "");
+    if (elem == EL_BOOL) return gen_to_memory(g, elem, x);
     LLVMTypeRef type = LLVMIntTypeInContext(g->llvm, (unsigned)elem_bytes(elem) * 8);
     return LLVMTypeOf(x) == type ? x : LLVMBuildBitCast(g->b, x, type, "");
 }
 
 LLVMValueRef gpu_from_bits(GpuFn *f, Elem elem, LLVMValueRef bits) {
     Gen *g = f->g;
-    if (elem == EL_BOOL) return LLVMBuildTrunc(g->b, bits, g->i1, "");
+    if (elem == EL_BOOL) return gen_from_memory(g, elem, bits);
     LLVMTypeRef type = gen_elem(g, elem);
     return LLVMTypeOf(bits) == type ? bits : LLVMBuildBitCast(g->b, bits, type, "");
 }

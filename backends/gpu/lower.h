@@ -261,7 +261,8 @@ LLVMValueRef gpu_spill(GpuFn *f, const Value *v, int64_t *strides);
 
 /* ---- lanes (lanes.c) ----------------------------------------------------------------------- */
 
-/// A register as an integer of as many bits (bool: i8), and back.
+/// A register as an integer of as many bits (bool: i8), and back. Bits may come from the caller's
+/// memory, where every byte but 0 is true.
 LLVMValueRef gpu_to_bits(GpuFn *f, Elem elem, LLVMValueRef x);
 LLVMValueRef gpu_from_bits(GpuFn *f, Elem elem, LLVMValueRef bits);
 /// n values of an element through "tg.shuffle.<mode>" with operand `by` (i32): small elements share

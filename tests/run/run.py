@@ -169,6 +169,8 @@ def compare(case, name, want, path, cut):
     want = np.asarray(want)
     if got.shape != want.shape:
         return f"{name}: shape {got.shape}, expected {want.shape}"
+    if kind == "bool":
+        got = got.view(np.uint8)  # a result has the bytes 0 and 1
     if kind not in EPS:
         bad = got.astype(np.int64) != want.astype(np.int64)
         return describe(name, got, want, bad)
