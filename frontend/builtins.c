@@ -47,6 +47,7 @@ static const Builtin builtins[] = {
     // positions
     {"index", 1, 1, "range", "", 0, bi_index, 0},
     {"valid", 1, 1, "range", "", 0, bi_valid, 0},
+    {"present", 1, 1, "x", "", 0, bi_present, 0},
     {"range", 3, 3, "lo, hi, B", "", 0, bi_range, 0},
     {"cover", 1, 1, "N", "", 0, bi_cover, 0},
     {"ceildiv", 2, 2, "a, b", "", 0, bi_ceildiv, 0},

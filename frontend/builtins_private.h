@@ -27,8 +27,8 @@ Apply bi_reshape, bi_permute, bi_trans, bi_broadcast, bi_concat, bi_bitcast, bi_
 /* builtins_reduce.c */
 Apply bi_reduce, bi_scan, bi_sort, bi_topk, bi_min_max;
 /* builtins_tensor.c */
-Apply bi_index, bi_valid, bi_range, bi_cover, bi_ceildiv, bi_stride, bi_align, bi_combine,
-    bi_atomic, bi_assert, bi_print;
+Apply bi_index, bi_valid, bi_present, bi_range, bi_cover, bi_ceildiv, bi_stride, bi_align,
+    bi_combine, bi_atomic, bi_assert, bi_print;
 /* builtins_comm.c */
 Apply bi_my_pe, bi_n_pes, bi_put, bi_get, bi_put_signal, bi_signal_op, bi_signal_wait, bi_fence,
     bi_barrier_all;

@@ -194,7 +194,19 @@ static Val first_along(Elab *e, Value *v, int64_t axis, int64_t n) {
     return val_ir(result(op, 0));
 }
 
+/// What sorts behind all others where the greatest comes first, and stands nowhere.
+static void take_out_missing(Elab *e, Value **x, Value **at) {
+    Elem elem = (*x)->type->elem;
+    Value *there = el_present(e, *x);
+    Value *last = elem_is(elem, EC_FLOAT)
+                      ? build_float(&e->b, (*x)->type, NAN)
+                      : build_broadcast(&e->b, identity(e, OP_MAX, elem), (*x)->type);
+    *x = build_select(&e->b, there, *x, last);
+    *at = build_select(&e->b, there, *at, build_int(&e->b, (*at)->type, -1));
+}
+
 /// The k greatest along an axis and their positions, greatest first, of equals the first first.
+/// Behind them come elements past the end of a range, at the position -1.
 Val bi_topk(Elab *e, const Call *call) {
     Value *x = arg_block(e, call, 0, 1, EC_NUM, "a block of numbers");
     int64_t k, axis;
@@ -204,6 +216,7 @@ Val bi_topk(Elab *e, const Call *call) {
     if (k > x->type->extents[axis])
         return bad_argument(e, call, 1, "at most the extent of the axis");
     Value *parts[] = {x, positions_along(e, x->type, axis)};
+    take_out_missing(e, &parts[0], &parts[1]);
     const Type *types[2];
     Blocks b = {.n = 2, .tuple = true, .at = parts, .types = types};
     Op *op = emit_sort(e, &b, axis, true);

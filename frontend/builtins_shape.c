@@ -276,5 +276,6 @@ Val bi_histogram(Elab *e, const Call *call) {
     int64_t n;
     if (!x || !el_extent(e, call->locs[1], call->args[1], "the number of bins", &n))
         return val_error();
-    return val_ir(emit(e, OP_HISTOGRAM, 1, &x, ty_block(e->ir, EL_I32, 1, &n)));
+    Value *args[] = {x, el_present(e, x)};
+    return val_ir(emit(e, OP_HISTOGRAM, 2, args, ty_block(e->ir, EL_I32, 1, &n)));
 }

@@ -24,6 +24,11 @@ Val bi_valid(Elab *e, const Call *call) {
     return val_ir(el_valid_of(e, v));
 }
 
+Val bi_present(Elab *e, const Call *call) {
+    Value *x = arg_block(e, call, 0, 0, EC_ANY, "a scalar or a block");
+    return x ? val_ir(el_present(e, x)) : val_error();
+}
+
 Val bi_range(Elab *e, const Call *call) {
     Value *lo = el_index(e, call->locs[0], call->args[0], "the start of `range`");
     Value *hi = el_index(e, call->locs[1], call->args[1], "the end of `range`");

@@ -153,6 +153,12 @@ typedef struct Frame {
     int depth;
 } Frame;
 
+/// Stands for present(x) until the kernel is complete (elab_ends.c).
+typedef struct Present {
+    Op *stand_in;
+    Value *x;
+} Present;
+
 struct Elab {
     Ctx *ctx;
     Ir *ir;
@@ -169,6 +175,8 @@ struct Elab {
     int errors_before; // this elaboration began
     Binding *done;     // set by `return` where a choice around it has several ways out, or NULL
     bool check;        // keep asserts
+    PtrMap counts;     // index(m), valid(m) -> the count of m
+    VEC(Present) presents;
 };
 
 /// Reports an error at loc (in a library fn: at the call of the user that led there), with the
@@ -315,6 +323,13 @@ Val el_range_arith(Elab *e, Loc loc, BinaryOp op, Val a, Val b);
 Val el_range_member(Elab *e, Loc loc, const Range *r, const char *name);
 Val el_range_index(Elab *e, const Range *r);    // index(m): i64<size> with validity
 Value *el_range_valid(Elab *e, const Range *r); // valid(m): bool<size>
+
+/* ---- past the ends of ranges (elab_ends.c) ------------------------------------------------- */
+
+/// bool block of the shape of x: which elements do not lie past the end of a range.
+Value *el_present(Elab *e, Value *x);
+/// Gives all of these their masks; the code is complete.
+void el_settle_presents(Elab *e);
 
 /* ---- subscripts (elab_sub.c) --------------------------------------------------------------- */
 

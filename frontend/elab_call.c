@@ -264,6 +264,7 @@ Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst) {
         for (int i = 0; i < k->dims.n; i++) out->n_specialised += k->dims.data[i]->most < INT64_MAX;
         return out;
     }
+    el_settle_presents(&e);
     drop_unused(&e, k);
     out->module = e.module;
     out->n_params = f->params.n;

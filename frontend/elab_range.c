@@ -134,16 +134,23 @@ static Value *iota(Elab *e, const Range *r) {
     return result(build_op(&e->b, OP_IOTA, 0, NULL, 1, &t, 0), 0);
 }
 
+/// Notes that lanes from the count on are past the end.
+static Value *of_range(Elab *e, const Range *r, Value *v) {
+    map_set(e->ctx, &e->counts, v, r->count);
+    return v;
+}
+
 Value *el_range_valid(Elab *e, const Range *r) {
     Value *count = build_broadcast(&e->b, r->count, lanes(e, EL_I64, r));
-    return build_binary(&e->b, OP_LT, iota(e, r), count);
+    return of_range(e, r, build_binary(&e->b, OP_LT, iota(e, r), count));
 }
 
 Val el_range_index(Elab *e, const Range *r) {
     Value *lane = iota(e, r);
     if (r->mul != 1) lane = build_binary(&e->b, OP_MUL, lane, build_int(&e->b, lane->type, r->mul));
     Value *base = build_broadcast(&e->b, r->base, lane->type);
-    return val_ir_valid(build_binary(&e->b, OP_ADD, base, lane), el_range_valid(e, r));
+    Value *at = of_range(e, r, build_binary(&e->b, OP_ADD, base, lane));
+    return val_ir_valid(at, el_range_valid(e, r));
 }
 
 /// One past the last position: base + (count - 1) * mul + 1, or base where the range is empty.
