@@ -25,6 +25,7 @@ Binding *scope_find(const Elab *e, const char *name) {
 /// The source's name shows in the IR, unless the value has one already.
 static void name_value(Val v, const char *name) {
     if (v.kind == V_IR && v.ir.v->def && !v.ir.v->name) v.ir.v->name = name;
+    if (v.kind == V_RANGE && !v.range->count->name) v.range->count->name = name; // for pads_says.c
 }
 
 Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v) {

@@ -4,289 +4,152 @@
 //
 //   let d = x[n] - mean;  let v = sum(d * d);       // lanes beyond N hold (0 - mean) ** 2
 //
-// A *fact* is about one axis of a block: lanes at or beyond `count` are dead, and hold a known
-// constant, or something else that comes from the pad. Elementwise ops compute on the constants
-// (0 * y = 0, -inf - y = -inf, exp(-inf) = 0); comparisons of lane numbers with the count are facts
-// themselves, so `valid(n) ? d : 0` is clean. Where an axis with a fact is reduced, multiplied
-// away, scanned or sorted, dead lanes must hold the identity of that.
+// A *fact* is about one axis of a block: lanes at or beyond `count` are past the end, and hold a
+// known constant, or something else that comes from the pad. Ops that compute lane by lane do so on
+// the constants (pads_lanes.c); comparisons of lane numbers with the count are facts themselves, so
+// `valid(n) ? d : 0` is clean. Where an axis with a fact is folded, multiplied away, scanned,
+// sorted, picked from or counted, such lanes must hold what changes nothing (pads_folds.c). What
+// elaboration leaves out by `present` is a choice by lane numbers, too.
 //
-// The analysis prefers silence: what is carried by loops, gathered, or mixed from two different
-// ranges has no facts, and a fold by an unknown function takes any pad.
-#include "ir/eval.h"
+// Every op has a row below, which says how pads go through it; the compiler of this file misses an
+// op without one. The analysis prefers silence: what loops and choices carry, and what is mixed
+// from two different ranges, has no facts.
+#include "passes/pads.h"
+
 #include "passes/passes.h"
-#include "passes/util.h"
-
-#include <math.h>
-
-typedef enum Holds { CLEAN, CONSTANT, OTHER } Holds;
-
-/// What dead lanes of one axis hold.
-typedef struct Fact {
-    Holds holds;
-    Cell value;         // CONSTANT
-    const Value *count; // which lanes are dead
-    const Op *read;     // where they come from; NULL for comparisons with the count
-} Fact;
-
-typedef struct Facts {
-    Fact axis[MAX_RANK];
-} Facts;
-
-typedef struct Pads {
-    Ir *ir;
-    Ctx *ctx;
-    PtrMap facts; // block value -> Facts
-} Pads;
 
 static const Facts no_facts;
 
-static const Facts *facts_of(const Pads *p, const Value *v) {
+const Facts *facts_of(const Pads *p, const Value *v) {
     const Facts *f = map_get(&p->facts, v);
     return f ? f : &no_facts;
 }
 
-static void set_facts(Pads *p, const Value *v, const Facts *f) {
+void set_facts(Pads *p, const Value *v, const Facts *f) {
     for (int d = 0; d < v->type->rank; d++)
         if (f->axis[d].holds) {
             map_set(p->ctx, &p->facts, v, ctx_copy(p->ctx, f, sizeof *f));
+            p->n_facts++;
             return;
         }
 }
 
-static bool is_cell(Elem e, Cell c, double v) {
-    return elem_is(e, EC_FLOAT)  ? c.f == v
-           : elem_is(e, EC_SINT) ? (double)c.i == v
-                                 : (double)c.u == v;
+const void *lanes_from(const Pads *p, const Value *count) {
+    int64_t n;
+    if (!const_int(count, &n)) return count;
+    return ctx_name(p->ctx, ctx_format(p->ctx, "%lld", (long long)n));
 }
 
-static bool is_infinite(Elem e, Cell c) {
-    return elem_is(e, EC_FLOAT) && isinf(c.f);
+/// Lanes that come from others by an op: of the same kind, from the same, in the same way.
+static const void *lanes_by(const Pads *p, const char *how, const void *from, const void *with) {
+    return ctx_name(p->ctx, ctx_format(p->ctx, "%s %p %p", how, from, with));
 }
 
 /* ---- sources ------------------------------------------------------------------------------- */
 
-/// A read along a range that may end inside its block. Reads with a pad of the program's own
-/// choice count too: -inf is right for max and wrong for sum.
-static void read_facts(Pads *p, const Op *load) {
-    Access a = access_of(load);
-    const Attr *pad = const_of(a.pad), *inside = op_attr(load, "inside");
+/// Along a range that may end inside its block. Pads of the program's own choice count too: -inf is
+/// right for max and wrong for sum.
+static void source_facts(Pads *p, const Op *op, const Cell *pad) {
+    Access a = access_of(op);
+    const Attr *inside = op_attr(op, "inside");
     Facts f = {0};
     for (int d = 0; d < a.n_subs; d++) {
         int64_t n;
         if (a.subs[d].kind != DIM_AXIS || a.subs[d].size == 1) continue;
-        const Value *count = sub_operand(load, &a, d, 1);
-        bool full =
-            (inside && inside->ints[d] == 2) || (const_int(count, &n) && n >= a.subs[d].size);
-        Elem e = a.tensor->type->elem;
-        if (!full && pad)
-            f.axis[a.axis_of[d]] = (Fact){CONSTANT, cell_of_attr(e, pad), count, load};
-        else if (!full)
-            f.axis[a.axis_of[d]] = (Fact){OTHER, {0}, count, load};
+        const Value *count = sub_operand(op, &a, d, 1);
+        if (inside && inside->ints[d] == 2) continue;
+        if (const_int(count, &n) && n >= a.subs[d].size) continue;
+        f.axis[a.axis_of[d]] = (Fact){.holds = pad ? CONSTANT : OTHER,
+                                      .value = pad ? *pad : (Cell){0},
+                                      .lanes = lanes_from(p, count),
+                                      .count = count,
+                                      .read = op};
     }
-    set_facts(p, result(load, 0), &f);
+    set_facts(p, result(op, 0), &f);
 }
 
-/// lane number < count: dead lanes are false. v must be iota, w the count in every lane.
-static bool is_lane_test(const Op *op, const Value **count) {
-    const Value *w = operand(op, 1);
-    if (op->code != OP_LT || !def_of(operand(op, 0), OP_IOTA)) return false;
-    if (!def_of(w, OP_BROADCAST)) return false;
-    *count = operand(w->def, 0);
-    return true;
+static void read_facts(Pads *p, const Op *load) {
+    const Attr *pad = const_of(access_of(load).pad);
+    Cell cell = {0};
+    if (pad) cell = cell_of_attr(result(load, 0)->type->elem, pad);
+    if (load == p->changed) cell = p->pad;
+    source_facts(p, load, pad || load == p->changed ? &cell : NULL);
 }
 
-/* ---- elementwise --------------------------------------------------------------------------- */
-
-/// An operand in the dead lanes of one axis: a known constant, one unknown value for all lanes
-/// (UNIFORM), something from the pad (FOREIGN), or lanes of its own (OWN), which then are no one
-/// else's business.
-typedef enum Lane { KNOWN, UNIFORM, FOREIGN, OWN } Lane;
-typedef struct Operand {
-    Lane lane;
-    Cell value;
-} Operand;
-
-/// v repeats one lane along the axis.
-static bool is_uniform(const Value *v, int axis) {
-    if (v->type->rank == 0) return true;
-    const Op *op = v->def;
-    if (!op) return false;
-    if (op->code == OP_BROADCAST) {
-        const Value *x = operand(op, 0);
-        return x->type->rank == 0 || x->type->extents[axis] == 1 || is_uniform(x, axis);
-    }
-    if (!op_has(op, PURE) || op->n_operands == 0 ||
-        !(op_has(op, ELEMENTWISE) || op->code == OP_CAST))
-        return false;
-    for (int i = 0; i < op->n_operands; i++)
-        if (!is_uniform(operand(op, i), axis)) return false;
-    return true;
+/// An atomic gives 0 where the place is no place. What it adds must be of the same lanes.
+static void atomic_facts(Pads *p, const Op *op) {
+    source_facts(p, op, &(Cell){0});
 }
 
-static Operand operand_in(const Pads *p, const Value *v, int axis, const Fact *dead) {
-    const Fact *f = &facts_of(p, v)->axis[axis];
-    const Attr *a = const_of(v);
-    if (a) return (Operand){KNOWN, cell_of_attr(v->type->elem, a)};
-    if (f->holds && f->count == dead->count)
-        return (Operand){f->holds == CONSTANT ? KNOWN : FOREIGN, f->value};
-    if (f->holds) return (Operand){OWN, {0}}; // of another range
-    return (Operand){is_uniform(v, axis) ? UNIFORM : OWN, {0}};
-}
-
-/// What is certain though an operand is not: 0 * y, -inf + y, -inf < y, false && y.
-static bool absorbed(const Op *op, const Operand *in, Cell *out) {
-    Elem e = operand(op, 0)->type->elem;
-    for (int i = 0; i < 2 && op->n_operands == 2; i++) {
-        if (in[i].lane != KNOWN) continue;
-        Cell c = in[i].value;
-        bool inf = is_infinite(e, c), low = inf && c.f < 0;
-        *out = c;
-        switch (op->code) {
-        case OP_MUL:
-            if (is_cell(e, c, 0)) return true;
-            break;
-        case OP_DIV:
-            if (i == 0 && is_cell(e, c, 0)) return true;
-            break;
-        case OP_AND:
-            if (c.u == 0) return true;
-            break;
-        case OP_OR:
-            if (e == EL_BOOL && c.u == 1) return true;
-            break;
-        case OP_ADD:
-            if (inf) return true;
-            break;
-        case OP_MIN:
-            if (low) return true;
-            break;
-        case OP_MAX:
-            if (inf && !low) return true;
-            break;
-        case OP_SUB:
-            if (inf && i == 1) out->f = -c.f;
-            if (inf) return true;
-            break;
-        case OP_LT:
-        case OP_LE:
-            out->u = low == (i == 0);
-            if (inf) return true;
-            break;
-        case OP_GT:
-        case OP_GE:
-            out->u = low == (i == 1);
-            if (inf) return true;
-            break;
-        default: break;
-        }
-    }
-    return false;
-}
-
-/// y + 0, y * 1, max(y, -inf): the lanes of y itself.
-static bool is_neutral(Ir *ir, const Op *op, const Operand *in) {
-    Elem e = operand(op, 0)->type->elem;
-    for (int i = 0; i < 2 && op->n_operands == 2; i++) {
-        const Attr *a = in[i].lane == KNOWN ? monoid_identity(ir, op->code, e) : NULL;
-        if (op->code == OP_SUB && i == 1) a = at_int(ir, 0);
-        bool same = a && in[i].lane == KNOWN &&
-                    (cell_equal(e, cell_of_attr(e, a), in[i].value) ||
-                     ((op->code == OP_ADD || op->code == OP_SUB) && is_cell(e, in[i].value, 0)));
-        if (same && in[!i].lane == OWN) return true;
-    }
-    return false;
-}
-
-static Fact known_fact(Fact dead, Cell c) {
-    dead.holds = CONSTANT;
-    dead.value = c;
-    return dead;
-}
-
-static Fact other_fact(Fact dead) {
-    dead.holds = OTHER;
-    return dead;
-}
-
-/// select(c, x, y) along one axis.
-static Fact choose(const Op *op, const Operand *in, Fact dead) {
-    Elem e = result(op, 0)->type->elem;
-    if (in[0].lane == KNOWN) {
-        const Operand *x = &in[in[0].value.u ? 1 : 2];
-        // A choice by the lane's validity is deliberate, whatever it gives.
-        return x->lane == KNOWN     ? known_fact(dead, x->value)
-               : x->lane == FOREIGN ? other_fact(dead)
-                                    : (Fact){0};
-    }
-    if (in[1].lane == KNOWN && in[2].lane == KNOWN && cell_equal(e, in[1].value, in[2].value))
-        return known_fact(dead, in[1].value);
-    if (in[1].lane == OWN || in[2].lane == OWN) return (Fact){0};
-    return other_fact(dead);
-}
-
-/// The dead lanes of an elementwise op, select or cast.
-static Fact computed(const Pads *p, const Op *op, const Operand *in, Fact dead) {
-    Elem e = operand(op, 0)->type->elem;
-    bool known = true, own = false;
-    Cell cells[3], out;
-    if (op->code == OP_SELECT) return choose(op, in, dead);
-    for (int i = 0; i < op->n_operands; i++) {
-        known &= in[i].lane == KNOWN;
-        own |= in[i].lane == OWN;
-        cells[i] = in[i].value;
-    }
-    if (known && op->code == OP_CAST)
-        return known_fact(dead, cell_cast(e, result(op, 0)->type->elem, cells[0]));
-    if (known) return known_fact(dead, eval_elementwise(op->code, e, cells));
-    if (absorbed(op, in, &out)) return known_fact(dead, out);
-    if (own || is_neutral(p->ir, op, in)) return (Fact){0};
-    return other_fact(dead);
-}
-
-/// The fact that some operand has for this axis.
-static Fact fact_of_operands(const Pads *p, const Op *op, int axis) {
-    for (int i = 0; i < op->n_operands; i++) {
-        const Fact *f = &facts_of(p, operand(op, i))->axis[axis];
-        if (f->holds && f->read) return *f;
-    }
-    for (int i = 0; i < op->n_operands; i++) {
-        const Fact *f = &facts_of(p, operand(op, i))->axis[axis];
-        if (f->holds) return *f;
-    }
-    return (Fact){0};
-}
-
-static void lane_facts(Pads *p, const Op *op) {
-    const Value *count;
+static void live_facts(Pads *p, const Op *op) {
+    Access a = access_of(op);
     Facts f = {0};
-    if (is_lane_test(op, &count)) f.axis[0] = (Fact){CONSTANT, {.u = 0}, count, NULL};
-    for (int d = 0; d < result(op, 0)->type->rank; d++) {
-        Fact dead = fact_of_operands(p, op, d);
-        Operand in[3];
-        if (!dead.holds) continue;
-        for (int i = 0; i < op->n_operands; i++) in[i] = operand_in(p, operand(op, i), d, &dead);
-        f.axis[d] = computed(p, op, in, dead);
+    for (int d = 0; d < a.n_subs; d++) {
+        if (a.subs[d].kind != DIM_AXIS) continue;
+        const Value *count = sub_operand(op, &a, d, 1);
+        f.axis[a.axis_of[d]] =
+            (Fact){.holds = CONSTANT, .lanes = lanes_from(p, count), .count = count};
     }
     set_facts(p, result(op, 0), &f);
 }
 
 /* ---- shapes -------------------------------------------------------------------------------- */
 
-/// Axes longer than 1 keep their order in a reshape that only adds and drops axes of 1.
+/// One fact of two sets of lanes: what both hold.
+static Fact joined(Fact a, const Fact *b, Elem e) {
+    if (!a.holds || !b->holds) return a.holds ? a : *b;
+    if (a.holds != CONSTANT || b->holds != CONSTANT || !cell_equal(e, a.value, b->value))
+        a.holds = OTHER;
+    if (!a.read) a.read = b->read;
+    a.chosen &= b->chosen;
+    a.count = NULL;
+    return a;
+}
+
+/// Lanes of axes from..to in row-major order, broken into others.
+static Fact rebroken(const Pads *p, const Facts *in, int from, int to, const Type *t,
+                     const Type *as) {
+    Fact all = {0};
+    Text how = {.ctx = p->ctx};
+    for (int d = from; d < to; d++) {
+        all = joined(all, &in->axis[d], t->elem);
+        text_add(&how, "%lld %p,", (long long)t->extents[d],
+                 in->axis[d].holds ? in->axis[d].lanes : NULL);
+    }
+    all.lanes = lanes_by(p, how.data, ty_with_elem(p->ir, as, EL_BOOL), NULL);
+    all.count = NULL;
+    return all;
+}
+
+static int skip_ones(const Type *t, int d) {
+    while (d < t->rank && t->extents[d] == 1) d++;
+    return d;
+}
+
+/// Groups of axes that hold the same elements before and after keep their facts among themselves.
 static void reshape_facts(Pads *p, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     const Facts *in = facts_of(p, operand(op, 0));
     Facts f = {0};
-    int i = 0;
-    for (int d = 0; d < to->rank; d++) {
-        if (to->extents[d] == 1) continue;
-        while (i < from->rank && from->extents[i] == 1) i++;
-        if (i == from->rank || from->extents[i] != to->extents[d]) return;
-        f.axis[d] = in->axis[i++];
+    for (int i = skip_ones(from, 0), d = skip_ones(to, 0); i < from->rank && d < to->rank;
+         i = skip_ones(from, i), d = skip_ones(to, d)) {
+        int i0 = i, d0 = d;
+        int64_t a = from->extents[i++], b = to->extents[d++];
+        while (a != b) {
+            if (a < b)
+                a *= from->extents[i++];
+            else
+                b *= to->extents[d++];
+        }
+        bool one = i - i0 == 1 && d - d0 == 1;
+        Fact all = one ? in->axis[i0] : rebroken(p, in, i0, i, from, to);
+        for (int k = d0; k < d; k++)
+            if (to->extents[k] > 1) f.axis[k] = all;
     }
     set_facts(p, result(op, 0), &f);
 }
 
+/// broadcast, permute and slice: lanes of an axis stay, come from another axis, or are fewer.
 static void shape_facts(Pads *p, const Op *op) {
     const Value *x = operand(op, 0);
     const Facts *in = facts_of(p, x);
@@ -299,145 +162,365 @@ static void shape_facts(Pads *p, const Op *op) {
     set_facts(p, result(op, 0), &f);
 }
 
-/* ---- where it matters ---------------------------------------------------------------------- */
-
-static const char *source_name(const Fact *f) {
-    const char *name = operand(f->read, 0)->name;
-    return name ? name : "a tensor";
+/// Lanes past the end of a part lie amid those of the whole.
+static void concat_facts(Pads *p, const Op *op) {
+    int axis = (int)op_int(op, "axis", 0);
+    Facts f = {0};
+    for (int i = 0; i < op->n_operands; i++) {
+        const Type *t = operand(op, i)->type;
+        const Facts *in = facts_of(p, operand(op, i));
+        for (int d = 0; d < t->rank; d++) f.axis[d] = joined(f.axis[d], &in->axis[d], t->elem);
+        const Fact *own = &in->axis[axis];
+        const char *how = ctx_format(p->ctx, "part %lld", (long long)t->extents[axis]);
+        f.axis[axis].lanes = lanes_by(p, how, f.axis[axis].lanes, own->holds ? own->lanes : NULL);
+        f.axis[axis].count = NULL;
+    }
+    set_facts(p, result(op, 0), &f);
 }
 
-static void warn(Pads *p, const Op *op, const Fact *f, Elem e, const char *what,
-                 const char *wanted) {
-    if (!f->read) return;
-    bool known = f->holds == CONSTANT;
-    const char *pad = known ? cell_text(p->ctx, e, f->value) : "the pad";
-    diag(p->ctx, f->read->loc, D_PAD_REACHES, source_name(f), what, known ? "as" : "computed from",
-         pad, wanted);
-    diag_note(p->ctx, op->loc, "here");
-    if (f->holds == CONSTANT && is_cell(e, f->value, 0))
-        diag_hint(p->ctx, "read with `pad = %s`, or choose with `valid(n) ? ... : %s`", wanted,
-                  wanted);
-    else
-        diag_hint(p->ctx, "choose with `valid(n) ? ... : %s` before", wanted);
+/* ---- folds --------------------------------------------------------------------------------- */
+
+/// The fold of a reduce or scan, where it is a known one of one block.
+static OpCode fold_of(const Op *op) {
+    return op->n_results == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
 }
 
-static bool is_identity(Ir *ir, OpCode code, Elem e, const Fact *f) {
-    const Attr *a = monoid_identity(ir, code, e);
-    if (f->holds != CONSTANT || !a) return false;
-    if ((code == OP_MIN || code == OP_MAX) && elem_is(e, EC_FLOAT) && isnan(f->value.f))
-        return true;
-    return cell_equal(e, f->value, cell_of_attr(e, a)) ||
-           (code == OP_ADD && is_cell(e, f->value, 0));
+/// Folds along other axes: equal constants give what they give among themselves.
+static Fact folded(const Pads *p, const Op *op, Fact f, Elem e) {
+    OpCode code = fold_of(op);
+    bool idempotent = code != OP_ADD && code != OP_MUL && code != OP_XOR && code != OP_COUNT;
+    if (f.holds && !idempotent && !(code != OP_COUNT && is_identity(p->ir, code, e, &f)))
+        f.holds = OTHER;
+    return f;
 }
 
-static const char *identity_text(Pads *p, OpCode code, Elem e) {
-    if (code == OP_ADD) return "0";
-    if (code == OP_MAX) return "-inf";
-    if (code == OP_MIN) return "inf";
-    return cell_text(p->ctx, e, cell_of_attr(e, monoid_identity(p->ir, code, e)));
+/// Whether lanes past the end change a fold of operand 0, beyond what the values show.
+static bool is_harmless(const Pads *p, const Op *op, int axis, const Fact *f) {
+    const Value *x = operand(op, 0);
+    OpCode code = fold_of(op);
+    if (code == OP_COUNT) return fold_ignores(p, op, axis, f);
+    if (is_identity(p->ir, code, x->type->elem, f)) return true;
+    bool up = code == OP_MIN;
+    if (code != OP_MAX && !up) return f->holds == REPEATED && (code == OP_AND || code == OP_OR);
+    if (f->holds == REPEATED) return true;
+    if (f->holds != CONSTANT) return false;
+    double c = elem_is(x->type->elem, EC_FLOAT)  ? f->value.f
+               : elem_is(x->type->elem, EC_SINT) ? (double)f->value.i
+                                                 : (double)f->value.u;
+    return is_bounded(x, c, up) || (op->code == OP_REDUCE && only_raised(result(op, 0), c, up));
 }
 
 static void reduce_facts(Pads *p, const Op *op) {
     int axis = (int)op_int(op, "axis", 0);
-    OpCode code = op->n_operands == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
-    if (code == OP_COUNT) return;
-    const Value *x = operand(op, 0);
-    const Facts *in = facts_of(p, x);
-    Elem e = x->type->elem;
-    if (in->axis[axis].holds && !is_identity(p->ir, code, e, &in->axis[axis]))
-        warn(p, op, &in->axis[axis], e, op_info[code].name, identity_text(p, code, e));
-    Facts f = {0};
-    for (int d = 0, out = 0; d < x->type->rank; d++) {
-        if (d == axis) continue;
-        f.axis[out] = in->axis[d];
-        bool same = code != OP_ADD && code != OP_MUL && code != OP_XOR;
-        if (in->axis[d].holds && !same && !is_identity(p->ir, code, e, &in->axis[d]))
-            f.axis[out].holds = OTHER;
-        out++;
+    for (int i = 0; i < op->n_operands; i++) {
+        const Fact *f = &facts_of(p, operand(op, i))->axis[axis];
+        if (!f->holds || !f->read || is_harmless(p, op, axis, f)) continue;
+        pads_warn(p, op, i, axis, f, fold_of(op));
+        break;
     }
-    set_facts(p, result(op, 0), &f);
+    for (int i = 0; i < op->n_results; i++) {
+        const Type *t = operand(op, i)->type;
+        const Facts *in = facts_of(p, operand(op, i));
+        Facts f = {0};
+        for (int d = 0, out = 0; d < t->rank; d++)
+            if (d != axis) f.axis[out++] = folded(p, op, in->axis[d], t->elem);
+        set_facts(p, result(op, i), &f);
+    }
 }
 
-/// A running fold passes by dead lanes at the end unharmed; what they hold then is the total if
-/// they held the identity. From the end it meets them first.
+/// A running fold passes by lanes past the end unharmed; they hold the total then, if they held the
+/// identity. From the end it meets them first.
 static void scan_facts(Pads *p, const Op *op) {
     int axis = (int)op_int(op, "axis", 0);
-    OpCode code = op->n_results == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
-    if (code == OP_COUNT) return;
-    const Value *x = operand(op, 0);
-    Elem e = x->type->elem;
-    Facts f = *facts_of(p, x);
-    bool identity = is_identity(p->ir, code, e, &f.axis[axis]);
-    if (f.axis[axis].holds && !identity && op_flag(op, "reverse"))
-        warn(p, op, &f.axis[axis], e, "scan", identity_text(p, code, e));
-    f.axis[axis].holds = f.axis[axis].holds && !identity ? OTHER : CLEAN;
-    for (int d = 0; d < x->type->rank; d++)
-        if (d != axis && f.axis[d].holds && !is_identity(p->ir, code, e, &f.axis[d]))
-            f.axis[d].holds = OTHER;
-    set_facts(p, result(op, 0), &f);
+    bool reverse = op_flag(op, "reverse"), exclusive = op_flag(op, "exclusive");
+    for (int i = 0; i < op->n_results; i++) {
+        const Type *t = operand(op, i)->type;
+        Facts f = *facts_of(p, operand(op, i));
+        Fact *along = &f.axis[axis];
+        bool ignored = along->holds && is_harmless(p, op, axis, along);
+        if (along->holds && along->read && reverse && !ignored && i == 0)
+            pads_warn(p, op, i, axis, along, fold_of(op));
+        if (along->holds && !(reverse && ignored))
+            along->holds = ignored && !exclusive ? REPEATED : OTHER;
+        for (int d = 0; d < t->rank; d++)
+            if (d != axis) f.axis[d] = folded(p, op, f.axis[d], t->elem);
+        set_facts(p, result(op, i), &f);
+    }
 }
 
-/// Dead lanes must sort behind all others.
+/// Lanes past the end must sort behind all others; then all blocks keep them there.
 static void sort_facts(Pads *p, const Op *op) {
     int axis = (int)op_int(op, "axis", 0);
     const Value *x = operand(op, 0);
     const Fact *f = &facts_of(p, x)->axis[axis];
-    OpCode like = op_flag(op, "descending") ? OP_MAX : OP_MIN; // its identity is the last in order
-    Elem e = x->type->elem;
-    if (f->holds && e != EL_BOOL && !is_identity(p->ir, like, e, f))
-        warn(p, op, f, e, "sort", identity_text(p, like, e));
+    bool down = op_flag(op, "descending");
+    OpCode like = down ? OP_MAX : OP_MIN; // its identity is the last in order
+    if (x->type->elem == EL_BOOL) like = down ? OP_OR : OP_AND;
+    if (f->holds && f->read && !is_identity(p->ir, like, x->type->elem, f))
+        pads_warn(p, op, 0, axis, f, like);
+    for (int i = 0; i < op->n_results; i++)
+        set_facts(p, result(op, i), facts_of(p, operand(op, i)));
 }
 
-/// Products of dead lanes of the inner dimension must be 0: one factor is, in those lanes.
+/// Products of lanes past the end of the inner dimension must be 0: one factor is, in those lanes.
 static void dot_facts(Pads *p, const Op *op) {
     const Value *a = operand(op, 0), *b = operand(op, 1);
     const Fact *x = &facts_of(p, a)->axis[1], *y = &facts_of(p, b)->axis[0];
-    bool zero = (x->holds == CONSTANT && is_cell(a->type->elem, x->value, 0)) ||
-                (y->holds == CONSTANT && is_cell(b->type->elem, y->value, 0));
-    const Fact *bad = x->holds && x->read ? x : y;
-    if ((x->holds || y->holds) && !zero)
-        warn(p, op, bad, bad == x ? a->type->elem : b->type->elem, "dot", "0");
-    if (op->n_operands == 3) return;
+    bool zero = (x->holds == CONSTANT && cell_is(a->type->elem, x->value, 0)) ||
+                (y->holds == CONSTANT && cell_is(b->type->elem, y->value, 0));
+    int bad = x->holds && x->read ? 0 : 1;
+    if ((x->holds || y->holds) && !zero) pads_warn(p, op, bad, !bad, bad ? y : x, OP_ADD);
     Facts f = {.axis = {facts_of(p, a)->axis[0], facts_of(p, b)->axis[1]}};
     for (int d = 0; d < 2; d++)
-        if (f.axis[d].holds == CONSTANT && is_cell((d ? b : a)->type->elem, f.axis[d].value, 0))
+        if (f.axis[d].holds == CONSTANT && cell_is((d ? b : a)->type->elem, f.axis[d].value, 0))
             f.axis[d].value = (Cell){0};
         else if (f.axis[d].holds)
             f.axis[d].holds = OTHER;
+    if (op->n_operands == 2) set_facts(p, result(op, 0), &f);
+}
+
+/* ---- what is picked and counted ------------------------------------------------------------ */
+
+/// The number of each lane that a pick by numbers takes, where these rest on lane numbers and
+/// constants alone: 1 where they follow the order of lanes, -1 where not, 0 where there is more to
+/// them.
+static int order_of(const Value *at, int budget) {
+    const Op *op = at->def;
+    if (const_of(at) || def_of(at, OP_IOTA)) return 1;
+    if (!op || !budget || !op_has(op, PURE)) return 0;
+    switch (op->code) {
+    case OP_BROADCAST:
+    case OP_RESHAPE:
+    case OP_CAST: return order_of(operand(op, 0), budget - 1);
+    case OP_ADD: {
+        int a = order_of(operand(op, 0), budget - 1), b = order_of(operand(op, 1), budget - 1);
+        return a == b ? a : a * b;
+    }
+    case OP_SUB: {
+        int a = order_of(operand(op, 0), budget - 1), b = order_of(operand(op, 1), budget - 1);
+        return !a || !b ? 0 : const_of(operand(op, 1)) ? a : -1;
+    }
+    default:
+        for (int i = 0; i < op->n_operands; i++)
+            if (!order_of(operand(op, i), budget - 1)) return 0;
+        return -1;
+    }
+}
+
+/// A number outside gives 0; so lanes past the end should be 0. Numbers that turn the lanes round
+/// (flip, roll) put lanes past the end where others were.
+static void gather_facts(Pads *p, const Op *op) {
+    enum { BUDGET = 40 };
+    int axis = (int)op_int(op, "axis", 0);
+    const Value *x = operand(op, 0), *at = operand(op, 1);
+    Facts f = *facts_of(p, x);
+    Fact *along = &f.axis[axis];
+    bool zero = along->holds == CONSTANT && cell_is(x->type->elem, along->value, 0);
+    bool turned = order_of(at, BUDGET) < 0;
+    if (along->holds && along->read && !along->chosen && (turned || !zero))
+        pads_warn(p, op, 0, axis, along, OP_COUNT);
+    along->lanes = lanes_by(p, "gather", along->lanes, at);
+    along->count = NULL;
+    const Fact *own = &facts_of(p, at)->axis[axis]; // lanes past the end pick what they will
+    if (own->holds && !along->holds) *along = *own;
+    if (own->holds) along->holds = OTHER;
     set_facts(p, result(op, 0), &f);
 }
 
-static void live_facts(Pads *p, const Op *op) {
+/// Elements past the end have no mask, or are no bin.
+static void histogram_facts(Pads *p, const Op *op) {
+    const Value *x = operand(op, 0);
+    int64_t bins = result(op, 0)->type->extents[0];
+    for (int d = 0; d < x->type->rank; d++) {
+        const Fact *f = &facts_of(p, x)->axis[d];
+        bool masked = false;
+        if (op->n_operands == 2) {
+            Operand mask = operand_in(p, operand(op, 1), d, f);
+            masked = f->holds && mask.lane == KNOWN && !mask.value.u;
+        }
+        bool bin = f->holds != CONSTANT ||
+                   (elem_is(x->type->elem, EC_SINT) ? f->value.i >= 0 && f->value.i < bins
+                                                    : f->value.u < (uint64_t)bins);
+        if (f->holds && f->read && !masked && bin) pads_warn(p, op, 0, d, f, OP_COUNT);
+    }
+}
+
+/// Under --check all lanes are looked at.
+static void assert_facts(Pads *p, const Op *op) {
+    const Value *x = operand(op, 0);
+    for (int d = 0; d < x->type->rank; d++) {
+        const Fact *f = &facts_of(p, x)->axis[d];
+        if (f->holds && f->read && !(f->holds == CONSTANT && f->value.u))
+            pads_warn(p, op, 0, d, f, OP_AND);
+    }
+}
+
+/* ---- writes -------------------------------------------------------------------------------- */
+
+/// Where the lanes of an axis are read: the load, and which of its dimensions.
+static const Op *origin(const Value *v, int axis, int *dim) {
+    const Op *op = v->def;
+    if (!op) return NULL;
+    if (op->code == OP_LOAD) {
+        Access a = access_of(op);
+        for (*dim = 0; *dim < a.n_subs; ++*dim)
+            if (a.axis_of[*dim] == axis) return op;
+        return NULL;
+    }
+    if (op->code == OP_PERMUTE)
+        return origin(operand(op, 0), (int)op_attr(op, "perm")->ints[axis], dim);
+    bool lanes = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST;
+    return lanes && op->n_operands == 1 ? origin(operand(op, 0), axis, dim) : NULL;
+}
+
+/// The same range, moved or not.
+static bool same_range(const Op *a, int i, const Op *b, int j) {
+    Access x = access_of(a), y = access_of(b);
+    if (x.subs[i].kind != DIM_AXIS || y.subs[j].kind != DIM_AXIS) return false;
+    const Value *m = sub_operand(a, &x, i, 0), *n = sub_operand(b, &y, j, 0);
+    while (def_of(m, OP_ADD) || def_of(m, OP_SUB)) m = operand(m->def, 0);
+    while (def_of(n, OP_ADD) || def_of(n, OP_SUB)) n = operand(n->def, 0);
+    return m == n && !const_of(m);
+}
+
+/// y[n, m] = x[m, n] is no transposition: lanes of m are written along n.
+static void store_facts(Pads *p, const Op *store) {
+    Access a = access_of(store);
+    for (int i = 0; i < a.n_subs; i++) {
+        for (int j = i + 1; j < a.n_subs; j++) {
+            int di, dj;
+            if (a.subs[i].kind != DIM_AXIS || a.subs[j].kind != DIM_AXIS) continue;
+            if (a.subs[i].size == 1 || a.subs[j].size == 1) continue;
+            const Op *x = origin(a.value, a.axis_of[i], &di),
+                     *y = origin(a.value, a.axis_of[j], &dj);
+            if (x && x == y && !same_range(store, i, x, di) && same_range(store, i, x, dj) &&
+                same_range(store, j, x, di))
+                pads_warn_crossed(p, store, x);
+        }
+    }
+}
+
+/// Contributions along other ranges than the place's must change nothing.
+static void combine_facts(Pads *p, const Op *op) {
     Access a = access_of(op);
-    Facts f = {0};
-    for (int d = 0; d < a.n_subs; d++)
-        if (a.subs[d].kind == DIM_AXIS)
-            f.axis[a.axis_of[d]] = (Fact){CONSTANT, {0}, sub_operand(op, &a, d, 1), NULL};
-    set_facts(p, result(op, 0), &f);
+    OpCode code = op_int(op, "n", 1) == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
+    const Facts *in = facts_of(p, a.value);
+    for (int d = 0; d < a.n_subs; d++) {
+        if (a.subs[d].kind != DIM_AXIS) continue;
+        const Fact *f = &in->axis[a.axis_of[d]];
+        if (!f->holds || !f->read || f->lanes == lanes_from(p, sub_operand(op, &a, d, 1))) continue;
+        if (code == OP_COUNT || !is_identity(p->ir, code, a.value->type->elem, f))
+            pads_warn(p, op, (int)op_int(op, "n", 1), a.axis_of[d], f, code);
+    }
+}
+
+/* ---- the rows ------------------------------------------------------------------------------ */
+
+/// Results have no facts: no block goes in; or what comes out is not followed (control flow).
+static void nothing(Pads *p, const Op *op) {
+    (void)p;
+    (void)op;
+}
+
+typedef void Through(Pads *p, const Op *op);
+
+static Through *row_of(OpCode code) {
+    switch (code) {
+#define EW(id, ...) case OP_##id:
+#include "lang/elementwise.def"
+    case OP_SELECT:
+    case OP_CAST:
+    case OP_BITCAST: return lane_facts;
+    case OP_LOAD: return read_facts;
+    case OP_ATOMIC: return atomic_facts;
+    case OP_LIVE: return live_facts;
+    case OP_RESHAPE: return reshape_facts;
+    case OP_BROADCAST:
+    case OP_PERMUTE:
+    case OP_SLICE: return shape_facts;
+    case OP_CONCAT: return concat_facts;
+    case OP_REDUCE: return reduce_facts;
+    case OP_SCAN: return scan_facts;
+    case OP_SORT: return sort_facts;
+    case OP_DOT: return dot_facts;
+    case OP_GATHER: return gather_facts;
+    case OP_HISTOGRAM: return histogram_facts;
+    case OP_ASSERT: return assert_facts;
+    case OP_STORE: return store_facts;
+    case OP_COMBINE: return combine_facts;
+    // no block goes in
+    case OP_CONST:
+    case OP_IOTA:
+    case OP_DIM:
+    case OP_STRIDE:
+    case OP_ALIGN:
+    case OP_SCRATCH:
+    case OP_REQUIRE:
+    case OP_RANK:
+    case OP_COMM_BEGIN:
+    case OP_COMM_BARRIER:
+    case OP_COMM_END:
+    case OP_COMM_GATHER:
+    case OP_COMM_SCATTER:
+    case OP_COMM_SIGNALS:
+    case OP_COMM_CONTROL:
+    case OP_SIGNAL_WAIT:
+    case OP_SIGNAL_SET:
+    case OP_COMM_FENCE: return nothing;
+    // a look at blocks as they are
+    case OP_PRINT: return nothing;
+    // control flow: what it carries is not followed
+    case OP_MODULE:
+    case OP_KERNEL:
+    case OP_FUNC:
+    case OP_CALL:
+    case OP_YIELD:
+    case OP_PARALLEL:
+    case OP_FOR:
+    case OP_WHILE:
+    case OP_IF: return nothing;
+    // made by later passes
+    case OP_LAUNCH:
+    case OP_DEVICE:
+    case OP_DISPATCH:
+    case OP_CONVERT:
+    case OP_RENEW:
+    case OP_CONTRACT:
+    case OP_DESC:
+    case OP_BUF_ALLOC:
+    case OP_BUF_VIEW:
+    case OP_BUF_LOAD:
+    case OP_BUF_STORE:
+    case OP_BUF_PAD:
+    case OP_SHARED_FREE:
+    case OP_BARRIER:
+    case OP_FENCE:
+    case OP_COPY_ASYNC:
+    case OP_COPY_TMA:
+    case OP_COPYOUT_TMA:
+    case OP_MMA_START:
+    case OP_BLANK:
+    case OP_SETTLED:
+    case OP_AWAIT:
+    case OP_RING_MAKE:
+    case OP_RING_ACQUIRE:
+    case OP_RING_COMMIT:
+    case OP_RING_WAIT:
+    case OP_RING_RELEASE: return nothing;
+    case OP_COUNT: break;
+    }
+    return nothing;
 }
 
 static void visit(Op *op, void *arg) {
-    Pads *p = arg;
-    if (op_has(op, ELEMENTWISE) || op->code == OP_SELECT || op->code == OP_CAST) {
-        if (!ty_is_scalar(result(op, 0)->type)) lane_facts(p, op);
-        return;
-    }
-    switch (op->code) {
-    case OP_LOAD: read_facts(p, op); break;
-    case OP_LIVE: live_facts(p, op); break;
-    case OP_RESHAPE: reshape_facts(p, op); break;
-    case OP_PERMUTE:
-    case OP_BROADCAST:
-    case OP_SLICE: shape_facts(p, op); break;
-    case OP_REDUCE: reduce_facts(p, op); break;
-    case OP_SCAN: scan_facts(p, op); break;
-    case OP_SORT: sort_facts(p, op); break;
-    case OP_DOT: dot_facts(p, op); break;
-    default: break;
-    }
+    row_of(op->code)(arg, op);
+}
+
+void pads_run(Pads *p) {
+    op_walk_pre(p->kernel, visit, p);
 }
 
 void pass_pads(PassEnv *env, Op *module) {
-    Pads p = {.ir = env->ir, .ctx = ir_ctx(env->ir)};
-    for_each_kernel(k, module) op_walk_pre(k, visit, &p);
+    for_each_kernel(k, module)
+        pads_run(&(Pads){.ir = env->ir, .ctx = ir_ctx(env->ir), .kernel = k});
 }
