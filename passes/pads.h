@@ -46,9 +46,9 @@ void pads_run(Pads *p);
 /* ---- lane by lane (pads_lanes.c) ----------------------------------------------------------- */
 
 /// An operand in such lanes of one axis: a known constant, one unknown value for all lanes
-/// (UNIFORM), something from the pad (FOREIGN), or lanes of its own (OWN), which then are no one
-/// else's business.
-typedef enum Lane { KNOWN, UNIFORM, FOREIGN, OWN } Lane;
+/// (UNIFORM), something from the pad (FOREIGN), lanes of its own that are all there (OWN), or of
+/// another range or carried by control flow (OTHERS), which then are no one else's business.
+typedef enum Lane { KNOWN, UNIFORM, FOREIGN, OWN, OTHERS } Lane;
 typedef struct Operand {
     Lane lane;
     Cell value;
@@ -56,6 +56,9 @@ typedef struct Operand {
 Operand operand_in(const Pads *p, const Value *v, int axis, const Fact *dead);
 void lane_facts(Pads *p, const Op *op);
 bool cell_is(Elem e, Cell c, double v);
+
+/// v has lane numbers, from wherever.
+bool is_number(const Value *v);
 
 /* ---- folds (pads_folds.c) ------------------------------------------------------------------ */
 

@@ -75,27 +75,14 @@ static Cell sample(Elem e, int s) {
     return cell_cast(EL_F64, e, (Cell){.f = values[s % N_SAMPLES]});
 }
 
-/// Lane numbers, from wherever.
-static bool is_number(const Value *v, int budget) {
-    const Op *op = v->def;
-    if (!op || !budget) return false;
-    if (op->code == OP_IOTA) return true;
-    bool through = op->code == OP_BROADCAST || op->code == OP_RESHAPE || op->code == OP_CAST ||
-                   op->code == OP_ADD || op->code == OP_PERMUTE;
-    for (int i = 0; through && i < op->n_operands; i++)
-        if (is_number(operand(op, i), budget - 1)) return true;
-    return false;
-}
-
 /// What operand i holds past the end: what is known, numbers beyond all others, else sample s.
 /// False where it comes from the pad, and nobody knows what it is.
 static bool past_end(const Pads *p, const Value *v, int axis, const Fact *dead, int s, Cell *out) {
-    enum { BUDGET = 8 };
     Elem e = v->type->elem;
     Operand in = operand_in(p, v, axis, dead);
-    *out = in.lane == KNOWN       ? in.value
-           : is_number(v, BUDGET) ? cell_cast(EL_I64, e, (Cell){.i = 1 << 20})
-                                  : sample(e, s);
+    *out = in.lane == KNOWN ? in.value
+           : is_number(v)   ? cell_cast(EL_I64, e, (Cell){.i = 1 << 20})
+                            : sample(e, s);
     return in.lane != FOREIGN;
 }
 
@@ -242,6 +229,7 @@ static bool fold_bounded(Bound *b, const Op *op) {
 static bool cast_bounded(Bound *b, const Op *op) {
     const Value *x = operand(op, 0);
     if (x->type->elem == EL_BOOL) return b->up ? b->c >= 1 : b->c <= 0;
+    if (is_number(x)) return bounded(b, x); // lane numbers fit
     bool narrows = elem_is(result(op, 0)->type->elem, EC_INT) && elem_is(x->type->elem, EC_INT);
     return !narrows && b->c == 0 && bounded(b, x);
 }
@@ -254,6 +242,7 @@ static bool op_bounded(Bound *b, const Op *op, int index) {
     case OP_PERMUTE:
     case OP_SLICE: return bounded(b, operand(op, 0));
     case OP_CAST: return cast_bounded(b, op);
+    case OP_IOTA: return b->up ? b->c >= (double)(result(op, 0)->type->extents[0] - 1) : b->c <= 0;
     case OP_MAX: return b->up ? both_bounded(b, op) : one_bounded(b, op);
     case OP_MIN: return b->up ? one_bounded(b, op) : both_bounded(b, op);
     case OP_SELECT: return arm_bounded(b, op, 1) && arm_bounded(b, op, 2);

@@ -46,8 +46,16 @@ Operand operand_in(const Pads *p, const Value *v, int axis, const Fact *dead) {
     if (a) return (Operand){KNOWN, cell_of_attr(v->type->elem, a)};
     if (f->holds && f->lanes == dead->lanes)
         return (Operand){f->holds == CONSTANT ? KNOWN : FOREIGN, f->value};
-    if (f->holds) return (Operand){OWN, {0}}; // of another range
-    return (Operand){is_uniform(v, axis) ? UNIFORM : OWN, {0}};
+    if (f->holds) return (Operand){OTHERS, {0}};
+    bool carried = !v->def || v->def->n_regions == 2 || v->def->code == OP_FOR;
+    return (Operand){is_uniform(v, axis) ? UNIFORM : carried ? OTHERS : OWN, {0}};
+}
+
+/// Sums and products are NaN, comparisons are false but for !=.
+static bool with_nan(OpCode code, Cell *out) {
+    bool compares = op_info[code].traits & COMPARES;
+    if (compares) out->u = code == OP_NE;
+    return compares || code == OP_ADD || code == OP_SUB || code == OP_MUL || code == OP_DIV;
 }
 
 /// What is certain though an operand is not: 0 * y, -inf + y, -inf < y, false && y.
@@ -58,6 +66,7 @@ static bool absorbed(const Op *op, const Operand *in, Cell *out) {
         Cell c = in[i].value;
         bool inf = is_infinite(e, c), low = inf && c.f < 0;
         *out = c;
+        if (elem_is(e, EC_FLOAT) && isnan(c.f)) return with_nan(op->code, out);
         switch (op->code) {
         case OP_MUL:
             if (cell_is(e, c, 0)) return true;
@@ -109,7 +118,7 @@ static bool is_neutral(Ir *ir, const Op *op, const Operand *in) {
         bool same = a && in[i].lane == KNOWN &&
                     (cell_equal(e, cell_of_attr(e, a), in[i].value) ||
                      ((op->code == OP_ADD || op->code == OP_SUB) && cell_is(e, in[i].value, 0)));
-        if (same && in[!i].lane == OWN) return true;
+        if (same && in[!i].lane == OTHERS) return true;
     }
     return false;
 }
@@ -125,6 +134,22 @@ static Fact other_fact(Fact dead) {
     return dead;
 }
 
+static bool has_number(const Value *v, int budget) {
+    const Op *op = v->def;
+    if (!op || !budget) return false;
+    if (op->code == OP_IOTA) return true;
+    bool through = op->code == OP_BROADCAST || op->code == OP_RESHAPE || op->code == OP_CAST ||
+                   op->code == OP_ADD || op->code == OP_PERMUTE;
+    for (int i = 0; through && i < op->n_operands; i++)
+        if (has_number(operand(op, i), budget - 1)) return true;
+    return false;
+}
+
+bool is_number(const Value *v) {
+    enum { BUDGET = 8 };
+    return has_number(v, BUDGET);
+}
+
 /// select(c, x, y) along one axis.
 static Fact choose(const Op *op, const Operand *in, Fact dead) {
     Elem e = result(op, 0)->type->elem;
@@ -138,19 +163,22 @@ static Fact choose(const Op *op, const Operand *in, Fact dead) {
     }
     if (in[1].lane == KNOWN && in[2].lane == KNOWN && cell_equal(e, in[1].value, in[2].value))
         return known_fact(dead, in[1].value);
-    if (in[1].lane == OWN || in[2].lane == OWN) return (Fact){0};
+    // The number of the first lane that ...: min(c ? index(n) : N) passes by later numbers.
+    for (int i = 1; i < 3; i++)
+        if (in[i].lane == OTHERS || (in[i].lane == OWN && is_number(operand(op, i))))
+            return (Fact){0};
     return other_fact(dead);
 }
 
 /// The dead lanes of an elementwise op, select or cast.
 static Fact computed(const Pads *p, const Op *op, const Operand *in, Fact dead) {
     Elem e = operand(op, 0)->type->elem;
-    bool known = true, own = false;
+    bool known = true, others = false;
     Cell cells[3], out;
     if (op->code == OP_SELECT) return choose(op, in, dead);
     for (int i = 0; i < op->n_operands; i++) {
         known &= in[i].lane == KNOWN;
-        own |= in[i].lane == OWN;
+        others |= in[i].lane == OTHERS;
         cells[i] = in[i].value;
     }
     Elem to = result(op, 0)->type->elem;
@@ -159,7 +187,7 @@ static Fact computed(const Pads *p, const Op *op, const Operand *in, Fact dead) 
         return known_fact(dead, cell_from_bits(to, cell_bits(e, cells[0])));
     if (known) return known_fact(dead, eval_elementwise(op->code, e, cells));
     if (absorbed(op, in, &out)) return known_fact(dead, out);
-    if (own || is_neutral(p->ir, op, in)) return (Fact){0};
+    if (others || is_neutral(p->ir, op, in)) return (Fact){0};
     return other_fact(dead);
 }
 
