@@ -300,6 +300,20 @@ static Val apply_monoid(Elab *e, Loc loc, Val f, Val a, Val b) {
 }
 
 /// The region is left without its yield after an error; nobody looks at it then.
+/// After an error: what people want who fold bools as numbers.
+static void hint_for_bools(Elab *e, Val f, int n, const Elem *parts, const Region *r) {
+    OpCode op = el_monoid(f);
+    if (n != 1 || parts[0] != EL_BOOL) return;
+    if (r->parent->code != OP_REDUCE)
+        diag_hint(e->ctx, "convert the bools to numbers: '... as i32'");
+    else if (op == OP_ADD)
+        diag_hint(e->ctx, "count(x) is how many are true, any(x) whether one is");
+    else if (op == OP_MAX)
+        diag_hint(e->ctx, "any(x) is whether one is true");
+    else if (op == OP_MIN || op == OP_MUL)
+        diag_hint(e->ctx, "all(x) is whether all are true");
+}
+
 bool el_monoid_region(Elab *e, Loc loc, Val f, int n, const Elem *parts, Region *r) {
     Val a = side_of(e, n, parts, r, "a"), b = side_of(e, n, parts, r, "b");
     Builder old = el_enter(e, r);
@@ -308,6 +322,7 @@ bool el_monoid_region(Elab *e, Loc loc, Val f, int n, const Elem *parts, Region 
     bool fits = n == 1 ? v.kind != V_TUPLE : v.kind == V_TUPLE && v.tuple.n == n;
     bool ok = v.kind != V_ERROR && fits;
     if (!ok && v.kind != V_ERROR) el_fail(e, loc, D_MONOID_RESULT, val_text(e, v), n);
+    if (v.kind == V_ERROR) hint_for_bools(e, f, n, parts, r);
     for (int i = 0; i < n && ok; i++) {
         Val part = n == 1 ? v : v.tuple.at[i];
         out[i] = el_convert(e, loc, part, ty_scalar(e->ir, parts[i]), "the result of the function");
