@@ -20,6 +20,8 @@
 
 static const Facts no_facts;
 
+enum { LOOK = 200 }; // values of the past of one that are looked at
+
 const Facts *facts_of(const Pads *p, const Value *v) {
     const Facts *f = map_get(&p->facts, v);
     return f ? f : &no_facts;
@@ -284,25 +286,25 @@ static void dot_facts(Pads *p, const Op *op) {
 /// The number of each lane that a pick by numbers takes, where these rest on lane numbers and
 /// constants alone: 1 where they follow the order of lanes, -1 where not, 0 where there is more to
 /// them.
-static int order_of(const Value *at, int budget) {
+static int order_of(const Value *at, int *budget) {
     const Op *op = at->def;
     if (const_of(at) || def_of(at, OP_IOTA)) return 1;
-    if (!op || !budget || !op_has(op, PURE)) return 0;
+    if (!op || --*budget < 0 || !op_has(op, PURE)) return 0;
     switch (op->code) {
     case OP_BROADCAST:
     case OP_RESHAPE:
-    case OP_CAST: return order_of(operand(op, 0), budget - 1);
+    case OP_CAST: return order_of(operand(op, 0), budget);
     case OP_ADD: {
-        int a = order_of(operand(op, 0), budget - 1), b = order_of(operand(op, 1), budget - 1);
+        int a = order_of(operand(op, 0), budget), b = order_of(operand(op, 1), budget);
         return a == b ? a : a * b;
     }
     case OP_SUB: {
-        int a = order_of(operand(op, 0), budget - 1), b = order_of(operand(op, 1), budget - 1);
+        int a = order_of(operand(op, 0), budget), b = order_of(operand(op, 1), budget);
         return !a || !b ? 0 : const_of(operand(op, 1)) ? a : -1;
     }
     default:
         for (int i = 0; i < op->n_operands; i++)
-            if (!order_of(operand(op, i), budget - 1)) return 0;
+            if (!order_of(operand(op, i), budget)) return 0;
         return -1;
     }
 }
@@ -310,13 +312,12 @@ static int order_of(const Value *at, int budget) {
 /// A number outside gives 0; so lanes past the end should be 0. Numbers that turn the lanes round
 /// (flip, roll) put lanes past the end where others were.
 static void gather_facts(Pads *p, const Op *op) {
-    enum { BUDGET = 40 };
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, "axis", 0), budget = LOOK;
     const Value *x = operand(op, 0), *at = operand(op, 1);
     Facts f = *facts_of(p, x);
     Fact *along = &f.axis[axis];
     bool zero = along->holds == CONSTANT && cell_is(x->type->elem, along->value, 0);
-    bool turned = order_of(at, BUDGET) < 0;
+    bool turned = order_of(at, &budget) < 0;
     if (along->holds && along->read && !along->chosen && (turned || !zero))
         pads_warn(p, op, 0, axis, along, OP_COUNT);
     along->lanes = lanes_by(p, "gather", along->lanes, at);
@@ -357,22 +358,6 @@ static void assert_facts(Pads *p, const Op *op) {
 
 /* ---- writes -------------------------------------------------------------------------------- */
 
-/// Where the lanes of an axis are read: the load, and which of its dimensions.
-static const Op *origin(const Value *v, int axis, int *dim) {
-    const Op *op = v->def;
-    if (!op) return NULL;
-    if (op->code == OP_LOAD) {
-        Access a = access_of(op);
-        for (*dim = 0; *dim < a.n_subs; ++*dim)
-            if (a.axis_of[*dim] == axis) return op;
-        return NULL;
-    }
-    if (op->code == OP_PERMUTE)
-        return origin(operand(op, 0), (int)op_attr(op, "perm")->ints[axis], dim);
-    bool lanes = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST;
-    return lanes && op->n_operands == 1 ? origin(operand(op, 0), axis, dim) : NULL;
-}
-
 /// The same range, moved or not.
 static bool same_range(const Op *a, int i, const Op *b, int j) {
     Access x = access_of(a), y = access_of(b);
@@ -383,21 +368,56 @@ static bool same_range(const Op *a, int i, const Op *b, int j) {
     return m == n && !const_of(m);
 }
 
+/// Two dimensions of a store, and axes of what it stores.
+typedef struct Crossing {
+    const Op *store, *load;
+    int dims[2], budget; // budget: values that are looked at, at most
+} Crossing;
+
+static int dim_of_axis(const Access *a, int axis) {
+    for (int d = 0; d < a->n_subs; d++)
+        if (a->axis_of[d] == axis) return d;
+    return -1;
+}
+
+/// 1: these axes of v are read along the ranges of each other's dimensions. -1: otherwise. 0:
+/// nobody knows.
+static int crosses(Crossing *c, const Value *v, int i, int j) {
+    const Op *op = v->def;
+    if (!op || v->type->rank <= (i > j ? i : j) || c->budget-- <= 0) return 0;
+    if (op->code == OP_LOAD) {
+        Access a = access_of(op);
+        int di = dim_of_axis(&a, i), dj = dim_of_axis(&a, j);
+        if (di < 0 || dj < 0) return 0;
+        c->load = op;
+        bool crossed =
+            same_range(c->store, c->dims[0], op, dj) && same_range(c->store, c->dims[1], op, di);
+        return crossed && !same_range(c->store, c->dims[0], op, di) ? 1 : -1;
+    }
+    if (op->code == OP_PERMUTE) {
+        const int64_t *perm = op_attr(op, "perm")->ints;
+        return crosses(c, operand(op, 0), (int)perm[i], (int)perm[j]);
+    }
+    bool lanes = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_SELECT;
+    int all = 0;
+    for (int k = 0; lanes && k < op->n_operands && all >= 0; k++) {
+        int one = crosses(c, operand(op, k), i, j);
+        if (one) all = one;
+    }
+    return all;
+}
+
 /// y[n, m] = x[m, n] is no transposition: lanes of m are written along n.
 static void store_facts(Pads *p, const Op *store) {
     Access a = access_of(store);
-    for (int i = 0; i < a.n_subs; i++) {
+    for (int i = 0; i < a.n_subs; i++)
         for (int j = i + 1; j < a.n_subs; j++) {
-            int di, dj;
             if (a.subs[i].kind != DIM_AXIS || a.subs[j].kind != DIM_AXIS) continue;
             if (a.subs[i].size == 1 || a.subs[j].size == 1) continue;
-            const Op *x = origin(a.value, a.axis_of[i], &di),
-                     *y = origin(a.value, a.axis_of[j], &dj);
-            if (x && x == y && !same_range(store, i, x, di) && same_range(store, i, x, dj) &&
-                same_range(store, j, x, di))
-                pads_warn_crossed(p, store, x);
+            Crossing c = {.store = store, .dims = {i, j}, .budget = LOOK};
+            if (crosses(&c, a.value, a.axis_of[i], a.axis_of[j]) > 0)
+                pads_warn_crossed(p, store, c.load);
         }
-    }
 }
 
 /// Contributions along other ranges than the place's must change nothing.

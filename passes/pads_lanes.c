@@ -23,21 +23,26 @@ static bool is_lane_test(const Op *op, const Value **count) {
     return true;
 }
 
-/// v repeats one lane along the axis.
-static bool is_uniform(const Value *v, int axis) {
+static bool uniform_by(const Value *v, int axis, int *budget) {
     if (v->type->rank == 0) return true;
     const Op *op = v->def;
-    if (!op) return false;
+    if (!op || --*budget < 0) return false;
     if (op->code == OP_BROADCAST) {
         const Value *x = operand(op, 0);
-        return x->type->rank == 0 || x->type->extents[axis] == 1 || is_uniform(x, axis);
+        return x->type->rank == 0 || x->type->extents[axis] == 1 || uniform_by(x, axis, budget);
     }
     if (!op_has(op, PURE) || op->n_operands == 0 ||
         !(op_has(op, ELEMENTWISE) || op->code == OP_CAST))
         return false;
     for (int i = 0; i < op->n_operands; i++)
-        if (!is_uniform(operand(op, i), axis)) return false;
+        if (!uniform_by(operand(op, i), axis, budget)) return false;
     return true;
+}
+
+/// v repeats one lane along the axis.
+static bool is_uniform(const Value *v, int axis) {
+    int budget = 200;
+    return uniform_by(v, axis, &budget);
 }
 
 Operand operand_in(const Pads *p, const Value *v, int axis, const Fact *dead) {
