@@ -196,6 +196,18 @@ static Fact folded(const Pads *p, const Op *op, Fact f, Elem e) {
     return f;
 }
 
+static double number_of(Elem e, const Fact *f) {
+    return elem_is(e, EC_FLOAT)  ? f->value.f
+           : elem_is(e, EC_SINT) ? (double)f->value.i
+                                 : (double)f->value.u;
+}
+
+/// Lanes past the end are no greater than any other of v, of a maximum; of a minimum no less.
+static bool is_beyond(const Value *v, OpCode code, const Fact *f) {
+    if (f->holds != CONSTANT || (code != OP_MAX && code != OP_MIN)) return false;
+    return is_bounded(v, number_of(v->type->elem, f), code == OP_MIN);
+}
+
 /// Whether lanes past the end change a fold of operand 0, beyond what the values show.
 static bool is_harmless(const Pads *p, const Op *op, int axis, const Fact *f) {
     const Value *x = operand(op, 0);
@@ -204,12 +216,47 @@ static bool is_harmless(const Pads *p, const Op *op, int axis, const Fact *f) {
     if (is_identity(p->ir, code, x->type->elem, f)) return true;
     bool up = code == OP_MIN;
     if (code != OP_MAX && !up) return f->holds == REPEATED && (code == OP_AND || code == OP_OR);
-    if (f->holds == REPEATED) return true;
-    if (f->holds != CONSTANT) return false;
-    double c = elem_is(x->type->elem, EC_FLOAT)  ? f->value.f
-               : elem_is(x->type->elem, EC_SINT) ? (double)f->value.i
-                                                 : (double)f->value.u;
-    return is_bounded(x, c, up) || (op->code == OP_REDUCE && only_raised(result(op, 0), c, up));
+    if (f->holds == REPEATED || is_beyond(x, code, f)) return true;
+    double c = number_of(x->type->elem, f);
+    return f->holds == CONSTANT && op->code == OP_REDUCE && only_raised(result(op, 0), c, up);
+}
+
+/// The loop whose variable v is, and which one; or NULL.
+static const Op *loop_of(const Value *v, int *slot) {
+    const Op *loop = v->def ? NULL : v->region->parent;
+    if (!loop || (loop->code != OP_FOR && loop->code != OP_WHILE)) return NULL;
+    bool body = v->region == loop->regions[loop->code == OP_FOR ? 0 : 1];
+    *slot = v->index - (loop->code == OP_FOR ? 1 : 0);
+    return body && *slot >= 0 ? loop : NULL;
+}
+
+/// acc += f(x[n]) in a loop over n: a fold over the turns, lane by lane. The range ends elsewhere
+/// in each turn, so that lanes of acc are not its lanes, and all of them count.
+static void turn_facts(Pads *p, const Op *op) {
+    if (op->n_operands != 2 || !result(op, 0)->type->rank) return;
+    OpCode code = op->code == OP_SUB ? OP_ADD : op->code;
+    for (int i = 0; i < 2; i++) {
+        int slot;
+        const Value *v = operand(op, !i);
+        const Op *loop = loop_of(operand(op, i), &slot);
+        Elem e = v->type->elem;
+        if (!loop || (op->code == OP_SUB && i) || !monoid_identity(p->ir, code, e)) continue;
+        if (operand(terminator(operand(op, i)->region), slot) != result(op, 0)) continue;
+        for (int d = 0; d < v->type->rank; d++) {
+            const Fact *f = &facts_of(p, v)->axis[d];
+            PtrMap none = {0};
+            if (!f->holds || !f->read || !f->count || slice_is_movable(f->count, loop, &none))
+                continue;
+            if (is_identity(p->ir, code, e, f) || is_beyond(v, code, f)) continue;
+            pads_warn(p, op, !i, d, f, code);
+            break;
+        }
+    }
+}
+
+static void elementwise_facts(Pads *p, const Op *op) {
+    lane_facts(p, op);
+    turn_facts(p, op);
 }
 
 static void reduce_facts(Pads *p, const Op *op) {
@@ -448,6 +495,7 @@ static Through *row_of(OpCode code) {
     switch (code) {
 #define EW(id, ...) case OP_##id:
 #include "lang/elementwise.def"
+        return elementwise_facts;
     case OP_SELECT:
     case OP_CAST:
     case OP_BITCAST: return lane_facts;
