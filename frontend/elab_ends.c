@@ -26,6 +26,7 @@ typedef struct Walk {
     Builder b;
     const Op *at;   // where the masks go
     const Op *loop; // the outermost one whose variables were gone through, or NULL
+    PtrMap lines;   // count -> the mask of lanes before it
     PtrMap seen[2]; // Value -> its Ends; {0} while it is being looked at. Behind a loop, others
     int depth;      // of the C stack
 } Walk;
@@ -59,9 +60,13 @@ static const Type *bools(Walk *w, int rank, const int64_t *extents) {
 static Value *lanes_before(Walk *w, Value *count, int64_t size) {
     int64_t n;
     if (!is_there(w, count) || (const_int(count, &n) && n >= size)) return NULL;
+    Value *line = map_get(&w->lines, count);
+    if (line && line->type->extents[0] == size) return line;
     const Type *t = ty_block(w->e->ir, EL_I64, 1, &size);
     Value *lane = emit(w, OP_IOTA, 0, NULL, t);
-    return build_binary(&w->b, OP_LT, lane, build_broadcast(&w->b, count, t));
+    line = build_binary(&w->b, OP_LT, lane, build_broadcast(&w->b, count, t));
+    map_set(w->e->ctx, &w->lines, count, line);
+    return line;
 }
 
 static Value *both(Walk *w, Value *a, Value *b) {
