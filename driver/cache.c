@@ -55,11 +55,13 @@ static struct {
     bool tried, warned;
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/// In the child of a fork: SQLite's connections must not be used there, nor closed.
+/// In the child of a fork: SQLite's connections must not be used there, nor closed. Where another
+/// thread was in SQLite, that may have locks of its own which nobody gives back: no store then.
 static void forget(void) {
+    bool used = pthread_mutex_trylock(&cache.lock) != 0;
     pthread_mutex_init(&cache.lock, NULL);
     cache.store = NULL;
-    cache.tried = false;
+    cache.tried = used;
 }
 
 static void watch_forks(void) {
@@ -211,6 +213,7 @@ static void release_code(void *code) {
 /// To an object: from the other process, or made here.
 static void make(Ctx *ctx, const Request *r, Answer *out) {
     if (server_wanted() && server_compile(ctx, r, out)) return;
+    if (!compiles_here(out)) return;
     request_compile(ctx, r, false, out);
     if (out->code) ctx_defer(ctx, release_code, out->code);
 }

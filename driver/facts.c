@@ -50,15 +50,23 @@ const ParamUse *build_argument(const Build *b, int k, int *param) {
     ice(b->ctx, kernel->loc, "there is no parameter '%s'", name);
 }
 
+/// Of extents from .. to, one of which may be 0 and the others of any size.
+static int64_t product(const int64_t *extents, int from, int to) {
+    int64_t n = 1;
+    for (int i = from; i < to; i++)
+        if (extents[i] == 0) return 0;
+    for (int i = from; i < to; i++)
+        if (__builtin_mul_overflow(n, extents[i], &n)) return INT64_MAX;
+    return n;
+}
+
 /// Axes from .. to of `t` as one: the elaborator has seen that one stride walks them. Axes of
 /// extent 1 have no say; no axes at all are one row.
 static void join_axes(const Tensor *t, int from, int to, Tensor *out) {
-    int64_t extent = 1, stride = 1;
-    for (int i = to - 1; i >= from; i--) {
-        if (extent == 1) stride = t->strides[i];
-        extent *= t->extents[i];
-    }
-    out->extents[out->rank] = extent;
+    int64_t stride = from < to ? t->strides[from] : 1;
+    for (int i = from; i < to; i++)
+        if (t->extents[i] != 1) stride = t->strides[i];
+    out->extents[out->rank] = product(t->extents, from, to);
     out->strides[out->rank++] = stride;
 }
 
@@ -84,10 +92,7 @@ int64_t build_extent(const Build *b, int param, int axis) {
     int group = axis - use->pack_at;
     if (!pack || group < 0) return p->extents[axis];
     if (group >= use->pack_rank) return p->extents[axis - use->pack_rank + use->pack_given];
-    int64_t extent = 1;
-    for (int i = use->pack_from[group]; i < use->pack_from[group + 1]; i++)
-        extent *= p->extents[use->pack_at + i];
-    return extent;
+    return product(p->extents + use->pack_at, use->pack_from[group], use->pack_from[group + 1]);
 }
 
 static void add_fact(Describe *d, enum tg_fact_kind kind, int param, int axis, int64_t value) {

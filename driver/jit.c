@@ -102,9 +102,9 @@ static const Made *made_at(const Made *list, int i) {
 
 /// What there is now. Entries stay as they are, others come in front of them.
 static const Made *all_made(ModuleKernel *k) {
-    pthread_mutex_lock(&k->module->lock);
+    tg_lock_take(&k->module->lock);
     const Made *list = k->made;
-    pthread_mutex_unlock(&k->module->lock);
+    tg_lock_give(&k->module->lock);
     return list;
 }
 
@@ -222,7 +222,7 @@ static void ask(Ctx *ctx, void *arg) {
     if (!aim(ctx, c, &r, machine)) return;
     set_plan(ctx, c, &r);
     if (is_simulated(r.target)) {
-        request_compile(ctx, &r, true, &c->answer);
+        if (compiles_here(&c->answer)) request_compile(ctx, &r, true, &c->answer);
         return;
     }
     Request settled = r;
@@ -300,10 +300,10 @@ static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **
 static tg_status take_answer(Ctx *ctx, ModuleKernel *k, Compilation *c, const tg_variant **out) {
     Code *left_over;
     if (plans_are_open(c)) add_fact(ctx, c);
-    pthread_mutex_lock(&k->module->lock);
+    tg_lock_take(&k->module->lock);
     log_warnings(k->module, &c->answer);
     tg_status status = keep(k, c, out, &left_over);
-    pthread_mutex_unlock(&k->module->lock);
+    tg_lock_give(&k->module->lock);
     code_release(left_over);
     return status;
 }
@@ -316,7 +316,9 @@ static tg_status compile(ModuleKernel *k, const tg_wanted *wanted, const TuneRes
     Compilation c = {
         .k = k, .wanted = wanted, .found = found, .made = all_made(k), .answer = {.same = -1}};
     if (found) c.times = (TunedTimes){found->seconds, found->standard};
+    tg_fork_unsafe_begin();
     CtxStatus status = ctx_protect(ctx, ask, &c);
+    tg_fork_unsafe_end();
     if (status == CTX_NO_MEMORY && !c.answer.status) c.answer.status = TG_ERROR_MEMORY;
     tg_status result = c.answer.status ? refuse(k, &c.answer) : take_answer(ctx, k, &c, out);
     ctx_destroy(ctx);
@@ -339,14 +341,14 @@ static tg_status compile_for(void *user, const tg_wanted *wanted, const tg_varia
 static bool times_of(void *user, const tg_variant *variant, double *seconds, double *standard) {
     ModuleKernel *k = user;
     bool found = false;
-    pthread_mutex_lock(&k->module->lock);
+    tg_lock_take(&k->module->lock);
     for (const Made *m = k->made; m && !found; m = m->next) {
         if (&m->variant != variant) continue;
         *seconds = m->times.seconds;
         *standard = m->times.standard;
         found = *seconds > 0;
     }
-    pthread_mutex_unlock(&k->module->lock);
+    tg_lock_give(&k->module->lock);
     return found;
 }
 

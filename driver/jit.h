@@ -83,8 +83,11 @@ int messages_warnings(Ctx *ctx, const char ***out);
 
 /// Facts and argument lists of an answer that was read speak of parameters that there are.
 bool answer_is_sound(const Request *r, const Answer *a);
-/// True where TG_COMPILE=process asks for it.
+/// True where TG_COMPILE=process asks for it, or this process cannot compile.
 bool server_wanted(void);
+/// False, with an answer: another thread of the parent was in the compiler's libraries when this
+/// process was forked; what they had locked stays locked.
+bool compiles_here(Answer *out);
 /// The same as request_compile; the code is an object in the arena. False: the other process is of
 /// another compiler, which the log has said; nothing was compiled.
 bool server_compile(Ctx *ctx, const Request *r, Answer *out);

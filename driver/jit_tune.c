@@ -104,9 +104,9 @@ static bool search_now(Ctx *ctx, tg_module *m, const tg_wanted *w, Request *r, T
     Job job = {.r = r, .options = &options, .status = TG_ERROR_MEMORY};
     Ctx *own = ctx_create(&module_allocator);
     bool found = false;
-    pthread_mutex_lock(&m->searching);
+    tg_lock_take(&m->searching);
     bool ended = own && ctx_protect(own, search, &job) == CTX_OK;
-    pthread_mutex_unlock(&m->searching);
+    tg_lock_give(&m->searching);
     if (ended && !job.status) {
         log_result(&job.result);
         *times = (TunedTimes){job.result.seconds, job.result.standard};

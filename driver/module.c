@@ -223,8 +223,8 @@ static tg_status create(Load *l, const tg_module_options *options, tg_module **o
         ctx_destroy(ctx);
         return status;
     }
-    pthread_mutex_init(&l->module->lock, NULL);
-    pthread_mutex_init(&l->module->searching, NULL);
+    tg_lock_init(&l->module->lock);
+    tg_lock_init(&l->module->searching);
     *out = l->module;
     return TG_OK;
 }
@@ -249,8 +249,8 @@ void tg_module_destroy(tg_module *m) {
     tg_debts_cancel(m);
     tg_context *before = tg_context_use(m->context);
     close_kernels(m);
-    pthread_mutex_destroy(&m->lock);
-    pthread_mutex_destroy(&m->searching);
+    tg_lock_destroy(&m->lock);
+    tg_lock_destroy(&m->searching);
     ctx_destroy(m->ctx);
     tg_context_use(before);
 }

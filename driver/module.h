@@ -4,8 +4,8 @@
 #define DRIVER_MODULE_H
 
 #include "driver/tune.h"
+#include "runtime/lock.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 typedef struct Made Made; // a variant and its code (jit.c)
@@ -39,8 +39,8 @@ struct tg_module {
     TuneMode tune;
     double tune_budget; // seconds; 0: the mode's
     ModuleKernel *kernels;
-    pthread_mutex_t lock;      // of the lists of code and of warnings: nothing is compiled under it
-    pthread_mutex_t searching; // one launch at a time that waits for its search
+    tg_lock lock;      // of the lists of code and of warnings: nothing is compiled under it
+    tg_lock searching; // one launch at a time that waits for its search
     int n_warned;
     uint64_t warned[MAX_WARNINGS]; // hashes of texts that were logged
 };

@@ -17,7 +17,17 @@ static struct {
 
 bool server_wanted(void) {
     const char *mode = getenv("TG_COMPILE");
-    return mode && strcmp(mode, "process") == 0;
+    return tg_fork_was_unsafe() || (mode && strcmp(mode, "process") == 0);
+}
+
+bool compiles_here(Answer *out) {
+    if (!tg_fork_was_unsafe()) return true;
+    *out = (Answer){.status = TG_ERROR_UNSUPPORTED,
+                    .message = "this process was forked while another thread was compiling, so it "
+                               "cannot compile itself, and no other process can do it for it "
+                               "(TG_SERVER names the program)",
+                    .same = -1};
+    return false;
 }
 
 /// For one request, sending and receiving included.

@@ -142,7 +142,8 @@ static bool lie_as_one(const Kernel *k, const Pack *pack, int a, int b) {
         if (kp->pack != pack || !kp->inst->known_strides) continue;
         int at = pack_dim(kp->p->type);
         const int64_t *s = kp->inst->strides + at, *x = kp->inst->extents + at;
-        if (s[a] != s[b] * x[b]) return false;
+        int64_t step;
+        if (__builtin_mul_overflow(s[b], x[b], &step) || s[a] != step) return false;
     }
     return true;
 }
@@ -157,14 +158,22 @@ static int64_t pack_extent(const Kernel *k, const Pack *pack, int axis) {
     return DYNAMIC;
 }
 
+static bool is_empty(const Kernel *k, const Pack *pack) {
+    for (int i = 0; i < pack->given; i++)
+        if (pack_extent(k, pack, i) == 0) return true;
+    return false;
+}
+
 /// Cuts the axes of a pack into as few groups as can each be walked with one stride. Axes of
-/// extent 1 join any group; a pack of no axes is one group of extent 1.
+/// extent 1 join any group; a pack of no axes is one group of extent 1. Where there is nothing to
+/// walk all are one.
 static void group_pack(const Kernel *k, Pack *pack) {
     int last = -1; // the last axis that is not of extent 1
+    bool empty = is_empty(k, pack);
     pack->groups = 1;
     for (int i = 0; i < pack->given; i++) {
         if (!k->called && pack_extent(k, pack, i) == 1) continue;
-        bool joins = !k->called && (last < 0 || lie_as_one(k, pack, last, i));
+        bool joins = !k->called && (empty || last < 0 || lie_as_one(k, pack, last, i));
         if (!joins && i > 0) pack->from[pack->groups++] = i;
         last = i;
     }
@@ -202,7 +211,12 @@ static bool read_pack(Elab *e, KParam *kp) {
 static void join_axes(KParam *kp, int from, int to) {
     const ParamInst *inst = kp->inst;
     int64_t extent = 1, stride = from < to ? inst->strides[to - 1] : 1;
-    for (int i = from; i < to; i++) extent *= inst->known_shape ? inst->extents[i] : 1;
+    bool empty = false; // others then may be of any size
+    for (int i = from; i < to && inst->known_shape; i++) {
+        empty |= inst->extents[i] == 0;
+        if (__builtin_mul_overflow(extent, inst->extents[i], &extent)) extent = INT64_MAX;
+    }
+    if (empty) extent = 0;
     for (int i = to - 1; i >= from; i--) {
         if (!inst->known_shape || inst->extents[i] == 1) continue;
         stride = inst->strides[i];

@@ -3,6 +3,11 @@
 //
 //   parallel i { y[i] = f(x[i]) }   ->   kernel [inplace = [1, 0]]   (parameters written, read)
 //
+// The verdict is about the program as it was written: passes that take an equal load for another,
+// or carry one out of a loop, assume that nothing writes what is read. So `alias` comes first, and
+// the interpreter asks it, too. What it marks, `alias-kept` proves again of the code that is
+// compiled: a pass may have changed it beyond this proof.
+//
 // Proof, for a store to y and a load of x that share enclosing loops and `parallel`s: each of
 // their indices stands, in one dimension, in both subscripts alike and so that different values
 // of it give different elements. Then different iterations touch different elements, and within
@@ -42,14 +47,29 @@ bool index_moves(const Value *v, const Value *index) {
            (v->def->code == OP_ADD && index_moves(y, index) && !value_is_inside(x, loop));
 }
 
+/// One value, if need be computed twice: nothing is simplified yet.
+static bool same_index(const Value *a, const Value *b) {
+    if (a == b) return true;
+    const Op *x = a->def, *y = b->def;
+    if (!x || !y || x->code != y->code || x->n_regions || !tree_is_pure(x) || a->type != b->type ||
+        a->index != b->index || x->n_operands != y->n_operands || x->n_attrs != y->n_attrs)
+        return false;
+    for (int i = 0; i < x->n_attrs; i++)
+        if (x->attrs[i].name != y->attrs[i].name || x->attrs[i].value != y->attrs[i].value)
+            return false;
+    for (int i = 0; i < x->n_operands; i++)
+        if (!same_index(operand(x, i), operand(y, i))) return false;
+    return true;
+}
+
 /// In one dimension both subscripts are the same and tell different values of index apart.
 static bool told_apart(const Op *load, const Op *store, const Value *index, int64_t step) {
     Access l = access_of(load), s = access_of(store);
     for (int d = 0; d < l.n_subs && d < s.n_subs; d++) {
         const SubDim *p = &l.subs[d], *q = &s.subs[d];
         Value *base = sub_operand(load, &l, d, 0);
-        if (p->kind == DIM_PICK || p->kind != q->kind || base != sub_operand(store, &s, d, 0) ||
-            !index_moves(base, index))
+        if (p->kind == DIM_PICK || p->kind != q->kind || !index_moves(base, index) ||
+            !same_index(base, sub_operand(store, &s, d, 0)))
             continue;
         bool same = p->kind == DIM_AT ||
                     (p->size == q->size && p->mul == q->mul && p->size * p->mul <= step);
@@ -95,15 +115,23 @@ bool may_be_in_place(Ctx *ctx, Op *kernel, const Value *written, const Value *re
     return true;
 }
 
-static void mark_pairs(PassEnv *env, Op *kernel) {
+static bool is_marked(const Attr *pairs, int64_t to, int64_t from) {
+    for (int i = 0; pairs && i + 1 < pairs->n; i += 2)
+        if (pairs->ints[i] == to && pairs->ints[i + 1] == from) return true;
+    return false;
+}
+
+/// Pairs that are proved; kept: of those that are marked.
+static void mark_pairs(PassEnv *env, Op *kernel, bool kept) {
     Ctx *ctx = ir_ctx(env->ir);
     Region *body = kernel->regions[0];
+    const Attr *marked = op_attr(kernel, "inplace");
     VEC(int64_t) pairs = {0};
     for (int w = 0; w < body->n_args; w++)
         for (int r = 0; r < body->n_args; r++) {
             const Value *to = body->args[w], *from = body->args[r];
             if (to->type->kind != TK_TENSOR || from->type->kind != TK_TENSOR ||
-                !may_be_in_place(ctx, kernel, to, from))
+                (kept && !is_marked(marked, w, r)) || !may_be_in_place(ctx, kernel, to, from))
                 continue;
             vec_push(ctx, &pairs, w);
             vec_push(ctx, &pairs, r);
@@ -113,5 +141,9 @@ static void mark_pairs(PassEnv *env, Op *kernel) {
 }
 
 void pass_alias(PassEnv *env, Op *module) {
-    for_each_kernel(k, module) mark_pairs(env, k);
+    for_each_kernel(k, module) mark_pairs(env, k, false);
+}
+
+void pass_alias_kept(PassEnv *env, Op *module) {
+    for_each_kernel(k, module) mark_pairs(env, k, true);
 }

@@ -16,16 +16,18 @@ const Pass *pass_by_name(const char *name) {
 }
 
 #define RUN(id) &pass_table[PASS_##id]
+/// What is said of a kernel as it was written: which launches it refuses.
+#define WRITTEN RUN(INLINE), RUN(ALIAS)
 /// What every target begins with: all that is known of a kernel, in its simplest form, as phases.
-// Facts about indices are plainest while indices are those of the source. Warnings and the check
-// for launches in place see the programs as they were written, too. Phases are added while phases
-// are still nests of `parallel`.
+// Facts about indices are plainest while indices are those of the source. Warnings see the programs
+// as they were written, too. Phases are added while phases are still nests of `parallel`.
 #define FRONT                                                                                      \
-    RUN(INLINE), RUN(CANONICALIZE), RUN(CSE), RUN(LICM), RUN(BOUNDS), RUN(CANONICALIZE), RUN(CSE), \
-        RUN(PADS), RUN(ALIAS), RUN(COMM_OVERLAP), RUN(COLUMNS), RUN(COMBINE), RUN(SPLIT),          \
+    RUN(CANONICALIZE), RUN(CSE), RUN(LICM), RUN(BOUNDS), RUN(CANONICALIZE), RUN(CSE), RUN(PADS),   \
+        RUN(ALIAS_KEPT), RUN(COMM_OVERLAP), RUN(COLUMNS), RUN(COMBINE), RUN(SPLIT),                \
         RUN(CANONICALIZE), RUN(CSE), RUN(LICM)
 
 const Pass *const cpu_pipeline[] = {
+    WRITTEN,
     FRONT,
     // Loops of products leave before others are peeled, and before programs are dealt out: then
     // the cost of a program is known. What is full after peeling needs no mask: bounds again.
@@ -46,6 +48,7 @@ const Pass *const cpu_pipeline[] = {
 const int cpu_pipeline_length = sizeof cpu_pipeline / sizeof *cpu_pipeline;
 
 const Pass *const gpu_pipeline[] = {
+    WRITTEN,
     RUN(PAIRS),
     FRONT,
     // Masked copies cost nothing, so nothing is peeled; loops of products stay loops.

@@ -44,7 +44,8 @@ _Static_assert(sizeof(Known) == 32, "two are a line of the cache");
 /// What is looked at where a tensor has moved.
 typedef struct Span {
     uintptr_t low, high; // from its data
-    uint64_t one;        // other arguments that may be the same view: they were
+    uint64_t others;     // arguments that it may meet where it is as far from them as it was:
+    uintptr_t was;       // here. They are one view, or share no element
 } Span;
 
 /// A tensor's extents and strides as the code gets them, what it spans, what it is for other ranks.
@@ -152,7 +153,7 @@ static void know_tensor(Known *k, Bound *b, const rt_actual *a, int64_t *given) 
     k->flags |= (t->strides ? STRIDED : 0) | (a->from == a->to ? EMPTY : 0);
     k->as.t.like = like_of(t);
     k->as.t.data = (uintptr_t)a->own;
-    b->span = (Span){a->from - k->as.t.data, a->to - k->as.t.data, 0};
+    b->span = (Span){a->from - k->as.t.data, a->to - k->as.t.data, 0, k->as.t.data};
     if (rank) memcpy(given, t->shape, sizeof(int64_t) * rank);
     if (rank && t->strides) memcpy(given + rank, t->strides, sizeof(int64_t) * rank);
     if (bound) memcpy(b->dims[0], a->shape, bound);
@@ -199,12 +200,12 @@ static bool meet(const Call *c, int i, int j) {
     return x + a->low < y + b->high && y + b->low < x + a->high;
 }
 
-/// It passed rt_check_overlaps: what meets is one view.
+/// It passed rt_check_overlaps: what meets is one view, or has its elements between the other's.
 static void know_views(Call *c) {
     for (int i = 0; i < c->n; i++)
         for (int j = 0; j < c->n; j++)
             if (i != j && c->written >> i & 1 && c->tensors >> j & 1 && meet(c, i, j))
-                c->bound[i].span.one |= (uint64_t)1 << j;
+                c->bound[i].span.others |= (uint64_t)1 << j;
 }
 
 void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, const tg_arg *args,
@@ -305,14 +306,19 @@ static bool take_number(Call *c, Known *k, const tg_arg *arg) {
     return true;
 }
 
+/// How far two views are from each other decides, with their shapes, whether they share an element.
+static bool are_as_before(const Call *c, int i, int j) {
+    const Span *a = &c->bound[i].span, *b = &c->bound[j].span;
+    uintptr_t x = c->known[i].as.t.data, y = c->known[j].as.t.data;
+    return a->others >> j & 1 && x - y == a->was - b->was;
+}
+
 RT_SELDOM static bool views_are_apart(const Call *c) {
     for (uint64_t left = c->written; left; left &= left - 1) {
         int i = __builtin_ctzll(left);
         for (uint64_t others = c->tensors & ~(left & -left); others; others &= others - 1) {
             int j = __builtin_ctzll(others);
-            bool one = c->bound[i].span.one >> j & 1;
-            if (meet(c, i, j) && !(one && c->known[i].as.t.data == c->known[j].as.t.data))
-                return false;
+            if (meet(c, i, j) && !are_as_before(c, i, j)) return false;
         }
     }
     return true;

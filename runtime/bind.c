@@ -3,6 +3,7 @@
 //
 // Tensors come first, since they settle type parameters, and scalars are converted to their types.
 #include "runtime/comm.h"
+#include "runtime/overlap.h"
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
@@ -17,10 +18,16 @@ typedef struct Bind {
     int on_device;                    // parameter that settled the device, or -1
 } Bind;
 
+/// Nothing of a tensor's shape is read before this holds.
+static bool has_rank(const DLTensor *t) {
+    return t->ndim >= 0 && t->ndim <= TG_MAX_RANK;
+}
+
 /// "softmax: argument 2 'y' is f16[3, 4]"; a message goes on from there.
 static void add_subject(rt_text *t, const Bind *b, int i) {
     rt_add(t, "%s: argument %d '%s'", b->info->name, i + 1, b->info->params[i].name);
     if (b->args[i].kind != TG_ARG_TENSOR || !b->args[i].as.tensor) return;
+    if (!has_rank(b->args[i].as.tensor)) return;
     rt_add(t, " is ");
     rt_add_tensor(t, b->args[i].as.tensor);
 }
@@ -92,8 +99,8 @@ static tg_status wrong_rank(const Bind *b, int i) {
     rt_text t = {.n = 0};
     add_subject(&t, b, i);
     int rank = b->args[i].as.tensor->ndim;
-    if (rank > TG_MAX_RANK - is_symmetric(p))
-        rt_add(&t, "; more than %d dims are not supported", TG_MAX_RANK - is_symmetric(p));
+    if (rank < 0 || rank > TG_MAX_RANK - is_symmetric(p))
+        rt_add(&t, " has %d dims; 0 to %d are supported", rank, TG_MAX_RANK - is_symmetric(p));
     else
         rt_add(&t, ": it has %d dim%s and must have %s%d", rank, rank == 1 ? "" : "s",
                p->pack_at < 0 ? "" : "at least ", p->rank - is_symmetric(p));
@@ -101,11 +108,19 @@ static tg_status wrong_rank(const Bind *b, int i) {
     return tg_fail(TG_ERROR_ARGUMENT, "%s", t.data);
 }
 
+static bool is_empty(const rt_actual *a) {
+    for (int i = 0; i < a->rank; i++)
+        if (a->shape[i] == 0) return true;
+    return false;
+}
+
+/// Of an empty tensor strides say nothing, and its extents may be of any size.
 static bool dense_strides(rt_actual *a) {
     int64_t stride = 1;
+    bool empty = is_empty(a);
     for (int i = a->rank - 1; i >= 0; i--) {
         a->dense[i] = stride;
-        if (a->shape[i] && __builtin_mul_overflow(stride, a->shape[i], &stride)) return false;
+        if (!empty && __builtin_mul_overflow(stride, a->shape[i], &stride)) return false;
     }
     a->strides = a->dense;
     return true;
@@ -116,8 +131,7 @@ static bool dense_strides(rt_actual *a) {
 static bool span(rt_actual *a) {
     int64_t first = 0, last = 0, count = 1, way;
     a->from = a->to = (uintptr_t)a->data;
-    for (int i = 0; i < a->rank; i++)
-        if (a->shape[i] == 0) return true;
+    if (is_empty(a)) return true;
     for (int i = 0; i < a->rank; i++) {
         int64_t *end = a->strides[i] < 0 ? &first : &last;
         if (__builtin_mul_overflow(count, a->shape[i], &count) ||
@@ -134,17 +148,33 @@ static bool span(rt_actual *a) {
 }
 
 static tg_status check_extents(const Bind *b, int i, const rt_actual *a) {
-    bool written = b->info->params[i].flags & TG_PARAM_WRITTEN;
-    for (int d = 0; d < a->rank; d++) {
+    for (int d = 0; d < a->rank; d++)
         if (a->shape[d] < 0) return fail_at(b, i, TG_ERROR_ARGUMENT, ": an extent is negative");
-        if (a->shape[d] == 0) written = false; // there is nothing to write
-    }
+    return TG_OK;
+}
+
+/// A view of what the caller gave: of a symmetric tensor the own shard.
+static rt_view view_of(const rt_actual *a, int symmetric) {
+    return (rt_view){a->own, a->given_shape + symmetric, a->given_strides + symmetric,
+                     a->given_rank - symmetric, a->bits};
+}
+
+/// Two positions of a tensor that is written are two elements.
+static tg_status check_written(const Bind *b, int i, const rt_actual *a) {
+    if (!(b->info->params[i].flags & TG_PARAM_WRITTEN)) return TG_OK;
+    rt_view view = view_of(a, 0);
+    rt_meeting itself = rt_view_meets_itself(&view);
+    if (itself == RT_APART) return TG_OK;
     for (int d = 0; d < a->rank; d++) {
-        if (written && a->strides[d] == 0 && a->shape[d] > 1)
+        if (a->strides[d] == 0 && a->shape[d] > 1)
             return fail_at(b, i, TG_ERROR_CONTRACT,
                            ": it is written, so no stride over several elements may be 0");
     }
-    return TG_OK;
+    return fail_at(b, i, TG_ERROR_CONTRACT,
+                   itself == RT_MEET
+                       ? ": it is written, and its strides put several positions on one element"
+                       : ": it is written, and its strides are too intricate to see that no two "
+                         "positions are one element");
 }
 
 static tg_status bind_view(Bind *b, int i, rt_actual *a) {
@@ -164,7 +194,7 @@ static tg_status bind_view(Bind *b, int i, rt_actual *a) {
     a->own = a->data = t->data ? (char *)t->data + t->byte_offset : NULL;
     if (!span(a)) return fail_at(b, i, TG_ERROR_ARGUMENT, ": it is larger than memory");
     if (!a->data && a->from != a->to) return fail_at(b, i, TG_ERROR_ARGUMENT, ": its data is NULL");
-    return TG_OK;
+    return check_written(b, i, a);
 }
 
 /// The own shard becomes the direct view of all ranks' (docs/communication.md): one more dimension
@@ -248,7 +278,7 @@ static tg_status bind_tensor(Bind *b, int i) {
                    ? TG_OK
                    : fail_at(b, i, TG_ERROR_ARGUMENT, " is not optional; it must be a tensor");
     int rank = p->rank - is_symmetric(p); // of what the caller gives
-    if (t->ndim < 0 || t->ndim > TG_MAX_RANK - is_symmetric(p) ||
+    if (!has_rank(t) || t->ndim > TG_MAX_RANK - is_symmetric(p) ||
         (p->pack_at < 0 ? t->ndim != rank : t->ndim < rank))
         return wrong_rank(b, i);
     tg_status status = bind_device(b, i, t->device);
@@ -284,47 +314,57 @@ static bool lie_as_one(const Bind *b, const Pack *pack, int x, int y) {
     return true;
 }
 
-/// Cuts the axes into as few groups as possible. Axes of extent 1 join any; no axes at all are one
-/// group of extent 1. The compiler does the same: see group_pack in frontend/elab_param.c.
+/// Cuts the axes into as few groups as possible. Axes of extent 1 join any, and where there is
+/// nothing to walk all are one; no axes at all are one group of extent 1. The compiler does the
+/// same: see group_pack in frontend/elab_param.c.
 static void group(const Bind *b, Pack *pack) {
     const rt_actual *a = &b->l->actuals[pack->first];
     int at = b->info->params[pack->first].pack_at, last = -1;
+    bool empty = false;
+    for (int i = 0; i < pack->given; i++) empty |= a->shape[at + i] == 0;
     pack->groups = 1;
     pack->from[0] = 0;
     for (int i = 0; i < pack->given; i++) {
         if (a->shape[at + i] == 1) continue;
-        bool joins = last < 0 || lie_as_one(b, pack, last, i);
+        bool joins = empty || last < 0 || lie_as_one(b, pack, last, i);
         if (!joins && i > 0) pack->from[pack->groups++] = i;
         last = i;
     }
     pack->from[pack->groups] = pack->given;
 }
 
-/// Axes from .. to of the argument as the next one of the merged tensor.
-static void join_axes(rt_actual *a, int from, int to, int axis) {
+/// Axes from .. to of the argument as the next one of the merged tensor. False: there are more
+/// positions than can be counted, which an empty tensor may have.
+static bool join_axes(rt_actual *a, int from, int to, int axis) {
     int64_t extent = 1, stride = 1;
+    bool fits = true, none = false;
     for (int i = to - 1; i >= from; i--) {
         if (extent == 1) stride = a->strides[i];
-        extent *= a->shape[i];
+        none |= a->shape[i] == 0;
+        fits &= !__builtin_mul_overflow(extent, a->shape[i], &extent);
     }
-    a->merged[0][axis] = extent;
+    a->merged[0][axis] = none ? 0 : extent;
     a->merged[1][axis] = stride;
+    return fits || none;
 }
 
 /// A rank of 8 with a pack of no axes would become one of 9: refused.
-static bool merge(const Bind *b, const Pack *pack, int i) {
+static tg_status merge(const Bind *b, const Pack *pack, int i) {
     rt_actual *a = &b->l->actuals[i];
     int at = b->info->params[i].pack_at, rank = 0, given = a->rank;
-    if (given - pack->given + pack->groups > TG_MAX_RANK) return false;
+    if (given - pack->given + pack->groups > TG_MAX_RANK)
+        return fail_at(b, i, TG_ERROR_ARGUMENT, ": too many dims");
     for (int d = 0; d < at; d++) join_axes(a, d, d + 1, rank++);
     for (int g = 0; g < pack->groups; g++)
-        join_axes(a, at + pack->from[g], at + pack->from[g + 1], rank++);
+        if (!join_axes(a, at + pack->from[g], at + pack->from[g + 1], rank++))
+            return fail_at(b, i, TG_ERROR_ARGUMENT,
+                           ": the positions of its pack are more than can be counted");
     for (int d = at + pack->given; d < given; d++) join_axes(a, d, d + 1, rank++);
     a->rank = rank;
     a->groups = pack->groups;
     a->shape = a->merged[0];
     a->strides = a->merged[1];
-    return true;
+    return TG_OK;
 }
 
 static tg_status packs_differ(const Bind *b, int i, int j) {
@@ -356,10 +396,10 @@ static tg_status bind_pack(const Bind *b, int first, uint64_t *done) {
     }
     *done |= pack.members;
     group(b, &pack);
-    for (int i = first; i < b->info->n_params; i++)
-        if (pack.members >> i & 1 && !merge(b, &pack, i))
-            return fail_at(b, i, TG_ERROR_ARGUMENT, ": too many dims");
-    return TG_OK;
+    tg_status status = TG_OK;
+    for (int i = first; i < b->info->n_params && !status; i++)
+        if (pack.members >> i & 1) status = merge(b, &pack, i);
+    return status;
 }
 
 static tg_status bind_packs(const Bind *b) {
@@ -499,6 +539,12 @@ static bool may_be_one(const tg_variant *v, int i, int j) {
     return false;
 }
 
+static rt_meeting meeting(const tg_kernel_info *info, const rt_launcher *l, int i, int j) {
+    rt_view x = view_of(&l->actuals[i], is_symmetric(&info->params[i]));
+    rt_view y = view_of(&l->actuals[j], is_symmetric(&info->params[j]));
+    return rt_views_meet(&x, &y);
+}
+
 tg_status rt_check_overlaps(const rt_launcher *l, const tg_kernel_info *info, const tg_variant *v) {
     for (int i = 0; i < info->n_params; i++) {
         const rt_actual *x = &l->actuals[i];
@@ -507,8 +553,10 @@ tg_status rt_check_overlaps(const rt_launcher *l, const tg_kernel_info *info, co
             const rt_actual *y = &l->actuals[j];
             if (i == j || !y->tensor || x->from >= y->to || y->from >= x->to) continue;
             if (same_view(x, y) && may_be_one(v, i, j)) continue;
-            return tg_fail(TG_ERROR_CONTRACT, "%s: '%s' is written and overlaps '%s'", info->name,
-                           info->params[i].name, info->params[j].name);
+            rt_meeting found = meeting(info, l, i, j);
+            if (found == RT_APART) continue;
+            return tg_fail(TG_ERROR_CONTRACT, "%s: '%s' is written and %s '%s'", info->name,
+                           info->params[i].name, rt_meeting_text(found), info->params[j].name);
         }
     }
     return TG_OK;

@@ -106,6 +106,15 @@ void tg_image_unload(tg_image *image);
 tg_status tg_fail(tg_status status, const char *format, ...)
     __attribute__((cold, format(printf, 2, 3)));
 
+/// How many forks lie between the first process and this one (lock.h).
+int tg_forks(void);
+/// Between these a thread is in code that no child of a fork can go on with, as it has locks of its
+/// own: the libraries of a compiler.
+void tg_fork_unsafe_begin(void);
+void tg_fork_unsafe_end(void);
+/// Another thread of the parent was, when this process was forked.
+bool tg_fork_was_unsafe(void);
+
 /// Memory of the current context's hooks, aligned to 64 bytes.
 void *tg_allocate(size_t bytes);
 void tg_release(void *memory, size_t bytes);

@@ -98,7 +98,7 @@ tg_status tg_context_create(const tg_options *options, tg_context **out) {
         rt_release(&hooks, c, sizeof *c);
         return no_memory();
     }
-    pthread_mutex_init(&c->printing, NULL);
+    tg_lock_init(&c->printing);
     *out = c;
     return TG_OK;
 }
@@ -112,7 +112,7 @@ void tg_context_destroy(tg_context *c) {
         if (!(l & RT_BUSY)) rt_launcher_destroy((rt_launcher *)l);
     }
     rt_pool_destroy(c->pool, &hooks);
-    pthread_mutex_destroy(&c->printing);
+    tg_lock_destroy(&c->printing);
     rt_release(&hooks, c, sizeof *c);
 }
 

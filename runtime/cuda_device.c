@@ -11,7 +11,7 @@
 #include <time.h>
 
 static _Atomic(rt_device *) devices[RT_DEVICES];
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static tg_lock opening = TG_LOCK_INIT;
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
@@ -76,7 +76,7 @@ static rt_device *open_device(const rt_cuda *cu, int number) {
         free(d);
         return NULL;
     }
-    pthread_mutex_init(&d->lock, NULL);
+    tg_lock_init(&d->lock);
     return d;
 }
 
@@ -99,11 +99,11 @@ rt_device *rt_device_at(int number) {
         no_device(cu, number);
         return NULL;
     }
-    pthread_mutex_lock(&opening);
+    tg_lock_take(&opening);
     d = atomic_load(&devices[number]);
     if (!d) d = open_device(cu, number);
     if (d) atomic_store_explicit(&devices[number], d, memory_order_release);
-    pthread_mutex_unlock(&opening);
+    tg_lock_give(&opening);
     return d;
 }
 

@@ -14,7 +14,7 @@ typedef struct Loaded {
     _Atomic(rt_program *) on[RT_DEVICES];
 } Loaded;
 
-static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+static tg_lock loading = TG_LOCK_INIT;
 
 enum { LOG_BYTES = 8192 };
 
@@ -156,7 +156,7 @@ tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program *
     rt_program *p = program_of(image, d);
     *out = p;
     if (p) return TG_OK;
-    pthread_mutex_lock(&loading);
+    tg_lock_take(&loading);
     Loaded *l = make_loaded(image);
     tg_status status = l ? TG_OK : TG_ERROR_MEMORY;
     p = l ? atomic_load(&l->on[d->number]) : NULL;
@@ -164,18 +164,18 @@ tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program *
         status = load_relaxed(image, d, &p);
         if (!status) atomic_store_explicit(&l->on[d->number], p, memory_order_release);
     }
-    pthread_mutex_unlock(&loading);
+    tg_lock_give(&loading);
     *out = p;
     return status;
 }
 
 /// Puts a program where launches find it. Where a launch has put one there meanwhile, that stays.
 static tg_status publish(tg_image *image, const rt_device *d, rt_program *p) {
-    pthread_mutex_lock(&loading);
+    tg_lock_take(&loading);
     Loaded *l = make_loaded(image);
     bool known = l && atomic_load(&l->on[d->number]);
     if (l && !known) atomic_store_explicit(&l->on[d->number], p, memory_order_release);
-    pthread_mutex_unlock(&loading);
+    tg_lock_give(&loading);
     if (!l || known) unload(p);
     return l ? TG_OK : TG_ERROR_MEMORY;
 }

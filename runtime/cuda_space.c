@@ -178,7 +178,7 @@ static tg_status claim_captured(rt_device *d, cu_stream stream, uint64_t capture
                                 rt_space **out) {
     uint64_t id = (uintptr_t)stream; // which outlives its capture
     tg_status status = TG_OK;
-    pthread_mutex_lock(&d->lock);
+    tg_lock_take(&d->lock);
     rt_space *s = find_captured(d, id, capture);
     if (!s && (s = space_new(d, stream, id, capture)) != NULL) {
         s->next_captured = d->captured;
@@ -191,7 +191,7 @@ static tg_status claim_captured(rt_device *d, cu_stream stream, uint64_t capture
         status = hold(s, graph);
     }
     if (s && !status) s->claimed = true;
-    pthread_mutex_unlock(&d->lock);
+    tg_lock_give(&d->lock);
     if (!s) return TG_ERROR_MEMORY;
     *out = s;
     return status;
@@ -282,7 +282,7 @@ void rt_space_give_back(rt_space *s) {
         put_away(s);
         return;
     }
-    pthread_mutex_lock(&s->device->lock);
+    tg_lock_take(&s->device->lock);
     s->claimed = false;
-    pthread_mutex_unlock(&s->device->lock);
+    tg_lock_give(&s->device->lock);
 }

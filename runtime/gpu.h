@@ -8,6 +8,7 @@
 #define RUNTIME_GPU_H
 
 #include "runtime/cuda.h"
+#include "runtime/lock.h"
 #include "runtime/host.h"
 
 #include <pthread.h>
@@ -30,7 +31,7 @@ typedef struct rt_device {
     cu_context context;                  // CUDA's primary one, which other libraries use, too
     _Atomic(rt_space *) idle[RT_SPACES]; // workspaces of streams
     rt_space *captured;                  // of graphs; under `lock`
-    pthread_mutex_t lock;
+    tg_lock lock;
 } rt_device;
 
 /// NULL, with tg_last_error(), where there is none.

@@ -39,9 +39,9 @@ static void env_print(const tg_env *env, const tg_site *site, const uint64_t *va
     char text[TG_TEXT_SIZE];
     if (!l->print) return;
     tg_site_text(text, sizeof text, site, values);
-    pthread_mutex_lock(&l->context->printing);
+    tg_lock_take(&l->context->printing);
     l->print(l->print_user, text);
-    pthread_mutex_unlock(&l->context->printing);
+    tg_lock_give(&l->context->printing);
 }
 
 /// Undefined memory as it is handed out: where the context fills, nothing of earlier launches.

@@ -45,7 +45,7 @@ typedef struct rt_state {
     // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
     _Atomic uint64_t memo[MEMO];
     uint64_t number; // the first epoch: each is a number that no state had before
-    pthread_mutex_t compiling;
+    tg_lock compiling;
     const tg_kernel_info *info;
     _Atomic bool excluded[]; // of the kernel's own variants
 } rt_state;
@@ -196,7 +196,7 @@ static void state_free(rt_state *s) {
         next = t->next;
         rt_release(&hooks, t, t->bytes);
     }
-    pthread_mutex_destroy(&s->compiling);
+    tg_lock_destroy(&s->compiling);
     rt_release(&hooks, s, state_bytes(s->info));
 }
 
@@ -214,7 +214,7 @@ static rt_state *state_new(const tg_options *hooks, const tg_kernel_info *info) 
     s->info = info;
     s->number = next_epoch();
     atomic_init(&s->pulse.epoch, s->number);
-    pthread_mutex_init(&s->compiling, NULL);
+    tg_lock_init(&s->compiling);
     int n = info->n_variants > FIRST_CAPACITY ? info->n_variants : FIRST_CAPACITY;
     List *list = list_new(hooks, n, NULL);
     atomic_init(&s->list, list);
@@ -364,7 +364,7 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
 /// serves where the compiler fails.
 static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
                                  int *out) {
-    pthread_mutex_lock(&s->compiling);
+    tg_lock_take(&s->compiling);
     Best best = rank(atomic_load(&s->list), l, true);
     tg_status status = TG_OK;
     if (best.number < 0 || is_far(atomic_load(&s->list), best)) {
@@ -372,7 +372,7 @@ static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_ker
         Best made = rank(atomic_load(&s->list), l, true);
         if (made.number >= 0) best = made;
     }
-    pthread_mutex_unlock(&s->compiling);
+    tg_lock_give(&s->compiling);
     *out = best.number;
     return best.number < 0 ? status : TG_OK;
 }
@@ -392,9 +392,9 @@ static bool adopt(rt_state *s, const tg_variant *variant) {
 tg_status tg_kernel_adopt(tg_kernel *kernel, const tg_variant *variant) {
     rt_state *s = state_of(kernel);
     if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    pthread_mutex_lock(&s->compiling);
+    tg_lock_take(&s->compiling);
     bool added = adopt(s, variant);
-    pthread_mutex_unlock(&s->compiling);
+    tg_lock_give(&s->compiling);
     return added ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
@@ -495,13 +495,13 @@ tg_status rt_pick_as(tg_kernel *kernel, const rt_launcher *l, const char *config
     if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     rt_count(&s->pulse);
     tg_status status = TG_OK;
-    pthread_mutex_lock(&s->compiling);
+    tg_lock_take(&s->compiling);
     *out = find_config(s, l, config);
     if (!*out && s->compiler) {
         status = compile(s, l, kernel->info, config);
         if (!status) *out = find_config(s, l, config);
     }
-    pthread_mutex_unlock(&s->compiling);
+    tg_lock_give(&s->compiling);
     if (status || *out) return status;
     return tg_fail(TG_ERROR_NOT_FOUND,
                    "%s: rank 0 runs it with '%s', for which this rank has no code",
@@ -565,11 +565,11 @@ tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, uint32_t 
     t->variant.n_hints = (int16_t)n;
     t->variant.tuned = 1;
     t->variant.device = device;
-    pthread_mutex_lock(&s->compiling);
+    tg_lock_take(&s->compiling);
     t->next = s->tuned;
     s->tuned = t;
     bool added = adopt(s, &t->variant);
-    pthread_mutex_unlock(&s->compiling);
+    tg_lock_give(&s->compiling);
     return added ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 

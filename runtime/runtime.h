@@ -117,7 +117,7 @@ struct tg_context {
     int active; // of those, how many work for a launch
     bool fill;  // memory that a launch gets holds bytes of 0xff: NaN in every float type
     rt_pool *pool;
-    pthread_mutex_t printing;
+    tg_lock printing;
     _Alignas(64) tg_comm *comm;          // whose launches are this rank's; NULL: there are no ranks
     _Atomic uintptr_t places[RT_PLACES]; // of launchers
 };

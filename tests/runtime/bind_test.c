@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -70,6 +71,7 @@ static void counts(void **state) {
                         "attend takes 6 arguments (q, bias, o, causal, scale, k), found 5");
     assert_int_equal(tg_launch(&attend, NULL, 6), TG_ERROR_ARGUMENT);
     assert_int_equal(tg_launch(NULL, c.args, 6), TG_ERROR_ARGUMENT);
+    assert_string_equal(tg_last_error(), "the kernel is NULL");
     assert_int_equal(tg_prepare(&attend, c.args, 6), TG_OK);
     assert_int_equal(seen.variant, -1);
     tg_kernel old = {.abi = TG_ABI + 1, .info = attend.info};
@@ -127,9 +129,15 @@ static void views(void **state) {
     expect(&c, TG_ERROR_ARGUMENT, "attend: argument 1 'q' is f32[4]: it has 1 dim and must have 2");
     int64_t nine[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     good(&c)->q = tg_dense(q, kDLFloat, 32, 9, nine);
-    expect(&c, TG_ERROR_ARGUMENT,
-           "attend: argument 1 'q' is f32[1, 1, 1, 1, 1, 1, 1, 1, 1]; more than 8 dims are not "
-           "supported");
+    expect(&c, TG_ERROR_ARGUMENT, "attend: argument 1 'q' has 9 dims; 0 to 8 are supported");
+    static const int32_t ranks[] = {-1, 65, INT32_MAX}; // of which no shape is there
+    for (int i = 0; i < 3; i++) {
+        char text[128];
+        good(&c)->q.ndim = ranks[i];
+        snprintf(text, sizeof text, "attend: argument 1 'q' has %d dims; 0 to 8 are supported",
+                 ranks[i]);
+        expect(&c, TG_ERROR_ARGUMENT, text);
+    }
     good(&c)->q.data = NULL;
     expect(&c, TG_ERROR_ARGUMENT, "attend: argument 1 'q' is f32[4, 64]: its data is NULL");
     good(&c)->q.shape = NULL;
@@ -148,6 +156,14 @@ static void views(void **state) {
     expect(&c, TG_ERROR_CONTRACT,
            "attend: argument 3 'o' is f32[4, 64]: it is written, so no stride over several "
            "elements may be 0");
+    good(&c)->o.strides = (int64_t[]){1, 1};
+    expect(&c, TG_ERROR_CONTRACT,
+           "attend: argument 3 'o' is f32[4, 64]: it is written, and its strides put several "
+           "positions on one element");
+    good(&c)->o.strides = (int64_t[]){D - 1, 1}; // the last of a row is the first of the next one
+    assert_int_equal(tg_launch(&attend, c.args, 6), TG_ERROR_CONTRACT);
+    good(&c)->o.strides = (int64_t[]){1, ROWS};
+    expect(&c, TG_OK, NULL);
 }
 
 static void odd_views(void **state) {
@@ -188,6 +204,25 @@ static void overlaps(void **state) {
     c.o.data = q + (ROWS + 1) * D - 1; // lies behind q, but grows downwards
     c.o.strides = (int64_t[]){-D, -1};
     expect(&c, TG_ERROR_CONTRACT, text);
+}
+
+/// Halves of rows: no element is shared, at the first launch and at those that are like one before.
+/// The distance decides, not the place.
+static void interleaved(void **state) {
+    (void)state;
+    Call c;
+    int64_t two[2] = {2, D}, rows[2] = {2 * D, 1};
+    for (int i = 0; i < 6; i++) {
+        good(&c);
+        c.q.shape = c.o.shape = two;
+        c.q.strides = c.o.strides = rows;
+        c.q.data = q + i / 2 * D; // it moves
+        c.o.data = q + i / 2 * D + D;
+        expect(&c, TG_OK, NULL);
+        seen.variant = -1;
+        c.o.data = q + i / 2 * D + D - 16;
+        expect(&c, TG_ERROR_CONTRACT, "attend: 'o' is written and overlaps 'q'");
+    }
 }
 
 /* ---- packs --------------------------------------------------------------------------------- */
@@ -259,6 +294,24 @@ static void bad_packs(void **state) {
                                          "the dims of their pack must be equal");
 }
 
+/// Empty tensors may have extents of any size; positions of a pack have to be counted.
+static void vast_and_empty(void **state) {
+    (void)state;
+    float x[1], y[1];
+    int64_t half = INT64_MAX / 2, zero[3] = {0}, odd[3] = {INT64_MIN, INT64_MAX, 1};
+    int64_t shapes[3][3] = {{0, half, half}, {half, 0, half}, {half, half, 0}};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(run_copy(3, shapes[i], NULL, NULL, x, y), TG_OK);
+        assert_int_equal(run_copy(3, shapes[i], zero, zero, x, y), TG_OK);
+        tg_status status = run_copy(3, shapes[i], odd, odd, x, x); // three axes: no such variant
+        assert_true(status == TG_OK || status == TG_ERROR_NOT_FOUND);
+    }
+    int64_t one[3] = {1, 1, 1}, rows[2] = {half, half}, none[2] = {half, 0};
+    assert_int_equal(run_copy(3, one, odd, odd, x, y), TG_OK);
+    assert_int_equal(run_copy(2, none, zero, zero, x, y), TG_OK);
+    assert_int_equal(run_copy(2, rows, zero, zero, x, y), TG_ERROR_ARGUMENT);
+}
+
 static void in_place(void **state) {
     (void)state;
     float x[64] = {7};
@@ -296,10 +349,13 @@ static void questions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_call), cmocka_unit_test(counts),   cmocka_unit_test(kinds),
-        cmocka_unit_test(types),     cmocka_unit_test(views),    cmocka_unit_test(odd_views),
-        cmocka_unit_test(overlaps),  cmocka_unit_test(packs),    cmocka_unit_test(bad_packs),
-        cmocka_unit_test(in_place),  cmocka_unit_test(failures), cmocka_unit_test(questions),
+        cmocka_unit_test(good_call), cmocka_unit_test(counts),
+        cmocka_unit_test(kinds),     cmocka_unit_test(types),
+        cmocka_unit_test(views),     cmocka_unit_test(odd_views),
+        cmocka_unit_test(overlaps),  cmocka_unit_test(interleaved),
+        cmocka_unit_test(packs),     cmocka_unit_test(bad_packs),
+        cmocka_unit_test(in_place),  cmocka_unit_test(vast_and_empty),
+        cmocka_unit_test(failures),  cmocka_unit_test(questions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

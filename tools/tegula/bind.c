@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The arguments of the command line in the form that compiled code takes.
+#include "runtime/overlap.h"
 #include "tools/tegula/driver.h"
 
 #include <string.h>
@@ -28,9 +29,10 @@ Bound job_bind_rank(Job *job, int64_t rank) {
 bool tensor_span(const Tensor *t, uintptr_t *lo, uintptr_t *hi) {
     int64_t first = 0, last = 0;
     if (!t->data) return false;
+    for (int i = 0; i < t->rank; i++)
+        if (t->extents[i] == 0) return false;
     for (int i = 0; i < t->rank; i++) {
         int64_t way = (t->extents[i] - 1) * t->strides[i];
-        if (t->extents[i] == 0) return false;
         *(way < 0 ? &first : &last) += way;
     }
     int64_t bits = elem_info[t->elem].bits;
@@ -56,26 +58,54 @@ static bool may_be_one(const Attr *pairs, int a, int b) {
     return false;
 }
 
+static rt_view view_of(const Tensor *t) {
+    return (rt_view){t->data, t->extents, t->strides, t->rank, elem_info[t->elem].bits};
+}
+
+static rt_meeting meeting(const Tensor *x, const Tensor *y) {
+    uintptr_t lo[2], hi[2];
+    if (!tensor_span(x, &lo[0], &hi[0]) || !tensor_span(y, &lo[1], &hi[1])) return RT_APART;
+    if (lo[0] >= hi[1] || lo[1] >= hi[0]) return RT_APART;
+    rt_view views[2] = {view_of(x), view_of(y)};
+    return rt_views_meet(&views[0], &views[1]);
+}
+
+static bool refuse(const Job *job, const char *text) {
+    diag(job->ctx, job->kernel->name.loc, D_RUN_FAILED, text);
+    return false;
+}
+
+/// Two positions of a tensor that is written are two elements.
+static bool check_written(const Job *job, const Bound *b, int i) {
+    rt_view view = view_of(&b->args[i].tensor);
+    if (!b->uses[i]->written || rt_view_meets_itself(&view) == RT_APART) return true;
+    return refuse(job, ctx_format(job->ctx,
+                                  "'%s' is written, and its strides put several positions on one "
+                                  "element",
+                                  b->uses[i]->name));
+}
+
+static bool check_pair(const Job *job, const Bound *b, const Attr *in_place, int i, int j) {
+    const Tensor *x = &b->args[i].tensor, *y = &b->args[j].tensor;
+    bool twice = j < i && b->uses[j]->written; // the pair was looked at
+    if (i == j || twice || !b->uses[i]->written) return true;
+    if (same_view(x, y) && may_be_one(in_place, i, j)) return true;
+    rt_meeting found = meeting(x, y);
+    if (found == RT_APART) return true;
+    return refuse(job, ctx_format(job->ctx, "'%s' is written and %s '%s'", b->uses[i]->name,
+                                  rt_meeting_text(found), b->uses[j]->name));
+}
+
 /// A tensor that the kernel writes overlaps no other, unless both are one view and each element is
 /// read before it is written: the pass `alias` proves that.
 bool job_check_overlaps(Job *job) {
     Bound b = job_bind(job);
     const Op *kernel = find_kernel(job->build.code->module, job->build.code->name);
-    const Attr *pairs = op_attr(kernel, "inplace");
+    const Attr *in_place = op_attr(kernel, "inplace");
     for (int i = 0; i < b.n; i++) {
-        for (int j = 0; j < b.n; j++) {
-            uintptr_t lo[2], hi[2];
-            const Tensor *x = &b.args[i].tensor, *y = &b.args[j].tensor;
-            bool twice = j < i && b.uses[j]->written; // the pair was looked at
-            if (i == j || twice || !b.uses[i]->written) continue;
-            if (!tensor_span(x, &lo[0], &hi[0]) || !tensor_span(y, &lo[1], &hi[1])) continue;
-            if (lo[0] >= hi[1] || lo[1] >= hi[0]) continue;
-            if (same_view(x, y) && may_be_one(pairs, i, j)) continue;
-            diag(job->ctx, job->kernel->name.loc, D_RUN_FAILED,
-                 ctx_format(job->ctx, "'%s' is written and overlaps '%s'", b.uses[i]->name,
-                            b.uses[j]->name));
-            return false;
-        }
+        if (!check_written(job, &b, i)) return false;
+        for (int j = 0; j < b.n; j++)
+            if (!check_pair(job, &b, in_place, i, j)) return false;
     }
     return true;
 }

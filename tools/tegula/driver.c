@@ -48,10 +48,18 @@ static void print_text(void *user, const char *text) {
 }
 
 /// The interpreter runs tile IR as the front end makes it: it is the oracle of all that follows.
-/// The pass `alias` changes nothing; it says which parameters may be one view.
+/// Which parameters may be one view is asked of a copy, in which calls are expanded.
 static bool interp_compile(Job *job) {
-    PassEnv env = {.ir = job->build.ir};
-    pass_alias(&env, job->build.code->module);
+    Ir *ir = job->build.ir;
+    const Elaborated *code = job->build.code;
+    PassEnv env = {.ir = ir};
+    PtrMap map = {0};
+    Op *copy = build_module(ir), *kernel = find_kernel(code->module, code->name);
+    Builder b = build_at_end(ir, copy->regions[0], code->module->loc);
+    for_each_op(op, code->module->regions[0]) op_clone(&b, op, &map);
+    pass_inline(&env, copy);
+    pass_alias(&env, copy);
+    op_set_attr(ir, kernel, "inplace", op_attr(find_kernel(copy, code->name), "inplace"));
     return true;
 }
 

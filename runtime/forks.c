@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How often this process was forked from one that had the runtime.
+#include "runtime/compiler.h"
+
+#include <pthread.h>
+
+static atomic_int forks;
+static _Thread_local int depth; // of this thread in code that no child can go on with
+static atomic_int busy;         // threads in such code
+static atomic_bool torn;        // in a child: another thread of the parent was
+
+static void in_child(void) {
+    atomic_fetch_add(&forks, 1);
+    if (atomic_load(&busy) > (depth > 0)) atomic_store(&torn, true);
+    atomic_store(&busy, depth > 0);
+}
+
+static void watch(void) {
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+int tg_forks(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch);
+    return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+void tg_fork_unsafe_begin(void) {
+    (void)tg_forks();
+    if (depth++ == 0) atomic_fetch_add(&busy, 1);
+}
+
+void tg_fork_unsafe_end(void) {
+    if (--depth == 0) atomic_fetch_sub(&busy, 1);
+}
+
+bool tg_fork_was_unsafe(void) {
+    return atomic_load(&torn);
+}
