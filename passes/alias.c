@@ -38,13 +38,22 @@ static void find(Op *op, void *arg) {
         a->other |= op_has(op, READS) || op_has(op, WRITES);
 }
 
+/// The same in all iterations, though computed in each: nothing is moved yet.
+static bool stays(const Value *v, const Op *loop) {
+    if (!value_is_inside(v, loop)) return true;
+    if (!v->def || v->def->n_regions || !tree_is_pure(v->def)) return false;
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (!stays(operand(v->def, i), loop)) return false;
+    return true;
+}
+
 bool index_moves(const Value *v, const Value *index) {
     if (v == index) return true;
     if (!v->def || (v->def->code != OP_ADD && v->def->code != OP_SUB)) return false;
     const Op *loop = index->region->parent;
     const Value *x = operand(v->def, 0), *y = operand(v->def, 1);
-    return (index_moves(x, index) && !value_is_inside(y, loop)) ||
-           (v->def->code == OP_ADD && index_moves(y, index) && !value_is_inside(x, loop));
+    return (index_moves(x, index) && stays(y, loop)) ||
+           (v->def->code == OP_ADD && index_moves(y, index) && stays(x, loop));
 }
 
 /// One value, if need be computed twice: nothing is simplified yet.

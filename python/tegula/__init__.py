@@ -19,8 +19,11 @@ import weakref
 from . import _calls
 from . import _library as c
 from ._arrays import (
+    BOOL,
     CUDA,
     CUDA_MANAGED,
+    INT,
+    UINT,
     bfloat16,
     current_stream,
     float8_e4m3,
@@ -143,17 +146,24 @@ class Context:
 
 
 class _Param:
-    __slots__ = ("name", "kind", "optional", "written")
+    __slots__ = ("name", "kind", "optional", "written", "element", "type")
 
     def __init__(self, info):
         self.name = info.name.decode()
         self.kind = info.kind
         self.optional = bool(info.flags & c.OPTIONAL)
         self.written = bool(info.flags & c.WRITTEN)
+        self.element = (info.code, info.bits) if info.bits else None
+        self.type = info.type  # the number of its type parameter, or -1
 
 
-def _number(name, value):
+def _is_float(element):
+    return element[0] not in (INT, UINT, BOOL)
+
+
+def _number(p, value, params, values):
     """Scalars of NumPy and of other libraries turn into Python's by item()."""
+    name = p.name
     if hasattr(value, "item"):
         value = value.item()
     if not isinstance(value, (bool, int, float)):
@@ -167,9 +177,16 @@ def _number(name, value):
     if isinstance(value, float):
         arg.kind, arg.value.f = c.ARG_FLOAT, value
         return arg
-    # All 64 bits of a u64 go through.
-    if not -(1 << 63) <= value < 1 << 64:
-        raise OverflowError(f"'{name}': {value} does not fit into 64 bits")
+    if not 0 <= value < 1 << 63:
+        # The library sees 64 bits, whatever they mean.
+        element = _calls.element_of(p, params, values)
+        if _is_float(element):
+            arg.kind, arg.value.f = c.ARG_FLOAT, float(value)
+            return arg
+        low = 0 if element == (UINT, 64) else -(1 << 63)
+        if not low <= value < low + (1 << 64):
+            text = "64 bits" if low else "u64"
+            raise OverflowError(f"'{name}': {value} does not fit into {text}")
     arg.kind, arg.value.i = c.ARG_INT, value if value < 1 << 63 else value - (1 << 64)
     return arg
 
@@ -253,7 +270,7 @@ class Kernel:
         held = []
         for i, (p, value) in enumerate(zip(self._params, values)):
             if p.kind != c.TENSOR:
-                given[i] = _number(p.name, value)
+                given[i] = _number(p, value, self._params, values)
                 continue
             given[i].kind = c.ARG_TENSOR
             if value is None:

@@ -78,13 +78,20 @@ def _element(name, array, typestr):
 _HOST = c.DLDevice(1, 0)
 
 
+def integers(values, text):
+    """An array of 64-bit integers; ctypes would drop bits."""
+    values = [v.__index__() for v in values]
+    for v in values:
+        if not -(1 << 63) <= v < 1 << 63:
+            raise OverflowError(f"{text} {v} does not fit into 64 bits")
+    return (ctypes.c_int64 * (len(values) or 1))(*values)
+
+
 def _make(data, code, bits, shape, strides):
     """strides count elements; None: dense. The structure keeps its arrays."""
-    rank = len(shape)
-    array = ctypes.c_int64 * (rank or 1)
-    steps = array(*strides) if strides is not None else None
-    dtype = c.DLDataType(code, bits, 1)
-    return Held(c.DLTensor(data, _HOST, rank, dtype, array(*shape), steps, 0))
+    steps = integers(strides, "a stride of") if strides is not None else None
+    dtype, extents = c.DLDataType(code, bits, 1), integers(shape, "an extent of")
+    return Held(c.DLTensor(data, _HOST, len(shape), dtype, extents, steps, 0))
 
 
 def copy_of(t):
@@ -96,7 +103,18 @@ def copy_of(t):
     return own
 
 
+def _refuse_mask(name, array, interface):
+    """Kernels see all elements, those under a mask, too."""
+    numpy = sys.modules.get("numpy")
+    masked = numpy is not None and isinstance(array, numpy.ma.MaskedArray)
+    if masked or interface.get("mask") is not None:
+        raise TypeError(
+            f"'{name}' is a masked array, and kernels see no masks: pass its data, or filled()"
+        )
+
+
 def _from_interface(name, array, interface, written):
+    _refuse_mask(name, array, interface)
     data, read_only = interface["data"]
     if written and read_only:
         raise ValueError(f"'{name}' is written, but the array is read-only")

@@ -6,7 +6,7 @@ import ctypes
 import sys
 
 from . import _library as c
-from ._arrays import CUDA, CUDA_MANAGED, As, copy_of, tensor
+from ._arrays import CUDA, CUDA_MANAGED, INT, UINT, As, copy_of, tensor
 
 _NUMBERS = (int, float, bool)
 _KEPT = 64  # calls of one kernel and thread
@@ -39,6 +39,17 @@ def _stream_of(torch):
     return raw or (lambda index: torch.cuda.current_stream(index).cuda_stream)
 
 
+def element_of(p, params, values):
+    """The element type that a number gets: a type parameter is that of its first tensor."""
+    if p.element or p.type < 0:
+        return p.element or (INT, 64)
+    for q, value in zip(params, values):
+        if q.kind == c.TENSOR and q.type == p.type and value is not None:
+            t = tensor(q.name, value, False).tensor
+            return t.dtype.code, t.dtype.bits
+    return INT, 64
+
+
 class Call:
     """Arguments of one kind, ready to be filled in."""
 
@@ -50,9 +61,11 @@ class Call:
         self.usable = True
         for i, (p, value) in enumerate(zip(params, values)):
             if p.kind != c.TENSOR:
-                self.given[i] = number(p.name, value)
+                self.given[i] = number(p, value, params, values)
                 self.usable &= type(value) in _NUMBERS
-                self.numbers.append((i, self.given[i].value, isinstance(value, float)))
+                is_float = self.given[i].kind == c.ARG_FLOAT
+                low = 0 if element_of(p, params, values) == (UINT, 64) else -(1 << 63)
+                self.numbers.append((i, self.given[i].value, is_float, low))
                 continue
             self.given[i].kind = c.ARG_TENSOR
             if value is not None:
@@ -72,15 +85,15 @@ class Call:
             self.device, self.stream_of = device.device_id, _stream_of(torch)
 
     def fill(self, values):
-        """False where a number does not fit."""
+        """False where a number needs a closer look."""
         for i, own, wrapped, _ in self.tensors:
             value = values[i]
             own.data = (value.array if wrapped else value).data_ptr()
-        for i, place, is_float in self.numbers:
+        for i, place, is_float, low in self.numbers:
             value = values[i]
             if is_float:
                 place.f = value
-            elif -(1 << 63) <= value < 1 << 63:
+            elif low <= value < 1 << 63:
                 place.i = value
             else:
                 return False

@@ -9,7 +9,7 @@
 import ctypes
 
 from . import _library as c
-from ._arrays import BFLOAT, BOOL, E4M3, E5M2, FLOAT, INT, UINT
+from ._arrays import BFLOAT, BOOL, E4M3, E5M2, FLOAT, INT, UINT, integers
 
 # Names of element types -> DLPack's code and bits, the array interface's text.
 _TYPES = {"bool": (BOOL, 8, "|b1"), "i8": (INT, 8, "|i1"), "u8": (UINT, 8, "|u1")}
@@ -29,7 +29,7 @@ class Symmetric:
             raise TypeError(f"no element type '{dtype}'; there are {', '.join(_TYPES)}")
         code, bits, typestr = _TYPES[dtype]
         self.comm, self.shape, self.dtype = comm, tuple(shape), dtype
-        extents = (ctypes.c_int64 * max(len(self.shape), 1))(*self.shape)
+        extents = integers(self.shape, "an extent of")
         kind = c.DLDataType(code, bits, 1)
         self._tensor = c.DLTensor()
         flags = c.SYM_LEAN if lean else 0

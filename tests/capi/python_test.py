@@ -45,6 +45,9 @@ kernel unpack(x: i4[M, N], y: i32[M, N]) {
 kernel flags(x: bool[N], y: i32[N], all: bool, big: u64) {
     parallel n in N by 16 { y[n] = x[n] || all ? (big >> 60) as i32 : 0; }
 }
+kernel wide<T: f64 | u64 | i64>(x: T[N], y: T[N], c: T) {
+    parallel n in N by 16 { y[n] = x[n] * c; }
+}
 kernel hello(n: i32) { parallel { print("n is", n); } }
 kernel total(x: f32[..N], y: f32[]) {
     parallel { var s: f32 = 0; for n in N by 64 { s += sum(x[n]); } y[] = s; }
@@ -96,6 +99,67 @@ class Arrays(unittest.TestCase):
         x = np.arange(10, dtype="f4")
         self.m.scale(x, x, 3)
         np.testing.assert_array_equal(x, 3 * np.arange(10))
+
+    def test_interleaved(self):
+        """Views that share no element are no overlap; an output that meets itself is refused."""
+        whole = np.arange(64, dtype="f4").reshape(4, 16)
+        self.m.scale(whole[:, :8], whole[:, 8:], 2)
+        np.testing.assert_array_equal(whole[:, 8:], 2 * whole[:, :8])
+        line = np.arange(20, dtype="f4")
+        for _ in range(3):  # launches like one before, too
+            self.m.scale(line[::2], line[1::2], 3)
+            np.testing.assert_array_equal(line[1::2], 3 * line[::2])
+        for x, y in (
+            (whole[:, :8], whole[:, 7:15]),
+            (line[:10], line[1:11]),
+            (line[::2], line[:10]),
+        ):
+            with self.assertRaisesRegex(tegula.Error, "is written and overlaps"):
+                self.m.scale(x, y, 2)
+        windows = np.lib.stride_tricks.as_strided(line, (4, 4), (4, 4))
+        with self.assertRaisesRegex(tegula.Error, "several positions on one element"):
+            self.m.scale(np.zeros((4, 4), "f4"), windows, 1)
+
+    def test_wide_numbers(self):
+        """No bit of an integer is dropped, nor taken for a sign."""
+        x, i = np.zeros(5, bool), np.zeros(5, "i4")
+        for big in (-1, 1 << 64, -(1 << 63)):
+            with self.assertRaises(OverflowError):
+                self.m.flags(x, i, True, big)
+        y = np.zeros(3, "f8")
+        for n in (1 << 63, -(1 << 63) - 1):
+            with self.assertRaises(OverflowError):
+                self.m.power(np.ones(3), y, n)
+        ones = np.ones(3)
+        self.m.wide(ones, y, 1 << 63)
+        np.testing.assert_array_equal(y, [2.0**63] * 3)
+        self.m.wide(ones, y, -(1 << 70))
+        np.testing.assert_array_equal(y, [-(2.0**70)] * 3)
+        u = np.zeros(3, "u8")
+        self.m.wide(np.ones(3, "u8"), u, (1 << 64) - 1)
+        np.testing.assert_array_equal(u, [(1 << 64) - 1] * 3)
+        with self.assertRaises(OverflowError):
+            self.m.wide(np.ones(3, "u8"), u, -1)
+        with self.assertRaises(OverflowError):
+            self.m.wide(np.ones(3, "i8"), np.zeros(3, "i8"), 1 << 63)
+
+    def test_masks_and_extents(self):
+        x, y = np.ma.array(np.ones(4, "f4"), mask=[0, 1, 0, 0]), np.zeros(4, "f4")
+        for call in (lambda: self.m.scale(x, y, 1), lambda: self.m.scale(y, x, 1)):
+            with self.assertRaisesRegex(TypeError, "masked array"):
+                call()
+        self.m.scale(x.filled(0), y, 1)
+        np.testing.assert_array_equal(y, [1, 0, 1, 1])
+
+        class Odd:
+            """An array in the words of its interface alone."""
+
+            def __init__(self, **changes):
+                self.__array_interface__ = dict(y.__array_interface__, **changes)
+
+        for odd in (Odd(shape=(1 << 70,)), Odd(shape=(4,), strides=(1 << 70,))):
+            with self.assertRaisesRegex(OverflowError, "does not fit into 64 bits"):
+                self.m.scale(y, odd, 1)
 
     def test_scalars(self):
         x = np.linspace(0, 1, 20)
