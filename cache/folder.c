@@ -44,7 +44,7 @@ static bool is_remote(const char *path) {
         0x5346414f, 0x73757245, 0x20030528, // AFS, Coda, OrangeFS
     };
     struct statfs s;
-    const char *set = getenv("TG_CACHE_JOURNAL");
+    const char *set = secure_getenv("TG_CACHE_JOURNAL");
     if (set && *set) return strcmp(set, "delete") == 0;
     if (statfs(path, &s) != 0) return true;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -69,7 +69,7 @@ bool folder_open(Folder *f, const char *path, char *why) {
         snprintf(why, WHY, "%.256s: other users may write to it", path);
         return false;
     }
-    const char *journal = getenv("TG_CACHE_JOURNAL");
+    const char *journal = secure_getenv("TG_CACHE_JOURNAL");
     if (journal && *journal && strcmp(journal, "wal") != 0 && strcmp(journal, "delete") != 0) {
         snprintf(why, WHY, "TG_CACHE_JOURNAL is '%.40s', which is neither wal nor delete", journal);
         return false;

@@ -21,7 +21,7 @@
 /* ---- settings ------------------------------------------------------------------------------ */
 
 bool cache_is_off(void) {
-    const char *set = getenv("TG_CACHE");
+    const char *set = secure_getenv("TG_CACHE");
     return set && strcmp(set, "off") == 0;
 }
 
@@ -40,7 +40,7 @@ bool cache_read_size(const char *text, int64_t *out) {
 }
 
 bool cache_limit(int64_t *out, char why[STORE_WHY]) {
-    const char *set = getenv("TG_CACHE_SIZE");
+    const char *set = secure_getenv("TG_CACHE_SIZE");
     *out = DEFAULT_LIMIT;
     if (!set || !*set || cache_read_size(set, out)) return true;
     snprintf(why, STORE_WHY, "TG_CACHE_SIZE is '%.40s', which is no size like 512M", set);
@@ -123,8 +123,8 @@ void cache_add_request(Text *t, const Request *r) {
 /// where that cannot be told. Debuggers want code that they saw being made, and tests of failures a
 /// compiler that runs.
 static bool key_of(Ctx *ctx, const Request *r, StoreKey *out) {
-    if (cache_is_off() || r->debug || getenv("TG_FAULT")) return false;
-    const char *wanted = r->codegen ? r->codegen : getenv("TG_CODEGEN");
+    if (cache_is_off() || r->debug || secure_getenv("TG_FAULT")) return false;
+    const char *wanted = r->codegen ? r->codegen : secure_getenv("TG_CODEGEN");
     const char *codegen = build_codegen(r->n_set, r->set, wanted);
     CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
     Text t = {.ctx = ctx};

@@ -11,7 +11,7 @@
 
 /// Whether TG_FAULT has `kind` for these values.
 static bool is_wanted(const char *kind, const char *config) {
-    const char *at = getenv("TG_FAULT");
+    const char *at = secure_getenv("TG_FAULT");
     size_t n = strlen(kind);
     for (; at && *at; at += strcspn(at, ","), at += *at == ',') {
         char text[64];
@@ -30,7 +30,7 @@ static void wait_for_ever(void) {
 
 bool fault_compile(const Request *r) {
     char config[512] = " ";
-    if (!getenv("TG_FAULT")) return true;
+    if (!secure_getenv("TG_FAULT")) return true;
     for (int i = 0; i < r->n_set; i++) {
         size_t n = strlen(config);
         snprintf(config + n, sizeof config - n, "%s=%lld ", r->set[i].name,
@@ -113,7 +113,7 @@ void fault_run(tg_variant *v, int rank) {
         [CRASH] = {"crash", crash}, [HANG] = {"hang", hang},       [LAUNCH] = {"launch", launch},
         [WRONG] = {"wrong", wrong}, [INSIDE] = {"inside", inside}, [SLOW] = {"slow", slow},
         [FLAKY] = {"flaky", flaky}};
-    const char *only = getenv("TG_FAULT_RANK");
+    const char *only = secure_getenv("TG_FAULT_RANK");
     for (int i = 0; i < FAULTS; i++) {
         if (!is_wanted(faults[i].name, v->config) || (only && atoi(only) != rank)) continue;
         reals[i] = (struct Real){.entry = v->entry, .last = v->n_params - 1};

@@ -84,7 +84,8 @@ const char *host_target(void) {
     TargetInfo host;
     enum tg_level level = tg_cpu_level();
     bool tiles = cpu_backend.info(NULL, &host) && strstr(host.features, "+amx-tile") != NULL;
-    return getenv("TG_LEVEL") || (tiles && level < TG_LEVEL_AMX) ? tg_level_name(level) : NULL;
+    return secure_getenv("TG_LEVEL") || (tiles && level < TG_LEVEL_AMX) ? tg_level_name(level)
+                                                                        : NULL;
 }
 
 /// The list of a kernel is short: a compilation takes a million times longer than a walk of it.

@@ -84,7 +84,7 @@ static int split(Ctx *ctx, const char *text, const char *separators, const char 
 /// The option, or TG_TUNE; the text where it is none that launches have.
 static const char *read_mode(tg_module *m, const char *text) {
     m->tune = TUNE_BACKGROUND;
-    if (!text || !*text) text = getenv("TG_TUNE");
+    if (!text || !*text) text = secure_getenv("TG_TUNE");
     bool known = !text || !*text || tune_mode_of(text, &m->tune);
     return known && m->tune != TUNE_SAMPLE ? NULL : text;
 }

@@ -65,7 +65,7 @@ static void delist(Peer *p) {
 static const char *find_program(Ctx *ctx) {
     static const char *const places[] = {"tegula", "bin/tegula", "../bin/tegula",
                                          "../../bin/tegula"};
-    const char *set = getenv("TG_SERVER");
+    const char *set = secure_getenv("TG_SERVER");
     if (set && *set) return set;
     Dl_info info;
     static const char here;

@@ -16,7 +16,7 @@ static struct {
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER, .peer = {.fd = -1}};
 
 bool server_wanted(void) {
-    const char *mode = getenv("TG_COMPILE");
+    const char *mode = secure_getenv("TG_COMPILE");
     return tg_fork_was_unsafe() || (mode && strcmp(mode, "process") == 0);
 }
 
@@ -32,7 +32,7 @@ bool compiles_here(Answer *out) {
 
 /// For one request, sending and receiving included.
 static double timeout(void) {
-    const char *set = getenv("TG_COMPILE_TIMEOUT");
+    const char *set = secure_getenv("TG_COMPILE_TIMEOUT");
     double s = set ? strtod(set, NULL) : 0;
     return s > 0 ? s : DEFAULT_TIMEOUT;
 }

@@ -171,7 +171,7 @@ static void finish(Search *s, TuneResult *out) {
 
 /// False, with tg_last_error(), where the environment says what is none.
 static bool read_budget(const TuneOptions *o, double *out) {
-    const char *set = getenv("TG_TUNE_BUDGET_MS");
+    const char *set = secure_getenv("TG_TUNE_BUDGET_MS");
     char *end = NULL;
     double ms = set && *set ? strtod(set, &end) : 0;
     *out = o->budget > 0                ? o->budget
@@ -186,7 +186,8 @@ static bool read_budget(const TuneOptions *o, double *out) {
 /// Likewise.
 static bool read_share(const TuneOptions *o, double *out) {
     if (rt_busy_share(out) || o->mode != TUNE_BACKGROUND) return true;
-    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_SHARE: '%s' is no part of 100", getenv("TG_TUNE_SHARE"));
+    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_SHARE: '%s' is no part of 100",
+            secure_getenv("TG_TUNE_SHARE"));
     return false;
 }
 

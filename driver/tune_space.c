@@ -111,7 +111,7 @@ static void add_lone_axis(Make *m, const char *name, int n, const int64_t *value
 /// libNVVM is here, beside LLVM's generator, and the driver is known to take what it writes.
 static bool has_two_generators(const Make *m) {
     const Build *b = m->b;
-    bool open = !b->codegen && !getenv("TG_CODEGEN") && b->backend == &nvidia_backend;
+    bool open = !b->codegen && !secure_getenv("TG_CODEGEN") && b->backend == &nvidia_backend;
     return open && b->driver > 0 && nvidia_takes_nvvm(b->driver);
 }
 

@@ -99,7 +99,7 @@ static const tg_kernel_info *info_of(Ctx *ctx, const Request *r) {
 
 /// False where they cannot be told, or results are not kept.
 static bool keys_of(Ctx *ctx, const Request *r, int device, Keys *out) {
-    const char *codegen = r->codegen ? r->codegen : getenv("TG_CODEGEN");
+    const char *codegen = r->codegen ? r->codegen : secure_getenv("TG_CODEGEN");
     CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
     Text t = {.ctx = ctx};
     if (cache_is_off() || r->debug) return false;

@@ -39,7 +39,7 @@ static WorkData *describe_data(Search *s) {
 
 static const char *meeting_place(Ctx *ctx) {
     static _Atomic int number;
-    const char *folder = getenv("TMPDIR");
+    const char *folder = secure_getenv("TMPDIR");
     return ctx_format(ctx, "%s/tegula-tune-%d-%d", folder && *folder ? folder : "/tmp",
                       (int)getpid(), atomic_fetch_add(&number, 1));
 }

@@ -13,7 +13,7 @@ enum { DEFAULT_TIMEOUT_MS = 30000 };
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const char *set_in(const char *variable) {
-    const char *value = getenv(variable);
+    const char *value = secure_getenv(variable);
     return value && *value ? value : NULL;
 }
 

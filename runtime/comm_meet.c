@@ -80,7 +80,7 @@ uint64_t rt_comm_host(void) {
     if (f) fclose(f);
     if (gethostname(name, sizeof name - 1)) name[0] = 0;
     (void)stat("/proc/self/ns/net", &net);
-    const char *set = getenv("TG_COMM_HOST");
+    const char *set = secure_getenv("TG_COMM_HOST");
     if (set) snprintf(name, sizeof name, "%s", set);
     return rt_mix(rt_hash_text(rt_hash_text(0, boot), name), net.st_ino);
 }

@@ -24,7 +24,7 @@ static struct {
 
 static tg_status load(void) {
     static const char name[] = "libnvshmem_host.so.3";
-    const char *set = getenv("TG_NVSHMEM_LIBRARY");
+    const char *set = secure_getenv("TG_NVSHMEM_LIBRARY");
     const char *file = set && *set ? set : name;
     void *library = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
     if (!library)
@@ -89,7 +89,7 @@ static tg_status check_order(const rt_cuda_comm *g) {
 /// be passed. TG_COMM_MAP=0 takes that of all others for not mapped.
 static tg_status find_far(rt_cuda_comm *g) {
     tg_comm *c = g->comm;
-    const char *set = getenv("TG_COMM_MAP");
+    const char *set = secure_getenv("TG_COMM_MAP");
     bool far = !c->engine->pass || (set && strcmp(set, "0") == 0 && c->size > 1), away = false;
     bool ranks[RT_COMM_RANKS];
     for (int r = 0; r < c->size; r++) away |= !nvshmem.mapped(g->library_heap, r);

@@ -64,7 +64,7 @@ static int watched[RT_COMM_RANKS];
 
 static void *open_library(void) {
     static const char *const names[] = {"liboshmem.so.40", "liboshmem.so"};
-    const char *set = getenv("TG_OPENSHMEM_LIBRARY");
+    const char *set = secure_getenv("TG_OPENSHMEM_LIBRARY");
     void *library = NULL;
     if (set && *set) {
         library = dlopen(set, RTLD_NOW | RTLD_GLOBAL);
@@ -152,7 +152,8 @@ static tg_status start_library(size_t bytes) {
     setenv("OMPI_MCA_osc", "ucx", 0);
     tg_status status = load();
     if (status) return status;
-    if (!getenv("OMPI_COMM_WORLD_SIZE") && !getenv("PMI_SIZE") && !getenv("PMIX_RANK"))
+    if (!secure_getenv("OMPI_COMM_WORLD_SIZE") && !secure_getenv("PMI_SIZE") &&
+        !secure_getenv("PMIX_RANK"))
         return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: the engine 'openshmem' is for programs "
                                           "that oshrun starts: oshrun -n 2 PROGRAM");
     if (shmem.init_thread(THREAD_MULTIPLE, &provided) != 0)
@@ -199,7 +200,7 @@ static tg_status map_all(tg_comm *c, size_t bytes) {
     if (flat == MAP_FAILED)
         return tg_fail(TG_ERROR_MEMORY, "tg_comm_create: room for the memory of %d ranks: %s",
                        c->size, strerror(errno));
-    const char *unmapped = getenv("TG_OPENSHMEM_PUTS"); // as on several hosts
+    const char *unmapped = secure_getenv("TG_OPENSHMEM_PUTS"); // as on several hosts
     bool own = map_again(c->host.own, bytes, flat + (size_t)c->rank * bytes);
     bool mapped =
         own && (!unmapped || !*unmapped) && map_flat(flat, c->host.own, bytes, c->rank, c->size);

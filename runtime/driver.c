@@ -38,7 +38,7 @@ static void *open_first(const char *const *files, int flags) {
 /// A release that the process has loaded comes before all others: two of them in one process know
 /// nothing of each other's memory and streams.
 static void *open_library(const rt_maker *m) {
-    const char *set = getenv(m->variable);
+    const char *set = secure_getenv(m->variable);
     if (set && *set) {
         void *library = dlopen(set, RTLD_NOW | RTLD_LOCAL);
         if (!library) add_problem("%s=%s cannot be loaded: %s", m->variable, set, dlerror());
@@ -83,12 +83,12 @@ static bool try_maker(const rt_maker *m) {
 }
 
 static bool is_set(const char *variable) {
-    const char *value = getenv(variable);
+    const char *value = secure_getenv(variable);
     return value && *value;
 }
 
 static void load(void) {
-    const char *wanted = getenv("TG_GPUS");
+    const char *wanted = secure_getenv("TG_GPUS");
     bool cuda = wanted && strcmp(wanted, "cuda") == 0, hip = wanted && strcmp(wanted, "hip") == 0;
     if (!cuda && !hip) {
         cuda = is_set(rt_maker_cuda.variable);

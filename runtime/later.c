@@ -88,7 +88,7 @@ static void watch_forks(void) {
 /* ---- how much of the machine ----------------------------------------------------------------- */
 
 bool rt_busy_share(double *out) {
-    const char *set = getenv("TG_TUNE_SHARE");
+    const char *set = secure_getenv("TG_TUNE_SHARE");
     char *end = NULL;
     double percent = set && *set ? strtod(set, &end) : SHARE;
     bool ok = !end || (end > set && !*end && percent > 0 && percent <= 100);

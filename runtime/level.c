@@ -110,7 +110,7 @@ const char *tg_level_name(enum tg_level level) {
 
 /// TG_LEVEL=base|v3|v4|amx caps the level.
 static int allowed_level(void) {
-    const char *cap = getenv("TG_LEVEL");
+    const char *cap = secure_getenv("TG_LEVEL");
     for (int i = 0; cap && i < TG_LEVELS; i++)
         if (strcmp(cap, tg_level_name((enum tg_level)i)) == 0) return i;
     return TG_LEVELS - 1;

@@ -5,9 +5,9 @@
 
 #include <sys/types.h>
 
-/// Starts a program, which is looked for in PATH, with signals as at the start of one. Its files 0,
-/// 1, ... are n of this process's, -1: none of them. Others that this process leaves open it closes
-/// itself. Returns 0 or what went wrong, as errno has it.
+/// Starts a program, which is looked for in PATH (not by one with raised privileges), with signals
+/// as at the start of one. Its files 0, 1, ... are n of this process's, -1: none of them. Others
+/// that this process leaves open it closes itself. Returns 0 or what went wrong, as errno has it.
 int rt_start_program(const char *program, char *const argv[], char *const environment[],
                      const int *files, int n, pid_t *child);
 

@@ -301,7 +301,7 @@ bool rt_sandbox_is_lost(const rt_sandbox *box) {
 /* ---- from the beginning to the end ----------------------------------------------------------- */
 
 static bool forks_are_wanted(void) {
-    const char *set = getenv("TG_TUNE_FORK");
+    const char *set = secure_getenv("TG_TUNE_FORK");
     return !set || strcmp(set, "off") != 0;
 }
 

@@ -187,7 +187,7 @@ static char **make_environment(const tg_options *hooks, Start *s, size_t *bytes)
 static tg_status plan(Start *s, const tg_kernel_info *info) {
     static const char here;
     Module own = module_of(&here), kernel = module_of(info);
-    const char *set = getenv(PRELOAD);
+    const char *set = secure_getenv(PRELOAD);
     if (getauxval(AT_SECURE))
         return tg_fail(TG_ERROR_UNSUPPORTED, "the program has more rights than its user");
     if (!own.found || !kernel.found)

@@ -39,7 +39,7 @@ static void say_unknown(atomic_flag *said, const char *name, const char *text, c
 static Mode mode_now(void) {
     static const char *const names[] = {"off", "block", "exhaustive", "background"};
     static atomic_flag said = ATOMIC_FLAG_INIT;
-    const char *mode = getenv("TG_TUNE");
+    const char *mode = secure_getenv("TG_TUNE");
     if (!mode || !*mode || strcmp(mode, "strict") == 0) return OFF; // there is no compiler to ask
     for (Mode m = OFF; m <= BACKGROUND; m++)
         if (strcmp(mode, names[m]) == 0) return m;
@@ -50,7 +50,7 @@ static Mode mode_now(void) {
 /// Seconds; 0: without end.
 static double budget(Mode mode) {
     static atomic_flag said = ATOMIC_FLAG_INIT;
-    const char *ms = getenv("TG_TUNE_BUDGET_MS");
+    const char *ms = secure_getenv("TG_TUNE_BUDGET_MS");
     char *end = NULL;
     double seconds = ms && *ms ? strtod(ms, &end) / 1000 : BUDGET;
     if (mode == EXHAUSTIVE) return 0;
@@ -63,7 +63,7 @@ static double share(void) {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     double part;
     if (!rt_busy_share(&part))
-        say_unknown(&said, "TG_TUNE_SHARE", getenv("TG_TUNE_SHARE"), "no part of 100");
+        say_unknown(&said, "TG_TUNE_SHARE", secure_getenv("TG_TUNE_SHARE"), "no part of 100");
     return part;
 }
 

@@ -60,7 +60,8 @@ static uint64_t hash_device(uint64_t hash, int device, int threads) {
 /* ---- the file -------------------------------------------------------------------------------- */
 
 bool tg_cache_folder(char *out, size_t size) {
-    const char *set = getenv("TG_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *set = secure_getenv("TG_CACHE"), *xdg = secure_getenv("XDG_CACHE_HOME"),
+               *home = secure_getenv("HOME");
     int n = -1;
     if (set && *set)
         n = strcmp(set, "off") == 0 ? -1 : snprintf(out, size, "%s", set);

@@ -84,7 +84,7 @@ static void visit_comgr(ToolVisit *visit, void *arg) {
         "/opt/rocm*/lib/libamd_comgr.so.[23]", "/usr/local/lib/libamd_comgr.so.[23]",
         "/usr/lib64/libamd_comgr.so.[23]", "/usr/lib/*-linux-gnu/libamd_comgr.so.[23]",
         "/usr/lib/libamd_comgr.so.[23]"};
-    const char *set = getenv("TG_COMGR"), *rocm = getenv("ROCM_PATH");
+    const char *set = secure_getenv("TG_COMGR"), *rocm = secure_getenv("ROCM_PATH");
     if (set) {
         if (*set) visit(set, arg);
         return;
@@ -94,7 +94,7 @@ static void visit_comgr(ToolVisit *visit, void *arg) {
         tool_in_folders(path, "libamd_comgr.so", visit, arg))
         return;
     for (int i = 0; i < 2; i++)
-        if (tool_in_folders(getenv("LD_LIBRARY_PATH"), names[i], visit, arg)) return;
+        if (tool_in_folders(secure_getenv("LD_LIBRARY_PATH"), names[i], visit, arg)) return;
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         if (tool_glob(usual[i], visit, arg)) return;
 }
@@ -168,7 +168,7 @@ static bool by_comgr(Ctx *ctx, const AmdObject *object, const char *isa, AmdCode
 /// TG_LLD ("" for none), $ROCM_PATH, PATH, the usual places.
 static bool find_lld(char *out) {
     static const char *const names[] = {"ld.lld-22", "ld.lld"};
-    const char *set = getenv("TG_LLD"), *rocm = getenv("ROCM_PATH");
+    const char *set = secure_getenv("TG_LLD"), *rocm = secure_getenv("ROCM_PATH");
     if (set) return tool_take(set, out);
     char path[TOOL_PATH];
     if (rocm && snprintf(path, sizeof path, "%s/llvm/bin/ld.lld", rocm) < (int)sizeof path &&

@@ -111,7 +111,7 @@ static void host_info(TargetInfo *out) {
 /// The environment variable TG_LEVEL caps what is compiled for this machine, as it caps what the
 /// runtime takes from an object. The names are the labels above; AMX is no cap.
 static void cap_level(TargetInfo *host) {
-    const char *label = getenv("TG_LEVEL");
+    const char *label = secure_getenv("TG_LEVEL");
     for (int i = 0; label && i < N_LEVELS; i++) {
         const TargetInfo *t = &levels[i];
         if (strcmp(t->arch, host->arch) == 0 && strcmp(t->label, label) == 0 &&

@@ -35,7 +35,7 @@ bool tool_in_folders(const char *folders, const char *name, ToolVisit *visit, vo
 }
 
 bool tool_in_path(const char *name, char *out) {
-    return tool_in_folders(getenv("PATH"), name, tool_take, out);
+    return tool_in_folders(secure_getenv("PATH"), name, tool_take, out);
 }
 
 bool tool_glob(const char *pattern, ToolVisit *visit, void *arg) {
@@ -164,7 +164,7 @@ static void start_in(ToolRun *run, const char *program, const char *const *argum
 
 ToolRun *tool_start(const char *program, const char *const *arguments, const char *bytes,
                     size_t n) {
-    const char *temporary = getenv("TMPDIR");
+    const char *temporary = secure_getenv("TMPDIR");
     ToolRun *run = calloc(1, sizeof *run);
     if (!run) return NULL;
     snprintf(run->folder, sizeof run->folder, "%s/tegula-XXXXXX", temporary ? temporary : "/tmp");

@@ -55,7 +55,7 @@ static const struct {
 };
 
 void fault_inject(Gen *g) {
-    const char *name = getenv("TG_FAULT");
+    const char *name = secure_getenv("TG_FAULT");
     for (size_t i = 0; name && i < sizeof faults / sizeof *faults; i++)
         if (strcmp(faults[i].name, name) == 0) faults[i].happen(g);
 }

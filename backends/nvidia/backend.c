@@ -50,7 +50,7 @@ static const struct {
 
 /// The option, then TG_CODEGEN. A name that is none ends the compilation.
 static NvCodegen codegen_of(Ctx *ctx, const CodeOptions *o) {
-    const char *name = o->codegen ? o->codegen : getenv("TG_CODEGEN");
+    const char *name = o->codegen ? o->codegen : secure_getenv("TG_CODEGEN");
     if (!name || !*name) return NV_AUTO;
     for (size_t i = 0; i < sizeof codegens / sizeof *codegens; i++)
         if (strcmp(codegens[i].name, name) == 0) return codegens[i].codegen;

@@ -75,7 +75,7 @@ static void find(void) {
     static const char *const names[] = {"libnvJitLink.so.13", "libnvJitLink.so.12"};
     static const char *const below[] = {"lib*/libnvJitLink.so.1*", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/lib*/libnvJitLink.so.1*", NULL};
-    const char *set = getenv("TG_NVJITLINK");
+    const char *set = secure_getenv("TG_NVJITLINK");
     if (set && *set) {
         load(set, NULL);
         return;
@@ -88,7 +88,8 @@ static void find(void) {
     if (nv_search(below, load, NULL)) return;
     for (int i = 0; i < 2; i++)
         if (load(names[i], NULL)) return;
-    if (load_wheel(getenv("VIRTUAL_ENV")) || load_wheel(getenv("CONDA_PREFIX"))) return;
+    if (load_wheel(secure_getenv("VIRTUAL_ENV")) || load_wheel(secure_getenv("CONDA_PREFIX")))
+        return;
     if (nv_search(usual, load, NULL)) return;
     if (!load_wheel("/usr/local")) load_wheel("/usr");
 }
@@ -152,7 +153,7 @@ static bool can_assemble(int ptx, int driver, char *program) {
 
 /// Who names an nvJitLink wants it.
 static bool is_named(void) {
-    const char *set = getenv("TG_NVJITLINK");
+    const char *set = secure_getenv("TG_NVJITLINK");
     return set && access(set, R_OK) == 0;
 }
 

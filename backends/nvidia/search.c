@@ -9,7 +9,7 @@
 #include "backends/nvidia/nvidia.h"
 
 bool nv_search(const char *const *patterns, bool (*visit)(const char *path, void *arg), void *arg) {
-    const char *home = getenv("CUDA_HOME");
+    const char *home = secure_getenv("CUDA_HOME");
     for (; *patterns; patterns++) {
         char path[4096];
         bool below = **patterns != '/';

@@ -72,7 +72,7 @@ static void release_made(void *thing) {
 
 /// --check, or TG_SIM_CHECK, which leaves the code of the kernel as it is without.
 static bool wants_check(const CodeOptions *o) {
-    const char *all = getenv("TG_SIM_CHECK");
+    const char *all = secure_getenv("TG_SIM_CHECK");
     return o->check || (all && *all && *all != '0');
 }
 

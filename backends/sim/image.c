@@ -163,7 +163,7 @@ static bool run_ranks(const SimImage *code, int function, SimRun *run, const tg_
                       SimFailure *failure) {
     enum { PAUSES = 16 };
     static const struct timespec late_by = {.tv_nsec = 40000000};
-    const char *log = getenv("TG_SIM_MUTATE"), *late = getenv("TG_SIM_LATE");
+    const char *log = secure_getenv("TG_SIM_MUTATE"), *late = secure_getenv("TG_SIM_LATE");
     int64_t skipped = 0;
     run->skip_site = sim_skipped_site(code, function);
     run->skipped = &skipped;
@@ -200,7 +200,7 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
     run.buffers = buffers;
     if (code->check)
         run.n_buffers = find_buffers(code, env, &code->functions[number_of], args, buffers);
-    const char *path = getenv("TG_SIM_MUTATE");
+    const char *path = secure_getenv("TG_SIM_MUTATE");
     bool mutate = code->check && path && *path;
     if (env->comm ? run_ranks(code, number_of, &run, env, &failure)
         : mutate  ? sim_mutate(code, number_of, &run, path, &failure)

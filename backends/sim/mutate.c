@@ -109,7 +109,7 @@ void sim_list_sites(const SimImage *image, int function, const char *path) {
 }
 
 int sim_skipped_site(const SimImage *image, int function) {
-    const char *name = image->functions[function].name, *text = getenv("TG_SIM_SKIP");
+    const char *name = image->functions[function].name, *text = secure_getenv("TG_SIM_SKIP");
     size_t n = strlen(name);
     if (!text || strncmp(text, name, n) != 0 || text[n] != ':') return 0;
     return atoi(text + n + 1) + 1;

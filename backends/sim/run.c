@@ -9,7 +9,7 @@
 #include "backends/sim/shadow.h"
 
 uint64_t sim_seed(void) {
-    const char *text = getenv("TG_SIM_SEED");
+    const char *text = secure_getenv("TG_SIM_SEED");
     return text && *text ? strtoull(text, NULL, 0) : 1;
 }
 

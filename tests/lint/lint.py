@@ -27,6 +27,9 @@ MAX_FILE, MAX_FUNCTION = 800, 100
 MAX_WIDTH = {".def": 10000, ".py": 130, ".teg": 130}
 MEDIAN_FUNCTION, P95_FUNCTION = 15, 60
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK|not implemented|unimplemented)\b")
+# The environment of a program with raised privileges is its user's: secure_getenv returns nothing there.
+GETENV = re.compile(r"(?<!secure_)\bgetenv\s*\(")
+SHIPPED = {*ARROWS, "tools"} - {"examples"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
@@ -83,6 +86,8 @@ def check_text(name, lines, say):
             say(name, n, f"{len(line)} columns, the limit is {MAX_WIDTH.get(suffix, 100)}")
         if line != line.rstrip():
             say(name, n, "white space at the end of the line")
+        if suffix in CODE and name.split("/")[0] in SHIPPED and GETENV.search(line):
+            say(name, n, "getenv: secure_getenv is what asks the environment")
         if LEFTOVER.search(line):
             say(name, n, "leftover: " + line.strip())
 

@@ -211,7 +211,7 @@ static void process(Ctx *ctx, void *arg) {
 }
 
 static void print_diagnostics(Ctx *ctx, void *arg) {
-    bool colour = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
+    bool colour = isatty(STDERR_FILENO) && !secure_getenv("NO_COLOR");
     (void)arg;
     for (const Diagnostic *d = diag_first(ctx); d; d = d->next) {
         Text text = {.ctx = ctx};

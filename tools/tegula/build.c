@@ -202,7 +202,7 @@ static int run_program(char *const *argv) {
 
 /// $CC, or the compiler of the target's system.
 static const char *linker(const Making *m) {
-    const char *cc = getenv("CC");
+    const char *cc = secure_getenv("CC");
     if (cc && cc[strspn(cc, " ")]) return cc;
     bool own = strcmp(m->a.arch, cpu_host_arch()) == 0;
     return own ? "cc" : ctx_format(m->ctx, "%s-linux-gnu-gcc", m->a.arch);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 bool cli_colour(int fd) {
-    const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
+    const char *off = secure_getenv("NO_COLOR"), *term = secure_getenv("TERM");
     return isatty(fd) && !(off && *off) && term && strcmp(term, "dumb") != 0;
 }
 

@@ -91,7 +91,7 @@ bool job_measures(const Job *job) {
 
 /// False, reported, where TG_TUNE is no mode.
 static bool read_mode(TuneMode *out) {
-    const char *text = getenv("TG_TUNE");
+    const char *text = secure_getenv("TG_TUNE");
     *out = TUNE_BACKGROUND;
     if (!text || !*text || tune_mode_of(text, out)) return true;
     cli_error("TG_TUNE: '%s' is none of off, strict, block, background, exhaustive", text);
