@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See folder.h. A generation is a file "kernels-N.db".
+//
+// Machine code is taken from the files, so nobody else may have written them. Nobody else can put a
+// file into a folder of one's own that others may not write to, nor another folder in its place
+// where that holds of the folders above it, too. So what is checked once stays true: the path
+// without links, from the root down, then each file that is there.
 #include "cache/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,30 +58,94 @@ static bool is_remote(const char *path) {
     return false;
 }
 
-bool folder_open(Folder *f, const char *path, char *why) {
+/* ---- whose it is ----------------------------------------------------------------------------- */
+
+/// False, with the reason.
+static bool refuse(char *why, const char *path, const char *reason) {
+    snprintf(why, WHY, "%.256s: %.200s", path, reason);
+    return false;
+}
+
+static bool others_may_write(const struct stat *s) {
+    return s->st_mode & (S_IWGRP | S_IWOTH);
+}
+
+/// A folder above the store's. In a sticky one all may make files, but not move those of others.
+static bool check_above(const char *path, char *why) {
     struct stat s;
-    if (strlen(path) >= sizeof f->path) {
-        snprintf(why, WHY, "the path is too long");
-        return false;
+    if (lstat(path, &s) != 0) return refuse(why, path, strerror(errno));
+    if (!S_ISDIR(s.st_mode)) return refuse(why, path, "it is no folder");
+    if (s.st_uid != 0 && s.st_uid != geteuid())
+        return refuse(why, path, "it belongs to another user, who may put another folder below it");
+    if (others_may_write(&s) && !(s.st_mode & S_ISVTX))
+        return refuse(why, path, "other users may write to it, and put another folder below it");
+    return true;
+}
+
+static bool check_own(const char *path, char *why) {
+    struct stat s;
+    if (lstat(path, &s) != 0) return refuse(why, path, strerror(errno));
+    if (!S_ISDIR(s.st_mode)) return refuse(why, path, strerror(ENOTDIR));
+    if (s.st_uid != geteuid()) return refuse(why, path, "it belongs to another user");
+    if (others_may_write(&s)) return refuse(why, path, "other users may write to it");
+    return true;
+}
+
+/// `path` has no links in it. The root is what all else rests on.
+static bool check_path(char *path, char *why) {
+    for (char *end = path + 1; (end = strchr(end, '/')); end++) {
+        *end = 0;
+        bool good = check_above(path, why);
+        *end = '/';
+        if (!good) return false;
     }
+    return check_own(path, why);
+}
+
+static bool check_file(const char *folder, const char *name, char *why) {
+    char path[FOLDER_PATH];
+    struct stat s;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (lstat(path, &s) != 0) return errno == ENOENT || refuse(why, path, strerror(errno));
+    if (S_ISLNK(s.st_mode)) return refuse(why, path, "it is a symbolic link");
+    if (!S_ISREG(s.st_mode)) return refuse(why, path, "it is no regular file");
+    if (s.st_uid != geteuid()) return refuse(why, path, "it belongs to another user");
+    if (others_may_write(&s)) return refuse(why, path, "other users may write to it");
+    return true;
+}
+
+/// All databases with what belongs to them, and the files that are locked.
+static bool check_files(const char *folder, char *why) {
+    bool good = check_file(folder, "lock", why) && check_file(folder, "claims", why);
+    DIR *d = good ? opendir(folder) : NULL;
+    if (good && !d) return refuse(why, folder, strerror(errno));
+    for (struct dirent *e; good && (e = readdir(d));)
+        if (strncmp(e->d_name, stem, strlen(stem)) == 0) good = check_file(folder, e->d_name, why);
+    if (d) closedir(d);
+    return good;
+}
+
+/// The path without links.
+static bool find_folder(Folder *f, const char *path, char *why) {
+    char real[PATH_MAX];
+    if (strlen(path) >= sizeof f->path) return refuse(why, path, "the path is too long");
     int error = make_folder(path);
-    if (!error && stat(path, &s) != 0) error = errno;
-    if (!error && !S_ISDIR(s.st_mode)) error = ENOTDIR;
-    if (error) {
-        snprintf(why, WHY, "%.256s: %s", path, strerror(error));
+    if (!error && !realpath(path, real)) error = errno;
+    if (error) return refuse(why, path, strerror(error));
+    if (strlen(real) >= sizeof f->path) return refuse(why, path, "the path is too long");
+    memcpy(f->path, real, strlen(real) + 1);
+    return true;
+}
+
+bool folder_open(Folder *f, const char *path, char *why) {
+    if (!find_folder(f, path, why) || !check_path(f->path, why) || !check_files(f->path, why))
         return false;
-    }
-    if (s.st_uid != geteuid() || s.st_mode & (S_IWGRP | S_IWOTH)) {
-        snprintf(why, WHY, "%.256s: other users may write to it", path);
-        return false;
-    }
     const char *journal = secure_getenv("TG_CACHE_JOURNAL");
     if (journal && *journal && strcmp(journal, "wal") != 0 && strcmp(journal, "delete") != 0) {
         snprintf(why, WHY, "TG_CACHE_JOURNAL is '%.40s', which is neither wal nor delete", journal);
         return false;
     }
-    snprintf(f->path, sizeof f->path, "%s", path);
-    f->remote = is_remote(path);
+    f->remote = is_remote(f->path);
     return true;
 }
 
@@ -85,9 +155,14 @@ void folder_file(const Folder *f, int generation, char out[FOLDER_PATH]) {
     snprintf(out, FOLDER_PATH, "%s/%s%d%s", f->path, stem, generation, ending);
 }
 
-/// Private to the user. False: it cannot be made.
+/// Private to the user.
+static int open_own(const char *path) {
+    return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/// False: it cannot be made.
 static bool make_file(const char *path) {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open_own(path);
     if (fd >= 0) close(fd);
     return fd >= 0;
 }
@@ -131,7 +206,7 @@ void folder_discard(const Folder *f, int generation) {
 int folder_lock(const Folder *f) {
     char path[FOLDER_PATH];
     snprintf(path, sizeof path, "%s/lock", f->path);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open_own(path);
     if (fd < 0) return -1;
     for (int i = 0; i < LOCK_TRIES; i++) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
@@ -154,7 +229,7 @@ int folder_claim(const Folder *f, uint64_t number, int *claim) {
     *claim = -1;
     if (f->remote) return ENOLCK;
     snprintf(path, sizeof path, "%s/claims", f->path);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open_own(path);
     if (fd < 0) return errno;
     int error = fcntl(fd, F_OFD_SETLK, &byte) == 0 ? 0 : errno == EACCES ? EAGAIN : errno;
     if (error) close(fd);

@@ -15,7 +15,8 @@ typedef struct Folder {
 } Folder;
 
 /// Makes the folder where it is missing, private to the user. False with the reason, of at most 511
-/// characters, where it cannot be, or is not the user's own.
+/// characters, where it cannot be, or where another user may write to it, to its files, or to a
+/// folder above it.
 bool folder_open(Folder *f, const char *path, char *why);
 /// The path of a generation's database.
 void folder_file(const Folder *f, int generation, char out[FOLDER_PATH]);

@@ -143,8 +143,8 @@ static int prepare(Store *s) {
 
 static int connect(Store *s) {
     folder_file(&s->folder, s->generation, s->path);
-    int code = sqlite3_open_v2(
-        s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int code = sqlite3_open_v2(s->path, &s->db, flags | SQLITE_OPEN_NOFOLLOW, NULL);
     if (!code) code = prepare(s);
     if (code) disconnect(s);
     return code;

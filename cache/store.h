@@ -44,9 +44,10 @@ const char *store_status_text(StoreStatus status);
 StoreKey store_hash(const void *data, size_t n);
 
 enum { STORE_WHY = 512 };
-/// Opens or makes the store in a folder, which is made where it is missing (0700). It must belong
-/// to this user, and nobody else may write to it: machine code is taken from there. NULL with the
-/// reason in `why`. `limit`: bytes of all entries, beyond which the longest unused go; 0: no limit.
+/// Opens or makes the store in a folder, which is made where it is missing (0700). It and its files
+/// must belong to this user, and nobody else may write to them or to the folders above: machine
+/// code is taken from there. NULL with the reason in `why`. `limit`: bytes of all entries, beyond
+/// which the longest unused go; 0: no limit.
 Store *store_open(const char *folder, int64_t limit, char why[STORE_WHY]);
 void store_close(Store *s);
 /// The database's path.

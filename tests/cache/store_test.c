@@ -77,6 +77,83 @@ static void is_private(void **state) {
     remove_folder(folder);
 }
 
+static void expect_refusal(const char *folder, const char *name, const char *reason) {
+    char why[STORE_WHY];
+    assert_null(store_open(folder, 0, why));
+    if (!strstr(why, name) || !strstr(why, reason)) fail_msg("%s: %s", name, why);
+}
+
+/// Each file that there may be, which another user has made or may write to, or which is elsewhere.
+static void trusts_no_foreign_file(void **state) {
+    (void)state;
+    static const char *const names[] = {"kernels-1.db",
+                                        "kernels-1.db-wal",
+                                        "kernels-1.db-shm",
+                                        "kernels-1.db-journal",
+                                        "kernels-7.db",
+                                        "lock",
+                                        "claims"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char file[128], other[128];
+        const char *folder = fresh_folder();
+        store_close(open_store(folder, 0));
+        snprintf(file, sizeof file, "%s/%s", folder, names[i]);
+        snprintf(other, sizeof other, "%s/elsewhere", folder);
+        int fd = open(file, O_RDWR | O_CREAT, 0600);
+        assert_true(fd >= 0);
+        static const mode_t modes[] = {0620, 0602, 0666};
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(fchmod(fd, modes[k]), 0);
+            expect_refusal(folder, names[i], "other users may write to it");
+        }
+        assert_int_equal(fchmod(fd, 0600), 0);
+        if (geteuid() == 0) {
+            assert_int_equal(fchown(fd, 65534, 65534), 0);
+            expect_refusal(folder, names[i], "it belongs to another user");
+            assert_int_equal(fchown(fd, 0, 0), 0);
+        }
+        close(fd);
+        assert_int_equal(rename(file, other), 0);
+        assert_int_equal(symlink(other, file), 0);
+        expect_refusal(folder, names[i], "it is a symbolic link");
+        assert_int_equal(unlink(file), 0);
+        assert_int_equal(mkfifo(file, 0600), 0);
+        expect_refusal(folder, names[i], "it is no regular file");
+        remove_folder(folder);
+    }
+}
+
+/// Who may write to a folder above can put another one in its place; in a sticky one nobody can.
+static void trusts_no_foreign_folder(void **state) {
+    (void)state;
+    char above[128], path[160], link[128];
+    const char *folder = fresh_folder();
+    snprintf(above, sizeof above, "%s/above", folder);
+    snprintf(path, sizeof path, "%s/own", above);
+    snprintf(link, sizeof link, "%s/link", folder);
+    store_close(open_store(path, 0));
+    assert_int_equal(chmod(above, 0777), 0);
+    expect_refusal(path, above, "put another folder below it");
+    assert_int_equal(chmod(above, 0770), 0);
+    expect_refusal(path, above, "put another folder below it");
+    assert_int_equal(chmod(above, 01777), 0);
+    store_close(open_store(path, 0));
+    // A link is as good as what it leads to.
+    assert_int_equal(symlink(path, link), 0);
+    store_close(open_store(link, 0));
+    assert_int_equal(chmod(above, 0777), 0);
+    expect_refusal(link, above, "put another folder below it");
+    assert_int_equal(chmod(above, 0755), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(above, 65534, 65534), 0);
+        expect_refusal(path, above, "it belongs to another user");
+        assert_int_equal(chown(above, 0, 0), 0);
+        assert_int_equal(chown(path, 65534, 65534), 0);
+        expect_refusal(path, path, "it belongs to another user");
+    }
+    remove_folder(folder);
+}
+
 /* ---- what goes ----------------------------------------------------------------------------- */
 
 static StoreStatus put_used(Store *s, int n, int64_t used, size_t bytes) {
@@ -407,13 +484,22 @@ static void stands_flips_of_the_log(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps),           cmocka_unit_test(keeps_without_log),
-        cmocka_unit_test(is_private),      cmocka_unit_test(bounds_its_size),
-        cmocka_unit_test(bounds_its_file), cmocka_unit_test(many_entries),
-        cmocka_unit_test(prunes),          cmocka_unit_test(travels),
-        cmocka_unit_test(finds_damage),    cmocka_unit_test(replaces_ruins),
-        cmocka_unit_test(refuses_others),  cmocka_unit_test(stands_a_full_disk),
-        cmocka_unit_test(stands_flips),    cmocka_unit_test(stands_flips_of_the_log),
+        cmocka_unit_test(keeps),
+        cmocka_unit_test(keeps_without_log),
+        cmocka_unit_test(is_private),
+        cmocka_unit_test(trusts_no_foreign_file),
+        cmocka_unit_test(trusts_no_foreign_folder),
+        cmocka_unit_test(bounds_its_size),
+        cmocka_unit_test(bounds_its_file),
+        cmocka_unit_test(many_entries),
+        cmocka_unit_test(prunes),
+        cmocka_unit_test(travels),
+        cmocka_unit_test(finds_damage),
+        cmocka_unit_test(replaces_ruins),
+        cmocka_unit_test(refuses_others),
+        cmocka_unit_test(stands_a_full_disk),
+        cmocka_unit_test(stands_flips),
+        cmocka_unit_test(stands_flips_of_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
