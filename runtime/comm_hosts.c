@@ -5,8 +5,12 @@
 // which it was sent. Who ends says so before; a connection that ends otherwise is of a rank that
 // has died.
 //
-// Whoever can reach the port can take part: it is for networks whose hosts trust each other.
+// Whoever can reach the port and knows TG_RANK_KEY can take part. Each proves that it knows the key
+// by a hash of it with a number that the other one drew, so that the key is not said. What follows
+// is neither hidden nor signed. Without a key ranks meet at addresses of their host alone. The
+// meeting has one end, whatever others do.
 #include "runtime/comm.h"
+#include "runtime/comm_guests.h"
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -27,12 +31,13 @@
 
 typedef struct sockaddr_storage Address;
 
-/// What a rank says to rank 0.
+/// What a rank says to rank 0, with the proof of all before it.
 typedef struct Hello {
     rt_hello rank;
     uint64_t host; // rt_comm_host
     uint32_t port; // where it listens to ranks after it, in the network's order
     uint32_t reserved;
+    uint8_t nonce[RT_NONCE], proof[RT_PROOF];
 } Hello;
 
 /// What rank 0 answers. text: what is wrong.
@@ -41,13 +46,16 @@ typedef struct Answer {
     uint64_t group; // a number that no other group has
     uint64_t hosts[RT_COMM_RANKS];
     Address at[RT_COMM_RANKS];
+    uint8_t proof[RT_PROOF];
 } Answer;
 
 /// What a rank says to one before it.
 typedef struct Greeting {
     uint64_t group;
-    int64_t rank;
+    int64_t rank, to;
+    uint8_t proof[RT_PROOF];
 } Greeting;
+_Static_assert(sizeof(Hello) <= RT_GUEST_BYTES && sizeof(Greeting) <= RT_GUEST_BYTES, "room");
 
 enum Kind { PUT, SET, ADD, BYE };
 typedef struct Message {
@@ -67,8 +75,36 @@ typedef struct Hosts {
     _Atomic bool gone[RT_COMM_RANKS], left[RT_COMM_RANKS]; // left: it has said so
     char *own;
     size_t bytes;
+    int64_t end;   // of the meeting
+    int strangers; // who came without the key
+    uint8_t nonces[RT_COMM_RANKS][RT_NONCE];
     Answer answer;
 } Hosts;
+
+/* ---- the key --------------------------------------------------------------------------------- */
+
+static const char *rank_key(void) {
+    const char *set = secure_getenv("TG_RANK_KEY");
+    return set ? set : "";
+}
+
+/// Of a message up to its proof, for who drew the nonce.
+static void prove(const char *what, const uint8_t *nonce, const void *message, size_t n,
+                  uint8_t out[RT_PROOF]) {
+    rt_piece pieces[] = {{what, strlen(what)}, {nonce, RT_NONCE}, {message, n}};
+    rt_prove(rank_key(), pieces, 3, out);
+}
+
+static bool is_proved(const char *what, const uint8_t *nonce, const void *message, size_t n,
+                      const uint8_t *proof) {
+    uint8_t right[RT_PROOF];
+    prove(what, nonce, message, n, right);
+    return rt_proofs_equal(right, proof);
+}
+
+#define PROVE(what, nonce, m) prove(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
+#define IS_PROVED(what, nonce, m)                                                                  \
+    is_proved(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
@@ -143,17 +179,10 @@ static int64_t end_of(const tg_comm_options *o) {
     return rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
 }
 
-static void limit(int socket, int ms) {
-    struct timeval t = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-    if (!t.tv_sec && !t.tv_usec) t.tv_usec = 1000;
-    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
-    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
-}
-
 /// Of a connection: nothing is held back to be sent with more, and a host that is gone is noticed.
 static void tune(int socket, const tg_comm_options *o) {
     const int on = 1, idle = 5, tries = 3, gone_ms = 20000;
-    limit(socket, o->timeout_ms);
+    rt_limit(socket, o->timeout_ms);
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
@@ -190,42 +219,59 @@ static bool is_loopback(const Address *a) {
     return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
 }
 
-/// Where /etc/hosts gives the host's own name an address of this host alone, as Debian's does
-/// (127.0.1.1), the others come to another one: all are listened to.
-static void open_up(const char *meet, Address *at) {
-    bool asked = *meet == '[' || (*meet >= '0' && *meet <= '9') ||
-                 strncmp(meet, "localhost", strlen("localhost")) == 0;
-    if (asked || !is_loopback(at)) return;
-    if (at->ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)at)->sin6_addr = in6addr_any;
-    else
-        ((struct sockaddr_in *)at)->sin_addr.s_addr = htonl(INADDR_ANY);
+/// Whether ranks may meet there: other hosts may reach it, so a key is needed.
+static bool is_allowed(const struct addrinfo *a) {
+    Address at = {0};
+    if (a->ai_addrlen > sizeof at) return false;
+    memcpy(&at, a->ai_addr, a->ai_addrlen);
+    return is_loopback(&at) || *rank_key();
+}
+
+/// Drops the addresses where ranks may not meet.
+static tg_status allowed_addresses(const tg_comm_options *o, struct addrinfo **out) {
+    tg_status status = find_address(o, out);
+    if (status) return status;
+    for (const struct addrinfo *a = *out; a; a = a->ai_next)
+        if (is_allowed(a)) return TG_OK;
+    freeaddrinfo(*out);
+    return fail_at(o, "meeting where other hosts can come",
+                   "TG_RANK_KEY is not set; it is a secret text, the same for all ranks, such as "
+                   "'openssl rand -hex 16' makes (addresses of the host alone, 127.0.0.1, need "
+                   "none)");
 }
 
 static tg_status listen_at(const tg_comm_options *o, int *out) {
     struct addrinfo *all = NULL;
-    tg_status status = find_address(o, &all);
+    tg_status status = allowed_addresses(o, &all);
     if (status) return status;
     *out = -1;
-    for (struct addrinfo *a = all; a && *out < 0; a = a->ai_next) {
-        Address at = {0};
-        if (a->ai_addrlen > sizeof at) continue;
-        memcpy(&at, a->ai_addr, a->ai_addrlen);
-        open_up(o->meet, &at);
-        *out = try_listen((const struct sockaddr *)&at, a->ai_addrlen);
-    }
+    for (struct addrinfo *a = all; a && *out < 0; a = a->ai_next)
+        if (is_allowed(a)) *out = try_listen(a->ai_addr, a->ai_addrlen);
     freeaddrinfo(all);
     if (*out < 0) return fail_at(o, "listening (rank 0 runs on that host)", strerror(errno));
-    limit(*out, o->timeout_ms);
     return TG_OK;
 }
 
-/// -1, with errno.
-static int try_connect(const struct sockaddr *at, socklen_t size, const tg_comm_options *o) {
+/// Where /etc/hosts gives the host's own name an address of this host alone, as Debian's does
+/// (127.0.1.1), those of other hosts do not come.
+static bool is_alone(int listener) {
+    Address at;
+    socklen_t size = sizeof at;
+    return getsockname(listener, (struct sockaddr *)&at, &size) == 0 && is_loopback(&at);
+}
+
+/// With the nonce of who listens; -1, with errno.
+static int try_connect(const struct sockaddr *at, socklen_t size, const tg_comm_options *o,
+                       int64_t end, uint8_t nonce[RT_NONCE]) {
     int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (s < 0) return -1;
     tune(s, o);
-    if (connect(s, at, size) == 0) return s;
+    rt_limit(s, rt_left_ms(end));
+    errno = ECONNABORTED;
+    if (connect(s, at, size) == 0 && rt_receive_until(s, nonce, RT_NONCE, end)) {
+        rt_limit(s, o->timeout_ms);
+        return s;
+    }
     int error = errno;
     close(s);
     errno = error;
@@ -233,15 +279,15 @@ static int try_connect(const struct sockaddr *at, socklen_t size, const tg_comm_
 }
 
 /// Rank 0 may come later.
-static tg_status connect_first(const tg_comm_options *o, int *out) {
+static tg_status connect_first(const tg_comm_options *o, int64_t end, int *out,
+                               uint8_t nonce[RT_NONCE]) {
     struct addrinfo *all = NULL;
-    tg_status status = find_address(o, &all);
+    tg_status status = allowed_addresses(o, &all);
     if (status) return status;
-    int64_t end = end_of(o);
     *out = -1;
     do {
         for (struct addrinfo *a = all; a && *out < 0; a = a->ai_next)
-            *out = try_connect(a->ai_addr, a->ai_addrlen, o);
+            if (is_allowed(a)) *out = try_connect(a->ai_addr, a->ai_addrlen, o, end, nonce);
         if (*out < 0) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     } while (*out < 0 && rt_now_ns() < end);
     freeaddrinfo(all);
@@ -250,47 +296,65 @@ static tg_status connect_first(const tg_comm_options *o, int *out) {
 
 /* ---- meeting --------------------------------------------------------------------------------- */
 
-/// What is left until `end`, at least a millisecond.
-static int left_ms(int64_t end) {
-    int64_t ms = (end - rt_now_ns()) / 1000000;
-    return ms < 1 ? 1 : ms < INT_MAX ? (int)ms : INT_MAX;
+/// Rank 0, or one that others connect to, has waited in vain.
+static tg_status nobody_came(const Hosts *h, const tg_comm_options *o, int listener, int missing) {
+    tg_status status = rt_comm_nobody_came(o, missing);
+    if (h->strangers)
+        return tg_fail(status, "%s; %d that came had another TG_RANK_KEY", tg_last_error(),
+                       h->strangers);
+    if (is_alone(listener))
+        return tg_fail(status, "%s; it listens at an address of its host alone, as '%s' is one",
+                       tg_last_error(), o->meet);
+    return status;
 }
 
-/// Who comes before `end`, and may take a moment to say who it is; -1: nobody.
-static int accept_until(int listener, int64_t end) {
-    enum { SHORT_MS = 2000 };
-    int left = left_ms(end);
-    limit(listener, left);
-    int s = rt_now_ns() < end ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
-    if (s >= 0) limit(s, left < SHORT_MS ? left : SHORT_MS);
-    return s;
+static int first_missing(const Hosts *h, int from) {
+    while (from < h->n && h->sockets[from] >= 0) from++;
+    return from;
 }
 
-/// One more rank comes to rank 0; the answer's text says what is wrong with it. Nobody takes notice
-/// of who says nothing, or what no rank says.
-static tg_status welcome(Hosts *h, const tg_comm_options *o, int listener, int64_t end,
-                         const Hello *own) {
-    int s = accept_until(listener, end), missing = 1;
-    while (missing < h->n && h->sockets[missing] >= 0) missing++;
-    if (s < 0) return rt_comm_nobody_came(o, missing);
-    Hello hello;
-    if (!receive_bytes(s, &hello, sizeof hello) || hello.rank.magic != own->rank.magic) {
-        close(s);
-        return TG_OK;
-    }
-    tune(s, o);
+/// One that shows the key is a rank; the answer's text says what is wrong with it.
+static tg_status welcome_rank(Hosts *h, const tg_comm_options *o, const rt_guest *guest,
+                              const Hello *hello, const Hello *own) {
+    int s = guest->socket, r = hello->rank.rank;
     Answer *a = &h->answer;
-    if (!rt_comm_judge(&hello.rank, &own->rank, h->sockets, a->text, sizeof a->text)) {
+    tune(s, o);
+    if (!rt_comm_judge(&hello->rank, &own->rank, h->sockets, a->text, sizeof a->text)) {
+        PROVE("answer", hello->nonce, a);
         (void)send_bytes(s, a, sizeof *a);
         close(s);
         return TG_OK;
     }
-    int r = hello.rank.rank;
     socklen_t size = sizeof a->at[r];
     h->sockets[r] = s;
-    a->hosts[r] = hello.host;
+    memcpy(h->nonces[r], hello->nonce, RT_NONCE);
+    a->hosts[r] = hello->host;
     if (getpeername(s, (struct sockaddr *)&a->at[r], &size)) return rt_comm_nobody_came(o, r);
-    *port_in(&a->at[r]) = (in_port_t)hello.port;
+    *port_in(&a->at[r]) = (in_port_t)hello->port;
+    return TG_OK;
+}
+
+/// What it is told it cannot check, and so knows why. The meeting goes on without it.
+static void turn_away(Hosts *h, const Hello *hello, int socket) {
+    Answer none = {.group = 0};
+    h->strangers++;
+    PROVE("answer", hello->nonce, &none);
+    (void)send(socket, &none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
+    close(socket);
+}
+
+/// One more comes to rank 0. Nobody takes notice of who says nothing, or what no rank says.
+static tg_status welcome(Hosts *h, const tg_comm_options *o, rt_guests *guests, const Hello *own) {
+    rt_guest guest;
+    Hello hello;
+    if (!rt_next_guest(guests, h->end, &guest))
+        return nobody_came(h, o, guests->listener, first_missing(h, 1));
+    memcpy(&hello, guest.said, sizeof hello);
+    if (IS_PROVED("hello", guest.nonce, &hello)) return welcome_rank(h, o, &guest, &hello, own);
+    if (hello.rank.magic == own->rank.magic)
+        turn_away(h, &hello, guest.socket);
+    else
+        close(guest.socket);
     return TG_OK;
 }
 
@@ -302,43 +366,54 @@ static bool all_came(const Hosts *h) {
 
 /// Rank 0 gets to know all, and tells them of each other.
 static tg_status meet_all(Hosts *h, const tg_comm_options *o, const Hello *own) {
-    int listener = -1;
-    int64_t end = end_of(o);
+    rt_guests guests = {.size = sizeof(Hello)};
     Answer *a = &h->answer;
-    tg_status status = listen_at(o, &listener);
+    tg_status status = listen_at(o, &guests.listener);
     if (status) return status;
     a->hosts[0] = own->host;
     if (getrandom(&a->group, sizeof a->group, 0) != (ssize_t)sizeof a->group)
         a->group = (uint64_t)rt_now_ns();
-    while (!status && !a->text[0] && !all_came(h)) status = welcome(h, o, listener, end, own);
-    close(listener);
+    while (!status && !a->text[0] && !all_came(h)) status = welcome(h, o, &guests, own);
+    rt_guests_end(&guests);
+    close(guests.listener);
     if (status) snprintf(a->text, sizeof a->text, "%s", tg_last_error());
     if (!status && a->text[0]) status = tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", a->text);
-    for (int r = 1; r < h->n; r++)
-        if (h->sockets[r] >= 0) (void)send_bytes(h->sockets[r], a, sizeof *a);
+    for (int r = 1; r < h->n; r++) {
+        if (h->sockets[r] < 0) continue;
+        PROVE("answer", h->nonces[r], a);
+        (void)send_bytes(h->sockets[r], a, sizeof *a);
+    }
     return status;
 }
 
-/// The others come to rank 0. Each listens to those after it, at any address of its host.
-static tg_status meet_first(Hosts *h, const tg_comm_options *o, Hello *hello) {
+/// Where ranks after this one are listened to: at the address by which it came to rank 0.
+static tg_status listen_beside(Hosts *h, const tg_comm_options *o, uint32_t *port) {
     Address at;
     socklen_t size = sizeof at;
-    tg_status status = connect_first(o, &h->sockets[0]);
-    if (status) return status;
     if (getsockname(h->sockets[0], (struct sockaddr *)&at, &size))
         return fail_at(o, "an address", strerror(errno));
-    sa_family_t family = at.ss_family;
-    memset(&at, 0, sizeof at);
-    at.ss_family = family;
+    *port_in(&at) = 0;
     h->listener = try_listen((struct sockaddr *)&at, size_of(&at));
     size = sizeof at;
     if (h->listener < 0 || getsockname(h->listener, (struct sockaddr *)&at, &size))
         return fail_at(o, "listening", strerror(errno));
-    limit(h->listener, o->timeout_ms);
-    hello->port = *port_in(&at);
+    *port = *port_in(&at);
+    return TG_OK;
+}
+
+/// The others come to rank 0.
+static tg_status meet_first(Hosts *h, const tg_comm_options *o, Hello *hello) {
+    uint8_t nonce[RT_NONCE];
+    tg_status status = connect_first(o, h->end, &h->sockets[0], nonce);
+    if (!status) status = listen_beside(h, o, &hello->port);
+    if (status) return status;
+    if (!rt_nonce(hello->nonce)) return fail_at(o, "random numbers", strerror(errno));
+    PROVE("hello", nonce, hello);
     if (!send_bytes(h->sockets[0], hello, sizeof *hello) ||
-        !receive_bytes(h->sockets[0], &h->answer, sizeof h->answer))
+        !rt_receive_until(h->sockets[0], &h->answer, sizeof h->answer, h->end))
         return rt_comm_nobody_came(o, 0);
+    if (!IS_PROVED("answer", hello->nonce, &h->answer))
+        return fail_at(o, "meeting rank 0", "it has another TG_RANK_KEY, or is no rank");
     h->answer.text[RT_COMM_TEXT - 1] = 0;
     if (!h->answer.text[0]) return TG_OK;
     return tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", h->answer.text);
@@ -349,44 +424,46 @@ static tg_status connect_to(Hosts *h, const tg_comm_options *o, int rank) {
     Address at = h->answer.at[rank];
     in_port_t port = *port_in(&at);
     socklen_t size = sizeof at;
-    Greeting g = {h->answer.group, h->rank};
+    uint8_t nonce[RT_NONCE];
+    Greeting g = {.group = h->answer.group, .rank = h->rank, .to = rank};
     if (is_loopback(&at)) {
         if (getpeername(h->sockets[0], (struct sockaddr *)&at, &size))
             return rt_comm_nobody_came(o, 0);
         *port_in(&at) = port;
     }
-    h->sockets[rank] = try_connect((struct sockaddr *)&at, size_of(&at), o);
-    if (h->sockets[rank] < 0 || !send_bytes(h->sockets[rank], &g, sizeof g))
+    int s = try_connect((struct sockaddr *)&at, size_of(&at), o, h->end, nonce);
+    h->sockets[rank] = s;
+    if (s >= 0) PROVE("greeting", nonce, &g);
+    if (s < 0 || !send_bytes(s, &g, sizeof g))
         return tg_fail(TG_ERROR_RANK, "tg_comm_create: rank %d cannot connect to rank %d: %s",
                        o->rank, rank, strerror(errno));
     return TG_OK;
 }
 
-static tg_status accept_one(Hosts *h, const tg_comm_options *o, int64_t end) {
-    int s = accept_until(h->listener, end), missing = h->rank + 1;
-    while (missing < h->n && h->sockets[missing] >= 0) missing++;
-    if (s < 0) return rt_comm_nobody_came(o, missing);
+static tg_status accept_one(Hosts *h, const tg_comm_options *o, rt_guests *guests) {
+    rt_guest guest;
     Greeting g;
-    bool is_rank = receive_bytes(s, &g, sizeof g) && g.group == h->answer.group &&
-                   g.rank > h->rank && g.rank < h->n && h->sockets[g.rank] < 0;
+    if (!rt_next_guest(guests, h->end, &guest))
+        return nobody_came(h, o, guests->listener, first_missing(h, h->rank + 1));
+    memcpy(&g, guest.said, sizeof g);
+    bool is_rank = IS_PROVED("greeting", guest.nonce, &g) && g.group == h->answer.group &&
+                   g.to == h->rank && g.rank > h->rank && g.rank < h->n && h->sockets[g.rank] < 0;
     if (is_rank)
-        h->sockets[g.rank] = s;
+        h->sockets[g.rank] = guest.socket;
     else
-        close(s);
-    if (is_rank) tune(s, o);
+        close(guest.socket);
+    if (is_rank) tune(guest.socket, o);
     return TG_OK;
 }
 
 /// Those before this rank are listening since they came to rank 0.
 static tg_status connect_all(Hosts *h, const tg_comm_options *o) {
     tg_status status = TG_OK;
-    int64_t end = end_of(o);
+    rt_guests guests = {.listener = h->listener, .size = sizeof(Greeting)};
     for (int r = 1; r < h->rank && !status; r++) status = connect_to(h, o, r);
-    for (int r = h->rank + 1; r < h->n && h->rank && !status;)
-        if (h->sockets[r] >= 0)
-            r++;
-        else
-            status = accept_one(h, o, end);
+    while (h->rank && !status && first_missing(h, h->rank + 1) < h->n)
+        status = accept_one(h, o, &guests);
+    rt_guests_end(&guests);
     return status;
 }
 
@@ -549,16 +626,20 @@ tg_status rt_hosts_create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     Hosts *h = hosts_new(o, bytes);
     if (!h) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     Hello hello = {.rank = rt_comm_hello(o, bytes), .host = rt_comm_host()};
+    h->end = end_of(o);
     tg_status status = o->rank ? meet_first(h, o, &hello) : meet_all(h, o, &hello);
     bool one = !status && is_one_host(h);
     if (!status && !one) status = create_far(c, h, o);
     if (!status && !one) return TG_OK;
+    enum { LEAST_MS = 1000 }; // those that have met are there
     char place[32];
+    int left = rt_left_ms(h->end);
     snprintf(place, sizeof place, "@tegula-%016llx", (unsigned long long)h->answer.group);
     release(h);
     if (status) return status;
     tg_comm_options here = *o;
     here.meet = place;
+    here.timeout_ms = left < LEAST_MS ? LEAST_MS : left;
     return rt_engine_processes.create(c, &here, bytes);
 }
 

@@ -7,6 +7,7 @@
 // Each locks its file as long as it lives: the kernel ends such locks however a process ends, they
 // are no child's, and anybody who has the file can ask for them.
 #include "runtime/comm.h"
+#include "runtime/comm_guests.h"
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -78,14 +79,15 @@ static bool receive_all(int socket, void *bytes, size_t size, int *fds, int n) {
     return false;
 }
 
-static void limit(int socket, const tg_comm_options *o) {
-    struct timeval t = {.tv_sec = o->timeout_ms / 1000, .tv_usec = o->timeout_ms % 1000 * 1000};
-    if (!t.tv_sec && !t.tv_usec) t.tv_usec = 1000;
-    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
-    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
-}
-
 /* ---- meeting --------------------------------------------------------------------------------- */
+
+/// Ranks share memory, so those of one user alone do. Root may be whoever it likes.
+static bool is_own(int socket) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
 
 static tg_status system_error(const tg_comm_options *o, const char *doing) {
     return tg_fail(TG_ERROR_INTERNAL, "tg_comm_create: rank %d: %s at '%s': %s", o->rank, doing,
@@ -133,7 +135,6 @@ static tg_status listen_at(const tg_comm_options *o, int *out) {
          (errno == EADDRINUSE && is_file(o) && remove_stale(&a) &&
           bind(s, (const struct sockaddr *)&a, size) == 0)) &&
         listen(s, RT_COMM_RANKS) == 0) {
-        limit(s, o);
         *out = s;
         return TG_OK;
     }
@@ -152,10 +153,14 @@ static tg_status connect_at(const tg_comm_options *o, int *out) {
     do {
         int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         if (s < 0) return system_error(o, "a socket");
-        limit(s, o);
+        rt_limit(s, o->timeout_ms);
         if (connect(s, (const struct sockaddr *)&a, size) == 0) {
             *out = s;
-            return TG_OK;
+            if (is_own(s)) return TG_OK;
+            close(s);
+            *out = -1;
+            errno = EPERM; // another user listens there
+            return system_error(o, "connecting");
         }
         int error = errno;
         close(s);
@@ -192,21 +197,32 @@ bool rt_comm_judge(const rt_hello *h, const rt_hello *own, const int *sockets, c
     return false;
 }
 
+/// Waits for who comes before `end`; -1: nobody.
+static int accept_until(int listener, const tg_comm_options *o, int64_t end) {
+    int64_t left = (end - rt_now_ns()) / 1000000;
+    if (left <= 0) return -1;
+    rt_limit(listener, (int)left);
+    int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    left = (end - rt_now_ns()) / 1000000;
+    if (s >= 0) rt_limit(s, left < 1 ? 1 : left < o->timeout_ms ? (int)left : o->timeout_ms);
+    return s;
+}
+
 /// One more rank comes to rank 0; its text says what is wrong with it.
 static tg_status welcome(Processes *p, const tg_comm_options *o, int listener, const rt_hello *own,
-                         char *text, size_t size) {
-    int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC), missing = 1;
+                         int64_t end, char *text, size_t size) {
+    int s = accept_until(listener, o, end), missing = 1;
     while (missing < p->n && p->sockets[missing] >= 0) missing++;
     if (s < 0) return rt_comm_nobody_came(o, missing);
-    limit(s, o);
     rt_hello h;
     int file = -1;
-    // Somebody who looked whether the socket is alive has gone again.
-    if (!receive_all(s, &h, sizeof h, &file, 1)) {
+    // Somebody who looked whether the socket is alive has gone again; others have no business here.
+    if (!is_own(s) || !receive_all(s, &h, sizeof h, &file, 1)) {
         close(s);
         return TG_OK;
     }
     if (rt_comm_judge(&h, own, p->sockets, text, size)) {
+        rt_limit(s, o->timeout_ms);
         p->sockets[h.rank] = s;
         p->files[h.rank] = file;
         return TG_OK;
@@ -229,10 +245,11 @@ static bool all_came(const Processes *p) {
 static tg_status meet_all(Processes *p, const tg_comm_options *o, const rt_hello *own) {
     int listener = -1;
     Answer answer = {0};
+    int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
     tg_status status = listen_at(o, &listener);
     if (status) return status;
     while (!status && !answer.text[0] && !all_came(p))
-        status = welcome(p, o, listener, own, answer.text, sizeof answer.text);
+        status = welcome(p, o, listener, own, end, answer.text, sizeof answer.text);
     close(listener);
     if (is_file(o)) unlink(o->meet);
     if (status) snprintf(answer.text, sizeof answer.text, "%s", tg_last_error());

@@ -1,0 +1,171 @@
+"""Ranks that meet at a port, and who else comes there. Usage: meet.py TEGULA FOLDER
+
+Strangers of every kind are there while ranks meet: those that say nothing, garbage, or a byte now and then,
+and more of them than are listened to at once. None of them keeps a rank out or the meeting open.
+"""
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+TEGULA, FOLDER = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+FOLDER.mkdir(parents=True, exist_ok=True)
+SOURCE = """kernel gather(a: sym f32[W][N], c: f32[W, N]) {
+    parallel w in W, n in N by 16 { c[w, n] = a[w][n]; }
+}
+"""
+(FOLDER / "gather.teg").write_text(SOURCE)
+
+
+def free_port(address="127.0.0.1"):
+    with socket.create_server((address, 0)) as s:
+        return s.getsockname()[1]
+
+
+def start(rank, meet, timeout_ms=30000, key=None, **more):
+    environment = dict(os.environ, TG_RANK=str(rank), TG_RANKS="2", TG_MEET=meet, TG_CACHE="off", TG_TUNE="off",
+                       TG_COMM_TIMEOUT_MS=str(timeout_ms), **more)
+    environment.pop("TG_RANK_KEY", None)
+    if key is not None:
+        environment["TG_RANK_KEY"] = key
+    command = [TEGULA, "run", FOLDER / "gather.teg", "--comm", "processes", "-a", "a=rand(2,64)"]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def ends(process, fails_with=None):
+    text = process.communicate(timeout=120)[0]
+    if fails_with is None:
+        assert process.returncode == 0, text
+    else:
+        assert process.returncode and fails_with in text, f"{process.returncode}, without {fails_with!r}: {text}"
+    return text
+
+
+class Strangers:
+    """Connections, while a `with` lasts: `kind` says what `n` of them do."""
+
+    def __init__(self, kind, port, n):
+        self.kind, self.port, self.n, self.over, self.held = kind, port, n, False, 0
+        self.threads = [threading.Thread(target=self.come) for _ in range(n)]
+
+    def connect(self):
+        while not self.over:
+            try:
+                return socket.create_connection(("127.0.0.1", self.port), timeout=1)
+            except OSError:
+                time.sleep(0.002)
+
+    def come(self):
+        s = self.connect()
+        try:
+            while s and not self.over:
+                if self.kind == "garbage":
+                    s.sendall(os.urandom(4096))
+                elif self.kind == "drip":
+                    s.send(b"\0")
+                time.sleep(0.05)
+                self.held += 1
+        except OSError:
+            pass
+        finally:
+            if s:
+                s.close()
+
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over = True
+        for t in self.threads:
+            t.join()
+
+
+def meets_among_strangers():
+    for kind, n in (("silent", 200), ("drip", 20), ("garbage", 10)):
+        port = free_port()
+        meet = f"127.0.0.1:{port}"
+        first = start(0, meet)
+        with Strangers(kind, port, n) as strangers:
+            while not strangers.held:
+                assert first.poll() is None, first.communicate()[0]
+                time.sleep(0.01)
+            second = start(1, meet)
+            ends(second)
+            ends(first)
+
+
+def meeting_ends():
+    """The time of the whole meeting is over though somebody says a byte now and then: the process ends while
+    they still do."""
+    port = free_port()
+    first = start(0, f"127.0.0.1:{port}", timeout_ms=1500)
+    with Strangers("drip", port, 3) as strangers:
+        ends(first, "waited 1.5 s")
+        assert strangers.held
+
+
+def keys_agree():
+    for keys in (("a secret", "a secret"), ("k" * 100, "k" * 100)):
+        meet = f"127.0.0.1:{free_port()}"
+        for p in [start(rank, meet, key=key) for rank, key in enumerate(keys)]:
+            ends(p)
+
+
+def keys_differ():
+    """Who has another key hears of it at once; the meeting goes on for those that have it."""
+    for other in (None, "", "another secret", "a secre"):
+        meet = f"127.0.0.1:{free_port()}"
+        first = start(0, meet, key="a secret")
+        ends(start(1, meet, key=other), "it has another TG_RANK_KEY")
+        ends(start(1, meet, key="a secret"))
+        ends(first)
+    meet = f"127.0.0.1:{free_port()}"
+    first = start(0, meet, timeout_ms=1500, key="a secret")
+    ends(start(1, meet, key="no"), "it has another TG_RANK_KEY")
+    ends(first, "1 that came had another TG_RANK_KEY")
+
+
+def other_hosts_need_a_key():
+    address = "0.0.0.0"
+    for rank in (0, 1):
+        ends(start(rank, f"{address}:{free_port()}"), "TG_RANK_KEY is not set")
+        ends(start(rank, f"{address}:{free_port()}", key=""), "TG_RANK_KEY is not set")
+
+
+def several_hosts():
+    """As if on two hosts: the ranks have met, and are told what is for them."""
+    meet = f"127.0.0.1:{free_port()}"
+    both = [start(rank, meet, key="x", TG_COMM_HOST=f"host {rank}") for rank in (0, 1)]
+    for p in both:
+        ends(p, "ranks 0 and 1 are on different hosts")
+
+
+def listens_at_the_named_address():
+    """Not at others of the host: 127.0.0.3 is another one than 127.0.0.2."""
+    port = free_port("127.0.0.2")
+    first = start(0, f"127.0.0.2:{port}")
+    for attempt in range(2000):
+        try:
+            socket.create_connection(("127.0.0.2", port), timeout=1).close()
+            break
+        except OSError:
+            time.sleep(0.005)
+    for elsewhere in ("127.0.0.1", "127.0.0.3"):
+        try:
+            socket.create_connection((elsewhere, port), timeout=1).close()
+            raise AssertionError(f"it listens at {elsewhere}, too")
+        except ConnectionRefusedError:
+            pass
+    ends(start(1, f"127.0.0.2:{port}"))
+    ends(first)
+
+
+for case in (meets_among_strangers, meeting_ends, keys_agree, keys_differ, other_hosts_need_a_key, several_hosts,
+             listens_at_the_named_address):
+    case()
+    print(case.__name__, "holds", flush=True)
