@@ -50,7 +50,7 @@ const char *tg_version(void);
 /// that the process shares and that starts with all cores.
 typedef struct tg_context tg_context;
 
-/// Hooks; every one may be NULL. They are called from any thread that launches; none may launch.
+/// Hooks, each may be NULL. Threads that launch call them; they may not launch, nor throw (C++).
 typedef struct tg_options {
     size_t size; // sizeof(tg_options): later versions append fields
     int threads; // 0: one a core that the process may use

@@ -15,9 +15,10 @@ chown 0 "$folder/raised" && chmod 4755 "$folder/raised"
 
 as_user() {
     evil=$folder/evil.so
-    env -i PATH="$folder:$PATH" HOME="$folder/cache" TG_COMPILE=process TG_SERVER="$folder/tegula" \
-        TG_CUDA_LIBRARY="$evil" TG_HIP_LIBRARY="$evil" \
-        TG_OPENSHMEM_LIBRARY="$evil" OMPI_COMM_WORLD_SIZE=1 TG_NVSHMEM_LIBRARY="$evil" TG_COMGR="$evil" TG_NVJITLINK="$evil" TG_PTXAS="$folder/tegula" \
+    env -i PATH="$folder:$PATH" HOME="$folder/cache" TG_COMPILE=process \
+        TG_SERVER="$folder/tegula" TG_CUDA_LIBRARY="$evil" TG_HIP_LIBRARY="$evil" \
+        TG_OPENSHMEM_LIBRARY="$evil" OMPI_COMM_WORLD_SIZE=1 TG_NVSHMEM_LIBRARY="$evil" \
+        TG_COMGR="$evil" TG_NVJITLINK="$evil" TG_PTXAS="$folder/tegula" \
         TG_LLD="$folder/tegula" setpriv --reuid=65534 --regid=65534 --clear-groups "$1" 2>&1
 }
 

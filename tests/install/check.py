@@ -162,7 +162,7 @@ def check_static(t):
     )
     archive = t.lib / "libtegula_rt.a"
     flags = [f for f in t.flags("tegula_rt") if f.startswith("-I")]
-    t.run(["cc", "main.c", "k.o", archive, *flags, "-lpthread", "-o", "main"], folder)
+    t.run(["cc", "main.c", "k.o", archive, *flags, "-lpthread", "-lm", "-o", "main"], folder)
     t.run(["./main"], folder)
 
 

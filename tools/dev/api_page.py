@@ -19,6 +19,7 @@ TAIL = """## Environment
 |---|---|
 | `TG_LEVEL` | highest level of the CPU to use: `base`, `v3`, `v4` or `amx` |
 | `TG_COMPILE` | `process`: modules are compiled by a helper process; `inprocess` (default) |
+| `TG_RANK_KEY` | a secret of all ranks that meet at a port; [communication.md](communication.md) |
 | `TG_SERVER` | the helper program; default: `tegula` beside the library, then in `PATH` |
 | `TG_COMPILE_TIMEOUT` | seconds that the helper may take for one kernel; 120 |
 | `TG_CUDA_LIBRARY` | the driver of NVIDIA GPUs, in place of `libcuda.so.1`; `cuda.md` has more |
