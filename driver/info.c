@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A kernel as its source declares it, for the runtime and for headers.
+#include "cache/store.h"
 #include "driver/internal.h"
+#include "frontend/program.h"
 #include "runtime/tegula/dlpack.h"
+
+#include <string.h>
 
 /* ---- element types ------------------------------------------------------------------------- */
 
@@ -112,6 +116,21 @@ static const char *signature(Ctx *ctx, const FnDef *f) {
     return t.data;
 }
 
+/// Of all files but the library's; ranks compare it. Never 0.
+static uint32_t hash_sources(const Program *p) {
+    uint64_t sum = 0;
+    for (int i = 0; i < p->files.n; i++) {
+        size_t n;
+        uint64_t hash;
+        if (p->files.data[i].library) continue;
+        const char *text = ctx_source_text(p->ctx, p->files.data[i].module->file, &n);
+        StoreKey key = store_hash(text, n);
+        memcpy(&hash, key.bytes, sizeof hash);
+        sum = sum * 31 + hash;
+    }
+    return (uint32_t)(sum ^ sum >> 32) | 1;
+}
+
 tg_kernel_info *kernel_info(Ctx *ctx, const Program *p, const FnDef *f) {
     tg_kernel_info *info = ctx_new(ctx, tg_kernel_info);
     tg_param_info *params = ctx_array(ctx, tg_param_info, f->params.n + 1);
@@ -121,6 +140,7 @@ tg_kernel_info *kernel_info(Ctx *ctx, const Program *p, const FnDef *f) {
                              .signature = signature(ctx, f),
                              .params = params,
                              .n_params = f->params.n,
-                             .n_types = f->generics.n};
+                             .n_types = f->generics.n,
+                             .source = (int32_t)hash_sources(p)};
     return info;
 }

@@ -423,7 +423,7 @@ typedef struct tg_kernel_info {
     const char *signature; // the header line, for messages
     const tg_param_info *params;
     const tg_variant *variants; // of an object; the just-in-time compiler adds its own
-    int32_t n_params, n_types, n_variants, reserved;
+    int32_t n_params, n_types, n_variants, source; // source: a hash of its texts; 0: not known
 } tg_kernel_info;
 
 /// The kernel itself, in writable memory: what launches take.

@@ -354,7 +354,7 @@ static inline Call *find(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, 
 RT_SELDOM static void announce(rt_launcher *l, const tg_kernel_info *info, const Call *c) {
     for (int i = 0; i < c->n; i++)
         if (c->known[i].flags & SYMMETRIC) rt_shards_add(l->comm, c->bound[i].shard);
-    rt_comm_announce(l, info->name, info->signature, c->variant->config);
+    rt_comm_announce(l, info, c->variant->config);
 }
 
 enum { RESTLESS = 8 }; // changes of numbers: then nothing is written down any more

@@ -58,9 +58,11 @@ static void tell_texts(tg_comm *c, const char *name, const char *config) {
 }
 
 /// The own line, which others do not have yet. config NULL: it is not chosen.
-static void write_line(tg_comm *c, const char *name, const char *signature, const char *config) {
+static void write_line(tg_comm *c, const tg_kernel_info *info, const char *config) {
     rt_line *own = &c->line;
-    own->kernel = rt_hash_text(rt_hash_text(0, name), signature);
+    const char *name = info->name;
+    own->kernel =
+        rt_mix(rt_hash_text(rt_hash_text(0, name), info->signature), (uint32_t)info->source);
     own->plan = config ? rt_hash_text(0, config) | 1 : 0;
     own->layout = rt_sym_layout(c);
     close_line(c);
@@ -97,6 +99,11 @@ static tg_status fail_unlike(const tg_comm *c, const rt_line *theirs, int rank) 
     const rt_line *own = &c->line;
     int x = rank < c->rank ? rank : c->rank, y = rank < c->rank ? c->rank : rank;
     const rt_texts *tx = texts_of(c, x), *ty = texts_of(c, y);
+    if (theirs->kernel != own->kernel && strncmp(tx->name, ty->name, sizeof tx->name) == 0)
+        return tg_fail(TG_ERROR_CONTRACT,
+                       "ranks %d and %d launch '%.*s' from different sources: all ranks launch the "
+                       "same kernel",
+                       x, y, RT_COMM_NAME, tx->name);
     if (theirs->kernel != own->kernel)
         return tg_fail(TG_ERROR_CONTRACT,
                        "different kernels are launched: rank %d launches '%.*s' and rank %d "
@@ -317,7 +324,7 @@ static tg_status keep(tg_comm *c, tg_kernel *kernel, uint64_t arguments, const t
 static tg_status choose(rt_launcher *l, tg_kernel *kernel, const tg_variant **out) {
     tg_comm *c = l->comm;
     char config[RT_COMM_CONFIG];
-    write_line(c, kernel->info->name, kernel->info->signature, NULL);
+    write_line(c, kernel->info, NULL);
     tg_status status = c->rank ? rt_comm_await(c, 0) : TG_OK;
     if (status) return tg_fail(status, "%s: %s", kernel->info->name, tg_last_error());
     memcpy(config, texts_of(c, 0)->config, sizeof config);
@@ -360,9 +367,9 @@ tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **ou
     return status ? status : keep(c, kernel, arguments, *out);
 }
 
-void rt_comm_announce(rt_launcher *l, const char *name, const char *signature, const char *config) {
+void rt_comm_announce(rt_launcher *l, const tg_kernel_info *info, const char *config) {
     tg_comm *c = l->comm;
-    write_line(c, name, signature, config ? config : "");
+    write_line(c, info, config ? config : "");
     int64_t *words = c->control->words;
     memset(words, 0, sizeof c->control->words);
     words[TG_CONTROL_EPOCH] = c->epoch = c->launches << TG_EPOCH_BITS;

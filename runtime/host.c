@@ -292,10 +292,10 @@ void tg_host_join(tg_host *h, tg_comm *comm) {
     (void)tg_context_set_comm(h->context, comm);
 }
 
-static int run_entered(rt_launcher *l, const char *name, const char *config, tg_entry *entry,
-                       const tg_slot *args, tg_image *image, int device, void *stream,
-                       tg_failure *failure) {
-    rt_comm_announce(l, name, "", config);
+static int run_entered(rt_launcher *l, const tg_kernel_info *info, const char *config,
+                       tg_entry *entry, const tg_slot *args, tg_image *image, int device,
+                       void *stream, tg_failure *failure) {
+    rt_comm_announce(l, info, config);
     int status = rt_launcher_run(l, entry, args, image, device, &(rt_loaded){0}, stream);
     if (!status) return TG_RUN_OK;
     *failure = l->gpu.status ? last_failure() : l->workers[0].failure;
@@ -304,7 +304,7 @@ static int run_entered(rt_launcher *l, const char *name, const char *config, tg_
     return status;
 }
 
-int tg_host_run_ranks(tg_host *h, const char *name, const char *config, tg_entry *entry,
+int tg_host_run_ranks(tg_host *h, const tg_kernel_info *info, const char *config, tg_entry *entry,
                       const tg_slot *args, tg_image *image, int device, void *stream,
                       tg_print *print, void *user, tg_failure *failure) {
     rt_launcher *l = rt_claim(h->context);
@@ -315,10 +315,10 @@ int tg_host_run_ranks(tg_host *h, const char *name, const char *config, tg_entry
     l->print = print;
     l->print_user = user;
     int status = TG_RUN_FAILED;
-    tg_status entered = rt_comm_enter(l, name);
+    tg_status entered = rt_comm_enter(l, info->name);
     if (entered) *failure = last_failure();
     if (!entered)
-        status = run_entered(l, name, config, entry, args, image, device, stream, failure);
+        status = run_entered(l, info, config, entry, args, image, device, stream, failure);
     if (!entered) rt_comm_leave(l, status ? TG_ERROR_CONTRACT : TG_OK);
     rt_give_back(l);
     return status;

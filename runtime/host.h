@@ -47,9 +47,9 @@ struct tg_comm;
 void tg_host_join(tg_host *host, struct tg_comm *comm);
 /// A collective launch by name; all ranks have the same config. Device and stream as
 /// tg_host_run_on has them.
-int tg_host_run_ranks(tg_host *host, const char *name, const char *config, tg_entry *entry,
-                      const tg_slot *args, tg_image *image, int device, void *stream,
-                      tg_print *print, void *user, tg_failure *failure);
+int tg_host_run_ranks(tg_host *host, const tg_kernel_info *info, const char *config,
+                      tg_entry *entry, const tg_slot *args, tg_image *image, int device,
+                      void *stream, tg_print *print, void *user, tg_failure *failure);
 /// The direct view (abi.h) of a place in the own shard of a symmetric tensor, and bytes from rank
 /// to rank. NULL: it is none.
 void *tg_host_direct(const struct tg_comm *comm, const void *own, int64_t *lead);

@@ -87,7 +87,7 @@ RT_SELDOM static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_ar
     if (status) return status;
     if (!wish.runs) return prepare(l, v);
     rt_remember(l, kernel, v, args, n, epoch);
-    if (l->comm) rt_comm_announce(l, kernel->info->name, kernel->info->signature, v->config);
+    if (l->comm) rt_comm_announce(l, kernel->info, v->config);
     return rt_run(l, kernel->info, v, wish.stream);
 }
 

@@ -234,7 +234,7 @@ tg_status rt_comm_leave(rt_launcher *l, tg_status status);
 /// The variant that all ranks run for the launcher's arguments.
 tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **out);
 /// Tells the others that this rank has come, before the code runs.
-void rt_comm_announce(rt_launcher *l, const char *name, const char *signature, const char *config);
+void rt_comm_announce(rt_launcher *l, const tg_kernel_info *info, const char *config);
 /// A task of a collective launch, and what is to be done between two of them.
 int32_t rt_comm_task(const tg_env *env, tg_task *task, void *context, int64_t number, void *arena);
 /// A device function of one that is called, not launched.

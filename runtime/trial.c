@@ -300,7 +300,7 @@ static tg_status launch_one(rt_trial *t, const tg_variant *v) {
     if (!t->comm) return rt_run(l, info, v, t->place.stream);
     tg_status status = rt_comm_enter(l, info->name);
     if (status) return status;
-    rt_comm_announce(l, info->name, info->signature, v->config);
+    rt_comm_announce(l, info, v->config);
     return rt_comm_leave(l, rt_run(l, info, v, t->place.stream));
 }
 

@@ -308,7 +308,7 @@ static LLVMValueRef export_kernel(Object *o, const ObjectExport *x) {
                            number(g->i32, k->n_params),
                            number(g->i32, k->n_types),
                            number(g->i32, k->n_variants),
-                           number(g->i32, 0)};
+                           number(g->i32, k->source)};
     LLVMValueRef at = hidden(o, LLVMConstNamedStruct(o->info, info, 8), "kernel");
     LLVMValueRef fields[] = {number(g->i32, TG_ABI), number(g->i32, 0), at, LLVMConstNull(g->ptr)};
     LLVMValueRef kernel = LLVMAddGlobal(g->module, o->kernel, x->kernel_symbol);

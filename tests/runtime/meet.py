@@ -25,13 +25,16 @@ def free_port(address="127.0.0.1"):
         return s.getsockname()[1]
 
 
-def start(rank, meet, timeout_ms=30000, key=None, **more):
+(FOLDER / "other.teg").write_text(SOURCE.replace("a[w][n];", "a[w][n] + 1;"))
+
+
+def start(rank, meet, timeout_ms=30000, key=None, source="gather.teg", **more):
     environment = dict(os.environ, TG_RANK=str(rank), TG_RANKS="2", TG_MEET=meet, TG_CACHE="off", TG_TUNE="off",
                        TG_COMM_TIMEOUT_MS=str(timeout_ms), **more)
     environment.pop("TG_RANK_KEY", None)
     if key is not None:
         environment["TG_RANK_KEY"] = key
-    command = [TEGULA, "run", FOLDER / "gather.teg", "--comm", "processes", "-a", "a=rand(2,64)"]
+    command = [TEGULA, "run", FOLDER / source, "--comm", "processes", "-a", "a=rand(2,64)"]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -145,6 +148,15 @@ def several_hosts():
         ends(p, "ranks 0 and 1 are on different hosts")
 
 
+def other_sources_are_named():
+    """At a port and by a path, at once: the time that ranks wait is not over."""
+    for meet in (f"127.0.0.1:{free_port()}", str(FOLDER / "socket")):
+        both = [start(rank, meet, 100000, source=source) for rank, source in enumerate(("gather.teg", "other.teg"))]
+        texts = [p.communicate(timeout=60)[0] for p in both]
+        assert all(p.returncode for p in both), texts
+        assert any("launch 'gather' from different sources" in t for t in texts), texts
+
+
 def listens_at_the_named_address():
     """Not at others of the host: 127.0.0.3 is another one than 127.0.0.2."""
     port = free_port("127.0.0.2")
@@ -166,6 +178,6 @@ def listens_at_the_named_address():
 
 
 for case in (meets_among_strangers, meeting_ends, keys_agree, keys_differ, other_hosts_need_a_key, several_hosts,
-             listens_at_the_named_address):
+             other_sources_are_named, listens_at_the_named_address):
     case()
     print(case.__name__, "holds", flush=True)

@@ -46,6 +46,7 @@ typedef struct Crew {
     int size, first, n; // ranks; the first one that is here, and how many are
     Rank *ranks;        // those
     bool together;      // launches begin when all have come
+    const tg_kernel_info *info;
     const char *config; // what is launched, for the others to compare
 } Crew;
 
@@ -129,9 +130,8 @@ static void *run_rank(void *arg) {
     if (r->crew->together && tg_comm_barrier(r->comm)) fail(r);
     if (r->status) return NULL;
     double start = seconds_now();
-    r->status =
-        tg_host_run_ranks(r->host, r->crew->job->kernel->name.text, r->crew->config, code->entry,
-                          r->slots, code->image, r->device, r->stream, print_text, r, &r->failure);
+    r->status = tg_host_run_ranks(r->host, r->crew->info, r->crew->config, code->entry, r->slots,
+                                  code->image, r->device, r->stream, print_text, r, &r->failure);
     if (!r->status && r->device >= 0 && tg_device_synchronize(r->device, r->stream)) fail(r);
     r->seconds = r->crew->together ? tg_host_seconds(r->comm) : -1;
     if (r->seconds < 0) r->seconds = seconds_now() - start;
@@ -267,6 +267,7 @@ static Crew *crew_of(Job *job) {
     if (job->crew) return job->crew;
     Crew *crew = ctx_new(job->ctx, Crew);
     *crew = (Crew){.job = job, .size = (int)job->ranks, .n = (int)job->ranks};
+    crew->info = kernel_info(job->ctx, job->build.program, job->build.inst->kernel);
     if (job->comm) {
         crew->first = tg_comm_rank(job->comm);
         crew->n = 1;
