@@ -293,7 +293,8 @@ def taps(n, window, stride, pad):
 
 
 def mean_of(v, count):
-    return v.sum() / np.float64(count if count else v.size)
+    with np.errstate(all="ignore"):
+        return v.sum() / np.float64(count if count else v.size)
 
 
 def pool1(x, S, sx, px, of):
