@@ -5,8 +5,8 @@
 set -eu
 source=$1 build=$2/$3 preset=$3 tests=$4
 shift 4
-if ! echo 'int main(void) { return 0; }' |
-    cc -fsanitize="$([ "$preset" = tsan ] && echo thread || echo address)" -x c - -o /dev/null 2>/dev/null; then
+case $preset in tsan) kind=thread ;; *) kind=address ;; esac
+if ! echo 'int main(void) { return 0; }' | cc -fsanitize=$kind -x c - -o /dev/null 2>/dev/null; then
     echo "the compiler has no sanitizer for the preset $preset"
     exit 77
 fi
