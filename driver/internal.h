@@ -7,5 +7,7 @@
 
 /// For each parameter, whether any instance of the kernel may write it (writes.c).
 const bool *kernel_writes(const Program *p, const FnDef *kernel);
+/// For each parameter, whether it may decide which phases run (steers.c).
+const bool *kernel_steers(const Program *p, const FnDef *kernel);
 
 #endif

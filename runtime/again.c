@@ -22,7 +22,7 @@ _Static_assert(offsetof(DLTensor, ndim) == LIKE_AT + sizeof(DLDevice) &&
                    offsetof(DLTensor, shape) == LIKE_AT + sizeof(Like),
                "they lie side by side");
 
-enum known_flags { NOTHING = 1, STRIDED = 2, EMPTY = 4, CONSTANT = 8, SYMMETRIC = 16 };
+enum known_flags { NOTHING = 1, STRIDED = 2, EMPTY = 4, CONSTANT = 8, SYMMETRIC = 16, STEERS = 32 };
 
 /// What each launch compares of an argument, half a line of the cache. Its extents stand behind all
 /// of those.
@@ -184,7 +184,7 @@ static void know(Call *c, const rt_launcher *l, int i, const tg_arg *arg, int64_
     bool symmetric = p->flags & TG_PARAM_SYM;
     *k = (Known){.kind = (uint8_t)arg->kind, .slot = -1, .code = a->code, .bits = a->bits};
     k->flags = (a->null ? NOTHING : 0) | (p->kind == TG_PARAM_CONST ? CONSTANT : 0) |
-               (symmetric ? SYMMETRIC : 0);
+               (symmetric ? SYMMETRIC : 0) | (p->flags & TG_PARAM_STEERS ? STEERS : 0);
     if (arg->kind != TG_ARG_TENSOR) k->as.value = arg->as.i;
     if (a->tensor) know_tensor(k, &c->bound[i], a, given);
     if (symmetric) know_shard(&c->bound[i], a, p->name);
@@ -352,8 +352,11 @@ static inline Call *find(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, 
 }
 
 RT_SELDOM static void announce(rt_launcher *l, const tg_kernel_info *info, const Call *c) {
-    for (int i = 0; i < c->n; i++)
+    for (int i = 0; i < c->n; i++) {
         if (c->known[i].flags & SYMMETRIC) rt_shards_add(l->comm, c->bound[i].shard);
+        if (c->known[i].flags & STEERS)
+            rt_comm_steer(l->comm, info->params[i].name, c->known[i].as.value);
+    }
     rt_comm_announce(l, info, c->variant->config);
 }
 

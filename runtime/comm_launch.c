@@ -91,7 +91,28 @@ static bool is_to_compare(tg_comm *c, int rank) {
 
 static bool is_alike(const rt_line *own, const rt_line *theirs) {
     return theirs->kernel == own->kernel && theirs->layout == own->layout &&
-           theirs->shards == own->shards && (!own->plan || theirs->plan == own->plan);
+           theirs->scalars == own->scalars && theirs->shards == own->shards &&
+           (!own->plan || theirs->plan == own->plan);
+}
+
+void rt_comm_steer(tg_comm *c, const char *name, int64_t value) {
+    if (!c->scalar) c->line.scalar = value;
+    if (!c->scalar) c->scalar = name;
+    c->line.scalars = rt_mix(c->line.scalars + 1, (uint64_t)value);
+}
+
+/// Another number of phases may run there.
+static tg_status fail_steered(const tg_comm *c, const rt_line *theirs, int rank) {
+    const char *name = c->scalar ? c->scalar : "?";
+    if (theirs->scalar == c->line.scalar)
+        return tg_fail(TG_ERROR_CONTRACT,
+                       "ranks %d and %d pass other scalars, which decide what runs: all ranks "
+                       "pass the same",
+                       c->rank, rank);
+    return tg_fail(TG_ERROR_CONTRACT,
+                   "rank %d passes %s = %lld and rank %d %lld, and that decides what runs: all "
+                   "ranks pass the same",
+                   c->rank, name, (long long)c->line.scalar, rank, (long long)theirs->scalar);
 }
 
 /// Why the two are not.
@@ -110,6 +131,7 @@ static tg_status fail_unlike(const tg_comm *c, const rt_line *theirs, int rank) 
                        "'%.*s' as their launch %lld; all ranks launch the same in the same order",
                        x, RT_COMM_NAME, tx->name, y, RT_COMM_NAME, ty->name,
                        (long long)c->launches);
+    if (theirs->scalars != own->scalars) return fail_steered(c, theirs, rank);
     if (theirs->layout != own->layout)
         return tg_fail(TG_ERROR_CONTRACT,
                        "ranks %d and %d have allocated or freed different symmetric tensors, or "
@@ -137,7 +159,8 @@ tg_status rt_comm_compare(tg_comm *c, int rank) {
 
 uint64_t rt_comm_what(const tg_comm *c) {
     const rt_line *own = &c->line;
-    return rt_mix(rt_mix(rt_mix(own->kernel, own->plan), own->layout), own->shards);
+    uint64_t what = rt_mix(rt_mix(rt_mix(own->kernel, own->plan), own->layout), own->shards);
+    return rt_mix(what, own->scalars);
 }
 
 /// The first that has come and is unlike; TG_OK: there is none.
@@ -276,7 +299,9 @@ tg_status rt_comm_enter(rt_launcher *l, const char *name) {
     }
     c->compared = 0;
     c->n_workspaces = c->n_gathers = c->n_shards = 0;
-    c->line.shards = 0;
+    c->line.shards = c->line.scalars = 0;
+    c->line.scalar = 0;
+    c->scalar = NULL;
     l->comm = c;
     for (int i = 0; i <= l->context->threads; i++) l->workers[i].env.comm = &c->calls;
     return TG_OK;
@@ -337,6 +362,8 @@ static tg_status choose(rt_launcher *l, tg_kernel *kernel, const tg_variant **ou
 static void add_shards(rt_launcher *l, const tg_kernel_info *info) {
     for (int i = 0; i < info->n_params; i++) {
         const rt_actual *a = &l->actuals[i];
+        if (info->params[i].flags & TG_PARAM_STEERS)
+            rt_comm_steer(l->comm, info->params[i].name, a->value);
         if (!(info->params[i].flags & TG_PARAM_SYM)) continue;
         rt_shard_arg s = {.name = info->params[i].name};
         if (!a->null) {

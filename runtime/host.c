@@ -6,6 +6,7 @@
 // whose they are without thread-local storage. Worker 0 is the host side of the kernel, workers
 // 1 .. n run tasks; the caller's thread acts as worker 0 and as worker 1, whose arenas differ.
 // Arenas and workspaces keep their size between launches: a warm launch allocates nothing.
+#include "runtime/comm.h"
 #include "runtime/runtime.h"
 
 #include <stdio.h>
@@ -305,8 +306,8 @@ static int run_entered(rt_launcher *l, const tg_kernel_info *info, const char *c
 }
 
 int tg_host_run_ranks(tg_host *h, const tg_kernel_info *info, const char *config, tg_entry *entry,
-                      const tg_slot *args, tg_image *image, int device, void *stream,
-                      tg_print *print, void *user, tg_failure *failure) {
+                      const tg_slot *args, const int64_t *scalars, tg_image *image, int device,
+                      void *stream, tg_print *print, void *user, tg_failure *failure) {
     rt_launcher *l = rt_claim(h->context);
     if (!l) {
         *failure = (tg_failure){.text = "out of memory"};
@@ -317,6 +318,9 @@ int tg_host_run_ranks(tg_host *h, const tg_kernel_info *info, const char *config
     int status = TG_RUN_FAILED;
     tg_status entered = rt_comm_enter(l, info->name);
     if (entered) *failure = last_failure();
+    for (int i = 0; !entered && i < info->n_params; i++)
+        if (info->params[i].flags & TG_PARAM_STEERS)
+            rt_comm_steer(l->comm, info->params[i].name, scalars[i]);
     if (!entered)
         status = run_entered(l, info, config, entry, args, image, device, stream, failure);
     if (!entered) rt_comm_leave(l, status ? TG_ERROR_CONTRACT : TG_OK);

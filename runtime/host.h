@@ -45,11 +45,11 @@ int tg_host_run_on(tg_host *host, tg_entry *entry, const tg_slot *args, tg_image
 struct tg_comm;
 /// Launches of the host are those of a rank from now on.
 void tg_host_join(tg_host *host, struct tg_comm *comm);
-/// A collective launch by name; all ranks have the same config. Device and stream as
-/// tg_host_run_on has them.
+/// A collective launch; all ranks have the same config. scalars: one a parameter of info. Device
+/// and stream as tg_host_run_on has them.
 int tg_host_run_ranks(tg_host *host, const tg_kernel_info *info, const char *config,
-                      tg_entry *entry, const tg_slot *args, tg_image *image, int device,
-                      void *stream, tg_print *print, void *user, tg_failure *failure);
+                      tg_entry *entry, const tg_slot *args, const int64_t *scalars, tg_image *image,
+                      int device, void *stream, tg_print *print, void *user, tg_failure *failure);
 /// The direct view (abi.h) of a place in the own shard of a symmetric tensor, and bytes from rank
 /// to rank. NULL: it is none.
 void *tg_host_direct(const struct tg_comm *comm, const void *own, int64_t *lead);

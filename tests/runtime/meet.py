@@ -25,16 +25,24 @@ def free_port(address="127.0.0.1"):
         return s.getsockname()[1]
 
 
+(FOLDER / "turns.teg").write_text("""kernel turns(a: sym f32[W][N], c: f32[W, N], n: i32) {
+    let twice = n * 2;
+    for i in twice {
+        parallel k in N by 16 { a[rank][k] = a[rank][k] + 1; }
+        parallel w in W, k in N by 16 { c[w, k] = a[w][k]; }
+    }
+}
+""")
 (FOLDER / "other.teg").write_text(SOURCE.replace("a[w][n];", "a[w][n] + 1;"))
 
 
-def start(rank, meet, timeout_ms=30000, key=None, source="gather.teg", **more):
+def start(rank, meet, timeout_ms=30000, key=None, source="gather.teg", more_args=(), **more):
     environment = dict(os.environ, TG_RANK=str(rank), TG_RANKS="2", TG_MEET=meet, TG_CACHE="off", TG_TUNE="off",
                        TG_COMM_TIMEOUT_MS=str(timeout_ms), **more)
     environment.pop("TG_RANK_KEY", None)
     if key is not None:
         environment["TG_RANK_KEY"] = key
-    command = [TEGULA, "run", FOLDER / source, "--comm", "processes", "-a", "a=rand(2,64)"]
+    command = [TEGULA, "run", FOLDER / source, "--comm", "processes", "-a", "a=rand(2,64)", *more_args]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -157,6 +165,18 @@ def other_sources_are_named():
         assert any("launch 'gather' from different sources" in t for t in texts), texts
 
 
+def scalars_that_steer_agree():
+    """A rank with another number of phases would be waited for in vain: it is named at once."""
+    for turns, fails in (((3, 3), False), ((3, 4), True)):
+        meet = f"127.0.0.1:{free_port()}"
+        both = [start(rank, meet, 100000, source="turns.teg", more_args=("-a", f"n={n}"))
+                for rank, n in enumerate(turns)]
+        texts = [p.communicate(timeout=60)[0] for p in both]
+        assert all(bool(p.returncode) == fails for p in both), texts
+        named = ("passes n = 3 and rank 1 4", "passes n = 4 and rank 0 3")
+        assert not fails or any(name in t for t in texts for name in named), texts
+
+
 def listens_at_the_named_address():
     """Not at others of the host: 127.0.0.3 is another one than 127.0.0.2."""
     port = free_port("127.0.0.2")
@@ -178,6 +198,6 @@ def listens_at_the_named_address():
 
 
 for case in (meets_among_strangers, meeting_ends, keys_agree, keys_differ, other_hosts_need_a_key, several_hosts,
-             other_sources_are_named, listens_at_the_named_address):
+             other_sources_are_named, scalars_that_steer_agree, listens_at_the_named_address):
     case()
     print(case.__name__, "holds", flush=True)

@@ -47,6 +47,7 @@ typedef struct Crew {
     Rank *ranks;        // those
     bool together;      // launches begin when all have come
     const tg_kernel_info *info;
+    int64_t *scalars;   // one a parameter
     const char *config; // what is launched, for the others to compare
 } Crew;
 
@@ -131,7 +132,8 @@ static void *run_rank(void *arg) {
     if (r->status) return NULL;
     double start = seconds_now();
     r->status = tg_host_run_ranks(r->host, r->crew->info, r->crew->config, code->entry, r->slots,
-                                  code->image, r->device, r->stream, print_text, r, &r->failure);
+                                  r->crew->scalars, code->image, r->device, r->stream, print_text,
+                                  r, &r->failure);
     if (!r->status && r->device >= 0 && tg_device_synchronize(r->device, r->stream)) fail(r);
     r->seconds = r->crew->together ? tg_host_seconds(r->comm) : -1;
     if (r->seconds < 0) r->seconds = seconds_now() - start;
@@ -268,6 +270,8 @@ static Crew *crew_of(Job *job) {
     Crew *crew = ctx_new(job->ctx, Crew);
     *crew = (Crew){.job = job, .size = (int)job->ranks, .n = (int)job->ranks};
     crew->info = kernel_info(job->ctx, job->build.program, job->build.inst->kernel);
+    crew->scalars = ctx_array(job->ctx, int64_t, crew->info->n_params + 1);
+    for (int i = 0; i < crew->info->n_params; i++) crew->scalars[i] = job->args[i].scalar.i;
     if (job->comm) {
         crew->first = tg_comm_rank(job->comm);
         crew->n = 1;
