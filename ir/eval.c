@@ -87,6 +87,15 @@ static double fma_at(Elem e, double a, double b, double c) {
     return e == EL_F32 ? (double)fmaf((float)a, (float)b, (float)c) : fma_to_odd(a, b, c);
 }
 
+/// Of a number and a NaN the number, also of a NaN that signals.
+static double least(double a, double b) {
+    return isnan(a) ? b : isnan(b) ? a : fmin(a, b);
+}
+
+static double greatest(double a, double b) {
+    return isnan(a) ? b : isnan(b) ? a : fmax(a, b);
+}
+
 static double ldexp_at(double a, double b) {
     return isnan(b) ? b : ldexp(a, (int)fmax(-5000, fmin(5000, trunc(b))));
 }
@@ -130,18 +139,21 @@ static double round_to(const Format *f, double x) {
 
 enum { F64_MANTISSA = 52, F64_BIAS = 1023 };
 
-/// The mantissa of a NaN in a format with `bits` of them: the first ones of x, but not 0, which
-/// would be infinity.
+// A NaN keeps the mantissa that it has in its format, so that what is loaded, moved and stored has
+// the same bits: below the bit that makes it quiet, for C treats NaNs that signal otherwise.
+// None there is the quiet NaN of the format.
+
+/// The mantissa of a NaN in a format with `bits` of them.
 static uint64_t nan_mantissa(int bits, double x) {
     uint64_t all;
     memcpy(&all, &x, sizeof all);
-    uint64_t first = all >> (F64_MANTISSA - bits) & ((U(1) << bits) - 1);
-    return first ? first : U(1) << (bits - 1);
+    uint64_t kept = all >> (F64_MANTISSA - 1 - bits) & ((U(1) << bits) - 1);
+    return kept ? kept : U(1) << (bits - 1);
 }
 
-/// The NaN of those first bits of the mantissa: what is loaded, moved and stored keeps its bits.
 static double nan_of(int bits, uint64_t mantissa) {
-    uint64_t all = U(0x7ff) << F64_MANTISSA | mantissa << (F64_MANTISSA - bits);
+    uint64_t kept = mantissa == U(1) << (bits - 1) ? 0 : mantissa << (F64_MANTISSA - 1 - bits);
+    uint64_t all = U(0xfff) << (F64_MANTISSA - 1) | kept;
     double x;
     memcpy(&x, &all, sizeof x);
     return x;

@@ -407,7 +407,8 @@ typedef struct RuleTable {
     {pass, rows, sizeof rows / sizeof *rows, sizeof *rows, offsetof(Row, algebra)}
 const char *rule_algebra(const RuleTable *t, int row);
 
-/// Called with the op that a rule was applied to (whose results may be replaced by now).
+/// Called with the op that a rule was applied to (whose results may be replaced by now), or NULL
+/// where it is of no one op.
 typedef void RuleWatch(void *user, const Op *op, const char *algebra);
 /// Has all rules that are applied from now on reported; NULL: none.
 void ir_watch_rules(Ir *ir, RuleWatch *watch, void *user);

@@ -16,6 +16,7 @@
 // its partial result in the loop (above). Any other keeps it in the scratch, element by element,
 // with a flag that says whether there is a contribution yet; the fold skips elements without one.
 #include "passes/combine.h"
+#include "ir/eval.h"
 #include "passes/alias.h"
 #include "passes/internal.h"
 #include "passes/passes.h"
@@ -188,7 +189,9 @@ static Value *initial_state(Builder *b, const Target *t, int i, bool *exact) {
     bool real = elem_is(arg->type->elem, EC_FLOAT);
     // A fold of NaNs alone is NaN, but max(-inf, NaN) is not.
     bool nan_safe = !real || monoid == OP_ADD || monoid == OP_MUL;
-    const Attr *a = nan_safe ? monoid_identity(b->ir, monoid, arg->type->elem) : NULL;
+    // The fold of one infinity of f8e5m2 is that, but with anything else it saturates.
+    bool same = nan_safe && elem_wraps_to_itself(arg->type->elem);
+    const Attr *a = same ? monoid_identity(b->ir, monoid, arg->type->elem) : NULL;
     const Type *type = ty_with_elem(b->ir, operand(t->op, t->n + i)->type, arg->type->elem);
     *exact = a != NULL;
     return a ? build_const(b, type, a) : build_zero(b, type);

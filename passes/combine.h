@@ -53,6 +53,7 @@ void combine_fold(Builder *b, const Op *op, Value *const *state, Value *const *v
 void combine_clear_flags(Builder *b, const Target *t);
 /// The phase before the combining one that matters only where nothing is contributed, or NULL.
 Op *combine_find_otherwise(const Combining *c);
+extern const RuleTable combine_ways;
 /// The phase at b that folds the partial results of all groups, in order.
 void combine_build_fold(Combining *c, Builder *b, const Target *t);
 

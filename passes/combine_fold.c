@@ -214,12 +214,34 @@ Op *combine_find_otherwise(const Combining *c) {
     return before && only_sets(before, t) ? before : NULL;
 }
 
+/// How the partial results of all groups become the result. The first row that takes a target.
+typedef struct FoldWay {
+    bool carried, keep;
+    void (*build)(Combining *c, Builder *b, const Target *t);
+    const char *algebra;
+} FoldWay;
+static const FoldWay ways[] = {
+    {true, true, fold_by_program, "keep: s = f(... f(f(old, part 0), part 1) ...)"},
+    {true, false, fold_by_program, "s = f(... f(part 0, part 1) ...)"},
+    {false, true, fold_by_element, "keep: s = f(... f(old, part i), ...) of parts that there are"},
+    {false, false, fold_by_element, "s = f(... f(part i, part k), ...) of parts that there are"},
+};
+const RuleTable combine_ways = RULE_TABLE("combine", FoldWay, ways);
+
+static void build_fold(Combining *c, Builder *b, const Target *t) {
+    for (int i = 0; i < combine_ways.n; i++) {
+        if (ways[i].carried != t->carried || ways[i].keep != op_flag(t->op, "keep")) continue;
+        rule_applied(b->ir, t->op, ways[i].algebra);
+        ways[i].build(c, b, t);
+    }
+}
+
 void combine_build_fold(Combining *c, Builder *b, const Target *t) {
     // Without a single program nothing is contributed, and nothing written.
     Value *some = build_binary(b, OP_GT, c->groups, build_index(b, 0));
     Op *branch = build_op(b, OP_IF, 1, &some, 0, NULL, 2);
     Builder then = build_at_end(b->ir, branch->regions[0], c->phase->loc);
-    (t->carried ? fold_by_program : fold_by_element)(c, &then, t);
+    build_fold(c, &then, t);
     close_regions(&then, branch->regions[0]);
     build_yield(&then, 0, NULL);
     if (c->otherwise) op_move_to_end(c->otherwise, branch->regions[1]);

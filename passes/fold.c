@@ -171,6 +171,20 @@ static void fold_chunks(Fold *f, Value *from, Value *end, Value **state) {
     for (int i = 0; i < n; i++) state[i] = result(loop, i);
 }
 
+static void fold_whole(Fold *f, Value *from, Value *end, Value **state) {
+    fold_chunk(f, from, ix_sub(f->b, end, from), state);
+}
+
+// One chunk or more.
+static const struct Chunking {
+    void (*build)(Fold *f, Value *from, Value *end, Value **state);
+    const char *algebra;
+} chunkings[] = {
+    {fold_whole, "f(s, part 0, part 1, ...) = f(s, reduce(parts, f))"},
+    {fold_chunks, "f(s, parts) = f(f(s, reduce(C parts, f)), reduce(C more, f)), ..."},
+};
+const RuleTable fold_chunkings = RULE_TABLE("combine", struct Chunking, chunkings);
+
 static bool fits(const Fold *f, int64_t chunk) {
     int64_t lanes = chunk * ty_count(f->shape), most = chunk < f->p->most ? LANES : 2 * LANES;
     return chunk > FEWEST ? lanes * f->p->n <= most : lanes <= LANES_FEWEST;
@@ -184,9 +198,8 @@ bool fold_parts(Builder *b, const Parts *p, Value *from, Value *end, Value **sta
     if (f.shape->rank == MAX_RANK) return false;
     while (f.chunk < p->most && fits(&f, 2 * f.chunk)) f.chunk *= 2;
     if (f.chunk < FEWEST) return false;
-    if (f.chunk < p->most)
-        fold_chunks(&f, from, end, state);
-    else
-        fold_chunk(&f, from, ix_sub(b, end, from), state);
+    const struct Chunking *rule = &chunkings[f.chunk < p->most];
+    rule_applied(b->ir, NULL, rule->algebra);
+    rule->build(&f, from, end, state);
     return true;
 }

@@ -21,4 +21,6 @@ typedef struct Parts {
 /// parts of this kind are folded one by one.
 bool fold_parts(Builder *b, const Parts *p, Value *from, Value *end, Value **state);
 
+extern const RuleTable fold_chunkings;
+
 #endif

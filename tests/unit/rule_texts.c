@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/interp.h"
+#include "passes/gpu/gpu.h"
 
 // Around all of them: programs i = 0 .. 31 with numbers a, b and a condition c.
 static const char opening[] =
@@ -160,15 +161,90 @@ static const Template narrow_templates[] = {
      "%r = add %p, %m : i64\n"},
 };
 
-/// Kernels for a pass. `programs`: what opens the programs.
+/// Contributions of `g` programs to each of 32 x 8 elements of type t, of which element k, lane l
+/// gets the values of all codes; `place` says where, `n` of them there are. Then the results' bits.
+#define COMBINE(t, bits, place, join, keep, groups)                                                \
+    "%s = scratch %n, %eight : tensor<" t ", ?x8, [8, 1]>\n"                                       \
+    "%g = const [value=" groups "] : i64\n"                                                        \
+    "parallel %zero, %n [step=1] {(%k: i64)\n%first = iota : i64<8>\n"                             \
+    "%f8 = cast %first : " bits "<8>\n%fv = bitcast %f8 : " t "<8>\n"                              \
+    "store %s, %fv, %k, %zero, %eight [subs=(at, axis 8)]\nyield }\n"                              \
+    "parallel %zero, %n [step=1] {(%k: i64)\nparallel %zero, %g [step=1] {(%h: i64)\n"             \
+    "%odd0 = add %h, %h : i64\n%odd = add %odd0, %one : i64\n%base = mul %k, %eight : i64\n"       \
+    "%lane = iota : i64<8>\n%basev = broadcast %base : i64<8>\n%oddv = broadcast %odd : i64<8>\n"  \
+    "%code = add %lane, %basev : i64<8>\n%codes = mul %code, %oddv : i64<8>\n"                     \
+    "%v8 = cast %codes : " bits "<8>\n%v = bitcast %v8 : " t "<8>\n"                               \
+    "%km = mul %h, %three : i64\n%ka = add %k, %km : i64\n%to = rem %ka, %n : i64\n"               \
+    "combine %s, %v, " place ", %zero, %eight [n=1, subs=(at, axis 8)" keep "] {(%p: " t           \
+    ", %q: " t ")\n%j = " join " : " t "\nyield %j }\nyield }\nyield }\n"
+
+/// %r from what was combined; of a float, bits of a NaN do not count.
+#define COMBINED(t, bits, nan)                                                                     \
+    "%zt = const [value=0] : " bits "\n%zv = bitcast %zt : " t "\n"                                \
+    "%got = load %s, %zv, %i, %zero, %eight [subs=(at, axis 8)] : " t "<8>\n"                      \
+    "%gb = bitcast %got : " bits "<8>\n%gi = cast %gb : i64<8>\n" nan
+
+#define SAME_NAN                                                                                   \
+    "%isnan = isnan %got : bool<8>\n%mm = broadcast %minus : i64<8>\n"                             \
+    "%r = select %isnan, %mm, %gi : i64<8>\n"
+#define NO_NAN "%none = broadcast %zero : i64<8>\n%r = add %gi, %none : i64<8>\n"
+
+/// Folds of all contributions to each element.
+#define FOLDS(t, bits, nan, place, ops)                                                            \
+    {                                                                                              \
+        true, COMBINE(t, bits, place, "<<" ops ">> %p, %q", "<<, keep=true|>>", "<<1|2|7>>"),      \
+            COMBINED(t, bits, nan)                                                                 \
+    }
+
+// Groups of one program round in the order of the programs.
+static const Template rounding_templates[] = {
+    FOLDS("f8e4m3", "u8", SAME_NAN, "%k", "add|mul"),
+    FOLDS("f8e5m2", "u8", SAME_NAN, "%k", "add|mul"),
+    FOLDS("f16", "i16", SAME_NAN, "%k", "add|mul"),
+    FOLDS("f32", "i32", SAME_NAN, "%k", "add|mul"),
+};
+
+// Larger ones, where the place moves with what is folded or on a GPU, round nothing here.
+static const Template combine_templates[] = {
+    FOLDS("i8", "u8", NO_NAN, "<<%k|%to>>", "add|mul|min|max|and|or|xor"),
+    FOLDS("u8", "i8", NO_NAN, "<<%k|%to>>", "add|mul|min|max|and|or|xor"),
+    FOLDS("f8e4m3", "u8", SAME_NAN, "<<%k|%to>>", "min|max"),
+    FOLDS("f8e5m2", "u8", SAME_NAN, "<<%k|%to>>", "min|max"),
+    FOLDS("f16", "i16", SAME_NAN, "<<%k|%to>>", "min|max"),
+    FOLDS("f32", "i32", SAME_NAN, "<<%k|%to>>", "min|max"),
+    FOLDS("i64", "u64", NO_NAN, "<<%k|%to>>", "add|mul|min|max|and|or|xor"),
+    // Folds that are no single op of both, and many groups.
+    {true, COMBINE("i8", "u8", "<<%k|%to>>", "<<min|max|and>> <<%p, %p|%q, %q>>", "", "3"),
+     COMBINED("i8", "u8", NO_NAN)},
+    {true, COMBINE("i8", "u8", "%k", "<<min|max|add>> %p, %q", "<<, keep=true|>>", "70"),
+     COMBINED("i8", "u8", NO_NAN)},
+    // Parts of 4 x 8 elements.
+    {true,
+     "%s = scratch %n, %eight : tensor<i64, ?x8, [8, 1]>\n%four = const [value=4] : i64\n"
+     "parallel %zero, %n [step=4] {(%k: i64)\nparallel %zero, %three [step=1] {(%h: i64)\n"
+     "%row = iota : i64<4>\n%row1 = reshape %row : i64<4x1>\n%rows = broadcast %row1 : i64<4x8>\n"
+     "%kh = mul %k, %h : i64\n%kv = broadcast %kh : i64<4x8>\n%v = sub %rows, %kv : i64<4x8>\n"
+     "combine %s, %v, %k, %four, %zero, %eight [n=1, subs=(axis 4, axis 8)] {(%p: i64, %q: i64)\n"
+     "%j = <<add|min|max>> %p, %q : i64\nyield %j }\nyield }\nyield }\n",
+     "%r = load %s, %zero, %i, %zero, %eight [subs=(at, axis 8)] : i64<8>\n"},
+};
+
+/// Kernels for a pass, for a GPU or not. `programs`: what opens the programs.
 typedef struct Family {
-    const char *pass, *programs;
+    const char *pass, *gpu, *programs;
     int n;
     const Template *templates;
 } Family;
 static const Family families[] = {
-    {"canonicalize", parallel, sizeof templates / sizeof *templates, templates},
-    {"narrow", launch, sizeof narrow_templates / sizeof *narrow_templates, narrow_templates},
+    {"canonicalize", NULL, parallel, sizeof templates / sizeof *templates, templates},
+    {"combine", NULL, parallel, sizeof rounding_templates / sizeof *rounding_templates,
+     rounding_templates},
+    {"combine", NULL, parallel, sizeof combine_templates / sizeof *combine_templates,
+     combine_templates},
+    {"combine", "sm_90a", parallel, sizeof combine_templates / sizeof *combine_templates,
+     combine_templates},
+    {"narrow", "sm_90a", launch, sizeof narrow_templates / sizeof *narrow_templates,
+     narrow_templates},
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -222,13 +298,13 @@ static const char *expand_template(Ctx *ctx, const Family *f, const Template *t,
     return out.data;
 }
 
-void each_rule_text(Ctx *ctx, void (*use)(const char *text, const char *pass)) {
+void each_rule_text(Ctx *ctx, void (*use)(const char *text, const char *pass, const char *gpu)) {
     for (int k = 0; k < N_FAMILIES; k++)
         for (int i = 0; i < families[k].n; i++) {
             Choices c = {0};
             do
                 use(expand_template(ctx, &families[k], &families[k].templates[i], &c),
-                    families[k].pass);
+                    families[k].pass, families[k].gpu);
             while (next_combination(&c));
         }
 }
@@ -240,6 +316,7 @@ enum { PROGRAMS = 32, LANES = 8 };
 typedef struct TextRun {
     const char *kernel;
     const Pass *pass;
+    const char *gpu;
     RuleWatch *watch;
     void *user;
     Text *text;
@@ -299,17 +376,23 @@ static void compare_text(Ctx *ctx, void *arg) {
     TextArgs *before = ctx_new(ctx, TextArgs), *after = ctx_new(ctx, TextArgs);
     if (!module || !run_text(r, ir, module, before)) return;
     ir_watch_rules(ir, r->watch, r->user);
-    r->pass->run(&(PassEnv){.ir = ir}, module);
+    r->pass->run(&(PassEnv){.ir = ir, .gpu = r->gpu ? gpu_target(r->gpu) : NULL}, module);
     if (!run_text(r, ir, module, after)) return;
     r->compared = PROGRAMS * LANES;
-    if (memcmp(before->o, after->o, sizeof before->o) != 0)
+    for (int i = 0; i < PROGRAMS * LANES; i++)
+        if (before->o[i] != after->o[i]) {
+            text_add(r->text, "element %d is %lld, not %lld; ", i, (long long)after->o[i],
+                     (long long)before->o[i]);
+            break;
+        }
+    if (r->text->n)
         text_add(r->text, "after the pass:\n%sbefore the pass:\n%s", ir_to_text(ctx, module),
                  r->kernel);
 }
 
-int64_t text_compare(const char *kernel, const Pass *pass, RuleWatch *watch, void *user,
-                     Text *text) {
-    TextRun r = {kernel, pass, watch, user, text, 0};
+int64_t text_compare(const char *kernel, const Pass *pass, const char *gpu, RuleWatch *watch,
+                     void *user, Text *text) {
+    TextRun r = {kernel, pass, gpu, watch, user, text, 0};
     Ctx *ctx = ctx_create(NULL);
     bool failed = ctx_protect(ctx, compare_text, &r) != CTX_OK;
     if (failed || diag_first(ctx)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every rule of folding and of canonicalize on every value of narrow types, and on boundary values
-// of wide ones.
+// Every rule of folding, canonicalize, combine and narrow on every value of narrow types, and on
+// boundary values of wide ones. (Those of the range analysis: range_test.c.)
 //
 // Small expressions are made from the tables of ops: each op over variables, constants, splats and
 // every other op of those. Where a rule is applied to the root of one, the interpreter must compute
@@ -287,7 +287,7 @@ static void try_root(OpCode code, Elem from, Elem to) {
     try_splats(&root);
 }
 
-__attribute__((unused)) static void elementwise(void **state) {
+static void elementwise(void **state) {
     (void)state;
     for (int code = 0; code < OP_COUNT; code++)
         for (int e = 0; e < EL_COUNT; e++)
@@ -451,11 +451,11 @@ static void shape_ops(void **state) {
 
 /* ---- control flow, accesses, products ------------------------------------------------------ */
 
-static void try_text(const char *kernel, const char *pass) {
+static void try_text(const char *kernel, const char *pass, const char *gpu) {
     Probe probe = {0};
     Text text = {.ctx = shared};
     n_probes++;
-    int64_t n = text_compare(kernel, pass_by_name(pass), note_rule, &probe, &text);
+    int64_t n = text_compare(kernel, pass_by_name(pass), gpu, note_rule, &probe, &text);
     n_values += n;
     n_compared += n > 0;
     for (int i = 0; i < probe.n && n; i++) rules[probe.rule[i]].tried++;
@@ -488,7 +488,7 @@ static void all_tried(void **state) {
 int main(void) {
     list_rules();
     const struct CMUnitTest tests[] = {
-        //cmocka_unit_test(elementwise),
+        cmocka_unit_test(elementwise),
         cmocka_unit_test(shape_ops),
         cmocka_unit_test(texts),
         cmocka_unit_test(all_tried),
