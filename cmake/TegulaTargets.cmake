@@ -29,6 +29,7 @@ option(TEGULA_MUTANTS "Build faults in, for trying the tests" OFF)
 set(TEGULA_MUTANT_SEED 1 CACHE STRING "Where drawn faults stand")
 set(TEGULA_MUTANT_DIR ${CMAKE_BINARY_DIR}/mutants)
 if(TEGULA_MUTANTS)
+    find_program(PYTHON3 NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
     find_program(PYTHON3 NAMES python3 REQUIRED)
     execute_process(COMMAND ${PYTHON3} ${CMAKE_SOURCE_DIR}/tests/mutants/instrument.py
                             --source ${CMAKE_SOURCE_DIR} --out ${TEGULA_MUTANT_DIR}

@@ -217,13 +217,13 @@ class Generator(Values):
         self.value_loop(name, elem, nest=True)
 
     def value_while(self, name, elem):
-        i = self.name("j")
+        i, c = self.name("j"), self.condition()
 
         def make():
             self.loops.append(i)
-            return self.apply(name, elem), self.condition()
+            return self.apply(name, elem)
 
-        body, (n, c) = self.inside(make)
+        body, n = self.inside(make)
         v, init = self.variable(n.elem, n.shape)
         self.emit(Stmt(f"var {i}: i64 = 0;"))
         body.append(Stmt(f"{v} = {{}};", [n]))

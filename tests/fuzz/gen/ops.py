@@ -405,6 +405,8 @@ def cast_to(to):
     def make(g, elem, shape):
         if elem.storage_only:
             x = g.load(elem, shape)
+        elif g.chance(0.4):  # a chain, which may be folded to one
+            x = g.cast(g.val(g.elem(), shape), elem)
         else:
             x = g.val(elem, shape)
         return g.cast(x, to)
@@ -428,6 +430,8 @@ def prelude(name, params, **known):
         tol = known.get("tol")
         mag = known.get("mag", MOST_SMALL if tol else None)
         x = g.val(elem, shape, mag, prod=name not in ("fract", "lerp"))
+        if not x.kids and x.fmt.startswith("("):  # of a constant, a choice in the prelude is one of no type
+            x = g.load(elem, shape, "small")
         rest = [g.val(elem, () if p == "s" else shape, mag if mag is not None else known.get("rest"), prod=False)
                 for p in params]  # fmt: skip
         text = f"{name}({', '.join(['{}'] * (1 + len(rest)))})"
