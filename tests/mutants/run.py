@@ -50,7 +50,8 @@ def fuzzed(o, number, targets, env):
     extent = ["--programs", str(o.programs)] if o.programs else ["--seconds", str(o.fuzz)]
     bad, text = run([sys.executable, str(ROOT / "tests/fuzz/programs.py"), "--tegula", str(o.build / "bin/tegula"),
                      *extent, "--targets", targets, "--most", "1", "--as-they-are",
-                     "--jobs", str(o.jobs), "--seed", str(o.seed * 1000 + number)], env, 600 if o.programs else o.fuzz + 120)  # fmt: skip
+                     "--jobs", str(o.jobs), "--seed", str(o.seed * 1000 + number)],
+                    env, 600 if o.programs else o.fuzz + 120)  # fmt: skip
     found = re.search(r"^  \d+ x (.*)$", text, re.M)
     last = text.strip().splitlines()[-1][:60] if text.strip() else "?"
     return bad, f"{time.monotonic() - begin:.0f} s: {found[1] if found else last if bad else 'nothing'}"

@@ -48,8 +48,11 @@ class Runner:
             todo = lines[len(results):]
             file = self.folder / "batch"
             file.write_text("\n".join(todo) + "\n")
-            # Memory of the heap, and so arenas and workspaces, begins with this byte.
+            # Memory of the heap, and so arenas and workspaces, begins with this byte; of every other batch
+            # whatever nobody has written holds NaNs before each launch.
             env = {**self.env, "MALLOC_PERTURB_": str(perturb)}
+            if perturb & 1:
+                env["TG_FILL"] = "nan"
             try:
                 p = subprocess.run([self.tegula, "run", "--batch", str(file)], stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, env=env, timeout=SECONDS_A_LINE + len(todo))  # fmt: skip
