@@ -27,7 +27,7 @@ LEFT_OUT = {
                     "fence quiet barrier_all".split(), "of several ranks: ranks.py"),
     **dict.fromkeys(["stride", "align"], "of the host's contracts, not of programs"),
     "print": "writes text in an order that threads choose",
-    **dict.fromkeys(["greater_place", "lesser_place", "places", "ordered", "found", "philox_round", "philox_two_rounds", "philox"],
+    **dict.fromkeys("greater_place lesser_place places ordered found philox_round philox_two_rounds philox".split(),
                     "tuples inside of argmax, argmin, rand"),
     "as_element": "inside of wide",
     **dict.fromkeys(["range", "cover", "ceildiv", "extent", "isfloat", "isint"],
