@@ -28,7 +28,8 @@ def floats(r, count):
     # Half way between two values of a narrower type, and beside that.
     bits = r.choice([3, 4, 8, 11, 24], count)
     ties = (np.exp2(bits + 1) + 2 * r.integers(-1, 4, count) + 1) * np.exp2(r.integers(-12, 6, count) - bits)
-    ties += np.choose(r.integers(0, 4, count), [0, 0, 1, -1]) * np.spacing(ties.astype(np.float32))
+    beside = np.choose(r.integers(0, 4, count), [0, 0, 1, -1])
+    ties += beside * np.where(r.integers(0, 2, count), np.spacing(ties.astype(np.float32)), ties * 2.0**-35)
     kinds = [edges, spread, halves, r.choice(SPECIAL, count), r.normal(size=count), ties]
     return np.choose(r.integers(0, len(kinds), count), kinds)
 
