@@ -94,12 +94,8 @@ Linear linear_extent(Ranges *r, const Value *tensor, int d) {
     return resolved(r, extent_atom(r, tensor, d, NULL));
 }
 
-Linear linear_of(Ranges *r, const Value *v) {
+static Linear form_of(Ranges *r, const Value *v, const Op *op) {
     int64_t c;
-    if (v->type->kind != TK_BLOCK || v->type->elem != EL_I64) return linear_bad();
-    if (const_int(v, &c)) return linear_constant(c);
-    const Op *op = v->def;
-    if (!op) return resolved(r, v);
     switch (op->code) {
     case OP_ADD: return linear_add(linear_of(r, operand(op, 0)), linear_of(r, operand(op, 1)), 1);
     case OP_SUB: return linear_add(linear_of(r, operand(op, 0)), linear_of(r, operand(op, 1)), -1);
@@ -116,6 +112,21 @@ Linear linear_of(Ranges *r, const Value *v) {
     case OP_DIM: return resolved(r, extent_atom(r, operand(op, 0), (int)op_int(op, "axis", 0), v));
     default: return resolved(r, v);
     }
+}
+
+/// Each value is looked at once: a chain of sums that use the one before twice has as many ways
+/// through it as 2 to its length.
+Linear linear_of(Ranges *r, const Value *v) {
+    int64_t c;
+    if (v->type->kind != TK_BLOCK || v->type->elem != EL_I64) return linear_bad();
+    if (const_int(v, &c)) return linear_constant(c);
+    if (!v->def) return resolved(r, v);
+    Linear *known = map_get(&r->forms, v);
+    if (known) return *known;
+    known = ctx_new(r->ctx, Linear);
+    *known = form_of(r, v, v->def);
+    map_set(r->ctx, &r->forms, v, known);
+    return *known;
 }
 
 /// Bounds that need no proof keep the form within int64_t.
@@ -160,6 +171,7 @@ static void add_equality(Ranges *r, Linear form) {
         if (!plain || map_get(&r->equal, t.atom)) continue;
         Linear rest = linear_scaled(linear_without(form, i), -t.factor);
         map_set(r->ctx, &r->equal, t.atom, ctx_copy(r->ctx, &rest, sizeof rest));
+        r->forms = (PtrMap){0};
         return;
     }
 }

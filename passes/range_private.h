@@ -30,6 +30,7 @@ struct Ranges {
     VEC(Linear) facts;  // each is >= 0
     int n_kernel_facts; // the first ones hold everywhere
     PtrMap equal;       // atom -> the Linear it equals
+    PtrMap forms;       // value -> its Linear, until `equal` changes
     PtrMap divisors;    // atom -> a number that divides it
     PtrMap intervals;   // atom -> its Interval, once known
     PtrMap fits;        // value -> itself where its form cannot wrap anywhere

@@ -76,32 +76,42 @@ const Prepared *prepared_of(Emit *e, const Op *op) {
 
 /* ---- lanes of index blocks ----------------------------------------------------------------- */
 
-/// How much v grows from lane to lane along an axis, or DYNAMIC where that is not one constant.
-static int64_t lane_step(const Value *v, int axis) {
+enum { LANE_STEP_VISITS = 100 }; // of ops: those that use one twice have many ways to it
+
+/// lane_step that looks at as many ops as are left.
+static int64_t lane_step_within(const Value *v, int axis, int *left) {
     if (axis < 0 || v->type->rank == 0 || v->type->extents[axis] == 1) return 0;
     const Op *op = v->def;
-    if (!op) return DYNAMIC;
+    if (!op || --*left < 0) return DYNAMIC;
     int64_t x = DYNAMIC, y = DYNAMIC, n;
     switch (op->code) {
     case OP_CONST: return 0;
     case OP_IOTA: return 1;
-    case OP_BROADCAST: return lane_step(operand(op, 0), axis);
+    case OP_BROADCAST: return lane_step_within(operand(op, 0), axis, left);
     case OP_CAST:
         // Wrapping would break the progression: only from i64 to itself or widening.
-        return elem_info[operand(op, 0)->type->elem].bits >= 32 ? lane_step(operand(op, 0), axis)
-                                                                : DYNAMIC;
+        return elem_info[operand(op, 0)->type->elem].bits >= 32
+                   ? lane_step_within(operand(op, 0), axis, left)
+                   : DYNAMIC;
     case OP_ADD:
     case OP_SUB:
-        x = lane_step(operand(op, 0), axis);
-        y = lane_step(operand(op, 1), axis);
+        x = lane_step_within(operand(op, 0), axis, left);
+        y = lane_step_within(operand(op, 1), axis, left);
         if (x == DYNAMIC || y == DYNAMIC) return DYNAMIC;
         return op->code == OP_ADD ? x + y : x - y;
     case OP_MUL:
         if (!const_int(operand(op, 1), &n)) return DYNAMIC;
-        x = lane_step(operand(op, 0), axis);
+        x = lane_step_within(operand(op, 0), axis, left);
         return x == DYNAMIC ? DYNAMIC : x * n;
     default: return DYNAMIC;
     }
+}
+
+/// How much v grows from lane to lane along an axis, or DYNAMIC where that is not known to be one
+/// constant.
+static int64_t lane_step(const Value *v, int axis) {
+    int left = LANE_STEP_VISITS;
+    return lane_step_within(v, axis, &left);
 }
 
 static bool in_pick(const Access *a, int axis) {
