@@ -41,11 +41,8 @@ static void take_choice(Aot *a, AotExport *x, const Choice *choice) {
 /// `N <= 8192` or `N < 8192` among the conditions of `require` bounds what cover(N) holds.
 static void take_condition(Aot *a, AotExport *x, const Expr *e) {
     int64_t most;
-    if (e->kind == EX_BINARY && e->binary.op == BI_AND) {
-        take_condition(a, x, e->binary.a);
+    for (; e->kind == EX_BINARY && e->binary.op == BI_AND; e = e->binary.a)
         take_condition(a, x, e->binary.b);
-        return;
-    }
     bool bound = e->kind == EX_BINARY && (e->binary.op == BI_LE || e->binary.op == BI_LT) &&
                  e->binary.a->kind == EX_NAME;
     if (!bound || !aot_eval(a->program, e->binary.b, no_value, NULL, &most)) return;

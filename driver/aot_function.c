@@ -9,13 +9,16 @@
 #include "driver/aot.h"
 #include "frontend/program.h"
 
-enum { MOST_CONSTANTS = 8 }; // one by another; those that need each other are an error elsewhere
-
 /* ---- dims ---------------------------------------------------------------------------------- */
 
-static const Expr *constant_of(const Program *p, const Expr *e) {
+static const Item *constant_of(const Program *p, const Expr *e) {
     const Item *item = program_find(p, e->name, e->loc.file);
-    return item && item->kind == IT_CONST ? item->constant.value : NULL;
+    return item && item->kind == IT_CONST ? item : NULL;
+}
+
+static bool constant_value(const Program *p, const Expr *name, int64_t *out) {
+    const Item *item = constant_of(p, name);
+    return item && program_constant(p, item, out);
 }
 
 typedef struct NameWalk {
@@ -26,8 +29,12 @@ typedef struct NameWalk {
 
 static void add_names(NameWalk *n, const Expr *e) {
     if (e->kind == EX_BINARY) {
-        add_names(n, e->binary.a);
-        add_names(n, e->binary.b);
+        const Expr *at = chain_first(e);
+        add_names(n, at->binary.a);
+        for (;; at = at->binary.outer) {
+            add_names(n, at->binary.b);
+            if (at == e) return;
+        }
     } else if (e->kind == EX_CALL) {
         for (int i = 0; i < e->call.args.n; i++) add_names(n, e->call.args.at[i].value);
     } else if (e->kind == EX_NAME) {
@@ -64,7 +71,7 @@ typedef struct Reader {
     /// The argument that a name is, or -1.
     int (*find)(void *user, const char *name);
     void *user;
-    int depth;
+    int depth; // of the expression at hand; a chain of operators is as deep as it is long
 } Reader;
 
 static const CExpr *make(const Reader *r, enum CExprKind kind, int64_t value, const CExpr *a,
@@ -83,12 +90,8 @@ static const CExpr *read_two(Reader *r, enum CExprKind kind, const Expr *x, cons
 static const CExpr *read_name(Reader *r, const Expr *e) {
     int arg = r->find(r->user, e->name);
     if (arg >= 0) return make(r, CX_ARG, arg, NULL, NULL);
-    const Expr *value = constant_of(r->program, e);
-    if (!value || r->depth > MOST_CONSTANTS) return NULL;
-    r->depth++;
-    const CExpr *out = read_expr(r, value);
-    r->depth--;
-    return out;
+    int64_t value;
+    return constant_value(r->program, e, &value) ? make(r, CX_CONST, value, NULL, NULL) : NULL;
 }
 
 /// (a + b - 1) / b, as the language defines ceildiv for positive b.
@@ -115,8 +118,7 @@ static const CExpr *read_negative(Reader *r, const Expr *e) {
     return x ? make(r, CX_SUB, 0, make(r, CX_CONST, 0, NULL, NULL), x) : NULL;
 }
 
-/// NULL where C does not compute it.
-static const CExpr *read_expr(Reader *r, const Expr *e) {
+static const CExpr *read_kind(Reader *r, const Expr *e) {
     switch (e->kind) {
     case EX_INT: return make(r, CX_CONST, (int64_t)e->integer.value, NULL, NULL);
     case EX_BOOL: return make(r, CX_CONST, e->boolean, NULL, NULL);
@@ -134,24 +136,27 @@ static const CExpr *read_expr(Reader *r, const Expr *e) {
     }
 }
 
+/// NULL where C does not compute it.
+static const CExpr *read_expr(Reader *r, const Expr *e) {
+    if (r->depth == AST_MAX_DEPTH) return NULL;
+    r->depth++;
+    const CExpr *out = read_kind(r, e);
+    r->depth--;
+    return out;
+}
+
 /* ---- values -------------------------------------------------------------------------------- */
 
 typedef struct Lookup {
     const Program *program;
     AotLookup *lookup;
     void *user;
-    int depth;
 } Lookup;
 
 static bool find_value(void *user, const Expr *e, int64_t *out) {
     Lookup *l = user;
     if (l->lookup(l->user, e->name, out)) return true;
-    const Expr *constant = constant_of(l->program, e);
-    if (!constant || l->depth > MOST_CONSTANTS) return false;
-    l->depth++;
-    bool known = expr_value(constant, find_value, l, out, NULL);
-    l->depth--;
-    return known;
+    return constant_value(l->program, e, out);
 }
 
 bool aot_eval(const Program *p, const Expr *e, AotLookup *lookup, void *user, int64_t *out) {

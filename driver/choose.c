@@ -177,15 +177,6 @@ static void estimate(Ctx *ctx, void *arg) {
     t->setting->needs.products = cost_products(kernel, dim_of, b) > 0;
 }
 
-/// The setting agrees with every pinned value.
-static bool is_allowed(const Config *c, int n, const NamedValue *set) {
-    for (int i = 0; i < n; i++) {
-        const NamedValue *v = value_of_name(c->n, c->values, set[i].name);
-        if (v && v->value != set[i].value) return false;
-    }
-    return true;
-}
-
 /// The pinned values, then those of the setting that they leave open.
 static void take(Build *b, int n, const NamedValue *set, const Config *c) {
     Inst *inst = b->inst;
@@ -278,7 +269,7 @@ static void list_settings(Search *s) {
     fe_configs(b->ctx, b->program, b->inst, MAX_SETTINGS, &all);
     for (int i = 0; i < all.n; i++) {
         RankedSetting one = {.config = all.data[i], .n_source = all.data[i].n, .seconds = -1};
-        if (is_allowed(&all.data[i], s->n_set, s->set)) vec_push(b->ctx, s->open, one);
+        vec_push(b->ctx, s->open, one);
     }
     b->n_settings = s->open->n;
 }

@@ -28,14 +28,11 @@ static const DLTensor **tensors_of(Ctx *ctx, const tg_wanted *w) {
 }
 
 void log_wrong_default(const TuneResult *t) {
-    char line[512];
+    char line[768];
     const char *why = tune_wrong_default(t);
     if (!why) return;
-    snprintf(
-        line, sizeof line,
-        "warning: %s %s: the default, %s, is not taken: %s; this is a mistake in Tegula, not in "
-        "your kernel",
-        t->kernel, t->shape, t->trials[0].config, why);
+    snprintf(line, sizeof line, "warning: %s %s: the default, %s, is not taken: %s; " WRONG_DEFAULT,
+             t->kernel, t->shape, t->trials[0].config, why);
     tg_log(line);
 }
 

@@ -118,6 +118,10 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
 /// Of a search in which the standard configuration computed something else than the interpreter:
 /// what. NULL: it did not.
 const char *tune_wrong_default(const TuneResult *r);
+/// How such a message ends: the interpreter took the smallest tiles, so it may be either's.
+#define WRONG_DEFAULT                                                                              \
+    "either the kernel's result depends on its tune values, which is a mistake in the kernel, or " \
+    "it is one in Tegula: `tegula run --target interp --set ...` tells which"
 
 /// Why there is no room for a search in the background: it takes no more than a quarter of the
 /// memory that is free. NULL: there is.

@@ -63,15 +63,12 @@ static void note_callee(Writes *w, const Expr *x) {
 /// Calls may stand anywhere in an expression; nothing else in one writes.
 static void expr_writes(Writes *w, const Expr *x) {
     if (!x) return;
+    for (; x->kind == EX_BINARY; x = x->binary.a) expr_writes(w, x->binary.b);
     switch (x->kind) {
     case EX_TUPLE:
         for (int i = 0; i < x->tuple.n; i++) expr_writes(w, x->tuple.at[i]);
         return;
     case EX_UNARY: expr_writes(w, x->unary.x); return;
-    case EX_BINARY:
-        expr_writes(w, x->binary.a);
-        expr_writes(w, x->binary.b);
-        return;
     case EX_TERNARY:
         expr_writes(w, x->ternary.cond);
         expr_writes(w, x->ternary.yes);

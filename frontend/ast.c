@@ -102,7 +102,12 @@ Expr *new_binary(Parser *p, Loc loc, BinaryOp op, Loc op_loc, Expr *a, Expr *b) 
     e->binary.op_loc = op_loc;
     e->binary.a = a;
     e->binary.b = b;
-    over_expr(p, &e->depth, loc, a);
+    if (a->kind == EX_BINARY) {
+        a->binary.outer = e;
+        e->depth = a->depth;
+    } else {
+        over_expr(p, &e->depth, loc, a);
+    }
     over_expr(p, &e->depth, loc, b);
     return e;
 }
@@ -322,6 +327,52 @@ Stmt *new_block(Parser *p, Loc loc, Stmts stmts, Loc end) {
     s->block.end = end;
     for (int i = 0; i < stmts.n; i++) over_stmt(p, &s->depth, loc, stmts.at[i]);
     return s;
+}
+
+/* ---- walking ------------------------------------------------------------------------------- */
+
+const Expr *chain_first(const Expr *x) {
+    while (x->binary.a->kind == EX_BINARY) x = x->binary.a;
+    return x;
+}
+
+static bool any_in_list(Exprs list, NameTest *test, void *user) {
+    for (int i = 0; i < list.n; i++)
+        if (expr_any_name(list.at[i], test, user)) return true;
+    return false;
+}
+
+static bool any_in_call(const Expr *x, NameTest *test, void *user) {
+    for (int i = 0; i < x->call.args.n; i++)
+        if (expr_any_name(x->call.args.at[i].value, test, user)) return true;
+    return expr_any_name(x->call.callee, test, user);
+}
+
+static bool any_in_subscript(const Expr *x, NameTest *test, void *user) {
+    for (int i = 0; i < x->subscript.subs.n; i++) {
+        const Sub *s = &x->subscript.subs.at[i];
+        if (s->lo && expr_any_name(s->lo, test, user)) return true;
+        if (s->hi && expr_any_name(s->hi, test, user)) return true;
+    }
+    return expr_any_name(x->subscript.base, test, user);
+}
+
+bool expr_any_name(const Expr *x, NameTest *test, void *user) {
+    for (; x->kind == EX_BINARY; x = x->binary.a)
+        if (expr_any_name(x->binary.b, test, user)) return true;
+    switch (x->kind) {
+    case EX_NAME: return test(user, x);
+    case EX_TUPLE: return any_in_list(x->tuple, test, user);
+    case EX_UNARY: return expr_any_name(x->unary.x, test, user);
+    case EX_TERNARY:
+        return any_in_list((Exprs){(Expr *[]){x->ternary.cond, x->ternary.yes, x->ternary.no}, 3},
+                           test, user);
+    case EX_CAST: return expr_any_name(x->cast.x, test, user);
+    case EX_CALL: return any_in_call(x, test, user);
+    case EX_SUBSCRIPT: return any_in_subscript(x, test, user);
+    case EX_MEMBER: return expr_any_name(x->member.base, test, user);
+    default: return false;
+    }
 }
 
 /* ---- looking up ---------------------------------------------------------------------------- */

@@ -122,7 +122,7 @@ typedef AST_LIST(Sub) Subs;
 
 struct Expr {
     ExprKind kind;
-    uint16_t depth; // of the tree below, at most AST_MAX_DEPTH
+    uint16_t depth; // of the tree below, at most AST_MAX_DEPTH; a chain of operators is one level
     bool parens;    // was written in parentheses
     Loc loc;        // from its first token, as far as the line goes
     union {
@@ -149,6 +149,7 @@ struct Expr {
             BinaryOp op;
             Loc op_loc;
             Expr *a, *b;
+            Expr *outer; // the operator that this one is the left operand of, or NULL
         } binary;
         struct {
             Expr *cond, *yes, *no;
@@ -351,12 +352,27 @@ extern const char *const binary_spelling[];
 int fn_param(const FnDef *f, const char *name);
 int fn_generic(const FnDef *f, const char *name);
 
+/* ---- walking (ast.c) ----------------------------------------------------------------------- */
+
+// A chain such as `a + b - c` is as long as its source, so no walk recurses along left operands:
+//     const Expr *at = chain_first(x);
+//     visit(at->binary.a);
+//     for (;; at = at->binary.outer) { visit(at->binary.b); if (at == x) break; }
+
+/// The innermost operator of the chain that ends in the operator x: its left operand is none.
+const Expr *chain_first(const Expr *x);
+/// Whether test(user, name) holds of a name in x, names of functions included.
+typedef bool NameTest(void *user, const Expr *name);
+bool expr_any_name(const Expr *x, NameTest *test, void *user);
+
 /* ---- printing (ast_print.c) ---------------------------------------------------------------- */
 
 /// The tree as indented text: what `--emit ast` shows. It says nothing of positions or comments.
 void ast_print(Text *out, const Module *module);
 /// Source form on one line, for messages: `min(L, m.end) - 1`.
 void ast_print_expr(Text *out, const Expr *e);
+/// As much of a text as fits a message.
+const char *message_text(Ctx *ctx, const Text *t);
 void ast_print_type(Text *out, const TypeExpr *t);
 
 #endif

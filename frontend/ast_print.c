@@ -68,16 +68,33 @@ static bool print_leaf(Text *out, const Expr *e) {
     }
 }
 
+/// The operators of a chain stand before all operands, the last one first.
+static void print_prefix_chain(Text *out, const Expr *e) {
+    const Expr *at = e;
+    for (;; at = at->binary.a) {
+        text_add(out, "(%s ", binary_spelling[at->binary.op]);
+        if (at->binary.a->kind != EX_BINARY) break;
+    }
+    print_prefix(out, at->binary.a);
+    for (;; at = at->binary.outer) {
+        text_add(out, " ");
+        print_prefix(out, at->binary.b);
+        text_add(out, ")");
+        if (at == e) return;
+    }
+}
+
 static void print_prefix(Text *out, const Expr *e) {
     if (print_leaf(out, e)) return;
+    if (e->kind == EX_BINARY) {
+        print_prefix_chain(out, e);
+        return;
+    }
     text_add(out, "(%s",
-             e->kind == EX_UNARY    ? unary_spelling[e->unary.op]
-             : e->kind == EX_BINARY ? binary_spelling[e->binary.op]
-                                    : expr_kind_name[e->kind]);
+             e->kind == EX_UNARY ? unary_spelling[e->unary.op] : expr_kind_name[e->kind]);
     switch (e->kind) {
     case EX_TUPLE: print_prefixes(out, e->tuple); break;
     case EX_UNARY: print_prefixes(out, (Exprs){(Expr *[]){e->unary.x}, 1}); break;
-    case EX_BINARY: print_prefixes(out, (Exprs){(Expr *[]){e->binary.a, e->binary.b}, 2}); break;
     case EX_TERNARY:
         print_prefixes(out, (Exprs){(Expr *[]){e->ternary.cond, e->ternary.yes, e->ternary.no}, 3});
         break;
@@ -138,6 +155,20 @@ static void print_call(Text *out, const Expr *e) {
     text_add(out, ")");
 }
 
+/// The parentheses of all left operands open first.
+static void print_source_chain(Text *out, const Expr *e) {
+    for (const Expr *at = e->binary.a; at->kind == EX_BINARY; at = at->binary.a)
+        text_add(out, "%s", at->parens ? "(" : "");
+    const Expr *at = chain_first(e);
+    ast_print_expr(out, at->binary.a);
+    for (;; at = at->binary.outer) {
+        text_add(out, " %s ", binary_spelling[at->binary.op]);
+        ast_print_expr(out, at->binary.b);
+        if (at == e) return;
+        text_add(out, "%s", at->parens ? ")" : "");
+    }
+}
+
 static void print_source(Text *out, const Expr *e) {
     switch (e->kind) {
     case EX_TUPLE:
@@ -149,11 +180,7 @@ static void print_source(Text *out, const Expr *e) {
         text_add(out, "%s", unary_spelling[e->unary.op]);
         ast_print_expr(out, e->unary.x);
         break;
-    case EX_BINARY:
-        ast_print_expr(out, e->binary.a);
-        text_add(out, " %s ", binary_spelling[e->binary.op]);
-        ast_print_expr(out, e->binary.b);
-        break;
+    case EX_BINARY: print_source_chain(out, e); break;
     case EX_TERNARY:
         ast_print_expr(out, e->ternary.cond);
         text_add(out, " ? ");
@@ -187,6 +214,11 @@ void ast_print_expr(Text *out, const Expr *e) {
     text_add(out, "%s", own ? "(" : "");
     print_source(out, e);
     text_add(out, "%s", own ? ")" : "");
+}
+
+const char *message_text(Ctx *ctx, const Text *t) {
+    enum { MOST = 100 };
+    return t->n <= MOST ? t->data : ctx_format(ctx, "%.*s ...", MOST - 4, t->data);
 }
 
 void ast_print_type(Text *out, const TypeExpr *t) {

@@ -170,7 +170,8 @@ struct Elab {
     Op *module;
     bool in_program; // inside a `parallel`
     int declared;    // names bound so far
-    int const_depth, loop_depth, n_called, n_inlined;
+    int loop_depth, n_called, n_inlined;
+    PtrMap constants;  // Item -> what is known of one without a value
     int depth;         // of the trees being walked, one inside the other: it bounds the C stack
     int errors_before; // this elaboration began
     Binding *done;     // set by `return` where a choice around it has several ways out, or NULL
@@ -389,6 +390,15 @@ void scope_push(Elab *e);
 void scope_pop(Elab *e);
 Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v);
 Binding *scope_find(const Elab *e, const char *name); // NULL: none
+
+/* ---- constants (elab_const.c) -------------------------------------------------------------- */
+
+/// The value of a top-level constant.
+Val el_constant(Elab *e, const Item *item);
+/// An elaborator for constant expressions: stray ops go to a module that is dropped.
+Elab elab_constant(Ctx *ctx, const Program *p);
+/// The value of an integer or a truth value that is known. Reports nothing where it is not.
+bool el_evaluate(Elab *e, const Expr *x, int64_t *out);
 
 /* ---- statements and loops (elab_stmt.c, elab_loop.c) --------------------------------------- */
 

@@ -32,15 +32,26 @@ Val el_condition(Elab *e, Val v) {
     return v;
 }
 
-static Val binary_expr(Elab *e, const Expr *x) {
+/// The operator x on its left operand, which is computed.
+static Val apply_binary(Elab *e, const Expr *x, Val a) {
     BinaryOp op = x->binary.op;
-    Val a = el_expr(e, x->binary.a), b;
+    Val b;
+    e->b.loc = el_loc(e, x->loc);
     if (op != BI_AND && op != BI_OR) return el_binary(e, x->loc, op, a, el_expr(e, x->binary.b));
     a = el_condition(e, a);
     // A constant left side decides alone: the right side may make no sense then.
     if (a.kind == V_CONST && a.c.type == CK_BOOL && (a.c.i != 0) == (op == BI_OR)) return a;
     b = el_condition(e, el_expr(e, x->binary.b));
     return el_binary(e, x->loc, op, a, b);
+}
+
+static Val binary_expr(Elab *e, const Expr *x) {
+    const Expr *at = chain_first(x);
+    Val v = el_expr(e, at->binary.a);
+    for (;; at = at->binary.outer) {
+        v = apply_binary(e, at, v);
+        if (at == x) return v;
+    }
 }
 
 /// `causal ? min(L, m.end) : L` with a constant condition has one side only.
@@ -77,6 +88,7 @@ static Val subscript_expr(Elab *e, const Expr *x) {
 Val el_expr(Elab *e, const Expr *x) {
     Loc loc = el_loc(e, x->loc);
     e->b.loc = loc;
+    ctx_count(e->ctx, 1);
     switch (x->kind) {
     case EX_INT: return int_literal(x);
     case EX_FLOAT: return val_float(x->floating.value);

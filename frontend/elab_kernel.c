@@ -84,9 +84,11 @@ static void check_listed(Elab *e, const Choice *c, int64_t value) {
     diag_hint(e->ctx, "the kernel lists %s", all.data);
 }
 
-/// The value of a tune choice: what the instance sets, else the first alternative.
+/// The value of a tune choice: what the instance sets, what was chosen to satisfy `where`, else the
+/// first alternative.
 static void bind_choice(Elab *e, const Choice *c) {
     const NamedValue *set = inst_set(e->kernel->inst, c->name.text);
+    const Config *chosen = &e->kernel->chosen;
     Val v = el_expr(e, c->alternatives.at[0]);
     bool boolean = v.kind == V_CONST && v.c.type == CK_BOOL;
     if (v.kind != V_ERROR && (v.kind != V_CONST || v.c.type == CK_FLOAT)) {
@@ -94,6 +96,7 @@ static void bind_choice(Elab *e, const Choice *c) {
         v = val_error();
     }
     if (set) check_listed(e, c, set->value);
+    if (!set) set = value_of_name(chosen->n, chosen->values, c->name.text);
     if (set) v = boolean ? val_bool(set->value != 0) : val_int(set->value);
     scope_bind(e, c->name, BIND_TUNE, v);
     if (v.kind == V_CONST) note_config(e, c->name.text, v.c.i);
@@ -186,33 +189,28 @@ static void bind_choices(Elab *e) {
 static const char *expr_text(Elab *e, const Expr *x) {
     Text t = {.ctx = e->ctx};
     ast_print_expr(&t, x);
-    return t.data;
+    return message_text(e->ctx, &t);
 }
 
-/// Whether a condition depends on values that were made up for want of arguments.
-static bool is_tentative(Elab *e, const Expr *x) {
-    if (!e->kernel->inst->tentative) return false;
-    const Binding *b = x->kind == EX_NAME ? scope_find(e, x->name) : NULL;
-    if (b) return b->kind == BIND_DIM || b->kind == BIND_PARAM;
-    switch (x->kind) {
-    case EX_UNARY: return is_tentative(e, x->unary.x);
-    case EX_BINARY: return is_tentative(e, x->binary.a) || is_tentative(e, x->binary.b);
-    case EX_CALL:
-        for (int i = 0; i < x->call.args.n; i++)
-            if (is_tentative(e, x->call.args.at[i].value)) return true;
-        return false;
-    default: return false;
-    }
+static bool is_made_up(void *user, const Expr *name) {
+    const Binding *b = scope_find(user, name->name);
+    return b && (b->kind == BIND_DIM || b->kind == BIND_PARAM);
 }
 
+bool is_tentative(const Elab *e, const Inst *inst, const Expr *x) {
+    return inst->tentative && expr_any_name(x, is_made_up, (void *)e);
+}
+
+/// Whether the condition is decided for these arguments, or by made-up ones.
+static bool holds(Elab *e, const Expr *x, bool value) {
+    return value || is_tentative(e, e->kernel->inst, x);
+}
+
+/// A dim in it becomes a constant of this instance: with another extent the choice is another one.
 static void check_where(Elab *e, const Expr *x) {
-    Val v = el_expr(e, x);
-    bool known = v.kind == V_CONST && v.c.type == CK_BOOL;
-    if (v.kind == V_ERROR || (known && (v.c.i || is_tentative(e, x)))) return;
-    if (known)
+    bool value;
+    if (el_const_bool(e, x->loc, el_expr(e, x), "'where'", &value) && !holds(e, x, value))
         el_fail(e, x->loc, D_WHERE, expr_text(e, x));
-    else
-        el_fail(e, x->loc, D_NEEDS_CONST_BOOL, "'where'", val_text(e, v));
 }
 
 /// What is decided now is an error now; the rest is checked at each launch.
@@ -220,7 +218,7 @@ static void check_condition(Elab *e, const Expr *x) {
     Val v = el_condition(e, el_expr(e, x));
     if (v.kind == V_ERROR) return;
     bool constant = v.kind == V_CONST && v.c.type == CK_BOOL;
-    if (constant && (v.c.i || is_tentative(e, x))) return;
+    if (constant && holds(e, x, v.c.i)) return;
     if (constant)
         el_fail(e, x->loc, D_REQUIRE_FALSE, expr_text(e, x));
     else if (val_is_scalar(v) && v.ir.v->type->elem == EL_BOOL)
@@ -330,7 +328,7 @@ bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
     check_settings(e);
     do {
         int n_fixed = k->fixed.n;
-        ok = elaborate_once(e, name);
+        ok = el_choose(e, k->inst, &k->chosen) && elaborate_once(e, name);
         again = ok && k->fixed.n > n_fixed;
         if (again) op_erase(k->op);
     } while (again);

@@ -57,6 +57,7 @@ struct Kernel {
     VEC(KDim *) dims;
     VEC(Pack *) packs;
     VEC(NamedValue) config;
+    Config chosen;  // the tune values that the instance leaves open
     NameList fixed; // dims found to be needed as constants, kept over rounds
 };
 
@@ -79,6 +80,17 @@ Value *kernel_passed(Elab *e, OpCode op, Value *tensor, int axis);
 /// False after an error.
 bool kernel_elaborate(Elab *e, Kernel *k, const char *name);
 void kernel_set_config(Elab *e);
+
+typedef VEC(NamedValue) NamedValues;
+/// The first value of a name counts.
+void named_value_add(Ctx *ctx, NamedValues *list, const char *name, int64_t v);
+bool is_constant_name(const Program *p, const Expr *x);
+/// Whether x depends on values that were made up for want of arguments.
+bool is_tentative(const Elab *e, const Inst *inst, const Expr *x);
+/// The values that the instance leaves open, by the first combination that satisfies every `where`.
+/// False, with a message, where there is none, or none among so many that the search gives up;
+/// true, with no values, where no `where` says anything.
+bool el_choose(Elab *e, const Inst *inst, Config *out);
 
 /// The plan that an alternative of the axis `plan` names. False: it is another axis, or an
 /// expression; *out is PLAN_CHOSEN where there is no such plan.

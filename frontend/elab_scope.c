@@ -38,24 +38,6 @@ Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v) {
 
 /* ---- what a name means --------------------------------------------------------------------- */
 
-/// A top-level constant, computed where it is used: it sees no local names.
-static Val constant_value(Elab *e, const Item *item) {
-    if (e->const_depth >= MAX_CALL_DEPTH)
-        return el_fail(e, item->constant.name.loc, D_CONST_CYCLE, item->constant.name.text);
-    const Expr *x = item->constant.value;
-    if (!el_deeper(e, x->loc, x->depth)) return val_error();
-    Scope *scope = e->scope;
-    e->scope = NULL;
-    e->const_depth++;
-    Val v = el_expr(e, x);
-    e->const_depth--;
-    e->depth -= x->depth;
-    e->scope = scope;
-    bool constant = v.kind == V_CONST || (val_is_scalar(v) && const_of(v.ir.v));
-    if (v.kind == V_ERROR || constant) return v;
-    return el_fail(e, x->loc, D_NOT_CONSTANT, "a top-level constant", val_text(e, v));
-}
-
 static Val unknown_name(Elab *e, const char *name, Loc loc) {
     const char *locals[64], *close = NULL;
     int n = 0;
@@ -73,7 +55,7 @@ Val el_name(Elab *e, const char *name, Loc loc) {
     if (b) return b->val;
     const Item *item = program_find(e->program, name, loc.file);
     if (!item && el_rank(e) && strcmp(name, "rank") == 0) return val_ir(el_rank(e));
-    if (item && item->kind == IT_CONST) return constant_value(e, item);
+    if (item && item->kind == IT_CONST) return el_constant(e, item);
     if (item) return (Val){.kind = V_FN, .fn = {.def = item->fn}};
     const Builtin *builtin = builtin_by_name(name);
     if (builtin) return (Val){.kind = V_FN, .fn = {.builtin = builtin}};

@@ -296,18 +296,23 @@ static bool known_value(Elab *e, const Value *v, bool specialise, int *budget, C
 }
 
 /// False where a leaf is not known. `budget`s are far above what people write.
+static bool known_scalar(Elab *e, const Value *v, bool specialise, Cell *out) {
+    int budget = 1000;
+    // First without marking: an unknown leaf must not specialise the known ones.
+    if (!known_value(e, v, false, &budget, out)) return false;
+    budget = 1000;
+    if (specialise) known_value(e, v, true, &budget, out);
+    return true;
+}
+
 static bool known_int(Elab *e, Val v, bool specialise, int64_t *out) {
     if (v.kind == V_CONST && v.c.type == CK_INT && !v.c.wide) {
         *out = v.c.i;
         return true;
     }
     if (!val_is_scalar(v) || !elem_is(v.ir.v->type->elem, EC_INT)) return false;
-    int budget = 1000;
     Cell c;
-    // First without marking: an unknown leaf must not specialise the known ones.
-    if (!known_value(e, v.ir.v, false, &budget, &c)) return false;
-    budget = 1000;
-    if (specialise) known_value(e, v.ir.v, true, &budget, &c);
+    if (!known_scalar(e, v.ir.v, specialise, &c)) return false;
     *out = c.i;
     return true;
 }
@@ -317,17 +322,21 @@ bool el_known_int(Elab *e, Val v, int64_t *out) {
 }
 
 /// Names the dim that is not known: that is what `given` is for.
-bool el_const_int(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
-    if (known_int(e, v, true, out)) return true;
-    if (v.kind == V_ERROR) return false;
+static void hint_given(Elab *e, Val v) {
     const char *dim = val_is_scalar(v) ? el_unknown_dim(e, v.ir.v) : NULL;
-    el_fail(e, loc, D_NOT_CONSTANT, what, val_text(e, v));
     if (dim)
         diag_hint(e->ctx,
                   "its value depends on the dimension '%s': name its values, 'given %s = 64'", dim,
                   dim);
     else if (v.kind == V_IR)
         diag_hint(e->ctx, "constants are literals, 'tune' names and 'const' parameters");
+}
+
+bool el_const_int(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
+    if (known_int(e, v, true, out)) return true;
+    if (v.kind == V_ERROR) return false;
+    el_fail(e, loc, D_NOT_CONSTANT, what, val_text(e, v));
+    hint_given(e, v);
     return false;
 }
 
@@ -340,11 +349,19 @@ bool el_extent(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
 }
 
 bool el_const_bool(Elab *e, Loc loc, Val v, const char *what, bool *out) {
+    bool scalar = val_is_scalar(v) && v.ir.v->type->elem == EL_BOOL;
+    Cell c;
     if (v.kind == V_CONST && v.c.type == CK_BOOL) {
         *out = v.c.i != 0;
         return true;
     }
-    if (v.kind != V_ERROR) el_fail(e, loc, D_NEEDS_CONST_BOOL, what, val_text(e, v));
+    if (scalar && known_scalar(e, v.ir.v, true, &c)) {
+        *out = c.u != 0;
+        return true;
+    }
+    if (v.kind == V_ERROR) return false;
+    el_fail(e, loc, D_NEEDS_CONST_BOOL, what, val_text(e, v));
+    if (scalar) hint_given(e, v);
     return false;
 }
 

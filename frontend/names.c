@@ -236,6 +236,15 @@ static void elem(Checker *c, Name name) {
     }
 }
 
+static void chain(Checker *c, const Expr *x) {
+    const Expr *at = chain_first(x);
+    expr(c, at->binary.a);
+    for (;; at = at->binary.outer) {
+        expr(c, at->binary.b);
+        if (at == x) return;
+    }
+}
+
 static void expr(Checker *c, const Expr *x) {
     switch (x->kind) {
     case EX_NAME: use(c, x->name, x->loc); break;
@@ -243,10 +252,7 @@ static void expr(Checker *c, const Expr *x) {
         for (int i = 0; i < x->tuple.n; i++) expr(c, x->tuple.at[i]);
         break;
     case EX_UNARY: expr(c, x->unary.x); break;
-    case EX_BINARY:
-        expr(c, x->binary.a);
-        expr(c, x->binary.b);
-        break;
+    case EX_BINARY: chain(c, x); break;
     case EX_TERNARY:
         expr(c, x->ternary.cond);
         expr(c, x->ternary.yes);

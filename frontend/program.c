@@ -108,6 +108,7 @@ Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer) {
     int before = diag_errors(ctx);
     p->ctx = ctx;
     p->importer = importer;
+    p->constants = ctx_new(ctx, PtrMap);
     uint16_t prelude = embedded_source(ctx, prelude_path);
     if (prelude && prelude != file) load_module(p, prelude, true);
     int first = p->files.n;

@@ -21,12 +21,15 @@ struct Program {
     PtrMap own;     // name -> Item of the file and its imports
     PtrMap library; // name -> Item of the prelude
     VEC(const FnDef *) kernels;
-    bool broken; // there were errors: nothing can be elaborated
+    PtrMap *constants; // Item -> its value, once it is known (elab_scope.c)
+    bool broken;       // there were errors: nothing can be elaborated
 };
 
 /// A fn, a kernel or a constant by name, or NULL. Library files see the prelude first, other
 /// files their own definitions.
 const Item *program_find(const Program *p, const char *name, uint16_t from);
+/// The value of a top-level constant that is an integer or a truth value. It is computed once.
+bool program_constant(const Program *p, const Item *item, int64_t *out);
 bool program_is_library(const Program *p, uint16_t file);
 /// The name that `name` was probably meant to be, among definitions and builtins, or NULL.
 const char *program_closest(const Program *p, const char *name);

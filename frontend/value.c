@@ -43,8 +43,18 @@ static bool call(Evaluation *v, const Expr *e, int64_t *out) {
     return true;
 }
 
+static bool chain(Evaluation *v, const Expr *e, int64_t *out) {
+    const Expr *at = chain_first(e);
+    int64_t b;
+    if (!value(v, at->binary.a, out)) return false;
+    for (;; at = at->binary.outer) {
+        if (!value(v, at->binary.b, &b) || !binary(at->binary.op, *out, b, out)) return false;
+        if (at == e) return true;
+    }
+}
+
 static bool value(Evaluation *v, const Expr *e, int64_t *out) {
-    int64_t a, b;
+    int64_t a;
     v->unknown = "an expression";
     switch (e->kind) {
     case EX_INT: *out = (int64_t)e->integer.value; return true;
@@ -52,9 +62,7 @@ static bool value(Evaluation *v, const Expr *e, int64_t *out) {
     case EX_NAME: v->unknown = e->name; return v->lookup(v->user, e, out);
     case EX_UNARY:
         return e->unary.op == UN_NEG && value(v, e->unary.x, &a) && binary(BI_SUB, 0, a, out);
-    case EX_BINARY:
-        return value(v, e->binary.a, &a) && value(v, e->binary.b, &b) &&
-               binary(e->binary.op, a, b, out);
+    case EX_BINARY: return chain(v, e, out);
     case EX_CALL: return call(v, e, out);
     default: return false;
     }

@@ -96,6 +96,7 @@ static Chunk *new_chunk(Ctx *ctx, size_t size) {
     if (!c) return NULL;
     c->used = 0;
     c->size = size;
+    ctx->bytes += size;
     if (size >= LARGE_PAGE) want_large_pages(c);
     return c;
 }
@@ -143,6 +144,18 @@ void ctx_defer(Ctx *ctx, void (*release)(void *thing), void *thing) {
     }
     *d = (Deferred){release, thing, ctx->deferred};
     ctx->deferred = d;
+}
+
+void ctx_count(Ctx *ctx, uint64_t steps) {
+    ctx->steps += steps;
+}
+
+uint64_t ctx_steps(const Ctx *ctx) {
+    return ctx->steps;
+}
+
+size_t ctx_bytes(const Ctx *ctx) {
+    return ctx->bytes;
 }
 
 /* ---- interned strings ---------------------------------------------------------------------- */

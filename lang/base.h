@@ -73,6 +73,13 @@ void *ctx_copy(Ctx *ctx, const void *data, size_t size);
 /// survive an early return.
 void ctx_defer(Ctx *ctx, void (*release)(void *thing), void *thing);
 
+/// Work that has been done, in steps that take about as long as elaborating one expression. Limits
+/// count them, and tests: times differ from machine to machine.
+void ctx_count(Ctx *ctx, uint64_t steps);
+uint64_t ctx_steps(const Ctx *ctx);
+/// The memory that the context holds.
+size_t ctx_bytes(const Ctx *ctx);
+
 /// One copy of each text: equal strings are equal pointers.
 const char *ctx_intern(Ctx *ctx, const char *text, size_t len);
 const char *ctx_name(Ctx *ctx, const char *text);

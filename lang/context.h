@@ -41,6 +41,8 @@ struct Ctx {
     VEC(Source) sources;
     Diagnostic *first_diag, *last_diag;
     int n_errors;
+    uint64_t steps;
+    size_t bytes; // of all chunks
 };
 
 #endif

@@ -93,10 +93,8 @@ bool job_tune_now(Job *job, TuneMode mode, const Request *r, const DLTensor **te
     *out = s.result;
     if (!s.status && *out->config) {
         if (tune_wrong_default(out))
-            cli_warning(
-                "%s: the default, %s, is not taken: %s; this is a mistake in Tegula, not in "
-                "your kernel",
-                s.title, out->trials[0].config, tune_wrong_default(out));
+            cli_warning("%s: the default, %s, is not taken: %s; " WRONG_DEFAULT, s.title,
+                        out->trials[0].config, tune_wrong_default(out));
         return true;
     }
     if (s.status) cli_warning("not tuned: %s", tg_last_error());
