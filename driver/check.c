@@ -28,11 +28,20 @@ static bool check_kernel(Ctx *ctx, const Program *program, const FnDef *kernel) 
     return diag_errors(ctx) == before || only;
 }
 
+// Steps of all kernels of a file: a hundred times what the library's largest one takes.
+enum { MAX_CHECK = 1000000 };
+
 bool program_check(Ctx *ctx, const Program *program, bool certain) {
     int before = diag_errors(ctx);
+    uint64_t last = ctx_steps(ctx) + MAX_CHECK;
     for (int k = 0; k < fe_kernel_count(program); k++) {
+        const FnDef *kernel = fe_kernel(program, k);
+        if (ctx_steps(ctx) > last) {
+            if (!certain) diag(ctx, kernel->name.loc, D_UNCHECKED, kernel->name.text, MAX_CHECK);
+            break;
+        }
         DiagMark mark = diag_mark(ctx);
-        if (!check_kernel(ctx, program, fe_kernel(program, k)) && certain) diag_rewind(ctx, mark);
+        if (!check_kernel(ctx, program, kernel) && certain) diag_rewind(ctx, mark);
     }
     return diag_errors(ctx) == before;
 }

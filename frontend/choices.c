@@ -59,7 +59,6 @@ static void choose_value(Space *s, int i, Val v, int64_t number) {
     const Open *open = &s->choices.data[i];
     s->values[i] = (NamedValue){open->choice->name.text, number};
     ctx_count(s->e->ctx, 1);
-    s->e->n_inlined = 0;
     scope_push(s->e);
     if (!open->axis) scope_bind(s->e, open->choice->name, BIND_TUNE, v);
     if (allowed(s, i + 1)) choose(s, i + 1);

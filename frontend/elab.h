@@ -143,7 +143,10 @@ const char *val_text(Elab *e, Val v);
 
 /* ---- state --------------------------------------------------------------------------------- */
 
-enum { MAX_CALL_DEPTH = 64, MAX_DEPTH = 1000, MAX_CALLS = 100000, MAX_LANES = 1 << 28 };
+enum { MAX_CALL_DEPTH = 64, MAX_DEPTH = 1000, MAX_LANES = 1 << 28 };
+// Steps of one elaboration, many times what large kernels take. The compiler's time and memory are
+// in proportion.
+enum { MAX_WORK = 1000000 };
 
 /// A fn being inlined: the chain explains errors inside it.
 typedef struct Frame {
@@ -170,13 +173,15 @@ struct Elab {
     Op *module;
     bool in_program; // inside a `parallel`
     int declared;    // names bound so far
-    int loop_depth, n_called, n_inlined;
-    PtrMap constants;  // Item -> what is known of one without a value
-    int depth;         // of the trees being walked, one inside the other: it bounds the C stack
-    int errors_before; // this elaboration began
-    Binding *done;     // set by `return` where a choice around it has several ways out, or NULL
-    bool check;        // keep asserts
-    PtrMap counts;     // index(m), valid(m) -> the count of m
+    int loop_depth, n_called;
+    PtrMap callees;      // what is known of a kernel's arguments, as a text -> Kernel
+    PtrMap constants;    // Item -> what is known of one without a value
+    int depth;           // of the trees being walked, one inside the other: it bounds the C stack
+    int errors_before;   // this elaboration began
+    Binding *done;       // set by `return` where a choice around it has several ways out, or NULL
+    bool check;          // keep asserts
+    uint64_t first_step; // when this elaboration began
+    PtrMap counts;       // index(m), valid(m) -> the count of m
     VEC(Present) presents;
 };
 
@@ -187,6 +192,10 @@ Loc el_loc(const Elab *e, Loc loc);
 Val el_chain(Elab *e); // adds the notes; V_ERROR
 /// Enters a tree of that many levels; leave it by taking them off e->depth. False: too deep.
 bool el_deeper(Elab *e, Loc loc, int levels);
+/// Reports, and gives up, where `steps` are more than an elaboration may take.
+void el_work(Elab *e, Loc loc, uint64_t steps);
+/// Counts n steps; the same of all since the elaboration began.
+void el_steps(Elab *e, Loc loc, int n);
 static inline bool el_failed(const Elab *e) {
     return diag_errors(e->ctx) > e->errors_before;
 }
@@ -385,6 +394,8 @@ struct Binding {
 struct Scope {
     Binding *first;
     Scope *outer;
+    int n;
+    PtrMap named; // name -> its last binding, where there are more than a few
 };
 void scope_push(Elab *e);
 void scope_pop(Elab *e);

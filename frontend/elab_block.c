@@ -8,12 +8,18 @@ typedef struct Slicing {
     int axis, rank;
 } Slicing;
 
+/// Whether a scalar is made of constants and dims, known or not.
+static bool is_of_dims(Elab *e, Val v) {
+    int64_t value;
+    return el_known_int(e, v, &value) || el_unknown_dim(e, v.ir.v);
+}
+
 /// What varies at run time is told apart from what is only not known: gather helps with the
 /// former.
 static bool constant_sub(Elab *e, const Sub *sub, const Expr *x, int64_t *out) {
     Val v = el_expr(e, x);
     if (v.kind == V_ERROR) return false;
-    if (v.kind == V_RANGE || val_is_block(v) || (val_is_scalar(v) && !const_of(v.ir.v))) {
+    if (v.kind == V_RANGE || val_is_block(v) || (val_is_scalar(v) && !is_of_dims(e, v))) {
         el_fail(e, sub->loc, D_BLOCK_INDEX, val_text(e, v));
         diag_hint(e->ctx,
                   "gather(x, indices, axis = 0) picks lanes that are known at run time only");

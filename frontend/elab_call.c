@@ -180,24 +180,62 @@ static Kernel *callee_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args, 
     return k;
 }
 
+/// Everything that the callee's code depends on, as one text.
+static const char *instance_key(Elab *e, const Inst *inst) {
+    Text t = {.ctx = e->ctx};
+    text_add(&t, "%p", (const void *)inst->kernel);
+    for (int i = 0; i < inst->n_params; i++) {
+        const ParamInst *p = &inst->params[i];
+        text_add(&t, " %d%d%d%d %d %lld", (int)p->elem, p->null, p->known_shape, p->known_value,
+                 p->rank, (long long)p->value);
+        for (int d = 0; d < p->rank; d++)
+            text_add(&t, ",%lld:%lld", (long long)p->extents[d], (long long)p->strides[d]);
+    }
+    return ctx_intern(e->ctx, t.data, t.n);
+}
+
+static bool elaborate_callee(Elab *e, Kernel *k) {
+    Builder old = el_enter(e, e->module->regions[0]);
+    int loop_depth = e->loop_depth;
+    e->loop_depth = 0;
+    bool ok = kernel_elaborate(e, k, k->name);
+    e->loop_depth = loop_depth;
+    el_leave(e, old);
+    return ok;
+}
+
+/// Calls that know the same of their arguments share one kernel op. What was wrong with it has
+/// been said. NULL after an error.
+static Kernel *shared_callee(Elab *e, Kernel *k) {
+    const char *key = instance_key(e, k->inst);
+    Kernel *known = map_get(&e->callees, key);
+    if (known) return known->op ? known : NULL;
+    k->name = ctx_format(e->ctx, "%s.%d", k->def->name.text, ++e->n_called);
+    map_set(e->ctx, &e->callees, key, k);
+    uint64_t before = ctx_steps(e->ctx);
+    if (!elaborate_callee(e, k)) k->op = NULL;
+    k->steps += ctx_steps(e->ctx) - before;
+    return k->op ? k : NULL;
+}
+
+/// Each call becomes a copy of the callee, so it is as much work as the callee was.
+static void count_call(Elab *e, Loc loc, const Kernel *callee) {
+    e->kernel->steps += callee->steps;
+    el_work(e, loc, e->kernel->steps);
+}
+
 Val el_call_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args) {
     if (e->in_program || e->frame || !e->kernel)
         return el_fail(e, loc, D_KERNEL_CALL, f->name.text);
     if (is_calling(e->kernel, f)) return el_fail(e, loc, D_RECURSION, f->name.text);
     Values operands = {0};
     Kernel *k = callee_kernel(e, loc, f, args, &operands);
-    if (!k) return val_error();
-    const char *name = ctx_format(e->ctx, "%s.%d", f->name.text, ++e->n_called);
-    Builder old = el_enter(e, e->module->regions[0]);
-    int loop_depth = e->loop_depth;
-    e->loop_depth = 0;
-    bool ok = kernel_elaborate(e, k, name);
-    e->loop_depth = loop_depth;
-    el_leave(e, old);
+    if (k) k = shared_callee(e, k);
     e->b.loc = el_loc(e, loc);
-    if (!ok || !packs_have_axes(e, loc, k)) return val_error();
+    if (!k || !packs_have_axes(e, loc, k)) return val_error();
+    count_call(e, loc, k);
     Op *op = build_op(&e->b, OP_CALL, operands.n, operands.data, 0, NULL, 0);
-    op_set_attr(e->ir, op, "callee", at_str(e->ir, name));
+    op_set_attr(e->ir, op, "callee", at_str(e->ir, k->name));
     take_over(e, loc, k, args);
     return val_void();
 }
@@ -207,6 +245,7 @@ Val el_call_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args) {
 Elab elab_create(Ir *ir, const Program *p) {
     Elab e = {.ctx = ir_ctx(ir), .ir = ir, .program = p};
     e.errors_before = diag_errors(e.ctx);
+    e.first_step = ctx_steps(e.ctx);
     e.module = build_module(ir);
     e.b = build_at_end(ir, e.module->regions[0], (Loc){0});
     return e;
@@ -230,24 +269,37 @@ static void list_dims(Elab *e, const Kernel *k, Elaborated *out) {
     out->n_dims = all.n;
 }
 
-typedef struct Search {
-    const char *callee;
-    bool found;
-} Search;
+typedef struct Reached {
+    Ctx *ctx;
+    PtrMap named;      // name -> kernel op
+    VEC(Op *) kernels; // reached, in the order of being found
+    PtrMap seen;
+} Reached;
 
-static void seek_call(Op *op, void *arg) {
-    Search *s = arg;
-    s->found |= op->code == OP_CALL && strcmp(op_str(op, "callee"), s->callee) == 0;
+static void reach(Reached *r, Op *kernel) {
+    if (!kernel || map_get(&r->seen, kernel)) return;
+    map_set(r->ctx, &r->seen, kernel, kernel);
+    vec_push(r->ctx, &r->kernels, kernel);
 }
 
-/// Kernels that a round called and a later round of the caller called again are left over.
+static void reach_callee(Op *op, void *arg) {
+    Reached *r = arg;
+    if (op->code == OP_CALL) reach(r, map_get(&r->named, ctx_name(r->ctx, op_str(op, "callee"))));
+}
+
+/// Kernels that only an earlier round of the caller called are left over. The caller is the first
+/// of the module: passes take that for the one that is launched.
 static void drop_unused(Elab *e, const Kernel *k) {
-    for (Op *op = e->module->regions[0]->last, *prev; op; op = prev) {
-        prev = op->prev;
-        Search s = {op_str(op, "name"), op == k->op};
-        if (!s.found) op_walk_pre(e->module, seek_call, &s);
-        if (!s.found) op_erase(op);
+    Reached r = {.ctx = e->ctx};
+    for_each_op(op, e->module->regions[0])
+        map_set(e->ctx, &r.named, ctx_name(e->ctx, op_str(op, "name")), op);
+    reach(&r, k->op);
+    for (int i = 0; i < r.kernels.n; i++) op_walk_pre(r.kernels.data[i], reach_callee, &r);
+    for_each_op_safe(op, e->module->regions[0]) {
+        if (!map_get(&r.seen, op)) op_erase(op);
     }
+    Op *first = e->module->regions[0]->first;
+    if (first != k->op) op_move_before(k->op, first);
 }
 
 Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst) {

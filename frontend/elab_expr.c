@@ -88,7 +88,7 @@ static Val subscript_expr(Elab *e, const Expr *x) {
 Val el_expr(Elab *e, const Expr *x) {
     Loc loc = el_loc(e, x->loc);
     e->b.loc = loc;
-    ctx_count(e->ctx, 1);
+    el_steps(e, x->loc, 1);
     switch (x->kind) {
     case EX_INT: return int_literal(x);
     case EX_FLOAT: return val_float(x->floating.value);

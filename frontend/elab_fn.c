@@ -200,9 +200,7 @@ static bool may_call(Elab *e, Loc loc, const FnDef *f) {
         el_fail(e, loc, D_CALL_DEPTH, MAX_CALL_DEPTH);
         return false;
     }
-    if (e->n_inlined++ < MAX_CALLS) return true;
-    if (e->n_inlined == MAX_CALLS + 1) el_fail(e, loc, D_TOO_MANY_CALLS, MAX_CALLS);
-    return false;
+    return true;
 }
 
 /// The statements of a fn, and the value of the `return` that ends it.
@@ -254,6 +252,7 @@ static bool has_companion(const Type *t) {
 
 bool el_flatten(Elab *e, Loc loc, Val v, bool with_valid, Values *out) {
     if (v.kind == V_ERROR) return true; // takes no place
+    el_steps(e, loc, 1);
     if (v.kind == V_TUPLE) {
         for (int i = 0; i < v.tuple.n; i++)
             if (!el_flatten(e, loc, v.tuple.at[i], with_valid, out)) return false;

@@ -283,6 +283,7 @@ static void set_kernel_attrs(Elab *e, const char *name) {
 static bool elaborate_once(Elab *e, const char *name) {
     Kernel *k = e->kernel;
     k->config.n = 0;
+    k->hoisted = (PtrMap){0};
     k->op = build_op(&e->b, OP_KERNEL, 0, NULL, 0, NULL, 1);
     Builder old = el_enter(e, k->op->regions[0]);
     scope_push(e);
@@ -417,15 +418,19 @@ const char *el_unknown_dim(Elab *e, const Value *v) {
 
 /// v as computed at the launch checks: itself, or a copy of what computes it; NULL where it
 /// depends on loops or tensors.
-static Value *hoisted(Elab *e, Builder *b, Value *v, PtrMap *copies) {
+static Value *hoisted(Elab *e, Builder *b, Value *v) {
+    PtrMap *copies = &e->kernel->hoisted;
     Value *copy = map_get(copies, v);
     if (copy) return copy;
     const Region *body = e->kernel->op->regions[0];
     if (!v->def) return v->region == body ? v : NULL;
-    if (v->def->parent == body && op_before(v->def, e->kernel->mark)) return v;
+    if (v->def->parent == body && op_before(v->def, e->kernel->mark)) {
+        map_set(e->ctx, copies, v, v); // looked for once: there may be many checks
+        return v;
+    }
     if (!op_has(v->def, PURE) || v->def->n_regions) return NULL;
     for (int i = 0; i < v->def->n_operands; i++)
-        if (!hoisted(e, b, operand(v->def, i), copies)) return NULL;
+        if (!hoisted(e, b, operand(v->def, i))) return NULL;
     op_clone(b, v->def, copies);
     return map_get(copies, v);
 }
@@ -466,8 +471,7 @@ void el_require_range(Elab *e, Value *v, int64_t least, int64_t n) {
     if (!e->kernel || !e->kernel->mark) return;
     kernel_note_bounds(e, v, least, n);
     Builder old = at_checks(e);
-    PtrMap copies = {0};
-    Value *x = hoisted(e, &e->b, v, &copies);
+    Value *x = hoisted(e, &e->b, v);
     if (x) {
         Value *limit = build_index(&e->b, n);
         kernel_require(e, e->b.loc, build_binary(&e->b, OP_LE, x, limit),
@@ -490,9 +494,8 @@ bool el_check_equal(Elab *e, Loc loc, const char *what, Val expected, Val found)
     if (!x || !y) return false;
     if (x == y || !e->kernel || !e->kernel->mark) return true;
     Builder old = at_checks(e);
-    PtrMap copies = {0};
-    x = hoisted(e, &e->b, x, &copies);
-    y = hoisted(e, &e->b, y, &copies);
+    x = hoisted(e, &e->b, x);
+    y = hoisted(e, &e->b, y);
     if (x && y)
         kernel_require(e, el_loc(e, loc), build_binary(&e->b, OP_EQ, x, y),
                        ctx_format(e->ctx, "%s has an extent of {}, not {}", what), 2,

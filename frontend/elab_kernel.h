@@ -46,18 +46,21 @@ typedef VEC(const char *) NameList;
 struct Kernel {
     const FnDef *def;
     const Inst *inst;
-    Kernel *outer;  // the kernel that calls this one
-    bool called;    // by another kernel: its tensors come as they are, packs are not merged
-    Op *op, *mark;  // launch checks go before the mark
-    Value *rank;    // the own rank; NULL: no parameter is symmetric
-    Value *ranks;   // how many there are
-    Value *control; // what waits look at; NULL: nothing waits
+    const char *name; // of its op
+    Kernel *outer;    // the kernel that calls this one
+    bool called;      // by another kernel: its tensors come as they are, packs are not merged
+    uint64_t steps;   // of the work that it is, with copies of the kernels that it calls
+    Op *op, *mark;    // launch checks go before the mark
+    Value *rank;      // the own rank; NULL: no parameter is symmetric
+    Value *ranks;     // how many there are
+    Value *control;   // what waits look at; NULL: nothing waits
     KParam *params;
     ParamUse *uses;
     VEC(KDim *) dims;
     VEC(Pack *) packs;
     VEC(NamedValue) config;
     Config chosen;  // the tune values that the instance leaves open
+    PtrMap hoisted; // value -> itself or its copy at the launch checks
     NameList fixed; // dims found to be needed as constants, kept over rounds
 };
 

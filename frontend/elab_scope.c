@@ -15,11 +15,26 @@ void scope_pop(Elab *e) {
     e->scope = e->scope->outer;
 }
 
+enum { FEW = 8 }; // names are looked at one after the other
+
+static Binding *find_here(const Elab *e, const Scope *s, const char *name) {
+    ctx_count(e->ctx, 1);
+    if (s->n > FEW) return map_get(&s->named, name);
+    Binding *b = s->first;
+    while (b && b->name != name) b = b->next;
+    return b;
+}
+
 Binding *scope_find(const Elab *e, const char *name) {
-    for (const Scope *s = e->scope; s; s = s->outer)
-        for (Binding *b = s->first; b; b = b->next)
-            if (b->name == name) return b;
-    return NULL;
+    Binding *b = NULL;
+    for (const Scope *s = e->scope; s && !b; s = s->outer) b = find_here(e, s, name);
+    return b;
+}
+
+/// The list is newest first: of two of one name the last one counts.
+static void index_all(Elab *e, Scope *s) {
+    for (Binding *b = s->first; b; b = b->next)
+        if (!map_get(&s->named, b->name)) map_set(e->ctx, &s->named, b->name, b);
 }
 
 /// The source's name shows in the IR, unless the value has one already.
@@ -32,6 +47,10 @@ Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v) {
     Binding *b = ctx_new(e->ctx, Binding);
     *b = (Binding){name.text, kind, name.loc, v, e->declared++, e->scope->first};
     e->scope->first = b;
+    if (++e->scope->n == FEW + 1)
+        index_all(e, e->scope);
+    else if (e->scope->n > FEW)
+        map_set(e->ctx, &e->scope->named, b->name, b);
     name_value(v, name.text);
     return b;
 }

@@ -189,8 +189,14 @@ static void assign(Elab *e, const Expr *place, BinaryOp op, const Expr *value, V
 
 /// Adds a variable to a list in order of declaration.
 static void note_variable(Elab *e, Binding *b, Bindings *out) {
-    int at = 0;
-    while (at < out->n && out->data[at]->order < b->order) at++;
+    int at = 0, end = out->n;
+    while (at < end) {
+        int middle = (at + end) / 2;
+        if (out->data[middle]->order < b->order)
+            at = middle + 1;
+        else
+            end = middle;
+    }
     if (at < out->n && out->data[at] == b) return;
     vec_push(e->ctx, out, b);
     memmove(out->data + at + 1, out->data + at, sizeof *out->data * (size_t)(out->n - 1 - at));
@@ -455,6 +461,14 @@ static void stmt(Elab *e, const Stmt *s) {
     }
 }
 
+/// What follows a statement with a `return` is elaborated inside of it.
+static void stmt_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
+    enum { LEVELS = 2 };
+    if (!el_deeper(e, s->loc, LEVELS)) return;
+    (s->kind == ST_IF ? if_with_return : block_with_return)(e, s, rest, n);
+    e->depth -= LEVELS;
+}
+
 /// Ends early where the rest went into a choice, or nothing can get to it.
 void el_stmts(Elab *e, Stmt *const *stmts, int n) {
     for (int i = 0; i < n; i++) {
@@ -465,7 +479,7 @@ void el_stmts(Elab *e, Stmt *const *stmts, int n) {
             return;
         }
         if (leaves && (s->kind == ST_IF || s->kind == ST_BLOCK)) {
-            (s->kind == ST_IF ? if_with_return : block_with_return)(e, s, stmts + i + 1, n - i - 1);
+            stmt_with_return(e, s, stmts + i + 1, n - i - 1);
             return;
         }
         stmt(e, s);

@@ -29,6 +29,7 @@ Val val_ir_valid(Value *v, Value *valid) {
 }
 
 Val val_tuple(Elab *e, int n, const Val *at) {
+    el_steps(e, e->b.loc, n);
     return (Val){.kind = V_TUPLE,
                  .tuple = {.n = n, .at = ctx_copy(e->ctx, at, sizeof *at * (size_t)n)}};
 }
@@ -93,6 +94,17 @@ Val el_chain(Elab *e) {
         if (!library) diag_note(e->ctx, f->call, "in '%s', called here", f->def->name.text);
     }
     return val_error();
+}
+
+void el_work(Elab *e, Loc loc, uint64_t steps) {
+    if (steps <= MAX_WORK) return;
+    el_fail(e, loc, D_TOO_MUCH_WORK, MAX_WORK);
+    ctx_give_up(e->ctx);
+}
+
+void el_steps(Elab *e, Loc loc, int n) {
+    ctx_count(e->ctx, (uint64_t)n);
+    el_work(e, loc, ctx_steps(e->ctx) - e->first_step);
 }
 
 /// Trees are at most AST_MAX_DEPTH deep each, but calls put one inside another.

@@ -16,21 +16,23 @@ typedef struct Local {
     bool used;
     const TypeExpr *type; // of a parameter, or NULL
     const char *span;     // the dim that a range covers, or NULL
+    intptr_t hidden;      // the local of this name before it, as in Checker.last
 } Local;
 
 typedef struct Checker {
     const Program *p;
     Ctx *ctx;
     VEC(Local) locals; // innermost last
+    PtrMap last;       // name -> the index of its innermost local, and 1
     bool ranks;        // the kernel has symmetric tensors: `rank` is a name
 } Checker;
 
 /* ---- scopes -------------------------------------------------------------------------------- */
 
 static Local *find(Checker *c, const char *name) {
-    for (int i = c->locals.n - 1; i >= 0; i--)
-        if (c->locals.data[i].name.text == name) return &c->locals.data[i];
-    return NULL;
+    intptr_t at = (intptr_t)map_get(&c->last, name);
+    ctx_count(c->ctx, 1);
+    return at ? &c->locals.data[at - 1] : NULL;
 }
 
 /// `_` is a name for what is not wanted: it may stand again and again. NULL for it.
@@ -42,7 +44,9 @@ static Local *declare(Checker *c, Name name, LocalKind kind) {
         diag_note(c->ctx, hidden->name.loc, "the other '%s' is here", name.text);
     }
     Local local = {.name = name, .kind = kind, .used = name.text[0] == '_'};
+    local.hidden = (intptr_t)map_get(&c->last, name.text);
     vec_push(c->ctx, &c->locals, local);
+    map_set(c->ctx, &c->last, name.text, (void *)(intptr_t)c->locals.n);
     return &c->locals.data[c->locals.n - 1];
 }
 
@@ -54,7 +58,10 @@ static void leave(Checker *c, int mark) {
         if (l->used || l->kind == LOCAL_QUIET) continue;
         diag(c->ctx, l->name.loc, D_UNUSED, what[l->kind], l->name.text);
     }
-    c->locals.n = mark;
+    for (; c->locals.n > mark; c->locals.n--) {
+        const Local *l = &c->locals.data[c->locals.n - 1];
+        map_set(c->ctx, &c->last, l->name.text, (void *)l->hidden);
+    }
 }
 
 static const char *closest(Checker *c, const char *name) {

@@ -27,6 +27,7 @@ Op *build_op(Builder *b, OpCode code, int n_operands, Value *const *operands, in
              const Type *const *results, int n_regions) {
     Ctx *ctx = b->ir->ctx;
     Op *op = ctx_new(ctx, Op);
+    ctx_count(ctx, 1);
     op->code = code;
     op->loc = b->loc;
     op->operands = ctx_array(ctx, Use, n_operands);

@@ -110,6 +110,7 @@ static bool apply_rules(Rewriter *rw, Op *op) {
 
 /// Deleting comes first, then folding, then rules: the cheapest that applies.
 static void visit(Rewriter *rw, Op *op) {
+    ctx_count(rw->ir->ctx, 1);
     if (op != rw->list->root && is_unused(op)) {
         rewrite_erase(rw, op);
         return;

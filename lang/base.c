@@ -96,7 +96,6 @@ static Chunk *new_chunk(Ctx *ctx, size_t size) {
     if (!c) return NULL;
     c->used = 0;
     c->size = size;
-    ctx->bytes += size;
     if (size >= LARGE_PAGE) want_large_pages(c);
     return c;
 }
@@ -105,6 +104,7 @@ static Chunk *new_chunk(Ctx *ctx, size_t size) {
 static void *try_alloc(Ctx *ctx, size_t size) {
     if (size > SIZE_MAX / 2) return NULL;
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    ctx->bytes += size;
     Chunk *top = ctx->chunks;
     if (!top || top->size - top->used < size) {
         bool large = size > ctx->next_chunk / 4;

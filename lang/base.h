@@ -77,7 +77,7 @@ void ctx_defer(Ctx *ctx, void (*release)(void *thing), void *thing);
 /// count them, and tests: times differ from machine to machine.
 void ctx_count(Ctx *ctx, uint64_t steps);
 uint64_t ctx_steps(const Ctx *ctx);
-/// The memory that the context holds.
+/// The memory that was taken from the arena.
 size_t ctx_bytes(const Ctx *ctx);
 
 /// One copy of each text: equal strings are equal pointers.
@@ -142,6 +142,8 @@ typedef struct Diagnostic {
     const char *text;
     struct Diagnostic *follow; // first note or hint of this message
     struct Diagnostic *next;
+    struct Diagnostic *same; // the message of the same text before it
+    bool dropped;            // by diag_rewind
 } Diagnostic;
 
 enum { MAX_ERRORS = 20 };

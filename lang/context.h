@@ -23,6 +23,8 @@ typedef struct InternedName {
 typedef struct Source {
     const char *path, *text;
     size_t len;
+    const char *line; // that was looked for last, and its number
+    uint32_t number;
 } Source;
 
 struct Landing {
@@ -41,8 +43,9 @@ struct Ctx {
     VEC(Source) sources;
     Diagnostic *first_diag, *last_diag;
     int n_errors;
+    PtrMap said; // interned text -> its last Diagnostic
     uint64_t steps;
-    size_t bytes; // of all chunks
+    size_t bytes; // of all that was allocated
 };
 
 #endif

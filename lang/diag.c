@@ -18,7 +18,7 @@ static const struct {
 uint16_t ctx_add_source(Ctx *ctx, const char *path, const char *text, size_t len) {
     char *copy = ctx_alloc(ctx, len + 1);
     if (len) memcpy(copy, text, len);
-    Source s = {ctx_name(ctx, path), copy, len};
+    Source s = {ctx_name(ctx, path), copy, len, copy, 1};
     vec_push(ctx, &ctx->sources, s);
     return (uint16_t)ctx->sources.n;
 }
@@ -46,10 +46,17 @@ const char *ctx_source_text(const Ctx *ctx, uint16_t file, size_t *len) {
 static const char *source_line(const Ctx *ctx, Loc loc, int *n) {
     size_t len;
     const char *s = ctx_source_text(ctx, loc.file, &len), *end = s + len;
-    for (uint32_t line = 1; line < loc.line && s < end; line++) {
+    Source none = {.text = "", .line = "", .number = 1};
+    Source *source = len ? &ctx->sources.data[loc.file - 1] : &none;
+    // Messages mostly come in the order of their lines.
+    uint32_t line = source->number <= loc.line ? source->number : 1;
+    if (line > 1) s = source->line;
+    for (; line < loc.line && s < end; line++) {
         const char *nl = memchr(s, '\n', (size_t)(end - s));
         s = nl ? nl + 1 : end;
     }
+    source->line = s;
+    source->number = line;
     const char *stop = s < end ? memchr(s, '\n', (size_t)(end - s)) : NULL;
     *n = (int)((stop ? stop : end) - s);
     if (*n && s[*n - 1] == '\r') --*n;
@@ -66,17 +73,21 @@ static Diagnostic *new_diagnostic(Ctx *ctx, Severity severity, Loc loc, const ch
     return d;
 }
 
+/// `text` is interned.
 static bool already_said(const Ctx *ctx, Loc loc, DiagId id, const char *text) {
-    for (const Diagnostic *d = ctx->first_diag; d; d = d->next)
+    for (const Diagnostic *d = map_get(&ctx->said, text); d; d = d->same)
         if (d->id == id && d->loc.file == loc.file && d->loc.line == loc.line &&
-            d->loc.col == loc.col && strcmp(d->text, text) == 0)
+            d->loc.col == loc.col)
             return true;
     return false;
 }
 
 static void append(Ctx *ctx, DiagId id, Loc loc, const char *text) {
+    text = ctx_name(ctx, text);
     Diagnostic *d = new_diagnostic(ctx, diag_info[id].severity, loc, text);
     d->id = id;
+    d->same = map_get(&ctx->said, text);
+    map_set(ctx, &ctx->said, text, d);
     *(ctx->last_diag ? &ctx->last_diag->next : &ctx->first_diag) = d;
     ctx->last_diag = d;
     ctx->n_errors += d->severity == SEV_ERROR;
@@ -85,7 +96,7 @@ static void append(Ctx *ctx, DiagId id, Loc loc, const char *text) {
 void diag(Ctx *ctx, Loc loc, DiagId id, ...) {
     va_list ap;
     va_start(ap, id);
-    const char *text = ctx_vformat(ctx, diag_info[id].text, ap);
+    const char *text = ctx_name(ctx, ctx_vformat(ctx, diag_info[id].text, ap));
     va_end(ap);
     if (already_said(ctx, loc, id, text)) return;
     if (diag_info[id].severity == SEV_ERROR && ctx->n_errors >= MAX_ERRORS) {
@@ -100,6 +111,10 @@ DiagMark diag_mark(const Ctx *ctx) {
 }
 
 void diag_rewind(Ctx *ctx, DiagMark mark) {
+    for (Diagnostic *d = mark.last ? mark.last->next : ctx->first_diag; d; d = d->next) {
+        d->dropped = true; // oldest first: what comes before the dropped ones stays
+        if (!d->same || !d->same->dropped) map_set(ctx, &ctx->said, d->text, d->same);
+    }
     *(mark.last ? &mark.last->next : &ctx->first_diag) = NULL;
     ctx->last_diag = mark.last;
     ctx->n_errors = mark.n_errors;

@@ -88,6 +88,7 @@ struct Emit {
     const struct Square *square; // of the tile being emitted, or NULL (square.c)
     int ahead;     // reading ahead: 1 + the number of the place being computed, or 0 (stream.c)
     int nest_cost; // of the body
+    int level;     // of emit_vec in emit_vec
     int n_wanted;
     LLVMValueRef wanted[MAX_WANTED]; // addresses to read ahead
     int streaming;                   // a store past the caches, in parts of so many bytes; or 0

@@ -234,21 +234,64 @@ static LLVMValueRef emit_located(Emit *e, Op *op, const Place *p) {
     return x;
 }
 
+// Chains of ops are as long as the source has them, and the stack is not: from this level on
+// operands are computed before the ops that want them. Nothing else changes, so it is a level that
+// usual kernels do not reach.
+enum { MAX_LEVELS = 64 };
+
+/// Whether the value is to be computed by an op that wants its operands at its own place.
+static bool is_link(Emit *e, Value *v, const Place *p) {
+    const Op *op = v->def;
+    if (!op || v->type->rank == 0 || bound_buffer(e, v)) return false;
+    bool same = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST ||
+                op->code == OP_SELECT;
+    Place q = settle(e, v->type, p);
+    return same && !memo_get(e, v, &q);
+}
+
+/// Computes all links below v, operands first.
+static void emit_links(Emit *e, Value *v, const Place *p) {
+    VEC(Value *) stack = {0};
+    PtrMap opened = {0};
+    vec_push(e->ctx, &stack, v);
+    while (stack.n) {
+        Value *top = stack.data[stack.n - 1];
+        const Op *op = top->def;
+        if (map_get(&opened, top)) {
+            stack.n--;
+            if (top != v) emit_vec(e, top, p);
+            continue;
+        }
+        map_set(e->ctx, &opened, top, top);
+        for (int i = op->n_operands - 1; i >= 0; i--)
+            if (is_link(e, operand(op, i), p)) vec_push(e->ctx, &stack, operand(op, i));
+    }
+}
+
+/// One that no memo holds yet.
+static LLVMValueRef compute_vec(Emit *e, Value *v, const Place *p) {
+    LLVMValueRef x = emit_square(e, v, p);
+    if (x) return x;
+    Buffer *b = bound_buffer(e, v);
+    if (b)
+        x = buffer_load(e, b, p);
+    else if (v->def)
+        x = emit_located(e, v->def, p);
+    else
+        ice(e->ctx, (Loc){0}, "block %s has no value here", v->name ? v->name : "argument");
+    memo_set(e, v, p, x);
+    return x;
+}
+
 LLVMValueRef emit_vec(Emit *e, Value *v, const Place *p) {
     if (v->type->rank == 0) return emit_scalar(e, v);
     Place q = settle(e, v->type, p);
     LLVMValueRef x = memo_get(e, v, &q);
     if (x) return x;
-    x = emit_square(e, v, &q);
-    if (x) return x;
-    Buffer *b = bound_buffer(e, v);
-    if (b)
-        x = buffer_load(e, b, &q);
-    else if (v->def)
-        x = emit_located(e, v->def, &q);
-    else
-        ice(e->ctx, (Loc){0}, "block %s has no value here", v->name ? v->name : "argument");
-    memo_set(e, v, &q, x);
+    e->level++;
+    if (e->level > MAX_LEVELS && is_link(e, v, &q)) emit_links(e, v, &q);
+    x = compute_vec(e, v, &q);
+    e->level--;
     return x;
 }
 
