@@ -202,7 +202,7 @@ static void describe_aliases(Header *h, const AotExport *x) {
     for (int i = 0; i < x->variants.n; i++)
         for (int k = 0; k < x->variants.data[i].n_inplace; k++) {
             const uint8_t *pair = x->variants.data[i].inplace + 2 * k;
-            if (pair[0] < TG_MAX_PARAMS && pair[1] < TG_MAX_PARAMS) pairs[pair[0]][pair[1]] = true;
+            pairs[pair[0]][pair[1]] = true; // a byte counts as many as there may be
         }
     for (int i = 0; i < x->info->n_params; i++)
         written |= x->info->params[i].flags & TG_PARAM_WRITTEN;

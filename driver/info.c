@@ -39,6 +39,8 @@ Elem elem_of_dlpack(uint8_t code, uint8_t bits) {
 }
 
 _Static_assert((int)MAX_RANK == (int)TG_MAX_RANK, "the compiler and the runtime agree on ranks");
+_Static_assert((int)MAX_PARAMS == (int)TG_MAX_PARAMS, "and on parameters");
+_Static_assert((int)MAX_TYPE_PARAMS == (int)TG_MAX_TYPES, "and on those of types");
 
 /* ---- parameters ---------------------------------------------------------------------------- */
 

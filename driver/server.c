@@ -59,7 +59,8 @@ bool answer_is_sound(const Request *r, const Answer *a) {
     for (int i = 0; i < 2 * v->n_inplace; i++)
         if (v->inplace[i] >= r->n_args) return false;
     for (int i = 0; i < v->n_facts; i++)
-        if (v->facts[i].param >= TG_MAX_PARAMS || v->facts[i].axis >= TG_MAX_RANK) return false;
+        if (v->facts[i].axis >= TG_MAX_RANK)
+            return false; // a byte counts as many params as there may be
     for (int i = 0; i < v->n_hints; i++)
         if (v->hints[i].param >= r->n_args || v->hints[i].axis >= TG_MAX_RANK) return false;
     return a->same < r->n_known;

@@ -160,7 +160,7 @@ static void variant(Wire *w, tg_variant *v) {
     NUMBER(w, v->n_facts, 0, INT16_MAX);
     NUMBER(w, v->n_hints, 0, INT16_MAX);
     NUMBER(w, v->n_params, 0, TG_MAX_PARAMS);
-    NUMBER(w, v->n_inplace, 0, INT16_MAX / 2);
+    NUMBER(w, v->n_inplace, 0, INT16_MAX);
     wire_needed_text(w, &v->config);
     ITEMS(w, v->facts, v->n_facts);
     ITEMS(w, v->hints, v->n_hints);

@@ -35,6 +35,9 @@ const FnDef *fe_find_kernel(const Program *p, const char *name);
 
 typedef enum ParamKind { PARAM_TENSOR, PARAM_SCALAR, PARAM_CONST } ParamKind;
 
+// Of a kernel, and of its type parameters: the same for every target and way to launch.
+enum { MAX_PARAMS = 256, MAX_TYPE_PARAMS = 64 };
+
 enum { TENSOR_ALIGN = 16 }; // Type.align of tensors whose rows copies take best, in code for GPUs
 
 /// A choice of the compiler's own, which `schedule` pins and --set may make.

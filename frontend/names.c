@@ -80,7 +80,11 @@ static bool is_known(Checker *c, const char *name, Loc loc) {
 static const struct {
     const char *theirs, *hint;
 } habits[] = {
-    {"np numpy math torch jnp tf tl", "functions have no prefix: write `exp(x)`"},
+    {"np numpy math torch jnp tf", "functions have no prefix: write `exp(x)`"},
+    {"tl triton",
+     "functions have no prefix; reading is `x[i]`, or `x[i, pad = 0]` for elements outside"},
+    {"null nullptr nil",
+     "a kernel cannot pass nothing for an optional tensor: call it from outside"},
     {"len shape", "the dimensions of a tensor are names: N in `x: f32[N]`"},
     {"zeros full empty zeros_like", "a block of one value is written `var a: f32<16, 32> = 0;`"},
     {"mean average", "write `sum(x) / n` with n elements; padded ones do not count"},
@@ -448,8 +452,14 @@ static void conditions(Checker *c, const FnDef *f) {
     }
 }
 
+static void check_count(Checker *c, const FnDef *f, int n, int most, const char *what) {
+    if (n > most) diag(c->ctx, f->name.loc, D_TOO_MANY_PARAMS, most, what, f->name.text, n);
+}
+
 static void definition(Checker *c, const FnDef *f) {
     c->ranks = false;
+    if (f->is_kernel) check_count(c, f, f->params.n, MAX_PARAMS, "parameters");
+    if (f->is_kernel) check_count(c, f, f->generics.n, MAX_TYPE_PARAMS, "type parameters");
     generics(c, f);
     choices(c, f);
     params(c, f);

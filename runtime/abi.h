@@ -299,7 +299,7 @@ struct tg_comm_calls {
 // An object file that `tegula build` made, and the just-in-time compiler, describe a kernel to the
 // runtime by the same constant data. The runtime binds the arguments, picks a variant, runs it.
 
-enum { TG_ABI = 3, TG_MAX_RANK = 8, TG_MAX_PARAMS = 64 };
+enum { TG_ABI = 3, TG_MAX_RANK = 8, TG_MAX_PARAMS = 256, TG_MAX_TYPES = 64 };
 
 enum tg_param_kind { TG_PARAM_TENSOR, TG_PARAM_SCALAR, TG_PARAM_CONST };
 enum tg_param_flags {

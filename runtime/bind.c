@@ -14,7 +14,7 @@ typedef struct Bind {
     rt_launcher *l;
     const tg_kernel_info *info;
     const tg_arg *args;
-    int8_t settled_by[TG_MAX_PARAMS]; // parameter that settled a type parameter
+    int16_t settled_by[TG_MAX_TYPES]; // parameter that settled a type parameter
     int on_device;                    // parameter that settled the device, or -1
 } Bind;
 
@@ -83,7 +83,7 @@ static tg_status bind_type(Bind *b, int i, rt_actual *a, DLDataType type) {
     uint16_t *known = &b->l->types[p->type], found = (uint16_t)(type.code << 8 | type.bits);
     if (!*known) {
         *known = found;
-        b->settled_by[p->type] = (int8_t)i;
+        b->settled_by[p->type] = (int16_t)i;
     }
     return *known == found ? TG_OK : wrong_type(b, i);
 }

@@ -76,7 +76,8 @@ RT_SELDOM static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_ar
                                   Wish wish) {
     const tg_variant *v;
     bool chosen = false;
-    if (kernel->info->n_params > TG_MAX_PARAMS) return wrong_version(kernel);
+    if (kernel->info->n_params > TG_MAX_PARAMS || kernel->info->n_types > TG_MAX_TYPES)
+        return wrong_version(kernel);
     uint64_t epoch = rt_epoch(kernel);
     tg_status status = rt_bind(l, kernel->info, args, n);
     l->gpu.stream = wish.stream;

@@ -80,7 +80,7 @@ struct rt_launcher {
     void *print_user;
     rt_block *blocks, **next_block; // workspaces, kept from launch to launch
     pthread_mutex_t failing;        // of several tasks at once
-    uint16_t types[TG_MAX_PARAMS];  // of the type parameters: code << 8 | bits; 0: open
+    uint16_t types[TG_MAX_TYPES];  // of the type parameters: code << 8 | bits; 0: open
     rt_actual actuals[TG_MAX_PARAMS];
     tg_slot slots[TG_MAX_PARAMS];
     rt_worker workers[]; // 0: the host side of the kernel; 1 .. threads: its tasks
