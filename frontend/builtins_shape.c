@@ -223,6 +223,25 @@ static Elem dot_elem(Elem e) {
     return elem_info[e].bits == 8 && elem_is(e, EC_INT) ? EL_I32 : EL_COUNT;
 }
 
+/// A float type that holds every value of both; EL_COUNT: they are no floats.
+static Elem dot_common(Elem a, Elem b) {
+    if (!elem_is(a, EC_FLOAT) || !elem_is(b, EC_FLOAT)) return EL_COUNT;
+    if (a == EL_F64 || b == EL_F64) return EL_F64;
+    return elem_info[a].bits == 8 && elem_info[b].bits == 8 ? EL_BF16 : EL_F32;
+}
+
+/// A cast of one to the other's type may change values, and silently so.
+static void hint_dot_elems(Elab *e, Elem a, Elem b) {
+    Elem common = dot_common(a, b);
+    if (common != EL_COUNT)
+        diag_hint(e->ctx, "'as %s' of both keeps their values", elem_info[common].name);
+    else if (elem_is(a, EC_INT) && elem_is(b, EC_INT))
+        diag_hint(e->ctx,
+                  "'as f32' of both keeps values of 8 bits; a cast to the other's type wraps");
+    else
+        diag_hint(e->ctx, "'as f32' of both makes it a product of floats");
+}
+
 Val bi_dot(Elab *e, const Call *call) {
     static const char wanted[] = "a block of rank 2";
     Value *x[2];
@@ -235,7 +254,7 @@ Val bi_dot(Elab *e, const Call *call) {
     if (a->elem != b->elem) {
         Val v =
             el_fail(e, call->loc, D_DOT_ELEMS, elem_info[a->elem].name, elem_info[b->elem].name);
-        diag_hint(e->ctx, "convert one of them: 'as %s'", elem_info[a->elem].name);
+        hint_dot_elems(e, a->elem, b->elem);
         return v;
     }
     if (dot_elem(a->elem) == EL_COUNT)

@@ -70,6 +70,8 @@ static Val member_expr(Elab *e, const Expr *x) {
     el_fail(e, x->member.field.loc, D_NO_MEMBER, val_text(e, v), x->member.field.text);
     if (v.kind == V_TENSOR)
         diag_hint(e->ctx, "its dimensions are the names in its type, as N in `x: f32[N]`");
+    else if (v.kind == V_IR && strcmp(x->member.field.text, "T") == 0)
+        diag_hint(e->ctx, "a block is transposed by `trans(x)`");
     else if (v.kind == V_IR)
         diag_hint(e->ctx, "functions are called: `%s(x)`", x->member.field.text);
     return val_error();

@@ -22,7 +22,10 @@ static bool read_header(Elab *e, const Loop *loop, Header *h) {
     *h = (Header){.lo = NULL};
     h->lo = loop->lo ? el_index(e, loop->lo->loc, el_expr(e, loop->lo), "the start of a loop")
                      : build_index(&e->b, 0);
-    h->hi = el_index(e, loop->hi->loc, el_expr(e, loop->hi), "the end of a loop");
+    Val hi = el_expr(e, loop->hi);
+    h->hi = el_index(e, loop->hi->loc, hi, "the end of a loop");
+    if (hi.kind == V_RANGE)
+        diag_hint(e->ctx, "a loop over 0 .. N in blocks is `for %s in N by 64`", loop->index.text);
     bool ok = h->lo && h->hi;
     if (!loop->step) return ok;
     Val step = el_expr(e, loop->step);
