@@ -61,7 +61,9 @@ static void log_progress(void *user, const TuneProgress *p) {
     if (p->spent < w->next) return;
     w->next = p->spent + NEXT_LINE;
     if (p->best > 0) snprintf(best, sizeof best, ", best %s at %.4g us", p->config, p->best * 1e6);
-    if (p->budget < 1e6) snprintf(left, sizeof left, ", %.2g s left", p->budget - p->spent);
+    double rest =
+        p->budget > p->spent ? p->budget - p->spent : 0; // what is under way may be over it
+    if (p->budget < 1e6) snprintf(left, sizeof left, ", %.2g s left", rest);
     if (p->waits)
         snprintf(line, sizeof line, "tuning %s: another process does so%s", w->kernel, left);
     else

@@ -242,13 +242,26 @@ static void hint_dot_elems(Elab *e, Elem a, Elem b) {
         diag_hint(e->ctx, "'as f32' of both makes it a product of floats");
 }
 
+/// One dimension too few is mostly a number for a range, one too many a batch.
+static Val no_matrix(Elab *e, const Call *call, int i, int rank) {
+    Val v = bad_argument(e, call, i, "a block of rank 2");
+    if (rank == 1)
+        diag_hint(e->ctx,
+                  "a subscript that is a number drops its dimension: is a `by` missing, as in "
+                  "`for k in K by 64`?");
+    else
+        diag_hint(e->ctx, "one product at a time: take the other dimensions one by one, as in "
+                          "`parallel b in B`");
+    return v;
+}
+
 Val bi_dot(Elab *e, const Call *call) {
     static const char wanted[] = "a block of rank 2";
     Value *x[2];
     for (int i = 0; i < 2; i++) {
-        x[i] = arg_block(e, call, i, 2, EC_NUM, wanted);
+        x[i] = arg_block(e, call, i, 1, EC_NUM, wanted);
         if (!x[i]) return val_error();
-        if (x[i]->type->rank != 2) return bad_argument(e, call, i, wanted);
+        if (x[i]->type->rank != 2) return no_matrix(e, call, i, x[i]->type->rank);
     }
     const Type *a = x[0]->type, *b = x[1]->type;
     if (a->elem != b->elem) {

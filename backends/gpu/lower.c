@@ -385,12 +385,19 @@ static bool has_faults(const Op *device, const GpuOptions *options) {
     return s.found;
 }
 
+static void seek_sort(Op *op, void *arg) {
+    *(bool *)arg |= op->code == OP_SORT;
+}
+
 /// Rings take what is left; what is too much is in the blocks that the kernel names.
 static void check_shared(const GpuFn *f) {
     if (f->shared_bytes <= f->target->shared_cta) return;
     diag(f->ctx, f->device->loc, D_SHARED_MEMORY, (long long)f->shared_bytes, f->target->name,
          f->target->shared_cta);
-    diag_hint(f->ctx, "choose smaller tiles (--set); rows that are sorted have to fit whole");
+    bool sorts = false;
+    op_walk_pre((Op *)f->device, seek_sort, &sorts);
+    diag_hint(f->ctx, sorts ? "rows that are sorted have to fit whole: sort shorter ones"
+                            : "choose smaller tiles: tune values, or what `by` and extents say");
     ctx_leave(f->ctx, CTX_ERRORS);
 }
 
