@@ -48,6 +48,17 @@ static inline Value *level_arg(const Level *l) {
     return l->op->regions[0]->args[0];
 }
 
+/* ---- longest.c ----------------------------------------------------------------------------- */
+
+struct GpuTarget;
+/// The programs' loops are longer for higher indices of the level.
+bool level_grows(const Region *body, const Level *l);
+/// Of the spread levels of a phase, last first, loops grow with number `rows`: for so many steps of
+/// those outside of it the second cache has room, as far as their programs share what they load.
+/// Computed at b, before the phase; NULL: what is loaded depends on levels within, too.
+Value *heads_together(const struct GpuTarget *gpu, Builder *b, const Op *phase, const Region *body,
+                      Level *const *spread, int rows);
+
 /* ---- cost.c -------------------------------------------------------------------------------- */
 
 /// A rough estimate of one program's work on one thread; loops of unknown length count as a few

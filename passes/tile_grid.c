@@ -13,7 +13,7 @@
 //   programs multiply matrices, the last two dimensions go in super-rows of some tiles: the
 //   operands of a super-row are used while they are in cache. The axis `order` says how high these
 //   are (1: row by row), or, below 0, how wide super-columns are; it also holds where nothing is
-//   multiplied.
+//   multiplied. Rows whose programs have longer loops begin first (longest.c).
 // - Where pairs of programs are asked for (`cluster=2`, pairs.c) 2i and 2i + 1 have neighbouring
 //   rows of tiles in the same columns.
 // - A task is a run of consecutive programs, so that it has MIN_TASK to MAX_TASK seconds of work,
@@ -31,9 +31,10 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
+#include <limits.h>
+
 #define MIN_TASK 4e-6
 #define MAX_TASK 60e-6
-enum { MAX_DEPTH = 16 };
 enum { GROUP = 8, MAX_GROUP = 32, TASKS_A_THREAD = 8, MAX_WAYS = 64 };
 enum { CTAS_SM = 4, PRODUCT_CTAS_SM = 1 }; // that a resident grid starts
 
@@ -44,7 +45,8 @@ typedef struct Nest {
     Level level[MAX_LEVELS];
     Value *programs, *run, *ways; // run, ways: NULL for 1
     int64_t order;                // of tiles; 0: there are none
-    Level *paired; // its neighbours are pairs of programs, its count is that of pairs; or NULL
+    Value *together; // last heads whose rows are numbered together, longest first; or NULL
+    Level *paired;   // its neighbours are pairs of programs, its count is that of pairs; or NULL
 } Nest;
 
 Op *inner_parallel(const Op *parallel) {
@@ -124,6 +126,7 @@ static void choose_ways(Nest *nest, Builder *b) {
 
 static int spread_levels(Nest *nest, Level **out);
 static int64_t order_of(const Nest *nest, Level *const *spread, int n);
+static void choose_together(Nest *nest, Builder *b);
 
 /// Rows of tiles in pairs, of which there are even numbers, where they go in super-rows or one
 /// after the other.
@@ -142,6 +145,7 @@ static Value *count_tasks(Nest *nest, Builder *b) {
         if (l->free) l->count = trip_count(b, l->lo, l->hi, l->step);
     }
     pair_up(nest, b);
+    choose_together(nest, b);
     nest->programs = build_index(b, nest->paired ? GPU_PAIR : 1);
     for (int i = 0; i < nest->n; i++)
         if (nest->level[i].free) nest->programs = ix_mul(b, nest->programs, nest->level[i].count);
@@ -193,46 +197,59 @@ static void grouped(Builder *b, Value *q, int64_t group, Level *rows, Level *col
     cols->index = ix_div(b, within, h);
 }
 
-/// How fast v changes with an index: between lo and hi, factors taken to be 1.
-typedef struct Slope {
-    int lo, hi;
-} Slope;
-
-static Slope slope_of(const Value *v, const Value *index, int depth) {
-    const Op *op = v->def;
-    Slope a = {v == index, v == index}, b = {0, 0};
-    if (v == index || !op || depth == 0) return a;
-    if (op->n_operands > 0) a = slope_of(operand(op, 0), index, depth - 1);
-    if (op->n_operands > 1) b = slope_of(operand(op, 1), index, depth - 1);
-    switch (op->code) {
-    case OP_MUL:
-    case OP_ADD: return (Slope){a.lo + b.lo, a.hi + b.hi};
-    case OP_SUB: return (Slope){a.lo - b.hi, a.hi - b.lo};
-    case OP_MIN:
-    case OP_MAX: return (Slope){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
-    case OP_DIV:
-    case OP_CAST: return a;
-    default: return (Slope){0, 0};
-    }
-}
-
 /// Programs of high indices have longer loops. They shall begin first: then the short ones fill up
 /// what is left of the last round.
 static bool grows(const Nest *nest, const Level *l) {
-    if (!nest->env->gpu) return false;
-    for_each_op(op, program_body(nest)) {
-        if (op->code != OP_FOR) continue;
-        Slope end = slope_of(operand(op, 1), level_arg(l), MAX_DEPTH);
-        if (end.lo != end.hi || end.lo) return end.lo >= 0 && end.hi > 0;
-    }
-    return false;
+    return nest->env->gpu && level_grows(program_body(nest), l);
+}
+
+/// The place among the spread levels of the one with which loops of products grow, where nobody
+/// asks for another order; else -1.
+static int growing_rows(const Nest *nest, Level *const *spread, int n) {
+    if (nest->env->order || nest->paired || !multiplies(program_body(nest))) return -1;
+    for (int i = 0; i + 1 < n; i++)
+        if (spread[i]->step > 1 && grows(nest, spread[i])) return i;
+    return -1;
+}
+
+/// How many of the last heads are numbered together, if loops grow with rows.
+static void choose_together(Nest *nest, Builder *b) {
+    Level *spread[MAX_LEVELS] = {NULL};
+    int n = spread_levels(nest, spread), rows = growing_rows(nest, spread, n);
+    if (rows >= 0)
+        nest->together =
+            heads_together(nest->env->gpu, b, nest->phase, program_body(nest), spread, rows);
+}
+
+/// v, which is not greater than a number of a program: so divisions see it (narrow_divide.c).
+static Value *small_number(Builder *b, Value *v) {
+    return ix_min(b, ix_max(b, v, build_index(b, 0)), build_index(b, INT_MAX - 1));
+}
+
+/// Splits off which row a program has: heads follow each other, but for the last ones, of which all
+/// rows of one number come together. Gives the number of its head.
+static Value *longest_last(Nest *nest, Builder *b, Value *program, Level *const *spread, int n,
+                           int rows) {
+    Value *heads = build_index(b, 1), *length = spread[rows]->count, *zero = build_index(b, 0);
+    for (int i = rows + 1; i < n; i++) heads = ix_mul(b, heads, spread[i]->count);
+    Value *last = ix_min(b, nest->together, heads), *first = ix_sub(b, heads, last);
+    Value *before = ix_mul(b, first, length);
+    Value *in_last = build_binary(b, OP_GE, program, before);
+    Value *from = build_select(b, in_last, before, zero);
+    Value *by = build_select(b, in_last, last, length);
+    Value *number = small_number(b, ix_sub(b, program, from));
+    Value *major = ix_div(b, number, by), *minor = ix_rem(b, number, by);
+    spread[rows]->index = build_select(b, in_last, major, minor);
+    Value *head = build_select(b, in_last, ix_add(b, first, minor), major);
+    return small_number(b, head);
 }
 
 /// Number of a program, or of a pair -> which step of each free level.
 static void decode_levels(Nest *nest, Builder *b, Value *program) {
     Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread), i = 0;
-    int64_t order = order_of(nest, spread, n);
+    int rows = nest->together ? growing_rows(nest, spread, n) : -1;
+    int64_t order = nest->together ? 1 : order_of(nest, spread, n);
     nest->order = n >= 2 ? order : 0;
     if (nest->paired && order / GPU_PAIR) order /= GPU_PAIR;
     if (order != 1) {
@@ -243,6 +260,10 @@ static void decode_levels(Nest *nest, Builder *b, Value *program) {
         i = 2;
     }
     for (; i < n; i++) {
+        if (i == rows) {
+            program = longest_last(nest, b, program, spread, n, rows);
+            continue;
+        }
         spread[i]->index = i + 1 < n ? ix_rem(b, program, spread[i]->count) : program;
         program = i + 1 < n ? ix_div(b, program, spread[i]->count) : program;
     }
@@ -429,7 +450,9 @@ static void emit_resident(Nest *nest, Builder *b, const bool *walks, Value *task
 static const char *order_text(const Nest *nest) {
     Text t = {.ctx = ir_ctx(nest->env->ir)};
     int64_t order = nest->order;
-    if (order > 1)
+    if (nest->together)
+        text_add(&t, "longest rows first, together for the last heads");
+    else if (order > 1)
         text_add(&t, "super-rows of %lld", (long long)order);
     else if (order < 0)
         text_add(&t, "super-columns of %lld", (long long)-order);

@@ -39,11 +39,28 @@ static const SmallRule rules[] = {
 };
 const RuleTable narrow_small = RULE_TABLE("narrow", SmallRule, rules);
 
+static bool is_small_const(const Value *v) {
+    int64_t c;
+    return const_int(v, &c) && c > -INT_MAX && c < INT_MAX;
+}
+
+/// It is the greater one of something and a small constant, cut at another one.
+static bool is_clamped(const Op *op) {
+    for (int i = 0; op->code == OP_MIN && i < 2; i++) {
+        const Op *max = def_of(operand(op, i), OP_MAX);
+        if (max && is_small_const(operand(op, !i)) &&
+            (is_small_const(operand(max, 0)) || is_small_const(operand(max, 1))))
+            return true;
+    }
+    return false;
+}
+
 /// Its magnitude is less than 2^31 - 1.
 static bool is_small(Ir *ir, const Value *v, int depth) {
     int64_t c;
-    if (const_int(v, &c)) return c > -INT_MAX && c < INT_MAX;
+    if (const_int(v, &c)) return is_small_const(v);
     if (!v->def) return v->index == 0 && v->region->parent->code == OP_LAUNCH;
+    if (is_clamped(v->def)) return true;
     for (int i = 0; i < narrow_small.n && depth > 0; i++) {
         if (rules[i].op != v->def->code || !rules[i].takes(v->def)) continue;
         if (!is_small(ir, operand(v->def, 0), depth - 1)) return false;
@@ -55,8 +72,7 @@ static bool is_small(Ir *ir, const Value *v, int depth) {
 
 static Value *clamped(Builder *b, Value *v) {
     int64_t c;
-    if (const_int(v, &c) && c > -INT_MAX && c < INT_MAX)
-        return build_int(b, ty_scalar(b->ir, EL_I32), c);
+    if (is_small_const(v) && const_int(v, &c)) return build_int(b, ty_scalar(b->ir, EL_I32), c);
     v = ix_max(b, ix_min(b, v, build_index(b, INT_MAX)), build_index(b, -INT_MAX));
     return build_cast(b, v, EL_I32);
 }
