@@ -20,6 +20,7 @@
 #define IN_VAIN     0.35  // of a product's cost of the columns that fill the last panel up
 #define SPILLS      4.0   // how much slower a program is that does not fit into registers
 #define OVERLAP     0.3   // of the shorter of products and arithmetic: what does not hide
+#define FEW_OVERLAP 0.15  // ... more of it where few groups of warps share an SM
 #define LINE        128.0 // bytes in a row that are as good as any more
 #define LINE_START  16.0  // bytes that a shorter row wastes
 #define SPLIT       0.5   // of a line that lies in two of memory's: what it costs more
@@ -30,6 +31,7 @@
 #define ACCESS      0.5   // instructions for each element that a thread loads or stores
 #define GATHER      8.0   // ... of a place of its own
 enum {
+    FEW_WARPS = 16,     // of an SM, on which chains of products hide less behind each other
     LATENCY = 700,      // cycles until memory answers
     START_GROUP = 5,    // cycles of a unit before a product of a warpgroup
     STEP = 20,          // cycles to start a step of a pipeline
@@ -279,6 +281,12 @@ static double busy_cycles(const Work *w) {
     return fmax(products, w->alu) + OVERLAP * fmin(products, w->alu);
 }
 
+/// What does not hide of a program in a chain of warpgroups' products, besides.
+static double busy_among_few(const Model *m, const Work *w, double held) {
+    bool few = m->shape.counted && held * m->shape.warps < FEW_WARPS;
+    return few ? FEW_OVERLAP * fmin(fmax(w->unit, w->shared), w->alu) : 0;
+}
+
 /// Slots of a pipeline of w that has so many bytes a step, as `schedule` has them.
 static double stages_for(const Model *m, const Work *w, double bytes) {
     double other = SHARED_REST + (m->persists ? BESIDE : 0);
@@ -511,7 +519,8 @@ static double phase_seconds(Model *m, const Op *phase) {
     const Op *combine = find(p->regions[0], OP_COMBINE);
     if (combine) held = fmin(held, combining(t, combine));
     m->held = held;
-    double compute = busy_cycles(&w), busy = each * compute, start = LATENCY + CTA_START;
+    double compute = busy_cycles(&w) + busy_among_few(m, &w, held);
+    double busy = each * compute, start = LATENCY + CTA_START;
     double rounds = ceil(each / held), starts = m->persists ? 1 : rounds;
     double alone = rounds * (w.waits - LATENCY + compute) + starts * start;
     double read = each * w.bytes / L2_CYCLE, longest = fmax(busy, fmax(alone, read));

@@ -468,6 +468,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     gpu_hazards(f);
     gpu_sink(f);
     string_attribute(f, "tg.minctasm", ctx_format(g->ctx, "%d", gpu_occupancy(f)));
+    if (gpu_chains_beside(f) > 1) string_attribute(f, "tg.ctas.counted", "1");
     f->kernel->shared_bytes = f->shared_bytes;
     check_shared(f);
 }

@@ -129,6 +129,10 @@ void gpu_region(GpuFn *f, const Region *r);
 void gpu_versions(GpuFn *f);
 /// CTAs that shall fit an SM; after the body is lowered (occupancy.c).
 int gpu_occupancy(GpuFn *f);
+/// How many of those whose registers the passes have counted: chains of two products, of which one
+/// CTA computes between them while another one multiplies; 1: this is no such device. Skewed ones
+/// take more, and keep the units busy by themselves.
+int gpu_chains_beside(const GpuFn *f);
 /// Lowers a region on scalars (of reduce, scan) with args for its arguments; yields receives what
 /// it yields. May be called any number of times.
 void gpu_apply(GpuFn *f, const Region *r, LLVMValueRef *args, LLVMValueRef *yields);

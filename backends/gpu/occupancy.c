@@ -4,7 +4,8 @@
 // memory have fewer accesses under way.
 //
 // A row that is read, reduced and written leaves memory idle while its threads wait for each other:
-// other rows have to use it meanwhile. So such kernels wish for all that the SM holds, and the code
+// other rows have to use it meanwhile. Likewise matrix units rest while the rows between two
+// products of a chain are reduced. So such kernels wish for all that the SM holds, and the code
 // generator, which sees how many values live at the same time, takes back what would spill.
 #include "backends/gpu/ops.h"
 #include "passes/cost.h"
@@ -14,6 +15,7 @@
 
 // More rows than these under way bring nothing, and cost a few per cent.
 enum { MANY_FOLDED = 8, ROWS_BYTES = 64 << 10, ROWS_LEAST = 3 };
+enum { SHARED_CTA = 1024 }; // bytes of an SM's that each CTA takes besides its own
 
 typedef struct Waiting {
     bool heavy; // products, asynchronous work, scans, large folds: the assembler decides
@@ -37,10 +39,21 @@ static int least(int a, int64_t b) {
     return a < b ? a : (int)b;
 }
 
+int gpu_chains_beside(const GpuFn *f) {
+    const GpuTarget *t = f->target;
+    GpuShape s = gpu_shape_of(t, f->device);
+    if (!s.counted || op_flag(f->device, "skew") || f->kernel->faults) return 1;
+    int ctas = (int)(t->registers_sm / (s.registers * f->threads));
+    if (f->shared_bytes) ctas = least(ctas, t->shared_sm / (f->shared_bytes + SHARED_CTA));
+    return ctas > 1 ? ctas : 1;
+}
+
 int gpu_occupancy(GpuFn *f) {
     const GpuTarget *t = f->target;
     Waiting w = {0};
     op_walk_pre((Op *)f->device, look, &w);
+    int chains = gpu_chains_beside(f);
+    if (chains > 1) return chains;
     if (w.heavy || !w.meets || f->kernel->faults) return 1;
     int ctas = least(t->ctas_sm, t->threads_sm / f->threads);
     if (w.row > 0) ctas = least(ctas, (int64_t)fmax(ROWS_LEAST, ROWS_BYTES / w.row));

@@ -347,6 +347,7 @@ static void keep_loads(const Gen *g, const NvArch *arch, Liveness *l, LLVMValueR
 static void bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured, LLVMValueRef fn) {
     int ctas = attribute_number(fn, "tg.minctasm"), wish = ctas;
     int threads = attribute_number(fn, "tg.maxntid");
+    if (attribute_number(fn, "tg.ctas.counted")) return;
     bool other = measured != g->module, large = other && is_large(threads);
     if (LLVMIsDeclaration(fn) || (ctas < 2 && !large) || threads < 1) return;
     const char *name = LLVMGetValueName2(fn, &(size_t){0});

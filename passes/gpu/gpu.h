@@ -145,6 +145,7 @@ typedef struct GpuShape {
     double registers;   // that a thread needs
     double at_once;     // ... and cannot do without
     bool chain;         // one product is made of another
+    bool counted; // registers are so many: sums of warpgroups' products, and their next operand
 } GpuShape;
 
 /// What works best on what root holds; `cluster` CTAs, 0: as many as work best.

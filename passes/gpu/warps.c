@@ -23,13 +23,13 @@ enum {
     BASE_REGISTERS = 48, // of a thread, besides blocks
     BASE_FEW = 24,       // without products
     BASE_CHAIN = 8,      // of warpgroups' products of products
-    PICK_WARPS = 4,      // that share positions from data, of which each takes so many registers
-    MASK_REGISTERS = 16, // more where each of its elements has a mask
-    SPLIT_WORDS = 3,     // of an element as it was loaded and in two parts
-    BASE_AMD = 80,       // with AMD's products: addresses and fragments of the next ones, too
-    FRAGMENTS = 16,      // more of those with WMMA's and with multiply-adds
-    FUNCTION_OPS = 16,   // of f64 on blocks, more than rows take without a function
-    UNIT_ROWS = 16,      // of a chain of products by one warp, at least
+    CHAIN_MORE = 16,   // ... if the next operand, of 8 bits, changes lanes, or blocks come besides
+    PICK_WARPS = 4,    // that share positions from data, of which each takes so many registers
+    SPLIT_WORDS = 3,   // of an element as it was loaded and in two parts
+    BASE_AMD = 80,     // with AMD's products: addresses and fragments of the next ones, too
+    FRAGMENTS = 16,    // more of those with WMMA's and with multiply-adds
+    FUNCTION_OPS = 16, // of f64 on blocks, more than rows take without a function
+    UNIT_ROWS = 16,    // of a chain of products by one warp, at least
 };
 
 #define PICK_REGISTERS 1.75
@@ -50,13 +50,14 @@ typedef struct Sizes {
     double kept;         // words of left operands of NVIDIA's units, from outside of the loop
     double singles;      // operands' elements that are loaded one by one, narrower than a register
     int dots;
-    bool groups;      // there are products of warpgroups
-    double height;    // of the highest product
+    bool groups;          // there are products of warpgroups
+    bool narrow;          // ... of 8-bit elements
+    bool beside_products; // blocks of two axes are loaded for others than products
+    double height;        // of the highest product
     double fragments; // registers of AMD's products for what they take at once, besides the base
     double reduced;   // of the largest block that is reduced, which has `rows` rows of `row`
     double rows, row;
     double words;     // of what is reduced together with it
-    bool masks;       // elements of what is reduced are compared with each other's places
     double across;    // words that are loaded before a meeting and live on behind it
     double beside;    // registers of all that is so
     double once;      // ... that a loop has from outside
@@ -168,6 +169,7 @@ static void measure_dot(Sizes *z, const Op *op) {
     double each = registers_each(sum) > 1 ? WIDE_SUM : 1;
     z->sums += parts * (amd ? held_words(sum) : each * (double)ty_count(sum));
     z->groups |= unit && unit->features & GPU_WGMMA;
+    z->narrow |= elem_info[operand(op, 0)->type->elem].bits == 8;
     z->height = fmax(z->height, (double)sum->extents[0]);
     z->dots++;
     double words = words_of(operand(op, 1)->type);
@@ -182,11 +184,14 @@ static void measure_dot(Sizes *z, const Op *op) {
     if (mma && left && left->parent != op->parent) z->kept += words_of(operand(op, 0)->type);
 }
 
-/// Compares places along one axis with places along another one.
-static bool is_mask(const Op *op) {
-    const Type *t = op->n_results ? result(op, 0)->type : NULL;
-    return op_has(op, COMPARES) && t->rank == 2 && t->extents[0] > 1 && t->extents[1] > 1 &&
-           elem_is(operand(op, 0)->type->elem, EC_INT);
+static bool feeds_products(const Value *v) {
+    for_each_use(u, v) {
+        const Op *op = u->user;
+        bool turned = op->code == OP_PERMUTE || op->code == OP_CONVERT;
+        if (!(op->code == OP_DOT && u->index < 2) && !(turned && feeds_products(result(op, 0))))
+            return false;
+    }
+    return true;
 }
 
 /// Along which the load gathers, of two coordinates each; a third one is half of one more.
@@ -245,7 +250,6 @@ static void measure(Op *op, void *arg) {
     Sizes *z = arg;
     const Type *t = op->n_results ? result(op, 0)->type : NULL;
     if (cost_is_dead(op)) return;
-    z->masks |= is_mask(op);
     z->chain += t && t->kind == TK_BLOCK && t->elem == EL_F64 && op_has(op, ELEMENTWISE);
     switch (op->code) {
     case OP_DOT: measure_dot(z, op); return;
@@ -275,6 +279,7 @@ static void measure(Op *op, void *arg) {
     case OP_LOAD:
         z->moved = fmax(z->moved, cost_bytes(t));
         z->picked = fmax(z->picked, positions(op));
+        z->beside_products |= t->rank == 2 && !feeds_products(result(op, 0));
         break;
     case OP_ATOMIC: break;
     default: return;
@@ -324,12 +329,15 @@ static double through(const Sizes *z) {
     return z->singles + z->scattered / 2 + (z->dots > 1 ? z->held + z->staged : 0);
 }
 
+/// Of warpgroups' chains of two products what is reduced is there once more, as the next operand
+/// and half of it. Masks of positions take none: assemblers do without where they have to.
+static bool is_counted(const Sizes *z) {
+    return z->groups && z->dots == 2 && z->rows >= 1 && !z->narrow && !z->beside_products;
+}
+
 static double registers_of_products(const Sizes *z, int warps) {
     double lanes = z->target->lanes, threads = warps * lanes;
-    // Of warpgroups' chains what is reduced is there once more, as the next operand and half of it.
-    if (z->groups && z->dots == 2 && z->rows >= 1)
-        return BASE_CHAIN + (z->sums + 0.75 * z->reduced) / threads +
-               (z->masks ? MASK_REGISTERS : 0);
+    if (is_counted(z)) return BASE_CHAIN + (z->sums + 0.75 * z->reduced) / threads;
     // A chain of products keeps rows in their warps, and each warp has all of the right operand.
     double copies = z->dots > 1 || warps < 4 ? 1 : 2;
     double picks = PICK_REGISTERS * z->picked * PICK_WARPS / warps;
@@ -415,6 +423,7 @@ GpuShape gpu_shape_of_warps(const GpuTarget *target, const Op *root, int cluster
     warps = warps > 0 ? power_for(warps, gpu_max_warps(target)) : warps_for(&z);
     GpuShape s = {.warps = warps, .cluster = z.cluster, .chain = z.dots > 1};
     s.registers = registers_for(&z, s.warps);
+    s.counted = is_counted(&z);
     s.at_once = BASE_FEW + rows_at_once(&z) / (z.cluster * s.warps * target->lanes);
     return s;
 }
@@ -429,6 +438,7 @@ GpuShape gpu_shape_of(const GpuTarget *target, const Op *device) {
     GpuShape s = {
         .warps = (int)op_int(device, "warps", 1), .cluster = z.cluster, .chain = z.dots > 1};
     s.registers = registers_for(&z, s.warps);
+    s.counted = is_counted(&z);
     return s;
 }
 
