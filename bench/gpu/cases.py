@@ -208,6 +208,7 @@ def fp8(env, m, n, k):
 def f64_attention(q, k, v, scale, causal):
     """The result and log-sum-exp in f64, a few heads at a time."""
     b, h, s, d = q.shape
+    k, v = (t.repeat_interleave(h // t.shape[1], 1) for t in (k, v))
     o = torch.empty(q.shape, dtype=torch.float64, device=q.device)
     lse = torch.empty((b, h, s), dtype=torch.float64, device=q.device)
     flat = [t.reshape(b * h, s, d) for t in (q, k, v)]
@@ -246,6 +247,7 @@ def f64_gradients(q, k, v, dout, scale, causal):
 def flash(q, k, v, causal):
     """torch's FlashAttention with the log-sum-exp that it makes for the gradients."""
     aten = torch.ops.aten
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
     if q.device.type == "cpu":
         o, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal)
     else:
@@ -261,23 +263,30 @@ def sdpa(env, name, backend, causal):
 
         with torch.no_grad(), sdpa_kernel(getattr(SDPBackend, backend)):
             q, k, v = (i[n] for n in "qkv")
-            return {"o": F.scaled_dot_product_attention(q, k, v, is_causal=causal)}
+            more = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
+            return {"o": F.scaled_dot_product_attention(q, k, v, is_causal=causal, **more)}
 
     return env.peer(name, run, makes=("o",))
 
 
-def attention_inputs(env, b, h, s, d):
+def attention_inputs(env, b, h, s, d, heads=None, dtype="f16"):
+    """heads: of keys and values, h where not given."""
+
     def inputs(seed):
+        counts = {"q": h, "k": heads or h, "v": heads or h}
         return {
-            n: env.randn((b, h, s, d), 7 * seed + j, torch.float16) for j, n in enumerate("qkv")
+            n: env.randn((b, count, s, d), 7 * seed + j, TYPES[dtype])
+            for j, (n, count) in enumerate(counts.items())
         }
 
     return inputs
 
 
-def attention(env, b, h, s, d, causal):
+def attention(env, b, h, s, d, causal, heads=None, dtype="f16"):
     s = env.size(s)
     h = max(1, h // env.shrink)
+    heads = max(1, heads // env.shrink) if heads else h
+    shared = f"/{heads}" if heads != h else ""
     scale = d**-0.5
 
     def triton(i, o):
@@ -307,15 +316,15 @@ def attention(env, b, h, s, d, causal):
     contenders += env.peer("triton", triton, makes=("o",))
     contenders += env.peer("triton tutorial", tutorial, makes=("o",)) if env.tutorials else []
     return Problem(
-        key=f"attention f16 B{b} H{h} S{s} D{d} {'causal' if causal else 'full'}",
-        inputs=attention_inputs(env, b, h, s, d),
-        outputs=lambda i: {"o": ((b, h, s, d), torch.float16), "lse": ((b, h, s), torch.float32)},
+        key=f"attention {dtype} B{b} H{h}{shared} S{s} D{d} {'causal' if causal else 'full'}",
+        inputs=attention_inputs(env, b, h, s, d, heads, dtype),
+        outputs=lambda i: {"o": ((b, h, s, d), TYPES[dtype]), "lse": ((b, h, s), torch.float32)},
         reference=reference,
         contenders=contenders,
         plain=lambda i, o: flash(i["q"], i["k"], i["v"], causal),
-        limit={"o": LIMITS["f16"], "lse": LIMITS["f32"]},
+        limit={"o": LIMITS[dtype], "lse": LIMITS["f32"]},
         flops=4 * b * h * s * s * d * (0.5 if causal else 1),
-        bytes=8 * b * h * s * d,
+        bytes=4 * b * (h + heads) * s * d,
     )
 
 
@@ -678,6 +687,18 @@ ATTENTION = [
     (1, 32, 16384, 128, True),
     (16, 32, 1024, 128, True),
 ]
+# More of the forward pass: long rows, wide heads, lengths that no block divides, groups of heads.
+FORWARD = [
+    (1, 32, 16384, 128, False),
+    (4, 16, 4096, 256, False),
+    (4, 16, 4096, 256, True),
+    (4, 32, 2048, 128, True, 8),
+    (2, 32, 8192, 128, True, 8),
+    (4, 32, 4250, 128, False),
+    (32, 32, 197, 128, False),
+    (4, 32, 4096, 128, False, 32, "bf16"),
+    (4, 32, 4096, 128, True, 32, "bf16"),
+]
 ROWS = [(8192, 8192), (32768, 4096), (4096, 32768), (2048, 131072)]
 
 
@@ -703,6 +724,7 @@ def groups():
         "layers": [named(linear, 8192, 8192, 4096), named(linear, 4096, 4096, 4096)]
         + [named(conv2d, *c) for c in ((32, 64, 56, 56, 64), (8, 256, 28, 28, 256))],
         "attention": [named(attention, *a) for a in ATTENTION],
+        "forward": [named(attention, *a) for a in FORWARD],
         "backward": [named(attention_backward, *a) for a in ATTENTION],
         "rows": [named(f, *a) for a in norms for f in (softmax, layer_norm, rms_norm)],
         "norms": [

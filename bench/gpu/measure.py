@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import functools
 import math
+import random
 import statistics
 import time
 
@@ -267,13 +268,13 @@ class Block:
 
 
 def one_block(clock, contenders, sets, fenced, rounds, first):
-    """`rounds` runs of each contender, in an order that rotates, into poisoned outputs."""
+    """`rounds` runs of each contender, in an order that is drawn, into poisoned outputs."""
     block = Block({c.name: [] for c in contenders}, {c.name: [] for c in contenders}, {})
     for c in contenders:
         fenced[c.name].poison()
+    draw = random.Random(first)
     for r in range(rounds):
-        at = (r + first) % len(contenders)
-        for place, c in enumerate(contenders[at:] + contenders[:at]):
+        for place, c in enumerate(draw.sample(contenders, len(contenders))):
             k = clock.turn(r, place, len(contenders)) % len(sets)
             p, h, result = clock.start(lambda: c.run(sets[k], fenced[c.name].tensors))
             block.pending[c.name].append(p)
