@@ -62,10 +62,11 @@ static void schedule_axes(const Build *b, PassEnv *env) {
     const struct {
         const char *name;
         int *to;
-    } axes[] = {
-        {"split", &env->split},           {"warps", &env->warps},     {"stages", &env->stages},
-        {"persistent", &env->persistent}, {"cluster", &env->cluster}, {"order", &env->order},
-        {"grain", &env->grain},           {"plan", &env->plan},       {"chunks", &env->chunks}};
+    } axes[] = {{"split", &env->split},     {"warps", &env->warps},
+                {"stages", &env->stages},   {"persistent", &env->persistent},
+                {"cluster", &env->cluster}, {"order", &env->order},
+                {"grain", &env->grain},     {"plan", &env->plan},
+                {"chunks", &env->chunks},   {"skew", &env->skew}};
     for (int i = 0; i < b->code->n_config; i++)
         for (size_t k = 0; k < sizeof axes / sizeof *axes; k++)
             if (strcmp(b->code->config[i].name, axes[k].name) == 0)

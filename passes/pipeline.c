@@ -81,6 +81,8 @@ const Pass *const gpu_pipeline[] = {
     // Copies and products overlap. After that the order of ops is the schedule.
     RUN(ASYNC),
     RUN(SCHEDULE),
+    RUN(SKEW),
+    RUN(SETTLE),
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(RENEW), // the last CSE is behind us

@@ -80,12 +80,6 @@ bool wgmma_takes(const Type *buf, int k_axis);
 /// The layout of an A operand of these extents in registers, for a result in layout d.
 const Layout *wgmma_a_layout(Ctx *ctx, Elem elem, const int64_t *extents, const Layout *d);
 
-/* ---- async_settle.c: sums that go round a loop ---------------------------------------------- */
-
-/// Those of finished products that other code of the loop uses while a product is under way are
-/// waited for at its head.
-void settle_sums(Async *s, Op *loop);
-
 /* ---- async_count.c -------------------------------------------------------------------------- */
 
 /// How many runs of region r have ended before this one, counted in all loops around it: an i64

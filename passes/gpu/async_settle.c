@@ -8,6 +8,8 @@
 // (C7517). The wait at the loop's head, where nothing is under way, takes no time.
 #include "passes/gpu/async.h"
 
+#include "passes/passes.h"
+
 static Region *body_of(const Op *loop) {
     return loop->regions[loop->n_regions - 1];
 }
@@ -101,7 +103,9 @@ static void settle_at_head(Async *s, const Op *loop, Value *sum, int younger) {
     op_set_operand(settled, 0, sum);
 }
 
-void settle_sums(Async *s, Op *loop) {
+static void settle_loop(Op *loop, void *async) {
+    Async *s = async;
+    if (!op_is_loop(loop)) return;
     const Region *body = body_of(loop);
     for (int i = 0; i < loop->n_results; i++) {
         Value *arg = loop_arg(loop, loop->n_regions - 1, i);
@@ -111,5 +115,13 @@ void settle_sums(Async *s, Op *loop) {
         if (!p.span.first) continue;
         for_each_op(op, body) op_walk_pre(op, seek_product, &p);
         if (p.meet) settle_at_head(s, loop, arg, p.run_on);
+    }
+}
+
+void pass_settle(PassEnv *env, Op *module) {
+    if (!env->gpu) return;
+    for_each_op(op, module->regions[0]) {
+        Async s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op};
+        if (op->code == OP_DEVICE) op_walk_post(op, settle_loop, &s);
     }
 }

@@ -562,10 +562,6 @@ static void run_on_device(Schedule *s) {
     for (int i = 0; i < s->flows.n; i++) note_ahead(s, &s->flows.data[i]);
 }
 
-static void settle_loop(Op *op, void *async) {
-    if (op_is_loop(op)) settle_sums(async, op);
-}
-
 void pass_schedule(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
@@ -574,6 +570,5 @@ void pass_schedule(PassEnv *env, Op *module) {
         s.s.device = op;
         if (op->code != OP_DEVICE) continue;
         run_on_device(&s);
-        op_walk_post(op, settle_loop, &s.s);
     }
 }

@@ -81,6 +81,11 @@ for n, t in enumerate(TYPES):
     hidden = np.where(integers((2, 37), 4, 0, 3) == 0, -np.inf, normal((2, 37), 5))
     mask = expanded(expanded(typed(hidden, t), 37, 1), 4, 1)
     check({"q": q, "k": k, "v": v, "mask": mask, "causal": n % 2 == 1, "lse": True}, t, "views")
+for causal in (False, True):  # scores of the next block of keys before the last product of this one
+    args = {"q": data((1, 4, 100, 64), 1, "float16"), "causal": causal, "lse": True}
+    args |= {n: data((1, 2, 330, 64), 2 + i, "float16") for i, n in enumerate("kv")}
+    tune = [{"BM": 64, "BN": 64, "skew": 1}, {"BM": 128, "BN": 128, "skew": 1, "split": 1}]
+    check(args, "float16", f"skew-{causal}", tune=tune)
 none = np.full((1, 1, 5, 9), -np.inf, np.float32)  # no key is seen by query 2
 none[0, 0, [0, 1, 3, 4]] = normal((4, 9), 1)
 check(

@@ -27,7 +27,9 @@ SORTS = {(f, "tg.barrier"): 1 for f in ("bincount_1", "histogram_bins_1", "sort_
 SHARED = ("bincount_1", "conv_transpose1d", "histogram_bins_1", "linear", "sort_last")
 KNOWN = {
     # A barrier before a ring's memory is used anew, when all of its copies have been waited for.
-    "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("batch_matmul", "linear_glu")},
+    # A fence before the second of two products that start together: ptxas wants one, registers do not.
+    "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("batch_matmul", "linear_glu")}
+    | {("attention", "tg.nv.wgmma.fence"): 1},
     "sim:sm_80": SORTS,
     "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last")}
     | {(f, "tg.barrier.shared"): 1 for f in SHARED},

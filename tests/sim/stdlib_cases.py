@@ -47,6 +47,10 @@ for rows, keys, warps in ((64, 200, 4), (128, 330, 8)):
     case("attention", "attention", f"q=randn(64,2,{rows},64):f16 k=randn(64,1,{keys},64):f16 "
          f"v=randn(64,1,{keys},64):f16 mask=none lse=zeros(64,2,{rows}) scale=0.125 causal=true",
          f"BM={rows} BN=64 warps={warps}")
+# Scores an iteration earlier: items of the loop have numbers of two iterations.
+for keys in (330, 40):
+    case("attention", "attention", HEADS.format(70, 64, keys, t=":f16") +
+         "lse=zeros(1,2,70) scale=0.125 causal=true", "BM=64 BN=64 split=1 skew=1")
 # Not causal: parts of three blocks of keys.
 case("attention", "attention", HEADS.format(70, 32, 140, t=":f32") +
      "lse=zeros(1,2,70) scale=0.125 causal=false", "BM=16 BN=32 split=2")

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// skew: products that do not wait for a loop's state are started an iteration earlier, behind the
+// last product of that iteration.
+//
+//   for %n = %lo .. %hi (%st) { %s = await (start %q, %k_n); %p, %t = softmax %s, %st
+//                               %acc = await (start %p, %v_n, ..); yield .. }
+//   -> if %lo < %hi {
+//        %s = await (start %q, %k_lo)
+//        for %n = %lo .. %hi - step (%st, %s) {
+//          %p, %t = softmax %s, %st
+//          start %p, %v_n, ..; start %q, %k_n+step; %s', %acc = await both; yield .., %s' }
+//        %p, %t = softmax %s, %st; %acc = await (start %p, %v_last, ..) }
+//
+// So matrix units have two products to do at a time, and only one of them waits for what threads
+// compute. Each op is done as often as before, on the same values: bits are those of the plain
+// loop. Items that the earlier products read are waited for, filled anew and released with them; an
+// item that others read as well is released where those are done.
+//
+// Only where it is asked for: a thread has the sums of both products at a time, and two CTAs on an
+// SM, which have no registers for that, hide threads' work behind each other's products better.
+#include "passes/gpu/async.h"
+
+#include "passes/passes.h"
+
+enum { MOST_SUMS = 4, MOST_CARRIED = 32 };
+enum { OTHER_REGISTERS = 36 }; // of a thread, besides blocks
+
+/// Ops that are done an iteration earlier, in the order in which they are done there. Items are
+/// filled before the products: a branch of the one lane that copies behind their starts, while they
+/// are under way, makes the loop take 1.35 times as long (H200).
+typedef enum Phase { PHASE_ITEMS, PHASE_STARTS, PHASE_ENDS } Phase;
+
+typedef struct Skew {
+    Async s;
+    Op *loop;
+    Region *body;
+    bool number[MOST_CARRIED]; // the carried value counts: it is known an iteration earlier
+    PtrMap known;              // values that are known to follow from such
+    PtrMap moved;              // ops that are done an iteration earlier
+    PtrMap both;               // ... waits for items that others read, too: these wait again
+    PtrMap gone;               // ops that are not done in their own iteration any more
+    int n_sums;
+    Value *sums[MOST_SUMS]; // of the earlier products, which the loop carries
+    Op *first, *last;       // starts of the late product, one chain
+    Op *end;                // its await
+} Skew;
+
+/* ---- what may be done earlier -------------------------------------------------------------- */
+
+static bool is_free(Skew *k, const Value *v);
+
+static bool operands_are_free(Skew *k, const Op *op) {
+    for (int i = 0; i < op->n_operands; i++)
+        if (!is_free(k, operand(op, i))) return false;
+    return true;
+}
+
+/// The op gives in an iteration what it would give in the one before for the next index.
+static bool op_is_free(Skew *k, const Op *op) {
+    if (op->parent != k->body || op->n_regions) return false;
+    switch (op->code) {
+    case OP_RING_WAIT:
+    case OP_RING_ACQUIRE:
+    case OP_COPY_TMA:
+    case OP_MMA_START: break;
+    default:
+        if (!op_has(op, PURE) && !(op_is_load(op) && ty_is_scalar(result(op, 0)->type)))
+            return false;
+    }
+    return operands_are_free(k, op);
+}
+
+/// v follows from the loop's index and from numbers that it carries, or comes from outside.
+static bool is_free(Skew *k, const Value *v) {
+    if (!value_is_inside(v, k->loop) || map_get(&k->known, v)) return true;
+    bool free = v->def                 ? op_is_free(k, v->def)
+                : v->region != k->body ? false
+                : v->index == 0        ? true
+                                       : k->number[v->index - 1];
+    if (free) map_set(k->s.ctx, &k->known, v, (void *)v);
+    return free;
+}
+
+/// Of carried scalars those count whose next value follows from such.
+static void find_numbers(Skew *k) {
+    for (int i = 0; i < k->loop->n_results; i++)
+        k->number[i] = ty_is_scalar(result(k->loop, i)->type);
+    for (int i = 0; i < k->loop->n_results; i++) {
+        if (!k->number[i] || is_free(k, operand(terminator(k->body), i))) continue;
+        k->number[i] = false;
+        k->known = (PtrMap){0};
+        i = -1;
+    }
+}
+
+static bool is_shared(const Value *v) {
+    return v->type->kind == TK_BUF || v->type->kind == TK_RING || v->type->kind == TK_PENDING;
+}
+
+static void seek_shared(Op *op, void *found) {
+    for (int i = 0; i < op->n_operands; i++) *(bool *)found |= is_shared(operand(op, i));
+    for (int i = 0; i < op->n_results; i++) *(bool *)found |= is_shared(result(op, i));
+}
+
+/// The op may stand in a body of which parts of two iterations are mixed: it is seen by nobody
+/// else. Copies of threads are counted over all rings, so their order has to stay.
+static bool may_mix(const Op *op) {
+    bool inner = false;
+    switch (op->code) {
+    case OP_RING_ACQUIRE:
+    case OP_RING_COMMIT:
+    case OP_RING_WAIT:
+    case OP_RING_RELEASE:
+        return operand(op, 0)->def && op_str(operand(op, 0)->def, "kind")[0] == 't';
+    case OP_AWAIT:
+        return op->n_operands == 1 && !op_attr(op, "younger") && ty_is_block(result(op, 0)->type);
+    case OP_MMA_START: return !op_attr(op, "chain");
+    case OP_COPY_TMA:
+    case OP_BUF_PAD:
+    case OP_BUF_VIEW:
+    case OP_BUF_LOAD:
+    case OP_BUF_STORE:
+    case OP_FENCE:
+    case OP_BARRIER:
+    case OP_YIELD: return true;
+    default: break;
+    }
+    op_walk_pre((Op *)op, seek_shared, &inner);
+    return !inner && tree_only_reads(op);
+}
+
+/* ---- items of rings ------------------------------------------------------------------------ */
+
+static bool move(Skew *k, Op *op) {
+    map_set(k->s.ctx, &k->moved, op, op);
+    return op->parent == k->body && operands_are_free(k, op);
+}
+
+/// All that reads the buffer is done earlier, too.
+static bool only_moved_read(const Skew *k, const Value *buf) {
+    for_each_use(u, buf) {
+        const Op *op = u->user;
+        bool view = op->code == OP_BUF_VIEW && only_moved_read(k, result(op, 0));
+        if (!view && op->code != OP_BUF_PAD && !map_get(&k->moved, op)) return false;
+    }
+    return true;
+}
+
+static bool move_users(Skew *k, const Value *v, OpCode code) {
+    for_each_use(u, v) if (u->user->code == code && !move(k, u->user)) return false;
+    return true;
+}
+
+/// Another op of the item's ring in the loop.
+static bool move_with(Skew *k, Op *op, const Op *wait, bool whole) {
+    bool fills = op->code == OP_RING_ACQUIRE;
+    if (op->code == OP_RING_WAIT || op->parent != k->body) return false;
+    // The next item is there before this one is released only if copies run ahead.
+    if (!whole) return !fills || operand(op, 1) != operand(wait, 1);
+    for (int i = 0; fills && i < op->n_results; i++)
+        if (!move_users(k, result(op, i), OP_COPY_TMA)) return false;
+    return move(k, op);
+}
+
+/// The wait for an item that an earlier product reads, and what else is done with the item.
+static bool move_item(Skew *k, Op *wait) {
+    bool whole = true;
+    if (map_get(&k->moved, wait)) return true;
+    if (!move(k, wait)) return false;
+    for (int i = 0; i < wait->n_results; i++) {
+        whole &= only_moved_read(k, result(wait, i));
+        if (!move_users(k, result(wait, i), OP_BUF_PAD)) return false;
+    }
+    if (!whole) map_set(k->s.ctx, &k->both, wait, wait);
+    for_each_use(u, operand(wait, 0)) {
+        Op *op = u->user;
+        if (op != wait && op_is_inside(op, k->loop) && !move_with(k, op, wait, whole)) return false;
+    }
+    return true;
+}
+
+/// Everything in the loop that v, an operand of an earlier product, stands on.
+static bool move_items_behind(Skew *k, const Value *v) {
+    Op *op = v->def;
+    if (!op || op->parent != k->body) return true;
+    if (op->code == OP_RING_WAIT) return move_item(k, op);
+    for (int i = 0; i < op->n_operands; i++)
+        if (!move_items_behind(k, operand(op, i))) return false;
+    return true;
+}
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+static Op *first_of_chain(Op *start) {
+    while (def_of(operand(start, 2), OP_MMA_START)) start = operand(start, 2)->def;
+    return start;
+}
+
+/// Sorts the loop's products. False: not all are of the two sorts.
+static bool sort_product(Skew *k, Op *await) {
+    Op *start = def_of(operand(await, 0), OP_MMA_START);
+    if (!start || start->parent != k->body) return false;
+    if (is_free(k, operand(await, 0))) {
+        if (k->n_sums == MOST_SUMS) return false;
+        k->sums[k->n_sums++] = result(await, 0);
+        map_set(k->s.ctx, &k->moved, await, await);
+        for (; start; start = def_of(operand(start, 2), OP_MMA_START))
+            map_set(k->s.ctx, &k->moved, start, start);
+        return true;
+    }
+    if (k->end) return false;
+    k->end = await;
+    k->last = start;
+    k->first = first_of_chain(start);
+    return k->first->parent == k->body;
+}
+
+static bool is_ready(Skew *k) {
+    for_each_op(op, k->body) {
+        if (!may_mix(op)) return false;
+        if (op->code == OP_AWAIT && !sort_product(k, op)) return false;
+    }
+    if (!k->end || !k->n_sums) return false;
+    for_each_op(op, k->body) {
+        if (op->code != OP_MMA_START || !map_get(&k->moved, op)) continue;
+        for (int i = 0; i < op->n_operands; i++)
+            if (!move_items_behind(k, operand(op, i))) return false;
+    }
+    return true;
+}
+
+/* ---- registers ----------------------------------------------------------------------------- */
+
+static double words_of(const Value *v) {
+    const Layout *l = v->type->kind == TK_BLOCK ? v->type->layout : NULL;
+    return l ? layout_registers(l) * elem_info[v->type->elem].bits / 32.0 : 0;
+}
+
+/// What a thread holds while all products are under way fits into its registers.
+static bool fits(const Skew *k) {
+    const GpuTarget *t = k->s.target;
+    double threads = (double)op_int(k->s.device, "warps", 1) * t->lanes, words = OTHER_REGISTERS;
+    for (int i = 0; i < k->n_sums; i++) words += words_of(k->sums[i]);
+    words += words_of(result(k->end, 0)) + words_of(operand(k->last, 0));
+    return words <= t->registers_thread && words * threads <= t->registers_sm;
+}
+
+/* ---- rewriting ----------------------------------------------------------------------------- */
+
+/// The acquire is of an item that only a later iteration reads.
+static bool is_for_later(const Skew *k, const Op *acquire) {
+    const Op *on = def_of(operand(acquire, 2), OP_LT), *at = on ? operand(on, 0)->def : NULL;
+    int64_t far;
+    return at && at->code == OP_ADD && operand(on, 1) == operand(k->loop, 1) &&
+           operand(at, 0) == k->body->args[0] && const_int(operand(at, 1), &far) &&
+           far >= op_int(k->loop, "step", 1);
+}
+
+/// The op fills an item of a later iteration.
+static bool fills_later(const Skew *k, const Op *op) {
+    if (op->code == OP_RING_ACQUIRE) return is_for_later(k, op);
+    if (op->code == OP_COPY_TMA) return fills_later(k, operand(op, 1)->def);
+    if (op->code != OP_RING_COMMIT) return false;
+    for_each_use(u, operand(op, 0)) {
+        const Op *acquire = u->user;
+        if (acquire->code == OP_RING_ACQUIRE && acquire->parent == k->body)
+            return is_for_later(k, acquire);
+    }
+    return false;
+}
+
+static Phase phase_of(const Op *op) {
+    if (op->code == OP_MMA_START) return PHASE_STARTS;
+    return op->code == OP_AWAIT || op->code == OP_RING_RELEASE ? PHASE_ENDS : PHASE_ITEMS;
+}
+
+/// The ops of a phase of the earlier products, for the iteration that `map` is of.
+static void clone_moved(Skew *k, Builder *b, Phase phase, PtrMap *map) {
+    for_each_op(op, k->body) {
+        if (!map_get(&k->moved, op) || phase_of(op) != phase) continue;
+        for (int i = 0; i < op->n_operands; i++) clone_slice(b, operand(op, i), k->loop, map);
+        op_clone(b, op, map);
+    }
+}
+
+/// Ops that are done earlier and no more, or stand on such. Sums are carried to where they are
+/// used.
+static void find_gone(Skew *k) {
+    for_each_op(op, k->body) {
+        bool gone = map_get(&k->moved, op) && !map_get(&k->both, op);
+        for (int i = 0; i < op->n_operands; i++) {
+            const Op *def = operand(op, i)->def;
+            gone |= def && def->code != OP_AWAIT && map_get(&k->gone, def);
+        }
+        if (gone) map_set(k->s.ctx, &k->gone, op, op);
+    }
+}
+
+/// The iteration that `map` is of, without the earlier products of its own; with those of the next
+/// one, which `next` is of (NULL: there is none, and no item of it).
+static void clone_rest(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
+    for_each_op(op, k->body) {
+        if (op_has(op, TERMINATOR)) return;
+        if (next && op == k->first) clone_moved(k, b, PHASE_ITEMS, next);
+        if (!map_get(&k->gone, op) && (next || !fills_later(k, op))) op_clone(b, op, map);
+        if (!next || op != k->last) continue;
+        clone_moved(k, b, PHASE_STARTS, next);
+        clone_moved(k, b, PHASE_ENDS, next);
+    }
+}
+
+static void map_values(Skew *k, PtrMap *map, int n, Value *const *from, Value *const *to) {
+    for (int i = 0; i < n; i++) map_set(k->s.ctx, map, from[i], to[i]);
+}
+
+static void mapped(PtrMap *map, int n, Value *const *from, Value **to) {
+    for (int i = 0; i < n; i++) {
+        Value *v = map_get(map, from[i]);
+        to[i] = v ? v : from[i];
+    }
+}
+
+/// What the iteration yields, and (sums) what the earlier products of the next one leave.
+static void build_end(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
+    Value *out[MOST_CARRIED + MOST_SUMS], *yields[MOST_CARRIED];
+    int n = k->loop->n_results;
+    for (int i = 0; i < n; i++) yields[i] = operand(terminator(k->body), i);
+    mapped(map, n, yields, out);
+    if (next) mapped(next, k->n_sums, k->sums, out + n);
+    build_yield(b, n + (next ? k->n_sums : 0), out);
+}
+
+/// Index and numbers of the next iteration, at b in the one that `map` is of.
+static void begin_next(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
+    Value *index = map_get(map, k->body->args[0]);
+    Value *step = build_index(b, op_int(k->loop, "step", 1));
+    map_set(k->s.ctx, next, k->body->args[0], ix_add(b, index, step));
+    for (int i = 0; i < k->loop->n_results; i++) {
+        Value *yield = operand(terminator(k->body), i);
+        if (k->number[i])
+            map_set(k->s.ctx, next, k->body->args[1 + i], clone_slice(b, yield, k->loop, map));
+    }
+}
+
+/// The loop over all iterations but the last, whose sums it carries last.
+static Op *build_loop(Skew *k, Builder *b, Value *const *inits) {
+    Ir *ir = k->s.ir;
+    int n = k->loop->n_results;
+    int64_t step = op_int(k->loop, "step", 1);
+    Value *hi = ix_sub(b, operand(k->loop, 1), build_index(b, step));
+    Op *loop = build_for(b, operand(k->loop, 0), hi, step, n + k->n_sums, inits);
+    Builder in = build_at_end(ir, loop->regions[0], k->loop->loc);
+    PtrMap map = {0}, next = {0};
+    op_set_attr(ir, loop, "name", op_attr(k->loop, "name"));
+    for (int i = 0; i <= n; i++) {
+        Value *arg = k->body->args[i];
+        map_set(k->s.ctx, &map, arg, region_add_arg(ir, in.region, arg->type, arg->name));
+    }
+    for (int i = 0; i < k->n_sums; i++) {
+        Value *sum = region_add_arg(ir, in.region, k->sums[i]->type, k->sums[i]->name);
+        map_set(k->s.ctx, &map, k->sums[i], sum);
+    }
+    begin_next(k, &in, &map, &next);
+    clone_rest(k, &in, &map, &next);
+    build_end(k, &in, &map, &next);
+    return loop;
+}
+
+/// The index of the last iteration: there is one.
+static Value *last_index(Skew *k, Builder *b) {
+    Value *lo = operand(k->loop, 0), *hi = operand(k->loop, 1);
+    Value *step = build_index(b, op_int(k->loop, "step", 1));
+    Value *behind = ix_sub(b, ix_sub(b, hi, lo), build_index(b, 1));
+    return ix_add(b, lo, ix_mul(b, ix_div(b, behind, step), step));
+}
+
+/// All iterations, of which there is one at least.
+static void build_some(Skew *k, Builder *b) {
+    int n = k->loop->n_results;
+    PtrMap first = {0}, last = {0};
+    Value *inits[MOST_CARRIED + MOST_SUMS];
+    for (int i = 0; i < n; i++) inits[i] = operand(k->loop, 2 + i);
+    map_set(k->s.ctx, &first, k->body->args[0], operand(k->loop, 0));
+    map_values(k, &first, n, k->body->args + 1, inits);
+    for (Phase p = PHASE_ITEMS; p <= PHASE_ENDS; p++) clone_moved(k, b, p, &first);
+    mapped(&first, k->n_sums, k->sums, inits + n);
+    Op *loop = build_loop(k, b, inits);
+    map_set(k->s.ctx, &last, k->body->args[0], last_index(k, b));
+    for (int i = 0; i < n + k->n_sums; i++)
+        map_set(k->s.ctx, &last, i < n ? k->body->args[1 + i] : k->sums[i - n], result(loop, i));
+    clone_rest(k, b, &last, NULL);
+    build_end(k, b, &last, NULL);
+}
+
+static void rewrite(Skew *k) {
+    Ir *ir = k->s.ir;
+    Op *loop = k->loop;
+    const Type *types[MOST_CARRIED];
+    Value *none[MOST_CARRIED];
+    int n = loop->n_results;
+    for (int i = 0; i < n; i++) {
+        types[i] = result(loop, i)->type;
+        none[i] = operand(loop, 2 + i);
+    }
+    find_gone(k);
+    Builder b = build_before(ir, loop);
+    Value *some = build_binary(&b, OP_LT, operand(loop, 0), operand(loop, 1));
+    Op *branch = build_op(&b, OP_IF, 1, &some, n, types, 2);
+    Builder yes = build_at_end(ir, branch->regions[0], loop->loc);
+    Builder no = build_at_end(ir, branch->regions[1], loop->loc);
+    op_set_attr(ir, k->s.device, "skew", at_bool(ir, true));
+    build_some(k, &yes);
+    build_yield(&no, n, none);
+    for (int i = 0; i < n; i++) {
+        result(branch, i)->name = result(loop, i)->name;
+        value_replace(result(loop, i), result(branch, i));
+    }
+    op_erase(loop);
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+static void visit(Op *op, void *arg) {
+    Skew k = {.s = *(Async *)arg, .loop = op};
+    if (op->code != OP_FOR || op->n_regions != 1 || op->n_results > MOST_CARRIED) return;
+    k.body = op->regions[0];
+    find_numbers(&k);
+    if (is_ready(&k) && fits(&k)) rewrite(&k);
+}
+
+void pass_skew(PassEnv *env, Op *module) {
+    if (!env->gpu || env->skew <= 0) return;
+    for_each_op(op, module->regions[0]) {
+        Async s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .target = env->gpu};
+        s.module = module;
+        s.device = op;
+        if (op->code == OP_DEVICE) op_walk_post(op, visit, &s);
+    }
+}
