@@ -39,6 +39,7 @@ def integers(r, elem, count):
     any_of = np.array([int(x) for x in r.integers(0, 2**63, count)], dtype=object)
     wild = [low + (int(x) * 2 + 1) % (high - low + 1) for x in any_of]
     edges = [low, high, low + 1, high - 1, 0, 1, 2, 3, 7, 8, 31, 32, 63, 64, high // 2, high // 3]
+    edges += [low, high, 0, 1, max(low, -1)] * 3  # least / -1 wants two of them in one lane
     near = [int(r.integers(max(low, -9), min(high, 9) + 1)) for _ in range(count)]
     kind = r.integers(0, 3, count)
     picks = [edges[int(i)] for i in r.integers(0, len(edges), count)]
