@@ -108,6 +108,7 @@ static bool by_interval(Ranges *r, const Linear *form, int i, int depth) {
 static bool by_definition(Ranges *r, const Linear *form, int i, int depth) {
     const Value *v = form->terms[i].atom;
     if (is_own_extent(v)) return false;
+    if (v->def && v->def->n_regions) return false; // what a loop carries is no index of it
     const Op *op = v->def ? v->def : v->region->parent;
     bool task = !v->def && op->code == OP_LAUNCH && v->index == 0;
     if (!v->def && !is_loop_index(v) && !task) return false;

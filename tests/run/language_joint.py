@@ -139,3 +139,7 @@ case("language.teg", "checked", {**args, "what": 3}, flags=("--check",), fails="
 case("language.teg", "checked", {**args, "i": i + 4, "what": 4}, flags=("--check",), fails="9", **ONLY)
 case("language.teg", "checked", {**args, "what": 5}, flags=("--check",),
      fails="two programs of one phase write the same element", **ONLY)
+
+for values in ([-5, -2, -9], [-5, 900, 4], [0, 0, 0]):
+    case("language.teg", "carried_sign", {"x": np.array(values, np.int64), "y": "zeros(2):i64"},
+         lambda x, **_: {"y": np.array([3 if x.max() <= 0 else 1, 5 if x.max() < 3 else 2])})
