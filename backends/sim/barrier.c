@@ -175,15 +175,22 @@ void registers_start(Cta *cta) {
 
 enum { GROUP_THREADS = GROUP_WARPS * LANES };
 
-/// Groups that wait for more get what others gave back.
+/// False: there are too few for what the group waits for.
+static bool serve_group(Cta *cta, Warp *w) {
+    int more = (w->wait_for - w->group->registers) * GROUP_THREADS;
+    if (w->wait != WAIT_REGISTERS || more > cta->free_registers) return false;
+    cta->free_registers -= more;
+    w->group->registers = w->wait_for;
+    group_resume(w->group);
+    return true;
+}
+
+/// Groups that wait for more get what others gave back, whichever of them stands first.
 static void serve_registers(Cta *cta) {
-    for (int i = 0; i < cta->sim->n_warps / cta->sim->cluster; i += GROUP_WARPS) {
-        Warp *w = &cta->warps[i];
-        int more = (w->wait_for - w->group->registers) * GROUP_THREADS;
-        if (w->wait != WAIT_REGISTERS || more > cta->free_registers) continue;
-        cta->free_registers -= more;
-        w->group->registers = w->wait_for;
-        group_resume(w->group);
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 0; i < cta->sim->n_warps / cta->sim->cluster; i += GROUP_WARPS)
+            more |= serve_group(cta, &cta->warps[i]);
     }
 }
 
