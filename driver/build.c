@@ -66,7 +66,8 @@ static void schedule_axes(const Build *b, PassEnv *env) {
                 {"stages", &env->stages},   {"persistent", &env->persistent},
                 {"cluster", &env->cluster}, {"order", &env->order},
                 {"grain", &env->grain},     {"plan", &env->plan},
-                {"chunks", &env->chunks},   {"skew", &env->skew}};
+                {"chunks", &env->chunks},   {"skew", &env->skew},
+                {"roles", &env->roles}};
     for (int i = 0; i < b->code->n_config; i++)
         for (size_t k = 0; k < sizeof axes / sizeof *axes; k++)
             if (strcmp(b->code->config[i].name, axes[k].name) == 0)

@@ -15,7 +15,7 @@
 // The compiler's own axes, which `schedule` pins and --set may, too.
 static const char *const schedule_axes[] = {
     "warps",   "stages",    "persistent", "order",  "grain", "split", "specialise",
-    "cluster", "generator", "plan",       "chunks", "skew",  NULL};
+    "cluster", "generator", "plan",       "chunks", "skew",  "roles", NULL};
 
 bool is_schedule_axis(const char *name) {
     for (int i = 0; schedule_axes[i]; i++)
@@ -32,7 +32,8 @@ static const struct {
               {"stages", 1, INT64_MAX, false}, {"split", 1, INT64_MAX, false},
               {"chunks", 1, INT64_MAX, false}, {"grain", 1, INT64_MAX, false},
               {"persistent", -1, 1, false},    {"specialise", 0, 1, false},
-              {"generator", 1, 2, false},      {"skew", 0, 1, false}};
+              {"generator", 1, 2, false},      {"skew", 0, 1, false},
+              {"roles", -1, 1, false}};
 
 /// Whether the axis may have the value; else says so at loc.
 static bool axis_takes(Elab *e, const char *axis, int64_t v, Loc loc) {

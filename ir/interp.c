@@ -428,6 +428,7 @@ static Exec *const exec[OP_COUNT] = {
     [OP_RING_COMMIT] = do_ring_commit,
     [OP_RING_WAIT] = do_ring_wait,
     [OP_RING_RELEASE] = do_ring_release,
+    [OP_ROLES] = do_roles,
 };
 
 void run_op(Interp *it, Op *op) {

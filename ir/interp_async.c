@@ -170,10 +170,27 @@ void do_ring_make(Interp *it, Op *op) {
     }
 }
 
+/// Slots for more items than the ring has: roles run one after the other.
+static void grow_ring(Interp *it, RingState *s, const Type *type, int64_t slots) {
+    RingState old = *s;
+    s->slots = (int)slots;
+    s->full = ctx_array(it->ctx, int64_t, slots);
+    s->busy = ctx_array(it->ctx, bool, slots);
+    s->cells = ctx_array(it->ctx, Cell *, slots * s->n_bufs);
+    for (int64_t i = 0; i < slots * s->n_bufs; i++)
+        s->cells[i] = i < (int64_t)old.slots * s->n_bufs
+                          ? old.cells[i]
+                          : ctx_array(it->ctx, Cell, ty_count(type->parts[i % s->n_bufs]));
+    memcpy(s->full, old.full, (size_t)old.slots * sizeof *s->full);
+    memcpy(s->busy, old.busy, (size_t)old.slots * sizeof *s->busy);
+}
+
 static int64_t slot_of(Interp *it, Op *op) {
+    RingState *s = in(op, 0)->ring;
     int64_t n = in_int(op, 1);
     if (n < 0) run_error(it, op, "item %lld of a ring", (long long)n);
-    return n % in(op, 0)->ring->slots;
+    if (it->roles && n >= s->slots) grow_ring(it, s, in(op, 0)->type, 2 * n + 2);
+    return n % s->slots;
 }
 
 static void give_bufs(Op *op, int64_t slot, bool on) {
@@ -217,5 +234,60 @@ void do_ring_release(Interp *it, Op *op) {
     int64_t slot = slot_of(it, op);
     if (in(op, 0)->ring->full[slot] != in_int(op, 1) + 1)
         run_error(it, op, "item %lld is released, but not in its slot", (long long)in_int(op, 1));
-    in(op, 0)->ring->busy[slot] = false;
+    RingState *s = in(op, 0)->ring;
+    s->busy[slot] = false;
+    if (!it->roles) return;
+    for (int i = 0; i < s->n_bufs; i++) // nobody fills the slot again who would
+        spoil(s->cells[slot * s->n_bufs + i], ty_count(in(op, 0)->type->parts[i]));
+}
+
+/* ---- roles --------------------------------------------------------------------------------- */
+
+typedef struct RoleSearch {
+    const Region *r;
+    const bool *done;
+    bool ready;
+} RoleSearch;
+
+/// The role (region of `roles`) in which the ring is filled; -1: none.
+static int filler_of(const Op *roles, const Value *ring) {
+    for_each_use(u, ring) {
+        if (u->user->code != OP_RING_ACQUIRE) continue;
+        for (const Region *r = u->user->parent; r; r = r->parent ? r->parent->parent : NULL)
+            for (int i = 0; i < roles->n_regions; i++)
+                if (roles->regions[i] == r) return i;
+    }
+    return -1;
+}
+
+static void see_ring_wait(Op *op, void *arg) {
+    RoleSearch *s = arg;
+    if (op->code != OP_RING_WAIT) return;
+    int filler = filler_of(s->r->parent, operand(op, 0));
+    s->ready &= filler < 0 || s->done[filler] || s->r->parent->regions[filler] == s->r;
+}
+
+/// All that fill what the role waits for have run.
+static bool role_is_ready(Op *op, int i, const bool *done) {
+    RoleSearch s = {.r = op->regions[i], .done = done, .ready = true};
+    for_each_op(inner, op->regions[i]) op_walk_pre(inner, see_ring_wait, &s);
+    return s.ready;
+}
+
+/// One after the other, who fills a ring before who reads it; so nobody waits for a free slot.
+void do_roles(Interp *it, Op *op) {
+    bool *done = ctx_array(it->ctx, bool, op->n_regions), more = true;
+    int left = op->n_regions;
+    it->roles = true;
+    while (more) {
+        more = false;
+        for (int i = 0; i < op->n_regions; i++) {
+            if (done[i] || !role_is_ready(op, i, done)) continue;
+            run_region(it, op->regions[i]);
+            done[i] = more = true;
+            left--;
+        }
+    }
+    it->roles = false;
+    if (left) run_error(it, op, "roles that fill rings for each other");
 }

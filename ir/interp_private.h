@@ -61,6 +61,7 @@ typedef struct Interp {
     int64_t epoch;    // of several ranks
     int64_t *control; // the control block, which holds it; NULL: nobody has asked
     bool begun, ended;
+    bool roles;           // these run one after the other: rings keep all items
     const char *waits;    // for what
     PtrMap shard_fold_of; // like fold_of, for what goes to shards
     VEC(Fold *) shard_folds;
@@ -189,6 +190,7 @@ void do_ring_acquire(Interp *it, Op *op);
 void do_ring_commit(Interp *it, Op *op);
 void do_ring_wait(Interp *it, Op *op);
 void do_ring_release(Interp *it, Op *op);
+void do_roles(Interp *it, Op *op);
 
 /* interp_tensor.c: memory */
 Cell load_element(Interp *it, const Tensor *t, int64_t offset);

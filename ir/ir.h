@@ -462,6 +462,7 @@ typedef struct PassEnv {
     int chunks;        // that a shard is transferred in; 0: chosen by the pass
     int persistent;    // one CTA an SM for all tiles: 1 always, -1 never, 0 chosen by the passes
     int skew;          // products start an iteration earlier: 1 where they may, 0 never
+    int roles;         // a warp of its own for copies: 1 where it may be, -1 never, 0 chosen
     int order;         // of tiles: 1 by rows, n by super-rows of n, negative by columns, 0 chosen
     int grain;         // programs that a task of a CPU runs; 0 chosen by the passes
 } PassEnv;

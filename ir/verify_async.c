@@ -184,3 +184,46 @@ void verify_ring_wait(Verifier *v, const Op *op) {
 void verify_ring_release(Verifier *v, const Op *op) {
     if (names_item(v, op)) want_bool(v, op, 2);
 }
+
+/* ---- roles --------------------------------------------------------------------------------- */
+
+/// The role that op belongs to, or NULL.
+static const Region *role_of(const Op *op) {
+    for (const Region *r = op->parent; r && r->parent; r = r->parent->parent)
+        if (r->parent->code == OP_ROLES) return r;
+    return NULL;
+}
+
+/// One role fills a ring. Where others read it, all of it passes between roles.
+static void fill_in_one_role(Verifier *v, const Value *ring) {
+    const Region *filler = NULL;
+    for_each_use(u, ring) {
+        const Op *user = u->user;
+        if (user->code != OP_RING_ACQUIRE && user->code != OP_RING_COMMIT) continue;
+        if (!filler) filler = role_of(user);
+        if (role_of(user) != filler || !filler)
+            verify_fail(v, user, op_info[user->code].name, "one role that fills the ring");
+    }
+}
+
+/// Roles stand in the body of a device, with the rings between them before.
+void verify_roles(Verifier *v, const Op *op) {
+    const Attr *names = op_attr(op, "names"), *warps = op_attr(op, "warps");
+    const Attr *regs = op_attr(op, "regs");
+    if (!want_count(v, op, "names", names->n, op->n_regions) ||
+        !want_count(v, op, "numbers of warps", warps->n, op->n_regions) ||
+        (regs && !want_count(v, op, "numbers of registers", regs->n, op->n_regions)))
+        return;
+    for (int i = 0; i < op->n_regions; i++)
+        if (!want_range(v, op, "warps", warps->ints[i], 1, 33) || !want_args(v, op, i, 0, NULL) ||
+            !want_yields(v, op, i, 0, NULL))
+            return;
+    const Op *home = op->parent ? op->parent->parent : NULL;
+    if (!home || home->code != OP_DEVICE) {
+        verify_fail(v, op, home ? op_info[home->code].name : "nothing", "a device around it");
+        return;
+    }
+    for_each_op(make, op->parent) {
+        if (make->code == OP_RING_MAKE) fill_in_one_role(v, result(make, 0));
+    }
+}

@@ -290,4 +290,5 @@ VerifyRule *const verify_rules[OP_COUNT] = {
     [OP_RING_COMMIT] = verify_ring_commit,
     [OP_RING_WAIT] = verify_ring_wait,
     [OP_RING_RELEASE] = verify_ring_release,
+    [OP_ROLES] = verify_roles,
 };

@@ -46,7 +46,7 @@ static void live_op(Liveness *l, Op *op) {
         live_value(l, operand(op, 0));
     } else if (op->code == OP_WHILE) {
         live_value(l, operand(terminator(op->regions[0]), 0));
-    } else if (op->code != OP_MODULE && !op_has(op, ISOLATED)) {
+    } else if (op->code != OP_MODULE && op->code != OP_ROLES && !op_has(op, ISOLATED)) {
         for (int i = 0; i < op->n_operands; i++) live_value(l, operand(op, i));
         live_regions(l, op);
     }

@@ -574,7 +574,8 @@ static Through *row_of(OpCode code) {
     case OP_RING_ACQUIRE:
     case OP_RING_COMMIT:
     case OP_RING_WAIT:
-    case OP_RING_RELEASE: return nothing;
+    case OP_RING_RELEASE:
+    case OP_ROLES: return nothing;
     case OP_COUNT: break;
     }
     return nothing;

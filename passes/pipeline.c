@@ -80,6 +80,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(CSE),
     // Copies and products overlap. After that the order of ops is the schedule.
     RUN(ASYNC),
+    RUN(ROLES),
     RUN(SCHEDULE),
     RUN(SKEW),
     RUN(SETTLE),

@@ -453,7 +453,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     f->threads = f->target->lanes * f->warps;
     f->shared_fixed = f->shared_bytes = op_int(device, "shared", 0);
     *f->kernel = (GpuKernel){.name = symbol_of(f, op_str(device, "name")),
-                             .threads = f->threads,
+                             .threads = gpu_warps_of_all(device) * f->target->lanes,
                              .cluster = (int)op_int(device, "cluster", 1),
                              .together = gpu_shares_copies(device) ? GPU_PAIR : 0,
                              .early = is_early(device, f->target),

@@ -59,6 +59,11 @@ typedef struct GpuStretch {
     bool near; // since the last barrier of the CTA, too
 } GpuStretch;
 
+/// A role whose code is being made: its threads, and the barrier at which they meet.
+typedef struct GpuRole {
+    int barrier, threads;
+} GpuRole;
+
 /// A function under construction.
 typedef struct GpuFn {
     Gen *g;
@@ -72,7 +77,8 @@ typedef struct GpuFn {
     LLVMValueRef fn;
     LLVMMetadataRef scope; // of debug information, or NULL
     LLVMBasicBlockRef entry;
-    int warps, threads;
+    int warps, threads;              // that share blocks; all of the CTA but those of other roles
+    const GpuRole *role;             // NULL: all warps run the code at hand
     LLVMValueRef thread, lane, warp; // i32; thread = warp * lanes of the target + lane
     LLVMValueRef cluster_thread;     // i32: above that the rank of the CTA in the cluster
     LLVMValueRef uniform_warp;       // the warp, known to be uniform; where there are rings
@@ -123,6 +129,8 @@ LLVMValueRef *gpu_new_block(GpuFn *f, const Value *v);
 const Layout *gpu_layout(GpuFn *f, const Value *v);
 LLVMTypeRef gpu_type(GpuFn *f, const Value *v); // of a register
 
+/// Warps of a CTA, those of all roles.
+int gpu_warps_of_all(const Op *device);
 /// Lowers the ops of a region but its terminator.
 void gpu_region(GpuFn *f, const Region *r);
 /// Lowers the body of the device, once or twice (versions.c).

@@ -71,7 +71,7 @@ static void bind_buffers(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Op
 static void init_mbarriers(GpuFn *f, const GpuRing *r) {
     Gen *g = f->g;
     LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, f->thread, gpu_i32(f, 0), "");
-    int arrivals[] = {1, r->pairs ? GPU_PAIR * f->warps : f->warps}; // full, free
+    int arrivals[] = {1, r->pairs ? GPU_PAIR * r->readers : r->readers}; // full, free
     for (int i = 0; i < r->type->slots; i++)
         for (int which = 0; which < 2; which++)
             gpu_call(f, "tg.nv.mbarrier.init", 3, mbarrier(f, r, gpu_i32(f, i), which), first,
@@ -93,6 +93,7 @@ void gpu_lower_ring_make(GpuFn *f, Op *op) {
     r->at = op_int(op, "offset", 0);
     r->tma = strcmp(op_str(op, "kind"), "tma") == 0;
     r->pairs = op_flag(op, "pairs");
+    r->readers = (int)op_int(op, "readers", f->warps);
     for (int i = 0; i < r->type->n_parts; i++) {
         r->part[i] = r->slot_bytes;
         r->slot_bytes += round_up(shared_of(r->type->parts[i]).bytes, SLOT_ALIGN);
@@ -118,13 +119,20 @@ static int64_t item_bytes(const Op *acquire) {
     return bytes;
 }
 
+static bool is_true_value(LLVMValueRef on) {
+    return LLVMIsAConstantInt(on) && LLVMConstIntGetZExtValue(on);
+}
+
 static void acquire_tma(GpuFn *f, GpuRing *r, const Op *op) {
     Gen *g = f->g;
     LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
-    LLVMValueRef mine =
-        LLVMBuildICmp(g->b, LLVMIntEQ, gpu_uniform_warp(f), gpu_i32(f, PRODUCER), "");
-    r->branch = true;
-    r->on = gpu_if(f, LLVMBuildAnd(g->b, mine, on, ""));
+    if (!f->role) { // else the only warp of its role
+        LLVMValueRef warp = gpu_uniform_warp(f);
+        LLVMValueRef mine = LLVMBuildICmp(g->b, LLVMIntEQ, warp, gpu_i32(f, PRODUCER), "");
+        on = LLVMBuildAnd(g->b, mine, on, "");
+    }
+    r->branch = !is_true_value(on);
+    if (r->branch) r->on = gpu_if(f, on);
     slot_of(f, r, operand(op, 1), &slot, &turn);
     if (!op_flag(op, "free")) {
         LLVMValueRef before = LLVMBuildXor(g->b, parity_of(f, turn), gpu_i32(f, 1), "");

@@ -12,7 +12,8 @@ typedef struct GpuRing {
     int64_t at, slot_bytes;
     const GpuRoom *items, *mbarriers;
     int64_t part[MAX_RANK]; // of each buffer in a slot
-    bool tma, pairs; // pairs: the other CTA of the cluster copies into it, too
+    int readers;            // warps that release an item
+    bool tma, pairs;        // pairs: the other CTA of the cluster copies into it, too
     // Between acquire and commit of an item:
     bool branch;
     GpuIf on;
@@ -31,6 +32,6 @@ GpuLower gpu_lower_buf_alloc, gpu_lower_buf_view, gpu_lower_buf_load, gpu_lower_
     gpu_lower_buf_pad, gpu_lower_shared_free, gpu_lower_barrier, gpu_lower_fence,
     gpu_lower_copy_async, gpu_lower_copy_tma, gpu_lower_copyout_tma, gpu_lower_ring_make,
     gpu_lower_ring_acquire, gpu_lower_ring_commit, gpu_lower_ring_wait, gpu_lower_ring_release,
-    gpu_lower_mma_start, gpu_lower_settled, gpu_lower_blank, gpu_lower_await;
+    gpu_lower_mma_start, gpu_lower_settled, gpu_lower_blank, gpu_lower_await, gpu_lower_roles;
 
 #endif

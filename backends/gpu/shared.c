@@ -42,7 +42,10 @@ static void forget_near(GpuFn *f) {
 }
 
 void gpu_barrier_here(GpuFn *f) {
-    GpuBarrier b = {.call = gpu_call(f, "tg.barrier", 0), .loc = f->loc, .loops = f->loops};
+    const GpuRole *r = f->role;
+    const char *name = "tg.barrier";
+    if (r) name = ctx_format(f->ctx, "tg.barrier.%d.%d", r->barrier, r->threads);
+    GpuBarrier b = {.call = gpu_call(f, name, 0), .loc = f->loc, .loops = f->loops};
     vec_push(f->ctx, &f->barriers, b);
 }
 

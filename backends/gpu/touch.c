@@ -76,7 +76,7 @@ static const FnRole *find_role(const char *name) {
     static const FnRole barrier = {"", ROLE_BARRIER, 0}, nothing = {"", ROLE_NONE, 0},
                         anything = {"", ROLE_ANYTHING, 0};
     Fn fn;
-    if (strcmp(name, "tg.barrier") == 0) return &barrier;
+    if (strncmp(name, "tg.barrier", strlen("tg.barrier")) == 0) return &barrier;
     for (size_t i = 0; i < sizeof fn_roles / sizeof *fn_roles; i++)
         if (strncmp(name, fn_roles[i].prefix, strlen(fn_roles[i].prefix)) == 0) return &fn_roles[i];
     return fn_find(name, &fn) && fn.row->effect == FN_NONE ? &nothing : &anything;

@@ -86,6 +86,7 @@ void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg) {
         text_add(out, "\n");
         op_walk_pre(op, describe_op, &d);
         describe_lines(&d, op, "copies");
+        if (op_str(op, "roles")) text_add(out, "    %s\n", op_str(op, "roles"));
         describe_lines(&d, op, "proof");
     }
 }

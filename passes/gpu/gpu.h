@@ -137,6 +137,13 @@ GpuWidth gpu_copy_width(const Op *op, const Access *a, int along);
 /// rather than five of 64, where TMA fills panels up; threads may leave an eighth.
 int gpu_panel_bytes(int64_t row_bytes, bool by_tma);
 
+/* ---- roles.c ------------------------------------------------------------------------------- */
+
+/// The op that holds the roles of the device, or NULL: all of its warps run one code.
+Op *device_roles(const Op *device);
+/// The first warp of role i. Of i = the number of roles: how many warps there are in all.
+int role_first_warp(const Op *roles, int i);
+
 /* ---- warps.c, passes/cost_gpu.c ------------------------------------------------------------ */
 
 /// How a program is spread over threads.

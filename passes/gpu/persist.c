@@ -29,7 +29,7 @@
 enum { LEAST_SUMS = 128 * 192 }; // elements of the result of a product
 
 typedef struct Search {
-    int dots, loops, others, prompt;
+    int dots, loops, others, effects, prompt;
     int64_t sums;
 } Search;
 
@@ -49,8 +49,8 @@ static void look(Op *op, void *arg) {
     s->loops += op_is_loop(op);
     s->prompt += op->code == OP_COMM_FENCE;
     s->prompt += op->code == OP_SIGNAL_SET && !op_flag(op, "late");
-    s->others +=
-        op->code == OP_IF || op->code == OP_PRINT || (op->code == OP_ATOMIC && !is_sum(op));
+    s->effects += op->code == OP_PRINT || (op->code == OP_ATOMIC && !is_sum(op));
+    s->others += op->code == OP_IF;
 }
 
 /// One loop with one product. A signal that others wait for meanwhile holds a CTA up until the
@@ -59,8 +59,17 @@ static bool may_persist(const GpuTarget *t, const Op *root, bool always) {
     Search s = {0};
     if (!gpu_has(t, GPU_TMA)) return false;
     op_walk_pre((Op *)root, look, &s);
-    return s.dots == 1 && s.loops == 1 && !s.others &&
+    return s.dots == 1 && s.loops == 1 && !s.others && !s.effects &&
            (always || (s.sums >= LEAST_SUMS && !s.prompt));
+}
+
+/// A warp of its own copies, so nothing of the next tile has to be known while this one is at work:
+/// branches and chains of products may be there, too.
+static bool may_persist_in_roles(const PassEnv *env, const Op *root) {
+    Search s = {0};
+    if (env->roles <= 0 || env->persistent <= 0 || !gpu_has(env->gpu, GPU_WGMMA)) return false;
+    op_walk_pre((Op *)root, look, &s);
+    return s.dots > 0 && s.loops == 1 && !s.effects && !s.prompt;
 }
 
 bool gpu_persists(const GpuTarget *t, const Op *root, int persistent) {
@@ -185,7 +194,9 @@ static void make_loop(PassEnv *env, Op *device, Op *dispatch) {
 void pass_persist(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
-        if (op->code != OP_DEVICE || !gpu_persists(env->gpu, op, env->persistent)) continue;
+        if (op->code != OP_DEVICE) continue;
+        if (!gpu_persists(env->gpu, op, env->persistent) && !may_persist_in_roles(env, op))
+            continue;
         Find f = {.name = op_str(op, "name")};
         op_walk_pre(module, find_dispatch, &f);
         if (f.n == 1) make_loop(env, op, f.found);

@@ -10,7 +10,8 @@
 //
 // Copies have no results, so running them ahead needs no copies of the rest of the body: they are
 // switched off where the item that they would fetch does not exist. The ring gets as many slots as
-// there is room for, at most `stages`.
+// there is room for, at most `stages`. Where a warp of its own copies (roles.c), its copies stay as
+// they are: it is ahead as far as slots are free.
 #include "passes/gpu/async.h"
 
 #include "passes/passes.h"
@@ -29,6 +30,7 @@ typedef struct Schedule {
     VEC(Flow) flows;
     int64_t temporary; // bytes of shared memory that lowering takes for an op, at most
     Op *moved;         // behind a loop: waits for the signals of the next tile
+    bool roles;        // a warp of its own makes the copies: it runs ahead by itself
 } Schedule;
 
 /* ---- finding ------------------------------------------------------------------------------- */
@@ -51,9 +53,10 @@ static void collect_flow(Op *op, void *arg) {
               .commit = user_of(ring, OP_RING_COMMIT),
               .wait = user_of(ring, OP_RING_WAIT),
               .release = user_of(ring, OP_RING_RELEASE)};
-    if (!f.acquire || !f.wait || f.acquire->parent->parent->code != OP_FOR) return;
-    f.loop = f.acquire->parent->parent;
-    f.number = operand(f.acquire, 1);
+    const Op *user = s->roles ? f.wait : f.acquire;
+    if (!f.acquire || !f.wait || user->parent->parent->code != OP_FOR) return;
+    f.loop = user->parent->parent;
+    f.number = operand(user, 1);
     if (f.number->def || f.number->region->parent != f.loop) return;
     f.number_slot = f.number->index - 1;
     vec_push(s->s.ctx, &s->flows, f);
@@ -232,6 +235,11 @@ static int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+/// An item a tile, whose copy has the time of the tile's end: one slot does.
+static bool is_of_tile(const Schedule *s, const Flow *f) {
+    return s->roles && op_flag(f->loop, "programs");
+}
+
 /// All rings of loops get the same number of slots: as many as fit.
 static int choose_slots(Schedule *s) {
     int64_t fixed = shared_in_use(s->s.device), each = 0;
@@ -241,14 +249,16 @@ static int choose_slots(Schedule *s) {
         if (op == last) break;
     }
     for (int i = 0; i < s->flows.n; i++) {
-        each += ring_bytes(result(s->flows.data[i].make, 0)->type);
+        if (!is_of_tile(s, &s->flows.data[i]))
+            each += ring_bytes(result(s->flows.data[i].make, 0)->type);
     }
     GpuShape shape = gpu_shape_of(s->s.target, s->s.device);
     int64_t other = s->temporary + SHARED_SLACK + fixed - each;
-    int64_t room = gpu_ring_room(s->s.target, &shape, s->s.env->stages > 0, each, other);
+    bool alone = s->s.env->stages > 0 || s->roles;
+    int64_t room = gpu_ring_room(s->s.target, &shape, alone, each, other);
     int most = s->s.env->stages ? s->s.env->stages : GPU_RING_SLOTS;
     if (most > RING_SLOTS) most = RING_SLOTS;
-    if (each * most > room) most = (int)(room / each);
+    if (each > 0 && each * most > room) most = (int)(room / each);
     return most < 1 ? 1 : most;
 }
 
@@ -293,7 +303,7 @@ static bool is_movable_in(Schedule *s, const Flow *f, const Op *root, Value *oth
 }
 
 static bool is_movable(Schedule *s, const Flow *f) {
-    return is_movable_in(s, f, f->loop, NULL);
+    return s->roles || is_movable_in(s, f, f->loop, NULL);
 }
 
 /// Where copies of a loop's items are made: at b, for the run of the loop in which `tile`, the
@@ -535,6 +545,7 @@ static void note_ahead(Schedule *s, const Flow *f) {
 /* ---- the pass ------------------------------------------------------------------------------ */
 
 static void run_on_device(Schedule *s) {
+    s->roles = device_roles(s->s.device) != NULL;
     op_walk_pre(s->s.device, chain_products, NULL);
     op_walk_pre(s->s.device, collect_flow, s);
     order_flows(s);
@@ -542,7 +553,7 @@ static void run_on_device(Schedule *s) {
     int slots = choose_slots(s);
     for (int i = 0; i < s->flows.n; i++) {
         Flow *f = &s->flows.data[i];
-        f->ahead = is_movable(s, f) ? slots - 1 - !is_tma(f) : 0;
+        f->ahead = is_movable(s, f) && !is_of_tile(s, f) ? slots - 1 - !is_tma(f) : 0;
     }
     for (int i = 0; i < s->flows.n; i++) {
         Op *loop = s->flows.data[i].loop;
@@ -556,6 +567,7 @@ static void run_on_device(Schedule *s) {
         if (!is_tma(f) && !f->held && is_movable(s, f)) f->ahead = slots - 1;
         if (f->ahead > 0) set_slots(s, f, slots);
     }
+    if (s->roles) return;
     fill_all_before(s);
     for (int i = 0; i < s->flows.n; i++)
         if (s->flows.data[i].ahead > 0) run_ahead(s, &s->flows.data[i]);

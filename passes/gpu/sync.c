@@ -14,12 +14,15 @@
 //     after all of that, and after what it adds is there;
 //   - what was copied into rings has been waited for where their memory is free for others;
 //   - behind what is sent to other ranks a signal is raised (sending.c).
+// Roles are walked one by one; what each does with rings is then run again, all of them together
+// (sync_roles.c).
 // What does not hold is a bug of the compiler. An acquire is marked `free` if its slot is so
 // without a wait: no item had it before, or only products of the one warpgroup have read it, which
 // have ended in all of its warps when the producer's has waited for them. A release that no acquire
 // waits for is taken away. The proof stands in the attribute `proof` of the device.
 #include "passes/gpu/async.h"
 #include "passes/gpu/sending.h"
+#include "passes/gpu/sync_roles.h"
 
 #include "passes/passes.h"
 
@@ -29,6 +32,7 @@ enum {
     GROUP_WARPS = 4,
     INNER_TRIPS = RING_SLOTS + 3,
     OUTER_TRIPS = 3,
+    FEW_TRIPS = 3,
     MAX_FLIGHT = 64,
     MAX_STEPS = 1 << 20
 };
@@ -74,6 +78,9 @@ typedef struct Sync {
     bool unread;    // some may still have to be read
     bool unwritten; // sums of some may not be there
     Sending sending;
+    Meeting *meeting; // of roles, or NULL
+    bool first_role;  // the one at hand: what it takes for bounds the others have, too
+    int trips;        // of loops whose bounds are not known; 0: enough for all slots
 } Sync;
 
 typedef struct Number {
@@ -98,6 +105,14 @@ static void know(Sync *y, const Value *v, int64_t n) {
     map_set(y->s.ctx, &y->known, v, number);
 }
 
+/// Nobody knows v, or another role was walked with a number for it.
+static void forget(Sync *y, const Value *v) {
+    int64_t n;
+    map_set(y->s.ctx, &y->known, v, NULL);
+    if (y->meeting && !y->first_role && ty_is_scalar(v->type) && meeting_knows(y->meeting, v, &n))
+        know(y, v, n);
+}
+
 static void compute(Sync *y, const Op *op) {
     int64_t a, b;
     if (op->code == OP_CONST && ty_is_scalar(result(op, 0)->type)) {
@@ -107,7 +122,7 @@ static void compute(Sync *y, const Op *op) {
     }
     if (op->n_operands != 2 || op->n_results != 1 || !ty_is_scalar(operand(op, 0)->type) ||
         !number_of(y, operand(op, 0), &a) || !number_of(y, operand(op, 1), &b)) {
-        for (int i = 0; i < op->n_results; i++) map_set(y->s.ctx, &y->known, result(op, i), NULL);
+        for (int i = 0; i < op->n_results; i++) forget(y, result(op, i));
         return;
     }
     switch (op->code) {
@@ -169,7 +184,7 @@ static bool only_products_read(const Value *buf) {
 /// Items are read by products of the only warpgroup: once one of its warps has waited for them, all
 /// of them are done. Those of another program that fills the ring, too, may not be.
 static bool ends_with_products(const Sync *y, const Value *ring) {
-    if (!is_tma(ring) || op_flag(ring->def, "pairs") ||
+    if (!is_tma(ring) || op_flag(ring->def, "pairs") || device_roles(y->s.device) ||
         op_int(y->s.device, "warps", 0) != GROUP_WARPS)
         return false;
     for_each_use(u, ring) {
@@ -186,7 +201,8 @@ static void acquire(Sync *y, Op *op) {
     Item *item = item_of(y, op, &n);
     if (item) item->acquired = true;
     Track *t = track_of(y, operand(op, 0));
-    if (n < slots) return;
+    if (y->meeting) meeting_event(y->meeting, op, n);
+    if (n < slots || y->meeting) return;
     Op *released = t->items.data[n - slots].released;
     if (!released) broken(y, op, "the slot of its item was not released");
     if (ends_with_products(y, operand(op, 0))) return;
@@ -196,7 +212,8 @@ static void acquire(Sync *y, Op *op) {
 static void wait_for(Sync *y, Op *op) {
     int64_t n;
     Item *item = item_of(y, op, &n);
-    if (!item || !item->committed) broken(y, op, "its item was not committed");
+    if (y->meeting) meeting_event(y->meeting, op, n);
+    if (!item || (!item->committed && !y->meeting)) broken(y, op, "its item was not committed");
     if (!is_tma(operand(op, 0)) && y->groups - item->group <= op_int(op, "ahead", 0))
         broken(y, op, "it leaves copies of its item under way");
     item->waited = true;
@@ -212,6 +229,7 @@ static void release(Sync *y, Op *op) {
     Item *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
     if (!item) return;
     if (!item->waited || item->released) broken(y, op, "its item is not there, or was released");
+    if (y->meeting) meeting_event(y->meeting, op, n);
     item->released = op;
     for (int i = 0; i < y->n_flight; i++)
         for (int k = 0; k < 2; k++) {
@@ -338,7 +356,7 @@ static bool holds_loop(const Region *r) {
 /// Items of a ring are taken in the region itself: all of its slots have to come round.
 static bool takes_items(const Region *r) {
     for_each_op(op, r) {
-        if (op->code == OP_RING_WAIT) return true;
+        if (op->code == OP_RING_WAIT || op->code == OP_RING_ACQUIRE) return true;
         for (int i = 0; i < op->n_regions && op->code == OP_IF; i++)
             if (takes_items(op->regions[i])) return true;
     }
@@ -355,12 +373,36 @@ static void pass_on(Sync *y, const Value *from, const Value *to) {
         map_set(y->s.ctx, &y->known, to, NULL);
 }
 
+static bool uses_rings(const Region *r) {
+    for_each_op(op, r) {
+        for (int i = 0; i < op->n_operands; i++)
+            if (operand(op, i)->type->kind == TK_RING) return true;
+        for (int i = 0; i < op->n_regions; i++)
+            if (uses_rings(op->regions[i])) return true;
+    }
+    return false;
+}
+
+/// From here on v is n. Where roles decide by it how many items there are, all have to.
+static void suppose(Sync *y, const Op *op, const Value *v, int64_t n) {
+    know(y, v, n);
+    if (!y->meeting) return;
+    if (y->first_role)
+        meeting_assume(y->meeting, v, n);
+    else if (uses_rings(op->regions[0]) || uses_rings(op->regions[op->n_regions - 1]))
+        broken(y, op, "a role decides about items by what others do not know");
+}
+
 /// Bounds that nobody knows, or that say nothing of the loop, are such that there are a few
 /// iterations. Constants stay: others use them.
 static bool find_bounds(Sync *y, const Op *op, int64_t trips, int64_t *lo, int64_t *hi) {
     int64_t fixed, all = trips * op_int(op, "step", 1);
-    if (!number_of(y, operand(op, 0), lo)) know(y, operand(op, 0), *lo = 0);
-    if (number_of(y, operand(op, 1), hi) && *hi > *lo) return true;
+    if (!number_of(y, operand(op, 0), lo)) suppose(y, op, operand(op, 0), *lo = 0);
+    if (number_of(y, operand(op, 1), hi) && (*hi > *lo || y->meeting)) return *hi > *lo;
+    if (y->meeting) {
+        suppose(y, op, operand(op, 1), *hi = *lo + all);
+        return true;
+    }
     if (!const_int(operand(op, 1), &fixed))
         know(y, operand(op, 1), *hi = *lo + all);
     else if (!const_int(operand(op, 0), &fixed))
@@ -374,7 +416,9 @@ static void walk_for(Sync *y, Op *op) {
     Region *r = op->regions[0];
     int64_t step = op_int(op, "step", 1), lo = 0, hi = 0;
     int64_t trips = holds_loop(r) && !takes_items(r) ? OUTER_TRIPS : INNER_TRIPS;
+    if (y->trips) trips = y->trips;
     if (!find_bounds(y, op, trips, &lo, &hi)) hi = lo;
+    if (y->meeting) trips = INT32_MAX; // no role leaves out what another one does
     int64_t more = ceil_div(hi - lo, step) - trips, skipped = more > 0 ? more * step : 0;
     for (int i = 0; i < op->n_results; i++) pass_on(y, operand(op, 2 + i), r->args[1 + i]);
     for (int64_t k = lo; k < hi; k += step) {
@@ -399,9 +443,26 @@ static void walk_while(Sync *y, Op *op) {
     for (int i = 0; i < op->n_results; i++) pass_on(y, test->args[i], result(op, i));
 }
 
+/// In a role the way that is known to be taken, or supposed: what decides about items is the same
+/// for all roles.
+static void walk_branch(Sync *y, Op *op) {
+    int64_t yes;
+    bool known = number_of(y, operand(op, 0), &yes);
+    bool rings = uses_rings(op->regions[0]) || uses_rings(op->regions[1]);
+    if (!known && rings) suppose(y, op, operand(op, 0), yes = y->trips != 1);
+    for (int i = 0; i < 2; i++)
+        if (!(known || rings) || (yes ? 0 : 1) == i) walk(y, op->regions[i]);
+    const Region *taken = op->regions[(known || rings) && !yes];
+    for (int i = 0; i < op->n_results; i++) pass_on(y, operand(taken->last, i), result(op, i));
+}
+
 /// Both ways, one after the other: rings of one are not those of the other. Items are numbered on
 /// from where more of them were made.
 static void walk_if(Sync *y, Op *op) {
+    if (y->meeting) {
+        walk_branch(y, op);
+        return;
+    }
     for (int i = 0; i < op->n_regions; i++) walk(y, op->regions[i]);
     for (int i = 0; i < op->n_results; i++) {
         int64_t a, b;
@@ -415,7 +476,34 @@ static void commit(Sync *y, Op *op) {
     int64_t n;
     Item *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
     if (item) item->committed = true, item->group = y->groups;
+    if (item && y->meeting) meeting_event(y->meeting, op, n);
     y->groups += !is_tma(operand(op, 0));
+}
+
+/// A release that an acquire of `slots` items later waits for stays.
+static void need_releases(Sync *y) {
+    for (int i = 0; i < y->tracks.n; i++) {
+        const Track *t = &y->tracks.data[i];
+        for (int n = t->ring->type->slots; n < t->items.n; n++) {
+            Op *released = t->items.data[n - t->ring->type->slots].released;
+            if (t->items.data[n].acquired && released)
+                map_set(y->s.ctx, &y->needed, released, released);
+        }
+    }
+}
+
+/// Each role by itself, then what they do with rings together.
+static void walk_roles(Sync *y, Op *op) {
+    y->meeting = meeting_begin(y->s.ctx, op);
+    for (int i = op->n_regions - 1; i >= 0; i--) { // who fills rings stands behind who reads them
+        y->first_role = i == op->n_regions - 1;
+        meeting_enter(y->meeting, i);
+        walk(y, op->regions[i]);
+        if (y->n_flight) broken(y, op, "a role ends while a product is under way");
+    }
+    Blocked b = meeting_run(y->meeting);
+    if (b.op) broken(y, b.op, b.why);
+    need_releases(y);
 }
 
 static void visit(Sync *y, Op *op) {
@@ -424,6 +512,7 @@ static void visit(Sync *y, Op *op) {
     case OP_FOR: walk_for(y, op); return;
     case OP_WHILE: walk_while(y, op); return;
     case OP_IF: walk_if(y, op); return;
+    case OP_ROLES: walk_roles(y, op); return;
     case OP_RING_ACQUIRE: acquire(y, op); return;
     case OP_RING_COMMIT: commit(y, op); return;
     case OP_RING_WAIT: wait_for(y, op); return;
@@ -489,6 +578,7 @@ static void note_proof(Sync *y) {
                             "buffer %d: stored before read: fence, barrier; read before "
                             "stored again: await, barrier",
                             i));
+    if (y->meeting) vec_push(y->s.ctx, &lines, meeting_line(y->meeting));
     if (y->copies_out)
         vec_push(y->s.ctx, &lines,
                  "copies out: written before copied: fence, warp; copied before written again: "
@@ -501,12 +591,23 @@ static void note_proof(Sync *y) {
     if (lines.n) op_set_attr(y->s.ir, y->s.device, "proof", at_strs(y->s.ir, lines.data, lines.n));
 }
 
+/// Roles of other numbers of trips.
+static void try_trips(PassEnv *env, Op *module, Op *device) {
+    for (int trips = 1; trips <= FEW_TRIPS && device_roles(device); trips++) {
+        Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = device}};
+        y.trips = trips;
+        sending_begin(&y.sending, y.s.ctx, module, device);
+        walk(&y, device->regions[0]);
+    }
+}
+
 void pass_sync(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE || !shared_in_use(op)) continue;
         Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op}};
         sending_begin(&y.sending, y.s.ctx, module, op);
+        try_trips(env, module, op);
         walk(&y, op->regions[0]);
         if (y.unread) broken(&y, op, "it ends before what is copied out has been read");
         if (y.unwritten) broken(&y, op, "it ends before what it adds is there");

@@ -48,6 +48,9 @@ FULL = {n: "zeros(64,32768)" for n in ("x", "y", "dy", "dx")}
 HEADS = {n: "zeros(4,32,4096,128)" for n in "qkv"}
 ATTENTION = HEADS | {"mask": "none", "lse": "none", "scale": "0.1"}
 WIDE_HEADS = ATTENTION | {n: "zeros(2,16,4096,256)" for n in "qkv"} | {"causal": "true"}
+# A warp of its own for copies, which only the main target has.
+ROLES = {"-s roles": "1"}
+ROLES_ATTENTION = ATTENTION | ROLES | {"-s BM": "128", "-s BN": "128"}
 NORM = ROWS | {"g": "zeros(8192)", "eps": "1e-5"}
 FULL_NORM = {"x": FULL["x"], "g": "zeros(32768)", "rstd": "none"}
 BACKWARD = {"mask": "none", "lse": "zeros(4,32,4096):f32", "scale": "0.1", "causal": "true"}
@@ -98,6 +101,9 @@ LARGE = [
     ("attention", "attention", WIDE_HEADS, ("f16", "f32")),
     ("attention", "attention_backward", backward("4,32,4096,128"), ("f16",)),
     ("attention", "attention_backward", backward("4,32,4096,64"), ("f16", "f32")),
+    ("attention", "attention", ROLES_ATTENTION | {"causal": "true"}, HALVES),
+    ("attention", "attention", ROLES_ATTENTION | {"causal": "false", "-s skew": "1"}, ("f16",)),
+    ("matmul", "matmul_nt", SQUARE | ROLES | {"-s BM": "128", "-s BN": "256"}, ("bf16",)),
     ("softmax", "softmax", ROWS, BOTH),
     ("softmax", "softmax", {"x": "zeros(2048,131072)"}, BOTH),
     ("softmax", "softmax_long", {"x": "zeros(2048,131072)"}, BOTH),
@@ -187,6 +193,9 @@ def with_arguments(file, kernel, arguments, t):
     """(file, kernel, options): arrays without an element have t."""
     options = ["-t", "S=f32"] if file == "norm" and kernel != "add_rms_norm" else []
     for name, value in arguments.items():
+        if name.startswith("-s "):
+            options += ["-s", f"{name[3:]}={value}"]
+            continue
         typed = value.startswith("zeros") and ":" not in value
         options += ["--arg", f"{name}={value}" + (f":{t}" if typed else "")]
     return os.path.join(ROOT, "stdlib", file + ".teg"), kernel, options
@@ -209,6 +218,8 @@ def large_jobs(targets, codegens, pattern, turn):
         if left_out:
             left_out.remove(others[(turn + k) % len(others)])
         for target, codegen in every:
+            if target != MAIN and "roles=1" in instance[2]:
+                continue
             if (target, codegen) not in left_out:
                 yield target, codegen, instance
 

@@ -216,6 +216,10 @@ for n, (b, h, g, s, l, d, e) in enumerate(SIZES):
             name = f"{b}-{h}-{g}-{s}x{l}-{d}-{causal}"
             check_backward(q, k, v, dout, t, name, causal=causal, tune=tune)
 TILES = [{"BM": m, "BN": n} for m in (64, 128, 16) for n in (64, 128, 32)]
+ROLES = [{"BM": 128, "BN": 64, "roles": 1, "skew": k, "persistent": p} for k, p in ((0, -1), (1, -1), (1, 1))]
+q, k, v = (data((2, 2, 150, 64), i, "float16") for i in range(3))
+for causal in (False, True):
+    check({"q": q, "k": k, "v": v, "causal": causal, "lse": True}, "float16", f"roles-{causal}", tune=ROLES)
 for d, causal, tune in ((64, True, TILES), (128, False, TILES[:5:2])):
     q, k, v, dout = (data((1, 2, 150, d), i, "float16") for i in (1, 2, 3, 4))
     k, v = (sliced(x, "[:,:1]") for x in (k, v))

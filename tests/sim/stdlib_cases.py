@@ -51,6 +51,9 @@ for rows, keys, warps in ((64, 200, 4), (128, 330, 8)):
 for keys in (330, 40):
     case("attention", "attention", HEADS.format(70, 64, keys, t=":f16") +
          "lse=zeros(1,2,70) scale=0.125 causal=true", "BM=64 BN=64 split=1 skew=1")
+# A warp of its own copies.
+case("attention", "attention", "q=randn(64,2,128,64):f16 k=randn(64,1,330,64):f16 v=randn(64,1,330,64):f16 mask=none "
+     "lse=zeros(64,2,128) scale=0.125 causal=true", "BM=128 BN=64 stages=2 roles=1")
 # Not causal: parts of three blocks of keys.
 case("attention", "attention", HEADS.format(70, 32, 140, t=":f32") +
      "lse=zeros(1,2,70) scale=0.125 causal=false", "BM=16 BN=32 split=2")
@@ -151,6 +154,8 @@ for t, m, k, n, apart, sets in SIZES:
 case("matmul", "matmul", "a=randn(64,520):f16 b=randn(520,64):f16", "BM=64 BN=64 BK=64")
 # More tiles than SMs: copies of the next tile before this one is stored.
 case("matmul", "matmul", "a=randn(1536,264):f16 b=randn(264,1536):f16", "BM=128 BN=128 BK=64 warps=8")
+case("matmul", "matmul", "a=randn(1536,264):f16 b=randn(264,1536):f16",
+     "BM=128 BN=128 BK=64 warps=8 persistent=1 roles=1")
 case("matmul", "matmul_tf32_nt", "a=randn(70,150) b=randn(90,150) terms=1", "BM=64 BN=64 BK=64")
 case("matmul", "matmul_tf32_nt", "a=randn(64,160) b=randn(64,160) terms=3", "BM=64 BN=64 BK=32")
 for k in (160, 400, 150):

@@ -26,7 +26,7 @@ enum { MAX_ARGS = 16, MAX_BYTES = 1 << 16 };
 typedef struct Run {
     const char *text, *kernel;
     const Pass *const *passes;
-    int n_passes, n_args, threads, split;
+    int n_passes, n_args, threads, split, roles;
     const char *gpu;
     unsigned char data[MAX_ARGS][MAX_BYTES];
     Elem elem[MAX_ARGS];
@@ -111,6 +111,7 @@ static void run_body(Ctx *ctx, void *arg) {
                    .l2_bytes = 1 << 20,
                    .vector_bytes = 32,
                    .gpu = r->gpu ? gpu_target(r->gpu) : NULL,
+                   .roles = r->roles,
                    .split = r->split};
     PassOptions options = {.verify_each = true};
     if (!run_passes(&env, module, r->passes, r->n_passes, &options)) return;
@@ -152,12 +153,13 @@ static void compare(const Run *before, const Run *after, const char *what) {
 
 /// The kernel after these passes does what it did before.
 static void check_on(Run *plain, const char *what, const Pass *const *passes, int n, int threads,
-                     int split, const char *gpu) {
+                     int split, const char *gpu, int roles) {
     static Run after;
     memset(&after, 0, sizeof after);
     after.text = plain->text;
     after.kernel = plain->kernel;
     after.passes = passes;
+    after.roles = roles;
     after.n_passes = n;
     after.threads = threads;
     after.split = split;
@@ -168,7 +170,7 @@ static void check_on(Run *plain, const char *what, const Pass *const *passes, in
 
 static void check(Run *plain, const char *what, const Pass *const *passes, int n, int threads,
                   int split) {
-    check_on(plain, what, passes, n, threads, split, NULL);
+    check_on(plain, what, passes, n, threads, split, NULL, 0);
 }
 
 static void check_kernel(const char *text, const char *kernel) {
@@ -185,8 +187,9 @@ static void check_kernel(const char *text, const char *kernel) {
     check(&plain, "cpu, 1 thread", cpu_pipeline, cpu_pipeline_length, 1, 0);
     check(&plain, "cpu, 4 threads", cpu_pipeline, cpu_pipeline_length, 4, 0);
     check(&plain, "cpu, split in 3", cpu_pipeline, cpu_pipeline_length, 4, 3);
-    check_on(&plain, "sm_80", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_80");
-    check_on(&plain, "sm_90a, split in 3", gpu_pipeline, gpu_pipeline_length, 4, 3, "sm_90a");
+    check_on(&plain, "sm_80", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_80", 0);
+    check_on(&plain, "sm_90a, split in 3", gpu_pipeline, gpu_pipeline_length, 4, 3, "sm_90a", 0);
+    check_on(&plain, "sm_90a, roles", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_90a", 1);
 }
 
 static void check_file(const char *path) {

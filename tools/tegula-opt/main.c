@@ -15,7 +15,7 @@ enum { EXIT_USER = 1, EXIT_USAGE = 2, EXIT_BUG = 3 };
 typedef struct Options {
     const char *passes, *dump_after, *file;
     const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages, *persistent,
-        *order, *grain, *skew;
+        *order, *grain, *skew, *roles;
     const char *cluster, *plan, *chunks;
     bool verify_each, time, locs, split, check, ops, tables, list_passes, help;
 } Options;
@@ -50,6 +50,8 @@ static const struct {
     VALUE("--chunks", "N", chunks, "that a shard is transferred in: 0 the pass's choice"),
     VALUE("--persistent", "N", persistent,
           "one CTA an SM: 1 always, -1 never, 0 the passes' choice"),
+    VALUE("--roles", "N", roles,
+          "a warp of its own for copies: 1 where it can be, -1 never, 0 the passes' choice"),
     VALUE("--order", "N", order, "super-rows (below 0: columns) of tiles: 0 the passes' choice"),
     VALUE("--skew", "N", skew, "products start an iteration earlier: 1 where they may, 0 never"),
     VALUE("--grain", "N", grain, "programs that a task of a CPU runs: 0 the passes' choice"),
@@ -181,6 +183,7 @@ static bool optimize(Ir *ir, Op *module, const Options *o) {
                    .chunks = (int)number_or(o->chunks, 0),
                    .stages = (int)number_or(o->stages, 0),
                    .persistent = (int)number_or(o->persistent, 0),
+                   .roles = (int)number_or(o->roles, 0),
                    .order = (int)number_or(o->order, 0),
                    .grain = (int)number_or(o->grain, 0),
                    .skew = (int)number_or(o->skew, 0),

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Roles: each warp takes the way of the one that it belongs to, once, in one branch.
+//
+// A role's warps begin at a warpgroup, so that all four warps of a group ask for registers
+// together; those that have nothing to do end there. Within a role threads meet at a barrier of
+// their own.
+#include "backends/gpu/lower.h"
+#include "backends/gpu/ring.h"
+
+int gpu_warps_of_all(const Op *device) {
+    const Op *roles = device_roles(device);
+    return roles ? role_first_warp(roles, roles->n_regions) : (int)op_int(device, "warps", 1);
+}
+
+/// At the start of a role: some give registers back, others wait until there are as many as they
+/// ask for.
+static void set_registers(GpuFn *f, const Op *roles, int i) {
+    const Attr *regs = op_attr(roles, "regs");
+    if (!regs) return;
+    int threads = gpu_warps_of_all(f->device) * f->target->lanes;
+    bool more = regs->ints[i] * threads > f->target->registers_sm;
+    gpu_call(f,
+             ctx_format(f->ctx, "tg.nv.setmaxnreg.%s.%d", more ? "inc" : "dec", (int)regs->ints[i]),
+             0);
+}
+
+static LLVMValueRef warp_below(GpuFn *f, int warp) {
+    return LLVMBuildICmp(f->g->b, LLVMIntULT, gpu_uniform_warp(f), gpu_i32(f, warp), "");
+}
+
+static void lower_role(GpuFn *f, const Op *roles, int i) {
+    int warps = (int)op_attr(roles, "warps")->ints[i], first = role_first_warp(roles, i);
+    GpuRole role = {.barrier = 1 + i, .threads = warps * f->target->lanes};
+    bool idle = first + warps < role_first_warp(roles, i + 1);
+    GpuIf busy;
+    set_registers(f, roles, i);
+    if (idle) busy = gpu_if(f, warp_below(f, first + warps));
+    f->role = &role;
+    gpu_region(f, roles->regions[i]);
+    f->role = NULL;
+    if (!idle) return;
+    gpu_else(f, &busy);
+    gpu_end_if(f, &busy);
+}
+
+/// What one role has done of shared memory is no other one's concern: between them rings order
+/// that.
+void gpu_lower_roles(GpuFn *f, Op *op) {
+    GpuIf *ifs = ctx_array(f->ctx, GpuIf, op->n_regions);
+    GpuShared before = gpu_shared_state(f);
+    for (int i = 0; i < op->n_regions; i++) {
+        bool last = i == op->n_regions - 1;
+        gpu_shared_restore(f, &before);
+        if (!last) ifs[i] = gpu_if(f, warp_below(f, role_first_warp(op, i + 1)));
+        lower_role(f, op, i);
+        if (!last) gpu_else(f, &ifs[i]);
+    }
+    for (int i = op->n_regions - 2; i >= 0; i--) gpu_end_if(f, &ifs[i]);
+    f->any_stretch = true;
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// roles: a warp of its own starts the copies, the others multiply.
+//
+//   for %k { %A = ring_acquire %r, %n; copy_tma ...; ring_commit; %A' = ring_wait %r, %n;
+//   mma_start;
+//            await; ring_release %r, %n }
+//   -> roles { for %k { ring_wait; mma_start; await; ring_release } }       8 warps
+//            { for %k { ring_acquire; copy_tma ...; ring_commit } }         1 warp
+//
+// The body is there twice. The producer keeps the loops, the acquires, copies and commits, and the
+// scalars that these rest on; the consumer loses them. So both take the same way through the loops,
+// and a ring's items have the same numbers in both. Which registers a role has is decided here, in
+// what order the consumer waits for rings decides in what order they are filled.
+#include "passes/gpu/async.h"
+
+#include "passes/passes.h"
+
+#include <string.h>
+
+enum {
+    GROUP_WARPS = 4,
+    FEW_REGISTERS = 24,   // of a thread that starts copies
+    MOST_REGISTERS = 240, // that a warpgroup may ask for
+    REGISTER_UNIT = 8,
+    PRODUCER_WARPS = 1,
+    GAP_BYTES = 1024, // between buffers, at most
+};
+
+enum { CONSUMER, PRODUCER, N_ROLES };
+
+typedef struct Roles {
+    PassEnv *env;
+    Ir *ir;
+    Ctx *ctx;
+    Op *device;
+    PtrMap seen; // values known to be scalars that rest on no block
+    const char *why;
+    int rings;
+} Roles;
+
+Op *device_roles(const Op *device) {
+    for_each_op(op, device->regions[0]) {
+        if (op->code == OP_ROLES) return op;
+    }
+    return NULL;
+}
+
+int role_first_warp(const Op *roles, int i) {
+    const int64_t *warps = op_attr(roles, "warps")->ints;
+    int first = 0;
+    for (int k = 0; k < i; k++)
+        first += ((int)warps[k] + GROUP_WARPS - 1) / GROUP_WARPS * GROUP_WARPS;
+    return first;
+}
+
+static Op *user_of(const Value *ring, OpCode code) {
+    for_each_use(u, ring) if (u->user->code == code) return u->user;
+    return NULL;
+}
+
+/* ---- legality ------------------------------------------------------------------------------ */
+
+static bool refuse(Roles *s, const char *why) {
+    if (!s->why) s->why = why;
+    return false;
+}
+
+static bool is_fill(const Op *op) {
+    return op->code == OP_RING_ACQUIRE || op->code == OP_RING_COMMIT || op->code == OP_COPY_TMA;
+}
+
+static bool is_producers(Roles *s, const Value *v);
+
+static bool are_producers(Roles *s, const Op *op) {
+    for (int i = 0; i < op->n_operands; i++)
+        if (!is_producers(s, operand(op, i))) return false;
+    return true;
+}
+
+/// Carried value i of a loop, or result i of an `if`: what flows into it.
+static bool slot_is_producers(Roles *s, const Op *op, int i) {
+    for (int r = 0; r < op->n_regions; r++)
+        if (!is_producers(s, operand(terminator(op->regions[r]), i))) return false;
+    return is_producers(s, operand(op, op->code == OP_FOR ? 2 + i : 0));
+}
+
+/// The producer can compute v: it is a scalar, and no block is behind it, nor what the program
+/// writes.
+static bool is_producers(Roles *s, const Value *v) {
+    if (map_get(&s->seen, v)) return true;
+    map_set(s->ctx, &s->seen, v, (void *)(uintptr_t)v);
+    const Op *op = v->def ? v->def : v->region->parent;
+    if (!v->def && op->code == OP_DEVICE) return true;
+    if (op->code == OP_RING_MAKE) return true;
+    if (!ty_is_scalar(v->type)) return refuse(s, "what is copied rests on a block");
+    if (!v->def && op->code == OP_FOR && v->index == 0)
+        return is_producers(s, operand(op, 0)) && is_producers(s, operand(op, 1));
+    if (op->code == OP_FOR && op->n_regions == 1)
+        return slot_is_producers(s, op, v->def ? v->index : v->index - 1);
+    if (op->code == OP_IF) return slot_is_producers(s, op, v->index);
+    bool reads = op->code == OP_LOAD && !tree_writes(s->device, operand(op, 0));
+    if (op->code == OP_DIM || op->code == OP_STRIDE || op->code == OP_ALIGN) return true;
+    if (reads) {
+        for (int i = 1; i < op->n_operands; i++)
+            if (!is_producers(s, operand(op, i))) return false;
+        return true;
+    }
+    if (!op_has(op, PURE) || op->n_regions)
+        return refuse(s, "what is copied rests on what others compute");
+    return are_producers(s, op);
+}
+
+/// The loops and branches around a fill: the producer goes the same way.
+static bool way_is_producers(Roles *s, const Op *fill) {
+    for (const Op *op = fill->parent->parent; op != s->device; op = op->parent->parent) {
+        if (op->code != OP_FOR && op->code != OP_IF)
+            return refuse(s, "it copies in a loop by condition");
+        for (int i = 0; i < (op->code == OP_FOR ? 2 : 1); i++)
+            if (!is_producers(s, operand(op, i))) return false;
+    }
+    return true;
+}
+
+static bool fill_is_producers(Roles *s, const Op *op) {
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *v = operand(op, i);
+        bool own = v->def && is_fill(v->def);
+        if (own || v->type->kind == TK_RING || v->type->kind == TK_DESC) continue;
+        if (!is_producers(s, v)) return false;
+    }
+    return way_is_producers(s, op);
+}
+
+static void judge(Op *op, void *arg) {
+    Roles *s = arg;
+    switch (op->code) {
+    case OP_RING_MAKE:
+        s->rings++;
+        if (op_str(op, "kind")[0] != 't') refuse(s, "threads copy what products read");
+        break;
+    case OP_RING_ACQUIRE:
+    case OP_RING_COMMIT:
+    case OP_COPY_TMA: fill_is_producers(s, op); break;
+    case OP_SIGNAL_WAIT:
+    case OP_SIGNAL_SET:
+    case OP_COMM_FENCE: refuse(s, "it waits for or tells other ranks"); break;
+    case OP_DOT:
+        if (gpu_unit_of(op)) refuse(s, "products of warps, not of warpgroups");
+        break;
+    default: break;
+    }
+}
+
+/// In a loop copies have something to run ahead of.
+static void seek_looped(Op *op, void *found) {
+    *(bool *)found |= op->code == OP_RING_ACQUIRE && op_enclosing(op, OP_FOR);
+}
+
+/// All buffers have memory of their own, since roles are never all at one place, and rings that are
+/// gone round have two slots.
+static bool has_room(const Roles *s) {
+    int64_t bytes = SHARED_SLACK + temporary_bytes(s->ctx, s->device, NULL);
+    for_each_op(op, s->device->regions[0]) {
+        if (op->code == OP_BUF_ALLOC || op->code == OP_RING_MAKE) bytes += GAP_BYTES;
+        if (op->code == OP_BUF_ALLOC) bytes += buf_bytes(result(op, 0)->type);
+        if (op->code != OP_RING_MAKE) continue;
+        const Op *acquire = user_of(result(op, 0), OP_RING_ACQUIRE);
+        const Op *loop = acquire ? op_enclosing(acquire, OP_FOR) : NULL;
+        bool looped = loop && !op_flag(loop, "programs"); // once a tile: one slot does
+        bytes += ring_bytes(result(op, 0)->type) * (looped ? 2 : 1);
+    }
+    return bytes <= s->env->gpu->shared_cta;
+}
+
+static const char *reason_against(Roles *s) {
+    int64_t warps = op_int(s->device, "warps", 1);
+    int threads = (int)(warps + GROUP_WARPS) * s->env->gpu->lanes;
+    bool looped = false;
+    op_walk_pre(s->device, judge, s);
+    op_walk_pre(s->device, seek_looped, &looped);
+    if (!s->rings || !looped) return "nothing is copied in a loop";
+    if (warps % GROUP_WARPS || threads > GPU_MAX_THREADS) return "its warps are no warpgroups";
+    if (!s->why && !has_room(s)) return "shared memory has no room for two items of each ring";
+    return s->why;
+}
+
+/* ---- taking apart -------------------------------------------------------------------------- */
+
+static bool is_control(const Op *op) {
+    return op->code == OP_FOR || op->code == OP_IF || op->code == OP_WHILE;
+}
+
+/// What others made of it is not theirs to see: legality has looked that the role does not.
+static void erase_with_results(Ir *ir, Op *op) {
+    Builder b = build_before(ir, op);
+    for (int i = 0; i < op->n_results; i++) {
+        Value *v = result(op, i);
+        if (!value_has_uses(v)) continue;
+        if (v->type->kind != TK_BLOCK) ice(ir_ctx(ir), op->loc, "a role lacks what it uses");
+        const Attr *zero = elem_is(v->type->elem, EC_FLOAT) ? at_float(ir, 0) : at_int(ir, 0);
+        if (v->type->elem == EL_BOOL) zero = at_bool(ir, false);
+        value_replace(v, build_const(&b, v->type, zero));
+    }
+    op_erase(op);
+}
+
+static bool producer_loses(const Op *op) {
+    bool effect = op_has(op, EFFECT) || op_writes(op);
+    bool buffer = op->n_results && result(op, 0)->type->kind != TK_BLOCK;
+    return !is_fill(op) && (effect || buffer);
+}
+
+static bool consumer_loses(const Op *op) {
+    return is_fill(op);
+}
+
+/// From the last op to the first: users go before what they use.
+static void strip(Ir *ir, Region *r, bool (*loses)(const Op *op)) {
+    for (Op *op = r->last, *before; op; op = before) {
+        before = op->prev;
+        if (op_has(op, TERMINATOR)) continue;
+        if (is_control(op))
+            for (int i = 0; i < op->n_regions; i++) strip(ir, op->regions[i], loses);
+        else if (loses(op))
+            erase_with_results(ir, op);
+    }
+}
+
+/// Rings and buffers are those of all roles.
+static void gather_memory(Roles *s) {
+    Region *body = s->device->regions[0];
+    Op *first = body->first;
+    for_each_op_safe(op, body) {
+        if (op->code != OP_RING_MAKE && op->code != OP_BUF_ALLOC) continue;
+        if (op == first)
+            first = first->next;
+        else
+            op_move_before(op, first);
+    }
+}
+
+static Op *make_roles(Roles *s) {
+    Region *body = s->device->regions[0];
+    Builder b = build_before(s->ir, terminator(body));
+    Op *roles = build_op(&b, OP_ROLES, 0, NULL, 0, NULL, N_ROLES);
+    for (Op *op = body->first, *next; op != roles; op = next) {
+        next = op->next;
+        if (op->code != OP_RING_MAKE && op->code != OP_BUF_ALLOC)
+            op_move_to_end(op, roles->regions[CONSUMER]);
+    }
+    PtrMap map = {0};
+    Builder second = build_at_end(s->ir, roles->regions[PRODUCER], s->device->loc);
+    region_clone_body(&second, roles->regions[CONSUMER], &map);
+    for (int i = 0; i < N_ROLES; i++) {
+        Builder end = build_at_end(s->ir, roles->regions[i], s->device->loc);
+        build_yield(&end, 0, NULL);
+    }
+    for_each_op(op, body) {
+        if (op->code == OP_RING_MAKE)
+            op_set_attr(s->ir, op, "readers", at_int(s->ir, op_int(s->device, "warps", 1)));
+    }
+    strip(s->ir, roles->regions[CONSUMER], consumer_loses);
+    strip(s->ir, roles->regions[PRODUCER], producer_loses);
+    return roles;
+}
+
+/* ---- order --------------------------------------------------------------------------------- */
+
+/// The op of region r that v's user is in, or NULL.
+static Op *user_in(const Use *u, const Region *r) {
+    Op *op = u->user;
+    while (op && op->parent != r) op = op->parent ? op->parent->parent : NULL;
+    return op;
+}
+
+/// The first op of its region, behind op, that has to do with one of op's buffers; NULL: none.
+static Op *first_user(const Op *op, int n, Value *const *bufs) {
+    Op *first = NULL;
+    for (int i = 0; i < n; i++) for_each_use(u, bufs[i]) {
+            Op *user = user_in(u, op->parent);
+            if (user && op_before(op, user) && (!first || op_before(user, first))) first = user;
+        }
+    return first;
+}
+
+typedef VEC(Op *) Ops;
+
+static void collect(Ctx *ctx, Region *r, OpCode code, Ops *out) {
+    for_each_op(op, r) {
+        if (op->code == code) vec_push(ctx, out, op);
+        for (int i = 0; is_control(op) && i < op->n_regions; i++)
+            collect(ctx, op->regions[i], code, out);
+    }
+}
+
+/// Waits, and what threads pad, stand where their buffers are used first. The last pads go first:
+/// they stay in order.
+static void sink_waits(Roles *s, Region *r) {
+    Ops waits = {0}, pads = {0};
+    collect(s->ctx, r, OP_BUF_PAD, &pads);
+    collect(s->ctx, r, OP_RING_WAIT, &waits);
+    for (int i = pads.n - 1; i >= 0; i--) {
+        Value *buf = operand(pads.data[i], 0);
+        Op *first = first_user(pads.data[i], 1, &buf);
+        if (first) op_move_before(pads.data[i], first);
+    }
+    for (int i = 0; i < waits.n; i++) {
+        Value *bufs[MAX_RANK];
+        int n = waits.data[i]->n_results;
+        for (int k = 0; k < n && k < MAX_RANK; k++) bufs[k] = result(waits.data[i], k);
+        Op *first = first_user(waits.data[i], n, bufs);
+        if (first) op_move_before(waits.data[i], first);
+    }
+}
+
+/// The consumer waits for the second fill's item first, in the same iteration.
+static bool comes_first(const Op *acquire, const Op *other) {
+    const Op *a = user_of(operand(acquire, 0), OP_RING_WAIT);
+    const Op *b = user_of(operand(other, 0), OP_RING_WAIT);
+    return a && b && a->parent == b->parent && op_before(b, a);
+}
+
+/// The fill that follows this one, with no loop or branch between, or NULL.
+static Op *next_fill(Op *acquire) {
+    for (Op *op = acquire->next; op && !is_control(op); op = op->next)
+        if (op->code == OP_RING_ACQUIRE) return op;
+    return NULL;
+}
+
+/// All of a fill, from its acquire to its commit, moves behind the commit of another one.
+static void move_fill(Op *acquire, const Op *behind) {
+    const Op *end = user_of(operand(acquire, 0), OP_RING_COMMIT);
+    Op *at = user_of(operand(behind, 0), OP_RING_COMMIT)->next;
+    for (Op *op = acquire, *next; op; op = next) {
+        next = op->next;
+        bool last = op == end;
+        if (is_fill(op)) op_move_before(op, at);
+        if (last) break;
+    }
+}
+
+/// Two neighbours that stand the wrong way round change places.
+static bool order_two(Region *r) {
+    for_each_op(op, r) {
+        Op *next = op->code == OP_RING_ACQUIRE ? next_fill(op) : NULL;
+        if (!next || !comes_first(op, next)) continue;
+        move_fill(op, next);
+        return true;
+    }
+    return false;
+}
+
+/// Fills come in the order in which the consumer waits for them.
+static void order_fills(Region *r) {
+    while (order_two(r)) {
+    }
+    for_each_op(op, r) for (int i = 0; is_control(op) && i < op->n_regions; i++)
+        order_fills(op->regions[i]);
+}
+
+/* ---- registers ----------------------------------------------------------------------------- */
+
+static int64_t rounded(int64_t registers) {
+    return registers / REGISTER_UNIT * REGISTER_UNIT;
+}
+
+/// What the producer's warpgroup gives back is the consumers'. 0: they have as many as they may
+/// from the start.
+static void share_registers(Roles *s, Op *roles) {
+    int lanes = s->env->gpu->lanes, pool = s->env->gpu->registers_sm;
+    int64_t warps = op_int(s->device, "warps", 1), few = FEW_REGISTERS;
+    int64_t all = rounded(pool / ((warps + GROUP_WARPS) * lanes));
+    int64_t more = rounded((pool - few * GROUP_WARPS * lanes) / (warps * lanes));
+    if (more > MOST_REGISTERS) more = MOST_REGISTERS;
+    bool asks = more > all;
+    int64_t regs[N_ROLES] = {asks ? more : 0, asks ? few : 0};
+    int64_t of_role[N_ROLES] = {warps, PRODUCER_WARPS};
+    static const char *const names[N_ROLES] = {"consumer", "producer"};
+    op_set_attr(s->ir, roles, "names", at_strs(s->ir, names, N_ROLES));
+    op_set_attr(s->ir, roles, "warps", at_ints(s->ir, of_role, N_ROLES));
+    if (asks) op_set_attr(s->ir, roles, "regs", at_ints(s->ir, regs, N_ROLES));
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+static void note(Roles *s, const char *text) {
+    op_set_attr(s->ir, s->device, "roles", at_str(s->ir, text));
+}
+
+static void run_on_device(Roles *s) {
+    const char *why = reason_against(s);
+    if (why) {
+        if (s->rings) note(s, ctx_format(s->ctx, "no warp of its own for copies: %s", why));
+        return;
+    }
+    gather_memory(s);
+    Op *roles = make_roles(s);
+    share_registers(s, roles);
+    sink_waits(s, roles->regions[CONSUMER]);
+    order_fills(roles->regions[PRODUCER]);
+    const Attr *regs = op_attr(roles, "regs");
+    note(s,
+         regs ? ctx_format(s->ctx, "a warp of its own starts copies (%d registers; others have %d)",
+                           (int)regs->ints[PRODUCER], (int)regs->ints[CONSUMER])
+              : "a warp of its own starts copies");
+}
+
+void pass_roles(PassEnv *env, Op *module) {
+    if (!env->gpu || env->roles <= 0 || !gpu_has(env->gpu, GPU_WGMMA)) return;
+    for_each_op(op, module->regions[0]) {
+        Roles s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op};
+        if (op->code == OP_DEVICE) run_on_device(&s);
+    }
+    pass_dce(env, module); // what the producer carried for others
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The proof for roles: all of them come to their ends, whoever is faster.
+//
+// A role goes on at an acquire when all readers have released the item that had the slot before, at
+// a wait when the item was committed. Only one role fills a ring, and nobody looks whether an item
+// is there without waiting for it: so in what order roles run changes nothing of where they end,
+// and running them once, each as far as it comes, shows it for all orders. A wait that nobody
+// serves stops here.
+//
+// Bounds that are not known are taken such that there are a few trips. Those of all roles are the
+// same scalars, or computed of them: what one role was walked with the others are, too, and a bound
+// that they do not share is a mistake. One, two and three trips are looked at, and as many as bring
+// all slots round; more of them repeat that.
+#include "passes/gpu/sync_roles.h"
+#include "passes/gpu/gpu.h"
+
+#include "passes/util.h"
+
+enum { MAX_ROLES = 8, MAX_RINGS = 64, SAME_BUDGET = 4000 };
+
+typedef struct Event {
+    Op *op;
+    int64_t n;
+} Event;
+
+typedef VEC(Event) Events;
+typedef VEC(int) Counts; // by number of the item
+
+typedef struct RingState {
+    const Value *ring;
+    int readers; // roles that release its items
+    Op *fill;
+    Counts committed, waited, released;
+} RingState;
+
+/// A scalar that a role was walked with, such as a bound that is not known.
+typedef struct Assumed {
+    const Value *value;
+    int64_t n;
+} Assumed;
+
+struct Meeting {
+    Ctx *ctx;
+    Op *roles;
+    int role;
+    Events events[MAX_ROLES];
+    int at[MAX_ROLES];
+    int n_rings;
+    RingState rings[MAX_RINGS];
+    VEC(Assumed) assumed;
+};
+
+Meeting *meeting_begin(Ctx *ctx, Op *roles) {
+    Meeting *m = ctx_new(ctx, Meeting);
+    m->ctx = ctx;
+    m->roles = roles;
+    if (roles->n_regions > MAX_ROLES) ice(ctx, roles->loc, "more than %d roles", MAX_ROLES);
+    return m;
+}
+
+void meeting_enter(Meeting *m, int i) {
+    m->role = i;
+}
+
+static RingState *ring_of(Meeting *m, const Op *op) {
+    const Value *ring = operand(op, 0);
+    for (int i = 0; i < m->n_rings; i++)
+        if (m->rings[i].ring == ring) return &m->rings[i];
+    if (m->n_rings == MAX_RINGS) ice(m->ctx, op->loc, "more than %d rings", MAX_RINGS);
+    m->rings[m->n_rings] = (RingState){.ring = ring};
+    return &m->rings[m->n_rings++];
+}
+
+void meeting_event(Meeting *m, Op *op, int64_t n) {
+    Event e = {op, n};
+    vec_push(m->ctx, &m->events[m->role], e);
+    RingState *r = ring_of(m, op);
+    if (op->code == OP_RING_ACQUIRE && !r->fill) r->fill = op;
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+static int count_of(const Counts *c, int64_t n) {
+    return n < c->n ? c->data[n] : 0;
+}
+
+static void count(Meeting *m, Counts *c, int64_t n) {
+    while (c->n <= n) vec_push(m->ctx, c, 0);
+    c->data[n]++;
+}
+
+/// False: the role has to wait here.
+static bool step(Meeting *m, const Event *e) {
+    RingState *r = ring_of(m, e->op);
+    int64_t before = e->n - r->ring->type->slots;
+    switch (e->op->code) {
+    case OP_RING_ACQUIRE:
+        return before < 0 || (r->readers && count_of(&r->released, before) >= r->readers);
+    case OP_RING_COMMIT: count(m, &r->committed, e->n); return true;
+    case OP_RING_WAIT:
+        if (!count_of(&r->committed, e->n)) return false;
+        count(m, &r->waited, e->n);
+        return true;
+    default: count(m, &r->released, e->n); return true;
+    }
+}
+
+static bool run_role(Meeting *m, int i) {
+    int first = m->at[i];
+    while (m->at[i] < m->events[i].n && step(m, &m->events[i].data[m->at[i]])) m->at[i]++;
+    return m->at[i] > first;
+}
+
+static bool reads(const Meeting *m, int role, const Value *ring) {
+    for (int e = 0; e < m->events[role].n; e++) {
+        const Op *op = m->events[role].data[e].op;
+        if (op->code == OP_RING_RELEASE && operand(op, 0) == ring) return true;
+    }
+    return false;
+}
+
+/// Roles that release items of a ring; all of their warps do. The ring that expects others, or
+/// NULL.
+static Op *count_readers(Meeting *m) {
+    const int64_t *warps = op_attr(m->roles, "warps")->ints;
+    Op *other = NULL;
+    for (int k = 0; k < m->n_rings; k++) {
+        RingState *r = &m->rings[k];
+        int64_t all = 0;
+        for (int i = 0; i < m->roles->n_regions; i++) {
+            bool one = reads(m, i, r->ring);
+            r->readers += one;
+            all += one ? warps[i] : 0;
+        }
+        if (all && op_int(r->ring->def, "readers", 0) != all) other = r->ring->def;
+    }
+    return other;
+}
+
+static Blocked find_blocked(const Meeting *m) {
+    Op *at = NULL;
+    for (int i = 0; i < m->roles->n_regions && !at; i++)
+        if (m->at[i] < m->events[i].n) at = m->events[i].data[m->at[i]].op;
+    return (Blocked){at, "roles wait for each other, or for what nobody does"};
+}
+
+/// Each item that was committed was waited for, and the other way round.
+static Blocked find_unequal(const Meeting *m) {
+    for (int k = 0; k < m->n_rings; k++) {
+        const RingState *r = &m->rings[k];
+        if (r->committed.n != r->waited.n)
+            return (Blocked){r->fill ? r->fill : r->ring->def,
+                             "roles fill and read different numbers of items"};
+        for (int64_t n = 0; n < r->committed.n; n++)
+            if (count_of(&r->committed, n) != 1 || !count_of(&r->waited, n))
+                return (Blocked){r->fill, "an item is filled twice, or by nobody, or not read"};
+    }
+    return (Blocked){0};
+}
+
+/* ---- what roles compute alike -------------------------------------------------------------- */
+
+static bool same_scalar(const Value *a, const Value *b, int *budget);
+
+/// Indices of loops with the same bounds.
+static bool same_arg(const Value *a, const Value *b, int *budget) {
+    const Op *x = a->region->parent, *y = b->region->parent;
+    if (a->index || b->index || x->code != OP_FOR || y->code != OP_FOR) return false;
+    return op_int(x, "step", 1) == op_int(y, "step", 1) &&
+           same_scalar(operand(x, 0), operand(y, 0), budget) &&
+           same_scalar(operand(x, 1), operand(y, 1), budget);
+}
+
+static bool same_attrs(const Op *a, const Op *b) {
+    if (a->n_attrs != b->n_attrs) return false;
+    for (int i = 0; i < a->n_attrs; i++)
+        if (op_attr(b, a->attrs[i].name) != a->attrs[i].value) return false;
+    return true;
+}
+
+/// Two roles compute them by the same ops of the same values.
+static bool same_scalar(const Value *a, const Value *b, int *budget) {
+    if (a == b) return true;
+    if (--*budget < 0 || a->type != b->type) return false;
+    if (!a->def && !b->def) return same_arg(a, b, budget);
+    const Op *x = a->def, *y = b->def;
+    if (!x || !y || x->code != y->code || x->n_operands != y->n_operands || x->n_regions ||
+        a->index != b->index || !same_attrs(x, y))
+        return false;
+    for (int i = 0; i < x->n_operands; i++)
+        if (!same_scalar(operand(x, i), operand(y, i), budget)) return false;
+    return true;
+}
+
+void meeting_assume(Meeting *m, const Value *v, int64_t n) {
+    Assumed a = {v, n};
+    vec_push(m->ctx, &m->assumed, a);
+}
+
+bool meeting_knows(const Meeting *m, const Value *v, int64_t *n) {
+    for (int i = 0; i < m->assumed.n; i++) {
+        if (!same_scalar(m->assumed.data[i].value, v, &(int){SAME_BUDGET})) continue;
+        *n = m->assumed.data[i].n;
+        return true;
+    }
+    return false;
+}
+
+/* ---- the proof ----------------------------------------------------------------------------- */
+
+Blocked meeting_run(Meeting *m) {
+    Op *other = count_readers(m);
+    if (other) return (Blocked){other, "its readers are not the warps that release its items"};
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 0; i < m->roles->n_regions; i++) more |= run_role(m, i);
+    }
+    Blocked b = find_blocked(m);
+    return b.op ? b : find_unequal(m);
+}
+
+const char *meeting_line(const Meeting *m) {
+    int64_t items = 0;
+    for (int k = 0; k < m->n_rings; k++) items += m->rings[k].committed.n;
+    return ctx_format(m->ctx,
+                      "roles: %d, of which one fills each ring; their loops have the same bounds; "
+                      "all come to their ends, looked at for %d items of %d rings",
+                      m->roles->n_regions, (int)items, m->n_rings);
+}
