@@ -55,17 +55,19 @@ static Interval of_select(const Op *op, const Interval *x) {
     return (Interval){lesser(x[1].lo, x[2].lo), greater(x[1].hi, x[2].hi)};
 }
 
-/// x / 0 = 0.
+/// x / 0 = 0. No quotient is larger than x.
 static Interval of_quotient(const Op *op, const Interval *x) {
-    if (x[0].lo < 0 || x[1].lo < 0) return type_interval(result(op, 0)->type->elem);
+    (void)op;
+    Wide most = greater(-x[0].lo, x[0].hi);
+    if (x[0].lo < 0 || x[1].lo < 0) return (Interval){-most, most};
     if (x[1].lo == 0) return (Interval){0, x[0].hi};
     return (Interval){x[0].lo / x[1].hi, x[0].hi / x[1].lo};
 }
 
 /// Of the sign of x, and no larger; less than the divisor; x % 0 = 0.
 static Interval of_remainder(const Op *op, const Interval *x) {
-    if (x[1].lo < 0) return type_interval(result(op, 0)->type->elem);
-    Wide most = greater(x[1].hi - 1, 0);
+    (void)op;
+    Wide most = greater(greater(x[1].hi, -x[1].lo) - 1, 0);
     return (Interval){x[0].lo >= 0 ? 0 : -lesser(most, -x[0].lo),
                       x[0].hi <= 0 ? 0 : lesser(most, x[0].hi)};
 }
@@ -94,8 +96,8 @@ static const IntervalRule rules[] = {
     {OP_MIN, of_min, "min(x, y) in min(lo) .. min(hi)"},
     {OP_MAX, of_max, "max(x, y) in max(lo) .. max(hi)"},
     {OP_SELECT, of_select, "c ? x : y in min(lo) .. max(hi)"},
-    {OP_DIV, of_quotient, "x / y in lo(x) / hi(y) .. hi(x) / lo(y), where neither is negative"},
-    {OP_REM, of_remainder, "x % y in the bounds of x and of y - 1, where y is not negative"},
+    {OP_DIV, of_quotient, "x / y in lo(x) / hi(y) .. hi(x) / lo(y) where neither is negative, else |x / y| <= |x|"},
+    {OP_REM, of_remainder, "x % y in the bounds of x, and less than |y|"},
     {OP_AND, of_and, "x & y in 0 .. hi, where one is not negative"},
     {OP_MUL, of_product, "x * y between the products of bounds"},
 };

@@ -10,7 +10,7 @@
 const RuleTable *rule_table(int i) {
     static const RuleTable *const tables[] = {
         &control_rules,  &shape_rules,    &arithmetic_rules, &interval_table, &combine_ways,
-        &fold_chunkings, &proof_table,    &divisor_table,    &fact_table,     &narrow_bits,
+        &fold_chunkings, &proof_table,    &divisor_table,    &fact_table,
         &narrow_affine,  &narrow_compare, &narrow_small,
     };
     const int n = sizeof tables / sizeof *tables;

@@ -138,7 +138,7 @@ static void choose_ways(Split *s, Builder *b) {
     Value *one = build_index(b, 1);
     int64_t programs, wanted = s->env->gpu ? PROGRAMS_GPU : MAX_PARTS;
     s->ways = ix_ceildiv(b, build_index(b, wanted), ix_max(b, s->programs, one));
-    s->ways = ix_min(b, s->ways, build_index(b, max_parts(s)));
+    s->ways = ix_max(b, ix_min(b, s->ways, build_index(b, max_parts(s))), one); // were it to wrap
     if (s->env->split > 1) {
         s->ways = build_index(b, s->env->split);
         return;

@@ -9,11 +9,12 @@
 // Positions are sums of scalars and of lane numbers times constants. Both sides of a comparison
 // differ by at most M on account of lanes, so their scalars' difference, cut to +-2^30 > M, decides
 // as the difference itself does. One axis on each side: what is computed for all lanes of the block
-// is one comparison. This needs sums that do not wrap: scalars whose magnitude is known to stay
-// below 2^61, for they stand on dims, numbers of programs, 32-bit integers and constants.
+// is one comparison. This needs sums that do not wrap: scalars that are known to stay within
+// +-2^61, for they stand on dims, numbers of programs, 32-bit integers and constants.
 #include "passes/gpu/narrow.h"
 #include "passes/gpu/gpu.h"
 #include "passes/passes.h"
+#include "passes/range_private.h"
 #include "passes/util.h"
 
 enum { MAX_DEPTH = 12, SMALL_FACTOR = 1 << 10 };
@@ -28,111 +29,62 @@ typedef struct Affine {
 
 /* ---- scalars ------------------------------------------------------------------------------- */
 
-// Bits of a magnitude: |v| <= 2^bits. Two scalars of MODEST bits and all lanes make less than 2^63.
-enum { DIM_BITS = 48, PROGRAM_BITS = 31, MODEST = 61, UNKNOWN = 64 };
+// Bounds of what is computed without wrapping. Two modest scalars and all lanes make less than 2^63.
+#define MODEST       ((Wide)1 << 61)
+#define MOST_PROGRAM INT32_MAX
+#define ANY          ((Interval){INT64_MIN, INT64_MAX})
 
 typedef struct Narrow {
     PassEnv *env;
-    Builder b;   // before the comparison at hand
-    PtrMap bits; // scalars looked at -> their bits + 1
+    Builder b;     // before the comparison at hand
+    PtrMap bounds; // scalars looked at -> their Interval
 } Narrow;
 
-static int scalar_bits(Narrow *n, const Value *v);
+static Interval bounds_of(Narrow *n, const Value *v);
 
-static int operand_bits(Narrow *n, const Op *op, int i) {
-    return scalar_bits(n, operand(op, i));
-}
-
-static int greater(int a, int b) {
-    return a > b ? a : b;
-}
-
-static int bits_of_dim(Narrow *n, const Op *op) {
-    (void)n, (void)op;
-    return DIM_BITS;
-}
-
-static int bits_of_cast(Narrow *n, const Op *op) {
-    (void)n;
-    Elem from = operand(op, 0)->type->elem;
-    return elem_is(from, EC_INT) && elem_info[from].bits <= 32 ? elem_info[from].bits : UNKNOWN;
-}
-
-static int bits_of_quotient(Narrow *n, const Op *op) {
-    return operand_bits(n, op, 0);
-}
-
-static int bits_of_product(Narrow *n, const Op *op) {
-    return operand_bits(n, op, 0) + operand_bits(n, op, 1);
-}
-
-static int bits_of_sum(Narrow *n, const Op *op) {
-    return 1 + greater(operand_bits(n, op, 0), operand_bits(n, op, 1));
-}
-
-static int bits_of_choice(Narrow *n, const Op *op) {
-    return greater(operand_bits(n, op, op->n_operands - 2),
-                   operand_bits(n, op, op->n_operands - 1));
-}
-
-typedef struct BitsRule {
-    OpCode op;
-    int (*of)(Narrow *n, const Op *op);
-    const char *algebra;
-} BitsRule;
-static const BitsRule bits_rules[] = {
-    {OP_DIM, bits_of_dim, "|dim| <= 2^48"},
-    {OP_CAST, bits_of_cast, "|x as i64| <= 2^n, of n <= 32 bits"},
-    {OP_DIV, bits_of_quotient, "|x / y| <= |x|"},
-    {OP_REM, bits_of_quotient, "|x % y| <= |x|"},
-    {OP_MUL, bits_of_product, "|x y| <= 2^(a + b), where |x| <= 2^a, |y| <= 2^b"},
-    {OP_ADD, bits_of_sum, "|x + y| <= 2 max(|x|, |y|)"},
-    {OP_SUB, bits_of_sum, "|x - y| <= 2 max(|x|, |y|)"},
-    {OP_MIN, bits_of_choice, "|min(x, y)| <= max(|x|, |y|)"},
-    {OP_MAX, bits_of_choice, "|max(x, y)| <= max(|x|, |y|)"},
-    {OP_SELECT, bits_of_choice, "|c ? x : y| <= max(|x|, |y|)"},
-};
-const RuleTable narrow_bits = RULE_TABLE("narrow", BitsRule, bits_rules);
-
-static int bits_of_constant(int64_t c) {
-    int bits = 0;
-    while (bits < 63 && (c > (int64_t)1 << bits || c < -((int64_t)1 << bits))) bits++;
-    return bits;
-}
-
-/// Of a region: the number of a program, or the index of a loop, between its bounds.
-static int bits_of_argument(Narrow *n, const Value *v) {
+/// Of a region: the number of a program, or the index of a loop.
+static Interval bounds_of_argument(Narrow *n, const Value *v) {
     const Op *owner = v->region->parent;
-    if (v->index > 0) return UNKNOWN;
-    if (owner->code == OP_LAUNCH) return PROGRAM_BITS;
-    bool index = owner->code == OP_FOR && v->region == owner->regions[0];
-    return index ? greater(operand_bits(n, owner, 0), operand_bits(n, owner, 1)) : UNKNOWN;
+    if (v->index > 0) return type_interval(v->type->elem);
+    if (owner->code == OP_LAUNCH) return (Interval){0, MOST_PROGRAM};
+    if (owner->code != OP_FOR || v->region != owner->regions[0] || op_int(owner, "step", 1) == 0)
+        return type_interval(v->type->elem);
+    Interval lo = bounds_of(n, operand(owner, 0)), hi = bounds_of(n, operand(owner, 1));
+    return (Interval){lo.lo, hi.hi - 1 > lo.lo ? hi.hi - 1 : lo.lo};
 }
 
-static int find_bits(Narrow *n, const Value *v) {
+static Interval bounds_of_sum(const Op *op, const Interval *x) {
+    Interval all = type_interval(result(op, 0)->type->elem);
+    Interval sum = op->code == OP_ADD ? (Interval){x[0].lo + x[1].lo, x[0].hi + x[1].hi}
+                                      : (Interval){x[0].lo - x[1].hi, x[0].hi - x[1].lo};
+    return sum.lo >= all.lo && sum.hi <= all.hi ? sum : all;
+}
+
+/// By the rules of range; sums, which range sees as linear forms, by their own.
+static Interval find_bounds(Narrow *n, const Value *v) {
     int64_t c;
-    if (const_int(v, &c)) return bits_of_constant(c);
-    if (!v->def) return bits_of_argument(n, v);
-    for (int i = 0; i < narrow_bits.n; i++)
-        if (bits_rules[i].op == v->def->code) {
-            rule_applied(n->env->ir, v->def, bits_rules[i].algebra);
-            return bits_rules[i].of(n, v->def);
-        }
-    return UNKNOWN;
+    Interval x[3];
+    if (const_int(v, &c)) return (Interval){c, c};
+    if (v->type->kind != TK_BLOCK || v->type->rank) return ANY;
+    if (!v->def) return bounds_of_argument(n, v);
+    const Op *op = v->def;
+    if (op->n_regions || op->n_operands > 3) return type_interval(v->type->elem);
+    for (int i = 0; i < op->n_operands; i++) x[i] = bounds_of(n, operand(op, i));
+    return op->code == OP_ADD || op->code == OP_SUB ? bounds_of_sum(op, x) : interval_by_rule(op, x);
 }
 
-/// What is beyond MODEST may have wrapped.
-static int scalar_bits(Narrow *n, const Value *v) {
-    intptr_t known = (intptr_t)map_get(&n->bits, v);
-    if (known) return (int)known - 1;
-    int bits = find_bits(n, v);
-    if (bits > MODEST) bits = UNKNOWN;
-    map_set(ir_ctx(n->env->ir), &n->bits, v, (void *)(intptr_t)(bits + 1));
-    return bits;
+static Interval bounds_of(Narrow *n, const Value *v) {
+    const Interval *known = map_get(&n->bounds, v);
+    if (known) return *known;
+    Ctx *ctx = ir_ctx(n->env->ir);
+    Interval x = find_bounds(n, v);
+    map_set(ctx, &n->bounds, v, ctx_copy(ctx, &x, sizeof x));
+    return x;
 }
 
 static bool is_modest(Narrow *n, const Value *v) {
-    return scalar_bits(n, v) <= MODEST;
+    Interval x = bounds_of(n, v);
+    return x.lo >= -MODEST && x.hi <= MODEST;
 }
 
 static Value *plus(Builder *b, Value *x, Value *y, int64_t factor) {

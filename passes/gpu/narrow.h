@@ -8,6 +8,6 @@
 /// narrow_divide.c: divisions of numbers of programs.
 void narrow_divisions(Ir *ir, Op *module);
 
-extern const RuleTable narrow_bits, narrow_affine, narrow_compare, narrow_small;
+extern const RuleTable narrow_affine, narrow_compare, narrow_small;
 
 #endif
