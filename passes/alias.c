@@ -38,37 +38,52 @@ static void find(Op *op, void *arg) {
         a->other |= op_has(op, READS) || op_has(op, WRITES);
 }
 
+// What a walk over operands may look at. One that uses a value twice has as many ways to it as
+// there are, so a walk that comes to its end proves nothing.
+enum { MOST_VISITS = 1000 };
+
 /// The same in all iterations, though computed in each: nothing is moved yet.
-static bool stays(const Value *v, const Op *loop) {
+static bool stays(const Value *v, const Op *loop, int *left) {
     if (!value_is_inside(v, loop)) return true;
-    if (!v->def || v->def->n_regions || !tree_is_pure(v->def)) return false;
+    if (--*left < 0 || !v->def || v->def->n_regions || !tree_is_pure(v->def)) return false;
     for (int i = 0; i < v->def->n_operands; i++)
-        if (!stays(operand(v->def, i), loop)) return false;
+        if (!stays(operand(v->def, i), loop, left)) return false;
     return true;
 }
 
-bool index_moves(const Value *v, const Value *index) {
+static bool moves(const Value *v, const Value *index, int *left) {
     if (v == index) return true;
-    if (!v->def || (v->def->code != OP_ADD && v->def->code != OP_SUB)) return false;
+    if (--*left < 0 || !v->def || (v->def->code != OP_ADD && v->def->code != OP_SUB)) return false;
     const Op *loop = index->region->parent;
     const Value *x = operand(v->def, 0), *y = operand(v->def, 1);
-    return (index_moves(x, index) && stays(y, loop)) ||
-           (v->def->code == OP_ADD && index_moves(y, index) && stays(x, loop));
+    return (moves(x, index, left) && stays(y, loop, left)) ||
+           (v->def->code == OP_ADD && moves(y, index, left) && stays(x, loop, left));
+}
+
+bool index_moves(const Value *v, const Value *index) {
+    int left = MOST_VISITS;
+    return moves(v, index, &left);
 }
 
 /// One value, if need be computed twice: nothing is simplified yet.
-static bool same_index(const Value *a, const Value *b) {
+static bool same_value(const Value *a, const Value *b, int *left) {
     if (a == b) return true;
     const Op *x = a->def, *y = b->def;
-    if (!x || !y || x->code != y->code || x->n_regions || !tree_is_pure(x) || a->type != b->type ||
-        a->index != b->index || x->n_operands != y->n_operands || x->n_attrs != y->n_attrs)
+    if (--*left < 0 || !x || !y || x->code != y->code || x->n_regions || !tree_is_pure(x) ||
+        a->type != b->type || a->index != b->index || x->n_operands != y->n_operands ||
+        x->n_attrs != y->n_attrs)
         return false;
     for (int i = 0; i < x->n_attrs; i++)
         if (x->attrs[i].name != y->attrs[i].name || x->attrs[i].value != y->attrs[i].value)
             return false;
     for (int i = 0; i < x->n_operands; i++)
-        if (!same_index(operand(x, i), operand(y, i))) return false;
+        if (!same_value(operand(x, i), operand(y, i), left)) return false;
     return true;
+}
+
+static bool same_index(const Value *a, const Value *b) {
+    int left = MOST_VISITS;
+    return same_value(a, b, &left);
 }
 
 /// In one dimension both subscripts are the same and tell different values of index apart.

@@ -96,7 +96,7 @@ static const IntervalRule rules[] = {
     {OP_MIN, of_min, "min(x, y) in min(lo) .. min(hi)"},
     {OP_MAX, of_max, "max(x, y) in max(lo) .. max(hi)"},
     {OP_SELECT, of_select, "c ? x : y in min(lo) .. max(hi)"},
-    {OP_DIV, of_quotient, "x / y in lo(x) / hi(y) .. hi(x) / lo(y) where neither is negative, else |x / y| <= |x|"},
+    {OP_DIV, of_quotient, "x / y in lo(x) / hi(y) .. hi(x) / lo(y), else |x / y| <= |x|"},
     {OP_REM, of_remainder, "x % y in the bounds of x, and less than |y|"},
     {OP_AND, of_and, "x & y in 0 .. hi, where one is not negative"},
     {OP_MUL, of_product, "x * y between the products of bounds"},

@@ -29,7 +29,8 @@ typedef struct Affine {
 
 /* ---- scalars ------------------------------------------------------------------------------- */
 
-// Bounds of what is computed without wrapping. Two modest scalars and all lanes make less than 2^63.
+// Bounds of what is computed without wrapping. Two modest scalars and all lanes make less than
+// 2^63.
 #define MODEST       ((Wide)1 << 61)
 #define MOST_PROGRAM INT32_MAX
 #define ANY          ((Interval){INT64_MIN, INT64_MAX})
@@ -70,7 +71,8 @@ static Interval find_bounds(Narrow *n, const Value *v) {
     const Op *op = v->def;
     if (op->n_regions || op->n_operands > 3) return type_interval(v->type->elem);
     for (int i = 0; i < op->n_operands; i++) x[i] = bounds_of(n, operand(op, i));
-    return op->code == OP_ADD || op->code == OP_SUB ? bounds_of_sum(op, x) : interval_by_rule(op, x);
+    bool sum = op->code == OP_ADD || op->code == OP_SUB;
+    return sum ? bounds_of_sum(op, x) : interval_by_rule(op, x);
 }
 
 static Interval bounds_of(Narrow *n, const Value *v) {

@@ -93,7 +93,8 @@ static bool looks_like_number(const char *text) {
 /* ---- generators ---------------------------------------------------------------------------- */
 
 typedef struct Generator {
-    double value, seed, lo, hi; // NAN where not given
+    double value;        // NaN is a value
+    double seed, lo, hi; // NAN where not given
 } Generator;
 
 /// The finalizer of SplitMix64: a bijection that mixes well, so counters give random bits.
@@ -121,7 +122,7 @@ static double gen_ones(const Generator *g, Elem e, uint64_t seed, int64_t i) {
 
 static double gen_full(const Generator *g, Elem e, uint64_t seed, int64_t i) {
     (void)e, (void)seed, (void)i;
-    return isnan(g->value) ? 0 : g->value;
+    return g->value;
 }
 
 static double gen_iota(const Generator *g, Elem e, uint64_t seed, int64_t i) {
@@ -170,7 +171,8 @@ static bool take_setting(Spec *s, Generator *g) {
         char *end;
         if (!take(s, '=')) return fail(s, "'%s' needs a value: %s=1", name, name);
         *settings[i].field = strtod(s->p, &end);
-        if (end == s->p) return fail(s, "'%s' needs a number", name);
+        if (end == s->p || (i > 0 && isnan(*settings[i].field)))
+            return fail(s, "'%s' needs a number", name);
         s->p = end;
         return true;
     }
@@ -213,7 +215,7 @@ static bool generate(Spec *s) {
         cli_hint("'tegula help arguments' lists them");
         return false;
     }
-    Generator g = {NAN, NAN, NAN, NAN};
+    Generator g = {0, NAN, NAN, NAN};
     int64_t extents[MAX_RANK];
     if (!take_extents(s, &g, &rank, extents)) return false;
     Elem e = s->elem == EL_COUNT ? s->wanted->fallback : s->elem;
