@@ -8,6 +8,7 @@
 // binding and facts look at takes that, with its own addresses in it. All else goes the long way,
 // errors too.
 #include "runtime/comm.h"
+#include "runtime/param_set.h"
 #include "runtime/warm.h"
 
 #include <string.h>
@@ -29,8 +30,8 @@ enum known_flags { NOTHING = 1, STRIDED = 2, EMPTY = 4, CONSTANT = 8, SYMMETRIC 
 typedef struct Known {
     uint8_t kind; // of tg_arg
     uint8_t rank, flags;
-    int8_t slot;        // among those of the code, or -1
     uint8_t code, bits; // of a number
+    int16_t slot;       // among those of the code, or -1
     union {
         struct {
             uintptr_t data; // of the last launch
@@ -40,11 +41,12 @@ typedef struct Known {
     } as;
 } Known;
 _Static_assert(sizeof(Known) == 32, "two are a line of the cache");
+_Static_assert(TG_MAX_PARAMS <= UINT8_MAX + 1, "see `tensors`, and `params` of a variant");
 
 /// What is looked at where a tensor has moved.
 typedef struct Span {
     uintptr_t low, high; // from its data
-    uint64_t others;     // arguments that it may meet where it is as far from them as it was:
+    rt_param_set others; // arguments that it may meet where it is as far from them as it was:
     uintptr_t was;       // here. They are one view, or share no element
 } Span;
 
@@ -69,9 +71,9 @@ typedef struct Call {
     rt_loaded at; // of code for a GPU that has run
     const tg_variant *variant;
     int32_t device;
-    uint64_t tensors;
-    uint64_t written; // which arguments are
     Bound *bound;
+    uint8_t *tensors, *written; // which arguments are
+    int16_t n_tensors, n_written;
     _Alignas(64) Known known[]; // then the callers' shapes and strides, as they gave them
 } Call;
 _Static_assert(offsetof(Call, variant) == 64, "a line of the cache");
@@ -108,7 +110,7 @@ static size_t known_bytes(int n) {
 
 /// Behind that stand what is launched, the slots, then what is seldom looked at.
 static size_t call_bytes(int n) {
-    size_t others = (sizeof(tg_slot) + sizeof(Bound)) * (size_t)n;
+    size_t others = (sizeof(tg_slot) + sizeof(Bound) + 2) * (size_t)n; // 2: tensors, written
     return sizeof(Call) + known_bytes(n) + sizeof(rt_replay) + (others + 63) / 64 * 64;
 }
 
@@ -153,7 +155,8 @@ static void know_tensor(Known *k, Bound *b, const rt_actual *a, int64_t *given) 
     k->flags |= (t->strides ? STRIDED : 0) | (a->from == a->to ? EMPTY : 0);
     k->as.t.like = like_of(t);
     k->as.t.data = (uintptr_t)a->own;
-    b->span = (Span){a->from - k->as.t.data, a->to - k->as.t.data, 0, k->as.t.data};
+    b->span =
+        (Span){.low = a->from - k->as.t.data, .high = a->to - k->as.t.data, .was = k->as.t.data};
     if (rank) memcpy(given, t->shape, sizeof(int64_t) * rank);
     if (rank && t->strides) memcpy(given + rank, t->strides, sizeof(int64_t) * rank);
     if (bound) memcpy(b->dims[0], a->shape, bound);
@@ -189,23 +192,35 @@ static void know(Call *c, const rt_launcher *l, int i, const tg_arg *arg, int64_
     if (a->tensor) know_tensor(k, &c->bound[i], a, given);
     if (symmetric) know_shard(&c->bound[i], a, p->name);
     if (!a->tensor) return;
-    c->tensors |= (uint64_t)1 << i;
-    if (p->flags & TG_PARAM_WRITTEN) c->written |= (uint64_t)1 << i;
+    c->tensors[c->n_tensors++] = (uint8_t)i;
+    if (p->flags & TG_PARAM_WRITTEN) c->written[c->n_written++] = (uint8_t)i;
 }
 
-/// Two tensors are at bytes of the same.
-static bool meet(const Call *c, int i, int j) {
-    uintptr_t x = c->known[i].as.t.data, y = c->known[j].as.t.data;
-    const Span *a = &c->bound[i].span, *b = &c->bound[j].span;
-    return x + a->low < y + b->high && y + b->low < x + a->high;
+/// What a tensor spans where it is now.
+typedef struct Bytes {
+    uintptr_t from, to;
+} Bytes;
+
+static inline Bytes bytes_of(const Call *c, int i) {
+    uintptr_t data = c->known[i].as.t.data;
+    const Span *s = &c->bound[i].span;
+    return (Bytes){data + s->low, data + s->high};
+}
+
+static inline bool meet(Bytes x, Bytes y) {
+    return x.from < y.to && y.from < x.to;
 }
 
 /// It passed rt_check_overlaps: what meets is one view, or has its elements between the other's.
 static void know_views(Call *c) {
-    for (int i = 0; i < c->n; i++)
-        for (int j = 0; j < c->n; j++)
-            if (i != j && c->written >> i & 1 && c->tensors >> j & 1 && meet(c, i, j))
-                c->bound[i].span.others |= (uint64_t)1 << j;
+    for (int w = 0; w < c->n_written; w++) {
+        int i = c->written[w];
+        Bytes own = bytes_of(c, i);
+        for (int t = 0; t < c->n_tensors; t++) {
+            int j = c->tensors[t];
+            if (i != j && meet(own, bytes_of(c, j))) rt_set_add(&c->bound[i].span.others, j);
+        }
+    }
 }
 
 void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, const tg_arg *args,
@@ -218,6 +233,8 @@ void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, c
     c->replay->n = 0;
     c->slots = (tg_slot *)(c->replay + 1);
     c->bound = (Bound *)(c->slots + n);
+    c->tensors = (uint8_t *)(c->bound + n);
+    c->written = c->tensors + n;
     int64_t *given = (int64_t *)(c->known + n);
     for (int i = 0; i < n; i++) {
         know(c, l, i, &args[i], given);
@@ -229,7 +246,7 @@ void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, c
         int i = v->params[s];
         const rt_actual *a = &l->actuals[i];
         Bound *b = &c->bound[i];
-        c->known[i].slot = (int8_t)s;
+        c->known[i].slot = (int16_t)s;
         if (a->tensor)
             c->slots[s] = (tg_slot){.tensor = {a->data, b->dims[0], b->dims[1]}};
         else
@@ -310,15 +327,16 @@ static bool take_number(Call *c, Known *k, const tg_arg *arg) {
 static bool are_as_before(const Call *c, int i, int j) {
     const Span *a = &c->bound[i].span, *b = &c->bound[j].span;
     uintptr_t x = c->known[i].as.t.data, y = c->known[j].as.t.data;
-    return a->others >> j & 1 && x - y == a->was - b->was;
+    return rt_set_has(&a->others, j) && x - y == a->was - b->was;
 }
 
 RT_SELDOM static bool views_are_apart(const Call *c) {
-    for (uint64_t left = c->written; left; left &= left - 1) {
-        int i = __builtin_ctzll(left);
-        for (uint64_t others = c->tensors & ~(left & -left); others; others &= others - 1) {
-            int j = __builtin_ctzll(others);
-            if (meet(c, i, j) && !are_as_before(c, i, j)) return false;
+    for (int w = 0; w < c->n_written; w++) {
+        int i = c->written[w];
+        Bytes own = bytes_of(c, i);
+        for (int t = 0; t < c->n_tensors; t++) {
+            int j = c->tensors[t];
+            if (i != j && meet(own, bytes_of(c, j)) && !are_as_before(c, i, j)) return false;
         }
     }
     return true;

@@ -4,6 +4,7 @@
 // Tensors come first, since they settle type parameters, and scalars are converted to their types.
 #include "runtime/comm.h"
 #include "runtime/overlap.h"
+#include "runtime/param_set.h"
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
@@ -289,9 +290,9 @@ static tg_status bind_tensor(Bind *b, int i) {
 
 /* ---- packs --------------------------------------------------------------------------------- */
 
-/// The tensors of one `..N`: bits of `members`, of which `first` is the least.
+/// The tensors of one `..N`, of which `first` is the least.
 typedef struct Pack {
-    uint64_t members;
+    rt_param_set members;
     int first, given; // axes that each argument has for it
     int groups, from[TG_MAX_RANK + 1];
 } Pack;
@@ -304,7 +305,7 @@ static int pack_axes(const Bind *b, int i) {
 /// extent 1.
 static bool lie_as_one(const Bind *b, const Pack *pack, int x, int y) {
     for (int i = pack->first; i < b->info->n_params; i++) {
-        if (!(pack->members >> i & 1)) continue;
+        if (!rt_set_has(&pack->members, i)) continue;
         const rt_actual *a = &b->l->actuals[i];
         int at = b->info->params[i].pack_at;
         int64_t step;
@@ -384,7 +385,7 @@ static bool same_pack(const Bind *b, int i, int j) {
 }
 
 /// Merges the pack of parameter i and of those after it that share it.
-static tg_status bind_pack(const Bind *b, int first, uint64_t *done) {
+static tg_status bind_pack(const Bind *b, int first, rt_param_set *done) {
     Pack pack = {.first = first, .given = pack_axes(b, first)};
     for (int i = first; i < b->info->n_params; i++) {
         const tg_param_info *p = &b->info->params[i];
@@ -392,23 +393,23 @@ static tg_status bind_pack(const Bind *b, int first, uint64_t *done) {
             p->pack != b->info->params[first].pack || b->l->actuals[i].null)
             continue;
         if (!same_pack(b, first, i)) return packs_differ(b, first, i);
-        pack.members |= (uint64_t)1 << i;
+        rt_set_add(&pack.members, i);
+        rt_set_add(done, i);
     }
-    *done |= pack.members;
     group(b, &pack);
     tg_status status = TG_OK;
     for (int i = first; i < b->info->n_params && !status; i++)
-        if (pack.members >> i & 1) status = merge(b, &pack, i);
+        if (rt_set_has(&pack.members, i)) status = merge(b, &pack, i);
     return status;
 }
 
 static tg_status bind_packs(const Bind *b) {
-    uint64_t done = 0;
+    rt_param_set done = {0};
     tg_status status = TG_OK;
     for (int i = 0; i < b->info->n_params && !status; i++) {
         const tg_param_info *p = &b->info->params[i];
         if (p->kind == TG_PARAM_TENSOR && p->pack_at >= 0 && !b->l->actuals[i].null &&
-            !(done >> i & 1))
+            !rt_set_has(&done, i))
             status = bind_pack(b, i, &done);
     }
     return status;
@@ -503,19 +504,15 @@ tg_status rt_bind(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args
     l->device = -1;
     l->capability = 0;
     memset(l->types, 0, sizeof *l->types * (size_t)info->n_types);
-    uint64_t scalars = 0;
     bool packs = false;
     tg_status status = TG_OK;
     for (int i = 0; i < n && !status; i++) {
-        if (info->params[i].kind != TG_PARAM_TENSOR) {
-            scalars |= (uint64_t)1 << i;
-            continue;
-        }
+        if (info->params[i].kind != TG_PARAM_TENSOR) continue;
         status = bind_tensor(&b, i);
         packs |= info->params[i].pack_at >= 0;
     }
     for (int i = 0; i < n && !status; i++)
-        if (scalars >> i & 1) status = bind_scalar(&b, i);
+        if (info->params[i].kind != TG_PARAM_TENSOR) status = bind_scalar(&b, i);
     if (!status && l->device >= 0) status = find_capability(l);
     return packs && !status ? bind_packs(&b) : status;
 }

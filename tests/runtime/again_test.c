@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Launches like one before: whatever is different from the last launch, a context that remembers it
 // does what one does that has never launched anything.
-#include "tests/runtime/kernels.h"
+#include "tests/runtime/wide.h"
 
 #include "runtime/compiler.h"
 
@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-enum { ROUNDS = 30000, MOST = 6 };
+enum { ROUNDS = 30000, MOST = 200, ATTEND = 6, COPY = 2, WIDE = 32 };
 
-static float memory[4][4096];
+static float memory[4][4096], wide_memory[MOST][2 * WIDE];
 static uint64_t seed = 1;
 
 static int draw(int n) {
@@ -54,7 +54,7 @@ static void set_tensor(Call *c, int i, int rank) {
 
 /// attend(q: T[N, D], bias?: T[D], o: T[N, D], causal: const bool, scale: T, k: i8)
 static void begin_attend(Call *c) {
-    *c = (Call){.n = 6};
+    *c = (Call){.n = ATTEND};
     set_tensor(c, 0, 2);
     set_tensor(c, 1, 1);
     set_tensor(c, 2, 2);
@@ -73,11 +73,30 @@ static void begin_attend(Call *c) {
 
 /// copy(x: f32[..R], y: f32[..R])
 static void begin_copy(Call *c) {
-    *c = (Call){.n = 2};
+    *c = (Call){.n = COPY};
     for (int i = 0; i < 2; i++) {
         set_tensor(c, i, 2);
         c->shapes[i][0] = 4;
         c->shapes[i][1] = c->strides[i][0] = 8;
+        c->strides[i][1] = 1;
+    }
+}
+
+/// See wide.h. The last arguments of most calls are beyond a word of bits and a signed byte.
+static void begin_wide(Call *c) {
+    memset(c, 0, sizeof *c);
+    c->n = MOST;
+    bool optional = draw(2);
+    for (int i = 0; i < MOST; i++) {
+        WideKind kind = wide_kind(MOST, i);
+        c->number[i] = kind == WIDE_NUMBER;
+        c->args[i] = tg_int(i);
+        if (c->number[i]) continue;
+        set_tensor(c, i, kind == WIDE_PACK ? 2 : 1);
+        c->there[i] = kind != WIDE_OPTIONAL || optional;
+        c->tensors[i].data = wide_memory[i];
+        c->shapes[i][0] = kind == WIDE_PACK ? 4 : WIDE;
+        c->shapes[i][1] = c->strides[i][0] = kind == WIDE_PACK ? WIDE / 4 : 1;
         c->strides[i][1] = 1;
     }
 }
@@ -113,14 +132,32 @@ static void change(Call *c) {
         c->args[i] = tg_float(draw(100) / 8.0);
 }
 
+/// Few of them: most of the time none meets an output. Now and then two tensors are one, or nearly.
+static void move_wide(Call *c) {
+    for (int k = 0; k < 8; k++) {
+        int i = draw(c->n);
+        if (c->number[i])
+            c->args[i] = tg_int(draw(100));
+        else if (c->tensors[i].data)
+            c->tensors[i].data = wide_memory[i] + 16 * draw(3);
+    }
+    int i = draw(c->n), j = draw(3) ? c->n - 1 : draw(c->n);
+    if (draw(4) == 0 && !c->number[i] && !c->number[j])
+        c->tensors[i].data = (float *)c->tensors[j].data + 16 * (draw(4) / 3);
+}
+
 /// Of the same kind as the launch before.
 static void move(Call *c) {
+    if (c->n == MOST) {
+        move_wide(c);
+        return;
+    }
     for (int i = 0; i < c->n; i++)
         if (!c->number[i] && c->tensors[i].data && draw(2))
             c->tensors[i].data = memory[i % 4] + 16 * draw(8);
-    if (c->n == 6) c->args[5] = tg_int(draw(100));
+    if (c->n == ATTEND) c->args[5] = tg_int(draw(100));
     // In place, or nearly so.
-    if (c->n == 2 && c->tensors[0].data && draw(3) == 0)
+    if (c->n == COPY && c->tensors[0].data && draw(3) == 0)
         c->tensors[1].data = (float *)c->tensors[0].data + 16 * (draw(4) / 3);
 }
 
@@ -131,15 +168,18 @@ typedef struct Outcome {
     tg_status status;
     char text[400];
     Seen seen;
+    WideSeen wide;
 } Outcome;
 
 static void launch(tg_kernel *k, Call *c, Outcome *o) {
     memset(o, 0, sizeof *o);
     memset(&seen, 0, sizeof seen);
+    memset(&wide_seen, 0, sizeof wide_seen);
     seen.variant = -1;
     link(c);
     o->status = tg_launch(k, c->args, c->n);
     if (o->status) snprintf(o->text, sizeof o->text, "%s", tg_last_error());
+    o->wide = wide_seen;
     o->seen = seen;
     // Of a slot its address or number: what shapes say was kept, and they may stand anywhere.
     memset(o->seen.slots, 0, sizeof o->seen.slots);
@@ -151,24 +191,29 @@ static void compare(const Outcome *a, const Outcome *b, int round) {
         fail_msg("round %d: '%s' and, the first time, '%s'", round, a->text, b->text);
     assert_int_equal(a->seen.variant, b->seen.variant);
     assert_memory_equal(&a->seen, &b->seen, sizeof a->seen);
+    assert_memory_equal(&a->wide, &b->wide, sizeof a->wide);
 }
 
 static void as_the_first_time(void **state) {
     (void)state;
-    static tg_kernel *const kernels[] = {&attend, &copy};
-    static Call calls[2];
+    static Wide wide;
+    static tg_kernel *const kernels[] = {&attend, &copy, &wide.kernel};
+    static void (*const begin[])(Call * c) = {begin_attend, begin_copy, begin_wide};
+    static Call calls[3], before;
+    static Outcome warm, cold;
     tg_options options = {.size = sizeof options, .threads = 1};
-    int fine = 0, bad = 0;
+    int fine = 0, bad = 0, wide_fine = 0;
     tg_context *own; // of one thread: random strides let elements of an output overlap
     assert_int_equal(tg_context_create(&options, &own), TG_OK);
     tg_context_use(own);
-    begin_attend(&calls[0]);
-    begin_copy(&calls[1]);
+    wide_make(&wide, MOST);
+    wide_launched = &wide;
+    for (int which = 0; which < 3; which++) begin[which](&calls[which]);
     for (int round = 0; round < ROUNDS; round++) {
-        int which = draw(2);
-        Call *c = &calls[which], before = *c;
-        Outcome warm, cold;
+        int which = draw(8) ? draw(2) : 2;
+        Call *c = &calls[which];
         tg_context *context;
+        before = *c;
         if (draw(5) < 2)
             change(c);
         else
@@ -181,14 +226,15 @@ static void as_the_first_time(void **state) {
         tg_context_destroy(context);
         compare(&warm, &cold, round);
         *(warm.status ? &bad : &fine) += 1;
+        wide_fine += !warm.status && which == 2;
         // Most changes are refused: from there one comes back.
-        if (warm.status && draw(3)) *c = before;
-        if (draw(50) == 0) which ? begin_copy(c) : begin_attend(c);
+        if (warm.status && draw(which == 2 ? 20 : 3)) *c = before;
+        if (draw(50) == 0) begin[which](c);
     }
     tg_context_use(NULL);
     tg_context_destroy(own);
-    print_message("%d launches, %d refused\n", fine, bad);
-    assert_true(fine > ROUNDS / 4 && bad > ROUNDS / 20);
+    print_message("%d launches, %d of them wide, %d refused\n", fine, wide_fine, bad);
+    assert_true(wide_fine > ROUNDS / 20 && fine > ROUNDS / 4 && bad > ROUNDS / 20);
 }
 
 /* ---- what is remembered ---------------------------------------------------------------------- */
