@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { ROUNDS = 30000, MOST = 200, ATTEND = 6, COPY = 2, WIDE = 32 };
+enum { ROUNDS = 30000, MOST = 140, ATTEND = 6, COPY = 2, WIDE = 32 };
 
 static float memory[4][4096], wide_memory[MOST][2 * WIDE];
 static uint64_t seed = 1;
@@ -168,18 +168,18 @@ typedef struct Outcome {
     tg_status status;
     char text[400];
     Seen seen;
-    WideSeen wide;
+    WideSeen wide; // of a wide one
 } Outcome;
 
 static void launch(tg_kernel *k, Call *c, Outcome *o) {
-    memset(o, 0, sizeof *o);
+    memset(o, 0, offsetof(Outcome, wide));
     memset(&seen, 0, sizeof seen);
-    memset(&wide_seen, 0, sizeof wide_seen);
+    if (c->n == MOST) memset(&wide_seen, 0, sizeof wide_seen);
     seen.variant = -1;
     link(c);
     o->status = tg_launch(k, c->args, c->n);
     if (o->status) snprintf(o->text, sizeof o->text, "%s", tg_last_error());
-    o->wide = wide_seen;
+    if (c->n == MOST) o->wide = wide_seen;
     o->seen = seen;
     // Of a slot its address or number: what shapes say was kept, and they may stand anywhere.
     memset(o->seen.slots, 0, sizeof o->seen.slots);
@@ -191,7 +191,6 @@ static void compare(const Outcome *a, const Outcome *b, int round) {
         fail_msg("round %d: '%s' and, the first time, '%s'", round, a->text, b->text);
     assert_int_equal(a->seen.variant, b->seen.variant);
     assert_memory_equal(&a->seen, &b->seen, sizeof a->seen);
-    assert_memory_equal(&a->wide, &b->wide, sizeof a->wide);
 }
 
 static void as_the_first_time(void **state) {
@@ -210,7 +209,7 @@ static void as_the_first_time(void **state) {
     wide_launched = &wide;
     for (int which = 0; which < 3; which++) begin[which](&calls[which]);
     for (int round = 0; round < ROUNDS; round++) {
-        int which = draw(8) ? draw(2) : 2;
+        int which = draw(24) ? draw(2) : 2;
         Call *c = &calls[which];
         tg_context *context;
         before = *c;
@@ -225,6 +224,7 @@ static void as_the_first_time(void **state) {
         tg_context_use(own);
         tg_context_destroy(context);
         compare(&warm, &cold, round);
+        if (which == 2) assert_memory_equal(&warm.wide, &cold.wide, sizeof warm.wide);
         *(warm.status ? &bad : &fine) += 1;
         wide_fine += !warm.status && which == 2;
         // Most changes are refused: from there one comes back.
@@ -234,7 +234,7 @@ static void as_the_first_time(void **state) {
     tg_context_use(NULL);
     tg_context_destroy(own);
     print_message("%d launches, %d of them wide, %d refused\n", fine, wide_fine, bad);
-    assert_true(wide_fine > ROUNDS / 20 && fine > ROUNDS / 4 && bad > ROUNDS / 20);
+    assert_true(wide_fine > ROUNDS / 60 && fine > ROUNDS / 4 && bad > ROUNDS / 20);
 }
 
 /* ---- what is remembered ---------------------------------------------------------------------- */
