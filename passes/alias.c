@@ -124,18 +124,24 @@ static bool reads_before(const Op *load, const Op *store) {
     return true;
 }
 
-bool may_be_in_place(Ctx *ctx, Op *kernel, const Value *written, const Value *read) {
+static Accesses accesses_of(Ctx *ctx, Op *kernel, const Value *tensor) {
+    Accesses a = {.ctx = ctx, .tensor = tensor};
+    op_walk_pre(kernel, find, &a);
+    return a;
+}
+
+/// A launch may pass one view for the two: each program reads an element only before it writes it,
+/// and no other program writes it.
+static bool may_be_in_place(const Accesses *to, const Accesses *from) {
+    const Value *written = to->tensor, *read = from->tensor;
     if (written == read || written->type->elem != read->type->elem ||
         written->type->rank != read->type->rank)
         return false;
     if (value_is_sym(written) || value_is_sym(read)) return false; // other ranks use it, too
-    Accesses to = {.ctx = ctx, .tensor = written}, from = {.ctx = ctx, .tensor = read};
-    op_walk_pre(kernel, find, &to);
-    op_walk_pre(kernel, find, &from);
-    if (to.other || from.other || from.writes.n || !to.writes.n) return false;
-    for (int i = 0; i < from.reads.n; i++)
-        for (int j = 0; j < to.writes.n; j++)
-            if (!reads_before(from.reads.data[i], to.writes.data[j])) return false;
+    if (to->other || from->other || from->writes.n || !to->writes.n) return false;
+    for (int i = 0; i < from->reads.n; i++)
+        for (int j = 0; j < to->writes.n; j++)
+            if (!reads_before(from->reads.data[i], to->writes.data[j])) return false;
     return true;
 }
 
@@ -151,11 +157,13 @@ static void mark_pairs(PassEnv *env, Op *kernel, bool kept) {
     Region *body = kernel->regions[0];
     const Attr *marked = op_attr(kernel, "inplace");
     VEC(int64_t) pairs = {0};
+    Accesses *of = ctx_array(ctx, Accesses, body->n_args);
+    for (int i = 0; i < body->n_args; i++) of[i] = accesses_of(ctx, kernel, body->args[i]);
     for (int w = 0; w < body->n_args; w++)
         for (int r = 0; r < body->n_args; r++) {
             const Value *to = body->args[w], *from = body->args[r];
             if (to->type->kind != TK_TENSOR || from->type->kind != TK_TENSOR ||
-                (kept && !is_marked(marked, w, r)) || !may_be_in_place(ctx, kernel, to, from))
+                (kept && !is_marked(marked, w, r)) || !may_be_in_place(&of[w], &of[r]))
                 continue;
             vec_push(ctx, &pairs, w);
             vec_push(ctx, &pairs, r);

@@ -7,15 +7,12 @@
 
 /// Accesses to tensors a and b may meet. Distinct tensor values of a kernel never do: parameters
 /// that are written overlap no other parameter, scratches are their own; the exception, a launch
-/// in place, is granted only where no access can tell (below).
+/// in place, is granted only where no access can tell (alias.c).
 static inline bool may_alias(const Value *a, const Value *b) {
     return a == b;
 }
 
 /// v = index, or index + something that the loop of index does not change.
 bool index_moves(const Value *v, const Value *index);
-/// A launch may pass one view for parameters `written` and `read` of the kernel: each program
-/// reads an element only before it writes it, and no other program writes it.
-bool may_be_in_place(Ctx *ctx, Op *kernel, const Value *written, const Value *read);
 
 #endif
