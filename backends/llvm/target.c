@@ -2,6 +2,8 @@
 // From an LLVM module to machine code: optimisation, code generation, linking into the process.
 #include "backends/llvm/target.h"
 
+#include "lang/lock.h"
+
 #include <dlfcn.h>
 #include <llvm-c/Analysis.h>
 #include <llvm-c/ErrorHandling.h>
@@ -9,7 +11,6 @@
 #include <llvm-c/LLJITUtils.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,12 +41,12 @@ static const char new_handler[] = "_ZSt15set_new_handlerPFvvE";
 // asks this handler instead; the program's own handler, if it has one, serves all other threads.
 typedef void NewHandler(void);
 static struct {
-    pthread_mutex_t lock;
-    int inside; // threads that compile
+    Lock lock;
+    int inside; // threads that compile; in the child of a fork those of the parent, too
     bool started;
     NewHandler *(*set)(NewHandler *handler); // std::set_new_handler, or NULL
     NewHandler *before;
-} memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} memory = {.lock = LOCK_INIT};
 
 static void on_no_memory(void) {
     if (guarded) ctx_leave(guarded, CTX_NO_MEMORY);
@@ -63,57 +64,88 @@ static void initialize(Ctx *ctx, void *arg) {
     install_bad_alloc_handler(on_bad_alloc, NULL);
 }
 
-static CtxStatus enter(Ctx *ctx) {
-    pthread_mutex_lock(&memory.lock);
+/// Where a fork came between two of these stores, the handler is there already.
+static void watch_memory(void) {
     if (!memory.set) *(void **)&memory.set = dlsym(RTLD_DEFAULT, new_handler);
-    if (memory.set && memory.inside == 0) memory.before = memory.set(on_no_memory);
+    NewHandler *was = memory.set ? memory.set(on_no_memory) : NULL;
+    if (was != on_no_memory) memory.before = was;
+}
+
+static void enter(void) {
+    lock_take(&memory.lock);
+    watch_memory();
     memory.inside++;
-    CtxStatus status = memory.started ? CTX_OK : ctx_protect(ctx, initialize, NULL);
-    memory.started = status == CTX_OK;
-    pthread_mutex_unlock(&memory.lock);
-    return status;
+    lock_give(&memory.lock);
 }
 
 static void leave(void) {
-    pthread_mutex_lock(&memory.lock);
+    lock_take(&memory.lock);
     if (--memory.inside == 0 && memory.set) memory.set(memory.before);
-    pthread_mutex_unlock(&memory.lock);
+    lock_give(&memory.lock);
 }
 
-CtxStatus llvm_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg) {
+/// Of the own machine's back end. LLVM has locks of its own in it, so it is for those alone who
+/// compile: a child that was forked from its midst does not.
+static CtxStatus start(Ctx *ctx) {
+    lock_take(&memory.lock);
+    CtxStatus status = memory.started ? CTX_OK : ctx_protect(ctx, initialize, NULL);
+    memory.started = status == CTX_OK;
+    lock_give(&memory.lock);
+    return status;
+}
+
+static CtxStatus protect(Ctx *ctx, bool starts, void (*body)(Ctx *ctx, void *arg), void *arg) {
     Ctx *outer = guarded;
     guarded = ctx;
-    CtxStatus status = enter(ctx);
+    enter();
+    CtxStatus status = starts ? start(ctx) : CTX_OK;
     if (status == CTX_OK) status = ctx_protect(ctx, body, arg);
     leave();
     guarded = outer;
     return status;
 }
 
+CtxStatus llvm_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg) {
+    return protect(ctx, true, body, arg);
+}
+
 /* ---- the host ------------------------------------------------------------------------------ */
 
-static struct {
-    pthread_mutex_t lock;
+typedef struct Host {
     char cpu[64], features[4096];
-} host = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} Host;
+
+// Nobody changes it once it is known; until then all is written again.
+static struct {
+    Lock lock;
+    atomic_bool known;
+    Host is;
+} host = {.lock = LOCK_INIT};
 
 static void find_host(Ctx *ctx, void *arg) {
     (void)ctx, (void)arg;
     char *name = LLVMGetHostCPUName(), *list = LLVMGetHostCPUFeatures();
-    snprintf(host.features, sizeof host.features, "%s", list ? list : "");
-    snprintf(host.cpu, sizeof host.cpu, "%s", name ? name : "");
+    snprintf(host.is.features, sizeof host.is.features, "%s", list ? list : "");
+    snprintf(host.is.cpu, sizeof host.is.cpu, "%s", name ? name : "");
     LLVMDisposeMessage(name);
     LLVMDisposeMessage(list);
 }
 
-void llvm_host(const char **cpu, const char **features) {
-    pthread_mutex_lock(&host.lock);
-    Ctx *ctx = host.cpu[0] ? NULL : ctx_create(NULL);
-    if (ctx) (void)llvm_protect(ctx, find_host, NULL);
+/// LLVM asks the processor, without a lock and before it is started: so any child of a fork can.
+static void know_host(void) {
+    lock_take(&host.lock);
+    Ctx *ctx = atomic_load(&host.known) ? NULL : ctx_create(NULL);
+    if (ctx && protect(ctx, false, find_host, NULL) == CTX_OK) atomic_store(&host.known, true);
     ctx_destroy(ctx);
-    pthread_mutex_unlock(&host.lock);
-    *cpu = host.cpu;
-    *features = host.features;
+    lock_give(&host.lock);
+}
+
+void llvm_host(const char **cpu, const char **features) {
+    static const Host none;
+    if (!atomic_load(&host.known)) know_host();
+    const Host *found = atomic_load(&host.known) ? &host.is : &none;
+    *cpu = found->cpu;
+    *features = found->features;
 }
 
 const void *llvm_address(void) {

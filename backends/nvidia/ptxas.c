@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // ptxas, a program of the CUDA toolkit: PTX to a cubin, with what it says of registers and spills.
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "backends/gpu/tool.h"
 #include "backends/nvidia/nvidia.h"
 #include "backends/nvidia/search.h"
+#include "lang/lock.h"
 
 /// TG_PTXAS, else $CUDA_HOME, PATH, the usual place.
 bool nv_ptxas_path(char *out) {
@@ -54,20 +54,21 @@ static int release_said(const char *program) {
 }
 
 int nv_ptxas_release(const char *program) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static Lock lock = LOCK_INIT;
     static char known[TOOL_PATH];
     static int said;
     int release = release_of_folder(program);
     if (release) return release;
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     if (strcmp(known, program) == 0) release = said;
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     if (release) return release;
     release = release_said(program);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
+    said = 0; // at no time is it of another program
     snprintf(known, sizeof known, "%s", program);
     said = release;
-    pthread_mutex_unlock(&lock);
+    lock_give(&lock);
     return release;
 }
 

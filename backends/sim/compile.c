@@ -126,7 +126,7 @@ void sim_image_free(SimImage *image) {
     free(image->functions);
     free(image->sites);
     free(image->texts);
-    pthread_mutex_destroy(&image->lock);
+    lock_destroy(&image->lock);
     free(image);
 }
 
@@ -561,7 +561,7 @@ SimImage *sim_compile(Gen *g, const char *target, bool check) {
     const SimTarget *t = sim_target(target);
     if (!t) ice(g->ctx, (Loc){0}, "the simulator has no target %s", target);
     SimImage *image = image_alloc(g->ctx, sizeof *image);
-    pthread_mutex_init(&image->lock, NULL);
+    lock_init(&image->lock);
     image->target = t;
     image->check = check;
     Job job = {g, image};

@@ -191,12 +191,12 @@ int fibers_alive(void) {
 // Stacks of former machines, for as many threads as a CTA has: to map new ones takes as long as
 // many a launch.
 enum { MOST_KEPT = MAX_THREADS, STACK_STEP = 64 << 10 };
-static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static Lock kept_lock = LOCK_INIT;
 static Fiber *kept;
 static int n_kept;
 
 static Fiber *take_kept(size_t bytes) {
-    pthread_mutex_lock(&kept_lock);
+    lock_take(&kept_lock);
     Fiber **at = &kept;
     while (*at && (*at)->bytes < bytes) at = &(*at)->next;
     Fiber *f = *at;
@@ -204,19 +204,19 @@ static Fiber *take_kept(size_t bytes) {
         *at = f->next;
         n_kept--;
     }
-    pthread_mutex_unlock(&kept_lock);
+    lock_give(&kept_lock);
     return f;
 }
 
 static bool keep(Fiber *f) {
-    pthread_mutex_lock(&kept_lock);
+    lock_take(&kept_lock);
     bool room = n_kept < MOST_KEPT;
     if (room) {
         f->next = kept;
         kept = f;
         n_kept++;
     }
-    pthread_mutex_unlock(&kept_lock);
+    lock_give(&kept_lock);
     return room;
 }
 

@@ -93,7 +93,7 @@ static int add_span(SimBuffer *all, int n, SimBuffer b, const char *name) {
 static void fresh(const tg_image *of, const tg_env *env, const void *memory, int64_t bytes) {
     SimImage *image = of->user;
     Fresh *f = memory ? calloc(1, sizeof *f + (size_t)bytes) : NULL; // unwatched without memory
-    pthread_mutex_lock(&image->lock);
+    lock_take(&image->lock);
     for (Fresh **at = &image->fresh; !memory && *at;) {
         Fresh *old = *at;
         if (old->env == env) {
@@ -110,7 +110,7 @@ static void fresh(const tg_image *of, const tg_env *env, const void *memory, int
         f->bytes = bytes;
         image->fresh = f;
     }
-    pthread_mutex_unlock(&image->lock);
+    lock_give(&image->lock);
 }
 
 static void find_written(const SimImage *image, const tg_env *env, SimBuffer *b) {
@@ -132,10 +132,10 @@ static int find_buffers(SimImage *image, const tg_env *env, const SimFunction *f
         const SimParam *p = &f->described[i];
         n = add_span(out, n, span_of(p, args), p->name);
     }
-    pthread_mutex_lock(&image->lock);
+    lock_take(&image->lock);
     for (int i = 0; i < n; i++)
         if (out[i].name) find_written(image, env, &out[i]); // others have gaps, and flags for them
-    pthread_mutex_unlock(&image->lock);
+    lock_give(&image->lock);
     return n;
 }
 

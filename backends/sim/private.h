@@ -8,11 +8,11 @@
 #ifndef BACKENDS_SIM_PRIVATE_H
 #define BACKENDS_SIM_PRIVATE_H
 
-#include <pthread.h>
 #include <setjmp.h>
 
 #include "backends/sim/sim.h"
 #include "ir/layout.h"
+#include "lang/lock.h"
 
 typedef struct Sim Sim;
 typedef struct Cta Cta;
@@ -130,9 +130,9 @@ struct SimImage {
     char **texts; // file and function names
     int n_texts, cap_texts;
     void *jit;
-    pthread_mutex_t lock; // of idle, fresh
-    Sim *idle;            // machines of former runs
-    Fresh *fresh;         // under `check`
+    Lock lock;    // of idle, fresh
+    Sim *idle;    // machines of former runs
+    Fresh *fresh; // under `check`
 };
 
 /// What an architecture offers.

@@ -133,13 +133,13 @@ static Sim *sim_create(const SimImage *image, const SimFunction *function, const
 static Sim *take_machine(const SimImage *image, const SimFunction *function, const SimRun *run,
                          int threads, int cluster) {
     SimImage *own = (SimImage *)image; // whose machines may change
-    pthread_mutex_lock(&own->lock);
+    lock_take(&own->lock);
     Sim **at = &own->idle, *sim;
     while ((sim = *at) &&
            (sim->function != function || sim->threads != threads || sim->cluster != cluster))
         at = &sim->next;
     if (sim) *at = sim->next;
-    pthread_mutex_unlock(&own->lock);
+    lock_give(&own->lock);
     return sim ? sim : sim_create(image, function, run, threads, cluster);
 }
 
@@ -151,10 +151,10 @@ static void give_machine(const SimImage *image, Sim *sim) {
         sim_destroy(sim);
         return;
     }
-    pthread_mutex_lock(&own->lock);
+    lock_take(&own->lock);
     sim->next = own->idle;
     own->idle = sim;
-    pthread_mutex_unlock(&own->lock);
+    lock_give(&own->lock);
 }
 
 /* ---- clusters ------------------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
 // or fails with a status. It never hangs.
 #include "support.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +12,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { FRESH = 24, FRESH_STEP = 250 };                              // microseconds
 enum { FORKS = 24, THREADS = 3, N = 100, LIMIT = 60, STEP = 3000 }; // seconds, microseconds
+
+/// In place of LLVM's, where that is a shared library: it takes its time, so that forks come then.
+char *LLVMGetHostCPUFeatures(void);
+__attribute__((visibility("default"))) char *LLVMGetHostCPUFeatures(void) {
+    enum { LONG = 5000 }; // microseconds
+    char *(*next)(void);
+    *(void **)&next = dlsym(RTLD_NEXT, "LLVMGetHostCPUFeatures");
+    usleep(LONG);
+    return next();
+}
 
 enum { WORKED = 0, REFUSED = 1, WRONG = 2 };
 
@@ -76,6 +88,33 @@ static int fork_after(int number, useconds_t microseconds) {
     return status;
 }
 
+/// In a process that has compiled nothing yet: what a first compile alone does is under way.
+static int fork_fresh(int number) {
+    int status = -1;
+    fflush(NULL);
+    pid_t process = fork();
+    if (process == 0) {
+        module = module_number(number);
+        status = fork_after(number, (useconds_t)(number * FRESH_STEP));
+        _exit(WIFSIGNALED(status) ? WRONG : WEXITSTATUS(status));
+    }
+    assert_true(process > 0);
+    assert_int_equal(waitpid(process, &status, 0), process);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/// This comes first: the program itself has compiled nothing.
+static void children_of_fresh_processes(void **state) {
+    (void)state;
+    setenv("TG_SERVER", "/nowhere/tegula", 1);
+    for (int i = 0; i < FRESH; i++) {
+        int status = fork_fresh(i);
+        assert_true(status == WORKED || status == REFUSED);
+    }
+    unsetenv("TG_SERVER");
+}
+
 static int count_forks(int worked[2], int first) {
     worked[0] = worked[1] = 0;
     for (int i = 0; i < FORKS; i++) {
@@ -109,6 +148,7 @@ static void children_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(children_of_fresh_processes),
         cmocka_unit_test(children_launch),
         cmocka_unit_test(children_are_refused),
     };
