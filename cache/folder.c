@@ -4,13 +4,17 @@
 // Machine code is taken from the files, so nobody else may have written them. Nobody else can put a
 // file into a folder of one's own that others may not write to, nor another folder in its place
 // where that holds of the folders above it, too. So what is checked once stays true: the path
-// without links, from the root down, then each file that is there.
+// without links, from the root down, then each file that is there. The folders above may also be
+// of who can act for the user anyway: root, the owner of the home that root works in, the user's
+// private group.
 #include "cache/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,14 +74,77 @@ static bool others_may_write(const struct stat *s) {
     return s->st_mode & (S_IWGRP | S_IWOTH);
 }
 
+/// A number in a file of the kernel's.
+static long read_number(const char *path, long otherwise) {
+    long n = otherwise;
+    FILE *f = fopen(path, "re");
+    if (f && fscanf(f, "%ld", &n) != 1) n = otherwise;
+    if (f) fclose(f);
+    return n;
+}
+
+/// Whether a file of the kernel's, uid_map or gid_map, leaves out some of the 2^32 - 1 numbers.
+static bool leaves_out(const char *map) {
+    unsigned long long inside, outside, count, all = 0;
+    FILE *f = fopen(map, "re");
+    if (!f) return false;
+    while (fscanf(f, "%llu %llu %llu", &inside, &outside, &count) == 3) all += count;
+    fclose(f);
+    return all < UINT32_MAX;
+}
+
+/// user_namespaces(7): whoever has no number in this one is seen as this user. Root outside is.
+static bool is_unmapped_user(uid_t uid) {
+    return (long)uid == read_number("/proc/sys/kernel/overflowuid", 65534) &&
+           leaves_out("/proc/self/uid_map");
+}
+
+static bool is_unmapped_group(gid_t gid) {
+    return (long)gid == read_number("/proc/sys/kernel/overflowgid", 65534) &&
+           leaves_out("/proc/self/gid_map");
+}
+
+/// Root in the home of another user, as of `sudo -E` or in a container: it runs what is there.
+static bool is_of_home(uid_t uid) {
+    struct stat s;
+    const char *home = geteuid() == 0 ? secure_getenv("HOME") : NULL;
+    return home && *home && stat(home, &s) == 0 && s.st_uid == uid;
+}
+
+static bool may_be_above(uid_t owner) {
+    return owner == 0 || owner == geteuid() || is_unmapped_user(owner) || is_of_home(owner);
+}
+
+enum { NAMES = 16384 };
+
+/// The user's own group, of which nobody else is said to be: it has the user's number or name.
+static bool is_private(gid_t gid) {
+    char users[NAMES], groups[NAMES];
+    struct passwd user, *u = NULL;
+    struct group group, *g = NULL;
+    if (gid != getegid() || is_unmapped_group(gid)) return false;
+    if (getpwuid_r(geteuid(), &user, users, sizeof users, &u)) u = NULL;
+    if (getgrgid_r(gid, &group, groups, sizeof groups, &g)) return false; // too many, or not known
+    if (gid != geteuid() && !(u && g && strcmp(u->pw_name, g->gr_name) == 0)) return false;
+    for (char **m = g ? g->gr_mem : NULL; m && *m; m++)
+        if (!u || strcmp(*m, u->pw_name) != 0) return false;
+    return true;
+}
+
+/// With umask 002 folders are made so that the user's private group may write to them.
+static bool others_may_replace(const struct stat *s) {
+    if (s->st_mode & S_ISVTX) return false;
+    return s->st_mode & S_IWOTH || (s->st_mode & S_IWGRP && !is_private(s->st_gid));
+}
+
 /// A folder above the store's. In a sticky one all may make files, but not move those of others.
 static bool check_above(const char *path, char *why) {
     struct stat s;
     if (lstat(path, &s) != 0) return refuse(why, path, strerror(errno));
     if (!S_ISDIR(s.st_mode)) return refuse(why, path, "it is no folder");
-    if (s.st_uid != 0 && s.st_uid != geteuid())
+    if (!may_be_above(s.st_uid))
         return refuse(why, path, "it belongs to another user, who may put another folder below it");
-    if (others_may_write(&s) && !(s.st_mode & S_ISVTX))
+    if (others_may_replace(&s))
         return refuse(why, path, "other users may write to it, and put another folder below it");
     return true;
 }

@@ -68,13 +68,19 @@ static void watch_forks(void) {
     pthread_atfork(NULL, NULL, forget);
 }
 
+static void (*say)(const char *line) = tg_log;
+
+void cache_warn_by(void (*to)(const char *line)) {
+    say = to;
+}
+
 static void warn(const char *why) {
     char line[STORE_WHY + 100];
     if (cache.warned) return;
     cache.warned = true;
     snprintf(line, sizeof line,
              "warning: compiled kernels are not kept on disk: %s (TG_CACHE=FOLDER, or off)", why);
-    tg_log(line);
+    say(line);
 }
 
 /// The store with its lock held, opened when it is first wanted; NULL, without the lock, where

@@ -51,6 +51,16 @@ echo "// a comment" >>"$out/k.teg"
 launch "$out/k.teg" 100 2>/dev/null && fail "another source found the same code"
 unset TG_COMPILE TG_SERVER
 
+# A folder that is refused: the program says so once, and a library is silent.
+mkdir -m 777 "$out/open"
+chmod 777 "$out/open"
+TG_CACHE="$out/open/k" "$tegula" run "$out/k.teg" -k softmax -a 'x=rand(2,10)' --target api \
+    >"$out/ran" 2>"$out/said" || fail "a refused cache ends the program: $(cat "$out/said")"
+[ "$(grep -c 'kernels are not kept on disk: .*/open: other users may write' "$out/said")" = 1 ] ||
+    fail "the program does not say that its cache is refused: $(cat "$out/said")"
+TG_CACHE="$out/open/k" launch "$out/k.teg" 100 2>"$out/said"
+[ -s "$out/said" ] && fail "the library prints: $(cat "$out/said")"
+
 [ "$("$tegula" cache path)" = "$out/kernels" ] || fail "cache path"
 "$tegula" cache list | grep -q 'code .*softmax for ' || fail "cache list"
 key=$("$tegula" cache list | head -n 1 | cut -d ' ' -f 1)

@@ -3,6 +3,8 @@
 #include "tests/cache/folders.h"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -134,8 +137,12 @@ static void trusts_no_foreign_folder(void **state) {
     store_close(open_store(path, 0));
     assert_int_equal(chmod(above, 0777), 0);
     expect_refusal(path, above, "put another folder below it");
-    assert_int_equal(chmod(above, 0770), 0);
-    expect_refusal(path, above, "put another folder below it");
+    if (geteuid() == 0) {
+        assert_int_equal(chown(above, 0, 1), 0);
+        assert_int_equal(chmod(above, 0770), 0);
+        expect_refusal(path, above, "put another folder below it");
+        assert_int_equal(chown(above, 0, 0), 0);
+    }
     assert_int_equal(chmod(above, 01777), 0);
     store_close(open_store(path, 0));
     // A link is as good as what it leads to.
@@ -151,6 +158,131 @@ static void trusts_no_foreign_folder(void **state) {
         assert_int_equal(chown(path, 65534, 65534), 0);
         expect_refusal(path, path, "it belongs to another user");
     }
+    remove_folder(folder);
+}
+
+/* ---- ordinary set-ups ------------------------------------------------------------------------ */
+
+// Each in a child, whose status is that of open_below: what it becomes it stays.
+enum { OPENED, REFUSED, NOT_THERE, USER = 4321 };
+
+static char home[128], below[160];
+
+static int open_below(void) {
+    char why[STORE_WHY];
+    Store *s = store_open(below, 0, why);
+    if (!s) fprintf(stderr, "%s\n", why);
+    store_close(s);
+    return s ? OPENED : REFUSED;
+}
+
+static int in_child(int (*body)(void)) {
+    int status = -1;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) _exit(body());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/// HOME/.cache/tegula of USER, the first two with these modes.
+static const char *make_home(mode_t mode) {
+    char cache[140];
+    const char *folder = fresh_folder();
+    snprintf(home, sizeof home, "%s/home", folder);
+    snprintf(cache, sizeof cache, "%s/.cache", home);
+    snprintf(below, sizeof below, "%s/tegula", cache);
+    assert_int_equal(mkdir(home, 0700) | mkdir(cache, 0700), 0);
+    assert_int_equal(chmod(folder, 0755) | chmod(home, mode) | chmod(cache, mode), 0);
+    if (geteuid() == 0) assert_int_equal(chown(home, USER, USER) | chown(cache, USER, USER), 0);
+    return folder;
+}
+
+static int as_user_of(gid_t group) {
+    if (setgroups(0, NULL) || setgid(group) || setuid(USER)) return NOT_THERE;
+    return open_below();
+}
+
+static int as_user(void) {
+    return as_user_of(USER);
+}
+
+static int as_user_of_a_group(void) {
+    return as_user_of(1);
+}
+
+static int as_root_at_home(void) {
+    setenv("HOME", home, 1);
+    return open_below();
+}
+
+static int as_root_elsewhere(void) {
+    setenv("HOME", "/", 1);
+    return open_below();
+}
+
+/// umask 002: the folders are the private group's, too.
+static void takes_a_private_group(void **state) {
+    (void)state;
+    if (geteuid() != 0) skip();
+    const char *folder = make_home(0775);
+    assert_int_equal(in_child(as_user), OPENED);
+    assert_int_equal(chown(home, USER, 1), 0);
+    assert_int_equal(in_child(as_user), REFUSED);            // another group's
+    assert_int_equal(in_child(as_user_of_a_group), REFUSED); // a group that is not private
+    assert_int_equal(chown(home, USER, USER), 0);
+    assert_int_equal(chmod(home, 0777), 0);
+    assert_int_equal(in_child(as_user), REFUSED);
+    assert_int_equal(chmod(home, 0775), 0);
+    assert_int_equal(chmod(below, 0770), 0);
+    assert_int_equal(in_child(as_user), REFUSED); // the folder itself
+    remove_folder(folder);
+}
+
+/// Root in another user's home, as of `sudo -E`.
+static void takes_the_home_of_roots_user(void **state) {
+    (void)state;
+    if (geteuid() != 0) skip();
+    const char *folder = make_home(0755);
+    assert_int_equal(in_child(as_root_elsewhere), REFUSED);
+    assert_int_equal(in_child(as_root_at_home), OPENED);
+    assert_int_equal(chmod(home, 0775), 0);
+    assert_int_equal(in_child(as_root_at_home), REFUSED);
+    remove_folder(folder);
+}
+
+static bool write_text(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY);
+    bool good = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0) close(fd);
+    return good;
+}
+
+/// USER in a namespace that knows nobody else: root's folders are seen as those of nobody.
+static int in_a_namespace(void) {
+    char map[64];
+    if (setgroups(0, NULL) || setgid(USER) || setuid(USER)) return NOT_THERE;
+    prctl(PR_SET_DUMPABLE, 1);
+    if (unshare(CLONE_NEWUSER)) return NOT_THERE;
+    snprintf(map, sizeof map, "%d %d 1", USER, USER);
+    if (!write_text("/proc/self/uid_map", map)) return NOT_THERE;
+    if (!write_text("/proc/self/setgroups", "deny")) return NOT_THERE;
+    if (!write_text("/proc/self/gid_map", map)) return NOT_THERE;
+    return open_below();
+}
+
+static void takes_folders_of_unmapped_users(void **state) {
+    (void)state;
+    if (geteuid() != 0) skip();
+    const char *folder = make_home(0755);
+    int status = in_child(in_a_namespace);
+    if (status == NOT_THERE) printf("there are no user namespaces\n");
+    assert_int_not_equal(status, REFUSED);
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_not_equal(in_child(in_a_namespace), OPENED);
+    assert_int_equal(chmod(folder, 0775), 0);
+    assert_int_not_equal(in_child(in_a_namespace), OPENED); // of an unmapped group
     remove_folder(folder);
 }
 
@@ -489,6 +621,9 @@ int main(void) {
         cmocka_unit_test(is_private),
         cmocka_unit_test(trusts_no_foreign_file),
         cmocka_unit_test(trusts_no_foreign_folder),
+        cmocka_unit_test(takes_a_private_group),
+        cmocka_unit_test(takes_the_home_of_roots_user),
+        cmocka_unit_test(takes_folders_of_unmapped_users),
         cmocka_unit_test(bounds_its_size),
         cmocka_unit_test(bounds_its_file),
         cmocka_unit_test(many_entries),

@@ -2,6 +2,7 @@
 // tegula: the command line.
 #include "tools/tegula/cli.h"
 
+#include "driver/cache.h"
 #include "driver/jit.h"
 #include "runtime/process.h"
 
@@ -23,7 +24,12 @@ static int run_service(void) {
     return serve(STDIN_FILENO, STDOUT_FILENO) ? EXIT_OK : EXIT_BUG;
 }
 
+static void say(const char *line) {
+    fprintf(stderr, "tegula: %s\n", line);
+}
+
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--serve") == 0) return run_service();
+    cache_warn_by(say);
     return finish(cli_main(argc - 1, argv + 1));
 }
