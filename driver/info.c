@@ -139,9 +139,7 @@ tg_kernel_info *kernel_info(Ctx *ctx, const Program *p, const FnDef *f) {
     const bool *written = kernel_writes(p, f), *steers = kernel_steers(p, f);
     for (int i = 0; i < f->params.n; i++) {
         param_info(f, &f->params.at[i], written[i], &params[i]);
-        bool whole = params[i].code == kDLInt || params[i].code == kDLUInt;
-        if (steers[i] && whole && params[i].bits && params[i].kind != TG_PARAM_TENSOR)
-            params[i].flags |= TG_PARAM_STEERS;
+        if (steers[i] && params[i].kind != TG_PARAM_TENSOR) params[i].flags |= TG_PARAM_STEERS;
     }
     *info = (tg_kernel_info){.name = f->name.text,
                              .signature = signature(ctx, f),

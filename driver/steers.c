@@ -3,6 +3,7 @@
 //
 //     for i in 0 .. n { parallel ... }        n
 //     let m = n + 1; if m > k { softmax(x); }   n, k
+//     repeat(x, n);                             n, where it steers the kernel that is called
 //
 // Ranks have to agree on these: one that runs another number of phases waits for the others in
 // vain. Names are followed through variables by their text, whatever their scope: so a parameter
@@ -13,6 +14,7 @@
 
 typedef struct Steers {
     const Program *p;
+    PtrMap *known; // FnDef -> bools, one a parameter: kernels that were looked at, or are being
     VEC(const char *) names; // that steer
     bool grew;
 } Steers;
@@ -75,13 +77,38 @@ static void follow_place(Steers *s, const Expr *place, const Expr *value) {
     if (place->kind == EX_NAME && is_in(s, place->name)) add_names(s, value);
 }
 
+static const bool *fn_steers(const Program *p, const FnDef *f, PtrMap *known);
+
+/// The host code of a kernel that is called is the caller's.
+static void follow_call(Steers *s, const Expr *x) {
+    const Expr *callee = x && x->kind == EX_CALL ? x->call.callee : NULL;
+    const Item *item =
+        callee && callee->kind == EX_NAME ? program_find(s->p, callee->name, x->loc.file) : NULL;
+    if (!item || item->kind != IT_FN) return;
+    const FnDef *f = item->fn;
+    const bool *inner = fn_steers(s->p, f, s->known);
+    for (int i = 0; i < x->call.args.n; i++) {
+        const Arg *a = &x->call.args.at[i];
+        int at = a->name.text ? fn_param(f, a->name.text) : i;
+        if (at >= 0 && at < f->params.n && inner[at]) add_names(s, a->value);
+    }
+}
+
 /// Of the host's statements: what programs do they do alone.
 static void visit(Steers *s, const Stmt *t) {
     if (!t) return;
     switch (t->kind) {
     case ST_LET:
-    case ST_VAR: follow_names(s, &t->bind.names, t->bind.value); return;
-    case ST_ASSIGN: follow_place(s, t->assign.place, t->assign.value); return;
+    case ST_VAR:
+        follow_call(s, t->bind.value);
+        follow_names(s, &t->bind.names, t->bind.value);
+        return;
+    case ST_ASSIGN:
+        follow_call(s, t->assign.value);
+        follow_place(s, t->assign.place, t->assign.value);
+        return;
+    case ST_EXPR:
+    case ST_RETURN: follow_call(s, t->expr); return;
     case ST_IF:
         add_names(s, t->branch.cond);
         visit(s, t->branch.then);
@@ -106,13 +133,22 @@ static void visit(Steers *s, const Stmt *t) {
     }
 }
 
-const bool *kernel_steers(const Program *p, const FnDef *kernel) {
-    bool *out = ctx_array(p->ctx, bool, kernel->params.n + 1);
-    Steers s = {.p = p};
+/// Calls never form a cycle in a program that compiles; in others, nothing more is found.
+static const bool *fn_steers(const Program *p, const FnDef *f, PtrMap *known) {
+    bool *out = map_get(known, f);
+    if (out) return out;
+    out = ctx_array(p->ctx, bool, f->params.n + 1);
+    map_set(p->ctx, known, f, out);
+    Steers s = {.p = p, .known = known};
     do {
         s.grew = false;
-        visit(&s, kernel->body);
+        visit(&s, f->body);
     } while (s.grew);
-    for (int i = 0; i < kernel->params.n; i++) out[i] = is_in(&s, kernel->params.at[i].name.text);
+    for (int i = 0; i < f->params.n; i++) out[i] = is_in(&s, f->params.at[i].name.text);
     return out;
+}
+
+const bool *kernel_steers(const Program *p, const FnDef *kernel) {
+    PtrMap known = {0};
+    return fn_steers(p, kernel, &known);
 }

@@ -307,7 +307,7 @@ enum tg_param_flags {
     TG_PARAM_WRITTEN = 2,
     TG_PARAM_BOOL = 4,
     TG_PARAM_SYM = 8,     // symmetric: `rank` and axes count the ranks' dim, which the runtime adds
-    TG_PARAM_STEERS = 16, // an integer that may decide which phases run: ranks agree on it
+    TG_PARAM_STEERS = 16, // a number that may decide which phases run: ranks agree on it
 };
 
 /// A parameter as the source declares it. Types are DLPack's (code, bits); bits 0: that of the type

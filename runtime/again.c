@@ -369,11 +369,18 @@ static inline Call *find(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, 
     return NULL;
 }
 
+/// As they were bound: another rank may bind this launch.
+static int64_t bits_of(const Known *k) {
+    int64_t bits = 0;
+    (void)rt_number(k->code, k->bits, &(tg_arg){.kind = k->kind, .as.i = k->as.value}, &bits);
+    return bits;
+}
+
 RT_SELDOM static void announce(rt_launcher *l, const tg_kernel_info *info, const Call *c) {
     for (int i = 0; i < c->n; i++) {
         if (c->known[i].flags & SYMMETRIC) rt_shards_add(l->comm, c->bound[i].shard);
         if (c->known[i].flags & STEERS)
-            rt_comm_steer(l->comm, info->params[i].name, c->known[i].as.value);
+            rt_comm_steer(l->comm, &info->params[i], bits_of(&c->known[i]));
     }
     rt_comm_announce(l, info, c->variant->config);
 }

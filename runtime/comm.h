@@ -190,10 +190,10 @@ struct tg_comm {
     int64_t messages; // number of the last one
     bool leaves;      // it is destroyed here without the others
     /* Of launches: */
-    int64_t launches;   // number of the last one
-    rt_line line;       // of it, once it is known what is launched
-    const char *scalar; // name of the first scalar of it that steers; or NULL
-    int n_shards;       // symmetric parameters of it
+    int64_t launches;            // number of the last one
+    rt_line line;                // of it, once it is known what is launched
+    const tg_param_info *scalar; // the first one that steers; or NULL
+    int n_shards;                // symmetric parameters of it
     rt_shard_arg shards[RT_COMM_SHARDS];
     uint64_t told_texts[2]; // a hash of what the others have in texts of this rank
     rt_agreed *agreed;
@@ -318,7 +318,8 @@ void rt_comm_forget(tg_comm *c);
 /// A hash of type, shape and strides.
 uint64_t rt_shards_hash(const rt_shard_arg *s);
 /// What this launch passes for a parameter that steers, before rt_comm_announce.
-void rt_comm_steer(tg_comm *c, const char *name, int64_t value);
+/// bits: as the code gets it.
+void rt_comm_steer(tg_comm *c, const tg_param_info *param, int64_t bits);
 /// What this launch passes: before rt_comm_announce, a symmetric parameter each.
 void rt_shards_add(tg_comm *c, rt_shard_arg s);
 /// What the others are told of them.

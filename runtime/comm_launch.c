@@ -95,20 +95,30 @@ static bool is_alike(const rt_line *own, const rt_line *theirs) {
            (!own->plan || theirs->plan == own->plan);
 }
 
-void rt_comm_steer(tg_comm *c, const char *name, int64_t value) {
-    if (!c->scalar) c->line.scalar = value;
-    if (!c->scalar) c->scalar = name;
-    c->line.scalars = rt_mix(c->line.scalars + 1, (uint64_t)value);
+void rt_comm_steer(tg_comm *c, const tg_param_info *param, int64_t bits) {
+    if (!c->scalar) c->line.scalar = bits;
+    if (!c->scalar) c->scalar = param;
+    c->line.scalars = rt_mix(c->line.scalars + 1, (uint64_t)bits);
+}
+
+/// Its bits are its value.
+static bool is_whole(const tg_param_info *p) {
+    return p->flags & TG_PARAM_BOOL || (p->bits && (p->code == kDLInt || p->code == kDLUInt));
 }
 
 /// Another number of phases may run there.
 static tg_status fail_steered(const tg_comm *c, const rt_line *theirs, int rank) {
-    const char *name = c->scalar ? c->scalar : "?";
+    const char *name = c->scalar ? c->scalar->name : "?";
     if (theirs->scalar == c->line.scalar)
         return tg_fail(TG_ERROR_CONTRACT,
                        "ranks %d and %d pass other scalars, which decide what runs: all ranks "
                        "pass the same",
                        c->rank, rank);
+    if (c->scalar && !is_whole(c->scalar))
+        return tg_fail(TG_ERROR_CONTRACT,
+                       "ranks %d and %d pass other values of %s, which decides what runs: all "
+                       "ranks pass the same",
+                       c->rank, rank, name);
     return tg_fail(TG_ERROR_CONTRACT,
                    "rank %d passes %s = %lld and rank %d %lld, and that decides what runs: all "
                    "ranks pass the same",
@@ -363,7 +373,7 @@ static void add_shards(rt_launcher *l, const tg_kernel_info *info) {
     for (int i = 0; i < info->n_params; i++) {
         const rt_actual *a = &l->actuals[i];
         if (info->params[i].flags & TG_PARAM_STEERS)
-            rt_comm_steer(l->comm, info->params[i].name, a->value);
+            rt_comm_steer(l->comm, &info->params[i], a->value);
         if (!(info->params[i].flags & TG_PARAM_SYM)) continue;
         rt_shard_arg s = {.name = info->params[i].name};
         if (!a->null) {

@@ -320,7 +320,7 @@ int tg_host_run_ranks(tg_host *h, const tg_kernel_info *info, const char *config
     if (entered) *failure = last_failure();
     for (int i = 0; !entered && i < info->n_params; i++)
         if (info->params[i].flags & TG_PARAM_STEERS)
-            rt_comm_steer(l->comm, info->params[i].name, scalars[i]);
+            rt_comm_steer(l->comm, &info->params[i], scalars[i]);
     if (!entered)
         status = run_entered(l, info, config, entry, args, image, device, stream, failure);
     if (!entered) rt_comm_leave(l, status ? TG_ERROR_CONTRACT : TG_OK);

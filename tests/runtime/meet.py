@@ -33,6 +33,23 @@ def free_port(address="127.0.0.1"):
     }
 }
 """)
+# Numbers of every type that steer: the head and the tail around what they steer, then two values.
+PHASES = """    parallel k in N by 16 { a[rank][k] = a[rank][k] + 1; }
+    parallel w in W, k in N by 16 { c[w, k] = a[w][k]; }
+"""
+TURNS = f"kernel turns(a: sym f32[W][N], c: f32[W, N], n: i32) {{ for i in n {{\n{PHASES}}} }}\n"
+STEERED = {
+    "bool": ("kernel k(a: sym f32[W][N], c: f32[W, N], n: bool) { if n {\n" + PHASES + "} }\n", "1", "0"),
+    "float": ("kernel k(a: sym f32[W][N], c: f32[W, N], n: f32) { if n > 0.5 {\n" + PHASES + "} }\n", "1", "0.25"),
+    "generic": ("kernel k<T: f32 | i32>(a: sym T[W][N], c: T[W, N], n: T) { if n > 1 {\n" + PHASES + "} }\n", "3", "1"),
+    "callee": (TURNS + "kernel k(a: sym f32[W][N], c: f32[W, N], n: i32) { let m = n + 1; turns(a, c, m); }\n", "3", "4"),
+}
+for name, (text, *_) in STEERED.items():
+    (FOLDER / f"{name}.teg").write_text(text)
+# Its number steers nothing: ranks may pass what they like.
+(FOLDER / "scaled.teg").write_text(
+    "kernel scale(a: sym f32[W][N], s: f32) { parallel k in N by 16 { a[rank][k] = a[rank][k] * s; } }\n"
+    "kernel k(a: sym f32[W][N], s: f32) { scale(a, s); }\n")
 (FOLDER / "other.teg").write_text(SOURCE.replace("a[w][n];", "a[w][n] + 1;"))
 
 
@@ -177,6 +194,24 @@ def scalars_that_steer_agree():
         assert not fails or any(name in t for t in texts for name in named), texts
 
 
+def run_both(source, values, name="n"):
+    meet = f"127.0.0.1:{free_port()}"
+    both = [start(rank, meet, 100000, source=f"{source}.teg", more_args=("-k", "k", "-a", f"{name}={value}"))
+            for rank, value in enumerate(values)]
+    texts = [p.communicate(timeout=60)[0] for p in both]
+    return [p.returncode for p in both], texts
+
+
+def numbers_of_every_type_steer():
+    for source, (_, one, other) in STEERED.items():
+        codes, texts = run_both(source, (one, one))
+        assert codes == [0, 0], texts
+        codes, texts = run_both(source, (one, other))
+        assert all(codes) and any("ranks pass the same" in t for t in texts), (source, texts)
+    codes, texts = run_both("scaled", ("1.5", "2.5"), "s")
+    assert codes == [0, 0], texts
+
+
 def listens_at_the_named_address():
     """Not at others of the host: 127.0.0.3 is another one than 127.0.0.2."""
     port = free_port("127.0.0.2")
@@ -198,6 +233,7 @@ def listens_at_the_named_address():
 
 
 for case in (meets_among_strangers, meeting_ends, keys_agree, keys_differ, other_hosts_need_a_key, several_hosts,
-             other_sources_are_named, scalars_that_steer_agree, listens_at_the_named_address):
+             other_sources_are_named, scalars_that_steer_agree, numbers_of_every_type_steer,
+             listens_at_the_named_address):
     case()
     print(case.__name__, "holds", flush=True)
