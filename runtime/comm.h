@@ -114,6 +114,7 @@ extern const rt_memory rt_memory_host, rt_memory_cuda, rt_memory_nvshmem;
 typedef struct rt_line {
     _Alignas(64) _Atomic int64_t number; // of the launch, from 1
     uint64_t kernel, plan;               // what, how
+    uint64_t source;                     // of the kernel, a hash; 0: not known
     uint64_t layout;                     // of all that was allocated before
     uint64_t scalars;                    // of those that steer
     int64_t scalar;                      // the first of them

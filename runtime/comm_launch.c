@@ -61,8 +61,8 @@ static void tell_texts(tg_comm *c, const char *name, const char *config) {
 static void write_line(tg_comm *c, const tg_kernel_info *info, const char *config) {
     rt_line *own = &c->line;
     const char *name = info->name;
-    own->kernel =
-        rt_mix(rt_hash_text(rt_hash_text(0, name), info->signature), (uint32_t)info->source);
+    own->kernel = rt_hash_text(rt_hash_text(0, name), info->signature);
+    own->source = (uint32_t)info->source;
     own->plan = config ? rt_hash_text(0, config) | 1 : 0;
     own->layout = rt_sym_layout(c);
     close_line(c);
@@ -89,8 +89,14 @@ static bool is_to_compare(tg_comm *c, int rank) {
            atomic_load_explicit(&line_of(c, rank)->number, memory_order_acquire) == c->launches;
 }
 
+/// A source that is not known is like any.
+static bool is_same_kernel(const rt_line *own, const rt_line *theirs) {
+    return theirs->kernel == own->kernel &&
+           (!own->source || !theirs->source || theirs->source == own->source);
+}
+
 static bool is_alike(const rt_line *own, const rt_line *theirs) {
-    return theirs->kernel == own->kernel && theirs->layout == own->layout &&
+    return is_same_kernel(own, theirs) && theirs->layout == own->layout &&
            theirs->scalars == own->scalars && theirs->shards == own->shards &&
            (!own->plan || theirs->plan == own->plan);
 }
@@ -130,12 +136,13 @@ static tg_status fail_unlike(const tg_comm *c, const rt_line *theirs, int rank) 
     const rt_line *own = &c->line;
     int x = rank < c->rank ? rank : c->rank, y = rank < c->rank ? c->rank : rank;
     const rt_texts *tx = texts_of(c, x), *ty = texts_of(c, y);
-    if (theirs->kernel != own->kernel && strncmp(tx->name, ty->name, sizeof tx->name) == 0)
+    bool other = !is_same_kernel(own, theirs);
+    if (other && strncmp(tx->name, ty->name, sizeof tx->name) == 0)
         return tg_fail(TG_ERROR_CONTRACT,
                        "ranks %d and %d launch '%.*s' from different sources: all ranks launch the "
                        "same kernel",
                        x, y, RT_COMM_NAME, tx->name);
-    if (theirs->kernel != own->kernel)
+    if (other)
         return tg_fail(TG_ERROR_CONTRACT,
                        "different kernels are launched: rank %d launches '%.*s' and rank %d "
                        "'%.*s' as their launch %lld; all ranks launch the same in the same order",

@@ -316,6 +316,32 @@ static void agreement(void **state) {
     for (int first = 0; first < 2; first++) on_all(0, agrees, &first);
 }
 
+/// Rank 0 has a kernel of the first source, the others of the second; 0, not known, is like any.
+static bool has_a_source(tg_comm *c, void *arg) {
+    const int *sources = arg;
+    int64_t n = 4;
+    DLTensor a;
+    tg_kernel kernel;
+    tg_kernel_info info = vote_info;
+    info.source = sources[tg_comm_rank(c) > 0];
+    CHECK(tg_sym_alloc(c, f32, 1, &n, 0, &a) == TG_OK);
+    tg_arg args[1] = {tg_tensor(&a)};
+    CHECK(tg_kernel_open(&kernel, &info, NULL, NULL) == TG_OK);
+    tg_status status = tg_launch(&kernel, args, 1);
+    bool known = sources[0] && sources[1];
+    bool unlike = tg_comm_ranks(c) > 1 && known && sources[0] != sources[1];
+    CHECK((status != TG_OK) == unlike && (!unlike || says("from different sources")));
+    tg_kernel_close(&kernel);
+    return tg_sym_free(c, &a) == TG_OK;
+}
+
+static void sources(void **state) {
+    (void)state;
+    static int of_ranks[][2] = {{0, 5}, {5, 0}, {5, 5}, {5, 6}};
+    for (size_t i = 0; i < sizeof of_ranks / sizeof *of_ranks; i++)
+        on_all(0, has_a_source, of_ranks[i]);
+}
+
 /* ---- one launch at a time -------------------------------------------------------------------- */
 
 /// Two threads of rank 0 launch on one communicator.
@@ -547,7 +573,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(memory),        cmocka_unit_test(plans),     cmocka_unit_test(stress),
         cmocka_unit_test(barriers),      cmocka_unit_test(arguments), cmocka_unit_test(failures),
         cmocka_unit_test(shards),        cmocka_unit_test(death),     cmocka_unit_test(agreement),
-        cmocka_unit_test(one_at_a_time),
+        cmocka_unit_test(one_at_a_time), cmocka_unit_test(sources),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
