@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 int rt_left_ms(int64_t end) {
@@ -52,8 +53,20 @@ void rt_guests_end(rt_guests *g) {
     while (g->n) drop(g, g->n - 1);
 }
 
+/// Where no more files may be open the oldest gives way. Without one, the connection stays where
+/// it is until a file of another thread is closed: to poll for it would not wait.
+static void make_room(rt_guests *g) {
+    const struct timespec pause = {.tv_nsec = 5000000};
+    if (g->n)
+        drop(g, 0);
+    else
+        nanosleep(&pause, NULL);
+}
+
 static void take_in(rt_guests *g) {
     int s = accept4(g->listener, NULL, NULL, SOCK_CLOEXEC);
+    bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (s < 0 && full) make_room(g);
     if (s < 0) return;
     if (g->n == RT_GUESTS) drop(g, 0);
     rt_guest *guest = &g->at[g->n++];

@@ -631,7 +631,7 @@ tg_status rt_hosts_create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     bool one = !status && is_one_host(h);
     if (!status && !one) status = create_far(c, h, o);
     if (!status && !one) return TG_OK;
-    enum { LEAST_MS = 1000 }; // those that have met are there
+    enum { LEAST_MS = 10000 }; // those that have met are there, and may be slow
     char place[32];
     int left = rt_left_ms(h->end);
     snprintf(place, sizeof place, "@tegula-%016llx", (unsigned long long)h->answer.group);
@@ -639,7 +639,8 @@ tg_status rt_hosts_create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     if (status) return status;
     tg_comm_options here = *o;
     here.meet = place;
-    here.timeout_ms = left < LEAST_MS ? LEAST_MS : left;
+    int least = o->timeout_ms < LEAST_MS ? o->timeout_ms : LEAST_MS;
+    here.timeout_ms = left < least ? least : left;
     return rt_engine_processes.create(c, &here, bytes);
 }
 

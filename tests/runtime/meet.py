@@ -5,6 +5,7 @@ and more of them than are listened to at once. None of them keeps a rank out or 
 """
 import os
 import pathlib
+import resource
 import socket
 import subprocess
 import sys
@@ -53,14 +54,16 @@ for name, (text, *_) in STEERED.items():
 (FOLDER / "other.teg").write_text(SOURCE.replace("a[w][n];", "a[w][n] + 1;"))
 
 
-def start(rank, meet, timeout_ms=30000, key=None, source="gather.teg", more_args=(), **more):
+def start(rank, meet, timeout_ms=30000, key=None, source="gather.teg", more_args=(), files=None, **more):
     environment = dict(os.environ, TG_RANK=str(rank), TG_RANKS="2", TG_MEET=meet, TG_CACHE="off", TG_TUNE="off",
                        TG_COMM_TIMEOUT_MS=str(timeout_ms), **more)
     environment.pop("TG_RANK_KEY", None)
     if key is not None:
         environment["TG_RANK_KEY"] = key
     command = [TEGULA, "run", FOLDER / source, "--comm", "processes", "-a", "a=rand(2,64)", *more_args]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    limit = files and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)))
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            preexec_fn=limit)
 
 
 def ends(process, fails_with=None):
@@ -125,6 +128,18 @@ def meets_among_strangers():
             second = start(1, meet)
             ends(second)
             ends(first)
+
+
+def meets_with_few_files():
+    """More strangers than rank 0 may have files open: the oldest give way."""
+    port = free_port()
+    first = start(0, f"127.0.0.1:{port}", files=24)
+    with Strangers("silent", port, 40) as strangers:
+        while strangers.held < 40:
+            assert first.poll() is None, first.communicate()[0]
+            time.sleep(0.01)
+        ends(start(1, f"127.0.0.1:{port}", timeout_ms=10000))
+        ends(first)
 
 
 def meeting_ends():
@@ -232,8 +247,8 @@ def listens_at_the_named_address():
     ends(first)
 
 
-for case in (meets_among_strangers, meeting_ends, keys_agree, keys_differ, other_hosts_need_a_key, several_hosts,
-             other_sources_are_named, scalars_that_steer_agree, numbers_of_every_type_steer,
-             listens_at_the_named_address):
+for case in (meets_with_few_files, meets_among_strangers, meeting_ends, keys_agree, keys_differ,
+             other_hosts_need_a_key, several_hosts, other_sources_are_named, scalars_that_steer_agree,
+             numbers_of_every_type_steer, listens_at_the_named_address):
     case()
     print(case.__name__, "holds", flush=True)
