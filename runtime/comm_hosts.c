@@ -40,10 +40,13 @@ typedef struct Hello {
     uint8_t nonce[RT_NONCE], proof[RT_PROOF];
 } Hello;
 
+enum { NO_GROUP = 0 };
+_Static_assert(RT_PROOF == 2 * RT_NONCE, "a proof is as long as two nonces");
+
 /// What rank 0 answers. text: what is wrong.
 typedef struct Answer {
     char text[RT_COMM_TEXT];
-    uint64_t group; // a number that no other group has
+    uint64_t group; // a number that no other group has, never NO_GROUP
     uint64_t hosts[RT_COMM_RANKS];
     Address at[RT_COMM_RANKS];
     uint8_t proof[RT_PROOF];
@@ -334,11 +337,12 @@ static tg_status welcome_rank(Hosts *h, const tg_comm_options *o, const rt_guest
     return TG_OK;
 }
 
-/// What it is told it cannot check, and so knows why. The meeting goes on without it.
-static void turn_away(Hosts *h, const Hello *hello, int socket) {
-    Answer none = {.group = 0};
+/// What it is told it cannot check, and so knows why. The meeting goes on without it. Nothing is
+/// proved to it: it could show that to a rank whose nonce it has.
+static void turn_away(Hosts *h, int socket) {
+    Answer none = {.group = NO_GROUP};
     h->strangers++;
-    PROVE("answer", hello->nonce, &none);
+    (void)(rt_nonce(none.proof) && rt_nonce(none.proof + RT_NONCE));
     (void)send(socket, &none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
     close(socket);
 }
@@ -352,7 +356,7 @@ static tg_status welcome(Hosts *h, const tg_comm_options *o, rt_guests *guests, 
     memcpy(&hello, guest.said, sizeof hello);
     if (IS_PROVED("hello", guest.nonce, &hello)) return welcome_rank(h, o, &guest, &hello, own);
     if (hello.rank.magic == own->rank.magic)
-        turn_away(h, &hello, guest.socket);
+        turn_away(h, guest.socket);
     else
         close(guest.socket);
     return TG_OK;
@@ -373,6 +377,7 @@ static tg_status meet_all(Hosts *h, const tg_comm_options *o, const Hello *own) 
     a->hosts[0] = own->host;
     if (getrandom(&a->group, sizeof a->group, 0) != (ssize_t)sizeof a->group)
         a->group = (uint64_t)rt_now_ns();
+    if (a->group == NO_GROUP) a->group++;
     while (!status && !a->text[0] && !all_came(h)) status = welcome(h, o, &guests, own);
     rt_guests_end(&guests);
     close(guests.listener);
@@ -412,7 +417,7 @@ static tg_status meet_first(Hosts *h, const tg_comm_options *o, Hello *hello) {
     if (!send_bytes(h->sockets[0], hello, sizeof *hello) ||
         !rt_receive_until(h->sockets[0], &h->answer, sizeof h->answer, h->end))
         return rt_comm_nobody_came(o, 0);
-    if (!IS_PROVED("answer", hello->nonce, &h->answer))
+    if (!IS_PROVED("answer", hello->nonce, &h->answer) || h->answer.group == NO_GROUP)
         return fail_at(o, "meeting rank 0", "it has another TG_RANK_KEY, or is no rank");
     h->answer.text[RT_COMM_TEXT - 1] = 0;
     if (!h->answer.text[0]) return TG_OK;

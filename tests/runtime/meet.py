@@ -173,6 +173,28 @@ def keys_differ():
     ends(first, "1 that came had another TG_RANK_KEY")
 
 
+def strangers_get_no_proof():
+    """A stranger shows rank 0 the hello of a rank that came to it instead, with the rank's nonce in it, and gives
+    the rank what rank 0 answers."""
+    port, own = free_port(), free_port()
+    with socket.create_server(("127.0.0.1", own)) as listener:
+        first = start(0, f"127.0.0.1:{port}", key="a secret", timeout_ms=10000)
+        second = start(1, f"127.0.0.1:{own}", key="a secret", timeout_ms=10000)
+        rank = listener.accept()[0]
+        rank.sendall(os.urandom(16))
+        hello = rank.recv(4096)
+        with Strangers("none", port, 0).connect() as stranger:
+            stranger.recv(16, socket.MSG_WAITALL)
+            stranger.sendall(hello)
+            answer = b"".join(iter(lambda: stranger.recv(65536), b""))
+        assert len(answer) > 32
+        rank.sendall(answer)
+        ends(second, "it has another TG_RANK_KEY, or is no rank")
+        rank.close()
+    ends(start(1, f"127.0.0.1:{port}", key="a secret"))
+    ends(first)
+
+
 def other_hosts_need_a_key():
     address = "0.0.0.0"
     for rank in (0, 1):
@@ -248,7 +270,7 @@ def listens_at_the_named_address():
 
 
 for case in (meets_with_few_files, meets_among_strangers, meeting_ends, keys_agree, keys_differ,
-             other_hosts_need_a_key, several_hosts, other_sources_are_named, scalars_that_steer_agree,
-             numbers_of_every_type_steer, listens_at_the_named_address):
+             strangers_get_no_proof, other_hosts_need_a_key, several_hosts, other_sources_are_named,
+             scalars_that_steer_agree, numbers_of_every_type_steer, listens_at_the_named_address):
     case()
     print(case.__name__, "holds", flush=True)
