@@ -21,7 +21,23 @@ set(TEGULA_HARDEN_LEAN -fstack-protector)
 tegula_flag_if_there(-fstack-clash-protection)
 tegula_flag_if_there(-mbranch-protection=standard)
 tegula_flag_if_there(-fcf-protection=full)
-if(CMAKE_BUILD_TYPE MATCHES "Rel") # it needs an optimiser
-    add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+# Checked functions need an optimiser. A level that the compiler or a distribution's flags have set
+# stays; it is looked for anew each time, as flags change.
+include(CheckCSourceCompiles)
+if(CMAKE_BUILD_TYPE MATCHES "Rel")
+    string(TOUPPER "CMAKE_C_FLAGS_${CMAKE_BUILD_TYPE}" flags_of_type)
+    set(CMAKE_REQUIRED_FLAGS "${${flags_of_type}}")
+    set(CMAKE_REQUIRED_QUIET ON)
+    unset(TEGULA_FORTIFIED CACHE)
+    check_c_source_compiles("
+#ifndef _FORTIFY_SOURCE
+#error not set
+#endif
+int main(void) { return 0; }" TEGULA_FORTIFIED)
+    unset(CMAKE_REQUIRED_FLAGS)
+    unset(CMAKE_REQUIRED_QUIET)
+    if(NOT TEGULA_FORTIFIED)
+        add_compile_options(-D_FORTIFY_SOURCE=2)
+    endif()
 endif()
 add_link_options(LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)

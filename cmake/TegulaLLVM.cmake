@@ -50,14 +50,15 @@ else()
     target_link_libraries(TegulaLLVM INTERFACE ${LLVM_LIBRARY})
 endif()
 
-# The run path of programs and libraries that are installed: LLVM's folder, where the loader would
-# not look. They have it in the build tree already. A path that installing would replace gets an
-# empty entry from CMake, and the loader takes that for the current folder.
+# The run path of programs and libraries that are installed: CMAKE_INSTALL_RPATH, then LLVM's
+# folder, where the loader would not look. They have it in the build tree already. A path that
+# installing would replace gets an empty entry from CMake, and the loader takes that for the current
+# folder.
 get_filename_component(llvm_real ${LLVM_LIBRARY} REALPATH)
 get_filename_component(llvm_real ${llvm_real} DIRECTORY)
-set(TEGULA_RUN_PATH "")
+set(TEGULA_RUN_PATH ${CMAKE_INSTALL_RPATH})
 if(NOT TEGULA_STATIC_LLVM AND NOT llvm_real IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
-    set(TEGULA_RUN_PATH ${LLVM_LIB_DIR})
+    list(APPEND TEGULA_RUN_PATH ${LLVM_LIB_DIR})
 endif()
 function(tegula_run_path target)
     set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON
