@@ -194,15 +194,20 @@ static Val first_along(Elab *e, Value *v, int64_t axis, int64_t n) {
     return val_ir(result(op, 0));
 }
 
-/// What sorts behind all others where the greatest comes first, and stands nowhere.
-static void take_out_missing(Elab *e, Value **x, Value **at) {
+/// What sorts behind all others where the greatest comes first, and stands nowhere. Elements may
+/// equal it: so those that are there stand before the others to begin with.
+static void take_out_missing(Elab *e, Value **x, Value **at, int64_t axis) {
     Elem elem = (*x)->type->elem;
     Value *there = el_present(e, *x);
     Value *last = elem_is(elem, EC_FLOAT)
                       ? build_float(&e->b, (*x)->type, NAN)
                       : build_broadcast(&e->b, identity(e, OP_MAX, elem), (*x)->type);
-    *x = build_select(&e->b, there, *x, last);
-    *at = build_select(&e->b, there, *at, build_int(&e->b, (*at)->type, -1));
+    Value *parts[] = {there, build_select(&e->b, there, *x, last),
+                      build_select(&e->b, there, *at, build_int(&e->b, (*at)->type, -1))};
+    const Type *types[3];
+    Op *op = emit_sort(e, &(Blocks){.n = 3, .at = parts, .types = types}, axis, true);
+    *x = result(op, 1);
+    *at = result(op, 2);
 }
 
 /// The k greatest along an axis and their positions, greatest first, of equals the first first.
@@ -216,7 +221,7 @@ Val bi_topk(Elab *e, const Call *call) {
     if (k > x->type->extents[axis])
         return bad_argument(e, call, 1, "at most the extent of the axis");
     Value *parts[] = {x, positions_along(e, x->type, axis)};
-    take_out_missing(e, &parts[0], &parts[1]);
+    take_out_missing(e, &parts[0], &parts[1], axis);
     const Type *types[2];
     Blocks b = {.n = 2, .tuple = true, .at = parts, .types = types};
     Op *op = emit_sort(e, &b, axis, true);

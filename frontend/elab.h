@@ -160,6 +160,7 @@ typedef struct Frame {
 typedef struct Present {
     Op *stand_in;
     Value *x;
+    Loc loc; // of the program, also where the library asks
 } Present;
 
 struct Elab {
@@ -183,6 +184,7 @@ struct Elab {
     uint64_t first_step; // when this elaboration began
     PtrMap counts;       // index(m), valid(m) -> the count of m
     VEC(Present) presents;
+    PtrMap presences; // present(x) -> x
 };
 
 /// Reports an error at loc (in a library fn: at the call of the user that led there), with the

@@ -53,3 +53,46 @@ for n in (20, 32, 0):
     lane = np.arange(32)
     case("ends.teg", "there", {"x": np.ones(n, np.float32)},
          {"y": [lane < n, lane < n, 31 - lane < n, lane < 32], "z": np.ones(24)}, name=f"there-{n}")
+
+
+def report(v, there):
+    """Of a block and which of its elements are there, as in ends.teg."""
+    at = np.flatnonzero(there)
+    v = np.asarray(v, np.float64)[at]
+    return [at[v.argmin()] if len(at) else -1, at[v.argmax()] if len(at) else -1, len(at)]
+
+
+def chosen(x, f, t, q, c):
+    lane = np.arange(8)
+    v = np.zeros(8)
+    v[:min(8, len(x))] = x[:8]
+    own = np.full(8, c)
+    n, m, less, two, all8 = lane < len(x), lane < q, lane < len(x) - 1, lane < 2, lane < 8
+    turns = own if t < 2 else np.where(m, v, 0)
+    ways = [(v, n if f else m), (v, n if f else m), (v, n if t else m),
+            (v * less if f else own, less if f else all8), (v * two if f else own, two if f else all8),
+            (v[::-1], n[::-1]) if f else (v, n), (v[::-1], n[::-1]) if f else (v, n),
+            (v, np.where(lane % 2 == 0, n, m)), (own + t * v, n if t else all8), (turns, m if t > 1 else all8)]
+    order = np.argsort(v, kind="stable")
+    ways += [(v[order], n[order]), (v * 2 if f else v + 1, n)]
+    y = np.array([report(*way) for way in ways]).T
+    if not t:
+        y[:, 9] = 0
+    return {"y": y}
+
+
+for name, x, c in (("high", np.arange(5, 10), 30), ("low", np.arange(-9, -4), -30), ("full", np.arange(3, 11), 5)):
+    for f, t in ((0, 0), (1, 1), (0, 3)):
+        case("ends.teg", "chosen", {"x": x.astype(np.float32), "y": "zeros(3,12):i64", "c": c, "f": f, "t": t, "q": 3},
+             chosen(x, f, t, 3, c), name=f"chosen-{name}-{t}")
+for m in (0, 1):
+    x = np.arange(15, dtype=np.float32).reshape(3, 5) % 4 + 1
+    there = np.arange(8) < 5
+    padded = np.where(there, np.pad(x[0], (0, 3)), 0)
+    nowhere = [-1, -1, 0]
+    y = np.array([nowhere, nowhere, report(np.full(8, x[0, 4]), there | True), report(padded, there & (m > 0)),
+                  report(np.where(there & (m > 0), 0, -1), there),
+                  report([*np.pad(x[0], (0, 3))[3:], 0, 0, 0], (np.arange(8) < 2) | ~there)]).T
+    case("ends.teg", "lines", {"x": x, "u": np.zeros(5, np.uint8), "m": m},
+         {"y": y, "h": np.bincount(x[2].astype(int), minlength=5)[:4] * 100, "at": [[3, 4, 5, 6], [0, 4, 5, 6]]},
+         name=f"lines-{m}")
