@@ -196,16 +196,10 @@ static Fact folded(const Pads *p, const Op *op, Fact f, Elem e) {
     return f;
 }
 
-static double number_of(Elem e, const Fact *f) {
-    return elem_is(e, EC_FLOAT)  ? f->value.f
-           : elem_is(e, EC_SINT) ? (double)f->value.i
-                                 : (double)f->value.u;
-}
-
 /// Lanes past the end are no greater than any other of v, of a maximum; of a minimum no less.
 static bool is_beyond(const Value *v, OpCode code, const Fact *f) {
     if (f->holds != CONSTANT || (code != OP_MAX && code != OP_MIN)) return false;
-    return is_bounded(v, number_of(v->type->elem, f), code == OP_MIN);
+    return is_bounded(v, cell_number(v->type->elem, f->value), code == OP_MIN);
 }
 
 /// Whether lanes past the end change a fold of operand 0, beyond what the values show.
@@ -217,7 +211,7 @@ static bool is_harmless(const Pads *p, const Op *op, int axis, const Fact *f) {
     bool up = code == OP_MIN;
     if (code != OP_MAX && !up) return f->holds == REPEATED && (code == OP_AND || code == OP_OR);
     if (f->holds == REPEATED || is_beyond(x, code, f)) return true;
-    double c = number_of(x->type->elem, f);
+    double c = cell_number(x->type->elem, f->value);
     return f->holds == CONSTANT && op->code == OP_REDUCE && only_raised(result(op, 0), c, up);
 }
 

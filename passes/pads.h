@@ -55,6 +55,7 @@ typedef struct Operand {
 } Operand;
 Operand operand_in(const Pads *p, const Value *v, int axis, const Fact *dead);
 void lane_facts(Pads *p, const Op *op);
+double cell_number(Elem e, Cell c);
 bool cell_is(Elem e, Cell c, double v);
 
 /// v has lane numbers, from wherever.

@@ -16,7 +16,7 @@ bool is_identity(Ir *ir, OpCode code, Elem e, const Fact *f) {
 
 /* ---- folds by functions of the program ----------------------------------------------------- */
 
-enum { MAX_PARTS = 8, N_SAMPLES = 6, MAX_CELLS = 128 };
+enum { MAX_PARTS = 8, N_SAMPLES = 10, MAX_CELLS = 128 };
 
 /// What the values of a region of scalar code hold: its arguments, then the result of each op, by
 /// its mark.
@@ -69,10 +69,14 @@ static bool run_region(Region *r, const Cell *args, Cell *out) {
 }
 
 /// Value s of those that a fold is tried on. Not NaN, which maxima pass by, nor 0, a weight of
-/// which makes the rest of a tuple count nothing.
-static Cell sample(Elem e, int s) {
-    static const double values[N_SAMPLES] = {1, -2.5, -40, 3000, 0.5, 0.25};
-    return cell_cast(EL_F64, e, (Cell){.f = values[s % N_SAMPLES]});
+/// which makes the rest of a tuple count nothing. Some lie on either side of `past`, which lanes
+/// past the end hold: neighbours on one side of it, as each is folded with the next.
+static Cell sample(Elem e, int s, double past) {
+    double step = fmax(1, fabs(past) / 4);
+    const double values[N_SAMPLES] = {1,    -2.5,        -40,      3000,        0.5,
+                                      0.25, past - step, 2 * past, past + step, -2 * past};
+    double v = values[s % N_SAMPLES];
+    return cell_cast(EL_F64, e, (Cell){.f = v == 0 || !isfinite(v) ? 2 : v});
 }
 
 /// What operand i holds past the end: what is known, numbers beyond all others, else sample s.
@@ -82,7 +86,7 @@ static bool past_end(const Pads *p, const Value *v, int axis, const Fact *dead, 
     Operand in = operand_in(p, v, axis, dead);
     *out = in.lane == KNOWN ? in.value
            : is_number(v)   ? cell_cast(EL_I64, e, (Cell){.i = 1 << 20})
-                            : sample(e, s);
+                            : sample(e, s, 0);
     return in.lane != FOREIGN;
 }
 
@@ -103,8 +107,11 @@ bool fold_ignores(const Pads *p, const Op *op, int axis, const Fact *f) {
         Cell live[MAX_PARTS], dead[MAX_PARTS], both[2 * MAX_PARTS], out[MAX_PARTS];
         for (int i = 0; i < n; i++) {
             const Value *v = operand(op, i);
-            both[i] = sample(v->type->elem, s / N_SAMPLES + i);
-            both[n + i] = sample(v->type->elem, s / N_SAMPLES + i + 1);
+            Elem e = v->type->elem;
+            Operand in = operand_in(p, v, axis, f);
+            double past = in.lane == KNOWN ? cell_number(e, in.value) : 0;
+            both[i] = sample(e, s / N_SAMPLES + i, past);
+            both[n + i] = sample(e, s / N_SAMPLES + i + 1, past);
             if (!past_end(p, v, axis, f, s + i, &dead[i])) return false;
         }
         if (!run_region(op->regions[0], both, live)) return false;
@@ -258,12 +265,7 @@ static bool op_bounded(Bound *b, const Op *op, int index) {
 static bool bounded(Bound *b, const Value *v) {
     Elem e = v->type->elem;
     const Attr *a = const_of(v);
-    if (a) {
-        Cell c = cell_of_attr(e, a);
-        return in_order(b, elem_is(e, EC_FLOAT)  ? c.f
-                           : elem_is(e, EC_SINT) ? (double)c.i
-                                                 : (double)c.u);
-    }
+    if (a) return in_order(b, cell_number(e, cell_of_attr(e, a)));
     if (!b->up && b->c <= 0 && elem_is(e, EC_UINT | EC_BOOL)) return true;
     if (b->budget-- <= 0) return false;
     if (v->def) return op_bounded(b, v->def, v->index);

@@ -4,10 +4,12 @@
 
 #include <math.h>
 
+double cell_number(Elem e, Cell c) {
+    return elem_is(e, EC_FLOAT) ? c.f : elem_is(e, EC_SINT) ? (double)c.i : (double)c.u;
+}
+
 bool cell_is(Elem e, Cell c, double v) {
-    return elem_is(e, EC_FLOAT)  ? c.f == v
-           : elem_is(e, EC_SINT) ? (double)c.i == v
-                                 : (double)c.u == v;
+    return cell_number(e, c) == v;
 }
 
 static bool is_infinite(Elem e, Cell c) {
