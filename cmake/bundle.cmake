@@ -24,7 +24,8 @@ foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu bench/com
     endif()
 endforeach()
 file(COPY ${SOURCE}/bench/tune.py DESTINATION ${root}/bench)
-file(COPY ${SOURCE}/lang/elementwise.def ${SOURCE}/lang/ops.def DESTINATION ${root}/lang) # tests have cases of their rows
+# Tests have cases of the rows of these tables.
+file(COPY ${SOURCE}/lang/elementwise.def ${SOURCE}/lang/ops.def DESTINATION ${root}/lang)
 file(COPY ${build}/tests/runtime/gpu_real ${build}/tests/runtime/comm_gpu
      DESTINATION ${root}/tests/gpu)
 file(COPY ${build}/bin/launch-bench DESTINATION ${root}/bin)
