@@ -224,7 +224,8 @@ static void limit_loop(Split *s, Builder *b, Value *way) {
     Value *step = build_index(b, op_int(loop, "step", 1));
     Value *trips = ix_ceildiv(b, trip_count(b, lo, hi, op_int(loop, "step", 1)), s->ways);
     Value *length = ix_mul(b, trips, step);
-    Value *from = ix_add(b, lo, ix_mul(b, way, length));
+    // Never below lo: said, since a product may wrap for all that range knows.
+    Value *from = ix_max(b, ix_add(b, lo, ix_mul(b, way, length)), lo);
     op_set_operand(loop, 0, from);
     op_set_operand(loop, 1, ix_min(b, ix_add(b, from, length), hi));
     for (int i = 0; i < loop->n_results && s->monoids; i++) {
