@@ -15,6 +15,10 @@ run(${CMAKE_COMMAND} --build ${build} --target tegula tegula-opt tegula_shared t
 file(REMOVE_RECURSE ${root})
 run(${CMAKE_COMMAND} --install ${build} --prefix ${root} --strip)
 file(REMOVE ${root}/bin/tegula-opt) # a tool of those who work on the compiler
+file(GLOB archives ${root}/lib/*.a) # `--install --strip` leaves them as they are
+foreach(archive ${archives})
+    run(objcopy --strip-debug ${archive})
+endforeach()
 
 # Tests and benchmarks find all they need relative to themselves.
 foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu bench/comm examples)
