@@ -16,6 +16,9 @@
 // More rows than these under way bring nothing, and cost a few per cent.
 enum { MANY_FOLDED = 8, ROWS_BYTES = 64 << 10, ROWS_LEAST = 3 };
 enum { SHARED_CTA = 1024 }; // bytes of an SM's that each CTA takes besides its own
+// Registers come in granules of a thread. Of a small chain the passes count too few: addresses and
+// barriers weigh as much as its tiles.
+enum { GRANULE = 8, CHAIN_REGISTERS = 96 };
 
 typedef struct Waiting {
     bool heavy; // products, asynchronous work, scans, large folds: the assembler decides
@@ -43,7 +46,9 @@ int gpu_chains_beside(const GpuFn *f) {
     const GpuTarget *t = f->target;
     GpuShape s = gpu_shape_of(t, f->device);
     if (!s.counted || op_flag(f->device, "skew") || f->kernel->faults) return 1;
-    int ctas = (int)(t->registers_sm / (s.registers * f->threads));
+    int64_t registers = s.registers > CHAIN_REGISTERS ? s.registers : CHAIN_REGISTERS;
+    registers = (registers + GRANULE - 1) / GRANULE * GRANULE;
+    int ctas = (int)(t->registers_sm / (registers * f->threads));
     if (f->shared_bytes) ctas = least(ctas, t->shared_sm / (f->shared_bytes + SHARED_CTA));
     return ctas > 1 ? ctas : 1;
 }

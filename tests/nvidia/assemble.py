@@ -65,6 +65,9 @@ CONV2D = IMAGES | {n: "zeros(32,256,56,56)" for n in "xy"} | {"w": "zeros(256,25
 POINTS = CONV2D | {"w": "zeros(256,256,1,1)", "py": "0", "px": "0"}
 CONV3D = IMAGES | {"sz": "1", "pz": "1", "dz": "1", "w": "zeros(64,64,3,3,3)"}
 CONV3D |= {n: "zeros(8,64,16,56,56)" for n in "xy"}
+# A chain so small that the passes count fewer registers than its instructions need.
+SMALL_DECODE = {"q": "zeros(1,2,16)", "k": "zeros(1,2,40,16)", "v": "zeros(1,2,40,16)", "len": "zeros(1):i32"}
+SMALL_DECODE |= {"scale": "0.1"}
 HALVES, BOTH = ("bf16", "f16"), ("bf16", "f32")
 
 
@@ -99,6 +102,7 @@ LARGE = [
     ("attention", "attention", ATTENTION | {"causal": "true"}, HALVES),
     ("attention", "attention", ATTENTION | {"causal": "false"}, ("f16",)),
     ("attention", "attention", WIDE_HEADS, ("f16", "f32")),
+    ("attention", "attention_decode", SMALL_DECODE, HALVES),
     ("attention", "attention_backward", backward("4,32,4096,128"), ("f16",)),
     ("attention", "attention_backward", backward("4,32,4096,64"), ("f16", "f32")),
     ("attention", "attention", ROLES_ATTENTION | {"causal": "true"}, HALVES),
