@@ -6,7 +6,7 @@
 
 An input of 100 KB takes MOST_STEPS and MOST_BYTES at most, whatever it is, and twice the input takes
 GROWTH times as many steps at most, unless a limit ends both. The programs of `deep` are also run:
-chains are as long as their source in every executor, and no stack is. bench/limits.py prints times.
+chains are as long as their source in every executor, and no stack is.
 """
 import argparse
 import os
