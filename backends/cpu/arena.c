@@ -43,7 +43,8 @@ static int64_t take(Emit *e, int64_t bytes) {
     return offset;
 }
 
-/// What nobody owns is NaN in every float type: who reads it shows it.
+/// Fills a free stretch with a pattern that is NaN in every float type: a read of it shows in
+/// results.
 static void spoil(Emit *e, Stretch s) {
     const Gen *g = e->g;
     if (!e->cpu->fill) return;

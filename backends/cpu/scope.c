@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Scopes: what is known while a part of the function is emitted.
 //
-// What the emission remembers of a value is an LLVM value that was computed somewhere, or memory
-// that somebody owns. Behind the body of a loop or the arm of a branch neither can be relied on:
+// The emission remembers a value as an LLVM value that was computed somewhere, or as memory that
+// somebody owns. Behind the body of a loop or the arm of a branch neither can be relied on:
 // the instruction does not dominate what follows, and the stretch of arena goes to the next who
 // asks. So all that is remembered obeys one rule: it holds to the end of the scope in which it was
 // noted. That covers bindings of values, memoised vectors and stretches of arena. A block that is

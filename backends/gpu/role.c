@@ -43,8 +43,8 @@ static void lower_role(GpuFn *f, const Op *roles, int i) {
     gpu_end_if(f, &busy);
 }
 
-/// What one role has done of shared memory is no other one's concern: between them rings order
-/// that.
+/// Each role starts from the state of shared memory before the roles: rings order the accesses of
+/// different roles.
 void gpu_lower_roles(GpuFn *f, Op *op) {
     GpuIf *ifs = ctx_array(f->ctx, GpuIf, op->n_regions);
     GpuShared before = gpu_shared_state(f);
