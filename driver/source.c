@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "driver/driver.h"
 #include "frontend/program.h"
@@ -43,10 +44,17 @@ static char *read_all(FILE *f, size_t *len) {
     return text;
 }
 
-static uint16_t read_file(Ctx *ctx, const char *path) {
+/// Whether reading ends: devices and pipes may have no end. errno says why not.
+static bool is_regular(const char *path) {
+    struct stat s;
+    if (stat(path, &s)) return false;
+    errno = S_ISDIR(s.st_mode) ? EISDIR : EINVAL;
+    return S_ISREG(s.st_mode);
+}
+
+static uint16_t read_file(Ctx *ctx, const char *path, bool is_stdin) {
     File *file = ctx_new(ctx, File);
     ctx_defer(ctx, file_release, file);
-    bool is_stdin = strcmp(path, "-") == 0;
     FILE *f = file->f = is_stdin ? stdin : fopen(path, "rb");
     if (!f) return 0;
     size_t len = 0;
@@ -60,7 +68,7 @@ static uint16_t read_file(Ctx *ctx, const char *path) {
 }
 
 /// Files of the library are always there, and no file can take their place.
-uint16_t source_find(Ctx *ctx, const Sources *sources, const char *path) {
+static uint16_t find_text(Ctx *ctx, const Sources *sources, const char *path) {
     for (const struct tg_embedded *f = tg_embedded_files; f->path; f++)
         if (strcmp(f->path, path) == 0) return ctx_add_source(ctx, f->path, f->text, f->len);
     for (int i = 0; i < sources->n_texts; i++) {
@@ -68,16 +76,31 @@ uint16_t source_find(Ctx *ctx, const Sources *sources, const char *path) {
         if (strcmp(t->path, path) == 0) return ctx_add_source(ctx, t->path, t->text, t->length);
     }
     errno = ENOENT;
-    return sources->closed ? 0 : read_file(ctx, path);
+    return 0;
 }
 
+uint16_t source_find(Ctx *ctx, const Sources *sources, const char *path) {
+    uint16_t file = find_text(ctx, sources, path);
+    return file || sources->closed ? file : read_file(ctx, path, strcmp(path, "-") == 0);
+}
+
+static uint16_t find_in_folder(Ctx *ctx, const Sources *sources, const char *path) {
+    uint16_t file = find_text(ctx, sources, path);
+    return file || sources->closed || !is_regular(path) ? file : read_file(ctx, path, false);
+}
+
+/// errno tells of the first file that is there, if one is.
 static uint16_t find_import(void *user, Ctx *ctx, const char *path, const char *from) {
     const Sources *sources = user;
     const char *slash = strrchr(from, '/');
     int dir = slash && path[0] != '/' ? (int)(slash - from) + 1 : 0;
-    uint16_t file = source_find(ctx, sources, ctx_format(ctx, "%.*s%s", dir, from, path));
-    for (int i = 0; i < sources->n_paths && !file; i++)
-        file = source_find(ctx, sources, ctx_format(ctx, "%s/%s", sources->paths[i], path));
+    uint16_t file = find_in_folder(ctx, sources, ctx_format(ctx, "%.*s%s", dir, from, path));
+    int reason = errno;
+    for (int i = 0; i < sources->n_paths && !file; i++) {
+        file = find_in_folder(ctx, sources, ctx_format(ctx, "%s/%s", sources->paths[i], path));
+        if (reason == ENOENT) reason = errno;
+    }
+    errno = reason;
     return file;
 }
 

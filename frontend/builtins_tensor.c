@@ -241,14 +241,37 @@ static int add_text(const Expr *x, Text *text) {
     return places;
 }
 
+/// A format of C's printf, such as %d or %5.2f: where it ends, or NULL. `%%` and `100 %` are none.
+static const char *c_format(const char *at) {
+    if (*at++ != '%') return NULL;
+    at += strspn(at, "-+#0");
+    at += strspn(at, "0123456789.");
+    at += strspn(at, "hlzjt");
+    return *at && strchr("diufFeEgGxXcsp", *at) ? at + 1 : NULL;
+}
+
+/// Warns of a format of printf: it takes no value.
+static void check_format(Elab *e, const Call *call, int i) {
+    const Expr *x = call->exprs[i];
+    for (const char *at = x->string.text; at < x->string.text + x->string.len; at++) {
+        const char *end = c_format(at);
+        if (!end) continue;
+        diag(e->ctx, call->locs[i], D_TEXT_FORMAT, (int)(end - at), at);
+        diag_hint(e->ctx, "a value goes to the next {}, or to the end of the text");
+        return;
+    }
+}
+
 /// Arguments from..n as one text; the values go to `out`. A value takes the first {} before it that
 /// is free, otherwise it is appended.
 static bool add_texts(Elab *e, const Call *call, int from, Text *text, Values *out) {
-    int places = 0; // that are free
+    int places = 0, last = -1; // places that are free; the last text
     for (int i = from; i < call->n; i++) {
         if (is_text(call, i)) {
             if (i > from) text_add(text, " ");
             places += add_text(call->exprs[i], text);
+            check_format(e, call, i);
+            last = i;
             continue;
         }
         Val v = el_value(e, call->locs[i], call->args[i]);
@@ -260,6 +283,7 @@ static bool add_texts(Elab *e, const Call *call, int from, Text *text, Values *o
             text_add(text, i > from ? " {}" : "{}");
         vec_push(e->ctx, out, x);
     }
+    if (places) diag(e->ctx, call->locs[last], D_TEXT_PLACE);
     return true;
 }
 

@@ -140,6 +140,8 @@ static inline bool val_is(Val v, ValKind k) {
 }
 /// "f32<64, 32>", "an integer constant", "a range", "tensor `a`": for messages.
 const char *val_text(Elab *e, Val v);
+/// The value of a V_CONST alone, as the source writes it: "64", "2.0", "true".
+const char *val_const_text(Elab *e, Val v);
 
 /* ---- state --------------------------------------------------------------------------------- */
 

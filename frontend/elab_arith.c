@@ -212,6 +212,12 @@ static bool all_const(int n, const Val *v) {
     return true;
 }
 
+static bool with_literals(int n, const Val *v) {
+    for (int i = 0; i < n; i++)
+        if (val_adapts(v[i])) return true;
+    return false;
+}
+
 /// An op on floats alone takes scalar integers as f32, as a literal would be.
 static void literals_to_float(OpCode op, int n, Val *v) {
     if (op_info[op].classes & EC_INT) return;
@@ -243,6 +249,18 @@ static bool compares_constants(OpCode op, int n, const Val *v, Val *out) {
     return true;
 }
 
+/// Reports elements that the op does not take.
+static bool takes_elem(Elab *e, Loc loc, OpCode op, const char *what, Val v) {
+    Elem elem = v.ir.v->type->elem;
+    if (op_info[op].classes & elem_info[elem].cls) return true;
+    el_fail(e, loc, D_BAD_OPERAND, what, val_text(e, v), "", "");
+    if (elem_is(elem, EC_INT) && (op_info[op].classes & EC_FLOAT))
+        diag_hint(e->ctx, "convert it with 'as f32'");
+    else if (elem_is(elem, EC_FLOAT) && (op_info[op].classes & EC_INT))
+        diag_hint(e->ctx, "it is for integers: convert with 'as i32'");
+    return false;
+}
+
 Val el_elementwise(Elab *e, Loc loc, OpCode op, const char *what, int n, const Val *args) {
     Val v[3];
     for (int i = 0; i < n; i++) {
@@ -250,17 +268,13 @@ Val el_elementwise(Elab *e, Loc loc, OpCode op, const char *what, int n, const V
         if (v[i].kind == V_ERROR) return v[i];
     }
     if (all_const(n, v)) return fold(e, loc, op, what, n, v);
+    if (with_literals(n, v))
+        // Before a literal takes the type of an operand that is wrong itself.
+        for (int i = 0; i < n; i++)
+            if (v[i].kind == V_IR && !takes_elem(e, loc, op, what, v[i])) return val_error();
     literals_to_float(op, n, v);
-    if (!el_unify_elems(e, loc, what, n, v)) return val_error();
-    Elem elem = v[0].ir.v->type->elem;
-    if (!(op_info[op].classes & elem_info[elem].cls)) {
-        el_fail(e, loc, D_BAD_OPERAND, what, val_text(e, v[0]), "", "");
-        if (elem_is(elem, EC_INT) && (op_info[op].classes & EC_FLOAT))
-            diag_hint(e->ctx, "convert it with 'as f32'");
-        else if (elem_is(elem, EC_FLOAT) && (op_info[op].classes & EC_INT))
-            diag_hint(e->ctx, "it is for integers: convert with 'as i32'");
+    if (!el_unify_elems(e, loc, what, n, v) || !takes_elem(e, loc, op, what, v[0]))
         return val_error();
-    }
     if (!el_unify_shapes(e, loc, what, n, v)) return val_error();
     Val known;
     return compares_constants(op, n, v, &known) ? known : build_elementwise(e, op, n, v);

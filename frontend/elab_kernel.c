@@ -214,6 +214,55 @@ static void check_where(Elab *e, const Expr *x) {
         el_fail(e, x->loc, D_WHERE, expr_text(e, x));
 }
 
+/// The values of the names in a condition, for the message that it does not hold.
+typedef struct ConditionValues {
+    Elab *e;
+    Text text;     // "M is {}, BM is 8"
+    Values values; // of each {}
+    const char *names[MAX_REQUIRE_VALUES];
+    int n;
+} ConditionValues;
+
+static bool is_noted(const ConditionValues *w, const char *name) {
+    for (int i = 0; i < w->n; i++)
+        if (w->names[i] == name) return true;
+    return false;
+}
+
+static bool note_value(void *user, const Expr *name) {
+    ConditionValues *w = user;
+    const Binding *b = scope_find(w->e, name->name);
+    if (!b || w->n == MAX_REQUIRE_VALUES || is_noted(w, name->name)) return false;
+    bool scalar = val_is_scalar(b->val);
+    if (!scalar && b->val.kind != V_CONST) return false;
+    if (scalar) vec_push(w->e->ctx, &w->values, b->val.ir.v);
+    text_add(&w->text, "%s%s is %s", w->n ? ", " : "", name->name,
+             scalar ? "{}" : val_const_text(w->e, b->val));
+    w->names[w->n++] = name->name;
+    return false;
+}
+
+static ConditionValues values_in(Elab *e, const Expr *x) {
+    ConditionValues w = {.e = e, .text = {.ctx = e->ctx}};
+    expr_any_name(x, note_value, &w);
+    return w;
+}
+
+/// Reports a condition that is false for these constants.
+static void condition_fails(Elab *e, const Expr *x) {
+    ConditionValues w = values_in(e, x);
+    el_fail(e, x->loc, D_REQUIRE_FALSE, expr_text(e, x));
+    if (w.n && !w.values.n) diag_hint(e->ctx, "%s", w.text.data);
+}
+
+/// Checks a condition at each launch. The message has the values that broke it.
+static void require_at_launch(Elab *e, const Expr *x, Value *cond) {
+    ConditionValues w = values_in(e, x);
+    const char *text = ctx_format(e->ctx, "%s does not hold%s%s", expr_text(e, x), w.n ? ": " : "",
+                                  w.n ? w.text.data : "");
+    kernel_require(e, x->loc, cond, text, w.values.n, w.values.data);
+}
+
 /// What is decided now is an error now; the rest is checked at each launch.
 static void check_condition(Elab *e, const Expr *x) {
     Val v = el_condition(e, el_expr(e, x));
@@ -221,10 +270,9 @@ static void check_condition(Elab *e, const Expr *x) {
     bool constant = v.kind == V_CONST && v.c.type == CK_BOOL;
     if (constant && holds(e, x, v.c.i)) return;
     if (constant)
-        el_fail(e, x->loc, D_REQUIRE_FALSE, expr_text(e, x));
+        condition_fails(e, x);
     else if (val_is_scalar(v) && v.ir.v->type->elem == EL_BOOL)
-        kernel_require(e, x->loc, v.ir.v, ctx_format(e->ctx, "%s does not hold", expr_text(e, x)),
-                       0, NULL);
+        require_at_launch(e, x, v.ir.v);
     else
         el_fail(e, x->loc, D_CONDITION, val_text(e, v));
     if (v.kind == V_IR && elem_is(v.ir.v->type->elem, EC_INT))

@@ -76,6 +76,7 @@ const NamedValue *inst_set(const Inst *inst, const char *name);
 /// The instance is right for values of v from least to most alone: notes it at the dims of v.
 void kernel_note_bounds(Elab *e, const Value *v, int64_t least, int64_t most);
 /// `require cond` at the launch checks; text as of OP_REQUIRE.
+enum { MAX_REQUIRE_VALUES = 8 };
 void kernel_require(Elab *e, Loc loc, Value *cond, const char *text, int n, Value *const *values);
 /// The extent or stride of an axis as the caller passed it, whatever the type says.
 Value *kernel_passed(Elab *e, OpCode op, Value *tensor, int axis);

@@ -439,7 +439,7 @@ static void read_dims(Elab *e) {
 /* ---- checks -------------------------------------------------------------------------------- */
 
 void kernel_require(Elab *e, Loc loc, Value *cond, const char *text, int n, Value *const *values) {
-    Value *operands[4] = {cond};
+    Value *operands[MAX_REQUIRE_VALUES + 1] = {cond};
     for (int i = 0; i < n; i++) operands[i + 1] = values[i];
     Builder b = e->b;
     b.loc = loc;

@@ -68,7 +68,9 @@ Val el_cover(Elab *e, Loc loc, Val n) {
         return val_error();
     }
     int64_t size = ladder(known, &below);
-    if (size < known) return el_fail(e, loc, D_BAD_EXTENT, "the size of cover", (long long)known);
+    if (size < known)
+        return el_fail(e, loc, D_BAD_EXTENT, "the size of cover",
+                       val_const_text(e, val_int(known)));
     el_require_range(e, end, below + 1, size);
     return el_range(e, build_index(&e->b, 0), end, size);
 }

@@ -37,15 +37,19 @@ Val val_tuple(Elab *e, int n, const Val *at) {
 /* ---- messages ------------------------------------------------------------------------------ */
 
 /// Constants show their value: it is often the whole explanation.
-static const char *const_text(Elab *e, Val v) {
+const char *val_const_text(Elab *e, Val v) {
     if (v.c.type == CK_BOOL) return v.c.i ? "true" : "false";
     if (v.c.type == CK_FLOAT) { // 2.0, as the source writes it: 2 is an integer
         const char *text = cell_text(e->ctx, EL_F64, (Cell){.f = v.c.f});
         bool whole = text[strspn(text, "-0123456789")] == 0;
-        return ctx_format(e->ctx, "the constant %s%s", text, whole ? ".0" : "");
+        return ctx_format(e->ctx, "%s%s", text, whole ? ".0" : "");
     }
-    return ctx_format(e->ctx, v.c.wide ? "the constant %llu" : "the constant %lld",
-                      (unsigned long long)v.c.i);
+    return ctx_format(e->ctx, v.c.wide ? "%llu" : "%lld", (unsigned long long)v.c.i);
+}
+
+static const char *const_text(Elab *e, Val v) {
+    const char *text = val_const_text(e, v);
+    return v.c.type == CK_BOOL ? text : ctx_format(e->ctx, "the constant %s", text);
 }
 
 /// As the source writes it, where ir_print_type writes f32<64x32>.
@@ -354,9 +358,10 @@ bool el_const_int(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
 
 /// Products of extents are checked where they are made; each is below 2^31.
 bool el_extent(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
-    if (!el_const_int(e, loc, v, what, out)) return false;
-    if (*out >= 1 && *out <= INT32_MAX) return true;
-    el_fail(e, loc, D_BAD_EXTENT, what, (long long)*out);
+    bool wide = v.kind == V_CONST && v.c.type == CK_INT && v.c.wide; // no i64
+    if (!wide && !el_const_int(e, loc, v, what, out)) return false;
+    if (!wide && *out >= 1 && *out <= INT32_MAX) return true;
+    el_fail(e, loc, D_BAD_EXTENT, what, val_const_text(e, wide ? v : val_int(*out)));
     return false;
 }
 

@@ -16,8 +16,8 @@ char *fe_format(Ctx *ctx, uint16_t file);
 /* ---- programs: a module and all it imports (program.c) ------------------------------------- */
 
 /// Finds the text of an import. `from` is the path of the importing source. Returns the file
-/// number of the registered source, or 0 where there is none. Embedded "std/..." files and the
-/// prelude are found without it.
+/// number of the registered source, or 0, with errno, where there is none. Embedded
+/// "std/..." files and the prelude are found without it.
 typedef struct Importer {
     uint16_t (*find)(void *user, Ctx *ctx, const char *path, const char *from);
     void *user;

@@ -5,6 +5,7 @@
 #include "frontend/builtins.h"
 #include "stdlib/embedded.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const char prelude_path[] = "std/prelude.teg";
@@ -69,16 +70,27 @@ static void hint_library(Ctx *ctx, const char *path) {
         diag_hint(ctx, "the library has %s", all.data);
 }
 
+static void report_import(Program *p, const Item *item, int error) {
+    const char *path = item->import.path;
+    const char *reason = error == EINVAL ? "it is no regular file" : strerror(error);
+    if (error == ENOENT) {
+        diag(p->ctx, item->import.loc, D_NO_IMPORT, path);
+        hint_library(p->ctx, path);
+    } else {
+        diag(p->ctx, item->import.loc, D_IMPORT_UNREADABLE, path, reason);
+    }
+}
+
 /// Library paths win: a file next to the user's cannot replace std/.
 static void load_import(Program *p, const Module *from, const Item *item) {
     const char *path = item->import.path;
     uint16_t file = embedded_source(p->ctx, path);
+    errno = ENOENT;
     if (!file && p->importer)
         file =
             p->importer->find(p->importer->user, p->ctx, path, ctx_source_path(p->ctx, from->file));
     if (!file) {
-        diag(p->ctx, item->import.loc, D_NO_IMPORT, path);
-        hint_library(p->ctx, path);
+        report_import(p, item, errno);
     } else if (!is_loaded(p, file)) {
         load_module(p, file, false);
     }

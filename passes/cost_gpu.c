@@ -55,6 +55,7 @@ enum {
 /// One program, or one run of a region.
 typedef struct Work {
     double unit, shared, alu; // cycles of an SM
+    double fma;               // of alu: products without a matrix unit
     double flops;             // of products
     double bytes;             // between the SM and the second cache
     double waits;             // cycles in which it has nothing to do if it is alone
@@ -119,7 +120,9 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     double rounds = u && gpu_in_three(op_str(op, "precision")) ? 3 : 1;
     w->flops += 2 * times * rows * columns * k;
     if (!u) {
-        w->alu += times * rows * columns * k / m->target->fma_cycle;
+        double cycles = times * rows * columns * k / m->target->fma_cycle;
+        w->alu += cycles;
+        w->fma += cycles;
         w->shared += times * rows * columns * k * bytes / 4 / SHARED_CYCLE;
         return;
     }
@@ -314,6 +317,7 @@ static void add_steps(Work *w, const Work *step, double times, double trips) {
     w->flops += times * trips * step->flops;
     w->shared += times * trips * step->shared;
     w->alu += times * trips * step->alu;
+    w->fma += times * trips * step->fma;
     w->bytes += times * trips * step->bytes;
     w->waits += times * trips * step->waits;
     w->ahead |= step->ahead;
@@ -438,22 +442,27 @@ static void share_work(Work *w, double ctas) {
     w->unit /= ctas;
     w->shared /= ctas;
     w->alu /= ctas;
+    w->fma /= ctas;
     w->bytes /= ctas;
 }
 
-/// Of one phase: what it moves and multiplies, and how near the model sees it to the roof, which is
-/// the longer one of memory's time and of the matrix units' time at their peaks.
+/// Of one phase: what it moves and multiplies, and how near the model sees it to the roof. The roof
+/// is the longest time of memory, of the matrix units, and of the multiply-adds of other products,
+/// each at its peak.
 static void describe_phase(const Model *m, const Work *w, double programs, double seconds) {
     const GpuTarget *t = m->target;
     double bytes = fmin(m->memory, programs * w->bytes), flops = programs * w->flops;
-    double memory = bytes / t->bandwidth, products = programs * w->unit / t->sms / t->clock;
+    double memory = bytes / t->bandwidth, each = programs / t->sms / t->clock;
+    double units = w->unit * each, fma = w->fma * each, roof = fmax(memory, fmax(units, fma));
     text_add(m->out, "  %.0f programs move %.3g MB", programs, bytes * 1e-6);
     if (flops > 0)
         text_add(m->out, " and multiply %.3g GFLOP, %.3g FLOP a byte", flops * 1e-9,
                  flops / fmax(bytes, 1));
     text_add(m->out, ": %.3g us where the roof, %s, has %.3g us (%.0f%%)\n", seconds * 1e6,
-             products > memory ? "that of products" : "that of memory",
-             fmax(memory, products) * 1e6, 100 * fmax(memory, products) / seconds);
+             roof == memory  ? "that of memory"
+             : roof == units ? "that of products"
+                             : "that of products by multiply-adds",
+             roof * 1e6, 100 * roof / seconds);
 }
 
 /// The phase that comes nearest to a limit counts, or goes beyond it most.
