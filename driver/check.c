@@ -28,6 +28,83 @@ static bool check_kernel(Ctx *ctx, const Program *program, const FnDef *kernel) 
     return diag_errors(ctx) == before || only;
 }
 
+/* ---- element types ------------------------------------------------------------------------- */
+
+/// A kernel with one or two of its type parameters set to elements that their constraints allow.
+typedef struct Attempt {
+    const Program *program;
+    const FnDef *kernel;
+    TypeChoice types[2];
+    int n;
+    uint64_t last; // step
+} Attempt;
+
+static void elaborate_attempt(Ctx *ctx, void *arg) {
+    const Attempt *a = arg;
+    Inst *inst = fe_default_inst(ctx, a->program, a->kernel);
+    for (int i = 0; i < a->n; i++) fe_choose_type(ctx, inst, a->types[i]);
+    fe_elaborate(ir_create(ctx), a->program, inst);
+}
+
+/// The first error of an attempt, which is forgotten again; NULL: there is none.
+static const Diagnostic *first_error(Ctx *ctx, Attempt *a) {
+    DiagMark mark = diag_mark(ctx);
+    const Diagnostic *error = NULL;
+    ctx_pass_on(ctx, ctx_protect(ctx, elaborate_attempt, a));
+    for (const Diagnostic *d = mark.last ? mark.last->next : diag_first(ctx); d; d = d->next)
+        if (d->severity == SEV_ERROR && !error) error = d;
+    diag_rewind(ctx, mark);
+    return error;
+}
+
+/// Whether the kernel compiles where another type parameter is no default one, as in (i8, i32).
+static bool compiles_with_another(Ctx *ctx, Attempt *a) {
+    const Generic *all = a->kernel->generics.at;
+    for (int i = 0; i < a->kernel->generics.n; i++) {
+        if (&all[i] == a->types[0].generic) continue;
+        for (Elem elem = 0; elem < EL_COUNT && ctx_steps(ctx) <= a->last; elem++) {
+            if (!fe_constraint_allows(&all[i], elem)) continue;
+            a->types[1] = (TypeChoice){&all[i], elem};
+            a->n = 2;
+            if (!first_error(ctx, a)) return true;
+        }
+    }
+    return false;
+}
+
+/// Warns where a constraint allows types for which the kernel never compiles. The hint lists the
+/// others.
+static void check_generic(Ctx *ctx, Attempt *a, const Generic *generic) {
+    const Diagnostic *why = NULL;
+    Elem bad = EL_COUNT;
+    Text good = {.ctx = ctx};
+    for (Elem elem = 0; elem < EL_COUNT && ctx_steps(ctx) <= a->last; elem++) {
+        if (!fe_constraint_allows(generic, elem)) continue;
+        a->types[0] = (TypeChoice){generic, elem};
+        a->n = 1;
+        const Diagnostic *error = first_error(ctx, a);
+        if (!error || compiles_with_another(ctx, a))
+            text_add(&good, "%s%s", good.n ? " | " : "", elem_info[elem].name);
+        else if (!why)
+            why = error, bad = elem;
+    }
+    if (!why || !good.n || ctx_steps(ctx) > a->last) return;
+    diag(ctx, generic->name.loc, D_TYPE_FAILS, a->kernel->name.text, generic->name.text,
+         elem_info[bad].name);
+    diag_note(ctx, why->loc, "%s", why->text);
+    diag_hint(ctx, "it does with '%s: %s'", generic->name.text, good.data);
+}
+
+static void check_types(Ctx *ctx, const Program *program, uint64_t last) {
+    for (int k = 0; k < fe_kernel_count(program); k++) {
+        Attempt a = {.program = program, .kernel = fe_kernel(program, k), .last = last};
+        for (int i = 0; i < a.kernel->generics.n; i++)
+            check_generic(ctx, &a, &a.kernel->generics.at[i]);
+    }
+}
+
+/* ---- programs ------------------------------------------------------------------------------ */
+
 // Steps of all kernels of a file: a hundred times what the library's largest one takes.
 enum { MAX_CHECK = 1000000 };
 
@@ -43,5 +120,6 @@ bool program_check(Ctx *ctx, const Program *program, bool certain) {
         DiagMark mark = diag_mark(ctx);
         if (!check_kernel(ctx, program, kernel) && certain) diag_rewind(ctx, mark);
     }
+    if (!certain && diag_errors(ctx) == before) check_types(ctx, program, last);
     return diag_errors(ctx) == before;
 }

@@ -288,7 +288,6 @@ Val el_condition(Elab *e, Val v);
 Val el_name(Elab *e, const char *name, Loc loc);
 /// Inlines f on one argument a parameter.
 Val el_inline(Elab *e, Loc loc, const FnDef *f, int n, const Val *args);
-bool el_constraint_allows(const Generic *g, Elem elem);
 Elem el_constraint_default(const Generic *g);
 Elem el_bind_elem(Elab *e, const FnDef *f, Name name, Elem given, Loc loc);
 bool el_binds(Elab *e, const Expr *dim);

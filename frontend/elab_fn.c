@@ -23,7 +23,7 @@ static bool allows(const char *word, Elem elem) {
     return elem_by_name(word) == elem;
 }
 
-bool el_constraint_allows(const Generic *g, Elem elem) {
+bool fe_constraint_allows(const Generic *g, Elem elem) {
     for (int i = 0; i < g->constraint.n; i++)
         if (allows(g->constraint.at[i].text, elem)) return true;
     return false;
@@ -54,7 +54,7 @@ static const Generic *find_generic(const FnDef *f, const char *name) {
 Elem el_bind_elem(Elab *e, const FnDef *f, Name name, Elem given, Loc loc) {
     const Generic *g = find_generic(f, name.text);
     if (!g || scope_find(e, name.text)) return el_elem(e, name);
-    if (!el_constraint_allows(g, given)) {
+    if (!fe_constraint_allows(g, given)) {
         el_fail(e, loc, D_CONSTRAINT, elem_info[given].name, name.text, constraint_text(e, g));
         return EL_COUNT;
     }

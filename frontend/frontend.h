@@ -84,6 +84,15 @@ typedef struct Inst {
 /// An instance with defaults for whatever is not known: first alternative of each constraint, the
 /// `given` values, 64 for other dims that must be constant; tune values from fe_tune_default.
 Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel);
+/// An element for a type parameter of a kernel.
+typedef struct TypeChoice {
+    const Generic *generic;
+    Elem elem;
+} TypeChoice;
+/// Sets the type parameter in a default instance.
+void fe_choose_type(Ctx *ctx, Inst *inst, TypeChoice choice);
+/// Whether the constraint of a type parameter allows an element.
+bool fe_constraint_allows(const Generic *g, Elem elem);
 
 /// The tune space: every combination of tune values that satisfies `where` and of the axes that
 /// `schedule` pins or narrows and the instance does not set, at most `max`. The first one takes the

@@ -79,3 +79,17 @@ Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel) {
     inst->n_dims = dims.n;
     return inst;
 }
+
+void fe_choose_type(Ctx *ctx, Inst *inst, TypeChoice choice) {
+    const char *name = choice.generic->name.text;
+    for (int i = 0; i < inst->n_params; i++) {
+        const Param *param = &inst->kernel->params.at[i];
+        if (param->type && param->type->elem.text == name) inst->params[i].elem = choice.elem;
+    }
+    NamedValues dims = {0};
+    named_value_add(ctx, &dims, name, choice.elem);
+    for (int i = 0; i < inst->n_dims; i++)
+        named_value_add(ctx, &dims, inst->dims[i].name, inst->dims[i].value);
+    inst->dims = dims.data;
+    inst->n_dims = dims.n;
+}
