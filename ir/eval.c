@@ -277,8 +277,17 @@ static Cell float_to_int(Elem to, double x) {
     return x <= 0 ? (Cell){.u = 0} : (Cell){.u = U(x)};
 }
 
+/// An integer of 64 bits that f64 represents, and that rounds as x does to floats of fewer bits:
+/// the bits that f64 lacks are joined into its last one, so that only ties are ties.
+static uint64_t int_to_odd(uint64_t x, bool is_signed) {
+    uint64_t exact = U(1) << 52, lost = x & 0x7ff;
+    bool large = is_signed ? x + exact >= 2 * exact : x >= exact;
+    return large ? (x & ~U(0x7ff)) | (lost ? 0x800 : 0) : x;
+}
+
 static Cell int_to_float(Elem from, Elem to, Cell c) {
     bool is_signed = elem_is(from, EC_SINT);
+    if (to != EL_F32 && to != EL_F64) c.u = int_to_odd(c.u, is_signed);
     if (to == EL_F32) // once, not by way of f64
         return (Cell){.f = is_signed ? (double)(float)c.i : (double)(float)c.u};
     return cell_wrap(to, (Cell){.f = is_signed ? (double)c.i : (double)c.u});

@@ -199,10 +199,29 @@ static LLVMValueRef float_to_float(const Gen *g, Elem from, Elem to, LLVMValueRe
     return to == EL_F32 ? LLVMBuildFPTrunc(g->b, v, like(g->f32, v), "") : gen_f64_to_odd(g, v);
 }
 
+/// Makes an integer of 64 bits exact in f64, for rounding to a small float: where it has more than
+/// 53 bits, the bits that f64 lacks are joined into its last one. A tie of the small float stays
+/// one, and no other value becomes one.
+static LLVMValueRef int_to_odd(const Gen *g, Elem from, LLVMValueRef v) {
+    LLVMTypeRef type = LLVMTypeOf(v);
+    LLVMValueRef lost = LLVMBuildAnd(g->b, v, int_like(g->i64, v, 0x7ff), "");
+    LLVMValueRef any = LLVMBuildICmp(g->b, LLVMIntNE, lost, LLVMConstNull(type), "");
+    LLVMValueRef last =
+        LLVMBuildSelect(g->b, any, int_like(g->i64, v, 0x800), LLVMConstNull(type), "");
+    LLVMValueRef kept = LLVMBuildAnd(g->b, v, int_like(g->i64, v, ~(uint64_t)0x7ff), "");
+    uint64_t exact = (uint64_t)1 << 52;
+    bool is_signed = elem_is(from, EC_SINT);
+    LLVMValueRef size = is_signed ? LLVMBuildAdd(g->b, v, int_like(g->i64, v, exact), "") : v;
+    LLVMValueRef large =
+        LLVMBuildICmp(g->b, LLVMIntUGE, size, int_like(g->i64, v, exact << is_signed), "");
+    return LLVMBuildSelect(g->b, large, LLVMBuildOr(g->b, kept, last, ""), v, "");
+}
+
 // Integers of up to 24 bits are exact in f32, others go by f64 to a small float.
 static LLVMValueRef int_to_float(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     bool small = to != EL_F64 && to != EL_F32;
     Elem by = to == EL_F64 || (small && elem_info[from].bits > 16) ? EL_F64 : EL_F32;
+    if (to == EL_BF16 && elem_info[from].bits == 64) v = int_to_odd(g, from, v);
     LLVMTypeRef type = like(gen_elem(g, by), v);
     LLVMValueRef f = elem_is(from, EC_SINT) ? LLVMBuildSIToFP(g->b, v, type, "")
                                             : LLVMBuildUIToFP(g->b, v, type, "");

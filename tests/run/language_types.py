@@ -1,4 +1,6 @@
 """Elements, conversions and arithmetic: sections 3 and 11 of the specification."""
+from fractions import Fraction
+
 from harness import *
 
 INTS = {t: np.dtype({"i": "int", "u": "uint"}[t[0]] + t[1:]) for t in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")}
@@ -160,3 +162,36 @@ for k in (1, 4, 9):
     case("language.teg", "choices", {"x": integers((7, 9), 14, -9, 9), "f": normal((9,), 15), "c": integers((7,), 16, 0, 2,
          np.bool_), "k": k}, choices,
          tune=[{"B": 1}, {"B": 4}])
+
+
+def rounded_once(q, mantissa, least):
+    """A rational number as the float with `mantissa` bits (the leading one too) and exponents from `least` on."""
+    if q == 0:
+        return 0.0
+    size, exponent = abs(q), abs(q).numerator.bit_length() - abs(q).denominator.bit_length()
+    exponent = max(exponent - (Fraction(2) ** exponent > size), least)
+    ulp = Fraction(2) ** (exponent - mantissa + 1)
+    return float(round(size / ulp) * ulp) * (1 if q > 0 else -1)  # round() takes ties to even
+
+
+def beside_ties(mantissa, rng):
+    """Integers of up to 63 bits that are ties of floats with so many bits, and their neighbours."""
+    found = []
+    for bits in range(mantissa + 2, 64):
+        lead = int(rng.integers(1 << (mantissa - 1), 1 << mantissa))
+        tie = (2 * lead + 1) << (bits - mantissa - 1)
+        found += [sign * (tie + step) for step in (-1, 0, 1) for sign in (1, -1)]
+    return found
+
+
+for t, mantissa, least in [("f32", 24, -126), ("bf16", 8, -126), ("f16", 11, -14)]:
+    rng = np.random.default_rng(21)
+    top = 2 ** 16 - 2 ** 5 if t == "f16" else 2 ** 63
+    x = [v for v in beside_ties(mantissa, rng) if abs(v) < top]
+    u = [abs(v) * (1 if t == "f16" else 2) + (t != "f16" and i % 2) for i, v in enumerate(x)]
+    d = [float(v) * (1 + step * 2.0 ** -52) for v, step in zip(x, [-1, 0, 1] * len(x))]
+    want = np.array([[rounded_once(Fraction(v), mantissa, least) for v in row] for row in (x, u, d)])
+    bits = encode(want, "bf16") if t == "bf16" else want.astype("f4" if t == "f32" else "f2").view("u4" if t == "f32" else "u2")
+    args = {"like": f"zeros(1):{t}", "x": np.array(x, np.int64), "u": np.array(u, np.uint64), "d": np.array(d),
+            "y": f"zeros(3,{len(x)}):u{8 * bits.itemsize}"}
+    case("language.teg", "beside_ties", args, {"y": bits}, name=f"beside_ties-{t}")

@@ -75,6 +75,13 @@ static void casts(void **state) {
     assert_int_equal(cell_cast(EL_I64, EL_U4, i(-1)).u, 15);
     assert_int_equal(cell_cast(EL_I64, EL_I4, i(8)).i, -8);
     assert_true(cell_cast(EL_I64, EL_F32, i(16777217)).f == 16777216);
+    // Beside ties of bf16, by one in 2^55: f64 cannot tell these apart.
+    int64_t tie = ((int64_t)0x101 << 47);
+    assert_true(cell_cast(EL_I64, EL_BF16, i(tie)).f == 0x1p55);
+    assert_true(cell_cast(EL_I64, EL_BF16, i(tie + 1)).f == 0x1.02p55);
+    assert_true(cell_cast(EL_I64, EL_BF16, i(-tie - 1)).f == -0x1.02p55);
+    assert_true(cell_cast(EL_I64, EL_BF16, i(-tie + 1)).f == -0x1p55);
+    assert_true(cell_cast(EL_U64, EL_BF16, u((uint64_t)0x101 << 55 | 1)).f == 0x1.02p63);
     assert_true(cell_cast(EL_U64, EL_F64, u(UINT64_MAX)).f == 0x1p64);
     assert_int_equal(cell_cast(EL_F32, EL_BOOL, f(NAN)).u, 1);
     assert_int_equal(cell_cast(EL_I32, EL_BOOL, i(-2)).u, 1);

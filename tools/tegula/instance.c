@@ -352,6 +352,21 @@ static void describe_arguments(Job *job, const Types *types) {
     }
 }
 
+static bool has_param_of(const Job *job, const char *generic) {
+    for (int i = 0; i < job->kernel->params.n; i++)
+        if (strcmp(param_elem(job, i), generic) == 0) return true;
+    return false;
+}
+
+/// Type parameters that no parameter has are only known by --type.
+static void choose_inner_types(Job *job, const Types *types) {
+    for (int g = 0; g < job->kernel->generics.n; g++) {
+        const Generic *generic = &job->kernel->generics.at[g];
+        if (types->given[g] && !has_param_of(job, generic->name.text))
+            fe_choose_type(job->ctx, job->inst, (TypeChoice){generic, types->elems[g]});
+    }
+}
+
 /// Adds the defaults for dims that neither an argument nor --given says.
 static void add_default_dims(Job *job, int n, const NamedValue *defaults) {
     Inst *inst = job->inst;
@@ -383,6 +398,7 @@ bool job_instance(Job *job, bool partial) {
         return false;
     }
     describe_arguments(job, &types);
+    choose_inner_types(job, &types);
     return true;
 }
 
@@ -407,6 +423,9 @@ static const char *generic_elem(const Job *job, const char *name) {
     for (int i = 0; i < job->inst->n_params; i++)
         if (strcmp(param_elem(job, i), name) == 0 && job->inst->params[i].elem < EL_COUNT)
             return elem_info[job->inst->params[i].elem].name;
+    for (int i = 0; i < job->inst->n_dims; i++)
+        if (strcmp(job->inst->dims[i].name, name) == 0)
+            return elem_info[job->inst->dims[i].value].name;
     return "?";
 }
 
@@ -419,6 +438,7 @@ const char *job_title(Job *job) {
     if (job->kernel->generics.n) text_add(&t, ">");
     Dimensions dims = chosen_dims(job);
     for (int i = 0; i < dims.n; i++) {
+        if (fn_generic(job->kernel, dims.data[i].name) >= 0) continue;
         text_add(&t, " ");
         setting_text(&t, dims.data[i].name, dims.data[i].value);
     }
