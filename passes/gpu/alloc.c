@@ -8,10 +8,14 @@
 
 #include "passes/passes.h"
 
-static void place(Ir *ir, Op *op, int64_t *at, int64_t bytes) {
+int64_t shared_room(int64_t bytes) {
     enum { ALIGN = 1024 };
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static void place(Ir *ir, Op *op, int64_t *at, int64_t bytes) {
     op_set_attr(ir, op, "offset", at_int(ir, *at));
-    *at = (*at + bytes + ALIGN - 1) / ALIGN * ALIGN;
+    *at += shared_room(bytes);
 }
 
 static void run_on_device(PassEnv *env, Op *device) {

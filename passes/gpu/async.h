@@ -89,7 +89,8 @@ Value *run_number(Async *s, Region *r);
 /* ---- bytes in shared memory ----------------------------------------------------------------- */
 
 int64_t buf_bytes(const Type *buf);
-/// Of all slots, with its mbarriers.
+enum { RING_WORDS = 3 }; // of a slot: two mbarriers, and what its item brings along
+/// Of all slots, with these.
 int64_t ring_bytes(const Type *ring);
 /// The op of the device's own region from which on no buffer and no ring of before is used, though
 /// it makes a new one, or NULL.
@@ -99,6 +100,7 @@ Op *shared_anew(const Op *device);
 Op *last_shared_use(const Op *device);
 /// What all buffers and rings of the device (before that one) take, if they live at the same time.
 int64_t shared_in_use(const Op *device);
+int64_t shared_room(int64_t bytes); // up to where the next buffer may begin
 
 /// What lowering takes of it besides, at most, for an op in root (temporary.c). Blocks of the loads
 /// in `copied` (NULL: none) come from buffers.

@@ -42,7 +42,7 @@ int64_t buf_bytes(const Type *buf) {
 int64_t ring_bytes(const Type *ring) {
     int64_t bytes = 0;
     for (int i = 0; i < ring->n_parts; i++) bytes += buf_bytes(ring->parts[i]);
-    return ring->slots * bytes + 2 * 8 * (int64_t)ring->slots;
+    return ring->slots * bytes + RING_WORDS * 8 * (int64_t)ring->slots;
 }
 
 static bool is_shared(const Value *v) {

@@ -294,7 +294,8 @@ static void collect(Ctx *ctx, Region *r, OpCode code, Ops *out) {
 }
 
 /// Waits, and what threads pad, stand where their buffers are used first. The last pads go first:
-/// they stay in order.
+/// they stay in order. Not earlier, though they branch and assemblers order instructions between
+/// branches: items are on their way for most of an iteration (H200: 2 to 4 % of attention).
 static void sink_waits(Roles *s, Region *r) {
     Ops waits = {0}, pads = {0};
     collect(s->ctx, r, OP_BUF_PAD, &pads);

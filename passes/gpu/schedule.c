@@ -235,7 +235,7 @@ static int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/// An item a tile, whose copy has the time of the tile's end: one slot does.
+/// An item a tile: one slot does, though then the next tile's copies begin at this one's end.
 static bool is_of_tile(const Schedule *s, const Flow *f) {
     return s->roles && op_flag(f->loop, "programs");
 }
@@ -260,6 +260,39 @@ static int choose_slots(Schedule *s) {
     if (most > RING_SLOTS) most = RING_SLOTS;
     if (each > 0 && each * most > room) most = (int)(room / each);
     return most < 1 ? 1 : most;
+}
+
+static const Flow *flow_of(const Schedule *s, const Op *make) {
+    for (int i = 0; i < s->flows.n; i++)
+        if (s->flows.data[i].make == make) return &s->flows.data[i];
+    return NULL;
+}
+
+/// Shared memory of a device with roles, all at its place, with so many slots of each ring that a
+/// loop goes round within a tile, and of those of which a tile takes one item.
+static int64_t bytes_with(const Schedule *s, int slots, int tile_slots) {
+    int64_t all = s->temporary;
+    for_each_op(op, s->s.device->regions[0]) {
+        if (op->code == OP_BUF_ALLOC) all += shared_room(buf_bytes(result(op, 0)->type));
+        if (op->code != OP_RING_MAKE) continue;
+        const Flow *f = flow_of(s, op);
+        const Type *ring = result(op, 0)->type;
+        int n = !f ? ring->slots : is_of_tile(s, f) ? tile_slots : slots;
+        all += shared_room(ring_bytes(ty_ring(s->s.ir, n, ring->n_parts, ring->parts)));
+    }
+    return all;
+}
+
+/// Where a tile takes one item of a ring, copies run ahead over its end if there is a slot for the
+/// next tile's. That is worth more than a third slot of the rings that go round within a tile.
+static int choose_tile_slots(const Schedule *s, int *slots) {
+    bool any = false;
+    int n = *slots;
+    for (int i = 0; i < s->flows.n; i++) any |= is_of_tile(s, &s->flows.data[i]);
+    while (n > 2 && bytes_with(s, n, 2) > s->s.target->shared_cta) n--;
+    if (!any || bytes_with(s, n, 2) > s->s.target->shared_cta) return 1;
+    *slots = n;
+    return 2;
 }
 
 static void set_slots(Schedule *s, Flow *f, int slots) {
@@ -550,7 +583,7 @@ static void run_on_device(Schedule *s) {
     op_walk_pre(s->s.device, collect_flow, s);
     order_flows(s);
     if (!s->flows.n) return;
-    int slots = choose_slots(s);
+    int slots = choose_slots(s), tile_slots = choose_tile_slots(s, &slots);
     for (int i = 0; i < s->flows.n; i++) {
         Flow *f = &s->flows.data[i];
         f->ahead = is_movable(s, f) && !is_of_tile(s, f) ? slots - 1 - !is_tma(f) : 0;
@@ -566,6 +599,7 @@ static void run_on_device(Schedule *s) {
         // Without mbarriers a slot that a running product reads is free an iteration later.
         if (!is_tma(f) && !f->held && is_movable(s, f)) f->ahead = slots - 1;
         if (f->ahead > 0) set_slots(s, f, slots);
+        if (is_of_tile(s, f)) set_slots(s, f, tile_slots);
     }
     if (s->roles) return;
     fill_all_before(s);

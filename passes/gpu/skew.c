@@ -25,9 +25,7 @@
 enum { MOST_SUMS = 4, MOST_CARRIED = 32 };
 enum { OTHER_REGISTERS = 36 }; // of a thread, besides blocks
 
-/// Ops that are done an iteration earlier, in the order in which they are done there. Items are
-/// filled before the products: a branch of the one lane that copies behind their starts, while they
-/// are under way, makes the loop take 1.35 times as long (H200).
+/// Ops that are done an iteration earlier, in the order in which they are done there.
 typedef enum Phase { PHASE_ITEMS, PHASE_STARTS, PHASE_ENDS } Phase;
 
 typedef struct Skew {
@@ -296,14 +294,66 @@ static void find_gone(Skew *k) {
     }
 }
 
+/// The loop ends at v, or before.
+static bool ends_by(const Value *hi, const Value *v) {
+    const Op *min = def_of(hi, OP_MIN);
+    return hi == v || (min && (ends_by(operand(min, 0), v) || ends_by(operand(min, 1), v)));
+}
+
+/// op counts what is left, %n elements at most: min(%hi - %i, %n). Before the last iteration more
+/// than a step is left.
+static bool is_full_count(const Skew *k, const Op *op, int64_t *n) {
+    for (int i = 0; op->code == OP_MIN && i < 2; i++) {
+        const Op *left = def_of(operand(op, 1 - i), OP_SUB);
+        if (const_int(operand(op, i), n) && *n <= op_int(k->loop, "step", 1) && left &&
+            operand(left, 1) == k->body->args[0] && ends_by(operand(k->loop, 1), operand(left, 0)))
+            return true;
+    }
+    return false;
+}
+
+/// Nothing is padded: the block is as large as the buffer.
+static bool pads_nothing(const Op *op, const PtrMap *map) {
+    int64_t n;
+    const Value *count = op->code == OP_BUF_PAD ? map_get(map, operand(op, 1)) : NULL;
+    return count && const_int(count, &n) &&
+           n >= operand(op, 0)->type->extents[op_int(op, "axis", 0)];
+}
+
+/// An op of an iteration before the last.
+static void clone_full(Skew *k, Builder *b, Op *op, PtrMap *map) {
+    int64_t n;
+    if (is_full_count(k, op, &n))
+        map_set(k->s.ctx, map, result(op, 0), build_index(b, n));
+    else if (!pads_nothing(op, map))
+        op_clone(b, op, map);
+}
+
+/// Items of the earlier products are filled before the late product starts: a branch of the one
+/// lane that copies, while it is under way, makes the loop take 1.35 times as long (H200). Where
+/// nothing is copied they are only waited for, when that product has started.
+static bool copies_here(const Skew *k) {
+    for_each_op(op, k->body) {
+        if (op->code == OP_RING_ACQUIRE) return true;
+    }
+    return false;
+}
+
 /// The iteration that `map` is of, without the earlier products of its own; with those of the next
 /// one, which `next` is of (NULL: there is none, and no item of it).
 static void clone_rest(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
+    bool copies = copies_here(k);
     for_each_op(op, k->body) {
         if (op_has(op, TERMINATOR)) return;
-        if (next && op == k->first) clone_moved(k, b, PHASE_ITEMS, next);
-        if (!map_get(&k->gone, op) && (next || !fills_later(k, op))) op_clone(b, op, map);
+        if (next && copies && op == k->first) clone_moved(k, b, PHASE_ITEMS, next);
+        if (!map_get(&k->gone, op)) {
+            if (next)
+                clone_full(k, b, op, map);
+            else if (!fills_later(k, op))
+                op_clone(b, op, map);
+        }
         if (!next || op != k->last) continue;
+        if (!copies) clone_moved(k, b, PHASE_ITEMS, next);
         clone_moved(k, b, PHASE_STARTS, next);
         clone_moved(k, b, PHASE_ENDS, next);
     }

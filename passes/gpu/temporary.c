@@ -21,6 +21,14 @@ static bool is_cut(Ctx *ctx, const Op *op) {
     return layout_registers_from(from, to, op_attr(op, "start")->ints, regs);
 }
 
+/// No thread has another one's elements afterwards.
+static bool is_renamed(Ctx *ctx, const Op *op) {
+    const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
+    if (!ty_is_block(from) || !ty_is_block(to) || !from->layout || !to->layout) return false;
+    return ty_count(from) > 1 &&
+           layout_reshape(ctx, from->layout, to->rank, to->extents) == to->layout;
+}
+
 typedef struct Most {
     Ctx *ctx;
     const PtrMap *copied;
@@ -49,6 +57,7 @@ static void most_temporary(Op *op, void *arg) {
     case OP_SLICE:
         if (is_cut(m->ctx, op)) break; // fallthrough
     case OP_RESHAPE:
+        if (op->code == OP_RESHAPE && is_renamed(m->ctx, op)) break; // fallthrough
     case OP_CONCAT:
         for (int i = 0; i < op->n_operands; i++) bytes += block_bytes(operand(op, i));
         break;
