@@ -426,6 +426,7 @@ static Exec *const exec[OP_COUNT] = {
     [OP_RING_MAKE] = do_ring_make,
     [OP_RING_ACQUIRE] = do_ring_acquire,
     [OP_RING_COMMIT] = do_ring_commit,
+    [OP_TAKE_TILE] = do_take_tile,
     [OP_RING_WAIT] = do_ring_wait,
     [OP_RING_RELEASE] = do_ring_release,
     [OP_ROLES] = do_roles,

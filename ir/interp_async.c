@@ -13,6 +13,7 @@
 typedef struct RingState {
     int slots, n_bufs;
     int64_t *full;
+    int64_t *scalar; // that the item in the slot brings along
     bool *busy;
     Cell **cells; // [slot * n_bufs + buffer]
 } RingState;
@@ -162,6 +163,7 @@ void do_ring_make(Interp *it, Op *op) {
     RingState *s = r->ring = ctx_new(it->ctx, RingState);
     *s = (RingState){.slots = t->slots, .n_bufs = t->n_parts};
     s->full = ctx_array(it->ctx, int64_t, t->slots);
+    s->scalar = ctx_array(it->ctx, int64_t, t->slots);
     s->busy = ctx_array(it->ctx, bool, t->slots);
     s->cells = ctx_array(it->ctx, Cell *, (int64_t)t->slots * t->n_parts);
     for (int i = 0; i < t->slots * t->n_parts; i++) {
@@ -175,6 +177,7 @@ static void grow_ring(Interp *it, RingState *s, const Type *type, int64_t slots)
     RingState old = *s;
     s->slots = (int)slots;
     s->full = ctx_array(it->ctx, int64_t, slots);
+    s->scalar = ctx_array(it->ctx, int64_t, slots);
     s->busy = ctx_array(it->ctx, bool, slots);
     s->cells = ctx_array(it->ctx, Cell *, slots * s->n_bufs);
     for (int64_t i = 0; i < slots * s->n_bufs; i++)
@@ -182,6 +185,7 @@ static void grow_ring(Interp *it, RingState *s, const Type *type, int64_t slots)
                           ? old.cells[i]
                           : ctx_array(it->ctx, Cell, ty_count(type->parts[i % s->n_bufs]));
     memcpy(s->full, old.full, (size_t)old.slots * sizeof *s->full);
+    memcpy(s->scalar, old.scalar, (size_t)old.slots * sizeof *s->scalar);
     memcpy(s->busy, old.busy, (size_t)old.slots * sizeof *s->busy);
 }
 
@@ -195,7 +199,7 @@ static int64_t slot_of(Interp *it, Op *op) {
 
 static void give_bufs(Op *op, int64_t slot, bool on) {
     const RingState *s = in(op, 0)->ring;
-    for (int i = 0; i < op->n_results; i++)
+    for (int i = 0; i < s->n_bufs; i++)
         out(op, i)->cells = on ? s->cells[slot * s->n_bufs + i] : NULL;
 }
 
@@ -220,13 +224,24 @@ void do_ring_commit(Interp *it, Op *op) {
     if (!in(op, 0)->ring->busy[slot])
         run_error(it, op, "item %lld was not acquired", (long long)in_int(op, 1));
     in(op, 0)->ring->full[slot] = in_int(op, 1) + 1;
+    if (op_flag(operand(op, 0)->def, "scalar"))
+        in(op, 0)->ring->scalar[slot] = in_int(op, op->n_operands - 1);
+}
+
+void do_take_tile(Interp *it, Op *op) {
+    const Tensor *counter = &in(op, 0)->tensor;
+    Cell taken = load_element(it, counter, 0);
+    out(op, 0)->cells[0].i = taken.i;
+    store_element(it, counter, 0, (Cell){.i = taken.i + 1});
 }
 
 void do_ring_wait(Interp *it, Op *op) {
     int64_t slot = slot_of(it, op);
     if (in(op, 0)->ring->full[slot] != in_int(op, 1) + 1)
         run_error(it, op, "item %lld was not committed", (long long)in_int(op, 1));
+    RingState *s = in(op, 0)->ring;
     give_bufs(op, slot, true);
+    if (op->n_results > s->n_bufs) out(op, s->n_bufs)->cells[0].i = s->scalar[slot];
 }
 
 void do_ring_release(Interp *it, Op *op) {

@@ -188,6 +188,7 @@ void do_await(Interp *it, Op *op);
 void do_ring_make(Interp *it, Op *op);
 void do_ring_acquire(Interp *it, Op *op);
 void do_ring_commit(Interp *it, Op *op);
+void do_take_tile(Interp *it, Op *op);
 void do_ring_wait(Interp *it, Op *op);
 void do_ring_release(Interp *it, Op *op);
 void do_roles(Interp *it, Op *op);

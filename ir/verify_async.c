@@ -164,7 +164,9 @@ static bool names_item(Verifier *v, const Op *op) {
 
 static void gives_buffers(Verifier *v, const Op *op) {
     const Type *ring = operand(op, 0)->type;
-    if (!want_count(v, op, "results", op->n_results, ring->n_parts)) return;
+    bool scalar = op->code == OP_RING_WAIT && op_flag(operand(op, 0)->def, "scalar");
+    if (!want_count(v, op, "results", op->n_results, ring->n_parts + scalar)) return;
+    if (scalar) want_result(v, op, ring->n_parts, ty_scalar(v->ir, EL_I64));
     for (int i = 0; i < ring->n_parts; i++) want_result(v, op, i, ring->parts[i]);
 }
 
@@ -174,7 +176,10 @@ void verify_ring_acquire(Verifier *v, const Op *op) {
 
 void verify_ring_commit(Verifier *v, const Op *op) {
     if (!names_item(v, op) || !want_operands(v, op, 3) || !want_bool(v, op, 2)) return;
-    for (int i = 3; i < op->n_operands; i++) want_operand(v, op, i, ty_pending(v->ir, NULL));
+    bool scalar = op_flag(operand(op, 0)->def, "scalar");
+    if (scalar && (!want_operands(v, op, 4) || !want_index(v, op, op->n_operands - 1))) return;
+    for (int i = 3; i < op->n_operands - scalar; i++)
+        want_operand(v, op, i, ty_pending(v->ir, NULL));
 }
 
 void verify_ring_wait(Verifier *v, const Op *op) {
@@ -183,6 +188,14 @@ void verify_ring_wait(Verifier *v, const Op *op) {
 
 void verify_ring_release(Verifier *v, const Op *op) {
     if (names_item(v, op)) want_bool(v, op, 2);
+}
+
+void verify_take_tile(Verifier *v, const Op *op) {
+    const Type *t = operand(op, 0)->type;
+    if (!want_kind(v, op, 0, TK_TENSOR)) return;
+    if (t->elem != EL_I32 || t->rank != 1)
+        verify_fail(v, op, type_text(v->ctx, t), "a counter of one i32");
+    want_result(v, op, 0, ty_scalar(v->ir, EL_I64));
 }
 
 /* ---- roles --------------------------------------------------------------------------------- */

@@ -288,6 +288,7 @@ VerifyRule *const verify_rules[OP_COUNT] = {
     [OP_RING_MAKE] = verify_ring_make,
     [OP_RING_ACQUIRE] = verify_ring_acquire,
     [OP_RING_COMMIT] = verify_ring_commit,
+    [OP_TAKE_TILE] = verify_take_tile,
     [OP_RING_WAIT] = verify_ring_wait,
     [OP_RING_RELEASE] = verify_ring_release,
     [OP_ROLES] = verify_roles,

@@ -554,6 +554,7 @@ static Through *row_of(OpCode code) {
     case OP_BUF_LOAD:
     case OP_BUF_STORE:
     case OP_BUF_PAD:
+    case OP_TAKE_TILE:
     case OP_SHARED_FREE:
     case OP_BARRIER:
     case OP_FENCE:

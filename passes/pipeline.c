@@ -88,6 +88,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(CSE),
     RUN(RENEW), // the last CSE is behind us
     RUN(FRESH),
+    RUN(DEAL),
     RUN(SYNC),
     RUN(ALLOC),
     RUN(GPU_VERIFY),

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { MBARRIER_BYTES = 8, SLOT_ALIGN = 1024, PRODUCER = 0 };
+enum { MBARRIER_BYTES = 8, SLOT_ALIGN = 1024, PRODUCER = 0, SCALAR = 2 };
 
 static int64_t round_up(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
@@ -45,12 +45,16 @@ static void slot_of(GpuFn *f, const GpuRing *r, const Value *n, LLVMValueRef *sl
     *slot = LLVMBuildSub(g->b, x, LLVMBuildMul(g->b, *turn, slots, ""), "");
 }
 
-/// The address of a slot's mbarrier, `full` (0) or `free` (1).
-static LLVMValueRef mbarrier(GpuFn *f, const GpuRing *r, LLVMValueRef slot, int which) {
+/// The address of a slot's word: its mbarriers, `full` (0) and `free` (1), and (2) the number that
+/// its item brings along.
+static LLVMValueRef word_of(GpuFn *f, const GpuRing *r, LLVMValueRef slot, int which) {
     int64_t first = r->at + r->type->slots * (r->slot_bytes + which * MBARRIER_BYTES);
-    LLVMValueRef p = gpu_room_at(f, r->mbarriers, first);
-    return gpu_shared_addr(
-        f, gpu_offset(f, p, LLVMBuildMul(f->g->b, slot, gpu_i32(f, MBARRIER_BYTES), "")));
+    LLVMValueRef p = gpu_room_at(f, which == SCALAR ? r->scalars : r->mbarriers, first);
+    return gpu_offset(f, p, LLVMBuildMul(f->g->b, slot, gpu_i32(f, MBARRIER_BYTES), ""));
+}
+
+static LLVMValueRef mbarrier(GpuFn *f, const GpuRing *r, LLVMValueRef slot, int which) {
+    return gpu_shared_addr(f, word_of(f, r, slot, which));
 }
 
 static LLVMValueRef parity_of(GpuFn *f, LLVMValueRef turn) {
@@ -59,7 +63,7 @@ static LLVMValueRef parity_of(GpuFn *f, LLVMValueRef turn) {
 
 static void bind_buffers(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Op *op) {
     LLVMValueRef start = LLVMBuildMul(f->g->b, slot, gpu_i32(f, r->slot_bytes), "");
-    for (int i = 0; i < op->n_results; i++) {
+    for (int i = 0; i < r->type->n_parts; i++) {
         LLVMValueRef *p = ctx_array(f->ctx, LLVMValueRef, 1);
         *p = gpu_offset(f, gpu_room_at(f, r->items, r->at + r->part[i]), start);
         gpu_set_block(f, result(op, i), p);
@@ -101,6 +105,8 @@ void gpu_lower_ring_make(GpuFn *f, Op *op) {
     int64_t slots = r->type->slots, end = r->at + slots * r->slot_bytes;
     r->items = gpu_room(f, "ring", r->at, end);
     r->mbarriers = gpu_room(f, "mbarriers", end, end + slots * 2 * MBARRIER_BYTES);
+    r->scalars = gpu_room(f, "numbers of items", end + slots * 2 * MBARRIER_BYTES,
+                          end + slots * 3 * MBARRIER_BYTES);
     map_set(f->ctx, &f->values, result(op, 0), r);
     if (!r->tma) return;
     init_mbarriers(f, r);
@@ -140,7 +146,9 @@ static void acquire_tma(GpuFn *f, GpuRing *r, const Op *op) {
     }
     r->elected = gpu_call(f, "tg.nv.elect", 0);
     r->full = mbarrier(f, r, slot, 0);
-    gpu_call(f, "tg.nv.mbarrier.expect_tx", 3, r->full, r->elected, gpu_i32(f, item_bytes(op)));
+    r->bytes = gpu_i32(f, item_bytes(op));
+    r->scalar = op_flag(operand(op, 0)->def, "scalar") ? word_of(f, r, slot, SCALAR) : NULL;
+    if (!r->scalar) gpu_call(f, "tg.nv.mbarrier.expect_tx", 3, r->full, r->elected, r->bytes);
     bind_buffers(f, r, slot, op);
 }
 
@@ -164,6 +172,12 @@ void gpu_lower_ring_acquire(GpuFn *f, Op *op) {
 
 void gpu_lower_ring_commit(GpuFn *f, Op *op) {
     GpuRing *r = gpu_ring(f, operand(op, 0));
+    if (r->scalar) { // bytes that have come before they were expected count as well
+        LLVMValueRef n = gpu_scalar(f, operand(op, op->n_operands - 1));
+        n = LLVMBuildTrunc(f->g->b, n, f->g->i32, "");
+        gpu_store_shared_if(f, EL_I32, r->scalar, 1, &n, r->elected);
+        gpu_call(f, "tg.nv.mbarrier.expect_tx", 3, r->full, r->elected, r->bytes);
+    }
     if (r->branch) {
         gpu_else(f, &r->on);
         gpu_end_if(f, &r->on);
@@ -188,6 +202,23 @@ static bool any_multiplied(const Op *wait) {
     return any;
 }
 
+/// The number of the item in the slot, which has come: the same in all lanes, as the compiler sees.
+static void read_scalar(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Value *v) {
+    LLVMValueRef n = LLVMBuildLoad2(f->g->b, f->g->i32, word_of(f, r, slot, SCALAR), "");
+    n = gpu_call(f, "tg.shuffle.idx", 2, n, gpu_i32(f, 0));
+    gpu_set_scalar(f, v, LLVMBuildZExt(f->g->b, n, f->g->i64, ""));
+}
+
+/// A lane asks for all of its warp, which is the only one of its role.
+void gpu_lower_take_tile(GpuFn *f, Op *op) {
+    Gen *g = f->g;
+    LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, f->lane, gpu_i32(f, 0), "");
+    LLVMValueRef n = gpu_call(f, "tg.atomic.global.add.i32.gpu", 3,
+                              gpu_tensor(f, operand(op, 0))->data, first, gpu_i32(f, 1));
+    n = gpu_call(f, "tg.shuffle.idx", 2, n, gpu_i32(f, 0));
+    gpu_set_scalar(f, result(op, 0), LLVMBuildZExt(g->b, n, g->i64, ""));
+}
+
 void gpu_lower_ring_wait(GpuFn *f, Op *op) {
     GpuRing *r = gpu_ring(f, operand(op, 0));
     LLVMValueRef slot, turn;
@@ -195,6 +226,8 @@ void gpu_lower_ring_wait(GpuFn *f, Op *op) {
     bind_buffers(f, r, slot, op);
     if (r->tma) {
         gpu_call(f, "tg.nv.mbarrier.wait", 2, mbarrier(f, r, slot, 0), parity_of(f, turn));
+        int n = r->type->n_parts;
+        if (op->n_results > n) read_scalar(f, r, slot, result(op, n));
         return;
     }
     int64_t ahead = op_int(op, "ahead", 0);
@@ -216,7 +249,8 @@ void gpu_lower_ring_release(GpuFn *f, Op *op) {
     if (!r->tma) return;
     const Op *wait = wait_of(operand(op, 0));
     bool loaded = false;
-    for (int i = 0; wait && i < wait->n_results; i++) loaded |= !is_multiplied(result(wait, i));
+    // Of the item's scalar all lanes know by their shuffle.
+    for (int i = 0; wait && i < r->type->n_parts; i++) loaded |= !is_multiplied(result(wait, i));
     if (loaded) gpu_warp_sync(f); // all lanes have read
     slot_of(f, r, operand(op, 1), &slot, &turn);
     LLVMValueRef arrive =

@@ -6,11 +6,11 @@
 #include "backends/gpu/lower.h"
 
 /// A ring in shared memory: the slots, then a mbarrier a slot that says it is full and one that
-/// says it is free (copies by TMA only).
+/// says it is free (copies by TMA only), then a word a slot for what its item brings along.
 typedef struct GpuRing {
     const Type *type;
     int64_t at, slot_bytes;
-    const GpuRoom *items, *mbarriers;
+    const GpuRoom *items, *mbarriers, *scalars;
     int64_t part[MAX_RANK]; // of each buffer in a slot
     int readers;            // warps that release an item
     bool tma, pairs;        // pairs: the other CTA of the cluster copies into it, too
@@ -19,6 +19,8 @@ typedef struct GpuRing {
     GpuIf on;
     LLVMValueRef elected; // i1: this lane starts copies
     LLVMValueRef full;    // i32 address of the slot's mbarrier
+    LLVMValueRef bytes;   // i32: how many copies bring
+    LLVMValueRef scalar;  // where the item's scalar goes, or NULL
 } GpuRing;
 
 /// The value of ring_make.
@@ -32,6 +34,7 @@ GpuLower gpu_lower_buf_alloc, gpu_lower_buf_view, gpu_lower_buf_load, gpu_lower_
     gpu_lower_buf_pad, gpu_lower_shared_free, gpu_lower_barrier, gpu_lower_fence,
     gpu_lower_copy_async, gpu_lower_copy_tma, gpu_lower_copyout_tma, gpu_lower_ring_make,
     gpu_lower_ring_acquire, gpu_lower_ring_commit, gpu_lower_ring_wait, gpu_lower_ring_release,
-    gpu_lower_mma_start, gpu_lower_settled, gpu_lower_blank, gpu_lower_await, gpu_lower_roles;
+    gpu_lower_mma_start, gpu_lower_settled, gpu_lower_blank, gpu_lower_await, gpu_lower_roles,
+    gpu_lower_take_tile;
 
 #endif

@@ -61,4 +61,5 @@ GpuLower *const gpu_lowerings[OP_COUNT] = {
     [OP_RING_WAIT] = gpu_lower_ring_wait,
     [OP_RING_RELEASE] = gpu_lower_ring_release,
     [OP_ROLES] = gpu_lower_roles,
+    [OP_TAKE_TILE] = gpu_lower_take_tile,
 };

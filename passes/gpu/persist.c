@@ -197,6 +197,8 @@ void pass_persist(PassEnv *env, Op *module) {
         if (op->code != OP_DEVICE) continue;
         if (!gpu_persists(env->gpu, op, env->persistent) && !may_persist_in_roles(env, op))
             continue;
+        if (!gpu_persists(env->gpu, op, env->persistent))
+            op_set_attr(env->ir, op, "dealt", at_bool(env->ir, true));
         Find f = {.name = op_str(op, "name")};
         op_walk_pre(module, find_dispatch, &f);
         if (f.n == 1) make_loop(env, op, f.found);

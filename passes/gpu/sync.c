@@ -433,8 +433,12 @@ static void walk_for(Sync *y, Op *op) {
 
 static void walk_while(Sync *y, Op *op) {
     Region *test = op->regions[0], *body = op->regions[1];
+    int trips = !op_flag(op, "programs") ? OUTER_TRIPS : y->trips ? y->trips : INNER_TRIPS;
+    if (y->meeting && !meeting_goes_on(y->meeting, op))
+        broken(y, op, "a role goes on with other tiles than the others");
     for (int i = 0; i < op->n_results; i++) pass_on(y, operand(op, i), test->args[i]);
-    for (int trip = 0; trip < OUTER_TRIPS; trip++) {
+    for (int trip = 0; trip < trips; trip++) {
+        y->sending.tile += op_flag(op, "programs");
         walk(y, test);
         for (int i = 0; i < op->n_results; i++) pass_on(y, test->args[i], body->args[i]);
         walk(y, body);

@@ -48,6 +48,8 @@ struct Meeting {
     int n_rings;
     RingState rings[MAX_RINGS];
     VEC(Assumed) assumed;
+    VEC(const Op *) loops; // by condition, of the first role that comes to such
+    int loops_of;
 };
 
 Meeting *meeting_begin(Ctx *ctx, Op *roles) {
@@ -162,9 +164,14 @@ static Blocked find_unequal(const Meeting *m) {
 
 static bool same_scalar(const Value *a, const Value *b, int *budget);
 
+/// The tile of loops of which each goes on with the tile that an item names.
+static bool same_tile(const Op *x, const Op *y);
+
 /// Indices of loops with the same bounds.
 static bool same_arg(const Value *a, const Value *b, int *budget) {
     const Op *x = a->region->parent, *y = b->region->parent;
+    if (x->code == OP_WHILE && y->code == OP_WHILE)
+        return !a->index && !b->index && same_tile(x, y);
     if (a->index || b->index || x->code != OP_FOR || y->code != OP_FOR) return false;
     return op_int(x, "step", 1) == op_int(y, "step", 1) &&
            same_scalar(operand(x, 0), operand(y, 0), budget) &&
@@ -190,6 +197,61 @@ static bool same_scalar(const Value *a, const Value *b, int *budget) {
     for (int i = 0; i < x->n_operands; i++)
         if (!same_scalar(operand(x, i), operand(y, i), budget)) return false;
     return true;
+}
+
+/* ---- loops of tiles ------------------------------------------------------------------------ */
+
+/// The ring whose items say what loop goes on with; NULL: that comes from elsewhere.
+static const Value *told_by(const Op *loop) {
+    Value *next = operand(terminator(loop->regions[1]), 0);
+    const Op *wait = def_of(next, OP_RING_WAIT);
+    if (wait && next->index == operand(wait, 0)->type->n_parts) return operand(wait, 0);
+    for_each_use(u, next) {
+        const Op *op = u->user;
+        if (op->code == OP_RING_COMMIT && op->parent == loop->regions[1] &&
+            u->index == op->n_operands - 1)
+            return operand(op, 0);
+    }
+    return NULL;
+}
+
+/// An item in each iteration, and none elsewhere: the n-th belongs to the n-th iteration.
+static bool tells_once(const Op *loop, const Value *ring) {
+    int n = 0;
+    for_each_use(u, ring) {
+        const Op *op = u->user;
+        if (op->code != OP_RING_WAIT && op->code != OP_RING_COMMIT) continue;
+        if (op->parent == loop->regions[1]) n++;
+    }
+    return n == 1;
+}
+
+static bool same_test(const Op *x, const Op *y) {
+    const Op *a = operand(terminator(x->regions[0]), 0)->def;
+    const Op *b = operand(terminator(y->regions[0]), 0)->def;
+    int budget = SAME_BUDGET;
+    return a && b && a->code == OP_LT && b->code == OP_LT &&
+           operand(a, 0) == x->regions[0]->args[0] && operand(b, 0) == y->regions[0]->args[0] &&
+           same_scalar(operand(a, 1), operand(b, 1), &budget);
+}
+
+static bool same_tile(const Op *x, const Op *y) {
+    const Value *ring = told_by(x);
+    int budget = SAME_BUDGET;
+    return x == y || (ring && ring == told_by(y) && op_flag(ring->def, "scalar") &&
+                      tells_once(x, ring) && tells_once(y, ring) && same_test(x, y) &&
+                      same_scalar(operand(x, 0), operand(y, 0), &budget));
+}
+
+bool meeting_goes_on(Meeting *m, const Op *loop) {
+    if (!m->loops.n) m->loops_of = m->role;
+    if (m->loops_of == m->role) {
+        vec_push(m->ctx, &m->loops, loop);
+        return true;
+    }
+    for (int i = 0; i < m->loops.n; i++)
+        if (same_tile(m->loops.data[i], loop)) return true;
+    return false;
 }
 
 void meeting_assume(Meeting *m, const Value *v, int64_t n) {

@@ -18,6 +18,9 @@ void meeting_event(Meeting *m, Op *op, int64_t n);
 void meeting_assume(Meeting *m, const Value *v, int64_t n);
 bool meeting_knows(const Meeting *m, const Value *v, int64_t *n);
 
+/// Role i comes to a loop that goes on by condition. False: not as long as in the roles before.
+bool meeting_goes_on(Meeting *m, const Op *loop);
+
 /// An op at which a role stops for ever, or that does not fit the others; NULL: there is none.
 typedef struct Blocked {
     Op *op;

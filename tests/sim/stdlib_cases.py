@@ -54,6 +54,9 @@ for keys in (330, 40):
 # A warp of its own copies.
 case("attention", "attention", "q=randn(64,2,128,64):f16 k=randn(64,1,330,64):f16 v=randn(64,1,330,64):f16 mask=none "
      "lse=zeros(64,2,128) scale=0.125 causal=true", "BM=128 BN=64 stages=2 roles=1")
+# More tiles than CTAs: who is done takes the next one from a counter.
+case("attention", "attention", "q=randn(1,70,256,64):f16 k=randn(1,70,230,64):f16 v=randn(1,70,230,64):f16 mask=none "
+     "lse=zeros(1,70,256) scale=0.125 causal=true", "BM=128 BN=64 roles=1 skew=1 persistent=1")
 # Not causal: parts of three blocks of keys.
 case("attention", "attention", HEADS.format(70, 32, 140, t=":f32") +
      "lse=zeros(1,2,70) scale=0.125 causal=false", "BM=16 BN=32 split=2")

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// deal: CTAs that go from tile to tile take them from a counter, so that whoever had long ones
+// takes fewer.
+//
+//   roles { for %tile = %program .. %tiles by 132 [programs] (%run) { %A = ring_wait %r, %run; ...
+//   } }
+//         { for %tile = %program .. %tiles by 132 [programs] (%run) {
+//             ring_acquire %r, %run; copies; ring_commit %r, %run, ... } }
+//   -> roles { while [programs] (%tile = %program, %run) { %tile < %tiles } {
+//                %A, %next = ring_wait %r, %run; ...; yield %next } }
+//            { while [programs] (%tile = %program, %run) { %tile < %tiles } {
+//                %next = 132 + take_tile %counter
+//                ring_acquire %r, %run; copies; ring_commit %r, %run, ..., %next; yield %next } }
+//
+// The producer takes the next tile when it begins with one, and tells the others with an item of
+// which a tile has one. So both go on with the same tiles; `sync` looks at that again. The counter
+// is a scratch tensor, which a device of one warp clears before.
+#include "passes/gpu/async.h"
+
+#include "passes/passes.h"
+
+enum { CONSUMER, PRODUCER, N_ROLES };
+
+typedef struct Deal {
+    PassEnv *env;
+    Ir *ir;
+    Ctx *ctx;
+    Op *module, *device;
+    Op *loops[N_ROLES];
+    Op *wait, *commit; // of the ring that tells which tile is next
+} Deal;
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+static Op *loop_of_tiles(const Region *r) {
+    for_each_op(op, r) {
+        if (op->code == OP_FOR && op_flag(op, "programs")) return op;
+    }
+    return NULL;
+}
+
+/// In each tile once: its number is what the loop counts.
+static bool is_once_a_tile(const Op *op, const Op *loop) {
+    const Value *n = operand(op, 1);
+    return op->parent == loop->regions[0] && !n->def && n->region == op->parent && n->index > 0;
+}
+
+static Op *commit_of(const Deal *d, const Value *ring) {
+    for_each_use(u, ring) {
+        Op *op = u->user;
+        if (op->code == OP_RING_COMMIT) return is_once_a_tile(op, d->loops[PRODUCER]) ? op : NULL;
+    }
+    return NULL;
+}
+
+static bool find_ring(Deal *d) {
+    for_each_op(op, d->loops[CONSUMER]->regions[0]) {
+        if (op->code != OP_RING_WAIT || !is_once_a_tile(op, d->loops[CONSUMER])) continue;
+        d->wait = op;
+        d->commit = commit_of(d, operand(op, 0));
+        if (d->commit) return true;
+    }
+    return false;
+}
+
+static bool find_parts(Deal *d) {
+    const Op *roles = device_roles(d->device);
+    if (!roles || !op_flag(d->device, "dealt") || roles->n_regions != N_ROLES) return false;
+    for (int i = 0; i < N_ROLES; i++) {
+        d->loops[i] = loop_of_tiles(roles->regions[i]);
+        if (!d->loops[i]) return false;
+    }
+    return find_ring(d);
+}
+
+/* ---- the counter --------------------------------------------------------------------------- */
+
+static const Type *counter_type(Ir *ir) {
+    return ty_tensor(ir, EL_I32, 1, (int64_t[]){1}, (int64_t[]){1});
+}
+
+/// A device that clears the counter.
+static Op *make_clearing(Deal *d, const char *name) {
+    Builder b = build_before(d->ir, d->device);
+    Op *device = build_op(&b, OP_DEVICE, 0, NULL, 0, NULL, 1);
+    Region *r = device->regions[0];
+    op_set_attr(d->ir, device, "name", at_str(d->ir, name));
+    op_set_attr(d->ir, device, "warps", at_int(d->ir, 1));
+    region_add_arg(d->ir, r, ty_scalar(d->ir, EL_I64), "program");
+    Value *counter = region_add_arg(d->ir, r, counter_type(d->ir), "counter");
+    Builder in = build_at_end(d->ir, r, d->device->loc);
+    Place at = {.n = 1, .n_operands = 1, .dims = {{.kind = DIM_AT}}};
+    at.operands[0] = build_index(&in, 0);
+    store_at(&in, counter, build_const(&in, ty_scalar(d->ir, EL_I32), at_int(d->ir, 0)), &at, NULL);
+    build_yield(&in, 0, NULL);
+    return device;
+}
+
+/// The device's own, which the host has cleared.
+static Value *make_counter(Deal *d, Op *dispatch) {
+    Builder host = build_before(d->ir, dispatch);
+    Value *one = build_index(&host, 1);
+    const Type *type = counter_type(d->ir);
+    Value *counter = result(build_op(&host, OP_SCRATCH, 1, &one, 1, &type, 0), 0);
+    const char *name = ctx_format(d->ctx, "%s.deal", op_str(d->device, "name"));
+    Value *args[] = {one, counter};
+    Op *clear = build_op(&host, OP_DISPATCH, 2, args, 0, NULL, 0);
+    op_set_attr(d->ir, clear, "device", op_attr(make_clearing(d, name), "name"));
+    op_add_operand(d->ir, dispatch, counter);
+    return region_add_arg(d->ir, d->device->regions[0], type, "counter");
+}
+
+/* ---- rewriting ----------------------------------------------------------------------------- */
+
+static void make_test(Deal *d, const Op *loop, Region *test) {
+    Builder b = build_at_end(d->ir, test, loop->loc);
+    Value *more = build_binary(&b, OP_LT, test->args[0], operand(loop, 1));
+    build_yield(&b, 1, &more);
+}
+
+static void move_body(Deal *d, Region *from, Region *to, Value *next) {
+    Op *end = terminator(from);
+    int n = end->n_operands;
+    Value **out = ctx_array(d->ctx, Value *, n + 1);
+    out[0] = next;
+    for (int i = 0; i < n; i++) out[i + 1] = operand(end, i);
+    Builder b = build_at_end(d->ir, to, end->loc);
+    op_erase(end);
+    for_each_op_safe(op, from) op_move_to_end(op, to);
+    for (int i = 0; i < from->n_args; i++) value_replace(from->args[i], to->args[i]);
+    for (int i = 0; i <= n; i++)
+        for (int k = 0; k < from->n_args; k++)
+            if (out[i] == from->args[k]) out[i] = to->args[k];
+    build_yield(&b, n + 1, out);
+}
+
+/// Goes on with tile `next`, a value of the body.
+static void make_while(Deal *d, Op *loop, Value *next) {
+    int n = loop->n_results;
+    Region *body = loop->regions[0];
+    Value **inits = ctx_array(d->ctx, Value *, n + 1);
+    const Type **types = ctx_array(d->ctx, const Type *, n + 1);
+    for (int i = 0; i <= n; i++) {
+        inits[i] = operand(loop, i ? 1 + i : 0);
+        types[i] = body->args[i]->type;
+    }
+    Builder b = build_before(d->ir, loop);
+    Op *all = build_op(&b, OP_WHILE, n + 1, inits, n + 1, types, 2);
+    op_set_attr(d->ir, all, "programs", at_bool(d->ir, true));
+    for (int i = 0; i <= n; i++)
+        for (int r = 0; r < 2; r++)
+            region_add_arg(d->ir, all->regions[r], types[i], body->args[i]->name);
+    make_test(d, loop, all->regions[0]);
+    move_body(d, body, all->regions[1], next);
+    for (int i = 0; i < n; i++) value_replace(result(loop, i), result(all, i + 1));
+    op_erase(loop);
+}
+
+/// The wait yields the item's scalar, too.
+static void add_result(Deal *d, const Type *type) {
+    int n = d->wait->n_results;
+    const Type **types = ctx_array(d->ctx, const Type *, n + 1);
+    for (int i = 0; i < n; i++) types[i] = result(d->wait, i)->type;
+    types[n] = type;
+    d->wait = op_with_results(d->ir, d->wait, n + 1, types);
+}
+
+static void rewrite(Deal *d, Op *dispatch) {
+    const Type *index = ty_scalar(d->ir, EL_I64);
+    Value *counter = make_counter(d, dispatch);
+    Builder b = build_before(d->ir, d->loops[PRODUCER]->regions[0]->first);
+    Value *taken = result(build_op(&b, OP_TAKE_TILE, 1, &counter, 1, &index, 0), 0);
+    Value *first = build_index(&b, op_int(d->loops[PRODUCER], "step", 1));
+    Value *next = build_binary(&b, OP_ADD, first, taken);
+    op_set_attr(d->ir, operand(d->commit, 0)->def, "scalar", at_bool(d->ir, true));
+    op_add_operand(d->ir, d->commit, next);
+    add_result(d, index);
+    make_while(d, d->loops[PRODUCER], next);
+    make_while(d, d->loops[CONSUMER], result(d->wait, d->wait->n_results - 1));
+}
+
+void pass_deal(PassEnv *env, Op *module) {
+    if (!env->gpu) return;
+    for_each_op(op, module->regions[0]) {
+        Deal d = {
+            .env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .module = module, .device = op};
+        if (op->code != OP_DEVICE || !find_parts(&d)) continue;
+        Op *dispatch = dispatch_of(module, op);
+        if (dispatch) rewrite(&d, dispatch);
+    }
+}
