@@ -249,8 +249,8 @@ void gpu_lower_ring_release(GpuFn *f, Op *op) {
     if (!r->tma) return;
     const Op *wait = wait_of(operand(op, 0));
     bool loaded = false;
-    // Of the item's scalar all lanes know by their shuffle.
-    for (int i = 0; wait && i < r->type->n_parts; i++) loaded |= !is_multiplied(result(wait, i));
+    for (int i = 0; wait && i < wait->n_results; i++) // of buffers, or the item's scalar
+        loaded |= i == r->type->n_parts || !is_multiplied(result(wait, i));
     if (loaded) gpu_warp_sync(f); // all lanes have read
     slot_of(f, r, operand(op, 1), &slot, &turn);
     LLVMValueRef arrive =

@@ -29,7 +29,8 @@ KNOWN = {
     # A barrier before a ring's memory is used anew, when all of its copies have been waited for.
     # A fence before the second of two products that start together: ptxas wants one, registers do not.
     "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("batch_matmul", "linear_glu")}
-    | {("attention", "tg.nv.wgmma.fence"): 2},
+    # A lane's reading of a number in a slot that few CTAs fill again: the runs of attention have more tiles.
+    | {("attention", "tg.nv.wgmma.fence"): 2, ("attention", "tg.warp.sync"): 1},
     "sim:sm_80": SORTS,
     "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last")}
     | {(f, "tg.barrier.shared"): 1 for f in SHARED},
