@@ -319,6 +319,7 @@ static LLVMMemoryBufferRef generate(Ctx *ctx, LLVMModuleRef module, LLVMTargetMa
                                     LLVMCodeGenFileType type) {
     LLVMMemoryBufferRef buffer = NULL;
     char *error = NULL;
+    module_settle_masks(module);
     check_text(ctx, LLVMTargetMachineEmitToMemoryBuffer(m, module, type, &error, &buffer), error,
                "LLVM code generation");
     return buffer;

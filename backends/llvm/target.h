@@ -25,6 +25,9 @@ void module_mark_branches(Gen *g);
 void module_verify(Gen *g);
 /// Runs passes in LLVM's words.
 void module_run(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes);
+/// Stores of one lane in place of masked ones, of which LLVM makes wrong code (masks.c). Part of
+/// what makes code.
+void module_settle_masks(LLVMModuleRef module);
 /// The module as assembly or an object, in the arena; a NUL byte follows. It changes the module.
 const char *module_file(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine,
                         LLVMCodeGenFileType type, size_t *bytes);
