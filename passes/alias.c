@@ -138,7 +138,7 @@ static bool may_be_in_place(const Accesses *to, const Accesses *from) {
         written->type->rank != read->type->rank)
         return false;
     if (value_is_sym(written) || value_is_sym(read)) return false; // other ranks use it, too
-    if (to->other || from->other || from->writes.n || !to->writes.n) return false;
+    if (to->other || from->other || from->writes.n) return false;
     for (int i = 0; i < from->reads.n; i++)
         for (int j = 0; j < to->writes.n; j++)
             if (!reads_before(from->reads.data[i], to->writes.data[j])) return false;
@@ -151,7 +151,7 @@ static bool is_marked(const Attr *pairs, int64_t to, int64_t from) {
     return false;
 }
 
-/// Pairs that are proved; kept: of those that are marked.
+/// Pairs that are proved; kept: of those that are marked, also where no store is left in the code.
 static void mark_pairs(PassEnv *env, Op *kernel, bool kept) {
     Ctx *ctx = ir_ctx(env->ir);
     Region *body = kernel->regions[0];
@@ -163,7 +163,8 @@ static void mark_pairs(PassEnv *env, Op *kernel, bool kept) {
         for (int r = 0; r < body->n_args; r++) {
             const Value *to = body->args[w], *from = body->args[r];
             if (to->type->kind != TK_TENSOR || from->type->kind != TK_TENSOR ||
-                (kept && !is_marked(marked, w, r)) || !may_be_in_place(&of[w], &of[r]))
+                (kept ? !is_marked(marked, w, r) : !of[w].writes.n) ||
+                !may_be_in_place(&of[w], &of[r]))
                 continue;
             vec_push(ctx, &pairs, w);
             vec_push(ctx, &pairs, r);
