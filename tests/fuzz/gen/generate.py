@@ -107,7 +107,8 @@ class Generator(Values):
         if not shape and gathered:
             subs, dims, sizes = ["m.tile % 2"], [self.name("D")], [2]
         o = self.out(elem, dims, sizes)
-        return o, f"{o.name}[{', '.join(subs)}]"
+        self.place_of = dims, sizes, ", ".join(subs)
+        return o, f"{o.name}[{self.place_of[2]}]"
 
     # ---- bodies
 
@@ -145,8 +146,14 @@ class Generator(Values):
         return r
 
     def some(self):
-        """A statement beside the point."""
-        if self.chance(0.4):
+        """A statement beside the point, perhaps an arm or a loop in this one."""
+        if self.inner < 2 and self.chance(0.12):
+            self.inner += 1
+            name = self.r.choice(self.value_ops)
+            self.place(name, self.r.choice(["straight", "then", "else", "loop", "while", "fn"]),
+                       self.r.choice(self.ops[name][0]))  # fmt: skip
+            self.inner -= 1
+        elif self.chance(0.4):
             self.let(self.leaf(self.elem("suf"), self.shape((1, 2))))
 
     # ---- contexts of values
@@ -217,15 +224,19 @@ class Generator(Values):
         self.value_loop(name, elem, nest=True)
 
     def value_while(self, name, elem):
-        i, c = self.name("j"), self.condition()
+        i = self.name("j")
+        self.emit(Stmt(f"var {i}: i64 = 0;"))
 
         def make():
             self.loops.append(i)
+            self.some()
             return self.apply(name, elem)
 
         body, n = self.inside(make)
         v, init = self.variable(n.elem, n.shape)
-        self.emit(Stmt(f"var {i}: i64 = 0;"))
+        self.loops.append(i)
+        c = self.condition()  # data of each turn decide
+        self.loops.remove(i)
         body.append(Stmt(f"{v} = {{}};", [n]))
         body.append(Stmt(f"{i} = {i} + 1;"))
         self.emit(Stmt(f"while {i} < 3 && {{}}", [c], [("while", body)]))
@@ -249,12 +260,12 @@ class Generator(Values):
 
         def make():
             self.loops.append(i)
-            self.focus, self.focused = r, False
+            self.focus = r
             self.reassociates = True
             n = self.apply(name, elem, shape)
             self.reassociates = False
             self.focus = None
-            if self.focused:
+            if any(k is r for k in n.walk()):
                 n.marks.add("carried")
             back = self.step(n, r, name)
             return n, back
@@ -286,9 +297,9 @@ class Generator(Values):
     def value_after(self, name, elem):
         """Behind an `if` whose arm needed the block, the block is used again."""
         n = self.apply(name, elem)
+        n.marks.add("after")
         if not n.shape:
             n = self.filled(n, self.shape((1, 2)))
-        n.marks.add("after")
         v = self.let(n)
 
         def arm():
@@ -325,9 +336,9 @@ class Generator(Values):
 
     def value_lane(self, name, elem):
         n = self.apply(name, elem)
+        n.marks.add("lane")
         if not n.shape:
             n = self.filled(n, self.shape((1, 2)))
-        n.marks.add("lane")
         if n.tol or self.chance(0.5):
             v = self.let(n)
             lane = ", ".join(str(self.r.randrange(e)) for e in v.shape)
@@ -363,8 +374,21 @@ class Generator(Values):
         body, n = self.inside(make)
         f = Fn(self.name("g"), body, n)
         self.p.fns.append(f)
+        if self.chance(0.3):
+            self.two_results(f, n)
+            return
         call = n.like(f"{f.name}(@{f.name})", [], shape=n.shape)
         self.held(self.name_of(call), n)
+
+    def two_results(self, f, n):
+        saved, self.body = self.body, f.body
+        m = self.leaf(self.elem("suf"), self.shape((0, 1, 2)))
+        self.body = saved
+        f.result = Node("({}, {})", [n, m], n.elem, n.shape)
+        v, w = self.name("v"), self.name("v")
+        self.emit(Stmt(f"let ({v}, {w}) = {f.name}(@{f.name});"))
+        self.held(v, n)
+        self.held(w, m)
 
     def name_of(self, n):
         name = self.name("v")
@@ -465,14 +489,46 @@ class Generator(Values):
         q = Param("a0", "f32[M, N]", self.pool.argument(self.e("f32"), [self.dims["M"], self.dims["N"]], "small", 0))
         q.kind = "small"
         self.p.params["a0"] = q
+        self.settings()
+
+    def settings(self):
+        """What has to change no result: choices of the compiler, threads, guarded memory, launches that come again."""
+        r = self.r
+        axes = {"warps": [1, 2, 4, 8], "stages": [1, 2, 3, 4], "order": [1, 2, -2], "grain": [1, 3], "split": [1, 2, 3, 5],
+                "cluster": [1, 2], "persistent": [1, -1], "specialise": [1], "skew": [1, 0], "roles": [1, 0]}  # fmt: skip
+        if r.random() < 0.25:
+            pinned = r.sample(sorted(axes), r.randint(1, 3))
+            self.p.schedule = " schedule " + ", ".join(f"{a} = {r.choice(axes[a])}" for a in pinned)
+        if r.random() < 0.15:
+            self.p.typed = r.choice(self.t.computed).name
+        if r.random() < 0.15 and self.dims["M"] < 60:
+            self.p.flags.append(("", "-r", "1"))
+        if r.random() < 0.3:
+            self.p.flags.append(("cpu", "--guard"))
+        if r.random() < 0.8:
+            self.p.flags.append(("cpu", "-j", str(r.choice([1, 1, 2, 3, 7]))))
 
     def phase(self, goals, before=""):
         self.body, self.scope, self.loops = [], [], []
         self.ranges = {"m": (self.bm, "M"), "n": (self.bn, "N")}
         for name, context, elem in goals:
             self.place(name, context, self.t.elems[elem])
-        head = f"parallel m in M by {self.bm}, n in N by {self.bn}"
-        self.p.phases.append(Phase(head, self.body, before))
+        whole = any(g[0] == "in place" or g[0].startswith("combine") for g in goals)
+        head, inner = self.heads(whole)
+        self.p.phases.append(Phase(head, self.body, before, inner=inner))
+
+    def heads(self, whole):
+        """(head, loop inside) of a phase: of two indices, in turns, from a bound that data say, with a loop inside."""
+        m, n = f"m in M by {self.bm}", f"n in N by {self.bn}"
+        kind = self.r.random()
+        if whole or kind < 0.7:
+            return f"parallel {m}, {n}", ""
+        if kind < 0.78:
+            return f"parallel {n}, {m}", ""
+        if kind < 0.9:
+            return f"parallel {m}", f"for {n}"
+        low = self.r.choice(["1", f"{self.tensor(self.e('i32'), ['2'], [2], 'unit', fresh=True)}[1]"])
+        return f"parallel m in {low} .. M by {self.bm}, {n}", ""
 
     def scratch(self):
         """A tensor of the launch that one phase fills and the next reads."""

@@ -205,14 +205,49 @@ FIRST = """fn first(t) {
 """
 
 
+AFFINE = """fn affine(a, b) {
+    let (p, q) = a;
+    let (r, s) = b;
+    return (p * r, q * r + s);
+}
+"""
+LAST = """fn last(a, b) {
+    let (p, q) = a;
+    let (r, s) = b;
+    let later = r >= p || p != p;
+    return (later ? r : p, later ? s : q);
+}
+"""
+
+
+def ordered_fold(kind):
+    """A fold of tuples whose operands must not be exchanged."""
+
+    def make(g, elem, shape):
+        g.p.head_fns.update(affine=AFFINE, last=LAST, second=SECOND, first=FIRST)
+        axis = axis_of(g, shape)
+        fn = g.r.choice(["affine", "last"]) if elem.kind != "f" else "last"
+        x, y = g.val(elem, shape, nan=False, zs=False), g.val(elem, shape)
+        part = g.r.choice(["first", "second"])
+        n = x if part == "first" else y
+        how = g.r.choice(["", ", reverse = true"]) if kind == "scan" and fn == "affine" else ""
+        rest = dropped(shape, axis) if kind == "reduce" else shape
+        return Node(f"{part}({kind}(({{}}, {{}}), {fn}, axis = {axis}{how}))", [x, y], elem, rest, f"{kind} in order",
+                    nan=n.nan, zs=elem.kind == "f")  # fmt: skip
+
+    return make
+
+
 def pair_fold(kind):
     """A fold of tuples by a function of the file."""
 
     def make(g, elem, shape):
-        g.p.head_fns.update(both=BOTH, second=SECOND, first=FIRST)
         axis = axis_of(g, shape)
         most = elem.exact // shape[axis] if elem.kind == "f" else None
-        x = g.val(elem, shape, None if most is None else max(1, min(MOST_SMALL, most)))
+        if most == 0:  # sums round
+            return ordered_fold(kind)(g, elem, shape)
+        g.p.head_fns.update(both=BOTH, second=SECOND, first=FIRST)
+        x = g.val(elem, shape, None if most is None else min(MOST_SMALL, most))
         y = g.val(elem, shape)
         part = g.r.choice(["first", "second"])
         call = f"{kind}(({{}}, {{}}), both, axis = {axis})"
@@ -365,7 +400,7 @@ def present(g, elem, shape):
 def dot(g, elem, shape):
     k = g.r.choice([shape[1], 16, 3, 32])
     n = g.r.choice([shape[0], 8, 5, 16])
-    x, y = g.val(elem, (shape[0], k), 4), g.val(elem, (k, n), 4)
+    x, y = turned(g, elem, (shape[0], k)), turned(g, elem, (k, n))
     to = "f32" if elem.kind == "f" and elem.name != "f64" else "f64" if elem.kind == "f" else "i32"
     how = g.r.choice(["", "", ", precision = tf32x3", ", precision = tf32", ", precision = fast"])
     if elem.name != "f32" and how != ", precision = fast":
@@ -375,6 +410,15 @@ def dot(g, elem, shape):
     mag = x.mag * y.mag * k if elem.kind == "f" else None
     return Node(f"dot({{}}, {{}}{how})", [x, y], g.e(to), (shape[0], n), "dot", mag=mag, nan=False, zs=True,
                 of=elem)  # fmt: skip
+
+
+def turned(g, elem, shape):
+    """An operand of a product, as it is or transposed."""
+    mag = MOST_SMALL if elem.kind == "f" else None
+    if g.chance(0.7):
+        return g.val(elem, shape, mag)
+    x = g.val(elem, shape[::-1], mag)
+    return x.like("trans({})", op="trans", shape=shape)
 
 
 def product(g, elem, shape):
@@ -389,8 +433,7 @@ def product(g, elem, shape):
     def turn():
         saved = dict(g.ranges)
         g.ranges[j], g.dims[dim] = (k, dim), total
-        mag = MOST_SMALL if elem.kind == "f" else None
-        x, y = g.val(elem, (m, k), mag), g.val(elem, (k, n), mag)
+        x, y = turned(g, elem, (m, k)), turned(g, elem, (k, n))
         g.ranges = saved
         return Node("dot({}, {})", [x, y], to, (m, n), "dot", of=elem)
 
@@ -406,7 +449,8 @@ def cast_to(to):
         if elem.storage_only:
             x = g.load(elem, shape)
         elif g.chance(0.4):  # a chain, which may be folded to one
-            x = g.cast(g.val(g.elem(), shape), elem)
+            x = g.cast(g.val(g.elem(), shape), g.elem()) if g.chance(0.4) else g.val(g.elem(), shape)
+            x = g.cast(x, elem)
         else:
             x = g.val(elem, shape)
         return g.cast(x, to)
@@ -488,6 +532,50 @@ def combined(fn):
     return make
 
 
+def combined_pair(g, elem, shape):
+    """Two places at once, by a function of the file."""
+    g.p.head_fns.update(both=BOTH)
+    x, y = g.val(elem, shape, 1 if elem.kind == "f" else None), g.val(elem, shape)
+    o, _ = g.common(elem, shape)
+    dims, sizes, subs = g.place_of
+    q = g.out(elem, dims, sizes)
+    o.signless = q.signless = True
+    keep = g.r.choice(["", ", keep = true"])
+    g.emit(Stmt(f"combine(({o.name}[{subs}], {q.name}[{subs}]), ({{}}, {{}}), both{keep});", [x, y],
+                op="combine tuple", of=elem))  # fmt: skip
+
+
+def scattered(g, elem, shape):
+    """A store to positions that are computed, of which some are not there."""
+    e, rest = shape[-1], list(shape[:-1])
+    x, c = g.val(elem, shape), g.r.choice([-1, 0, 0, 1])
+    pick = g.r.choice([f"{e - 1 + c} - iota({e})", f"iota({e}) * 2 + {c}", f"(iota({e}) + {c}) * -1 + {e}", f"iota({e}) + {c}"])
+    tiles = [-(-g.dims[d] // g.ranges[r][0]) for r, d in (("m", "M"), ("n", "N"))]
+    sizes = tiles + rest + [max(1, e + g.r.choice([-2, 0, 0, 3, e]))]
+    dims = [g.name("D"), g.name("D"), *map(str, rest), g.name("D")]
+    o = g.out(elem, dims, sizes)
+    o.signless = x.zs
+    subs = ", ".join(["m.tile", "n.tile"] + [":"] * len(rest) + [pick])
+    g.emit(Stmt(f"{o.name}[{subs}] = {{}};", [x], op="scatter", of=elem))
+
+
+def tuned(g, elem, shape):
+    """A loop over tiles of a size that the compiler chooses, which it may split."""
+    z, j, dim, total = g.name("Z"), g.name("j"), *g.own_dim(g.r.choice([3, 9, 20]))
+    values = g.r.sample([1, 2, 4, 5, 8, 16], g.r.randint(1, 3))
+    g.p.tunes[z] = f"{z} = {' | '.join(map(str, values))}", f"{z} <= {g.r.choice(values)}"
+    fold = g.r.choice(["sum", "max"]) if elem.kind != "f" or elem.exact > 500 else "max"
+    x = g.load(elem, shape, "small", pads=False)
+    t = g.tensor(elem, [dim], [total], "small", fresh=True)
+    acc, init = g.variable(elem, shape, g.val(elem, shape, 4))
+    term = f"sum({t}[{j}])" if fold == "sum" else f"max({t}[{j}, pad = -inf])"
+    new = f"{acc} + {{}} * {term}" if fold == "sum" else f"max({acc}, min({{}}, {term}))"
+    body = [Stmt(f"{acc} = {new};", [x])]
+    g.emit(Stmt(f"for {j} in {dim} by {z}", [], [("loop", body)]))
+    mag = None if fold == "sum" else MOST_SMALL
+    return Node(acc, [], elem, shape, "tuned", mag=mag, nan=False, zs=True)
+
+
 def atomic(name):
     def make(g, elem, shape):
         fn = name.removeprefix("atomic_")
@@ -540,6 +628,8 @@ def in_place(g, elem, shape):
     g.focus = n
     y = g.coerced(g.apply(g.r.choice(["select", "neg", "max"]) if elem.kind != "b" else "not", elem, n.shape), elem, n.shape)
     g.focus = None
+    if not any(k is n for k in y.walk()):
+        y = n
     o.signless = y.zs
     g.emit(Stmt(f"{o.name}[m, n] = {{}};", [y], op="in place", of=elem))
 
@@ -581,6 +671,7 @@ class Registry:
             self.add(name, num, scanned(name, fn), (1, 2))
         for kind in ("reduce", "scan"):
             self.add(f"{kind} tuple", num, pair_fold(kind), (1, 2))
+            self.add(f"{kind} in order", num, ordered_fold(kind), (1, 2))
         self.add("sort", num, sorted_, (1, 2))
         self.add("topk", num, topk, (1, 2))
         self.add("histogram", ints, histogram, (1,))
@@ -615,6 +706,10 @@ class Registry:
             if fn == "add":  # sums of eight-bit floats round, in an order that is free
                 elems = [e for e in elems if e.kind != "f" or e.bits > 8]
             self.add(f"atomic_{fn}", elems, atomic(f"atomic_{fn}"), (0, 1), True)
+        wide = [e for e in num if e.kind != "f" or e.bits > 8]  # sums of the others round
+        self.add("combine tuple", wide, combined_pair, (1, 2), True)
+        self.add("scatter", every, scattered, (1, 2), True)
+        self.add("tuned", num, tuned, (0, 1, 2))
         self.add("store", list(tables.elems.values()), stored, (1, 2), True)
         self.add("optional", every, optional, (0, 1, 2))
         self.add("in place", every, in_place, (2,), True)

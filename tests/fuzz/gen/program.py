@@ -71,6 +71,7 @@ class Param:
     name: str
     type: str
     argument: str
+    facts: list = dataclasses.field(default_factory=list)  # contracts that hold
 
 
 @dataclasses.dataclass
@@ -101,8 +102,8 @@ class Fn:
 
     def passed(self, text):
         """The names that the text has from outside."""
-        own = set(re.findall(r"\b(?:let|var|for) (\w+)", text))
-        return sorted(set(re.findall(r"\b(?:[atopDjsv]\d+|[mnMN])\b", text)) - own)
+        own = set(re.findall(r"\b(?:let|var|for) \(?(\w+)", text)) | set(re.findall(r"\blet \(\w+, (\w+)\)", text))
+        return sorted(set(re.findall(r"\b(?:[atopDjsvZ]\d+|[mnMN])\b", text)) - own)
 
 
 @dataclasses.dataclass
@@ -112,12 +113,13 @@ class Phase:
     before: str = ""  # statements of the host
     called: str = ""  # it is a kernel of its own, of this name
     repeated: bool = False  # in a loop of the host
+    inner: str = ""  # the head of a loop around all of a program
 
     def text(self):
-        lines = [f"    {self.head} {{"]
+        lines = [f"    {self.head} {{"] + ([f"        {self.inner} {{"] if self.inner else [])
         for s in self.body:
-            lines += s.lines(2)
-        return "\n".join(lines + ["    }"])
+            lines += s.lines(3 if self.inner else 2)
+        return "\n".join(lines + (["        }"] if self.inner else []) + ["    }"])
 
 
 class Program:
@@ -126,21 +128,42 @@ class Program:
         self.fns, self.params, self.outs, self.phases = [], {}, {}, []
         self.head_fns = {}
         self.scratches = {}  # name -> type
+        self.tunes = {}  # name -> (values, a condition)
+        self.schedule = ""
+        self.typed = ""  # the element that is a type parameter
+        self.flags = []  # of the command line
 
     def source(self):
-        phases, fns = [p.text() for p in self.phases], ""
+        phases, fns, names = [p.text() for p in self.phases], "", {}
+
+        def spelt(text):
+            return re.sub(r"@(g\d+)\b", lambda m: names.get(m[1], m[0]), text)
+
         for f in self.fns:  # each may call those before it
-            text = fns + f.text()
-            names = ", ".join(f.passed(text[len(fns):])) or "m"
-            fns = re.sub(rf"@{f.name}\b", names, text)
-            phases = [re.sub(rf"@{f.name}\b", names, p) for p in phases]
+            text = spelt(f.text())
+            names[f.name] = ", ".join(f.passed(text)) or "m"
+            fns += spelt(text)
+        phases = [spelt(p) for p in phases]
         fns = self.called(fns, "".join(phases))
         kernels, phases = self.parted(phases)
         body = "\n".join(phases)
         heads = "".join(t for n, t in self.head_fns.items() if re.search(rf"\b{n}\b", fns + kernels + body))
         self.used = self.params_of(body)
-        head = ", ".join(f"{p.name}: {p.type}" for p in self.used)
-        return f"{heads}{fns}{kernels}kernel k({head}) {{\n{body}\n}}\n"
+        generic, typed = "", self.typed
+        if any(p.type.startswith(typed + "[") and not p.type.endswith("?") for p in self.used if typed):
+            generic = "<T: any>"
+        head = ", ".join(f"{p.name}: {self.type_of(p, generic)}" for p in self.used)
+        facts = [f for p in self.used if not p.type.endswith("?") for f in p.facts]
+        clauses = self.schedule + (f" require {', '.join(facts)}" if facts else "") + self.tuned(fns + body)
+        return f"{heads}{fns}{kernels}kernel k{generic}({head}){clauses} {{\n{body}\n}}\n"
+
+    def type_of(self, p, generic):
+        return "T" + p.type[len(self.typed):] if generic and p.type.startswith(self.typed + "[") else p.type
+
+    def tuned(self, text):
+        found = [c for name, c in self.tunes.items() if re.search(rf"\b{name}\b", text)]
+        where = f" where {' && '.join(c for _, c in found)}" if self.schedule else ""
+        return f" tune {', '.join(c for c, _ in found)}{where}" if found else ""
 
     def params_of(self, text):
         words = set(re.findall(r"\w+", text))
@@ -162,7 +185,7 @@ class Program:
                 params = {q.name: q.type for q in self.params_of(text)}
                 params.update({s: t for s, t in self.scratches.items() if re.search(rf"\b{s}\b", text)})
                 head = ", ".join(f"{n}: {t}" for n, t in params.items())
-                kernels += f"kernel {p.called}({head}) {{\n{text}\n}}\n"
+                kernels += f"kernel {p.called}({head}){self.tuned(text)} {{\n{text}\n}}\n"
                 text = f"    {p.called}({', '.join(params)});"
             elif p.repeated:
                 text = f"    for turn in 2 {{\n{text}\n    }}"
@@ -195,7 +218,7 @@ class Program:
                 reach_node(f.result, {"fn"}, out)
         base = {"phases"} if len(self.phases) > 1 else set()
         for p in self.phases:
-            reach_body(p.body, base, out)
+            reach_body(p.body, base | ({"loop"} if p.inner else set()), out)
         return out
 
 

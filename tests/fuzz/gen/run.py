@@ -12,6 +12,7 @@ from gen.data import difference
 # What a GPU has no room for is no failure.
 TOO_LARGE = ("bytes of shared memory of a CTA", "have to fit whole")
 SECONDS_A_LINE = 20
+LEVELS = (None, "base", None, "v3", None, "v4")  # of a CPU, at most
 
 
 @dataclasses.dataclass
@@ -35,6 +36,7 @@ class Runner:
         out = []
         for k, t in enumerate(targets):
             words = [str(file), "-k", "k", "--target", t, "--quiet", *program.words()]
+            words += [w for only, *flag in program.flags if only in ("", t) for w in flag]
             for o in program.written():
                 base = ".base" if o.whole else ""
                 words += ["--out", f"{o.name}{base}={self.folder}/{key}_{k}-{o.name}.npy"]
@@ -53,6 +55,9 @@ class Runner:
             env = {**self.env, "MALLOC_PERTURB_": str(perturb)}
             if perturb & 1:
                 env["TG_FILL"] = "nan"
+            level = LEVELS[perturb % len(LEVELS)]
+            if level:
+                env["TG_LEVEL"] = level
             try:
                 p = subprocess.run([self.tegula, "run", "--batch", str(file)], stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, env=env, timeout=SECONDS_A_LINE + len(todo))  # fmt: skip

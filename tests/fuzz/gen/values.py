@@ -1,12 +1,14 @@
 """Operands of random kernels: loads, constants, what is in scope, and changes of type and shape."""
 
 import random
+import re
 
 from gen.data import MOST_SMALL
 from gen.program import Node, Param, Program, size
 
 RANGES = {"m": "M", "n": "N"}  # of the programs: index, dimension
 MOST_LANES = 512
+COVERS = {16: (1, 16), 24: (17, 24)}  # extents of `cover`, and of what dimensions
 
 
 class Values:
@@ -24,9 +26,9 @@ class Values:
         self.ranges = {}  # name -> (extent, dimension)
         self.focus = None  # an operand that the next expression has to take
         self.depth = 0
-        self.focused = False
         self.reassociates = False  # a loop's state changes by this op alone, so its order is free
         self.body = []  # where statements go
+        self.inner = 0  # how deep statements stand that are beside the point
 
     # ---- pieces
 
@@ -50,7 +52,7 @@ class Values:
     def shape(self, rank=None):
         """Of a value: mostly what the programs' ranges cut out."""
         near = [(self.bm, self.bn)] * 4 + [(self.bm,), (self.bn,), (self.bn,), (self.bn, self.bm), ()]
-        near += [(self.r.choice([2, 3, 4]), self.bm, self.bn), (self.r.choice([1, 2, 5, 8, 17]),)]
+        near += [(self.r.choice([2, 3, 4]), self.bm, self.bn), (self.r.choice([1, 2, 5, 8, 16, 17, 24]),)]
         near = [s for s in near if (rank is None or len(s) in rank) and size(s) <= MOST_LANES]
         return self.r.choice(near) if near else tuple(self.r.choice([2, 4, 3]) for _ in range(min(rank)))
 
@@ -65,20 +67,32 @@ class Values:
         name = self.name("t")
         q = Param(name, want, self.argument(elem, sizes, kind, plain))
         q.kind, q.sizes = "own" if fresh else kind, sizes
+        q.facts = self.facts(q, dims)
         self.p.params[name] = q
         return name
 
+    def facts(self, q, dims):
+        """Contracts that hold, which the compiler may rely on."""
+        if not dims or not self.chance(0.12):
+            return []
+        d, n = self.r.choice(list(zip(dims, q.sizes)))
+        true = [f"{d} % {k} == 0" for k in (2, 3, 4, 8, 16) if n % k == 0] + [f"{d} >= {max(0, n - 1)}", f"{d} <= {n + 2}"]
+        if q.argument.endswith(".npy"):
+            true += [f"stride({q.name}, {len(dims) - 1}) == 1"] * 2
+        return [self.r.choice(true)] if re.fullmatch(r"D\d+|M|N", d) else []
+
     def argument(self, elem, sizes, kind, plain=False):
-        """A file and a view of it: steps, negative ones, stride 0, another order of the axes."""
-        steps = [self.r.choice([1, 1, 1, 1, 1, -1, 2, -2, 0]) for _ in sizes]
+        """A file and a view of it: steps, negative ones, stride 0, a beginning, another order of the axes."""
+        steps = [self.r.choice([1, 1, 1, 1, 1, -1, 2, -2, 3, 0]) for _ in sizes]
         if plain or elem.storage_only or self.chance(0.5):
             steps = [1] * len(sizes)
-        base = [n * abs(s) for n, s in zip(sizes, steps) if s]
+        first = 1 if any(s > 1 for s in steps) and self.chance(0.5) else 0
+        base = [n * abs(s) + (first if s > 1 else 0) for n, s in zip(sizes, steps) if s]
         turn = len(base) == 2 and not plain and not elem.storage_only and self.chance(0.2)
         text = self.pool.argument(elem, base[::-1] if turn else base, kind, self.r.randrange(3))
         text += ":transpose" if turn else ""
         if any(s not in (0, 1) for s in steps):
-            text += "[" + ",".join("::" + str(s) for s in steps if s) + "]"
+            text += "[" + ",".join(f"{first if s > 1 else ''}::{s}" for s in steps if s) + "]"
         for axis, s in enumerate(steps):
             text += f":expand({sizes[axis]},{axis})" if s == 0 else ""
         return text
@@ -89,7 +103,12 @@ class Values:
         return self.name("D"), n + (n & 1 if even else 0)
 
     def axis(self, extent, even):
-        """(subscript, dimension, size, joint): one entry of a subscript that gives that extent."""
+        """(subscript, dimension, size, joint or its block): one entry of a subscript that gives that extent."""
+        if not even and self.depth < 2 and self.chance(0.08):
+            return self.picked(extent)
+        if extent in COVERS and not even and "specialise" not in self.p.schedule and self.chance(0.3):
+            dim, n = self.name("D"), self.r.randint(*COVERS[extent])
+            return f"cover({dim})", dim, n, False
         frame = [x for x, (e, _) in self.ranges.items() if e == extent and not even]
         if frame and self.chance(0.7):
             x = self.r.choice(frame)
@@ -107,31 +126,41 @@ class Values:
         sub = self.r.choice(forms)
         return sub, dim, n, "iota" in sub
 
+    def picked(self, extent):
+        """Positions that data hold, of which some are outside."""
+        dim, n = self.own_dim(extent)
+        self.depth += 1
+        block = self.val(self.e(self.r.choice(["i32", "i64"])), (extent,))
+        self.depth -= 1
+        form = self.r.choice([f"abs({{}}) % {dim}", f"abs({{}}) % {dim}", "{} % 5", "{}", f"min(max({{}}, 0), {dim} - 1)"])
+        return form, dim, n, block
+
     def subscript(self, shape, even):
         while True:
             axes = [self.axis(e, even and i == len(shape) - 1) for i, e in enumerate(shape)]
             if any(sub == ":" and n != e for (sub, _, n, _), e in zip(axes, shape)):
                 continue
-            if sum(a[3] for a in axes) <= 1:
-                return [list(a[:3]) for a in axes]
+            if sum(bool(a[3]) for a in axes) <= 1:
+                return [list(a) for a in axes]
 
     def scalar_sub(self):
         d, n = self.own_dim(3)
         near = self.loops + [f"{x}.start" for x in self.ranges] + [f"{x}.tile" for x in self.ranges]
-        return [self.r.choice(near + ["0", "1", f"{d} - 1"]), d, n]
+        return [self.r.choice(near + ["0", "1", f"{d} - 1"]), d, n, False]
 
     def load(self, elem, shape, kind="wild", pads=None, fresh=False):
         even = elem.storage_only
         if elem.kind == "b" and self.plain_bools:
             kind = "small"
         axes = self.subscript(shape, even)
+        picks = [block for *_, block in axes if isinstance(block, Node)]
         loop = bool(self.loops) and self.chance(0.8)
         if (loop or self.chance(0.15) or not axes) and len(axes) < 4 and not (even and not axes):
             axes.insert(0, self.scalar_sub())
             if loop:
                 axes[0][0] = self.r.choice(self.loops)
         if even and not shape:
-            axes.append([self.r.choice(["0", "1"]), "4", 4])
+            axes.append([self.r.choice(["0", "1"]), "4", 4, False])
         t = self.tensor(elem, [a[1] for a in axes], [a[2] for a in axes], kind, fresh)
         subs, nan, mag = ", ".join(a[0] for a in axes), False, 1 if kind == "unit" else MOST_SMALL
         pad = ""
@@ -142,8 +171,8 @@ class Values:
         if self.chance(0.05):
             subs += f", cache = {self.r.choice(['all', 'last', 'first', 'none'])}"
         op = "load pad" if pad else "load"
-        return Node(f"{t}[{subs}]", [], elem, shape, op, mag=None if kind == "wild" else mag,
-                    nan=nan or kind == "wild")  # fmt: skip
+        return Node(f"{t}[{subs}]", picks, elem, shape, op, mag=None if kind == "wild" else mag,
+                    nan=nan or kind == "wild", zs=False)  # fmt: skip
 
     def pad(self, elem, kind):
         if elem.kind == "b":
@@ -243,7 +272,6 @@ class Values:
         f = self.focus
         if f is not None and (f.elem, f.shape) == (elem, shape):
             self.focus = None
-            self.focused = True
             return f
         near = [x for x in self.scope if x.elem == elem and x.shape == shape and x.tol is None]
         if near and self.chance(0.45):
