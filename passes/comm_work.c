@@ -15,9 +15,13 @@
 enum { SECTOR = 32, WORD = 4 }; // bytes that an access moves at least, and an atomic of GPUs
 
 static const CommLink links[] = {
-#define LINK(name, copy, store, load, start, chunk, meeting, peers)                                \
-    {name, copy * 1e9, store * 1e9, load * 1e9, start * 1e-6, chunk * 1e-6, meeting * 1e-6, peers},
-#include "passes/gpu/links.def"
+#define LINK(copy, store, load, start, chunk, meeting, peers)                                      \
+    copy * 1e9, store * 1e9, load * 1e9, start * 1e-6, chunk * 1e-6, meeting * 1e-6, peers
+#define GPU(name, arch, lanes, sms, threads, ctas, registers, most, shared, shared_one, l2, gb,    \
+            ghz, fma, unit, features, ptx, link)                                                   \
+    {name, link},
+#define HOST_LINK(...) {"cpu", LINK(__VA_ARGS__)},
+#include "lang/gpus.def"
 };
 
 const CommLink *comm_link(const char *target) {

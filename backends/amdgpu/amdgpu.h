@@ -14,7 +14,7 @@
 #include "backends/llvm/portable.h"
 #include "passes/gpu/gpu.h"
 
-/// The row of targets.def of one of AMD's GPUs, or NULL.
+/// The row of lang/gpus.def of one of AMD's GPUs, or NULL.
 const GpuTarget *amd_target(const char *name);
 /// All of it but the link, on a portable module, which it changes.
 struct AmdObject;

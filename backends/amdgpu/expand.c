@@ -157,8 +157,7 @@ static void expand_call(Expand *x, LLVMValueRef call) {
     Fn fn;
     const char *name = LLVMGetValueName2(LLVMGetCalledValue(call), &(size_t){0});
     if (!fn_find(name, &fn)) return;
-    if (!fn_amd_has(fn.row, x->gpu->name))
-        ice(g->ctx, (Loc){0}, "%s has no %s", x->gpu->name, name);
+    if (!fn_has(fn.row, x->gpu)) ice(g->ctx, (Loc){0}, "%s has no %s", x->gpu->name, name);
     LLVMPositionBuilderBefore(g->b, call);
     LLVMSetCurrentDebugLocation2(g->b, LLVMInstructionGetDebugLoc(call));
     x->call = call;

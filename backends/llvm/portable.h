@@ -47,9 +47,10 @@ typedef struct Fn {
 bool fn_find(const char *name, Fn *out);
 /// What <key> stands for; NULL where the name has none.
 const char *fn_capture(const Fn *fn, char key);
-/// Whether a GPU of AMD's ("gfx942") has the function: it has an amdgcn column, and its needs name
-/// the GPU, or no later architecture than NVIDIA's first.
-bool fn_amd_has(const FnRow *row, const char *gpu);
+/// Whether the GPU has the function: it meets the needs and its code generator has the row.
+bool fn_has(const FnRow *row, const struct GpuTarget *gpu);
+/// The needs as people read them: "sm_90a", "CDNA3|CDNA4".
+const char *fn_needs(Ctx *ctx, const FnRow *row);
 /// All rows, in the order of the table.
 extern const FnRow fn_rows[];
 extern const int fn_row_count;

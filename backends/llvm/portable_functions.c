@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/llvm/portable.h"
+#include "passes/gpu/gpu.h"
 
 const FnRow fn_rows[] = {
 #define FN(name, type, effect, scope, needs, ptx, amdgcn, sim)                                     \
@@ -13,20 +14,15 @@ const FnRow fn_rows[] = {
 };
 const int fn_row_count = sizeof fn_rows / sizeof *fn_rows;
 
-/* ---- AMD's GPUs ---------------------------------------------------------------------------- */
+/* ---- which GPUs have them ------------------------------------------------------------------ */
 
-static bool name_in(const char *list, const char *name) {
-    for (size_t n; *list; list += n + (list[n] == '|')) {
-        n = strcspn(list, "|");
-        if (n == strlen(name) && memcmp(list, name, n) == 0) return true;
-    }
-    return false;
+bool fn_has(const FnRow *row, const GpuTarget *gpu) {
+    return gpu_meets(gpu, row->needs) && (!gpu_has_any(gpu, GPU_AMD) || *row->amdgcn);
 }
 
-bool fn_amd_has(const FnRow *row, const char *gpu) {
-    enum { FIRST = 80 };
-    if (!*row->amdgcn) return false;
-    return *row->needs == 'g' ? name_in(row->needs, gpu) : atoi(row->needs) == FIRST;
+const char *fn_needs(Ctx *ctx, const FnRow *row) {
+    const char *needs = row->needs + (*row->needs == '=');
+    return isdigit((unsigned char)*needs) ? ctx_format(ctx, "sm_%s", needs) : needs;
 }
 
 /* ---- names --------------------------------------------------------------------------------- */

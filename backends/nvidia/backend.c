@@ -13,8 +13,8 @@
 /* ---- targets ------------------------------------------------------------------------------- */
 
 static bool nvidia_info(const char *level, TargetInfo *out) {
-    const GpuTarget *t = level ? gpu_target(level) : NULL;
-    if (!t || !nv_arch(level)) return false;
+    const GpuTarget *t = level ? nv_arch(level) : NULL;
+    if (!t) return false;
     *out = gpu_target_info(t, "nvptx64");
     return true;
 }
@@ -24,8 +24,8 @@ static bool nvidia_info(const char *level, TargetInfo *out) {
 const char *nvidia_target(int capability, char machine[16]) {
     const GpuTarget *best = NULL;
     for (const GpuTarget *t = gpu_targets; t->name; t++) {
-        const NvArch *arch = nv_arch(t->name);
-        bool runs = arch && (arch->specific ? t->arch == capability : t->arch <= capability);
+        bool specific = gpu_has(t, GPU_SPECIFIC);
+        bool runs = t->ptx && (specific ? t->arch == capability : t->arch <= capability);
         if (runs && (!best || t->arch > best->arch)) best = t;
     }
     if (!best) return NULL;
@@ -109,7 +109,7 @@ static void start_linking(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
 /// What ptxas says of each function; without it what the image says.
 static void describe(Ctx *ctx, const CodeOptions *o, const tg_image *image) {
     NvOutput *made = ctx_new(ctx, NvOutput);
-    NvArch machine = {.name = o->level};
+    GpuTarget machine = {.name = o->level};
     NvUses uses = {0};
     ctx_defer(ctx, release_output, made);
     if (nv_ptxas(image->bytes, image->size - 1, &machine, made) == NV_OK)

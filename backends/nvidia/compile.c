@@ -48,7 +48,7 @@ static void release_output(void *thing) {
 }
 
 /// Ends the compilation where libNVVM refuses what the checker let through.
-static NvStatus run_nvvm(Gen *g, const NvArch *arch, const NvOptions *o, NvPtx *out) {
+static NvStatus run_nvvm(Gen *g, const GpuTarget *arch, const NvOptions *o, NvPtx *out) {
     NvOutput *made = ctx_new(g->ctx, NvOutput);
     ctx_defer(g->ctx, release_output, made);
     if (driver_refuses(o)) {
@@ -81,7 +81,7 @@ static void check_ptx(Ctx *ctx, const char *ptx) {
     if (at) ice(ctx, (Loc){0}, "PTX calls a function: %.*s", (int)strcspn(at, ";{"), at);
 }
 
-NvStatus nv_compile(Gen *g, const NvArch *arch, const NvOptions *o, NvPtx *out) {
+NvStatus nv_compile(Gen *g, const GpuTarget *arch, const NvOptions *o, NvPtx *out) {
     double start = gpu_seconds();
     NvStatus status = NV_OK;
     *out = (NvPtx){.nvvm = by_nvvm(o)};

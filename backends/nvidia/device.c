@@ -4,7 +4,7 @@
 
 NvStatus nv_device(Ir *ir, const Op *module, const NvDeviceOptions *o, NvDevice *out) {
     Ctx *ctx = ir_ctx(ir);
-    const NvArch *arch = nv_arch(o->gpu.target);
+    const GpuTarget *arch = nv_arch(o->gpu.target);
     if (!arch) ice(ctx, (Loc){0}, "no architecture %s", o->gpu.target);
     Gen *g = gen_create(ctx, "device");
     g->strip = o->strip;
@@ -14,8 +14,8 @@ NvStatus nv_device(Ir *ir, const Op *module, const NvDeviceOptions *o, NvDevice 
     NvStatus status = nv_compile(g, arch, &o->compile, &out->ptx);
     if (status != NV_OK) return status;
     out->image = (tg_image){.kind = TG_IMAGE_PTX,
-                            .arch = (int16_t)arch->number,
-                            .specific = arch->specific,
+                            .arch = (int16_t)arch->arch,
+                            .specific = gpu_has(arch, GPU_SPECIFIC),
                             .target = arch->name,
                             .bytes = out->ptx.text,
                             .size = out->ptx.bytes + 1,

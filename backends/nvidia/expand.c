@@ -6,30 +6,9 @@
 
 #include "backends/nvidia/nvidia.h"
 
-// The PTX version is the first that has all rows of the architecture.
-static const NvArch archs[] = {
-    {"sm_80", "compute_80", "+ptx80", 80, false},
-    {"sm_86", "compute_86", "+ptx80", 86, false},
-    {"sm_89", "compute_89", "+ptx84", 89, false},
-    {"sm_90", "compute_90", "+ptx84", 90, false},
-    {"sm_90a", "compute_90a", "+ptx84", 90, true},
-    {"sm_100a", "compute_100a", "+ptx86", 100, true},
-    {"sm_120a", "compute_120a", "+ptx87", 120, true},
-};
-
-const NvArch *nv_arch(const char *name) {
-    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
-        if (strcmp(archs[i].name, name) == 0) return &archs[i];
-    return NULL;
-}
-
-bool nv_arch_has(const NvArch *arch, const char *needs) {
-    bool exact = *needs == '=';
-    char *end;
-    if (*needs == 'g') return false; // AMD's
-    int number = (int)strtol(needs + exact, &end, 10);
-    if (*end == 'a' && !arch->specific) return false;
-    return exact ? arch->number == number : arch->number >= number;
+const GpuTarget *nv_arch(const char *name) {
+    const GpuTarget *t = gpu_target(name);
+    return t && t->ptx ? t : NULL;
 }
 
 /* ---- PTX text ------------------------------------------------------------------------------ */
@@ -183,13 +162,12 @@ static LLVMValueRef build_known(const Gen *g, LLVMValueRef call, const Fn *fn) {
     ice(g->ctx, (Loc){0}, "no PTX for tg.%s", fn->row->name);
 }
 
-static void expand_call(const Gen *g, const NvArch *arch, LLVMValueRef call) {
+static void expand_call(const Gen *g, const GpuTarget *arch, LLVMValueRef call) {
     Fn fn;
     const char *name = LLVMGetValueName2(LLVMGetCalledValue(call), &(size_t){0});
     if (!fn_find(name, &fn)) return;
-    if (!nv_arch_has(arch, fn.row->needs))
-        ice(g->ctx, (Loc){0}, "%s needs sm_%s, not %s", name,
-            fn.row->needs + (*fn.row->needs == '='), arch->name);
+    if (!fn_has(fn.row, arch))
+        ice(g->ctx, (Loc){0}, "%s needs %s, not %s", name, fn_needs(g->ctx, fn.row), arch->name);
     LLVMPositionBuilderBefore(g->b, call);
     LLVMSetCurrentDebugLocation2(g->b, LLVMInstructionGetDebugLoc(call));
     LLVMValueRef made = *fn.row->ptx ? build_asm(g, call, &fn) : build_known(g, call, &fn);
@@ -201,7 +179,7 @@ static void expand_call(const Gen *g, const NvArch *arch, LLVMValueRef call) {
     if (n && LLVMIsAInstruction(made)) LLVMSetValueName2(made, label, n);
 }
 
-static void expand_body(const Gen *g, const NvArch *arch, LLVMValueRef fn) {
+static void expand_body(const Gen *g, const GpuTarget *arch, LLVMValueRef fn) {
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
             next = LLVMGetNextInstruction(i);
@@ -221,7 +199,7 @@ static void default_occupancy(const Gen *g, LLVMValueRef fn) {
                             LLVMCreateStringAttribute(g->llvm, ctas, sizeof ctas - 1, "1", 1));
 }
 
-void nv_expand(Gen *g, const NvArch *arch) {
+void nv_expand(Gen *g, const GpuTarget *arch) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module), next; fn; fn = next) {
         next = LLVMGetNextFunction(fn);
         default_occupancy(g, fn);

@@ -15,48 +15,37 @@
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/tool.h"
 #include "backends/llvm/portable.h"
+#include "passes/gpu/gpu.h"
 
-/// A GPU architecture.
-typedef struct NvArch {
-    const char *name;    // "sm_90a"
-    const char *compute; // libNVVM's name
-    const char *ptx;     // LLVM's feature for the PTX version that has all of our rows
-    int number;          // 90
-    bool specific;       // the a in sm_90a
-} NvArch;
-
-/// NULL where there is no such architecture.
-const NvArch *nv_arch(const char *name);
-/// Whether it is "80", "90a" or "=90a" enough ("gfx942" never is), the column `needs` of
-/// portable.def.
-bool nv_arch_has(const NvArch *arch, const char *needs);
+/// The row of lang/gpus.def of one of NVIDIA's GPUs, or NULL.
+const GpuTarget *nv_arch(const char *name);
 
 /* ---- expand.c ------------------------------------------------------------------------------ */
 
 /// Replaces every target function by inline PTX and shared.base by an external array tg_shared.
 /// Kernels without "tg.minctasm" get 1. A function that the architecture lacks is a compiler bug.
-void nv_expand(Gen *g, const NvArch *arch);
+void nv_expand(Gen *g, const GpuTarget *arch);
 
 /* ---- nvvm_writer.c ------------------------------------------------------------------------- */
 
 /// The expanded module in the LLVM 7 dialect, or what differs from it for a later architecture.
 /// Gives names to values that have none.
-const char *nvvm_write(Ctx *ctx, LLVMModuleRef module, const NvArch *arch);
+const char *nvvm_write(Ctx *ctx, LLVMModuleRef module, const GpuTarget *arch);
 
 /* ---- nvptx.c ------------------------------------------------------------------------------- */
 
 /// PTX of the expanded module by LLVM, in the arena; changes the module.
-const char *nvptx_emit(Gen *g, const NvArch *arch);
+const char *nvptx_emit(Gen *g, const GpuTarget *arch);
 /// nv_bound_ctas for another generator, by a copy that is optimised as nvptx_emit does.
-void nvptx_bound_ctas(Gen *g, const NvArch *arch);
+void nvptx_bound_ctas(Gen *g, const GpuTarget *arch);
 /// Halves of words are joined by one instruction, where LLVM would take three (pack.c). LLVM's
 /// instruction combining must have run.
 void nvptx_pack(Gen *g);
 /// Whether a kernel has a "tg.minctasm" above 1, or so many threads that each has fewer registers.
-bool nv_is_bounded(const Gen *g);
+bool nv_is_bounded(const Gen *g, const GpuTarget *arch);
 /// Lowers "tg.minctasm" of kernels that would spill for its sake, and keeps their loads in place as
 /// far as registers are few. `measured` has the same kernels, optimised.
-void nv_bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured);
+void nv_bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured);
 /// Loads of single elements in the block stay behind the barriers they are behind, and those of
 /// vectors if `vectors` (stay.c). True: nv_keep_parameters has to keep the latter, too.
 bool nv_keep_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors);
@@ -97,7 +86,7 @@ bool nvvm_available(void);
 /// Its file, where it is here.
 const char *nvvm_path(void);
 /// libNVVM: text of nvvm_write to PTX. `optimize` is 0 to 3.
-NvStatus nvvm_compile(const char *text, size_t bytes, const NvArch *arch, int optimize,
+NvStatus nvvm_compile(const char *text, size_t bytes, const GpuTarget *arch, int optimize,
                       NvOutput *out);
 /// Where ptxas is: in $CUDA_HOME, PATH or the usual place; TOOL_PATH bytes. False: nowhere.
 bool nv_ptxas_path(char *out);
@@ -105,7 +94,7 @@ bool nv_ptxas_path(char *out);
 int nv_ptxas_release(const char *program);
 /// ptxas: PTX to a cubin; the log has registers, spills and advice. NV_ABSENT: it is not here, or
 /// cannot run.
-NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out);
+NvStatus nv_ptxas(const char *ptx, size_t bytes, const GpuTarget *arch, NvOutput *out);
 /// The same in two steps, between which there is time for other work, by the ptxas at a path.
 NvStatus nv_ptxas_start(const char *program, const char *ptx, size_t bytes, const char *machine,
                         ToolRun **run);
@@ -137,7 +126,7 @@ typedef struct NvPtx {
 
 /// PTX of a portable module, which it changes. NV_ABSENT and NV_FAILED with out->log; all that is
 /// wrong with the module is a compiler bug.
-NvStatus nv_compile(Gen *g, const NvArch *arch, const NvOptions *options, NvPtx *out);
+NvStatus nv_compile(Gen *g, const GpuTarget *arch, const NvOptions *options, NvPtx *out);
 /// The PTX version of a text, and the last that a driver of CUDA 12.4 (12040) reads: 84.
 int nv_ptx_version(const char *ptx);
 /// What libNVVM 13 writes, whatever it is asked for; the least that LLVM writes for us.

@@ -14,11 +14,11 @@ static void start(void) {
     LLVMInitializeNVPTXAsmPrinter();
 }
 
-static LLVMTargetMachineRef machine_of(Ctx *ctx, const NvArch *arch) {
+static LLVMTargetMachineRef machine_of(Ctx *ctx, const GpuTarget *arch) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start);
-    return target_machine_of(ctx, "nvptx64-nvidia-cuda", arch->name, arch->ptx,
-                             LLVMCodeGenLevelDefault);
+    return target_machine_of(ctx, "nvptx64-nvidia-cuda", arch->name,
+                             ctx_format(ctx, "+ptx%d", arch->ptx), LLVMCodeGenLevelDefault);
 }
 
 /// Our attributes and LLVM's for the same.
@@ -64,15 +64,15 @@ static void release_module(void *thing) {
     LLVMDisposeModule(thing);
 }
 
-void nvptx_bound_ctas(Gen *g, const NvArch *arch) {
-    if (!nv_is_bounded(g)) return;
+void nvptx_bound_ctas(Gen *g, const GpuTarget *arch) {
+    if (!nv_is_bounded(g, arch)) return;
     LLVMModuleRef copy = LLVMCloneModule(g->module);
     ctx_defer(g->ctx, release_module, copy);
     module_run(g->ctx, copy, machine_of(g->ctx, arch), pipeline);
     nv_bound_ctas(g, arch, copy);
 }
 
-const char *nvptx_emit(Gen *g, const NvArch *arch) {
+const char *nvptx_emit(Gen *g, const GpuTarget *arch) {
     LLVMTargetMachineRef machine = machine_of(g->ctx, arch);
     module_target(g, machine);
     module_verify(g);

@@ -70,13 +70,13 @@ static char *take(NvvmProgram p, int (*size)(NvvmProgram, size_t *),
     return text;
 }
 
-static NvStatus compile(NvvmProgram p, const char *text, size_t bytes, const NvArch *arch,
+static NvStatus compile(NvvmProgram p, const char *text, size_t bytes, const GpuTarget *arch,
                         int optimize, NvOutput *out) {
     char name[32], level[16];
     // Products and sums are fused where the module says so, as LLVM's NVPTX does.
     const char *options[] = {name, level, "-fma=0"};
     size_t n;
-    snprintf(name, sizeof name, "-arch=%s", arch->compute);
+    snprintf(name, sizeof name, "-arch=compute_%s", arch->name + strlen("sm_"));
     snprintf(level, sizeof level, "-opt=%d", optimize);
     bool failed = nvvm.nvvmAddModuleToProgram(p, text, bytes, "kernel") != 0 ||
                   nvvm.nvvmCompileProgram(p, 3, options) != 0;
@@ -92,7 +92,7 @@ bool nvvm_available(void) {
     return nvvm.library != NULL;
 }
 
-NvStatus nvvm_compile(const char *text, size_t bytes, const NvArch *arch, int optimize,
+NvStatus nvvm_compile(const char *text, size_t bytes, const GpuTarget *arch, int optimize,
                       NvOutput *out) {
     NvvmProgram p = NULL;
     *out = (NvOutput){0};

@@ -291,10 +291,10 @@ static const char attributes[] = "\nattributes #0 = { nounwind }\n"
                                  "attributes #3 = { convergent nounwind readnone }\n"
                                  "attributes #4 = { convergent noduplicate nounwind }\n";
 
-const char *nvvm_write(Ctx *ctx, LLVMModuleRef module, const NvArch *arch) {
+const char *nvvm_write(Ctx *ctx, LLVMModuleRef module, const GpuTarget *arch) {
     Writer w = {.ctx = ctx,
                 .module = module,
-                .typed_byval = arch->number >= 100,
+                .typed_byval = arch->arch >= 100,
                 .out = {.ctx = ctx},
                 .tail = {.ctx = ctx}};
     text_add(&w.out, "%s", header);

@@ -239,13 +239,13 @@ enum {
 // Loads are kept in place where values take three quarters of the registers.
 enum { FULL = 3, FULL_OF = 4 };
 // A quarter of an SM has a quarter of its registers and of its warps; they come by eights.
-enum { SM_REGISTERS = 65536, SM_QUARTERS = 4, WARP = 32, GRANULE = 8, MOST_REGISTERS = 255 };
+enum { SM_QUARTERS = 4, GRANULE = 8 };
 
 /// Of a thread, where so many CTAs lie on an SM: its fullest quarter decides.
-static int registers_beside(int ctas, int threads) {
-    int warps = ctas * ((threads + WARP - 1) / WARP);
+static int registers_beside(const GpuTarget *t, int ctas, int threads) {
+    int warps = ctas * ((threads + t->lanes - 1) / t->lanes);
     int quarter = (warps + SM_QUARTERS - 1) / SM_QUARTERS;
-    return SM_REGISTERS / (SM_QUARTERS * quarter * WARP) / GRANULE * GRANULE;
+    return t->registers_sm / (SM_QUARTERS * quarter * t->lanes) / GRANULE * GRANULE;
 }
 
 typedef struct Loops {
@@ -289,14 +289,14 @@ static int live_at_once(Liveness *l) {
 }
 
 /// `other`: of another generator; `soft`: f8 is converted by many instructions.
-static int needed_registers(Liveness *l, const NvArch *arch, bool other, bool soft) {
+static int needed_registers(Liveness *l, const GpuTarget *arch, bool other, bool soft) {
     int own = (live_at_once(l) + QUARTERS - 1) / QUARTERS;
     Loops loops = find_loops(l);
     bool chains = loops.longest > CHAIN * own;
     int base = own + OTHER_REGISTERS +
-               (other                    ? ORDER_REGISTERS
-                : arch->number != HOPPER ? ARCH_REGISTERS
-                                         : 0);
+               (other                  ? ORDER_REGISTERS
+                : arch->arch != HOPPER ? ARCH_REGISTERS
+                                       : 0);
     if (!loops.alone && !soft && !chains && !l->doubles)
         return base + (other || l->pairs ? own / ORDER_PART : 0);
     int more = l->doubles ? own * DOUBLE_PARTS / 2 : own / (chains ? CHAIN_PART : LOOP_PART);
@@ -319,23 +319,25 @@ static void set_number(const Gen *g, LLVMValueRef fn, const char *name, int n) {
 }
 
 /// A thread of so large a CTA has fewer registers than others, even if it is alone.
-static bool is_large(int threads) {
-    return threads > 0 && registers_beside(1, threads) < MOST_REGISTERS;
+static bool is_large(const GpuTarget *t, int threads) {
+    return threads > 0 && registers_beside(t, 1, threads) < t->registers_thread;
 }
 
-bool nv_is_bounded(const Gen *g) {
+bool nv_is_bounded(const Gen *g, const GpuTarget *arch) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
-        if (attribute_number(fn, "tg.minctasm") > 1 || is_large(attribute_number(fn, "tg.maxntid")))
+        if (attribute_number(fn, "tg.minctasm") > 1 ||
+            is_large(arch, attribute_number(fn, "tg.maxntid")))
             return true;
     return false;
 }
 
 /// Loads stay behind barriers where values take most of the registers that a thread has, or what is
 /// loaded would take all. `l` is of this function, or of another generator's: then all do.
-static void keep_loads(const Gen *g, const NvArch *arch, Liveness *l, LLVMValueRef fn, int room) {
+static void keep_loads(const Gen *g, const GpuTarget *arch, Liveness *l, LLVMValueRef fn,
+                       int room) {
     bool all = number_of(l, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(fn))) < 0;
     bool kept = false;
-    all |= arch->number != HOPPER;
+    all |= arch->arch != HOPPER;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
         bool vectors =
             all || FULL_OF * walk_block(l, b) >= FULL * room * QUARTERS || nv_read_words(b) >= room;
@@ -344,24 +346,24 @@ static void keep_loads(const Gen *g, const NvArch *arch, Liveness *l, LLVMValueR
     if (kept) nv_keep_parameters(fn);
 }
 
-static void bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured, LLVMValueRef fn) {
+static void bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured, LLVMValueRef fn) {
     int ctas = attribute_number(fn, "tg.minctasm"), wish = ctas;
     int threads = attribute_number(fn, "tg.maxntid");
     if (attribute_number(fn, "tg.ctas.counted")) return;
-    bool other = measured != g->module, large = other && is_large(threads);
+    bool other = measured != g->module, large = other && is_large(arch, threads);
     if (LLVMIsDeclaration(fn) || (ctas < 2 && !large) || threads < 1) return;
     const char *name = LLVMGetValueName2(fn, &(size_t){0});
     Liveness l = {.ctx = g->ctx};
     number(&l, LLVMGetNamedFunction(measured, name));
     int needed = needed_registers(&l, arch, other, attribute_number(fn, "tg.softf8") > 0);
-    while (ctas > 1 && registers_beside(ctas, threads) < needed) ctas--;
+    while (ctas > 1 && registers_beside(arch, ctas, threads) < needed) ctas--;
     if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
     // f64's functions branch, and what stays before a branch lives through it.
     if ((ctas > 1 || large) && !l.doubles)
-        keep_loads(g, arch, &l, fn, registers_beside(ctas, threads));
+        keep_loads(g, arch, &l, fn, registers_beside(arch, ctas, threads));
 }
 
-void nv_bound_ctas(Gen *g, const NvArch *arch, LLVMModuleRef measured) {
+void nv_bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         bound_ctas(g, arch, measured, fn);
 }

@@ -91,7 +91,7 @@ NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out) {
     return good ? NV_OK : made.log && *made.log ? NV_FAILED : NV_ABSENT;
 }
 
-NvStatus nv_ptxas(const char *ptx, size_t bytes, const NvArch *arch, NvOutput *out) {
+NvStatus nv_ptxas(const char *ptx, size_t bytes, const GpuTarget *arch, NvOutput *out) {
     char program[TOOL_PATH];
     ToolRun *run;
     *out = (NvOutput){0};

@@ -9,7 +9,7 @@
 #include "passes/gpu/gpu.h"
 
 static bool sim_info(const char *level, TargetInfo *out) {
-    const GpuTarget *t = level && sim_target(level) ? gpu_target(level) : NULL;
+    const GpuTarget *t = level ? gpu_target(level) : NULL;
     if (!t) return false;
     *out = gpu_target_info(t, "sim");
     return true;

@@ -17,33 +17,7 @@
 #include "backends/llvm/target.h"
 #include "backends/sim/private.h"
 
-/* ---- targets and functions ----------------------------------------------------------------- */
-
-static const SimTarget targets[] = {
-    {"sm_80", 80, false, false, 32, 163 << 10}, {"sm_86", 86, false, false, 32, 99 << 10},
-    {"sm_89", 89, false, false, 32, 99 << 10},  {"sm_90", 90, false, true, 32, 227 << 10},
-    {"sm_90a", 90, true, true, 32, 227 << 10},  {"sm_100a", 100, true, true, 32, 227 << 10},
-    {"sm_120a", 120, true, true, 32, 99 << 10}, {"gfx90a", 0, false, false, 64, 64 << 10},
-    {"gfx942", 0, false, false, 64, 64 << 10},  {"gfx950", 0, false, false, 64, 160 << 10},
-    {"gfx1100", 0, false, false, 32, 64 << 10}, {"gfx1201", 0, false, false, 32, 64 << 10},
-};
-
-const SimTarget *sim_target(const char *name) {
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-        if (strcmp(targets[i].name, name) == 0) return &targets[i];
-    return NULL;
-}
-
-bool sim_target_has(const SimTarget *target, const FnRow *row) {
-    const char *needs = row->needs;
-    if (!target->number) return fn_amd_has(row, target->name);
-    if (*needs == 'g') return false;
-    bool exact = *needs == '=';
-    char *end;
-    int number = (int)strtol(needs + exact, &end, 10);
-    if (*end == 'a' && !target->specific) return false;
-    return exact ? target->number == number : target->number >= number;
-}
+/* ---- functions ------------------------------------------------------------------------------ */
 
 const SimOp sim_ops[] = {
 #define INLINE(id)              {.name = #id, .emit = emit_##id},
@@ -228,14 +202,11 @@ static void expand_call(Compiler *c, LLVMValueRef call) {
     Fn fn;
     const char *name = LLVMGetValueName2(LLVMGetCalledValue(call), &(size_t){0});
     if (!fn_find(name, &fn)) return;
-    const SimTarget *target = c->e.image->target;
+    const GpuTarget *target = c->e.image->target;
     const SimOp *op = sim_op_find(fn.row->sim);
     if (!op) ice(g->ctx, (Loc){0}, "the simulator has no function %s for %s", fn.row->sim, name);
-    if (!sim_target_has(target, fn.row)) {
-        const char *needs = fn.row->needs;
-        ice(g->ctx, (Loc){0}, "%s needs %s%s, not %s", name, *needs == 'g' ? "" : "sm_",
-            needs + (*needs == '='), target->name);
-    }
+    if (!fn_has(fn.row, target))
+        ice(g->ctx, (Loc){0}, "%s needs %s, not %s", name, fn_needs(g->ctx, fn.row), target->name);
     LLVMPositionBuilderBefore(g->b, call);
     SimSite *site = call_site(c, call, &fn, op);
     if (op->emit) {
@@ -298,7 +269,7 @@ static void expand_access(Compiler *c, LLVMValueRef inst, bool store) {
     LLVMPositionBuilderBefore(c->e.g->b, inst);
     if (c->e.image->check && (space == 1 || space == 3))
         check_access(c, inst, p, space, store, bytes);
-    if (store && space == 3 && c->e.image->target->async) emit_mark(&c->e, p, bytes);
+    if (store && space == 3 && c->e.image->target->features & GPU_TMA) emit_mark(&c->e, p, bytes);
     LLVMSetAlignment(inst, 1);
 }
 
@@ -558,7 +529,7 @@ static void compile(Ctx *ctx, void *arg) {
 }
 
 SimImage *sim_compile(Gen *g, const char *target, bool check) {
-    const SimTarget *t = sim_target(target);
+    const GpuTarget *t = gpu_target(target);
     if (!t) ice(g->ctx, (Loc){0}, "the simulator has no target %s", target);
     SimImage *image = image_alloc(g->ctx, sizeof *image);
     lock_init(&image->lock);

@@ -63,7 +63,7 @@ static Elem elem_of(Prepare *p, const char *name) {
 
 /// NVIDIA's sums of f8 do, but those of warps where they are made of products of f16.
 static bool keeps_few_bits(const Prepare *p, const SimSite *site) {
-    const GpuTarget *t = gpu_target(p->image->target->name);
+    const GpuTarget *t = p->image->target;
     bool warps = strncmp(site->name, "tg.nv.mma.", 10) == 0;
     return elem_info[site->elem[0]].bits == 8 && site->elem[2] == EL_F32 &&
            strncmp(site->name, "tg.nv.", 6) == 0 && !(warps && gpu_has(t, GPU_F8_HALVES));
@@ -212,8 +212,8 @@ void prepare_mma(Prepare *p, const Fn *fn, SimSite *site) {
     prepare_types(p, site);
     site->number_of['x' - 'a'] =
         strcmp(word(p, site->name, 5), "f32") == 0; // all bits of f32 count
-    site->number_of['z' - 'a'] = gpu_has(gpu_target(p->image->target->name), GPU_FLUSH) &&
-                                 elem_info[site->elem[0]].bits == 16;
+    site->number_of['z' - 'a'] =
+        gpu_has(p->image->target, GPU_FLUSH) && elem_info[site->elem[0]].bits == 16;
     site->part[0] = operand_of(p, name, FRAG_A, site->elem[0]);
     site->part[1] = operand_of(p, name, FRAG_B, site->elem[1]);
     site->part[2] = operand_of(p, name, FRAG_D, site->elem[2]);

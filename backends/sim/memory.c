@@ -30,7 +30,7 @@ Cta *shared_find(SimLane *lane, const SimSite *site, uint32_t address, int bytes
 }
 
 void shared_mark(Cta *cta, uint32_t offset, int bytes) {
-    if (!cta->sim->image->target->async || bytes == 0) return;
+    if (!gpu_has(cta->sim->image->target, GPU_TMA) || bytes == 0) return;
     memset(cta->shared + VIEW_DIRTY + offset, 1, (size_t)bytes);
     uint32_t last = (offset + (uint32_t)bytes - 1) >> SUMMARY_LOG2;
     for (uint32_t i = offset >> SUMMARY_LOG2; i <= last; i++) cta->shared[VIEW_SUMMARY + i] = 1;

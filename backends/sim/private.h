@@ -13,6 +13,7 @@
 #include "backends/sim/sim.h"
 #include "ir/layout.h"
 #include "lang/lock.h"
+#include "passes/gpu/gpu.h"
 
 typedef struct Sim Sim;
 typedef struct Cta Cta;
@@ -120,7 +121,7 @@ typedef struct Fresh {
 } Fresh;
 
 struct SimImage {
-    const struct SimTarget *target;
+    const GpuTarget *target;
     bool check;
     SimFunction *functions;
     int n_functions;
@@ -134,18 +135,6 @@ struct SimImage {
     Sim *idle;    // machines of former runs
     Fresh *fresh; // under `check`
 };
-
-/// What an architecture offers.
-typedef struct SimTarget {
-    const char *name;
-    int number;    // 90; AMD's have what all architectures have: 0
-    bool specific; // the a in sm_90a
-    bool async;    // has an asynchronous proxy
-    int lanes, shared_max;
-} SimTarget;
-const SimTarget *sim_target(const char *name);
-/// Whether it has the functions of a row of portable.def.
-bool sim_target_has(const SimTarget *target, const FnRow *row);
 
 /// Memory of the image; a compile that cannot have it leaves with NO_MEMORY.
 void *image_alloc(Ctx *ctx, size_t size);

@@ -167,7 +167,7 @@ static void fill(char *p, int64_t bytes, uint16_t canary) {
 
 static void cta_start(Sim *sim, Cta *cta) {
     fill(cta->shared, sim->shared_bytes, CANARY_START);
-    if (sim->image->target->async) {
+    if (gpu_has(sim->image->target, GPU_TMA)) {
         fill(cta->shared + VIEW_ASYNC, sim->shared_bytes, CANARY_START);
         memset(cta->shared + VIEW_DIRTY, 0, (size_t)sim->shared_bytes);
         memset(cta->shared + VIEW_SUMMARY, 0, SHARED_MAX >> SUMMARY_LOG2);
@@ -285,16 +285,17 @@ static bool launch(const SimImage *image, const SimFunction *f, const SimRun *ru
     int64_t x = run->grid[0] ? run->grid[0] : 1, y = run->grid[1] ? run->grid[1] : 1;
     int64_t z = run->grid[2] ? run->grid[2] : 1;
     int64_t shared = run->shared_bytes > f->shared_bytes ? run->shared_bytes : f->shared_bytes;
+    bool clusters = gpu_has(image->target, GPU_CLUSTER);
     if (threads < 1 || threads > MAX_THREADS)
         return refuse(failure, "a CTA of %lld threads; there may be 1 to %lld", threads,
                       MAX_THREADS);
-    if (cluster < 1 || cluster > MAX_CLUSTER || (cluster > 1 && image->target->number < 90))
+    if (cluster < 1 || cluster > MAX_CLUSTER || (cluster > 1 && !clusters))
         return refuse(failure, "a cluster of %lld CTAs; there may be %lld", cluster,
-                      image->target->number < 90 ? 1 : MAX_CLUSTER);
+                      clusters ? MAX_CLUSTER : 1);
     if (x % cluster) return refuse(failure, "a grid of %lld CTAs in clusters of %lld", x, cluster);
-    if (shared > image->target->shared_max)
+    if (shared > image->target->shared_cta)
         return refuse(failure, "%lld bytes of shared memory; the target has %lld", shared,
-                      image->target->shared_max);
+                      image->target->shared_cta);
     Sim *sim = take_machine(image, f, run, threads, cluster);
     if (!sim)
         return refuse(failure, "out of memory for %lld threads of %lld CTAs", threads, cluster);

@@ -25,7 +25,7 @@ import loops  # noqa: E402
 from hsaco import Hsaco  # noqa: E402
 from objects import LANES, REGISTERS, SIMDS  # noqa: E402
 
-TARGETS = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"]
+TARGETS = list(LANES)
 MATRIX = "{0}=zeros({1}):f16"
 
 
@@ -50,19 +50,19 @@ ASSUMED = (
     f"a compute unit moves {SHARED_CYCLE} bytes a cycle through shared memory without conflicts of banks and "
     f"{CACHE_CYCLE} through its cache; an instruction of vectors takes 4 cycles of a SIMD on CDNA, 1 on RDNA, "
     f"where it also keeps the matrix unit waiting; a transcendental one {NARROW} times as many; matrix "
-    "instructions run at the peak of targets.def; barriers, waits and latencies cost nothing"
+    "instructions run at the peak of gpus.def; barriers, waits and latencies cost nothing"
 )
 
 
 class Target:
-    """A row of passes/gpu/targets.def."""
+    """A row of lang/gpus.def."""
 
     def __init__(self, name):
-        rows = (ROOT / "passes/gpu/targets.def").read_text(encoding="utf-8")
-        row = re.search(rf'^GPU\("{name}",(.*)\)$', rows, re.M)
+        rows = (ROOT / "lang/gpus.def").read_text(encoding="utf-8")
+        row = re.search(rf'^GPU\("{name}",(.*),$', rows, re.M)
         if not row:
-            raise SystemExit(f"{name} is no target of passes/gpu/targets.def")
-        f = [float(int(s, 16)) if "x" in s else float(s) for s in row[1].split(",")[:-1]]
+            raise SystemExit(f"{name} is no target of lang/gpus.def")
+        f = [float(int(s, 16)) if "x" in s else float(s) for s in row[1].split(",")]
         self.name, self.lanes, self.units, self.threads = name, int(f[1]), int(f[2]), int(f[3])
         self.shared, self.clock, self.macs = int(f[7]) * 1024, f[11], f[13]
         self.cdna, self.simds = self.lanes == 64, SIMDS[self.lanes]

@@ -9,27 +9,19 @@
 
 /* ---- targets (target.c) -------------------------------------------------------------------- */
 
+enum GpuFeatureIndex {
+#define FEATURE(name, meaning) GPU_FEATURE_##name,
+#include "lang/gpus.def"
+};
+/// The features of lang/gpus.def, a bit each.
 enum GpuFeature {
-    GPU_CP_ASYNC = 1, // copies from global to shared memory past the registers
-    GPU_TMA = 2,      // of whole boxes, by tensor maps; mbarriers with byte counts
-    GPU_WGMMA = 4,    // asynchronous products of warpgroups
-    GPU_CLUSTER = 8,  // CTAs that see each other's shared memory
-    GPU_MMA = 16,     // NVIDIA's products of warps
-    GPU_F8 = 32,      // which take the f8 types, and conversions of them
-    GPU_MFMA = 64,    // AMD's products of 64 lanes, and of 32
-    GPU_WMMA = 128,
-    GPU_REDUX = 256,   // reductions of integers over a warp by one instruction
-    GPU_BUFFERS = 512, // accesses by an offset of 32 bits that hardware checks against a bound
-    GPU_FLUSH = 1024, // products of f16 and bf16 take subnormal numbers for 0, and give it for them
-    GPU_READS_256 = 2048, // shared memory is read 256 bytes at a time
-    GPU_PAIRS = 4096,     // two f32 are added and multiplied at once
-    GPU_F8_HALVES = 8192, // products of warps of f8 are two of f16: their sums keep all bits
-    GPU_EARLY = 16384,    // kernels begin before the one before has ended, and wait for that
+#define FEATURE(name, meaning) GPU_##name = 1 << GPU_FEATURE_##name,
+#include "lang/gpus.def"
 };
 
 enum { GPU_AMD = GPU_MFMA | GPU_WMMA };
 
-/// A row of targets.def. Copy it to change what depends on the device at hand.
+/// A row of lang/gpus.def. Copy it to change what depends on the device at hand.
 typedef struct GpuTarget {
     const char *name; // "sm_90a"
     int arch;         // 90; 0x90a of gfx90a
@@ -42,6 +34,7 @@ typedef struct GpuTarget {
     double bandwidth, clock;      // bytes, cycles a second
     double fma_cycle, unit_cycle; // multiply-adds a cycle and SM: of f32, of 16-bit matrices
     int features;
+    int ptx; // 84: the PTX version 8.4; 0 of AMD's
 } GpuTarget;
 
 enum {
@@ -54,6 +47,9 @@ enum {
 const GpuTarget *gpu_target(const char *name);
 /// The rows, ended by one whose name is NULL.
 extern const GpuTarget gpu_targets[];
+/// Whether the target is "80" or later, "90a" or a later one with an a, "=90a" exactly, or has any
+/// of the features "CDNA3|CDNA4": the column `needs` of portable.def. AMD's GPUs meet "80" alone.
+bool gpu_meets(const GpuTarget *t, const char *needs);
 
 static inline bool gpu_has(const GpuTarget *t, int features) {
     return (t->features & features) == features;
@@ -80,8 +76,8 @@ typedef struct GpuUnit {
     int m, n, k, steps; // k is that of all steps, an instruction each
     Elem a, b, sum;
     const char *precision; // of a dot of f32; "" for all others
-    int first, last;       // architectures that have it
     int features;          // that it needs
+    int generations;       // any of these features, or 0
     double rate;           // share of GpuTarget.unit_cycle
     int chain;             // gpu_chain, where no target has better sums
 } GpuUnit;

@@ -2,16 +2,15 @@
 // The table of matrix instructions.
 #include "passes/gpu/gpu.h"
 
-#include <limits.h>
 #include <string.h>
 
 static const GpuUnit units[] = {
-#define ROW(chain, name, m, n, k, a, b, sum, precision, arch, features, rate)                      \
-    {name, m, n, k, 1, EL_##a, EL_##b, EL_##sum, precision, arch, INT_MAX, features, rate, chain},
+#define ROW(chain, name, m, n, k, a, b, sum, precision, features, rate)                            \
+    {name, m, n, k, 1, EL_##a, EL_##b, EL_##sum, precision, features, 0, rate, chain},
 #define UNIT(...)   ROW(0, __VA_ARGS__)
 #define NARROW(...) ROW(GPU_CHAIN, __VA_ARGS__)
-#define AMD(name, m, n, k, steps, a, b, sum, precision, first, last, features, rate)               \
-    {name, m, n, k, steps, EL_##a, EL_##b, EL_##sum, precision, first, last, features, rate, 0},
+#define AMD(name, m, n, k, steps, a, b, sum, precision, generations, features, rate)               \
+    {name, m, n, k, steps, EL_##a, EL_##b, EL_##sum, precision, features, generations, rate, 0},
 #include "passes/gpu/units.def"
 #undef ROW
 };
@@ -63,8 +62,8 @@ static bool is_for(const GpuUnit *u, const GpuTarget *t, const Type *a, const Ty
     if (three && u->features & GPU_WGMMA) return false;
     int64_t m = a->extents[0], n = b->extents[1], k = a->extents[1];
     bool flips = u->features & GPU_AMD;
-    return u->a == a->elem && u->b == b->elem && t->arch >= u->first && t->arch <= u->last &&
-           gpu_has(t, u->features) && is_precise(u, wanted) &&
+    return u->a == a->elem && u->b == b->elem && gpu_has(t, u->features) &&
+           (!u->generations || gpu_has_any(t, u->generations)) && is_precise(u, wanted) &&
            (gpu_unit_fits(u, m, n, k) || (flips && gpu_unit_fits(u, n, m, k)));
 }
 

@@ -132,7 +132,7 @@ static const Op *loaded_beside(const Value *v, const Op *dot) {
 /// shared memory, where it goes through registers; other operands are there all the time. Both
 /// halves of a wave of gfx11 have the same of an operand.
 static void measure_operands(Sizes *z, const Op *op, const GpuUnit *unit) {
-    bool wmma = unit && unit->features & GPU_WMMA, twice = wmma && unit->last == 0x1100;
+    bool wmma = unit && unit->features & GPU_WMMA, twice = wmma && unit->generations == GPU_RDNA3;
     if (!unit || wmma) z->fragments = fmax(z->fragments, twice ? 2 * FRAGMENTS : FRAGMENTS);
     for (int i = 0; i < 2; i++) {
         double words = held_words(operand(op, i)->type);

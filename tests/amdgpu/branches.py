@@ -15,7 +15,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / d) for d in ("nvidia", "amdgpu")]
-from assemble import instances, report  # noqa: E402
+from assemble import GPUS, instances, report  # noqa: E402
 from objects import emit  # noqa: E402
 
 # Scalar instructions that leave the condition alone; the others set it.
@@ -71,7 +71,7 @@ def check(job):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tegula", required=True)
-    parser.add_argument("--targets", default="gfx90a,gfx942,gfx950,gfx1100,gfx1201")
+    parser.add_argument("--targets", default=",".join(g for g in GPUS if g.startswith("gfx")))
     parser.add_argument("--types", default="f16")
     parser.add_argument("--kernels", default="matmul|linear|conv1d|attention_backward")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -9,7 +9,9 @@ import pathlib
 import struct
 import sys
 
-MACHINES = {0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950", 0x41: "gfx1100", 0x4E: "gfx1201"}
+# EF_AMDGPU_MACH of LLVM's "User Guide for AMDGPU Backend".
+MACHINES = {0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950", 0x41: "gfx1100", 0x46: "gfx1101", 0x47: "gfx1102"}
+MACHINES |= {0x44: "gfx1103", 0x43: "gfx1150", 0x4A: "gfx1151", 0x55: "gfx1152", 0x48: "gfx1200", 0x4E: "gfx1201"}
 NOTE_METADATA = 32
 DYNSYM, NOTE = 11, 7
 

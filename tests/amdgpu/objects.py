@@ -20,10 +20,11 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / d) for d in ("nvidia", "amdgpu")]
-from assemble import instances, report  # noqa: E402
+from assemble import GPUS, instances, report  # noqa: E402
 from hsaco import Hsaco  # noqa: E402
 
-LANES = {"gfx90a": 64, "gfx942": 64, "gfx950": 64, "gfx1100": 32, "gfx1201": 32}
+FAMILIES = [[g for g in GPUS if g.startswith(prefix)] for prefix in ("gfx9", "gfx1")]
+LANES = {g: lanes for family, lanes in zip(FAMILIES, (64, 32)) for g in family}
 SHARED = {"gfx950": 160 << 10}
 # Registers of a SIMD that its waves share (of so many lanes), and by how many they are given out.
 REGISTERS = {64: (512, 8), 32: (1536, 24)}
@@ -31,8 +32,6 @@ BYTES = {"ptr addrspace(1)": 8, "i64": 8, "double": 8, "i32": 4, "float": 4, "ha
 SIMDS = {64: 4, 32: 2}
 SCALARS = 112
 
-
-FAMILIES = (("gfx90a", "gfx942", "gfx950"), ("gfx1100", "gfx1201"))
 # What kernels are about that have no f16, too.
 TYPES = "f16,f32,bf16,f64,i32,i64,i8,u8,f8e4m3,f8e5m2"
 
@@ -162,7 +161,7 @@ def check(job):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tegula", required=True)
-    parser.add_argument("--targets", default="gfx90a,gfx942,gfx950,gfx1100,gfx1201")
+    parser.add_argument("--targets", default=",".join(LANES))
     parser.add_argument("--types", default=TYPES)
     parser.add_argument("--kernels", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -30,6 +30,8 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+with open(os.path.join(ROOT, "lang", "gpus.def"), encoding="utf-8") as gpus_def:
+    GPUS = re.findall(r'^GPU\("(\w+)"', gpus_def.read(), re.M)
 KERNEL = re.compile(r"^kernel (\w+)(?:<([^>]*)>)?", re.M)
 CLASSES = {
     "float": ["f32", "f16", "bf16", "f64", "f8e4m3", "f8e5m2"],

@@ -17,7 +17,7 @@
 
 typedef struct Job {
     const char *mode, *file;
-    const NvArch *arch;
+    const GpuTarget *arch;
     NvOutput ptx;
     bool failed;
 } Job;
@@ -130,7 +130,7 @@ static int check_all(const char *file) {
 
 static int have(void) {
     static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
-    const NvArch *arch = nv_arch("sm_80");
+    const GpuTarget *arch = nv_arch("sm_80");
     NvOutput out;
     if (nvvm_compile("", 0, arch, 0, &out) != NV_ABSENT) puts("libnvvm");
     nv_output_free(&out);

@@ -15,12 +15,30 @@ static void architectures(void **state) {
     (void)state;
     assert_null(nv_arch("sm_75"));
     assert_null(nv_arch("sm_90b"));
-    assert_true(nv_arch_has(nv_arch("sm_86"), "80"));
-    assert_false(nv_arch_has(nv_arch("sm_86"), "89"));
-    assert_false(nv_arch_has(nv_arch("sm_90"), "90a"));
-    assert_true(nv_arch_has(nv_arch("sm_120a"), "90a"));
-    assert_true(nv_arch_has(nv_arch("sm_90a"), "=90a"));
-    assert_false(nv_arch_has(nv_arch("sm_120a"), "=90a"));
+    assert_null(nv_arch("gfx942"));
+}
+
+static void needs(void **state) {
+    static const struct {
+        const char *target, *needs;
+        bool met;
+    } rows[] = {
+        {"sm_86", "80", true},           {"sm_86", "89", false},
+        {"sm_120a", "90a", true},        {"sm_90a", "=90a", true},
+        {"sm_120a", "=90a", false},      {"sm_90a", "MFMA", false},
+        {"gfx942", "80", true},          {"gfx942", "89", false},
+        {"gfx90a", "90a", false},        {"gfx90a", "=90a", false},
+        {"gfx942", "CDNA3", true},       {"gfx942", "CDNA2|CDNA4", false},
+        {"gfx950", "CDNA3|CDNA4", true}, {"gfx942", "CDNA", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (gpu_meets(gpu_target(rows[i].target), rows[i].needs) != rows[i].met)
+            fail_msg("%s meets %s: not %d", rows[i].target, rows[i].needs, rows[i].met);
+    GpuTarget plain = *gpu_target("sm_90a"); // without the a
+    plain.features &= ~GPU_SPECIFIC;
+    assert_true(gpu_meets(&plain, "90"));
+    assert_false(gpu_meets(&plain, "90a"));
 }
 
 static NvOutput refused(NvStatus (*compile)(const char *text, NvOutput *out), const char *text) {
@@ -174,10 +192,10 @@ static void logs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(architectures), cmocka_unit_test(opaque_pointers),
-        cmocka_unit_test(bad_ptx),       cmocka_unit_test(later_ptx),
-        cmocka_unit_test(generators),    cmocka_unit_test(old_driver),
-        cmocka_unit_test(logs),
+        cmocka_unit_test(architectures),   cmocka_unit_test(needs),
+        cmocka_unit_test(opaque_pointers), cmocka_unit_test(bad_ptx),
+        cmocka_unit_test(later_ptx),       cmocka_unit_test(generators),
+        cmocka_unit_test(old_driver),      cmocka_unit_test(logs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,11 +66,11 @@ static bool make_name(const FnRow *row, int which, int pick, char *name) {
 }
 
 /// Calls use(name) for each choice of each capture of each row; returns how many there were.
-static int each_name(const NvArch *arch, void (*use)(const char *name, void *arg), void *arg) {
+static int each_name(const GpuTarget *arch, void (*use)(const char *name, void *arg), void *arg) {
     char name[NAME];
     int n = 0;
     for (int i = 0; i < fn_row_count; i++) {
-        if (arch && !nv_arch_has(arch, fn_rows[i].needs)) continue;
+        if (arch && !fn_has(&fn_rows[i], arch)) continue;
         for (int which = 0; which < FN_CAPTURES; which++)
             for (int pick = which > 0; make_name(&fn_rows[i], which, pick, name); pick++, n++)
                 use(name, arg);
@@ -153,7 +153,7 @@ static void add_kernel(const char *name, void *arg) {
 /* ---- compilation --------------------------------------------------------------------------- */
 
 typedef struct Job {
-    const NvArch *arch;
+    const GpuTarget *arch;
     bool nvvm, failed;
     int kernels;
 } Job;
@@ -222,16 +222,15 @@ static void run(const char *arch, bool nvvm) {
 }
 
 static void by_llvm(void **state) {
-    static const char *const archs[] = {"sm_80",  "sm_86",   "sm_89",  "sm_90",
-                                        "sm_90a", "sm_100a", "sm_120a"};
     (void)state;
-    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) run(archs[i], false);
+    for (const GpuTarget *t = gpu_targets; t->name; t++)
+        if (t->ptx) run(t->name, false);
 }
 
 static void by_libnvvm(void **state) {
-    static const char *const archs[] = {"sm_80", "sm_90a", "sm_100a", "sm_120a"};
     (void)state;
-    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) run(archs[i], true);
+    for (const GpuTarget *t = gpu_targets; t->name; t++)
+        if (t->ptx) run(t->name, true);
 }
 
 /* ---- names --------------------------------------------------------------------------------- */

@@ -104,7 +104,7 @@ static Gen *emit_all(Ctx *ctx, bool f8) {
 /* ---- the generators ------------------------------------------------------------------------ */
 
 typedef struct Job {
-    const NvArch *arch;
+    const GpuTarget *arch;
     bool nvvm, failed;
 } Job;
 
@@ -135,7 +135,7 @@ static void assemble(Job *job, const char *ptx) {
 
 static void compile(Ctx *ctx, void *arg) {
     Job *job = arg;
-    Gen *g = emit_all(ctx, nv_arch_has(job->arch, "89"));
+    Gen *g = emit_all(ctx, gpu_meets(job->arch, "89"));
     nv_expand(g, job->arch);
     if (!job->nvvm) {
         assemble(job, nvptx_emit(g, job->arch));

@@ -6,6 +6,7 @@
 
 #include "ir/eval.h"
 #include "ir/layout.h"
+#include "passes/gpu/gpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -262,12 +263,8 @@ static void test_amd(const char *name) {
         if (strncmp(name, kinds[i].prefix, strlen(kinds[i].prefix)) != 0) continue;
         x.lanes = kinds[i].lanes;
         int each = kinds[i].copies * x.m * x.k / x.lanes;
-        for (const char *at = fn.row->needs; *at;
-             at += at[strcspn(at, "|")] ? strcspn(at, "|") + 1 : strcspn(at, "|")) {
-            char target[16];
-            snprintf(target, sizeof target, "%.*s", (int)strcspn(at, "|"), at);
-            run_mma(&x, target, each, each, kinds[i].places);
-        }
+        for (const GpuTarget *t = gpu_targets; t->name; t++)
+            if (fn_has(fn.row, t)) run_mma(&x, t->name, each, each, kinds[i].places);
     }
 }
 
