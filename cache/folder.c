@@ -257,6 +257,23 @@ int folder_newest(const Folder *f) {
     return 1;
 }
 
+static bool can_read(const char *path) {
+    char page[4096];
+    ssize_t n;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return errno == ENOENT;
+    while ((n = read(fd, page, sizeof page)) > 0 || (n < 0 && errno == EINTR)) continue;
+    close(fd);
+    return n == 0;
+}
+
+bool folder_can_read(const Folder *f, int generation) {
+    char path[FOLDER_PATH], log[FOLDER_PATH + 16];
+    folder_file(f, generation, path);
+    snprintf(log, sizeof log, "%s-wal", path);
+    return can_read(path) && can_read(log);
+}
+
 /// The next generation comes first: at no time is there none.
 void folder_discard(const Folder *f, int generation) {
     static const char *const tails[] = {"", "-wal", "-shm", "-journal"};

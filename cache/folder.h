@@ -22,6 +22,9 @@ bool folder_open(Folder *f, const char *path, char *why);
 void folder_file(const Folder *f, int generation, char out[FOLDER_PATH]);
 /// The greatest number of a database that there is; 1 where there is none. Makes its file (0600).
 int folder_newest(const Folder *f);
+/// Whether each byte of a generation that is there can be read now. No connection to it may be open
+/// in this process: its locks would end.
+bool folder_can_read(const Folder *f, int generation);
 /// Removes a generation's files. Processes that have it open keep what they have.
 void folder_discard(const Folder *f, int generation);
 /// Waits for the folder's lock, not for ever: -1 where it is not to be had, as on some networks.

@@ -39,6 +39,7 @@ static const char *const texts[STATEMENTS] = {
 struct Store {
     Folder folder;
     int generation;
+    int error; // errno of the connection that failed last, or 0
     int64_t limit;
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
@@ -146,6 +147,8 @@ static int connect(Store *s) {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     int code = sqlite3_open_v2(s->path, &s->db, flags | SQLITE_OPEN_NOFOLLOW, NULL);
     if (!code) code = prepare(s);
+    bool of_system = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
+    s->error = of_system ? sqlite3_system_errno(s->db) : 0;
     if (code) disconnect(s);
     return code;
 }
@@ -155,16 +158,38 @@ static void say(char why[STORE_WHY], const Store *s, int code) {
         snprintf(why, STORE_WHY, "%.400s is of another version, or not a store of Tegula's",
                  s->path);
     else
-        snprintf(why, STORE_WHY, "%.400s: %s", s->path, sqlite3_errstr(code));
+        snprintf(why, STORE_WHY, "%.400s: %s%s%.60s", s->path, sqlite3_errstr(code),
+                 s->error ? ": " : "", s->error ? strerror(s->error) : "");
+}
+
+static bool passes(Store *s) {
+    sqlite3_stmt *q;
+    if (sqlite3_prepare_v2(s->db, "PRAGMA integrity_check(1)", -1, &q, NULL)) return false;
+    const char *text =
+        sqlite3_step(q) == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
+    bool sound = text && strcmp(text, "ok") == 0;
+    sqlite3_finalize(q);
+    return sound;
+}
+
+/// After SQLite found damage, with the lock and without a connection. It takes a disk that could
+/// not be read once for that, too: what can be read now and is sound stays, and so does what cannot
+/// be read at all.
+static int connect_again(Store *s) {
+    int code = connect(s);
+    if (!code && passes(s)) return SQLITE_OK;
+    if (code && !is_damage(code)) return code;
+    disconnect(s);
+    if (!folder_can_read(&s->folder, s->generation)) return SQLITE_IOERR;
+    folder_discard(&s->folder, s->generation++);
+    return connect(s);
 }
 
 /// The newest generation; one more where that one is damaged.
 static int connect_newest(Store *s) {
     s->generation = folder_newest(&s->folder);
     int code = connect(s);
-    if (!is_damage(code)) return code;
-    folder_discard(&s->folder, s->generation++);
-    return connect(s);
+    return is_damage(code) ? connect_again(s) : code;
 }
 
 Store *store_open(const char *folder, int64_t limit, char why[STORE_WHY]) {
@@ -211,24 +236,24 @@ void store_release(int claim) {
 static bool replace(Store *s) {
     disconnect(s);
     int lock = folder_lock(&s->folder), newest = folder_newest(&s->folder);
-    if (newest == s->generation)
-        folder_discard(&s->folder, s->generation++);
-    else
-        s->generation = newest;
-    int code = connect(s);
+    bool same = newest == s->generation;
+    s->generation = newest;
+    int code = same ? connect_again(s) : connect(s);
     folder_unlock(lock);
     return !code;
 }
 
 /* ---- statements ---------------------------------------------------------------------------- */
 
-/// Ends a statement. What it could not do because of damage is not done; the next has a new store.
+/// Ends a statement. What it could not do because of damage is not done; the next has a new store,
+/// or the same one where it could not be read but now.
 static StoreStatus end(Store *s, sqlite3_stmt *q, int code) {
     sqlite3_reset(q);
     sqlite3_clear_bindings(q);
     if (!is_damage(code)) return status_of(code);
+    int generation = s->generation;
     replace(s);
-    return STORE_ABSENT;
+    return s->generation == generation ? STORE_REFUSED : STORE_ABSENT;
 }
 
 static StoreStatus run_with_key(Store *s, Statement which, StoreKey key, int64_t number) {
@@ -254,25 +279,24 @@ StoreKey store_hash(const void *data, size_t n) {
 }
 
 /// Of all but `used`, which changes.
-static bool checksum(const StoreEntry *e, StoreKey *out) {
+static void checksum(const StoreEntry *e, StoreKey *out) {
     int64_t numbers[3] = {e->kind, (int64_t)e->bytes, e->made};
-    XXH3_state_t *state = XXH3_createState();
-    if (!state) return false;
-    XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, e->key.bytes, sizeof e->key.bytes);
-    XXH3_128bits_update(state, numbers, sizeof numbers);
-    XXH3_128bits_update(state, e->about, strlen(e->about) + 1);
-    XXH3_128bits_update(state, e->value, e->bytes);
+    XXH3_state_t state;
+    XXH3_128bits_reset(&state);
+    XXH3_128bits_update(&state, e->key.bytes, sizeof e->key.bytes);
+    XXH3_128bits_update(&state, numbers, sizeof numbers);
+    XXH3_128bits_update(&state, e->about, strlen(e->about) + 1);
+    XXH3_128bits_update(&state, e->value, e->bytes);
     XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-    XXH3_freeState(state);
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state));
     memcpy(out->bytes, canonical.digest, sizeof out->bytes);
-    return true;
 }
 
-/// The entry in a row of GET or EACH, which lives until the statement moves on. False: it is
-/// damaged.
-static bool read_row(sqlite3_stmt *q, StoreEntry *e) {
+/// What a row turned out to be. UNREAD: SQLite had no memory to show it.
+typedef enum Row { SOUND, DAMAGED, UNREAD } Row;
+
+/// The entry in a row of GET or EACH, which lives until the statement moves on.
+static Row read_row(sqlite3_stmt *q, StoreEntry *e) {
     StoreKey sum;
     e->kind = (StoreKind)sqlite3_column_int(q, 0);
     e->about = (const char *)sqlite3_column_text(q, 1);
@@ -283,8 +307,11 @@ static bool read_row(sqlite3_stmt *q, StoreEntry *e) {
     const void *kept = sqlite3_column_blob(q, 3);
     bool whole = e->about && kept && sqlite3_column_bytes(q, 3) == sizeof sum.bytes &&
                  sqlite3_column_int64(q, 4) == (int64_t)e->bytes;
+    if (sqlite3_errcode(sqlite3_db_handle(q)) == SQLITE_NOMEM) return UNREAD;
+    if (!whole) return DAMAGED;
     if (!e->value) e->value = "";
-    return whole && checksum(e, &sum) && memcmp(sum.bytes, kept, sizeof sum.bytes) == 0;
+    checksum(e, &sum);
+    return memcmp(sum.bytes, kept, sizeof sum.bytes) == 0 ? SOUND : DAMAGED;
 }
 
 static bool read_key(sqlite3_stmt *q, int column, StoreKey *key) {
@@ -292,6 +319,13 @@ static bool read_key(sqlite3_stmt *q, int column, StoreKey *key) {
     if (!bytes || sqlite3_column_bytes(q, column) != sizeof key->bytes) return false;
     memcpy(key->bytes, bytes, sizeof key->bytes);
     return true;
+}
+
+/// Likewise of EACH, with the key.
+static Row read_whole_row(sqlite3_stmt *q, StoreEntry *e) {
+    bool keyed = read_key(q, 7, &e->key);
+    Row row = read_row(q, e);
+    return row == SOUND && !keyed ? DAMAGED : row;
 }
 
 /// Once an hour is enough to tell what is in use, and spares a write for each read.
@@ -306,16 +340,18 @@ StoreStatus store_get(Store *s, StoreKey key, StoreKind kind, void **value, size
     sqlite3_stmt *q = s->statements[GET];
     sqlite3_bind_blob(q, 1, key.bytes, sizeof key.bytes, SQLITE_STATIC);
     int code = sqlite3_step(q);
-    bool found = code == SQLITE_ROW, sound = found && read_row(q, &e);
-    if (sound && e.kind == kind) {
+    bool found = code == SQLITE_ROW;
+    Row row = found ? read_row(q, &e) : DAMAGED;
+    if (row == SOUND && e.kind == kind) {
         *value = malloc(e.bytes + 1);
         *bytes = e.bytes;
         if (*value) memcpy(*value, e.value, e.bytes);
     }
     StoreStatus status = end(s, q, code);
     if (status) return status;
-    if (found && !sound) store_remove(s, key);
-    if (!sound || e.kind != kind) return STORE_ABSENT;
+    if (row == UNREAD) return STORE_MEMORY;
+    if (found && row == DAMAGED) store_remove(s, key);
+    if (!found || row == DAMAGED || e.kind != kind) return STORE_ABSENT;
     if (!*value) return STORE_MEMORY;
     touch(s, key, e.used);
     return STORE_OK;
@@ -354,7 +390,7 @@ StoreStatus store_put(Store *s, const StoreEntry *entry) {
     int64_t now = time(NULL);
     if (!e.made) e.made = now;
     if (!e.used) e.used = now;
-    if (!checksum(&e, &sum)) return STORE_MEMORY;
+    checksum(&e, &sum);
     int code = insert(s, &e, &sum);
     if (is_damage(code)) code = replace(s) ? insert(s, &e, &sum) : SQLITE_CORRUPT;
     if (status_of(code)) return status_of(code);
@@ -370,10 +406,14 @@ StoreStatus store_each(Store *s, bool values, bool (*visit)(void *user, const St
     bool on = true;
     while (on && (code = sqlite3_step(q)) == SQLITE_ROW) {
         StoreEntry e;
-        bool sound = read_key(q, 7, &e.key) && read_row(q, &e);
-        bad += !sound;
+        Row row = read_whole_row(q, &e);
+        if (row == UNREAD) {
+            code = SQLITE_NOMEM;
+            break;
+        }
+        bad += row == DAMAGED;
         if (!values) e.value = NULL;
-        if (sound) on = visit(user, &e);
+        if (row == SOUND) on = visit(user, &e);
     }
     if (damaged) *damaged = bad;
     return end(s, q, on ? code : SQLITE_OK);
@@ -426,7 +466,8 @@ StoreStatus store_prune(Store *s, int64_t before, int64_t limit, int *removed) {
     int code = run(s, "BEGIN IMMEDIATE");
     if (code) return status_of(code);
     StoreStatus status = remove_oldest(s, before, limit, removed);
-    if (!s->db || status == STORE_ABSENT) return STORE_OK; // damage: there is nothing left
+    if (status == STORE_ABSENT) return STORE_OK; // damage: there is nothing left
+    if (!s->db) return STORE_REFUSED;
     code = run(s, status ? "ROLLBACK" : "COMMIT");
     return status ? status : status_of(code);
 }
@@ -440,9 +481,10 @@ StoreStatus store_verify(Store *s, int *sound, int *damaged) {
     while ((code = sqlite3_step(q)) == SQLITE_ROW) {
         StoreEntry e;
         char sql[64];
-        bool good = read_key(q, 7, &e.key) && read_row(q, &e);
-        *(good ? sound : damaged) += 1;
-        if (good) continue;
+        Row row = read_whole_row(q, &e);
+        if (row == UNREAD && (code = SQLITE_NOMEM)) break;
+        *(row == SOUND ? sound : damaged) += 1;
+        if (row == SOUND) continue;
         snprintf(sql, sizeof sql, "DELETE FROM entry WHERE rowid = %lld",
                  (long long)sqlite3_column_int64(q, 8));
         if ((code = run(s, sql))) break;
@@ -482,11 +524,10 @@ StoreStatus store_each_in(const char *path, bool (*visit)(void *user, const Stor
     if (!code) code = sqlite3_prepare_v2(from.db, texts[EACH], -1, &from.statements[EACH], NULL);
     while (!code && (code = sqlite3_step(from.statements[EACH])) == SQLITE_ROW) {
         StoreEntry e;
-        bool sound =
-            read_key(from.statements[EACH], 7, &e.key) && read_row(from.statements[EACH], &e);
-        code = SQLITE_OK;
-        *damaged += !sound;
-        if (sound && !visit(user, &e)) break;
+        Row row = read_whole_row(from.statements[EACH], &e);
+        code = row == UNREAD ? SQLITE_NOMEM : SQLITE_OK;
+        *damaged += row == DAMAGED;
+        if (row == SOUND && !visit(user, &e)) break;
     }
     disconnect(&from);
     return status_of(code);
