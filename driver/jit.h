@@ -129,8 +129,15 @@ bool wire_read_answer(Ctx *ctx, Bytes in, Answer *a);
 
 /* ---- serve.c ------------------------------------------------------------------------------- */
 
-/// Answers requests of `in` on `out` until there are no more. False where one was malformed, or
-/// memory ran out.
-bool serve(int in, int out);
+/// Why a process stops serving: its exit code, which says to the other end whose fault it is.
+typedef enum ServeEnd {
+    SERVE_DONE,         // there are no more requests
+    SERVE_NONSENSE = 3, // one was malformed: a mistake in Tegula
+    SERVE_MEMORY,       // memory ran out
+    SERVE_CUT,          // the connection cannot be read or written
+} ServeEnd;
+
+/// Answers requests of `in` on `out`.
+ServeEnd serve(int in, int out);
 
 #endif

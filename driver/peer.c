@@ -137,46 +137,53 @@ double peer_seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/// After a call that failed: by what the other end did, or by what this one lacks.
+static Talk broken(Peer *p) {
+    if (errno != EPIPE && errno != ECONNRESET) p->error = errno;
+    return TALK_BROKEN;
+}
+
 /// Waits until the socket can do what `events` says.
-static Talk wait_for(const Peer *p, short events, double end) {
+static Talk wait_for(Peer *p, short events, double end) {
     for (;;) {
         double left = end - peer_seconds();
         if (left <= 0) return TALK_LATE;
         struct pollfd at = {.fd = p->fd, .events = events};
         int n = poll(&at, 1, left > 3600 ? 3600000 : (int)(left * 1e3) + 1);
         if (n > 0) return TALK_OK;
-        if (n < 0 && errno != EINTR) return TALK_BROKEN;
+        if (n < 0 && errno != EINTR) return broken(p);
     }
 }
 
 /// Never blocks in the call itself: a process that hangs does not read, either.
-static Talk send_all(const Peer *p, const uint8_t *from, size_t n, double end) {
+static Talk send_all(Peer *p, const uint8_t *from, size_t n, double end) {
     while (n) {
         Talk t = wait_for(p, POLLOUT, end);
         if (t) return t;
         ssize_t put = send(p->fd, from, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (put < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (put <= 0) return TALK_BROKEN;
+        if (put <= 0) return broken(p);
         from += put;
         n -= (size_t)put;
     }
     return TALK_OK;
 }
 
-static Talk receive_all(const Peer *p, uint8_t *to, size_t n, double end) {
+static Talk receive_all(Peer *p, uint8_t *to, size_t n, double end) {
     while (n) {
         Talk t = wait_for(p, POLLIN, end);
         if (t) return t;
         ssize_t got = recv(p->fd, to, n, MSG_DONTWAIT);
         if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (got <= 0) return TALK_BROKEN;
+        if (got < 0) return broken(p);
+        if (got == 0) return TALK_BROKEN;
         to += got;
         n -= (size_t)got;
     }
     return TALK_OK;
 }
 
-Talk peer_send(const Peer *p, Bytes message, double end) {
+Talk peer_send(Peer *p, Bytes message, double end) {
     return send_all(p, message.data, message.n, end);
 }
 
@@ -212,7 +219,14 @@ Talk peer_receive(Ctx *ctx, Peer *p, WireKind kind, Bytes *body, double end) {
     return receive_all(p, body->data, body->n, end);
 }
 
+bool peer_end_of_memory(int status) {
+    return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == SERVE_MEMORY;
+}
+
 const char *peer_end_text(Ctx *ctx, int status) {
+    if (peer_end_of_memory(status)) return "ran out of memory";
+    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == SERVE_CUT)
+        return "lost its connection";
     if (status != -1 && WIFSIGNALED(status))
         return ctx_format(ctx, "was ended by signal %d (%s)", WTERMSIG(status),
                           strsignal(WTERMSIG(status)));

@@ -13,6 +13,7 @@ typedef struct Peer {
     pid_t owner; // the process that started it: a forked child starts its own
     pid_t pid;   // 0: none
     int fd;
+    int error;         // errno of this end, where that is what broke the connection
     bool greeted;      // it is of this compiler
     struct Peer *next; // of those that run (peer.c)
 } Peer;
@@ -24,6 +25,8 @@ int peer_start(Ctx *ctx, Peer *p, const char **program);
 /// Closes the connection and waits for the process, which ends by that or is made to. What ended it
 /// is the status of waitpid, or -1 where it is not known.
 int peer_stop(Peer *p, bool kill_it);
+/// Whether it ended since its memory ran out.
+bool peer_end_of_memory(int status);
 /// What became of the process, as waitpid tells it: "ended with exit code 1".
 const char *peer_end_text(Ctx *ctx, int status);
 
@@ -31,7 +34,7 @@ const char *peer_end_text(Ctx *ctx, int status);
 typedef enum Talk { TALK_OK, TALK_BROKEN, TALK_LATE, TALK_FOREIGN, TALK_OTHER } Talk;
 
 /// Until `end`, of peer_seconds().
-Talk peer_send(const Peer *p, Bytes message, double end);
+Talk peer_send(Peer *p, Bytes message, double end);
 /// What a process says first: its sources and its LLVM (backend_build).
 Bytes peer_greeting(Ctx *ctx);
 /// Reads that, once, and refuses what is not of this compiler: it would make other code.

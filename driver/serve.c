@@ -12,16 +12,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/// False at the end of the input.
-static bool read_all(int fd, uint8_t *to, size_t n) {
-    while (n) {
-        ssize_t got = read(fd, to, n);
+/// What was read: less than n at the end of the input; -1 where it cannot be read.
+static ssize_t read_all(int fd, uint8_t *to, size_t n) {
+    size_t at = 0;
+    while (at < n) {
+        ssize_t got = read(fd, to + at, n - at);
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        to += got;
-        n -= (size_t)got;
+        if (got < 0) return -1;
+        if (got == 0) break;
+        at += (size_t)got;
     }
-    return true;
+    return (ssize_t)at;
 }
 
 static bool write_all(int fd, const uint8_t *from, size_t n) {
@@ -40,11 +41,11 @@ typedef struct Service {
     WireKind kind;
     Bytes in;
     int out;
-    bool ok;
+    ServeEnd end;
 } Service;
 
 static void send(Service *s, Bytes out) {
-    s->ok = write_all(s->out, out.data, out.n);
+    s->end = write_all(s->out, out.data, out.n) ? SERVE_DONE : SERVE_CUT;
 }
 
 static void compile(Ctx *ctx, Service *s) {
@@ -57,7 +58,7 @@ static void compile(Ctx *ctx, Service *s) {
         a = (Answer){.status = TG_ERROR_INTERNAL, .message = "an injected fault", .same = -1};
     if (a.code) ctx_defer(ctx, (void (*)(void *))code_release, a.code);
     send(s, wire_write_answer(ctx, &a));
-    s->ok &= a.status != TG_ERROR_MEMORY;
+    if (a.status == TG_ERROR_MEMORY && !s->end) s->end = SERVE_MEMORY;
 }
 
 static void reply(Ctx *ctx, void *arg) {
@@ -82,13 +83,23 @@ static void greet(Ctx *ctx, void *arg) {
 
 /// Each request in a context of its own. Out of memory: the process ends and gives back what it
 /// has, which the other end understands.
-static bool answer(Service *s, void (*what)(Ctx *ctx, void *service)) {
+static ServeEnd answer(Service *s, void (*what)(Ctx *ctx, void *service)) {
     Ctx *ctx = ctx_create(NULL);
-    if (!ctx) return false;
-    s->ok = false;
-    ctx_protect(ctx, what, s);
+    if (!ctx) return SERVE_MEMORY;
+    s->end = SERVE_NONSENSE;
+    CtxStatus status = ctx_protect(ctx, what, s);
     ctx_destroy(ctx);
-    return s->ok;
+    return status == CTX_NO_MEMORY ? SERVE_MEMORY : s->end;
+}
+
+/// The body of a message, then its answer.
+static ServeEnd take(Service *s, int in) {
+    s->in.data = malloc(s->in.n + 1);
+    if (!s->in.data) return SERVE_MEMORY;
+    bool whole = read_all(in, s->in.data, s->in.n) == (ssize_t)s->in.n;
+    ServeEnd end = whole ? answer(s, reply) : SERVE_CUT;
+    free(s->in.data);
+    return end;
 }
 
 /// Whoever waits for an answer is gone: nothing that still goes on here is of use, however long it
@@ -108,21 +119,24 @@ static void watch_socket(int *fd) {
         pthread_detach(thread);
 }
 
-bool serve(int in, int out) {
+ServeEnd serve(int in, int out) {
     uint8_t header[WIRE_HEADER];
     static int watched;
     Worker *worker = NULL;
     Service s = {.worker = &worker, .out = out};
-    bool ok = answer(&s, greet);
+    ServeEnd end = answer(&s, greet);
     watched = in;
     watch_socket(&watched);
-    while (ok && read_all(in, header, sizeof header)) {
-        ok = wire_read_header(header, &s.kind, &s.in.n);
-        if (!ok) break;
-        s.in.data = malloc(s.in.n + 1);
-        ok = s.in.data && read_all(in, s.in.data, s.in.n) && answer(&s, reply);
-        free(s.in.data);
+    while (!end) {
+        ssize_t got = read_all(in, header, sizeof header);
+        if (got == 0) break;
+        if (got != sizeof header)
+            end = SERVE_CUT;
+        else if (!wire_read_header(header, &s.kind, &s.in.n))
+            end = SERVE_NONSENSE;
+        else
+            end = take(&s, in);
     }
     worker_destroy(worker);
-    return ok;
+    return end;
 }

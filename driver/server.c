@@ -3,10 +3,12 @@
 // died.
 #include "driver/peer.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 enum { DEFAULT_TIMEOUT = 120 }; // seconds
 
@@ -87,6 +89,19 @@ static void say_other(const char *program) {
     said = true;
 }
 
+/// What a process lacked is no mistake of the compiler's.
+static void explain_end(Ctx *ctx, Exchange *x, int cause, int status) {
+    bool cut = status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == SERVE_CUT;
+    const char *text =
+        cause
+            ? ctx_format(ctx, "the connection to the compiler's process broke: %s", strerror(cause))
+            : ctx_format(ctx, "the compiler's process %s", peer_end_text(ctx, status));
+    tg_status kind = cause == ENOMEM || (!cause && peer_end_of_memory(status)) ? TG_ERROR_MEMORY
+                     : cause || cut ? TG_ERROR_UNSUPPORTED
+                                    : TG_ERROR_INTERNAL;
+    refuse(x, kind, text);
+}
+
 /// One request under the lock. With a process that had been running, a broken connection may be of
 /// the time before this request; with a new one it is this request's doing.
 static void exchange(Ctx *ctx, void *arg) {
@@ -109,7 +124,7 @@ static void exchange(Ctx *ctx, void *arg) {
     Talk t = peer_send(&server.peer, request, end);
     if (!t) t = peer_receive(ctx, &server.peer, WIRE_ANSWER, &in, end);
     if (!t && wire_read_answer(ctx, in, x->out) && answer_is_sound(x->r, x->out)) return;
-    int status = peer_stop(&server.peer, t != TALK_BROKEN);
+    int cause = server.peer.error, status = peer_stop(&server.peer, t != TALK_BROKEN || cause);
     if (t == TALK_BROKEN && running && !x->restarted) {
         // It may have died of something else since the last request: once more, on a new one.
         x->restarted = true;
@@ -121,13 +136,15 @@ static void exchange(Ctx *ctx, void *arg) {
         say_other(program);
         return;
     }
-    const char *late = ctx_format(
-        ctx, "the compiler's process did not answer in %g s (TG_COMPILE_TIMEOUT)", limit);
-    refuse(x, TG_ERROR_INTERNAL,
-           t == TALK_LATE ? late
-           : t == TALK_BROKEN
-               ? ctx_format(ctx, "the compiler's process %s", peer_end_text(ctx, status))
-               : "the compiler's process is not of this version");
+    if (t == TALK_BROKEN)
+        explain_end(ctx, x, cause, status);
+    else
+        refuse(x, TG_ERROR_INTERNAL,
+               t == TALK_LATE
+                   ? ctx_format(
+                         ctx, "the compiler's process did not answer in %g s (TG_COMPILE_TIMEOUT)",
+                         limit)
+                   : "the compiler's process is not of this version");
 }
 
 bool server_compile(Ctx *ctx, const Request *r, Answer *out) {

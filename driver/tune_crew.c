@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <string.h>
 
 enum { MESSAGE_SECONDS = 5 }; // for the bytes of one message, once they come
 
@@ -86,8 +87,9 @@ static CrewEvent receive(Crew *c, Hand *h) {
     if (!greeted && e.talk == TALK_OK) return (CrewEvent){0};
     h->busy = false;
     if (e.talk == TALK_OK) return e;
-    int status = peer_stop(&h->peer, e.talk != TALK_BROKEN);
-    e.why = end_text(c, e.talk, status);
+    int cause = h->peer.error, status = peer_stop(&h->peer, e.talk != TALK_BROKEN || cause);
+    e.why = cause ? ctx_format(c->ctx, "cannot be heard: %s", strerror(cause))
+                  : end_text(c, e.talk, status);
     return e;
 }
 

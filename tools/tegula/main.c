@@ -21,7 +21,7 @@ static int finish(int code) {
 /// the host program has open are not kept open by it.
 static int run_service(void) {
     rt_close_files(STDERR_FILENO + 1, ~0U);
-    return serve(STDIN_FILENO, STDOUT_FILENO) ? EXIT_OK : EXIT_BUG;
+    return (int)serve(STDIN_FILENO, STDOUT_FILENO);
 }
 
 static void say(const char *line) {
