@@ -242,6 +242,7 @@ struct tg_host {
 tg_host *tg_host_create(int threads) {
     tg_host *h = malloc(sizeof *h);
     tg_options options = {.size = sizeof options, .threads = threads};
+    if (!h) tg_fail(TG_ERROR_MEMORY, "out of memory");
     if (h && tg_context_create(&options, &h->context) == TG_OK) return h;
     free(h);
     return NULL;

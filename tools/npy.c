@@ -7,9 +7,12 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char MAGIC[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 enum { MAX_HEADER = 1 << 16, HEADER_ALIGN = 64 };
@@ -161,15 +164,32 @@ static size_t format_header(char *out, size_t cap, const Npy *a) {
     return n;
 }
 
-bool npy_write(const char *path, const Npy *a, char *error) {
+/// False, with errno.
+static bool write_to(const char *path, const Npy *a) {
     char header[512];
     size_t n = format_header(header, sizeof header - HEADER_ALIGN, a);
     const unsigned char start[4] = {1, 0, (unsigned char)(n & 255), (unsigned char)(n >> 8)};
     FILE *f = fopen(path, "wb");
-    if (!f) return fail(error, strerror(errno));
+    if (!f) return false;
     bool ok = fwrite(MAGIC, 1, sizeof MAGIC, f) == sizeof MAGIC && fwrite(start, 1, 4, f) == 4 &&
               fwrite(header, 1, n, f) == n &&
               (!a->bytes || fwrite(a->data, 1, a->bytes, f) == a->bytes);
-    ok = (fclose(f) == 0) && ok;
-    return ok ? true : fail(error, strerror(errno));
+    int reason = errno;
+    bool closed = fclose(f) == 0;
+    if (!ok) errno = reason;
+    return ok && closed;
+}
+
+/// What was there stays until all is written. A link, a pipe or a device is written itself.
+bool npy_write(const char *path, const Npy *a, char *error) {
+    char beside[PATH_MAX];
+    struct stat s;
+    bool other = lstat(path, &s) == 0 && !S_ISREG(s.st_mode);
+    int n = snprintf(beside, sizeof beside, "%s.tmp%ld", path, (long)getpid());
+    if (other || n >= (int)sizeof beside)
+        return write_to(path, a) ? true : fail(error, strerror(errno));
+    if (write_to(beside, a) && rename(beside, path) == 0) return true;
+    fail(error, strerror(errno));
+    unlink(beside);
+    return false;
 }

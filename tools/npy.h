@@ -21,7 +21,7 @@ typedef struct Npy {
 
 /// On failure returns false and writes what is wrong with the file to error[NPY_ERROR_SIZE].
 bool npy_read(const char *path, Npy *out, char *error);
-/// Writes version 1 (always little-endian or one-byte elements here).
+/// Writes version 1, beside the file first (always little-endian or one-byte elements here).
 bool npy_write(const char *path, const Npy *a, char *error);
 
 #endif
