@@ -193,27 +193,19 @@ def describe(name, got, want, bad):
            f"{got[at]!r}, expected {want[at]!r}"
 
 
-def is_unknown(run, text, lacks):
-    """A simulator of machine code does not know an instruction, which the kernel is known to have: `lacks`
-    has kernels, or files of one kernel, by instructions."""
-    names = {run.case.kernel, pathlib.Path(run.case.file).stem}
-    known = any(name in text and names & {*kernels} for name, kernels in lacks.items())
-    return run.target == "hip" and known and "not simulated" in text
-
-
 def is_large(run, text):
     """Of a simulator of machine code, which runs all settings: one that asks for more shared memory than
     the GPU has."""
     return run.target == "hip" and bool(run.setting) and "choose smaller tiles" in text
 
 
-def verdict(run, number, code, text, outputs, folder, lacks):
+def verdict(run, number, code, text, outputs, folder):
     """What is wrong with a run, '' where nothing is, None where it was excused."""
     if run.case.fails is not None:
         if code == 1 and run.case.fails in text:
             return ""
         return f"expected failure with '{run.case.fails}', got code {code}:\n{text}"
-    if code == 1 and (is_large(run, text) or is_unknown(run, text, lacks)):
+    if code == 1 and is_large(run, text):
         print(f"SKIP {run.title}: {text.strip().splitlines()[0][:300]}")
         return None
     if code != 0:
@@ -239,14 +231,9 @@ def uncovered(files, targets, passed):
     return sorted(names - other), sorted(names & other)
 
 
-def report_uncovered(files, targets, passed, unknown):
-    """Whether each kernel has passed somewhere; says which have not. `unknown`: runs with an instruction that the
-    simulator does not know."""
+def report_uncovered(files, targets, passed):
+    """Whether each kernel has passed somewhere; says which have not."""
     missing, other = ([f"{p.stem}.{n}" for p, n in k] for k in uncovered(files, targets, passed))
-    unknown = sorted({f"{r.case.file.stem}.{r.case.kernel}" for r in unknown} & {*missing})
-    missing = [m for m in missing if m not in unknown]
-    if unknown:
-        print(f"not simulated: {', '.join(unknown)}")
     if other:
         print(f"not of {', '.join(targets)}, but of other targets: {', '.join(other)}")
     if missing:
@@ -266,7 +253,8 @@ def chosen(o, targets):
     runs = []
     for number, c in enumerate(cases):
         first = (turn - 1 + number) % turns
-        settings = each_settings(c) if o.each else c.tune[first % len(c.tune)::turns]
+        settings = each_settings(c) if o.each else c.tune
+        settings = settings[first % len(settings)::turns]
         runs += [Run(c, s, t) for t in targets for s in settings if not c.targets or t in c.targets]
     part, parts = map(int, o.part.split("/"))
     return [r for r in runs if o.k in r.title][part - 1 :: parts]
@@ -291,11 +279,8 @@ def main():
     p.add_argument("--each", type=int,
                    help="so many cases of each kernel, spread over its list, with the default and the first setting")
     p.add_argument("--covers", nargs="*", default=[], metavar="K.teg", help="each of its kernels must have a run")
-    p.add_argument("--lacks", action="append", default=[], metavar="INSTRUCTION:KERNEL,...",
-                   help="what a simulator of machine code does not know, and the kernels that have it")
     p.add_argument("files", nargs="+")
     o = p.parse_args()
-    lacks = {name: kernels.split(",") for name, kernels in (x.split(":") for x in o.lacks)}
 
     for file in o.files:
         code = compile(pathlib.Path(file).read_text(), file, "exec")
@@ -305,13 +290,11 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tegula-run-"))
     references = {id(r.case): expected(r.case) for r in runs}
     lines = [command(r, n, folder, references[id(r.case)]) for n, r in enumerate(runs)]
-    failed, passed, unknown = 0, [], []
+    failed, passed = 0, []
     for n, (code, text) in enumerate(run_batch(o.tegula, lines, folder, o.limit)):
-        wrong = verdict(runs[n], n, code, text, references[id(runs[n].case)], folder, lacks)
+        wrong = verdict(runs[n], n, code, text, references[id(runs[n].case)], folder)
         if wrong == "":
             passed.append(runs[n])
-        elif wrong is None and is_unknown(runs[n], text, lacks):
-            unknown.append(runs[n])
         elif wrong:
             failed += 1
             print(f"FAIL {runs[n].title}\n  tegula run {lines[n]}\n  " + wrong.replace("\n", "\n  "))
@@ -320,7 +303,7 @@ def main():
     else:
         shutil.rmtree(folder)
     print(f"{len(passed)} of {len(runs)} runs passed on {', '.join(targets) or 'no target'}")
-    covered = report_uncovered(o.covers, targets, passed, unknown)
+    covered = report_uncovered(o.covers, targets, passed)
     meant = o.k or o.each or any(not c.targets for c in harness.CASES)  # some are of other targets alone
     return 1 if failed or not covered or (meant and not runs) else 0
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A runtime of AMD GPUs that are not there: fake_cuda.c under HIP's names, with what HIP has of its
 // own. FAKE_HIP_DEVICES="gfx942,gfx1100" in the environment gives the architectures of the devices.
-// Code objects run where AMDSIM names a library that simulates them, with its checks; else they do
+// Code objects run where AMDSIM names the library of tools/amdsim, with its checks; else they do
 // nothing.
 #define FAKE_HIP
 #define FIRST_CALL                        "hipInit"
@@ -49,6 +49,7 @@
 
 #include "tests/runtime/fake_cuda.h"
 #include "tests/runtime/hsaco.h"
+#include "tools/amdsim/amdsim.h"
 
 static int here(const char *call);
 static int check_image(const void *image, int device, void **copy);
@@ -67,17 +68,21 @@ cu_result hipGetDevicePropertiesR0600(void *out, int device);
 cu_result hipGetDevice(int *device);
 cu_result hipSetDevice(int device);
 
-static char simulated[512]; // what the simulator said of the last launch
+static AmdsimResult simulated; // of the last launch
+
+enum { LAUNCH_FAILURE = 719 };
 
 cu_result hipDrvGetErrorName(cu_result error, const char **name) {
-    *name = error == 2     ? "hipErrorOutOfMemory"
-            : error == 719 ? "hipErrorLaunchFailure"
-                           : "hipErrorOther";
+    *name = error == 2                 ? "hipErrorOutOfMemory"
+            : error == ILLEGAL_ADDRESS ? "hipErrorIllegalAddress"
+            : error == LAUNCH_FAILURE  ? "hipErrorLaunchFailure"
+                                       : "hipErrorOther";
     return 0;
 }
 
 cu_result hipDrvGetErrorString(cu_result error, const char **text) {
-    *text = error == 2 ? "out of memory" : error == 719 ? simulated : "other error";
+    bool launch = error == ILLEGAL_ADDRESS || error == LAUNCH_FAILURE;
+    *text = error == 2 ? "out of memory" : launch ? simulated.message : "other error";
     return 0;
 }
 
@@ -171,65 +176,60 @@ static void note_memory(void *p, size_t bytes) {
     pthread_mutex_unlock(&simulating);
 }
 
-static struct {
-    int (*launch)(const void *code, uint64_t bytes, const char *kernel, const uint32_t *grid,
-                  const uint32_t *block, const void *args, uint64_t arg_bytes, uint32_t shared,
-                  int checked, uint64_t seed);
-    void (*region)(uint64_t at, uint64_t bytes, int read_only);
-    void (*clear)(void);
-    const char *(*error)(void);
-} simulator;
+static AmdsimStatus (*simulator)(const AmdsimLaunch *launch, AmdsimResult *result);
+
+static void say_missing(void) {
+    simulated.status = AMDSIM_FAULT;
+    snprintf(simulated.message, sizeof simulated.message, "AMDSIM: %s", dlerror());
+}
 
 /// False where none is asked for; one that cannot be had is a failure of the launch.
 static bool find_simulator(void) {
     const char *path = getenv("AMDSIM");
     if (!path || !*path) return false;
-    if (simulator.launch) return true;
+    if (simulator) return true;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        snprintf(simulated, sizeof simulated, "AMDSIM: %s", dlerror());
-        return true;
-    }
-    *(void **)&simulator.region = dlsym(library, "amdsim_region");
-    *(void **)&simulator.clear = dlsym(library, "amdsim_clear");
-    *(void **)&simulator.error = dlsym(library, "amdsim_error");
-    *(void **)&simulator.launch = dlsym(library, "amdsim_launch");
+    if (library) *(void **)&simulator = dlsym(library, "amdsim_launch");
+    if (!simulator) say_missing();
     return true;
 }
 
-/// A launch with its arguments as the metadata lay them out. Scalar loads may reach beyond those,
-/// up to the next 64 bytes.
-typedef struct Simulated {
-    cu_function f;
-    const FakeLaunch *launch;
-    _Alignas(64) unsigned char args[HSACO_ARG_BYTES];
-    size_t arg_bytes;
-} Simulated;
+/// Scalar loads of arguments may reach beyond them, up to the next 64 bytes.
+typedef struct Args {
+    _Alignas(64) unsigned char bytes[HSACO_ARG_BYTES];
+    size_t n;
+} Args;
 
 /// With memory as long as it was asked for, or to the end of its last word.
-static bool simulate(const Simulated *s, bool words) {
-    const void *code = s->f->module->code;
-    uint32_t grid[3] = {s->launch->grid, 1, 1}, block[3] = {s->launch->block, 1, 1};
+static bool simulate(cu_function f, const FakeLaunch *launch, const Args *args, bool words) {
+    const void *code = f->module->code;
     const char *seed = getenv("TG_SIM_SEED");
-    simulator.clear();
+    AmdsimBuffer buffers[MEMORY];
+    AmdsimLaunch l = {.code = code,
+                      .code_bytes = hsaco_bytes(code),
+                      .kernel = f->name,
+                      .grid = {launch->grid, 1, 1},
+                      .block = {launch->block, 1, 1},
+                      .args = args->bytes,
+                      .arg_bytes = args->n,
+                      .shared_bytes = launch->shared_bytes,
+                      .buffers = buffers,
+                      .seed = seed ? strtoull(seed, NULL, 10) : 1};
     for (int i = 0; i < MEMORY; i++) {
         size_t n = memory[i].bytes;
-        if (memory[i].at) simulator.region((uintptr_t)memory[i].at, words ? whole_words(n) : n, 0);
+        if (!memory[i].at) continue;
+        buffers[l.n_buffers++] =
+            (AmdsimBuffer){(uintptr_t)memory[i].at, words ? whole_words(n) : n, false};
     }
-    int failed =
-        simulator.launch(code, hsaco_bytes(code), s->f->name, grid, block, s->args, s->arg_bytes,
-                         s->launch->shared_bytes, 1, seed ? strtoull(seed, NULL, 10) : 1);
-    if (failed) snprintf(simulated, sizeof simulated, "%s", simulator.error());
-    return !failed;
+    return simulator(&l, &simulated) == AMDSIM_OK;
 }
 
 /// Atomics on parts of words take the whole ones: that is no access out of bounds, though the rest
 /// of a last word is no part of a tensor. What is, is found in all launches without such atomics,
 /// and when this one is made again with no more than these words. (The buffer that the message
 /// names is one nearby.)
-static bool is_partial_word(const char *error) {
-    bool atomic = strstr(error, "_atomic_") || strstr(error, " sc1") || strstr(error, " glc");
-    return atomic && strstr(error, " of 4 bytes out of bounds, at ");
+static bool is_partial_word(const AmdsimResult *r) {
+    return r->status == AMDSIM_ACCESS && r->atomic && r->bytes == WORD;
 }
 
 /// False: there is too much of it.
@@ -257,7 +257,8 @@ static bool are_pads_whole(void) {
     for (int i = 0; i < MEMORY; i++)
         for (size_t k = memory[i].bytes; memory[i].at && k < whole_words(memory[i].bytes); k++)
             if (memory[i].at[k] != PAD) {
-                snprintf(simulated, sizeof simulated,
+                simulated.status = AMDSIM_ACCESS;
+                snprintf(simulated.message, sizeof simulated.message,
                          "byte %zu of a buffer of %zu bytes is changed", k, memory[i].bytes);
                 return false;
             }
@@ -266,15 +267,16 @@ static bool are_pads_whole(void) {
 
 static int simulate_launch(cu_function f, const FakeLaunch *launch, const HsacoKernel *k,
                            void **args) {
-    Simulated s = {.f = f, .launch = launch, .arg_bytes = (size_t)(k->arg_bytes + 63) / 64 * 64};
-    if (!simulator.launch) return 719;
+    Args a = {.n = (size_t)(k->arg_bytes + 63) / 64 * 64};
+    if (!simulator) return LAUNCH_FAILURE;
     for (int i = 0; i < k->n_args; i++)
-        memcpy(s.args + k->args[i].offset, args[i], (size_t)k->args[i].size);
-    bool kept = keep_memory(), ok = simulate(&s, false);
-    bool again = !ok && kept && is_partial_word(simulated);
+        memcpy(a.bytes + k->args[i].offset, args[i], (size_t)k->args[i].size);
+    bool kept = keep_memory(), ok = simulate(f, launch, &a, false);
+    bool again = !ok && kept && is_partial_word(&simulated);
     drop_kept(again);
-    if (again) ok = simulate(&s, true) && are_pads_whole();
-    return ok ? 0 : 719;
+    if (again) ok = simulate(f, launch, &a, true) && are_pads_whole();
+    if (ok) return 0;
+    return simulated.status == AMDSIM_ACCESS ? ILLEGAL_ADDRESS : LAUNCH_FAILURE;
 }
 
 static int run_code(cu_function f, const FakeLaunch *launch, void **args) {
