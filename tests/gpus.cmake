@@ -1,7 +1,6 @@
 # Which tests an architecture of lang/gpus.def has:
 #   ptx     the library's kernels through ptxas, in turns with the others
 #   hsaco   the library's kernels as code objects
-#   hip     kernels in a simulator of machine code, where there is one
 #   run     every case of tests/run in the simulator
 #   turn    every case there, with a part of its settings, another one on each
 #   sample  a few cases there: it differs in features, registers or shared memory from those above
@@ -18,10 +17,11 @@ tegula_gpu(sm_90a ptx run)
 tegula_gpu(sm_100a ptx sample)
 tegula_gpu(sm_103a ptx sample)
 tegula_gpu(sm_120a ptx sample)
-tegula_gpu(gfx90a hsaco hip turn)
-tegula_gpu(gfx942 hsaco hip turn)
+tegula_gpu(gfx90a hsaco turn)
+tegula_gpu(gfx942 hsaco turn)
 tegula_gpu(gfx950 hsaco)
-tegula_gpu(gfx1100 hsaco hip turn)
+tegula_gpu(gfx1100 hsaco turn)
+tegula_gpu(gfx1151 hsaco)
 tegula_gpu(gfx1201 hsaco)
 
 # gpus_of(VARIABLE kind): the architectures with such tests.
