@@ -49,6 +49,7 @@ const int cpu_pipeline_length = sizeof cpu_pipeline / sizeof *cpu_pipeline;
 
 const Pass *const gpu_pipeline[] = {
     WRITTEN,
+    RUN(BOUNDS_INSIDE),
     RUN(PAIRS),
     FRONT,
     // Masked copies cost nothing, so nothing is peeled; loops of products stay loops.

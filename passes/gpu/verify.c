@@ -158,8 +158,17 @@ static void check_crossing(Check *c, const Op *device) {
     if (op) fail(c, op, op_info[op->code].name, "no elements that go from CTA to CTA");
 }
 
+/// Host code is not where the tensors are.
+static void check_host(Op *op, void *arg) {
+    Check *c = arg;
+    if (op_is_load(op) && !op_enclosing(op, OP_DEVICE))
+        fail(c, op, op_info[op->code].name, "no elements that host code reads");
+}
+
 void pass_gpu_verify(PassEnv *env, Op *module) {
     if (!env->gpu) return;
+    Check host = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir)}};
+    for_each_kernel(k, module) op_walk_pre(k, check_host, &host);
     for_each_op(op, module->regions[0]) {
         int64_t warps = op_int(op, "warps", 1), cluster = op_int(op, "cluster", 1);
         if (op->code != OP_DEVICE) continue;
