@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "tests/inject/fail.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+const char *const kind_names[KINDS] = {
+    [MEMORY] = "memory", [MAP] = "map",       [OPEN] = "open",    [READ] = "read",
+    [WRITE] = "write",   [SYNC] = "sync",     [SIZE] = "size",    [NAME] = "name",
+    [LOOK] = "look",     [LOCK] = "lock",     [WAIT] = "wait",    [PROCESS] = "process",
+    [THREAD] = "thread", [SOCKET] = "socket", [SQLITE] = "sqlite"};
+const char *const way_names[WAYS] = {
+    [ONCE] = "once", [FROM_ON] = "on", [SHORT] = "short", [ABORT] = "abort",
+    [KILL] = "kill", [CUT] = "cut",    [EXIT] = "exit",   [HANG] = "hang"};
+
+static Plan *plan;
+static Place own_place;
+
+/* ---- the system's own ------------------------------------------------------------------------ */
+
+#define CALL(kind, name, type, params, args, refused)                                              \
+    type __real_##name params;                                                                     \
+    type __wrap_##name params;
+#define MOVE(kind, name, params, args) CALL(kind, name, ssize_t, params, args, -1)
+#define STREAM(kind, name, type, params, args, refused)                                            \
+    CALL(kind, name, type, params, args, refused)
+#include "tests/inject/calls.def"
+#undef CALL
+#undef MOVE
+#undef STREAM
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...);
+
+pid_t real_fork(void) {
+    return __real_fork();
+}
+
+pid_t real_waitpid(pid_t pid, int *status, int flags) {
+    return __real_waitpid(pid, status, flags);
+}
+
+void end_child(pid_t child, int ms) {
+    for (; ms > 0 && __real_waitpid(child, NULL, WNOHANG) == 0; ms -= 5) usleep(5000);
+    if (kill(child, SIGKILL) == 0) __real_waitpid(child, NULL, 0);
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+Plan *plan_open(const char *path, bool make, Place place) {
+    int fd = __real_open(path, O_RDWR | O_CLOEXEC | (make ? O_CREAT : 0), 0600);
+    if (fd < 0 || (make && __real_ftruncate(fd, sizeof *plan) != 0)) return NULL;
+    void *p = __real_mmap(NULL, sizeof *plan, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    own_place = place;
+    return plan = p == MAP_FAILED ? NULL : p;
+}
+
+void plan_at(Place place) {
+    own_place = place;
+}
+
+void plan_begin(const Fault *fault) {
+    plan->fault = fault ? *fault : (Fault){.n = 0};
+    for (int i = 0; i < PLACES * KINDS; i++) atomic_store(&plan->calls[i / KINDS][i % KINDS], 0);
+    atomic_store(&plan->failed, 0);
+    atomic_store(&plan->armed, true);
+}
+
+void plan_end(void) {
+    atomic_store(&plan->armed, false);
+}
+
+bool plan_refused(Kind kind) {
+    return plan->fault.kind == kind && atomic_load(&plan->failed) > 0;
+}
+
+/* ---- one call ----------------------------------------------------------------------------------
+ */
+
+/// A call of a kind, and whether it is the one: with errno as the fault has it.
+static bool is_hit(Kind kind) {
+    if (!plan || !atomic_load(&plan->armed)) return false;
+    long n = atomic_fetch_add(&plan->calls[own_place][kind], 1) + 1;
+    const Fault *f = &plan->fault;
+    if (!f->n || f->kind != kind || f->place != own_place) return false;
+    if (f->way == FROM_ON ? n < f->n : n != f->n) return false;
+    atomic_fetch_add(&plan->failed, 1);
+    errno = f->error;
+    return true;
+}
+
+static void stop_here(void) {
+    switch (plan->fault.way) {
+    case ABORT: signal(SIGABRT, SIG_DFL), abort();
+    case CUT:
+    case KILL: raise(SIGKILL); break;
+    case EXIT: _exit(0);
+    case HANG:
+        for (pid_t parent = getppid(); getppid() == parent;) usleep(20000);
+        _exit(0);
+    default: break;
+    }
+}
+
+static bool is_refused(Kind kind) {
+    if (!is_hit(kind)) return false;
+    stop_here();
+    return plan->fault.way != SHORT;
+}
+
+/// Of `n` bytes that are moved half are, before the process ends or the call does.
+static bool is_move_refused(Kind kind, size_t *n) {
+    if (!is_hit(kind)) return false;
+    Way way = plan->fault.way;
+    if (way == SHORT || way == CUT)
+        *n = (*n + 1) / 2;
+    else
+        stop_here();
+    return way != SHORT && way != CUT;
+}
+
+static void end_move(size_t asked, size_t n) {
+    if (n != asked && plan->fault.way == CUT) stop_here();
+}
+
+#define CALL(kind, name, type, params, args, refused)                                              \
+    type __wrap_##name params {                                                                    \
+        if (is_refused(kind)) return refused;                                                      \
+        return __real_##name args;                                                                 \
+    }
+#define MOVE(kind, name, params, args)                                                             \
+    ssize_t __wrap_##name params {                                                                 \
+        size_t asked = n;                                                                          \
+        if (is_move_refused(kind, &n)) return -1;                                                  \
+        ssize_t moved = __real_##name args;                                                        \
+        end_move(asked, n);                                                                        \
+        return moved;                                                                              \
+    }
+/// The stream's own file fails, so that ferror says so, too.
+#define STREAM(kind, name, type, params, args, refused)                                            \
+    type __wrap_##name params {                                                                    \
+        if (!is_refused(kind)) return __real_##name args;                                          \
+        spoil(f, kind, #name);                                                                     \
+        return refused;                                                                            \
+    }
+
+/// What is behind the stream takes nothing and gives nothing, for one operation of its own kind.
+static void spoil(FILE *f, Kind kind, const char *name) {
+    char byte;
+    int error = errno, fd = fileno(f), kept = __real_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    int none = kind == READ ? __real_open("/dev/null", O_WRONLY | O_CLOEXEC)
+                            : __real_open("/dev/full", O_WRONLY | O_CLOEXEC);
+    bool closes = strcmp(name, "fclose") == 0;
+    dup2(none, fd);
+    if (kind == READ) {
+        fseek(f, 0, SEEK_CUR); // drops what was read ahead
+        if (__real_fread(&byte, 1, 1, f)) clearerr(f);
+    } else if (!closes) {
+        fputc(0, f);
+        __real_fflush(f);
+    }
+    if (closes)
+        __real_fclose(f), close(kept);
+    else
+        dup2(kept, fd), close(kept);
+    close(none);
+    errno = error;
+}
+
+#include "tests/inject/calls.def"
+
+int __wrap_open(const char *path, int flags, ...) {
+    va_list ap;
+    va_start(ap, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+    va_end(ap);
+    return is_refused(OPEN) ? -1 : __real_open(path, flags, mode);
+}
+
+/// A copy of a descriptor, or a lock.
+int __wrap_fcntl(int fd, int command, ...) {
+    va_list ap;
+    va_start(ap, command);
+    void *arg = va_arg(ap, void *);
+    va_end(ap);
+    bool copies = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
+    return is_refused(copies ? OPEN : LOCK) ? -1 : __real_fcntl(fd, command, arg);
+}
+
+/* ---- SQLite ---------------------------------------------------------------------------------- */
+
+/// It is a library of its own: its calls go through tables that it lets others change.
+static sqlite3_mem_methods memory;
+
+static void *sqlite_malloc(int n) {
+    return is_refused(SQLITE) ? NULL : memory.xMalloc(n);
+}
+
+static void *sqlite_realloc(void *p, int n) {
+    return is_refused(SQLITE) ? NULL : memory.xRealloc(p, n);
+}
+
+static int sqlite_open(const char *path, int flags, int mode) {
+    return is_refused(OPEN) ? -1 : __real_open(path, flags, mode);
+}
+
+static ssize_t sqlite_pread(int fd, void *p, size_t n, off_t at) {
+    return is_move_refused(READ, &n) ? -1 : pread(fd, p, n, at);
+}
+
+static ssize_t sqlite_pwrite(int fd, const void *p, size_t n, off_t at) {
+    size_t asked = n;
+    if (is_move_refused(WRITE, &n)) return -1;
+    ssize_t moved = __real_pwrite(fd, p, n, at);
+    end_move(asked, n);
+    return moved;
+}
+
+static int sqlite_unlink(const char *path) {
+    return is_refused(NAME) ? -1 : __real_unlink(path);
+}
+
+#define SET(name, to) vfs->xSetSystemCall(vfs, name, (sqlite3_syscall_ptr)(to))
+
+void wrap_sqlite(void) {
+    sqlite3_config(SQLITE_CONFIG_GETMALLOC, &memory);
+    sqlite3_mem_methods mine = memory;
+    mine.xMalloc = sqlite_malloc;
+    mine.xRealloc = sqlite_realloc;
+    sqlite3_config(SQLITE_CONFIG_MALLOC, &mine);
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    SET("open", sqlite_open);
+    SET("read", __wrap_read);
+    SET("pread", sqlite_pread);
+    SET("pread64", sqlite_pread);
+    SET("write", __wrap_write);
+    SET("pwrite", sqlite_pwrite);
+    SET("pwrite64", sqlite_pwrite);
+    SET("ftruncate", __wrap_ftruncate);
+    SET("fcntl", __wrap_fcntl);
+    SET("unlink", sqlite_unlink);
+    SET("mmap", __wrap_mmap);
+    SET("stat", __wrap_stat);
+    SET("fstat", __wrap_fstat);
+    SET("lstat", __wrap_lstat);
+}
+
+/// Of this process alone: libraries find it before the C library's.
+__attribute__((visibility("default"))) int fdatasync(int fd) {
+    return is_refused(SYNC) ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
+
+__attribute__((visibility("default"))) int fsync(int fd) {
+    return is_refused(SYNC) ? -1 : (int)syscall(SYS_fsync, fd);
+}

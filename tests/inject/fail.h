@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Refuses the n-th call of a kind that our own code makes of the system (calls.def), of all
+// processes that take part. What is to fail stands in memory that they share, so it ends for all at
+// once.
+#ifndef TESTS_INJECT_FAIL_H
+#define TESTS_INJECT_FAIL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+/// SQLITE: memory of the library's own; its files are among the others.
+typedef enum Kind {
+    MEMORY,
+    MAP,
+    OPEN,
+    READ,
+    WRITE,
+    SYNC,
+    SIZE,
+    NAME,
+    LOOK,
+    LOCK,
+    PROCESS,
+    THREAD,
+    WAIT,
+    SOCKET,
+    SQLITE,
+    KINDS
+} Kind;
+extern const char *const kind_names[KINDS];
+
+/// SHORT: half of the bytes are moved. The others end the process, or stop it, at the call; CUT:
+/// after half of its bytes were moved.
+typedef enum Way { ONCE, FROM_ON, SHORT, ABORT, KILL, CUT, EXIT, HANG, WAYS } Way;
+extern const char *const way_names[WAYS];
+
+/// HERE: the process under test; THERE: those that work for it, or the other rank.
+typedef enum Place { HERE, THERE, PLACES } Place;
+
+typedef struct Fault {
+    Place place;
+    Kind kind;
+    Way way;
+    int error; // that errno says
+    long n;    // from 1
+} Fault;
+
+typedef struct Plan {
+    atomic_bool armed;
+    Fault fault;
+    atomic_long calls[PLACES][KINDS]; // while it was armed
+    atomic_long failed;               // of them
+} Plan;
+
+/// The plan, in a file that processes share; made by the first one. NULL: it cannot be had.
+Plan *plan_open(const char *path, bool make, Place place);
+/// Of a child of a fork.
+void plan_at(Place place);
+/// From now on until plan_end. NULL: calls are counted alone.
+void plan_begin(const Fault *fault);
+void plan_end(void);
+/// Whether the last plan refused calls of this kind.
+bool plan_refused(Kind kind);
+
+/// SQLite's memory and files, before it is used first.
+void wrap_sqlite(void);
+
+/// The system's own, for the test itself.
+pid_t real_fork(void);
+pid_t real_waitpid(pid_t pid, int *status, int flags);
+/// Waits for a process that is to end by itself in this time, and ends it then.
+void end_child(pid_t child, int ms);
+
+#endif

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Runs each scenario once for every call that may fail, each time in a process of its own:
+//
+//     inject [-s SCENARIO,...] [-k KIND,...] [-w WAY,...] [-n NUMBER] [-m MOST] [-r SEED] [-v]
+//
+// MOST: so many places of a kind, the first ones and a sample of the others; 0: all. After a fault
+// there is a status with its reason, or the right result; then the same works without the fault,
+// and nothing is left: files, processes, memory (where a leak checker is built in).
+#include "driver/peer.h"
+#include "runtime/process.h"
+#include "tests/inject/scenario.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+int __lsan_do_recoverable_leak_check(void);
+#endif
+
+char scratch[256];
+
+const char *in_scratch(const char *name) {
+    static char paths[8][320];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", scratch, name);
+    return path;
+}
+
+static const Scenario *const groups[] = {jit_scenarios, store_scenarios, program_scenarios,
+                                         rank_scenarios, search_scenarios};
+
+static struct {
+    const char *scenarios, *kinds, *ways;
+    long number, most;
+    unsigned seed;
+    bool verbose;
+} options = {.most = 12};
+
+/// Ways of failing, with what errno says.
+static const struct Variant {
+    Kind kind;
+    Way way;
+    int error;
+} variants[] = {
+    {MEMORY, ONCE, ENOMEM},
+    {MEMORY, FROM_ON, ENOMEM},
+    {SQLITE, ONCE, ENOMEM},
+    {SQLITE, FROM_ON, ENOMEM},
+    {MAP, ONCE, ENOMEM},
+    {MAP, FROM_ON, ENOMEM},
+    {OPEN, ONCE, EMFILE},
+    {OPEN, FROM_ON, EMFILE},
+    {OPEN, ONCE, EACCES},
+    {READ, ONCE, EIO},
+    {READ, FROM_ON, EIO},
+    {READ, ONCE, EINTR},
+    {READ, SHORT, 0},
+    {WRITE, ONCE, ENOSPC},
+    {WRITE, FROM_ON, ENOSPC},
+    {WRITE, ONCE, EINTR},
+    {WRITE, SHORT, 0},
+    {WRITE, ONCE, EIO},
+    {SYNC, ONCE, EIO},
+    {SYNC, FROM_ON, EIO},
+    {SIZE, ONCE, ENOSPC},
+    {SIZE, FROM_ON, ENOSPC},
+    {NAME, ONCE, EACCES},
+    {NAME, FROM_ON, EACCES},
+    {LOOK, ONCE, EIO},
+    {LOOK, FROM_ON, EIO},
+    {LOCK, ONCE, ENOLCK},
+    {LOCK, FROM_ON, ENOLCK},
+    {PROCESS, ONCE, EAGAIN},
+    {PROCESS, FROM_ON, EAGAIN},
+    {THREAD, ONCE, EAGAIN},
+    {THREAD, FROM_ON, EAGAIN},
+    {WAIT, ONCE, EINTR},
+    {SOCKET, ONCE, ENOBUFS},
+    {SOCKET, FROM_ON, ENOBUFS},
+    {READ, ABORT, 0},
+    {READ, KILL, 0},
+    {READ, EXIT, 0},
+    {READ, HANG, 0},
+    {WRITE, ABORT, 0},
+    {WRITE, CUT, 0},
+    {WRITE, EXIT, 0},
+    {WRITE, HANG, 0},
+    {MEMORY, ABORT, 0},
+    {MEMORY, KILL, 0},
+};
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+/// What a child tells its parent, in memory that they share.
+typedef struct Report {
+    bool ended;
+    int files, processes;
+    long failed;
+    long calls[PLACES][KINDS];
+    char wrong[OUTCOME_TEXT + 256];
+} Report;
+
+static Plan *plan;
+static Report *report;
+
+/* ---- one run, in a child -----------------------------------------------------------------------
+ */
+
+static int count_files(void) {
+    int n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (d && readdir(d)) n++;
+    if (d) closedir(d);
+    return n;
+}
+
+/// Those that ended and were not waited for.
+static int count_processes(void) {
+    int n = 0;
+    while (real_waitpid(-1, NULL, WNOHANG) > 0) n++;
+    return n;
+}
+
+static void wrong(const char *what, const char *text) {
+    if (!report->wrong[0])
+        snprintf(report->wrong, sizeof report->wrong, "%s%s%.*s", what, *text ? ": " : "",
+                 OUTCOME_TEXT, text);
+}
+
+/// Whether a text tells why something failed.
+static bool tells(const char *text, const Fault *f) {
+    static const char *const others[] = {"memory",
+                                         "process",
+                                         "ended",
+                                         "did not come",
+                                         "no space",
+                                         "cannot be",
+                                         "unable to open",
+                                         "readonly database",
+                                         "gave up",
+                                         "cannot write",
+                                         "has died",
+                                         "cut short",
+                                         "rank",
+                                         "of another version",
+                                         "cannot read",
+                                         "hold it",
+                                         "is locked",
+                                         "locking protocol",
+                                         "the time was up",
+                                         "lost its connection",
+                                         "it cannot be written or read",
+                                         "did not answer"};
+    if (f->error && strstr(text, strerror(f->error))) return true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strstr(text, others[i])) return true;
+    return false;
+}
+
+static void judge(const Scenario *s, const Outcome *out, const Fault *f) {
+    if (!out->ok && !report->failed) wrong("it fails though no call did", out->text);
+    if (!out->ok && !tells(out->text, f)) wrong("the text does not tell why", out->text);
+    if (!out->ok && strstr(out->text, "mistake in Tegula") && f->way < ABORT)
+        wrong("blamed on Tegula", out->text);
+    const char *what = s->check ? s->check(out) : NULL;
+    if (what) wrong(what, out->ok ? "" : out->text);
+}
+
+/// A process that hangs after it has answered shows in the next request.
+static void work_again(const Scenario *s, const Fault *f) {
+    static Outcome out;
+    s->work(&out);
+    if (!out.ok && f && f->way == HANG) s->work(&out);
+    if (!out.ok) wrong("it does not work afterwards", out.text);
+    const char *what = s->check ? s->check(&out) : NULL;
+    if (what) wrong("afterwards", what);
+}
+
+static void run_child(const Scenario *s, const Fault *f) {
+    static Outcome out;
+    if (s->ready) s->ready();
+    plan_begin(f);
+    s->work(&out);
+    plan_end();
+    report->failed = atomic_load(&plan->failed);
+    for (int i = 0; i < PLACES * KINDS; i++)
+        report->calls[i / KINDS][i % KINDS] = atomic_load(&plan->calls[i / KINDS][i % KINDS]);
+    if (options.verbose) printf("  %s %s\n", out.ok ? "right" : "failed", out.ok ? "" : out.text);
+    judge(s, &out, f);
+    work_again(s, f);
+    if (s->end) s->end();
+    report->processes = count_processes();
+    report->files = count_files();
+#if defined(__SANITIZE_ADDRESS__)
+    if (__lsan_do_recoverable_leak_check()) wrong("memory is lost", "");
+#endif
+    report->ended = true;
+    fflush(stdout);
+    _exit(0);
+}
+
+/* ---- children ----------------------------------------------------------------------------------
+ */
+
+static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *at) {
+    (void)s, (void)kind, (void)at;
+    return remove(path);
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/// The status of the child; -1: it did not end in time.
+static int wait_for(pid_t child, int limit) {
+    int status = 0;
+    double end = seconds() + limit;
+    while (real_waitpid(child, &status, WNOHANG) == 0) {
+        if (seconds() > end) {
+            kill(-child, SIGABRT);
+            kill(-child, SIGKILL);
+            real_waitpid(child, &status, 0);
+            return -1;
+        }
+        usleep(500);
+    }
+    return status;
+}
+
+static void run(const Scenario *s, const Fault *f) {
+    memset(report, 0, sizeof *report);
+    if (mkdir(scratch, 0700)) perror(scratch), exit(2);
+    fflush(NULL);
+    pid_t child = real_fork();
+    if (child == 0) {
+        setpgid(0, 0);
+        run_child(s, f);
+    }
+    setpgid(child, child);
+    int limit = s->limit;
+#if defined(__SANITIZE_ADDRESS__)
+    limit *= 5;
+#endif
+    int status = wait_for(child, limit);
+    plan_end();
+    kill(-child, SIGKILL);
+    char text[64];
+    snprintf(text, sizeof text, "status %x", (unsigned)status);
+    if (status == -1)
+        wrong("it hangs", "");
+    else if (!report->ended)
+        wrong("the process ended", text);
+    nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- all runs
+ * ------------------------------------------------------------------------------------ */
+
+static bool is_among(const char *list, const char *name) {
+    size_t n = strlen(name);
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && strncmp(at, name, n) == 0) return true;
+    return !list;
+}
+
+static struct Count {
+    long calls[PLACES][KINDS];
+    int runs[KINDS], hit[KINDS], faults[KINDS];
+} count;
+static int all_runs, all_faults;
+
+static void say_fault(const Scenario *s, const Fault *f) {
+    printf("%s: call %ld of %s %s, %s (errno %d): %s\n", s->name, f->n, kind_names[f->kind],
+           f->place ? "there" : "here", way_names[f->way], f->error, report->wrong);
+    fflush(stdout);
+}
+
+/// files: how many are open after a run without a fault.
+static void try(const Scenario *s, const Fault *f, int files) {
+    if (options.verbose) say_fault(s, f);
+    run(s, f);
+    if (report->files > files) wrong("files are left open", "");
+    if (report->processes) wrong("a process is left", "");
+    count.runs[f->kind]++, all_runs++;
+    count.hit[f->kind] += report->failed > 0;
+    if (!report->wrong[0]) return;
+    count.faults[f->kind]++, all_faults++;
+    say_fault(s, f);
+}
+
+/// The first half in order, the others drawn.
+static long place_of(long i, long most, long calls) {
+    if (!options.most || calls <= most) return i + 1;
+    if (i < most / 2) return i + 1;
+    return most / 2 + 1 + (long)((unsigned)rand() % (unsigned long)(calls - most / 2));
+}
+
+static void try_kind(const Scenario *s, Place place, const struct Variant *v, int files) {
+    long calls = count.calls[place][v->kind], most = options.most;
+    if (v->way >= ABORT && (place == HERE || !s->dies)) return;
+    if (v->way == HANG && most > 4) most = 4;
+    if (v->kind == LOCK && v->way == FROM_ON && most > 2) most = 2; // SQLite waits for seconds
+    long n = options.most && calls > most ? most : calls;
+    for (long i = 0; i < n; i++) {
+        Fault f = {place, v->kind, v->way, v->error, place_of(i, most, calls)};
+        if (!options.number || options.number == f.n) try(s, &f, files);
+    }
+}
+
+static void print_counts(const Scenario *s) {
+    printf("%-13s", s->name);
+    for (int k = 0; k < KINDS; k++)
+        if (count.calls[HERE][k] || count.calls[THERE][k])
+            printf(" %s %ld+%ld/%d/%d", kind_names[k], count.calls[HERE][k], count.calls[THERE][k],
+                   count.runs[k], count.faults[k]);
+    printf("\n");
+    fflush(stdout);
+}
+
+static void try_scenario(const Scenario *s) {
+    count = (struct Count){.runs = {0}};
+    run(s, NULL);
+    if (report->wrong[0]) {
+        printf("%s: without a fault: %s\n", s->name, report->wrong);
+        all_faults++;
+        return;
+    }
+    memcpy(count.calls, report->calls, sizeof count.calls);
+    int files = report->files;
+    for (int place = HERE; place <= (s->there ? THERE : HERE); place++)
+        for (int i = 0; i < VARIANTS; i++)
+            if (is_among(options.kinds, kind_names[variants[i].kind]) &&
+                is_among(options.ways, way_names[variants[i].way]))
+                try_kind(s, (Place)place, &variants[i], files);
+    print_counts(s);
+}
+
+/* ---- the program
+ * --------------------------------------------------------------------------------- */
+
+static void read_options(int argc, char **argv) {
+    int c;
+    options.seed = (unsigned)time(NULL);
+    while ((c = getopt(argc, argv, "s:k:w:n:m:r:v")) != -1) {
+        if (c == 's') options.scenarios = optarg;
+        if (c == 'k') options.kinds = optarg;
+        if (c == 'w') options.ways = optarg;
+        if (c == 'n') options.number = atol(optarg);
+        if (c == 'm') options.most = atol(optarg);
+        if (c == 'r') options.seed = (unsigned)atol(optarg);
+        if (c == 'v') options.verbose = true;
+        if (c == '?') exit(2);
+    }
+    if (options.number) options.most = 0;
+}
+
+/// Another process that works for one under test: its calls may fail, too.
+static int serve_for(const char *path) {
+    plan_open(path, false, THERE);
+    rt_close_files(STDERR_FILENO + 1, ~0U);
+    return (int)serve(STDIN_FILENO, STDOUT_FILENO);
+}
+
+static bool prepare(const char *program) {
+    char path[128], real[512];
+    ssize_t n = readlink("/proc/self/exe", real, sizeof real - 1);
+    (void)program;
+    if (n < 0) return false;
+    real[n] = 0;
+    snprintf(path, sizeof path, "/dev/shm/tegula-inject-plan-%d", (int)getpid());
+    snprintf(scratch, sizeof scratch, "/dev/shm/tegula-inject-%d", (int)getpid());
+    setenv("TG_SERVER", real, 1);
+    setenv("TG_INJECT_PLAN", path, 1);
+    setenv("TG_TUNE", "off", 1);
+    wrap_sqlite();
+    plan = plan_open(path, true, HERE);
+    report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return plan && report != MAP_FAILED;
+}
+
+int main(int argc, char **argv) {
+    const char *path = getenv("TG_INJECT_PLAN");
+    if (argc == 2 && strcmp(argv[1], "--serve") == 0 && path) return serve_for(path);
+    read_options(argc, argv);
+    if (!prepare(argv[0])) return 2;
+    srand(options.seed);
+    printf("seed %u; calls here + there / runs / faults\n", options.seed);
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (const Scenario *s = groups[g]; s->name; s++)
+            if (is_among(options.scenarios, s->name)) try_scenario(s);
+    unlink(getenv("TG_INJECT_PLAN"));
+    printf("%d runs, %d faults\n", all_runs, all_faults);
+    return all_faults ? 1 : 0;
+}
