@@ -4,7 +4,8 @@ Usage: run.py --build FOLDER [--only 1,2,...] [--sample N --seed S] [--tests] [-
 
 FOLDER is a build with -DTEGULA_MUTANTS=ON (`cmake --preset mutants && cmake --build build/mutants`). For each fault of
 FOLDER/mutants/mutants.tsv it runs random programs and then, where those saw nothing, the short list of tests of the
-fault's folder; a crash and a hang count as noticed. It prints a line a fault and the shares at the end.
+fault's folder (--tests-first: the other way round); a crash and a hang count as noticed. It prints a line a fault
+and the shares at the end.
 """
 
 import argparse
@@ -74,6 +75,8 @@ def main():
     p.add_argument("--fuzz", type=int, default=60, help="seconds of random programs a fault")
     p.add_argument("--programs", type=int, help="so many in place of seconds, on a machine that others use")
     p.add_argument("--no-tests", action="store_true", help="random programs alone")
+    p.add_argument("--tests-first", action="store_true", help="programs for what the tests miss, not the other way round")
+    p.add_argument("--no-programs", action="store_true", help="tests alone, with --tests-first")
     p.add_argument("--jobs", type=int, default=1)
     o = p.parse_args()
     o.build = o.build.resolve()
@@ -86,8 +89,10 @@ def main():
     for number, name, line, kind, what in rows:
         _, targets, tests = folder_of(name)
         env = {**os.environ, "TG_MUTANT": number}
-        by_programs, how = fuzzed(o, int(number), targets, env)
-        by_tests, test = (False, "not run") if by_programs or o.no_tests else tested(o, tests, env)
+        by_tests, test = tested(o, tests, env) if o.tests_first else (False, "not run")
+        by_programs, how = (False, "not run") if by_tests or o.no_programs else fuzzed(o, int(number), targets, env)
+        if not (by_programs or by_tests or o.no_tests or o.tests_first):
+            by_tests, test = tested(o, tests, env)
         noticed += by_programs or by_tests
         verdict = "noticed" if by_programs or by_tests else "MISSED"
         print(f"{number:>3} {verdict:8} {name}:{line} {kind}: {what[:90]}\n      programs {how}; tests {test}", flush=True)

@@ -178,7 +178,7 @@ class Generator(Values):
         v, init = self.variable(n.elem, n.shape)
         body.append(Stmt(f"{v} = {{}};", [n]))
         other, m = self.inside(lambda: self.leaf(n.elem, n.shape))
-        other = [Stmt(f"{v} = {{}};", [m])] if first is False or self.chance(0.5) else []
+        other = [*other, Stmt(f"{v} = {{}};", [m])] if first is False or self.chance(0.5) else []
         bodies = [("then", body)] + ([("else", other)] if other else [])
         if not first:
             bodies = [("then", other), ("else", body)]
