@@ -12,9 +12,14 @@ install(FILES ${CMAKE_SOURCE_DIR}/runtime/tegula/dlpack.h ${CMAKE_SOURCE_DIR}/ru
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/stdlib/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/std
         FILES_MATCHING PATTERN "*.teg")
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
+# Pages link each other by relative paths, so they keep their places to each other.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
         FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
-install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/lang/grammar.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/lang)
+install(FILES ${CMAKE_SOURCE_DIR}/python/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/python)
+install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/LICENSE
+              ${CMAKE_SOURCE_DIR}/SECURITY.md ${CMAKE_SOURCE_DIR}/CONTRIBUTING.md
+        DESTINATION ${CMAKE_INSTALL_DOCDIR})
 foreach(library tegula_rt_static tegula_rt_shared tegula_static tegula_shared)
     if(TARGET ${library})
         install(TARGETS ${library} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}

@@ -24,7 +24,7 @@ function(tegula_include_dir target)
                                              -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 endfunction()
 
-# Copies of sources with faults that TG_MUTANT chooses (docs/testing.md), in place of the sources.
+# With faults that TG_MUTANT chooses, copies of the sources are compiled (docs/inside/testing.md).
 option(TEGULA_MUTANTS "Build faults in, for trying the tests" OFF)
 set(TEGULA_MUTANT_SEED 1 CACHE STRING "Where drawn faults stand")
 set(TEGULA_MUTANT_DIR ${CMAKE_BINARY_DIR}/mutants)

@@ -11,7 +11,7 @@ enum {
     UNIT_SUM = 22, // of matrix units, which cut what they add up
     TF32 = 11,
     TF32X3 = 20,
-    F8_SUM = 13, // docs/kernels-on-gpus.md: sums of 128 products lose 2^-11 of |a| |b|
+    F8_SUM = 13, // docs/use/kernels-on-gpus.md: sums of 128 products lose 2^-11 of |a| |b|
     F8_FAST = 4, // of all products; what that loses grows with their number
 };
 

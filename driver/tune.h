@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tuning: which setting of a kernel is fastest on this machine for the arguments at hand. See
-// docs/tuning.md.
+// docs/inside/tuning.md.
 //
 //     tune_request      candidates (tune_space) are compiled by helper processes (peer.h), checked
 //                       and timed in one worker process, raced (runtime/race.h); the winner is kept

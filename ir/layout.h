@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Layouts: which register of which thread holds which element of a block, and at which byte of
-// shared memory an element stands. docs/layouts.md explains the algebra.
+// shared memory an element stands. docs/inside/layouts.md explains the algebra.
 //
 // An extent e is stored in a box of o * 2^v >= e places, o odd. The bits of register, lane, warp
 // and CTA number are mapped onto the bits of the coordinates in the 2^v part by a matrix over F2

@@ -181,11 +181,11 @@ struct tg_image {
 };
 
 /* ---- several ranks --------------------------------------------------------------------------- */
-// Kernels with symmetric tensors (docs/communication.md). A symmetric tensor has the rank as its
-// first dimension; its slot holds the direct view: the address of rank 0's shard, and the distance
-// from rank to rank as stride 0. Memory of other ranks that is not mapped has such addresses, too;
-// only the calls below may be given them. Where the launch is a GPU's, what they do is ordered on
-// its stream, and they return at once.
+// Kernels with symmetric tensors (docs/inside/communication.md). A symmetric tensor has the rank as
+// its first dimension; its slot holds the direct view: the address of rank 0's shard, and the
+// distance from rank to rank as stride 0. Memory of other ranks that is not mapped has such
+// addresses, too; only the calls below may be given them. Where the launch is a GPU's, what they do
+// is ordered on its stream, and they return at once.
 
 enum tg_gather_how {
     TG_GATHER_BEFORE,

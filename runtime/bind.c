@@ -198,8 +198,8 @@ static tg_status bind_view(Bind *b, int i, rt_actual *a) {
     return check_written(b, i, a);
 }
 
-/// The own shard becomes the direct view of all ranks' (docs/communication.md): one more dimension
-/// in front. What the tensor spans are the bytes of the own shard: all ranks pass the same view.
+/// The own shard becomes the direct view of all ranks' (docs/inside/communication.md): one more
+/// dimension in front. The tensor spans the bytes of the own shard: all ranks pass the same view.
 static tg_status bind_ranks(Bind *b, int i, rt_actual *a) {
     const tg_comm *c = b->l->context->comm;
     rt_shard shard;

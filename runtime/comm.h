@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Several ranks (docs/communication.md): what the files of the runtime share.
+// Several ranks (docs/inside/communication.md): what the files of the runtime share.
 //
 // An engine knows how ranks meet, maps host memory of all of them, and moves bytes where it could
 // not map it. All else is done here, by words and small messages in that memory: every rank writes

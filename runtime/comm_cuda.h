@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks with an NVIDIA GPU each, on one host (docs/communication.md): what the files comm_cuda*.c
-// share.
+// Ranks with an NVIDIA GPU each, on one host (docs/inside/communication.md): what the files
+// comm_cuda*.c share.
 //
 // Every rank maps the memory of all of them side by side. What a launch asks for becomes steps, by
 // a small kernel of the runtime's own, and copies by the copy engines on a side stream. Nothing of

@@ -45,7 +45,7 @@ struct Cpu {
     TargetInfo info;
     const char *name; // of the entry function
     bool check;       // --check
-    bool fill;        // memory that is given back holds bytes of FILL_BYTE (docs/debugging.md)
+    bool fill;        // memory that is given back holds bytes of FILL_BYTE (docs/use/debugging.md)
     Text *notes;      // for `explain`, or NULL (notes.c)
     const Op *kernel;
     LLVMTypeRef slot, env, site; // structures of runtime/abi.h

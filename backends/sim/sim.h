@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The simulator: a portable module runs on the CPU as a GPU would run it. Lanes are fibers, target
-// functions are checked collectives, asynchronous work is late. docs/simulator.md.
+// functions are checked collectives, asynchronous work is late. docs/inside/simulator.md.
 #ifndef BACKENDS_SIM_SIM_H
 #define BACKENDS_SIM_SIM_H
 

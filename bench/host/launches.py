@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 
-# The bars of a figure, in its unit. 100 ns over a direct call of a kernel is what docs/design.md
+# The bars of a figure, in its unit. 100 ns over a direct call of a kernel is what docs/inside/architecture.md
 # promises; the functions of an object have what they took in November 2026 and half as much again.
 BARS = {
     "warm launch of 3 arguments": 100,

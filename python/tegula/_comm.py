@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Several ranks: symmetric arrays for kernels with `sym` parameters (docs/communication.md).
+"""Several ranks: symmetric arrays for kernels with `sym` parameters (docs/inside/communication.md).
 
     comm = tegula.Comm("processes", meet="/tmp/here", rank=rank, ranks=2, device=rank)
     a = comm.empty((1024, 4096), "f16")   # every rank, with the same shape

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Keeps docs/stdlib.md in step with the `///` comments of stdlib/*.teg.
+"""Keeps docs/use/stdlib.md in step with the `///` comments of stdlib/*.teg.
 
 tests/doc/stdlib.py            fails where the page differs, or a kernel has no text or no test
 tests/doc/stdlib.py --write    rewrites what stands below the marker of the page
@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PAGE = ROOT / "docs/stdlib.md"
+PAGE = ROOT / "docs/use/stdlib.md"
 MARKER = "<!-- below: written by tests/doc/stdlib.py -->\n"
 FILES = (
     "activation elementwise softmax norm reduce scan matmul attention conv pool loss embedding "
@@ -102,7 +102,7 @@ def main():
         return 0
     bad = list(problems(texts))
     if old.strip() != new.strip():
-        bad.append("docs/stdlib.md is not what stdlib/*.teg says: run tests/doc/stdlib.py --write")
+        bad.append("docs/use/stdlib.md is not what stdlib/*.teg says: run tests/doc/stdlib.py --write")
     print("\n".join(bad) or f"{sum(len(list(items(t))) for t in texts.values())} rows")
     return 1 if bad else 0
 

@@ -7,7 +7,7 @@ A program reaches some goals, triples of an op, a context and an element, and is
 by each target. Integers, bools and exact floats have to agree in every bit; approximations within their
 bound. A failing program is made smaller, and printed with its seed, number and command lines. The same seed
 makes the same programs: `--seed S --first I --programs 1` repeats one. At the end there is a table of what was
-reached. docs/testing.md tells more.
+reached. docs/inside/testing.md tells more.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 Usage: check.py --build DIR --source DIR. Installs into a fresh prefix, then builds and runs: a C
 program with an object (pkg-config), the Makefile example, a CMake project in C++ with
-tegula_add_kernels, a C program that compiles at run time, and the guides in docs/, whose blocks are
+tegula_add_kernels, a C program that compiles at run time, and the guides in docs/use/, whose blocks are
 files and commands. The prefix is moved once in between: an installed tree must not remember where it
 was.
 """
@@ -185,7 +185,7 @@ def check_docs(t):
     for name in ("ahead-of-time", "just-in-time"):
         folder = t.work / name
         folder.mkdir()
-        for info, text in blocks_of(t.source / "docs" / f"{name}.md"):
+        for info, text in blocks_of(t.source / "docs/use" / f"{name}.md"):
             words = info.split()
             if len(words) == 2:
                 (folder / words[1]).write_text(text)

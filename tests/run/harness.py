@@ -226,7 +226,7 @@ def cut_of_chain(p):
 
 
 def cut_of_product(a, b, chain=CHAIN):
-    """At most, of each element of a b^T, whose unit sums so many products, those in f32 (docs/kernels-on-gpus.md)."""
+    """At most, of each element of a b^T, whose unit sums so many products, those in f32 (docs/use/kernels-on-gpus.md)."""
     out = np.zeros((len(a), len(b)))
     for k in range(0, a.shape[1], chain):
         out += cut_of_chain(a[:, None, k : k + chain] * b[None, :, k : k + chain])

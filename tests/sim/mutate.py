@@ -22,7 +22,7 @@ sys.dont_write_bytecode = True
 import stdlib_cases  # noqa: E402
 
 
-# What goes unnoticed, by target: (function, name) to how many places there are. docs/simulator.md says why.
+# What goes unnoticed, by target: (function, name) to how many places there are. docs/inside/simulator.md says why.
 SORTS = {(f, "tg.barrier"): 1 for f in ("bincount_1", "histogram_bins_1", "sort_last", "topk_last")}
 SHARED = ("bincount_1", "conv_transpose1d", "histogram_bins_1", "linear", "sort_last")
 KNOWN = {

@@ -1,4 +1,4 @@
-"""Prints docs/c-api.md from the comments of runtime/tegula.h, so that the page cannot drift.
+"""Prints docs/use/c-api.md from the comments of runtime/tegula.h, so that the page cannot drift.
 
 Usage: api_page.py runtime/tegula.h. A `/* ---- title */` line begins a section; `///` lines belong to
 the declaration below them.

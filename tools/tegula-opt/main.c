@@ -57,7 +57,7 @@ static const struct {
     VALUE("--grain", "N", grain, "programs that a task of a CPU runs: 0 the passes' choice"),
     FLAG("--check", check, "compile with checks"),
     FLAG("--list-passes", list_passes, "list the passes and exit"),
-    FLAG("--ops", ops, "print the reference page of ops (docs/ops.md) and exit"),
+    FLAG("--ops", ops, "print the reference page of ops (docs/use/ops.md) and exit"),
     FLAG("--tables", tables,
          "print elements, ops and builtins, a row a line, for programs, and exit"),
     FLAG("--help", help, "print this and exit"),

@@ -3,7 +3,7 @@
 #ifndef TOOLS_TEGULA_OPT_OPT_H
 #define TOOLS_TEGULA_OPT_OPT_H
 
-/// docs/ops.md: one row an op, from the table of ops.
+/// docs/use/ops.md: one row an op, from the table of ops.
 void print_ops_page(void);
 /// The same tables for programs: fields with tabs between, the kind of row first.
 void print_tables(void);

@@ -18,7 +18,7 @@ typedef struct Times {
     double median, least;
     double spread; // half of the launches are within so much
 } Times;
-/// "overlap 71 % (+-2)": how well transfers and programs hide each other in a launch (docs/
+/// "overlap 71 % (+-2)": how well transfers and programs hide each other in a launch (docs/use/
 /// communication.md), or why that cannot be told.
 const char *overlap_text(Ctx *ctx, const Times *launch, const Times *transfers,
                          const Times *programs);
