@@ -18,7 +18,8 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
 install(FILES ${CMAKE_SOURCE_DIR}/lang/grammar.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/lang)
 install(FILES ${CMAKE_SOURCE_DIR}/python/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/python)
 install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/LICENSE
-              ${CMAKE_SOURCE_DIR}/SECURITY.md ${CMAKE_SOURCE_DIR}/CONTRIBUTING.md
+              ${CMAKE_SOURCE_DIR}/SECURITY.md
+              ${CMAKE_SOURCE_DIR}/CONTRIBUTING.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
 foreach(library tegula_rt_static tegula_rt_shared tegula_static tegula_shared)
     if(TARGET ${library})

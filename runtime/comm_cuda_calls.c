@@ -5,7 +5,7 @@
 // Copies go to side streams, which begin behind a fork of the launch's stream and are joined at its
 // end; all are submitted before the launch that waits for them. One side has those to or from all
 // peers, one after the other: copies to several peers at a time share the engines, and take twice
-// as long as in turn (bench/NOTES.md). While each rank pushes to the rank i before it, each link
+// as long as in turn (docs/lab/ranks.md). While each rank pushes to the rank i before it, each link
 // has one copy, and what a rank's programs want first comes first. Where the side waits for
 // programs to say what is complete, each peer has a side of its own. What follows a chunk is a copy
 // of the epoch, by the same engine: its source or its destination is the peer's memory, so on

@@ -2,9 +2,9 @@
 
 Usage: check.py --build DIR --source DIR. Installs into a fresh prefix, then builds and runs: a C
 program with an object (pkg-config), the Makefile example, a CMake project in C++ with
-tegula_add_kernels, a C program that compiles at run time, and the guides in docs/use/, whose blocks are
-files and commands. The prefix is moved once in between: an installed tree must not remember where it
-was.
+tegula_add_kernels, a C program that compiles at run time, and README.md and guides, whose blocks are
+files and commands (C, Python, the command line). The prefix is moved once in between: an installed
+tree must not remember where it was.
 """
 
 import argparse
@@ -182,10 +182,15 @@ def blocks_of(page):
 
 def check_docs(t):
     """Pages whose blocks are files (```c main.c) and commands (```sh): all of them, in order."""
-    for name in ("ahead-of-time", "just-in-time"):
-        folder = t.work / name
+    tools = t.work / "tools"
+    tools.mkdir()
+    (tools / "python3").symlink_to(sys.executable)
+    t.env["PATH"] = f"{tools}:{t.env['PATH']}"
+    t.env["PYTHONPATH"] = str(t.source / "python")
+    for name in ("README", "docs/use/ahead-of-time", "docs/use/just-in-time"):
+        folder = t.work / pathlib.Path(name).name
         folder.mkdir()
-        for info, text in blocks_of(t.source / "docs/use" / f"{name}.md"):
+        for info, text in blocks_of(t.source / f"{name}.md"):
             words = info.split()
             if len(words) == 2:
                 (folder / words[1]).write_text(text)

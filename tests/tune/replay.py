@@ -183,7 +183,7 @@ def in_the_background(program, times, seconds):
 
 def rests(shape, config):
     """A setting of a product that leaves one of two threads without work. Some seem fast, in recordings
-    that were made while a neighbour had the other core (bench/NOTES.md): they are no reference."""
+    that were made while a neighbour had the other core (docs/lab/tuning-cpu.md): they are no reference."""
     value = dict(v.split("=") for v in config.split())
     if "_" in shape or "grain" not in value:
         return False
