@@ -1,4 +1,4 @@
-"""House rules that a machine can check: include arrows, sizes, headers, leftovers.
+"""House rules that a machine can check: include arrows, sizes, headers, leftovers, pages.
 
 Usage: lint.py ROOT [--stats]. Prints one line a finding, exits 1 when there is one. Function
 lengths need universal-ctags; without it they are left out, with a line that says so.
@@ -30,6 +30,11 @@ LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK|not implemented|unimplemented)\b"
 # The environment of a program with raised privileges is its user's: secure_getenv returns nothing there.
 GETENV = re.compile(r"(?<!secure_)\bgetenv\s*\(")
 SHIPPED = {*ARROWS, "tools"} - {"examples"}
+# Pages of docs that any file names, and the targets of links in pages.
+PAGE_PATH = re.compile(r"(?<![\w/.-])(?:docs|bench)/[\w./-]*\w\.(?:md|png)\b")
+LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+MAX_PROSE = 110
+GENERATED = {"docs/use/ops.md", "docs/use/c-api.md", "docs/use/stdlib.md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
@@ -93,6 +98,54 @@ def check_text(name, lines, say):
             say(name, n, "leftover: " + line.strip())
 
 
+def check_paths(root, name, lines, say):
+    """Pages move: whatever names one must name a file that is there."""
+    folder = (root / name).parent
+    for n, line in enumerate(lines, 1):
+        named = [root / path for path in PAGE_PATH.findall(line)]
+        if name.endswith(".md"):
+            named += [folder / path for path in LINK.findall(re.sub(r"`[^`]*`", "", line))]
+        for path in named:
+            if not path.exists():
+                say(name, n, f"there is no {path}")
+
+
+def prose_and_tables(lines):
+    """(numbers of the lines of prose, tables as lists of lines) of a page, code blocks left out."""
+    prose, tables, fenced, in_table = [], [], False, False
+    for n, line in enumerate(lines, 1):
+        fence = line.lstrip().startswith("```")
+        fenced ^= fence
+        row = not fenced and line.lstrip().startswith("|")
+        if row and not in_table:
+            tables.append([])
+        if row:
+            tables[-1].append(line)
+        elif not fenced and not fence:
+            prose.append(n)
+        in_table = row
+    return prose, tables
+
+
+def has_figures(table):
+    """A table of measurements: three columns or more behind the first, most cells with a number."""
+    if table[0].count("|") < 5:
+        return False
+    cells = [c.strip() for row in table[2:] for c in row.strip().strip("|").split("|")[1:]]
+    return 2 * sum(1 for c in cells if re.match(r"[\d.]*\d", c)) > len(cells)
+
+
+def check_page(name, lines, say):
+    prose, tables = prose_and_tables(lines)
+    for n in prose:
+        # A link cannot be broken.
+        if len(re.sub(r"\]\([^)]*\)", "]", lines[n - 1])) > MAX_PROSE and name not in GENERATED:
+            say(name, n, f"{len(lines[n - 1])} columns, the limit for prose is {MAX_PROSE}")
+    figures = sum(1 for table in tables if has_figures(table))
+    if figures > 1:
+        say(name, 1, f"{figures} tables of figures: a page has one")
+
+
 def is_table(lines):
     """A flat switch or table: most lines are cases, rows or single statements of cases."""
     rows = sum(1 for l in lines if re.match(r"\s*(case\b|default:|\{.*\},?$|\[.*\] =|X\()", l))
@@ -151,6 +204,13 @@ def main():
         if is_code:
             check_includes(name, lines, say)
             check_backends(name, lines, say)
+    for name in sources(root):
+        if name.endswith(".png") or name.startswith("tests/lint/"):
+            continue
+        lines = (root / name).read_text(errors="replace").splitlines()
+        check_paths(root, name, lines, say)
+        if name.endswith(".md"):
+            check_page(name, lines, say)
     lengths = []
     if shutil.which("ctags"):
         lengths = check_functions(root, names, say)
