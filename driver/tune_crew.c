@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { MESSAGE_SECONDS = 5 }; // for the bytes of one message, once they come
+static const double LOOK = 0.1;  // seconds, at most, between two looks at the clocks of hands
 
 static void stop(void *crew) {
     crew_stop(crew);
@@ -45,16 +46,16 @@ int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double sec
     for (int i = 0; i < 2 && t && !error; i++) {
         error = peer_start(c->ctx, &h->peer, &c->program);
         if (error) break;
-        h->began = peer_seconds();
-        t = peer_send(&h->peer, message, h->began + MESSAGE_SECONDS);
+        t = peer_send(&h->peer, message, peer_seconds() + MESSAGE_SECONDS);
         if (t) crew_dismiss(h);
     }
     if (error) return error;
     if (t) return EPIPE;
     h->busy = true;
     h->id = id;
-    h->limit = h->began + seconds;
+    h->limit = seconds;
     h->wants = wants;
+    rt_child_clock_start(&h->clock, h->peer.pid);
     return 0;
 }
 
@@ -79,8 +80,8 @@ static const char *end_text(Crew *c, Talk talk, int status) {
 
 /// The answer of a hand whose socket can be read; its greeting is none.
 static CrewEvent receive(Crew *c, Hand *h) {
-    double now = peer_seconds(), end = now + MESSAGE_SECONDS;
-    CrewEvent e = {.hand = h, .seconds = now - h->began};
+    double end = peer_seconds() + MESSAGE_SECONDS;
+    CrewEvent e = {.hand = h, .seconds = rt_child_clock_read(&h->clock)};
     bool greeted = h->peer.greeted;
     e.talk = greeted ? peer_receive(c->ctx, &h->peer, h->wants, &e.body, end)
                      : peer_greet(c->ctx, &h->peer, end);
@@ -94,9 +95,32 @@ static CrewEvent receive(Crew *c, Hand *h) {
 }
 
 static CrewEvent late(Hand *h) {
-    CrewEvent e = {.hand = h, .talk = TALK_LATE, .seconds = peer_seconds() - h->began};
+    CrewEvent e = {.hand = h, .talk = TALK_LATE, .seconds = h->clock.seconds};
     crew_dismiss(h);
     return e;
+}
+
+/// The first hand whose time is over; *left: seconds until another one's may be. Workers wait for
+/// each other, so that all of them have the time of the one that had the least.
+static Hand *find_late(Crew *c, double *left) {
+    double workers_left = 0;
+    Hand *first = NULL;
+    for (int i = 0; i < c->n + c->ranks; i++) {
+        Hand *h = hand_at(c, i);
+        if (!h->busy) continue;
+        double own = h->limit - rt_child_clock_read(&h->clock);
+        if (i >= c->n)
+            workers_left = fmax(workers_left, own);
+        else if (own > 0)
+            *left = fmin(*left, own);
+        else
+            return h;
+    }
+    for (int i = 0; i < c->ranks && !first; i++)
+        if (c->workers[i].busy) first = &c->workers[i];
+    if (first && workers_left <= 0) return first;
+    if (first) *left = fmin(*left, workers_left);
+    return NULL;
 }
 
 CrewEvent crew_wait(Crew *c, double end) {
@@ -104,17 +128,17 @@ CrewEvent crew_wait(Crew *c, double end) {
         struct pollfd fds[CREW_MAX + RT_COMM_RANKS];
         Hand *hands[CREW_MAX + RT_COMM_RANKS];
         int n = 0;
-        double now = peer_seconds(), until = end;
+        double left = end - peer_seconds();
+        bool over = left <= 0;
+        Hand *gone = find_late(c, &left);
+        if (gone) return late(gone);
         for (int i = 0; i < c->n + c->ranks; i++) {
-            Hand *h = hand_at(c, i);
-            if (!h->busy) continue;
-            if (h->limit <= now) return late(h);
-            until = fmin(until, h->limit);
-            hands[n] = h;
-            fds[n++] = (struct pollfd){.fd = h->peer.fd, .events = POLLIN};
+            if (!hand_at(c, i)->busy) continue;
+            hands[n] = hand_at(c, i);
+            fds[n++] = (struct pollfd){.fd = hand_at(c, i)->peer.fd, .events = POLLIN};
         }
-        if (end <= now && n == 0) return (CrewEvent){0};
-        double left = fmin(fmax(until - now, 0), 3600);
+        if (over && n == 0) return (CrewEvent){0};
+        left = fmin(fmax(left, 0), n ? LOOK : 3600);
         int got = poll(fds, (nfds_t)n, (int)ceil(left * 1e3));
         for (int i = 0; i < n && got > 0; i++) {
             CrewEvent e = {0};

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The processes of a search: helpers that compile, a worker in which candidates run, of a kernel of
-// ranks one for each. All are waited for at once (tune_crew.c).
+// ranks one for each. All are waited for at once (tune_crew.c). The time of each goes by its own
+// clock: on a busy machine none is late because it waited for a core.
 #ifndef DRIVER_TUNE_CREW_H
 #define DRIVER_TUNE_CREW_H
 
 #include "driver/peer.h"
 #include "driver/worker.h"
+#include "runtime/child_clock.h"
 #include "runtime/comm.h"
 
 enum { CREW_MAX = 64 };
@@ -13,9 +15,10 @@ enum { CREW_MAX = 64 };
 typedef struct Hand {
     Peer peer;
     bool busy;
-    int id;              // what it works on, the caller's number
-    double began, limit; // of peer_seconds()
-    WireKind wants;      // of the answer
+    int id;       // what it works on, the caller's number
+    double limit; // seconds by its clock
+    rt_child_clock clock;
+    WireKind wants; // of the answer
 } Hand;
 
 typedef struct Crew {
@@ -38,7 +41,7 @@ typedef struct CrewEvent {
     Bytes body;
     const char
         *why;       // of BROKEN: "was ended by signal 11 (Segmentation fault)"; of OTHER a sentence
-    double seconds; // that it took
+    double seconds; // that it took, by its clock
 } CrewEvent;
 /// The next answer, or the end of a hand; until `end`.
 CrewEvent crew_wait(Crew *c, double end);

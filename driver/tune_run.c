@@ -190,7 +190,6 @@ static bool begin_compile(Search *s, Hand *h, int id) {
     s->begun++;
     s->batch--;
     s->runners[id].state = COMPILING;
-    s->runners[id].began = search_seconds(s);
     if (error)
         judge(s, id, TUNE_CRASHED,
               ctx_format(s->ctx,
@@ -338,10 +337,11 @@ static int unseen(const Search *s) {
 
 /// A helper is at work, and not for so long that nobody should wait for it.
 static bool is_compiling(const Search *s) {
-    double least = fmax(STUCK_LEAST, STUCK_FACTOR * s->longest), t = peer_seconds();
+    double least = fmax(STUCK_LEAST, STUCK_FACTOR * s->longest);
     for (int i = 0; i < s->crew->n; i++) {
         const Hand *h = &s->crew->helpers[i];
-        if (h->busy && (h->id == ORACLE_ID || s->longest <= 0 || t - h->began < least)) return true;
+        if (!h->busy) continue;
+        if (h->id == ORACLE_ID || s->longest <= 0 || h->clock.seconds < least) return true;
     }
     return false;
 }
@@ -575,12 +575,20 @@ static bool is_confirming(const Search *s) {
     return crew_works(s->crew) && s->turn >= 0 && s->asked < WORK_CHECK;
 }
 
+/// Seconds that a helper has been at it, by its clock.
+static double compiled_for(const Search *s, int id) {
+    for (int i = 0; i < s->crew->n; i++)
+        if (s->crew->helpers[i].busy && s->crew->helpers[i].id == id)
+            return s->crew->helpers[i].clock.seconds;
+    return 0;
+}
+
 /// What is still compiled when the search ends.
 static void end_compilations(Search *s) {
     for (int i = 0; i < s->space.n; i++) {
         Runner *u = &s->runners[i];
         if (u->state != COMPILING) continue;
-        if (search_seconds(s) - u->began > fmax(COMPILE_LEAST, 4 * s->longest))
+        if (compiled_for(s, i) > fmax(COMPILE_LEAST, 4 * s->longest))
             u->trial.verdict = TUNE_HUNG;
         u->trial.why = "the time was up while it was compiled";
     }

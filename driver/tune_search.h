@@ -16,7 +16,6 @@ typedef struct Runner {
     StoreKey code;  // a hash of the code
     int loaded;     // of which worker, by its number
     bool same;      // as another one
-    double began;   // to be compiled
     double glance;  // the least seconds of the first launches; 0: none yet
     int beside;     // the best one at that time; -1: there was none
     double times;   // its seconds then that the glance is

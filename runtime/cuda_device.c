@@ -188,14 +188,16 @@ tg_status tg_device_synchronize(int number, void *stream) {
 cu_result rt_wait(cu_stream stream, double patience) {
     const rt_cuda *cu = rt_cuda_driver();
     if (patience <= 0 || !cu->stream_query) return cu->stream_synchronize(stream);
-    int64_t began = rt_now_ns(), end = began + (int64_t)(patience * 1e9), now;
-    cu_result error;
-    while ((error = cu->stream_query(stream)) == CU_NOT_READY && (now = rt_now_ns()) < end) {
+    int64_t began = rt_now_ns(), end = began + (int64_t)(patience * 1e9);
+    for (;;) {
+        // The last look comes when the time is over, however long this thread had no core.
+        int64_t now = rt_now_ns();
+        cu_result error = cu->stream_query(stream);
+        if (error != CU_NOT_READY || now >= end) return error;
         // Sleeping costs a short launch more than looking again does.
         struct timespec t = {0, 50000};
         if (now - began > 2000000) nanosleep(&t, NULL);
     }
-    return error;
 }
 
 tg_status rt_does_not_end(double patience) {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See sandbox.h. The two processes talk by datagrams of a pair of sockets, since writing to a
 // broken pipe would raise SIGPIPE in the program.
+//
+// A child has its time by its own clock (child_clock.h): a variant that waited for a core on a busy
+// machine does not hang. The deadline of all trials is the user's, by the wall clock.
+#include "runtime/child_clock.h"
 #include "runtime/process.h"
 #include "runtime/trial_process.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,10 +22,18 @@
 #include <unistd.h>
 
 enum { WHY = 200, TICK_MS = 20 };
-/// A trial may take ten times as long as the reference's check, and RT_PATIENCE; that check so many
-/// seconds where there is no deadline, and in another child so many more.
+/// A trial may take ten times as long as the same of the reference, and RT_PATIENCE; the reference
+/// itself, and others where its time is not known, FIRST seconds. Behind the deadline there are so
+/// many for another child.
 static const double FIRST = 60, TIMES = 10, RESTART = 3;
-static const double STEP = 0.1; // what a tick may seem to last
+
+static double least(double a, double b) {
+    return a < b ? a : b;
+}
+
+static double most(double a, double b) {
+    return a > b ? a : b;
+}
 
 typedef enum Wish { CHECK, CONFIRM, TIME } Wish;
 
@@ -42,6 +55,8 @@ struct rt_sandbox {
     pid_t child;     // 0: none runs
     int fd;
     double reference; // seconds that its check took; 0: it was not checked yet
+    double timed;     // likewise, each of its timed launches, at most
+    double worked;    // of all trials
     bool lost;
     char why[WHY];
 };
@@ -186,18 +201,31 @@ static rt_verdict watch(rt_sandbox *box, Reply *out) {
     return (error && errno == ECHILD) || info.si_pid ? RT_CRASHED : RT_CUT;
 }
 
-/// The child's answer. It ends where it crashed, was too late, or is to stop. limit: seconds; those
-/// in which this process was stopped, too, are no fault of the child's.
-static rt_verdict ask(rt_sandbox *box, const Request *r, double limit, bool hangs, Reply *out) {
-    double waited = 0, now = rt_seconds();
+/// Seconds that a request may take: by the child's clock, then it hangs; by the wall clock.
+typedef struct Limits {
+    double own, wall;
+} Limits;
+
+/// What it took of the machine: of a CPU, which others have, too, what it computed.
+static void note_work(rt_sandbox *box, rt_child_clock *clock) {
+    double own = rt_child_clock_read(clock), computed = rt_child_clock_computed(clock);
+    box->worked += box->options.device < 0 ? least(own, computed) : own;
+}
+
+/// The child's answer. It ends where it crashed, was too late, or is to stop. own: seconds by its
+/// clock that it took.
+static rt_verdict ask(rt_sandbox *box, const Request *r, Limits limits, Reply *out, double *own) {
+    double end_of_all = rt_seconds() + limits.wall;
+    rt_child_clock clock;
     rt_verdict v = RT_CUT;
+    rt_child_clock_start(&clock, box->child);
     if (send(box->fd, r, sizeof *r, MSG_NOSIGNAL) != (ssize_t)sizeof *r) v = RT_CRASHED;
-    while (v == RT_CUT && !is_stopped(box) && waited < limit) {
+    while (v == RT_CUT && !is_stopped(box) && rt_child_clock_read(&clock) < limits.own &&
+           rt_seconds() < end_of_all)
         v = watch(box, out);
-        double step = rt_seconds() - now;
-        waited += step < STEP ? step : STEP;
-        now += step;
-    }
+    bool hangs = clock.seconds >= limits.own && !is_stopped(box);
+    note_work(box, &clock);
+    *own = clock.seconds;
     if (v == RT_RIGHT) {
         if (out->verdict != RT_RIGHT) memcpy(box->why, out->why, WHY);
         if (out->verdict >= RT_CRASHED) end(box, false);
@@ -205,22 +233,30 @@ static rt_verdict ask(rt_sandbox *box, const Request *r, double limit, bool hang
     }
     end(box, v == RT_CRASHED);
     if (v == RT_CRASHED) return v;
-    snprintf(box->why, WHY, "it did not end within %.2g seconds", limit);
-    return hangs && !is_stopped(box) ? RT_HUNG : RT_CUT;
+    snprintf(box->why, WHY, "it did not end within %.2g seconds", hangs ? limits.own : limits.wall);
+    return hangs ? RT_HUNG : RT_CUT;
 }
 
-/// What is left of the time for all; FIRST: there is no deadline.
+/// What is left of the time for all; INFINITY: there is no deadline.
 static double time_left(const rt_sandbox *box) {
-    double left = box->options.deadline - rt_seconds();
-    return box->options.deadline <= 0 ? FIRST : left > 0 ? left : 0;
+    if (box->options.deadline <= 0) return INFINITY;
+    return most(0, box->options.deadline - rt_seconds());
+}
+
+/// Seconds of the same with the reference; 0: not known.
+static double usual(const rt_sandbox *box, const Request *r) {
+    if (r->wish == CHECK) return box->reference;
+    return r->wish == TIME && box->timed > 0 ? most(box->reference, box->timed * r->n) : 0;
 }
 
 /// What has not ended by then hangs, unless the time for all is shorter.
 static rt_verdict ask_within_reason(rt_sandbox *box, const Request *r, Reply *out) {
-    double reason = RT_PATIENCE + TIMES * box->reference;
-    double left = RT_PATIENCE + box->reference + time_left(box);
-    bool bounded = box->options.deadline > 0 && left < reason;
-    return ask(box, r, bounded ? left : reason, !bounded, out);
+    double known = r->id > 0 ? usual(box, r) : 0, own;
+    Limits limits = {.own = RT_PATIENCE + (known > 0 ? TIMES * known : FIRST),
+                     .wall = RT_PATIENCE + box->reference + time_left(box)};
+    rt_verdict v = ask(box, r, limits, out, &own);
+    if (v == RT_RIGHT && r->wish == TIME && r->id == 0) box->timed = most(box->timed, own / r->n);
+    return v;
 }
 
 /// A child that has checked the reference, whose results others are compared with. That it takes
@@ -228,18 +264,16 @@ static rt_verdict ask_within_reason(rt_sandbox *box, const Request *r, Reply *ou
 static rt_verdict prepare(rt_sandbox *box, Reply *out) {
     if (box->child) return RT_RIGHT;
     Request r = {.wish = CHECK};
-    double began = rt_seconds();
     bool first = box->reference <= 0;
-    rt_verdict v = RT_FAILED;
     if (start(box)) {
         snprintf(box->why, WHY, "%s", tg_last_error());
         box->lost = true;
-        return v;
+        return RT_FAILED;
     }
-    double left = time_left(box), grace = RT_PATIENCE + box->reference;
-    if (!first) left = (left < RESTART ? left : RESTART) + grace;
-    v = ask(box, &r, left, false, out);
-    if (first) box->reference = rt_seconds() - began;
+    double again = first ? 0 : RESTART + RT_PATIENCE + box->reference, own;
+    Limits limits = {.own = FIRST, .wall = time_left(box) + again};
+    rt_verdict v = ask(box, &r, limits, out, &own);
+    if (first) box->reference = own;
     if (v == RT_RIGHT) return v;
     char why[WHY];
     memcpy(why, box->why, WHY);
@@ -254,7 +288,9 @@ static rt_verdict prepare(rt_sandbox *box, Reply *out) {
 /// On a GPU, without a child. A launch that breaks the device, or does not end, is the last one
 /// that is tried.
 static rt_verdict attempt_here(rt_sandbox *box, const Request *r, double *seconds) {
+    double began = rt_seconds();
     rt_verdict v = attempt(box->trial, &box->options, r, seconds);
+    box->worked += rt_seconds() - began;
     if (v == RT_RIGHT) return v;
     snprintf(box->why, WHY, "%s", tg_last_error());
     v = verdict_of(box->trial, v);
@@ -294,6 +330,10 @@ const char *rt_sandbox_why(const rt_sandbox *box) {
     return box->why;
 }
 
+double rt_sandbox_worked(const rt_sandbox *box) {
+    return box->worked;
+}
+
 bool rt_sandbox_is_lost(const rt_sandbox *box) {
     return box->lost;
 }
@@ -314,7 +354,7 @@ tg_status rt_sandbox_open(const rt_sandbox_options *options, rt_sandbox **out) {
     if (!box) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     *box = (rt_sandbox){.options = *options, .hooks = c->hooks};
     tg_status status = TG_OK;
-    box->options.trial.patience = time_left(box);
+    box->options.trial.patience = least(FIRST, time_left(box));
     if (!forks_are_wanted()) status = rt_trial_open(&box->options.trial, &box->trial);
     if (status)
         rt_sandbox_close(box);

@@ -38,6 +38,8 @@ rt_verdict rt_sandbox_confirm(rt_sandbox *box, int id, double *times);
 rt_verdict rt_sandbox_time(rt_sandbox *box, int id, int n, double *seconds);
 /// Why the last variant that was not right was not.
 const char *rt_sandbox_why(const rt_sandbox *box);
+/// Seconds that trials were at work, but for those in which they waited for a core.
+double rt_sandbox_worked(const rt_sandbox *box);
 /// Nothing can be tried any more: the reference is not right, there are no processes to be had, or
 /// a launch broke the device or does not end there.
 bool rt_sandbox_is_lost(const rt_sandbox *box);

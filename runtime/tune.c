@@ -135,8 +135,9 @@ typedef struct Search {
     const tg_variant *variants[MOST_VARIANTS];
     int n;
     double began, budget;
-    double share;            // of the time, that what it does takes;
-    double rested;           // the rest is none of its own
+    bool later;              // in the background: its clock has the work of trials alone
+    double share;            // of the time, that this takes
+    double worked;           // of it, all so far
     const atomic_bool *stop; // set: end soon, without a winner; or NULL
 } Search;
 
@@ -146,18 +147,19 @@ static bool is_stopped(const Search *s) {
 
 /// On the clock of the search.
 static double now(const Search *s) {
-    return rt_seconds() - s->rested;
+    return s->later ? s->began + s->worked : rt_seconds();
 }
 
-/// After work that began then.
-static void rest(Search *s, double began) {
-    double from = rt_seconds(), busy = from - s->rested - began;
-    double until = from + rt_rest(busy, s->share), left;
+/// Takes note of the work that trials did, and rests from it.
+static void rest(Search *s) {
+    if (!s->later) return;
+    double worked = rt_sandbox_worked(s->box), busy = worked - s->worked;
+    double until = rt_seconds() + rt_rest(busy, s->share), left;
+    s->worked = worked;
     while ((left = until - rt_seconds()) > 0 && !is_stopped(s)) {
         struct timespec t = {0, (long)((left < REST_TICK ? left : REST_TICK) * 1e9)};
         nanosleep(&t, NULL);
     }
-    s->rested += rt_seconds() - from;
 }
 
 /// A variant that did not do what it should is out; one that crashed or hung is not tried again.
@@ -179,7 +181,7 @@ static bool check_all(Search *s) {
         double seconds, began = now(s);
         if (i && s->budget > 0 && began > s->began + s->budget * CHECKS) break;
         rt_verdict verdict = rt_sandbox_check(s->box, i, &seconds);
-        rest(s, began);
+        rest(s);
         if (verdict == RT_RIGHT)
             rt_race_add(s->race, i, seconds);
         else if (i > 0)
@@ -195,11 +197,11 @@ static bool check_all(Search *s) {
 /// warm caches.
 static int confirmed_winner(Search *s) {
     for (;;) {
-        double times = 1, began = now(s);
+        double times = 1;
         int winner = rt_race_winner(s->race);
         if (winner <= 0) return winner;
         rt_verdict verdict = rt_sandbox_confirm(s->box, winner, &times);
-        rest(s, began);
+        rest(s);
         if (verdict == RT_RIGHT && times <= 1 + RT_RACE_CLOSE) return winner;
         drop(s, winner, verdict);
         if (rt_sandbox_is_lost(s->box)) return -1;
@@ -214,7 +216,7 @@ static int run_race(Search *s) {
         if (turn.kind != RT_RACE_MEASURE) return confirmed_winner(s);
         int n = turn.launches < RT_SANDBOX_LAUNCHES ? turn.launches : RT_SANDBOX_LAUNCHES;
         rt_verdict verdict = rt_sandbox_time(s->box, turn.id, n, x);
-        rest(s, began);
+        rest(s);
         if (verdict == RT_RIGHT)
             rt_race_report(s->race, turn.id, x, n, now(s));
         else
@@ -252,7 +254,7 @@ static int search(Search *s, const rt_trial_options *trial) {
                             .n = s->n,
                             .device = s->launcher->device,
                             .threads = c->threads,
-                            .deadline = deadline,
+                            .deadline = s->later ? 0 : deadline,
                             .stop = s->stop};
     if (memory && rt_sandbox_open(&o, &s->box) == TG_OK) {
         rt_race_options race = {.capacity = s->n, .deadline = deadline};
@@ -334,6 +336,7 @@ static void pay_bound(Debt *d, rt_launcher *l, const atomic_bool *stop) {
                 .launcher = l,
                 .began = rt_seconds(),
                 .budget = budget(BACKGROUND),
+                .later = true,
                 .share = share(),
                 .stop = stop};
     const void *contents[TG_MAX_PARAMS];
@@ -396,8 +399,7 @@ static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *ar
 /// One thread tunes a kernel at a time; others take meanwhile what there is.
 bool rt_tune(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
     Mode mode = mode_now();
-    Search s = {
-        .kernel = kernel, .launcher = l, .began = rt_seconds(), .budget = budget(mode), .share = 1};
+    Search s = {.kernel = kernel, .launcher = l, .began = rt_seconds(), .budget = budget(mode)};
     if (mode == OFF || !rt_alternatives(kernel, l, s.variants, MOST_VARIANTS)) return false;
     _Atomic uintptr_t *state = rt_tuner_of(kernel);
     uintptr_t before =

@@ -167,8 +167,8 @@ int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double sec
     double takes;
     h->busy = true;
     h->id = id;
-    h->began = world.now;
-    h->limit = world.now + seconds;
+    h->clock = (rt_child_clock){.seen = world.now};
+    h->limit = seconds;
     h->wants = wants;
     world.bodies[i] =
         i < c->n ? help(c->ctx, message, wants, &takes) : work(c->ctx, message, id < 0, &takes);
@@ -181,7 +181,16 @@ bool crew_works(const Crew *c) {
     return c->workers[0].busy;
 }
 
-CrewEvent crew_wait(Crew *c, double end) {
+/// Nothing has to wait for a core there.
+static void turn_clocks(Crew *c) {
+    for (int i = 0; i <= c->n; i++) {
+        rt_child_clock *own = &hand_at(c, i)->clock;
+        own->seconds += world.now - own->seen;
+        own->seen = world.now;
+    }
+}
+
+static CrewEvent wait_in_world(Crew *c, double end) {
     int first = -1;
     for (int i = 0; i <= c->n; i++)
         if (hand_at(c, i)->busy && (first < 0 || world.done[i] < world.done[first])) first = i;
@@ -192,8 +201,14 @@ CrewEvent crew_wait(Crew *c, double end) {
     Hand *h = hand_at(c, first);
     if (world.done[first] > world.now) world.now = world.done[first];
     h->busy = false;
-    return (CrewEvent){
-        .hand = h, .body = body_of(world.bodies[first]), .seconds = world.now - h->began};
+    return (CrewEvent){.hand = h, .body = body_of(world.bodies[first])};
+}
+
+CrewEvent crew_wait(Crew *c, double end) {
+    CrewEvent e = wait_in_world(c, end);
+    turn_clocks(c);
+    if (e.hand) e.seconds = e.hand->clock.seconds;
+    return e;
 }
 
 /* ---- in the background ----------------------------------------------------------------------- */

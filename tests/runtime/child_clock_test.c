@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The clock of a child: it shows what the child took of the time, not what other processes did.
+#include "runtime/child_clock.h"
+#include "runtime/trial.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void wait_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+static void *spin(void *arg) {
+    for (volatile bool for_ever = true; for_ever;) continue;
+    return arg;
+}
+
+/// A child of so many threads that compute for ever, all on one core; 0: it sleeps for ever.
+static pid_t start_child(int threads, int nice_value) {
+    cpu_set_t cores;
+    pthread_t thread;
+    int ready[2], cpu = sched_getcpu();
+    char byte = 0;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        CPU_ZERO(&cores);
+        CPU_SET(cpu, &cores);
+        sched_setaffinity(0, sizeof cores, &cores);
+        setpriority(PRIO_PROCESS, 0, nice_value);
+        for (int i = 1; i < threads; i++)
+            if (pthread_create(&thread, NULL, spin, NULL)) _exit(1);
+        if (write(ready[1], &byte, 1) == 1 && threads) spin(NULL);
+        for (;;) pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void end_child(pid_t pid) {
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/// Until the clock says so.
+static rt_child_clock watch(pid_t pid, double seconds) {
+    rt_child_clock c;
+    rt_child_clock_start(&c, pid);
+    while (rt_child_clock_read(&c) < seconds) wait_ms(5);
+    return c;
+}
+
+/// A child that sleeps needs no core.
+static void sleeps(void **state) {
+    (void)state;
+    pid_t pid = start_child(0, 0);
+    double began = rt_seconds();
+    rt_child_clock c = watch(pid, 0.1);
+    assert_true(c.seconds <= rt_seconds() - began);
+    end_child(pid);
+}
+
+/// Others have the core most of the time: the clock has the child's part alone.
+static void starves(void **state) {
+    (void)state;
+    pid_t others = start_child(2, 0), pid = start_child(1, 10);
+    rt_child_clock c = watch(pid, 0.05);
+    assert_true(c.seconds <= rt_child_clock_computed(&c) + 1e-6);
+    end_child(pid);
+    end_child(others);
+}
+
+/// Two threads that could run at the same time.
+static void has_threads(void **state) {
+    (void)state;
+    pid_t pid = start_child(2, 0);
+    rt_child_clock c = watch(pid, 0.05);
+    double computed = rt_child_clock_computed(&c);
+    assert_true(c.seconds <= computed / 2 + 0.01);
+    end_child(pid);
+}
+
+/// Nobody looked for long, say since this process was stopped.
+static void was_not_looked_at(void **state) {
+    (void)state;
+    pid_t pid = start_child(0, 0);
+    rt_child_clock c;
+    rt_child_clock_start(&c, pid);
+    wait_ms(400);
+    assert_true(rt_child_clock_read(&c) <= 0.1);
+    end_child(pid);
+}
+
+/// Of a child that is gone the system knows nothing: then it is the wall clock.
+static void is_gone(void **state) {
+    (void)state;
+    pid_t pid = start_child(1, 0);
+    end_child(pid);
+    rt_child_clock c = watch(pid, 0.05);
+    assert_true(rt_child_clock_computed(&c) == c.seconds);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sleeps), cmocka_unit_test(starves), cmocka_unit_test(has_threads),
+        cmocka_unit_test(was_not_looked_at), cmocka_unit_test(is_gone)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
