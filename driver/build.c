@@ -5,6 +5,8 @@
 
 #include "driver/choose.h"
 
+#include "lang/diag.h"
+
 int machine_threads(void) {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (int)n : 1;

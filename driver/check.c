@@ -2,6 +2,8 @@
 // What can be said of a source without arguments.
 #include "driver/driver.h"
 
+#include "lang/diag.h"
+
 static bool has_constants(const FnDef *f) {
     for (int i = 0; i < f->params.n; i++)
         if (f->params.at[i].constant) return true;

@@ -9,6 +9,8 @@
 #include "driver/jit.h"
 #include "frontend/program.h"
 
+#include "lang/diag.h"
+
 typedef struct Job {
     const Request *r;
     bool load;

@@ -2,6 +2,8 @@
 // The syntax tree's constructors and names.
 #include "frontend/syntax.h"
 
+#include "lang/diag.h"
+
 #include <string.h>
 
 const char *const expr_kind_name[] = {

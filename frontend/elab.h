@@ -10,6 +10,7 @@
 
 #include "frontend/builtins.h"
 #include "frontend/program.h"
+#include "lang/diag.h"
 
 typedef struct Scope Scope;
 typedef struct Binding Binding;

@@ -3,6 +3,8 @@
 // looks like a habit from another language.
 #include "frontend/syntax.h"
 
+#include "lang/diag.h"
+
 #include <ctype.h>
 #include <string.h>
 

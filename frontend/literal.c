@@ -2,6 +2,8 @@
 // The values of literals, and what is wrong with those that have none.
 #include "frontend/syntax.h"
 
+#include "lang/diag.h"
+
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>

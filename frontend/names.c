@@ -5,6 +5,8 @@
 #include "frontend/builtins.h"
 #include "frontend/program.h"
 
+#include "lang/diag.h"
+
 #include <string.h>
 
 typedef enum LocalKind { LOCAL_VARIABLE, LOCAL_PARAM, LOCAL_TUNE, LOCAL_QUIET } LocalKind;

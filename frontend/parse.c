@@ -4,6 +4,8 @@
 #include "frontend/parser.h"
 #include "frontend/syntax.h"
 
+#include "lang/diag.h"
+
 #include <string.h>
 
 int lexer_scan(TEGSTYPE *value, TEGLTYPE *loc, void *scanner);

@@ -91,6 +91,8 @@ int teglex(TEGSTYPE *value, TEGLTYPE *loc, struct Parser *p);
 }
 
 %code {
+#include "lang/diag.h"
+
 // The arena serves Bison's stacks too; the LAC stack's helper knows no %param.
 static _Thread_local Ctx *stack_arena;
 #define YYSTACK_ALLOC(size) ctx_alloc(stack_arena, (size))

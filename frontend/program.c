@@ -3,6 +3,7 @@
 #include "frontend/program.h"
 
 #include "frontend/builtins.h"
+#include "lang/diag.h"
 #include "stdlib/embedded.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
 // The reference interpreter: registers, control flow, phases, effects.
 #include "ir/interp_private.h"
 
+#include "lang/diag.h"
+
 #include <math.h>
 #include <string.h>
 

@@ -7,6 +7,8 @@
 // that the host code asks for happen as soon as they may.
 #include "ir/interp_private.h"
 
+#include "lang/diag.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,8 @@
 #include "ir/internal.h"
 #include "ir/layout.h"
 
+#include "lang/diag.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>

@@ -12,6 +12,8 @@
 // values of another scope.
 #include "ir/verify.h"
 
+#include "lang/diag.h"
+
 #include <string.h>
 
 void verify_fail(Verifier *v, const Op *op, const char *found, const char *expected, ...) {

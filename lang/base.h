@@ -123,20 +123,13 @@ typedef struct PtrMap {
 void *map_get(const PtrMap *m, const void *key);
 void map_set(Ctx *ctx, PtrMap *m, const void *key, void *value);
 
-/* ---- diagnostics --------------------------------------------------------------------------- */
+/* ---- diagnostics: reported by `diag` (lang/diag.h) ------------------------------------------ */
 
 typedef enum Severity { SEV_ERROR, SEV_WARNING, SEV_NOTE, SEV_HINT } Severity;
 
-/// The messages: one row each in diag.def, `DIAG(ID, ERROR | WARNING, "printf format")`.
-typedef enum DiagId {
-#define DIAG(id, severity, text) D_##id,
-#include "lang/diag.def"
-    D_COUNT
-} DiagId;
-
 /// A message and the notes and hints that follow it.
 typedef struct Diagnostic {
-    DiagId id;
+    unsigned id; // a DiagId (lang/diag.h)
     Severity severity;
     Loc loc;
     const char *text;
@@ -148,9 +141,6 @@ typedef struct Diagnostic {
 
 enum { MAX_ERRORS = 20 };
 
-/// Reports a user's mistake. The arguments are those of the row's format. After MAX_ERRORS
-/// errors it gives up (ctx_give_up). The same text at the same place is reported once.
-void diag(Ctx *ctx, Loc loc, DiagId id, ...);
 /// Adds to the last message: another place that explains it, or what to write instead.
 void diag_note(Ctx *ctx, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_hint(Ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

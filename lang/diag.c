@@ -2,6 +2,8 @@
 // Sources and diagnostics: collecting, rendering with a caret, "did you mean".
 #include "lang/context.h"
 
+#include "lang/diag.h"
+
 #include <stdlib.h>
 #include <string.h>
 

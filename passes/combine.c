@@ -17,6 +17,7 @@
 // with a flag that says whether there is a contribution yet; the fold skips elements without one.
 #include "passes/combine.h"
 #include "ir/eval.h"
+#include "lang/diag.h"
 #include "passes/alias.h"
 #include "passes/internal.h"
 #include "passes/passes.h"

@@ -28,6 +28,8 @@
 #include "passes/combine.h"
 #include "passes/comm.h"
 
+#include "lang/diag.h"
+
 #include <string.h>
 
 enum { MAX_ADDED = 8, PART_ELEMENTS = 4096 };

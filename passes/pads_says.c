@@ -3,6 +3,8 @@
 // with it silences this warning and raises no other.
 #include "passes/pads.h"
 
+#include "lang/diag.h"
+
 #include <math.h>
 #include <string.h>
 

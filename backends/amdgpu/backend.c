@@ -6,6 +6,8 @@
 #include "backends/amdgpu/amdgpu.h"
 #include "backends/llvm/target.h"
 
+#include "lang/diag.h"
+
 /* ---- targets ------------------------------------------------------------------------------- */
 
 const GpuTarget *amd_target(const char *name) {

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/private.h"
 #include "backends/llvm/target.h"
+#include "lang/diag.h"
 #include "runtime/abi.h"
 
 /* ---- the ABI in LLVM's types --------------------------------------------------------------- */

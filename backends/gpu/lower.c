@@ -3,6 +3,8 @@
 #include "backends/gpu/lower.h"
 #include "backends/gpu/ops.h"
 
+#include "lang/diag.h"
+
 #include <stdarg.h>
 #include <string.h>
 

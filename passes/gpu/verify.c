@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // gpu-verify: what lowering takes for granted of a device, checked: every block has a layout over
 // the threads of the CTA, and layouts of operands and results fit together.
+#include "lang/diag.h"
 #include "passes/gpu/layouts.h"
 #include "passes/passes.h"
 #include "passes/util.h"

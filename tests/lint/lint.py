@@ -36,6 +36,10 @@ LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 MAX_PROSE = 110
 GENERATED = {"docs/use/ops.md", "docs/use/c-api.md", "docs/use/stdlib.md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+# A new message rebuilds whatever includes lang/diag.h: of the headers, that of the elaborator alone.
+MESSAGES = "lang/diag.h"
+MESSAGE_HEADERS = {"frontend/elab.h"}
+MESSAGE_USE = re.compile(r"\bD_[A-Z]|\bdiag\(")
 
 
 def sources(root):
@@ -63,6 +67,17 @@ def check_includes(name, lines, say):
         if quoted and folder in ARROWS and top in {*ARROWS, "tools", "tests", "stdlib"} \
                 and "/" in path and not ARROWS[folder] & {top, path}:
             say(name, n, f"{folder}/ may not include {top}/: {path}")
+
+
+def check_messages(name, lines, say):
+    """Sources that name no message do not include them, or every new message rebuilds them, too."""
+    for n, line in enumerate(lines, 1):
+        m = INCLUDE.match(line)
+        if m and m.group(2) == "lang/diag.def" and name not in (MESSAGES, "lang/diag.c"):
+            say(name, n, f"messages are included by {MESSAGES}")
+        if m and m.group(2) == MESSAGES and name not in MESSAGE_HEADERS and \
+                (name.endswith(".h") or not any(map(MESSAGE_USE.search, lines))):
+            say(name, n, f"{MESSAGES} in a file that reports nothing: each new message rebuilds it")
 
 
 def backend_of(path):
@@ -203,6 +218,7 @@ def main():
             check_text(name, lines, say)
         if is_code:
             check_includes(name, lines, say)
+            check_messages(name, lines, say)
             check_backends(name, lines, say)
     for name in sources(root):
         if name.endswith(".png") or name.startswith("tests/lint/"):

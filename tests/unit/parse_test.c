@@ -10,6 +10,8 @@
 
 #include "frontend/frontend.h"
 
+#include "lang/diag.h"
+
 #include <dirent.h>
 #include <locale.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula-opt: IR text in, passes, IR text out. The tool of the tests of the IR and its passes.
 #include "frontend/frontend.h"
+#include "lang/diag.h"
 #include "passes/gpu/gpu.h"
 #include "passes/passes.h"
 #include "tools/tegula-opt/opt.h"

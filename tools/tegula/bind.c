@@ -3,6 +3,8 @@
 #include "runtime/overlap.h"
 #include "tools/tegula/driver.h"
 
+#include "lang/diag.h"
+
 #include <string.h>
 
 Bound job_bind(Job *job) {

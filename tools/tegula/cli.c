@@ -2,6 +2,8 @@
 // One command line in a context of its own.
 #include "tools/tegula/cli.h"
 
+#include "lang/diag.h"
+
 #include <stdio.h>
 
 static int (*const run_command[COMMAND_COUNT])(Ctx *ctx, const Options *o) = {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // From an instance to execution: the executors, the levels that can be printed, the pipelines.
+#include "lang/diag.h"
 #include "passes/gpu/gpu.h"
 #include "runtime/compiler.h"
 #include "runtime/gpu.h"
