@@ -99,7 +99,7 @@ static const Builtin builtins[] = {
     {"fence", 0, 0, "", "", BF_EFFECT | BF_PROGRAM, bi_fence, 0},
     {"quiet", 0, 0, "", "", BF_EFFECT | BF_PROGRAM, bi_fence, 1},
     {"barrier_all", 0, 0, "", "", BF_EFFECT | BF_HOST, bi_barrier_all, 0},
-#define EW(id, name, n, classes, traits, s, u, f, doc)                                             \
+#define EW(id, name, n, classes, traits, cost, s, u, f, doc)                                       \
     {name, n, n, "", "", 0, bi_elementwise, OP_##id},
 #include "lang/elementwise.def"
 };

@@ -226,7 +226,7 @@ static double nextafter_at(Elem e, double a, double b) {
 /* ---- elementwise ops ----------------------------------------------------------------------- */
 
 // Each row's three columns become functions; a, b, c shadow the cells by their numbers.
-#define EW(id, name, n, classes, traits, sx, ux, fx, doc)                                          \
+#define EW(id, name, n, classes, traits, cost, sx, ux, fx, doc)                                    \
     static Cell s_##id(Elem e, Cell x, Cell y, Cell z) {                                           \
         int64_t a = x.i, b = y.i, c = z.i;                                                         \
         (void)e, (void)a, (void)b, (void)c;                                                        \
@@ -248,7 +248,7 @@ static double nextafter_at(Elem e, double a, double b) {
 static const struct {
     EvalFn *s, *u, *f;
 } functions[OP_COUNT] = {
-#define EW(id, name, n, classes, traits, s, u, f, doc) [OP_##id] = {s_##id, u_##id, f_##id},
+#define EW(id, name, n, classes, traits, cost, s, u, f, doc) [OP_##id] = {s_##id, u_##id, f_##id},
 #include "lang/elementwise.def"
 };
 

@@ -176,9 +176,25 @@ enum Trait {
     HOST = 512,        // stands outside programs only
     EFFECT = 1024,     // some other effect (assert, print, require): keep, in order
     ASSOCIATES = 2048, // f(f(a, b), c) = f(a, f(b, c)), for integers
+    /// Elementwise, a function of the library where the target has no instruction (std/math.teg).
+    TRANSCENDENTAL = 4096,
 };
 
 enum { ANY = -1 }; // operand, result or region counts that vary
+
+/// About how long an op takes. There are three numbers, since three decisions count different
+/// things: data movement and functions of the library are free in some and dear in others.
+typedef struct OpCost {
+    /// The cost models (passes/cost.c, cost_gpu.c): vector instructions for a vector of results.
+    uint8_t model;
+    /// Layouts of GPUs (passes/gpu/layouts.c): instructions for a register of results. Decides
+    /// whether a value is computed again in another layout or converted.
+    uint8_t layout;
+    /// Fusion on CPUs (backends/cpu/plan.c): instructions for a vector of results. Decides whether
+    /// a block is computed again for each use or kept in memory. It comes behind expand-math, where
+    /// functions of the library are plain arithmetic.
+    uint8_t fusion;
+} OpCost;
 
 typedef struct OpInfo {
     const char *name;
@@ -186,6 +202,7 @@ typedef struct OpInfo {
     int traits;
     int classes;       // elementwise: element classes of the operands
     const char *attrs; // "axis:int order:str?": required and optional (?) attributes
+    OpCost cost;
     const char *doc;
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];

@@ -9,9 +9,12 @@
 
 #include <string.h>
 
+// A row without COST(...) does not compile.
+#define ROW_COST(model, layout, fusion) {model, layout, fusion}
+
 const OpInfo op_info[OP_COUNT] = {
-#define OP(id, name, n_operands, n_results, n_regions, traits, classes, attrs, doc)                \
-    [OP_##id] = {name, n_operands, n_results, n_regions, traits, classes, attrs, doc},
+#define OP(id, name, n_operands, n_results, n_regions, traits, cost, classes, attrs, doc)          \
+    [OP_##id] = {name, n_operands, n_results, n_regions, traits, classes, attrs, ROW_##cost, doc},
 #include "lang/ops.def"
 };
 

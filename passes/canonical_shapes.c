@@ -154,7 +154,7 @@ static const Rule rules[] = {
     {OP_CAST, lanes_of_splats, "cast(splat(x)) = splat(cast(x))"},
     {OP_BITCAST, lanes_of_splats, "bitcast(splat(x)) = splat(bitcast(x))"},
     {OP_SELECT, lanes_of_splats, "select(splat(c), splat(x), splat(y)) = splat(select(c, x, y))"},
-#define EW(id, name, n, classes, traits, s, u, f, doc)                                             \
+#define EW(id, name, n, classes, traits, cost, s, u, f, doc)                                       \
     {OP_##id, lanes_of_splats, name "(splats) = splat(" name "(scalars))"},
 #include "lang/elementwise.def"
 };

@@ -228,31 +228,6 @@ static double vectors(const Model *m, const Type *t) {
     return (double)ty_count(t) / row * ceil(row / lanes);
 }
 
-/// Vector instructions a lane's result takes, roughly.
-double cost_weight(OpCode code) {
-    switch (code) {
-    case OP_CONST:
-    case OP_IOTA:
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_SLICE:
-    case OP_DIM:
-    case OP_STRIDE:
-    case OP_ALIGN: return 0;
-    case OP_DIV:
-    case OP_REM:
-    case OP_SQRT: return 8;
-    case OP_PERMUTE: return 2;
-    case OP_SORT: return 100;
-    case OP_SCAN: return 6;
-    case OP_GATHER:
-    case OP_HISTOGRAM:
-    case OP_ATOMIC: return 16;
-    default: return code >= OP_RSQRT && code <= OP_LDEXP ? 14 : 1; // the transcendental rows
-    }
-}
-_Static_assert(OP_RSQRT < OP_LDEXP, "the transcendental functions end the elementwise table");
-
 // Packing starts anew with each row of a step: a long step reads memory in long runs.
 static void add_rows(Work *w, const Type *a, double steps) {
     w->vector_ops += steps * ROW_START * (double)a->extents[0];
@@ -375,7 +350,7 @@ static void add_op(const Model *m, Work *w, const Op *op, double times) {
     case OP_REDUCE: add_reduction(m, w, op, times); return;
     default:
         if (out && out->kind == TK_BLOCK)
-            w->vector_ops += times * cost_weight(op->code) * vectors(m, out);
+            w->vector_ops += times * op_info[op->code].cost.model * vectors(m, out);
     }
 }
 

@@ -31,8 +31,6 @@ bool cost_value(const CostDims *dims, const Value *v, int64_t *out);
 /// The same as cost_parts, the last one counted as a whole.
 double cost_trips(const CostDims *dims, const Op *op);
 double cost_bytes(const Type *block);
-/// Instructions that a lane's result takes, roughly.
-double cost_weight(OpCode code);
 /// Nothing comes of the op: the kernel is not optimised yet, and `wide` in it asks for types by
 /// ops whose values nobody wants.
 bool cost_is_dead(const Op *op);

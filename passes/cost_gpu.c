@@ -396,7 +396,7 @@ static void add_op(Model *m, Work *w, const Op *op, double times) {
     default: break;
     }
     if (out && ty_is_block(out))
-        w->alu += times * fmin(cost_weight(op->code), SPECIAL) * (double)ty_count(out) /
+        w->alu += times * fmin(op_info[op->code].cost.model, SPECIAL) * (double)ty_count(out) /
                   m->target->fma_cycle;
 }
 

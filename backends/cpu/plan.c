@@ -11,7 +11,7 @@
 // register tile outside, the loop inside, and the carried blocks never in memory.
 #include "backends/cpu/private.h"
 
-enum { LOOP_FACTOR = 8, GATHER_COST = 12, MAX_COST = 10000 };
+enum { LOOP_FACTOR = 8, GATHER_COST = 12, INTEGER_DIVISION = 12, MAX_COST = 10000 };
 
 typedef struct Use1 {
     int nest;
@@ -143,27 +143,21 @@ static bool is_validity(const Value *v) {
     return op && full_below(op);
 }
 
+/// The row's cost, but for ops whose cost depends on their operands or types.
 static int op_cost(const Op *op) {
     const Value *v = op->n_results ? result(op, 0) : NULL;
+    int cost = op_info[op->code].cost.fusion;
     switch (op->code) {
-    case OP_LT: return full_below(op) ? 0 : 1;
-    case OP_SELECT: return is_validity(operand(op, 0)) ? 0 : 1;
-    case OP_IOTA:
-    case OP_CONST:
-    case OP_BROADCAST:
-    case OP_PERMUTE:
-    case OP_SLICE: return 0;
-    case OP_RESHAPE: return reshape_is_trivial(op) ? 0 : 4;
+    case OP_LT: return full_below(op) ? 0 : cost;
+    case OP_SELECT: return is_validity(operand(op, 0)) ? 0 : cost;
+    case OP_RESHAPE: return reshape_is_trivial(op) ? 0 : cost;
     case OP_LOAD: {
         int64_t stride = v->type->rank ? access_stride(op, v->type->rank - 1) : 0;
-        return stride == 0 || stride == 1 ? 1 : GATHER_COST;
+        return stride == 0 || stride == 1 ? cost : GATHER_COST;
     }
-    case OP_DIV: return elem_is(v->type->elem, EC_FLOAT) ? 5 : 12;
-    case OP_REM: return 14;
-    case OP_SQRT:
-    case OP_RSQRT: return 6;
-    case OP_CAST: return elem_info[operand(op, 0)->type->elem].bits < 16 ? 3 : 2;
-    default: return 1;
+    case OP_DIV: return elem_is(v->type->elem, EC_FLOAT) ? cost : INTEGER_DIVISION;
+    case OP_CAST: return elem_info[operand(op, 0)->type->elem].bits < 16 ? cost + 1 : cost;
+    default: return cost;
     }
 }
 

@@ -17,7 +17,7 @@
 #include "passes/util.h"
 
 #define NEVER 1e30
-enum { CHEAP = 10, MAX_DEPTH = 24, TRANSCENDENTAL = 16 };
+enum { CHEAP = 10, MAX_DEPTH = 24 };
 
 /// A value in another layout.
 typedef struct Made {
@@ -36,27 +36,11 @@ typedef struct Move {
 
 /* ---- costs --------------------------------------------------------------------------------- */
 
-/// Instructions for one register of the result, roughly.
-static double op_weight(const Op *op) {
-    switch (op->code) {
-    case OP_CONST:
-    case OP_IOTA:
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE: return 0;
-    case OP_DIV:
-    case OP_REM:
-    case OP_SQRT: return TRANSCENDENTAL;
-    case OP_LIVE: return 2;
-    default: return op->code >= OP_RSQRT && op->code <= OP_LDEXP ? TRANSCENDENTAL : 1;
-    }
-}
-
 /// Instructions an element of a lazy value takes.
 static double lazy_weight(const Layouts *s, const Value *v, int depth) {
     if (!v->def || !v->type->rank || natural_of(s, v).layout) return 0;
     if (depth == 0) return CHEAP + 1;
-    double sum = op_weight(v->def);
+    double sum = op_info[v->def->code].cost.layout;
     for (int i = 0; i < v->def->n_operands && sum <= CHEAP; i++)
         sum += lazy_weight(s, operand(v->def, i), depth - 1);
     return sum;
@@ -84,8 +68,8 @@ static double again_cost(Layouts *s, const Op *op, const Layout *l, int depth) {
     const Value *v = result(op, 0);
     const Layout *natural = natural_of(s, v).layout;
     bool moves = natural && value_has_one_use(v); // the old one is not needed any more
-    double sum = op_weight(op) * (double)layout_registers(l);
-    if (moves) sum -= op_weight(op) * (double)layout_registers(natural);
+    double sum = op_info[op->code].cost.layout * (double)layout_registers(l);
+    if (moves) sum -= op_info[op->code].cost.layout * (double)layout_registers(natural);
     if (op->code == OP_LOAD && s->fixed_loads) return NEVER;
     if (op->code == OP_LOAD) sum += access_cost(op, l) - (moves ? access_cost(op, natural) : 0);
     for (int i = 0; i < op->n_operands; i++) {

@@ -24,7 +24,7 @@ static const struct {
     {PURE, "pure"},       {COMMUTES, "commutes"},     {ASSOCIATES, "associates"},
     {SAME, "same types"}, {TERMINATOR, "terminator"}, {READS, "reads"},
     {WRITES, "writes"},   {COMPARES, "compares"},     {ISOLATED, "isolated"},
-    {HOST, "host"},       {EFFECT, "effect"},
+    {HOST, "host"},       {EFFECT, "effect"},         {TRANSCENDENTAL, "transcendental"},
 };
 
 static const struct {
