@@ -54,7 +54,8 @@ def fuzzed(o, number, targets, env):
                      "--jobs", str(o.jobs), "--seed", str(o.seed * 1000 + number)],
                     env, 600 if o.programs else o.fuzz + 120)  # fmt: skip
     found = re.search(r"^  \d+ x (.*)$", text, re.M)
-    bad = bad and not (found and found[1].startswith("interp"))  # no fault of what is tried
+    if bad and found and found[1].startswith("interp") and "TG_MUTANT" in env:  # the program itself may be at fault
+        bad = not fuzzed(o, number, targets, {k: v for k, v in env.items() if k != "TG_MUTANT"})[0]
     last = text.strip().splitlines()[-1][:60] if text.strip() else "?"
     return bad, f"{time.monotonic() - begin:.0f} s: {found[1] if found else last if bad else 'nothing'}"
 
