@@ -14,11 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+enum { BUDGET = 60 }; // seconds; searches here end before that, also on a busy machine
 
 static const TuneResult made_up = {.kernel = "softmax",
                                    .target = "cpu",
@@ -28,9 +31,8 @@ static const TuneResult made_up = {.kernel = "softmax",
                                    .seconds = 1e-5,
                                    .standard = 2e-5};
 
-static void doze(double seconds) {
-    struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&t, NULL);
+static void doze(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 /// Of another shape, which is no neighbour, for each test: all have one store.
@@ -41,7 +43,7 @@ static Ctx *begin(Request *r, int row) {
 }
 
 static void note_wait(void *user, const TuneProgress *p) {
-    *(int *)user += p->waits;
+    *(_Atomic int *)user += p->waits;
 }
 
 /// Another process has the claim, from before this returns.
@@ -54,7 +56,7 @@ static pid_t claim_elsewhere(Ctx *ctx, const Request *r, bool background) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(60);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         byte = (char)cache_claim(key, &claim);
         if (write(ready[1], &byte, 1) == 1) pause();
         _exit(1);
@@ -77,7 +79,7 @@ static void test_in_vain(void **state) {
     Request r;
     Ctx *ctx = begin(&r, 20);
     TuneResult found;
-    int waits = 0;
+    _Atomic int waits = 0;
     (void)state;
     TuneOptions o = {.mode = TUNE_BLOCK, .budget = 0.3, .device = -1};
     o.progress = note_wait;
@@ -85,7 +87,7 @@ static void test_in_vain(void **state) {
     pid_t other = claim_elsewhere(ctx, &r, false);
     assert_int_equal(tune_request(ctx, &r, &o, &found), TG_ERROR_UNSUPPORTED);
     assert_non_null(strstr(tg_last_error(), "another process tunes 'softmax'"));
-    assert_true(waits > 3);
+    assert_true(waits > 0);
     atomic_bool stop = true;
     o.stop = &stop;
     o.budget = 1000;
@@ -100,7 +102,7 @@ static void test_in_the_background(void **state) {
     Request r;
     Ctx *ctx = begin(&r, 30);
     TuneResult found;
-    int waits = 0;
+    _Atomic int waits = 0;
     (void)state;
     for (int background = 0; background < 2; background++) {
         TuneOptions o = {.mode = TUNE_BACKGROUND, .budget = 60, .device = -1};
@@ -120,15 +122,20 @@ static void test_in_the_background(void **state) {
     ctx_destroy(ctx);
 }
 
+typedef struct Other {
+    Request r;
+    _Atomic int waits; // how often it was waited for
+} Other;
+
 /// Its result is kept first, then the claim goes.
 static void *finish_later(void *arg) {
-    Request *r = arg;
+    Other *own = arg;
     Ctx *ctx = ctx_create(NULL);
     StoreKey key;
     int claim;
-    if (!tune_claim_key(ctx, r, -1, false, &key) || !cache_claim(key, &claim)) return NULL;
-    doze(0.5);
-    tune_keep(ctx, r, -1, &made_up);
+    if (!tune_claim_key(ctx, &own->r, -1, false, &key) || !cache_claim(key, &claim)) return NULL;
+    while (!own->waits) doze();
+    tune_keep(ctx, &own->r, -1, &made_up);
     cache_release(claim);
     ctx_destroy(ctx);
     return NULL;
@@ -136,23 +143,23 @@ static void *finish_later(void *arg) {
 
 /// Threads of one process are others to each other, too.
 static void test_takes_what_another_finds(void **state) {
-    Request r, theirs;
+    Request r;
     Ctx *ctx = begin(&r, 300);
     pthread_t other;
     TuneResult found;
-    int claim, waits = 0;
+    int claim;
     StoreKey key;
     (void)state;
-    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 60, .device = -1};
+    Other theirs = {.r = r};
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = BUDGET, .device = -1};
     o.progress = note_wait;
-    o.user = &waits;
-    theirs = r;
+    o.user = &theirs.waits;
     assert_true(tune_claim_key(ctx, &r, -1, false, &key));
     assert_int_equal(pthread_create(&other, NULL, finish_later, &theirs), 0);
-    while (cache_claim(key, &claim)) cache_release(claim), doze(0.001);
+    while (cache_claim(key, &claim)) cache_release(claim), doze();
     assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK);
     pthread_join(other, NULL);
-    assert_true(found.known && waits > 0);
+    assert_true(found.known);
     assert_string_equal(found.config, made_up.config);
     assert_true(cache_claim(key, &claim)); // nobody has it any more
     cache_release(claim);
@@ -165,7 +172,7 @@ static void test_another_dies(void **state) {
     Ctx *ctx = begin(&r, 1000);
     TuneResult found;
     (void)state;
-    TuneOptions o = {.mode = TUNE_BLOCK, .budget = 8, .device = -1};
+    TuneOptions o = {.mode = TUNE_BLOCK, .budget = BUDGET, .device = -1};
     end_process(claim_elsewhere(ctx, &r, false));
     assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK);
     assert_true(!found.known && found.n_trials > 1 && found.seconds > 0);
@@ -185,7 +192,7 @@ static void test_together(void **state) {
         if (fork()) continue;
         char line[65] = {0};
         TuneResult found;
-        TuneOptions o = {.mode = TUNE_BLOCK, .budget = 20, .helpers = 1, .device = -1};
+        TuneOptions o = {.mode = TUNE_BLOCK, .budget = BUDGET, .helpers = 1, .device = -1};
         bool ok = tune_request(ctx, &r, &o, &found) == TG_OK;
         snprintf(line, sizeof line, "%d%s", ok && found.known, ok ? found.config : "failed");
         _exit(write(results[1], line, sizeof line) != sizeof line);
