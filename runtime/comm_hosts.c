@@ -263,6 +263,19 @@ static bool is_alone(int listener) {
     return getsockname(listener, (struct sockaddr *)&at, &size) == 0 && is_loopback(&at);
 }
 
+/// While nobody listens at a port of those that the system gives to connections, one to it may get
+/// that port for its own end. It then is to leave nothing at the port, where rank 0 will listen.
+static bool is_own_end(int s) {
+    Address own = {0}, other = {0};
+    socklen_t n = sizeof own, m = sizeof other;
+    bool is_own = getsockname(s, (struct sockaddr *)&own, &n) == 0 &&
+                  getpeername(s, (struct sockaddr *)&other, &m) == 0 && n == m &&
+                  memcmp(&own, &other, n) == 0;
+    struct linger at_once = {.l_onoff = 1};
+    if (is_own) setsockopt(s, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    return is_own;
+}
+
 /// With the nonce of who listens; -1, with errno.
 static int try_connect(const struct sockaddr *at, socklen_t size, const tg_comm_options *o,
                        int64_t end, uint8_t nonce[RT_NONCE]) {
@@ -271,7 +284,7 @@ static int try_connect(const struct sockaddr *at, socklen_t size, const tg_comm_
     tune(s, o);
     rt_limit(s, rt_left_ms(end));
     errno = ECONNABORTED;
-    if (connect(s, at, size) == 0 && rt_receive_until(s, nonce, RT_NONCE, end)) {
+    if (connect(s, at, size) == 0 && !is_own_end(s) && rt_receive_until(s, nonce, RT_NONCE, end)) {
         rt_limit(s, o->timeout_ms);
         return s;
     }

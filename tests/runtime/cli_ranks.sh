@@ -67,8 +67,7 @@ for engine in $engines; do
 done
 
 # Processes meet at a port, too; those of several hosts are told what is for them.
-port=$(python3 -c 'import socket
-print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+port=$(python3 "$here/free_port.py")
 meet=localhost:$port
 python3 -c 'import socket, time
 for i in range(500):

@@ -3,15 +3,18 @@
 Strangers of every kind are there while ranks meet: those that say nothing, garbage, or a byte now and then,
 and more of them than are listened to at once. None of them keeps a rank out or the meeting open.
 """
+import fcntl
 import os
 import pathlib
-import random
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
+
+from free_port import free_port
 
 TEGULA, FOLDER = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 FOLDER.mkdir(parents=True, exist_ok=True)
@@ -22,23 +25,7 @@ SOURCE = """kernel gather(a: sym f32[W][N], c: f32[W, N]) {
 (FOLDER / "gather.teg").write_text(SOURCE)
 
 
-NEVER_MS = 100_000_000  # a time limit that no test reaches
-
-
-def free_port(address="127.0.0.1"):
-    """None of those that the system gives to connections: one to a port where nobody listens yet might get that port
-    for its own end, and be connected to itself."""
-    low, high = map(int, pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
-    ports = [*range(1024, low), *range(high + 1, 65536)]
-    while ports:
-        port = random.choice(ports)
-        try:
-            socket.create_server((address, port)).close()
-            return port
-        except OSError:
-            ports.remove(port)
-    raise SystemExit("no port is free")
-
+NEVER_MS = 600_000  # a time limit that no test reaches
 
 (FOLDER / "turns.teg").write_text("""kernel turns(a: sym f32[W][N], c: f32[W, N], n: i32) {
     let twice = n * 2;
@@ -68,7 +55,7 @@ for name, (text, *_) in STEERED.items():
 (FOLDER / "other.teg").write_text(SOURCE.replace("a[w][n];", "a[w][n] + 1;"))
 
 
-def start(rank, meet, timeout_ms=30000, key=None, source="gather.teg", more_args=(), files=None, **more):
+def start(rank, meet, timeout_ms=NEVER_MS, key=None, source="gather.teg", more_args=(), files=None, **more):
     environment = dict(os.environ, TG_RANK=str(rank), TG_RANKS="2", TG_MEET=meet, TG_CACHE="off", TG_TUNE="off",
                        TG_COMM_TIMEOUT_MS=str(timeout_ms), **more)
     environment.pop("TG_RANK_KEY", None)
@@ -227,7 +214,7 @@ def several_hosts():
 def other_sources_are_named():
     """At a port and by a path, at once: the time that ranks wait is not over."""
     for meet in (f"127.0.0.1:{free_port()}", str(FOLDER / "socket")):
-        both = [start(rank, meet, NEVER_MS, source=source) for rank, source in enumerate(("gather.teg", "other.teg"))]
+        both = [start(rank, meet, source=source) for rank, source in enumerate(("gather.teg", "other.teg"))]
         texts = [p.communicate()[0] for p in both]
         assert all(p.returncode for p in both), texts
         assert any("launch 'gather' from different sources" in t for t in texts), texts
@@ -237,7 +224,7 @@ def scalars_that_steer_agree():
     """A rank with another number of phases would be waited for in vain: it is named at once."""
     for turns, fails in (((3, 3), False), ((3, 4), True)):
         meet = f"127.0.0.1:{free_port()}"
-        both = [start(rank, meet, NEVER_MS, source="turns.teg", more_args=("-a", f"n={n}"))
+        both = [start(rank, meet, source="turns.teg", more_args=("-a", f"n={n}"))
                 for rank, n in enumerate(turns)]
         texts = [p.communicate()[0] for p in both]
         assert all(bool(p.returncode) == fails for p in both), texts
@@ -247,7 +234,7 @@ def scalars_that_steer_agree():
 
 def run_both(source, values, name="n"):
     meet = f"127.0.0.1:{free_port()}"
-    both = [start(rank, meet, NEVER_MS, source=f"{source}.teg", more_args=("-k", "k", "-a", f"{name}={value}"))
+    both = [start(rank, meet, source=f"{source}.teg", more_args=("-k", "k", "-a", f"{name}={value}"))
             for rank, value in enumerate(values)]
     texts = [p.communicate()[0] for p in both]
     return [p.returncode for p in both], texts
@@ -284,8 +271,37 @@ def listens_at_the_named_address():
     ends(first)
 
 
+def alone():
+    """In a network of its own that gives connections ten ports, of which one is the meeting's: a rank that is there
+    first is soon connected to itself."""
+    up_and_running, set_flags = 1 | 64, 0x8914  # of <linux/if.h> and <linux/sockios.h>
+    with socket.socket() as s:
+        fcntl.ioctl(s, set_flags, struct.pack("16sh14x", b"lo", up_and_running))
+    pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("40000 40009")
+    second = start(1, "127.0.0.1:40000")
+    for _ in range(50):  # more than enough connections
+        assert second.poll() is None, second.communicate()[0]
+        time.sleep(0.02)
+    first = start(0, "127.0.0.1:40000")
+    ends(first)
+    ends(second)
+
+
+def no_rank_meets_itself():
+    own = ["unshare", "--map-root-user", "--net"]
+    if subprocess.run([*own, "true"], capture_output=True).returncode:
+        print("no_rank_meets_itself: left out, as no network of its own is to be had")
+        return
+    done = subprocess.run([*own, sys.executable, __file__, TEGULA, FOLDER, "alone"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+if sys.argv[3:] == ["alone"]:
+    alone()
+    raise SystemExit(0)
 for case in (meets_with_few_files, meets_among_strangers, meeting_ends, keys_agree, keys_differ,
              strangers_get_no_proof, other_hosts_need_a_key, several_hosts, other_sources_are_named,
-             scalars_that_steer_agree, numbers_of_every_type_steer, listens_at_the_named_address):
+             scalars_that_steer_agree, numbers_of_every_type_steer, listens_at_the_named_address,
+             no_rank_meets_itself):
     case()
     print(case.__name__, "holds", flush=True)
