@@ -51,6 +51,22 @@ function(tegula_embed target dir)
     target_include_directories(${target} PUBLIC ${TEGULA_GEN}/embed)
 endfunction()
 
+# The build fails where the library in DIR has mistakes: else a user's kernel is the first to see
+# them.
+function(tegula_check_library dir)
+    if(CMAKE_CROSSCOMPILING OR NOT TARGET tegula-opt)
+        return()
+    endif()
+    set(stamp ${TEGULA_GEN}/library-checked)
+    file(GLOB files CONFIGURE_DEPENDS ${dir}/*.teg)
+    add_custom_command(
+        OUTPUT ${stamp}
+        COMMAND tegula-opt --library ${dir}
+        COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+        DEPENDS tegula-opt ${files} COMMENT "checking stdlib" VERBATIM)
+    add_custom_target(check-library ALL DEPENDS ${stamp})
+endfunction()
+
 # Adds to TARGET what the compiler is: a hash of the sources in FOLDERS and of all else that decides
 # what it does, the same in each program and library of a build, and of builds that are the same.
 function(tegula_identity target) # folders...

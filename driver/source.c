@@ -105,7 +105,7 @@ static uint16_t find_import(void *user, Ctx *ctx, const char *path, const char *
 }
 
 Importer *source_importer(Ctx *ctx, const Sources *sources) {
-    Importer importer = {find_import, (void *)sources};
+    Importer importer = {.find = find_import, .user = (void *)sources};
     return ctx_copy(ctx, &importer, sizeof importer);
 }
 

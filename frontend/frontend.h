@@ -16,12 +16,16 @@ char *fe_format(Ctx *ctx, uint16_t file);
 /* ---- programs: a module and all it imports (program.c) ------------------------------------- */
 
 /// Finds the text of an import. `from` is the path of the importing source. Returns the file
-/// number of the registered source, or 0, with errno, where there is none. Embedded
-/// "std/..." files and the prelude are found without it.
+/// number of the registered source, or 0, with errno, where there is none. Files of the library,
+/// "std/..." and the prelude, are found without it; so `find` may be NULL.
 typedef struct Importer {
     uint16_t (*find)(void *user, Ctx *ctx, const char *path, const char *from);
     void *user;
+    const struct tg_embedded *library; // NULL: the embedded files (stdlib/embedded.h)
 } Importer;
+
+/// Registers a file of the library ("std/math.teg") once; 0 where it has none of that path.
+uint16_t library_source(Ctx *ctx, const Importer *importer, const char *path);
 
 typedef struct Program Program; // names of all definitions, prelude included
 /// Parses `file` and its imports, and checks names. Never NULL; diagnoses.
@@ -148,8 +152,13 @@ typedef struct Elaborated {
 
 Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst);
 
-/// The scalar fns of std/math.teg and its imports as a module of funcs named `exp_f32`: the library
-/// of expand-math. Those that the ops of `uses` may need; all where it is NULL.
+/// The scalar fns of std/math.teg and its imports that lang/library.def names, as a module of
+/// funcs: the library of expand-math. Those that the ops of `uses` may need; all where it is NULL.
 Op *fe_math_library(Ir *ir, Op *uses);
+
+/// Checks the files of `library->library` as a whole. No name may be defined twice, also where no
+/// file imports both definitions. The fn of each row of lang/library.def must be there, be of the
+/// row's type, and elaborate. False: there are messages.
+bool fe_check_library(Ctx *ctx, const Importer *library);
 
 #endif

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The library of elementary functions: fns of std/math.teg and its imports as funcs of scalars.
+// Rows of lang/library.def say which ones; the other fns are helpers of these.
 #include "frontend/elab.h"
 
+#include "ir/library.h"
 #include "stdlib/embedded.h"
 
 #include <string.h>
@@ -16,18 +18,17 @@ static void want(Op *op, void *arg) {
     Wanted *w = arg;
     if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
     Elem elem = operand(op, 0)->type->elem;
-    OpCode code = op->code == OP_REM ? OP_FMOD : op->code;
-    w->at[code][elem] = true;
-    if (elem != EL_F64) w->at[code][EL_F32] = true;
+    w->at[op->code][elem] = true;
+    if (elem != EL_F64) w->at[op->code][EL_F32] = true;
 }
 
-/// A fn named after an op and an element, such as `exp_f32`, is a function; others are helpers.
-static bool is_wanted(Ctx *ctx, const Wanted *w, const FnDef *f) {
-    const char *name = f->name.text, *end = strrchr(name, '_');
-    Elem elem = end ? elem_by_name(end + 1) : EL_COUNT;
-    if (elem == EL_COUNT) return false;
-    OpCode code = op_by_name(ctx_format(ctx, "%.*s", (int)(end - name), name));
-    return code != OP_COUNT && (!w || w->at[code][elem]);
+/// A row names the fn, and an op of this row's is wanted; NULL: every row's is.
+static bool is_wanted(const Wanted *w, const FnDef *f) {
+    for (int i = 0; i < N_LIBRARY_FNS; i++) {
+        const LibraryFn *row = &library_fns[i];
+        if ((!w || w->at[row->op][row->elem]) && strcmp(row->name, f->name.text) == 0) return true;
+    }
+    return false;
 }
 
 static Op *library_func(Elab *e, const FnDef *f) {
@@ -52,7 +53,7 @@ static bool add_functions(Elab *e, Wanted *w) {
         const Items *items = &e->program->files.data[k].module->items;
         for (int i = 0; i < items->n; i++) {
             const FnDef *f = items->at[i].kind == IT_FN ? items->at[i].fn : NULL;
-            if (!f || !is_wanted(e->ctx, w, f) || find_func(e->module, f->name.text)) continue;
+            if (!f || !is_wanted(w, f) || find_func(e->module, f->name.text)) continue;
             Op *op = library_func(e, f);
             if (w) op_walk_pre(op, want, w);
             added = true;
@@ -73,4 +74,91 @@ Op *fe_math_library(Ir *ir, Op *uses) {
     while (add_functions(&e, w))
         ;
     return e.module;
+}
+
+/* ---- the check of the build ---------------------------------------------------------------- */
+
+/// Fns of the library may call each other in any file, so a name is defined once in all of them.
+static void check_names(Program *p) {
+    for (int i = 0; i < p->own.cap; i++) {
+        const Item *item = p->own.slots[i].value;
+        const Item *other = item ? map_get(&p->library, p->own.slots[i].key) : NULL;
+        if (!other) continue;
+        diag(p->ctx, item->loc, D_DEFINED_TWICE, (const char *)p->own.slots[i].key);
+        diag_note(p->ctx, other->loc, "the other definition is here");
+    }
+}
+
+/// lang/library.def as a source: the compiler has the rows and their lines, but not the text.
+static uint16_t rows_source(Ctx *ctx) {
+    Text text = {.ctx = ctx};
+    int line = 1;
+    for (int i = 0; i < N_LIBRARY_FNS; i++) {
+        for (; line < library_fns[i].line; line++) text_add(&text, "\n");
+        text_add(&text, "%s", library_fns[i].row);
+    }
+    return ctx_add_source(ctx, "lang/library.def", text.data, text.n);
+}
+
+/// "fn (f64, f64): f64"; a type that is left out is "?".
+static const char *signature_text(Ctx *ctx, const FnDef *f) {
+    Text text = {.ctx = ctx};
+    text_add(&text, "%s (", f->is_kernel ? "kernel" : f->generics.n ? "fn [...]" : "fn");
+    for (int i = 0; i <= f->params.n; i++) {
+        const TypeExpr *t = i < f->params.n ? f->params.at[i].type : f->result;
+        const char *type = !t ? "?" : t->kind == TY_SCALAR ? t->elem.text : "no scalar";
+        const char *before = i == f->params.n ? "): " : i ? ", " : "";
+        text_add(&text, "%s%s", before, type);
+    }
+    return text.data;
+}
+
+static const char *wanted_signature(Ctx *ctx, const LibraryFn *row) {
+    Text text = {.ctx = ctx};
+    const char *elem = elem_info[row->elem].name;
+    text_add(&text, "fn (%s", elem);
+    for (int i = 1; i < op_info[row->op].n_operands; i++) text_add(&text, ", %s", elem);
+    bool compares = op_info[row->op].traits & COMPARES;
+    text_add(&text, "): %s", compares ? elem_info[EL_BOOL].name : elem);
+    return text.data;
+}
+
+/// The fn of a row, if it is as the row says.
+static const FnDef *checked_fn(Elab *e, const LibraryFn *row, Loc loc) {
+    const char *op = op_info[row->op].name, *elem = elem_info[row->elem].name;
+    const Item *item = program_find(e->program, ctx_name(e->ctx, row->name), loc.file);
+    if (!item || item->kind != IT_FN) {
+        diag(e->ctx, loc, D_UNKNOWN_NAME, row->name);
+        diag_hint(e->ctx, "a fn of the library must compute the op '%s' of %s", op, elem);
+        return NULL;
+    }
+    const char *found = signature_text(e->ctx, item->fn), *wanted = wanted_signature(e->ctx, row);
+    if (strcmp(found, wanted) == 0) return item->fn;
+    diag(e->ctx, item->fn->name.loc, D_TYPE_MISMATCH, row->name, wanted, found);
+    diag_note(e->ctx, loc, "it computes the op '%s' of %s", op, elem);
+    return NULL;
+}
+
+static void check_rows(Elab *e) {
+    uint16_t file = rows_source(e->ctx);
+    for (int i = 0; i < N_LIBRARY_FNS; i++) {
+        const LibraryFn *row = &library_fns[i];
+        Loc loc = {(uint32_t)row->line, file, 1, (uint16_t)strlen(row->row)};
+        const FnDef *f = checked_fn(e, row, loc);
+        if (f) library_func(e, f);
+    }
+}
+
+bool fe_check_library(Ctx *ctx, const Importer *library) {
+    int before = diag_errors(ctx);
+    Text all = {.ctx = ctx};
+    for (const struct tg_embedded *f = library->library; f->path; f++)
+        text_add(&all, "import \"%s\";\n", f->path);
+    uint16_t file = ctx_add_source(ctx, "<library>", all.data, all.n);
+    Program *p = fe_load(ctx, file, library);
+    check_names(p);
+    if (diag_errors(ctx) > before) return false;
+    Elab e = elab_create(ir_create(ctx), p);
+    check_rows(&e);
+    return diag_errors(ctx) == before;
 }

@@ -13,9 +13,12 @@ static const char prelude_path[] = "std/prelude.teg";
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-/// Registers an embedded file once; 0 where the library has none of that path.
-static uint16_t embedded_source(Ctx *ctx, const char *path) {
-    for (const struct tg_embedded *f = tg_embedded_files; f->path; f++) {
+static const struct tg_embedded *library_files(const Importer *importer) {
+    return importer && importer->library ? importer->library : tg_embedded_files;
+}
+
+uint16_t library_source(Ctx *ctx, const Importer *importer, const char *path) {
+    for (const struct tg_embedded *f = library_files(importer); f->path; f++) {
         if (strcmp(f->path, path) != 0) continue;
         for (uint16_t i = 1; i <= ctx_source_count(ctx); i++)
             if (strcmp(ctx_source_path(ctx, i), path) == 0) return i;
@@ -55,12 +58,14 @@ static void load_module(Program *p, uint16_t file, bool prelude);
 enum { MAX_LIBRARY = 64 };
 
 /// After the message that a file of the library is not there: which it may have been.
-static void hint_library(Ctx *ctx, const char *path) {
+static void hint_library(const Program *p, const char *path) {
+    Ctx *ctx = p->ctx;
     const char *names[MAX_LIBRARY];
     int n = 0;
     if (strncmp(path, "std/", 4) != 0) return;
     Text all = {.ctx = ctx};
-    for (const struct tg_embedded *f = tg_embedded_files; f->path && n < MAX_LIBRARY; f++) {
+    for (const struct tg_embedded *f = library_files(p->importer); f->path && n < MAX_LIBRARY;
+         f++) {
         text_add(&all, "%s%s", n ? ", " : "", f->path);
         names[n++] = f->path + 4;
     }
@@ -76,7 +81,7 @@ static void report_import(Program *p, const Item *item, int error) {
     const char *reason = error == EINVAL ? "it is no regular file" : strerror(error);
     if (error == ENOENT) {
         diag(p->ctx, item->import.loc, D_NO_IMPORT, path);
-        hint_library(p->ctx, path);
+        hint_library(p, path);
     } else {
         diag(p->ctx, item->import.loc, D_IMPORT_UNREADABLE, path, reason);
     }
@@ -85,9 +90,9 @@ static void report_import(Program *p, const Item *item, int error) {
 /// Library paths win: a file next to the user's cannot replace std/.
 static void load_import(Program *p, const Module *from, const Item *item) {
     const char *path = item->import.path;
-    uint16_t file = embedded_source(p->ctx, path);
+    uint16_t file = library_source(p->ctx, p->importer, path);
     errno = ENOENT;
-    if (!file && p->importer)
+    if (!file && p->importer && p->importer->find)
         file =
             p->importer->find(p->importer->user, p->ctx, path, ctx_source_path(p->ctx, from->file));
     if (!file) {
@@ -103,7 +108,8 @@ static void load_module(Program *p, uint16_t file, bool prelude) {
     Module *m = fe_parse(p->ctx, file);
     bool reads = diag_errors(p->ctx) == before; // else what is left of it would only confuse
     const char *path = ctx_source_path(p->ctx, file);
-    LoadedFile loaded = {m, path, strncmp(path, "std/", 4) == 0 && embedded_source(p->ctx, path)};
+    LoadedFile loaded = {
+        m, path, strncmp(path, "std/", 4) == 0 && library_source(p->ctx, p->importer, path)};
     vec_push(p->ctx, &p->files, loaded);
     for (int i = 0; i < m->items.n; i++) {
         const Item *item = &m->items.at[i];
@@ -122,7 +128,7 @@ Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer) {
     p->ctx = ctx;
     p->importer = importer;
     p->constants = ctx_new(ctx, PtrMap);
-    uint16_t prelude = embedded_source(ctx, prelude_path);
+    uint16_t prelude = library_source(ctx, importer, prelude_path);
     if (prelude && prelude != file) load_module(p, prelude, true);
     int first = p->files.n;
     load_module(p, file, false);

@@ -4,12 +4,15 @@
 //   %y = exp %x : f16<64>   ->   %a = cast %x : f32<64>; (exp_f32 on f32<64>); %y = cast ... :
 //   f16<64>
 //
-// The library is a module of scalar funcs named `op_element`. An op is expanded where the library
-// has a function for it and the target no instruction (PassEnv.has_op). Functions of scalars apply
-// to blocks lane by lane, so their ops are copied with the block's shape. Elements narrower than
-// f32 are computed in f32 and rounded once, unless the library or the target has theirs.
+// The library is a module of scalar funcs; rows of lang/library.def say which one computes which
+// op. An op is expanded where there is a row for it and the target has no instruction
+// (PassEnv.has_op). Functions of scalars apply to blocks lane by lane, so their ops are copied with
+// the block's shape. Elements narrower than f32 are computed in f32 and rounded once, unless the
+// library or the target has theirs.
 #include "passes/passes.h"
 #include "passes/util.h"
+
+#include "ir/library.h"
 
 enum { MAX_ROUNDS = 8 }; // functions that use other ops of the library
 
@@ -19,20 +22,10 @@ typedef struct Expansion {
     bool changed;
 } Expansion;
 
-/// The name under which the library has an op: that of the op, but for operators.
-static const char *function_name(OpCode code) {
-    return code == OP_REM ? "fmod" : op_info[code].name;
-}
-
 static void read_library(Expansion *x, const Op *library) {
-    Ctx *ctx = ir_ctx(x->env->ir);
-    for (int code = 0; code < OP_COUNT; code++) {
-        if (!(op_info[code].traits & ELEMENTWISE)) continue;
-        for (Elem e = 0; e < EL_COUNT; e++) {
-            if (!elem_is(e, EC_FLOAT)) continue;
-            const char *name = ctx_format(ctx, "%s_%s", function_name(code), elem_info[e].name);
-            x->funcs[code][e] = find_func(library, name);
-        }
+    for (int i = 0; i < N_LIBRARY_FNS; i++) {
+        const LibraryFn *f = &library_fns[i];
+        x->funcs[f->op][f->elem] = find_func(library, f->name);
     }
 }
 

@@ -11,13 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_USER = 1, EXIT_USAGE = 2, EXIT_BUG = 3 };
-
 typedef struct Options {
     const char *passes, *dump_after, *file;
     const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages, *persistent,
         *order, *grain, *skew, *roles;
-    const char *cluster, *plan, *chunks;
+    const char *cluster, *plan, *chunks, *library;
     bool verify_each, time, locs, split, check, ops, tables, list_passes, help;
 } Options;
 
@@ -61,6 +59,8 @@ static const struct {
     FLAG("--ops", ops, "print the reference page of ops (docs/use/ops.md) and exit"),
     FLAG("--tables", tables,
          "print elements, ops and builtins, a row a line, for programs, and exit"),
+    VALUE("--library", "FOLDER", library,
+          "check the folder's files as the standard library, as a build does, and exit"),
     FLAG("--help", help, "print this and exit"),
 #undef FLAG
 #undef VALUE
@@ -115,7 +115,7 @@ static bool parse_args(Options *o, int argc, char **argv) {
             o->file = argv[i];
         }
     }
-    return o->file || o->ops || o->tables || o->list_passes || o->help ||
+    return o->file || o->ops || o->tables || o->list_passes || o->library || o->help ||
            usage_error("no input", "file");
 }
 
@@ -226,23 +226,31 @@ static void print_diagnostics(Ctx *ctx, void *arg) {
     }
 }
 
-static int run_job(const Options *o, const char *text, size_t len) {
+int run_in_context(void (*body)(Ctx *ctx, void *arg), void (*done)(void *arg), void *arg) {
     Ctx *ctx = ctx_create(NULL);
-    Job job = {.options = o, .text = text, .len = len};
-    CtxStatus status = ctx ? ctx_protect(ctx, process, &job) : CTX_NO_MEMORY;
+    CtxStatus status = ctx ? ctx_protect(ctx, body, arg) : CTX_NO_MEMORY;
     if (status == CTX_NO_MEMORY)
         fputs("tegula-opt: out of memory\n", stderr);
     else
         ctx_protect(ctx, print_diagnostics, NULL);
-    if (job.output && status == CTX_OK) fputs(job.output, stdout);
+    if (status == CTX_OK && done) done(arg);
     ctx_destroy(ctx);
     return status == CTX_OK ? 0 : status == CTX_ERRORS ? EXIT_USER : EXIT_BUG;
 }
 
+static void print_output(void *arg) {
+    const Job *job = arg;
+    if (job->output) fputs(job->output, stdout);
+}
+
+static int run_job(const Options *o, const char *text, size_t len) {
+    Job job = {.options = o, .text = text, .len = len};
+    return run_in_context(process, print_output, &job);
+}
+
 /* ---- input --------------------------------------------------------------------------------- */
 
-/// The whole of a file, malloc'd and terminated, or NULL.
-static char *read_all(FILE *f, size_t *len) {
+char *read_all(FILE *f, size_t *len) {
     size_t cap = 1 << 16, n = 0, got;
     char *data = malloc(cap + 1);
     while (data && (got = fread(data + n, 1, cap - n, f)) > 0) {
@@ -280,7 +288,8 @@ int main(int argc, char **argv) {
     if (o.list_passes) list_passes();
     if (o.ops) print_ops_page();
     if (o.tables) print_tables();
-    if (!o.file) return 0;
+    int checked = o.library ? check_library(o.library) : 0;
+    if (!o.file || checked) return checked;
     FILE *f = strcmp(o.file, "-") == 0 ? stdin : fopen(o.file, "rb");
     size_t len = 0;
     char *text = f ? read_all(f, &len) : NULL;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The rows of lang/library.def: which fn of std/math.teg computes an op on a type.
+#ifndef IR_LIBRARY_H
+#define IR_LIBRARY_H
+
+#include "ir/ir.h"
+
+typedef struct LibraryFn {
+    OpCode op;
+    Elem elem;
+    const char *name; // of the fn
+    const char *row;  // as it stands in lang/library.def,
+    int line;         // in this line
+} LibraryFn;
+
+enum {
+    N_LIBRARY_FNS = 0
+#define FUNCTION(op, elem, fn) +1
+#include "lang/library.def"
+};
+
+extern const LibraryFn library_fns[N_LIBRARY_FNS];
+
+/// NULL where no fn computes the op on the type.
+const LibraryFn *library_fn(OpCode op, Elem elem);
+
+#endif
