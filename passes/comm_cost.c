@@ -11,6 +11,7 @@
 // load takes is left out, as other programs run meanwhile. Cores copy themselves, so on CPUs
 // nothing hides.
 #include "passes/comm_cost.h"
+#include "passes/model.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,13 +20,6 @@ enum {
     MOST_SLOTS = 256,
     MOST_CHUNKS = 8, // that are tried
 };
-#define PHASE 3e-6 // seconds to start and end a phase that folds, or sends
-#define SEEN  3e-6 // until another rank sees what programs have stored there
-#define HELD  0.6  // of what stores over the link take, the programs that make them wait
-#define SHARE 0.3  // of the time of copies, by which programs that run beside take longer
-#define ALONE 1.5  // times as long as its share of an SM a program takes that nobody shares it with
-#define NEAR  1.01 // as quick, as far as the model knows
-
 /* ---- programs on SMs ----------------------------------------------------------------------- */
 
 /// SMs that are free from the same time on.
@@ -141,10 +135,10 @@ static void lay_puts(Lay *y) {
     for (int i = 0; i < l->n_tensors; i++) {
         if (y->way[i].plan != PLAN_PUT) continue;
         double bytes = l->tensors[i].bytes * (double)(l->ranks - 1), begin = y->now;
-        double seconds = bytes / rate(l, l->link->store) + (l->beside ? PHASE : 0);
+        double seconds = bytes / rate(l, l->link->store) + (l->beside ? COST_GPU_LAUNCH : 0);
         y->now = add_piece(y->t, &y->t->put, begin, begin + seconds, COMM_ALL);
-        y->way[i].from = add_piece(y->t, &y->t->link, begin, y->now + SEEN, shard);
-        y->t->sequence += seconds + SEEN;
+        y->way[i].from = add_piece(y->t, &y->t->link, begin, y->now + COST_COMM_SEEN, shard);
+        y->t->sequence += seconds + COST_COMM_SEEN;
         y->hidden += seconds;
     }
 }
@@ -211,7 +205,7 @@ static double program_time(const Lay *y, const CommPhase *p, int main) {
     const CommLaunch *l = y->l;
     bool engines = l->beside && (y->way[main].plan == PLAN_PUSH || y->way[main].plan == PLAN_PULL);
     double bytes = l->tensors[main].bytes * (double)(l->ranks - 1);
-    double slower = engines ? SHARE * bytes / rate(l, l->link->copy) : 0;
+    double slower = engines ? COST_COMM_SHARE * bytes / rate(l, l->link->copy) : 0;
     return (fmax(p->seconds, reached(y, p)) + slower) / fmax(1, ceil(p->programs / l->units));
 }
 
@@ -222,7 +216,7 @@ static double slowed(const Lay *y, const CommPhase *p, const Way *w) {
     if (!waits || p->held <= 1) return 1;
     double own = p->programs / (double)y->l->ranks / y->l->units;
     double working = fmin(p->held, fmax(1, own));
-    return 1 + (ALONE - 1) * (p->held - working) / (p->held - 1);
+    return 1 + (COST_COMM_ALONE - 1) * (p->held - working) / (p->held - 1);
 }
 
 /// Cores that copy run no programs, so that hides nowhere.
@@ -291,7 +285,7 @@ static double added_bytes(const CommLaunch *l, const CommPhase *p, bool atomics)
 
 /// The owner clears its shard, and all meet.
 static double clear(Lay *y, const CommPhase *p, double begin) {
-    double seconds = added_bytes(y->l, p, false) / y->l->bandwidth + PHASE;
+    double seconds = added_bytes(y->l, p, false) / y->l->bandwidth + COST_GPU_LAUNCH;
     y->met += y->l->link->meeting;
     y->t->sequence += seconds;
     y->hidden += seconds;
@@ -300,7 +294,7 @@ static double clear(Lay *y, const CommPhase *p, double begin) {
 
 static void fold(Lay *y, const CommPhase *p, double begin) {
     double bytes = added_bytes(y->l, p, false);
-    double seconds = bytes * (double)(y->l->ranks + 1) / y->l->bandwidth + PHASE;
+    double seconds = bytes * (double)(y->l->ranks + 1) / y->l->bandwidth + COST_GPU_LAUNCH;
     y->t->sequence += seconds;
     y->hidden += seconds;
     y->now = add_piece(y->t, &y->t->fold, begin, begin + seconds, 0);
@@ -329,7 +323,7 @@ static void lay_adds(Lay *y, const CommPhase *p, CommRow *row, double begin) {
     if (sums) begin = clear(y, p, begin);
     double bytes = added_bytes(l, p, sums), work = fmax(p->seconds, reached(y, p));
     double each = bytes / rate(l, copies ? l->link->copy : l->link->store);
-    double link = begin, now = begin, held = copies || l->ranks < 2 ? 0 : HELD * each;
+    double link = begin, now = begin, held = copies || l->ranks < 2 ? 0 : COST_COMM_HELD * each;
     double made = made_for_one(y, p, pushed, held * (double)(l->ranks - 1) / (double)l->ranks);
     if (copies) each += l->link->chunk;
     for (int64_t i = 1; i <= l->ranks; i++) {
@@ -418,7 +412,7 @@ static CommPrice cheapest(const CommLaunch *l, PlanId plan, int chunks) {
     if (pieces && chunks) return (CommPrice){plan, chunks, price(l, plan, chunks), NULL};
     for (int k = 2; k <= MOST_CHUNKS && pieces; k *= 2) {
         double seconds = price(l, plan, k);
-        if (seconds * NEAR < best.seconds) best = (CommPrice){plan, k, seconds, NULL};
+        if (seconds * COST_COMM_NEAR < best.seconds) best = (CommPrice){plan, k, seconds, NULL};
     }
     return best;
 }
@@ -474,7 +468,7 @@ const CommPrice *comm_best(const CommPrice *prices, int n) {
     for (int i = 0; i < n; i++)
         if (n == 1 || prices[i].plan != PLAN_ADD) least = fmin(least, prices[i].seconds);
     for (int i = 0; i < n; i++)
-        if (prices[i].seconds <= least * NEAR && (n == 1 || prices[i].plan != PLAN_ADD))
+        if (prices[i].seconds <= least * COST_COMM_NEAR && (n == 1 || prices[i].plan != PLAN_ADD))
             return &prices[i];
     return NULL;
 }

@@ -7,6 +7,7 @@
 // the start of a launch. Good for ranking configurations, not for predicting times.
 #include "passes/cost.h"
 #include "passes/internal.h"
+#include "passes/model.h"
 #include "passes/passes.h"
 #include "passes/util.h"
 
@@ -14,21 +15,7 @@
 
 #include <math.h>
 
-#define CLOCK         2.5e9 // cycles a second
-#define L1_BANDWIDTH  100e9 // bytes a second and thread
-#define L2_BANDWIDTH  40e9
-#define RAM_BANDWIDTH 10e9
-#define L3_BANDWIDTH  25e9 // of panels that are copied from there
-#define SHORT_ROW     256  // bytes of those: a row of fewer takes as long
-#define ROW_START     4    // vector instructions
-#define FAR_ROW       40   // likewise, of rows in memory, one below the other
-#define LAUNCH        4e-6 // seconds to start and end a phase
-#define TASK          2e-7 // seconds to hand out a task
-#define PROGRAM       2e-8 // seconds to start one of a task's many programs
-#define LATE          0.15 // programs waited for, a doubling of the threads at work beyond two
-#define NARROW        0.08 // of a multiply-add that shares its element of `a` with no other
-enum { FOLD = 16 };        // instructions that make one element of a vector
-enum { UNKNOWN_TRIPS = 8, MAX_DEPTH = 32 };
+enum { MAX_DEPTH = 32 };
 
 typedef struct Work {
     double vector_ops;  // native vector instructions
@@ -185,7 +172,7 @@ double cost_parts(const CostDims *m, const Op *op) {
     if (step == 0) return 1;
     if (!known(m, operand(op, 0), &lo, 0) || !known(m, operand(op, 1), &hi, 0)) {
         double most = most_positions(m, op);
-        return isinf(most) ? UNKNOWN_TRIPS : most / (double)step;
+        return isinf(most) ? COST_UNKNOWN_TRIPS : most / (double)step;
     }
     return hi <= lo ? 0 : (double)(hi - lo) / (double)step;
 }
@@ -222,7 +209,7 @@ double cost_bytes(const Type *t) {
 
 /// Native vectors that hold a block, each row of its last axis on its own.
 static double vectors(const Model *m, const Type *t) {
-    if (t->rank == 0) return 0.25; // scalar units run beside the vector units
+    if (t->rank == 0) return COST_CPU_SCALAR;
     double lanes = 8.0 * m->machine.vector_bytes / fmax(elem_info[t->elem].bits, 8);
     double row = (double)t->extents[t->rank - 1];
     return (double)ty_count(t) / row * ceil(row / lanes);
@@ -230,15 +217,15 @@ static double vectors(const Model *m, const Type *t) {
 
 // Packing starts anew with each row of a step: a long step reads memory in long runs.
 static void add_rows(Work *w, const Type *a, double steps) {
-    w->vector_ops += steps * ROW_START * (double)a->extents[0];
+    w->vector_ops += steps * COST_CPU_ROW_START * (double)a->extents[0];
 }
 
 /// Vectors of a row of the result share an element of `a` that is read: four of them, if there are.
 static void add_product(const Model *m, Work *w, const Type *a, const Type *c, double times) {
     double row = vectors(m, c) / (double)c->extents[0], shared = fmin(row, 4);
-    double each = 1 + NARROW * (4 / shared - 1) / 3;
+    double each = 1 + COST_CPU_NARROW * (4 / shared - 1) / 3;
     w->product_ops += times * each * vectors(m, c) * (double)a->extents[1];
-    w->bytes += times * (cost_bytes(c) / 8); // a strip of the loop stays in registers
+    w->bytes += times * (cost_bytes(c) / COST_CPU_STRIP); // a strip of the loop stays in registers
 }
 
 /// Each iteration of a loop reads other rows than the one before, and all of them the same columns.
@@ -271,12 +258,12 @@ static double tensor_bytes(const Model *m, const Value *tensor) {
 static double far_bytes(const Type *t) {
     if (t->rank < 2) return cost_bytes(t);
     double row = (double)t->extents[t->rank - 1] * elem_info[t->elem].bits / 8;
-    return cost_bytes(t) * fmax(1, SHORT_ROW / row);
+    return cost_bytes(t) * fmax(1, COST_CPU_SHORT_ROW / row);
 }
 
 static void add_access(const Model *m, Work *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
-    double gather = a.pick_at >= 0 ? 6 : 1;
+    double gather = a.pick_at >= 0 ? COST_CPU_GATHER : 1;
     w->bytes += times * cost_bytes(t);
     if (op->code == OP_LOAD && tensor_bytes(m, operand(op, 0)) > (double)m->machine.l2_bytes)
         w->far_bytes += times * far_bytes(t);
@@ -319,8 +306,8 @@ static bool is_passed_once(const Value *v, int depth) {
 static void add_reduction(const Model *m, Work *w, const Op *op, double times) {
     const Value *x = operand(op, 0);
     bool lanes = op_int(op, "axis", 0) == x->type->rank - 1;
-    double folds = lanes ? (double)ty_count(result(op, 0)->type) : 0.25;
-    w->vector_ops += times * (vectors(m, x->type) + FOLD * folds);
+    double folds = lanes ? (double)ty_count(result(op, 0)->type) : COST_CPU_SCALAR;
+    w->vector_ops += times * (vectors(m, x->type) + COST_CPU_FOLD * folds);
     w->again |= !is_passed_once(x, 0);
 }
 
@@ -330,7 +317,7 @@ static void add_op(const Model *m, Work *w, const Op *op, double times) {
     switch (op->code) {
     case OP_FOR:
     case OP_PARALLEL: add_region(m, w, op->regions[0], times * trips(m, op)); return;
-    case OP_WHILE: add_region(m, w, op->regions[1], times * UNKNOWN_TRIPS); return;
+    case OP_WHILE: add_region(m, w, op->regions[1], times * COST_UNKNOWN_TRIPS); return;
     case OP_IF:
         add_region(m, w, op->regions[0], times / 2);
         add_region(m, w, op->regions[1], times / 2);
@@ -361,19 +348,22 @@ static void add_region(const Model *m, Work *w, const Region *r, double times) {
 /// Of blocks without products. Where they are passed over several times, while the next program's
 /// are read ahead, a sixth of the first cache is quick, beyond it the less the more they are.
 static double pass_bandwidth(const Model *m, const Work *w) {
-    if (!w->again) return L1_BANDWIDTH;
-    double fit = fmin(1, (double)m->machine.l1_bytes / 6 / fmax(w->widest, 1));
-    return L1_BANDWIDTH * fit * fit;
+    if (!w->again) return COST_CPU_L1_BANDWIDTH;
+    double fit = fmin(1, (double)m->machine.l1_bytes / COST_CPU_L1_PART / fmax(w->widest, 1));
+    return COST_CPU_L1_BANDWIDTH * fit * fit;
 }
 
 static double seconds(const Model *m, const Work *w) {
-    double compute = w->vector_ops / CLOCK + w->product_ops / (1.6 * CLOCK);
+    double compute =
+        w->vector_ops / COST_CPU_CLOCK + w->product_ops / (COST_CPU_FMA * COST_CPU_CLOCK);
     if (w->product_ops == 0)
-        return compute + w->far_rows * FAR_ROW / CLOCK + w->bytes / pass_bandwidth(m, w) + 1e-9;
-    double bandwidth = w->widest <= (double)m->machine.l1_bytes   ? L1_BANDWIDTH
-                       : w->widest <= (double)m->machine.l2_bytes ? L2_BANDWIDTH
-                                                                  : RAM_BANDWIDTH;
-    return fmax(compute + w->far_bytes / L3_BANDWIDTH, w->bytes / bandwidth) + 1e-9;
+        return compute + w->far_rows * COST_CPU_FAR_ROW / COST_CPU_CLOCK +
+               w->bytes / pass_bandwidth(m, w) + COST_CPU_LEAST;
+    double bandwidth = w->widest <= (double)m->machine.l1_bytes   ? COST_CPU_L1_BANDWIDTH
+                       : w->widest <= (double)m->machine.l2_bytes ? COST_CPU_L2_BANDWIDTH
+                                                                  : COST_CPU_RAM_BANDWIDTH;
+    return fmax(compute + w->far_bytes / COST_CPU_L3_BANDWIDTH, w->bytes / bandwidth) +
+           COST_CPU_LEAST;
 }
 
 double program_seconds(const Region *body, const PassEnv *env) {
@@ -396,14 +386,14 @@ static double phase_seconds(const Model *m, const Op *phase) {
     }
     Work w = {0};
     add_region(m, &w, p->regions[0], 1);
-    double start = w.product_ops == 0 ? PROGRAM : TASK;
+    double start = w.product_ops == 0 ? COST_CPU_PROGRAM : COST_CPU_TASK;
     double threads = fmax(m->machine.threads, 1);
     double one = seconds(m, &w) + start, rounds = ceil(programs / threads);
     // Threads do not begin at the same time, nor are they equally quick, and the last has all wait.
-    double late = LATE * fmax(0, log2(fmax(1, fmin(threads, programs))) - 1);
+    double late = COST_CPU_LATE * fmax(0, log2(fmax(1, fmin(threads, programs))) - 1);
     // All threads share the memory behind the caches: each byte comes from there at least once.
-    double memory = programs * w.bytes / (RAM_BANDWIDTH * 64);
-    return LAUNCH + fmax((rounds + late) * one, memory);
+    double memory = programs * w.bytes / (COST_CPU_RAM_BANDWIDTH * COST_CPU_MEMORY_THREADS);
+    return COST_CPU_LAUNCH + fmax((rounds + late) * one, memory);
 }
 
 static double host_seconds(const Model *m, const Region *r) {
@@ -416,7 +406,7 @@ static double host_seconds(const Model *m, const Region *r) {
         }
         for (int i = 0; i < op->n_regions; i++) inner += host_seconds(m, op->regions[i]);
         sum += inner * (op->code == OP_FOR     ? trips(m, op)
-                        : op->code == OP_WHILE ? UNKNOWN_TRIPS
+                        : op->code == OP_WHILE ? COST_UNKNOWN_TRIPS
                                                : 1);
     }
     return sum;

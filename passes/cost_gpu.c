@@ -9,48 +9,11 @@
 #include "passes/cost.h"
 #include "passes/gpu/gpu.h"
 #include "passes/internal.h"
+#include "passes/model.h"
 #include "passes/util.h"
 
 #include <math.h>
 #include <string.h>
-
-#define LAUNCH      3e-6  // seconds to start and end a phase
-#define ODD_COLUMNS 1.04  // swizzles narrower than 128 bytes
-#define ODD_ROWS    1.4   // ... of operands whose rows are not along the sum
-#define IN_VAIN     0.35  // of a product's cost of the columns that fill the last panel up
-#define SPILLS      4.0   // how much slower a program is that does not fit into registers
-#define OVERLAP     0.3   // of the shorter of products and arithmetic: what does not hide
-#define FEW_OVERLAP 0.15  // ... more of it where few groups of warps share an SM
-#define LINE        128.0 // bytes in a row that are as good as any more
-#define LINE_START  16.0  // bytes that a shorter row wastes
-#define SPLIT       0.5   // of a line that lies in two of memory's: what it costs more
-#define LONG_RUN    32768 // bytes that a program reads in a row before it waits
-#define SHORT_RUNS  0.06  // of memory's time that runs half as long cost
-#define REST        0.1   // of the times that are not the longest: they do not hide quite
-#define ALONE       0.4   // ... of two of them, where an SM holds one program
-#define ACCESS      0.5   // instructions for each element that a thread loads or stores
-#define GATHER      8.0   // ... of a place of its own
-enum {
-    FEW_WARPS = 16,     // of an SM, on which chains of products hide less behind each other
-    LATENCY = 700,      // cycles until memory answers
-    START_GROUP = 5,    // cycles of a unit before a product of a warpgroup
-    STEP = 20,          // cycles to start a step of a pipeline
-    PAIR_STEP = 16,     // more of them where two programs share it
-    SPECIAL = 9,        // instructions of others that one of the special units takes
-    AHEAD_THREAD = 16,  // elements of a thread that are loaded ahead
-    JOIN = 40,          // cycles of a reduction over threads
-    JOIN_CTAS = 800,    // and over the CTAs of a cluster
-    COPY = 12,          // instructions of a thread's copy to shared memory: address, mask, itself
-    COPY_BY_HAND = 6,   // of an element that goes there through registers
-    CTA_START = 600,    // cycles to start and end a program
-    L2_CYCLE = 50,      // bytes a cycle and SM from the second cache
-    SHARED_REST = 1024, // bytes of shared memory besides pipelines
-    SHARED_CYCLE = 128, // bytes a cycle and SM from shared memory
-    WARP_ROWS = 2,      // of warps that share a product, and read what they share each
-    WARP_COLUMNS = 2,
-    ALONE_STAGES = 6, // of a CTA that has an SM for itself
-    BESIDE = 16384,   // bytes of it from which a CTA stores a tile while it computes the next
-};
 
 /// One program, or one run of a region.
 typedef struct Work {
@@ -123,7 +86,7 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
         double cycles = times * rows * columns * k / m->target->fma_cycle;
         w->alu += cycles;
         w->fma += cycles;
-        w->shared += times * rows * columns * k * bytes / 4 / SHARED_CYCLE;
+        w->shared += times * rows * columns * k * bytes / 4 / COST_GPU_SHARED_CYCLE;
         return;
     }
     bool swap = rows < u->m && columns >= u->m;
@@ -132,15 +95,15 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     const Op *b = operand(op, 1)->def;
     bool along = b && b->code == OP_PERMUTE, group = u->features & GPU_WGMMA;
     w->late |= group && !u->chain;
-    double odd = panel_of(m, columns * bytes) < LINE ? ODD_ROWS : 1;
-    odd += IN_VAIN * (panel_waste(m, columns * bytes) - 1);
-    if (along || swap) odd = (int64_t)columns % 64 == 0 ? 1 : ODD_COLUMNS;
-    if (group && k * bytes < LINE) odd = ODD_ROWS;
+    double odd = panel_of(m, columns * bytes) < COST_GPU_LINE ? COST_GPU_ODD_ROWS : 1;
+    odd += COST_GPU_IN_VAIN * (panel_waste(m, columns * bytes) - 1);
+    if (along || swap) odd = (int64_t)columns % 64 == 0 ? 1 : COST_GPU_ODD_COLUMNS;
+    if (group && k * bytes < COST_GPU_LINE) odd = COST_GPU_ODD_ROWS;
     w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
-    if (group) w->unit += times * rounds * START_GROUP * rows / u->m * k / u->k;
-    double read_a = rows * (group ? 1 : WARP_COLUMNS), read_b = columns;
-    read_b *= group ? fmax(1, rows / u->m) : WARP_ROWS;
-    w->shared += times * rounds * (read_a + read_b) * k * bytes / SHARED_CYCLE;
+    if (group) w->unit += times * rounds * COST_GPU_START_GROUP * rows / u->m * k / u->k;
+    double read_a = rows * (group ? 1 : COST_GPU_WARP_COLUMNS), read_b = columns;
+    read_b *= group ? fmax(1, rows / u->m) : COST_GPU_WARP_ROWS;
+    w->shared += times * rounds * (read_a + read_b) * k * bytes / COST_GPU_SHARED_CYCLE;
 }
 
 static double extent_of(const Model *m, const Value *tensor, int d) {
@@ -163,7 +126,9 @@ static double run_bytes(const Access *a, int *along) {
 
 /// How much more is moved than asked for where rows of a block are short in memory.
 static double run_waste(double run) {
-    return run >= LINE ? 1 : 1 + LINE_START / run - LINE_START / LINE;
+    return run >= COST_GPU_LINE
+               ? 1
+               : 1 + COST_GPU_LINE_START / run - COST_GPU_LINE_START / COST_GPU_LINE;
 }
 
 /// How much more the second cache has to do where rows do not begin with its lines: copies ask for
@@ -172,8 +137,10 @@ static double split_waste(const Model *m, const Access *a, double run, int along
     int bits = elem_info[a->tensor->type->elem].bits;
     if (along < 0 || a->n_subs < 2 || gpu_has_any(m->target, GPU_AMD)) return 1;
     double row = extent_of(m, a->tensor, along) * bits / 8.0;
-    double piece = m->piped ? fmin(run, LINE) : run;
-    return fmod(row, LINE) == 0 ? 1 : 1 + SPLIT * (LINE - bits / 8.0) / piece;
+    double piece = m->piped ? fmin(run, COST_GPU_LINE) : run;
+    return fmod(row, COST_GPU_LINE) == 0
+               ? 1
+               : 1 + COST_GPU_SPLIT_LINE * (COST_GPU_LINE - bits / 8.0) / piece;
 }
 
 /// How much longer memory takes where a loop comes back to the same row for what lies next.
@@ -181,7 +148,7 @@ static double run_search(const Model *m, const Access *a, double run, int along)
     if (!m->looped || m->piped || along < 0) return 1;
     double row = extent_of(m, a->tensor, along) * elem_info[a->tensor->type->elem].bits / 8.0;
     double least = fmin(run, row);
-    return 1 + SHORT_RUNS * fmax(0, log2(fmin(LONG_RUN, row) / least));
+    return 1 + COST_GPU_SHORT_RUNS * fmax(0, log2(fmin(COST_GPU_LONG_RUN, row) / least));
 }
 
 /// Everything that v goes to is an operand of a product.
@@ -207,10 +174,10 @@ static int copy_bytes(const Model *m, const Op *op, const Access *a) {
 /// Those of 16 bytes are few, and are counted with a step.
 static double copy_instructions(const Model *m, const Op *op, const Access *a) {
     int bytes = copy_bytes(m, op, a);
-    if (a->pick_at >= 0) return GATHER;
+    if (a->pick_at >= 0) return COST_GPU_GATHER;
     if (bytes < 0 || bytes == GPU_COPY_MOST) return 0;
-    if (!bytes) return COPY_BY_HAND;
-    return COPY * elem_info[a->tensor->type->elem].bits / (8.0 * bytes);
+    if (!bytes) return COST_GPU_COPY_BY_HAND;
+    return COST_GPU_COPY * elem_info[a->tensor->type->elem].bits / (8.0 * bytes);
 }
 
 /// How much more, or less, of a block comes through the second cache: whole panels, and of what
@@ -229,7 +196,7 @@ static void add_access(Model *m, Work *w, const Op *op, const Type *t, double ti
     double all = waste * elem_info[t->elem].bits / 8.0;
     double copied = copied_share(m, op, &a, run);
     w->bytes += times * copied * waste * split_waste(m, &a, run, along) * cost_bytes(t);
-    double instructions = a.pick_at >= 0 ? GATHER : ACCESS;
+    double instructions = a.pick_at >= 0 ? COST_GPU_GATHER : COST_GPU_ACCESS;
     if (m->piped) instructions = copy_instructions(m, op, &a);
     w->alu += times * (double)ty_count(t) / m->target->fma_cycle * instructions;
     for (int i = 0; i < m->n_seen; i++)
@@ -281,21 +248,21 @@ static bool loads_by_hand(const Model *m, const Region *r) {
 
 static double busy_cycles(const Work *w) {
     double products = fmax(w->unit, w->shared);
-    return fmax(products, w->alu) + OVERLAP * fmin(products, w->alu);
+    return fmax(products, w->alu) + COST_GPU_OVERLAP * fmin(products, w->alu);
 }
 
 /// What does not hide of a program in a chain of warpgroups' products, besides.
 static double busy_among_few(const Model *m, const Work *w, double held) {
-    bool few = m->shape.counted && held * m->shape.warps < FEW_WARPS;
-    return few ? FEW_OVERLAP * fmin(fmax(w->unit, w->shared), w->alu) : 0;
+    bool few = m->shape.counted && held * m->shape.warps < COST_GPU_FEW_WARPS;
+    return few ? COST_GPU_FEW_OVERLAP * fmin(fmax(w->unit, w->shared), w->alu) : 0;
 }
 
 /// Slots of a pipeline of w that has so many bytes a step, as `schedule` has them.
 static double stages_for(const Model *m, const Work *w, double bytes) {
-    double other = SHARED_REST + (m->persists ? BESIDE : 0);
+    double other = COST_GPU_SHARED_REST + (m->persists ? COST_GPU_BESIDE : 0);
     double room = m->target->shared_cta - other, most = GPU_RING_SLOTS;
     if (m->axes.stages) return fmin(m->axes.stages, floor(room / fmax(bytes, 1)));
-    if (m->alone && !m->shape.chain) most = ALONE_STAGES;
+    if (m->alone && !m->shape.chain) most = COST_GPU_ALONE_STAGES;
     bool rings = w->unit > 0 && gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA);
     if (rings && !m->shape.chain && !m->alone)
         room = (double)gpu_ring_room(m->target, &m->shape, false, (int64_t)bytes, (int64_t)other);
@@ -308,7 +275,8 @@ static double stages_for(const Model *m, const Work *w, double bytes) {
 static double step_wait(const Model *m, const Work *step, double bytes) {
     double stages = fmax(1, stages_for(m, step, bytes)), compute = busy_cycles(step);
     double held = compute * (step->late && !m->shape.chain ? 2 : 1);
-    return STEP + fmax(0, (held + LATENCY + bytes / L2_CYCLE) / stages - compute);
+    return COST_GPU_STEP +
+           fmax(0, (held + COST_GPU_LATENCY + bytes / COST_GPU_L2_CYCLE) / stages - compute);
 }
 
 static void add_steps(Work *w, const Work *step, double times, double trips) {
@@ -330,12 +298,12 @@ static bool runs_ahead(const Model *m, const Region *r) {
         if (op->code == OP_FOR || op->code == OP_WHILE) return false;
         if (op->code == OP_LOAD) elements += (double)ty_count(result(op, 0)->type);
     }
-    return elements > 0 && elements <= AHEAD_THREAD * m->threads;
+    return elements > 0 && elements <= COST_GPU_AHEAD_THREAD * m->threads;
 }
 
 /// Loads of a loop with products run ahead; those of other loops are waited for in each iteration.
 static void add_loop(Model *m, Work *w, const Op *op, double times) {
-    double trips = op->code == OP_WHILE ? 8 : cost_trips(&m->dims, op);
+    double trips = op->code == OP_WHILE ? COST_UNKNOWN_TRIPS : cost_trips(&m->dims, op);
     const Region *body = op->regions[op->code == OP_WHILE];
     Work step = {0};
     double bytes = loaded_bytes(m, body);
@@ -346,7 +314,7 @@ static void add_loop(Model *m, Work *w, const Op *op, double times) {
         m->looped = outer;
         bool ahead = runs_ahead(m, body);
         w->ahead |= ahead;
-        if (ahead) step.waits -= fmin(LATENCY, busy_cycles(&step));
+        if (ahead) step.waits -= fmin(COST_GPU_LATENCY, busy_cycles(&step));
         add_steps(w, &step, times, trips);
         return;
     }
@@ -355,12 +323,12 @@ static void add_loop(Model *m, Work *w, const Op *op, double times) {
     add_region(m, &step, body, 1);
     m->piped = outer;
     if (!loads_by_hand(m, body))
-        step.waits = fmax(0, step.waits - LATENCY) + step_wait(m, &step, bytes);
-    if (m->rows) step.waits += PAIR_STEP;
+        step.waits = fmax(0, step.waits - COST_GPU_LATENCY) + step_wait(m, &step, bytes);
+    if (m->rows) step.waits += COST_GPU_PAIR_STEP;
     w->stage = fmax(w->stage, bytes);
     w->ahead = true;
     add_steps(w, &step, times, trips);
-    w->waits += times * LATENCY;
+    w->waits += times * COST_GPU_LATENCY;
 }
 
 /// The sum of a product and what it is added to: that is part of the product.
@@ -389,15 +357,15 @@ static void add_op(Model *m, Work *w, const Op *op, double times) {
     case OP_REDUCE:
     case OP_SCAN:
     case OP_SORT:
-        w->waits += times * JOIN * (op->code == OP_SORT ? 50 : 1);
-        if (m->ctas > 1) w->waits += times * JOIN_CTAS;
+        w->waits += times * COST_GPU_JOIN * (op->code == OP_SORT ? COST_GPU_SORT : 1);
+        if (m->ctas > 1) w->waits += times * COST_GPU_JOIN_CTAS;
         out = operand(op, 0)->type;
         break;
     default: break;
     }
     if (out && ty_is_block(out))
-        w->alu += times * fmin(op_info[op->code].cost.model, SPECIAL) * (double)ty_count(out) /
-                  m->target->fma_cycle;
+        w->alu += times * fmin(op_info[op->code].cost.model, COST_GPU_SPECIAL) *
+                  (double)ty_count(out) / m->target->fma_cycle;
 }
 
 /// Loads of one region overlap: together they are waited for once.
@@ -407,7 +375,7 @@ static void add_region(Model *m, Work *w, const Region *r, double times) {
         waits |= op->code == OP_LOAD && !cost_is_dead(op);
         add_op(m, w, op, times);
     }
-    if (waits) w->waits += times * LATENCY;
+    if (waits) w->waits += times * COST_GPU_LATENCY;
 }
 
 /* ---- phases -------------------------------------------------------------------------------- */
@@ -418,12 +386,12 @@ static double resident(const Model *m, double registers, Work *w) {
     double threads = m->threads;
     double most = fmin(t->registers_thread, t->registers_sm / threads);
     double needed = fmax(registers, m->shape.at_once);
-    w->spills = needed > most * (1 + m->axes.slack) ? SPILLS * needed / most : 1;
+    w->spills = needed > most * (1 + m->axes.slack) ? COST_GPU_SPILLS * needed / most : 1;
     registers = fmin(registers, most);
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
     double stages = stages_for(m, w, w->stage);
-    if (stages < 2) w->spills *= SPILLS; // no pipeline
-    if (stages < 1) w->spills *= SPILLS; // nor a buffer: operands go through registers
+    if (stages < 2) w->spills *= COST_GPU_SPILLS; // no pipeline
+    if (stages < 1) w->spills *= COST_GPU_SPILLS; // nor a buffer: operands go through registers
     if (m->shape.chain && !m->axes.stages)
         stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
     double shared = stages * w->stage + (m->shape.chain ? w->kept : 0);
@@ -529,18 +497,19 @@ static double phase_seconds(Model *m, const Op *phase) {
     if (combine) held = fmin(held, combining(t, combine));
     m->held = held;
     double compute = busy_cycles(&w) + busy_among_few(m, &w, held);
-    double busy = each * compute, start = LATENCY + CTA_START;
+    double busy = each * compute, start = COST_GPU_LATENCY + COST_GPU_CTA_START;
     double rounds = ceil(each / held), starts = m->persists ? 1 : rounds;
-    double alone = rounds * (w.waits - LATENCY + compute) + starts * start;
-    double read = each * w.bytes / L2_CYCLE, longest = fmax(busy, fmax(alone, read));
-    double cycles = longest + REST * (busy + alone + read - longest);
+    double alone = rounds * (w.waits - COST_GPU_LATENCY + compute) + starts * start;
+    double read = each * w.bytes / COST_GPU_L2_CYCLE, longest = fmax(busy, fmax(alone, read));
+    double cycles = longest + COST_GPU_REST * (busy + alone + read - longest);
     double seconds = cycles / t->clock * w.spills;
     double memory = fmin(m->memory, programs * w.bytes) / t->bandwidth;
     memory *= m->searched / fmax(m->memory, 1);
     // Where nothing is loaded ahead memory rests while a program computes, unless others share its
     // SM.
-    double rest = w.ahead ? REST : fmax(REST, ALONE / held);
-    double all = LAUNCH * (columns ? 2 : 1) + fmax(seconds, memory) + rest * fmin(seconds, memory);
+    double rest = w.ahead ? COST_GPU_REST : fmax(COST_GPU_REST, COST_GPU_ALONE / held);
+    double all =
+        COST_GPU_LAUNCH * (columns ? 2 : 1) + fmax(seconds, memory) + rest * fmin(seconds, memory);
     if (m->out) describe_phase(m, &w, programs, all);
     return all;
 }

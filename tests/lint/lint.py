@@ -34,11 +34,13 @@ SHIPPED = {*ARROWS, "tools"} - {"examples"}
 PAGE_PATH = re.compile(r"(?<![\w/.-])(?:docs|bench)/[\w./-]*\w\.(?:md|png)\b")
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 MAX_PROSE = 110
-GENERATED = {"docs/use/ops.md", "docs/use/c-api.md", "docs/use/stdlib.md"}
+GENERATED = {"docs/inside/model.md", "docs/use/ops.md", "docs/use/c-api.md", "docs/use/stdlib.md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 # A new message rebuilds whatever includes lang/diag.h: of the headers, that of the elaborator alone.
 MESSAGES = "lang/diag.h"
 MESSAGE_HEADERS = {"frontend/elab.h"}
+MODELS = {"passes/cost.c", "passes/cost_gpu.c", "passes/cost_grid.c", "passes/comm_cost.c"}
+MODEL_CONSTANT = re.compile(r"\s*#\s*define\s+\w+\s+\(?[\d.]")
 MESSAGE_USE = re.compile(r"\bD_[A-Z]|\bdiag\(")
 
 
@@ -78,6 +80,13 @@ def check_messages(name, lines, say):
         if m and m.group(2) == MESSAGES and name not in MESSAGE_HEADERS and \
                 (name.endswith(".h") or not any(map(MESSAGE_USE.search, lines))):
             say(name, n, f"{MESSAGES} in a file that reports nothing: each new message rebuilds it")
+
+
+def check_models(name, lines, say):
+    """Fitted constants are rows, with a unit, a device and a date."""
+    for n, line in enumerate(lines, 1):
+        if name in MODELS and MODEL_CONSTANT.match(line):
+            say(name, n, "a constant of a model is a row of passes/model.def")
 
 
 def backend_of(path):
@@ -219,6 +228,7 @@ def main():
         if is_code:
             check_includes(name, lines, say)
             check_messages(name, lines, say)
+            check_models(name, lines, say)
             check_backends(name, lines, say)
     for name in sources(root):
         if name.endswith(".png") or name.startswith("tests/lint/"):

@@ -16,7 +16,7 @@ typedef struct Options {
     const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages, *persistent,
         *order, *grain, *skew, *roles;
     const char *cluster, *plan, *chunks, *library;
-    bool verify_each, time, locs, split, check, ops, tables, list_passes, help;
+    bool verify_each, time, locs, split, check, ops, model, tables, list_passes, help;
 } Options;
 
 static const struct {
@@ -57,6 +57,8 @@ static const struct {
     FLAG("--check", check, "compile with checks"),
     FLAG("--list-passes", list_passes, "list the passes and exit"),
     FLAG("--ops", ops, "print the reference page of ops (docs/use/ops.md) and exit"),
+    FLAG("--model", model,
+         "print the page of the models' constants (docs/inside/model.md) and exit"),
     FLAG("--tables", tables,
          "print elements, ops and builtins, a row a line, for programs, and exit"),
     VALUE("--library", "FOLDER", library,
@@ -115,7 +117,7 @@ static bool parse_args(Options *o, int argc, char **argv) {
             o->file = argv[i];
         }
     }
-    return o->file || o->ops || o->tables || o->list_passes || o->library || o->help ||
+    return o->file || o->ops || o->model || o->tables || o->list_passes || o->library || o->help ||
            usage_error("no input", "file");
 }
 
@@ -287,6 +289,7 @@ int main(int argc, char **argv) {
     if (o.help) print_help();
     if (o.list_passes) list_passes();
     if (o.ops) print_ops_page();
+    if (o.model) print_model_page();
     if (o.tables) print_tables();
     int checked = o.library ? check_library(o.library) : 0;
     if (!o.file || checked) return checked;

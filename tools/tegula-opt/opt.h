@@ -19,7 +19,9 @@ int run_in_context(void (*body)(Ctx *ctx, void *arg), void (*done)(void *arg), v
 int check_library(const char *folder);
 /// docs/use/ops.md: one row an op, from the table of ops.
 void print_ops_page(void);
-/// The same tables for programs: fields with tabs between, the kind of row first.
+/// docs/inside/model.md: one row a constant, from the table of the models.
+void print_model_page(void);
+/// The tables of ops for programs: fields with tabs between, the kind of row first.
 void print_tables(void);
 
 #endif
