@@ -70,6 +70,7 @@ static StoreStatus status_of(int code) {
     case SQLITE_DONE:
     case SQLITE_ROW: return STORE_OK;
     case SQLITE_BUSY:
+    case SQLITE_PROTOCOL: // of a lock that comes and goes while it waits
     case SQLITE_LOCKED: return STORE_BUSY;
     case SQLITE_FULL: return STORE_FULL;
     case SQLITE_NOMEM: return STORE_MEMORY;

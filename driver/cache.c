@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DEFAULT_LIMIT ((int64_t)1 << 30)
@@ -53,6 +54,7 @@ static struct {
     pthread_mutex_t lock;
     Store *store;
     bool tried, warned;
+    int64_t rests_until; // seconds of CLOCK_MONOTONIC
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /// In the child of a fork: SQLite's connections must not be used there, nor closed. Where another
@@ -83,8 +85,22 @@ static void warn(const char *why) {
     say(line);
 }
 
+enum { REST = 60 }; // seconds
+
+static int64_t seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+/// A process that stopped, or a lock that a file system did not give back, holds the store for
+/// good. One launch waits for it; the next ones do without the store for a while.
+static void rest_if_busy(StoreStatus status) {
+    if (status == STORE_BUSY) cache.rests_until = seconds() + REST;
+}
+
 /// The store with its lock held, opened when it is first wanted; NULL, without the lock, where
-/// there is none.
+/// there is none, or where it rests.
 static Store *lock_store(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char folder[PATH_MAX], why[STORE_WHY];
@@ -98,8 +114,9 @@ static Store *lock_store(void) {
         else if (!cache_limit(&limit, why) || !(cache.store = store_open(folder, limit, why)))
             warn(why);
     }
-    if (!cache.store) pthread_mutex_unlock(&cache.lock);
-    return cache.store;
+    if (cache.store && seconds() >= cache.rests_until) return cache.store;
+    pthread_mutex_unlock(&cache.lock);
+    return NULL;
 }
 
 static void unlock_store(void) {
@@ -156,6 +173,7 @@ bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, WireKind message, Bytes *
     Store *s = lock_store();
     if (!s) return false;
     StoreStatus status = store_get(s, key, kind, value, &n);
+    rest_if_busy(status);
     unlock_store();
     const uint8_t *data = *value;
     if (status || n < WIRE_HEADER || !wire_read_header(data, &found, &length) || found != message ||
@@ -170,6 +188,7 @@ void cache_put(const StoreEntry *e) {
     if (!s) return;
     StoreStatus status = store_put(s, e);
     if (status) warn(store_status_text(status));
+    rest_if_busy(status);
     unlock_store();
 }
 
