@@ -36,6 +36,20 @@ const char *const kind_names[KINDS] = {
 const char *const way_names[WAYS] = {
     [ONCE] = "once", [FROM_ON] = "on", [SHORT] = "short", [ABORT] = "abort",
     [KILL] = "kill", [CUT] = "cut",    [EXIT] = "exit",   [HANG] = "hang"};
+const char *const function_names[FUNCTIONS] = {
+#define CALL(kind, name, ...)   [CALLS_##name] = #name,
+#define MOVE(kind, name, ...)   [CALLS_##name] = #name,
+#define STREAM(kind, name, ...) [CALLS_##name] = #name,
+#include "tests/inject/calls.def"
+#undef CALL
+#undef MOVE
+#undef STREAM
+    [CALLS_open] = "open",
+    [CALLS_fcntl] = "fcntl",
+    [CALLS_fsync] = "fsync",
+    [CALLS_fdatasync] = "fdatasync",
+    [CALLS_sqlite3_malloc] = "sqlite3_malloc",
+    [CALLS_sqlite3_realloc] = "sqlite3_realloc"};
 
 static Plan *plan;
 static Place own_place;
@@ -88,6 +102,8 @@ void plan_at(Place place) {
 void plan_begin(const Fault *fault) {
     plan->fault = fault ? *fault : (Fault){.n = 0};
     for (int i = 0; i < PLACES * KINDS; i++) atomic_store(&plan->calls[i / KINDS][i % KINDS], 0);
+    for (int i = 0; i < PLACES * FUNCTIONS; i++)
+        atomic_store(&plan->by_function[i / FUNCTIONS][i % FUNCTIONS], 0);
     atomic_store(&plan->failed, 0);
     atomic_store(&plan->armed, true);
 }
@@ -104,9 +120,10 @@ bool plan_refused(Kind kind) {
  */
 
 /// A call of a kind, and whether it is the one: with errno as the fault has it.
-static bool is_hit(Kind kind) {
+static bool is_hit(Kind kind, Function function) {
     if (!plan || !atomic_load(&plan->armed)) return false;
     long n = atomic_fetch_add(&plan->calls[own_place][kind], 1) + 1;
+    atomic_fetch_add(&plan->by_function[own_place][function], 1);
     const Fault *f = &plan->fault;
     if (!f->n || f->kind != kind || f->place != own_place) return false;
     if (f->way == FROM_ON ? n < f->n : n != f->n) return false;
@@ -128,15 +145,15 @@ static void stop_here(void) {
     }
 }
 
-static bool is_refused(Kind kind) {
-    if (!is_hit(kind)) return false;
+static bool is_refused(Kind kind, Function function) {
+    if (!is_hit(kind, function)) return false;
     stop_here();
     return plan->fault.way != SHORT;
 }
 
 /// Of `n` bytes that are moved half are, before the process ends or the call does.
-static bool is_move_refused(Kind kind, size_t *n) {
-    if (!is_hit(kind)) return false;
+static bool is_move_refused(Kind kind, Function function, size_t *n) {
+    if (!is_hit(kind, function)) return false;
     Way way = plan->fault.way;
     if (way == SHORT || way == CUT)
         *n = (*n + 1) / 2;
@@ -151,13 +168,13 @@ static void end_move(size_t asked, size_t n) {
 
 #define CALL(kind, name, type, params, args, refused)                                              \
     type __wrap_##name params {                                                                    \
-        if (is_refused(kind)) return refused;                                                      \
+        if (is_refused(kind, CALLS_##name)) return refused;                                        \
         return __real_##name args;                                                                 \
     }
 #define MOVE(kind, name, params, args)                                                             \
     ssize_t __wrap_##name params {                                                                 \
         size_t asked = n;                                                                          \
-        if (is_move_refused(kind, &n)) return -1;                                                  \
+        if (is_move_refused(kind, CALLS_##name, &n)) return -1;                                    \
         ssize_t moved = __real_##name args;                                                        \
         end_move(asked, n);                                                                        \
         return moved;                                                                              \
@@ -165,7 +182,7 @@ static void end_move(size_t asked, size_t n) {
 /// The stream's own file fails, so that ferror says so, too.
 #define STREAM(kind, name, type, params, args, refused)                                            \
     type __wrap_##name params {                                                                    \
-        if (!is_refused(kind)) return __real_##name args;                                          \
+        if (!is_refused(kind, CALLS_##name)) return __real_##name args;                            \
         spoil(f, kind, #name);                                                                     \
         return refused;                                                                            \
     }
@@ -200,7 +217,7 @@ int __wrap_open(const char *path, int flags, ...) {
     va_start(ap, flags);
     mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
     va_end(ap);
-    return is_refused(OPEN) ? -1 : __real_open(path, flags, mode);
+    return is_refused(OPEN, CALLS_open) ? -1 : __real_open(path, flags, mode);
 }
 
 /// A copy of a descriptor, or a lock.
@@ -210,7 +227,7 @@ int __wrap_fcntl(int fd, int command, ...) {
     void *arg = va_arg(ap, void *);
     va_end(ap);
     bool copies = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
-    return is_refused(copies ? OPEN : LOCK) ? -1 : __real_fcntl(fd, command, arg);
+    return is_refused(copies ? OPEN : LOCK, CALLS_fcntl) ? -1 : __real_fcntl(fd, command, arg);
 }
 
 /* ---- SQLite ---------------------------------------------------------------------------------- */
@@ -219,31 +236,31 @@ int __wrap_fcntl(int fd, int command, ...) {
 static sqlite3_mem_methods memory;
 
 static void *sqlite_malloc(int n) {
-    return is_refused(SQLITE) ? NULL : memory.xMalloc(n);
+    return is_refused(SQLITE, CALLS_sqlite3_malloc) ? NULL : memory.xMalloc(n);
 }
 
 static void *sqlite_realloc(void *p, int n) {
-    return is_refused(SQLITE) ? NULL : memory.xRealloc(p, n);
+    return is_refused(SQLITE, CALLS_sqlite3_realloc) ? NULL : memory.xRealloc(p, n);
 }
 
 static int sqlite_open(const char *path, int flags, int mode) {
-    return is_refused(OPEN) ? -1 : __real_open(path, flags, mode);
+    return is_refused(OPEN, CALLS_open) ? -1 : __real_open(path, flags, mode);
 }
 
 static ssize_t sqlite_pread(int fd, void *p, size_t n, off_t at) {
-    return is_move_refused(READ, &n) ? -1 : pread(fd, p, n, at);
+    return is_move_refused(READ, CALLS_read, &n) ? -1 : pread(fd, p, n, at);
 }
 
 static ssize_t sqlite_pwrite(int fd, const void *p, size_t n, off_t at) {
     size_t asked = n;
-    if (is_move_refused(WRITE, &n)) return -1;
+    if (is_move_refused(WRITE, CALLS_pwrite, &n)) return -1;
     ssize_t moved = __real_pwrite(fd, p, n, at);
     end_move(asked, n);
     return moved;
 }
 
 static int sqlite_unlink(const char *path) {
-    return is_refused(NAME) ? -1 : __real_unlink(path);
+    return is_refused(NAME, CALLS_unlink) ? -1 : __real_unlink(path);
 }
 
 #define SET(name, to) vfs->xSetSystemCall(vfs, name, (sqlite3_syscall_ptr)(to))
@@ -273,9 +290,9 @@ void wrap_sqlite(void) {
 
 /// Of this process alone: libraries find it before the C library's.
 __attribute__((visibility("default"))) int fdatasync(int fd) {
-    return is_refused(SYNC) ? -1 : (int)syscall(SYS_fdatasync, fd);
+    return is_refused(SYNC, CALLS_fdatasync) ? -1 : (int)syscall(SYS_fdatasync, fd);
 }
 
 __attribute__((visibility("default"))) int fsync(int fd) {
-    return is_refused(SYNC) ? -1 : (int)syscall(SYS_fsync, fd);
+    return is_refused(SYNC, CALLS_fsync) ? -1 : (int)syscall(SYS_fsync, fd);
 }

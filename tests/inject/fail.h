@@ -30,6 +30,25 @@ typedef enum Kind {
 } Kind;
 extern const char *const kind_names[KINDS];
 
+/// The functions that may fail, of which calls are counted: the rows of calls.def and these.
+typedef enum Function {
+#define CALL(kind, name, ...)   CALLS_##name,
+#define MOVE(kind, name, ...)   CALLS_##name,
+#define STREAM(kind, name, ...) CALLS_##name,
+#include "tests/inject/calls.def"
+#undef CALL
+#undef MOVE
+#undef STREAM
+    CALLS_open,
+    CALLS_fcntl,
+    CALLS_fsync,
+    CALLS_fdatasync,
+    CALLS_sqlite3_malloc,
+    CALLS_sqlite3_realloc,
+    FUNCTIONS
+} Function;
+extern const char *const function_names[FUNCTIONS];
+
 /// SHORT: half of the bytes are moved. The others end the process, or stop it, at the call; CUT:
 /// after half of its bytes were moved.
 typedef enum Way { ONCE, FROM_ON, SHORT, ABORT, KILL, CUT, EXIT, HANG, WAYS } Way;
@@ -50,7 +69,8 @@ typedef struct Plan {
     atomic_bool armed;
     Fault fault;
     atomic_long calls[PLACES][KINDS]; // while it was armed
-    atomic_long failed;               // of them
+    atomic_long by_function[PLACES][FUNCTIONS];
+    atomic_long failed; // of them
 } Plan;
 
 /// The plan, in a file that processes share; made by the first one. NULL: it cannot be had.

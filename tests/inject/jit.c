@@ -83,7 +83,7 @@ static void compile(Outcome *out) {
 static void fill_for_other_process(void) {
     fill();
     setenv("TG_COMPILE", "process", 1);
-    setenv("TG_COMPILE_TIMEOUT", "2", 1);
+    setenv("TG_COMPILE_TIMEOUT", "8", 1);
 }
 
 /* ---- launches ----------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ static const char *check_kept(const Outcome *out) {
 
 const Scenario jit_scenarios[] = {
     {"compile", false, false, 20, fill, compile, check_one, NULL},
-    {"process", true, true, 30, fill_for_other_process, compile, check_one, NULL},
+    {"process", true, true, 60, fill_for_other_process, compile, check_one, NULL},
     {"cached", false, false, 30, ready_folder, compile, check_kept, NULL},
     {"first-launch", false, false, 20, ready_module, launch_once, check_one, close_all},
     {"cold", false, false, 20, ready_launch, launch_once, check_one, close_all},

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Runs each scenario once for every call that may fail, each time in a process of its own:
 //
-//     inject [-s SCENARIO,...] [-k KIND,...] [-w WAY,...] [-n NUMBER] [-m MOST] [-r SEED] [-v]
+//     inject [-s SCENARIO,...] [-k KIND,...] [-w WAY,...] [-n NUMBER] [-m MOST] [-r SEED] [-c] [-v]
 //
-// MOST: so many places of a kind, the first ones and a sample of the others; 0: all. After a fault
+// MOST: so many places of a kind, the first ones and a sample of the others; 0, the default: all.
+// -c: lists how often each function is called, that is at how many places it fails. After a fault
 // there is a status with its reason, or the right result; then the same works without the fault,
 // and nothing is left: files, processes, memory (where a leak checker is built in).
 #include "driver/peer.h"
@@ -44,8 +45,8 @@ static struct {
     const char *scenarios, *kinds, *ways;
     long number, most;
     unsigned seed;
-    bool verbose;
-} options = {.most = 12};
+    bool counts, verbose;
+} options;
 
 /// Ways of failing, with what errno says.
 static const struct Variant {
@@ -107,6 +108,7 @@ typedef struct Report {
     int files, processes;
     long failed;
     long calls[PLACES][KINDS];
+    long by_function[PLACES][FUNCTIONS];
     char wrong[OUTCOME_TEXT + 256];
 } Report;
 
@@ -195,6 +197,9 @@ static void run_child(const Scenario *s, const Fault *f) {
     report->failed = atomic_load(&plan->failed);
     for (int i = 0; i < PLACES * KINDS; i++)
         report->calls[i / KINDS][i % KINDS] = atomic_load(&plan->calls[i / KINDS][i % KINDS]);
+    for (int i = 0; i < PLACES * FUNCTIONS; i++)
+        report->by_function[i / FUNCTIONS][i % FUNCTIONS] =
+            atomic_load(&plan->by_function[i / FUNCTIONS][i % FUNCTIONS]);
     if (options.verbose) printf("  %s %s\n", out.ok ? "right" : "failed", out.ok ? "" : out.text);
     judge(s, &out, f);
     work_again(s, f);
@@ -329,6 +334,17 @@ static void print_counts(const Scenario *s) {
     fflush(stdout);
 }
 
+/// Of the run without a fault.
+static void print_functions(void) {
+    for (int place = HERE; place < PLACES; place++) {
+        printf("    %s:", place ? "there" : "here");
+        for (int f = 0; f < FUNCTIONS; f++)
+            if (report->by_function[place][f])
+                printf(" %s %ld", function_names[f], report->by_function[place][f]);
+        printf("\n");
+    }
+}
+
 static void try_scenario(const Scenario *s) {
     count = (struct Count){.runs = {0}};
     run(s, NULL);
@@ -339,6 +355,7 @@ static void try_scenario(const Scenario *s) {
     }
     memcpy(count.calls, report->calls, sizeof count.calls);
     int files = report->files;
+    if (options.counts) print_functions();
     for (int place = HERE; place <= (s->there ? THERE : HERE); place++)
         for (int i = 0; i < VARIANTS; i++)
             if (is_among(options.kinds, kind_names[variants[i].kind]) &&
@@ -353,13 +370,14 @@ static void try_scenario(const Scenario *s) {
 static void read_options(int argc, char **argv) {
     int c;
     options.seed = (unsigned)time(NULL);
-    while ((c = getopt(argc, argv, "s:k:w:n:m:r:v")) != -1) {
+    while ((c = getopt(argc, argv, "s:k:w:n:m:r:cv")) != -1) {
         if (c == 's') options.scenarios = optarg;
         if (c == 'k') options.kinds = optarg;
         if (c == 'w') options.ways = optarg;
         if (c == 'n') options.number = atol(optarg);
         if (c == 'm') options.most = atol(optarg);
         if (c == 'r') options.seed = (unsigned)atol(optarg);
+        if (c == 'c') options.counts = true;
         if (c == 'v') options.verbose = true;
         if (c == '?') exit(2);
     }
