@@ -8,7 +8,6 @@
 #include "tools/timing.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,12 +184,14 @@ static double arithmetic(int threads, Work *work, double flops_a_thread) {
     return seconds > 0 ? flops_a_thread * threads / seconds : 0;
 }
 
-static void measure_arithmetic(Roofs *r) {
-    enum tg_level level = tg_cpu_level();
+static void measure_multiply_adds(Roofs *r, enum tg_level level) {
     if (level >= TG_LEVEL_V4)
         r->fma_f32 = arithmetic(r->threads, fma_avx512, fma_flops_a_thread(64));
     else if (level >= TG_LEVEL_V3)
         r->fma_f32 = arithmetic(r->threads, fma_avx2, fma_flops_a_thread(32));
+}
+
+static void measure_products(Roofs *r, enum tg_level level) {
     if (level >= TG_LEVEL_V4 && __builtin_cpu_supports("avx512bf16"))
         r->dot_bf16 = arithmetic(r->threads, dot_bf16, 2 * fma_flops_a_thread(64));
     // A product of tiles is 16 x 16 x 32 multiply-adds.
@@ -200,20 +201,25 @@ static void measure_arithmetic(Roofs *r) {
 
 #else
 
-static void measure_arithmetic(Roofs *r) {
-    (void)r;
+static void measure_multiply_adds(Roofs *r, enum tg_level level) {
+    (void)r, (void)level;
+}
+
+static void measure_products(Roofs *r, enum tg_level level) {
+    (void)r, (void)level;
 }
 
 #endif
 
-Roofs roofs_arithmetic(int threads) {
+Roofs roofs_arithmetic(int threads, bool bf16) {
     Roofs r = {.threads = threads > 0 ? threads : 1};
-    measure_arithmetic(&r);
+    measure_multiply_adds(&r, tg_cpu_level());
+    if (bf16) measure_products(&r, tg_cpu_level());
     return r;
 }
 
 Roofs roofs_measure(int threads) {
-    Roofs r = roofs_arithmetic(threads);
+    Roofs r = roofs_arithmetic(threads, true);
     r.copy = roofs_copy(r.threads, (int64_t)256 << 20);
     return r;
 }

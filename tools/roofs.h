@@ -3,6 +3,7 @@
 #ifndef TOOLS_ROOFS_H
 #define TOOLS_ROOFS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// Roofs of a number of threads; 0 where the CPU lacks the unit.
@@ -15,8 +16,8 @@ typedef struct Roofs {
 
 /// Takes about a third of a second for each roof.
 Roofs roofs_measure(int threads);
-/// The same without the copy, whose roof is 0.
-Roofs roofs_arithmetic(int threads);
+/// The roof of multiply-adds, and with `bf16` those of products of bf16; the others are 0.
+Roofs roofs_arithmetic(int threads, bool bf16);
 /// Bytes a second of a copy of an array of this size, which may fit a cache.
 double roofs_copy(int threads, int64_t bytes);
 

@@ -76,7 +76,7 @@ static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
         row->copy = gpu_copy_rate(job, (int64_t)(row->bytes / 2));
         return true;
     }
-    row->roofs = roofs_arithmetic(threads);
+    if (!row->narrow) row->roofs = roofs_arithmetic(threads, row->bf16);
     row->copy = row->bytes >= 2 ? roofs_copy(threads, (int64_t)(row->bytes / 2)) : 0;
     return true;
 }

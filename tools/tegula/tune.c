@@ -166,27 +166,34 @@ static bool has_tensor(const Request *r, uint8_t code, uint8_t bits) {
     return false;
 }
 
-/// Operations a second, by the unit for the narrowest types there are; 0: it is not measured.
-static double rate_of(const Request *r, const Roofs *roofs) {
-    if (has_tensor(r, kDLInt, 8) || has_tensor(r, kDLUInt, 8)) return 0;
-    bool bf16 = has_tensor(r, kDLBfloat, 16);
-    return bf16 ? fmax(fmax(roofs->amx_bf16, roofs->dot_bf16), roofs->fma_f32) : roofs->fma_f32;
+/// Whether the rate of the units for its types is measured: those of 8 bits are not.
+static bool has_rate(const Request *r) {
+    return !has_tensor(r, kDLInt, 8) && !has_tensor(r, kDLUInt, 8);
+}
+
+/// Operations a second, by the unit for the narrowest types that were measured; 0: none was.
+static double rate_of(const Roofs *roofs) {
+    return fmax(fmax(roofs->amx_bf16, roofs->dot_bf16), roofs->fma_f32);
 }
 
 /// Seconds that no launch on this CPU can beat: the bytes as a copy moves them, the operations as
 /// its units do them.
 static double roof_of(const Request *r, const Roofs *roofs, const TuneResult *result) {
-    double rate = rate_of(r, roofs);
+    double rate = has_rate(r) ? rate_of(roofs) : 0;
     double copy = result->bytes >= 2 ? roofs_copy(r->threads, (int64_t)(result->bytes / 2)) : 0;
     return fmax(copy > 0 ? result->bytes / copy : 0, rate > 0 ? result->flops / rate : 0);
 }
 
-/// Measured once, but again where it was beaten: the machine was busy then. 0: it is beaten still.
+/// Measured once for each kind of units, but again where it was beaten: the machine was busy then.
+/// 0: it is beaten still.
 static double cpu_roof(const Request *r, const TuneResult *result) {
-    static Roofs roofs;
+    static Roofs kinds[2];
+    bool bf16 = has_tensor(r, kDLBfloat, 16);
+    Roofs *roofs = &kinds[bf16];
     for (int tries = 0; tries < ROOF_TRIES; tries++) {
-        if (tries || roofs.threads != r->threads) roofs = roofs_arithmetic(r->threads);
-        double roof = roof_of(r, &roofs, result);
+        if (has_rate(r) && (tries || roofs->threads != r->threads))
+            *roofs = roofs_arithmetic(r->threads, bf16);
+        double roof = roof_of(r, roofs, result);
         if (roof <= result->seconds) return roof;
     }
     return 0;
