@@ -65,7 +65,8 @@ void build_describe_cost(Build *b, Text *out) {
     GpuAxes axes = {.warps = configured(b, "warps"),
                     .stages = configured(b, "stages"),
                     .persistent = configured(b, "persistent"),
-                    .cluster = configured(b, "cluster")};
+                    .cluster = configured(b, "cluster"),
+                    .roles = configured(b, "roles") > 0 && configured(b, "skew") > 0};
     gpu_cost_describe(out, kernel, b->gpu, dim_of, b, &axes);
     describe_peaks(out, b->gpu);
 }
@@ -143,18 +144,52 @@ bool build_choose_plan(Build *b) {
 
 /// Programs in pairs wait for each other, and were measured where they go from tile to tile: the
 /// model has to see a gain that is beyond its doubts.
-static double gpu_estimate(Build *b, const Op *kernel, RankedSetting *s) {
+static double estimate_pairs(Build *b, const Op *kernel, RankedSetting *s, double alone) {
     static const double worth = 0.93;
     const GpuAxes pairs = {.cluster = GPU_PAIR};
     GpuNeeds needs;
-    double alone = gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, &s->needs);
     if (!s->needs.pairs || !s->needs.lasts) return alone;
     if (pinned(b, "cluster") || pinned(b, "persistent") < 0 || pinned(b, "order") < 0) return alone;
     double together = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &pairs, &needs);
     s->pairs = together < worth * alone;
     if (!s->pairs) return alone;
+    s->axes = pairs;
     s->needs = needs;
     return together;
+}
+
+/// Neither the source nor the caller says how a CTA's warps share the work.
+static bool roles_are_open(const Build *b) {
+    static const char *const axes[] = {"roles", "skew", "warps", "stages", "cluster"};
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
+        if (value_of_name(b->code->n_config, b->code->config, axes[i])) return false;
+    return true;
+}
+
+/// A warp of its own for copies with products that are skewed, a tile a CTA or tile after tile.
+static double estimate_roles(Build *b, const Op *kernel, RankedSetting *s, double alone) {
+    static const double doubt = 1.01; // the model may be off by more than what this gains
+    const NamedValue *persistent =
+        value_of_name(b->code->n_config, b->code->config, "persistent");
+    double least = alone;
+    if (!s->needs.roles || !roles_are_open(b)) return alone;
+    for (int persists = 0; persists <= 1; persists++) {
+        GpuAxes axes = {.roles = true, .persistent = persists};
+        GpuNeeds needs;
+        if (persistent && (persistent->value > 0) != persists) continue;
+        double seconds = doubt * gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
+        if (seconds >= least) continue;
+        least = seconds;
+        s->axes = axes;
+        s->needs = needs;
+    }
+    return least;
+}
+
+static double gpu_estimate(Build *b, const Op *kernel, RankedSetting *s) {
+    double alone = gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, &s->needs);
+    s->axes = (GpuAxes){0};
+    return estimate_roles(b, kernel, s, estimate_pairs(b, kernel, s, alone));
 }
 
 static void estimate(Ctx *ctx, void *arg) {
@@ -231,6 +266,15 @@ static bool is_open(const Search *s, const RankedSetting *at, const char *name) 
            !value_of_name(at->config.n, at->config.values, name);
 }
 
+static void pin_roles(const Search *s, RankedSetting *at) {
+    Ctx *ctx = s->build->ctx;
+    if (!at->axes.roles) return;
+    pin(ctx, &at->config, "roles", 1);
+    pin(ctx, &at->config, "skew", 1);
+    if (at->axes.persistent && is_open(s, at, "persistent"))
+        pin(ctx, &at->config, "persistent", 1);
+}
+
 static void try_setting(Search *s, int i) {
     Build *b = s->build;
     RankedSetting *at = &s->open->data[i];
@@ -246,6 +290,7 @@ static void try_setting(Search *s, int i) {
         pin(b->ctx, &at->config, "stages", at->needs.slots);
     if (at->needs.once && is_open(s, at, "persistent")) pin(b->ctx, &at->config, "persistent", -1);
     if (at->pairs && is_open(s, at, "cluster")) pin(b->ctx, &at->config, "cluster", GPU_PAIR);
+    pin_roles(s, at);
     int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
     if (ways > 1 && is_open(s, at, "split")) pin(b->ctx, &at->config, "split", ways);
     double least = s->open->data[s->best].seconds;

@@ -16,6 +16,7 @@ typedef struct RankedSetting {
     const char *why;  // then
     GpuNeeds needs;   // of a GPU; of a CPU `products` alone
     bool pairs;       // of programs that share copies are worth it
+    GpuAxes axes;     // of a GPU: what the model chose beside the values
     Elaborated *code; // NULL: it does not elaborate
     GridNeeds grid;
     bool tried;

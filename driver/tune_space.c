@@ -223,7 +223,8 @@ static int read_axes(int n, const NamedValue *values, GpuAxes *out) {
 /// Transfers between ranks take what they take, whatever the schedule.
 static Expected expected(const Make *m, const RankedSetting *s, int n, const NamedValue *more) {
     Expected e = {s->seconds, s->needs};
-    GpuAxes axes = {.slack = SLACK};
+    GpuAxes axes = s->axes;
+    axes.slack = SLACK;
     if (s->seconds < 0) return e;
     int others = m->b->gpu ? read_axes(n, more, &axes) : n;
     if (others < n) {

@@ -19,6 +19,7 @@
 typedef struct Work {
     double unit, shared, alu; // cycles of an SM
     double fma;               // of alu: products without a matrix unit
+    double masks;             // of alu: masks and what they select, for which most steps branch
     double flops;             // of products
     double bytes;             // between the SM and the second cache
     double waits;             // cycles in which it has nothing to do if it is alone
@@ -41,6 +42,8 @@ typedef struct Model {
     bool looped;    // in a loop that reads alone
     bool alone;     // a CTA has an SM for itself
     bool persists;  // it goes from tile to tile
+    bool roles;     // a warp of its own copies
+    bool mixed;     // there are products for which none could
     const Op *rows; // its level whose neighbours are pairs of programs (pairs.c), or NULL
     GpuShape shape; // of a CTA
     double threads; // of a CTA
@@ -257,6 +260,16 @@ static double busy_among_few(const Model *m, const Work *w, double held) {
     return few ? COST_GPU_FEW_OVERLAP * fmin(fmax(w->unit, w->shared), w->alu) : 0;
 }
 
+/// Of a program of roles: a product is under way while threads compute, but for what they compute
+/// longer than that; the few warps of the one CTA leave issue slots then. (H200: attention of 128
+/// features to 2 % in nine shapes, of 64 it loses to many small CTAs by 1.1.)
+static double busy_in_roles(const Work *w, bool dealt) {
+    double products = fmax(w->unit, w->shared), alu = w->alu - w->masks;
+    double beyond = fmax(0, alu - products);
+    double all = products + COST_GPU_ROLES * (alu - beyond) + COST_GPU_ISSUE * beyond;
+    return dealt ? (1 + COST_GPU_DEALT) * all : all;
+}
+
 /// Slots of a pipeline of w that has so many bytes a step, as `schedule` has them.
 static double stages_for(const Model *m, const Work *w, double bytes) {
     double other = COST_GPU_SHARED_REST + (m->persists ? COST_GPU_BESIDE : 0);
@@ -286,6 +299,7 @@ static void add_steps(Work *w, const Work *step, double times, double trips) {
     w->shared += times * trips * step->shared;
     w->alu += times * trips * step->alu;
     w->fma += times * trips * step->fma;
+    w->masks += times * trips * step->masks;
     w->bytes += times * trips * step->bytes;
     w->waits += times * trips * step->waits;
     w->ahead |= step->ahead;
@@ -336,6 +350,12 @@ static bool is_sum(const Op *op) {
     return op->code == OP_ADD && (def_of(operand(op, 0), OP_DOT) || def_of(operand(op, 1), OP_DOT));
 }
 
+/// A block of truths, or what it selects.
+static bool is_mask(const Op *op) {
+    const Type *t = op->code == OP_SELECT ? operand(op, 0)->type : result(op, 0)->type;
+    return ty_is_block(t) && t->elem == EL_BOOL;
+}
+
 static void add_op(Model *m, Work *w, const Op *op, double times) {
     if (cost_is_dead(op) || is_sum(op)) return;
     const Type *out = op->n_results ? result(op, 0)->type : NULL;
@@ -363,9 +383,11 @@ static void add_op(Model *m, Work *w, const Op *op, double times) {
         break;
     default: break;
     }
-    if (out && ty_is_block(out))
-        w->alu += times * fmin(op_info[op->code].cost.model, COST_GPU_SPECIAL) *
-                  (double)ty_count(out) / m->target->fma_cycle;
+    if (!out || !ty_is_block(out)) return;
+    double cycles = times * fmin(op_info[op->code].cost.model, COST_GPU_SPECIAL) *
+                    (double)ty_count(out) / m->target->fma_cycle;
+    w->alu += cycles;
+    if (is_mask(op)) w->masks += cycles;
 }
 
 /// Loads of one region overlap: together they are waited for once.
@@ -411,6 +433,7 @@ static void share_work(Work *w, double ctas) {
     w->shared /= ctas;
     w->alu /= ctas;
     w->fma /= ctas;
+    w->masks /= ctas;
     w->bytes /= ctas;
 }
 
@@ -460,6 +483,54 @@ static void read_again(Model *m, Work *w, const Region *body, double programs) {
     m->shape.at_once = 0;
 }
 
+/// The phase's tiles are of unequal lengths: loops grow with an index of its programs.
+static bool grows(const Op *phase) {
+    const Op *inner = phase;
+    for (const Op *next = phase; next; next = inner_parallel(next)) inner = next;
+    for (const Op *p = phase; p; p = inner_parallel(p))
+        if (level_grows(inner->regions[0], &(Level){.op = (Op *)p})) return true;
+    return false;
+}
+
+/// How CTAs share out the programs of the phase, whose innermost level is p.
+static void set_shape(Model *m, const Op *p, double programs) {
+    const GpuTarget *t = m->target;
+    bool pairs = m->rows != NULL;
+    m->shape = gpu_shape_of_warps(t, p, pairs ? 1 : m->axes.cluster, m->axes.warps);
+    m->threads = m->shape.warps * (double)t->lanes;
+    m->ctas = m->shape.cluster;
+    m->alone = programs * m->shape.cluster <= t->sms;
+    GpuRolesFit fit = gpu_roles_fit(t, p, &m->shape);
+    m->roles = m->axes.roles && fit != ROLES_NONE;
+    bool may_persist = m->roles ? fit == ROLES_PERSIST && m->axes.persistent > 0
+                                : gpu_persists(t, p, m->axes.persistent);
+    m->persists = may_persist && !m->alone;
+    m->needs.roles |= fit != ROLES_NONE;
+    m->mixed |= fit == ROLES_NONE && find(p->regions[0], OP_DOT) != NULL;
+    m->needs.once |= may_persist && m->alone;
+    m->needs.lasts |= m->persists;
+}
+
+/// Cycles of the SM that has most programs of the phase, which has so many in all.
+static double phase_cycles(Model *m, const Op *phase, Work *w, double programs) {
+    const GpuTarget *t = m->target;
+    double held = m->roles ? 1 : resident(m, m->shape.registers, w);
+    double each = ceil(programs / t->sms);
+    const Op *combine = find(phase->regions[0], OP_COMBINE);
+    if (combine) held = fmin(held, combining(t, combine));
+    m->held = held;
+    if (m->roles) w->spills = 1;
+    double compute = m->roles ? busy_in_roles(w, m->persists && grows(phase))
+                              : busy_cycles(w) + busy_among_few(m, w, held);
+    double hidden = m->roles ? 2 * COST_GPU_LATENCY : COST_GPU_LATENCY;
+    double busy = each * compute,
+           start = m->roles ? COST_GPU_ROLES_START : COST_GPU_LATENCY + COST_GPU_CTA_START;
+    double rounds = ceil(each / held), starts = m->persists ? 1 : rounds;
+    double alone = rounds * (w->waits - hidden + compute) + starts * start;
+    double read = each * w->bytes / COST_GPU_L2_CYCLE, longest = fmax(busy, fmax(alone, read));
+    return longest + COST_GPU_REST * (busy + alone + read - longest);
+}
+
 static double phase_seconds(Model *m, const Op *phase) {
     const GpuTarget *t = m->target;
     double programs = 1;
@@ -475,39 +546,21 @@ static double phase_seconds(Model *m, const Op *phase) {
     m->rows = pairs ? rows : NULL;
     m->needs.pairs |= tiles > 1;
     Work w = {0};
-    GpuShape shape = gpu_shape_of_warps(t, p, pairs ? 1 : m->axes.cluster, m->axes.warps);
-    m->shape = shape;
-    m->threads = shape.warps * (double)t->lanes;
-    m->ctas = shape.cluster;
-    m->alone = programs * shape.cluster <= t->sms;
-    bool may_persist = gpu_persists(t, p, m->axes.persistent);
-    m->persists = may_persist && !m->alone;
+    set_shape(m, p, programs);
     m->memory = m->searched = 0;
     m->n_seen = 0;
     add_region(m, &w, p->regions[0], 1);
-    note_needs(m, &shape, &w, p->regions[0]);
-    m->needs.once |= may_persist && m->alone;
-    m->needs.lasts |= m->persists;
-    bool columns = gpu_goes_by_columns(t, &shape, p);
+    note_needs(m, &m->shape, &w, p->regions[0]);
+    bool columns = gpu_goes_by_columns(t, &m->shape, p);
     if (columns) read_again(m, &w, p->regions[0], programs);
     share_work(&w, m->ctas);
     programs *= m->ctas;
-    double held = resident(m, shape.registers, &w), each = ceil(programs / t->sms);
-    const Op *combine = find(p->regions[0], OP_COMBINE);
-    if (combine) held = fmin(held, combining(t, combine));
-    m->held = held;
-    double compute = busy_cycles(&w) + busy_among_few(m, &w, held);
-    double busy = each * compute, start = COST_GPU_LATENCY + COST_GPU_CTA_START;
-    double rounds = ceil(each / held), starts = m->persists ? 1 : rounds;
-    double alone = rounds * (w.waits - COST_GPU_LATENCY + compute) + starts * start;
-    double read = each * w.bytes / COST_GPU_L2_CYCLE, longest = fmax(busy, fmax(alone, read));
-    double cycles = longest + COST_GPU_REST * (busy + alone + read - longest);
-    double seconds = cycles / t->clock * w.spills;
+    double cycles = phase_cycles(m, phase, &w, programs), seconds = cycles / t->clock * w.spills;
     double memory = fmin(m->memory, programs * w.bytes) / t->bandwidth;
     memory *= m->searched / fmax(m->memory, 1);
     // Where nothing is loaded ahead memory rests while a program computes, unless others share its
     // SM.
-    double rest = w.ahead ? COST_GPU_REST : fmax(COST_GPU_REST, COST_GPU_ALONE / held);
+    double rest = w.ahead ? COST_GPU_REST : fmax(COST_GPU_REST, COST_GPU_ALONE / m->held);
     double all =
         COST_GPU_LAUNCH * (columns ? 2 : 1) + fmax(seconds, memory) + rest * fmin(seconds, memory);
     if (m->out) describe_phase(m, &w, programs, all);
@@ -544,6 +597,7 @@ double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                .dims = {.dim_of = dim_of, .user = user}};
     double seconds = host_seconds(&m, kernel->regions[0]);
     m.needs.once &= !m.needs.lasts;
+    m.needs.roles &= !m.mixed;
     if (needs) *needs = m.needs;
     return seconds;
 }

@@ -171,6 +171,19 @@ int64_t gpu_ring_room(const GpuTarget *t, const GpuShape *shape, bool alone, int
 /// it, 0: nobody says.
 bool gpu_persists(const GpuTarget *t, const Op *root, int persistent);
 
+/* ---- chain.c ------------------------------------------------------------------------------- */
+
+/// How a warp of its own may copy for a program, whose products are skewed then.
+typedef enum GpuRolesFit {
+    ROLES_NONE,
+    ROLES_ONCE,   // for one tile a CTA: shared memory has no room for the next one's
+    ROLES_PERSIST // going from tile to tile, too
+} GpuRolesFit;
+
+GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape *shape);
+
+/* ---- cost_gpu.c ---------------------------------------------------------------------------- */
+
 /// What the hungriest phase of a kernel is expected to need, beside what there is.
 typedef struct GpuNeeds {
     double registers, most_registers; // of a thread
@@ -181,11 +194,13 @@ typedef struct GpuNeeds {
     bool once;  // programs that would go from tile to tile have one tile each
     bool lasts; // programs go from tile to tile
     bool pairs; // of programs may share copies
+    bool roles; // all products are chains for which a warp of its own may copy
 } GpuNeeds;
 
 /// What the schedule says of axes that the cost model knows of; 0: what the passes would choose.
 typedef struct GpuAxes {
     int warps, stages, persistent, cluster;
+    bool roles;   // a warp of its own copies, and products are skewed
     double slack; // share of the registers that there are, by which a program may need more
 } GpuAxes;
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which programs roles.c and skew.c take, as far as that shows before the passes. The cost model
+// asks, so that it prices only schedules that the passes will make.
+//
+//   for n { s = dot(q, k[n]); p, state = f(s, state); acc = acc * g + dot(p, v[n]) }
+//
+// TMA brings all operands but p, two warpgroups or more have rows of their own, and registers and
+// shared memory hold what is under way. Only products of 16-bit elements were measured (H200).
+#include "passes/cost.h"
+#include "passes/gpu/gpu.h"
+#include "passes/util.h"
+
+#include <math.h>
+
+enum { MOST_DOTS = 2, MOST_LOADS = 4, MOST_SEEN = 256 };
+enum { GROUP_WARPS = 4, GROUP_ROWS = 64, MOST_BITS = 16, LEAST_ROW = 32 };
+enum { CONSUMER_REGISTERS = 240, OTHER_REGISTERS = 36 }; // of a thread: in all, besides blocks
+enum { RING_REST = 1024, REST = 2048 };                  // bytes: a ring's mbarriers, anything else
+
+typedef struct Chain {
+    const GpuTarget *target;
+    const Op *program, *loop;
+    const Op *dots[MOST_DOTS], *loads[MOST_LOADS]; // loads of operands
+    int n_dots, n_loads;
+    double stored; // bytes of the largest block of results
+    bool mixed;    // something stands against it
+} Chain;
+
+/* ---- what is there ------------------------------------------------------------------------- */
+
+/// The load that brings the operand as it is, perhaps turned; NULL: it is computed.
+static const Op *load_of(const Value *v) {
+    const Op *op = v->def;
+    if (op && op->code == OP_PERMUTE) op = operand(op, 0)->def;
+    return op && op->code == OP_LOAD ? op : NULL;
+}
+
+/// TMA brings the block: wide pieces, from one place, in rows that fill a panel.
+static bool is_copied(const Op *load) {
+    Access a = access_of(load);
+    const Type *t = a.tensor->type;
+    int along = -1;
+    for (int d = 0; d < a.n_subs; d++)
+        if (a.subs[d].kind == DIM_AXIS && t->strides[d] == 1) along = d;
+    if (along < 0 || a.pick_at >= 0) return false;
+    int64_t row = a.subs[along].size * elem_info[t->elem].bits / 8;
+    return row >= LEAST_ROW && gpu_copy_width(load, &a, along).bytes == GPU_COPY_MOST;
+}
+
+static void add_load(Chain *c, const Op *load) {
+    for (int i = 0; i < c->n_loads; i++)
+        if (c->loads[i] == load) return;
+    c->mixed |= c->n_loads == MOST_LOADS || !is_copied(load);
+    if (!c->mixed) c->loads[c->n_loads++] = load;
+}
+
+static void add_dot(Chain *c, const Op *dot) {
+    const Type *a = operand(dot, 0)->type, *b = operand(dot, 1)->type;
+    const GpuUnit *unit = gpu_unit_for(c->target, a, b, op_str(dot, "precision"));
+    const Op *loop = op_enclosing(dot, OP_FOR);
+    c->mixed |= !unit || !(unit->features & GPU_WGMMA) || elem_info[a->elem].bits != MOST_BITS;
+    c->mixed |= !loop || dot->parent != loop->regions[0] || loop->parent != c->program->regions[0];
+    c->mixed |= c->n_dots == MOST_DOTS || (c->loop && c->loop != loop);
+    if (c->mixed) return;
+    c->loop = loop;
+    c->dots[c->n_dots++] = dot;
+}
+
+static void look(Op *op, void *arg) {
+    Chain *c = arg;
+    if (cost_is_dead(op) || c->mixed) return;
+    if (op->code == OP_DOT) add_dot(c, op);
+    if (op->code == OP_STORE) c->stored = fmax(c->stored, cost_bytes(access_of(op).value->type));
+}
+
+/* ---- order of the products ----------------------------------------------------------------- */
+
+typedef struct Seen {
+    const Value *v[MOST_SEEN];
+    int n;
+} Seen;
+
+/// v, in the loop, may follow from what an iteration leaves to the next one.
+static bool rests_on_state(const Value *v, const Op *loop, Seen *seen) {
+    if (!value_is_inside(v, loop)) return false;
+    if (!v->def) return v->region != loop->regions[0] || v->index > 0;
+    for (int i = 0; i < seen->n; i++)
+        if (seen->v[i] == v) return false;
+    if (seen->n == MOST_SEEN) return true;
+    seen->v[seen->n++] = v;
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (rests_on_state(operand(v->def, i), loop, seen)) return true;
+    for (int r = 0; r < v->def->n_regions; r++) {
+        const Op *end = terminator(v->def->regions[r]);
+        if (v->index < end->n_operands && rests_on_state(operand(end, v->index), loop, seen))
+            return true;
+    }
+    return false;
+}
+
+/// Its operands are loaded, so it can start an iteration earlier.
+static bool is_early(const Chain *c, const Op *dot) {
+    Seen seen = {.n = 0};
+    return load_of(operand(dot, 0)) && !rests_on_state(operand(dot, 0), c->loop, &seen) &&
+           !rests_on_state(operand(dot, 1), c->loop, &seen);
+}
+
+static void seek_effects(Op *op, void *found) {
+    *(bool *)found |= op_has(op, EFFECT) || op_writes(op);
+}
+
+/// One product that can start early, then one of its results; nobody sees iterations.
+static bool is_chain(Chain *c) {
+    bool effects = false;
+    if (c->mixed || c->n_dots != MOST_DOTS || !is_early(c, c->dots[0])) return false;
+    if (is_early(c, c->dots[1]) || load_of(operand(c->dots[1], 0))) return false;
+    op_walk_pre((Op *)c->loop, seek_effects, &effects);
+    for (int i = 0; i < MOST_DOTS; i++)
+        for (int k = i; k < 2; k++) { // not the left operand of the second product
+            const Op *load = load_of(operand(c->dots[i], k));
+            if (!load) return false;
+            add_load(c, load);
+        }
+    return !effects && !c->mixed;
+}
+
+/* ---- room ---------------------------------------------------------------------------------- */
+
+/// Both products' sums, and the second one's left operand.
+static bool fits_registers(const Chain *c, const GpuShape *shape) {
+    double words = (double)ty_count(result(c->dots[0], 0)->type);
+    words += (double)ty_count(result(c->dots[1], 0)->type);
+    words += (double)ty_count(operand(c->dots[1], 0)->type) * MOST_BITS / 32;
+    double threads = shape->warps * (double)c->target->lanes;
+    return words / threads + OTHER_REGISTERS <= CONSUMER_REGISTERS;
+}
+
+/// Two items of each ring of the loop, one or two of what a tile loads, and a tile's results.
+static bool fits_shared(const Chain *c, int of_tile) {
+    double bytes = REST + c->stored;
+    for (int i = 0; i < c->n_loads; i++) {
+        bool looped = c->loads[i]->parent == c->loop->regions[0];
+        bytes += RING_REST + cost_bytes(result(c->loads[i], 0)->type) * (looped ? 2 : of_tile);
+    }
+    return bytes - (of_tile > 1 ? REST : 0) <= c->target->shared_cta;
+}
+
+GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape *shape) {
+    Chain c = {.target = t, .program = program};
+    if (!gpu_has(t, GPU_WGMMA) || !gpu_has(t, GPU_TMA) || !shape->counted) return ROLES_NONE;
+    op_walk_pre((Op *)program, look, &c);
+    if (!is_chain(&c)) return ROLES_NONE;
+    int groups = shape->warps / GROUP_WARPS;
+    int threads = (shape->warps + GROUP_WARPS) * t->lanes;
+    double rows = (double)result(c.dots[0], 0)->type->extents[0];
+    if (groups < 2 || rows < groups * GROUP_ROWS || threads > GPU_MAX_THREADS) return ROLES_NONE;
+    if (!fits_registers(&c, shape) || !fits_shared(&c, 1)) return ROLES_NONE;
+    return fits_shared(&c, 2) ? ROLES_PERSIST : ROLES_ONCE;
+}
