@@ -1,20 +1,21 @@
 """Random programs from the compiler's tables: every op in every context on every element type.
 
 Usage: programs.py --tegula PROGRAM [--seed S] [--seconds T] [--programs N] [--targets cpu,sim:sm_80]
-                   [--jobs J] [--first I] [--most F] [--table] [--keep FOLDER]
+                   [--jobs J] [--first I] [--most F] [--table] [--keep FOLDER] [--reached FILE] [--count-only]
 
 A program reaches some goals, triples of an op, a context and an element, and is run by the interpreter and
-by each target. Integers, bools and exact floats have to agree in every bit; approximations within their
-bound. A failing program is made smaller, and printed with its seed, number and command lines. The same seed
-makes the same programs: `--seed S --first I --programs 1` repeats one. At the end there is a table of what was
-reached. docs/inside/testing.md tells more.
+by each target. Goals are drawn from the cells that some target has not reached. Integers, bools and exact floats
+have to agree in every bit; approximations within their bound. A failing program is made smaller, and printed with
+its command lines and with the options that repeat it: a seed, a number and goals make one program. At the end
+there is a table of what was reached; `--reached FILE` adds it up over runs, `--count-only` shows it without
+running programs. docs/inside/testing.md tells more.
 """
 
 import argparse
 import concurrent.futures
 import os
 import pathlib
-import random
+import shlex
 import shutil
 import sys
 import tempfile
@@ -22,15 +23,13 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from gen import reach, reduce, run  # noqa: E402
+from gen import draw, reach, reduce, run  # noqa: E402
 from gen.data import Pool  # noqa: E402
 from gen.generate import Generator, legal  # noqa: E402
 from gen.ops import Registry  # noqa: E402
 from gen.tables import Tables  # noqa: E402
 
 CHUNK = 24  # programs a process
-GOALS = 2  # of a program
-MANY = 5  # of every eighth, whose code has more to mix up
 
 
 class Worker:
@@ -40,42 +39,31 @@ class Worker:
         self.o = o
         self.tables = Tables(o.opt)
         self.registry = Registry(self.tables)
-        self.cells = legal(self.registry)
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=o.folder))
         self.pool = Pool(self.folder)
         self.runner = run.Runner(o.tegula, o.targets, self.folder)
-        self.order = {}
         Generator.plain_bools = o.plain_bools
 
-    def goals(self, number):
-        """All cells in a drawn order, then all in another."""
-        eights, rest = divmod(number, 8)
-        turn, at = divmod(eights * (7 * GOALS + MANY) + rest * GOALS, len(self.cells))
-        if turn not in self.order:
-            order = list(self.cells)
-            random.Random(f"{self.o.seed}/{turn}").shuffle(order)
-            self.order = {turn: order}
-        return self.order[turn][at : at + (MANY if rest == 7 else GOALS)]
+    def program(self, number, goals):
+        return Generator(self.tables, self.registry, self.pool, self.o.seed, number, goals).make()
 
-    def program(self, number):
-        return Generator(self.tables, self.registry, self.pool, self.o.seed, number, self.goals(number)).make()
-
-    def chunk(self, first, count):
-        """(cells reached by target, failures as texts, programs) of these programs."""
-        programs = [self.program(n) for n in range(first, first + count)]
+    def chunk(self, first, goals):
+        """(cells reached by target, failures as texts, programs) of the programs with these goals."""
+        programs = [self.program(first + i, g) for i, g in enumerate(goals)]
         reached = {t: set() for t in self.o.targets}
         texts = []
-        for p, (ran, failures) in zip(programs, self.runner.check(programs)):
+        results = [(self.o.targets, [])] * len(programs) if self.o.count_only else self.runner.check(programs)
+        for p, g, (ran, failures) in zip(programs, goals, results):
             for t in ran:
                 reached[t] |= p.reached()
             if failures:
-                texts.append((", ".join(f.target for f in failures), failures[0].kind, self.report(p, failures)))
-        return reached, texts, count
+                texts.append((", ".join(f.target for f in failures), failures[0].kind, self.report(p, g, failures)))
+        return reached, texts, len(programs)
 
-    def report(self, program, failures):
+    def report(self, program, goals, failures):
         f = failures[0]
         text = f"FAIL seed {self.o.seed} program {program.number} on {', '.join(x.target for x in failures)}\n"
-        text += f"again: --seed {self.o.seed} --first {program.number} --programs 1\n"
+        text += f"again: --seed {self.o.seed} --first {program.number} --goals {shlex.quote(draw.spelt(goals))}\n"
         if self.o.small:
             program, f = reduce.reduced(program, f, self.runner)
         text += f"{program.source()}{f.text}\n  tegula run {f.line}\n"
@@ -101,8 +89,8 @@ def start(o):
     worker = Worker(o)
 
 
-def chunk(first, count):
-    return worker.chunk(first, count)
+def chunk(first, goals):
+    return worker.chunk(first, goals)
 
 
 def options():
@@ -121,10 +109,16 @@ def options():
     p.add_argument("--plain-bools", action="store_true", help="bytes of bools are 0 and 1 alone")
     p.add_argument("--keep", help="a folder for failing programs and their arguments")
     p.add_argument("--least", type=float, default=0, help="per cent of the cells that each target has to reach")
+    p.add_argument("--goals", help="of one program: OP/CONTEXT/ELEMENT,...")
+    p.add_argument("--reached", help="a file of the cells that earlier runs reached, which this run adds to")
+    p.add_argument("--count-only", action="store_true", help="programs are made and not run: cells that they would reach")
     o = p.parse_args()
     o.targets = o.targets.split(",")
     o.opt = o.opt or str(pathlib.Path(o.tegula).parent / "tegula-opt")
-    if o.seconds is None and o.programs is None:
+    o.goals = o.goals and draw.read(o.goals)
+    if o.goals:
+        o.programs = 1
+    elif o.seconds is None and o.programs is None:
         o.programs = 200
     return o
 
@@ -137,6 +131,7 @@ def main():
     shm = pathlib.Path("/dev/shm")
     o.folder = tempfile.mkdtemp(prefix="tegula-fuzz-", dir=shm if os.access(shm, os.W_OK) else None)
     tally = reach.Tally(o)
+    drawn = draw.Draw(cells, o.seed)
     end = o.first + o.programs if o.programs else None
     at = o.first
     try:
@@ -146,13 +141,15 @@ def main():
                 late = o.seconds is not None and time.monotonic() - begin > o.seconds
                 while not late and len(running) < o.jobs and (end is None or at < end) and tally.failed < o.most:
                     n = min(CHUNK, end - at) if end else CHUNK
-                    running.add(pool.submit(chunk, at, n))
+                    goals = [o.goals or drawn.goals(at + i, tally.everywhere()) for i in range(n)]
+                    running.add(pool.submit(chunk, at, goals))
                     at += n
                 if not running:
                     break
                 done, running = concurrent.futures.wait(running, return_when="FIRST_COMPLETED")
                 for d in done:
                     tally.add(*d.result())
+        tally.save()
     finally:
         shutil.rmtree(o.folder, ignore_errors=True)
     return tally.close(cells, time.monotonic() - begin)

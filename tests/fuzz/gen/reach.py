@@ -1,6 +1,8 @@
 """What a run has reached: a table of contexts and targets, and what was not."""
 
 import collections
+import json
+import pathlib
 
 from gen.generate import VALUE_CONTEXTS
 from gen.ops import LEFT_OUT
@@ -9,7 +11,9 @@ from gen.ops import LEFT_OUT
 class Tally:
     def __init__(self, o):
         self.o = o
-        self.reached = {t: set() for t in o.targets}
+        self.file = pathlib.Path(o.reached) if o.reached else None
+        self.earlier = json.loads(self.file.read_text()) if self.file and self.file.exists() else {}
+        self.reached = {t: set(map(tuple, self.earlier.get(t, []))) for t in o.targets}
         self.failed = self.programs = 0
         self.kinds = collections.Counter()
 
@@ -21,6 +25,15 @@ class Tally:
             self.failed += 1
             self.kinds[f"{target}: {kind}"] += 1
             print(text, flush=True)
+
+    def everywhere(self):
+        """The cells that every target has reached."""
+        return set.intersection(*self.reached.values())
+
+    def save(self):
+        """For the runs that follow; what it says of other targets stays."""
+        if self.file:
+            self.file.write_text(json.dumps({**self.earlier, **{t: sorted(c) for t, c in self.reached.items()}}))
 
     def close(self, cells, seconds):
         """Prints the tables; the exit code."""
